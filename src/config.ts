@@ -65,6 +65,12 @@ const budgetsSchema = z.object({
   PROJECT_BUDGETS_FILE: projectBudgetsFileField.optional(),
 });
 
+const webhooksSchema = z.object({
+  WEBHOOKS_FILE: z.string().optional(),
+  WEBHOOKS_ALLOW_PRIVATE: field.flagField.default(false),
+  AGENT_JOBS_WEB_UI_URL: field.webUiField.optional(),
+});
+
 const workerSchema = z.object({
   AGENT_JOBS_TASK_QUEUE: field.taskQueueField.default(DEFAULT_TASK_QUEUE),
   ...upstreamSchema.shape,
@@ -75,6 +81,7 @@ const workerSchema = z.object({
   EXPORT_REQUESTS_PER_HOUR: field.wholeNumberField.optional(),
   PAYLOAD_KEYS_FILE: z.string().optional(),
   CONFIRM_WRITES_BEFORE: field.timeField.optional(),
+  ...webhooksSchema.shape,
   WORKER_DEPLOYMENT: field.deploymentField.optional(),
   WORKER_BUILD_ID: field.buildIdField.optional(),
   HEALTH_ADDRESS: field.listenAddressField.optional(),
@@ -105,6 +112,15 @@ export interface SnapshotsConfig {
   forcePathStyle: boolean;
 }
 
+/** The file of the webhooks' endpoints, which is read when it is needed: a wrong one holds no job up. */
+export interface WebhooksConfig {
+  path: string;
+  /** Whether `http` and addresses that are not public are taken. */
+  allowPrivate: boolean;
+  /** Of Temporal's web UI, for links; undefined where it is not set. */
+  webUiUrl: string | undefined;
+}
+
 /** The settings of the production worker. */
 export interface WorkerConfig extends Omit<ClientConfig, 'webUiUrl' | 'hidePrompts' | 'hasPayloadKeys'> {
   /** The keys that payloads are encrypted with; undefined where they are not. */
@@ -120,6 +136,8 @@ export interface WorkerConfig extends Omit<ClientConfig, 'webUiUrl' | 'hidePromp
   exportRequestsPerHour: number | undefined;
   /** ISO 8601 in UTC: Temporal was restored, and what was asked for before asks a person before it is sent. */
   confirmWritesBefore: string | undefined;
+  /** Who is told of what happens; undefined where nobody is. */
+  webhooks: WebhooksConfig | undefined;
   /** Temporal's worker versioning, where it is on. */
   deployment: { name: string; buildId: string | undefined } | undefined;
   healthAddress: field.ListenAddress | undefined;
@@ -153,6 +171,7 @@ export function readWorkerConfig(environment: Environment = process.env): Worker
     snapshots: toSnapshots(values),
     exportRequestsPerHour: values.EXPORT_REQUESTS_PER_HOUR,
     confirmWritesBefore: values.CONFIRM_WRITES_BEFORE,
+    webhooks: toWebhooks(values),
     deployment: toDeployment(values),
     healthAddress: values.HEALTH_ADDRESS,
     metricsAddress: values.METRICS_ADDRESS,
@@ -280,6 +299,18 @@ function toUpstream(values: z.output<typeof upstreamSchema>): UpstreamConfig {
 
 function toSnapshots(values: z.output<typeof snapshotsSchema>): SnapshotsConfig | undefined {
   return values.SNAPSHOTS_URL ? { url: values.SNAPSHOTS_URL, forcePathStyle: values.S3_FORCE_PATH_STYLE } : undefined;
+}
+
+/** Where the webhooks' endpoints are named; undefined where nobody is told. Throws a ConfigError. */
+export function readWebhooksConfig(environment: Environment = process.env): WebhooksConfig | undefined {
+  const { values, problems } = check(webhooksSchema, present(environment));
+  if (!values) throw new ConfigError(problems);
+  return toWebhooks(values);
+}
+
+function toWebhooks(values: z.output<typeof webhooksSchema>): WebhooksConfig | undefined {
+  const { WEBHOOKS_FILE: path, WEBHOOKS_ALLOW_PRIVATE: allowPrivate, AGENT_JOBS_WEB_UI_URL: webUiUrl } = values;
+  return path === undefined ? undefined : { path, allowPrivate, webUiUrl };
 }
 
 /** What the upstream takes from one project in any hour, over all workers; what is absent is not known. */

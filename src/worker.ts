@@ -28,6 +28,7 @@ import { bridgeToTemporal, createLogger, WorkflowIds, type Logger } from './work
 import { createMetrics, installRuntime, startJobEndsAtZero, timedUpstream, watchProcess } from './worker/metrics.js';
 import { checkSearchAttributes, watchOpenJobs } from './worker/open-jobs.js';
 import { Readiness, startHealthServer } from './worker/readiness.js';
+import { keepSweeping, openWebhooks } from './worker/webhooks.js';
 import { createWorkers, Shutdown } from './worker/workers.js';
 import { watchVersion } from './worker/old-version.js';
 import { openTraces, type Traces } from './worker/traces.js';
@@ -59,6 +60,7 @@ async function runWorker(config: WorkerConfig, log: Logger): Promise<void> {
   const workers = await createWorkers(config, connection, {
     tell: { metrics, log },
     sinks: traces.sinks,
+    webhooks: await openWebhooks({ config, metrics, log, shutdownSignal: shutdown.signal }),
     // The limit counts attempts: under it each read is one, and questions for a key take at most a quarter.
     jobs: () =>
       createActivities({
@@ -74,6 +76,7 @@ async function runWorker(config: WorkerConfig, log: Logger): Promise<void> {
   shutdown.onBegin(watchVersion({ config, connection, poller, log }));
   shutdown.onBegin(watchBudgets({ config, connection, budgets, log }));
   shutdown.onBegin(watchLostQueues({ config, connection, log }));
+  shutdown.onBegin(keepSweeping(config, connection, log));
   if (metricsAddress) watchFigures({ config, connection, metrics, store, poller, log, shutdown });
   readiness.watch((deadline) => reachNamespace(connection, temporal.namespace, deadline), workers);
   logStart(config, log);

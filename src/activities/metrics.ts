@@ -60,6 +60,10 @@ export interface Metrics {
   readonly exportFailed: (type: string) => void;
   /** How many workers ask for exports. */
   readonly exportPollers: (pollers: number) => void;
+  /** A delivery of a webhook was tried: `delivered`, `gone` or `failed`, by the receiver's origin. */
+  readonly webhookTried: (receiver: string, result: string) => void;
+  /** Whether the file of the webhooks' endpoints is wrong. */
+  readonly webhooksWrong: (isWrong: boolean) => void;
   /** This worker, which has payload keys, read payloads that nobody had encrypted. */
   readonly plainPayloadsRead: (payloads: number) => void;
 }
@@ -88,5 +92,7 @@ export const noMetrics: Metrics = {
   snapshotPublished: () => {},
   exportFailed: () => {},
   exportPollers: () => {},
+  webhookTried: () => {},
+  webhooksWrong: () => {},
   plainPayloadsRead: () => {},
 };

@@ -2,7 +2,6 @@
  * Links into Temporal's web UI: the page of a job, and lists by a visibility query. Decides where the web UI is, which
  * of its pages shows a job's summary, and what the lists of the dashboard ask for. Sends no request.
  */
-import type { Client } from '@temporalio/client';
 import {
   AGENT_JOB_WORKFLOW,
   encodeId,
@@ -39,7 +38,7 @@ const LOCAL_HOST = /^(localhost|127(\.\d+){3}|\[::1\])$/;
 export const DEV_SERVER_PORTS = 1_000;
 
 /** A stand-in for a client may have neither. */
-type PartOfClient = Partial<Pick<Client, 'connection' | 'options'>>;
+type PartOfClient = { connection?: object; options?: { namespace?: string } };
 
 /**
  * The web UI of the server that a client talks to: the given address, else that of Temporal Cloud or of a dev server on

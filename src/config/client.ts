@@ -32,7 +32,8 @@ export function taskQueueOf(text: string): string | undefined {
   return text.length <= MAX_TASK_QUEUE_CHARACTERS ? text : undefined;
 }
 
-const WEB_UI_RULE =
+/** What the address of the web UI should be. */
+export const WEB_UI_RULE =
   'the http or https address of Temporal’s web UI without credentials, query or fragment, ' +
   'for example https://temporal.example.com';
 

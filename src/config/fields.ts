@@ -3,7 +3,7 @@ import { readFileSync } from 'node:fs';
 import ms from 'ms';
 import type { StringValue } from 'ms';
 import { z } from 'zod';
-import { parseUrl, plainAddress, TASK_QUEUE_RULE, taskQueueOf } from './client.js';
+import { parseUrl, plainAddress, TASK_QUEUE_RULE, taskQueueOf, WEB_UI_RULE } from './client.js';
 
 /** Where a server of ours listens; a `host` of an IPv6 address has no brackets. */
 export interface ListenAddress {
@@ -78,6 +78,8 @@ export const baseUrlField = field(
     'for example https://api.example.com',
   plainAddress,
 );
+
+export const webUiField = field(WEB_UI_RULE, plainAddress);
 
 export const keyField = field('the key itself: visible ASCII characters without spaces', (text) =>
   /^[\x21-\x7e]+$/.test(text) ? text : undefined,

@@ -3,7 +3,7 @@ import { createHash } from 'node:crypto';
 import { z } from 'zod';
 import { LIMIT } from '../contract.js';
 import { cutToBytes } from '../contract/input-checks.js';
-import { ReloadingFile } from '../upstream/reloading-file.js';
+import { SettingsFile } from '../upstream/reloading-file.js';
 import { Problem } from './problem.js';
 
 /** Whoever sent a request. */
@@ -35,39 +35,31 @@ const keysFile = z.record(
 );
 
 function parseKeys(text: string): ReadonlyMap<string, Caller> {
-  const keys = keysFile.parse(JSON.parse(text));
+  const keys = callersOf(text);
   return new Map(Object.entries(keys).map(([hash, caller]) => [hash.toLowerCase(), caller]));
+}
+
+function callersOf(text: string): z.output<typeof keysFile> {
+  try {
+    return keysFile.parse(JSON.parse(text));
+  } catch {
+    // The parser's own message would quote the file, where a key may stand in place of its hash.
+    throw new Error('it should be a JSON object of the SHA-256 of a key, in hex, to {name, projects}');
+  }
 }
 
 /** The keys of a file, which is read again when it changes; while it is wrong, its last good content holds. */
 export class CallerKeys {
-  readonly #path: string;
-  readonly #file: ReloadingFile<ReadonlyMap<string, Caller>>;
-  readonly #onProblem: (problem: string) => void;
-  #keys: ReadonlyMap<string, Caller> | null = null;
-  #problem: string | null = null;
+  readonly #file: SettingsFile<ReadonlyMap<string, Caller>>;
 
   constructor(path: string, onProblem: (problem: string) => void, checkEveryMs?: number) {
-    this.#path = path;
-    this.#file = new ReloadingFile(path, parseKeys, checkEveryMs);
-    this.#onProblem = onProblem;
+    const tell = (problem: string | null) => problem !== null && onProblem(problem);
+    this.#file = new SettingsFile({ name: 'HTTP_KEYS_FILE', path, parse: parseKeys, onProblem: tell, checkEveryMs });
   }
 
   /** Reads them; throws where there never was a good content. */
-  async read(): Promise<ReadonlyMap<string, Caller>> {
-    try {
-      this.#keys = await this.#file.read();
-      this.#problem = null;
-    } catch (error) {
-      const { code } = error as NodeJS.ErrnoException;
-      // The parser's own message would quote the file, where a key may stand in place of its hash.
-      const wrong = 'should be a JSON object of the SHA-256 of a key, in hex, to {name, projects}';
-      const problem = `HTTP_KEYS_FILE ${this.#path} ${code ? `cannot be read (${code})` : wrong}`;
-      if (this.#keys === null) throw new Error(problem);
-      if (problem !== this.#problem) this.#onProblem(`${problem}; its last good content holds`);
-      this.#problem = problem;
-    }
-    return this.#keys;
+  read(): Promise<ReadonlyMap<string, Caller>> {
+    return this.#file.read();
   }
 
   /** Throws a problem 401. */

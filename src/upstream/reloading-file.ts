@@ -45,3 +45,47 @@ export class ReloadingFile<T> {
     return value;
   }
 }
+
+interface SettingsFileOptions<T> {
+  /** The setting that names it. */
+  name: string;
+  path: string;
+  /** Its error's message says what is wrong, and quotes no secret. */
+  parse: (text: string) => T;
+  /** Told once of each problem that another content hides, and null when it is gone. */
+  onProblem: (problem: string | null) => void;
+  checkEveryMs?: number | undefined;
+}
+
+/** A file of which, while it is wrong, the last good content holds. */
+export class SettingsFile<T> {
+  readonly #options: SettingsFileOptions<T>;
+  readonly #file: ReloadingFile<T>;
+  #good: { content: T } | null = null;
+  #problem: string | null = null;
+
+  constructor(options: SettingsFileOptions<T>) {
+    this.#options = options;
+    this.#file = new ReloadingFile(options.path, options.parse, options.checkEveryMs);
+  }
+
+  /** Throws where there never was a good content. */
+  async read(): Promise<T> {
+    try {
+      this.#good = { content: await this.#file.read() };
+      this.#tell(null);
+    } catch (error) {
+      const { name, path } = this.#options;
+      const { code, message } = error as NodeJS.ErrnoException;
+      const problem = `${name} ${path} ${code ? `cannot be read (${code})` : `is wrong: ${message}`}`;
+      if (this.#good === null) throw new Error(problem, { cause: error });
+      this.#tell(`${problem}; its last good content holds`);
+    }
+    return this.#good.content;
+  }
+
+  #tell(problem: string | null): void {
+    if (problem !== this.#problem) this.#options.onProblem(problem);
+    this.#problem = problem;
+  }
+}

@@ -75,6 +75,7 @@ export function createMetrics(meter: MetricMeter): Metrics {
     counted: () => counted.set(Date.now() / 1_000),
     plainPayloadsRead: (payloads) => plain.add(payloads),
     ...exportMetrics({ counter, gauge }),
+    ...webhookMetrics({ counter, gauge }),
   };
 }
 
@@ -114,6 +115,18 @@ function exportMetrics({ counter, gauge }: Pick<Instruments, 'counter' | 'gauge'
     snapshotPublished: (verdict) => snapshots.add(1, { verdict }),
     exportFailed: (type) => EXPORT_FAILURES.includes(type) && exportFailures.add(1, { type }),
     exportPollers: (count) => pollers.set(count),
+  };
+}
+
+function webhookMetrics({
+  counter,
+  gauge,
+}: Pick<Instruments, 'counter' | 'gauge'>): Pick<Metrics, 'webhookTried' | 'webhooksWrong'> {
+  const tries = counter('agent_jobs_webhook_tries_total', 'Requests of webhooks, by receiver and result');
+  const wrong = gauge('agent_jobs_webhooks_file_wrong', '1 while WEBHOOKS_FILE is wrong');
+  return {
+    webhookTried: (receiver, result) => tries.add(1, { receiver, result }),
+    webhooksWrong: (isWrong) => wrong.set(isWrong ? 1 : 0),
   };
 }
 

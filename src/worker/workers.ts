@@ -7,6 +7,7 @@ import { type NativeConnection, Worker, type WorkerOptions } from '@temporalio/w
 import type { Metrics } from '../activities/metrics.js';
 import { openPayloadKeys, type WorkerConfig, type WorkerRole } from '../config.js';
 import { exportTaskQueue } from '../contract.js';
+import { webhookTaskQueue } from '../contract/webhooks.js';
 import { payloadCodecs } from '../temporal/payload-codec.js';
 import { isolateTimeout, loadWorkflowBundle, releaseBuildId } from '../temporal/workflow-bundle.js';
 import type { Logger } from './logging.js';
@@ -19,6 +20,8 @@ type Activities = Record<WorkerRole, () => object>;
 const MAX_JOB_ACTIVITIES = 10_000;
 /** A chunk of an export holds its pages in memory. */
 const MAX_EXPORT_ACTIVITIES = 16;
+/** Receivers that hang take 15 seconds each. */
+const MAX_WEBHOOK_ACTIVITIES = 100;
 /** A burst of more open jobs than are cached has each of their tasks replay its history. */
 const MAX_CACHED_WORKFLOWS = 1_500;
 const MIN_CACHED_WORKFLOWS = 50;
@@ -33,11 +36,18 @@ interface Tell {
   log: Logger;
 }
 
+interface WorkersOptions {
+  tell: Tell;
+  sinks: Traces['sinks'];
+  /** The activities of webhooks, whatever the roles; null where there are none. */
+  webhooks: object | null;
+}
+
 /** One worker per role, connected and ready to run; only the jobs role runs workflows, those of the exports too. */
 export async function createWorkers(
   config: WorkerConfig,
   connection: NativeConnection,
-  { tell, sinks, ...activities }: Activities & { tell: Tell; sinks: Traces['sinks'] },
+  { tell, sinks, webhooks, ...activities }: Activities & WorkersOptions,
 ): Promise<Worker[]> {
   const { taskQueue, roles, temporal } = config;
   const { workflowBundle, dataConverter } = loadWorkflowBundle();
@@ -54,7 +64,11 @@ export async function createWorkers(
     jobs: { ...shared, ...jobOptions(config), taskQueue, workflowBundle, sinks },
     exports: { ...shared, ...exportOptions(), taskQueue: exportTaskQueue(taskQueue) },
   };
-  return Promise.all(roles.map((role) => Worker.create({ ...options[role], activities: activities[role]() })));
+  const all: WorkerOptions[] = roles.map((role) => ({ ...options[role], activities: activities[role]() }));
+  if (webhooks) {
+    all.push({ ...shared, ...webhookOptions(), taskQueue: webhookTaskQueue(taskQueue), activities: webhooks });
+  }
+  return Promise.all(all.map((one) => Worker.create(one)));
 }
 
 /** Old histories are plain, too: a line an hour says that there are any, and the metric how many. */
@@ -105,6 +119,10 @@ function exportOptions(): Partial<WorkerOptions> {
     maxConcurrentActivityTaskExecutions: MAX_EXPORT_ACTIVITIES,
     activityTaskPollerBehavior: { type: 'autoscaling' },
   };
+}
+
+function webhookOptions(): Partial<WorkerOptions> {
+  return { ...shutdownOptions, maxConcurrentActivityTaskExecutions: MAX_WEBHOOK_ACTIVITIES };
 }
 
 // A write takes at most 20 seconds, and a little more to record it; the process ends within 25 seconds.

@@ -42,6 +42,12 @@ export const IMPORT_RULES: Record<string, ImportRule> = {
     packages: 'node @temporalio/client @temporalio/common',
   },
 
+  // Tells others what happened: looks as a client does, and calls them.
+  webhooks: {
+    values: 'contract agent-job upstream client',
+    packages: 'node @temporalio/activity @temporalio/client @temporalio/common ipaddr.js undici zod',
+  },
+
   // What runs on a worker. Workflow code runs in a sandbox without Node, and knows activities by their types.
   activities: {
     values: 'contract agent-job visitor-export temporal upstream snapshots report client',
@@ -53,7 +59,7 @@ export const IMPORT_RULES: Record<string, ImportRule> = {
     packages: '@temporalio/common @temporalio/workflow',
   },
   worker: {
-    values: 'contract visitor-export temporal config upstream snapshots activities',
+    values: 'contract visitor-export temporal config upstream snapshots webhooks activities',
     types: '@opentelemetry/api @temporalio/common',
     packages: 'node @temporalio/client @temporalio/worker pino',
   },
@@ -128,7 +134,7 @@ export const REACH_RULES: readonly ReachRule[] = [
     lazy: false,
     packages:
       'node @noble/hashes @temporalio/activity @temporalio/client @temporalio/common @temporalio/envconfig ' +
-      '@temporalio/worker ky ms pino undici zod',
+      '@temporalio/worker ipaddr.js ky ms pino undici zod',
   },
   // `agent-jobs --help` answers at once: a command loads Temporal, Parquet or charts when it runs.
   { entry: 'cli/main.ts', lazy: false, packages: 'node commander' },

@@ -1,0 +1,116 @@
+/** Who is told of what: the endpoints of WEBHOOKS_FILE, by project. No secret and no URL is told in an error. */
+import { createHash } from 'node:crypto';
+import { z } from 'zod';
+import { WEBHOOK_EVENTS, type WebhookEventType } from '../contract/webhooks.js';
+import { SettingsFile } from '../upstream/reloading-file.js';
+
+/** Whoever is told of a project's events. */
+export interface Endpoint {
+  /** A hash of the URL, so that ids and histories do not hold what is secret of it. */
+  readonly id: string;
+  readonly url: URL;
+  /** Each signs every request, so that a receiver can go over from one to the next. */
+  readonly secrets: readonly Buffer[];
+  readonly events: readonly WebhookEventType[];
+}
+
+/** Projects in a file that are told to all endpoints of it. */
+const ALL_PROJECTS = '*';
+const ID_DIGITS = 16;
+const SECRET = /^whsec_([\d+/A-Za-z]+={0,2})$/;
+const SECRET_BYTES = { min: 24, max: 64 };
+const MOST_SECRETS = 5;
+
+const secretField = z.string().transform((text, context): Buffer => {
+  const [, base64 = ''] = SECRET.exec(text) ?? [];
+  const secret = Buffer.from(base64, 'base64');
+  const isWhole = secret.toString('base64').replace(/=+$/, '') === base64.replace(/=+$/, '');
+  if (isWhole && secret.length >= SECRET_BYTES.min && secret.length <= SECRET_BYTES.max) return secret;
+  context.addIssue({ code: 'custom', message: 'should be whsec_ and the base64 of 24 to 64 bytes' });
+  return z.NEVER;
+});
+
+function urlField(allowsHttp: boolean) {
+  const shouldBe = `should be an ${allowsHttp ? 'http or https' : 'https'} address without user, password and fragment`;
+  return z.string().transform((text, context): URL => {
+    const url = URL.canParse(text) ? new URL(text) : null;
+    const isAllowed = url?.protocol === 'https:' || (allowsHttp && url?.protocol === 'http:');
+    if (url && isAllowed && !url.username && !url.password && !url.hash) return url;
+    context.addIssue({ code: 'custom', message: shouldBe });
+    return z.NEVER;
+  });
+}
+
+function fileSchema(allowsHttp: boolean) {
+  const endpoint = z.strictObject({
+    url: urlField(allowsHttp),
+    secrets: z.array(secretField).min(1).max(MOST_SECRETS),
+    events: z
+      .array(z.enum(WEBHOOK_EVENTS))
+      .min(1)
+      .default([...WEBHOOK_EVENTS]),
+  });
+  return z.record(z.string(), z.array(endpoint));
+}
+
+type EndpointsOf = ReadonlyMap<string, readonly Endpoint[]>;
+
+/** Throws an Error that names the place and quotes nothing. */
+function parseEndpoints(text: string, allowsHttp: boolean): EndpointsOf {
+  const { data, error } = fileSchema(allowsHttp).safeParse(parseJson(text));
+  if (error) {
+    const [{ path, message }] = error.issues as [z.core.$ZodIssue];
+    const [projectId, ...place] = path;
+    throw new Error(`${[JSON.stringify(projectId ?? {}), ...place].join('.')}: ${message}`);
+  }
+  return new Map(
+    Object.entries(data).map(([projectId, endpoints]) => [
+      projectId,
+      endpoints.map((endpoint) => ({ id: idOf(endpoint.url), ...endpoint })),
+    ]),
+  );
+}
+
+/** The parser's own message quotes the file. */
+function parseJson(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    throw new Error('it is not valid JSON');
+  }
+}
+
+function idOf({ href }: URL): string {
+  return createHash('sha256').update(href).digest('hex').slice(0, ID_DIGITS);
+}
+
+interface EndpointsOptions {
+  path: string;
+  /** Whether `http` and addresses that are not public are taken. */
+  allowPrivate: boolean;
+  onProblem?: (problem: string | null) => void;
+}
+
+/** The endpoints of a file, which is read again when it changes; while it is wrong, its last good content holds. */
+export class Endpoints {
+  readonly allowPrivate: boolean;
+  readonly #file: SettingsFile<EndpointsOf>;
+
+  constructor({ path, allowPrivate, onProblem = () => {} }: EndpointsOptions) {
+    this.allowPrivate = allowPrivate;
+    const parse = (text: string) => parseEndpoints(text, allowPrivate);
+    this.#file = new SettingsFile({ name: 'WEBHOOKS_FILE', path, parse, onProblem });
+  }
+
+  /** How many there are, of all projects; throws where there never was a good content. */
+  async count(): Promise<number> {
+    return [...(await this.#file.read()).values()].flat().length;
+  }
+
+  /** Those of a project, and of all projects; a job whose id tells no project has the latter alone. */
+  async of(projectId: string | null): Promise<Endpoint[]> {
+    const file = await this.#file.read();
+    const all = [...(file.get(ALL_PROJECTS) ?? []), ...(projectId === null ? [] : (file.get(projectId) ?? []))];
+    return [...new Map(all.map((endpoint) => [endpoint.id, endpoint])).values()];
+  }
+}

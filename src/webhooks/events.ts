@@ -1,0 +1,128 @@
+/** What is told of a job or an export: each event has an id that follows from what happened, whoever finds it. */
+import { createHash } from 'node:crypto';
+import { type Client, WorkflowFailedError, type WorkflowExecutionInfo } from '@temporalio/client';
+import { ApplicationFailure } from '@temporalio/common';
+import { shellWord } from '../agent-job/waiting-text.js';
+import type { JobSummary } from '../client/agent-job/list.js';
+import { jobUrl, type WebUi } from '../client/web-ui.js';
+import { agentJobOf, type Decision, type SnapshotReceipt, type VisitorExportResult } from '../contract.js';
+import { utf8Bytes } from '../contract/input-checks.js';
+import type { AnnouncedDoubt, WebhookEventType } from '../contract/webhooks.js';
+
+/** What happened. */
+export interface WebhookEvent {
+  id: string;
+  type: WebhookEventType;
+  projectId: string | null;
+  /** The workflow that it happened to. */
+  workflowId: string;
+  body: string;
+}
+
+const MAX_BODY_BYTES = 20 * 1024;
+
+/** A job's run has closed, however. */
+export function jobEnded(job: JobSummary): WebhookEvent {
+  const { projectId, workflowId, runId, outcome, jobId, prLink, tags, metadata, closedAt } = job;
+  const data = { ...named(projectId, workflowId), workflowId, runId, outcome, jobId, prLink, tags, metadata };
+  return eventOf('agent_job.ended', runId, closedAt!, data, [{ prLink: null }, { metadata: {} }]);
+}
+
+/** A write came to be in doubt: only a person can settle it. */
+export function needsAttention(doubt: AnnouncedDoubt, webUi: WebUi | null): WebhookEvent {
+  const { workflowId, unknown } = doubt;
+  const settle = `npx agent-jobs resolve ${shellWord(workflowId)} ACTION --since ${unknown.since}`;
+  return eventOf('agent_job.needs_attention', keyOf(doubt), unknown.since, doubtData(doubt, settle, webUi));
+}
+
+/** It is settled: by a decision, or without one where the job ended. */
+export function settled(doubt: AnnouncedDoubt, decisions: readonly Decision[], webUi: WebUi | null): WebhookEvent {
+  const { kind, followUpId, since } = doubt.unknown;
+  const decision = decisions.find((one) => one.kind === kind && one.followUpId === followUpId && one.at >= since);
+  const show = `npx agent-jobs state ${shellWord(doubt.workflowId)}`;
+  const data = { ...doubtData(doubt, show, webUi), ...(decision && { decision }) };
+  return eventOf('agent_job.settled', keyOf(doubt), decision?.at ?? new Date().toISOString(), data);
+}
+
+/** Continue-as-new may hand a write in doubt to another run. */
+function keyOf({ workflowId, unknown }: AnnouncedDoubt): string {
+  return `${workflowId} ${unknown.since}`;
+}
+
+function doubtData({ projectId, workflowId, runId, unknown }: AnnouncedDoubt, command: string, webUi: WebUi | null) {
+  const url = webUi && jobUrl(webUi, { workflowId });
+  return { ...named(projectId, workflowId), workflowId, runId, unknown, command, url };
+}
+
+function named(projectId: string | null, workflowId: string) {
+  return { projectId, key: agentJobOf(workflowId)?.key ?? null };
+}
+
+/** An export's run has closed: reads how. */
+export async function exportEnded(client: Client, run: WorkflowExecutionInfo): Promise<WebhookEvent> {
+  const { workflowId, runId } = run;
+  const { snapshots, failure } = await endOf(client, run);
+  const told = snapshots.map(({ snapshotId, dateFrom, dateTo, consistent, unchanged, location }) => ({
+    ...{ snapshotId, dateFrom, dateTo, consistent, unchanged, location },
+  }));
+  const data = { projectId: projectOf(workflowId), workflowId, runId, snapshots: told, failure };
+  const fewer = [40, 20, 5].map((count) => ({
+    snapshots: told.slice(0, count),
+    snapshotsLeftOut: told.length - count,
+  }));
+  return eventOf('visitor_export.ended', runId, run.closeTime!.toISOString(), data, fewer);
+}
+
+async function endOf(
+  client: Client,
+  { workflowId, runId, status }: WorkflowExecutionInfo,
+): Promise<{ snapshots: SnapshotReceipt[]; failure: string | null }> {
+  try {
+    const result: VisitorExportResult = await client.workflow.result(workflowId, runId, { followRuns: false });
+    return { snapshots: result.snapshots, failure: null };
+  } catch (error) {
+    if (!(error instanceof WorkflowFailedError)) throw error;
+    const { cause } = error;
+    if (!(cause instanceof ApplicationFailure)) return { snapshots: [], failure: statusNames[status.name] ?? 'Failed' };
+    const [details] = (cause.details ?? []) as [Partial<VisitorExportResult>?];
+    return { snapshots: details?.snapshots ?? [], failure: cause.type ?? 'Failed' };
+  }
+}
+
+const statusNames: Readonly<Record<string, string>> = {
+  CANCELLED: 'Canceled',
+  TERMINATED: 'Terminated',
+  TIMED_OUT: 'TimedOut',
+};
+
+/** From the ids that our client and its Schedules give; null of another. */
+function projectOf(workflowId: string): string | null {
+  const [, encoded] = /^visitor-export\/([^/]+?)(?:\/|-\d{4}-\d\d-\d\dT[\d:]+Z$)/.exec(workflowId) ?? [];
+  try {
+    return encoded === undefined ? null : decodeURIComponent(encoded);
+  } catch {
+    return null;
+  }
+}
+
+type Data = { projectId: string | null; workflowId: string } & Record<string, unknown>;
+
+/** What makes a body too long is replaced, one thing after the other. */
+function eventOf(
+  type: WebhookEventType,
+  happened: string,
+  timestamp: string,
+  data: Data,
+  shorter: readonly object[] = [],
+): WebhookEvent {
+  const id = `evt_${createHash('sha256').update(`${type} ${happened}`).digest('base64url').slice(0, 32)}`;
+  const { projectId, workflowId } = data;
+  let fitting: object = data;
+  let body = '';
+  for (const replacement of [{}, ...shorter]) {
+    fitting = { ...fitting, ...replacement };
+    body = JSON.stringify({ type, timestamp, data: fitting });
+    if (utf8Bytes(body) <= MAX_BODY_BYTES) break;
+  }
+  return { id, type, projectId, workflowId, body };
+}

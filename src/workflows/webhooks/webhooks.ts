@@ -1,0 +1,49 @@
+/** The workflows of webhooks: one that finds events, and one for each delivery of an event to an endpoint. */
+import { continueAsNew, proxyActivities, setCurrentDetails, workflowInfo } from '@temporalio/workflow';
+import { plainMarkdown } from '../../agent-job/markdown.js';
+import {
+  webhookTaskQueue,
+  type WebhookActivities,
+  type WebhookDelivery,
+  type WebhookFate,
+  type WebhookSweepState,
+} from '../../contract/webhooks.js';
+import { goOnWithAnyVersion } from '../worker-version.js';
+
+/**
+ * Finds what ended, came to be in doubt or was settled, and starts a delivery of each to each endpoint. It never ends.
+ */
+export async function webhookSweep(state: WebhookSweepState): Promise<never> {
+  goOnWithAnyVersion();
+  const { sweepEvents } = proxyActivities<Pick<WebhookActivities, 'sweepEvents'>>({
+    taskQueue: webhookTaskQueue(workflowInfo().taskQueue),
+    startToCloseTimeout: '30 minutes',
+    heartbeatTimeout: '1 minute',
+    retry: { maximumInterval: '1 minute' },
+    summary: 'Look for events',
+  });
+  let at = state;
+  while (!workflowInfo().continueAsNewSuggested) at = await sweepEvents(at);
+  return continueAsNew<typeof webhookSweep>(at);
+}
+
+/** Ten repetitions within 75 hours; a receiver that is back is not left to wait for more than a day. */
+const RETRIES = {
+  initialInterval: '30 seconds',
+  backoffCoefficient: 3,
+  maximumInterval: '1 day',
+  maximumAttempts: 11,
+} as const;
+
+/** Delivers one event to one endpoint, at least once; fails where it was not taken within about three days. */
+export async function webhookDelivery(delivery: WebhookDelivery): Promise<WebhookFate> {
+  goOnWithAnyVersion();
+  const { deliverWebhook } = proxyActivities<Pick<WebhookActivities, 'deliverWebhook'>>({
+    taskQueue: webhookTaskQueue(workflowInfo().taskQueue),
+    startToCloseTimeout: '30 seconds',
+    retry: RETRIES,
+    summary: `To ${delivery.endpoint.origin}`,
+  });
+  setCurrentDetails(`**${delivery.type}** to ${plainMarkdown(delivery.endpoint.origin)}\n\n**Id** ${delivery.eventId}`);
+  return deliverWebhook(delivery);
+}
