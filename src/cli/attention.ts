@@ -11,19 +11,20 @@ import {
   type GlobalOptions,
   type Session,
 } from './session.js';
-import { fields, firstLine, printable, printableLines, withKeysHint } from './table.js';
+import { fields, firstLine, hint, printable, printableLines, withKeysHint } from './table.js';
 
 /** Adds `attention`, which lists the jobs that need a person, and how each can be settled. */
 export function addAttention(program: Command): void {
   const command = program
     .command('attention')
-    .description('list the jobs that need a person: in-doubt writes, failing code, versions without workers')
+    .description('list what needs a person: in-doubt writes, failing code, versions without workers, webhooks given up')
     .option('--json', 'print one line of JSON for each, to which "resolve --from" takes an action')
     .action(({ json = false }: { json?: boolean }) =>
       withSession(command, async (session) => {
         const inDoubt = await tellInDoubtWrites(session, json);
         const stuck = await printStuck(session.jobs, json, session.signal);
-        if (inDoubt + stuck === 0 && !json) print('nothing needs attention');
+        const undelivered = await printUndelivered(session, json);
+        if (inDoubt + stuck + undelivered === 0 && !json) print('nothing needs attention');
       }),
     );
 }
@@ -54,6 +55,25 @@ async function printStuck(jobs: AgentJobs, json: boolean, signal: AbortSignal): 
   for await (const job of jobs.stuck({ signal })) {
     count += 1;
     printAnswer(json, toStuckLine(job), () => `${formatStuckJob(job, lacksKey(job.failure ?? ''))}\n`);
+  }
+  return count;
+}
+
+async function printUndelivered({ jobs, globals, signal }: Session, json: boolean): Promise<number> {
+  const { listUndelivered } = await import('../client/webhooks.js');
+  let count = 0;
+  for await (const undelivered of listUndelivered(jobs.client, { signal })) {
+    count += 1;
+    const { workflowId, type, of, to, givenUpAt } = undelivered;
+    const lines: Fields = [
+      ['Webhook', workflowId],
+      ['Event', type],
+      ['Of', of],
+      ['Not taken by', to],
+      ['Given up', givenUpAt],
+      ['To send it again', hint(globals, ['webhooks', 'resend', workflowId])],
+    ];
+    printAnswer(json, { undelivered }, () => `${fields(lines)}\n`);
   }
   return count;
 }

@@ -106,6 +106,7 @@ function settingsChecks(flags: DoctorFlags, signal: AbortSignal): Check[] {
     { name: 'Key', finding: asked.then((found) => ('key' in found && found.key) || skipped('not checked')) },
     { name: 'Payload keys', finding: limited(signal, checkPayloadKeys) },
     { name: 'Snapshots', finding: limited(signal, () => checkStore(flags)) },
+    { name: 'Webhooks', finding: limited(signal, checkWebhooks) },
   ];
 }
 
@@ -291,6 +292,14 @@ async function keyFinding(project: string | undefined): Promise<Finding> {
   const text = `the upstream takes the key${project === undefined ? '' : ` of project ${JSON.stringify(project)}`}`;
   if (warnings.length === 0) return { status: 'ok', text };
   return { status: 'warn', text: `${text}, which others can read`, remedy: warnings };
+}
+
+/** Whether the endpoints of webhooks can be read. None is called. */
+async function checkWebhooks(): Promise<Finding> {
+  const { countEndpoints } = await import('../worker/webhooks.js');
+  const count = await countEndpoints();
+  if (count === null) return { status: 'skip', text: 'WEBHOOKS_FILE is not set' };
+  return { status: 'ok', text: `${count} ${count === 1 ? 'endpoint is' : 'endpoints are'} named` };
 }
 
 /** Whether the keys that encrypt payloads can be read, by whom they should be alone. */

@@ -2,11 +2,11 @@
 import { Client, WorkflowExecutionAlreadyStartedError, WorkflowNotFoundError } from '@temporalio/client';
 import type { NativeConnection } from '@temporalio/worker';
 import type { Metrics } from '../activities/metrics.js';
-import { openPayloadKeys, type WorkerConfig } from '../config.js';
+import { openPayloadKeys, readWebhooksConfig, type WorkerConfig } from '../config.js';
 import { WEBHOOK_SWEEP_WORKFLOW, webhookSweepId, type WebhookSweepState } from '../contract/webhooks.js';
 import { payloadCodecs } from '../temporal/payload-codec.js';
-import { createWebhookActivities } from '../webhooks/activities.js';
-import { Endpoints } from '../webhooks/endpoints.js';
+import { createWebhookActivities } from '../activities/webhooks/activities.js';
+import { Endpoints } from '../activities/webhooks/endpoints.js';
 import { every } from './every.js';
 import type { Logger } from './logging.js';
 
@@ -34,6 +34,12 @@ export async function openWebhooks({ config, metrics, log, shutdownSignal }: Web
     address: temporal.address,
     onTry: metrics.webhookTried,
   });
+}
+
+/** How many the environment names; null where it names no file. Throws where that is wrong. */
+export async function countEndpoints(): Promise<number | null> {
+  const webhooks = readWebhooksConfig();
+  return webhooks === undefined ? null : new Endpoints(webhooks).count();
 }
 
 const LOOK_INTERVAL_MS = 60_000;

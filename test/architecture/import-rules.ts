@@ -42,16 +42,10 @@ export const IMPORT_RULES: Record<string, ImportRule> = {
     packages: 'node @temporalio/client @temporalio/common',
   },
 
-  // Tells others what happened: looks as a client does, and calls them.
-  webhooks: {
-    values: 'contract agent-job upstream client',
-    packages: 'node @temporalio/activity @temporalio/client @temporalio/common ipaddr.js undici zod',
-  },
-
   // What runs on a worker. Workflow code runs in a sandbox without Node, and knows activities by their types.
   activities: {
     values: 'contract agent-job visitor-export temporal upstream snapshots report client',
-    packages: 'node @temporalio/activity @temporalio/client @temporalio/common',
+    packages: 'node @temporalio/activity @temporalio/client @temporalio/common ipaddr.js undici zod',
   },
   workflows: {
     values: 'contract agent-job visitor-export',
@@ -59,7 +53,7 @@ export const IMPORT_RULES: Record<string, ImportRule> = {
     packages: '@temporalio/common @temporalio/workflow',
   },
   worker: {
-    values: 'contract visitor-export temporal config upstream snapshots webhooks activities',
+    values: 'contract visitor-export temporal config upstream snapshots activities',
     types: '@opentelemetry/api @temporalio/common',
     packages: 'node @temporalio/client @temporalio/worker pino',
   },

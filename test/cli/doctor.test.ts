@@ -63,6 +63,7 @@ test(
       Key: 'ok',
       'Payload keys': 'skip',
       Snapshots: 'ok',
+      Webhooks: 'skip',
     });
     expect(stderr).toBe('');
     expect(code).toBe(0);

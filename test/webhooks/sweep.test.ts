@@ -1,8 +1,8 @@
 import { randomUUID } from 'node:crypto';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { webhookSweepId, webhookTaskQueue } from '../../src/contract/webhooks.js';
-import { createWebhookActivities } from '../../src/webhooks/activities.js';
-import { Endpoints } from '../../src/webhooks/endpoints.js';
+import { createWebhookActivities } from '../../src/activities/webhooks/activities.js';
+import { Endpoints } from '../../src/activities/webhooks/endpoints.js';
 import { startSweep } from '../../src/worker/webhooks.js';
 import { QUICK, startJobServer, type JobServer } from '../client/job-server.js';
 import { createWorker } from '../support/worker.js';
@@ -60,7 +60,7 @@ const told = async (type: string, workflowId: string) => {
   return found();
 };
 
-test('an end is told once the run has closed, however it closed, with what a receiver needs and no prompt', async () => {
+test('an end is told once the run has closed, however it closed, without the prompt', async () => {
   const handle = await start({ tags: ['web'], metadata: { ticket: 'T-1' } });
   const { projectId, key, workflowId, runId } = handle;
   const { job } = await handle.result();
@@ -69,7 +69,7 @@ test('an end is told once the run has closed, however it closed, with what a rec
     type: 'agent_job.ended',
     timestamp: expect.stringMatching(/Z$/),
     data: {
-      ...{ projectId, key, workflowId, runId, outcome: 'completed', jobId: job.id, prLink: job.prLink },
+      ...{ projectId, key, workflowId, runId, outcome: 'completed', jobId: job!.id, prLink: job!.prLink },
       ...{ tags: ['web'], metadata: { ticket: 'T-1' } },
     },
   });

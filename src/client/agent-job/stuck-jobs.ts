@@ -12,6 +12,7 @@ import {
   VISITOR_EXPORT_WORKFLOW,
   type Phase,
 } from '../../contract.js';
+import { WEBHOOK_DELIVERY_WORKFLOW, WEBHOOK_SWEEP_WORKFLOW } from '../../contract/webhooks.js';
 import { lenientWorkflowClient } from '../../temporal/workflow-clients.js';
 import { concurrently } from '../concurrently.js';
 import { livePollers } from '../pollers.js';
@@ -30,7 +31,10 @@ const MAX_VERSIONS = 100;
 const STUCK_ATTEMPTS = 3;
 /** Servers from 1.30 on mark workflows so, after 5 failures and not at once. */
 const IS_REPORTED = 'TemporalReportedProblems IS NOT NULL';
-const OTHERS = [REQUEST_QUEUE_WORKFLOW, RECURRING_JOB_WORKFLOW, VISITOR_EXPORT_WORKFLOW];
+const OTHERS = [
+  ...[REQUEST_QUEUE_WORKFLOW, RECURRING_JOB_WORKFLOW, VISITOR_EXPORT_WORKFLOW],
+  ...[WEBHOOK_SWEEP_WORKFLOW, WEBHOOK_DELIVERY_WORKFLOW],
+];
 /** So many of all running jobs are described, newest first: the mark comes late, and not with every server. */
 const MAX_DESCRIBED = 200;
 
@@ -41,7 +45,7 @@ const MAX_DESCRIBED = 200;
  */
 export interface StuckJob {
   workflowId: string;
-  /** `agentJob`, `requestQueue`, `recurringJob` or `visitorExport`. */
+  /** `agentJob`, `requestQueue`, `recurringJob`, `visitorExport`, or one of webhooks. */
   workflowType: string;
   /** Null where it is not listed with the workflow. */
   projectId: string | null;

@@ -8,24 +8,26 @@ import {
   WorkflowNotFoundError,
   type WorkflowExecutionInfo,
 } from '@temporalio/client';
-import { concurrently } from '../client/concurrently.js';
-import { JobNotFoundError } from '../client/errors.js';
-import { TemporalJobHandle } from '../client/agent-job/handle.js';
-import { listJobs } from '../client/agent-job/list.js';
-import { loggerOf } from '../client/settings.js';
-import { listWorkflows } from '../client/temporal-call.js';
-import { quoted } from '../client/visibility-query.js';
-import type { WebUi } from '../client/web-ui.js';
-import { type JobState, VISITOR_EXPORT_WORKFLOW } from '../contract.js';
+import { concurrently } from '../../client/concurrently.js';
+import { JobNotFoundError } from '../../client/errors.js';
+import { TemporalJobHandle } from '../../client/agent-job/handle.js';
+import { listJobs } from '../../client/agent-job/list.js';
+import { loggerOf } from '../../client/settings.js';
+import { listWorkflows } from '../../client/temporal-call.js';
+import { quoted } from '../../client/visibility-query.js';
+import type { WebUi } from '../../client/web-ui.js';
+import { type JobState, VISITOR_EXPORT_WORKFLOW } from '../../contract.js';
 import {
   type AnnouncedDoubt,
   WEBHOOK_DELIVERY_WORKFLOW,
   type WebhookDelivery,
   webhookDeliveryId,
   type WebhookSweepState,
-} from '../contract/webhooks.js';
+} from '../../contract/webhooks.js';
 import type { Endpoints } from './endpoints.js';
-import { exportEnded, jobEnded, needsAttention, settled, type WebhookEvent } from './events.js';
+import { exportEnded, jobEnded, needsAttention, settled } from './events.js';
+
+type WebhookEvent = ReturnType<typeof jobEnded>;
 
 interface SweepOptions {
   client: Client;

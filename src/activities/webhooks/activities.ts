@@ -7,8 +7,8 @@ import {
   type WebhookDelivery,
   type WebhookFate,
   type WebhookSweepState,
-} from '../contract/webhooks.js';
-import { webUiOf } from '../client/web-ui.js';
+} from '../../contract/webhooks.js';
+import { webUiOf } from '../../client/web-ui.js';
 import type { Endpoints } from './endpoints.js';
 import { post } from './post.js';
 import { EventSweep } from './sweep.js';

@@ -2,15 +2,15 @@
 import { createHash } from 'node:crypto';
 import { type Client, WorkflowFailedError, type WorkflowExecutionInfo } from '@temporalio/client';
 import { ApplicationFailure } from '@temporalio/common';
-import { shellWord } from '../agent-job/waiting-text.js';
-import type { JobSummary } from '../client/agent-job/list.js';
-import { jobUrl, type WebUi } from '../client/web-ui.js';
-import { agentJobOf, type Decision, type SnapshotReceipt, type VisitorExportResult } from '../contract.js';
-import { utf8Bytes } from '../contract/input-checks.js';
-import type { AnnouncedDoubt, WebhookEventType } from '../contract/webhooks.js';
+import { shellWord } from '../../agent-job/waiting-text.js';
+import type { JobSummary } from '../../client/agent-job/list.js';
+import { jobUrl, type WebUi } from '../../client/web-ui.js';
+import { agentJobOf, type Decision, type SnapshotReceipt, type VisitorExportResult } from '../../contract.js';
+import { utf8Bytes } from '../../contract/input-checks.js';
+import type { AnnouncedDoubt, WebhookEventType } from '../../contract/webhooks.js';
 
 /** What happened. */
-export interface WebhookEvent {
+interface WebhookEvent {
   id: string;
   type: WebhookEventType;
   projectId: string | null;

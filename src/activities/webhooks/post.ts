@@ -7,12 +7,11 @@ import { lookup as lookupAll, type LookupAddress } from 'node:dns';
 import { isIP, type LookupFunction } from 'node:net';
 import ipaddr from 'ipaddr.js';
 import { Client } from 'undici';
-import { parseRetryAfter } from '../upstream/outcome.js';
-import type { Endpoint } from './endpoints.js';
+import { parseRetryAfter } from '../../upstream/outcome.js';
 
 /** What to send to whom. */
 interface Request {
-  endpoint: Pick<Endpoint, 'url' | 'secrets'>;
+  endpoint: { url: URL; secrets: readonly Buffer[] };
   eventId: string;
   body: string;
   /** Whether addresses that are not public are taken. */

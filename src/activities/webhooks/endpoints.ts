@@ -1,11 +1,11 @@
 /** Who is told of what: the endpoints of WEBHOOKS_FILE, by project. No secret and no URL is told in an error. */
 import { createHash } from 'node:crypto';
 import { z } from 'zod';
-import { WEBHOOK_EVENTS, type WebhookEventType } from '../contract/webhooks.js';
-import { SettingsFile } from '../upstream/reloading-file.js';
+import { WEBHOOK_EVENTS, type WebhookEventType } from '../../contract/webhooks.js';
+import { SettingsFile } from '../../upstream/reloading-file.js';
 
 /** Whoever is told of a project's events. */
-export interface Endpoint {
+interface Endpoint {
   /** A hash of the URL, so that ids and histories do not hold what is secret of it. */
   readonly id: string;
   readonly url: URL;

@@ -1,0 +1,118 @@
+import { randomUUID } from 'node:crypto';
+import { setTimeout as delay } from 'node:timers/promises';
+import type { TestWorkflowEnvironment } from '@temporalio/testing';
+import { Webhook } from 'standardwebhooks';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { createWebhookActivities } from '../../src/activities/webhooks/activities.js';
+import { Endpoints } from '../../src/activities/webhooks/endpoints.js';
+import { WEBHOOK_DELIVERY_WORKFLOW, type WebhookDelivery, webhookTaskQueue } from '../../src/contract/webhooks.js';
+import { startTimeSkipping } from '../support/time-skipping.js';
+import { createTestWorker, createWorker } from '../support/worker.js';
+import { Receiver, SECRET } from './receiver.js';
+
+const MINUTE = 60_000;
+
+let environment: TestWorkflowEnvironment;
+let receiver: Receiver;
+let end: () => Promise<void>;
+let taskQueue: string;
+let tries: [string, string][];
+beforeAll(async () => {
+  environment = await startTimeSkipping();
+  receiver = await new Receiver().start();
+  taskQueue = `test-${randomUUID()}`;
+  tries = [];
+  const { nativeConnection: connection } = environment;
+  const activities = createWebhookActivities({
+    ...{ taskQueue, address: '', webUiUrl: undefined },
+    endpoints: new Endpoints({ path: receiver.file, allowPrivate: true }),
+    shutdownSignal: new AbortController().signal,
+    onTry: (...one) => void tries.push(one),
+  });
+  const workers = [
+    await createTestWorker({ connection, taskQueue, activities: {} }),
+    await createWorker({ connection, taskQueue: webhookTaskQueue(taskQueue), activities }),
+  ];
+  const running = workers.map((worker) => worker.run());
+  end = async () => {
+    for (const worker of workers) worker.shutdown();
+    await Promise.all(running);
+  };
+}, 3 * MINUTE);
+afterAll(async () => {
+  await end();
+  await environment.teardown();
+  await receiver.close();
+});
+
+/** Answers with the result, or what the failure was caused by, and how long it took by the server's clock. */
+async function deliver(): Promise<{ result: unknown; seconds: number }> {
+  const [endpoint] = await new Endpoints({ path: receiver.file, allowPrivate: true }).of(null);
+  const body = JSON.stringify({ type: 'agent_job.ended', timestamp: '2026-01-01T00:00:00Z', data: {} });
+  const to = { id: endpoint!.id, origin: receiver.origin };
+  const delivery: WebhookDelivery = { eventId: 'evt_1', type: 'agent_job.ended', projectId: 'p', endpoint: to, body };
+  receiver.received.length = 0;
+  tries.length = 0;
+  const workflowId = `webhook/${randomUUID()}`;
+  const { workflow } = environment.client;
+  const handle = await workflow.start(WEBHOOK_DELIVERY_WORKFLOW, { workflowId, taskQueue, args: [delivery] });
+  const result: unknown = await handle.result().catch((error: { cause: { cause: Error } }) => error.cause.cause);
+  const { events } = await handle.fetchHistory();
+  const times = events!.map(({ eventTime }) => Number(eventTime!.seconds));
+  return { result, seconds: times.at(-1)! - times[0]! };
+}
+
+test('a receiver that is down for two hours gets the same event, signed anew', async () => {
+  receiver.answers.push(500, (response) => void response.destroy(), 302, 404, 408, 500);
+  const { result, seconds } = await deliver();
+  expect(result).toBe('delivered');
+  // 30 seconds, and three times as long after each.
+  expect(Math.floor(seconds / 60)).toBe(182);
+  expect(receiver.received).toHaveLength(7);
+  const [first, ...others] = receiver.received;
+  for (const { headers, body } of others) {
+    expect([headers['webhook-id'], body]).toEqual(['evt_1', first!.body]);
+    expect(() => new Webhook(SECRET).verify(body, headers)).not.toThrow();
+  }
+  expect(tries.map(([, result]) => result)).toEqual([...Array<string>(6).fill('failed'), 'delivered']);
+  expect(new Set(tries.map(([to]) => to))).toEqual(new Set([receiver.origin]));
+});
+
+test('who never takes it is asked eleven times within about three days, and the failure tells no secret', async () => {
+  receiver.otherwise = 500;
+  const { result, seconds } = await deliver();
+  receiver.otherwise = 204;
+  expect(result).toMatchObject({ type: 'WebhookNotDelivered', message: `${receiver.origin} answered 500` });
+  expect(receiver.received).toHaveLength(11);
+  expect(Math.round(seconds / 3_600)).toBe(75);
+});
+
+test('a receiver that is gone (410) is asked no more, for that event', async () => {
+  receiver.answers.push(410);
+  expect(await deliver()).toMatchObject({ result: 'gone' });
+  expect(receiver.received).toHaveLength(1);
+  expect(await deliver()).toMatchObject({ result: 'delivered' });
+});
+
+test('a Retry-After that is later than the next try is obeyed, a sooner one changes nothing', async () => {
+  const says = (status: number, seconds: number) => (response: import('node:http').ServerResponse) =>
+    void response.writeHead(status, { 'retry-after': String(seconds) }).end();
+  receiver.answers.push(says(429, 1_200), says(503, 1), says(500, 3_000));
+  const { result, seconds } = await deliver();
+  expect(result).toBe('delivered');
+  // 20 minutes, then the second and the third wait of its own.
+  expect(Math.round(seconds / 10)).toBe((1_200 + 90 + 270) / 10);
+});
+
+test('each try takes the endpoint from the file as it is then: a secret may be exchanged meanwhile', async () => {
+  const next = `whsec_${Buffer.from('the next secret of twenty').toString('base64')}`;
+  receiver.answers.push((response) => {
+    // A worker looks at the file at most once a second.
+    const exchanged = receiver.configure({ p: [{ url: receiver.url, secrets: [next] }] }).then(() => delay(1_100));
+    void exchanged.then(() => response.writeHead(500).end());
+  });
+  expect(await deliver()).toMatchObject({ result: 'delivered' });
+  const { body, headers } = receiver.received.at(-1)!;
+  expect(() => new Webhook(next).verify(body, headers)).not.toThrow();
+  await receiver.configure({ '*': [{ url: receiver.url, secrets: [SECRET] }] });
+});
