@@ -50,7 +50,10 @@ export async function resendWebhook(client: Client, workflowId: string, options:
   await temporalCall(client, options, async () => {
     const { runId, type } = await readDescription(client, workflowId);
     if (type !== WEBHOOK_DELIVERY_WORKFLOW) {
-      throw new InvalidInputError('delivery', `must be the id of a ${WEBHOOK_DELIVERY_WORKFLOW}, not of a ${type}`);
+      throw new InvalidInputError(
+        'delivery',
+        `must be the id of a ${WEBHOOK_DELIVERY_WORKFLOW}: this one is of ${type}`,
+      );
     }
     const { namespace, identity } = client.options;
     const execution = { workflowId, runId };

@@ -84,6 +84,7 @@ function wordsFor(name: string): string[] {
     'schedule job resume': job,
     'schedule job trigger': job,
     'schedule job remove': job,
+    'webhooks resend': ['--all'],
     completion: ['bash'],
   };
   return words[name] ?? [];
