@@ -1,4 +1,5 @@
 import { randomUUID } from 'node:crypto';
+import type { ServerResponse } from 'node:http';
 import { setTimeout as delay } from 'node:timers/promises';
 import type { TestWorkflowEnvironment } from '@temporalio/testing';
 import { Webhook } from 'standardwebhooks';
@@ -95,7 +96,7 @@ test('a receiver that is gone (410) is asked no more, for that event', async () 
 });
 
 test('a Retry-After that is later than the next try is obeyed, a sooner one changes nothing', async () => {
-  const says = (status: number, seconds: number) => (response: import('node:http').ServerResponse) =>
+  const says = (status: number, seconds: number) => (response: ServerResponse) =>
     void response.writeHead(status, { 'retry-after': String(seconds) }).end();
   receiver.answers.push(says(429, 1_200), says(503, 1), says(500, 3_000));
   const { result, seconds } = await deliver();

@@ -29,7 +29,7 @@ interface Answer {
 const LIMIT_MS = 15_000;
 
 /** The headers of a try: the signature is of its own time. */
-export function signedHeaders({ endpoint, eventId, body }: Omit<Request, 'allowPrivate'>, at = Date.now()) {
+function signedHeaders({ endpoint, eventId, body }: Omit<Request, 'allowPrivate'>, at = Date.now()) {
   const timestamp = String(Math.floor(at / 1_000));
   const sign = (secret: Buffer) =>
     `v1,${createHmac('sha256', secret).update(`${eventId}.${timestamp}.${body}`).digest('base64')}`;
