@@ -81,7 +81,6 @@ const workerSchema = z.object({
   EXPORT_REQUESTS_PER_HOUR: field.wholeNumberField.optional(),
   PAYLOAD_KEYS_FILE: z.string().optional(),
   CONFIRM_WRITES_BEFORE: field.timeField.optional(),
-  ...webhooksSchema.shape,
   WORKER_DEPLOYMENT: field.deploymentField.optional(),
   WORKER_BUILD_ID: field.buildIdField.optional(),
   HEALTH_ADDRESS: field.listenAddressField.optional(),
@@ -91,7 +90,11 @@ const workerSchema = z.object({
 });
 
 /** Every variable of a worker, but Temporal's own. */
-export const WORKER_VARIABLES: readonly string[] = [...Object.keys(workerSchema.shape), ...TRACING_VARIABLES];
+export const WORKER_VARIABLES: readonly string[] = [
+  ...Object.keys(workerSchema.shape),
+  ...Object.keys(webhooksSchema.shape),
+  ...TRACING_VARIABLES,
+];
 
 /** How to reach the upstream, and with which keys. */
 export interface UpstreamConfig {
@@ -119,6 +122,8 @@ export interface WebhooksConfig {
   allowPrivate: boolean;
   /** Of Temporal's web UI, for links; undefined where it is not set. */
   webUiUrl: string | undefined;
+  /** What is wrong with the settings themselves. */
+  problems: readonly string[];
 }
 
 /** The settings of the production worker. */
@@ -171,7 +176,7 @@ export function readWorkerConfig(environment: Environment = process.env): Worker
     snapshots: toSnapshots(values),
     exportRequestsPerHour: values.EXPORT_REQUESTS_PER_HOUR,
     confirmWritesBefore: values.CONFIRM_WRITES_BEFORE,
-    webhooks: toWebhooks(values),
+    webhooks: readWebhooksConfig(env),
     deployment: toDeployment(values),
     healthAddress: values.HEALTH_ADDRESS,
     metricsAddress: values.METRICS_ADDRESS,
@@ -301,16 +306,18 @@ function toSnapshots(values: z.output<typeof snapshotsSchema>): SnapshotsConfig 
   return values.SNAPSHOTS_URL ? { url: values.SNAPSHOTS_URL, forcePathStyle: values.S3_FORCE_PATH_STYLE } : undefined;
 }
 
-/** Where the webhooks' endpoints are named; undefined where nobody is told. Throws a ConfigError. */
+/** Where the webhooks' endpoints are named; undefined where nobody is told. What is wrong holds no job up. */
 export function readWebhooksConfig(environment: Environment = process.env): WebhooksConfig | undefined {
-  const { values, problems } = check(webhooksSchema, present(environment));
-  if (!values) throw new ConfigError(problems);
-  return toWebhooks(values);
-}
-
-function toWebhooks(values: z.output<typeof webhooksSchema>): WebhooksConfig | undefined {
-  const { WEBHOOKS_FILE: path, WEBHOOKS_ALLOW_PRIVATE: allowPrivate, AGENT_JOBS_WEB_UI_URL: webUiUrl } = values;
-  return path === undefined ? undefined : { path, allowPrivate, webUiUrl };
+  const env = present(environment);
+  const path = env['WEBHOOKS_FILE'];
+  if (path === undefined) return undefined;
+  const { values, problems } = check(webhooksSchema, env);
+  return {
+    path,
+    allowPrivate: values?.WEBHOOKS_ALLOW_PRIVATE ?? false,
+    webUiUrl: values?.AGENT_JOBS_WEB_UI_URL,
+    problems: problems.map(({ variable, problem }) => `${variable} ${problem}`),
+  };
 }
 
 /** What the upstream takes from one project in any hour, over all workers; what is absent is not known. */

@@ -60,7 +60,7 @@ async function runWorker(config: WorkerConfig, log: Logger): Promise<void> {
   const workers = await createWorkers(config, connection, {
     tell: { metrics, log },
     sinks: traces.sinks,
-    webhooks: await openWebhooks({ config, metrics, log, shutdownSignal: shutdown.signal }),
+    webhooks: openWebhooks({ config, metrics, log, shutdown }),
     // The limit counts attempts: under it each read is one, and questions for a key take at most a quarter.
     jobs: () =>
       createActivities({

@@ -59,7 +59,7 @@ export interface AnnouncedDoubt {
   unknown: InDoubtWrite;
 }
 
-/** How far the sweep is; its only argument. */
+/** How far the sweep is; its only argument, null where it is the first. */
 export interface WebhookSweepState {
   /** What ended before, in milliseconds of Unix time, is announced. */
   endsFrom: number;

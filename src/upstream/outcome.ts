@@ -144,7 +144,7 @@ const DELTA_SECONDS = /^\d+$/;
 const HTTP_DATE = /^(?:mon|tue|wed|thu|fri|sat|sun)[a-z]*,? /i;
 
 /**
- * What a `Retry-After` header asks for, in milliseconds, 0 to one hour; undefined where it says nothing usable. The
+ * What a `Retry-After` header asks for, in milliseconds, 0 to one hour unless told otherwise; undefined where it says nothing usable. The
  * wait that follows is chosen in agent-job/retry-waits.ts. A date is counted from the response's own `Date`, by the
  * clock that made both; from `now` where there is no valid one.
  */
@@ -152,13 +152,14 @@ export function parseRetryAfter(
   header: string | null,
   date: string | null,
   now: number = Date.now(),
+  maxMs: number = MAX_RETRY_AFTER_MS,
 ): number | undefined {
   const text = header?.trim() ?? '';
   const respondedAt = parseDate(date?.trim() ?? '');
   const waitMs = DELTA_SECONDS.test(text)
     ? Number(text) * 1_000
     : parseDate(text) - (Number.isNaN(respondedAt) ? now : respondedAt);
-  return Number.isNaN(waitMs) ? undefined : Math.min(Math.max(waitMs, 0), MAX_RETRY_AFTER_MS);
+  return Number.isNaN(waitMs) ? undefined : Math.min(Math.max(waitMs, 0), maxMs);
 }
 
 function parseDate(text: string): number {

@@ -62,7 +62,8 @@ export class SettingsFile<T> {
   readonly #options: SettingsFileOptions<T>;
   readonly #file: ReloadingFile<T>;
   #good: { content: T } | null = null;
-  #problem: string | null = null;
+  /** Undefined where nothing was told yet. */
+  #problem: string | null | undefined;
 
   constructor(options: SettingsFileOptions<T>) {
     this.#options = options;

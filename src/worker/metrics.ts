@@ -125,7 +125,9 @@ function webhookMetrics({
   const tries = counter('agent_jobs_webhook_tries_total', 'Requests of webhooks, by receiver and result');
   const wrong = gauge('agent_jobs_webhooks_file_wrong', '1 while WEBHOOKS_FILE is wrong');
   return {
-    webhookTried: (receiver, result) => tries.add(1, { receiver, result }),
+    // Those that did not come begin at 0.
+    webhookTried: (receiver, result) =>
+      ['delivered', 'gone', 'failed'].forEach((one) => tries.add(one === result ? 1 : 0, { receiver, result: one })),
     webhooksWrong: (isWrong) => wrong.set(isWrong ? 1 : 0),
   };
 }

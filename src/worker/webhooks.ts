@@ -1,5 +1,6 @@
 /** Webhooks on a worker that has WEBHOOKS_FILE: their activities, and the workflow that finds the events. */
 import { Client, WorkflowExecutionAlreadyStartedError, WorkflowNotFoundError } from '@temporalio/client';
+import { decodeFromPayloadsAtIndex } from '@temporalio/common/lib/internal-non-workflow/index.js';
 import type { NativeConnection } from '@temporalio/worker';
 import type { Metrics } from '../activities/metrics.js';
 import { openPayloadKeys, readWebhooksConfig, type WorkerConfig } from '../config.js';
@@ -9,40 +10,47 @@ import { createWebhookActivities } from '../activities/webhooks/activities.js';
 import { Endpoints } from '../activities/webhooks/endpoints.js';
 import { every } from './every.js';
 import type { Logger } from './logging.js';
+import type { Shutdown } from './workers.js';
+
+const LOOK_INTERVAL_MS = 60_000;
 
 interface WebhooksOptions {
   config: WorkerConfig;
   metrics: Metrics;
   log: Logger;
-  shutdownSignal: AbortSignal;
+  shutdown: Pick<Shutdown, 'signal' | 'onBegin'>;
 }
 
 /** The activities; null where the worker has no WEBHOOKS_FILE. A wrong one is told, and harms no job. */
-export async function openWebhooks({ config, metrics, log, shutdownSignal }: WebhooksOptions): Promise<object | null> {
+export function openWebhooks({ config, metrics, log, shutdown }: WebhooksOptions): object | null {
   const { webhooks, taskQueue, temporal } = config;
   if (webhooks === undefined) return null;
   const onProblem = (problem: string | null) => {
-    metrics.webhooksWrong(problem !== null);
+    metrics.webhooksWrong(problem !== null || webhooks.problems.length > 0);
     if (problem !== null) log.warn({ problem }, 'Webhooks have a wrong setting');
   };
+  for (const problem of webhooks.problems) onProblem(problem);
   const endpoints = new Endpoints({ ...webhooks, onProblem });
-  metrics.webhooksWrong(false);
-  await endpoints.count().catch((error: unknown) => onProblem((error as Error).message));
+  // Not awaited: a disk that hangs holds no job up. What is wrong later is told, too, before somebody is to be told.
+  const onError = (error: unknown) => onProblem((error as Error).message);
+  shutdown.onBegin(every(LOOK_INTERVAL_MS, () => endpoints.count(), { onError }));
   return createWebhookActivities({
-    ...{ taskQueue, endpoints, shutdownSignal },
+    ...{ taskQueue, endpoints, shutdownSignal: shutdown.signal },
     webUiUrl: webhooks.webUiUrl,
     address: temporal.address,
     onTry: metrics.webhookTried,
   });
 }
 
-/** How many the environment names; null where it names no file. Throws where that is wrong. */
+/** How many the environment names; null where it names no file. Throws where a setting is wrong. */
 export async function countEndpoints(): Promise<number | null> {
   const webhooks = readWebhooksConfig();
-  return webhooks === undefined ? null : new Endpoints(webhooks).count();
+  if (webhooks === undefined) return null;
+  const count = await new Endpoints(webhooks).count();
+  if (webhooks.problems.length > 0) throw new Error(webhooks.problems.join('; '));
+  return count;
 }
 
-const LOOK_INTERVAL_MS = 60_000;
 const CALL_LIMIT_MS = 10_000;
 
 /** Starts the sweep wherever it does not run; returns what stops that. */
@@ -60,12 +68,11 @@ export function keepSweeping(config: WorkerConfig, connection: NativeConnection,
 /** It begins with what ends from now on, or where one that somebody ended had come to. */
 export async function startSweep(client: Client, taskQueue: string): Promise<void> {
   const workflowId = webhookSweepId(taskQueue);
-  const endsFrom = await endOfLast(client, workflowId);
-  if (endsFrom === null) return;
-  const state: WebhookSweepState = { endsFrom, doubts: [] };
+  const last = await lastState(client, workflowId);
+  if (last === 'runs') return;
   try {
     await client.workflow.start(WEBHOOK_SWEEP_WORKFLOW, {
-      ...{ workflowId, taskQueue, args: [state] },
+      ...{ workflowId, taskQueue, args: [last] },
       staticSummary: 'Finds what webhooks tell of',
     });
   } catch (error) {
@@ -73,13 +80,21 @@ export async function startSweep(client: Client, taskQueue: string): Promise<voi
   }
 }
 
-/** Milliseconds; null where it runs. */
-async function endOfLast(client: Client, workflowId: string): Promise<number | null> {
+/** What the closed run of a sweep knew; null where none is kept. */
+async function lastState(client: Client, workflowId: string): Promise<WebhookSweepState | 'runs' | null> {
+  const handle = client.workflow.getHandle(workflowId);
   try {
-    const { status, closeTime } = await client.workflow.getHandle(workflowId).describe();
-    return status.name === 'RUNNING' ? null : (closeTime ?? new Date()).getTime();
+    const { status } = await handle.describe();
+    if (status.name === 'RUNNING') return 'runs';
+    const { events } = await handle.fetchHistory();
+    const states = (events ?? []).flatMap(
+      ({ activityTaskCompletedEventAttributes: looked, workflowExecutionStartedEventAttributes: started }) =>
+        looked?.result?.payloads ?? started?.input?.payloads ?? [],
+    );
+    const { loadedDataConverter } = client.options;
+    return await decodeFromPayloadsAtIndex<WebhookSweepState | null>(loadedDataConverter, 0, states.slice(-1));
   } catch (error) {
-    if (error instanceof WorkflowNotFoundError) return Date.now();
+    if (error instanceof WorkflowNotFoundError) return null;
     throw error;
   }
 }

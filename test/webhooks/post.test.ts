@@ -2,9 +2,17 @@ import { createServer, type Server, type Socket } from 'node:net';
 import type { AddressInfo } from 'node:net';
 import { once } from 'node:events';
 import { Webhook } from 'standardwebhooks';
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
 import { isPublic, post } from '../../src/activities/webhooks/post.js';
 import { Receiver, SECRET } from './receiver.js';
+
+/** Names that others have given to addresses of this machine, which is what the guard is for: no test can have them. */
+vi.mock('node:dns/promises', () => ({
+  Resolver: class {
+    resolve4 = (host: string) => Promise.resolve(host === 'mixed.test' ? ['1.1.1.1', '127.0.0.1'] : ['127.0.0.1']);
+    resolve6 = () => Promise.reject(new Error('queryAaaa ENODATA'));
+  },
+}));
 
 const OTHER = `whsec_${Buffer.from('another secret of twenty-').toString('base64')}`;
 const bytes = (secret: string) => Buffer.from(secret.slice('whsec_'.length), 'base64');
@@ -97,7 +105,20 @@ describe('a receiver without an answer', () => {
 test.each([
   ...['127.0.0.1', '0.0.0.0', '10.1.2.3', '172.16.0.1', '192.168.1.1', '169.254.169.254', '100.64.0.1', '224.0.0.1'],
   ...['198.18.0.1', '192.0.2.1', '240.0.0.1', '255.255.255.255', '::', '::1', '::ffff:127.0.0.1', '::ffff:7f00:1'],
-  ...['fe80::1', 'fc00::1', 'ff02::1', '64:ff9b::7f00:1', '2002:7f00:1::', '2001:db8::1', '2001::1', 'nonsense'],
+  ...[
+    'fe80::1',
+    'fc00::1',
+    'ff02::1',
+    '::7f00:1',
+    '100::1',
+    '4000::1',
+    '168.63.129.16',
+    '64:ff9b::7f00:1',
+    '2002:7f00:1::',
+    '2001:db8::1',
+    '2001::1',
+    'nonsense',
+  ],
 ])('%s is not public', (address) => {
   expect(isPublic(address)).toBe(false);
 });
@@ -106,7 +127,7 @@ test.each(['1.1.1.1', '93.184.216.34', '2606:4700:4700::1111', '::ffff:1.1.1.1']
   expect(isPublic(address)).toBe(true);
 });
 
-test.each(['127.0.0.1', '2130706433', '0x7f.1', '[::ffff:127.0.0.1]', 'localhost'])(
+test.each(['127.0.0.1', '2130706433', '0x7f.1', '[::ffff:127.0.0.1]', 'private.test', 'mixed.test'])(
   'where only public addresses are taken, nothing goes to %s',
   async (host) => {
     const before = receiver.received.length;

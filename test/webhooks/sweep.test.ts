@@ -1,8 +1,14 @@
 import { randomUUID } from 'node:crypto';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { webhookSweepId, webhookTaskQueue } from '../../src/contract/webhooks.js';
+import {
+  webhookSweepId,
+  type WebhookSweepState,
+  webhookTaskQueue,
+  WEBHOOK_DELIVERY_WORKFLOW,
+} from '../../src/contract/webhooks.js';
 import { createWebhookActivities } from '../../src/activities/webhooks/activities.js';
 import { Endpoints } from '../../src/activities/webhooks/endpoints.js';
+import { EventSweep } from '../../src/activities/webhooks/sweep.js';
 import { startSweep } from '../../src/worker/webhooks.js';
 import { QUICK, startJobServer, type JobServer } from '../client/job-server.js';
 import { createWorker } from '../support/worker.js';
@@ -13,15 +19,15 @@ const MINUTE = 60_000;
 
 let server: JobServer;
 let receiver: Receiver;
+let endpoints: Endpoints;
 let end: () => Promise<void>;
 beforeAll(async () => {
   receiver = await new Receiver().start();
+  endpoints = new Endpoints({ path: receiver.file, allowPrivate: true });
   server = await startJobServer();
   end = await startWebhooks();
-  await startSweep(server.client, server.taskQueue);
 }, 3 * MINUTE);
 afterAll(async () => {
-  await server.client.workflow.getHandle(webhookSweepId(server.taskQueue)).terminate();
   await end();
   await server.close();
   await receiver.close();
@@ -31,7 +37,6 @@ afterAll(async () => {
 async function startWebhooks(): Promise<() => Promise<void>> {
   const { nativeConnection: connection, taskQueue, address } = server;
   const shutdown = new AbortController();
-  const endpoints = new Endpoints({ path: receiver.file, allowPrivate: true });
   const activities = createWebhookActivities({
     ...{ taskQueue, endpoints, address, webUiUrl: undefined },
     shutdownSignal: shutdown.signal,
@@ -50,48 +55,203 @@ const start = (more: object = {}) => {
   const key = randomUUID();
   return server.jobs.start({ projectId: server.projectId, key, prompt: 'Hide me', ...QUICK, ...more });
 };
+const toldOf = (type: string, workflowId: string) =>
+  receiver.events(type).filter(({ data }) => data.workflowId === workflowId);
 const told = async (type: string, workflowId: string) => {
-  const found = () => receiver.events(type).find(({ data }) => data.workflowId === workflowId);
-  await until(
-    () => found() !== undefined,
-    `${type} of ${workflowId}`,
-    () => JSON.stringify(receiver.received),
-  );
-  return found();
+  const isTold = () => toldOf(type, workflowId).length > 0;
+  await until(isTold, `${type} of ${workflowId}`, () => JSON.stringify(receiver.received));
+  return toldOf(type, workflowId)[0];
 };
 
-test('an end is told once the run has closed, however it closed, without the prompt', async () => {
-  const handle = await start({ tags: ['web'], metadata: { ticket: 'T-1' } });
-  const { projectId, key, workflowId, runId } = handle;
-  const { job } = await handle.result();
-  const event = await told('agent_job.ended', workflowId);
-  expect(event).toEqual({
-    type: 'agent_job.ended',
-    timestamp: expect.stringMatching(/Z$/),
-    data: {
-      ...{ projectId, key, workflowId, runId, outcome: 'completed', jobId: job!.id, prLink: job!.prLink },
-      ...{ tags: ['web'], metadata: { ticket: 'T-1' } },
-    },
-  });
-  const terminated = await start({ settle: 60_000 });
-  await server.client.workflow.getHandle(terminated.workflowId).terminate();
-  const end = await told('agent_job.ended', terminated.workflowId);
-  expect(end.data.outcome).toBe('Terminated');
-  expect(JSON.stringify(receiver.received)).not.toContain('Hide me');
-});
+/** A process that begins to look, and keeps its state as it is told. */
+class Looker {
+  state: WebhookSweepState;
+  readonly #sweep: EventSweep;
 
-test('a write in doubt is told with what settles it, and that it is settled, with the decision', async () => {
-  const { sandbox, projectId } = server;
-  await sandbox.addFault({ kind: 'status', status: 500, operation: 'create', projectId });
-  const handle = await start();
-  const { workflowId } = handle;
-  const asked = await told('agent_job.needs_attention', workflowId);
-  const { unknown } = await handle.state();
-  expect(asked.data).toMatchObject({ projectId, workflowId, key: handle.key, runId: handle.runId, unknown });
-  expect(asked.data.command).toBe(`npx agent-jobs resolve ${workflowId} ACTION --since ${unknown!.since}`);
-  expect(asked.data.url).toBe(handle.url);
-  expect(receiver.events('agent_job.settled')).toEqual([]);
-  await handle.resolve({ action: 'abandon', by: 'ada' });
-  const settled = await told('agent_job.settled', workflowId);
-  expect(settled.data).toMatchObject({ workflowId, unknown, decision: { action: 'abandon', by: 'ada' } });
-});
+  constructor(state: WebhookSweepState = { endsFrom: Date.now() - 10_000, doubts: [] }) {
+    const { client, taskQueue, jobs } = server;
+    this.state = state;
+    this.#sweep = new EventSweep({ client, taskQueue, endpoints, webUi: jobs.webUi, now: () => Date.now() });
+  }
+
+  async look(keep: () => Promise<void> = async () => {}): Promise<void> {
+    this.state = await this.#sweep.look(this.state, (next) => {
+      this.state = next;
+      return keep();
+    });
+  }
+
+  async until(type: string, workflowId: string, count = 1): Promise<void> {
+    const isTold = async () => {
+      await this.look();
+      return toldOf(type, workflowId).length >= count;
+    };
+    await until(isTold, `${type} of ${workflowId}`, () => JSON.stringify(this.state));
+  }
+}
+
+/** A job whose create is in doubt, and listed so. */
+async function inDoubt() {
+  const { sandbox, projectId, jobs } = server;
+  const key = randomUUID();
+  await sandbox.addFault({ kind: 'status', status: 500, operation: 'create', promptIncludes: key });
+  const handle = await jobs.start({ projectId, key, prompt: key, ...QUICK });
+  const isListed = async () => {
+    for await (const job of jobs.list({ projectId, phase: 'needsAttention' })) {
+      if (job.workflowId === handle.workflowId) return true;
+    }
+    return false;
+  };
+  await until(isListed, 'the doubt to be listed');
+  return handle;
+}
+
+test.concurrent(
+  'an end is told once the run has closed, however it closed, without the prompt',
+  async () => {
+    const handle = await start({ tags: ['web'], metadata: { ticket: 'T-1' } });
+    const { projectId, key, workflowId, runId } = handle;
+    const { job } = await handle.result();
+    const looker = new Looker();
+    await looker.until('agent_job.ended', workflowId);
+    expect(toldOf('agent_job.ended', workflowId)).toEqual([
+      {
+        type: 'agent_job.ended',
+        timestamp: expect.stringMatching(/Z$/),
+        data: {
+          ...{ projectId, key, workflowId, runId, outcome: 'completed', jobId: job!.id, prLink: job!.prLink },
+          ...{ tags: ['web'], metadata: { ticket: 'T-1' } },
+        },
+      },
+    ]);
+    const terminated = await start({ settle: 60_000 });
+    await server.client.workflow.getHandle(terminated.workflowId).terminate();
+    await looker.until('agent_job.ended', terminated.workflowId);
+    expect(toldOf('agent_job.ended', terminated.workflowId)[0].data.outcome).toBe('Terminated');
+    expect(JSON.stringify(receiver.received)).not.toContain('Hide me');
+  },
+  2 * MINUTE,
+);
+
+test.concurrent(
+  'a follow-up after the end opens another end, and both are told',
+  async () => {
+    const handle = await start();
+    await handle.result();
+    await handle.followUp('more', { id: 'more' });
+    await handle.result();
+    const looker = new Looker();
+    await looker.until('agent_job.ended', handle.workflowId, 2);
+    const runs = toldOf('agent_job.ended', handle.workflowId).map(({ data }) => data.runId as string);
+    expect(new Set(runs).size).toBe(2);
+    expect(runs).toContain(handle.runId);
+  },
+  2 * MINUTE,
+);
+
+test.concurrent(
+  'a run that is reset is no end: the job goes on',
+  async () => {
+    const handle = await start({ settle: 60_000 });
+    await until(async () => (await handle.state()).jobId !== null, 'the job');
+    const { workflowService, options } = server.client;
+    const { namespace } = options;
+    const { runId } = await workflowService.resetWorkflowExecution({
+      ...{ namespace, reason: 'a test', requestId: randomUUID(), workflowTaskFinishEventId: 4 as never },
+      workflowExecution: { workflowId: handle.workflowId, runId: handle.runId! },
+    });
+    await server.client.workflow.getHandle(handle.workflowId).terminate();
+    await new Looker().until('agent_job.ended', handle.workflowId);
+    await new Looker().look();
+    expect(toldOf('agent_job.ended', handle.workflowId).map(({ data }) => data.runId as string)).toEqual([runId]);
+  },
+  2 * MINUTE,
+);
+
+test.concurrent(
+  'a write in doubt is told with what settles it, and that it is settled, with the decision',
+  async () => {
+    const handle = await inDoubt();
+    const { workflowId, projectId, key, runId } = handle;
+    const looker = new Looker();
+    await looker.until('agent_job.needs_attention', workflowId);
+    const { unknown } = await handle.state();
+    const [{ data }] = toldOf('agent_job.needs_attention', workflowId);
+    expect(data).toMatchObject({ projectId, workflowId, key, runId, unknown, url: handle.url });
+    expect(data.command).toBe(`npx agent-jobs resolve ${workflowId} ACTION --since ${unknown!.since}`);
+    await looker.look();
+    expect(toldOf('agent_job.settled', workflowId)).toEqual([]);
+    await handle.resolve({ action: 'abandon', by: 'ada' });
+    // Whoever goes on has what was kept.
+    await new Looker(looker.state).until('agent_job.settled', workflowId);
+    const [settled] = toldOf('agent_job.settled', workflowId);
+    expect(settled.data).toMatchObject({ workflowId, unknown, decision: { action: 'abandon', by: 'ada' } });
+  },
+  2 * MINUTE,
+);
+
+test.concurrent(
+  'a doubt is kept before it is told: who dies in between has the next one tell it',
+  async () => {
+    const { workflowId } = await inDoubt();
+    const first = new Looker();
+    const died = new Error('died');
+    await expect(first.look(() => Promise.reject(died))).rejects.toThrow(died);
+    expect(first.state.doubts.map((doubt) => doubt.workflowId)).toContain(workflowId);
+    expect(toldOf('agent_job.needs_attention', workflowId)).toEqual([]);
+    await new Looker(first.state).look();
+    expect(await told('agent_job.needs_attention', workflowId)).toMatchObject({ data: { workflowId } });
+  },
+  2 * MINUTE,
+);
+
+test.concurrent(
+  'a job that is terminated while it is in doubt is told as settled, without a decision',
+  async () => {
+    const { workflowId } = await inDoubt();
+    const looker = new Looker();
+    await looker.until('agent_job.needs_attention', workflowId);
+    await server.client.workflow.getHandle(workflowId).terminate();
+    await looker.until('agent_job.settled', workflowId);
+    expect(toldOf('agent_job.settled', workflowId)[0].data).not.toHaveProperty('decision');
+  },
+  2 * MINUTE,
+);
+
+test.concurrent(
+  'an export is told with its snapshots or its failure; what it was part of tells of the rest',
+  async () => {
+    const range = { projectId: server.projectId, dateFrom: '2026-01-01', dateTo: '2026-01-02' };
+    const { workflowId, runId } = await server.jobs.exportVisitors(range);
+    await server.client.workflow.getHandle(workflowId).terminate();
+    await new Looker().until('visitor_export.ended', workflowId);
+    expect(toldOf('visitor_export.ended', workflowId)[0].data).toEqual({
+      ...{ projectId: server.projectId, workflowId, runId, snapshots: [], failure: 'Terminated' },
+    });
+  },
+  2 * MINUTE,
+);
+
+test(
+  'the workflow finds events; one that was ended goes on where it had come to, and tells nothing twice',
+  async () => {
+    const { client, taskQueue } = server;
+    await startSweep(client, taskQueue);
+    const sweep = client.workflow.getHandle(webhookSweepId(taskQueue));
+    const first = await start();
+    await told('agent_job.ended', first.workflowId);
+    await sweep.terminate();
+    const second = await start();
+    await second.result();
+    await startSweep(client, taskQueue);
+    await startSweep(client, taskQueue);
+    await told('agent_job.ended', second.workflowId);
+    await sweep.terminate();
+    const deliveries = [];
+    const query = `WorkflowType = '${WEBHOOK_DELIVERY_WORKFLOW}' AND TaskQueue = '${taskQueue}'`;
+    for await (const { memo, workflowId } of client.workflow.list({ query })) deliveries.push({ workflowId, ...memo });
+    const ofFirst = deliveries.filter((one) => (one as { of?: string }).of === first.workflowId);
+    expect(ofFirst).toHaveLength(1);
+  },
+  3 * MINUTE,
+);

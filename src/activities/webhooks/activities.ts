@@ -9,6 +9,7 @@ import {
   type WebhookSweepState,
 } from '../../contract/webhooks.js';
 import { webUiOf } from '../../client/web-ui.js';
+import { startServerClock } from '../../temporal/activity-attempt.js';
 import type { Endpoints } from './endpoints.js';
 import { post } from './post.js';
 import { EventSweep } from './sweep.js';
@@ -45,13 +46,17 @@ async function sweepEvents(dependencies: Dependencies, given: WebhookSweepState)
   const { shutdownSignal: signal, taskQueue, endpoints, webUiUrl, address } = dependencies;
   const { info, client } = Context.current();
   const webUi = webUiOf({ connection: { options: { address } }, options: client.options }, webUiUrl);
-  const sweep = new EventSweep({ client, taskQueue, endpoints, webUi });
+  const sweep = new EventSweep({ client, taskQueue, endpoints, webUi, now: startServerClock() });
   let state = (info.heartbeatDetails as WebhookSweepState | undefined) ?? given;
   let failure: { error: unknown } | null = null;
-  // Awaited, which the SDK's own heartbeat can't be: what is announced must be kept.
-  const keep = async (next: WebhookSweepState) => {
+  let kept = Promise.resolve();
+  // Awaited, which the SDK's own heartbeat can't be: what is announced must be kept. One after the other: a call that
+  // is late would put an older state in the place of a newer one.
+  const keep = (next: WebhookSweepState) => {
     state = next;
-    await client.withDeadline(Date.now() + KEEP_LIMIT_MS, () => client.activity.heartbeat(info.taskToken, next));
+    const send = () => client.activity.heartbeat(info.taskToken, state);
+    kept = kept.catch(() => {}).then(() => client.withDeadline(Date.now() + KEEP_LIMIT_MS, send));
+    return kept;
   };
   const beat = setInterval(() => void keep(state).catch((error: unknown) => (failure = { error })), KEEP_EVERY_MS);
   try {
@@ -72,7 +77,10 @@ async function deliverWebhook(dependencies: Dependencies, delivery: WebhookDeliv
   const { projectId, eventId, endpoint, body } = delivery;
   const { allowPrivate } = endpoints;
   // As it is now: a secret may have been exchanged since the last try.
-  const found = (await endpoints.of(projectId)).find(({ id }) => id === endpoint.id);
+  const named = await endpoints.of(projectId).catch(() => {
+    throw notDelivered('WEBHOOKS_FILE cannot be used: see the log');
+  });
+  const found = named.find(({ id }) => id === endpoint.id);
   if (!found) throw notDelivered('WEBHOOKS_FILE names this address no more');
   const tell = (result: WebhookFate | 'failed') => onTry(endpoint.origin, result);
   try {

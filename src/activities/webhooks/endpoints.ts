@@ -57,11 +57,15 @@ type EndpointsOf = ReadonlyMap<string, readonly Endpoint[]>;
 
 /** Throws an Error that names the place and quotes nothing. */
 function parseEndpoints(text: string, allowsHttp: boolean): EndpointsOf {
-  const { data, error } = fileSchema(allowsHttp).safeParse(parseJson(text));
+  const content = parseJson(text);
+  const { data, error } = fileSchema(allowsHttp).safeParse(content);
   if (error) {
-    const [{ path, message }] = error.issues as [z.core.$ZodIssue];
-    const [projectId, ...place] = path;
-    throw new Error(`${[JSON.stringify(projectId ?? {}), ...place].join('.')}: ${message}`);
+    const [{ path, message, code }] = error.issues as [z.core.$ZodIssue];
+    const [project, ...place] = path;
+    // A key of the file may be a secret in the wrong place.
+    const at = project === undefined ? [] : [`project ${Object.keys(content as object).indexOf(String(project)) + 1}`];
+    const problem = code === 'unrecognized_keys' ? 'has a field that is none of url, secrets, events' : message;
+    throw new Error(`${[...at, ...place].join('.')}: ${problem}`.replace(/^: /, ''));
   }
   return new Map(
     Object.entries(data).map(([projectId, endpoints]) => [
@@ -82,6 +86,13 @@ function parseJson(text: string): unknown {
 
 function idOf({ href }: URL): string {
   return createHash('sha256').update(href).digest('hex').slice(0, ID_DIGITS);
+}
+
+/** An address that is named twice is told what both are told, and each secret signs. */
+function together(first: Endpoint | undefined, second: Endpoint): Endpoint {
+  if (first === undefined) return second;
+  const secrets = new Map([...first.secrets, ...second.secrets].map((secret) => [secret.toString('hex'), secret]));
+  return { ...first, events: [...first.events, ...second.events], secrets: [...secrets.values()] };
 }
 
 interface EndpointsOptions {
@@ -111,6 +122,8 @@ export class Endpoints {
   async of(projectId: string | null): Promise<Endpoint[]> {
     const file = await this.#file.read();
     const all = [...(file.get(ALL_PROJECTS) ?? []), ...(projectId === null ? [] : (file.get(projectId) ?? []))];
-    return [...new Map(all.map((endpoint) => [endpoint.id, endpoint])).values()];
+    const byId = new Map<string, Endpoint>();
+    for (const endpoint of all) byId.set(endpoint.id, together(byId.get(endpoint.id), endpoint));
+    return [...byId.values()];
   }
 }

@@ -3,6 +3,8 @@ import { createHash } from 'node:crypto';
 import { type Client, WorkflowFailedError, type WorkflowExecutionInfo } from '@temporalio/client';
 import { ApplicationFailure } from '@temporalio/common';
 import { shellWord } from '../../agent-job/waiting-text.js';
+import { TemporalCallError } from '../../client/errors.js';
+import { temporalCall } from '../../client/temporal-call.js';
 import type { JobSummary } from '../../client/agent-job/list.js';
 import { jobUrl, type WebUi } from '../../client/web-ui.js';
 import { agentJobOf, type Decision, type SnapshotReceipt, type VisitorExportResult } from '../../contract.js';
@@ -25,7 +27,11 @@ const MAX_BODY_BYTES = 20 * 1024;
 export function jobEnded(job: JobSummary): WebhookEvent {
   const { projectId, workflowId, runId, outcome, jobId, prLink, tags, metadata, closedAt } = job;
   const data = { ...named(projectId, workflowId), workflowId, runId, outcome, jobId, prLink, tags, metadata };
-  return eventOf('agent_job.ended', runId, closedAt!, data, [{ prLink: null }, { metadata: {} }]);
+  return eventOf('agent_job.ended', runId, closedAt!, data, [
+    { prLink: null },
+    { metadata: {} },
+    { jobId: null, tags: [] },
+  ]);
 }
 
 /** A write came to be in doubt: only a person can settle it. */
@@ -78,10 +84,13 @@ async function endOf(
   { workflowId, runId, status }: WorkflowExecutionInfo,
 ): Promise<{ snapshots: SnapshotReceipt[]; failure: string | null }> {
   try {
-    const result: VisitorExportResult = await client.workflow.result(workflowId, runId, { followRuns: false });
+    const read = () => client.workflow.result(workflowId, runId, { followRuns: false });
+    const result = (await temporalCall(client, {}, read)) as VisitorExportResult;
     return { snapshots: result.snapshots, failure: null };
   } catch (error) {
-    if (!(error instanceof WorkflowFailedError)) throw error;
+    if (error instanceof TemporalCallError) throw error;
+    // Of a key that is not here, or no export's at all.
+    if (!(error instanceof WorkflowFailedError)) return { snapshots: [], failure: 'Unreadable' };
     const { cause } = error;
     if (!(cause instanceof ApplicationFailure)) return { snapshots: [], failure: statusNames[status.name] ?? 'Failed' };
     const [details] = (cause.details ?? []) as [Partial<VisitorExportResult>?];

@@ -3,10 +3,12 @@
  * where the connection is made: what a name resolved to before says nothing of what it resolves to then.
  */
 import { createHmac } from 'node:crypto';
-import { lookup as lookupAll, type LookupAddress } from 'node:dns';
+import type { LookupAddress } from 'node:dns';
+import { Resolver } from 'node:dns/promises';
 import { isIP, type LookupFunction } from 'node:net';
 import ipaddr from 'ipaddr.js';
 import { Client } from 'undici';
+import { DAY_MS } from '../../contract/shared.js';
 import { parseRetryAfter } from '../../upstream/outcome.js';
 
 /** What to send to whom. */
@@ -60,26 +62,48 @@ export async function post(request: Request): Promise<Answer> {
     });
     body.on('error', () => {}).destroy();
     const text = (header: unknown) => (typeof header === 'string' ? header : null);
-    const retryAfterMs = parseRetryAfter(text(headers['retry-after']), text(headers['date'])) ?? null;
-    return { status: statusCode, retryAfterMs };
+    const [wait, date] = [text(headers['retry-after']), text(headers['date'])];
+    return { status: statusCode, retryAfterMs: parseRetryAfter(wait, date, Date.now(), DAY_MS) ?? null };
   } finally {
     void client.destroy().catch(() => {});
   }
 }
 
-const lookupPublic: LookupFunction = (host, options, callback) => {
-  lookupAll(host, { ...options, all: true }, (error, addresses) => {
-    if (error) return callback(error, '');
-    if (!addresses.every(({ address }) => isPublic(address))) return callback(notPublic(), '');
-    if (options.all) return callback(null, addresses);
-    const [{ address, family }] = addresses as [LookupAddress];
-    callback(null, address, family);
-  });
+/** Its own requests: Node's usual look-ups share four threads of the process, and a name may take its time. */
+const resolver = new Resolver({ timeout: 3_000, tries: 2 });
+
+const lookupPublic: LookupFunction = (host, { all }, callback) => {
+  const answer = async () => {
+    const [error, addresses] = await publicAddresses(host).then(
+      (found) => [null, found] as const,
+      (reason: Error) => [reason, []] as const,
+    );
+    const [first] = addresses;
+    if (error || !first) callback(error ?? notPublic(), '');
+    else if (all) callback(null, [...addresses]);
+    else callback(null, first.address, first.family);
+  };
+  void answer();
 };
+
+async function publicAddresses(host: string): Promise<LookupAddress[]> {
+  const answers = await Promise.allSettled([resolver.resolve4(host), resolver.resolve6(host)]);
+  const addresses = answers.flatMap((answer) => (answer.status === 'fulfilled' ? answer.value : []));
+  const [refused] = answers.filter((answer) => answer.status === 'rejected');
+  if (addresses.length === 0) throw refused?.reason;
+  if (!addresses.every(isPublic)) throw notPublic();
+  return addresses.map((address) => ({ address, family: isIP(address) }));
+}
+
+/** What IPv6 has given out to the public; a machine of Azure's own, with a public address, is none of it. */
+const [PUBLIC_IPV6, AZURE_HOST] = ['2000::/3', '168.63.129.16'];
 
 /** What is neither of this machine, of a network of somebody's own, nor reserved. */
 export function isPublic(address: string): boolean {
-  return ipaddr.isValid(address) && ipaddr.process(address).range() === 'unicast';
+  if (!ipaddr.isValid(address)) return false;
+  const ip = ipaddr.process(address);
+  if (ip.range() !== 'unicast' || ip.toString() === AZURE_HOST) return false;
+  return ip instanceof ipaddr.IPv4 || ip.match(ipaddr.IPv6.parseCIDR(PUBLIC_IPV6));
 }
 
 function notPublic(): Error {

@@ -11,12 +11,12 @@ import {
 import { concurrently } from '../../client/concurrently.js';
 import { JobNotFoundError } from '../../client/errors.js';
 import { TemporalJobHandle } from '../../client/agent-job/handle.js';
-import { listJobs } from '../../client/agent-job/list.js';
+import { type JobSummary, listJobs } from '../../client/agent-job/list.js';
 import { loggerOf } from '../../client/settings.js';
 import { listWorkflows } from '../../client/temporal-call.js';
 import { quoted } from '../../client/visibility-query.js';
 import type { WebUi } from '../../client/web-ui.js';
-import { type JobState, VISITOR_EXPORT_WORKFLOW } from '../../contract.js';
+import { type JobState, VISITOR_EXPORT_WORKFLOW, visitorExportScheduleId } from '../../contract.js';
 import {
   type AnnouncedDoubt,
   WEBHOOK_DELIVERY_WORKFLOW,
@@ -35,22 +35,28 @@ interface SweepOptions {
   taskQueue: string;
   endpoints: Endpoints;
   webUi: WebUi | null;
+  /** Milliseconds, by Temporal's clock or before it: a clock that is ahead would leave ends out. */
+  now: () => number;
 }
 
 /** So late an end may be listed, clocks that differ included. */
 const OVERLAP_MS = 5 * 60_000;
+/** But most are listed at once: so often all of that time is read again, else the last half minute. */
+const READ_ALL_EVERY_MS = 60_000;
+const LATELY_MS = 30_000;
 /** A job may be settled and in doubt again between two looks at the list. */
 const ASK_AGAIN_MS = 60_000;
-/** They are in the state, which has a limit; others are announced as these are settled. */
+/** They are in the state, which has a limit: of what comes beyond, nobody is told that it is settled. */
 const MOST_DOUBTS = 500;
-/** Deliveries that this process knows to be started. */
-const MOST_KNOWN = 20_000;
+/** Runs, and deliveries, that this process knows to be told. */
+const MOST_KNOWN = 100_000;
 const PAGE_SIZE = 1_000;
 
 export class EventSweep {
   readonly #options: SweepOptions;
   readonly #isOwn: string;
   readonly #known = new Set<string>();
+  #readAllAt = -Infinity;
   /** When each job in doubt was asked last. */
   readonly #askedAt = new Map<string, number>();
 
@@ -64,29 +70,48 @@ export class EventSweep {
    * on from there tells that it is settled.
    */
   async look(state: WebhookSweepState, keep: (state: WebhookSweepState) => Promise<void>): Promise<WebhookSweepState> {
-    const startedAt = Date.now();
-    await this.#announceEnds(new Date(state.endsFrom));
-    const endsFrom = Math.max(state.endsFrom, startedAt - OVERLAP_MS);
-    const doubts = await this.#announceDoubts(state.doubts, (now) => keep({ endsFrom, doubts: now }));
-    return { endsFrom, doubts };
+    const doubts = await this.#announceDoubts(state.doubts, (kept) => keep({ ...state, doubts: kept }));
+    const startedAt = this.#options.now();
+    const isForAll = startedAt - this.#readAllAt >= READ_ALL_EVERY_MS;
+    await this.#announceEnds(new Date(isForAll ? state.endsFrom : Math.max(state.endsFrom, startedAt - LATELY_MS)));
+    if (!isForAll) return { ...state, doubts };
+    this.#readAllAt = startedAt;
+    return { endsFrom: Math.max(state.endsFrom, startedAt - OVERLAP_MS), doubts };
   }
 
   async #announceEnds(from: Date): Promise<void> {
     const { client } = this.#options;
-    const jobs = listJobs(client, { closedAfter: from }, { condition: this.#isOwn, pageSize: PAGE_SIZE });
-    for await (const job of jobs) if (job.closedAt !== null) await this.#announce(jobEnded(job));
+    const settings = { condition: this.#isOwn, pageSize: PAGE_SIZE, isOfRuns: true };
+    const jobs = listJobs(client, { closedAfter: from }, settings);
+    await each(jobs, (job) => this.#announceJob(job));
     const closed = `ExecutionStatus != 'ContinuedAsNew' AND CloseTime >= ${quoted(from.toISOString())}`;
     const query = `WorkflowType = ${quoted(VISITOR_EXPORT_WORKFLOW)} AND ${closed} AND ${this.#isOwn}`;
-    for await (const run of listWorkflows(client, query, {})) {
-      // What another run had exported is told with that one's end.
-      if (!run.parentExecution) await this.#announceExport(run);
-    }
+    await each(listWorkflows(client, query, {}), (run) => this.#announceExport(run));
+  }
+
+  async #announceJob(job: JobSummary): Promise<void> {
+    const { workflowId, runId, workflowStatus, closedAt } = job;
+    if (closedAt === null || this.#known.has(runId)) return;
+    if (!(await this.#isReset(workflowId, runId, workflowStatus))) await this.#announce(jobEnded(job));
+    this.#remember(runId);
   }
 
   async #announceExport(run: WorkflowExecutionInfo): Promise<void> {
-    if (this.#known.has(run.runId)) return;
-    await this.#announce(await exportEnded(this.#options.client, run));
-    this.#remember(run.runId);
+    const { workflowId, runId, status, parentExecution } = run;
+    if (this.#known.has(runId)) return;
+    // What another export had exported is told with that one's end.
+    const isPart = parentExecution?.workflowId?.startsWith(visitorExportScheduleId('')) ?? false;
+    if (!isPart && !(await this.#isReset(workflowId, runId, status.name))) {
+      await this.#announce(await exportEnded(this.#options.client, run));
+    }
+    this.#remember(runId);
+  }
+
+  /** It was terminated to go on as another run. */
+  async #isReset(workflowId: string, runId: string, status: string): Promise<boolean> {
+    if (status !== 'TERMINATED') return false;
+    const { raw } = await this.#options.client.workflow.getHandle(workflowId, runId).describe();
+    return Boolean(raw.workflowExtendedInfo?.resetRunId);
   }
 
   async #announceDoubts(
@@ -96,22 +121,23 @@ export class EventSweep {
     const { webUi } = this.#options;
     const doubts = new Map(before.map((doubt) => [doubt.workflowId, doubt]));
     const found: AnnouncedDoubt[] = [];
+    // Whoever kept them may have ended before they were announced.
+    await each(before, (doubt) => this.#announce(needsAttention(doubt, webUi)));
     for await (const { workflowId, state } of this.#asked(doubts)) {
       const old = doubts.get(workflowId);
       const present = state?.outcome === null ? state.unknown : null;
       if (old && old.unknown.since !== present?.since) {
         await this.#announce(settled(old, state?.decisions ?? [], webUi));
         doubts.delete(workflowId);
-        this.#askedAt.delete(workflowId);
       }
-      if (!present || doubts.has(workflowId) || doubts.size === MOST_DOUBTS) continue;
+      if (!present || doubts.has(workflowId)) continue;
       const doubt = { workflowId, runId: state!.runId, projectId: state!.projectId, unknown: present };
-      doubts.set(workflowId, doubt);
+      if (doubts.size < MOST_DOUBTS) doubts.set(workflowId, doubt);
       found.push(doubt);
     }
     const now = [...doubts.values()];
     if (found.length > 0) await keep(now);
-    for (const doubt of found) await this.#announce(needsAttention(doubt, webUi));
+    await each(found, (doubt) => this.#announce(needsAttention(doubt, webUi)));
     return now;
   }
 
@@ -121,8 +147,8 @@ export class EventSweep {
     const ids = new Set<string>();
     const filter = { phase: 'needsAttention', isRunning: true } as const;
     for await (const { workflowId } of listJobs(client, filter, { condition: this.#isOwn })) ids.add(workflowId);
-    const isDue = (id: string) => Date.now() - (this.#askedAt.get(id) ?? 0) >= ASK_AGAIN_MS;
-    const due = [...ids].filter((id) => !doubts.has(id) || isDue(id));
+    for (const id of this.#askedAt.keys()) if (!ids.has(id)) this.#askedAt.delete(id);
+    const due = [...ids].filter((id) => performance.now() - (this.#askedAt.get(id) ?? -Infinity) >= ASK_AGAIN_MS);
     const gone = [...doubts.keys()].filter((id) => !ids.has(id));
     for await (const asked of concurrently([...due, ...gone], {}, (id) => this.#ask(id))) if (asked) yield asked;
   }
@@ -134,7 +160,7 @@ export class EventSweep {
     try {
       const state = await new TemporalJobHandle(context, workflowId).state();
       const { runId } = await client.workflow.getHandle(workflowId).describe();
-      this.#askedAt.set(workflowId, Date.now());
+      this.#askedAt.set(workflowId, performance.now());
       return { workflowId, state: { ...state, runId } };
     } catch (error) {
       const isGone = error instanceof JobNotFoundError || error instanceof WorkflowNotFoundError;
@@ -175,4 +201,9 @@ export class EventSweep {
     this.#known.add(id);
     if (this.#known.size > MOST_KNOWN) this.#known.delete(this.#known.values().next().value!);
   }
+}
+
+/** Some at once. */
+async function each<T>(items: Iterable<T> | AsyncIterable<T>, work: (item: T) => Promise<void>): Promise<void> {
+  for await (const _ of concurrently(items, {}, work));
 }

@@ -6,7 +6,7 @@ import { AGENT_JOB_WORKFLOW, attachedJobWorkflowId } from '../../contract.js';
 import { checkWholeNumber, InvalidInputError } from '../../contract/input-checks.js';
 import { readListPage } from '../../temporal/workflow-clients.js';
 import { concurrently } from '../concurrently.js';
-import { JobNotFoundError } from '../errors.js';
+import { JobNotFoundError, TemporalCallError } from '../errors.js';
 import type { Names } from '../known-fields.js';
 import { type CallOptions, listWorkflows, temporalCall } from '../temporal-call.js';
 import { isNotFound } from '../temporal-errors.js';
@@ -237,7 +237,12 @@ async function withOutcome(client: Client, job: JobSummary, options: CallOptions
   const { outcome, workflowId, runId, workflowStatus: status } = job;
   if (outcome !== null || !['COMPLETED', 'FAILED'].includes(status)) return job;
   const read = () => readOutcome(client, { workflowId, runId, status });
-  return { ...job, outcome: await temporalCall(client, options, read).catch(nullIfGone) };
+  const outcomeOrNull = temporalCall(client, options, read).catch((error: unknown) => {
+    options.signal?.throwIfAborted();
+    if (error instanceof TemporalCallError) throw error;
+    return null; // Gone, or of a key that is not here: one end that can't be read must not end a list.
+  });
+  return { ...job, outcome: await outcomeOrNull };
 }
 
 // Which listed runs are not the last word on their job: a follow-up to an ended job makes a new run under the same

@@ -11,9 +11,9 @@ import {
 import { goOnWithAnyVersion } from '../worker-version.js';
 
 /**
- * Finds what ended, came to be in doubt or was settled, and starts a delivery of each to each endpoint. It never ends.
+ * Finds, from where another run had come to, else from now on, what ended, came to be in doubt or was settled, and starts a delivery of each to each endpoint. It never ends.
  */
-export async function webhookSweep(state: WebhookSweepState): Promise<never> {
+export async function webhookSweep(given: WebhookSweepState | null): Promise<never> {
   goOnWithAnyVersion();
   const { sweepEvents } = proxyActivities<Pick<WebhookActivities, 'sweepEvents'>>({
     taskQueue: webhookTaskQueue(workflowInfo().taskQueue),
@@ -21,10 +21,11 @@ export async function webhookSweep(state: WebhookSweepState): Promise<never> {
     heartbeatTimeout: '1 minute',
     retry: { maximumInterval: '1 minute' },
     summary: 'Look for events',
+    priority: { priorityKey: 1 },
   });
-  let at = state;
-  while (!workflowInfo().continueAsNewSuggested) at = await sweepEvents(at);
-  return continueAsNew<typeof webhookSweep>(at);
+  let state = given ?? { endsFrom: workflowInfo().startTime.getTime(), doubts: [] };
+  while (!workflowInfo().continueAsNewSuggested) state = await sweepEvents(state);
+  return continueAsNew<typeof webhookSweep>(state);
 }
 
 /** Ten repetitions within 75 hours; a receiver that is back is not left to wait for more than a day. */
@@ -43,6 +44,8 @@ export async function webhookDelivery(delivery: WebhookDelivery): Promise<Webhoo
     startToCloseTimeout: '30 seconds',
     retry: RETRIES,
     summary: `To ${delivery.endpoint.origin}`,
+    // Of receivers that hang, others need not wait for each.
+    priority: { fairnessKey: delivery.endpoint.id },
   });
   setCurrentDetails(`**${delivery.type}** to ${plainMarkdown(delivery.endpoint.origin)}\n\n**Id** ${delivery.eventId}`);
   return deliverWebhook(delivery);

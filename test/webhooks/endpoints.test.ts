@@ -1,0 +1,81 @@
+import { writeFile } from 'node:fs/promises';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { Endpoints } from '../../src/activities/webhooks/endpoints.js';
+import { WEBHOOK_EVENTS } from '../../src/contract/webhooks.js';
+import { Receiver, SECRET } from './receiver.js';
+
+const OTHER = `whsec_${Buffer.alloc(64, 7).toString('base64')}`;
+const url = 'https://example.com/hooks/of-a-secret-path?token=secret';
+
+let receiver: Receiver;
+beforeAll(async () => {
+  receiver = await new Receiver().start();
+});
+afterAll(() => receiver.close());
+
+async function open(content: unknown, allowPrivate = false) {
+  await (typeof content === 'string' ? writeFile(receiver.file, content) : receiver.configure(content));
+  return new Endpoints({ path: receiver.file, allowPrivate });
+}
+
+test('a project is told by its own endpoints and by those of all projects', async () => {
+  const one = { url, secrets: [SECRET] };
+  const two = { url: 'https://other.example.com/', secrets: [OTHER], events: ['agent_job.ended'] };
+  const endpoints = await open({ '*': [one], p: [two] });
+  expect(await endpoints.count()).toBe(2);
+  const told = async (projectId: string | null) => (await endpoints.of(projectId)).map(({ url: to }) => to.href);
+  expect(await told('p')).toEqual([url, two.url]);
+  expect(await told('q')).toEqual([url]);
+  expect(await told(null)).toEqual([url]);
+  const [first, second] = await endpoints.of('p');
+  expect([first!.events, second!.events]).toEqual([WEBHOOK_EVENTS, ['agent_job.ended']]);
+  expect(first!.id).toMatch(/^[0-9a-f]{16}$/);
+});
+
+test('an address that is named twice is told what both are told, and each secret signs', async () => {
+  const endpoints = await open({
+    '*': [{ url, secrets: [SECRET], events: ['agent_job.ended'] }],
+    p: [{ url, secrets: [OTHER, SECRET], events: ['agent_job.settled'] }],
+  });
+  const [endpoint, ...others] = await endpoints.of('p');
+  expect(others).toEqual([]);
+  expect(endpoint!.events).toEqual(['agent_job.ended', 'agent_job.settled']);
+  expect(endpoint!.secrets).toHaveLength(2);
+});
+
+const SECRETS = '1.0.secrets.0: should be whsec_ and the base64 of 24 to 64 bytes';
+test.each([
+  ['not JSON', 'it is not valid JSON'],
+  ['[]', 'expected record'],
+  [{ 'a secret key': 'x' }, 'project 1: Invalid input: expected array'],
+  [{ p: [{ url: 'http://example.com/', secrets: [SECRET] }] }, 'project 1.0.url: should be an https address'],
+  [{ p: [{ url: 'https://a:b@example.com/', secrets: [SECRET] }] }, 'project 1.0.url: should be an https address'],
+  [{ p: [{ url: '/hooks', secrets: [SECRET] }] }, 'project 1.0.url: should be an https address'],
+  [{ p: [{ url, secrets: [] }] }, 'project 1.0.secrets: Too small'],
+  [{ p: [{ url, secrets: ['whsec_c2hvcnQ='] }] }, SECRETS],
+  [{ p: [{ url, secrets: [`whsec_${Buffer.alloc(65).toString('base64')}`] }] }, SECRETS],
+  [{ p: [{ url, secrets: [SECRET.replace('whsec_', '')] }] }, SECRETS],
+  [{ p: [{ url, secrets: [`${SECRET}!`] }] }, SECRETS],
+  [{ p: [{ url, secrets: [SECRET], events: ['ended'] }] }, 'project 1.0.events.0: Invalid option'],
+  [{ p: [], q: [{ url, secrets: [SECRET], [OTHER]: true }] }, 'project 2.0: has a field that is none of url, secrets'],
+])('%j is refused, with the place and without a secret', async (content, problem) => {
+  const error = await (await open(content)).count().catch((reason: Error) => reason);
+  expect((error as Error).message).toContain(problem);
+  for (const secret of [SECRET, OTHER, 'secret-path', 'a secret key', 'c2hvcnQ']) {
+    expect((error as Error).message).not.toContain(secret);
+  }
+});
+
+test('while the file is wrong its last good content holds, and both are told once', async () => {
+  const problems: (string | null)[] = [];
+  await receiver.configure({ p: [{ url, secrets: [SECRET] }] });
+  const onProblem = (problem: string | null) => void problems.push(problem);
+  const endpoints = new Endpoints({ path: receiver.file, allowPrivate: false, onProblem });
+  expect(await endpoints.of('p')).toHaveLength(1);
+  await writeFile(receiver.file, '{');
+  await expect.poll(async () => (await endpoints.of('p')).length && problems.length, { timeout: 20_000 }).toBe(2);
+  await receiver.configure({});
+  await expect.poll(async () => (await endpoints.of('p')).length, { timeout: 20_000 }).toBe(0);
+  const holds = expect.stringContaining('it is not valid JSON; its last good content holds') as string;
+  expect(problems).toEqual([null, holds, null]);
+});
