@@ -22,7 +22,7 @@ const dashed = version.replaceAll('.', '-');
 const SHUTDOWN_SECONDS = 25;
 /** What the chart sets itself, from other values. */
 const SET_BY_CHART =
-  /^(UPSTREAM_BASE_URL|ADMIN_API_KEY_FILE|PROJECT_KEYS_FILE|PAYLOAD_KEYS_FILE|SNAPSHOTS_URL|WORKER_\w+|\w+_ADDRESS)$/;
+  /^(UPSTREAM_BASE_URL|(ADMIN_API_KEY|PROJECT_KEYS|PAYLOAD_KEYS|WEBHOOKS)_FILE|SNAPSHOTS_URL|WORKER_\w+|\w+_ADDRESS)$/;
 /** Values in manifests are read by many. */
 const HOLDS_A_KEY = /^ADMIN_API_KEY$|_HEADERS$/;
 
@@ -171,7 +171,8 @@ const set = (...values: string[]) => values.flatMap((value) => ['--set-string', 
 const turnedOn = (...values: string[]) => values.flatMap((value) => ['--set', `${value}=true`]);
 const EVERYTHING = [
   ...set('temporal.tls.secret=tls', 'temporal.apiKey.secret=key', 'payloadKeys.secret=keys', 'snapshots.claim=claim'),
-  ...set('upstream.keys.projectKeys=projects', 'settings.LOG_LEVEL=debug', 'temporal.tls.serverName=temporal'),
+  ...set('webhooks.secret=webhooks', 'upstream.keys.projectKeys=projects'),
+  ...set('settings.LOG_LEVEL=debug', 'temporal.tls.serverName=temporal'),
   ...turnedOn('temporal.tls.serverAuthority', 'serviceMonitor.enabled', 'autoscaling.enabled', 'versioning.enabled'),
 ];
 
