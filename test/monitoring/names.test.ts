@@ -1,5 +1,5 @@
 /** The rules and the dashboard name what a real worker shows: each metric, with the labels and values that they use. */
-import { mkdtemp, readFile, rm } from 'node:fs/promises';
+import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
@@ -27,7 +27,13 @@ describe('a real worker shows what rules and dashboard name', () => {
       const { client, taskQueue } = system.server;
       const jobs = new AgentJobs({ client, taskQueue });
       await jobs.ensureExportSchedule({ projectId: 'acme', timeZone: 'UTC', paused: true });
-      const settings = { METRICS_ADDRESS: `127.0.0.1:${port}`, SNAPSHOTS_URL: pathToFileURL(folder).href };
+      const webhooks = join(folder, 'webhooks.json');
+      await writeFile(webhooks, '{}');
+      const settings = {
+        METRICS_ADDRESS: `127.0.0.1:${port}`,
+        SNAPSHOTS_URL: pathToFileURL(folder).href,
+        WEBHOOKS_FILE: webhooks,
+      };
       const worker = system.startWorker(settings);
       await worker.wrote('The worker runs');
       const job = await jobs.start({

@@ -4,6 +4,7 @@ import { recordUntil } from './recorder.js';
 import { World, startServer } from './world.js';
 import { exportScenarios } from './export-scenarios.js';
 import { exportDays, oneWorker, pause, type Scenario } from './scenario.js';
+import { webhookScenarios } from './webhook-scenarios.js';
 import { workerScenarios } from './worker-scenarios.js';
 
 const STATUS = (operation: 'create' | 'get', status: number, more: object = {}) =>
@@ -187,4 +188,5 @@ export const scenarios: Scenario[] = [
   temporalAway,
   ...workerScenarios,
   ...exportScenarios,
+  ...webhookScenarios,
 ];
