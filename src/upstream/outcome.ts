@@ -144,9 +144,9 @@ const DELTA_SECONDS = /^\d+$/;
 const HTTP_DATE = /^(?:mon|tue|wed|thu|fri|sat|sun)[a-z]*,? /i;
 
 /**
- * What a `Retry-After` header asks for, in milliseconds, 0 to one hour unless told otherwise; undefined where it says nothing usable. The
- * wait that follows is chosen in agent-job/retry-waits.ts. A date is counted from the response's own `Date`, by the
- * clock that made both; from `now` where there is no valid one.
+ * What a `Retry-After` header asks for, in milliseconds, 0 to one hour unless told otherwise; undefined where it says
+ * nothing usable. The wait that follows is chosen in agent-job/retry-waits.ts. A date is counted from the response's
+ * own `Date`, by the clock that made both; from `now` where there is no valid one.
  */
 export function parseRetryAfter(
   header: string | null,

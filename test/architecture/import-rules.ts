@@ -54,8 +54,8 @@ export const IMPORT_RULES: Record<string, ImportRule> = {
   },
   worker: {
     values: 'contract visitor-export temporal config upstream snapshots activities',
-    types: '@opentelemetry/api @temporalio/common',
-    packages: 'node @temporalio/client @temporalio/worker pino',
+    types: '@opentelemetry/api',
+    packages: 'node @temporalio/client @temporalio/common @temporalio/worker pino',
   },
 
   // The entries of callers, and what operators run.

@@ -5,7 +5,7 @@ import { once } from 'node:events';
 import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { post } from '../../src/webhooks/post.js';
+import { post } from '../../src/activities/webhooks/post.js';
 import { fetchPythonPackage } from '../support/python-packages.js';
 
 const EXAMPLES = fileURLToPath(new URL('../../examples/webhooks/', import.meta.url));

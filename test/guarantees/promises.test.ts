@@ -25,6 +25,8 @@ import {
   tracePromiseTable,
   VOUCHED_STATUS,
   type Promise_,
+  WEBHOOK_PROMISES,
+  webhookPromiseTable,
 } from './promises.js';
 
 /** Not `expect.poll`, which does not know its test where several run at once. */
@@ -178,6 +180,7 @@ test('docs/promises.md shows exactly these rows', async () => {
   expect(page).toContain(queuePromiseTable());
   expect(page).toContain(encryptionPromiseTable());
   expect(page).toContain(httpPromiseTable());
+  expect(page).toContain(webhookPromiseTable());
   expect(page).toContain(tracePromiseTable());
   expect(page).toContain(credentialsPromiseTable());
   expect(page).toContain(decisionPromiseTable());
@@ -190,6 +193,7 @@ test.each([
   ...CREDENTIALS_PROMISES,
   ...DECISION_PROMISES,
   ...HTTP_PROMISES,
+  ...WEBHOOK_PROMISES,
 ])('what is promised for "$fault" has its test: $title', async ({ test, title }) => {
   expect(await read(test)).toContain(title);
 });

@@ -550,6 +550,46 @@ export const HTTP_PROMISES: TestedPromise[] = [
   ),
 ];
 
+/** Of whoever is told what happened. */
+export const WEBHOOK_PROMISES: TestedPromise[] = [
+  tested(
+    'every worker is killed again and again, and the receiver fails',
+    'each end is told, by one `webhook-id` and one body',
+    'e2e/webhooks',
+    'every worker is killed again and again, and the receiver fails: each end is told, by one id and one body',
+  ),
+  tested(
+    'a worker dies between finding a write in doubt and telling it',
+    'the next one tells it, and later that it is settled',
+    'webhooks/sweep',
+    'a doubt is kept before it is told: who dies in between has the next one tell it',
+  ),
+  tested(
+    'a job is reset',
+    'nothing is told: the job goes on',
+    'webhooks/sweep',
+    'a run that is reset is no end: the job goes on',
+  ),
+  tested(
+    'a receiver is down for two hours',
+    'the same event later, signed anew; eleven tries in about three days',
+    'webhooks/delivery',
+    'a receiver that is down for two hours gets the same event, signed anew',
+  ),
+  tested(
+    'a receiver answers with a redirect',
+    'it is not followed: nothing goes elsewhere',
+    'webhooks/post',
+    'a redirect is an answer, and is not followed',
+  ),
+  tested(
+    'the file of the endpoints is wrong',
+    'it is told, and every job goes on',
+    'e2e/webhooks',
+    'a wrong file is told, and the worker does its jobs',
+  ),
+];
+
 /** Of what people say about a job. */
 export const DECISION_PROMISES: TestedPromise[] = [
   tested(
@@ -591,6 +631,11 @@ export function queuePromiseTable(): string {
 /** The promises over HTTP as Markdown. */
 export function httpPromiseTable(): string {
   return testedTable(HTTP_PROMISES);
+}
+
+/** The promises of webhooks as Markdown. */
+export function webhookPromiseTable(): string {
+  return testedTable(WEBHOOK_PROMISES);
 }
 
 /** The promises of encryption as Markdown. */

@@ -7,6 +7,7 @@ import {
   encryptionPromiseTable,
   faultTable,
   httpPromiseTable,
+  webhookPromiseTable,
   promiseTable,
   queuePromiseTable,
   tracePromiseTable,
@@ -22,6 +23,7 @@ const TABLES = {
     'credentials-promises': credentialsPromiseTable(),
     'decision-promises': decisionPromiseTable(),
     'http-promises': httpPromiseTable(),
+    'webhook-promises': webhookPromiseTable(),
   },
   'test/chaos/mutants.md': { mutants: mutantTable() },
 };

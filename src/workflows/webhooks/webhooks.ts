@@ -11,7 +11,8 @@ import {
 import { goOnWithAnyVersion } from '../worker-version.js';
 
 /**
- * Finds, from where another run had come to, else from now on, what ended, came to be in doubt or was settled, and starts a delivery of each to each endpoint. It never ends.
+ * Finds what ended, came to be in doubt or was settled, and starts a delivery of each to each endpoint. It begins where
+ * another run had come to, else with what happens from now on, and never ends.
  */
 export async function webhookSweep(given: WebhookSweepState | null): Promise<never> {
   goOnWithAnyVersion();
