@@ -9,6 +9,7 @@ import {
   REQUEST_QUEUE_WORKFLOW,
   VISITOR_EXPORT_WORKFLOW,
 } from '../contract.js';
+import { WEBHOOK_DELIVERY_WORKFLOW, WEBHOOK_SWEEP_WORKFLOW } from '../contract/webhooks.js';
 import {
   locateMisfit,
   replayRuns,
@@ -25,6 +26,8 @@ export const WORKFLOW_TYPES: readonly string[] = [
   REQUEST_QUEUE_WORKFLOW,
   VISITOR_EXPORT_WORKFLOW,
   RECURRING_JOB_WORKFLOW,
+  WEBHOOK_SWEEP_WORKFLOW,
+  WEBHOOK_DELIVERY_WORKFLOW,
 ];
 
 /** How long one history may take to be read: the longest are tens of MiB. */

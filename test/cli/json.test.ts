@@ -140,6 +140,7 @@ test(
       'resolve',
       'wait',
       'watch',
+      'webhooks resend',
     ]);
   },
 );

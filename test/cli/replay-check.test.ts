@@ -1,9 +1,11 @@
 import { randomUUID } from 'node:crypto';
+import { setTimeout as delay } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { bundleWorkflowCode, type WorkflowBundleWithSourceMap } from '@temporalio/worker';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { replayHistories, WORKFLOW_TYPES } from '../../src/cli/replay-histories.js';
 import { joinQueueSignal, jobStateQuery, pollNowSignal, requestQueueId, type JoinRequest } from '../../src/contract.js';
+import { WEBHOOK_DELIVERY_WORKFLOW, WEBHOOK_SWEEP_WORKFLOW, webhookTaskQueue } from '../../src/contract/webhooks.js';
 import * as workflows from '../../src/workflows/index.js';
 import { rangeOf, setUpExport, startExport, withWorkers } from '../export/export.js';
 import { RECURRING_SCENARIOS, startLife } from '../replay/recurring-scenarios.js';
@@ -11,7 +13,7 @@ import { connectPrivateDevServer, type TestServer } from '../support/dev-server.
 import { startJobBench, type JobBench } from '../support/job-bench.js';
 import { ScriptedUpstream } from '../support/scripted-upstream.js';
 import { shared } from '../support/shared.js';
-import { createTestWorker } from '../support/worker.js';
+import { createTestWorker, createWorker } from '../support/worker.js';
 import { until } from '../support/worker-process.js';
 import { envOf, jsonLines, runCli } from './run-cli.js';
 
@@ -55,6 +57,7 @@ async function startLives(): Promise<JobBench> {
     signal: joinQueueSignal,
     signalArgs: [{ workflowId: open.workflowId, priority: 3, askedAt: Date.now(), ...spent }],
   });
+  await startWebhooks(jobs.taskQueue);
   const exporting = await setUpExport(server);
   try {
     await withWorkers(exporting, async () => (await startExport(exporting, rangeOf(exporting))).result());
@@ -62,6 +65,27 @@ async function startLives(): Promise<JobBench> {
     await exporting.close();
   }
   return jobs;
+}
+
+/** A delivery that was taken, and a sweep that stays open. */
+async function startWebhooks(taskQueue: string): Promise<void> {
+  const activities = {
+    deliverWebhook: () => Promise.resolve('delivered'),
+    sweepEvents: (state: unknown) => delay(1_000, state),
+  };
+  const { nativeConnection: connection, client } = server;
+  const worker = await createWorker({ connection, taskQueue: webhookTaskQueue(taskQueue), activities });
+  await worker.runUntil(async () => {
+    const sweep = { taskQueue, workflowId: `webhook-sweep/${taskQueue}`, args: [null] };
+    await client.workflow.start(WEBHOOK_SWEEP_WORKFLOW, sweep);
+    running.push(sweep.workflowId);
+    const endpoint = { id: 'e', origin: 'https://example.com' };
+    const delivery = { eventId: 'evt_1', type: 'agent_job.ended', projectId: 'p1', endpoint, body: '{}' };
+    await client.workflow.execute(WEBHOOK_DELIVERY_WORKFLOW, {
+      ...{ taskQueue, workflowId: 'webhook/evt_1/e', args: [delivery] },
+    });
+    await delay(2_000);
+  });
 }
 
 const cli = (...args: string[]) => runCli(['replay-check', ...args], { env: envOf(server) });
@@ -145,13 +169,13 @@ test('workflows of other types are counted, and not replayed', { timeout: MOST_M
 });
 
 test('a limit keeps the open runs, and tells how many are left out', { timeout: MOST_MS }, async () => {
-  const { code, stdout } = await cli('--limit', '2');
+  const { code, stdout } = await cli('--limit', '3');
   expect(stdout).toMatch(/^Not replayed: \d+ runs above --limit$/m);
-  expect(stdout).toContain('2 runs replayed, and all fit.');
+  expect(stdout).toContain('3 runs replayed, and all fit.');
   expect(code).toBe(0);
   const bundle = { workflowBundle: { codePath: (await shared('workflow-bundle')).path } };
-  const report = await replay(bundle, 2);
-  expect(Object.keys(report.types).toSorted()).toEqual(['agentJob', 'requestQueue']);
+  const report = await replay(bundle, 3);
+  expect(Object.keys(report.types).toSorted()).toEqual(['agentJob', 'requestQueue', 'webhookSweep']);
 });
 
 test('a namespace without runs is told to say nothing', { timeout: MOST_MS }, async () => {

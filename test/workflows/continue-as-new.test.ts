@@ -85,7 +85,7 @@ describe.concurrent('a new run', () => {
     expect,
   }) => {
     const count = 9;
-    upstream.show = () => ({ status: upstream.messages.length >= count ? 'completed' : 'active' });
+    upstream.show = () => ({ status: 'active' });
     const { handle, firstRunId } = await start(bench, { prompt: 'Fix it' });
     for (let i = 0; i < count; i++) {
       const followUp = { prompt: `do ${i}`, id: `${i}` };
@@ -94,6 +94,7 @@ describe.concurrent('a new run', () => {
       await handle.signal(followUpSignal, followUp);
       if (i > 3) await handle.signal(followUpSignal, { prompt: 'long ago', id: '1' });
     }
+    upstream.show = () => ({ status: upstream.messages.length >= count ? 'completed' : 'active' });
     const result = (await handle.result()) as { followUps: unknown[]; usedFollowUpIds: string[]; polls: number };
     expect((await handle.describe()).runId).not.toBe(firstRunId);
     expect(upstream.messages).toEqual(Array.from({ length: count }, (_, i) => `do ${i}`));

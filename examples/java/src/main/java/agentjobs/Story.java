@@ -9,6 +9,7 @@ import io.temporal.client.WorkflowClient;
 import io.temporal.client.WorkflowClientOptions;
 import io.temporal.serviceclient.WorkflowServiceStubs;
 import io.temporal.serviceclient.WorkflowServiceStubsOptions;
+import java.time.Duration;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
@@ -33,7 +34,8 @@ public final class Story {
 
   public static void main(String[] args) throws Exception {
     var target = WorkflowServiceStubsOptions.newBuilder().setTarget(System.getenv("TEMPORAL_ADDRESS")).build();
-    var service = WorkflowServiceStubs.newServiceStubs(target);
+    // A cold start on a busy machine takes longer than the SDK waits for its first call.
+    var service = WorkflowServiceStubs.newConnectedServiceStubs(target, Duration.ofMinutes(1));
     var options = WorkflowClientOptions.newBuilder().setNamespace(System.getenv("TEMPORAL_NAMESPACE")).build();
     var client = WorkflowClient.newInstance(service, options);
     new Story(new AgentJobs(client, System.getenv("AGENT_JOBS_TASK_QUEUE")), args[0]).tellAll();
