@@ -876,7 +876,7 @@ export const MUTANTS: Mutant[] = [
     find: '  if (!allowPrivate && isIP(host) && !isPublic(host)) throw notPublic();\n',
     replace: '  if (!allowPrivate && isIP(host) === 6 && !isPublic(host)) throw notPublic();\n',
     test: 'test/webhooks/post.test.ts',
-    title: 'where only public addresses are taken, nothing goes to 127.0.0.1',
+    title: 'where only public addresses are taken, nothing goes to',
   },
   {
     name: 'a webhook that a receiver does not want any more',

@@ -1,18 +1,11 @@
 import { createServer, type Server, type Socket } from 'node:net';
 import type { AddressInfo } from 'node:net';
+import { Resolver } from 'node:dns/promises';
 import { once } from 'node:events';
 import { Webhook } from 'standardwebhooks';
-import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
+import { afterAll, afterEach, beforeAll, describe, expect, test, vi } from 'vitest';
 import { isPublic, post } from '../../src/activities/webhooks/post.js';
 import { Receiver, SECRET } from './receiver.js';
-
-/** Names that others have given to addresses of this machine, which is what the guard is for: no test can have them. */
-vi.mock('node:dns/promises', () => ({
-  Resolver: class {
-    resolve4 = (host: string) => Promise.resolve(host === 'mixed.test' ? ['1.1.1.1', '127.0.0.1'] : ['127.0.0.1']);
-    resolve6 = () => Promise.reject(new Error('queryAaaa ENODATA'));
-  },
-}));
 
 const OTHER = `whsec_${Buffer.from('another secret of twenty-').toString('base64')}`;
 const bytes = (secret: string) => Buffer.from(secret.slice('whsec_'.length), 'base64');
@@ -23,6 +16,7 @@ beforeAll(async () => {
   receiver = await new Receiver().start();
 });
 afterAll(() => receiver.close());
+afterEach(() => void vi.restoreAllMocks());
 
 const send = (url: string, options: { secrets?: string[]; allowPrivate?: boolean } = {}) =>
   post({
@@ -130,6 +124,10 @@ test.each(['1.1.1.1', '93.184.216.34', '2606:4700:4700::1111', '::ffff:1.1.1.1']
 test.each(['127.0.0.1', '2130706433', '0x7f.1', '[::ffff:127.0.0.1]', 'private.test', 'mixed.test'])(
   'where only public addresses are taken, nothing goes to %s',
   async (host) => {
+    // Names that others have given to addresses of this machine, which is what the guard is for: no test can have them.
+    const addresses = host === 'mixed.test' ? ['1.1.1.1', '127.0.0.1'] : ['127.0.0.1'];
+    vi.spyOn(Resolver.prototype, 'resolve4').mockResolvedValue(addresses);
+    vi.spyOn(Resolver.prototype, 'resolve6').mockRejectedValue(new Error('queryAaaa ENODATA'));
     const before = receiver.received.length;
     const url = receiver.url.replace('127.0.0.1', host);
     await expect(send(url, { allowPrivate: false })).rejects.toThrow('not public');
