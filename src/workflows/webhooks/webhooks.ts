@@ -20,7 +20,7 @@ export async function webhookSweep(given: WebhookSweepState | null): Promise<nev
     taskQueue: webhookTaskQueue(workflowInfo().taskQueue),
     startToCloseTimeout: '30 minutes',
     heartbeatTimeout: '1 minute',
-    retry: { maximumInterval: '1 minute' },
+    retry: { maximumInterval: '10 seconds' },
     summary: 'Look for events',
     priority: { priorityKey: 1 },
   });
