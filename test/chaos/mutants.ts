@@ -884,7 +884,7 @@ export const MUTANTS: Mutant[] = [
     find: "  if (status === 410) return 'gone';\n",
     replace: '',
     test: 'test/webhooks/delivery.test.ts',
-    title: 'a receiver that is gone (410) is asked no more, for that event',
+    title: 'a receiver that is gone, a 410, is asked no more for that event',
   },
 ];
 

@@ -88,7 +88,7 @@ test('who never takes it is asked eleven times within about three days, and the 
   expect(Math.round(seconds / 3_600)).toBe(75);
 });
 
-test('a receiver that is gone (410) is asked no more, for that event', async () => {
+test('a receiver that is gone, a 410, is asked no more for that event', async () => {
   receiver.answers.push(410);
   expect(await deliver()).toMatchObject({ result: 'gone' });
   expect(receiver.received).toHaveLength(1);
