@@ -4,6 +4,7 @@ import type { Client, WorkflowExecutionInfo } from '@temporalio/client';
 import { WEBHOOK_DELIVERY_WORKFLOW } from '../contract/webhooks.js';
 import { InvalidInputError } from '../contract/input-checks.js';
 import { readDescription } from './agent-job/run-record.js';
+import { JobNotFoundError } from './errors.js';
 import { type CallOptions, listWorkflows, temporalCall } from './temporal-call.js';
 
 /** A delivery that no run of it is left to make. */
@@ -21,7 +22,6 @@ export interface UndeliveredWebhook {
 const GIVEN_UP =
   `WorkflowType = '${WEBHOOK_DELIVERY_WORKFLOW}' AND ` +
   `ExecutionStatus IN ('Failed', 'Terminated', 'TimedOut', 'Canceled')`;
-const OPEN_OR_DONE = ['RUNNING', 'COMPLETED'];
 
 /** Lists those whose newest run gave up; `timeoutMs` is for each request. */
 export async function* listUndelivered(
@@ -30,9 +30,15 @@ export async function* listUndelivered(
 ): AsyncGenerator<UndeliveredWebhook, void, undefined> {
   for await (const run of listWorkflows(client, GIVEN_UP, options)) {
     // Sent again, it has another run.
-    const newest = await temporalCall(client, options, () => readDescription(client, run.workflowId));
-    if (newest.runId === run.runId && !OPEN_OR_DONE.includes(newest.status.name)) yield toUndelivered(run);
+    const newest = await temporalCall(client, options, () => readDescription(client, run.workflowId)).catch(nullIfGone);
+    if (newest?.runId === run.runId) yield toUndelivered(run);
   }
+}
+
+/** Temporal deletes a closed run a while before it lists it no more. */
+function nullIfGone(error: unknown): null {
+  if (error instanceof JobNotFoundError) return null;
+  throw error;
 }
 
 function toUndelivered({ workflowId, memo, closeTime }: WorkflowExecutionInfo): UndeliveredWebhook {

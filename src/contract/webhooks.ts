@@ -1,5 +1,6 @@
 /** The contract of webhooks: the events, and the workflows that find and deliver them. See docs/webhooks.md. */
 import type { InDoubtWrite } from './job-state.js';
+import { DAY_MS } from './shared.js';
 
 /** Workflow types. */
 export const WEBHOOK_SWEEP_WORKFLOW = 'webhookSweep';
@@ -48,15 +49,25 @@ export interface WebhookDelivery {
   body: string;
 }
 
+/** Ten repetitions within 75 hours; a receiver that is back is not left to wait for more than a day. */
+export const WEBHOOK_RETRIES = {
+  initialInterval: 30_000,
+  backoffCoefficient: 3,
+  maximumInterval: DAY_MS,
+  maximumAttempts: 11,
+} as const;
+
 /** How a delivery ended that did not fail: a receiver that is gone (410) wants no more tries. */
 export type WebhookFate = 'delivered' | 'gone';
 
-/** A write in doubt that was announced, and not yet that it is settled. */
+/** A write in doubt that is announced, and not yet that it is settled. */
 export interface AnnouncedDoubt {
   workflowId: string;
   runId: string;
   projectId: string | null;
   unknown: InDoubtWrite;
+  /** Else whoever kept it may have ended before. Told again when Temporal has forgotten it, it would be sent again. */
+  isTold: boolean;
 }
 
 /** How far the sweep is; its only argument, null where it is the first. */

@@ -857,8 +857,8 @@ export const MUTANTS: Mutant[] = [
   {
     name: 'a doubt that only its finder tells',
     file: 'src/activities/webhooks/sweep.ts',
-    find: '    await each(before, (doubt) => this.#announce(needsAttention(doubt, webUi)));\n',
-    replace: '',
+    find: '    await each(untold, (doubt) => this.#announce(needsAttention(doubt, webUi)));\n',
+    replace: '    await each(untold, async () => {});\n',
     test: 'test/webhooks/sweep.test.ts',
     title: 'a doubt is kept before it is told: who dies in between has the next one tell it',
   },

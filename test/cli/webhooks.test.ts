@@ -1,12 +1,11 @@
 import { randomUUID } from 'node:crypto';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { createWebhookActivities } from '../../src/activities/webhooks/activities.js';
 import { Endpoints } from '../../src/activities/webhooks/endpoints.js';
-import { WEBHOOK_DELIVERY_WORKFLOW, webhookTaskQueue } from '../../src/contract/webhooks.js';
+import { WEBHOOK_DELIVERY_WORKFLOW } from '../../src/contract/webhooks.js';
 import { connectPrivateDevServer, type TestServer } from '../support/dev-server.js';
-import { createTestWorker, createWorker } from '../support/worker.js';
 import { until } from '../support/worker-process.js';
 import { Receiver } from '../webhooks/receiver.js';
+import { startWebhookWorkers } from '../webhooks/webhook-workers.js';
 import { jsonLines } from './run-cli.js';
 import { runInProcess } from './run-in-process.js';
 
@@ -18,22 +17,7 @@ let end: () => Promise<void>;
 beforeAll(async () => {
   server = await connectPrivateDevServer();
   receiver = await new Receiver().start();
-  const { nativeConnection: connection, taskQueue } = server;
-  const activities = createWebhookActivities({
-    ...{ taskQueue, address: '', webUiUrl: undefined },
-    endpoints: new Endpoints({ path: receiver.file, allowPrivate: true }),
-    shutdownSignal: new AbortController().signal,
-    onTry: () => {},
-  });
-  const workers = [
-    await createTestWorker({ connection, taskQueue, activities: {} }),
-    await createWorker({ connection, taskQueue: webhookTaskQueue(taskQueue), activities }),
-  ];
-  const running = workers.map((worker) => worker.run());
-  end = async () => {
-    for (const worker of workers) worker.shutdown();
-    await Promise.all(running);
-  };
+  end = await startWebhookWorkers({ ...server, receiver });
 }, 2 * MINUTE);
 afterAll(async () => {
   await end();

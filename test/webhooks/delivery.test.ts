@@ -4,12 +4,11 @@ import { setTimeout as delay } from 'node:timers/promises';
 import type { TestWorkflowEnvironment } from '@temporalio/testing';
 import { Webhook } from 'standardwebhooks';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { createWebhookActivities } from '../../src/activities/webhooks/activities.js';
 import { Endpoints } from '../../src/activities/webhooks/endpoints.js';
-import { WEBHOOK_DELIVERY_WORKFLOW, type WebhookDelivery, webhookTaskQueue } from '../../src/contract/webhooks.js';
+import { WEBHOOK_DELIVERY_WORKFLOW, type WebhookDelivery } from '../../src/contract/webhooks.js';
 import { startTimeSkipping } from '../support/time-skipping.js';
-import { createTestWorker, createWorker } from '../support/worker.js';
 import { Receiver, SECRET } from './receiver.js';
+import { startWebhookWorkers } from './webhook-workers.js';
 
 const MINUTE = 60_000;
 
@@ -23,22 +22,8 @@ beforeAll(async () => {
   receiver = await new Receiver().start();
   taskQueue = `test-${randomUUID()}`;
   tries = [];
-  const { nativeConnection: connection } = environment;
-  const activities = createWebhookActivities({
-    ...{ taskQueue, address: '', webUiUrl: undefined },
-    endpoints: new Endpoints({ path: receiver.file, allowPrivate: true }),
-    shutdownSignal: new AbortController().signal,
-    onTry: (...one) => void tries.push(one),
-  });
-  const workers = [
-    await createTestWorker({ connection, taskQueue, activities: {} }),
-    await createWorker({ connection, taskQueue: webhookTaskQueue(taskQueue), activities }),
-  ];
-  const running = workers.map((worker) => worker.run());
-  end = async () => {
-    for (const worker of workers) worker.shutdown();
-    await Promise.all(running);
-  };
+  const { nativeConnection } = environment;
+  end = await startWebhookWorkers({ nativeConnection, taskQueue, receiver, onTry: (...one) => void tries.push(one) });
 }, 3 * MINUTE);
 afterAll(async () => {
   await end();

@@ -1,19 +1,14 @@
 import { randomUUID } from 'node:crypto';
+import { WorkflowNotFoundError } from '@temporalio/common';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import {
-  webhookSweepId,
-  type WebhookSweepState,
-  webhookTaskQueue,
-  WEBHOOK_DELIVERY_WORKFLOW,
-} from '../../src/contract/webhooks.js';
-import { createWebhookActivities } from '../../src/activities/webhooks/activities.js';
+import { webhookSweepId, type WebhookSweepState, WEBHOOK_DELIVERY_WORKFLOW } from '../../src/contract/webhooks.js';
 import { Endpoints } from '../../src/activities/webhooks/endpoints.js';
 import { EventSweep } from '../../src/activities/webhooks/sweep.js';
 import { startSweep } from '../../src/worker/webhooks.js';
 import { QUICK, startJobServer, type JobServer } from '../client/job-server.js';
-import { createWorker } from '../support/worker.js';
 import { until } from '../support/worker-process.js';
 import { Receiver } from './receiver.js';
+import { startWebhookWorker } from './webhook-workers.js';
 
 const MINUTE = 60_000;
 
@@ -25,31 +20,13 @@ beforeAll(async () => {
   receiver = await new Receiver().start();
   endpoints = new Endpoints({ path: receiver.file, allowPrivate: true });
   server = await startJobServer();
-  end = await startWebhooks();
+  end = await startWebhookWorker({ ...server, receiver });
 }, 3 * MINUTE);
 afterAll(async () => {
   await end();
   await server.close();
   await receiver.close();
 });
-
-/** A worker of webhooks; answers with what ends it. */
-async function startWebhooks(): Promise<() => Promise<void>> {
-  const { nativeConnection: connection, taskQueue, address } = server;
-  const shutdown = new AbortController();
-  const activities = createWebhookActivities({
-    ...{ taskQueue, endpoints, address, webUiUrl: undefined },
-    shutdownSignal: shutdown.signal,
-    onTry: () => {},
-  });
-  const worker = await createWorker({ connection, taskQueue: webhookTaskQueue(taskQueue), activities });
-  const running = worker.run();
-  return async () => {
-    shutdown.abort();
-    worker.shutdown();
-    await running;
-  };
-}
 
 const start = (more: object = {}) => {
   const key = randomUUID();
@@ -230,6 +207,37 @@ test.concurrent(
     });
   },
   2 * MINUTE,
+);
+
+// Alone: whoever else looks finds this doubt, too.
+test(
+  'a doubt that outlives its delivery in Temporal is not told again',
+  async () => {
+    const { client, namespace } = server;
+    const { workflowId } = await inDoubt();
+    const first = new Looker();
+    await first.until('agent_job.needs_attention', workflowId);
+    const deliveries = async () => {
+      const ids: string[] = [];
+      const listed = client.workflow.list({ query: `WorkflowType = '${WEBHOOK_DELIVERY_WORKFLOW}'` });
+      for await (const { memo, workflowId: id } of listed) if (memo?.['of'] === workflowId) ids.push(id);
+      return ids;
+    };
+    await until(async () => (await deliveries()).length === 1, 'the delivery to be listed');
+    const [delivery] = (await deliveries()) as [string];
+    await client.workflow.getHandle(delivery).result();
+    await client.workflowService.deleteWorkflowExecution({ namespace, workflowExecution: { workflowId: delivery } });
+    const describe = () => client.workflow.getHandle(delivery).describe();
+    const isForgotten = () =>
+      describe().then(
+        () => false,
+        () => true,
+      );
+    await until(isForgotten, 'the delivery to be forgotten', () => delivery, 3 * MINUTE); // Temporal takes its time
+    await new Looker(first.state).look();
+    await expect(describe()).rejects.toThrow(WorkflowNotFoundError);
+  },
+  5 * MINUTE,
 );
 
 test(

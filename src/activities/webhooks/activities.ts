@@ -3,6 +3,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { ApplicationFailure, Context } from '@temporalio/activity';
 import {
   NOT_DELIVERED_FAILURE,
+  WEBHOOK_RETRIES,
   type WebhookActivities,
   type WebhookDelivery,
   type WebhookFate,
@@ -105,15 +106,14 @@ function fateOf(
   throw notDelivered(`${origin} answered ${status}`, WAITS.includes(status) ? retryAfterMs : null);
 }
 
-const FIRST_WAIT_MS = 30_000;
-
 /** A receiver that says when to come again may say later than the next try, never sooner. */
 function notDelivered(message: string, retryAfterMs: number | null = null): ApplicationFailure {
+  const { initialInterval, backoffCoefficient } = WEBHOOK_RETRIES;
+  const ownWaitMs = initialInterval * backoffCoefficient ** (Context.current().info.attempt - 1);
   const failure = ApplicationFailure.create({
     message,
     type: NOT_DELIVERED_FAILURE,
-    ...(retryAfterMs !== null &&
-      retryAfterMs > FIRST_WAIT_MS * 3 ** (Context.current().info.attempt - 1) && { nextRetryDelay: retryAfterMs }),
+    ...(retryAfterMs !== null && retryAfterMs > ownWaitMs && { nextRetryDelay: retryAfterMs }),
   });
   failure.stack = '';
   return failure;

@@ -25,7 +25,9 @@ const MAX_BODY_BYTES = 20 * 1024;
 
 /** A job's run has closed, however. */
 export function jobEnded(job: JobSummary): WebhookEvent {
-  const { projectId, workflowId, runId, outcome, jobId, prLink, tags, metadata, closedAt } = job;
+  const { workflowId, runId, outcome, jobId, prLink, tags, metadata, closedAt } = job;
+  // One that ended before a worker began it has the attribute only where our client started it.
+  const projectId = job.projectId ?? agentJobOf(workflowId)?.projectId ?? null;
   const data = { ...named(projectId, workflowId), workflowId, runId, outcome, jobId, prLink, tags, metadata };
   return eventOf('agent_job.ended', runId, closedAt!, data, [
     { prLink: null },

@@ -121,8 +121,8 @@ export class EventSweep {
     const { webUi } = this.#options;
     const doubts = new Map(before.map((doubt) => [doubt.workflowId, doubt]));
     const found: AnnouncedDoubt[] = [];
-    // Whoever kept them may have ended before they were announced.
-    await each(before, (doubt) => this.#announce(needsAttention(doubt, webUi)));
+    const untold = before.filter(({ isTold }) => !isTold);
+    await each(untold, (doubt) => this.#announce(needsAttention(doubt, webUi)));
     for await (const { workflowId, state } of this.#asked(doubts)) {
       const old = doubts.get(workflowId);
       const present = state?.outcome === null ? state.unknown : null;
@@ -131,14 +131,14 @@ export class EventSweep {
         doubts.delete(workflowId);
       }
       if (!present || doubts.has(workflowId)) continue;
-      const doubt = { workflowId, runId: state!.runId, projectId: state!.projectId, unknown: present };
+      const doubt = { workflowId, runId: state!.runId, projectId: state!.projectId, unknown: present, isTold: false };
       if (doubts.size < MOST_DOUBTS) doubts.set(workflowId, doubt);
       found.push(doubt);
     }
     const now = [...doubts.values()];
     if (found.length > 0) await keep(now);
     await each(found, (doubt) => this.#announce(needsAttention(doubt, webUi)));
-    return now;
+    return now.map((doubt) => ({ ...doubt, isTold: true }));
   }
 
   /** Asks the jobs whose doubt may have changed; a state is null of a job that is gone. */

@@ -2,6 +2,7 @@
 import { continueAsNew, proxyActivities, setCurrentDetails, workflowInfo } from '@temporalio/workflow';
 import { plainMarkdown } from '../../agent-job/markdown.js';
 import {
+  WEBHOOK_RETRIES,
   webhookTaskQueue,
   type WebhookActivities,
   type WebhookDelivery,
@@ -29,21 +30,13 @@ export async function webhookSweep(given: WebhookSweepState | null): Promise<nev
   return continueAsNew<typeof webhookSweep>(state);
 }
 
-/** Ten repetitions within 75 hours; a receiver that is back is not left to wait for more than a day. */
-const RETRIES = {
-  initialInterval: '30 seconds',
-  backoffCoefficient: 3,
-  maximumInterval: '1 day',
-  maximumAttempts: 11,
-} as const;
-
 /** Delivers one event to one endpoint, at least once; fails where it was not taken within about three days. */
 export async function webhookDelivery(delivery: WebhookDelivery): Promise<WebhookFate> {
   goOnWithAnyVersion();
   const { deliverWebhook } = proxyActivities<Pick<WebhookActivities, 'deliverWebhook'>>({
     taskQueue: webhookTaskQueue(workflowInfo().taskQueue),
     startToCloseTimeout: '30 seconds',
-    retry: RETRIES,
+    retry: WEBHOOK_RETRIES,
     summary: `To ${delivery.endpoint.origin}`,
     // Of receivers that hang, others need not wait for each.
     priority: { fairnessKey: delivery.endpoint.id },
