@@ -2,7 +2,9 @@
  * Throws a worker's copy of a run away that a query has spoilt. A query that reaches its worker by way of one that has
  * died has the SDK (1.24.0) apply events to the copy that belong to no workflow task yet, and no time has passed for it
  * since the task before. It would start a timer again that has fired. No replay does, so that the run would stand still
- * for good. The query fails instead, and the next task begins from the history.
+ * for good. The query fails instead, and the next task begins from the history. A copy that was just read from the
+ * history would be no other the next time, as that of a run that was terminated before its last task: the events are
+ * kept from it, and the query is answered as of the task before.
  */
 import type { WorkflowInterceptorsFactory } from '@temporalio/workflow';
 import type { ActivateInput } from '@temporalio/workflow/lib/interceptors.js';
@@ -14,17 +16,25 @@ interface Point {
   time: string;
   /** Of the history when the latest task began, in bytes, as that task's event tells it. */
   bytes: string;
+  /** Whether that was read from the history. */
+  isReplayed: boolean;
 }
 
 /** Loaded with the workflows of every worker. */
 export const interceptors: WorkflowInterceptorsFactory = () => {
   let last: Point | null = null;
+  let isBehind = false;
   return {
     internals: [
       {
         activate(input, next) {
           const point = pointOf(input);
-          if (last && isSpoilt(input, last, point)) throw new Error(`${STALE_COPY}: ask again`);
+          const isLate = last !== null && isSpoilt(input, last, point);
+          if (isLate && last?.isReplayed) {
+            isBehind = true;
+            return;
+          }
+          if (isLate || (isBehind && hasEvents(input))) throw new Error(`${STALE_COPY}: ask again`);
           last = point;
           next(input);
         },
@@ -33,20 +43,25 @@ export const interceptors: WorkflowInterceptorsFactory = () => {
   };
 };
 
-function pointOf({ activation: { historyLength, historySizeBytes, timestamp } }: ActivateInput): Point {
+function pointOf(input: ActivateInput): Point {
+  const { historyLength, historySizeBytes, timestamp, isReplaying } = input.activation;
   return {
     events: Number(historyLength ?? 0),
     time: `${String(timestamp?.seconds)}.${timestamp?.nanos}`,
     bytes: String(historySizeBytes),
+    isReplayed: Boolean(isReplaying) && hasEvents(input),
   };
+}
+
+function hasEvents({ activation: { jobs } }: ActivateInput): boolean {
+  return (jobs ?? []).some(({ queryWorkflow }) => !queryWorkflow);
 }
 
 /**
  * Events have come, and not the task with them. A task of the past is in history. The time alone does not tell: where
  * the server's clock was set back, tasks begin and no time passes for the run.
  */
-function isSpoilt({ activation }: ActivateInput, last: Point, { events, time, bytes }: Point): boolean {
-  const hasEvents = (activation.jobs ?? []).some(({ queryWorkflow }) => !queryWorkflow);
+function isSpoilt(input: ActivateInput, last: Point, { events, time, bytes }: Point): boolean {
   const hasNoTask = time === last.time && bytes === last.bytes;
-  return !activation.isReplaying && hasEvents && events > last.events && hasNoTask;
+  return !input.activation.isReplaying && hasEvents(input) && events > last.events && hasNoTask;
 }

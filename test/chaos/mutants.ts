@@ -575,8 +575,8 @@ export const MUTANTS: Mutant[] = [
   {
     name: 'a copy of a run that a query has spoilt and that goes on',
     file: 'src/workflows/stale-copy.ts',
-    find: 'if (last && isSpoilt(input, last, point)) throw',
-    replace: 'if (last && isSpoilt(input, last, point) && point.events < 0) throw',
+    find: 'if (isLate || (isBehind',
+    replace: 'if ((isBehind',
     test: 'test/unit/stale-copy.test.ts',
     title: 'events that come with a query, and with no task, end a copy of a run',
   },

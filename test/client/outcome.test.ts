@@ -88,3 +88,21 @@ test('a job that runs has no outcome', async () => {
   expect((await job.state()).outcome).toBeNull();
   await raw(job).terminate();
 });
+
+test('Terminated before a worker took what came last: the state is of the task before', async () => {
+  const own = { ...server, taskQueue: `test-${randomUUID()}`, close: async () => {} };
+  const first = await startJobServer(own);
+  await first.sandbox.setScript({ activeMs: 3_600_000 });
+  const { projectId, client } = first;
+  const { workflowId } = await first.jobs.start({ projectId, key: randomUUID(), prompt: 'x', ...QUICK });
+  const state = () => first.jobs.handle(workflowId).state();
+  await expect.poll(async () => (await state()).jobId).not.toBeNull();
+  const { jobId } = await state();
+  await first.close();
+  const raw = client.workflow.getHandle(workflowId);
+  await raw.signal('followUp', { id: 'late', message: 'x' });
+  await raw.terminate();
+  const next = await startJobServer(own);
+  expect(await state()).toMatchObject({ outcome: 'Terminated', jobId, followUps: [] });
+  await next.close();
+});

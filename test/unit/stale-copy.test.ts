@@ -30,3 +30,12 @@ test('where the server’s clock was set back, tasks go on though no time passes
 test('a query that brings no events spoils nothing', () => {
   expect(taken(first, { ...first, jobs: [{ queryWorkflow: {} }] })).toBe(2);
 });
+
+test('a copy that was just read from the history answers as of its last task, and ends with the next one', () => {
+  const replayed = { ...first, isReplaying: true };
+  const late = { ...fired, historySizeBytes: 700 };
+  const query = { ...late, isReplaying: true, jobs: [{ queryWorkflow: {} }] };
+  expect(taken(replayed, late, query)).toBe(2);
+  const next = { ...fired, historyLength: 7, historySizeBytes: 1_100 };
+  expect(() => taken(replayed, late, query, next)).toThrow(STALE_COPY);
+});
