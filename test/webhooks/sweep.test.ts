@@ -20,6 +20,7 @@ beforeAll(async () => {
   receiver = await new Receiver().start();
   endpoints = new Endpoints({ path: receiver.file, allowPrivate: true });
   server = await startJobServer();
+  await server.sandbox.addScript({ promptIncludes: 'Never end', script: { activeMs: 3_600_000 } });
   end = await startWebhookWorker({ ...server, receiver });
 }, 3 * MINUTE);
 afterAll(async () => {
@@ -101,7 +102,7 @@ test.concurrent(
         },
       },
     ]);
-    const terminated = await start({ settle: 60_000 });
+    const terminated = await start({ prompt: 'Never end' });
     await server.client.workflow.getHandle(terminated.workflowId).terminate();
     await looker.until('agent_job.ended', terminated.workflowId);
     expect(toldOf('agent_job.ended', terminated.workflowId)[0].data.outcome).toBe('Terminated');
@@ -129,7 +130,7 @@ test.concurrent(
 test.concurrent(
   'a run that is reset is no end: the job goes on',
   async () => {
-    const handle = await start({ settle: 60_000 });
+    const handle = await start({ prompt: 'Never end' });
     await until(async () => (await handle.state()).jobId !== null, 'the job');
     const { workflowService, options } = server.client;
     const { namespace } = options;
@@ -168,21 +169,6 @@ test.concurrent(
 );
 
 test.concurrent(
-  'a doubt is kept before it is told: who dies in between has the next one tell it',
-  async () => {
-    const { workflowId } = await inDoubt();
-    const first = new Looker();
-    const died = new Error('died');
-    await expect(first.look(() => Promise.reject(died))).rejects.toThrow(died);
-    expect(first.state.doubts.map((doubt) => doubt.workflowId)).toContain(workflowId);
-    expect(toldOf('agent_job.needs_attention', workflowId)).toEqual([]);
-    await new Looker(first.state).look();
-    expect(await told('agent_job.needs_attention', workflowId)).toMatchObject({ data: { workflowId } });
-  },
-  2 * MINUTE,
-);
-
-test.concurrent(
   'a job that is terminated while it is in doubt is told as settled, without a decision',
   async () => {
     const { workflowId } = await inDoubt();
@@ -209,7 +195,22 @@ test.concurrent(
   2 * MINUTE,
 );
 
-// Alone: whoever else looks finds this doubt, too.
+// Alone, as the next one: whoever else looks finds this doubt, too.
+test(
+  'a doubt is kept before it is told: who dies in between has the next one tell it',
+  async () => {
+    const { workflowId } = await inDoubt();
+    const first = new Looker();
+    const died = new Error('died');
+    await expect(first.look(() => Promise.reject(died))).rejects.toThrow(died);
+    expect(first.state.doubts.map((doubt) => doubt.workflowId)).toContain(workflowId);
+    expect(toldOf('agent_job.needs_attention', workflowId)).toEqual([]);
+    await new Looker(first.state).look();
+    expect(await told('agent_job.needs_attention', workflowId)).toMatchObject({ data: { workflowId } });
+  },
+  2 * MINUTE,
+);
+
 test(
   'a doubt that outlives its delivery in Temporal is not told again',
   async () => {
