@@ -1,19 +1,17 @@
 /** A worker on Temporal's time-skipping server, for one scenario after the other, each with its own upstream. */
 import type { WriteOutcome } from '../../src/contract/write-outcome.js';
 import { randomUUID } from 'node:crypto';
-import { fileURLToPath } from 'node:url';
 import { activityInfo } from '@temporalio/activity';
 import type { WorkflowHandle } from '@temporalio/client';
 import type { TestWorkflowEnvironment } from '@temporalio/testing';
-import { bundleWorkflowCode } from '@temporalio/worker';
 import { createActivities, type JobActivities, type ReadJobResult } from '../../src/activities/index.js';
-import { workflowBundleOptions } from '../../src/temporal/workflow-bundle.js';
 import type { AgentJobInput } from '../../src/contract.js';
 import { noMetrics } from '../../src/activities/metrics.js';
 import type { Upstream } from '../../src/upstream/upstream.js';
 import type { agentJob } from '../../src/workflows/index.js';
 import { startTimeSkipping } from '../support/time-skipping.js';
 import { createTestWorker } from '../support/worker.js';
+import { earlyBundle } from './early-bundle.js';
 
 export interface RealServer {
   environment: TestWorkflowEnvironment;
@@ -27,22 +25,16 @@ export interface RealServer {
   stop(): Promise<void>;
 }
 
-const here = (path: string) => fileURLToPath(new URL(path, import.meta.url));
-
 export async function startRealServer(): Promise<RealServer> {
   const environment = await startTimeSkipping();
   const { client, nativeConnection: connection } = environment;
   const taskQueue = `model-${randomUUID()}`;
   const shutdown = new AbortController();
-  const bundleOptions = workflowBundleOptions(here('../../src/'), '.ts');
   const worker = await createTestWorker({
     connection,
     taskQueue,
     activities: activitiesOf(() => server, shutdown.signal),
-    workflowBundle: await bundleWorkflowCode({
-      ...bundleOptions,
-      workflowInterceptorModules: [...bundleOptions.workflowInterceptorModules, here('early-continue-as-new.ts')],
-    }),
+    workflowBundle: await earlyBundle(),
   });
   const running = worker.run();
   const server: RealServer = {

@@ -20,6 +20,7 @@ import {
 
 const execute = promisify(execFile);
 const TARBALL_BYTES = 155_000;
+const LONG = { timeout: 300_000 };
 
 let tarball: string;
 let consumer: string;
@@ -135,7 +136,7 @@ process.exit();`,
     expect(await runProgram('/', program)).toBe('TemporalUnavailableError\n');
   });
 
-  test('shows every change of its public surface in packages/client/api-report.md: npm run docs:api', async () => {
+  test('shows every change of its public surface in packages/client/api-report.md: npm run docs:api', LONG, async () => {
     expect(await apiReport()).toBe(await readFile(API_REPORT, 'utf8'));
   });
 });

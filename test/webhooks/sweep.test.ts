@@ -1,11 +1,18 @@
 import { randomUUID } from 'node:crypto';
 import { WorkflowNotFoundError } from '@temporalio/common';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { webhookSweepId, type WebhookSweepState, WEBHOOK_DELIVERY_WORKFLOW } from '../../src/contract/webhooks.js';
+import {
+  WEBHOOK_DELIVERY_WORKFLOW,
+  WEBHOOK_SWEEP_WORKFLOW,
+  webhookSweepId,
+  type WebhookSweepState,
+} from '../../src/contract/webhooks.js';
 import { Endpoints } from '../../src/activities/webhooks/endpoints.js';
 import { EventSweep } from '../../src/activities/webhooks/sweep.js';
 import { startSweep } from '../../src/worker/webhooks.js';
 import { QUICK, startJobServer, type JobServer } from '../client/job-server.js';
+import { earlyBundle } from '../model/early-bundle.js';
+import { createTestWorker } from '../support/worker.js';
 import { until } from '../support/worker-process.js';
 import { Receiver } from './receiver.js';
 import { startWebhookWorker } from './webhook-workers.js';
@@ -261,6 +268,42 @@ test(
     for await (const { memo, workflowId } of client.workflow.list({ query })) deliveries.push({ workflowId, ...memo });
     const ofFirst = deliveries.filter((one) => (one as { of?: string }).of === first.workflowId);
     expect(ofFirst).toHaveLength(1);
+  },
+  3 * MINUTE,
+);
+
+test(
+  'a run of the workflow that is full hands over what it knows: nothing is told twice, or left out',
+  async () => {
+    const { client, nativeConnection: connection } = server;
+    const taskQueue = `test-${randomUUID()}`;
+    const workflowBundle = await earlyBundle();
+    const workflows = await createTestWorker({ connection, taskQueue, activities: {}, workflowBundle });
+    const running = workflows.run();
+    const options = { nativeConnection: connection, taskQueue, receiver };
+    const terminated = async () => {
+      const args = [{ projectId: 'acme', prompt: 'Hide me' }];
+      const job = await client.workflow.start('agentJob', { workflowId: randomUUID(), taskQueue, args });
+      await job.terminate();
+      return job.workflowId;
+    };
+    const endFirst = await startWebhookWorker(options);
+    const workflowId = webhookSweepId(taskQueue);
+    const run = { workflowId, taskQueue, args: [null], memo: { eventsPerRun: 8 } };
+    const { firstExecutionRunId } = await client.workflow.start(WEBHOOK_SWEEP_WORKFLOW, run);
+    const first = await terminated();
+    await told('agent_job.ended', first);
+    await endFirst();
+    const second = await terminated();
+    const endSecond = await startWebhookWorker(options);
+    await told('agent_job.ended', second);
+    const sweep = client.workflow.getHandle(workflowId);
+    expect((await sweep.describe()).runId).not.toBe(firstExecutionRunId);
+    const requests = receiver.received.filter(({ event }) => event.data.workflowId === first);
+    expect(requests).toHaveLength(1);
+    await sweep.terminate();
+    workflows.shutdown();
+    await Promise.all([running, endSecond()]);
   },
   3 * MINUTE,
 );
