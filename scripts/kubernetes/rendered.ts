@@ -23,6 +23,7 @@ const FILES: Record<string, string> = {
   'disruption-budgets': 'base',
   'network-policy': 'base',
   service: 'base',
+  http: 'components/http',
   'service-monitor': 'components/monitoring',
   'scaled-object': 'components/keda',
 };
@@ -35,7 +36,7 @@ export async function renderChart(helm: string, args: readonly string[]): Promis
 
 /** The text of each rendered file of base and components, by its path below `deploy/kubernetes`. */
 export async function renderedFiles(helm: string): Promise<Record<string, string>> {
-  const all = ['--set', 'serviceMonitor.enabled=true,autoscaling.enabled=true'];
+  const all = ['--set', 'serviceMonitor.enabled=true,autoscaling.enabled=true,http.replicas=2'];
   const withoutCrds = byTemplate(await renderChart(helm, ['-f', BASE_VALUES]));
   const everything = byTemplate(await renderChart(helm, ['-f', BASE_VALUES, ...all]));
   return Object.fromEntries(

@@ -1,4 +1,5 @@
 /** The containers of the Kubernetes manifests, run as the manifests say as far as that goes without a cluster. */
+import { createHash } from 'node:crypto';
 import { chown, mkdir, mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -80,6 +81,27 @@ test('the set-up, then a job and an export on workers of both roles, and an end 
   for (const each of workers) each.signal('SIGTERM');
   expect(await Promise.all(workers.map(({ ended }) => ended))).toEqual([0, 0]);
   expect(workers.map((each) => each.output()).join('')).not.toContain('can be read by every user');
+});
+
+test('HTTP answers whoever has a key of its Secret, and ends in order', LIMIT, async (context) => {
+  await needContainers(context);
+  const key = 'a-key-of-a-caller';
+  const keys = { [createHash('sha256').update(key).digest('hex')]: { name: 'caller', projects: '*' } };
+  const address = `127.0.0.1:${await freePort()}`;
+  const http = await start('agent-jobs-http', {
+    env: { ...temporalEnv(), HTTP_ADDRESS: address },
+    secrets: { 'agent-jobs-http': { http_keys: JSON.stringify(keys) } },
+  });
+  const statusOf = async (path: string, headers: Record<string, string> = {}) => {
+    const response = await fetch(`http://${address}${path}`, { headers }).catch(() => null);
+    return response?.status;
+  };
+  const { httpGet } = podOf('agent-jobs-http').containers[0]!.readinessProbe!;
+  await until(async () => (await statusOf(httpGet.path)) === 200, 'HTTP to be ready', http.output);
+  expect(await statusOf('/v1/projects/acme/jobs')).toBe(401);
+  expect(await statusOf('/v1/projects/acme/jobs', { authorization: `Bearer ${key}` })).toBe(200);
+  http.signal('SIGTERM');
+  expect(await http.ended, http.output()).toBe(0);
 });
 
 /** Run inside: who it is, and where it can write. */

@@ -7,7 +7,7 @@ import { promisify } from 'node:util';
 import { describe, expect, test } from 'vitest';
 import { parse } from 'yaml';
 import { CHART, KUBERNETES_FOLDER, renderChart, renderedFiles } from '../../scripts/kubernetes/rendered.js';
-import { readWorkerConfig, WORKER_VARIABLES } from '../../src/config.js';
+import { readHttpConfig, readWorkerConfig, WORKER_VARIABLES } from '../../src/config.js';
 import { needToolchain } from '../support/toolchains.js';
 import { committedManifests, parseManifests, podsOf, problemsOf, SCHEMAS_FOLDER, type Manifest } from './manifests.js';
 
@@ -20,6 +20,8 @@ const { version } = JSON.parse(await readFile(new URL('../../package.json', impo
 const dashed = version.replaceAll('.', '-');
 /** A worker has ended by then. */
 const SHUTDOWN_SECONDS = 25;
+/** So has HTTP, after the pause of its manifest. */
+const [PAUSE_SECONDS, HTTP_SHUTDOWN_SECONDS] = [5, 20];
 /** What the chart sets itself, from other values. */
 const SET_BY_CHART =
   /^(UPSTREAM_BASE_URL|(ADMIN_API_KEY|PROJECT_KEYS|PAYLOAD_KEYS|WEBHOOKS)_FILE|SNAPSHOTS_URL|WORKER_\w+|\w+_ADDRESS)$/;
@@ -30,23 +32,25 @@ const all = committedManifests();
 const pods = podsOf(all);
 const containers = pods.flatMap(({ name: of, pod }) => pod.containers.map((container) => ({ ...container, of, pod })));
 
+const settingsOf = ({ env }: Pick<(typeof containers)[number], 'env'>) =>
+  Object.fromEntries(env.map(({ name, value }) => [name, value]));
+const workers = containers.filter((container) => 'WORKER_ROLES' in settingsOf(container));
+const http = containers.find(({ of }) => of === 'agent-jobs-http')!;
+
 const kindsOf = (manifests: readonly Manifest[]) => manifests.map(({ kind }) => kind).toSorted();
 
-test('base and components hold workers of both roles, the set-up, and what goes with them', () => {
+test('base and components hold workers of both roles, the set-up, HTTP, and what goes with them', () => {
   expect(kindsOf(all)).toEqual([
-    'Deployment',
-    'Deployment',
+    ...['Deployment', 'Deployment', 'Deployment'],
     'Job',
-    'NetworkPolicy',
-    'PodDisruptionBudget',
-    'PodDisruptionBudget',
+    ...['NetworkPolicy', 'NetworkPolicy'],
+    ...['PodDisruptionBudget', 'PodDisruptionBudget', 'PodDisruptionBudget'],
     'ScaledObject',
-    'Service',
+    ...['Service', 'Service'],
     'ServiceAccount',
-    'ServiceMonitor',
+    ...['ServiceMonitor', 'ServiceMonitor'],
   ]);
-  const roles = containers.map(({ env }) => env.find(({ name }) => name === 'WORKER_ROLES')?.value ?? '');
-  expect(roles.toSorted()).toEqual(['', 'exports', 'jobs']);
+  expect(workers.map((worker) => settingsOf(worker)['WORKER_ROLES']).toSorted()).toEqual(['exports', 'jobs']);
 });
 
 test('every object fits the schema of Kubernetes or of its operator, and a field that is not in it is refused', () => {
@@ -58,7 +62,7 @@ test('every object fits the schema of Kubernetes or of its operator, and a field
 });
 
 test('every container runs as nobody special, on a file system that it cannot write to', () => {
-  expect(containers).toHaveLength(3);
+  expect(containers).toHaveLength(4);
   for (const { of: name, pod, securityContext, resources } of containers) {
     expect(pod.securityContext, name).toMatchObject({
       runAsNonRoot: true,
@@ -90,10 +94,9 @@ test('keys come from Secrets, mounted as folders that only their group can read,
 });
 
 test('a worker has the time that it needs to end, and is asked where it answers', () => {
-  const workers = containers.filter(({ of }) => !of.includes('setup'));
   for (const { of: name, pod, ...worker } of workers) {
     expect(pod.terminationGracePeriodSeconds, name).toBeGreaterThan(SHUTDOWN_SECONDS);
-    const env = Object.fromEntries(worker.env.map(({ name: variable, value }) => [variable, value]));
+    const env = settingsOf(worker);
     const port = (portName: string) => worker.ports!.find((each) => each.name === portName)?.containerPort;
     expect(env['HEALTH_ADDRESS']).toBe(`0.0.0.0:${port('health')}`);
     expect(env['METRICS_ADDRESS']).toBe(`0.0.0.0:${port('metrics')}`);
@@ -106,13 +109,30 @@ test('a worker has the time that it needs to end, and is asked where it answers'
 test('a worker accepts its settings', async () => {
   const folder = await mkdtemp(join(tmpdir(), 'agent-jobs-manifest-'));
   await writeFile(join(folder, 'admin_api_key'), 'a-key');
-  for (const { of: name, env } of containers.filter(({ of }) => !of.includes('setup'))) {
+  for (const { of: name, env } of workers) {
     const settings = Object.fromEntries(
       env.map((each) => [each.name, each.value?.replace('/run/secrets/upstream', folder)]),
     );
     expect(readWorkerConfig(settings).roles, name).toEqual([settings['WORKER_ROLES']]);
   }
   await rm(folder, { recursive: true });
+});
+
+test('HTTP accepts its settings, listens where it is asked, and has the time that it needs to end', async () => {
+  const { env, pod, ports, volumeMounts, args, ...probes } = http;
+  expect(args).toEqual(['dist/cli/main.js', 'serve']);
+  const folder = await mkdtemp(join(tmpdir(), 'agent-jobs-manifest-'));
+  await writeFile(join(folder, 'http_keys'), '{}');
+  const { mountPath } = volumeMounts.find(({ name }) => name === 'http')!;
+  const settings = settingsOf({ env });
+  settings['HTTP_KEYS_FILE'] = settings['HTTP_KEYS_FILE']?.replace(mountPath, folder);
+  const { address, keysFile } = readHttpConfig(settings);
+  expect(keysFile).toBe(join(folder, 'http_keys'));
+  await rm(folder, { recursive: true });
+  expect(ports).toEqual([{ name: 'http', containerPort: address.port }]);
+  expect(pod.terminationGracePeriodSeconds).toBeGreaterThan(PAUSE_SECONDS + HTTP_SHUTDOWN_SECONDS);
+  const asked = [probes.startupProbe, probes.livenessProbe, probes.readinessProbe].map((probe) => probe!.httpGet);
+  expect(asked).toEqual(['/healthz', '/healthz', '/readyz'].map((path) => ({ path, port: 'http' })));
 });
 
 test('what selects pods selects those that it is meant for', () => {
@@ -130,10 +150,14 @@ test('what selects pods selects those that it is meant for', () => {
   expect(Object.fromEntries(selected)).toEqual({
     'Deployment agent-jobs-jobs': ['agent-jobs-jobs'],
     'Deployment agent-jobs-exports': ['agent-jobs-exports'],
+    'Deployment agent-jobs-http': ['agent-jobs-http'],
+    'PodDisruptionBudget agent-jobs-http': ['agent-jobs-http'],
     'PodDisruptionBudget agent-jobs-jobs': ['agent-jobs-jobs'],
     'PodDisruptionBudget agent-jobs-exports': ['agent-jobs-exports'],
     'Service agent-jobs-metrics': [setup, 'agent-jobs-jobs', 'agent-jobs-exports'],
     'NetworkPolicy agent-jobs': [setup, 'agent-jobs-jobs', 'agent-jobs-exports'],
+    'Service agent-jobs-http': ['agent-jobs-http'],
+    'NetworkPolicy agent-jobs-http': ['agent-jobs-http'],
   });
 });
 
@@ -172,7 +196,8 @@ const turnedOn = (...values: string[]) => values.flatMap((value) => ['--set', `$
 const EVERYTHING = [
   ...set('temporal.tls.secret=tls', 'temporal.apiKey.secret=key', 'payloadKeys.secret=keys', 'snapshots.claim=claim'),
   ...set('webhooks.secret=webhooks', 'upstream.keys.projectKeys=projects'),
-  ...set('settings.LOG_LEVEL=debug', 'temporal.tls.serverName=temporal'),
+  ...set('settings.LOG_LEVEL=debug', 'temporal.tls.serverName=temporal', 'http.maxToolWait=20s'),
+  ...['--set', 'http.replicas=2', '--set-json', 'networkPolicy.httpFrom=[{"podSelector":{}}]'],
   ...turnedOn('temporal.tls.serverAuthority', 'serviceMonitor.enabled', 'autoscaling.enabled', 'versioning.enabled'),
 ];
 
@@ -231,11 +256,11 @@ describe('by other tools', () => {
       ...location,
       folder,
     ]);
-    expect(stdout).toContain('10 resources found in 1 file - Valid: 10, Invalid: 0, Errors: 0, Skipped: 0');
+    expect(stdout).toContain('15 resources found in 1 file - Valid: 15, Invalid: 0, Errors: 0, Skipped: 0');
     await rm(folder, { recursive: true });
   });
 
-  test('kustomize builds an overlay of the base with both components', async (context) => {
+  test('kustomize builds an overlay of the base with all components', async (context) => {
     await needToolchain(context, 'kubectl');
     const folder = join(KUBERNETES_FOLDER, 'example');
     const { stdout } = await run('kubectl', ['kustomize', folder]);
@@ -244,6 +269,7 @@ describe('by other tools', () => {
     for (const manifest of built) expect(problemsOf(manifest), manifest.metadata.name).toEqual([]);
     const jobs = built.find(({ metadata: { name }, kind }) => kind === 'Deployment' && name === 'agent-jobs-jobs')!;
     expect(jobs.spec).not.toHaveProperty('replicas');
+    for (const { name, pod } of podsOf(built)) expect(pod.containers, name).toHaveLength(1);
     const images = podsOf(built).flatMap(({ pod }) => pod.containers.map(({ image }) => image));
     expect(new Set(images)).toEqual(new Set([`registry.example.com/agent-jobs:${version}`]));
   });

@@ -48,7 +48,7 @@ export function parseManifests(text: string): Manifest[] {
   return parseAllDocuments(text).flatMap((each) => (each.toJS() as Manifest | null) ?? []);
 }
 
-const FOLDERS = ['base', 'components/monitoring', 'components/keda'];
+const FOLDERS = ['base', 'components/monitoring', 'components/keda', 'components/http'];
 
 /** The objects of the kustomize base and its components. */
 export function committedManifests(): Manifest[] {

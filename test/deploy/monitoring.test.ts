@@ -43,6 +43,9 @@ test('Prometheus scrapes the workers where they show their metrics, as the job t
   const job = jobs.find(({ job_name: name }) => name === 'agent-jobs')!;
   const port = Number(services['worker']!.environment!['METRICS_ADDRESS']!.split(':')[1]);
   expect(job.dns_sd_configs).toMatchObject([{ names: ['worker'], port }]);
+  const http = jobs.find(({ job_name: name }) => name === 'agent-jobs-http')!;
+  const httpPort = Number(services['serve']!.environment!['HTTP_ADDRESS']!.split(':')[1]);
+  expect(http.dns_sd_configs).toMatchObject([{ names: ['serve'], port: httpPort }]);
   for (const file of rules) expect(existsSync(join(FOLDER, 'deploy/prometheus', file))).toBe(true);
 });
 

@@ -7,6 +7,8 @@ import { describe, expect, test } from 'vitest';
 import { freePort } from '../../src/local/child-process.js';
 import { AgentJobs } from '../../src/starter.js';
 import { usePrivateSystem } from '../e2e/system.js';
+import { startHttp } from '../http/http-server.js';
+import { SECRET } from '../webhooks/receiver.js';
 import { readDashboard, readExpressions, readPanels, readRules } from './files.js';
 import { groupingOf, parseExposition, selectorsOf, type Sample } from './promql.js';
 
@@ -28,7 +30,9 @@ describe('a real worker shows what rules and dashboard name', () => {
       const jobs = new AgentJobs({ client, taskQueue });
       await jobs.ensureExportSchedule({ projectId: 'acme', timeZone: 'UTC', paused: true });
       const webhooks = join(folder, 'webhooks.json');
-      await writeFile(webhooks, '{}');
+      // It is refused before it is sent, as an address of this machine.
+      const receiver = { url: 'https://127.0.0.1:9/', secrets: [SECRET] };
+      await writeFile(webhooks, JSON.stringify({ '*': [receiver] }));
       const settings = {
         METRICS_ADDRESS: `127.0.0.1:${port}`,
         SNAPSHOTS_URL: pathToFileURL(folder).href,
@@ -44,12 +48,17 @@ describe('a real worker shows what rules and dashboard name', () => {
       });
       await job.result();
 
+      const http = await startHttp(jobs, 'acme');
+      await http.send('/v1/projects/acme/jobs', { key: 'unknown' });
+      await http.send('/v1/projects/other/jobs');
       const missing = async () => {
-        const samples = parseExposition(await (await fetch(`http://127.0.0.1:${port}/metrics`)).text());
+        const ofWorker = await (await fetch(`http://127.0.0.1:${port}/metrics`)).text();
+        const samples = parseExposition(ofWorker + (await http.send('/metrics')).body);
         return [...new Set(readExpressions().flatMap((expression) => missingOf(expression, samples)))];
       };
       // Some appear within the first count, a minute apart.
       await expect.poll(missing, { timeout: 120_000, interval: 1_000 }).toEqual([]);
+      await http.close();
       await rm(folder, { recursive: true, force: true });
     },
   );

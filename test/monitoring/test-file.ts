@@ -9,7 +9,8 @@ import { parseExposition, selectorsOf } from './promql.js';
 import { SCRAPE_INTERVAL_S, type Recording, type Scrape } from './recorder.js';
 import type { Scenario } from './scenario.js';
 
-const JOB = 'agent-jobs';
+/** As the scrape jobs are named. */
+const jobOf = (instance: string) => (instance.startsWith('serve') ? 'agent-jobs-http' : 'agent-jobs');
 /** More digits would be noise. */
 const DIGITS = 6;
 
@@ -45,13 +46,14 @@ type Values = (number | null)[];
 function seriesOf({ startedAt, scrapes }: Recording, wanted: ReadonlySet<string>): [string, Values][] {
   const all = new Map<string, Values>();
   for (const [instance, texts] of Object.entries(scrapes)) {
+    const job = jobOf(instance);
     all.set(
-      keyOf('up', { job: JOB, instance }),
+      keyOf('up', { job, instance }),
       texts.map((text) => (text === null ? 0 : 1)),
     );
     texts.forEach((text, tick) => {
       for (const { metric, labels, value } of samplesOf(text, wanted)) {
-        const key = keyOf(metric, { job: JOB, instance, ...labels });
+        const key = keyOf(metric, { job, instance, ...labels });
         const values = all.get(key) ?? texts.map(() => null);
         values[tick] = isTime(metric) ? value - startedAt / 1_000 : value;
         all.set(key, values);

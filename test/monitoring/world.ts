@@ -1,5 +1,5 @@
 /** What a recording needs: a Temporal namespace of its own, a sandbox, and production workers. */
-import { mkdtemp, rm } from 'node:fs/promises';
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
@@ -88,6 +88,19 @@ export class World {
     const runs = () => worker.output().includes('The worker runs');
     await until(runs, 'the worker to run', worker.output, START_LIMIT_MS);
     return { ...worker, port };
+  }
+
+  /** Starts `agent-jobs serve`, with a file of keys that has none. */
+  async startServe(): Promise<{ port: number; url: string; wrongKey: Record<string, string> }> {
+    const port = await freePort();
+    const keysFile = join(this.folder, 'http-keys.json');
+    await writeFile(keysFile, '{}');
+    const settings = { ...this.#env, HTTP_ADDRESS: `127.0.0.1:${port}`, HTTP_KEYS_FILE: keysFile };
+    const serve = startProgram([join(distFolder, 'cli/main.js'), 'serve'], settings);
+    this.#workers.push(serve);
+    await until(() => serve.output().includes('HTTP  '), 'serve to listen', serve.output, START_LIMIT_MS);
+    const wrongKey = { authorization: 'Bearer a-key-that-was-taken-away' };
+    return { port, url: `http://127.0.0.1:${port}`, wrongKey };
   }
 
   /** Starts a job that is polled every few seconds. */

@@ -16,6 +16,12 @@ app.kubernetes.io/name: agent-jobs
 app.kubernetes.io/instance: {{ .Release.Name }}
 {{- end }}
 
+{{- /* Of another name than the workers' pods: what selects those must not select these. */ -}}
+{{- define "agent-jobs.httpLabels" -}}
+app.kubernetes.io/name: agent-jobs-http
+app.kubernetes.io/instance: {{ .Release.Name }}
+{{- end }}
+
 {{- /* The labels of a role's pods: the version is one of them where each version has Deployments of its own. */ -}}
 {{- define "agent-jobs.selector" -}}
 {{ include "agent-jobs.labels" .root }}
@@ -85,4 +91,22 @@ seccompProfile: { type: RuntimeDefault }
 allowPrivilegeEscalation: false
 readOnlyRootFilesystem: true
 capabilities: { drop: [ALL] }
+{{- end }}
+
+{{- define "agent-jobs.egress" -}}
+- ports:
+    - { protocol: UDP, port: 53 }
+    - { protocol: TCP, port: 53 }
+- to:
+    - ipBlock:
+        cidr: 0.0.0.0/0
+        {{- with .Values.networkPolicy.egressExcept }}
+        except:
+          {{- toYaml . | nindent 10 }}
+        {{- end }}
+    - ipBlock: { cidr: '::/0' }
+  ports:
+    {{- range .Values.networkPolicy.egressPorts }}
+    - { protocol: TCP, port: {{ . }} }
+    {{- end }}
 {{- end }}
