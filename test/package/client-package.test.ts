@@ -136,9 +136,13 @@ process.exit();`,
     expect(await runProgram('/', program)).toBe('TemporalUnavailableError\n');
   });
 
-  test('shows every change of its public surface in packages/client/api-report.md: npm run docs:api', LONG, async () => {
-    expect(await apiReport()).toBe(await readFile(API_REPORT, 'utf8'));
-  });
+  test(
+    'shows every change of its public surface in packages/client/api-report.md: npm run docs:api',
+    LONG,
+    async () => {
+      expect(await apiReport()).toBe(await readFile(API_REPORT, 'utf8'));
+    },
+  );
 });
 
 /**
