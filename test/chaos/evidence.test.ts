@@ -35,7 +35,7 @@ async function failOneTask(): Promise<{ workflowId: string; runId: string }> {
   await worker.runUntil(async () => {
     const failures = async () => (await summarizeRun(client, { workflowId, runId, startedAt: 0 })).failedTasks.length;
     const { firstExecutionRunId: runId } = handle;
-    await expect.poll(failures, { timeout: 60_000 }).toBeGreaterThanOrEqual(1);
+    await expect.poll(failures, { timeout: 120_000 }).toBeGreaterThanOrEqual(1);
   });
   await handle.terminate();
   return { workflowId, runId: handle.firstExecutionRunId };

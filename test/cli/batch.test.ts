@@ -80,7 +80,7 @@ test(
     for (const { stderr } of [cut, await list()]) expect(stderr).toContain('there are more; --limit 0 lists all');
     await Promise.all(jobs.map((job) => job.result()));
     const ended = async (since: string) => jsonLines((await list('--ended-since', since, '--json')).stdout).length;
-    await expect.poll(() => ended(before), { timeout: 60_000 }).toBe(101);
+    await expect.poll(() => ended(before), { timeout: 120_000 }).toBe(101);
     expect(await ended('2090-01-01')).toBe(0);
     expect((await list('--ended-since', 'soon')).code).toBe(2);
   },

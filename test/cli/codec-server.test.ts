@@ -280,7 +280,7 @@ test('what is no HTTP, or ends in the middle, harms nobody', async () => {
   expect((await call('decode', bodyOf())).status).toBe(200);
 });
 
-test('the command serves until it is ended, and says what it lacks', { timeout: 90_000 }, async () => {
+test('the command serves until it is ended, and says what it lacks', { timeout: 120_000 }, async () => {
   const env = { PAYLOAD_KEYS_FILE: fileOf('keys.json'), TEMPORAL_NAMESPACE: 'jobs' };
   const args = ['codec-server', '--token-file', fileOf('token'), '--listen', '127.0.0.1:0'];
   let onListening = () => {};

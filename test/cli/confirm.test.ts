@@ -41,7 +41,7 @@ async function unlistedBatch(size: number): Promise<{ batch: string; jobs: JobHa
 async function listedBatch(size: number) {
   const found = await unlistedBatch(size);
   await expect
-    .poll(async () => (await server.jobs.count({ batch: found.batch })).total, { timeout: 60_000 })
+    .poll(async () => (await server.jobs.count({ batch: found.batch })).total, { timeout: 120_000 })
     .toBe(size);
   return found;
 }
@@ -119,7 +119,7 @@ test(
     const prompt = `prompt ${randomUUID()}`;
     await server.sandbox.addFault({ kind: 'reset', effect: 'after', promptIncludes: prompt });
     const job = await server.jobs.start({ key: randomUUID(), projectId: server.projectId, prompt, ...QUICK });
-    await expect.poll(async () => (await job.state()).phase, { timeout: 60_000 }).toBe('needsAttention');
+    await expect.poll(async () => (await job.state()).phase, { timeout: 120_000 }).toBe('needsAttention');
     const { since } = (await job.state()).unknown!;
     const line = JSON.stringify({ workflowId: job.workflowId, action: 'abandon', since });
     const file = join(await mkdtemp(join(tmpdir(), 'agent-jobs-test-')), 'decisions');

@@ -106,7 +106,7 @@ test(
     const client = server.client.workflow;
     const eventsOf = async (id: string) => (await client.getHandle(id).fetchHistory()).events ?? [];
     const waits = async () => (await eventsOf(job.workflowId)).some((event) => event.timerStartedEventAttributes);
-    await expect.poll(waits, { timeout: 60_000 }).toBe(true);
+    await expect.poll(waits, { timeout: 120_000 }).toBe(true);
     await job.cancel();
     await job.result().catch(() => {});
     const counted = (await settledActions()) - before;
@@ -148,8 +148,8 @@ test(
       const { stdout } = await runInProcess(['cost', ...args, '--json'], { env: envOf(server) });
       return jsonLines(stdout);
     };
-    await expect.poll(() => linesOf('--batch', batch), { timeout: 60_000 }).toMatchObject([cost]);
-    await expect.poll(() => linesOf('--project', projectId), { timeout: 60_000 }).toMatchObject([cost]);
+    await expect.poll(() => linesOf('--batch', batch), { timeout: 120_000 }).toMatchObject([cost]);
+    await expect.poll(() => linesOf('--project', projectId), { timeout: 120_000 }).toMatchObject([cost]);
     const { stdout } = await runInProcess(['cost', '--project', projectId], { env: envOf(server) });
     expect(stdout).toMatch(/\nagentJob +1 +2 /);
     expect(stdout).toMatch(/\nstarts +2 +2\.0\n/);
@@ -161,7 +161,7 @@ test(
   'a job that still runs shows what it has cost so far, for people too',
   async () => {
     const job = await start(3_600_000);
-    await expect.poll(async () => (await costOf(job))['reads'], { timeout: 60_000 }).toBeGreaterThan(0);
+    await expect.poll(async () => (await costOf(job))['reads'], { timeout: 120_000 }).toBeGreaterThan(0);
     const cost = (await costOf(job)) as { reads: number; actions: Record<string, number> };
     expect(cost.reads).toBeGreaterThan(0);
     expect(cost.actions).toMatchObject({ starts: 1, activities: 2, heartbeats: 1, signals: 0 });

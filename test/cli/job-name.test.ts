@@ -35,7 +35,7 @@ test(
     expect(jsonLines((await cli('state', ...byBoth, '--json')).stdout)).toMatchObject([{ workflowId }]);
     const alone = () => cli('state', '--key', key, '--json');
     await expect
-      .poll(async () => jsonLines((await alone()).stdout), { timeout: 60_000 })
+      .poll(async () => jsonLines((await alone()).stdout), { timeout: 120_000 })
       .toMatchObject([{ workflowId }]);
     const sent = await cli('follow-up', '--key', key, 'and the tests', '--id', 'f1', '--wait', '--json');
     expect(jsonLines(sent.stdout)).toMatchObject([{ id: 'f1', state: 'sent' }]);
@@ -53,7 +53,7 @@ test(
     const key = `short-${randomUUID()}`;
     const workflowId = await started(key);
     const find = async () => jsonLines((await cli('state', key, '--json')).stdout);
-    await expect.poll(find, { timeout: 60_000 }).toMatchObject([{ workflowId }]);
+    await expect.poll(find, { timeout: 120_000 }).toMatchObject([{ workflowId }]);
     expect(jsonLines((await cli('state', key, '--project', server.projectId, '--json')).stdout)).toHaveLength(1);
   },
   MOST_MS,
@@ -66,7 +66,7 @@ test(
     const ids = [await started(key), await started(key, `other-${randomUUID()}`)];
     const listed = async () => jsonLines((await cli('list', '--running', '--json', '--limit', '0')).stdout);
     const count = async () => (await listed()).filter(({ workflowId }) => ids.includes(workflowId as string)).length;
-    await expect.poll(count, { timeout: 60_000 }).toBe(2);
+    await expect.poll(count, { timeout: 120_000 }).toBe(2);
     const { code, stdout, stderr } = await cli('cancel', '--key', key);
     expect(stderr).toContain(`2 jobs have the key "${key}"; add --project`);
     for (const id of ids) expect(stderr).toContain(`\n  ${id}`);
@@ -95,7 +95,7 @@ test(
     expect(opened).toMatchObject({ code: 0, stdout: printed.stdout, stderr: '' });
     const { runId } = await server.client.workflow.getHandle(workflowId).describe();
     // As one argument.
-    await expect.poll(told, { timeout: 60_000 }).toBe(`1\n${url}/${runId}/user-metadata\n`);
+    await expect.poll(told, { timeout: 120_000 }).toBe(`1\n${url}/${runId}/user-metadata\n`);
     const views = await runInProcess(['open', '--view', 'attention', '--json'], { env: { ...env, PATH: '' } });
     expect(jsonLines(views.stdout)).toMatchObject([{ url: expect.stringContaining('needsAttention') }]);
     expect(views.code).toBe(0);
@@ -127,7 +127,7 @@ test(
     await expect.poll(async () => (await job.state()).jobId).not.toBeNull();
     const byJob = ['--job-id', (await job.state()).jobId!];
     const answer = async (...words: string[]) => jsonLines((await cli(...words, ...byJob, '--json')).stdout);
-    await expect.poll(() => answer('list'), { timeout: 60_000 }).toMatchObject([{ workflowId }]);
+    await expect.poll(() => answer('list'), { timeout: 120_000 }).toMatchObject([{ workflowId }]);
     expect(await answer('state')).toMatchObject([{ workflowId }]);
     expect(await answer('cost')).toMatchObject([{ workflowId }]);
     expect(await answer('open', '--print')).toMatchObject([{ url: job.url }]);

@@ -122,7 +122,7 @@ test(
     expect(state.stdout).toMatch(/Follow-ups +f1: sent/);
     const list = () => cli(['list', '--project', server.projectId, '--running', '--json']);
     await expect
-      .poll(async () => jsonLines((await list()).stdout), { timeout: 60_000 })
+      .poll(async () => jsonLines((await list()).stdout), { timeout: 120_000 })
       .toContainEqual(expect.objectContaining({ workflowId, phase: 'watching' }));
     expect((await cli(['cancel', workflowId!])).code).toBe(0);
     const waited = await cli(['wait', workflowId!]);
@@ -182,14 +182,14 @@ test(
     await start(prompt, '--key', key);
     const workflowId = `agent-job/${server.projectId}/${key}`;
     const job = server.jobs.handle(workflowId);
-    await expect.poll(async () => (await job.state()).phase, { timeout: 60_000 }).toBe('needsAttention');
+    await expect.poll(async () => (await job.state()).phase, { timeout: 120_000 }).toBe('needsAttention');
     const sent = await cli(['follow-up', workflowId, 'And the tests', '--id', 'f1', '--wait']);
     expect(sent.stdout).toMatch(/State +queued/);
     expect(sent.stderr).toContain('the follow-up is not sent: it waits its turn');
     expect(sent.stderr).toMatch(/the job waits for person since .+; "npx agent-jobs attention" shows what can be done/);
     const waiting = () => cli(['list', '--project', server.projectId, '--waiting-for', 'person', '--json']);
     await expect
-      .poll(async () => jsonLines((await waiting()).stdout), { timeout: 60_000 })
+      .poll(async () => jsonLines((await waiting()).stdout), { timeout: 120_000 })
       .toMatchObject([{ workflowId, waitingFor: 'person' }]);
     expect(sent.code).toBe(10);
     await job.resolve({ action: 'abandon' });

@@ -7,7 +7,7 @@ import { startScriptedServer, type ScriptedServer } from '../client/scripted-ser
 import { envOf, jsonLines, runCli } from './run-cli.js';
 
 const MOST_MS = 240_000; // a busy machine starts a process slowly
-const PATIENTLY = { timeout: 60_000 };
+const PATIENTLY = { timeout: 120_000 };
 
 let server: ScriptedServer;
 beforeAll(async () => {

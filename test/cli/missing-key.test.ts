@@ -59,7 +59,7 @@ afterAll(async () => {
 });
 
 test('without keys, encrypted jobs that are well need no attention', { timeout: MOST_MS }, async () => {
-  await expect.poll(() => server.jobs.count({ isRunning: true }), { timeout: 60_000 }).toMatchObject({ total: 1 });
+  await expect.poll(() => server.jobs.count({ isRunning: true }), { timeout: 120_000 }).toMatchObject({ total: 1 });
   expect(await cli(null, 'attention')).toEqual({ code: 0, stdout: 'nothing needs attention\n', stderr: '' });
 });
 
@@ -71,7 +71,7 @@ test('a job under a key that nobody has is listed, with keys and without', { tim
   const stuckFor = async (caller: AgentJobs) => gathered(caller.stuck());
   for (const caller of [server.jobs, jobs]) {
     const listed = { workflowId: job.workflowId, workflowType: 'agentJob', failure };
-    await expect.poll(() => stuckFor(caller), { timeout: 60_000 }).toMatchObject([listed]);
+    await expect.poll(() => stuckFor(caller), { timeout: 120_000 }).toMatchObject([listed]);
   }
   for (const keyId of [null, 'a']) {
     const asJson = await cli(keyId, 'attention', '--json');
@@ -98,7 +98,7 @@ test(
     const plain = await server.jobs.start({ projectId, key: 'plain', prompt: 'p', ...QUICK });
     await jobs.handle(plain.workflowId).result();
     const listed = async () => (await gathered(server.jobs.list({ projectId }))).map(({ workflowId }) => workflowId);
-    await expect.poll(listed, { timeout: 60_000 }).toContain(plain.workflowId);
+    await expect.poll(listed, { timeout: 120_000 }).toContain(plain.workflowId);
     // A process has one replay at most.
     const check = (keyId: string | null) =>
       runCli(['replay-check', '--task-queue', taskQueue], { env: envWith(keyId) });
@@ -163,7 +163,7 @@ test('a write in doubt that can not be read is told with the setting', { timeout
   await sandbox.addFault({ kind: 'status', operation: 'create', status: 500, projectId, body: 'no' });
   const job = await jobs.start({ projectId, key: 'doubtful', prompt: 'p', ...QUICK });
   const found = async () => (await gathered(server.jobs.needsAttention())).map(({ workflowId }) => workflowId);
-  await expect.poll(found, { timeout: 60_000 }).toEqual([job.workflowId]);
+  await expect.poll(found, { timeout: 120_000 }).toEqual([job.workflowId]);
   expect(await cli(null, 'attention')).toEqual({
     code: 1,
     stdout: '',

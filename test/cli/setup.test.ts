@@ -40,7 +40,7 @@ async function createNamespace(retentionDays: number): Promise<string> {
       () => true,
       () => false,
     );
-  await expect.poll(answers, { timeout: 60_000 }).toBe(true);
+  await expect.poll(answers, { timeout: 120_000 }).toBe(true);
   return namespace;
 }
 

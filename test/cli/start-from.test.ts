@@ -88,7 +88,7 @@ test(
     expect(told.map(({ line }) => line)).toEqual(Array.from({ length: LINES }, (_, i) => i + 1));
     expect(countOf('started', told) + countOf('joined', told)).toBe(LINES);
     expect(last.code).toBe(0);
-    await expect.poll(() => countWorkflows(batch), { timeout: 60_000 }).toBe(keys);
+    await expect.poll(() => countWorkflows(batch), { timeout: 120_000 }).toBe(keys);
     const again = await cli(args, whole);
     expect(countOf('joined', toldBy(again))).toBe(LINES);
     expect(again.stderr).toContain(`0 started, ${LINES} joined, 0 conflict, 0 refused`);
@@ -196,7 +196,7 @@ test(
     child.stderr.setEncoding('utf8').on('data', (text: string) => (run.stderr += text));
     for (const key of ['a', 'b']) child.stdin.write(`${JSON.stringify({ key, prompt: 'x' })}\n`);
     // The pipe stays open: the fates are told without waiting for its end.
-    await expect.poll(() => toldBy(run).length, { timeout: 60_000 }).toBe(2);
+    await expect.poll(() => toldBy(run).length, { timeout: 120_000 }).toBe(2);
     child.kill('SIGINT');
     [run.code] = (await once(child, 'close')) as [number | null];
     expect(run.stderr).toContain('2 lines: 2 started, 0 joined, 0 conflict, 0 refused; these have a fate');

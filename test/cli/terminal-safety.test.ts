@@ -39,7 +39,7 @@ beforeAll(async () => {
     ],
   });
   const job = server.jobs.handle(workflowId);
-  const within = { timeout: 60_000, interval: 500 };
+  const within = { timeout: 120_000, interval: 500 };
   await vi.waitUntil(async () => (await job.state()).phase === 'needsAttention', within);
   await job.followUp('more', { id: `id${HOSTILE}` });
   await vi.waitUntil(async () => (await job.state()).followUps.length === 1, within);

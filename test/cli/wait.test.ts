@@ -112,7 +112,7 @@ test(
     const projectId = `refused-${randomUUID()}`;
     await server.sandbox.addFault({ kind: 'status', status: 401, projectId, count: 1_000 });
     const job = await server.jobs.start({ key: randomUUID(), projectId, prompt: 'hello', ...QUICK });
-    await expect.poll(async () => (await job.state()).waiting?.for, { timeout: 60_000 }).toBe('key');
+    await expect.poll(async () => (await job.state()).waiting?.for, { timeout: 120_000 }).toBe('key');
     const { stdout } = await runInProcess(['state', job.workflowId], { env: envOf(server) });
     expect(stdout).toMatch(/What to do +give the worker a key that the upstream takes \(ADMIN_API_KEY/);
     await job.cancel();
@@ -126,14 +126,14 @@ test(
     const projectId = `busy-${randomUUID()}`;
     const message = `message ${randomUUID()}`;
     const job = await server.jobs.start({ key: 'k', projectId, prompt: 'hello', linger: '1 hour', ...QUICK });
-    await expect.poll(async () => (await job.state()).phase, { timeout: 60_000 }).toBe('lingering');
+    await expect.poll(async () => (await job.state()).phase, { timeout: 120_000 }).toBe('lingering');
     const busy = { kind: 'status', status: 429, retryAfter: 30, promptIncludes: message } as const;
     await server.sandbox.addFault(busy);
     const sending = runCli(['follow-up', job.workflowId, message, '--wait'], { env: envOf(server) });
     const list = () =>
       runInProcess(['list', '--project', projectId, '--waiting-for', 'rateLimit'], { env: envOf(server) });
     await expect
-      .poll(async () => (await list()).stdout, { timeout: 60_000 })
+      .poll(async () => (await list()).stdout, { timeout: 120_000 })
       .toMatch(/PHASE +WAITS FOR.*\n.*sending +rateLimit /);
     const { code, stderr, stdout } = await sending;
     expect(stderr).toMatch(
@@ -141,7 +141,7 @@ test(
     );
     expect(stdout).toMatch(/State +sent/);
     expect(code).toBe(0);
-    await expect.poll(async () => (await list()).stdout, { timeout: 60_000 }).toBe('no jobs\n');
+    await expect.poll(async () => (await list()).stdout, { timeout: 120_000 }).toBe('no jobs\n');
     await job.cancel();
   },
   MOST_MS,
@@ -177,7 +177,7 @@ function mute() {
   return vi.spyOn(process.stdout, 'write').mockReturnValue(true);
 }
 
-test('a batch is waited for over an outage, and where its jobs are listed late', { timeout: 60_000 }, async () => {
+test('a batch is waited for over an outage, and where its jobs are listed late', { timeout: 120_000 }, async () => {
   const printed = mute();
   const done = { a: 'COMPLETED' };
   const { session, asked } = sessionOf(['nothing', 'outage', { a: 'RUNNING' }, done, { ...done, b: 'COMPLETED' }]);
@@ -187,7 +187,7 @@ test('a batch is waited for over an outage, and where its jobs are listed late',
   expect(process.exitCode).toBeUndefined();
 });
 
-test('a batch of which no job is listed after some looks is an error', { timeout: 60_000 }, async () => {
+test('a batch of which no job is listed after some looks is an error', { timeout: 120_000 }, async () => {
   mute();
   const { session, asked } = sessionOf(['nothing']);
   await expect(waitForBatch(session, 'batch', false)).rejects.toThrow('no job has the batch "batch"');

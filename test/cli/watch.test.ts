@@ -68,7 +68,7 @@ test(
     const { workflowId } = await started(projectId, 'bad\u001B[2Jstatus');
     const env = envOf(server);
     const list = (...more: string[]) => runOnTerminal(['list', '--project', projectId, ...more], { env, columns: 60 });
-    await expect.poll(async () => (await list()).output, { timeout: 60_000 }).toContain('bad [2J');
+    await expect.poll(async () => (await list()).output, { timeout: 120_000 }).toContain('bad [2J');
     const { output } = await list();
     expect(output).not.toContain('\u001B[2J');
     const wide = await runOnTerminal(['list', '--project', projectId], { env, columns: 200 });

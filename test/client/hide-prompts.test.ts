@@ -50,7 +50,7 @@ test('the jobs of a recurring job are shown without their prompts, too', async (
   await schedule.trigger();
   const first = async () =>
     (await gathered(jobs.list({ projectId }))).find(({ workflowId }) => workflowId.includes('nightly'));
-  const job = (await vi.waitUntil(first, { timeout: 60_000, interval: 200 }))!;
+  const job = (await vi.waitUntil(first, { timeout: 120_000, interval: 200 }))!;
   expect(job.title).toBe(`${projectId}: ${jobs.handle(job.workflowId).key}`);
   expect(await shown(job.workflowId)).not.toContain(WORD);
   await schedule.remove();

@@ -145,7 +145,7 @@ test('a namespace without the attribute of tags takes jobs without tags; others 
     await client.connection.operatorService.removeSearchAttributes({ namespace, searchAttributes });
     const start = (labels: object) => jobs.start({ projectId: 'p', key: randomUUID(), prompt: 'x', ...labels });
     await expect
-      .poll(() => start(LABELS).catch((error: Error) => error.message), { timeout: 90_000 })
+      .poll(() => start(LABELS).catch((error: Error) => error.message), { timeout: 120_000 })
       .toMatch(/AgentJobTags.*run "agent-jobs setup" once for namespace "default"/);
     await start({ metadata: LABELS.metadata });
   } finally {

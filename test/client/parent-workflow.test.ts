@@ -220,7 +220,7 @@ test('a job that continues as new answers both who had it as a child and who joi
     await handle.signal(pollNowSignal);
     return (await handle.describe()).runId !== runId;
   };
-  await expect.poll(isNext, { interval: 300, timeout: 60_000 }).toBe(true);
+  await expect.poll(isNext, { interval: 300, timeout: 120_000 }).toBe(true);
   await complete(prompt);
   const result = (await first.result()) as AgentJobResult;
   expect(result.outcome).toBe('completed');

@@ -61,7 +61,7 @@ test('a namespace without the attribute of batches takes jobs without one; other
     const start = (batch?: string) =>
       jobs.start({ projectId: 'p', key: `k ${batch}`, prompt: 'x', ...(batch && { batch }) });
     await expect
-      .poll(() => start(randomUUID()).catch((error: Error) => error.message), { timeout: 90_000 })
+      .poll(() => start(randomUUID()).catch((error: Error) => error.message), { timeout: 120_000 })
       .toMatch(/AgentJobBatch.*run "agent-jobs setup" once for namespace "default"/);
     await start();
     const many = jobs.startMany([{ projectId: 'p', key: 'many', prompt: 'x', batch: 'b' }]);

@@ -63,7 +63,7 @@ async function expectNoForeignKey(jobs: AgentJobs, projectId: string): Promise<v
   const before = await requestsFor(projectId);
   const job = await start(jobs, projectId);
   const waiting = async () => (await job.state()).waiting;
-  await expect.poll(waiting, { timeout: 60_000 }).toMatchObject({
+  await expect.poll(waiting, { timeout: 120_000 }).toMatchObject({
     for: 'key',
     reason: expect.stringContaining('has no key for this project') as string,
   });
@@ -93,7 +93,7 @@ test(
     const typedSearchAttributes = new TypedSearchAttributes([{ key: PROJECT, value: 'shop' }]);
     const { workflowId } = await server.client.workflow.start('agentJob', { ...options, typedSearchAttributes });
     const liar = jobsOn('shop').handle(workflowId);
-    await expect.poll(async () => (await liar.state()).waiting, { timeout: 60_000 }).toMatchObject({ for: 'key' });
+    await expect.poll(async () => (await liar.state()).waiting, { timeout: 120_000 }).toMatchObject({ for: 'key' });
     const { searchAttributes } = await server.client.workflow.getHandle(workflowId).describe();
     expect(searchAttributes).toMatchObject({ AgentJobProject: ['search'] });
     await liar.cancel();
@@ -205,7 +205,7 @@ test(
     expect([refused.code, refused.stderr]).toEqual([expect.any(Number), expect.stringMatching(/unauthorized/i)]);
     expect(refused.code).not.toBe(0);
     for (const team of Object.keys(TEAMS)) {
-      await expect.poll(async () => (await setUp(team, 'admin')).code, { timeout: 60_000 }).toBe(0);
+      await expect.poll(async () => (await setUp(team, 'admin')).code, { timeout: 120_000 }).toBe(0);
     }
 
     for (const team of ['shop', 'search'] as const) {
@@ -221,7 +221,7 @@ test(
     // The server's own workers, which run schedules, are let in.
     const recurring = { projectId: 'shop', name: 'nightly', prompt: 'Review', every: '1 hour', paused: true, ...QUICK };
     await (await shop.schedule(recurring)).trigger();
-    await expect.poll(async () => (await sandbox.creates({ projectId: 'shop' })).length, { timeout: 60_000 }).toBe(3);
+    await expect.poll(async () => (await sandbox.creates({ projectId: 'shop' })).length, { timeout: 120_000 }).toBe(3);
 
     const table = await roleTable();
     const permissionsOf = [

@@ -254,7 +254,7 @@ test('after a restore nothing is sent twice, what may have been sent asks a pers
   expect(await decideTruthfully()).toEqual(['new create', 'unlogged create']);
   await expect.poll(async () => (await jobsOf('new')).length).toBe(1);
   await expect
-    .poll(() => runbook.shell('agent-jobs attention'), { timeout: 60_000, interval: 2_000 })
+    .poll(() => runbook.shell('agent-jobs attention'), { timeout: 120_000, interval: 2_000 })
     .toContain('nothing needs attention');
   await runbook.shell('agent-jobs cancel agent-job/canceled/canceled');
   await expect(handleOf('canceled').result()).rejects.toThrow();

@@ -30,7 +30,7 @@ import {
 } from './promises.js';
 
 /** Not `expect.poll`, which does not know its test where several run at once. */
-const PATIENCE = { timeout: 40_000, interval: 400 };
+const PATIENCE = { timeout: 120_000, interval: 400 };
 
 let server: TestServer;
 let sandbox: Sandbox;

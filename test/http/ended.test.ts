@@ -79,7 +79,7 @@ test('who was down gets each end since, oldest first, and then none again', asyn
     cursor = more.cursor;
     seen = [...seen, ...more.ends];
     expect(idsOf(seen)).toEqual(first.toSorted());
-  }, 40_000);
+  }, 120_000);
   expect(seen[0]).toMatchObject({ outcome: 'Terminated', jobId: null, prLink: null, key: expect.any(String) });
   const fromStart = await readAll(bench, path, null);
   expect(fromStart.ends.map(({ endedAt }) => endedAt)).toEqual(fromStart.ends.map(({ endedAt }) => endedAt).toSorted());
@@ -89,7 +89,7 @@ test('who was down gets each end since, oldest first, and then none again', asyn
     cursor = more.cursor;
     seen = [...seen, ...more.ends];
     expect(idsOf(seen)).toEqual([...first, ...second].toSorted());
-  }, 40_000);
+  }, 120_000);
   await bench.close();
 });
 
@@ -119,7 +119,7 @@ test('while jobs end, readers of any pace get each end; more than a cursor remem
 test('ends that are listed late, and out of order, are told all the same', async () => {
   const projectId = `project-${randomUUID()}`;
   const ids = await endJobs(projectId, 12);
-  await vi.waitFor(async () => expect((await jobs.count({ projectId, isRunning: false })).total).toBe(12), 40_000);
+  await vi.waitFor(async () => expect((await jobs.count({ projectId, isRunning: false })).total).toBe(12), 120_000);
   // As a server does whose visibility lags: what it lists leaves out some ends, others at each time.
   let hidden = new Set(ids.filter((_, i) => i % 3 === 0));
   const service = server.client.workflowService;

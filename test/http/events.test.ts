@@ -5,7 +5,7 @@ import { connect, type Socket } from 'node:net';
 import { afterAll, beforeAll, expect, test, vi } from 'vitest';
 import { type HttpJobServer, startHttp, startHttpJobServer } from './http-server.js';
 
-const PATIENCE = { timeout: 40_000, interval: 300 };
+const PATIENCE = { timeout: 120_000, interval: 300 };
 
 let server: HttpJobServer;
 beforeAll(async () => {
@@ -158,10 +158,10 @@ test('a thousand streams that are cut leave no request, handle or memory behind'
   const path = await endlessJob();
   const cut = async (count: number) => {
     const streams = Array.from({ length: count }, () => openStream(path));
-    await vi.waitFor(async () => expect(await openStreams()).toBe(count), { timeout: 60_000, interval: 500 });
+    await vi.waitFor(async () => expect(await openStreams()).toBe(count), { timeout: 120_000, interval: 500 });
     await vi.waitFor(() => expect(streams.every(({ text }) => told(text()).length > 0)).toBe(true), PATIENCE);
     for (const { socket } of streams) socket.resetAndDestroy();
-    await vi.waitFor(async () => expect(await openStreams()).toBe(0), { timeout: 60_000, interval: 500 });
+    await vi.waitFor(async () => expect(await openStreams()).toBe(0), { timeout: 120_000, interval: 500 });
   };
   const handles = () => process.getActiveResourcesInfo().filter((name) => /Timeout|TCPSocketWrap/.test(name)).length;
   await cut(50);

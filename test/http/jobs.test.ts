@@ -5,7 +5,7 @@ import { agentJobWorkflowId } from '../../src/contract.js';
 import { QUICK } from '../client/job-server.js';
 import { type HttpJobServer, startHttpJobServer } from './http-server.js';
 
-const PATIENCE = { timeout: 40_000, interval: 300 };
+const PATIENCE = { timeout: 120_000, interval: 300 };
 
 let server: HttpJobServer;
 let jobsPath: string;

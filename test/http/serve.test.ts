@@ -37,7 +37,7 @@ async function serve(env: Record<string, string>) {
   const closed = once(child, 'close');
   return {
     output: () => output,
-    url: () => vi.waitUntil(() => /http:\/\/\S+:\d+/.exec(output)?.[0], { timeout: 60_000, interval: 100 }),
+    url: () => vi.waitUntil(() => /http:\/\/\S+:\d+/.exec(output)?.[0], { timeout: 120_000, interval: 100 }),
     async end(signal: NodeJS.Signals) {
       child.kill(signal);
       const [code] = (await closed) as [number | null];
@@ -90,7 +90,7 @@ test('without keys it says that it is for this machine alone, and ends on SIGTER
 test('while Temporal is away it says so once and waits, and a Ctrl-C ends it', async () => {
   const { output, end } = await serve({ TEMPORAL_ADDRESS: '127.0.0.1:1' });
   const told = 'trying again until it is there';
-  await vi.waitUntil(() => output().includes(told), { timeout: 60_000, interval: 100 });
+  await vi.waitUntil(() => output().includes(told), { timeout: 120_000, interval: 100 });
   // The second attempt comes a second later, and tells nothing.
   await delay(1_500);
   expect(output().split(told)).toHaveLength(2);

@@ -78,7 +78,7 @@ test('the time-skipping server loses no task that cancels an activity whose resu
           const begunTasks = page.history!.events!.filter((event) => event.workflowTaskStartedEventAttributes);
           expect(begunTasks).toHaveLength(2);
         },
-        { timeout: 60_000, interval: 20 },
+        { timeout: 120_000, interval: 20 },
       );
       ended.open();
       return handle.result();

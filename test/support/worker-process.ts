@@ -62,7 +62,7 @@ export async function until(
   holds: () => boolean | Promise<boolean>,
   what: string,
   context: () => string = () => '',
-  limitMs = 60_000,
+  limitMs = 120_000,
 ): Promise<void> {
   const startedAt = Date.now();
   const holdsYet = async () => {

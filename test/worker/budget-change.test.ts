@@ -12,7 +12,7 @@ import { connectDevServer, type TestServer } from '../support/dev-server.js';
 import { ProjectQueue } from '../support/project-queue.js';
 import { startWorkerProcess, type WorkerProcess } from '../support/worker-process.js';
 
-const PATIENCE = { timeout: 60_000, interval: 500 };
+const PATIENCE = { timeout: 120_000, interval: 500 };
 const HOUR = 3_600_000;
 vi.setConfig({ testTimeout: 240_000 });
 // temporal.api.enums.v1.EventType

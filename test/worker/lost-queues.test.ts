@@ -10,7 +10,7 @@ import { ObservedUpstream } from '../support/observed-upstream.js';
 import { ProjectQueue } from '../support/project-queue.js';
 
 const HOUR = 3_600_000;
-const PATIENCE = { timeout: 60_000, interval: 250 };
+const PATIENCE = { timeout: 120_000, interval: 250 };
 
 let server: TestServer;
 let upstream: ObservedUpstream;

@@ -8,7 +8,7 @@ import { ScriptedUpstream } from '../support/scripted-upstream.js';
 
 const PER_SECOND = 4;
 const JOBS = 60;
-const PATIENCE = { timeout: 60_000, interval: 20 };
+const PATIENCE = { timeout: 120_000, interval: 20 };
 
 let server: TestServer;
 

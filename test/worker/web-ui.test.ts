@@ -180,13 +180,13 @@ test('nothing that callers and the upstream say becomes an element on a job’s 
     await handle.signal(followUpSignal, { prompt: 'one', id: `# first ${evil}` });
     await handle.signal(followUpSignal, { prompt: 'two', id: `1. second ${evil}` });
     const inDoubtFor = async () => (await handle.query(jobStateQuery)).unknown?.reason;
-    await expect.poll(inDoubtFor, { timeout: 60_000 }).toBe('lost before');
+    await expect.poll(inDoubtFor, { timeout: 120_000 }).toBe('lost before');
     const decision = { action: 'retry', by: `by ${evil}`, note: `# note ${evil}\n\n- ${evil}\n\n\`\`\`` } as const;
     await handle.executeUpdate(resolveUnknownUpdate, { args: [decision] });
-    await expect.poll(inDoubtFor, { timeout: 60_000 }).toContain('lost <img');
+    await expect.poll(inDoubtFor, { timeout: 120_000 }).toContain('lost <img');
     await handle.signal(pollNowSignal);
     await expect
-      .poll(async () => (await handle.query(jobStateQuery)).job?.status, { timeout: 60_000 })
+      .poll(async () => (await handle.query(jobStateQuery)).job?.status, { timeout: 120_000 })
       .toContain('st <img');
     const { currentDetails } = await handle.query<{ currentDetails: string }>('__temporal_workflow_metadata');
     // As the page does before it renders.
@@ -208,7 +208,7 @@ test('a pull request of the web is a link that shows where it leads', { timeout:
   const handle = await bench.start({ projectId: 'p', prompt: 'x', polling: { min: 1_000 } });
   try {
     await expect
-      .poll(async () => (await handle.query(jobStateQuery)).job?.prLink, { timeout: 60_000 })
+      .poll(async () => (await handle.query(jobStateQuery)).job?.prLink, { timeout: 120_000 })
       .toContain('pull/1');
     const { currentDetails } = await handle.query<{ currentDetails: string }>('__temporal_workflow_metadata');
     expect(await rendered(currentDetails)).toContain(

@@ -10,7 +10,7 @@ import { startJobBench, type JobBench } from '../support/job-bench.js';
 import { ProjectQueue } from '../support/project-queue.js';
 import { ScriptedUpstream } from '../support/scripted-upstream.js';
 
-const PATIENCE = { timeout: 60_000, interval: 250 };
+const PATIENCE = { timeout: 120_000, interval: 250 };
 /** A worker looks at the file this often. */
 const LOOK_MS = 1_000;
 

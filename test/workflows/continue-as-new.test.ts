@@ -70,7 +70,7 @@ async function untilNextRun(handle: Handle, signalEveryMs = 0): Promise<void> {
     }
     return (await handle.describe()).runId !== runId;
   };
-  await vi.waitFor(async () => expectNow(await isNext()).toBe(true), { interval: 300, timeout: 60_000 });
+  await vi.waitFor(async () => expectNow(await isNext()).toBe(true), { interval: 300, timeout: 120_000 });
 }
 
 async function noTaskFailed(workflowId: string, runId: string): Promise<void> {
@@ -280,7 +280,7 @@ describe.concurrent('a new run', () => {
       await handle.executeUpdate(sendFollowUpUpdate, { args: [{ prompt: 'go', id: 'a' }] });
       expect(upstream.messages).toEqual(['go']);
       const { runId } = await handle.describe();
-      await expect.poll(async () => (await handle.describe()).runId, { timeout: 90_000 }).not.toBe(runId);
+      await expect.poll(async () => (await handle.describe()).runId, { timeout: 120_000 }).not.toBe(runId);
       expect((await stateOf(handle)).jobId).toBe('job-1');
       // Its caller was told `sent`, and repeats it all the same.
       await handle.signal(followUpSignal, { prompt: 'go', id: 'a' });

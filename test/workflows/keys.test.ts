@@ -13,7 +13,7 @@ import { connectDevServer, type TestServer } from '../support/dev-server.js';
 import { startJobBench, type JobBench, type JobBenchOptions } from '../support/job-bench.js';
 
 const JOBS = 20;
-const PATIENCE = { timeout: 60_000, interval: 100 };
+const PATIENCE = { timeout: 120_000, interval: 100 };
 /** Longer than any test: what goes on goes on because the file changed. */
 const NEVER_MS = 3_600_000;
 

@@ -12,7 +12,7 @@ import { ObservedUpstream } from '../support/observed-upstream.js';
 import { throttled } from '../support/outcomes.js';
 import { ProjectQueue } from '../support/project-queue.js';
 
-const PATIENCE = { timeout: 60_000, interval: 250 };
+const PATIENCE = { timeout: 120_000, interval: 250 };
 const HOUR = 3_600_000;
 
 let server: TestServer;

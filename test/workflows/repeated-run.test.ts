@@ -12,7 +12,7 @@ const latest = (workflowId: string) => tests.server.client.workflow.getHandle(wo
 const stateOf = (workflowId: string) => latest(workflowId).query(jobStateQuery);
 
 async function untilAnotherRun(workflowId: string, firstRunId: string): Promise<void> {
-  await expect.poll(async () => (await latest(workflowId).describe()).runId, { timeout: 60_000 }).not.toBe(firstRunId);
+  await expect.poll(async () => (await latest(workflowId).describe()).runId, { timeout: 120_000 }).not.toBe(firstRunId);
 }
 
 test.each(['ask', 'fail', 'retry'])(

@@ -10,7 +10,7 @@ import { ProjectQueue } from '../support/project-queue.js';
 import { startTimeSkipping } from '../support/time-skipping.js';
 
 const HOUR = 3_600_000;
-const PATIENCE = { timeout: 60_000, interval: 100 };
+const PATIENCE = { timeout: 120_000, interval: 100 };
 
 let environment: TestWorkflowEnvironment;
 let upstream: ObservedUpstream;

@@ -12,7 +12,7 @@ import { inDoubt, throttled } from '../support/outcomes.js';
 import { ProjectQueue } from '../support/project-queue.js';
 import { createTestWorker } from '../support/worker.js';
 
-const PATIENCE = { timeout: 60_000, interval: 250 };
+const PATIENCE = { timeout: 120_000, interval: 250 };
 const HOUR = 3_600_000;
 const MINUTE = 60_000;
 const CROWD = 30;

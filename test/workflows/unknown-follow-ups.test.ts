@@ -41,7 +41,7 @@ async function startUnknownFollowUp(options: object = {}): Promise<Handle> {
 async function untilPolled(times: number): Promise<void> {
   const { upstream } = tests;
   const before = upstream.reads;
-  await expect.poll(() => upstream.reads, { timeout: 60_000 }).toBeGreaterThanOrEqual(before + times);
+  await expect.poll(() => upstream.reads, { timeout: 120_000 }).toBeGreaterThanOrEqual(before + times);
 }
 
 test('a resolution that does not fit is rejected before it is recorded', async () => {

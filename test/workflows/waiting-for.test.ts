@@ -13,7 +13,7 @@ import { startJobBench, type JobBench } from '../support/job-bench.js';
 import { inDoubt, notDelivered, throttled, unauthorized } from '../support/outcomes.js';
 import { ScriptedUpstream } from '../support/scripted-upstream.js';
 
-const PATIENCE = { timeout: 60_000, interval: 100 };
+const PATIENCE = { timeout: 120_000, interval: 100 };
 const WAITING_FOR = defineSearchAttributeKey(SEARCH_ATTRIBUTE.waitingFor, 'KEYWORD');
 // temporal.api.enums.v1.EventType
 const UPSERT = 40;
@@ -144,7 +144,7 @@ async function waitingForTurn(jobs: AgentJobs, projectId: string): Promise<strin
         for await (const job of jobs.list({ projectId, waitingFor: 'turn' })) found.push(job);
         return found.length;
       },
-      { timeout: 60_000 },
+      { timeout: 120_000 },
     )
     .toBe(2);
   return found.toSorted((a, b) => a.startedAt.localeCompare(b.startedAt)).map(({ workflowId }) => workflowId);
