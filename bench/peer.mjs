@@ -76,7 +76,9 @@ async function runExport(jobs, { rows, out }) {
   const { snapshots } = await handle.result();
   const file = `${out}.jsonl`;
   // The bench counts lines of JSON. Writing them here is not our work, but its time is counted as ours.
-  const parquet = await readFile(join(fileURLToPath(snapshots[0].location), 'visitors.parquet'));
+  const folder = fileURLToPath(snapshots[0].location);
+  const { files } = JSON.parse(await readFile(join(folder, 'manifest.json'), 'utf8'));
+  const parquet = await readFile(join(folder, files[0].name));
   await pipeline(Readable.from(jsonLines(parquet)), createWriteStream(file));
   const { historyLength, historySize } = await jobs.client.workflow.getHandle(handle.workflowId).describe();
   return { rows: snapshots[0].rows, file, events: historyLength, historyBytes: historySize };

@@ -4,7 +4,6 @@ import { encodeId, type VisitorExportRange } from '../contract.js';
 export const SNAPSHOTS_FOLDER = 'visitors';
 export const SUPERSEDED_FOLDER = 'superseded';
 export const STAGING = 'staging';
-export const PARQUET_NAME = 'visitors.parquet';
 
 /** The folder of all snapshots of a project. */
 export function projectFolder(projectId: string): string {
@@ -20,8 +19,14 @@ export function manifestKey(range: VisitorExportRange): string {
   return `${snapshotFolder(range)}/manifest.json`;
 }
 
-export function parquetKey(range: VisitorExportRange): string {
-  return `${snapshotFolder(range)}/${PARQUET_NAME}`;
+/** What a Parquet file is called: after its content, so that none is ever rewritten under a reader. */
+export function parquetName(sha256: string): string {
+  return `visitors-${sha256.slice(0, 16)}.parquet`;
+}
+
+/** Whether an object of a snapshot's folder has such a name. */
+export function isParquetName(name: string): boolean {
+  return /^visitors-[\da-f]{16}\.parquet$/.test(name);
 }
 
 /** The folder of what a project has replaced. */

@@ -20,7 +20,7 @@ import {
 } from '../contract/kinds.js';
 import { DATE } from '../visitor-export/input.js';
 import { sha256Hex } from './content-digest.js';
-import { manifestKey, PARQUET_NAME, parquetKey, snapshotFolder } from './layout.js';
+import { manifestKey, snapshotFolder } from './layout.js';
 import { type SnapshotStore, SnapshotStoreError } from './snapshot-store.js';
 
 /** The manifest in the bytes; null where they hold none: a file that is no manifest must not stop a reader of many. */
@@ -187,19 +187,14 @@ export function receiptOf(store: SnapshotStore, manifest: SnapshotManifest, unch
 
 // Whether a snapshot is what was written: a quick yes or no, for the export itself. In words: verify.ts.
 
-/**
- * Compares sizes, and then, unless told that sizes will do, what the files hold; one without a file must not have one.
- */
+/** Compares sizes, and then, unless told that sizes will do, what the files hold. */
 export async function isWhole(
   store: SnapshotStore,
   manifest: SnapshotManifest,
   { sizesOnly = false } = {},
 ): Promise<boolean> {
   if (!isAsWritten(manifest)) return false;
-  const { files } = manifest;
-  if (!files.some(({ name }) => name === PARQUET_NAME) && (await store.size(parquetKey(manifest))) !== null)
-    return false;
-  for (const { name, bytes, sha256 } of files) {
+  for (const { name, bytes, sha256 } of manifest.files) {
     const key = `${snapshotFolder(manifest)}/${name}`;
     if ((await store.size(key)) !== bytes) return false;
     if (!sizesOnly && (await sha256Of(store, key)) !== sha256) return false;

@@ -1,6 +1,7 @@
 /**
- * The publication of a snapshot: the parquet first, the manifest last. An intent record in staging (write-ahead intent)
- * names the manifest before either is written: a later run can finish a publication whose writer died.
+ * The publication of a snapshot: the parquet beside the one before, then the manifest, then the one before goes. An
+ * intent record in staging (write-ahead intent) names the manifest before either is written: a later run can finish a
+ * publication whose writer died.
  */
 import { createHash } from 'node:crypto';
 import type { Inconsistency, SnapshotManifest, SnapshotReceipt, VisitorExportRange } from '../contract.js';
@@ -16,7 +17,7 @@ import {
   receiptOf,
   snapshotId,
 } from './manifest.js';
-import { chunkKey, intentKey, manifestKey, PARQUET_NAME, parquetKey } from './layout.js';
+import { chunkKey, intentKey, isParquetName, manifestKey, parquetName, snapshotFolder } from './layout.js';
 import { hasLostMost, implausibilityOf } from './plausibility.js';
 import type { SnapshotStore } from './snapshot-store.js';
 import { cleanUpStaging, stagedParquet, type StagedScan, StaleStagingError } from './staging.js';
@@ -50,6 +51,7 @@ export async function publishScan(
   // An earlier attempt of this run may have published the scan and died before it could report that.
   const isOwn = earlier?.runId === runId && earlier.manifest.exportedAt === exportedAt;
   const receipt = isOwn ? receiptOf(store, earlier.manifest, false) : await publish(store, finished, checkLease, now);
+  await removeReplaced(store, range);
   await cleanUpStaging(store, range);
   return receipt;
 }
@@ -72,14 +74,23 @@ async function publish(
     return { ...receiptOf(store, current, !isOwn), ...(candidate.drift && { drift: candidate.drift }) };
   }
   const replaces = !current || publication === 'replace';
-  const writeIntent = (manifest: SnapshotManifest) => recordIntent(store, finished, manifest, checkLease);
   if (current && replaces) await keepSuperseded(store, current, new Date(now()).toISOString());
-  const manifest = replaces
-    ? await replaceParquet(store, finished, candidate, writeIntent)
-    : { ...candidate, files: current.files };
-  if (!replaces) await writeIntent(manifest);
-  await assertIntent(store, finished);
-  checkLease();
+  const files = replaces ? await filesOf(store, finished) : current.files;
+  const manifest = { ...candidate, files };
+  await recordIntent(store, finished, manifest, checkLease);
+  const assertWriter = async () => {
+    await assertIntent(store, finished);
+    checkLease();
+  };
+  try {
+    for (const { name } of files) {
+      if (!current?.files.some((file) => file.name === name)) await putParquet(store, finished, name, assertWriter);
+    }
+    await assertWriter();
+  } catch (error) {
+    if (error instanceof StaleStagingError) await removeReplaced(store, range);
+    throw error;
+  }
   await store.put(manifestKey(range), encodeManifest(manifest));
   return receiptOf(store, manifest, false);
 }
@@ -154,6 +165,7 @@ export async function finishPublication(store: SnapshotStore, range: VisitorExpo
   const published = await readTrusted(store, range);
   if (published && isNewer(published, intent.manifest)) return null;
   await store.put(manifestKey(range), encodeManifest(intent.manifest));
+  await removeReplaced(store, range);
   return intent;
 }
 
@@ -188,37 +200,50 @@ function manifestOf({ range, runId, checkpoint, inconsistency, exportedAt }: Fin
   };
 }
 
-/** Puts the scan's rows in the parquet's place; returns the manifest that goes with them. */
-async function replaceParquet(
+/** The Parquet file of a scan's rows, as the manifest tells it; none without rows. */
+async function filesOf(store: SnapshotStore, finished: FinishedScan): Promise<SnapshotManifest['files']> {
+  const { rows } = finished.checkpoint;
+  if (rows === 0) return [];
+  const hash = createHash('sha256');
+  let bytes = 0;
+  for await (const piece of parquetOf(store, finished)) {
+    hash.update(piece);
+    bytes += piece.length;
+  }
+  const sha256 = hash.digest('hex');
+  return [{ name: parquetName(sha256), rows, bytes, sha256 }];
+}
+
+async function* parquetOf(store: SnapshotStore, finished: FinishedScan): AsyncGenerator<Uint8Array> {
+  const { joinParquet } = await import('./parquet.js');
+  yield* joinParquet(stagedParquet(store, finished, finished.checkpoint));
+}
+
+async function putParquet(
   store: SnapshotStore,
   finished: FinishedScan,
-  candidate: SnapshotManifest,
-  writeIntent: (manifest: SnapshotManifest) => Promise<void>,
-): Promise<SnapshotManifest> {
-  const { range } = finished;
-  if (candidate.rows === 0) {
-    await writeIntent(candidate);
-    await assertIntent(store, finished);
-    await store.remove(parquetKey(range));
-    return candidate;
-  }
-  let manifest = candidate;
-  const hash = createHash('sha256');
+  name: string,
+  assertWriter: () => Promise<void>,
+): Promise<void> {
   const source = async function* () {
-    let bytes = 0;
-    const { joinParquet } = await import('./parquet.js');
-    for await (const piece of joinParquet(stagedParquet(store, finished, finished.checkpoint))) {
-      hash.update(piece);
-      bytes += piece.length;
-      yield piece;
-    }
-    const file = { name: PARQUET_NAME, rows: candidate.rows, bytes, sha256: hash.digest('hex') };
-    manifest = { ...candidate, files: [file] };
-    // The object appears when its source ends, so the intent record is written before that.
-    await writeIntent(manifest);
+    yield* parquetOf(store, finished);
+    // The object appears when its source ends.
+    await assertWriter();
   };
-  await store.put(parquetKey(range), source());
-  return manifest;
+  await store.put(`${snapshotFolder(finished.range)}/${name}`, source());
+}
+
+/** Removes the Parquet files that neither the manifest names nor that of a publication under way. */
+async function removeReplaced(store: SnapshotStore, range: VisitorExportRange): Promise<void> {
+  const published = await readTrusted(store, range);
+  if (!published) return;
+  const intent = await readIntent(store, range);
+  const named = new Set([...published.files, ...(intent?.manifest.files ?? [])].map(({ name }) => name));
+  const folder = snapshotFolder(range);
+  for await (const key of store.list(folder)) {
+    const name = key.slice(folder.length + 1);
+    if (isParquetName(name) && !named.has(name)) await store.remove(key);
+  }
 }
 
 /** What staging tells of a publication under way: the manifest to come, and the first run id of its workflow. */

@@ -557,12 +557,20 @@ export const MUTANTS: Mutant[] = [
   {
     name: 'the manifest published before the Parquet file',
     file: 'src/snapshots/publish.ts',
-    find: '  await store.put(parquetKey(range), source());\n',
+    find: '  await recordIntent(store, finished, manifest, checkLease);\n',
     replace:
-      '  await store.put(manifestKey(range), encodeManifest(candidate));\n' +
-      '  await store.put(parquetKey(range), source());\n',
+      '  await recordIntent(store, finished, manifest, checkLease);\n' +
+      '  await store.put(manifestKey(range), encodeManifest(manifest));\n',
     test: 'test/snapshots/publish.test.ts',
     title: 'a run that dies before the parquet is replaced leaves the snapshot as it was',
+  },
+  {
+    name: 'a Parquet file that was replaced stays beside the new one',
+    file: 'src/snapshots/publish.ts',
+    find: '  await removeReplaced(store, range);\n  await cleanUpStaging',
+    replace: '  await cleanUpStaging',
+    test: 'test/snapshots/publish.test.ts',
+    title: 'changed content replaces the snapshot, and the glob gives the new rows alone',
   },
   {
     name: 'a prompt that the web UI renders as HTML',

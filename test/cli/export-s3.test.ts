@@ -1,12 +1,13 @@
 import { randomUUID } from 'node:crypto';
 import { HeadObjectCommand, S3Client } from '@aws-sdk/client-s3';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { parquetKey, reportKey } from '../../src/snapshots/layout.js';
+import { reportKey } from '../../src/snapshots/layout.js';
 import { openStore } from '../../src/snapshots/open-store.js';
 import { putDay } from '../report/snapshots.js';
 import { startS3Server, type S3Server } from '../support/s3-server.js';
 import { jsonLines } from './run-cli.js';
 import { runInProcess } from './run-in-process.js';
+import { parquetKey } from '../snapshots/published.js';
 
 let s3: S3Server;
 beforeAll(async () => {
@@ -39,6 +40,6 @@ test('snapshots in a bucket are listed, verified and reported like those in a fo
   const head = await client.send(new HeadObjectCommand({ Bucket: s3.bucket, Key: `${prefix}/${reportKey('p')}` }));
   client.destroy();
   expect(head.ContentType).toBe('text/html; charset=utf-8');
-  await store.remove(parquetKey({ projectId: 'p', dateFrom: '2026-03-01', dateTo: '2026-03-02' }));
+  await store.remove(await parquetKey(store, { projectId: 'p', dateFrom: '2026-03-01', dateTo: '2026-03-02' }));
   expect(await cli('export', 'verify')).toMatchObject({ code: 1 });
 }, 120_000);

@@ -1,11 +1,11 @@
 import { randomUUID } from 'node:crypto';
-import { appendFile, cp, mkdir, readFile, rm, writeFile } from 'node:fs/promises';
+import { appendFile, cp, mkdir, readdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import type { SnapshotManifest } from '../../src/contract.js';
 import { plusDays } from '../../src/visitor-export/date-range.js';
 import { encodeManifest } from '../../src/snapshots/manifest.js';
-import { chunkKey, intentKey, manifestKey, parquetKey } from '../../src/snapshots/layout.js';
+import { chunkKey, intentKey, manifestKey } from '../../src/snapshots/layout.js';
 import {
   rangeOf,
   runExport,
@@ -18,6 +18,7 @@ import {
 import { connectPrivateDevServer } from '../support/dev-server.js';
 import { envOf, jsonLines, type CliRun } from './run-cli.js';
 import { runInProcess } from './run-in-process.js';
+import { parquetPath } from '../snapshots/published.js';
 
 const MOST_MS = 240_000; // a busy machine starts a process slowly
 
@@ -148,9 +149,10 @@ test(
     const whole = await verify();
     expect(jsonLines(whole.stdout).map(({ problems }) => problems)).toEqual([[], [], [], [], []]);
     expect(whole.code).toBe(0);
-    const at = (i: number, key: typeof manifestKey) => join(own.root, key(rangeOf(own, dates[i], `2026-03-0${i + 2}`)));
-    await appendFile(at(0, parquetKey), 'x');
-    await rm(at(1, parquetKey));
+    const range = (i: number) => rangeOf(own, dates[i], `2026-03-0${i + 2}`);
+    const at = (i: number, key: typeof manifestKey) => join(own.root, key(range(i)));
+    await appendFile(parquetPath(own.root, range(0)), 'x');
+    await rm(parquetPath(own.root, range(1)));
     await rm(at(2, manifestKey));
     const manifest = await readFile(at(3, manifestKey), 'utf8');
     await writeFile(at(3, manifestKey), manifest.replace(/"human": \d+/, '"human": 1'));
@@ -309,8 +311,9 @@ test(
     expect((await cli('export', 'verify', '--project', own.projectId)).code).toBe(0);
     await change(0, /"consistent": true/, '"consistent": false');
     await change(1, /("exportedAt": "20)\d\d/, '$199');
-    await cp(join(folder(2), 'visitors.parquet'), join(folder(2), 'notes', 'copy.parquet'));
-    await cp(join(folder(2), 'visitors.parquet'), join(dirname(dirname(folder(2))), 'stray.parquet'));
+    const [file = ''] = (await readdir(folder(2))).filter((name) => name.endsWith('.parquet'));
+    await cp(join(folder(2), file), join(folder(2), 'notes', 'copy.parquet'));
+    await cp(join(folder(2), file), join(dirname(dirname(folder(2))), 'stray.parquet'));
     const { stdout, code } = await cli('export', 'verify', '--project', own.projectId, '--json');
     const problems = jsonLines(stdout).map((line) => (line['problems'] as string[]).join('; '));
     expect(problems[0]).toMatch(/checksum differs.*consistent is false/);
@@ -329,7 +332,7 @@ test(
       ['2026-04-11', '2026-04-12'],
       ['2026-04-12', '2026-04-13'],
     ]);
-    const file = (date: string, to: string) => join(own.root, parquetKey(rangeOf(own, date, to)));
+    const file = (date: string, to: string) => parquetPath(own.root, rangeOf(own, date, to));
     await rm(file('2026-04-11', '2026-04-12'));
     const bytes = await readFile(file('2026-04-12', '2026-04-13'));
     bytes[50]! ^= 1;

@@ -6,7 +6,7 @@ import { visitorExportWorkflowId, type VisitorExportRange } from '../../src/cont
 import { daysBefore, plusDays } from '../../src/visitor-export/date-range.js';
 import type { DriftEvent, VisitorSettings } from '../../src/sandbox/visitor-rows.js';
 import { parseZonedDate } from '../../src/sandbox/clock.js';
-import { parquetKey, snapshotFolder } from '../../src/snapshots/layout.js';
+import { snapshotFolder } from '../../src/snapshots/layout.js';
 import { isWhole, readManifest } from '../../src/snapshots/manifest.js';
 import { readRows } from '../../src/snapshots/parquet.js';
 import { ReadFailedError } from '../../src/upstream/errors.js';
@@ -15,6 +15,7 @@ import { CHOSEN, CONTRADICTIONS, FOREIGN, shrunk } from './disturbances.js';
 import { runExport, RunEnded, WorkerKilled } from './export-run.js';
 import { MemoryStore } from './memory-store.js';
 import { SimulatedUpstream, REQUESTS_PER_HOUR } from './upstream.js';
+import { parquetKey } from '../snapshots/published.js';
 
 /** The fate of the days of many scheduled runs. */
 export interface SimulationFigures {
@@ -194,7 +195,7 @@ class World {
     const before = await readManifest(this.#store, range);
     const wasGood = before !== null && before.consistent && !before.provisional && (await isWhole(this.#store, before));
     const wasTrue = wasGood && this.#upstream.isTruth(range, await this.#rowsOf(range), before.totals);
-    const isDamaged = this.#disturb(day, wasTrue && before.rows > 0);
+    const isDamaged = await this.#disturb(day, wasTrue && before.rows > 0);
     try {
       const receipt = await runExport({
         range,
@@ -242,7 +243,7 @@ class World {
    * What befalls the upstream's answers in this run, for less than an hour, and the store before it; true where the
    * day's file is damaged.
    */
-  #disturb({ range, exports }: SimulatedDay, isTrue: boolean): boolean {
+  async #disturb({ range, exports }: SimulatedDay, isTrue: boolean): Promise<boolean> {
     const { met } = this.#figures;
     const distortion = this.#random();
     let isDamaged = false;
@@ -263,7 +264,7 @@ class World {
         copy[Math.floor(this.#random() * copy.length)]! ^= 1;
         return copy;
       };
-      isDamaged = this.#store.damage(parquetKey(range), this.#random() < 0.5 ? flipped : () => null);
+      isDamaged = this.#store.damage(await parquetKey(this.#store, range), this.#random() < 0.5 ? flipped : () => null);
       if (isDamaged) met.damagedFiles += 1;
     }
     if (this.#random() < 0.05) {
@@ -324,7 +325,7 @@ class World {
   }
 
   async #rowsOf(range: VisitorExportRange): Promise<VisitorPage['visitors']> {
-    const bytes = await this.#store.read(parquetKey(range));
+    const bytes = await this.#store.read(await parquetKey(this.#store, range));
     const found: VisitorPage['visitors'] = [];
     if (!bytes) return found;
     for await (const { path, human, ai, total, length } of readRows(bytes)) {

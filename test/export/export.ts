@@ -21,7 +21,7 @@ import {
   type VisitorExportRange,
   type VisitorExportResult,
 } from '../../src/contract.js';
-import { manifestKey, parquetKey } from '../../src/snapshots/layout.js';
+import { manifestKey } from '../../src/snapshots/layout.js';
 import { openStore } from '../../src/snapshots/open-store.js';
 import type { SnapshotStore } from '../../src/snapshots/snapshot-store.js';
 import { startSandbox, type Sandbox, type SandboxOptions } from '../../src/testing.js';
@@ -33,6 +33,7 @@ import { afterAll, afterEach, beforeAll, beforeEach, vi } from 'vitest';
 import { connectDevServer, type TestServer } from '../support/dev-server.js';
 import { startTimeSkipping } from '../support/time-skipping.js';
 import { createTestWorker, createWorker } from '../support/worker.js';
+import { parquetPath } from '../snapshots/published.js';
 
 /** The queue that all exports share. */
 export const ALL_EXPORTS = { operation: 'visitors', projectId: null } as const;
@@ -268,7 +269,7 @@ export async function failureOfRun(
 }
 
 export async function publishedRows({ root }: ExportSetUp, range: VisitorExportRange) {
-  const bytes = await readFile(join(root, parquetKey(range)));
+  const bytes = await readFile(parquetPath(root, range));
   const rows = await parquetReadObjects({ file: new Uint8Array(bytes).buffer });
   return rows.map(({ path, human, ai, total }) => ({
     path: String(path),

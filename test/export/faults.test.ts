@@ -3,7 +3,6 @@ import { rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import { VISITOR_EXPORT_WORKFLOW } from '../../src/contract.js';
-import { parquetKey } from '../../src/snapshots/layout.js';
 import { sha256Of } from '../../src/snapshots/manifest.js';
 import { SnapshotStoreError } from '../../src/snapshots/snapshot-store.js';
 import type { FaultRule } from '../../src/testing.js';
@@ -25,6 +24,7 @@ import {
   visitorRequests,
   withWorkers,
 } from './export.js';
+import { parquetKey } from '../snapshots/published.js';
 
 const ROWS = 2_000;
 const PAGES = 9; // each but the first begins with the last row of the one before
@@ -171,13 +171,13 @@ test.runIf(process.platform === 'linux')(
           ),
         );
         expect(await publishedManifest(setUp, range)).toEqual(kept);
-        expect(await sha256Of(setUp.store, parquetKey(range))).toBe(kept.files[0]?.sha256);
+        expect(await sha256Of(setUp.store, await parquetKey(setUp.store, range))).toBe(kept.files[0]?.sha256);
         limitFileSize(worker, 'unlimited');
         expect((await handle.result()).snapshots[0]).toMatchObject({ rows, consistent: true, unchanged: false });
       })
       .finally(() => worker.kill('SIGKILL'));
     expect((await publishedManifest(setUp, range)).files[0]?.sha256).toBe(
-      await sha256Of(setUp.store, parquetKey(range)),
+      await sha256Of(setUp.store, await parquetKey(setUp.store, range)),
     );
     expect(await topFolders(setUp)).toEqual(['superseded', 'visitors']);
   },

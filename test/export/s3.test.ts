@@ -3,12 +3,13 @@ import { CreateBucketCommand, S3Client } from '@aws-sdk/client-s3';
 import { parquetReadObjects } from 'hyparquet';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import type { VisitorExportRange } from '../../src/contract.js';
-import { parquetKey, intentKey } from '../../src/snapshots/layout.js';
+import { intentKey } from '../../src/snapshots/layout.js';
 import { readManifest, sha256Of } from '../../src/snapshots/manifest.js';
 import { openStore } from '../../src/snapshots/open-store.js';
 import type { SnapshotStore } from '../../src/snapshots/snapshot-store.js';
 import { startS3Server, type S3Server } from '../support/s3-server.js';
 import { failureMessages, rangeOf, runExport, startExport, until, useExport, withWorkers } from './export.js';
+import { parquetKey } from '../snapshots/published.js';
 
 let s3: S3Server;
 const ROWS = 31_000; // two chunks
@@ -34,8 +35,8 @@ test('an export into a bucket is whole, leaves no staging, and is unchanged the 
   for await (const key of store.list('staging')) keys.push(key);
   expect(keys).toEqual([]);
   const manifest = await readManifest(store, range);
-  expect(manifest?.files[0]?.sha256).toBe(await sha256Of(store, parquetKey(range)));
-  const bytes = (await store.read(parquetKey(range))) as Buffer;
+  expect(manifest?.files[0]?.sha256).toBe(await sha256Of(store, await parquetKey(store, range)));
+  const bytes = (await store.read(await parquetKey(store, range))) as Buffer;
   expect(await parquetReadObjects({ file: new Uint8Array(bytes).buffer })).toHaveLength(ROWS);
 });
 
@@ -67,7 +68,9 @@ test('a bucket that denies the publication keeps the old snapshot, and once it a
       (await failureMessages(handle)).some((message) => /write visitors.*AccessDenied/.test(message)),
     );
     expect(await readManifest(store, range)).toMatchObject({ snapshotId: kept?.snapshotId, rows: ROWS });
-    expect(await sha256Of(store, parquetKey(range))).toBe((await readManifest(store, range))?.files[0]?.sha256);
+    expect(await sha256Of(store, await parquetKey(store, range))).toBe(
+      (await readManifest(store, range))?.files[0]?.sha256,
+    );
     await allow();
     expect((await handle.result()).snapshots[0]).toMatchObject({
       rows: ROWS + 500,
@@ -102,7 +105,7 @@ test('a run that is cancelled between parquet and manifest ends with a whole sna
   });
   const manifest = await readManifest(store, range);
   expect(manifest).toMatchObject({ rows: MORE_ROWS, consistent: true });
-  expect(manifest?.files[0]?.sha256).toBe(await sha256Of(store, parquetKey(range)));
+  expect(manifest?.files[0]?.sha256).toBe(await sha256Of(store, await parquetKey(store, range)));
   expect(await store.read(intentKey(range))).toBeNull();
 });
 
@@ -119,5 +122,7 @@ test('a run cancelled while its manifest is denied leaves it to the next, not to
     const [receipt] = (await runExport(setUp, range)).snapshots;
     expect(receipt).toMatchObject({ rows: MORE_ROWS, consistent: true, unchanged: true, drift: expect.anything() });
   });
-  expect((await readManifest(store, range))?.files[0]?.sha256).toBe(await sha256Of(store, parquetKey(range)));
+  expect((await readManifest(store, range))?.files[0]?.sha256).toBe(
+    await sha256Of(store, await parquetKey(store, range)),
+  );
 });

@@ -7,12 +7,13 @@ import { afterEach, beforeEach, expect, test, vi } from 'vitest';
 import { createExportActivities } from '../../src/activities/visitor-export/export-activities.js';
 import { plusDays } from '../../src/visitor-export/date-range.js';
 import { buildReport, writeReport } from '../../src/report/report.js';
-import { manifestKey, parquetKey, reportKey } from '../../src/snapshots/layout.js';
+import { manifestKey, reportKey } from '../../src/snapshots/layout.js';
 import { openStore } from '../../src/snapshots/open-store.js';
 import type { SnapshotStore } from '../../src/snapshots/snapshot-store.js';
 import type { Upstream } from '../../src/upstream/upstream.js';
 import { projectDays } from '../../src/worker/export-gauges.js';
 import { putDay } from './snapshots.js';
+import { parquetKey, parquetPath } from '../snapshots/published.js';
 
 const NOW = '2026-03-11T06:00:00.000Z';
 const TODAY = '2026-03-11';
@@ -157,7 +158,7 @@ test('the most visited pages are found among many, with their days', async () =>
 test('a day whose rows are gone is told, and the rest is shown', async () => {
   await putDay(store, 'p', { date: '2026-03-09', rows: [page('/', 3)] });
   await putDay(store, 'p', { date: '2026-03-10', rows: [page('/', 4)] });
-  await store.remove(parquetKey({ projectId: 'p', dateFrom: '2026-03-09', dateTo: '2026-03-10' }));
+  await store.remove(await parquetKey(store, { projectId: 'p', dateFrom: '2026-03-09', dateTo: '2026-03-10' }));
   expect(await textOf()).toContain('The rows of 2026-03-09 could not be read');
 });
 
@@ -165,7 +166,7 @@ test('rows with a flipped bit, which any reader of Parquet takes, are told and n
   const range = { projectId: 'p', dateFrom: '2026-03-09', dateTo: '2026-03-10' };
   await putDay(store, 'p', { date: '2026-03-09', rows: [page('/flipped', 3), page('/other', 2)] });
   await putDay(store, 'p', { date: '2026-03-10', rows: [page('/', 4)] });
-  const file = join(root, parquetKey(range));
+  const file = parquetPath(root, range);
   const bytes = await readFile(file);
   bytes[bytes.indexOf('/flipped') + 1]! ^= 1;
   await writeFile(file, bytes);
@@ -243,10 +244,10 @@ test('gaps and days whose file is gone count, what a night is still to come for 
     await putDay(store, 'p', { date, rows: [page('/', 3)] });
   await putDay(store, 'p', { date: '2026-03-09', rows: [page('/', 3)], provisional: true });
   await putDay(store, 'p', { date: '2026-03-10', rows: [page('/', 3)], provisional: true });
-  await store.remove(parquetKey({ projectId: 'p', dateFrom: '2026-03-10', dateTo: '2026-03-11' }));
+  await store.remove(await parquetKey(store, { projectId: 'p', dateFrom: '2026-03-10', dateTo: '2026-03-11' }));
   const before = await projectDays(store, Date.parse(NOW));
   expect(before.get('p')).toEqual({ lastEnd: '2026-03-10', gaps: 1 }); // the 6th
-  await store.remove(parquetKey({ projectId: 'p', dateFrom: '2026-03-08', dateTo: '2026-03-09' }));
+  await store.remove(await parquetKey(store, { projectId: 'p', dateFrom: '2026-03-08', dateTo: '2026-03-09' }));
   const after = await projectDays(store, Date.parse('2026-03-12T06:00:00Z'));
   expect(after.get('p')?.gaps).toBe(4); // the 8th, 9th and 10th, too
 });
@@ -278,7 +279,10 @@ test('the AI share of a page is a mean of the days that could be read', async ()
   for (const date of ['2026-03-08', '2026-03-09', '2026-03-10']) {
     await putDay(store, 'p', { date, rows: [page('/', 50, 50)] });
   }
-  await store.put(parquetKey({ projectId: 'p', dateFrom: '2026-03-09', dateTo: '2026-03-10' }), Buffer.from('x'));
+  await store.put(
+    await parquetKey(store, { projectId: 'p', dateFrom: '2026-03-09', dateTo: '2026-03-10' }),
+    Buffer.from('x'),
+  );
   expect(await textOf()).toMatch(/ \/ 100 – 50 %/);
 });
 

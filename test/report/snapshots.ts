@@ -1,7 +1,7 @@
 import type { Inconsistency, SnapshotManifest, VisitorTotals } from '../../src/contract.js';
 import { plusDays } from '../../src/visitor-export/date-range.js';
 import { ContentDigest, sha256Hex, type VisitorRow } from '../../src/snapshots/content-digest.js';
-import { manifestKey, PARQUET_NAME, parquetKey } from '../../src/snapshots/layout.js';
+import { manifestKey, parquetName, snapshotFolder } from '../../src/snapshots/layout.js';
 import { encodeManifest, snapshotId } from '../../src/snapshots/manifest.js';
 import { writeParquet } from '../../src/snapshots/parquet.js';
 import type { SnapshotStore } from '../../src/snapshots/snapshot-store.js';
@@ -24,7 +24,9 @@ export async function putDay(store: SnapshotStore, projectId: string, day: MadeD
   for (const row of rows) digest.add(row);
   const totals = day.totals ?? { human: sum(rows, 'human'), ai: sum(rows, 'ai'), total: sum(rows, 'total') };
   const bytes = rows.length > 0 ? writeParquet(rows) : new Uint8Array();
-  const files = [{ name: PARQUET_NAME, rows: rows.length, bytes: bytes.length, sha256: sha256Hex(bytes) }];
+  const sha256 = sha256Hex(bytes);
+  const name = parquetName(sha256);
+  const files = [{ name, rows: rows.length, bytes: bytes.length, sha256 }];
   const manifest: SnapshotManifest = {
     snapshotId: snapshotId(range, rows.length, digest.content, totals),
     ...range,
@@ -36,7 +38,7 @@ export async function putDay(store: SnapshotStore, projectId: string, day: MadeD
     exportedAt: `${range.dateTo}T${provisional ? '04' : '12'}:30:00.000Z`,
     files: rows.length === 0 ? [] : files,
   };
-  if (rows.length > 0) await store.put(parquetKey(range), bytes);
+  if (rows.length > 0) await store.put(`${snapshotFolder(range)}/${name}`, bytes);
   await store.put(manifestKey(range), encodeManifest(manifest));
   return manifest;
 }

@@ -5,7 +5,7 @@ import { pathToFileURL } from 'node:url';
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import type { SnapshotManifest, SnapshotReceipt } from '../../src/contract.js';
 import { plusDays } from '../../src/visitor-export/date-range.js';
-import { manifestKey, parquetKey, intentKey, supersededFolder } from '../../src/snapshots/layout.js';
+import { manifestKey, intentKey, supersededFolder } from '../../src/snapshots/layout.js';
 import { encodeManifest } from '../../src/snapshots/manifest.js';
 import { openStore } from '../../src/snapshots/open-store.js';
 import { finishPublication, publishScan } from '../../src/snapshots/publish.js';
@@ -13,6 +13,7 @@ import type { SnapshotStore } from '../../src/snapshots/snapshot-store.js';
 import { StaleStagingError } from '../../src/snapshots/staging.js';
 import { removeExpired } from '../../src/snapshots/superseded.js';
 import { exportRows, RANGE, readScan, row, rows, type Telling } from './pages.js';
+import { parquetPath } from './published.js';
 
 let root: string;
 let store: SnapshotStore;
@@ -138,7 +139,7 @@ test('a day that lost most rows is believed if a scan an hour later agrees, and 
   const folder = supersededFolder(RANGE, kept!.snapshotId);
   const before = JSON.parse(await readFile(inRoot(`${folder}/manifest.json`), 'utf8')) as SnapshotManifest;
   expect(before).toMatchObject({ snapshotId: kept!.snapshotId, rows: 200, supersededAt: later.exportedAt });
-  expect((await readFile(inRoot(`${folder}/visitors.parquet`))).length).toBe(before.files[0]?.bytes);
+  expect((await readFile(inRoot(`${folder}/${before.files[0]?.name}`))).length).toBe(before.files[0]?.bytes);
 });
 
 test('a day far below what the project’s days have is doubted, too, though nothing is there to replace', async () => {
@@ -165,19 +166,20 @@ test('what was replaced is removed after thirty days, and the newer stays', asyn
 
 test('a snapshot with one flipped byte is exported anew, though the content is the same', async () => {
   const [kept] = await dailyRuns({ count: 50 });
-  const whole = await readFile(inRoot(parquetKey(RANGE)));
+  const file = parquetPath(root, RANGE);
+  const whole = await readFile(file);
   const flipped = Buffer.from(whole);
   flipped[100]! ^= 1;
-  await writeFile(inRoot(parquetKey(RANGE)), flipped);
+  await writeFile(file, flipped);
   const again = await exportRows(store, () => rows(50), { exportedAt: at(3), runId: 'run-2' });
   expect(again).toEqual({ ...kept, unchanged: false });
-  expect((await readFile(inRoot(parquetKey(RANGE)))).equals(whole)).toBe(true);
+  expect((await readFile(file)).equals(whole)).toBe(true);
   expect(await readdir(root)).toEqual(['visitors']);
 });
 
 test('a damaged snapshot gives way even to a scan that is not consistent', async () => {
   await dailyRuns({ count: 50 });
-  await rm(inRoot(parquetKey(RANGE)));
+  await rm(parquetPath(root, RANGE));
   const moving = (request: number) => (request === 1 ? [row(5_000), ...rows(50)] : rows(50));
   const again = await exportRows(store, moving, { exportedAt: at(3), runId: 'run-2' });
   expect(again).toMatchObject({ consistent: false, unchanged: false });

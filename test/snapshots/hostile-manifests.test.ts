@@ -7,7 +7,7 @@ import { afterEach, beforeEach, expect, test } from 'vitest';
 import type { SnapshotManifest } from '../../src/contract.js';
 import { plusDays } from '../../src/visitor-export/date-range.js';
 import { daysOf, findStray, withDamage } from '../../src/snapshots/catalog.js';
-import { manifestKey, parquetKey, intentKey, snapshotFolder, supersededFolder } from '../../src/snapshots/layout.js';
+import { manifestKey, intentKey, snapshotFolder, supersededFolder } from '../../src/snapshots/layout.js';
 import { encodeManifest, parseManifest } from '../../src/snapshots/manifest.js';
 import { openStore } from '../../src/snapshots/open-store.js';
 import { publishScan } from '../../src/snapshots/publish.js';
@@ -15,6 +15,7 @@ import type { SnapshotStore } from '../../src/snapshots/snapshot-store.js';
 import { StaleStagingError } from '../../src/snapshots/staging.js';
 import { removeExpired } from '../../src/snapshots/superseded.js';
 import { exportRows, RANGE, readScan, rows } from './pages.js';
+import { parquetPath } from './published.js';
 
 let root: string;
 let store: SnapshotStore;
@@ -136,7 +137,7 @@ test('an attempt that wakes in its last writes after the run’s second look was
 
 test.runIf(process.platform !== 'win32')('a link to a file that a glob would read is told like a file', async () => {
   await exportRows(store, () => rows(5), { exportedAt: FIRST });
-  await symlink(inRoot(parquetKey(RANGE)), join(root, 'visitors', 'linked.parquet'));
+  await symlink(parquetPath(root, RANGE), join(root, 'visitors', 'linked.parquet'));
   const strays: string[] = [];
   for await (const key of findStray(store)) strays.push(key);
   expect(strays).toEqual(['visitors/linked.parquet']);

@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto';
-import { cp, mkdtemp, readFile, readdir, rm, stat } from 'node:fs/promises';
+import { cp, mkdtemp, open, readFile, readdir, rm, stat } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
@@ -7,7 +7,7 @@ import { DuckDBInstance } from '@duckdb/node-api';
 import { parquetReadObjects } from 'hyparquet';
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import type { SnapshotManifest } from '../../src/contract.js';
-import { chunkKey, manifestKey, parquetKey } from '../../src/snapshots/layout.js';
+import { chunkKey, manifestKey, parquetName, snapshotFolder } from '../../src/snapshots/layout.js';
 import { findSnapshots } from '../../src/snapshots/catalog.js';
 import { verifySnapshot } from '../../src/snapshots/verify.js';
 import { openStore } from '../../src/snapshots/open-store.js';
@@ -15,6 +15,7 @@ import { finishPublication, publishScan } from '../../src/snapshots/publish.js';
 import type { SnapshotStore } from '../../src/snapshots/snapshot-store.js';
 import { StaleStagingError } from '../../src/snapshots/staging.js';
 import { exportRows, RANGE, readScan, row, rows, type Row } from './pages.js';
+import { parquetPath } from './published.js';
 
 let root: string;
 let store: SnapshotStore;
@@ -31,7 +32,7 @@ afterEach(() => rm(root, { recursive: true, force: true }));
 
 const inRoot = (key: string) => join(root, ...key.split('/'));
 const published = async () => JSON.parse(await readFile(inRoot(manifestKey(RANGE)), 'utf8')) as SnapshotManifest;
-const parquet = () => readFile(inRoot(parquetKey(RANGE)));
+const parquet = () => readFile(parquetPath(root, RANGE));
 
 async function parquetRows(): Promise<Record<string, unknown>[]> {
   const bytes = await parquet();
@@ -71,7 +72,7 @@ test('the manifest tells rows, bytes and hash of the file, and nothing is left i
   await exportRows(store, () => rows(100));
   const bytes = await parquet();
   const sha256 = createHash('sha256').update(bytes).digest('hex');
-  expect((await published()).files).toEqual([{ name: 'visitors.parquet', rows: 100, bytes: bytes.length, sha256 }]);
+  expect((await published()).files).toEqual([{ name: parquetName(sha256), rows: 100, bytes: bytes.length, sha256 }]);
   expect(await readdir(root)).toEqual(['visitors']);
 });
 
@@ -153,10 +154,10 @@ test('a consistent scan that confirms an inconsistent snapshot writes the manife
   const moved = [...all.slice(1, 10), row(0), ...all.slice(10)];
   const first = await exportRows(store, (request) => (request === 3 ? moved : all));
   expect(first).toMatchObject({ consistent: false, drift: { kind: 'firstPage', offset: 0 } });
-  const before = (await stat(inRoot(parquetKey(RANGE)))).mtimeMs;
+  const before = (await stat(parquetPath(root, RANGE))).mtimeMs;
   const second = await exportRows(store, () => all);
   expect(second).toMatchObject({ snapshotId: first.snapshotId, consistent: true, unchanged: false });
-  expect((await stat(inRoot(parquetKey(RANGE)))).mtimeMs).toBe(before);
+  expect((await stat(parquetPath(root, RANGE))).mtimeMs).toBe(before);
   expect((await published()).files[0]?.rows).toBe(25);
 });
 
@@ -173,7 +174,7 @@ test('0 rows are a snapshot without a parquet, and remove the provisional one be
   await exportRows(store, () => rows(25), { exportedAt: '2026-01-02T11:00:00.000Z' });
   const receipt = await exportRows(store, () => [], { exportedAt: DURING, runId: 'run-2' });
   expect(receipt).toMatchObject({ rows: 0, files: 0, consistent: true, unchanged: false });
-  expect(await readdir(join(inRoot(parquetKey(RANGE)), '..'))).toEqual(['manifest.json']);
+  expect(await readdir(inRoot(snapshotFolder(RANGE)))).toEqual(['manifest.json']);
   expect(await exportRows(store, () => [], { runId: 'run-3' })).toMatchObject({ files: 0, unchanged: false });
   expect(await exportRows(store, () => [], { runId: 'run-4' })).toMatchObject({ files: 0, unchanged: true });
 });
@@ -196,7 +197,7 @@ test('the retry of an attempt that died between parquet and manifest tells what 
 
 test('a run that dies before the parquet is replaced leaves the snapshot as it was', async () => {
   await exportRows(store, () => rows(25));
-  await dying(() => exportRows(failing(store, parquetKey(RANGE)), () => rows(40), { runId: 'run-2' }));
+  await dying(() => exportRows(failing(store, PARQUET), () => rows(40), { runId: 'run-2' }));
   expect(await finishPublication(store, RANGE)).toBeNull();
   expect(await published()).toMatchObject({ rows: 25 });
   expect(await globRows()).toEqual(rows(25));
@@ -204,7 +205,7 @@ test('a run that dies before the parquet is replaced leaves the snapshot as it w
 
 test('a writer that stalls before its manifest finds that a newer run has published, and leaves it alone', async () => {
   const newer = () => exportRows(store, () => rows(60), { runId: 'run-2' });
-  const stalled = after(store, 'put', parquetKey(RANGE), newer);
+  const stalled = after(store, 'put', PARQUET, newer);
   await expect(exportRows(stalled, () => rows(40))).rejects.toBeInstanceOf(StaleStagingError);
   expect(await published()).toMatchObject({ rows: 60, consistent: true });
   expect(await globRows()).toEqual(rows(60));
@@ -232,7 +233,7 @@ test('a run that dies before it writes the manifest alone is finished by whoever
 
 test('a snapshot whose file is gone is published again', async () => {
   await exportRows(store, () => rows(25));
-  await rm(inRoot(parquetKey(RANGE)));
+  await rm(parquetPath(root, RANGE));
   expect(await exportRows(store, () => rows(25))).toMatchObject({ unchanged: false });
   expect(await globRows()).toEqual(rows(25));
 });
@@ -243,7 +244,7 @@ test('rows that a given-up worker overwrote in staging are not published', async
   await cp(one, two);
   const finished = { range: RANGE, runId: 'run-1', scan: 1, checkpoint, inconsistency: null, exportedAt: FINAL };
   await expect(publishScan(store, finished)).rejects.toBeInstanceOf(StaleStagingError);
-  expect(await store.size(parquetKey(RANGE))).toBeNull();
+  expect((await readdir(root, { recursive: true })).filter((name) => name.endsWith('.parquet'))).toEqual([]);
 });
 
 test('a project id with slashes and dots stays inside the folder', async () => {
@@ -266,6 +267,69 @@ test('the sorted rows are the same whatever the pages', async () => {
   expect(byPath(await globRows())).toEqual(byPath(rows(57)));
 });
 
+test('a writer that stalls while its file appears takes it away where a newer run has published', async () => {
+  await exportRows(store, () => rows(20));
+  const newer = () => exportRows(store, () => rows(60), { runId: 'run-2', exportedAt: LATER });
+  const stalled = after(store, 'put', PARQUET, newer);
+  const late = exportRows(stalled, () => rows(40), { runId: 'run-3', exportedAt: LATER });
+  await expect(late).rejects.toBeInstanceOf(StaleStagingError);
+  expect(await globRows()).toEqual(rows(60));
+});
+
+test('a run that dies before it removes what it replaced leaves that to whoever comes next', async () => {
+  await exportRows(store, () => rows(25));
+  const dies = new Proxy(store, {
+    get(target, name) {
+      const value = target[name as keyof SnapshotStore] as unknown;
+      if (name === 'remove') return () => Promise.reject(new Error('died'));
+      return typeof value === 'function' ? value.bind(target) : value;
+    },
+  });
+  await dying(() => exportRows(dies, () => rows(40), { runId: 'run-2' }));
+  expect(await published()).toMatchObject({ rows: 40 });
+  expect(await globRows()).toHaveLength(65);
+  await finishPublication(store, RANGE);
+  expect(await globRows()).toEqual(rows(40));
+});
+
+test('a reader in ranges never mixes two files, however often one is replaced', async () => {
+  await exportRows(store, () => rows(10));
+  let isOver = false;
+  const read = { whole: 0, gone: 0, mixed: 0 };
+  const reading = (async () => {
+    while (!isOver) {
+      const [file] = (await published()).files;
+      const bytes = await inPieces(inRoot(`${snapshotFolder(RANGE)}/${file!.name}`), file!.bytes);
+      if (bytes === null) read.gone += 1;
+      else if (createHash('sha256').update(bytes).digest('hex') === file!.sha256) read.whole += 1;
+      else read.mixed += 1;
+    }
+  })();
+  for (let n = 0; n < 40; n++) await exportRows(store, () => rows(10, n % 7), { runId: `run-${n}` });
+  isOver = true;
+  await reading;
+  expect(read).toMatchObject({ mixed: 0 });
+  expect(read.whole).toBeGreaterThan(0);
+  const names = await readdir(inRoot(snapshotFolder(RANGE)));
+  expect(names).toHaveLength(2);
+}, 300_000);
+
+/** As a reader of Parquet does, who opens the file by its name for each range; null where it is gone. */
+async function inPieces(path: string, size: number): Promise<Buffer | null> {
+  const pieces: Buffer[] = [];
+  for (let at = 0; at < size; at += 200) {
+    const file = await open(path).catch(() => null);
+    if (!file) return null;
+    const { buffer, bytesRead } = await file.read(Buffer.alloc(200), 0, 200, at);
+    await file.close();
+    pieces.push(buffer.subarray(0, bytesRead));
+  }
+  return Buffer.concat(pieces);
+}
+
+const PARQUET = /^visitors\/.*\.parquet$/;
+const isAt = (where: RegExp | string, key: string) => (typeof where === 'string' ? key === where : where.test(key));
+
 async function stats(): Promise<unknown[]> {
   const names = await readdir(root, { recursive: true });
   return Promise.all(names.sort().map(async (name) => [name, (await stat(join(root, name))).mtimeMs]));
@@ -275,7 +339,7 @@ async function stats(): Promise<unknown[]> {
 function after(
   real: SnapshotStore,
   operation: 'put' | 'read',
-  key: string,
+  key: RegExp | string,
   meanwhile: () => Promise<unknown>,
 ): SnapshotStore {
   return new Proxy(real, {
@@ -284,19 +348,21 @@ function after(
       if (typeof value !== 'function') return value;
       return (...args: unknown[]) => {
         const result = value.apply(target, args) as Promise<unknown>;
-        return name === operation && args[0] === key ? result.then(async (done) => (await meanwhile(), done)) : result;
+        return name === operation && isAt(key, args[0] as string)
+          ? result.then(async (done) => (await meanwhile(), done))
+          : result;
       };
     },
   });
 }
 
 /** The store as a process sees it that dies when it writes this object. */
-function failing(real: SnapshotStore, key: string): SnapshotStore {
+function failing(real: SnapshotStore, key: RegExp | string): SnapshotStore {
   return new Proxy(real, {
     get(target, name) {
       if (name === 'put') {
         return async (to: string, source: AsyncIterable<Uint8Array>) => {
-          if (to !== key) return target.put(to, source);
+          if (!isAt(key, to)) return target.put(to, source);
           if (!(source instanceof Uint8Array)) for await (const _ of source);
           throw new Error('died');
         };

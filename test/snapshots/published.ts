@@ -1,0 +1,21 @@
+/** Where the Parquet file of a snapshot lies: its name follows from its content, and the manifest tells it. */
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import type { SnapshotManifest, VisitorExportRange } from '../../src/contract.js';
+import { manifestKey, snapshotFolder } from '../../src/snapshots/layout.js';
+import type { SnapshotStore } from '../../src/snapshots/snapshot-store.js';
+
+/** The key of a date range's Parquet file; a key of nothing where there is none. */
+export async function parquetKey(store: SnapshotStore, range: VisitorExportRange): Promise<string> {
+  return named(range, String(await store.read(manifestKey(range))));
+}
+
+/** The same, in a folder of this machine. */
+export function parquetPath(root: string, range: VisitorExportRange): string {
+  return join(root, named(range, readFileSync(join(root, manifestKey(range)), 'utf8')));
+}
+
+function named(range: VisitorExportRange, manifest: string): string {
+  const [file] = (JSON.parse(manifest) as SnapshotManifest | null)?.files ?? [];
+  return `${snapshotFolder(range)}/${file?.name ?? 'none'}`;
+}
