@@ -2,9 +2,11 @@
  * Throws a worker's copy of a run away that a query has spoilt. A query that reaches its worker by way of one that has
  * died has the SDK (1.24.0) apply events to the copy that belong to no workflow task yet, and no time has passed for it
  * since the task before. It would start a timer again that has fired. No replay does, so that the run would stand still
- * for good. The query fails instead, and the next task begins from the history. A copy that was just read from the
- * history would be no other the next time, as that of a run that was terminated before its last task: the events are
- * kept from it, and the query is answered as of the task before.
+ * for good. The query fails instead, and the next task begins from the history.
+ *
+ * A run that was terminated, or timed out, before a worker took what came last has no next task, and each copy of it is
+ * spoilt anew. So the events are kept from one that was just read from the history, and who says by an argument that
+ * the run is closed is answered, as of its last task.
  */
 import type { WorkflowInterceptorsFactory } from '@temporalio/workflow';
 import type { ActivateInput } from '@temporalio/workflow/lib/interceptors.js';
@@ -34,7 +36,7 @@ export const interceptors: WorkflowInterceptorsFactory = () => {
             isBehind = true;
             return;
           }
-          if (isLate || (isBehind && hasEvents(input))) throw new Error(`${STALE_COPY}: ask again`);
+          if (isLate || (isBehind && !isOfClosedRun(input))) throw new Error(`${STALE_COPY}: ask again`);
           last = point;
           next(input);
         },
@@ -55,6 +57,11 @@ function pointOf(input: ActivateInput): Point {
 
 function hasEvents({ activation: { jobs } }: ActivateInput): boolean {
   return (jobs ?? []).some(({ queryWorkflow }) => !queryWorkflow);
+}
+
+/** Nothing but queries that say so. */
+function isOfClosedRun({ activation: { jobs } }: ActivateInput): boolean {
+  return (jobs ?? []).every(({ queryWorkflow }) => (queryWorkflow?.arguments ?? []).length > 0);
 }
 
 /**

@@ -31,11 +31,12 @@ test('a query that brings no events spoils nothing', () => {
   expect(taken(first, { ...first, jobs: [{ queryWorkflow: {} }] })).toBe(2);
 });
 
-test('a copy that was just read from the history answers as of its last task, and ends with the next one', () => {
+test('a copy that was just read from the history answers as of its last task who says that the run is closed', () => {
   const replayed = { ...first, isReplaying: true };
   const late = { ...fired, historySizeBytes: 700 };
-  const query = { ...late, isReplaying: true, jobs: [{ queryWorkflow: {} }] };
-  expect(taken(replayed, late, query)).toBe(2);
+  const query = (...args: object[]) => ({ ...late, isReplaying: true, jobs: [{ queryWorkflow: { arguments: args } }] });
+  expect(taken(replayed, late, query({}), query({}))).toBe(3);
+  expect(() => taken(replayed, late, query())).toThrow(STALE_COPY);
   const next = { ...fired, historyLength: 7, historySizeBytes: 1_100 };
-  expect(() => taken(replayed, late, query, next)).toThrow(STALE_COPY);
+  expect(() => taken(replayed, late, query({}), next)).toThrow(STALE_COPY);
 });

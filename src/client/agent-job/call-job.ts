@@ -9,6 +9,7 @@ import {
 } from '@temporalio/client';
 import { WorkflowNotFoundError } from '@temporalio/common';
 import { type AgentJobResult, type JobOutcome, type JobState, jobStateQuery, type Waiting } from '../../contract.js';
+import { defineQuery } from '../../contract/shared.js';
 import { askWorkflow, queryAgain, workflowOptionsOf } from '../../temporal/workflow-clients.js';
 import { JobEndedError, JobNotFoundError, MessageRefusedError } from '../errors.js';
 import { CALL_TIMEOUT_MS, type CallOptions, temporalCall } from '../temporal-call.js';
@@ -108,10 +109,19 @@ async function queryState(client: Client, workflowId: string): Promise<JobState>
     if (!(error instanceof QueryRejectedError)) throw error;
   }
   const { runId, status } = await readDescription(client, workflowId);
-  const state = await askWorkflow(client, { workflowId, runId }, jobStateQuery);
-  if (state.outcome !== null || status.name === 'RUNNING') return state;
+  const isClosed = status.name !== 'RUNNING';
+  const run = { workflowId, runId };
+  const state = await (isClosed ? askClosedRun(client, run) : askWorkflow(client, run, jobStateQuery));
+  if (state.outcome !== null || !isClosed) return state;
   const outcome = await readOutcome(client, { workflowId, runId, status: status.name });
   return { ...state, phase: 'done', outcome, waiting: null };
+}
+
+const closedStateQuery = defineQuery<JobState, [isClosed: true]>(jobStateQuery.name);
+
+/** As it was when a worker last took what had come: of what came later it says nothing. */
+export function askClosedRun(client: Client, run: { workflowId: string; runId: string }): Promise<JobState> {
+  return askWorkflow(client, run, closedStateQuery, true);
 }
 
 /** Temporal refuses to ask a closed workflow for these: how it ended is wanted, too. */

@@ -14,14 +14,14 @@ import {
   type FollowUpStatus,
   type JobRecord,
   type JobState,
-  jobStateQuery,
   sendFollowUpUpdate,
 } from '../../contract.js';
 import { startStopwatch } from '../../temporal/elapsed-time.js';
 import { withRestartRequestId } from '../../temporal/restart-request-id.js';
-import { askWorkflow, UpdateWithStartClient } from '../../temporal/workflow-clients.js';
+import { UpdateWithStartClient } from '../../temporal/workflow-clients.js';
 import { concurrently } from '../concurrently.js';
 import { FollowUpConflictError, FollowUpUnconfirmedError, NoJobError, UsedIdsUnknownError } from '../errors.js';
+import { askClosedRun } from './call-job.js';
 import {
   createdNoJob,
   type EarlierRuns,
@@ -267,7 +267,7 @@ async function unbegunState(client: Client, run: EndedRun): Promise<Partial<Fina
 /** A run that ended without a result still answers its query, while a worker runs and its history is kept. */
 async function queryState(client: Client, run: EndedRun): Promise<FinalState> {
   try {
-    return await client.withDeadline(Date.now() + QUERY_TIMEOUT_MS, () => askWorkflow(client, run, jobStateQuery));
+    return await client.withDeadline(Date.now() + QUERY_TIMEOUT_MS, () => askClosedRun(client, run));
   } catch (cause) {
     const text = 'ended without a result and does not tell which follow-up ids it used; start a worker and try again';
     throw usedIdsUnknown(run, text, cause);
