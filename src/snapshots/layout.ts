@@ -19,14 +19,17 @@ export function manifestKey(range: VisitorExportRange): string {
   return `${snapshotFolder(range)}/manifest.json`;
 }
 
-/** What a Parquet file is called: after its content, so that none is ever rewritten under a reader. */
-export function parquetName(sha256: string): string {
-  return `visitors-${sha256.slice(0, 16)}.parquet`;
+/**
+ * What a Parquet file is called: after its content, so that none is ever rewritten under a reader, and after its scan,
+ * so that whoever comes late to remove it meets no other's.
+ */
+export function parquetName(sha256: string, exportedAt: string): string {
+  return `visitors-${sha256.slice(0, 16)}-${Date.parse(exportedAt).toString(36)}.parquet`;
 }
 
 /** Whether an object of a snapshot's folder has such a name. */
 export function isParquetName(name: string): boolean {
-  return /^visitors-[\da-f]{16}\.parquet$/.test(name);
+  return /^visitors-[\da-f]{16}-[\da-z]+\.parquet$/.test(name);
 }
 
 /** The folder of what a project has replaced. */

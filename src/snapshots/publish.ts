@@ -83,12 +83,11 @@ async function publish(
     checkLease();
   };
   try {
-    for (const { name } of files) {
-      if (!current?.files.some((file) => file.name === name)) await putParquet(store, finished, name, assertWriter);
-    }
+    if (replaces) for (const { name } of files) await putParquet(store, finished, name, assertWriter);
     await assertWriter();
   } catch (error) {
-    if (error instanceof StaleStagingError) await removeReplaced(store, range);
+    // The file may be there, though the store did not say so.
+    await removeReplaced(store, range).catch(() => {});
     throw error;
   }
   await store.put(manifestKey(range), encodeManifest(manifest));
@@ -161,12 +160,15 @@ async function readTrusted(store: SnapshotStore, range: VisitorExportRange): Pro
  */
 export async function finishPublication(store: SnapshotStore, range: VisitorExportRange): Promise<Intent | null> {
   const intent = await readIntent(store, range);
-  if (!intent || !(await isWhole(store, intent.manifest))) return null;
-  const published = await readTrusted(store, range);
-  if (published && isNewer(published, intent.manifest)) return null;
-  await store.put(manifestKey(range), encodeManifest(intent.manifest));
+  const isDue = intent !== null && (await isWhole(store, intent.manifest)) && !(await isOutdated(store, intent));
+  if (isDue) await store.put(manifestKey(range), encodeManifest(intent.manifest));
   await removeReplaced(store, range);
-  return intent;
+  return isDue ? intent : null;
+}
+
+async function isOutdated(store: SnapshotStore, { manifest }: Intent): Promise<boolean> {
+  const published = await readTrusted(store, manifest);
+  return published !== null && isNewer(published, manifest);
 }
 
 /** Rows to expect: of the current snapshot, else of the one that ends where the range begins; null where neither is. */
@@ -211,7 +213,7 @@ async function filesOf(store: SnapshotStore, finished: FinishedScan): Promise<Sn
     bytes += piece.length;
   }
   const sha256 = hash.digest('hex');
-  return [{ name: parquetName(sha256), rows, bytes, sha256 }];
+  return [{ name: parquetName(sha256, finished.exportedAt), rows, bytes, sha256 }];
 }
 
 async function* parquetOf(store: SnapshotStore, finished: FinishedScan): AsyncGenerator<Uint8Array> {
@@ -233,17 +235,21 @@ async function putParquet(
   await store.put(`${snapshotFolder(finished.range)}/${name}`, source());
 }
 
-/** Removes the Parquet files that neither the manifest names nor that of a publication under way. */
+/**
+ * Removes the Parquet files that neither the manifest names nor that of a publication under way. They are listed first:
+ * what others publish meanwhile is not in the list, or is named.
+ */
 async function removeReplaced(store: SnapshotStore, range: VisitorExportRange): Promise<void> {
-  const published = await readTrusted(store, range);
-  if (!published) return;
-  const intent = await readIntent(store, range);
-  const named = new Set([...published.files, ...(intent?.manifest.files ?? [])].map(({ name }) => name));
   const folder = snapshotFolder(range);
-  for await (const key of store.list(folder)) {
-    const name = key.slice(folder.length + 1);
-    if (isParquetName(name) && !named.has(name)) await store.remove(key);
-  }
+  const names: string[] = [];
+  for await (const key of store.list(folder)) names.push(key.slice(folder.length + 1));
+  const intent = await readIntent(store, range);
+  const published = await readTrusted(store, range);
+  // The manifest of a late writer may name what is gone: then others are all there is.
+  if (!published || !(await isWhole(store, published, { sizesOnly: true }))) return;
+  const underWay = intent && !isNewer(published, intent.manifest) ? intent.manifest.files : [];
+  const named = new Set([...published.files, ...underWay].map(({ name }) => name));
+  for (const name of names.filter(isParquetName)) if (!named.has(name)) await store.remove(`${folder}/${name}`);
 }
 
 /** What staging tells of a publication under way: the manifest to come, and the first run id of its workflow. */

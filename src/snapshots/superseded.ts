@@ -17,8 +17,13 @@ export async function keepSuperseded(
   supersededAt: string,
 ): Promise<void> {
   const [from, to] = [snapshotFolder(current), supersededFolder(current, current.snapshotId)];
+  const before: string[] = [];
+  for await (const key of store.list(to)) before.push(key);
   for (const { name } of current.files) await store.put(`${to}/${name}`, store.stream(`${from}/${name}`));
   await store.put(`${to}/manifest.json`, encodeManifest({ ...current, supersededAt }));
+  // The same content was replaced before, and its rows may have come in another order.
+  const kept = ['manifest.json', ...current.files.map(({ name }) => name)].map((name) => `${to}/${name}`);
+  for (const key of before) if (!kept.includes(key)) await store.remove(key);
 }
 
 /** Removes unfinished copies of killed writers of the date range: the manifest of a copy is its last object. */

@@ -24,8 +24,9 @@ export async function putDay(store: SnapshotStore, projectId: string, day: MadeD
   for (const row of rows) digest.add(row);
   const totals = day.totals ?? { human: sum(rows, 'human'), ai: sum(rows, 'ai'), total: sum(rows, 'total') };
   const bytes = rows.length > 0 ? writeParquet(rows) : new Uint8Array();
+  const exportedAt = `${range.dateTo}T${provisional ? '04' : '12'}:30:00.000Z`;
   const sha256 = sha256Hex(bytes);
-  const name = parquetName(sha256);
+  const name = parquetName(sha256, exportedAt);
   const files = [{ name, rows: rows.length, bytes: bytes.length, sha256 }];
   const manifest: SnapshotManifest = {
     snapshotId: snapshotId(range, rows.length, digest.content, totals),
@@ -35,7 +36,7 @@ export async function putDay(store: SnapshotStore, projectId: string, day: MadeD
     consistent: drift === undefined,
     provisional,
     ...(drift && { drift }),
-    exportedAt: `${range.dateTo}T${provisional ? '04' : '12'}:30:00.000Z`,
+    exportedAt,
     files: rows.length === 0 ? [] : files,
   };
   if (rows.length > 0) await store.put(`${snapshotFolder(range)}/${name}`, bytes);

@@ -173,7 +173,7 @@ test('a snapshot with one flipped byte is exported anew, though the content is t
   await writeFile(file, flipped);
   const again = await exportRows(store, () => rows(50), { exportedAt: at(3), runId: 'run-2' });
   expect(again).toEqual({ ...kept, unchanged: false });
-  expect((await readFile(file)).equals(whole)).toBe(true);
+  expect((await readFile(parquetPath(root, RANGE))).equals(whole)).toBe(true);
   expect(await readdir(root)).toEqual(['visitors']);
 });
 

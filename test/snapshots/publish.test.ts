@@ -72,7 +72,8 @@ test('the manifest tells rows, bytes and hash of the file, and nothing is left i
   await exportRows(store, () => rows(100));
   const bytes = await parquet();
   const sha256 = createHash('sha256').update(bytes).digest('hex');
-  expect((await published()).files).toEqual([{ name: parquetName(sha256), rows: 100, bytes: bytes.length, sha256 }]);
+  const { files, exportedAt } = await published();
+  expect(files).toEqual([{ name: parquetName(sha256, exportedAt), rows: 100, bytes: bytes.length, sha256 }]);
   expect(await readdir(root)).toEqual(['visitors']);
 });
 

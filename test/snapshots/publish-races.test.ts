@@ -1,0 +1,125 @@
+import { mkdtemp, readdir, readFile, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { pathToFileURL } from 'node:url';
+import { afterEach, beforeEach, expect, test } from 'vitest';
+import type { SnapshotManifest } from '../../src/contract.js';
+import { findSnapshots, type FoundSnapshot } from '../../src/snapshots/catalog.js';
+import { manifestKey, snapshotFolder, supersededFolder } from '../../src/snapshots/layout.js';
+import { isWhole } from '../../src/snapshots/manifest.js';
+import { openStore } from '../../src/snapshots/open-store.js';
+import { finishPublication } from '../../src/snapshots/publish.js';
+import type { SnapshotStore } from '../../src/snapshots/snapshot-store.js';
+import { cleanUpStaging } from '../../src/snapshots/staging.js';
+import { verifySnapshot } from '../../src/snapshots/verify.js';
+import { exportRows, RANGE, rows } from './pages.js';
+
+let root: string;
+let store: SnapshotStore;
+beforeEach(async () => {
+  root = await mkdtemp(join(tmpdir(), 'agent-jobs-races-'));
+  store = await openStore(pathToFileURL(root).href);
+});
+afterEach(() => rm(root, { recursive: true, force: true }));
+
+const FOLDER = snapshotFolder(RANGE);
+const PARQUET = /^visitors\/.*\.parquet$/;
+const MANIFEST = /^visitors\/.*manifest\.json$/;
+const THIRD = '2026-01-03T12:00:00.000Z';
+const LATER = '2026-01-04T12:00:00.000Z';
+
+const published = async () => JSON.parse(await readFile(join(root, manifestKey(RANGE)), 'utf8')) as SnapshotManifest;
+const named = async () => (await published()).files.map(({ name }) => name);
+const parquets = async (folder = FOLDER) =>
+  (await readdir(join(root, folder))).filter((name) => name.endsWith('.parquet')).toSorted();
+/** Another run, whole, which began later. */
+const newer = (count: number) => () => exportRows(store, () => rows(count), { runId: 'run-9', exportedAt: LATER });
+
+type Operation = (...args: unknown[]) => unknown;
+
+/** The store of a writer whose first such operation stands still until `meanwhile` is over. */
+function stalled(operation: keyof SnapshotStore, key: RegExp, meanwhile: () => Promise<unknown>): SnapshotStore {
+  let isOver = false;
+  return changed(operation, (real, args) => {
+    if (isOver || !key.test(String(args[0]))) return real(...args);
+    isOver = true;
+    if (operation !== 'list') return meanwhile().then(() => real(...args));
+    return (async function* () {
+      await meanwhile();
+      yield* real(...args) as AsyncIterable<string>;
+    })();
+  });
+}
+
+/** A store that has all of a file, and shows it only after `meanwhile`, as S3 may. */
+function late(meanwhile: () => Promise<unknown>): SnapshotStore {
+  return changed('put', async (real, [key, source]) => {
+    if (!PARQUET.test(String(key))) return real(key, source);
+    const pieces: Buffer[] = [];
+    for await (const piece of source as AsyncIterable<Uint8Array>) pieces.push(Buffer.from(piece));
+    await meanwhile();
+    await real(key, Buffer.concat(pieces));
+    throw new Error('reset');
+  });
+}
+
+function changed(operation: keyof SnapshotStore, to: (real: Operation, args: unknown[]) => unknown): SnapshotStore {
+  return new Proxy(store, {
+    get(target, name) {
+      const value = target[name as keyof SnapshotStore];
+      if (typeof value !== 'function') return value;
+      const real = value.bind(target) as Operation;
+      return name === operation ? (...args: unknown[]) => to(real, args) : real;
+    },
+  });
+}
+
+test('whoever stalls before it lists what to remove leaves a newer run’s file alone', async () => {
+  await exportRows(stalled('list', new RegExp(`^${FOLDER}$`), newer(60)), () => rows(40));
+  expect(await isWhole(store, await published())).toBe(true);
+});
+
+test('whoever stalls before it removes a file meets none of a run with the same content', async () => {
+  await exportRows(store, () => rows(25));
+  await exportRows(stalled('remove', PARQUET, newer(25)), () => rows(40), { exportedAt: THIRD, runId: 'run-2' });
+  expect(await isWhole(store, await published())).toBe(true);
+});
+
+test('a manifest that comes too late takes no newer rows away', async () => {
+  await exportRows(stalled('put', MANIFEST, newer(60)), () => rows(40)).catch(() => {});
+  expect(await parquets()).toHaveLength(1);
+});
+
+test('a file that appears late, though the store says that it failed, is removed', async () => {
+  await exportRows(store, () => rows(20), { runId: 'run-0' });
+  await expect(exportRows(late(newer(60)), () => rows(40))).rejects.toThrow('reset');
+  expect(await parquets()).toEqual(await named());
+});
+
+test('a file whose writer died with it is removed with the next run', async () => {
+  await exportRows(store, () => rows(20), { runId: 'run-0' });
+  const dead = new Proxy(late(newer(60)), {
+    get: (target, name) => (name === 'list' ? () => [] : target[name as keyof SnapshotStore]),
+  });
+  await expect(exportRows(dead, () => rows(40))).rejects.toThrow('reset');
+  expect(await parquets()).toHaveLength(2);
+  await finishPublication(store, RANGE);
+  await cleanUpStaging(store, RANGE);
+  expect(await parquets()).toEqual(await named());
+});
+
+test('what is replaced a second time, in another order, is kept once', async () => {
+  const { snapshotId } = await exportRows(store, () => rows(30), { runId: 'a' });
+  await exportRows(store, () => rows(40), { runId: 'b' });
+  await exportRows(store, () => rows(30).toReversed(), { runId: 'c' });
+  await exportRows(store, () => rows(40), { runId: 'd' });
+  expect(await parquets(supersededFolder(RANGE, snapshotId))).toHaveLength(1);
+});
+
+test('a snapshot that is replaced between listing and reading is verified as it is then', async () => {
+  await exportRows(store, () => rows(20), { runId: 'run-0' });
+  const found: FoundSnapshot[] = [];
+  for await (const each of findSnapshots(store)) found.push(each);
+  await newer(60)();
+  expect((await verifySnapshot(store, found[0]!)).problems).toEqual([]);
+});
