@@ -160,14 +160,14 @@ async function readTrusted(store: SnapshotStore, range: VisitorExportRange): Pro
  */
 export async function finishPublication(store: SnapshotStore, range: VisitorExportRange): Promise<Intent | null> {
   const intent = await readIntent(store, range);
-  const isDue = intent !== null && (await isWhole(store, intent.manifest)) && !(await isOutdated(store, intent));
+  const isDue = intent !== null && (await isWhole(store, intent.manifest)) && !(await isOutdated(store, range, intent));
   if (isDue) await store.put(manifestKey(range), encodeManifest(intent.manifest));
   await removeReplaced(store, range);
   return isDue ? intent : null;
 }
 
-async function isOutdated(store: SnapshotStore, { manifest }: Intent): Promise<boolean> {
-  const published = await readTrusted(store, manifest);
+async function isOutdated(store: SnapshotStore, range: VisitorExportRange, { manifest }: Intent): Promise<boolean> {
+  const published = await readTrusted(store, range);
   return published !== null && isNewer(published, manifest);
 }
 
