@@ -10,7 +10,7 @@ import {
   type Outcome,
   type Phase,
 } from '../contract.js';
-import { EXPORT_IN_DOUBT } from '../contract/visitor-export.js';
+import { EXPORT_IN_DOUBT } from '../contract/shared.js';
 import { quoted } from './visibility-query.js';
 
 /** Where the web UI shows a namespace. */

@@ -1,6 +1,14 @@
 /** The contract of the workflow `agentJob`: its input, messages and names. See docs/contract.md. */
-import type { DecisionAction, FollowUpState, JobRecord, JobState } from './job-state.js';
-import { defineQuery, defineSignal, defineUpdate, encodeId, type DurationInput, type JobMetadata } from './shared.js';
+import type { FollowUpState, JobRecord, JobState } from './job-state.js';
+import {
+  defineQuery,
+  defineSignal,
+  defineUpdate,
+  encodeId,
+  type DecisionAction,
+  type DurationInput,
+  type JobMetadata,
+} from './shared.js';
 
 /** Workflow type, for callers that start the workflow by name. */
 export const AGENT_JOB_WORKFLOW = 'agentJob';

@@ -1,5 +1,5 @@
 /** What is told of a job: the upstream's record, the workflow's state and result. See docs/contract.md. */
-import { JOB_ENDS, LIMIT, type JobMetadata, type PromptHashes } from './shared.js';
+import { JOB_ENDS, LIMIT, type DecisionAction, type JobMetadata, type PromptHashes } from './shared.js';
 
 /** The upstream's record of a job: the fields of its interface and no others, absent ones null. */
 export interface JobRecord {
@@ -46,9 +46,6 @@ export interface InDoubtWrite {
   /** Before this time, whoever checks the upstream may miss a write that is still on its way. */
   lookAfter: string;
 }
-
-/** How a person settles a write in doubt. */
-export type DecisionAction = 'adopt' | 'delivered' | 'retry' | 'abandon';
 
 /** What a person decided about a write in doubt, once it was carried out. */
 export interface Decision {

@@ -69,6 +69,3 @@ export type RecurringJobResult = RecurringJobRun<'ended' | 'exists'>;
 
 /** The memo of `recurringJob`. */
 export const RECURRING_RUN_MEMO = 'recurringRun';
-
-/** Memo of such a workflow whose jobs are shown without their prompts. */
-export const HIDE_PROMPTS_MEMO = 'hidePrompts';

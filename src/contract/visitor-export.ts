@@ -5,9 +5,6 @@ import { defineQuery, encodeId } from './shared.js';
 /** Workflow type, for callers that start the workflow by name. */
 export const VISITOR_EXPORT_WORKFLOW = 'visitorExport';
 
-/** The search attribute `AgentJobOutcome` of an export whose last publication is not consistent, or met drift. */
-export const EXPORT_IN_DOUBT = 'inDoubt';
-
 /** The workflow id of the export of one date range; a second export of it waits for the first, or joins it. */
 export function visitorExportWorkflowId(projectId: string, dateFrom: string, dateTo: string): string {
   return `visitor-export/${encodeId(projectId)}/${dateFrom}..${dateTo}`;

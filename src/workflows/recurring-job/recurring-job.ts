@@ -28,7 +28,7 @@ import {
   type RecurringJobResult,
   type RecurringJobRun,
 } from '../../contract.js';
-import { HIDE_PROMPTS_MEMO } from '../../contract/recurring-job.js';
+import { HIDE_PROMPTS_MEMO } from '../../contract/shared.js';
 import { InvalidInputError } from '../../contract/input-checks.js';
 import { plainMarkdown } from '../../agent-job/markdown.js';
 import type { AgentJobStartOptions } from '../../agent-job/start-options.js';

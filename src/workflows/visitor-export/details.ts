@@ -2,9 +2,8 @@ import { defineSearchAttributeKey } from '@temporalio/common';
 import { upsertSearchAttributes, workflowInfo } from '@temporalio/workflow';
 import { SEARCH_ATTRIBUTE } from '../../contract.js';
 import type { SnapshotReceipt, VisitorExportProgress, VisitorExportRange } from '../../contract.js';
-import { EXPORT_IN_DOUBT } from '../../contract/visitor-export.js';
 import { plainMarkdown } from '../../agent-job/markdown.js';
-import { HOUR_MS } from '../../contract/shared.js';
+import { EXPORT_IN_DOUBT, HOUR_MS } from '../../contract/shared.js';
 import { NEW_ROWS_PER_PAGE } from '../../visitor-export/scan-checkpoint.js';
 import { nextRequestTime, type RangeState } from './range-state.js';
 
