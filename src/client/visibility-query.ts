@@ -6,11 +6,11 @@ export function quoted(value: string): string {
 }
 
 /**
- * No server was found to take `"` and `\` quoted, nor `'` at either end. What precedes them is asked for, and the rest
- * is compared as jobs are read.
+ * No server was found to take `"` and `\` quoted, nor `'` at either end, nor NUL. What precedes them is asked for, and
+ * the rest is compared as jobs are read.
  */
 export function equals(attribute: string, value: string): string {
-  const [start = ''] = /^(?!')[^"\\]*[^"\\']/.exec(value) ?? [];
+  const [start = ''] = /^(?!')[^"\\\0]*[^"\\\0']/.exec(value) ?? [];
   if (start === value) return `${attribute} = ${quoted(value)}`;
   return start === '' ? `${attribute} IS NOT NULL` : `${attribute} STARTS_WITH ${quoted(start)}`;
 }
@@ -31,9 +31,4 @@ export function includes(attribute: string, value: string): string {
 /** Asks for several workflow ids at once. */
 export function workflowIdIn(workflowIds: readonly string[]): string {
   return `WorkflowId IN (${workflowIds.map(quoted).join(', ')})`;
-}
-
-/** Whether a workflow id can be asked for. */
-export function isAskable(workflowId: string): boolean {
-  return !/["'\\\0]/.test(workflowId);
 }

@@ -3,8 +3,7 @@ import { randomUUID } from 'node:crypto';
 import type { Client, WorkflowExecutionInfo } from '@temporalio/client';
 import { WEBHOOK_DELIVERY_WORKFLOW } from '../contract/webhooks.js';
 import { InvalidInputError } from '../contract/input-checks.js';
-import { readDescription } from './agent-job/run-record.js';
-import { JobNotFoundError } from './errors.js';
+import { nullIfGone, readDescription } from './agent-job/run-record.js';
 import { type CallOptions, listWorkflows, temporalCall } from './temporal-call.js';
 
 /** A delivery that no run of it is left to make. */
@@ -29,16 +28,10 @@ export async function* listUndelivered(
   options: CallOptions = {},
 ): AsyncGenerator<UndeliveredWebhook, void, undefined> {
   for await (const run of listWorkflows(client, GIVEN_UP, options)) {
-    // Sent again, it has another run.
+    // Sent again, it has another run. Temporal deletes a closed one a while before it lists it no more.
     const newest = await temporalCall(client, options, () => readDescription(client, run.workflowId)).catch(nullIfGone);
     if (newest?.runId === run.runId) yield toUndelivered(run);
   }
-}
-
-/** Temporal deletes a closed run a while before it lists it no more. */
-function nullIfGone(error: unknown): null {
-  if (error instanceof JobNotFoundError) return null;
-  throw error;
 }
 
 function toUndelivered({ workflowId, memo, closeTime }: WorkflowExecutionInfo): UndeliveredWebhook {

@@ -65,32 +65,6 @@ describe('one row a job', () => {
     // Temporal counts runs.
     expect(await server.jobs.count({ projectId })).toEqual({ total: 2, byStatus: { COMPLETED: 2 } });
   });
-
-  test('a job that was attached to after its end is one row, and stays in its batch', async () => {
-    const projectId = `attached-${randomUUID()}`;
-    const job = await server.jobs.start({ projectId, key: 'k', prompt: 'x', ...QUICK, batch: projectId });
-    const { jobId } = await job.result();
-    const attached = await server.jobs.attach({ projectId, jobId: jobId!, ...QUICK });
-    await attached.result();
-    const completed = { projectId, outcome: 'completed' } as const;
-    await expect.poll(async () => idsOf(await listed(completed))).toEqual([attached.workflowId]);
-    expect(idsOf(await listed({ projectId }))).toEqual([attached.workflowId]);
-    expect(idsOf(await listed({ batch: projectId }))).toEqual([job.workflowId]);
-    expect((await server.jobs.listPage({ projectId })).jobs).toHaveLength(1);
-  });
-
-  test('an id that no query can name is one row, too', async () => {
-    const { client, taskQueue } = server;
-    const projectId = `odd-${randomUUID()}`;
-    const workflowId = `it's "odd" \\ ${projectId}`;
-    const first = agentJobStartOptions({ projectId, prompt: 'x', ...QUICK }, { workflowId, taskQueue });
-    await (await client.workflow.start('agentJob', first)).result();
-    const job = server.jobs.handle(workflowId);
-    await job.sendFollowUp('go on');
-    await job.result();
-    await expect.poll(async () => (await server.jobs.count({ projectId })).total).toBe(2);
-    expect(idsOf(await listed({ projectId }))).toEqual([workflowId]);
-  });
 });
 
 const TAGS = ['night', 'two words', "it's", "'lead", "trail'", 'say "hi"', 'back\\slash', "x' OR '1'='1"];

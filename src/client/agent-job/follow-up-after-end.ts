@@ -1,6 +1,5 @@
 /** A follow-up to a job whose workflow has ended: the same workflow id is started again, attached to the same job. */
 import { type Client, WithStartWorkflowOperation, type WorkflowUpdateHandle } from '@temporalio/client';
-import { WorkflowNotFoundError } from '@temporalio/common';
 import { givenOptions, isOtherPrompt, promptHash } from '../../agent-job/input.js';
 import { agentJobStartOptions } from '../../agent-job/start-options.js';
 import { attachedDetails, jobTitle, staticDetails } from '../../agent-job/title.js';
@@ -26,6 +25,7 @@ import {
   createdNoJob,
   type EarlierRuns,
   listEarlierRuns,
+  nullIfGone,
   readDescription,
   readInputHash,
   readRun,
@@ -226,13 +226,8 @@ async function readEarlierIds(client: Client, workflowId: string, jobId: string,
 
 /** Null where there is nothing to know: the run created no job, or Temporal has deleted it since it was listed. */
 async function readEarlierState(client: Client, run: EndedRun): Promise<FinalState | null> {
-  try {
-    const final = await readFinalState(client, run);
-    return 'failedAs' in final ? null : final;
-  } catch (error) {
-    if (error instanceof WorkflowNotFoundError) return null;
-    throw error;
-  }
+  const final = await readFinalState(client, run).catch(nullIfGone);
+  return final === null || 'failedAs' in final ? null : final;
 }
 
 /** `failedAs` is the type of a failure that means that surely no job was created. */

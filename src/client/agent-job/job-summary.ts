@@ -74,10 +74,11 @@ export function toSummary(run: Omit<WorkflowExecutionInfo, 'raw'>): JobSummary {
   };
 }
 
-/** Null too where the end must be read. */
+/** Of all that fail, a job whose input was refused has no attribute. */
 function outcomeOf({ typedSearchAttributes, status }: Omit<WorkflowExecutionInfo, 'raw'>): JobOutcome | null {
   if (status.name === 'RUNNING') return null;
-  return ENDED_BY[status.name] ?? (typedSearchAttributes.get(OUTCOME) as JobOutcome | undefined) ?? null;
+  const told = typedSearchAttributes.get(OUTCOME) as JobOutcome | undefined;
+  return ENDED_BY[status.name] ?? told ?? (status.name === 'FAILED' ? FAILURE.invalidInput : null);
 }
 
 /** A job that was terminated keeps what it waited for. */
@@ -150,14 +151,8 @@ function newestRuns({ isRunning, waitingFor }: JobFilter): string {
 }
 
 /** Whether the query of a filter finds what fits it and, but for the case of tags on a dev server, nothing else. */
-export function isExactQuery({ projectId, jobId, batch, tags, status, outcome }: JobFilter): boolean {
-  const values = [projectId, jobId, batch, status].filter((value) => value != null);
-  return outcome !== FAILURE.invalidInput && values.every(isExact) && (tags ?? []).every(isExact);
-}
-
-/** Whether a filter asks for labels, which a run under the id of attached jobs has of its own. */
-export function isByLabel({ batch, tags }: JobFilter): boolean {
-  return batch != null || (tags ?? []).length > 0;
+export function isExactQuery({ projectId, jobId, batch, tags, status }: JobFilter): boolean {
+  return [projectId, jobId, batch, status, ...(tags ?? [])].every((value) => value == null || isExact(value));
 }
 
 /** Whether a job is one that the filter asks for. */
@@ -177,7 +172,6 @@ const SAME = ['phase', 'projectId', 'jobId', 'batch', 'status', 'outcome', 'wait
 /** What Temporal itself tells. */
 const BY_STATUS = { Canceled: 'Canceled', Terminated: 'Terminated', TimedOut: 'TimedOut' } as const;
 
-/** A job whose input was refused has no attribute: its end is read. */
 function endedAs(outcome: JobOutcome): string {
   if (outcome in BY_STATUS) return `ExecutionStatus = ${quoted(outcome)}`;
   const { outcome: attribute } = SEARCH_ATTRIBUTE;

@@ -1,31 +1,21 @@
 /** Jobs as Temporal's visibility lists them, one row a job, without asking a worker. */
 import { createHash } from 'node:crypto';
 import type { Client } from '@temporalio/client';
-import { WorkflowNotFoundError } from '@temporalio/common';
-import { AGENT_JOB_WORKFLOW, attachedJobWorkflowId } from '../../contract.js';
+import { AGENT_JOB_WORKFLOW } from '../../contract.js';
 import { checkWholeNumber, InvalidInputError } from '../../contract/input-checks.js';
 import { readListPage } from '../../temporal/workflow-clients.js';
-import { concurrently } from '../concurrently.js';
-import { JobNotFoundError, TemporalCallError } from '../errors.js';
 import type { Names } from '../known-fields.js';
 import { type CallOptions, listWorkflows, temporalCall } from '../temporal-call.js';
-import { isNotFound } from '../temporal-errors.js';
-import { isAskable, quoted, workflowIdIn } from '../visibility-query.js';
-import {
-  isAsked,
-  isByLabel,
-  isExactQuery,
-  type JobFilter,
-  jobQuery,
-  type JobSummary,
-  toSummary,
-} from './job-summary.js';
+import { isExact, quoted, workflowIdIn } from '../visibility-query.js';
+import { isAsked, isExactQuery, type JobFilter, jobQuery, type JobSummary, toSummary } from './job-summary.js';
 import { readDescription } from './run-record.js';
-import { readOutcome } from './call-job.js';
 
 export type { JobFilter, JobSummary };
 
-/** Jobs of one request: whoever stops early has not waited for a thousand. */
+/**
+ * Jobs of one request: whoever stops early has not waited for a thousand, and so many ids make a query of some ten
+ * thousand characters.
+ */
 const PAGE_SIZE = 200;
 const DEFAULT_PAGE_SIZE = 100;
 const MAX_PAGE_SIZE = 1_000;
@@ -43,25 +33,17 @@ interface ListSettings extends CallOptions {
 }
 
 /**
- * Lists jobs, in the server's order: of the runs of a job the newest. What ends or goes on while the list is read may
- * come twice, or not at all.
+ * Lists jobs, in the server's order: of the runs of a workflow id the newest. What ends or goes on while the list is
+ * read may come twice, or not at all.
  */
 export async function* listJobs(
   client: Client,
   filter: JobFilter = {},
-  { condition, pageSize = PAGE_SIZE, isOfRuns = false, ...options }: ListSettings = {},
-): AsyncGenerator<JobSummary, void, undefined> {
-  yield* allJobs(client, { filter, options, condition, isOfRuns }, pageSize);
-}
-
-async function* allJobs(
-  client: Client,
-  request: ListRequest,
-  pageSize: number,
+  settings: ListSettings = {},
 ): AsyncGenerator<JobSummary, void, undefined> {
   let token: Uint8Array | null = null;
   do {
-    const rows = await readJobs(client, request, { pageSize, token });
+    const rows = await readJobs(client, filter, settings, token);
     yield* rows.jobs;
     token = rows.token;
   } while (token !== null);
@@ -99,7 +81,8 @@ export async function readJobPage(
   let token = cursor == null ? null : readCursor(filter, cursor);
   const jobs: JobSummary[] = [];
   for (let request = 1; request <= MAX_REQUESTS_OF_PAGE; request++) {
-    const rows = await readJobs(client, { filter, options }, { pageSize: size - jobs.length, token });
+    const missing = Math.min(size - jobs.length, PAGE_SIZE);
+    const rows = await readJobs(client, filter, { ...options, pageSize: missing }, token);
     jobs.push(...rows.jobs);
     token = rows.token;
     if (token === null || jobs.length === size) break;
@@ -139,19 +122,12 @@ export interface JobCount {
   byStatus: Partial<Record<string, number>>;
 }
 
-/** Temporal's words of a query's groups, and those of `workflowStatus`. */
-const STATUS_NAMES: Readonly<Record<string, string>> = {
-  Running: 'RUNNING',
-  Completed: 'COMPLETED',
-  Failed: 'FAILED',
-  Canceled: 'CANCELLED',
-  Terminated: 'TERMINATED',
-  TimedOut: 'TIMED_OUT',
-};
+/** Temporal's words of a query's groups that are not those of `workflowStatus` in lower case. */
+const STATUS_NAMES: Readonly<Record<string, string>> = { Canceled: 'CANCELLED', TimedOut: 'TIMED_OUT' };
 
 /** Counts what a filter finds, each of a job's runs that a follow-up made: Temporal counts them in one request. */
 export async function countJobs(client: Client, filter: JobFilter, options: CallOptions): Promise<JobCount> {
-  if (!isExactQuery(filter)) return countListed(allJobs(client, { filter, options, isOfRuns: true }, PAGE_SIZE));
+  if (!isExactQuery(filter)) return countListed(listJobs(client, filter, { ...options, isOfRuns: true }));
   const { namespace } = client.options;
   const request = { namespace, query: `${jobQuery(filter)} GROUP BY ExecutionStatus` };
   const { count, groups } = await temporalCall(client, options, () =>
@@ -159,7 +135,7 @@ export async function countJobs(client: Client, filter: JobFilter, options: Call
   );
   const byStatus = (groups ?? []).map(({ groupValues, count: jobs }): [string, number] => {
     const name = JSON.parse(Buffer.from(groupValues?.[0]?.data ?? '').toString() || '""') as string;
-    return [STATUS_NAMES[name] ?? name, Number(jobs)];
+    return [STATUS_NAMES[name] ?? name.toUpperCase(), Number(jobs)];
   });
   return { total: Number(count), byStatus: Object.fromEntries(byStatus) };
 }
@@ -197,17 +173,6 @@ export function lookAtJob(client: Client, workflowId: string, options: CallOptio
 // What Temporal's visibility lists of jobs: open runs first, the newest first, then closed ones by their end. A run
 // that ends or goes on between two pages stands elsewhere by then: it may come twice, or not at all.
 
-/** What to list. */
-interface ListRequest {
-  filter: JobFilter;
-  /** For each request. */
-  options: CallOptions;
-  /** One more condition in the server's query language. */
-  condition?: string | undefined;
-  /** Each run counts, whatever follows it. */
-  isOfRuns?: boolean;
-}
-
 /** Some rows, and where the list goes on. */
 interface JobRows {
   jobs: JobSummary[];
@@ -218,107 +183,53 @@ interface JobRows {
 /** Reads what is asked for of the next so many runs. */
 async function readJobs(
   client: Client,
-  { filter, options, condition, isOfRuns = false }: ListRequest,
-  { pageSize, token }: { pageSize: number; token: Uint8Array | null },
+  filter: JobFilter,
+  { condition, pageSize = PAGE_SIZE, isOfRuns = false, ...options }: ListSettings,
+  token: Uint8Array | null,
 ): Promise<JobRows> {
   const query = [jobQuery(filter), ...(condition === undefined ? [] : [condition])].join(' AND ');
   const page = await temporalCall(client, options, () => readListPage(client, { query, pageSize, token }));
-  const runs = page.runs.map(toSummary).filter((run) => isAsked(run, { ...filter, outcome: null }));
-  const newest = isOfRuns ? runs : await withoutFollowed(client, runs, !isByLabel(filter), options);
-  const jobs: JobSummary[] = [];
-  for await (const job of concurrently(newest, {}, (run) => withOutcome(client, run, options))) {
-    if (isAsked(job, filter)) jobs.push(job);
-  }
-  return { jobs, token: page.token };
+  const runs = page.runs.map(toSummary).filter((run) => isAsked(run, filter));
+  return { jobs: isOfRuns ? runs : await withoutFollowed(client, runs, options), token: page.token };
 }
-
-/** Of a run that has no attribute of it, as where its input was refused, the end is read. */
-async function withOutcome(client: Client, job: JobSummary, options: CallOptions): Promise<JobSummary> {
-  const { outcome, workflowId, runId, workflowStatus: status } = job;
-  if (outcome !== null || !['COMPLETED', 'FAILED'].includes(status)) return job;
-  const read = () => readOutcome(client, { workflowId, runId, status });
-  const outcomeOrNull = temporalCall(client, options, read).catch((error: unknown) => {
-    options.signal?.throwIfAborted();
-    if (error instanceof TemporalCallError) throw error;
-    return null; // Gone, or of a key that is not here: one end that can't be read must not end a list.
-  });
-  return { ...job, outcome: await outcomeOrNull };
-}
-
-// Which listed runs are not the last word on their job: a follow-up to an ended job makes a new run under the same
-// workflow id, and attaching to its job one under the id of attached jobs.
-
-/** So many ids make a query of some ten thousand characters. */
-const IDS_PER_QUERY = 200;
 
 /**
- * The runs that no other run of the same job has followed. A running workflow is always among them. A run under the id
- * of attached jobs has labels of its own: whoever lists by label wants it apart.
+ * The runs that no other one of the same workflow id has followed, as a follow-up to an ended job makes one. An id with
+ * characters that no query takes is one of a caller's own choice: each of its runs is a row.
  */
 async function withoutFollowed(
   client: Client,
   runs: readonly JobSummary[],
-  hasAttached: boolean,
   options: CallOptions,
 ): Promise<JobSummary[]> {
-  const closed = runs.filter((run) => !isRunning(run));
-  const newest = await readNewest(client, new Set(closed.flatMap((run) => idsOf(run, hasAttached))), options);
-  return runs.filter((run) => !isFollowed(run, newest, hasAttached));
-}
-
-/** Whether another run follows one, of those that are the newest of their workflow ids. */
-export function isFollowed(run: JobSummary, newest: ReadonlyMap<string, JobSummary>, hasAttached: boolean): boolean {
-  if (isRunning(run)) return false;
-  return idsOf(run, hasAttached).some((id) => {
-    const last = newest.get(id);
-    return last !== undefined && isLater(last, run);
-  });
-}
-
-/** Under which ids a later run of the same job may be. */
-function idsOf({ workflowId, projectId, jobId }: JobSummary, hasAttached: boolean): string[] {
-  const isKnown = hasAttached && projectId !== null && jobId !== null;
-  return isKnown ? [workflowId, attachedJobWorkflowId(projectId, jobId)] : [workflowId];
-}
-
-function isRunning({ workflowStatus }: JobSummary): boolean {
-  return workflowStatus === 'RUNNING';
-}
-
-/** Whether a run follows one that is closed. */
-function isLater(newest: JobSummary, run: JobSummary): boolean {
-  if (newest.runId === run.runId) return false;
-  return isRunning(newest) || newest.startedAt >= run.startedAt;
+  const closed = new Set(runs.filter((run) => !isRunning(run)).map(({ workflowId }) => workflowId));
+  const newest = await readNewest(client, [...closed].filter(isExact), options);
+  return runs.filter((run) => !isLater(newest.get(run.workflowId), run));
 }
 
 async function readNewest(
   client: Client,
-  workflowIds: ReadonlySet<string>,
+  workflowIds: readonly string[],
   options: CallOptions,
-): Promise<Map<string, JobSummary>> {
+): Promise<ReadonlyMap<string, JobSummary>> {
   const newest = new Map<string, JobSummary>();
-  const take = (run: JobSummary): void => {
+  if (workflowIds.length === 0) return newest;
+  const conditions = [`WorkflowType = ${quoted(AGENT_JOB_WORKFLOW)}`, `ExecutionStatus != 'ContinuedAsNew'`];
+  const query = [...conditions, workflowIdIn(workflowIds)].join(' AND ');
+  for await (const found of listWorkflows(client, query, options)) {
+    const run = toSummary(found);
     const known = newest.get(run.workflowId);
-    if (known === undefined || (!isRunning(known) && isLater(run, known))) {
-      newest.set(run.workflowId, run);
-    }
-  };
-  const ids = [...workflowIds];
-  const askable = ids.filter(isAskable);
-  for (let at = 0; at < askable.length; at += IDS_PER_QUERY) {
-    const some = workflowIdIn(askable.slice(at, at + IDS_PER_QUERY));
-    const query = `WorkflowType = ${quoted(AGENT_JOB_WORKFLOW)} AND ExecutionStatus != 'ContinuedAsNew' AND ${some}`;
-    for await (const run of listWorkflows(client, query, options)) take(toSummary(run));
-  }
-  for (const id of ids.filter((one) => !isAskable(one))) {
-    const run = await temporalCall(client, options, () => readDescription(client, id).catch(nullIfGone));
-    if (run !== null) take(toSummary(run));
+    if (known === undefined || isLater(run, known)) newest.set(run.workflowId, run);
   }
   return newest;
 }
 
-/** Null where Temporal has deleted what was listed. */
-function nullIfGone(error: unknown): null {
-  if (error instanceof JobNotFoundError || error instanceof WorkflowNotFoundError || isNotFound(error)) return null;
-  throw error;
+/** Whether a run follows another one of its workflow id. */
+function isLater(run: JobSummary | undefined, other: JobSummary): boolean {
+  if (run === undefined || run.runId === other.runId || isRunning(other)) return false;
+  return isRunning(run) || run.startedAt >= other.startedAt;
+}
+
+function isRunning({ workflowStatus }: JobSummary): boolean {
+  return workflowStatus === 'RUNNING';
 }

@@ -19,6 +19,7 @@ import { endedRunIdsOf } from '../../temporal/restart-request-id.js';
 import { lenientWorkflowClient } from '../../temporal/workflow-clients.js';
 import { JobNotFoundError, KeyConflictError } from '../errors.js';
 import { isNotFound, isUnimplemented } from '../temporal-errors.js';
+import { equals } from '../visibility-query.js';
 
 /** One run as its description shows it. */
 export interface RunRecord {
@@ -93,6 +94,12 @@ export async function readDescription(client: Client, workflowId: string): Promi
   }
 }
 
+/** Null where Temporal has deleted what was listed, or met by a start. */
+export function nullIfGone(error: unknown): null {
+  if (error instanceof WorkflowNotFoundError || error instanceof JobNotFoundError) return null;
+  throw error;
+}
+
 /** Reads how one closed run ended; throws WorkflowNotFoundError where Temporal has deleted it. */
 export async function readRunEnd(client: Client, workflowId: string, runId: string): Promise<RunEnd> {
   try {
@@ -153,8 +160,10 @@ export async function listEarlierRuns(client: Client, last: RunRecord): Promise<
 /** Empty on a test server that skips time, which has no list: there, what the last run tells of itself is all. */
 async function listOthers(client: Client, last: RunRecord): Promise<{ runId: string; startedAt: number }[]> {
   const found: { runId: string; startedAt: number }[] = [];
+  const isOfJob = `WorkflowType = '${AGENT_JOB_WORKFLOW}' AND ExecutionStatus != 'ContinuedAsNew'`;
+  const query = `${equals('WorkflowId', last.workflowId)} AND ${isOfJob}`;
   try {
-    for await (const run of lenientWorkflowClient(client).list({ query: toQuery(last.workflowId) })) {
+    for await (const run of lenientWorkflowClient(client).list({ query })) {
       // A workflow of another type has created no job under this id.
       if (run.workflowId !== last.workflowId || run.type !== AGENT_JOB_WORKFLOW || run.runId === last.runId) continue;
       found.push({ runId: run.runId, startedAt: run.startTime.getTime() });
@@ -163,13 +172,6 @@ async function listOthers(client: Client, last: RunRecord): Promise<{ runId: str
     if (!isUnimplemented(error)) throw error;
   }
   return found;
-}
-
-/** No way to quote some characters was found that a server takes: such an id is looked for by what precedes them. */
-function toQuery(workflowId: string): string {
-  const [start = ''] = workflowId.split(/["'\\\0]/, 1);
-  const condition = start === workflowId ? `WorkflowId = '${workflowId}'` : `WorkflowId STARTS_WITH '${start}'`;
-  return `${condition} AND WorkflowType = '${AGENT_JOB_WORKFLOW}' AND ExecutionStatus != 'ContinuedAsNew'`;
 }
 
 // What a job was started with, from its memo and the first event of its history.

@@ -1,14 +1,13 @@
 /** Starting a job, or joining the one that the same key and input already name. */
 import { randomUUID } from 'node:crypto';
 import { type Client, WorkflowExecutionAlreadyStartedError } from '@temporalio/client';
-import { WorkflowNotFoundError } from '@temporalio/common';
 import { inputHash } from '../../agent-job/input.js';
 import type { AgentJobStartOptions } from '../../agent-job/start-options.js';
 import { AGENT_JOB_WORKFLOW, type AgentJobInput } from '../../contract.js';
 import { startStopwatch } from '../../temporal/elapsed-time.js';
 import { restartRequestId, withRequestId, withRestartRequestId } from '../../temporal/restart-request-id.js';
 import { concurrently } from '../concurrently.js';
-import { JobNotFoundError, KeyConflictError } from '../errors.js';
+import { KeyConflictError } from '../errors.js';
 import { type CallOptions, START_TIMEOUT_MS, temporalCall, throwIfOver } from '../temporal-call.js';
 import { isDeadlineExceeded } from '../temporal-errors.js';
 import type { StartedRun } from './handle.js';
@@ -16,6 +15,7 @@ import {
   createdNoJob,
   type EarlierRuns,
   listEarlierRuns,
+  nullIfGone,
   readInputHash,
   readRun,
   readRunEnd,
@@ -121,12 +121,6 @@ async function startAgain(
 
 function nullIfAlreadyStarted(error: unknown): null {
   if (error instanceof WorkflowExecutionAlreadyStartedError) return null;
-  throw error;
-}
-
-/** Null where Temporal has deleted the run since it was listed. */
-function nullIfGone(error: unknown): null {
-  if (error instanceof WorkflowNotFoundError || error instanceof JobNotFoundError) return null;
   throw error;
 }
 

@@ -2,8 +2,8 @@
  * Workflows that make no progress: their workflow task fails until a worker can run it, or no worker of their version
  * runs. Jobs, and what they wait for.
  */
-import type { Client, WorkflowExecutionDescription } from '@temporalio/client';
-import { defineSearchAttributeKey, SearchAttributeType, WorkflowNotFoundError } from '@temporalio/common';
+import type { Client } from '@temporalio/client';
+import { defineSearchAttributeKey, SearchAttributeType } from '@temporalio/common';
 import {
   AGENT_JOB_WORKFLOW,
   RECURRING_JOB_WORKFLOW,
@@ -13,16 +13,16 @@ import {
   type Phase,
 } from '../../contract.js';
 import { WEBHOOK_DELIVERY_WORKFLOW, WEBHOOK_SWEEP_WORKFLOW } from '../../contract/webhooks.js';
-import { lenientWorkflowClient } from '../../temporal/workflow-clients.js';
 import { concurrently } from '../concurrently.js';
 import { livePollers } from '../pollers.js';
 import { listWorkflows, temporalCall, type CallOptions } from '../temporal-call.js';
 import { isInvalidArgument } from '../temporal-errors.js';
 import { quoted } from '../visibility-query.js';
-import { listJobs } from './list.js';
 import { readTaskFailure } from './no-answer.js';
+import { nullIfGone, readDescription } from './run-record.js';
 
 const PROJECT = defineSearchAttributeKey(SEARCH_ATTRIBUTE.project, SearchAttributeType.KEYWORD);
+const PHASE = defineSearchAttributeKey(SEARCH_ATTRIBUTE.phase, SearchAttributeType.KEYWORD);
 const VERSION = defineSearchAttributeKey('TemporalWorkerDeploymentVersion', SearchAttributeType.KEYWORD);
 const IS_PINNED = `TemporalWorkflowVersioningBehavior = 'Pinned' AND ExecutionStatus = 'Running'`;
 /** More versions are not looked at in one call. */
@@ -31,6 +31,7 @@ const MAX_VERSIONS = 100;
 const STUCK_ATTEMPTS = 3;
 /** Servers from 1.30 on mark workflows so, after 5 failures and not at once. */
 const IS_REPORTED = 'TemporalReportedProblems IS NOT NULL';
+const JOBS = [AGENT_JOB_WORKFLOW];
 const OTHERS = [
   ...[REQUEST_QUEUE_WORKFLOW, RECURRING_JOB_WORKFLOW, VISITOR_EXPORT_WORKFLOW],
   ...[WEBHOOK_SWEEP_WORKFLOW, WEBHOOK_DELIVERY_WORKFLOW],
@@ -71,9 +72,9 @@ export async function* listStuck(
 ): AsyncGenerator<StuckJob, void, undefined> {
   const listed = new Set<string>();
   const describe = (run: ListedRun) => temporalCall(client, options, () => stuckOrNull(client, run));
-  const runs = [listRunningJobs, listOthers].flatMap((list) => [
-    listReported(list(client, options, IS_REPORTED)),
-    listNewest(list(client, options), maxDescribed),
+  const runs = [JOBS, OTHERS].flatMap((types) => [
+    listReported(listRunning(client, types, options, IS_REPORTED)),
+    listNewest(listRunning(client, types, options), maxDescribed),
   ]);
   for (const listing of runs) {
     for await (const job of concurrently(listing, {}, describe)) {
@@ -86,42 +87,32 @@ export async function* listStuck(
 }
 
 async function* listPinnedToLost(client: Client, options: CallOptions): AsyncGenerator<StuckJob, void, undefined> {
-  for await (const version of lostVersions(client, [AGENT_JOB_WORKFLOW, ...OTHERS], options)) {
+  const types = [...JOBS, ...OTHERS];
+  for await (const version of lostVersions(client, types, options)) {
     const why = { attempts: 0, since: null, failure: null, pinnedTo: version.name };
-    for (const list of [listRunningJobs, listOthers]) {
-      for await (const run of list(client, options, isPinnedTo(version))) yield { ...run, ...why };
-    }
+    for await (const run of listRunning(client, types, options, isPinnedTo(version))) yield { ...run, ...why };
   }
 }
 
 /** What is known of a workflow before it is described. */
 type ListedRun = Pick<StuckJob, 'workflowId' | 'workflowType' | 'projectId' | 'phase'>;
 
-async function* listRunningJobs(
+async function* listRunning(
   client: Client,
+  types: readonly string[],
   options: CallOptions,
   condition?: string,
 ): AsyncGenerator<ListedRun, void, undefined> {
-  for await (const { workflowId, projectId, phase } of listJobs(
-    client,
-    { isRunning: true },
-    { ...options, condition },
-  )) {
-    yield { workflowId, workflowType: AGENT_JOB_WORKFLOW, projectId, phase };
+  const conditions = [isOf(types), `ExecutionStatus = 'Running'`, ...(condition ? [condition] : [])];
+  for await (const run of listWorkflows(client, conditions.join(' AND '), options)) {
+    const { workflowId, type: workflowType, typedSearchAttributes: attributes } = run;
+    const phase = (attributes.get(PHASE) as Phase | undefined) ?? null;
+    yield { workflowId, workflowType, projectId: attributes.get(PROJECT) ?? null, phase };
   }
 }
 
-async function* listOthers(
-  client: Client,
-  options: CallOptions,
-  condition?: string,
-): AsyncGenerator<ListedRun, void, undefined> {
-  const types = OTHERS.map((type) => `'${type}'`).join(', ');
-  const conditions = [`WorkflowType IN (${types})`, `ExecutionStatus = 'Running'`, ...(condition ? [condition] : [])];
-  for await (const run of listWorkflows(client, conditions.join(' AND '), options)) {
-    const { workflowId, type, typedSearchAttributes } = run;
-    yield { workflowId, workflowType: type, projectId: typedSearchAttributes.get(PROJECT) ?? null, phase: null };
-  }
+function isOf(types: readonly string[]): string {
+  return `WorkflowType IN (${types.map(quoted).join(', ')})`;
 }
 
 async function* listReported(runs: AsyncIterable<ListedRun>): AsyncGenerator<ListedRun, void, undefined> {
@@ -145,23 +136,13 @@ async function* listNewest(runs: AsyncIterable<ListedRun>, max: number): AsyncGe
 
 /** Null where the workflow task is well, or the job has ended meanwhile. */
 async function stuckOrNull(client: Client, listed: ListedRun): Promise<StuckJob | null> {
-  const run = await describeOrNull(client, listed.workflowId);
+  const run = await readDescription(client, listed.workflowId).catch(nullIfGone);
   const task = run?.raw.pendingWorkflowTask;
   const attempts = task?.attempt ?? 0;
   if (!run || !task || attempts < STUCK_ATTEMPTS) return null;
   const seconds = Number(task.originalScheduledTime?.seconds ?? 0);
   const since = seconds === 0 ? null : new Date(seconds * 1_000).toISOString();
   return { ...listed, attempts, since, failure: await readTaskFailure(client, run), pinnedTo: null };
-}
-
-async function describeOrNull(client: Client, workflowId: string): Promise<WorkflowExecutionDescription | null> {
-  try {
-    // A memo that can't be decoded may be just why the task fails.
-    return await lenientWorkflowClient(client).getHandle(workflowId).describe();
-  } catch (error) {
-    if (error instanceof WorkflowNotFoundError) return null;
-    throw error;
-  }
 }
 
 /** A version is one of a Worker Deployment, and of one task queue of it. */
@@ -200,9 +181,8 @@ async function firstOther(
 ): Promise<Version | null> {
   const isOther = ({ name, taskQueue }: Version) =>
     `(${VERSION.name} != ${quoted(name)} OR TaskQueue != ${quoted(taskQueue)})`;
-  const isOurs = `WorkflowType IN (${types.map(quoted).join(', ')})`;
   try {
-    const query = [isOurs, IS_PINNED, ...known.map(isOther)].join(' AND ');
+    const query = [isOf(types), IS_PINNED, ...known.map(isOther)].join(' AND ');
     for await (const { typedSearchAttributes, taskQueue } of listWorkflows(client, query, options)) {
       const name = typedSearchAttributes.get(VERSION);
       if (name !== undefined) return { name, taskQueue };

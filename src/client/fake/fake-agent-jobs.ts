@@ -10,10 +10,9 @@ import { type AttentionItem, listAttention } from '../agent-job/attention.js';
 import type { StuckJob } from '../agent-job/stuck-jobs.js';
 import { FOLLOW_UP_OPTIONS, type FollowUpOptions } from '../agent-job/follow-up.js';
 import { type JobHandle, workflowIdOf } from '../agent-job/handle.js';
-import { isAsked, isByLabel, type JobFilter, jobQuery, type JobSummary } from '../agent-job/job-summary.js';
+import { isAsked, type JobFilter, jobQuery, type JobSummary } from '../agent-job/job-summary.js';
 import {
   checkPageSize,
-  isFollowed,
   type JobCount,
   type JobPage,
   PAGE_OPTIONS,
@@ -129,7 +128,7 @@ export class FakeAgentJobs implements AgentJobsLike {
   /** As `AgentJobs.list`; without the moment that Temporal lags behind. */
   async *list(filter: JobFilter = {}, options: CallOptions = {}): AsyncGenerator<JobSummary, void, undefined> {
     checkLimits(options);
-    yield* listFake(this.jobs, filter);
+    yield* rowsOf(this.jobs, filter).map(({ row }) => row);
   }
 
   /** As `AgentJobs.listPage`. */
@@ -276,11 +275,6 @@ async function* watchFake(jobOf: () => FakeJob, options: WaitOptions = {}): Asyn
 
 // Lists of fake jobs: what the real client's lists show of the same jobs, in the same order.
 
-/** One row a job that fits: those that run first, the newest first, then the others by their end. */
-function listFake(jobs: readonly FakeJob[], filter: JobFilter): JobSummary[] {
-  return rowsOf(jobs, filter).map(({ row }) => row);
-}
-
 /** Some rows. Throws InvalidInputError. */
 function fakePage(
   jobs: readonly FakeJob[],
@@ -315,11 +309,11 @@ interface Row {
   order: number;
 }
 
+/** One row a job that fits: those that run first, the newest first, then the others by their end. */
 function rowsOf(jobs: readonly FakeJob[], filter: JobFilter): Row[] {
   jobQuery(filter);
-  const newest = new Map(jobs.map(({ workflowId, summary }) => [workflowId, summary]));
   return jobs
     .map(({ move, hasEnded, summary: row }) => ({ row, order: Number(!hasEnded) * OPEN + move }))
-    .filter(({ row }) => isAsked(row, filter) && !isFollowed(row, newest, !isByLabel(filter)))
+    .filter(({ row }) => isAsked(row, filter))
     .toSorted((a, b) => b.order - a.order);
 }

@@ -86,12 +86,12 @@ export class FakeJob {
   }
 
   get state(): JobState {
-    const { job, jobId } = this.#known();
+    const job = this.isRejected ? null : this.#record;
     return {
       ...this.#facts(),
       phase: this.#end ? 'done' : this.#unknown ? 'needsAttention' : 'watching',
       job,
-      jobId,
+      jobId: job && job.id,
       unknown: this.#unknown,
       waiting: this.#end ? null : { for: this.#unknown ? 'person' : 'poll', since: this.#lastChangeAt },
       outcome: this.#end && outcomeOf(this.#end),
@@ -101,12 +101,14 @@ export class FakeJob {
 
   /** Its row in a list. */
   get summary(): JobSummary {
-    return summaryOf(this, {
-      runId: this.#runId,
-      end: this.#end,
-      startedAt: this.#startedAt,
-      closedAt: this.#closedAt,
-    });
+    const { phase, projectId, jobId, job, waiting, outcome, tags, metadata } = this.state;
+    return {
+      ...{ workflowId: this.workflowId, runId: this.#runId, title: this.title, projectId, phase },
+      ...{ batch: this.input.batch ?? null, tags: [...new Set(tags)], metadata, status: job?.status ?? null },
+      ...{ outcome, waitingFor: waiting?.for === 'person' ? waiting.for : null, jobId, prLink: job?.prLink ?? null },
+      workflowStatus: this.#end === null ? 'RUNNING' : statusOf(this.#end),
+      ...{ startedAt: this.#startedAt, closedAt: this.#closedAt },
+    };
   }
 
   /** The upstream's record reads otherwise, such as `{prLink}`. */
@@ -210,10 +212,6 @@ export class FakeJob {
     };
   }
 
-  #known(): { job: JobRecord | null; jobId: string | null } {
-    return this.isRejected ? { job: null, jobId: null } : { job: this.#record, jobId: this.#record.id };
-  }
-
   #ended() {
     return { job: this.#record, jobId: this.#record.id, finishedAt: now() };
   }
@@ -255,9 +253,7 @@ function now(): string {
   return new Date().toISOString();
 }
 
-// How a run of a fake job ended, and its row in a list.
-
-/** With a result, or with what `result` throws. */
+/** How a run ended: with a result, or with what `result` throws. */
 type End = { result: AgentJobResult } | { error: CreateRejectedError | JobCanceledError };
 
 /** As `JobState` tells it. */
@@ -270,34 +266,6 @@ function outcomeOf(end: End): JobState['outcome'] {
 function statusOf(end: End): string {
   if ('result' in end) return 'COMPLETED';
   return end.error instanceof CreateRejectedError ? 'FAILED' : 'CANCELLED';
-}
-
-interface Run {
-  runId: string;
-  end: End | null;
-  startedAt: string;
-  closedAt: string | null;
-}
-
-interface Listed {
-  workflowId: string;
-  title: string;
-  input: AgentJobInput;
-  state: JobState;
-}
-
-/** The row of a run. */
-function summaryOf(
-  { workflowId, title, input: { batch = null }, state }: Listed,
-  { runId, end, startedAt, closedAt }: Run,
-): JobSummary {
-  const { phase, projectId, jobId, job, waiting, outcome, tags, metadata } = state;
-  return {
-    ...{ workflowId, runId, title, projectId, phase, batch },
-    ...{ tags: [...new Set(tags)], metadata: metadata ?? {}, status: job?.status ?? null, outcome, jobId },
-    ...{ waitingFor: waiting?.for === 'person' ? waiting.for : null, prLink: job?.prLink ?? null },
-    ...{ workflowStatus: end === null ? 'RUNNING' : statusOf(end), startedAt, closedAt },
-  };
 }
 
 // Waits without a server: whoever waits for a change of a fake is told of the next one.
