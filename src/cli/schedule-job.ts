@@ -1,7 +1,6 @@
 import { type Command, Option } from 'commander';
 import type { OverlapPolicy } from '../client/recurring-job/schedule.js';
-import type { ScheduleHandle } from '../client/schedule-handle.js';
-import type { ScheduleState } from '../client/schedules.js';
+import type { ScheduleHandle, ScheduleState } from '../client/schedules.js';
 import { DAY_MS, HOUR_MS } from '../contract/shared.js';
 import type {
   AgentJobs,

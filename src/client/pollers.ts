@@ -20,7 +20,7 @@ interface Poller {
 }
 
 /** All that Temporal remembers, the last first: about five minutes, so that a dead worker is among them. */
-export async function rememberedPollers(client: Client, taskQueue: string, polledFor: PolledFor): Promise<Poller[]> {
+async function rememberedPollers(client: Client, taskQueue: string, polledFor: PolledFor): Promise<Poller[]> {
   const { pollers } = await client.workflowService.describeTaskQueue({
     namespace: client.options.namespace,
     taskQueue: { name: taskQueue },
@@ -41,4 +41,12 @@ export async function rememberedPollers(client: Client, taskQueue: string, polle
 export async function livePollers(client: Client, taskQueue: string, polledFor: PolledFor): Promise<Poller[]> {
   const pollers = await rememberedPollers(client, taskQueue, polledFor);
   return pollers.filter(({ polledAt }) => Date.now() - polledAt < POLLED_WITHIN_MS);
+}
+
+/** Workers that poll a task queue, those included that Temporal remembers; null where it does not tell. */
+export async function countPollers(client: Client, taskQueue: string, polledFor: PolledFor): Promise<number | null> {
+  return rememberedPollers(client, taskQueue, polledFor).then(
+    (pollers) => pollers.length,
+    () => null,
+  );
 }

@@ -1,4 +1,4 @@
-/** What the Schedules of both kinds share: create or change, describe, list, and what is told as their problem. */
+/** What the Schedules of both kinds share: create or change, list, the handle of one, and what is told as its problem. */
 import { randomInt, randomUUID } from 'node:crypto';
 import { setTimeout as pause } from 'node:timers/promises';
 import {
@@ -14,8 +14,8 @@ import {
 } from '@temporalio/client';
 import { startStopwatch } from '../temporal/elapsed-time.js';
 import { lenientOptions } from '../temporal/workflow-clients.js';
-import { type PolledFor, rememberedPollers } from './pollers.js';
 import { ScheduleMissingError, TemporalUnavailableError } from './errors.js';
+import { type ClientContext, limitsOf } from './settings.js';
 import { type CallOptions, temporalCall } from './temporal-call.js';
 import { bareCall, isScheduleMissing, isStale } from './temporal-errors.js';
 
@@ -46,6 +46,89 @@ export interface ScheduleKind<S extends ScheduleState> {
   isOurs(scheduleId: string): boolean;
   /** Tells one; its `problem` is what is wrong with the input of the runs. */
   tell(client: Client, schedule: ScheduleDescription, state: Omit<ScheduleState, 'problem'>): Promise<S>;
+}
+
+/**
+ * A Schedule. An interface, so that a plain object can stand in for it in tests. All its methods throw
+ * ScheduleMissingError.
+ */
+export interface ScheduleHandle<S> {
+  readonly projectId: string;
+  readonly scheduleId: string;
+
+  /** Reads the Schedule. */
+  describe(options?: CallOptions): Promise<S>;
+
+  /** Starts no run until it is resumed; the present one goes on. */
+  pause(note?: string | null, options?: CallOptions): Promise<void>;
+
+  /** Starts runs again. */
+  resume(note?: string | null, options?: CallOptions): Promise<void>;
+
+  /** Removes the Schedule. Its present run goes on, and no other one starts; what its runs have made stays. */
+  remove(options?: CallOptions): Promise<void>;
+}
+
+/** A handle that asks Temporal; making one sends no request. */
+export class TemporalScheduleHandle<S extends ScheduleState> implements ScheduleHandle<S> {
+  readonly projectId: string;
+  readonly scheduleId: string;
+  readonly #context: ClientContext;
+  readonly #kind: ScheduleKind<S>;
+
+  constructor(
+    context: ClientContext,
+    kind: ScheduleKind<S>,
+    { projectId, scheduleId }: { projectId: string; scheduleId: string },
+  ) {
+    this.#context = context;
+    this.#kind = kind;
+    this.projectId = projectId;
+    this.scheduleId = scheduleId;
+  }
+
+  async describe(options: CallOptions = {}): Promise<S> {
+    return withSchedule(this.#context, this.scheduleId, options, (client) =>
+      readSchedule(client, this.#kind, this.scheduleId),
+    );
+  }
+
+  async pause(note?: string | null, options: CallOptions = {}): Promise<void> {
+    await this.#setPaused(true, note || 'paused', options);
+  }
+
+  async resume(note?: string | null, options: CallOptions = {}): Promise<void> {
+    await this.#setPaused(false, note || 'resumed', options);
+  }
+
+  async remove(options: CallOptions = {}): Promise<void> {
+    await withSchedule(this.#context, this.scheduleId, options, (client) =>
+      client.schedule.getHandle(this.scheduleId).delete(),
+    );
+  }
+
+  #setPaused(paused: boolean, notes: string, options: CallOptions): Promise<void> {
+    return withSchedule(this.#context, this.scheduleId, options, (client) =>
+      setPaused(client, this.scheduleId, { paused, notes }),
+    );
+  }
+}
+
+/** Works on one Schedule within the limits of the call; throws ScheduleMissingError. */
+export async function withSchedule<T>(
+  context: ClientContext,
+  scheduleId: string,
+  options: CallOptions,
+  work: (client: Client) => Promise<T>,
+): Promise<T> {
+  const { client } = context;
+  return temporalCall(client, limitsOf(context, options), async () => {
+    try {
+      return await work(client);
+    } catch (error) {
+      throw isScheduleMissing(error) ? new ScheduleMissingError(scheduleId) : error;
+    }
+  });
 }
 
 /** A Schedule as it is to be, but for its state. */
@@ -107,16 +190,19 @@ export function listSchedules<S extends ScheduleState>(
     const schedules: S[] = [];
     for await (const { scheduleId } of client.schedule.list()) {
       if (!kind.isOurs(scheduleId)) continue;
-      // A removed Schedule still shows in lists for a moment.
-      const schedule = await orNull(readSchedule(client, kind, scheduleId));
-      if (schedule !== null) schedules.push(schedule);
+      try {
+        schedules.push(await readSchedule(client, kind, scheduleId));
+      } catch (error) {
+        // A removed Schedule still shows in lists for a moment.
+        if (!isScheduleMissing(error)) throw error;
+      }
     }
     return schedules.sort((a, b) => (a.scheduleId < b.scheduleId ? -1 : 1));
   });
 }
 
 /** Reads one Schedule; throws what `isScheduleMissing` tells. */
-export async function readSchedule<S extends ScheduleState>(
+async function readSchedule<S extends ScheduleState>(
   client: Client,
   kind: ScheduleKind<S>,
   scheduleId: string,
@@ -168,22 +254,10 @@ function foreignProblem<S extends ScheduleState>(
   return remainingActions === 0 ? 'another tool limited how many runs it starts, and none is left' : null;
 }
 
-/** Null of a Schedule that is not there. */
-export async function orNull<T>(call: Promise<T>): Promise<T | null> {
-  try {
-    return await call;
-  } catch (error) {
-    if (isScheduleMissing(error)) return null;
-    throw error;
-  }
-}
-
-/** Workers that poll a task queue, null where Temporal does not tell. It remembers pollers for about five minutes. */
-export async function countPollers(client: Client, taskQueue: string, polledFor: PolledFor): Promise<number | null> {
-  return rememberedPollers(client, taskQueue, polledFor).then(
-    (pollers) => pollers.length,
-    () => null,
-  );
+/** The input of the runs, as it stands there; empty of none. */
+export function inputIn<Input extends object>(schedule: ScheduleDescription | null): Partial<Input> {
+  const input: unknown = schedule?.action.args?.[0];
+  return typeof input === 'object' && input !== null ? input : {};
 }
 
 // Changes of a Schedule: read, merge, write. Of two callers who have read the same, the server applies one; it
@@ -217,26 +291,20 @@ export async function changeSchedule(
  * Pauses or resumes, whether or not the input of the runs can be decoded here; again where another's write undid it
  * before it was seen.
  */
-export async function setPaused(
+async function setPaused(
   client: Client,
   scheduleId: string,
-  paused: boolean,
-  note: string | null | undefined,
+  change: { paused: boolean; notes: string },
 ): Promise<void> {
   const { namespace, identity } = client.options;
-  const isPausedSo = ({ schedule }: Described) => (schedule?.state?.paused ?? false) === paused;
+  const isPausedSo = ({ schedule }: Described) => (schedule?.state?.paused ?? false) === change.paused;
   const write = async (service: Service) => {
     const { schedule } = await bareCall(service.describeSchedule({ namespace, scheduleId }));
-    const state = { ...schedule?.state, paused, notes: noteOr(paused, note) };
+    const state = { ...schedule?.state, ...change };
     const request = { namespace, identity, scheduleId, requestId: randomUUID(), schedule: { ...schedule, state } };
     await bareCall(service.updateSchedule(request));
   };
   await untilMade(client, scheduleId, write, isPausedSo);
-}
-
-/** The note of a pause, or of its end. */
-function noteOr(paused: boolean, note: string | null | undefined): string {
-  return note || (paused ? 'paused' : 'resumed');
 }
 
 /** Writes until the Schedule shows the change. */

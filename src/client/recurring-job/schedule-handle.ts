@@ -13,7 +13,7 @@ import {
 } from '../../contract.js';
 import { asNotRetryable } from '../../contract/errors.js';
 import { checkId, checkObject, checkWholeNumber } from '../../contract/input-checks.js';
-import { type ScheduleHandle, TemporalScheduleHandle, withSchedule } from '../schedule-handle.js';
+import { type ScheduleHandle, TemporalScheduleHandle, withSchedule } from '../schedules.js';
 import { type ClientContext, limitsOf } from '../settings.js';
 import { type CallOptions, listWorkflows } from '../temporal-call.js';
 import { bareCall } from '../temporal-errors.js';
@@ -61,19 +61,24 @@ export class TemporalJobScheduleHandle extends TemporalScheduleHandle<JobSchedul
     return listRuns(this.#context.client, this, limitsOf(this.#context, options));
   }
 
-  lastRuns(limit: number, options: CallOptions = {}): Promise<RecurringRunSummary[]> {
-    return lastRuns(this.#context.client, this, limit, limitsOf(this.#context, options));
+  async lastRuns(limit: number, options: CallOptions = {}): Promise<RecurringRunSummary[]> {
+    const wanted = checkWholeNumber(limit, 'limit', [0, MAX_LIMIT]);
+    const runs: RecurringRunSummary[] = [];
+    const all = this.runs(options);
+    if (wanted > 0) for await (const run of all) if (runs.push(run) === wanted) break;
+    return runs;
   }
 
   async trigger(options: CallOptions = {}): Promise<void> {
-    const { workflowService, options: ofClient } = this.#context.client;
-    const { namespace, identity } = ofClient;
+    const { scheduleId } = this;
+    const { namespace, identity } = this.#context.client.options;
     // Without a policy the Schedule's own counts; the SDK's `trigger` names another one.
-    const request = { namespace, identity, scheduleId: this.scheduleId, requestId: randomUUID() };
     const patch = { triggerImmediately: {} };
+    const request = { namespace, identity, scheduleId, requestId: randomUUID(), patch };
     try {
-      const trigger = () => bareCall(workflowService.patchSchedule({ ...request, patch }));
-      await withSchedule(this.#context, this, options, trigger);
+      await withSchedule(this.#context, scheduleId, options, ({ workflowService }) =>
+        bareCall(workflowService.patchSchedule(request)),
+      );
     } catch (error) {
       // Again, it would start another run where the first was started.
       throw asNotRetryable(error);
@@ -125,20 +130,6 @@ async function* listRuns(
   // Of the characters that a query treats, an encoded id has none.
   const query = `TemporalScheduledById = '${of.scheduleId}'`;
   for await (const run of listWorkflows(client, query, options)) yield toSummary(of, run);
-}
-
-/** The first of them. */
-async function lastRuns(client: Client, of: Of, limit: number, options: CallOptions): Promise<RecurringRunSummary[]> {
-  const wanted = checkRunLimit(limit);
-  const runs: RecurringRunSummary[] = [];
-  if (wanted === 0) return runs;
-  for await (const run of listRuns(client, of, options)) if (runs.push(run) === wanted) break;
-  return runs;
-}
-
-/** Checks how many runs are asked for. */
-function checkRunLimit(limit: number): number {
-  return checkWholeNumber(limit, 'limit', [0, MAX_LIMIT]);
 }
 
 function toSummary({ projectId, name }: Of, run: WorkflowExecutionInfo): RecurringRunSummary {

@@ -21,11 +21,11 @@ import {
 } from '../../contract.js';
 import { checkDuration, checkObject, checkString, InvalidInputError } from '../../contract/input-checks.js';
 import { oneOf, schemaOf, TEXT } from '../../contract/kinds.js';
-import { HIDE_PROMPTS_MEMO } from '../../contract/recurring-job.js';
-import { DAY_MS } from '../../contract/shared.js';
+import { DAY_MS, HIDE_PROMPTS_MEMO } from '../../contract/shared.js';
 import { ScheduleMissingError } from '../errors.js';
 import { checkKnownFields, checkNames, type InputOptions } from '../known-fields.js';
-import { countPollers, ensureSchedule, listSchedules, type ScheduleKind, type ScheduleState } from '../schedules.js';
+import { countPollers } from '../pollers.js';
+import { ensureSchedule, inputIn, listSchedules, type ScheduleKind, type ScheduleState } from '../schedules.js';
 import type { ClientContext } from '../settings.js';
 import type { CallOptions } from '../temporal-call.js';
 
@@ -255,7 +255,7 @@ function definitionOf(
       workflowType: RECURRING_JOB_WORKFLOW,
       workflowId: recurringJobScheduleId(projectId, name),
       taskQueue,
-      args: [{ ...inputIn(current), ...input }],
+      args: [{ ...inputIn<RecurringJobInput>(current), ...input }],
       typedSearchAttributes: ofProject,
       staticSummary: jobSummary({ projectId, prompt: name }),
       staticDetails: staticDetails({ projectId, prompt: isHidden ? null : prompt }),
@@ -307,7 +307,7 @@ function specOf(schedule: ScheduleDescription): JobScheduleSpec & { problem: str
 
 /** What is right in an input that makes no job is told, too: whoever mends the rest keeps it. */
 function describedInput(schedule: ScheduleDescription): RecurringJobSpec & { problem: string | null } {
-  const input = inputIn(schedule);
+  const input = inputIn<RecurringJobInput>(schedule);
   try {
     return { ...parseRecurringJob(input), problem: null };
   } catch (error) {
@@ -320,12 +320,6 @@ function describedInput(schedule: ScheduleDescription): RecurringJobSpec & { pro
       problem: error.message,
     };
   }
-}
-
-/** The input of the runs, as it stands there. */
-function inputIn(schedule: ScheduleDescription | null): Partial<RecurringJobInput> {
-  const input: unknown = schedule?.action.args?.[0];
-  return typeof input === 'object' && input !== null ? input : {};
 }
 
 function textOf(value: unknown): string {

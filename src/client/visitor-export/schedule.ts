@@ -24,8 +24,16 @@ import {
 } from '../../contract/input-checks.js';
 import { parseExportInput } from '../../visitor-export/input.js';
 import { checkNames, type Names } from '../known-fields.js';
-import { type ScheduleHandle, TemporalScheduleHandle } from '../schedule-handle.js';
-import { countPollers, ensureSchedule, listSchedules, type ScheduleKind, type ScheduleState } from '../schedules.js';
+import { countPollers } from '../pollers.js';
+import {
+  ensureSchedule,
+  inputIn,
+  listSchedules,
+  type ScheduleHandle,
+  type ScheduleKind,
+  type ScheduleState,
+  TemporalScheduleHandle,
+} from '../schedules.js';
 import type { ClientContext } from '../settings.js';
 import type { CallOptions } from '../temporal-call.js';
 
@@ -187,7 +195,7 @@ function definitionOf(
       workflowType: VISITOR_EXPORT_WORKFLOW,
       workflowId: visitorExportScheduleId(projectId),
       taskQueue,
-      args: [{ ...inputIn(current), projectId, timeZone, days }],
+      args: [{ ...inputIn<ScheduledExportInput>(current), projectId, timeZone, days }],
       staticSummary: `Visitors of the last ${days} ${days === 1 ? 'day' : 'days'}`,
     },
     policies: current?.policies ?? {
@@ -218,7 +226,7 @@ function timesFor(
 /** The spec of a Schedule that Temporal describes; `problem` is why its input makes no export. */
 function specOf(schedule: ScheduleDescription): ProjectlessSpec & { problem: string | null } {
   const { spec } = schedule;
-  const input = inputIn(schedule);
+  const input = inputIn<ScheduledExportInput>(schedule);
   return {
     timeZone: input.timeZone ?? spec.timezone ?? DEFAULT_SPEC.timeZone,
     ...timeOfEveryDay(spec),
@@ -249,10 +257,4 @@ function inputProblem(input: Partial<ScheduledExportInput>): string | null {
     if (!(error instanceof InvalidInputError)) throw error;
     return error.message;
   }
-}
-
-/** The input of the runs, as it stands there. */
-function inputIn(schedule: ScheduleDescription | null): Partial<ScheduledExportInput> {
-  const input: unknown = schedule?.action.args?.[0];
-  return typeof input === 'object' && input !== null ? input : {};
 }
