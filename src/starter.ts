@@ -20,10 +20,9 @@ import {
   type JobName,
   limitsOf,
   loggerOf,
-  startLimitsOf,
   type StartRequest,
 } from './client/settings.js';
-import { checkTimeout, temporalCall, type CallOptions } from './client/temporal-call.js';
+import { checkTimeout, START_TIMEOUT_MS, temporalCall, type CallOptions } from './client/temporal-call.js';
 import {
   checkJobSchedule,
   ensureJobSchedule,
@@ -52,17 +51,13 @@ export type { QueueReport } from './client/agent-job/queue.js';
 export type { StartFate } from './client/agent-job/start-many.js';
 export type { StuckJob } from './client/agent-job/stuck-jobs.js';
 export * from './client/errors.js';
-export type { RecurringRunSummary } from './client/recurring-job/schedule-handle.js';
-export type { JobSchedule } from './client/recurring-job/schedule.js';
-export type { JobScheduleHandle } from './client/recurring-job/schedule-handle.js';
-export type { JobScheduleSettings } from './client/recurring-job/schedule.js';
+export type { JobSchedule, JobScheduleSettings } from './client/recurring-job/schedule.js';
+export type { JobScheduleHandle, RecurringRunSummary } from './client/recurring-job/schedule-handle.js';
 export type { InputOptions } from './client/known-fields.js';
-export type { Logger } from './client/settings.js';
-export type { AttachRequest, ConnectSettings, StartRequest } from './client/settings.js';
+export type { AttachRequest, ConnectSettings, Logger, StartRequest } from './client/settings.js';
 export type { CallOptions } from './client/temporal-call.js';
 export type { VisitorExportHandle } from './client/visitor-export/handle.js';
-export type { ExportSchedule, ExportScheduleHandle } from './client/visitor-export/schedule.js';
-export type { ExportScheduleSettings } from './client/visitor-export/schedule.js';
+export type { ExportSchedule, ExportScheduleHandle, ExportScheduleSettings } from './client/visitor-export/schedule.js';
 export { webUiViews } from './client/web-ui.js';
 export { ConfigError } from './config/config-error.js';
 export { InvalidInputError } from './contract/input-checks.js';
@@ -197,9 +192,8 @@ export class AgentJobs {
 
   /** Starts the export of a date range into a snapshot, or joins the one that is running. Throws InvalidInputError. */
   async exportVisitors(range: VisitorExportRangeInput, options: CallOptions = {}): Promise<VisitorExportHandle> {
-    return temporalCall(this.client, startLimitsOf(contextOf(this), options), () =>
-      startVisitorExport(contextOf(this), range),
-    );
+    const start = () => startVisitorExport(contextOf(this), range);
+    return temporalCall(this.client, limitsIn(this, options, {}, START_TIMEOUT_MS), start);
   }
 
   /**
@@ -211,7 +205,7 @@ export class AgentJobs {
     options: CallOptions = {},
   ): Promise<'created' | 'updated'> {
     const ensure = () => ensureExportSchedule(this.client, this.taskQueue, settings);
-    return temporalCall(this.client, startLimitsOf(contextOf(this), options), ensure);
+    return temporalCall(this.client, limitsIn(this, options, {}, START_TIMEOUT_MS), ensure);
   }
 
   /** The handle of the Schedule of a project's nightly exports; sends no request. Throws InvalidInputError. */
@@ -231,7 +225,7 @@ export class AgentJobs {
   async schedule(settings: JobScheduleSettings, options: CallOptions & InputOptions = {}): Promise<JobScheduleHandle> {
     checkJobSchedule(settings, options);
     const ensure = () => ensureJobSchedule(this.client, contextOf(this), settings);
-    const limits = startLimitsOf(contextOf(this), options, INPUT_OPTIONS);
+    const limits = limitsIn(this, options, INPUT_OPTIONS, START_TIMEOUT_MS);
     const done = await temporalCall(this.client, limits, ensure);
     return new TemporalJobScheduleHandle(contextOf(this), settings, done === 'created');
   }
@@ -258,6 +252,6 @@ function contextOf(jobs: AgentJobs): ClientContext {
   return contexts.get(jobs)!;
 }
 
-function limitsIn(jobs: AgentJobs, options: CallOptions, more?: object): CallOptions {
-  return limitsOf(contextOf(jobs), options, more);
+function limitsIn(jobs: AgentJobs, options: CallOptions, more?: object, defaultMs?: number): CallOptions {
+  return limitsOf(contextOf(jobs), options, more, defaultMs);
 }

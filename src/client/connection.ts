@@ -1,5 +1,5 @@
 import { Client, Connection } from '@temporalio/client';
-import type { ClientInterceptors, ClientOptions, ConnectionOptions } from '@temporalio/client';
+import type { ClientInterceptors, ConnectionOptions } from '@temporalio/client';
 import type { DataConverter } from '@temporalio/common';
 import { RequestRetries } from '../temporal/grpc.js';
 import { onAbort } from './concurrently.js';
@@ -44,7 +44,7 @@ const OWN_ATTEMPTS = { 'grpc.use_local_subchannel_pool': 1 };
 
 /** Connects to Temporal; throws, within seconds, TemporalCallError. Reads no environment: its callers do. */
 export async function connectClient(settings: ConnectionSettings): Promise<ConnectedClient> {
-  const { address, namespace, taskQueue, connectionOptions, signal, timeoutMs } = settings;
+  const { address, namespace, taskQueue, connectionOptions, dataConverter, interceptors, signal, timeoutMs } = settings;
   const limitMs = Math.min(checkTimeout(timeoutMs ?? CONNECT_TIMEOUT_MS), MAX_TIMER_MS);
   signal?.throwIfAborted();
   const retries = new RequestRetries();
@@ -66,7 +66,8 @@ export async function connectClient(settings: ConnectionSettings): Promise<Conne
     await unlessAborted(connecting, signal ? AbortSignal.any([signal, tooLate]) : tooLate);
     signal?.throwIfAborted();
     retries.outlastRefusals();
-    const client = new Client({ connection, namespace, ...ownOptions(settings) });
+    const own = { ...(dataConverter && { dataConverter }), ...(interceptors && { interceptors }) };
+    const client = new Client({ connection, namespace, ...own });
     return {
       client,
       taskQueue,
@@ -81,10 +82,6 @@ export async function connectClient(settings: ConnectionSettings): Promise<Conne
     signal?.throwIfAborted();
     throw toConnectError({ address, namespace }, error);
   }
-}
-
-function ownOptions({ dataConverter, interceptors }: ConnectionSettings): Partial<ClientOptions> {
-  return { ...(dataConverter && { dataConverter }), ...(interceptors && { interceptors }) };
 }
 
 /** The SDK's own way waits until its time is over, also where the host refuses the connection at once. */

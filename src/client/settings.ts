@@ -5,7 +5,7 @@
 import type { Client, ClientInterceptors } from '@temporalio/client';
 import type { DataConverter } from '@temporalio/common';
 import type { AgentJobInput, AttachJobInput } from '../contract.js';
-import { type CallOptions, checkOptions, START_TIMEOUT_MS } from './temporal-call.js';
+import { type CallOptions, checkOptions } from './temporal-call.js';
 import type { WebUi } from './web-ui.js';
 
 /** A job to start; the same key and input again answer with the same job. */
@@ -76,26 +76,17 @@ export interface ClientContext {
 }
 
 /**
- * The limits of a call: its own, else those of the client. JavaScript may give null. Throws InvalidInputError where an
- * option is none of the call's; `more` has the names of those besides its limits.
+ * The limits of a call: its own, else those of the client, else its default. JavaScript may give null. Throws
+ * InvalidInputError where an option is none of the call's; `more` has the names of those besides its limits.
  */
 export function limitsOf(
   { timeoutMs }: Pick<ClientContext, 'timeoutMs'>,
   options: CallOptions | null,
   more?: object,
+  defaultMs?: number,
 ): CallOptions {
   checkOptions(options, more);
-  return { signal: options?.signal, timeoutMs: options?.timeoutMs ?? timeoutMs };
-}
-
-/** The limits of a start, which may read what runs already, and try again. */
-export function startLimitsOf(
-  context: Pick<ClientContext, 'timeoutMs'>,
-  options: CallOptions | null,
-  more?: object,
-): CallOptions {
-  const { signal, timeoutMs } = limitsOf(context, options, more);
-  return { signal, timeoutMs: timeoutMs ?? START_TIMEOUT_MS };
+  return { signal: options?.signal, timeoutMs: options?.timeoutMs ?? timeoutMs ?? defaultMs };
 }
 
 /**

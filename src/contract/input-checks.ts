@@ -3,10 +3,9 @@
  * it should be. Pure and safe in workflow code.
  */
 import ms from 'ms';
-import { encodeId, LIMIT, type Priority } from '../contract.js';
+import { encodeId, LIMIT } from '../contract.js';
 import { AgentJobsError } from './errors.js';
 import { isObject } from './shared.js';
-import { isTimeZone } from './time-zones.js';
 
 /** Names the field that is wrong and what it should be. */
 export class InvalidInputError extends AgentJobsError {
@@ -88,11 +87,6 @@ export function checkWholeNumber(value: unknown, field: string, [min, max]: read
   throw new InvalidInputError(field, `must be a whole number from ${min} to ${max}; it is ${given}`);
 }
 
-/** Checks who goes first where requests wait for their turn. */
-export function checkPriority(value: unknown): Priority {
-  return checkWholeNumber(value, 'priority', [1, 5]) as Priority;
-}
-
 /** Checks a text that a search attribute can hold: well-formed, without control characters, 1 byte to a limit. */
 export function checkLabel(value: unknown, field: string, maxBytes: number): string {
   const label = checkString(value, field);
@@ -102,15 +96,6 @@ export function checkLabel(value: unknown, field: string, maxBytes: number): str
   const bytes = utf8Bytes(label);
   if (bytes >= 1 && bytes <= maxBytes) return label;
   throw new InvalidInputError(field, `must be 1 to ${maxBytes} bytes of UTF-8; it is ${bytes}`);
-}
-
-/** Checks the name of a time zone. */
-export function checkTimeZone(value: unknown, field: string): string {
-  const timeZone = checkString(value, field);
-  if (!isTimeZone(timeZone)) {
-    throw new InvalidInputError(field, 'must be the IANA name of a time zone, such as Europe/Paris');
-  }
-  return timeZone;
 }
 
 /** Size of a text as UTF-8. */

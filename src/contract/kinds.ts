@@ -8,12 +8,12 @@ import {
   checkId,
   checkLabel,
   checkObject,
-  checkPriority,
   checkString,
-  checkTimeZone,
+  checkWholeNumber,
   InvalidInputError,
   isGiven,
 } from './input-checks.js';
+import { isTimeZone } from './time-zones.js';
 
 /** JSON Schema 2020-12. What the standard can't say is told by keywords that begin with `x-`. */
 export type JsonSchema = { readonly [keyword: string]: unknown };
@@ -161,7 +161,7 @@ function ignoringCase(pattern: string): string {
 
 /** Who goes first, 1 to 5. */
 export const PRIORITY: Kind<Priority> = {
-  check: checkPriority,
+  check: (value) => checkWholeNumber(value, 'priority', [1, 5]) as Priority,
   schema: () => ({ type: 'integer', minimum: 1, maximum: 5 }),
 };
 
@@ -188,7 +188,11 @@ export const FLAG: Kind<boolean> = {
 
 /** The IANA name of a time zone. */
 export const TIME_ZONE: Kind<string> = {
-  check: checkTimeZone,
+  check: (value, field) => {
+    const timeZone = checkString(value, field);
+    if (isTimeZone(timeZone)) return timeZone;
+    throw new InvalidInputError(field, 'must be the IANA name of a time zone, such as Europe/Paris');
+  },
   schema: () => ({ type: 'string', pattern: '^[A-Za-z]', 'x-format': 'iana-time-zone' }),
 };
 

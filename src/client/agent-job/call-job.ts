@@ -7,7 +7,7 @@ import {
   type WorkflowHandle,
   WorkflowUpdateFailedError,
 } from '@temporalio/client';
-import { WorkflowNotFoundError } from '@temporalio/common';
+import { type QueryDefinition, WorkflowNotFoundError } from '@temporalio/common';
 import { type AgentJobResult, type JobOutcome, type JobState, jobStateQuery, type Waiting } from '../../contract.js';
 import { defineQuery } from '../../contract/shared.js';
 import { askWorkflow, queryAgain, workflowOptionsOf } from '../../temporal/workflow-clients.js';
@@ -103,8 +103,7 @@ async function whyNotFound(
 /** Asks the newest run; a running one costs one request. */
 async function queryState(client: Client, workflowId: string): Promise<JobState> {
   try {
-    const running = runningWorkflows(client).getHandle(workflowId);
-    return await queryAgain(() => running.query(jobStateQuery));
+    return await askRunning(client, workflowId, jobStateQuery);
   } catch (error) {
     if (!(error instanceof QueryRejectedError)) throw error;
   }
@@ -113,8 +112,7 @@ async function queryState(client: Client, workflowId: string): Promise<JobState>
   const run = { workflowId, runId };
   const state = await (isClosed ? askClosedRun(client, run) : askWorkflow(client, run, jobStateQuery));
   if (state.outcome !== null || !isClosed) return state;
-  const outcome = await readOutcome(client, { workflowId, runId, status: status.name });
-  return { ...state, phase: 'done', outcome, waiting: null };
+  return ended(state, ENDED_BY[status.name] ?? null);
 }
 
 const closedStateQuery = defineQuery<JobState, [isClosed: true]>(jobStateQuery.name);
@@ -124,27 +122,14 @@ export function askClosedRun(client: Client, run: { workflowId: string; runId: s
   return askWorkflow(client, run, closedStateQuery, true);
 }
 
-/** Temporal refuses to ask a closed workflow for these: how it ended is wanted, too. */
-function runningWorkflows(client: Client): WorkflowClient {
-  return new WorkflowClient({ ...workflowOptionsOf(client), queryRejectCondition: 'NOT_OPEN' });
-}
-
-/** A closed run, and Temporal's status of it, such as `COMPLETED`. */
-interface ClosedRun {
-  workflowId: string;
-  runId: string;
-  status: string;
-}
-
-/** How a closed run ended, without a worker; null where its failure says nothing. */
-export async function readOutcome(
+/** Asks the newest run while it is open; throws QueryRejectedError of a closed one. */
+export function askRunning<Answer>(
   client: Client,
-  { workflowId, runId, status }: ClosedRun,
-): Promise<JobOutcome | null> {
-  const known = ENDED_BY[status];
-  if (known !== undefined) return known;
-  const end = await readRunEnd(client, workflowId, runId);
-  return 'result' in end ? end.result.outcome : (end.failureType as JobOutcome | null);
+  workflowId: string,
+  query: QueryDefinition<Answer>,
+): Promise<Answer> {
+  const workflows = new WorkflowClient({ ...workflowOptionsOf(client), queryRejectCondition: 'NOT_OPEN' });
+  return queryAgain(() => workflows.getHandle(workflowId).query(query));
 }
 
 /**

@@ -86,11 +86,7 @@ export async function queueFollowUp(
     const isQueued = (attached.kind === 'accepted' && !attached.isAnswered) || (await answerOf(attached));
     return isQueued ? { id: followUp.id } : undefined;
   };
-  try {
-    return await confirmed(client, workflowId, followUp, limits, queue);
-  } catch (error) {
-    throw aboutRepetition(error, options);
-  }
+  return asRepeatable(options, confirmed(client, workflowId, followUp, limits, queue));
 }
 
 /** Sends a follow-up by update and waits for its fate. */
@@ -109,21 +105,22 @@ export async function deliverFollowUp(
     const answer = await unlessEnded(() => handle.executeUpdate(sendFollowUpUpdate, request));
     return answer ?? (await answerOf(await goOn()));
   };
-  try {
-    return await confirmed(client, workflowId, followUp, limits, send);
-  } catch (error) {
+  const answered = confirmed(client, workflowId, followUp, limits, send).catch((error: unknown) => {
     const isUnanswered = error instanceof FollowUpUnconfirmedError && isNoAnswer(error.cause);
-    if (!isUnanswered || options.signal?.aborted) throw aboutRepetition(error, options);
-    return await readFate(client, workflowId, followUp, options.signal).catch((unread: unknown) => {
-      throw aboutRepetition(unread, options);
-    });
-  }
+    if (!isUnanswered || options.signal?.aborted) throw error;
+    return readFate(client, workflowId, followUp, options.signal);
+  });
+  return asRepeatable(options, answered);
 }
 
-/** Without an id of the caller's, the same call would send another follow-up. */
-function aboutRepetition(error: unknown, { id }: FollowUpOptions): unknown {
-  const mayBeSent = error instanceof FollowUpUnconfirmedError || error instanceof UsedIdsUnknownError;
-  return mayBeSent && id == null ? asNotRetryable(error) : error;
+/** Without an id of the caller's, the same call would send another follow-up: its errors say so. */
+async function asRepeatable<T>({ id }: FollowUpOptions, sent: Promise<T>): Promise<T> {
+  try {
+    return await sent;
+  } catch (error) {
+    const mayBeSent = error instanceof FollowUpUnconfirmedError || error instanceof UsedIdsUnknownError;
+    throw mayBeSent && id == null ? asNotRetryable(error) : error;
+  }
 }
 
 /**
@@ -199,22 +196,16 @@ async function unlessEnded<T>(send: () => Promise<T>): Promise<T | undefined> {
   }
 }
 
+/** How the workflow failed an update; undefined of any other error. */
+function refusalIn(error: unknown): ApplicationFailure | undefined {
+  const cause = error instanceof WorkflowUpdateFailedError ? error.cause : undefined;
+  return cause instanceof ApplicationFailure ? cause : undefined;
+}
+
 /** The workflow refuses new messages while it answers those that wait, right before its end. */
 function isEnding(error: unknown): boolean {
-  if (!(error instanceof WorkflowUpdateFailedError) || !(error.cause instanceof ApplicationFailure)) return false;
-  const [details] = error.cause.details ?? [];
+  const [details] = refusalIn(error)?.details ?? [];
   return (details as { field?: unknown } | undefined)?.field === 'job';
-}
-
-function isConflict(error: unknown): boolean {
-  const cause = error instanceof WorkflowUpdateFailedError && error.cause;
-  return cause instanceof ApplicationFailure && cause.type === FAILURE.followUpConflict;
-}
-
-/** The workflow had accepted the update, and was terminated or timed out before it answered. */
-function isTerminatedUpdate(error: unknown): boolean {
-  if (!(error instanceof WorkflowUpdateFailedError) || !(error.cause instanceof ApplicationFailure)) return false;
-  return error.cause.type === 'AcceptedUpdateCompletedWorkflow';
 }
 
 /**
@@ -232,11 +223,13 @@ async function confirmed<T>(
     const confirmation = await temporalCall(client, limits, () => inRounds(client, attempt));
     if (confirmation !== undefined) return confirmation;
   } catch (error) {
-    if (isTerminatedUpdate(error)) {
+    const refusedAs = refusalIn(error)?.type;
+    // It had accepted the update, and was terminated or timed out before it answered.
+    if (refusedAs === 'AcceptedUpdateCompletedWorkflow') {
       const text = 'the workflow was ended from outside while the follow-up was under way; it may have been sent';
       throw unconfirmed(workflowId, id, text, error);
     }
-    if (isConflict(error)) throw new FollowUpConflictError(workflowId, id, { cause: error });
+    if (refusedAs === FAILURE.followUpConflict) throw new FollowUpConflictError(workflowId, id, { cause: error });
     if (error instanceof WorkflowUpdateFailedError) {
       throw new MessageRefusedError(workflowId, error.cause?.message ?? error.message, { cause: error });
     }

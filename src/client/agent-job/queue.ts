@@ -1,5 +1,6 @@
 /** The queues in which writes and exports wait for their turn, as their workflows tell. */
-import type { Client } from '@temporalio/client';
+import { type Client, QueryRejectedError } from '@temporalio/client';
+import { WorkflowNotFoundError } from '@temporalio/common';
 import {
   REQUEST_QUEUE_WORKFLOW,
   requestQueueId,
@@ -7,14 +8,12 @@ import {
   type QueueName,
   type RequestQueueState,
 } from '../../contract.js';
-import { JobNotFoundError } from '../errors.js';
 import { checkNames } from '../known-fields.js';
 import { concurrently } from '../concurrently.js';
 import { listWorkflows, temporalCall, type CallOptions } from '../temporal-call.js';
 import { isNoAnswer } from '../temporal-errors.js';
+import { askRunning } from './call-job.js';
 import { whyNoAnswer } from './no-answer.js';
-import { readDescription } from './run-record.js';
-import { askWorkflow } from '../../temporal/workflow-clients.js';
 
 /** Which queues to read; what is left out does not restrict. */
 export interface QueueFilter {
@@ -78,21 +77,13 @@ function nameOf(workflowId: string): QueueName | null {
 async function readQueue(client: Client, name: QueueName, options: CallOptions): Promise<QueueReport | null> {
   const workflowId = requestQueueId(name);
   try {
-    if (!(await isRunning(client, workflowId, options))) return null;
-    const state = await temporalCall(client, options, () =>
-      askWorkflow(client, { workflowId }, requestQueueStateQuery),
-    );
+    const state = await temporalCall(client, options, () => askRunning(client, workflowId, requestQueueStateQuery));
     return { ...name, workflowId, state };
   } catch (error) {
     options.signal?.throwIfAborted();
-    if (error instanceof JobNotFoundError) return null;
+    if (error instanceof QueryRejectedError || error instanceof WorkflowNotFoundError) return null;
     if (!isNoAnswer(error)) throw error;
     const { message } = await whyNoAnswer(client, workflowId, options.signal, error);
     return { ...name, workflowId, state: null, problem: message };
   }
-}
-
-async function isRunning(client: Client, workflowId: string, options: CallOptions): Promise<boolean> {
-  const { status } = await temporalCall(client, options, () => readDescription(client, workflowId));
-  return status.name === 'RUNNING';
 }
