@@ -1,11 +1,12 @@
 import * as z from 'zod';
-import { type Operation, OPERATIONS } from './http.js';
+import { type Operation, type OperationRoute, OPERATIONS } from './http.js';
 import { seededRandom } from './random.js';
 
 const milliseconds = z.number().min(0);
+const status = z.int().min(200).max(599);
 
-/** Which requests a rule is for, and how often its fault is injected. */
-const match = {
+/** Which requests a rule is for, and how often and when its fault is injected. */
+const common = {
   operation: z.enum(OPERATIONS).optional(),
   projectId: z.string().optional(),
   jobId: z.string().optional(),
@@ -17,38 +18,32 @@ const match = {
   seed: z.int().optional(),
   /** How many times the fault is injected; default 1, without end where there is a probability. */
   count: z.int().min(1).optional(),
+  /**
+   * `before`: the fault is injected before the write takes effect, so it never does (`delay`: it does after the delay).
+   * `after`: the write has taken effect when the fault is injected.
+   */
+  effect: z.enum(['before', 'after']).optional(),
 };
-
-/**
- * `before`: the fault is injected before the write takes effect, so it never does (`delay`: it does after the delay).
- * `after`: the write has taken effect when the fault is injected.
- */
-const effect = z.enum(['before', 'after']).optional();
-const status = z.int().min(200).max(599).optional();
 
 const faultRuleSchema = z.discriminatedUnion('kind', [
   z.strictObject({
     kind: z.literal('reset'),
-    ...match,
-    effect,
+    ...common,
     /** Reset before any read, after the headers, within the body, after the request (default), within the response. */
     at: z.enum(['connect', 'headers', 'body', 'request', 'response']).optional(),
   }),
-  z.strictObject({ kind: z.literal('hang'), ...match, effect }),
-  z.strictObject({ kind: z.literal('delay'), ...match, effect, delayMs: milliseconds }),
+  z.strictObject({ kind: z.enum(['hang', 'stallBody']), ...common }),
+  z.strictObject({ kind: z.literal('delay'), ...common, delayMs: milliseconds }),
   z.strictObject({
     kind: z.literal('slow'),
-    ...match,
-    effect,
+    ...common,
     chunkBytes: z.int().min(1).optional(),
     chunkDelayMs: milliseconds.optional(),
   }),
-  z.strictObject({ kind: z.literal('stallBody'), ...match, effect }),
   z.strictObject({
     kind: z.literal('status'),
-    ...match,
-    effect,
-    status: z.int().min(200).max(599),
+    ...common,
+    status,
     /** A text is sent as it is, anything else as JSON; default: the operation's error body. */
     body: z.unknown().optional(),
     headers: z.record(z.string(), z.string()).optional(),
@@ -57,24 +52,21 @@ const faultRuleSchema = z.discriminatedUnion('kind', [
     /** `Retry-After` as an HTTP date so long after the response. */
     retryAfterDateMs: z.number().optional(),
   }),
-  z.strictObject({ kind: z.literal('truncated'), ...match, effect, status }),
-  z.strictObject({ kind: z.literal('malformed'), ...match, effect, status }),
-  z.strictObject({ kind: z.literal('empty'), ...match, effect, status }),
-  z.strictObject({ kind: z.literal('html'), ...match, effect, status }),
+  z.strictObject({
+    kind: z.enum(['truncated', 'malformed', 'empty', 'html', 'noId', 'oversized']),
+    ...common,
+    status: status.optional(),
+  }),
   z.strictObject({
     kind: z.literal('redirect'),
-    ...match,
-    effect,
-    status: z.union([z.literal(301), z.literal(302), z.literal(303), z.literal(307), z.literal(308)]).optional(),
+    ...common,
+    status: z.literal([301, 302, 303, 307, 308]).optional(),
     /** Default: an address of the sandbox that counts its visits (`redirectTargetVisits`). */
     location: z.string().optional(),
   }),
-  z.strictObject({ kind: z.literal('noId'), ...match, effect, status }),
-  z.strictObject({ kind: z.literal('oversized'), ...match, effect, status }),
   z.strictObject({
     kind: z.literal('closeAfter'),
-    ...match,
-    effect,
+    ...common,
     /** How long after the response the idle connection is closed, unannounced; default 0. */
     delayMs: milliseconds.optional(),
   }),
@@ -106,21 +98,15 @@ export function effectOf(rule: FaultRule): FaultEffect {
 /** Parses a rule and throws for a combination that could never apply. */
 export function parseFaultRule(input: unknown): FaultRule {
   const rule = faultRuleSchema.parse(input);
-  const moment = momentOf(rule);
-  if (moment !== 'whole' && effectOf(rule) === 'after') {
-    throw new Error(`a reset at ${injectionPoint(rule)} comes before the request is read: its effect can't be "after"`);
+  if (rule.kind !== 'reset' || momentOf(rule) === 'whole') return rule;
+  if (effectOf(rule) === 'after') {
+    throw new Error(`a reset at ${rule.at} comes before the request is read: its effect can't be "after"`);
   }
-  if (moment !== 'whole' && rule.promptIncludes !== undefined) {
-    throw new Error(`a reset at ${injectionPoint(rule)} can't be matched by prompt`);
-  }
-  if (moment === 'connect' && (rule.operation ?? rule.projectId ?? rule.jobId) !== undefined) {
+  if (rule.promptIncludes !== undefined) throw new Error(`a reset at ${rule.at} can't be matched by prompt`);
+  if (rule.at === 'connect' && (rule.operation ?? rule.projectId ?? rule.jobId) !== undefined) {
     throw new Error('a reset at connect is matched by count, nth and probability alone');
   }
   return rule;
-}
-
-function injectionPoint(rule: FaultRule): string {
-  return rule.kind === 'reset' ? (rule.at ?? 'request') : rule.kind;
 }
 
 /** Whether the peer gets a whole HTTP response, so that its status belongs into the request log. */
@@ -131,17 +117,8 @@ export function isWholeResponse({ kind }: FaultRule): boolean {
 // The faults that are armed, and which of them a request gets.
 
 /** What is known of a request when a fault is picked for it. */
-export interface FaultFacts {
-  operation: Operation;
-  projectId: string;
-  jobId: string | undefined;
+export interface FaultFacts extends Pick<OperationRoute, 'operation' | 'projectId' | 'jobId'> {
   prompt: string | undefined;
-}
-
-/** A fault to inject now. */
-export interface Fault {
-  rule: FaultRule;
-  effect: FaultEffect;
 }
 
 /** A rule as the control shows it. */
@@ -153,8 +130,6 @@ export interface FaultStatus {
 }
 
 interface ArmedRule extends FaultStatus {
-  moment: FaultMoment;
-  effect: FaultEffect;
   random: () => number;
 }
 
@@ -171,8 +146,7 @@ export class Faults {
 
   add(rule: FaultRule): number {
     const id = this.#nextId++;
-    const random = seededRandom(rule.seed ?? id);
-    this.#rules.push({ id, rule, matched: 0, injected: 0, moment: momentOf(rule), effect: effectOf(rule), random });
+    this.#rules.push({ id, rule, matched: 0, injected: 0, random: seededRandom(rule.seed ?? id) });
     return id;
   }
 
@@ -193,14 +167,13 @@ export class Faults {
     this.#injected.clear();
   }
 
-  pick(moment: FaultMoment, facts?: FaultFacts): Fault | undefined {
-    for (const armed of this.#rules) {
-      if (armed.moment !== moment || !matches(armed.rule, facts) || !isDue(armed)) continue;
-      armed.injected++;
-      this.#injected.set(armed.rule.kind, (this.#injected.get(armed.rule.kind) ?? 0) + 1);
-      return { rule: armed.rule, effect: armed.effect };
-    }
-    return undefined;
+  /** The rule whose fault is to be injected now. */
+  pick(moment: FaultMoment, facts?: FaultFacts): FaultRule | undefined {
+    const armed = this.#rules.find((one) => momentOf(one.rule) === moment && matches(one.rule, facts) && isDue(one));
+    if (!armed) return undefined;
+    armed.injected++;
+    this.#injected.set(armed.rule.kind, (this.#injected.get(armed.rule.kind) ?? 0) + 1);
+    return armed.rule;
   }
 }
 
@@ -239,37 +212,36 @@ export const chaosSchema = z.strictObject({
 /** Faults of many kinds at random, the same for the same seed and order of requests. */
 export type Chaos = z.input<typeof chaosSchema>;
 
-const BOTH = ['before', 'after'] as const;
-
 /**
  * Every kind with its variants. Responses stay truthful: a rejection (3xx, 429) comes only without effect, an
  * acceptance (2xx) only with it.
  */
 function variants(delayMs: number): Record<string, FaultRule[]> {
-  const answer = { status: 500, headers: {} };
+  const both = (rule: FaultRule): FaultRule[] => [
+    { ...rule, effect: 'before' },
+    { ...rule, effect: 'after' },
+  ];
   return {
     reset: [
-      ...(['headers', 'body'] as const).map((at): FaultRule => ({ kind: 'reset', at })),
-      ...BOTH.map((effect): FaultRule => ({ kind: 'reset', at: 'request', effect })),
-      ...BOTH.map((effect): FaultRule => ({ kind: 'reset', at: 'response', effect })),
+      { kind: 'reset', at: 'headers' },
+      { kind: 'reset', at: 'body' },
+      ...both({ kind: 'reset', at: 'request' }),
+      ...both({ kind: 'reset', at: 'response' }),
     ],
     connect: [{ kind: 'reset', at: 'connect' }],
-    hang: BOTH.map((effect) => ({ kind: 'hang', effect })),
-    delay: BOTH.map((effect) => ({ kind: 'delay', effect, delayMs })),
+    hang: both({ kind: 'hang' }),
+    delay: both({ kind: 'delay', delayMs }),
     slow: [{ kind: 'slow', chunkBytes: 32, chunkDelayMs: 1 }],
-    stallBody: BOTH.map((effect) => ({ kind: 'stallBody', effect })),
-    status: [
-      ...BOTH.map((effect): FaultRule => ({ kind: 'status', ...answer, effect })),
-      ...BOTH.map((effect): FaultRule => ({ kind: 'status', ...answer, status: 503, effect })),
-    ],
+    stallBody: both({ kind: 'stallBody' }),
+    status: [...both({ kind: 'status', status: 500 }), ...both({ kind: 'status', status: 503 })],
     rateLimit: [
       { kind: 'status', status: 429 },
       { kind: 'status', status: 429, retryAfter: 1 },
     ],
-    truncated: BOTH.map((effect) => ({ kind: 'truncated', effect })),
-    malformed: BOTH.map((effect) => ({ kind: 'malformed', effect })),
-    empty: BOTH.map((effect) => ({ kind: 'empty', effect })),
-    html: BOTH.map((effect) => ({ kind: 'html', effect })),
+    truncated: both({ kind: 'truncated' }),
+    malformed: both({ kind: 'malformed' }),
+    empty: both({ kind: 'empty' }),
+    html: both({ kind: 'html' }),
     redirect: [{ kind: 'redirect' }],
     noId: [{ kind: 'noId' }],
     oversized: [{ kind: 'oversized' }],

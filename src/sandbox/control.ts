@@ -2,30 +2,14 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { isIP } from 'node:net';
 import * as z from 'zod';
-import {
-  type ApiKey,
-  type ApiKeys,
-  apiKeySchema,
-  type RateLimiter,
-  type RateLimits,
-  rateLimitsSchema,
-} from './access.js';
-import {
-  type Chaos,
-  chaosRules,
-  chaosSchema,
-  type FaultRule,
-  type Faults,
-  type FaultStatus,
-  parseFaultRule,
-} from './armed-faults.js';
-import type { SandboxClock } from './clock.js';
+import { type ApiKey, apiKeySchema, type RateLimits, rateLimitsSchema } from './access.js';
+import { type Chaos, chaosRules, chaosSchema, type FaultRule, parseFaultRule } from './armed-faults.js';
+import type { SandboxParts } from './handler.js';
 import { type HttpResponse, jsonResponse, type Operation, readBody, sendResponse } from './http.js';
 import { type JobScript, jobScriptSchema, type JobStep, jobStepSchema } from './job-life.js';
-import { type CreateRecord, type Jobs, type MessageRecord, type ScriptRule, scriptRuleSchema } from './jobs.js';
-import type { ConnectionCount, Connections, OperationCount, RequestLog, RequestRecord } from './request-log.js';
-import { type VisitorSettings, visitorSettingsSchema } from './visitor-rows.js';
-import type { ExpectedSnapshot, Visitors } from './visitors.js';
+import { type CreateRecord, type MessageRecord, type ScriptRule, scriptRuleSchema } from './jobs.js';
+import type { ConnectionCount, OperationCount } from './request-log.js';
+import { visitorSettingsSchema } from './visitor-rows.js';
 
 type Remote = {
   [Name in keyof ControlCommands]: (
@@ -163,67 +147,6 @@ export interface Paging {
   limit?: number | undefined;
 }
 
-/**
- * What the control of a sandbox can do: each is a method of `SandboxControl`, and a command that any language sends as
- * `POST <url>/__sandbox/<name>` with its argument as JSON.
- */
-interface ControlCommands {
-  /** Adds one fault rule after those already there; the first rule that applies wins. */
-  addFault(rule: FaultRule): { id: number };
-  /** Adds faults of many kinds at random. */
-  chaos(chaos: Chaos): { rules: number };
-  clearFaults(): null;
-  /** The rules, with how often each matched a request and injected its fault. */
-  faults(): FaultStatus[];
-  /** Replaces the default script of jobs created from now on. */
-  setScript(script: JobScript): null;
-  /** Gives the next create, or those that match, a script of its own. */
-  addScript(rule: ScriptRule): null;
-  /** Puts a job into a state until the next message; an error where there is no such job. */
-  setJob(change: { id: string } & JobStep): null;
-  /** Removes a job: requests for it get a 404 from now on. */
-  removeJob(id: string): null;
-  /** The current record, not counted as a read; null where there is no such job. */
-  job(id: string): unknown;
-  /** Creates that took effect, in order. */
-  creates(filter?: { projectId?: string | undefined; promptIncludes?: string | undefined } & Paging): CreateRecord[];
-  /** Messages that took effect, in order per job. */
-  messages(filter?: { jobId?: string | undefined } & Paging): MessageRecord[];
-  counts(): SandboxCounts;
-  /** Resets the counts of requests, faults and redirect visits; jobs, messages and connections stay. */
-  resetCounts(): null;
-  /** The last requests, oldest first; at most `keptRequests` of the options. */
-  requests(filter?: { limit?: number | undefined }): RequestRecord[];
-  /** Replaces the accepted keys. */
-  setKeys(keys: ApiKey[]): null;
-  /** Replaces the limits and forgets the requests counted so far. */
-  setRateLimits(limits: RateLimits): null;
-  /** Replaces what the visitor export shows, for one project or for all that have no settings of their own. */
-  setVisitors(settings: { projectId?: string | undefined } & VisitorSettings): null;
-  /** What a complete export of the date range must hold once all its data have arrived. */
-  expectedSnapshot(range: { projectId: string; dateFrom: string; dateTo: string }): ExpectedSnapshot;
-  /** The sandbox's time, ISO 8601. */
-  now(): string;
-  /** Moves the sandbox's time forward and returns the new time. */
-  advance(ms: number): string;
-  /** Closes all idle connections at once. */
-  closeIdleConnections(): null;
-}
-
-/** The parts of a sandbox that its control reaches. */
-interface ControlledParts {
-  requestLog: RequestLog;
-  clock: SandboxClock;
-  connections: Connections;
-  faults: Faults;
-  jobs: Jobs;
-  keys: ApiKeys;
-  limiter: RateLimiter;
-  redirectTarget: { visits: number };
-  visitors: Visitors;
-  closeIdleConnections: () => void;
-}
-
 const paging = { offset: z.int().min(0).optional(), limit: z.int().min(0).optional() };
 const jobId = named('id', z.string());
 const createsFilter = z.strictObject({
@@ -247,56 +170,72 @@ function named<Name extends string, Schema extends z.ZodType>(name: Name, schema
   return { parse: (given: unknown) => (inObject.parse(given) as Record<Name, z.output<Schema>>)[name] };
 }
 
-/** The commands of one sandbox; a wrong argument throws and changes nothing. */
-export function controlCommands(parts: ControlledParts): ControlCommands {
+/** What the control of a sandbox can do; a wrong argument throws and changes nothing. */
+type ControlCommands = ReturnType<typeof controlCommands>;
+
+/**
+ * The commands of one sandbox: each is a method of `SandboxControl`, and a command that any language sends as
+ * `POST <url>/__sandbox/<name>` with its argument as JSON.
+ */
+export function controlCommands(parts: SandboxParts) {
   return { ...faultCommands(parts), ...jobCommands(parts), ...logCommands(parts), ...settingCommands(parts) };
 }
 
-type Some<Name extends keyof ControlCommands> = Pick<ControlCommands, Name>;
-
-function faultCommands({ faults }: ControlledParts): Some<'addFault' | 'chaos' | 'clearFaults' | 'faults'> {
+function faultCommands({ faults }: SandboxParts) {
   return {
-    addFault: (rule) => ({ id: faults.add(parseFaultRule(rule)) }),
-    chaos: (chaos) => ({ rules: chaosRules(chaosSchema.parse(chaos)).map((rule) => faults.add(rule)).length }),
+    /** Adds one fault rule after those already there; the first rule that applies wins. */
+    addFault: (rule: FaultRule) => ({ id: faults.add(parseFaultRule(rule)) }),
+    /** Adds faults of many kinds at random. */
+    chaos: (chaos: Chaos) => ({ rules: chaosRules(chaosSchema.parse(chaos)).map((rule) => faults.add(rule)).length }),
     clearFaults: () => (faults.clear(), null),
+    /** The rules, with how often each matched a request and injected its fault. */
     faults: () => faults.list(),
   };
 }
 
-function jobCommands({ jobs }: ControlledParts): Some<'setScript' | 'addScript' | 'setJob' | 'removeJob' | 'job'> {
+function jobCommands({ jobs }: SandboxParts) {
   const known = (found: boolean, id: string) => {
     if (!found) throw new Error(`no job ${id}`);
     return null;
   };
   return {
-    setScript: (script) => (jobs.setDefaultScript(jobScriptSchema.parse(script)), null),
-    addScript: (rule) => (jobs.addRule(scriptRuleSchema.parse(rule)), null),
-    setJob: (change) => {
+    /** Replaces the default script of jobs created from now on. */
+    setScript: (script: JobScript) => (jobs.setDefaultScript(jobScriptSchema.parse(script)), null),
+    /** Gives the next create, or those that match, a script of its own. */
+    addScript: (rule: ScriptRule) => (jobs.addRule(scriptRuleSchema.parse(rule)), null),
+    /** Puts a job into a state until the next message; an error where there is no such job. */
+    setJob: (change: { id: string } & JobStep) => {
       const { id, ...step } = jobChange.parse(change);
       return known(jobs.set(id, step), id);
     },
-    removeJob: (given) => {
+    /** Removes a job: requests for it get a 404 from now on. */
+    removeJob: (given: string) => {
       const id = jobId.parse(given);
       return known(jobs.remove(id), id);
     },
-    job: (id) => jobs.peek(jobId.parse(id)) ?? null,
+    /** The current record, not counted as a read; null where there is no such job. */
+    job: (id: string): unknown => jobs.peek(jobId.parse(id)) ?? null,
   };
 }
 
-function logCommands({ requestLog, connections, faults, jobs, redirectTarget }: ControlledParts) {
+function logCommands({ requestLog, connections, faults, jobs, redirectTarget }: SandboxParts) {
   return {
-    creates: (filter) => {
+    /** Creates that took effect, in order. */
+    creates: (filter?: z.input<typeof createsFilter>): CreateRecord[] => {
       const { projectId, promptIncludes, ...page } = createsFilter.parse(filter ?? {});
-      const wanted = (create: CreateRecord) =>
-        (projectId === undefined || create.projectId === projectId) &&
-        (promptIncludes === undefined || create.prompt.includes(promptIncludes));
-      return take(jobs.creates(), page, wanted);
+      const creates = [...jobs.creates()].filter(
+        (create) =>
+          (projectId === undefined || create.projectId === projectId) &&
+          (promptIncludes === undefined || create.prompt.includes(promptIncludes)),
+      );
+      return pageOf(creates, page);
     },
-    messages: (filter) => {
+    /** Messages that took effect, in order per job. */
+    messages: (filter?: z.input<typeof messagesFilter>): MessageRecord[] => {
       const { jobId: id, ...page } = messagesFilter.parse(filter ?? {});
-      return take(jobs.messages(id), page);
+      return pageOf([...jobs.messages(id)], page);
     },
-    counts: () => ({
+    counts: (): SandboxCounts => ({
       operations: requestLog.counts(),
       connections: connections.counts(),
       faults: faults.counts(),
@@ -304,50 +243,49 @@ function logCommands({ requestLog, connections, faults, jobs, redirectTarget }: 
       jobs: jobs.size,
       messages: jobs.messagesTaken,
     }),
+    /** Resets the counts of requests, faults and redirect visits; jobs, messages and connections stay. */
     resetCounts: () => {
       requestLog.reset();
       faults.resetCounts();
       redirectTarget.visits = 0;
       return null;
     },
-    requests: (filter) => requestLog.requests(requestsFilter.parse(filter ?? {}).limit ?? Infinity),
-  } satisfies Partial<ControlCommands>;
+    /** The last requests, oldest first; at most `keptRequests` of the options. */
+    requests: (filter?: z.input<typeof requestsFilter>) =>
+      requestLog.requests(requestsFilter.parse(filter ?? {}).limit ?? Infinity),
+  };
 }
 
-function settingCommands({ clock, keys, limiter, visitors, closeIdleConnections }: ControlledParts) {
+function settingCommands({ clock, keys, limiter, visitors, closeIdleConnections }: SandboxParts) {
   const now = () => new Date(clock.now()).toISOString();
   return {
-    setKeys: (list) => (keys.replace(keyList.parse(list)), null),
-    setRateLimits: (limits) => (limiter.replace(rateLimitsSchema.parse(limits)), null),
-    setVisitors: (change) => {
+    /** Replaces the accepted keys. */
+    setKeys: (list: ApiKey[]) => (keys.replace(keyList.parse(list)), null),
+    /** Replaces the limits and forgets the requests counted so far. */
+    setRateLimits: (limits: RateLimits) => (limiter.replace(rateLimitsSchema.parse(limits)), null),
+    /** Replaces what the visitor export shows, for one project or for all that have no settings of their own. */
+    setVisitors: (change: z.input<typeof visitorChange>) => {
       const { projectId, ...settings } = visitorChange.parse(change);
       visitors.set(settings, projectId);
       return null;
     },
-    expectedSnapshot: (window) => {
-      const { projectId, dateFrom, dateTo } = windowSchema.parse(window);
+    /** What a complete export of the date range must hold once all its data have arrived. */
+    expectedSnapshot: (range: z.input<typeof windowSchema>) => {
+      const { projectId, dateFrom, dateTo } = windowSchema.parse(range);
       return visitors.expectedSnapshot(projectId, dateFrom, dateTo);
     },
+    /** The sandbox's time, ISO 8601. */
     now,
-    advance: (ms) => {
+    /** Moves the sandbox's time forward and returns the new time. */
+    advance: (ms: number) => {
       clock.advance(time.parse(ms));
       return now();
     },
+    /** Closes all idle connections at once. */
     closeIdleConnections: () => (closeIdleConnections(), null),
-  } satisfies Partial<ControlCommands>;
+  };
 }
 
-function take<T>(
-  all: Iterable<T>,
-  { offset = 0, limit = Infinity }: Paging,
-  wanted: (item: T) => boolean = () => true,
-): T[] {
-  const taken: T[] = [];
-  let skipped = 0;
-  for (const item of all) {
-    if (!wanted(item) || skipped++ < offset) continue;
-    if (taken.length >= limit) break;
-    taken.push(item);
-  }
-  return taken;
+function pageOf<T>(all: T[], { offset = 0, limit = Infinity }: Paging): T[] {
+  return all.slice(offset, offset + limit);
 }

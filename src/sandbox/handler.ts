@@ -2,15 +2,16 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import { setTimeout as sleep } from 'node:timers/promises';
 import * as z from 'zod';
 import type { ApiKeys, RateLimiter } from './access.js';
-import { type Fault, type FaultFacts, type FaultRule, type Faults, isWholeResponse } from './armed-faults.js';
+import { effectOf, type FaultFacts, type FaultRule, type Faults, isWholeResponse } from './armed-faults.js';
 import type { SandboxClock } from './clock.js';
 import {
   errorResponse,
   type HttpResponse,
   jsonResponse,
+  type Operation,
+  type OperationRoute,
   readBody,
   resetConnection,
-  type Route,
   sendResponse,
   writeHead,
 } from './http.js';
@@ -18,20 +19,27 @@ import type { Jobs } from './jobs.js';
 import type { Connections, OpenRequest, RequestLog } from './request-log.js';
 import type { Visitors } from './visitors.js';
 
-interface HandlerParts extends UpstreamParts {
+/** What a sandbox is composed of; its requests and its control reach all of it. */
+export interface SandboxParts {
+  clock: SandboxClock;
+  jobs: Jobs;
+  visitors: Visitors;
+  keys: ApiKeys;
+  limiter: RateLimiter;
+  faults: Faults;
   requestLog: RequestLog;
   connections: Connections;
-  faults: Faults;
+  /** Where redirects lead by default. */
+  redirectTarget: { url: string; visits: number };
+  closeIdleConnections: () => void;
   log: (line: string) => void;
 }
 
-type OperationRoute = Extract<Route, { kind: 'operation' }>;
-
 /** Handles a request of the interface from its headers to its response, with the faults injected on the way. */
 export class RequestHandler {
-  readonly #parts: HandlerParts;
+  readonly #parts: SandboxParts;
 
-  constructor(parts: HandlerParts) {
+  constructor(parts: SandboxParts) {
     this.#parts = parts;
   }
 
@@ -42,63 +50,40 @@ export class RequestHandler {
     this.#finish(entry, serverResponse, errorResponse(undefined, 404, 'Not found'));
   }
 
-  async handle(
-    route: OperationRoute,
-    request: IncomingMessage,
-    serverResponse: ServerResponse,
-    redirectTargetUrl: string,
-  ): Promise<void> {
-    const { faults } = this.#parts;
+  async handle(route: OperationRoute, request: IncomingMessage, serverResponse: ServerResponse): Promise<void> {
+    const { faults, redirectTarget } = this.#parts;
+    const { operation } = route;
     const entry = this.#open(request, route);
-    const facts: FaultFacts = { ...idsOf(route), operation: route.operation, prompt: undefined };
+    const facts: FaultFacts = { ...route, prompt: undefined };
     const early = faults.pick('head', facts);
     if (early) return this.#resetEarly(early, entry, request);
     const body = await readBody(request, (bytes) => (entry.bodyBytes = bytes));
     if (body === undefined) return this.#end(entry, 'aborted');
-    if (body === 'too large')
-      return this.#finish(entry, serverResponse, errorResponse(route.operation, 413, 'Body too large'));
+    if (body === 'too large') {
+      return this.#finish(entry, serverResponse, errorResponse(operation, 413, 'Body too large'));
+    }
     if (faults.wantsPrompts) facts.prompt = readPrompt(body);
     const fault = faults.pick('whole', facts);
-    const response = await this.#carryOut(entry, fault, () => {
-      const { authorization, 'content-type': contentType } = request.headers;
-      return respond(this.#parts, { route, authorization, contentType, body });
-    });
-    if (!fault)
-      return this.#finish(entry, serverResponse, response ?? errorResponse(route.operation, 500, 'No response'));
-    await injectFault(fault, { serverResponse, facts, redirectTargetUrl, response });
-    this.#end(entry, isWholeResponse(fault.rule) ? String(serverResponse.statusCode) : fault.rule.kind);
+    const hasEffect = fault === undefined || effectOf(fault) === 'after' || fault.kind === 'delay';
+    if (fault?.kind === 'delay' && effectOf(fault) === 'before') await sleep(fault.delayMs);
+    const response = hasEffect ? respond(this.#parts, route, request, body) : undefined;
+    entry.tookEffect = response !== undefined && response.status < 300;
+    if (!fault) return this.#finish(entry, serverResponse, response!);
+    const faulty = response ?? errorResponse(operation, 502, 'Bad gateway');
+    await injectFault(fault, { serverResponse, response: faulty, operation, redirectTargetUrl: redirectTarget.url });
+    this.#end(entry, isWholeResponse(fault) ? String(serverResponse.statusCode) : fault.kind);
   }
 
   #open(request: IncomingMessage, route?: OperationRoute): OpenRequest {
     const { requestLog, connections } = this.#parts;
-    const connection = connections.use(request.socket);
-    const entry = requestLog.open(request, connection.number, connection.requests);
-    if (route) Object.assign(entry, { ...idsOf(route), operation: route.operation });
-    requestLog.arrived(entry);
-    return entry;
+    return requestLog.open(request, connections.use(request.socket), route);
   }
 
-  /** Applies a request and returns its response; undefined where a fault prevents the effect. */
-  async #carryOut(
-    entry: OpenRequest,
-    fault: Fault | undefined,
-    act: () => HttpResponse,
-  ): Promise<HttpResponse | undefined> {
-    if (fault?.effect === 'before') {
-      if (fault.rule.kind !== 'delay') return undefined;
-      await sleep(fault.rule.delayMs);
-    }
-    const response = act();
-    entry.tookEffect = response.status < 300;
-    return response;
-  }
-
-  #resetEarly(fault: Fault, entry: OpenRequest, request: IncomingMessage): void {
-    const atBody = fault.rule.kind === 'reset' && fault.rule.at === 'body';
+  #resetEarly(fault: FaultRule, entry: OpenRequest, request: IncomingMessage): void {
+    const reset = () => resetConnection(request.socket);
     request.on('error', () => {});
-    if (atBody)
-      request.once('data', () => resetConnection(request.socket)).once('end', () => resetConnection(request.socket));
-    else resetConnection(request.socket);
+    if (fault.kind === 'reset' && fault.at === 'body') request.once('data', reset).once('end', reset);
+    else reset();
     this.#end(entry, 'reset');
   }
 
@@ -113,18 +98,6 @@ export class RequestHandler {
   }
 }
 
-function idsOf(route: OperationRoute): { projectId: string; jobId: string | undefined } {
-  return { projectId: route.projectId, jobId: 'jobId' in route ? route.jobId : undefined };
-}
-
-/** A whole request of one of the four operations. */
-interface OperationRequest {
-  route: Extract<Route, { kind: 'operation' }>;
-  authorization: string | undefined;
-  contentType: string | undefined;
-  body: Buffer;
-}
-
 const promptSchema = z.object({ prompt: z.string().min(1) });
 
 /** The prompt of a body, or undefined where it has none. */
@@ -136,31 +109,26 @@ function readPrompt(body: Buffer): string | undefined {
   }
 }
 
-interface UpstreamParts {
-  clock: SandboxClock;
-  jobs: Jobs;
-  visitors: Visitors;
-  keys: ApiKeys;
-  limiter: RateLimiter;
-}
-
 /** What the upstream does and how it responds, without faults, in one synchronous step. */
-function respond(parts: UpstreamParts, { route, authorization, contentType, body }: OperationRequest): HttpResponse {
-  const { clock, jobs, keys, limiter, visitors } = parts;
-  const { operation, projectId } = route;
-  const refusal = keys.refuse(authorization, operation, projectId, clock.now());
+function respond(
+  { clock, jobs, keys, limiter, visitors }: SandboxParts,
+  { operation, projectId, jobId = '', query }: OperationRoute,
+  { headers }: IncomingMessage,
+  body: Buffer,
+): HttpResponse {
+  const refusal = keys.refuse(headers.authorization, operation, projectId, clock.now());
   if (refusal) return refusal;
-  const headers = limiter.refuse(operation, projectId, clock.now());
-  if (headers) return errorResponse(operation, 429, 'Rate limit exceeded', { headers });
-  if (route.operation === 'visitors') return visitors.page(projectId, route.query);
-  if (route.operation === 'get') return found('get', jobs.get(projectId, route.jobId));
-  if (!contentType?.startsWith('application/json')) {
+  const retryAfter = limiter.refuse(operation, projectId, clock.now());
+  if (retryAfter) return errorResponse(operation, 429, 'Rate limit exceeded', { headers: retryAfter });
+  if (operation === 'visitors') return visitors.page(projectId, query);
+  if (operation === 'get') return found('get', jobs.get(projectId, jobId));
+  if (!headers['content-type']?.startsWith('application/json')) {
     return errorResponse(operation, 400, 'Content-Type must be application/json');
   }
   const prompt = readPrompt(body);
   if (prompt === undefined) return errorResponse(operation, 400, 'prompt must be a text that is not empty');
-  if (route.operation === 'create') return jsonResponse(201, jobs.create(projectId, prompt));
-  return found('message', jobs.message(projectId, route.jobId, prompt));
+  if (operation === 'create') return jsonResponse(201, jobs.create(projectId, prompt));
+  return found('message', jobs.message(projectId, jobId, prompt));
 }
 
 function found(operation: 'get' | 'message', record: object | undefined): HttpResponse {
@@ -169,73 +137,67 @@ function found(operation: 'get' | 'message', record: object | undefined): HttpRe
 
 // Carries a fault out: what the sandbox does to the response of a request that got one.
 
-/** The request for which a fault is injected. */
-interface InjectionContext {
+/** The request for which a fault is injected, and its response without the fault. */
+interface InjectionContext extends Pick<OperationRoute, 'operation'> {
   serverResponse: ServerResponse;
-  facts: FaultFacts;
-  /** Where redirects lead by default. */
+  response: HttpResponse;
   redirectTargetUrl: string;
-  /** The response without the fault; undefined where the fault prevents the effect. */
-  response: HttpResponse | undefined;
 }
 
 /** Responds as the fault says. A connection that the fault leaves open stays open until either side closes it. */
-async function injectFault({ rule }: Fault, context: InjectionContext): Promise<void> {
-  const { serverResponse, facts } = context;
-  const response = context.response ?? errorResponse(facts.operation, 502, 'Bad gateway');
+async function injectFault(rule: FaultRule, context: InjectionContext): Promise<void> {
+  const { serverResponse } = context;
+  const response = { ...context.response };
+  if ('status' in rule && rule.status !== undefined) response.status = rule.status;
   switch (rule.kind) {
     case 'hang':
       return;
     case 'reset':
-      return rule.at === 'response'
-        ? resetWithinResponse(serverResponse, response)
-        : resetConnection(serverResponse.socket);
+      if (rule.at !== 'response') return resetConnection(serverResponse.socket);
+      return sendHalf(serverResponse, response, () => resetConnection(serverResponse.socket));
     case 'delay':
-      if (context.response && rule.effect === 'after') await sleep(rule.delayMs);
+      if (rule.effect === 'after') await sleep(rule.delayMs);
       return sendResponse(serverResponse, response);
     case 'slow':
       return dribble(serverResponse, response, rule.chunkBytes ?? 16, rule.chunkDelayMs ?? 20);
     case 'stallBody':
       return sendHalf(serverResponse, response);
     case 'truncated':
-      return sendHalf(serverResponse, withStatus(response, rule), () => serverResponse.socket?.end());
+      return sendHalf(serverResponse, response, () => serverResponse.socket?.end());
     case 'oversized':
-      return sendEndlessly(serverResponse, withStatus(response, rule));
+      return sendEndlessly(serverResponse, response);
     case 'closeAfter':
       return closeAfterResponse(serverResponse, response, rule.delayMs ?? 0);
     default:
-      return sendResponse(serverResponse, corrupt(rule, response, context));
+      return sendResponse(serverResponse, corrupted(rule, response, context));
   }
 }
 
-type CorruptingRule = Extract<FaultRule, { kind: 'status' | 'malformed' | 'empty' | 'html' | 'redirect' | 'noId' }>;
-
-function withStatus(response: HttpResponse, rule: { status?: number | undefined }): HttpResponse {
-  return { ...response, status: rule.status ?? response.status };
-}
-
-function corrupt(
-  rule: CorruptingRule,
+/** The whole response that comes in place of the right one. */
+function corrupted(
+  rule: FaultRule,
   response: HttpResponse,
-  { facts, redirectTargetUrl }: InjectionContext,
+  { operation, redirectTargetUrl }: InjectionContext,
 ): HttpResponse {
   switch (rule.kind) {
     case 'status':
-      return injectedStatus(rule, facts);
+      return injectedStatus(rule, operation);
     case 'redirect':
       return { status: rule.status ?? 307, body: '', headers: { location: rule.location ?? redirectTargetUrl } };
     case 'malformed':
-      return { ...withStatus(response, rule), body: `${response.body.slice(0, -1)},,` };
+      return { ...response, body: `${response.body.slice(0, -1)},,` };
     case 'empty':
-      return { ...withStatus(response, rule), body: '' };
+      return { ...response, body: '' };
     case 'html':
       return {
-        ...withStatus(response, rule),
+        status: response.status,
         body: '<!doctype html><title>Gateway</title><p>Please try again later.</p>',
         headers: { 'content-type': 'text/html' },
       };
     case 'noId':
-      return { ...withStatus(response, rule), body: withoutId(response.body) };
+      return { ...response, body: withoutId(response.body) };
+    default:
+      return response;
   }
 }
 
@@ -244,14 +206,13 @@ function withoutId(body: string): string {
   return JSON.stringify(record);
 }
 
-function injectedStatus(rule: Extract<FaultRule, { kind: 'status' }>, facts: FaultFacts): HttpResponse {
+function injectedStatus(rule: FaultRule & { kind: 'status' }, operation: Operation): HttpResponse {
   const headers: Record<string, string> = { ...rule.headers };
   if (rule.retryAfter !== undefined) headers['retry-after'] = String(rule.retryAfter);
   if (rule.retryAfterDateMs !== undefined) {
     headers['retry-after'] = new Date(Date.now() + rule.retryAfterDateMs).toUTCString();
   }
-  if (rule.body === undefined)
-    return errorResponse(facts.operation, rule.status, `Injected ${rule.status}`, { headers });
+  if (rule.body === undefined) return errorResponse(operation, rule.status, `Injected ${rule.status}`, { headers });
   const body = typeof rule.body === 'string' ? rule.body : JSON.stringify(rule.body);
   return { status: rule.status, body, headers };
 }
@@ -261,10 +222,6 @@ function sendHalf(serverResponse: ServerResponse, response: HttpResponse, then?:
   writeHead(serverResponse, response);
   const body = Buffer.from(response.body);
   serverResponse.write(body.subarray(0, body.length >> 1), then);
-}
-
-function resetWithinResponse(serverResponse: ServerResponse, response: HttpResponse): void {
-  sendHalf(serverResponse, response, () => resetConnection(serverResponse.socket));
 }
 
 async function dribble(

@@ -50,25 +50,6 @@ function activeThenCompleted(script: JobScript): JobStep[] {
   return [{ status: 'active' }, { afterMs: script.activeMs ?? DEFAULT_ACTIVE_MS, status: 'completed', prLink: true }];
 }
 
-/** A script with every default filled in; made once per script and shared by its jobs. */
-export interface JobPlan {
-  script: JobScript;
-  steps: JobStep[];
-  /** Undefined where messages change nothing. */
-  followUpSteps: JobStep[] | undefined;
-  messageLagMs: number;
-}
-
-export function planJob(script: JobScript): JobPlan {
-  const followUp = script.followUp ?? activeThenCompleted(script);
-  return {
-    script,
-    steps: script.steps ?? activeThenCompleted(script),
-    followUpSteps: followUp === 'ignore' ? undefined : followUp,
-    messageLagMs: script.messageLagMs ?? DEFAULT_MESSAGE_LAG_MS,
-  };
-}
-
 /** The record that a step shows; `since` is when the step began. */
 export function showStep(step: JobStep, job: { id: string; number: number; createdAt: number }, since: number): object {
   const status = step.status ?? 'active';
@@ -89,23 +70,24 @@ export function showStep(step: JobStep, job: { id: string; number: number; creat
 
 /** The current step of a job, computed from times on each read: a hundred thousand idle jobs need no timers. */
 export class JobLife {
+  readonly #script: JobScript;
   #index = 0;
   #reads = 0;
   #steps: JobStep[];
   #since: number;
   /** When accepted messages start their steps. */
   #restarts: number[] | undefined;
-  #followUpSteps: JobStep[] | undefined;
 
-  constructor(steps: JobStep[], since: number) {
-    this.#steps = steps;
+  constructor(script: JobScript, since: number) {
+    this.#script = script;
+    this.#steps = script.steps ?? activeThenCompleted(script);
     this.#since = since;
   }
 
-  /** Starts other steps at a later time, that of a message. */
-  restartAt(time: number, steps: JobStep[]): void {
-    this.#followUpSteps = steps;
-    (this.#restarts ??= []).push(time);
+  /** Takes a message, which starts other steps after its lag. */
+  message(at: number): void {
+    if (this.#script.followUp === 'ignore') return;
+    (this.#restarts ??= []).push(at + (this.#script.messageLagMs ?? DEFAULT_MESSAGE_LAG_MS));
   }
 
   /** Sets one step until the next message. */
@@ -123,8 +105,10 @@ export class JobLife {
   }
 
   #applyRestarts(now: number): void {
-    while (this.#followUpSteps && this.#restarts?.[0] !== undefined && this.#restarts[0] <= now) {
-      this.#begin(this.#followUpSteps, this.#restarts.shift() ?? now);
+    if (!this.#restarts) return;
+    const { followUp = activeThenCompleted(this.#script) } = this.#script;
+    while (followUp !== 'ignore' && this.#restarts[0] !== undefined && this.#restarts[0] <= now) {
+      this.#begin(followUp, this.#restarts.shift() ?? now);
     }
   }
 

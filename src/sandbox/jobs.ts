@@ -3,7 +3,7 @@ import { closeSync, existsSync, ftruncateSync, mkdirSync, openSync, readFileSync
 import { dirname } from 'node:path';
 import * as z from 'zod';
 import type { SandboxClock } from './clock.js';
-import { JobLife, jobScriptSchema, planJob, showStep, type JobPlan, type JobScript, type JobStep } from './job-life.js';
+import { JobLife, jobScriptSchema, showStep, type JobScript, type JobStep } from './job-life.js';
 
 export const scriptRuleSchema = z.strictObject({
   promptIncludes: z.string().optional(),
@@ -44,7 +44,7 @@ interface Job extends PromptRecord {
   number: number;
   projectId: string;
   createdAt: number;
-  plan: JobPlan;
+  script: JobScript;
   life: JobLife;
   hiddenReads: number;
   removed: boolean;
@@ -56,15 +56,15 @@ export class Jobs {
   readonly #jobs = new Map<string, Job>();
   readonly #clock: SandboxClock;
   readonly #journal: Journal;
-  #rules: { rule: ScriptRule; plan: JobPlan; left: number }[] = [];
-  /** The plan of the option `script`, which a restarted sandbox knows again; other scripts go into the journal. */
-  readonly #optionPlan: JobPlan;
-  #defaultPlan: JobPlan;
+  #rules: { rule: ScriptRule; left: number }[] = [];
+  /** The option `script`, which a restarted sandbox knows again; other scripts go into the journal. */
+  readonly #optionScript: JobScript;
+  #defaultScript: JobScript;
   #messageCount = 0;
 
   constructor(options: { clock: SandboxClock; script: JobScript; dataFile: string | undefined }) {
     this.#clock = options.clock;
-    this.#optionPlan = this.#defaultPlan = planJob(options.script);
+    this.#optionScript = this.#defaultScript = options.script;
     this.#journal = Journal.open(options.dataFile, (entry) => this.#apply(entry));
   }
 
@@ -77,23 +77,22 @@ export class Jobs {
   }
 
   setDefaultScript(script: JobScript): void {
-    this.#defaultPlan = planJob(script);
+    this.#defaultScript = script;
   }
 
   addRule(rule: ScriptRule): void {
     const matchesAll = rule.promptIncludes === undefined && rule.projectId === undefined;
-    this.#rules.push({ rule, plan: planJob(rule.script), left: rule.count ?? (matchesAll ? 1 : Infinity) });
+    this.#rules.push({ rule, left: rule.count ?? (matchesAll ? 1 : Infinity) });
   }
 
   /** Creates a job; it is in the journal when this returns. */
   create(projectId: string, prompt: string): object {
-    const plan = this.#takePlan(projectId, prompt);
+    const script = this.#takeScript(projectId, prompt);
     const number = this.#jobs.size + 1;
     const id = `job_${number}_${randomBytes(6).toString('hex')}`;
     const entry: JournalEntry = { type: 'create', id, number, projectId, prompt, at: this.#clock.now() };
-    this.#journal.append(plan === this.#optionPlan ? entry : { ...entry, script: plan.script });
-    const job = this.#add(entry, plan);
-    return this.#show(job, false);
+    this.#journal.append(script === this.#optionScript ? entry : { ...entry, script });
+    return this.#show(this.#add(entry, script), false);
   }
 
   /** The job's record, or undefined where it does not exist (yet). */
@@ -158,7 +157,7 @@ export class Jobs {
 
   #apply(entry: JournalEntry): void {
     if (entry.type === 'create') {
-      this.#add(entry, entry.script ? planJob(entry.script) : this.#defaultPlan);
+      this.#add(entry, entry.script ?? this.#defaultScript);
       return;
     }
     const job = this.#jobs.get(entry.id);
@@ -168,7 +167,7 @@ export class Jobs {
     else job.removed = true;
   }
 
-  #add(entry: JournalEntry & { type: 'create' }, plan: JobPlan): Job {
+  #add(entry: JournalEntry & { type: 'create' }, script: JobScript): Job {
     const { id, number, projectId, at } = entry;
     const job: Job = {
       ...recordPrompt(entry.prompt),
@@ -176,9 +175,9 @@ export class Jobs {
       number,
       projectId,
       createdAt: at,
-      plan,
-      life: new JobLife(plan.steps, at),
-      hiddenReads: plan.script.notFoundReads ?? 0,
+      script,
+      life: new JobLife(script, at),
+      hiddenReads: script.notFoundReads ?? 0,
       removed: false,
       messages: undefined,
     };
@@ -189,25 +188,25 @@ export class Jobs {
   #takeMessage(job: Job, prompt: string, at: number): void {
     (job.messages ??= []).push({ ...recordPrompt(prompt), at });
     this.#messageCount++;
-    if (job.plan.followUpSteps) job.life.restartAt(at + job.plan.messageLagMs, job.plan.followUpSteps);
+    job.life.message(at);
   }
 
-  #takePlan(projectId: string, prompt: string): JobPlan {
+  #takeScript(projectId: string, prompt: string): JobScript {
     const found = this.#rules.find(
       ({ rule, left }) =>
         left > 0 &&
         (rule.projectId === undefined || rule.projectId === projectId) &&
         (rule.promptIncludes === undefined || prompt.includes(rule.promptIncludes)),
     );
-    if (!found) return this.#defaultPlan;
+    if (!found) return this.#defaultScript;
     if (--found.left === 0) this.#rules = this.#rules.filter((entry) => entry !== found);
-    return found.plan;
+    return found.rule.script;
   }
 
   #find(projectId: string, id: string): Job | undefined {
     const job = this.#jobs.get(id);
     if (!job || job.projectId !== projectId || job.removed) return undefined;
-    if (this.#clock.now() - job.createdAt < (job.plan.script.notFoundMs ?? 0)) return undefined;
+    if (this.#clock.now() - job.createdAt < (job.script.notFoundMs ?? 0)) return undefined;
     return job.hiddenReads-- > 0 ? undefined : job;
   }
 
@@ -231,7 +230,7 @@ function recordPrompt(prompt: string): PromptRecord {
 }
 
 /** One line of the journal; times are milliseconds since 1970. */
-export type JournalEntry =
+type JournalEntry =
   | { type: 'create'; id: string; number: number; projectId: string; prompt: string; at: number; script?: JobScript }
   | { type: 'message'; id: string; prompt: string; at: number }
   | { type: 'set'; id: string; step: JobStep; at: number }
@@ -241,7 +240,7 @@ export type JournalEntry =
  * An append-only file of JSON lines. A line has been handed to the operating system when `append` returns, so it
  * outlives a killed process (not a killed machine).
  */
-export class Journal {
+class Journal {
   #file: number | undefined;
 
   private constructor(file: number | undefined) {

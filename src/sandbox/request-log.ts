@@ -1,7 +1,7 @@
 /** What the sandbox has seen: requests, and the connections on which they came. */
 import type { IncomingMessage, Server } from 'node:http';
 import type { Socket } from 'node:net';
-import { OPERATIONS, resetConnection, type Operation } from './http.js';
+import { OPERATIONS, resetConnection, type Operation, type OperationRoute } from './http.js';
 import type { Faults } from './armed-faults.js';
 
 /** Requests of one operation. */
@@ -36,21 +36,7 @@ export interface RequestRecord {
 }
 
 /** A request under way; its headers are converted only when the log is read. */
-export interface OpenRequest {
-  number: number;
-  at: number;
-  connection: number;
-  requestOnConnection: number;
-  method: string;
-  path: string;
-  rawHeaders: string[];
-  operation: Operation | undefined;
-  projectId: string | undefined;
-  jobId: string | undefined;
-  bodyBytes: number;
-  tookEffect: boolean;
-  response: string | undefined;
-}
+export type OpenRequest = Omit<RequestRecord, 'at' | 'headers'> & { at: number; rawHeaders: string[] };
 
 const SECRET_HEADERS = new Set(['authorization', 'proxy-authorization', 'cookie', 'x-api-key']);
 
@@ -65,35 +51,32 @@ export class RequestLog {
     this.#kept = kept;
   }
 
-  open(message: IncomingMessage, connection: number, requestOnConnection: number): OpenRequest {
+  /** Counts a request and records it; `route` is missing where it is none of the interface's. */
+  open({ method = '', url = '', rawHeaders }: IncomingMessage, on: Connection, route?: OperationRoute): OpenRequest {
     const request: OpenRequest = {
       number: ++this.#total,
       at: Date.now(),
-      connection,
-      requestOnConnection,
-      method: message.method ?? '',
-      path: message.url ?? '',
-      rawHeaders: message.rawHeaders,
-      operation: undefined,
-      projectId: undefined,
-      jobId: undefined,
+      connection: on.number,
+      requestOnConnection: on.requests,
+      method,
+      path: url,
+      rawHeaders,
+      operation: route?.operation ?? null,
+      projectId: route?.projectId ?? null,
+      jobId: route?.jobId ?? null,
       bodyBytes: 0,
       tookEffect: false,
-      response: undefined,
+      response: null,
     };
     if (this.#kept > 0) this.#recent[(request.number - 1) % this.#kept] = request;
+    this.#countOf(request.operation ?? 'other').requests++;
     return request;
-  }
-
-  /** Counts a request once its operation is known. */
-  arrived(request: OpenRequest): void {
-    this.#count(request).requests++;
   }
 
   /** Records how a request ended. */
   ended(request: OpenRequest, response: string): void {
     request.response = response;
-    const count = this.#count(request);
+    const count = this.#countOf(request.operation ?? 'other');
     count.responses[response] = (count.responses[response] ?? 0) + 1;
     if (request.tookEffect) count.effects++;
   }
@@ -117,10 +100,6 @@ export class RequestLog {
     return sorted.slice(Math.max(0, sorted.length - limit)).map(recordOf);
   }
 
-  #count(request: OpenRequest): OperationCount {
-    return this.#countOf(request.operation ?? 'other');
-  }
-
   #countOf(name: string): OperationCount {
     let count = this.#operations.get(name);
     if (!count) this.#operations.set(name, (count = { requests: 0, effects: 0, responses: {} }));
@@ -134,15 +113,7 @@ function recordOf({ rawHeaders, ...request }: OpenRequest): RequestRecord {
     const name = (rawHeaders[i] ?? '').toLowerCase();
     headers[name] = SECRET_HEADERS.has(name) ? '(set)' : (rawHeaders[i + 1] ?? '');
   }
-  return {
-    ...request,
-    at: new Date(request.at).toISOString(),
-    operation: request.operation ?? null,
-    projectId: request.projectId ?? null,
-    jobId: request.jobId ?? null,
-    headers,
-    response: request.response ?? null,
-  };
+  return { ...request, at: new Date(request.at).toISOString(), headers };
 }
 
 export interface ConnectionCount {

@@ -1,5 +1,5 @@
 import { once } from 'node:events';
-import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
+import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { errorResponse, parseRoute, sendResponse } from './http.js';
 import { ApiKeys, RateLimiter, SANDBOX_API_KEY, type ApiKey, type RateLimits } from './access.js';
@@ -7,7 +7,7 @@ import { Connections, RequestLog } from './request-log.js';
 import { SandboxClock, type ClockSource } from './clock.js';
 import { controlCommands, type ControlOptions, handleControl, SandboxControl, sendInProcess } from './control.js';
 import { Faults } from './armed-faults.js';
-import { RequestHandler } from './handler.js';
+import { RequestHandler, type SandboxParts } from './handler.js';
 import type { JobScript } from './job-life.js';
 import { Jobs } from './jobs.js';
 import type { VisitorSettings } from './visitor-rows.js';
@@ -57,17 +57,11 @@ export interface Sandbox extends SandboxControl {
 /** Starts a stand-in for the upstream: a real HTTP server with scripted jobs, made-up visitors and faults on demand. */
 export async function startSandbox(options: SandboxOptions = {}): Promise<Sandbox> {
   const keys = typeof options.apiKey === 'string' ? [options.apiKey] : (options.apiKey ?? [SANDBOX_API_KEY]);
-  const parts = buildParts(options, keys);
   const server = createServer();
   server.keepAliveTimeout = options.keepAliveTimeoutMs ?? 5_000;
   // Newer versions of node keep connections a second longer than they announce, where this is not set.
   Object.assign(server, { keepAliveTimeoutBuffer: 0 });
-  const connections = new Connections(server, parts.faults);
-  const redirectTarget = { visits: 0 };
-  const closeIdleConnections = () => server.closeIdleConnections();
-  const commands = controlCommands({ ...parts, connections, redirectTarget, closeIdleConnections });
-  const control = { commands, allowedHosts: options.allowedHosts ?? [] };
-  const handler = new RequestHandler({ ...parts, connections, log: options.log ?? (() => {}) });
+  const parts = buildParts(options, keys, server);
   const host = options.host ?? '127.0.0.1';
   server.listen(options.port ?? 0, host);
   await once(server, 'listening').catch((error: unknown) => {
@@ -76,20 +70,13 @@ export async function startSandbox(options: SandboxOptions = {}): Promise<Sandbo
   });
   const { port } = server.address() as AddressInfo;
   const url = `http://${host.includes(':') ? `[${host}]` : host}:${port}`;
-  const announce = options.announceKeepAlive ?? true;
-  server.on('request', (request: IncomingMessage, serverResponse: ServerResponse) => {
-    // With a Connection header of ours node adds no Keep-Alive header.
-    if (!announce) serverResponse.setHeader('connection', 'keep-alive');
-    dispatch(
-      { handler, control, redirectTarget, redirectTargetUrl: `${url}/__sandbox/redirect-target` },
-      request,
-      serverResponse,
-    );
-  });
+  parts.redirectTarget.url = `${url}/__sandbox/redirect-target`;
+  const commands = controlCommands(parts);
+  serve(server, parts, { commands, allowedHosts: options.allowedHosts ?? [] }, options.announceKeepAlive ?? true);
   const stop = async () => {
     const closed = once(server, 'close');
     server.close();
-    connections.resetAll();
+    parts.connections.resetAll();
     await closed;
     parts.jobs.close();
   };
@@ -100,50 +87,42 @@ export async function startSandbox(options: SandboxOptions = {}): Promise<Sandbo
   return Object.assign(new SandboxControl(sendInProcess(commands)), { url, port, apiKey, close });
 }
 
-function buildParts(options: SandboxOptions, accepted: ApiKey[]) {
+function buildParts(options: SandboxOptions, accepted: ApiKey[], server: Server): SandboxParts {
   const clock = new SandboxClock(options.clock ?? 'real', options.startAt);
-  const jobs = new Jobs({ clock, script: options.script ?? {}, dataFile: options.dataFile });
-  const visitors = new Visitors(clock, options.visitors ?? {});
-  const keys = new ApiKeys(accepted);
-  const limiter = new RateLimiter(options.rateLimits ?? {});
+  const faults = new Faults();
   return {
     clock,
-    jobs,
-    visitors,
-    keys,
-    limiter,
-    faults: new Faults(),
+    faults,
+    jobs: new Jobs({ clock, script: options.script ?? {}, dataFile: options.dataFile }),
+    visitors: new Visitors(clock, options.visitors ?? {}),
+    keys: new ApiKeys(accepted),
+    limiter: new RateLimiter(options.rateLimits ?? {}),
     requestLog: new RequestLog(options.keptRequests ?? 1_000),
+    connections: new Connections(server, faults),
+    redirectTarget: { url: '', visits: 0 },
+    closeIdleConnections: () => server.closeIdleConnections(),
+    log: options.log ?? (() => {}),
   };
 }
 
-interface Routes {
-  handler: RequestHandler;
-  control: ControlOptions;
-  redirectTarget: { visits: number };
-  redirectTargetUrl: string;
-}
-
-function dispatch(
-  { handler, control, redirectTarget, redirectTargetUrl }: Routes,
-  request: IncomingMessage,
-  serverResponse: ServerResponse,
-): void {
-  const route = parseRoute(request.method ?? '', request.url ?? '');
-  serverResponse.on('error', () => {});
-  if (route.kind === 'operation') {
-    handler
-      .handle(route, request, serverResponse, redirectTargetUrl)
-      .catch((error: unknown) => fail(serverResponse, error));
-  } else if (route.kind === 'control') {
-    handleControl(control, route.command, request, serverResponse).catch((error: unknown) =>
-      fail(serverResponse, error),
-    );
-  } else if (route.kind === 'redirectTarget') {
-    redirectTarget.visits++;
-    request.resume();
-    sendResponse(serverResponse, { status: 200, body: '{"id":"redirect-target","status":"completed"}' });
-  } else handler.unknown(request, serverResponse);
+function serve(server: Server, parts: SandboxParts, control: ControlOptions, announceKeepAlive: boolean): void {
+  const handler = new RequestHandler(parts);
+  const { redirectTarget } = parts;
+  server.on('request', (request: IncomingMessage, serverResponse: ServerResponse) => {
+    // With a Connection header of ours node adds no Keep-Alive header.
+    if (!announceKeepAlive) serverResponse.setHeader('connection', 'keep-alive');
+    serverResponse.on('error', () => {});
+    const failed = (error: unknown) => fail(serverResponse, error);
+    const route = parseRoute(request.method ?? '', request.url ?? '');
+    if (route.kind === 'operation') handler.handle(route, request, serverResponse).catch(failed);
+    else if (route.kind === 'control') {
+      handleControl(control, route.command, request, serverResponse).catch(failed);
+    } else if (route.kind === 'redirectTarget') {
+      redirectTarget.visits++;
+      request.resume();
+      sendResponse(serverResponse, { status: 200, body: '{"id":"redirect-target","status":"completed"}' });
+    } else handler.unknown(request, serverResponse);
+  });
 }
 
 /** Reports a failure of the sandbox itself, such as a full disk, as a 500 instead of ending the process. */
