@@ -1,14 +1,10 @@
 /** The production worker, `npm run worker`: everything that it needs comes from the environment. */
-import type { NativeConnection, Runtime } from '@temporalio/worker';
+import { Client } from '@temporalio/client';
 import { Budgets, createActivities, KeyHealth, Poller } from './activities/index.js';
-import type { Metrics } from './activities/metrics.js';
-import {
-  countExports,
-  createExportActivities,
-  type ExportActivitiesDependencies,
-} from './activities/visitor-export/export-activities.js';
+import { countExports, createExportActivities } from './activities/visitor-export/export-activities.js';
 import {
   ConfigError,
+  openPayloadKeys,
   payloadKeysWarnings,
   readTemporalSettings,
   readWorkerConfig,
@@ -17,6 +13,7 @@ import {
 } from './config.js';
 import { openStore } from './snapshots/open-store.js';
 import type { SnapshotStore } from './snapshots/snapshot-store.js';
+import { payloadCodecs } from './temporal/payload-codec.js';
 import { createUpstream } from './upstream/client.js';
 import { createKeySource } from './upstream/keys.js';
 import type { Upstream } from './upstream/upstream.js';
@@ -24,8 +21,15 @@ import { watchBudgets, watchLostQueues } from './worker/queue-news.js';
 import { countExportPollers, scheduledProjects, watchConsistentDays } from './worker/export-gauges.js';
 import { connectTemporal, reachNamespace } from './worker/connection.js';
 import { every } from './worker/every.js';
-import { bridgeToTemporal, createLogger, WorkflowIds, type Logger } from './worker/logging.js';
-import { createMetrics, installRuntime, startJobEndsAtZero, timedUpstream, watchProcess } from './worker/metrics.js';
+import { atMostEvery, bridgeToTemporal, createLogger, WorkflowIds, type Logger } from './worker/logging.js';
+import {
+  createFigures,
+  type Figures,
+  installRuntime,
+  metricsOf,
+  timedUpstream,
+  watchProcess,
+} from './worker/metrics.js';
 import { checkSearchAttributes, watchOpenJobs } from './worker/open-jobs.js';
 import { Readiness, startHealthServer } from './worker/readiness.js';
 import { keepSweeping, openWebhooks } from './worker/webhooks.js';
@@ -36,7 +40,8 @@ import { openTraces, type Traces } from './worker/traces.js';
 const POLLS_HELD_INTERVAL_MS = 5_000;
 
 async function runWorker(config: WorkerConfig, log: Logger): Promise<void> {
-  const { temporal, healthAddress, metricsAddress, upstreamRequestsPerSecond } = config;
+  const { temporal, taskQueue, healthAddress, metricsAddress, upstreamRequestsPerSecond } = config;
+  const { namespace } = temporal;
   const shutdown = new Shutdown(log);
   for (const warning of warningsOf(config)) log.warn(warning);
   const readiness = new Readiness();
@@ -44,59 +49,54 @@ async function runWorker(config: WorkerConfig, log: Logger): Promise<void> {
   const restored = restoreMode(config, log);
   if (healthAddress) await startHealthServer(healthAddress, () => ({ ...readiness.state(), ...restored }));
   const workflowIds = new WorkflowIds();
-  const traces = await openTraces({ tracing: config.tracing, namespace: temporal.namespace, log });
+  const traces = await openTraces({ tracing: config.tracing, namespace, log });
   const meter = await installRuntime(bridgeToTemporal(log, workflowIds, traces.traceIdOf), metricsAddress);
-  const metrics = startMetrics(meter, config, shutdown);
+  const figures = createFigures(meter, { namespace, taskQueue });
+  if (metricsAddress) shutdown.onBegin(watchProcess(figures));
+  const metrics = metricsOf(figures);
   const connection = await connectTemporal(temporal, log, readTemporalSettings);
-  workflowIds.connect(connection, temporal.namespace);
-  const upstream = openUpstream(config, metrics);
-  const keyHealth = new KeyHealth({ upstream, metrics, onChange: logKeyChanges(log) });
-  readiness.onProbe(metrics.ready);
-  readiness.watchKeys(() => keyHealth.refusedProjects);
+  workflowIds.connect(connection, namespace);
+  const keyHealth = new KeyHealth({ upstream: openUpstream(config, figures), metrics, onChange: logKeyChanges(log) });
   const dependencies = { upstream: keyHealth.upstream, shutdownSignal: shutdown.signal, metrics, ...restored };
   const store = await openSnapshots(config);
   const poller = upstreamRequestsPerSecond ? null : new Poller(shutdown.signal, metrics);
   const budgets = new Budgets(config.budgets, { onProblem: logBudgetProblem(log) });
+  const keys = openPayloadKeys(config.payloadKeysFile);
   const workers = await createWorkers(config, connection, {
-    tell: { metrics, log },
+    keys,
+    onPlain: countPlain(figures, log),
     sinks: traces.sinks,
-    webhooks: openWebhooks({ config, metrics, log, shutdown }),
+    webhooks: openWebhooks({ config, figures, log, shutdown }),
     // The limit counts attempts: under it each read is one, and questions for a key take at most a quarter.
-    jobs: () =>
-      createActivities({
-        ...dependencies,
-        keyHealth,
-        budgets,
-        poller,
-        asksPerSecond: (upstreamRequestsPerSecond ?? Infinity) / 4,
-      }),
-    exports: () => countedExports({ ...dependencies, ...exportSettings(config, store) }),
+    jobs: () => {
+      const asksPerSecond = (upstreamRequestsPerSecond ?? Infinity) / 4;
+      return createActivities({ ...dependencies, keyHealth, budgets, poller, asksPerSecond });
+    },
+    // There is a store wherever the exports role is.
+    exports: () => {
+      const settings = { store: store!, requestsPerHour: config.exportRequestsPerHour };
+      return countExports(createExportActivities({ ...dependencies, ...settings }), metrics);
+    },
   });
-  await checkSearchAttributes(connection, temporal.namespace, log);
-  shutdown.onBegin(watchVersion({ config, connection, poller, log }));
-  shutdown.onBegin(watchBudgets({ config, connection, budgets, log }));
-  shutdown.onBegin(watchLostQueues({ config, connection, log }));
-  shutdown.onBegin(keepSweeping(config, connection, log));
-  if (metricsAddress) watchFigures({ config, connection, metrics, store, poller, log, shutdown });
-  readiness.watch((deadline) => reachNamespace(connection, temporal.namespace, deadline), workers);
+  const client = new Client({ connection, namespace, dataConverter: payloadCodecs(keys) });
+  await checkSearchAttributes(client, log);
+  startWatches({ config, client, budgets, figures, store, poller, log, shutdown });
+  readiness.watch({
+    reach: (deadline) => reachNamespace(connection, namespace, deadline),
+    workers,
+    onProbe: (isReady) => figures.ready.set(isReady ? 1 : 0),
+    refusedKeys: () => keyHealth.refusedProjects,
+  });
   logStart(config, log);
   await runUntilEnd(() => shutdown.runUntilEnd(workers), poller, traces);
   await connection.close();
 }
 
-function startMetrics(
-  meter: Runtime['metricMeter'],
-  { temporal: { namespace }, taskQueue, metricsAddress }: WorkerConfig,
-  shutdown: Shutdown,
-): Metrics {
-  startJobEndsAtZero(meter, { namespace, taskQueue });
-  if (metricsAddress) shutdown.onBegin(watchProcess(meter));
-  return createMetrics(meter);
-}
-
-function openUpstream({ upstream }: WorkerConfig, metrics: Metrics): Upstream {
+function openUpstream({ upstream }: WorkerConfig, figures: Figures): Upstream {
   const keys = createKeySource(upstream.keys);
-  return timedUpstream(createUpstream({ ...upstream, keys, onResponse: metrics.upstreamResponded }), metrics);
+  const onResponse = (operation: string, responseClass: string) =>
+    figures.answers.add(1, { operation, class: responseClass });
+  return timedUpstream(createUpstream({ ...upstream, keys, onResponse }), figures);
 }
 
 function warningsOf({ upstream, payloadKeysFile }: WorkerConfig): string[] {
@@ -112,30 +112,46 @@ async function runUntilEnd(run: () => Promise<void>, poller: Poller | null, trac
   }
 }
 
-function countedExports(dependencies: ExportActivitiesDependencies & { metrics: Metrics }): object {
-  return countExports(createExportActivities(dependencies), dependencies.metrics);
-}
-
-interface FiguresOptions {
+interface WatchesOptions {
   config: WorkerConfig;
-  connection: NativeConnection;
-  metrics: Metrics;
+  client: Client;
+  budgets: Budgets;
+  figures: Figures;
   store: SnapshotStore | null;
   poller: Poller | null;
   log: Logger;
   shutdown: Shutdown;
 }
 
-/** Counts what no call of an activity shows: open jobs, workers of the exports, days without a good export. */
-function watchFigures({ config, connection, metrics, store, poller, log, shutdown }: FiguresOptions): void {
-  const { taskQueue, temporal } = config;
-  const { namespace } = temporal;
-  shutdown.onBegin(watchPoller(poller, metrics));
-  shutdown.onBegin(watchOpenJobs(connection, namespace, metrics, log, config.payloadKeysFile));
-  shutdown.onBegin(countExportPollers(connection, namespace, taskQueue, metrics, log));
+/** What this process does beside its activities, until it shuts down. */
+function startWatches(options: WatchesOptions): void {
+  const { config, client, budgets, figures, store, poller, log, shutdown } = options;
+  const { taskQueue, roles } = config;
+  shutdown.onBegin(watchVersion({ config, client, poller, log }));
+  if (roles.includes('jobs')) {
+    if (Object.keys(config.budgets).length > 0) shutdown.onBegin(watchBudgets({ client, taskQueue, budgets, log }));
+    shutdown.onBegin(watchLostQueues(client, taskQueue, log));
+  }
+  if (config.webhooks) shutdown.onBegin(keepSweeping(client, taskQueue, log));
+  if (!config.metricsAddress) return;
+  // What no call of an activity shows: held polls, open jobs, workers of the exports, days without a good export.
+  shutdown.onBegin(every(POLLS_HELD_INTERVAL_MS, () => figures.pollsHeld.set(poller?.size ?? 0)));
+  shutdown.onBegin(watchOpenJobs(client, figures, log));
+  shutdown.onBegin(countExportPollers(client, taskQueue, figures, log));
   if (!store) return;
-  const schedules = () => scheduledProjects(connection, namespace, taskQueue);
-  shutdown.onBegin(watchConsistentDays({ store, schedules, metrics, log }));
+  const schedules = () => scheduledProjects(client, taskQueue);
+  shutdown.onBegin(watchConsistentDays({ store, schedules, figures, log }));
+}
+
+/** Old histories are plain, too: a line an hour says that there are any, and the metric how many. */
+function countPlain({ plainPayloads }: Figures, log: Logger): (payloads: number) => void {
+  const warn = atMostEvery(3_600_000, () =>
+    log.warn('Payloads are not encrypted: a caller has no keys, or they are older than PAYLOAD_KEYS_FILE'),
+  );
+  return (payloads) => {
+    plainPayloads.add(payloads);
+    warn();
+  };
 }
 
 /** One line for each change of a project's key, however many jobs wait for it. */
@@ -144,11 +160,6 @@ function logKeyChanges(log: Logger) {
     if (reason === null) log.info({ projectId }, 'The upstream accepts the key of this project again');
     else log.warn({ projectId, reason }, 'The key of this project is refused or missing: its writes wait');
   };
-}
-
-/** Records how many polls are held; returns what stops it. */
-function watchPoller(poller: Poller | null, metrics: Metrics): () => void {
-  return every(POLLS_HELD_INTERVAL_MS, () => metrics.pollsHeld(poller?.size ?? 0));
 }
 
 function logBudgetProblem(log: Logger) {
@@ -176,10 +187,6 @@ function logStart({ temporal, roles, taskQueue, confirmWritesBefore }: WorkerCon
 async function openSnapshots({ roles, snapshots }: WorkerConfig): Promise<SnapshotStore | null> {
   if (!roles.includes('exports') || !snapshots) return null;
   return openStore(snapshots.url, { forcePathStyle: snapshots.forcePathStyle });
-}
-
-function exportSettings({ exportRequestsPerHour }: WorkerConfig, store: SnapshotStore | null) {
-  return { store: store!, requestsPerHour: exportRequestsPerHour }; // there is one wherever the exports role is
 }
 
 try {

@@ -1,7 +1,6 @@
 /** What a worker counts of the exports for its metrics: those who poll for them, and the days of each project. */
-import type { NativeConnection } from '@temporalio/worker';
+import type { Client } from '@temporalio/client';
 import { exportTaskQueue, scheduledProject, visitorExportScheduleId } from '../contract.js';
-import type { Metrics } from '../activities/metrics.js';
 import { hasGrpcStatus } from '../temporal/grpc.js';
 import {
   daysOf,
@@ -17,6 +16,7 @@ import { plusDays } from '../visitor-export/date-range.js';
 import type { SnapshotStore } from '../snapshots/snapshot-store.js';
 import { every } from './every.js';
 import type { Logger } from './logging.js';
+import type { Figures } from './metrics.js';
 
 const CALL_LIMIT_MS = 10_000;
 const COUNT_INTERVAL_MS = 60_000;
@@ -25,19 +25,16 @@ const ACTIVITY_QUEUE = 2; // TASK_QUEUE_TYPE_ACTIVITY
 const ID_START = visitorExportScheduleId('');
 
 /** When the Schedule of each project that this task queue exports was made, in milliseconds since 1970. */
-export async function scheduledProjects(
-  connection: NativeConnection,
-  namespace: string,
-  taskQueue: string,
-): Promise<Map<string, number>> {
+export async function scheduledProjects(client: Client, taskQueue: string): Promise<Map<string, number>> {
+  const { namespace } = client.options;
   const projects = new Map<string, number>();
   let nextPageToken: Uint8Array = new Uint8Array();
   do {
     const request = { namespace, maximumPageSize: PAGE_SIZE, nextPageToken };
-    const page = await withLimit(connection, () => connection.workflowService.listSchedules(request));
+    const page = await withLimit(client, () => client.workflowService.listSchedules(request));
     for (const { scheduleId } of page.schedules ?? []) {
       if (!scheduleId?.startsWith(ID_START)) continue;
-      const madeAt = await madeFor(connection, namespace, scheduleId, taskQueue);
+      const madeAt = await madeFor(client, scheduleId, taskQueue);
       if (madeAt !== null) projects.set(scheduledProject(scheduleId), madeAt);
     }
     nextPageToken = page.nextPageToken ?? new Uint8Array();
@@ -46,41 +43,39 @@ export async function scheduledProjects(
 }
 
 /** Null where it belongs to another task queue, or was removed meanwhile. */
-async function madeFor(
-  connection: NativeConnection,
-  namespace: string,
-  scheduleId: string,
-  taskQueue: string,
-): Promise<number | null> {
-  const described = await withLimit(connection, () =>
-    connection.workflowService.describeSchedule({ namespace, scheduleId }),
-  ).catch((error: unknown) => {
-    if (hasGrpcStatus(error, 'notFound')) return null;
-    throw error;
-  });
+async function madeFor(client: Client, scheduleId: string, taskQueue: string): Promise<number | null> {
+  const request = { namespace: client.options.namespace, scheduleId };
+  const described = await withLimit(client, () => client.workflowService.describeSchedule(request)).catch(
+    (error: unknown) => {
+      if (hasGrpcStatus(error, 'notFound')) return null;
+      throw error;
+    },
+  );
   if (described?.schedule?.action?.startWorkflow?.taskQueue?.name !== taskQueue) return null;
   return Number(described.info?.createTime?.seconds ?? 0) * 1_000;
 }
 
+type Gauges<Name extends keyof Figures> = Pick<Figures, Name>;
+
 /** Counts, once a minute, the workers that ask for exports, for the metric; returns what stops it. */
 export function countExportPollers(
-  connection: NativeConnection,
-  namespace: string,
+  client: Client,
   taskQueue: string,
-  metrics: Metrics,
+  { exportPollers }: Gauges<'exportPollers'>,
   log: Logger,
 ): () => void {
+  const { namespace } = client.options;
   const request = { namespace, taskQueue: { name: exportTaskQueue(taskQueue) }, taskQueueType: ACTIVITY_QUEUE };
   const count = async () => {
-    const { pollers } = await withLimit(connection, () => connection.workflowService.describeTaskQueue(request));
-    metrics.exportPollers(pollers?.length ?? 0);
+    const { pollers } = await withLimit(client, () => client.workflowService.describeTaskQueue(request));
+    exportPollers.set(pollers?.length ?? 0);
   };
   const onError = (error: unknown) => log.debug({ error }, 'Could not count the workers of the exports');
   return every(COUNT_INTERVAL_MS, count, { onError });
 }
 
-function withLimit<T>(connection: NativeConnection, call: () => Promise<T>): Promise<T> {
-  return connection.withDeadline(Date.now() + CALL_LIMIT_MS, call);
+function withLimit<T>(client: Client, call: () => Promise<T>): Promise<T> {
+  return client.withDeadline(Date.now() + CALL_LIMIT_MS, call);
 }
 
 const SCAN_INTERVAL_MS = 10 * 60_000;
@@ -103,24 +98,29 @@ export interface ConsistentDaysOptions {
   store: SnapshotStore;
   /** When the Schedule of each project was made, in milliseconds since 1970. */
   schedules: () => Promise<Map<string, number>>;
-  metrics: Metrics;
+  figures: Gauges<'dayAge' | 'exportGaps'>;
   log: Logger;
 }
 
 /** Records, for the metrics, the days of each project with a Schedule; returns what stops it. */
-export function watchConsistentDays({ store, schedules, metrics, log }: ConsistentDaysOptions): () => void {
+export function watchConsistentDays({ store, schedules, figures, log }: ConsistentDaysOptions): () => void {
+  const { dayAge, exportGaps } = figures;
   let known = new Map<string, ProjectDays & { since: number }>();
   const record = () => {
-    for (const [projectId, { since, gaps }] of known) {
-      metrics.lastConsistentDayAge(projectId, (Date.now() - since) / 1_000);
-      metrics.exportGaps(projectId, gaps);
+    for (const [project, { since, gaps }] of known) {
+      dayAge.set((Date.now() - since) / 1_000, { project });
+      exportGaps.set(gaps, { project });
     }
   };
   const scan = async () => {
     const now = Date.now();
     const [days, made] = [await projectDays(store, now), await schedules()];
     const found = new Map([...made].map(([projectId, madeAt]) => [projectId, sinceOf(days.get(projectId), madeAt)]));
-    for (const gone of known.keys()) if (!found.has(gone)) metrics.exportsRemoved(gone);
+    for (const project of known.keys()) {
+      if (found.has(project)) continue;
+      // The SDK's meter forgets no series: one without a number raises no alert.
+      for (const gauge of [dayAge, exportGaps]) gauge.set(Number.NaN, { project });
+    }
     known = found;
     record();
   };

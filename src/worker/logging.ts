@@ -103,6 +103,16 @@ export class WorkflowIds {
   }
 }
 
+/** Does the work at most so often: what happens all the time gives a line now and then. */
+export function atMostEvery<Args extends unknown[]>(ms: number, work: (...args: Args) => void): typeof work {
+  let doneAt = -Infinity;
+  return (...args) => {
+    if (performance.now() - doneAt < ms) return;
+    doneAt = performance.now();
+    work(...args);
+  };
+}
+
 // An error's other fields are left out: a failure's carry encoded payloads, which may hold a prompt.
 function serializeError(error: unknown): unknown {
   if (!(error instanceof Error)) return error;

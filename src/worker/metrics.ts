@@ -1,6 +1,5 @@
 /** The names, units and buckets of the worker's metrics, and the runtime that tells them. */
 import { lookup } from 'node:dns/promises';
-import { readFileSync } from 'node:fs';
 import { isIPv6 } from 'node:net';
 import { monitorEventLoopDelay } from 'node:perf_hooks';
 import type { MetricCounter, MetricMeter } from '@temporalio/common';
@@ -9,131 +8,114 @@ import { type Metrics, SNAPSHOT_VERDICTS, WRITE_OUTCOMES } from '../activities/m
 import type { ListenAddress } from '../config.js';
 import { AGENT_JOB_WORKFLOW, FAILURE, JOB_ENDS, JOBS_ENDED_METRIC } from '../contract.js';
 import { RESPONSE_CLASSES } from '../upstream/outcome.js';
+import { releaseVersion } from '../temporal/workflow-bundle.js';
 import type { Upstream } from '../upstream/upstream.js';
 import { messageOf } from './connection.js';
 import { every } from './every.js';
 
-const SETTLE_SECONDS = 'agent_jobs_write_settle_seconds';
-const UPSTREAM_SECONDS = 'agent_jobs_upstream_seconds';
-const END_SEEN_SECONDS = 'agent_jobs_end_seen_late_seconds';
-const READ_LATE_SECONDS = 'agent_jobs_poll_late_seconds';
+type Row = readonly [name: string, description: string, unit?: string];
+
+const GAUGES = {
+  ready: ['agent_jobs_ready', '1 while the worker polls and reaches Temporal, else 0'],
+  pollsHeld: ['agent_jobs_polls_held', 'Polls that this worker holds between their reads'],
+  needAttention: ['agent_jobs_needs_attention', 'Running jobs that wait for a person'],
+  openJobs: ['agent_jobs_open', 'Running jobs, by phase'],
+  waitingJobs: ['agent_jobs_waiting', 'Running jobs that wait, by reason'],
+  requestQueues: ['agent_jobs_request_queues', 'Queues of requests that run'],
+  oldestCreate: ['agent_jobs_oldest_create_age_seconds', 'Since the oldest job without an id was started', 's'],
+  oldestInDoubt: ['agent_jobs_oldest_in_doubt_age_seconds', 'Since the oldest write is in doubt', 's'],
+  lastCount: ['agent_jobs_last_count_timestamp_seconds', 'When the running jobs were last counted', 's'],
+  refusedKeys: ['agent_jobs_projects_with_refused_key', 'Projects whose key is refused or missing'],
+  dayAge: ['agent_jobs_last_consistent_day_age_seconds', 'Since the end of the last day with a consistent export', 's'],
+  exportGaps: ['agent_jobs_export_gap_days', 'Days of the last 28 without a good export', 'd'],
+  exportPollers: ['agent_jobs_export_pollers', 'Workers that ask for exports'],
+  webhooksWrong: ['agent_jobs_webhooks_file_wrong', '1 while WEBHOOKS_FILE is wrong'],
+  buildInfo: ['agent_jobs_build_info', 'Always 1: the release and what it runs on'],
+  // Of the process, under the names that other Node programs use.
+  startTime: ['process_start_time_seconds', 'When the process started', 's'],
+  cpu: ['process_cpu_seconds', 'CPU time used so far, all threads', 's'],
+  resident: ['process_resident_memory_bytes', 'Resident memory, all threads', 'By'],
+  heapUsed: ['nodejs_heap_size_used_bytes', 'Used heap of the main thread', 'By'],
+  heapTotal: ['nodejs_heap_size_total_bytes', 'Heap of the main thread', 'By'],
+  external: ['nodejs_external_memory_bytes', 'Memory outside of the heap, such as buffers', 'By'],
+  lag: ['nodejs_eventloop_lag_p99_seconds', 'Of the last 5 seconds', 's'],
+} as const satisfies Record<string, Row>;
+
+const COUNTERS = {
+  writes: ['agent_jobs_writes_total', 'Sends of a create or a message, by outcome'],
+  answers: ['agent_jobs_upstream_answers_total', 'Answers of the upstream, by class'],
+  refused: ['agent_jobs_keys_refused_total', 'Requests whose key was refused or missing'],
+  plainPayloads: ['agent_jobs_plain_payloads_total', 'Payloads read without encryption, where keys are set'],
+  snapshots: ['agent_jobs_snapshots_total', 'Publications of snapshots, by verdict'],
+  exportFailures: ['agent_jobs_export_failures_total', 'Steps of exports that failed, by type'],
+  webhookTries: ['agent_jobs_webhook_tries_total', 'Requests of webhooks, by receiver and result'],
+} as const satisfies Record<string, Row>;
+
+const HISTOGRAMS = {
+  settle: ['agent_jobs_write_settle_seconds', 'From the moment a write was asked for to its fate'],
+  took: ['agent_jobs_upstream_seconds', 'What a call of the upstream took'],
+  endLate: ['agent_jobs_end_seen_late_seconds', 'How long ago, at most, a job had ended that a read found ended'],
+  readLate: ['agent_jobs_poll_late_seconds', 'How late a read of a held poll began'],
+} as const satisfies Record<string, Row>;
+
 /** Upper bounds by metric, in seconds: from an answer at once to a write that a person had to settle. */
 const histogramBuckets = {
-  [SETTLE_SECONDS]: [0.1, 0.25, 0.5, 1, 2.5, 5, 10, 20, 60, 300, 3_600, 86_400],
-  [UPSTREAM_SECONDS]: [0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 20],
-  [END_SEEN_SECONDS]: [1, 2, 5, 10, 30, 60, 120, 300, 3_600],
-  [READ_LATE_SECONDS]: [0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300],
+  [HISTOGRAMS.settle[0]]: [0.1, 0.25, 0.5, 1, 2.5, 5, 10, 20, 60, 300, 3_600, 86_400],
+  [HISTOGRAMS.took[0]]: [0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 20],
+  [HISTOGRAMS.endLate[0]]: [1, 2, 5, 10, 30, 60, 120, 300, 3_600],
+  [HISTOGRAMS.readLate[0]]: [0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300],
 };
 
 const OPERATIONS = ['create', 'message', 'get', 'visitors'];
 /** Other failures of a step are those of a worker that stops, or of an export that was cancelled. */
 const EXPORT_FAILURES: readonly string[] = [FAILURE.exportRejected, FAILURE.snapshotStoreFailed, FAILURE.exportFailed];
 
-/** The metrics of this project, on the SDK's meter. */
-export function createMetrics(meter: MetricMeter): Metrics {
-  const { counter, gauge, seconds } = instrumentsOf(meter);
-  const writes = counter('agent_jobs_writes_total', 'Sends of a create or a message, by outcome');
-  const answers = counter('agent_jobs_upstream_answers_total', 'Answers of the upstream, by class');
-  const settle = seconds(SETTLE_SECONDS, 'From the moment a write was asked for to its fate');
-  const took = seconds(UPSTREAM_SECONDS, 'What a call of the upstream took');
-  const late = seconds(END_SEEN_SECONDS, 'How long ago, at most, a job had ended that a read found ended');
-  const lateReads = seconds(READ_LATE_SECONDS, 'How late a read of a held poll began');
-  const held = gauge('agent_jobs_polls_held', 'Polls that this worker holds between their reads');
-  const ready = gauge('agent_jobs_ready', '1 while the worker polls and reaches Temporal, else 0');
-  const attention = gauge('agent_jobs_needs_attention', 'Running jobs that wait for a person');
-  const open = gauge('agent_jobs_open', 'Running jobs, by phase');
-  const waiting = gauge('agent_jobs_waiting', 'Running jobs that wait, by reason');
-  const queues = gauge('agent_jobs_request_queues', 'Queues of requests that run');
-  const oldest = {
-    create: gauge('agent_jobs_oldest_create_age_seconds', 'Since the oldest job without an id was started', 's'),
-    inDoubt: gauge('agent_jobs_oldest_in_doubt_age_seconds', 'Since the oldest write is in doubt', 's'),
+/** All metrics of a worker, by their names in the tables above. */
+export type Figures = ReturnType<typeof createFigures>;
+
+/** The metrics on the SDK's meter; the counters begin at 0, that of the workflows' own meter too. */
+export function createFigures(meter: MetricMeter, worker: { namespace: string; taskQueue: string }) {
+  const figures = {
+    ...each(GAUGES, (name, text, unit) =>
+      meter.createGauge(name, unit === undefined || unit === 'By' ? 'int' : 'float', unit, text),
+    ),
+    ...each(COUNTERS, (name, text) => meter.createCounter(name, undefined, text)),
+    ...each(HISTOGRAMS, (name, text) => meter.createHistogram(name, 'float', 's', text)),
   };
-  const counted = gauge('agent_jobs_last_count_timestamp_seconds', 'When the running jobs were last counted', 's');
-  const refused = counter('agent_jobs_keys_refused_total', 'Requests whose key was refused or missing');
-  const refusedKeys = gauge('agent_jobs_projects_with_refused_key', 'Projects whose key is refused or missing');
-  const plain = counter('agent_jobs_plain_payloads_total', 'Payloads read without encryption, where keys are set');
-  startCountersAtZero({ writes, refused, answers });
-  plain.add(0);
-  ready.set(0);
-  refusedKeys.set(0);
+  startCountersAtZero(figures);
+  startJobEndsAtZero(meter, worker);
+  figures.ready.set(0);
+  figures.refusedKeys.set(0);
+  return figures;
+}
+
+function each<Name extends string, Metric>(
+  table: Record<Name, Row>,
+  create: (...row: Row) => Metric,
+): Record<Name, Metric> {
+  const metrics = Object.entries<Row>(table).map(([name, row]) => [name, create(...row)] as const);
+  return Object.fromEntries(metrics) as Record<Name, Metric>;
+}
+
+/** What activities tell. */
+export function metricsOf(figures: Figures): Metrics {
+  const { writes, settle, refused, refusedKeys, endLate, readLate, snapshots, exportFailures } = figures;
   return {
     writeEnded: (operation, outcome) => writes.add(1, { operation, outcome }),
-    writeSettled: (operation, value) => settle.record(Math.max(0, value), { operation }),
-    upstreamResponded: (operation, responseClass) => answers.add(1, { operation, class: responseClass }),
+    writeSettled: (operation, seconds) => settle.record(Math.max(0, seconds), { operation }),
     keyRefused: (operation) => refused.add(1, { operation }),
     refusedKeys: (projects) => refusedKeys.set(projects),
-    upstreamTook: (operation, value) => took.record(value, { operation }),
-    endSeen: (value) => late.record(Math.max(0, value)),
-    readBegins: (value) => lateReads.record(Math.max(0, value)),
-    pollsHeld: (polls) => held.set(polls),
-    ready: (isReady) => ready.set(isReady ? 1 : 0),
-    needAttention: (jobs) => attention.set(jobs),
-    openJobs: (phase, jobs) => open.set(jobs, { phase }),
-    waitingJobs: (reason, jobs) => waiting.set(jobs, { for: reason }),
-    requestQueues: (count) => queues.set(count),
-    oldest: (what, value) => oldest[what].set(Math.max(0, value)),
-    counted: () => counted.set(Date.now() / 1_000),
-    plainPayloadsRead: (payloads) => plain.add(payloads),
-    ...exportMetrics({ counter, gauge }),
-    ...webhookMetrics({ counter, gauge }),
-  };
-}
-
-type Instruments = ReturnType<typeof instrumentsOf>;
-
-function instrumentsOf(meter: MetricMeter) {
-  return {
-    counter: (name: string, description: string) => meter.createCounter(name, undefined, description),
-    gauge: (name: string, description: string, unit?: string) =>
-      meter.createGauge(name, unit === undefined ? 'int' : 'float', unit, description),
-    seconds: (name: string, description: string) => meter.createHistogram(name, 'float', 's', description),
-  };
-}
-
-type ExportMetrics = Pick<
-  Metrics,
-  'lastConsistentDayAge' | 'exportGaps' | 'exportsRemoved' | 'snapshotPublished' | 'exportFailed' | 'exportPollers'
->;
-
-function exportMetrics({ counter, gauge }: Pick<Instruments, 'counter' | 'gauge'>): ExportMetrics {
-  const dayAge = gauge(
-    'agent_jobs_last_consistent_day_age_seconds',
-    'Since the end of the last day with a consistent export',
-    's',
-  );
-  const gaps = gauge('agent_jobs_export_gap_days', 'Days of the last 28 without a good export', 'd');
-  const snapshots = counter('agent_jobs_snapshots_total', 'Publications of snapshots, by verdict');
-  const exportFailures = counter('agent_jobs_export_failures_total', 'Steps of exports that failed, by type');
-  const pollers = gauge('agent_jobs_export_pollers', 'Workers that ask for exports');
-  for (const verdict of SNAPSHOT_VERDICTS) snapshots.add(0, { verdict });
-  for (const type of EXPORT_FAILURES) exportFailures.add(0, { type });
-  return {
-    lastConsistentDayAge: (project, value) => dayAge.set(value, { project }),
-    exportGaps: (project, days) => gaps.set(days, { project }),
-    // The SDK's meter forgets no series: one without a number raises no alert.
-    exportsRemoved: (project) => [dayAge, gaps].forEach((gone) => gone.set(Number.NaN, { project })),
+    endSeen: (seconds) => endLate.record(Math.max(0, seconds)),
+    readBegins: (seconds) => readLate.record(Math.max(0, seconds)),
     snapshotPublished: (verdict) => snapshots.add(1, { verdict }),
     exportFailed: (type) => EXPORT_FAILURES.includes(type) && exportFailures.add(1, { type }),
-    exportPollers: (count) => pollers.set(count),
   };
 }
 
-function webhookMetrics({
-  counter,
-  gauge,
-}: Pick<Instruments, 'counter' | 'gauge'>): Pick<Metrics, 'webhookTried' | 'webhooksWrong'> {
-  const tries = counter('agent_jobs_webhook_tries_total', 'Requests of webhooks, by receiver and result');
-  const wrong = gauge('agent_jobs_webhooks_file_wrong', '1 while WEBHOOKS_FILE is wrong');
-  return {
-    // Those that did not come begin at 0.
-    webhookTried: (receiver, result) =>
-      ['delivered', 'gone', 'failed'].forEach((one) => tries.add(one === result ? 1 : 0, { receiver, result: one })),
-    webhooksWrong: (isWrong) => wrong.set(isWrong ? 1 : 0),
-  };
-}
+type Counters = Record<keyof typeof COUNTERS, MetricCounter>;
 
 /** A series that begins at 1 shows no increase. */
-function startCountersAtZero(counters: Record<'writes' | 'refused' | 'answers', MetricCounter>): void {
+function startCountersAtZero(counters: Counters): void {
   for (const operation of ['create', 'message']) {
     for (const outcome of WRITE_OUTCOMES) counters.writes.add(0, { operation, outcome });
   }
@@ -141,25 +123,30 @@ function startCountersAtZero(counters: Record<'writes' | 'refused' | 'answers', 
     counters.refused.add(0, { operation });
     for (const responseClass of RESPONSE_CLASSES) counters.answers.add(0, { operation, class: responseClass });
   }
+  counters.plainPayloads.add(0);
+  for (const verdict of SNAPSHOT_VERDICTS) counters.snapshots.add(0, { verdict });
+  for (const type of EXPORT_FAILURES) counters.exportFailures.add(0, { type });
 }
 
-/** Starts the workflows' own counter of ended jobs at 0, with the labels that the SDK gives a workflow's metrics. */
-export function startJobEndsAtZero(
-  meter: MetricMeter,
-  { namespace, taskQueue }: { namespace: string; taskQueue: string },
-): void {
+/** Counts a try of a webhook; a receiver's results that did not come begin at 0. */
+export function countWebhookTry({ webhookTries }: Pick<Figures, 'webhookTries'>, receiver: string, came: string): void {
+  for (const result of ['delivered', 'gone', 'failed']) webhookTries.add(result === came ? 1 : 0, { receiver, result });
+}
+
+/** The workflows' own counter of ended jobs, with the labels that the SDK gives a workflow's metrics. */
+function startJobEndsAtZero(meter: MetricMeter, worker: { namespace: string; taskQueue: string }): void {
   const ended = meter.createCounter(JOBS_ENDED_METRIC, undefined, 'Jobs that ended, by outcome');
-  for (const outcome of JOB_ENDS) ended.add(0, { namespace, taskQueue, workflowType: AGENT_JOB_WORKFLOW, outcome });
+  for (const outcome of JOB_ENDS) ended.add(0, { ...worker, workflowType: AGENT_JOB_WORKFLOW, outcome });
 }
 
 /** The same upstream; records how long each call took, whatever its result. */
-export function timedUpstream(upstream: Upstream, { upstreamTook }: Pick<Metrics, 'upstreamTook'>): Upstream {
+export function timedUpstream(upstream: Upstream, { took }: Pick<Figures, 'took'>): Upstream {
   const timed = async <T>(operation: string, call: Promise<T>): Promise<T> => {
     const startedAt = performance.now();
     try {
       return await call;
     } finally {
-      upstreamTook(operation, (performance.now() - startedAt) / 1_000);
+      took.record((performance.now() - startedAt) / 1_000, { operation });
     }
   };
   return {
@@ -215,37 +202,21 @@ async function prometheusOptions({ host, port }: ListenAddress): Promise<Prometh
 
 const SAMPLE_INTERVAL_MS = 5_000;
 
-/** Records metrics of this process under the names that other Node programs use; returns what stops them. */
-export function watchProcess(meter: MetricMeter): () => void {
-  const bytes = (name: string, description: string) => meter.createGauge(name, 'int', 'By', description);
-  const resident = bytes('process_resident_memory_bytes', 'Resident memory, all threads');
-  const heapUsed = bytes('nodejs_heap_size_used_bytes', 'Used heap of the main thread');
-  const heapTotal = bytes('nodejs_heap_size_total_bytes', 'Heap of the main thread');
-  const external = bytes('nodejs_external_memory_bytes', 'Memory outside of the heap, such as buffers');
-  const lag = meter.createGauge('nodejs_eventloop_lag_p99_seconds', 'float', 's', 'Of the last 5 seconds');
-  const cpu = meter.createGauge('process_cpu_seconds', 'float', 's', 'CPU time used so far, all threads');
-  const startedAt = Date.now() / 1_000 - process.uptime();
-  meter.createGauge('process_start_time_seconds', 'float', 's', 'When the process started').set(startedAt);
-  meter
-    .createGauge('agent_jobs_build_info', 'int', undefined, 'Always 1: the release and what it runs on')
-    .set(1, { version: readVersion(), node: process.version });
-
+/** Records the metrics of this process; returns what stops that. */
+export function watchProcess(figures: Figures): () => void {
+  figures.startTime.set(Date.now() / 1_000 - process.uptime());
+  figures.buildInfo.set(1, { version: releaseVersion(), node: process.version });
   const delay = monitorEventLoopDelay();
   delay.enable();
   return every(SAMPLE_INTERVAL_MS, () => {
     const memory = process.memoryUsage();
-    resident.set(memory.rss);
-    heapUsed.set(memory.heapUsed);
-    heapTotal.set(memory.heapTotal);
-    external.set(memory.external);
+    figures.resident.set(memory.rss);
+    figures.heapUsed.set(memory.heapUsed);
+    figures.heapTotal.set(memory.heapTotal);
+    figures.external.set(memory.external);
     const { user, system } = process.cpuUsage();
-    cpu.set((user + system) / 1e6);
-    lag.set(delay.count === 0 ? 0 : delay.percentile(99) / 1e9);
+    figures.cpu.set((user + system) / 1e6);
+    figures.lag.set(delay.count === 0 ? 0 : delay.percentile(99) / 1e9);
     delay.reset();
   });
-}
-
-function readVersion(): string {
-  const file = new URL('../../package.json', import.meta.url);
-  return (JSON.parse(readFileSync(file, 'utf8')) as { version: string }).version;
 }

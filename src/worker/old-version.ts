@@ -4,11 +4,8 @@
  * whoever has made the other one current. A run that may not leave yet does so in a later task of its own.
  */
 import { setTimeout as delay } from 'node:timers/promises';
-import { openPayloadKeys } from '../config.js';
-import { payloadCodecs } from '../temporal/payload-codec.js';
-import { Client, type WorkflowExecutionInfo } from '@temporalio/client';
+import type { Client, WorkflowExecutionInfo } from '@temporalio/client';
 import type { WorkerDeploymentVersion } from '@temporalio/common';
-import type { NativeConnection } from '@temporalio/worker';
 import type { Poller } from '../activities/index.js';
 import { hasGrpcStatus } from '../temporal/grpc.js';
 import type { WorkerConfig } from '../config.js';
@@ -17,8 +14,8 @@ import type { Logger } from './logging.js';
 import { workerVersion } from './workers.js';
 
 export interface OldVersionOptions {
-  config: Pick<WorkerConfig, 'deployment' | 'temporal' | 'payloadKeysFile'>;
-  connection: NativeConnection;
+  config: Pick<WorkerConfig, 'deployment'>;
+  client: Client;
   /** Its poll batches of runs that were woken go back: most of those runs have left. */
   poller: Poller | null;
   log: Logger;
@@ -54,19 +51,11 @@ export function watchVersion(options: OldVersionOptions): () => void {
 class OldVersion {
   readonly #version: WorkerDeploymentVersion;
   readonly #options: OldVersionOptions;
-  readonly #namespace: string;
-  readonly #client: Client;
   #isDraining = false;
 
   constructor(version: WorkerDeploymentVersion, options: OldVersionOptions) {
     this.#version = version;
     this.#options = options;
-    this.#namespace = options.config.temporal.namespace;
-    this.#client = new Client({
-      connection: options.connection,
-      namespace: this.#namespace,
-      dataConverter: payloadCodecs(openPayloadKeys(options.config.payloadKeysFile)),
-    });
   }
 
   async look(stopped: AbortSignal): Promise<void> {
@@ -84,7 +73,7 @@ class OldVersion {
       batch = [];
       await delay(WAKE_PAUSE_MS);
     };
-    for await (const run of this.#client.workflow.list({ query: runsOf(this.#version) })) {
+    for await (const run of this.#options.client.workflow.list({ query: runsOf(this.#version) })) {
       if (stopped.aborted) return;
       batch.push(run);
       if (batch.length === WAKES_AT_ONCE) await wake();
@@ -99,11 +88,11 @@ class OldVersion {
 
   /** Milliseconds; null where this version is current, takes a part of the jobs, or has no run any more. */
   async #drainingSince(): Promise<number | null> {
-    const { connection } = this.#options;
-    const request = { namespace: this.#namespace, deploymentVersion: this.#version };
+    const { client } = this.#options;
+    const request = { namespace: client.options.namespace, deploymentVersion: this.#version };
     try {
-      const { workerDeploymentVersionInfo: info } = await connection.withDeadline(Date.now() + CALL_LIMIT_MS, () =>
-        connection.workflowService.describeWorkerDeploymentVersion(request),
+      const { workerDeploymentVersionInfo: info } = await client.withDeadline(Date.now() + CALL_LIMIT_MS, () =>
+        client.workflowService.describeWorkerDeploymentVersion(request),
       );
       if (Number(info?.status) !== DRAINING) return null;
       return Number(info?.drainageInfo?.lastChangedTime?.seconds ?? 0) * 1_000;
@@ -119,14 +108,14 @@ class OldVersion {
    * come before the server has told its task queues of the change.
    */
   async #wake({ workflowId, runId }: WorkflowExecutionInfo, drainingSince: number): Promise<void> {
-    const { connection } = this.#options;
+    const { client } = this.#options;
     const looks = Math.max(0, Date.now() - drainingSince) / LOOK_INTERVAL_MS;
     const requestId = `${WAKE_SIGNAL}/${this.#version.buildId}/${drainingSince}/${Math.floor(Math.log2(looks + 1))}`;
     const workflowExecution = { workflowId, runId };
-    const request = { namespace: this.#namespace, workflowExecution, signalName: WAKE_SIGNAL, requestId };
+    const request = { namespace: client.options.namespace, workflowExecution, signalName: WAKE_SIGNAL, requestId };
     try {
-      await connection.withDeadline(Date.now() + CALL_LIMIT_MS, () =>
-        connection.workflowService.signalWorkflowExecution(request),
+      await client.withDeadline(Date.now() + CALL_LIMIT_MS, () =>
+        client.workflowService.signalWorkflowExecution(request),
       );
     } catch (error) {
       if (!isNotFound(error)) throw error;

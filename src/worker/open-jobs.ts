@@ -1,11 +1,7 @@
 /** Counts the running jobs of the namespace for the metrics, with a fixed number of bounded calls a minute. */
-import { Client } from '@temporalio/client';
-import type { NativeConnection } from '@temporalio/worker';
-import type { Metrics } from '../activities/metrics.js';
-import { openPayloadKeys } from '../config.js';
+import type { Client } from '@temporalio/client';
 import {
   AGENT_JOB_WORKFLOW,
-  attributeType,
   jobStateQuery,
   type Phase,
   REQUEST_QUEUE_WORKFLOW,
@@ -13,10 +9,10 @@ import {
   SHOWN_WAITING_FOR,
 } from '../contract.js';
 import { hasGrpcStatus } from '../temporal/grpc.js';
-import { payloadCodecs } from '../temporal/payload-codec.js';
 import { queryAgain } from '../temporal/workflow-clients.js';
 import { every } from './every.js';
 import type { Logger } from './logging.js';
+import type { Figures } from './metrics.js';
 
 const PHASES: Phase[] = ['creating', 'watching', 'sending', 'needsAttention', 'lingering'];
 const COUNT_INTERVAL_MS = 60_000;
@@ -32,170 +28,102 @@ const runningOf = (workflowType: string) => `WorkflowType = '${workflowType}' AN
 const RUNNING = runningOf(AGENT_JOB_WORKFLOW);
 
 /** Counts once a minute; returns what stops it. */
-export function watchOpenJobs(
-  connection: NativeConnection,
-  namespace: string,
-  metrics: Metrics,
-  log: Logger,
-  payloadKeysFile?: string,
-): () => void {
-  const client = new Client({ connection, namespace, dataConverter: payloadCodecs(openPayloadKeys(payloadKeysFile)) });
-  const jobs = new OpenJobs(connection, client, metrics);
+export function watchOpenJobs(client: Client, figures: Figures, log: Logger): () => void {
   const onError = (error: unknown) => log.warn({ error }, 'Could not count the running jobs, for the figures');
-  return every(COUNT_INTERVAL_MS, () => jobs.count(), { onError });
+  return every(COUNT_INTERVAL_MS, () => countOpenJobs(client, figures), { onError });
 }
 
-class OpenJobs {
-  readonly #connection: NativeConnection;
-  readonly #namespace: string;
-  readonly #metrics: Metrics;
-  readonly #client: Client;
-
-  constructor(connection: NativeConnection, client: Client, metrics: Metrics) {
-    this.#connection = connection;
-    this.#namespace = client.options.namespace;
-    this.#metrics = metrics;
-    this.#client = client;
+async function countOpenJobs(client: Client, figures: Figures): Promise<void> {
+  const byPhase = new Map<string, number>();
+  for (const phase of PHASES) {
+    const jobs = await countWorkflows(client, phaseIs(phase));
+    byPhase.set(phase, jobs);
+    figures.openJobs.set(jobs, { phase });
   }
-
-  async count(): Promise<void> {
-    const byPhase = new Map<string, number>();
-    for (const phase of PHASES) {
-      const jobs = await this.#countOf(phaseIs(phase));
-      byPhase.set(phase, jobs);
-      this.#metrics.openJobs(phase, jobs);
-    }
-    const inDoubt = byPhase.get('needsAttention') ?? 0;
-    this.#metrics.needAttention(inDoubt);
-    for (const reason of SHOWN_WAITING_FOR) {
-      this.#metrics.waitingJobs(reason, await this.#countOf(`${SEARCH_ATTRIBUTE.waitingFor} = '${reason}'`));
-    }
-    this.#metrics.requestQueues(await this.#countAll(runningOf(REQUEST_QUEUE_WORKFLOW)));
-    this.#metrics.oldest('create', byPhase.get('creating') ? await this.#oldestCreate() : 0);
-    this.#metrics.oldest('inDoubt', byPhase.get('needsAttention') ? await this.#oldestInDoubt() : 0);
-    this.#metrics.counted();
+  figures.needAttention.set(byPhase.get('needsAttention') ?? 0);
+  for (const reason of SHOWN_WAITING_FOR) {
+    const waiting = await countWorkflows(client, `${RUNNING} AND ${SEARCH_ATTRIBUTE.waitingFor} = '${reason}'`);
+    figures.waitingJobs.set(waiting, { for: reason });
   }
-
-  /** Seconds, found by counting those that are older: a list comes newest first, however long it is. */
-  async #oldestCreate(): Promise<number> {
-    const now = Date.now();
-    const isAnyOlder = async (seconds: number) =>
-      (await this.#countOf(
-        `${phaseIs('creating')} AND StartTime <= '${new Date(now - seconds * 1_000).toISOString()}'`,
-      )) > 0;
-    let above = 1;
-    while (above < MAX_AGE_S && (await isAnyOlder(above))) above *= 2;
-    let age = above / 2;
-    for (let step = above / 4, halving = 0; halving < HALVINGS; step /= 2, halving++) {
-      if (await isAnyOlder(age + step)) age += step;
-    }
-    return age;
-  }
-
-  async #oldestInDoubt(): Promise<number> {
-    const ids: string[] = [];
-    for await (const { workflowId } of this.#client.workflow.list({
-      query: `${RUNNING} AND ${phaseIs('needsAttention')}`,
-    })) {
-      ids.push(workflowId);
-      if (ids.length === MAX_QUERIED_JOBS) break;
-    }
-    let oldest = 0;
-    for (let i = 0; i < ids.length; i += MAX_CONCURRENT_QUERIES) {
-      const ages = await Promise.all(ids.slice(i, i + MAX_CONCURRENT_QUERIES).map((id) => this.#ageInDoubt(id)));
-      oldest = Math.max(oldest, ...ages);
-    }
-    return oldest;
-  }
-
-  /** 0 where it can't be read: a worker that is busy must not stop the count. */
-  async #ageInDoubt(workflowId: string): Promise<number> {
-    const state = await this.#client
-      .withDeadline(Date.now() + QUERY_LIMIT_MS, () =>
-        queryAgain(() => this.#client.workflow.getHandle(workflowId).query(jobStateQuery)),
-      )
-      .catch(() => null);
-    return state?.unknown ? (Date.now() - Date.parse(state.unknown.since)) / 1_000 : 0;
-  }
-
-  #countOf(condition: string): Promise<number> {
-    return this.#countAll(`${RUNNING} AND ${condition}`);
-  }
-
-  #countAll(query: string): Promise<number> {
-    return countWorkflows(this.#connection, this.#namespace, query);
-  }
+  figures.requestQueues.set(await countWorkflows(client, runningOf(REQUEST_QUEUE_WORKFLOW)));
+  figures.oldestCreate.set(byPhase.get('creating') ? await oldestCreate(client) : 0);
+  figures.oldestInDoubt.set(byPhase.get('needsAttention') ? await oldestInDoubt(client) : 0);
+  figures.lastCount.set(Date.now() / 1_000);
 }
 
-function phaseIs(phase: string): string {
-  return `${SEARCH_ATTRIBUTE.phase} = '${phase}'`;
+/** Seconds, found by counting those that are older: a list comes newest first, however long it is. */
+async function oldestCreate(client: Client): Promise<number> {
+  const now = Date.now();
+  const isAnyOlder = async (seconds: number) => {
+    const before = new Date(now - seconds * 1_000).toISOString();
+    return (await countWorkflows(client, `${phaseIs('creating')} AND StartTime <= '${before}'`)) > 0;
+  };
+  let above = 1;
+  while (above < MAX_AGE_S && (await isAnyOlder(above))) above *= 2;
+  let age = above / 2;
+  for (let step = above / 4, halving = 0; halving < HALVINGS; step /= 2, halving++) {
+    if (await isAnyOlder(age + step)) age += step;
+  }
+  return age;
+}
+
+async function oldestInDoubt(client: Client): Promise<number> {
+  const ids: string[] = [];
+  for await (const { workflowId } of client.workflow.list({ query: phaseIs('needsAttention') })) {
+    ids.push(workflowId);
+    if (ids.length === MAX_QUERIED_JOBS) break;
+  }
+  let oldest = 0;
+  for (let i = 0; i < ids.length; i += MAX_CONCURRENT_QUERIES) {
+    const ages = await Promise.all(ids.slice(i, i + MAX_CONCURRENT_QUERIES).map((id) => ageInDoubt(client, id)));
+    oldest = Math.max(oldest, ...ages);
+  }
+  return oldest;
+}
+
+/** 0 where it can't be read: a worker that is busy must not stop the count. */
+async function ageInDoubt(client: Client, workflowId: string): Promise<number> {
+  const query = () => queryAgain(() => client.workflow.getHandle(workflowId).query(jobStateQuery));
+  const state = await client.withDeadline(Date.now() + QUERY_LIMIT_MS, query).catch(() => null);
+  return state?.unknown ? Math.max(0, Date.now() - Date.parse(state.unknown.since)) / 1_000 : 0;
+}
+
+function phaseIs(phase: Phase): string {
+  return `${RUNNING} AND ${SEARCH_ATTRIBUTE.phase} = '${phase}'`;
 }
 
 // What a worker sees of the search attributes that jobs set, and how many workflows a query finds.
 
 const CALL_LIMIT_MS = 10_000;
-const NAMES: readonly string[] = Object.values(SEARCH_ATTRIBUTE);
-
 const MISSING = 'Search attributes are not registered, and no job makes progress without them: run "agent-jobs setup"';
-const WRONG_TYPE =
-  'Search attributes are registered by another type than jobs set, and no job makes progress with them: ' +
-  '"agent-jobs setup" says what to do';
 
-/** Warns where a namespace lacks search attributes, or has them by another type than jobs set. */
-export async function checkSearchAttributes(
-  connection: NativeConnection,
-  namespace: string,
-  log: Logger,
-): Promise<void> {
-  const takes = (query: string) => takesQuery(connection, namespace, query);
+/** Warns where a namespace lacks search attributes. It needs no more than a worker's own permissions. */
+export async function checkSearchAttributes(client: Client, log: Logger): Promise<void> {
+  const { namespace } = client.options;
   try {
-    const missing = await refusedOf(takes, NAMES, (name) => `${name} IS NULL`);
+    const names = Object.values(SEARCH_ATTRIBUTE);
+    const isThere = await Promise.all(names.map((name) => isRegistered(client, name)));
+    const missing = names.filter((_, index) => !isThere[index]);
     if (missing.length > 0) log.warn({ namespace, missing }, MISSING);
-    const wrong = (await wronglyTyped(takes)).filter((name) => !missing.includes(name));
-    if (wrong.length > 0) log.warn({ namespace, wrong }, WRONG_TYPE);
   } catch (error) {
     log.warn({ namespace, error }, 'Could not check whether the search attributes are registered');
   }
 }
 
-/** Whether the namespace takes a query. It needs no more than a worker's own permissions, Temporal Cloud included. */
-type Takes = (query: string) => Promise<boolean>;
-
-/** Those that do not take what their type takes, or take what it does not. */
-async function wronglyTyped(takes: Takes): Promise<string[]> {
-  // An older server takes no such query, of whatever attribute.
-  if (!(await takes(keywordQuery('WorkflowType')))) return [];
-  const lists = NAMES.filter((name) => attributeType(name) === 'KeywordList');
-  const noWord = await refusedOf(takes, NAMES, keywordQuery);
-  const noList = await refusedOf(takes, lists, (name) => `${name} IN ('x')`);
-  return NAMES.filter((name) =>
-    lists.includes(name) ? !noWord.includes(name) || noList.includes(name) : noWord.includes(name),
-  );
-}
-
-async function refusedOf(takes: Takes, names: readonly string[], query: (name: string) => string): Promise<string[]> {
-  const taken = await Promise.all(names.map((name) => takes(query(name))));
-  return names.filter((_, index) => !taken[index]);
-}
-
-async function takesQuery(connection: NativeConnection, namespace: string, query: string): Promise<boolean> {
+async function isRegistered(client: Client, name: string): Promise<boolean> {
   try {
-    await countWorkflows(connection, namespace, query);
+    await countWorkflows(client, `${name} IS NULL`);
     return true;
   } catch (error) {
-    // It names a search attribute that the namespace does not know, or has by another type.
+    // It names a search attribute that the namespace does not know.
     if (hasGrpcStatus(error, 'invalidArgument')) return false;
     throw error;
   }
 }
 
-/** A query that of all types only Keyword takes. A KeywordList takes `IN`, and so does a Keyword; Text does not. */
-function keywordQuery(name: string): string {
-  return `${name} STARTS_WITH 'x'`;
-}
-
 /** How many workflows a query finds. */
-async function countWorkflows(connection: NativeConnection, namespace: string, query: string): Promise<number> {
+async function countWorkflows({ connection, options }: Client, query: string): Promise<number> {
+  const { namespace } = options;
   const { count } = await connection.withDeadline(Date.now() + CALL_LIMIT_MS, () =>
     connection.workflowService.countWorkflowExecutions({ namespace, query }),
   );

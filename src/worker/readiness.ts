@@ -18,6 +18,16 @@ const PROBE_EVERY_MS = 5_000;
 const PROBE_LIMIT_MS = 4_000;
 const MAX_NAMED = 100;
 
+/** What a probe looks at, and whom it tells. */
+interface ProbeOptions {
+  /** Makes one call to the server and ends, one way or the other, by the given time. */
+  reach: (deadline: number) => Promise<unknown>;
+  workers: readonly Pick<Worker, 'getStatus'>[];
+  onProbe: (isReady: boolean) => void;
+  /** Shown beside the state, which does not depend on them: a restart mends no key. */
+  refusedKeys: () => string[];
+}
+
 /**
  * Ready while a bounded call reaches Temporal and all workers poll. The workers' own state is not enough: it stays
  * RUNNING long after the server is gone.
@@ -25,11 +35,10 @@ const MAX_NAMED = 100;
 export class Readiness {
   #reason: string | undefined = 'waits for Temporal';
   #stopProbes = (): void => {};
-  #refusedKeys: () => string[] = () => [];
-  #tell: (isReady: boolean) => void = () => {};
+  #options: Pick<ProbeOptions, 'onProbe' | 'refusedKeys'> = { onProbe: () => {}, refusedKeys: () => [] };
 
   state(): ReadyState {
-    const refusedKeys = this.#refusedKeys();
+    const refusedKeys = this.#options.refusedKeys();
     return {
       ready: this.#reason === undefined,
       ...(this.#reason !== undefined && { reason: this.#reason }),
@@ -37,30 +46,22 @@ export class Readiness {
     };
   }
 
-  /** Shows these projects beside the state, which does not depend on them: a restart mends no key. */
-  watchKeys(refusedKeys: () => string[]): void {
-    this.#refusedKeys = refusedKeys;
-  }
-
-  /** Tells what each probe shows. */
-  onProbe(tell: (isReady: boolean) => void): void {
-    this.#tell = tell;
-  }
-
-  /** Starts to probe; `reach` makes one call to the server and ends, one way or the other, by the given time. */
-  watch(reach: (deadline: number) => Promise<unknown>, workers: readonly Pick<Worker, 'getStatus'>[]): void {
+  /** Starts to probe. */
+  watch(options: ProbeOptions): void {
+    this.#options = options;
+    const { reach, workers, onProbe } = options;
     this.#stopProbes = every(PROBE_EVERY_MS, async (stopped) => {
       const reason = (await unreachable(reach)) ?? notPolling(workers);
       if (stopped.aborted) return;
       this.#reason = reason;
-      this.#tell(reason === undefined);
+      onProbe(reason === undefined);
     });
   }
 
   /** Never ready again, for example because the process shuts down. */
   stop(reason: string): void {
     this.#stopProbes();
-    this.#tell(false);
+    this.#options.onProbe(false);
     this.#reason = reason;
   }
 }

@@ -10,7 +10,7 @@ import { AGENT_JOB_WORKFLOW } from '../contract.js';
 import { contextIn, traceIdOf, type JobSpan, type TraceSinks } from '../contract/trace-context.js';
 import { releaseVersion } from '../temporal/workflow-bundle.js';
 import type { Tracer } from '../temporal/tracer.js';
-import type { Logger } from './logging.js';
+import { atMostEvery, type Logger } from './logging.js';
 
 /** What a worker does for traces. */
 export interface Traces {
@@ -47,12 +47,10 @@ const NAMES: Record<JobSpan['kind'], string> = {
 export async function openTraces({ tracing, namespace, log }: TracesSettings): Promise<Traces> {
   if (!tracing) return { sinks: sinksOf(() => {}), traceIdOf: () => undefined, end: async () => {} };
   const { Tracer, fail } = await import('../temporal/tracer.js');
-  const onProblem = tellNowAndThen(log);
-  const tracer = new Tracer({
-    serviceName: 'agent-jobs-worker',
-    version: releaseVersion(),
-    onProblem,
-  });
+  const onProblem = atMostEvery(PROBLEM_EVERY_MS, (reason: string) =>
+    log.warn({ reason }, 'Spans could not be exported, and are lost'),
+  );
+  const tracer = new Tracer({ serviceName: 'agent-jobs-worker', version: releaseVersion(), onProblem });
   log.info('Traces are on');
   return {
     sinks: sinksOf((info, span) => {
@@ -106,15 +104,6 @@ function idOf(digits: number, parts: readonly string[]): string {
 
 function workflowAttributes({ workflowId, runId }: WorkflowInfo): Record<string, string> {
   return { temporalWorkflowID: workflowId, temporalRunID: runId };
-}
-
-function tellNowAndThen(log: Logger): (reason: string) => void {
-  let toldAt = -Infinity;
-  return (reason) => {
-    if (performance.now() - toldAt < PROBLEM_EVERY_MS) return;
-    toldAt = performance.now();
-    log.warn({ reason }, 'Spans could not be exported, and are lost');
-  };
 }
 
 /** An interceptor that gives an activity's log lines the id of the trace that its workflow's caller is in. */

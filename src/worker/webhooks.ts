@@ -1,32 +1,30 @@
 /** Webhooks on a worker that has WEBHOOKS_FILE: their activities, and the workflow that finds the events. */
-import { Client, WorkflowExecutionAlreadyStartedError, WorkflowNotFoundError } from '@temporalio/client';
+import { type Client, WorkflowExecutionAlreadyStartedError, WorkflowNotFoundError } from '@temporalio/client';
 import { decodeFromPayloadsAtIndex } from '@temporalio/common/lib/internal-non-workflow/index.js';
-import type { NativeConnection } from '@temporalio/worker';
-import type { Metrics } from '../activities/metrics.js';
-import { openPayloadKeys, readWebhooksConfig, type WorkerConfig } from '../config.js';
+import { readWebhooksConfig, type WorkerConfig } from '../config.js';
 import { WEBHOOK_SWEEP_WORKFLOW, webhookSweepId, type WebhookSweepState } from '../contract/webhooks.js';
-import { payloadCodecs } from '../temporal/payload-codec.js';
 import { createWebhookActivities } from '../activities/webhooks/activities.js';
 import { Endpoints } from '../activities/webhooks/endpoints.js';
 import { every } from './every.js';
 import type { Logger } from './logging.js';
+import { countWebhookTry, type Figures } from './metrics.js';
 import type { Shutdown } from './workers.js';
 
 const LOOK_INTERVAL_MS = 60_000;
 
 interface WebhooksOptions {
   config: WorkerConfig;
-  metrics: Metrics;
+  figures: Figures;
   log: Logger;
   shutdown: Pick<Shutdown, 'signal' | 'onBegin'>;
 }
 
 /** The activities; null where the worker has no WEBHOOKS_FILE. A wrong one is told, and harms no job. */
-export function openWebhooks({ config, metrics, log, shutdown }: WebhooksOptions): object | null {
+export function openWebhooks({ config, figures, log, shutdown }: WebhooksOptions): object | null {
   const { webhooks, taskQueue, temporal } = config;
   if (webhooks === undefined) return null;
   const onProblem = (problem: string | null) => {
-    metrics.webhooksWrong(problem !== null || webhooks.problems.length > 0);
+    figures.webhooksWrong.set(problem !== null || webhooks.problems.length > 0 ? 1 : 0);
     if (problem !== null) log.warn({ problem }, 'Webhooks have a wrong setting');
   };
   for (const problem of webhooks.problems) onProblem(problem);
@@ -38,7 +36,7 @@ export function openWebhooks({ config, metrics, log, shutdown }: WebhooksOptions
     ...{ taskQueue, endpoints, shutdownSignal: shutdown.signal },
     webUiUrl: webhooks.webUiUrl,
     address: temporal.address,
-    onTry: metrics.webhookTried,
+    onTry: (receiver, result) => countWebhookTry(figures, receiver, result),
   });
 }
 
@@ -54,11 +52,7 @@ export async function countEndpoints(): Promise<number | null> {
 const CALL_LIMIT_MS = 10_000;
 
 /** Starts the sweep wherever it does not run; returns what stops that. */
-export function keepSweeping(config: WorkerConfig, connection: NativeConnection, log: Logger): () => void {
-  const { webhooks, temporal, taskQueue, payloadKeysFile } = config;
-  if (webhooks === undefined) return () => {};
-  const dataConverter = payloadCodecs(openPayloadKeys(payloadKeysFile));
-  const client = new Client({ connection, namespace: temporal.namespace, dataConverter });
+export function keepSweeping(client: Client, taskQueue: string, log: Logger): () => void {
   const look = () => client.withDeadline(Date.now() + CALL_LIMIT_MS, () => startSweep(client, taskQueue));
   const onError = (error: unknown) =>
     log.warn({ error }, 'Could not start the workflow that finds events: tries again');

@@ -4,8 +4,7 @@ import { totalmem } from 'node:os';
 import { getHeapStatistics } from 'node:v8';
 import type { WorkerDeploymentVersion } from '@temporalio/common';
 import { type NativeConnection, Worker, type WorkerOptions } from '@temporalio/worker';
-import type { Metrics } from '../activities/metrics.js';
-import { openPayloadKeys, type WorkerConfig, type WorkerRole } from '../config.js';
+import type { PayloadKeys, WorkerConfig, WorkerRole } from '../config.js';
 import { exportTaskQueue } from '../contract.js';
 import { webhookTaskQueue } from '../contract/webhooks.js';
 import { payloadCodecs } from '../temporal/payload-codec.js';
@@ -30,14 +29,10 @@ const MIB_PER_CACHED_WORKFLOW = 4;
 /** Of the heap of one isolate: a common one takes 0.1 MiB. */
 const CACHED_WORKFLOWS_PER_HEAP_MIB = 4;
 
-/** Whom the workers tell what happens. */
-interface Tell {
-  metrics: Metrics;
-  log: Logger;
-}
-
 interface WorkersOptions {
-  tell: Tell;
+  keys: PayloadKeys | undefined;
+  /** Told how many payloads were read that nobody had encrypted, though there are keys. */
+  onPlain: (payloads: number) => void;
   sinks: Traces['sinks'];
   /** The activities of webhooks, whatever the roles; null where there are none. */
   webhooks: object | null;
@@ -47,11 +42,11 @@ interface WorkersOptions {
 export async function createWorkers(
   config: WorkerConfig,
   connection: NativeConnection,
-  { tell, sinks, webhooks, ...activities }: Activities & WorkersOptions,
+  { keys, onPlain, sinks, webhooks, ...activities }: Activities & WorkersOptions,
 ): Promise<Worker[]> {
   const { taskQueue, roles, temporal } = config;
   const { workflowBundle, dataConverter } = loadWorkflowBundle();
-  const codecs = payloadCodecs(openPayloadKeys(config.payloadKeysFile), tellPlain(tell));
+  const codecs = payloadCodecs(keys, onPlain);
   const interceptors = { activity: [tellTraceIds] };
   const shared = {
     connection,
@@ -69,19 +64,6 @@ export async function createWorkers(
     all.push({ ...shared, ...webhookOptions(), taskQueue: webhookTaskQueue(taskQueue), activities: webhooks });
   }
   return Promise.all(all.map((one) => Worker.create(one)));
-}
-
-/** Old histories are plain, too: a line an hour says that there are any, and the metric how many. */
-const TELL_PLAIN_EVERY_MS = 3_600_000;
-
-function tellPlain({ metrics, log }: Tell): (payloads: number) => void {
-  let toldAt = -Infinity;
-  return (payloads) => {
-    metrics.plainPayloadsRead(payloads);
-    if (performance.now() - toldAt < TELL_PLAIN_EVERY_MS) return;
-    toldAt = performance.now();
-    log.warn('Payloads are not encrypted: a caller has no keys, or they are older than PAYLOAD_KEYS_FILE');
-  };
 }
 
 /** The version of this process's workers; undefined without worker versioning. */

@@ -785,7 +785,7 @@ export const MUTANTS: Mutant[] = [
   {
     name: 'a roll-out that wakes nobody',
     file: 'src/worker/old-version.ts',
-    find: '        connection.workflowService.signalWorkflowExecution(request),\n',
+    find: '        client.workflowService.signalWorkflowExecution(request),\n',
     replace: '        Promise.resolve(request),\n',
     test: 'test/worker/old-version.test.ts',
     title: 'open jobs leave for a release that fits none of their histories',

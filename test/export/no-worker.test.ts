@@ -1,9 +1,9 @@
+import type { MetricGauge } from '@temporalio/common';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { visitorExportProgressQuery } from '../../src/contract.js';
 import { AgentJobs } from '../../src/starter.js';
 import { countExportPollers, scheduledProjects, watchConsistentDays } from '../../src/worker/export-gauges.js';
 import { createLogger } from '../../src/worker/logging.js';
-import { noMetrics, type Metrics } from '../../src/activities/metrics.js';
 import { connectDevServer } from '../support/dev-server.js';
 import { createTestWorker } from '../support/worker.js';
 import { rangeOf, setUpExport, startExport, until, type ExportSetUp } from './export.js';
@@ -18,6 +18,7 @@ afterAll(async () => {
 });
 
 const log = createLogger({ level: 'error', format: 'json' });
+const gauge = (set: MetricGauge['set']) => ({ set }) as MetricGauge;
 
 test('an export that no worker takes says so, with the name of the task queue', async () => {
   const { nativeConnection: connection, taskQueue, namespace } = setUp.server;
@@ -31,27 +32,27 @@ test('an export that no worker takes says so, with the name of the task queue', 
 });
 
 test('workers that ask for exports are counted, none as 0', async () => {
-  const { nativeConnection, namespace, taskQueue } = setUp.server;
+  const { client, taskQueue } = setUp.server;
   const counts: number[] = [];
-  const metrics: Metrics = { ...noMetrics, exportPollers: (pollers) => counts.push(pollers) };
-  const stop = countExportPollers(nativeConnection, namespace, taskQueue, metrics, log);
+  const exportPollers = gauge((pollers) => counts.push(pollers));
+  const stop = countExportPollers(client, taskQueue, { exportPollers }, log);
   await until(async () => counts.length > 0);
   stop();
   expect(counts).toEqual([0]);
 });
 
 test('a project with a Schedule has an age without a consistent day, and loses it with its Schedule', async () => {
-  const { client, nativeConnection, namespace, taskQueue } = setUp.server;
+  const { client, taskQueue } = setUp.server;
   const { projectId, store } = setUp;
   const before = Date.now();
   const jobs = new AgentJobs({ client, taskQueue });
   await jobs.ensureExportSchedule({ projectId, paused: true });
-  const schedules = () => scheduledProjects(nativeConnection, namespace, taskQueue);
+  const schedules = () => scheduledProjects(client, taskQueue);
   await until(async () => (await schedules()).has(projectId));
   expect((await schedules()).get(projectId)).toBeGreaterThan(before - 60_000);
-  const told: [string, number][] = [];
-  const metrics: Metrics = { ...noMetrics, lastConsistentDayAge: (project, seconds) => told.push([project, seconds]) };
-  const stop = watchConsistentDays({ store, schedules, metrics, log });
+  const told: unknown[] = [];
+  const dayAge = gauge((seconds, labels) => told.push([labels?.['project'], seconds]));
+  const stop = watchConsistentDays({ store, schedules, figures: { dayAge, exportGaps: gauge(() => {}) }, log });
   await until(async () => told.length > 0);
   stop();
   expect(told[0]).toEqual([projectId, expect.any(Number)]);
@@ -60,12 +61,12 @@ test('a project with a Schedule has an age without a consistent day, and loses i
 });
 
 test('a Schedule whose id is not percent-encoded costs the other projects no figures', async () => {
-  const { client, nativeConnection, namespace, taskQueue } = setUp.server;
+  const { client, taskQueue } = setUp.server;
   const scheduleId = `visitor-export/100%-${taskQueue}`;
   const action = { type: 'startWorkflow', workflowType: 'visitorExport', taskQueue, args: [{}] } as const;
   const schedule = await client.schedule.create({ scheduleId, spec: {}, state: { paused: true }, action });
   const name = `100%-${taskQueue}`;
-  await until(async () => (await scheduledProjects(nativeConnection, namespace, taskQueue)).has(name));
+  await until(async () => (await scheduledProjects(client, taskQueue)).has(name));
   expect((await new AgentJobs({ client }).exportSchedules()).map(({ projectId }) => projectId)).toContain(name);
   await schedule.delete();
 });

@@ -3,6 +3,7 @@ import { execFile } from 'node:child_process';
 import { randomUUID } from 'node:crypto';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
+import { Client } from '@temporalio/client';
 import { bundleWorkflowCode, type WorkflowBundle } from '@temporalio/worker';
 import { afterAll, afterEach, beforeAll, beforeEach, expect, test, vi } from 'vitest';
 import {
@@ -72,13 +73,10 @@ async function startRelease(buildId: string, workflowBundle?: WorkflowBundle): P
   const versioning = { version, useWorkerVersioning: true, defaultVersioningBehavior: 'PINNED' } as const;
   const worker = { workerDeploymentOptions: versioning, ...(workflowBundle && { workflowBundle }) };
   const bench = await startJobBench(server, upstream, { hasPoller: true, taskQueue, worker });
-  const config = {
-    deployment: { name: deploymentName, buildId },
-    temporal: { address: server.address, namespace: server.namespace, connectionOptions: {} },
-    payloadKeysFile: undefined,
-  };
+  const config = { deployment: { name: deploymentName, buildId } };
+  const client = new Client({ connection: server.nativeConnection, namespace: server.namespace });
   const log = createLogger({ level: 'warn', format: 'text' });
-  const stopWatch = watchVersion({ config, connection: server.nativeConnection, poller: null, log });
+  const stopWatch = watchVersion({ config, client, poller: null, log });
   let isStopped = false;
   const stop = async () => {
     if (isStopped) return;
