@@ -109,6 +109,14 @@ export interface UpstreamConfig {
   proxy: { httpProxy?: string; httpsProxy?: string; noProxy?: string };
 }
 
+/** What the upstream takes from one project in any hour, over all workers; what is absent is not known. */
+interface BudgetsConfig {
+  createsPerHour?: WritesPerHour;
+  messagesPerHour?: WritesPerHour;
+  /** A file with budgets of single projects, which win. */
+  projectBudgetsFile?: string;
+}
+
 /** Where the snapshots lie. */
 export interface SnapshotsConfig {
   /** `file:///dir` or `s3://bucket/prefix`, without a trailing slash. */
@@ -157,28 +165,34 @@ export interface WorkerConfig extends Omit<ClientConfig, 'webUiUrl' | 'hidePromp
 export function readWorkerConfig(environment: Environment = process.env): WorkerConfig {
   const env = present(environment);
   const { values, problems } = check(workerSchema, env);
-  const temporal = collect(readTemporal(env), problems);
+  const temporal = readTemporal(env);
   problems.push(
+    ...(Array.isArray(temporal) ? temporal : []),
     ...payloadKeysProblems(env),
     ...keyProblems(env),
     ...exportProblems(env, values?.WORKER_ROLES),
     ...deploymentProblems(env),
     ...tracingProblems(env),
   );
-  if (!values || !temporal || problems.length > 0) throw new ConfigError(problems);
+  if (!values || Array.isArray(temporal) || problems.length > 0) throw new ConfigError(problems);
+  const { WORKER_DEPLOYMENT: deployment, WORKER_BUILD_ID: buildId, SNAPSHOTS_URL: snapshotsUrl } = values;
   return deepFreeze({
     taskQueue: values.AGENT_JOBS_TASK_QUEUE,
     payloadKeysFile: values.PAYLOAD_KEYS_FILE,
     temporal,
-    roles: values.WORKER_ROLES ?? (values.SNAPSHOTS_URL ? ['jobs', 'exports'] : ['jobs']),
+    roles: values.WORKER_ROLES ?? (snapshotsUrl ? ['jobs', 'exports'] : ['jobs']),
     upstream: toUpstream(values),
     upstreamRequestsPerSecond: values.UPSTREAM_REQUESTS_PER_SECOND,
-    budgets: toBudgets(values),
-    snapshots: toSnapshots(values),
+    budgets: defined({
+      createsPerHour: values.CREATES_PER_HOUR,
+      messagesPerHour: values.MESSAGES_PER_HOUR,
+      projectBudgetsFile: values.PROJECT_BUDGETS_FILE,
+    }),
+    snapshots: snapshotsUrl ? { url: snapshotsUrl, forcePathStyle: values.S3_FORCE_PATH_STYLE } : undefined,
     exportRequestsPerHour: values.EXPORT_REQUESTS_PER_HOUR,
     confirmWritesBefore: values.CONFIRM_WRITES_BEFORE,
     webhooks: readWebhooksConfig(env),
-    deployment: toDeployment(values),
+    deployment: deployment === undefined ? undefined : { name: deployment, buildId },
     healthAddress: values.HEALTH_ADDRESS,
     metricsAddress: values.METRICS_ADDRESS,
     tracing: isTracingOn(env),
@@ -204,10 +218,9 @@ export function readUpstreamConfig(environment: Environment = process.env): Upst
 
 /** Where the snapshots lie; throws a ConfigError where SNAPSHOTS_URL is missing or wrong. */
 export function readSnapshotsConfig(environment: Environment = process.env): SnapshotsConfig {
-  const env = present(environment);
-  const { values, problems } = check(snapshotsSchema.extend({ SNAPSHOTS_URL: field.snapshotsUrlField }), env);
-  if (!values) throw new ConfigError(problems);
-  return deepFreeze({ url: values.SNAPSHOTS_URL, forcePathStyle: values.S3_FORCE_PATH_STYLE });
+  const schema = snapshotsSchema.extend({ SNAPSHOTS_URL: field.snapshotsUrlField });
+  const { SNAPSHOTS_URL: url, S3_FORCE_PATH_STYLE: forcePathStyle } = parse(schema, environment);
+  return deepFreeze({ url, forcePathStyle });
 }
 
 const httpSchema = z.object({
@@ -220,9 +233,7 @@ export function readHttpConfig(environment: Environment = process.env): {
   address: field.ListenAddress;
   keysFile: string | undefined;
 } {
-  const { values, problems } = check(httpSchema, present(environment));
-  if (!values) throw new ConfigError(problems);
-  const { HTTP_ADDRESS: address, HTTP_KEYS_FILE: keysFile } = values;
+  const { HTTP_ADDRESS: address, HTTP_KEYS_FILE: keysFile } = parse(httpSchema, environment);
   if (keysFile !== undefined || isLoopback(address.host)) return { address, keysFile };
   const problem = 'is missing; without keys HTTP_ADDRESS should be of this machine alone, such as 127.0.0.1:8080';
   throw new ConfigError([{ variable: 'HTTP_KEYS_FILE', problem }]);
@@ -232,9 +243,7 @@ const mcpSchema = z.object({ MCP_MAX_WAIT: field.waitField.optional() });
 
 /** How long a tool of an agent may wait; undefined for its default. Throws a ConfigError. */
 export function readMcpConfig(environment: Environment = process.env): { maxWaitMs: number | undefined } {
-  const { values, problems } = check(mcpSchema, present(environment));
-  if (!values) throw new ConfigError(problems);
-  return { maxWaitMs: values.MCP_MAX_WAIT };
+  return { maxWaitMs: parse(mcpSchema, environment).MCP_MAX_WAIT };
 }
 
 function check<T>(
@@ -247,13 +256,10 @@ function check<T>(
   return { values: undefined, problems };
 }
 
-function collect(
-  temporal: TemporalSettings | ConfigProblem[],
-  problems: ConfigProblem[],
-): TemporalSettings | undefined {
-  if (!Array.isArray(temporal)) return temporal;
-  problems.push(...temporal);
-  return undefined;
+function parse<T>(schema: z.ZodType<T>, environment: Environment): T {
+  const { values, problems } = check(schema, present(environment));
+  if (!values) throw new ConfigError(problems);
+  return values;
 }
 
 function keyProblems(env: Record<string, string>): ConfigProblem[] {
@@ -275,36 +281,30 @@ function deploymentProblems(env: Record<string, string>): ConfigProblem[] {
   return [{ variable: 'WORKER_DEPLOYMENT', problem: 'is missing; WORKER_BUILD_ID is set, and goes with it' }];
 }
 
-function toDeployment({
-  WORKER_DEPLOYMENT: name,
-  WORKER_BUILD_ID: buildId,
-}: Pick<z.output<typeof workerSchema>, 'WORKER_DEPLOYMENT' | 'WORKER_BUILD_ID'>): WorkerConfig['deployment'] {
-  return name === undefined ? undefined : { name, buildId };
-}
-
 function toUpstream(values: z.output<typeof upstreamSchema>): UpstreamConfig {
-  const {
-    ADMIN_API_KEY: adminApiKey,
-    ADMIN_API_KEY_FILE: adminApiKeyFile,
-    PROJECT_KEYS_FILE: projectKeysFile,
-  } = values;
-  const { HTTPS_PROXY: httpsProxy, HTTP_PROXY: httpProxy, NO_PROXY: noProxy } = values;
+  const { ADMIN_API_KEY: adminApiKey, ADMIN_API_KEY_FILE: adminApiKeyFile } = values;
   return {
     baseUrl: values.UPSTREAM_BASE_URL,
-    keys: {
+    keys: defined({
       // The file is the one that can be rotated.
-      ...(adminApiKey && !adminApiKeyFile && { adminApiKey }),
-      ...(adminApiKeyFile && { adminApiKeyFile }),
-      ...(projectKeysFile && { projectKeysFile }),
-    },
+      adminApiKey: adminApiKeyFile === undefined ? adminApiKey : undefined,
+      adminApiKeyFile,
+      projectKeysFile: values.PROJECT_KEYS_FILE,
+    }),
     timeoutMs: values.UPSTREAM_TIMEOUT,
     notTakenStatuses: values.UPSTREAM_NOT_TAKEN_STATUSES,
-    proxy: { ...(httpsProxy && { httpsProxy }), ...(httpProxy && { httpProxy }), ...(noProxy && { noProxy }) },
+    proxy: defined({
+      httpsProxy: values.HTTPS_PROXY,
+      httpProxy: values.HTTP_PROXY,
+      noProxy: values.NO_PROXY,
+    }),
   };
 }
 
-function toSnapshots(values: z.output<typeof snapshotsSchema>): SnapshotsConfig | undefined {
-  return values.SNAPSHOTS_URL ? { url: values.SNAPSHOTS_URL, forcePathStyle: values.S3_FORCE_PATH_STYLE } : undefined;
+/** Without the fields that are undefined. */
+function defined<T extends object>(fields: T): { [Name in keyof T]?: Exclude<T[Name], undefined> } {
+  const present = Object.entries(fields).filter(([, value]) => value !== undefined);
+  return Object.fromEntries(present) as { [Name in keyof T]?: Exclude<T[Name], undefined> };
 }
 
 /** Where the webhooks' endpoints are named; undefined where nobody is told. What is wrong holds no job up. */
@@ -318,24 +318,5 @@ export function readWebhooksConfig(environment: Environment = process.env): Webh
     allowPrivate: values?.WEBHOOKS_ALLOW_PRIVATE ?? false,
     webUiUrl: values?.AGENT_JOBS_WEB_UI_URL,
     problems: problems.map(({ variable, problem }) => `${variable} ${problem}`),
-  };
-}
-
-/** What the upstream takes from one project in any hour, over all workers; what is absent is not known. */
-export interface BudgetsConfig {
-  createsPerHour?: WritesPerHour;
-  messagesPerHour?: WritesPerHour;
-  /** A file with budgets of single projects, which win. */
-  projectBudgetsFile?: string;
-}
-
-/** The settings as the worker knows them. */
-export function toBudgets(values: z.output<typeof budgetsSchema>): BudgetsConfig {
-  const { CREATES_PER_HOUR: createsPerHour, MESSAGES_PER_HOUR: messagesPerHour } = values;
-  const { PROJECT_BUDGETS_FILE: projectBudgetsFile } = values;
-  return {
-    ...(createsPerHour !== undefined && { createsPerHour }),
-    ...(messagesPerHour !== undefined && { messagesPerHour }),
-    ...(projectBudgetsFile !== undefined && { projectBudgetsFile }),
   };
 }
