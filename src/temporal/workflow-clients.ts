@@ -8,7 +8,7 @@ import {
   type WorkflowClientOptions,
   type WorkflowExecutionInfo,
 } from '@temporalio/client';
-import type { PayloadCodec, PayloadConverter, QueryDefinition } from '@temporalio/common';
+import type { Payload, QueryDefinition } from '@temporalio/common';
 import { STALE_COPY } from '../contract/shared.js';
 
 /** The options of a client like the caller's own, but for whether queries of closed workflows are refused. */
@@ -22,22 +22,18 @@ export function workflowOptionsOf({ connection, options, workflow }: Client): Wo
  * handle does not say whether its outcome is known already. This can go when the handle says it.
  */
 export class UpdateWithStartClient extends WorkflowClient {
-  #isAnswered = false;
+  /** Whether the response to the update held its outcome: its result needs no further request then. */
+  isAnswered = false;
 
   constructor(client: Client) {
     super(workflowOptionsOf(client));
-  }
-
-  /** Whether the response to the update held its outcome: its result needs no further request then. */
-  get isAnswered(): boolean {
-    return this.#isAnswered;
   }
 
   protected override async _updateWithStartHandler(
     ...given: Parameters<WorkflowClient['_updateWithStartHandler']>
   ): ReturnType<WorkflowClient['_updateWithStartHandler']> {
     const output = await super._updateWithStartHandler(...given);
-    this.#isAnswered = output.updateOutcome != null;
+    this.isAnswered = output.updateOutcome != null;
     return output;
   }
 }
@@ -145,48 +141,22 @@ type LoadedDataConverter = Client['options']['loadedDataConverter'];
 function lenient({ payloadConverter, payloadCodecs, ...others }: LoadedDataConverter): LoadedDataConverter {
   return {
     ...others,
-    payloadConverter: new LenientConverter(payloadConverter),
-    payloadCodecs: payloadCodecs.map((codec) => new LenientCodec(codec)),
+    payloadConverter: {
+      toPayload: (value) => payloadConverter.toPayload(value),
+      fromPayload<T>(payload: Payload): T {
+        try {
+          return payloadConverter.fromPayload(payload);
+        } catch {
+          return undefined as T;
+        }
+      },
+    },
+    // What a codec can't decode is handed on as it is, for the converter to judge.
+    payloadCodecs: payloadCodecs.map((codec) => ({
+      encode: (payloads) => codec.encode(payloads),
+      decode: async (payloads) => await codec.decode(payloads).catch(() => payloads),
+    })),
   };
-}
-
-type Payload = Parameters<PayloadConverter['fromPayload']>[0];
-
-class LenientConverter implements PayloadConverter {
-  readonly #strict: PayloadConverter;
-
-  constructor(strict: PayloadConverter) {
-    this.#strict = strict;
-  }
-
-  toPayload<T>(value: T): Payload {
-    return this.#strict.toPayload(value);
-  }
-
-  fromPayload<T>(payload: Payload): T {
-    try {
-      return this.#strict.fromPayload(payload);
-    } catch {
-      return undefined as T;
-    }
-  }
-}
-
-/** Hands on as it is what the codec can't decode, for the converter to judge. */
-class LenientCodec implements PayloadCodec {
-  readonly #strict: PayloadCodec;
-
-  constructor(strict: PayloadCodec) {
-    this.#strict = strict;
-  }
-
-  encode(payloads: Payload[]): Promise<Payload[]> {
-    return this.#strict.encode(payloads);
-  }
-
-  async decode(payloads: Payload[]): Promise<Payload[]> {
-    return await this.#strict.decode(payloads).catch(() => payloads);
-  }
 }
 
 // The SDK's list goes over all pages and tells no page's end. This reads one page, with the token of the next one; it
