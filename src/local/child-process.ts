@@ -86,6 +86,22 @@ function startWatchdog(pid: number): ChildProcess {
   return watchdog;
 }
 
+/** How the parts of a system are stopped, in the order of their starts. */
+export type Stops = (() => unknown)[];
+
+/** Stops all parts, the last one first; rejects with the first failure once all were stopped. */
+export async function stopAll(stops: Stops): Promise<void> {
+  const failures: unknown[] = [];
+  for (let stop = stops.pop(); stop; stop = stops.pop()) {
+    try {
+      await stop();
+    } catch (error) {
+      failures.push(error);
+    }
+  }
+  if (failures.length > 0) throw failures[0] as Error;
+}
+
 // Below the range from which the system takes ports for outgoing connections (32768 and up on Linux).
 const MIN_PORT = 20_000;
 const MAX_PORT = 32_000;

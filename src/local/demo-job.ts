@@ -1,4 +1,3 @@
-import { readFileSync, writeFileSync } from 'node:fs';
 import { setTimeout as delay } from 'node:timers/promises';
 import { agentJobWorkflowId, type JobState } from '../contract.js';
 import type { JobScript } from '../sandbox/job-life.js';
@@ -18,6 +17,7 @@ export const DEMO_SCRIPT: JobScript = {
 };
 
 const PROJECT = 'demo';
+const KEY_START = 'demo-';
 const PROMPT = 'Add a page about pricing to the site';
 const FOLLOW_UP = { id: 'demo-follow-up', prompt: 'Mention the free plan, too' };
 const POLL_INTERVAL_MS = 400;
@@ -29,14 +29,21 @@ export interface DemoJob {
   isResumed: boolean;
 }
 
-/** Starts the demo job, or resumes the one that the file names where that still runs. */
-export async function startDemoJob(jobs: AgentJobs, file: string): Promise<DemoJob> {
-  const earlierKey = readKey(file);
-  const isResumed = earlierKey !== undefined && (await isRunning(jobs, agentJobWorkflowId(PROJECT, earlierKey)));
-  const key = isResumed ? earlierKey : `demo-${new Date().toISOString().slice(0, 19).replaceAll(':', '-')}`;
-  writeFileSync(file, JSON.stringify({ key }));
+/** Starts the demo job, or resumes the one that an earlier start began where that still runs. */
+export async function startDemoJob(jobs: AgentJobs): Promise<DemoJob> {
+  const earlier = await runningDemo(jobs);
+  const key = earlier ?? `${KEY_START}${new Date().toISOString().slice(0, 19).replaceAll(':', '-')}`;
   // The same key and input: of a running job this is no second one.
-  return { job: await jobs.start({ projectId: PROJECT, prompt: PROMPT, key }), isResumed };
+  return { job: await jobs.start({ projectId: PROJECT, prompt: PROMPT, key }), isResumed: earlier !== undefined };
+}
+
+/** The key of a demo job that runs. */
+async function runningDemo({ client }: AgentJobs): Promise<string | undefined> {
+  const query = `WorkflowId STARTS_WITH '${agentJobWorkflowId(PROJECT, KEY_START)}' AND ExecutionStatus = 'Running'`;
+  for await (const { workflowId } of client.workflow.list({ query })) {
+    return workflowId.slice(agentJobWorkflowId(PROJECT, '').length);
+  }
+  return undefined;
 }
 
 /** Prints each change of the job until its end, and sends the follow-up once there is a pull request. */
@@ -72,21 +79,4 @@ function stateEntries({ phase, jobId, job, followUps, unknown }: JobState): [str
   if (phase === 'needsAttention' && unknown)
     lines.push(['Attention', `the ${unknown.kind} is in doubt: ${unknown.reason}`]);
   return lines;
-}
-
-async function isRunning(jobs: AgentJobs, workflowId: string): Promise<boolean> {
-  try {
-    return (await jobs.client.workflow.getHandle(workflowId).describe()).status.name === 'RUNNING';
-  } catch {
-    return false; // never started, or of a database that is gone
-  }
-}
-
-function readKey(file: string): string | undefined {
-  try {
-    const { key } = JSON.parse(readFileSync(file, 'utf8')) as { key?: unknown };
-    return typeof key === 'string' ? key : undefined;
-  } catch {
-    return undefined;
-  }
 }

