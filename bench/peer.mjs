@@ -85,14 +85,7 @@ async function runExport(jobs, { rows, out }) {
 }
 
 async function* jsonLines(parquet) {
-  for await (const { path, human, ai, total, length } of readRows(parquet)) {
-    let text = '';
-    for (let i = 0; i < length; i++) {
-      const row = { path: path[i], human: Number(human[i]), ai: Number(ai[i]), total: Number(total[i]) };
-      text += `${JSON.stringify(row)}\n`;
-    }
-    yield text;
-  }
+  for await (const rows of readRows(parquet)) yield rows.map((row) => `${JSON.stringify(row)}\n`).join('');
 }
 
 async function serve({ jobs, databaseFile }) {

@@ -34,6 +34,30 @@ export function visible(text: string): string {
   });
 }
 
+/** A table; numbers stand on the right. */
+export function table(
+  headings: readonly (string | { number: string })[],
+  rows: readonly Html[],
+  caption: Html | null = null,
+): Html {
+  const cells = headings.map((heading) =>
+    typeof heading === 'string'
+      ? html`<th scope="col">${heading}</th>`
+      : html`<th scope="col" class="number">${heading.number}</th>`,
+  );
+  return html`<table>
+    ${caption}
+    <thead>
+      <tr>
+        ${cells}
+      </tr>
+    </thead>
+    <tbody>
+      ${rows}
+    </tbody>
+  </table>`;
+}
+
 // How figures are written.
 
 /** How much more or less than before; null where there is nothing to compare. */

@@ -7,10 +7,9 @@ import { plusDays } from '../visitor-export/date-range.js';
 import { inconsistencyText } from '../visitor-export/inconsistency.js';
 import { shareChart, visitorsChart } from './charts.js';
 import { aiShare, type Figures, figuresOf, PERIOD_DAYS } from './figures.js';
-import { change, countOf, html, Html, moment, number, percent, visible } from './html.js';
+import { change, countOf, html, Html, moment, number, percent, table, visible } from './html.js';
 import { pagesTable, topPages } from './top-pages.js';
 
-const MAX_LISTED = 60;
 const STATES: [state: DayState, meaning: string][] = [
   ['final', 'consistent and over'],
   ['inconsistent', 'the answers did not fit together'],
@@ -59,7 +58,7 @@ function pageOf(figures: Figures, top: Html, unreadable: readonly string[]): str
           ${spanOf(figures)}
         </header>
         <main>${content}</main>
-        ${footer(figures)}
+        <footer>Made ${moment(figures.generatedAt)} from snapshots of single days alone.</footer>
       </body>
     </html> `;
   return page.text;
@@ -135,28 +134,18 @@ function dailyTable(days: readonly Day[]): Html {
       <td>${state === 'final' ? '' : state}</td>
     </tr>`;
   });
+  const headings = ['Day', { number: 'Human' }, { number: 'AI' }, { number: 'All' }, 'State'];
   return html`<details>
     <summary>Every day in figures</summary>
-    <table>
-      <thead>
-        <tr>
-          <th scope="col">Day</th>
-          <th scope="col" class="number">Human</th>
-          <th scope="col" class="number">AI</th>
-          <th scope="col" class="number">All</th>
-          <th scope="col">State</th>
-        </tr>
-      </thead>
-      <tbody>
-        ${rows}
-      </tbody>
-    </table>
+    ${table(headings, rows)}
   </details>`;
 }
 
 function quality(days: readonly Day[], unreadable: readonly string[]): Html {
   const doubtful = days.filter(({ state }) => state !== 'final').toReversed();
-  const more = doubtful.length - MAX_LISTED;
+  const note = html`<p class="down">
+    The rows of ${unreadable.join(', ')} could not be read; “agent-jobs export verify” tells more.
+  </p>`;
   return html`<section>
     <h2>How far the days can be believed</h2>
     <ul class="strip" aria-label="State of each day">
@@ -165,16 +154,9 @@ function quality(days: readonly Day[], unreadable: readonly string[]): Html {
     <p class="key">
       ${STATES.map(([state, meaning]) => html`<span><i class="${state}"></i>${state}: ${meaning}</span>`)}
     </p>
-    ${doubtful.length === 0 ? html`<p>No day is missing or in doubt.</p>` : doubtTable(doubtful.slice(0, MAX_LISTED))}
-    ${more > 0 ? html`<p class="muted">and ${more} earlier days</p>` : null}
-    ${unreadable.length > 0 ? unreadableNote(unreadable) : null}
+    ${doubtful.length === 0 ? html`<p>No day is missing or in doubt.</p>` : doubtTable(doubtful)}
+    ${unreadable.length > 0 ? note : null}
   </section>`;
-}
-
-function unreadableNote(unreadable: readonly string[]): Html {
-  return html`<p class="down">
-    The rows of ${unreadable.join(', ')} could not be read; “agent-jobs export verify” tells more.
-  </p>`;
 }
 
 function doubtTable(days: readonly Day[]): Html {
@@ -188,22 +170,7 @@ function doubtTable(days: readonly Day[]): Html {
       <td>${[inconsistency, also, read].filter((text) => text !== '').join('; ')}</td>
     </tr>`;
   });
-  return html`<table>
-    <thead>
-      <tr>
-        <th scope="col">Day</th>
-        <th scope="col">State</th>
-        <th scope="col">What was seen</th>
-      </tr>
-    </thead>
-    <tbody>
-      ${rows}
-    </tbody>
-  </table>`;
-}
-
-function footer({ generatedAt }: Figures): Html {
-  return html`<footer>Made ${moment(generatedAt)} from snapshots of single days alone.</footer>`;
+  return table(['Day', 'State', 'What was seen'], rows);
 }
 
 /** The page's CSS, inline: the page loads nothing from elsewhere. */

@@ -1,13 +1,12 @@
-/** The pages with the most visitors, found in two readings of the snapshots' files at constant memory. */
-import type { SnapshotManifest } from '../contract.js';
-import { sha256Hex } from '../snapshots/content-digest.js';
+/** The pages with the most visitors, found in one reading of the snapshots' files. */
+import { sha256Hex, type VisitorRow } from '../snapshots/content-digest.js';
 import type { Day } from '../snapshots/catalog.js';
 import { snapshotFolder } from '../snapshots/layout.js';
 import { readRows } from '../snapshots/parquet.js';
 import type { SnapshotStore } from '../snapshots/snapshot-store.js';
 import { sparkline } from './charts.js';
 import { aiShare, PERIOD_DAYS, type Figures } from './figures.js';
-import { change, html, type Html, number, percent, visible } from './html.js';
+import { change, html, type Html, number, percent, table, visible } from './html.js';
 
 interface PageTrend {
   path: string;
@@ -26,144 +25,111 @@ interface TopPages {
 }
 
 const SHOWN = 25;
-/** More than are shown: the first reading may forget the beginning of a late riser, the second one knows. */
-const CANDIDATES = 200;
-/** Paths remembered at once, and their characters; beyond, the ones with the fewest visitors are forgotten. */
-const MAX_PATHS = 400_000;
-const MAX_CHARACTERS = 64_000_000;
 
 /** The pages with the most visitors a day, on average over the recent period. */
 export async function topPages(store: SnapshotStore, { days, recent, before }: Figures): Promise<TopPages> {
-  const unreadable = new Set<string>();
-  const candidates = await findCandidates(store, recent.days, unreadable);
-  const index = new Map(candidates.map((path, i) => [path, i]));
-  const total = candidates.map(() => days.map(({ manifest }): number | null => (manifest ? 0 : null)));
-  const ai = candidates.map(() => days.map(({ manifest }): number | null => (manifest ? 0 : null)));
-  for (const [d, day] of days.entries()) {
-    const isRead = await eachRow(store, day, unreadable, (path, rows, i) => {
-      const candidate = index.get(path);
-      if (candidate === undefined) return;
-      total[candidate]![d] = Number(rows.total[i]);
-      ai[candidate]![d] = Number(rows.ai[i]);
-    });
-    if (!isRead) for (const one of [...total, ...ai]) one[d] = null;
+  const seen = new SeenPages();
+  const unread = new Set<number>();
+  const counting = new Set(recent.days);
+  // Newest first: of earlier days only the pages count that the recent period has at its top.
+  for (const [day, found] of [...days.entries()].reverse()) {
+    const isRecent = day >= days.length - PERIOD_DAYS;
+    if (!isRecent) seen.keepTop(SHOWN);
+    const see = (row: VisitorRow) => seen.add(row, day, { isRecent, isCounted: counting.has(found) });
+    if (!(await eachRow(store, found, see))) unread.add(day);
   }
-  const positions = ({ days: some }: { days: Day[] }) => some.map((day) => days.indexOf(day));
-  const [now, then] = [positions(recent), positions(before)];
-  const pages = candidates.map((path, c): PageTrend => {
-    const totals = total[c]!;
-    const mean = { ai: meanOf(ai[c]!, now) ?? 0, total: meanOf(totals, now) ?? 0 };
-    return { path, totals, mean, meanBefore: meanOf(totals, then) };
+  const positions = (some: Day[]) => some.map((day) => days.indexOf(day)).filter((day) => !unread.has(day));
+  const [now, then] = [positions(recent.days), positions(before.days)];
+  const pages = seen.top(SHOWN).map(({ path, rows }): PageTrend => {
+    const onDay = (day: number) => rows.get(day) ?? { ai: 0, total: 0 };
+    const meanOf = (some: number[], count: 'ai' | 'total') =>
+      some.length === 0 ? null : some.reduce((sum, day) => sum + onDay(day)[count], 0) / some.length;
+    const mean = { ai: meanOf(now, 'ai') ?? 0, total: meanOf(now, 'total') ?? 0 };
+    const totals = days.map((_, day) => (unread.has(day) ? null : onDay(day).total));
+    return { path, totals, mean, meanBefore: meanOf(then, 'total') };
   });
-  pages.sort((a, b) => b.mean.total - a.mean.total || (a.path < b.path ? -1 : 1));
-  return { pages: pages.slice(0, SHOWN), unreadable: [...unreadable].sort() };
+  const unreadable = days.filter(({ manifest }, day) => manifest !== null && unread.has(day));
+  return { pages, unreadable: unreadable.map(({ date }) => date) };
 }
 
-async function findCandidates(store: SnapshotStore, days: Day[], unreadable: Set<string>): Promise<string[]> {
-  let sums = new Map<string, number>();
-  let characters = 0;
-  for (const day of days) {
-    await eachRow(store, day, unreadable, (path, rows, i) => {
-      const before = sums.get(path);
-      if (before === undefined) characters += path.length;
-      sums.set(path, (before ?? 0) + Number(rows.total[i]));
-      if (sums.size <= MAX_PATHS && characters <= MAX_CHARACTERS) return;
-      sums = halved(sums);
-      characters = [...sums.keys()].reduce((all, { length }) => all + length, 0);
-    });
+interface Page {
+  path: string;
+  /** Visitors of the days that count. */
+  visitors: number;
+  /** By the position of the day. */
+  rows: Map<number, { ai: number; total: number }>;
+}
+
+/** Bounds what is remembered of the recent days: then the pages with the fewest visitors are forgotten. */
+const MAX_ROWS = 1_000_000;
+const MAX_CHARACTERS = 64_000_000;
+
+class SeenPages {
+  #pages = new Map<string, Page>();
+  #rows = 0;
+  #characters = 0;
+
+  /** Pages that are not known yet are those of a recent day. */
+  add({ path, ai, total }: VisitorRow, day: number, { isRecent, isCounted }: Record<string, boolean>): void {
+    let page = this.#pages.get(path);
+    if (!page && !isRecent) return;
+    page ??= this.#remember({ path, visitors: 0, rows: new Map() });
+    page.rows.set(day, { ai, total });
+    if (isCounted) page.visitors += total;
+    this.#rows++;
+    if (this.#rows > MAX_ROWS || this.#characters > MAX_CHARACTERS) this.keepTop(this.#pages.size / 2);
   }
-  return highest(sums, CANDIDATES).map(([path]) => path);
-}
 
-/** Those with the most visitors, up to half of what may be remembered. */
-function halved(sums: Map<string, number>): Map<string, number> {
-  const kept = new Map<string, number>();
-  let characters = 0;
-  for (const [path, sum] of highest(sums, MAX_PATHS / 2)) {
-    characters += path.length;
-    if (characters <= MAX_CHARACTERS / 2) kept.set(path, sum);
-    else characters -= path.length; // a shorter one may still fit
+  top(count: number): Page[] {
+    const pages = [...this.#pages.values()].filter(({ visitors }) => visitors > 0);
+    return pages.sort((a, b) => b.visitors - a.visitors || (a.path < b.path ? -1 : 1)).slice(0, count);
   }
-  return kept;
+
+  keepTop(count: number): void {
+    if (this.#pages.size <= count) return;
+    const kept = this.top(count);
+    [this.#pages, this.#rows, this.#characters] = [new Map(), 0, 0];
+    for (const page of kept) this.#remember(page);
+  }
+
+  #remember(page: Page): Page {
+    this.#pages.set(page.path, page);
+    this.#rows += page.rows.size;
+    this.#characters += page.path.length;
+    return page;
+  }
 }
 
-function highest(sums: Map<string, number>, count: number): [string, number][] {
-  return [...sums].sort(([a, left], [b, right]) => right - left || (a < b ? -1 : 1)).slice(0, count);
-}
-
-interface Counts {
-  ai: ArrayLike<bigint>;
-  total: ArrayLike<bigint>;
-}
-
-/** False where the day has no snapshot, or its rows can't be read, which is noted. */
-async function eachRow(
-  store: SnapshotStore,
-  { date, manifest }: Day,
-  unreadable: Set<string>,
-  see: (path: string, rows: Counts, i: number) => void,
-): Promise<boolean> {
+/** False where the day has no snapshot, or its rows can't be read. */
+async function eachRow(store: SnapshotStore, { manifest }: Day, see: (row: VisitorRow) => void): Promise<boolean> {
   if (!manifest) return false;
   try {
-    for (const file of manifest.files) await eachRowOf(store, manifest, file, see);
+    for (const { name, sha256 } of manifest.files) {
+      const bytes = await store.read(`${snapshotFolder(manifest)}/${name}`);
+      if (!bytes || sha256Hex(bytes) !== sha256) return false;
+      for await (const rows of readRows(bytes)) rows.forEach(see);
+    }
     return true;
   } catch {
-    unreadable.add(date);
     return false;
   }
 }
 
-async function eachRowOf(
-  store: SnapshotStore,
-  manifest: SnapshotManifest,
-  { name, sha256 }: SnapshotManifest['files'][number],
-  see: (path: string, rows: Counts, i: number) => void,
-): Promise<void> {
-  const bytes = await store.read(`${snapshotFolder(manifest)}/${name}`);
-  if (!bytes) throw new Error(`${name} is missing`);
-  if (sha256Hex(bytes) !== sha256) throw new Error(`${name} is damaged`);
-  for await (const rows of readRows(bytes, ['path', 'ai', 'total'])) {
-    for (let i = 0; i < rows.length; i++) see(rows.path[i] as string, rows, i);
-  }
-}
-
-function meanOf(values: readonly (number | null)[], positions: readonly number[]): number | null {
-  const known = positions.flatMap((position) => values[position] ?? []);
-  return known.length === 0 ? null : known.reduce((sum, value) => sum + value, 0) / known.length;
-}
-
 /** The section of the page. */
 export function pagesTable(pages: readonly PageTrend[], { recent }: Figures): Html {
-  if (pages.length === 0)
-    return html`<section>
-      <h2>Top pages</h2>
-      <p>${recent.days.length === 0 ? noRecentDay() : 'No page had a visitor.'}</p>
-    </section>`;
+  const nothing =
+    recent.days.length === 0
+      ? `None of the last ${PERIOD_DAYS} days has a snapshot that is more than provisional.`
+      : 'No page had a visitor.';
+  const caption = html`<caption>
+    Unique visitors of a page on a day, mean of the last ${PERIOD_DAYS} days, and their change against the
+    ${PERIOD_DAYS} before
+  </caption>`;
+  const headings = ['Page', 'Trend', { number: 'A day' }, { number: 'Change' }, { number: 'AI share' }];
   return html`<section>
     <h2>Top pages</h2>
-    <table>
-      <caption>
-        Unique visitors of a page on a day, mean of the last ${PERIOD_DAYS} days, and their change against the
-        ${PERIOD_DAYS} before
-      </caption>
-      <thead>
-        <tr>
-          <th scope="col">Page</th>
-          <th scope="col">Trend</th>
-          <th scope="col" class="number">A day</th>
-          <th scope="col" class="number">Change</th>
-          <th scope="col" class="number">AI share</th>
-        </tr>
-      </thead>
-      <tbody>
-        ${pages.map(pageRow)}
-      </tbody>
-    </table>
+    ${pages.length === 0 ? html`<p>${nothing}</p>` : table(headings, pages.map(pageRow), caption)}
   </section>`;
-}
-
-function noRecentDay(): string {
-  return `None of the last ${PERIOD_DAYS} days has a snapshot that is more than provisional.`;
 }
 
 function pageRow({ path, totals, mean, meanBefore }: PageTrend): Html {

@@ -7,13 +7,9 @@ import type { VisitorPage } from '../upstream/upstream.js';
 import { isSameTotals, type ScanCheckpoint } from '../visitor-export/scan-checkpoint.js';
 import { addTo, ContentDigest, newPathKey, pathHash, sha256Hex, type VisitorRow } from './content-digest.js';
 
-/** Takes the rows of a scan, in order. */
-export interface RowSink {
-  readonly length: number;
-  add(row: VisitorRow, hash: bigint): void;
-}
-
-/** Takes the pages in order, one at a time, from `checkpoint` on; `paths` holds the paths of all rows taken so far. */
+/**
+ * Takes the pages in order, one at a time, from `checkpoint` on; `paths` holds the path hashes of all rows taken so far.
+ */
 export class Scan {
   readonly #state: ScanCheckpoint;
   readonly #paths: PathSet;
@@ -44,10 +40,6 @@ export class Scan {
     return this.#state.pages;
   }
 
-  get rows(): number {
-    return this.#state.rows;
-  }
-
   /** Where the page to read next begins. */
   get offset(): number {
     return this.#state.stage === 'checking' ? 0 : this.#state.offset;
@@ -59,17 +51,20 @@ export class Scan {
     return { ...this.#state, ...sums, content: this.#digest.content, order: this.#digest.order };
   }
 
-  /** Takes the page that begins at `offset` and adds its rows to the sink: no path twice, the first row wins. */
-  take(raw: VisitorPage, sink: RowSink): void {
+  /** Takes the page that begins at `offset`; returns the rows that it adds: no path twice, the first row wins. */
+  take(raw: VisitorPage): VisitorRow[] {
     const page = this.#whole(raw);
     if (this.#state.stage === 'checking') {
       this.#compareFirst(page);
-      return;
+      return [];
     }
     const overlapped = this.#compare(page);
-    const before = sink.length;
-    this.#addNew(page.visitors, overlapped ? 1 : 0, sink);
-    this.#advance(page, sink.length - before);
+    const added: VisitorRow[] = [];
+    page.visitors.forEach((row, i) => {
+      if ((i > 0 || !overlapped) && this.#isNew(row, i)) added.push(row);
+    });
+    this.#advance(page, added.length);
+    return added;
   }
 
   /** Ends the scan before its last page: it is inconsistent and will be repeated. */
@@ -110,18 +105,16 @@ export class Scan {
     return isOverlap;
   }
 
-  #addNew(rows: readonly VisitorRow[], from: number, sink: RowSink): void {
-    for (let i = from; i < rows.length; i++) {
-      const row = rows[i] as VisitorRow;
-      const hash = pathHash(this.#state.pathKey, row.path);
-      if (this.#paths.add(hash)) {
-        this.#digest.add(row);
-        addTo(this.#state, row);
-        sink.add(row, hash);
-      } else {
-        this.#recordInconsistency('repeatedPath', this.#state.offset + i);
-      }
+  /** Counts a row in, unless its path came before. */
+  #isNew(row: VisitorRow, i: number): boolean {
+    const hash = pathHash(this.#state.pathKey, row.path);
+    if (!this.#paths.add(hash)) {
+      this.#recordInconsistency('repeatedPath', this.#state.offset + i);
+      return false;
     }
+    this.#digest.add(row);
+    addTo(this.#state, row);
+    return true;
   }
 
   #advance(page: VisitorPage, added: number): void {

@@ -2,7 +2,7 @@
 import type { VisitorExportRange } from '../contract.js';
 import type { ScanCheckpoint } from '../visitor-export/scan-checkpoint.js';
 import { rangeFolderOf } from './catalog.js';
-import { sha256Hex, type VisitorRow } from './content-digest.js';
+import { pathHash, sha256Hex, type VisitorRow } from './content-digest.js';
 import { chunkKey, snapshotFolder, SNAPSHOTS_FOLDER, STAGING, stagingFolder, SUPERSEDED_FOLDER } from './layout.js';
 import { PathSet } from './scan.js';
 import type { SnapshotStore } from './snapshot-store.js';
@@ -29,27 +29,35 @@ export async function stageChunk(
   store: SnapshotStore,
   { range, runId, scan }: StagedScan,
   { chunks, staged }: ScanCheckpoint,
-  rows: ChunkEncoder,
+  rows: readonly VisitorRow[],
 ): Promise<Pick<ScanCheckpoint, 'chunks' | 'staged'>> {
   // The first chunk is staged even without rows: its absence tells a stalled writer that another run has cleaned up.
   if (rows.length === 0 && chunks > 0) return { chunks, staged };
-  const bytes = await rows.finish();
+  const { writeParquet } = await import('./parquet.js');
+  const bytes = writeParquet(rows);
   await store.put(chunkKey(range, runId, scan, chunks), bytes);
   return { chunks: chunks + 1, staged: chained(staged, bytes) };
 }
 
 /**
- * The Parquet files of a scan's chunks, in order, each valid until the next is asked for. Throws a StaleStagingError
- * where they are not those that the checkpoint names. A changed chunk shows only after the last one.
+ * The Parquet files of a scan's chunks, in order. Throws a StaleStagingError where they are not those that the
+ * checkpoint names. A changed chunk shows only after the last one.
  */
 export async function* stagedParquet(
   store: SnapshotStore,
-  staged: StagedScan,
+  { range, runId, scan }: StagedScan,
   checkpoint: ScanCheckpoint,
 ): AsyncGenerator<Uint8Array> {
-  for await (const bytes of stagedChunks(store, staged, checkpoint)) {
-    const parquet = chunkParquet(bytes);
-    if (parquet.length > 0) yield parquet;
+  let chain = '';
+  for (let chunk = 0; chunk < checkpoint.chunks; chunk++) {
+    const key = chunkKey(range, runId, scan, chunk);
+    const bytes = await store.read(key);
+    if (!bytes) throw new StaleStagingError(`The staged rows ${key} are gone`);
+    chain = chained(chain, bytes);
+    yield bytes;
+  }
+  if (chain !== checkpoint.staged) {
+    throw new StaleStagingError(`The staged rows of scan ${scan} are not the ones that were read`);
   }
 }
 
@@ -59,31 +67,14 @@ export async function stagedPaths(
   staged: StagedScan,
   checkpoint: ScanCheckpoint,
 ): Promise<PathSet> {
+  const { readRows } = await import('./parquet.js');
   const paths = new PathSet();
-  for await (const bytes of stagedChunks(store, staged, checkpoint)) {
-    for (const hash of chunkHashes(bytes)) paths.add(hash);
+  for await (const file of stagedParquet(store, staged, checkpoint)) {
+    for await (const rows of readRows(file)) {
+      for (const { path } of rows) paths.add(pathHash(checkpoint.pathKey, path));
+    }
   }
   return paths;
-}
-
-async function* stagedChunks(
-  store: SnapshotStore,
-  { range, runId, scan }: StagedScan,
-  checkpoint: ScanCheckpoint,
-): AsyncGenerator<Buffer> {
-  let chain = '';
-  let largest: Buffer | undefined; // reused for the next chunk
-  for (let chunk = 0; chunk < checkpoint.chunks; chunk++) {
-    const key = chunkKey(range, runId, scan, chunk);
-    const bytes = await store.read(key, largest);
-    if (!bytes) throw new StaleStagingError(`The staged rows ${key} are gone`);
-    if (bytes.length > (largest?.length ?? 0)) largest = bytes;
-    chain = chained(chain, bytes);
-    yield bytes;
-  }
-  if (chain !== checkpoint.staged) {
-    throw new StaleStagingError(`The staged rows of scan ${scan} are not the ones that were read`);
-  }
 }
 
 function chained(chain: string, bytes: Uint8Array): string {
@@ -108,58 +99,4 @@ export async function stagedRanges(store: SnapshotStore): Promise<VisitorExportR
     if (range) ranges.set(range.folder, range);
   }
   return [...ranges.values()].map(({ projectId, dateFrom, dateTo }) => ({ projectId, dateFrom, dateTo }));
-}
-
-const COUNT_BYTES = 4;
-const HASH_BYTES = 8;
-
-/**
- * The rows of one chunk on their way into staging: a Parquet file, path hashes, then the row count, in one object.
- */
-export class ChunkEncoder {
-  readonly #rows: VisitorRow[] = [];
-  readonly #hashes: bigint[] = [];
-  #bytes = 0;
-
-  get length(): number {
-    return this.#rows.length;
-  }
-
-  /** What the paths take as UTF-8: about what the rows take in memory, where paths are long. */
-  get bytes(): number {
-    return this.#bytes;
-  }
-
-  add(row: VisitorRow, hash: bigint): void {
-    this.#rows.push(row);
-    this.#hashes.push(hash);
-    this.#bytes += Buffer.byteLength(row.path);
-  }
-
-  /** The chunk's bytes. */
-  async finish(): Promise<Uint8Array> {
-    const end = Buffer.alloc(HASH_BYTES * this.length + COUNT_BYTES);
-    this.#hashes.forEach((hash, row) => end.writeBigUInt64LE(hash, HASH_BYTES * row));
-    end.writeUInt32LE(this.length, HASH_BYTES * this.length);
-    if (this.length === 0) return end;
-    const { writeParquet } = await import('./parquet.js');
-    return Buffer.concat([writeParquet(this.#rows), end]);
-  }
-}
-
-/** The path hashes in a chunk's bytes. */
-function* chunkHashes(bytes: Buffer): Generator<bigint> {
-  for (let at = parquetEnd(bytes); at < bytes.length - COUNT_BYTES; at += HASH_BYTES) {
-    yield bytes.readBigUInt64LE(at);
-  }
-}
-
-/** The Parquet file in a chunk's bytes; empty where it has no rows. */
-function chunkParquet(bytes: Buffer): Buffer {
-  return bytes.subarray(0, parquetEnd(bytes));
-}
-
-function parquetEnd(bytes: Buffer): number {
-  const end = bytes.length - COUNT_BYTES;
-  return end - bytes.readUInt32LE(end) * HASH_BYTES;
 }

@@ -4,9 +4,8 @@ import { DAY_MS } from '../contract/shared.js';
 import { isProvisional } from '../visitor-export/date-range.js';
 import { isSameTotals } from '../visitor-export/scan-checkpoint.js';
 import type { FoundSnapshot } from './catalog.js';
-import { addTo, ContentDigest, newPathKey, pathHash, sha256Hex } from './content-digest.js';
+import { addTo, ContentDigest, sha256Hex } from './content-digest.js';
 import { isAsWritten, parseManifest, snapshotId } from './manifest.js';
-import { PathSet } from './scan.js';
 import type { SnapshotStore } from './snapshot-store.js';
 
 export interface Verification {
@@ -60,13 +59,14 @@ async function compare(
   }
   if (problems.length > before) return content.rows;
   if (content.rows !== manifest.rows) problems.push(`${content.rows} rows, the manifest says ${manifest.rows}`);
-  if (content.repeated > 0) problems.push(`${content.repeated} paths come twice`);
+  const repeated = content.rows - content.paths.size;
+  if (repeated > 0) problems.push(`${repeated} paths come twice`);
   for (const field of ['rowSums', 'rowMaxima'] as const) {
     const told = manifest[field];
     if (told && !isSameTotals(told, content[field])) problems.push(`${field} are not those of the rows`);
   }
   // The id names totals, too: it differs where any part of the manifest or the rows was changed.
-  const id = snapshotId(found, content.rows, content.digest, manifest.totals);
+  const id = snapshotId(found, content.rows, content.digest.content, manifest.totals);
   if (id !== manifest.snapshotId) problems.push('rows or totals are not those that snapshotId names');
   return content.rows;
 }
@@ -110,30 +110,21 @@ function parquetNames({ folder, keys }: FoundSnapshot): string[] {
 /** What the files of a snapshot hold, whatever their order. */
 class Content {
   rows = 0;
-  repeated = 0;
+  readonly paths = new Set<string>();
   readonly rowSums = { human: 0, ai: 0, total: 0 };
   readonly rowMaxima = { human: 0, ai: 0, total: 0 };
-  readonly #digest = new ContentDigest();
-  readonly #paths = new PathSet();
-  readonly #key = newPathKey();
-
-  /** As in the checkpoint of a scan: empty before its first row. */
-  get digest(): string {
-    return this.#digest.content;
-  }
+  readonly digest = new ContentDigest();
 
   async add(bytes: Buffer): Promise<number> {
     const before = this.rows;
     const { readRows } = await import('./parquet.js');
-    for await (const { path, human, ai, total, length } of readRows(bytes)) {
-      for (let i = 0; i < length; i++) {
-        const name = path[i] as string;
-        if (!this.#paths.add(pathHash(this.#key, name))) this.repeated++;
-        const row = { path: name, human: Number(human[i]), ai: Number(ai[i]), total: Number(total[i]) };
-        this.#digest.add(row);
+    for await (const rows of readRows(bytes)) {
+      for (const row of rows) {
+        this.paths.add(row.path);
+        this.digest.add(row);
         addTo(this, row);
       }
-      this.rows += length;
+      this.rows += rows.length;
     }
     return this.rows - before;
   }

@@ -615,8 +615,8 @@ export const MUTANTS: Mutant[] = [
   {
     name: 'path hashes that a visitor can choose',
     file: 'src/snapshots/content-digest.ts',
-    find: 'sha256(key + path)',
-    replace: 'sha256(key.slice(0, 0) + path)',
+    find: 'sha256Hex(key + path)',
+    replace: 'sha256Hex(key.slice(0, 0) + path)',
     test: 'test/snapshots/path-set.test.ts',
     title: 'paths chosen by their unkeyed hashes',
   },

@@ -9,8 +9,8 @@ import {
 } from '../../src/visitor-export/scan-checkpoint.js';
 import { inconsistencyOf } from '../../src/visitor-export/inconsistency.js';
 import { throttledWaitMs } from '../../src/agent-job/retry-waits.js';
-import { ChunkEncoder, cleanUpStaging, stageChunk, stagedPaths } from '../../src/snapshots/staging.js';
-import { PathSet, Scan } from '../../src/snapshots/scan.js';
+import { cleanUpStaging, stageChunk, stagedPaths } from '../../src/snapshots/staging.js';
+import { Scan } from '../../src/snapshots/scan.js';
 import { finishPublication, publishScan } from '../../src/snapshots/publish.js';
 import type { SnapshotStore } from '../../src/snapshots/snapshot-store.js';
 import type { Upstream } from '../../src/upstream/upstream.js';
@@ -85,12 +85,10 @@ async function readScan(
   for (let failures = 0; checkpoint.stage !== 'ended';) {
     const { next, isBusy } = await untilDone(time, async () => {
       const staged = { range, runId, scan };
-      const paths = checkpoint.chunks === 0 ? new PathSet() : await stagedPaths(store, staged, checkpoint);
-      const reading = new Scan(checkpoint, paths);
+      const reading = new Scan(checkpoint, await stagedPaths(store, staged, checkpoint));
       const limits = { requests: REQUESTS_PER_CHUNK, duration: 60_000, willRepeat, retriesPages: false };
-      const rows = new ChunkEncoder();
       const signals = { stop: NEVER, cancel: NEVER };
-      const { interruption } = await readPages(upstream, range, { scan: reading, rows }, { ...limits, ...signals });
+      const { rows, interruption } = await readPages(upstream, range, reading, { ...limits, ...signals });
       const written = await stageChunk(store, staged, checkpoint, rows);
       return { next: { ...reading.checkpoint(), ...written }, isBusy: interruption !== null };
     });

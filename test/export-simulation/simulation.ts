@@ -328,11 +328,7 @@ class World {
     const bytes = await this.#store.read(await parquetKey(this.#store, range));
     const found: VisitorPage['visitors'] = [];
     if (!bytes) return found;
-    for await (const { path, human, ai, total, length } of readRows(bytes)) {
-      for (let i = 0; i < length; i++) {
-        found.push({ path: path[i]!, human: Number(human[i]), ai: Number(ai[i]), total: Number(total[i]) });
-      }
-    }
+    for await (const rows of readRows(bytes)) for (const row of rows) found.push(row);
     return found;
   }
 

@@ -21,7 +21,7 @@ const client = createUpstream({
   timeoutMs: 20_000,
   notTakenStatuses: [],
 });
-let told = Promise.resolve(); // one at a time: pages are read ahead
+let told = Promise.resolve(); // one at a time: chunks of several exports are read at once
 const getVisitors: typeof client.getVisitors = async (request, options) => {
   const at = startServerClock()();
   told = told.then(async () => {

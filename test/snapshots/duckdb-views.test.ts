@@ -10,7 +10,7 @@ import { PathSet, Scan } from '../../src/snapshots/scan.js';
 import { publishScan } from '../../src/snapshots/publish.js';
 import type { SnapshotStore } from '../../src/snapshots/snapshot-store.js';
 import { NEW_SCAN } from '../../src/visitor-export/scan-checkpoint.js';
-import { ChunkEncoder, stageChunk } from '../../src/snapshots/staging.js';
+import { stageChunk } from '../../src/snapshots/staging.js';
 import { putDay } from '../report/snapshots.js';
 import { pageAt, rows } from './pages.js';
 
@@ -76,10 +76,8 @@ test('the documented CSV is safe for a spreadsheet, whatever the paths', async (
 async function publishRows(store: SnapshotStore, range: VisitorExportRange, count: number): Promise<void> {
   const staged = { range, runId: 'run', scan: 1 };
   const scan = new Scan(NEW_SCAN, new PathSet());
-  const kept = new ChunkEncoder();
   const page = pageAt(rows(count), 0, 250);
-  scan.take(page, kept);
-  scan.take(page, kept);
+  const kept = [...scan.take(page), ...scan.take(page)];
   const checkpoint = { ...scan.checkpoint(), ...(await stageChunk(store, staged, NEW_SCAN, kept)) };
   await publishScan(store, { ...staged, checkpoint, inconsistency: null, exportedAt: '2026-02-01T00:00:00.000Z' });
 }

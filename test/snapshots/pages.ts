@@ -1,7 +1,7 @@
 import type { VisitorExportRange, VisitorTotals } from '../../src/contract.js';
 import { NEW_SCAN, type SuspectScan, type ScanCheckpoint } from '../../src/visitor-export/scan-checkpoint.js';
-import { PathSet, type RowSink, Scan } from '../../src/snapshots/scan.js';
-import { ChunkEncoder, stageChunk, stagedPaths } from '../../src/snapshots/staging.js';
+import { Scan } from '../../src/snapshots/scan.js';
+import { stageChunk, stagedPaths } from '../../src/snapshots/staging.js';
 import { publishScan } from '../../src/snapshots/publish.js';
 import type { SnapshotStore } from '../../src/snapshots/snapshot-store.js';
 import type { VisitorPage } from '../../src/upstream/upstream.js';
@@ -11,19 +11,6 @@ export interface Row {
   human: number;
   ai: number;
   total: number;
-}
-
-/** Keeps rows as they come. */
-export class RowList implements RowSink {
-  readonly rows: Row[] = [];
-
-  get length(): number {
-    return this.rows.length;
-  }
-
-  add(one: Row): void {
-    this.rows.push(one);
-  }
 }
 
 export const RANGE: VisitorExportRange = { projectId: 'p1', dateFrom: '2026-01-01', dateTo: '2026-01-02' };
@@ -63,11 +50,10 @@ export async function readScan(
   const staged = { range, runId, scan: number };
   let checkpoint: ScanCheckpoint = NEW_SCAN;
   for (let request = 0; checkpoint.stage !== 'ended';) {
-    const paths = checkpoint.chunks === 0 ? new PathSet() : await stagedPaths(store, staged, checkpoint);
-    const scan = new Scan(checkpoint, paths);
-    const kept = new ChunkEncoder();
+    const scan = new Scan(checkpoint, await stagedPaths(store, staged, checkpoint));
+    const kept: Row[] = [];
     for (let i = 0; i < chunkPages && scan.stage !== 'ended'; i++) {
-      scan.take(pageAt(rowsAt(request++), scan.offset, limit), kept);
+      kept.push(...scan.take(pageAt(rowsAt(request++), scan.offset, limit)));
     }
     checkpoint = { ...scan.checkpoint(), ...(await stageChunk(store, staged, checkpoint, kept)) };
   }

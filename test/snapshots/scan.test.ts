@@ -3,7 +3,7 @@ import { NEW_SCAN, type ScanCheckpoint } from '../../src/visitor-export/scan-che
 import { inconsistencyOf } from '../../src/visitor-export/inconsistency.js';
 import { PathSet, Scan } from '../../src/snapshots/scan.js';
 import type { VisitorPage } from '../../src/upstream/upstream.js';
-import { pageAt, row, RowList, rows, type Row } from './pages.js';
+import { pageAt, row, rows, type Row } from './pages.js';
 
 const LIMIT = 10;
 
@@ -14,12 +14,12 @@ function read(rowsAt: (request: number) => readonly Row[], limit = LIMIT): ScanC
 
 function readPages(answer: (request: number, offset: number) => VisitorPage): ScanCheckpoint & { paths: string[] } {
   const scan = new Scan(NEW_SCAN, new PathSet());
-  const kept = new RowList();
+  const paths: string[] = [];
   for (let request = 0; scan.stage !== 'ended'; request++) {
     if (request > 1000) throw new Error('The scan has no end');
-    scan.take(answer(request, scan.offset), kept);
+    paths.push(...scan.take(answer(request, scan.offset)).map(({ path }) => path));
   }
-  return { ...scan.checkpoint(), paths: kept.rows.map(({ path }) => path) };
+  return { ...scan.checkpoint(), paths };
 }
 
 test.each([0, 1, 9, 10, 11, 19, 20, 28, 100])(
@@ -130,17 +130,13 @@ test('counts that are not whole are rounded, and that is told', () => {
   const all = [{ path: '/a', human: 1.5, ai: 0.2, total: 1.7 }];
   const scan = new Scan(NEW_SCAN, new PathSet());
   const page = { ...pageAt(all, 0, LIMIT), totals: { human: 1.6, ai: 0, total: 2 } };
-  const kept = new RowList();
-  scan.take(page, kept);
-  expect(kept.rows).toEqual([{ path: '/a', human: 2, ai: 0, total: 2 }]);
+  expect(scan.take(page)).toEqual([{ path: '/a', human: 2, ai: 0, total: 2 }]);
   expect(scan.checkpoint()).toMatchObject({ rounded: true, totals: { human: 2, ai: 0, total: 2 } });
 });
 
 test('a hundred thousand paths are told apart, and each is known again', () => {
   const scan = new Scan(NEW_SCAN, new PathSet());
-  const kept = new RowList();
-  scan.take({ ...pageAt(rows(0), 0, 1), visitors: rows(100_000), hasMore: true }, kept);
-  expect(kept).toHaveLength(100_000);
-  scan.take({ ...pageAt(rows(0), 0, 1), visitors: rows(100_000).reverse(), hasMore: false }, kept);
-  expect(kept).toHaveLength(100_000);
+  const page = pageAt(rows(0), 0, 1);
+  expect(scan.take({ ...page, visitors: rows(100_000), hasMore: true })).toHaveLength(100_000);
+  expect(scan.take({ ...page, visitors: rows(100_000).reverse(), hasMore: false })).toEqual([]);
 });

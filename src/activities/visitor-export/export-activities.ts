@@ -12,13 +12,12 @@ import {
   type VisitorExportRange,
 } from '../../contract.js';
 import type { RequestTurn } from '../../contract/request-queue.js';
-import { chunkKey, runFolder } from '../../snapshots/layout.js';
+import { runFolder } from '../../snapshots/layout.js';
 import { loadOptional } from '../../snapshots/open-store.js';
 import { expectedRows, type FinishedScan, finishPublication, publishScan } from '../../snapshots/publish.js';
-import { PathSet, Scan } from '../../snapshots/scan.js';
+import { type PathSet, Scan } from '../../snapshots/scan.js';
 import { type SnapshotStore, SnapshotStoreError } from '../../snapshots/snapshot-store.js';
 import {
-  ChunkEncoder,
   cleanUpStaging,
   stageChunk,
   stagedPaths,
@@ -200,7 +199,6 @@ async function readPacedChunk(
   if (probeStore) await probe(store, staged);
   const paths = await pathSets.take(store, staged, checkpoint);
   const scan = new Scan(checkpoint, paths);
-  const rows = new ChunkEncoder();
   const limits = {
     requests: paced.maxRequests,
     willRepeat,
@@ -209,7 +207,7 @@ async function readPacedChunk(
     stop: shutdownSignal,
     cancel: Context.current().cancellationSignal,
   };
-  const { interruption, rejection } = await readPages(paced, staged.range, { scan, rows }, limits);
+  const { rows, interruption, rejection } = await readPages(paced, staged.range, scan, limits);
   if (rejection) throw rejectedFailure(rejection, paced.nextRequestAt());
   // Nothing was learned of the upstream, so the workflow must not count this as a page or as an outage.
   if (shutdownSignal.aborted && scan.pages === checkpoint.pages && !interruption) {
@@ -217,7 +215,7 @@ async function readPacedChunk(
   }
   const written = await retryStaging(() => stageChunk(store, staged, checkpoint, rows));
   const next = { ...scan.checkpoint(), ...written };
-  pathSets.keep(store, staged, next, paths);
+  pathSets.keep(next, paths);
   const pages = next.pages - checkpoint.pages;
   const { requests, paceMs } = paced;
   return { checkpoint: next, pages, requests, interruption, paceMs, requestsPerHour: requestsPerHour ?? null };
@@ -311,34 +309,33 @@ function failure(
   });
 }
 
-/** Bounds the memory of a worker: a set takes 16 to 32 bytes a path. Evicted sets are rebuilt from staging. */
+/** Bounds the memory of a worker: a set takes 16 to 32 bytes a path. */
 const MAX_CACHED = 4;
 
-/** A cache of the path sets of the scans that this worker reads; a scan that another worker began is rebuilt. */
+/** The path sets of the scans that this worker reads; others are rebuilt from staging. */
 class PathSets {
   readonly #cached = new Map<string, PathSet>();
 
   /** The paths of a scan at a checkpoint. The caller owns the set: a chunk that fails leaves no changed set behind. */
   async take(store: SnapshotStore, staged: StagedScan, checkpoint: ScanCheckpoint): Promise<PathSet> {
-    if (checkpoint.chunks === 0) return new PathSet();
-    const name = nameOf(store, staged, checkpoint);
+    const name = nameOf(checkpoint);
     const cached = this.#cached.get(name);
     this.#cached.delete(name);
     return cached ?? (await stagedPaths(store, staged, checkpoint));
   }
 
   /** Caches a set for the next chunk of its scan. */
-  keep(store: SnapshotStore, staged: StagedScan, checkpoint: ScanCheckpoint, paths: PathSet): void {
+  keep(checkpoint: ScanCheckpoint, paths: PathSet): void {
     if (checkpoint.stage === 'ended') return;
-    this.#cached.set(nameOf(store, staged, checkpoint), paths);
+    this.#cached.set(nameOf(checkpoint), paths);
     const [oldest] = this.#cached.keys();
     if (this.#cached.size > MAX_CACHED && oldest !== undefined) this.#cached.delete(oldest);
   }
 }
 
-// The chain of hashes identifies the rows themselves.
-function nameOf(store: SnapshotStore, { range, runId, scan }: StagedScan, { chunks, staged }: ScanCheckpoint): string {
-  return `${store.url}|${chunkKey(range, runId, scan, chunks)}|${staged}`;
+// The chain of hashes identifies the rows themselves; of another attempt's reading of them the key is another.
+function nameOf({ pathKey, staged }: ScanCheckpoint): string {
+  return `${pathKey}|${staged}`;
 }
 
 // Counts what the steps of exports come to: verdicts of published snapshots, and failures.
