@@ -1,12 +1,11 @@
 import { randomUUID } from 'node:crypto';
 import { createReadStream } from 'node:fs';
-import { mkdir, open, readFile, readdir, rename, rm, rmdir, stat, type FileHandle } from 'node:fs/promises';
+import { mkdir, open, readFile, readdir, rename, rm, rmdir, stat, writeFile, type FileHandle } from 'node:fs/promises';
 import { dirname, join, relative, sep } from 'node:path';
 import { fileURLToPath, pathToFileURL } from 'node:url';
 import { stagingKey } from './layout.js';
-import { SnapshotStoreError, inStore, watched, type SnapshotStore } from './snapshot-store.js';
+import { SnapshotStoreError, inStore, writeFrom, type SnapshotStore } from './snapshot-store.js';
 
-const GATHER_BYTES = 1 << 20; // small pieces are written together
 const CREATE_TRIES = 20;
 const PART = '.part';
 /** A part that nobody has written to for so long is a dead writer's. */
@@ -26,9 +25,8 @@ export class FileStore implements SnapshotStore {
     return pathToFileURL(this.#path(key)).href;
   }
 
-  read(key: string, reuse?: Buffer): Promise<Buffer | null> {
-    const path = this.#path(key);
-    return inStore('read', key, () => orNull(reuse ? readInto(path, reuse) : readFile(path)));
+  read(key: string): Promise<Buffer | null> {
+    return inStore('read', key, () => orNull(readFile(this.#path(key))));
   }
 
   async *stream(key: string): AsyncGenerator<Uint8Array> {
@@ -44,18 +42,18 @@ export class FileStore implements SnapshotStore {
   }
 
   async put(key: string, source: Uint8Array | AsyncIterable<Uint8Array>): Promise<void> {
-    const input = watched(source instanceof Uint8Array ? one(source) : source);
     // A name of its own: two writers of one object must not write into each other's file.
     const part = this.#path(`${stagingKey(key)}.${randomUUID()}${PART}`);
     try {
-      await this.#write(part, input.pieces);
-      await this.#makeFolder(dirname(this.#path(key)));
-      await rename(part, this.#path(key));
-      await syncFolder(dirname(this.#path(key)));
+      await writeFrom(key, source, async (pieces) => {
+        await this.#write(part, pieces);
+        await this.#makeFolder(dirname(this.#path(key)));
+        await rename(part, this.#path(key));
+        await syncFolder(dirname(this.#path(key)));
+      });
     } catch (error) {
       await rm(part, { force: true }).catch(() => {}); // the date range's next run sweeps it
-      if (input.failure) throw input.failure.error;
-      throw new SnapshotStoreError('write', key, error);
+      throw error;
     }
     await this.#removeEmpty(dirname(part));
   }
@@ -102,7 +100,7 @@ export class FileStore implements SnapshotStore {
   async #write(path: string, source: AsyncIterable<Uint8Array>): Promise<void> {
     const file = await this.#create(path);
     try {
-      for await (const bytes of gathered(source)) await file.writeFile(bytes);
+      await writeFile(file, source);
       await file.sync();
     } finally {
       await file.close();
@@ -136,42 +134,6 @@ export class FileStore implements SnapshotStore {
       );
       if (!removed) return;
     }
-  }
-}
-
-async function* one(bytes: Uint8Array): AsyncGenerator<Uint8Array> {
-  yield bytes;
-}
-
-async function* gathered(source: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Array> {
-  const gathering = Buffer.allocUnsafeSlow(GATHER_BYTES);
-  let bytes = 0;
-  for await (const piece of source) {
-    if (bytes + piece.length > GATHER_BYTES) {
-      yield gathering.subarray(0, bytes);
-      bytes = 0;
-    }
-    if (piece.length > GATHER_BYTES) yield piece;
-    else {
-      gathering.set(piece, bytes);
-      bytes += piece.length;
-    }
-  }
-  yield gathering.subarray(0, bytes);
-}
-
-async function readInto(path: string, reuse: Buffer): Promise<Buffer> {
-  const file = await open(path, 'r');
-  try {
-    const { size } = await file.stat();
-    if (size > reuse.length) return await file.readFile();
-    let end = 0;
-    for (let bytesRead = -1; bytesRead !== 0; end += bytesRead) {
-      ({ bytesRead } = await file.read(reuse, end, size - end, end));
-    }
-    return reuse.subarray(0, end);
-  } finally {
-    await file.close();
   }
 }
 

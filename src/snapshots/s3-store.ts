@@ -2,19 +2,16 @@ import { Readable } from 'node:stream';
 import {
   AbortMultipartUploadCommand,
   DeleteObjectCommand,
-  DeleteObjectsCommand,
   GetObjectCommand,
   HeadObjectCommand,
   ListMultipartUploadsCommand,
-  PutObjectCommand,
   S3Client,
   paginateListObjectsV2,
 } from '@aws-sdk/client-s3';
 import { Upload } from '@aws-sdk/lib-storage';
-import { inStore, SnapshotStoreError, watched, type SnapshotStore } from './snapshot-store.js';
+import { inStore, SnapshotStoreError, writeFrom, type SnapshotStore } from './snapshot-store.js';
 
 const PART_BYTES = 8 << 20; // S3 takes 10,000 parts of 5 MiB or more
-const REMOVE_AT_ONCE = 1_000; // S3's limit
 /**
  * A connection that is silent for so long is given up. The SDK tries three times, and `readChunk` writes a chunk up to
  * four times: three minutes, within its attempt.
@@ -77,21 +74,12 @@ export class S3Store implements SnapshotStore {
   }
 
   async put(key: string, source: Uint8Array | AsyncIterable<Uint8Array>): Promise<void> {
-    if (source instanceof Uint8Array) {
-      const about = { ContentLength: source.length, ContentType: contentType(key) };
-      const command = new PutObjectCommand({ ...this.#object(key), Body: source, ...about });
-      await inStore('write', key, async () => assertStored(await this.#client.send(command)));
-      return;
-    }
-    const input = watched(source);
-    const params = { ...this.#object(key), Body: Readable.from(copies(input.pieces), { objectMode: false }) };
-    try {
+    await writeFrom(key, source, async (pieces) => {
+      const Body = Readable.from(pieces, { objectMode: false });
+      const params = { ...this.#object(key), Body, ContentType: contentType(key) };
       // An error in between aborts the upload, and nothing of it is ever visible.
       assertStored(await new Upload({ client: this.#client, params, partSize: PART_BYTES, queueSize: 1 }).done());
-    } catch (error) {
-      if (input.failure) throw input.failure.error;
-      throw new SnapshotStoreError('write', key, error);
-    }
+    });
   }
 
   async *list(folder: string): AsyncGenerator<string> {
@@ -112,14 +100,7 @@ export class S3Store implements SnapshotStore {
   }
 
   async removeFolder(folder: string): Promise<void> {
-    let keys: string[] = [];
-    for await (const key of this.list(folder)) {
-      keys.push(key);
-      if (keys.length < REMOVE_AT_ONCE) continue;
-      await this.#removeAll(folder, keys);
-      keys = [];
-    }
-    if (keys.length > 0) await this.#removeAll(folder, keys);
+    for await (const key of this.list(folder)) await this.remove(key);
   }
 
   async removeUnfinished(folder: string): Promise<void> {
@@ -136,26 +117,11 @@ export class S3Store implements SnapshotStore {
   #object(key: string): { Bucket: string; Key: string } {
     return { Bucket: this.#bucket, Key: `${this.#prefix}${key}` };
   }
-
-  #removeAll(folder: string, keys: string[]): Promise<void> {
-    return inStore('remove', folder, async () => {
-      const Objects = keys.map((key) => ({ Key: `${this.#prefix}${key}` }));
-      const command = new DeleteObjectsCommand({ Bucket: this.#bucket, Delete: { Objects, Quiet: true } });
-      const { Errors = [] } = await this.#client.send(command);
-      const [first] = Errors;
-      if (first) throw new Error(`${first.Code}: ${first.Message} (${first.Key})`);
-    });
-  }
 }
 
 /** S3 names what it has stored; a proxy that answers 200 with a page of its own does not. */
 function assertStored({ ETag }: { ETag?: string | undefined }): void {
   if (!ETag) throw new Error('the store answered 200 without an ETag, so nobody knows whether it stored anything');
-}
-
-/** The upload holds on to pieces until a part is full. */
-async function* copies(pieces: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Array> {
-  for await (const piece of pieces) yield Buffer.from(piece);
 }
 
 /** Browsers show a page only where the bucket says that it is one. */

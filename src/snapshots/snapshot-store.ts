@@ -7,15 +7,15 @@ export interface SnapshotStore {
   readonly url: string;
   /** The URL of an object or folder. */
   urlOf(key: string): string;
-  /** The whole object; null where there is none. For small objects. May lie in `reuse`, where that is large enough. */
-  read(key: string, reuse?: Buffer): Promise<Buffer | null>;
+  /** The whole object; null where there is none. */
+  read(key: string): Promise<Buffer | null>;
   /** The object's bytes, piece by piece; throws a SnapshotStoreError where there is none. */
   stream(key: string): AsyncIterable<Uint8Array>;
   /** In bytes; null where there is no such object. */
   size(key: string): Promise<number | null>;
   /**
    * Writes or replaces the object in one step: readers see the old bytes or the new ones, and none of what failed
-   * half-way. Errors of the source pass through; a piece of it need not outlive the next.
+   * half-way. Errors of the source pass through.
    */
   put(key: string, source: Uint8Array | AsyncIterable<Uint8Array>): Promise<void>;
   /** Keys of all objects below a folder, sorted. */
@@ -70,24 +70,25 @@ export async function inStore<T>(operation: string, key: string, work: () => Pro
   }
 }
 
-/** A source whose own errors can be told from the store's. */
-export interface WatchedSource {
-  pieces: AsyncIterable<Uint8Array>;
-  /** What the source threw, if it did. */
-  failure: { error: unknown } | undefined;
-}
-
-/** Watches over what a store reads. */
-export function watched(source: AsyncIterable<Uint8Array>): WatchedSource {
-  const watching: WatchedSource = { pieces: pieces(), failure: undefined };
-  return watching;
-
-  async function* pieces(): AsyncGenerator<Uint8Array> {
+/** Writes what a source gives: an error of the source passes through, one of the store is named. */
+export async function writeFrom(
+  key: string,
+  source: Uint8Array | AsyncIterable<Uint8Array>,
+  write: (pieces: AsyncIterable<Uint8Array>) => Promise<void>,
+): Promise<void> {
+  let failure: { error: unknown } | undefined;
+  const pieces = async function* () {
     try {
-      yield* source;
+      if (source instanceof Uint8Array) yield source;
+      else yield* source;
     } catch (error) {
-      watching.failure = { error };
+      failure = { error };
       throw error;
     }
+  };
+  try {
+    await write(pieces());
+  } catch (error) {
+    throw failure ? failure.error : new SnapshotStoreError('write', key, error);
   }
 }
