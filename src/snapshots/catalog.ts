@@ -1,5 +1,5 @@
 /** What snapshots there are. */
-import { encodeId, type SnapshotManifest, type VisitorExportRange } from '../contract.js';
+import { encodeId, type SnapshotManifest } from '../contract.js';
 import { DAY_MS } from '../contract/shared.js';
 import { isDate, plusDays } from '../visitor-export/date-range.js';
 import { projectFolder, SNAPSHOTS_FOLDER } from './layout.js';
@@ -45,27 +45,6 @@ export async function* findStray(store: SnapshotStore, projectId?: string): Asyn
   for await (const key of store.list(projectId === undefined ? SNAPSHOTS_FOLDER : projectFolder(projectId))) {
     if ((key.endsWith('.parquet') || IN_FOLDERS_PLACE.test(key)) && !rangeFolderOf(key)) yield key;
   }
-}
-
-/** Manifests of the project's date ranges of the same length that begin at most so many lengths before or after. */
-export async function neighboursOf(
-  store: SnapshotStore,
-  range: VisitorExportRange,
-  most = 14,
-): Promise<SnapshotManifest[]> {
-  const length = lengthOf(range);
-  const near: FoundSnapshot[] = [];
-  for await (const found of findSnapshots(store, range.projectId)) {
-    const distance = Math.abs(Date.parse(found.dateFrom) - Date.parse(range.dateFrom));
-    if (lengthOf(found) === length && distance > 0 && distance <= most * length) near.push(found);
-  }
-  const manifests = await Promise.all(near.map((found) => readFoundManifest(store, found)));
-  // One that was changed vouches for nothing.
-  return manifests.filter((manifest) => manifest !== null).filter(isAsWritten);
-}
-
-function lengthOf({ dateFrom, dateTo }: Pick<VisitorExportRange, 'dateFrom' | 'dateTo'>): number {
-  return Date.parse(dateTo) - Date.parse(dateFrom);
 }
 
 /**

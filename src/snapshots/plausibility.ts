@@ -1,5 +1,6 @@
 /** Whether a consistent scan is plausible: its rows compared with its totals, and with what was there before. */
 import type { Inconsistency, SnapshotManifest, VisitorTotals } from '../contract.js';
+import { COUNTS } from './content-digest.js';
 import { SECOND_SCAN_DELAY_MS, type SuspectScan } from '../visitor-export/scan-checkpoint.js';
 
 /** What a candidate is compared with. */
@@ -24,7 +25,6 @@ const MAX_RATIO_FACTOR = 1.25;
 const MIN_USUAL_ROWS = 20;
 /** Two scans of a day agree where their rows differ by at most this part. */
 const MAX_DIFFERENCE_PART = 0.1;
-const COUNTS = ['human', 'ai', 'total'] as const;
 
 /**
  * The inconsistency of rows that contradict totals, or of a day that lost most of its rows; null where there is none.

@@ -5,9 +5,8 @@
  */
 import { createHash } from 'node:crypto';
 import type { Inconsistency, SnapshotManifest, SnapshotReceipt, VisitorExportRange } from '../contract.js';
-import { isProvisional } from '../visitor-export/date-range.js';
+import { isProvisional, shifted } from '../visitor-export/date-range.js';
 import type { ScanCheckpoint, SuspectScan } from '../visitor-export/scan-checkpoint.js';
-import { neighboursOf } from './catalog.js';
 import {
   encodeManifest,
   isAsWritten,
@@ -33,21 +32,22 @@ export interface FinishedScan extends StagedScan {
   suspect?: SuspectScan | null;
 }
 
-/** Called before each of the last writes; throws where this attempt is no longer the writer, as a lease check does. */
-export type LeaseCheck = () => void;
+/** How many date ranges before one, and after it, tell what is usual. */
+const NEIGHBOURS = 14;
 
 /**
  * Publishes a scan unless the current snapshot is better, newer or the same (`choosePublication`). Then removes the
- * staging of all runs of the date range.
+ * staging of all runs of the date range. `checkLease` is called before each of the last writes: it throws where this
+ * attempt is no longer the writer.
  */
 export async function publishScan(
   store: SnapshotStore,
   finished: FinishedScan,
-  checkLease: LeaseCheck = () => {},
+  checkLease: () => void = () => {},
   now: () => number = () => Date.parse(finished.exportedAt),
 ): Promise<SnapshotReceipt> {
   const { range, runId, exportedAt } = finished;
-  const earlier = await finishPublication(store, range);
+  const earlier = await finishIntent(store, range);
   // An earlier attempt of this run may have published the scan and died before it could report that.
   const isOwn = earlier?.runId === runId && earlier.manifest.exportedAt === exportedAt;
   const receipt = isOwn ? receiptOf(store, earlier.manifest, false) : await publish(store, finished, checkLease, now);
@@ -59,7 +59,7 @@ export async function publishScan(
 async function publish(
   store: SnapshotStore,
   finished: FinishedScan,
-  checkLease: LeaseCheck,
+  checkLease: () => void,
   now: () => number,
 ): Promise<SnapshotReceipt> {
   const { range, runId } = finished;
@@ -98,7 +98,7 @@ async function recordIntent(
   store: SnapshotStore,
   finished: FinishedScan,
   manifest: SnapshotManifest,
-  checkLease: LeaseCheck,
+  checkLease: () => void,
 ): Promise<void> {
   await assertStaged(store, finished);
   checkLease();
@@ -118,6 +118,13 @@ async function judged(
   const neighbours = await neighboursOf(store, finished.range);
   const drift = implausibilityOf(candidate, { current, neighbours, suspect: finished.suspect ?? null });
   return drift ? { ...candidate, consistent: false, drift } : candidate;
+}
+
+/** The manifests of the nearest date ranges of the same length. One that was changed vouches for nothing. */
+async function neighboursOf(store: SnapshotStore, range: VisitorExportRange): Promise<SnapshotManifest[]> {
+  const steps = Array.from({ length: 2 * NEIGHBOURS + 1 }, (_, i) => i - NEIGHBOURS).filter((step) => step !== 0);
+  const manifests = await Promise.all(steps.map((step) => readTrusted(store, shifted(range, step))));
+  return manifests.filter((manifest) => manifest !== null);
 }
 
 /** The receipt of a scan that began before the published one. */
@@ -159,26 +166,24 @@ async function readTrusted(store: SnapshotStore, range: VisitorExportRange): Pro
  * Finishes what a run left between the last two writes; returns the intent record of the publication that is now whole.
  */
 export async function finishPublication(store: SnapshotStore, range: VisitorExportRange): Promise<Intent | null> {
-  const intent = await readIntent(store, range);
-  const isDue = intent !== null && (await isWhole(store, intent.manifest)) && !(await isOutdated(store, range, intent));
-  if (isDue) await store.put(manifestKey(range), encodeManifest(intent.manifest));
+  const intent = await finishIntent(store, range);
   await removeReplaced(store, range);
-  return isDue ? intent : null;
+  return intent;
 }
 
-async function isOutdated(store: SnapshotStore, range: VisitorExportRange, { manifest }: Intent): Promise<boolean> {
+async function finishIntent(store: SnapshotStore, range: VisitorExportRange): Promise<Intent | null> {
+  const intent = await readIntent(store, range);
+  if (!intent || !(await isWhole(store, intent.manifest))) return null;
   const published = await readTrusted(store, range);
-  return published !== null && isNewer(published, manifest);
+  if (published && isNewer(published, intent.manifest)) return null;
+  await store.put(manifestKey(range), encodeManifest(intent.manifest));
+  return intent;
 }
 
 /** Rows to expect: of the current snapshot, else of the one that ends where the range begins; null where neither is. */
 export async function expectedRows(store: SnapshotStore, range: VisitorExportRange): Promise<number | null> {
-  const current = await readManifest(store, range);
-  if (current) return current.rows;
-  const length = Date.parse(range.dateTo) - Date.parse(range.dateFrom);
-  const dateFrom = new Date(Date.parse(range.dateFrom) - length).toISOString().slice(0, 10);
-  const before = await readManifest(store, { ...range, dateFrom, dateTo: range.dateFrom });
-  return before?.rows ?? null;
+  const manifest = (await readManifest(store, range)) ?? (await readManifest(store, shifted(range, -1)));
+  return manifest?.rows ?? null;
 }
 
 function manifestOf({ range, runId, checkpoint, inconsistency, exportedAt }: FinishedScan): SnapshotManifest {
