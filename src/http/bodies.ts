@@ -8,25 +8,12 @@ import type { AgentJobs, JobFilter, JobHandle, StartRequest } from '../starter.j
 import { checkKey } from './address.js';
 import { type Call, PAGE_SIZE, whileWanted } from './request.js';
 
-/** What the start of a job answers. */
-interface StartedBody {
-  key: string;
-  workflowId: string;
-  isNew: boolean | undefined;
-  state: JobState | null;
-}
-
 /** What there is of a job; a result once its run is over. */
 export interface JobBody {
   key: string | null;
   workflowId: string;
   state: JobState | null;
   result: AgentJobResult | { failure: object } | null;
-}
-
-interface PageBody {
-  jobs: object[];
-  nextCursor: string | null;
 }
 
 /** By what jobs are listed. */
@@ -42,7 +29,7 @@ export const STATE_TIMEOUT_MS = 10_000;
 const RESULT_TIMEOUT_MS = 5_000;
 
 /** Starts a job, or joins it; the state is null where no worker tells it in time: the job is started all the same. */
-export async function startedJob(jobs: AgentJobs, request: StartRequest & { key: string }): Promise<StartedBody> {
+export async function startedJob(jobs: AgentJobs, request: StartRequest & { key: string }) {
   const key = checkKey(request.key);
   const job = await jobs.start(request, { timeoutMs: START_TIMEOUT_MS });
   const { workflowId, isNew } = job;
@@ -65,7 +52,7 @@ export async function pageOfJobs(
   jobs: AgentJobs,
   query: Readonly<Record<string, unknown>>,
   signal: AbortSignal,
-): Promise<PageBody> {
+): Promise<{ jobs: object[]; nextCursor: string | null }> {
   const { tag: tags, limit: pageSize, cursor, ...others } = query as Record<string, never>;
   const filter: JobFilter = { ...others, tags };
   const { jobs: found, nextCursor } = await jobs.listPage(filter, { pageSize, cursor, signal });

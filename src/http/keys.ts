@@ -1,4 +1,7 @@
-/** Who may call: the keys of HTTP_KEYS_FILE, by their hashes, and what each may see. No key is kept or told. */
+/**
+ * Who may call: the keys of HTTP_KEYS_FILE, by their hashes, what each may see, and how often it may ask. No key is kept
+ * or told.
+ */
 import { createHash } from 'node:crypto';
 import { z } from 'zod';
 import { LIMIT } from '../contract.js';
@@ -71,4 +74,24 @@ export class CallerKeys {
     const detail = key === undefined ? 'send "Authorization: Bearer" and a key' : 'nobody has this key';
     throw new Problem(401, detail, { headers: { 'www-authenticate': 'Bearer' } });
   }
+}
+
+const WINDOW_MS = 10_000;
+const MAX_REQUESTS = 2_000;
+
+/** Counts the requests of callers in windows of time; what it answers with throws a problem 429. */
+export function limitRequests(maxRequests = MAX_REQUESTS): (caller: string) => void {
+  let window = 0;
+  let counts = new Map<string, number>();
+  return (caller) => {
+    const now = Date.now() / WINDOW_MS;
+    if (Math.floor(now) !== window) counts = new Map();
+    window = Math.floor(now);
+    const count = (counts.get(caller) ?? 0) + 1;
+    counts.set(caller, count);
+    if (count <= maxRequests) return;
+    const headers = { 'retry-after': String(Math.ceil(((window + 1 - now) * WINDOW_MS) / 1_000)) };
+    const detail = `at most ${maxRequests} requests in ${WINDOW_MS / 1_000} seconds`;
+    throw new Problem(429, detail, { retryable: true, headers });
+  };
 }

@@ -8,9 +8,7 @@ import { JobNotFoundError } from '../client/errors.js';
 import { temporalCall } from '../client/temporal-call.js';
 import type { AgentJobs } from '../starter.js';
 import { matchPath, NOWHERE, readAddress } from './address.js';
-import { Figures } from './figures.js';
-import { ANYBODY, type Caller, type CallerKeys, checkMaySee } from './keys.js';
-import { limitRequests } from './limits.js';
+import { ANYBODY, type Caller, type CallerKeys, checkMaySee, limitRequests } from './keys.js';
 import { openApi } from './openapi.js';
 import { Problem, problemOf, PROBLEM_TYPE } from './problem.js';
 import { type Answer, type Call, headerOf, readBody, readQuery } from './request.js';
@@ -41,7 +39,8 @@ export class HttpServer {
   readonly #service: HttpService;
   readonly #server: Server;
   readonly #countRequest: (caller: string) => void;
-  readonly #figures = new Figures();
+  /** Counts of answers, by their labels as Prometheus has them: no project, key or job is named. */
+  readonly #answers = new Map<string, number>();
   readonly #ending = new AbortController();
   /** Requests without their whole answer. */
   readonly #open = new Map<ServerResponse, Route | null>();
@@ -49,7 +48,7 @@ export class HttpServer {
   readonly #openPaths = new Map<string, () => Answer | Promise<Answer>>([
     ['/healthz', () => ({ status: 200, body: { alive: true } })],
     ['/readyz', () => this.#readiness()],
-    ['/metrics', () => ({ status: 200, body: this.#figures.text([...this.#open.values()]) })],
+    ['/metrics', () => ({ status: 200, body: this.#metrics() })],
     ['/openapi.json', () => ({ status: 200, body: openApi(this.#service) })],
   ]);
 
@@ -92,7 +91,7 @@ export class HttpServer {
     this.#open.set(response, null);
     response.on('error', () => {});
     response.on('close', () => {
-      this.#figures.count(this.#open.get(response) ?? null, response.statusCode);
+      this.#count(response);
       this.#open.delete(response);
       gone.abort();
     });
@@ -151,6 +150,22 @@ export class HttpServer {
     const caller = keys === null ? ANYBODY : await keys.callerOf(authorization);
     this.#countRequest(caller.name ?? addressOf(request));
     return caller;
+  }
+
+  #count(response: ServerResponse): void {
+    const { method, path } = this.#open.get(response) ?? { method: 'none', path: 'none' };
+    const labels = `method="${method}",route="${path}",status="${response.statusCode}"`;
+    this.#answers.set(labels, (this.#answers.get(labels) ?? 0) + 1);
+  }
+
+  #metrics(): string {
+    const answers = [...this.#answers].map(([labels, count]) => `agent_jobs_http_requests_total{${labels}} ${count}`);
+    const streams = [...this.#open.values()].filter((route) => route?.path.endsWith('/events')).length;
+    return [
+      ...['# TYPE agent_jobs_http_requests_total counter', ...answers],
+      ...['# TYPE agent_jobs_http_open_requests gauge', `agent_jobs_http_open_requests ${this.#open.size}`],
+      ...['# TYPE agent_jobs_http_open_streams gauge', `agent_jobs_http_open_streams ${streams}`, ''],
+    ].join('\n');
   }
 
   async #readiness(): Promise<Answer> {

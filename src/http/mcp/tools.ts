@@ -57,7 +57,7 @@ export const TOOLS: readonly Tool[] = [
     name: 'start_job',
     title: 'Start an agent job',
     description: 'Starts a job of a coding agent and answers at once. It may run for hours and open a pull request.',
-    input: withProperty(schemaOf({ projectId, ...OPTIONS }), 'key', { type: 'string', description: KEY_OF_START }),
+    input: withProperties(schemaOf({ projectId, ...OPTIONS }), { key: { type: 'string', description: KEY_OF_START } }),
     readOnly: false,
     run: startJob,
   },
@@ -73,7 +73,7 @@ export const TOOLS: readonly Tool[] = [
     name: 'wait_for_job',
     title: 'Wait for a job',
     description: 'Waits until the job is over, or the time is: then call it again, or do something else meanwhile.',
-    input: withProperty(schemaOf(JOB), 'timeoutSeconds', { type: 'integer', minimum: 0 }),
+    input: withProperties(schemaOf(JOB), { timeoutSeconds: { type: 'integer', minimum: 0 } }),
     readOnly: true,
     run: waitForJob,
   },
@@ -89,7 +89,7 @@ export const TOOLS: readonly Tool[] = [
     name: 'list_jobs',
     title: 'List jobs',
     description: 'Lists the jobs of a project, the newest first, page by page.',
-    input: withOptional(schemaOf({ projectId }), schemaOf(JOBS_QUERY)),
+    input: withProperties(schemaOf({ projectId }), schemaOf(JOBS_QUERY)['properties']),
     readOnly: true,
     run: listJobs,
   },
@@ -171,10 +171,6 @@ function nextOf({ workflowId, state, result }: JobBody): string {
   );
 }
 
-function withProperty(schema: JsonSchema, name: string, property: JsonSchema): JsonSchema {
-  return { ...schema, properties: { ...(schema['properties'] as object), [name]: property } };
-}
-
-function withOptional(schema: JsonSchema, { properties }: JsonSchema): JsonSchema {
+function withProperties(schema: JsonSchema, properties: unknown): JsonSchema {
   return { ...schema, properties: { ...(schema['properties'] as object), ...(properties as object) } };
 }
