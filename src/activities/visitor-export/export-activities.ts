@@ -26,7 +26,7 @@ import {
 } from '../../snapshots/staging.js';
 import { removeExpired } from '../../snapshots/superseded.js';
 import { startServerClock } from '../../temporal/activity-attempt.js';
-import type { RejectedError } from '../../upstream/errors.js';
+import { RejectedError } from '../../upstream/errors.js';
 import type { Upstream } from '../../upstream/upstream.js';
 import type { ScanCheckpoint } from '../../visitor-export/scan-checkpoint.js';
 import type { Metrics, SnapshotVerdict } from '../metrics.js';
@@ -207,11 +207,10 @@ async function readPacedChunk(
     stop: shutdownSignal,
     cancel: Context.current().cancellationSignal,
   };
-  const { rows, interruption, rejection } = await readPages(paced, staged.range, scan, limits);
-  if (rejection) throw rejectedFailure(rejection, paced.nextRequestAt());
+  const { rows, interruption } = await readPages(paced, staged.range, scan, limits);
   // Nothing was learned of the upstream, so the workflow must not count this as a page or as an outage.
   if (shutdownSignal.aborted && scan.pages === checkpoint.pages && !interruption) {
-    throw stoppedFailure(paced.nextRequestAt());
+    throw failure('WorkerStopped', 'The worker stopped before a page came', {}, paced.nextRequestAt());
   }
   const written = await retryStaging(() => stageChunk(store, staged, checkpoint, rows));
   const next = { ...scan.checkpoint(), ...written };
@@ -257,16 +256,6 @@ async function probe(store: SnapshotStore, { range, runId }: StagedScan): Promis
 /** When the pace allows the next request, ISO 8601; undefined where no pace applies. */
 type NextRequestAt = string | undefined;
 
-/** The failure of an export that the upstream refuses; its requests count towards the pace of the next export. */
-function rejectedFailure({ status, error, message }: RejectedError, next: NextRequestAt): ApplicationFailure {
-  return failure(FAILURE.exportRejected, message, { status, error } satisfies ExportRejectedDetails, next);
-}
-
-/** The failure of a chunk whose worker shut down before it read a page. */
-function stoppedFailure(next: NextRequestAt): ApplicationFailure {
-  return failure('WorkerStopped', 'The worker stopped before a page came', {}, next);
-}
-
 /** Runs the work of an activity; converts what it throws. */
 async function reported<T>(work: () => Promise<T>, nextRequestAt?: () => NextRequestAt): Promise<T> {
   try {
@@ -278,13 +267,13 @@ async function reported<T>(work: () => Promise<T>, nextRequestAt?: () => NextReq
 
 function toFailure(error: unknown, next: NextRequestAt): unknown {
   if (error instanceof SnapshotStoreError) {
-    const { operation, error: text, message } = error;
-    return failure(
-      FAILURE.snapshotStoreFailed,
-      message,
-      { operation, error: text } satisfies SnapshotStoreFailedDetails,
-      next,
-    );
+    const details: SnapshotStoreFailedDetails = { operation: error.operation, error: error.error };
+    return failure(FAILURE.snapshotStoreFailed, error.message, details, next);
+  }
+  // Its requests count towards the pace of the next export.
+  if (error instanceof RejectedError) {
+    const details: ExportRejectedDetails = { status: error.status, error: error.error };
+    return failure(FAILURE.exportRejected, error.message, details, next);
   }
   if (error instanceof StaleStagingError) return ApplicationFailure.nonRetryable(error.message, 'StaleStaging');
   if (error instanceof ApplicationFailure || Context.current().cancellationSignal.aborted) return error;
@@ -344,27 +333,21 @@ type Counting = Pick<Metrics, 'snapshotPublished' | 'exportFailed'>;
 
 /** The same activities; each result and failure is counted once it is known. */
 export function countExports(activities: ExportActivities, metrics: Counting): ExportActivities {
-  const { publishSnapshot } = activities;
-  const counted = {
-    ...activities,
-    publishSnapshot: async (...args: Parameters<typeof publishSnapshot>) => {
-      const receipt = await publishSnapshot(...args);
-      metrics.snapshotPublished(verdictOf(receipt));
-      return receipt;
-    },
+  const publishSnapshot: ExportActivities['publishSnapshot'] = async (finished) => {
+    const receipt = await activities.publishSnapshot(finished);
+    metrics.snapshotPublished(verdictOf(receipt));
+    return receipt;
   };
-  const entries = Object.entries(counted) as [string, (input: never) => Promise<unknown>][];
-  return Object.fromEntries(
-    entries.map(([name, activity]) => [name, countFailures(activity, metrics)]),
-  ) as unknown as ExportActivities;
-}
-
-function countFailures<I, R>(activity: (input: I) => Promise<R>, metrics: Counting): (input: I) => Promise<R> {
-  return (input) =>
-    activity(input).catch((error: unknown) => {
-      if (error instanceof ApplicationFailure) metrics.exportFailed(error.type ?? '');
-      throw error;
-    });
+  const counted = Object.entries({ ...activities, publishSnapshot }).map(([name, activity]) => {
+    const run = activity as (input: unknown) => Promise<unknown>;
+    const counting = (input: unknown) =>
+      run(input).catch((error: unknown) => {
+        if (error instanceof ApplicationFailure) metrics.exportFailed(error.type ?? '');
+        throw error;
+      });
+    return [name, counting];
+  });
+  return Object.fromEntries(counted) as ExportActivities;
 }
 
 /** A consistent receipt with drift is of the earlier snapshot, which the scan that drifted did not replace. */

@@ -42,15 +42,13 @@ interface ChunkLimits {
   cancel: AbortSignal;
 }
 
-/** What a chunk brought, and how it ended. */
+/** What a chunk brought, and why it ended early. */
 interface Chunk {
   rows: VisitorRow[];
   interruption: Interruption | null;
-  /** Set where the upstream refuses the request, and would refuse it again. */
-  rejection: RejectedError | null;
 }
 
-/** Reads pages into the scan until the scan ends, a limit is met or the upstream refuses. */
+/** Reads pages into the scan until the scan ends or a limit is met; throws a RejectedError where the upstream refuses. */
 export async function readPages(
   upstream: Pick<Upstream, 'getVisitors'>,
   range: VisitorExportRange,
@@ -71,9 +69,7 @@ export async function readPages(
     cancel.throwIfAborted();
     if ('error' in result) {
       if (stop.aborted) break;
-      const { error } = result;
-      if (isRejection(error)) return { rows, interruption: null, rejection: error };
-      interruption = interruptionBy(error);
+      interruption = interruptionBy(result.error);
       const waitMs = RETRY_WAITS_MS[failures++];
       if (!retriesPages || interruption.kind === 'busy' || interruption.retryAfterMs !== null || waitMs === undefined) {
         break;
@@ -89,16 +85,14 @@ export async function readPages(
   }
   cancel.throwIfAborted();
   // A chunk that was told to stop says nothing of the upstream.
-  return { rows, interruption: stop.aborted ? null : interruption, rejection: null };
-}
-
-/** Redirects are never followed; a redirect may be temporary. */
-function isRejection(error: unknown): error is RejectedError {
-  return error instanceof RejectedError && error.status >= 400;
+  return { rows, interruption: stop.aborted ? null : interruption };
 }
 
 function interruptionBy(error: unknown): Interruption {
-  if (error instanceof RejectedError) return { kind: 'failed', reason: error.message, retryAfterMs: null };
+  // Redirects are never followed; a redirect may be temporary.
+  if (error instanceof RejectedError && error.status < 400) {
+    return { kind: 'failed', reason: error.message, retryAfterMs: null };
+  }
   if (!(error instanceof ReadFailedError)) throw error;
   const kind = error.status === TOO_MANY_REQUESTS ? 'busy' : 'failed';
   return { kind, reason: error.message, retryAfterMs: error.retryAfterMs ?? null };
