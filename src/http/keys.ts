@@ -1,6 +1,6 @@
 /**
- * Who may call: the keys of HTTP_KEYS_FILE, by their hashes, what each may see, and how often it may ask. No key is kept
- * or told.
+ * Who may call: the keys of HTTP_KEYS_FILE, by their hashes, what each may see, and how often it may ask. No key is
+ * kept or told.
  */
 import { createHash } from 'node:crypto';
 import { z } from 'zod';

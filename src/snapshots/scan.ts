@@ -8,7 +8,8 @@ import { isSameTotals, type ScanCheckpoint } from '../visitor-export/scan-checkp
 import { addTo, ContentDigest, newPathKey, pathHash, sha256Hex, type VisitorRow } from './content-digest.js';
 
 /**
- * Takes the pages in order, one at a time, from `checkpoint` on; `paths` holds the path hashes of all rows taken so far.
+ * Takes the pages in order, one at a time, from `checkpoint` on; `paths` holds the path hashes of all rows taken so
+ * far.
  */
 export class Scan {
   readonly #state: ScanCheckpoint;

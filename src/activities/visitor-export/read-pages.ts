@@ -48,7 +48,7 @@ interface Chunk {
   interruption: Interruption | null;
 }
 
-/** Reads pages into the scan until the scan ends or a limit is met; throws a RejectedError where the upstream refuses. */
+/** Reads pages into the scan until it ends or a limit is met; throws a RejectedError where the upstream refuses. */
 export async function readPages(
   upstream: Pick<Upstream, 'getVisitors'>,
   range: VisitorExportRange,
@@ -62,7 +62,7 @@ export async function readPages(
   let [requests, bytes, failures] = [0, 0, 0];
   let interruption: Interruption | null = null;
   while (scan.stage !== 'ended' && !stop.aborted) {
-    if (requests === limits.requests || bytes >= MAX_CHUNK_BYTES || performance.now() >= endsAt) break;
+    if (requests >= limits.requests || bytes >= MAX_CHUNK_BYTES || performance.now() >= endsAt) break;
     requests++;
     const request = { ...range, limit: PAGE_ROWS, offset: scan.offset };
     const result = await upstream.getVisitors(request, { signal }).catch((error: unknown) => ({ error }));
