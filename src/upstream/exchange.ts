@@ -211,8 +211,8 @@ export class TimeLimit {
       promise.catch(() => {}); // Nobody waits for it: unheard, its rejection would end the process.
       return undefined;
     }
-    const { promise: over, resolve } = withResolve<undefined>();
-    const onAbort = () => resolve(undefined);
+    let onAbort!: () => void;
+    const over = new Promise<undefined>((resolve) => (onAbort = () => resolve(undefined)));
     this.signal.addEventListener('abort', onAbort, { once: true });
     try {
       return await Promise.race([promise, over]);
@@ -233,8 +233,3 @@ const MISSING: Record<ExchangePhase, string> = {
   waiting: 'no answer',
   receiving: 'no complete answer',
 };
-
-function withResolve<T>(): { promise: Promise<T>; resolve: (value: T) => void } {
-  let resolve!: (value: T) => void;
-  return { promise: new Promise<T>((done) => (resolve = done)), resolve };
-}

@@ -90,22 +90,17 @@ function parseProjectKeys(text: string): Map<string, string> {
 }
 
 /** A file of keys; where it can't be read, the error names the variable and the file. */
-class KeyFile<T> {
+class KeyFile<T> extends ReloadingFile<T> {
   readonly #name: string;
-  readonly #file: ReloadingFile<T>;
 
   constructor(variable: string, path: string, parse: (text: string) => T, checkEveryMs: number | undefined) {
+    super(path, parse, checkEveryMs);
     this.#name = `${variable} ${path}`;
-    this.#file = new ReloadingFile(path, parse, checkEveryMs);
   }
 
-  forget(): void {
-    this.#file.forget();
-  }
-
-  async read(): Promise<T> {
+  override async read(): Promise<T> {
     try {
-      return await this.#file.read();
+      return await super.read();
     } catch (error) {
       // The parser's own message could quote a key.
       const { code } = error as NodeJS.ErrnoException;
