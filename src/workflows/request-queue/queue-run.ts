@@ -297,7 +297,8 @@ export class Waiters {
     const before = this.remove(asked.workflowId);
     const askedAt = Math.min(asked.askedAt, before?.askedAt ?? Infinity);
     const waiter = { ...asked, askedAt, refusals: Math.max(asked.refusals, before?.refusals ?? 0) };
-    this.#order.splice(this.#placeFor(waiter), 0, waiter);
+    // From the end: who asks last mostly goes last.
+    this.#order.splice(this.#order.findLastIndex((other) => isBefore(other, waiter)) + 1, 0, waiter);
     this.#bytes += bytesOf(waiter);
     const left: Waiter[] = [];
     while (this.#order.length > LIMITS.waiters || this.#bytes > LIMITS.bytes) {
@@ -331,18 +332,6 @@ export class Waiters {
   #indexOf(workflowId: string): number | null {
     const index = this.#order.findIndex((waiter) => waiter.workflowId === workflowId);
     return index < 0 ? null : index;
-  }
-
-  /** Where a waiter is to be inserted: thousands may join within one workflow task. */
-  #placeFor(waiter: Waiter): number {
-    let low = 0;
-    let high = this.#order.length;
-    while (low < high) {
-      const middle = (low + high) >> 1;
-      if (isBefore(this.#order[middle] as Waiter, waiter)) low = middle + 1;
-      else high = middle;
-    }
-    return low;
   }
 }
 
