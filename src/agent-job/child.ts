@@ -19,9 +19,8 @@ import {
   type JOIN_JOB_ACTIVITY,
   type JoinJobInput,
 } from '../contract.js';
-import { endWithoutResult, invalidInputFailure } from './end-without-result.js';
+import { endWithoutResult, refusing } from './end-without-result.js';
 import { agentJobStartOptions, type AgentJobPlace, type AgentJobStartOptions } from './start-options.js';
-import { InvalidInputError } from '../contract/input-checks.js';
 
 export * from '../contract.js';
 export type { AgentJobPlace } from './start-options.js';
@@ -43,12 +42,8 @@ export function agentJob(_input: AgentJobInput): Promise<AgentJobResult> {
  * ApplicationFailure `InvalidInput`, which ends a workflow that does not catch it.
  */
 export function agentJobChildOptions(input: AgentJobInput, place: AgentJobPlace): AgentJobChildOptions {
-  try {
-    const options = agentJobStartOptions(input, place);
-    return { ...options, parentClosePolicy: 'ABANDON', cancellationType: 'ABANDON' };
-  } catch (error) {
-    throw error instanceof InvalidInputError ? invalidInputFailure(error) : error;
-  }
+  const options = refusing(() => agentJobStartOptions(input, place));
+  return { ...options, parentClosePolicy: 'ABANDON', cancellationType: 'ABANDON' };
 }
 
 /**

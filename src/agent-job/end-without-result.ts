@@ -1,11 +1,25 @@
 /** What a job without a result means to the workflow that wants it done. Pure and safe in workflow code. */
 import { ApplicationFailure, CancelledFailure, TerminatedFailure, TimeoutFailure } from '@temporalio/common';
 import { FAILURE, JOIN_FAILURE } from '../contract.js';
-import type { InvalidInputError } from '../contract/input-checks.js';
+import { InvalidInputError } from '../contract/input-checks.js';
 
 /** The failure of a job that was not started: any other error would fail the workflow task, again and again. */
 export function invalidInputFailure({ message, field }: InvalidInputError): ApplicationFailure {
   return ApplicationFailure.nonRetryable(message, FAILURE.invalidInput, { field });
+}
+
+/** Makes a check of what a caller sent, and such a failure of what it refuses. */
+export function refusing<T>(check: () => T): T {
+  try {
+    return check();
+  } catch (error) {
+    throw asRefusal(error);
+  }
+}
+
+/** An InvalidInputError as callers get it; any other error as it is. */
+export function asRefusal(error: unknown): unknown {
+  return error instanceof InvalidInputError ? invalidInputFailure(error) : error;
 }
 
 /** The failure of a job that ended: its own, or one that says how Temporal ended it. */

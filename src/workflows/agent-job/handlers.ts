@@ -24,10 +24,9 @@ import {
   type JobState,
   type ResolveUnknownInput,
 } from '../../contract.js';
-import { invalidInputFailure } from '../../agent-job/end-without-result.js';
+import { asRefusal, refusing } from '../../agent-job/end-without-result.js';
 import { FOLLOW_UP_ID } from '../../agent-job/fields.js';
-import { followUpConflictText, parseFollowUp, type GivenFollowUp } from '../../agent-job/input.js';
-import { parseResolution } from '../../agent-job/input.js';
+import { followUpConflictText, parseFollowUp, parseResolution, type GivenFollowUp } from '../../agent-job/input.js';
 import { InvalidInputError, isGiven } from '../../contract/input-checks.js';
 import { readTurn, type QueueTurn } from './activity-results.js';
 import { Adoptions } from './adopt.js';
@@ -180,18 +179,4 @@ async function adopt(
     throw asRefusal(error);
   }
   return jobState(run);
-}
-
-function refusing(check: () => void): void {
-  try {
-    check();
-  } catch (error) {
-    throw asRefusal(error);
-  }
-}
-
-/** An InvalidInputError as callers get it. */
-function asRefusal(error: unknown): unknown {
-  if (!(error instanceof InvalidInputError)) return error;
-  return invalidInputFailure(error);
 }

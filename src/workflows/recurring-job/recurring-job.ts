@@ -17,7 +17,7 @@ import {
   WorkflowExecutionAlreadyStartedError,
   TimeoutFailure,
 } from '@temporalio/common';
-import { invalidInputFailure } from '../../agent-job/end-without-result.js';
+import { refusing } from '../../agent-job/end-without-result.js';
 import {
   AGENT_JOB_WORKFLOW,
   recurringJobKey,
@@ -52,7 +52,7 @@ interface Plan {
 export async function recurringJob(input: RecurringJobInput): Promise<RecurringJobResult> {
   // It waits for its job, and has nothing to hand on. A change of this workflow needs `patched`.
   goOnWithAnyVersion();
-  const plan = checked(() => planOf(input));
+  const plan = refusing(() => planOf(input));
   const end = runOf(plan, await runJob(plan));
   const { projectId, name, fate, outcome } = end;
   log.info('A run of a recurring job has ended', { projectId, name, fate, outcome });
@@ -71,15 +71,6 @@ function planOf(input: RecurringJobInput): Plan {
     scheduledAt,
     job: recurringJobStart(spec, scheduledAt, { taskQueue, hidePrompts: memo?.[HIDE_PROMPTS_MEMO] === true }),
   };
-}
-
-function checked<T>(check: () => T): T {
-  try {
-    return check();
-  } catch (error) {
-    if (!(error instanceof InvalidInputError)) throw error;
-    throw invalidInputFailure(error);
-  }
 }
 
 type JobWorkflow = (input: AgentJobInput) => Promise<AgentJobResult>;

@@ -20,7 +20,7 @@ import {
   type QueueName,
   type RequestQueueInput,
 } from '../../contract.js';
-import { invalidInputFailure } from '../../agent-job/end-without-result.js';
+import { refusing } from '../../agent-job/end-without-result.js';
 import { InvalidInputError } from '../../contract/input-checks.js';
 import { parseJoin, parseLeave, parseQueueName, parseReport } from '../../agent-job/queue-messages.js';
 import { goOnWithAnyVersion } from '../worker-version.js';
@@ -75,18 +75,11 @@ export async function requestQueue(input: RequestQueueInput): Promise<void> {
 }
 
 function open(input: unknown): { name: QueueName; run: QueueRun } {
-  try {
-    const name = parseQueueName(input);
-    const { continued } = input as { continued?: Continued };
-    if (!continued || workflowInfo().continuedFromExecutionRunId === undefined) {
-      return { name, run: new QueueRun(name.operation, emptyQueue(), Date.now) };
-    }
-    checkVersion(continued);
-    return { name, run: new QueueRun(name.operation, continued, Date.now) };
-  } catch (error) {
-    if (!(error instanceof InvalidInputError)) throw error;
-    throw invalidInputFailure(error);
-  }
+  const name = refusing(() => parseQueueName(input));
+  const { continued } = input as { continued?: Continued };
+  const handedOn = workflowInfo().continuedFromExecutionRunId === undefined ? null : continued;
+  if (handedOn) checkVersion(handedOn);
+  return { name, run: new QueueRun(name.operation, handedOn ?? emptyQueue(), Date.now) };
 }
 
 function emptyQueue(): QueueData {
