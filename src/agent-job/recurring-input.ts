@@ -1,6 +1,6 @@
 /**
- * Checks the input of `recurringJob` and tells the job of a scheduled time. The workflow, which trusts no caller, and
- * our own client use it. Pure and safe in workflow code.
+ * Checks the input of `recurringJob` and tells the job of a scheduled time, whose prompt may name that time. The
+ * workflow, which trusts no caller, and our own client use it. Pure and safe in workflow code.
  */
 import {
   encodeId,
@@ -23,8 +23,8 @@ import {
   type Kind,
   type Kinds,
 } from '../contract/kinds.js';
+import { localDate, localTime } from '../contract/time-zones.js';
 import { NEW_JOB_OPTIONS } from './fields.js';
-import { renderPrompt } from './prompt-template.js';
 import { agentJobStartOptions, checkKey, type AgentJobPlace, type AgentJobStartOptions } from './start-options.js';
 
 /** A valid input of `recurringJob`, defaults filled in. */
@@ -110,4 +110,33 @@ export function recurringJobStart(
 
 function jobOf({ projectId, prompt, timeZone, options }: RecurringJobSpec, scheduledAt: Date): CreateJobInput {
   return { ...options, projectId, prompt: renderPrompt(prompt, scheduledAt.getTime(), timeZone) };
+}
+
+/** What a placeholder stands for, of a scheduled time in milliseconds since 1970 and the Schedule's time zone. */
+const PLACEHOLDERS: Record<string, (time: number, timeZone: string) => string> = {
+  date: localDate,
+  time: localTime,
+  timeZone: (_, timeZone) => timeZone,
+  scheduledAt: (time) => new Date(time).toISOString(),
+};
+
+/** A doubled brace, a placeholder, or a lone brace, which is wrong. */
+const PARTS = /\{\{|\}\}|\{([A-Za-z]+)\}|[{}]/g;
+const RULE = 'write {{ and }} for a brace of your own';
+
+/** The prompt of a scheduled time; throws InvalidInputError where a brace is no placeholder's. */
+export function renderPrompt(template: string, time: number, timeZone: string): string {
+  return template.replace(PARTS, (part: string, name: string | undefined, offset: number) => {
+    if (part === '{{' || part === '}}') return part.charAt(0);
+    if (name !== undefined && Object.hasOwn(PLACEHOLDERS, name)) return PLACEHOLDERS[name]!(time, timeZone);
+    throw new InvalidInputError('prompt', problemOf(name, offset));
+  });
+}
+
+/** Tells the place and not the text around it: a prompt may be confidential. */
+function problemOf(name: string | undefined, offset: number): string {
+  const place = `at character ${offset + 1}`;
+  if (name === undefined) return `has a lone brace ${place}: ${RULE}`;
+  const known = Object.keys(PLACEHOLDERS).map((placeholder) => `{${placeholder}}`);
+  return `has an unknown placeholder ${place}; there are ${known.join(', ')}; ${RULE}`;
 }

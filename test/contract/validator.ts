@@ -1,7 +1,7 @@
 /** JSON Schema with the keywords of the contract's own, written down without the parsers. */
 import { Ajv2020 } from 'ajv/dist/2020.js';
 import ms from 'ms';
-import { renderPrompt } from '../../src/agent-job/prompt-template.js';
+import { renderPrompt } from '../../src/agent-job/recurring-input.js';
 
 const DAYS = [31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31];
 

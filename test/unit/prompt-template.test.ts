@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { renderPrompt } from '../../src/agent-job/prompt-template.js';
+import { renderPrompt } from '../../src/agent-job/recurring-input.js';
 
 const AT = Date.parse('2026-03-10T23:30:00Z');
 
