@@ -5,6 +5,7 @@
  */
 import {
   FAILURE,
+  LIMIT,
   type Decision,
   type InDoubtWrite,
   type JobRecord,
@@ -15,7 +16,7 @@ import {
 import type { PollJobInput, PollJobResult } from '../../activities/index.js';
 import type { JobSpec } from '../../agent-job/input.js';
 import { jobTitle } from '../../agent-job/title.js';
-import { Decisions } from './decisions.js';
+import { jsonBytes } from '../../contract/input-checks.js';
 import { FollowUps, type CarriedFollowUps } from './follow-up-queue.js';
 import { LeftQueue } from './left-queue.js';
 import { next, rejectionText, type Situation, type WriteEvent } from './next-write.js';
@@ -41,7 +42,7 @@ export interface RunData {
   deadline: DeadlineData;
   polls: PollData;
   write: Write | null;
-  decisions: Decision[];
+  decisions: readonly Decision[];
 }
 
 /**
@@ -72,7 +73,6 @@ export class JobRun {
   readonly isRepeated: boolean;
   readonly polls: PollState;
   readonly followUps: FollowUps;
-  readonly decisions: Decisions;
   readonly leftQueue = new LeftQueue();
   readonly #now: () => number;
 
@@ -81,6 +81,8 @@ export class JobRun {
   releases = 0;
   /** The run is about to end or to continue as new: nobody is kept waiting. */
   isClosing = false;
+  /** Those of people about writes in doubt, once they are carried out, in that order. */
+  decisions: readonly Decision[];
   #jobId: string | null;
   #write: Write | null;
   #deadline: DeadlineData;
@@ -93,7 +95,7 @@ export class JobRun {
     this.isRepeated = data.isRepeated;
     this.polls = new PollState(data.polls, spec.polling, now);
     this.followUps = new FollowUps(followUps);
-    this.decisions = new Decisions(data.decisions);
+    this.decisions = data.decisions;
     this.#jobId = data.jobId;
     this.#write = data.write;
     this.#deadline = data.deadline;
@@ -139,7 +141,7 @@ export class JobRun {
     if (this.isCancelRequested) return { kind: 'canceled' };
     if (this.#stop) return this.#stop;
     if (write && (inDoubtOf(write) || countsAsInFlight(write))) return null;
-    if (polls.known.endedAt !== null && this.#isIdle) return this.lingerLeftMs > 0 ? null : { kind: 'ended' };
+    if (polls.known.endedAt !== null && this.isIdle) return this.lingerLeftMs > 0 ? null : { kind: 'ended' };
     if (polls.known.isGone) return { kind: 'lost' };
     return this.#deadline.hasExpired ? { kind: 'timedOut' } : null;
   }
@@ -153,17 +155,12 @@ export class JobRun {
   }
 
   get isLingering(): boolean {
-    return this.#isIdle && this.lingerLeftMs > 0;
+    return this.isIdle && this.lingerLeftMs > 0;
   }
 
   get lingerLeftMs(): number {
     const { endedAt } = this.polls.known;
     return endedAt === null ? 0 : endedAt + this.spec.lingerMs - this.#now();
-  }
-
-  /** Whether the next terminal status that is read ends the run. */
-  get endsAtTerminal(): boolean {
-    return this.#isIdle;
   }
 
   /** When polling must end; null where no clock runs. */
@@ -177,7 +174,8 @@ export class JobRun {
     return !this.followUps.isEmpty && (this.write === null || isLeaving(this.write));
   }
 
-  get #isIdle(): boolean {
+  /** Nothing is to be sent: the next terminal status that is read ends the run. */
+  get isIdle(): boolean {
     return this.followUps.isEmpty && this.write === null && !this.inDoubt && this.#jobId !== null;
   }
 
@@ -310,7 +308,7 @@ export class JobRun {
   /** Settles the write in doubt as a person says; the caller has checked that it fits. */
   resolveUnknown(decision: ResolveUnknownInput): void {
     if (!this.write || !this.inDoubt) return;
-    this.decisions.add(decision, this.inDoubt, this.#now());
+    this.decisions = withDecision(this.decisions, decision, this.inDoubt, this.#now());
     this.apply({ kind: 'decided', decision });
   }
 
@@ -331,8 +329,35 @@ export class JobRun {
     const { title, startedAt, isRepeated, jobId, polls, write } = this;
     const carriedWrite = write && { ...write, requiresConfirmation: write.requiresConfirmation || isReset };
     const carried = { deadline: this.#deadline, polls: polls.carry(), write: carriedWrite };
-    return { title, startedAt, isRepeated, jobId, ...carried, decisions: this.decisions.list() };
+    return { title, startedAt, isRepeated, jobId, ...carried, decisions: this.decisions };
   }
+}
+
+/**
+ * All decisions of a run, as JSON: they are in state, result and what continue-as-new hands on, each of which Temporal
+ * limits to 2 MiB. The last 100 fit, unless their text is full of characters that JSON escapes.
+ */
+const MAX_DECISION_BYTES = 200_000;
+
+/** The decisions of a run with one more; the first ones leave where they are too many. */
+export function withDecision(
+  before: readonly Decision[],
+  { action, jobId, by, note }: ResolveUnknownInput,
+  { kind, followUpId }: InDoubtWrite,
+  at: number,
+): Decision[] {
+  const decision: Decision = {
+    action,
+    kind,
+    ...(followUpId !== undefined && { followUpId }),
+    ...(jobId != null && { jobId }),
+    ...(by != null && { by }),
+    ...(note != null && { note }),
+    at: new Date(at).toISOString(),
+  };
+  const decisions = [...before, decision];
+  while (decisions.length > LIMIT.listedDecisions || jsonBytes(decisions) > MAX_DECISION_BYTES) decisions.shift();
+  return decisions;
 }
 
 /** What a run knows that continues no other. */

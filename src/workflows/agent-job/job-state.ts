@@ -25,7 +25,7 @@ export function jobState(run: JobRun): JobState {
     promptHashes: run.followUps.promptHashes(),
     unknown: run.inDoubt,
     waiting: waitingNow(run),
-    decisions: run.decisions.list(),
+    decisions: [...run.decisions],
     outcome: outcomeOf(run),
     tags: run.spec.tags,
     metadata: run.spec.metadata,

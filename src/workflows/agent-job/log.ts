@@ -3,7 +3,7 @@
  * nothing of it. Temporal adds the ids of workflow and run.
  */
 import { log, metricMeter } from '@temporalio/workflow';
-import { FAILURE, JOBS_ENDED_METRIC, type JobMetadata } from '../../contract.js';
+import { FAILURE, JOBS_ENDED_METRIC } from '../../contract.js';
 import { labelsOf, LOG_LINE, loggedMetadata } from '../../agent-job/labels.js';
 import type { WriteOutcome } from '../../contract/write-outcome.js';
 import type { JobRun } from './job-run.js';
@@ -14,11 +14,7 @@ import { interruptionOf, notBeforeOf, type Write } from './write.js';
 export function logWrite(run: JobRun, before: Write, outcome: WriteOutcome): void {
   const { kind, followUpId } = before;
   const notBefore = run.write ? notBeforeOf(run.write) : 0;
-  const ids = {
-    ...idsOf(run),
-    write: kind,
-    ...(followUpId !== undefined && { followUpId }),
-  };
+  const ids = { ...idsOf(run), write: kind, ...(followUpId !== undefined && { followUpId }) };
   switch (outcome.kind) {
     case 'accepted':
       return log.info(LOG_LINE.taken, ids);
@@ -41,13 +37,7 @@ export function logEnd(run: JobRun): void {
   const { job, polls } = run.polls.known;
   const outcome = outcomeOf(run) ?? 'completed';
   const seconds = Math.round((Date.now() - run.startedAt) / 1_000);
-  log.info(LOG_LINE.ended, {
-    ...idsOf(run),
-    outcome,
-    status: job?.status ?? null,
-    polls,
-    seconds,
-  });
+  log.info(LOG_LINE.ended, { ...idsOf(run), outcome, status: job?.status ?? null, polls, seconds });
   count(outcome);
 }
 
@@ -62,14 +52,8 @@ export function logRefusal(input: unknown, reason: string): void {
   count(FAILURE.invalidInput);
 }
 
-interface Ids {
-  projectId: string;
-  jobId: string | null;
-  /** The caller's own: a correlation id, say. */
-  metadata?: JobMetadata;
-}
-
-function idsOf({ spec, jobId }: JobRun): Ids {
+/** With the caller's own: a correlation id, say. */
+function idsOf({ spec, jobId }: JobRun) {
   return { projectId: spec.projectId, jobId, ...loggedMetadata(spec.metadata) };
 }
 

@@ -39,14 +39,16 @@ export class PollState {
   readonly #now: () => number;
 
   /** When somebody wants the job polled before its time; null where nobody does. */
-  #requestedAt: number | null = null;
-  /** Whether that somebody said `pollNow`. */
-  #isPollNow = false;
-  #batchStartedAt = 0;
+  requestedAt: number | null = null;
+  /** Whether that somebody said `pollNow`: the next batch answers it. */
+  isPollNow = false;
+  batchStartedAt = 0;
+  /** When the next batch is to begin; null while one runs. */
+  nextPollAt: number | null = null;
+  /** A batch has brought something that `observe` has not taken in yet: it must not be lost to continue-as-new. */
+  hasResult = false;
   /** The batch that runs. */
   #batch: { since: number; sinceChangeMs: number; maxReads: number } | null = null;
-  #nextPollAt: number | null = null;
-  #hasResult = false;
 
   constructor(data: PollData, plan: PollPlan, now: () => number) {
     this.#data = { ...data };
@@ -60,51 +62,24 @@ export class PollState {
     return this.#data;
   }
 
-  get requestedAt(): number | null {
-    return this.#requestedAt;
-  }
-
-  /** The next batch answers `pollNow`. */
-  get isPollNow(): boolean {
-    return this.#isPollNow;
-  }
-
-  get batchStartedAt(): number {
-    return this.#batchStartedAt;
-  }
-
-  /** When the next batch is to begin; null while one runs. */
-  get nextPollAt(): number | null {
-    return this.#nextPollAt;
-  }
-
-  /** A batch has brought something that `observe` has not taken in yet: it must not be lost to continue-as-new. */
-  get hasResult(): boolean {
-    return this.#hasResult;
-  }
-
   /** `pollNow`: at once, but at most once a second. */
   pollNow(): void {
-    this.#requestedAt ??= Math.max(this.#now(), this.#batchStartedAt + MIN_PAUSE_MS);
-    this.#isPollNow = true;
+    this.requestedAt ??= Math.max(this.#now(), this.batchStartedAt + MIN_PAUSE_MS);
+    this.isPollNow = true;
     this.#data.pollRequested = true;
   }
 
   /** The batch that runs no longer knows what it needs to know: another one begins. */
   pollAgain(): void {
-    this.#requestedAt = this.#now();
-  }
-
-  schedule(at: number): void {
-    this.#nextPollAt = at;
+    this.requestedAt = this.#now();
   }
 
   beginBatch({ maxReads, lastChangeAt }: PollJobInput): void {
     const now = this.#now();
-    this.#requestedAt = null;
-    this.#isPollNow = false;
-    this.#batchStartedAt = now;
-    this.#nextPollAt = null;
+    this.requestedAt = null;
+    this.isPollNow = false;
+    this.batchStartedAt = now;
+    this.nextPollAt = null;
     this.#batch = { since: now, sinceChangeMs: now - lastChangeAt, maxReads };
   }
 
@@ -116,11 +91,6 @@ export class PollState {
     this.#batch = null;
   }
 
-  /** The batch has ended; `observe` follows. */
-  resultArrived(): void {
-    this.#hasResult = true;
-  }
-
   /** Takes in what a batch brought; what it read before a follow-up was accepted ends nothing. */
   observe({ reading, reads, failures }: PollJobResult, asked: PollJobInput): void {
     const data = this.#data;
@@ -129,8 +99,8 @@ export class PollState {
     data.polls += reads;
     data.failures = failures;
     this.#batch = null;
-    this.#hasResult = false;
-    data.pollRequested = this.#isPollNow;
+    this.hasResult = false;
+    data.pollRequested = this.isPollNow;
     data.lastError =
       reading.kind === 'failed' ? reading.reason : reading.kind === 'notFound' ? 'upstream answered 404' : null;
     data.interruption = pollInterruption(reading, data.interruption, now);

@@ -69,7 +69,7 @@ async function untilPollDue(run: JobRun, waitPoint: WaitPoint, dueAt: number): P
     const { requestedAt } = polls;
     const { notBefore } = polls.known;
     const pollAt = Math.max(requestedAt ?? dueAt, notBefore);
-    polls.schedule(pollAt);
+    polls.nextPollAt = pollAt;
     const waitMs = Math.min(pollAt, pollDeadline ?? Infinity) - Date.now();
     if (waitMs <= 0 && notBefore <= Date.now()) return;
     // At the deadline there is no last poll against a Retry-After.
@@ -114,7 +114,7 @@ async function untilPollRequested({ polls, spec }: JobRun, input: PollJobInput):
     const result: unknown = await scope.run(async () => {
       const batch = pollJob(input);
       batch.then(
-        () => polls.resultArrived(),
+        () => (polls.hasResult = true),
         () => {},
       );
       await Promise.race([batch, condition(isCut)]);
@@ -164,7 +164,7 @@ function pollInput(run: JobRun, jobId: string): PollJobInput {
     lastChangeAt,
     deadlineAt: run.pollDeadline,
     settledAt,
-    endsAtTerminal: run.endsAtTerminal,
+    endsAtTerminal: run.isIdle,
     failures,
     notFound,
     maxReads: run.isLingering || polls.isPollNow ? 1 : POLLS_PER_BATCH,

@@ -37,7 +37,7 @@ export class JobTrace {
     const { startedAt, polls, decisions } = this.#run;
     const outcome = outcomeOf(this.#run) ?? 'completed';
     this.#createEnded(this.#run.jobId === null ? outcome : 'created');
-    const counts = { 'agent_jobs.polls': polls.known.polls, 'agent_jobs.decisions': decisions.list().length };
+    const counts = { 'agent_jobs.polls': polls.known.polls, 'agent_jobs.decisions': decisions.length };
     tell({ kind: 'end', startedAt, ...endOf(outcome), attributes: { ...this.#attributes(outcome), ...counts } });
   }
 
