@@ -1,6 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { PollLease, type PollLeaseOptions } from '../../src/activities/agent-job/poll-lease.js';
-import { ReadBurstLimit } from '../../src/activities/agent-job/read-starts.js';
+import { PollLease, type PollLeaseOptions } from '../../src/activities/agent-job/poller.js';
 import { ReadStarts } from '../../src/activities/agent-job/read-starts.js';
 import { Poller } from '../../src/activities/index.js';
 
@@ -13,20 +12,20 @@ function perSecond(times: readonly number[]): number[] {
 
 test('reads that come now and then begin at once', () => {
   let now = 0;
-  const starts = new ReadBurstLimit(() => now);
-  for (; now < 10_000; now += 5) expect(starts.reserve()).toEqual({ kind: 'wait', ms: 0 });
+  const starts = new ReadStarts(new AbortController().signal, () => now);
+  for (; now < 10_000; now += 5) expect(starts.reserve()).toMatchObject({ isShort: true, ms: 0 });
 });
 
 test('ten thousand reads that are due at once are spread over ten seconds, and each gets its turn', () => {
   let now = 0;
-  const starts = new ReadBurstLimit(() => now);
+  const starts = new ReadStarts(new AbortController().signal, () => now);
   const due = Array.from({ length: 10_000 }, () => 0);
   const begun: number[] = [];
   for (let rounds = 0; due.length > 0; rounds++) {
     expect(rounds).toBeLessThan(20_000);
     now = due.shift()!;
-    const { kind, ms } = starts.reserve();
-    if (kind === 'wait') begun.push(now + ms);
+    const { isShort, ms } = starts.reserve();
+    if (isShort) begun.push(now + ms);
     else due.push(now + ms); // later than all before it
   }
   expect(begun).toHaveLength(10_000);

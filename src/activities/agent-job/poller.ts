@@ -4,9 +4,10 @@
  * that stays here costs the server nothing but a heartbeat. Times in milliseconds by `performance.now()`.
  */
 import { AsyncResource } from 'node:async_hooks';
+import { RENEW_EARLY_MS } from '../../agent-job/poll-plan.js';
+import { CALL_LIMIT_MS, type AsyncAttempt, type ServerAnswer } from '../../temporal/async-attempt.js';
 import { noMetrics, type Metrics } from '../metrics.js';
-import type { PollLease } from './poll-lease.js';
-import type { NextStep } from './poll-run.js';
+import { nextAttemptIn, type NextStep, type PollJobResult, type PollRun } from './poll-run.js';
 import { ReadStarts } from './read-starts.js';
 
 /** Each takes a few KiB. */
@@ -14,6 +15,10 @@ const MAX_LEASES = 50_000;
 /** How many calls of the Temporal server may be under way at once, where all leases end. */
 const CALLS_AT_ONCE = 100;
 
+/** A call that got no answer is made again after this time. */
+const TRY_AGAIN_MS = 2_000;
+/** The clock of this machine may go ahead of the time that passes here by so much. */
+const CLOCK_JUMP_MS = 5_000;
 /** So late a thing may be handled. */
 const TICK_MS = 200;
 
@@ -239,4 +244,128 @@ class TickQueue<T> {
     }
     if (this.#byTick.size === 0) this.#stop();
   }
+}
+
+export interface PollLeaseOptions {
+  /** Tells the polls of one job from those of another. */
+  name: string;
+  workflowId: string;
+  run: PollRun;
+  attempt: AsyncAttempt;
+  /** The heartbeat timeout of the attempt. */
+  leaseMs: number;
+}
+
+/**
+ * A poll batch that this worker holds after its activity's function has ended. The server takes it for dead, and gives
+ * it to another worker, where no heartbeat comes within the heartbeat timeout: so a worker that was killed is noticed.
+ */
+export class PollLease {
+  readonly name: string;
+  readonly workflowId: string;
+  readonly run: PollRun;
+  /** It has ended, or somebody else holds the batch. */
+  isOver = false;
+  /** A read is under way. */
+  isReading = false;
+  /** When the next read is due. */
+  dueAt = 0;
+  readonly #attempt: AsyncAttempt;
+  readonly #leaseMs: number;
+  /** From then on the server may have given the batch to another worker. */
+  #expiresAt: number;
+  /** Later where a heartbeat got no answer: the server may have taken it. */
+  #mayBeHeldUntil: number;
+  readonly #clockOffset = clockOffset();
+
+  constructor({ name, workflowId, run, attempt, leaseMs }: PollLeaseOptions) {
+    this.name = name;
+    this.workflowId = workflowId;
+    this.run = run;
+    this.#attempt = attempt;
+    this.#leaseMs = leaseMs;
+    // The server counts from when it handed the attempt out: the first read is part of it.
+    this.#expiresAt = performance.now() - run.elapsedMs + leaseMs;
+    this.#mayBeHeldUntil = this.#expiresAt;
+  }
+
+  /** When the next heartbeat is due. */
+  get renewAt(): number {
+    return this.#expiresAt - RENEW_EARLY_MS;
+  }
+
+  /** At once where the server remembers failed reads: else the next attempt would go on from them, after a kill. */
+  get firstRenewAt(): number {
+    return this.run.progress.news === null ? this.renewAt : performance.now();
+  }
+
+  /**
+   * Whether it may last for this wait and a read after it. The server keeps longer waits, at the price of one attempt;
+   * a lease would cost more.
+   */
+  lasts(waitMs: number): boolean {
+    return waitMs < this.#leaseMs - RENEW_EARLY_MS;
+  }
+
+  get isExpired(): boolean {
+    return performance.now() >= this.#expiresAt;
+  }
+
+  /** Whether the server may still wait for this attempt, also after the lease has expired as far as is known here. */
+  get mayBeHeld(): boolean {
+    return performance.now() < this.#mayBeHeldUntil;
+  }
+
+  /**
+   * This machine was suspended, or its clock was set. `performance.now()` stood still: it says neither whether the
+   * lease has expired nor what the server's time is.
+   */
+  get wasSuspended(): boolean {
+    return clockOffset() - this.#clockOffset > CLOCK_JUMP_MS;
+  }
+
+  /** Shows the server that the batch is polled. Returns when to do so next; null where the lease is over. */
+  async renew(): Promise<number | null> {
+    const { progress, shown } = this.run;
+    const begunAt = performance.now();
+    this.#mayBeHeldUntil = begunAt + CALL_LIMIT_MS + this.#leaseMs;
+    progress.heartbeats += 1;
+    const answer = await this.#attempt.heartbeat({ status: shown, polls: progress.reads, ...progress.saved });
+    if (this.isOver) return null;
+    if (answer === 'accepted') this.#expiresAt = this.#mayBeHeldUntil = begunAt + this.#leaseMs;
+    else if (answer === 'unknown') return Math.min(performance.now() + TRY_AGAIN_MS, this.#expiresAt);
+    else if (answer === 'mustEnd') await this.handBack('an operator asked for a pause or a reset');
+    else if (answer === 'cancelled') await this.#end(() => this.#attempt.reportCancellation());
+    else this.#forget();
+    return this.isOver ? null : this.renewAt;
+  }
+
+  async complete(result: PollJobResult): Promise<void> {
+    await this.#end(() => this.#attempt.complete(result));
+  }
+
+  /** Ends the attempt; the server gives the batch to a worker when the next read is due. */
+  async handBack(why: string): Promise<void> {
+    const { saved } = this.run.progress;
+    await this.#end(() => this.#attempt.fail(nextAttemptIn(why, this.dueAt - performance.now()), saved));
+  }
+
+  /** Nobody waits for this attempt any more. */
+  #forget(): null {
+    this.isOver = true;
+    return null;
+  }
+
+  /** Tells the server until it answers, or no longer waits. */
+  async #end(tell: () => Promise<ServerAnswer>): Promise<void> {
+    if (this.isOver) return;
+    this.isOver = true;
+    while ((await tell()) === 'unknown' && this.mayBeHeld) {
+      await new Promise((resolve) => setTimeout(resolve, TRY_AGAIN_MS));
+    }
+  }
+}
+
+function clockOffset(): number {
+  return Date.now() - performance.now();
 }

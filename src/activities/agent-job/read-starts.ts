@@ -19,21 +19,35 @@ const FULL_WAIT_MS = 2_000;
 /** A turn is good for so long: two ticks of the poller. Where this process stood still, others have theirs by then. */
 const TURN_GOOD_MS = 400;
 
+/**
+ * After an outage the polls of all jobs are due in the same second; begun together, they would open as many connections
+ * to the upstream at once. A worker begins them one after the other (a leaky bucket), and hands the rest back to the
+ * server, each with a time of its own.
+ */
 export class ReadStarts {
-  readonly #limit = new ReadBurstLimit();
   readonly #shutdownSignal: AbortSignal;
+  readonly #now: () => number;
   #inFlight = 0;
+  /** When the next one here, and the next one that is handed back, has its turn. */
+  #nextAt = -Infinity;
+  #laterAt = -Infinity;
 
-  constructor(shutdownSignal: AbortSignal) {
+  constructor(shutdownSignal: AbortSignal, now: () => number = () => performance.now()) {
     this.#shutdownSignal = shutdownSignal;
+    this.#now = now;
   }
 
-  /** How long a read must wait that wants to begin; 0: it may. */
+  /** How long a read must wait that wants to begin; 0: it may. A wait that is not short is for a later attempt. */
   reserve(): { ms: number; why: string; isShort: boolean } {
     if (this.#inFlight >= MAX_CONCURRENT_READS)
       return { ms: FULL_WAIT_MS, why: 'this worker has too many reads under way', isShort: false };
-    const { kind, ms } = this.#limit.reserve();
-    return { ms, why: 'many reads are due at once', isShort: kind === 'wait' };
+    const now = this.#now();
+    const nextAt = Math.max(this.#nextAt, now - BURST_MS) + SPACING_MS;
+    const isShort = nextAt - now <= MAX_WAIT_HERE_MS;
+    if (isShort) this.#nextAt = nextAt;
+    else this.#laterAt = Math.max(this.#laterAt, nextAt) + SPACING_MS;
+    const ms = isShort ? Math.max(0, nextAt - now) : this.#laterAt - now;
+    return { ms, why: 'many reads are due at once', isShort };
   }
 
   /** Whether a read may still begin whose turn was at this time, by `performance.now()`. */
@@ -64,35 +78,5 @@ export class ReadStarts {
 
   #refuseInShutdown(): void {
     if (this.#shutdownSignal.aborted) throw nextAttemptIn('the worker is shutting down', 1);
-  }
-}
-
-type ReadStart = { kind: 'wait'; ms: number } | { kind: 'later'; ms: number };
-
-/**
- * When reads may begin. After an outage the polls of all jobs are due in the same second; begun together, they would
- * open as many connections to the upstream at once. A worker begins them one after the other (a leaky bucket), and
- * hands the rest back to the server, each with a time of its own.
- */
-export class ReadBurstLimit {
-  readonly #now: () => number;
-  /** When the next one here, and the next one that is handed back, has its turn. */
-  #nextAt = -Infinity;
-  #laterAt = -Infinity;
-
-  constructor(now: () => number = () => performance.now()) {
-    this.#now = now;
-  }
-
-  /** Says when one more read may begin: after a wait here (0: at once), or in a later attempt. */
-  reserve(): ReadStart {
-    const now = this.#now();
-    const nextAt = Math.max(this.#nextAt, now - BURST_MS) + SPACING_MS;
-    if (nextAt - now <= MAX_WAIT_HERE_MS) {
-      this.#nextAt = nextAt;
-      return { kind: 'wait', ms: Math.max(0, nextAt - now) };
-    }
-    this.#laterAt = Math.max(this.#laterAt, nextAt) + SPACING_MS;
-    return { kind: 'later', ms: this.#laterAt - now };
   }
 }
