@@ -20,7 +20,6 @@ import {
   FLAG,
   ID,
   label,
-  NO_CONTROL_CHARACTERS,
   NOTHING,
   object,
   oneOf,
@@ -180,35 +179,29 @@ export const FOLLOW_UP = {
   priority: optional(PRIORITY),
 } satisfies Kinds<FollowUpInput>;
 
-function shortText(maxBytes: number, pattern: string, except: string): Kind<string> {
-  return {
-    check: (value, field) => {
-      const text = checkString(value, field);
-      if (!text.isWellFormed() || !new RegExp(pattern, 'u').test(text)) {
-        throw new InvalidInputError(field, `must be well-formed Unicode without control characters${except}`);
-      }
-      const bytes = utf8Bytes(text);
-      if (bytes >= 1 && bytes <= maxBytes) return text;
-      throw new InvalidInputError(field, `must be 1 to ${maxBytes} bytes of UTF-8; it is ${bytes}`);
-    },
-    schema: () => ({
-      type: 'string',
-      minLength: 1,
-      maxLength: maxBytes,
-      pattern,
-      'x-well-formed': true,
-      'x-max-utf8-bytes': maxBytes,
-    }),
-  };
-}
-
 /** A note may have several lines. */
 const NO_CONTROL_BUT_LINES = '^[^\u0000-\u0008\u000b\u000c\u000e-\u001f\u007f-\u009f]*$';
 
+const NOTE: Kind<string> = {
+  check: (value, field) => {
+    const text = checkString(value, field);
+    if (!text.isWellFormed() || !new RegExp(NO_CONTROL_BUT_LINES, 'u').test(text)) {
+      throw new InvalidInputError(
+        field,
+        'must be well-formed Unicode without control characters but line breaks and tabs',
+      );
+    }
+    const bytes = utf8Bytes(text);
+    if (bytes >= 1 && bytes <= LIMIT.decisionNoteBytes) return text;
+    throw new InvalidInputError(field, `must be 1 to ${LIMIT.decisionNoteBytes} bytes of UTF-8; it is ${bytes}`);
+  },
+  schema: () => ({ ...label(LIMIT.decisionNoteBytes).schema(), pattern: NO_CONTROL_BUT_LINES }),
+};
+
 /** Who decides, and why. */
 export const ATTRIBUTION = {
-  by: optional(shortText(LIMIT.decisionByBytes, NO_CONTROL_CHARACTERS, '')),
-  note: optional(shortText(LIMIT.decisionNoteBytes, NO_CONTROL_BUT_LINES, ' but line breaks and tabs')),
+  by: optional(label(LIMIT.decisionByBytes)),
+  note: optional(NOTE),
 } satisfies Kinds<Attribution>;
 
 const ABOUT = { since: optional(TEXT), followUpId: optional(TEXT) };

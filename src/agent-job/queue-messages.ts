@@ -3,15 +3,24 @@
  * and safe in workflow code.
  */
 import {
+  DEFAULT_PRIORITY,
   LIMIT,
   type BudgetFacts,
   type JoinRequest,
   type LeaveRequest,
-  type Priority,
   type QueueName,
   type RequestReport,
 } from '../contract.js';
-import { checkId, checkObject, checkString, InvalidInputError, isGiven, utf8Bytes } from '../contract/input-checks.js';
+import {
+  checkId,
+  checkObject,
+  checkString,
+  checkWholeNumber,
+  InvalidInputError,
+  isGiven,
+  utf8Bytes,
+} from '../contract/input-checks.js';
+import { PRIORITY } from '../contract/kinds.js';
 
 const OPERATIONS: readonly unknown[] = ['create', 'message', 'visitors'] satisfies QueueName['operation'][];
 const OUTCOMES: readonly unknown[] = ['accepted', 'throttled', 'unsent', 'other'] satisfies RequestReport['outcome'][];
@@ -36,9 +45,9 @@ export function parseJoin(input: unknown): JoinRequest & { requests: number } {
   const fields = checkObject(input, 'join');
   return {
     workflowId: checkWorkflowId(fields.workflowId),
-    priority: checkCount(fields.priority ?? 3, 'priority', 5) as Priority,
+    priority: PRIORITY.check(fields.priority ?? DEFAULT_PRIORITY, 'priority'),
     askedAt: checkTime(fields.askedAt, 'askedAt'),
-    requests: checkCount(fields.requests ?? 1, 'requests', MAX_REQUESTS),
+    requests: checkRequests(fields.requests ?? 1),
     ...(isGiven(fields.report) && { report: checkReport(checkObject(fields.report, 'report')) }),
     ...checkFacts(fields),
   };
@@ -64,7 +73,7 @@ function checkReport({ turn, outcome, at, requests, retryAfterMs }: Record<strin
     turn: isGiven(turn) ? checkTurn(turn) : null,
     outcome: outcome as RequestReport['outcome'],
     at: checkTime(at, 'at'),
-    ...(isGiven(requests) && { requests: checkCount(requests, 'requests', MAX_REQUESTS) }),
+    ...(isGiven(requests) && { requests: checkRequests(requests) }),
     ...(isGiven(retryAfterMs) && { retryAfterMs: checkTime(retryAfterMs, 'retryAfterMs') }),
   };
 }
@@ -98,7 +107,6 @@ function checkTime(value: unknown, field: string): number {
   throw new InvalidInputError(field, 'must be a number of milliseconds');
 }
 
-function checkCount(value: unknown, field: string, most: number): number {
-  if (Number.isInteger(value) && (value as number) >= 1 && (value as number) <= most) return value as number;
-  throw new InvalidInputError(field, `must be a whole number from 1 to ${most}`);
+function checkRequests(value: unknown): number {
+  return checkWholeNumber(value, 'requests', [1, MAX_REQUESTS]);
 }

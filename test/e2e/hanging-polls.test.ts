@@ -101,7 +101,6 @@ function watchInput(jobId: string): PollJobInput {
     failures: 0,
     notFound: null,
     maxReads: 1_000,
-    afterReset: false,
   };
 }
 

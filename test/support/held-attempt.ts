@@ -24,7 +24,6 @@ export function pollInput(differences: Partial<PollJobInput> = {}): PollJobInput
     failures: 0,
     notFound: null,
     maxReads: 60,
-    afterReset: false,
     ...differences,
   };
 }

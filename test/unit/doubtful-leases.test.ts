@@ -64,7 +64,7 @@ test('of thousands that ran out no more than a hundred are handed back at once',
     },
   };
   const read = () => Promise.resolve({ kind: 'wait', ms: 30_000, why: '', isHealthy: true });
-  const run = { elapsedMs: 0, progress: { reads: 1, news: null, saved: {} }, shown: '', read };
+  const run = { elapsedMs: 0, progress: { reads: 1, hasNews: false, saved: {} }, shown: '', read };
   for (let i = 0; i < 2_000; i++) {
     const options = { name: `${i}`, workflowId: `${i}`, run, attempt, leaseMs: LEASE_MS };
     poller.take(() => new PollLease(options as unknown as PollLeaseOptions), 30_000);

@@ -114,7 +114,7 @@ test('what a lease tells people is no news to the next attempt', () => {
     polls: 7,
     ...new PollProgress(input, { attempt: 1, heartbeatDetails: null }).saved,
   };
-  expect(new PollProgress(input, { attempt: 2, heartbeatDetails }).news).toBeNull();
+  expect(new PollProgress(input, { attempt: 2, heartbeatDetails }).hasNews).toBe(false);
 });
 
 test('a hand-back that the server did not hear is told again with the wait that is left then', async () => {

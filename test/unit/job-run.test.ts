@@ -34,7 +34,7 @@ test('the clock that stands still while a person is needed does so from a job’
   const { run, now, pass } = inDoubt();
   pass(30 * MINUTE);
   const job = { id: 'j', status: 'active', source: null, model: null, prLink: null, createdAt: null, archivedAt: null };
-  const result = { reads: 1, failures: 0, afterReset: false, isAtDeadline: false };
+  const result = { reads: 1, failures: 0, isAtDeadline: false };
   run.observe({ reading: { kind: 'record', job }, ...result }, pollInput(run));
   pass(5 * MINUTE);
   run.resolveUnknown({ action: 'retry' });

@@ -60,7 +60,7 @@ describe('where the process stood still, reads that had to wait for their turn d
     const poller = new Poller(new AbortController().signal);
     const begun: number[] = [];
     const read = () => Promise.resolve((begun.push(performance.now()), { kind: 'end', result: {} }));
-    const run = { elapsedMs: 0, progress: { news: null, saved: {} }, read };
+    const run = { elapsedMs: 0, progress: { hasNews: false, saved: {} }, read };
     const attempt = { complete: () => Promise.resolve('accepted') };
     for (let i = 0; i < 3_000; i++) {
       const options = { name: `${i}`, workflowId: `${i}`, run, attempt, leaseMs: 290_000 };

@@ -11,7 +11,7 @@ import { readInputHash, readRun } from '../../client/agent-job/run-record.js';
 import { startJob } from '../../client/agent-job/start-or-join.js';
 import { KeyConflictError } from '../../client/errors.js';
 import { isDeadlineExceeded } from '../../client/temporal-errors.js';
-import { JOIN_FAILURE, type AgentJobInput, type AgentJobResult, type JoinJobInput } from '../../contract.js';
+import { JOIN_FAILURE, type AgentJobResult, type JoinJobInput } from '../../contract.js';
 import { endWithoutResult, expected, invalidInputFailure } from '../../agent-job/end-without-result.js';
 import { checkObject, checkString, InvalidInputError } from '../../contract/input-checks.js';
 import { startServerClock, tryLater } from '../../temporal/activity-attempt.js';
@@ -38,7 +38,7 @@ export async function joinAgentJob(input: JoinJobInput): Promise<AgentJobResult>
   const { client } = Context.current();
   const { heartbeatDetails, scheduledTimestampMs } = activityInfo();
   const now = startServerClock();
-  const joined = isJoined(heartbeatDetails) ? heartbeatDetails : await join(client, checked(input));
+  const joined = isJoined(heartbeatDetails) ? heartbeatDetails : await join(client, input);
   heartbeat(joined);
   const result = await resultWithin(client, input.workflowId, joined, now);
   if (result !== null) return result;
@@ -50,23 +50,16 @@ function isJoined(details: unknown): details is Joined {
   return typeof (details as Joined | undefined)?.runId === 'string';
 }
 
-/** Workflows in other languages ask as well. */
-function checked(input: unknown): JoinJobInput {
-  try {
-    const { workflowId, job } = checkObject(input, 'input');
-    return { workflowId: checkString(workflowId, 'workflowId'), job: job as AgentJobInput };
-  } catch (error) {
-    throw definiteFailure(error) ?? error;
-  }
-}
-
-async function join(client: Client, { workflowId, job }: JoinJobInput): Promise<Joined> {
+async function join(client: Client, input: JoinJobInput): Promise<Joined> {
   const { taskQueue } = activityInfo();
   try {
-    await startJob(client, agentJobStartOptions(job, { workflowId, taskQueue }), {});
+    // Workflows in other languages ask as well.
+    const workflowId = checkString(checkObject(input, 'input').workflowId, 'workflowId');
+    await startJob(client, agentJobStartOptions(input.job, { workflowId, taskQueue }), {});
   } catch (error) {
     throw definiteFailure(error) ?? error;
   }
+  const { workflowId, job } = input;
   const run = await readRun(client, workflowId);
   // Since it was joined it ended without a job, and the key was used for another one.
   if ((await readInputHash(client, run)) !== inputHash(job)) throw new Error('the key has just been used anew');

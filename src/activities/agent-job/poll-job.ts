@@ -55,7 +55,7 @@ async function untilMayRead({ progress }: PollRun, starts: ReadStarts): Promise<
 
 /** A heartbeat costs an action: only where there is something to remember. */
 function save({ progress }: PollRun): void {
-  if (progress.news === null) return;
-  progress.heartbeats += 1;
+  if (!progress.hasNews) return;
+  progress.saved.heartbeats += 1;
   Context.current().heartbeat(progress.saved);
 }

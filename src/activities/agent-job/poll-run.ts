@@ -39,7 +39,6 @@ export interface PollJobInput {
   notFound: { count: number; since: number } | null;
   /** How many polls the batch may make. */
   maxReads: number;
-  afterReset: boolean;
 }
 
 /** What a read has shown. */
@@ -57,7 +56,6 @@ export interface PollJobResult {
   reading: Reading;
   reads: number;
   failures: number;
-  afterReset: boolean;
   /** Whether the last read began at the deadline, or later. */
   isAtDeadline: boolean;
   /** Heartbeats of the batch, where there were any; each is a billable action. */
@@ -124,7 +122,7 @@ export class PollRun {
     const reading = resultOf(input, response, { progress, isKnown, isLastRead, ...times });
     if (reading && isEnd(reading)) metrics.endSeen((this.#waitedMs(readAt) ?? plannedWaitMs(input, begunAt)) / 1_000);
     if (reading) return { kind: 'end', result: this.#result(reading, begunAt) };
-    this.#shown = describeResponse(response, progress.failures);
+    this.#shown = describeResponse(response, progress.saved.failures);
     const ms = waitMs(input, response, progress, times);
     this.#wait = { ms, since: performance.now() };
     return {
@@ -165,10 +163,10 @@ export class PollRun {
   }
 
   #result(reading: Reading, begunAt: number): PollJobResult {
-    const { reads, failures, heartbeats } = this.progress;
-    const { afterReset } = this.#input;
+    const { reads, saved } = this.progress;
+    const { failures, heartbeats } = saved;
     const isAtDeadline = this.#isAtDeadline(begunAt);
-    return { reading, reads, failures, afterReset, isAtDeadline, ...(heartbeats > 0 && { heartbeats }) };
+    return { reading, reads, failures, isAtDeadline, ...(heartbeats > 0 && { heartbeats }) };
   }
 }
 
@@ -230,7 +228,7 @@ function resultOf(
   switch (response.kind) {
     case 'notFound': {
       // Each of those that it takes is told at once: a batch that is cancelled must not forget them.
-      const { notFound } = progress;
+      const { notFound } = progress.saved;
       const isOneOfThose = notFound <= LOST_AFTER.count;
       // By the moment at which the workflow takes it in: its own time decides.
       const mustReport = input.notFound !== null && now - input.notFound.since >= LOST_AFTER.ms;
@@ -251,7 +249,7 @@ function resultOf(
 }
 
 function waitMs(input: Asked, response: JobResponse, progress: PollProgress, { begunAt, now }: ReadTimes): number {
-  const { failures, notFound: count } = progress;
+  const { failures, notFound: count } = progress.saved;
   const notFound = input.notFound && { ...input.notFound, count };
   const planned = pollWaitMs(input.plan, {
     sinceChangeMs: now - input.lastChangeAt,
@@ -299,27 +297,23 @@ export function nextAttemptIn(why: string, waitMs: number): ApplicationFailure {
 }
 
 interface Saved {
+  /** Failed reads in a row. */
   failures: number;
+  /** 404 in a row. */
   notFound: number;
+  /** Reads beyond the first of each attempt. */
   further: number;
+  /** Attempts that ended before they had read anything. */
   unread: number;
+  /** Heartbeats of the whole batch so far: each is a billable action. */
   heartbeats: number;
 }
 
 /** What the attempts of one batch tell each other, by the details that a heartbeat or a failure leaves. */
 export class PollProgress {
-  /** Failed reads in a row. */
-  failures: number;
-  /** 404 in a row. */
-  notFound: number;
-  /** Heartbeats of the whole batch so far: each is a billable action. */
-  heartbeats: number;
+  readonly saved: Saved;
+  readonly #before: string;
   readonly #attempt: number;
-  /** Reads beyond the first of each attempt. */
-  #further: number;
-  /** Attempts that ended before they had read anything. */
-  #unread: number;
-  readonly #before: Saved;
   #readsHere = 0;
 
   constructor(
@@ -327,42 +321,34 @@ export class PollProgress {
     { attempt, heartbeatDetails }: { attempt: number; heartbeatDetails: unknown },
   ) {
     const first = { failures: input.failures, notFound: input.notFound?.count ?? 0 };
-    this.#before = numbersIn(heartbeatDetails, { ...first, further: 0, unread: 0, heartbeats: 0 });
+    const before = numbersIn(heartbeatDetails, { ...first, further: 0, unread: 0, heartbeats: 0 });
+    this.#before = JSON.stringify(before);
     this.#attempt = attempt;
-    this.failures = this.#before.failures;
-    this.notFound = this.#before.notFound;
-    this.heartbeats = this.#before.heartbeats;
-    this.#further = this.#before.further;
     // An operator's reset counts the attempts anew, and leaves the details.
-    this.#unread = Math.min(this.#before.unread, attempt - 1);
+    this.saved = { ...before, unread: Math.min(before.unread, attempt - 1) };
   }
 
   /** Polls of the whole batch so far. */
   get reads(): number {
-    return this.#attempt - this.#unread + this.#further;
+    return this.#attempt - this.saved.unread + this.saved.further;
   }
 
   add(response: 'record' | 'notFound' | 'failed'): void {
+    const { saved } = this;
     this.#readsHere += 1;
-    if (this.#readsHere > 1) this.#further += 1;
-    this.failures = response === 'record' ? 0 : this.failures + 1;
-    this.notFound = response === 'notFound' ? this.notFound + 1 : 0;
+    if (this.#readsHere > 1) saved.further += 1;
+    saved.failures = response === 'record' ? 0 : saved.failures + 1;
+    saved.notFound = response === 'notFound' ? saved.notFound + 1 : 0;
   }
 
   /** This attempt ends before its next read. */
   skip(): void {
-    if (this.#readsHere === 0) this.#unread += 1;
+    if (this.#readsHere === 0) this.saved.unread += 1;
   }
 
-  /** What the next attempt needs to know; null where it is what this one was told. */
-  get news(): Saved | null {
-    const saved = this.saved;
-    return JSON.stringify(saved) === JSON.stringify(this.#before) ? null : saved;
-  }
-
-  get saved(): Saved {
-    const { failures, notFound, heartbeats } = this;
-    return { failures, notFound, further: this.#further, unread: this.#unread, heartbeats };
+  /** Whether the next attempt needs to know more than this one was told. */
+  get hasNews(): boolean {
+    return JSON.stringify(this.saved) !== this.#before;
   }
 }
 

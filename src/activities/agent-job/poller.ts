@@ -34,7 +34,7 @@ export class Poller {
   /** What runs later belongs to no activity: else it would keep the context of the one that began it. */
   readonly #scope = new AsyncResource('Poller');
   readonly #leases = new Map<string, PollLease>();
-  readonly #queue: TickQueue<Due>;
+  readonly #queue = new TickQueue((due) => this.#handle(due));
   /** What is handed back as soon as there is a call for it. */
   readonly #leaving: { lease: PollLease; why: string }[] = [];
   #calls = 0;
@@ -45,7 +45,6 @@ export class Poller {
     this.#metrics = metrics;
     this.starts = new ReadStarts(shutdownSignal);
     this.#shutdownSignal = shutdownSignal;
-    this.#queue = new TickQueue({ scope: this.#scope, onDue: (due) => this.#handle(due) });
     shutdownSignal.addEventListener('abort', () => this.#scope.runInAsyncScope(() => this.#handBackAll()));
   }
 
@@ -147,7 +146,7 @@ export class Poller {
 
   /** What is reading ends by itself: shutdown ends each read. */
   #handBackAll(): void {
-    this.#queue.clear();
+    this.#queue.close();
     const idle = [...this.#leases.values()].filter(({ isReading }) => !isReading);
     this.#handBackSome(idle, LEAVING);
   }
@@ -188,48 +187,31 @@ export class Poller {
   }
 }
 
-interface TickQueueOptions<T> {
-  /** In which what is due is handled. */
-  scope: AsyncResource;
-  onDue: (item: T) => void;
-}
-
 /** Thousands of things by the time at which each is due: one timer for all, which fires a few times a second. */
-class TickQueue<T> {
-  readonly #options: TickQueueOptions<T>;
+class TickQueue {
+  readonly #onDue: (due: Due) => void;
   /** By the number of the tick at which they are due. */
-  readonly #byTick = new Map<number, T[]>();
-  #timer: NodeJS.Timeout | null = null;
+  readonly #byTick = new Map<number, Due[]>();
+  readonly #timer: NodeJS.Timeout;
   /** The last tick that was handled. */
-  #tick = 0;
+  #tick = Math.floor(performance.now() / TICK_MS);
 
-  constructor(options: TickQueueOptions<T>) {
-    this.#options = options;
+  constructor(onDue: (due: Due) => void) {
+    this.#onDue = onDue;
+    this.#timer = setInterval(() => this.#handleDue(), TICK_MS).unref();
   }
 
   /** Never handles it before `at`: a last read must not come before its deadline. */
-  add(item: T, at: number): void {
-    if (this.#timer === null) this.#start();
+  add(due: Due, at: number): void {
     const tick = Math.max(Math.ceil(at / TICK_MS), this.#tick + 1);
     const items = this.#byTick.get(tick);
-    if (items) items.push(item);
-    else this.#byTick.set(tick, [item]);
+    if (items) items.push(due);
+    else this.#byTick.set(tick, [due]);
   }
 
-  clear(): void {
+  close(): void {
+    clearInterval(this.#timer);
     this.#byTick.clear();
-    this.#stop();
-  }
-
-  #start(): void {
-    this.#tick = Math.floor(performance.now() / TICK_MS);
-    const { scope } = this.#options;
-    this.#timer = scope.runInAsyncScope(() => setInterval(() => this.#handleDue(), TICK_MS).unref());
-  }
-
-  #stop(): void {
-    if (this.#timer !== null) clearInterval(this.#timer);
-    this.#timer = null;
   }
 
   /** In the order in which they are due, also where this process stood still. */
@@ -240,9 +222,8 @@ class TickQueue<T> {
     for (const tick of ticks) {
       const items = this.#byTick.get(tick)!;
       this.#byTick.delete(tick);
-      items.forEach(this.#options.onDue);
+      items.forEach(this.#onDue);
     }
-    if (this.#byTick.size === 0) this.#stop();
   }
 }
 
@@ -296,7 +277,7 @@ export class PollLease {
 
   /** At once where the server remembers failed reads: else the next attempt would go on from them, after a kill. */
   get firstRenewAt(): number {
-    return this.run.progress.news === null ? this.renewAt : performance.now();
+    return this.run.progress.hasNews ? performance.now() : this.renewAt;
   }
 
   /**
@@ -329,7 +310,7 @@ export class PollLease {
     const { progress, shown } = this.run;
     const begunAt = performance.now();
     this.#mayBeHeldUntil = begunAt + CALL_LIMIT_MS + this.#leaseMs;
-    progress.heartbeats += 1;
+    progress.saved.heartbeats += 1;
     const answer = await this.#attempt.heartbeat({ status: shown, polls: progress.reads, ...progress.saved });
     if (this.isOver) return null;
     if (answer === 'accepted') this.#expiresAt = this.#mayBeHeldUntil = begunAt + this.#leaseMs;

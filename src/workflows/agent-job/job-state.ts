@@ -10,7 +10,8 @@ import {
 import type { JobSpec } from '../../agent-job/input.js';
 import { labelsOf } from '../../agent-job/labels.js';
 import type { JobRun } from './job-run.js';
-import { interruptionOf, notBeforeOf, queuedOf, type Interruption, type Write } from './write.js';
+import type { PollData, PollState } from './poll-state.js';
+import { interruptionOf, notBeforeOf, queuedOf } from './write.js';
 
 /** The state of a job. */
 export function jobState(run: JobRun): JobState {
@@ -77,24 +78,12 @@ function isoTime(ms: number): string {
 }
 
 /** What of a run tells why it waits. */
-export interface WaitingRun {
+export interface WaitingRun extends Pick<JobRun, 'jobId' | 'isLingering' | 'write'> {
   spec: Pick<JobSpec, 'lingerMs' | 'settleMs'>;
-  jobId: string | null;
-  isLingering: boolean;
-  write: Write | null;
-  polls: {
-    known: {
+  polls: Pick<PollState, 'batchStartedAt' | 'nextPollAt'> & {
+    known: Pick<PollData, 'lastChangeAt' | 'settledAt' | 'endedAt' | 'notBefore' | 'interruption'> & {
       job: Pick<JobRecord, 'status'> | null;
-      lastChangeAt: number;
-      settledAt: number;
-      endedAt: number | null;
-      notBefore: number;
-      interruption: Interruption | null;
     };
-    /** The last time that a batch of polls began. */
-    batchStartedAt: number;
-    /** Null while a batch runs: it plans its polls itself. */
-    nextPollAt: number | null;
   };
 }
 

@@ -20,7 +20,6 @@ import { readPollResult, STRANGE_RESULT } from './activity-results.js';
 import type { JobRun } from './job-run.js';
 import type { PollState } from './poll-state.js';
 import type { WaitPoint } from './wait-point.js';
-import { isResetRun } from './continue-as-new.js';
 
 /** A read takes at most 20 s, and its start may be delayed. */
 const MAX_READ_MS = 50_000;
@@ -150,7 +149,7 @@ function maxBatchMs({ plan, maxReads, deadlineAt, settledAt }: PollJobInput): nu
 
 function failedPoll({ known }: PollState, reason: string): PollJobResult {
   const reading = { kind: 'failed', reason } as const;
-  return { reading, reads: 1, failures: known.failures + 1, afterReset: false, isAtDeadline: false };
+  return { reading, reads: 1, failures: known.failures + 1, isAtDeadline: false };
 }
 
 function pollInput(run: JobRun, jobId: string): PollJobInput {
@@ -168,6 +167,5 @@ function pollInput(run: JobRun, jobId: string): PollJobInput {
     failures,
     notFound,
     maxReads: run.isLingering || polls.isPollNow ? 1 : POLLS_PER_BATCH,
-    afterReset: isResetRun(),
   };
 }
