@@ -9,7 +9,7 @@ import ky, { HTTPError, type KyInstance } from 'ky';
 import { encodeId } from '../contract.js';
 import { proxyFor, type ProxySettings } from './connection.js';
 import { type CallContext, type ExchangeResult, isOk, notStarted, TimeLimit } from './exchange.js';
-import { keyVersion, KeyUnavailableError, type KeySource } from './keys.js';
+import { type createKeySource, KeyUnavailableError, keyVersion } from './keys.js';
 import {
   type RESPONSE_CLASSES,
   responseClass,
@@ -27,7 +27,7 @@ type UpstreamOperation = 'create' | 'message' | 'get' | 'visitors';
 export interface UpstreamSettings {
   /** May have a path, to which the operations' paths are added. */
   baseUrl: string;
-  keys: KeySource;
+  keys: ReturnType<typeof createKeySource>;
   /** For one call from connect to the response's last byte, a repeat with a new key included; 1 to 20,000. */
   timeoutMs: number;
   /** 5xx statuses that the operator vouches are answered before a write is accepted. */

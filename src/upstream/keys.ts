@@ -14,7 +14,7 @@ export interface KeySettings {
   projectKeysFile?: string;
 }
 
-export interface KeySource {
+interface KeySource {
   /** The key for a project's requests; throws KeyUnavailableError. */
   keyFor(projectId: string): Promise<string>;
   /** Reads the files again, after a 401 or 403; null where they hold no other key than the one used. */
