@@ -8,12 +8,10 @@ import { invalidInputFailure } from '../../agent-job/end-without-result.js';
 import { InvalidInputError, jsonBytes } from '../../contract/input-checks.js';
 import { completeSpec, inputHash, parseJobInput, type JobSpec } from '../../agent-job/input.js';
 import { noFollowUps, type CarriedFollowUps } from './follow-up-queue.js';
-import { JobRun } from './job-run.js';
 import { refusedState } from './job-state.js';
 import { isNewRunWanted, leaveVersion } from '../worker-version.js';
-import { logRefusal } from './log.js';
-import { firstRunData, type RunData } from './job-run.js';
-import { traceRefusal } from './trace.js';
+import { firstRunData, JobRun, type RunData } from './job-run.js';
+import { tellRefusal } from './telemetry.js';
 
 /** What continue-as-new hands on, inside the input; believed only in a run that continues another. */
 interface Continued {
@@ -118,8 +116,7 @@ function parse(input: unknown): JobSpec {
   } catch (error) {
     if (!(error instanceof InvalidInputError)) throw error;
     setHandler(jobStateQuery, () => refusedState(input, workflowInfo().startTime));
-    logRefusal(input, error.message);
-    traceRefusal();
+    tellRefusal(input, error.message);
     leaveVersion();
     throw invalidInputFailure(error);
   }

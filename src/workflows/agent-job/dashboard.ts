@@ -122,7 +122,7 @@ const MAX_LISTED = 20;
 /** Of decisions, each with its note. */
 const MAX_DECISIONS = 5;
 
-/** Markdown for the web UI: what a job is, how it stands, what its follow-ups came to, and what a person should decide. */
+/** Markdown: what a job is, how it stands, what its follow-ups came to, and what a person should decide. */
 function currentDetails(run: JobRun): string {
   const { phase, polls, write } = run;
   const { job, lastError } = polls.known;

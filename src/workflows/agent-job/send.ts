@@ -11,7 +11,7 @@ import { plainMarkdown } from '../../agent-job/markdown.js';
 import type { WriteOutcome } from '../../contract/write-outcome.js';
 import { isResetRun } from './continue-as-new.js';
 import { readWriteOutcome } from './activity-results.js';
-import { logWrite } from './log.js';
+import { logWrite } from './telemetry.js';
 import type { JobRun } from './job-run.js';
 import { waitEndsAt } from './next-write.js';
 import type { WaitPoint } from './wait-point.js';
