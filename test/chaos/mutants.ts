@@ -147,8 +147,8 @@ export const MUTANTS: Mutant[] = [
   {
     name: 'a mark that stays while a refused write joins its queue',
     file: 'src/activities/agent-job/gate.ts',
-    find: 'if (!(await fenced.clearMark()))',
-    replace: 'if (!fenced.clearMark)',
+    find: 'if (!(await confirmNotAccepted()))',
+    replace: 'if (!confirmNotAccepted)',
     test: 'test/activities/gate.test.ts',
     title: 'takes its mark back before it joins the queue',
   },

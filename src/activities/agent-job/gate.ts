@@ -11,6 +11,7 @@ import type { WriteOperation } from '../metrics.js';
 import { QueueClient } from '../queue-client.js';
 import { Budgets } from './budgets.js';
 import type { KeyHealth } from './key-health.js';
+import { confirmNotAccepted } from './write-fence.js';
 
 /** A write that wants to be sent. Times in milliseconds of the Temporal server's clock. */
 export interface WantedSend {
@@ -29,12 +30,8 @@ export interface WantedSend {
   now: () => number;
 }
 
-/** How a write is sent, with the fence around its last byte. */
-export interface FencedSend {
-  send(): Promise<WriteOutcome>;
-  /** Takes the fence's mark back; false where the server did not take that. */
-  clearMark(): Promise<boolean>;
-}
+/** Sends a write, with the fence around its last byte. */
+type FencedSend = () => Promise<WriteOutcome>;
 
 export interface GateOptions {
   keys: KeyHealth;
@@ -89,17 +86,17 @@ export class Gate {
   }
 
   /** Sends a write, or holds it back: then nothing was sent. */
-  async send(wanted: WantedSend, fenced: FencedSend): Promise<WriteOutcome> {
+  async send(wanted: WantedSend, send: FencedSend): Promise<WriteOutcome> {
     const refusal = await this.#keys.refusalNow(wanted.projectId, wanted.jobId);
     if (refusal !== null) return this.#withoutKey(wanted, refusal);
-    if (wanted.turn?.isValid) return this.#ended(wanted, fenced, await fenced.send());
+    if (wanted.turn?.isValid) return this.#ended(wanted, await send());
     const set = await this.#budgets.of(wanted.operation, wanted.projectId);
     // A budget that is set is kept, whether the queue can be asked or not.
     if (typeof set === 'number') return { ...HELD, queued: await this.#join(wanted, 'unsent') };
     const isQueued = await this.#isRunning(wanted);
     const queued = isQueued ? await this.#join(wanted, 'unsent') : null;
     if (queued) return { ...HELD, queued };
-    return this.#sendInLine(wanted, fenced, { isUnlimited: set === UNLIMITED, mayBeQueued: !isQueued });
+    return this.#sendInLine(wanted, send, { isUnlimited: set === UNLIMITED, mayBeQueued: !isQueued });
   }
 
   /** Tells the queue that a turn may have been used by an attempt before this one. */
@@ -110,7 +107,7 @@ export class Gate {
   /** What others have met meanwhile holds it: a queue, a key that is refused. Where none can be joined, it is sent. */
   async #sendInLine(
     wanted: WantedSend,
-    fenced: FencedSend,
+    send: FencedSend,
     { isUnlimited, mayBeQueued }: { isUnlimited: boolean; mayBeQueued: boolean },
   ): Promise<WriteOutcome> {
     const leave = await this.#lines.enter(nameOf(wanted), isUnlimited ? MAX_SENDING_UNLIMITED : MAX_SENDING);
@@ -121,19 +118,19 @@ export class Gate {
       const isQueued = mayBeQueued && (await this.#isRunning(wanted));
       const queued = isQueued ? await this.#join(wanted, 'unsent') : null;
       if (queued) return { ...HELD, queued };
-      return await this.#ended(wanted, fenced, await fenced.send());
+      return await this.#ended(wanted, await send());
     } finally {
       leave();
     }
   }
 
   /** A send has ended: one that was throttled waits in the queue from now on, and all others of its project do. */
-  async #ended(wanted: WantedSend, fenced: FencedSend, outcome: WriteOutcome): Promise<WriteOutcome> {
+  async #ended(wanted: WantedSend, outcome: WriteOutcome): Promise<WriteOutcome> {
     if (outcome.kind !== 'throttled') {
       if (wanted.turn?.isValid) void this.#report(wanted, REPORTED[outcome.kind]);
       return outcome;
     }
-    const telling = this.#tell(wanted, fenced, outcome.retryAfterMs);
+    const telling = this.#tell(wanted, outcome.retryAfterMs);
     const isTold = telling.then(
       (queued) => queued !== null || null,
       () => null,
@@ -142,9 +139,9 @@ export class Gate {
     return { ...outcome, queued: await telling };
   }
 
-  async #tell(wanted: WantedSend, fenced: FencedSend, retryAfterMs: number | undefined): Promise<Queued | null> {
+  async #tell(wanted: WantedSend, retryAfterMs: number | undefined): Promise<Queued | null> {
     // From now on this attempt may die: the next one knows that nothing of it arrived.
-    if (!(await fenced.clearMark())) return null;
+    if (!(await confirmNotAccepted())) return null;
     return this.#join(wanted, 'throttled', retryAfterMs);
   }
 

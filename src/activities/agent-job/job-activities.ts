@@ -8,14 +8,13 @@ import { arrivedBy } from '../../agent-job/look-after.js';
 import { createAwaitKey, KeyHealth } from './key-health.js';
 import { startLateClock, startServerClock, tryLater } from '../../temporal/activity-attempt.js';
 import type { Budgets } from './budgets.js';
-import { Gate, type FencedSend, type WantedSend } from './gate.js';
+import { Gate, type WantedSend } from './gate.js';
 import { joinAgentJob } from './join-job.js';
 import type { PollJobInput, PollJobResult } from './poll-run.js';
 import { createPollJob } from './poll-job.js';
 import { createReadJob, type ReadJobInput, type ReadJobResult } from './read-job.js';
 import type { Poller } from './poller.js';
 import {
-  confirmNotAccepted,
   createFence,
   isFenceRefused,
   requiresConfirmation,
@@ -36,8 +35,6 @@ interface WriteInput extends Omit<Parameters<typeof checkPriorAttempt>[0], 'conf
   /** It waited for a turn longer than it should. */
   isOverdue?: boolean;
 }
-
-type CreateJobInput = WriteInput;
 
 interface SendMessageInput extends WriteInput {
   jobId: string;
@@ -68,7 +65,7 @@ export interface JobActivitiesDependencies {
 }
 
 export interface JobActivities {
-  createJob(input: CreateJobInput): Promise<WriteOutcome>;
+  createJob(input: WriteInput): Promise<WriteOutcome>;
   sendMessage(input: SendMessageInput): Promise<WriteOutcome>;
   pollJob(input: PollJobInput): Promise<PollJobResult>;
   awaitKey: ReturnType<typeof createAwaitKey>;
@@ -103,7 +100,7 @@ export function createJobActivities({
     else if (mayBeLate(wanted, input)) throw tryLater('StillWaiting', 'its turn may be over', 'looks again', 0);
     const outcome = before
       ? withLookAfter(before, 'lostWorker', now())
-      : withLookAfter(await gate.send(wanted, fencedSend(send)), 'ownEnd', now());
+      : withLookAfter(await gate.send(wanted, () => sendFenced(send)), 'ownEnd', now());
     if (!isHeld(outcome)) metrics.writeEnded(operation, outcome.kind);
     if (isSettled(outcome)) metrics.writeSettled(operation, (wanted.now() - input.askedAt) / 1_000);
     if (outcome.kind !== 'inDoubt' || !requiresConfirmation(asked)) return outcome;
@@ -143,10 +140,6 @@ function wantedSend(operation: WriteOperation, input: WriteInput & { jobId?: str
  */
 function mayBeLate({ turn, now }: WantedSend, { turnUntil = 0 }: WriteInput): boolean {
   return turn?.isValid === true && now() >= turnUntil && activityInfo().attempt === 1;
-}
-
-function fencedSend(send: Send): FencedSend {
-  return { send: () => sendFenced(send), clearMark: confirmNotAccepted };
 }
 
 async function sendFenced(send: Send): Promise<WriteOutcome> {
