@@ -30,15 +30,3 @@ export interface Metrics {
   /** A step of an export failed, by the type of its failure. */
   readonly exportFailed: (type: string) => void;
 }
-
-/** For tests, and for code that runs outside a worker. */
-export const noMetrics: Metrics = {
-  writeEnded: () => {},
-  writeSettled: () => {},
-  keyRefused: () => {},
-  refusedKeys: () => {},
-  endSeen: () => {},
-  readBegins: () => {},
-  snapshotPublished: () => {},
-  exportFailed: () => {},
-};

@@ -7,7 +7,7 @@ import { Budgets } from '../../src/activities/agent-job/budgets.js';
 import type { BudgetSettings } from '../../src/activities/agent-job/budgets.js';
 import { createJobActivities } from '../../src/activities/agent-job/job-activities.js';
 import type { WriteOutcome } from '../../src/contract/write-outcome.js';
-import { noMetrics } from '../../src/activities/metrics.js';
+import { noMetrics } from '../support/no-metrics.js';
 import { DEFAULT_PRIORITY, type JoinRequest, type QueuePlace, type RequestReport } from '../../src/contract.js';
 import { startSandbox } from '../../src/sandbox/sandbox.js';
 import { createUpstream } from '../../src/upstream/client.js';

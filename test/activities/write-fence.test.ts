@@ -9,7 +9,7 @@ import { MockActivityEnvironment } from '@temporalio/testing';
 import { afterEach, describe, expect, test, vi } from 'vitest';
 import { createJobActivities } from '../../src/activities/agent-job/job-activities.js';
 import type { WriteOutcome } from '../../src/contract/write-outcome.js';
-import { noMetrics } from '../../src/activities/metrics.js';
+import { noMetrics } from '../support/no-metrics.js';
 import { DEFAULT_PRIORITY } from '../../src/contract.js';
 import { clientOf, http, RawUpstream, rejectionOf } from '../upstream/raw-upstream.js';
 

@@ -12,7 +12,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { Client, Connection } from '@temporalio/client';
 import { NativeConnection, Worker } from '@temporalio/worker';
 import { createActivities } from '../../src/activities/index.js';
-import { noMetrics } from '../../src/activities/metrics.js';
+import { noMetrics } from '../support/no-metrics.js';
 import { createCodecServer } from '../../src/cli/codec-http.js';
 import { findDevServer } from '../../src/local/fetched-program.js';
 import { startDevServer } from '../../src/local/dev-server.js';

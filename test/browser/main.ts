@@ -11,7 +11,7 @@ import { createActivities } from '../../src/activities/index.js';
 import { followUpSignal } from '../../src/contract.js';
 import { findDevServer } from '../../src/local/fetched-program.js';
 import { startDevServer } from '../../src/local/dev-server.js';
-import { noMetrics } from '../../src/activities/metrics.js';
+import { noMetrics } from '../support/no-metrics.js';
 import { agentJobStartOptions } from '../../src/agent-job/start-options.js';
 import { workflowBundlePath } from '../../src/temporal/workflow-bundle.js';
 import { ScriptedUpstream } from '../support/scripted-upstream.js';

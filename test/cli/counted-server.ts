@@ -2,7 +2,7 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import { readActionsByKind } from '../../bench/temporal.js';
 import { createActivities, Poller } from '../../src/activities/index.js';
-import { noMetrics } from '../../src/activities/metrics.js';
+import { noMetrics } from '../support/no-metrics.js';
 import { freePort } from '../../src/local/child-process.js';
 import { startSandbox, type Sandbox } from '../../src/sandbox/sandbox.js';
 import { AgentJobs } from '../../src/starter.js';
@@ -37,7 +37,7 @@ export async function startCountedServer(): Promise<CountedServer> {
   cleanUp.unshift(() => upstream.close());
   const { nativeConnection: connection, taskQueue } = server;
   const shutdown = new AbortController();
-  const poller = new Poller(shutdown.signal);
+  const poller = new Poller(shutdown.signal, noMetrics);
   const activities = createActivities({ upstream, shutdownSignal: shutdown.signal, metrics: noMetrics, poller });
   const worker = await createTestWorker({ connection, taskQueue, activities });
   const running = worker.run();

@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto';
 import { setMaxListeners } from 'node:events';
 import type { DataConverter } from '@temporalio/common';
 import { createActivities } from '../../src/activities/index.js';
-import { noMetrics } from '../../src/activities/metrics.js';
+import { noMetrics } from '../support/no-metrics.js';
 import { startSandbox, type Sandbox } from '../../src/sandbox/sandbox.js';
 import { ensureSearchAttributes } from '../../src/temporal/search-attributes.js';
 import { AgentJobs } from '../../src/starter.js';

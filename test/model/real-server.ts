@@ -6,7 +6,7 @@ import type { WorkflowHandle } from '@temporalio/client';
 import type { TestWorkflowEnvironment } from '@temporalio/testing';
 import { createActivities, type JobActivities, type ReadJobResult } from '../../src/activities/index.js';
 import type { AgentJobInput } from '../../src/contract.js';
-import { noMetrics } from '../../src/activities/metrics.js';
+import { noMetrics } from '../support/no-metrics.js';
 import type { Upstream } from '../../src/upstream/upstream.js';
 import type { agentJob } from '../../src/workflows/index.js';
 import { startTimeSkipping } from '../support/time-skipping.js';

@@ -11,7 +11,7 @@ import {
   type JobState,
   type RequestTurn,
 } from '../../src/contract.js';
-import { noMetrics } from '../../src/activities/metrics.js';
+import { noMetrics } from '../support/no-metrics.js';
 import { seededRandom } from '../../src/sandbox/random.js';
 import type { Upstream } from '../../src/upstream/upstream.js';
 import { BrokenPromise, type Asked } from './contract-model.js';

@@ -8,7 +8,8 @@ import type { NativeConnection, Worker, WorkerOptions } from '@temporalio/worker
 import { createActivities, KeyHealth, Poller } from '../../src/activities/index.js';
 import { requestQueueId, requestQueueStateQuery, type AgentJobInput } from '../../src/contract.js';
 import { Budgets, type BudgetSettings } from '../../src/activities/agent-job/budgets.js';
-import { noMetrics, type Metrics } from '../../src/activities/metrics.js';
+import type { Metrics } from '../../src/activities/metrics.js';
+import { noMetrics } from './no-metrics.js';
 import type { Upstream } from '../../src/upstream/upstream.js';
 import type { agentJob } from '../../src/workflows/index.js';
 import { createTestWorker } from './worker.js';
@@ -54,7 +55,7 @@ export async function startJobBench(
   }: JobBenchOptions = {},
 ): Promise<JobBench> {
   const shutdown = new AbortController();
-  const poller = hasPoller ? new Poller(shutdown.signal) : null;
+  const poller = hasPoller ? new Poller(shutdown.signal, noMetrics) : null;
   const activities = createActivities({
     upstream,
     shutdownSignal: shutdown.signal,

@@ -1,7 +1,7 @@
 import { setMaxListeners } from 'node:events';
 import type { NativeConnection } from '@temporalio/worker';
 import { createActivities, Poller } from '../../src/activities/index.js';
-import { noMetrics } from '../../src/activities/metrics.js';
+import { noMetrics } from './no-metrics.js';
 import { createUpstream } from '../../src/upstream/client.js';
 import { createKeySource } from '../../src/upstream/keys.js';
 import { createTestWorker } from './worker.js';

@@ -1,6 +1,6 @@
 import { ApplicationFailure } from '@temporalio/common';
 import { expect, test } from 'vitest';
-import { noMetrics } from '../../src/activities/metrics.js';
+import { noMetrics } from '../support/no-metrics.js';
 import { countExports, type ExportActivities } from '../../src/activities/visitor-export/export-activities.js';
 
 function counted(publishSnapshot: () => Promise<object>) {

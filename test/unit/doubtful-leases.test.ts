@@ -6,6 +6,7 @@ import { Poller } from '../../src/activities/index.js';
 import { pollInput, runAttempt, type HeldAttempt, type HeldAttemptOptions } from '../support/held-attempt.js';
 import { aheadClock } from '../support/monotonic-clock.js';
 import { ScriptedUpstream } from '../support/scripted-upstream.js';
+import { noMetrics } from '../support/no-metrics.js';
 
 /** Renewed after 35 s. */
 const LEASE_MS = 50_000;
@@ -15,8 +16,8 @@ async function held(options: HeldAttemptOptions) {
   const upstream = new ScriptedUpstream();
   upstream.show = () => ({ status: 'active' });
   const { signal } = new AbortController();
-  const poller = new Poller(signal);
-  const pollJob = createPollJob({ upstream, shutdownSignal: signal, poller });
+  const poller = new Poller(signal, noMetrics);
+  const pollJob = createPollJob({ upstream, metrics: noMetrics, shutdownSignal: signal, poller });
   const input = pollInput({ plan: { minMs: 30_000, maxMs: 30_000, ratio: 0 } });
   let ended: HeldAttempt | null = null;
   void runAttempt(pollJob, input, { ...options, info: { heartbeatTimeoutMs: LEASE_MS } }).then((end) => (ended = end));
@@ -50,7 +51,7 @@ test('one that ran out long after its last heartbeat is dropped: another worker 
 
 test('of thousands that ran out no more than a hundred are handed back at once', async () => {
   const { skip } = aheadClock();
-  const poller = new Poller(new AbortController().signal);
+  const poller = new Poller(new AbortController().signal, noMetrics);
   let [heartbeats, calls, told, mostAtOnce] = [0, 0, 0, 0];
   const answered = { isOver: false };
   const attempt = {

@@ -9,6 +9,7 @@ import { PollProgress } from '../../src/activities/agent-job/poll-run.js';
 import { Poller, type PollJobInput } from '../../src/activities/index.js';
 import { pollInput, runAttempt, type HeldAttemptOptions } from '../support/held-attempt.js';
 import { record, ScriptedUpstream } from '../support/scripted-upstream.js';
+import { noMetrics } from '../support/no-metrics.js';
 
 const EVERY_9_S = { minMs: 9_000, maxMs: 9_000, ratio: 0 };
 const EVERY_20_MS = { minMs: 20, maxMs: 20, ratio: 0 };
@@ -19,8 +20,8 @@ function holding(options: Partial<PollJobOptions> = {}) {
   const upstream = new ScriptedUpstream();
   upstream.show = () => ({ status: 'active' });
   const shutdown = new AbortController();
-  const poller = new Poller(shutdown.signal);
-  const pollJob = createPollJob({ upstream, shutdownSignal: shutdown.signal, poller, ...options });
+  const poller = new Poller(shutdown.signal, noMetrics);
+  const pollJob = createPollJob({ upstream, metrics: noMetrics, shutdownSignal: shutdown.signal, poller, ...options });
   const attempt = (input: Partial<PollJobInput> = {}, of: HeldAttemptOptions = {}) =>
     runAttempt(pollJob, { ...INPUT, ...input }, of);
   return { upstream, shutdown, poller, attempt };
@@ -193,7 +194,7 @@ test('how late an end was seen is measured, not planned, where reads had to wait
 
 test('a held poll keeps no record in memory: it may have 64 KiB, and a worker holds thousands', async () => {
   const { upstream, poller } = holding();
-  const pollJob = createPollJob({ upstream, shutdownSignal: new AbortController().signal, poller });
+  const pollJob = createPollJob({ upstream, metrics: noMetrics, shutdownSignal: new AbortController().signal, poller });
   const client = { withAbortSignal: (_: AbortSignal, work: () => Promise<unknown>) => work() } as unknown as Client;
   const begin = async () => {
     const known = record();
@@ -215,7 +216,7 @@ test('a held read tells how late it began', async () => {
   const poller = new Poller(shutdown.signal, { readBegins: (seconds) => late.push(seconds) });
   const upstream = new ScriptedUpstream();
   upstream.show = (read) => ({ status: read > 2 ? 'completed' : 'active' });
-  const pollJob = createPollJob({ upstream, shutdownSignal: shutdown.signal, poller });
+  const pollJob = createPollJob({ upstream, metrics: noMetrics, shutdownSignal: shutdown.signal, poller });
   await runAttempt(pollJob, { ...INPUT, plan: EVERY_20_MS });
   // The first read is not held: nobody was late with it.
   expect(late).toHaveLength(2);

@@ -1,6 +1,6 @@
 import { beforeEach, describe, expect, test } from 'vitest';
 import { KeyHealth } from '../../src/activities/agent-job/key-health.js';
-import { noMetrics } from '../../src/activities/metrics.js';
+import { noMetrics } from '../support/no-metrics.js';
 import { ReadFailedError, RejectedError, type UpstreamError } from '../../src/upstream/errors.js';
 import type { WriteOutcome } from '../../src/contract/write-outcome.js';
 import { inDoubt, rejected, unauthorized } from '../support/outcomes.js';

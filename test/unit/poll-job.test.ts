@@ -6,6 +6,7 @@ import { Poller, type PollJobInput, type PollJobResult } from '../../src/activit
 import { pollInput, runAttempt } from '../support/held-attempt.js';
 import { aheadClock } from '../support/monotonic-clock.js';
 import { record, ScriptedUpstream } from '../support/scripted-upstream.js';
+import { noMetrics } from '../support/no-metrics.js';
 
 const INPUT = pollInput({ plan: { minMs: 60_000, maxMs: 60_000, ratio: 0 }, known: null });
 
@@ -30,13 +31,18 @@ async function attempt(watch: Watch, number: number, kept: unknown, workflowId =
 test('an attempt that ends before its read is counted as none', async () => {
   const upstream = new ScriptedUpstream();
   const shutdown = new AbortController();
-  const leaving = createPollJob({ upstream, shutdownSignal: shutdown.signal, poller: null });
+  const leaving = createPollJob({ upstream, metrics: noMetrics, shutdownSignal: shutdown.signal, poller: null });
   shutdown.abort();
   const first = await attempt(leaving, 1, undefined);
   const second = await attempt(leaving, 2, first.details);
   expect(second.failure).toMatchObject({ type: 'StillPolling', message: expect.stringContaining('shutting down') });
   expect(upstream.reads).toBe(0);
-  const staying = createPollJob({ upstream, shutdownSignal: new AbortController().signal, poller: null });
+  const staying = createPollJob({
+    upstream,
+    metrics: noMetrics,
+    shutdownSignal: new AbortController().signal,
+    poller: null,
+  });
   const third = await attempt(staying, 3, second.details);
   expect(third.result).toMatchObject({ reading: { kind: 'record' }, reads: 1 });
   expect(upstream.reads).toBe(1);
@@ -46,6 +52,7 @@ test.each(['text', null, { failures: 'many', missing: null, further: {} }, [1]])
   'details that another release kept (%j) spoil no figure',
   async (kept) => {
     const watch = createPollJob({
+      metrics: noMetrics,
       upstream: new ScriptedUpstream(),
       shutdownSignal: new AbortController().signal,
       poller: null,
@@ -56,7 +63,12 @@ test.each(['text', null, { failures: 'many', missing: null, further: {} }, [1]])
 
 test('of polls that are due in the same second some are handed back, each with a time of its own', async () => {
   const upstream = new ScriptedUpstream();
-  const watch = createPollJob({ upstream, shutdownSignal: new AbortController().signal, poller: null });
+  const watch = createPollJob({
+    upstream,
+    metrics: noMetrics,
+    shutdownSignal: new AbortController().signal,
+    poller: null,
+  });
   const clock = vi.spyOn(performance, 'now').mockReturnValue(0);
   const attempts = Array.from({ length: 6_000 }, (_, i) => attempt(watch, 1, undefined, `w${i}`));
   const outcomes = await Promise.all(attempts);
@@ -74,7 +86,10 @@ describe('an upstream that wishes to be left alone', () => {
     upstream.show = () => ({ status: 'active' });
     upstream.readFaults.push(new ReadFailedError(`the upstream answered ${status}`, status, retryAfterMs));
     const { signal } = new AbortController();
-    return runAttempt(createPollJob({ upstream, shutdownSignal: signal, poller: new Poller(signal) }), pollInput());
+    return runAttempt(
+      createPollJob({ upstream, metrics: noMetrics, shutdownSignal: signal, poller: new Poller(signal, noMetrics) }),
+      pollInput(),
+    );
   }
 
   test.each([429, 503])(
@@ -109,7 +124,12 @@ describe('a read that is answered slowly', () => {
       return { status: statuses[read - 1]! };
     };
     const { signal } = new AbortController();
-    const pollJob = createPollJob({ upstream, shutdownSignal: signal, poller: new Poller(signal) });
+    const pollJob = createPollJob({
+      upstream,
+      metrics: noMetrics,
+      shutdownSignal: signal,
+      poller: new Poller(signal, noMetrics),
+    });
     return { upstream, attempt: (input: Partial<PollJobInput>) => runAttempt(pollJob, pollInput(input)) };
   }
 

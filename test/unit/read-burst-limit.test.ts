@@ -2,6 +2,7 @@ import { describe, expect, test } from 'vitest';
 import { PollLease, type PollLeaseOptions } from '../../src/activities/agent-job/poller.js';
 import { ReadStarts } from '../../src/activities/agent-job/read-starts.js';
 import { Poller } from '../../src/activities/index.js';
+import { noMetrics } from '../support/no-metrics.js';
 
 /** How many of these times fall into each second. */
 function perSecond(times: readonly number[]): number[] {
@@ -57,7 +58,7 @@ describe('where the process stood still, reads that had to wait for their turn d
   });
 
   test('in the poller', async () => {
-    const poller = new Poller(new AbortController().signal);
+    const poller = new Poller(new AbortController().signal, noMetrics);
     const begun: number[] = [];
     const read = () => Promise.resolve((begun.push(performance.now()), { kind: 'end', result: {} }));
     const run = { elapsedMs: 0, progress: { hasNews: false, saved: {} }, read };

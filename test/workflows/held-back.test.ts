@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { noMetrics } from '../../src/activities/metrics.js';
+import { noMetrics } from '../support/no-metrics.js';
 import { startJobBench } from '../support/job-bench.js';
 import { throttled } from '../support/outcomes.js';
 import { useDevServer } from '../support/job-tests.js';

@@ -3,7 +3,7 @@ import { ApplicationFailure } from '@temporalio/common';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import type { TestWorkflowEnvironment } from '@temporalio/testing';
 import { createActivities } from '../../src/activities/index.js';
-import { noMetrics } from '../../src/activities/metrics.js';
+import { noMetrics } from '../support/no-metrics.js';
 import type { agentJob } from '../../src/workflows/index.js';
 import { ScriptedUpstream } from '../support/scripted-upstream.js';
 import { startTimeSkipping } from '../support/time-skipping.js';

@@ -7,6 +7,7 @@ import { connectDevServer, type TestServer } from '../support/dev-server.js';
 import { pollInput, runAttempt, type HeldAttemptOptions } from '../support/held-attempt.js';
 import { startJobBench, type JobBench } from '../support/job-bench.js';
 import { record, ScriptedUpstream } from '../support/scripted-upstream.js';
+import { noMetrics } from '../support/no-metrics.js';
 
 const EVERY_600_MS = { minMs: 600, maxMs: 600, ratio: 0 };
 const EVERY_9_S = { minMs: 9_000, maxMs: 9_000, ratio: 0 };
@@ -15,8 +16,8 @@ function watching({ hasPoller = true } = {}) {
   const upstream = new ScriptedUpstream();
   upstream.show = () => ({ status: 'active' });
   const shutdown = new AbortController();
-  const poller = hasPoller ? new Poller(shutdown.signal) : null;
-  const pollJob = createPollJob({ upstream, shutdownSignal: shutdown.signal, poller });
+  const poller = hasPoller ? new Poller(shutdown.signal, noMetrics) : null;
+  const pollJob = createPollJob({ upstream, metrics: noMetrics, shutdownSignal: shutdown.signal, poller });
   const attempt = (input: Partial<PollJobInput> = {}, options: HeldAttemptOptions = {}) =>
     runAttempt(pollJob, pollInput(input), options);
   return { upstream, shutdown, poller, attempt };

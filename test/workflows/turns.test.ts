@@ -3,7 +3,7 @@ import { randomUUID } from 'node:crypto';
 import type { WorkflowHandle } from '@temporalio/client';
 import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from 'vitest';
 import { createActivities } from '../../src/activities/index.js';
-import { noMetrics } from '../../src/activities/metrics.js';
+import { noMetrics } from '../support/no-metrics.js';
 import { FAILURE, followUpSignal, jobStateQuery, requestTurnSignal } from '../../src/contract.js';
 import { connectDevServer, type TestServer } from '../support/dev-server.js';
 import { startJobBench, type JobBench } from '../support/job-bench.js';

@@ -5,7 +5,7 @@
 import { createHash } from 'node:crypto';
 import type { ApplicationFailure, Info } from '@temporalio/activity';
 import { isTerminalStatus, shownStatus, type JobRecord } from '../../contract.js';
-import { noMetrics, type Metrics } from '../metrics.js';
+import type { Metrics } from '../metrics.js';
 import {
   LOST_AFTER,
   MIN_READS_PER_LEASE,
@@ -69,7 +69,7 @@ export interface PollRunOptions {
   upstream: Upstream;
   /** Aborted when the worker begins to shut down. */
   shutdownSignal: AbortSignal;
-  metrics?: Pick<Metrics, 'endSeen'>;
+  metrics: Pick<Metrics, 'endSeen'>;
   /** For how long the batch is leased with each heartbeat; absent where each read is an attempt. */
   leaseMs?: number | undefined;
 }
@@ -111,7 +111,7 @@ export class PollRun {
   async read(): Promise<NextStep> {
     const { progress } = this;
     const input = this.#input;
-    const { upstream, shutdownSignal, metrics = noMetrics } = this.#options;
+    const { upstream, shutdownSignal, metrics } = this.#options;
     const readAt = performance.now();
     const begunAt = this.now();
     const response = await read(upstream, input, shutdownSignal);

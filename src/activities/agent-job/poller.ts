@@ -6,7 +6,7 @@
 import { AsyncResource } from 'node:async_hooks';
 import { RENEW_EARLY_MS } from '../../agent-job/poll-plan.js';
 import { CALL_LIMIT_MS, type AsyncAttempt, type ServerAnswer } from '../../temporal/async-attempt.js';
-import { noMetrics, type Metrics } from '../metrics.js';
+import type { Metrics } from '../metrics.js';
 import { nextAttemptIn, type NextStep, type PollJobResult, type PollRun } from './poll-run.js';
 import { ReadStarts } from './read-starts.js';
 
@@ -41,7 +41,7 @@ export class Poller {
   /** What must have ended before the worker's connection closes. */
   readonly #open = new Set<Promise<void>>();
 
-  constructor(shutdownSignal: AbortSignal, metrics: Pick<Metrics, 'readBegins'> = noMetrics) {
+  constructor(shutdownSignal: AbortSignal, metrics: Pick<Metrics, 'readBegins'>) {
     this.#metrics = metrics;
     this.starts = new ReadStarts(shutdownSignal);
     this.#shutdownSignal = shutdownSignal;

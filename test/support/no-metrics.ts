@@ -1,0 +1,13 @@
+import type { Metrics } from '../../src/activities/metrics.js';
+
+/** Figures that nobody looks at. */
+export const noMetrics: Metrics = {
+  writeEnded: () => {},
+  writeSettled: () => {},
+  keyRefused: () => {},
+  refusedKeys: () => {},
+  endSeen: () => {},
+  readBegins: () => {},
+  snapshotPublished: () => {},
+  exportFailed: () => {},
+};
