@@ -61,13 +61,10 @@ async function costsOf(jobs: AgentJobs, projects: readonly string[], since: Date
     for (const projectId of projects) yield* listProjectRuns(jobs.client, { projectId, since });
   };
   let sum: Cost | null = null;
-  for await (const cost of concurrently(runs(), { limit: READERS }, async (run) => {
-    const { workflowId, runId, workflow } = run;
-    const target = { workflowId, runIds: [runId], workflow, isAlone: workflow === 'requestQueue' };
-    const { chains } = await readCost({ jobs, signal }, target);
-    return chains.map(({ cost }) => cost).reduce(addCosts);
-  })) {
-    sum = sum === null ? cost : addCosts(sum, cost);
+  for await (const { cost } of concurrently(runs(), { limit: READERS }, ({ workflowId, runId, workflow }) =>
+    readCost({ jobs, signal }, { workflowId, runIds: [runId], workflow }),
+  )) {
+    if (cost !== null) sum = sum === null ? cost : addCosts(sum, cost);
   }
   if (sum === null) throw new Error('Temporal lists none of the jobs');
   return sum;

@@ -7,7 +7,8 @@ import { RENEW_EARLY_MS } from '../agent-job/poll-plan.js';
 import { listEarlierRuns, readRun as readNewestRun } from '../client/agent-job/run-record.js';
 import type { ProjectRun } from '../client/project-runs.js';
 import { temporalCall } from '../client/temporal-call.js';
-import { AGENT_JOB_WORKFLOW, REQUEST_QUEUE_WORKFLOW } from '../contract.js';
+import { REQUEST_QUEUE_WORKFLOW } from '../contract.js';
+import { isObject } from '../contract/shared.js';
 import { lenientWorkflowClient } from '../temporal/workflow-clients.js';
 import { isEncrypted } from '../temporal/payload-codec.js';
 import type { Session } from './session.js';
@@ -20,14 +21,24 @@ const POLL = 'pollJob';
 const WRITES: readonly string[] = ['createJob', 'sendMessage'];
 const ASK_TURN = 'askTurn';
 /** The SDK sends a heartbeat at most after this share of the time-out, and at least once a minute. */
-const THROTTLE = { share: 0.8, maxMs: 60_000 };
-/** Exports heartbeat so often; the first one leaves at once. */
-const EXPORT_BEAT_MS = 2_000;
+const THROTTLE_SHARE = 0.8;
+const THROTTLE_MS = 60_000;
+
+const NOTE = {
+  unseen:
+    'not counted, as they leave no trace: queries, rejected updates, what an attempt of a worker that died had sent',
+  hidden:
+    'reads, heartbeats and turns are not counted in full: ' +
+    'they are encrypted, and PAYLOAD_KEYS_FILE has no key for them',
+  earlier: 'earlier runs are no longer kept',
+  deleted: 'what Temporal has deleted since it was listed is not counted',
+};
 
 export type CostedWorkflow = ProjectRun['workflow'];
 
 /** What is billed, by kind, in the order in which people read it. */
 const NO_ACTIONS = {
+  // A child costs its parent one more than any other start.
   starts: 0,
   activities: 0,
   // Attempts after the first: reads, where each is an attempt, or questions whose turn it is to write.
@@ -43,10 +54,6 @@ const NO_ACTIONS = {
   turnReports: 0,
   searchAttributeUpserts: 0,
   memoUpserts: 0,
-  // A child costs one more than any other start.
-  childWorkflows: 0,
-  // Signals to other workflows than a queue.
-  sentSignals: 0,
 };
 
 /** What a workflow has cost so far. */
@@ -94,60 +101,59 @@ function addCounts<T extends Record<keyof T, number>>(one: T, other: T): T {
 
 function costOfRun(workflow: CostedWorkflow, { events, bytes, pending }: CostedRun): Cost {
   const activities = activitiesOf(events, pending);
-  const polls = activities.filter(({ name }) => name === POLL);
-  const others = activities.filter(({ name }) => name !== POLL);
+  const counted = countEvents(events, workflow);
   const actions = {
-    ...countEvents(events, workflow),
+    ...counted,
     activities: activities.length,
-    activityRetries: sum(activities, ({ attempt }) => Math.max(0, attempt - 1)),
-    heartbeats: sum(others, heartbeatsOf) + sum(polls, renewalsOf),
-    turnReports: others.filter(hasReported).length,
+    activityRetries: sum(activities.map(({ attempt }) => Math.max(0, attempt - 1))),
+    heartbeats: sum(activities.map(heartbeatsOf)),
+    queueMessages: counted.queueMessages + sum(activities.map(joinMessages)),
+    turnReports: activities.filter(hasReported).length,
   };
-  actions.queueMessages += sum(others, joinMessages);
   return {
     runs: 1,
     historyEvents: events.length,
     historyBytes: bytes,
-    reads: sum(polls, readsOf),
+    reads: sum(activities.map(readsOf)),
     actions,
-    billableActions: sum(Object.values(actions), (count) => count),
+    billableActions: sum(Object.values(actions)),
   };
 }
 
-/** What each event stands for alone. What two workflows say to each other counts with one of them. */
+/** What each event stands for alone. What two workflows say to each other counts with one of them, never a queue. */
 function countEvents(events: readonly CostEvent[], workflow: CostedWorkflow): Cost['actions'] {
   const count = (attributes: keyof CostEvent) => events.filter((event) => event[attributes] != null).length;
-  const isQueue = workflow === REQUEST_QUEUE_WORKFLOW;
-  const isJob = workflow === AGENT_JOB_WORKFLOW;
-  const sent = count('signalExternalWorkflowExecutionInitiatedEventAttributes');
-  // The request that starts a queue counts with whoever joins it.
-  const isContinued = (event: CostEvent) => event.workflowExecutionStartedEventAttributes?.continuedExecutionRunId;
-  return {
+  const actions = {
     ...NO_ACTIONS,
-    starts: isQueue ? events.filter(isContinued).length : count('workflowExecutionStartedEventAttributes'),
     timers: count('timerStartedEventAttributes'),
-    signals: isQueue ? 0 : count('workflowExecutionSignaledEventAttributes'),
-    updates: count('workflowExecutionUpdateAcceptedEventAttributes'),
-    queueMessages: isJob ? sent : 0,
     searchAttributeUpserts: count('upsertWorkflowSearchAttributesEventAttributes'),
     memoUpserts: count('workflowPropertiesModifiedEventAttributes'),
-    childWorkflows: count('startChildWorkflowExecutionInitiatedEventAttributes'),
-    sentSignals: isQueue || isJob ? 0 : sent,
   };
+  // The request that starts a queue counts with whoever joins it.
+  if (workflow === REQUEST_QUEUE_WORKFLOW) return { ...actions, starts: events.filter(continuedFrom).length };
+  return {
+    ...actions,
+    starts:
+      count('workflowExecutionStartedEventAttributes') + count('startChildWorkflowExecutionInitiatedEventAttributes'),
+    signals: count('workflowExecutionSignaledEventAttributes'),
+    updates: count('workflowExecutionUpdateAcceptedEventAttributes'),
+    queueMessages: count('signalExternalWorkflowExecutionInitiatedEventAttributes'),
+  };
+}
+
+function continuedFrom(event: CostEvent | undefined): string | null | undefined {
+  return event?.workflowExecutionStartedEventAttributes?.continuedExecutionRunId;
 }
 
 /** One activity of a history. Times in milliseconds. */
 interface Activity {
-  id: string;
   name: string;
+  scheduled: Scheduled;
   /** The attempt that ended it, or is under way; 0 where history does not tell. */
   attempt: number;
   scheduledAt: number;
-  startedAt: number | null;
   endedAt: number | null;
-  heartbeatTimeoutMs: number;
-  /** What it was given, told by its last heartbeat, and returned; empty where there is none, or a codec hides it. */
-  input: Record<string, unknown>;
+  /** What its last heartbeat told, and it returned; empty where there is none, or a codec hides it. */
   details: Record<string, unknown>;
   result: Record<string, unknown>;
 }
@@ -157,28 +163,24 @@ function activitiesOf(events: readonly CostEvent[], pending: CostedRun['pending'
   const activities = new Map<string, Activity>();
   for (const event of events) {
     const { activityTaskScheduledEventAttributes: scheduled, activityTaskStartedEventAttributes: started } = event;
-    if (scheduled) activities.set(String(event.eventId), newActivity(scheduled, millisOf(event.eventTime)));
+    const at = millisOf(event.eventTime);
+    if (scheduled) {
+      const unknown = { attempt: 0, endedAt: null, details: {}, result: {} };
+      const name = scheduled.activityType?.name ?? '';
+      activities.set(String(event.eventId), { name, scheduled, scheduledAt: at, ...unknown });
+    }
     const activity = activities.get(String((started ?? endOf(event))?.scheduledEventId));
     if (!activity) continue;
-    if (started) Object.assign(activity, { attempt: started.attempt ?? 1, startedAt: millisOf(event.eventTime) });
-    else activity.endedAt ??= millisOf(event.eventTime);
+    if (started) activity.attempt = started.attempt ?? 1;
+    else activity.endedAt ??= at;
     activity.result = jsonIn(event.activityTaskCompletedEventAttributes?.result);
   }
   const lastAt = millisOf(events.at(-1)?.eventTime);
   return [...activities.values()].map((activity) => {
-    const found = activity.endedAt === null ? pending.find(({ id }) => id === activity.id) : undefined;
-    return found ? { ...activity, ...found } : { ...activity, endedAt: activity.endedAt ?? lastAt };
+    if (activity.endedAt !== null) return activity;
+    const found = pending.find(({ id }) => id === activity.scheduled.activityId);
+    return found ? { ...activity, ...found } : { ...activity, endedAt: lastAt };
   });
-}
-
-function newActivity({ activityId, activityType, heartbeatTimeout, input }: Scheduled, scheduledAt: number): Activity {
-  return {
-    id: activityId ?? '',
-    name: activityType?.name ?? '',
-    ...{ attempt: 0, scheduledAt, startedAt: null, endedAt: null },
-    heartbeatTimeoutMs: millisOf(heartbeatTimeout),
-    ...{ input: jsonIn(input), details: {}, result: {} },
-  };
 }
 
 function endOf(event: CostEvent) {
@@ -192,29 +194,28 @@ function endOf(event: CostEvent) {
 }
 
 /** Of a batch of polls: by its result, else by its last heartbeat and its attempts. It began with one at least. */
-function readsOf({ attempt, details, result }: Activity): number {
+function readsOf({ name, attempt, details, result }: Activity): number {
+  if (name !== POLL) return 0;
   return numberIn(result['reads']) || Math.max(1, attempt, numberIn(details['polls']));
 }
 
-/** The heartbeats of a batch of polls. One that was cut short told nobody how many they were: its lease does. */
-function renewalsOf({ result, details, heartbeatTimeoutMs, scheduledAt, endedAt }: Activity): number {
+/** The fences of a write; else what is told, or what a lease or the SDK makes of the time. */
+function heartbeatsOf(activity: Activity): number {
+  const { name, scheduled, result, details, scheduledAt, endedAt } = activity;
+  if (WRITES.includes(name)) return fencesOf(activity);
   if (endedAt === null) return numberIn(details['heartbeats']);
-  if (result['reads'] !== undefined) return numberIn(result['heartbeats']);
-  return heartbeatTimeoutMs === 0 ? 0 : Math.floor((endedAt - scheduledAt) / (heartbeatTimeoutMs - RENEW_EARLY_MS));
+  if (name === POLL && result['reads'] !== undefined) return numberIn(result['heartbeats']);
+  const timeoutMs = millisOf(scheduled.heartbeatTimeout);
+  if (timeoutMs === 0) return 0;
+  const everyMs = name === POLL ? timeoutMs - RENEW_EARLY_MS : Math.min(THROTTLE_SHARE * timeoutMs, THROTTLE_MS);
+  return Math.floor((endedAt - scheduledAt) / everyMs);
 }
 
-/** Of a write, its fences; of an export's activity, what the SDK sends of its beats. */
-function heartbeatsOf({ name, attempt, result, heartbeatTimeoutMs, startedAt, endedAt }: Activity): number {
-  if (WRITES.includes(name)) {
-    const isHeld = result['isHeld'] === true;
-    const hasNoFence = attempt > 0 && (isHeld || result['kind'] === 'notDelivered');
-    const isTakenBack = result['kind'] === 'throttled' && !isHeld;
-    return attempt - (hasNoFence ? 1 : 0) + (isTakenBack ? 1 : 0);
-  }
-  if (heartbeatTimeoutMs === 0 || startedAt === null || endedAt === null) return 0;
-  const lastMs = endedAt - startedAt - EXPORT_BEAT_MS;
-  const throttleMs = Math.min(THROTTLE.share * heartbeatTimeoutMs, THROTTLE.maxMs);
-  return lastMs < 0 ? 0 : 1 + Math.floor(lastMs / throttleMs);
+function fencesOf({ attempt, result }: Activity): number {
+  const isHeld = result['isHeld'] === true;
+  const hasNoFence = attempt > 0 && (isHeld || result['kind'] === 'notDelivered');
+  const isTakenBack = result['kind'] === 'throttled' && !isHeld;
+  return attempt - (hasNoFence ? 1 : 0) + (isTakenBack ? 1 : 0);
 }
 
 /** To join is a signal and a query. */
@@ -224,8 +225,8 @@ function joinMessages({ name, result }: Activity): number {
 }
 
 /** Where it joins again, it reports its turn with that. */
-function hasReported({ name, input, result }: Activity): boolean {
-  if (!WRITES.includes(name) || input['turn'] === undefined) return false;
+function hasReported({ name, scheduled, result }: Activity): boolean {
+  if (!WRITES.includes(name) || jsonIn(scheduled.input)['turn'] === undefined) return false;
   return result['kind'] !== undefined && result['kind'] !== 'throttled';
 }
 
@@ -238,7 +239,7 @@ function millisOf(time: Scheduled['heartbeatTimeout']): number {
 function jsonIn(given: Given): Record<string, unknown> {
   try {
     const value: unknown = JSON.parse(new TextDecoder().decode(given?.payloads?.[0]?.data ?? undefined));
-    return typeof value === 'object' && value !== null ? (value as Record<string, unknown>) : {};
+    return isObject(value) ? value : {};
   } catch {
     return {};
   }
@@ -248,8 +249,8 @@ function numberIn(value: unknown): number {
   return typeof value === 'number' && Number.isFinite(value) ? value : 0;
 }
 
-function sum<T>(items: readonly T[], figure: (item: T) => number): number {
-  return items.reduce((total, item) => total + figure(item), 0);
+function sum(counts: readonly number[]): number {
+  return counts.reduce((total, count) => total + count, 0);
 }
 
 /** The runs of one workflow id. */
@@ -258,41 +259,45 @@ export interface CostTarget {
   workflow: CostedWorkflow;
   /** The newest run of each chain, the newest chain first; default: all of a job that Temporal still has. */
   runIds?: readonly string[];
-  /** Of these runs alone: a queue that lives for years is one chain. */
-  isAlone?: boolean;
+  /** Leaves out a chain that began before this time, in milliseconds; of a queue, which lives for years, none. */
+  since?: number;
+  /** Temporal listed it: where it is gone since, that is no error. */
+  isListed?: boolean;
 }
 
-/** What was read, and whether Temporal still has all of it. */
-export interface CostRead {
-  /** The newest first. A follow-up to an ended job makes another chain, and so does a start after a refused create. */
-  chains: { cost: Cost; startedAt: number }[];
-  isComplete: boolean;
-  /** Whether something that tells of reads and turns stayed encrypted. */
-  isHidden: boolean;
+/** What was read; without a cost where nothing is left, or all of it is too old. */
+interface CostRead {
+  cost: Cost | null;
+  /** What the cost leaves out. */
+  notes: readonly string[];
 }
 
 type ReadRun = CostedRun & { runId: string; isHidden: boolean };
 
-/** Reads what Temporal still has of a workflow's runs; no chain where it has deleted all of them since. */
+/** Reads what Temporal still has of a workflow's runs. */
 export function readCost({ jobs: { client }, signal }: Pick<Session, 'jobs' | 'signal'>, target: CostTarget) {
   return temporalCall(client, { signal, timeoutMs: HISTORIES_MS }, async (): Promise<CostRead> => {
+    const { workflow, since = 0 } = target;
+    const isQueue = workflow === REQUEST_QUEUE_WORKFLOW;
+    // A follow-up to an ended job makes another chain, and so does a start after a refused create.
     const chains: ReadRun[][] = [];
-    let isComplete = true;
     for (const runId of target.runIds ?? (await newestRunIds(client, target.workflowId))) {
       // The list may lag, and name a run that has continued as new.
-      if (chains.flat().some((run) => run.runId === runId)) continue;
-      const { runs, isWhole } = await readChain(client, target, runId);
-      isComplete &&= isWhole;
-      if (runs.length > 0) chains.push(runs);
+      if (!chains.flat().some((run) => run.runId === runId)) chains.push(await readChain(client, target, runId));
     }
-    return {
-      chains: chains.map((runs) => ({
-        cost: estimateCost(target.workflow, runs),
-        startedAt: millisOf(runs.at(-1)?.events[0]?.eventTime),
-      })),
-      isComplete,
-      isHidden: chains.flat().some(({ isHidden }) => isHidden),
-    };
+    const runs = chains.flat();
+    if (runs.length === 0) return { cost: null, notes: [NOTE.deleted] };
+    const firstOf = (chain: ReadRun[]) => chain.at(-1)?.events[0];
+    const counted = chains.filter((chain) => isQueue || millisOf(firstOf(chain)?.eventTime) >= since);
+    const costs = counted.filter(({ length }) => length > 0).map((chain) => estimateCost(workflow, chain));
+    if (costs.length === 0) return { cost: null, notes: [] };
+    const isWhole = chains.every((chain) => chain.length > 0 && (isQueue || !continuedFrom(firstOf(chain))));
+    const earlier = isWhole ? [] : [NOTE.earlier];
+    const hidden = runs.some(({ isHidden }) => isHidden) ? [NOTE.hidden] : [];
+    return { cost: costs.reduce(addCosts), notes: [NOTE.unseen, ...earlier, ...hidden] };
+  }).catch((error: Error): CostRead => {
+    if (target.isListed && error.name === 'JobNotFoundError') return { cost: null, notes: [NOTE.deleted] };
+    throw error;
   });
 }
 
@@ -305,19 +310,19 @@ async function newestRunIds(client: Client, workflowId: string): Promise<string[
   }
 }
 
-/** From its newest run back to the first one that is still kept. */
-async function readChain(client: Client, { workflowId, isAlone }: CostTarget, newestRunId: string) {
+/** From its newest run back to the first one that is still kept; of a queue that run alone. */
+async function readChain(client: Client, { workflowId, workflow }: CostTarget, newestRunId: string) {
   const runs: ReadRun[] = [];
   for (let runId: string | null | undefined = newestRunId; runId;) {
     const run: ReadRun | null = await readRun(client, workflowId, runId).catch((error: Error) => {
       if (error.name === 'WorkflowNotFoundError') return null;
       throw error;
     });
-    if (run === null) return { runs, isWhole: false };
+    if (run === null) break;
     runs.push(run);
-    runId = isAlone ? null : run.events[0]?.workflowExecutionStartedEventAttributes?.continuedExecutionRunId;
+    runId = workflow === REQUEST_QUEUE_WORKFLOW ? null : continuedFrom(run.events[0]);
   }
-  return { runs, isWhole: true };
+  return runs;
 }
 
 async function readRun(client: Client, workflowId: string, runId: string): Promise<ReadRun> {

@@ -1,10 +1,10 @@
 /** `cost`: what jobs have cost on Temporal so far; of one, of a batch, or of a project. */
 import type { Command } from 'commander';
+import { concurrently } from '../client/concurrently.js';
 import type { ProjectRun } from '../client/project-runs.js';
 import { DAY_MS } from '../contract/shared.js';
-import { addJobNameOptions, CONCURRENT_JOBS, findJob, type JobNameFlags, readBatch, readTarget } from './targets.js';
-import type * as prices from './cost-estimate.js';
-import type { Cost, CostRead, CostTarget } from './cost-estimate.js';
+import { addJobNameOptions, findJob, type JobNameFlags, readBatch, readTarget } from './targets.js';
+import type { Cost, CostTarget } from './cost-estimate.js';
 import { UsageError } from './exit.js';
 import { toWholeNumber } from './options.js';
 import { print, printJson, withSession, type Session } from './session.js';
@@ -14,10 +14,6 @@ import { countOf, fields, table } from './table.js';
 const DEFAULT_DAYS = 7;
 const MAX_DAYS = 3_650;
 const TELL_EVERY_MS = 5_000;
-const UNSEEN =
-  'not counted, as they leave no trace: queries, rejected updates, what an attempt of a worker that died had sent';
-const HIDDEN =
-  'reads, heartbeats and turns are not counted in full: they are encrypted, and PAYLOAD_KEYS_FILE has no key for them';
 
 interface CostFlags extends JobNameFlags {
   batch?: string;
@@ -37,13 +33,13 @@ export function addCost(program: Command): void {
   addJobNameOptions(
     command,
     'the project of the job; alone: of all that was started of it, by type of workflow',
-  ).action(async (given: string | undefined, flags: CostFlags) => {
-    const read = await toQuestion(given, flags);
+  ).action(async (given: string | undefined, { json = false, ...flags }: CostFlags) => {
+    const toQuestion = await readQuestion(given, flags);
     await withSession(command, async (session) => {
-      const question = await read(session);
-      const sums = await addUp(session, question, flags.json ?? false);
-      await question.check?.(sums);
-      if (!flags.json) print(sums.text(question.title));
+      const question = await toQuestion(session);
+      const sums = await addUp(session, question, json);
+      if (sums.types.size === 0 && question.nothing !== undefined) throw new Error(question.nothing);
+      if (!json) print(textOf(question, sums));
     });
   });
 }
@@ -52,107 +48,70 @@ export function addCost(program: Command): void {
 interface Question {
   title: [label: string, value: string][];
   targets: Iterable<CostTarget> | AsyncIterable<CostTarget>;
-  /** How many they are, where that is known. */
-  count?: number;
-  /** Leaves out a chain of runs that began before this time, in milliseconds. */
-  since?: number;
-  /** Throws where what was found is no answer, or notes what is missing. */
-  check?: (sums: Sums) => Promise<void>;
+  isOneJob?: boolean;
+  /** What the answer leaves out. */
+  note?: string | undefined;
+  /** The error where nothing was found. */
+  nothing?: string;
 }
 
 /** Checks the flags; what they mean is read of Temporal. */
-async function toQuestion(
+async function readQuestion(
   given: string | undefined,
-  { days, json: _, ...named }: CostFlags,
+  { days, ...named }: CostFlags,
 ): Promise<(session: Session) => Promise<Question>> {
   const { project, batch, key, jobId } = named;
   if (project !== undefined && (given ?? batch ?? key ?? jobId) === undefined) {
     const { checkId } = await import('../contract/input-checks.js');
-    const [projectId, toldDays] = [checkId(project, '--project'), toDays(days)];
-    return (session) => ofProject(session, projectId, toldDays);
+    const projectId = checkId(project, '--project');
+    const rule = ` of days, 1 to ${MAX_DAYS.toLocaleString('en-US')}`;
+    const asked = toWholeNumber(days ?? String(DEFAULT_DAYS), '--days', { min: 1, max: MAX_DAYS, rule });
+    return (session) => ofProject(session, projectId, asked);
   }
   if (days !== undefined) throw new UsageError('--days goes with --project alone');
   const target = await readTarget(given, named);
-  if (target.batch !== null) return (session) => ofBatch(session, target.batch);
-  return async (session) => {
-    const { workflowId } = await findJob(session, target.job);
-    return { title: [['Workflow', workflowId]], targets: [{ workflowId, workflow: 'agentJob' }], count: 1 };
+  const workflow = 'agentJob';
+  if (target.batch === null) {
+    return async (session) => {
+      const { workflowId } = await findJob(session, target.job);
+      return { title: [['Workflow', workflowId]], targets: [{ workflowId, workflow }], isOneJob: true };
+    };
+  }
+  return async ({ jobs, signal }) => {
+    const listed = await readBatch(jobs, target.batch, signal);
+    const targets = listed.map(({ workflowId }) => ({ workflowId, workflow, isListed: true }) as const);
+    return { title: [['Batch', target.batch]], targets };
   };
-}
-
-function toDays(text = String(DEFAULT_DAYS)): number {
-  const rule = ` of days, 1 to ${MAX_DAYS.toLocaleString('en-US')}`;
-  return toWholeNumber(text, '--days', { min: 1, max: MAX_DAYS, rule });
-}
-
-async function ofBatch({ jobs, signal }: Session, batch: string): Promise<Question> {
-  const listed = await readBatch(jobs, batch, signal);
-  const targets = listed.map(({ workflowId }) => ({ workflowId, workflow: 'agentJob' }) as const);
-  return { title: [['Batch', batch]], targets, count: listed.length };
 }
 
 /** All workflows of a project that were started in the last days. */
 async function ofProject({ jobs, signal }: Session, projectId: string, days: number): Promise<Question> {
   const { listProjectRuns, retentionDays } = await import('../client/project-runs.js');
   const since = new Date(Date.now() - days * DAY_MS);
-  const check = async (sums: Sums) => {
-    if (sums.isEmpty) {
-      const what = `nothing of the project ${JSON.stringify(projectId)} was started`;
-      throw new Error(`${what} in the last ${countOf(days, 'day')}; check the id, or give more --days`);
-    }
-    const kept = await retentionDays(jobs.client);
-    if (kept === null || kept >= days) return;
-    sums.notes.add(`closed workflows are kept for ${countOf(Math.round(kept), 'day')}: older ones are gone`);
-  };
+  const kept = await retentionDays(jobs.client);
+  const what = `nothing of the project ${JSON.stringify(projectId)} was started in the last ${countOf(days, 'day')}`;
   return {
     title: [
       ['Project', projectId],
       ['Started since', since.toISOString()],
     ],
-    targets: projectTargets(listProjectRuns(jobs.client, { projectId, since }, { signal })),
-    since: since.getTime(),
-    check,
+    targets: projectTargets(listProjectRuns(jobs.client, { projectId, since }, { signal }), since.getTime()),
+    note:
+      kept === null || kept >= days
+        ? undefined
+        : `closed workflows are kept for ${countOf(Math.round(kept), 'day')}: older ones are gone`,
+    nothing: `${what}; check the id, or give more --days`,
   };
 }
 
 /** A job may have several chains of runs: it is told once they are all listed. */
-async function* projectTargets(runs: AsyncIterable<ProjectRun>): AsyncGenerator<CostTarget, void, undefined> {
+async function* projectTargets(runs: AsyncIterable<ProjectRun>, since: number): AsyncGenerator<CostTarget> {
   const chainsOf = new Map<string, string[]>();
   for await (const { workflowId, runId, workflow } of runs) {
     if (workflow === 'agentJob') chainsOf.set(workflowId, [...(chainsOf.get(workflowId) ?? []), runId]);
-    else yield { workflowId, runIds: [runId], workflow, isAlone: workflow === 'requestQueue' };
+    else yield { workflowId, runIds: [runId], workflow, since };
   }
-  for (const [workflowId, runIds] of chainsOf) yield { workflowId, runIds, workflow: 'agentJob' };
-}
-
-/** Reads each workflow, some at a time: each is some requests, so that a batch of thousands takes minutes. */
-async function addUp({ jobs, signal }: Session, question: Question, isJson: boolean): Promise<Sums> {
-  const { targets, count, since = 0 } = question;
-  const { concurrently } = await import('../client/concurrently.js');
-  const list = await import('./cost-estimate.js');
-  const sums = new Sums(list);
-  const progress = new ProgressLine({ everyMs: TELL_EVERY_MS });
-  const reads = concurrently(targets, { limit: CONCURRENT_JOBS, signal }, async (target) => ({
-    target,
-    read: await list.readCost({ jobs, signal }, target).catch((error: Error): null => {
-      // By name: the client's classes are loaded only when a command needs them.
-      if (error.name === 'JobNotFoundError' && count !== 1) return null;
-      throw error;
-    }),
-  }));
-  let seen = 0;
-  try {
-    for await (const { target, read } of reads) {
-      seen += 1;
-      if (count === undefined) progress.show(`${countOf(seen, 'workflow')} read`);
-      else if (count > 1) progress.show(`${seen} of ${countOf(count, 'job')} read`);
-      const line = sums.add(target, read, since);
-      if (isJson && line) printJson(line);
-    }
-  } finally {
-    progress.clear();
-  }
-  return sums;
+  for (const [workflowId, runIds] of chainsOf) yield { workflowId, runIds, workflow: 'agentJob', since };
 }
 
 interface TypeCost {
@@ -160,63 +119,49 @@ interface TypeCost {
   cost: Cost;
 }
 
-/** Adds up, by type of workflow. */
-class Sums {
-  readonly notes = new Set<string>();
-  readonly #prices: typeof prices;
-  readonly #types = new Map<string, TypeCost>();
+interface Sums {
+  types: Map<string, TypeCost>;
+  all: TypeCost | undefined;
+  notes: Set<string>;
+}
 
-  constructor(list: typeof prices) {
-    this.#prices = list;
-  }
-
-  get isEmpty(): boolean {
-    return this.#types.size === 0;
-  }
-
-  /** What it tells of one workflow; null where that has cost nothing in the time. */
-  add({ workflowId, workflow, isAlone = false }: CostTarget, read: CostRead | null, since: number): object | null {
-    if (read === null || read.chains.length === 0) {
-      this.notes.add('what Temporal has deleted since it was listed is not counted');
-      return null;
+/** Reads each workflow, some at a time: each is some requests, so that a batch of thousands takes minutes. */
+async function addUp({ jobs, signal }: Session, { targets, isOneJob, note }: Question, isJson: boolean): Promise<Sums> {
+  const { addCosts, COST_SOURCE, readCost } = await import('./cost-estimate.js');
+  const plus = (sum: TypeCost | undefined, cost: Cost) =>
+    sum ? { count: sum.count + 1, cost: addCosts(sum.cost, cost) } : { count: 1, cost };
+  const sums: Sums = { types: new Map(), all: undefined, notes: new Set([`estimated by ${COST_SOURCE}`]) };
+  const progress = new ProgressLine({ everyMs: TELL_EVERY_MS });
+  const reads = concurrently(targets, { signal }, async (target) => ({
+    ...target,
+    ...(await readCost({ jobs, signal }, target)),
+  }));
+  let seen = 0;
+  try {
+    for await (const { workflowId, workflow, cost, notes } of reads) {
+      seen += 1;
+      if (!isOneJob) progress.show(`${countOf(seen, 'workflow')} read`);
+      for (const one of notes) sums.notes.add(one);
+      if (cost === null) continue;
+      sums.types.set(workflow, plus(sums.types.get(workflow), cost));
+      sums.all = plus(sums.all, cost);
+      if (isJson) printJson({ workflowId, workflow, ...cost, notes, source: COST_SOURCE });
     }
-    const chains = read.chains.filter(({ startedAt }) => startedAt >= since || isAlone);
-    if (chains.length === 0) return null;
-    const cost = chains.map((chain) => chain.cost).reduce(this.#prices.addCosts);
-    const earlier = read.isComplete ? [] : ['earlier runs are no longer kept'];
-    const notes = [UNSEEN, ...earlier, ...(read.isHidden ? [HIDDEN] : [])];
-    for (const note of notes) this.notes.add(note);
-    const sum = this.#types.get(workflow);
-    this.#types.set(workflow, this.#plus(sum, { count: 1, cost }));
-    return { workflowId, workflow, ...cost, notes, source: this.#prices.COST_SOURCE };
+  } finally {
+    progress.clear();
   }
+  if (note !== undefined) sums.notes.add(note);
+  return sums;
+}
 
-  /** For people: by type of workflow, and by kind of action. */
-  text(title: Question['title']): string {
-    const types = [...this.#types].sort(([a], [b]) => (a < b ? -1 : 1));
-    const [first, ...others] = types.map(([, one]) => one);
-    if (first === undefined) return fields(title);
-    const all = others.reduce<TypeCost>((sum, one) => this.#plus(sum, one), first);
-    const rows = others.length === 0 ? types : [...types, ['all', all] as const];
-    const notes = [`estimated by ${this.#prices.COST_SOURCE}`, ...this.notes].map((note) => `(${note})`);
-    return [fields(title), '', typeTable(rows), '', this.#kindTable(all.cost), ...notes].join('\n');
-  }
-
-  #plus(sum: TypeCost | undefined, { count, cost }: TypeCost): TypeCost {
-    if (sum === undefined) return { count, cost };
-    return { count: sum.count + count, cost: this.#prices.addCosts(sum.cost, cost) };
-  }
-
-  #kindTable({ actions }: Cost): string {
-    const jobs = this.#types.get('agentJob')?.count ?? 0;
-    const counted = Object.entries(actions).filter(([, count]) => count > 0);
-    const rows = counted.map(([kind, count]) => [
-      kind.replace(/[A-Z]/g, (letter) => ` ${letter.toLowerCase()}`),
-      number(count),
-      ...(jobs > 0 ? [each(count, jobs)] : []),
-    ]);
-    return table(['BILLABLE ACTIONS', 'ALL', ...(jobs > 0 ? ['PER JOB'] : [])], rows);
-  }
+/** For people: by type of workflow, and by kind of action. */
+function textOf({ title }: Question, { types, all, notes }: Sums): string {
+  if (all === undefined) return fields(title);
+  const named = [...types].sort(([a], [b]) => (a < b ? -1 : 1));
+  const rows = named.length === 1 ? named : [...named, ['all', all] as const];
+  const told = [...notes].map((note) => `(${note})`);
+  const jobs = types.get('agentJob')?.count;
+  return [fields(title), '', typeTable(rows), '', kindTable(all.cost, jobs), ...told].join('\n');
 }
 
 function typeTable(types: readonly (readonly [workflow: string, TypeCost])[]): string {
@@ -227,6 +172,17 @@ function typeTable(types: readonly (readonly [workflow: string, TypeCost])[]): s
     each(cost.billableActions, count),
   ]);
   return table(headings, rows);
+}
+
+function kindTable({ actions }: Cost, jobs: number | undefined): string {
+  const rows = Object.entries(actions)
+    .filter(([, count]) => count > 0)
+    .map(([kind, count]) => [
+      kind.replace(/[A-Z]/g, (letter) => ` ${letter.toLowerCase()}`),
+      number(count),
+      ...(jobs === undefined ? [] : [each(count, jobs)]),
+    ]);
+  return table(['BILLABLE ACTIONS', 'ALL', ...(jobs === undefined ? [] : ['PER JOB'])], rows);
 }
 
 /** `1,234`. */

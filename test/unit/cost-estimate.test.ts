@@ -91,8 +91,5 @@ test('a message between a job and its queue counts once', () => {
 
 test('a child workflow costs its parent one action more than any other start', () => {
   const child = { eventId: 2, ...at(1), startChildWorkflowExecutionInitiatedEventAttributes: {} };
-  expect(costOf([started, child], [], 'recurringJob').actions).toMatchObject({
-    starts: 1,
-    childWorkflows: 1,
-  });
+  expect(costOf([started, child], [], 'recurringJob').actions.starts).toBe(2);
 });
