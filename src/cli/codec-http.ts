@@ -6,6 +6,7 @@
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import { createHash, createHmac, timingSafeEqual } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
+import { isDeepStrictEqual } from 'node:util';
 import type { PayloadCodec } from '@temporalio/common';
 import { isObject } from '../contract/shared.js';
 
@@ -26,9 +27,13 @@ export interface CodecService {
 const MAX_BODY_BYTES = 16 * 1024 * 1024;
 const MAX_FORM_BYTES = 4_096;
 const MAX_CONNECTIONS = 256;
-const PREFLIGHT_SECONDS = '600';
+const PREFLIGHT = {
+  'access-control-allow-methods': 'POST',
+  'access-control-allow-headers': 'authorization, content-type, x-namespace',
+  'access-control-max-age': '600',
+};
 
-/** An answer that is an error. */
+/** An answer that is an error; the message holds nothing of the request. */
 class Refusal extends Error {
   readonly status: number;
   readonly headers: Record<string, string>;
@@ -57,7 +62,11 @@ async function answer(service: CodecService, request: IncomingMessage, response:
     await route(service, request, response);
   } catch (error) {
     request.resume();
-    if (!response.headersSent) sendError(service, response, error);
+    if (response.headersSent) return;
+    // What the codec says is the request's fault.
+    const { status, message, headers } = error instanceof Refusal ? error : new Refusal(400, (error as Error).message);
+    response.writeHead(status, { 'content-type': 'application/json', ...headers });
+    response.end(`${JSON.stringify({ error: message })}\n`);
   }
 }
 
@@ -67,12 +76,12 @@ async function route(service: CodecService, request: IncomingMessage, response: 
   if (name === '') return signIn(service, request, response);
   if (name !== 'encode' && name !== 'decode') throw new Refusal(404, 'there are /encode, /decode and / to sign in');
   allowOrigin(service, request, response);
-  if (request.method === 'OPTIONS') return sendPreflight(response);
+  if (request.method === 'OPTIONS') return void response.writeHead(204, PREFLIGHT).end();
   if (request.method !== 'POST') throw new Refusal(405, `/${name} takes POST`, { allow: 'POST, OPTIONS' });
   await checkAccess(service, request);
   checkNamespace(service, request.headers['x-namespace']);
   checkType(request, 'application/json');
-  const payloads = parsePayloads((await readBody(request, MAX_BODY_BYTES)).toString());
+  const payloads = parsePayloads(await readBody(request, MAX_BODY_BYTES));
   const converted = await service.codec[name](payloads);
   response.writeHead(200, { 'content-type': 'application/json' }).end(payloadsText(converted));
 }
@@ -87,22 +96,20 @@ function allowOrigin({ origins }: CodecService, { headers }: IncomingMessage, re
   response.setHeader('access-control-allow-credentials', 'true');
 }
 
-function sendPreflight(response: ServerResponse): void {
-  const headers = {
-    'access-control-allow-methods': 'POST',
-    'access-control-allow-headers': 'authorization, content-type, x-namespace',
-    'access-control-max-age': PREFLIGHT_SECONDS,
-  };
-  response.writeHead(204, headers).end();
-}
-
 /** The cookie counts for pages of the web UI alone. */
-async function checkAccess({ token }: CodecService, { headers }: IncomingMessage): Promise<void> {
-  const wanted = await token();
+async function checkAccess(service: CodecService, { headers }: IncomingMessage): Promise<void> {
+  const wanted = await tokenOf(service);
   if (isAuthorized(headers.authorization, wanted)) return;
   if (headers.origin !== undefined && isSignedIn(headers.cookie, wanted)) return;
   const remedy = 'send "Authorization: Bearer" and the token, or sign in at / and let the web UI send cookies';
   throw new Refusal(401, `not signed in: ${remedy}`, { 'www-authenticate': 'Bearer' });
+}
+
+function tokenOf({ token, onProblem }: CodecService): Promise<string> {
+  return token().catch((error: Error) => {
+    onProblem(error.message);
+    throw new Refusal(503, 'the codec server has no token: see its log');
+  });
 }
 
 function checkNamespace({ namespace }: CodecService, given: string | string[] | undefined): void {
@@ -122,11 +129,11 @@ async function signIn(service: CodecService, request: IncomingMessage, response:
   if (method === 'GET' || method === 'HEAD') return sendPage(response, 200, 'Sign in to read encrypted jobs.');
   if (method !== 'POST') throw new Refusal(405, '/ takes GET and POST', { allow: 'GET, HEAD, POST' });
   checkType(request, 'application/x-www-form-urlencoded');
-  const form = new URLSearchParams((await readBody(request, MAX_FORM_BYTES)).toString());
-  const token = await service.token();
+  const form = new URLSearchParams(await readBody(request, MAX_FORM_BYTES));
+  const token = await tokenOf(service);
   if (!isSame(form.get('token')?.trim() ?? '', token)) return sendPage(response, 401, 'This is not the token.');
   const isSecure = service.origins.every((origin) => origin.startsWith('https:'));
-  response.setHeader('set-cookie', sessionCookie(token, { isSecure }));
+  response.setHeader('set-cookie', sessionCookie(token, isSecure));
   sendPage(response, 200, 'Signed in. The web UI can decode now: reload its page.');
 }
 
@@ -143,34 +150,18 @@ function sendPage(response: ServerResponse, status: number, text: string): void 
 }
 
 /** The whole body; one that is too large is told at once. */
-function readBody(request: IncomingMessage, most: number): Promise<Buffer> {
-  return new Promise((resolve, reject) => {
-    const chunks: Buffer[] = [];
-    let bytes = 0;
-    const refuse = () => reject(new Refusal(413, `the body has more than ${most} bytes`));
-    if (Number(request.headers['content-length'] ?? 0) > most) return refuse();
-    request.on('data', (chunk: Buffer) => {
-      bytes += chunk.length;
-      if (bytes <= most) chunks.push(chunk);
-      else {
-        chunks.length = 0;
-        refuse();
-      }
-    });
-    request.on('end', () => resolve(Buffer.concat(chunks)));
-    request.on('error', reject);
-    request.on('close', () => reject(new Refusal(400, 'the body ended too soon')));
-  });
-}
-
-/** What the codec and the body's parser say is the request's fault; all else is this server's. */
-function sendError({ onProblem }: CodecService, response: ServerResponse, error: unknown): void {
-  const { message } = error as Error;
-  const isOurs = error instanceof TokenFileError;
-  if (isOurs) onProblem(message);
-  const { status = isOurs ? 503 : 400, headers = {} } = error instanceof Refusal ? error : {};
-  response.writeHead(status, { 'content-type': 'application/json', ...headers });
-  response.end(`${JSON.stringify({ error: isOurs ? 'the codec server has no token: see its log' : message })}\n`);
+async function readBody(request: IncomingMessage, maxBytes: number): Promise<string> {
+  const tooLarge = new Refusal(413, `the body has more than ${maxBytes} bytes`);
+  if (Number(request.headers['content-length'] ?? 0) > maxBytes) throw tooLarge;
+  const chunks: Buffer[] = [];
+  let bytes = 0;
+  // A request that were destroyed could not be answered.
+  for await (const chunk of request.iterator({ destroyOnReturn: false }) as AsyncIterable<Buffer>) {
+    bytes += chunk.length;
+    if (bytes > maxBytes) throw tooLarge;
+    chunks.push(chunk);
+  }
+  return Buffer.concat(chunks).toString();
 }
 
 type Payload = Parameters<PayloadCodec['decode']>[0][number];
@@ -179,16 +170,18 @@ type Payload = Parameters<PayloadCodec['decode']>[0][number];
 const MAX_PAYLOADS = 10_000;
 const BASE64 = /^[\w+/-]*={0,2}$/;
 
-/** The body of a request is no list of payloads; the message says where, with nothing of it. */
-class PayloadsError extends Error {
-  override readonly name = 'PayloadsError';
-}
-
-/** The payloads of `{"payloads": […]}`. Throws PayloadsError. */
+/** The payloads of `{"payloads": […]}`; a refusal says where the body is something else. */
 function parsePayloads(text: string): Payload[] {
-  const { payloads } = asObject(parseJson(text), 'the body');
-  if (!Array.isArray(payloads)) throw new PayloadsError('the body has no field payloads: a list');
-  if (payloads.length > MAX_PAYLOADS) throw new PayloadsError(`the body has more than ${MAX_PAYLOADS} payloads`);
+  let body: unknown;
+  try {
+    body = JSON.parse(text);
+  } catch {
+    // The parser's own message would quote the text.
+    throw new Refusal(400, 'the body is not valid JSON');
+  }
+  const { payloads } = asObject(body, 'the body');
+  if (!Array.isArray(payloads)) throw new Refusal(400, 'the body has no field payloads: a list');
+  if (payloads.length > MAX_PAYLOADS) throw new Refusal(400, `the body has more than ${MAX_PAYLOADS} payloads`);
   return payloads.map((payload: unknown, index) => toPayload(payload, `payloads[${index}]`));
 }
 
@@ -196,46 +189,37 @@ function parsePayloads(text: string): Payload[] {
 function payloadsText(payloads: readonly Payload[]): string {
   return JSON.stringify({
     payloads: payloads.map(({ metadata, data }) => ({
-      metadata: Object.fromEntries(Object.entries(metadata ?? {}).map(([name, value]) => [name, toBase64(value)])),
+      metadata: mapValues(metadata ?? {}, toBase64),
       data: toBase64(data),
     })),
   });
 }
 
-/** The parser's own message would quote the text. */
-function parseJson(text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch {
-    throw new PayloadsError('the body is not valid JSON');
-  }
-}
-
 function toPayload(value: unknown, place: string): Payload {
   const { metadata, data, ...others } = asObject(value, place);
   // A part that nobody here knows would be lost; an empty one is none.
-  if (Object.values(others).some(isFilled)) throw new PayloadsError(`${place} has more than metadata and data`);
-  const entries = Object.entries(metadata == null ? {} : asObject(metadata, `${place}.metadata`));
+  if (Object.values(others).some((part) => part != null && part !== '' && !isDeepStrictEqual(part, []))) {
+    throw new Refusal(400, `${place} has more than metadata and data`);
+  }
+  const named = metadata == null ? {} : asObject(metadata, `${place}.metadata`);
   return {
-    metadata: Object.fromEntries(
-      entries.map(([name, bytes]) => [name, toBytes(bytes, `a value of ${place}.metadata`)]),
-    ),
+    metadata: mapValues(named, (bytes) => toBytes(bytes, `a value of ${place}.metadata`)),
     data: toBytes(data ?? '', `${place}.data`),
   };
 }
 
-function isFilled(value: unknown): boolean {
-  return value != null && value !== '' && !(Array.isArray(value) && value.length === 0);
+function mapValues<T, R>(values: Record<string, T>, change: (value: T) => R): Record<string, R> {
+  return Object.fromEntries(Object.entries(values).map(([name, value]) => [name, change(value)]));
 }
 
 function asObject(value: unknown, place: string): Record<string, unknown> {
   if (isObject(value)) return value;
-  throw new PayloadsError(`${place} is no JSON object`);
+  throw new Refusal(400, `${place} is no JSON object`);
 }
 
 function toBytes(value: unknown, place: string): Buffer {
   if (typeof value === 'string' && BASE64.test(value)) return Buffer.from(value, 'base64');
-  throw new PayloadsError(`${place} is no base64`);
+  throw new Refusal(400, `${place} is no base64`);
 }
 
 function toBase64(bytes: Uint8Array | null | undefined): string {
@@ -248,41 +232,36 @@ const MIN_TOKEN_CHARACTERS = 32;
 const SESSION_SECONDS = 12 * 3_600;
 const COOKIE = 'agent-jobs-codec';
 
-/** The file has no usable token; the message holds nothing of it. */
-class TokenFileError extends Error {
-  override readonly name = 'TokenFileError';
-}
-
-/** Reads the token with each request, so that a new one holds at once. Throws TokenFileError. */
+/** Reads the token with each request, so that a new one holds at once; an error holds nothing of it. */
 export async function readToken(path: string): Promise<string> {
   const text = await readFile(path, 'utf8').catch((error: NodeJS.ErrnoException) => {
-    throw new TokenFileError(`the token file ${path} cannot be read (${error.code})`);
+    throw new Error(`the token file ${path} cannot be read (${error.code})`);
   });
   const token = text.trim();
   if (token.length >= MIN_TOKEN_CHARACTERS && /^[\x21-\x7e]+$/.test(token)) return token;
   const rule = `one line of at least ${MIN_TOKEN_CHARACTERS} visible ASCII characters`;
-  throw new TokenFileError(`the token file ${path} should hold ${rule}: openssl rand -base64 32`);
+  throw new Error(`the token file ${path} should hold ${rule}: openssl rand -base64 32`);
 }
 
-/** Whether an `Authorization` header holds the token. */
+/** Whether an `Authorization` header holds the token, which is never empty. */
 function isAuthorized(header: string | undefined, token: string): boolean {
-  const [, given] = /^Bearer +(\S+) *$/i.exec(header ?? '') ?? [];
-  return given !== undefined && isSame(given, token);
+  const [, given = ''] = /^Bearer +(\S+) *$/i.exec(header ?? '') ?? [];
+  return isSame(given, token);
 }
 
 /** The `Set-Cookie` header of a sign-in. A page of another site never sends the cookie. */
-function sessionCookie(token: string, { isSecure }: { isSecure: boolean }, now = Date.now()): string {
-  const ends = String(Math.floor(now / 1_000) + SESSION_SECONDS);
+function sessionCookie(token: string, isSecure: boolean): string {
+  const ends = String(Math.floor(Date.now() / 1_000) + SESSION_SECONDS);
   const attributes = ['Path=/', 'HttpOnly', 'SameSite=Strict', `Max-Age=${SESSION_SECONDS}`];
   return [`${COOKIE}=${ends}.${signatureOf(ends, token)}`, ...attributes, ...(isSecure ? ['Secure'] : [])].join('; ');
 }
 
 /** Whether a `Cookie` header holds a sign-in that has not ended. */
-function isSignedIn(header: string | undefined, token: string, now = Date.now()): boolean {
+function isSignedIn(header: string | undefined, token: string): boolean {
   const cookies = (header ?? '').split('; ').filter((cookie) => cookie.startsWith(`${COOKIE}=`));
   return cookies.some((cookie) => {
     const [, ends = '', signature = ''] = /^=(\d{1,12})\.([\w-]+)$/.exec(cookie.slice(COOKIE.length)) ?? [];
-    return isSame(signature, signatureOf(ends, token)) && Number(ends) * 1_000 > now;
+    return isSame(signature, signatureOf(ends, token)) && Number(ends) * 1_000 > Date.now();
   });
 }
 

@@ -2,6 +2,7 @@
 import { once } from 'node:events';
 import type { Server } from 'node:http';
 import type { Command } from 'commander';
+import { webUiOf } from '../client/web-ui.js';
 import { UsageError } from './exit.js';
 import { print, printToStderr, type GlobalOptions } from './session.js';
 
@@ -58,7 +59,6 @@ async function toAddress(listen: string): Promise<{ host: string; port: number }
 
 /** On this machine a browser knows the web UI by two names. */
 async function originsOf(webUiUrl: string | undefined, address: string): Promise<string[]> {
-  const { webUiOf } = await import('../client/web-ui.js');
   const found = webUiOf({ connection: { options: { address } }, options: { namespace: '' } } as never, webUiUrl);
   if (found === null) throw new UsageError('set AGENT_JOBS_WEB_UI_URL to the address of the web UI');
   const { origin } = new URL(found.url);
