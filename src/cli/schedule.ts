@@ -1,34 +1,53 @@
-/** `agent-jobs schedule …`: the Schedules of nightly exports, and the list of those of recurring jobs beside them. */
-import type { Command } from 'commander';
-import type { ExportSchedule, ExportScheduleSettings } from '../starter.js';
+/** `agent-jobs schedule …`: the Schedules of nightly exports, and by `schedule job …` those of recurring jobs. */
+import { type Command, Option } from 'commander';
+import type { OverlapPolicy } from '../client/recurring-job/schedule.js';
+import type { ScheduleHandle } from '../client/schedules.js';
+import type {
+  AgentJobs,
+  ExportSchedule,
+  ExportScheduleSettings,
+  JobSchedule,
+  JobScheduleHandle,
+  JobScheduleSettings,
+  RecurringRunSummary,
+} from '../starter.js';
+import { readPrompt } from './input.js';
+import { addJobOptions, toJobOptions, toWholeNumber } from './options.js';
 import {
+  addChange,
   addChanges,
-  addJobSchedule,
-  jobSchedulesText,
-  type JobScheduleWithRun,
-  listWithLastRuns,
+  addNames,
+  addSetOptions,
+  type Kind,
+  type NameFlags,
   nextText,
-  type ScheduleCommands,
+  set,
   SET_ELSEWHERE,
-  setSchedule,
+  type SetFlags,
   span,
   stateRows,
   toDuration,
-} from './schedule-job.js';
-import { print, printJson, printToStderr, withSession } from './session.js';
-import { toWholeNumber } from './options.js';
-import { fields, table } from './table.js';
+} from './schedule-commands.js';
+import { print, printAnswer, printJson, printToStderr, withSession } from './session.js';
+import { fields, firstLine, readableTime, table } from './table.js';
 
-/** `agent-jobs schedule …`: the Schedules of nightly exports and of recurring jobs. */
+/** Adds `schedule`. */
 export function addSchedule(program: Command): void {
   const group = program.command('schedule').description('export visitors every night, and start recurring jobs');
   addExportSet(group);
-  addList(group);
+  addScheduleList(group);
   addChanges(group, EXPORTS);
-  addJobSchedule(group);
+  const jobs = group.command('job').description('start jobs again and again by a Temporal Schedule');
+  addJobSet(jobs);
+  addJobList(jobs);
+  addJobShow(jobs);
+  const help = 'have a time come now, also of a paused one: its job starts as --overlap says';
+  addChange(jobs, JOBS, { name: 'trigger', help, done: 'triggered' }, (job, _, signal) => job.trigger({ signal }));
+  addChanges(jobs, JOBS);
 }
 
-function addList(group: Command): void {
+/** `schedule list`: those of both kinds. */
+function addScheduleList(group: Command): void {
   const command = group
     .command('list')
     .description('list the Schedules of nightly exports and of recurring jobs')
@@ -41,100 +60,74 @@ function addList(group: Command): void {
           for (const schedule of exports) printJson({ kind: 'export', ...schedule });
           for (const schedule of recurring) printJson({ kind: 'job', ...schedule });
         } else {
-          print(listText(exports, recurring));
+          const tables = [
+            ...(exports.length === 0 ? [] : [`Exports\n${exportSchedulesText(exports)}`]),
+            ...(recurring.length === 0 ? [] : [`Jobs\n${jobSchedulesText(recurring)}`]),
+          ];
+          print(tables.length === 0 ? 'no schedules' : tables.join('\n\n'));
         }
         warnOfNoWorker(exports);
       }),
     );
 }
 
-function listText(exports: ExportSchedule[], recurring: JobScheduleWithRun[]): string {
-  if (exports.length + recurring.length === 0) return 'no schedules';
-  const tables = [
-    ...(exports.length === 0 ? [] : [`Exports\n${exportSchedulesText(exports)}`]),
-    ...(recurring.length === 0 ? [] : [`Jobs\n${jobSchedulesText(recurring)}`]),
-  ];
-  return tables.join('\n\n');
-}
+// Nightly exports.
 
-interface SetFlags {
-  project: string;
-  timeZone?: string;
-  hour?: string;
-  minute?: string;
-  days?: string;
-  jitter?: string;
-  paused?: boolean;
-  json?: boolean;
-}
-
-/** Outside these hours clocks change somewhere: a local time may come twice, or not at all. */
-const HOURS_WITHOUT_CHANGE = { first: 4, last: 20 };
-
-/** What is said and done for the Schedules of exports. */
-const EXPORTS: ScheduleCommands<ExportSchedule> = {
+const EXPORTS: Kind<ExportSchedule, ScheduleHandle<ExportSchedule>> = {
   help: {
     pause: 'start no run until it is resumed; a running one goes on',
     resume: 'start runs again',
     remove: 'remove it; snapshots stay, and a running export goes on',
   },
-  addNames: (command) => command.requiredOption('--project <id>', 'the upstream project'),
+  hasName: false,
   handle: (jobs, { project }) => jobs.exportSchedule(project),
   question: (schedule) =>
     `Remove 1 Schedule, ${schedule.scheduleId} (every day at ${timeOf(schedule)} ${schedule.timeZone})? ` +
     'No export starts by it any more; snapshots stay.',
-  text: scheduleText,
-  warn: (schedule) => {
-    warnOfClockChanges(schedule);
-    warnOfNoWorker([schedule]);
+  text: (schedule) => {
+    const { days, jitterMs, timeZone, exportWorkers } = schedule;
+    return fields([
+      ['Every day', `${timeOf(schedule)} ${timeZone}, up to ${span(jitterMs)} later`],
+      ['Exports', days === 1 ? 'the day before' : `the ${days} days before`],
+      ['Export workers', exportWorkers === null ? null : String(exportWorkers)],
+      ...stateRows(schedule),
+    ]);
   },
 };
 
-/** `agent-jobs schedule set`. */
+interface ExportSetFlags extends SetFlags {
+  hour?: string;
+  minute?: string;
+  days?: string;
+}
+
 function addExportSet(group: Command): void {
-  const command = group
-    .command('set', { isDefault: true })
+  const command = addNames(group.command('set', { isDefault: true }), EXPORTS)
     .description('create the Schedule of a project’s exports, or change what is given; a paused one stays paused')
-    .requiredOption('--project <id>', 'the upstream project')
     .option('--time-zone <name>', 'IANA name; days and hour are local to it (new: UTC)')
     .option('--hour <number>', 'local hour (new: 4, with minute 30: such a time comes once each day everywhere)')
     .option('--minute <number>', 'and minute')
-    .option('--days <number>', 'how many days each run exports anew, for late data (new: 3)')
-    .option('--jitter <duration>', 'start up to so much later, such as "10 minutes" (new: 10 minutes)')
-    .option('--paused', 'create it, but start no run yet')
-    .option('--no-paused', 'let it start runs')
-    .option('--json', 'print the Schedule as JSON')
-    .action(async (flags: SetFlags) => {
-      const settings = toSettings(flags);
-      const { checkExportSchedule } = await import('../client/visitor-export/schedule.js');
-      checkExportSchedule(settings);
-      await setSchedule(command, EXPORTS, flags, async (jobs, signal) => {
-        return (await jobs.ensureExportSchedule(settings, { signal })) === 'created';
-      });
+    .option('--days <number>', 'how many days each run exports anew, for late data (new: 3)');
+  const jitter = 'start up to so much later, such as "10 minutes" (new: 10 minutes)';
+  addSetOptions(command, 'run', jitter).action(async (flags: ExportSetFlags) => {
+    const settings = toExportSettings(flags);
+    const { checkExportSchedule } = await import('../client/visitor-export/schedule.js');
+    checkExportSchedule(settings);
+    await set(command, EXPORTS, flags, async (jobs, signal) => {
+      const isNew = (await jobs.ensureExportSchedule(settings, { signal })) === 'created';
+      return { isNew, warn: (schedule) => warnOfNoWorker([schedule]) };
     });
+  });
 }
 
-function toSettings({ project, timeZone, hour, minute, days, jitter, paused }: SetFlags): ExportScheduleSettings {
+function toExportSettings(flags: ExportSetFlags): ExportScheduleSettings {
+  const { project: projectId, timeZone, hour, jitter, paused } = flags;
+  // A given hour means its beginning.
+  const minute = flags.minute ?? (hour === undefined ? undefined : '0');
   const number = (text: string | undefined, flag: string) =>
     text === undefined ? undefined : toWholeNumber(text, flag);
-  return {
-    projectId: project,
-    timeZone,
-    hour: number(hour, '--hour'),
-    // A given hour means its beginning.
-    minute: number(minute ?? (hour === undefined ? undefined : '0'), '--minute'),
-    days: number(days, '--days'),
-    jitter: toDuration(jitter),
-    paused,
-  };
-}
-
-function warnOfClockChanges({ hour, timeZone }: ExportSchedule): void {
-  const changes = !/^(UTC|Etc\/.*)$/.test(timeZone);
-  const { first, last } = HOURS_WITHOUT_CHANGE;
-  if (!changes || hour === null || (hour >= first && hour <= last)) return;
-  printToStderr('agent-jobs: where the clocks change at this hour, one run a year may be skipped or come twice;');
-  printToStderr('  the next run exports those days again where --days is above 1. It can not from 4:00 to 20:59.');
+  const time = { hour: number(hour, '--hour'), minute: number(minute, '--minute') };
+  return { projectId, timeZone, ...time, days: number(flags.days, '--days'), jitter: toDuration(jitter), paused };
 }
 
 /** Says which task queues no worker serves. */
@@ -146,16 +139,6 @@ function warnOfNoWorker(schedules: ExportSchedule[]): void {
     );
     printToStderr('  run one with SNAPSHOTS_URL set and "exports" among its WORKER_ROLES.');
   }
-}
-
-function scheduleText(schedule: ExportSchedule): string {
-  const { days, jitterMs, timeZone, exportWorkers } = schedule;
-  return fields([
-    ['Every day', `${timeOf(schedule)} ${timeZone}, up to ${span(jitterMs)} later`],
-    ['Exports', days === 1 ? 'the day before' : `the ${days} days before`],
-    ['Export workers', exportWorkers === null ? null : String(exportWorkers)],
-    ...stateRows(schedule),
-  ]);
 }
 
 /** Schedules, one a line. */
@@ -170,4 +153,181 @@ function exportSchedulesText(schedules: readonly ExportSchedule[]): string {
 
 function timeOf({ hour, minute }: ExportSchedule): string {
   return hour === null ? SET_ELSEWHERE : `${hour}:${String(minute).padStart(2, '0')}`;
+}
+
+// Recurring jobs.
+
+/** A Schedule with its newest run; null where there is none. */
+type JobScheduleWithRun = JobSchedule & { lastRun: RecurringRunSummary | null };
+
+const DEFAULT_RUNS = 10;
+
+const JOBS: Kind<JobSchedule, JobScheduleHandle> = {
+  help: {
+    pause: 'start no job until it is resumed; one that runs goes on',
+    resume: 'start jobs again',
+    remove: 'remove it; a job that runs goes on, and no other starts',
+  },
+  hasName: true,
+  handle: (jobs, { project, name = '' }) => jobs.recurring({ projectId: project, name }),
+  question: (schedule) =>
+    `Remove 1 recurring job, ${schedule.scheduleId} (${whenOf(schedule)} ${schedule.timeZone})? ` +
+    'Its prompt goes with it, and no job starts by it.',
+  text: jobText,
+};
+
+interface JobSetFlags extends SetFlags {
+  name: string;
+  promptFile?: string;
+  cron?: string;
+  every?: string;
+  overlap?: OverlapPolicy;
+  catchUp?: string;
+}
+
+const PROMPT = 'the instruction, for a new one; {date}, {time}, {timeZone} and {scheduledAt} are of the scheduled time';
+
+function addJobSet(group: Command): void {
+  const command = group
+    .command('set', { isDefault: true })
+    .description('create a recurring job, or change what is given; a paused one stays paused')
+    .argument('[prompt]', `${PROMPT}; {{ and }} are braces; "-" reads stdin`)
+    .requiredOption('--project <id>', 'the upstream project')
+    .requiredOption('--name <name>', 'names it in its project; each key is the name and the scheduled time in UTC')
+    .option('--prompt-file <path>', 'read the prompt from a file')
+    .option('--cron <expression>', 'when: minute, hour, day of the month, month, day of the week')
+    .option('--every <duration>', 'or at an interval, such as "6 hours", counted from 1970-01-01 00:00 UTC')
+    .option('--time-zone <name>', 'IANA name; cron, date and time are local to it (new: UTC)')
+    .addOption(
+      new Option(
+        '--overlap <policy>',
+        'while the job of an earlier time is not over: skip a time, or queue one and skip those after it (new: skip)',
+      ).choices(['skip', 'queue']),
+    )
+    .option('--catch-up <duration>', 'make up for times that Temporal missed no longer ago (new: 1 day)');
+  addSetOptions(addJobOptions(command), 'job', 'start up to so much later (new: 0)').action(
+    async (argument: string | undefined, flags: JobSetFlags) => {
+      const isGiven = argument !== undefined || flags.promptFile !== undefined;
+      const settings = toJobSettings(flags, isGiven ? await readPrompt(argument, flags.promptFile) : undefined);
+      const { checkJobSchedule } = await import('../client/recurring-job/schedule.js');
+      checkJobSchedule(settings);
+      await set(command, JOBS, flags, (jobs, signal) => jobs.schedule(settings, { signal }));
+    },
+  );
+}
+
+function toJobSettings(flags: JobSetFlags, prompt: string | undefined): JobScheduleSettings {
+  const { project: projectId, name, cron, timeZone, overlap, paused } = flags;
+  const [every, jitter, catchUp] = [flags.every, flags.jitter, flags.catchUp].map(toDuration);
+  const when = { cron, every, timeZone, jitter, overlap, catchUp, paused };
+  return { projectId, name, prompt, ...when, ...toJobOptions(flags) };
+}
+
+function addJobList(group: Command): void {
+  const command = group
+    .command('list')
+    .description('list recurring jobs, each with its last run')
+    .option('--project <id>', 'of one project')
+    .option('--json', 'print one a line')
+    .action(({ project, json }: { project?: string; json?: boolean }) =>
+      withSession(command, async ({ jobs, signal }) => {
+        const schedules = await listWithLastRuns(jobs, { projectId: project }, signal);
+        if (json) for (const schedule of schedules) printJson(schedule);
+        else print(schedules.length === 0 ? 'no recurring jobs' : jobSchedulesText(schedules));
+      }),
+    );
+}
+
+/** Recurring jobs, each with its newest run. A Schedule of another tool, whose name none of ours can have, has none. */
+export async function listWithLastRuns(
+  jobs: AgentJobs,
+  filter: { projectId?: string | undefined },
+  signal: AbortSignal,
+): Promise<JobScheduleWithRun[]> {
+  const { InvalidInputError } = await import('../contract/input-checks.js');
+  const found: JobScheduleWithRun[] = [];
+  for (const schedule of await jobs.schedules(filter, { signal })) {
+    const { projectId, name } = schedule;
+    const lastRuns = async () => jobs.recurring({ projectId, name }).lastRuns(1, { signal });
+    const [lastRun = null] = await lastRuns().catch((error: unknown) => {
+      if (error instanceof InvalidInputError) return [];
+      throw error;
+    });
+    found.push({ ...schedule, lastRun });
+  }
+  return found;
+}
+
+function addJobShow(group: Command): void {
+  const command = addNames(group.command('show'), JOBS)
+    .description('show a recurring job and its last runs, each with its fate')
+    .option('--limit <number>', 'how many runs', String(DEFAULT_RUNS))
+    .option('--json', 'print it as one JSON object')
+    .action(({ limit, json, ...flags }: NameFlags & { limit: string; json?: boolean }) => {
+      const count = toWholeNumber(limit, '--limit', { min: 1, rule: ' above 0' });
+      return withSession(command, async ({ jobs, signal }) => {
+        const handle = JOBS.handle(jobs, flags);
+        const schedule = await handle.describe({ signal });
+        const runs = await handle.lastRuns(count, { signal });
+        printAnswer(
+          json,
+          { ...schedule, runs },
+          () => `${handle.scheduleId}\n${jobText(schedule)}\n\n${jobRunsText(runs)}`,
+        );
+      });
+    });
+}
+
+function jobText(schedule: JobSchedule): string {
+  const { prompt, timeZone, jitterMs, overlap, catchUpMs, options, workers } = schedule;
+  const later = jitterMs === 0 ? '' : `, up to ${span(jitterMs)} later`;
+  return fields([
+    ['When', `${whenOf(schedule)} ${timeZone}${later}`],
+    ['Prompt', firstLine(prompt)],
+    ['Options', Object.keys(options).length === 0 ? null : JSON.stringify(options)],
+    ['Overlap', overlap ?? SET_ELSEWHERE],
+    ['Catch up', `what Temporal missed within ${span(catchUpMs)}`],
+    ['Workers', workers === null ? null : String(workers)],
+    ...stateRows(schedule),
+  ]);
+}
+
+/** Recurring jobs, one a line. */
+function jobSchedulesText(schedules: readonly JobScheduleWithRun[]): string {
+  const headings = ['PROJECT', 'NAME', 'WHEN', 'TIME ZONE', 'NEXT', 'LAST RUN', 'SKIPPED', 'MISSED', 'NOTE'];
+  const rows = schedules.map((schedule) => [
+    schedule.projectId,
+    schedule.name,
+    whenOf(schedule),
+    schedule.timeZone,
+    nextText(schedule),
+    schedule.lastRun === null ? '' : `${readableTime(schedule.lastRun.scheduledAt)}: ${fateOf(schedule.lastRun)}`,
+    String(schedule.skippedRuns),
+    String(schedule.missedRuns),
+    schedule.problem ?? schedule.note ?? '',
+  ]);
+  return table(headings, rows);
+}
+
+function jobRunsText(runs: readonly RecurringRunSummary[]): string {
+  if (runs.length === 0) return 'no runs yet';
+  // A run tells the id of its job also where it started none.
+  const jobOf = ({ fate, workflowId }: RecurringRunSummary) => (fate === 'failed' ? '' : workflowId);
+  const rows = runs.map((run) => [readableTime(run.scheduledAt), fateOf(run), jobOf(run)]);
+  return table(['SCHEDULED', 'FATE', 'JOB'], rows);
+}
+
+const FATES: Partial<Record<RecurringRunSummary['fate'], string>> = {
+  exists: 'no new job: its key had one',
+  starting: 'waits for a worker',
+  failed: 'failed: no job was started; see the run',
+};
+
+function fateOf({ fate, outcome }: RecurringRunSummary): string {
+  return fate === 'ended' ? (outcome ?? fate) : (FATES[fate] ?? fate);
+}
+
+/** Its times, without the time zone. */
+function whenOf({ cron, everyMs }: JobSchedule): string {
+  return cron ?? (everyMs === null ? SET_ELSEWHERE : `every ${span(everyMs)}`);
 }

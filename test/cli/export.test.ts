@@ -264,20 +264,6 @@ test(
 );
 
 test(
-  'schedule warns of the hours at which clocks change: early ones, and the late ones of Easter Island',
-  async () => {
-    const own = ['--project', `p-${randomUUID()}`, '--time-zone', 'Pacific/Easter', '--paused'];
-    for (const hour of ['3', '4', '20', '21', '22', '23']) {
-      const { code, stderr } = await cli('schedule', ...own, '--hour', hour);
-      const isWarned = stderr.includes('one run a year may be skipped or come twice');
-      expect([hour, code, isWarned]).toEqual([hour, 0, hour !== '4' && hour !== '20']);
-    }
-    await cli('schedule', 'remove', ...own.slice(0, 2), '--yes');
-  },
-  MOST_MS,
-);
-
-test(
   'schedule makes, changes, lists, pauses and removes; without a subcommand it sets',
   async () => {
     const own = ['--project', `p-${randomUUID()}`];

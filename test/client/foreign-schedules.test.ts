@@ -2,7 +2,7 @@
 import { randomBytes, randomUUID } from 'node:crypto';
 import { Client, ScheduleOverlapPolicy, type ScheduleHandle, type ScheduleUpdateOptions } from '@temporalio/client';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { listWithLastRuns } from '../../src/cli/schedule-job.js';
+import { listWithLastRuns } from '../../src/cli/schedule.js';
 import { changeSchedule } from '../../src/client/schedules.js';
 import { AgentJobs, type JobScheduleHandle, type JobScheduleSettings } from '../../src/starter.js';
 import { ensureSearchAttributes } from '../../src/temporal/search-attributes.js';
