@@ -1,6 +1,6 @@
 /**
- * Tables: whole for a program; fitted to a terminal, where long cells are cut, and the least of the columns left out,
- * before a line is broken.
+ * Tables: whole for a program; fitted to a terminal, where long cells are cut, and the last columns left out, before a
+ * line is broken.
  */
 import { styleText } from 'node:util';
 import { printable, printableLines } from '../agent-job/terminal-text.js';
@@ -42,12 +42,9 @@ interface Column {
   least?: number;
   /** Cut in the middle: what tells it apart stands at its end. */
   isCutInMiddle?: boolean;
-  /** Left out where cutting is not enough, the highest first; default: never. */
-  dropRank?: number;
+  /** Holds a state, which has a colour; other texts are the caller's, whatever they are. */
+  isState?: boolean;
 }
-
-/** A cell; a colour changes no width. */
-type Cell = string | { text: string; colour: Colour };
 
 const GAP = '  ';
 /** Of East Asia, and emoji. */
@@ -56,51 +53,47 @@ const GRAPHEMES = new Intl.Segmenter();
 const NO_WIDTH = /\p{Mn}|\p{Me}|\p{Cf}/u;
 
 /** The lines of a table, headings first, none of them wider than `width`. */
-export function fittedTable(columns: readonly Column[], rows: readonly (readonly Cell[])[], width: number): string[] {
-  const texts = rows.map((row) => row.map((cell) => printable(textOf(cell))));
+export function fittedTable(columns: readonly Column[], rows: readonly (readonly string[])[], width: number): string[] {
+  const texts = rows.map((row) => row.map(printable));
   const fitted = fit(columns, texts, width);
-  const line = (cells: readonly string[], row?: readonly Cell[]) => {
-    const parts = fitted.map(({ index, size }, place) => {
-      const cut = cutTo(cells[index] ?? '', size, columns[index]!.isCutInMiddle);
-      const padded = place === fitted.length - 1 ? cut : padTo(cut, size);
-      const cell = row?.[index];
-      return typeof cell === 'object' && cut !== '' ? paint(cell.colour, padded) : padded;
-    });
-    return lineOf(parts);
-  };
-  const headings = columns.map(({ heading }) => heading);
-  return [line(headings), ...texts.map((cells, row) => line(cells, rows[row]))];
+  const line = (cells: readonly string[], isHeading = false) =>
+    lineOf(
+      fitted.map(({ index, size }, place) => {
+        const { isCutInMiddle, isState } = columns[index]!;
+        const text = cells[index] ?? '';
+        const cut = cutTo(text, size, isCutInMiddle);
+        const padded = place === fitted.length - 1 ? cut : padTo(cut, size);
+        const colour = isState && !isHeading ? COLOURS[text] : undefined;
+        return colour === undefined ? padded : paint(colour, padded);
+      }),
+    );
+  return [
+    line(
+      columns.map(({ heading }) => heading),
+      true,
+    ),
+    ...texts.map((cells) => line(cells)),
+  ];
 }
 
-function textOf(cell: Cell): string {
-  return typeof cell === 'string' ? cell : cell.text;
-}
-
-/** Which columns stay, and how wide each is. */
+/** Which columns stay, and how wide each is. One without a value says nothing; the first one always stays. */
 function fit(columns: readonly Column[], texts: readonly string[][], width: number): { index: number; size: number }[] {
-  const measured = columns.map(({ heading }, index) => {
+  let left = width;
+  const kept: { index: number; size: number; least: number }[] = [];
+  for (const [index, { heading, least = Infinity }] of columns.entries()) {
     const longest = widest(texts, index);
-    const size = longest === 0 ? 0 : Math.max(longest, heading.length);
-    return { index, size, least: Math.min(size, columns[index]?.least ?? size), rank: columns[index]?.dropRank ?? 0 };
+    if (longest === 0) continue;
+    const size = Math.max(longest, heading.length);
+    const needed = Math.min(size, least) + (kept.length === 0 ? 0 : GAP.length);
+    if (needed > left && kept.length > 0) break;
+    kept.push({ index, size, least: Math.min(size, least, width) });
+    left -= needed;
+  }
+  return kept.map(({ index, size, least }) => {
+    const more = Math.min(size - least, Math.max(0, left));
+    left -= more;
+    return { index, size: least + more };
   });
-  // A column without a value says nothing.
-  let kept = measured.filter(({ size }) => size > 0);
-  const room = () => width - GAP.length * (kept.length - 1);
-  const sum = (of: (column: (typeof kept)[number]) => number) => kept.reduce((total, column) => total + of(column), 0);
-  while (sum(({ least }) => least) > room()) {
-    const last = kept.reduce((most, column) => (column.rank > most.rank ? column : most));
-    if (last.rank === 0) break;
-    kept = kept.filter((column) => column !== last);
-  }
-  for (let over = sum(({ size }) => size) - room(); over > 0;) {
-    const widest = kept.reduce((most, column) => (column.size - column.least > most.size - most.least ? column : most));
-    if (widest.size > widest.least) {
-      widest.size -= 1;
-      over -= 1;
-    } else if (widest.least > 1) for (const column of kept) column.least = 1;
-    else break;
-  }
-  return kept;
 }
 
 /** How many places a text takes on a terminal, as far as one can know. */
@@ -133,20 +126,18 @@ function taken(characters: readonly string[], places: number, isReversed = false
 
 const COLUMNS: readonly Column[] = [
   { heading: 'WORKFLOW', least: 24, isCutInMiddle: true },
-  { heading: 'PHASE' },
-  { heading: 'WAITS FOR' },
-  { heading: 'OUTCOME' },
-  { heading: 'UPSTREAM', least: 9, dropRank: 1 },
-  { heading: 'TEMPORAL', dropRank: 3 },
-  { heading: 'STARTED', dropRank: 2 },
-  { heading: 'PULL REQUEST', least: 20, isCutInMiddle: true, dropRank: 4 },
-  { heading: 'TAGS', least: 8, dropRank: 5 },
-  { heading: 'TITLE', least: 12, dropRank: 6 },
+  { heading: 'PHASE', isState: true },
+  { heading: 'WAITS FOR', isState: true },
+  { heading: 'OUTCOME', isState: true },
+  { heading: 'UPSTREAM', least: 9, isState: true },
+  { heading: 'STARTED' },
+  { heading: 'TEMPORAL', isState: true },
+  { heading: 'PULL REQUEST', least: 20, isCutInMiddle: true },
+  { heading: 'TAGS', least: 8 },
+  { heading: 'TITLE', least: 12 },
 ];
-/** Texts of the caller are nobody's state, whatever they are. */
-const UNCOLOURED = ['WORKFLOW', 'PULL REQUEST', 'TAGS', 'TITLE'];
 /** `--json` has titles whole. */
-const TITLE_CHARACTERS = 60;
+const TITLE_PLACES = 60;
 
 const COLOURS: Record<string, Colour> = {
   needsAttention: 'red',
@@ -166,16 +157,17 @@ const COLOURS: Record<string, Colour> = {
 
 /** The table as a text, for a terminal of this width or, without one, for a program. */
 export function formatJobs(jobs: readonly JobSummary[], terminal?: { width: number; now: number }): string {
-  if (terminal === undefined) {
-    const rows = jobs.map((job) => cellsOf(job, readableTime(job.startedAt)));
-    return table(
-      COLUMNS.map(({ heading }) => heading),
-      rows,
-    );
-  }
-  const { width, now } = terminal;
-  const rows = jobs.map((job) => cellsOf(job, relativeTime(job.startedAt, now)).map(coloured));
-  return fittedTable(COLUMNS, rows, width).join('\n');
+  const startOf = ({ startedAt }: JobSummary) =>
+    terminal ? relativeTime(startedAt, terminal.now) : readableTime(startedAt);
+  const rows = jobs.map((job) => [
+    ...[job.workflowId, job.phase, job.waitingFor, job.outcome, job.status].map((text) => text ?? ''),
+    ...[startOf(job), readableStatus(job.workflowStatus), job.prLink ?? '', job.tags.join(', ')],
+    // The project stands in the workflow's id.
+    cutTo((job.title ?? '').replace(`${job.projectId}: `, ''), TITLE_PLACES),
+  ]);
+  if (terminal) return fittedTable(COLUMNS, rows, terminal.width).join('\n');
+  const headings = COLUMNS.map(({ heading }) => heading);
+  return table(headings, rows);
 }
 
 /** The terminal of standard output; undefined where that is a file or a pipe. */
@@ -183,36 +175,9 @@ export function outputTerminal(): { width: number; now: number } | undefined {
   return process.stdout.isTTY ? { width: process.stdout.columns || 80, now: Date.now() } : undefined;
 }
 
-function cellsOf(job: JobSummary, started: string): string[] {
-  return [
-    job.workflowId,
-    job.phase ?? '',
-    job.waitingFor ?? '',
-    job.outcome ?? '',
-    job.status ?? '',
-    readableStatus(job.workflowStatus),
-    started,
-    job.prLink ?? '',
-    job.tags.join(', '),
-    shortTitle(job),
-  ];
-}
-
 /** Temporal's status of a workflow, for people. */
 export function readableStatus(workflowStatus: string): string {
   return workflowStatus.toLowerCase();
-}
-
-/** The project stands in the workflow's id. */
-function shortTitle({ title, projectId }: JobSummary): string {
-  const characters = Array.from((title ?? '').replace(`${projectId}: `, ''));
-  if (characters.length <= TITLE_CHARACTERS) return characters.join('');
-  return `${characters.slice(0, TITLE_CHARACTERS - 1).join('')}…`;
-}
-
-function coloured(text: string, column: number): Cell {
-  const colour = UNCOLOURED.includes(COLUMNS[column]!.heading) ? undefined : COLOURS[text];
-  return colour === undefined ? text : { text, colour };
 }
 
 export { printable, printableLines, shellWord };

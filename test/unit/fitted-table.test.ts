@@ -5,8 +5,8 @@ import { cutTo, fittedTable, table, textWidth } from '../../src/cli/table.js';
 const COLUMNS = [
   { heading: 'ID', least: 8, isCutInMiddle: true },
   { heading: 'PHASE' },
-  { heading: 'STARTED', dropRank: 1 },
-  { heading: 'LINK', least: 6, dropRank: 2 },
+  { heading: 'STARTED' },
+  { heading: 'LINK', least: 6 },
 ];
 const ROW = ['agent-job/acme/a-key-of-some-length', 'watching', '5 min ago', 'https://example.com/pull/1'];
 
@@ -14,7 +14,7 @@ test('a table that fits is not cut', () => {
   expect(fittedTable(COLUMNS, [ROW], 120)[1]).toBe(ROW.join('  '));
 });
 
-test('on a narrower terminal long cells are cut, then columns left out, the least first', () => {
+test('on a narrower terminal long cells are cut, then columns left out, the last first', () => {
   const [, cut] = fittedTable(COLUMNS, [ROW], 60);
   expect(cut).toMatch(/^agent-j.+….+length {2}watching {2}5 min ago {2}https.*…$/);
   const [headings, row] = fittedTable(COLUMNS, [ROW], 30);
