@@ -1,16 +1,20 @@
+/** `doctor` examines a set-up, and `setup` prepares a namespace; both tell check by check what they found. */
 import { randomUUID } from 'node:crypto';
+import { once } from 'node:events';
 import { existsSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import type { Client } from '@temporalio/client';
 import type { Command } from 'commander';
+import { exportTaskQueue } from '../contract.js';
 import type { PolledFor } from '../client/pollers.js';
+import { listUrl, type WebUi, webUiViews } from '../client/web-ui.js';
 import type { SnapshotStore } from '../snapshots/snapshot-store.js';
 import type { AgentJobs } from '../starter.js';
 import type { wrongSearchAttributes } from '../temporal/search-attributes.js';
 import { EXIT } from './exit.js';
 import { addSnapshotsOption, openSnapshots, type SnapshotsFlags } from './export-options.js';
-import { connect, type GlobalOptions, printColoured, printJson, withInterrupt } from './session.js';
-import { type Colour, paint, printable } from './table.js';
+import { connect, type GlobalOptions, printColoured, printJson, withInterrupt, withSession } from './session.js';
+import { type Colour, countOf, paint, printable } from './table.js';
 
 interface DoctorFlags extends SnapshotsFlags {
   project?: string;
@@ -41,10 +45,7 @@ export function addDoctor(program: Command): void {
 
 async function examine(globals: GlobalOptions, flags: DoctorFlags, signal: AbortSignal): Promise<void> {
   await loadChecks();
-  const connection = connect(globals).then(
-    (jobs) => ({ jobs, error: null }),
-    (error: Error) => ({ jobs: null, error }),
-  );
+  const connection = connect(globals);
   const checks = [...temporalChecks(connection, flags, signal), ...settingsChecks(flags, signal)];
   // Ctrl-C ends all of them, and the first one tells.
   for (const { finding } of checks) finding.catch(() => {});
@@ -56,7 +57,8 @@ async function examine(globals: GlobalOptions, flags: DoctorFlags, signal: Abort
         process.exitCode = found.isOutage ? EXIT.unavailable : (process.exitCode ?? EXIT.error);
     }
   } finally {
-    await (await connection).jobs?.close();
+    const jobs = await connection.catch(() => null);
+    await jobs?.close();
   }
   // What a check began and gave up may go on for long, as a disk that does not answer.
   process.stdout.write('', () => process.exit());
@@ -70,32 +72,26 @@ async function loadChecks(): Promise<void> {
     import('../snapshots/open-store.js'),
     import('../temporal/search-attributes.js'),
     import('../worker/upstream-check.js'),
+    import('../worker/webhooks.js'),
   ]);
 }
 
-type Connection = Promise<{ jobs: AgentJobs; error: null } | { jobs: null; error: Error }>;
-
 /** All at once, in the order in which they are told. */
-function temporalChecks(connection: Connection, flags: DoctorFlags, signal: AbortSignal): Check[] {
+function temporalChecks(connection: Promise<AgentJobs>, flags: DoctorFlags, signal: AbortSignal): Check[] {
   const ask = (work: (jobs: AgentJobs) => Promise<Finding>) =>
     limited(signal, async (limit) => {
-      const { jobs, error } = await connection;
-      if (error) throw error;
+      const jobs = await connection;
       const { temporalCall } = await import('../client/temporal-call.js');
       return temporalCall(jobs.client, { signal: limit, timeoutMs: TEMPORAL_LIMIT_MS }, () => work(jobs));
     });
   const temporal = ask(({ client }) => checkTemporal(client));
-  const askNext: typeof ask = async (work) => ((await temporal).status === 'ok' ? ask(work) : skipped('not checked'));
-  const { exports: isAsked = false } = flags;
+  const askNext: typeof ask = async (work) => ((await temporal).status === 'ok' ? ask(work) : NOT_CHECKED);
   return [
     { name: 'Temporal', finding: temporal },
     { name: 'Search attributes', finding: askNext(({ client }) => checkSearchAttributes(client)) },
     { name: 'Retention', finding: askNext(({ client }) => checkRetention(client)) },
-    { name: 'Worker', finding: askNext(({ client, taskQueue }) => checkJobWorker(client, taskQueue)) },
-    {
-      name: 'Export worker',
-      finding: askNext(({ client, taskQueue }) => checkExportWorker(client, taskQueue, isAsked)),
-    },
+    { name: 'Worker', finding: askNext(checkJobWorker) },
+    { name: 'Export worker', finding: askNext((jobs) => checkExportWorker(jobs, flags.exports ?? false)) },
   ];
 }
 
@@ -103,22 +99,18 @@ function settingsChecks(flags: DoctorFlags, signal: AbortSignal): Check[] {
   const asked = limited(signal, () => checkUpstreamAndKey(flags.project));
   return [
     { name: 'Upstream', finding: asked },
-    { name: 'Key', finding: asked.then((found) => ('key' in found && found.key) || skipped('not checked')) },
+    { name: 'Key', finding: asked.then((found) => ('key' in found && found.key) || NOT_CHECKED) },
     { name: 'Payload keys', finding: limited(signal, checkPayloadKeys) },
     { name: 'Snapshots', finding: limited(signal, () => checkStore(flags)) },
     { name: 'Webhooks', finding: limited(signal, checkWebhooks) },
   ];
 }
 
-// The checks of `doctor` and `setup`: what each asks of Temporal, the upstream or the store, and what to do then.
-
-/** One check of `doctor`: what it found, what to do about it, and a limit of time. */
-
 /** `skip`: not asked for, or another check failed first. */
 type CheckStatus = 'ok' | 'warn' | 'fail' | 'skip';
 
 /** What a check found. */
-export interface Finding {
+interface Finding {
   status: CheckStatus;
   text: string;
   /** What to do, in lines of which each is a sentence or a command. */
@@ -141,32 +133,22 @@ async function limited<T extends Finding>(
   signal: AbortSignal,
   work: (signal: AbortSignal) => Promise<T>,
 ): Promise<T | Finding> {
-  const limit = new AbortController();
-  const onInterrupt = () => limit.abort(signal.reason);
-  signal.addEventListener('abort', onInterrupt, { once: true });
-  const timer = setTimeout(
-    () => limit.abort(new Error(`no answer within ${CHECK_LIMIT_MS / 1_000} seconds`)),
-    CHECK_LIMIT_MS,
-  );
-  const aborted = new Promise<never>((_, reject) => {
-    limit.signal.addEventListener('abort', () => reject(limit.signal.reason as Error), { once: true });
-  });
+  const timeout = new AbortController();
+  const tooLate = new Error(`no answer within ${CHECK_LIMIT_MS / 1_000} seconds`);
+  const timer = setTimeout(() => timeout.abort(tooLate), CHECK_LIMIT_MS);
+  const limit = AbortSignal.any([signal, timeout.signal]);
   try {
-    return await Promise.race([work(limit.signal), aborted]);
+    return await Promise.race([work(limit), once(limit, 'abort').then(() => Promise.reject(limit.reason as Error))]);
   } catch (error) {
     signal.throwIfAborted();
-    const { name, message } = (limit.signal.reason ?? error) as Error;
+    const { name, message } = timeout.signal.aborted ? tooLate : (error as Error);
     return { status: 'fail', text: message, isOutage: name === 'TemporalUnavailableError' };
   } finally {
     clearTimeout(timer);
-    signal.removeEventListener('abort', onInterrupt);
   }
 }
 
-/** What a check is told as that needs another one to be well. */
-function skipped(text: string): Finding {
-  return { status: 'skip', text };
-}
+const NOT_CHECKED: Finding = { status: 'skip', text: 'not checked' };
 
 /** A key should outlive any retry of its caller. */
 const SHORTEST_RETENTION_DAYS = 30;
@@ -192,7 +174,7 @@ async function checkSearchAttributes(client: Client): Promise<Finding> {
 }
 
 /** Jobs can't set a search attribute of another type, or can't be found by it; null where all are right. */
-export async function checkTypes(client: Client): Promise<Finding | null> {
+async function checkTypes(client: Client): Promise<Finding | null> {
   const { removalCommands, wrongSearchAttributes: wrongOf } = await import('../temporal/search-attributes.js');
   const { namespace } = client.options;
   const wrong = await wrongOf(operatorOf(client), namespace);
@@ -213,17 +195,17 @@ export async function checkTypes(client: Client): Promise<Finding | null> {
 }
 
 /** A command below the line that says what it is for. */
-export function indented(line: string): string {
+function indented(line: string): string {
   return `  ${line}`;
 }
 
 /** The client's connection type leaves the operator service out; every real Connection has it. */
-export function operatorOf({ connection }: Client): Parameters<typeof wrongSearchAttributes>[0] {
+function operatorOf({ connection }: Client): Parameters<typeof wrongSearchAttributes>[0] {
   return connection as unknown as Parameters<typeof wrongSearchAttributes>[0];
 }
 
 /** How long a namespace keeps closed jobs, and with them their keys. */
-export async function checkRetention(client: Client): Promise<Finding> {
+async function checkRetention(client: Client): Promise<Finding> {
   const { temporalCall } = await import('../client/temporal-call.js');
   const { namespace } = client.options;
   const { config } = await temporalCall(client, {}, () => client.workflowService.describeNamespace({ namespace }));
@@ -237,15 +219,14 @@ export async function checkRetention(client: Client): Promise<Finding> {
 }
 
 /** Whether somebody serves the jobs. */
-async function checkJobWorker(client: Client, taskQueue: string): Promise<Finding> {
+async function checkJobWorker({ client, taskQueue }: AgentJobs): Promise<Finding> {
   const found = await checkPollers(client, taskQueue, ['workflow', 'activity']);
   if (found.status === 'ok') return found;
   return { ...found, remedy: [`start one: AGENT_JOBS_TASK_QUEUE=${taskQueue} npm run worker`] };
 }
 
 /** Whether somebody serves the exports, where they are asked for. */
-async function checkExportWorker(client: Client, taskQueue: string, isAsked: boolean): Promise<Finding> {
-  const { exportTaskQueue } = await import('../contract.js');
+async function checkExportWorker({ client, taskQueue }: AgentJobs, isAsked: boolean): Promise<Finding> {
   if (!isAsked) return { status: 'skip', text: 'not checked: --exports asks for it' };
   const found = await checkPollers(client, exportTaskQueue(taskQueue), ['activity']);
   return found.status === 'ok' ? found : { ...found, remedy: ['run a worker with SNAPSHOTS_URL set'] };
@@ -256,14 +237,12 @@ async function checkPollers(client: Client, taskQueue: string, work: readonly Po
   const pollers = await Promise.all(work.map((polledFor) => livePollers(client, taskQueue, polledFor)));
   const queue = JSON.stringify(taskQueue);
   const missing = work.filter((_, index) => pollers[index]?.length === 0);
-  if (missing.length === work.length) return { status: 'fail', text: `no worker polls the task queue ${queue}` };
   if (missing.length > 0) {
-    return { status: 'fail', text: `workers poll the task queue ${queue}, none of them for its ${missing[0]} tasks` };
+    const tasks = missing.length === work.length ? '' : ` for its ${missing[0]} tasks`;
+    return { status: 'fail', text: `no worker polls the task queue ${queue}${tasks}` };
   }
-  const names = [...new Set(pollers.flat().map(({ identity }) => identity))];
-  const shown = names.length > 3 ? `${names.slice(0, 3).join(', ')} and ${names.length - 3} more` : names.join(', ');
-  const count = names.length === 1 ? '1 worker polls' : `${names.length} workers poll`;
-  return { status: 'ok', text: `${count} the task queue ${queue}: ${shown}` };
+  const count = new Set(pollers.flat().map(({ identity }) => identity)).size;
+  return { status: 'ok', text: `${count === 1 ? '1 worker polls' : `${count} workers poll`} the task queue ${queue}` };
 }
 
 const UPSTREAM_LIMIT_MS = 6_000;
@@ -272,17 +251,9 @@ const UPSTREAM_LIMIT_MS = 6_000;
 async function checkUpstreamAndKey(project: string | undefined): Promise<Finding & { key?: Finding }> {
   const { checkUpstream } = await import('../worker/upstream-check.js');
   const { finding, text } = await checkUpstream(project, UPSTREAM_LIMIT_MS);
-  switch (finding) {
-    case 'answers':
-      return { status: 'ok', text, key: await keyFinding(project) };
-    case 'keyRefused':
-      return { status: 'ok', text: 'answers', key: { status: 'fail', text } };
-    case 'notAsked':
-      return { status: 'skip', text };
-    case 'wrongSettings':
-    case 'fails':
-      return { status: 'fail', text };
-  }
+  if (finding === 'answers') return { status: 'ok', text, key: await keyFinding(project) };
+  if (finding === 'keyRefused') return { status: 'ok', text: 'answers', key: { status: 'fail', text } };
+  return { status: finding === 'notAsked' ? 'skip' : 'fail', text };
 }
 
 /** A key that works may still lie open. */
@@ -299,7 +270,7 @@ async function checkWebhooks(): Promise<Finding> {
   const { countEndpoints } = await import('../worker/webhooks.js');
   const count = await countEndpoints();
   if (count === null) return { status: 'skip', text: 'WEBHOOKS_FILE is not set' };
-  return { status: 'ok', text: `${count} ${count === 1 ? 'endpoint is' : 'endpoints are'} named` };
+  return { status: 'ok', text: `${countOf(count, 'endpoint')} named` };
 }
 
 /** Whether the keys that encrypt payloads can be read, by whom they should be alone. */
@@ -344,7 +315,7 @@ const NAME_WIDTH = 18;
 const STATUS_COLOUR: Record<CheckStatus, Colour> = { ok: 'green', warn: 'yellow', fail: 'red', skip: 'dim' };
 
 /** Tells what a check found, and below it what to do. */
-export function tellFinding(name: string, { status, text, remedy = [] }: Finding, isJson: boolean): void {
+function tellFinding(name: string, { status, text, remedy = [] }: Finding, isJson: boolean): void {
   if (isJson) return printJson({ check: name, status, text, remedy });
   const [first = '', ...more] = text.split('\n');
   const lines = [...more, ...remedy.map((line) => `→ ${line}`)].map(
@@ -356,4 +327,63 @@ export function tellFinding(name: string, { status, text, remedy = [] }: Finding
       ...lines,
     ].join('\n'),
   );
+}
+
+interface SetupFlags {
+  project?: string;
+  json?: boolean;
+}
+
+/** Adds `setup`, which prepares a namespace. */
+export function addSetup(program: Command): void {
+  const command = program
+    .command('setup')
+    .description('prepare a namespace once: register its search attributes')
+    .option('--project <id>', 'ask the upstream about this project, so that its key is checked too')
+    .option('--json', 'print one line of JSON for each step, as doctor does for its checks')
+    .action(({ project, json: isJson = false }: SetupFlags) =>
+      withSession(command, async ({ jobs: { client, webUi } }) => {
+        for await (const [name, finding] of steps(client, webUi, project)) {
+          tellFinding(name, finding, isJson);
+          if (finding.status === 'fail') process.exitCode = EXIT.error;
+        }
+      }),
+    );
+}
+
+type Step = [name: string, finding: Finding];
+
+async function* steps(client: Client, webUi: WebUi | null, project: string | undefined): AsyncGenerator<Step> {
+  // Only the description of the namespace tells that it is there.
+  const retention = await checkRetention(client);
+  yield ['Temporal', { status: 'ok', text: `answers, namespace "${client.options.namespace}"` }];
+  yield ['Retention', retention];
+  const registered = await registerSearchAttributes(client);
+  yield ['Search attributes', registered];
+  const wrong = registered.status === 'ok' ? await checkTypes(client) : null;
+  if (wrong) yield ['Search attributes', wrong];
+  const { checkUpstream } = await import('../worker/upstream-check.js');
+  const { finding, isWrong, text } = await checkUpstream(project);
+  yield ['Upstream', { status: isWrong ? 'fail' : finding === 'notAsked' ? 'skip' : 'ok', text }];
+  yield ['Web UI', await dashboardOf(webUi)];
+}
+
+/** The links that an operator keeps; those of a day name the present one. */
+async function dashboardOf(webUi: WebUi | null): Promise<Finding> {
+  if (webUi === null) return { status: 'skip', text: 'not known; set AGENT_JOBS_WEB_UI_URL to have the links to it' };
+  const views = webUiViews(webUi).flatMap(({ title, url }) => [`  ${title}`, `    ${url}`]);
+  return { status: 'ok', text: [listUrl(webUi), ...views].join('\n') };
+}
+
+async function registerSearchAttributes(client: Client): Promise<Finding> {
+  const { ensureSearchAttributes, SearchAttributesRefusedError } = await import('../temporal/search-attributes.js');
+  try {
+    const added = await ensureSearchAttributes(operatorOf(client), client.options.namespace);
+    return { status: 'ok', text: added.length === 0 ? 'were registered already' : `registered ${added.join(', ')}` };
+  } catch (error) {
+    if (!(error instanceof SearchAttributesRefusedError)) throw error;
+    const { selfHosted, cloud } = error.commands;
+    const remedy = ['Somebody with the rights must run, on a server of your own:', ...selfHosted.map(indented)];
+    return { status: 'fail', text: error.message, remedy: [...remedy, 'on Temporal Cloud:', indented(cloud)] };
+  }
 }

@@ -1,11 +1,11 @@
-/** `serve`: the jobs over HTTP, until SIGTERM or Ctrl-C. */
+/** `serve` and `mcp`: the jobs over HTTP, and as tools for an agent on standard input and output, until it is ended. */
 import { once } from 'node:events';
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Command } from 'commander';
 import type { AgentJobs } from '../starter.js';
 import { connect, type GlobalOptions, print, printToStderr, versionOf } from './session.js';
 
-const HELP = `
+const SERVE_HELP = `
 HTTP_ADDRESS says where it listens (default: 127.0.0.1:8080). HTTP_KEYS_FILE names a JSON object of the SHA-256 of a
 key, in hex, to {"name": …, "projects": [projectId, …]}, or "*" for all projects. Without it nobody needs a key, and it
 listens on this machine alone. Whoever listens beyond it puts TLS before it. /openapi.json has all calls.`;
@@ -17,7 +17,7 @@ export function addServe(program: Command): void {
   const command = program
     .command('serve')
     .description('serve the jobs over HTTP, until SIGTERM')
-    .addHelpText('after', HELP)
+    .addHelpText('after', SERVE_HELP)
     .action(() => serve(command));
 }
 
@@ -27,12 +27,9 @@ async function serve(command: Command): Promise<void> {
   const { HttpServer } = await import('../http/server.js');
   const { address, keysFile } = readHttpConfig();
   const { maxWaitMs: maxToolWaitMs } = readMcpConfig();
-  const onProblem = (problem: string) => printToStderr(`agent-jobs: ${problem}`);
   const keys = keysFile === undefined ? null : new CallerKeys(keysFile, onProblem);
   await keys?.read();
-  const stop = new AbortController();
-  process.once('SIGTERM', () => stop.abort()).once('SIGINT', () => stop.abort());
-  const { signal } = stop;
+  const { signal } = endBySignal();
   const jobs = await reach(command.optsWithGlobals<GlobalOptions>(), signal);
   if (jobs === null) return;
   const service = { jobs, keys, version: versionOf(command), maxToolWaitMs, onProblem };
@@ -46,12 +43,23 @@ async function serve(command: Command): Promise<void> {
   }
 }
 
+/** Aborted by SIGTERM and Ctrl-C. */
+function endBySignal(): AbortController {
+  const end = new AbortController();
+  process.once('SIGTERM', () => end.abort()).once('SIGINT', () => end.abort());
+  return end;
+}
+
+function onProblem(problem: string): void {
+  printToStderr(`agent-jobs: ${problem}`);
+}
+
 /** As a worker does, it waits for a server that is about to start, and says so; null where it is ended before. */
 async function reach(globals: GlobalOptions, signal: AbortSignal): Promise<AgentJobs | null> {
   const { TemporalUnavailableError } = await import('../client/errors.js');
   for (let isTold = false; !signal.aborted; isTold = true) {
     try {
-      return await connect(globals, null, { signal });
+      return await connect(globals, { signal });
     } catch (error) {
       if (signal.aborted) break;
       if (!(error instanceof TemporalUnavailableError)) throw error;
@@ -60,4 +68,48 @@ async function reach(globals: GlobalOptions, signal: AbortSignal): Promise<Agent
     }
   }
   return null;
+}
+
+const MCP_HELP = `
+It has the rights of whoever starts it: all projects. "agent-jobs serve" has the same tools at /mcp, for callers with
+keys. MCP_MAX_WAIT says how long a tool may wait (default: 50 seconds, since clients cut off calls at 60).`;
+
+/** Adds `mcp`. */
+export function addMcp(program: Command): void {
+  const command = program
+    .command('mcp')
+    .description('serve the jobs as tools of the Model Context Protocol, on standard input and output')
+    .addHelpText('after', MCP_HELP)
+    .action(() => serveTools(command));
+}
+
+async function serveTools(command: Command): Promise<void> {
+  const { readClientConfig, readMcpConfig } = await import('../config.js');
+  const { serveStdio } = await import('@modelcontextprotocol/server/stdio');
+  const { mcpServer } = await import('../http/mcp/server.js');
+  const { ANYBODY: caller } = await import('../http/keys.js');
+  const { maxWaitMs } = readMcpConfig();
+  readClientConfig(); // What is wrong there is told at once, not by the first tool.
+  const end = endBySignal();
+  const { signal: ending } = end;
+  process.stdin.once('end', () => end.abort());
+  const temporal = connector(command.optsWithGlobals<GlobalOptions>(), ending);
+  const service = { connect: temporal.connect, caller, maxWaitMs, ending, version: versionOf(command), onProblem };
+  const stdio = serveStdio(() => mcpServer(service), { onerror: (error) => onProblem(error.message) });
+  if (!ending.aborted) await once(ending, 'abort');
+  await stdio.close();
+  await temporal.close();
+}
+
+/** Connects when it is first needed, and again where Temporal was away: the agent is told of it by a tool. */
+function connector(globals: GlobalOptions, signal: AbortSignal) {
+  let jobs: Promise<AgentJobs> | undefined;
+  const retry = (error: unknown) => {
+    jobs = undefined;
+    throw error;
+  };
+  return {
+    connect: () => (jobs ??= connect(globals, { signal }).catch(retry)),
+    close: async () => (await jobs?.catch(() => undefined))?.close(),
+  };
 }

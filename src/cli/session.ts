@@ -1,7 +1,6 @@
 /** What every command shares: its connection, its output, and a Ctrl-C that ends a wait and never a job. */
-import type { Connection } from '@temporalio/client';
+import type { ClientInterceptors, Connection } from '@temporalio/client';
 import type { Command } from 'commander';
-import type { WorkflowClientInterceptor } from '@temporalio/client';
 import type { AgentJobs, CallOptions } from '../starter.js';
 import { jsonLine } from '../agent-job/terminal-text.js';
 import { InterruptedError } from './exit.js';
@@ -26,8 +25,8 @@ export interface Session {
 export async function withSession(command: Command, action: (session: Session) => Promise<void>): Promise<void> {
   const globals = command.optsWithGlobals<GlobalOptions>();
   await withInterrupt(command, async (signal) => {
-    const tracing = await openTracing(versionOf(command), printToStderr);
-    const jobs = await connect(globals, tracing);
+    const tracing = await openTracing(versionOf(command));
+    const jobs = await connect(globals, {}, tracing?.interceptors);
     try {
       await action({ jobs, globals, signal });
     } finally {
@@ -50,15 +49,15 @@ export function versionOf(command: Command): string {
 /** Connects; throws ConfigError or, within seconds, TemporalCallError. */
 export async function connect(
   globals: GlobalOptions,
-  tracing: CommandTracing | null = null,
   options: CallOptions = {},
+  interceptors?: ClientInterceptors,
 ): Promise<AgentJobs> {
   // Loaded here, so that help and wrong commands answer at once.
   const { AgentJobs } = await import('../starter.js');
   const { readPayloadKeys } = await import('../config/client.js');
   const { payloadCodecs } = await import('../temporal/payload-codec.js');
   const dataConverter = payloadCodecs(readPayloadKeys());
-  return AgentJobs.connect({ ...globals, dataConverter, interceptors: tracing?.interceptors }, options);
+  return AgentJobs.connect({ ...globals, dataConverter, interceptors }, options);
 }
 
 /** Runs what Ctrl-C ends by the signal. */
@@ -100,13 +99,6 @@ export function printToStderr(line: string): void {
   process.stderr.write(`${printableLines(line)}\n`);
 }
 
-/** What a command with traces has besides. */
-export interface CommandTracing {
-  interceptors: { workflow: WorkflowClientInterceptor[] };
-  /** Sends what was traced, for a short time at most. */
-  end: () => Promise<void>;
-}
-
 /** A command does not wait longer for a collector, and its process ends then. */
 const END_LIMIT_MS = 1_000;
 
@@ -114,29 +106,18 @@ const END_LIMIT_MS = 1_000;
  * Loads OpenTelemetry where traces are on; null where they are off. Settings that are wrong here may be right for other
  * programs of the same shell: they are told, and the command goes on without traces.
  */
-async function openTracing(version: string, warn: (line: string) => void): Promise<CommandTracing | null> {
-  const { readTracing, readParentTrace } = await import('../config/tracing.js');
-  if (!orFalse(readTracing, warn)) return null;
-  const { Tracer } = await import('../temporal/tracer.js');
-  const { traceCalls } = await import('../temporal/tracer.js');
-  const tracer = new Tracer({
-    serviceName: 'agent-jobs',
-    version,
-    timeoutMs: END_LIMIT_MS,
-    // A command's answer does not depend on it.
-    onProblem: () => {},
-  });
-  return {
-    interceptors: { workflow: [traceCalls(tracer, readParentTrace())] },
-    end: () => tracer.end(END_LIMIT_MS),
-  };
-}
-
-function orFalse(read: () => boolean, warn: (line: string) => void): boolean {
+async function openTracing(version: string) {
+  const { readParentTrace, readTracing } = await import('../config/tracing.js');
   try {
-    return read();
+    if (!readTracing()) return null;
   } catch (error) {
-    warn(`agent-jobs: traces are off: ${(error as Error).message}`);
-    return false;
+    printToStderr(`agent-jobs: traces are off: ${(error as Error).message}`);
+    return null;
   }
+  const { traceCalls, Tracer } = await import('../temporal/tracer.js');
+  // A command's answer does not depend on it.
+  const onProblem = () => {};
+  const tracer = new Tracer({ serviceName: 'agent-jobs', version, timeoutMs: END_LIMIT_MS, onProblem });
+  const interceptors = { workflow: [traceCalls(tracer, readParentTrace())] };
+  return { interceptors, end: () => tracer.end(END_LIMIT_MS) };
 }
