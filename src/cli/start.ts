@@ -14,7 +14,7 @@ import { type Line, readLines, readPrompt } from './input.js';
 import { addJobOptions, toJobOptions } from './options.js';
 import { print, printJson, printToStderr, serverOf, withSession } from './session.js';
 import { countOf, fields, hint, printable } from './table.js';
-import { barOf, ProgressLine } from './terminal.js';
+import { ProgressLine } from './terminal.js';
 import { waitAndPrint } from './wait.js';
 
 interface StartFlags {
@@ -54,7 +54,7 @@ export function addStart(program: Command): void {
 }
 
 async function start(command: Command, argument: string | undefined, flags: StartFlags): Promise<void> {
-  if (flags.from !== undefined) return startLines(command, flags.from, argument, flags);
+  if (flags.from !== undefined) return startFrom(command, flags.from, argument, flags);
   if (flags.concurrency !== undefined) throw new UsageError('--concurrency goes with --from');
   if (flags.allowUnknown) throw new UsageError('--allow-unknown goes with --from');
   if (flags.jobId !== undefined && (argument ?? flags.promptFile) !== undefined) {
@@ -69,7 +69,9 @@ async function start(command: Command, argument: string | undefined, flags: Star
     const { jobs, globals, signal } = session;
     const job = await startOrAttach(jobs, input, key, signal).catch((error: unknown) => {
       if (flags.key !== undefined || key === undefined) throw error;
-      printKeyToRepeat(key);
+      // Nobody else knows it: without it, the same command again would start a second job.
+      const advice = `repeat the command with --key ${key}, which makes no second one`;
+      printToStderr(`agent-jobs: the job may have been started: ${advice}`);
       return throwNotRetryable(error);
     });
     if (flags.json && !flags.wait) printJson({ workflowId: job.workflowId, key: key ?? null });
@@ -86,34 +88,6 @@ async function start(command: Command, argument: string | undefined, flags: Star
     }
     if (flags.wait) await waitAndPrint(session, job, flags.json ?? false);
   });
-}
-
-/** Nobody else knows it: without it, the same command again would start a second job. */
-function printKeyToRepeat(key: string): void {
-  printToStderr(
-    `agent-jobs: the job may have been started: repeat the command with --key ${key}, which makes no second one`,
-  );
-}
-
-/** The options of the command hold for the lines that do not say otherwise. */
-async function startLines(
-  command: Command,
-  file: string,
-  argument: string | undefined,
-  flags: StartFlags,
-): Promise<void> {
-  const { key, jobId, promptFile, wait, project: projectId, json: isJson = false } = flags;
-  if ([argument, key, jobId, promptFile, wait].some((given) => given !== undefined)) {
-    throw new UsageError(
-      '--from takes the key, and the prompt or job id, of each job from its line, and does not wait',
-    );
-  }
-  const defaults = { ...toJobOptions(flags), ...(projectId !== undefined && { projectId }) };
-  const { parseJobInput } = await import('../agent-job/input.js');
-  // Wrong values are told before any line is read.
-  parseJobInput({ projectId: 'p', prompt: 'x', ...defaults });
-  const { concurrency, allowUnknown } = flags;
-  await startFrom(command, file, defaults, { isJson, concurrency, allowUnknown });
 }
 
 function toInput(flags: StartFlags, prompt: string | undefined) {
@@ -143,31 +117,33 @@ const FATES = ['started', 'joined', 'conflict', 'refused'] as const;
 /** What holds for the lines that do not say otherwise. */
 type LineDefaults = AgentJobOptions & { projectId?: string | undefined };
 
-interface Source {
-  stream: Readable;
-  /** Null where nobody knows. */
-  bytes: number | null;
-}
-
-/** Starts the jobs of a file, or of stdin for `-`. */
+/** Starts the jobs of a file, or of stdin for `-`. The command's options hold where a line does not say otherwise. */
 async function startFrom(
   command: Command,
   file: string,
-  defaults: LineDefaults,
-  flags: { isJson: boolean; concurrency: string | undefined; allowUnknown: boolean | undefined },
+  argument: string | undefined,
+  flags: StartFlags,
 ): Promise<void> {
+  const { key, jobId, promptFile, wait, project: projectId, json: isJson = false, allowUnknown } = flags;
+  if ([argument, key, jobId, promptFile, wait].some((given) => given !== undefined)) {
+    throw new UsageError(
+      '--from takes the key, and the prompt or job id, of each job from its line, and does not wait',
+    );
+  }
+  const defaults = { ...toJobOptions(flags), ...(projectId !== undefined && { projectId }) };
+  const { parseJobInput } = await import('../agent-job/input.js');
   const { checkConcurrency, startMany } = await import('../client/agent-job/start-many.js');
+  // Wrong values are told before any line is read.
+  parseJobInput({ projectId: 'p', prompt: 'x', ...defaults });
   const concurrency = checkConcurrency(flags.concurrency === undefined ? undefined : Number(flags.concurrency));
-  const { isJson, allowUnknown } = flags;
   const source = await openSource(file);
   // A reader that has seen enough ends the program here: not every line has its fate then.
   process.exitCode = EXIT.error;
   try {
     await withSession(command, async ({ jobs, globals, signal }) => {
       if (!isJson) printToStderr(`agent-jobs: Temporal at ${serverOf({ jobs })}`);
-      const read = { bytes: 0 };
-      const items = toItems(readLines(counted(source.stream, read), MAX_LINE_BYTES), defaults);
-      const tally = new Tally(source.bytes, read, isJson);
+      const items = toItems(readLines(source, MAX_LINE_BYTES), defaults);
+      const tally = new Tally(isJson);
       try {
         for await (const fate of startMany(jobs, items, { concurrency, signal, allowUnknown })) await tally.tell(fate);
       } catch (error) {
@@ -181,27 +157,19 @@ async function startFrom(
     });
   } finally {
     // What is not read any more would keep the process alive.
-    source.stream.destroy();
+    source.destroy();
   }
 }
 
-async function openSource(file: string): Promise<Source> {
-  if (file === '-') return { stream: process.stdin, bytes: null };
+async function openSource(file: string): Promise<Readable> {
+  if (file === '-') return process.stdin;
   try {
-    const stats = await stat(file);
-    if (stats.isDirectory()) throw new Error(`${file} is a folder`);
+    if ((await stat(file)).isDirectory()) throw new Error(`${file} is a folder`);
     const stream = createReadStream(file);
     await once(stream, 'open');
-    return { stream, bytes: stats.isFile() ? stats.size : null };
+    return stream;
   } catch (error) {
     throw new UsageError(`--from: ${(error as Error).message}`);
-  }
-}
-
-async function* counted(stream: Readable, read: { bytes: number }): AsyncGenerator<Uint8Array> {
-  for await (const chunk of stream as AsyncIterable<Uint8Array>) {
-    read.bytes += chunk.length;
-    yield chunk;
   }
 }
 
@@ -230,15 +198,11 @@ function withDefaults(request: Record<string, unknown>, defaults: LineDefaults):
 
 /** Tells each fate, and sums up. */
 class Tally {
-  readonly #bytes: number | null;
-  readonly #read: { bytes: number };
   readonly #isJson: boolean;
   readonly #progress = new ProgressLine({ everyMs: TELL_EVERY_MS });
   readonly #counts: Record<StartFate['fate'], number> = { started: 0, joined: 0, conflict: 0, refused: 0 };
 
-  constructor(bytes: number | null, read: { bytes: number }, isJson: boolean) {
-    this.#bytes = bytes;
-    this.#read = read;
+  constructor(isJson: boolean) {
     this.#isJson = isJson;
   }
 
@@ -255,7 +219,7 @@ class Tally {
     else if (reason !== undefined) {
       await write(`line ${line}  ${fate}  ${printable(key ?? '-')}  ${printable(reason)}`);
     }
-    this.#progress.show(`${this.#bar()}${this.#summary()}`);
+    this.#progress.show(this.#summary());
   }
 
   end(more = ''): void {
@@ -263,11 +227,6 @@ class Tally {
     const line = `${this.#summary()}${more && `; these ${more}`}`;
     if (this.#isJson || more) printToStderr(`agent-jobs: ${line}`);
     else process.stdout.write(`${line}\n`);
-  }
-
-  #bar(): string {
-    if (!this.#progress.isTerminal || this.#bytes === null || this.#bytes === 0) return '';
-    return `${barOf(Math.min(1, this.#read.bytes / this.#bytes))}  `;
   }
 
   #summary(): string {
