@@ -1,4 +1,5 @@
 import type { Command } from 'commander';
+import { concurrently } from '../client/concurrently.js';
 import type { AgentJobs, AttentionItem, StuckJob } from '../starter.js';
 import { EXIT } from './exit.js';
 import { inDoubtFields, lastDecisionField, resolveCommands } from './in-doubt.js';
@@ -30,12 +31,11 @@ export function addAttention(program: Command): void {
 }
 
 async function tellInDoubtWrites(session: Session, isJson: boolean): Promise<number> {
-  const { concurrently } = await import('../client/concurrently.js');
   const { jobs, globals, signal } = session;
   const items = concurrently(jobs.needsAttention({ signal }), { signal }, async (item) => ({
     // A title begins with the prompt.
     item: jobs.hidePrompts ? { ...item, title: null } : item,
-    prompt: item.problem === undefined ? await readPromptOf(session, item.workflowId) : null,
+    prompt: item.unknown === null ? null : await readPromptOf(session, item.workflowId),
   }));
   let count = 0;
   for await (const { item, prompt } of items) {
@@ -43,8 +43,13 @@ async function tellInDoubtWrites(session: Session, isJson: boolean): Promise<num
     if (item.problem !== undefined) {
       printToStderr(printable(`agent-jobs: ${item.workflowId} could not be read: ${withKeysHint(item.problem)}`));
       process.exitCode = EXIT.error;
-    } else if (isJson) printJson(toLine(item, prompt));
-    else print(`${formatItem(item, globals)}${doubtfulPromptText(item, prompt)}\n`);
+    } else if (isJson) {
+      const { unknown, problem: _, ...named } = item;
+      printJson({ ...named, promptLine: prompt && firstLine(prompt), ...unknown });
+    } else {
+      const isCreate = item.unknown?.kind === 'create';
+      print(`${formatItem(item, globals)}${isCreate && prompt !== null ? promptText(prompt) : ''}\n`);
+    }
   }
   return count;
 }
@@ -54,7 +59,9 @@ async function printStuck(jobs: AgentJobs, json: boolean, signal: AbortSignal): 
   let count = 0;
   for await (const job of jobs.stuck({ signal })) {
     count += 1;
-    printAnswer(json, toStuckLine(job), () => `${formatStuckJob(job, lacksKey(job.failure ?? ''))}\n`);
+    const { workflowId, projectId, ...stuck } = job;
+    // Without a `kind`: `resolve` does not take it.
+    printAnswer(json, { workflowId, projectId, stuck }, () => `${formatStuckJob(job, lacksKey(job.failure ?? ''))}\n`);
   }
   return count;
 }
@@ -65,30 +72,17 @@ async function printUndelivered({ jobs, globals, signal }: Session, json: boolea
   for await (const undelivered of listUndelivered(jobs.client, { signal })) {
     count += 1;
     const { workflowId, type, of, to, givenUpAt } = undelivered;
-    const lines: Fields = [
+    const text = fields([
       ['Webhook', workflowId],
       ['Event', type],
       ['Of', of],
       ['Not taken by', to],
       ['Given up', givenUpAt],
       ['To send it again', hint(globals, ['webhooks', 'resend', workflowId])],
-    ];
-    printAnswer(json, { undelivered }, () => `${fields(lines)}\n`);
+    ]);
+    printAnswer(json, { undelivered }, () => `${text}\n`);
   }
   return count;
-}
-
-function toLine(
-  { workflowId, title, url, projectId, jobId, unknown, decisions }: AttentionItem,
-  prompt: string | null,
-) {
-  const promptLine = prompt && firstLine(prompt);
-  return { workflowId, title, url, promptLine, projectId, jobId, ...unknown, decisions };
-}
-
-/** Has no `kind`: `resolve` does not take it. */
-function toStuckLine({ workflowId, projectId, ...stuck }: StuckJob) {
-  return { workflowId, projectId, stuck };
 }
 
 /** A workflow that makes no progress: why, and what mends it. */
@@ -154,27 +148,19 @@ function formatItem(
 const SHOWN_LINES = 12;
 const SHOWN_CHARACTERS = 1_200;
 
-/** Of a create; empty for a follow-up, and where nobody knows the prompt. */
-function doubtfulPromptText({ unknown }: AttentionItem, prompt: string | null): string {
-  return unknown?.kind !== 'create' || prompt === null ? '' : `\nPrompt\n${shownPrompt(prompt)}`;
-}
-
 /** Null where prompts are hidden, and where Temporal no longer tells. */
 async function readPromptOf({ jobs, signal }: Session, workflowId: string): Promise<string | null> {
   if (jobs.hidePrompts) return null;
   const { temporalCall } = await import('../client/temporal-call.js');
-  const { readRun } = await import('../client/agent-job/run-record.js');
-  const { readStartInput } = await import('../client/agent-job/run-record.js');
-  const read = async () => {
-    const { firstRunId } = await readRun(jobs.client, workflowId);
-    return readStartInput(jobs.client, workflowId, firstRunId);
-  };
+  const { readRun, readStartInput } = await import('../client/agent-job/run-record.js');
+  const read = async () => readStartInput(jobs.client, workflowId, (await readRun(jobs.client, workflowId)).firstRunId);
   const input = await temporalCall(jobs.client, { signal }, read).catch(() => null);
   return input?.prompt ?? null;
 }
 
-function shownPrompt(prompt: string): string {
+/** The beginning of a prompt. */
+function promptText(prompt: string): string {
   const lines = printableLines(prompt.slice(0, SHOWN_CHARACTERS)).split('\n').slice(0, SHOWN_LINES);
-  const text = lines.map((line) => `  ${line}`).join('\n');
-  return lines.join('\n').length < prompt.length ? `${text}\n  …` : text;
+  const more = lines.join('\n').length < prompt.length ? ['…'] : [];
+  return ['\nPrompt', ...[...lines, ...more].map((line) => `  ${line}`)].join('\n');
 }

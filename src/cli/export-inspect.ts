@@ -1,7 +1,7 @@
 /** What is done with snapshots that are there: `export list`, `verify`, `gaps`, `clean`, and `report`. */
 import { writeFile } from 'node:fs/promises';
 import type { Command } from 'commander';
-import type { SnapshotManifest, VisitorExportRange } from '../contract.js';
+import { type SnapshotManifest, type VisitorExportRange, visitorExportWorkflowId } from '../contract.js';
 import { inconsistencyText } from '../visitor-export/inconsistency.js';
 import type { Day } from '../snapshots/catalog.js';
 import type { SnapshotStore } from '../snapshots/snapshot-store.js';
@@ -214,7 +214,6 @@ async function cleanRange(
 /** Whether the date range's one writer runs; what lies in staging is then its own. */
 async function isBeingWritten({ jobs, signal }: Session, range: VisitorExportRange): Promise<boolean> {
   const { temporalCall } = await import('../client/temporal-call.js');
-  const { visitorExportWorkflowId } = await import('../contract.js');
   const { WorkflowNotFoundError } = await import('@temporalio/client');
   const handle = jobs.client.workflow.getHandle(visitorExportWorkflowId(range.projectId, range.dateFrom, range.dateTo));
   try {

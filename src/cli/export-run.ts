@@ -9,7 +9,7 @@ import type {
   VisitorExportResult,
   VisitorTotals,
 } from '../contract.js';
-import { MAX_SECOND_SCANS, NEW_ROWS_PER_PAGE } from '../visitor-export/scan-checkpoint.js';
+import { MAX_SECOND_SCANS } from '../visitor-export/scan-checkpoint.js';
 import { inconsistencyText } from '../visitor-export/inconsistency.js';
 import type { VisitorExportHandle } from '../starter.js';
 import type { Day } from '../snapshots/catalog.js';
@@ -138,7 +138,6 @@ function lineOf(progress: VisitorExportProgress, hasBar: boolean): string {
 interface BackfillFlags extends RangeFlags, SnapshotsFlags {
   project: string;
   priority?: string;
-  pause: string;
   all?: boolean;
   dryRun?: boolean;
   json?: boolean;
@@ -152,7 +151,6 @@ export function addExportBackfill(group: Command): void {
     .command('backfill')
     .description('export, a day at a time, the days of a range that are missing, damaged, inconsistent or provisional')
     .requiredOption('--project <id>', 'the upstream project')
-    .option('--pause <seconds>', 'rest between two days; the budget of EXPORT_REQUESTS_PER_HOUR holds anyway', '0')
     .option('--all', 'export every day anew')
     .option('--dry-run', 'show which days would be exported, and export nothing')
     .option('--json', 'print one day a line');
@@ -162,8 +160,6 @@ export function addExportBackfill(group: Command): void {
 
 async function backfill(command: Command, flags: BackfillFlags): Promise<void> {
   const priority = toPriority(flags.priority ?? BACKFILL_PRIORITY) ?? null;
-  const pauseMs = Number(flags.pause) * 1_000;
-  if (!(pauseMs >= 0)) throw new UsageError('--pause must be a number of seconds');
   if (flags.from === undefined && flags.day === undefined) throw new UsageError('give --from, the first day, or --day');
   // The store tells which days are still to do, so an interrupted backfill goes on where it was. `--all` begins anew.
   const days = await daysToDo(flags);
@@ -171,8 +167,7 @@ async function backfill(command: Command, flags: BackfillFlags): Promise<void> {
   await withSession(command, async (session) => {
     let failures = 0;
     let secondScans = 0;
-    for (const [i, { date }] of days.entries()) {
-      if (i > 0) await delay(pauseMs, undefined, { signal: session.signal }).catch(() => {});
+    for (const { date } of days) {
       session.signal.throwIfAborted();
       const options = { secondScan: secondScans < MAX_SECOND_SCANS, priority };
       const day = await backfillDay(session, flags, date, options);
@@ -199,14 +194,7 @@ function showPlan(days: Day[], { json }: BackfillFlags): void {
   for (const { date, state } of days) {
     printAnswer(json, { date, state }, () => `${date}  ${state}`);
   }
-  const known = days.map(({ manifest }) => manifest?.rows).filter((rows) => rows !== undefined);
-  const pages = known.reduce((sum, rows) => sum + requestsFor(rows), 0);
-  if (!json) print(`${days.length} days would be exported${pages > 0 ? `; at least ${pages} requests` : ''}`);
-}
-
-/** The fewest requests of one scan: pages overlap by one row, and the first one is read again at the end. */
-function requestsFor(rows: number): number {
-  return Math.max(2, Math.ceil((rows - 1) / NEW_ROWS_PER_PAGE) + 1);
+  if (!json) print(`${days.length} days would be exported`);
 }
 
 /** Exports one day; null where it failed, which is reported and does not stop the others. Ctrl-C is thrown. */

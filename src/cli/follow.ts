@@ -17,8 +17,6 @@ const LOOK_MS = 1_000;
 /** After so many looks they become rare: a job that has lasted a minute will last longer. */
 const QUICK_LOOKS = 60;
 const LATER_LOOK_MS = 5_000;
-/** A worker that is there has taken a task by then. */
-const TAKEN_WITHIN_MS = 3_000;
 /** Between two questions what holds the job, which a worker answers; an early one would be of a job's normal life. */
 const FIRST_QUESTION_MS = 5_000;
 const QUESTION_EVERY_MS = 20_000;
@@ -44,7 +42,6 @@ class JobProgress {
   readonly #news = new WaitingNews();
   #questionAt = Date.now() + FIRST_QUESTION_MS;
   #shown: JobSummary | null = null;
-  #untakenSince: number | null = null;
 
   constructor(session: Session, job: JobHandle, signal: AbortSignal) {
     this.#session = session;
@@ -70,12 +67,9 @@ class JobProgress {
     const { lookAtJob } = await import('../client/agent-job/list.js');
     const { client } = this.#session.jobs;
     const before = this.#shown;
-    const { summary, isWaitingForWorker } = await lookAtJob(client, this.#job.workflowId, { signal: this.#signal });
+    const { summary } = await lookAtJob(client, this.#job.workflowId, { signal: this.#signal });
     this.#shown = summary;
     this.#tellChange(before, summary);
-    this.#untakenSince = isWaitingForWorker ? (this.#untakenSince ?? Date.now()) : null;
-    if (this.#untakenSince !== null && Date.now() - this.#untakenSince >= TAKEN_WITHIN_MS)
-      return this.#tellWhyUntaken();
     const isNew = summary.waitingFor !== null && summary.waitingFor !== before?.waitingFor;
     if (isNew || Date.now() >= this.#questionAt) await this.#ask();
   }
@@ -98,13 +92,6 @@ class JobProgress {
   #commandsFor({ unknown }: JobState): string {
     const commands = fields(resolveCommands(this.#job.workflowId, unknown, this.#session.globals));
     return `after a look upstream (from ${unknown?.lookAfter} on) one of these settles it:\n${commands}`;
-  }
-
-  async #tellWhyUntaken(): Promise<void> {
-    const { whyNoAnswer } = await import('../client/agent-job/no-answer.js');
-    const { client } = this.#session.jobs;
-    const error = await whyNoAnswer(client, this.#job.workflowId, this.#signal, undefined);
-    this.#tellWait(this.#news.ofError(error));
   }
 
   #tellWait(text: string | null): void {

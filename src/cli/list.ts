@@ -1,5 +1,6 @@
 /** `list` and `watch`: jobs by what Temporal lists of them, once or as they change. */
 import type { Command } from 'commander';
+import { concurrently } from '../client/concurrently.js';
 import type { JobFilter, JobSummary } from '../starter.js';
 import type { JobCount } from '../client/agent-job/list.js';
 import { countOf, fields, formatJobs, outputTerminal, printable, readableStatus } from './table.js';
@@ -135,11 +136,10 @@ class JobWatch {
   async #tellChanges(open: ReadonlyMap<string, JobSummary>): Promise<void> {
     for (const job of open.values()) {
       const before = this.#open.get(job.workflowId);
-      if (before === undefined || stateOf(before) !== stateOf(job)) this.#tell(job);
+      if (before === undefined || before.jobId !== job.jobId || lineOf(before) !== lineOf(job)) this.#tell(job);
     }
     const gone = [...this.#open.keys()].filter((workflowId) => !open.has(workflowId));
     const { lookAtJob } = await import('../client/agent-job/list.js');
-    const { concurrently } = await import('../client/concurrently.js');
     const { jobs, signal } = this.#session;
     // One that Temporal has deleted since has no end to tell.
     const looks = concurrently(gone, {}, (workflowId) =>
@@ -183,18 +183,10 @@ function nullIfMissing(error: Error): null {
 }
 
 /** What of a job is news. */
-function stateOf({ phase, status, waitingFor, prLink, jobId, workflowStatus }: JobSummary): string {
-  return JSON.stringify([phase, status, waitingFor, prLink, jobId, workflowStatus]);
-}
-
-function lineOf(job: JobSummary): string {
-  const { workflowId, phase, status, waitingFor, prLink, workflowStatus } = job;
-  const end = workflowStatus === 'RUNNING' ? null : workflowStatus.toLowerCase();
+function lineOf({ workflowId, phase, status, waitingFor, prLink, workflowStatus }: JobSummary): string {
+  const end = workflowStatus === 'RUNNING' ? null : readableStatus(workflowStatus);
   const parts = [workflowId, end ?? phase, waitingFor && `waits for ${waitingFor}`, status, prLink];
-  return parts
-    .filter(Boolean)
-    .map((part) => printable(part!))
-    .join('  ');
+  return printable(parts.filter(Boolean).join('  '));
 }
 
 /** Who needs a person first, then who waits, then the newest. */

@@ -1,16 +1,20 @@
 /** Options that several commands share, and what their texts mean. Values are checked with the whole input. */
 import { hostname, userInfo } from 'node:os';
 import { Option, type Command } from 'commander';
-import type {
-  AgentJobOptions,
-  Attribution,
-  JobMetadata,
-  JobOutcome,
-  Phase,
-  PollingInput,
-  Priority,
-  ShownWaitingFor,
-  UnknownOutcomePolicy,
+import {
+  type AgentJobOptions,
+  type Attribution,
+  JOB_OUTCOMES,
+  type JobMetadata,
+  type JobOutcome,
+  LIMIT,
+  type Phase,
+  PHASES,
+  type PollingInput,
+  type Priority,
+  SHOWN_WAITING_FOR,
+  type ShownWaitingFor,
+  type UnknownOutcomePolicy,
 } from '../contract.js';
 import type { JobFilter } from '../starter.js';
 import { UsageError } from './exit.js';
@@ -171,7 +175,6 @@ export function addFilterOptions(command: Command): Command {
 
 /** The filter that the options mean; throws a UsageError. */
 export async function toFilter(flags: FilterFlags): Promise<JobFilter> {
-  const { JOB_OUTCOMES, PHASES, SHOWN_WAITING_FOR } = await import('../contract.js');
   return {
     phase: oneOf<Phase>('--phase', flags.phase, PHASES),
     waitingFor: oneOf<ShownWaitingFor>('--waiting-for', flags.waitingFor, SHOWN_WAITING_FOR),
@@ -228,7 +231,6 @@ export async function readAttribution({ by, note }: AttributionFlags): Promise<{
 
 /** The user and the host as the system knows them, in the form of `by`. */
 export async function userAtHost(readUser: () => { username: string } = userInfo): Promise<string> {
-  const { LIMIT } = await import('../contract.js');
   const { cutToBytes } = await import('../contract/input-checks.js');
   const name = `${userName(readUser)}@${hostname()}`.replace(/\p{Cc}+/gu, ' ');
   return cutToBytes(name, LIMIT.decisionByBytes);

@@ -1,7 +1,7 @@
 import { createReadStream } from 'node:fs';
 import type { Command } from 'commander';
+import { concurrently } from '../client/concurrently.js';
 import type { JobState } from '../contract.js';
-import { CONCURRENT_JOBS } from './targets.js';
 import { EXIT, UsageError } from './exit.js';
 import { toTime } from './options.js';
 import { readLines, type Line } from './input.js';
@@ -68,8 +68,7 @@ async function* linesOf(files: readonly string[]) {
 }
 
 async function* lookAtAll(session: Session, traces: readonly JobTrace[]): AsyncGenerator<Finding> {
-  const { concurrently } = await import('../client/concurrently.js');
-  const limits = { limit: CONCURRENT_JOBS, signal: session.signal };
+  const limits = { signal: session.signal };
   const look = (trace: JobTrace) => lookAt(session, trace);
   for await (const findings of concurrently(traces, limits, look)) yield* findings;
 }

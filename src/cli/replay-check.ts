@@ -33,7 +33,8 @@ export function addReplayCheck(program: Command): void {
 }
 
 async function replayCheck(command: Command, flags: ReplayFlags): Promise<void> {
-  const since = await toSince(flags.since);
+  const { checkDuration } = await import('../contract/input-checks.js');
+  const since = new Date(Date.now() - checkDuration(flags.since, '--since'));
   const limit = toLimit(flags.limit);
   const { taskQueue, json: isJson = false } = flags;
   await withSession(command, async ({ jobs: { client }, signal }) => {
@@ -52,11 +53,6 @@ async function replayCheck(command: Command, flags: ReplayFlags): Promise<void> 
     else printReport(report, client.options.namespace);
     if (!mayRollOut) process.exitCode = EXIT.error;
   });
-}
-
-async function toSince(text: string): Promise<Date> {
-  const { checkDuration } = await import('../contract/input-checks.js');
-  return new Date(Date.now() - checkDuration(text, '--since'));
 }
 
 function printReport(report: ReplayReport, namespace: string): void {
@@ -81,13 +77,12 @@ function printReport(report: ReplayReport, namespace: string): void {
 
 function verdict({ types, misfits, unread }: ReplayReport, namespace: string): string {
   const total = (key: keyof ReplayTally) => Object.values(types).reduce((sum, tally) => sum + tally[key], 0);
+  const fits = total('fits');
   if (misfits.length > 0) {
-    const replayed = countOf(total('fits') + total('misfits'), 'run');
+    const replayed = countOf(fits + total('misfits'), 'run');
     return `Do not roll out: ${total('misfits')} of ${replayed} can not be replayed.`;
   }
   if (unread.length > 0) return `Nobody knows: ${countOf(total('unread'), 'run')} could not be read.`;
-  if (total('fits') === 0) {
-    return `Nothing was replayed: namespace "${namespace}" holds no such run. That says nothing about this release.`;
-  }
-  return `This release may be rolled out: ${countOf(total('fits'), 'run')} replayed, and all fit.`;
+  if (fits > 0) return `This release may be rolled out: ${countOf(fits, 'run')} replayed, and all fit.`;
+  return `Nothing was replayed: namespace "${namespace}" holds no such run. That says nothing about this release.`;
 }

@@ -82,20 +82,15 @@ export async function replayHistories(
     }
     return null;
   };
-  let first = null as Found | null;
+  let first = null as { run: ReplayedRun; misfit: Misfit } | null;
   await replayRuns(options, next, (run, misfit) => {
     tallyOf(report, run.workflowType)[misfit ? 'misfits' : 'fits'] += 1;
     if (!misfit) return;
     first ??= { run, misfit };
     if (report.misfits.length < MAX_TOLD) report.misfits.push(misfit);
   });
-  return first === null ? report : withLocatedFirst(report, first, options);
-}
-
-type Found = { run: ReplayedRun; misfit: Misfit };
-
-async function withLocatedFirst(report: ReplayReport, { run, misfit }: Found, options: ReplayOptions) {
-  return { ...report, misfits: [await locateMisfit(options, run, misfit), ...report.misfits.slice(1)] };
+  if (first !== null) report.misfits[0] = await locateMisfit(options, first.run, first.misfit);
+  return report;
 }
 
 function tallyOf({ types }: ReplayReport, workflowType: string): ReplayTally {
@@ -104,16 +99,15 @@ function tallyOf({ types }: ReplayReport, workflowType: string): ReplayTally {
 
 /** Counts what is left out. */
 async function emptyReport(client: Client, bounds: ReplayBounds, signal: AbortSignal): Promise<ReplayReport> {
-  const countOf = (query: string) => temporalCall(client, { signal }, () => client.workflow.count(query));
-  const [others, open, closed] = await Promise.all(
-    [
-      `${typeIs('NOT IN', bounds)} AND (${OPEN} OR ${closedSince(bounds)})`,
-      `${typeIs('IN', bounds)} AND ${OPEN}`,
-      `${typeIs('IN', bounds)} AND ${closedSince(bounds)}`,
-    ].map(async (query) => (await countOf(query)).count),
-  );
-  const left = Math.max(0, (open ?? 0) + (closed ?? 0) - bounds.limit);
-  return { types: {}, misfits: [], unread: [], skipped: others ?? 0, left, gone: 0 };
+  const countOf = async (query: string) =>
+    (await temporalCall(client, { signal }, () => client.workflow.count(query))).count;
+  const ours = typeIs('IN', bounds);
+  const isAsked = `(${OPEN} OR ${closedSince(bounds)})`;
+  const [skipped, asked] = await Promise.all([
+    countOf(`${typeIs('NOT IN', bounds)} AND ${isAsked}`),
+    countOf(`${ours} AND ${isAsked}`),
+  ]);
+  return { types: {}, misfits: [], unread: [], skipped, left: Math.max(0, asked - bounds.limit), gone: 0 };
 }
 
 const OPEN = `ExecutionStatus = 'Running'`;

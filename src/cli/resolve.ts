@@ -1,6 +1,7 @@
 import type { Command } from 'commander';
 import type { AgentJobStartOptions } from '../agent-job/start-options.js';
-import type { AttachJobInput, Attribution, Decision, InDoubtWrite, ResolveUnknownInput } from '../contract.js';
+import { isObject } from '../contract/shared.js';
+import type { AttachJobInput, Attribution, InDoubtWrite, ResolveUnknownInput } from '../contract.js';
 import type { AgentJobs } from '../starter.js';
 import { EXIT, throwNotRetryable, UsageError } from './exit.js';
 import { inDoubtFields, lastDecisionField } from './in-doubt.js';
@@ -101,7 +102,9 @@ async function resolveMany(
 ): Promise<void> {
   if (workflowId !== undefined) throw new UsageError('give a workflow id or --from, not both');
   const attribution = await readAttribution(flags);
-  const lines = await readResolutionLines(await readText(file, '--from'), attribution);
+  const texts = (await readText(file, '--from')).split('\n').map((text, index) => ({ text, number: index + 1 }));
+  const filled = texts.filter(({ text }) => text.trim() !== '');
+  const lines = await Promise.all(filled.map(({ text, number }) => readLine(text, number, attribution)));
   let failures = 0;
   await withSession(command, async (session) => {
     const { signal } = session;
@@ -124,11 +127,12 @@ async function settleLine(
   { resolution, problem }: ResolutionLine,
   { dryRun, adopted, flags }: { dryRun: boolean; adopted: Adopted; flags: ConfirmFlags },
 ): Promise<string | null> {
-  if (resolution === undefined) return problem;
+  if (resolution === null) return problem;
   const { jobs, signal } = session;
   try {
     if (resolution.action === 'attach') {
-      if (!dryRun) await attach(jobs, resolution, signal);
+      const { startJob } = await import('../client/agent-job/start-or-join.js');
+      if (!dryRun) await startJob(jobs.client, resolution.options, { signal });
       return null;
     }
     const { inDoubt, projectId } = await readQuestion(jobs, resolution, signal);
@@ -143,11 +147,6 @@ async function settleLine(
   }
 }
 
-async function attach(jobs: AgentJobs, { options }: Attachment, signal: AbortSignal): Promise<void> {
-  const { startJob } = await import('../client/agent-job/start-or-join.js');
-  await startJob(jobs.client, options, { signal });
-}
-
 function printVerdict(
   line: ResolutionLine,
   problem: string | null,
@@ -160,26 +159,24 @@ function printVerdict(
   print(printable(`line ${number}  ${workflowId ?? '-'}  ${verdict}`));
 }
 
-type Verdict = Pick<Attribution, 'by'> & { action: string | null };
-
-function verdictText({ action, by }: Verdict, dryRun: boolean): string {
+function verdictText(
+  { action, by }: { action: string | null; by?: string | null | undefined },
+  dryRun: boolean,
+): string {
   if (!dryRun) return `settled with ${action}${by ? ` by ${by}` : ''}`;
   // Only a worker can ask the upstream, and it does so with the decision.
   const unasked = action === 'adopt' ? ', if the upstream knows its job: that was not asked' : '';
   return `would be settled with ${action}${unasked}`;
 }
 
-/** What is to be decided, and what was decided before. */
-interface Question {
-  inDoubt: InDoubtWrite;
-  decisions: Decision[];
-  projectId: string;
-}
-
 /** The present write in doubt, which must be the one that was named and one that the action fits. */
-async function readQuestion(jobs: AgentJobs, resolution: Resolution, signal: AbortSignal): Promise<Question> {
+async function readQuestion(jobs: AgentJobs, resolution: Resolution, signal: AbortSignal) {
   const { unknown: inDoubt, decisions, projectId } = await jobs.handle(resolution.workflowId).state({ signal });
-  if (inDoubt === null) throw new Error(nothingInDoubt(decisions));
+  if (inDoubt === null) {
+    const [, last] = lastDecisionField(decisions);
+    const decided = last === undefined ? '' : ` (decided last: ${printable(last)})`;
+    throw new Error(`no write is in doubt any more: it was settled, or the job has ended${decided}`);
+  }
   const { since, followUpId, action } = resolution;
   if ((since != null && since !== inDoubt.since) || (followUpId != null && followUpId !== inDoubt.followUpId)) {
     throw new Error(`names another write; in doubt is the ${inDoubt.kind} since ${inDoubt.since}`);
@@ -187,12 +184,6 @@ async function readQuestion(jobs: AgentJobs, resolution: Resolution, signal: Abo
   const fits = { adopt: inDoubt.kind === 'create', delivered: inDoubt.kind === 'followUp', retry: true, abandon: true };
   if (!fits[action]) throw new Error(`${action} does not fit: a ${inDoubt.kind} is in doubt`);
   return { inDoubt, decisions, projectId };
-}
-
-function nothingInDoubt(decisions: Decision[]): string {
-  const [, last] = lastDecisionField(decisions);
-  const decided = last === undefined ? '' : ` (decided last: ${printable(last)})`;
-  return `no write is in doubt any more: it was settled, or the job has ended${decided}`;
 }
 
 /** A person at a terminal is warned; a script, which would not read that, is refused. */
@@ -247,31 +238,21 @@ function nameOf(projectId: string, jobId: string): string {
 type Resolution = ResolveUnknownInput & { workflowId: string };
 
 /** A job of a workflow that Temporal has forgotten is watched again under the id that it had. */
-interface Attachment {
+interface Attachment extends Attribution {
   workflowId: string;
   action: 'attach';
-  by?: undefined;
   options: AgentJobStartOptions;
 }
 
 /** A line of `--from`: a decision, or what is wrong with it. */
-type ResolutionLine =
-  | { number: number; resolution: Resolution | Attachment; problem: null }
-  | { number: number; resolution?: undefined; problem: string };
-
-interface ResolutionFields {
-  workflowId?: unknown;
-  action?: unknown;
-  jobId?: unknown;
-  force?: unknown;
-  since?: unknown;
-  followUpId?: unknown;
-  by?: unknown;
-  note?: unknown;
+interface ResolutionLine {
+  number: number;
+  resolution: Resolution | Attachment | null;
+  problem: string | null;
 }
 
 /** Checks a decision; throws InvalidInputError. */
-async function readResolution({ workflowId, ...decision }: ResolutionFields): Promise<Resolution> {
+async function readResolution({ workflowId, ...decision }: Record<string, unknown>): Promise<Resolution> {
   const { parseResolution } = await import('../agent-job/input.js');
   return { ...parseResolution(decision), workflowId: await checkWorkflowId(workflowId) };
 }
@@ -282,42 +263,37 @@ async function checkWorkflowId(workflowId: unknown): Promise<string> {
   return workflowId;
 }
 
-/**
- * Reads lines of JSON, blank ones left out; a wrong line has a problem and harms no other. A line may name its own
- * author and note.
- */
-async function readResolutionLines(text: string, attribution: Attribution = {}): Promise<ResolutionLine[]> {
-  const lines = text.split('\n').map((line, index) => ({ line: line.trim(), number: index + 1 }));
-  const filled = lines.filter(({ line }) => line !== '');
-  return Promise.all(filled.map(({ line, number }) => readLine(line, number, attribution)));
-}
-
+/** Reads a line of JSON, which may name its own author and note; a wrong line has a problem and harms no other. */
 async function readLine(line: string, number: number, { by, note }: Attribution): Promise<ResolutionLine> {
   try {
-    const fields = JSON.parse(line) as ResolutionFields | null;
-    if (typeof fields !== 'object' || fields === null) throw new Error('is no JSON object');
-    if (fields.action == null) throw new Error('has no action');
-    if (fields.action === 'attach') return { number, resolution: await readAttachment(fields), problem: null };
-    if (typeof fields.since !== 'string') throw new Error('has no since, which names the write that is meant');
-    const attributed = { ...fields, by: fields.by ?? by, note: fields.note ?? note };
+    const fields: unknown = JSON.parse(line);
+    if (!isObject(fields)) throw new Error('is no JSON object');
+    if (fields['action'] == null) throw new Error('has no action');
+    if (fields['action'] === 'attach') return { number, resolution: await readAttachment(fields), problem: null };
+    if (typeof fields['since'] !== 'string') throw new Error('has no since, which names the write that is meant');
+    const attributed = { ...fields, by: fields['by'] ?? by, note: fields['note'] ?? note };
     return { number, resolution: await readResolution(attributed), problem: null };
   } catch (error) {
-    return { number, problem: error instanceof SyntaxError ? 'is no JSON' : (error as Error).message };
+    return {
+      number,
+      resolution: null,
+      problem: error instanceof SyntaxError ? 'is no JSON' : (error as Error).message,
+    };
   }
 }
 
 /** A line of `reconcile`. Under the old id its key is taken again, and none of its follow-ups is sent a second time. */
-async function readAttachment(fields: ResolutionFields): Promise<Attachment> {
+async function readAttachment(fields: Record<string, unknown>): Promise<Attachment> {
   const { agentJobStartOptions } = await import('../agent-job/start-options.js');
-  const workflowId = await checkWorkflowId(fields.workflowId);
-  const { projectId, jobId, usedFollowUpIds, taskQueue } = fields as AttachJobInput & { taskQueue?: string };
+  const workflowId = await checkWorkflowId(fields['workflowId']);
+  const { projectId, jobId, usedFollowUpIds, taskQueue } = fields as unknown as AttachJobInput & { taskQueue?: string };
   const options = agentJobStartOptions({ projectId, jobId, usedFollowUpIds }, { workflowId, taskQueue });
   return { workflowId, action: 'attach', options };
 }
 
 /** What the lines would do, as a question to a person; null where all of them are wrong. */
 function questionOf(lines: readonly ResolutionLine[]): string | null {
-  const actions = lines.flatMap(({ resolution }) => (resolution === undefined ? [] : [resolution.action]));
+  const actions = lines.flatMap(({ resolution }) => (resolution === null ? [] : [resolution.action]));
   if (actions.length === 0) return null;
   const wrong = lines.length - actions.length;
   const counts = [...new Set(actions)].map((action) => `${actions.filter((one) => one === action).length} ${action}`);

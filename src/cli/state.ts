@@ -1,6 +1,6 @@
 import { spawn } from 'node:child_process';
 import { type Command, Option } from 'commander';
-import type { WebUi } from '../client/web-ui.js';
+import { jobUrl, listUrl, type WebUi, webUiViews } from '../client/web-ui.js';
 import type { JobMetadata, JobState } from '../contract.js';
 import { UsageError } from './exit.js';
 import { formatWaiting, remedyFor } from './follow.js';
@@ -119,14 +119,12 @@ interface Links {
 async function linksOfJob(session: Session, name: JobName): Promise<Links> {
   const ui = webUiOf(session);
   const { workflowId } = await findJob(session, name);
-  const { jobUrl } = await import('../client/web-ui.js');
   const { lookAtJob } = await import('../client/agent-job/list.js');
   const { runId } = await lookAtJob(session.jobs.client, workflowId, { signal: session.signal });
   return { url: jobUrl(ui, { workflowId }), page: jobUrl(ui, { workflowId, runId }) };
 }
 
 async function linkOfList(session: Session, view: string | undefined): Promise<Links> {
-  const { listUrl, webUiViews } = await import('../client/web-ui.js');
   const ui = webUiOf(session);
   const url = webUiViews(ui).find(({ name }) => name === view)?.url ?? listUrl(ui);
   return { url, page: url };

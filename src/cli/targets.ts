@@ -4,6 +4,8 @@
  */
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Command } from 'commander';
+import { concurrently } from '../client/concurrently.js';
+import { AGENT_JOB_WORKFLOW, LIMIT, agentJobOf, agentJobWorkflowId } from '../contract.js';
 import type { AgentJobs, JobHandle, JobSummary } from '../starter.js';
 import { codeOf, EXIT, UsageError } from './exit.js';
 import { printAnswer, printToStderr, type Session } from './session.js';
@@ -27,11 +29,6 @@ export interface JobName extends JobNameFlags {
 /** So many of the newest jobs are looked at for a key alone: some seconds' work. */
 const MAX_JOBS = 20_000;
 const SHOWN_CANDIDATES = 10;
-
-/** A key alone, or an upstream's id, that more than one job has. */
-class AmbiguousNameError extends Error {
-  override readonly name = 'AmbiguousNameError';
-}
 
 /** Adds `--project`, `--key` and `--job-id`. */
 export function addJobNameOptions(command: Command, project?: string): Command {
@@ -60,19 +57,17 @@ export async function findJob({ jobs, signal }: Session, { given, project, key, 
   if (jobId !== undefined) return jobs.handle(await holderOf(jobs, { jobId, projectId: project }, signal));
   if (given !== undefined && project === undefined) {
     if (given.includes('/') || (await isWorkflow(jobs, given, signal))) return jobs.handle(given);
-    const [found] = await jobsOfKey(jobs, given, signal);
-    return jobs.handle(found ?? given);
+    return jobs.handle((await jobOfKey(jobs, given, signal)) ?? given);
   }
   const named = key ?? given ?? '';
-  if (project !== undefined) return jobs.handle(await inProject(named, project, key !== undefined));
-  const [found] = await jobsOfKey(jobs, named, signal);
+  if (project !== undefined) return jobs.handle(inProject(named, project, key !== undefined));
+  const found = await jobOfKey(jobs, named, signal);
   if (found !== undefined) return jobs.handle(found);
   throw new Error(`no job was started under the key ${JSON.stringify(named)}; Temporal lists a new job after a moment`);
 }
 
 /** A workflow id of ours must be of the project; anything else is a key. */
-async function inProject(named: string, projectId: string, isKey: boolean) {
-  const { agentJobOf } = await import('../contract.js');
+function inProject(named: string, projectId: string, isKey: boolean) {
   const ours = isKey || !named.startsWith('agent-job/') ? null : agentJobOf(named);
   if (ours === null) return { projectId, key: named };
   if (ours.projectId !== projectId)
@@ -84,14 +79,15 @@ async function inProject(named: string, projectId: string, isKey: boolean) {
 async function isWorkflow({ client }: AgentJobs, workflowId: string, signal: AbortSignal): Promise<boolean> {
   const { readRun } = await import('../client/agent-job/run-record.js');
   const { temporalCall } = await import('../client/temporal-call.js');
-  return temporalCall(client, { signal }, () => readRun(client, workflowId)).then(
-    () => true,
-    (error: Error) => {
-      // There is none, or it is another application's.
-      if (error.name === 'JobNotFoundError' || error.name === 'KeyConflictError') return false;
-      throw error;
-    },
-  );
+  try {
+    await temporalCall(client, { signal }, () => readRun(client, workflowId));
+    return true;
+  } catch (error) {
+    // There is none, or it is another application's.
+    const { name } = error as Error;
+    if (name === 'JobNotFoundError' || name === 'KeyConflictError') return false;
+    throw error;
+  }
 }
 
 async function holderOf(
@@ -101,18 +97,13 @@ async function holderOf(
 ): Promise<string> {
   const found = new Set<string>();
   for await (const { workflowId } of jobs.list(filter, { signal })) found.add(workflowId);
-  const [workflowId, ...others] = found;
-  const { jobId } = filter;
-  if (workflowId === undefined) {
-    throw new Error(`no workflow has the job ${JSON.stringify(jobId)}; Temporal lists it a moment after its create`);
-  }
-  if (others.length > 0)
-    throw new AmbiguousNameError(ambiguityText(`have the job ${JSON.stringify(jobId)}`, [...found]));
-  return workflowId;
+  const named = JSON.stringify(filter.jobId);
+  const workflowId = onlyOne([...found], `have the job ${named}`);
+  if (workflowId !== undefined) return workflowId;
+  throw new Error(`no workflow has the job ${named}; Temporal lists it a moment after its create`);
 }
 
-async function jobsOfKey(jobs: AgentJobs, key: string, signal: AbortSignal): Promise<string[]> {
-  const { AGENT_JOB_WORKFLOW, agentJobWorkflowId } = await import('../contract.js');
+async function jobOfKey(jobs: AgentJobs, key: string, signal: AbortSignal): Promise<string | undefined> {
   const { listWorkflows } = await import('../client/temporal-call.js');
   const end = agentJobWorkflowId('p', key).slice('agent-job/p'.length);
   const isOfKey = (id: string) => /^agent-job\/[^/]+\/[^/]+$/.test(id) && id.endsWith(end);
@@ -126,21 +117,19 @@ async function jobsOfKey(jobs: AgentJobs, key: string, signal: AbortSignal): Pro
       throw new Error(`the newest ${MAX_JOBS} jobs do not tell whether the key is unique: add --project`);
     }
   }
-  if (found.size > 1) throw new AmbiguousNameError(ambiguityText(`have the key ${JSON.stringify(key)}`, [...found]));
-  return [...found];
+  return onlyOne([...found], `have the key ${JSON.stringify(key)}`);
 }
 
-function ambiguityText(what: string, candidates: readonly string[]): string {
+/** Throws where there are several. */
+function onlyOne(candidates: readonly string[], what: string): string | undefined {
+  if (candidates.length < 2) return candidates[0];
   const shown = candidates.slice(0, SHOWN_CANDIDATES).map((id) => `  ${printable(id)}`);
   const rest = candidates.length - shown.length;
   const head = `${candidates.length} jobs ${what}; add --project, or name one by its id:`;
-  return [head, ...shown, ...(rest > 0 ? [`  … and ${rest} more`] : [])].join('\n');
+  throw new Error([head, ...shown, ...(rest > 0 ? [`  … and ${rest} more`] : [])].join('\n'));
 }
 
 // The option `--batch`: a command acts on every job of a batch in place of one job.
-
-/** Jobs that are asked at the same moment: a lone worker that answers is not flooded. */
-export const CONCURRENT_JOBS = 10;
 
 /** A server lists a job some moments after its start. */
 const LOOK_AGAIN_MS = 1_000;
@@ -167,7 +156,6 @@ export async function readTarget(
 
 /** Checks a label as the start of a job does. */
 export async function checkBatch(batch: string): Promise<string> {
-  const { LIMIT } = await import('../contract.js');
   const { checkLabel } = await import('../contract/input-checks.js');
   return checkLabel(batch, 'batch', LIMIT.batchBytes);
 }
@@ -234,7 +222,6 @@ export async function forEachRunning(
     flags,
     signal,
   );
-  const { concurrently } = await import('../client/concurrently.js');
   const count = { found: 0, done: 0, failed: 0 };
   const tell = async (workflowId: string) => {
     const { text, json, isDone } = await act(jobs.handle(workflowId)).catch(fateOfError);
@@ -244,7 +231,7 @@ export async function forEachRunning(
   try {
     const isWhole = await untilNoneIsNew(session, batch, async (fresh) => {
       count.found += fresh.length;
-      const fates = concurrently(fresh, { limit: CONCURRENT_JOBS, signal }, tell);
+      const fates = concurrently(fresh, { signal }, tell);
       for await (const isDone of fates) count[isDone ? 'done' : 'failed'] += 1;
     });
     if (!isWhole) printToStderr('agent-jobs: new jobs keep coming into this batch: repeat the command for the rest');

@@ -1,10 +1,10 @@
 /** `wait`: how a command waits for the end of a job, or of all jobs of a batch, and tells it to a shell. */
 import type { Command } from 'commander';
+import { concurrently } from '../client/concurrently.js';
 import type { AgentJobResult, Outcome } from '../contract.js';
-import type { AgentJobs, JobHandle, JobSummary } from '../starter.js';
+import type { JobCanceledError, JobHandle, JobSummary } from '../starter.js';
 import {
   addJobNameOptions,
-  CONCURRENT_JOBS,
   findJob,
   isRunning,
   type JobNameFlags,
@@ -99,13 +99,9 @@ function toBadEnd({ workflowId }: JobHandle, error: Error): Error {
   return new BadEndError(exitCode, { code: codeOf(error), message, workflowId, ...remainsOf(error) });
 }
 
-interface JobRemains {
-  prLink?: string | null | undefined;
-  lastResult?: AgentJobResult | null | undefined;
-}
-
 /** What is left of a job whose newest run ended without a result; nothing of one that was not created. */
-function remainsOf({ prLink, lastResult }: Error & JobRemains): JobRemains {
+function remainsOf(error: Error): Pick<Partial<JobCanceledError>, 'prLink' | 'lastResult'> {
+  const { prLink, lastResult } = error as JobCanceledError;
   return lastResult === undefined ? {} : { prLink, lastResult };
 }
 
@@ -127,16 +123,17 @@ interface JobEnd {
   label: string;
   isSuccess: boolean;
   json: object;
-  prLink: string | null;
+  prLink?: string | null | undefined;
 }
 
 /**
  * Tells each end as it comes, then how many ended how. A batch whose last start is some seconds old is complete. A job
  * that a follow-up attaches anew counts as running again.
  */
-export async function waitForBatch({ jobs, globals, signal }: Session, batch: string, isJson: boolean): Promise<void> {
+export async function waitForBatch(session: Session, batch: string, isJson: boolean): Promise<void> {
+  const { jobs, globals, signal } = session;
   const progress = new ProgressLine({ everyMs: TELL_EVERY_MS });
-  const ends = new BatchEnds(jobs, signal, (workflowId, { label, json, prLink }) => {
+  const ends = new BatchEnds(session, (workflowId, { label, json, prLink }) => {
     progress.clear();
     printAnswer(isJson, { workflowId, ...json }, () =>
       [workflowId, label, prLink ?? ''].map(printable).join('  ').trimEnd(),
@@ -169,15 +166,13 @@ export async function waitForBatch({ jobs, globals, signal }: Session, batch: st
 
 /** The ends of a batch that were told. */
 class BatchEnds {
-  readonly #jobs: AgentJobs;
-  readonly #signal: AbortSignal;
+  readonly #session: Session;
   readonly #tell: (workflowId: string, end: JobEnd) => void;
   /** By workflow id; of which run, and how it ended. */
   readonly #told = new Map<string, JobEnd & { closedAt: string | null }>();
 
-  constructor(jobs: AgentJobs, signal: AbortSignal, tell: (workflowId: string, end: JobEnd) => void) {
-    this.#jobs = jobs;
-    this.#signal = signal;
+  constructor(session: Session, tell: (workflowId: string, end: JobEnd) => void) {
+    this.#session = session;
     this.#tell = tell;
   }
 
@@ -198,13 +193,12 @@ class BatchEnds {
 
   /** Tells the ends that are new; true where every job has ended. */
   async read(listed: JobSummary[]): Promise<boolean> {
-    const { concurrently } = await import('../client/concurrently.js');
     for (const { workflowId } of listed.filter(isRunning)) this.#told.delete(workflowId);
     const isNew = (job: JobSummary) => !isRunning(job) && this.#told.get(job.workflowId)?.closedAt !== job.closedAt;
-    const limits = { limit: CONCURRENT_JOBS, signal: this.#signal };
-    const reads = concurrently(listed.filter(isNew), limits, async ({ workflowId, closedAt }) => {
-      const signal = AbortSignal.any([this.#signal, AbortSignal.timeout(READ_END_MS)]);
-      return { workflowId, closedAt, end: await readEnd(this.#jobs.handle(workflowId), signal) };
+    const { jobs, signal } = this.#session;
+    const reads = concurrently(listed.filter(isNew), { signal }, async ({ workflowId, closedAt }) => {
+      const limit = AbortSignal.any([signal, AbortSignal.timeout(READ_END_MS)]);
+      return { workflowId, closedAt, end: await readEnd(jobs.handle(workflowId), limit) };
     });
     for await (const { workflowId, closedAt, end } of reads) {
       if (end === null) continue;
@@ -220,7 +214,7 @@ async function readEnd(job: JobHandle, signal: AbortSignal): Promise<JobEnd | nu
   try {
     const result = await job.result({ signal });
     const isSuccess = OUTCOME_EXIT[result.outcome] === EXIT.ok;
-    return { label: result.outcome, isSuccess, json: result, prLink: result.job?.prLink ?? null };
+    return { label: result.outcome, isSuccess, json: result, prLink: result.job?.prLink };
   } catch (error) {
     const { name, message } = error as Error;
     const code = codeOf(error as Error);
@@ -228,7 +222,7 @@ async function readEnd(job: JobHandle, signal: AbortSignal): Promise<JobEnd | nu
     if (!isGone && FAILURE_EXIT[name] === undefined) return null;
     const remains = remainsOf(error as Error);
     const json = { code, message, ...remains };
-    return { label: isGone ? 'deleted' : code, isSuccess: false, json, prLink: remains.prLink ?? null };
+    return { label: isGone ? 'deleted' : code, isSuccess: false, json, prLink: remains.prLink };
   }
 }
 
