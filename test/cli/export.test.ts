@@ -15,7 +15,7 @@ import {
   withWorkers,
   type ExportSetUp,
 } from '../export/export.js';
-import { connectPrivateDevServer } from '../support/dev-server.js';
+import { connectOwnNamespace } from '../support/dev-server.js';
 import { envOf, jsonLines, type CliRun } from './run-cli.js';
 import { runInProcess } from './run-in-process.js';
 import { parquetPath } from '../snapshots/published.js';
@@ -24,7 +24,7 @@ const MOST_MS = 240_000; // a busy machine starts a process slowly
 
 let setUp: ExportSetUp;
 beforeAll(async () => {
-  setUp = await setUpExport(await connectPrivateDevServer(), { visitors: { rows: 260 } });
+  setUp = await setUpExport(await connectOwnNamespace(), { visitors: { rows: 260 } });
   await withWorkers(setUp, () => runExport(setUp, rangeOf(setUp)));
 }, MOST_MS);
 afterAll(async () => {

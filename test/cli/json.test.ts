@@ -8,7 +8,7 @@ import type { Command } from 'commander';
 import { afterAll, beforeAll, expect, test, vi } from 'vitest';
 import { createProgram } from '../../src/cli/program.js';
 import { QUICK, startJobServer, type JobServer } from '../client/job-server.js';
-import { connectPrivateDevServer } from '../support/dev-server.js';
+import { connectOwnNamespace } from '../support/dev-server.js';
 import { runInProcess } from './run-in-process.js';
 
 const MINUTE = 60_000;
@@ -21,7 +21,7 @@ let snapshots: string;
 let starts: string;
 let log: string;
 beforeAll(async () => {
-  server = await startJobServer(await connectPrivateDevServer());
+  server = await startJobServer(await connectOwnNamespace());
   const prompt = `prompt ${randomUUID()}`;
   await server.sandbox.addScript({ promptIncludes: prompt, script: { activeMs: 3_600_000 } });
   ({ workflowId } = await server.jobs.start({ key: 'k', projectId: 'p', prompt, batch: 'b', ...QUICK }));
@@ -47,7 +47,7 @@ function leaves(command: Command, words: readonly string[] = []): { command: Com
 const all = leaves(createProgram('0.0.0')).filter(({ words }) => !SERVERS.includes(words.join(' ')));
 const names = all.map(({ words }) => words.join(' '));
 
-const at = (address: string) => ['--address', address, '--namespace', 'default'];
+const at = (address: string, namespace = 'default') => ['--address', address, '--namespace', namespace];
 
 /** Words that let a command do its work, beside its name and `--json`. */
 function wordsFor(name: string): string[] {
@@ -119,7 +119,7 @@ test(
     const silent: string[] = [];
     const untold: string[] = [];
     for (const name of names) {
-      const words = [...name.split(' '), ...at(server.address), '--task-queue', server.taskQueue];
+      const words = [...name.split(' '), ...at(server.address, server.namespace), '--task-queue', server.taskQueue];
       const { stdout, stderr, code: exitCode } = await runInProcess([...words, ...wordsFor(name), '--json']);
       const lines = stdout === '' ? [] : linesOf(stdout);
       for (const line of lines) expect(line, name).toBeTypeOf('object');
@@ -146,7 +146,7 @@ test(
 );
 
 test('jobs of a file, and counts, are JSON as well', { timeout: 2 * MINUTE }, async () => {
-  const place = [...at(server.address), '--task-queue', server.taskQueue, '--json'];
+  const place = [...at(server.address, server.namespace), '--task-queue', server.taskQueue, '--json'];
   const started = await runInProcess(['start', '--from', starts, '--project', 'p', ...place]);
   expect(linesOf(started.stdout).toSorted((a, b) => Number(a['line']) - Number(b['line']))).toMatchObject([
     { line: 1, key: 'of the file', fate: 'started' },
@@ -161,7 +161,7 @@ test(
   'each bad end of a job, and of many, is one object as the last line of stderr',
   { timeout: 4 * MINUTE },
   async () => {
-    const place = [...at(server.address), '--task-queue', server.taskQueue, '--json'];
+    const place = [...at(server.address, server.namespace), '--task-queue', server.taskQueue, '--json'];
     const run = (...words: string[]) => runInProcess([...words, ...place]);
     const start = async (prompt: string) => {
       const job = await server.jobs.start({ key: randomUUID(), projectId: 'q', prompt, batch: 'ends', ...QUICK });

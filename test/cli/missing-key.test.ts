@@ -7,7 +7,7 @@ import { afterAll, beforeAll, expect, test } from 'vitest';
 import { openPayloadCodec } from '../../src/starter/codec.js';
 import { AgentJobs, type JobHandle } from '../../src/starter.js';
 import { gathered, QUICK, startJobServer, type JobServer } from '../client/job-server.js';
-import { connectPrivateDevServer } from '../support/dev-server.js';
+import { connectOwnNamespace } from '../support/dev-server.js';
 import { envOf, jsonLines, runCli, type CliRun } from './run-cli.js';
 import { runInProcess } from './run-in-process.js';
 
@@ -42,7 +42,7 @@ beforeAll(async () => {
   const keys = { a: randomBytes(32).toString('base64') };
   await writeFile(keysFile('a'), JSON.stringify({ current: 'a', keys }), { mode: 0o600 });
   const dataConverter = { payloadCodecs: [openPayloadCodec(keysFile('a'))] };
-  server = await startJobServer(await connectPrivateDevServer(), dataConverter);
+  server = await startJobServer(await connectOwnNamespace(), dataConverter);
   const { address, namespace, taskQueue, projectId } = server;
   jobs = await AgentJobs.connect({ address, namespace, taskQueue, dataConverter });
   ended = await jobs.start({ projectId, key: 'ended', prompt: 'p', ...QUICK });

@@ -9,7 +9,7 @@ import { WEBHOOK_DELIVERY_WORKFLOW, WEBHOOK_SWEEP_WORKFLOW, webhookTaskQueue } f
 import * as workflows from '../../src/workflows/index.js';
 import { rangeOf, setUpExport, startExport, withWorkers } from '../export/export.js';
 import { RECURRING_SCENARIOS, startLife } from '../replay/recurring-scenarios.js';
-import { connectPrivateDevServer, type TestServer } from '../support/dev-server.js';
+import { connectOwnNamespace, type TestServer } from '../support/dev-server.js';
 import { startJobBench, type JobBench } from '../support/job-bench.js';
 import { ScriptedUpstream } from '../support/scripted-upstream.js';
 import { shared } from '../support/shared.js';
@@ -27,7 +27,7 @@ let bench: JobBench;
 const running: string[] = [];
 
 beforeAll(async () => {
-  server = await connectPrivateDevServer();
+  server = await connectOwnNamespace();
   bench = await startLives();
 }, MOST_MS);
 afterAll(async () => {

@@ -7,7 +7,7 @@ import { stripVTControlCharacters } from 'node:util';
 import { afterAll, beforeAll, expect, test, vi } from 'vitest';
 import { AGENT_JOB_WORKFLOW } from '../../src/contract.js';
 import { QUICK, startJobServer, type JobServer } from '../client/job-server.js';
-import { connectPrivateDevServer } from '../support/dev-server.js';
+import { connectOwnNamespace } from '../support/dev-server.js';
 import { envOf, jsonLines, runOnTerminal } from './run-cli.js';
 import { runInProcess } from './run-in-process.js';
 
@@ -21,7 +21,7 @@ let workflowId: string;
 let marker: string;
 
 beforeAll(async () => {
-  server = await startJobServer(await connectPrivateDevServer());
+  server = await startJobServer(await connectOwnNamespace());
   marker = randomUUID();
   workflowId = `${marker}${HOSTILE}`;
   await server.sandbox.addFault({ kind: 'reset', effect: 'after', promptIncludes: marker });

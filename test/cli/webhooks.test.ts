@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { Endpoints } from '../../src/activities/webhooks/endpoints.js';
 import { WEBHOOK_DELIVERY_WORKFLOW } from '../../src/contract/webhooks.js';
-import { connectPrivateDevServer, type TestServer } from '../support/dev-server.js';
+import { connectOwnNamespace, type TestServer } from '../support/dev-server.js';
 import { until } from '../support/worker-process.js';
 import { Receiver } from '../webhooks/receiver.js';
 import { startWebhookWorkers } from '../webhooks/webhook-workers.js';
@@ -15,7 +15,7 @@ let server: TestServer;
 let receiver: Receiver;
 let end: () => Promise<void>;
 beforeAll(async () => {
-  server = await connectPrivateDevServer();
+  server = await connectOwnNamespace();
   receiver = await new Receiver().start();
   end = await startWebhookWorkers({ ...server, receiver });
 }, 2 * MINUTE);
@@ -26,7 +26,15 @@ afterAll(async () => {
 });
 
 const cli = (...args: string[]) =>
-  runInProcess(['--address', server.address, '--task-queue', server.taskQueue, ...args]);
+  runInProcess([
+    '--address',
+    server.address,
+    '--namespace',
+    server.namespace,
+    '--task-queue',
+    server.taskQueue,
+    ...args,
+  ]);
 
 /** A delivery that is between two tries when somebody ends it. */
 async function givenUp(): Promise<string> {

@@ -5,7 +5,7 @@ import { afterAll, beforeAll, expect, test } from 'vitest';
 import { inputHash } from '../../src/agent-job/input.js';
 import { AgentJobs, InvalidInputError } from '../../src/starter.js';
 import { SEARCH_ATTRIBUTE } from '../../src/contract.js';
-import { connectTo, startPrivateDevServer } from '../support/dev-server.js';
+import { connectOwnNamespace } from '../support/dev-server.js';
 import { shared } from '../support/shared.js';
 import { QUICK, startJobServer, type JobServer } from './job-server.js';
 
@@ -137,8 +137,7 @@ test('a refused job still tells what it was called', async () => {
 });
 
 test('a namespace without the attribute of tags takes jobs without tags; others are told of the setup', async () => {
-  const older = await startPrivateDevServer();
-  const { client, namespace, close } = await connectTo(older);
+  const { client, namespace, close } = await connectOwnNamespace();
   try {
     const jobs = new AgentJobs({ client, taskQueue: 'nobody' });
     const searchAttributes = [SEARCH_ATTRIBUTE.tags];
@@ -146,10 +145,9 @@ test('a namespace without the attribute of tags takes jobs without tags; others 
     const start = (labels: object) => jobs.start({ projectId: 'p', key: randomUUID(), prompt: 'x', ...labels });
     await expect
       .poll(() => start(LABELS).catch((error: Error) => error.message), { timeout: 120_000 })
-      .toMatch(/AgentJobTags.*run "agent-jobs setup" once for namespace "default"/);
+      .toMatch(/AgentJobTags.*run "agent-jobs setup" once for namespace "test_/);
     await start({ metadata: LABELS.metadata });
   } finally {
     await close();
-    await older.stop();
   }
 }, 120_000);

@@ -4,7 +4,7 @@ import { afterAll, beforeAll, expect, test } from 'vitest';
 import { AgentJobs } from '../../src/starter.js';
 import { agentJobStartOptions } from '../../src/agent-job/start-options.js';
 import { SEARCH_ATTRIBUTE } from '../../src/contract.js';
-import { connectTo, startPrivateDevServer } from '../support/dev-server.js';
+import { connectOwnNamespace } from '../support/dev-server.js';
 import { QUICK, startJobServer, type JobServer } from './job-server.js';
 
 const BATCH = defineSearchAttributeKey(SEARCH_ATTRIBUTE.batch, 'KEYWORD');
@@ -49,11 +49,10 @@ test('Temporal takes the fairness key of the longest project', async () => {
 });
 
 test('a namespace without the attribute of batches takes jobs without one; others are told of the setup', async () => {
-  const older = await startPrivateDevServer();
-  const { client, namespace, close } = await connectTo(older);
+  const { client, namespace, close } = await connectOwnNamespace();
   try {
     const jobs = new AgentJobs({ client, taskQueue: 'nobody' });
-    // A server of its own: nobody else needs the attribute.
+    // A namespace of its own: nobody else needs the attribute.
     await client.connection.operatorService.removeSearchAttributes({
       namespace,
       searchAttributes: [SEARCH_ATTRIBUTE.batch],
@@ -62,7 +61,7 @@ test('a namespace without the attribute of batches takes jobs without one; other
       jobs.start({ projectId: 'p', key: `k ${batch}`, prompt: 'x', ...(batch && { batch }) });
     await expect
       .poll(() => start(randomUUID()).catch((error: Error) => error.message), { timeout: 120_000 })
-      .toMatch(/AgentJobBatch.*run "agent-jobs setup" once for namespace "default"/);
+      .toMatch(/AgentJobBatch.*run "agent-jobs setup" once for namespace "test_/);
     await start();
     const many = jobs.startMany([{ projectId: 'p', key: 'many', prompt: 'x', batch: 'b' }]);
     const toldOfSetup = { name: 'TemporalCallError', message: expect.stringContaining('agent-jobs setup') as string };
@@ -71,6 +70,5 @@ test('a namespace without the attribute of batches takes jobs without one; other
     await expect(list[Symbol.asyncIterator]().next()).rejects.toMatchObject(toldOfSetup);
   } finally {
     await close();
-    await older.stop();
   }
 }, 120_000);

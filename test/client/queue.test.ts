@@ -3,7 +3,7 @@ import { afterAll, beforeAll, expect, test } from 'vitest';
 import { joinQueueSignal, requestQueueId, type Priority, type QueueName } from '../../src/contract.js';
 import { AgentJobs, type QueueReport } from '../../src/starter.js';
 import { ensureSearchAttributes } from '../../src/temporal/search-attributes.js';
-import { connectPrivateDevServer } from '../support/dev-server.js';
+import { connectOwnNamespace } from '../support/dev-server.js';
 import { startJobBench } from '../support/job-bench.js';
 import { gate, ObservedUpstream } from '../support/observed-upstream.js';
 import { startScriptedServer, type ScriptedServer } from './scripted-server.js';
@@ -61,7 +61,7 @@ test('all queues are found, the one of the exports too', { timeout: MINUTE }, as
     { operation: 'visitors', projectId: null },
   ];
   // There is one queue of all exports: on the shared server it is everybody's.
-  const own = await connectPrivateDevServer();
+  const own = await connectOwnNamespace();
   await ensureSearchAttributes(own.client.connection, own.namespace);
   const jobs = new AgentJobs({ client: own.client, taskQueue: own.taskQueue });
   // No worker serves them: they would ask for their waiters, who do not exist, and end.

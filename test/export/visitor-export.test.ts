@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import { visitorExportWorkflowId } from '../../src/contract.js';
 import { reportKey } from '../../src/snapshots/layout.js';
-import { connectPrivateDevServer } from '../support/dev-server.js';
+import { connectOwnNamespace } from '../support/dev-server.js';
 import {
   failureOfRun,
   publishedManifest,
@@ -20,7 +20,7 @@ import {
   withWorkers,
 } from './export.js';
 
-const setUp = useExport({ visitors: { rows: 2_600 } }, connectPrivateDevServer);
+const setUp = useExport({ visitors: { rows: 2_600 } }, connectOwnNamespace);
 
 const requests = () => visitorRequests(setUp);
 

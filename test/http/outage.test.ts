@@ -3,7 +3,7 @@ import { randomUUID } from 'node:crypto';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { agentJobStartOptions } from '../../src/agent-job/start-options.js';
 import { AgentJobs } from '../../src/starter.js';
-import { connectPrivateDevServer, startPrivateDevServer, type TestServer } from '../support/dev-server.js';
+import { connectOwnNamespace, startPrivateDevServer, type TestServer } from '../support/dev-server.js';
 import { ensureSearchAttributes } from '../../src/temporal/search-attributes.js';
 import { startHttp } from './http-server.js';
 
@@ -11,7 +11,7 @@ const LONG = { timeout: 180_000 };
 
 let server: TestServer;
 beforeAll(async () => {
-  server = await connectPrivateDevServer();
+  server = await connectOwnNamespace();
   await ensureSearchAttributes(server.client.connection, server.namespace);
 });
 afterAll(() => server.close());

@@ -6,6 +6,7 @@ import { join } from 'node:path';
 import { Client, Connection } from '@temporalio/client';
 import { NativeConnection } from '@temporalio/worker';
 import { startDevServer, type DevServer, type DevServerOptions } from '../../src/local/dev-server.js';
+import { ensureSearchAttributes } from '../../src/temporal/search-attributes.js';
 import { shared } from './shared.js';
 
 /** Connections to a Temporal server, and a task queue that no other test file uses. */
@@ -26,10 +27,17 @@ export async function connectDevServer(): Promise<TestServer> {
   return connectTo(await shared('dev-server'));
 }
 
+const namespaces = new WeakMap<NativeConnection, string>();
+
+/** Of what a connection was made for. */
+export const namespaceOf = (connection: NativeConnection | undefined): string | undefined =>
+  connection && namespaces.get(connection);
+
 /** Connects to any server, for example a private one. */
 export async function connectTo({ address, namespace }: { address: string; namespace: string }): Promise<TestServer> {
   const connection = await Connection.connect({ address });
   const nativeConnection = await NativeConnection.connect({ address });
+  namespaces.set(nativeConnection, namespace);
   return {
     address,
     namespace,
@@ -43,8 +51,25 @@ export async function connectTo({ address, namespace }: { address: string; names
   };
 }
 
-/** Connects to a dev server of one test file alone, which ends with `close`: a namespace has one queue of exports. */
-export async function connectPrivateDevServer(options?: Partial<DevServerOptions>): Promise<TestServer> {
+const RETENTION_SECONDS = 3650 * 24 * 3600; // as on the dev server's own
+
+/**
+ * Makes a namespace of one's own on the dev server that the whole test run shares: for tests that look at all that a
+ * namespace has. It costs a thirtieth of a server of one's own.
+ */
+export async function connectOwnNamespace(): Promise<TestServer> {
+  const { address } = await shared('dev-server');
+  const namespace = `test_${randomUUID().replaceAll('-', '_')}`; // as the server's figures name it
+  const server = await connectTo({ address, namespace });
+  const { connection } = server.client;
+  const workflowExecutionRetentionPeriod = { seconds: RETENTION_SECONDS as never };
+  await connection.workflowService.registerNamespace({ namespace, workflowExecutionRetentionPeriod });
+  await ensureSearchAttributes(connection, namespace);
+  return server;
+}
+
+/** Connects to a dev server of one test file alone, which ends with `close`: for what a whole server is told. */
+export async function connectPrivateDevServer(options: Partial<DevServerOptions>): Promise<TestServer> {
   const program = await startPrivateDevServer(options);
   const server = await connectTo(program);
   return {

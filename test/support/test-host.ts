@@ -9,6 +9,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import type { TestProject } from 'vitest/node';
+import { freePort } from '../../src/local/child-process.js';
 import { findDevServer } from '../../src/local/fetched-program.js';
 import { startDevServer, type DevServer } from '../../src/local/dev-server.js';
 import { workflowBundleOptions, workflowBundlePath } from '../../src/temporal/workflow-bundle.js';
@@ -16,7 +17,7 @@ import { findTimeSkippingProgram } from './time-skipping-program.js';
 
 /** What the host makes, by the path under which tests ask for it. */
 export interface Shared {
-  'dev-server': { address: string; namespace: string };
+  'dev-server': { address: string; namespace: string; metricsUrl: string };
   'dev-server-program': { path: string };
   'time-skipping-program': { path: string };
   'workflow-bundle': { path: string };
@@ -40,12 +41,15 @@ export default async function setup(project: TestProject): Promise<() => Promise
     'dev-server-program': findProgram,
     'dev-server': once(async () => {
       const { path } = await findProgram();
+      const metricsPort = await freePort();
       devServer = await startDevServer({
         program: path,
         logFile: join(folder, 'dev-server.log'),
+        metricsPort,
         dynamicConfig: { 'history.timerProcessorMaxTimeShift': '"50ms"' },
       });
-      return { address: devServer.address, namespace: devServer.namespace };
+      const { address, namespace } = devServer;
+      return { address, namespace, metricsUrl: `http://127.0.0.1:${metricsPort}/metrics` };
     }),
     'time-skipping-program': once(async () => ({ path: await findTimeSkippingProgram(say) })),
     'workflow-bundle': once(() => bundleWorkflows(folder)),

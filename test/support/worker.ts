@@ -11,6 +11,7 @@ import {
 } from '@temporalio/worker';
 import type { TraceSinks } from '../../src/contract/trace-context.js';
 import { isolateTimeout } from '../../src/temporal/workflow-bundle.js';
+import { namespaceOf } from './dev-server.js';
 import { shared } from './shared.js';
 
 interface TestWorkerOptions extends Partial<WorkerOptions> {
@@ -46,7 +47,8 @@ export function bundleOf(workflowsPath: string): Promise<WorkflowBundle> {
  */
 export function createWorker(options: WorkerOptions): Promise<Worker> {
   const defaults = { interceptors: { client: signalsTheOther }, sinks: noTraces, debugMode: true, ...isolateTimeout };
-  return Worker.create({ ...defaults, ...options });
+  const namespace = namespaceOf(options.connection);
+  return Worker.create({ ...defaults, ...(namespace !== undefined && { namespace }), ...options });
 }
 
 /** As a worker without traces has it. */

@@ -8,9 +8,9 @@ import { freePort } from '../../src/local/child-process.js';
 import { startSandbox } from '../../src/sandbox/sandbox.js';
 import type { Sandbox } from '../../src/sandbox/sandbox.js';
 import { AgentJobs } from '../../src/starter.js';
-import { envOf, jsonLines, runCli } from '../cli/run-cli.js';
-import { connectPrivateDevServer } from '../support/dev-server.js';
-import type { TestServer } from '../support/dev-server.js';
+import { envOf, jsonLines } from '../cli/run-cli.js';
+import { runInProcess } from '../cli/run-in-process.js';
+import { connectOwnNamespace, type TestServer } from '../support/dev-server.js';
 import { distFolder, startWorkerProcess, until } from '../support/worker-process.js';
 import type { WorkerProcess } from '../support/worker-process.js';
 
@@ -21,7 +21,7 @@ let sandbox: Sandbox;
 
 // On the shared server jobs of other files are in doubt, some without a worker, and "attention" would tell of them.
 beforeAll(async () => {
-  server = await connectPrivateDevServer();
+  server = await connectOwnNamespace();
   sandbox = await startSandbox({ script: { activeMs: 3_600_000 } });
 });
 afterAll(async () => {
@@ -37,6 +37,7 @@ function start(env: Record<string, string> = {}, dist = distFolder): WorkerProce
     UPSTREAM_BASE_URL: sandbox.url,
     ADMIN_API_KEY: sandbox.apiKey,
     TEMPORAL_ADDRESS: server.address,
+    TEMPORAL_NAMESPACE: server.namespace,
     AGENT_JOBS_TASK_QUEUE: server.taskQueue,
   };
   const worker = startWorkerProcess({ ...settings, ...env }, dist);
@@ -168,12 +169,12 @@ describe('SIGTERM', { timeout: 180_000 }, () => {
 
 /** `attention` says what is wrong and what to do, to people and to programs. */
 async function listsAsStuck(workflowId: string): Promise<void> {
-  const { code, stdout } = await runCli(['attention'], { env: envOf(server) });
+  const { code, stdout } = await runInProcess(['attention'], { env: envOf(server) });
   const block = stdout.split('\n\n').find((each) => each.includes(workflowId));
   expect(block).toMatch(/tried \d+ times/);
   expect(block).toMatch(/a bug of ours[^]*log lines with this workflowId[^]*run the release before/);
   expect(code).toBe(0);
-  const json = await runCli(['attention', '--json'], { env: envOf(server) });
+  const json = await runInProcess(['attention', '--json'], { env: envOf(server) });
   const line = jsonLines(json.stdout).find((each) => each['workflowId'] === workflowId);
   expect(line).toEqual({
     workflowId,

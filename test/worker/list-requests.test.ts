@@ -1,22 +1,21 @@
 import { expect, test } from 'vitest';
-import { freePort } from '../../src/local/child-process.js';
 import { startSandbox } from '../../src/sandbox/sandbox.js';
 import { AgentJobs } from '../../src/starter.js';
-import { connectTo, startPrivateDevServer } from '../support/dev-server.js';
+import { connectOwnNamespace } from '../support/dev-server.js';
+import { shared } from '../support/shared.js';
 import { startWorkerProcess, until } from '../support/worker-process.js';
 
 const JOBS = 3;
 
 test('jobs that go well cost no request to the list of workflows', { timeout: 180_000 }, async () => {
-  const metricsPort = await freePort();
-  const devServer = await startPrivateDevServer({ metricsPort });
-  const server = await connectTo(devServer);
+  const { metricsUrl } = await shared('dev-server');
+  const server = await connectOwnNamespace();
   const sandbox = await startSandbox({ script: { activeMs: 0 } });
   const worker = startWorkerProcess({
     UPSTREAM_BASE_URL: sandbox.url,
     ADMIN_API_KEY: sandbox.apiKey,
     TEMPORAL_ADDRESS: server.address,
-    TEMPORAL_NAMESPACE: devServer.namespace,
+    TEMPORAL_NAMESPACE: server.namespace,
     AGENT_JOBS_TASK_QUEUE: server.taskQueue,
   });
   try {
@@ -26,9 +25,10 @@ test('jobs that go well cost no request to the list of workflows', { timeout: 18
       await job.result();
     }
     const requests = async (operation: string) => {
-      const text = await (await fetch(`http://127.0.0.1:${metricsPort}/metrics`)).text();
+      const text = await (await fetch(metricsUrl)).text();
       const lines = text.split('\n').filter((line) => line.startsWith('service_requests{'));
-      const counts = lines.filter((line) => line.includes(`operation="${operation}"`));
+      const labels = [`operation="${operation}"`, `namespace="${server.namespace}"`];
+      const counts = lines.filter((line) => labels.every((label) => line.includes(label)));
       return counts.reduce((sum, line) => sum + Number(line.slice(line.lastIndexOf(' ') + 1)), 0);
     };
     // The counters lag: this one shows that those of the jobs are in.
@@ -39,6 +39,5 @@ test('jobs that go well cost no request to the list of workflows', { timeout: 18
     await worker.kill();
     await sandbox.close();
     await server.close();
-    await devServer.stop();
   }
 });
