@@ -1,10 +1,7 @@
-/** The command line becomes the worker, or the whole local system. */
-import { mkdtemp, rm } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
+/** The command line becomes the worker; that it becomes the whole local system, too: test/local/npm-start.test.ts. */
 import { join } from 'node:path';
 import { afterEach, expect, test } from 'vitest';
 import { AgentJobs } from '../../src/starter.js';
-import { shared } from '../support/shared.js';
 import { distFolder, startProgram, type WorkerProcess } from '../support/worker-process.js';
 import { useSystem } from './system.js';
 
@@ -36,21 +33,6 @@ test('agent-jobs worker does jobs, and ends on SIGTERM', { timeout: LIMIT_MS }, 
   expect(await job.result()).toMatchObject({ outcome: 'completed' });
   worker.signal('SIGTERM');
   expect(await worker.ended).toBe(0);
-});
-
-test('agent-jobs dev brings everything up on this machine, and ends on Ctrl-C', { timeout: LIMIT_MS }, async () => {
-  const home = await mkdtemp(join(tmpdir(), 'agent-jobs-dev-'));
-  try {
-    const { path } = await shared('dev-server-program');
-    const dev = run(['dev'], { HOME: home, TEMPORAL_CLI_PATH: path });
-    await dev.wrote('Everything stays up until Ctrl-C.');
-    expect(dev.output()).toMatch(/^Web UI +http:/m);
-    expect(dev.output()).toMatch(/^Outcome +completed/m);
-    dev.signal('SIGINT');
-    expect(await dev.ended).toBe(0);
-  } finally {
-    await rm(home, { recursive: true, force: true });
-  }
 });
 
 test.each([

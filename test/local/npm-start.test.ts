@@ -20,7 +20,11 @@ import { textIn } from '../support/text-in.js';
 const PROJECT_FOLDER = new URL('../../', import.meta.url).pathname;
 const LIMIT_MS = 120_000;
 const LONG = { timeout: 300_000 };
-const NPM_START = ['start', '--ignore-scripts', '--'];
+const PROGRAMS = {
+  npm: ['npm', 'start', '--ignore-scripts', '--'],
+  node: [process.execPath, 'dist/local/main.js'],
+  dev: [process.execPath, 'dist/cli/main.js', 'dev'],
+} as const;
 
 let cli: string;
 let home: string;
@@ -37,17 +41,17 @@ afterEach(async () => {
   await rm(home, { recursive: true, force: true });
 });
 
-/** `npm start`, its build left out, with a home of the test's own; or its program without npm, which is cheap. */
+/** `npm start`, its build left out, with a home of the test's own; or its program, or `agent-jobs dev`, without npm. */
 class Start {
   output = '';
   readonly npm: ChildProcess;
   readonly env: NodeJS.ProcessEnv;
   readonly #ended: Promise<unknown[]>;
 
-  constructor(env: Record<string, string> = {}, args: string[] = [], by: 'npm' | 'node' = 'npm') {
+  constructor(env: Record<string, string> = {}, args: string[] = [], by: keyof typeof PROGRAMS = 'npm') {
     const { PATH = '' } = process.env;
     this.env = { PATH, HOME: home, TEMPORAL_CLI_PATH: cli, ...env };
-    const [program, first] = by === 'npm' ? ['npm', NPM_START] : [process.execPath, ['dist/local/main.js']];
+    const [program, ...first] = PROGRAMS[by];
     this.npm = spawn(program, [...first, ...args], {
       cwd: PROJECT_FOLDER,
       env: this.env,
@@ -172,51 +176,53 @@ test(
 );
 
 // That starts at once share neither servers nor folders: dev-server.test.ts and data-folder.test.ts.
-test('after kill -9 the next start shows the same job going on, and ends where npm is killed', LONG, async () => {
-  const first = new Start({}, [], 'node');
-  const workflowId = await first.says(/^Workflow +(\S+)$/m);
-  await first.says(/^Job +\S+ was created/m);
-  const killed = await first.processes();
-  first.npm.kill('SIGKILL');
-  const second = new Start();
-  expect(await second.says(/^Workflow +(\S+) was under way when the last start ended/m)).toBe(workflowId);
-  await untilGone(killed);
-  await second.says(/stays up/);
-  expect(second.output).toMatch(/^Outcome +completed/m);
-  const folder = await second.says(/^Data +(\S+)$/m);
-  expect(folder).toBe(await first.says(/^Data +(\S+)$/m));
-  const { client, close } = await connectTo({
-    address: await second.says(/^Temporal +([^,]+),/m),
-    namespace: 'default',
-  });
-  try {
-    expect((await client.workflow.count('WorkflowType = "agentJob"')).count).toBe(1);
-    expect((await client.workflow.getHandle(workflowId).describe()).status.name).toBe('COMPLETED');
-  } finally {
-    await close();
-  }
-  const processes = await second.processes();
-  second.npm.kill('SIGKILL');
-  await untilGone(processes);
-  expect(existsSync(join(folder, 'in-use.json'))).toBe(false);
-});
+test(
+  'after kill -9 of agent-jobs dev npm start shows the same job going on, and ends where npm is killed',
+  LONG,
+  async () => {
+    const first = new Start({}, [], 'dev');
+    const workflowId = await first.says(/^Workflow +(\S+)$/m);
+    await first.says(/^Job +\S+ was created/m);
+    const killed = await first.processes();
+    first.npm.kill('SIGKILL');
+    const second = new Start();
+    expect(await second.says(/^Workflow +(\S+) was under way when the last start ended/m)).toBe(workflowId);
+    await untilGone(killed);
+    await second.says(/stays up/);
+    expect(second.output).toMatch(/^Outcome +completed/m);
+    const folder = await second.says(/^Data +(\S+)$/m);
+    expect(folder).toBe(await first.says(/^Data +(\S+)$/m));
+    const { client, close } = await connectTo({
+      address: await second.says(/^Temporal +([^,]+),/m),
+      namespace: 'default',
+    });
+    try {
+      expect((await client.workflow.count('WorkflowType = "agentJob"')).count).toBe(1);
+      expect((await client.workflow.getHandle(workflowId).describe()).status.name).toBe('COMPLETED');
+    } finally {
+      await close();
+    }
+    const processes = await second.processes();
+    second.npm.kill('SIGKILL');
+    await untilGone(processes);
+    expect(existsSync(join(folder, 'in-use.json'))).toBe(false);
+  },
+);
 
 test(
-  'with --real jobs go to the upstream, whose absence is told first, and a write in flight is finished at the end',
+  'with agent-jobs dev --real jobs go to the upstream, whose absence is told first, and a write in flight is finished',
   LONG,
   async () => {
     const apiKey = 'key-of-the-real-one';
     const port = await freePort();
     const env = { UPSTREAM_BASE_URL: `http://127.0.0.1:${port}`, ADMIN_API_KEY: apiKey };
-    const first = new Start(env, ['--real']);
+    const first = new Start(env, ['--real'], 'dev');
     // What else the look at the upstream finds, such as a refused key, `agent-jobs doctor` tells in the same words.
     await first.says(/^Warning +http:\/\/127\.0\.0\.1:\d+: .*mend that before the first job$/m);
     await first.says(/stays up/);
     const upstream = await startSandbox({ apiKey, port });
     try {
-      const lines = first.output
-        .split('\n')
-        .filter((line) => line !== '' && !line.startsWith('>') && !line.startsWith('npm'));
+      const lines = first.output.split('\n').filter((line) => line !== '');
       expect(lines[0]).toMatch(/^REAL JOBS/);
       expect(first.output).not.toMatch(/^(Sandbox|Outcome)/m);
       expect(first.output).not.toContain('key-of');
@@ -230,9 +236,9 @@ test(
       await expect.poll(() => upstream.creates({ projectId: 'mine' })).toHaveLength(1);
       await own.close();
       first.interrupt();
-      // The other half of what npm and a terminal make of one Ctrl-C is no second one, which would cut the write off.
+      // What npm and a terminal make of one Ctrl-C besides is no second one, which would cut the write off.
       process.kill(((await first.processes())[0] as ProcessIdentity).pid, 'SIGINT');
-      await first.ended();
+      expect(await first.ended()).toBe(0);
       const [created] = await upstream.creates({ projectId: 'mine' });
       expect(await historyIn(await first.says(/^Data +(\S+)$/m), 'in-flight')).toContain(`"jobId":"${created!.id}"`);
     } finally {

@@ -2,23 +2,21 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { AGENT_JOB_WORKFLOW, jobStateQuery, resolveUnknownUpdate, type AgentJobInput } from '../../src/contract.js';
 import { freePort } from '../../src/local/child-process.js';
 import { startSandbox, type Sandbox } from '../../src/sandbox/sandbox.js';
-import { connectTo, startPrivateDevServer, type TestServer } from '../support/dev-server.js';
+import { connectOwnNamespace, type TestServer } from '../support/dev-server.js';
+import { startJobsWorker } from '../support/jobs-worker.js';
 import { startWorkerProcess, until, type WorkerProcess } from '../support/worker-process.js';
 
-let own: Awaited<ReturnType<typeof startPrivateDevServer>>;
 let server: TestServer;
 let sandbox: Sandbox;
 let worker: WorkerProcess | undefined;
 let port: number;
 
 beforeAll(async () => {
-  own = await startPrivateDevServer();
-  server = await connectTo(own);
+  server = await connectOwnNamespace();
 }, 120_000);
 afterAll(async () => {
   await endWorker();
   await server.close();
-  await own.stop();
 });
 /** The worker of one test goes on in the next. */
 async function endWorker(): Promise<void> {
@@ -33,6 +31,7 @@ async function startWorker(): Promise<void> {
     UPSTREAM_BASE_URL: sandbox.url,
     ADMIN_API_KEY: sandbox.apiKey,
     TEMPORAL_ADDRESS: server.address,
+    TEMPORAL_NAMESPACE: server.namespace,
     AGENT_JOBS_TASK_QUEUE: server.taskQueue,
     METRICS_ADDRESS: `127.0.0.1:${port}`,
   });
@@ -145,22 +144,21 @@ describe('the figures of a worker', { timeout: 240_000 }, () => {
     sandbox = await startSandbox({ script: { activeMs: 3_600_000 } });
     const { url, apiKey } = sandbox;
     port = await freePort();
-    const env = { UPSTREAM_BASE_URL: url, ADMIN_API_KEY: apiKey, TEMPORAL_ADDRESS: server.address };
+    const place = { TEMPORAL_ADDRESS: server.address, TEMPORAL_NAMESPACE: server.namespace };
+    const env = { UPSTREAM_BASE_URL: url, ADMIN_API_KEY: apiKey, ...place };
     const taskQueue = { AGENT_JOBS_TASK_QUEUE: server.taskQueue };
     await sandbox.addFault({ kind: 'status', operation: 'create', projectId: 'in-doubt', status: 500 });
     const busy = { kind: 'status', operation: 'create', projectId: 'throttled', status: 429 } as const;
     await sandbox.addFault({ ...busy, retryAfter: 3_600, count: 100 });
-    worker = startWorkerProcess({ ...env, ...taskQueue });
-    await worker.wrote('The worker runs');
+    const endFirst = await startJobsWorker(server, server.taskQueue, sandbox);
     const jobs = await Promise.all(['in-doubt', 'throttled', 'watched'].map((projectId) => startJob(projectId)));
-    await worker.wrote('A write is in doubt');
-    // All three have heard of what came of their creates: a kill before would leave them in doubt.
+    // All three have heard of what came of their creates: an end before would leave them in doubt.
     const states = async () => {
       const all = await Promise.all(jobs.map((job) => job.query(jobStateQuery)));
       return all.map(({ phase, waiting }) => `${phase} ${waiting?.for}`);
     };
     await expect.poll(states).toEqual(['needsAttention person', 'creating rateLimit', 'watching poll']);
-    await worker.kill();
+    await endFirst();
     worker = startWorkerProcess({ ...env, ...taskQueue, METRICS_ADDRESS: `127.0.0.1:${port}` });
     await worker.wrote('The worker runs');
     await figure('agent_jobs_open phase="needsAttention"', (n) => n === 1);

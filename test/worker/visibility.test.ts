@@ -3,9 +3,8 @@ import { randomUUID } from 'node:crypto';
 import { defineSearchAttributeKey } from '@temporalio/common';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { AGENT_JOB_WORKFLOW, SEARCH_ATTRIBUTE } from '../../src/contract.js';
-import type { DevServer } from '../../src/local/dev-server.js';
 import { startSandbox, type Sandbox } from '../../src/sandbox/sandbox.js';
-import { connectTo, startPrivateDevServer, type TestServer } from '../support/dev-server.js';
+import { connectOwnNamespace, type TestServer } from '../support/dev-server.js';
 import { startWorkerProcess, type WorkerProcess } from '../support/worker-process.js';
 
 const MOST_MS = 240_000;
@@ -14,21 +13,18 @@ const KEYWORD_LIST = 7;
 const NAMES = [SEARCH_ATTRIBUTE.waitingFor, SEARCH_ATTRIBUTE.batch, SEARCH_ATTRIBUTE.tags];
 const TAGS = defineSearchAttributeKey(SEARCH_ATTRIBUTE.tags, 'KEYWORD_LIST');
 
-let own: DevServer;
 let server: TestServer;
 let sandbox: Sandbox;
 let worker: WorkerProcess;
 
 beforeAll(async () => {
-  own = await startPrivateDevServer();
-  server = await connectTo(own);
+  server = await connectOwnNamespace();
   sandbox = await startSandbox({ script: { activeMs: 0 } });
 }, MOST_MS);
 afterAll(async () => {
   await worker?.kill();
   await sandbox.close();
   await server.close();
-  await own.stop();
 });
 
 async function setAttributes(types: Record<string, number>): Promise<void> {
@@ -40,7 +36,8 @@ async function setAttributes(types: Record<string, number>): Promise<void> {
 
 async function startWorker(): Promise<void> {
   await worker?.kill();
-  const env = { UPSTREAM_BASE_URL: sandbox.url, ADMIN_API_KEY: sandbox.apiKey, TEMPORAL_ADDRESS: server.address };
+  const place = { TEMPORAL_ADDRESS: server.address, TEMPORAL_NAMESPACE: server.namespace };
+  const env = { UPSTREAM_BASE_URL: sandbox.url, ADMIN_API_KEY: sandbox.apiKey, ...place };
   worker = startWorkerProcess({ ...env, AGENT_JOBS_TASK_QUEUE: server.taskQueue });
   await worker.wrote('The worker runs');
 }
