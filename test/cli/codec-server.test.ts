@@ -10,6 +10,7 @@ import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from 'vitest
 import { createCodecServer, readToken } from '../../src/cli/codec-http.js';
 import { openPayloadCodec } from '../../src/starter/codec.js';
 import { runCli } from './run-cli.js';
+import { runInProcess } from './run-in-process.js';
 
 const UI = 'https://temporal.example.com';
 const TOKEN = randomBytes(32).toString('base64');
@@ -302,11 +303,11 @@ test('the command serves until it is ended, and says what it lacks', { timeout: 
   expect(ended.stdout.split('\n')).toHaveLength(2);
 
   const refusals = await Promise.all([
-    runCli(args),
-    runCli(args, { env: { PAYLOAD_KEYS_FILE: fileOf('none') } }),
-    runCli(['codec-server', '--token-file', fileOf('none')], { env }),
-    runCli([...args.slice(0, 3), '--listen', 'nowhere'], { env }),
-    runCli(args, { env: { ...env, TEMPORAL_ADDRESS: 'temporal.example.com:7233' } }),
+    runInProcess(args),
+    runInProcess(args, { env: { PAYLOAD_KEYS_FILE: fileOf('none') } }),
+    runInProcess(['codec-server', '--token-file', fileOf('none')], { env }),
+    runInProcess([...args.slice(0, 3), '--listen', 'nowhere'], { env }),
+    runInProcess(args, { env: { ...env, TEMPORAL_ADDRESS: 'temporal.example.com:7233' } }),
   ]);
   expect(refusals.map(({ code, stderr }) => `${code} ${stderr.split('\nUsage')[0]!.trim()}`)).toEqual([
     '1 agent-jobs: PAYLOAD_KEYS_FILE is not set: there is nothing to decrypt with',

@@ -5,7 +5,8 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import { beforeAll, expect, test } from 'vitest';
-import { cliProgram, runCli } from './run-cli.js';
+import { cliProgram } from './run-cli.js';
+import { runInProcess } from './run-in-process.js';
 
 const ROOT = fileURLToPath(new URL('../..', import.meta.url));
 const MOST_MS = 180_000;
@@ -20,7 +21,7 @@ beforeAll(async () => {
 });
 
 async function complete(...words: string[]): Promise<string[]> {
-  const { code, stdout, stderr } = await runCli(['__complete', '--', ...words]);
+  const { code, stdout, stderr } = await runInProcess(['__complete', '--', ...words]);
   expect({ code, stderr }).toEqual({ code: 0, stderr: '' });
   return stdout.split('\n').filter((line) => line !== '');
 }
@@ -69,13 +70,13 @@ test(
 );
 
 test.each(['zsh', 'fish'])('the script of %s calls the program', async (shell) => {
-  const { stdout, code } = await runCli(['completion', shell]);
+  const { stdout, code } = await runInProcess(['completion', shell]);
   expect(stdout).toContain('agent-jobs __complete -- ');
   expect(code).toBe(0);
 });
 
 test('another shell is told which there are', async () => {
-  const { stderr, code } = await runCli(['completion', 'tcsh']);
+  const { stderr, code } = await runInProcess(['completion', 'tcsh']);
   expect(stderr).toContain('Allowed choices are bash, zsh, fish');
   expect(code).toBe(2);
 });

@@ -5,6 +5,7 @@ import { connect, createServer, type AddressInfo, type Socket } from 'node:net';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { startScriptedServer, type ScriptedServer } from '../client/scripted-server.js';
 import { envOf, jsonLines, runCli } from './run-cli.js';
+import { runInProcess } from './run-in-process.js';
 
 const MOST_MS = 240_000; // a busy machine starts a process slowly
 const PATIENTLY = { timeout: 120_000 };
@@ -60,7 +61,7 @@ test(
     expect(lost.code).toBe(11);
     const key = /--key ([0-9a-f-]{36})/.exec(lost.stderr)?.[1] ?? '';
     expect(key).not.toBe('');
-    const again = await runCli([...args, '--key', key], { env: envOf(server) });
+    const again = await runInProcess([...args, '--key', key], { env: envOf(server) });
     const [{ workflowId } = {}] = jsonLines(again.stdout);
     const job = server.jobs.handle(workflowId as string);
     expect(await server.countRuns(job)).toBe(1);
@@ -92,7 +93,7 @@ test(
     expect(lost.code).toBe(130);
     const id = /--id ([0-9a-f-]{36})/.exec(lost.stderr)?.[1] ?? '';
     expect(await usedIds()).toEqual([id]);
-    const again = await runCli([...args, '--id', id], { env: envOf(server) });
+    const again = await runInProcess([...args, '--id', id], { env: envOf(server) });
     expect(again.code).toBe(0);
     expect(await usedIds()).toEqual([id]);
     await job.cancel();

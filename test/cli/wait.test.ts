@@ -19,7 +19,7 @@ afterAll(() => server.close());
 
 function start(prompt: string, ...more: string[]): Promise<CliRun> {
   const quick = ['--poll-min', '1s', '--poll-max', '1s', '--settle', '0'];
-  return runCli(['start', '--project', server.projectId, ...quick, ...more, prompt], { env: envOf(server) });
+  return runInProcess(['start', '--project', server.projectId, ...quick, ...more, prompt], { env: envOf(server) });
 }
 
 /** A job whose pull request comes before its end. */

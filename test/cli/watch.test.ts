@@ -3,6 +3,7 @@ import { stripVTControlCharacters } from 'node:util';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { QUICK, startJobServer, type JobServer } from '../client/job-server.js';
 import { envOf, jsonLines, runCli, runOnTerminal } from './run-cli.js';
+import { runInProcess } from './run-in-process.js';
 
 const MOST_MS = 240_000;
 
@@ -54,7 +55,7 @@ test(
     const { stdout } = await runCli(['watch', condition, '--json'], options);
     const ids = new Set(jsonLines(stdout).map(({ workflowId }) => workflowId));
     expect([...ids]).toEqual([job!.workflowId]);
-    const wrong = await runCli(['watch', 'Nonsense ='], { env: envOf(server) });
+    const wrong = await runInProcess(['watch', 'Nonsense ='], { env: envOf(server) });
     expect(wrong.stderr).toContain('Temporal');
     expect(wrong.code).toBe(1);
   },
@@ -79,7 +80,7 @@ test(
     expect(lines[1]).toMatch(/ ago/);
     const plain = await runOnTerminal(['list', '--project', projectId], { env: { ...env, NO_COLOR: '1' } });
     expect(plain.output).not.toContain('\u001B[');
-    const piped = await runCli(['list', '--project', projectId], { env });
+    const piped = await runInProcess(['list', '--project', projectId], { env });
     expect(piped.stdout).toContain(workflowId);
     const watched = await runOnTerminal(['watch', '--project', projectId], {
       env,

@@ -11,7 +11,7 @@ import { AgentJobs } from '../../src/starter.js';
 import { agentJobStartOptions } from '../../src/agent-job/start-options.js';
 import { startSandbox, type Sandbox } from '../../src/testing.js';
 import { startAuthorizingServer, type AuthorizingServer } from '../support/authorizing-server.js';
-import { runCli } from '../cli/run-cli.js';
+import { runInProcess } from '../cli/run-in-process.js';
 import { connectDevServer, type TestServer } from '../support/dev-server.js';
 import { needToolchain } from '../support/toolchains.js';
 import { startWorkerProcess, type WorkerProcess } from '../support/worker-process.js';
@@ -200,7 +200,7 @@ test(
       return { TEMPORAL_API_KEY_FILE: path };
     };
     const setUp = async (team: string, role: string) =>
-      runCli(['setup'], { env: { ...envOf(team), TEMPORAL_API_KEY: server.token([`${team}:${role}`]) } });
+      runInProcess(['setup'], { env: { ...envOf(team), TEMPORAL_API_KEY: server.token([`${team}:${role}`]) } });
     const refused = await setUp('shop', 'write');
     expect([refused.code, refused.stderr]).toEqual([expect.any(Number), expect.stringMatching(/unauthorized/i)]);
     expect(refused.code).not.toBe(0);
