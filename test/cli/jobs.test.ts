@@ -158,22 +158,6 @@ test(
 );
 
 test(
-  'a follow-up to an ended job goes to the same job, once for each id',
-  async () => {
-    const started = await start('Fix the sidebar', '--wait', '--json', '--key', 'ended');
-    const [{ jobId } = {}] = jsonLines(started.stdout) as { jobId: string }[];
-    const workflowId = `agent-job/${server.projectId}/ended`;
-    const followUp = ['follow-up', workflowId, 'And the tests', '--id', 'late', '--wait', '--json'];
-    expect(jsonLines((await cli(followUp)).stdout)).toMatchObject([{ id: 'late', state: 'sent' }]);
-    expect((await cli(['wait', workflowId])).code).toBe(0);
-    expect(jsonLines((await cli(followUp)).stdout)).toMatchObject([{ id: 'late', state: 'sent' }]);
-    expect(await server.sandbox.messages({ jobId: jobId! })).toHaveLength(1);
-    expect(await server.sandbox.creates({ promptIncludes: 'Fix the sidebar' })).toHaveLength(1);
-  },
-  MOST_MS,
-);
-
-test(
   'a follow-up that must wait for a person is not said to be sent: it exits 10, and its id tells its fate later',
   async () => {
     const prompt = await scripted({});

@@ -119,21 +119,6 @@ describe.concurrent('a write in doubt', { timeout: MOST_MS }, () => {
     expect((await cli(['wait', job.workflowId])).code).toBe(6);
   });
 
-  test('an id that no job has is not adopted, with --force neither', async () => {
-    const { job, prompt } = await unknownCreate();
-    const dry = await cli(['resolve', job.workflowId, 'adopt', '--job-id', 'job_nope', '--dry-run']);
-    expect(dry.stdout).toContain('would be settled with adopt, if the upstream knows its job: that was not asked');
-    for (const force of [[], ['--force']]) {
-      const wrong = await cli(['resolve', job.workflowId, 'adopt', '--job-id', 'job_nope', ...force]);
-      expect(wrong.stderr).toContain('404');
-      expect(wrong.code).toBe(1);
-    }
-    expect(await job.state()).toMatchObject({ phase: 'needsAttention', jobId: null });
-    const right = await cli(['resolve', job.workflowId, 'adopt', '--job-id', await jobIdOf(prompt)]);
-    expect(right.code).toBe(0);
-    expect((await job.result()).outcome).toBe('completed');
-  });
-
   test('a job that another workflow has is adopted with --force alone', async () => {
     const other = `other ${randomUUID()}`;
     await server.sandbox.addScript({ promptIncludes: other, script: { activeMs: 3_600_000 } });
@@ -284,19 +269,6 @@ describe.concurrent('a write in doubt', { timeout: MOST_MS }, () => {
     const hidden = await runInProcess(['attention'], { env: { ...envOf(server), AGENT_JOBS_HIDE_PROMPTS: 'true' } });
     expect(hidden.stdout).toContain(job.workflowId);
     expect(hidden.stdout).not.toContain('Mend the footer');
-    await job.resolve({ action: 'abandon' });
-  });
-
-  test('the starter lists what needs attention', async () => {
-    const { job } = await unknownCreate();
-    const isListed = async () => {
-      for await (const { workflowId, unknown } of server.jobs.needsAttention()) {
-        if (workflowId === job.workflowId) return unknown?.kind === 'create';
-      }
-      return false;
-    };
-    await until(isListed, 'the job in the list');
-    expect((await job.state()).phase).toBe('needsAttention');
     await job.resolve({ action: 'abandon' });
   });
 });
