@@ -7,7 +7,7 @@ import { freePort } from '../../src/local/child-process.js';
 import { until } from '../support/worker-process.js';
 import { useSystem } from './system.js';
 
-const JOBS = 20;
+const JOBS = 10;
 const WRONG = 'a-key-that-was-never-right';
 
 const system = useSystem({ script: { activeMs: 0 } });

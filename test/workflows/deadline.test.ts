@@ -36,16 +36,6 @@ test('a job that never ends is timedOut after 24 hours by default, with its last
   expect(result.polls).toBe(tests.upstream.reads);
 }, 120_000);
 
-test('the clock starts anew when the job id is known', async () => {
-  const { upstream, bench } = tests;
-  upstream.show = active;
-  upstream.createFaults.push(refused(30 * 60_000));
-  const handle = await bench.start({ projectId: 'p1', prompt: 'Fix it', deadline: '1 hour', polling: RARE });
-  const result = await handle.result();
-  expect(result).toMatchObject({ outcome: 'timedOut', jobId: 'job-2' });
-  expectAbout(lasted(result), 1.5 * HOUR, LATE_IF_RARE);
-});
-
 test('with deadline 0 the create is tried once and the job read once', async () => {
   const { upstream, bench } = tests;
   upstream.show = active;
@@ -59,12 +49,9 @@ test('with deadline 0 a job that is over at its one read has ended', async () =>
   expect(await handle.result()).toMatchObject({ outcome: 'completed', polls: 1 });
 });
 
-test.each([
-  ['that was answered 429', () => refused(1_000)],
-  ['that never left', () => notDelivered('connection refused')],
-])('with deadline 0 a create %s is not sent again', async (_, fault) => {
+test('with deadline 0 a create that never left is not sent again', async () => {
   const { upstream, bench } = tests;
-  upstream.createFaults.push(fault());
+  upstream.createFaults.push(notDelivered('connection refused'));
   const handle = await bench.start({ projectId: 'p1', prompt: 'Fix it', deadline: 0 });
   expect(await handle.result()).toMatchObject({ outcome: 'timedOut', jobId: null, job: null, polls: 0 });
   expect(upstream.created).toHaveLength(1);
@@ -90,12 +77,9 @@ test('after a wait on 429 a create has the rest of its time, and no more', async
   expectAbout(lasted(result), 50 * 60_000 + HOUR);
 });
 
-test.each([
-  ['a 429', refused(10 * HOUR)],
-  ['an upstream that can’t be reached', notDelivered('connection refused')],
-])('startWithin bounds how long a create waits for %s', async (_, fault) => {
+test('startWithin bounds how long a create waits for an upstream that can’t be reached', async () => {
   const { upstream, bench } = tests;
-  upstream.createFaults.push(...Array.from({ length: 40 }, () => fault));
+  upstream.createFaults.push(...Array.from({ length: 40 }, () => notDelivered('connection refused')));
   const handle = await bench.start({ projectId: 'p1', prompt: 'Fix it', startWithin: '30 minutes' });
   const result = await handle.result();
   expect(result).toMatchObject({ outcome: 'timedOut', jobId: null, job: null });

@@ -1,9 +1,8 @@
-import { WorkflowFailedError } from '@temporalio/client';
-import { ApplicationFailure, defineSearchAttributeKey } from '@temporalio/common';
+import { defineSearchAttributeKey } from '@temporalio/common';
 import { expect, test } from 'vitest';
 import { attributeType, jobStateQuery, SEARCH_ATTRIBUTE } from '../../src/contract.js';
 import { inputHash } from '../../src/agent-job/input.js';
-import { notDelivered, rejected, throttled } from '../support/outcomes.js';
+import { notDelivered, throttled } from '../support/outcomes.js';
 import { useSkippedTime } from '../support/job-tests.js';
 import { gaps, record } from '../support/observed-upstream.js';
 
@@ -15,59 +14,46 @@ const LATE_MS = 10_000;
 const SPREAD_MS = 30_000;
 const ISO = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/;
 
-async function failureOf(result: Promise<unknown>): Promise<ApplicationFailure> {
-  const error = await result.then(
-    () => undefined,
-    (e: unknown) => e,
-  );
-  expect(error).toBeInstanceOf(WorkflowFailedError);
-  const { cause } = error as WorkflowFailedError;
-  expect(cause).toBeInstanceOf(ApplicationFailure);
-  return cause as ApplicationFailure;
-}
-
-test.each(['completed', 'archived', 'failed'])(
-  'a job that the upstream shows as %s ends so, in the shape of the contract',
-  async (status) => {
-    const { upstream, bench } = tests;
-    upstream.show = (read) => (read < 3 ? { status: 'active' } : { status, prLink: PR });
-    const handle = await bench.start({ projectId: 'p 1', prompt: 'Fix it' });
-    const result = await handle.result();
-    expect(result).toEqual({
-      outcome: status,
-      projectId: 'p 1',
-      jobId: 'job-1',
-      job: record({ status, prLink: PR }),
-      followUps: [],
-      usedFollowUpIds: [],
-      promptHashes: {},
-      decisions: [],
-      tags: [],
-      metadata: {},
-      startedAt: expect.stringMatching(ISO),
-      finishedAt: expect.stringMatching(ISO),
-      polls: 3,
-    });
-    expect(await handle.query(jobStateQuery)).toEqual({
-      phase: 'done',
-      projectId: 'p 1',
-      jobId: 'job-1',
-      job: record({ status, prLink: PR }),
-      followUps: [],
-      usedFollowUpIds: [],
-      promptHashes: {},
-      unknown: null,
-      waiting: null,
-      decisions: [],
-      outcome: status,
-      tags: [],
-      metadata: {},
-      startedAt: result.startedAt,
-      lastChangeAt: expect.stringMatching(ISO),
-      polls: 3,
-    });
-  },
-);
+test('a job that the upstream shows as failed ends so, in the shape of the contract', async () => {
+  const { upstream, bench } = tests;
+  const status = 'failed';
+  upstream.show = (read) => (read < 3 ? { status: 'active' } : { status, prLink: PR });
+  const handle = await bench.start({ projectId: 'p 1', prompt: 'Fix it' });
+  const result = await handle.result();
+  expect(result).toEqual({
+    outcome: status,
+    projectId: 'p 1',
+    jobId: 'job-1',
+    job: record({ status, prLink: PR }),
+    followUps: [],
+    usedFollowUpIds: [],
+    promptHashes: {},
+    decisions: [],
+    tags: [],
+    metadata: {},
+    startedAt: expect.stringMatching(ISO),
+    finishedAt: expect.stringMatching(ISO),
+    polls: 3,
+  });
+  expect(await handle.query(jobStateQuery)).toEqual({
+    phase: 'done',
+    projectId: 'p 1',
+    jobId: 'job-1',
+    job: record({ status, prLink: PR }),
+    followUps: [],
+    usedFollowUpIds: [],
+    promptHashes: {},
+    unknown: null,
+    waiting: null,
+    decisions: [],
+    outcome: status,
+    tags: [],
+    metadata: {},
+    startedAt: result.startedAt,
+    lastChangeAt: expect.stringMatching(ISO),
+    polls: 3,
+  });
+});
 
 test('a create answered with a terminal status ends the run without a read', async () => {
   const { upstream, bench } = tests;
@@ -127,19 +113,6 @@ test('a pull request address over 255 characters is kept in the memo, not in the
   const { typedSearchAttributes, memo } = await handle.describe();
   expect(typedSearchAttributes.get(defineSearchAttributeKey(SEARCH_ATTRIBUTE.prLink, 'KEYWORD'))).toBeUndefined();
   expect(memo?.prLink).toBe(prLink);
-});
-
-test('a refused create fails as CreateRejected with the status and the upstream’s text', async () => {
-  const { upstream, bench } = tests;
-  upstream.createFaults.push(rejected(422, 'no such repository'));
-  const handle = await bench.start({ projectId: 'p1', prompt: 'Fix it', onUnknownOutcome: 'retry' });
-  const failure = await failureOf(handle.result());
-  expect(failure.type).toBe('CreateRejected');
-  expect(failure.nonRetryable).toBe(true);
-  expect(failure.details).toEqual([{ status: 422, error: 'no such repository' }]);
-  expect(upstream.created).toHaveLength(1);
-  expect(upstream.reads).toBe(0);
-  expect(await handle.query(jobStateQuery)).toMatchObject({ phase: 'done', jobId: null });
 });
 
 test('a create that is answered 429 waits as long as it is told, else ever longer, up to 20 minutes', async () => {

@@ -58,21 +58,26 @@ function holdBack(): Promise<void> {
   return answered;
 }
 
-test.each(Object.keys(STRANGE))('a create with a result %s is in doubt and is not sent again', async (title) => {
+test('a create whose result is strange, in any of these ways, is in doubt and is not sent again', async () => {
   const { upstream, bench } = tests;
   upstream.show = () => ({ status: 'active' });
   upstream.createGate = holdBack();
-  const handle = await bench.start({ projectId: `p ${randomUUID()}`, prompt: 'Fix it', onUnknownOutcome: 'retry' });
-  await expect.poll(() => upstream.created.length).toBe(1);
-  await complete(handle, 'createJob', STRANGE[title]!);
-  await expect.poll(async () => (await handle.query(jobStateQuery)).phase).toBe('needsAttention');
-  expect((await handle.query(jobStateQuery)).unknown).toMatchObject({
-    kind: 'create',
-    reason: expect.stringContaining('does not know'),
-  });
-  expect(upstream.created).toHaveLength(1);
-  await handle.executeUpdate(resolveUnknownUpdate, { args: [{ action: 'adopt', jobId: 'job-1' }] });
-  await expect.poll(async () => (await handle.query(jobStateQuery)).phase).toBe('watching');
+  const job = { prompt: 'Fix it', onUnknownOutcome: 'retry' };
+  const results = Object.entries(STRANGE);
+  const handles = await Promise.all(results.map(() => bench.start({ ...job, projectId: `p ${randomUUID()}` })));
+  await expect.poll(() => upstream.created.length).toBe(results.length);
+  await Promise.all(handles.map((handle, i) => complete(handle, 'createJob', results[i]![1])));
+  for (const [i, [title]] of results.entries()) {
+    const state = () => handles[i]!.query(jobStateQuery);
+    await expect.poll(async () => (await state()).phase, { message: title }).toBe('needsAttention');
+    const reason: unknown = expect.stringContaining('does not know');
+    expect((await state()).unknown, title).toMatchObject({ kind: 'create', reason });
+  }
+  expect(upstream.created).toHaveLength(results.length);
+  for (const [i, handle] of handles.entries()) {
+    await handle.executeUpdate(resolveUnknownUpdate, { args: [{ action: 'adopt', jobId: `job-${i}` }] });
+    await expect.poll(async () => (await handle.query(jobStateQuery)).phase).toBe('watching');
+  }
 });
 
 test('a write that was held back for longer than any time waits for an hour at most', async () => {
@@ -129,23 +134,30 @@ test('a message that was taken, with a record that is none, counts as sent: the 
   expect((await handle.query(jobStateQuery)).job).toMatchObject({ status: 'active' });
 });
 
-test.each([
-  ['that is null', json(null)],
-  ['of a kind of a later release', json({ reading: { kind: 'moved' }, reads: 1, failures: 0, afterReset: false })],
-  ['without a reading', json({ reads: 1, failures: 0, afterReset: false })],
-  ['whose record is none', json({ reading: { kind: 'record', job: { id: 7 } }, reads: 1, failures: 0 })],
-  ['whose counts are no numbers', json({ reading: { kind: 'unchanged' }, reads: 'many', failures: null })],
-  ['whose 404 are not counted', json({ reading: { kind: 'notFound' }, reads: 1, failures: 1, afterReset: false })],
-  ['that nobody can decode', { metadata: { encoding: text('binary/encrypted') }, data: text('secret') }],
-])('a poll with a result %s is a failed read, and the watch goes on', async (_, payload) => {
+const STRANGE_POLLS: Record<string, object> = {
+  'that is null': json(null),
+  'of a kind of a later release': json({ reading: { kind: 'moved' }, reads: 1, failures: 0, afterReset: false }),
+  'without a reading': json({ reads: 1, failures: 0, afterReset: false }),
+  'whose record is none': json({ reading: { kind: 'record', job: { id: 7 } }, reads: 1, failures: 0 }),
+  'whose counts are no numbers': json({ reading: { kind: 'unchanged' }, reads: 'many', failures: null }),
+  'whose 404 are not counted': json({ reading: { kind: 'notFound' }, reads: 1, failures: 1, afterReset: false }),
+  'that nobody can decode': { metadata: { encoding: text('binary/encrypted') }, data: text('secret') },
+};
+
+test('a poll whose result is strange, in any of these ways, is a failed read, and the watch goes on', async () => {
   const { upstream, bench } = tests;
   upstream.readGate = holdBack();
-  const handle = await bench.start({ projectId: 'strange-results', jobId: 'job-1' });
-  await expect.poll(() => upstream.reads).toBe(1);
-  await complete(handle, 'pollJob', payload);
-  await expect.poll(() => upstream.reads).toBe(2);
-  const { polls, phase } = await handle.query(jobStateQuery);
-  expect({ polls, phase }).toEqual({ polls: 1, phase: 'watching' });
+  const results = Object.entries(STRANGE_POLLS);
+  const start = (_: unknown, i: number) => bench.start({ projectId: 'strange-results', jobId: `job-${i}` });
+  const handles = await Promise.all(results.map(start));
+  await expect.poll(() => upstream.reads).toBe(results.length);
+  await Promise.all(handles.map((handle, i) => complete(handle, 'pollJob', results[i]![1])));
+  await expect.poll(() => upstream.reads).toBe(2 * results.length);
+  for (const [i, handle] of handles.entries()) {
+    const { polls, phase } = await handle.query(jobStateQuery);
+    expect({ polls, phase }, results[i]![0]).toEqual({ polls: 1, phase: 'watching' });
+  }
   opened?.();
-  expect(await handle.result()).toMatchObject({ outcome: 'completed', polls: 2 });
+  for (const [i, handle] of handles.entries())
+    expect(await handle.result(), results[i]![0]).toMatchObject({ outcome: 'completed', polls: 2 });
 });

@@ -80,12 +80,6 @@ test('an unknown create shows what is unknown, why and since when, wherever an o
   expect(tests.upstream.created).toHaveLength(1);
 });
 
-test('retry sends the create again', async () => {
-  const handle = await startUnknownCreate();
-  expect(await resolve(handle, { action: 'retry' })).toMatchObject({ phase: 'creating', unknown: null });
-  expect(await handle.result()).toMatchObject({ outcome: 'completed', jobId: 'job-2' });
-});
-
 test('abandoning a create ends the run as abandoned', async () => {
   const handle = await startUnknownCreate();
   await handle.signal(followUpSignal, { prompt: 'go', id: 'a' });
@@ -107,17 +101,6 @@ test('a create can’t be said to be delivered', async () => {
   await expect(resolve(handle, { action: 'abandon', followUpId: 'a' })).rejects.toThrow(WorkflowUpdateFailedError);
   await resolve(handle, { action: 'abandon' }).catch(unlessForgotten);
   await handle.result();
-});
-
-test('policy fail ends a create as UnknownOutcome at once', async () => {
-  tests.upstream.createFaults.push(unknown());
-  const handle = await tests.bench.start({ ...input, onUnknownOutcome: 'fail' });
-  const cause = await causeOf(handle);
-  expect(cause).toMatchObject({ type: 'UnknownOutcome', nonRetryable: true });
-  expect(cause.details).toEqual([
-    { kind: 'create', jobId: null, followUpId: null, reason: expect.stringContaining('500') },
-  ]);
-  expect(tests.upstream.created).toHaveLength(1);
 });
 
 test('policy retry sends at most 5 times, within a minute', async () => {
