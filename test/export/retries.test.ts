@@ -40,16 +40,6 @@ beforeEach(async () => {
   });
 });
 
-test('a budget of 5 requests an hour is kept: the last two of 12 requests leave after two hours', async () => {
-  const range = rangeOf(setUp);
-  const result = await withWorkers(setUp, () => runExport(setUp, range), { requestsPerHour: 5 });
-  const ms = await durationOf(setUp, range);
-  expect(result.snapshots[0]).toMatchObject({ rows: 2_600, consistent: true });
-  expect(await visitorRequests(setUp)).toBe(12);
-  expect(ms).toBeGreaterThanOrEqual(2 * HOUR_MS);
-  expect(ms).toBeLessThan(2.2 * HOUR_MS);
-});
-
 test('Retry-After of a 429 is waited for, and the next page is the one that was refused', async () => {
   await setUp.sandbox.addFault({
     kind: 'status',
