@@ -1,12 +1,12 @@
 import { expect, test } from 'vitest';
 import { figuresText, simulateRuns } from './simulation.js';
 
-test('after 200 scheduled runs every published day is the upstream’s final truth, or is marked', async () => {
-  const figures = await simulateRuns(2, 200);
+test('after 80 scheduled runs every published day is the upstream’s final truth, or is marked', async () => {
+  const figures = await simulateRuns(2, 80);
   console.log(figuresText(figures));
   expect(figures.unmarkedWrong).toEqual([]);
   expect(figures.worse).toEqual([]);
-  expect(figures.days).toBeGreaterThanOrEqual(200);
+  expect(figures.days).toBeGreaterThanOrEqual(80);
   expect(figures.stillMarked).toBeLessThanOrEqual(figures.settledDays / 100);
   // The runs were disturbed: a pager that trusts what it reads is wrong.
   expect(figures.plainWrong).toBeGreaterThan(0);

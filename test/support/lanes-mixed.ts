@@ -2,9 +2,7 @@ import { relative, sep } from 'node:path';
 import { BaseSequencer, type TestSpecification } from 'vitest/node';
 
 /** Folders of the second lane: programs, packages, manifests, other languages, and simulations. */
-export const SYSTEM = [
-  ...['e2e', 'local', 'package', 'chaos', 'deploy', 'monitoring', 'scripts', 'model', 'queue-simulation'],
-];
+export const SYSTEM = [...['e2e', 'local', 'package', 'chaos', 'deploy', 'monitoring', 'scripts', 'model']];
 
 /**
  * Files that have a process of their own first; then both lanes side by side, the largest files of each first: one
