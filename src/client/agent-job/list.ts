@@ -150,23 +150,18 @@ async function countListed(runs: AsyncIterable<JobSummary>): Promise<JobCount> {
   return { total, byStatus };
 }
 
-const SCHEDULED = 1; // temporal.api.enums.v1.PendingWorkflowTaskState
-
 /** A look at a job. */
 export interface JobLook {
   /** As `listJobs` would show its newest run, without the lag of a list. */
   summary: JobSummary;
   runId: string;
-  /** A workflow task waits that no worker has taken yet. */
-  isWaitingForWorker: boolean;
 }
 
 /** Looks at a job; throws JobNotFoundError. */
 export function lookAtJob(client: Client, workflowId: string, options: CallOptions = {}): Promise<JobLook> {
   return temporalCall(client, options, async () => {
     const run = await readDescription(client, workflowId);
-    const isWaitingForWorker = run.raw.pendingWorkflowTask?.state === SCHEDULED;
-    return { summary: toSummary(run), runId: run.runId, isWaitingForWorker };
+    return { summary: toSummary(run), runId: run.runId };
   });
 }
 
