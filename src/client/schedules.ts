@@ -1,4 +1,4 @@
-/** What the Schedules of both kinds share: create or change, list, the handle of one, and what is told as its problem. */
+/** What the Schedules of both kinds share: create or change, list, the handle of one, and what its problem is. */
 import { randomInt, randomUUID } from 'node:crypto';
 import { setTimeout as pause } from 'node:timers/promises';
 import {

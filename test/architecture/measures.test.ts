@@ -9,7 +9,7 @@ const MAX_FILE_LINES = 400;
 const MAX_FUNCTION_LINES = 50;
 /** A file this short is a step more for a reader; some must be files, because something loads them by path. */
 const SHORT_FILE_LINES = 30;
-const MAX_SHORT_FILES = 13;
+const MAX_SHORT_FILES = 12;
 const MAX_COLUMNS = 120;
 
 /** Files that git knows or would add, so that neither builds nor what lies in ignored folders counts. */
@@ -34,7 +34,7 @@ test('no file of src has more than 400 lines', () => {
   expect(long.map((file) => `${file}: ${lineCount(read(file))}`)).toEqual([]);
 });
 
-test('at most 13 files of src have fewer than 30 lines', () => {
+test('at most 12 files of src have fewer than 30 lines', () => {
   const short = inSrc.filter((file) => lineCount(read(file)) < SHORT_FILE_LINES);
   expect(short.length, short.join('\n')).toBeLessThanOrEqual(MAX_SHORT_FILES);
 });
