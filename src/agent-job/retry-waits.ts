@@ -1,6 +1,7 @@
 /**
  * The waits before a call is made again that was refused or failed: after a 429 with or without `Retry-After`, for want
- * of a key, after a delivery that failed. Pure; randomness is an argument. Times in milliseconds.
+ * of a key, after a delivery that failed. How long a queue of requests waits without a `Retry-After` is decided in
+ * workflows/request-queue/budget.ts. Pure; randomness is an argument. Times in milliseconds.
  */
 import { MAX_RETRY_AFTER_MS } from '../contract.js';
 

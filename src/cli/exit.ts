@@ -2,7 +2,10 @@ import { CommanderError, type Command } from 'commander';
 import { jsonLine } from '../agent-job/terminal-text.js';
 import { printableLines, withKeysHint } from './table.js';
 
-/** What a command answers to a shell, and what that means; docs/commands.md has the same table. */
+/**
+ * What a command answers to a shell, and what that means; docs/commands.md has the same table. Which one the end of a
+ * job has is decided in wait.ts.
+ */
 const CODES = {
   ok: [0, 'completed or archived'],
   error: [1, 'any other error: no such job, it has ended, refused'],

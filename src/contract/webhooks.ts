@@ -49,7 +49,10 @@ export interface WebhookDelivery {
   body: string;
 }
 
-/** Ten repetitions within 75 hours; a receiver that is back is not left to wait for more than a day. */
+/**
+ * Ten repetitions within 75 hours; a receiver that is back is not left to wait for more than a day. Its `Retry-After`
+ * may lengthen a wait: activities/webhooks/activities.ts.
+ */
 export const WEBHOOK_RETRIES = {
   initialInterval: 30_000,
   backoffCoefficient: 3,

@@ -3,8 +3,8 @@
  *
  * - its name: `InconsistencyKind` in contract/visitor-export.ts;
  * - its words: DESCRIPTIONS below;
- * - where it is found: snapshots/scan.ts (within one scan), snapshots/plausibility.ts (a whole scan beside its
- *   surroundings) or `inconsistencyOf` below (a scan beside the one before);
+ * - where it is found: snapshots/scan.ts (within one scan), snapshots/plausibility.ts (`impossible`, `shrunk`: a whole
+ *   scan beside its totals, and what was there before) or `inconsistencyOf` below (a scan beside the one before);
  * - whether a second scan may refute it: SUSPICIONS in workflows/visitor-export/range-export.ts; docs/exports.md and
  *   test/export-simulation name those too;
  * - the docs: `drift.kind` in docs/snapshots.md;

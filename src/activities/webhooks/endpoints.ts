@@ -1,4 +1,7 @@
-/** Who is told of what: the endpoints of WEBHOOKS_FILE, by project. No secret and no URL is told in an error. */
+/**
+ * Who is told of what: the endpoints of WEBHOOKS_FILE, by project. No secret and no URL is told in an error. Whether an
+ * address is public is decided in post.ts, where the connection is made.
+ */
 import { createHash } from 'node:crypto';
 import { z } from 'zod';
 import { WEBHOOK_EVENTS, type WebhookEventType } from '../../contract/webhooks.js';

@@ -1,4 +1,7 @@
-/** `adopt` believes no id that was only typed: the job is read first, by whatever means the decision came. */
+/**
+ * `adopt` believes no id that was only typed: the job is read first, by whatever means the decision came. What is read
+ * is judged in activities/agent-job/read-job.ts.
+ */
 import {
   ActivityCancellationType,
   ActivityFailure,

@@ -1,6 +1,7 @@
 /**
  * The one queue of follow-ups, for signals and updates alike. What an id that is said twice is answered is decided in
- * handlers.ts, and after the run's end in client/agent-job/follow-up-after-end.ts. Pure: no Temporal, no clock.
+ * handlers.ts, for a caller over HTTP that does not wait in http/jobs.ts, and after the run's end in
+ * client/agent-job/follow-up-after-end.ts. Pure: no Temporal, no clock.
  */
 import { LIMIT, type FollowUpState, type FollowUpStatus, type Priority, type PromptHashes } from '../../contract.js';
 import { isOtherPrompt, promptHash } from '../../agent-job/input.js';

@@ -1,9 +1,9 @@
 /**
  * When the next request may be sent to an upstream that takes only so many: by the budget that is set, and by what its
  * answers 429 say. With a `Retry-After` the queue opens when it says. Without one nobody knows the upstream's window:
- * the queue takes what was accepted in the hour before the 429 for the budget, and probes beyond it, one request at a
- * time, ever more rarely. A probe that is accepted says that the budget was learned wrong. Pure; the clock is an
- * argument. Times in milliseconds.
+ * the queue takes what was accepted with its turns in the hour before the 429 for the budget, and probes beyond it, one
+ * request at a time, ever more rarely. A probe that is accepted says that the budget was learned wrong. Pure; the clock
+ * is an argument. Times in milliseconds.
  */
 import type { BudgetFacts } from '../../contract.js';
 import { throttledWaitMs } from '../../agent-job/retry-waits.js';
@@ -31,7 +31,7 @@ export interface BudgetData {
   /** The budget that is set, and when somebody last named it. */
   set: number | null;
   namedAt: number;
-  /** What was accepted in the hour before a 429 without `Retry-After`; null where nothing is believed. */
+  /** What was accepted with a turn in the hour before a 429 without `Retry-After`; null where nothing is believed. */
   learned: number | null;
   spends: Step[];
   throttles: Step[];

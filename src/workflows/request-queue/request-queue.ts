@@ -25,7 +25,7 @@ import { InvalidInputError } from '../../contract/input-checks.js';
 import { parseJoin, parseLeave, parseQueueName, parseReport } from '../../agent-job/queue-messages.js';
 import { goOnWithAnyVersion } from '../worker-version.js';
 import { QueueRun, type GivenTurn, type QueueData } from './queue-run.js';
-import { queueDetails, queuePlace, queueState } from './queue-state.js';
+import { queueDetails, queuePlace, queueState } from './queue-answers.js';
 
 /** What continue-as-new hands on, inside the input; believed only in a run that continues another. */
 interface Continued extends QueueData {
