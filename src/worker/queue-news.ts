@@ -22,13 +22,17 @@ const LOOK_INTERVAL_MS = 5_000;
 const MOST_TOLD_A_LOOK = 25;
 /** So many queues are asked by a worker that starts. */
 const MOST_ASKED = 100;
+/** A queue believes after a quarter of an hour that none is set any more; other workers may see the file later. */
+const NONE_AFTER_MS = 17 * 60_000;
 const CALL_LIMIT_MS = 10_000;
 
 interface BudgetNewsOptions {
   client: Client;
   taskQueue: string;
   budgets: Pick<Budgets, 'changes' | 'facts'>;
-  log: Logger;
+  log: Pick<Logger, 'debug' | 'warn'>;
+  /** Milliseconds. */
+  now?: () => number;
 }
 
 /** Looks now and then for budgets that have changed, once for queues that know others; returns what stops that. */
@@ -48,46 +52,73 @@ export function watchBudgets(options: BudgetNewsOptions): () => void {
 
 export class BudgetNews {
   readonly #options: BudgetNewsOptions;
-  /** Of whose queues to tell, by workflow id. */
-  readonly #due = new Map<string, BudgetedWrites>();
-  #hasAsked = false;
+  readonly #now: () => number;
+  /** Of whose queues to tell, by workflow id, and from when on. */
+  readonly #due = new Map<string, { writes: BudgetedWrites; at: number }>();
+  /** The queues were asked what they know, or are just being asked. */
+  #isAsked = false;
 
   constructor(options: BudgetNewsOptions) {
     this.#options = options;
+    this.#now = options.now ?? (() => performance.now());
   }
 
   async look(stopped: AbortSignal): Promise<void> {
-    for (const writes of await this.#options.budgets.changes()) this.#due.set(requestQueueId(writes), writes);
-    for (const [id, writes] of [...this.#due].slice(0, MOST_TOLD_A_LOOK)) {
+    for (const writes of await this.#options.budgets.changes()) await this.#add(writes);
+    try {
+      await this.#tellDue(stopped);
+    } finally {
+      // After the news, so that nothing is told twice; what changes next does not wait for the answers.
+      if (!this.#isAsked) void this.#askQueues(stopped);
+    }
+  }
+
+  async #add(writes: BudgetedWrites): Promise<void> {
+    const at = this.#now() + ((await this.#isSet(writes)) ? 0 : NONE_AFTER_MS);
+    this.#due.set(requestQueueId(writes), { writes, at });
+  }
+
+  async #isSet({ operation, projectId }: BudgetedWrites): Promise<boolean> {
+    const { perHour, isUnlimited } = await this.#options.budgets.facts(operation, projectId);
+    return perHour !== null || isUnlimited === true;
+  }
+
+  async #tellDue(stopped: AbortSignal): Promise<void> {
+    const due = [...this.#due].filter(([, { at }]) => at <= this.#now()).slice(0, MOST_TOLD_A_LOOK);
+    for (const [id, news] of due) {
       if (stopped.aborted) return;
       this.#due.delete(id);
       try {
-        await this.#tell(id, writes);
+        await this.#tell(id, news.writes);
       } catch (error) {
         // Later, after the others.
-        this.#due.set(id, writes);
+        this.#due.set(id, news);
         throw error;
       }
     }
-    // After the news, so that nothing is told twice.
-    if (!this.#hasAsked) await this.#askQueues(stopped);
   }
 
   /** This worker may have other settings than the one before it. */
   async #askQueues(stopped: AbortSignal): Promise<void> {
     const { client, taskQueue, log } = this.#options;
+    this.#isAsked = true;
     let asked = 0;
-    for await (const { workflowId } of client.workflow.list({
-      query: runningOf(REQUEST_QUEUE_WORKFLOW, taskQueue),
-      pageSize: MOST_ASKED,
-    })) {
-      if (stopped.aborted) return;
-      if (asked++ === MOST_ASKED) break;
-      const writes = await this.#misinformed(workflowId);
-      if (writes) this.#due.set(workflowId, writes);
+    try {
+      for await (const { workflowId } of client.workflow.list({
+        query: runningOf(REQUEST_QUEUE_WORKFLOW, taskQueue),
+        pageSize: MOST_ASKED,
+      })) {
+        if (stopped.aborted) return;
+        if (asked++ === MOST_ASKED) break;
+        const writes = await this.#misinformed(workflowId);
+        if (writes) await this.#add(writes);
+      }
+      log.debug({ behind: [...this.#due.keys()] }, 'Looked which queues of writes know another budget');
+    } catch (error) {
+      this.#isAsked = false;
+      if (!stopped.aborted)
+        log.warn({ error }, 'Could not ask the queues of writes which budgets they know: tries again');
     }
-    this.#hasAsked = true;
-    log.debug({ behind: [...this.#due.keys()] }, 'Looked which queues of writes know another budget');
   }
 
   /** Null where nobody waits, the queue knows what is set here, and where nothing is. */
@@ -97,11 +128,11 @@ export class BudgetNews {
     // One that does not answer has other troubles.
     const state = await client.withDeadline(Date.now() + CALL_LIMIT_MS, ask).catch(() => null);
     if (!state || state.projectId === null || state.operation === 'visitors' || state.waitingCount === 0) return null;
-    const { operation, projectId } = state;
-    const { perHour, isUnlimited } = await budgets.facts(operation, projectId);
-    if (perHour === null && !isUnlimited) return null;
+    const writes = { operation: state.operation, projectId: state.projectId };
+    if (!(await this.#isSet(writes))) return null;
+    const { perHour } = await budgets.facts(writes.operation, writes.projectId);
     // A budget that was learned hides the one that was told.
-    return state.isLearned || state.perHour !== perHour ? { operation, projectId } : null;
+    return state.isLearned || state.perHour !== perHour ? writes : null;
   }
 
   /** Every worker tells: one that has seen the change later may have told the old budget meanwhile. */

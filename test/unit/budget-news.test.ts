@@ -3,14 +3,15 @@ import { Client, WorkflowNotFoundError, type Connection } from '@temporalio/clie
 import { expect, test, vi } from 'vitest';
 import type { BudgetedWrites } from '../../src/activities/agent-job/budgets.js';
 import type { BudgetFacts } from '../../src/contract.js';
-import { createLogger } from '../../src/worker/logging.js';
 import { BudgetNews } from '../../src/worker/queue-news.js';
 
 const RUNS = new AbortController().signal;
+const MINUTE = 60_000;
 
 /** A worker over queues that take what they are told, unless `refuse` throws. */
 function worker() {
   const told: string[] = [];
+  const clock = { now: 0 };
   const set = new Map<string, BudgetFacts>();
   let changed: BudgetedWrites[] = [];
   const refuse = vi.fn<(workflowId: string) => void>();
@@ -34,13 +35,14 @@ function worker() {
       changes: () => Promise.resolve(changed.splice(0)),
       facts: (_, projectId) => Promise.resolve(set.get(projectId) ?? { perHour: null }),
     },
-    log: createLogger({ level: 'error', format: 'json' }),
+    log: { debug: () => {}, warn: () => {} },
+    now: () => clock.now,
   });
   const change = (projectIds: string[], facts: BudgetFacts) => {
     for (const projectId of projectIds) set.set(projectId, facts);
     changed = projectIds.map((projectId) => ({ operation: 'create', projectId }));
   };
-  return { news, told, change, refuse };
+  return { news, told, clock, change, refuse };
 }
 
 const many = (count: number) => Array.from({ length: count }, (_, index) => `p${index}`);
@@ -87,4 +89,16 @@ test('one that takes no message is told later and keeps no other up, and one tha
   refuse.mockReset();
   await news.look(RUNS);
   expect(told).toEqual(['request-queue/p/create 7', 'request-queue/stuck/create 7']);
+});
+
+test('that none is set any more is told when a queue believes it', async () => {
+  const { news, told, clock, change } = worker();
+  change(['p'], { perHour: null });
+  await news.look(RUNS);
+  clock.now += 16 * MINUTE;
+  await news.look(RUNS);
+  expect(told).toEqual([]);
+  clock.now += MINUTE;
+  await news.look(RUNS);
+  expect(told).toEqual(['request-queue/p/create null']);
 });
