@@ -60,9 +60,13 @@ interface Page {
   rows: Map<number, { ai: number; total: number }>;
 }
 
-/** Bounds what is remembered of the recent days: then the pages with the fewest visitors are forgotten. */
-const MAX_ROWS = 1_000_000;
-const MAX_CHARACTERS = 64_000_000;
+/**
+ * Bounds what is remembered of the recent days: then the pages with the fewest visitors are forgotten. A page takes
+ * some 400 bytes and its path, and each day more 80: about 150 MB at most, in a worker of 340 MB.
+ */
+const MAX_PAGES = 150_000;
+const MAX_ROWS = 600_000;
+const MAX_CHARACTERS = 32_000_000;
 
 class SeenPages {
   #pages = new Map<string, Page>();
@@ -77,7 +81,8 @@ class SeenPages {
     page.rows.set(day, { ai, total });
     if (isCounted) page.visitors += total;
     this.#rows++;
-    if (this.#rows > MAX_ROWS || this.#characters > MAX_CHARACTERS) this.keepTop(this.#pages.size / 2);
+    const isFull = this.#pages.size > MAX_PAGES || this.#rows > MAX_ROWS || this.#characters > MAX_CHARACTERS;
+    if (isFull) this.keepTop(this.#pages.size / 2);
   }
 
   top(count: number): Page[] {
