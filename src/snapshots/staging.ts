@@ -86,7 +86,9 @@ export async function cleanUpStaging(store: SnapshotStore, range: VisitorExportR
   await store.removeFolder(stagingFolder(range));
   await cleanUpSuperseded(store, range);
   // Best effort: not every account may list uploads, and unfinished ones are never visible.
-  await store.removeUnfinished(snapshotFolder(range)).catch(() => {});
+  for (const folder of [snapshotFolder(range), stagingFolder(range)]) {
+    await store.removeUnfinished(folder).catch(() => {});
+  }
 }
 
 /** The date ranges that have work in progress, of any run. */
