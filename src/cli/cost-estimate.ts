@@ -152,6 +152,7 @@ interface Activity {
   /** The attempt that ended it, or is under way; 0 where history does not tell. */
   attempt: number;
   scheduledAt: number;
+  startedAt: number | null;
   endedAt: number | null;
   /** What its last heartbeat told, and it returned; empty where there is none, or a codec hides it. */
   details: Record<string, unknown>;
@@ -165,13 +166,13 @@ function activitiesOf(events: readonly CostEvent[], pending: CostedRun['pending'
     const { activityTaskScheduledEventAttributes: scheduled, activityTaskStartedEventAttributes: started } = event;
     const at = millisOf(event.eventTime);
     if (scheduled) {
-      const unknown = { attempt: 0, endedAt: null, details: {}, result: {} };
+      const unknown = { attempt: 0, startedAt: null, endedAt: null, details: {}, result: {} };
       const name = scheduled.activityType?.name ?? '';
       activities.set(String(event.eventId), { name, scheduled, scheduledAt: at, ...unknown });
     }
     const activity = activities.get(String((started ?? endOf(event))?.scheduledEventId));
     if (!activity) continue;
-    if (started) activity.attempt = started.attempt ?? 1;
+    if (started) Object.assign(activity, { attempt: started.attempt ?? 1, startedAt: at });
     else activity.endedAt ??= at;
     activity.result = jsonIn(event.activityTaskCompletedEventAttributes?.result);
   }
@@ -201,14 +202,15 @@ function readsOf({ name, attempt, details, result }: Activity): number {
 
 /** The fences of a write; else what is told, or what a lease or the SDK makes of the time. */
 function heartbeatsOf(activity: Activity): number {
-  const { name, scheduled, result, details, scheduledAt, endedAt } = activity;
+  const { name, scheduled, result, details, scheduledAt, startedAt, endedAt } = activity;
   if (WRITES.includes(name)) return fencesOf(activity);
   if (endedAt === null) return numberIn(details['heartbeats']);
   if (name === POLL && result['reads'] !== undefined) return numberIn(result['heartbeats']);
   const timeoutMs = millisOf(scheduled.heartbeatTimeout);
   if (timeoutMs === 0) return 0;
-  const everyMs = name === POLL ? timeoutMs - RENEW_EARLY_MS : Math.min(THROTTLE_SHARE * timeoutMs, THROTTLE_MS);
-  return Math.floor((endedAt - scheduledAt) / everyMs);
+  if (name === POLL) return Math.floor((endedAt - scheduledAt) / (timeoutMs - RENEW_EARLY_MS));
+  const ranMs = startedAt === null ? 0 : endedAt - startedAt;
+  return Math.floor(ranMs / Math.min(THROTTLE_SHARE * timeoutMs, THROTTLE_MS));
 }
 
 function fencesOf({ attempt, result }: Activity): number {

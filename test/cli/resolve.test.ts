@@ -96,6 +96,7 @@ describe.concurrent('a write in doubt', { timeout: MOST_MS }, () => {
     const jobId = await jobIdOf(prompt);
     const dry = await cli(['resolve', job.workflowId, 'adopt', '--job-id', jobId, '--dry-run']);
     expect(dry.stdout).toContain('would be settled with adopt');
+    expect(dry.stdout).toContain('if the upstream knows its job: that was not asked');
     expect((await job.state()).phase).toBe('needsAttention');
     const real = await cli(['resolve', job.workflowId, 'adopt', '--job-id', jobId, '--since', String(line['since'])]);
     expect(real.stdout).toContain(String(line['since']));
