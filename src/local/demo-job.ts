@@ -18,6 +18,7 @@ export const DEMO_SCRIPT: JobScript = {
 
 const PROJECT = 'demo';
 const KEY_START = 'demo-';
+const KEY = /^demo-\d{4}-\d\d-\d\dT[\d-]+$/;
 const PROMPT = 'Add a page about pricing to the site';
 const FOLLOW_UP = { id: 'demo-follow-up', prompt: 'Mention the free plan, too' };
 const POLL_INTERVAL_MS = 400;
@@ -37,11 +38,16 @@ export async function startDemoJob(jobs: AgentJobs): Promise<DemoJob> {
   return { job: await jobs.start({ projectId: PROJECT, prompt: PROMPT, key }), isResumed: earlier !== undefined };
 }
 
-/** The key of a demo job that runs. */
+/** The key of a demo job that runs, where Temporal tells of one. */
 async function runningDemo({ client }: AgentJobs): Promise<string | undefined> {
   const query = `WorkflowId STARTS_WITH '${agentJobWorkflowId(PROJECT, KEY_START)}' AND ExecutionStatus = 'Running'`;
-  for await (const { workflowId } of client.workflow.list({ query })) {
-    return workflowId.slice(agentJobWorkflowId(PROJECT, '').length);
+  try {
+    for await (const { workflowId } of client.workflow.list({ query })) {
+      const key = decodeURIComponent(workflowId.slice(agentJobWorkflowId(PROJECT, '').length));
+      if (KEY.test(key)) return key;
+    }
+  } catch {
+    // Then another one starts, in the sandbox.
   }
   return undefined;
 }
