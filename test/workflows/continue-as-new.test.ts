@@ -73,6 +73,12 @@ async function untilNextRun(handle: Handle, signalEveryMs = 0): Promise<void> {
   await vi.waitFor(async () => expectNow(await isNext()).toBe(true), { interval: 300, timeout: 120_000 });
 }
 
+/** Whether the newest run is one that the retry policy started. */
+async function isRetried(handle: Handle): Promise<boolean> {
+  const { events } = await handle.fetchHistory();
+  return (events![0]!.workflowExecutionStartedEventAttributes?.attempt ?? 1) > 1;
+}
+
 async function noTaskFailed(workflowId: string, runId: string): Promise<void> {
   const { events } = await server.client.workflow.getHandle(workflowId, runId).fetchHistory();
   expectNow(failedTasks(events)).toEqual([]);
@@ -266,7 +272,7 @@ describe.concurrent('a new run', () => {
 
   test(
     'a continued run that Temporal’s retry policy started again asks before each write',
-    { timeout: 180_000 },
+    { timeout: 240_000 },
     async ({ bench, upstream, expect }) => {
       upstream.show = () => ({ status: 'active' });
       const { workflowId } = await bench.start(
@@ -277,13 +283,19 @@ describe.concurrent('a new run', () => {
       await expect.poll(() => upstream.reads).toBeGreaterThan(0);
       // The next run begins with no more than one of the signals: with many it would soon continue as new itself.
       await untilNextRun(handle, 2_000);
-      await handle.executeUpdate(sendFollowUpUpdate, { args: [{ prompt: 'go', id: 'a' }] });
-      expect(upstream.messages).toEqual(['go']);
-      const { runId } = await handle.describe();
-      await expect.poll(async () => (await handle.describe()).runId, { timeout: 120_000 }).not.toBe(runId);
+      let id = '';
+      // On a busy machine it may do so all the same, once: what it carries is known to whatever follows it.
+      for (let round = 0; id === '' || !(await isRetried(handle)); round++) {
+        id = `a${round}`;
+        const { runId } = await handle.describe();
+        await handle.executeUpdate(sendFollowUpUpdate, { args: [{ prompt: 'go', id }] });
+        expect(upstream.messages).toHaveLength(round + 1);
+        await expect.poll(async () => (await handle.describe()).runId, { timeout: 120_000 }).not.toBe(runId);
+      }
+      const sent = [...upstream.messages];
       expect((await stateOf(handle)).jobId).toBe('job-1');
       // Its caller was told `sent`, and repeats it all the same.
-      await handle.signal(followUpSignal, { prompt: 'go', id: 'a' });
+      await handle.signal(followUpSignal, { prompt: 'go', id });
       await expect
         .poll(async () => (await stateOf(handle)).unknown?.reason)
         .toContain('Temporal started this run again');
@@ -292,7 +304,7 @@ describe.concurrent('a new run', () => {
       await untilNextRun(handle);
       await handle.signal(followUpSignal, { prompt: 'more', id: 'b' });
       await expect.poll(async () => (await stateOf(handle)).unknown?.followUpId).toBe('b');
-      expect(upstream.messages).toEqual(['go']);
+      expect(upstream.messages).toEqual(sent);
       await handle.terminate();
     },
   );
