@@ -48,9 +48,9 @@ const tests = (isFast: boolean) => {
 export default defineConfig(({ mode }) => ({
   test: {
     globalSetup: ['test/support/test-host.ts'],
-    // Tests wait most of the time: six processes keep two cores busy.
+    // Tests wait much of the time: four processes keep two cores busy.
     pool: 'forks',
-    maxWorkers: 6,
+    maxWorkers: 4,
     sequence: { sequencer: LanesMixed },
     projects: mode === 'record-histories' ? recording : tests(mode === 'fast'),
   },

@@ -11,6 +11,9 @@ if (durations.length > 0) console.log('The files that took longest:');
 for (const { name, seconds } of durations.slice(0, LONGEST)) {
   console.log(`${seconds.toFixed(1).padStart(7)} s  ${relative(process.cwd(), name)}`);
 }
-console.log(`${counts.numPassedTests} passed, ${counts.numFailedTests} failed`);
-// A file that could not be loaded, or a run without a test, is no success either.
+// A file that could not be loaded or set up has no test that failed, and is a failure.
+const isUntested = ({ status, assertionResults }) =>
+  status === 'failed' && !assertionResults.some((test) => test.status === 'failed');
+const failed = counts.numFailedTests + testResults.filter(isUntested).length;
+console.log(`${counts.numPassedTests} passed, ${failed} failed`);
 if (!success || counts.numPassedTests === 0) process.exitCode = 1;

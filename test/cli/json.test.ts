@@ -5,10 +5,11 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import type { Command } from 'commander';
-import { afterAll, beforeAll, expect, test, vi } from 'vitest';
+import { afterAll, beforeAll, expect, test } from 'vitest';
 import { createProgram } from '../../src/cli/program.js';
 import { QUICK, startJobServer, type JobServer } from '../client/job-server.js';
 import { connectOwnNamespace } from '../support/dev-server.js';
+import { until } from '../support/until.js';
 import { runInProcess } from './run-in-process.js';
 
 const MINUTE = 60_000;
@@ -25,7 +26,7 @@ beforeAll(async () => {
   const prompt = `prompt ${randomUUID()}`;
   await server.sandbox.addScript({ promptIncludes: prompt, script: { activeMs: 3_600_000 } });
   ({ workflowId } = await server.jobs.start({ key: 'k', projectId: 'p', prompt, batch: 'b', ...QUICK }));
-  await vi.waitUntil(async () => (await server.jobs.count()).total === 1, { timeout: MINUTE, interval: 500 });
+  await until(async () => (await server.jobs.count()).total === 1);
   const folder = await mkdtemp(join(tmpdir(), 'agent-jobs-test-'));
   snapshots = pathToFileURL(folder).href;
   starts = join(folder, 'starts');
@@ -206,7 +207,7 @@ test(
       ...{ stdout: expect.stringContaining('"outcome":"failed"') as string, code: 3 },
       told: { code: 'FAILED', exitCode: 3 },
     });
-    await vi.waitUntil(async () => (await server.jobs.count({ batch: 'ends' })).total === 4, { timeout: MINUTE });
+    await until(async () => (await server.jobs.count({ batch: 'ends' })).total === 4);
     const many = await run('wait', '--batch', 'ends');
     const byId = new Map(linesOf(many.stdout).map((line) => [line['workflowId'], line]));
     const { prLink } = lastResult.job!;

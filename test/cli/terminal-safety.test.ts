@@ -4,10 +4,11 @@ import { mkdtemp, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { stripVTControlCharacters } from 'node:util';
-import { afterAll, beforeAll, expect, test, vi } from 'vitest';
+import { afterAll, beforeAll, expect, test } from 'vitest';
 import { AGENT_JOB_WORKFLOW } from '../../src/contract.js';
 import { QUICK, startJobServer, type JobServer } from '../client/job-server.js';
 import { connectOwnNamespace } from '../support/dev-server.js';
+import { until } from '../support/until.js';
 import { envOf, jsonLines, runOnTerminal } from './run-cli.js';
 import { runInProcess } from './run-in-process.js';
 
@@ -39,11 +40,10 @@ beforeAll(async () => {
     ],
   });
   const job = server.jobs.handle(workflowId);
-  const within = { timeout: 120_000, interval: 500 };
-  await vi.waitUntil(async () => (await job.state()).phase === 'needsAttention', within);
+  await until(async () => (await job.state()).phase === 'needsAttention');
   await job.followUp('more', { id: `id${HOSTILE}` });
-  await vi.waitUntil(async () => (await job.state()).followUps.length === 1, within);
-  await vi.waitUntil(async () => (await server.jobs.count()).total === 1, within);
+  await until(async () => (await job.state()).followUps.length === 1);
+  await until(async () => (await server.jobs.count()).total === 1);
 }, MOST_MS);
 afterAll(() => server.close());
 

@@ -48,9 +48,12 @@ test('the jobs of a recurring job are shown without their prompts, too', async (
   const { projectId } = server;
   const schedule = await jobs.schedule({ projectId, name: 'nightly', prompt: WORD, every: '1 day', timeZone: 'UTC' });
   await schedule.trigger();
-  const first = async () =>
-    (await gathered(jobs.list({ projectId }))).find(({ workflowId }) => workflowId.includes('nightly'));
-  const job = (await vi.waitUntil(first, { timeout: 120_000, interval: 200 }))!;
+  const first = async () => {
+    const found = (await gathered(jobs.list({ projectId }))).find(({ workflowId }) => workflowId.includes('nightly'));
+    expect(found).toBeDefined();
+    return found!;
+  };
+  const job = await vi.waitFor(first, { timeout: 120_000, interval: 200 });
   expect(job.title).toBe(`${projectId}: ${jobs.handle(job.workflowId).key}`);
   expect(await shown(job.workflowId)).not.toContain(WORD);
   await schedule.remove();
