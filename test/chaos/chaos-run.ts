@@ -22,7 +22,7 @@ import { Operator } from './operator.js';
 import { planWorkerFaults } from './worker-fault.js';
 import { summarizeQueues, summarizeRuns } from './run-summary.js';
 import { ShortBudgetRun, type ShortBudget } from './short-budget.js';
-import { buildWithShortHour } from './short-hour.js';
+import { buildWithShortHour, copyBuild } from './short-hour.js';
 import { count, tally } from './tally.js';
 import type { KillableTemporal } from './temporal-server.js';
 import { Timeline } from './timeline.js';
@@ -53,6 +53,8 @@ export interface ChaosOptions {
   upstreamTimeout: string;
   /** The upstream takes few writes an hour, and the hour is short; not limited where absent. */
   budget?: ShortBudget | undefined;
+  /** A checkout that was built: half of the workers are of it, as in a roll-out that goes back and forth. */
+  otherBuild?: string | undefined;
   /** How long the jobs may take to end once nothing disturbs them any more. */
   calmMs: number;
   say: (line: string) => void;
@@ -93,6 +95,17 @@ export async function runChaos(temporal: KillableTemporal, options: ChaosOptions
   }
 }
 
+/** The workers' programs; undefined where all are the built product as it is. */
+async function buildsOf(folder: string, { budget, otherBuild }: ChaosOptions): Promise<string[] | undefined> {
+  if (!budget && otherBuild === undefined) return undefined;
+  const checkouts = otherBuild === undefined ? [undefined] : [undefined, otherBuild];
+  return Promise.all(
+    checkouts.map((checkout) =>
+      budget ? buildWithShortHour(folder, budget.hourMs, checkout) : copyBuild(folder, checkout),
+    ),
+  );
+}
+
 interface StartedParts {
   folder: string;
   runName: string;
@@ -100,8 +113,8 @@ interface StartedParts {
   connection: Connection;
   shortBudget: ShortBudgetRun | undefined;
   settings: Record<string, string> | undefined;
-  /** The workers', where it is not the built product's. */
-  program: string | undefined;
+  /** The workers', where they are not the built product's alone. */
+  programs: string[] | undefined;
 }
 
 class ChaosRun {
@@ -134,16 +147,16 @@ class ChaosRun {
       rateLimits: shortBudget && ((start) => shortBudget.rateLimits(start)),
     });
     const settings = await shortBudget?.settings(folder);
-    const program = budget && (await buildWithShortHour(folder, budget.hourMs));
+    const programs = await buildsOf(folder, options);
     const connection = await Connection.connect({ address: temporal.address });
     options.say(`seed ${options.seed}, files in ${folder}`);
-    return new ChaosRun(temporal, options, { folder, runName, upstream, connection, shortBudget, settings, program });
+    return new ChaosRun(temporal, options, { folder, runName, upstream, connection, shortBudget, settings, programs });
   }
 
   private constructor(
     temporal: KillableTemporal,
     options: ChaosOptions,
-    { folder, runName, upstream, connection, shortBudget, settings, program }: StartedParts,
+    { folder, runName, upstream, connection, shortBudget, settings, programs }: StartedParts,
   ) {
     this.#temporal = temporal;
     this.#options = options;
@@ -168,7 +181,7 @@ class ChaosRun {
         LOG_LEVEL: 'warn',
         ...settings,
       },
-      program,
+      programs,
       workerFault: planWorkerFaults(options),
     });
     this.#operator = new Operator({

@@ -24,6 +24,7 @@ const USAGE = `Usage: npm run test:chaos -- [options]
   --strike-within N      a fault in each worker process at one of its first N writes, default 60
   --budget N             the upstream takes N creates and N messages an hour from each of 4 projects
   --hour SECS            with --budget: how long such an hour is, default 60
+  --other-build FOLDER   half of the workers are of this checkout, which was built: a roll-out, back and forth
   --writes N             faults only: about so many writes, all under policy ask, nobody is killed
   --client               with --writes: through the upstream client alone, without Temporal
   --pieces FILE          with --client: goes on where the pieces in FILE end, adds one under the next seed, \
@@ -44,6 +45,7 @@ const OPTIONS = {
   'strike-within': { type: 'string', default: '60' },
   budget: { type: 'string' },
   hour: { type: 'string', default: '60' },
+  'other-build': { type: 'string' },
   writes: { type: 'string' },
   client: { type: 'boolean' },
   pieces: { type: 'string' },
@@ -80,6 +82,7 @@ function chaosOptions(
     writesPerJob: isWritesOnly ? WRITES_PER_JOB : undefined,
     upstreamTimeout: '5 seconds',
     budget: shortBudget(values),
+    otherBuild: values['other-build'],
     calmMs: CALM_MS,
     say: (line) => console.log(`${new Date().toISOString().slice(11, 19)}  ${line}`),
   };

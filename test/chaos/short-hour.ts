@@ -2,7 +2,7 @@
  * The built product with a shorter hour: all that a queue of requests counts in hours, it counts in these. So a run of
  * minutes sees many hours of a budget. What bounds latency, such as how long a turn is good for, stays as it is.
  */
-import { cp, mkdir, readFile, symlink, writeFile } from 'node:fs/promises';
+import { cp, mkdtemp, readFile, symlink, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 
@@ -30,18 +30,23 @@ const LENGTHS: readonly { file: string; find: string; name: string; instead: InH
   { file: 'agent-job/retry-waits', name: 'FIRST_ASK_AGAIN_UNTOLD_MS', find: '5 * 60_000', instead: hours(1 / 2) },
 ];
 
-/** Makes a copy of the built product below a folder; returns the path of its worker. */
-export async function buildWithShortHour(folder: string, hourMs: number): Promise<string> {
-  const product = join(folder, 'product');
-  await mkdir(product);
-  await cp(join(root, 'dist'), join(product, 'dist'), { recursive: true });
-  await cp(join(root, 'package.json'), join(product, 'package.json'));
-  await symlink(join(root, 'node_modules'), join(product, 'node_modules'));
+/** Makes a copy of a built checkout below a folder; returns the path of its worker. */
+export async function buildWithShortHour(folder: string, hourMs: number, checkout?: string): Promise<string> {
+  const worker = await copyBuild(folder, checkout);
   for (const { file, name, find, instead } of LENGTHS) {
     const [before, after] = [`${name} = ${find};`, `${name} = ${instead(hourMs)};`];
-    await change(join(product, 'dist', `${file}.js`), before, after);
-    await change(join(product, 'dist/workflow-bundle.js'), before, after);
+    await change(join(worker, `../${file}.js`), before, after);
+    await change(join(worker, '../workflow-bundle.js'), before, after);
   }
+  return worker;
+}
+
+/** The same with hours as they are. It runs with the packages of this checkout, which the faults are injected into. */
+export async function copyBuild(folder: string, checkout = root): Promise<string> {
+  const product = await mkdtemp(join(folder, 'product-'));
+  await cp(join(checkout, 'dist'), join(product, 'dist'), { recursive: true });
+  await cp(join(checkout, 'package.json'), join(product, 'package.json'));
+  await symlink(join(root, 'node_modules'), join(product, 'node_modules'));
   return join(product, 'dist/worker.js');
 }
 

@@ -8,8 +8,8 @@ interface FleetOptions {
   workers: number;
   folder: string;
   env: Record<string, string>;
-  /** Default: the built product's worker. */
-  program?: string | undefined;
+  /** The worker's builds, one process each in turn; default: the built product's. */
+  programs?: readonly string[] | undefined;
   /** The fault of the nth process started; none once the fleet is calm. */
   workerFault: ((turn: number) => WorkerFault) | null;
 }
@@ -82,10 +82,10 @@ export class WorkerFleet {
   }
 
   #start(slot: number): Promise<ManagedProcess> {
-    const { workerFault, folder, env, program = workerProgram } = this.#options;
+    const { workerFault, folder, env, programs = [workerProgram] } = this.#options;
     const faultArguments =
       workerFault && !this.#isCalm ? workerFaultArguments(workerFault(this.#turn++), this.#faultLog) : [];
-    this.started += 1;
+    const program = programs[this.started++ % programs.length]!;
     return startProcess({
       program: process.execPath,
       args: [...faultArguments, program],
