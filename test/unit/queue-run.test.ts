@@ -77,6 +77,24 @@ test('where the clock is set back by a month, a turn that is in flight ends as s
   expect(clock.now).toBeLessThan(1_000 * HOUR - 29 * 24 * HOUR);
 });
 
+test('where the clock is set back behind a refusal, the next one counts as another, and closes the queue', () => {
+  const { clock, run, join, refused } = openQueue();
+  const refuse = () => join('0', { report: refused(run.nextTurn()!.turn.turn) });
+  join('0');
+  refuse();
+  clock.now = run.nextTurnAt! + 2_000;
+  refuse();
+  const refusedAt = clock.now;
+  clock.now = run.nextTurnAt!;
+  run.report({ turn: run.nextTurn()!.turn.turn, outcome: 'accepted', at: clock.now });
+  run.expireTurns();
+  clock.now = refusedAt - 1_000;
+  run.expireTurns();
+  join('0');
+  refuse();
+  expect(run.nextTurn()).toBeNull();
+});
+
 test('a queue that continues as new goes on with its waiters, its turns and its budget', () => {
   const { clock, run, join, refused } = openQueue();
   for (const id of ['0', '1', '2']) join(id, { perHour: 100, report: refused(null) });
@@ -117,7 +135,9 @@ test('whatever happens to turns, the clock and the queue, all that wait are serv
       };
       const serve = (answer: (typeof answers)[number]) => {
         run.expireTurns();
+        let turns = 0;
         for (let next = run.nextTurn(); next; next = run.nextTurn()) {
+          expect(turns++).toBeLessThan(500);
           const { turn } = next.turn;
           expect(waiting.delete(next.workflowId)).toBe(true);
           if (['accepted', 'other', 'silent', 'late'].includes(answer)) taken.push(clock.now);

@@ -239,7 +239,8 @@ export class Budget {
     for (const hour of [this.#spends, this.#throttles]) hour.endAt(now);
     data.namedAt = Math.min(data.namedAt, now);
     data.refusedSince = Math.min(data.refusedSince, now);
-    data.refusedAt = Math.min(data.refusedAt, now);
+    // A turn that is given from now on comes after it.
+    data.refusedAt = Math.min(data.refusedAt, now - 1);
     data.probeAt = Math.min(data.probeAt, now + MAX_PROBE_MS);
     data.notBefore = Math.min(data.notBefore, now + HOUR_MS);
   }
