@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto';
 import { once } from 'node:events';
 import { createServer, type AddressInfo, type Server, type Socket } from 'node:net';
 import { Client, Connection } from '@temporalio/client';
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
 import {
   AgentJobs,
   FollowUpUnconfirmedError,
@@ -10,7 +10,6 @@ import {
   JobEndedError,
   JobNotFoundError,
   JobTerminatedError,
-  NoWorkerError,
   TemporalUnavailableError,
   WorkerBusyError,
   WorkflowTaskFailingError,
@@ -111,17 +110,24 @@ describe.each(['nothing listens', 'the server is silent'])('where %s', (what) =>
   );
 });
 
-test('where no worker polls the task queue, that is said, and how it is called', { timeout: MINUTE }, async () => {
+test('where no worker polls the task queue, that is said, and how it is called', { timeout: 3 * MINUTE }, async () => {
   const taskQueue = `nobody-${randomUUID()}`;
   const job = await jobsOn(taskQueue).start(newRequest('hello'));
   const handle = server.client.workflow.getHandle(job.workflowId);
-  const calls = [job.state(NOW), job.resolve({ action: 'retry' }, NOW)];
-  for (const error of await Promise.all(calls.map(errorOf))) {
-    expect(error.constructor).toBe(NoWorkerError);
-    expect(error.message).toContain(`no worker polls the task queue "${taskQueue}"`);
+  const cause = {
+    name: 'NoWorkerError',
+    message: expect.stringContaining(`polls the task queue "${taskQueue}"`) as string,
+  };
+  const calls: [() => Promise<unknown>, object][] = [
+    [() => job.state(NOW), cause],
+    [() => job.resolve({ action: 'retry' }, NOW), cause],
+    [() => job.sendFollowUp('more', { id: 'a', ...NOW }), { name: 'FollowUpUnconfirmedError', cause }],
+  ];
+  for (const [call, expected] of calls) {
+    // A busy server does not tell in time who polls, and is blamed itself.
+    const told = async () => expect(await errorOf(call())).toMatchObject(expected);
+    await vi.waitFor(told, { timeout: MINUTE, interval: 100 });
   }
-  const unsent = await errorOf(job.sendFollowUp('more', { id: 'a', ...NOW }));
-  expect(unsent).toMatchObject({ name: 'FollowUpUnconfirmedError', cause: { name: 'NoWorkerError' } });
   await handle.terminate();
 });
 
