@@ -221,8 +221,17 @@ async function checkRetention(client: Client): Promise<Finding> {
 /** Whether somebody serves the jobs. */
 async function checkJobWorker({ client, taskQueue }: AgentJobs): Promise<Finding> {
   const found = await checkPollers(client, taskQueue, ['workflow', 'activity']);
-  if (found.status === 'ok') return found;
+  if (found.status === 'ok') return (await checkCurrentVersion(client, taskQueue)) ?? found;
   return { ...found, remedy: [`start one: AGENT_JOBS_TASK_QUEUE=${taskQueue} npm run worker`] };
+}
+
+/** Null where new jobs come to the workers that poll. */
+async function checkCurrentVersion(client: Client, taskQueue: string): Promise<Finding | null> {
+  const { livePollers } = await import('../client/pollers.js');
+  const pollers = await livePollers(client, taskQueue, 'workflow');
+  if (pollers.some(({ isCurrent }) => isCurrent)) return null;
+  const text = `the workers have the version ${pollers[0]?.version ?? 'none'}, which is not current: new jobs wait`;
+  return { status: 'fail', text, remedy: ['temporal worker deployment set-current-version: see docs/upgrades.md'] };
 }
 
 /** Whether somebody serves the exports, where they are asked for. */

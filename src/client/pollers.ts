@@ -1,6 +1,10 @@
 /** Who polls a task queue, as Temporal remembers it. */
 import type { Client } from '@temporalio/client';
 
+/** A version as Temporal writes it. */
+const nameOf = ({ deploymentName, buildId }: Named): string => `${deploymentName}:${buildId}`;
+type Named = { deploymentName?: string | null; buildId?: string | null };
+
 /** Values of `TaskQueueType`. */
 const QUEUE_TYPE = { workflow: 1, activity: 2 } as const;
 const VERSIONED = 2; // temporal.api.enums.v1.WorkerVersioningMode
@@ -17,23 +21,29 @@ interface Poller {
   polledAt: number;
   /** Its version as Temporal writes it, deployment and build id; null where it has none. */
   version: string | null;
+  /** Whether new runs come to it, and those that follow the current version. */
+  isCurrent: boolean;
 }
 
 /** All that Temporal remembers, the last first: about five minutes, so that a dead worker is among them. */
 async function rememberedPollers(client: Client, taskQueue: string, polledFor: PolledFor): Promise<Poller[]> {
-  const { pollers } = await client.workflowService.describeTaskQueue({
+  const { pollers, versioningInfo } = await client.workflowService.describeTaskQueue({
     namespace: client.options.namespace,
     taskQueue: { name: taskQueue },
     taskQueueType: QUEUE_TYPE[polledFor],
   });
-  const polled = (pollers ?? []).map(({ identity, lastAccessTime, deploymentOptions }) => ({
-    identity: identity ?? 'a worker',
-    version:
-      deploymentOptions?.workerVersioningMode === VERSIONED
-        ? `${deploymentOptions.deploymentName}:${deploymentOptions.buildId}`
-        : null,
-    polledAt: Number(lastAccessTime?.seconds ?? 0) * 1_000 + Number(lastAccessTime?.nanos ?? 0) / 1_000_000,
-  }));
+  const { currentDeploymentVersion: current, rampingDeploymentVersion: ramping } = versioningInfo ?? {};
+  // Without a current version, tasks go to workers without one.
+  const served = [current ? nameOf(current) : null, ...(ramping ? [nameOf(ramping)] : [])];
+  const polled = (pollers ?? []).map(({ identity, lastAccessTime, deploymentOptions }) => {
+    const version = deploymentOptions?.workerVersioningMode === VERSIONED ? nameOf(deploymentOptions) : null;
+    return {
+      identity: identity ?? 'a worker',
+      version,
+      isCurrent: served.includes(version),
+      polledAt: Number(lastAccessTime?.seconds ?? 0) * 1_000 + Number(lastAccessTime?.nanos ?? 0) / 1_000_000,
+    };
+  });
   return polled.sort((a, b) => b.polledAt - a.polledAt);
 }
 

@@ -65,6 +65,10 @@ async function examine(client: Client, workflowId: string, cause: unknown): Prom
     const text = `no worker of version ${version} polls the task queue ${queue}, and it is pinned to that version`;
     return new NoWorkerError(workflowId, `${text}: start one, or move it (docs/upgrades.md)`, { cause });
   }
+  if (version === null && !pollers.some(({ isCurrent }) => isCurrent)) {
+    const text = `workers poll the task queue ${queue}, but none of them has the current version: new runs wait`;
+    return new NoWorkerError(workflowId, `${text}; make one current (docs/upgrades.md)`, { cause });
+  }
   const seconds = Math.max(0, Math.round((Date.now() - poller.polledAt) / 1_000));
   const polled = `${poller.identity} polled the task queue ${queue} ${seconds} s ago`;
   const text = `no answer in time, though ${polled}: it is busy, stands still or has just ended`;
