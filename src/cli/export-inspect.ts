@@ -130,8 +130,10 @@ async function showGaps(flags: InspectFlags & { project: string; quick?: boolean
   if (gaps.length > 0) process.exitCode = EXIT.error;
 }
 
+const FOREIGN = '"agent-jobs export verify" names a foreign one: remove it yourself';
+
 function gapWords({ state, manifest }: Day): string {
-  if (state === 'damaged' && manifest) return 'damaged: its files are not the ones that its manifest names';
+  if (state === 'damaged' && manifest) return `damaged: its files are not the ones that its manifest names; ${FOREIGN}`;
   if (state === 'damaged') return 'damaged: its manifest is not the one that was written';
   return manifest ? markOf(manifest) : state;
 }

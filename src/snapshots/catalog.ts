@@ -1,9 +1,10 @@
 /** What snapshots there are. */
+import { isDeepStrictEqual } from 'node:util';
 import { encodeId, type SnapshotManifest } from '../contract.js';
 import { DAY_MS } from '../contract/shared.js';
 import { isDate, plusDays } from '../visitor-export/date-range.js';
-import { projectFolder, SNAPSHOTS_FOLDER } from './layout.js';
-import { isAsWritten, isOf, isWhole, parseManifest } from './manifest.js';
+import { projectFolder, snapshotFolder, SNAPSHOTS_FOLDER } from './layout.js';
+import { foreignFiles, isAsWritten, isOf, isWhole, parseManifest, readManifest } from './manifest.js';
 import type { SnapshotStore } from './snapshot-store.js';
 
 /** The folder of one snapshot, as found: without a manifest there is no snapshot. */
@@ -132,11 +133,14 @@ export function daysOf(manifests: readonly SnapshotManifest[], dateFrom: string,
   const byDate = new Map(manifests.filter(isOneDay).map((manifest) => [manifest.dateFrom, manifest]));
   const days: Day[] = [];
   for (let date = dateFrom; date < dateTo; date = plusDays(date, 1)) {
-    const manifest = byDate.get(date) ?? null;
-    const state = stateOf(manifest);
-    days.push({ date, state, manifest: state === 'damaged' ? null : manifest });
+    days.push(dayOf(date, byDate.get(date) ?? null));
   }
   return days;
+}
+
+function dayOf(date: string, manifest: SnapshotManifest | null): Day {
+  const state = stateOf(manifest);
+  return { date, state, manifest: state === 'damaged' ? null : manifest };
 }
 
 /**
@@ -156,11 +160,23 @@ export async function withDamage(
   { sizesOnly = false } = {},
 ): Promise<Day[]> {
   const looked: Day[] = [];
-  for (const day of days) {
-    const isFine = !day.manifest || (await isWhole(store, day.manifest, { sizesOnly }));
-    looked.push(isFine ? day : { ...day, state: 'damaged' });
-  }
+  for (const day of days) looked.push(await lookedAt(store, day, sizesOnly));
   return looked;
+}
+
+async function lookedAt(store: SnapshotStore, day: Day, sizesOnly: boolean): Promise<Day> {
+  const { date, manifest } = day;
+  if (!manifest || (await isIntact(store, manifest, sizesOnly))) return day;
+  // It may have been exported anew since its manifest was read.
+  const current = await readManifest(store, manifest);
+  if (isDeepStrictEqual(current, manifest)) return { ...day, state: 'damaged' };
+  return lookedAt(store, dayOf(date, current), sizesOnly);
+}
+
+async function isIntact(store: SnapshotStore, manifest: SnapshotManifest, sizesOnly: boolean): Promise<boolean> {
+  if (!(await isWhole(store, manifest, { sizesOnly }))) return false;
+  const folder = snapshotFolder(manifest);
+  return (await foreignFiles(store, manifest, folder, store.list(folder))).length === 0;
 }
 
 function stateOf(manifest: SnapshotManifest | null): DayState {

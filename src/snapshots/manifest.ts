@@ -202,6 +202,25 @@ export async function isWhole(
   return true;
 }
 
+/**
+ * The Parquet files among a folder's keys that the manifest does not name, by their names in the folder: a glob reads
+ * them too. One that is gone since it was listed was replaced.
+ */
+export async function foreignFiles(
+  store: SnapshotStore,
+  { files }: SnapshotManifest,
+  folder: string,
+  keys: Iterable<string> | AsyncIterable<string>,
+): Promise<string[]> {
+  const foreign: string[] = [];
+  for await (const key of keys) {
+    const name = key.slice(folder.length + 1);
+    if (!name.endsWith('.parquet') || files.some((file) => file.name === name)) continue;
+    if ((await store.size(key)) !== null) foreign.push(name);
+  }
+  return foreign;
+}
+
 /** SHA-256 of an object, as 64 hexadecimal digits, read piece by piece. */
 export async function sha256Of(store: SnapshotStore, key: string): Promise<string> {
   const hash = createHash('sha256');

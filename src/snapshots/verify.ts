@@ -1,11 +1,12 @@
 /** What differs between a snapshot's files and its manifest: all differences in words, for `export verify`. */
+import { isDeepStrictEqual } from 'node:util';
 import type { SnapshotManifest } from '../contract.js';
 import { DAY_MS } from '../contract/shared.js';
 import { isProvisional } from '../visitor-export/date-range.js';
 import { isSameTotals } from '../visitor-export/scan-checkpoint.js';
 import type { FoundSnapshot } from './catalog.js';
 import { addTo, ContentDigest, sha256Hex } from './content-digest.js';
-import { isAsWritten, parseManifest, snapshotId } from './manifest.js';
+import { foreignFiles, isAsWritten, parseManifest, snapshotId } from './manifest.js';
 import type { SnapshotStore } from './snapshot-store.js';
 
 export interface Verification {
@@ -23,10 +24,21 @@ export interface Verification {
  * time.
  */
 export async function verifySnapshot(store: SnapshotStore, found: FoundSnapshot): Promise<Verification> {
+  const key = `${found.folder}/manifest.json`;
+  let bytes = await store.read(key);
+  for (;;) {
+    const verification = await verifyBy(store, found, bytes);
+    if (verification.problems.length === 0) return verification;
+    // It may have been exported anew since its manifest was read.
+    const current = await store.read(key);
+    if (isDeepStrictEqual(current, bytes)) return verification;
+    bytes = current;
+  }
+}
+
+async function verifyBy(store: SnapshotStore, found: FoundSnapshot, bytes: Buffer | null): Promise<Verification> {
   const { projectId, dateFrom, dateTo } = found;
   const problems: string[] = [];
-  const key = `${found.folder}/manifest.json`;
-  const bytes = found.keys.includes(key) ? await store.read(key) : null;
   const manifest = bytes && parseManifest(bytes);
   const read = manifest ? await compare(store, found, manifest, problems) : 0;
   if (!manifest) problems.push('manifest.json is missing or can not be read');
@@ -43,12 +55,8 @@ async function compare(
     if (manifest[field] !== found[field]) problems.push(`${field} is ${manifest[field]} in the manifest`);
   }
   compareVerdict(manifest, problems);
-  for (const name of parquetNames(found)) {
-    // It may have been replaced since it was listed.
-    const isOther = !manifest.files.some((file) => file.name === name);
-    if (isOther && (await store.size(`${found.folder}/${name}`)) !== null) {
-      problems.push(`${name} is not in the manifest, and a glob for Parquet reads it`);
-    }
+  for (const name of await foreignFiles(store, manifest, found.folder, found.keys)) {
+    problems.push(`${name} is not in the manifest, and a glob for Parquet reads it`);
   }
   const content = new Content();
   const before = problems.length;
@@ -100,11 +108,6 @@ async function compareFile(
   } catch (error) {
     problems.push(`${name} is no Parquet file that can be read: ${(error as Error).message}`);
   }
-}
-
-/** Names relative to the snapshot's folder, those below it too. */
-function parquetNames({ folder, keys }: FoundSnapshot): string[] {
-  return keys.map((key) => key.slice(folder.length + 1)).filter((name) => name.endsWith('.parquet'));
 }
 
 /** What the files of a snapshot hold, whatever their order. */

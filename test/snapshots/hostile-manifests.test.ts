@@ -1,4 +1,4 @@
-import { mkdtemp, readFile, readdir, rm, symlink, writeFile } from 'node:fs/promises';
+import { cp, mkdtemp, readFile, readdir, rm, symlink, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
@@ -45,6 +45,17 @@ test('a manifest with one changed digit is a damaged day, which gaps tells and t
   const again = await exportRows(store, () => rows(50), { exportedAt: NEXT, runId: 'run-2' });
   expect(again).toMatchObject({ consistent: true, unchanged: false, rows: 50 });
   expect(await manifest()).toMatchObject({ exportedAt: NEXT });
+});
+
+test('a Parquet file that the manifest does not name is damage: a glob reads it too', async () => {
+  await exportRows(store, () => rows(50));
+  const days = daysOf([await manifest()], RANGE.dateFrom, RANGE.dateTo);
+  const copy = inRoot(`${snapshotFolder(RANGE)}/copy.parquet`);
+  await cp(parquetPath(root, RANGE), copy);
+  expect(await withDamage(store, days, { sizesOnly: true })).toMatchObject([{ state: 'damaged' }]);
+  await rm(copy);
+  await symlink(inRoot('gone'), copy); // listed, and there is none
+  expect(await withDamage(store, days)).toEqual(days);
 });
 
 test('neighbours that were changed vouch for no day: one that lost most of its rows is doubted', async () => {

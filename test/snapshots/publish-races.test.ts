@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import type { SnapshotManifest } from '../../src/contract.js';
-import { findSnapshots, type FoundSnapshot } from '../../src/snapshots/catalog.js';
+import { daysOf, findSnapshots, type FoundSnapshot, withDamage } from '../../src/snapshots/catalog.js';
 import { manifestKey, snapshotFolder, supersededFolder } from '../../src/snapshots/layout.js';
 import { isWhole } from '../../src/snapshots/manifest.js';
 import { openStore } from '../../src/snapshots/open-store.js';
@@ -122,4 +122,15 @@ test('a snapshot that is replaced between listing and reading is verified as it 
   for await (const each of findSnapshots(store)) found.push(each);
   await newer(60)();
   expect((await verifySnapshot(store, found[0]!)).problems).toEqual([]);
+});
+
+test('a day that is exported anew between its manifest and its files is no damage, to gaps nor to verify', async () => {
+  await exportRows(store, () => rows(20), { runId: 'run-0' });
+  const days = daysOf([await published()], RANGE.dateFrom, RANGE.dateTo);
+  await exportRows(store, () => rows(40), { exportedAt: THIRD });
+  expect(await withDamage(store, days)).toMatchObject([{ state: 'final', manifest: { rows: 40 } }]);
+  const found: FoundSnapshot[] = [];
+  for await (const each of findSnapshots(store)) found.push(each);
+  const verification = await verifySnapshot(stalled('read', PARQUET, newer(60)), found[0]!);
+  expect(verification).toMatchObject({ rows: 60, problems: [] });
 });
