@@ -79,6 +79,7 @@ test('28 days are compared with the 28 before, days in doubt are shown and provi
   }
   const text = await textOf();
   expect(text).toContain('Human visitors a day 210 ▲ 91 %');
+  expect(text).toContain('Means of 26 days, 1 of them inconsistent, in the last 28, against 28 days in the 28 before');
   expect(text).toContain('Days to believe 53 of 56 1 inconsistent, 1 provisional, 1 missing');
   expect(text).toContain(
     `${plusDays(TODAY, -9)} inconsistent a page did not begin with the last row of the page before (overlap, row 249)`,
