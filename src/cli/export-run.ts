@@ -41,6 +41,9 @@ export function addExportRun(group: Command): void {
     .option('--json', 'print the result as JSON');
   addPriorityOption(command, 'who goes first where exports wait for their shared budget');
   addRangeOptions(command).action(async (flags: RunFlags) => {
+    // All days up to yesterday as one snapshot are hardly what the first of them alone asks for.
+    if ((flags.from === undefined) !== (flags.to === undefined))
+      throw new UsageError('give --from and --to, or --day for one day');
     const dates = await toExportRange(flags);
     const range = { projectId: flags.project, ...dates, priority: toPriority(flags.priority) ?? null };
     await withSession(command, async (session) => {

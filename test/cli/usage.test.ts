@@ -58,6 +58,7 @@ test.each([
   [['replay-check', '--limit', '-1'], '--limit must be a whole number'],
   [['replay-check', '--since', 'a while'], '--since must be'],
   [['export', 'run', '--project', 'p', '--day', 'x'], '--day must be a date'],
+  [['export', 'run', '--project', 'p', '--from', '2026-02-05'], 'give --from and --to, or --day'],
   [['export', 'list'], 'say where the snapshots are: --snapshots or SNAPSHOTS_URL'],
   [['schedule', '--project', 'p', '--hour', '30'], 'hour must be a whole number'],
 ])('%j is told with the usage, and exits 2', async (args, message) => {
