@@ -11,6 +11,7 @@ import {
   addSnapshotsOption,
   openSnapshots,
   tellNone,
+  toExportRange,
   toRange,
   yesterday,
   type RangeFlags,
@@ -67,12 +68,14 @@ function rowOf(manifest: SnapshotManifest, mark: string): string[] {
 }
 
 /** How far a snapshot can be believed, in a few words. */
-function markOf({ consistent, provisional, drift }: SnapshotManifest): string {
+function markOf({ consistent, provisional, drift, rounded }: SnapshotManifest): string {
   const marks = [
     ...(consistent ? [] : [`inconsistent${drift ? `: ${inconsistencyText(drift)}` : ''}`]),
     ...(provisional ? ['provisional'] : []),
   ];
-  return marks.length === 0 ? 'consistent' : marks.join(', ');
+  if (marks.length === 0) marks.push('consistent');
+  if (rounded) marks.push('counts rounded');
+  return marks.join(', ');
 }
 
 const STRAY = 'belongs to no snapshot, and a glob for Parquet reads it';
@@ -112,7 +115,7 @@ async function showGaps(flags: InspectFlags & { project: string; quick?: boolean
   if (manifests.length === 0) tellNone(store, flags.project);
   const { dateFrom, dateTo } = yesterday();
   const first = manifests.find(isOneDay)?.dateFrom ?? dateFrom;
-  const range = toRange(flags, { dateFrom: first, dateTo });
+  const range = await toExportRange(flags, { dateFrom: first, dateTo });
   const days = await withDamage(store, daysOf(manifests, range.dateFrom, range.dateTo), {
     sizesOnly: flags.quick === true,
   });
@@ -125,8 +128,9 @@ async function showGaps(flags: InspectFlags & { project: string; quick?: boolean
       printJson({ date, state, due, drift: manifest?.drift ?? null, exportedAt: manifest?.exportedAt ?? null });
     else print(`${date}  ${gapWords(day)}${due ? ', the next scheduled run is still to come' : ''}`);
   }
-  if (!flags.json)
-    print(`${range.dateFrom}..${range.dateTo}: ${gaps.length === 0 ? 'no gaps' : `${gaps.length} days`}`);
+  const counted = gaps.length === 0 ? 'no gaps' : countOf(gaps.length, 'day');
+  const toCome = open.length > gaps.length ? `, ${countOf(open.length - gaps.length, 'day')} still to come` : '';
+  if (!flags.json) print(`${range.dateFrom}..${range.dateTo}: ${counted}${toCome}`);
   if (gaps.length > 0) process.exitCode = EXIT.error;
 }
 

@@ -35,12 +35,12 @@ export function toRange({ day, from, to }: RangeFlags, preset: DateRange): DateR
 }
 
 /**
- * The days that the options name, yesterday by default, for an export. Rejects with a UsageError for one that can't
- * have begun: its snapshot would be empty, and look like a day without visitors.
+ * The days that the options name, yesterday by default. Rejects with a UsageError for one that can't have begun: its
+ * snapshot would be empty, and look like a day without visitors.
  */
-export async function toExportRange(flags: RangeFlags): Promise<DateRange> {
+export async function toExportRange(flags: RangeFlags, preset = yesterday()): Promise<DateRange> {
   const { mayHaveBegun } = await import('../snapshots/catalog.js');
-  const range = toRange(flags, yesterday());
+  const range = toRange(flags, preset);
   const today = todayByUtc();
   if (mayHaveBegun({ dateFrom: plusDays(range.dateTo, -1) }, today)) return range;
   const { day, from, to } = flags;
