@@ -29,6 +29,9 @@ beforeAll(async () => {
   await publishRows(store, { projectId: ODD_PROJECT, dateFrom: '2026-01-01', dateTo: '2026-01-02' }, 2);
   const hostile = FORMULAS.map((path) => ({ path, human: 1, ai: 2, total: 3 }));
   await putDay(store, 'hostile', { date: '2026-02-01', rows: hostile });
+  const pages = [{ path: '/', human: 1, ai: 2, total: 3 }];
+  await putDay(store, 'doubted', { date: '2026-02-01', rows: pages, drift: { kind: 'totals', offset: 0 } });
+  await putDay(store, 'doubted', { date: '2026-02-02', rows: pages, provisional: true });
   connection = await (await DuckDBInstance.create()).connect();
   const docs = await readFile(new URL('../../docs/snapshots.md', import.meta.url), 'utf8');
   const views = [...docs.matchAll(/```sql\n([\s\S]*?)```/g)].map(([, sql]) =>
@@ -49,7 +52,7 @@ async function query(sql: string): Promise<unknown[][]> {
 
 test('the documented view of daily pages gives the rows of one-day snapshots alone', async () => {
   expect(
-    await query('select projectId, day, count(*), sum(human) from daily_pages group by all order by 3 limit 2'),
+    await query('select projectId, day, count(*), sum(human) from daily_pages where human > 9 group by all order by 3'),
   ).toEqual([
     [ODD_PROJECT, '2026-01-01', 2, 21],
     ['007', '2026-01-01', 3, 31],
@@ -62,13 +65,23 @@ test('the documented view of daily totals knows each day, those without visitors
     [ODD_PROJECT, '2026-01-01', 11, 5, 15, 2, 'true'],
     ['007', '2026-01-01', 12, 5, 16, 3, 'true'],
     ['007', '2026-01-02', 0, 0, 0, 0, 'true'],
+    ['doubted', '2026-02-01', 1, 2, 3, 1, 'false'],
+    ['doubted', '2026-02-02', 1, 2, 3, 1, 'true'],
     ['hostile', '2026-02-01', 6, 12, 18, 6, 'true'],
+  ]);
+});
+
+test('the documented view of believed pages leaves out the days that daily totals doubts', async () => {
+  expect(await query('select projectId, day, count(*) from believed_pages group by all order by all')).toEqual([
+    [ODD_PROJECT, '2026-01-01', 2],
+    ['007', '2026-01-01', 3],
+    ['hostile', '2026-02-01', 6],
   ]);
 });
 
 test('the documented CSV is safe for a spreadsheet, whatever the paths', async () => {
   const csv = await readFile(join(root, 'pages.csv'), 'utf8');
-  expect(csv).toMatch(/^day,path,human,ai,total\n/);
+  expect(csv).toMatch(/^projectId,day,path,human,ai,total\n/);
   for (const path of [`"'=HYPERLINK(""http://x"")"`, "'@x", "'\u0001=1", "'＝4", "/x;'=2", `"/x\n'=3"`, '/page/0'])
     expect(csv).toContain(`-01,${path},`);
 });
