@@ -11,6 +11,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode"
+	"unicode/utf8"
 
 	"go.temporal.io/api/common/v1"
 	"go.temporal.io/api/enums/v1"
@@ -29,6 +31,13 @@ const rounds = 5
 type KeyConflict struct{ Reason string }
 
 func (e *KeyConflict) Error() string { return e.Reason }
+
+// What every Temporal server keeps.
+const maxWorkflowIdCharacters = 255
+
+// ErrKey says that the key can't name a job: nothing was sent.
+var ErrKey = fmt.Errorf("key must be well-formed text without control characters, at least one character, and make a "+
+	"workflow id of at most %d characters", maxWorkflowIdCharacters)
 
 // JobFailed says that the job ended without a result. Type is its failure type, Canceled, Terminated or TimedOut.
 type JobFailed struct {
@@ -74,17 +83,21 @@ func (jobs *AgentJobs) Job(projectId, key string) *Job {
 	return &Job{WorkflowId: "agent-job/" + encoded(projectId) + "/" + encoded(key), jobs: jobs}
 }
 
-// Start starts the job, or joins the one that key and input already name; IsNew says which. Fails with KeyConflict.
+// Start starts the job, or joins the one that key and input already name; IsNew says which. Fails with KeyConflict, or
+// with ErrKey.
 func (jobs *AgentJobs) Start(ctx context.Context, key string, input CreateJobInput) (*Job, error) {
-	return jobs.start(ctx, jobs.Job(input.ProjectId, key), input, inputHash(input.ProjectId, "prompt", input.Prompt))
+	return jobs.start(ctx, key, jobs.Job(input.ProjectId, key), input, inputHash(input.ProjectId, "prompt", input.Prompt))
 }
 
 // Attach does the same for a job that exists upstream already.
 func (jobs *AgentJobs) Attach(ctx context.Context, key string, input AttachJobInput) (*Job, error) {
-	return jobs.start(ctx, jobs.Job(input.ProjectId, key), input, inputHash(input.ProjectId, "jobId", input.JobId))
+	return jobs.start(ctx, key, jobs.Job(input.ProjectId, key), input, inputHash(input.ProjectId, "jobId", input.JobId))
 }
 
-func (jobs *AgentJobs) start(ctx context.Context, job *Job, input any, wanted string) (*Job, error) {
+func (jobs *AgentJobs) start(ctx context.Context, key string, job *Job, input any, wanted string) (*Job, error) {
+	if !isKey(key) || len(job.WorkflowId) > maxWorkflowIdCharacters {
+		return nil, ErrKey
+	}
 	runs := newClosedRuns(job)
 	for range rounds {
 		isNew, err := jobs.startNew(ctx, job.WorkflowId, input, wanted)
@@ -111,6 +124,11 @@ func (jobs *AgentJobs) start(ctx context.Context, job *Job, input any, wanted st
 		}
 	}
 	return nil, &KeyConflict{"the key of " + job.WorkflowId + " is started again and again by others"}
+}
+
+// An empty key, such as a variable that is not set, would be one job for all.
+func isKey(key string) bool {
+	return key != "" && utf8.ValidString(key) && !strings.ContainsFunc(key, unicode.IsControl)
 }
 
 func (jobs *AgentJobs) startNew(ctx context.Context, workflowId string, input any, wanted string) (bool, error) {

@@ -5,6 +5,7 @@ It needs temporalio. The rules are those of docs/contract.md, which our TypeScri
 
 import asyncio
 import hashlib
+import re
 import time
 import uuid
 from collections.abc import Awaitable
@@ -44,6 +45,8 @@ START_WITHIN_S = 5.0
 # With less time left than this, the next round starts: it has read all of this by then.
 LEAST_LEFT = timedelta(seconds=2)
 MAX_ATTACHED_REQUEST_IDS = 20
+# What every Temporal server keeps.
+MAX_WORKFLOW_ID_CHARACTERS = 255
 
 
 class KeyConflict(Exception):
@@ -68,6 +71,16 @@ def input_hash(job: CreateJobInput | AttachJobInput) -> str:
     return hashlib.sha256(f"{job['projectId']}\0{field}\0{job[field]}".encode()).hexdigest()
 
 
+def check_key(key: str, workflow_id: str) -> None:
+    """An empty one, such as a variable that is not set, would be one job for all."""
+    is_text = key != "" and not re.search(r"[\x00-\x1f\x7f-\x9f]", key)
+    if not is_text or len(workflow_id) > MAX_WORKFLOW_ID_CHARACTERS:
+        raise ValueError(
+            "key must be well-formed text without control characters, at least one character, "
+            f"and make a workflow id of at most {MAX_WORKFLOW_ID_CHARACTERS} characters"
+        )
+
+
 def prompt_hash(follow_up: dict[str, str]) -> str:
     """Tells whether an id that is said again names the same prompt, as `promptHashes` of state and result has it."""
     return hashlib.sha256(follow_up["prompt"].encode()).hexdigest()[:8]
@@ -87,8 +100,12 @@ class AgentJobs:
         return Job(self, f"agent-job/{quote(project_id, safe='')}/{quote(key, safe='')}")
 
     async def start(self, key: str, given: CreateJobInput | AttachJobInput) -> "Job":
-        """Starts the job, or joins the one that key and input already name; `is_new` says which. Raises KeyConflict."""
+        """Starts the job, or joins the one that key and input already name; `is_new` says which.
+
+        Raises KeyConflict, and ValueError where nothing was sent, because the key can't name a job.
+        """
         job = self.job(given["projectId"], key)
+        check_key(key, job.workflow_id)
         wanted = input_hash(given)
         runs = ClosedRuns(self.client, job.workflow_id)
         for _ in range(ROUNDS):

@@ -169,6 +169,12 @@ async function idWithAnotherPrompt(system: System, caller: Caller): Promise<void
   expect(messages.map(({ prompt }) => prompt)).toEqual(['first']);
 }
 
+/** An empty one, such as a variable that is not set, would be one job for all. */
+async function keyThatIsNone(_system: System, caller: Caller): Promise<void> {
+  for (const key of ['', 'two\nlines', 'k'.repeat(255)])
+    expect(await caller.call(['start', key, 'x']).answer).toEqual({ error: 'invalid' });
+}
+
 const REFUSALS = 40;
 const ONE_WAY_MS = 75;
 
@@ -243,6 +249,7 @@ const TRIALS = [
   ['a follow-up that nobody answers is unconfirmed, with its id, and is sent once', followUpWithoutWorker],
   ['a follow-up to a run that no worker began is sent', followUpOfUnbegunRun],
   ['an id that is said again with another prompt is refused', idWithAnotherPrompt],
+  ['a key that is empty, too long or has a line break starts nothing', keyThatIsNone],
   ['a key that was refused often starts again over a slow network', keyRefusedOften],
   ["the client's payload codec is used throughout", callsWithCodec],
 ] as const;

@@ -74,7 +74,11 @@ final class Call {
     var project = System.getenv("PROJECT");
     var key = args.get(1);
     var text = args.get(2);
-    if (args.get(0).equals("start")) return Map.of("isNew", jobs.start(key, new CreateJobInput(project, text)).isNew);
+    try {
+      if (args.get(0).equals("start")) return Map.of("isNew", jobs.start(key, new CreateJobInput(project, text)).isNew);
+    } catch (IllegalArgumentException wrong) {
+      return Map.of("error", "invalid");
+    }
     if (args.get(0).equals("attach")) return Map.of("isNew", jobs.attach(key, new AttachJobInput(project, text)).isNew);
     try {
       return Map.of("state", jobs.job(project, key).followUp(text, args.size() > 3 ? args.get(3) : null).state());

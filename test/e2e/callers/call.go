@@ -89,6 +89,9 @@ func perform(ctx context.Context, jobs *agentjobs.AgentJobs, args []string) map[
 }
 
 func isNew(job *agentjobs.Job, err error) map[string]any {
+	if errors.Is(err, agentjobs.ErrKey) {
+		return map[string]any{"error": "invalid"}
+	}
 	check(err)
 	return map[string]any{"isNew": job.IsNew}
 }

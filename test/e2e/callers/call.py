@@ -38,7 +38,10 @@ async def perform(jobs: AgentJobs, call: str, key: str, text: str, id: str | Non
         except FollowUpRefused:
             return {"error": "refused"}
     given: Any = {"projectId": project, ("prompt" if call == "start" else "jobId"): text}
-    return {"isNew": (await jobs.start(key, given)).is_new}
+    try:
+        return {"isNew": (await jobs.start(key, given)).is_new}
+    except ValueError:
+        return {"error": "invalid"}
 
 
 async def answer(given: Any) -> None:

@@ -13,6 +13,7 @@ import java.security.MessageDigest;
 import java.security.NoSuchAlgorithmException;
 import java.util.HexFormat;
 import java.util.Map;
+import java.util.regex.Pattern;
 
 /**
  * Agent jobs from Java: one key is one job, and a follow-up with an id is sent once. Copy the package; it needs
@@ -21,6 +22,12 @@ import java.util.Map;
 public final class AgentJobs {
   /** Each further round means that another caller continued from the same run, or that a start came too late. */
   static final int ROUNDS = 5;
+
+  /** What every Temporal server keeps. */
+  private static final int MAX_WORKFLOW_ID_CHARACTERS = 255;
+
+  /** Control characters, and halves of surrogate pairs. */
+  private static final Pattern NO_TEXT = Pattern.compile("[\\p{Cc}\\p{Cs}]");
 
   final WorkflowClient client;
   final String taskQueue;
@@ -42,14 +49,26 @@ public final class AgentJobs {
     return new Job(this, "agent-job/" + encoded(projectId) + "/" + encoded(key), false);
   }
 
-  /** Starts the job, or joins the one that key and input already name; isNew says which. Throws KeyConflict. */
+  /**
+   * Starts the job, or joins the one that key and input already name; isNew says which. Throws KeyConflict, and
+   * IllegalArgumentException where the key can't name a job.
+   */
   public Job start(String key, CreateJobInput input) {
-    return start(job(input.projectId(), key), input, inputHash(input.projectId(), "prompt", input.prompt()));
+    return start(toStart(input.projectId(), key), input, inputHash(input.projectId(), "prompt", input.prompt()));
   }
 
   /** The same for a job that exists upstream already. */
   public Job attach(String key, AttachJobInput input) {
-    return start(job(input.projectId(), key), input, inputHash(input.projectId(), "jobId", input.jobId()));
+    return start(toStart(input.projectId(), key), input, inputHash(input.projectId(), "jobId", input.jobId()));
+  }
+
+  /** An empty key, such as a variable that is not set, would be one job for all. */
+  private Job toStart(String projectId, String key) {
+    var job = job(projectId, key);
+    var isText = !key.isEmpty() && !NO_TEXT.matcher(key).find();
+    if (isText && job.workflowId.length() <= MAX_WORKFLOW_ID_CHARACTERS) return job;
+    var rule = "key must be well-formed text without control characters, at least one character, and make a workflow";
+    throw new IllegalArgumentException(rule + " id of at most " + MAX_WORKFLOW_ID_CHARACTERS + " characters");
   }
 
   private Job start(Job job, Object input, String wanted) {
