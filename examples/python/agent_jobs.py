@@ -35,7 +35,7 @@ from temporalio.common import WorkflowIDReusePolicy
 from temporalio.exceptions import ApplicationError, WorkflowAlreadyStartedError
 from temporalio.service import RPCError, RPCStatusCode
 
-from agent_job_types import AgentJobResult, AttachJobInput, CreateJobInput, FollowUpAnswer, JobState
+from agent_job_types import AgentJobResult, AttachJobInput, CreateJobInput, FollowUpAnswer, JobState, Polling
 from closed_runs import ClosedRuns, JobFailed, input_of, is_surely_no_job, job_failed, known_to, unknown_to
 
 # Each further round means that another caller continued from the same ended run, or that a start came too late.
@@ -47,6 +47,11 @@ LEAST_LEFT = timedelta(seconds=2)
 MAX_ATTACHED_REQUEST_IDS = 20
 # What every Temporal server keeps.
 MAX_WORKFLOW_ID_CHARACTERS = 255
+FIELDS = {
+    *CreateJobInput.__annotations__,
+    *AttachJobInput.__annotations__,
+    *(f"polling.{name}" for name in Polling.__annotations__),
+}
 
 
 class KeyConflict(Exception):
@@ -69,6 +74,15 @@ def input_hash(job: CreateJobInput | AttachJobInput) -> str:
     """What makes two starts the same job: project and prompt, or project and job id. Options do not count."""
     field = "prompt" if job.get("prompt") is not None else "jobId"
     return hashlib.sha256(f"{job['projectId']}\0{field}\0{job[field]}".encode()).hexdigest()
+
+
+def check_input(given: CreateJobInput | AttachJobInput) -> None:
+    """The workflow ignores a field that it does not know: a misspelt one would leave the default."""
+    if (given.get("prompt") is None) == (given.get("jobId") is None):
+        raise ValueError("prompt or jobId must be given, exactly one of the two")
+    for name in [*given, *(f"polling.{name}" for name in given.get("polling") or {})]:
+        if name not in FIELDS:
+            raise ValueError(f"{name} is no field that agent_job_types.py knows")
 
 
 def check_key(key: str, workflow_id: str) -> None:
@@ -102,8 +116,9 @@ class AgentJobs:
     async def start(self, key: str, given: CreateJobInput | AttachJobInput) -> "Job":
         """Starts the job, or joins the one that key and input already name; `is_new` says which.
 
-        Raises KeyConflict, and ValueError where nothing was sent, because the key can't name a job.
+        Raises KeyConflict, and ValueError where nothing was sent, because key or input is wrong.
         """
+        check_input(given)
         job = self.job(given["projectId"], key)
         check_key(key, job.workflow_id)
         wanted = input_hash(given)

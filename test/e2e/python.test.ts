@@ -116,6 +116,27 @@ test("README's Python snippet runs as it is written", { timeout: 330_000 }, asyn
   expect(await readmeTraces(system)).toEqual(README_TRACES);
 });
 
+test(
+  'from Python, an input that the types forbid is refused before anything is sent',
+  { timeout: 330_000 },
+  async () => {
+    const printed = await python(`
+import asyncio
+from agent_jobs import AgentJobs
+for given in ({}, {"prompt": "x", "jobId": "j"}, {"prompt": "x", "deadlne": 1}, {"jobId": "j", "polling": {"mx": 1}}):
+    try:
+        asyncio.run(AgentJobs(None).start("k", {"projectId": "acme", **given}))
+    except Exception as error:
+        print(type(error).__name__, error)`);
+    expect(printed.trim().split('\n')).toEqual([
+      'ValueError prompt or jobId must be given, exactly one of the two',
+      'ValueError prompt or jobId must be given, exactly one of the two',
+      'ValueError deadlne is no field that agent_job_types.py knows',
+      'ValueError polling.mx is no field that agent_job_types.py knows',
+    ]);
+  },
+);
+
 let caller: Caller | undefined;
 
 function startCaller(): Caller {
