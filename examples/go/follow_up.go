@@ -45,6 +45,14 @@ func (e *FollowUpUnconfirmed) Error() string {
 // Unwrap gives what kept the follow-up from being confirmed.
 func (e *FollowUpUnconfirmed) Unwrap() error { return e.cause }
 
+// FollowUpRefused says that the follow-up was surely not sent. It wraps ErrFollowUpConflict, ErrNoJob, ErrNotFound, or
+// the error of whoever found it wrong.
+type FollowUpRefused struct{ cause error }
+
+func (e *FollowUpRefused) Error() string { return "the follow-up is refused: " + e.cause.Error() }
+
+func (e *FollowUpRefused) Unwrap() error { return e.cause }
+
 var errOutOfRounds = errors.New("the workflow ended again and again, or Temporal was slow to start it")
 
 // ErrFollowUpConflict says that the follow-up's id was taken before with another prompt.
@@ -57,7 +65,7 @@ var ErrNoJob = errors.New("the workflow ended without a job")
 var ErrNotFound = errors.New("there is no such workflow")
 
 // FollowUp sends a follow-up, and starts an ended job again for it. The same id is sent at most once, ever.
-// Every error but FollowUpUnconfirmed means that it was surely not sent: a *temporal.ApplicationError is a refusal.
+// Every error is FollowUpRefused, or FollowUpUnconfirmed.
 func (job *Job) FollowUp(ctx context.Context, followUp FollowUpInput) (FollowUpAnswer, error) {
 	if followUp.Id == "" {
 		followUp.Id = rand.Text()
@@ -66,11 +74,11 @@ func (job *Job) FollowUp(ctx context.Context, followUp FollowUpInput) (FollowUpA
 	for range rounds {
 		answer, err := job.sendToRun(ctx, followUp)
 		if !isEnded(err) {
-			return answer, unlessRefused(err, followUp.Id)
+			return answer, refusedOrUnconfirmed(err, followUp.Id)
 		}
 		known, err := job.followUpAfterEnd(ctx, followUp, runs)
 		if err != nil || known != nil {
-			return valueOf(known), unlessRefused(err, followUp.Id)
+			return valueOf(known), refusedOrUnconfirmed(err, followUp.Id)
 		}
 		time.Sleep(betweenRounds)
 	}
@@ -103,16 +111,22 @@ func isEnded(err error) bool {
 }
 
 // Whatever an error is, the follow-up may have been taken, unless it is a definite refusal.
-func unlessRefused(err error, id string) error {
+func refusedOrUnconfirmed(err error, id string) error {
 	var refused *temporal.ApplicationError
 	var invalid *serviceerror.InvalidArgument
 	// An accepted one is not, whose workflow was then ended from outside.
 	isRefused := errors.As(err, &refused) && refused.Type() != "AcceptedUpdateCompletedWorkflow"
-	if err == nil || isRefused || errors.As(err, &invalid) || errors.Is(err, ErrNoJob) || errors.Is(err, ErrNotFound) ||
-		errors.Is(err, ErrFollowUpConflict) {
-		return err
+	switch {
+	case err == nil:
+		return nil
+	case isRefused && refused.Type() == "FollowUpConflict":
+		return &FollowUpRefused{ErrFollowUpConflict}
+	case isRefused, errors.As(err, &invalid), errors.Is(err, ErrNoJob), errors.Is(err, ErrNotFound),
+		errors.Is(err, ErrFollowUpConflict):
+		return &FollowUpRefused{err}
+	default:
+		return &FollowUpUnconfirmed{id, err}
 	}
-	return &FollowUpUnconfirmed{id, err}
 }
 
 func valueOf(answer *FollowUpAnswer) FollowUpAnswer {

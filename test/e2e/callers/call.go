@@ -16,7 +16,6 @@ import (
 	"go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/converter"
 	sdklog "go.temporal.io/sdk/log"
-	"go.temporal.io/sdk/temporal"
 )
 
 type given struct {
@@ -76,12 +75,12 @@ func perform(ctx context.Context, jobs *agentjobs.AgentJobs, args []string) map[
 	}
 	answer, err := jobs.Job(project, key).FollowUp(ctx, followUp)
 	var unconfirmed *agentjobs.FollowUpUnconfirmed
-	var refused *temporal.ApplicationError
+	var refused *agentjobs.FollowUpRefused
 	if errors.As(err, &unconfirmed) {
 		return map[string]any{"error": "unconfirmed", "id": unconfirmed.Id}
 	}
-	isKnown := errors.Is(err, agentjobs.ErrFollowUpConflict) || errors.Is(err, agentjobs.ErrNotFound)
-	if isKnown || errors.As(err, &refused) || errors.Is(err, agentjobs.ErrNoJob) {
+	isNamed := errors.Is(err, agentjobs.ErrFollowUpConflict) || errors.Is(err, agentjobs.ErrNotFound)
+	if errors.As(err, &refused) && isNamed {
 		return map[string]any{"error": "refused"}
 	}
 	check(err)
