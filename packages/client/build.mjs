@@ -37,11 +37,7 @@ async function bundle() {
   const { output } = await build.write({
     dir: OUT,
     format: 'cjs',
-    sourcemap: true,
     exports: 'named',
-    // They lie in the maps.
-    comments: false,
-    minify: { compress: true, mangle: { keepNames: true } },
     chunkFileNames: 'chunks/[name].js',
   });
   await build.close();
