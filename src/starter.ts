@@ -10,16 +10,18 @@ import type { JobCount, JobFilter, JobPage, JobSummary, PageOptions } from './cl
 import { inPlaces, startMany, type StartFate, type StartManyOptions } from './client/agent-job/start-many.js';
 import { listQueues, type QueueFilter, type QueueReport } from './client/agent-job/queue.js';
 import { connectClient } from './client/connection.js';
-import { checkRequest, INPUT_OPTIONS, type InputOptions } from './client/known-fields.js';
+import { checkNames, checkRequest, INPUT_OPTIONS, type InputOptions } from './client/known-fields.js';
 import {
   type AgentJobsSettings,
   type AttachRequest,
   type ClientContext,
+  CONNECT_SETTINGS,
   type ConnectSettings,
   converterOf,
   type JobName,
   limitsOf,
   loggerOf,
+  OWN_CLIENT_SETTINGS,
   type StartRequest,
 } from './client/settings.js';
 import { checkTimeout, START_TIMEOUT_MS, temporalCall, type CallOptions } from './client/temporal-call.js';
@@ -72,7 +74,10 @@ export class AgentJobs {
   /** Whether lists and pages name jobs by their keys, and show nothing of prompts. */
   readonly hidePrompts: boolean;
 
-  constructor({ client, taskQueue, webUiUrl, hidePrompts, timeoutMs, logger }: AgentJobsSettings) {
+  /** Throws InvalidInputError. */
+  constructor(settings: AgentJobsSettings) {
+    checkNames(settings, 'setting', OWN_CLIENT_SETTINGS);
+    const { client, taskQueue, webUiUrl, hidePrompts, timeoutMs, logger } = settings;
     this.client = client;
     this.hidePrompts = hidePrompts ?? false;
     this.taskQueue = taskQueue ?? DEFAULT_TASK_QUEUE;
@@ -84,25 +89,31 @@ export class AgentJobs {
 
   /**
    * Connects as the standard `TEMPORAL_*` settings say, each overridden by what is given; call `close` at the end, or
-   * declare it with `await using`. Throws ConfigError, which names each wrong setting, or, within 4 seconds unless a
-   * limit is given, TemporalCallError.
+   * declare it with `await using`. Throws InvalidInputError, ConfigError, which names each wrong setting, or, within 4
+   * seconds unless a limit is given, TemporalCallError.
    */
   static async connect(settings: ConnectSettings = {}, options: CallOptions = {}): Promise<AgentJobs> {
+    checkNames(settings, 'setting', CONNECT_SETTINGS);
     // Loaded here: a caller that brings its own client needs no reader of the environment.
     const { readClientConfig } = await import('./config/client.js');
     const { temporal, taskQueue, webUiUrl, hidePrompts, hasPayloadKeys } = readClientConfig();
-    const connected = await connectClient({
+    const { client, close } = await connectClient({
       ...settings,
       address: settings.address ?? temporal.address,
       namespace: settings.namespace ?? temporal.namespace,
-      taskQueue: settings.taskQueue ?? taskQueue,
       connectionOptions: temporal.connectionOptions as ConnectionOptions,
       dataConverter: converterOf(settings, hasPayloadKeys),
       ...limitsOf({ timeoutMs: settings.timeoutMs ?? undefined }, options),
     });
-    const given = { webUiUrl: settings.webUiUrl ?? webUiUrl, hidePrompts: settings.hidePrompts ?? hidePrompts };
-    const jobs = new AgentJobs({ ...settings, ...connected, ...given });
-    connections.set(jobs, connected);
+    const jobs = new AgentJobs({
+      client,
+      taskQueue: settings.taskQueue ?? taskQueue,
+      webUiUrl: settings.webUiUrl ?? webUiUrl,
+      hidePrompts: settings.hidePrompts ?? hidePrompts,
+      timeoutMs: settings.timeoutMs,
+      logger: settings.logger,
+    });
+    connections.set(jobs, { close });
     return jobs;
   }
 

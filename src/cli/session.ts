@@ -48,7 +48,7 @@ export function versionOf(command: Command): string {
 
 /** Connects; throws ConfigError or, within seconds, TemporalCallError. */
 export async function connect(
-  globals: GlobalOptions,
+  { address, namespace, taskQueue }: GlobalOptions,
   options: CallOptions = {},
   interceptors?: ClientInterceptors,
 ): Promise<AgentJobs> {
@@ -57,7 +57,7 @@ export async function connect(
   const { readPayloadKeys } = await import('../config/client.js');
   const { payloadCodecs } = await import('../temporal/payload-codec.js');
   const dataConverter = payloadCodecs(readPayloadKeys());
-  return AgentJobs.connect({ ...globals, dataConverter, interceptors }, options);
+  return AgentJobs.connect({ address, namespace, taskQueue, dataConverter, interceptors }, options);
 }
 
 /** Runs what Ctrl-C ends by the signal. */

@@ -9,12 +9,11 @@ import { isUnimplemented, toConnectError } from './temporal-errors.js';
 /** A caller learns within seconds that the server is not reachable. */
 const CONNECT_TIMEOUT_MS = 4_000;
 
-/** How to reach Temporal, and where the workers of the jobs listen. */
+/** How to reach Temporal. */
 interface ConnectionSettings {
   /** `host:port`. */
   address: string;
   namespace: string;
-  taskQueue: string;
   /** TLS, API key and the like. */
   connectionOptions: Omit<ConnectionOptions, 'address' | 'interceptors' | 'connectTimeout'>;
   /** Encrypts what is sent; undefined: nothing does. */
@@ -29,7 +28,6 @@ interface ConnectionSettings {
 /** A client over a connection of its own. */
 interface ConnectedClient {
   client: Client;
-  taskQueue: string;
   /** Waits, for seconds at most, until no request is about to be sent again; then closes the connection. */
   close: () => Promise<void>;
 }
@@ -44,7 +42,7 @@ const OWN_ATTEMPTS = { 'grpc.use_local_subchannel_pool': 1 };
 
 /** Connects to Temporal; throws, within seconds, TemporalCallError. Reads no environment: its callers do. */
 export async function connectClient(settings: ConnectionSettings): Promise<ConnectedClient> {
-  const { address, namespace, taskQueue, connectionOptions, dataConverter, interceptors, signal, timeoutMs } = settings;
+  const { address, namespace, connectionOptions, dataConverter, interceptors, signal, timeoutMs } = settings;
   const limitMs = Math.min(checkTimeout(timeoutMs ?? CONNECT_TIMEOUT_MS), MAX_TIMER_MS);
   signal?.throwIfAborted();
   const retries = new RequestRetries();
@@ -70,7 +68,6 @@ export async function connectClient(settings: ConnectionSettings): Promise<Conne
     const client = new Client({ connection, namespace, ...own });
     return {
       client,
-      taskQueue,
       close: async () => {
         endWaits(client);
         await disconnect();

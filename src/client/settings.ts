@@ -5,6 +5,7 @@
 import type { Client, ClientInterceptors } from '@temporalio/client';
 import type { DataConverter } from '@temporalio/common';
 import type { AgentJobInput, AttachJobInput } from '../contract.js';
+import type { Names } from './known-fields.js';
 import { type CallOptions, checkOptions } from './temporal-call.js';
 import type { WebUi } from './web-ui.js';
 
@@ -45,6 +46,22 @@ export interface ConnectSettings extends SharedSettings {
   /** Of Temporal's client: OpenTelemetry's, for example, hand the trace of a call on. */
   interceptors?: ClientInterceptors | null | undefined;
 }
+
+const SHARED: Names<SharedSettings> = {
+  taskQueue: true,
+  webUiUrl: true,
+  hidePrompts: true,
+  timeoutMs: true,
+  logger: true,
+};
+export const CONNECT_SETTINGS: Names<ConnectSettings> = {
+  ...SHARED,
+  address: true,
+  namespace: true,
+  dataConverter: true,
+  interceptors: true,
+};
+export const OWN_CLIENT_SETTINGS: Names<AgentJobsSettings> = { ...SHARED, client: true };
 
 const PLAIN = 'PAYLOAD_KEYS_FILE is set, but this client encrypts nothing: give connect a dataConverter with a codec';
 

@@ -143,3 +143,19 @@ test('a misspelt filter, and a misspelt setting of exports, is refused, with the
   const filter: object = { projectID: 'p' };
   await expect(real.schedules(filter)).rejects.toMatchObject({ field: 'projectID' });
 });
+
+test('a misspelt setting of a client is refused before it connects, with the one that was meant', async () => {
+  const { client } = real;
+  const clients: [make: (settings: object) => unknown, setting: object, remedy: string][] = [
+    [(settings) => AgentJobs.connect(settings), { namespce: 'prod' }, 'did you mean namespace?'],
+    [(settings) => AgentJobs.connect(settings), { adress: 'localhost' }, 'did you mean address?'],
+    [(settings) => AgentJobs.connect(settings), { apiKey: 'k' }, 'known are taskQueue, webUiUrl'],
+    [(settings) => new AgentJobs({ client, ...settings }), { taskqueue: 'q' }, 'did you mean taskQueue?'],
+    [(settings) => new AgentJobs({ client, ...settings }), { namespace: 'prod' }, 'known are taskQueue, webUiUrl'],
+    [(settings) => new FakeAgentJobs(settings), { hidePrompt: true }, 'did you mean hidePrompts?'],
+  ];
+  for (const [make, setting, remedy] of clients) {
+    const refusal = { ...INVALID, field: Object.keys(setting)[0], message: expect.stringContaining(remedy) as string };
+    await expect((async () => make(setting))()).rejects.toMatchObject(refusal);
+  }
+});

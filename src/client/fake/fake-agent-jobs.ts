@@ -75,7 +75,9 @@ export class FakeAgentJobs implements AgentJobsLike {
   readonly #exports: FakeExport[] = [];
   #started = 0;
 
-  constructor({ taskQueue, hidePrompts }: Pick<ConnectSettings, 'taskQueue' | 'hidePrompts'> = {}) {
+  constructor(settings: Pick<ConnectSettings, 'taskQueue' | 'hidePrompts'> = {}) {
+    checkNames(settings, 'setting', { taskQueue: true, hidePrompts: true });
+    const { taskQueue, hidePrompts } = settings;
     this.taskQueue = taskQueue ?? DEFAULT_TASK_QUEUE;
     this.hidePrompts = hidePrompts ?? false;
     this.#place = { taskQueue: this.taskQueue, hidePrompts: this.hidePrompts };
