@@ -96,10 +96,10 @@ export class AgentJobs {
     checkNames(settings, 'setting', CONNECT_SETTINGS);
     // Loaded here: a caller that brings its own client needs no reader of the environment.
     const { readClientConfig } = await import('./config/client.js');
-    const { temporal, taskQueue, webUiUrl, hidePrompts, hasPayloadKeys } = readClientConfig();
+    const { temporal, hasPayloadKeys, ...usual } = readClientConfig(undefined, settings.address);
     const { client, close } = await connectClient({
       ...settings,
-      address: settings.address ?? temporal.address,
+      address: temporal.address,
       namespace: settings.namespace ?? temporal.namespace,
       connectionOptions: temporal.connectionOptions as ConnectionOptions,
       dataConverter: converterOf(settings, hasPayloadKeys),
@@ -107,9 +107,9 @@ export class AgentJobs {
     });
     const jobs = new AgentJobs({
       client,
-      taskQueue: settings.taskQueue ?? taskQueue,
-      webUiUrl: settings.webUiUrl ?? webUiUrl,
-      hidePrompts: settings.hidePrompts ?? hidePrompts,
+      taskQueue: settings.taskQueue ?? usual.taskQueue,
+      webUiUrl: settings.webUiUrl ?? usual.webUiUrl,
+      hidePrompts: settings.hidePrompts ?? usual.hidePrompts,
       timeoutMs: settings.timeoutMs,
       logger: settings.logger,
     });

@@ -35,7 +35,7 @@ async function serve(globals: GlobalOptions, { tokenFile, listen }: CodecServerF
   const { EncryptionCodec } = await import('../temporal/payload-codec.js');
   const { createCodecServer, readToken } = await import('./codec-http.js');
   const address = await toAddress(listen);
-  const { temporal, webUiUrl } = readClientConfig();
+  const { temporal, webUiUrl } = readClientConfig(undefined, globals.address);
   const keys = readPayloadKeys();
   if (!keys) throw new Error('PAYLOAD_KEYS_FILE is not set: there is nothing to decrypt with');
   await readToken(tokenFile);
@@ -43,7 +43,7 @@ async function serve(globals: GlobalOptions, { tokenFile, listen }: CodecServerF
   const server = createCodecServer({
     codec: new EncryptionCodec(keys),
     namespace,
-    origins: await originsOf(webUiUrl, globals.address ?? temporal.address),
+    origins: await originsOf(webUiUrl, temporal.address),
     token: () => readToken(tokenFile),
     onProblem: (problem) => printToStderr(`agent-jobs: ${problem}`),
   });

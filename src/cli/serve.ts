@@ -89,11 +89,12 @@ async function serveTools(command: Command): Promise<void> {
   const { mcpServer } = await import('../http/mcp/server.js');
   const { ANYBODY: caller } = await import('../http/keys.js');
   const { maxWaitMs } = readMcpConfig();
-  readClientConfig(); // What is wrong there is told at once, not by the first tool.
+  const globals = command.optsWithGlobals<GlobalOptions>();
+  readClientConfig(undefined, globals.address); // What is wrong there is told at once, not by the first tool.
   const end = endBySignal();
   const { signal: ending } = end;
   process.stdin.once('end', () => end.abort());
-  const temporal = connector(command.optsWithGlobals<GlobalOptions>(), ending);
+  const temporal = connector(globals, ending);
   const service = { connect: temporal.connect, caller, maxWaitMs, ending, version: versionOf(command), onProblem };
   const stdio = serveStdio(() => mcpServer(service), { onerror: (error) => onProblem(error.message) });
   if (!ending.aborted) await once(ending, 'abort');

@@ -52,11 +52,14 @@ export function plainAddress(text: string): string | undefined {
   return isPlain ? (url.origin + url.pathname).replace(/\/+$/, '') : undefined;
 }
 
-/** The way to Temporal, the task queue and the web UI, for starters and the CLI; throws a ConfigError. */
-export function readClientConfig(environment: Environment = process.env): ClientConfig {
+/**
+ * The way to Temporal, the task queue and the web UI, for starters and the CLI; the address of a caller wins. Throws a
+ * ConfigError.
+ */
+export function readClientConfig(environment: Environment = process.env, address?: string | null): ClientConfig {
   const env = present(environment);
   const taskQueue = taskQueueOf(env['AGENT_JOBS_TASK_QUEUE'] ?? DEFAULT_TASK_QUEUE);
-  const temporal = readTemporal(env);
+  const temporal = readTemporal(env, address);
   const problems = Array.isArray(temporal) ? temporal : [];
   if (taskQueue === undefined)
     problems.push({ variable: 'AGENT_JOBS_TASK_QUEUE', problem: `should be ${TASK_QUEUE_RULE}` });
@@ -138,12 +141,14 @@ export interface TemporalSettings {
 
 const DEFAULT_ADDRESS = 'localhost:7233';
 const DEFAULT_NAMESPACE = 'default';
+/** What Temporal's clients take: no URL, and IPv6 in brackets. */
+const ADDRESS = /^(\[[\da-f.:]+\]|[^\s:/]+)(:\d+)?$/i;
 
 /**
  * Reads the standard TEMPORAL_* variables and the configuration file that they may name; `TEMPORAL_API_KEY_FILE` is our
- * own, and wins over `TEMPORAL_API_KEY`.
+ * own, and wins over `TEMPORAL_API_KEY`. An address that is given wins over theirs.
  */
-export function readTemporal(env: Record<string, string>): TemporalSettings | ConfigProblem[] {
+export function readTemporal(env: Record<string, string>, given?: string | null): TemporalSettings | ConfigProblem[] {
   const unreadable = unreadableFiles(env);
   if (unreadable.length > 0)
     return unreadable.map((variable) => ({ variable, problem: 'should be the path of a readable file' }));
@@ -153,7 +158,11 @@ export function readTemporal(env: Record<string, string>): TemporalSettings | Co
     });
     checkCertificates(connectionOptions.tls);
     checkApiKey(connectionOptions.apiKey);
-    const address = connectionOptions.address ?? DEFAULT_ADDRESS;
+    const address = given ?? connectionOptions.address ?? DEFAULT_ADDRESS;
+    if (!ADDRESS.test(address)) {
+      const problem = 'should be host:port without a scheme, for example 127.0.0.1:7233';
+      return [{ variable: 'TEMPORAL_ADDRESS', problem }];
+    }
     return { address, namespace: namespace ?? DEFAULT_NAMESPACE, connectionOptions: { ...connectionOptions, address } };
   } catch (error) {
     return [{ variable: 'TEMPORAL_*', problem: `cannot be used: ${firstLine(error)}` }];

@@ -280,6 +280,18 @@ describe('readClientConfig', () => {
     });
   });
 
+  test.each(['http://127.0.0.1:7233', 'dns:///temporal:7233', '127.0.0.1:', '::1', 'temporal:7233/'])(
+    'refuses %s as the address of Temporal, of the environment and of a caller',
+    (address) => {
+      const problems = { TEMPORAL_ADDRESS: expect.stringContaining('should be host:port') as string };
+      expect(problemsOf({ TEMPORAL_ADDRESS: address }, readClientConfig)).toEqual(problems);
+      expect(problemsOf({ ...minimal, TEMPORAL_ADDRESS: address })).toEqual(problems);
+      expect(problemsOf({}, (env) => readClientConfig(env, address))).toEqual(problems);
+      const read = (given: string) => readClientConfig({ TEMPORAL_ADDRESS: address }, given).temporal.address;
+      expect(['prod', '[::1]:7233'].map(read)).toEqual(['prod', '[::1]:7233']);
+    },
+  );
+
   test('reports a configuration file that is missing or broken, without its content', () => {
     const broken = file('broken.toml', '[profile.default]\napi_key = "toml-secret\n');
     expect(problemsOf({ TEMPORAL_CONFIG_FILE: broken }, readClientConfig)['TEMPORAL_*']).not.toContain('toml-secret');
