@@ -20,7 +20,7 @@ import { parseProjectBudgets, UNLIMITED, type WritesPerHour } from './contract/p
 export { hasTemporalProfile, readClientConfig, type Environment } from './config/client.js';
 export { openPayloadKeys, payloadKeysWarnings } from './config/client.js';
 export type { PayloadKeys } from './config/payload-keys.js';
-export { ConfigError, upstreamWarnings } from './config/config-error.js';
+export { cannotListen, ConfigError, upstreamWarnings } from './config/config-error.js';
 export type { ListenAddress, LogFormat, LogLevel, WorkerRole } from './config/fields.js';
 export type { TemporalSettings } from './config/client.js';
 

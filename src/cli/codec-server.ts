@@ -3,6 +3,7 @@ import { once } from 'node:events';
 import type { Server } from 'node:http';
 import type { Command } from 'commander';
 import { webUiOf } from '../client/web-ui.js';
+import { cannotListen } from '../config/config-error.js';
 import { UsageError } from './exit.js';
 import { print, printToStderr, type GlobalOptions } from './session.js';
 
@@ -72,8 +73,8 @@ async function listenUntilEnded(
   namespace: string,
 ): Promise<void> {
   server.listen(port, host);
-  await once(server, 'listening').catch((error: Error) => {
-    throw new Error(`--listen cannot be used: ${error.message}`);
+  await once(server, 'listening').catch((error: unknown) => {
+    throw cannotListen('--listen', error);
   });
   const { port: taken } = server.address() as { port: number };
   print(`Codec server of namespace ${namespace}: http://${host.includes(':') ? `[${host}]` : host}:${taken}`);

@@ -22,7 +22,7 @@ export function addServe(program: Command): void {
 }
 
 async function serve(command: Command): Promise<void> {
-  const { readHttpConfig, readMcpConfig } = await import('../config.js');
+  const { cannotListen, readHttpConfig, readMcpConfig } = await import('../config.js');
   const { CallerKeys } = await import('../http/keys.js');
   const { HttpServer } = await import('../http/server.js');
   const { address, keysFile } = readHttpConfig();
@@ -34,7 +34,9 @@ async function serve(command: Command): Promise<void> {
   if (jobs === null) return;
   const service = { jobs, keys, version: versionOf(command), maxToolWaitMs, onProblem };
   try {
-    const http = await HttpServer.listen(service, address);
+    const http = await HttpServer.listen(service, address).catch((error: unknown) => {
+      throw cannotListen('HTTP_ADDRESS', error);
+    });
     print(`HTTP  ${http.url}, ${keys === null ? 'for this machine alone: HTTP_KEYS_FILE is not set' : 'with keys'}`);
     if (!signal.aborted) await once(signal, 'abort');
     await http.end();

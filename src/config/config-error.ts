@@ -28,6 +28,11 @@ export class ConfigError extends AgentJobsError {
   }
 }
 
+/** Of an address at which nothing can listen: says which setting or option names it. */
+export function cannotListen(setting: string, error: unknown): Error {
+  return new Error(`${setting} cannot be used: ${error instanceof Error ? error.message : String(error)}`);
+}
+
 interface Upstream {
   baseUrl: string;
   keys: { adminApiKeyFile?: string; projectKeysFile?: string };

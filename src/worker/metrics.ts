@@ -5,12 +5,11 @@ import { monitorEventLoopDelay } from 'node:perf_hooks';
 import type { MetricCounter, MetricMeter } from '@temporalio/common';
 import { type Logger, Runtime, type TelemetryOptions } from '@temporalio/worker';
 import { type Metrics, SNAPSHOT_VERDICTS, WRITE_OUTCOMES } from '../activities/metrics.js';
-import type { ListenAddress } from '../config.js';
+import { cannotListen, type ListenAddress } from '../config.js';
 import { AGENT_JOB_WORKFLOW, FAILURE, JOB_ENDS, JOBS_ENDED_METRIC } from '../contract.js';
 import { RESPONSE_CLASSES } from '../upstream/outcome.js';
 import { releaseVersion } from '../temporal/workflow-bundle.js';
 import type { Upstream } from '../upstream/upstream.js';
-import { messageOf } from './connection.js';
 import { every } from './every.js';
 
 type Row = readonly [name: string, description: string, unit?: string];
@@ -178,7 +177,7 @@ export async function installRuntime(
     keepAlive(runtime);
     return runtime.metricMeter;
   } catch (error) {
-    throw new Error(`METRICS_ADDRESS cannot be used: ${messageOf(error)}`);
+    throw cannotListen('METRICS_ADDRESS', error);
   }
 }
 

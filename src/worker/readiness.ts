@@ -1,7 +1,7 @@
 import { createServer } from 'node:http';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Worker } from '@temporalio/worker';
-import type { ListenAddress } from '../config.js';
+import { cannotListen, type ListenAddress } from '../config.js';
 import { messageOf } from './connection.js';
 import { every } from './every.js';
 
@@ -87,7 +87,7 @@ function notPolling(workers: readonly Pick<Worker, 'getStatus'>[]): string | und
 export async function startHealthServer(address: ListenAddress, readyState: () => ReadyState): Promise<void> {
   const server = createServer((request, response) => respond(request, response, readyState));
   await new Promise<void>((resolve, reject) => {
-    server.once('error', (error) => reject(new Error(`HEALTH_ADDRESS cannot be used: ${error.message}`)));
+    server.once('error', (error) => reject(cannotListen('HEALTH_ADDRESS', error)));
     server.listen(address.port, address.host, resolve);
   });
 }

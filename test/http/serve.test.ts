@@ -2,6 +2,7 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdtemp, writeFile } from 'node:fs/promises';
+import { type AddressInfo, createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
@@ -68,6 +69,17 @@ test('a file of keys that is wrong at the start is told without what it holds', 
     expect([code, stderr]).toEqual([1, expect.stringContaining('should be a JSON object of the SHA-256 of a key')]);
     expect(stderr).not.toContain('a-secret-key');
   }
+});
+
+test('an address that is taken is told by its setting', async () => {
+  const other = createServer().listen(0, '127.0.0.1');
+  await once(other, 'listening');
+  const { port } = other.address() as AddressInfo;
+  const { code, stderr } = await runInProcess(['serve'], {
+    env: { ...envOf(server), HTTP_ADDRESS: `127.0.0.1:${port}` },
+  });
+  expect([code, stderr]).toEqual([1, expect.stringContaining('HTTP_ADDRESS cannot be used: listen EADDRINUSE')]);
+  other.close();
 });
 
 test('without keys it says that it is for this machine alone, and ends on SIGTERM with its streams told', async () => {
