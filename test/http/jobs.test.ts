@@ -101,6 +101,7 @@ test('a cancelled job is told as a failure, with who asked in history', async ()
   expect(by).toEqual(['own']);
   const late = await send(`${location}/poll-now`, { method: 'POST' });
   expect([late.status, late.body.code]).toEqual([409, 'JOB_ENDED']);
+  expect((await send(`${location}/cancel`, { method: 'POST' })).status).toBe(202);
 });
 
 test('a refused create is told with its details; its key may start again', async () => {
