@@ -95,6 +95,21 @@ test('where the clock is set back behind a refusal, the next one counts as anoth
   expect(run.nextTurn()).toBeNull();
 });
 
+test('requests that were in flight together are one refusal, also where the clock is set back meanwhile', () => {
+  const { clock, run, join, refused } = openQueue();
+  for (const id of ['0', '1']) join(id);
+  const [first, second] = [run.nextTurn()!.turn.turn, run.nextTurn()!.turn.turn];
+  clock.now += 1_000;
+  join('0', { report: refused(first) });
+  run.expireTurns();
+  clock.now -= HOUR;
+  run.expireTurns();
+  const { notBefore } = run.budget;
+  clock.now += 5_000;
+  join('1', { report: refused(second) });
+  expect(run.budget.notBefore).toBe(notBefore);
+});
+
 test('a queue that continues as new goes on with its waiters, its turns and its budget', () => {
   const { clock, run, join, refused } = openQueue();
   for (const id of ['0', '1', '2']) join(id, { perHour: 100, report: refused(null) });

@@ -238,7 +238,7 @@ export class QueueRun {
     if (now < this.#latest) {
       this.budget.clockWasSetBack();
       for (const [number, { givenAt, until, ...turn }] of this.#turns) {
-        const lateMs = Math.max(0, givenAt - now);
+        const lateMs = Math.max(0, givenAt - (now - 1)); // before the turns that are given from now on
         this.#turns.set(number, { ...turn, givenAt: givenAt - lateMs, until: until - lateMs });
       }
     }
