@@ -134,7 +134,7 @@ async function showGaps(flags: InspectFlags & { project: string; quick?: boolean
   if (gaps.length > 0) process.exitCode = EXIT.error;
 }
 
-const FOREIGN = '"agent-jobs export verify" names a foreign one: remove it yourself';
+const FOREIGN = 'a backfill mends that, but a foreign file, which "agent-jobs export verify" names, is yours to remove';
 
 function gapWords({ state, manifest }: Day): string {
   if (state === 'damaged' && manifest) return `damaged: its files are not the ones that its manifest names; ${FOREIGN}`;

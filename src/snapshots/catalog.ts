@@ -3,7 +3,7 @@ import { isDeepStrictEqual } from 'node:util';
 import { encodeId, type SnapshotManifest } from '../contract.js';
 import { DAY_MS } from '../contract/shared.js';
 import { isDate, plusDays } from '../visitor-export/date-range.js';
-import { projectFolder, snapshotFolder, SNAPSHOTS_FOLDER } from './layout.js';
+import { intentKey, projectFolder, snapshotFolder, SNAPSHOTS_FOLDER } from './layout.js';
 import { foreignFiles, isAsWritten, isOf, isWhole, parseManifest, readManifest } from './manifest.js';
 import type { SnapshotStore } from './snapshot-store.js';
 
@@ -176,7 +176,9 @@ async function lookedAt(store: SnapshotStore, day: Day, sizesOnly: boolean): Pro
 async function isIntact(store: SnapshotStore, manifest: SnapshotManifest, sizesOnly: boolean): Promise<boolean> {
   if (!(await isWhole(store, manifest, { sizesOnly }))) return false;
   const folder = snapshotFolder(manifest);
-  return (await foreignFiles(store, manifest, folder, store.list(folder))).length === 0;
+  const foreign = await foreignFiles(store, manifest, folder, store.list(folder));
+  // A publication under way has two files for a moment; the next run finishes one whose writer died.
+  return foreign.length === 0 || (await store.size(intentKey(manifest))) !== null;
 }
 
 function stateOf(manifest: SnapshotManifest | null): DayState {

@@ -8,7 +8,7 @@ import { parquetReadObjects } from 'hyparquet';
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import type { SnapshotManifest } from '../../src/contract.js';
 import { chunkKey, manifestKey, parquetName, snapshotFolder } from '../../src/snapshots/layout.js';
-import { findSnapshots } from '../../src/snapshots/catalog.js';
+import { daysOf, findSnapshots, withDamage } from '../../src/snapshots/catalog.js';
 import { verifySnapshot } from '../../src/snapshots/verify.js';
 import { openStore } from '../../src/snapshots/open-store.js';
 import { finishPublication, publishScan } from '../../src/snapshots/publish.js';
@@ -184,6 +184,9 @@ test('a run that dies between parquet and manifest is finished by whoever comes 
   await exportRows(store, () => rows(25));
   const saved = await dying(() => exportRows(failing(store, manifestKey(RANGE)), () => rows(40), { runId: 'run-2' }));
   expect(saved.rows).toBe(25);
+  // It is no damage, of which a person would have to remove something.
+  const days = daysOf([saved], RANGE.dateFrom, RANGE.dateTo);
+  expect(await withDamage(store, days)).toEqual(days);
   await finishPublication(store, RANGE);
   expect(await published()).toMatchObject({ rows: 40, consistent: true });
   expect(await globRows()).toEqual(rows(40));
