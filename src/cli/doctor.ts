@@ -229,9 +229,11 @@ async function checkJobWorker({ client, taskQueue }: AgentJobs): Promise<Finding
 async function checkCurrentVersion(client: Client, taskQueue: string): Promise<Finding | null> {
   const { livePollers } = await import('../client/pollers.js');
   const pollers = await livePollers(client, taskQueue, 'workflow');
-  if (pollers.some(({ isCurrent }) => isCurrent)) return null;
-  const text = `the workers have the version ${pollers[0]?.version ?? 'none'}, which is not current: new jobs wait`;
-  return { status: 'fail', text, remedy: ['temporal worker deployment set-current-version: see docs/upgrades.md'] };
+  if (pollers.length === 0 || pollers.some(({ isCurrent }) => isCurrent)) return null;
+  const version = pollers[0]?.version ?? null;
+  const has = version === null ? 'have no version, and another is current' : `have ${version}, which is not current`;
+  const remedy = ['temporal worker deployment set-current-version: see docs/upgrades.md'];
+  return { status: 'fail', text: `the workers ${has}: new jobs wait`, remedy };
 }
 
 /** Whether somebody serves the exports, where they are asked for. */

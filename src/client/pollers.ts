@@ -4,6 +4,8 @@ import type { Client } from '@temporalio/client';
 /** A version as Temporal writes it. */
 const nameOf = ({ deploymentName, buildId }: Named): string => `${deploymentName}:${buildId}`;
 type Named = { deploymentName?: string | null; buildId?: string | null };
+/** Null stands for workers without a version. */
+const versionOf = (version: Named | null | undefined): string | null => (version ? nameOf(version) : null);
 
 /** Values of `TaskQueueType`. */
 const QUEUE_TYPE = { workflow: 1, activity: 2 } as const;
@@ -32,9 +34,9 @@ async function rememberedPollers(client: Client, taskQueue: string, polledFor: P
     taskQueue: { name: taskQueue },
     taskQueueType: QUEUE_TYPE[polledFor],
   });
-  const { currentDeploymentVersion: current, rampingDeploymentVersion: ramping } = versioningInfo ?? {};
-  // Without a current version, tasks go to workers without one.
-  const served = [current ? nameOf(current) : null, ...(ramping ? [nameOf(ramping)] : [])];
+  const { currentDeploymentVersion, rampingDeploymentVersion, rampingVersionPercentage } = versioningInfo ?? {};
+  const served = [versionOf(currentDeploymentVersion)];
+  if (rampingVersionPercentage) served.push(versionOf(rampingDeploymentVersion));
   const polled = (pollers ?? []).map(({ identity, lastAccessTime, deploymentOptions }) => {
     const version = deploymentOptions?.workerVersioningMode === VERSIONED ? nameOf(deploymentOptions) : null;
     return {
