@@ -161,7 +161,7 @@ export function readTemporal(env: Record<string, string>, given?: string | null)
     const address = given ?? connectionOptions.address ?? DEFAULT_ADDRESS;
     if (!ADDRESS.test(address)) {
       const problem = 'should be host:port without a scheme, for example 127.0.0.1:7233';
-      return [{ variable: 'TEMPORAL_ADDRESS', problem }];
+      return [{ variable: given == null ? 'TEMPORAL_ADDRESS' : 'address', problem }];
     }
     return { address, namespace: namespace ?? DEFAULT_NAMESPACE, connectionOptions: { ...connectionOptions, address } };
   } catch (error) {
