@@ -120,7 +120,7 @@ func refusedOrUnconfirmed(err error, id string) error {
 	case err == nil:
 		return nil
 	case isRefused && refused.Type() == "FollowUpConflict":
-		return &FollowUpRefused{ErrFollowUpConflict}
+		return &FollowUpRefused{fmt.Errorf("%w: %w", ErrFollowUpConflict, err)}
 	case isRefused, errors.As(err, &invalid), errors.Is(err, ErrNoJob), errors.Is(err, ErrNotFound),
 		errors.Is(err, ErrFollowUpConflict):
 		return &FollowUpRefused{err}

@@ -78,6 +78,8 @@ def input_hash(job: CreateJobInput | AttachJobInput) -> str:
 
 def check_input(given: CreateJobInput | AttachJobInput) -> None:
     """The workflow ignores a field that it does not know: a misspelt one would leave the default."""
+    if not given.get("projectId"):
+        raise ValueError("projectId must be given")
     if (given.get("prompt") is None) == (given.get("jobId") is None):
         raise ValueError("prompt or jobId must be given, exactly one of the two")
     for name in [*given, *(f"polling.{name}" for name in given.get("polling") or {})]:
@@ -119,6 +121,7 @@ class AgentJobs:
         Raises KeyConflict, and ValueError where nothing was sent, because key or input is wrong.
         """
         check_input(given)
+        key = key or ""
         job = self.job(given["projectId"], key)
         check_key(key, job.workflow_id)
         wanted = input_hash(given)

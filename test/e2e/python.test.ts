@@ -127,12 +127,19 @@ for given in ({}, {"prompt": "x", "jobId": "j"}, {"prompt": "x", "deadlne": 1}, 
     try:
         asyncio.run(AgentJobs(None).start("k", {"projectId": "acme", **given}))
     except Exception as error:
-        print(type(error).__name__, error)`);
+        print(type(error).__name__, error)
+for key, project in ((None, "acme"), ("k", None)):
+    try:
+        asyncio.run(AgentJobs(None).start(key, {"projectId": project, "prompt": "x"}))
+    except Exception as error:
+        print(type(error).__name__, str(error)[:20])`);
     expect(printed.trim().split('\n')).toEqual([
       'ValueError prompt or jobId must be given, exactly one of the two',
       'ValueError prompt or jobId must be given, exactly one of the two',
       'ValueError deadlne is no field that agent_job_types.py knows',
       'ValueError polling.mx is no field that agent_job_types.py knows',
+      'ValueError key must be well-for',
+      'ValueError projectId must be gi',
     ]);
   },
 );
