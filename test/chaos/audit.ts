@@ -20,9 +20,9 @@ export interface AuditResult {
 }
 
 /**
- * Temporal has a task done again where a message came in with the very task that ended the run (1, 31), or a worker or
- * the server left (13, 17, 18), or a worker threw a copy away that a query had spoilt (src/workflows/stale-copy.ts); any
- * other cause is a bug in workflow code.
+ * Temporal has a task done again where a message came in with the very task that ended the run (1, 31), a worker or the
+ * server left (13, 17, 18), or a worker threw a copy away that a query had spoilt (workflows/stale-copy.ts). Any other
+ * cause is a bug in workflow code.
  */
 const BENIGN_TASK_FAILURE = new RegExp(`^((1|13|17|18|31):|14: ${STALE_COPY})`);
 /** Ends at which follow-ups that still wait are given up. */
