@@ -242,7 +242,7 @@ test('connecting ends with its signal, and within its limit', async () => {
 
 test('an address that is none is told as the setting that it is', async () => {
   const connecting = AgentJobs.connect({ address: 'http://127.0.0.1:7233' });
-  await expect(connecting).rejects.toMatchObject({ problems: [{ variable: 'TEMPORAL_ADDRESS' }] });
+  await expect(connecting).rejects.toMatchObject({ problems: [{ variable: 'address' }] });
 });
 
 test('a client that was declared with await using is closed', async () => {
