@@ -1,12 +1,6 @@
 /** Who polls a task queue, as Temporal remembers it. */
 import type { Client } from '@temporalio/client';
 
-/** A version as Temporal writes it. */
-const nameOf = ({ deploymentName, buildId }: Named): string => `${deploymentName}:${buildId}`;
-type Named = { deploymentName?: string | null; buildId?: string | null };
-/** Null stands for workers without a version. */
-const versionOf = (version: Named | null | undefined): string | null => (version ? nameOf(version) : null);
-
 /** Values of `TaskQueueType`. */
 const QUEUE_TYPE = { workflow: 1, activity: 2 } as const;
 const VERSIONED = 2; // temporal.api.enums.v1.WorkerVersioningMode
@@ -35,8 +29,8 @@ async function rememberedPollers(client: Client, taskQueue: string, polledFor: P
     taskQueueType: QUEUE_TYPE[polledFor],
   });
   const { currentDeploymentVersion, rampingDeploymentVersion, rampingVersionPercentage } = versioningInfo ?? {};
-  const served = [versionOf(currentDeploymentVersion)];
-  if (rampingVersionPercentage) served.push(versionOf(rampingDeploymentVersion));
+  const served = [nameOf(currentDeploymentVersion)];
+  if (rampingVersionPercentage) served.push(nameOf(rampingDeploymentVersion));
   const polled = (pollers ?? []).map(({ identity, lastAccessTime, deploymentOptions }) => {
     const version = deploymentOptions?.workerVersioningMode === VERSIONED ? nameOf(deploymentOptions) : null;
     return {
@@ -47,6 +41,13 @@ async function rememberedPollers(client: Client, taskQueue: string, polledFor: P
     };
   });
   return polled.sort((a, b) => b.polledAt - a.polledAt);
+}
+
+type Version = { deploymentName?: string | null; buildId?: string | null };
+
+/** A version as Temporal writes it; null stands for workers without one. */
+function nameOf(version: Version | null | undefined): string | null {
+  return version ? `${version.deploymentName}:${version.buildId}` : null;
 }
 
 /** Those that polled so lately that they may live, the last first. */

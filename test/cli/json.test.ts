@@ -9,7 +9,7 @@ import { afterAll, beforeAll, expect, test } from 'vitest';
 import { createProgram } from '../../src/cli/program.js';
 import { QUICK, startJobServer, type JobServer } from '../client/job-server.js';
 import { connectOwnNamespace } from '../support/dev-server.js';
-import { until } from '../support/until.js';
+import { until } from '../support/worker-process.js';
 import { runInProcess } from './run-in-process.js';
 
 const MINUTE = 60_000;
@@ -26,7 +26,7 @@ beforeAll(async () => {
   const prompt = `prompt ${randomUUID()}`;
   await server.sandbox.addScript({ promptIncludes: prompt, script: { activeMs: 3_600_000 } });
   ({ workflowId } = await server.jobs.start({ key: 'k', projectId: 'p', prompt, batch: 'b', ...QUICK }));
-  await until(async () => (await server.jobs.count()).total === 1);
+  await until(async () => (await server.jobs.count()).total === 1, 'the job to be counted');
   const folder = await mkdtemp(join(tmpdir(), 'agent-jobs-test-'));
   snapshots = pathToFileURL(folder).href;
   starts = join(folder, 'starts');
@@ -207,7 +207,7 @@ test(
       ...{ stdout: expect.stringContaining('"outcome":"failed"') as string, code: 3 },
       told: { code: 'FAILED', exitCode: 3 },
     });
-    await until(async () => (await server.jobs.count({ batch: 'ends' })).total === 4);
+    await until(async () => (await server.jobs.count({ batch: 'ends' })).total === 4, 'the ends to be counted');
     const many = await run('wait', '--batch', 'ends');
     const byId = new Map(linesOf(many.stdout).map((line) => [line['workflowId'], line]));
     const { prLink } = lastResult.job!;

@@ -8,7 +8,7 @@ import { afterAll, beforeAll, expect, test } from 'vitest';
 import { AGENT_JOB_WORKFLOW } from '../../src/contract.js';
 import { QUICK, startJobServer, type JobServer } from '../client/job-server.js';
 import { connectOwnNamespace } from '../support/dev-server.js';
-import { until } from '../support/until.js';
+import { until } from '../support/worker-process.js';
 import { envOf, jsonLines, runOnTerminal } from './run-cli.js';
 import { runInProcess } from './run-in-process.js';
 
@@ -40,10 +40,10 @@ beforeAll(async () => {
     ],
   });
   const job = server.jobs.handle(workflowId);
-  await until(async () => (await job.state()).phase === 'needsAttention');
+  await until(async () => (await job.state()).phase === 'needsAttention', 'the job to need attention');
   await job.followUp('more', { id: `id${HOSTILE}` });
-  await until(async () => (await job.state()).followUps.length === 1);
-  await until(async () => (await server.jobs.count()).total === 1);
+  await until(async () => (await job.state()).followUps.length === 1, 'the follow-up');
+  await until(async () => (await server.jobs.count()).total === 1, 'the job to be counted');
 }, MOST_MS);
 afterAll(() => server.close());
 
