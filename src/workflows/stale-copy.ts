@@ -1,62 +1,107 @@
 /**
- * Throws a worker's copy of a run away that a query has spoilt. A query that reaches its worker by way of one that has
- * died has the SDK (1.24.0) apply events to the copy that belong to no workflow task yet, and no time has passed for it
- * since the task before. It would start a timer again that has fired. No replay does, so that the run would stand still
- * for good. The query fails instead, and the next task begins from the history.
+ * Throws a worker's copy of a run away that a query has spoilt: one that reaches its worker by way of another that has
+ * died or stands still. No replay does what such a copy would do, so that the run would stand still for good. The query
+ * fails instead, or the next task, which then begins from the history. The SDK (1.24.0) spoils a copy in two ways:
+ *
+ * - Events are applied that belong to no workflow task yet, and no time has passed since the task before: a timer would
+ *   start again that has fired.
+ * - A task is taken for done that another worker has in hand, and then times out there. The copy's commands would go
+ *   out together with those of the next task.
  *
  * A run that was terminated, or timed out, before a worker took what came last has no next task, and each copy of it is
  * spoilt anew. So the events are kept from one that was just read from the history, and who says by an argument that
  * the run is closed is answered, as of its last task.
  */
 import type { WorkflowInterceptorsFactory } from '@temporalio/workflow';
-import type { ActivateInput } from '@temporalio/workflow/lib/interceptors.js';
+import type { ActivateInput, ConcludeActivationInput } from '@temporalio/workflow/lib/interceptors.js';
 import { STALE_COPY } from '../contract/shared.js';
 
-/** How far a copy of a run has come. */
+/** What a worker was given of a run. */
 interface Point {
+  /** How far the history went: to the start of the task, or for a query to its end. */
   events: number;
   time: string;
   /** Of the history when the latest task began, in bytes, as that task's event tells it. */
   bytes: string;
-  /** Whether that was read from the history. */
-  isReplayed: boolean;
+  isReplaying: boolean;
+  isQuery: boolean;
 }
+
+/** The latest task that leaves events in any case. */
+interface Task extends Point {
+  /** What it has sent so far; each leaves an event in a history where the task ended well. */
+  commands: Set<string>;
+}
+
+/** A task's end, and that the next was scheduled and started. */
+const EVENTS_BETWEEN_TASKS = 3;
+const JOBS_WITH_EVENTS = [
+  'signalWorkflow',
+  'fireTimer',
+  'resolveActivity',
+  'cancelWorkflow',
+  'resolveChildWorkflowExecutionStart',
+  'resolveChildWorkflowExecution',
+  'resolveSignalExternalWorkflow',
+] as const;
+const COMMANDS_WITH_EVENTS = {
+  startTimer: 'timer',
+  scheduleActivity: 'activity',
+  startChildWorkflowExecution: 'child',
+  signalExternalWorkflowExecution: 'signal',
+  upsertWorkflowSearchAttributes: 'search attributes',
+  modifyWorkflowProperties: 'memo',
+} as const;
+/** In the task that sent the command, so that it leaves no event. */
+const TAKE_BACK = {
+  cancelTimer: 'timer',
+  requestCancelActivity: 'activity',
+  cancelChildWorkflowExecution: 'child',
+  cancelSignalWorkflow: 'signal',
+} as const;
 
 /** Loaded with the workflows of every worker. */
 export const interceptors: WorkflowInterceptorsFactory = () => {
   let last: Point | null = null;
+  let task: Task | null = null;
   let isBehind = false;
   return {
     internals: [
       {
         activate(input, next) {
           const point = pointOf(input);
-          const isLate = last !== null && isSpoilt(input, last, point);
-          if (isLate && last?.isReplayed) {
+          const isOfNoTask = last !== null && hasNoTask(point, last);
+          if (isOfNoTask && last?.isReplaying && !last.isQuery) {
             isBehind = true;
             return;
           }
-          if (isLate || (isBehind && !isOfClosedRun(input))) throw new Error(`${STALE_COPY}: ask again`);
+          const isSpoilt = isOfNoTask || (task !== null && lacksEvents(input, task));
+          if (isSpoilt || (isBehind && !isOfClosedRun(input))) throw new Error(`${STALE_COPY}: ask again`);
           last = point;
           next(input);
+        },
+        concludeActivation(input, next) {
+          const output = next(input);
+          // The server may leave no event of a task that does nothing else.
+          if (!last || last.isQuery || isOnlyRefusals(output)) return output;
+          if (!task || !isOfSameTask(last, task)) task = { ...last, commands: new Set() };
+          noteCommands(task.commands, output);
+          return output;
         },
       },
     ],
   };
 };
 
-function pointOf(input: ActivateInput): Point {
-  const { historyLength, historySizeBytes, timestamp, isReplaying } = input.activation;
+function pointOf({ activation }: ActivateInput): Point {
+  const { historyLength, historySizeBytes, timestamp, isReplaying, jobs } = activation;
   return {
     events: Number(historyLength ?? 0),
     time: `${String(timestamp?.seconds)}.${timestamp?.nanos}`,
     bytes: String(historySizeBytes),
-    isReplayed: Boolean(isReplaying) && hasEvents(input),
+    isReplaying: Boolean(isReplaying),
+    isQuery: (jobs ?? []).every(({ queryWorkflow }) => queryWorkflow),
   };
-}
-
-function hasEvents({ activation: { jobs } }: ActivateInput): boolean {
-  return (jobs ?? []).some(({ queryWorkflow }) => !queryWorkflow);
 }
 
 /** Nothing but queries that say so. */
@@ -64,11 +109,48 @@ function isOfClosedRun({ activation: { jobs } }: ActivateInput): boolean {
   return (jobs ?? []).every(({ queryWorkflow }) => (queryWorkflow?.arguments ?? []).length > 0);
 }
 
-/**
- * Events have come, and not the task with them. A task of the past is in history. The time alone does not tell: where
- * the server's clock was set back, tasks begin and no time passes for the run.
- */
-function isSpoilt(input: ActivateInput, last: Point, { events, time, bytes }: Point): boolean {
-  const hasNoTask = time === last.time && bytes === last.bytes;
-  return !input.activation.isReplaying && hasEvents(input) && events > last.events && hasNoTask;
+/** The time alone does not tell: where the server's clock was set back, tasks begin and no time passes for the run. */
+function isOfSameTask(one: Point, other: Point): boolean {
+  return one.time === other.time && one.bytes === other.bytes;
+}
+
+/** Events have come, and not the task with them. A task of the past is in history. */
+function hasNoTask(point: Point, last: Point): boolean {
+  return !point.isReplaying && !point.isQuery && point.events > last.events && isOfSameTask(point, last);
+}
+
+/** The history is too short for one in which the task before ended well. One that is replayed did. */
+function lacksEvents(input: ActivateInput, task: Task): boolean {
+  const { isReplaying, isQuery, events } = pointOf(input);
+  if (task.isReplaying || isReplaying || isQuery || events <= task.events) return false;
+  return events - task.events < leastEvents(input, task);
+}
+
+/** What a history holds at least between the start of a task that ended well and the start of the next. */
+function leastEvents({ activation }: ActivateInput, { commands }: Task): number {
+  const jobs = activation.jobs ?? [];
+  const withEvents = jobs.filter((job) => JOBS_WITH_EVENTS.some((kind) => job[kind]));
+  // The start of an activity is told with its end.
+  const completed = jobs.filter(({ resolveActivity }) => resolveActivity?.result?.completed);
+  return EVENTS_BETWEEN_TASKS + commands.size + withEvents.length + completed.length;
+}
+
+function isOnlyRefusals({ commands }: ConcludeActivationInput): boolean {
+  return commands.length > 0 && commands.every(({ updateResponse }) => updateResponse?.rejected);
+}
+
+function noteCommands(noted: Set<string>, { commands }: ConcludeActivationInput): void {
+  for (const command of commands) {
+    for (const name of namesIn(command, COMMANDS_WITH_EVENTS)) noted.add(name);
+    for (const name of namesIn(command, TAKE_BACK)) noted.delete(name);
+  }
+}
+
+type Command = ConcludeActivationInput['commands'][number];
+
+function namesIn<Kind extends keyof Command>(command: Command, kinds: Record<Kind, string>): string[] {
+  return Object.entries<string>(kinds).flatMap(([kind, name]) => {
+    const of = command[kind as Kind] as { seq?: number; childWorkflowSeq?: number } | null | undefined;
+    return of ? `${name} ${of.childWorkflowSeq ?? of.seq}` : [];
+  });
 }

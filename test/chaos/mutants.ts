@@ -203,8 +203,8 @@ export const MUTANTS: Mutant[] = [
   {
     name: 'a write that hears nothing from its queue and waits on',
     file: 'src/workflows/agent-job/next-write.ts',
-    find: '? askAgainMs(tried.counts.queued, queued, now)',
-    replace: '? 1_000 * askAgainMs(tried.counts.queued, queued, now)',
+    find: '? askAgainMs(tried.counts.queued, queued, now, Math.random())',
+    replace: '? 1_000 * askAgainMs(tried.counts.queued, queued, now, Math.random())',
     test: 'test/model/simulated.test.ts',
     title: 'one that hears nothing from its queue asks again',
   },
@@ -583,10 +583,18 @@ export const MUTANTS: Mutant[] = [
   {
     name: 'a copy of a run that a query has spoilt and that goes on',
     file: 'src/workflows/stale-copy.ts',
-    find: 'if (isLate || (isBehind',
-    replace: 'if ((isBehind',
+    find: 'const isSpoilt = isOfNoTask ||',
+    replace: 'const isSpoilt =',
     test: 'test/unit/stale-copy.test.ts',
     title: 'events that come with a query, and with no task, end a copy of a run',
+  },
+  {
+    name: 'a task in another worker’s hand taken for done',
+    file: 'src/workflows/stale-copy.ts',
+    find: 'if (isSpoilt || (isBehind',
+    replace: 'if (isOfNoTask || (isBehind',
+    test: 'test/chaos/query-in-hand.test.ts',
+    title: 'a query that meets a workflow task in another worker’s hand leaves a history that replays',
   },
   {
     name: 'refused credentials treated as an outage',

@@ -2,6 +2,7 @@ import {
   ActivityCancellationType,
   CancellationScope,
   condition,
+  defineQuery,
   defineSignal,
   proxyActivities,
   setHandler,
@@ -36,4 +37,17 @@ export async function cutShort(): Promise<string> {
   await condition(() => isCut);
   scope.cancel();
   return held;
+}
+
+/** Called once it sleeps, called twice within one workflow task it shouts, and then waits for the second call. */
+export async function called(isShown: boolean): Promise<string> {
+  let calls = 0;
+  if (isShown) upsertSearchAttributes({ AgentJobPhase: ['watching'] });
+  setHandler(defineSignal('call'), () => void (calls += 1));
+  setHandler(defineQuery('calls'), () => calls);
+  await condition(() => calls > 0);
+  if (calls === 1) await sleep(100);
+  else await shout('twice');
+  await condition(() => calls > 1);
+  return shout('done');
 }

@@ -3,32 +3,68 @@ import { expect, test, vi } from 'vitest';
 import { STALE_COPY } from '../../src/contract/shared.js';
 import { interceptors } from '../../src/workflows/stale-copy.js';
 
-type Internals = NonNullable<WorkflowInterceptors['internals']>[number];
-type ActivateInput = Parameters<NonNullable<Internals['activate']>>[0];
+type Internals = Required<NonNullable<WorkflowInterceptors['internals']>[number]>;
+type ActivateInput = Parameters<Internals['activate']>[0];
+type Commands = Parameters<Internals['concludeActivation']>[0]['commands'];
+
+interface Given extends Record<string, unknown> {
+  commands?: Commands;
+}
 
 const AT_NOON = { seconds: 43_200, nanos: 5 };
 
-/** What a worker is given of one copy of a run, one after the other. Returns how many of them it took. */
-function taken(...activations: object[]): number {
-  const { internals = [] } = interceptors();
+/** What a worker is given of one copy of a run, one after the other, and what it sends. Returns how many it took. */
+function taken(...activations: Given[]): number {
+  const [internals] = interceptors().internals as [Internals];
   const next = vi.fn<(input: ActivateInput) => void>();
-  for (const activation of activations) internals[0]?.activate?.({ activation } as unknown as ActivateInput, next);
+  for (const { commands = [], ...activation } of activations) {
+    internals.activate({ activation } as unknown as ActivateInput, next);
+    internals.concludeActivation({ commands }, (input) => input);
+  }
   return next.mock.calls.length;
 }
 
 const first = { historyLength: 3, historySizeBytes: 700, timestamp: AT_NOON, jobs: [{ initializeWorkflow: {} }] };
 const fired = { historyLength: 5, timestamp: AT_NOON, jobs: [{ fireTimer: {} }] };
+const timer = { startTimer: { seq: 1 } } as Commands[number];
+const refusal = { updateResponse: { rejected: {} } } as Commands[number];
+/** Four events after the first task: its end, a timer that fired, and that the next was scheduled and started. */
+const second = { ...fired, historyLength: 7, historySizeBytes: 1_100 };
 
 test('events that come with a query, and with no task, end a copy of a run', () => {
   expect(() => taken(first, { ...fired, historySizeBytes: 700 })).toThrow(STALE_COPY);
+  expect(() => taken(first, { ...second, historySizeBytes: 700 })).toThrow(STALE_COPY);
+});
+
+test('a task whose commands left no events ends a copy of a run', () => {
+  expect(() => taken({ ...first, commands: [timer] }, second)).toThrow(STALE_COPY);
+  expect(taken({ ...first, commands: [timer] }, { ...second, historyLength: 8 })).toBe(2);
+  expect(taken({ ...first, commands: [timer, { cancelTimer: { seq: 1 } }] }, second)).toBe(2);
+});
+
+test('a task that did nothing but refuse updates may leave no events', () => {
+  const refused = { ...second, jobs: [{ doUpdate: {} }], historyLength: 6, historySizeBytes: 900, commands: [refusal] };
+  expect(taken(first, refused, second)).toBe(3);
+  expect(() => taken(first, { ...refused, commands: [refusal, timer] }, second)).toThrow(STALE_COPY);
 });
 
 test('where the server’s clock was set back, tasks go on though no time passes', () => {
-  expect(taken(first, { ...fired, historySizeBytes: 1_100 })).toBe(2);
+  expect(taken(first, second)).toBe(2);
 });
 
-test('a query that brings no events spoils nothing', () => {
-  expect(taken(first, { ...first, jobs: [{ queryWorkflow: {} }] })).toBe(2);
+test('an activity that completed meanwhile left two events', () => {
+  const completed = { ...second, jobs: [{ resolveActivity: { result: { completed: {} } } }] };
+  expect(taken(first, { ...completed, historyLength: 8 })).toBe(2);
+  expect(() => taken({ ...first, commands: [timer] }, { ...completed, historyLength: 8 })).toThrow(STALE_COPY);
+});
+
+test('a task that is replayed ended well, however long it tells the history to be', () => {
+  expect(taken({ ...first, historyLength: 4, isReplaying: true }, { ...second, historyLength: 6 })).toBe(2);
+});
+
+test('a query that brings no events spoils nothing, to whatever end it reads the history', () => {
+  const query = { ...first, historyLength: 5, jobs: [{ queryWorkflow: {} }] };
+  expect(taken(first, query, second)).toBe(3);
 });
 
 test('a copy that was just read from the history answers as of its last task who says that the run is closed', () => {
@@ -37,6 +73,5 @@ test('a copy that was just read from the history answers as of its last task who
   const query = (...args: object[]) => ({ ...late, isReplaying: true, jobs: [{ queryWorkflow: { arguments: args } }] });
   expect(taken(replayed, late, query({}), query({}))).toBe(3);
   expect(() => taken(replayed, late, query())).toThrow(STALE_COPY);
-  const next = { ...fired, historyLength: 7, historySizeBytes: 1_100 };
-  expect(() => taken(replayed, late, query({}), next)).toThrow(STALE_COPY);
+  expect(() => taken(replayed, late, query({}), second)).toThrow(STALE_COPY);
 });

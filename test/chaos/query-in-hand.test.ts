@@ -1,0 +1,119 @@
+import { fileURLToPath } from 'node:url';
+import { msToTs } from '@temporalio/common/lib/time.js';
+import { bundleWorkflowCode, DefaultLogger, Worker, type WorkflowBundle } from '@temporalio/worker';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { connectDevServer, type TestServer } from '../support/dev-server.js';
+import { failedTasks } from '../support/failed-tasks.js';
+import { until } from '../support/worker-process.js';
+import { createWorker } from '../support/worker.js';
+
+/** How long the server waits for a worker that stands still: with a query, and with a workflow task. */
+const STICKY = msToTs('3 seconds');
+const TASK_TIMEOUT = '8 seconds';
+
+let server: TestServer;
+let workflowBundle: WorkflowBundle;
+
+beforeAll(async () => {
+  server = await connectDevServer();
+  workflowBundle = await bundleWorkflowCode({
+    workflowsPath: fileURLToPath(new URL('../support/echo-workflow.ts', import.meta.url)),
+    workflowInterceptorModules: [fileURLToPath(new URL('../../src/workflows/stale-copy.ts', import.meta.url))],
+    logger: new DefaultLogger('WARN'),
+  });
+});
+
+afterAll(async () => {
+  await server?.close();
+});
+
+/** A worker that takes what comes and answers nothing but a first workflow task. */
+class StillWorker {
+  readonly #stickyQueue = { name: `${server.taskQueue}-sticky`, kind: 2, normalName: server.taskQueue };
+
+  async takeFirstTask(): Promise<void> {
+    const { taskToken } = await this.#poll({ name: server.taskQueue });
+    await server.client.workflowService.respondWorkflowTaskCompleted({
+      namespace: server.namespace,
+      taskToken,
+      commands: [],
+      stickyAttributes: { workerTaskQueue: this.#stickyQueue, scheduleToStartTimeout: STICKY },
+    });
+  }
+
+  /** Waits for what comes next of the run it is in charge of; the server knows by then that it does. */
+  async wait(): Promise<{ taken: Promise<'query' | 'task' | 'nothing'> }> {
+    const taken = this.#poll(this.#stickyQueue).then(({ query, taskToken }) => {
+      if (taskToken.length === 0) return 'nothing';
+      return query ? 'query' : 'task';
+    });
+    await until(() => this.#isKnown(), 'the server knows of its poll');
+    return { taken };
+  }
+
+  async #isKnown(): Promise<boolean> {
+    const { workflowService } = server.client;
+    const { namespace } = server;
+    const { pollers } = await workflowService.describeTaskQueue({
+      namespace,
+      taskQueue: this.#stickyQueue,
+      taskQueueType: 1,
+    });
+    return (pollers ?? []).length > 0;
+  }
+
+  #poll(taskQueue: { name: string }) {
+    const { client, namespace } = server;
+    const asked = { namespace, taskQueue, identity: 'stands still' };
+    return client.withDeadline(Date.now() + 60_000, () => client.workflowService.pollWorkflowTaskQueue(asked));
+  }
+}
+
+function startCalled(workflowId: string, isShown: boolean) {
+  return server.client.workflow.start('called', {
+    taskQueue: server.taskQueue,
+    workflowId,
+    workflowTaskTimeout: TASK_TIMEOUT,
+    args: [isShown],
+  });
+}
+
+function newWorker(): Promise<Worker> {
+  const { nativeConnection: connection, taskQueue } = server;
+  const activities = { shout: (text: string) => Promise.resolve(text.toUpperCase()) };
+  return createWorker({ connection, taskQueue, activities, workflowBundle });
+}
+
+test('a query that meets a workflow task in another worker’s hand leaves a history that replays', async () => {
+  const handle = await startCalled(server.taskQueue, false);
+  const still = new StillWorker();
+  await still.takeFirstTask();
+  const worker = await newWorker();
+  await worker.runUntil(async () => {
+    const first = await still.wait();
+    const asked = handle.query('calls');
+    expect(await first.taken).toBe('query');
+    const second = await still.wait();
+    await handle.signal('call');
+    expect(await second.taken).toBe('task');
+    expect(await asked).toBe(1);
+    await handle.signal('call');
+    expect(await handle.result()).toBe('DONE');
+  });
+  const history = await handle.fetchHistory();
+  await expect(Worker.runReplayHistory({ workflowBundle }, history)).resolves.toBeUndefined();
+}, 90_000);
+
+test('a query that comes first to a new worker costs no workflow task', async () => {
+  const handle = await startCalled(`${server.taskQueue}-2`, true);
+  await (await newWorker()).runUntil(() => handle.query('calls'));
+  await (
+    await newWorker()
+  ).runUntil(async () => {
+    expect(await handle.query('calls')).toBe(0);
+    await handle.signal('call');
+    await handle.signal('call');
+    expect(await handle.result()).toBe('DONE');
+  });
+  expect(failedTasks((await handle.fetchHistory()).events)).toEqual([]);
+}, 90_000);
