@@ -277,7 +277,7 @@ export const QUEUE_PROMISES: TestedPromise[] = [
   ),
   tested(
     'a wait of hours',
-    'at most 20 history events and 6 actions, and one action to report the turn',
+    'at most 20 history events and 6 actions, one action to report the turn, 4 of each to ask again after six',
     'workflows/turns-over-hours',
     'a wait of hours costs at most 20 events and 6 actions, and the report of its turn',
   ),

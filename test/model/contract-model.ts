@@ -85,7 +85,9 @@ const LOST = { count: 5, ms: 60_000 };
 const MIN_WAIT_MS = 900;
 const HOUR = 3_600_000;
 /** Who hears nothing from a queue asks again after so long, and so long after it was expected. */
-const TRIES = { noPlace: 300_000, most: 6.5 * HOUR, afterExpected: 3.5 * HOUR, mostExpected: 7 * 24 * HOUR };
+const TRIES = { noPlace: 300_000, most: 6.25 * HOUR, afterExpected: 3.5 * HOUR, mostExpected: 7 * 24 * HOUR };
+/** As a share of such a wait, and at most. */
+const TRIES_SPREAD = { share: 0.1, most: HOUR / 2 };
 /** The number of a read before an adoption, which does not belong to the poll loop. */
 const ADOPT_READ = 0;
 const TERMINAL = ['completed', 'archived', 'failed'];
@@ -311,9 +313,10 @@ export class ContractModel {
     write.waits += 1;
     const untold = Math.min(TRIES.noPlace * 2 ** (write.waits - 1), TRIES.most);
     const expected = expectedAt === undefined ? 0 : Date.parse(expectedAt) - at + TRIES.afterExpected;
-    const wait = position === undefined ? untold : TRIES.most;
-    write.notBefore = at + Math.max(wait, Math.min(expected, TRIES.mostExpected));
-    write.tryBy = write.notBefore;
+    const planned = position === undefined ? untold : TRIES.most;
+    const wait = Math.max(planned, Math.min(expected, TRIES.mostExpected));
+    write.notBefore = at + wait;
+    write.tryBy = write.notBefore + Math.min(wait * TRIES_SPREAD.share, TRIES_SPREAD.most);
   }
 
   #waitWithoutQueue(at: number, write: Write, retryAfterMs: number | undefined): void {

@@ -151,7 +151,7 @@ function throttled(
   const { turn = null } = write.state as Partial<Sending>;
   const tried = count(write, queued ? 'queued' : 'throttled');
   const waitMs = queued
-    ? askAgainMs(tried.counts.queued, queued, now)
+    ? askAgainMs(tried.counts.queued, queued, now, Math.random())
     : spreadWaitMs(throttledWaitMs(tried.counts.throttled, retryAfterMs), Math.random());
   // A turn that came during the send is of use while it lasts.
   const kept = turn && turn.until > now ? turn : null;
