@@ -8,8 +8,8 @@ import { until } from '../support/worker-process.js';
 import { createWorker } from '../support/worker.js';
 
 /** How long the server waits for a worker that stands still: with a query, and with a workflow task. */
-const STICKY = msToTs('3 seconds');
-const TASK_TIMEOUT = '8 seconds';
+const STICKY = msToTs('6 seconds');
+const TASK_TIMEOUT = '15 seconds';
 
 let server: TestServer;
 let workflowBundle: WorkflowBundle;
@@ -102,7 +102,7 @@ test('a query that meets a workflow task in another worker’s hand leaves a his
   });
   const history = await handle.fetchHistory();
   await expect(Worker.runReplayHistory({ workflowBundle }, history)).resolves.toBeUndefined();
-}, 90_000);
+}, 120_000);
 
 test('a query that comes first to a new worker costs no workflow task', async () => {
   const handle = await startCalled(`${server.taskQueue}-2`, true);
@@ -116,4 +116,4 @@ test('a query that comes first to a new worker costs no workflow task', async ()
     expect(await handle.result()).toBe('DONE');
   });
   expect(failedTasks((await handle.fetchHistory()).events)).toEqual([]);
-}, 90_000);
+}, 120_000);
