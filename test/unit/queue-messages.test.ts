@@ -20,3 +20,11 @@ test('any number may be sent where a message says so beside no number, and nothi
     expect(parseJoin({ ...JOIN, ...facts })).toEqual({ ...JOIN, requests: 1, ...read });
   }
 });
+
+test('of what a newer worker sends, only what is not known here is left out', () => {
+  for (const perHour of [0, 'many', { mornings: 3 }]) {
+    expect(parseJoin({ ...JOIN, perHour, color: 'red' })).toEqual({ ...JOIN, requests: 1 });
+  }
+  const report = { ...REPORT, outcome: 'postponed' };
+  expect(parseJoin({ ...JOIN, report })).toEqual({ ...JOIN, requests: 1, report: { ...REPORT, outcome: 'other' } });
+});
