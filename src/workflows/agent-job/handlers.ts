@@ -44,8 +44,11 @@ const MAX_WAITING_UPDATES = 5;
 export function handleMessages(run: JobRun, dashboard: Dashboard): void {
   setHandler(jobStateQuery, () => jobState(run));
   setHandler(pollNowSignal, () => run.pollNow());
+  // Drawn once and first: another release may draw other random numbers later, and names that were told stay.
+  const name = uuid4();
+  let unnamed = 0;
   setHandler(followUpSignal, (input) => {
-    takeSignal(run, input);
+    takeSignal(run, input, () => `${name}-${(unnamed += 1)}`);
     dashboard.refreshDetails();
   });
   setHandler(requestTurnSignal, (given) => {
@@ -74,10 +77,10 @@ function takeTurn(run: JobRun, given: QueueTurn): boolean {
   return true;
 }
 
-function takeSignal(run: JobRun, input: FollowUpInput): void {
+function takeSignal(run: JobRun, input: FollowUpInput, newId: () => string): void {
   try {
     const followUp = parseFollowUp(input);
-    queue(run, followUp.id ?? uuid4(), followUp);
+    queue(run, followUp.id ?? newId(), followUp);
   } catch (error) {
     if (!(error instanceof InvalidInputError)) throw error;
     log.warn('A followUp signal was ignored', { reason: error.message });
@@ -99,19 +102,24 @@ function queue(run: JobRun, id: string, { prompt, priority }: GivenFollowUp): vo
 }
 
 function checkUpdate(run: JobRun, input: FollowUpInput): void {
-  const { prompt, id } = parseFollowUp(input);
-  const key = id ?? FOLLOW_UP_ID.check(currentUpdateInfo()?.id, 'update id');
-  if (run.followUps.isConflict(key, prompt)) {
-    throw ApplicationFailure.nonRetryable(followUpConflictText(key), FAILURE.followUpConflict);
+  const followUp = parseFollowUp(input);
+  const { prompt } = followUp;
+  const id = updateIdOf(followUp);
+  if (run.followUps.isConflict(id, prompt)) {
+    throw ApplicationFailure.nonRetryable(followUpConflictText(id), FAILURE.followUpConflict);
   }
-  if (run.followUps.isUsed(key)) return;
+  if (run.followUps.isUsed(id)) return;
   if (run.isClosing && run.ending()) throw new InvalidInputError('job', 'has ended; start it again to send follow-ups');
-  if (!run.followUps.hasRoomFor(key, prompt)) {
+  if (!run.followUps.hasRoomFor(id, prompt)) {
     throw new InvalidInputError(
       'follow-up',
       'meets a full queue: at most 1 MiB of prompts wait, 1,000 are taken per job',
     );
   }
+}
+
+function updateIdOf({ id }: GivenFollowUp): string {
+  return id ?? FOLLOW_UP_ID.check(currentUpdateInfo()?.id, 'update id');
 }
 
 async function takeUpdate(
@@ -122,7 +130,7 @@ async function takeUpdate(
 ): Promise<FollowUpAnswer> {
   // The validator, which a replay does not ask, has refused what is malformed.
   const followUp = parseFollowUp(input);
-  const id = followUp.id ?? currentUpdateInfo()?.id ?? uuid4();
+  const id = updateIdOf(followUp);
   queue(run, id, followUp);
   dashboard.refreshDetails();
   const { releases } = run;
