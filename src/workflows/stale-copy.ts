@@ -12,6 +12,7 @@
  * spoilt anew. So the events are kept from one that was just read from the history, and who says by an argument that
  * the run is closed is answered, as of its last task.
  */
+import { defaultPayloadConverter } from '@temporalio/common';
 import type { WorkflowInterceptorsFactory } from '@temporalio/workflow';
 import type { ActivateInput, ConcludeActivationInput } from '@temporalio/workflow/lib/interceptors.js';
 import { STALE_COPY } from '../contract/shared.js';
@@ -104,9 +105,12 @@ function pointOf({ activation }: ActivateInput): Point {
   };
 }
 
-/** Nothing but queries that say so. */
+/** Nothing but queries that say so: by `{isClosed: true}`. */
 function isOfClosedRun({ activation: { jobs } }: ActivateInput): boolean {
-  return (jobs ?? []).every(({ queryWorkflow }) => (queryWorkflow?.arguments ?? []).length > 0);
+  return (jobs ?? []).every(({ queryWorkflow }) => {
+    const [argument] = queryWorkflow?.arguments ?? [];
+    return argument && defaultPayloadConverter.fromPayload<{ isClosed?: unknown } | null>(argument)?.isClosed === true;
+  });
 }
 
 /** The time alone does not tell: where the server's clock was set back, tasks begin and no time passes for the run. */

@@ -1,3 +1,4 @@
+import { defaultPayloadConverter } from '@temporalio/common';
 import type { WorkflowInterceptors } from '@temporalio/workflow';
 import { expect, test, vi } from 'vitest';
 import { STALE_COPY } from '../../src/contract/shared.js';
@@ -70,8 +71,13 @@ test('a query that brings no events spoils nothing, to whatever end it reads the
 test('a copy that was just read from the history answers as of its last task who says that the run is closed', () => {
   const replayed = { ...first, isReplaying: true };
   const late = { ...fired, historySizeBytes: 700 };
-  const query = (...args: object[]) => ({ ...late, isReplaying: true, jobs: [{ queryWorkflow: { arguments: args } }] });
-  expect(taken(replayed, late, query({}), query({}))).toBe(3);
+  const query = (...args: unknown[]) => {
+    const given = args.map((arg) => defaultPayloadConverter.toPayload(arg));
+    return { ...late, isReplaying: true, jobs: [{ queryWorkflow: { arguments: given } }] };
+  };
+  const closed = query({ isClosed: true });
+  expect(taken(replayed, late, closed, closed)).toBe(3);
   expect(() => taken(replayed, late, query())).toThrow(STALE_COPY);
-  expect(() => taken(replayed, late, query({}), second)).toThrow(STALE_COPY);
+  expect(() => taken(replayed, late, query('a text'))).toThrow(STALE_COPY);
+  expect(() => taken(replayed, late, closed, second)).toThrow(STALE_COPY);
 });

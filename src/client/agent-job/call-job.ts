@@ -115,11 +115,11 @@ async function queryState(client: Client, workflowId: string): Promise<JobState>
   return ended(state, ENDED_BY[status.name] ?? null);
 }
 
-const closedStateQuery = defineQuery<JobState, [isClosed: true]>(jobStateQuery.name);
+const closedStateQuery = defineQuery<JobState, [{ isClosed: true }]>(jobStateQuery.name);
 
 /** As it was when a worker last took what had come: of what came later it says nothing. */
 export function askClosedRun(client: Client, run: { workflowId: string; runId: string }): Promise<JobState> {
-  return askWorkflow(client, run, closedStateQuery, true);
+  return askWorkflow(client, run, closedStateQuery, { isClosed: true });
 }
 
 /** Asks the newest run while it is open; throws QueryRejectedError of a closed one. */
