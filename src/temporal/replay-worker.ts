@@ -106,7 +106,7 @@ function mismatch(message: string): string | undefined {
 
 /** What workflow code of ours says where another release wrote the input of a run. */
 function versionProblem(message: string): string | undefined {
-  return /^(a newer|an older|another) release continued this (workflow|queue) \([\w ;,]+\)/.exec(message)?.[0];
+  return /^(a newer|an older) release continued this workflow \([\w ;,]+\)/.exec(message)?.[0];
 }
 
 function thrown(text: string): string {

@@ -9,7 +9,7 @@ import { InvalidInputError, jsonBytes } from '../../contract/input-checks.js';
 import { completeSpec, inputHash, parseJobInput, type JobSpec } from '../../agent-job/input.js';
 import { noFollowUps, type CarriedFollowUps } from './follow-up-queue.js';
 import { refusedState } from './job-state.js';
-import { isNewRunWanted, leaveVersion } from '../worker-version.js';
+import { checkStateVersion, isNewRunWanted, leaveVersion } from '../worker-version.js';
 import { firstRunData, JobRun, type RunData } from './job-run.js';
 import { tellRefusal } from './telemetry.js';
 
@@ -42,7 +42,7 @@ export function openRun(input: AgentJobInput): { run: JobRun; hash: string } {
   const continued = (input as { continued?: Continued } | undefined)?.continued;
   const isRepeated = isRepeatedRun(continued);
   if (continued && workflowInfo().continuedFromExecutionRunId !== undefined) {
-    checkVersion(continued);
+    checkStateVersion(continued.version, CONTINUED_VERSION);
     const { data, followUps } = continued;
     const spec = completeSpec(continued.spec);
     const known = isRepeated ? { ...data, isRepeated } : data;
@@ -98,16 +98,6 @@ function isRepeatedRun(continued: Continued | undefined): boolean {
   if (attempt > 1) return true;
   // No cron schedule outlives continue-as-new.
   return continuedFromExecutionRunId !== undefined && (continued === undefined || cronSchedule !== undefined);
-}
-
-/**
- * A worker of another release must not guess. The workflow task fails, and a worker of the right release takes it up.
- */
-function checkVersion({ version }: Continued): void {
-  if (version === CONTINUED_VERSION) return;
-  const age = version > CONTINUED_VERSION ? 'a newer' : 'an older';
-  const versions = `state version ${version}; this worker knows ${CONTINUED_VERSION}`;
-  throw new Error(`${age} release continued this workflow (${versions}): run it with that release`);
 }
 
 function parse(input: unknown): JobSpec {

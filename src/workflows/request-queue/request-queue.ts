@@ -23,7 +23,7 @@ import {
 import { refusing } from '../../agent-job/end-without-result.js';
 import { InvalidInputError } from '../../contract/input-checks.js';
 import { parseJoin, parseLeave, parseQueueName, parseReport } from '../../agent-job/queue-messages.js';
-import { goOnWithAnyVersion } from '../worker-version.js';
+import { checkStateVersion, goOnWithAnyVersion } from '../worker-version.js';
 import { QueueRun, type GivenTurn, type QueueData } from './queue-run.js';
 import { queueDetails, queuePlace, queueState } from './queue-answers.js';
 
@@ -78,18 +78,12 @@ function open(input: unknown): { name: QueueName; run: QueueRun } {
   const name = refusing(() => parseQueueName(input));
   const { continued } = input as { continued?: Continued };
   const handedOn = workflowInfo().continuedFromExecutionRunId === undefined ? null : continued;
-  if (handedOn) checkVersion(handedOn);
+  if (handedOn) checkStateVersion(handedOn.version, CONTINUED_VERSION);
   return { name, run: new QueueRun(name.operation, handedOn ?? emptyQueue(), Date.now) };
 }
 
 function emptyQueue(): QueueData {
   return { name: uuid4(), nextTurn: 1, waiters: [], turns: [], budget: null, wasUsed: false };
-}
-
-/** A worker of another release must not guess: the workflow task fails, and a worker of the right one takes it up. */
-function checkVersion({ version }: Continued): void {
-  if (version === CONTINUED_VERSION) return;
-  throw new Error(`another release continued this queue (version ${version}, not ${CONTINUED_VERSION}): run it there`);
 }
 
 function nextInput(name: QueueName, run: QueueRun): RequestQueueInput {

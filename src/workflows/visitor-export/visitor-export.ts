@@ -32,14 +32,18 @@ import { parseExportInput, toRangeInput, type ExportSpec } from '../../visitor-e
 import { daysBefore } from '../../visitor-export/date-range.js';
 import { MAX_SECOND_SCANS } from '../../visitor-export/scan-checkpoint.js';
 import { InvalidInputError } from '../../contract/input-checks.js';
-import { isNewRunWanted, isOtherVersionCurrent, nextRunVersion } from '../worker-version.js';
+import { checkStateVersion, isNewRunWanted, isOtherVersionCurrent, nextRunVersion } from '../worker-version.js';
 import { failureOf, nextRequestAfter, writeProjectReport } from './activities.js';
 import { rangeTitle } from './details.js';
 import { exportRange } from './range-export.js';
 import type { RangeResult, RangeState } from './range-state.js';
 
 /** What continue-as-new passes on, inside the input; ignored in a run that does not continue another. */
-interface Continued {
+interface Continued extends ExportState {
+  version: number;
+}
+
+interface ExportState {
   ranges: VisitorExportRange[];
   next: number;
   snapshots: SnapshotReceipt[];
@@ -50,6 +54,9 @@ interface Continued {
   secondScans: number;
   rangeState: RangeState | null;
 }
+
+/** Raised with every change of `Continued` that another release would misread. */
+const CONTINUED_VERSION = 1;
 
 const SCHEDULED_AT = defineSearchAttributeKey('TemporalScheduledStartTime', SearchAttributeType.DATETIME);
 /** How often a run tries to write a date range that another run is writing. */
@@ -86,10 +93,15 @@ export async function visitorExport(input: VisitorExportInput): Promise<VisitorE
   return conclude(state);
 }
 
-function open(input: VisitorExportInput): { spec: ExportSpec; state: Continued } {
+function open(input: VisitorExportInput): { spec: ExportSpec; state: ExportState } {
   const spec = checked(() => parseExportInput(input));
   const { continued } = input as { continued?: Continued };
-  if (continued && workflowInfo().continuedFromExecutionRunId) return { spec, state: continued };
+  if (continued && workflowInfo().continuedFromExecutionRunId) {
+    // Runs of 0.2.0 hand on no version.
+    const { version = 1, ...state } = continued;
+    checkStateVersion(version, CONTINUED_VERSION);
+    return { spec, state };
+  }
   const ranges = checked(() => rangesOf(spec));
   const state = { ranges, next: 0, snapshots: [], failed: [], notBefore: 0, secondScans: 0, rangeState: null };
   return { spec, state };
@@ -121,7 +133,7 @@ function rangesOf(spec: ExportSpec): VisitorExportRange[] {
 async function exportOnce(
   range: VisitorExportRange,
   spec: ExportSpec,
-  { notBefore, secondScans, rangeState }: Continued,
+  { notBefore, secondScans, rangeState }: ExportState,
   next: (rangeState: RangeState | null) => Promise<never>,
 ): Promise<RangeResult> {
   const options =
@@ -170,7 +182,8 @@ function writerId({ projectId, dateFrom, dateTo }: VisitorExportRange): string {
   return visitorExportWorkflowId(projectId, dateFrom, dateTo);
 }
 
-function continueRun(input: VisitorExportInput, continued: Continued): Promise<never> {
+function continueRun(input: VisitorExportInput, state: ExportState): Promise<never> {
+  const continued: Continued = { version: CONTINUED_VERSION, ...state };
   const nextInput: VisitorExportInput & { continued: Continued } = { ...input, continued };
   return makeContinueAsNewFunc<typeof visitorExport>(nextRunVersion())(nextInput);
 }
@@ -188,7 +201,7 @@ function kindOf(error: unknown): string {
 }
 
 /** The result; where days failed, the failure of the first of them. */
-function conclude({ snapshots, failed, notBefore, secondScans }: Continued): VisitorExportResult {
+function conclude({ snapshots, failed, notBefore, secondScans }: ExportState): VisitorExportResult {
   const [first] = failed;
   if (first) {
     const days = failed.map(({ dateFrom }) => dateFrom).join(', ');

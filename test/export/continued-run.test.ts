@@ -1,0 +1,34 @@
+/** What a run of an export takes from the run before it. Cron is the one way to give it an input of one's own. */
+import { expect, test } from 'vitest';
+import { VISITOR_EXPORT_WORKFLOW, type VisitorExportInput } from '../../src/contract.js';
+import { rangeOf, useExport, withWorkers } from './export.js';
+
+const setUp = useExport({ visitors: { rows: 3 } });
+const STATE = { ranges: [], next: 0, snapshots: [], failed: [], notBefore: 0, secondScans: 0, rangeState: null };
+
+/** Starts an export whose second run continues the first one with this state; returns the second run's history. */
+async function historyOfNextRun(input: VisitorExportInput, continued: object, has: string): Promise<string> {
+  const { client, taskQueue } = setUp.server;
+  const workflowId = `continued-${setUp.projectId}`;
+  const args = [{ ...input, continued }];
+  const options = { taskQueue, workflowId, args, cronSchedule: '@every 2s' };
+  const { firstExecutionRunId } = await client.workflow.start(VISITOR_EXPORT_WORKFLOW, options);
+  const next = async () => {
+    const { runId } = await client.workflow.getHandle(workflowId).describe();
+    if (runId === firstExecutionRunId) return '';
+    return JSON.stringify(await client.workflow.getHandle(workflowId, runId).fetchHistory());
+  };
+  try {
+    await expect.poll(next, { timeout: 90_000 }).toContain(has);
+    return await next();
+  } finally {
+    await client.workflow.getHandle(workflowId).terminate('the test is over');
+  }
+}
+
+test('a run that a newer release continued is left to a worker of that release', async () => {
+  const continued = { ...STATE, version: 99, ranges: null };
+  const told = 'a newer release continued this workflow (state version 99; this worker knows 1)';
+  const history = await withWorkers(setUp, () => historyOfNextRun(rangeOf(setUp), continued, told));
+  expect(history).not.toContain('workflowExecutionFailedEventAttributes');
+});
