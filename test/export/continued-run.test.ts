@@ -32,3 +32,11 @@ test('a run that a newer release continued is left to a worker of that release',
   const history = await withWorkers(setUp, () => historyOfNextRun(rangeOf(setUp), continued, told));
   expect(history).not.toContain('workflowExecutionFailedEventAttributes');
 });
+
+test('a run that goes on does not check its time zone again, which another Node version may not know', async () => {
+  const input = { projectId: setUp.projectId, timeZone: 'Mars/Olympus' };
+  const continued = { ...STATE, version: 1, spec: { kind: 'scheduled', ...input, days: 1 } };
+  const ended = 'workflowExecutionCompletedEventAttributes';
+  const history = await withWorkers(setUp, () => historyOfNextRun(input, continued, ended));
+  expect(history).not.toContain('InvalidInput');
+});

@@ -41,6 +41,8 @@ import type { RangeResult, RangeState } from './range-state.js';
 /** What continue-as-new passes on, inside the input; ignored in a run that does not continue another. */
 interface Continued extends ExportState {
   version: number;
+  /** Checked by the first run: a worker with other time zones need not know the one that was given. */
+  spec: ExportSpec;
 }
 
 interface ExportState {
@@ -71,7 +73,7 @@ export async function visitorExport(input: VisitorExportInput): Promise<VisitorE
   for (; state.next < state.ranges.length; state.next++) {
     const range = state.ranges[state.next] as VisitorExportRange;
     try {
-      const next = (rangeState: RangeState | null) => continueRun(input, { ...state, rangeState });
+      const next = (rangeState: RangeState | null) => continueRun(input, spec, { ...state, rangeState });
       const { receipt, notBefore, isSecondScan } = await exportOnce(range, spec, state, next);
       state.snapshots.push(receipt);
       state.notBefore = notBefore;
@@ -86,7 +88,7 @@ export async function visitorExport(input: VisitorExportInput): Promise<VisitorE
     state.rangeState = null;
     // The other days are the next version's.
     if (isOtherVersionCurrent() && state.next + 1 < state.ranges.length) {
-      await continueRun(input, { ...state, next: state.next + 1 });
+      await continueRun(input, spec, { ...state, next: state.next + 1 });
     }
   }
   if (spec.kind === 'scheduled' && state.snapshots.length > 0) await writeProjectReport(spec.projectId);
@@ -94,17 +96,21 @@ export async function visitorExport(input: VisitorExportInput): Promise<VisitorE
 }
 
 function open(input: VisitorExportInput): { spec: ExportSpec; state: ExportState } {
-  const spec = checked(() => parseExportInput(input));
-  const { continued } = input as { continued?: Continued };
+  const continued = (input as { continued?: Partial<Continued> & ExportState } | undefined)?.continued;
   if (continued && workflowInfo().continuedFromExecutionRunId) {
-    // Runs of 0.2.0 hand on no version.
-    const { version = 1, ...state } = continued;
+    // Runs of 0.2.0 hand on neither version nor spec.
+    const { version = 1, spec, ...state } = continued;
     checkStateVersion(version, CONTINUED_VERSION);
-    return { spec, state };
+    return { spec: spec ?? parse(input), state };
   }
+  const spec = parse(input);
   const ranges = checked(() => rangesOf(spec));
   const state = { ranges, next: 0, snapshots: [], failed: [], notBefore: 0, secondScans: 0, rangeState: null };
   return { spec, state };
+}
+
+function parse(input: unknown): ExportSpec {
+  return checked(() => parseExportInput(input));
 }
 
 function checked<T>(check: () => T): T {
@@ -182,8 +188,8 @@ function writerId({ projectId, dateFrom, dateTo }: VisitorExportRange): string {
   return visitorExportWorkflowId(projectId, dateFrom, dateTo);
 }
 
-function continueRun(input: VisitorExportInput, state: ExportState): Promise<never> {
-  const continued: Continued = { version: CONTINUED_VERSION, ...state };
+function continueRun(input: VisitorExportInput, spec: ExportSpec, state: ExportState): Promise<never> {
+  const continued: Continued = { version: CONTINUED_VERSION, spec, ...state };
   const nextInput: VisitorExportInput & { continued: Continued } = { ...input, continued };
   return makeContinueAsNewFunc<typeof visitorExport>(nextRunVersion())(nextInput);
 }
