@@ -19,7 +19,7 @@ import {
 import { chunkKey, intentKey, isParquetName, manifestKey, parquetName, snapshotFolder } from './layout.js';
 import { hasLostMost, implausibilityOf } from './plausibility.js';
 import type { SnapshotStore } from './snapshot-store.js';
-import { cleanUpStaging, stagedParquet, type StagedScan, StaleStagingError } from './staging.js';
+import { checkCheckpoint, cleanUpStaging, stagedParquet, type StagedScan, StaleStagingError } from './staging.js';
 import { keepSuperseded } from './superseded.js';
 
 /** A finished scan, ready to be published. */
@@ -46,7 +46,8 @@ export async function publishScan(
   checkLease: () => void = () => {},
   now: () => number = () => Date.parse(finished.exportedAt),
 ): Promise<SnapshotReceipt> {
-  const { range, runId, exportedAt } = finished;
+  const { range, runId, exportedAt, checkpoint } = finished;
+  checkCheckpoint(checkpoint);
   const earlier = await finishIntent(store, range);
   // An earlier attempt of this run may have published the scan and died before it could report that.
   const isOwn = earlier?.runId === runId && earlier.manifest.exportedAt === exportedAt;

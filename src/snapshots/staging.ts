@@ -1,6 +1,6 @@
 /** Rows on their way into a snapshot: one object a chunk, in the store, so that any worker can continue. */
 import type { VisitorExportRange } from '../contract.js';
-import type { ScanCheckpoint } from '../visitor-export/scan-checkpoint.js';
+import { CHECKPOINT_VERSION, type ScanCheckpoint } from '../visitor-export/scan-checkpoint.js';
 import { rangeFolderOf } from './catalog.js';
 import { pathHash, sha256Hex, type VisitorRow } from './content-digest.js';
 import { chunkKey, snapshotFolder, SNAPSHOTS_FOLDER, STAGING, stagingFolder, SUPERSEDED_FOLDER } from './layout.js';
@@ -16,10 +16,18 @@ export interface StagedScan {
 }
 
 /**
- * The chunks in the store are not the checkpoint's: they were lost, or overwritten by an attempt that had timed out.
+ * The chunks in the store are not the checkpoint's: they were lost, or overwritten by an attempt that had timed out. Or
+ * the checkpoint is another release's.
  */
 export class StaleStagingError extends Error {
   override readonly name = 'StaleStagingError';
+}
+
+/** Throws a StaleStagingError where another release made the checkpoint: the scan begins anew. */
+export function checkCheckpoint({ version }: ScanCheckpoint): void {
+  if (version === CHECKPOINT_VERSION) return;
+  const versions = `checkpoint version ${version}; this worker knows ${CHECKPOINT_VERSION}`;
+  throw new StaleStagingError(`Another release made the scan (${versions}): run workers of one release`);
 }
 
 /**

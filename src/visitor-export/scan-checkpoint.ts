@@ -11,8 +11,12 @@ export const SECOND_SCAN_DELAY_MS = 3_600_000;
 /** Days of one scheduled run, or of one backfill, that get a second scan: so many hours is the most that they add. */
 export const MAX_SECOND_SCANS = 3;
 
+/** Raised with every change of a checkpoint, or of what is staged beside it, that another release would misread. */
+export const CHECKPOINT_VERSION = 1;
+
 /** A scan between two chunks: all that it remembers but its rows and their paths, in a few hundred bytes. */
 export interface ScanCheckpoint {
+  version: number;
   /**
    * `paging` until a page says that it is the last, then `checking` until the first page was read again, then `ended`.
    */
@@ -49,6 +53,7 @@ export interface SuspectScan {
 
 /** The checkpoint of a scan before its first page. */
 export const NEW_SCAN: Readonly<ScanCheckpoint> = {
+  version: CHECKPOINT_VERSION,
   stage: 'paging',
   complete: false,
   offset: 0,

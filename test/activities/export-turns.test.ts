@@ -56,3 +56,15 @@ test('the queue is told of this hour what chunks met that had waited hours for a
   // A tick of the clocks, which are not read at once.
   expect(at).toBeGreaterThan(startedAt - MINUTE_MS);
 });
+
+test('a scan that another release began is begun anew, before anything is requested', async () => {
+  const store = await openStore(pathToFileURL(await mkdtemp(join(tmpdir(), 'agent-jobs-turns-'))).href);
+  let requests = 0;
+  const getVisitors: Upstream['getVisitors'] = () => Promise.reject(new Error(`request ${++requests}`));
+  const { signal: shutdownSignal } = new AbortController();
+  const { readChunk } = createExportActivities({ upstream: { getVisitors } as Upstream, store, shutdownSignal });
+  const newer = { ...chunk, checkpoint: { ...NEW_SCAN, version: 2 } };
+  const refused = new MockActivityEnvironment().run(readChunk, newer);
+  await expect(refused).rejects.toMatchObject({ type: 'StaleStaging', nonRetryable: true });
+  expect(requests).toBe(0);
+});

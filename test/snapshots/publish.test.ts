@@ -251,6 +251,13 @@ test('rows that a given-up worker overwrote in staging are not published', async
   expect((await readdir(root, { recursive: true })).filter((name) => name.endsWith('.parquet'))).toEqual([]);
 });
 
+test('a scan that another release has read is not published', async () => {
+  const checkpoint = { ...(await readScan(store, () => rows(20))), version: 2 };
+  const finished = { range: RANGE, runId: 'run-1', scan: 1, checkpoint, inconsistency: null, exportedAt: FINAL };
+  await expect(publishScan(store, finished)).rejects.toThrow('checkpoint version 2; this worker knows 1');
+  expect(await store.read(manifestKey(RANGE))).toBeNull();
+});
+
 test('a project id with slashes and dots stays inside the folder', async () => {
   const range = { ...RANGE, projectId: '../x' };
   const checkpoint = await readScan(store, () => [], { runId: 'r', range });

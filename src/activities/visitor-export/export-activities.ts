@@ -18,6 +18,7 @@ import { expectedRows, type FinishedScan, finishPublication, publishScan } from 
 import { type PathSet, Scan } from '../../snapshots/scan.js';
 import { type SnapshotStore, SnapshotStoreError } from '../../snapshots/snapshot-store.js';
 import {
+  checkCheckpoint,
   cleanUpStaging,
   stageChunk,
   stagedPaths,
@@ -196,6 +197,7 @@ async function readPacedChunk(
   pathSets: PathSets,
   { checkpoint, willRepeat, isUpstreamFailing, probeStore, ...staged }: ReadChunkInput,
 ): Promise<Omit<ReadChunkResult, 'asked'>> {
+  checkCheckpoint(checkpoint);
   if (probeStore) await probe(store, staged);
   const paths = await pathSets.take(store, staged, checkpoint);
   const scan = new Scan(checkpoint, paths);
