@@ -4,7 +4,7 @@ import { encodeId, type SnapshotManifest } from '../contract.js';
 import { DAY_MS } from '../contract/shared.js';
 import { isDate, plusDays } from '../visitor-export/date-range.js';
 import { intentKey, projectFolder, snapshotFolder, SNAPSHOTS_FOLDER } from './layout.js';
-import { foreignFiles, isAsWritten, isOf, isWhole, parseManifest, readManifest } from './manifest.js';
+import { foreignFiles, isAsWritten, isOf, isWhole, readManifest, readManifestAt } from './manifest.js';
 import type { SnapshotStore } from './snapshot-store.js';
 
 /** The folder of one snapshot, as found: without a manifest there is no snapshot. */
@@ -60,13 +60,12 @@ export async function* listManifests(store: SnapshotStore, projectId?: string): 
 
 /**
  * The manifest in a folder; null where there is none, or none that can be read, or one of another date range or
- * project.
+ * project. Throws where a newer release wrote it.
  */
 export async function readFoundManifest(store: SnapshotStore, found: FoundSnapshot): Promise<SnapshotManifest | null> {
   const key = `${found.folder}/${MANIFEST}`;
   if (!found.keys.includes(key)) return null;
-  const bytes = await store.read(key);
-  const manifest = bytes && parseManifest(bytes);
+  const manifest = await readManifestAt(store, key);
   return manifest && isOf(manifest, found) ? manifest : null;
 }
 

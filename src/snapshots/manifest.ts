@@ -23,16 +23,64 @@ import { sha256Hex } from './content-digest.js';
 import { manifestKey, snapshotFolder } from './layout.js';
 import { type SnapshotStore, SnapshotStoreError } from './snapshot-store.js';
 
+/** Raised with every change of the manifest that an older reader would misread. */
+export const FORMAT_VERSION = 1;
+
 /** The manifest in the bytes; null where they hold none: a file that is no manifest must not stop a reader of many. */
 export function parseManifest(bytes: Uint8Array): SnapshotManifest | null {
   try {
-    const value = JSON.parse(Buffer.from(bytes).toString('utf8')) as SnapshotManifest;
-    parseFields(CHECKED_FIELDS, checkObject(value, 'manifest'));
-    return value;
+    const fields = fieldsOf(bytes);
+    parseFields(CHECKED_FIELDS, fields);
+    return fields as unknown as SnapshotManifest;
   } catch {
     return null;
   }
 }
+
+/** Why a manifest of a newer release can't be read, in words; null where it is none of such. */
+export function newerFormat(bytes: Uint8Array): string | null {
+  try {
+    const version = Number(fieldsOf(bytes)['formatVersion']);
+    if (!(version > FORMAT_VERSION)) return null;
+    const versions = `format ${version}; this one knows ${FORMAT_VERSION}`;
+    return `a newer release wrote this manifest (${versions}): upgrade the workers and the command line`;
+  } catch {
+    return null;
+  }
+}
+
+function fieldsOf(bytes: Uint8Array): Record<string, unknown> {
+  return checkObject(JSON.parse(Buffer.from(bytes).toString('utf8')), 'manifest');
+}
+
+/** A newer release wrote the manifest: nobody may replace it, or take its day for one without a snapshot. */
+class NewerManifestError extends SnapshotStoreError {}
+
+/** The manifest at a key; null where there is none, or none that can be read. Throws where a newer release wrote it. */
+export async function readManifestAt(store: SnapshotStore, key: string): Promise<SnapshotManifest | null> {
+  const bytes = await store.read(key);
+  const manifest = bytes && parseManifest(bytes);
+  if (!bytes || manifest) return manifest;
+  const newer = newerFormat(bytes);
+  if (newer !== null) throw new NewerManifestError('read', key, new Error(newer));
+  return null;
+}
+
+/** The same manifest, or null where a newer release wrote it: for those who only compare with it. */
+export async function unlessNewer(manifest: Promise<SnapshotManifest | null>): Promise<SnapshotManifest | null> {
+  return manifest.catch((error: unknown) => {
+    if (error instanceof NewerManifestError) return null;
+    throw error;
+  });
+}
+
+const FORMAT: Kind<number> = {
+  check: (value, field) => {
+    if (value === FORMAT_VERSION) return value;
+    throw new InvalidInputError(field, `must be ${FORMAT_VERSION}`);
+  },
+  schema: () => ({ type: 'integer', const: FORMAT_VERSION }),
+};
 
 const COUNT: Kind<number> = {
   check: (value, field) => {
@@ -97,6 +145,7 @@ function unlessMissing<Given>(kind: Kind<Given, unknown>): Kind<Given, unknown> 
 
 /** What a reader checks of a manifest; the published schema has the same bounds. The rest is for people. */
 export const CHECKED_FIELDS = {
+  formatVersion: FORMAT,
   snapshotId: PLAIN_NAME,
   projectId: TEXT,
   dateFrom: DATE,
@@ -114,11 +163,10 @@ export const CHECKED_FIELDS = {
 
 /**
  * The manifest of a date range's snapshot; null where there is no snapshot. Throws where another project's lies in its
- * place.
+ * place, or one of a newer release.
  */
 export async function readManifest(store: SnapshotStore, range: VisitorExportRange): Promise<SnapshotManifest | null> {
-  const bytes = await store.read(manifestKey(range));
-  const manifest = bytes && parseManifest(bytes);
+  const manifest = await readManifestAt(store, manifestKey(range));
   if (!manifest) return null;
   const { projectId } = manifest;
   if (projectId !== range.projectId && folded(projectId) === folded(range.projectId)) {

@@ -9,12 +9,14 @@ import { isProvisional, shifted } from '../visitor-export/date-range.js';
 import type { ScanCheckpoint, SuspectScan } from '../visitor-export/scan-checkpoint.js';
 import {
   encodeManifest,
+  FORMAT_VERSION,
   isAsWritten,
   isWhole,
   parseManifest,
   readManifest,
   receiptOf,
   snapshotId,
+  unlessNewer,
 } from './manifest.js';
 import { chunkKey, intentKey, isParquetName, manifestKey, parquetName, snapshotFolder } from './layout.js';
 import { hasLostMost, implausibilityOf } from './plausibility.js';
@@ -124,7 +126,7 @@ async function judged(
 /** The manifests of the nearest date ranges of the same length. One that was changed vouches for nothing. */
 async function neighboursOf(store: SnapshotStore, range: VisitorExportRange): Promise<SnapshotManifest[]> {
   const steps = Array.from({ length: 2 * NEIGHBOURS + 1 }, (_, i) => i - NEIGHBOURS).filter((step) => step !== 0);
-  const manifests = await Promise.all(steps.map((step) => readTrusted(store, shifted(range, step))));
+  const manifests = await Promise.all(steps.map((step) => unlessNewer(readTrusted(store, shifted(range, step)))));
   return manifests.filter((manifest) => manifest !== null);
 }
 
@@ -183,13 +185,14 @@ async function finishIntent(store: SnapshotStore, range: VisitorExportRange): Pr
 
 /** Rows to expect: of the current snapshot, else of the one that ends where the range begins; null where neither is. */
 export async function expectedRows(store: SnapshotStore, range: VisitorExportRange): Promise<number | null> {
-  const manifest = (await readManifest(store, range)) ?? (await readManifest(store, shifted(range, -1)));
+  const manifest = (await readManifest(store, range)) ?? (await unlessNewer(readManifest(store, shifted(range, -1))));
   return manifest?.rows ?? null;
 }
 
 function manifestOf({ range, runId, checkpoint, inconsistency, exportedAt }: FinishedScan): SnapshotManifest {
   const { rows, content, totals, rounded, rowSums, rowMaxima } = checkpoint;
   return {
+    formatVersion: FORMAT_VERSION,
     snapshotId: snapshotId(range, rows, content, totals),
     projectId: range.projectId,
     dateFrom: range.dateFrom,

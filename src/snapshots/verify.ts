@@ -6,7 +6,7 @@ import { isProvisional } from '../visitor-export/date-range.js';
 import { isSameTotals } from '../visitor-export/scan-checkpoint.js';
 import type { FoundSnapshot } from './catalog.js';
 import { addTo, ContentDigest, sha256Hex } from './content-digest.js';
-import { foreignFiles, isAsWritten, parseManifest, snapshotId } from './manifest.js';
+import { foreignFiles, isAsWritten, newerFormat, parseManifest, snapshotId } from './manifest.js';
 import type { SnapshotStore } from './snapshot-store.js';
 
 export interface Verification {
@@ -41,7 +41,7 @@ async function verifyBy(store: SnapshotStore, found: FoundSnapshot, bytes: Buffe
   const problems: string[] = [];
   const manifest = bytes && parseManifest(bytes);
   const read = manifest ? await compare(store, found, manifest, problems) : 0;
-  if (!manifest) problems.push('manifest.json is missing or can not be read');
+  if (!manifest) problems.push((bytes && newerFormat(bytes)) ?? 'manifest.json is missing or can not be read');
   return { projectId, dateFrom, dateTo, rows: read, problems };
 }
 

@@ -11,7 +11,7 @@ import {
   mayHaveBegun,
   readFoundManifest,
 } from '../snapshots/catalog.js';
-import { isAsWritten } from '../snapshots/manifest.js';
+import { isAsWritten, unlessNewer } from '../snapshots/manifest.js';
 import { plusDays } from '../visitor-export/date-range.js';
 import type { SnapshotStore } from '../snapshots/snapshot-store.js';
 import { every } from './every.js';
@@ -174,7 +174,8 @@ async function gapsOf(store: SnapshotStore, found: FoundSnapshot[], today: strin
 
 /** The manifest, where its files are there; what they hold is for `export gaps` and `export verify`. */
 async function presentManifest(store: SnapshotStore, found: FoundSnapshot) {
-  const manifest = await readFoundManifest(store, found);
+  // One of a newer release is a gap that "export gaps" explains.
+  const manifest = await unlessNewer(readFoundManifest(store, found));
   const isThere = ({ name }: { name: string }) => found.keys.includes(`${found.folder}/${name}`);
   return manifest && isAsWritten(manifest) && manifest.files.every(isThere) ? manifest : null;
 }

@@ -661,6 +661,14 @@ export const MUTANTS: Mutant[] = [
     title: 'a scan with rows that began before the published one replaces nothing',
   },
   {
+    name: 'a snapshot of a newer release that is taken for none',
+    file: 'src/snapshots/manifest.ts',
+    find: 'if (newer !== null) throw',
+    replace: "if (newer === '') throw",
+    test: 'test/snapshots/newer-format.test.ts',
+    title: 'it is never replaced, and the failure says what to do',
+  },
+  {
     name: 'a replaced snapshot that is not kept',
     file: 'src/snapshots/publish.ts',
     find: 'if (current && replaces) await keepSuperseded',

@@ -136,6 +136,7 @@ describe.each(PARSERS)('%s', (name, parse) => {
 });
 
 const MANIFEST = {
+  formatVersion: 1,
   ...{ snapshotId: 'a1', projectId: 'p', dateFrom: '2026-01-01', dateTo: '2026-01-02', rows: 1, consistent: true },
   ...{ totals: { human: 1, ai: 0, total: 1 }, provisional: false, exportedAt: '2026-01-02T13:00:00.000Z' },
   ...{ files: [{ name: 'a1.parquet', rows: 1, bytes: 2, sha256: '00' }], drift: { kind: 'order', offset: 1 } },
@@ -149,7 +150,17 @@ test('a manifest is read where it fits the schema, and only there', () => {
     fc.constantFrom<unknown>(...names, ...times, ...counts, '2026-01-03', '2026-02-30', true),
     anything.filter((given) => given !== null),
   );
-  const paths = ['snapshotId', 'projectId', 'dateFrom', 'dateTo', 'rows', 'totals', 'totals.ai', 'consistent'].concat(
+  const paths = [
+    'formatVersion',
+    'snapshotId',
+    'projectId',
+    'dateFrom',
+    'dateTo',
+    'rows',
+    'totals',
+    'totals.ai',
+    'consistent',
+  ].concat(
     ['provisional', 'exportedAt', 'files', 'files.0', 'files.0.name', 'files.0.rows', 'files.0.bytes', 'drift'],
     ['files.0.sha256', 'drift.offset', 'rowSums', 'rowMaxima'],
   );

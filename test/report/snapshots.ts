@@ -2,7 +2,7 @@ import type { Inconsistency, SnapshotManifest, VisitorTotals } from '../../src/c
 import { plusDays } from '../../src/visitor-export/date-range.js';
 import { ContentDigest, sha256Hex, type VisitorRow } from '../../src/snapshots/content-digest.js';
 import { manifestKey, parquetName, snapshotFolder } from '../../src/snapshots/layout.js';
-import { encodeManifest, snapshotId } from '../../src/snapshots/manifest.js';
+import { encodeManifest, FORMAT_VERSION, snapshotId } from '../../src/snapshots/manifest.js';
 import { writeParquet } from '../../src/snapshots/parquet.js';
 import type { SnapshotStore } from '../../src/snapshots/snapshot-store.js';
 
@@ -29,6 +29,7 @@ export async function putDay(store: SnapshotStore, projectId: string, day: MadeD
   const name = parquetName(sha256, exportedAt);
   const files = [{ name, rows: rows.length, bytes: bytes.length, sha256 }];
   const manifest: SnapshotManifest = {
+    formatVersion: FORMAT_VERSION,
     snapshotId: snapshotId(range, rows.length, digest.content, totals),
     ...range,
     rows: rows.length,

@@ -1,0 +1,83 @@
+/** What becomes of a snapshot that a newer release wrote, whose manifest this one can't read. */
+import { mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { pathToFileURL } from 'node:url';
+import { afterEach, beforeEach, expect, test } from 'vitest';
+import type { VisitorExportRange } from '../../src/contract.js';
+import { findSnapshots, listManifests } from '../../src/snapshots/catalog.js';
+import { intentKey, manifestKey } from '../../src/snapshots/layout.js';
+import { openStore } from '../../src/snapshots/open-store.js';
+import { expectedRows, finishPublication } from '../../src/snapshots/publish.js';
+import type { SnapshotStore } from '../../src/snapshots/snapshot-store.js';
+import { verifySnapshot } from '../../src/snapshots/verify.js';
+import { plusDays } from '../../src/visitor-export/date-range.js';
+import { buildReport } from '../../src/report/report.js';
+import { projectDays } from '../../src/worker/export-gauges.js';
+import { exportRows, RANGE, rows } from './pages.js';
+
+let root: string;
+let store: SnapshotStore;
+const LATER = '2026-01-04T00:00:00.000Z';
+const NEXT_DAY = { projectId: 'p1', dateFrom: '2026-01-02', dateTo: '2026-01-03' };
+const WORDS = 'a newer release wrote this manifest (format 2; this one knows 1): upgrade the workers';
+
+beforeEach(async () => {
+  root = await mkdtemp(join(tmpdir(), 'agent-jobs-newer-'));
+  store = await openStore(pathToFileURL(root).href);
+  await exportRows(store, () => rows(50));
+  const file = join(root, manifestKey(RANGE));
+  // Neither its other fields nor its checksum need be those of today.
+  await writeFile(file, (await readFile(file, 'utf8')).replace('"formatVersion": 1', '"formatVersion": 2'));
+});
+afterEach(() => rm(root, { recursive: true, force: true }));
+
+async function everything(): Promise<string[]> {
+  const entries = await readdir(join(root, 'visitors'), { recursive: true, withFileTypes: true });
+  const files = entries.filter((entry) => entry.isFile()).map(({ parentPath, name }) => join(parentPath, name));
+  return Promise.all(files.sort().map(async (file) => `${file}: ${(await readFile(file)).toString('base64')}`));
+}
+
+test('it is never replaced, and the failure says what to do', async () => {
+  const before = await everything();
+  const failure = { name: 'SnapshotStoreError', operation: 'read', error: expect.stringContaining(WORDS) };
+  await expect(exportRows(store, () => rows(60), { exportedAt: LATER, runId: 'run-2' })).rejects.toMatchObject(failure);
+  expect(await everything()).toEqual(before);
+});
+
+test('a run finds that out before it requests anything', async () => {
+  await expect(finishPublication(store, RANGE)).rejects.toThrow(WORDS);
+  await expect(expectedRows(store, RANGE)).rejects.toThrow(WORDS);
+});
+
+test('other days are exported, and it tells nothing of what is usual', async () => {
+  expect(await expectedRows(store, NEXT_DAY)).toBeNull();
+  for (let day = '2026-01-02'; day < '2026-01-05'; day = plusDays(day, 1)) {
+    const range: VisitorExportRange = { projectId: 'p1', dateFrom: day, dateTo: plusDays(day, 1) };
+    const receipt = await exportRows(store, () => rows(5), { exportedAt: '2026-01-09T00:00:00.000Z', range });
+    expect(receipt).toMatchObject({ rows: 5, consistent: true });
+  }
+});
+
+test('what a newer release left half-published is no publication of this one', async () => {
+  const manifest = JSON.parse(String(await store.read(manifestKey(RANGE)))) as object;
+  await store.put(intentKey(NEXT_DAY), Buffer.from(JSON.stringify({ runId: 'newer', manifest })));
+  expect(await finishPublication(store, NEXT_DAY)).toBeNull();
+});
+
+test('verify tells it as such; list, gaps, backfill and the report refuse to tell its day as missing', async () => {
+  const problems: string[][] = [];
+  for await (const found of findSnapshots(store)) problems.push((await verifySnapshot(store, found)).problems);
+  expect(problems).toEqual([[expect.stringContaining(WORDS)]]);
+  await expect(listManifests(store, 'p1').next()).rejects.toThrow(WORDS);
+  await expect(buildReport(store, 'p1', LATER)).rejects.toThrow(WORDS);
+});
+
+test('a worker counts its day as a gap, and the days of all projects as before', async () => {
+  const range = { projectId: 'p2', dateFrom: '2026-01-01', dateTo: '2026-01-02' };
+  await exportRows(store, () => rows(5), { range });
+  const days = await projectDays(store, Date.parse('2026-01-02T00:00:00Z') + 2 * 86_400_000);
+  expect(days.get('p1')).toMatchObject({ lastEnd: null });
+  expect(days.get('p1')!.gaps).toBeGreaterThan(days.get('p2')!.gaps);
+  expect(days.get('p2')).toMatchObject({ lastEnd: '2026-01-02' });
+});
