@@ -186,6 +186,6 @@ export interface SnapshotManifest {
   run?: string;
   /** When another snapshot replaced it: only under `superseded/`. */
   supersededAt?: string;
-  /** SHA-256 of all other fields. */
+  /** SHA-256 of all other fields, as canonical JSON (RFC 8785). */
   checksum?: string;
 }
