@@ -73,7 +73,10 @@ export interface AnnouncedDoubt {
   isTold: boolean;
 }
 
-/** How far the sweep is; its only argument, null where it is the first. */
+/**
+ * How far the sweep is; its only argument, null where it is the first. Workers of two releases go on from each other's:
+ * each keeps the fields that it does not know, and none may change what another means.
+ */
 export interface WebhookSweepState {
   /** What ended before, in milliseconds of Unix time, is announced. */
   endsFrom: number;

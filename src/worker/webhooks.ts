@@ -1,8 +1,19 @@
 /** Webhooks on a worker that has WEBHOOKS_FILE: their activities, and the workflow that finds the events. */
-import { type Client, WorkflowExecutionAlreadyStartedError, WorkflowNotFoundError } from '@temporalio/client';
+import {
+  type Client,
+  WorkflowExecutionAlreadyStartedError,
+  type WorkflowHandle,
+  WorkflowNotFoundError,
+} from '@temporalio/client';
+import type { Payload } from '@temporalio/common';
 import { decodeFromPayloadsAtIndex } from '@temporalio/common/lib/internal-non-workflow/index.js';
 import { readWebhooksConfig, type WorkerConfig } from '../config.js';
-import { WEBHOOK_SWEEP_WORKFLOW, webhookSweepId, type WebhookSweepState } from '../contract/webhooks.js';
+import {
+  WEBHOOK_SWEEP_WORKFLOW,
+  type WebhookActivities,
+  webhookSweepId,
+  type WebhookSweepState,
+} from '../contract/webhooks.js';
 import { createWebhookActivities } from '../activities/webhooks/activities.js';
 import { Endpoints } from '../activities/webhooks/endpoints.js';
 import { every } from './every.js';
@@ -80,15 +91,25 @@ async function lastState(client: Client, workflowId: string): Promise<WebhookSwe
   try {
     const { status } = await handle.describe();
     if (status.name === 'RUNNING') return 'runs';
-    const { events } = await handle.fetchHistory();
-    const states = (events ?? []).flatMap(
-      ({ activityTaskCompletedEventAttributes: looked, workflowExecutionStartedEventAttributes: started }) =>
-        looked?.result?.payloads ?? started?.input?.payloads ?? [],
-    );
     const { loadedDataConverter } = client.options;
+    const states = statesIn(await handle.fetchHistory());
     return await decodeFromPayloadsAtIndex<WebhookSweepState | null>(loadedDataConverter, 0, states.slice(-1));
   } catch (error) {
     if (error instanceof WorkflowNotFoundError) return null;
     throw error;
   }
+}
+
+const SWEEP_ACTIVITY: keyof WebhookActivities = 'sweepEvents';
+
+/** The first, and each that a look came to. Another release may call other activities, whose results are none. */
+function statesIn({ events }: Awaited<ReturnType<WorkflowHandle['fetchHistory']>>): Payload[] {
+  const looks = new Set<string>();
+  return (events ?? []).flatMap((event) => {
+    const { activityTaskScheduledEventAttributes: scheduled, activityTaskCompletedEventAttributes: completed } = event;
+    if (scheduled?.activityType?.name === SWEEP_ACTIVITY) looks.add(String(event.eventId));
+    const isLook = completed && looks.has(String(completed.scheduledEventId));
+    const state = isLook ? completed.result : event.workflowExecutionStartedEventAttributes?.input;
+    return state?.payloads ?? [];
+  });
 }

@@ -1,5 +1,6 @@
 import { randomUUID } from 'node:crypto';
-import { WorkflowNotFoundError } from '@temporalio/common';
+import { fileURLToPath } from 'node:url';
+import { defaultPayloadConverter, WorkflowNotFoundError } from '@temporalio/common';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import {
   WEBHOOK_DELIVERY_WORKFLOW,
@@ -18,6 +19,7 @@ import { Receiver } from './receiver.js';
 import { startWebhookWorker } from './webhook-workers.js';
 
 const MINUTE = 60_000;
+const LATER_SWEEP = fileURLToPath(new URL('later-sweep/workflows.ts', import.meta.url));
 
 let server: JobServer;
 let receiver: Receiver;
@@ -270,6 +272,36 @@ test(
     expect(ofFirst).toHaveLength(1);
   },
   3 * MINUTE,
+);
+
+test('fields of the state that another release added are kept', async () => {
+  const { client } = server;
+  const taskQueue = `test-${randomUUID()}`; // without a job
+  const sweep = new EventSweep({ client, taskQueue, endpoints, webUi: null, now: () => Date.now() });
+  const given: WebhookSweepState = { ...{ added: ['later'] }, endsFrom: 1, doubts: [] };
+  const state = await sweep.look(given, async () => {});
+  expect(state).toEqual({ added: ['later'], endsFrom: expect.any(Number), doubts: [] });
+  expect(state.endsFrom).toBeGreaterThan(1);
+});
+
+test(
+  'the workflow goes on from the last look of one that was ended, whatever other activities that had',
+  async () => {
+    const { client, nativeConnection: connection } = server;
+    const taskQueue = `test-${randomUUID()}`;
+    const look = (endsFrom: number) => ({ endsFrom, doubts: [], added: ['later'] });
+    const activities = { sweepEvents: async () => look(2), addedActivity: async () => ({ endsFrom: 3 }) };
+    const worker = await createTestWorker({ connection, taskQueue, workflowsPath: LATER_SWEEP, activities });
+    const sweep = { taskQueue, workflowId: webhookSweepId(taskQueue) };
+    await worker.runUntil(client.workflow.execute(WEBHOOK_SWEEP_WORKFLOW, { ...sweep, args: [look(1)] }));
+    await startSweep(client, taskQueue);
+    const next = client.workflow.getHandle(sweep.workflowId);
+    const [begun] = (await next.fetchHistory()).events!;
+    const [given] = begun!.workflowExecutionStartedEventAttributes!.input!.payloads!;
+    expect(defaultPayloadConverter.fromPayload(given!)).toEqual(look(2));
+    await next.terminate();
+  },
+  2 * MINUTE,
 );
 
 test(

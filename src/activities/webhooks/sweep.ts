@@ -76,7 +76,7 @@ export class EventSweep {
     await this.#announceEnds(new Date(isForAll ? state.endsFrom : Math.max(state.endsFrom, startedAt - LATELY_MS)));
     if (!isForAll) return { ...state, doubts };
     this.#readAllAt = startedAt;
-    return { endsFrom: Math.max(state.endsFrom, startedAt - OVERLAP_MS), doubts };
+    return { ...state, endsFrom: Math.max(state.endsFrom, startedAt - OVERLAP_MS), doubts };
   }
 
   async #announceEnds(from: Date): Promise<void> {
