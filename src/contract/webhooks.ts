@@ -1,6 +1,6 @@
 /** The contract of webhooks: the events, and the workflows that find and deliver them. See docs/webhooks.md. */
 import type { InDoubtWrite } from './job-state.js';
-import { DAY_MS } from './shared.js';
+import { DAY_MS, encodeId } from './shared.js';
 
 /** Workflow types. */
 export const WEBHOOK_SWEEP_WORKFLOW = 'webhookSweep';
@@ -13,7 +13,7 @@ export function webhookTaskQueue(taskQueue: string): string {
 
 /** The workflow that finds the events of a task queue's jobs; there is one. */
 export function webhookSweepId(taskQueue: string): string {
-  return `webhook-sweep/${taskQueue}`;
+  return `webhook-sweep/${encodeId(taskQueue)}`;
 }
 
 /** The workflow that delivers an event to an endpoint. */

@@ -274,6 +274,10 @@ test(
   3 * MINUTE,
 );
 
+test('the id of the workflow has the name of its task queue as one part', () => {
+  expect(webhookSweepId('team/a jobs')).toBe('webhook-sweep/team%2Fa%20jobs');
+});
+
 test('fields of the state that another release added are kept', async () => {
   const { client } = server;
   const taskQueue = `test-${randomUUID()}`; // without a job
