@@ -98,7 +98,16 @@ const METADATA = 0x0a;
 const DATA = 0x12;
 const KEY = 0x0a;
 const VALUE = 0x12;
+const KNOWN = [METADATA, DATA];
 const NO_BYTES = new Uint8Array();
+// Of protobuf: the wire types, but for groups, which are no more used; the greatest number of a field; and the bytes of
+// the longest number.
+const VARINT = 0;
+const FIXED_64 = 1;
+const DELIMITED = 2;
+const FIXED_32 = 5;
+const MAX_NUMBER = 2 ** 29 - 1;
+const MAX_VARINT_BYTES = 10;
 
 /** The bytes of a payload. */
 function payloadToBytes({ metadata, data }: Payload): Buffer {
@@ -110,7 +119,8 @@ function payloadToBytes({ metadata, data }: Payload): Buffer {
 
 /** The payload that some bytes are; throws where they are none. */
 function payloadFromBytes(bytes: Uint8Array): Payload {
-  const fields = tryFields(bytes) ?? tryFields(afterLength(bytes));
+  // The length first: it may look like the tag of a field to skip, while metadata never look like a length.
+  const fields = tryFields(afterLength(bytes)) ?? tryFields(bytes);
   if (!fields) throw new Error('what was encrypted is no payload');
   const valuesOf = (wanted: number) => fields.filter(({ tag }) => tag === wanted).map(({ value }) => value);
   return { metadata: Object.fromEntries(valuesOf(METADATA).map(entryOf)), data: valuesOf(DATA).at(-1) ?? NO_BYTES };
@@ -135,18 +145,29 @@ function entryOf(bytes: Uint8Array): [name: string, value: Uint8Array] {
   return [Buffer.from(last(KEY)).toString(), last(VALUE)];
 }
 
-/** Both messages have two fields alone, of the same tags; null where the bytes are something else. */
+/** The fields that both messages have, of the same tags, without those of a newer protocol; null where it is none. */
 function tryFields(bytes: Uint8Array): Field[] | null {
   const fields: Field[] = [];
   for (let at = 0; at < bytes.length;) {
-    const tag = bytes[at]!;
-    const length = readVarint(bytes, at + 1);
-    const end = length === null ? Infinity : length.next + length.value;
-    if ((tag !== METADATA && tag !== DATA) || length === null || end > bytes.length) return null;
-    fields.push({ tag, value: bytes.subarray(length.next, end) });
-    at = end;
+    const tag = readVarint(bytes, at);
+    const [from, to] = (tag && tryExtent(bytes, tag.value, tag.next)) ?? [Infinity, Infinity];
+    if (to > bytes.length) return null;
+    if (KNOWN.includes(tag!.value)) fields.push({ tag: tag!.value, value: bytes.subarray(from, to) });
+    at = to;
   }
   return fields;
+}
+
+/** Where the value behind a tag begins and ends; null where no message has such a tag. */
+function tryExtent(bytes: Uint8Array, tag: number, at: number): [from: number, to: number] | null {
+  const [number, type] = [Math.floor(tag / 8), tag % 8];
+  const isKnown = KNOWN.some((known) => number === known >> 3);
+  if (number === 0 || number > MAX_NUMBER || (isKnown && type !== DELIMITED)) return null;
+  if (type === FIXED_64) return [at, at + 8];
+  if (type === FIXED_32) return [at, at + 4];
+  const read = type === VARINT || type === DELIMITED ? readVarint(bytes, at) : null;
+  if (read === null) return null;
+  return type === VARINT ? [at, read.next] : [read.next, read.next + read.value];
 }
 
 /** Some writers of this scheme put the length of the message before it. */
@@ -158,8 +179,8 @@ function afterLength(bytes: Uint8Array): Uint8Array {
 
 function readVarint(bytes: Uint8Array, from: number): { value: number; next: number } | null {
   let value = 0;
-  for (let at = from, shift = 0; at < bytes.length && shift < 32; at++, shift += 7) {
-    value += (bytes[at]! & 0x7f) * 2 ** shift;
+  for (let at = from; at < bytes.length && at < from + MAX_VARINT_BYTES; at++) {
+    value += (bytes[at]! & 0x7f) * 2 ** (7 * (at - from));
     if (bytes[at]! < 0x80) return { value, next: at + 1 };
   }
   return null;
