@@ -18,6 +18,8 @@ const MAX_TOLD = 200;
 const MAX_READ = 1_000;
 const DEFAULT_PAGE = 100;
 const HASH_CHARACTERS = 11; // of 8 bytes
+/** Of a cursor's form: readers keep theirs for long, also while servers of two releases answer. */
+const VERSION = '1';
 
 /** Where a reader stands in its pass over the ends. */
 interface Cursor {
@@ -101,17 +103,17 @@ function hashOf(text: string): string {
   return createHash('sha256').update(text).digest('base64url').slice(0, HASH_CHARACTERS);
 }
 
-// A cursor as text. One of another project would leave ends out: it is refused.
+// A cursor as text. One of another project would leave ends out, one of another form may mean anything: it is refused.
 
 function toCursor(projectId: string, { passAt, at, runId, told }: Cursor): string {
-  return [hashOf(projectId), passAt, at, runId, [...told].join('')].join('.');
+  return [VERSION, hashOf(projectId), passAt, at, runId, [...told].join('')].join('.');
 }
 
 function readCursor(projectId: string, text: string | null): Cursor {
   if (text === null) return { passAt: 0, at: 0, runId: '', told: new Set() };
-  const [, hash, passAt, at, runId = '', told = ''] =
-    /^([\w-]+)\.(\d{1,14})\.(\d{1,14})\.([\w-]*)\.([\w-]*)$/.exec(text) ?? [];
-  if (hash === hashOf(projectId)) {
+  const [, version, hash, passAt, at, runId = '', told = ''] =
+    /^(\d+)\.([\w-]+)\.(\d{1,14})\.(\d{1,14})\.([\w-]*)\.([\w-]*)$/.exec(text) ?? [];
+  if (version === VERSION && hash === hashOf(projectId)) {
     return { passAt: Number(passAt), at: Number(at), runId, told: new Set(told.match(/.{11}/g)) };
   }
   throw new InvalidInputError('cursor', 'must be the nextCursor of a page of this project’s ends');

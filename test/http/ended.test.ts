@@ -155,3 +155,15 @@ test('a cursor is for the project whose ends it has told', async () => {
   expect((await bench.send(path, { key: bench.operator })).status).toBe(422);
   await bench.close();
 });
+
+test('a cursor names the version of its form, and one of another version is refused', async () => {
+  const projectId = `project-${randomUUID()}`;
+  const bench = await startHttp(jobs, projectId);
+  const { nextCursor } = await read(bench, projectId, null, 5);
+  expect(nextCursor).toMatch(/^1\./);
+  for (const other of [nextCursor.replace(/^1/, '2'), nextCursor.replace(/^1\./, '')]) {
+    const { status, body } = await bench.send(`/v1/projects/${projectId}/ended?cursor=${other}`);
+    expect([status, body.detail]).toEqual([422, expect.stringContaining('must be the nextCursor of a page')]);
+  }
+  await bench.close();
+});
