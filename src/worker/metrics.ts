@@ -30,9 +30,10 @@ const GAUGES = {
   exportPollers: ['agent_jobs_export_pollers', 'Workers that ask for exports'],
   webhooksWrong: ['agent_jobs_webhooks_file_wrong', '1 while WEBHOOKS_FILE is wrong'],
   buildInfo: ['agent_jobs_build_info', 'Always 1: the release and what it runs on'],
-  // Of the process, under the names that other Node programs use.
+  // A gauge, though it only grows: the SDK's counters take whole numbers alone.
+  cpu: ['agent_jobs_cpu_seconds', 'CPU time used so far, all threads', 's'],
+  // Of the process, under the names and with the types that other Node programs have.
   startTime: ['process_start_time_seconds', 'When the process started', 's'],
-  cpu: ['process_cpu_seconds', 'CPU time used so far, all threads', 's'],
   resident: ['process_resident_memory_bytes', 'Resident memory, all threads', 'By'],
   heapUsed: ['nodejs_heap_size_used_bytes', 'Used heap of the main thread', 'By'],
   heapTotal: ['nodejs_heap_size_total_bytes', 'Heap of the main thread', 'By'],

@@ -19,7 +19,7 @@ test('the list of settings holds every variable of a worker, and no other', () =
   expect(namesIn('operations.md', 'Settings').filter(isOurs).toSorted()).toEqual([...WORKER_VARIABLES].toSorted());
 });
 
-test('the list of metrics holds every figure of a worker, and no other', () => {
+function figureNames(): string[] {
   const names: string[] = [];
   const create = (name: string) => {
     names.push(name);
@@ -27,5 +27,17 @@ test('the list of metrics holds every figure of a worker, and no other', () => {
   };
   const meter = { createCounter: create, createGauge: create, createHistogram: create } as unknown as MetricMeter;
   createFigures(meter, { namespace: 'default', taskQueue: 'q' });
-  expect(namesIn('monitoring.md', 'Metrics').filter(isOurs).toSorted()).toEqual(names.toSorted());
+  return names;
+}
+
+test('the list of metrics holds every figure of a worker, and no other', () => {
+  expect(namesIn('monitoring.md', 'Metrics').filter(isOurs).toSorted()).toEqual(figureNames().toSorted());
+});
+
+test('a figure has a name of ours, but for the gauges that other Node programs have under the same name', () => {
+  expect(figureNames().filter((name) => !name.startsWith('agent_jobs_'))).toEqual([
+    ...['process_start_time_seconds', 'process_resident_memory_bytes'],
+    ...['nodejs_heap_size_used_bytes', 'nodejs_heap_size_total_bytes', 'nodejs_external_memory_bytes'],
+    'nodejs_eventloop_lag_p99_seconds',
+  ]);
 });

@@ -95,6 +95,7 @@ describe('the figures of a worker', { timeout: 240_000 }, () => {
     expect(atFirst.get('process_start_time_seconds')).toBeCloseTo(Date.now() / 1_000, -2);
     expect(atFirst.get('process_resident_memory_bytes')).toBeGreaterThan(10_000_000);
     expect([...atFirst.keys()].join('\n')).toMatch(/^agent_jobs_build_info node="v\d.*" version="\d/m);
+    await figure('agent_jobs_cpu_seconds', (seconds) => seconds > 0 && !Number.isInteger(seconds));
     await figure('agent_jobs_needs_attention', (jobs) => jobs === 0);
     for (const phase of ['creating', 'watching', 'sending', 'needsAttention', 'lingering']) {
       await figure(`agent_jobs_open phase="${phase}"`, (jobs) => jobs === 0);
