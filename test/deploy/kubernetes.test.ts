@@ -230,12 +230,32 @@ describe('by helm', () => {
     }
   });
 
+  test('each container takes requests and limits as Kubernetes has them, and keeps those that are not set', async (context) => {
+    await needToolchain(context, 'helm');
+    const own = ['roles.jobs', 'roles.exports', 'http', 'setup'].flatMap((part) =>
+      set(`${part}.resources.limits.cpu=1500m`, `${part}.resources.requests.ephemeral-storage=1Gi`),
+    );
+    const changed = podsOf(
+      parseManifests(await renderChart(helm, [...set(...NEEDED), ...own, '--set', 'http.replicas=2'])),
+    );
+    expect(changed).toHaveLength(containers.length);
+    for (const { name, pod } of changed) {
+      const { requests, limits } = containers.find(({ of }) => of === name)!.resources;
+      expect(pod.containers[0]!.resources, name).toEqual({
+        requests: { ...requests, 'ephemeral-storage': '1Gi' },
+        limits: { ...limits, cpu: '1500m' },
+      });
+    }
+  });
+
   test.for([
     ['temporal.address is missing', set('upstream.baseUrl=https://u.example', 'snapshots.url=s3://b/p')],
     ['upstream.baseUrl is missing', set('temporal.address=temporal:7233', 'snapshots.url=s3://b/p')],
     ['snapshots.url is missing', set('temporal.address=temporal:7233', 'upstream.baseUrl=https://u.example')],
     ['LOGLEVEL', set(...NEEDED, 'settings.LOGLEVEL=debug')],
     ['ADMIN_API_KEY', set(...NEEDED, 'settings.ADMIN_API_KEY=a-key')],
+    ['memory', set(...NEEDED, 'roles.jobs.memory=2Gi')],
+    ['request', set(...NEEDED, 'http.resources.request.cpu=1')],
     ['minReplicas', [...set(...NEEDED), '--set', 'autoscaling.minReplicas=0']],
   ] as const)('a value that is wrong or missing is named: %s', async ([text, args], context) => {
     await needToolchain(context, 'helm');

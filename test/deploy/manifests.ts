@@ -14,7 +14,7 @@ interface Container {
   ports?: { name: string; containerPort: number }[];
   securityContext: Record<string, unknown>;
   volumeMounts: { name: string; mountPath: string; readOnly?: boolean; subPath?: string }[];
-  resources: { limits: { memory: string } };
+  resources: { requests: Record<string, string>; limits: { memory: string } };
   startupProbe?: Probe;
   livenessProbe?: Probe;
   readinessProbe?: Probe;
