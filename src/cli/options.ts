@@ -185,7 +185,7 @@ export async function toFilter(flags: FilterFlags): Promise<JobFilter> {
     tags: flags.tag,
     startedAfter: await toTime('--since', flags.since),
     startedBefore: await toTime('--until', flags.until),
-    closedAfter: await toTime('--ended-since', flags.endedSince),
+    endedAfter: await toTime('--ended-since', flags.endedSince),
     isRunning: flags.running,
   };
 }

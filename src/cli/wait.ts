@@ -169,7 +169,7 @@ class BatchEnds {
   readonly #session: Session;
   readonly #tell: (workflowId: string, end: JobEnd) => void;
   /** By workflow id; of which run, and how it ended. */
-  readonly #told = new Map<string, JobEnd & { closedAt: string | null }>();
+  readonly #told = new Map<string, JobEnd & { endedAt: string | null }>();
 
   constructor(session: Session, tell: (workflowId: string, end: JobEnd) => void) {
     this.#session = session;
@@ -194,15 +194,15 @@ class BatchEnds {
   /** Tells the ends that are new; true where every job has ended. */
   async read(listed: JobSummary[]): Promise<boolean> {
     for (const { workflowId } of listed.filter(isRunning)) this.#told.delete(workflowId);
-    const isNew = (job: JobSummary) => !isRunning(job) && this.#told.get(job.workflowId)?.closedAt !== job.closedAt;
+    const isNew = (job: JobSummary) => !isRunning(job) && this.#told.get(job.workflowId)?.endedAt !== job.endedAt;
     const { jobs, signal } = this.#session;
-    const reads = concurrently(listed.filter(isNew), { signal }, async ({ workflowId, closedAt }) => {
+    const reads = concurrently(listed.filter(isNew), { signal }, async ({ workflowId, endedAt }) => {
       const limit = AbortSignal.any([signal, AbortSignal.timeout(READ_END_MS)]);
-      return { workflowId, closedAt, end: await readEnd(jobs.handle(workflowId), limit) };
+      return { workflowId, endedAt, end: await readEnd(jobs.handle(workflowId), limit) };
     });
-    for await (const { workflowId, closedAt, end } of reads) {
+    for await (const { workflowId, endedAt, end } of reads) {
       if (end === null) continue;
-      this.#told.set(workflowId, { ...end, closedAt });
+      this.#told.set(workflowId, { ...end, endedAt });
       this.#tell(workflowId, end);
     }
     return listed.every(({ workflowId }) => this.#told.has(workflowId));

@@ -32,7 +32,7 @@ interface Cursor {
   told: ReadonlySet<string>;
 }
 
-type End = JobSummary & { closedAt: string };
+type End = JobSummary & { endedAt: string };
 
 /** Answers with a page of the feed; one that is not full has come to the newest end. */
 export async function listEnded(call: Call): Promise<Answer> {
@@ -46,7 +46,7 @@ export async function listEnded(call: Call): Promise<Answer> {
   return { status: 200, body: { jobs: page.map(toRow), nextCursor: toCursor(call.projectId!, next) } };
 }
 
-function toRow({ workflowId, runId, outcome, jobId, prLink, closedAt: endedAt }: End): object {
+function toRow({ workflowId, runId, outcome, jobId, prLink, endedAt }: End): object {
   return { key: agentJobOf(workflowId)?.key ?? null, workflowId, runId, outcome, jobId, prLink, endedAt };
 }
 
@@ -79,8 +79,8 @@ async function readEnds(
 async function readNext(call: Call, from: number, until: number): Promise<{ ends: End[]; to: number }> {
   const { client } = call.jobs;
   const { projectId, gone: signal } = call;
-  const closedAfter = new Date(from);
-  const filterTo = (to: number): JobFilter => ({ projectId, closedAfter, closedBefore: new Date(to) });
+  const endedAfter = new Date(from);
+  const filterTo = (to: number): JobFilter => ({ projectId, endedAfter, endedBefore: new Date(to) });
   let to = until;
   while (to - from > 1 && (await countJobs(client, filterTo(to), { signal })).total > MAX_READ) {
     to = from + Math.ceil((to - from) / 2);
@@ -95,8 +95,8 @@ function isAfter(end: End, { at, runId }: Pick<Cursor, 'at' | 'runId'>): boolean
   return timeOf(end) === at ? end.runId > runId : timeOf(end) > at;
 }
 
-function timeOf({ closedAt }: End): number {
-  return Date.parse(closedAt);
+function timeOf({ endedAt }: End): number {
+  return Date.parse(endedAt);
 }
 
 function hashOf(text: string): string {

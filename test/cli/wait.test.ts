@@ -163,8 +163,8 @@ function sessionOf(looks: Look[]): { session: Session; asked: () => number } {
     if (look === 'outage') throw new TemporalUnavailableError('away');
     if (look === 'nothing') return;
     for (const [workflowId, workflowStatus] of Object.entries(look)) {
-      const closedAt = workflowStatus === 'RUNNING' ? null : '2026-01-01T00:00:00.000Z';
-      yield await Promise.resolve({ workflowId, workflowStatus, startedAt: '2026-01-01T00:00:00.000Z', closedAt });
+      const endedAt = workflowStatus === 'RUNNING' ? null : '2026-01-01T00:00:00.000Z';
+      yield await Promise.resolve({ workflowId, workflowStatus, startedAt: '2026-01-01T00:00:00.000Z', endedAt });
     }
   }
   const handle = (workflowId: string) => ({ workflowId, result: () => Promise.resolve({ outcome: 'completed' }) });

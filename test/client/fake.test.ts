@@ -187,9 +187,9 @@ interface ListStory {
   look: (jobs: AgentJobsLike, request: StartRequest) => Promise<unknown>;
 }
 
-const shown = ({ runId, jobId, startedAt, closedAt, ...row }: JobSummary) => ({
+const shown = ({ runId, jobId, startedAt, endedAt, ...row }: JobSummary) => ({
   ...row,
-  ...{ runId: runId !== '', hasJob: jobId !== null, startedAt: startedAt !== '', hasClosed: closedAt !== null },
+  ...{ runId: runId !== '', hasJob: jobId !== null, startedAt: startedAt !== '', hasEnded: endedAt !== null },
 });
 const listed = async (jobs: AgentJobsLike, filter: JobFilter) => (await gathered(jobs.list(filter))).map(shown);
 const keysOf = async (jobs: AgentJobsLike, filter: JobFilter) =>
@@ -213,7 +213,7 @@ const LIST_STORIES: Record<string, ListStory> = {
         { waitingFor: 'person' },
         { startedAfter: new Date(Date.now() - HOUR_MS), startedBefore: new Date(Date.now() + HOUR_MS) },
         { startedAfter: new Date(Date.now() + HOUR_MS).toISOString() },
-        { closedAfter: new Date(0) },
+        { endedAfter: new Date(0) },
         { projectId: 'another' },
       ];
       const found = filters.map(async (filter) => (await keysOf(jobs, { projectId, ...filter })).length);
@@ -290,8 +290,8 @@ const LIST_STORIES: Record<string, ListStory> = {
       const signal = givenUp();
       return Promise.all([
         told(() => gathered(jobs.list({ startedAfter: 'yesterday' }))),
-        told(() => jobs.count({ closedBefore: 'soon' })),
-        told(() => jobs.listPage({ closedAfter: new Date(NaN) })),
+        told(() => jobs.count({ endedBefore: 'soon' })),
+        told(() => jobs.listPage({ endedAfter: new Date(NaN) })),
         ...[0, 1_001, 1.5].map((pageSize) => told(() => jobs.listPage({}, { pageSize }))),
         told(() => jobs.listPage({ projectId, phase: 'done' }, { cursor })),
         told(() => jobs.listPage({ projectId }, { cursor: `${cursor}A` })),

@@ -37,7 +37,7 @@ test('a row tells what a job is', async () => {
     {
       ...{ workflowId, runId, projectId, title: `${projectId}: Do k`, phase: 'creating', batch: 'night' },
       ...{ tags: ['a', 'b'], metadata, status: null, outcome: null, waitingFor: null, jobId: null, prLink: null },
-      ...{ workflowStatus: 'RUNNING', startedAt: expect.any(String) as string, closedAt: null },
+      ...{ workflowStatus: 'RUNNING', startedAt: expect.any(String) as string, endedAt: null },
     },
   ]);
 });
@@ -92,11 +92,11 @@ test('times bound the start and the end', async () => {
   await new Promise((done) => setTimeout(done, 20));
   const second = await startIdle(projectId, 'second');
   await server.client.workflow.getHandle(first).terminate();
-  await expect.poll(async () => idsOf(await listed({ projectId, closedAfter: between }))).toEqual([first]);
+  await expect.poll(async () => idsOf(await listed({ projectId, endedAfter: between }))).toEqual([first]);
   await listedAll(projectId, 2);
   expect(idsOf(await listed({ projectId, startedAfter: between.toISOString() }))).toEqual([second]);
   expect(idsOf(await listed({ projectId, startedBefore: between }))).toEqual([first]);
-  expect(await listed({ projectId, closedBefore: between })).toEqual([]);
+  expect(await listed({ projectId, endedBefore: between })).toEqual([]);
   expect(await server.jobs.count({ projectId })).toEqual({ total: 2, byStatus: { RUNNING: 1, TERMINATED: 1 } });
   await expect(listed({ startedAfter: 'yesterday' })).rejects.toThrow(/^startedAfter must be a Date/);
 });

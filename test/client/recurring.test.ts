@@ -193,7 +193,7 @@ test('a Schedule that is not paused runs by itself, each time once, until it is 
     .poll(async () => (await runsOf(handle)).filter(({ fate }) => fate === 'ended').length)
     .toBeGreaterThan(1);
   await handle.pause();
-  await expect.poll(async () => (await runsOf(handle)).every(({ closedAt }) => closedAt !== null)).toBe(true);
+  await expect.poll(async () => (await runsOf(handle)).every(({ endedAt }) => endedAt !== null)).toBe(true);
   const keys = (await runsOf(handle)).map(({ key }) => key);
   expect(new Set(keys).size).toBe(keys.length);
   const ended = async () => (await runsOf(handle)).filter(({ fate }) => fate === 'ended').length;

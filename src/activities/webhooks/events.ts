@@ -25,11 +25,11 @@ const MAX_BODY_BYTES = 20 * 1024;
 
 /** A job's run has closed, however. */
 export function jobEnded(job: JobSummary): WebhookEvent {
-  const { workflowId, runId, outcome, jobId, prLink, tags, metadata, closedAt } = job;
+  const { workflowId, runId, outcome, jobId, prLink, tags, metadata, endedAt } = job;
   // One that ended before a worker began it has the attribute only where our client started it.
   const projectId = job.projectId ?? agentJobOf(workflowId)?.projectId ?? null;
   const data = { ...named(projectId, workflowId), workflowId, runId, outcome, jobId, prLink, tags, metadata };
-  return eventOf('agent_job.ended', runId, closedAt!, data, [
+  return eventOf('agent_job.ended', runId, endedAt!, data, [
     { prLink: null },
     { metadata: {} },
     { jobId: null, tags: [] },

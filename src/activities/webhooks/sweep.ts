@@ -82,7 +82,7 @@ export class EventSweep {
   async #announceEnds(from: Date): Promise<void> {
     const { client } = this.#options;
     const settings = { condition: this.#isOwn, pageSize: PAGE_SIZE, isOfRuns: true };
-    const jobs = listJobs(client, { closedAfter: from }, settings);
+    const jobs = listJobs(client, { endedAfter: from }, settings);
     await each(jobs, (job) => this.#announceJob(job));
     const closed = `ExecutionStatus != 'ContinuedAsNew' AND CloseTime >= ${quoted(from.toISOString())}`;
     const query = `WorkflowType = ${quoted(VISITOR_EXPORT_WORKFLOW)} AND ${closed} AND ${this.#isOwn}`;
@@ -90,8 +90,8 @@ export class EventSweep {
   }
 
   async #announceJob(job: JobSummary): Promise<void> {
-    const { workflowId, runId, workflowStatus, closedAt } = job;
-    if (closedAt === null || this.#known.has(runId)) return;
+    const { workflowId, runId, workflowStatus, endedAt } = job;
+    if (endedAt === null || this.#known.has(runId)) return;
     if (!(await this.#isReset(workflowId, runId, workflowStatus))) await this.#announce(jobEnded(job));
     this.#remember(runId);
   }

@@ -40,7 +40,7 @@ export interface JobSummary {
   /** Temporal's status of the workflow, such as `RUNNING`. */
   workflowStatus: string;
   startedAt: string;
-  closedAt: string | null;
+  endedAt: string | null;
 }
 
 const PROJECT = defineSearchAttributeKey(SEARCH_ATTRIBUTE.project, SearchAttributeType.KEYWORD);
@@ -70,7 +70,7 @@ export function toSummary(run: Omit<WorkflowExecutionInfo, 'raw'>): JobSummary {
     prLink: textOrNull(run.memo?.[MEMO.prLink]),
     workflowStatus: run.status.name,
     startedAt: run.startTime.toISOString(),
-    closedAt: run.closeTime?.toISOString() ?? null,
+    endedAt: run.closeTime?.toISOString() ?? null,
   };
 }
 
@@ -114,16 +114,16 @@ export interface JobFilter {
   startedAfter?: Date | string | null | undefined;
   /** Only runs that started before this time. */
   startedBefore?: Date | string | null | undefined;
-  /** Only runs that closed at this time or later. */
-  closedAfter?: Date | string | null | undefined;
-  /** Only runs that closed before this time. */
-  closedBefore?: Date | string | null | undefined;
+  /** Only runs that ended at this time or later. */
+  endedAfter?: Date | string | null | undefined;
+  /** Only runs that ended before this time. */
+  endedBefore?: Date | string | null | undefined;
 }
 
 const NAMES: Names<JobFilter> = {
   ...{ phase: true, projectId: true, jobId: true, batch: true, tags: true, outcome: true, status: true },
   ...{ isRunning: true, waitingFor: true },
-  ...{ startedAfter: true, startedBefore: true, closedAfter: true, closedBefore: true },
+  ...{ startedAfter: true, startedBefore: true, endedAfter: true, endedBefore: true },
 };
 
 /** The query for a filter: no job that fits is missing. Throws InvalidInputError where a time or a name is none. */
@@ -182,11 +182,11 @@ function endedAs(outcome: JobOutcome): string {
 type IsIn = (job: JobSummary, time: string) => boolean;
 
 /** Each bound, as a query says it, and as two times of the same form are compared. */
-const TIMES: readonly ['startedAfter' | 'startedBefore' | 'closedAfter' | 'closedBefore', string, IsIn][] = [
+const TIMES: readonly ['startedAfter' | 'startedBefore' | 'endedAfter' | 'endedBefore', string, IsIn][] = [
   ['startedAfter', 'StartTime >=', ({ startedAt }, time) => startedAt >= time],
   ['startedBefore', 'StartTime <', ({ startedAt }, time) => startedAt < time],
-  ['closedAfter', 'CloseTime >=', ({ closedAt }, time) => closedAt !== null && closedAt >= time],
-  ['closedBefore', 'CloseTime <', ({ closedAt }, time) => closedAt !== null && closedAt < time],
+  ['endedAfter', 'CloseTime >=', ({ endedAt }, time) => endedAt !== null && endedAt >= time],
+  ['endedBefore', 'CloseTime <', ({ endedAt }, time) => endedAt !== null && endedAt < time],
 ];
 
 function times(filter: JobFilter): string[] {

@@ -59,7 +59,7 @@ export class FakeJob {
   #lastResult: AgentJobResult | null = null;
   #runId = randomUUID();
   #startedAt = now();
-  #closedAt: string | null = null;
+  #endedAt: string | null = null;
   #lastChangeAt = now();
   readonly #changes = new FakeChanges();
 
@@ -107,7 +107,7 @@ export class FakeJob {
       ...{ batch: this.input.batch ?? null, tags: [...new Set(tags)], metadata, status: job?.status ?? null },
       ...{ outcome, waitingFor: waiting?.for === 'person' ? waiting.for : null, jobId, prLink: job?.prLink ?? null },
       workflowStatus: this.#end === null ? 'RUNNING' : statusOf(this.#end),
-      ...{ startedAt: this.#startedAt, closedAt: this.#closedAt },
+      ...{ startedAt: this.#startedAt, endedAt: this.#endedAt },
     };
   }
 
@@ -221,7 +221,7 @@ export class FakeJob {
     if (this.#end && 'result' in this.#end) this.#lastResult = this.#end.result;
     this.#runId = randomUUID();
     this.#end = null;
-    this.#closedAt = null;
+    this.#endedAt = null;
     this.move = ++moves;
     this.#runFrom = this.#followUps.length;
     this.#startedAt = now();
@@ -237,7 +237,7 @@ export class FakeJob {
   #close(end: End): void {
     this.checkRuns();
     this.#end = end;
-    this.#closedAt = now();
+    this.#endedAt = now();
     this.move = ++moves;
     this.#unknown = null;
     this.#changed();

@@ -97,7 +97,7 @@ export interface RecurringRunSummary extends Omit<RecurringJobRun, 'fate'> {
   /** Of the run, not of its job. */
   runWorkflowId: string;
   startedAt: string;
-  closedAt: string | null;
+  endedAt: string | null;
 }
 
 /** The fate of a run that has ended without one of its own. */
@@ -146,6 +146,6 @@ function toSummary({ projectId, name }: Of, run: WorkflowExecutionInfo): Recurri
     outcome,
     runWorkflowId: run.workflowId,
     startedAt: run.startTime.toISOString(),
-    closedAt: run.closeTime?.toISOString() ?? null,
+    endedAt: run.closeTime?.toISOString() ?? null,
   };
 }
