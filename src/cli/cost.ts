@@ -145,7 +145,7 @@ async function addUp({ jobs, signal }: Session, { targets, isOneJob, note }: Que
       if (cost === null) continue;
       sums.types.set(workflow, plus(sums.types.get(workflow), cost));
       sums.all = plus(sums.all, cost);
-      if (isJson) printJson({ workflowId, workflow, ...cost, notes, source: COST_SOURCE });
+      if (isJson) printJson({ workflowId, workflowType: workflow, ...cost, notes, source: COST_SOURCE });
     }
   } finally {
     progress.clear();

@@ -85,11 +85,11 @@ const EXPORTS: Kind<ExportSchedule, ScheduleHandle<ExportSchedule>> = {
     `Remove 1 Schedule, ${schedule.scheduleId} (every day at ${timeOf(schedule)} ${schedule.timeZone})? ` +
     'No export starts by it any more; snapshots stay.',
   text: (schedule) => {
-    const { days, jitterMs, timeZone, exportWorkers } = schedule;
+    const { days, jitterMs, timeZone, workers } = schedule;
     return fields([
       ['Every day', `${timeOf(schedule)} ${timeZone}, up to ${span(jitterMs)} later`],
       ['Exports', days === 1 ? 'the day before' : `the ${days} days before`],
-      ['Export workers', exportWorkers === null ? null : String(exportWorkers)],
+      ['Export workers', workers === null ? null : String(workers)],
       ...stateRows(schedule),
     ]);
   },
@@ -132,7 +132,7 @@ function toExportSettings(flags: ExportSetFlags): ExportScheduleSettings {
 
 /** Says which task queues no worker serves. */
 function warnOfNoWorker(schedules: ExportSchedule[]): void {
-  const idle = schedules.filter(({ exportWorkers }) => exportWorkers === 0).map(({ taskQueue }) => taskQueue);
+  const idle = schedules.filter(({ workers }) => workers === 0).map(({ taskQueue }) => taskQueue);
   for (const taskQueue of new Set(idle)) {
     printToStderr(
       `agent-jobs: no worker asks for exports of task queue ${taskQueue}, so its runs would wait for ever;`,

@@ -32,7 +32,7 @@ async function resend(command: Command, deliveries: string[], { all = false, jso
     if (all) for await (const { workflowId } of listUndelivered(client, { signal })) ids.push(workflowId);
     for (const workflowId of ids) {
       await resendWebhook(client, workflowId, { signal });
-      printAnswer(json, { workflowId, resent: true }, () => printable(`${workflowId} is sent again`));
+      printAnswer(json, { workflowId, isResent: true }, () => printable(`${workflowId} is sent again`));
     }
     if (ids.length === 0 && json !== true) print('no delivery was given up');
   });

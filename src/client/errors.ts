@@ -29,14 +29,14 @@ export class JobNotFoundError extends AgentJobError {
   override readonly code: 'JOB_NOT_FOUND' | 'JOB_ENDED' = 'JOB_NOT_FOUND';
 }
 
-/** The workflow has ended, and what was asked is for one that runs; `status` is Temporal's, such as `COMPLETED`. */
+/** The workflow has ended, and what was asked is for one that runs; `workflowStatus` is as in a list of jobs. */
 export class JobEndedError extends JobNotFoundError {
   override readonly name = 'JobEndedError';
   override readonly code = 'JOB_ENDED';
-  readonly status: string;
-  constructor(workflowId: string, status: string, options?: AgentJobsErrorOptions) {
-    super(workflowId, `the workflow has ended (${status.toLowerCase()})`, options);
-    this.status = status;
+  readonly workflowStatus: string;
+  constructor(workflowId: string, workflowStatus: string, options?: AgentJobsErrorOptions) {
+    super(workflowId, `the workflow has ended (${workflowStatus.toLowerCase()})`, options);
+    this.workflowStatus = workflowStatus;
   }
 }
 

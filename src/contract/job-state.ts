@@ -173,8 +173,9 @@ export interface UnknownOutcomeDetails {
  * it.
  */
 export function shownStatus(status: string): string {
-  const characters = Array.from(status.slice(0, 2 * LIMIT.statusAttributeChars)).slice(0, LIMIT.statusAttributeChars);
-  return characters
+  const most = LIMIT.statusAttributeCharacters;
+  return Array.from(status.slice(0, 2 * most))
+    .slice(0, most)
     .join('')
     .toWellFormed()
     .replace(/\p{Cc}/gu, ' ');

@@ -42,8 +42,8 @@ export const LIMIT = {
   listedDecisions: 100,
   followUpErrorBytes: 200,
   recordBytes: 64 * 1024,
-  statusAttributeChars: 64,
-  prLinkAttributeChars: 255,
+  statusAttributeCharacters: 64,
+  prLinkAttributeCharacters: 255,
   durationMs: 10 * 365.25 * DAY_MS,
 } as const;
 

@@ -157,7 +157,7 @@ test(
     expect(code).toBe(0);
     await expect(jobs[0]?.followUp('too late', { onlyWhileRunning: true })).rejects.toMatchObject({
       name: 'JobEndedError',
-      status: 'COMPLETED',
+      workflowStatus: 'COMPLETED',
     });
     const messages = await server.sandbox.messages({});
     expect(messages.map((message) => message.prompt)).not.toContain('too late');

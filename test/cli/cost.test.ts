@@ -200,7 +200,7 @@ test(
     const after = await counted.settledActions();
     const runs = await Promise.all(used.map((project) => cli(['--project', project, '--json'])));
     const lines = runs.flatMap(({ stdout }) => jsonLines(stdout) as unknown as Line[]);
-    const ids = lines.filter(({ workflow }) => workflow === 'agentJob').map(({ workflowId }) => workflowId);
+    const ids = lines.filter(({ workflowType }) => workflowType === 'agentJob').map(({ workflowId }) => workflowId);
     expect(ids.toSorted()).toEqual(workflowIds.toSorted());
     const byServer = totalOf(after) - totalOf(before);
     const estimated = lines.reduce((sum, { billableActions }) => sum + billableActions, 0);
@@ -251,7 +251,7 @@ test(
       .toBe('ended');
     const after = await counted.settledActions();
     const lines = jsonLines((await cli(['--project', projectId, '--json'])).stdout) as unknown as Line[];
-    const types = lines.map(({ workflow }) => workflow);
+    const types = lines.map(({ workflowType }) => workflowType);
     expect(types.toSorted()).toEqual(['agentJob', 'recurringJob']);
     const estimated = lines.reduce((sum, { billableActions }) => sum + billableActions, 0);
     // A marker and a memo of the Schedule, and the request that triggered it.
@@ -286,7 +286,7 @@ test.each([
 
 interface Line {
   workflowId: string;
-  workflow: string;
+  workflowType: string;
   billableActions: number;
   historyEvents: number;
   actions: Actions;

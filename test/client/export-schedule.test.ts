@@ -39,7 +39,7 @@ test(
       days: 3,
       jitterMs: 600_000,
     });
-    expect(made.paused).toBe(false);
+    expect(made).toMatchObject({ paused: false, workers: 0 });
     await jobs.exportSchedule(projectId).pause('');
     expect(await jobs.exportSchedule(projectId).describe()).toMatchObject({ paused: true, note: 'paused' });
     await jobs.exportSchedule(projectId).pause('until Monday');

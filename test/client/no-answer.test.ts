@@ -185,7 +185,7 @@ test('a workflow that has ended is told from one that never was', { timeout: MIN
   const job = await server.jobs.start(newRequest('hello'));
   await job.result();
   const never = server.jobs.handle(randomUUID());
-  expect(await errorOf(job.pollNow())).toMatchObject({ name: JobEndedError.name, status: 'COMPLETED' });
+  expect(await errorOf(job.pollNow())).toMatchObject({ name: JobEndedError.name, workflowStatus: 'COMPLETED' });
   const errors = await Promise.all([never.pollNow(), never.cancel(), never.state()].map(errorOf));
   for (const error of errors) expect(error.constructor).toBe(JobNotFoundError);
   expect(await errorOf(job.resolve({ action: 'retry' }))).toBeInstanceOf(JobEndedError);

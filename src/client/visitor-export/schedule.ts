@@ -43,7 +43,7 @@ export interface ExportSchedule extends ExportScheduleSpec, ScheduleState {
    * Workers that poll for exports of that task queue; with 0 a run would wait for ever. Null where Temporal does not
    * tell.
    */
-  exportWorkers: number | null;
+  workers: number | null;
 }
 
 /** The Schedule of a project's nightly exports. */
@@ -64,7 +64,7 @@ const EXPORT_SCHEDULE: ScheduleKind<ExportSchedule> = {
     projectId: scheduledProject(state.scheduleId),
     ...specOf(schedule),
     ...state,
-    exportWorkers: await countPollers(client, exportTaskQueue(state.taskQueue), 'activity'),
+    workers: await countPollers(client, exportTaskQueue(state.taskQueue), 'activity'),
   }),
 };
 

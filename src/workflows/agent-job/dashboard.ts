@@ -114,7 +114,7 @@ function attributesOf(run: JobRun): Record<Attribute, Value> {
 
 /** Visibility on SQL refuses half characters and NUL, and cuts nothing. */
 function isIndexable(text: string): boolean {
-  return text.length <= LIMIT.prLinkAttributeChars && text.isWellFormed() && !/\p{Cc}/u.test(text);
+  return text.length <= LIMIT.prLinkAttributeCharacters && text.isWellFormed() && !/\p{Cc}/u.test(text);
 }
 
 /** The web UI shows so many follow-ups; the query has them all. */
