@@ -44,8 +44,8 @@ async function tellInDoubtWrites(session: Session, isJson: boolean): Promise<num
       printToStderr(printable(`agent-jobs: ${item.workflowId} could not be read: ${withKeysHint(item.problem)}`));
       process.exitCode = EXIT.error;
     } else if (isJson) {
-      const { unknown, problem: _, ...named } = item;
-      printJson({ ...named, promptLine: prompt && firstLine(prompt), ...unknown });
+      const { problem: _, ...named } = item;
+      printJson({ ...named, promptLine: prompt && firstLine(prompt) });
     } else {
       const isCreate = item.unknown?.kind === 'create';
       print(`${formatItem(item, globals)}${isCreate && prompt !== null ? promptText(prompt) : ''}\n`);

@@ -88,9 +88,8 @@ async function resolveOne(
       await confirm(() => `Settle it with ${action}, which can not be undone?`, flags, signal);
       await settle(jobs, resolution, inDoubt, signal);
     }
-    printAnswer(flags.json, { workflowId, action, ...attribution, ...inDoubt, isSettled: !flags.dryRun }, () =>
-      verdictText(resolution, flags.dryRun ?? false),
-    );
+    const told = { workflowId, action, ...attribution, unknown: inDoubt, isSettled: !flags.dryRun };
+    printAnswer(flags.json, told, () => verdictText(resolution, flags.dryRun ?? false));
   });
 }
 
@@ -270,8 +269,9 @@ async function readLine(line: string, number: number, { by, note }: Attribution)
     if (!isObject(fields)) throw new Error('is no JSON object');
     if (fields['action'] == null) throw new Error('has no action');
     if (fields['action'] === 'attach') return { number, resolution: await readAttachment(fields), problem: null };
-    if (typeof fields['since'] !== 'string') throw new Error('has no since, which names the write that is meant');
-    const attributed = { ...fields, by: fields['by'] ?? by, note: fields['note'] ?? note };
+    const { since, followUpId } = namedWrite(fields);
+    if (typeof since !== 'string') throw new Error('has no since, which names the write that is meant');
+    const attributed = { ...fields, since, followUpId, by: fields['by'] ?? by, note: fields['note'] ?? note };
     return { number, resolution: await readResolution(attributed), problem: null };
   } catch (error) {
     return {
@@ -280,6 +280,12 @@ async function readLine(line: string, number: number, { by, note }: Attribution)
       problem: error instanceof SyntaxError ? 'is no JSON' : (error as Error).message,
     };
   }
+}
+
+/** A line of `attention` holds the write as the job's state has it; one of `reconcile`, or made by hand, its names. */
+function namedWrite(fields: Record<string, unknown>): { since: unknown; followUpId: unknown } {
+  const unknown = isObject(fields['unknown']) ? fields['unknown'] : {};
+  return { since: fields['since'] ?? unknown['since'], followUpId: fields['followUpId'] ?? unknown['followUpId'] };
 }
 
 /** A line of `reconcile`. Under the old id its key is taken again, and none of its follow-ups is sent a second time. */

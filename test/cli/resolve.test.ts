@@ -88,9 +88,12 @@ describe.concurrent('a write in doubt', { timeout: MOST_MS }, () => {
   test('an unknown create is listed with its reason and adopted by the job that it made', async () => {
     const { job, prompt } = await unknownCreate();
     const line = await attentionOf(job);
-    expect(line).toMatchObject({ projectId: server.projectId, jobId: null, kind: 'create' });
-    expect(line['reason']).toBeTruthy();
-    const adopt = `resolve ${job.workflowId} adopt --job-id ID_OF_THE_JOB --since ${String(line['since'])}`;
+    const unknown = (await job.state()).unknown!;
+    const { reason, since } = unknown;
+    expect(line).toMatchObject({ projectId: server.projectId, jobId: null, unknown: { kind: 'create' } });
+    expect(line['unknown']).toEqual(unknown);
+    expect(reason).toBeTruthy();
+    const adopt = `resolve ${job.workflowId} adopt --job-id ID_OF_THE_JOB --since ${since}`;
     expect((await cli(['attention'])).stdout).toContain(adopt);
     expect((await cli(['state', job.workflowId])).stdout).toContain(adopt);
     const jobId = await jobIdOf(prompt);
@@ -98,8 +101,8 @@ describe.concurrent('a write in doubt', { timeout: MOST_MS }, () => {
     expect(dry.stdout).toContain('would be settled with adopt');
     expect(dry.stdout).toContain('if the upstream knows its job: that was not asked');
     expect((await job.state()).phase).toBe('needsAttention');
-    const real = await cli(['resolve', job.workflowId, 'adopt', '--job-id', jobId, '--since', String(line['since'])]);
-    expect(real.stdout).toContain(String(line['since']));
+    const real = await cli(['resolve', job.workflowId, 'adopt', '--job-id', jobId, '--since', since]);
+    expect(real.stdout).toContain(since);
     expect(real.stdout).toContain(`settled with adopt by ${userInfo().username}@${hostname()}`);
     expect(real.code).toBe(0);
     expect(await job.result()).toMatchObject({ outcome: 'completed', jobId });
@@ -163,11 +166,14 @@ describe.concurrent('a write in doubt', { timeout: MOST_MS }, () => {
   test('from when on a look upstream can be trusted is shown wherever somebody decides', async () => {
     const { job } = await unknownCreate();
     const { lookAfter } = (await job.state()).unknown!;
-    expect((await attentionOf(job))['lookAfter']).toBe(lookAfter);
+    expect(await attentionOf(job)).toMatchObject({ unknown: { lookAfter } });
     const dry = await cli(['resolve', job.workflowId, 'abandon', '--dry-run']);
     expect(dry.stdout).toContain(lookAfter);
     expect((await cli(['state', job.workflowId])).stdout).toContain(lookAfter);
-    expect((await cli(['resolve', job.workflowId, 'abandon'])).code).toBe(0);
+    const settled = await cli(['resolve', job.workflowId, 'abandon', '--json']);
+    expect(jsonLines(settled.stdout)).toMatchObject([
+      { workflowId: job.workflowId, action: 'abandon', unknown: { kind: 'create', lookAfter }, isSettled: true },
+    ]);
   });
 
   test('a file settles many, each line answered on its own', async () => {
@@ -207,9 +213,10 @@ describe.concurrent('a write in doubt', { timeout: MOST_MS }, () => {
     await server.sandbox.addFault({ kind: 'reset', effect: 'after', promptIncludes: 'unheard' });
     expect(await job.sendFollowUp('unheard', { id: 'f1' })).toMatchObject({ state: 'unknown' });
     const line = await attentionOf(job);
-    expect(line).toMatchObject({ kind: 'followUp', followUpId: 'f1' });
+    const { since } = (await job.state()).unknown!;
+    expect(line).toMatchObject({ unknown: { kind: 'followUp', followUpId: 'f1', since } });
     const shown = await cli(['state', job.workflowId]);
-    expect(shown.stdout).toContain(`resolve ${job.workflowId} delivered --since ${String(line['since'])}`);
+    expect(shown.stdout).toContain(`resolve ${job.workflowId} delivered --since ${since}`);
     const wrong = await cli(['resolve', job.workflowId, 'delivered', '--follow-up-id', 'f2']);
     expect(wrong.code).toBe(1);
     const stdin = JSON.stringify({ ...line, action: 'delivered' });

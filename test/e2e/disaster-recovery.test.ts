@@ -6,7 +6,7 @@ import { pathToFileURL } from 'node:url';
 import { Client, Connection } from '@temporalio/client';
 import { afterAll, afterEach, beforeAll, expect, test } from 'vitest';
 import { AgentJobs, type JobHandle, type JobScheduleHandle, type StartRequest } from '../../src/starter.js';
-import type { ResolveUnknownInput, UnknownOutcomePolicy } from '../../src/contract.js';
+import type { InDoubtWrite, ResolveUnknownInput, UnknownOutcomePolicy } from '../../src/contract.js';
 import { startSandbox, type Sandbox } from '../../src/testing.js';
 import { RestorableServer } from '../support/restorable-server.js';
 import { Runbook } from '../support/runbook.js';
@@ -204,13 +204,13 @@ async function exportDay(): Promise<Record<string, unknown>> {
 async function decideTruthfully(): Promise<string[]> {
   await runbook.run('attention --json > doubts.ndjson');
   const lines = runbook.read('doubts.ndjson').split('\n').filter(Boolean);
-  const doubts = lines.map((line) => JSON.parse(line) as { projectId: string; followUpId?: string; kind: string });
+  const doubts = lines.map((line) => JSON.parse(line) as { projectId: string; unknown: InDoubtWrite });
   const decided = await Promise.all(
-    doubts.map(async (doubt) => ({ ...doubt, ...(await lookUpstream(doubt.projectId, doubt.followUpId)) })),
+    doubts.map(async (doubt) => ({ ...doubt, ...(await lookUpstream(doubt.projectId, doubt.unknown.followUpId)) })),
   );
   runbook.write('doubts.ndjson', decided.map((line) => JSON.stringify(line)).join('\n'));
   await runbook.run('resolve --from doubts.ndjson --yes');
-  return doubts.map(({ projectId, followUpId, kind }) => `${projectId} ${followUpId ?? kind}`).toSorted();
+  return doubts.map(({ projectId, unknown }) => `${projectId} ${unknown.followUpId ?? unknown.kind}`).toSorted();
 }
 
 async function lookUpstream(key: string, followUpId: string | undefined): Promise<ResolveUnknownInput> {
