@@ -230,7 +230,7 @@ describe('by helm', () => {
     }
   });
 
-  test('each container takes requests and limits as Kubernetes has them, and keeps those that are not set', async (context) => {
+  test('each container takes requests and limits, and keeps those that are not set', async (context) => {
     await needToolchain(context, 'helm');
     const own = ['roles.jobs', 'roles.exports', 'http', 'setup'].flatMap((part) =>
       set(`${part}.resources.limits.cpu=1500m`, `${part}.resources.requests.ephemeral-storage=1Gi`),
