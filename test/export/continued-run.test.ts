@@ -13,10 +13,11 @@ async function historyOfNextRun(input: VisitorExportInput, continued: object, ha
   const args = [{ ...input, continued }];
   const options = { taskQueue, workflowId, args, cronSchedule: '@every 2s' };
   const { firstExecutionRunId } = await client.workflow.start(VISITOR_EXPORT_WORKFLOW, options);
+  const historyOf = async (runId: string) =>
+    JSON.stringify(await client.workflow.getHandle(workflowId, runId).fetchHistory());
   const next = async () => {
-    const { runId } = await client.workflow.getHandle(workflowId).describe();
-    if (runId === firstExecutionRunId) return '';
-    return JSON.stringify(await client.workflow.getHandle(workflowId, runId).fetchHistory());
+    const runId = /"newExecutionRunId":"([^"]+)"/.exec(await historyOf(firstExecutionRunId))?.[1];
+    return runId === undefined ? '' : historyOf(runId);
   };
   try {
     await expect.poll(next, { timeout: 90_000 }).toContain(has);
@@ -38,5 +39,5 @@ test('a run that goes on does not check its time zone again, which another Node 
   const continued = { ...STATE, version: 1, spec: { kind: 'scheduled', ...input, days: 1 } };
   const ended = 'workflowExecutionCompletedEventAttributes';
   const history = await withWorkers(setUp, () => historyOfNextRun(input, continued, ended));
-  expect(history).not.toContain('InvalidInput');
+  expect(history).not.toContain('workflowExecutionFailedEventAttributes');
 });
