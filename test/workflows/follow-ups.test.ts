@@ -40,7 +40,12 @@ test('signals and updates are sent in the order queued, one at a time', async ()
   const result = await handle.result();
   expect(upstream.messages).toEqual(['one', 'two', 'three', 'four']);
   expect(result.followUps.map(({ state }) => state)).toEqual(['sent', 'sent', 'sent', 'sent']);
-  expect(result.followUps.map(({ id }) => id)).toEqual(['1', '2', expect.stringMatching(/^[\da-f-]{36}-1$/), '4']);
+  expect(result.followUps.map(({ id }) => id)).toEqual([
+    '1',
+    '2',
+    expect.stringMatching(/^[\da-f-]{36}-\d{13}-1$/),
+    '4',
+  ]);
   expect(result.usedFollowUpIds).toEqual(result.followUps.map(({ id }) => id));
 });
 

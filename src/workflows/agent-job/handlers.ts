@@ -44,11 +44,12 @@ const MAX_WAITING_UPDATES = 5;
 export function handleMessages(run: JobRun, dashboard: Dashboard): void {
   setHandler(jobStateQuery, () => jobState(run));
   setHandler(pollNowSignal, () => run.pollNow());
-  // Drawn once and first: another release may draw other random numbers later, and names that were told stay.
+  // Drawn once and first: another release may draw other random numbers later, and names that were told stay. The time
+  // is that of the signal: a run that is reset or restored meets other signals.
   const name = uuid4();
   let unnamed = 0;
   setHandler(followUpSignal, (input) => {
-    takeSignal(run, input, () => `${name}-${(unnamed += 1)}`);
+    takeSignal(run, input, () => `${name}-${Date.now()}-${(unnamed += 1)}`);
     dashboard.refreshDetails();
   });
   setHandler(requestTurnSignal, (given) => {
