@@ -205,6 +205,7 @@ async function cleanRange(
 ): Promise<string | null> {
   const { stagingFolder } = await import('../snapshots/layout.js');
   const { finishPublication } = await import('../snapshots/publish.js');
+  const { NewerManifestError } = await import('../snapshots/manifest.js');
   const { cleanUpStaging } = await import('../snapshots/staging.js');
   const folder = stagingFolder(range);
   if (await isBeingWritten(session, range)) {
@@ -212,7 +213,13 @@ async function cleanRange(
     return null;
   }
   if (dryRun) return folder;
-  await finishPublication(store, range); // else its rows would lie beside the manifest of others
+  try {
+    await finishPublication(store, range); // else its rows would lie beside the manifest of others
+  } catch (error) {
+    if (!(error instanceof NewerManifestError)) throw error;
+    printToStderr(`agent-jobs: ${folder} stays: ${error.message}`);
+    return null;
+  }
   await cleanUpStaging(store, range);
   return folder;
 }

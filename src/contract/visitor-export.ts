@@ -165,8 +165,8 @@ export const visitorExportProgressQuery = defineQuery<VisitorExportProgress>('ex
 
 /** `manifest.json` of a snapshot: the snapshot exists when its manifest does, and is then complete. */
 export interface SnapshotManifest {
-  /** 1. Of a manifest with a greater one nothing else is known. */
-  formatVersion: number;
+  /** 1, also where it is missing. Of a manifest with a greater one nothing else is known. */
+  formatVersion?: number;
   snapshotId: string;
   projectId: string;
   dateFrom: string;

@@ -54,7 +54,7 @@ function fieldsOf(bytes: Uint8Array): Record<string, unknown> {
 }
 
 /** A newer release wrote the manifest: nobody may replace it, or take its day for one without a snapshot. */
-class NewerManifestError extends SnapshotStoreError {}
+export class NewerManifestError extends SnapshotStoreError {}
 
 /** The manifest at a key; null where there is none, or none that can be read. Throws where a newer release wrote it. */
 export async function readManifestAt(store: SnapshotStore, key: string): Promise<SnapshotManifest | null> {
@@ -145,7 +145,7 @@ function unlessMissing<Given>(kind: Kind<Given, unknown>): Kind<Given, unknown> 
 
 /** What a reader checks of a manifest; the published schema has the same bounds. The rest is for people. */
 export const CHECKED_FIELDS = {
-  formatVersion: FORMAT,
+  formatVersion: unlessMissing(FORMAT),
   snapshotId: PLAIN_NAME,
   projectId: TEXT,
   dateFrom: DATE,

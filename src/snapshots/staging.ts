@@ -23,11 +23,15 @@ export class StaleStagingError extends Error {
   override readonly name = 'StaleStagingError';
 }
 
-/** Throws a StaleStagingError where another release made the checkpoint: the scan begins anew. */
-export function checkCheckpoint({ version }: ScanCheckpoint): void {
+/**
+ * Throws where another release made the checkpoint. A StaleStagingError has the scan begin anew; before its first page
+ * that would be the same again: the workflow repeats the activity until a worker knows it.
+ */
+export function checkCheckpoint({ version, pages }: ScanCheckpoint): void {
   if (version === CHECKPOINT_VERSION) return;
   const versions = `checkpoint version ${version}; this worker knows ${CHECKPOINT_VERSION}`;
-  throw new StaleStagingError(`Another release made the scan (${versions}): run workers of one release`);
+  const words = `Another release made the scan (${versions}): run workers of one release`;
+  throw pages === 0 ? new Error(words) : new StaleStagingError(words);
 }
 
 /**

@@ -57,14 +57,15 @@ test('the queue is told of this hour what chunks met that had waited hours for a
   expect(at).toBeGreaterThan(startedAt - MINUTE_MS);
 });
 
-test('a scan that another release began is begun anew, before anything is requested', async () => {
+test('a scan of another release is begun anew, or tried again before its first page, unrequested', async () => {
   const store = await openStore(pathToFileURL(await mkdtemp(join(tmpdir(), 'agent-jobs-turns-'))).href);
   let requests = 0;
   const getVisitors: Upstream['getVisitors'] = () => Promise.reject(new Error(`request ${++requests}`));
   const { signal: shutdownSignal } = new AbortController();
   const { readChunk } = createExportActivities({ upstream: { getVisitors } as Upstream, store, shutdownSignal });
-  const newer = { ...chunk, checkpoint: { ...NEW_SCAN, version: 2 } };
-  const refused = new MockActivityEnvironment().run(readChunk, newer);
-  await expect(refused).rejects.toMatchObject({ type: 'StaleStaging', nonRetryable: true });
+  const read = (pages: number) =>
+    new MockActivityEnvironment().run(readChunk, { ...chunk, checkpoint: { ...NEW_SCAN, version: 2, pages } });
+  await expect(read(1)).rejects.toMatchObject({ type: 'StaleStaging', nonRetryable: true });
+  await expect(read(0)).rejects.toMatchObject({ type: 'ExportFailed' });
   expect(requests).toBe(0);
 });

@@ -367,6 +367,9 @@ test(
     const own = await withDays([]);
     const stale = { ...rangeOf(own, '2026-05-11', '2026-05-12') };
     await own.store.put(chunkKey(stale, 'dead', 1, 0), Buffer.from('x'));
+    const newer = rangeOf(own, '2026-05-10', '2026-05-11');
+    await own.store.put(chunkKey(newer, 'dead', 1, 0), Buffer.from('x'));
+    await own.store.put(manifestKey(newer), Buffer.from('{"formatVersion": 2}'));
     await own.sandbox.addFault({ kind: 'status', status: 429, operation: 'visitors', nth: 2, retryAfter: 1_000 });
     await withWorkers(own, async () => {
       const running = await startExport(own, rangeOf(own, '2026-05-13', '2026-05-14'));
@@ -377,10 +380,11 @@ test(
           )) !== null,
       );
       const plan = await cli('export', 'clean', '--dry-run');
-      expect(plan.stdout).toContain('1 folders would be removed');
+      expect(plan.stdout).toContain('2 folders would be removed');
       const run = await cli('export', 'clean');
       expect(run.stdout).toContain('dateFrom=2026-05-11');
       expect(run.stderr).toMatch(/dateFrom=2026-05-13.*a run is writing this date range/);
+      expect(run.stderr).toMatch(/dateFrom=2026-05-10.*a newer release wrote this manifest/);
       expect(await own.store.size(chunkKey(stale, 'dead', 1, 0))).toBeNull();
       await running.cancel();
       await running.result().catch(() => {});

@@ -7,6 +7,7 @@ import { afterEach, beforeEach, expect, test } from 'vitest';
 import type { VisitorExportRange } from '../../src/contract.js';
 import { findSnapshots, listManifests } from '../../src/snapshots/catalog.js';
 import { intentKey, manifestKey } from '../../src/snapshots/layout.js';
+import { parseManifest } from '../../src/snapshots/manifest.js';
 import { openStore } from '../../src/snapshots/open-store.js';
 import { expectedRows, finishPublication } from '../../src/snapshots/publish.js';
 import type { SnapshotStore } from '../../src/snapshots/snapshot-store.js';
@@ -48,6 +49,13 @@ test('it is never replaced, and the failure says what to do', async () => {
 test('a run finds that out before it requests anything', async () => {
   await expect(finishPublication(store, RANGE)).rejects.toThrow(WORDS);
   await expect(expectedRows(store, RANGE)).rejects.toThrow(WORDS);
+});
+
+test('a manifest without a version is of the first format', async () => {
+  await exportRows(store, () => rows(5), { range: NEXT_DAY });
+  const manifest = JSON.parse(String(await store.read(manifestKey(NEXT_DAY)))) as { formatVersion?: number };
+  delete manifest.formatVersion;
+  expect(parseManifest(Buffer.from(JSON.stringify(manifest)))).toEqual(manifest);
 });
 
 test('other days are exported, and it tells nothing of what is usual', async () => {
