@@ -157,8 +157,8 @@ func (job *Job) State(ctx context.Context) (state JobState, err error) {
 	return job.stateOf(ctx, "")
 }
 
-func (job *Job) stateOf(ctx context.Context, runId string) (state JobState, err error) {
-	value, err := job.jobs.Client.QueryWorkflow(ctx, job.WorkflowId, runId, "jobState")
+func (job *Job) stateOf(ctx context.Context, runId string, args ...any) (state JobState, err error) {
+	value, err := job.jobs.Client.QueryWorkflow(ctx, job.WorkflowId, runId, "jobState", args...)
 	if err != nil {
 		return state, err
 	}

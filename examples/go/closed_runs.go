@@ -138,7 +138,7 @@ func (runs *closedRuns) finalState(ctx context.Context, runId string, end runEnd
 func (runs *closedRuns) askState(ctx context.Context, runId string) (finalState, error) {
 	ctx, cancel := context.WithTimeout(ctx, queryLimit)
 	defer cancel()
-	state, err := runs.job.stateOf(ctx, runId)
+	state, err := runs.job.stateOf(ctx, runId, map[string]bool{"isClosed": true})
 	return finalState{state.JobId, state.Job, state.FollowUps, state.UsedFollowUpIds, state.PromptHashes}, err
 }
 

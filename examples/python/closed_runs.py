@@ -59,7 +59,9 @@ class ClosedRuns:
             return None
         if run_id not in self._states:
             unbegun = await self._unbegun_state(run_id)
-            self._states[run_id] = unbegun or await self._handle(run_id).query("jobState", rpc_timeout=QUERY_LIMIT)
+            self._states[run_id] = unbegun or await self._handle(run_id).query(
+                "jobState", {"isClosed": True}, rpc_timeout=QUERY_LIMIT
+            )
         return self._states[run_id]
 
     async def _unbegun_state(self, run_id: str) -> Any:

@@ -60,7 +60,7 @@ final class ClosedRuns {
   }
 
   private FinalState askState(String runId) {
-    var state = job.stub(runId).query("jobState", JobState.class);
+    var state = job.stub(runId).query("jobState", JobState.class, Map.of("isClosed", true));
     return new FinalState(
         state.jobId(), state.job(), state.followUps(), state.usedFollowUpIds(), state.promptHashes());
   }
