@@ -525,8 +525,8 @@ export const MUTANTS: Mutant[] = [
   {
     name: 'a follow-up id with another prompt that passes for the same',
     file: 'src/workflows/agent-job/handlers.ts',
-    find: '  if (run.followUps.isConflict(key, prompt)) {\n',
-    replace: '  if (run.followUps.isConflict(key, prompt) && !run.followUps.isUsed(key)) {\n',
+    find: '  if (run.followUps.isConflict(id, prompt)) {\n',
+    replace: '  if (run.followUps.isConflict(id, prompt) && !run.followUps.isUsed(id)) {\n',
     test: 'test/workflows/follow-ups.test.ts',
     title: 'an id said again with another prompt is refused as an update',
   },
