@@ -76,7 +76,7 @@ export const interceptors: WorkflowInterceptorsFactory = () => {
             isBehind = true;
             return;
           }
-          const isSpoilt = isOfNoTask || (task !== null && lacksEvents(input, task));
+          const isSpoilt = isOfNoTask || (task !== null && lacksEvents(input, point, task));
           if (isSpoilt || (isBehind && !isOfClosedRun(input))) throw new Error(`${STALE_COPY}: ask again`);
           last = point;
           next(input);
@@ -124,8 +124,7 @@ function hasNoTask(point: Point, last: Point): boolean {
 }
 
 /** The history is too short for one in which the task before ended well. One that is replayed did. */
-function lacksEvents(input: ActivateInput, task: Task): boolean {
-  const { isReplaying, isQuery, events } = pointOf(input);
+function lacksEvents(input: ActivateInput, { isReplaying, isQuery, events }: Point, task: Task): boolean {
   if (task.isReplaying || isReplaying || isQuery || events <= task.events) return false;
   return events - task.events < leastEvents(input, task);
 }

@@ -106,10 +106,10 @@ test('a query that meets a workflow task in another worker’s hand leaves a his
 
 test('a query that comes first to a new worker costs no workflow task', async () => {
   const handle = await startCalled(`${server.taskQueue}-2`, true);
-  await (await newWorker()).runUntil(() => handle.query('calls'));
-  await (
-    await newWorker()
-  ).runUntil(async () => {
+  const former = await newWorker();
+  await former.runUntil(() => handle.query('calls'));
+  const worker = await newWorker();
+  await worker.runUntil(async () => {
     expect(await handle.query('calls')).toBe(0);
     await handle.signal('call');
     await handle.signal('call');

@@ -276,8 +276,8 @@ export const QUEUE_PROMISES: TestedPromise[] = [
     'while a job waits for its turn, its history does not grow',
   ),
   tested(
-    'a wait of hours',
-    'at most 20 history events and 6 actions, one action to report the turn, 4 of each to ask again after six',
+    'a wait of up to six hours',
+    'at most 20 history events and 6 actions, and one action to report the turn',
     'workflows/turns-over-hours',
     'a wait of hours costs at most 20 events and 6 actions, and the report of its turn',
   ),
