@@ -96,21 +96,16 @@ export async function visitorExport(input: VisitorExportInput): Promise<VisitorE
 }
 
 function open(input: VisitorExportInput): { spec: ExportSpec; state: ExportState } {
-  const continued = (input as { continued?: Partial<Continued> & ExportState } | undefined)?.continued;
+  const continued = (input as { continued?: Continued } | undefined)?.continued;
   if (continued && workflowInfo().continuedFromExecutionRunId) {
-    // Runs of 0.2.0 hand on neither version nor spec.
-    const { version = 1, spec, ...state } = continued;
+    const { version, spec, ...state } = continued;
     checkStateVersion(version, CONTINUED_VERSION);
-    return { spec: spec ?? parse(input), state };
+    return { spec, state };
   }
-  const spec = parse(input);
+  const spec = checked(() => parseExportInput(input));
   const ranges = checked(() => rangesOf(spec));
   const state = { ranges, next: 0, snapshots: [], failed: [], notBefore: 0, secondScans: 0, rangeState: null };
   return { spec, state };
-}
-
-function parse(input: unknown): ExportSpec {
-  return checked(() => parseExportInput(input));
 }
 
 function checked<T>(check: () => T): T {
