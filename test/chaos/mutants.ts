@@ -436,7 +436,7 @@ export const MUTANTS: Mutant[] = [
     name: 'a job that its earlier lease polls on',
     file: 'src/activities/agent-job/poller.ts',
     find: 'if (!earlier) return;',
-    replace: 'if (earlier || !earlier) return;',
+    replace: 'if (!earlier || earlier.name) return;',
     test: 'test/workflows/poller.test.ts',
     title: 'ends for a later one of the same job',
   },

@@ -43,6 +43,7 @@ export interface CrowdResult extends CrowdFigures {
   inDoubt: number;
   /** What waits of an hour and more cost, of jobs whose worker lived: those never answered 429, and the others. */
   waits: { quiet: WaitCosts; refused: WaitCosts & { mostRefusals: number } };
+  unansweredQueries: number;
   /** Of the queue itself; null where there is none. */
   queue: { events: number; actions: number; runs: number };
 }
@@ -117,6 +118,7 @@ async function resultOf(
   return {
     ...crowdFigures(wanted, seen),
     outcomes: await world.outcomes(orders),
+    unansweredQueries: world.time.unansweredQueries,
     waits: await waitCosts(world, orders, { startTimes, seen, wasKilled: killAtCreate !== undefined }),
     queue: { events: queue.historyEvents, actions: queue.billableActions, runs: queue.runs },
   };

@@ -24,6 +24,11 @@ export class VirtualTime {
     return this.#latest;
   }
 
+  /** Queries that the server never answered. */
+  get unansweredQueries(): number {
+    return this.#freedRuns.size;
+  }
+
   async now(): Promise<number> {
     return (this.#latest = Math.max(this.#latest, await this.#environment.currentTimeMs()));
   }
