@@ -24,8 +24,9 @@ export interface Scenario {
 const PER_HOUR = 100;
 /** What the queue promises; see docs/promises.md. */
 const MOST = { throttledInAnHour: 3, share: 1.03, eventsOfAWait: 20, actionsOfAWait: 6, overtakenBySeconds: 120 };
-/** One that hears nothing for six hours asks again, by an activity and a timer: at most so often in a day. */
+/** In a day that goes as the queue expects: later than the time it was told, and at first after six hours. */
 const MOST_ASKS_AGAIN = 2;
+/** What it costs to ask again: an activity, and a timer. */
 const ASK_AGAIN = { events: 11, actions: 4 };
 const QUIET_HOURS = 6;
 /** In the first hour eight at once from each of three workers, and eight probes. */
