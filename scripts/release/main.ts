@@ -11,7 +11,7 @@ import { packRelease } from './pack.js';
 const CONTRACT = ['docs/contract', 'scripts/contract/released.json', 'scripts/contract/declared-changes.json'];
 const PACKAGES = ['package.json', 'packages/client/package.json', 'package-lock.json'];
 /** The chart, and what is rendered from it, name the image of the release. */
-const MANIFESTS = ['chart/Chart.yaml', 'base/setup-job.yaml', 'base/workers.yaml'].map(
+const MANIFESTS = ['chart/Chart.yaml', 'base/setup-job.yaml', 'base/workers.yaml', 'components/http/http.yaml'].map(
   (file) => `deploy/kubernetes/${file}`,
 );
 const FILES = ['CHANGELOG.md', ...PACKAGES, ...MANIFESTS, ...CONTRACT];
