@@ -78,6 +78,7 @@ const KINDS = {
     },
   },
 } satisfies Record<string, Kind>;
+type KindName = keyof typeof KINDS;
 
 export interface MixedRun {
   workflowIds: string[];
@@ -96,21 +97,17 @@ export interface MixedWork {
 }
 
 /** Jobs that are under way at the same moment: most of them wait. */
-const AT_ONCE = 100;
+const AT_ONCE = 300;
 /** Bounds the whole run: a job that does not end is an error. */
-const MOST_MS = 10 * 60_000;
+const MOST_MS = 20 * 60_000;
 
 /** Runs the jobs, each to its end. */
 export async function runMixedJobs(work: MixedWork): Promise<MixedRun> {
   const { control, tag, n, longMs, projects } = work;
   const kinds = namesOf(n);
-  for (const [name, kind] of Object.entries<Kind>(KINDS)) {
+  for (const [name, kind] of Object.entries(KINDS) as [KindName, Kind][]) {
     const promptIncludes = `${tag} ${name}`;
-    const count = kinds.filter((one) => one === name).length;
-    if (count === 0) continue;
-    await control.addScript({ promptIncludes, script: kind.script(longMs) });
-    if (kind.fault)
-      await control.addFault({ kind: 'status', operation: 'create', promptIncludes, count, ...kind.fault });
+    if (kinds.includes(name)) await control.addScript({ promptIncludes, script: kind.script(longMs) });
   }
   const used = new Set<string>();
   const signal = AbortSignal.timeout(MOST_MS);
@@ -120,7 +117,12 @@ export async function runMixedJobs(work: MixedWork): Promise<MixedRun> {
     const shared = projects[Math.floor(index / 20) % projects.length] ?? 'bench';
     const projectId = kind.isAlone ? `${shared} ${index}` : shared;
     used.add(projectId);
-    const request = { key: `${tag}-${index}`, projectId, prompt: `${tag} ${name}`, settle: 0 };
+    // Of its own: a job that asks again meets no other's fault. The full stop ends the number.
+    const prompt = `${tag} ${name} ${index}.`;
+    if (kind.fault) {
+      await control.addFault({ kind: 'status', operation: 'create', promptIncludes: prompt, count: 1, ...kind.fault });
+    }
+    const request = { key: `${tag}-${index}`, projectId, prompt, settle: 0 };
     const job = await work.jobs.start(request, PATIENT);
     const result = job.result({ signal }).catch(() => signal.throwIfAborted());
     await kind.steer?.(job, work.jobs);
@@ -133,8 +135,8 @@ export async function runMixedJobs(work: MixedWork): Promise<MixedRun> {
 }
 
 /** The kinds of n jobs: each 20 jobs have every kind, mixed. */
-function namesOf(n: number): (keyof typeof KINDS)[] {
-  const names = Object.entries(KINDS) as [keyof typeof KINDS, Kind][];
+function namesOf(n: number): KindName[] {
+  const names = Object.entries(KINDS) as [KindName, Kind][];
   const twenty = names.flatMap(([name, { share }]) => Array.from({ length: share }, () => name));
   return Array.from({ length: n }, (_, i) => twenty[(i * 7) % twenty.length]!);
 }

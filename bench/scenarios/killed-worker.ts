@@ -50,6 +50,7 @@ async function killAndWatch(
 ): Promise<Figures> {
   const waitMs = waitS * 1_000;
   await bench.upstream.control.resetCounts();
+  const since = Date.now();
   const polling = { min: waitMs, max: waitMs, ratio: 0 };
   const started = await Promise.all(
     Array.from({ length: jobs }, (_, i) => contender.start(bench, uniqueTag(`killed-${waitS}-${i}`), polling)),
@@ -61,7 +62,7 @@ async function killAndWatch(
   process.kill(killed!.pid, 'SIGKILL');
   const killedAt = Date.now();
   await collectReads(bench, reads, watchS * 1_000);
-  const lateness = latenessAfter(readsByJob(reads), killedAt, waitMs);
+  const lateness = latenessAfter(readsByJob(reads, since), killedAt, waitMs);
   const handles = started.map(({ workflowId }) => bench.temporal.client.workflow.getHandle(workflowId));
   await Promise.all(handles.map((handle) => handle.terminate('the bench has seen enough')));
   const late = lateness.filter(({ seenAtS }) => seenAtS > 0);
@@ -69,7 +70,7 @@ async function killAndWatch(
     jobs,
     'jobs read late by more than a wait': late.length,
     'last such read, s after the kill': Math.max(0, ...late.map(({ seenAtS }) => seenAtS)),
-    'jobs never read again': lateness.filter(({ isUnread }) => isUnread).length,
+    'jobs never read again': jobs - lateness.filter(({ isRead }) => isRead).length,
   };
 }
 
@@ -81,10 +82,11 @@ async function collectReads({ upstream }: Bench, reads: Map<number, RequestRecor
   }
 }
 
-function readsByJob(requests: ReadonlyMap<number, RequestRecord>): Map<string, number[]> {
+/** Without those of the class before. */
+function readsByJob(requests: ReadonlyMap<number, RequestRecord>, since: number): Map<string, number[]> {
   const reads = new Map<string, number[]>();
   for (const { operation, jobId, at } of requests.values()) {
-    if (operation !== 'get' || jobId === null) continue;
+    if (operation !== 'get' || jobId === null || Date.parse(at) < since) continue;
     reads.set(jobId, [...(reads.get(jobId) ?? []), Date.parse(at)]);
   }
   return reads;
@@ -94,6 +96,6 @@ function readsByJob(requests: ReadonlyMap<number, RequestRecord>): Map<string, n
 function latenessAfter(reads: Map<string, number[]>, killedAt: number, waitMs: number) {
   return [...reads.values()].map((times) => {
     const late = times.filter((at, i) => at > killedAt && i > 0 && at - times[i - 1]! > 2 * waitMs * TOLERANCE);
-    return { seenAtS: late.length === 0 ? 0 : (late.at(-1)! - killedAt) / 1_000, isUnread: times.at(-1)! < killedAt };
+    return { seenAtS: late.length === 0 ? 0 : (late.at(-1)! - killedAt) / 1_000, isRead: times.at(-1)! > killedAt };
   });
 }
