@@ -90,14 +90,14 @@ interface ReaderOptions {
   maxBytes: number;
   /** Called once, before the caller learns of the result: whoever holds the connection keeps or closes it. */
   onEnd: (error: ExchangeError | null) => void;
-  /** Called once a connection stands, right before the first byte. */
-  onConnected: () => void;
+  /** A request without a body is whole once a connection stands. */
+  hasBody: boolean;
 }
 
 /** Collects what becomes of one request; ends exactly once, and from then on lets nothing more happen on the wire. */
 export class ResponseReader implements Dispatcher.DispatchHandler {
   readonly result: Promise<ExchangeResult>;
-  /** Set by whoever writes the request, before its last byte is handed over. */
+  /** Set before the last byte of the request is handed over. */
   requestIsWhole = false;
   #status: number | undefined;
   #times: Pick<ExchangeResult, 'retryAfter' | 'date'> = { retryAfter: null, date: null };
@@ -146,7 +146,7 @@ export class ResponseReader implements Dispatcher.DispatchHandler {
     if (this.#isOver || this.#isConnected) return controller.abort(new Error('over'));
     this.#isConnected = true;
     this.#controller = controller;
-    this.#options.onConnected();
+    if (!this.#options.hasBody) this.requestIsWhole = true;
   }
 
   onResponseStart(_: Dispatcher.DispatchController, status: number, headers: Record<string, unknown>): void {

@@ -77,10 +77,7 @@ export class Transport {
   async #readOver(connection: Connection, request: UpstreamRequest, options: ExchangeOptions): Promise<ExchangeResult> {
     const reader: ResponseReader = new ResponseReader({
       maxBytes: options.maxBytes,
-      onConnected: () => {
-        connection.expectResponse();
-        reader.requestIsWhole = true;
-      },
+      hasBody: false,
       onEnd: (error) => {
         this.#reading.delete(reader);
         if (error || this.#isClosed || this.#idle.length >= MAX_IDLE_CONNECTIONS) connection.destroy();
@@ -95,7 +92,7 @@ export class Transport {
     const connection = this.#connect({ isForWrite: true });
     const reader: ResponseReader = new ResponseReader({
       maxBytes: options.maxBytes,
-      onConnected: () => connection.expectResponse(),
+      hasBody: true,
       // A rejection may come while the kernel still holds the last byte: it must not arrive after the write was judged.
       onEnd: (error) => (error || reader.isRejected ? connection.destroy() : connection.close()),
     });
