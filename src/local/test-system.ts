@@ -13,15 +13,12 @@ import { type Stops, stopAll } from './child-process.js';
 import { findDevServer } from './fetched-program.js';
 import { startDevServer, type DevServer } from './dev-server.js';
 import { localTemporalEnvironment, WorkerProcess } from './worker-process.js';
-import { SKIPPING_SERVER, SKIPPING_WORKER, SkippedTime } from './skipped-time.js';
 
 export interface TestSystemOptions {
   /** How the upstream behaves; by default a job is active for four seconds, then completed. */
   sandbox?: SandboxOptions | undefined;
   /** Settings of the worker, over those that lead it to the servers, such as `{CREATES_PER_HOUR: '10'}`. */
   worker?: Environment | undefined;
-  /** Whether `skip` may move the time. Each read of a job is then an attempt of an activity, as under a rate limit. */
-  timeSkipping?: boolean | undefined;
   /** Called with lines that say what a first start fetches; default: standard error. */
   onProgress?: ((line: string) => void) | undefined;
 }
@@ -37,11 +34,6 @@ export interface TestSystem extends AsyncDisposable {
   readonly address: string;
   readonly namespace: string;
   readonly taskQueue: string;
-  /**
-   * With `timeSkipping`: moves the time of every open workflow and of the sandbox, such as by `'1 day'`. What happens
-   * in that time has happened when it resolves; what is due at its very end may take a moment more.
-   */
-  readonly skip: (duration: number | string) => Promise<void>;
   /** Ends everything; again does nothing. Whatever ends this process ends the others too. */
   readonly close: () => Promise<void>;
 }
@@ -78,20 +70,15 @@ async function startAll(options: TestSystemOptions, stops: Stops): Promise<Runni
   await startWorker(options, { folder, address, namespace, sandbox }, stops);
   const connection = await Connection.connect({ address, channelArgs: channelArgsFor(address) });
   stops.push(() => connection.close());
-  const time = new SkippedTime();
-  const client = new Client({ connection, namespace, interceptors: { workflow: [time.interceptor] } });
+  const client = new Client({ connection, namespace });
   const jobs = new AgentJobs({ client, taskQueue: DEFAULT_TASK_QUEUE });
-  const skip = options.timeSkipping
-    ? (duration: number | string) => time.skip(client, sandbox, duration)
-    : () => Promise.reject(new Error('Time can be skipped where it says startTestSystem({ timeSkipping: true })'));
-  return { jobs, client, sandbox, address, namespace, taskQueue: DEFAULT_TASK_QUEUE, skip };
+  return { jobs, client, sandbox, address, namespace, taskQueue: DEFAULT_TASK_QUEUE };
 }
 
-async function startServer({ onProgress, timeSkipping }: TestSystemOptions, folder: string): Promise<DevServer> {
+async function startServer({ onProgress }: TestSystemOptions, folder: string): Promise<DevServer> {
   const say = onProgress ?? ((line: string) => void process.stderr.write(`${line}\n`));
   const program = await findDevServer({ env: processEnv, onProgress: say });
-  const dynamicConfig = timeSkipping ? SKIPPING_SERVER : {};
-  return startDevServer({ program, logFile: join(folder, 'temporal.log'), dynamicConfig });
+  return startDevServer({ program, logFile: join(folder, 'temporal.log') });
 }
 
 interface Surroundings {
@@ -102,7 +89,7 @@ interface Surroundings {
 }
 
 async function startWorker(
-  { worker: settings, timeSkipping }: TestSystemOptions,
+  { worker: settings }: TestSystemOptions,
   { folder, address, namespace, sandbox }: Surroundings,
   stops: Stops,
 ): Promise<void> {
@@ -114,7 +101,6 @@ async function startWorker(
       UPSTREAM_BASE_URL: sandbox.url,
       ADMIN_API_KEY: sandbox.apiKey,
       SNAPSHOTS_URL: pathToFileURL(join(folder, 'snapshots')).href,
-      ...(timeSkipping && SKIPPING_WORKER),
       ...settings,
       ...localTemporalEnvironment({ address, namespace }, profile, DEFAULT_TASK_QUEUE),
     },

@@ -80,7 +80,7 @@ type Promised = [JobHandle, AgentJobResult['outcome'], JobState['phase'], Sandbo
 async function programs(): Promise<Record<string, string>> {
   const [readme = ''] = await examples('README.md');
   const [encryption = 'no lines'] = await examples('docs/encryption.md');
-  const [first = '', , , fake = ''] = await examples('docs/testing.md');
+  const [first = '', , fake = ''] = await examples('docs/testing.md');
   const own = await readmeProgram(system, 'ts', 'new Client(');
   return {
     'story.ts': await page('examples/typescript/story.ts'),
@@ -224,26 +224,14 @@ describe('the test system of the package', { timeout: LIMIT_MS }, () => {
     await expect.poll(left).toEqual([]);
   });
 
-  test('ends a job of hours in a moment', async () => {
+  test('ends a job of hours in a moment, and leaves no process where the test is killed', async () => {
     const [, hours = ''] = await examples('docs/testing.md');
     const program = `import { startTestSystem } from 'agent-jobs/testing';
-${hours}
-await system.close();
-await system.close();`;
+${hours}`;
     await writeFile(join(consumer, 'hours.js'), program);
-    expect(await runProgram(consumer, 'hours.js', env)).toBe('completed\n');
-    await expect.poll(left).toEqual([]);
-  });
-
-  test('meets a deadline of a day in seconds, and leaves no process where the test is killed', async () => {
-    const [, , days = ''] = await examples('docs/testing.md');
-    expect(days.trim().split('\n').length + 1).toBeLessThanOrEqual(MAX_LINES);
-    const program = `import { startTestSystem } from 'agent-jobs/testing';
-${days}`;
-    await writeFile(join(consumer, 'days.js'), program);
-    const child = spawn(process.execPath, ['days.js'], { cwd: consumer, env, stdio: ['ignore', 'pipe', 'inherit'] });
+    const child = spawn(process.execPath, ['hours.js'], { cwd: consumer, env, stdio: ['ignore', 'pipe', 'inherit'] });
     const [said] = (await once(child.stdout, 'data')) as [Buffer];
-    expect(said.toString()).toBe('timedOut\n');
+    expect(said.toString()).toBe('completed\n');
     // The program and its worker, at least.
     expect((await left()).length).toBeGreaterThanOrEqual(2);
     child.kill('SIGKILL');
