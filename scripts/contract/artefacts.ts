@@ -1,16 +1,21 @@
-/** The published files of the contract: what is in each. */
+/** The contract as data, read out of the source: the published schemas, and what a later contract is compared with. */
 import { format } from 'prettier';
 import * as contract from '../../src/contract.js';
 import type { JsonSchema } from '../../src/contract/kinds.js';
-import { asyncApi, type Message } from './async-api.js';
-import { llmsText } from './llms-text.js';
 import { CHECKED_OUTPUTS, INPUTS, OUTPUTS, WORKFLOWS, type WorkflowShape } from './shapes.js';
-import { TypeSchemas } from './type-schemas.js';
+import { type MessageTypes, TypeSchemas } from './type-schemas.js';
 
 const ABOUT =
   'All shapes that callers of agent-jobs send and read. Fields that are not listed are ignored in inputs, and may ' +
   'come in outputs; so may new words of an enum there. In inputs null means the same as a missing field. Keywords ' +
-  'that begin with x- tell what the standard can not: see llms.txt.';
+  'that begin with x- tell what the standard can not: see docs/contract.md.';
+
+/** A signal, an update or a query of a workflow. */
+export interface Message extends MessageTypes {
+  readonly workflow: string;
+  readonly kind: 'signal' | 'update' | 'query';
+  readonly name: string;
+}
 
 /** What callers rely on, as data. */
 export interface Contract {
@@ -61,7 +66,7 @@ function readMessages(types: TypeSchemas): Message[] {
   return WORKFLOWS.flatMap(({ type, messages }) =>
     messages.map((name) => {
       const { type: kind, name: wireName } = DEFINITIONS[name] as { type: Message['kind']; name: string };
-      return { workflow: type, kind, name: wireName, description: types.descriptionOf(name), ...types.message(name) };
+      return { workflow: type, kind, name: wireName, ...types.message(name) };
     }),
   );
 }
@@ -69,13 +74,4 @@ function readMessages(types: TypeSchemas): Message[] {
 /** JSON as the formatter of this repository leaves it. */
 export function formatJson(value: unknown): Promise<string> {
   return format(JSON.stringify(value), { parser: 'json', printWidth: 120 });
-}
-
-/** The published files, by their names. */
-export async function artefacts(read: Contract): Promise<Record<string, string>> {
-  return {
-    'agent-jobs.schema.json': await formatJson(read.schema),
-    'asyncapi.json': await formatJson(asyncApi(read)),
-    'llms.txt': llmsText(read),
-  };
 }

@@ -4,8 +4,7 @@
  * output may only hold more fields.
  */
 import type { JsonSchema } from '../../src/contract/kinds.js';
-import type { Contract } from './artefacts.js';
-import type { Message } from './async-api.js';
+import type { Contract, Message } from './artefacts.js';
 
 /** What changed for callers. */
 export interface Change {

@@ -72,8 +72,6 @@ export const CHECKED_OUTPUTS: Readonly<Record<string, JsonSchema>> = { SnapshotM
 /** A workflow that callers start, or only ask; or an activity that their workflows ask. */
 export interface WorkflowShape {
   readonly type: string;
-  readonly kind?: 'activity';
-  readonly description: string;
   /** Null where callers start none. */
   readonly input: string | null;
   readonly result: string | null;
@@ -86,7 +84,6 @@ export interface WorkflowShape {
 export const WORKFLOWS: readonly WorkflowShape[] = [
   {
     type: AGENT_JOB_WORKFLOW,
-    description: 'Starts a remote agent job or attaches to one, sends follow-ups, and ends with one result.',
     input: 'AgentJobInput',
     result: 'AgentJobResult',
     failures: {
@@ -98,8 +95,6 @@ export const WORKFLOWS: readonly WorkflowShape[] = [
   },
   {
     type: JOIN_JOB_ACTIVITY,
-    kind: 'activity',
-    description: 'On the task queue of the jobs: starts a job or joins the one that is there, and returns its result.',
     input: 'JoinJobInput',
     result: 'AgentJobResult',
     failures: {
@@ -112,7 +107,6 @@ export const WORKFLOWS: readonly WorkflowShape[] = [
   },
   {
     type: RECURRING_JOB_WORKFLOW,
-    description: 'Started by a Schedule at each of its times: runs one agent job.',
     input: 'RecurringJobInput',
     result: 'RecurringJobResult',
     failures: { [FAILURE.invalidInput]: ['InvalidInputDetails'] },
@@ -120,7 +114,6 @@ export const WORKFLOWS: readonly WorkflowShape[] = [
   },
   {
     type: VISITOR_EXPORT_WORKFLOW,
-    description: 'Exports the visitors of a date range, or of the days before a scheduled time, into snapshots.',
     input: 'VisitorExportInput',
     result: 'VisitorExportResult',
     failures: {
@@ -134,7 +127,6 @@ export const WORKFLOWS: readonly WorkflowShape[] = [
   },
   {
     type: REQUEST_QUEUE_WORKFLOW,
-    description: 'Who may send next where the upstream takes only so many requests an hour. Workers start it.',
     input: null,
     result: null,
     failures: {},

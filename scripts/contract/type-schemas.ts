@@ -49,12 +49,6 @@ export class TypeSchemas {
     return definitions;
   }
 
-  /** The TSDoc of an exported name. */
-  descriptionOf(name: string): string {
-    const { description = '' } = this.#description(this.#symbol(name));
-    return description as string;
-  }
-
   /** What a definition of a message, such as `followUpSignal`, takes and answers. */
   message(name: string): MessageTypes {
     const type = this.#checker.getTypeOfSymbol(this.#symbol(name))!;

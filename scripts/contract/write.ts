@@ -1,22 +1,20 @@
 /**
- * `npm run docs:contract` writes the published files of the contract into docs/contract, and the types of the examples.
+ * `npm run docs:contract` writes the schemas of the contract into docs/contract, and the types of the examples.
  * With `--release` it also makes this contract the one that later changes are compared with.
  */
-import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { readFileSync, writeFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
-import { artefacts, formatJson, readContract } from './artefacts.js';
+import { formatJson, readContract } from './artefacts.js';
 import { exampleTypes } from './example-types.js';
 
 const ROOT = fileURLToPath(new URL('../../', import.meta.url));
-const PUBLISHED = `${ROOT}docs/contract/`;
 const HERE = `${ROOT}scripts/contract/`;
 
 const { values } = parseArgs({ options: { release: { type: 'boolean', default: false } } });
 const { version } = JSON.parse(readFileSync(`${ROOT}package.json`, 'utf8')) as { version: string };
 const contract = readContract(ROOT, version);
-mkdirSync(PUBLISHED, { recursive: true });
-for (const [name, text] of Object.entries(await artefacts(contract))) writeFileSync(PUBLISHED + name, text);
+writeFileSync(`${ROOT}docs/contract/agent-jobs.schema.json`, await formatJson(contract.schema));
 for (const [path, text] of Object.entries(exampleTypes(contract.schema))) writeFileSync(ROOT + path, text);
 if (values.release) {
   writeFileSync(`${HERE}released.json`, await formatJson(contract));

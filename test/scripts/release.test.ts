@@ -102,7 +102,6 @@ test('a release sets the version, closes the section of the changelog, packs, co
     workflows: expect.any(Array) as unknown,
   });
   expect(await git('show', 'v99.1.0:scripts/contract/declared-changes.json')).toBe('{}');
-  expect(await git('show', 'v99.1.0:docs/contract/llms.txt')).toMatch(/^# agent-jobs 99\.1\.0\n/);
   expect(await git('log', '-1', '--format=%s')).toBe('chore(release): Release 99.1.0');
   expect(await git('describe', '--exact-match')).toBe('v99.1.0');
   expect(await git('status', '--porcelain')).toBe('');
