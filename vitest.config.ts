@@ -1,3 +1,4 @@
+import { readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { defineConfig } from 'vitest/config';
 import { LanesMixed, SYSTEM } from './test/support/lanes-mixed.js';
@@ -28,20 +29,17 @@ const REPLACING = ['test/client/new-option.test.ts', 'test/model/simulated.test.
 /** Recording is a command of its own, `npm run test:record-histories`. */
 const recording = [{ resolve, test: { ...limits, name: 'record', include: [RECORDING] } }];
 const shared = { ...limits, isolate: false, setupFiles: ['test/support/leave-nothing.ts'] };
-/** All tests, or those of the first lane alone: `npm run test:fast`. */
+/** The files of tests that the table of promises names. */
+const promised = () =>
+  readFileSync(new URL('docs/promises.md', import.meta.url), 'utf8').match(/test\/[\w/-]+\.test\.ts/g) ?? [];
+/** All tests (`npm run test:all`), or those of the first lane and of every promise (`npm test`). */
 const tests = (isFast: boolean) => {
   const system = isFast ? SYSTEM.map((folder) => `test/${folder}/**`) : [];
+  const fast = ['test/*.test.ts', `test/!(${SYSTEM.join('|')})/**/*.test.ts`, ...promised()];
+  const include = isFast ? fast : ['test/**/*.test.ts'];
   return [
     { resolve, test: { ...limits, name: 'isolated', include: REPLACING, exclude: system } },
-    {
-      resolve,
-      test: {
-        ...shared,
-        name: 'shared',
-        include: ['test/**/*.test.ts'],
-        exclude: [...system, ...REPLACING, RECORDING],
-      },
-    },
+    { resolve, test: { ...shared, name: 'shared', include, exclude: [...REPLACING, RECORDING] } },
   ];
 };
 

@@ -1,4 +1,4 @@
-/** `npm run test:model -- --runs 5000 [--scenarios 200] [--seed S]`: more of the model's runs than `npm test` has. */
+/** `npm run test:model -- --runs 5000 [--scenarios 200] [--seed S]`: more of the model's runs than the gate has. */
 import { randomInt } from 'node:crypto';
 import { parseArgs } from 'node:util';
 import { startVitest } from 'vitest/node';

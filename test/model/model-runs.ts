@@ -1,13 +1,13 @@
 import { randomInt } from 'node:crypto';
 import { inject } from 'vitest';
 
-/** How many runs to make: few in `npm test`, more in `npm run test:model`. */
+/** How many runs to make: few in `npm run test:all`, more in `npm run test:model`. */
 interface ModelRuns {
   /** Runs on the simulated server. */
   simulated: number;
   /** Scenarios on a real server. */
   realServer: number;
-  /** Seed of the scenarios: the same one each time in `npm test`, another one in each `npm run test:model`. */
+  /** Seed of the scenarios: the same one each time in `npm run test:all`, another one in each `npm run test:model`. */
   seed: number;
 }
 
