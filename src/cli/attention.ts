@@ -12,7 +12,7 @@ import {
   type GlobalOptions,
   type Session,
 } from './session.js';
-import { fields, firstLine, hint, printable, printableLines, withKeysHint } from './table.js';
+import { fields, firstLine, printable, printableLines, shellWord, withKeysHint } from './table.js';
 
 /** Adds `attention`, which lists the jobs that need a person, and how each can be settled. */
 export function addAttention(program: Command): void {
@@ -66,8 +66,11 @@ async function printStuck(jobs: AgentJobs, json: boolean, signal: AbortSignal): 
   return count;
 }
 
-async function printUndelivered({ jobs, globals, signal }: Session, json: boolean): Promise<number> {
-  const { listUndelivered } = await import('../client/webhooks.js');
+/** A delivery is sent again by the Temporal CLI, with the same id and body. */
+const RESET = `temporal workflow reset --type FirstWorkflowTask --reason 'send again' --workflow-id`;
+
+async function printUndelivered({ jobs, signal }: Session, json: boolean): Promise<number> {
+  const { listUndelivered } = await import('../client/undelivered-webhooks.js');
   let count = 0;
   for await (const undelivered of listUndelivered(jobs.client, { signal })) {
     count += 1;
@@ -78,7 +81,7 @@ async function printUndelivered({ jobs, globals, signal }: Session, json: boolea
       ['Of', of],
       ['Not taken by', to],
       ['Given up', givenUpAt],
-      ['To send it again', hint(globals, ['webhooks', 'resend', workflowId])],
+      ['To send it again', `${RESET} ${shellWord(workflowId)}`],
     ]);
     printAnswer(json, { undelivered }, () => `${text}\n`);
   }

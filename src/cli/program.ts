@@ -19,19 +19,18 @@ import { addMcp, addServe } from './serve.js';
 import { addFollowUp, addSignals } from './signals.js';
 import { addStart } from './start.js';
 import { addWait } from './wait.js';
-import { addWebhooks } from './webhooks.js';
 
 /** By who needs them, in the order of help. Each is a file that loads what it needs only when a command runs. */
 const COMMANDS = {
   'Callers:': [addStart, addFollowUp, addState, addWait, addList, addWatch, addSignals, addOpen],
   'Operators:': [
     ...[addSetup, addPrograms, addServe, addMcp, addDoctor, addAttention, addResolve, addReconcile],
-    ...[addWebhooks, addQueue, addCost, addReplayCheck, addCodecServer, addCompletion],
+    ...[addQueue, addCost, addReplayCheck, addCodecServer, addCompletion],
   ],
   'Exports:': [addExport, addReport, addSchedule],
 };
 /** Commands that few need: the last line of help names them. */
-const UNLISTED = ['poll-now', 'cost', 'reconcile', 'webhooks', 'replay-check', 'codec-server', 'completion', 'help'];
+const UNLISTED = ['poll-now', 'cost', 'reconcile', 'replay-check', 'codec-server', 'completion', 'help'];
 
 /** `agent-jobs export …`: make snapshots of visitors, and tell what there is. */
 function addExport(program: Command): void {

@@ -9,6 +9,7 @@ const run = promisify(execFile);
 const TOOLCHAINS = {
   go: { program: 'go', args: ['version'], remedy: 'install Go 1.25 or later (https://go.dev/dl)' },
   java: { program: 'mvn', args: ['--version'], remedy: 'install a JDK, 17 or later, and Maven 3.8 or later' },
+  jq: { program: 'jq', args: ['--version'], remedy: 'install jq 1.7 or later' },
   promtool: {
     program: process.env['PROMTOOL'] ?? 'promtool',
     args: ['--version'],

@@ -1,0 +1,38 @@
+/** Lists the deliveries of webhooks that were given up. */
+import type { Client, WorkflowExecutionInfo } from '@temporalio/client';
+import { WEBHOOK_DELIVERY_WORKFLOW } from '../contract/webhooks.js';
+import { nullIfGone, readDescription } from './agent-job/run-record.js';
+import { type CallOptions, listWorkflows, temporalCall } from './temporal-call.js';
+
+/** A delivery that no run of it is left to make. */
+interface UndeliveredWebhook {
+  workflowId: string;
+  /** The type of the event. */
+  type: string | null;
+  /** The workflow that the event is about. */
+  of: string | null;
+  /** The origin of the endpoint. */
+  to: string | null;
+  givenUpAt: string | null;
+}
+
+const GIVEN_UP =
+  `WorkflowType = '${WEBHOOK_DELIVERY_WORKFLOW}' AND ` +
+  `ExecutionStatus IN ('Failed', 'Terminated', 'TimedOut', 'Canceled')`;
+
+/** Lists those whose newest run gave up; `timeoutMs` is for each request. */
+export async function* listUndelivered(
+  client: Client,
+  options: CallOptions = {},
+): AsyncGenerator<UndeliveredWebhook, void, undefined> {
+  for await (const run of listWorkflows(client, GIVEN_UP, options)) {
+    // A reset makes another run. Temporal deletes a closed run a while before its list leaves it out.
+    const newest = await temporalCall(client, options, () => readDescription(client, run.workflowId)).catch(nullIfGone);
+    if (newest?.runId === run.runId) yield toUndelivered(run);
+  }
+}
+
+function toUndelivered({ workflowId, memo, closeTime }: WorkflowExecutionInfo): UndeliveredWebhook {
+  const { type = null, of = null, to = null } = (memo ?? {}) as Partial<UndeliveredWebhook>;
+  return { workflowId, type, of, to, givenUpAt: closeTime?.toISOString() ?? null };
+}

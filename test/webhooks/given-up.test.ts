@@ -1,0 +1,78 @@
+import { randomUUID } from 'node:crypto';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { Endpoints } from '../../src/activities/webhooks/endpoints.js';
+import { WEBHOOK_DELIVERY_WORKFLOW } from '../../src/contract/webhooks.js';
+import { jsonLines } from '../cli/run-cli.js';
+import { connectOwnNamespace, type TestServer } from '../support/dev-server.js';
+import { Runbook } from '../support/runbook.js';
+import { needToolchain } from '../support/toolchains.js';
+import { until } from '../support/worker-process.js';
+import { Receiver } from './receiver.js';
+import { startWebhookWorkers } from './webhook-workers.js';
+
+let server: TestServer;
+let receiver: Receiver;
+let runbook: Runbook;
+let end: () => Promise<void>;
+beforeAll(async () => {
+  server = await connectOwnNamespace();
+  receiver = await new Receiver().start();
+  end = await startWebhookWorkers({ ...server, receiver });
+  const env = { TEMPORAL_ADDRESS: server.address, TEMPORAL_NAMESPACE: server.namespace };
+  runbook = await Runbook.open('docs/webhooks.md', env);
+});
+afterAll(async () => {
+  await end();
+  await receiver.close();
+  await server.close();
+});
+
+/** A delivery that is terminated between two tries. */
+async function givenUp(): Promise<string> {
+  const [endpoint] = await new Endpoints({ path: receiver.file, allowPrivate: true }).of(null);
+  const eventId = `evt_${randomUUID()}`;
+  const type = 'agent_job.ended';
+  const to = { id: endpoint!.id, origin: receiver.origin };
+  const body = JSON.stringify({ type, timestamp: '2026-01-01T00:00:00Z', data: {} });
+  const before = receiver.received.length;
+  receiver.answers.push(500);
+  const handle = await server.client.workflow.start(WEBHOOK_DELIVERY_WORKFLOW, {
+    workflowId: `webhook/${eventId}/${endpoint!.id}`,
+    taskQueue: server.taskQueue,
+    args: [{ eventId, type, projectId: 'p', endpoint: to, body }],
+    memo: { type, of: 'agent-job/p/k', to: receiver.origin },
+  });
+  await until(() => receiver.received.length > before, 'a try');
+  await handle.terminate('given up');
+  return handle.workflowId;
+}
+
+async function listed(): Promise<object[]> {
+  return jsonLines(await runbook.shell('agent-jobs attention --json')).map(({ undelivered }) => undelivered as object);
+}
+
+async function expectSentAgain(workflowId: string): Promise<void> {
+  const sent = () => receiver.received.filter(({ headers }) => workflowId.includes(headers['webhook-id']!));
+  await until(() => sent().length === 2, 'the second try');
+  expect(sent()[1]!.body).toBe(sent()[0]!.body);
+}
+
+test('a delivery that was given up is listed with the command that sends it again, id and body the same', async () => {
+  const workflowId = await givenUp();
+  const item = { workflowId, type: 'agent_job.ended', of: 'agent-job/p/k', to: receiver.origin };
+  await expect.poll(listed).toEqual([{ ...item, givenUpAt: expect.stringMatching(/Z$/) as string }]);
+  const text = await runbook.shell('agent-jobs attention');
+  expect(text).toMatch(/Not taken by +http:\/\/127\.0\.0\.1/);
+  await runbook.shell(/To send it again +(.*)/.exec(text)![1]!);
+  await expectSentAgain(workflowId);
+  await expect.poll(listed).toEqual([]);
+});
+
+test('the command of the page sends all that were given up', async (context) => {
+  await needToolchain(context, 'jq');
+  const ids = [await givenUp(), await givenUp()];
+  await expect.poll(async () => (await listed()).length).toBe(2);
+  await runbook.run('temporal workflow reset');
+  for (const id of ids) await expectSentAgain(id);
+  await expect.poll(listed).toEqual([]);
+});
