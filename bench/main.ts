@@ -2,11 +2,9 @@
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { runJobs } from './jobs-run.js';
-import { ours } from './ours.js';
 import { readOptions, USAGE, type Options } from './options.js';
 import { Recorder } from './recorder.js';
 import { repeat, turns } from './repetition.js';
-import { compareCosts } from './scenarios/cost.js';
 import { runCrowd } from './scenarios/crowd.js';
 import { runKilledWorker } from './scenarios/killed-worker.js';
 import { countsOnly, tenMinutes } from './scenarios/ten-minutes.js';
@@ -27,7 +25,6 @@ async function main(options: Options): Promise<void> {
     });
   }
   if (scenarios.includes('tenMinutes')) await usualJobs(options, recorder);
-  if (scenarios.includes('cost')) await costs(options, recorder);
   if (scenarios.includes('crowd')) await crowds(options, recorder);
   if (scenarios.includes('killed')) await killedWorkers(options, recorder);
   console.log(`Measured on ${recorder.place}; median (least–most).\n`);
@@ -51,17 +48,6 @@ async function usualJobs(options: Options, recorder: Recorder): Promise<void> {
   // A given server serves both contenders.
   if (server) for (const run of runs) await run();
   else await Promise.all(runs.map((run) => run()));
-}
-
-/** Ours alone: what its command says of costs, beside the server's counter. */
-async function costs(options: Options, recorder: Recorder): Promise<void> {
-  await withBench(options, (bench) =>
-    withWorker(bench, ours, async () => {
-      const work = { n: options.mixed, longMs: options.mixedMs };
-      const compare = () => compareCosts(bench, work, uniqueTag('cost'));
-      await recorder.run({ scenario: 'cost', contender: ours.name, repetition: 1 }, compare);
-    }),
-  );
 }
 
 /** Each contender with a fresh server. */

@@ -2,7 +2,7 @@
 import { parseArgs } from 'node:util';
 import type { GivenServer } from './temporal.js';
 
-const SCENARIOS = ['drain', 'steady', 'burst', 'followUp', 'export', 'tenMinutes', 'cost', 'crowd', 'killed'] as const;
+const SCENARIOS = ['drain', 'steady', 'burst', 'followUp', 'export', 'tenMinutes', 'crowd', 'killed'] as const;
 export type Scenario = (typeof SCENARIOS)[number];
 /** What our worker is told of the upstream's budget. */
 export type Budget = 'unlimited' | 'unknown';
@@ -16,7 +16,6 @@ export const USAGE = `Usage: npm run bench -- [options]
   --n N                jobs of drain and burst, default 300
   --steady N           jobs of steady, default 40
   --ten N              jobs of tenMinutes, default 5
-  --mixed N            jobs of cost, default 1000
   --crowd N,M          sizes of the crowd, one after the other, default 500,2000,4000,8000
   --pace N             jobs of the crowd that are started in a second, default as many as go
   --killed N           jobs of killed, default 200
@@ -48,9 +47,6 @@ export interface Options {
   /** Jobs of ten minutes, and how long they take, in milliseconds. */
   ten: number;
   tenMs: number;
-  /** Mixed jobs of cost, and how long the longer ones take, in milliseconds. */
-  mixed: number;
-  mixedMs: number;
   /** Jobs that two workers share, of which one is killed. */
   killed: number;
   /** Sizes, the smallest first. */
@@ -73,7 +69,6 @@ const FLAGS = {
   only: { type: 'string' },
   budget: { type: 'string', default: 'unlimited' },
   ten: { type: 'string' },
-  mixed: { type: 'string' },
   crowd: { type: 'string' },
   pace: { type: 'string' },
   killed: { type: 'string' },
@@ -109,8 +104,6 @@ export function readOptions(args: string[]): Options | null {
     only: values.only,
     ten: size(5, 2, values.ten),
     tenMs: values.quick ? 20_000 : 600_000,
-    mixed: size(1_000, 40, values.mixed),
-    mixedMs: values.quick ? 12_000 : 90_000,
     crowd: sizes([500, 2_000, 4_000, 8_000], [10, 20], values.crowd).toSorted((a, b) => a - b),
     pace: values.pace === undefined ? undefined : positive(values.pace),
     killed: size(200, 10, values.killed),

@@ -69,17 +69,9 @@ async function connect(given: GivenServer, stop: () => Promise<void>): Promise<B
 
 /** The sum of the server's `action` counter over one namespace; it lags by up to a second or two. */
 async function readActions(metricsUrl: string, namespace: string): Promise<number> {
-  return Object.values(await readActionsByKind(metricsUrl, namespace)).reduce((sum, count) => sum + count, 0);
-}
-
-/** The same by the server's own kinds of actions. */
-export async function readActionsByKind(metricsUrl: string, namespace: string): Promise<Record<string, number>> {
   const text = await (await fetch(metricsUrl, { headers: { connection: 'close' } })).text();
-  const kinds: Record<string, number> = {};
-  for (const line of text.split('\n').filter((each) => /^action(_total)?\{/.test(each))) {
-    if (!line.includes(`namespace="${namespace}"`)) continue;
-    const kind = /action_type="([^"]*)"/.exec(line)?.[1] ?? 'other';
-    kinds[kind] = (kinds[kind] ?? 0) + Number(line.slice(line.lastIndexOf(' ') + 1));
-  }
-  return kinds;
+  return text
+    .split('\n')
+    .filter((line) => /^action(_total)?\{/.test(line) && line.includes(`namespace="${namespace}"`))
+    .reduce((sum, line) => sum + Number(line.slice(line.lastIndexOf(' ') + 1)), 0);
 }

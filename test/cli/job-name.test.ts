@@ -120,7 +120,7 @@ test('every command that takes a job finds it by --job-id, and so does each list
   const names = commands.filter(takesJob).map((one) => one.name());
   const lacking = commands.filter((one) => takesJob(one) && !one.options.some(({ long }) => long === '--job-id'));
   expect(lacking.map((one) => one.name())).toEqual([]);
-  const wanted = ['state', 'wait', 'cost', 'open', 'follow-up', 'resolve', 'poll-now', 'cancel', 'watch', 'list'];
+  const wanted = ['state', 'wait', 'open', 'follow-up', 'resolve', 'poll-now', 'cancel', 'watch', 'list'];
   expect(names).toEqual(expect.arrayContaining(wanted));
 });
 
@@ -134,7 +134,6 @@ test(
     const answer = async (...words: string[]) => jsonLines((await cli(...words, ...byJob, '--json')).stdout);
     await expect.poll(() => answer('list'), { timeout: 120_000 }).toMatchObject([{ workflowId }]);
     expect(await answer('state')).toMatchObject([{ workflowId }]);
-    expect(await answer('cost')).toMatchObject([{ workflowId }]);
     expect(await answer('open', '--print')).toMatchObject([{ url: job.url }]);
     expect(await answer('follow-up', 'and the tests', '--id', 'f1', '--wait')).toMatchObject([{ state: 'sent' }]);
     expect((await cli('resolve', ...byJob, 'retry')).stderr).toContain('no write is in doubt');

@@ -61,7 +61,6 @@ function wordsFor(name: string): string[] {
     state: [workflowId],
     wait: ['of-nobody'],
     watch: ['ExecutionStatus = '],
-    cost: ['--batch', 'b'],
     open: ['--print'],
     resolve: [workflowId, 'retry'],
     reconcile: [log],

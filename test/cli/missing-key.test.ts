@@ -124,15 +124,6 @@ test(
   },
 );
 
-test('without keys the cost of a project is told, and what can not be counted', { timeout: MOST_MS }, async () => {
-  const cost = ['cost', '--project', server.projectId];
-  const { code, stdout, stderr } = await cli(null, ...cost);
-  expect({ code, stderr: stderr.replace(/\d+ workflows? read\n/g, '') }).toEqual({ code: 0, stderr: '' });
-  expect(stdout).toMatch(/\nagentJob +[1-9]/);
-  expect(stdout).toContain('encrypted, and PAYLOAD_KEYS_FILE has no key for them');
-  expect((await cli('a', ...cost)).stdout).not.toContain('encrypted');
-});
-
 test('without keys a recurring job is shown with its problem, and can be removed', { timeout: MOST_MS }, async () => {
   const { projectId } = server;
   await jobs.schedule({ projectId, name: 'nightly', prompt: 'Review', every: '1 day', paused: true });

@@ -1,6 +1,7 @@
 /** A crowd: many jobs of one project at once, more than the upstream takes in an hour. */
 import type { Priority } from '../../src/contract.js';
 import type { RateLimits } from '../../src/sandbox/access.js';
+import { billableActions, countActions } from '../support/billable-actions.js';
 import { crowdFigures, type CrowdFigures } from './figures.js';
 import type { SeenRequest } from './virtual-upstream.js';
 import { World, type JobOrder } from './world.js';
@@ -114,13 +115,17 @@ async function resultOf(
   const startTimes = await world.startTimes(orders);
   const wanted = orders.map(({ name, priority = 3 }) => ({ name, priority, startedAt: startTimes.get(name) ?? 0 }));
   const seen = world.creates(PROJECT);
-  const queue = await world.queueCost(PROJECT);
+  const queue = await world.queueHistories(PROJECT);
   return {
     ...crowdFigures(wanted, seen),
     outcomes: await world.outcomes(orders),
     unansweredQueries: world.time.unansweredQueries,
     waits: await waitCosts(world, orders, { startTimes, seen, wasKilled: killAtCreate !== undefined }),
-    queue: { events: queue.historyEvents, actions: queue.billableActions, runs: queue.runs },
+    queue: {
+      events: queue.flat().length,
+      actions: queue.map(billableActions).reduce((total, actions) => total + actions, 0),
+      runs: queue.length,
+    },
   };
 }
 
@@ -146,12 +151,13 @@ async function waitCosts(
 
 /** Null for one whose worker was killed while it worked for it: an attempt more, or a decision, costs its own. */
 async function waitCost(world: World, order: JobOrder, wasKilled: boolean): Promise<WaitCost | null> {
-  const { historyEvents, billableActions, prompts, actions } = await world.cost(order);
+  const { events, prompts } = await world.history(order);
+  const actions = countActions(events);
   if (wasKilled && (actions.updates > 0 || actions.activityRetries > 0)) return null;
   return {
-    events: historyEvents - ALONE.events,
+    events: events.length - ALONE.events,
     // The report of the turn is a part of the send, and so are the fences of those that were refused.
-    actions: billableActions - ALONE.actions - actions.turnReports - (actions.heartbeats - 1),
+    actions: billableActions(events) - ALONE.actions - actions.turnReports - (actions.fences - 1),
     prompts: prompts - ALONE.prompts,
   };
 }

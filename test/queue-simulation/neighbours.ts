@@ -1,4 +1,5 @@
 /** Jobs beside a crowd: those of high priority that come late, and the lone one of a project that is idle. */
+import { billableActions } from '../support/billable-actions.js';
 import { World, type JobOrder } from './world.js';
 
 export interface NeighbourOptions {
@@ -60,10 +61,10 @@ async function loneJob(world: World, projectId: string): Promise<LoneJob> {
   const order: JobOrder = { projectId, name: 'lone.' };
   await world.start([order]);
   await world.passUntil(() => false, MINUTE_MS);
-  const { historyEvents, billableActions, prompts } = await world.cost(order);
+  const { events, prompts } = await world.history(order);
   const requests: Record<string, number[]> = {};
   for (const { operation, status } of world.upstream.seen.filter((one) => one.projectId === projectId)) {
     (requests[operation] ??= []).push(status);
   }
-  return { events: historyEvents, actions: billableActions, prompts, requests };
+  return { events: events.length, actions: billableActions(events), prompts, requests };
 }

@@ -3,7 +3,6 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { Client } from '@temporalio/client';
 import type { TestWorkflowEnvironment } from '@temporalio/testing';
 import { agentJobStartOptions } from '../../src/agent-job/start-options.js';
-import { estimateCost, type Cost, type CostedRun } from '../../src/cli/cost-estimate.js';
 import {
   agentJobWorkflowId,
   jobStateQuery,
@@ -14,6 +13,7 @@ import {
 } from '../../src/contract.js';
 import type { RateLimits } from '../../src/sandbox/access.js';
 import type { agentJob } from '../../src/workflows/index.js';
+import type { HistoryEvents } from '../support/billable-actions.js';
 import { startTimeSkippingServer } from '../support/time-skipping-server.js';
 import type { WorkerProcess } from '../support/worker-process.js';
 import { VirtualTime } from './virtual-time.js';
@@ -176,22 +176,22 @@ export class World {
     return times;
   }
 
-  /** What a job has cost, and how often its history holds its prompt. */
-  async cost(order: JobOrder): Promise<Cost & { prompts: number }> {
+  /** The history of a job, and how often it holds the job's prompt. */
+  async history(order: JobOrder): Promise<{ events: HistoryEvents; prompts: number }> {
     const { events } = await this.#job(order).fetchHistory();
-    const cost = estimateCost('agentJob', [{ events: events ?? [], bytes: 0, pending: [] }]);
-    return { ...cost, prompts: textsIn(events).filter((text) => text.includes(`"prompt":"${order.name}"`)).length };
+    const prompts = textsIn(events).filter((text) => text.includes(`"prompt":"${order.name}"`)).length;
+    return { events: events ?? [], prompts };
   }
 
-  /** What the queue of a project's creates has cost, all its runs together. */
-  async queueCost(projectId: string): Promise<Cost> {
+  /** The histories of the queue of a project's creates, the newest run first. */
+  async queueHistories(projectId: string): Promise<HistoryEvents[]> {
     const workflowId = requestQueueId({ operation: 'create', projectId });
-    const runs: CostedRun[] = [];
+    const runs: HistoryEvents[] = [];
     for (let runId: string | undefined; ;) {
       const { events } = await this.client.workflow.getHandle(workflowId, runId).fetchHistory();
-      runs.push({ events: events ?? [], bytes: 0, pending: [] });
+      runs.push(events ?? []);
       runId = events?.[0]?.workflowExecutionStartedEventAttributes?.continuedExecutionRunId ?? undefined;
-      if (!runId) return estimateCost('agentJob', runs);
+      if (!runId) return runs;
     }
   }
 

@@ -19,7 +19,7 @@ function told(message: string, figures: unknown, { state = SCHEDULED, name = 'po
 }
 
 const REFUSED = 'connection refused, 7 times in a row, next poll in 300 s';
-const FIGURES = { failures: 7, notFound: 0, further: 0, unread: 0, heartbeats: 7 };
+const FIGURES = { failures: 7, notFound: 0, further: 0, unread: 0 };
 
 test('a poll that failed tells why, and when the next one is due', async () => {
   expect(await told(REFUSED, FIGURES)).toEqual({

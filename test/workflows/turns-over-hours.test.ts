@@ -3,7 +3,7 @@ import { randomUUID } from 'node:crypto';
 import type { WorkflowHandle } from '@temporalio/client';
 import type { TestWorkflowEnvironment } from '@temporalio/testing';
 import { afterEach, beforeEach, expect, test } from 'vitest';
-import { estimateCost, type Cost } from '../../src/cli/cost-estimate.js';
+import { billableActions, countActions } from '../support/billable-actions.js';
 import { startJobBench, type JobBench } from '../support/job-bench.js';
 import { ObservedUpstream } from '../support/observed-upstream.js';
 import { ProjectQueue } from '../support/project-queue.js';
@@ -31,12 +31,7 @@ afterEach(async () => {
 });
 
 const now = () => environment.currentTimeMs();
-const eventCount = async (handle: WorkflowHandle) => (await handle.fetchHistory()).events!.length;
-
-async function costOf(handle: WorkflowHandle): Promise<Cost> {
-  const { events } = await handle.fetchHistory();
-  return estimateCost('agentJob', [{ events: events ?? [], bytes: 0, pending: [] }]);
-}
+const eventsOf = async (handle: WorkflowHandle) => (await handle.fetchHistory()).events!;
 
 async function startWaiting(prompt: string) {
   const handle = await bench.start({ projectId, prompt });
@@ -47,7 +42,7 @@ async function startWaiting(prompt: string) {
 /** The events of a history once it grows no more. */
 async function settledCount(handle: WorkflowHandle): Promise<number> {
   for (let before = -1; ;) {
-    const count = await eventCount(handle);
+    const { length: count } = await eventsOf(handle);
     if (count === before) return count;
     before = count;
     await new Promise((done) => setTimeout(done, 500));
@@ -69,8 +64,8 @@ test('a wait of hours costs at most 20 events and 6 actions, and the report of i
   const quiet = await startJobBench(environment, upstream);
   const lone = await quiet.start({ projectId: `p ${randomUUID()}`, prompt: 'alone' });
   await lone.result();
-  const alone = await costOf(lone);
-  expect(alone.actions).toMatchObject({ queueMessages: 0, turnReports: 0, signals: 0, timers: 0 });
+  const alone = await eventsOf(lone);
+  expect(countActions(alone)).toMatchObject({ queueMessages: 0, turnReports: 0, signals: 0, timers: 0 });
   await quiet.stop();
   await queue.usedUp(1, HOUR, await now());
   const waited: WorkflowHandle[] = [];
@@ -78,10 +73,11 @@ test('a wait of hours costs at most 20 events and 6 actions, and the report of i
   await environment.sleep('4 hours');
   expect(upstream.created).toEqual(['alone', 'first', 'second', 'third']);
   for (const handle of waited) {
-    const { historyEvents, billableActions, actions } = await costOf(handle);
-    expect(historyEvents - alone.historyEvents).toBeLessThanOrEqual(20);
-    expect(actions.turnReports).toBe(1);
-    expect(billableActions - alone.billableActions - actions.turnReports).toBeLessThanOrEqual(6);
+    const events = await eventsOf(handle);
+    expect(events.length - alone.length).toBeLessThanOrEqual(20);
+    const { turnReports } = countActions(events);
+    expect(turnReports).toBe(1);
+    expect(billableActions(events) - billableActions(alone) - turnReports).toBeLessThanOrEqual(6);
   }
 });
 

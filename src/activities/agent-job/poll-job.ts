@@ -55,7 +55,5 @@ async function untilMayRead({ progress }: PollRun, starts: ReadStarts): Promise<
 
 /** A heartbeat costs an action: only where there is something to remember. */
 function save({ progress }: PollRun): void {
-  if (!progress.hasNews) return;
-  progress.saved.heartbeats += 1;
-  Context.current().heartbeat(progress.saved);
+  if (progress.hasNews) Context.current().heartbeat(progress.saved);
 }

@@ -58,8 +58,6 @@ export interface PollJobResult {
   failures: number;
   /** Whether the last read began at the deadline, or later. */
   isAtDeadline: boolean;
-  /** Heartbeats of the batch, where there were any; each is a billable action. */
-  heartbeats?: number;
 }
 
 /** A read that begins no later than this is punctual. */
@@ -164,9 +162,7 @@ export class PollRun {
 
   #result(reading: Reading, begunAt: number): PollJobResult {
     const { reads, saved } = this.progress;
-    const { failures, heartbeats } = saved;
-    const isAtDeadline = this.#isAtDeadline(begunAt);
-    return { reading, reads, failures, isAtDeadline, ...(heartbeats > 0 && { heartbeats }) };
+    return { reading, reads, failures: saved.failures, isAtDeadline: this.#isAtDeadline(begunAt) };
   }
 }
 
@@ -305,8 +301,6 @@ interface Saved {
   further: number;
   /** Attempts that ended before they had read anything. */
   unread: number;
-  /** Heartbeats of the whole batch so far: each is a billable action. */
-  heartbeats: number;
 }
 
 /** What the attempts of one batch tell each other, by the details that a heartbeat or a failure leaves. */
@@ -321,7 +315,7 @@ export class PollProgress {
     { attempt, heartbeatDetails }: { attempt: number; heartbeatDetails: unknown },
   ) {
     const first = { failures: input.failures, notFound: input.notFound?.count ?? 0 };
-    const before = numbersIn(heartbeatDetails, { ...first, further: 0, unread: 0, heartbeats: 0 });
+    const before = numbersIn(heartbeatDetails, { ...first, further: 0, unread: 0 });
     this.#before = JSON.stringify(before);
     this.#attempt = attempt;
     // An operator's reset counts the attempts anew, and leaves the details.

@@ -310,7 +310,6 @@ export class PollLease {
     const { progress, shown } = this.run;
     const begunAt = performance.now();
     this.#mayBeHeldUntil = begunAt + CALL_LIMIT_MS + this.#leaseMs;
-    progress.saved.heartbeats += 1;
     const answer = await this.#attempt.heartbeat({ status: shown, polls: progress.reads, ...progress.saved });
     if (this.isOver) return null;
     if (answer === 'accepted') this.#expiresAt = this.#mayBeHeldUntil = begunAt + this.#leaseMs;
