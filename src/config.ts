@@ -13,7 +13,6 @@ import {
 import { ConfigError, type ConfigProblem, isLoopback } from './config/config-error.js';
 import * as field from './config/fields.js';
 import { wholeNumberOr } from './config/fields.js';
-import { isTracingOn, TRACING_VARIABLES, tracingProblems } from './config/tracing.js';
 import { DEFAULT_TASK_QUEUE } from './contract.js';
 import { parseProjectBudgets, UNLIMITED, type WritesPerHour } from './contract/project-budgets.js';
 
@@ -94,7 +93,6 @@ const workerSchema = z.object({
 export const WORKER_VARIABLES: readonly string[] = [
   ...Object.keys(workerSchema.shape),
   ...Object.keys(webhooksSchema.shape),
-  ...TRACING_VARIABLES,
 ];
 
 /** How to reach the upstream, and with which keys. */
@@ -156,8 +154,6 @@ export interface WorkerConfig extends Omit<ClientConfig, 'webUiUrl' | 'hidePromp
   deployment: { name: string; buildId: string | undefined } | undefined;
   healthAddress: field.ListenAddress | undefined;
   metricsAddress: field.ListenAddress | undefined;
-  /** OpenTelemetry's traces, where they are on. */
-  tracing: boolean;
   log: { level: field.LogLevel; format: field.LogFormat };
 }
 
@@ -172,7 +168,6 @@ export function readWorkerConfig(environment: Environment = process.env): Worker
     ...keyProblems(env),
     ...exportProblems(env, values?.WORKER_ROLES),
     ...deploymentProblems(env),
-    ...tracingProblems(env),
   );
   if (!values || Array.isArray(temporal) || problems.length > 0) throw new ConfigError(problems);
   const { WORKER_DEPLOYMENT: deployment, WORKER_BUILD_ID: buildId, SNAPSHOTS_URL: snapshotsUrl } = values;
@@ -195,7 +190,6 @@ export function readWorkerConfig(environment: Environment = process.env): Worker
     deployment: deployment === undefined ? undefined : { name: deployment, buildId },
     healthAddress: values.HEALTH_ADDRESS,
     metricsAddress: values.METRICS_ADDRESS,
-    tracing: isTracingOn(env),
     log: { level: values.LOG_LEVEL, format: values.LOG_FORMAT },
   });
 }

@@ -35,7 +35,6 @@ import { Readiness, startHealthServer } from './worker/readiness.js';
 import { keepSweeping, openWebhooks } from './worker/webhooks.js';
 import { createWorkers, Shutdown } from './worker/workers.js';
 import { watchVersion } from './worker/old-version.js';
-import { openTraces, type Traces } from './worker/traces.js';
 
 const POLLS_HELD_INTERVAL_MS = 5_000;
 
@@ -49,8 +48,7 @@ async function runWorker(config: WorkerConfig, log: Logger): Promise<void> {
   const restored = restoreMode(config, log);
   if (healthAddress) await startHealthServer(healthAddress, () => ({ ...readiness.state(), ...restored }));
   const workflowIds = new WorkflowIds();
-  const traces = await openTraces({ tracing: config.tracing, namespace, log });
-  const meter = await installRuntime(bridgeToTemporal(log, workflowIds, traces.traceIdOf), metricsAddress);
+  const meter = await installRuntime(bridgeToTemporal(log, workflowIds), metricsAddress);
   const figures = createFigures(meter, { namespace, taskQueue });
   if (metricsAddress) shutdown.onBegin(watchProcess(figures));
   const metrics = metricsOf(figures);
@@ -65,7 +63,6 @@ async function runWorker(config: WorkerConfig, log: Logger): Promise<void> {
   const workers = await createWorkers(config, connection, {
     keys,
     onPlain: countPlain(figures, log),
-    sinks: traces.sinks,
     webhooks: openWebhooks({ config, figures, log, shutdown }),
     // The limit counts attempts: under it each read is one, and questions for a key take at most a quarter.
     jobs: () => {
@@ -88,7 +85,7 @@ async function runWorker(config: WorkerConfig, log: Logger): Promise<void> {
     refusedKeys: () => keyHealth.refusedProjects,
   });
   logStart(config, log);
-  await runUntilEnd(() => shutdown.runUntilEnd(workers), poller, traces);
+  await runUntilEnd(() => shutdown.runUntilEnd(workers), poller);
   await connection.close();
 }
 
@@ -104,11 +101,11 @@ function warningsOf({ upstream, payloadKeysFile }: WorkerConfig): string[] {
 }
 
 /** Waits, however the workers end, for what they left. */
-async function runUntilEnd(run: () => Promise<void>, poller: Poller | null, traces: Traces): Promise<void> {
+async function runUntilEnd(run: () => Promise<void>, poller: Poller | null): Promise<void> {
   try {
     await run();
   } finally {
-    await Promise.all([poller?.ended(), traces.end()]);
+    await poller?.ended();
   }
 }
 

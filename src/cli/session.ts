@@ -1,5 +1,5 @@
 /** What every command shares: its connection, its output, and a Ctrl-C that ends a wait and never a job. */
-import type { ClientInterceptors, Connection } from '@temporalio/client';
+import type { Connection } from '@temporalio/client';
 import type { Command } from 'commander';
 import type { AgentJobs, CallOptions } from '../starter.js';
 import { jsonLine } from '../agent-job/terminal-text.js';
@@ -25,12 +25,11 @@ export interface Session {
 export async function withSession(command: Command, action: (session: Session) => Promise<void>): Promise<void> {
   const globals = command.optsWithGlobals<GlobalOptions>();
   await withInterrupt(command, async (signal) => {
-    const tracing = await openTracing(versionOf(command));
-    const jobs = await connect(globals, {}, tracing?.interceptors);
+    const jobs = await connect(globals);
     try {
       await action({ jobs, globals, signal });
     } finally {
-      await Promise.all([jobs.close(), tracing?.end()]);
+      await jobs.close();
     }
   });
 }
@@ -50,14 +49,13 @@ export function versionOf(command: Command): string {
 export async function connect(
   { address, namespace, taskQueue }: GlobalOptions,
   options: CallOptions = {},
-  interceptors?: ClientInterceptors,
 ): Promise<AgentJobs> {
   // Loaded here, so that help and wrong commands answer at once.
   const { AgentJobs } = await import('../starter.js');
   const { readPayloadKeys } = await import('../config/client.js');
   const { payloadCodecs } = await import('../temporal/payload-codec.js');
   const dataConverter = payloadCodecs(readPayloadKeys());
-  return AgentJobs.connect({ address, namespace, taskQueue, dataConverter, interceptors }, options);
+  return AgentJobs.connect({ address, namespace, taskQueue, dataConverter }, options);
 }
 
 /** Runs what Ctrl-C ends by the signal. */
@@ -97,27 +95,4 @@ export function printAnswer(isJson: boolean | undefined, value: unknown, text: (
 /** Prints a line for a person that is not the answer itself. */
 export function printToStderr(line: string): void {
   process.stderr.write(`${printableLines(line)}\n`);
-}
-
-/** A command does not wait longer for a collector, and its process ends then. */
-const END_LIMIT_MS = 1_000;
-
-/**
- * Loads OpenTelemetry where traces are on; null where they are off. Settings that are wrong here may be right for other
- * programs of the same shell: they are told, and the command goes on without traces.
- */
-async function openTracing(version: string) {
-  const { readParentTrace, readTracing } = await import('../config/tracing.js');
-  try {
-    if (!readTracing()) return null;
-  } catch (error) {
-    printToStderr(`agent-jobs: traces are off: ${(error as Error).message}`);
-    return null;
-  }
-  const { traceCalls, Tracer } = await import('../temporal/tracer.js');
-  // A command's answer does not depend on it.
-  const onProblem = () => {};
-  const tracer = new Tracer({ serviceName: 'agent-jobs', version, timeoutMs: END_LIMIT_MS, onProblem });
-  const interceptors = { workflow: [traceCalls(tracer, readParentTrace())] };
-  return { interceptors, end: () => tracer.end(END_LIMIT_MS) };
 }

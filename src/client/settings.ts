@@ -43,7 +43,7 @@ export interface ConnectSettings extends SharedSettings {
   namespace?: string | null | undefined;
   /** Encrypts what is sent; needed where the workers have `PAYLOAD_KEYS_FILE`. Default: nothing is encrypted. */
   dataConverter?: DataConverter | null | undefined;
-  /** Of Temporal's client: OpenTelemetry's, for example, hand the trace of a call on. */
+  /** For Temporal's client: those of OpenTelemetry, for example, send the trace context of a call. */
   interceptors?: ClientInterceptors | null | undefined;
 }
 

@@ -1,34 +1,16 @@
 /**
- * The trace of a job: the context that callers send (https://www.w3.org/TR/trace-context/), and the spans that a
- * workflow tells its worker of. Temporal's OpenTelemetry interceptors of every language send the context in one header,
- * as a JSON object.
+ * The trace context that callers send (https://www.w3.org/TR/trace-context/). Temporal's OpenTelemetry interceptors of
+ * every language send it in one header, as a JSON object.
  */
 
 /** The header of Temporal's interceptors; its value is a TraceContext. */
 export const TRACE_HEADER = '_tracer-data';
 
-/** Whose child, or whose consequence, something is. */
+/** The trace and the span that a job belongs to. */
 export interface TraceContext {
   traceparent: string;
   tracestate?: string;
 }
-
-/** A span that has ended, as a workflow tells of it; times in milliseconds. */
-export interface JobSpan {
-  kind: 'run' | 'create' | 'followUp' | 'end';
-  startedAt: number;
-  endedAt: number;
-  /** Set where it did not end well: what became of it. */
-  error?: string;
-  attributes: Record<string, string | number>;
-  /** Of whoever started the job; null where they sent none. */
-  parent: TraceContext | null;
-  /** The `traceparent` of whoever sent this follow-up, where they sent one. */
-  sender?: string;
-}
-
-/** What a workflow calls where a span has ended: the worker exports it, or does nothing. */
-export type TraceSinks = { traces: { ended(span: JobSpan): void } };
 
 /** Versions after 00 may go on after the flags. No id may be of zeros alone. */
 const TRACEPARENT = /^(?!ff)[\da-f]{2}-(?!0{32})[\da-f]{32}-(?!0{16})[\da-f]{16}-[\da-f]{2}(?:$|-)/;
@@ -53,8 +35,7 @@ export function contextIn(headers: Record<string, { data?: Uint8Array | null } |
   }
 }
 
-/** The context that a value from outside is; null for whatever is none. */
-export function readTraceContext(value: unknown): TraceContext | null {
+function readTraceContext(value: unknown): TraceContext | null {
   const { traceparent, tracestate } = (value ?? {}) as Partial<Record<keyof TraceContext, unknown>>;
   if (typeof traceparent !== 'string' || traceparent.length > MAX_TRACEPARENT || !TRACEPARENT.test(traceparent)) {
     return null;

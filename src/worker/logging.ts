@@ -1,9 +1,10 @@
 /** What a log line holds, and which of the SDK's lines are left out. */
 import type { LogLevel as TemporalLogLevel } from '@temporalio/common';
-import type { Logger as TemporalLogger, NativeConnection } from '@temporalio/worker';
+import type { ActivityInterceptorsFactory, Logger as TemporalLogger, NativeConnection } from '@temporalio/worker';
 import { pino } from 'pino';
 import type { Logger } from 'pino';
 import type { LogFormat, LogLevel } from '../config.js';
+import { contextIn, traceIdOf } from '../contract/trace-context.js';
 
 export type { Logger } from 'pino';
 
@@ -14,10 +15,7 @@ const TASK_FIELDS: readonly string[] = ['jobs', 'start', 'task', 'taskEncoded', 
 const LOOKUP_LIMIT_MS = 2_000;
 const MAX_CACHED_IDS = 1_000;
 
-type LogMeta = { runId?: unknown; workflowId?: unknown; workflowType?: unknown; trace_id?: unknown };
-
-/** The trace of a job whose line does not name it; undefined where traces are off. */
-type TraceIdOf = (workflowId: string, workflowType: string) => string | undefined;
+type LogMeta = { runId?: unknown; workflowId?: unknown };
 
 /** JSON lines on standard output, or one readable line per event for a terminal. */
 export function createLogger({ level, format }: { level: LogLevel; format: LogFormat }): Logger {
@@ -32,19 +30,12 @@ export function createLogger({ level, format }: { level: LogLevel; format: LogFo
   return pino(options, format === 'json' ? destination : { write: (line) => destination.write(asText(line)) });
 }
 
-/**
- * Lets the Temporal SDK, native part included, and activities and workflows log into the same lines. Each line of a job
- * has its trace's id, where it is traced.
- */
-export function bridgeToTemporal(
-  logger: Logger,
-  workflowIds: WorkflowIds,
-  traceIdOf: TraceIdOf = () => undefined,
-): TemporalLogger {
+/** Lets the Temporal SDK, native part included, and activities and workflows log into the same lines. */
+export function bridgeToTemporal(logger: Logger, workflowIds: WorkflowIds): TemporalLogger {
   const log = (level: TemporalLogLevel, message: string, meta: LogMeta = {}) => {
     const shown = NO_WARNINGS.includes(message) ? 'debug' : (level.toLowerCase() as LogLevel);
     if (!logger.isLevelEnabled(shown)) return;
-    const fields = { ...withoutTasks(meta), ...ownTrace(meta, traceIdOf) };
+    const fields = withoutTasks(meta);
     const write = (more: object) => logger[shown](more, message);
     const { runId, workflowId } = meta;
     if (!isProblem(level) || typeof runId !== 'string' || workflowId !== undefined) return write(fields);
@@ -60,12 +51,6 @@ export function bridgeToTemporal(
   };
 }
 
-function ownTrace({ workflowId, workflowType, trace_id }: LogMeta, traceIdOf: TraceIdOf): LogMeta {
-  if (trace_id !== undefined || typeof workflowId !== 'string' || typeof workflowType !== 'string') return {};
-  const id = traceIdOf(workflowId, workflowType);
-  return id === undefined ? {} : { trace_id: id };
-}
-
 function withoutTasks(meta: LogMeta): LogMeta {
   return Object.fromEntries(Object.entries(meta).filter(([name]) => !TASK_FIELDS.includes(name)));
 }
@@ -74,6 +59,23 @@ function withoutTasks(meta: LogMeta): LogMeta {
 function isProblem(level: TemporalLogLevel): boolean {
   return level === 'WARN' || level === 'ERROR';
 }
+
+/** An interceptor that gives an activity's log lines the trace id of its workflow's caller. */
+export const addTraceIds: ActivityInterceptorsFactory = () => {
+  let traceId: string | undefined;
+  return {
+    inbound: {
+      execute(input, next) {
+        const context = contextIn(input.headers);
+        if (context) traceId = traceIdOf(context);
+        return next(input);
+      },
+    },
+    outbound: {
+      getLogAttributes: (input, next) => next(traceId === undefined ? input : { ...input, trace_id: traceId }),
+    },
+  };
+};
 
 /** Looks up the workflow of a run: the SDK's native part logs the run id alone where a workflow task fails. */
 export class WorkflowIds {

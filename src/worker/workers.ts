@@ -9,8 +9,7 @@ import { exportTaskQueue } from '../contract.js';
 import { webhookTaskQueue } from '../contract/webhooks.js';
 import { payloadCodecs } from '../temporal/payload-codec.js';
 import { isolateTimeout, loadWorkflowBundle, releaseBuildId } from '../temporal/workflow-bundle.js';
-import type { Logger } from './logging.js';
-import { tellTraceIds, type Traces } from './traces.js';
+import { addTraceIds, type Logger } from './logging.js';
 
 /** Makes the activities of each role; called for the roles that this process serves. */
 type Activities = Record<WorkerRole, () => object>;
@@ -33,7 +32,6 @@ interface WorkersOptions {
   keys: PayloadKeys | undefined;
   /** Told how many payloads were read that nobody had encrypted, though there are keys. */
   onPlain: (payloads: number) => void;
-  sinks: Traces['sinks'];
   /** The activities of webhooks, whatever the roles; null where there are none. */
   webhooks: object | null;
 }
@@ -42,21 +40,20 @@ interface WorkersOptions {
 export async function createWorkers(
   config: WorkerConfig,
   connection: NativeConnection,
-  { keys, onPlain, sinks, webhooks, ...activities }: Activities & WorkersOptions,
+  { keys, onPlain, webhooks, ...activities }: Activities & WorkersOptions,
 ): Promise<Worker[]> {
   const { taskQueue, roles, temporal } = config;
   const { workflowBundle, dataConverter } = loadWorkflowBundle();
   const codecs = payloadCodecs(keys, onPlain);
-  const interceptors = { activity: [tellTraceIds] };
   const shared = {
     connection,
     namespace: temporal.namespace,
     dataConverter: { ...dataConverter, ...codecs },
-    interceptors,
+    interceptors: { activity: [addTraceIds] },
     ...versioningOptions(config),
   };
   const options: Record<WorkerRole, WorkerOptions> = {
-    jobs: { ...shared, ...jobOptions(config), taskQueue, workflowBundle, sinks },
+    jobs: { ...shared, ...jobOptions(config), taskQueue, workflowBundle },
     exports: { ...shared, ...exportOptions(), taskQueue: exportTaskQueue(taskQueue) },
   };
   const all: WorkerOptions[] = roles.map((role) => ({ ...options[role], activities: activities[role]() }));

@@ -22,10 +22,7 @@ export const IMPORT_RULES: Record<string, ImportRule> = {
   // Adapters: the SDK, the settings, the HTTP service, the store.
   temporal: {
     values: 'contract',
-    packages:
-      'node @opentelemetry/api @opentelemetry/core ' +
-      '@opentelemetry/exporter-trace-otlp-proto @opentelemetry/resources @opentelemetry/sdk-trace-base ' +
-      '@temporalio/activity @temporalio/client @temporalio/common @temporalio/worker',
+    packages: 'node @temporalio/activity @temporalio/client @temporalio/common @temporalio/worker',
   },
   config: { values: 'contract', types: '@temporalio/worker', packages: 'node @temporalio/envconfig ms zod' },
   upstream: { values: 'contract', packages: 'node ky undici' },
@@ -54,7 +51,6 @@ export const IMPORT_RULES: Record<string, ImportRule> = {
   },
   worker: {
     values: 'contract visitor-export temporal config upstream snapshots activities',
-    types: '@opentelemetry/api',
     packages: 'node @temporalio/client @temporalio/common @temporalio/worker pino',
   },
 
@@ -122,7 +118,7 @@ export const REACH_RULES: readonly ReachRule[] = [
   },
   // A service that encrypts brings its own Temporal packages.
   { entry: 'starter/codec.ts', lazy: true, packages: 'node' },
-  // OpenTelemetry is loaded where traces are on, the S3 client where snapshots lie there, Parquet by the first chunk.
+  // The S3 client is loaded where snapshots lie there, Parquet by the first chunk.
   {
     entry: 'worker.ts',
     lazy: false,

@@ -455,43 +455,25 @@ export const ENCRYPTION_PROMISES: TestedPromise[] = [
   ),
 ];
 
-/** What traces show, and what they never change. */
+/** What a caller's trace context brings about, and what it never changes. */
 export const TRACE_PROMISES: TestedPromise[] = [
   tested(
-    'a worker is killed, and another takes a traced job up',
-    'the trace goes on, and each span is sent once',
-    'worker/trace-process',
-    'a job that two workers and two commands work at is one trace, whose spans are each sent once',
-  ),
-  tested(
     'a traced job goes on in a new run',
-    'the trace goes on, with one start and one end',
-    'worker/traces',
-    'a trace goes on over continue-as-new, with one start and one end, and the sender of what waits',
+    'its log lines and activities keep the trace id',
+    'workflows/continue-as-new',
+    'has the trace context of the caller that started the job',
   ),
   tested(
     'the header of the trace context is malformed, huge, or no text',
-    'the job runs as ever, in a trace of its own',
-    'worker/traces',
-    'a header that is no trace context harms nothing: the job has its own trace, and hands nothing on',
+    'the job runs as ever, without a trace id',
+    'workflows/trace-context',
+    'a header that is no trace context harms nothing, and is not handed on',
   ),
   tested(
-    'the collector is away',
-    'jobs, workers and commands go on and end as ever',
-    'worker/trace-process',
-    'with a collector that is away a job and its worker end as ever, and a line tells of it',
-  ),
-  tested(
-    'the collector never answers',
-    'no job and no end of a worker waits for it',
-    'worker/traces',
-    'a collector that never answers holds up neither a job nor the end',
-  ),
-  tested(
-    'nobody sends a trace context',
-    'histories are the same, whether traces are on or off',
-    'worker/traces',
-    'traces put nothing into a history where no caller sends a context, whether they are on or off',
+    'no caller sends a trace context',
+    'nothing of one is in the history',
+    'workflows/trace-context',
+    'the trace context of a caller is handed on to each activity of the job, and none without one',
   ),
 ];
 

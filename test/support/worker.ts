@@ -4,12 +4,10 @@ import {
   bundleWorkflowCode,
   DefaultLogger,
   Worker,
-  type InjectedSinks,
   type NativeConnection,
   type WorkerOptions,
   type WorkflowBundle,
 } from '@temporalio/worker';
-import type { TraceSinks } from '../../src/contract/trace-context.js';
 import { isolateTimeout } from '../../src/temporal/workflow-bundle.js';
 import { namespaceOf } from './dev-server.js';
 import { shared } from './shared.js';
@@ -46,13 +44,10 @@ export function bundleOf(workflowsPath: string): Promise<WorkflowBundle> {
  * thread: a worker that starts one of its own takes eight times the CPU to begin, a third of a second.
  */
 export function createWorker(options: WorkerOptions): Promise<Worker> {
-  const defaults = { interceptors: { client: signalsTheOther }, sinks: noTraces, debugMode: true, ...isolateTimeout };
+  const defaults = { interceptors: { client: signalsTheOther }, debugMode: true, ...isolateTimeout };
   const namespace = namespaceOf(options.connection);
   return Worker.create({ ...defaults, ...(namespace !== undefined && { namespace }), ...options });
 }
-
-/** As a worker without traces has it. */
-const noTraces: InjectedSinks<TraceSinks> = { traces: { ended: { fn: () => {}, callDuringReplay: false } } };
 
 /**
  * The time-skipping server refuses the second of two that start the same workflow by a signal at once. Another Temporal

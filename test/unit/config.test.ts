@@ -312,39 +312,3 @@ function catchError(run: () => unknown): unknown {
     return error;
   }
 }
-
-describe('the settings of traces', () => {
-  const tracing = (env: Environment) => readWorkerConfig({ ...minimal, ...env }).tracing;
-  const url = 'http://localhost:4318';
-
-  test('are off unless an address or the exporter is given, and where they are disabled', () => {
-    expect(tracing({})).toBe(false);
-    expect(tracing({ OTEL_SERVICE_NAME: 'x', OTEL_EXPORTER_OTLP_PROTOCOL: 'grpc' })).toBe(false);
-    expect(tracing({ OTEL_EXPORTER_OTLP_ENDPOINT: url, OTEL_SDK_DISABLED: 'True' })).toBe(false);
-    expect(tracing({ OTEL_EXPORTER_OTLP_ENDPOINT: url, OTEL_TRACES_EXPORTER: 'none' })).toBe(false);
-    expect(tracing({ OTEL_EXPORTER_OTLP_ENDPOINT: '' })).toBe(false);
-    expect(tracing({ OTEL_EXPORTER_OTLP_TRACES_ENDPOINT: url })).toBe(true);
-    expect(tracing({ OTEL_TRACES_EXPORTER: 'otlp', OTEL_EXPORTER_OTLP_PROTOCOL: 'http/protobuf' })).toBe(true);
-  });
-
-  test('are told where they are wrong', () => {
-    const problems = problemsOf({
-      ...minimal,
-      OTEL_EXPORTER_OTLP_ENDPOINT: 'collector:4318',
-      OTEL_EXPORTER_OTLP_TRACES_PROTOCOL: 'grpc',
-      OTEL_TRACES_SAMPLER: 'parentbased_traceidratio',
-      OTEL_TRACES_SAMPLER_ARG: '10',
-    });
-    expect(problems).toEqual({
-      OTEL_EXPORTER_OTLP_ENDPOINT:
-        'should be the http or https address of a collector, for example http://localhost:4318',
-      OTEL_EXPORTER_OTLP_TRACES_PROTOCOL: 'should be http/protobuf',
-      OTEL_TRACES_SAMPLER_ARG: 'should be a number from 0 to 1',
-    });
-    expect(problemsOf({ ...minimal, OTEL_TRACES_EXPORTER: 'console' })).toEqual({
-      OTEL_TRACES_EXPORTER: 'should be otlp or none',
-    });
-    const sampled = { ...minimal, OTEL_EXPORTER_OTLP_ENDPOINT: url, OTEL_TRACES_SAMPLER: 'jaeger_remote' };
-    expect(Object.keys(problemsOf(sampled))).toEqual(['OTEL_TRACES_SAMPLER']);
-  });
-});

@@ -4,6 +4,7 @@ import { afterAll, afterEach, beforeAll, expect, test } from 'vitest';
 import { AGENT_JOB_WORKFLOW, followUpSignal, resolveUnknownUpdate, type AgentJobInput } from '../../src/contract.js';
 import { startSandbox, type Sandbox } from '../../src/sandbox/sandbox.js';
 import { connectDevServer, type TestServer } from '../support/dev-server.js';
+import { TRACE_ID, tracedClient } from '../support/traced-client.js';
 import { startWorkerProcess, until, type WorkerProcess } from '../support/worker-process.js';
 
 const PROMPT = 'Customer Jane Doe says that the login page is broken';
@@ -31,8 +32,8 @@ function startWorker(env: Record<string, string> = {}): void {
   });
 }
 
-function startJob(projectId: string, options: Partial<AgentJobInput> = {}) {
-  return server.client.workflow.start(AGENT_JOB_WORKFLOW, {
+function startJob(projectId: string, options: Partial<AgentJobInput> = {}, client = server.client) {
+  return client.workflow.start(AGENT_JOB_WORKFLOW, {
     workflowId: `agent-job/${projectId}/${server.taskQueue}`,
     taskQueue: server.taskQueue,
     args: [{ projectId, prompt: PROMPT, polling: { min: 1_000, max: 1_000 }, ...options }],
@@ -111,7 +112,8 @@ test(
 );
 
 test('a worker of both roles and a normal job leave no warning', { timeout: 120_000 }, async () => {
-  startWorker({ SNAPSHOTS_URL: pathToFileURL(tmpdir()).href });
+  // No variable of OpenTelemetry concerns a worker.
+  startWorker({ SNAPSHOTS_URL: pathToFileURL(tmpdir()).href, OTEL_EXPORTER_OTLP_PROTOCOL: 'grpc' });
   const job = await startJob('normal');
   await job.signal(followUpSignal, { prompt: PROMPT, id: 'one' });
   await job.result();
@@ -119,4 +121,16 @@ test('a worker of both roles and a normal job leave no warning', { timeout: 120_
   expect(await worker.ended).toBe(0);
   expect(worker.output()).toContain('The job has ended');
   expect(worker.output()).not.toMatch(/"level":"(warn|error)"/);
+});
+
+test('the lines of a job and of its activities have the trace id of its caller', async () => {
+  startWorker({ LOG_LEVEL: 'debug' });
+  const job = await startJob('traced', {}, tracedClient(server.client));
+  await job.result();
+  await until(() => linesOf(job.workflowId, 'The job has ended').length > 0, 'the end', worker.output);
+  for (const msg of ['Activity completed', 'The upstream took a write', 'The job has ended']) {
+    const lines = linesOf(job.workflowId, msg);
+    expect(lines.length, msg).toBeGreaterThan(0);
+    for (const line of lines) expect(line).toMatchObject({ trace_id: TRACE_ID });
+  }
 });

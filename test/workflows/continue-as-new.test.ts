@@ -19,6 +19,7 @@ import { failedTasks } from '../support/failed-tasks.js';
 import { startJobBench, type JobBench } from '../support/job-bench.js';
 import { inDoubt, throttled } from '../support/outcomes.js';
 import { gaps, ObservedUpstream } from '../support/observed-upstream.js';
+import { CONTEXT_TEXT, contextsOfActivities, tracedClient } from '../support/traced-client.js';
 
 let devServer: DevServer;
 let server: TestServer;
@@ -85,6 +86,20 @@ async function noTaskFailed(workflowId: string, runId: string): Promise<void> {
 }
 
 describe.concurrent('a new run', () => {
+  test('has the trace context of the caller that started the job', async ({ bench, upstream, expect }) => {
+    upstream.show = () => ({ status: 'active' });
+    const { workflowId } = await tracedClient(server.client).workflow.start('agentJob', {
+      taskQueue: bench.taskQueue,
+      workflowId: `agent-job/traced/${randomUUID()}`,
+      args: [{ projectId: randomUUID(), prompt: 'Fix it', settle: 0 }],
+    });
+    const handle = latest(workflowId);
+    await untilNextRun(handle);
+    upstream.show = () => ({ status: 'completed' });
+    await handle.result();
+    expect(new Set(contextsOfActivities(await handle.fetchHistory()))).toEqual(new Set([CONTEXT_TEXT]));
+  });
+
   test('follow-ups from all sides are each sent once, in order, over many runs', async ({
     bench,
     upstream,

@@ -14,7 +14,7 @@ import type { JobRun } from './job-run.js';
 import { jobState } from './job-state.js';
 import { pollLoop } from './polling.js';
 import type { RunEnding } from './job-run.js';
-import { traceJob, type JobTrace } from './telemetry.js';
+import { logEnd } from './telemetry.js';
 import { WaitPoint } from './wait-point.js';
 import { leaveVersion, nextRunVersion } from '../worker-version.js';
 import { createRemoteJob, sendFollowUps } from './send.js';
@@ -25,7 +25,6 @@ import { createRemoteJob, sendFollowUps } from './send.js';
  */
 export async function agentJob(input: AgentJobInput): Promise<AgentJobResult> {
   const { run, hash } = openRun(input);
-  const trace = traceJob(run);
   const dashboard = new Dashboard(run, hash);
   const next = () => continuedInput(input, run, hash);
   const waitPoint = new WaitPoint(run, dashboard, next);
@@ -33,13 +32,13 @@ export async function agentJob(input: AgentJobInput): Promise<AgentJobResult> {
   CancellationScope.current().cancelRequested.catch(() => (run.isCancelRequested = true));
   // A cancellation is a wish that the lifecycle obeys when no write is in flight.
   return CancellationScope.nonCancellable(async () => {
-    await Promise.race([lifecycle(run, waitPoint, trace), untilOver(run, waitPoint)]);
+    await Promise.race([lifecycle(run, waitPoint), untilOver(run, waitPoint)]);
     run.polls.cancelBatch();
     const ending = run.ending();
     if (!ending) return continueRun(dashboard, next());
     run.abandonRest();
     dashboard.refresh();
-    trace.ended();
+    logEnd(run);
     leaveVersion();
     return conclude(run, ending);
   });
@@ -50,10 +49,9 @@ function continueRun({ memo }: Dashboard, input: AgentJobInput): Promise<never> 
 }
 
 /** Create, then send follow-ups and poll side by side; `untilOver` ends it. */
-async function lifecycle(run: JobRun, waitPoint: WaitPoint, trace: JobTrace): Promise<void> {
+async function lifecycle(run: JobRun, waitPoint: WaitPoint): Promise<void> {
   const { prompt, jobId: attachedId } = run.spec;
   const jobId = prompt === null ? attachedId : await createRemoteJob(run, waitPoint, prompt);
-  trace.created();
   await Promise.all([sendFollowUps(run, waitPoint, jobId), pollLoop(run, waitPoint, jobId)]);
 }
 

@@ -11,7 +11,7 @@ import { noFollowUps, type CarriedFollowUps } from './follow-up-queue.js';
 import { refusedState } from './job-state.js';
 import { checkStateVersion, isNewRunWanted, leaveVersion } from '../worker-version.js';
 import { firstRunData, JobRun, type RunData } from './job-run.js';
-import { tellRefusal } from './telemetry.js';
+import { logRefusal } from './telemetry.js';
 
 /** What continue-as-new hands on, inside the input; believed only in a run that continues another. */
 interface Continued {
@@ -106,7 +106,7 @@ function parse(input: unknown): JobSpec {
   } catch (error) {
     if (!(error instanceof InvalidInputError)) throw error;
     setHandler(jobStateQuery, () => refusedState(input, workflowInfo().startTime));
-    tellRefusal(input, error.message);
+    logRefusal(input, error.message);
     leaveVersion();
     throw invalidInputFailure(error);
   }

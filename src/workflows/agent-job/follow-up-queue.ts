@@ -16,8 +16,6 @@ interface QueuedFollowUp {
   priority?: Priority;
   /** It was queued in a run that an operator had reset: somebody must be asked before it is sent. */
   requiresConfirmation?: true;
-  /** The `traceparent` of whoever sent it, where they sent one. */
-  sender?: string;
 }
 
 /** What continue-as-new hands on. */
@@ -50,9 +48,6 @@ export class FollowUps {
   readonly #conflicts: Set<string>;
   #waitingBytes: number;
   #idBytes: number;
-
-  /** Is told of each that leaves the queue, and what became of it. */
-  onLeave: (followUp: QueuedFollowUp, state: FollowUpState) => void = () => {};
 
   constructor({ list, queue, givenIds, conflicts }: CarriedFollowUps) {
     for (const { promptHash: hash, ...entry } of list) {
@@ -147,7 +142,6 @@ export class FollowUps {
       state,
       ...(error === undefined ? {} : { error: cutToBytes(error.replace(/\p{Cc}+/gu, ' '), LIMIT.followUpErrorBytes) }),
     });
-    this.onLeave(followUp, state);
   }
 
   /** The run ends for another reason: what still waits was surely never sent. */
@@ -155,7 +149,6 @@ export class FollowUps {
     for (const followUp of this.#queue.splice(0)) {
       this.#entries.set(followUp.id, { id: followUp.id, state: 'abandoned' });
       this.#promptHashes.delete(followUp.id);
-      this.onLeave(followUp, 'abandoned');
     }
     this.#waitingBytes = 0;
   }

@@ -34,7 +34,6 @@ import type { Dashboard } from './dashboard.js';
 import type { JobRun } from './job-run.js';
 import { jobState } from './job-state.js';
 import { giveBack, isOfOtherQueue } from './left-queue.js';
-import { messageContext } from '../trace-context.js';
 import { canUseTurn } from './write.js';
 
 /** Temporal allows ten updates in flight, and `resolveUnknown` must always get through. */
@@ -96,9 +95,7 @@ function queue(run: JobRun, id: string, { prompt, priority }: GivenFollowUp): vo
     return run.followUps.addConflict(id);
   }
   if (run.followUps.hasRoomFor(id, prompt)) {
-    const sender = messageContext()?.traceparent;
-    const given = { ...(priority !== null && { priority }), ...(sender !== undefined && { sender }) };
-    run.followUps.add({ id, prompt, askedAt: Date.now(), ...given });
+    run.followUps.add({ id, prompt, askedAt: Date.now(), ...(priority !== null && { priority }) });
   } else run.followUps.overflow(id);
 }
 
