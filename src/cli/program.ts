@@ -1,7 +1,6 @@
 /** The whole command line as one tree: the program runs it, and the completion of a shell walks it. */
 import { Argument, Command, Help, type Option } from 'commander';
 import { addAttention } from './attention.js';
-import { addCodecServer } from './codec-server.js';
 import { addDoctor, addSetup } from './doctor.js';
 import { tellBadEnd, tellError, UsageError, usageErrorText } from './exit.js';
 import { addExportClean, addExportInspect, addReport } from './export-inspect.js';
@@ -24,12 +23,12 @@ const COMMANDS = {
   'Callers:': [addStart, addFollowUp, addState, addWait, addList, addWatch, addSignals, addOpen],
   'Operators:': [
     ...[addSetup, addPrograms, addServe, addMcp, addDoctor, addAttention, addResolve, addReconcile],
-    ...[addQueue, addReplayCheck, addCodecServer, addCompletion],
+    ...[addQueue, addReplayCheck, addCompletion],
   ],
   'Exports:': [addExport, addReport, addSchedule],
 };
 /** Commands that few need: the last line of help names them. */
-const UNLISTED = ['poll-now', 'reconcile', 'replay-check', 'codec-server', 'completion', 'help'];
+const UNLISTED = ['poll-now', 'reconcile', 'replay-check', 'completion', 'help'];
 
 /** `agent-jobs export …`: make snapshots of visitors, and tell what there is. */
 function addExport(program: Command): void {

@@ -25,7 +25,7 @@ function field<T>(shouldBe: string, read: (text: string) => T | undefined) {
 }
 
 /** The address that a text is; undefined where it is none. */
-export function parseListenAddress(text: string): ListenAddress | undefined {
+function parseListenAddress(text: string): ListenAddress | undefined {
   const match = /^(?:\[([0-9a-fA-F:.]+)\]|([^[\]:\s]+)):(\d{1,5})$/.exec(text);
   const port = Number(match?.[3]);
   const host = match?.[1] ?? match?.[2];

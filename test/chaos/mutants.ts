@@ -847,22 +847,6 @@ export const MUTANTS: Mutant[] = [
     title: 'a key that is not known yet is looked for in the file at once',
   },
   {
-    name: 'a codec server without a check of the token',
-    file: 'src/cli/codec-http.ts',
-    find: '  if (isAuthorized(headers.authorization, wanted)) return;\n',
-    replace: '  if (isAuthorized(headers.authorization, wanted) || headers.authorization) return;\n',
-    test: 'test/cli/codec-server.test.ts',
-    title: 'a request without the token is refused, whatever else it has',
-  },
-  {
-    name: 'a codec server that any page may ask',
-    file: 'src/cli/codec-http.ts',
-    find: '  if (!origins.includes(origin)) throw',
-    replace: "  if (!origins.includes(origin) && origin === 'null') throw",
-    test: 'test/cli/codec-server.test.ts',
-    title: 'a browser that signed in is let in from pages of the web UI alone, until the token is another',
-  },
-  {
     name: 'a key of HTTP that sees every named project',
     file: 'src/http/keys.ts',
     find: "  if (projects === '*' || (projectId !== null && projects.includes(projectId))) return;\n",

@@ -14,7 +14,7 @@ import { runInProcess } from './run-in-process.js';
 
 const MINUTE = 60_000;
 /** They become servers, which write log lines. */
-const SERVERS = ['codec-server', 'dev', 'mcp', 'serve', 'worker'];
+const SERVERS = ['dev', 'mcp', 'serve', 'worker'];
 
 let server: JobServer;
 let workflowId: string;

@@ -1,16 +1,10 @@
-import { execFile } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
-import { once } from 'node:events';
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
-import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { promisify } from 'node:util';
 import { afterAll, beforeAll, expect, test, vi } from 'vitest';
-import { createCodecServer } from '../../src/cli/codec-http.js';
 import { openPayloadCodec, PayloadKeysError } from '../../src/starter/codec.js';
 import { AgentJobs, JobCanceledError } from '../../src/starter.js';
-import { shared } from '../support/shared.js';
 import { textIn } from '../support/text-in.js';
 import { QUICK, startJobServer, type JobServer } from './job-server.js';
 
@@ -81,31 +75,6 @@ test('a caller whose file lacks the key of a result is told its id, and reads it
   expect((error as Error).message).toBe(`the payload keys file ${file} has no key "one": add it`);
   await writeKeys('few.json', 'two', 'one');
   expect((await job.result()).outcome).toBe('completed');
-});
-
-test('Temporal’s own command line reads a job by the codec server', async () => {
-  const { projectId, address, namespace } = server;
-  await using jobs = await connect(await writeKeys('own.json', 'one'));
-  const job = await jobs.start({ projectId, key: 'cli', prompt: `Once ${WORD}`, ...QUICK });
-  await job.result();
-  const token = randomBytes(32).toString('hex');
-  const service = { namespace, origins: [], token: () => Promise.resolve(token), onProblem: () => {} };
-  const codec = createCodecServer({ ...service, codec: openPayloadCodec(fileOf('own.json')) }).listen(0, '127.0.0.1');
-  await once(codec, 'listening');
-  const endpoint = `http://127.0.0.1:${(codec.address() as AddressInfo).port}`;
-  const { path } = await shared('dev-server-program');
-  const args = [
-    ...['workflow', 'show', '--workflow-id', job.workflowId, '--output', 'json', '--address', address],
-    ...['--namespace', namespace, '--codec-endpoint', endpoint, '--codec-auth', `Bearer ${token}`],
-  ];
-  try {
-    const { stdout } = await promisify(execFile)(path, args, { env: { HOME: folder, NO_PROXY: '*' } });
-    const decoded = [...stdout.matchAll(/"data": "([^"]+)"/g)].map(([, data]) => atob(data!));
-    expect(decoded.join()).toContain(`Once ${WORD}`);
-  } finally {
-    codec.close();
-    codec.closeAllConnections();
-  }
 });
 
 test('a file that has no usable key is refused before anything is sent', async () => {

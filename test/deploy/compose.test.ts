@@ -35,7 +35,7 @@ test('docker-compose.yml hands every setting of a worker on to its worker', asyn
 
 test('every service has a memory limit and an image of an exact version', async () => {
   const servers = ['postgresql', 'temporal-schema', 'temporal', 'temporal-namespace', 'temporal-ui'];
-  const names = [...servers, 'worker', 'codec-server', 'serve', 'sandbox', 'prometheus', 'grafana'];
+  const names = [...servers, 'worker', 'serve', 'sandbox', 'prometheus', 'grafana'];
   for (const name of names) {
     const lines = await service(name);
     expect(lines, name).toMatch(/^ {4}mem_limit: \S+$/m);

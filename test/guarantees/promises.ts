@@ -441,18 +441,6 @@ export const ENCRYPTION_PROMISES: TestedPromise[] = [
     'client/codec',
     'a caller with a file of keys in its environment and no codec is warned',
   ),
-  tested(
-    'somebody without the token asks the codec server',
-    'nothing is decrypted',
-    'cli/codec-server',
-    'a request without the token is refused, whatever else it has',
-  ),
-  tested(
-    'a foreign web page asks the codec server from a signed-in browser',
-    'nothing is decrypted',
-    'cli/codec-server',
-    'a browser that signed in is let in from pages of the web UI alone, until the token is another',
-  ),
 ];
 
 /** What a caller's trace context brings about, and what it never changes. */
