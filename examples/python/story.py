@@ -1,4 +1,4 @@
-"""What a caller may rely on: each step prints one line of JSON. The examples of all languages tell the same."""
+"""What a caller may rely on: each step prints one line of JSON. The TypeScript example prints the same."""
 
 import asyncio
 import json
@@ -11,12 +11,11 @@ from temporalio.client import Client
 from agent_jobs import AgentJobs, Job, JobFailed, KeyConflict
 
 # How each of these jobs ends is decided by the sandbox upstream, which goes by the key.
-ENDS = ["archived", "failed", "timedOut", "abandoned", "InvalidInput", "CreateRejected", "UnknownOutcome", "lost"]
+ENDS = ["archived", "failed", "timedOut", "abandoned", "InvalidInput", "CreateRejected", "UnknownOutcome"]
 OPTIONS: dict[str, Any] = {
     "timedOut": {"deadline": "1 second"},
     "InvalidInput": {"deadline": "tomorrow"},
     "UnknownOutcome": {"onUnknownOutcome": "fail"},
-    "lost": {"polling": {"max": "1 second"}},
 }
 
 

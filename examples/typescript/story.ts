@@ -1,4 +1,4 @@
-/** What a caller may rely on: each step prints one line of JSON. The examples of all languages tell the same. */
+/** What a caller may rely on: each step prints one line of JSON. The Python example prints the same. */
 import { setTimeout as pause } from 'node:timers/promises';
 import {
   AgentJobs,
@@ -13,21 +13,11 @@ import {
 } from 'agent-jobs-client';
 
 // How each of these jobs ends is decided by the sandbox upstream, which goes by the key.
-const ENDS = [
-  'archived',
-  'failed',
-  'timedOut',
-  'abandoned',
-  'InvalidInput',
-  'CreateRejected',
-  'UnknownOutcome',
-  'lost',
-];
+const ENDS = ['archived', 'failed', 'timedOut', 'abandoned', 'InvalidInput', 'CreateRejected', 'UnknownOutcome'];
 const OPTIONS: Record<string, Partial<StartRequest>> = {
   timedOut: { deadline: '1 second' },
   InvalidInput: { deadline: 'tomorrow' },
   UnknownOutcome: { onUnknownOutcome: 'fail' },
-  lost: { polling: { max: '1 second' } },
 };
 const FAILURES = {
   InvalidInput: InvalidInputError,

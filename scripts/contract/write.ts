@@ -1,12 +1,12 @@
 /**
- * `npm run docs:contract` writes the schemas of the contract into docs/contract, and the types of the examples.
+ * `npm run docs:contract` writes the schemas of the contract into docs/contract, and the Python example's types.
  * With `--release` it also makes this contract the one that later changes are compared with.
  */
 import { readFileSync, writeFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
 import { formatJson, readContract } from './artefacts.js';
-import { exampleTypes } from './example-types.js';
+import { PYTHON_TYPES, pythonTypes } from './python-types.js';
 
 const ROOT = fileURLToPath(new URL('../../', import.meta.url));
 const HERE = `${ROOT}scripts/contract/`;
@@ -15,7 +15,7 @@ const { values } = parseArgs({ options: { release: { type: 'boolean', default: f
 const { version } = JSON.parse(readFileSync(`${ROOT}package.json`, 'utf8')) as { version: string };
 const contract = readContract(ROOT, version);
 writeFileSync(`${ROOT}docs/contract/agent-jobs.schema.json`, await formatJson(contract.schema));
-for (const [path, text] of Object.entries(exampleTypes(contract.schema))) writeFileSync(ROOT + path, text);
+writeFileSync(ROOT + PYTHON_TYPES, pythonTypes(contract.schema));
 if (values.release) {
   writeFileSync(`${HERE}released.json`, await formatJson(contract));
   writeFileSync(`${HERE}declared-changes.json`, '{}\n');

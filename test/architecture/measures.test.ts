@@ -99,7 +99,7 @@ function prose(page: string): { line: string; number: number }[] {
 }
 
 test('no line of source, tests or prose has more than 120 columns', () => {
-  const sources = files.filter((file) => /^(src|test|bench|scripts|examples)\/.*\.(ts|mjs|py|go|java)$/.test(file));
+  const sources = files.filter((file) => /^(src|test|bench|scripts|examples)\/.*\.(ts|mjs|py)$/.test(file));
   const pages = files.filter((file) => file.endsWith('.md'));
   const lines = [
     ...sources.flatMap((file) =>

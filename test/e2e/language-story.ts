@@ -1,5 +1,4 @@
-/** The story that the examples of all languages tell: what the upstream does in it, and what has to come of it. */
-import type { ExecFileException } from 'node:child_process';
+/** The story that the examples in TypeScript and Python tell: what the upstream does in it, and what comes of it. */
 import { readFile } from 'node:fs/promises';
 import { isDeepStrictEqual } from 'node:util';
 import { expect } from 'vitest';
@@ -10,7 +9,6 @@ import type { usePrivateSystem } from './system.js';
 type System = ReturnType<typeof usePrivateSystem>;
 
 const PROMPT = 'Schreib «Grüße» 🐍\n';
-const FOREVER_MS = 1e9;
 
 /** Arms the upstream: each job of the story has the name of its end as prompt. */
 export async function prepareStory({ sandbox }: System, projectId: string): Promise<void> {
@@ -19,25 +17,16 @@ export async function prepareStory({ sandbox }: System, projectId: string): Prom
   await sandbox.addScript({ ...job('archived'), script: { steps: [{ status: 'archived' }] } });
   await sandbox.addScript({ ...job('failed'), script: { steps: [{ status: 'failed' }] } });
   for (const end of ['timedOut', 'Canceled', 'Terminated']) await sandbox.addScript({ ...job(end), script: active });
-  await sandbox.addScript({ ...job('lost'), script: { notFoundMs: FOREVER_MS } });
   const create = { operation: 'create', effect: 'after', count: 1 } as const;
   await sandbox.addFault({ kind: 'reset', ...job('abandoned'), ...create });
   await sandbox.addFault({ kind: 'reset', ...job('UnknownOutcome'), ...create });
   await sandbox.addFault({ kind: 'status', status: 400, ...job('CreateRejected'), ...create, effect: 'before' });
 }
 
-const ENDS = [
-  ...['archived', 'failed', 'timedOut', 'abandoned', 'InvalidInput', 'CreateRejected', 'UnknownOutcome', 'lost'],
-  'Terminated',
-];
+const JOBS = ['archived', 'failed', 'timedOut', 'abandoned', 'InvalidInput', 'CreateRejected', 'UnknownOutcome'];
 
 function workflowIdOf(projectId: string): string {
   return `agent-job/${projectId}/a%20%28ticket%29%2F1`;
-}
-
-/** Throws what a program that failed had to say. */
-export function storyFailed({ code, signal, stdout, stderr }: ExecFileException): never {
-  throw new Error(`the story ended with ${signal ?? code}:\n${stdout}\n${stderr}`);
 }
 
 /** README's program in a language, for the file's own server and task queue. */
@@ -94,7 +83,7 @@ export async function expectedSteps({ sandbox }: System, projectId: string): Pro
     { step: 'ended once more', state: 'sent', outcome: 'completed', usedIds: usedIds('test', 'docs', 'last') },
     { step: 'repeated after all', isNew: false },
     { step: 'follow-up after a cancel', ended: 'Canceled', state: 'sent', outcome: 'completed' },
-    ...ENDS.map((end) => ({ step: 'told apart', expected: end, told: end })),
+    ...[...JOBS, 'Terminated'].map((end) => ({ step: 'told apart', expected: end, told: end })),
     { step: 'refused key starts again', outcomes: Array.from({ length: 5 }, () => 'completed') },
   ];
 }

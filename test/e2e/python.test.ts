@@ -1,9 +1,15 @@
+/** The Python example on a real server: its programs, README's lines, and calls under trouble. */
 import { execFile, type ExecFileException } from 'node:child_process';
+import { setTimeout as delay } from 'node:timers/promises';
 import { promisify } from 'node:util';
-import { beforeAll, expect, test } from 'vitest';
+import { inflateSync } from 'node:zlib';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { AgentJobResult } from '../../src/contract.js';
 import { inputHash } from '../../src/agent-job/input.js';
+import { AgentJobs } from '../../src/starter.js';
+import { startJobsWorker } from '../support/jobs-worker.js';
 import { fetchPythonPackage } from '../support/python-packages.js';
+import { until } from '../support/worker-process.js';
 import {
   expectedSteps,
   expectedTraces,
@@ -14,43 +20,54 @@ import {
   readSteps,
   readTraces,
 } from './language-story.js';
-import { Caller, testTrials } from './language-trials.js';
+import { PythonCaller, slowProxy } from './python-caller.js';
 import { usePrivateSystem } from './system.js';
 
 const run = promisify(execFile);
 const PROJECT_FOLDER = new URL('../../', import.meta.url).pathname;
-const PYTHON_LIMIT_MS = 300_000;
+const LIMIT_MS = 330_000;
+/** The project of the calls. */
+const projectId = 'trials';
 
 // Its examples name their key: on a server of its own, no other test's job has it.
-const system = usePrivateSystem({ script: { activeMs: 5_000 } });
-let packages: string;
+const system = usePrivateSystem({ script: { activeMs: 3_000 } });
+let env: NodeJS.ProcessEnv;
+let caller: PythonCaller;
 
 beforeAll(async () => {
-  packages = await fetchPythonPackage('temporalio==1.35.0');
-}, 600_000);
-
-function pythonEnv(): NodeJS.ProcessEnv {
-  return {
+  const packages = await fetchPythonPackage('temporalio==1.35.0');
+  env = {
+    ...system.clientEnv(),
     PATH: process.env['PATH'],
     PYTHONDONTWRITEBYTECODE: '1',
     PYTHONPATH: `${packages}:${PROJECT_FOLDER}examples/python`,
   };
-}
+  caller = new PythonCaller({ ...env, PROJECT: projectId });
+}, 600_000);
+afterAll(() => caller.end());
 
 /** Runs a Python program that reaches nothing but a Temporal client and the server's address. */
 async function python(program: string, ...args: string[]): Promise<string> {
-  await system.haveWorker();
-  const options = { cwd: PROJECT_FOLDER, env: { ...system.clientEnv(), ...pythonEnv() }, timeout: PYTHON_LIMIT_MS };
   // The client's own threads can crash an interpreter that is about to end, when all is said.
   const whole = `${program}\nimport os, sys\nsys.stdout.flush()\nos._exit(0)`;
+  const options = { cwd: PROJECT_FOLDER, env, timeout: LIMIT_MS };
   const { stdout } = await run('python3', ['-c', whole, ...args], options).catch((error: ExecFileException) => {
     throw new Error(`python3 ended with ${error.signal ?? error.code}: ${error.stderr}\n${error.stdout}`);
   });
   return stdout;
 }
 
-function example(...args: string[]): Promise<string> {
-  return python('import runpy; runpy.run_path("examples/python/start_job.py", run_name="__main__")', ...args);
+function example(name: string, ...args: string[]): Promise<string> {
+  return python(`import runpy; runpy.run_path("examples/python/${name}.py", run_name="__main__")`, ...args);
+}
+
+function call(...args: Parameters<PythonCaller['call']>[0]) {
+  return caller.call(args, system.server.address);
+}
+
+function jobs(): AgentJobs {
+  const { client, taskQueue } = system.server;
+  return new AgentJobs({ client, taskQueue });
 }
 
 function found(pattern: RegExp, text: string): string {
@@ -59,12 +76,32 @@ function found(pattern: RegExp, text: string): string {
   return match[1] ?? match[0];
 }
 
-test(
-  'the example of a Python client starts, steers, reads and ends a job by the names of the contract',
-  { timeout: 330_000 },
-  async () => {
+async function promptsSentTo(jobId: string | null): Promise<string[]> {
+  const messages = await system.sandbox.messages({ jobId: jobId! });
+  return messages.map(({ prompt }) => prompt);
+}
+
+/** Run ids of a workflow, however their memos are encoded. */
+async function runsOf(workflowId: string): Promise<string[]> {
+  const { client, namespace } = system.server;
+  const query = `WorkflowId = '${workflowId}'`;
+  const { executions } = await client.workflowService.listWorkflowExecutions({ namespace, query });
+  return executions.map(({ execution }) => execution?.runId ?? '');
+}
+
+// Programs mostly wait: they wait side by side.
+describe.concurrent('from Python, with a worker', { timeout: LIMIT_MS }, () => {
+  let endWorker: () => Promise<void>;
+  beforeAll(async () => {
+    const { server, sandbox } = system;
+    endWorker = await startJobsWorker(server, server.taskQueue, sandbox);
+  });
+  afterAll(() => endWorker());
+
+  test('the example starts, steers, reads and ends a job by the names of the contract', async () => {
     const input = { projectId: 'py (thon)/1', prompt: 'Schreib «Grüße» 🐍\n' };
-    const printed = await example('--project', input.projectId, '--key', 'a b', '--prompt', input.prompt);
+    const args = ['--project', input.projectId, '--key', 'a b', '--prompt', input.prompt];
+    const printed = await example('start_job', ...args);
     expect(found(/^Workflow (.+)$/m, printed)).toBe('agent-job/py%20%28thon%29%2F1/a%20b');
     expect(printed).toMatch(/^Follow-up test sent$/m);
     expect(printed).toMatch(/^State \w+ \S+$/m);
@@ -82,44 +119,34 @@ test(
       ],
       usedFollowUpIds: ['short', 'test'],
     });
-    const messages = await system.sandbox.messages({ jobId: create?.id });
-    expect(messages.map(({ prompt }) => prompt)).toEqual(['Keep it short', 'Add a test']);
-
+    expect(await promptsSentTo(result.jobId)).toEqual(['Keep it short', 'Add a test']);
     const { memo } = await system.server.client.workflow.getHandle('agent-job/py%20%28thon%29%2F1/a%20b').describe();
     expect(memo?.['inputHash']).toBe(inputHash(input));
-  },
-);
+  });
 
-test('a Python program tells the whole story of the contract', { timeout: 330_000 }, async () => {
-  const projectId = 'story-python';
-  await prepareStory(system, projectId);
-  const printed = await python(
-    'import runpy; runpy.run_path("examples/python/story.py", run_name="__main__")',
-    projectId,
-  );
-  expect(readSteps(printed)).toEqual(await expectedSteps(system, projectId));
-  expect(await readTraces(system, projectId)).toEqual(expectedTraces(projectId));
-});
+  test('a program tells the whole story of the contract', async () => {
+    await prepareStory(system, 'story-python');
+    const printed = await example('story', 'story-python');
+    expect(readSteps(printed)).toEqual(await expectedSteps(system, 'story-python'));
+    expect(await readTraces(system, 'story-python')).toEqual(expectedTraces('story-python'));
+  });
 
-test("README's Python snippet runs as it is written", { timeout: 330_000 }, async () => {
-  const lines = (await readmeProgram(system, 'python', 'jobs.start')).split('\n');
-  const isImport = (line: string) => line.startsWith('from ');
-  const program = [
-    'import asyncio',
-    ...lines.filter(isImport),
-    'async def main():',
-    ...lines.filter((line) => !isImport(line)).map((line) => `  ${line}`),
-    '  print(result["outcome"])',
-    'asyncio.run(main())',
-  ].join('\n');
-  expect(await python(program)).toBe('completed\n');
-  expect(await readmeTraces(system)).toEqual(README_TRACES);
-});
+  test("README's lines run as they are written", async () => {
+    const lines = (await readmeProgram(system, 'python', 'jobs.start')).split('\n');
+    const isImport = (line: string) => line.startsWith('from ');
+    const program = [
+      'import asyncio',
+      ...lines.filter(isImport),
+      'async def main():',
+      ...lines.filter((line) => !isImport(line)).map((line) => `  ${line}`),
+      '  print(result["outcome"])',
+      'asyncio.run(main())',
+    ].join('\n');
+    expect(await python(program)).toBe('completed\n');
+    expect(await readmeTraces(system)).toEqual(README_TRACES);
+  });
 
-test(
-  'from Python, an input that the types forbid is refused before anything is sent',
-  { timeout: 330_000 },
-  async () => {
+  test('an input that the types forbid is refused before anything is sent', async () => {
     const printed = await python(`
 import asyncio
 from agent_jobs import AgentJobs
@@ -141,17 +168,110 @@ for key, project in ((None, "acme"), ("k", None)):
       'ValueError key must be well-for',
       'ValueError projectId must be gi',
     ]);
-  },
-);
+  });
 
-let caller: Caller | undefined;
+  test('an id that is said again with another prompt is refused, whether the job runs or has ended', async () => {
+    const job = await jobs().start({ key: 'conflict', projectId, prompt: 'conflict' });
+    const say = (prompt: string) => call('followUp', 'conflict', prompt, 'one').answer;
+    expect(await say('first')).toEqual({ state: 'sent' });
+    expect(await say('other')).toEqual({ error: 'refused' });
+    const { jobId } = await job.result();
+    expect(await say('other')).toEqual({ error: 'refused' });
+    expect(await say('first')).toEqual({ state: 'sent' });
+    expect(await promptsSentTo(jobId)).toEqual(['first']);
+  });
 
-function startCaller(): Caller {
-  return (caller ??= new Caller(system, 'python3', [`${PROJECT_FOLDER}test/e2e/callers/call.py`], pythonEnv()));
-}
+  test('a key that is empty, too long or has a line break starts nothing, and an empty id is refused', async () => {
+    for (const key of ['', 'two\nlines', 'k'.repeat(255)])
+      expect(await call('start', key, 'x').answer).toEqual({ error: 'ValueError' });
+    expect(await call('followUp', 'k', 'x', '').answer).toEqual({ error: 'refused' });
+  });
 
-testTrials('Python', system, 330_000, async () => startCaller());
+  test('a key that was refused often starts again over a slow network', async () => {
+    // Reading so many runs one after another takes longer than a start may come after it.
+    const refusals = 40;
+    const { client, taskQueue, address } = system.server;
+    const workflowId = 'agent-job/trials/refused';
+    for (let i = 0; i < refusals; i++) {
+      const options = { workflowId, taskQueue, args: [{ projectId, prompt: 'refused', deadline: 'never' }] };
+      const handle = await client.workflow.start('agentJob', options);
+      await handle.result().catch(() => {});
+    }
+    const isListed = async (runs: number) => (await runsOf(workflowId)).length === runs;
+    await until(() => isListed(refusals), 'the list to show all runs');
+    const proxy = await slowProxy(address);
+    try {
+      expect(await caller.call(['start', 'refused', 'refused'], proxy.address).answer).toEqual({ isNew: true });
+    } finally {
+      proxy.close();
+    }
+    await until(() => isListed(refusals + 1), 'the list to show the new run');
+  });
+});
 
-test('from Python, an empty id is refused', { timeout: 330_000 }, async () => {
-  expect(await startCaller().call(['followUp', 'k', 'x', '']).answer).toEqual({ error: 'refused' });
+describe('from Python, while no worker is there', { timeout: LIMIT_MS }, () => {
+  async function attachedIds(workflowId: string): Promise<string[]> {
+    const { raw } = await system.server.client.workflow.getHandle(workflowId).describe();
+    return Object.keys(raw.workflowExtendedInfo?.requestIdInfos ?? {});
+  }
+
+  test('a follow-up without an answer is unconfirmed, has its id, and is sent once', async () => {
+    await system.haveWorker();
+    const job = await jobs().start({ key: 'late', projectId, prompt: 'late' });
+    await until(async () => (await job.state()).jobId !== null, 'the job upstream');
+    const { runId: first } = await system.server.client.workflow.getHandle(job.workflowId).describe();
+    await job.cancel();
+    await job.result().catch(() => {});
+    await job.sendFollowUp('first', { id: 'first' });
+    const { jobId } = await job.result();
+    await system.endWorkers();
+
+    const late = call('followUp', 'late', 'second');
+    // The ids are attached once the first attempt is over.
+    const isAttached = async () => (await attachedIds(job.workflowId)).includes(`agent-jobs/after/${first}`);
+    const isOver = async () => (await runsOf(job.workflowId)).length === 3 && (await isAttached());
+    await until(isOver, 'a third run that knows the first');
+    await delay(2_000); // Much longer than the client waits between its attempts.
+    late.giveUp();
+    const told = await late.answer;
+    expect(told).toEqual({ error: 'unconfirmed', id: expect.stringMatching(/./) });
+
+    await system.haveWorker();
+    expect(await call('followUp', 'late', 'second', told.id!).answer).toEqual({ state: 'sent' });
+    await job.result();
+    expect(await promptsSentTo(jobId)).toEqual(['first', 'second']);
+  });
+
+  test('a follow-up to a run that was ended before a worker began it is sent', async () => {
+    await system.haveWorker();
+    await system.sandbox.addScript({ projectId, promptIncludes: 'unbegun', script: { activeMs: 100 } });
+    const { jobId } = await (await jobs().start({ key: 'unbegun', projectId, prompt: 'unbegun' })).result();
+    await system.endWorkers();
+    const given = { key: 'attached', projectId, jobId: jobId!, usedFollowUpIds: ['used'] };
+    const { workflowId } = await jobs().attach(given);
+    await system.server.client.workflow.getHandle(workflowId).terminate('before it began');
+    await system.haveWorker();
+    expect(await call('followUp', 'attached', 'x', 'used').answer).toEqual({ state: 'unknown' });
+    expect(await call('followUp', 'attached', 'y', 'new').answer).toEqual({ state: 'sent' });
+    expect(await promptsSentTo(jobId)).toEqual(['y']);
+    expect(await call('followUp', 'no such key', 'z', 'z').answer).toEqual({ error: 'refused' });
+  });
+
+  test("the client's payload codec is used throughout", async () => {
+    const { address, client } = system.server;
+    const attach = () => caller.call(['attach', 'encoded', 'job-1'], address, { codec: true }).answer;
+    expect(await attach()).toEqual({ isNew: true });
+    expect(await attach()).toEqual({ isNew: false });
+    const workflowId = 'agent-job/trials/encoded';
+    await client.workflow.getHandle(workflowId).terminate('before it began');
+    const sent = caller.call(['followUp', 'encoded', 'on', 'on'], address, { codec: true });
+    await until(async () => (await runsOf(workflowId)).length === 2, 'a second run');
+    sent.giveUp();
+    const { events } = await client.workflow.getHandle(workflowId).fetchHistory();
+    const { input, memo } = events?.[0]?.workflowExecutionStartedEventAttributes ?? {};
+    const payloads = [input?.payloads?.[0], memo?.fields?.['inputHash']];
+    for (const payload of payloads)
+      expect(Buffer.from(payload?.metadata?.['encoding'] ?? []).toString()).toBe('binary/zlib');
+    expect(inflateSync(payloads[0]!.data!).toString()).toContain('"jobId":"job-1"');
+  });
 });

@@ -1,7 +1,7 @@
 import { relative, sep } from 'node:path';
 import { BaseSequencer, type TestSpecification } from 'vitest/node';
 
-/** Folders of the second lane: programs, packages, manifests, other languages, and simulations. */
+/** Folders of the second lane: programs, packages, manifests, Python, and simulations. */
 export const SYSTEM = [...['e2e', 'local', 'package', 'chaos', 'deploy', 'monitoring', 'scripts', 'model']];
 
 /**

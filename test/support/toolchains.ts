@@ -1,4 +1,4 @@
-/** Toolchains of other languages, which a machine may lack: a test without its own is skipped, and says what to do. */
+/** Programs that some tests need and a machine may lack: a test without its own is skipped, and says what to do. */
 import { execFile } from 'node:child_process';
 import { promisify } from 'node:util';
 import type { TestContext } from 'vitest';
@@ -7,8 +7,6 @@ const run = promisify(execFile);
 
 /** What some tests need, each with the arguments that make it tell its version. */
 const TOOLCHAINS = {
-  go: { program: 'go', args: ['version'], remedy: 'install Go 1.25 or later (https://go.dev/dl)' },
-  java: { program: 'mvn', args: ['--version'], remedy: 'install a JDK, 17 or later, and Maven 3.8 or later' },
   jq: { program: 'jq', args: ['--version'], remedy: 'install jq 1.7 or later' },
   promtool: {
     program: process.env['PROMTOOL'] ?? 'promtool',
@@ -35,8 +33,8 @@ const TOOLCHAINS = {
 
 const found = new Map<string, Promise<boolean>>();
 
-async function isThere(language: keyof typeof TOOLCHAINS): Promise<boolean> {
-  const { program, args } = TOOLCHAINS[language];
+async function isThere(name: keyof typeof TOOLCHAINS): Promise<boolean> {
+  const { program, args } = TOOLCHAINS[name];
   return run(program, args).then(
     () => true,
     (error: NodeJS.ErrnoException) => {
@@ -48,21 +46,18 @@ async function isThere(language: keyof typeof TOOLCHAINS): Promise<boolean> {
 
 /**
  * Skips the test where its toolchain is missing, with the reason in the report. Where REQUIRED_TOOLCHAINS names the
- * language (`go,java`, or `all`), a missing one fails the test instead.
+ * program (`helm,promtool`, or `all`), a missing one fails the test instead.
  */
-export async function needToolchain(
-  context: Pick<TestContext, 'skip'>,
-  language: keyof typeof TOOLCHAINS,
-): Promise<void> {
-  const { program, remedy } = TOOLCHAINS[language];
-  // A language is asked for by many tests of a file, and some take a second to say that they are there.
-  const key = `${language} in ${process.env['PATH']}`;
-  const looked = found.get(key) ?? isThere(language);
+export async function needToolchain(context: Pick<TestContext, 'skip'>, name: keyof typeof TOOLCHAINS): Promise<void> {
+  const { program, remedy } = TOOLCHAINS[name];
+  // Many tests of a file ask for one program, and some take a second to say that they are there.
+  const key = `${name} in ${process.env['PATH']}`;
+  const looked = found.get(key) ?? isThere(name);
   found.set(key, looked);
   if (await looked) return;
-  const text = `NOT TESTED: what is in ${language} needs the program ${program}: ${remedy}`;
+  const text = `NOT TESTED: this needs the program ${program}: ${remedy}`;
   const required = (process.env['REQUIRED_TOOLCHAINS'] ?? '').split(',');
-  if (required.includes(language) || required.includes('all')) throw new Error(text);
+  if (required.includes(name) || required.includes('all')) throw new Error(text);
   console.warn(text);
   context.skip(text);
 }
