@@ -2,7 +2,7 @@
 import { TAGS } from '../agent-job/labels.js';
 import { agentJobOf, type AgentJobResult, JOB_OUTCOMES, type JobState, LIMIT, PHASES } from '../contract.js';
 import { InvalidInputError } from '../contract/input-checks.js';
-import { label, oneOf, TEXT } from '../contract/kinds.js';
+import { type Kind, label, oneOf, TEXT } from '../contract/kinds.js';
 import { AgentJobsError, CreateRejectedError, JobTerminatedError, UnknownOutcomeError } from '../client/errors.js';
 import type { AgentJobs, JobFilter, JobHandle, StartRequest } from '../starter.js';
 import { checkKey } from './address.js';
@@ -16,10 +16,13 @@ export interface JobBody {
   result: AgentJobResult | { failure: object } | null;
 }
 
+/** The client says what is wrong with it. */
+const TIME: Kind<string> = { ...TEXT, schema: () => ({ type: 'string', format: 'date-time' }) };
+
 /** By what jobs are listed. */
 export const JOBS_QUERY = {
   ...{ phase: oneOf(...PHASES), outcome: oneOf(...JOB_OUTCOMES), status: label(LIMIT.recordBytes) },
-  ...{ tag: TAGS, batch: label(LIMIT.batchBytes), limit: PAGE_SIZE, cursor: TEXT },
+  ...{ tag: TAGS, batch: label(LIMIT.batchBytes), endedAfter: TIME, limit: PAGE_SIZE, cursor: TEXT },
 };
 
 /** Callers, and proxies before them, give up after a minute at most, as a rule. */

@@ -2,10 +2,9 @@
 import { ADOPT, ATTACH_JOB, ATTRIBUTION, CREATE_JOB, FOLLOW_UP, SETTLE } from '../agent-job/fields.js';
 import { type JsonSchema, schemaOf, TEXT } from '../contract/kinds.js';
 import { JOBS_QUERY } from './bodies.js';
-import { listEnded } from './ended.js';
 import { streamEvents } from './events.js';
 import { cancelJob, followUp, getJob, listJobs, pollNow, resolveJob, startJob } from './jobs.js';
-import { type Answer, type Call, PAGE_SIZE, type readQuery } from './request.js';
+import type { Answer, Call, readQuery } from './request.js';
 
 /** One method of one path. */
 export interface Route {
@@ -52,16 +51,12 @@ const FAILURE = objectOf({ failure: objectOf({ type: TEXT.schema(), message: TEX
 const RESULT: JsonSchema = { anyOf: [shape('AgentJobResult'), FAILURE, { type: 'null' }] };
 const JOB = objectOf({ key: TEXT_OR_NULL, workflowId: TEXT.schema(), state: STATE, result: RESULT });
 const STARTED = objectOf({ key: TEXT.schema(), workflowId: TEXT.schema(), isNew: { type: 'boolean' }, state: STATE });
+const JOB_PAGE = objectOf({ jobs: { type: 'array', items: ANY_OBJECT }, nextCursor: TEXT_OR_NULL });
 const QUEUED = objectOf({ id: TEXT.schema(), state: TEXT.schema() });
-const END_FIELDS = ['key', 'workflowId', 'runId', 'outcome', 'jobId', 'prLink', 'endedAt'];
 
 /** The schema of an object that has all of these fields. */
 export function objectOf(properties: Record<string, JsonSchema>): JsonSchema {
   return { type: 'object', properties, required: Object.keys(properties) };
-}
-
-function pageOf(item: JsonSchema, nextCursor: JsonSchema): JsonSchema {
-  return objectOf({ jobs: { type: 'array', items: item }, nextCursor });
 }
 
 const { projectId: _, ...CREATE } = CREATE_JOB;
@@ -77,13 +72,7 @@ const OF_PROJECT: readonly Route[] = [
   }),
   get('/jobs', 'List jobs', listJobs, {
     query: JOBS_QUERY,
-    answers: { 200: pageOf(ANY_OBJECT, TEXT_OR_NULL) },
-  }),
-  get('/ended', 'What ended since the cursor, by the time of the end; a runId may come again', listEnded, {
-    query: { cursor: TEXT, limit: PAGE_SIZE },
-    answers: {
-      200: pageOf(objectOf(Object.fromEntries(END_FIELDS.map((name) => [name, TEXT_OR_NULL]))), TEXT.schema()),
-    },
+    answers: { 200: JOB_PAGE },
   }),
 ];
 

@@ -855,14 +855,6 @@ export const MUTANTS: Mutant[] = [
     title: "another project's job is 403 by every address, whether or not it is there",
   },
   {
-    name: 'a feed of ends that looks back no minute',
-    file: 'src/http/ended.ts',
-    find: 'const OVERLAP_MS = 5 * 60_000;\n',
-    replace: 'const OVERLAP_MS = 0;\n',
-    test: 'test/http/ended.test.ts',
-    title: 'ends that are listed late, and out of order, are told all the same',
-  },
-  {
     name: 'a doubt that only its finder tells',
     file: 'src/activities/webhooks/sweep.ts',
     find: '    await each(untold, (doubt) => this.#announce(needsAttention(doubt, webUi)));\n',

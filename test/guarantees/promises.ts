@@ -507,12 +507,6 @@ export const HTTP_PROMISES: TestedPromise[] = [
     'paths that a proxy may read otherwise lead to no other project',
   ),
   tested(
-    'Temporal lists ends up to five minutes late, and out of order',
-    'the feed of ends leaves none out',
-    'http/ended',
-    'ends that are listed late, and out of order, are told all the same',
-  ),
-  tested(
     'an agent repeats its start, without a key',
     'no second job: the key follows from project and prompt',
     'http/mcp',

@@ -128,6 +128,16 @@ test('a write in doubt is settled where the action fits, and no other is', async
   expect(settled.body.decisions).toMatchObject([{ action: 'retry', by: 'own', note: 'looked' }]);
 });
 
+test('what ended since a time is listed with its run and the time of its end', async () => {
+  const [key, since] = [randomUUID(), new Date().toISOString()];
+  const { workflowId } = (await start(key, { prompt: await endless(), batch: key })).body;
+  await server.client.workflow.getHandle(workflowId).terminate();
+  const list = async (time: string) => (await send(`${jobsPath}?batch=${key}&endedAfter=${time}`)).body.jobs;
+  const end = { key, workflowId, runId: expect.any(String), endedAt: expect.any(String), outcome: 'Terminated' };
+  await vi.waitFor(async () => expect(await list(since)).toMatchObject([end]), PATIENCE);
+  expect(await list(new Date(Date.now() + 60_000).toISOString())).toEqual([]);
+});
+
 test('jobs are listed by filter, page by page', async () => {
   const batch = randomUUID();
   for (const name of ['a', 'b', 'c'])

@@ -121,7 +121,7 @@ test('with keys it takes those of the file, and waits for a Temporal server that
   const { url, output, end } = await serve(env);
   const later = await startPrivateDevServer({ preferredPort: port });
   const statusWith = async (key: string) =>
-    (await fetch(`${await url()}/v1/projects/serve/ended`, { headers: { authorization: `Bearer ${key}` } })).status;
+    (await fetch(`${await url()}/v1/projects/serve/jobs`, { headers: { authorization: `Bearer ${key}` } })).status;
   expect([await statusWith('a-key'), await statusWith('another')]).toEqual([200, 401]);
   expect(output()).toContain('with keys');
   expect(output()).not.toContain('a-key');
@@ -157,7 +157,6 @@ test('OpenAPI names each call under its addresses, and its schemas can be used',
   expect(calls.toSorted()).toEqual(
     [
       ...['POST', 'GET'].map((method) => `${method} /v1/projects/{projectId}/jobs`),
-      'GET /v1/projects/{projectId}/ended',
       ...ofJob('/v1/projects/{projectId}/jobs/{key}'),
       ...ofJob('/v1/jobs/{id}'),
     ].toSorted(),
