@@ -19,5 +19,4 @@ export {
 export * from './contract/agent-job.js';
 export * from './contract/job-state.js';
 export * from './contract/request-queue.js';
-export * from './contract/recurring-job.js';
 export * from './contract/visitor-export.js';

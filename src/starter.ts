@@ -10,7 +10,7 @@ import type { JobCount, JobFilter, JobPage, JobSummary, PageOptions } from './cl
 import { inPlaces, startMany, type StartFate, type StartManyOptions } from './client/agent-job/start-many.js';
 import { listQueues, type QueueFilter, type QueueReport } from './client/agent-job/queue.js';
 import { connectClient } from './client/connection.js';
-import { checkNames, checkRequest, INPUT_OPTIONS, type InputOptions } from './client/known-fields.js';
+import { checkNames, checkRequest, type InputOptions } from './client/known-fields.js';
 import {
   type AgentJobsSettings,
   type AttachRequest,
@@ -25,20 +25,10 @@ import {
   type StartRequest,
 } from './client/settings.js';
 import { checkTimeout, START_TIMEOUT_MS, temporalCall, type CallOptions } from './client/temporal-call.js';
-import {
-  checkJobSchedule,
-  ensureJobSchedule,
-  type JobSchedule,
-  type JobScheduleSettings,
-  listJobSchedules,
-} from './client/recurring-job/schedule.js';
-import { TemporalJobScheduleHandle, type JobScheduleHandle } from './client/recurring-job/schedule-handle.js';
 import { startVisitorExport, type VisitorExportHandle } from './client/visitor-export/handle.js';
 import {
   ensureExportSchedule,
   type ExportSchedule,
-  exportScheduleHandle,
-  type ExportScheduleHandle,
   type ExportScheduleSettings,
   listExportSchedules,
 } from './client/visitor-export/schedule.js';
@@ -53,13 +43,11 @@ export type { QueueReport } from './client/agent-job/queue.js';
 export type { StartFate } from './client/agent-job/start-many.js';
 export type { StuckJob } from './client/agent-job/stuck-jobs.js';
 export * from './client/errors.js';
-export type { JobSchedule, JobScheduleSettings } from './client/recurring-job/schedule.js';
-export type { JobScheduleHandle, RecurringRunSummary } from './client/recurring-job/schedule-handle.js';
 export type { InputOptions } from './client/known-fields.js';
 export type { AttachRequest, ConnectSettings, Logger, StartRequest } from './client/settings.js';
 export type { CallOptions } from './client/temporal-call.js';
 export type { VisitorExportHandle } from './client/visitor-export/handle.js';
-export type { ExportSchedule, ExportScheduleHandle, ExportScheduleSettings } from './client/visitor-export/schedule.js';
+export type { ExportSchedule, ExportScheduleSettings } from './client/visitor-export/schedule.js';
 export { webUiViews } from './client/web-ui.js';
 export { ConfigError } from './config/config-error.js';
 export { InvalidInputError } from './contract/input-checks.js';
@@ -185,7 +173,7 @@ export class AgentJobs {
 
   /**
    * Lists running jobs that make no progress because their workflow task fails again and again, or because no worker of
-   * the version runs to which they are pinned; and the queues, recurring jobs and exports of which the same is true.
+   * the version runs to which they are pinned; and the queues and exports of which the same is true.
    * Servers from 1.30 on mark failing ones after 5 failures; of the others the newest 200 jobs are read, and as many of
    * the rest. A worker that ended counts for 90 seconds. `timeoutMs` is for each request.
    */
@@ -214,44 +202,14 @@ export class AgentJobs {
   async ensureExportSchedule(
     settings: ExportScheduleSettings,
     options: CallOptions = {},
-  ): Promise<'created' | 'updated'> {
+  ): Promise<ExportSchedule & { isNew: boolean }> {
     const ensure = () => ensureExportSchedule(this.client, this.taskQueue, settings);
     return temporalCall(this.client, limitsIn(this, options, {}, START_TIMEOUT_MS), ensure);
-  }
-
-  /** The handle of the Schedule of a project's nightly exports; sends no request. Throws InvalidInputError. */
-  exportSchedule(projectId: string): ExportScheduleHandle {
-    return exportScheduleHandle(contextOf(this), projectId);
   }
 
   /** Reads the Schedules of all projects' nightly exports, by project. */
   async exportSchedules(options: CallOptions = {}): Promise<ExportSchedule[]> {
     return listExportSchedules(this.client, limitsIn(this, options));
-  }
-
-  /**
-   * Creates a recurring job, or changes what is given of it; a paused one stays paused. Throws InvalidInputError, with
-   * Temporal's own words where the server refuses a cron expression.
-   */
-  async schedule(settings: JobScheduleSettings, options: CallOptions & InputOptions = {}): Promise<JobScheduleHandle> {
-    checkJobSchedule(settings, options);
-    const ensure = () => ensureJobSchedule(this.client, contextOf(this), settings);
-    const limits = limitsIn(this, options, INPUT_OPTIONS, START_TIMEOUT_MS);
-    const done = await temporalCall(this.client, limits, ensure);
-    return new TemporalJobScheduleHandle(contextOf(this), settings, done === 'created');
-  }
-
-  /** The handle of a recurring job; sends no request. Throws InvalidInputError. */
-  recurring(job: { projectId: string; name: string }): JobScheduleHandle {
-    return new TemporalJobScheduleHandle(contextOf(this), job);
-  }
-
-  /** Reads all recurring jobs, or those of one project, by project and name. */
-  async schedules(
-    filter: { projectId?: string | null | undefined } = {},
-    options: CallOptions = {},
-  ): Promise<JobSchedule[]> {
-    return listJobSchedules(this.client, filter ?? {}, limitsIn(this, options));
   }
 }
 

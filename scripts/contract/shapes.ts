@@ -7,13 +7,11 @@ import {
   FAILURE,
   JOIN_FAILURE,
   JOIN_JOB_ACTIVITY,
-  RECURRING_JOB_WORKFLOW,
   REQUEST_QUEUE_WORKFLOW,
   VISITOR_EXPORT_WORKFLOW,
 } from '../../src/contract.js';
 import { schemaOf, TEXT, type JsonSchema } from '../../src/contract/kinds.js';
 import { ADOPT, ATTACH_JOB, ATTRIBUTION, CREATE_JOB, FOLLOW_UP, SETTLE } from '../../src/agent-job/fields.js';
-import { RECURRING_JOB } from '../../src/agent-job/recurring-input.js';
 import { CHECKED_FIELDS } from '../../src/snapshots/manifest.js';
 import { RANGE_EXPORT, SCHEDULED_EXPORT } from '../../src/visitor-export/input.js';
 
@@ -32,7 +30,6 @@ export const INPUTS: Record<string, JsonSchema> = {
     oneOf: [schemaOf({ ...ADOPT, ...ATTRIBUTION }), schemaOf({ ...SETTLE, ...ATTRIBUTION })],
   },
   Attribution: schemaOf(ATTRIBUTION),
-  RecurringJobInput: { ...schemaOf(RECURRING_JOB), 'x-rule': 'projectId and name make ids of at most 255 characters' },
   JoinJobInput: {
     type: 'object',
     properties: { workflowId: TEXT.schema(), job: ref('AgentJobInput') },
@@ -48,8 +45,6 @@ export const OUTPUTS: readonly string[] = [
   'AgentJobResult',
   'JobState',
   'FollowUpAnswer',
-  'RecurringJobResult',
-  'RecurringJobRun',
   'VisitorExportResult',
   'VisitorExportProgress',
   'RequestQueueState',
@@ -103,13 +98,6 @@ export const WORKFLOWS: readonly WorkflowShape[] = [
       [FAILURE.unknownOutcome]: ['UnknownOutcomeDetails'],
       ...Object.fromEntries(Object.values(JOIN_FAILURE).map((type) => [type, []])),
     },
-    messages: [],
-  },
-  {
-    type: RECURRING_JOB_WORKFLOW,
-    input: 'RecurringJobInput',
-    result: 'RecurringJobResult',
-    failures: { [FAILURE.invalidInput]: ['InvalidInputDetails'] },
     messages: [],
   },
   {

@@ -157,11 +157,16 @@ export const JOB_OPTIONS = {
   linger: optional(duration(), 0),
 } satisfies Kinds<AgentJobOptions>;
 
-/** The options of a job that is created. */
-export const NEW_JOB_OPTIONS = { jobId: NOTHING, usedFollowUpIds: optional(NO_USED_IDS, []), ...JOB_OPTIONS };
+/** What only a job that exists upstream has. */
+const NONE_YET = { jobId: NOTHING, usedFollowUpIds: optional(NO_USED_IDS, []) };
 
 /** The input of `agentJob` that creates a job. */
-export const CREATE_JOB = { projectId: ID, prompt: PROMPT, ...NEW_JOB_OPTIONS } satisfies Kinds<CreateJobInput>;
+export const CREATE_JOB = {
+  projectId: ID,
+  prompt: PROMPT,
+  ...NONE_YET,
+  ...JOB_OPTIONS,
+} satisfies Kinds<CreateJobInput>;
 
 /** The input of `agentJob` that attaches to a job. */
 export const ATTACH_JOB = {

@@ -20,11 +20,6 @@ export function jobTitle({ projectId, prompt, jobId }: TitledInput): string {
   return shorten(`${projectId}: ${subject}`, SUMMARY_BYTES);
 }
 
-/** The title wherever Temporal lists the job, as Markdown of at most 200 bytes. */
-export function jobSummary(input: TitledInput): string {
-  return titleSummary(jobTitle(input));
-}
-
 /** A title as Markdown of at most 200 bytes. */
 export function titleSummary(title: string): string {
   return plainMarkdown(title, SUMMARY_BYTES);

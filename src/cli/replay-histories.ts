@@ -3,12 +3,7 @@ import type { Client, WorkflowExecutionInfo } from '@temporalio/client';
 import type { Payload } from '@temporalio/common';
 import { equals } from '../client/visibility-query.js';
 import { listWorkflows, temporalCall } from '../client/temporal-call.js';
-import {
-  AGENT_JOB_WORKFLOW,
-  RECURRING_JOB_WORKFLOW,
-  REQUEST_QUEUE_WORKFLOW,
-  VISITOR_EXPORT_WORKFLOW,
-} from '../contract.js';
+import { AGENT_JOB_WORKFLOW, REQUEST_QUEUE_WORKFLOW, VISITOR_EXPORT_WORKFLOW } from '../contract.js';
 import { WEBHOOK_DELIVERY_WORKFLOW, WEBHOOK_SWEEP_WORKFLOW } from '../contract/webhooks.js';
 import {
   locateMisfit,
@@ -25,7 +20,6 @@ export const WORKFLOW_TYPES: readonly string[] = [
   AGENT_JOB_WORKFLOW,
   REQUEST_QUEUE_WORKFLOW,
   VISITOR_EXPORT_WORKFLOW,
-  RECURRING_JOB_WORKFLOW,
   WEBHOOK_SWEEP_WORKFLOW,
   WEBHOOK_DELIVERY_WORKFLOW,
 ];

@@ -216,15 +216,6 @@ export class TemporalUnavailableError extends TemporalCallError {
   }
 }
 
-/** No such Schedule: never made, removed, or in another namespace. */
-export class ScheduleMissingError extends AgentJobsError {
-  override readonly name = 'ScheduleMissingError';
-  override readonly code = 'SCHEDULE_MISSING';
-  constructor(scheduleId: string) {
-    super(`there is no Schedule ${scheduleId}; "agent-jobs schedule" makes one`);
-  }
-}
-
 /** The export ended without a snapshot; `type` is the workflow's failure type, such as `ExportRejected`. */
 export class ExportFailedError extends AgentJobError {
   override readonly name = 'ExportFailedError';

@@ -2,7 +2,6 @@
 import {
   isGrpcServiceError,
   QueryNotRegisteredError,
-  ScheduleNotFoundError,
   ServiceError,
   WorkflowUpdateRPCTimeoutOrCancelledError,
   type Client,
@@ -40,21 +39,6 @@ export function isNotFound(error: unknown): boolean {
   return grpcError(error)?.code === GRPC.notFound;
 }
 
-/** True where the namespace has no such Schedule, whether the SDK's client or its bare service was called. */
-export function isScheduleMissing(error: unknown): boolean {
-  if (error instanceof ScheduleNotFoundError) return true;
-  return isGrpcServiceError(error) && error.code === GRPC.notFound && !/^namespace/i.test(error.details);
-}
-
-/** A call of the SDK's bare service, of which errors that are no answer of the server's are told as its clients do. */
-export async function bareCall<T>(call: Promise<T>): Promise<T> {
-  return call.catch((cause: unknown) => {
-    throw isGrpcServiceError(cause)
-      ? cause
-      : new ServiceError('Temporal could not be called', { cause: cause as Error });
-  });
-}
-
 /** True where the server does not have the method that was called. */
 export function isUnimplemented(error: unknown): boolean {
   return grpcError(error)?.code === GRPC.unimplemented;
@@ -83,11 +67,6 @@ export function isNoAnswer(error: unknown): boolean {
 export function isTaskFailure(error: unknown): boolean {
   const grpc = grpcError(error);
   return grpc?.code === GRPC.failedPrecondition && /workflow task failure/i.test(grpc.details);
-}
-
-/** True where a server refuses a change of what has changed since; others take it, and change nothing. */
-export function isStale(error: unknown): boolean {
-  return grpcError(error)?.code === GRPC.failedPrecondition;
 }
 
 interface GrpcError {

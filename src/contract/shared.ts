@@ -89,9 +89,6 @@ export type DecisionAction = 'adopt' | 'delivered' | 'retry' | 'abandon';
 /** The search attribute `AgentJobOutcome` of an export whose last publication is not consistent, or met drift. */
 export const EXPORT_IN_DOUBT = 'inDoubt';
 
-/** Memo of a `recurringJob` whose jobs are shown without their prompts. */
-export const HIDE_PROMPTS_MEMO = 'hidePrompts';
-
 /** Begins the error of a query whose worker has thrown its copy of the run away: asked again, it is answered. */
 export const STALE_COPY = 'this worker’s copy of the run was spoilt by the query';
 

@@ -2,5 +2,4 @@
 export { agentJob } from './agent-job/agent-job.js';
 export { requestQueue } from './request-queue/request-queue.js';
 export { visitorExport } from './visitor-export/visitor-export.js';
-export { recurringJob } from './recurring-job/recurring-job.js';
 export { webhookDelivery, webhookSweep } from './webhooks/webhooks.js';

@@ -33,7 +33,7 @@ test(
     expect(await complete('')).toEqual(expect.arrayContaining(['doctor', 'open', 'start', 'wait', 'watch']));
     expect(await complete('')).not.toContain('__complete');
     expect(await complete('export', 'li')).toEqual(['list']);
-    expect(await complete('--address', 'x:1', 'schedule', 'job', 'pa')).toEqual(['pause']);
+    expect(await complete('--address', 'x:1', 'schedule', 'li')).toEqual(['list']);
     expect(await complete('wait', '--ba')).toEqual(['--batch']);
     expect(await complete('wait', '--addr')).toEqual(['--address']);
     expect(await complete('start', '--on-unknown-outcome', '')).toEqual(['ask', 'fail', 'retry']);

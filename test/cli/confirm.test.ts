@@ -68,35 +68,6 @@ test(
 );
 
 test(
-  'the removal of a Schedule is asked with what it is, and a no keeps it',
-  async () => {
-    const { projectId } = server;
-    const own = ['--project', projectId];
-    await server.jobs.ensureExportSchedule({ projectId, paused: true });
-    const schedule = server.jobs.exportSchedule(projectId);
-    const declined = await answered('n\n', ['schedule', 'remove', ...own]);
-    expect(declined.output).toContain(`Remove 1 Schedule, ${schedule.scheduleId} (every day at 4:30 UTC)?`);
-    expect(declined.output).toContain('agent-jobs: nothing was done');
-    expect(declined.code).toBe(1);
-    expect((await schedule.describe()).paused).toBe(true);
-    const agreed = await answered('y\n', ['schedule', 'remove', ...own]);
-    expect(agreed).toMatchObject({ code: 0, output: expect.stringContaining(`removed ${schedule.scheduleId}`) });
-    const missing = await answered('y\n', ['schedule', 'remove', ...own]);
-    expect(missing.output).not.toContain('[y/N]');
-    expect(missing.output).toContain('there is no Schedule');
-
-    const job = await server.jobs.schedule({ projectId, name: 'n', prompt: 'p', every: '1 hour', paused: true });
-    const kept = await answered('\n', ['schedule', 'job', 'remove', ...own, '--name', 'n']);
-    expect(kept.output).toContain('Its prompt goes with it');
-    expect((await job.describe()).prompt).toBe('p');
-    const yes = await answered('', ['schedule', 'job', 'remove', ...own, '--name', 'n', '--yes']);
-    expect(yes.output).not.toContain('[y/N]');
-    expect(yes.code).toBe(0);
-  },
-  MOST_MS,
-);
-
-test(
   'the jobs of a batch are counted before they are ended or written to',
   async () => {
     const { batch, jobs } = await listedBatch(3);

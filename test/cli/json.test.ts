@@ -53,7 +53,6 @@ const at = (address: string, namespace = 'default') => ['--address', address, '-
 /** Words that let a command do its work, beside its name and `--json`. */
 function wordsFor(name: string): string[] {
   const project = ['--project', 'p'];
-  const job = [...project, '--name', 'n'];
   const store = ['--snapshots', snapshots];
   const words: Record<string, string[]> = {
     start: [...project, '--batch', 'b', 'do it'],
@@ -75,15 +74,6 @@ function wordsFor(name: string): string[] {
     'export clean': store,
     report: [...project, ...store],
     'schedule set': [...project, '--paused'],
-    'schedule pause': project,
-    'schedule resume': project,
-    'schedule remove': project,
-    'schedule job set': [...job, '--every', '1 hour', '--paused', 'do it'],
-    'schedule job show': job,
-    'schedule job pause': job,
-    'schedule job resume': job,
-    'schedule job trigger': job,
-    'schedule job remove': job,
     completion: ['bash'],
   };
   return words[name] ?? [];
@@ -225,7 +215,7 @@ test.each(names)('%s tells a wrong option as one object, and nothing on stdout',
   expect([stdout, exitCode]).toEqual(['', 2]);
 });
 
-test.each(['list', 'state w', 'setup', 'attention', 'schedule list', 'schedule pause --project p'])(
+test.each(['list', 'state w', 'setup', 'attention', 'schedule list'])(
   '%s tells a server that is away as one object',
   { timeout: MINUTE },
   async (words) => {

@@ -124,22 +124,6 @@ test(
   },
 );
 
-test('without keys a recurring job is shown with its problem, and can be removed', { timeout: MOST_MS }, async () => {
-  const { projectId } = server;
-  await jobs.schedule({ projectId, name: 'nightly', prompt: 'Review', every: '1 day', paused: true });
-  await jobs.ensureExportSchedule({ projectId, days: 7, paused: true });
-  const problem = 'its input can not be decoded: Unknown encoding: binary/encrypted';
-  const described = await server.jobs.recurring({ projectId, name: 'nightly' }).describe();
-  expect(described).toMatchObject({ projectId, name: 'nightly', everyMs: 86_400_000, paused: true, problem });
-  expect(await server.jobs.exportSchedule(projectId).describe()).toMatchObject({ projectId, problem });
-  const named = ['--project', projectId, '--name', 'nightly'];
-  const shown = await cli(null, 'schedule', 'job', 'show', ...named);
-  expect(shown).toMatchObject({ code: 0, stderr: '' });
-  expect(shown.stdout).toMatch(new RegExp(`^Problem +${problem}; ${HINT}$`, 'm'));
-  expect(await cli(null, 'schedule', 'job', 'remove', ...named)).toMatchObject({ code: 0, stderr: '' });
-  await jobs.exportSchedule(projectId).remove();
-});
-
 test('a command that can not do without the key says which setting it lacks', { timeout: MOST_MS }, async () => {
   const message = `Unknown encoding: binary/encrypted; ${HINT}`;
   const args = ['wait', ended.workflowId];

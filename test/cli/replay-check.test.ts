@@ -8,7 +8,6 @@ import { joinQueueSignal, jobStateQuery, pollNowSignal, requestQueueId, type Joi
 import { WEBHOOK_DELIVERY_WORKFLOW, WEBHOOK_SWEEP_WORKFLOW, webhookTaskQueue } from '../../src/contract/webhooks.js';
 import * as workflows from '../../src/workflows/index.js';
 import { rangeOf, setUpExport, startExport, withWorkers } from '../export/export.js';
-import { RECURRING_SCENARIOS, startLife } from '../replay/recurring-scenarios.js';
 import { connectOwnNamespace, type TestServer } from '../support/dev-server.js';
 import { startJobBench, type JobBench } from '../support/job-bench.js';
 import { ScriptedUpstream } from '../support/scripted-upstream.js';
@@ -41,8 +40,6 @@ async function startLives(): Promise<JobBench> {
   const jobs = await startJobBench(server, upstream, { hasPoller: true });
   const job = { projectId: 'p1', prompt: PROMPT, polling: { min: 1_000, max: 1_000 }, settle: 0 };
   await (await jobs.start(job)).result();
-  const scenario = RECURRING_SCENARIOS['recurring-ended-and-exists']!;
-  await scenario.act(await startLife(server.client, jobs.taskQueue, upstream, 'nightly', scenario));
   upstream.show = () => ({ status: 'active' });
   const open = await jobs.start(job);
   await until(async () => (await open.query(jobStateQuery)).phase === 'watching', 'a poll');

@@ -22,8 +22,6 @@ const objects: Record<string, [object: object, left: string[]]> = {
   AgentJobs: [jobs, ['close']],
   // These wait until Temporal is there.
   JobHandle: [jobs.handle({ projectId: 'p', key: 'k' }), ['result', 'watch']],
-  JobScheduleHandle: [jobs.recurring({ projectId: 'p', name: 'n' }), []],
-  ExportScheduleHandle: [jobs.exportSchedule('p'), []],
 };
 
 type Method = (...args: unknown[]) => unknown;

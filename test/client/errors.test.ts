@@ -39,7 +39,6 @@ const SAMPLES: AgentJobsError[] = [
   new starter.JobFailedError('w', 'odd'),
   new starter.ExportFailedError('w', 'ExportRejected', 'no'),
   new starter.ExportCanceledError('w'),
-  new starter.ScheduleMissingError('s'),
   new starter.SearchAttributesRefusedError('default', new Error('no')),
 ];
 
@@ -73,9 +72,7 @@ test('an error without an answer of Temporal is told as one, whatever was called
   const jobs = new AgentJobs({ client });
   const limits = { timeoutMs: 300 };
   const job = jobs.handle({ projectId: 'p', key: 'k' });
-  const recurring = jobs.recurring({ projectId: 'p', name: 'n' });
   const range = { projectId: 'p', dateFrom: '2026-01-01', dateTo: '2026-01-02' };
-  const schedule = { projectId: 'p', name: 'n', prompt: 'x', every: '1 hour' };
   const calls: Record<string, () => Promise<unknown>> = {
     start: () => jobs.start({ projectId: 'p', key: 'k', prompt: 'x' }, limits),
     attach: () => jobs.attach({ projectId: 'p', jobId: 'j' }, limits),
@@ -85,8 +82,7 @@ test('an error without an answer of Temporal is told as one, whatever was called
     queues: () => first(jobs.queues({}, limits)),
     exportVisitors: () => jobs.exportVisitors(range, limits),
     ensureExportSchedule: () => jobs.ensureExportSchedule({ projectId: 'p' }, limits),
-    schedule: () => jobs.schedule(schedule, limits),
-    schedules: () => jobs.schedules({}, limits),
+    exportSchedules: () => jobs.exportSchedules(limits),
     state: () => job.state(limits),
     pollNow: () => job.pollNow(limits),
     cancel: () => job.cancel(limits),
@@ -95,10 +91,6 @@ test('an error without an answer of Temporal is told as one, whatever was called
     sendFollowUp: () => job.sendFollowUp('x', limits),
     resolve: () => job.resolve({ action: 'retry' }, limits),
     resolveThisOne: () => job.resolve({ action: 'retry', since: '2026-01-01T00:00:00.000Z' }, limits),
-    describe: () => recurring.describe(limits),
-    pause: () => recurring.pause('n', limits),
-    trigger: () => recurring.trigger(limits),
-    remove: () => recurring.remove(limits),
   };
   const told = await Promise.all(Object.entries(calls).map(async ([name, call]) => [name, await errorOf(call)]));
   const unavailable = { code: 'TEMPORAL_UNAVAILABLE', retryable: true };
@@ -108,7 +100,6 @@ test('an error without an answer of Temporal is told as one, whatever was called
     followUp: { code: 'FOLLOW_UP_UNCONFIRMED', retryable: false },
     sendFollowUp: { code: 'FOLLOW_UP_UNCONFIRMED', retryable: false },
     resolve: { ...unavailable, retryable: false },
-    trigger: { ...unavailable, retryable: false },
   });
 });
 

@@ -1,10 +1,12 @@
-import { randomUUID } from 'node:crypto';
+import { randomBytes, randomUUID } from 'node:crypto';
 import { setTimeout as delay } from 'node:timers/promises';
+import { Client, ScheduleNotFoundError } from '@temporalio/client';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { visitorExportScheduleId } from '../../src/contract.js';
 import { AgentJobs } from '../../src/starter.js';
 import { listManifests } from '../../src/snapshots/catalog.js';
 import { reportKey } from '../../src/snapshots/layout.js';
+import { payloadCodecs } from '../../src/temporal/payload-codec.js';
 import { setUpExport, withWorkers, type ExportSetUp } from '../export/export.js';
 import { connectDevServer, type TestServer } from '../support/dev-server.js';
 
@@ -25,31 +27,45 @@ afterAll(async () => {
 
 const newProject = () => `p/${randomUUID()}`;
 
+const rawScheduleOf = (projectId: string) => server.client.schedule.getHandle(visitorExportScheduleId(projectId));
+
 test(
   'a new Schedule has the defaults; what is given later changes, the rest and the pause stay',
   async () => {
     const projectId = newProject();
-    expect(await jobs.ensureExportSchedule({ projectId, timeZone: 'Europe/Paris' })).toBe('created');
-    const made = await jobs.exportSchedule(projectId).describe();
-    expect(made).toMatchObject({
-      projectId,
-      timeZone: 'Europe/Paris',
-      hour: 4,
-      minute: 30,
-      days: 3,
-      jitterMs: 600_000,
-    });
+    const raw = rawScheduleOf(projectId);
+    const defaults = { timeZone: 'Europe/Paris', hour: 4, minute: 30, days: 3, jitterMs: 600_000 };
+    const made = await jobs.ensureExportSchedule({ projectId, timeZone: 'Europe/Paris', jitter: null });
+    expect(made).toMatchObject({ ...defaults, projectId, scheduleId: raw.scheduleId, isNew: true });
     expect(made).toMatchObject({ paused: false, workers: 0 });
-    await jobs.exportSchedule(projectId).pause('');
-    expect(await jobs.exportSchedule(projectId).describe()).toMatchObject({ paused: true, note: 'paused' });
-    await jobs.exportSchedule(projectId).pause('until Monday');
-    expect(await jobs.ensureExportSchedule({ projectId, hour: 5, days: 7, jitter: '1 minute' })).toBe('updated');
-    const changed = await jobs.exportSchedule(projectId).describe();
-    expect(changed).toMatchObject({ timeZone: 'Europe/Paris', hour: 5, minute: 30, days: 7, jitterMs: 60_000 });
-    expect(changed).toMatchObject({ paused: true, note: 'until Monday', nextRunAt: null });
-    await jobs.exportSchedule(projectId).resume();
-    expect((await jobs.exportSchedule(projectId).describe()).nextRunAt).toMatch(/T0[34]:30:/);
-    await jobs.exportSchedule(projectId).remove();
+    await raw.pause('until Monday');
+    const settings = { projectId, hour: 5, minute: null, days: 7, jitter: '1 minute', paused: null };
+    const changed = { timeZone: 'Europe/Paris', hour: 5, minute: 30, days: 7, jitterMs: 60_000 };
+    const paused = { paused: true, note: 'until Monday', nextRunAt: null };
+    expect(await jobs.ensureExportSchedule(settings)).toMatchObject({ ...changed, ...paused, isNew: false });
+    const resumed = await jobs.ensureExportSchedule({ projectId, paused: false });
+    expect(resumed).toMatchObject({ ...changed, paused: false });
+    expect(resumed.nextRunAt).toMatch(/T0[34]:30:/);
+    await raw.delete();
+  },
+  MINUTE,
+);
+
+test(
+  'a Schedule of that id that starts another workflow is refused, and stays',
+  async () => {
+    const projectId = newProject();
+    const raw = await server.client.schedule.create({
+      scheduleId: visitorExportScheduleId(projectId),
+      spec: {},
+      action: { type: 'startWorkflow', workflowType: 'buildRelease', taskQueue: 'other' },
+    });
+    await expect(jobs.ensureExportSchedule({ projectId })).rejects.toMatchObject({
+      code: 'INVALID_INPUT',
+      message: expect.stringContaining('starts buildRelease') as string,
+    });
+    expect((await raw.describe()).action).toMatchObject({ workflowType: 'buildRelease', taskQueue: 'other' });
+    await raw.delete();
   },
   MINUTE,
 );
@@ -59,22 +75,32 @@ test(
   async () => {
     const projectId = newProject();
     await jobs.ensureExportSchedule({ projectId, paused: true });
-    const { policies } = await server.client.schedule.getHandle(visitorExportScheduleId(projectId)).describe();
+    const { policies } = await rawScheduleOf(projectId).describe();
     expect(policies).toMatchObject({ overlap: 'BUFFER_ONE', catchupWindow: 7 * 86_400_000, pauseOnFailure: false });
-    await jobs.exportSchedule(projectId).remove();
+    await rawScheduleOf(projectId).delete();
   },
   MINUTE,
 );
 
 test(
-  'Schedules are listed, and gone once removed',
+  'Schedules are listed; one whose input the client can not decrypt has no days, and hides no other',
   async () => {
-    const projectId = newProject();
-    await jobs.ensureExportSchedule({ projectId, paused: true });
-    await until(async () => (await jobs.exportSchedules()).some((found) => found.projectId === projectId));
-    await jobs.exportSchedule(projectId).remove();
-    await expect(jobs.exportSchedule(projectId).remove()).rejects.toThrow('there is no Schedule');
-    await expect(jobs.exportSchedule(projectId).describe()).rejects.toThrow('there is no Schedule');
+    const [readable, encrypted] = [newProject(), newProject()];
+    const key = randomBytes(32);
+    const keys = { current: (): [string, Buffer] => ['theirs', key], byId: () => key };
+    const { connection } = server.client;
+    const client = new Client({ connection, namespace: server.namespace, dataConverter: payloadCodecs(keys) });
+    const encrypting = new AgentJobs({ client, taskQueue: server.taskQueue });
+    await jobs.ensureExportSchedule({ projectId: readable, paused: true });
+    await encrypting.ensureExportSchedule({ projectId: encrypted, days: 7, paused: true });
+    const days = async () => {
+      const listed = (await jobs.exportSchedules()).map(({ projectId, days }) => [projectId, days] as const);
+      return listed.filter(([projectId]) => [readable, encrypted].includes(projectId)).map(([, days]) => days);
+    };
+    // Temporal's lists lag behind.
+    await expect.poll(async () => new Set(await days())).toEqual(new Set([3, null]));
+    for (const projectId of [readable, encrypted]) await rawScheduleOf(projectId).delete();
+    await expect.poll(days).toEqual([]);
   },
   MINUTE,
 );
@@ -88,7 +114,7 @@ test.each([
 ])('wrong settings are refused by name before anything is sent: %j', async (settings, field) => {
   const projectId = newProject();
   await expect(jobs.ensureExportSchedule({ projectId, ...settings })).rejects.toThrow(field);
-  await expect(jobs.exportSchedule(projectId).describe()).rejects.toThrow('there is no Schedule');
+  await expect(rawScheduleOf(projectId).describe()).rejects.toThrow(ScheduleNotFoundError);
 });
 
 test.each([
@@ -103,7 +129,7 @@ test.each([
   async (timeZone, date, expected) => {
     const projectId = newProject();
     await jobs.ensureExportSchedule({ projectId, timeZone, days: 2, paused: true });
-    const handle = server.client.schedule.getHandle(visitorExportScheduleId(projectId));
+    const handle = rawScheduleOf(projectId);
     await withWorkers(setUp, async () => {
       // The run that begins within this day of UTC, wherever it is 4:30.
       await handle.backfill({
@@ -118,7 +144,7 @@ test.each([
     const report = String(await setUp.store.read(reportKey(projectId)));
     for (const date of expected) expect(report).toContain(date);
     expect((await handle.describe()).info.numActionsTaken).toBe(1);
-    await jobs.exportSchedule(projectId).remove();
+    await handle.delete();
   },
   MINUTE,
 );

@@ -371,8 +371,7 @@ describe.concurrent('the fake lists what the real client lists', () => {
 });
 
 test('the fake has all that the client has but Temporal and its Schedules', () => {
-  type Schedules =
-    'ensureExportSchedule' | 'exportSchedule' | 'exportSchedules' | 'schedule' | 'recurring' | 'schedules';
+  type Schedules = 'ensureExportSchedule' | 'exportSchedules';
   type Shared = Omit<AgentJobs, 'client' | Schedules>;
   expectTypeOf<FakeAgentJobs>().toExtend<Shared>();
   expectTypeOf<AgentJobsLike>().toExtend<Shared>();

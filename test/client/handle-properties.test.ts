@@ -8,12 +8,9 @@ import {
   type AttachRequest,
   type CallOptions,
   type ConnectSettings,
-  type ExportScheduleHandle,
   type ExportScheduleSettings,
   type FollowUpOptions,
   type JobHandle,
-  type JobScheduleHandle,
-  type JobScheduleSettings,
   type StartRequest,
   type VisitorExportHandle,
 } from '../../src/starter.js';
@@ -45,9 +42,7 @@ type Plain<T> = { [Name in keyof T]: T[Name] };
 test('a plain object can stand in for the client and for each of its handles', () => {
   expectTypeOf<Plain<AgentJobs>>().toExtend<AgentJobs>();
   expectTypeOf<Plain<JobHandle>>().toExtend<JobHandle>();
-  expectTypeOf<Plain<JobScheduleHandle>>().toExtend<JobScheduleHandle>();
   expectTypeOf<Plain<VisitorExportHandle>>().toExtend<VisitorExportHandle>();
-  expectTypeOf<Plain<ExportScheduleHandle>>().toExtend<ExportScheduleHandle>();
 });
 
 /** A type whose optional fields may be left out, undefined and null alike. */
@@ -69,7 +64,6 @@ test('what an input may leave out may be undefined or null as well', () => {
   expectTypeOf<Loose<QueueFilter>>().toExtend<QueueFilter>();
   expectTypeOf<Loose<VisitorExportRangeInput>>().toExtend<VisitorExportRangeInput>();
   expectTypeOf<Loose<ExportScheduleSettings>>().toExtend<ExportScheduleSettings>();
-  expectTypeOf<Loose<JobScheduleSettings>>().toExtend<JobScheduleSettings>();
 });
 
 test('null in place of a setting, an option or a limit is as good as nothing', async () => {
@@ -82,34 +76,6 @@ test('null in place of a setting, an option or a limit is as good as nothing', a
   expect(await job.sendFollowUp('x', { id: null, priority: null, onlyWhileRunning: null, ...limits })).toMatchObject({
     state: 'sent',
   });
-  const name = `n-${randomUUID()}`;
-  const settings = { projectId, name, prompt: 'x', cron: '0 4 * * *', every: null, timeZone: null, paused: null };
-  const recurring = await jobs.schedule({ ...settings, jitter: null, catchUp: null, overlap: null });
-  const made = await recurring.describe();
-  expect(made).toMatchObject({ cron: '0 4 * * *', everyMs: null, timeZone: 'UTC', paused: false, overlap: 'skip' });
-  const same = await jobs.schedule({ ...settings, prompt: null, cron: null });
-  expect(same.isNew).toBe(false);
-  expect(await same.describe()).toEqual(made);
-  await recurring.remove();
-});
-
-test('the Schedule of exports has a handle, and null leaves its settings as they are', async () => {
-  const { jobs, projectId } = server;
-  expect(await jobs.ensureExportSchedule({ projectId, hour: 5, timeZone: null, jitter: null })).toBe('created');
-  expect(await jobs.ensureExportSchedule({ projectId, hour: null, minute: null, days: null, paused: null })).toBe(
-    'updated',
-  );
-  const schedule = jobs.exportSchedule(projectId);
-  await schedule.pause('later');
-  const paused = { projectId, scheduleId: schedule.scheduleId, hour: 5, minute: 30, paused: true, note: 'later' };
-  expect(await schedule.describe()).toMatchObject(paused);
-  // Temporal's lists lag behind.
-  await expect.poll(() => jobs.exportSchedules()).toContainEqual(await schedule.describe());
-  await schedule.resume();
-  expect(await schedule.describe()).toMatchObject({ paused: false });
-  await schedule.remove();
-  await expect(schedule.describe()).rejects.toMatchObject({ code: 'SCHEDULE_MISSING', retryable: false });
-  expect(() => jobs.exportSchedule('..')).toThrow(InvalidInputError);
 });
 
 test('a logger is told what became of starts, and one that throws harms nothing', async () => {
@@ -214,14 +180,10 @@ test('the limit of a client holds for each call that gives none itself', async (
   const client = new Client({ connection: Connection.lazy({ address: '127.0.0.1:1' }) });
   const jobs = new AgentJobs({ client, timeoutMs: 200 });
   const job = jobs.handle({ projectId: 'p', key: 'k' });
-  const recurring = jobs.recurring({ projectId: 'p', name: 'n' });
   const calls = [
     () => jobs.start({ projectId: 'p', key: 'k', prompt: 'x' }),
-    () => jobs.schedules(),
     () => jobs.exportSchedules(),
-    () => jobs.exportSchedule('p').describe(),
     () => job.cancel(),
-    () => recurring.pause(),
   ];
   for (const call of calls) await expect(call()).rejects.toThrow('did not answer within 0.2 seconds');
   await expect(job.cancel({ timeoutMs: 300 })).rejects.toThrow('did not answer within 0.3 seconds');

@@ -1,5 +1,5 @@
 import { randomBytes } from 'node:crypto';
-import { afterAll, beforeAll, expect, test, vi } from 'vitest';
+import { afterAll, beforeAll, expect, test } from 'vitest';
 import { agentJobChildOptions } from '../../src/agent-job/child.js';
 import { AgentJobs, ConfigError } from '../../src/starter.js';
 import { readClientConfig } from '../../src/config/client.js';
@@ -42,21 +42,6 @@ test('a job is shown by its key, and by nothing of its prompt', async () => {
   );
   await one.followUp(`then ${WORD}`);
   expect(await shown(one.workflowId)).not.toContain(WORD);
-});
-
-test('the jobs of a recurring job are shown without their prompts, too', async () => {
-  const { projectId } = server;
-  const schedule = await jobs.schedule({ projectId, name: 'nightly', prompt: WORD, every: '1 day', timeZone: 'UTC' });
-  await schedule.trigger();
-  const first = async () => {
-    const found = (await gathered(jobs.list({ projectId }))).find(({ workflowId }) => workflowId.includes('nightly'));
-    expect(found).toBeDefined();
-    return found!;
-  };
-  const job = await vi.waitFor(first, { timeout: 120_000, interval: 200 });
-  expect(job.title).toBe(`${projectId}: ${jobs.handle(job.workflowId).key}`);
-  expect(await shown(job.workflowId)).not.toContain(WORD);
-  await schedule.remove();
 });
 
 test('a parent and the environment can ask for it, and a wrong value is refused', () => {

@@ -4,7 +4,6 @@ import { defaultPayloadConverter } from '@temporalio/common';
 import { afterAll, beforeAll, expect, test, vi } from 'vitest';
 import { agentJobChildOptions } from '../../src/agent-job/child.js';
 import { completeSpec, parseJobInput } from '../../src/agent-job/input.js';
-import { parseRecurringJob, recurringJobStart } from '../../src/agent-job/recurring-input.js';
 import { FakeAgentJobs } from '../../src/client/fake/fake-agent-jobs.js';
 import type { AgentJobInput } from '../../src/contract.js';
 import { gathered, QUICK, startJobServer, type JobServer } from './job-server.js';
@@ -16,7 +15,6 @@ vi.mock(import('../../src/agent-job/fields.js'), async (importOriginal) => {
   return {
     ...fields,
     JOB_OPTIONS: { ...fields.JOB_OPTIONS, ...table },
-    NEW_JOB_OPTIONS: { ...fields.NEW_JOB_OPTIONS, ...table },
     CREATE_JOB: { ...fields.CREATE_JOB, ...table },
     ATTACH_JOB: { ...fields.ATTACH_JOB, ...table },
   };
@@ -62,10 +60,8 @@ test('a run that a release without it handed on goes on with its default', () =>
   expect(completeSpec(parseJobInput(job))).toEqual(parseJobInput(job));
 });
 
-test('it reaches the job of a parent workflow, of a recurring job and of the fake client', async () => {
+test('it reaches the job of a parent workflow and of the fake client', async () => {
   expect(agentJobChildOptions(job, { key: 'k' }).args[0]).toEqual(job);
-  const recurring = parseRecurringJob({ projectId: 'p', name: 'n', prompt: 'x', timeZone: 'UTC', options: NEW });
-  expect(recurringJobStart(recurring, new Date(0), {}).args[0]).toEqual(job);
   const jobs = new FakeAgentJobs();
   await jobs.start({ ...job, key: 'one' });
   await gathered(jobs.startMany([{ ...job, key: 'two' }]));

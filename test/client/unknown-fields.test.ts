@@ -3,13 +3,7 @@ import { Client, Connection } from '@temporalio/client';
 import { afterAll, expect, test } from 'vitest';
 import { FakeAgentJobs } from '../../src/client/fake/fake-agent-jobs.js';
 import { nearestName } from '../../src/client/known-fields.js';
-import {
-  AgentJobs,
-  type AttachRequest,
-  type JobFilter,
-  type JobScheduleSettings,
-  type StartRequest,
-} from '../../src/starter.js';
+import { AgentJobs, type AttachRequest, type JobFilter, type StartRequest } from '../../src/starter.js';
 import { RequestRetries } from '../../src/temporal/grpc.js';
 import { gathered } from './job-server.js';
 
@@ -50,22 +44,6 @@ test.for([
     expect(await gathered(jobs.startMany([job(more)]))).toMatchObject([{ key: 'k', fate: 'refused', error: refusal }]);
   }
   expect(fake.jobs).toEqual([]);
-});
-
-test('a misspelt setting of a recurring job is refused, as a misspelt option of its jobs', async () => {
-  const settings = (more: object) =>
-    ({ projectId: 'p', name: 'n', prompt: 'x', cron: '0 1 * * *', ...more }) as JobScheduleSettings;
-  for (const [more, meant] of [
-    [{ deadlin: '1 hour' }, 'deadline'],
-    [{ timezone: 'UTC' }, 'timeZone'],
-    [{ catchup: '1 hour' }, 'catchUp'],
-    [{ polling: { mni: 1_000 } }, 'min'],
-  ] as const) {
-    const refusal = { ...INVALID, message: expect.stringContaining(`did you mean ${meant}?`) as string };
-    await expect(real.schedule(settings(more))).rejects.toMatchObject(refusal);
-    await expect(real.schedule(settings(more), { allowUnknown: true })).rejects.toMatchObject(AWAY);
-  }
-  await expect(real.schedule(settings({ deadline: null, timeZone: undefined }))).rejects.toMatchObject(AWAY);
 });
 
 test('allowUnknown sends a field of a newer release as it is', async () => {
@@ -140,8 +118,6 @@ test('a misspelt filter, and a misspelt setting of exports, is refused, with the
   await expect(real.ensureExportSchedule(nightly as { projectId: string })).rejects.toMatchObject({
     field: 'timezone',
   });
-  const filter: object = { projectID: 'p' };
-  await expect(real.schedules(filter)).rejects.toMatchObject({ field: 'projectID' });
 });
 
 test('a misspelt setting of a client is refused before it connects, with the one that was meant', async () => {

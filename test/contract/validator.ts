@@ -1,7 +1,6 @@
 /** JSON Schema with the keywords of the contract's own, written down without the parsers. */
 import { Ajv2020 } from 'ajv/dist/2020.js';
 import ms from 'ms';
-import { renderPrompt } from '../../src/agent-job/recurring-input.js';
 
 const DAYS = [31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31];
 
@@ -36,24 +35,12 @@ function millis(value: unknown): number {
   return (isLegal ? (ms(value.trim() as ms.StringValue) as number | undefined) : undefined) ?? NaN;
 }
 
-const isText = (value: unknown): value is string => typeof value === 'string' && value !== '' && value.isWellFormed();
-
 /** What `x-rule` says in words. A value that is wrong in itself is the other keywords' to refuse. */
 const RULES: Record<string, (value: never) => boolean> = {
   'min is not above max': ({ min, max }: Fields) =>
     min == null || max == null || Math.round(millis(min)) <= Math.round(millis(max)),
   'dateTo is later than dateFrom': ({ dateFrom, dateTo }: Fields) =>
     typeof dateFrom === 'string' && typeof dateTo === 'string' && dateTo > dateFrom,
-  'projectId and name make ids of at most 255 characters': ({ projectId, name }: { projectId: string; name: string }) =>
-    !isText(projectId) || !isText(name) || encodedBytes(projectId) + encodedBytes(name) <= 217,
-  'rendered, it is a prompt of agentJob': (template: string) => {
-    try {
-      const prompt = renderPrompt(template, 0, 'UTC');
-      return isText(prompt) && Buffer.byteLength(prompt) <= 524_288;
-    } catch {
-      return false;
-    }
-  },
 };
 
 /** A validator of the standard alone, or of the contract's own keywords too. */

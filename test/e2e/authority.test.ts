@@ -141,7 +141,7 @@ function callsOn(client: Client, workflowId: string): Record<string, () => Promi
     'settle an in-doubt write': () => job.resolve({ action: 'retry' }),
     'cancel a job': () => client.workflow.getHandle(`${workflowId}-none`).cancel(),
     'terminate a job': () => client.workflow.getHandle(`${workflowId}-none`).terminate(),
-    'make a schedule': () => jobs.schedule({ projectId: 'shop', name, prompt: 'x', every: '1 hour', paused: true }),
+    'make a schedule': () => jobs.ensureExportSchedule({ projectId: 'shop', paused: true }),
     'poll as a worker': () =>
       connection.withDeadline(Date.now() + 500, () =>
         workflowService.pollWorkflowTaskQueue({ namespace, taskQueue: { name } }),
@@ -219,8 +219,18 @@ test(
     expect(await done.result()).toMatchObject({ outcome: 'completed' });
     await expectNoForeignKey(shop, 'search');
     // The server's own workers, which run schedules, are let in.
-    const recurring = { projectId: 'shop', name: 'nightly', prompt: 'Review', every: '1 hour', paused: true, ...QUICK };
-    await (await shop.schedule(recurring)).trigger();
+    const nightly = await shop.client.schedule.create({
+      scheduleId: 'nightly',
+      spec: { intervals: [{ every: '1 hour' }] },
+      state: { paused: true },
+      action: {
+        type: 'startWorkflow',
+        ...agentJobStartOptions({ projectId: 'shop', prompt: 'Review', ...QUICK }, { key: 'nightly' }),
+        workflowType: 'agentJob',
+        taskQueue: shop.taskQueue,
+      },
+    });
+    await nightly.trigger();
     await expect.poll(async () => (await sandbox.creates({ projectId: 'shop' })).length, { timeout: 120_000 }).toBe(3);
 
     const table = await roleTable();

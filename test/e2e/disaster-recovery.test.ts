@@ -3,9 +3,9 @@
  * upstream remembers all that was sent since.
  */
 import { pathToFileURL } from 'node:url';
-import { Client, Connection } from '@temporalio/client';
+import { Client, Connection, type ScheduleHandle } from '@temporalio/client';
 import { afterAll, afterEach, beforeAll, expect, test } from 'vitest';
-import { AgentJobs, type JobHandle, type JobScheduleHandle, type StartRequest } from '../../src/starter.js';
+import { AgentJobs, type JobHandle, type StartRequest } from '../../src/starter.js';
 import type { InDoubtWrite, ResolveUnknownInput, UnknownOutcomePolicy } from '../../src/contract.js';
 import { startSandbox, type Sandbox } from '../../src/testing.js';
 import { RestorableServer } from '../support/restorable-server.js';
@@ -21,7 +21,7 @@ let connection: Connection;
 let jobs: AgentJobs;
 let worker: WorkerProcess | undefined;
 let runbook: Runbook;
-let recurring: JobScheduleHandle;
+let recurring: ScheduleHandle;
 /** What all workers have written since the backup. */
 let log = '';
 
@@ -128,9 +128,22 @@ async function liveUntilBackup(): Promise<void> {
   await followUp('steered', 'recorded');
   await untilAccepted('steered', 'recorded');
   await expect.poll(async () => (await handleOf('doubtful').state()).phase).toBe('needsAttention');
-  recurring = await jobs.schedule({
-    ...{ projectId: 'recurring', name: 'nightly', prompt: promptOf('recurring'), every: '1 hour', paused: true },
+  const input = {
+    projectId: 'recurring',
+    prompt: promptOf('recurring'),
     polling: { min: '1 second', max: '1 second' },
+  };
+  recurring = await jobs.client.schedule.create({
+    scheduleId: 'nightly',
+    spec: { intervals: [{ every: '1 hour' }] },
+    state: { paused: true },
+    action: {
+      type: 'startWorkflow',
+      workflowType: 'agentJob',
+      workflowId: 'agent-job/recurring/nightly',
+      taskQueue: TASK_QUEUE,
+      args: [input],
+    },
   });
   await start('inFlight');
   await untilSent('inFlight');
@@ -142,7 +155,7 @@ async function liveUntilBackup(): Promise<void> {
 /** As Temporal does for a time that it missed. */
 function makeUpForOneHour(): Promise<void> {
   const [start, end] = [new Date(Date.UTC(2026, 2, 10, 1) - 1_000), new Date(Date.UTC(2026, 2, 10, 1))];
-  return jobs.client.schedule.getHandle(recurring.scheduleId).backfill({ start, end, overlap: 'ALLOW_ALL' });
+  return recurring.backfill({ start, end, overlap: 'ALLOW_ALL' });
 }
 
 /** What Temporal is going to forget. */

@@ -97,16 +97,6 @@ test(
       body: { error: `bad ${WORD}` },
     });
     await expect((await start('refused')).result()).rejects.toThrow();
-    const schedule = await jobs.schedule({
-      projectId: 'p',
-      name: 'nightly',
-      prompt: `Each night ${WORD}`,
-      timeZone: 'UTC',
-      cron: '0 3 1 1 *',
-      ...QUICK,
-    });
-    await schedule.trigger();
-
     // The new key reaches every reader before anybody encrypts with it.
     const running = await Promise.all(Array.from({ length: JOBS_UNDER_ROTATION }, (_, i) => start(`load-${i}`)));
     await writeKeys('first', 'second');

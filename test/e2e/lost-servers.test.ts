@@ -198,6 +198,6 @@ test('lost snapshots are listed and exported anew; a lost namespace is rebuilt f
   for (const key of ['open', 'over']) expect([key, (await jobsOf(key)).length]).toEqual([key, 1]);
   expect(await sandbox.messages({ jobId: (await jobsOf('open'))[0]!.id })).toHaveLength(1);
   // The server may be slow to look after the Schedules of a namespace that was made anew, as the page says.
-  await expect.poll(() => runbook.run('agent-jobs schedule set'), PATIENCE).toContain('nightly');
+  await expect.poll(() => runbook.run('agent-jobs schedule set'), PATIENCE).toContain('visitor-export/my-project');
   expect(runbook.left.toSorted()).toEqual(RUN_ELSEWHERE);
 }, 480_000);

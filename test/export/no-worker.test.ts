@@ -1,6 +1,6 @@
 import type { MetricGauge } from '@temporalio/common';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { visitorExportProgressQuery } from '../../src/contract.js';
+import { visitorExportProgressQuery, visitorExportScheduleId } from '../../src/contract.js';
 import { AgentJobs } from '../../src/starter.js';
 import { countExportPollers, scheduledProjects, watchConsistentDays } from '../../src/worker/export-gauges.js';
 import { createLogger } from '../../src/worker/logging.js';
@@ -56,7 +56,7 @@ test('a project with a Schedule has an age without a consistent day, and loses i
   await until(async () => told.length > 0);
   stop();
   expect(told[0]).toEqual([projectId, expect.any(Number)]);
-  await jobs.exportSchedule(projectId).remove();
+  await client.schedule.getHandle(visitorExportScheduleId(projectId)).delete();
   await until(async () => !(await schedules()).has(projectId));
 });
 

@@ -10,7 +10,6 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type { Client } from '@temporalio/client';
 import { historyToJSON } from '@temporalio/common/lib/proto-utils.js';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { AGENT_JOB_WORKFLOW } from '../../src/contract.js';
 import { setUpExport, rangeOf, startExport, withWorkers } from '../export/export.js';
 import { connectTo, startPrivateDevServer, type TestServer } from '../support/dev-server.js';
 import { startJobBench } from '../support/job-bench.js';
@@ -19,7 +18,6 @@ import { startTimeSkipping } from '../support/time-skipping.js';
 import { EXPORT_SCENARIOS, type ExportHandle, type ExportScenario } from './export-scenarios.js';
 import { historiesFolder } from './histories.js';
 import { QUEUE_SCENARIOS, queuesOf, type QueueLife, type QueueScenario } from './queue-scenarios.js';
-import { RECURRING_SCENARIOS, runsOfLife, startLife, type RecurringScenario } from './recurring-scenarios.js';
 import { SCENARIOS, type Handle, type Scenario } from './scenarios.js';
 import { VERSION_SCENARIOS } from './version-scenarios.js';
 
@@ -56,12 +54,6 @@ describe('record', () => {
   test.concurrent.for(Object.entries(VERSION_SCENARIOS))('%s', { timeout: 120_000 }, async ([name, live]) => {
     const histories = await historiesOfAll(server.client, await live(server));
     expect(histories).toHaveLength(2);
-    await keep(name, histories);
-  });
-
-  test.concurrent.for(Object.entries(RECURRING_SCENARIOS))('%s', { timeout: 120_000 }, async ([name, scenario]) => {
-    const histories = await liveRecurring(server, name, scenario);
-    expect(histories.length).toBeGreaterThan(0);
     await keep(name, histories);
   });
 });
@@ -183,32 +175,6 @@ async function liveExport(
   } finally {
     await setUp.close();
   }
-}
-
-/** Lives a scenario of a recurring job and tells the history of each of its runs. */
-async function liveRecurring(server: TestServer, name: string, scenario: RecurringScenario): Promise<string[]> {
-  const upstream = new ScriptedUpstream();
-  const bench = await startJobBench(server, upstream);
-  try {
-    const life = await startLife(server.client, bench.taskQueue, upstream, name, scenario);
-    await scenario.act(life);
-    const histories: string[] = [];
-    for (const { workflowId, runId } of await runsOfLife(life)) {
-      histories.push(...(await historiesOf(server, workflowId, runId)));
-    }
-    return histories.filter((json) => typeOf(json) !== AGENT_JOB_WORKFLOW);
-  } finally {
-    await bench.stop();
-  }
-}
-
-function typeOf(json: string): string {
-  const { events } = JSON.parse(json) as { events: [{ workflowExecutionStartedEventAttributes: StartedEvent }] };
-  return events[0].workflowExecutionStartedEventAttributes.workflowType.name;
-}
-
-interface StartedEvent {
-  workflowType: { name: string };
 }
 
 /** A window's own id may have had several chains of runs: a handle from a start knows its own. */

@@ -4,7 +4,6 @@ import { shared } from '../support/shared.js';
 import { EXPORT_SCENARIOS } from './export-scenarios.js';
 import { recordedHistories, type RecordedHistory } from './histories.js';
 import { QUEUE_SCENARIOS } from './queue-scenarios.js';
-import { RECURRING_SCENARIOS } from './recurring-scenarios.js';
 import { SCENARIOS } from './scenarios.js';
 import { VERSION_SCENARIOS } from './version-scenarios.js';
 
@@ -12,8 +11,8 @@ const histories = await recordedHistories();
 
 test('there is a history of every scenario', () => {
   const recorded = new Set(histories.map(({ name }) => name.split('/')[1]));
-  const scenarios = [SCENARIOS, EXPORT_SCENARIOS, RECURRING_SCENARIOS, QUEUE_SCENARIOS, VERSION_SCENARIOS].flatMap(
-    (all) => Object.keys(all),
+  const scenarios = [SCENARIOS, EXPORT_SCENARIOS, QUEUE_SCENARIOS, VERSION_SCENARIOS].flatMap((all) =>
+    Object.keys(all),
   );
   expect(scenarios.filter((scenario) => !recorded.has(scenario))).toEqual([]);
 });

@@ -6,7 +6,6 @@ import type { Client } from '@temporalio/client';
 import { defineSearchAttributeKey, SearchAttributeType } from '@temporalio/common';
 import {
   AGENT_JOB_WORKFLOW,
-  RECURRING_JOB_WORKFLOW,
   REQUEST_QUEUE_WORKFLOW,
   SEARCH_ATTRIBUTE,
   VISITOR_EXPORT_WORKFLOW,
@@ -33,7 +32,7 @@ const STUCK_ATTEMPTS = 3;
 const IS_REPORTED = 'TemporalReportedProblems IS NOT NULL';
 const JOBS = [AGENT_JOB_WORKFLOW];
 const OTHERS = [
-  ...[REQUEST_QUEUE_WORKFLOW, RECURRING_JOB_WORKFLOW, VISITOR_EXPORT_WORKFLOW],
+  ...[REQUEST_QUEUE_WORKFLOW, VISITOR_EXPORT_WORKFLOW],
   ...[WEBHOOK_SWEEP_WORKFLOW, WEBHOOK_DELIVERY_WORKFLOW],
 ];
 /** So many of all running jobs are described, newest first: the mark comes late, and not with every server. */
@@ -46,7 +45,7 @@ const MAX_DESCRIBED = 200;
  */
 export interface StuckJob {
   workflowId: string;
-  /** `agentJob`, `requestQueue`, `recurringJob`, `visitorExport`, or one of webhooks. */
+  /** `agentJob`, `requestQueue`, `visitorExport`, or one of webhooks. */
   workflowType: string;
   /** Null where it is not listed with the workflow. */
   projectId: string | null;

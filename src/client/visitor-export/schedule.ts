@@ -1,11 +1,12 @@
-/** The Schedules of nightly exports: create, change, list, and the handle of one. */
-import { isDeepStrictEqual } from 'node:util';
+/** The Schedules of nightly exports: create one, change it, list them. */
 import {
   type Client,
+  ScheduleAlreadyRunning,
+  ScheduleClient,
   type ScheduleDescription,
+  ScheduleNotFoundError,
   type ScheduleOptions,
   ScheduleOverlapPolicy,
-  type ScheduleSpec,
 } from '@temporalio/client';
 import {
   type DurationInput,
@@ -15,89 +16,12 @@ import {
   VISITOR_EXPORT_WORKFLOW,
   visitorExportScheduleId,
 } from '../../contract.js';
-import {
-  checkDuration,
-  checkId,
-  checkObject,
-  checkWholeNumber,
-  InvalidInputError,
-} from '../../contract/input-checks.js';
+import { checkDuration, checkObject, checkWholeNumber, InvalidInputError } from '../../contract/input-checks.js';
+import { lenientOptions } from '../../temporal/workflow-clients.js';
 import { parseExportInput } from '../../visitor-export/input.js';
 import { checkNames, type Names } from '../known-fields.js';
 import { countPollers } from '../pollers.js';
-import {
-  ensureSchedule,
-  inputIn,
-  listSchedules,
-  type ScheduleHandle,
-  type ScheduleKind,
-  type ScheduleState,
-  TemporalScheduleHandle,
-} from '../schedules.js';
-import type { ClientContext } from '../settings.js';
-import type { CallOptions } from '../temporal-call.js';
-
-/** A Schedule of nightly exports as Temporal has it. */
-export interface ExportSchedule extends ExportScheduleSpec, ScheduleState {
-  /**
-   * Workers that poll for exports of that task queue; with 0 a run would wait for ever. Null where Temporal does not
-   * tell.
-   */
-  workers: number | null;
-}
-
-/** The Schedule of a project's nightly exports. */
-export type ExportScheduleHandle = ScheduleHandle<ExportSchedule>;
-
-const ID_START = visitorExportScheduleId('');
-
-const EXPORT_SCHEDULE: ScheduleKind<ExportSchedule> = {
-  workflowType: VISITOR_EXPORT_WORKFLOW,
-  // A date range is written by one workflow at a time, so runs may begin beside each other.
-  losingOverlaps: [
-    ScheduleOverlapPolicy.SKIP,
-    ScheduleOverlapPolicy.CANCEL_OTHER,
-    ScheduleOverlapPolicy.TERMINATE_OTHER,
-  ],
-  isOurs: (scheduleId) => scheduleId.startsWith(ID_START),
-  tell: async (client, schedule, state) => ({
-    projectId: scheduledProject(state.scheduleId),
-    ...specOf(schedule),
-    ...state,
-    workers: await countPollers(client, exportTaskQueue(state.taskQueue), 'activity'),
-  }),
-};
-
-/**
- * Creates the Schedule of a project's nightly exports, or changes only the settings that are given. Without `paused` it
- * stays paused or active. Throws InvalidInputError.
- */
-export async function ensureExportSchedule(
-  client: Client,
-  taskQueue: string,
-  settings: ExportScheduleSettings,
-): Promise<'created' | 'updated'> {
-  checkExportSchedule(settings);
-  const { projectId, paused } = settings;
-  return ensureSchedule(client, {
-    ...{ scheduleId: visitorExportScheduleId(projectId), isWhole: true, paused },
-    definition: (current) => definitionOf(settings, current, taskQueue),
-  });
-}
-
-/** All Schedules of nightly exports in the namespace, by id. */
-export function listExportSchedules(client: Client, options: CallOptions = {}): Promise<ExportSchedule[]> {
-  return listSchedules(client, EXPORT_SCHEDULE, options);
-}
-
-/** The handle of the Schedule of one project; making one sends no request. Throws InvalidInputError. */
-export function exportScheduleHandle(context: ClientContext, given: string): ExportScheduleHandle {
-  const projectId = checkId(given, 'projectId');
-  const scheduleId = visitorExportScheduleId(projectId);
-  return new TemporalScheduleHandle(context, EXPORT_SCHEDULE, { projectId, scheduleId });
-}
-
-// What a Schedule of nightly exports says: checked, merged with what it said before, and as Temporal takes it.
+import { type CallOptions, temporalCall } from '../temporal-call.js';
 
 /** Settings of a Schedule; what is left out stays as it is, and takes its default in a new Schedule. */
 export interface ExportScheduleSettings {
@@ -118,143 +42,180 @@ const SETTINGS: Names<ExportScheduleSettings> = {
   ...{ projectId: true, timeZone: true, hour: true, minute: true, days: true, jitter: true, paused: true },
 };
 
-/** Complete settings of a Schedule. */
+/** When the runs of a Schedule start, and what they export. */
 interface ExportScheduleSpec {
-  projectId: string;
   timeZone: string;
-  /** Null, as the minute, where other tools have set times that are not one of every day. */
+  /** Null, as the minute, where another tool gave the Schedule no time of day. */
   hour: number | null;
   minute: number | null;
-  days: number;
+  /** Null where this client lacks the key that decrypts the input of the runs. */
+  days: number | null;
   jitterMs: number;
 }
 
-/** What Temporal makes of a calendar in which the hour and the minute alone are given. */
-const EVERY_DAY = {
-  second: [only(0)],
-  dayOfMonth: [{ start: 1, end: 31, step: 1 }],
-  month: [{ start: 'JANUARY', end: 'DECEMBER', step: 1 }],
-  year: [],
-  dayOfWeek: [{ start: 'SUNDAY', end: 'SATURDAY', step: 1 }],
-  comment: '',
-};
-
-type ProjectlessSpec = Omit<ExportScheduleSpec, 'projectId'>;
+/** A Schedule of nightly exports as Temporal has it. */
+export interface ExportSchedule extends ExportScheduleSpec {
+  projectId: string;
+  scheduleId: string;
+  paused: boolean;
+  /** Why it is paused, or was resumed. */
+  note: string | null;
+  taskQueue: string;
+  /** ISO 8601; null where there is none, as in a paused Schedule. */
+  nextRunAt: string | null;
+  /** Times for which no run was started, because an earlier run was not over. */
+  skippedRuns: number;
+  /** Times that were so long ago, after an outage of Temporal, that no run was started for them. */
+  missedRuns: number;
+  /**
+   * Workers that poll for exports of that task queue; with 0 a run would wait for ever. Null where Temporal does not
+   * tell.
+   */
+  workers: number | null;
+}
 
 /** No time zone changes its clock as late as 4:30. */
 const DEFAULT_SPEC = { timeZone: 'UTC', hour: 4, minute: 30, days: 3, jitterMs: 10 * 60_000 } as const;
-/** How long an outage of Temporal may last before the runs that it swallowed are dropped. */
-const CATCHUP_WINDOW = '7 days';
+const ID_START = visitorExportScheduleId('');
+/** One request for each Schedule takes its time. */
+const LIST_MS = 60_000;
 
-/** Throws InvalidInputError where a setting is wrong by itself, before anything is sent to Temporal. */
-export function checkExportSchedule(settings: ExportScheduleSettings): void {
-  mergedSpec(DEFAULT_SPEC, settings);
+/**
+ * Creates the Schedule of a project's nightly exports, or changes only the settings that are given. Without `paused` it
+ * stays paused or active. Throws InvalidInputError.
+ */
+export async function ensureExportSchedule(
+  client: Client,
+  taskQueue: string,
+  settings: ExportScheduleSettings,
+): Promise<ExportSchedule & { isNew: boolean }> {
+  const definition = definitionOf(settings, DEFAULT_SPEC, taskQueue);
+  const scheduleId = visitorExportScheduleId(settings.projectId);
+  const isNew = await tryCreate(client, { scheduleId, ...definition, state: { paused: settings.paused ?? false } });
+  if (!isNew) await change(client, scheduleId, taskQueue, settings);
+  return { ...(await readSchedule(client, scheduleId)), isNew };
 }
 
-/** The spec with the settings that are given; throws InvalidInputError. */
-function mergedSpec(base: ProjectlessSpec, settings: ExportScheduleSettings): ExportScheduleSpec {
-  checkNames<object>(checkObject(settings, 'settings'), 'setting', SETTINGS);
-  const { hour, minute, jitter } = settings;
-  const isTimeGiven = hour != null || minute != null;
-  const { projectId, timeZone, days } = checkedInput({
+/** False where there is a Schedule of that id. */
+async function tryCreate(client: Client, options: Pick<ScheduleOptions, 'scheduleId' | 'spec' | 'action' | 'state'>) {
+  const policies = {
+    // A run may take longer than a day where requests are few. The next one then follows it, and later ones are
+    // skipped.
+    overlap: ScheduleOverlapPolicy.BUFFER_ONE,
+    // How long an outage of Temporal may last before the runs that it swallowed are dropped.
+    catchupWindow: '7 days',
+    pauseOnFailure: false,
+  } as const;
+  try {
+    await client.schedule.create({ ...options, policies });
+    return true;
+  } catch (error) {
+    if (error instanceof ScheduleAlreadyRunning) return false;
+    throw error;
+  }
+}
+
+async function change(client: Client, scheduleId: string, taskQueue: string, settings: ExportScheduleSettings) {
+  await client.schedule.getHandle(scheduleId).update((current) => {
+    const { workflowType } = current.action;
+    if (workflowType !== VISITOR_EXPORT_WORKFLOW) {
+      throw new InvalidInputError('projectId', `has a Schedule ${scheduleId} that starts ${workflowType}: remove it`);
+    }
+    const { paused } = settings;
+    return {
+      ...current,
+      ...definitionOf(settings, specOf(current), taskQueue),
+      state: { ...current.state, ...(paused != null && { paused }) },
+    };
+  });
+}
+
+/** All Schedules of nightly exports in the namespace, by id. */
+export function listExportSchedules(client: Client, options: CallOptions = {}): Promise<ExportSchedule[]> {
+  return temporalCall(client, { ...options, timeoutMs: options.timeoutMs ?? LIST_MS }, async () => {
+    const schedules: ExportSchedule[] = [];
+    for await (const { scheduleId } of client.schedule.list()) {
+      if (!scheduleId.startsWith(ID_START)) continue;
+      try {
+        schedules.push(await readSchedule(client, scheduleId));
+      } catch (error) {
+        // A removed Schedule still shows in lists for a moment.
+        if (!(error instanceof ScheduleNotFoundError)) throw error;
+      }
+    }
+    return schedules.sort((a, b) => (a.scheduleId < b.scheduleId ? -1 : 1));
+  });
+}
+
+/** Reads a Schedule, also one whose input this client can't decrypt: it must not hide the others. */
+async function readSchedule(client: Client, scheduleId: string): Promise<ExportSchedule> {
+  const description = await new ScheduleClient(lenientOptions(client)).getHandle(scheduleId).describe();
+  const { state, info } = description;
+  const { taskQueue } = description.action;
+  const [next] = info.nextActionTimes;
+  return {
+    projectId: scheduledProject(scheduleId),
+    scheduleId,
+    ...specOf(description),
+    paused: state.paused,
+    note: state.note || null,
+    taskQueue,
+    nextRunAt: next && !state.paused ? next.toISOString() : null,
+    skippedRuns: info.numActionsSkippedOverlap,
+    missedRuns: info.numActionsMissedCatchupWindow,
+    workers: await countPollers(client, exportTaskQueue(taskQueue), 'activity'),
+  };
+}
+
+function specOf({ spec, action }: ScheduleDescription): ExportScheduleSpec {
+  const [calendar] = spec.calendars ?? [];
+  const [input] = (action.args ?? []) as (Partial<ScheduledExportInput> | undefined)[];
+  return {
+    timeZone: spec.timezone ?? DEFAULT_SPEC.timeZone,
+    hour: calendar?.hour[0]?.start ?? null,
+    minute: calendar?.minute[0]?.start ?? null,
+    days: input === undefined ? null : (input.days ?? 1),
+    jitterMs: spec.jitter ?? 0,
+  };
+}
+
+/** Throws InvalidInputError where a setting is wrong, before anything is sent to Temporal. */
+export function checkExportSchedule(settings: ExportScheduleSettings): void {
+  definitionOf(settings, DEFAULT_SPEC, '');
+}
+
+/** What a Schedule starts, and when: as the settings say, otherwise as `base` says. Throws InvalidInputError. */
+function definitionOf(
+  given: ExportScheduleSettings,
+  base: ExportScheduleSpec,
+  taskQueue: string,
+): Pick<ScheduleOptions, 'spec' | 'action'> {
+  const settings = checkObject(given, 'settings') as object as ExportScheduleSettings;
+  checkNames<object>(settings, 'setting', SETTINGS);
+  const input = checkedInput({
     projectId: settings.projectId,
     timeZone: settings.timeZone ?? base.timeZone,
     days: settings.days ?? base.days,
   });
+  const hour = checkWholeNumber(settings.hour ?? base.hour ?? DEFAULT_SPEC.hour, 'hour', [0, 23]);
+  const minute = checkWholeNumber(settings.minute ?? base.minute ?? DEFAULT_SPEC.minute, 'minute', [0, 59]);
+  const jitter = checkDuration(settings.jitter ?? base.jitterMs, 'jitter');
   return {
-    projectId,
-    timeZone,
-    days,
-    hour: isTimeGiven ? checkWholeNumber(hour ?? base.hour ?? DEFAULT_SPEC.hour, 'hour', [0, 23]) : base.hour,
-    minute: isTimeGiven
-      ? checkWholeNumber(minute ?? base.minute ?? DEFAULT_SPEC.minute, 'minute', [0, 59])
-      : base.minute,
-    jitterMs: jitter == null ? base.jitterMs : checkDuration(jitter, 'jitter'),
+    spec: { calendars: [{ hour, minute }], timezone: input.timeZone, jitter },
+    action: {
+      type: 'startWorkflow',
+      workflowType: VISITOR_EXPORT_WORKFLOW,
+      workflowId: visitorExportScheduleId(input.projectId),
+      taskQueue,
+      args: [input],
+      staticSummary: `Visitors of the last ${input.days} ${input.days === 1 ? 'day' : 'days'}`,
+    },
   };
 }
 
 function checkedInput(input: unknown): { projectId: string; timeZone: string; days: number } {
   const spec = parseExportInput(input);
   if (spec.kind !== 'scheduled') throw new InvalidInputError('timeZone', 'must be given');
-  return spec;
-}
-
-/** The Schedule as it is to be, after what is there: what the settings don't say stays, whatever tool set it. */
-function definitionOf(
-  settings: ExportScheduleSettings,
-  current: ScheduleDescription | null,
-  taskQueue: string,
-): Pick<ScheduleOptions, 'spec' | 'action' | 'policies'> {
-  const { projectId, ...spec } = mergedSpec(current ? specOf(current) : DEFAULT_SPEC, settings);
-  const { timeZone, days } = spec;
-  return {
-    spec: { ...timesFor(spec, settings, current), jitter: spec.jitterMs },
-    action: {
-      ...current?.action,
-      type: 'startWorkflow',
-      workflowType: VISITOR_EXPORT_WORKFLOW,
-      workflowId: visitorExportScheduleId(projectId),
-      taskQueue,
-      args: [{ ...inputIn<ScheduledExportInput>(current), projectId, timeZone, days }],
-      staticSummary: `Visitors of the last ${days} ${days === 1 ? 'day' : 'days'}`,
-    },
-    policies: current?.policies ?? {
-      // A run may take longer than a day where requests are few. The next one then follows it, and later ones are
-      // skipped.
-      overlap: ScheduleOverlapPolicy.BUFFER_ONE,
-      catchupWindow: CATCHUP_WINDOW,
-      pauseOnFailure: false,
-    },
-  };
-}
-
-/** When runs start: as the settings say, else as it is in the Schedule that is changed. */
-function timesFor(
-  { hour, minute, timeZone: timezone }: ProjectlessSpec,
-  settings: ExportScheduleSettings,
-  current: ScheduleDescription | null,
-): ScheduleSpec {
-  const areNew = current === null || settings.hour != null || settings.minute != null;
-  const isZoneNew = areNew || settings.timeZone != null;
-  return {
-    ...current?.spec,
-    ...(areNew && { calendars: [{ hour: hour ?? 0, minute: minute ?? 0 }], intervals: [] }),
-    ...(isZoneNew && { timezone }),
-  };
-}
-
-/** The spec of a Schedule that Temporal describes; `problem` is why its input makes no export. */
-function specOf(schedule: ScheduleDescription): ProjectlessSpec & { problem: string | null } {
-  const { spec } = schedule;
-  const input = inputIn<ScheduledExportInput>(schedule);
-  return {
-    timeZone: input.timeZone ?? spec.timezone ?? DEFAULT_SPEC.timeZone,
-    ...timeOfEveryDay(spec),
-    days: input.days ?? 1,
-    jitterMs: spec.jitter ?? 0,
-    problem: inputProblem(input),
-  };
-}
-
-/** Nulls where it is not one time of every day, as a Schedule of ours has it. */
-function timeOfEveryDay(spec: ScheduleDescription['spec']): Pick<ProjectlessSpec, 'hour' | 'minute'> {
-  const { calendars = [], intervals = [], skip = [] } = spec;
-  const [hour, minute] = [calendars[0]?.hour[0]?.start ?? null, calendars[0]?.minute[0]?.start ?? null];
-  const ours = { ...EVERY_DAY, hour: [only(hour)], minute: [only(minute)] };
-  const isOurs = isDeepStrictEqual([...calendars, ...intervals, ...skip], [ours]);
-  return isOurs ? { hour, minute } : { hour: null, minute: null };
-}
-
-function only<Value>(value: Value) {
-  return { start: value, end: value, step: 1 };
-}
-
-function inputProblem(input: Partial<ScheduledExportInput>): string | null {
-  try {
-    checkedInput(input);
-    return null;
-  } catch (error) {
-    if (!(error instanceof InvalidInputError)) throw error;
-    return error.message;
-  }
+  const { projectId, timeZone, days } = spec;
+  return { projectId, timeZone, days };
 }

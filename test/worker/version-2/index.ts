@@ -2,7 +2,7 @@ import { sleep } from '@temporalio/workflow';
 import { agentJob as agentJobBefore } from '../../../src/workflows/index.js';
 import type { AgentJobInput, AgentJobResult } from '../../../src/contract.js';
 
-export { recurringJob, requestQueue, visitorExport } from '../../../src/workflows/index.js';
+export { requestQueue, visitorExport } from '../../../src/workflows/index.js';
 
 /** A later release whose workflow code replays no history of the release before: it begins with a timer. */
 export async function agentJob(input: AgentJobInput): Promise<AgentJobResult> {
