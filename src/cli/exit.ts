@@ -95,8 +95,8 @@ export function throwNotRetryable(error: unknown): never {
 /** Ctrl-C: the exit code is `EXIT.interrupted`. */
 export class InterruptedError extends Error {
   override readonly name = 'InterruptedError';
-  constructor(what: 'job' | 'jobs' | 'export' | 'same command') {
-    super(`interrupted; the ${what} ${what === 'jobs' ? 'go' : 'goes'} on`);
+  constructor(what: 'job' | 'export' | 'same command') {
+    super(`interrupted; the ${what} goes on`);
   }
 }
 

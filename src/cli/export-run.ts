@@ -22,9 +22,8 @@ import {
   type SnapshotsFlags,
 } from './export-options.js';
 import { addPriorityOption, toPriority } from './options.js';
-import { print, printAnswer, printJson, printToStderr, withSession, type Session } from './session.js';
+import { print, printAnswer, printJson, printToStderr, progressPrinter, withSession, type Session } from './session.js';
 import { fields, printable } from './table.js';
-import { barOf, ProgressLine } from './terminal.js';
 import { EXIT, UsageError } from './exit.js';
 
 interface RunFlags extends RangeFlags {
@@ -86,22 +85,19 @@ function visitorsText({ total, human, ai }: VisitorTotals): string {
   return `${total} (human ${human}, AI ${ai}${why})`;
 }
 
-const LOOK_MS = 1_000;
+const LOOK_MS = 2_000;
 /** A worker that is there takes a second or two to begin. */
 const LOOKS_UNTIL_MISSED = 5;
 /** How the workflow's own words begin until its first activity has. */
 const UNBEGUN = 'no worker of the exports has begun';
 
-/**
- * Shows how far an export is until it ends: a bar on a terminal, else a line for each change. On stderr, so that stdout
- * stays the answer.
- */
+/** Shows on stderr how far an export is until it ends: a line for each change. */
 export async function showProgress(
   handle: VisitorExportHandle,
   signal: AbortSignal,
   { lookMs = LOOK_MS } = {},
 ): Promise<() => void> {
-  const progressLine = new ProgressLine();
+  const show = progressPrinter();
   const stop = new AbortController();
   const looking = (async () => {
     for (let looks = 1; !stop.signal.aborted && !signal.aborted; looks++) {
@@ -109,8 +105,8 @@ export async function showProgress(
       if (stop.signal.aborted) break;
       const isEarly = looks < LOOKS_UNTIL_MISSED;
       const told = progress && isEarly ? withoutUnbegun(progress) : progress;
-      if (told) progressLine.show(lineOf(told, progressLine.isTerminal));
-      else if (!isEarly) progressLine.show('no worker answers yet');
+      if (told) show(lineOf(told));
+      else if (!isEarly) show('no worker answers yet');
       // It takes its listener off again: a long export makes thousands of pauses.
       await delay(lookMs, undefined, { signal: stop.signal }).catch(() => {});
     }
@@ -118,7 +114,6 @@ export async function showProgress(
   return () => {
     stop.abort();
     void looking;
-    progressLine.clear();
   };
 }
 
@@ -127,15 +122,13 @@ function withoutUnbegun(progress: VisitorExportProgress): VisitorExportProgress 
 }
 
 /** One line for a person. */
-function lineOf(progress: VisitorExportProgress, hasBar: boolean): string {
+function lineOf(progress: VisitorExportProgress): string {
   const { dateFrom, dateTo, scan, pages, rows, expectedRows, waitReason, nextRequestAt } = progress;
-  const share = expectedRows === null || expectedRows === 0 ? null : Math.min(1, rows / expectedRows);
-  const bar = hasBar && share !== null ? ` ${barOf(share)}` : '';
   const about = expectedRows === null ? '' : ` of about ${Math.max(rows, expectedRows)}`;
   const waits = nextRequestAt === null ? '' : `, next request ${nextRequestAt.slice(11, 19)} UTC`;
   const why = waitReason === null ? '' : `, waits: ${printable(waitReason)}`;
   const again = scan > 1 ? `, scan ${scan}` : '';
-  return `${dateFrom}..${dateTo}${bar}  ${pages} pages, ${rows} rows${about}${again}${waits}${why}`;
+  return `${dateFrom}..${dateTo}  ${pages} pages, ${rows} rows${about}${again}${waits}${why}`;
 }
 
 interface BackfillFlags extends RangeFlags, SnapshotsFlags {

@@ -1,7 +1,6 @@
 /**
- * Follows jobs for a command that waits: one job, with its phases, its pull request, what holds it, and the commands
- * that settle a write in doubt; or a list of jobs. On a terminal one line lives; elsewhere each change is a line of
- * stderr.
+ * Follows a job for a command that waits: its phases, its pull request, what holds it, and the commands that settle a
+ * write in doubt. Each change is a line of stderr.
  */
 import { setTimeout as delay } from 'node:timers/promises';
 import { lastingWait, waitRemedy, waitTimes } from '../agent-job/waiting-text.js';
@@ -9,8 +8,7 @@ import type { JobState, Waiting } from '../contract.js';
 import type { JobHandle, JobSummary } from '../starter.js';
 import { resolveCommands } from './in-doubt.js';
 import { printToStderr, type Session } from './session.js';
-import { ProgressLine } from './terminal.js';
-import { durationText, fields, printable, readableTime } from './table.js';
+import { fields, printable, readableTime } from './table.js';
 
 /** A look asks no worker and costs nothing, but a server serves others too. */
 const LOOK_MS = 1_000;
@@ -38,7 +36,6 @@ class JobProgress {
   readonly #session: Session;
   readonly #job: JobHandle;
   readonly #signal: AbortSignal;
-  readonly #line = new ProgressLine();
   readonly #news = new WaitingNews();
   #questionAt = Date.now() + FIRST_QUESTION_MS;
   #shown: JobSummary | null = null;
@@ -60,14 +57,13 @@ class JobProgress {
       const pause = looks < QUICK_LOOKS ? LOOK_MS : LATER_LOOK_MS;
       await delay(pause, undefined, { signal: this.#signal }).catch(() => {});
     }
-    this.#line.clear();
   }
 
   async #look(): Promise<void> {
     const { lookAtJob } = await import('../client/agent-job/list.js');
     const { client } = this.#session.jobs;
     const before = this.#shown;
-    const { summary } = await lookAtJob(client, this.#job.workflowId, { signal: this.#signal });
+    const summary = await lookAtJob(client, this.#job.workflowId, { signal: this.#signal });
     this.#shown = summary;
     this.#tellChange(before, summary);
     const isNew = summary.waitingFor !== null && summary.waitingFor !== before?.waitingFor;
@@ -76,8 +72,7 @@ class JobProgress {
 
   #tellChange(before: JobSummary | null, now: JobSummary): void {
     const text = lineOf(now);
-    if (this.#line.isTerminal) this.#line.show(`${text}  ${durationText(Date.now() - Date.parse(now.startedAt))}`);
-    else if (text !== '' && (before === null || text !== lineOf(before))) printToStderr(`agent-jobs: ${text}`);
+    if (text !== '' && (before === null || text !== lineOf(before))) this.#tell(text);
     if (now.prLink !== null && now.prLink !== before?.prLink) this.#tell(`pull request: ${printable(now.prLink)}`);
   }
 
@@ -99,9 +94,7 @@ class JobProgress {
   }
 
   #tell(text: string): void {
-    if (this.#signal.aborted) return;
-    this.#line.clear();
-    printToStderr(`agent-jobs: ${text}`);
+    if (!this.#signal.aborted) printToStderr(`agent-jobs: ${text}`);
   }
 }
 
@@ -182,43 +175,4 @@ export function formatWaiting(waiting: Waiting | null | undefined): string | und
 /** What somebody may do about a wait; undefined where it needs nobody. */
 export function remedyFor({ waiting, projectId }: Pick<JobState, 'waiting' | 'projectId'>): string | undefined {
   return waiting ? waitRemedy(waiting, projectId) : undefined;
-}
-
-/** How a list is followed. */
-interface ListFollower<List> {
-  /** Reads it. */
-  look: (looks: number) => Promise<List>;
-  /** Takes what was read; true where that is the end. */
-  take: (list: List) => Promise<boolean>;
-  /** Temporal is away: a wait of hours outlives that. */
-  onOutage: (text: string) => void;
-  /** Between two looks. */
-  pauseMs: number;
-}
-
-/** A look at thousands of jobs is several requests: the server is busy with it for at most this share of the time. */
-const SHARE_OF_LOOKS = 0.2;
-
-/** Looks at a list again and again until its end; rejects at Ctrl-C. */
-export async function followList<List>(
-  signal: AbortSignal,
-  { look, take, onOutage, pauseMs }: ListFollower<List>,
-): Promise<void> {
-  const { isOutage } = await import('../client/temporal-errors.js');
-  for (let looks = 1; ; looks++) {
-    const startedAt = performance.now();
-    let tookMs = 0;
-    try {
-      const list = await look(looks);
-      tookMs = performance.now() - startedAt;
-      if (await take(list)) return;
-    } catch (error) {
-      signal.throwIfAborted();
-      if (!isOutage(error)) throw error;
-      onOutage('Temporal does not answer; it is asked again');
-    }
-    const pause = Math.max(pauseMs, tookMs / SHARE_OF_LOOKS);
-    await delay(pause, undefined, { signal }).catch(() => {});
-    signal.throwIfAborted();
-  }
 }

@@ -1,15 +1,20 @@
-/** `list` and `watch`: jobs by what Temporal lists of them, once or as they change. */
+/** `list`: jobs by what Temporal lists of them. */
 import type { Command } from 'commander';
-import { concurrently } from '../client/concurrently.js';
-import type { JobFilter, JobSummary } from '../starter.js';
 import type { JobCount } from '../client/agent-job/list.js';
-import { countOf, fields, formatJobs, outputTerminal, printable, readableStatus } from './table.js';
-import { print, printColoured, printJson, printToStderr, withSession, type Session } from './session.js';
-import { requireBatch } from './targets.js';
-import { addFilterOptions, toFilter, toLimit, type FilterFlags } from './options.js';
-import { InterruptedError } from './exit.js';
-import { followList } from './follow.js';
-import { LiveScreen } from './terminal.js';
+import {
+  JOB_OUTCOMES,
+  type JobOutcome,
+  type Phase,
+  PHASES,
+  SHOWN_WAITING_FOR,
+  type ShownWaitingFor,
+} from '../contract.js';
+import type { JobFilter, JobSummary } from '../starter.js';
+import { fields, firstLine, readableTime, table } from './table.js';
+import { print, printJson, printToStderr, withSession } from './session.js';
+import { checkBatch, requireBatch } from './targets.js';
+import { collect, toLimit, toTime } from './options.js';
+import { UsageError } from './exit.js';
 
 const DEFAULT_LIMIT = 100;
 
@@ -50,8 +55,28 @@ async function list(command: Command, flags: ListFlags): Promise<void> {
       else rows.push(job);
     }
     if (count === 0) await requireBatch(jobs, flags.batch, signal);
-    if (!flags.json) printColoured(rows.length === 0 ? 'no jobs' : formatJobs(rows, outputTerminal()));
+    if (!flags.json) print(rows.length === 0 ? 'no jobs' : table(HEADINGS, rows.map(rowOf)));
   });
+}
+
+const HEADINGS = [
+  ...['WORKFLOW', 'PHASE', 'WAITS FOR', 'OUTCOME', 'UPSTREAM', 'STARTED', 'TEMPORAL', 'PULL REQUEST', 'TAGS', 'TITLE'],
+];
+/** `--json` has titles whole. */
+const TITLE_CHARACTERS = 60;
+
+function rowOf(job: JobSummary): string[] {
+  return [
+    ...[job.workflowId, job.phase, job.waitingFor, job.outcome, job.status].map((text) => text ?? ''),
+    ...[readableTime(job.startedAt), readableStatus(job.workflowStatus), job.prLink ?? '', job.tags.join(', ')],
+    // The project stands in the workflow's id.
+    firstLine((job.title ?? '').replace(`${job.projectId}: `, ''), TITLE_CHARACTERS),
+  ];
+}
+
+/** Temporal's status of a workflow, for people. */
+function readableStatus(workflowStatus: string): string {
+  return workflowStatus.toLowerCase();
 }
 
 function printCount(count: JobCount, isJson: boolean): void {
@@ -60,137 +85,55 @@ function printCount(count: JobCount, isJson: boolean): void {
   print(fields([['All', String(count.total)], ...rows]));
 }
 
-const LOOK_MS = 2_000;
-/** Ends stay on the screen for a while. */
-const SHOWN_ENDS = 5;
-
-/** Adds `watch`, which shows the open jobs as they change. */
-export function addWatch(program: Command): void {
-  const command = addFilterOptions(program.command('watch').description('show the open jobs as they change'))
-    .argument('[query]', 'one more condition in the query language of Temporal’s visibility')
-    .option('--json', 'print one line of JSON for each change')
-    .action(async (query: string | undefined, { json: isJson = false, ...flags }: FilterFlags & { json?: boolean }) => {
-      const filter = { ...(await toFilter(flags)), isRunning: true };
-      await withSession(command, (session) => new JobWatch(session, { filter, query, isJson }).run());
-    });
+interface FilterFlags {
+  phase?: string;
+  project?: string;
+  jobId?: string;
+  waitingFor?: string;
+  batch?: string;
+  tag?: string[];
+  outcome?: string;
+  since?: string;
+  until?: string;
+  endedSince?: string;
+  running?: boolean;
 }
 
-interface WatchSettings {
-  filter: JobFilter;
-  query: string | undefined;
-  isJson: boolean;
+/** Adds the options of `toFilter`. */
+function addFilterOptions(command: Command): Command {
+  return command
+    .option('--phase <phase>', 'creating, watching, sending, needsAttention, lingering or done')
+    .option('--project <id>', 'of one project')
+    .option('--job-id <id>', 'that has this job of the upstream')
+    .option('--waiting-for <reason>', 'running jobs that wait for a turn, rateLimit, upstream, key or person')
+    .option('--batch <label>', 'of one batch')
+    .option('--tag <label>', 'that have this tag; may be repeated', collect)
+    .option('--outcome <outcome>', 'that ended so: completed, failed, timedOut, CreateRejected, Canceled …')
+    .option('--since <time>', 'started at this time or later, such as 2026-01-31T09:15Z, or so long ago: "2 hours"')
+    .option('--until <time>', 'started before this time, or longer ago')
+    .option('--ended-since <time>', 'ended at this time or later, or no longer ago')
+    .option('--running', 'only jobs whose workflow runs');
 }
 
-class JobWatch {
-  readonly #session: Session;
-  readonly #settings: WatchSettings;
-  readonly #screen: LiveScreen | null;
-  #open = new Map<string, JobSummary>();
-  readonly #ended: JobSummary[] = [];
-  #problem: string | null = null;
-
-  constructor(session: Session, settings: WatchSettings) {
-    this.#session = session;
-    this.#settings = settings;
-    this.#screen = process.stdout.isTTY && !settings.isJson ? new LiveScreen() : null;
-  }
-
-  /** Until Ctrl-C. */
-  async run(): Promise<void> {
-    const { signal } = this.#session;
-    try {
-      await followList(signal, {
-        look: () => this.#read(),
-        take: async (open) => {
-          await this.#tellChanges(open);
-          this.#open = open;
-          this.#show(null);
-          return false;
-        },
-        onOutage: (text) => this.#show(text),
-        pauseMs: LOOK_MS,
-      });
-    } catch (error) {
-      throw signal.aborted ? new InterruptedError('jobs') : error;
-    } finally {
-      this.#screen?.end();
-    }
-  }
-
-  #show(problem: string | null): void {
-    if (problem !== null && this.#problem === null && this.#screen === null) printToStderr(`agent-jobs: ${problem}`);
-    this.#problem = problem;
-    this.#screen?.show((size) => this.#lines(size));
-  }
-
-  async #read(): Promise<Map<string, JobSummary>> {
-    const { listJobs } = await import('../client/agent-job/list.js');
-    const { jobs, signal } = this.#session;
-    const { filter, query } = this.#settings;
-    const found = new Map<string, JobSummary>();
-    const condition = query === undefined ? undefined : `(${query})`;
-    for await (const job of listJobs(jobs.client, filter, { signal, condition })) found.set(job.workflowId, job);
-    return found;
-  }
-
-  async #tellChanges(open: ReadonlyMap<string, JobSummary>): Promise<void> {
-    for (const job of open.values()) {
-      const before = this.#open.get(job.workflowId);
-      if (before === undefined || before.jobId !== job.jobId || lineOf(before) !== lineOf(job)) this.#tell(job);
-    }
-    const gone = [...this.#open.keys()].filter((workflowId) => !open.has(workflowId));
-    const { lookAtJob } = await import('../client/agent-job/list.js');
-    const { jobs, signal } = this.#session;
-    // One that Temporal has deleted since has no end to tell.
-    const looks = concurrently(gone, {}, (workflowId) =>
-      lookAtJob(jobs.client, workflowId, { signal }).catch(nullIfMissing),
-    );
-    for await (const look of looks) if (look !== null) this.#tellGone(look.summary);
-  }
-
-  /** It has ended, or the filter does not fit any more. */
-  #tellGone(job: JobSummary): void {
-    this.#tell(job);
-    if (job.workflowStatus === 'RUNNING') return;
-    this.#ended.unshift(job);
-    this.#ended.splice(SHOWN_ENDS);
-  }
-
-  #tell(job: JobSummary): void {
-    if (this.#settings.isJson) printJson(job);
-    else if (this.#screen === null) print(lineOf(job));
-  }
-
-  #lines({ width, height }: { width: number; height: number }): string[] {
-    const jobs = [...this.#open.values()].sort(byNeed);
-    const now = Date.now();
-    // The title, the headings, the ends with their own title, and the line in which the cursor stands.
-    const room = Math.max(1, height - 3 - (this.#ended.length === 0 ? 0 : this.#ended.length + 2));
-    const shown = jobs.slice(0, jobs.length > room ? room - 1 : room);
-    const hidden = jobs.length - shown.length;
-    const people = jobs.filter(({ waitingFor }) => waitingFor === 'person').length;
-    const need = people === 0 ? '' : `, ${people} for a person: npx agent-jobs attention`;
-    const title = `${countOf(jobs.length, 'open job')}${need}  ${this.#problem ?? ''}`.trimEnd();
-    const table = shown.length === 0 ? [] : formatJobs(shown, { width, now }).split('\n');
-    const ends = this.#ended.length === 0 ? [] : ['', ...formatJobs(this.#ended, { width, now }).split('\n')];
-    return [title, ...table, ...(hidden > 0 ? [`… and ${countOf(hidden, 'more job')}`] : []), ...ends];
-  }
+/** The filter that the options mean; throws a UsageError. */
+async function toFilter(flags: FilterFlags): Promise<JobFilter> {
+  return {
+    phase: oneOf<Phase>('--phase', flags.phase, PHASES),
+    waitingFor: oneOf<ShownWaitingFor>('--waiting-for', flags.waitingFor, SHOWN_WAITING_FOR),
+    outcome: oneOf<JobOutcome>('--outcome', flags.outcome, JOB_OUTCOMES),
+    projectId: flags.project,
+    jobId: flags.jobId,
+    batch: flags.batch === undefined ? undefined : await checkBatch(flags.batch),
+    tags: flags.tag,
+    startedAfter: await toTime('--since', flags.since),
+    startedBefore: await toTime('--until', flags.until),
+    endedAfter: await toTime('--ended-since', flags.endedSince),
+    isRunning: flags.running,
+  };
 }
 
-function nullIfMissing(error: Error): null {
-  if (error.name === 'JobNotFoundError') return null;
-  throw error;
-}
-
-/** What of a job is news. */
-function lineOf({ workflowId, phase, status, waitingFor, prLink, workflowStatus }: JobSummary): string {
-  const end = workflowStatus === 'RUNNING' ? null : readableStatus(workflowStatus);
-  const parts = [workflowId, end ?? phase, waitingFor && `waits for ${waitingFor}`, status, prLink];
-  return printable(parts.filter(Boolean).join('  '));
-}
-
-/** Who needs a person first, then who waits, then the newest. */
-function byNeed(a: JobSummary, b: JobSummary): number {
-  const need = ({ waitingFor }: JobSummary) => (waitingFor === 'person' ? 0 : waitingFor === null ? 2 : 1);
-  return need(a) - need(b) || (a.startedAt < b.startedAt ? 1 : -1);
+function oneOf<Word extends string>(flag: string, word: string | undefined, words: readonly Word[]): Word | undefined {
+  const known = words.find((one) => one === word);
+  if (known !== undefined || word === undefined) return known;
+  throw new UsageError(`${flag} must be one of ${words.join(', ')}`);
 }

@@ -4,21 +4,13 @@ import { Option, type Command } from 'commander';
 import {
   type AgentJobOptions,
   type Attribution,
-  JOB_OUTCOMES,
   type JobMetadata,
-  type JobOutcome,
   LIMIT,
-  type Phase,
-  PHASES,
   type PollingInput,
   type Priority,
-  SHOWN_WAITING_FOR,
-  type ShownWaitingFor,
   type UnknownOutcomePolicy,
 } from '../contract.js';
-import type { JobFilter } from '../starter.js';
 import { UsageError } from './exit.js';
-import { checkBatch } from './targets.js';
 
 /** How an option of a job is typed: its flags, and what their texts mean; undefined where a flag is not given. */
 interface JobFlags<Value> {
@@ -93,7 +85,7 @@ function toPolling([min, max, ratio]: [min?: string, max?: string, ratio?: strin
 }
 
 /** Gathers an option that may be repeated. */
-function collect(text: string, earlier: readonly string[] = []): string[] {
+export function collect(text: string, earlier: readonly string[] = []): string[] {
   return [...earlier, text];
 }
 
@@ -141,59 +133,6 @@ function toNumber(text: string, flag: string): number {
   const number = Number(text);
   if (text.trim() === '' || !Number.isFinite(number)) throw new UsageError(`${flag} must be a number`);
   return number;
-}
-
-export interface FilterFlags {
-  phase?: string;
-  project?: string;
-  jobId?: string;
-  waitingFor?: string;
-  batch?: string;
-  tag?: string[];
-  outcome?: string;
-  since?: string;
-  until?: string;
-  endedSince?: string;
-  running?: boolean;
-}
-
-/** Adds the options of `toFilter`. */
-export function addFilterOptions(command: Command): Command {
-  return command
-    .option('--phase <phase>', 'creating, watching, sending, needsAttention, lingering or done')
-    .option('--project <id>', 'of one project')
-    .option('--job-id <id>', 'that has this job of the upstream')
-    .option('--waiting-for <reason>', 'running jobs that wait for a turn, rateLimit, upstream, key or person')
-    .option('--batch <label>', 'of one batch')
-    .option('--tag <label>', 'that have this tag; may be repeated', collect)
-    .option('--outcome <outcome>', 'that ended so: completed, failed, timedOut, CreateRejected, Canceled …')
-    .option('--since <time>', 'started at this time or later, such as 2026-01-31T09:15Z, or so long ago: "2 hours"')
-    .option('--until <time>', 'started before this time, or longer ago')
-    .option('--ended-since <time>', 'ended at this time or later, or no longer ago')
-    .option('--running', 'only jobs whose workflow runs');
-}
-
-/** The filter that the options mean; throws a UsageError. */
-export async function toFilter(flags: FilterFlags): Promise<JobFilter> {
-  return {
-    phase: oneOf<Phase>('--phase', flags.phase, PHASES),
-    waitingFor: oneOf<ShownWaitingFor>('--waiting-for', flags.waitingFor, SHOWN_WAITING_FOR),
-    outcome: oneOf<JobOutcome>('--outcome', flags.outcome, JOB_OUTCOMES),
-    projectId: flags.project,
-    jobId: flags.jobId,
-    batch: flags.batch === undefined ? undefined : await checkBatch(flags.batch),
-    tags: flags.tag,
-    startedAfter: await toTime('--since', flags.since),
-    startedBefore: await toTime('--until', flags.until),
-    endedAfter: await toTime('--ended-since', flags.endedSince),
-    isRunning: flags.running,
-  };
-}
-
-function oneOf<Word extends string>(flag: string, word: string | undefined, words: readonly Word[]): Word | undefined {
-  const known = words.find((one) => one === word);
-  if (known !== undefined || word === undefined) return known;
-  throw new UsageError(`${flag} must be one of ${words.join(', ')}`);
 }
 
 /** The time that an option means; a date is midnight by UTC. Throws a UsageError. */

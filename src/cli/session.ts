@@ -96,3 +96,16 @@ export function printAnswer(isJson: boolean | undefined, value: unknown, text: (
 export function printToStderr(line: string): void {
   process.stderr.write(`${printableLines(line)}\n`);
 }
+
+/** Prints lines of progress to stderr: each that is new, and at most one in `everyMs`. */
+export function progressPrinter(everyMs = 0): (line: string) => void {
+  let last = '';
+  let printedAt = -Infinity;
+  return (line) => {
+    const now = performance.now();
+    if (line === last || now - printedAt < everyMs) return;
+    last = line;
+    printedAt = now;
+    printToStderr(line);
+  };
+}

@@ -12,9 +12,8 @@ import type { AgentJobs, JobHandle, StartFate } from '../starter.js';
 import { EXIT, InterruptedError, throwNotRetryable, UsageError } from './exit.js';
 import { type Line, readLines, readPrompt } from './input.js';
 import { addJobOptions, toJobOptions } from './options.js';
-import { print, printJson, printToStderr, serverOf, withSession } from './session.js';
+import { print, printJson, printToStderr, progressPrinter, serverOf, withSession } from './session.js';
 import { countOf, fields, hint, printable } from './table.js';
-import { ProgressLine } from './terminal.js';
 import { waitAndPrint } from './wait.js';
 
 interface StartFlags {
@@ -199,7 +198,7 @@ function withDefaults(request: Record<string, unknown>, defaults: LineDefaults):
 /** Tells each fate, and sums up. */
 class Tally {
   readonly #isJson: boolean;
-  readonly #progress = new ProgressLine({ everyMs: TELL_EVERY_MS });
+  readonly #showProgress = progressPrinter(TELL_EVERY_MS);
   readonly #counts: Record<StartFate['fate'], number> = { started: 0, joined: 0, conflict: 0, refused: 0 };
 
   constructor(isJson: boolean) {
@@ -214,16 +213,14 @@ class Tally {
   async tell({ index: line, key, workflowId, fate, error }: StartFate): Promise<void> {
     this.#counts[fate] += 1;
     const reason = error?.message;
-    if (this.#isJson || reason !== undefined) this.#progress.clear();
     if (this.#isJson) await write(jsonLine({ line, key, workflowId, fate, error: reason }));
     else if (reason !== undefined) {
       await write(`line ${line}  ${fate}  ${printable(key ?? '-')}  ${printable(reason)}`);
     }
-    this.#progress.show(this.#summary());
+    this.#showProgress(this.#summary());
   }
 
   end(more = ''): void {
-    this.#progress.clear();
     const line = `${this.#summary()}${more && `; these ${more}`}`;
     if (this.#isJson || more) printToStderr(`agent-jobs: ${line}`);
     else process.stdout.write(`${line}\n`);

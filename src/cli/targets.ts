@@ -21,7 +21,7 @@ export interface JobNameFlags {
 }
 
 /** A job as it was typed. */
-export interface JobName extends JobNameFlags {
+interface JobName extends JobNameFlags {
   /** A workflow id, or a key. */
   given?: string | undefined;
 }

@@ -1,4 +1,5 @@
 /** `wait`: how a command waits for the end of a job, or of all jobs of a batch, and tells it to a shell. */
+import { setTimeout as delay } from 'node:timers/promises';
 import type { Command } from 'commander';
 import { concurrently } from '../client/concurrently.js';
 import type { AgentJobResult, Outcome } from '../contract.js';
@@ -13,9 +14,8 @@ import {
   readTarget,
 } from './targets.js';
 import { BadEndError, codeOf, EXIT, exitCodesText } from './exit.js';
-import { followList, withProgress } from './follow.js';
-import { printAnswer, printToStderr, withSession, type Session } from './session.js';
-import { ProgressLine } from './terminal.js';
+import { withProgress } from './follow.js';
+import { printAnswer, printToStderr, progressPrinter, withSession, type Session } from './session.js';
 import { countOf, fields, hint, printable, readableTime } from './table.js';
 
 const EXITS = `
@@ -41,9 +41,10 @@ const FAILURE_EXIT: Partial<Record<string, number>> = {
   JobTerminatedError: EXIT.canceled,
 };
 
-/** A batch of thousands is several requests. */
 const LOOK_MS = 3_000;
-/** Elsewhere than on a terminal, a line of progress at most so often. */
+/** A look at thousands of jobs is several requests: the server is busy with it for at most this share of the time. */
+const SHARE_OF_LOOKS = 0.2;
+/** A line of progress at most so often. */
 const TELL_EVERY_MS = 30_000;
 /** A job that has ended answers at once; one that was attached anew meanwhile is waited for by the next look. */
 const READ_END_MS = 30_000;
@@ -126,42 +127,45 @@ interface JobEnd {
   prLink?: string | null | undefined;
 }
 
-/**
- * Tells each end as it comes, then how many ended how. A batch whose last start is some seconds old is complete. A job
- * that a follow-up attaches anew counts as running again.
- */
+/** Prints each end as it comes, then how many ended how. A job that a follow-up attaches anew is running again. */
 export async function waitForBatch(session: Session, batch: string, isJson: boolean): Promise<void> {
-  const { jobs, globals, signal } = session;
-  const progress = new ProgressLine({ everyMs: TELL_EVERY_MS });
+  const { globals, signal } = session;
   const ends = new BatchEnds(session, (workflowId, { label, json, prLink }) => {
-    progress.clear();
     printAnswer(isJson, { workflowId, ...json }, () =>
       [workflowId, label, prLink ?? ''].map(printable).join('  ').trimEnd(),
     );
   });
-  let looksAtEnd = 0;
   try {
-    await followList(signal, {
-      look: (looks) =>
-        readBatch(jobs, batch, signal).catch((error: unknown) => {
-          if (looks < FIRST_LOOKS && error instanceof NoJobsError) return null;
-          throw error;
-        }),
-      take: async (listed) => {
-        if (listed === null) return false;
-        looksAtEnd = (await ends.read(listed)) ? looksAtEnd + 1 : 0;
-        progress.show(`${ends.count} of ${countOf(listed.length, 'job')} ended${needOf(listed)}`);
-        return looksAtEnd === LAST_LOOKS;
-      },
-      onOutage: (text) => progress.show(text),
-      pauseMs: LOOK_MS,
-    });
+    await untilAllEnded(session, batch, ends);
   } finally {
-    progress.clear();
     printToStderr(`agent-jobs: ${ends.summary}`);
     if (signal.aborted) printToStderr(`agent-jobs: to wait again: ${hint(globals, ['wait', '--batch', batch])}`);
   }
   if (!ends.areSuccesses) process.exitCode = EXIT.notAll;
+}
+
+/** Reads the list of a batch again and again, over outages of Temporal; rejects at Ctrl-C. */
+async function untilAllEnded({ jobs, signal }: Session, batch: string, ends: BatchEnds): Promise<void> {
+  const { isOutage } = await import('../client/temporal-errors.js');
+  const showProgress = progressPrinter(TELL_EVERY_MS);
+  let looksAtEnd = 0;
+  for (let looks = 1; ; looks++) {
+    const startedAt = performance.now();
+    let tookMs = 0;
+    try {
+      const listed = await readBatch(jobs, batch, signal);
+      tookMs = performance.now() - startedAt;
+      looksAtEnd = (await ends.read(listed)) ? looksAtEnd + 1 : 0;
+      if (looksAtEnd === LAST_LOOKS) return;
+      showProgress(`${ends.count} of ${countOf(listed.length, 'job')} ended${needOf(listed)}`);
+    } catch (error) {
+      signal.throwIfAborted();
+      if (isOutage(error)) showProgress('Temporal does not answer; it is asked again');
+      else if (looks >= FIRST_LOOKS || !(error instanceof NoJobsError)) throw error;
+    }
+    await delay(Math.max(LOOK_MS, tookMs / SHARE_OF_LOOKS), undefined, { signal }).catch(() => {});
+    signal.throwIfAborted();
+  }
 }
 
 /** The ends of a batch that were told. */

@@ -22,7 +22,7 @@ export interface WebUi {
 
 /** A list of the dashboard. */
 export interface WebUiView {
-  /** Stable, for commands: `attention`, `waiting`, `ended-badly` or `exports`. */
+  /** Stable, for programs: `attention`, `waiting`, `ended-badly` or `exports`. */
   name: string;
   /** What the list shows, in words. */
   title: string;

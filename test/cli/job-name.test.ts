@@ -1,7 +1,4 @@
 import { randomUUID } from 'node:crypto';
-import { chmod, mkdtemp, readFile, writeFile } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
 import type { Command } from 'commander';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { EXIT } from '../../src/cli/exit.js';
@@ -83,31 +80,6 @@ test(
   MOST_MS,
 );
 
-test(
-  'open prints an address that goes stale with no run, and hands the page to the browser; --print opens nothing',
-  async () => {
-    const workflowId = await started(`open $(touch x) ${randomUUID()}`);
-    const folder = await mkdtemp(join(tmpdir(), 'agent-jobs-test-'));
-    await writeFile(join(folder, 'xdg-open'), `#!/bin/sh\nprintf '%s\\n' "$#" "$1" > ${folder}/told\n`);
-    await chmod(join(folder, 'xdg-open'), 0o755);
-    const env = { ...envOf(server), PATH: `${folder}:${process.env['PATH']}` };
-    const told = () => readFile(join(folder, 'told'), 'utf8').catch(() => '');
-    const printed = await runInProcess(['open', workflowId, '--print'], { env });
-    const url = printed.stdout.trimEnd();
-    expect(url.endsWith(`/namespaces/${server.namespace}/workflows/${encodeURIComponent(workflowId)}`)).toBe(true);
-    expect(await told()).toBe('');
-    const opened = await runInProcess(['open', workflowId], { env });
-    expect(opened).toMatchObject({ code: 0, stdout: printed.stdout, stderr: '' });
-    const { runId } = await server.client.workflow.getHandle(workflowId).describe();
-    // As one argument.
-    await expect.poll(told, { timeout: 120_000 }).toBe(`1\n${url}/${runId}/user-metadata\n`);
-    const views = await runInProcess(['open', '--view', 'attention', '--json'], { env: { ...env, PATH: '' } });
-    expect(jsonLines(views.stdout)).toMatchObject([{ url: expect.stringContaining('needsAttention') }]);
-    expect(views.code).toBe(0);
-  },
-  MOST_MS,
-);
-
 /** All commands that have an action. */
 function leaves(command: Command): Command[] {
   return command.commands.length === 0 ? [command] : command.commands.flatMap(leaves);
@@ -120,7 +92,7 @@ test('every command that takes a job finds it by --job-id, and so does each list
   const names = commands.filter(takesJob).map((one) => one.name());
   const lacking = commands.filter((one) => takesJob(one) && !one.options.some(({ long }) => long === '--job-id'));
   expect(lacking.map((one) => one.name())).toEqual([]);
-  const wanted = ['state', 'wait', 'open', 'follow-up', 'resolve', 'poll-now', 'cancel', 'watch', 'list'];
+  const wanted = ['state', 'wait', 'follow-up', 'resolve', 'poll-now', 'cancel', 'list'];
   expect(names).toEqual(expect.arrayContaining(wanted));
 });
 
@@ -133,8 +105,7 @@ test(
     const byJob = ['--job-id', (await job.state()).jobId!];
     const answer = async (...words: string[]) => jsonLines((await cli(...words, ...byJob, '--json')).stdout);
     await expect.poll(() => answer('list'), { timeout: 120_000 }).toMatchObject([{ workflowId }]);
-    expect(await answer('state')).toMatchObject([{ workflowId }]);
-    expect(await answer('open', '--print')).toMatchObject([{ url: job.url }]);
+    expect(await answer('state')).toMatchObject([{ workflowId, url: job.url }]);
     expect(await answer('follow-up', 'and the tests', '--id', 'f1', '--wait')).toMatchObject([{ state: 'sent' }]);
     expect((await cli('resolve', ...byJob, 'retry')).stderr).toContain('no write is in doubt');
     expect(await answer('poll-now')).toMatchObject([{ workflowId }]);

@@ -40,9 +40,7 @@ afterAll(() => server.close());
 /** All commands that have an action, each with the words that lead to it. */
 function leaves(command: Command, words: readonly string[] = []): { command: Command; words: readonly string[] }[] {
   if (command.commands.length === 0) return [{ command, words }];
-  const isHidden = (child: Command) => child.name().startsWith('__');
-  const children = command.commands.filter((child) => !isHidden(child));
-  return children.flatMap((child) => leaves(child, [...words, child.name()]));
+  return command.commands.flatMap((child) => leaves(child, [...words, child.name()]));
 }
 
 const all = leaves(createProgram('0.0.0')).filter(({ words }) => !SERVERS.includes(words.join(' ')));
@@ -59,8 +57,6 @@ function wordsFor(name: string): string[] {
     'follow-up': [workflowId, 'more'],
     state: [workflowId],
     wait: ['of-nobody'],
-    watch: ['ExecutionStatus = '],
-    open: ['--print'],
     resolve: [workflowId, 'retry'],
     reconcile: [log],
     'poll-now': [workflowId],
@@ -74,7 +70,6 @@ function wordsFor(name: string): string[] {
     'export clean': store,
     report: [...project, ...store],
     'schedule set': [...project, '--paused'],
-    completion: ['bash'],
   };
   return words[name] ?? [];
 }
@@ -128,7 +123,6 @@ test(
       'report',
       'resolve',
       'wait',
-      'watch',
     ]);
   },
 );

@@ -2,16 +2,12 @@ import { getEventListeners } from 'node:events';
 import { setTimeout as delay } from 'node:timers/promises';
 import { afterEach, expect, test, vi } from 'vitest';
 import { showProgress } from '../../src/cli/export-run.js';
-import { barOf, ProgressLine } from '../../src/cli/terminal.js';
+import { progressPrinter } from '../../src/cli/session.js';
 import type { VisitorExportProgress } from '../../src/contract.js';
 import type { VisitorExportHandle } from '../../src/starter.js';
 import { gate } from '../support/observed-upstream.js';
 
-const isTTY = process.stderr.isTTY;
-afterEach(() => {
-  process.stderr.isTTY = isTTY;
-  vi.restoreAllMocks();
-});
+afterEach(() => void vi.restoreAllMocks());
 
 const UNBEGUN: VisitorExportProgress = {
   ...{ dateFrom: '2026-01-01', dateTo: '2026-01-02', scan: 1, pages: 0, rows: 0, expectedRows: null },
@@ -65,7 +61,7 @@ test('an export that is watched for long leaves no listeners behind, of which No
   const signals = vi.spyOn(AbortSignal.prototype, 'addEventListener');
   const silent = vi.spyOn(process.stderr, 'write').mockReturnValue(true);
   const handle = { progress: () => Promise.resolve(null) } as unknown as VisitorExportHandle;
-  const stop = await showProgress(handle, new AbortController().signal);
+  const stop = await showProgress(handle, new AbortController().signal, { lookMs: 1_000 });
   try {
     await delay(4_500);
     const kept = signals.mock.contexts.map((signal) => getEventListeners(signal as AbortSignal, 'abort').length);
@@ -78,35 +74,9 @@ test('an export that is watched for long leaves no listeners behind, of which No
   }
 });
 
-function written(isTerminal: boolean, act: (progress: ProgressLine) => void): string[] {
-  process.stderr.isTTY = isTerminal;
+test('each line of progress is new, and no more than one comes in the given time', () => {
   const write = vi.spyOn(process.stderr, 'write').mockReturnValue(true);
-  act(new ProgressLine({ everyMs: 60_000 }));
-  return write.mock.calls.map(([text]) => String(text));
-}
-
-test('a terminal shows one line in place, which goes before other output', () => {
-  const lines = written(true, (progress) => {
-    progress.show('1 line');
-    progress.clear();
-    progress.clear();
-  });
-  expect(lines).toEqual(['\r\u001B[K1 line', '\r\u001B[K']);
-});
-
-test('elsewhere each is a line of its own, and no more than one in the given time', () => {
-  const lines = written(false, (progress) => {
-    progress.show('1 line');
-    progress.show('2 lines');
-    progress.clear();
-  });
-  expect(lines).toEqual(['1 line\n']);
-});
-
-test('a bar has the same length at every share', () => {
-  expect([0, 0.5, 1].map(barOf)).toEqual([
-    `[${'.'.repeat(24)}]   0 %`,
-    `[${'#'.repeat(12)}${'.'.repeat(12)}]  50 %`,
-    `[${'#'.repeat(24)}] 100 %`,
-  ]);
+  const [printRarely, printAll] = [progressPrinter(60_000), progressPrinter()];
+  for (const line of ['1 line', '2 lines', '2 lines']) for (const print of [printRarely, printAll]) print(line);
+  expect(write.mock.calls.map(([text]) => text)).toEqual(['1 line\n', '1 line\n', '2 lines\n']);
 });

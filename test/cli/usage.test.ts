@@ -25,7 +25,7 @@ test.each([
   [['list', '--phase', 'asleep'], '--phase must be one of creating'],
   [['list', '--waiting-for', 'luck'], '--waiting-for must be one of turn, rateLimit, upstream, key, person'],
   [['list', '--colour'], "unknown option '--colour'"],
-  [['watch', '--since', 'soon'], '--since must be a time'],
+  [['list', '--since', 'soon'], '--since must be a time'],
   [['start', 'do it'], '--project must be given'],
   [['start', '--from', '/no/such/file'], '--from: ENOENT'],
   [['start', '--from', '/tmp'], '--from: /tmp is a folder'],
@@ -98,7 +98,7 @@ test('help lists at most 20 commands in groups, names the others, and begins wit
   const listed = [callers, operators, exports].map((group) => [...group.matchAll(/^ {2}([a-z-]+) /gm)].length);
   expect(Math.min(...listed)).toBeGreaterThan(0);
   expect(listed.reduce((sum, count) => sum + count)).toBeLessThanOrEqual(20);
-  expect(exports).toContain('Also: poll-now, reconcile, replay-check, completion, help.');
+  expect(exports).toContain('Also: poll-now, reconcile, replay-check, help.');
   const { stdout: help, code } = await runInProcess(['help', 'poll-now']);
   expect(help).toMatch(/^read a job from the upstream at once\n\nUsage: agent-jobs poll-now /);
   expect(code).toBe(0);

@@ -150,19 +150,9 @@ async function countListed(runs: AsyncIterable<JobSummary>): Promise<JobCount> {
   return { total, byStatus };
 }
 
-/** A look at a job. */
-export interface JobLook {
-  /** As `listJobs` would show its newest run, without the lag of a list. */
-  summary: JobSummary;
-  runId: string;
-}
-
-/** Looks at a job; throws JobNotFoundError. */
-export function lookAtJob(client: Client, workflowId: string, options: CallOptions = {}): Promise<JobLook> {
-  return temporalCall(client, options, async () => {
-    const run = await readDescription(client, workflowId);
-    return { summary: toSummary(run), runId: run.runId };
-  });
+/** Reads a job's newest run as `listJobs` would show it, without the lag of a list; throws JobNotFoundError. */
+export function lookAtJob(client: Client, workflowId: string, options: CallOptions = {}): Promise<JobSummary> {
+  return temporalCall(client, options, async () => toSummary(await readDescription(client, workflowId)));
 }
 
 // What Temporal's visibility lists of jobs: open runs first, the newest first, then closed ones by their end. A run
