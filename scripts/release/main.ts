@@ -10,11 +10,9 @@ import { packRelease } from './pack.js';
 
 const CONTRACT = ['docs/contract', 'scripts/contract/released.json', 'scripts/contract/declared-changes.json'];
 const PACKAGES = ['package.json', 'packages/client/package.json', 'package-lock.json'];
-/** The chart, and what is rendered from it, name the image of the release. */
-const MANIFESTS = ['chart/Chart.yaml', 'base/setup-job.yaml', 'base/workers.yaml', 'components/http/http.yaml'].map(
-  (file) => `deploy/kubernetes/${file}`,
-);
-const FILES = ['CHANGELOG.md', ...PACKAGES, ...MANIFESTS, ...CONTRACT];
+/** It names the image of the release. */
+const CHART = 'deploy/kubernetes/chart/Chart.yaml';
+const FILES = ['CHANGELOG.md', ...PACKAGES, CHART, ...CONTRACT];
 const UNRELEASED = '## Unreleased\n';
 
 /** A reason not to release, for a person. */
@@ -71,7 +69,7 @@ function prepare(version: string, changelog: string): string[] {
   try {
     writeFileSync('CHANGELOG.md', changelog);
     const { version: before } = JSON.parse(readFileSync('package.json', 'utf8')) as Manifest;
-    MANIFESTS.forEach((file) => replaceVersion(file, before, version));
+    writeFileSync(CHART, readFileSync(CHART, 'utf8').replaceAll(before, version));
     PACKAGES.forEach((file) => setVersion(file, version));
     // From now on callers may rely on what this version takes and tells.
     run('npm', 'run', 'docs:contract', '--', '--release');
@@ -98,13 +96,6 @@ function setVersion(file: string, version: string): void {
     if (each.dependencies?.['agent-jobs-client']) each.dependencies['agent-jobs-client'] = version;
   }
   writeFileSync(file, `${JSON.stringify(manifest, null, 2)}\n`);
-}
-
-/** Also as it stands in names of objects, where no dot may be. */
-function replaceVersion(file: string, before: string, version: string): void {
-  const dashed = (text: string) => text.replaceAll('.', '-');
-  const text = readFileSync(file, 'utf8');
-  writeFileSync(file, text.replaceAll(before, version).replaceAll(dashed(before), dashed(version)));
 }
 
 try {

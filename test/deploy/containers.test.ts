@@ -1,24 +1,29 @@
-/** The containers of the Kubernetes manifests, run as the manifests say as far as that goes without a cluster. */
+/** The containers of the chart, run as its manifests say as far as that goes without a cluster. */
 import { createHash } from 'node:crypto';
 import { chown, mkdir, mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { afterAll, afterEach, beforeAll, expect, test } from 'vitest';
+import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from 'vitest';
 import { freePort } from '../../src/local/child-process.js';
 import { AgentJobs } from '../../src/starter.js';
 import { usePrivateSystem } from '../e2e/system.js';
 import { until } from '../support/worker-process.js';
 import { needContainers, startContainer, type ContainerOptions, type RunningContainer } from './container.js';
-import { committedManifests, podsOf } from './manifests.js';
+import { needToolchain } from '../support/toolchains.js';
+import { podsOf, renderedManifests } from './manifests.js';
 
 const LIMIT = { timeout: 240_000 };
 const system = usePrivateSystem({ script: { activeMs: 500 } });
-const pods = podsOf(committedManifests());
 const started: RunningContainer[] = [];
 let folder: string;
+let pods: ReturnType<typeof podsOf>;
 
 beforeAll(async () => {
   folder = await mkdtemp(join(tmpdir(), 'agent-jobs-containers-'));
+});
+beforeEach(async (context) => {
+  await needContainers(context);
+  pods = podsOf(await renderedManifests(await needToolchain(context, 'helm')));
 });
 afterEach(async () => {
   for (const container of started.splice(0)) {
@@ -43,8 +48,7 @@ const temporalEnv = () => ({
   TEMPORAL_NAMESPACE: system.server.namespace,
 });
 
-test('the set-up, then a job and an export on workers of both roles, and an end in order', LIMIT, async (context) => {
-  await needContainers(context);
+test('the set-up, then a job and an export on workers of both roles, and an end in order', LIMIT, async () => {
   const setup = await start('agent-jobs-setup', { env: temporalEnv() });
   expect(await setup.ended, setup.output()).toBe(0);
 
@@ -83,8 +87,7 @@ test('the set-up, then a job and an export on workers of both roles, and an end 
   expect(workers.map((each) => each.output()).join('')).not.toContain('can be read by every user');
 });
 
-test('HTTP answers whoever has a key of its Secret, and ends in order', LIMIT, async (context) => {
-  await needContainers(context);
+test('HTTP answers whoever has a key of its Secret, and ends in order', LIMIT, async () => {
   const key = 'a-key-of-a-caller';
   const keys = { [createHash('sha256').update(key).digest('hex')]: { name: 'caller', projects: '*' } };
   const address = `127.0.0.1:${await freePort()}`;
@@ -118,19 +121,14 @@ const capabilities = status.CapEff + status.CapBnd;
 console.log(JSON.stringify({ uid: process.getuid(), capabilities, isLocked: status.NoNewPrivs, writable, key }));
 `;
 
-test(
-  'inside it is user 10001 without capabilities, who can write to /tmp alone and read the key',
-  LIMIT,
-  async (context) => {
-    await needContainers(context);
-    const look = await start('agent-jobs-jobs', { args: ['-e', LOOK] });
-    expect(await look.ended, look.output()).toBe(0);
-    expect(JSON.parse(look.output())).toEqual({
-      uid: 10_001,
-      capabilities: '0'.repeat(32),
-      isLocked: '1',
-      writable: ['/tmp'],
-      key: system.sandbox.apiKey,
-    });
-  },
-);
+test('inside it is user 10001 without capabilities, who can write to /tmp alone and read the key', LIMIT, async () => {
+  const look = await start('agent-jobs-jobs', { args: ['-e', LOOK] });
+  expect(await look.ended, look.output()).toBe(0);
+  expect(JSON.parse(look.output())).toEqual({
+    uid: 10_001,
+    capabilities: '0'.repeat(32),
+    isLocked: '1',
+    writable: ['/tmp'],
+    key: system.sandbox.apiKey,
+  });
+});

@@ -1,18 +1,27 @@
-/** The manifests for Kubernetes: base and components as they lie there, and what the chart makes of other values. */
+/** What Helm makes of the chart for Kubernetes: of its defaults, and of other values. */
 import { execFile } from 'node:child_process';
 import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
-import { describe, expect, test } from 'vitest';
+import { expect, test, type TestContext } from 'vitest';
 import { parse } from 'yaml';
-import { CHART, KUBERNETES_FOLDER, renderChart, renderedFiles } from '../../scripts/kubernetes/rendered.js';
 import { readHttpConfig, readWorkerConfig, WORKER_VARIABLES } from '../../src/config.js';
 import { needToolchain } from '../support/toolchains.js';
-import { committedManifests, parseManifests, podsOf, problemsOf, SCHEMAS_FOLDER, type Manifest } from './manifests.js';
+import {
+  CHART,
+  NEEDED,
+  parseManifests,
+  podsOf,
+  problemsOf,
+  renderChart,
+  renderedManifests,
+  SCHEMAS_FOLDER,
+  type Manifest,
+  type PodSpec,
+} from './manifests.js';
 
 const run = promisify(execFile);
-const helm = process.env['HELM'] ?? 'helm';
 const { version } = JSON.parse(await readFile(new URL('../../package.json', import.meta.url), 'utf8')) as {
   version: string;
 };
@@ -28,18 +37,24 @@ const SET_BY_CHART =
 /** Values in manifests are read by many. */
 const HOLDS_A_KEY = /^ADMIN_API_KEY$|_HEADERS$/;
 
-const all = committedManifests();
-const pods = podsOf(all);
-const containers = pods.flatMap(({ name: of, pod }) => pod.containers.map((container) => ({ ...container, of, pod })));
+/** The chart with its defaults; every test that asks for it is skipped where Helm is missing. */
+async function chart(context: Pick<TestContext, 'skip'>) {
+  const all = await renderedManifests(await needToolchain(context, 'helm'));
+  const pods = podsOf(all);
+  const containers = pods.flatMap(({ name: of, pod }) =>
+    pod.containers.map((container) => ({ ...container, of, pod })),
+  );
+  const workers = containers.filter((container) => 'WORKER_ROLES' in settingsOf(container));
+  return { all, pods, containers, workers };
+}
 
-const settingsOf = ({ env }: Pick<(typeof containers)[number], 'env'>) =>
+const settingsOf = ({ env }: Pick<PodSpec['containers'][number], 'env'>) =>
   Object.fromEntries(env.map(({ name, value }) => [name, value]));
-const workers = containers.filter((container) => 'WORKER_ROLES' in settingsOf(container));
-const http = containers.find(({ of }) => of === 'agent-jobs-http')!;
 
 const kindsOf = (manifests: readonly Manifest[]) => manifests.map(({ kind }) => kind).toSorted();
 
-test('base and components hold workers of both roles, the set-up, HTTP, and what goes with them', () => {
+test('the chart holds workers of both roles, the set-up, HTTP, and what goes with them', async (context) => {
+  const { all, workers } = await chart(context);
   expect(kindsOf(all)).toEqual([
     ...['Deployment', 'Deployment', 'Deployment'],
     'Job',
@@ -53,7 +68,8 @@ test('base and components hold workers of both roles, the set-up, HTTP, and what
   expect(new Set(workers.map((worker) => settingsOf(worker)['WORKER_ROLES']))).toEqual(new Set(['jobs', 'exports']));
 });
 
-test('every object fits the schema of Kubernetes or of its operator, and a field that is not in it is refused', () => {
+test('every object fits the schema of its kind, and a field that is not in it is refused', async (context) => {
+  const { all } = await chart(context);
   for (const manifest of all) expect(problemsOf(manifest), manifest.metadata.name).toEqual([]);
   for (const manifest of all) {
     const misspelt = { ...manifest, spec: { ...manifest.spec, replica: 1 } };
@@ -61,7 +77,8 @@ test('every object fits the schema of Kubernetes or of its operator, and a field
   }
 });
 
-test('every container runs as nobody special, on a file system that it cannot write to', () => {
+test('every container runs as nobody special, on a file system that it cannot write to', async (context) => {
+  const { containers } = await chart(context);
   expect(containers).toHaveLength(4);
   for (const { of: name, pod, securityContext, resources } of containers) {
     expect(pod.securityContext, name).toMatchObject({
@@ -79,7 +96,8 @@ test('every container runs as nobody special, on a file system that it cannot wr
   }
 });
 
-test('keys come from Secrets, mounted as folders that only their group can read, and from nowhere else', () => {
+test('keys come from Secrets alone, mounted as folders that only their group can read', async (context) => {
+  const { all, containers } = await chart(context);
   expect(kindsOf(all)).not.toContain('Secret');
   for (const { of: name, pod, env, volumeMounts } of containers) {
     expect(
@@ -93,7 +111,8 @@ test('keys come from Secrets, mounted as folders that only their group can read,
   }
 });
 
-test('a worker has the time that it needs to end, and is asked where it answers', () => {
+test('a worker has the time that it needs to end, and is asked where it answers', async (context) => {
+  const { workers } = await chart(context);
   for (const { of: name, pod, ...worker } of workers) {
     expect(pod.terminationGracePeriodSeconds, name).toBeGreaterThan(SHUTDOWN_SECONDS);
     const env = settingsOf(worker);
@@ -106,7 +125,8 @@ test('a worker has the time that it needs to end, and is asked where it answers'
   }
 });
 
-test('a worker accepts its settings', async () => {
+test('a worker accepts its settings', async (context) => {
+  const { workers } = await chart(context);
   const folder = await mkdtemp(join(tmpdir(), 'agent-jobs-manifest-'));
   await writeFile(join(folder, 'admin_api_key'), 'a-key');
   for (const { of: name, env } of workers) {
@@ -118,8 +138,9 @@ test('a worker accepts its settings', async () => {
   await rm(folder, { recursive: true });
 });
 
-test('HTTP accepts its settings, listens where it is asked, and has the time that it needs to end', async () => {
-  const { env, pod, ports, volumeMounts, args, ...probes } = http;
+test('HTTP accepts its settings, listens where it is asked, and has the time that it needs to end', async (context) => {
+  const { containers } = await chart(context);
+  const { env, pod, ports, volumeMounts, args, ...probes } = containers.find(({ of }) => of === 'agent-jobs-http')!;
   expect(args).toEqual(['dist/cli/main.js', 'serve']);
   const folder = await mkdtemp(join(tmpdir(), 'agent-jobs-manifest-'));
   await writeFile(join(folder, 'http_keys'), '{}');
@@ -135,7 +156,8 @@ test('HTTP accepts its settings, listens where it is asked, and has the time tha
   expect(asked).toEqual(['/healthz', '/healthz', '/readyz'].map((path) => ({ path, port: 'http' })));
 });
 
-test('what selects pods selects those that it is meant for', () => {
+test('what selects pods selects those that it is meant for', async (context) => {
+  const { all, pods } = await chart(context);
   const matching = (labels: Record<string, string>) =>
     pods
       .filter((pod) => Object.entries(labels).every(([label, value]) => pod.labels[label] === value))
@@ -154,8 +176,8 @@ test('what selects pods selects those that it is meant for', () => {
     'PodDisruptionBudget agent-jobs-http': ['agent-jobs-http'],
     'PodDisruptionBudget agent-jobs-jobs': ['agent-jobs-jobs'],
     'PodDisruptionBudget agent-jobs-exports': ['agent-jobs-exports'],
-    'Service agent-jobs-metrics': [setup, 'agent-jobs-jobs', 'agent-jobs-exports'],
-    'NetworkPolicy agent-jobs': [setup, 'agent-jobs-jobs', 'agent-jobs-exports'],
+    'Service agent-jobs-metrics': ['agent-jobs-jobs', 'agent-jobs-exports', setup],
+    'NetworkPolicy agent-jobs': ['agent-jobs-jobs', 'agent-jobs-exports', setup],
     'Service agent-jobs-http': ['agent-jobs-http'],
     'NetworkPolicy agent-jobs-http': ['agent-jobs-http'],
   });
@@ -168,7 +190,8 @@ interface ScaledObjectSpec {
   triggers: { metadata: { query: string; ignoreNullValues: string } }[];
 }
 
-test('scaling follows open jobs, and takes no worker away for want of an answer', () => {
+test('scaling follows open jobs, and takes no worker away for want of an answer', async (context) => {
+  const { all, pods } = await chart(context);
   const spec = all.find(({ kind }) => kind === 'ScaledObject')!.spec as unknown as ScaledObjectSpec;
   expect(pods.map(({ name }) => name)).toContain(spec.scaleTargetRef.name);
   expect(spec.minReplicaCount).toBeGreaterThan(0);
@@ -181,8 +204,6 @@ test('scaling follows open jobs, and takes no worker away for want of an answer'
 
 test('the chart has the version of the package, and takes every setting of a worker but keys', async () => {
   expect(parse(await readFile(join(CHART, 'Chart.yaml'), 'utf8'))).toMatchObject({ version, appVersion: version });
-  expect(all.map(({ metadata }) => metadata.name)).toContain(`agent-jobs-setup-${dashed}`);
-  for (const { of: name, image } of containers) expect(image, name).toBe(`agent-jobs:${version}`);
   const { properties } = JSON.parse(await readFile(join(CHART, 'values.schema.json'), 'utf8')) as {
     properties: { settings: { properties: object } };
   };
@@ -190,10 +211,16 @@ test('the chart has the version of the package, and takes every setting of a wor
   expect(Object.keys(properties.settings.properties).toSorted()).toEqual(free.toSorted());
 });
 
-const NEEDED = ['temporal.address=temporal:7233', 'upstream.baseUrl=https://u.example', 'snapshots.url=s3://b/p'];
+test('its image and its set-up are those of the version', async (context) => {
+  const { all, containers } = await chart(context);
+  expect(all.map(({ metadata }) => metadata.name)).toContain(`agent-jobs-setup-${dashed}`);
+  for (const { of: name, image } of containers) expect(image, name).toBe(`agent-jobs:${version}`);
+});
+
 const set = (...values: string[]) => values.flatMap((value) => ['--set-string', value]);
 const turnedOn = (...values: string[]) => values.flatMap((value) => ['--set', `${value}=true`]);
 const EVERYTHING = [
+  ...NEEDED,
   ...set('temporal.tls.secret=tls', 'temporal.apiKey.secret=key', 'payloadKeys.secret=keys', 'snapshots.claim=claim'),
   ...set('webhooks.secret=webhooks', 'upstream.keys.projectKeys=projects'),
   ...set('settings.LOG_LEVEL=debug', 'temporal.tls.serverName=temporal', 'http.maxToolWait=20s'),
@@ -201,96 +228,63 @@ const EVERYTHING = [
   ...turnedOn('temporal.tls.serverAuthority', 'serviceMonitor.enabled', 'autoscaling.enabled', 'versioning.enabled'),
 ];
 
-describe('by helm', () => {
-  test('base and components are what the chart renders', async (context) => {
-    await needToolchain(context, 'helm');
-    for (const [path, text] of Object.entries(await renderedFiles(helm))) {
-      expect(await readFile(join(KUBERNETES_FOLDER, path), 'utf8'), `${path}: npm run kubernetes:render`).toBe(text);
+test('with everything turned on, every object is valid, and a version has workers of its own', async (context) => {
+  const manifests = parseManifests(await renderChart(await needToolchain(context, 'helm'), EVERYTHING));
+  for (const manifest of manifests) expect(problemsOf(manifest), manifest.metadata.name).toEqual([]);
+  const kept = manifests.filter(({ metadata }) => metadata.annotations?.['helm.sh/resource-policy'] === 'keep');
+  expect(kept.map(({ kind, metadata }) => `${kind} ${metadata.name}`).toSorted()).toEqual([
+    `Deployment agent-jobs-exports-${dashed}`,
+    `Deployment agent-jobs-jobs-${dashed}`,
+    `ScaledObject agent-jobs-jobs-${dashed}`,
+  ]);
+  for (const { pod } of podsOf(manifests)) {
+    for (const { env, volumeMounts } of pod.containers) {
+      const paths = env.map(({ value }) => value).filter((value) => value?.startsWith('/run/secrets/'));
+      const folders = volumeMounts.map(({ mountPath }) => mountPath);
+      expect(paths.filter((path) => !folders.some((folder) => path!.startsWith(`${folder}/`)))).toEqual([]);
+      expect(volumeMounts.every(({ name }) => pod.volumes.some((volume) => volume.name === name))).toBe(true);
     }
-  });
-
-  test('with everything turned on, every object is valid, and a version has workers of its own', async (context) => {
-    await needToolchain(context, 'helm');
-    const manifests = parseManifests(await renderChart(helm, [...set(...NEEDED), ...EVERYTHING]));
-    for (const manifest of manifests) expect(problemsOf(manifest), manifest.metadata.name).toEqual([]);
-    const kept = manifests.filter(({ metadata }) => metadata.annotations?.['helm.sh/resource-policy'] === 'keep');
-    expect(kept.map(({ kind, metadata }) => `${kind} ${metadata.name}`).toSorted()).toEqual([
-      `Deployment agent-jobs-exports-${dashed}`,
-      `Deployment agent-jobs-jobs-${dashed}`,
-      `ScaledObject agent-jobs-jobs-${dashed}`,
-    ]);
-    const rendered = podsOf(manifests);
-    for (const { pod } of rendered) {
-      for (const { env, volumeMounts } of pod.containers) {
-        const paths = env.map(({ value }) => value).filter((value) => value?.startsWith('/run/secrets/'));
-        const folders = volumeMounts.map(({ mountPath }) => mountPath);
-        expect(paths.filter((path) => !folders.some((folder) => path!.startsWith(`${folder}/`)))).toEqual([]);
-        expect(volumeMounts.every(({ name }) => pod.volumes.some((volume) => volume.name === name))).toBe(true);
-      }
-    }
-  });
-
-  test('each container takes requests and limits, and keeps those that are not set', async (context) => {
-    await needToolchain(context, 'helm');
-    const own = ['roles.jobs', 'roles.exports', 'http', 'setup'].flatMap((part) =>
-      set(`${part}.resources.limits.cpu=1500m`, `${part}.resources.requests.ephemeral-storage=1Gi`),
-    );
-    const changed = podsOf(
-      parseManifests(await renderChart(helm, [...set(...NEEDED), ...own, '--set', 'http.replicas=2'])),
-    );
-    expect(changed).toHaveLength(containers.length);
-    for (const { name, pod } of changed) {
-      const { requests, limits } = containers.find(({ of }) => of === name)!.resources;
-      expect(pod.containers[0]!.resources, name).toEqual({
-        requests: { ...requests, 'ephemeral-storage': '1Gi' },
-        limits: { ...limits, cpu: '1500m' },
-      });
-    }
-  });
-
-  test.for([
-    ['temporal.address is missing', set('upstream.baseUrl=https://u.example', 'snapshots.url=s3://b/p')],
-    ['upstream.baseUrl is missing', set('temporal.address=temporal:7233', 'snapshots.url=s3://b/p')],
-    ['snapshots.url is missing', set('temporal.address=temporal:7233', 'upstream.baseUrl=https://u.example')],
-    ['LOGLEVEL', set(...NEEDED, 'settings.LOGLEVEL=debug')],
-    ['ADMIN_API_KEY', set(...NEEDED, 'settings.ADMIN_API_KEY=a-key')],
-    ['memory', set(...NEEDED, 'roles.jobs.memory=2Gi')],
-    ['request', set(...NEEDED, 'http.resources.request.cpu=1')],
-    ['minReplicas', [...set(...NEEDED), '--set', 'autoscaling.minReplicas=0']],
-  ] as const)('a value that is wrong or missing is named: %s', async ([text, args], context) => {
-    await needToolchain(context, 'helm');
-    await expect(renderChart(helm, args)).rejects.toThrow(text);
-  });
+  }
 });
 
-describe('by other tools', () => {
-  test('kubeconform finds every object valid, by the same schemas', async (context) => {
-    await needToolchain(context, 'helm');
-    await needToolchain(context, 'kubeconform');
-    const folder = await mkdtemp(join(tmpdir(), 'agent-jobs-kubeconform-'));
-    await writeFile(join(folder, 'all.yaml'), await renderChart(helm, [...set(...NEEDED), ...EVERYTHING]));
-    const location = ['-schema-location', `${SCHEMAS_FOLDER}{{ .ResourceKind }}{{ .KindSuffix }}.json`];
-    const { stdout } = await run(process.env['KUBECONFORM'] ?? 'kubeconform', [
-      '-strict',
-      '-summary',
-      ...location,
-      folder,
-    ]);
-    expect(stdout).toContain('15 resources found in 1 file - Valid: 15, Invalid: 0, Errors: 0, Skipped: 0');
-    await rm(folder, { recursive: true });
-  });
+test('kubeconform finds every object valid, by the same schemas', async (context) => {
+  const helm = await needToolchain(context, 'helm');
+  const kubeconform = await needToolchain(context, 'kubeconform');
+  const folder = await mkdtemp(join(tmpdir(), 'agent-jobs-kubeconform-'));
+  await writeFile(join(folder, 'all.yaml'), await renderChart(helm, EVERYTHING));
+  const location = `${SCHEMAS_FOLDER}{{ .ResourceKind }}{{ .KindSuffix }}.json`;
+  const { stdout } = await run(kubeconform, ['-strict', '-summary', '-schema-location', location, folder]);
+  expect(stdout).toContain('15 resources found in 1 file - Valid: 15, Invalid: 0, Errors: 0, Skipped: 0');
+  await rm(folder, { recursive: true });
+});
 
-  test('kustomize builds an overlay of the base with all components', async (context) => {
-    await needToolchain(context, 'kubectl');
-    const folder = join(KUBERNETES_FOLDER, 'example');
-    const { stdout } = await run('kubectl', ['kustomize', folder]);
-    const built = parseManifests(stdout);
-    expect(kindsOf(built)).toEqual(kindsOf(all));
-    for (const manifest of built) expect(problemsOf(manifest), manifest.metadata.name).toEqual([]);
-    const jobs = built.find(({ metadata: { name }, kind }) => kind === 'Deployment' && name === 'agent-jobs-jobs')!;
-    expect(jobs.spec).not.toHaveProperty('replicas');
-    for (const { name, pod } of podsOf(built)) expect(pod.containers, name).toHaveLength(1);
-    const images = podsOf(built).flatMap(({ pod }) => pod.containers.map(({ image }) => image));
-    expect(new Set(images)).toEqual(new Set([`registry.example.com/agent-jobs:${version}`]));
-  });
+test('each container takes requests and limits, and keeps those that are not set', async (context) => {
+  const { containers } = await chart(context);
+  const own = ['roles.jobs', 'roles.exports', 'http', 'setup'].flatMap((part) =>
+    set(`${part}.resources.limits.cpu=1500m`, `${part}.resources.requests.ephemeral-storage=1Gi`),
+  );
+  const args = [...NEEDED, ...own, '--set', 'http.replicas=2'];
+  const changed = podsOf(parseManifests(await renderChart(await needToolchain(context, 'helm'), args)));
+  expect(changed).toHaveLength(containers.length);
+  for (const { name, pod } of changed) {
+    const { requests, limits } = containers.find(({ of }) => of === name)!.resources;
+    expect(pod.containers[0]!.resources, name).toEqual({
+      requests: { ...requests, 'ephemeral-storage': '1Gi' },
+      limits: { ...limits, cpu: '1500m' },
+    });
+  }
+});
+
+test.for([
+  ['temporal.address is missing', set('temporal.address=')],
+  ['upstream.baseUrl is missing', set('upstream.baseUrl=')],
+  ['snapshots.url is missing', set('snapshots.url=')],
+  ['LOGLEVEL', set('settings.LOGLEVEL=debug')],
+  ['ADMIN_API_KEY', set('settings.ADMIN_API_KEY=a-key')],
+  ['memory', set('roles.jobs.memory=2Gi')],
+  ['request', set('http.resources.request.cpu=1')],
+  ['minReplicas', ['--set', 'autoscaling.minReplicas=0']],
+] as const)('a value that is wrong or missing is named: %s', async ([text, args], context) => {
+  const helm = await needToolchain(context, 'helm');
+  await expect(renderChart(helm, [...NEEDED, ...args])).rejects.toThrow(text);
 });

@@ -1,10 +1,13 @@
-/** The Kubernetes manifests, as the tests read them. */
+/** What the chart makes of values, as the tests read it. */
+import { execFile } from 'node:child_process';
 import { readdirSync, readFileSync } from 'node:fs';
 import { basename, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { promisify } from 'node:util';
 import { Ajv } from 'ajv';
 import { parseAllDocuments } from 'yaml';
-import { KUBERNETES_FOLDER } from '../../scripts/kubernetes/rendered.js';
+
+const run = promisify(execFile);
 
 interface Container {
   name: string;
@@ -48,15 +51,23 @@ export function parseManifests(text: string): Manifest[] {
   return parseAllDocuments(text).flatMap((each) => (each.toJS() as Manifest | null) ?? []);
 }
 
-const FOLDERS = ['base', 'components/monitoring', 'components/keda', 'components/http'];
+export const CHART = fileURLToPath(new URL('../../deploy/kubernetes/chart/', import.meta.url));
 
-/** The objects of the kustomize base and its components. */
-export function committedManifests(): Manifest[] {
-  return FOLDERS.flatMap((folder) =>
-    readdirSync(join(KUBERNETES_FOLDER, folder))
-      .filter((name) => !['kustomization.yaml', 'values.yaml'].includes(name))
-      .flatMap((name) => parseManifests(readFileSync(join(KUBERNETES_FOLDER, folder, name), 'utf8'))),
-  );
+/** The values that have no default. */
+export const NEEDED = [
+  ...['temporal.address=temporal:7233', 'upstream.baseUrl=https://u.example', 'snapshots.url=s3://b/p'],
+].flatMap((value) => ['--set-string', value]);
+
+/** The text that Helm makes of the chart with these arguments; rejects with what Helm says. */
+export async function renderChart(helm: string, args: readonly string[]): Promise<string> {
+  const { stdout } = await run(helm, ['template', 'agent-jobs', CHART, ...args], { maxBuffer: 16 * 1024 ** 2 });
+  return stdout;
+}
+
+/** The objects of the chart with its defaults and every part that is left out by default. */
+export async function renderedManifests(helm: string): Promise<Manifest[]> {
+  const parts = 'http.replicas=2,serviceMonitor.enabled=true,autoscaling.enabled=true';
+  return parseManifests(await renderChart(helm, [...NEEDED, '--set', parts]));
 }
 
 export const SCHEMAS_FOLDER = fileURLToPath(new URL('schemas/', import.meta.url));

@@ -23,7 +23,6 @@ const TOOLCHAINS = {
     args: ['-v'],
     remedy: 'install kubeconform, or name it in KUBECONFORM (test/README.md)',
   },
-  kubectl: { program: 'kubectl', args: ['version', '--client'], remedy: 'install kubectl, which has kustomize' },
   temporalServer: {
     program: process.env['TEMPORAL_SERVER'] ?? 'temporal-server',
     args: ['--version'],
@@ -45,19 +44,22 @@ async function isThere(name: keyof typeof TOOLCHAINS): Promise<boolean> {
 }
 
 /**
- * Skips the test where its toolchain is missing, with the reason in the report. Where REQUIRED_TOOLCHAINS names the
- * program (`helm,promtool`, or `all`), a missing one fails the test instead.
+ * The name of the program. Skips the test where it is missing, with the reason in the report. Where REQUIRED_TOOLCHAINS
+ * names it (`helm,promtool`, or `all`), a missing one fails the test instead.
  */
-export async function needToolchain(context: Pick<TestContext, 'skip'>, name: keyof typeof TOOLCHAINS): Promise<void> {
+export async function needToolchain(
+  context: Pick<TestContext, 'skip'>,
+  name: keyof typeof TOOLCHAINS,
+): Promise<string> {
   const { program, remedy } = TOOLCHAINS[name];
   // Many tests of a file ask for one program, and some take a second to say that they are there.
   const key = `${name} in ${process.env['PATH']}`;
   const looked = found.get(key) ?? isThere(name);
   found.set(key, looked);
-  if (await looked) return;
+  if (await looked) return program;
   const text = `NOT TESTED: this needs the program ${program}: ${remedy}`;
   const required = (process.env['REQUIRED_TOOLCHAINS'] ?? '').split(',');
   if (required.includes(name) || required.includes('all')) throw new Error(text);
   console.warn(text);
-  context.skip(text);
+  return context.skip(text);
 }
