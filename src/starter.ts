@@ -172,10 +172,9 @@ export class AgentJobs {
   }
 
   /**
-   * Lists running jobs that make no progress because their workflow task fails again and again, or because no worker of
-   * the version runs to which they are pinned; and the queues and exports of which the same is true.
-   * Servers from 1.30 on mark failing ones after 5 failures; of the others the newest 200 jobs are read, and as many of
-   * the rest. A worker that ended counts for 90 seconds. `timeoutMs` is for each request.
+   * Lists running workflows that make no progress: first those that Temporal marks because their workflow task fails,
+   * which it does from server 1.30 on, then those that are pinned to a version without workers. A worker that ended
+   * counts for 90 seconds. `timeoutMs` is for each request.
    */
   stuck(options: CallOptions = {}): AsyncIterable<StuckJob> {
     return listStuck(this.client, limitsIn(this, options));

@@ -55,13 +55,12 @@ async function tellInDoubtWrites(session: Session, isJson: boolean): Promise<num
 }
 
 async function printStuck(jobs: AgentJobs, json: boolean, signal: AbortSignal): Promise<number> {
-  const { lacksKey } = await import('../client/agent-job/no-answer.js');
   let count = 0;
   for await (const job of jobs.stuck({ signal })) {
     count += 1;
     const { workflowId, projectId, ...stuck } = job;
     // Without a `kind`: `resolve` does not take it.
-    printAnswer(json, { workflowId, projectId, stuck }, () => `${formatStuckJob(job, lacksKey(job.failure ?? ''))}\n`);
+    printAnswer(json, { workflowId, projectId, stuck }, () => `${formatStuckJob(job)}\n`);
   }
   return count;
 }
@@ -89,42 +88,24 @@ async function printUndelivered({ jobs, signal }: Session, json: boolean): Promi
 }
 
 /** A workflow that makes no progress: why, and what mends it. */
-export function formatStuckJob(job: StuckJob, isKeyMissing: boolean): string {
-  const { workflowId, workflowType, projectId, attempts, since, failure, pinnedTo } = job;
-  const known: Fields = [
+function formatStuckJob({ workflowId, workflowType, projectId, problems, pinnedTo }: StuckJob): string {
+  const [why, remedy] =
+    pinnedTo === null
+      ? [
+          `its workflow task fails: ${problems.join(', ')}`,
+          'see docs/runbooks.md, "AgentJobsWorkflowTasksFail": it goes on once a worker can run it',
+        ]
+      : [
+          `no worker of version ${pinnedTo} runs, to which it is pinned`,
+          'run workers of that version, or move it to the current one: docs/upgrades.md, "Pinned versions"',
+        ];
+  return fields([
     ['Workflow', workflowId],
     ['Type', workflowType],
     ['Project', projectId],
-  ];
-  if (pinnedTo !== null) {
-    return fields([
-      ...known,
-      ['Stuck', `no worker of version ${pinnedTo} runs, to which it is pinned`],
-      ['To mend it', 'run workers of that version, or move it to the current one: docs/upgrades.md, "Pinned versions"'],
-    ]);
-  }
-  return fields([
-    ...known,
-    ['Stuck', `its workflow task was tried ${attempts} times`],
-    ['Since', since],
-    ['Failure', failure ?? 'none is recorded: the task timed out'],
-    ...remedyFor(isKeyMissing),
+    ['Stuck', why],
+    ['To mend it', remedy],
   ]);
-}
-
-type Fields = Parameters<typeof fields>[0];
-
-function remedyFor(isKeyMissing: boolean): Fields {
-  if (isKeyMissing) {
-    return [
-      ['Why', 'its worker lacks the key that it was encrypted with'],
-      ['To mend it', "add the key to the workers' PAYLOAD_KEYS_FILE: the workflow goes on by itself"],
-    ];
-  }
-  return [
-    ['Why', "a bug, or a release that does not fit its history: see the worker's log lines with this workflowId"],
-    ['To mend it', 'run the release before, or one that is mended: the workflow goes on by itself'],
-  ];
 }
 
 function formatItem(

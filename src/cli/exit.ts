@@ -19,7 +19,7 @@ const CODES = {
   canceled: [9, 'cancelled or terminated'],
   notSent: [10, 'follow-up --wait: not sent'],
   unavailable: [11, 'Temporal did not answer; the same command may work later'],
-  noWorker: [12, 'no worker answered; the error says why'],
+  noWorker: [12, 'no worker answered in time'],
   notAll: [13, 'of many jobs not all'],
   interrupted: [130, 'interrupted by Ctrl-C; the job goes on'],
 } as const;
@@ -104,8 +104,6 @@ export class InterruptedError extends Error {
 const CAUSE_EXIT: Record<string, number> = {
   TemporalUnavailableError: EXIT.unavailable,
   NoWorkerError: EXIT.noWorker,
-  WorkerBusyError: EXIT.noWorker,
-  WorkflowTaskFailingError: EXIT.noWorker,
 };
 
 /** The last line of stderr where a command with `--json` exits other than 0. */

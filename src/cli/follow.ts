@@ -104,8 +104,8 @@ function lineOf({ phase, status, jobId }: JobSummary): string {
   return printable(parts.filter(Boolean).join(', '));
 }
 
-/** The errors that are printed as a reason. A busy worker answers later: its error is not. */
-const PRINTED_ERRORS: readonly string[] = ['NoWorkerError', 'WorkflowTaskFailingError', 'TemporalUnavailableError'];
+/** The errors that are printed as a reason. */
+const PRINTED_ERRORS: readonly string[] = ['NoWorkerError', 'TemporalUnavailableError'];
 
 /** A reason to wait; of the same `topic` only what is news is told. */
 interface Reason {

@@ -111,7 +111,7 @@ async function lookAt({ jobs, signal }: Session, trace: JobTrace): Promise<Findi
   return findings.length > 0 ? findings : [toFinding(trace, 'known', 'Temporal knows all that the log tells')];
 }
 
-/** Null where Temporal knows no such workflow; a text where its code fails again and again. */
+/** Null where Temporal knows no such workflow; a text where no worker answers in time. */
 async function readState(state: Promise<JobState>): Promise<JobState | string | null> {
   try {
     return await state;
@@ -119,7 +119,7 @@ async function readState(state: Promise<JobState>): Promise<JobState | string | 
     // By name: the client's classes are loaded only when a command connects.
     const { name, message } = error as Error;
     if (name === 'JobNotFoundError') return null;
-    if (name === 'WorkflowTaskFailingError') return message;
+    if (name === 'NoWorkerError') return message;
     throw error;
   }
 }

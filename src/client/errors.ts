@@ -169,35 +169,14 @@ export class FollowUpUnconfirmedError extends AgentJobError {
 }
 
 /**
- * No worker responded to a query or update; where it is no more special error, none polls the job's task queue. It is
- * `retryable` but where the call may have settled a write in doubt without naming it.
+ * No worker of the job's task queue answered a query or update in time: none runs, all are busy, or the workflow's task
+ * fails. It is `retryable` but where the call may have settled a write in doubt without naming it.
  */
 export class NoWorkerError extends AgentJobError {
-  override readonly name: string = 'NoWorkerError';
-  override readonly code: 'NO_WORKER' | 'WORKER_BUSY' | 'WORKFLOW_TASK_FAILING' = 'NO_WORKER';
+  override readonly name = 'NoWorkerError';
+  override readonly code = 'NO_WORKER';
   constructor(workflowId: string, message: string, options?: AgentJobsErrorOptions) {
     super(workflowId, message, { retryable: true, ...options });
-  }
-}
-
-/**
- * A worker polled the job's task queue a moment ago and did not respond in time: it is busy, suspended, or has just
- * ended.
- */
-export class WorkerBusyError extends NoWorkerError {
-  override readonly name = 'WorkerBusyError';
-  override readonly code = 'WORKER_BUSY';
-}
-
-/**
- * The job's workflow task fails again and again: a bug, a release that does not fit the job's history, or a key
- * that the worker lacks. The message says what to do; no repetition of the call mends it.
- */
-export class WorkflowTaskFailingError extends NoWorkerError {
-  override readonly name = 'WorkflowTaskFailingError';
-  override readonly code = 'WORKFLOW_TASK_FAILING';
-  constructor(workflowId: string, message: string, options?: AgentJobsErrorOptions) {
-    super(workflowId, message, { ...options, retryable: false });
   }
 }
 

@@ -25,9 +25,7 @@ export type AgentJobsErrorCode =
   | 'TEMPORAL_CALL'
   | 'TEMPORAL_UNAVAILABLE'
   | 'UNKNOWN_OUTCOME'
-  | 'USED_IDS_UNKNOWN'
-  | 'WORKER_BUSY'
-  | 'WORKFLOW_TASK_FAILING';
+  | 'USED_IDS_UNKNOWN';
 
 /** What an error is made with, beside its message. */
 export interface AgentJobsErrorOptions extends ErrorOptions {

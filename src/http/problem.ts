@@ -37,7 +37,7 @@ const CODES_OF: Readonly<Record<number, readonly AgentJobsErrorCode[]>> = {
   422: ['FOLLOW_UP_CONFLICT', 'INVALID_INPUT', 'KEY_CONFLICT'],
   502: ['TEMPORAL_CALL'],
   503: ['TEMPORAL_UNAVAILABLE'],
-  504: ['FOLLOW_UP_UNCONFIRMED', 'NO_WORKER', 'WORKER_BUSY', 'WORKFLOW_TASK_FAILING'],
+  504: ['FOLLOW_UP_UNCONFIRMED', 'NO_WORKER'],
 };
 
 /** The problem that an error is; null where it is a fault of this server's. */

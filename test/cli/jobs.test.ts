@@ -208,7 +208,7 @@ test(
     const started = await cli(['--task-queue', taskQueue, 'start', '--project', server.projectId, '--json', 'hello']);
     const [{ workflowId } = {}] = jsonLines(started.stdout) as { workflowId: string }[];
     const { code, stderr } = await cli(['state', workflowId!]);
-    expect(stderr).toContain(`no worker polls the task queue "${taskQueue}"`);
+    expect(stderr).toContain(`no worker of the task queue "${taskQueue}" answered in time`);
     expect(code).toBe(12);
     await server.client.workflow.getHandle(workflowId!).terminate();
   },

@@ -8,7 +8,7 @@ import { openPayloadCodec } from '../../src/starter/codec.js';
 import { AgentJobs, type JobHandle } from '../../src/starter.js';
 import { gathered, QUICK, startJobServer, type JobServer } from '../client/job-server.js';
 import { connectOwnNamespace } from '../support/dev-server.js';
-import { envOf, jsonLines, runCli, type CliRun } from './run-cli.js';
+import { envOf, runCli, type CliRun } from './run-cli.js';
 import { runInProcess } from './run-in-process.js';
 
 const MOST_MS = 180_000;
@@ -28,19 +28,12 @@ const envWith = (keyId: string | null) => ({
 });
 const cli = (keyId: string | null, ...args: string[]): Promise<CliRun> => runInProcess(args, { env: envWith(keyId) });
 
-/** A caller whose file has this key alone. */
-async function connectWithKey(id: string): Promise<AgentJobs> {
-  const keys = { [id]: randomBytes(32).toString('base64') };
-  await writeFile(keysFile(id), JSON.stringify({ current: id, keys }), { mode: 0o600 });
-  const { address, namespace, taskQueue } = server;
-  const dataConverter = { payloadCodecs: [openPayloadCodec(keysFile(id))] };
-  return AgentJobs.connect({ address, namespace, taskQueue, dataConverter });
-}
-
 beforeAll(async () => {
   folder = await mkdtemp(join(tmpdir(), 'agent-jobs-missing-key-'));
-  const keys = { a: randomBytes(32).toString('base64') };
-  await writeFile(keysFile('a'), JSON.stringify({ current: 'a', keys }), { mode: 0o600 });
+  for (const id of ['a', 'b']) {
+    const keys = { [id]: randomBytes(32).toString('base64') };
+    await writeFile(keysFile(id), JSON.stringify({ current: id, keys }), { mode: 0o600 });
+  }
   const dataConverter = { payloadCodecs: [openPayloadCodec(keysFile('a'))] };
   server = await startJobServer(await connectOwnNamespace(), dataConverter);
   const { address, namespace, taskQueue, projectId } = server;
@@ -65,33 +58,6 @@ afterAll(async () => {
 test('without keys, encrypted jobs that are well need no attention', { timeout: MOST_MS }, async () => {
   await expect.poll(() => server.jobs.count({ isRunning: true }), { timeout: 120_000 }).toMatchObject({ total: 1 });
   expect(await cli(null, 'attention')).toEqual({ code: 0, stdout: 'nothing needs attention\n', stderr: '' });
-});
-
-test('a job under a key that nobody has is listed, with keys and without', { timeout: MOST_MS }, async () => {
-  await using others = await connectWithKey('b');
-  const job = await others.start({ projectId: server.projectId, key: 'stuck', prompt: 'p', ...QUICK });
-  const failure = `the payload keys file ${keysFile('a')} has no key "b": add it`;
-  const told = { workflowId: job.workflowId, stuck: { workflowType: 'agentJob', failure } };
-  const stuckFor = async (caller: AgentJobs) => gathered(caller.stuck());
-  for (const caller of [server.jobs, jobs]) {
-    const listed = { workflowId: job.workflowId, workflowType: 'agentJob', failure };
-    await expect.poll(() => stuckFor(caller), { timeout: 120_000 }).toMatchObject([listed]);
-  }
-  for (const keyId of [null, 'a']) {
-    const asJson = await cli(keyId, 'attention', '--json');
-    expect(asJson).toMatchObject({ code: 0, stderr: '' });
-    expect(jsonLines(asJson.stdout)).toMatchObject([told]);
-    const { stdout } = await cli(keyId, 'attention');
-    expect(stdout).toContain(failure);
-    expect(stdout).toMatch(/^Why +its worker lacks the key/m);
-    expect(stdout).toMatch(/^To mend it +add the key to the workers' PAYLOAD_KEYS_FILE: /m);
-  }
-  const remedy = "add the key to the workers' PAYLOAD_KEYS_FILE: the job goes on by itself";
-  await expect(others.handle(job.workflowId).state()).rejects.toMatchObject({
-    name: 'WorkflowTaskFailingError',
-    message: expect.stringContaining(`${failure}); ${remedy}`) as string,
-  });
-  await server.client.workflow.getHandle(job.workflowId).terminate();
 });
 
 test(

@@ -85,7 +85,7 @@ test('a queue that can not be read is an error, with the reason', { timeout: MOS
   const taskQueue = `nobody-${randomUUID()}`;
   const queue = await server.client.workflow.start('requestQueue', { workflowId, taskQueue, args: [] });
   const { code, stderr } = await cli('--project', projectId);
-  expect(stderr).toContain(`agent-jobs: ${workflowId} could not be read: no worker polls the task queue`);
+  expect(stderr).toContain(`agent-jobs: ${workflowId} could not be read: no worker of the task queue`);
   expect(code).toBe(1);
   await queue.terminate();
 });

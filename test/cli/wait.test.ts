@@ -80,9 +80,9 @@ test(
   async () => {
     const jobs = new AgentJobs({ client: server.client, taskQueue: `nobody-${randomUUID()}` });
     const job = await jobs.start({ key: randomUUID(), projectId: server.projectId, prompt: 'hello', ...QUICK });
-    const interruptAt = /no worker polls/;
+    const interruptAt = /no worker of/;
     const { code, stdout, stderr } = await runCli(['wait', job.workflowId], { env: envOf(server), interruptAt });
-    expect(stderr.match(/still waiting: no worker polls the task queue "nobody-.*start one there/g)).toHaveLength(1);
+    expect(stderr.match(/still waiting: no worker of the task queue "nobody-.*agent-jobs doctor/g)).toHaveLength(1);
     expect(stderr).toContain(`agent-jobs: to wait again: npx agent-jobs wait ${job.workflowId}\n`);
     expect(stderr).toContain('interrupted; the job goes on');
     expect(stdout).toBe('');

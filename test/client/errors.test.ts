@@ -22,8 +22,6 @@ const SAMPLES: AgentJobsError[] = [
   new starter.TemporalUnavailableError('no answer'),
   new starter.TemporalCallError('refused'),
   new starter.NoWorkerError('w', 'none polls'),
-  new starter.WorkerBusyError('w', 'busy'),
-  new starter.WorkflowTaskFailingError('w', 'a bug', { retryable: true }),
   new starter.JobNotFoundError('w', 'no such workflow'),
   new starter.JobEndedError('w', 'COMPLETED'),
   new starter.KeyConflictError('w', 'another input'),

@@ -11,11 +11,8 @@ import {
   JobNotFoundError,
   JobTerminatedError,
   TemporalUnavailableError,
-  WorkerBusyError,
-  WorkflowTaskFailingError,
 } from '../../src/starter.js';
 import { RequestRetries } from '../../src/temporal/grpc.js';
-import { startWorkerProcess } from '../support/worker-process.js';
 import { startScriptedServer, type ScriptedServer } from './scripted-server.js';
 
 const MINUTE = 60_000;
@@ -110,13 +107,15 @@ describe.each(['nothing listens', 'the server is silent'])('where %s', (what) =>
   );
 });
 
-test('where no worker polls the task queue, that is said, and how it is called', { timeout: 3 * MINUTE }, async () => {
+test('where no worker answers, the error names the task queue and where to look', { timeout: 3 * MINUTE }, async () => {
   const taskQueue = `nobody-${randomUUID()}`;
   const job = await jobsOn(taskQueue).start(newRequest('hello'));
   const handle = server.client.workflow.getHandle(job.workflowId);
   const cause = {
     name: 'NoWorkerError',
-    message: expect.stringContaining(`polls the task queue "${taskQueue}"`) as string,
+    message: expect.stringContaining(
+      `of the task queue "${taskQueue}" answered in time: "agent-jobs doctor"`,
+    ) as string,
   };
   const calls: [() => Promise<unknown>, object][] = [
     [() => job.state(NOW), cause],
@@ -149,36 +148,6 @@ test('a job of many is not tried for longer than the limit of an outage', { time
   expect(error).toBeInstanceOf(TemporalUnavailableError);
   await connection.close();
   silent.close();
-});
-
-test('where the only worker stands still, it is said to be there', { timeout: 3 * MINUTE }, async () => {
-  const taskQueue = `stopped-${randomUUID()}`;
-  const worker = startWorkerProcess({
-    UPSTREAM_BASE_URL: 'http://127.0.0.1:9',
-    ADMIN_API_KEY: 'any',
-    TEMPORAL_ADDRESS: server.address,
-    TEMPORAL_NAMESPACE: server.namespace,
-    AGENT_JOBS_TASK_QUEUE: taskQueue,
-  });
-  try {
-    const job = await jobsOn(taskQueue).start(newRequest('hello'));
-    await expect.poll(() => job.state().catch(() => null), { timeout: MINUTE }).toMatchObject({ phase: 'creating' });
-    worker.signal('SIGSTOP');
-    const error = await errorOf(job.state({ timeoutMs: 3_000 }));
-    expect(error).toBeInstanceOf(WorkerBusyError);
-    expect(error.message).toContain(`${worker.pid}@`);
-    await server.client.workflow.getHandle(job.workflowId).terminate();
-  } finally {
-    await worker.kill();
-  }
-});
-
-test('where workflow code fails again and again, its error is shown', { timeout: 2 * MINUTE }, async () => {
-  const job = await server.jobs.start(newRequest('broken'));
-  await expect
-    .poll(() => errorOf(job.state(NOW)), { timeout: MINUTE })
-    .toMatchObject({ name: WorkflowTaskFailingError.name, message: expect.stringContaining('a bug') as string });
-  await server.client.workflow.getHandle(job.workflowId).terminate();
 });
 
 test('a workflow that has ended is told from one that never was', { timeout: MINUTE }, async () => {

@@ -85,7 +85,7 @@ test('a queue that no worker serves is told with the reason', { timeout: MINUTE 
   const queue = await join({ operation: 'create', projectId }, 'job-a', 3, { ...server, taskQueue });
   const [found] = await queuesOf(projectId);
   expect(found).toMatchObject({ operation: 'create', projectId, state: null });
-  expect(found?.problem).toContain(`no worker polls the task queue "${taskQueue}"`);
+  expect(found?.problem).toContain(`no worker of the task queue "${taskQueue}" answered in time`);
   await queue.terminate();
 });
 

@@ -97,8 +97,6 @@ describe('a bug in workflow code', { timeout: 240_000 }, () => {
       return undefined;
     };
     await until(async () => (await stuck()) !== undefined, 'the job to be listed as stuck', broken.output);
-    expect(await stuck()).toMatchObject({ phase: null, failure: 'a bug of ours' });
-    expect((await stuck())!.attempts).toBeGreaterThanOrEqual(3);
     await listsAsStuck(handle.workflowId);
     broken.signal('SIGTERM');
     expect(await broken.ended).toBe(0);
@@ -171,23 +169,12 @@ describe('SIGTERM', { timeout: 180_000 }, () => {
 async function listsAsStuck(workflowId: string): Promise<void> {
   const { code, stdout } = await runInProcess(['attention'], { env: envOf(server) });
   const block = stdout.split('\n\n').find((each) => each.includes(workflowId));
-  expect(block).toMatch(/tried \d+ times/);
-  expect(block).toMatch(/a bug of ours[^]*log lines with this workflowId[^]*run the release before/);
+  expect(block).toMatch(/its workflow task fails: .*WorkflowTaskFailed.*[^]*docs\/runbooks\.md/);
   expect(code).toBe(0);
   const json = await runInProcess(['attention', '--json'], { env: envOf(server) });
   const line = jsonLines(json.stdout).find((each) => each['workflowId'] === workflowId);
-  expect(line).toEqual({
-    workflowId,
-    projectId: null,
-    stuck: {
-      workflowType: 'agentJob',
-      phase: null,
-      attempts: expect.any(Number),
-      since: expect.any(String),
-      failure: 'a bug of ours',
-      pinnedTo: null,
-    },
-  });
+  const problems = expect.arrayContaining([expect.stringContaining('WorkflowTaskFailed')]) as string[];
+  expect(line).toEqual({ workflowId, projectId: null, stuck: { workflowType: 'agentJob', problems, pinnedTo: null } });
 }
 
 /** A copy of the build whose workflow throws at its first line. */

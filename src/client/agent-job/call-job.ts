@@ -12,13 +12,10 @@ import { type AgentJobResult, type JobOutcome, type JobState, jobStateQuery, typ
 import { defineQuery } from '../../contract/shared.js';
 import { askWorkflow, queryAgain, workflowOptionsOf } from '../../temporal/workflow-clients.js';
 import { JobEndedError, JobNotFoundError, MessageRefusedError } from '../errors.js';
-import { CALL_TIMEOUT_MS, type CallOptions, temporalCall } from '../temporal-call.js';
+import { type CallOptions, START_TIMEOUT_MS, temporalCall } from '../temporal-call.js';
 import { isNoAnswer } from '../temporal-errors.js';
-import { isTakingTasks, whyNoAnswer } from './no-answer.js';
+import { noAnswerError } from './no-answer.js';
 import { decodeFirst, ENDED_BY, readDescription, readRunEnd, type RunRecord } from './run-record.js';
-
-/** A worker that takes tasks answers in the end: behind a burst of starts that may last longer than one call. */
-const PATIENCE_MS = 60_000;
 
 /** Calls Temporal about a job; throws MessageRefusedError, JobEndedError and JobNotFoundError. */
 export async function callJob<T>(
@@ -43,7 +40,7 @@ export async function callJob<T>(
   }
 }
 
-/** A call that a worker answers; throws NoWorkerError, or one of its kinds, besides. */
+/** A call that a worker answers; throws NoWorkerError besides. */
 export async function askWorker<T>(
   client: Client,
   workflowId: string,
@@ -54,32 +51,19 @@ export async function askWorker<T>(
     return await callJob(client, workflowId, options, ask);
   } catch (error) {
     if (options.signal?.aborted || !isNoAnswer(error)) throw error;
-    // Who sets no limit has time: a server that starts many jobs is slow to tell, too.
-    const mostMs = options.timeoutMs == null ? CALL_TIMEOUT_MS : undefined;
-    throw await whyNoAnswer(client, workflowId, options.signal, error, mostMs);
+    throw await noAnswerError(client, workflowId, options.signal, error);
   }
 }
 
-/** Reads a job's state, with its present wait. */
+/** Reads a job's state, with its present wait; by default a worker may take longer, as behind a burst of starts. */
 export async function readState(client: Client, workflowId: string, options: CallOptions): Promise<JobState> {
+  const { signal } = options;
+  const timeoutMs = options.timeoutMs ?? START_TIMEOUT_MS;
   const startedAt = performance.now();
-  const state = await askPatiently(client, workflowId, options);
+  const state = await askWorker(client, workflowId, { signal, timeoutMs }, () => queryState(client, workflowId));
   if (state.outcome !== null) return state;
-  const mostMs = options.timeoutMs ?? PATIENCE_MS + CALL_TIMEOUT_MS;
-  const leftMs = mostMs - (performance.now() - startedAt);
-  return withPresentWait(client, workflowId, state, { signal: options.signal, timeoutMs: leftMs });
-}
-
-/** Without a limit of the caller's own, a question that waits behind other tasks of a worker at work is asked again. */
-async function askPatiently(client: Client, workflowId: string, options: CallOptions): Promise<JobState> {
-  for (const startedAt = performance.now(); ;) {
-    try {
-      return await askWorker(client, workflowId, options, () => queryState(client, workflowId));
-    } catch (error) {
-      const isOver = options.timeoutMs != null || performance.now() - startedAt >= PATIENCE_MS;
-      if (isOver || !isTakingTasks(error)) throw error;
-    }
-  }
+  const leftMs = timeoutMs - (performance.now() - startedAt);
+  return withPresentWait(client, workflowId, state, { signal, timeoutMs: leftMs });
 }
 
 /** Temporal says the same of a workflow that never was and of one that has ended; null where it has begun since. */

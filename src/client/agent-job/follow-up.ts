@@ -26,7 +26,7 @@ import {
 import type { Names } from '../known-fields.js';
 import { START_TIMEOUT_MS, temporalCall, throwIfOver, type CallOptions } from '../temporal-call.js';
 import { isNoAnswer, isOutage, isTaskFailure } from '../temporal-errors.js';
-import { whyNoAnswer } from './no-answer.js';
+import { noAnswerError } from './no-answer.js';
 import { readRun } from './run-record.js';
 import { reAttacher, updateIdOf } from './follow-up-after-end.js';
 import { askWorkflow } from '../../temporal/workflow-clients.js';
@@ -142,7 +142,7 @@ async function readFate(
     throw unconfirmed(workflowId, id, 'the job does not know the follow-up yet');
   } catch (error) {
     if (signal?.aborted || error instanceof FollowUpUnconfirmedError) throw error;
-    const why = await whyNoAnswer(client, workflowId, signal, error);
+    const why = await noAnswerError(client, workflowId, signal, error);
     throw unconfirmed(workflowId, id, why.message, why);
   }
 }

@@ -65,9 +65,9 @@ export interface JobHandle {
   sendFollowUp(prompt: string, options?: FollowUpOptions): Promise<FollowUpAnswer>;
 
   /**
-   * Reads the job's present state, of a closed workflow too while a worker runs and its history is kept. Throws
-   * NoWorkerError, or one of its kinds, where no worker responds, and JobTerminatedError of a workflow that ended
-   * before a worker began it.
+   * Reads the job's present state, of a closed workflow too while a worker runs and its history is kept. It has 30
+   * seconds, not 10. Throws NoWorkerError where no worker answers in time, and JobTerminatedError of a workflow that
+   * ended before a worker began it.
    */
   state(options?: CallOptions): Promise<JobState>;
 
@@ -79,8 +79,8 @@ export interface JobHandle {
 
   /**
    * Settles a write in doubt as a person decides. Throws MessageRefusedError where the action does not fit the present
-   * write in doubt, and JobEndedError. Throws NoWorkerError, or one of its kinds, where no worker responds: then it may
-   * have been settled. `adopt` reads the job first and has 75 seconds, not 10.
+   * write in doubt, and JobEndedError. Throws NoWorkerError where no worker answers in time: then it may have been
+   * settled. `adopt` reads the job first and has 75 seconds, not 10.
    */
   resolve(resolution: ResolveUnknownInput, options?: CallOptions): Promise<JobState>;
 

@@ -13,7 +13,7 @@ import { concurrently } from '../concurrently.js';
 import { listWorkflows, temporalCall, type CallOptions } from '../temporal-call.js';
 import { isNoAnswer } from '../temporal-errors.js';
 import { askRunning } from './call-job.js';
-import { whyNoAnswer } from './no-answer.js';
+import { noAnswerError } from './no-answer.js';
 
 /** Which queues to read; what is left out does not restrict. */
 export interface QueueFilter {
@@ -83,7 +83,7 @@ async function readQueue(client: Client, name: QueueName, options: CallOptions):
     options.signal?.throwIfAborted();
     if (error instanceof QueryRejectedError || error instanceof WorkflowNotFoundError) return null;
     if (!isNoAnswer(error)) throw error;
-    const { message } = await whyNoAnswer(client, workflowId, options.signal, error);
+    const { message } = await noAnswerError(client, workflowId, options.signal, error);
     return { ...name, workflowId, state: null, problem: message };
   }
 }

@@ -67,8 +67,6 @@ export async function agentJob(input: AgentJobInput): Promise<AgentJobResult> {
       details: [details],
     });
   }
-  // No failure of the workflow: its task is tried again for ever.
-  if (prompt.startsWith('broken')) throw new Error('a bug');
   if (prompt.startsWith('continue')) {
     await condition(() => followUps.length > 0);
     await continueAsNew<typeof agentJob>({ ...(input as CreateJobInput), prompt: 'stay' });
