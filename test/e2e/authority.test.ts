@@ -225,9 +225,10 @@ test(
       state: { paused: true },
       action: {
         type: 'startWorkflow',
-        ...agentJobStartOptions({ projectId: 'shop', prompt: 'Review', ...QUICK }, { key: 'nightly' }),
         workflowType: 'agentJob',
+        workflowId: 'agent-job/shop/nightly',
         taskQueue: shop.taskQueue,
+        args: [{ projectId: 'shop', prompt: 'Review', ...QUICK }],
       },
     });
     await nightly.trigger();
