@@ -1,5 +1,4 @@
 /** The contract of webhooks: the events, and the workflows that find and deliver them. See docs/webhooks.md. */
-import type { InDoubtWrite } from './job-state.js';
 import { DAY_MS, encodeId } from './shared.js';
 
 /** Workflow types. */
@@ -22,12 +21,7 @@ export function webhookDeliveryId(eventId: string, endpointId: string): string {
 }
 
 /** Values of an event's `type`. */
-export const WEBHOOK_EVENTS = [
-  'agent_job.ended',
-  'agent_job.needs_attention',
-  'agent_job.settled',
-  'visitor_export.ended',
-] as const;
+export const WEBHOOK_EVENTS = ['agent_job.ended', 'agent_job.needs_attention', 'visitor_export.ended'] as const;
 export type WebhookEventType = (typeof WEBHOOK_EVENTS)[number];
 
 /** `type` of the failure of a delivery that was not taken. */
@@ -63,16 +57,6 @@ export const WEBHOOK_RETRIES = {
 /** How a delivery ended that did not fail: a receiver that is gone (410) wants no more tries. */
 export type WebhookFate = 'delivered' | 'gone';
 
-/** A write in doubt that is announced, and not yet that it is settled. */
-export interface AnnouncedDoubt {
-  workflowId: string;
-  runId: string;
-  projectId: string | null;
-  unknown: InDoubtWrite;
-  /** Else whoever kept it may have ended before. Told again when Temporal has forgotten it, it would be sent again. */
-  isTold: boolean;
-}
-
 /**
  * How far the sweep is; its only argument, null where it is the first. Workers of two releases go on from each other's:
  * each keeps the fields that it does not know, and none may change what another means.
@@ -80,8 +64,6 @@ export interface AnnouncedDoubt {
 export interface WebhookSweepState {
   /** What ended before, in milliseconds of Unix time, is announced. */
   endsFrom: number;
-  /** At most one of a job. */
-  doubts: AnnouncedDoubt[];
 }
 
 /** The activities of both workflows. */

@@ -815,14 +815,6 @@ export const MUTANTS: Mutant[] = [
     title: "another project's job is 403 by every address, whether or not it is there",
   },
   {
-    name: 'a doubt that only its finder tells',
-    file: 'src/activities/webhooks/sweep.ts',
-    find: '    await each(untold, (doubt) => this.#announce(needsAttention(doubt, webUi)));\n',
-    replace: '    await each(untold, async () => {});\n',
-    test: 'test/webhooks/sweep.test.ts',
-    title: 'a doubt is kept before it is told: who dies in between has the next one tell it',
-  },
-  {
     name: 'a reset that is told as an end',
     file: 'src/activities/webhooks/sweep.ts',
     find: '    return Boolean(raw.workflowExtendedInfo?.resetRunId);\n',

@@ -523,12 +523,6 @@ export const WEBHOOK_PROMISES: TestedPromise[] = [
     'every worker is killed again and again, and the receiver fails: each end is told, by one id and one body',
   ),
   tested(
-    'a worker dies between finding a write in doubt and telling it',
-    'the next one tells it, and later that it is settled',
-    'webhooks/sweep',
-    'a doubt is kept before it is told: who dies in between has the next one tell it',
-  ),
-  tested(
     'a job is reset',
     'nothing is told: the job goes on',
     'webhooks/sweep',

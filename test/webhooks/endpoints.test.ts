@@ -35,11 +35,11 @@ test('a project is told by its own endpoints and by those of all projects', asyn
 test('an address that is named twice is told what both are told, and each secret signs', async () => {
   const endpoints = await open({
     '*': [{ url, secrets: [SECRET], events: ['agent_job.ended'] }],
-    p: [{ url, secrets: [OTHER, SECRET], events: ['agent_job.settled'] }],
+    p: [{ url, secrets: [OTHER, SECRET], events: ['agent_job.needs_attention'] }],
   });
   const [endpoint, ...others] = await endpoints.of('p');
   expect(others).toEqual([]);
-  expect(endpoint!.events).toEqual(['agent_job.ended', 'agent_job.settled']);
+  expect(endpoint!.events).toEqual(['agent_job.ended', 'agent_job.needs_attention']);
   expect(endpoint!.secrets).toHaveLength(2);
 });
 

@@ -32,8 +32,7 @@ interface Dependencies {
 /** What runs in one attempt; then the workflow has a newer state. */
 const SWEEP_MS = 10 * 60_000;
 const LOOK_EVERY_MS = 5_000;
-const KEEP_EVERY_MS = 20_000;
-const KEEP_LIMIT_MS = 10_000;
+const BEAT_EVERY_MS = 20_000;
 
 /** What a worker of webhooks registers. */
 export function createWebhookActivities(dependencies: Dependencies): WebhookActivities {
@@ -44,27 +43,17 @@ export function createWebhookActivities(dependencies: Dependencies): WebhookActi
 }
 
 async function sweepEvents(dependencies: Dependencies, given: WebhookSweepState): Promise<WebhookSweepState> {
-  const { shutdownSignal: signal, taskQueue, endpoints, webUiUrl, address } = dependencies;
-  const { info, client } = Context.current();
+  const { shutdownSignal, taskQueue, endpoints, webUiUrl, address } = dependencies;
+  const { info, client, cancellationSignal, heartbeat } = Context.current();
+  const signal = AbortSignal.any([shutdownSignal, cancellationSignal]);
   const webUi = webUiOf({ connection: { options: { address } }, options: client.options }, webUiUrl);
   const sweep = new EventSweep({ client, taskQueue, endpoints, webUi, now: startServerClock() });
   let state = (info.heartbeatDetails as WebhookSweepState | undefined) ?? given;
-  let failure: { error: unknown } | null = null;
-  let kept = Promise.resolve();
-  // Awaited, which the SDK's own heartbeat can't be: what is announced must be kept. One after the other: a call that
-  // is late would put an older state in the place of a newer one.
-  const keep = (next: WebhookSweepState) => {
-    state = next;
-    const send = () => client.activity.heartbeat(info.taskToken, state);
-    kept = kept.catch(() => {}).then(() => client.withDeadline(Date.now() + KEEP_LIMIT_MS, send));
-    return kept;
-  };
-  const beat = setInterval(() => void keep(state).catch((error: unknown) => (failure = { error })), KEEP_EVERY_MS);
+  const beat = setInterval(() => heartbeat(state), BEAT_EVERY_MS);
   try {
     const startedAt = performance.now();
     while (!signal.aborted && performance.now() - startedAt < SWEEP_MS) {
-      if (failure !== null) throw (failure as { error: unknown }).error;
-      state = await sweep.look(state, keep);
+      state = await sweep.look(state);
       await delay(LOOK_EVERY_MS, undefined, { signal }).catch(() => {});
     }
     return state;

@@ -7,9 +7,9 @@ import { TemporalCallError } from '../../client/errors.js';
 import { temporalCall } from '../../client/temporal-call.js';
 import type { JobSummary } from '../../client/agent-job/list.js';
 import { jobUrl, type WebUi } from '../../client/web-ui.js';
-import { agentJobOf, type Decision, type SnapshotReceipt, type VisitorExportResult } from '../../contract.js';
+import { agentJobOf, type InDoubtWrite, type SnapshotReceipt, type VisitorExportResult } from '../../contract.js';
 import { utf8Bytes } from '../../contract/input-checks.js';
-import type { AnnouncedDoubt, WebhookEventType } from '../../contract/webhooks.js';
+import type { WebhookEventType } from '../../contract/webhooks.js';
 
 /** What happened. */
 interface WebhookEvent {
@@ -36,30 +36,21 @@ export function jobEnded(job: JobSummary): WebhookEvent {
   ]);
 }
 
+/** A write that is in doubt. */
+interface Doubt {
+  workflowId: string;
+  runId: string;
+  projectId: string | null;
+  unknown: InDoubtWrite;
+}
+
 /** A write came to be in doubt: only a person can settle it. */
-export function needsAttention(doubt: AnnouncedDoubt, webUi: WebUi | null): WebhookEvent {
-  const { workflowId, unknown } = doubt;
-  const settle = `npx agent-jobs resolve ${shellWord(workflowId)} ACTION --since ${unknown.since}`;
-  return eventOf('agent_job.needs_attention', keyOf(doubt), unknown.since, doubtData(doubt, settle, webUi));
-}
-
-/** It is settled: by a decision, or without one where the job ended. */
-export function settled(doubt: AnnouncedDoubt, decisions: readonly Decision[], webUi: WebUi | null): WebhookEvent {
-  const { kind, followUpId, since } = doubt.unknown;
-  const decision = decisions.find((one) => one.kind === kind && one.followUpId === followUpId && one.at >= since);
-  const show = `npx agent-jobs state ${shellWord(doubt.workflowId)}`;
-  const data = { ...doubtData(doubt, show, webUi), ...(decision && { decision }) };
-  return eventOf('agent_job.settled', keyOf(doubt), decision?.at ?? new Date().toISOString(), data);
-}
-
-/** Continue-as-new may hand a write in doubt to another run. */
-function keyOf({ workflowId, unknown }: AnnouncedDoubt): string {
-  return `${workflowId} ${unknown.since}`;
-}
-
-function doubtData({ projectId, workflowId, runId, unknown }: AnnouncedDoubt, command: string, webUi: WebUi | null) {
+export function needsAttention({ workflowId, runId, projectId, unknown }: Doubt, webUi: WebUi | null): WebhookEvent {
+  const command = `npx agent-jobs resolve ${shellWord(workflowId)} ACTION --since ${unknown.since}`;
   const url = webUi && jobUrl(webUi, { workflowId });
-  return { ...named(projectId, workflowId), workflowId, runId, unknown, command, url };
+  const data = { ...named(projectId, workflowId), workflowId, runId, unknown, command, url };
+  // Not by the run: continue-as-new hands a write in doubt to another one.
+  return eventOf('agent_job.needs_attention', `${workflowId} ${unknown.since}`, unknown.since, data);
 }
 
 function named(projectId: string | null, workflowId: string) {

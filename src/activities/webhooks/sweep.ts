@@ -2,30 +2,23 @@
  * Finds events by what Temporal lists, so that none needs a worker that was there when it happened: jobs and exports
  * that closed, however, and jobs that wait for a person. What is announced again has the same id, and starts nothing.
  */
-import {
-  type Client,
-  WorkflowExecutionAlreadyStartedError,
-  WorkflowNotFoundError,
-  type WorkflowExecutionInfo,
-} from '@temporalio/client';
+import { type Client, WorkflowExecutionAlreadyStartedError, type WorkflowExecutionInfo } from '@temporalio/client';
 import { concurrently } from '../../client/concurrently.js';
-import { JobNotFoundError } from '../../client/errors.js';
 import { TemporalJobHandle } from '../../client/agent-job/handle.js';
 import { type JobSummary, listJobs } from '../../client/agent-job/list.js';
 import { loggerOf } from '../../client/settings.js';
 import { listWorkflows } from '../../client/temporal-call.js';
 import { quoted } from '../../client/visibility-query.js';
 import type { WebUi } from '../../client/web-ui.js';
-import { type JobState, VISITOR_EXPORT_WORKFLOW, visitorExportScheduleId } from '../../contract.js';
+import { VISITOR_EXPORT_WORKFLOW, visitorExportScheduleId } from '../../contract.js';
 import {
-  type AnnouncedDoubt,
   WEBHOOK_DELIVERY_WORKFLOW,
   type WebhookDelivery,
   webhookDeliveryId,
   type WebhookSweepState,
 } from '../../contract/webhooks.js';
 import type { Endpoints } from './endpoints.js';
-import { exportEnded, jobEnded, needsAttention, settled } from './events.js';
+import { exportEnded, jobEnded, needsAttention } from './events.js';
 
 type WebhookEvent = ReturnType<typeof jobEnded>;
 
@@ -44,10 +37,8 @@ const OVERLAP_MS = 5 * 60_000;
 /** But most are listed at once: so often all of that time is read again, else the last half minute. */
 const READ_ALL_EVERY_MS = 60_000;
 const LATELY_MS = 30_000;
-/** A job may be settled and in doubt again between two looks at the list. */
+/** A job may be in doubt again between two looks at the list. */
 const ASK_AGAIN_MS = 60_000;
-/** They are in the state, which has a limit: of what comes beyond, nobody is told that it is settled. */
-const MOST_DOUBTS = 500;
 /** Runs, and deliveries, that this process knows to be told. */
 const MOST_KNOWN = 100_000;
 const PAGE_SIZE = 1_000;
@@ -65,18 +56,15 @@ export class EventSweep {
     this.#isOwn = `TaskQueue = ${quoted(options.taskQueue)}`;
   }
 
-  /**
-   * Looks once. `keep` makes a state outlast this process: a doubt is announced once it is kept, so that whoever goes
-   * on from there tells that it is settled.
-   */
-  async look(state: WebhookSweepState, keep: (state: WebhookSweepState) => Promise<void>): Promise<WebhookSweepState> {
-    const doubts = await this.#announceDoubts(state.doubts, (kept) => keep({ ...state, doubts: kept }));
+  /** Looks once, and returns how far it came. */
+  async look(state: WebhookSweepState): Promise<WebhookSweepState> {
+    await this.#announceDoubts();
     const startedAt = this.#options.now();
     const isForAll = startedAt - this.#readAllAt >= READ_ALL_EVERY_MS;
     await this.#announceEnds(new Date(isForAll ? state.endsFrom : Math.max(state.endsFrom, startedAt - LATELY_MS)));
-    if (!isForAll) return { ...state, doubts };
+    if (!isForAll) return state;
     this.#readAllAt = startedAt;
-    return { ...state, endsFrom: Math.max(state.endsFrom, startedAt - OVERLAP_MS), doubts };
+    return { ...state, endsFrom: Math.max(state.endsFrom, startedAt - OVERLAP_MS) };
   }
 
   async #announceEnds(from: Date): Promise<void> {
@@ -114,58 +102,27 @@ export class EventSweep {
     return Boolean(raw.workflowExtendedInfo?.resetRunId);
   }
 
-  async #announceDoubts(
-    before: readonly AnnouncedDoubt[],
-    keep: (doubts: AnnouncedDoubt[]) => Promise<void>,
-  ): Promise<AnnouncedDoubt[]> {
-    const { webUi } = this.#options;
-    const doubts = new Map(before.map((doubt) => [doubt.workflowId, doubt]));
-    const found: AnnouncedDoubt[] = [];
-    const untold = before.filter(({ isTold }) => !isTold);
-    await each(untold, (doubt) => this.#announce(needsAttention(doubt, webUi)));
-    for await (const { workflowId, state } of this.#asked(doubts)) {
-      const old = doubts.get(workflowId);
-      const present = state?.outcome === null ? state.unknown : null;
-      if (old && old.unknown.since !== present?.since) {
-        await this.#announce(settled(old, state?.decisions ?? [], webUi));
-        doubts.delete(workflowId);
-      }
-      if (!present || doubts.has(workflowId)) continue;
-      const doubt = { workflowId, runId: state!.runId, projectId: state!.projectId, unknown: present, isTold: false };
-      if (doubts.size < MOST_DOUBTS) doubts.set(workflowId, doubt);
-      found.push(doubt);
-    }
-    const now = [...doubts.values()];
-    if (found.length > 0) await keep(now);
-    await each(found, (doubt) => this.#announce(needsAttention(doubt, webUi)));
-    return now.map((doubt) => ({ ...doubt, isTold: true }));
-  }
-
-  /** Asks the jobs whose doubt may have changed; a state is null of a job that is gone. */
-  async *#asked(doubts: ReadonlyMap<string, AnnouncedDoubt>) {
-    const { client } = this.#options;
-    const ids = new Set<string>();
+  async #announceDoubts(): Promise<void> {
     const filter = { phase: 'needsAttention', isRunning: true } as const;
-    for await (const { workflowId } of listJobs(client, filter, { condition: this.#isOwn })) ids.add(workflowId);
-    for (const id of this.#askedAt.keys()) if (!ids.has(id)) this.#askedAt.delete(id);
-    const due = [...ids].filter((id) => performance.now() - (this.#askedAt.get(id) ?? -Infinity) >= ASK_AGAIN_MS);
-    const gone = [...doubts.keys()].filter((id) => !ids.has(id));
-    for await (const asked of concurrently([...due, ...gone], {}, (id) => this.#ask(id))) if (asked) yield asked;
+    const found = new Map<string, JobSummary>();
+    const jobs = listJobs(this.#options.client, filter, { condition: this.#isOwn });
+    for await (const job of jobs) found.set(job.workflowId, job);
+    for (const id of this.#askedAt.keys()) if (!found.has(id)) this.#askedAt.delete(id);
+    const isDue = (id: string) => performance.now() - (this.#askedAt.get(id) ?? -Infinity) >= ASK_AGAIN_MS;
+    const due = [...found.values()].filter(({ workflowId }) => isDue(workflowId));
+    await each(due, (job) => this.#announceDoubt(job));
   }
 
-  /** Null where nobody answers: it is asked again. */
-  async #ask(workflowId: string): Promise<{ workflowId: string; state: (JobState & { runId: string }) | null } | null> {
+  async #announceDoubt({ workflowId, runId }: JobSummary): Promise<void> {
     const { client, taskQueue, webUi } = this.#options;
     const context = { client, taskQueue, webUi, hidePrompts: true, timeoutMs: undefined, logger: loggerOf(undefined) };
-    try {
-      const state = await new TemporalJobHandle(context, workflowId).state();
-      const { runId } = await client.workflow.getHandle(workflowId).describe();
-      this.#askedAt.set(workflowId, performance.now());
-      return { workflowId, state: { ...state, runId } };
-    } catch (error) {
-      const isGone = error instanceof JobNotFoundError || error instanceof WorkflowNotFoundError;
-      return isGone ? { workflowId, state: null } : null;
-    }
+    // A job that does not answer is asked again with the next look.
+    const state = await new TemporalJobHandle(context, workflowId).state().catch(() => null);
+    if (state === null) return;
+    const { projectId, outcome } = state;
+    const unknown = outcome === null ? state.unknown : null;
+    if (unknown) await this.#announce(needsAttention({ workflowId, runId, projectId, unknown }, webUi));
+    this.#askedAt.set(workflowId, performance.now());
   }
 
   async #announce(event: WebhookEvent): Promise<void> {

@@ -12,8 +12,8 @@ import {
 import { goOnWithAnyVersion } from '../worker-version.js';
 
 /**
- * Finds what ended, came to be in doubt or was settled, and starts a delivery of each to each endpoint. It begins where
- * another run had come to, else with what happens from now on, and never ends.
+ * Finds what ended or came to be in doubt, and starts a delivery of each to each endpoint. It begins where another run
+ * had come to, else with what happens from now on, and never ends.
  */
 export async function webhookSweep(given: WebhookSweepState | null): Promise<never> {
   goOnWithAnyVersion();
@@ -25,7 +25,7 @@ export async function webhookSweep(given: WebhookSweepState | null): Promise<nev
     summary: 'Look for events',
     priority: { priorityKey: 1 },
   });
-  let state = given ?? { endsFrom: workflowInfo().startTime.getTime(), doubts: [] };
+  let state = given ?? { endsFrom: workflowInfo().startTime.getTime() };
   while (!workflowInfo().continueAsNewSuggested) state = await sweepEvents(state);
   return continueAsNew<typeof webhookSweep>(state);
 }
