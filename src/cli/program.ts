@@ -46,6 +46,7 @@ export function createProgram(version: string): Command {
     .option('--address <host:port>', 'Temporal server (default: TEMPORAL_ADDRESS or the profile)')
     .option('--namespace <name>', 'Temporal namespace (default: TEMPORAL_NAMESPACE or the profile)')
     .option('--task-queue <name>', 'where the worker listens (default: AGENT_JOBS_TASK_QUEUE or agent-jobs)')
+    .showSuggestionAfterError(false)
     .exitOverride();
   program
     .addHelpText('beforeAll', ({ command }) => `${command.description()}\n`)

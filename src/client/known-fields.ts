@@ -16,8 +16,6 @@ export const ATTRIBUTION_OPTIONS: Names<Attribution> = { by: true, note: true };
 
 /** A job that is created and one that is attached to have the same names. */
 const REQUEST = schemaOf({ key: TEXT, ...CREATE_JOB });
-/** A longer name is nobody's typing error. */
-const MAX_COMPARED = 40;
 const SHOWN_BYTES = 100;
 
 /** Checks that what is to be started is an object of known fields. Throws InvalidInputError. */
@@ -61,28 +59,5 @@ export function checkKnownFields(given: object, schema: JsonSchema, options: Inp
 }
 
 function unknownName(name: string, problem: string, known: readonly string[], path = ''): InvalidInputError {
-  const nearest = nearestName(name, known);
-  const remedy = nearest === null ? `known are ${known.join(', ')}` : `did you mean ${nearest}?`;
-  return new InvalidInputError(path + cutToBytes(name, SHOWN_BYTES), `${problem}: ${remedy}`);
-}
-
-/** The name with the fewest letters to add, leave out or replace, whatever their case; null where none is like it. */
-export function nearestName(name: string, known: readonly string[]): string | null {
-  if (name.length > MAX_COMPARED) return null;
-  const typed = name.toLowerCase();
-  const distances = known.map((one) => ({ one, distance: editDistance(typed, one.toLowerCase()) }));
-  const [nearest] = distances.toSorted((a, b) => a.distance - b.distance);
-  return nearest !== undefined && nearest.distance <= Math.max(2, name.length / 3) ? nearest.one : null;
-}
-
-function editDistance(from: string, to: string): number {
-  let row = Array.from({ length: to.length + 1 }, (_, j) => j);
-  for (let i = 0; i < from.length; i++) {
-    const next = [i + 1];
-    for (let j = 0; j < to.length; j++) {
-      next.push(Math.min(row[j]! + Number(from[i] !== to[j]), row[j + 1]! + 1, next[j]! + 1));
-    }
-    row = next;
-  }
-  return row[to.length]!;
+  return new InvalidInputError(path + cutToBytes(name, SHOWN_BYTES), `${problem}: known are ${known.join(', ')}`);
 }

@@ -151,7 +151,7 @@ test(
         key: 'g',
         workflowId: null,
         fate: 'refused',
-        error: expect.stringMatching(/^deadlin .* did you mean deadline\?$/) as string,
+        error: expect.stringMatching(/^deadlin .* known are .*deadline/) as string,
       }),
       expect.objectContaining({ line: 13, fate: 'refused', error: expect.stringMatching(/8388608 bytes/) as string }),
       expect.objectContaining({ line: 15, fate: 'refused', error: 'the line must be UTF-8 text' }),

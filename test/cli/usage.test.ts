@@ -20,7 +20,7 @@ const COMMANDS = [
 ];
 
 test.each([
-  [['nonsense'], "unknown command 'nonsense'"],
+  [['lis'], "unknown command 'lis'"],
   [['list', '--limit', 'many'], '--limit must be a whole number'],
   [['list', '--phase', 'asleep'], '--phase must be one of creating'],
   [['list', '--waiting-for', 'luck'], '--waiting-for must be one of turn, rateLimit, upstream, key, person'],

@@ -1,8 +1,7 @@
-/** A misspelt field of what a person wrote is refused before anything is sent, with the name that was meant. */
+/** A misspelt field of what a person wrote is refused before anything is sent, with the names that are known. */
 import { Client, Connection } from '@temporalio/client';
 import { afterAll, expect, test } from 'vitest';
 import { FakeAgentJobs } from '../../src/client/fake/fake-agent-jobs.js';
-import { nearestName } from '../../src/client/known-fields.js';
 import { AgentJobs, type AttachRequest, type JobFilter, type StartRequest } from '../../src/starter.js';
 import { RequestRetries } from '../../src/temporal/grpc.js';
 import { gathered } from './job-server.js';
@@ -27,12 +26,8 @@ const INVALID = { code: 'INVALID_INPUT' };
 const AWAY = { code: 'TEMPORAL_UNAVAILABLE' };
 
 test.for([
-  [{ deadlin: '1 hour' }, 'deadlin', 'did you mean deadline?'],
-  [{ onUnknownOutcom: 'fail' }, 'onUnknownOutcom', 'did you mean onUnknownOutcome?'],
+  [{ deadlin: '1 hour' }, 'deadlin', 'known are key, projectId, prompt, jobId'],
   [{ polling: { maximum: '5 minutes' } }, 'polling.maximum', 'known are min, max, ratio'],
-  [{ polling: { Min: '5 minutes' } }, 'polling.Min', 'did you mean min?'],
-  [{ project_id: 'q' }, 'project_id', 'did you mean projectId?'],
-  [{ zzzzzzzz: 1 }, 'zzzzzzzz', 'known are key, projectId, prompt, jobId'],
   [{ toString: 1 }, 'toString', 'known are key, projectId'],
 ] as const)('%j is refused by start, attach and startMany, real and fake', async ([more, field, remedy]) => {
   const fake = new FakeAgentJobs();
@@ -63,17 +58,7 @@ test('names in metadata are the caller’s own, and what is null or undefined na
   expect(fake.jobs).toHaveLength(1);
 });
 
-test('the nearest name is the one with the fewest letters changed; a name like none has no nearest', () => {
-  const known = ['deadline', 'decideWithin', 'startWithin', 'min', 'max'];
-  expect(nearestName('DEADLINE', known)).toBe('deadline');
-  expect(nearestName('dedline', known)).toBe('deadline');
-  expect(nearestName('within', known)).toBeNull();
-  expect(nearestName('start_within', known)).toBe('startWithin');
-  expect(nearestName('mox', known)).toBe('max');
-  expect(nearestName('x'.repeat(1_000_000), known)).toBeNull();
-});
-
-test('a misspelt option of a call is refused, with the one that was meant, real and fake', async () => {
+test('a misspelt option of a call is refused with the names that are known, real and fake', async () => {
   const fake = new FakeAgentJobs();
   await fake.start(job({}));
   for (const jobs of [real, fake]) {
@@ -94,13 +79,13 @@ test('a misspelt option of a call is refused, with the one that was meant, real 
       [(decision) => one.resolve({ action: 'retry', ...decision }), { sinse: 'x' }, 'since'],
     ];
     for (const [call, option, meant] of calls) {
-      const refusal = { ...INVALID, message: expect.stringContaining(`did you mean ${meant}?`) as string };
+      const refusal = { ...INVALID, message: expect.stringMatching(new RegExp(`known are .*${meant}`)) as string };
       await expect((async () => call(option))()).rejects.toMatchObject(refusal);
     }
   }
 });
 
-test('a misspelt filter, and a misspelt setting of exports, is refused, with the one that was meant', async () => {
+test('a misspelt filter, and a misspelt setting of exports, is refused', async () => {
   for (const jobs of [real, new FakeAgentJobs()]) {
     for (const list of [
       () => gathered(jobs.list({ projecId: 'p' } as JobFilter)),
@@ -108,7 +93,7 @@ test('a misspelt filter, and a misspelt setting of exports, is refused, with the
       () => jobs.count({ project: 'p' } as JobFilter),
       () => gathered(jobs.queues({ projectid: 'p' } as JobFilter)),
     ]) {
-      const refusal = { ...INVALID, message: expect.stringContaining('did you mean projectId?') as string };
+      const refusal = { ...INVALID, message: expect.stringMatching(/known are .*projectId/) as string };
       await expect((async () => list())()).rejects.toMatchObject(refusal);
     }
     const misspelt: object = { ...RANGE, secondscan: false };
@@ -120,18 +105,18 @@ test('a misspelt filter, and a misspelt setting of exports, is refused, with the
   });
 });
 
-test('a misspelt setting of a client is refused before it connects, with the one that was meant', async () => {
+test('a misspelt setting of a client is refused before it connects', async () => {
   const { client } = real;
-  const clients: [make: (settings: object) => unknown, setting: object, remedy: string][] = [
-    [(settings) => AgentJobs.connect(settings), { namespce: 'prod' }, 'did you mean namespace?'],
-    [(settings) => AgentJobs.connect(settings), { adress: 'localhost' }, 'did you mean address?'],
-    [(settings) => AgentJobs.connect(settings), { apiKey: 'k' }, 'known are taskQueue, webUiUrl'],
-    [(settings) => new AgentJobs({ client, ...settings }), { taskqueue: 'q' }, 'did you mean taskQueue?'],
-    [(settings) => new AgentJobs({ client, ...settings }), { namespace: 'prod' }, 'known are taskQueue, webUiUrl'],
-    [(settings) => new FakeAgentJobs(settings), { hidePrompt: true }, 'did you mean hidePrompts?'],
+  const clients: [make: (settings: object) => unknown, setting: object, remedy: RegExp][] = [
+    [(settings) => AgentJobs.connect(settings), { namespce: 'prod' }, /known are .*namespace/],
+    [(settings) => AgentJobs.connect(settings), { adress: 'localhost' }, /known are .*address/],
+    [(settings) => AgentJobs.connect(settings), { apiKey: 'k' }, /known are taskQueue, webUiUrl/],
+    [(settings) => new AgentJobs({ client, ...settings }), { taskqueue: 'q' }, /known are .*taskQueue/],
+    [(settings) => new AgentJobs({ client, ...settings }), { namespace: 'prod' }, /known are taskQueue, webUiUrl/],
+    [(settings) => new FakeAgentJobs(settings), { hidePrompt: true }, /known are .*hidePrompts/],
   ];
   for (const [make, setting, remedy] of clients) {
-    const refusal = { ...INVALID, field: Object.keys(setting)[0], message: expect.stringContaining(remedy) as string };
+    const refusal = { ...INVALID, field: Object.keys(setting)[0], message: expect.stringMatching(remedy) as string };
     await expect((async () => make(setting))()).rejects.toMatchObject(refusal);
   }
 });

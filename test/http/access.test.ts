@@ -130,7 +130,7 @@ test('what is wrong with a start is told by its field, and nothing of the prompt
     [{}, 'prompt or jobId'],
     [{ prompt: '' }, 'prompt must be'],
     [{ prompt: 'x', projectId: 'other' }, 'projectId is no field'],
-    [{ prompt: 'x', promt: 'y' }, 'did you mean prompt'],
+    [{ prompt: 'x', promt: 'y' }, 'known are prompt'],
     [{ prompt: 'x', deadline: 'soon' }, 'deadline must be'],
     [{ prompt: 'x', polling: { mim: 1 } }, 'polling.mim'],
     [[], 'body must be one JSON object'],

@@ -96,7 +96,7 @@ test('a job in doubt says that a person must settle it', async () => {
 });
 
 test.each([
-  { args: { prompt: 'x', deadlin: '1 hour' }, status: 422, detail: 'did you mean deadline' },
+  { args: { prompt: 'x', deadlin: '1 hour' }, status: 422, detail: 'known are projectId' },
   { args: {}, status: 422, detail: 'prompt' },
   { args: { prompt: 'x', projectId: 'another' }, status: 403, detail: 'not for this project' },
   { args: { prompt: 'x', key: '..' }, status: 422, detail: 'key' },
