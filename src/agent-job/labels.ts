@@ -3,13 +3,6 @@ import { LIMIT, type JobMetadata } from '../contract.js';
 import { checkObject, checkString, InvalidInputError, jsonBytes } from '../contract/input-checks.js';
 import { label, type Kind } from '../contract/kinds.js';
 
-/** Lines of a worker's log by which `agent-jobs reconcile` knows what was sent. */
-export const LOG_LINE = {
-  taken: 'The upstream took a write',
-  inDoubt: 'A write is in doubt: it may or may not have arrived',
-  ended: 'The job has ended',
-} as const;
-
 /** A line of a log stays readable, and a job has many. */
 const LOGGED_JSON_BYTES = 1_024;
 

@@ -34,14 +34,17 @@ function decode(bytes: Uint8Array): string | null {
   }
 }
 
+/** A valid line is shorter: its prompt has at most 512 KiB, and an escape makes six bytes of one. */
+const MAX_LINE_BYTES = 8 * 1024 * 1024;
+
 /** A line with its number from 1; or what is wrong with it. */
-export type Line = { number: number } & ({ text: string } | { problem: string });
+type Line = { number: number } & ({ text: string } | { problem: string });
 
 const NEWLINE = 0x0a;
 
-/** Splits bytes into lines of UTF-8, each of at most so many bytes. Lines of white space alone are left out. */
-export async function* readLines(chunks: AsyncIterable<Uint8Array>, maxBytes: number): AsyncGenerator<Line> {
-  const line = new LineBuffer(maxBytes);
+/** Splits bytes into lines of UTF-8. Lines of white space alone are left out. */
+export async function* readLines(chunks: AsyncIterable<Uint8Array>): AsyncGenerator<Line> {
+  const line = new LineBuffer();
   for await (const chunk of chunks) {
     let begin = 0;
     for (let end; (end = chunk.indexOf(NEWLINE, begin)) >= 0; begin = end + 1) {
@@ -57,18 +60,13 @@ export async function* readLines(chunks: AsyncIterable<Uint8Array>, maxBytes: nu
 
 /** The line that is being read; of one that is too long only its length is kept. */
 class LineBuffer {
-  readonly #maxBytes: number;
   #pieces: Uint8Array[] = [];
   #bytes = 0;
   #number = 0;
 
-  constructor(maxBytes: number) {
-    this.#maxBytes = maxBytes;
-  }
-
   add(piece: Uint8Array): void {
     this.#bytes += piece.length;
-    if (this.#bytes > this.#maxBytes) this.#pieces = [];
+    if (this.#bytes > MAX_LINE_BYTES) this.#pieces = [];
     else if (piece.length > 0) this.#pieces.push(piece);
   }
 
@@ -79,7 +77,7 @@ class LineBuffer {
     this.#bytes = 0;
     this.#number += 1;
     const number = this.#number;
-    if (bytes > this.#maxBytes) return { number, problem: `must be at most ${this.#maxBytes} bytes; it is ${bytes}` };
+    if (bytes > MAX_LINE_BYTES) return { number, problem: `must be at most ${MAX_LINE_BYTES} bytes; it is ${bytes}` };
     const text = decode(Buffer.concat(pieces));
     if (text === null) return { number, problem: 'must be UTF-8 text' };
     return text.trim() === '' ? null : { number, text };

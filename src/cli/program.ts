@@ -8,7 +8,6 @@ import { addExportBackfill, addExportRun } from './export-run.js';
 import { addList } from './list.js';
 import { addState } from './state.js';
 import { addQueue } from './queue.js';
-import { addReconcile } from './reconcile.js';
 import { addReplayCheck } from './replay-check.js';
 import { addResolve } from './resolve.js';
 import { addSchedule } from './schedule.js';
@@ -21,13 +20,13 @@ import { addWait } from './wait.js';
 const COMMANDS = {
   'Callers:': [addStart, addFollowUp, addState, addWait, addList, addSignals],
   'Operators:': [
-    ...[addSetup, addPrograms, addServe, addMcp, addDoctor, addAttention, addResolve, addReconcile],
+    ...[addSetup, addPrograms, addServe, addMcp, addDoctor, addAttention, addResolve],
     ...[addQueue, addReplayCheck],
   ],
   'Exports:': [addExport, addReport, addSchedule],
 };
 /** Commands that few need: the last line of help names them. */
-const UNLISTED = ['poll-now', 'reconcile', 'replay-check', 'help'];
+const UNLISTED = ['poll-now', 'replay-check', 'help'];
 
 /** `agent-jobs export …`: make snapshots of visitors, and tell what there is. */
 function addExport(program: Command): void {

@@ -40,10 +40,7 @@ export function addResolve(program: Command): void {
     )
     .option('--since <time>', 'name the write you mean, as listed (default: the present one, which is shown)')
     .option('--follow-up-id <id>', 'name the follow-up you mean')
-    .option(
-      '--from <path>',
-      'settle many: lines of "reconcile", or of "attention --json" with an "action"; "-" is stdin',
-    )
+    .option('--from <path>', 'settle many: lines of "attention --json" with an "action"; "-" is stdin')
     .option('--dry-run', 'show what would be settled, and settle nothing; the upstream is not asked for --job-id')
     .option('--json', 'print JSON, a line for each')
     .action((workflowId: string | undefined, action: string | undefined, flags: ResolveFlags) =>
@@ -282,13 +279,13 @@ async function readLine(line: string, number: number, { by, note }: Attribution)
   }
 }
 
-/** A line of `attention` holds the write as the job's state has it; one of `reconcile`, or made by hand, its names. */
+/** A line of `attention` holds the write as the job's state has it; another line holds its names. */
 function namedWrite(fields: Record<string, unknown>): { since: unknown; followUpId: unknown } {
   const unknown = isObject(fields['unknown']) ? fields['unknown'] : {};
   return { since: fields['since'] ?? unknown['since'], followUpId: fields['followUpId'] ?? unknown['followUpId'] };
 }
 
-/** A line of `reconcile`. Under the old id its key is taken again, and none of its follow-ups is sent a second time. */
+/** A job of the logs. Under the old id its key is taken again, and none of its follow-ups is sent a second time. */
 async function readAttachment(fields: Record<string, unknown>): Promise<Attachment> {
   const { agentJobStartOptions } = await import('../agent-job/start-options.js');
   const workflowId = await checkWorkflowId(fields['workflowId']);

@@ -10,7 +10,7 @@ import type { AgentJobOptions } from '../contract.js';
 import { isObject } from '../contract/shared.js';
 import type { AgentJobs, JobHandle, StartFate } from '../starter.js';
 import { EXIT, InterruptedError, throwNotRetryable, UsageError } from './exit.js';
-import { type Line, readLines, readPrompt } from './input.js';
+import { readLines, readPrompt } from './input.js';
 import { addJobOptions, toJobOptions } from './options.js';
 import { print, printJson, printToStderr, progressPrinter, serverOf, withSession } from './session.js';
 import { countOf, fields, hint, printable } from './table.js';
@@ -108,8 +108,6 @@ function startOrAttach(
 
 // `start --from`: starts the jobs of a file, one JSON object a line, and tells what became of each.
 
-/** A valid line is shorter: its prompt has at most 512 KiB, of which each byte may be escaped as six. */
-const MAX_LINE_BYTES = 8 * 1024 * 1024;
 const TELL_EVERY_MS = 5_000;
 const FATES = ['started', 'joined', 'conflict', 'refused'] as const;
 
@@ -141,7 +139,7 @@ async function startFrom(
   try {
     await withSession(command, async ({ jobs, globals, signal }) => {
       if (!isJson) printToStderr(`agent-jobs: Temporal at ${serverOf({ jobs })}`);
-      const items = toItems(readLines(source, MAX_LINE_BYTES), defaults);
+      const items = toItems(source, defaults);
       const tally = new Tally(isJson);
       try {
         for await (const fate of startMany(jobs, items, { concurrency, signal, allowUnknown })) await tally.tell(fate);
@@ -172,15 +170,17 @@ async function openSource(file: string): Promise<Readable> {
   }
 }
 
-async function* toItems(lines: AsyncIterable<Line>, defaults: LineDefaults): AsyncGenerator<StartItem> {
-  for await (const line of lines) yield { index: line.number, ...readRequest(line, defaults) };
+async function* toItems(source: Readable, defaults: LineDefaults): AsyncGenerator<StartItem> {
+  for await (const line of readLines(source)) {
+    if ('text' in line) yield { index: line.number, ...readRequest(line.text, defaults) };
+    else yield { index: line.number, problem: new Error(`the line ${line.problem}`) };
+  }
 }
 
-function readRequest(line: Line, defaults: LineDefaults): { request: unknown } | { problem: Error } {
-  if ('problem' in line) return { problem: new Error(`the line ${line.problem}`) };
+function readRequest(text: string, defaults: LineDefaults): { request: unknown } | { problem: Error } {
   let value: unknown;
   try {
-    value = JSON.parse(line.text);
+    value = JSON.parse(text);
   } catch (error) {
     // The parser's own text shows a piece of the line, which may be a prompt.
     const [where = ''] = / at position \d+/.exec((error as Error).message) ?? [];

@@ -377,22 +377,6 @@ export const MUTANTS: Mutant[] = [
     title: 'a retry that a person said before the restore counts for nothing after it',
   },
   {
-    name: 'of two jobs in the log of a forgotten workflow one is watched unasked',
-    file: 'src/cli/reconcile.ts',
-    find: 'if (another !== undefined) return [twoJobs(trace)];',
-    replace: 'void another;',
-    test: 'test/cli/reconcile.test.ts',
-    title: 'what the log does not prove, or the upstream denies, is left for a person',
-  },
-  {
-    name: 'a job of a log is watched again without the follow-ups that were sent',
-    file: 'src/cli/reconcile.ts',
-    find: '[...new Set([...taken, ...doubtful])]',
-    replace: '[...new Set([...[...taken].slice(0, 0), ...doubtful])]',
-    test: 'test/cli/reconcile.test.ts',
-    title: 'what the log does not prove, or the upstream denies, is left for a person',
-  },
-  {
     name: 'a repeated run that writes without asking',
     file: 'src/workflows/agent-job/send.ts',
     find: ' || isResetRun() || repeatedRun;',

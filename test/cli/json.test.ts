@@ -20,7 +20,6 @@ let server: JobServer;
 let workflowId: string;
 let snapshots: string;
 let starts: string;
-let log: string;
 beforeAll(async () => {
   server = await startJobServer(await connectOwnNamespace());
   const prompt = `prompt ${randomUUID()}`;
@@ -30,9 +29,6 @@ beforeAll(async () => {
   const folder = await mkdtemp(join(tmpdir(), 'agent-jobs-test-'));
   snapshots = pathToFileURL(folder).href;
   starts = join(folder, 'starts');
-  log = join(folder, 'log');
-  const taken = { msg: 'The upstream took a write', workflowId: 'gone', projectId: 'p', jobId: 'j', write: 'create' };
-  await writeFile(log, JSON.stringify(taken));
   await writeFile(starts, '{"key": "of the file", "prompt": "from a line"}\nnot JSON\n');
 }, 2 * MINUTE);
 afterAll(() => server.close());
@@ -58,7 +54,6 @@ function wordsFor(name: string): string[] {
     state: [workflowId],
     wait: ['of-nobody'],
     resolve: [workflowId, 'retry'],
-    reconcile: [log],
     'poll-now': [workflowId],
     cancel: ['--batch', 'b'],
     doctor: store,

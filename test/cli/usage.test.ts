@@ -98,7 +98,7 @@ test('help lists at most 20 commands in groups, names the others, and begins wit
   const listed = [callers, operators, exports].map((group) => [...group.matchAll(/^ {2}([a-z-]+) /gm)].length);
   expect(Math.min(...listed)).toBeGreaterThan(0);
   expect(listed.reduce((sum, count) => sum + count)).toBeLessThanOrEqual(20);
-  expect(exports).toContain('Also: poll-now, reconcile, replay-check, help.');
+  expect(exports).toContain('Also: poll-now, replay-check, help.');
   const { stdout: help, code } = await runInProcess(['help', 'poll-now']);
   expect(help).toMatch(/^read a job from the upstream at once\n\nUsage: agent-jobs poll-now /);
   expect(code).toBe(0);

@@ -10,6 +10,7 @@ import type { InDoubtWrite, ResolveUnknownInput, UnknownOutcomePolicy } from '..
 import { startSandbox, type Sandbox } from '../../src/testing.js';
 import { RestorableServer } from '../support/restorable-server.js';
 import { Runbook } from '../support/runbook.js';
+import { needToolchain } from '../support/toolchains.js';
 import { startWorkerProcess, type WorkerProcess } from '../support/worker-process.js';
 
 const TASK_QUEUE = 'restored';
@@ -213,16 +214,25 @@ async function exportDay(): Promise<Record<string, unknown>> {
   return snapshots[0] ?? {};
 }
 
+/** What the logs prove. */
+const RESOLVED_BY_LOGS = [
+  ...['waiting', 'doubtful', 'inFlight', 'begun', 'ended', 'repeating', 'failing', 'recurring'].map(
+    (key) => `${key} adopt`,
+  ),
+  ...['steered', 'begun', 'ended'].map((key) => `${key} delivered`),
+  `${UNREPEATED} attach`,
+].toSorted();
+
 /** What the logs can't prove, and the person's decision about each, after a look upstream. */
 async function decideTruthfully(): Promise<string[]> {
-  await runbook.run('attention --json > doubts.ndjson');
-  const lines = runbook.read('doubts.ndjson').split('\n').filter(Boolean);
+  await runbook.run('attention --json > rest.ndjson');
+  const lines = runbook.read('rest.ndjson').split('\n').filter(Boolean);
   const doubts = lines.map((line) => JSON.parse(line) as { projectId: string; unknown: InDoubtWrite });
   const decided = await Promise.all(
     doubts.map(async (doubt) => ({ ...doubt, ...(await lookUpstream(doubt.projectId, doubt.unknown.followUpId)) })),
   );
-  runbook.write('doubts.ndjson', decided.map((line) => JSON.stringify(line)).join('\n'));
-  await runbook.run('resolve --from doubts.ndjson --yes');
+  runbook.write('rest.ndjson', decided.map((line) => JSON.stringify(line)).join('\n'));
+  await runbook.run('resolve --from rest.ndjson --yes');
   return doubts.map(({ projectId, unknown }) => `${projectId} ${unknown.followUpId ?? unknown.kind}`).toSorted();
 }
 
@@ -236,7 +246,8 @@ async function expectTimes(keys: readonly string[], times: number): Promise<void
   for (const key of keys) expect([key, (await jobsOf(key)).length]).toEqual([key, times]);
 }
 
-test('after a restore nothing is sent twice, what may have been sent asks a person, and every job ends', async () => {
+test('after a restore nothing is sent twice, what may have been sent asks, and every job ends', async (context) => {
+  await needToolchain(context, 'jq');
   await liveUntilBackup();
   await server.backUp();
   await liveAfterBackup();
@@ -250,25 +261,19 @@ test('after a restore nothing is sent twice, what may have been sent asks a pers
   await handleOf('doubtful').resolve({ action: 'retry' });
   await expect.poll(async () => (await handleOf('doubtful').state()).unknown?.reason).toContain('restored');
   runbook.write('workers.log', log);
-  let [told, unsettled] = ['', ''];
-  const left = async () => {
-    told += await runbook.run('reconcile workers.log', { mayEndWith: [13] });
-    return (unsettled = await runbook.shell('agent-jobs reconcile workers.log --json || test $? = 13'));
+  let told = '';
+  const resolveByLogs = async () => {
+    told += await runbook.run('workers.log', { mayEndWith: [1] });
+    const resolved = [...told.matchAll(/agent-job\/(\w+)\/\S+ {2}settled with (\w+)/g)];
+    return [...new Set(resolved.map(([, key, action]) => `${key} ${action}`))].toSorted();
   };
-  await expect
-    .poll(left, { timeout: 120_000, interval: 3_000 })
-    .toMatch(/^(\{.*"finding":"(forgotten|canceled)".*\n){2}$/);
-  for (const key of ['waiting', 'doubtful', 'inFlight', 'begun', 'ended', 'repeating', 'failing', 'recurring'])
-    expect(told).toMatch(new RegExp(`agent-job/${key}/\\S+  settled with adopt`));
-  expect(told.match(/agent-job\/steered\/steered {2}settled with delivered/g)).toHaveLength(2);
-  expect(told).toContain(`agent-job/${UNREPEATED}/${UNREPEATED}  settled with attach`);
-  expect(unsettled).toContain(`"followUpId":"${UNREPEATED}","finding":"forgotten"`);
-  expect(unsettled).toContain('{"workflowId":"agent-job/canceled/canceled"');
+  await expect.poll(resolveByLogs, { timeout: 120_000, interval: 3_000 }).toEqual(RESOLVED_BY_LOGS);
   expect(await decideTruthfully()).toEqual(['new create', 'unlogged create']);
   await expect.poll(async () => (await jobsOf('new')).length).toBe(1);
   await expect
     .poll(() => runbook.shell('agent-jobs attention'), { timeout: 120_000, interval: 2_000 })
     .toContain('nothing needs attention');
+  expect(await runbook.shell(`grep '"outcome":"Canceled"' workers.log`)).toContain('agent-job/canceled/canceled');
   await runbook.shell('agent-jobs cancel agent-job/canceled/canceled');
   await expect(handleOf('canceled').result()).rejects.toThrow();
 

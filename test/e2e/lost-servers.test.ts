@@ -11,6 +11,7 @@ import { AgentJobs } from '../../src/starter.js';
 import { startSandbox, type Sandbox } from '../../src/testing.js';
 import { RestorableServer } from '../support/restorable-server.js';
 import { Runbook } from '../support/runbook.js';
+import { needToolchain } from '../support/toolchains.js';
 import { startWorkerProcess, until, type WorkerProcess } from '../support/worker-process.js';
 
 const TASK_QUEUE = 'disasters';
@@ -21,10 +22,8 @@ const PATIENCE = { timeout: 120_000, interval: 2_000 };
 
 /** First lines of the page's blocks that other tests run. */
 const RUN_ELSEWHERE = [
-  'agent-jobs attention --json > doubts.ndjson',
-  'agent-jobs reconcile old-region.log new-region.log > proven.ndjson',
-  'agent-jobs reconcile workers.log > proven.ndjson',
-  'agent-jobs resolve --from doubts.ndjson --yes --dry-run',
+  'agent-jobs attention --json > rest.ndjson',
+  'agent-jobs resolve --from rest.ndjson --yes --dry-run',
 ];
 
 let server: RestorableServer;
@@ -106,23 +105,24 @@ class Site {
     return (await this.handle(key).result()).outcome;
   }
 
-  /** Repeats a block until nothing of its logs is left: all of its commands end with 0 then. */
-  async settleAll(block: string): Promise<void> {
-    const isSettled = async () => {
-      await this.runbook.run(block, { mayEndWith: [13] });
-      return this.runbook.run(block).then(
-        () => true,
-        () => false,
-      );
+  /** Repeats the block that resolves by the logs until each of these has its job, and no write asks. */
+  async resolveByLogs(log: () => string, keys: readonly string[]): Promise<void> {
+    const isDone = async () => {
+      this.runbook.write('workers.log', log());
+      await this.runbook.run('workers.log', { mayEndWith: [1] });
+      const states = await Promise.all(keys.map((key) => this.handle(key).state()));
+      const areSent = states.every(({ followUps }) => followUps.every(({ state }) => state === 'sent'));
+      return areSent && states.every(({ jobId, unknown }) => jobId !== null && unknown === null);
     };
-    await until(isSettled, 'all to be settled');
+    await until(isDone, 'all to be resolved');
   }
 }
 
 const promptOf = (key: string) => `[${key}] Fix it`;
 const jobsOf = (key: string) => sandbox.creates({ promptIncludes: promptOf(key) });
 
-test('after a forced fail-over, what the old region lost or went on to send is found by its logs', async () => {
+test('after a forced fail-over, what the old region lost or went on to send is found by its logs', async (context) => {
+  await needToolchain(context, 'jq');
   const old = await Site.open(server.address, server.namespace);
   await old.startWorker();
   await old.start('replicated');
@@ -145,15 +145,14 @@ test('after a forced fail-over, what the old region lost or went on to send is f
   await other.handle('replicated').followUp(promptOf('replicated'), { id: 'in-lag' });
   const asking = async () => (await other.handle('replicated').state()).unknown;
   await expect.poll(asking).toMatchObject({ followUpId: 'in-lag' });
-  other.runbook.write('old-region.log', old.worker.output());
-  other.runbook.write('new-region.log', other.worker.output());
-  await other.settleAll('old-region.log');
+  await other.resolveByLogs(() => old.worker.output() + other.worker.output(), ['replicated', 'lagging', 'after']);
   for (const key of ['replicated', 'lagging', 'after']) expect(await other.endOf(key)).toBe('completed');
   for (const key of ['replicated', 'lagging', 'after']) expect([key, (await jobsOf(key)).length]).toEqual([key, 1]);
   expect(await sandbox.messages({ jobId })).toHaveLength(1);
 }, 480_000);
 
-test('lost snapshots are listed and exported anew; a lost namespace is rebuilt from logs', async () => {
+test('lost snapshots are listed and exported anew; a lost namespace is rebuilt from logs', async (context) => {
+  await needToolchain(context, 'jq');
   const site = await Site.open(server.address, 'lost');
   const { runbook } = site;
   await runbook.run('operator namespace create');
@@ -184,14 +183,14 @@ test('lost snapshots are listed and exported anew; a lost namespace is rebuilt f
   await runbook.shell('temporal operator namespace delete --namespace lost --yes');
   site.worker.signal('SIGTERM');
   await site.worker.ended;
-  runbook.write('all-workers.log', site.worker.output());
+  const log = site.worker.output();
 
   await expect.poll(() => runbook.run('operator namespace create').catch(() => null), PATIENCE).not.toBeNull();
   await expect.poll(() => runbook.run('agent-jobs setup').catch(() => null), PATIENCE).not.toBeNull();
   await site.startAskingWorker();
   await site.start('open');
   await site.handle('open').followUp(promptOf('open'), { id: 'before' });
-  await site.settleAll('all-workers.log');
+  await site.resolveByLogs(() => log + site.worker.output(), ['open', 'over']);
   expect((await site.handle('over').result()).outcome).toBe('completed');
   await expect(site.start('over')).rejects.toThrow('names a job with another input');
   expect(await site.endOf('open')).toBe('completed');

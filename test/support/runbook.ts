@@ -39,15 +39,12 @@ export class Runbook {
   }
 
   /**
-   * Runs the one block that holds the text, and answers with its standard output. Throws where a line of it fails;
-   * given further exit codes, a line may end with one of them.
+   * Runs the one block that holds the text, and answers with its standard output. Throws where a command of it
+   * fails; given further exit codes, a command may end with one of them.
    */
   async run(text: string, { mayEndWith = [] }: { mayEndWith?: readonly number[] } = {}): Promise<string> {
-    const block = this.#blockWith(text);
-    if (mayEndWith.length === 0) return this.shell(block);
     const allowed = `case $? in ${[0, ...mayEndWith].join('|')}) ;; *) exit 1 ;; esac`;
-    const lines = block.trimEnd().split('\n');
-    return this.shell(lines.map((line) => `set +e\n${line}\n${allowed}`).join('\n'));
+    return this.shell(`set +e\ntrap '${allowed}' ERR\n${this.#blockWith(text)}\ntrue`);
   }
 
   /** Runs the one block that holds the text, and answers with this variable that it exports. */

@@ -1,10 +1,11 @@
 /**
  * What operators learn of a job: one log line for each send and for the end, and the count of ends. Temporal adds the
  * ids of workflow and run to the lines. Nothing of it is in the history, and a replay repeats nothing.
+ * docs/disaster-recovery.md finds lines by their text.
  */
 import { log, metricMeter } from '@temporalio/workflow';
 import { FAILURE, JOBS_ENDED_METRIC } from '../../contract.js';
-import { labelsOf, LOG_LINE, loggedMetadata } from '../../agent-job/labels.js';
+import { labelsOf, loggedMetadata } from '../../agent-job/labels.js';
 import type { WriteOutcome } from '../../contract/write-outcome.js';
 import type { JobRun } from './job-run.js';
 import { outcomeOf } from './job-state.js';
@@ -17,9 +18,9 @@ export function logWrite(run: JobRun, before: Write, outcome: WriteOutcome): voi
   const ids = { ...idsOf(run), write: kind, ...(followUpId !== undefined && { followUpId }) };
   switch (outcome.kind) {
     case 'accepted':
-      return log.info(LOG_LINE.taken, ids);
+      return log.info('The upstream took a write', ids);
     case 'inDoubt':
-      return log.warn(LOG_LINE.inDoubt, { ...ids, reason: outcome.reason });
+      return log.warn('A write is in doubt: it may or may not have arrived', { ...ids, reason: outcome.reason });
     case 'rejected':
       return log.warn('The upstream refused a write', { ...ids, status: outcome.status, error: outcome.error });
     default:
@@ -48,7 +49,7 @@ export function logEnd(run: JobRun): void {
   const { job, polls } = run.polls.known;
   const outcome = outcomeOf(run) ?? 'completed';
   const seconds = Math.round((Date.now() - run.startedAt) / 1_000);
-  log.info(LOG_LINE.ended, { ...idsOf(run), outcome, status: job?.status ?? null, polls, seconds });
+  log.info('The job has ended', { ...idsOf(run), outcome, status: job?.status ?? null, polls, seconds });
   countEnd(outcome);
 }
 
