@@ -1,16 +1,14 @@
 /**
- * What a run of tests says of itself: the files that took longest beside their last run on this machine, and how many
- * tests passed. Exits 1 where no test ran or one failed.
+ * `summary.mjs RESULTS KEPT`: what a run of tests says of itself. It prints the files that took longest, beside the
+ * durations in the file KEPT of the last run, and how many tests passed. Exits 1 where no test ran or one failed.
  */
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
-import { homedir } from 'node:os';
-import { dirname, join, relative } from 'node:path';
+import { dirname, relative } from 'node:path';
 
 const LONGEST = 20;
-/** The durations of the last run, in seconds by file: they outlive the clone in which the tests ran. */
-const KEPT = join(process.env.XDG_CACHE_HOME || join(homedir(), '.cache'), 'agent-jobs', 'test-durations.json');
+const [results, kept] = process.argv.slice(2);
 
-const { success, testResults = [], ...counts } = JSON.parse(readFileSync(process.argv[2], 'utf8'));
+const { success, testResults = [], ...counts } = JSON.parse(readFileSync(results, 'utf8'));
 const seconds = Object.fromEntries(
   testResults
     .map(({ name, startTime, endTime }) => [relative(process.cwd(), name), (endTime - startTime) / 1000])
@@ -37,7 +35,7 @@ function printDurations(now, before) {
 /** Null where this machine kept none. */
 function readKept() {
   try {
-    return JSON.parse(readFileSync(KEPT, 'utf8'));
+    return JSON.parse(readFileSync(kept, 'utf8'));
   } catch {
     return null;
   }
@@ -46,8 +44,8 @@ function readKept() {
 /** A machine that keeps nothing only has nothing to compare with. */
 function keep(durations) {
   try {
-    mkdirSync(dirname(KEPT), { recursive: true, mode: 0o700 });
-    writeFileSync(KEPT, `${JSON.stringify(durations, null, 2)}\n`);
+    mkdirSync(dirname(kept), { recursive: true, mode: 0o700 });
+    writeFileSync(kept, `${JSON.stringify(durations, null, 2)}\n`);
   } catch (error) {
     console.log(`The durations are not kept: ${error.message}`);
   }
