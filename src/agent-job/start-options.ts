@@ -39,7 +39,7 @@ export interface AgentJobPlace {
   inputHash?: string | null | undefined;
   /** Of the job that this run goes on with; default: the project and the prompt's first line. */
   title?: string | null | undefined;
-  /** Titles and details name the job by its key, and show nothing of the prompt. */
+  /** Titles and details name the job by its key; nothing of the prompt or of the upstream's own words is shown. */
   hidePrompts?: boolean | null | undefined;
 }
 
@@ -79,6 +79,7 @@ export function agentJobStartOptions(input: AgentJobInput, place: AgentJobPlace)
       [MEMO.title]: title,
       ...(jobId === null ? {} : { [MEMO.jobId]: jobId }),
       ...(hasEntries(metadata) && { [MEMO.metadata]: metadata }),
+      ...(place.hidePrompts && { [MEMO.hidePrompts]: true }),
     },
     typedSearchAttributes: new TypedSearchAttributes([
       { key: PROJECT, value: projectId },

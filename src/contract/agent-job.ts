@@ -187,6 +187,8 @@ export const MEMO = {
   inputHash: 'inputHash',
   metadata: 'metadata',
   title: 'title',
+  /** True where neither titles nor texts of the upstream may show the prompt. */
+  hidePrompts: 'hidePrompts',
 } as const;
 
 /** The search attributes of a job, as far as they are set. */
@@ -198,7 +200,11 @@ export type AgentJobSearchAttributes = {
 
 /** The memo of a job, as far as it is set. */
 export type AgentJobMemo = {
-  [Name in (typeof MEMO)[keyof typeof MEMO]]?: Name extends typeof MEMO.metadata ? JobMetadata : string;
+  [Name in (typeof MEMO)[keyof typeof MEMO]]?: Name extends typeof MEMO.metadata
+    ? JobMetadata
+    : Name extends typeof MEMO.hidePrompts
+      ? boolean
+      : string;
 };
 
 /** The workflow id of a project's key. */

@@ -149,7 +149,7 @@ class Caller {
   async call<T>(options: CallOptions = {}, call: Call & Meaning<T>): Promise<T> {
     options.signal?.throwIfAborted();
     const limit = new TimeLimit(Math.min(this.#settings.timeoutMs, MAX_TIMEOUT_MS), options.signal);
-    const context: CallContext = { description: describeCall(call), key: undefined, prompt: call.prompt };
+    const context: CallContext = { description: describeCall(call), key: undefined };
     const underWay = { call, options, limit, context };
     try {
       return this.#judge(underWay, await this.#exchange(underWay), call);

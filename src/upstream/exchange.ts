@@ -34,8 +34,6 @@ export interface CallContext {
   description: string;
   /** The key used, so that an echo of it can be masked. */
   key: string | undefined;
-  /** The prompt of a write, for the same reason. */
-  prompt?: string | undefined;
 }
 
 /** The result of a request that never began. */

@@ -1,9 +1,9 @@
 /** The one place where what happened on the wire becomes what the caller must decide. */
 import { type JobRecord, MAX_RETRY_AFTER_MS } from '../contract.js';
 import type { WriteOutcome } from '../contract/write-outcome.js';
-import { rejectionText } from './echo.js';
 import { ReadFailedError, RejectedError } from './errors.js';
 import { type CallContext, type ExchangeResult, isOk } from './exchange.js';
+import { rejectionText } from './rejection-text.js';
 import { InvalidResponseError, readCreatedJob, readJobRecord } from './schema.js';
 
 /** What became of a create. A 2xx without a usable job is in doubt: one may exist. */
@@ -123,7 +123,7 @@ function failedWrite(exchange: ExchangeResult, context: CallContext, throttled: 
 
 /** A body that broke off may end within an echo of the key, which could not be masked. */
 function textOfRejection({ error, body }: ExchangeResult, context: CallContext): string {
-  return error ? '' : rejectionText(body, context);
+  return error ? '' : rejectionText(body, context.key);
 }
 
 function inDoubt(reason: string): WriteOutcome {

@@ -42,6 +42,9 @@ test('a job is shown by its key, and by nothing of its prompt', async () => {
   );
   await one.followUp(`then ${WORD}`);
   expect(await shown(one.workflowId)).not.toContain(WORD);
+  // Whatever the caller of the follow-up hides.
+  await server.jobs.handle(one.workflowId).sendFollowUp(`and ${WORD}`);
+  expect((await server.client.workflow.getHandle(one.workflowId).describe()).memo).toMatchObject({ hidePrompts: true });
 });
 
 test('a parent and the environment can ask for it, and a wrong value is refused', () => {

@@ -441,6 +441,12 @@ export const ENCRYPTION_PROMISES: TestedPromise[] = [
     'client/codec',
     'a caller with a file of keys in its environment and no codec is warned',
   ),
+  tested(
+    'the upstream repeats the prompt in an error',
+    'no log line shows it, and under `hidePrompts` no state and no failure',
+    'worker/upstream-texts',
+    'no text of the upstream is in a log line, and none is shown where prompts are hidden',
+  ),
 ];
 
 /** What a caller's trace context brings about, and what it never changes. */

@@ -105,6 +105,7 @@ function attachOperation(run: RunRecord, ended: EndedJob) {
       taskQueue: run.taskQueue,
       inputHash: ended.inputHash ?? undefined,
       title: ended.title ?? undefined,
+      hidePrompts: run.hidePrompts,
     },
   );
   return new WithStartWorkflowOperation<(input: AgentJobInput) => Promise<unknown>>(AGENT_JOB_WORKFLOW, {

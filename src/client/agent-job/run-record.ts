@@ -43,6 +43,8 @@ export interface RunRecord {
   memoInputHash: string | null;
   /** From the memo; null where another client than ours started it. */
   title: string | null;
+  /** From the memo: nothing may show the prompt. */
+  hidePrompts: boolean;
   /** All that Temporal tells. */
   raw: WorkflowExecutionDescription['raw'];
 }
@@ -73,6 +75,7 @@ export async function readRun(client: Client, workflowId: string): Promise<RunRe
     prLink: textOrNull(run.memo?.[MEMO.prLink]),
     memoInputHash: textOrNull(run.memo?.[MEMO.inputHash]),
     title: textOrNull(run.memo?.[MEMO.title]),
+    hidePrompts: run.memo?.[MEMO.hidePrompts] === true,
     raw: run.raw,
   };
 }

@@ -19,7 +19,7 @@ import { jobTitle } from '../../agent-job/title.js';
 import { jsonBytes } from '../../contract/input-checks.js';
 import { FollowUps, type CarriedFollowUps } from './follow-up-queue.js';
 import { LeftQueue } from './left-queue.js';
-import { next, rejectionText, type Situation, type WriteEvent } from './next-write.js';
+import { next, type Situation, type WriteEvent } from './next-write.js';
 import { PollState, type PollData } from './poll-state.js';
 import {
   beginWrite,
@@ -266,13 +266,13 @@ export class JobRun {
   }
 
   #rejected({ kind }: Write, { status, error }: Settlement & { kind: 'rejected' }): void {
-    const text = rejectionText(status, error);
     if (kind === 'create') {
-      const message = `the upstream refused to create the job: ${text}`;
+      // The SDK logs messages of failures, and no details.
+      const message = `the upstream refused to create the job: ${status}`;
       this.#stop = { kind: 'failed', type: FAILURE.createRejected, message, details: { status, error } };
       return;
     }
-    this.followUps.settleNext('rejected', text);
+    this.followUps.settleNext('rejected', `${status}${error && `: ${error}`}`);
     // The batch of polls that ran beside the write does not end at a terminal status it knows.
     if (this.polls.known.endedAt === null) this.polls.pollAgain();
   }

@@ -129,12 +129,9 @@ function sendEnded(
 
 function rejected(write: Write, { status, error }: WriteOutcome & { kind: 'rejected' }, situation: Situation): Write {
   if (!mayHaveArrived(write)) return settle(write, { kind: 'rejected', status, error });
-  const reason = `refused with ${rejectionText(status, error)}, but an earlier send may have arrived`;
+  // The reason is logged: it leaves the upstream's text out.
+  const reason = `refused with ${status}, but an earlier send may have arrived`;
   return write.kind === 'create' ? fail(write, reason, situation) : settle(write, { kind: 'unknown', reason });
-}
-
-export function rejectionText(status: number, error: string): string {
-  return `${status}${error && `: ${error}`}`;
 }
 
 /**

@@ -7,6 +7,7 @@ import {
   workflowInfo,
 } from '@temporalio/workflow';
 import type { JobActivities } from '../../activities/index.js';
+import { MEMO } from '../../contract.js';
 import { plainMarkdown } from '../../agent-job/markdown.js';
 import type { WriteOutcome } from '../../contract/write-outcome.js';
 import { isResetRun } from './continue-as-new.js';
@@ -119,11 +120,17 @@ function sendInput({ spec, isRepeated: repeatedRun }: JobRun, write: Write): Par
 
 async function trySend(send: () => Promise<unknown>): Promise<WriteOutcome> {
   try {
-    return readWriteOutcome(await send());
+    return withoutHidden(readWriteOutcome(await send()));
   } catch (error) {
     if (!(error instanceof ActivityFailure)) throw error;
     return { kind: 'inDoubt', reason: `the activity failed: ${error.cause?.message ?? error.message}` };
   }
+}
+
+/** The upstream may repeat the prompt: where prompts are hidden, the text of a refusal goes no further. */
+function withoutHidden(outcome: WriteOutcome): WriteOutcome {
+  const isHidden = workflowInfo().memo?.[MEMO.hidePrompts] === true;
+  return isHidden && outcome.kind === 'rejected' ? { ...outcome, error: '' } : outcome;
 }
 
 /** A durable timer, which ends early where the write's time is over. */

@@ -1,7 +1,7 @@
 /**
  * What operators learn of a job: one log line for each send and for the end, and the count of ends. Temporal adds the
- * ids of workflow and run to the lines. Nothing of it is in the history, and a replay repeats nothing.
- * docs/disaster-recovery.md finds lines by their text.
+ * ids of workflow and run to the lines. No line holds a text of the upstream, which may repeat a prompt. The history
+ * holds nothing of all this, and a replay repeats nothing. docs/disaster-recovery.md finds lines by their text.
  */
 import { log, metricMeter } from '@temporalio/workflow';
 import { FAILURE, JOBS_ENDED_METRIC } from '../../contract.js';
@@ -22,7 +22,7 @@ export function logWrite(run: JobRun, before: Write, outcome: WriteOutcome): voi
     case 'inDoubt':
       return log.warn('A write is in doubt: it may or may not have arrived', { ...ids, reason: outcome.reason });
     case 'rejected':
-      return log.warn('The upstream refused a write', { ...ids, status: outcome.status, error: outcome.error });
+      return log.warn('The upstream refused a write', { ...ids, status: outcome.status });
     default:
       if (outcome.reason === interruptionOf(before)?.reason) return;
       return log.info('A write waits and is sent again', {
@@ -46,10 +46,10 @@ export function logRefusal(input: unknown, reason: string): void {
 
 /** Logs and counts the end of a job; a run that continues as new is no end. */
 export function logEnd(run: JobRun): void {
-  const { job, polls } = run.polls.known;
+  const { polls } = run.polls.known;
   const outcome = outcomeOf(run) ?? 'completed';
   const seconds = Math.round((Date.now() - run.startedAt) / 1_000);
-  log.info('The job has ended', { ...idsOf(run), outcome, status: job?.status ?? null, polls, seconds });
+  log.info('The job has ended', { ...idsOf(run), outcome, polls, seconds });
   countEnd(outcome);
 }
 
