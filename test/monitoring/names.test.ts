@@ -14,7 +14,7 @@ import { groupingOf, parseExposition, selectorsOf, type Sample } from './promql.
 
 /** Prometheus adds them to what it scrapes. */
 const TARGET_LABELS = ['job', 'instance'];
-/** No series of it before the first failure; the recording of a bug in workflow code has it. */
+/** No series of it before the first failure. */
 const AFTER_A_FAILURE = 'temporal_workflow_task_execution_failed';
 
 describe('a real worker shows what rules and dashboard name', () => {
