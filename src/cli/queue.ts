@@ -2,8 +2,8 @@ import type { Command } from 'commander';
 import type { QueuedRequest, RequestQueueState } from '../contract.js';
 import type { QueueReport } from '../starter.js';
 import { EXIT } from './exit.js';
-import { print, printJson, printToStderr, withSession, type GlobalOptions } from './session.js';
-import { fields, hint, printable, readableTime, relativeTime, table } from './table.js';
+import { print, printJson, printToStderr, withSession } from './session.js';
+import { fields, printable, readableTime, relativeTime, table } from './table.js';
 
 interface QueueFlags {
   project?: string;
@@ -18,13 +18,13 @@ export function addQueue(program: Command): void {
     .option('--project <id>', 'of one project (default: all queues, and that of the exports)')
     .option('--json', 'print one line of JSON for each queue')
     .action((flags: QueueFlags) =>
-      withSession(command, async ({ jobs, signal, globals }) => {
+      withSession(command, async ({ jobs, signal }) => {
         const seen: QueueReport[] = [];
         for await (const queue of jobs.queues({ projectId: flags.project }, { signal })) {
           seen.push(queue);
           printQueue(queue, flags.json ?? false);
         }
-        if (!flags.json) printMissing(flags.project, seen, globals);
+        if (!flags.json) for (const line of missingOf(flags.project, seen)) print(line);
       }),
     );
 }
@@ -35,17 +35,6 @@ function printQueue(queue: QueueReport, isJson: boolean): void {
   if (state) return print(`${formatQueue(queue, state, Date.now())}\n`);
   printToStderr(printable(`agent-jobs: ${queue.workflowId} could not be read: ${problem ?? 'no reason'}`));
   process.exitCode = EXIT.error;
-}
-
-/** Without a queue a write is not sent at once in all cases: only its job tells what it waits for. */
-function printMissing(projectId: string | undefined, seen: readonly QueueReport[], globals: GlobalOptions): void {
-  const missing = missingOf(projectId, seen);
-  for (const line of missing) print(line);
-  if (missing.length === 0) return;
-  const ofProject = projectId === undefined ? [] : ['--project', projectId];
-  const list = hint(globals, ['list', ...ofProject, '--running']);
-  printToStderr('agent-jobs: a refused key, the upstream or a busy worker may hold a write back without a queue');
-  printToStderr(`agent-jobs: "${printable(list)}" shows what each job waits for`);
 }
 
 function missingOf(projectId: string | undefined, seen: readonly QueueReport[]): string[] {

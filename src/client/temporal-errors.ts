@@ -95,26 +95,21 @@ export function toConnectError({ address, namespace }: { address: string; namesp
     const text = `Temporal at ${address} refuses the credentials: ${remedyFor(grpc, namespace)}`;
     return new TemporalCallError(text, { cause });
   }
-  const start = /^(localhost|127\.|\[::1\])/.test(address) ? ' ("npx agent-jobs dev" starts one)' : '';
-  if (grpc !== undefined && isConnectionRefused(grpc)) {
-    const text = `can not reach Temporal at ${address}: the connection is refused, no server listens there`;
-    return new TemporalUnavailableError(`${text}${start}; check TEMPORAL_ADDRESS`, { cause });
-  }
-  const text = `can not reach Temporal at ${address}, namespace "${namespace}"`;
-  const remedy = `check that it runs${start}, TEMPORAL_ADDRESS, and TLS or the API key`;
+  const why = grpc !== undefined && isConnectionRefused(grpc) ? ', the connection is refused' : '';
+  const text = `can not reach Temporal at ${address}, namespace "${namespace}"${why}`;
+  const remedy = 'check TEMPORAL_ADDRESS, TLS, and that the server runs ("npx agent-jobs dev" starts one)';
   return new TemporalUnavailableError(`${text}: ${remedy}`, { cause });
 }
 
 /** The error of a call in words that say what to do, where it is one of Temporal's own; any other as it is. */
 export function toUserError(client: Client, error: unknown): unknown {
-  const namespace = client.options.namespace;
-  if (error instanceof NamespaceNotFoundError) {
-    const text = `Temporal has no namespace "${error.namespace || namespace}": check TEMPORAL_NAMESPACE`;
-    return new TemporalCallError(text, { cause: error });
-  }
+  const { namespace } = client.options;
   const grpc = grpcError(error);
-  if (grpc !== undefined && grpc.code === GRPC.notFound && /namespace/i.test(grpc.details)) {
-    return new TemporalCallError(`${grpc.details}: check TEMPORAL_NAMESPACE`, { cause: error });
+  const isNamespaceMissing = grpc !== undefined && grpc.code === GRPC.notFound && /namespace/i.test(grpc.details);
+  if (isNamespaceMissing || error instanceof NamespaceNotFoundError) {
+    return new TemporalCallError(`Temporal has no namespace "${namespace}": check TEMPORAL_NAMESPACE`, {
+      cause: error,
+    });
   }
   if (grpc === undefined) return withoutGrpc(error);
   if (!isOfTemporal(error)) return error;
@@ -127,12 +122,9 @@ export function toUserError(client: Client, error: unknown): unknown {
 
 /** The SDK's own errors that no answer of the server caused; any other error as it is. */
 function withoutGrpc(error: unknown): unknown {
-  if (error instanceof QueryNotRegisteredError) {
-    return new TemporalCallError(`the workflow is of another type or release: ${error.message}`, { cause: error });
-  }
-  if (!(error instanceof ServiceError)) return error;
-  const why = error.cause instanceof Error ? error.cause.message : error.message;
-  return new TemporalCallError(`Temporal could not be called: ${why}; was the connection closed?`, { cause: error });
+  if (!(error instanceof ServiceError || error instanceof QueryNotRegisteredError)) return error;
+  const { message } = error.cause instanceof Error ? error.cause : error;
+  return new TemporalCallError(`Temporal could not be called: ${message}`, { cause: error });
 }
 
 function isOfTemporal(error: unknown): boolean {

@@ -26,28 +26,14 @@ async function joined(name: QueueName, workflowIds: string[]) {
 
 const cli = (...args: string[]) => runInProcess(['queue', ...args], { env: envOf(server) });
 
-test('of a project without a queue it tells where else a write may be held', { timeout: MOST_MS }, async () => {
-  const projectId = randomUUID();
-  const { code, stdout, stderr } = await cli('--project', projectId);
-  expect(stdout).toBe('no queue of creates\nno queue of messages\n');
-  expect(stderr).toContain('a refused key, the upstream or a busy worker may hold a write back without a queue');
-  expect(stderr).toContain(`"npx agent-jobs list --project ${projectId} --running" shows what each job waits for`);
-  expect(code).toBe(0);
+test('of a project without a queue that is shown', { timeout: MOST_MS }, async () => {
+  const { code, stdout, stderr } = await cli('--project', randomUUID());
+  expect({ code, stdout, stderr }).toEqual({
+    code: 0,
+    stdout: 'no queue of creates\nno queue of messages\n',
+    stderr: '',
+  });
 });
-
-test(
-  'where one of the two queues is missing it tells the same, and nothing with --json',
-  { timeout: MOST_MS },
-  async () => {
-    const projectId = randomUUID();
-    const queue = await joined({ operation: 'create', projectId }, ['first']);
-    const { stdout, stderr } = await cli('--project', projectId);
-    expect(stdout).toMatch(/\nno queue of messages\n$/);
-    expect(stderr).toContain('may hold a write back without a queue');
-    expect((await cli('--project', projectId, '--json')).stderr).toBe('');
-    await queue.terminate();
-  },
-);
 
 test('a queue is shown with its budget, its next turn and who waits', { timeout: MOST_MS }, async () => {
   const projectId = `shop-${randomUUID()}`;
