@@ -56,7 +56,7 @@ export function addExportRun(group: Command): void {
 /** Exports one date range and waits for it, with progress on stderr where `shows` is true. */
 async function runExport({ jobs, signal }: Session, range: VisitorExportRangeInput, shows: boolean) {
   const handle = await jobs.exportVisitors(range, { signal });
-  const stop = shows ? await showProgress(handle, signal) : () => {};
+  const stop = shows ? showProgress(handle, signal) : () => {};
   try {
     return await handle.result({ signal });
   } finally {
@@ -85,40 +85,23 @@ function visitorsText({ total, human, ai }: VisitorTotals): string {
   return `${total} (human ${human}, AI ${ai}${why})`;
 }
 
-const LOOK_MS = 2_000;
-/** A worker that is there takes a second or two to begin. */
-const LOOKS_UNTIL_MISSED = 5;
-/** How the workflow's own words begin until its first activity has. */
-const UNBEGUN = 'no worker of the exports has begun';
+const LOOK_MS = 3_000;
 
-/** Shows on stderr how far an export is until it ends: a line for each change. */
-export async function showProgress(
-  handle: VisitorExportHandle,
-  signal: AbortSignal,
-  { lookMs = LOOK_MS } = {},
-): Promise<() => void> {
+/** Shows on stderr how far an export is, a line for each change, until the function that it returns is called. */
+export function showProgress(handle: VisitorExportHandle, signal: AbortSignal, { lookMs = LOOK_MS } = {}): () => void {
   const show = progressPrinter();
   const stop = new AbortController();
-  const looking = (async () => {
-    for (let looks = 1; !stop.signal.aborted && !signal.aborted; looks++) {
-      const progress = await handle.progress({ signal }).catch(() => null);
-      if (stop.signal.aborted) break;
-      const isEarly = looks < LOOKS_UNTIL_MISSED;
-      const told = progress && isEarly ? withoutUnbegun(progress) : progress;
-      if (told) show(lineOf(told));
-      else if (!isEarly) show('no worker answers yet');
-      // It takes its listener off again: a long export makes thousands of pauses.
+  const follow = async () => {
+    for (;;) {
+      // A worker that is there has begun by then. A pause leaves no listener behind: a long export has thousands.
       await delay(lookMs, undefined, { signal: stop.signal }).catch(() => {});
+      if (stop.signal.aborted) return;
+      const progress = await handle.progress({ signal }).catch(() => null);
+      if (!stop.signal.aborted) show(progress === null ? 'no worker answers yet' : lineOf(progress));
     }
-  })();
-  return () => {
-    stop.abort();
-    void looking;
   };
-}
-
-function withoutUnbegun(progress: VisitorExportProgress): VisitorExportProgress {
-  return progress.waitReason?.startsWith(UNBEGUN) ? { ...progress, waitReason: null } : progress;
+  void follow();
+  return () => stop.abort();
 }
 
 /** One line for a person. */

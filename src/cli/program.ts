@@ -1,5 +1,5 @@
 /** The whole command line as one tree. */
-import { Command, Help } from 'commander';
+import { Command } from 'commander';
 import { addAttention } from './attention.js';
 import { addDoctor, addSetup } from './doctor.js';
 import { tellBadEnd, tellError, UsageError, usageErrorText } from './exit.js';
@@ -25,8 +25,6 @@ const COMMANDS = {
   ],
   'Exports:': [addExport, addReport, addSchedule],
 };
-/** Commands that few need: the last line of help names them. */
-const UNLISTED = ['poll-now', 'replay-check', 'help'];
 
 /** `agent-jobs export …`: make snapshots of visitors, and tell what there is. */
 function addExport(program: Command): void {
@@ -45,19 +43,9 @@ export function createProgram(version: string): Command {
     .option('--address <host:port>', 'Temporal server (default: TEMPORAL_ADDRESS or the profile)')
     .option('--namespace <name>', 'Temporal namespace (default: TEMPORAL_NAMESPACE or the profile)')
     .option('--task-queue <name>', 'where the worker listens (default: AGENT_JOBS_TASK_QUEUE or agent-jobs)')
+    .configureHelp({ showGlobalOptions: true, subcommandTerm: (command) => command.name() })
     .showSuggestionAfterError(false)
     .exitOverride();
-  program
-    .addHelpText('beforeAll', ({ command }) => `${command.description()}\n`)
-    .addHelpText('after', `\nAlso: ${UNLISTED.join(', ')}. "agent-jobs help COMMAND" tells of one.`)
-    .configureHelp({
-      showGlobalOptions: true,
-      // It is the first line.
-      commandDescription: () => '',
-      subcommandTerm: (command) => command.name(),
-      visibleCommands: (command) =>
-        new Help().visibleCommands(command).filter((one) => command !== program || !UNLISTED.includes(one.name())),
-    });
   for (const [heading, group] of Object.entries(COMMANDS)) {
     program.commandsGroup(heading);
     for (const add of group) add(program);

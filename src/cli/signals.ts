@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto';
 import type { Command } from 'commander';
 import type { Attribution, FollowUpState, Priority } from '../contract.js';
 import type { FollowUpOptions, JobHandle } from '../starter.js';
-import { addJobNameOptions, findJob, forEachRunning, type JobNameFlags, readJobName, readTarget } from './targets.js';
+import { addJobName, findJob, forEachRunning, type JobNameFlags, readJobName, readTarget } from './targets.js';
 import { readPrompt } from './input.js';
 import {
   addAttributionOptions,
@@ -37,10 +37,8 @@ const REMEDY: Partial<Record<FollowUpState, string>> = {
 
 /** Adds `follow-up`. */
 export function addFollowUp(program: Command): void {
-  const command = program
-    .command('follow-up')
+  const command = addJobName(program.command('follow-up'), '; none with --batch, --key or --job-id')
     .description('send a further instruction to a job, also after its end')
-    .argument('[job]', 'its workflow id, or its key where one job has it; none with --batch, --key or --job-id')
     .argument('[prompt]', 'the instruction; without it, or as "-", stdin is read')
     .option('--batch <label>', 'to every running job of this batch, all under the same --id')
     .option('--id <id>', 'sent at most once over the whole life of the job (default: a new one each time)')
@@ -48,7 +46,7 @@ export function addFollowUp(program: Command): void {
     .option('--wait', 'wait, for at most a minute, until the upstream took it (exit 0; 10 where it is not sent)')
     .option('--json', 'print JSON');
   addPriorityOption(
-    addJobNameOptions(addYesOption(command)),
+    addYesOption(command),
     'who goes first where messages wait for the project’s budget',
     'that of the job',
   ).action((first: string | undefined, second: string | undefined, flags: FollowUpFlags) =>
@@ -138,13 +136,10 @@ interface CancelFlags extends SignalFlags {
 
 /** Adds `poll-now` and `cancel`. */
 export function addSignals(program: Command): void {
-  const pollNow = program
-    .command('poll-now')
-    .description('read a job from the upstream at once')
-    .argument('[job]', 'its workflow id, or its key where one job has it')
+  const pollNow = addJobName(program.command('poll-now').description('read a job from the upstream at once'))
     .option('--json', 'print JSON')
-    .action(async (given: string | undefined, { json, project, key, jobId, ...flags }: SignalFlags) => {
-      const name = readJobName({ given, project, key, jobId });
+    .action(async (given: string | undefined, { json, ...flags }: SignalFlags) => {
+      const name = readJobName({ given, ...flags });
       const attribution = await readAttribution(flags);
       await withSession(pollNow, async (session) => {
         const job = await findJob(session, name);
@@ -156,24 +151,21 @@ export function addSignals(program: Command): void {
         );
       });
     });
-  addAttributionOptions(addJobNameOptions(pollNow));
-  const cancel = program
-    .command('cancel')
-    .description('end a job’s workflow; the remote job goes on')
-    .argument('[job]', 'its workflow id, or its key where one job has it')
+  addAttributionOptions(pollNow);
+  const cancel = addJobName(program.command('cancel').description('end a job’s workflow; the remote job goes on'))
     .option('--batch <label>', 'every running job of this batch')
     .option('--json', 'print JSON, with --batch a line for each')
     .action((given: string | undefined, flags: CancelFlags) => cancelJobs(cancel, given, flags));
-  addAttributionOptions(addJobNameOptions(addYesOption(cancel)));
+  addAttributionOptions(addYesOption(cancel));
 }
 
 async function cancelJobs(
   command: Command,
   given: string | undefined,
-  { json, yes, project, key, jobId, batch, ...flags }: CancelFlags,
+  { json, yes, ...flags }: CancelFlags,
 ): Promise<void> {
   const attribution = await readAttribution(flags);
-  const target = await readTarget(given, { batch, project, key, jobId });
+  const target = await readTarget(given, flags);
   await withSession(command, async (session) => {
     const { signal } = session;
     if (target.batch !== null) return cancelBatch(session, target.batch, attribution, { json, yes });

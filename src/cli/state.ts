@@ -3,7 +3,7 @@ import type { Command } from 'commander';
 import type { JobMetadata, JobState } from '../contract.js';
 import type { JobHandle } from '../starter.js';
 import { formatWaiting, remedyFor } from './follow.js';
-import { addJobNameOptions, findJob, type JobNameFlags, readJobName } from './targets.js';
+import { addJobName, findJob, type JobNameFlags, readJobName } from './targets.js';
 import { lastDecisionField, resolveCommands } from './in-doubt.js';
 import { type GlobalOptions, printAnswer, withSession } from './session.js';
 import { fields, readableTime } from './table.js';
@@ -14,14 +14,11 @@ interface StateFlags extends JobNameFlags {
 
 /** Adds `state`. */
 export function addState(program: Command): void {
-  const state = program
-    .command('state')
-    .description('show what a job is doing, or did')
-    .argument('[job]', 'its workflow id, or its key where one job has it')
+  const command = addJobName(program.command('state').description('show what a job is doing, or did'))
     .option('--json', 'print JSON')
     .action((given: string | undefined, { json, ...flags }: StateFlags) => {
       const name = readJobName({ given, ...flags });
-      return withSession(state, async (session) => {
+      return withSession(command, async (session) => {
         const { globals, signal } = session;
         const job = await findJob(session, name);
         const jobState = await job.state({ signal });
@@ -29,7 +26,6 @@ export function addState(program: Command): void {
         printAnswer(json, { workflowId, url, ...jobState }, () => formatState(job, jobState, globals));
       });
     });
-  addJobNameOptions(state);
 }
 
 function formatState({ workflowId, url }: JobHandle, state: JobState, globals: GlobalOptions): string {

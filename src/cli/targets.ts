@@ -30,16 +30,17 @@ interface JobName extends JobNameFlags {
 const MAX_JOBS = 20_000;
 const SHOWN_CANDIDATES = 10;
 
-/** Adds `--project`, `--key` and `--job-id`. */
-export function addJobNameOptions(command: Command, project?: string): Command {
-  return addKeyOptions(command, project).option('--job-id <id>', 'the workflow that has this job of the upstream');
+/** Adds the argument and the options that name one job. */
+export function addJobName(command: Command, more = ''): Command {
+  command.argument('[job]', `its workflow id, or its key where one job has it${more}`);
+  return addKeyOptions(command).option('--job-id <id>', 'the workflow that has this job of the upstream');
 }
 
 /** Adds `--project` and `--key`, for a command to which `--job-id` means something else. */
-export function addKeyOptions(command: Command, project = 'and in this project'): Command {
+export function addKeyOptions(command: Command): Command {
   return command
     .option('--key <key>', 'the job that was started under this key; alone where one job has it')
-    .option('--project <id>', project);
+    .option('--project <id>', 'and in this project');
 }
 
 /** Checks that a job is named, and once. */

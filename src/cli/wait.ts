@@ -4,15 +4,7 @@ import type { Command } from 'commander';
 import { concurrently } from '../client/concurrently.js';
 import type { AgentJobResult, Outcome } from '../contract.js';
 import type { JobCanceledError, JobHandle, JobSummary } from '../starter.js';
-import {
-  addJobNameOptions,
-  findJob,
-  isRunning,
-  type JobNameFlags,
-  NoJobsError,
-  readBatch,
-  readTarget,
-} from './targets.js';
+import { addJobName, findJob, isRunning, type JobNameFlags, NoJobsError, readBatch, readTarget } from './targets.js';
 import { BadEndError, codeOf, EXIT, exitCodesText } from './exit.js';
 import { withProgress } from './follow.js';
 import { printAnswer, printToStderr, progressPrinter, withSession, type Session } from './session.js';
@@ -55,10 +47,9 @@ const LAST_LOOKS = 2;
 
 /** Adds `wait`. */
 export function addWait(program: Command): void {
-  const command = program
-    .command('wait')
-    .description('wait for the end of a job, or of all jobs of a batch')
-    .argument('[job]', 'its workflow id, or its key where one job has it')
+  const command = addJobName(
+    program.command('wait').description('wait for the end of a job, or of all jobs of a batch'),
+  )
     .option('--batch <label>', 'until every job of this batch has ended')
     .option('--json', 'print JSON')
     .addHelpText('after', EXITS)
@@ -69,7 +60,6 @@ export function addWait(program: Command): void {
         return waitAndPrint(session, await findJob(session, target.job), json);
       });
     });
-  addJobNameOptions(command);
 }
 
 interface WaitFlags extends JobNameFlags {
