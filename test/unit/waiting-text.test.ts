@@ -1,7 +1,6 @@
 import { expect, test } from 'vitest';
 import { WAITING_FOR, type Waiting } from '../../src/contract.js';
 import { lastingWait, waitRemedy, waitTimes } from '../../src/agent-job/waiting-text.js';
-import { WaitingNews } from '../../src/cli/follow.js';
 
 const SINCE = '2026-01-01T12:00:00.000Z';
 const UNTIL = '2026-01-01T13:00:00.000Z';
@@ -23,18 +22,4 @@ test('a turn is expected, every other wait ends', () => {
   expect(waitTimes(wait('turn', { until: UNTIL, position: 3 }))).toBe(`since ${SINCE}, position 3, expected ${UNTIL}`);
   expect(waitTimes(wait('rateLimit', { until: UNTIL }))).toBe(`since ${SINCE}, until ${UNTIL}`);
   expect(waitTimes(wait('key'), (iso) => iso.slice(11, 16))).toBe('since 12:00');
-});
-
-test('a place in a queue is told again when half of it is behind, and each reason once', () => {
-  const news = new WaitingNews();
-  const places = Array.from({ length: 1_000 }, (_, i) => 1_000 - i);
-  const told = places.filter(
-    (position) => news.of({ projectId: 'shop', waiting: wait('turn', { position }) }) !== null,
-  );
-  expect(told).toEqual([1_000, 500, 250, 125, 62, 31, 15, 7, 3, 1]);
-  const key = { projectId: 'shop', waiting: wait('key', { reason: 'upstream answered 401' }) };
-  expect(news.of(key)).toContain('the job waits for its key; give the worker a key');
-  expect(news.of(key)).toBeNull();
-  expect(news.of({ projectId: 'shop', waiting: wait('poll') })).toBeNull();
-  expect(news.of(key)).not.toBeNull();
 });
