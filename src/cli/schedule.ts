@@ -2,7 +2,7 @@
 import type { Command } from 'commander';
 import type { ExportSchedule, ExportScheduleSettings } from '../starter.js';
 import { toWholeNumber } from './options.js';
-import { print, printAnswer, printJson, printToStderr, withSession } from './session.js';
+import { print, printAnswer, printJson, withSession } from './session.js';
 import { durationText, fields, readableTime, table } from './table.js';
 
 /** Adds `schedule`. */
@@ -44,7 +44,6 @@ function addSet(group: Command): void {
         const { isNew, ...schedule } = await jobs.ensureExportSchedule(settings, { signal });
         const done = `${isNew ? 'created' : 'updated'} ${schedule.scheduleId}`;
         printAnswer(flags.json, schedule, () => `${done}\n${scheduleText(schedule)}`);
-        warnOfNoWorker([schedule]);
       });
     });
 }
@@ -74,28 +73,15 @@ function addList(group: Command): void {
         const schedules = await jobs.exportSchedules({ signal });
         if (json) for (const schedule of schedules) printJson(schedule);
         else print(schedules.length === 0 ? 'no schedules' : listText(schedules));
-        warnOfNoWorker(schedules);
       }),
     );
 }
 
-/** Says which task queues no worker serves. */
-function warnOfNoWorker(schedules: readonly ExportSchedule[]): void {
-  const idle = schedules.filter(({ workers }) => workers === 0).map(({ taskQueue }) => taskQueue);
-  for (const taskQueue of new Set(idle)) {
-    printToStderr(
-      `agent-jobs: no worker asks for exports of task queue ${taskQueue}, so its runs would wait for ever;`,
-    );
-    printToStderr('  run one with SNAPSHOTS_URL set and "exports" among its WORKER_ROLES.');
-  }
-}
-
 function scheduleText(schedule: ExportSchedule): string {
-  const { days, jitterMs, timeZone, workers, taskQueue, skippedRuns, missedRuns, paused, note } = schedule;
+  const { days, jitterMs, timeZone, taskQueue, skippedRuns, missedRuns, paused, note } = schedule;
   return fields([
     ['Every day', `${timeOf(schedule)} ${timeZone}, up to ${durationText(jitterMs)} later`],
     ['Exports', days === 1 ? 'the day before' : `the ${days} days before`],
-    ['Export workers', workers === null ? null : String(workers)],
     ['Skipped', skippedRuns === 0 ? null : `${skippedRuns} times, while an earlier run was not over`],
     ['Missed', missedRuns === 0 ? null : `${missedRuns} times, which lay too far back after an outage of Temporal`],
     ['Task queue', taskQueue],

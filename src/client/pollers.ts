@@ -13,16 +13,14 @@ export type PolledFor = keyof typeof QUEUE_TYPE;
 /** A worker that polled. */
 interface Poller {
   identity: string;
-  /** In milliseconds, by the server's clock. */
-  polledAt: number;
   /** Its version as Temporal writes it, deployment and build id; null where it has none. */
   version: string | null;
   /** Whether new runs come to it, and those that follow the current version. */
   isCurrent: boolean;
 }
 
-/** All that Temporal remembers, the last first: about five minutes, so that a dead worker is among them. */
-async function rememberedPollers(client: Client, taskQueue: string, polledFor: PolledFor): Promise<Poller[]> {
+/** The workers that polled so lately that they may live. */
+export async function livePollers(client: Client, taskQueue: string, polledFor: PolledFor): Promise<Poller[]> {
   const { pollers, versioningInfo } = await client.workflowService.describeTaskQueue({
     namespace: client.options.namespace,
     taskQueue: { name: taskQueue },
@@ -31,16 +29,12 @@ async function rememberedPollers(client: Client, taskQueue: string, polledFor: P
   const { currentDeploymentVersion, rampingDeploymentVersion, rampingVersionPercentage } = versioningInfo ?? {};
   const served = [nameOf(currentDeploymentVersion)];
   if (rampingVersionPercentage) served.push(nameOf(rampingDeploymentVersion));
-  const polled = (pollers ?? []).map(({ identity, lastAccessTime, deploymentOptions }) => {
+  const since = Date.now() - POLLED_WITHIN_MS;
+  const live = (pollers ?? []).filter(({ lastAccessTime: at }) => Number(at?.seconds ?? 0) * 1_000 > since);
+  return live.map(({ identity, deploymentOptions }) => {
     const version = deploymentOptions?.workerVersioningMode === VERSIONED ? nameOf(deploymentOptions) : null;
-    return {
-      identity: identity ?? 'a worker',
-      version,
-      isCurrent: served.includes(version),
-      polledAt: Number(lastAccessTime?.seconds ?? 0) * 1_000 + Number(lastAccessTime?.nanos ?? 0) / 1_000_000,
-    };
+    return { identity: identity ?? 'a worker', version, isCurrent: served.includes(version) };
   });
-  return polled.sort((a, b) => b.polledAt - a.polledAt);
 }
 
 type Version = { deploymentName?: string | null; buildId?: string | null };
@@ -48,18 +42,4 @@ type Version = { deploymentName?: string | null; buildId?: string | null };
 /** A version as Temporal writes it; null stands for workers without one. */
 function nameOf(version: Version | null | undefined): string | null {
   return version ? `${version.deploymentName}:${version.buildId}` : null;
-}
-
-/** Those that polled so lately that they may live, the last first. */
-export async function livePollers(client: Client, taskQueue: string, polledFor: PolledFor): Promise<Poller[]> {
-  const pollers = await rememberedPollers(client, taskQueue, polledFor);
-  return pollers.filter(({ polledAt }) => Date.now() - polledAt < POLLED_WITHIN_MS);
-}
-
-/** Workers that poll a task queue, those included that Temporal remembers; null where it does not tell. */
-export async function countPollers(client: Client, taskQueue: string, polledFor: PolledFor): Promise<number | null> {
-  return rememberedPollers(client, taskQueue, polledFor).then(
-    (pollers) => pollers.length,
-    () => null,
-  );
 }

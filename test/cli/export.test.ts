@@ -433,19 +433,6 @@ test(
   MOST_MS,
 );
 
-test(
-  'schedule says that no worker is there to export',
-  async () => {
-    const queue = `idle-${randomUUID()}`;
-    const own = ['--project', `p-${randomUUID()}`, '--task-queue', queue];
-    const made = await cli('schedule', ...own, '--paused');
-    expect(made.stdout).toMatch(/Export workers +0/);
-    expect(made.stderr).toContain(`no worker asks for exports of task queue ${queue}`);
-    await setUp.server.client.schedule.getHandle(visitorExportScheduleId(own[1]!)).delete();
-  },
-  MOST_MS,
-);
-
 async function requestsSoFar(): Promise<number> {
   return (await setUp.sandbox.counts()).operations.visitors.requests;
 }

@@ -107,9 +107,7 @@ test('a question that no worker takes may be asked again, and a decision that na
   const limits = { timeoutMs: 500 };
   const since = new Date().toISOString();
   expect(await errorOf(() => job.state(limits))).toEqual({ code: 'NO_WORKER', retryable: true });
-  expect(await errorOf(() => job.resolve({ action: 'retry', since }, limits))).toMatchObject({
-    retryable: true,
-  });
+  expect(await errorOf(() => job.resolve({ action: 'retry', since }, limits))).toMatchObject({ retryable: true });
   expect(await errorOf(() => job.resolve({ action: 'retry' }, limits))).toMatchObject({ retryable: false });
   await server.client.workflow.getHandle(job.workflowId).terminate();
 });

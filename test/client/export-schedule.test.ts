@@ -37,7 +37,7 @@ test(
     const defaults = { timeZone: 'Europe/Paris', hour: 4, minute: 30, days: 3, jitterMs: 600_000 };
     const made = await jobs.ensureExportSchedule({ projectId, timeZone: 'Europe/Paris', jitter: null });
     expect(made).toMatchObject({ ...defaults, projectId, scheduleId: raw.scheduleId, isNew: true });
-    expect(made).toMatchObject({ paused: false, workers: 0 });
+    expect(made).toMatchObject({ paused: false });
     await raw.pause('until Monday');
     const settings = { projectId, hour: 5, minute: null, days: 7, jitter: '1 minute', paused: null };
     const changed = { timeZone: 'Europe/Paris', hour: 5, minute: 30, days: 7, jitterMs: 60_000 };

@@ -79,16 +79,6 @@ test('all queues are found, the one of the exports too', { timeout: MINUTE }, as
   await own.close();
 });
 
-test('a queue that no worker serves is told with the reason', { timeout: MINUTE }, async () => {
-  const projectId = randomUUID();
-  const taskQueue = `nobody-${randomUUID()}`;
-  const queue = await join({ operation: 'create', projectId }, 'job-a', 3, { ...server, taskQueue });
-  const [found] = await queuesOf(projectId);
-  expect(found).toMatchObject({ operation: 'create', projectId, state: null });
-  expect(found?.problem).toContain(`no worker of the task queue "${taskQueue}" answered in time`);
-  await queue.terminate();
-});
-
 test('a write that no worker has begun is told as a wait', { timeout: MINUTE }, async () => {
   const upstream = new ObservedUpstream();
   const { opened, open } = gate();

@@ -10,7 +10,6 @@ import {
 } from '@temporalio/client';
 import {
   type DurationInput,
-  exportTaskQueue,
   type ScheduledExportInput,
   scheduledProject,
   VISITOR_EXPORT_WORKFLOW,
@@ -20,7 +19,6 @@ import { checkDuration, checkObject, checkWholeNumber, InvalidInputError } from 
 import { lenientOptions } from '../../temporal/workflow-clients.js';
 import { parseExportInput } from '../../visitor-export/input.js';
 import { checkNames, type Names } from '../known-fields.js';
-import { countPollers } from '../pollers.js';
 import { type CallOptions, temporalCall } from '../temporal-call.js';
 
 /** Settings of a Schedule; what is left out stays as it is, and takes its default in a new Schedule. */
@@ -67,11 +65,6 @@ export interface ExportSchedule extends ExportScheduleSpec {
   skippedRuns: number;
   /** Times that were so long ago, after an outage of Temporal, that no run was started for them. */
   missedRuns: number;
-  /**
-   * Workers that poll for exports of that task queue; with 0 a run would wait for ever. Null where Temporal does not
-   * tell.
-   */
-  workers: number | null;
 }
 
 /** No time zone changes its clock as late as 4:30. */
@@ -151,7 +144,6 @@ export function listExportSchedules(client: Client, options: CallOptions = {}): 
 async function readSchedule(client: Client, scheduleId: string): Promise<ExportSchedule> {
   const description = await new ScheduleClient(lenientOptions(client)).getHandle(scheduleId).describe();
   const { state, info } = description;
-  const { taskQueue } = description.action;
   const [next] = info.nextActionTimes;
   return {
     projectId: scheduledProject(scheduleId),
@@ -159,11 +151,10 @@ async function readSchedule(client: Client, scheduleId: string): Promise<ExportS
     ...specOf(description),
     paused: state.paused,
     note: state.note || null,
-    taskQueue,
+    taskQueue: description.action.taskQueue,
     nextRunAt: next && !state.paused ? next.toISOString() : null,
     skippedRuns: info.numActionsSkippedOverlap,
     missedRuns: info.numActionsMissedCatchupWindow,
-    workers: await countPollers(client, exportTaskQueue(taskQueue), 'activity'),
   };
 }
 
