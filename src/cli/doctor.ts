@@ -13,8 +13,8 @@ import type { AgentJobs } from '../starter.js';
 import type { wrongSearchAttributes } from '../temporal/search-attributes.js';
 import { EXIT } from './exit.js';
 import { addSnapshotsOption, openSnapshots, type SnapshotsFlags } from './export-options.js';
-import { connect, type GlobalOptions, printColoured, printJson, withInterrupt, withSession } from './session.js';
-import { type Colour, countOf, paint, printable } from './table.js';
+import { connect, type GlobalOptions, print, printJson, withInterrupt, withSession } from './session.js';
+import { countOf, printable } from './table.js';
 
 interface DoctorFlags extends SnapshotsFlags {
   project?: string;
@@ -323,7 +323,6 @@ async function tryStore(store: SnapshotStore): Promise<void> {
 }
 
 const NAME_WIDTH = 18;
-const STATUS_COLOUR: Record<CheckStatus, Colour> = { ok: 'green', warn: 'yellow', fail: 'red', skip: 'dim' };
 
 /** Tells what a check found, and below it what to do. */
 function tellFinding(name: string, { status, text, remedy = [] }: Finding, isJson: boolean): void {
@@ -332,12 +331,7 @@ function tellFinding(name: string, { status, text, remedy = [] }: Finding, isJso
   const lines = [...more, ...remedy.map((line) => `→ ${line}`)].map(
     (line) => ' '.repeat(NAME_WIDTH + 7) + printable(line),
   );
-  printColoured(
-    [
-      `${paint(STATUS_COLOUR[status], status.padEnd(4))}  ${name.padEnd(NAME_WIDTH)} ${printable(first)}`,
-      ...lines,
-    ].join('\n'),
-  );
+  print([`${status.padEnd(4)}  ${name.padEnd(NAME_WIDTH)} ${printable(first)}`, ...lines].join('\n'));
 }
 
 interface SetupFlags {

@@ -73,17 +73,12 @@ export async function withInterrupt(command: Command, action: (signal: AbortSign
 
 /** Prints lines for people or programs; whatever stands in them, a terminal only shows it. */
 export function print(line: string): void {
-  printColoured(printableLines(line));
-}
-
-/** Prints lines that hold colours: all other texts in them must be printable already. */
-export function printColoured(line: string): void {
-  process.stdout.write(`${line}\n`);
+  process.stdout.write(`${printableLines(line)}\n`);
 }
 
 /** Prints one value as a line of JSON. */
 export function printJson(value: unknown): void {
-  printColoured(jsonLine(value));
+  process.stdout.write(`${jsonLine(value)}\n`);
 }
 
 /** Prints an answer, for a program or for a person. */

@@ -1,5 +1,4 @@
 /** Texts for people: tables, times, and whatever else commands show alike. */
-import { styleText } from 'node:util';
 import { printable, printableLines } from '../agent-job/terminal-text.js';
 import { shellWord } from '../agent-job/waiting-text.js';
 
@@ -25,14 +24,6 @@ function widest(rows: readonly (readonly string[])[], column: number): number {
 }
 
 export { printable, printableLines, shellWord };
-
-/** What is coloured, and nothing else. */
-export type Colour = 'green' | 'yellow' | 'red' | 'cyan' | 'dim' | 'bold';
-
-/** A text in a colour where the stream shows colours; Node reads NO_COLOR, FORCE_COLOR and TERM. */
-export function paint(colour: Colour, text: string, stream: NodeJS.WriteStream = process.stdout): string {
-  return styleText(colour, text, { stream });
-}
 
 /** A file that is written to standard output: whole, but at a terminal text that it only shows. */
 export function forStdout(file: string): string {

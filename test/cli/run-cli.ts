@@ -23,8 +23,6 @@ export interface CliOptions {
   interruptAt?: RegExp;
   /** Told all of stderr with each piece of it. */
   onStderr?: (soFar: string) => void;
-  /** Likewise of stdout. */
-  onStdout?: (soFar: string) => void;
   /** It is ended after so long. */
   mostMs?: number;
 }
@@ -37,7 +35,7 @@ const MOST_MS = 90_000;
 /** Runs the real program in a process of its own, with nothing of this process's environment but PATH. */
 export async function runCli(
   args: string[],
-  { env, stdin, closesStdoutEarly, interruptWhen, interruptAt, onStderr, onStdout, mostMs = MOST_MS }: CliOptions = {},
+  { env, stdin, closesStdoutEarly, interruptWhen, interruptAt, onStderr, mostMs = MOST_MS }: CliOptions = {},
 ): Promise<CliRun> {
   const child = spawn(process.execPath, [cliProgram, ...args], {
     cwd: ROOT,
@@ -48,7 +46,6 @@ export async function runCli(
   let isInterrupted = false;
   child.stdout.setEncoding('utf8').on('data', (text: string) => {
     run.stdout += text;
-    onStdout?.(run.stdout);
     if (closesStdoutEarly) child.stdout.destroy();
   });
   child.stderr.setEncoding('utf8').on('data', (text: string) => {
@@ -62,11 +59,10 @@ export async function runCli(
   return run;
 }
 
-/** A terminal of this size. */
+/** A terminal of so many columns. */
 export interface TerminalOptions {
   env?: Record<string, string>;
   columns?: number;
-  rows?: number;
   /** Typed at once. */
   typed?: string;
   /** Typed once the output says so, in this order. */
@@ -76,11 +72,11 @@ export interface TerminalOptions {
 /** Runs the real program on a terminal of its own, made by script(1); stdout and stderr are one. */
 export async function runOnTerminal(
   args: string[],
-  { env, columns = 100, rows = 30, typed = '', types = [] }: TerminalOptions = {},
+  { env, columns = 100, typed = '', types = [] }: TerminalOptions = {},
 ): Promise<{ code: number | null; output: string }> {
   const word = (text: string): string => `'${text.replaceAll("'", `'\\''`)}'`;
   const program = [process.execPath, cliProgram, ...args].map(word).join(' ');
-  const command = `stty cols ${columns} rows ${rows}; exec ${program}`;
+  const command = `stty cols ${columns}; exec ${program}`;
   const child = spawn('script', ['-qfec', command, '/dev/null'], {
     cwd: ROOT,
     env: { PATH: process.env['PATH'] ?? '', HOME: tmpdir(), TERM: 'xterm-256color', SHELL: '/bin/sh', ...env },
