@@ -110,7 +110,6 @@ async function jobOfKey(jobs: AgentJobs, key: string, signal: AbortSignal): Prom
   const isOfKey = (id: string) => /^agent-job\/[^/]+\/[^/]+$/.test(id) && id.endsWith(end);
   const found = new Set<string>();
   let looks = 0;
-  // Every run: a list of jobs leaves out those that others have followed.
   for await (const { workflowId } of listWorkflows(jobs.client, `WorkflowType = '${AGENT_JOB_WORKFLOW}'`, { signal })) {
     signal.throwIfAborted();
     if (isOfKey(workflowId)) found.add(workflowId);
@@ -161,19 +160,15 @@ export async function checkBatch(batch: string): Promise<string> {
   return checkLabel(batch, 'batch', LIMIT.batchBytes);
 }
 
-/**
- * Lists the jobs of a batch, each by its newest run. A label that no job has is an error, for it may be mistyped.
- */
+/** Lists the jobs of a batch. A label that no job has is an error, for it may be mistyped. */
 export async function readBatch(jobs: AgentJobs, batch: string, signal: AbortSignal): Promise<JobSummary[]> {
-  const found = new Map<string, JobSummary>();
+  const found: JobSummary[] = [];
   for await (const job of jobs.list({ batch }, { signal })) {
     signal.throwIfAborted();
-    const known = found.get(job.workflowId);
-    // A follow-up to an ended job makes a second run.
-    if (known === undefined || isRunning(job) || known.startedAt < job.startedAt) found.set(job.workflowId, job);
+    found.push(job);
   }
-  if (found.size === 0) throw noJobs(batch);
-  return [...found.values()];
+  if (found.length === 0) throw noJobs(batch);
+  return found;
 }
 
 /** Throws where a command found nothing because no job at all has the label. */

@@ -228,9 +228,11 @@ export async function pauseUntilAborted(
 export async function* listWorkflows(
   client: Client,
   query: string,
-  options: CallOptions,
+  { pageSize, ...options }: CallOptions & { pageSize?: number },
 ): AsyncGenerator<WorkflowExecutionInfo, void, undefined> {
-  const runs = lenientWorkflowClient(client).list({ query })[Symbol.asyncIterator]();
+  const runs = lenientWorkflowClient(client)
+    .list({ query, ...(pageSize !== undefined && { pageSize }) })
+    [Symbol.asyncIterator]();
   for (;;) {
     const next = await temporalCall(client, options, () => runs.next());
     if (next.done) return;

@@ -27,8 +27,3 @@ export function isExact(value: string): boolean {
 export function includes(attribute: string, value: string): string {
   return isExact(value) ? `${attribute} = ${quoted(value)}` : `${attribute} IS NOT NULL`;
 }
-
-/** Asks for several workflow ids at once. */
-export function workflowIdIn(workflowIds: readonly string[]): string {
-  return `WorkflowId IN (${workflowIds.map(quoted).join(', ')})`;
-}

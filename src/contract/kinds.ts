@@ -13,7 +13,6 @@ import {
   InvalidInputError,
   isGiven,
 } from './input-checks.js';
-import { isTimeZone } from './time-zones.js';
 
 /** JSON Schema 2020-12. What the standard can't say is told by keywords that begin with `x-`. */
 export type JsonSchema = { readonly [keyword: string]: unknown };
@@ -185,6 +184,18 @@ export const FLAG: Kind<boolean> = {
   },
   schema: () => ({ type: 'boolean' }),
 };
+
+/** Whether a text is the IANA name of a time zone that this runtime knows. */
+export function isTimeZone(text: string): boolean {
+  // An offset such as +01:00 is no name, though some runtimes take it.
+  if (!/^[A-Za-z]/.test(text)) return false;
+  try {
+    new Intl.DateTimeFormat('en-US', { timeZone: text });
+    return true;
+  } catch {
+    return false;
+  }
+}
 
 /** The IANA name of a time zone. */
 export const TIME_ZONE: Kind<string> = {

@@ -3,7 +3,6 @@
  * workflow code.
  */
 import { DAY_MS } from '../contract/shared.js';
-import { localDate } from '../contract/time-zones.js';
 
 /** `dateTo` is exclusive. */
 export interface DateRange {
@@ -53,4 +52,18 @@ function finalAt(dateTo: string): number {
 
 function dateOf(time: number): string {
   return new Date(time).toISOString().slice(0, 10);
+}
+
+/** The date on the calendars of a time zone at a moment, in milliseconds since 1970, as `YYYY-MM-DD`. */
+function localDate(time: number, timeZone: string): string {
+  const format = new Intl.DateTimeFormat('en-US', {
+    timeZone,
+    calendar: 'gregory',
+    numberingSystem: 'latn',
+    year: 'numeric',
+    month: '2-digit',
+    day: '2-digit',
+  });
+  const parts = new Map(format.formatToParts(time).map(({ type, value }) => [type, value]));
+  return `${parts.get('year')?.padStart(4, '0')}-${parts.get('month')}-${parts.get('day')}`;
 }

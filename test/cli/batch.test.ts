@@ -145,6 +145,24 @@ test(
 );
 
 test(
+  'a job that a follow-up started again is one row, and one end, of its batch: that of its newest run',
+  async () => {
+    const { batch, jobs } = await startBatch(1);
+    const [job] = jobs as [(typeof jobs)[0]];
+    await job.result();
+    await job.followUp('more', { id: 'more' });
+    await vi.waitFor(async () => expect((await server.jobs.count({ batch })).total).toBe(2), PATIENCE);
+    const { code, stdout } = await cli(['wait', '--batch', batch, '--json']);
+    const sent = [{ id: 'more', state: 'sent' }];
+    expect({ code, ends: jsonLines(stdout) }).toMatchObject({ code: 0, ends: [{ followUps: sent }] });
+    const rows = jsonLines((await cli(['list', '--batch', batch, '--json'])).stdout);
+    const { runId } = await server.client.workflow.getHandle(job.workflowId).describe();
+    expect(rows.map((row) => row['runId'])).toEqual([runId]);
+  },
+  MOST_MS,
+);
+
+test(
   'a follow-up to a batch starts no ended job again',
   async () => {
     const { batch, jobs } = await startBatch(2);

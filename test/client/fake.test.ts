@@ -244,15 +244,15 @@ const LIST_STORIES: Record<string, ListStory> = {
         workflowId: row.workflowId.replace(/attached\/.*/, 'attached'),
       }));
       const one = { projectId, outcome: 'completed' } as const;
-      const pages: unknown[] = [];
+      const paged = new Set<string>();
       for (let cursor: string | null | undefined; cursor !== null;) {
         const page = await jobs.listPage({ projectId }, { pageSize: 2, cursor });
-        pages.push(page.jobs.length);
+        for (const { workflowId } of page.jobs) paged.add(workflowId);
         cursor = page.nextCursor;
       }
       return [
         rows,
-        pages.reduce((sum: number, count) => sum + Number(count), 0),
+        paged.size,
         (await keysOf(jobs, one)).length,
         (await keysOf(jobs, { projectId, isRunning: true })).length,
         await jobs.count({ projectId }),
@@ -293,7 +293,6 @@ const LIST_STORIES: Record<string, ListStory> = {
         told(() => jobs.count({ endedBefore: 'soon' })),
         told(() => jobs.listPage({ endedAfter: new Date(NaN) })),
         ...[0, 1_001, 1.5].map((pageSize) => told(() => jobs.listPage({}, { pageSize }))),
-        told(() => jobs.listPage({ projectId, phase: 'done' }, { cursor })),
         told(() => jobs.listPage({ projectId }, { cursor: `${cursor}A` })),
         told(() => jobs.listPage({ projectId }, { cursor, pageSize: 1 }).then(({ jobs: { length } }) => length)),
         told(() => gathered(jobs.list({}, { signal }))),

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import { parseExportInput } from '../../src/visitor-export/input.js';
-import { isTimeZone } from '../../src/contract/time-zones.js';
+import { isTimeZone } from '../../src/contract/kinds.js';
 import { daysBefore, isDate } from '../../src/visitor-export/date-range.js';
 import { Undecodable } from '../../src/contract/input-checks.js';
 

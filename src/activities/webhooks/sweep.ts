@@ -5,7 +5,7 @@
 import { type Client, WorkflowExecutionAlreadyStartedError, type WorkflowExecutionInfo } from '@temporalio/client';
 import { concurrently } from '../../client/concurrently.js';
 import { TemporalJobHandle } from '../../client/agent-job/handle.js';
-import { type JobSummary, listJobs } from '../../client/agent-job/list.js';
+import { type JobSummary, listJobs, listRuns } from '../../client/agent-job/list.js';
 import { loggerOf } from '../../client/settings.js';
 import { listWorkflows } from '../../client/temporal-call.js';
 import { quoted } from '../../client/visibility-query.js';
@@ -69,9 +69,8 @@ export class EventSweep {
 
   async #announceEnds(from: Date): Promise<void> {
     const { client } = this.#options;
-    const settings = { condition: this.#isOwn, pageSize: PAGE_SIZE, isOfRuns: true };
-    const jobs = listJobs(client, { endedAfter: from }, settings);
-    await each(jobs, (job) => this.#announceJob(job));
+    const runs = listRuns(client, { endedAfter: from }, { condition: this.#isOwn, pageSize: PAGE_SIZE });
+    await each(runs, (run) => this.#announceJob(run));
     const closed = `ExecutionStatus != 'ContinuedAsNew' AND CloseTime >= ${quoted(from.toISOString())}`;
     const query = `WorkflowType = ${quoted(VISITOR_EXPORT_WORKFLOW)} AND ${closed} AND ${this.#isOwn}`;
     await each(listWorkflows(client, query, {}), (run) => this.#announceExport(run));

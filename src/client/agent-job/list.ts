@@ -1,52 +1,62 @@
-/** Jobs as Temporal's visibility lists them, one row a job, without asking a worker. */
-import { createHash } from 'node:crypto';
+/** Jobs as Temporal's visibility lists them: open runs first, the newest first, then closed ones by their end. */
 import type { Client } from '@temporalio/client';
-import { AGENT_JOB_WORKFLOW } from '../../contract.js';
 import { checkWholeNumber, InvalidInputError } from '../../contract/input-checks.js';
 import { readListPage } from '../../temporal/workflow-clients.js';
 import type { Names } from '../known-fields.js';
-import { type CallOptions, listWorkflows, temporalCall } from '../temporal-call.js';
-import { isExact, quoted, workflowIdIn } from '../visibility-query.js';
+import { CALL_TIMEOUT_MS, type CallOptions, listWorkflows, temporalCall } from '../temporal-call.js';
+import { isOutage } from '../temporal-errors.js';
 import { isAsked, isExactQuery, type JobFilter, jobQuery, type JobSummary, toSummary } from './job-summary.js';
 import { readDescription } from './run-record.js';
 
 export type { JobFilter, JobSummary };
 
-/**
- * Jobs of one request: whoever stops early has not waited for a thousand, and so many ids make a query of some ten
- * thousand characters.
- */
+/** Runs of one request: a caller that stops early has not waited for a thousand. */
 const PAGE_SIZE = 200;
 const DEFAULT_PAGE_SIZE = 100;
 const MAX_PAGE_SIZE = 1_000;
-/** Where most of what a query finds is left out, a page ends short. */
-const MAX_REQUESTS_OF_PAGE = 10;
-const CHECK_DIGITS = 16;
+/** A server calls what it can't read in a cursor an outage, and the SDK asks again: it is not asked for longer. */
+const CURSOR_TIMEOUT_MS = 2_000;
 
 /** What else to list by, and how. */
 interface ListSettings extends CallOptions {
   /** One more condition in the server's query language. */
   condition?: string | undefined;
   pageSize?: number;
-  /** Each run counts, whatever follows it. */
-  isOfRuns?: boolean;
+}
+
+/** Lists runs, each that a follow-up made. */
+export async function* listRuns(
+  client: Client,
+  filter: JobFilter,
+  { condition, pageSize = PAGE_SIZE, ...options }: ListSettings = {},
+): AsyncGenerator<JobSummary, void, undefined> {
+  const query = [jobQuery(filter), ...(condition === undefined ? [] : [condition])].join(' AND ');
+  for await (const found of listWorkflows(client, query, { ...options, pageSize })) {
+    const run = toSummary(found);
+    if (isAsked(run, filter)) yield run;
+  }
 }
 
 /**
- * Lists jobs, in the server's order: of the runs of a workflow id the newest. What ends or goes on while the list is
- * read may come twice, or not at all.
+ * Lists jobs: of the runs of a workflow id that fit, the one that the server lists first, which is the newest. A job
+ * that ends or goes on while the list is read may be missing.
  */
 export async function* listJobs(
   client: Client,
   filter: JobFilter = {},
   settings: ListSettings = {},
 ): AsyncGenerator<JobSummary, void, undefined> {
-  let token: Uint8Array | null = null;
-  do {
-    const rows = await readJobs(client, filter, settings, token);
-    yield* rows.jobs;
-    token = rows.token;
-  } while (token !== null);
+  const isFirst = onceByJob();
+  for await (const run of listRuns(client, filter, settings)) if (isFirst(run)) yield run;
+}
+
+function onceByJob(): (run: JobSummary) => boolean {
+  const listed = new Set<string>();
+  return ({ workflowId }) => {
+    const isFirst = !listed.has(workflowId);
+    listed.add(workflowId);
+    return isFirst;
+  };
 }
 
 /** Which page of a list to read. */
@@ -60,10 +70,7 @@ export interface PageOptions extends CallOptions {
 /** Those besides the limits of a call. */
 export const PAGE_OPTIONS: Names<Omit<PageOptions, keyof CallOptions>> = { pageSize: true, cursor: true };
 
-/**
- * Some jobs of a list. One that ends or goes on in a new run between two pages may come again, as it is then, or be
- * missing: know jobs by `workflowId`.
- */
+/** Some jobs of a list. A job may come again on a later page, by an earlier run: know jobs by `workflowId`. */
 export interface JobPage {
   /** Fewer than the page's size do not mean the end. */
   jobs: JobSummary[];
@@ -71,43 +78,54 @@ export interface JobPage {
   nextCursor: string | null;
 }
 
-/** Reads one page of `listJobs`. Throws InvalidInputError where the cursor belongs to another list. */
+/** Reads one page of `listJobs`. Throws InvalidInputError where the server does not take the cursor. */
 export async function readJobPage(
   client: Client,
   filter: JobFilter,
   { pageSize, cursor, ...options }: PageOptions,
 ): Promise<JobPage> {
   const size = checkPageSize(pageSize);
-  let token = cursor == null ? null : readCursor(filter, cursor);
-  const jobs: JobSummary[] = [];
-  for (let request = 1; request <= MAX_REQUESTS_OF_PAGE; request++) {
-    const missing = Math.min(size - jobs.length, PAGE_SIZE);
-    const rows = await readJobs(client, filter, { ...options, pageSize: missing }, token);
-    jobs.push(...rows.jobs);
-    token = rows.token;
-    if (token === null || jobs.length === size) break;
+  const read = (token: Uint8Array | null, limits: CallOptions) =>
+    temporalCall(client, limits, () => readListPage(client, { query: jobQuery(filter), pageSize: size, token }));
+  const page = cursor == null ? await read(null, options) : await readAtCursor(read, cursor, options);
+  const runs = page.runs.map(toSummary).filter((run) => isAsked(run, filter));
+  return { jobs: runs.filter(onceByJob()), nextCursor: page.token && toCursor(page.token) };
+}
+
+/** A server that answers the first page at once, but not this one, does not take the cursor. */
+async function readAtCursor<Page>(
+  read: (token: Uint8Array | null, limits: CallOptions) => Promise<Page>,
+  cursor: string,
+  options: CallOptions,
+): Promise<Page> {
+  const timeoutMs = Math.min(options.timeoutMs ?? CALL_TIMEOUT_MS, CURSOR_TIMEOUT_MS);
+  try {
+    return await read(readCursor(cursor), { ...options, timeoutMs });
+  } catch (error) {
+    if (!isOutage(error)) throw error;
+    const answers = await read(null, { ...options, timeoutMs }).then(
+      () => true,
+      () => false,
+    );
+    throw answers ? wrongCursor() : error;
   }
-  return { jobs, nextCursor: token && toCursor(filter, token) };
 }
 
-/** The server's token as callers carry it: bound to the filter that it belongs to. */
-export function toCursor(filter: JobFilter, token: Uint8Array): string {
-  const place = Buffer.from(token).toString('base64url');
-  const check = createHash('sha256')
-    .update(`${jobQuery(filter)}\0${place}`)
-    .digest('hex');
-  return `${check.slice(0, CHECK_DIGITS)}.${place}`;
+/** The server's token as callers carry it. */
+export function toCursor(token: Uint8Array): string {
+  return Buffer.from(token).toString('base64url');
 }
 
-/** Throws InvalidInputError where the cursor is none, or belongs to another list. */
-export function readCursor(filter: JobFilter, cursor: unknown): Uint8Array {
-  const [, place = ''] = typeof cursor === 'string' ? cursor.split('.') : [];
-  const token = new Uint8Array(Buffer.from(place, 'base64url'));
-  if (token.length > 0 && cursor === toCursor(filter, token)) return token;
-  throw new InvalidInputError(
-    'cursor',
-    'must be the nextCursor of a page of the same list: the filter must not change',
-  );
+/** Throws InvalidInputError where the text is no token's. */
+export function readCursor(cursor: unknown): Uint8Array {
+  const token = new Uint8Array(Buffer.from(typeof cursor === 'string' ? cursor : '', 'base64url'));
+  if (token.length > 0 && toCursor(token) === cursor) return token;
+  throw wrongCursor();
+}
+
+/** The error of a cursor that leads nowhere. */
+export function wrongCursor(): InvalidInputError {
+  return new InvalidInputError('cursor', 'must be the nextCursor of a page of the same list');
 }
 
 /** Throws InvalidInputError. */
@@ -127,7 +145,7 @@ const STATUS_NAMES: Readonly<Record<string, string>> = { Canceled: 'CANCELLED', 
 
 /** Counts what a filter finds, each of a job's runs that a follow-up made: Temporal counts them in one request. */
 export async function countJobs(client: Client, filter: JobFilter, options: CallOptions): Promise<JobCount> {
-  if (!isExactQuery(filter)) return countListed(listJobs(client, filter, { ...options, isOfRuns: true }));
+  if (!isExactQuery(filter)) return countListed(listRuns(client, filter, options));
   const { namespace } = client.options;
   const request = { namespace, query: `${jobQuery(filter)} GROUP BY ExecutionStatus` };
   const { count, groups } = await temporalCall(client, options, () =>
@@ -153,68 +171,4 @@ async function countListed(runs: AsyncIterable<JobSummary>): Promise<JobCount> {
 /** Reads a job's newest run as `listJobs` would show it, without the lag of a list; throws JobNotFoundError. */
 export function lookAtJob(client: Client, workflowId: string, options: CallOptions = {}): Promise<JobSummary> {
   return temporalCall(client, options, async () => toSummary(await readDescription(client, workflowId)));
-}
-
-// What Temporal's visibility lists of jobs: open runs first, the newest first, then closed ones by their end. A run
-// that ends or goes on between two pages stands elsewhere by then: it may come twice, or not at all.
-
-/** Some rows, and where the list goes on. */
-interface JobRows {
-  jobs: JobSummary[];
-  /** The server's; null at the end. */
-  token: Uint8Array | null;
-}
-
-/** Reads what is asked for of the next so many runs. */
-async function readJobs(
-  client: Client,
-  filter: JobFilter,
-  { condition, pageSize = PAGE_SIZE, isOfRuns = false, ...options }: ListSettings,
-  token: Uint8Array | null,
-): Promise<JobRows> {
-  const query = [jobQuery(filter), ...(condition === undefined ? [] : [condition])].join(' AND ');
-  const page = await temporalCall(client, options, () => readListPage(client, { query, pageSize, token }));
-  const runs = page.runs.map(toSummary).filter((run) => isAsked(run, filter));
-  return { jobs: isOfRuns ? runs : await withoutFollowed(client, runs, options), token: page.token };
-}
-
-/**
- * The runs that no other one of the same workflow id has followed, as a follow-up to an ended job makes one. An id with
- * characters that no query takes is one of a caller's own choice: each of its runs is a row.
- */
-async function withoutFollowed(
-  client: Client,
-  runs: readonly JobSummary[],
-  options: CallOptions,
-): Promise<JobSummary[]> {
-  const closed = new Set(runs.filter((run) => !isRunning(run)).map(({ workflowId }) => workflowId));
-  const newest = await readNewest(client, [...closed].filter(isExact), options);
-  return runs.filter((run) => !isLater(newest.get(run.workflowId), run));
-}
-
-async function readNewest(
-  client: Client,
-  workflowIds: readonly string[],
-  options: CallOptions,
-): Promise<ReadonlyMap<string, JobSummary>> {
-  const newest = new Map<string, JobSummary>();
-  if (workflowIds.length === 0) return newest;
-  const conditions = [`WorkflowType = ${quoted(AGENT_JOB_WORKFLOW)}`, `ExecutionStatus != 'ContinuedAsNew'`];
-  const query = [...conditions, workflowIdIn(workflowIds)].join(' AND ');
-  for await (const found of listWorkflows(client, query, options)) {
-    const run = toSummary(found);
-    const known = newest.get(run.workflowId);
-    if (known === undefined || isLater(run, known)) newest.set(run.workflowId, run);
-  }
-  return newest;
-}
-
-/** Whether a run follows another one of its workflow id. */
-function isLater(run: JobSummary | undefined, other: JobSummary): boolean {
-  if (run === undefined || run.runId === other.runId || isRunning(other)) return false;
-  return isRunning(run) || run.startedAt >= other.startedAt;
-}
-
-function isRunning({ workflowStatus }: JobSummary): boolean {
-  return workflowStatus === 'RUNNING';
 }

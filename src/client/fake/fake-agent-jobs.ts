@@ -19,6 +19,7 @@ import {
   type PageOptions,
   readCursor,
   toCursor,
+  wrongCursor,
 } from '../agent-job/list.js';
 import type { QueueFilter, QueueReport } from '../agent-job/queue.js';
 import { inPlaces, startEach, type StartFate, type StartManyOptions } from '../agent-job/start-many.js';
@@ -284,18 +285,19 @@ function fakePage(
   { pageSize, cursor }: Pick<PageOptions, 'pageSize' | 'cursor'>,
 ): JobPage {
   const size = checkPageSize(pageSize);
-  const after = cursor == null ? Infinity : Number(Buffer.from(readCursor(filter, cursor)));
+  const after = cursor == null ? Infinity : Number(Buffer.from(readCursor(cursor)));
+  if (Number.isNaN(after)) throw wrongCursor();
   const rows = rowsOf(jobs, filter).filter(({ order }) => order < after);
   const page = rows.slice(0, size);
   const token = new Uint8Array(Buffer.from(String(page.at(-1)?.order)));
-  const nextCursor = rows.length > size ? toCursor(filter, token) : null;
+  const nextCursor = rows.length > size ? toCursor(token) : null;
   return { jobs: page.map(({ row }) => row), nextCursor };
 }
 
 /** Counts each run. Throws InvalidInputError. */
 function countFake(jobs: readonly FakeJob[], filter: JobFilter): JobCount {
   jobQuery(filter);
-  const runs = jobs.flatMap(({ earlierRuns, summary }) => [...earlierRuns, summary]);
+  const runs = jobs.flatMap((job) => [job, ...job.earlierRuns]).map(({ summary }) => summary);
   const found = runs.filter((run) => isAsked(run, filter));
   const byStatus: Record<string, number> = {};
   for (const { workflowStatus } of found) byStatus[workflowStatus] = (byStatus[workflowStatus] ?? 0) + 1;
@@ -311,11 +313,14 @@ interface Row {
   order: number;
 }
 
-/** One row a job that fits: those that run first, the newest first, then the others by their end. */
+/** One row a job, by its newest run that fits: those that run first, the newest first, then the others by their end. */
 function rowsOf(jobs: readonly FakeJob[], filter: JobFilter): Row[] {
   jobQuery(filter);
-  return jobs
-    .map(({ move, hasEnded, summary: row }) => ({ row, order: Number(!hasEnded) * OPEN + move }))
-    .filter(({ row }) => isAsked(row, filter))
-    .toSorted((a, b) => b.order - a.order);
+  const rows = jobs.flatMap((job) => {
+    const run = [job, ...job.earlierRuns].find(({ summary }) => isAsked(summary, filter));
+    if (!run) return [];
+    const isOpen = run.summary.workflowStatus === 'RUNNING';
+    return [{ row: run.summary, order: Number(isOpen) * OPEN + run.move }];
+  });
+  return rows.toSorted((a, b) => b.order - a.order);
 }

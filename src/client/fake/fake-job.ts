@@ -45,8 +45,8 @@ export class FakeJob {
   readonly inputHash: string;
   /** What lists name it by. */
   readonly title: string;
-  /** What a list would show of the runs before the present one. */
-  readonly earlierRuns: JobSummary[] = [];
+  /** The runs before the present one, the newest first. */
+  readonly earlierRuns: Pick<FakeJob, 'summary' | 'move'>[] = [];
   /** Its start or its end, by their order in the process. */
   move = ++moves;
   #record: JobRecord;
@@ -217,7 +217,7 @@ export class FakeJob {
   }
 
   #runAgain(): void {
-    this.earlierRuns.push(this.summary);
+    this.earlierRuns.unshift({ summary: this.summary, move: this.move });
     if (this.#end && 'result' in this.#end) this.#lastResult = this.#end.result;
     this.#runId = randomUUID();
     this.#end = null;

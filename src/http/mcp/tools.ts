@@ -88,7 +88,7 @@ export const TOOLS: readonly Tool[] = [
   {
     name: 'list_jobs',
     title: 'List jobs',
-    description: 'Lists the jobs of a project, the newest first, page by page.',
+    description: 'Lists the jobs of a project, those that run first, page by page.',
     input: withProperties(schemaOf({ projectId }), schemaOf(JOBS_QUERY)['properties']),
     readOnly: true,
     run: listJobs,
