@@ -8,12 +8,7 @@ import {
 import type { Payload } from '@temporalio/common';
 import { decodeFromPayloadsAtIndex } from '@temporalio/common/lib/internal-non-workflow/index.js';
 import { readWebhooksConfig, type WorkerConfig } from '../config.js';
-import {
-  WEBHOOK_SWEEP_WORKFLOW,
-  type WebhookActivities,
-  webhookSweepId,
-  type WebhookSweepState,
-} from '../contract/webhooks.js';
+import { WEBHOOK_SWEEP_WORKFLOW, webhookSweepId, type WebhookSweepState } from '../contract/webhooks.js';
 import { createWebhookActivities } from '../activities/webhooks/activities.js';
 import { Endpoints } from '../activities/webhooks/endpoints.js';
 import { every } from './every.js';
@@ -100,16 +95,10 @@ async function lastState(client: Client, workflowId: string): Promise<WebhookSwe
   }
 }
 
-const SWEEP_ACTIVITY: keyof WebhookActivities = 'sweepEvents';
-
-/** The first, and each that a look came to. Another release may call other activities, whose results are none. */
+/** The first, and each that a look came to: the workflow has no other activity. */
 function statesIn({ events }: Awaited<ReturnType<WorkflowHandle['fetchHistory']>>): Payload[] {
-  const looks = new Set<string>();
   return (events ?? []).flatMap((event) => {
-    const { activityTaskScheduledEventAttributes: scheduled, activityTaskCompletedEventAttributes: completed } = event;
-    if (scheduled?.activityType?.name === SWEEP_ACTIVITY) looks.add(String(event.eventId));
-    const isLook = completed && looks.has(String(completed.scheduledEventId));
-    const state = isLook ? completed.result : event.workflowExecutionStartedEventAttributes?.input;
-    return state?.payloads ?? [];
+    const { workflowExecutionStartedEventAttributes: started, activityTaskCompletedEventAttributes: completed } = event;
+    return (started?.input ?? completed?.result)?.payloads ?? [];
   });
 }

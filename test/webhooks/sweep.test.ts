@@ -1,6 +1,4 @@
 import { randomUUID } from 'node:crypto';
-import { fileURLToPath } from 'node:url';
-import { defaultPayloadConverter } from '@temporalio/common';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import {
   WEBHOOK_DELIVERY_WORKFLOW,
@@ -19,7 +17,6 @@ import { Receiver } from './receiver.js';
 import { startWebhookWorker } from './webhook-workers.js';
 
 const MINUTE = 60_000;
-const LATER_SWEEP = fileURLToPath(new URL('later-sweep/workflows.ts', import.meta.url));
 
 let server: JobServer;
 let receiver: Receiver;
@@ -210,36 +207,6 @@ test(
 test('the id of the workflow has the name of its task queue as one part', () => {
   expect(webhookSweepId('team/a jobs')).toBe('webhook-sweep/team%2Fa%20jobs');
 });
-
-test('fields of the state that another release added are kept', async () => {
-  const { client } = server;
-  const taskQueue = `test-${randomUUID()}`; // without a job
-  const sweep = new EventSweep({ client, taskQueue, endpoints, webUi: null, now: () => Date.now() });
-  const given: WebhookSweepState = { ...{ added: ['later'] }, endsFrom: 1 };
-  const state = await sweep.look(given);
-  expect(state).toEqual({ added: ['later'], endsFrom: expect.any(Number) });
-  expect(state.endsFrom).toBeGreaterThan(1);
-});
-
-test(
-  'the workflow goes on from the last look of one that was ended, whatever other activities that had',
-  async () => {
-    const { client, nativeConnection: connection } = server;
-    const taskQueue = `test-${randomUUID()}`;
-    const look = (endsFrom: number) => ({ endsFrom, added: ['later'] });
-    const activities = { sweepEvents: async () => look(2), addedActivity: async () => ({ endsFrom: 3 }) };
-    const worker = await createTestWorker({ connection, taskQueue, workflowsPath: LATER_SWEEP, activities });
-    const sweep = { taskQueue, workflowId: webhookSweepId(taskQueue) };
-    await worker.runUntil(client.workflow.execute(WEBHOOK_SWEEP_WORKFLOW, { ...sweep, args: [look(1)] }));
-    await startSweep(client, taskQueue);
-    const next = client.workflow.getHandle(sweep.workflowId);
-    const [begun] = (await next.fetchHistory()).events!;
-    const [given] = begun!.workflowExecutionStartedEventAttributes!.input!.payloads!;
-    expect(defaultPayloadConverter.fromPayload(given!)).toEqual(look(2));
-    await next.terminate();
-  },
-  2 * MINUTE,
-);
 
 test(
   'a run of the workflow that is full hands over what it knows: nothing is told twice, or left out',
