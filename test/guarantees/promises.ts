@@ -1,7 +1,7 @@
 /**
  * The promise table: fault × moment × policy → what the caller sees and how many requests the upstream got. Each row is
- * a test (promises.test.ts), and docs/promises.md shows exactly these rows. The promises of the queue of requests have
- * a table of their own, each row with the test that holds it.
+ * a test (promises.test.ts), and docs/promises.md shows exactly these rows. All other promises are in one record, each
+ * with the test that holds it.
  */
 import type { UnknownOutcomePolicy } from '../../src/contract.js';
 import type { FaultRule } from '../../src/testing.js';
@@ -144,13 +144,13 @@ function called(write: Write, { fate, isTaken }: Fault): string {
 }
 
 /** The faults as Markdown, with what each comes to. */
-export function faultTable(): string {
+function faultTable(): string {
   const rows = FAULTS.map((entry) => [entry.fault, entry.moment, called('create', entry), called('follow-up', entry)]);
   return markdownTable(['fault', 'moment', 'a create is', 'a follow-up is'], rows);
 }
 
 /** What follows, as Markdown: with the table of faults it holds every row of the promises. */
-export function promiseTable(): string {
+function promiseTable(): string {
   const rows = new Map<string, Promise_[]>();
   for (const promise of PROMISES) {
     const row = `${called(promise.write, promise)} ${promise.policy}`;
@@ -184,433 +184,402 @@ const tested = (fault: string, promise: string, test: string, title: string): Te
   title,
 });
 
-export const QUEUE_PROMISES: TestedPromise[] = [
-  tested(
-    'many wait, of several priorities',
-    'the highest priority (1) goes first, within one who asked first',
-    'request-queue/skipped-time',
-    'those of a higher priority go first, and within one those who asked first',
-  ),
-  tested(
-    'one that waits asks again',
-    'it keeps its place',
-    'request-queue/skipped-time',
-    'who asks again keeps the place, and may change the priority',
-  ),
-  tested(
-    'no budget is known',
-    'after the first hour about three answers 429 an hour, whatever the number of jobs',
-    'request-queue/skipped-time',
-    '60 waiters at 20 an hour go in order, with few answers 429 and 13 events each time that one asks',
-  ),
-  tested(
-    'a budget is set',
-    'no more are sent in any hour',
-    'request-queue/skipped-time',
-    'a set budget lets so many go at once, and the others when the hour frees their turns',
-  ),
-  tested(
-    'exports at the same time',
-    'together they keep the one budget of exports, over several workers',
-    'export/two-workers',
-    'two exports and a backfill over two processes make no more than their one budget in any hour',
-  ),
-  tested(
-    'exports are answered 429, and no budget is set',
-    'after the first hour about three answers 429 an hour for all of them',
-    'export/shared-budget',
-    'without a set budget exports that are answered 429 share what the upstream takes',
-  ),
-  tested(
-    'exports of several priorities wait',
-    'the highest priority (1) goes first, whoever asked before',
-    'export/shared-budget',
-    'the export of higher priority goes first, whoever asked before',
-  ),
-  tested(
-    'an export is cancelled while it waits',
-    'the others get its turns',
-    'export/shared-budget',
-    'an export that is cancelled while it waits leaves its place to the others',
-  ),
-  tested(
-    'a worker is killed while it reads an export',
-    'its whole turn counts as used, and no page is missing',
-    'export/shared-budget',
-    'a chunk whose worker is killed has spent its whole turn',
-  ),
-  tested(
-    "no worker takes an export's turn in time",
-    'it is given back unused, and another one is asked for',
-    'export/shared-budget',
-    'a turn that comes to no worker in time is given back unused, and another one is asked for',
-  ),
-  tested(
-    'the queue of all exports is terminated',
-    'they wait longer, and each one ends',
-    'export/shared-budget',
-    'a queue that is terminated delays the exports that wait, and stops none',
-  ),
-  tested(
-    'a create waits longer than `deadline`',
-    '`deadline` stands still; `startWithin` ends the wait as `timedOut`, and nothing was sent',
-    'workflows/waiting-writes',
-    'a create that waits outlives its deadline, and ends at the end of startWithin',
-  ),
-  tested(
-    'a write in doubt waits for its turn after `deadline`',
-    'it is sent in its turn, as a write in flight; `decideWithin` or a cancellation ends the wait as in doubt',
-    'workflows/policy-retry',
-    'a create in doubt that is throttled from then on is sent in its turn',
-  ),
-  tested(
-    'a follow-up waits longer than `deadline`',
-    '`deadline` stands still, and the job is polled on',
-    'workflows/waiting-writes',
-    'a follow-up that waits outlives the deadline while the job is read on, and a cancellation abandons it',
-  ),
-  tested(
-    'a wait of hours',
-    'the history does not grow between join and turn',
-    'workflows/turns-over-hours',
-    'while a job waits for its turn, its history does not grow',
-  ),
-  tested(
-    'a wait of up to six hours',
-    'at most 20 history events and 6 actions, and one action to report the turn',
-    'workflows/turns-over-hours',
-    'a wait of hours costs at most 20 events and 6 actions, and the report of its turn',
-  ),
-  tested(
-    'none: a lone job',
-    'no event and no action more; one question to the server, at most every half minute',
-    'activities/gate',
-    'a lone write costs one question to the server and its fence, and no more',
-  ),
-  tested(
-    'anything keeps a job waiting',
-    '`waiting` says what, since when and until when, at every moment',
-    'workflows/waiting-life',
-    'from its start to its end a job tells what it waits for, whatever fails',
-  ),
-  tested(
-    'the queue workflow is terminated',
-    'those that wait try by themselves; none is lost, doubled or left waiting',
-    'workflows/turns-over-hours',
-    'where the queue is terminated, those that waited try by themselves, and none is lost or doubled',
-  ),
-  tested(
-    'the worker of the queue is killed',
-    'no turn is lost or doubled',
-    'request-queue/real-time',
-    'killed workers of the queue cost no turn and double none',
-  ),
-  tested(
-    'the worker of a job is killed with a turn',
-    'the turn counts as used; that write is in doubt at most, and the others keep their order',
-    'worker/queue-kills',
-    'workers that are killed while jobs wait, or with a turn, cost no job and double none',
-  ),
-  tested(
-    'Temporal is killed',
-    'only a delay; a write that was under way is in doubt at most',
-    'worker/queue-kills',
-    'Temporal that is killed while jobs wait and while turns are given costs no job and doubles none',
-  ),
-  tested(
-    'the queue continues as new under load',
-    'nobody loses the place',
-    'request-queue/real-time',
-    'under traffic the queue continues as new again and again, and loses nobody',
-  ),
-  tested(
-    'jobs are cancelled while they wait',
-    'their places are free at once',
-    'workflows/turns',
-    'thirty that are cancelled leave the queue, and the one that waits behind them goes at once',
-  ),
-  tested(
-    'a job is terminated while it waits',
-    'its turn goes to the next one at once, and costs nothing',
-    'request-queue/skipped-time',
-    'a turn for a workflow that is not there goes to the next one at once',
-  ),
-  tested(
-    'a turn reaches a job that is cancelled in that moment',
-    'it is given back, and goes to the next one',
-    'workflows/turns',
-    'a turn that reaches a job in the very moment of its cancellation is given on',
-  ),
-  tested(
-    'a turn is lost with its worker, or never reported',
-    'it counts as used, so that the budget is never exceeded',
-    'request-queue/skipped-time',
-    'a turn that nobody reports in time counts as used, and a late report corrects nothing',
-  ),
-  tested(
-    'a turn comes too late',
-    'it is given back unused; the job keeps its place',
-    'workflows/turns',
-    'a turn that comes too late is not used: the job keeps its place, and sends with the next one',
-  ),
-  tested(
-    'a turn ends while its write waits for a worker',
-    'it is given back unused; the job keeps its place',
-    'workflows/late-attempts',
-    'a turn that ended while its write waited for a worker is not used',
-  ),
-  tested(
-    'a 429 is told after the end of its turn',
-    'its `Retry-After` holds the others back',
-    'request-queue/skipped-time',
-    'a 429 that is told after the end of its turn holds the others for as long as it said',
-  ),
-  tested(
-    'the queue is reset by an operator',
-    'turns for those that have sent are given back, and the next ones go at once',
-    'workflows/unwanted-turns',
-    'jobs that have sent give back the turns that a queue gives them after its reset',
-  ),
-  tested(
-    'a turn of the other kind of write reaches a job that waits',
-    'it is given back, and the write waits on for its own',
-    'workflows/unwanted-turns',
-    'a follow-up that waits for its turn does not take one of the queue of creates',
-  ),
-  tested(
-    'a turn comes twice',
-    'one write is sent',
-    'workflows/turns',
-    'a turn that comes twice sends once, and one that nobody waits for sends nothing',
-  ),
-  tested(
-    'attempts waited hours for a worker, as in an outage',
-    'what they met holds all others back',
-    'workflows/late-attempts',
-    'a 429 that an old attempt met holds the jobs that are started since, as any other',
-  ),
-  tested(
-    'the budgets file breaks while the worker runs',
-    'its last good content holds',
-    'workflows/budgets-file',
-    'its last good content holds',
-  ),
-  tested(
-    'a file of jobs has wrong lines',
-    'each line has exactly one fate, and the others go on',
-    'cli/start-from',
-    'each line has one fate: a bad one is refused with what is wrong, and the others go on',
-  ),
-];
+/** All other promises, by the marker of their table on the page. */
+export const TESTED_PROMISES: Record<string, TestedPromise[]> = {
+  'queue-promises': [
+    tested(
+      'many wait, of several priorities',
+      'the highest priority (1) goes first, within one who asked first',
+      'request-queue/skipped-time',
+      'those of a higher priority go first, and within one those who asked first',
+    ),
+    tested(
+      'one that waits asks again',
+      'it keeps its place',
+      'request-queue/skipped-time',
+      'who asks again keeps the place, and may change the priority',
+    ),
+    tested(
+      'no budget is known',
+      'after the first hour about three answers 429 an hour, whatever the number of jobs',
+      'request-queue/skipped-time',
+      '60 waiters at 20 an hour go in order, with few answers 429 and 13 events each time that one asks',
+    ),
+    tested(
+      'a budget is set',
+      'no more are sent in any hour',
+      'request-queue/skipped-time',
+      'a set budget lets so many go at once, and the others when the hour frees their turns',
+    ),
+    tested(
+      'exports at the same time',
+      'together they keep the one budget of exports, over several workers',
+      'export/two-workers',
+      'two exports and a backfill over two processes make no more than their one budget in any hour',
+    ),
+    tested(
+      'exports are answered 429, and no budget is set',
+      'after the first hour about three answers 429 an hour for all of them',
+      'export/shared-budget',
+      'without a set budget exports that are answered 429 share what the upstream takes',
+    ),
+    tested(
+      'exports of several priorities wait',
+      'the highest priority (1) goes first, whoever asked before',
+      'export/shared-budget',
+      'the export of higher priority goes first, whoever asked before',
+    ),
+    tested(
+      'an export is cancelled while it waits',
+      'the others get its turns',
+      'export/shared-budget',
+      'an export that is cancelled while it waits leaves its place to the others',
+    ),
+    tested(
+      'a worker is killed while it reads an export',
+      'its whole turn counts as used, and no page is missing',
+      'export/shared-budget',
+      'a chunk whose worker is killed has spent its whole turn',
+    ),
+    tested(
+      "no worker takes an export's turn in time",
+      'it is given back unused, and another one is asked for',
+      'export/shared-budget',
+      'a turn that comes to no worker in time is given back unused, and another one is asked for',
+    ),
+    tested(
+      'the queue of all exports is terminated',
+      'they wait longer, and each one ends',
+      'export/shared-budget',
+      'a queue that is terminated delays the exports that wait, and stops none',
+    ),
+    tested(
+      'a create waits longer than `deadline`',
+      '`deadline` stands still; `startWithin` ends the wait as `timedOut`, and nothing was sent',
+      'workflows/waiting-writes',
+      'a create that waits outlives its deadline, and ends at the end of startWithin',
+    ),
+    tested(
+      'a write in doubt waits for its turn after `deadline`',
+      'it is sent in its turn, as a write in flight; `decideWithin` or a cancellation ends the wait as in doubt',
+      'workflows/policy-retry',
+      'a create in doubt that is throttled from then on is sent in its turn',
+    ),
+    tested(
+      'a follow-up waits longer than `deadline`',
+      '`deadline` stands still, and the job is polled on',
+      'workflows/waiting-writes',
+      'a follow-up that waits outlives the deadline while the job is read on, and a cancellation abandons it',
+    ),
+    tested(
+      'a wait of hours',
+      'the history does not grow between join and turn',
+      'workflows/turns-over-hours',
+      'while a job waits for its turn, its history does not grow',
+    ),
+    tested(
+      'a wait of up to six hours',
+      'at most 20 history events and 6 actions, and one action to report the turn',
+      'workflows/turns-over-hours',
+      'a wait of hours costs at most 20 events and 6 actions, and the report of its turn',
+    ),
+    tested(
+      'none: a lone job',
+      'no event and no action more; one question to the server, at most every half minute',
+      'activities/gate',
+      'a lone write costs one question to the server and its fence, and no more',
+    ),
+    tested(
+      'anything keeps a job waiting',
+      '`waiting` says what, since when and until when, at every moment',
+      'workflows/waiting-life',
+      'from its start to its end a job tells what it waits for, whatever fails',
+    ),
+    tested(
+      'the queue workflow is terminated',
+      'those that wait try by themselves; none is lost, doubled or left waiting',
+      'workflows/turns-over-hours',
+      'where the queue is terminated, those that waited try by themselves, and none is lost or doubled',
+    ),
+    tested(
+      'the worker of the queue is killed',
+      'no turn is lost or doubled',
+      'request-queue/real-time',
+      'killed workers of the queue cost no turn and double none',
+    ),
+    tested(
+      'the worker of a job is killed with a turn',
+      'the turn counts as used; that write is in doubt at most, and the others keep their order',
+      'worker/queue-kills',
+      'workers that are killed while jobs wait, or with a turn, cost no job and double none',
+    ),
+    tested(
+      'Temporal is killed',
+      'only a delay; a write that was under way is in doubt at most',
+      'worker/queue-kills',
+      'Temporal that is killed while jobs wait and while turns are given costs no job and doubles none',
+    ),
+    tested(
+      'the queue continues as new under load',
+      'nobody loses the place',
+      'request-queue/real-time',
+      'under traffic the queue continues as new again and again, and loses nobody',
+    ),
+    tested(
+      'jobs are cancelled while they wait',
+      'their places are free at once',
+      'workflows/turns',
+      'thirty that are cancelled leave the queue, and the one that waits behind them goes at once',
+    ),
+    tested(
+      'a job is terminated while it waits',
+      'its turn goes to the next one at once, and costs nothing',
+      'request-queue/skipped-time',
+      'a turn for a workflow that is not there goes to the next one at once',
+    ),
+    tested(
+      'a turn reaches a job that is cancelled in that moment',
+      'it is given back, and goes to the next one',
+      'workflows/turns',
+      'a turn that reaches a job in the very moment of its cancellation is given on',
+    ),
+    tested(
+      'a turn is lost with its worker, or never reported',
+      'it counts as used, so that the budget is never exceeded',
+      'request-queue/skipped-time',
+      'a turn that nobody reports in time counts as used, and a late report corrects nothing',
+    ),
+    tested(
+      'a turn comes too late',
+      'it is given back unused; the job keeps its place',
+      'workflows/turns',
+      'a turn that comes too late is not used: the job keeps its place, and sends with the next one',
+    ),
+    tested(
+      'a turn ends while its write waits for a worker',
+      'it is given back unused; the job keeps its place',
+      'workflows/late-attempts',
+      'a turn that ended while its write waited for a worker is not used',
+    ),
+    tested(
+      'a 429 is told after the end of its turn',
+      'its `Retry-After` holds the others back',
+      'request-queue/skipped-time',
+      'a 429 that is told after the end of its turn holds the others for as long as it said',
+    ),
+    tested(
+      'the queue is reset by an operator',
+      'turns for those that have sent are given back, and the next ones go at once',
+      'workflows/unwanted-turns',
+      'jobs that have sent give back the turns that a queue gives them after its reset',
+    ),
+    tested(
+      'a turn of the other kind of write reaches a job that waits',
+      'it is given back, and the write waits on for its own',
+      'workflows/unwanted-turns',
+      'a follow-up that waits for its turn does not take one of the queue of creates',
+    ),
+    tested(
+      'a turn comes twice',
+      'one write is sent',
+      'workflows/turns',
+      'a turn that comes twice sends once, and one that nobody waits for sends nothing',
+    ),
+    tested(
+      'attempts waited hours for a worker, as in an outage',
+      'what they met holds all others back',
+      'workflows/late-attempts',
+      'a 429 that an old attempt met holds the jobs that are started since, as any other',
+    ),
+    tested(
+      'the budgets file breaks while the worker runs',
+      'its last good content holds',
+      'workflows/budgets-file',
+      'its last good content holds',
+    ),
+    tested(
+      'a file of jobs has wrong lines',
+      'each line has exactly one fate, and the others go on',
+      'cli/start-from',
+      'each line has one fate: a bad one is refused with what is wrong, and the others go on',
+    ),
+  ],
+  /** Of payloads, where a worker and its callers have keys. */
+  'encryption-promises': [
+    tested(
+      'somebody reads the database, the logs or the metrics',
+      'no word of a prompt is there',
+      'e2e/encryption',
+      'with keys no word of a prompt is in database, logs, metrics or output, over a rotation',
+    ),
+    tested(
+      'the key is replaced under running jobs',
+      'no workflow task fails, and old histories stay readable',
+      'e2e/encryption',
+      'with keys no word of a prompt is in database, logs, metrics or output, over a rotation',
+    ),
+    tested(
+      'a payload comes whose key is not in the file yet',
+      'it is read once the key is there; until then the error names the key’s id',
+      'unit/payload-codec',
+      'a key that is not known yet is looked for in the file at once',
+    ),
+    tested(
+      'the file of keys breaks while it is in use',
+      'its last good content holds',
+      'unit/payload-codec',
+      'while the file is broken or gone its last good content holds; without one it is refused',
+    ),
+    tested(
+      'a ciphertext was changed, cut, or is of another key with the same id',
+      'it is refused, and nothing of it is told',
+      'unit/payload-codec',
+      'what was changed, or encrypted with another key of the same name, is refused without a word of it',
+    ),
+    tested(
+      'a caller has keys in its environment and no codec',
+      'it is warned at once',
+      'client/codec',
+      'a caller with a file of keys in its environment and no codec is warned',
+    ),
+    tested(
+      'the upstream repeats the prompt in an error',
+      'no log line shows it, and under `hidePrompts` no state and no failure',
+      'worker/upstream-texts',
+      'no text of the upstream is in a log line, and none is shown where prompts are hidden',
+    ),
+  ],
+  /** What a caller's trace context brings about, and what it never changes. */
+  'trace-promises': [
+    tested(
+      'a traced job goes on in a new run',
+      'its log lines and activities keep the trace id',
+      'workflows/continue-as-new',
+      'has the trace context of the caller that started the job',
+    ),
+    tested(
+      'the header of the trace context is malformed, huge, or no text',
+      'the job runs as ever, without a trace id',
+      'workflows/trace-context',
+      'a header that is no trace context harms nothing, and is not handed on',
+    ),
+    tested(
+      'no caller sends a trace context',
+      'nothing of one is in the history',
+      'workflows/trace-context',
+      'the trace context of a caller is handed on to each activity of the job, and none without one',
+    ),
+  ],
+  /** Of what a worker reaches Temporal with. */
+  'credentials-promises': [
+    tested(
+      'the client certificate is replaced by one of another authority, and the worker is restarted',
+      'its jobs go on with the new one, and no task fails',
+      'e2e/certificates',
+      'a worker that is restarted with a client certificate of another authority goes on with its jobs',
+    ),
+    tested(
+      'the certificate expires while a worker waits for Temporal',
+      'it connects with the one that its files hold by then',
+      'worker/connection',
+      'a worker that waits for Temporal tries with the certificate that its files have by then',
+    ),
+  ],
+  /** Of callers over HTTP. */
+  'http-promises': [
+    tested(
+      'a start is repeated under its `Idempotency-Key`',
+      'no second job; 422 with another prompt',
+      'http/jobs',
+      'a start repeated under its Idempotency-Key makes no second job; with another prompt it is refused',
+    ),
+    tested(
+      'a path, or an id, names the job of another project',
+      '403 before anything is looked up: never the data of another project',
+      'http/access',
+      "another project's job is 403 by every address, whether or not it is there",
+    ),
+    tested(
+      'bytes that a proxy may read otherwise',
+      '4xx or a closed connection: never the data of another project',
+      'http/hostile',
+      'paths that a proxy may read otherwise lead to no other project',
+    ),
+    tested(
+      'an agent repeats its start, without a key',
+      'no second job: the key follows from project and prompt',
+      'http/mcp',
+      'an agent that repeats its start without a key makes no second job, and waits for the result',
+    ),
+  ],
+  /** Of whoever is told what happened. */
+  'webhook-promises': [
+    tested(
+      'every worker is killed again and again, and the receiver fails',
+      'each end is told, by one `webhook-id` and one body',
+      'e2e/webhooks',
+      'every worker is killed again and again, and the receiver fails: each end is told, by one id and one body',
+    ),
+    tested(
+      'a job is reset',
+      'nothing is told: the job goes on',
+      'webhooks/sweep',
+      'a run that is reset is no end: the job goes on',
+    ),
+    tested(
+      'a receiver is down for two hours',
+      'the same event later, signed anew; eleven tries in about three days',
+      'webhooks/delivery',
+      'a receiver that is down for two hours gets the same event, signed anew',
+    ),
+    tested(
+      'a receiver answers with a redirect',
+      'it is not followed: nothing goes elsewhere',
+      'webhooks/post',
+      'a redirect is an answer, and is not followed',
+    ),
+    tested(
+      'the file of the endpoints is wrong',
+      'it is told, and every job goes on',
+      'e2e/webhooks',
+      'a wrong file is told, and the worker does its jobs',
+    ),
+  ],
+  /** Of what people say about a job. */
+  'decision-promises': [
+    tested(
+      'a person adopts a job that is older than the first send of the create',
+      'it is refused unless `force` is given, and nothing is settled',
+      'workflows/unknown',
+      'a job that is older than the first send is adopted with force alone, however long the run waited',
+    ),
+    tested(
+      'a person adopts a job that another workflow holds',
+      'it is refused unless `force` is given, and nothing is settled',
+      'workflows/adopt',
+      'a job that another workflow has is adopted with force alone',
+    ),
+    tested(
+      "a follow-up's id is said again with another prompt",
+      'it is refused, after the end too, and only the first prompt is sent',
+      'client/re-attach',
+      'a follow-up id that is said again with another prompt is refused, after the end too',
+    ),
+    tested(
+      'a script says `retry` before a look upstream can be trusted',
+      'it is refused, unless it says so with `--yes`',
+      'cli/resolve',
+      'a script may not say retry before a look upstream can be trusted, but with --yes',
+    ),
+  ],
+};
 
-/** Of payloads, where a worker and its callers have keys. */
-export const ENCRYPTION_PROMISES: TestedPromise[] = [
-  tested(
-    'somebody reads the database, the logs or the metrics',
-    'no word of a prompt is there',
-    'e2e/encryption',
-    'with keys no word of a prompt is in database, logs, metrics or output, over a rotation',
-  ),
-  tested(
-    'the key is replaced under running jobs',
-    'no workflow task fails, and old histories stay readable',
-    'e2e/encryption',
-    'with keys no word of a prompt is in database, logs, metrics or output, over a rotation',
-  ),
-  tested(
-    'a payload comes whose key is not in the file yet',
-    'it is read once the key is there; until then the error names the key’s id',
-    'unit/payload-codec',
-    'a key that is not known yet is looked for in the file at once',
-  ),
-  tested(
-    'the file of keys breaks while it is in use',
-    'its last good content holds',
-    'unit/payload-codec',
-    'while the file is broken or gone its last good content holds; without one it is refused',
-  ),
-  tested(
-    'a ciphertext was changed, cut, or is of another key with the same id',
-    'it is refused, and nothing of it is told',
-    'unit/payload-codec',
-    'what was changed, or encrypted with another key of the same name, is refused without a word of it',
-  ),
-  tested(
-    'a caller has keys in its environment and no codec',
-    'it is warned at once',
-    'client/codec',
-    'a caller with a file of keys in its environment and no codec is warned',
-  ),
-  tested(
-    'the upstream repeats the prompt in an error',
-    'no log line shows it, and under `hidePrompts` no state and no failure',
-    'worker/upstream-texts',
-    'no text of the upstream is in a log line, and none is shown where prompts are hidden',
-  ),
-];
-
-/** What a caller's trace context brings about, and what it never changes. */
-export const TRACE_PROMISES: TestedPromise[] = [
-  tested(
-    'a traced job goes on in a new run',
-    'its log lines and activities keep the trace id',
-    'workflows/continue-as-new',
-    'has the trace context of the caller that started the job',
-  ),
-  tested(
-    'the header of the trace context is malformed, huge, or no text',
-    'the job runs as ever, without a trace id',
-    'workflows/trace-context',
-    'a header that is no trace context harms nothing, and is not handed on',
-  ),
-  tested(
-    'no caller sends a trace context',
-    'nothing of one is in the history',
-    'workflows/trace-context',
-    'the trace context of a caller is handed on to each activity of the job, and none without one',
-  ),
-];
-
-/** The promises of traces as Markdown. */
-export function tracePromiseTable(): string {
-  return testedTable(TRACE_PROMISES);
-}
-
-/** Of what a worker reaches Temporal with. */
-export const CREDENTIALS_PROMISES: TestedPromise[] = [
-  tested(
-    'the client certificate is replaced by one of another authority, and the worker is restarted',
-    'its jobs go on with the new one, and no task fails',
-    'e2e/certificates',
-    'a worker that is restarted with a client certificate of another authority goes on with its jobs',
-  ),
-  tested(
-    'the certificate expires while a worker waits for Temporal',
-    'it connects with the one that its files hold by then',
-    'worker/connection',
-    'a worker that waits for Temporal tries with the certificate that its files have by then',
-  ),
-];
-
-/** Of callers over HTTP. */
-export const HTTP_PROMISES: TestedPromise[] = [
-  tested(
-    'a start is repeated under its `Idempotency-Key`',
-    'no second job; 422 with another prompt',
-    'http/jobs',
-    'a start repeated under its Idempotency-Key makes no second job; with another prompt it is refused',
-  ),
-  tested(
-    'a path, or an id, names the job of another project',
-    '403 before anything is looked up: never the data of another project',
-    'http/access',
-    "another project's job is 403 by every address, whether or not it is there",
-  ),
-  tested(
-    'bytes that a proxy may read otherwise',
-    '4xx or a closed connection: never the data of another project',
-    'http/hostile',
-    'paths that a proxy may read otherwise lead to no other project',
-  ),
-  tested(
-    'an agent repeats its start, without a key',
-    'no second job: the key follows from project and prompt',
-    'http/mcp',
-    'an agent that repeats its start without a key makes no second job, and waits for the result',
-  ),
-];
-
-/** Of whoever is told what happened. */
-export const WEBHOOK_PROMISES: TestedPromise[] = [
-  tested(
-    'every worker is killed again and again, and the receiver fails',
-    'each end is told, by one `webhook-id` and one body',
-    'e2e/webhooks',
-    'every worker is killed again and again, and the receiver fails: each end is told, by one id and one body',
-  ),
-  tested(
-    'a job is reset',
-    'nothing is told: the job goes on',
-    'webhooks/sweep',
-    'a run that is reset is no end: the job goes on',
-  ),
-  tested(
-    'a receiver is down for two hours',
-    'the same event later, signed anew; eleven tries in about three days',
-    'webhooks/delivery',
-    'a receiver that is down for two hours gets the same event, signed anew',
-  ),
-  tested(
-    'a receiver answers with a redirect',
-    'it is not followed: nothing goes elsewhere',
-    'webhooks/post',
-    'a redirect is an answer, and is not followed',
-  ),
-  tested(
-    'the file of the endpoints is wrong',
-    'it is told, and every job goes on',
-    'e2e/webhooks',
-    'a wrong file is told, and the worker does its jobs',
-  ),
-];
-
-/** Of what people say about a job. */
-export const DECISION_PROMISES: TestedPromise[] = [
-  tested(
-    'a person adopts a job that is older than the first send of the create',
-    'it is refused unless `force` is given, and nothing is settled',
-    'workflows/unknown',
-    'a job that is older than the first send is adopted with force alone, however long the run waited',
-  ),
-  tested(
-    'a person adopts a job that another workflow holds',
-    'it is refused unless `force` is given, and nothing is settled',
-    'workflows/adopt',
-    'a job that another workflow has is adopted with force alone',
-  ),
-  tested(
-    "a follow-up's id is said again with another prompt",
-    'it is refused, after the end too, and only the first prompt is sent',
-    'client/re-attach',
-    'a follow-up id that is said again with another prompt is refused, after the end too',
-  ),
-  tested(
-    'a script says `retry` before a look upstream can be trusted',
-    'it is refused, unless it says so with `--yes`',
-    'cli/resolve',
-    'a script may not say retry before a look upstream can be trusted, but with --yes',
-  ),
-];
-
-/** The promises of decisions as Markdown. */
-export function decisionPromiseTable(): string {
-  return testedTable(DECISION_PROMISES);
-}
-
-/** The queue's promises as Markdown. */
-export function queuePromiseTable(): string {
-  return testedTable(QUEUE_PROMISES);
-}
-
-/** The promises over HTTP as Markdown. */
-export function httpPromiseTable(): string {
-  return testedTable(HTTP_PROMISES);
-}
-
-/** The promises of webhooks as Markdown. */
-export function webhookPromiseTable(): string {
-  return testedTable(WEBHOOK_PROMISES);
-}
-
-/** The promises of encryption as Markdown. */
-export function encryptionPromiseTable(): string {
-  return testedTable(ENCRYPTION_PROMISES);
-}
-
-/** The promises of credentials as Markdown. */
-export function credentialsPromiseTable(): string {
-  return testedTable(CREDENTIALS_PROMISES);
-}
+/** Every table of the page as Markdown, by its marker. */
+export const PROMISE_TABLES: Record<string, string> = {
+  faults: faultTable(),
+  promises: promiseTable(),
+  ...Object.fromEntries(Object.entries(TESTED_PROMISES).map(([marker, promises]) => [marker, testedTable(promises)])),
+};
 
 function testedTable(promises: readonly TestedPromise[]): string {
   const rows = promises.map(({ fault, promise, test }) => [fault, promise, `\`${test}\``]);

@@ -1,30 +1,10 @@
 /** Writes the tables of promises into docs/promises.md, and that of mutants beside them, between their markers. */
 import { readFile, writeFile } from 'node:fs/promises';
 import { mutantTable } from '../chaos/mutants.js';
-import {
-  credentialsPromiseTable,
-  decisionPromiseTable,
-  encryptionPromiseTable,
-  faultTable,
-  httpPromiseTable,
-  webhookPromiseTable,
-  promiseTable,
-  queuePromiseTable,
-  tracePromiseTable,
-} from './promises.js';
+import { PROMISE_TABLES } from './promises.js';
 
 const TABLES = {
-  'docs/promises.md': {
-    faults: faultTable(),
-    promises: promiseTable(),
-    'queue-promises': queuePromiseTable(),
-    'encryption-promises': encryptionPromiseTable(),
-    'trace-promises': tracePromiseTable(),
-    'credentials-promises': credentialsPromiseTable(),
-    'decision-promises': decisionPromiseTable(),
-    'http-promises': httpPromiseTable(),
-    'webhook-promises': webhookPromiseTable(),
-  },
+  'docs/promises.md': PROMISE_TABLES,
   'test/chaos/mutants.md': { mutants: mutantTable() },
 };
 
