@@ -17,7 +17,7 @@ let workflowBundle: WorkflowBundle;
 beforeAll(async () => {
   server = await connectDevServer();
   workflowBundle = await bundleWorkflowCode({
-    workflowsPath: fileURLToPath(new URL('../support/echo-workflow.ts', import.meta.url)),
+    workflowsPath: fileURLToPath(new URL('./counting-workflow.ts', import.meta.url)),
     workflowInterceptorModules: [fileURLToPath(new URL('../../src/workflows/stale-copy.ts', import.meta.url))],
     logger: new DefaultLogger('WARN'),
   });
