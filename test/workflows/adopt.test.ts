@@ -71,23 +71,6 @@ test.each([undefined, true])(
   },
 );
 
-test('a job created before the first send is adopted with force alone, and one of its time without', async () => {
-  const { upstream } = tests;
-  const createdAgo = (ms: number) => {
-    const createdAt = new Date(Date.now() - ms).toISOString();
-    upstream.show = () => ({ status: 'active', createdAt });
-  };
-  const [first, second] = [await startUnknownCreate(), await startUnknownCreate()];
-  createdAgo(600_000);
-  const failure = await refusal(adopt(first, 'job-1'));
-  expect(failure.type).toBe('InvalidInput');
-  expect(failure.message).toContain('before this run first sent its create');
-  await untilAttention(first);
-  expect(await adopt(first, 'job-1', true)).toMatchObject({ phase: 'watching', jobId: 'job-1' });
-  createdAgo(120_000);
-  expect(await adopt(second, 'job-2')).toMatchObject({ phase: 'watching', jobId: 'job-2' });
-});
-
 test.each([false, true])('a job that another workflow has is adopted with force alone (ended: %s)', async (isEnded) => {
   const { bench, upstream } = tests;
   if (!isEnded) upstream.show = () => ({ status: 'active' });

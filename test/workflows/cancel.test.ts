@@ -2,7 +2,6 @@ import type { WorkflowFailedError } from '@temporalio/client';
 import { CancelledFailure } from '@temporalio/client';
 import { expect, test } from 'vitest';
 import { followUpSignal, jobStateQuery, pollNowSignal, sendFollowUpUpdate } from '../../src/contract.js';
-import { inDoubt, throttled } from '../support/outcomes.js';
 import { useDevServer } from '../support/job-tests.js';
 import { gate } from '../support/observed-upstream.js';
 
@@ -30,43 +29,6 @@ test('a create in flight is finished first: its job id stays readable', async ()
   expect(await handle.query(jobStateQuery)).toMatchObject({ phase: 'done', jobId: 'job-1' });
   expect((await handle.describe()).memo).toMatchObject({ jobId: 'job-1' });
   expect(upstream.reads).toBe(0);
-});
-
-test('a create that waits is not sent any more', async () => {
-  const { upstream, bench } = tests;
-  upstream.createFaults.push(throttled('429', 3_600_000));
-  const handle = await bench.start(input);
-  await expect.poll(() => upstream.created.length).toBe(1);
-  await expect.poll(async () => (await handle.describe()).raw.pendingActivities?.length ?? 0).toBe(0);
-  await handle.cancel();
-  await expectCanceled(handle);
-  expect(upstream.created).toHaveLength(1);
-});
-
-test('an unknown create can be cancelled', async () => {
-  const { upstream, bench } = tests;
-  upstream.createFaults.push(inDoubt('500'));
-  const handle = await bench.start(input);
-  await expect.poll(async () => (await handle.query(jobStateQuery)).phase).toBe('needsAttention');
-  await handle.cancel();
-  await expectCanceled(handle);
-});
-
-test('a watched job can be cancelled in the middle of a wait', async () => {
-  const { upstream, bench } = tests;
-  upstream.show = () => ({ status: 'active' });
-  const handle = await bench.start({ ...input, polling: { min: '1 hour' } });
-  await expect.poll(() => upstream.reads).toBe(1);
-  await handle.cancel();
-  await expectCanceled(handle);
-  expect(await handle.query(jobStateQuery)).toMatchObject({ phase: 'done', jobId: 'job-1', job: { status: 'active' } });
-});
-
-test('a lingering job can be cancelled', async () => {
-  const handle = await tests.bench.start({ ...input, linger: '1 hour' });
-  await expect.poll(async () => (await handle.query(jobStateQuery)).phase).toBe('lingering');
-  await handle.cancel();
-  await expectCanceled(handle);
 });
 
 test('a message in flight is finished and its sender told, those behind it are abandoned', async () => {

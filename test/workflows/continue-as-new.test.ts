@@ -18,7 +18,7 @@ import { connectTo, startPrivateDevServer, type TestServer } from '../support/de
 import { failedTasks } from '../support/failed-tasks.js';
 import { startJobBench, type JobBench } from '../support/job-bench.js';
 import { inDoubt, throttled } from '../support/outcomes.js';
-import { gaps, ObservedUpstream } from '../support/observed-upstream.js';
+import { ObservedUpstream } from '../support/observed-upstream.js';
 import { CONTEXT_TEXT, contextsOfActivities, tracedClient } from '../support/traced-client.js';
 
 let devServer: DevServer;
@@ -100,32 +100,6 @@ describe.concurrent('a new run', () => {
     expect(new Set(contextsOfActivities(await handle.fetchHistory()))).toEqual(new Set([CONTEXT_TEXT]));
   });
 
-  test('follow-ups from all sides are each sent once, in order, over many runs', async ({
-    bench,
-    upstream,
-    expect,
-  }) => {
-    const count = 9;
-    upstream.show = () => ({ status: 'active' });
-    const { handle, firstRunId } = await start(bench, { prompt: 'Fix it' });
-    for (let i = 0; i < count; i++) {
-      const followUp = { prompt: `do ${i}`, id: `${i}` };
-      if (i % 3 === 2) await handle.executeUpdate(sendFollowUpUpdate, { args: [followUp], updateId: `u${i}` });
-      else await handle.signal(followUpSignal, followUp);
-      await handle.signal(followUpSignal, followUp);
-      if (i > 3) await handle.signal(followUpSignal, { prompt: 'long ago', id: '1' });
-    }
-    upstream.show = () => ({ status: upstream.messages.length >= count ? 'completed' : 'active' });
-    const result = (await handle.result()) as { followUps: unknown[]; usedFollowUpIds: string[]; polls: number };
-    expect((await handle.describe()).runId).not.toBe(firstRunId);
-    expect(upstream.messages).toEqual(Array.from({ length: count }, (_, i) => `do ${i}`));
-    expect(result).toMatchObject({ outcome: 'completed', jobId: 'job-1' });
-    expect(result.usedFollowUpIds).toEqual(Array.from({ length: count }, (_, i) => `${i}`));
-    expect(result.followUps).toEqual(Array.from({ length: count }, (_, i) => ({ id: `${i}`, state: 'sent' })));
-    expect(upstream.created).toEqual(['Fix it']);
-    await noTaskFailed(handle.workflowId, firstRunId);
-  }, 180_000);
-
   test('memo, search attributes, start, ids and the deadline’s clock go on', async ({ bench, upstream, expect }) => {
     const prLink = 'https://github.example/a/b/pull/1';
     upstream.show = () => ({ status: 'active', prLink });
@@ -166,22 +140,6 @@ describe.concurrent('a new run', () => {
     expect(Date.parse(result.finishedAt) - Date.parse(before.startedAt)).toBeGreaterThanOrEqual(40_000);
   }, 180_000);
 
-  test('an unknown goes on as the same unknown, and is settled in a later run', async ({ bench, upstream, expect }) => {
-    upstream.show = () => ({ status: 'active' });
-    upstream.messageFaults.push(inDoubt('upstream answered 500'));
-    const { handle } = await start(bench, { prompt: 'Fix it' });
-    await handle.signal(followUpSignal, { prompt: 'go', id: 'a' });
-    await expect.poll(async () => (await stateOf(handle)).phase).toBe('needsAttention');
-    const { unknown } = await stateOf(handle);
-    await untilNextRun(handle);
-    expect(await stateOf(handle)).toMatchObject({ phase: 'needsAttention', unknown });
-    expect(upstream.messages).toEqual(['go']);
-    upstream.show = () => ({ status: 'completed' });
-    await handle.executeUpdate(resolveUnknownUpdate, { args: [{ action: 'retry', since: unknown!.since }] });
-    expect(await handle.result()).toMatchObject({ outcome: 'completed', followUps: [{ id: 'a', state: 'sent' }] });
-    expect(upstream.messages).toEqual(['go', 'go']);
-  }, 180_000);
-
   test('decisions are still told in a later run', async ({ bench, upstream, expect }) => {
     upstream.show = () => ({ status: 'active' });
     upstream.createFaults.push(inDoubt('upstream answered 500'));
@@ -195,35 +153,6 @@ describe.concurrent('a new run', () => {
     expect((await stateOf(handle)).decisions).toEqual(decisions);
     upstream.show = () => ({ status: 'completed' });
     expect(await handle.result()).toMatchObject({ outcome: 'completed', decisions });
-  }, 180_000);
-
-  test('a write that waits goes on waiting, and updates that wait for it are answered queued', async ({
-    bench,
-    upstream,
-    expect,
-  }) => {
-    upstream.show = () => ({ status: upstream.messages.length >= 2 ? 'completed' : 'active' });
-    upstream.messageFaults.push(throttled('429', 40_000));
-    const { handle } = await start(bench, { prompt: 'Fix it' });
-    await expect.poll(() => upstream.reads).toBeGreaterThan(0);
-    const answer = handle.executeUpdate(sendFollowUpUpdate, { args: [{ prompt: 'go', id: 'a' }] });
-    await expect.poll(() => upstream.messages.length).toBe(1);
-    await untilNextRun(handle);
-    expect(await answer).toMatchObject({ id: 'a', state: 'queued' });
-    expect(await handle.result()).toMatchObject({ outcome: 'completed', followUps: [{ id: 'a', state: 'sent' }] });
-    expect(gaps(upstream.messageTimes)[0]).toBeGreaterThanOrEqual(39_900);
-  }, 180_000);
-
-  test('a lingering job lingers on in the next run and still takes follow-ups', async ({ bench, expect }) => {
-    const { handle } = await start(bench, { prompt: 'Fix it', linger: '1 hour' });
-    await expect.poll(async () => (await stateOf(handle)).phase).toBe('lingering');
-    await untilNextRun(handle);
-    expect(await stateOf(handle)).toMatchObject({ phase: 'lingering', job: { status: 'completed' } });
-    const answer = await handle.executeUpdate(sendFollowUpUpdate, { args: [{ prompt: 'go', id: 'a' }] });
-    expect(answer.state).toBe('sent');
-    await expect.poll(async () => (await stateOf(handle)).phase).toBe('lingering');
-    await handle.cancel();
-    await expect(handle.result()).rejects.toThrow();
   }, 180_000);
 
   test('a queue as large as it may be is carried, or waited for, and never fails a task', async ({
@@ -252,17 +181,6 @@ describe.concurrent('a new run', () => {
     expect((await handle.describe()).runId).not.toBe(firstRunId);
     expect(new Set(upstream.messages).size).toBe(5);
     await noTaskFailed(handle.workflowId, firstRunId);
-  }, 180_000);
-
-  test('a create that waits goes on waiting in the next run, and the prompt is sent once', async ({
-    bench,
-    upstream,
-    expect,
-  }) => {
-    upstream.createFaults.push(...Array.from({ length: 4 }, () => throttled('429', 0)));
-    const { handle, firstRunId } = await start(bench, { prompt: 'Fix it' });
-    expect(await handle.result()).toMatchObject({ outcome: 'completed', jobId: 'job-5' });
-    expect((await handle.describe()).runId).not.toBe(firstRunId);
   }, 180_000);
 
   test(

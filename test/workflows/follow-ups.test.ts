@@ -9,13 +9,12 @@ import {
   sendFollowUpUpdate,
   type FollowUpAnswer,
 } from '../../src/contract.js';
-import { inDoubt, notDelivered, rejected, throttled } from '../support/outcomes.js';
+import { inDoubt, rejected } from '../support/outcomes.js';
 import { useDevServer } from '../support/job-tests.js';
 import { gate } from '../support/observed-upstream.js';
 
 const tests = useDevServer();
 const unknown = () => inDoubt('upstream answered 500');
-const waits = (ms: number) => throttled('upstream answered 429', ms);
 
 async function startWatched(options: object = {}) {
   const handle = await tests.bench.start({ projectId: 'follow-ups', prompt: 'Fix it', settle: 0, ...options });
@@ -26,28 +25,6 @@ async function startWatched(options: object = {}) {
 const staysActiveUntil = (isDone: () => boolean) => {
   tests.upstream.show = () => ({ status: isDone() ? 'completed' : 'active' });
 };
-
-test('signals and updates are sent in the order queued, one at a time', async () => {
-  const { upstream } = tests;
-  staysActiveUntil(() => upstream.messages.length >= 4);
-  const handle = await startWatched();
-  await handle.signal(followUpSignal, { prompt: 'one', id: '1' });
-  const second = handle.executeUpdate(sendFollowUpUpdate, { args: [{ prompt: 'two', id: '2' }] });
-  await expect.poll(() => upstream.messages.length).toBeGreaterThan(0);
-  await second;
-  await handle.signal(followUpSignal, { prompt: 'three' });
-  await handle.executeUpdate(sendFollowUpUpdate, { args: [{ prompt: 'four' }], updateId: '4' });
-  const result = await handle.result();
-  expect(upstream.messages).toEqual(['one', 'two', 'three', 'four']);
-  expect(result.followUps.map(({ state }) => state)).toEqual(['sent', 'sent', 'sent', 'sent']);
-  expect(result.followUps.map(({ id }) => id)).toEqual([
-    '1',
-    '2',
-    expect.stringMatching(/^[\da-f-]{36}-\d{13}-1$/),
-    '4',
-  ]);
-  expect(result.usedFollowUpIds).toEqual(result.followUps.map(({ id }) => id));
-});
 
 test('sendFollowUp answers once the upstream took the message, whether its answer could be read or not', async () => {
   const { upstream } = tests;
@@ -193,72 +170,6 @@ test('five updates wait, further ones answer queued at once, and resolveUnknown 
   const result = await handle.result();
   expect(result.followUps.every((followUp) => followUp.state === 'sent')).toBe(true);
   expect(upstream.messages).toEqual(['1', '2', '3', '4', '5', '6', '7', '8', '9'].map((id) => `do ${id}`));
-});
-
-test('updates that wait when the run ends learn that theirs was abandoned, and its id is free', async () => {
-  const { upstream } = tests;
-  upstream.show = () => ({ status: 'active' });
-  const handle = await startWatched();
-  upstream.messageFaults.push(waits(3_600_000));
-  const waiting = ['a', 'b'].map((id) =>
-    handle.executeUpdate(sendFollowUpUpdate, { args: [{ prompt: `do ${id}`, id }] }),
-  );
-  await expect.poll(async () => (await handle.query(jobStateQuery)).followUps.length).toBe(2);
-  await expect.poll(() => upstream.messages.length).toBe(1);
-  await handle.cancel();
-  expect((await Promise.all(waiting)).map(({ state }) => state)).toEqual(['abandoned', 'abandoned']);
-  await expect(handle.result()).rejects.toThrow();
-  const { phase, followUps, usedFollowUpIds } = await handle.query(jobStateQuery);
-  expect({ phase, usedFollowUpIds }).toEqual({ phase: 'done', usedFollowUpIds: [] });
-  // Sent at once, they come in either order.
-  expect(new Set(followUps.map(({ id, state }) => `${id} ${state}`))).toEqual(new Set(['a abandoned', 'b abandoned']));
-});
-
-test('a deadline with a follow-up still waiting is timedOut, whatever the status', async () => {
-  const { upstream } = tests;
-  upstream.show = () => ({ status: upstream.messages.length > 0 ? 'completed' : 'active' });
-  const handle = await startWatched({ deadline: '15 seconds' });
-  upstream.messageFaults.push(...Array.from({ length: 9 }, () => notDelivered('connection refused')));
-  const answer = handle.executeUpdate(sendFollowUpUpdate, { args: [{ prompt: 'go', id: 'a' }] });
-  expect(await handle.result()).toMatchObject({
-    outcome: 'timedOut',
-    job: { status: 'completed' },
-    followUps: [{ id: 'a', state: 'abandoned' }],
-    usedFollowUpIds: [],
-  });
-  expect((await answer).state).toBe('abandoned');
-});
-
-test('a write in flight outlives the deadline, and its acceptance starts the clock anew', async () => {
-  const { upstream } = tests;
-  staysActiveUntil(() => upstream.messages.length >= 1 && upstream.messageGate === undefined);
-  const handle = await startWatched({ deadline: '15 seconds', polling: { max: '1 second' } });
-  const { opened, open } = gate();
-  upstream.messageGate = opened;
-  await handle.signal(followUpSignal, { prompt: 'go', id: 'a' });
-  await expect.poll(() => upstream.messages.length).toBe(1);
-  await new Promise((resolve) => setTimeout(resolve, 16_000));
-  expect(await handle.query(jobStateQuery)).toMatchObject({ phase: 'sending' });
-  upstream.messageGate = undefined;
-  open();
-  expect(await handle.result()).toMatchObject({ outcome: 'completed', followUps: [{ id: 'a', state: 'sent' }] });
-});
-
-test('a person’s retry is carried out even where the deadline had passed before the write became unknown', async () => {
-  const { upstream } = tests;
-  staysActiveUntil(() => upstream.messages.length >= 2);
-  const handle = await startWatched({ deadline: '15 seconds', polling: { max: '1 second' } });
-  const { opened, open } = gate();
-  upstream.messageGate = opened;
-  upstream.messageFaults.push(unknown());
-  await handle.signal(followUpSignal, { prompt: 'go', id: 'a' });
-  await expect.poll(() => upstream.messages.length).toBe(1);
-  await new Promise((resolve) => setTimeout(resolve, 16_000));
-  open();
-  await expect.poll(async () => (await handle.query(jobStateQuery)).phase).toBe('needsAttention');
-  await handle.executeUpdate(resolveUnknownUpdate, { args: [{ action: 'retry' }] });
-  expect(await handle.result()).toMatchObject({ outcome: 'completed', followUps: [{ id: 'a', state: 'sent' }] });
-  expect(upstream.messages).toEqual(['go', 'go']);
 });
 
 test('a terminal status that was read before a follow-up was accepted does not end the run', async () => {

@@ -55,34 +55,6 @@ test('a job that the upstream shows as failed ends so, in the shape of the contr
   });
 });
 
-test('a create answered with a terminal status ends the run without a read', async () => {
-  const { upstream, bench } = tests;
-  upstream.createAnswer = { status: 'failed' };
-  const handle = await bench.start({ projectId: 'p1', prompt: 'Fix it' });
-  expect(await handle.result()).toMatchObject({ outcome: 'failed', jobId: 'job-1', polls: 0 });
-  expect(upstream.reads).toBe(0);
-});
-
-test('an attached job is read and never created', async () => {
-  const { upstream, bench } = tests;
-  const handle = await bench.start({ projectId: 'p1', jobId: 'old/7', usedFollowUpIds: ['a', 'b'] });
-  expect(await handle.result()).toMatchObject({
-    outcome: 'completed',
-    jobId: 'old/7',
-    polls: 1,
-    followUps: [],
-    usedFollowUpIds: ['a', 'b'],
-  });
-  expect(upstream.created).toEqual([]);
-});
-
-test('a status that nobody knows is watched on', async () => {
-  const { upstream, bench } = tests;
-  upstream.show = (read) => ({ status: read < 5 ? 'pausing' : 'completed' });
-  const handle = await bench.start({ projectId: 'p1', prompt: 'Fix it' });
-  expect(await handle.result()).toMatchObject({ outcome: 'completed', polls: 5 });
-});
-
 test('search attributes and memo tell the end, with one upsert per change', async () => {
   const { upstream, bench } = tests;
   upstream.show = (read) => (read < 3 ? { status: 'active' } : { status: 'completed', prLink: PR });

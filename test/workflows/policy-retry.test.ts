@@ -1,7 +1,7 @@
 import type { WorkflowFailedError } from '@temporalio/client';
 import type { ApplicationFailure } from '@temporalio/common';
 import { expect, test } from 'vitest';
-import { followUpSignal, jobStateQuery } from '../../src/contract.js';
+import { followUpSignal } from '../../src/contract.js';
 import type { WriteOutcome } from '../../src/contract/write-outcome.js';
 import { inDoubt, notDelivered, throttled } from '../support/outcomes.js';
 import { useSkippedTime } from '../support/job-tests.js';
@@ -56,19 +56,6 @@ test.each(['not delivered'])(
   },
 );
 
-test.each(Object.keys(OBSTACLES))(
-  'a create in doubt that is %s from then on ends when decideWithin is over, counted from the first send in doubt',
-  async (obstacle) => {
-    const { upstream, bench } = tests;
-    upstream.createFaults.push(OBSTACLES['throttled']!(), unknown(), ...always(OBSTACLES[obstacle]!));
-    const handle = await bench.start({ ...input, deadline: '100 days', decideWithin: '2 hours' });
-    const { cause, lastedMs } = await failureOf(handle);
-    expect(cause.type).toBe('UnknownOutcome');
-    expect(lastedMs).toBeGreaterThanOrEqual(2.8 * HOUR);
-    expect(lastedMs).toBeLessThan(4 * HOUR);
-  },
-);
-
 test.each(['not delivered'])(
   'a follow-up in doubt that is %s from then on ends with the run at the deadline, and stays unknown',
   async (obstacle) => {
@@ -86,38 +73,3 @@ test.each(['not delivered'])(
     expect(Date.parse(result.finishedAt) - Date.parse(result.startedAt)).toBeLessThan(4 * HOUR);
   },
 );
-
-test.each(Object.keys(OBSTACLES))(
-  'a follow-up in doubt that is %s from then on becomes unknown when decideWithin is over, and the run goes on',
-  async (obstacle) => {
-    const { upstream, bench, environment } = tests;
-    upstream.show = () => ({ status: 'active' });
-    upstream.messageFaults.push(unknown(), ...always(OBSTACLES[obstacle]!));
-    const timing = { deadline: '100 days', decideWithin: '2 hours', polling: { min: '10 minutes' } };
-    const handle = await bench.start({ ...input, ...timing });
-    await handle.signal(followUpSignal, { prompt: 'go', id: 'a' });
-    await environment.sleep('4 hours');
-    expect(await handle.query(jobStateQuery)).toMatchObject({
-      phase: 'watching',
-      followUps: [{ id: 'a', state: 'unknown', error: expect.stringContaining('an earlier send') }],
-    });
-    upstream.messageFaults.length = 0;
-    const sends = upstream.messages.length;
-    await handle.signal(followUpSignal, { prompt: 'next', id: 'b' });
-    upstream.show = () => ({ status: upstream.messages.length > sends ? 'completed' : 'active' });
-    expect(await handle.result()).toMatchObject({
-      outcome: 'completed',
-      followUps: [
-        { id: 'a', state: 'unknown' },
-        { id: 'b', state: 'sent' },
-      ],
-    });
-  },
-);
-
-test('policy retry goes on with its sends past a short deadline while none of them is held up', async () => {
-  const { upstream, bench } = tests;
-  upstream.createFaults.push(unknown(), unknown());
-  const handle = await bench.start({ ...input, deadline: 0, decideWithin: 0 });
-  expect(await handle.result()).toMatchObject({ outcome: 'completed', jobId: 'job-3' });
-});

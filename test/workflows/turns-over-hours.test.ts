@@ -93,16 +93,3 @@ test('where the queue is terminated, those that waited try by themselves, and no
   expect(upstream.created.toSorted()).toEqual(['first', 'second', 'third']);
   for (const job of jobs) expect(await job.result()).toMatchObject({ outcome: 'completed' });
 });
-
-test('a queue that is terminated again and again delays a job, and no more', async () => {
-  await queue.usedUp(1, HOUR, await now());
-  const handle = await startWaiting('Fix it');
-  for (let i = 0; i < 3; i++) {
-    await settledCount(handle);
-    await queue.handle.terminate();
-    await queue.usedUp(1, HOUR, await now());
-    await environment.sleep('40 minutes');
-  }
-  await environment.sleep('8 hours');
-  expect(upstream.created).toEqual(['Fix it']);
-});

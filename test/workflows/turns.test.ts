@@ -7,7 +7,7 @@ import { noMetrics } from '../support/no-metrics.js';
 import { FAILURE, followUpSignal, jobStateQuery, requestTurnSignal } from '../../src/contract.js';
 import { connectDevServer, type TestServer } from '../support/dev-server.js';
 import { startJobBench, type JobBench } from '../support/job-bench.js';
-import { gate, ObservedUpstream } from '../support/observed-upstream.js';
+import { ObservedUpstream } from '../support/observed-upstream.js';
 import { inDoubt, throttled } from '../support/outcomes.js';
 import { ProjectQueue } from '../support/project-queue.js';
 import { createTestWorker } from '../support/worker.js';
@@ -69,25 +69,6 @@ test('a turn that comes too late is not used: the job keeps its place, and sends
   await queue.report({ outcome: 'unsent', perHour: 2 });
   expect(await handle.result()).toMatchObject({ outcome: 'completed' });
   expect(upstream.created).toEqual(['Fix it']);
-});
-
-test('a turn that comes before the job knows that it waits is used at once', async () => {
-  const { opened, open } = gate();
-  upstream.createGate = opened;
-  upstream.createFaults.push(throttled('upstream answered 429', HOUR));
-  const handle = await start('Fix it');
-  await expect.poll(() => upstream.created.length, PATIENCE).toBe(1);
-  await handle.signal(requestTurnSignal, {
-    operation: 'create',
-    turn: 'early:1',
-    until: Date.now() + MINUTE,
-    requests: 1,
-  });
-  await expect.poll(() => eventsOf(handle, SIGNALED), PATIENCE).toBe(1);
-  upstream.createGate = undefined;
-  open();
-  expect(await handle.result()).toMatchObject({ outcome: 'completed' });
-  expect(upstream.created).toEqual(['Fix it', 'Fix it']);
 });
 
 test('a turn that comes twice sends once, and one that nobody waits for sends nothing', async () => {

@@ -1,16 +1,9 @@
-import { type WorkflowFailedError, WorkflowUpdateFailedError } from '@temporalio/client';
+import { type WorkflowFailedError } from '@temporalio/client';
 import { defineSearchAttributeKey, type ApplicationFailure } from '@temporalio/common';
 import { expect, test } from 'vitest';
-import {
-  followUpSignal,
-  jobStateQuery,
-  resolveUnknownUpdate,
-  SEARCH_ATTRIBUTE,
-  type ResolveUnknownInput,
-} from '../../src/contract.js';
-import { inDoubt, notDelivered, rejected, throttled } from '../support/outcomes.js';
+import { jobStateQuery, resolveUnknownUpdate, SEARCH_ATTRIBUTE, type ResolveUnknownInput } from '../../src/contract.js';
+import { inDoubt, rejected, throttled } from '../support/outcomes.js';
 import { useSkippedTime } from '../support/job-tests.js';
-import { unlessForgotten } from '../support/time-skipping.js';
 
 const tests = useSkippedTime();
 const unknown = () => inDoubt('upstream answered 500');
@@ -80,47 +73,6 @@ test('an unknown create shows what is unknown, why and since when, wherever an o
   expect(tests.upstream.created).toHaveLength(1);
 });
 
-test('abandoning a create ends the run as abandoned', async () => {
-  const handle = await startUnknownCreate();
-  await handle.signal(followUpSignal, { prompt: 'go', id: 'a' });
-  const state = await resolve(handle, { action: 'abandon' }).catch(unlessForgotten);
-  expect(state ?? { phase: 'done' }).toMatchObject({ phase: 'done' });
-  expect(await handle.result()).toMatchObject({
-    outcome: 'abandoned',
-    jobId: null,
-    job: null,
-    followUps: [{ id: 'a', state: 'abandoned' }],
-    usedFollowUpIds: [],
-  });
-  expect(tests.upstream.messages).toEqual([]);
-});
-
-test('a create can’t be said to be delivered', async () => {
-  const handle = await startUnknownCreate();
-  await expect(resolve(handle, { action: 'delivered' })).rejects.toThrow(WorkflowUpdateFailedError);
-  await expect(resolve(handle, { action: 'abandon', followUpId: 'a' })).rejects.toThrow(WorkflowUpdateFailedError);
-  await resolve(handle, { action: 'abandon' }).catch(unlessForgotten);
-  await handle.result();
-});
-
-test('policy retry sends at most 5 times, within a minute', async () => {
-  const { upstream, bench } = tests;
-  upstream.createFaults.push(...Array.from({ length: 9 }, unknown));
-  const handle = await bench.start({ ...input, onUnknownOutcome: 'retry' });
-  const cause = await causeOf(handle);
-  expect(cause.type).toBe('UnknownOutcome');
-  expect(cause.details).toEqual([{ kind: 'create', jobId: null, followUpId: null, reason: expect.any(String) }]);
-  expect(upstream.created).toHaveLength(5);
-  expect(upstream.createTimes.at(-1)! - upstream.createTimes[0]!).toBeLessThan(60_000);
-});
-
-test('policy retry does not call a create refused that an earlier send may have made', async () => {
-  const { upstream, bench } = tests;
-  upstream.createFaults.push(unknown(), rejected(409, 'exists'));
-  const handle = await bench.start({ ...input, onUnknownOutcome: 'retry' });
-  expect((await causeOf(handle)).type).toBe('UnknownOutcome');
-});
-
 test('a create refused after a person said retry is not called refused: the first send may have made one', async () => {
   const handle = await startUnknownCreate();
   tests.upstream.createFaults.push(rejected(409, 'exists'));
@@ -128,20 +80,4 @@ test('a create refused after a person said retry is not called refused: the firs
   const cause = await causeOf(handle);
   expect(cause.type).toBe('UnknownOutcome');
   expect(cause.details).toMatchObject([{ kind: 'create', reason: expect.stringContaining('409') }]);
-});
-
-test('a create not delivered until the deadline after a person said retry ends as UnknownOutcome', async () => {
-  const handle = await startUnknownCreate({ deadline: '1 hour' });
-  tests.upstream.createFaults.push(...Array.from({ length: 40 }, () => notDelivered('connection refused')));
-  await resolve(handle, { action: 'retry' });
-  expect((await causeOf(handle)).type).toBe('UnknownOutcome');
-});
-
-test('decideWithin ends the wait: a create fails as UnknownOutcome', async () => {
-  const { upstream, bench } = tests;
-  upstream.createFaults.push(unknown());
-  const handle = await bench.start({ ...input, decideWithin: '2 days', deadline: '1 hour' });
-  expect(await causeOf(handle)).toMatchObject({ type: 'UnknownOutcome' });
-  const { startTime, closeTime } = await handle.describe();
-  expect(closeTime!.getTime() - startTime.getTime()).toBeGreaterThanOrEqual(48 * 3_600_000);
 });

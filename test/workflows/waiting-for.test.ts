@@ -3,14 +3,13 @@ import { randomUUID } from 'node:crypto';
 import type { WorkflowHandle } from '@temporalio/client';
 import { defaultPayloadConverter, defineSearchAttributeKey, type Payload } from '@temporalio/common';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { jobStateQuery, resolveUnknownUpdate, SEARCH_ATTRIBUTE } from '../../src/contract.js';
+import { jobStateQuery, SEARCH_ATTRIBUTE } from '../../src/contract.js';
 import { AgentJobs, type JobSummary } from '../../src/starter.js';
-import { ReadFailedError } from '../../src/upstream/errors.js';
 import type { WriteOutcome } from '../../src/contract/write-outcome.js';
 import { connectDevServer, type TestServer } from '../support/dev-server.js';
 import { gathered } from '../client/job-server.js';
 import { startJobBench, type JobBench } from '../support/job-bench.js';
-import { inDoubt, notDelivered, throttled, unauthorized } from '../support/outcomes.js';
+import { notDelivered, throttled, unauthorized } from '../support/outcomes.js';
 import { ScriptedUpstream } from '../support/scripted-upstream.js';
 
 const PATIENCE = { timeout: 120_000, interval: 100 };
@@ -76,25 +75,6 @@ test('a wait costs one event', async () => {
   expect(upserts[1]! - upserts[0]!).toBe(1);
 });
 
-test('a poll that the upstream asked to wait is shown so, and no longer once a poll was of use', () =>
-  withBench(async (bench, upstream) => {
-    upstream.readFaults.push(new ReadFailedError('429', 429, 3_000));
-    const handle = await bench.start({ projectId: 'p1', prompt: 'Fix it' });
-    await handle.result();
-    expect(await everShown(handle)).toContain('rateLimit');
-    expect(await shown(handle)).toBeUndefined();
-  }));
-
-test('a job that waits for a person is shown so until somebody decides', () =>
-  withBench(async (bench, upstream) => {
-    upstream.createFaults.push(inDoubt('reset'));
-    const handle = await bench.start({ projectId: 'p1', prompt: 'Fix it' });
-    await expect.poll(() => shown(handle), PATIENCE).toBe('person');
-    await handle.executeUpdate(resolveUnknownUpdate, { args: [{ action: 'retry' }] });
-    expect(await handle.result()).toMatchObject({ outcome: 'completed' });
-    expect(await shown(handle)).toBeUndefined();
-  }));
-
 test('jobs that wait for their turn show it with the place that they had when they asked', { timeout: 120_000 }, () =>
   withBench(
     async (bench) => {
@@ -149,13 +129,3 @@ async function waitingForTurn(jobs: AgentJobs, projectId: string): Promise<strin
     .toBe(2);
   return found.toSorted((a, b) => a.startedAt.localeCompare(b.startedAt)).map(({ workflowId }) => workflowId);
 }
-
-test('a cancelled job shows no wait', () =>
-  withBench(async (bench, upstream) => {
-    upstream.createFaults.push(throttled('429', 3_600_000));
-    const handle = await bench.start({ projectId: `p ${randomUUID()}`, prompt: 'Fix it' });
-    await expect.poll(() => shown(handle), PATIENCE).toBe('rateLimit');
-    await handle.cancel();
-    await handle.result().catch(() => {});
-    expect(await shown(handle)).toBeUndefined();
-  }));

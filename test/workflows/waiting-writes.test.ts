@@ -111,22 +111,6 @@ const endOf = (handle: WorkflowHandle) =>
     (error: WorkflowFailedError) => error.cause?.name,
   );
 
-test('a create that waits is shown with its place, is cancelled at once, and nothing was sent', () =>
-  withClosedProject(async ({ bench, projectId }) => {
-    const handle = await bench.start({ projectId, prompt: 'Fix it' });
-    const waiting = await untilItWaits(handle);
-    expect(waiting).toMatchObject({ for: 'rateLimit', position: 2 });
-    expect(waiting.reason).toBe('the budget of this project is shared: this waits for its turn');
-    expect(await handle.query('__temporal_workflow_metadata')).toMatchObject({
-      currentDetails: expect.stringContaining(`- waits for: **rateLimit** since ${waiting.since}`),
-    });
-    const { raw } = await handle.describe();
-    expect(raw.pendingActivities ?? []).toEqual([]);
-    await handle.cancel();
-    expect(await endOf(handle)).toBe('CancelledFailure');
-    expect(await handle.query(jobStateQuery)).toMatchObject({ phase: 'done', jobId: null, unknown: null });
-  }));
-
 test('a create that waits outlives its deadline, and ends at the end of startWithin', () =>
   withClosedProject(async ({ bench, projectId }) => {
     const options = { projectId, deadline: '2 seconds' };
@@ -137,12 +121,6 @@ test('a create that waits outlives its deadline, and ends at the end of startWit
     expect(result).toMatchObject({ outcome: 'timedOut', jobId: null, job: null });
     expect(Date.parse(result.finishedAt) - Date.parse(result.startedAt)).toBeGreaterThanOrEqual(15_000);
     expect(await patient.query(jobStateQuery)).toMatchObject({ phase: 'creating', jobId: null });
-  }));
-
-test('with deadline 0 a create that would have to wait is timedOut', () =>
-  withClosedProject(async ({ bench, projectId }) => {
-    const handle = await bench.start({ projectId, prompt: 'Fix it', deadline: 0 });
-    expect(await handle.result()).toMatchObject({ outcome: 'timedOut', jobId: null, job: null });
   }));
 
 test('a follow-up that waits outlives the deadline while the job is read on, and a cancellation abandons it', () =>
