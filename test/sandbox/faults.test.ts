@@ -1,5 +1,4 @@
-import { Agent, request as httpRequest } from 'node:http';
-import { connect } from 'node:net';
+import { Agent } from 'node:http';
 import { expect, test } from 'vitest';
 import type { FaultRule, Sandbox } from '../../src/testing.js';
 import { CHAOS_KINDS } from '../../src/testing.js';
@@ -13,76 +12,6 @@ async function createError(sandbox: Sandbox, timeoutMs?: number): Promise<string
   );
   return (error as { code?: string }).code ?? error.message;
 }
-
-test.each([
-  ['connect', 0],
-  ['headers', 0],
-  ['body', 0],
-  ['request', 0],
-  ['response', 1],
-] as const)('a reset at %s breaks the exchange and leaves %i jobs', async (at, jobs) => {
-  const sandbox = await sandboxForTest();
-  await sandbox.addFault({ kind: 'reset', at });
-  expect(await createError(sandbox)).toBe('ECONNRESET');
-  expect((await sandbox.counts()).jobs).toBe(jobs);
-  expect((await createJob(sandbox)).status).toBe(201);
-});
-
-test('a reset after the effect leaves a job whose response was lost', async () => {
-  const sandbox = await sandboxForTest();
-  await sandbox.addFault({ kind: 'reset', operation: 'create', effect: 'after' });
-  expect(await createError(sandbox)).toBe('ECONNRESET');
-  expect(await sandbox.creates()).toHaveLength(1);
-  expect((await sandbox.counts()).operations.create).toEqual({ requests: 1, effects: 1, responses: { reset: 1 } });
-});
-
-test('a reset within the body comes while the request is still being sent', async () => {
-  const sandbox = await sandboxForTest();
-  await sandbox.addFault({ kind: 'reset', at: 'body' });
-  const code = await new Promise((resolve) => {
-    const request = httpRequest({
-      port: sandbox.port,
-      method: 'POST',
-      path: '/v2/agent/acme/job',
-      headers: { authorization: `Bearer ${sandbox.apiKey}`, 'content-length': 1_000 },
-    });
-    request.on('error', (error: Error & { code?: string }) => resolve(error.code));
-    request.write('{"prompt":"half');
-  });
-  expect(code).toBe('ECONNRESET');
-});
-
-test.each(['before', 'after'] as const)('a hang %s the effect never answers', async (effect) => {
-  const sandbox = await sandboxForTest();
-  await sandbox.addFault({ kind: 'hang', effect });
-  expect(await createError(sandbox, 3_000)).toBe('ABORT_ERR');
-  expect((await sandbox.counts()).jobs).toBe(effect === 'after' ? 1 : 0);
-});
-
-test('a stalled body sends headers and half a body, then nothing', async () => {
-  const sandbox = await sandboxForTest();
-  await sandbox.addFault({ kind: 'stallBody' });
-  const seen = await new Promise<{ status: number; bytes: number; declared: number }>((resolve) => {
-    const socket = connect(sandbox.port, '127.0.0.1');
-    let text = '';
-    socket.on('data', (chunk) => {
-      text += chunk.toString();
-      const [head = '', body = ''] = text.split('\r\n\r\n');
-      if (body.length === 0) return;
-      socket.destroy();
-      const declared = Number(/content-length: (\d+)/i.exec(head)?.[1]);
-      resolve({ status: Number(head.slice(9, 12)), bytes: body.length, declared });
-    });
-    const body = '{"prompt":"x"}';
-    socket.write(
-      `POST /v2/agent/acme/job HTTP/1.1\r\nhost: x\r\nauthorization: Bearer ${sandbox.apiKey}\r\n` +
-        `content-type: application/json\r\ncontent-length: ${body.length}\r\n\r\n${body}`,
-    );
-  });
-  expect(seen.status).toBe(201);
-  expect(seen.bytes).toBe(Math.floor(seen.declared / 2));
-  expect((await sandbox.counts()).jobs).toBe(1);
-});
 
 test('a slow answer comes in whole', async () => {
   const sandbox = await sandboxForTest();
@@ -107,28 +36,6 @@ test('a write that is delayed after its effect has taken effect when its caller 
   expect((await sandbox.counts()).jobs).toBe(1);
 });
 
-test.each([
-  [{ kind: 'status', status: 503 }, 503, 0],
-  [{ kind: 'status', status: 500, effect: 'after' }, 500, 1],
-  [{ kind: 'malformed' }, 201, 1],
-  [{ kind: 'malformed', effect: 'before' }, 502, 0],
-  [{ kind: 'empty' }, 201, 1],
-  [{ kind: 'empty', status: 200 }, 200, 1],
-  [{ kind: 'html' }, 201, 1],
-  [{ kind: 'html', effect: 'before' }, 502, 0],
-  [{ kind: 'noId' }, 201, 1],
-] as [FaultRule, number, number][])('%j answers %i and leaves %i jobs', async (rule, status, jobs) => {
-  const sandbox = await sandboxForTest();
-  await sandbox.addFault(rule);
-  const reply = await createJob(sandbox);
-  expect(reply.status).toBe(status);
-  expect(reply.json?.id).toBeUndefined();
-  const counts = await sandbox.counts();
-  expect(counts.jobs).toBe(jobs);
-  expect(counts.operations.create.responses).toEqual({ [status]: 1 });
-  expect(counts.faults).toEqual({ [rule.kind]: 1 });
-});
-
 test('a status carries any body, headers and Retry-After', async () => {
   const sandbox = await sandboxForTest();
   await sandbox.addFault({ kind: 'status', status: 429, retryAfter: 7 });
@@ -151,32 +58,6 @@ test('errors of the analytics operation carry details, those of the agent operat
     error: 'Injected 500',
     details: [{ message: 'Injected 500' }],
   });
-});
-
-test('a truncated answer promises more than it sends', async () => {
-  const sandbox = await sandboxForTest();
-  await sandbox.addFault({ kind: 'truncated' });
-  expect(await createError(sandbox)).toBe('ECONNRESET'); // node's word for a body that ends early
-  expect((await sandbox.counts()).operations.create.responses).toEqual({ truncated: 1 });
-});
-
-test('an oversized answer goes on until its reader leaves', async () => {
-  const sandbox = await sandboxForTest();
-  await sandbox.addFault({ kind: 'oversized' });
-  const bytes = await new Promise<number>((resolve, reject) => {
-    let read = 0;
-    const headers = { authorization: `Bearer ${sandbox.apiKey}` };
-    const request = httpRequest({ port: sandbox.port, path: '/v2/agent/acme/job/x', headers }, (response) => {
-      response.on('data', (chunk: Buffer) => {
-        read += chunk.length;
-        if (read < 4_000_000) return;
-        request.destroy();
-        resolve(read);
-      });
-    });
-    request.on('error', reject).end();
-  });
-  expect(bytes).toBeGreaterThanOrEqual(4_000_000);
 });
 
 test('a redirect leads by default to a target that counts its visits', async () => {

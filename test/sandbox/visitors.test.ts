@@ -82,59 +82,6 @@ test('numbers are the same for the same seed, project and dates, and others othe
   expect((await two.expectedSnapshot(WINDOW)).digest).not.toBe(expected.digest);
 });
 
-test('a million rows are paged from any offset', async () => {
-  const sandbox = await withVisitors({ rows: 1_000_000 });
-  const last = (await getVisitors(sandbox, `?${DAY}&limit=250&offset=999750`)).json;
-  expect(last.visitors).toHaveLength(250);
-  expect(last.hasMore).toBe(false);
-  expect((await getVisitors(sandbox, `?${DAY}&limit=250&offset=999749`)).json.hasMore).toBe(true);
-});
-
-test('a swap behind the reader hides a row although totals and counts stay', async () => {
-  const sandbox = await withVisitors({ rows: 600, drift: [{ kind: 'swap', atOffset: 250 }] });
-  const before = await sandbox.expectedSnapshot(WINDOW);
-  const rows = await readAll(sandbox);
-  const after = await sandbox.expectedSnapshot(WINDOW);
-  expect(after.totals).toEqual(before.totals);
-  expect([rows.length, after.rows]).toEqual([600, 600]);
-  const seen = new Set(rows.map(({ path }) => path));
-  expect(seen.size).toBe(600);
-  expect(after.entries?.filter(({ path }) => !seen.has(path))).toHaveLength(1);
-  expect(await readAll(sandbox)).toEqual(after.entries);
-});
-
-test.each([
-  ['delete', 599],
-  ['insert', 601],
-  ['rotate', 600],
-] as const)('%s moves the rows behind a reader once, then the data stand still', async (kind, rows) => {
-  const sandbox = await withVisitors({ rows: 600, drift: [{ kind, times: 1 }] });
-  const first = await readAll(sandbox);
-  const second = await readAll(sandbox);
-  expect(first).not.toEqual(second);
-  expect(second).toHaveLength(rows);
-  expect(second).toEqual((await sandbox.expectedSnapshot(WINDOW)).entries);
-});
-
-test('totals change between pages', async () => {
-  const sandbox = await withVisitors({ rows: 600, drift: [{ kind: 'totals', atOffset: 500 }] });
-  const totals = [];
-  for (const offset of [0, 250, 500]) {
-    totals.push((await getVisitors(sandbox, `?${DAY}&limit=250&offset=${offset}`)).json.totals.human);
-  }
-  expect(totals[1]).toBe(totals[0]);
-  expect(totals[2]).toBe(totals[0] + 1);
-});
-
-test('rows of equal totals change places with every request', async () => {
-  const sandbox = await withVisitors({ rows: 700, shuffleTies: 7 });
-  const rows = await readAll(sandbox);
-  expect(rows).toHaveLength(700);
-  expect(new Set(rows.map(({ path }) => path)).size).toBeLessThan(700);
-  expect(rows.every(({ total }, i) => i === 0 || total <= rows[i - 1]!.total)).toBe(true);
-  expect(new Set((await sandbox.expectedSnapshot(WINDOW)).entries?.map(({ path }) => path)).size).toBe(700);
-});
-
 test('a day in any zone is still arriving until it is over there, and settles after its lag', async () => {
   const hour = 3_600_000;
   const sandbox = await sandboxForTest({
@@ -169,19 +116,6 @@ test('a day lasts 23 hours where the clocks go forward', async () => {
   expect(Date.parse(end) - Date.parse(start)).toBe(23 * 3_600_000);
 });
 
-test.each([
-  ['null', null],
-  ['negative', -1],
-  ['fraction', 12.5],
-  ['huge', 2 ** 53],
-  ['text', '12'],
-] as const)('counts can be odd: %s', async (kind, value) => {
-  const sandbox = await withVisitors({ rows: 4, oddCounts: { kind, every: 2 } });
-  const humans = (await readAll(sandbox)).map(({ human }) => human);
-  expect([humans[0], humans[2]]).toEqual([value, value]);
-  expect([humans[1], humans[3]]).not.toContain(value);
-});
-
 test('rows and totals can be given as they are, per project', async () => {
   const sandbox = await withVisitors({ rows: 5 });
   const entries = [{ path: '/\ud800', human: null, ai: 'x', total: 1e300 }];
@@ -192,34 +126,6 @@ test('rows and totals can be given as they are, per project', async () => {
     hasMore: false,
   });
   expect((await getVisitors(sandbox, `?${DAY}`)).json.visitors).toHaveLength(5);
-});
-
-test('a path can come twice', async () => {
-  const sandbox = await withVisitors({ rows: 5, repeatedPathAt: 3 });
-  const paths = (await readAll(sandbox)).map(({ path }) => path);
-  expect(paths[3]).toBe(paths[2]);
-  expect(new Set(paths).size).toBe(4);
-});
-
-test('hasMore can stay true without an end, over empty pages or the last row', async () => {
-  const sandbox = await withVisitors({ rows: 5, endlessHasMore: 'empty' });
-  expect((await getVisitors(sandbox, `?${DAY}&offset=5`)).json).toMatchObject({ visitors: [], hasMore: true });
-  await sandbox.setVisitors({ rows: 5, endlessHasMore: 'repeat' });
-  const repeated = (await getVisitors(sandbox, `?${DAY}&offset=500`)).json;
-  expect(repeated).toMatchObject({ visitors: [{ path: (await readAllOnce(sandbox))[4] }], hasMore: true });
-});
-
-async function readAllOnce(sandbox: Sandbox): Promise<string[]> {
-  return (await sandbox.expectedSnapshot(WINDOW)).entries?.map(({ path }) => path) ?? [];
-}
-
-test('a page in the middle can be empty, and pages can be short', async () => {
-  const sandbox = await withVisitors({ rows: 120, emptyPage: { atOffset: 50, times: 1 } });
-  expect((await getVisitors(sandbox, `?${DAY}&offset=50`)).json).toMatchObject({ visitors: [], hasMore: true });
-  expect((await getVisitors(sandbox, `?${DAY}&offset=50`)).json.visitors).toHaveLength(50);
-  await sandbox.setVisitors({ rows: 120, shortPages: 30 });
-  const short = (await getVisitors(sandbox, `?${DAY}&offset=0`)).json;
-  expect([short.visitors.length, short.hasMore]).toEqual([30, true]);
 });
 
 test('new settings of one project leave the drift of the others as it is', async () => {
