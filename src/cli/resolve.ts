@@ -308,11 +308,7 @@ function questionOf(lines: readonly ResolutionLine[]): string | null {
 /**
  * Warns of a `retry` while the first write may still arrive and would then be made twice; null where it no longer may.
  */
-export function earlyRetryWarning(
-  { workflowId, action }: Resolution,
-  inDoubt: InDoubtWrite,
-  now: number,
-): string | null {
+function earlyRetryWarning({ workflowId, action }: Resolution, inDoubt: InDoubtWrite, now: number): string | null {
   const { lookAfter } = inDoubt;
   if (action !== 'retry' || now >= Date.parse(lookAfter)) return null;
   const advice = 'unless somebody looks again after that time, retry may double it';

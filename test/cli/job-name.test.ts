@@ -114,17 +114,3 @@ test(
   },
   MOST_MS,
 );
-
-test('with --json an error is one object on stderr, that of a wrong option too', async () => {
-  const away = await runInProcess(['list', '--json', '--address', '127.0.0.1:1']);
-  expect(jsonLines(away.stderr)).toEqual([
-    { code: 'TEMPORAL_UNAVAILABLE', message: expect.stringContaining('can not reach'), retryable: true, exitCode: 11 },
-  ]);
-  expect(away.stdout).toBe('');
-  expect(away.code).toBe(11);
-  const wrong = await runInProcess(['list', '--json', '--limit', 'many']);
-  expect(jsonLines(wrong.stderr)).toMatchObject([{ code: 'USAGE', retryable: false, exitCode: 2 }]);
-  const unknown = await runInProcess(['list', '--json', '--colour']);
-  expect(jsonLines(unknown.stderr)).toMatchObject([{ code: 'USAGE', message: expect.stringContaining('--colour') }]);
-  expect(unknown.code).toBe(2);
-});

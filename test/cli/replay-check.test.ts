@@ -124,12 +124,6 @@ test('replays what every workflow type has left, and tells by type that all fits
   expect(code).toBe(0);
 });
 
-test('a namespace that is not there is told, and the program ends', { timeout: MOST_MS }, async () => {
-  const { code, stderr } = await cli('--namespace', 'nobody');
-  expect(stderr).toBe('agent-jobs: Temporal has no namespace "nobody": check TEMPORAL_NAMESPACE\n');
-  expect(code).toBe(1);
-});
-
 test('a bundle whose code throws is refused, and no word of a prompt is told', { timeout: MOST_MS }, async () => {
   const report = await replay({ workflowsPath: BROKEN });
   expect(report.types['agentJob']).toMatchObject({ fits: 0, unread: 0 });
@@ -173,43 +167,4 @@ test('a limit keeps the open runs, and tells how many are left out', { timeout: 
   const bundle = { workflowBundle: { codePath: (await shared('workflow-bundle')).path } };
   const report = await replay(bundle, 3);
   expect(Object.keys(report.types).toSorted()).toEqual(['agentJob', 'requestQueue', 'webhookSweep']);
-});
-
-test('a namespace without runs is told to say nothing', { timeout: MOST_MS }, async () => {
-  const namespace = `empty-${randomUUID()}`;
-  await server.client.workflowService.registerNamespace({
-    namespace,
-    workflowExecutionRetentionPeriod: { seconds: 86_400 as never },
-  });
-  const seen = () =>
-    server.client.workflowService.listWorkflowExecutions({ namespace }).then(
-      () => true,
-      () => false,
-    );
-  await until(seen, 'the namespace to be seen');
-  expect(await cli('--namespace', namespace)).toMatchObject({
-    code: 0,
-    stdout: `Nothing was replayed: namespace "${namespace}" holds no such run. That says nothing about this release.\n`,
-  });
-});
-
-test('an encrypted run is not read without its key, and nothing is said of the release', async () => {
-  const taskQueue = `encrypted-${randomUUID()}`;
-  const workflowId = `encrypted/${randomUUID()}`;
-  const { namespace } = server;
-  const metadata = { encoding: Buffer.from('binary/encrypted'), 'encryption-key-id': Buffer.from('k') };
-  await server.client.workflowService.startWorkflowExecution({
-    namespace,
-    workflowId,
-    requestId: randomUUID(),
-    workflowType: { name: 'agentJob' },
-    taskQueue: { name: taskQueue },
-    input: { payloads: [{ metadata, data: Buffer.from('?') }] },
-  });
-  await until(async () => (await server.client.workflow.count(`TaskQueue = '${taskQueue}'`)).count === 1, 'the list');
-  const { code, stdout, stderr } = await cli('--task-queue', taskQueue);
-  expect(stderr).toMatch(new RegExp(`^agent-jobs: not read: ${workflowId} .*set PAYLOAD_KEYS_FILE`));
-  expect(stdout).toContain('Nobody knows: 1 run could not be read.');
-  expect(code).toBe(1);
-  await server.client.workflow.getHandle(workflowId).terminate();
 });

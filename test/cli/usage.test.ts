@@ -4,8 +4,6 @@ import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { expect, test } from 'vitest';
 import { EXIT } from '../../src/cli/exit.js';
-import { manifestKey } from '../../src/snapshots/layout.js';
-import { encodeManifest } from '../../src/snapshots/manifest.js';
 import { openStore } from '../../src/snapshots/open-store.js';
 import { plusDays } from '../../src/visitor-export/date-range.js';
 import { putDay } from '../report/snapshots.js';
@@ -120,15 +118,6 @@ test('gaps counts the days still to come beside the gaps, and takes none that ca
   expect([due.code, due.stdout]).toEqual([0, expect.stringMatching(/: no gaps, 1 day still to come\n$/)]);
   const future = await gaps('--day', plusDays(today, 2));
   expect([future.code, future.stderr]).toEqual([2, expect.stringContaining('is too late')]);
-});
-
-test('list says where the counts of a snapshot were rounded', async () => {
-  const url = pathToFileURL(await mkdtemp(join(tmpdir(), 'agent-jobs-test-'))).href;
-  const store = await openStore(url);
-  const manifest = await putDay(store, 'p', { date: '2026-03-01', rows: [] });
-  await store.put(manifestKey(manifest), encodeManifest({ ...manifest, rounded: true }));
-  const { stdout } = await runInProcess(['export', 'list', '--snapshots', url]);
-  expect(stdout).toContain(' consistent, counts rounded ');
 });
 
 test('a server that is not there is told in one line, without a stack trace', async () => {

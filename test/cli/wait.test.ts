@@ -106,47 +106,6 @@ test(
   MOST_MS,
 );
 
-test(
-  'the command state tells what to do about a key that the upstream refuses',
-  async () => {
-    const projectId = `refused-${randomUUID()}`;
-    await server.sandbox.addFault({ kind: 'status', status: 401, projectId, count: 1_000 });
-    const job = await server.jobs.start({ key: randomUUID(), projectId, prompt: 'hello', ...QUICK });
-    await expect.poll(async () => (await job.state()).waiting?.for, { timeout: 120_000 }).toBe('key');
-    const { stdout } = await runInProcess(['state', job.workflowId], { env: envOf(server) });
-    expect(stdout).toMatch(/What to do +give the worker a key that the upstream takes \(ADMIN_API_KEY/);
-    await job.cancel();
-  },
-  MOST_MS,
-);
-
-test(
-  'jobs that wait for the upstream’s rate limit are listed by it, and a follow-up says so while it is awaited',
-  async () => {
-    const projectId = `busy-${randomUUID()}`;
-    const message = `message ${randomUUID()}`;
-    const job = await server.jobs.start({ key: 'k', projectId, prompt: 'hello', linger: '1 hour', ...QUICK });
-    await expect.poll(async () => (await job.state()).phase, { timeout: 120_000 }).toBe('lingering');
-    const busy = { kind: 'status', status: 429, retryAfter: 30, promptIncludes: message } as const;
-    await server.sandbox.addFault(busy);
-    const sending = runCli(['follow-up', job.workflowId, message, '--wait'], { env: envOf(server) });
-    const list = () =>
-      runInProcess(['list', '--project', projectId, '--waiting-for', 'rateLimit'], { env: envOf(server) });
-    await expect
-      .poll(async () => (await list()).stdout, { timeout: 120_000 })
-      .toMatch(/PHASE +WAITS FOR.*\n.*sending +rateLimit /);
-    const { code, stderr, stdout } = await sending;
-    expect(stderr).toMatch(
-      /still waiting: the job waits for the upstream’s rate limit.*; it goes on by itself.* \(.*429.*\)/,
-    );
-    expect(stdout).toMatch(/State +sent/);
-    expect(code).toBe(0);
-    await expect.poll(async () => (await list()).stdout, { timeout: 120_000 }).toBe('no jobs\n');
-    await job.cancel();
-  },
-  MOST_MS,
-);
-
 afterEach(() => {
   vi.restoreAllMocks();
   process.exitCode = undefined;

@@ -95,12 +95,6 @@ test('a step starts the job of its commit and tells the pull request; run again,
   expect(await creates(prompt)).toHaveLength(1);
 });
 
-test('a step that does not wait tells the workflow and ends well', async () => {
-  const started = await step({ INPUT_PROMPT: 'Take your time', INPUT_WAIT: 'false' });
-  expect(started).toMatchObject({ code: 0, outputs: { outcome: 'running', 'pr-link': '' } });
-  expect(started.outputs['workflow-id']).toMatch(/^agent-job\//);
-});
-
 test('a step whose time is over fails, and the run repeated waits for the same job', async () => {
   const sha = commit();
   const prompt = `Slow ${sha}`;
@@ -149,15 +143,6 @@ test('a step has the patience to wait for a Temporal that is away for seconds', 
   } finally {
     proxy.close();
   }
-});
-
-test('another prompt for the same commit is refused, and makes no job', async () => {
-  const sha = commit();
-  expect((await step({ INPUT_PROMPT: `One ${sha}`, INPUT_WAIT: 'false' }, sha)).code).toBe(0);
-  const other = await step({ INPUT_PROMPT: `Other ${sha}` }, sha);
-  expect(other.code).toBe(1);
-  expect(other.stdout).toContain('another key');
-  expect(await creates(`Other ${sha}`)).toHaveLength(0);
 });
 
 const HOSTILE = [

@@ -3,7 +3,7 @@ import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test, vi } from 'vitest';
-import { openPayloadCodec, PayloadKeysError } from '../../src/starter/codec.js';
+import { openPayloadCodec } from '../../src/starter/codec.js';
 import { AgentJobs, JobCanceledError } from '../../src/starter.js';
 import { textIn } from '../support/text-in.js';
 import { QUICK, startJobServer, type JobServer } from './job-server.js';
@@ -63,32 +63,6 @@ test('a caller with the codec starts, steers and reads a job, over a rotation, a
   expect(first).toContain('encryption-key-id: one');
   expect(other).toContain('encryption-key-id: two');
   expect([first, other].filter((text) => text.includes(WORD))).toEqual([]);
-});
-
-test('a caller whose file lacks the key of a result is told its id, and reads it once the key is there', async () => {
-  const { projectId } = server;
-  const file = await writeKeys('few.json', 'two');
-  await using jobs = await connect(file);
-  const job = await jobs.start({ projectId, key: 'few', prompt: 'p', ...QUICK });
-  const error = await job.result().catch((e: unknown) => e);
-  expect(error).toBeInstanceOf(PayloadKeysError);
-  expect((error as Error).message).toBe(`the payload keys file ${file} has no key "one": add it`);
-  await writeKeys('few.json', 'two', 'one');
-  expect((await job.result()).outcome).toBe('completed');
-});
-
-test('a file that has no usable key is refused before anything is sent', async () => {
-  await writeFile(fileOf('broken.json'), `{"current": "a", "keys": {"a": "${keys['one']!.slice(0, 20)}"}}`);
-  for (const [file, problem] of [
-    [fileOf('none.json'), `the payload keys file ${fileOf('none.json')} cannot be read (ENOENT)`],
-    [
-      fileOf('broken.json'),
-      `the payload keys file ${fileOf('broken.json')} should have keys of 32 bytes in base64: that of "a" has 15`,
-    ],
-    [undefined as never, 'no file of payload keys was named: give its path'],
-  ] as const) {
-    expect(() => openPayloadCodec(file)).toThrow(new PayloadKeysError(problem));
-  }
 });
 
 test('a caller with a file of keys in its environment and no codec is warned', async () => {

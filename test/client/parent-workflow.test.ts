@@ -104,23 +104,6 @@ test('a repeated ticket gets the first job’s result, while it runs and after i
   expect(await creates(prompt)).toHaveLength(1);
 });
 
-test('the same parent may say its ticket twice at once', async () => {
-  const { prompt, ...same } = await ticket();
-  const twice = await startParent('handleTwice', same);
-  const [one, other] = (await twice.result()) as unknown as TicketEnd[];
-  expect(one).toMatchObject({ outcome: 'completed' });
-  expect(other).toEqual(one);
-  expect(await creates(prompt)).toHaveLength(1);
-});
-
-test('a parent joins the job that a caller without a workflow started', async () => {
-  const { prompt, job, place } = await ticket();
-  const handle = await server.jobs.start({ ...job, key: place.key! } as never);
-  const parent = await startParent('handleTicket', { job, place });
-  expect(await parent.result()).toEqual(await handle.result());
-  expect(await creates(prompt)).toHaveLength(1);
-});
-
 test('another prompt under the key is refused with a typed failure, and makes no job', async () => {
   const { prompt, job, place } = await ticket();
   const first = await startParent('handleTicket', { job, place });
@@ -195,18 +178,6 @@ test.each(['child', 'joined'])('a parent that is cancelled stops waiting, and it
   const { status } = await server.client.workflow.getHandle(workflowId).describe();
   expect(status.name).toBe('RUNNING');
   await server.client.workflow.getHandle(workflowId).terminate();
-});
-
-test('a parent that is terminated leaves its job running, and the next one gets the result', async () => {
-  const { workflowId, prompt, ...same } = await ticket(FOR_LONG_MS);
-  const first = await startParent('runTyped', same);
-  await untilPhase(workflowId, 'watching');
-  await first.terminate();
-  const next = await startParent('handleTicket', same);
-  await untilJoining(next);
-  await complete(prompt);
-  expect(await next.result()).toMatchObject({ outcome: 'completed' });
-  expect(await creates(prompt)).toHaveLength(1);
 });
 
 test('a job that continues as new answers both who had it as a child and who joined', async () => {
@@ -303,13 +274,6 @@ test('who joined a job follows it over an operator’s resets', async () => {
   const { result, prompt } = await joinedBeforeResets();
   await complete(prompt);
   expect(await result()).toMatchObject({ outcome: 'completed' });
-}, 120_000);
-
-test('who joined a job is told where it was terminated after a reset', async () => {
-  const { handle, result } = await joinedBeforeResets();
-  await handle.terminate('enough');
-  const message: unknown = expect.stringContaining('enough');
-  await expect(result()).rejects.toMatchObject({ type: 'Terminated', message });
 }, 120_000);
 
 test('a joined job that Temporal no longer keeps is looked for a while, and then told as not found', async () => {
