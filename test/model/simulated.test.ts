@@ -317,6 +317,21 @@ const FOUND: Record<string, Partial<Scenario>> = {
       { kind: 'turn', at: 180_000, validMs: 60_000 },
     ],
   },
+  'any other answer starts the count of 404 anew': {
+    deadline: 1_800_000,
+    polling: { min: 30_000, max: 30_000, ratio: 0 },
+    reads: [
+      { kind: 'notFound', takesMs: 0, times: 4 },
+      { kind: 'broken', takesMs: 0, times: 1 },
+      { kind: 'notFound', takesMs: 0, times: 4 },
+    ],
+  },
+  'a job that is no longer over when pollNow reads it is watched again': {
+    linger: 300_000,
+    reads: [{ kind: 'completed', takesMs: 0, times: 1 }],
+    finalRead: 'active',
+    actions: [{ kind: 'pollNow', at: 120_000 }],
+  },
   'a 404 that continue-as-new cuts off is none of the five': {
     deadline: 1_800_000,
     messages: [

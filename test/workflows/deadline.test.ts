@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import { followUpSignal, jobStateQuery, resolveUnknownUpdate } from '../../src/contract.js';
-import { inDoubt, notDelivered } from '../support/outcomes.js';
+import { inDoubt, notDelivered, throttled } from '../support/outcomes.js';
 import { useSkippedTime } from '../support/job-tests.js';
 import { gate } from '../support/observed-upstream.js';
 
@@ -82,6 +82,20 @@ test('a poll that began before the deadline, and showed something new after it, 
   await environment.sleep('7 seconds');
   open();
   expect(await handle.result()).toMatchObject({ outcome: 'completed', polls: 3 });
+});
+
+test('while lingering no clock runs, and a follow-up then has all of its time', async () => {
+  const { upstream, bench, environment } = tests;
+  upstream.show = () => ({ status: upstream.messages.length === 1 ? 'active' : 'completed' });
+  const handle = await bench.start({ projectId: 'p1', prompt: 'Fix it', deadline: '1 hour', linger: '10 hours' });
+  await environment.sleep('5 hours');
+  expect((await handle.query(jobStateQuery)).phase).toBe('lingering');
+  upstream.messageFaults.push(throttled('429', 30 * 60_000));
+  await handle.signal(followUpSignal, { prompt: 'go', id: 'a' });
+  upstream.show = () => ({ status: 'completed' });
+  const result = await handle.result();
+  expect(result).toMatchObject({ outcome: 'completed', followUps: [{ id: 'a', state: 'sent' }] });
+  expect(lasted(result)).toBeGreaterThan(15.5 * HOUR - 1);
 });
 
 test('at the deadline a terminal status too soon after a follow-up is the last record of a timed-out job', async () => {

@@ -129,3 +129,13 @@ async function waitingForTurn(jobs: AgentJobs, projectId: string): Promise<strin
     .toBe(2);
   return found.toSorted((a, b) => a.startedAt.localeCompare(b.startedAt)).map(({ workflowId }) => workflowId);
 }
+
+test('a cancelled job shows no wait', () =>
+  withBench(async (bench, upstream) => {
+    upstream.createFaults.push(throttled('429', 3_600_000));
+    const handle = await bench.start({ projectId: `p ${randomUUID()}`, prompt: 'Fix it' });
+    await expect.poll(() => shown(handle), PATIENCE).toBe('rateLimit');
+    await handle.cancel();
+    await handle.result().catch(() => {});
+    expect(await shown(handle)).toBeUndefined();
+  }));
