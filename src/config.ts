@@ -1,5 +1,4 @@
 /** The only reader of the environment: validates every setting at once. */
-import { readFileSync } from 'node:fs';
 import { z } from 'zod';
 import {
   type ClientConfig,
@@ -45,7 +44,7 @@ const snapshotsSchema = z.object({
 
 const projectBudgetsFileField = z.string().transform((path, context): string => {
   try {
-    parseProjectBudgets(readFileSync(path, 'utf8'));
+    parseProjectBudgets(field.readSettingsFile(path));
     return path;
   } catch (error) {
     const { code, message } = error as NodeJS.ErrnoException;
@@ -105,6 +104,8 @@ export interface UpstreamConfig {
   /** 5xx statuses that the operator vouches are answered before a write is taken. */
   notTakenStatuses: number[];
   proxy: { httpProxy?: string; httpsProxy?: string; noProxy?: string };
+  /** Names of the variables whose proxy can't be used. */
+  unusableProxies: readonly string[];
 }
 
 /** What the upstream takes from one project in any hour, over all workers; what is absent is not known. */
@@ -288,10 +289,11 @@ function toUpstream(values: z.output<typeof upstreamSchema>): UpstreamConfig {
     timeoutMs: values.UPSTREAM_TIMEOUT,
     notTakenStatuses: values.UPSTREAM_NOT_TAKEN_STATUSES,
     proxy: defined({
-      httpsProxy: values.HTTPS_PROXY,
-      httpProxy: values.HTTP_PROXY,
+      httpsProxy: values.HTTPS_PROXY ?? undefined,
+      httpProxy: values.HTTP_PROXY ?? undefined,
       noProxy: values.NO_PROXY,
     }),
+    unusableProxies: (['HTTPS_PROXY', 'HTTP_PROXY'] as const).filter((name) => values[name] === null),
   };
 }
 

@@ -273,7 +273,7 @@ async function keyFinding(project: string | undefined): Promise<Finding> {
   const warnings = upstreamWarnings(readUpstreamConfig());
   const text = `the upstream takes the key${project === undefined ? '' : ` of project ${JSON.stringify(project)}`}`;
   if (warnings.length === 0) return { status: 'ok', text };
-  return { status: 'warn', text: `${text}, which others can read`, remedy: warnings };
+  return { status: 'warn', text: `${text}, but:`, remedy: warnings };
 }
 
 /** Whether the endpoints of webhooks can be read. None is called. */

@@ -44,6 +44,18 @@ export function parseUrl(text: string, protocols: string[]): URL | undefined {
   return protocols.includes(url.protocol) ? url : undefined;
 }
 
+/** The address of a proxy, `http` where it names no scheme; undefined where it can't be used. */
+export function proxyAddress(text: string): string | undefined {
+  const address = text.includes('://') ? text : `http://${text}`;
+  try {
+    const { username, password } = new URL(address);
+    decodeURIComponent(username + password);
+    return /^https?:/i.test(address) ? address : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
 /** An address of the web without credentials, query, fragment and trailing slash. */
 export function plainAddress(text: string): string | undefined {
   const url = parseUrl(text, ['http:', 'https:']);

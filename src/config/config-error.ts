@@ -36,15 +36,19 @@ export function cannotListen(setting: string, error: unknown): Error {
 interface Upstream {
   baseUrl: string;
   keys: { adminApiKeyFile?: string; projectKeysFile?: string };
+  unusableProxies: readonly string[];
 }
 
-/** Warns of settings that are allowed and yet show the key to others; never with a value. */
-export function upstreamWarnings({ baseUrl, keys }: Upstream): string[] {
+const PROXY_RULE = 'it should be the http or https address of a proxy, for example http://proxy.example.com:3128';
+
+/** Warns of settings that show the key to others or can't be used; never with a value. */
+export function upstreamWarnings({ baseUrl, keys, unusableProxies }: Upstream): string[] {
   const { protocol, hostname } = new URL(baseUrl);
   const isOpen = protocol === 'http:' && !isLoopback(hostname);
   const files = { ADMIN_API_KEY_FILE: keys.adminApiKeyFile, PROJECT_KEYS_FILE: keys.projectKeysFile };
   return [
     ...(isOpen ? ['UPSTREAM_BASE_URL is http: keys and prompts cross the network in clear text'] : []),
+    ...unusableProxies.map((name) => `${name} is not used: ${PROXY_RULE}`),
     ...Object.entries(files).flatMap(([name, path]) => readableByAllWarning(name, path)),
   ];
 }

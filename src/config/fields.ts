@@ -3,7 +3,7 @@ import { readFileSync } from 'node:fs';
 import ms from 'ms';
 import type { StringValue } from 'ms';
 import { z } from 'zod';
-import { parseUrl, plainAddress, TASK_QUEUE_RULE, taskQueueOf, WEB_UI_RULE } from './client.js';
+import { parseUrl, plainAddress, proxyAddress, TASK_QUEUE_RULE, taskQueueOf, WEB_UI_RULE } from './client.js';
 
 /** Where a server of ours listens; a `host` of an IPv6 address has no brackets. */
 export interface ListenAddress {
@@ -53,6 +53,11 @@ function parseList(text: string): string[] {
   return [...new Set(text.split(/[\s,]+/).filter((part) => part !== ''))];
 }
 
+/** Without white space around it, nor a byte order mark. */
+export function readSettingsFile(path: string): string {
+  return readFileSync(path, 'utf8').trim();
+}
+
 function readable(path: string): string | undefined {
   try {
     readFileSync(path);
@@ -64,7 +69,7 @@ function readable(path: string): string | undefined {
 
 function hasProjectKeys(path: string): boolean {
   try {
-    return z.record(z.string(), z.string().min(1)).safeParse(JSON.parse(readFileSync(path, 'utf8'))).success;
+    return z.record(z.string(), z.string().min(1)).safeParse(JSON.parse(readSettingsFile(path))).success;
   } catch {
     return false;
   }
@@ -119,10 +124,8 @@ export const statusListField = field('a list of 5xx statuses, for example 503 or
   return statuses.every((status) => /^5\d\d$/.test(status)) ? statuses.map(Number) : undefined;
 });
 
-export const proxyField = field(
-  'the http or https address of a proxy, for example http://proxy.example.com:3128',
-  (text) => (parseUrl(text, ['http:', 'https:']) ? text : undefined),
-);
+/** Null where it can't be used: platforms set these variables for all programs, and one must not end a worker. */
+export const proxyField = z.string().transform((text) => proxyAddress(text) ?? null);
 export const noProxyField = field('a list of hosts', (text) => text);
 
 export const snapshotsUrlField = field('file:///dir or s3://bucket/prefix', (text) => {

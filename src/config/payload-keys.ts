@@ -87,7 +87,8 @@ function reasonOf(error: unknown): string {
 }
 
 function parseKeyRing(text: string): KeyRing {
-  const given = asObject(JSON.parse(text), 'should be a JSON object with the fields current and keys');
+  // It takes a byte order mark away, too.
+  const given = asObject(JSON.parse(text.trim()), 'should be a JSON object with the fields current and keys');
   const keys = asObject(given['keys'], 'should have a field keys: an object of key id to key');
   const byId = new Map(Object.entries(keys).map(([id, key]) => [id, toKey(id, key)]));
   const id = given['current'];

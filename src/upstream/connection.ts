@@ -1,4 +1,4 @@
-import { connect as connectTcp, type Socket } from 'node:net';
+import { BlockList, connect as connectTcp, isIP, type Socket } from 'node:net';
 import { buildConnector, Client, type Dispatcher, EnvHttpProxyAgent, Pool } from 'undici';
 
 /** Proxies as the standard variables name them, given by the settings and never read from the environment here. */
@@ -8,11 +8,30 @@ export interface ProxySettings {
   noProxy?: string;
 }
 
-/** `HTTP_PROXY` is for http alone; undici would take it for https too. */
+/**
+ * What of the settings is for this upstream. `HTTP_PROXY` is for http alone, undici would take it for https too; and of
+ * `NO_PROXY` it reads no ranges, such as `10.0.0.0/8`.
+ */
 export function proxyFor({ baseUrl, proxy = {} }: { baseUrl: string; proxy?: ProxySettings }): ProxySettings {
-  if (new URL(baseUrl).protocol !== 'https:') return proxy;
+  const { protocol, hostname } = new URL(baseUrl);
+  if (isWithin(hostname.replace(/^\[|\]$/g, ''), proxy.noProxy ?? '')) return {};
+  if (protocol !== 'https:') return proxy;
   const { httpProxy: _, ...httpsAlone } = proxy;
   return httpsAlone;
+}
+
+/** Whether a host is an address of one of the ranges in a list; a single address is a range, too. */
+function isWithin(host: string, list: string): boolean {
+  const version = isIP(host);
+  if (version === 0) return false;
+  const [family, bits] = version === 6 ? (['ipv6', 128] as const) : (['ipv4', 32] as const);
+  const ranges = new BlockList();
+  for (const entry of list.split(/[,\s]+/)) {
+    const [address = '', prefix = String(bits)] = entry.split('/');
+    const length = Number.parseInt(prefix);
+    if (isIP(address) === version && length <= bits) ranges.addSubnet(address, length, family);
+  }
+  return ranges.check(host, family);
 }
 
 interface ConnectionOptions {

@@ -41,7 +41,7 @@ export class KeyUnavailableError extends Error {
 export function createKeySource(settings: KeySettings, { checkEveryMs }: { checkEveryMs?: number } = {}): KeySource {
   const { adminApiKey, adminApiKeyFile, projectKeysFile } = settings;
   const adminFile = adminApiKeyFile
-    ? new KeyFile('ADMIN_API_KEY_FILE', adminApiKeyFile, (text) => text.trim(), checkEveryMs)
+    ? new KeyFile('ADMIN_API_KEY_FILE', adminApiKeyFile, (text) => text, checkEveryMs)
     : undefined;
   const projectsFile = projectKeysFile
     ? new KeyFile('PROJECT_KEYS_FILE', projectKeysFile, parseProjectKeys, checkEveryMs)

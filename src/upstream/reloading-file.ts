@@ -40,7 +40,8 @@ export class ReloadingFile<T> {
     const { mtimeMs, size, ino } = await stat(this.#path);
     const seen = `${mtimeMs} ${size} ${ino}`;
     if (last !== undefined && seen === this.#seen) return last;
-    const value = this.#parse(await readFile(this.#path, 'utf8'));
+    // It takes a byte order mark away, too.
+    const value = this.#parse((await readFile(this.#path, 'utf8')).trim());
     this.#seen = seen;
     return value;
   }

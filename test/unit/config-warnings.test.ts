@@ -7,10 +7,8 @@ import { payloadKeysWarnings, readUpstreamConfig, upstreamWarnings } from '../..
 const folder = mkdtempSync(join(tmpdir(), 'config-warnings-'));
 afterAll(() => rmSync(folder, { recursive: true }));
 
-const warn = (env: Record<string, string>) =>
-  upstreamWarnings(
-    readUpstreamConfig({ UPSTREAM_BASE_URL: 'https://api.example.com', ADMIN_API_KEY: 'the-key', ...env }),
-  );
+const minimal = { UPSTREAM_BASE_URL: 'https://api.example.com', ADMIN_API_KEY: 'the-key' };
+const warn = (env: Record<string, string>) => upstreamWarnings(readUpstreamConfig({ ...minimal, ...env }));
 
 test('an upstream without TLS is warned about, unless it is on this machine', () => {
   for (const url of [
@@ -31,6 +29,28 @@ test('an upstream without TLS is warned about, unless it is on this machine', ()
     expect(warn({ UPSTREAM_BASE_URL: url })).toEqual([]);
   }
 });
+
+test.each(['proxy.corp:3128', 'user:proxy-secret@proxy', 'https://proxy.corp', '10.0.0.1:3128'])(
+  'a proxy at %s is taken, and one without a scheme is http',
+  (text) => {
+    const { proxy } = readUpstreamConfig({ ...minimal, HTTPS_PROXY: text, HTTP_PROXY: text });
+    const url = text.startsWith('https:') ? text : `http://${text}`;
+    expect(proxy).toEqual({ httpsProxy: url, httpProxy: url });
+    expect(warn({ HTTPS_PROXY: text })).toEqual([]);
+  },
+);
+
+test.each(['socks5://proxy-secret:1080', 'http://proxy-secret:port', 'http://proxy-secret:%zz@proxy', 'http://'])(
+  'a proxy that cannot be used (%s) is warned about, and left out',
+  (text) => {
+    expect(readUpstreamConfig({ ...minimal, HTTPS_PROXY: text }).proxy).toEqual({});
+    expect(warn({ HTTPS_PROXY: text, http_proxy: text })).toEqual([
+      expect.stringMatching(/^HTTPS_PROXY is not used: it should be the http or https address of a proxy/),
+      expect.stringMatching(/^HTTP_PROXY is not used/),
+    ]);
+    expect(warn({ HTTPS_PROXY: text }).join()).not.toContain('secret');
+  },
+);
 
 test('a key file that every user can read is warned about, and the warning holds no key', () => {
   const [key, keys] = [join(folder, 'key'), join(folder, 'keys')];
