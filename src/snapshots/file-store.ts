@@ -155,16 +155,14 @@ async function filesBelow(root: string): Promise<string[]> {
   return files;
 }
 
-/** Makes a rename or removal in a folder outlive a power cut, where the system can. */
+/**
+ * Makes a rename or removal in a folder outlive a power cut, where the system can: some open or sync no folder, though
+ * all bytes are on the disk by then.
+ */
 async function syncFolder(folder: string): Promise<void> {
-  if (process.platform === 'win32') return; // folders can't be opened there
-  const handle = await orNull(open(folder, 'r'));
-  if (!handle) return;
-  try {
-    await handle.sync();
-  } finally {
-    await handle.close();
-  }
+  const handle = await open(folder, 'r').catch(() => null);
+  await handle?.sync().catch(() => {});
+  await handle?.close();
 }
 
 async function orNull<T>(result: Promise<T>): Promise<T | null> {

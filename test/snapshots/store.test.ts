@@ -1,12 +1,12 @@
 import { randomUUID } from 'node:crypto';
 import { once } from 'node:events';
-import { mkdir, mkdtemp, readdir, rm } from 'node:fs/promises';
+import { mkdir, mkdtemp, open, readdir, rm, type FileHandle } from 'node:fs/promises';
 import { createServer, type AddressInfo, type Socket } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { CreateMultipartUploadCommand, ListMultipartUploadsCommand, S3Client } from '@aws-sdk/client-s3';
-import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
+import { afterAll, afterEach, beforeAll, describe, expect, test, vi } from 'vitest';
 import { openStore } from '../../src/snapshots/open-store.js';
 import { SnapshotStoreError, type SnapshotStore } from '../../src/snapshots/snapshot-store.js';
 import { startS3Server, type S3Server } from '../support/s3-server.js';
@@ -18,6 +18,8 @@ beforeAll(async () => {
   folder = await mkdtemp(join(tmpdir(), 'agent-jobs-store-'));
   s3 = await startS3Server();
 }, 300_000);
+
+afterEach(() => vi.restoreAllMocks());
 
 afterAll(async () => {
   await s3.stop();
@@ -62,10 +64,10 @@ describe.each(stores)('a %s store', (_name, open) => {
     expect(await store.size('visitors/big')).toBe(20 << 20);
   });
 
-  test('lists a folder sorted, and removes one object or all of a folder', async () => {
+  test('lists a folder, and removes one object or all of a folder', async () => {
     const store = await open();
     for (const key of ['staging/w/b', 'staging/w/a/1', 'staging/wx/c']) await store.put(key, Buffer.from(key));
-    expect(await all(store.list('staging/w'))).toEqual(['staging/w/a/1', 'staging/w/b']);
+    expect((await all(store.list('staging/w'))).sort()).toEqual(['staging/w/a/1', 'staging/w/b']);
     await store.remove('staging/w/b');
     await store.remove('staging/w/b');
     await store.removeFolder('staging/w');
@@ -81,6 +83,25 @@ test('a file store leaves no empty folder of staging behind', async () => {
   await store.put('visitors/p/x', Buffer.from('x'));
   await store.removeFolder('staging/visitors/p');
   expect(await readdir(root)).toEqual(['visitors']);
+});
+
+test.each(['EINVAL', 'EIO', 'ENOTSUP'])('a file system that syncs no folder (%s) holds what was put', async (code) => {
+  const handle = await open(folder, 'r');
+  const handles = Object.getPrototypeOf(handle) as FileHandle;
+  await handle.close();
+  const sync = Reflect.get(handles, 'sync');
+  let [files, folders] = [0, 0];
+  vi.spyOn(handles, 'sync').mockImplementation(async function (this: FileHandle) {
+    if (!(await this.stat()).isDirectory()) return sync.call(this).then(() => void (files += 1));
+    folders += 1;
+    throw Object.assign(new Error(`${code}: fsync`), { code });
+  });
+  const store = await openStore(pathToFileURL(join(folder, randomUUID())).href);
+  for (const key of ['visitors/p/a', 'visitors/p/b']) await store.put(key, Buffer.from('x'));
+  await store.remove('visitors/p/b');
+  vi.restoreAllMocks();
+  expect([await all(store.list('visitors')), files]).toEqual([['visitors/p/a'], 2]);
+  expect(folders).toBeGreaterThan(2);
 });
 
 test('a list of a folder below which another one is removed has all the other files', async () => {
