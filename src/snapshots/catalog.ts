@@ -25,17 +25,15 @@ const READS_AT_ONCE = 8;
 
 /** The folders of a project's date ranges, or of all projects, in order of project and dates. */
 export async function* findSnapshots(store: SnapshotStore, projectId?: string): AsyncGenerator<FoundSnapshot> {
-  let found: FoundSnapshot | null = null;
+  const byFolder = new Map<string, FoundSnapshot>();
   for await (const key of store.list(projectId === undefined ? SNAPSHOTS_FOLDER : projectFolder(projectId))) {
     const range = rangeFolderOf(key);
     if (!range) continue; // not put there by an export
-    if (found?.folder !== range.folder) {
-      if (found) yield found;
-      found = { ...range, keys: [] };
-    }
-    found.keys.push(key);
+    const found = byFolder.get(range.folder);
+    if (found) found.keys.push(key);
+    else byFolder.set(range.folder, { ...range, keys: [key] });
   }
-  if (found) yield found;
+  yield* [...byFolder.values()].sort((a, b) => (a.folder < b.folder ? -1 : 1));
 }
 
 /**

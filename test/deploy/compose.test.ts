@@ -29,7 +29,9 @@ test('docker-compose.yml hands every setting of a worker on to its worker', asyn
   // The key itself stays out of the environment, which `docker inspect` shows.
   const wanted = WORKER_VARIABLES.filter((name) => name !== 'ADMIN_API_KEY');
   expect(wanted.length).toBeGreaterThan(15);
-  const others = ['TEMPORAL_ADDRESS', 'TEMPORAL_NAMESPACE', 'NODE_OPTIONS', 'AWS_REGION', 'AWS_ENDPOINT_URL'];
+  const checksums = ['AWS_REQUEST_CHECKSUM_CALCULATION', 'AWS_RESPONSE_CHECKSUM_VALIDATION'];
+  const ofSdks = ['TEMPORAL_ADDRESS', 'TEMPORAL_NAMESPACE', 'AWS_REGION', 'AWS_ENDPOINT_URL', ...checksums];
+  const others = [...ofSdks, 'NODE_OPTIONS'];
   for (const name of [...wanted, ...others]) expect(worker).toMatch(new RegExp(`^ {6}${name}:`, 'm'));
 });
 

@@ -57,7 +57,7 @@ export class MemoryStore implements SnapshotStore {
   }
 
   async *list(folder: string): AsyncGenerator<string> {
-    yield* [...this.#objects.keys()].filter((key) => key.startsWith(`${folder}/`)).sort();
+    yield* [...this.#objects.keys()].filter((key) => key.startsWith(`${folder}/`));
   }
 
   async remove(key: string): Promise<void> {

@@ -1,6 +1,10 @@
+import { once } from 'node:events';
 import { rm } from 'node:fs/promises';
+import { createServer, request } from 'node:http';
+import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { buffer } from 'node:stream/consumers';
 import { CreateBucketCommand, DeleteBucketPolicyCommand, PutBucketPolicyCommand, S3Client } from '@aws-sdk/client-s3';
 import { freePort, startProcess } from '../../src/local/child-process.js';
 import { fetchPythonPackage } from './python-packages.js';
@@ -60,6 +64,39 @@ async function deny(actions: string[], keys: string): Promise<() => Promise<void
     await client.send(new DeleteBucketPolicyCommand({ Bucket: BUCKET }));
     client.destroy();
   };
+}
+
+/** A front of a server that lists in no order, as some do, and refuses the SDK's checksums, as others do. */
+export async function startOddS3(url: string): Promise<Pick<S3Server, 'url' | 'stop'>> {
+  const server = createServer((incoming, response) => {
+    const { method, url: path = '/', headers } = incoming;
+    if (Object.keys(headers).some((name) => /^x-amz-(sdk-)?(checksum|trailer)/.test(name))) {
+      incoming.resume();
+      return response.writeHead(501).end('<Error><Code>NotImplemented</Code></Error>');
+    }
+    const onward = request(new URL(path, url), { method: method!, headers }, (answer) => {
+      response.writeHead(answer.statusCode!, answer.headers);
+      if (!path.includes('list-type=2')) return answer.pipe(response);
+      return void buffer(answer).then((list) => response.end(inNoOrder(String(list))));
+    });
+    incoming.pipe(onward);
+  });
+  server.listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  const stop = async () => {
+    server.closeAllConnections();
+    server.close();
+    await once(server, 'close');
+  };
+  return { url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`, stop };
+}
+
+/** A list with every second object first, and backwards. */
+function inNoOrder(list: string): string {
+  const objects = list.match(/<Contents>[^]*?<\/Contents>/g) ?? [];
+  const moved = [1, 0].flatMap((odd) => objects.filter((_, i) => i % 2 === odd)).reverse();
+  let next = 0;
+  return list.replace(/<Contents>[^]*?<\/Contents>/g, () => moved[next++]!);
 }
 
 async function answering(url: string, hasEnded: () => boolean): Promise<void> {
