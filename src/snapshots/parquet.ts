@@ -18,9 +18,9 @@ export function writeParquet(rows: readonly VisitorRow[]): Uint8Array {
   const path = { encoding: 'PLAIN', statistics: false } as const;
   const columnData = [
     { name: 'path', data: rows.map((row) => row.path), offsetIndex: false, ...path },
+    // A dictionary where it halves the bytes, else plain: a ninth more than DELTA_BINARY_PACKED, which some refuse.
     ...COUNTS.map((name) => {
-      const data = BigInt64Array.from(rows, (row) => BigInt(row[name]));
-      return { name, data, offsetIndex: false, encoding: 'DELTA_BINARY_PACKED' as const };
+      return { name, data: BigInt64Array.from(rows, (row) => BigInt(row[name])), offsetIndex: false };
     }),
   ];
   void parquetWrite({ writer, schema: SCHEMA, createdBy: CREATED_BY, rowGroupSize: rows.length, columnData });
@@ -51,7 +51,12 @@ function moved(group: RowGroup, by: bigint): RowGroup {
   const columns = group.columns.map((column) => {
     const meta = column.meta_data;
     if (!meta) return column;
-    const meta_data = { ...meta, data_page_offset: meta.data_page_offset + by };
+    const dictionary = meta.dictionary_page_offset;
+    const meta_data = {
+      ...meta,
+      data_page_offset: meta.data_page_offset + by,
+      ...(dictionary !== undefined && { dictionary_page_offset: dictionary + by }),
+    };
     return { ...column, file_offset: column.file_offset + by, meta_data };
   });
   return { ...group, columns };

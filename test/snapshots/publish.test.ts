@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { DuckDBInstance } from '@duckdb/node-api';
-import { parquetReadObjects } from 'hyparquet';
+import { parquetMetadata, parquetReadObjects } from 'hyparquet';
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import type { SnapshotManifest } from '../../src/contract.js';
 import { chunkKey, manifestKey, parquetName, snapshotFolder } from '../../src/snapshots/layout.js';
@@ -66,6 +66,19 @@ test('a snapshot of many chunks is one parquet file that DuckDB reads row for ro
     pathToFileURL(join(root, 'visitors/projectId=p1/dateFrom=2026-01-01/dateTo=2026-01-02')).href,
   );
   expect(await globRows()).toEqual(all);
+});
+
+test('counts are in encodings that every reader takes, few values by a dictionary and many plain', async () => {
+  const all = Array.from({ length: 200 }, (_, i) => ({ path: `/${i}`, human: i % 3, ai: 7 * i, total: 9 * i }));
+  await exportRows(store, () => all);
+  const groups = parquetMetadata(new Uint8Array(await parquet()).buffer).row_groups;
+  expect(groups.length).toBeGreaterThan(1);
+  for (const { columns } of groups) {
+    const encodings = columns.map(({ meta_data }) => meta_data?.encodings);
+    expect(encodings).toEqual([['PLAIN'], ['PLAIN', 'RLE_DICTIONARY'], ['PLAIN'], ['PLAIN']]);
+  }
+  expect(await globRows()).toEqual(all);
+  expect(await parquetRows()).toHaveLength(200);
 });
 
 test('the manifest tells rows, bytes and hash of the file, and nothing is left in staging', async () => {
