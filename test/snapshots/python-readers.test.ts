@@ -1,0 +1,46 @@
+/** The lines of docs/snapshots.md for Python, run with the libraries themselves over a folder of snapshots. */
+import { execFile } from 'node:child_process';
+import { mkdtemp, readFile, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { delimiter, join } from 'node:path';
+import { pathToFileURL } from 'node:url';
+import { promisify } from 'node:util';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { openStore } from '../../src/snapshots/open-store.js';
+import { putDay } from '../report/snapshots.js';
+import { fetchPythonPackage } from '../support/python-packages.js';
+
+const run = promisify(execFile);
+const DOCS = new URL('../../docs/snapshots.md', import.meta.url);
+const PACKAGES = ['pandas==3.1.1', 'pyarrow==26.0.1', 'polars==2.1.0'];
+/** What is asked of the rows after each block of the page. */
+const QUESTIONS = [
+  'print(table.num_rows, len(pages), sorted(set(pages["projectId"])), pages["human"].sum())',
+  'print(pages.height, sorted(set(pages["projectId"])), pages["human"].sum())',
+  'print(pages.height, pages["human"].sum())',
+  'print(len(pages), sorted(set(pages["projectId"])), pages["human"].sum())',
+];
+
+let root: string;
+let env: NodeJS.ProcessEnv;
+
+beforeAll(async () => {
+  root = await mkdtemp(join(tmpdir(), 'agent-jobs-python-readers-'));
+  const store = await openStore(pathToFileURL(root).href);
+  const rows = Array.from({ length: 50 }, (_, i) => ({ path: `/${i}`, human: 1, ai: 3 * i, total: 5 * i }));
+  for (const date of ['2026-01-01', '2026-01-03']) await putDay(store, '007', { date, rows });
+  await putDay(store, '007', { date: '2026-01-02', rows: [] });
+  await putDay(store, '007', { date: '2026-01-01', dateTo: '2026-01-08', rows });
+  const folders: string[] = [];
+  for (const name of PACKAGES) folders.push(await fetchPythonPackage(name));
+  env = { PATH: process.env['PATH'], PYTHONPATH: folders.join(delimiter) };
+}, 600_000);
+afterAll(() => rm(root, { recursive: true, force: true }));
+
+test('the lines of the page read a whole folder with pyarrow, pandas and Polars, and by the manifests', async () => {
+  const [section = ''] = (await readFile(DOCS, 'utf8')).split('## Reading with pandas').slice(1);
+  const blocks = [...section.matchAll(/```python\n([^]*?)```/g)].map(([, lines]) => lines!);
+  const program = blocks.map((lines, i) => `${lines.replaceAll('"/snapshots/', `"${root}/`)}${QUESTIONS[i]}\n`);
+  const { stdout } = await run('python3', ['-c', program.join('')], { env });
+  expect(stdout.trim().split('\n')).toEqual(["150 150 ['007'] 150", "150 ['007'] 150", '100 100', "100 ['007'] 100"]);
+}, 120_000);
