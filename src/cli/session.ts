@@ -1,8 +1,8 @@
 /** What every command shares: its connection, its output, and a Ctrl-C that ends a wait and never a job. */
-import type { Connection } from '@temporalio/client';
 import type { Command } from 'commander';
 import type { AgentJobs, CallOptions } from '../starter.js';
 import { jsonLine } from '../agent-job/terminal-text.js';
+import { addressOf } from '../client/web-ui.js';
 import { InterruptedError } from './exit.js';
 import { printableLines } from './table.js';
 
@@ -36,8 +36,7 @@ export async function withSession(command: Command, action: (session: Session) =
 
 /** Which server a command talks to, and where the workers listen there. */
 export function serverOf({ jobs: { client, taskQueue } }: Pick<Session, 'jobs'>): string {
-  const { address } = (client.connection as Connection).options;
-  return `${address}, namespace ${client.options.namespace}, task queue ${taskQueue}`;
+  return `${addressOf(client)}, namespace ${client.options.namespace}, task queue ${taskQueue}`;
 }
 
 /** Of the program. */

@@ -8,6 +8,14 @@ import { isUnimplemented, toConnectError } from './temporal-errors.js';
 
 /** A caller learns within seconds that the server is not reachable. */
 const CONNECT_TIMEOUT_MS = 4_000;
+const DEFAULT_PORT = 7233;
+
+/** An HTTP proxy that leads to Temporal; with credentials where it wants them. */
+interface Proxy {
+  /** `host:port`. */
+  targetHost: string;
+  basicAuth?: { username: string; password: string };
+}
 
 /** How to reach Temporal. */
 interface ConnectionSettings {
@@ -15,7 +23,7 @@ interface ConnectionSettings {
   address: string;
   namespace: string;
   /** TLS, API key and the like. */
-  connectionOptions: Omit<ConnectionOptions, 'address' | 'interceptors' | 'connectTimeout'>;
+  connectionOptions: Omit<ConnectionOptions, 'address' | 'interceptors' | 'connectTimeout'> & { proxy?: Proxy };
   /** Encrypts what is sent; undefined: nothing does. */
   dataConverter?: DataConverter | null | undefined;
   interceptors?: ClientInterceptors | null | undefined;
@@ -37,6 +45,20 @@ export function channelArgsFor(address: string): NonNullable<ConnectionOptions['
   return /^(localhost|127(\.\d+){3}|\[::1\])(:\d+)?$/.test(address) ? { 'grpc.enable_http_proxy': 0 } : {};
 }
 
+/** The SDK's client takes no proxy. These are what gRPC makes of the one that the environment's `grpc_proxy` names. */
+function throughProxy(address: string, { targetHost, basicAuth }: Proxy): Partial<ConnectionOptions> {
+  const server = /:\d+$/.test(address) ? address : `${address}:${DEFAULT_PORT}`;
+  return {
+    address: targetHost,
+    channelArgs: {
+      'grpc.enable_http_proxy': 0,
+      'grpc.default_authority': server,
+      'grpc.http_connect_target': `dns:${server}`,
+      ...(basicAuth && { 'grpc.http_connect_creds': `${basicAuth.username}:${basicAuth.password}` }),
+    },
+  };
+}
+
 /** Else another channel of this process to the same server, which has failed, says how long this one waits. */
 const OWN_ATTEMPTS = { 'grpc.use_local_subchannel_pool': 1 };
 
@@ -46,10 +68,12 @@ export async function connectClient(settings: ConnectionSettings): Promise<Conne
   const limitMs = Math.min(checkTimeout(timeoutMs ?? CONNECT_TIMEOUT_MS), MAX_TIMER_MS);
   signal?.throwIfAborted();
   const retries = new RequestRetries();
+  const { proxy, ...options } = connectionOptions;
+  const way = proxy ? throughProxy(address, proxy) : { address, channelArgs: channelArgsFor(address) };
   const connection = Connection.lazy({
-    channelArgs: { ...channelArgsFor(address), ...OWN_ATTEMPTS },
-    ...connectionOptions,
-    address,
+    ...options,
+    ...way,
+    channelArgs: { ...way.channelArgs, ...OWN_ATTEMPTS },
     interceptors: [retries.interceptor],
     connectTimeout: limitMs,
   });

@@ -2,6 +2,7 @@
  * Links into Temporal's web UI: the page of a job, and lists by a visibility query. Decides where the web UI is, which
  * of its pages shows a job's summary, and what the lists of the dashboard ask for. Sends no request.
  */
+import type { ConnectionOptions } from '@temporalio/client';
 import {
   AGENT_JOB_WORKFLOW,
   encodeId,
@@ -46,13 +47,19 @@ type PartOfClient = { connection?: object; options?: { namespace?: string } };
  */
 export function webUiOf(client: PartOfClient, url?: string): WebUi | null {
   const namespace = client.options?.namespace;
-  const known =
-    url ?? usualUrl((client.connection as { options?: { address?: unknown } } | undefined)?.options?.address);
+  const known = url ?? usualUrl(addressOf(client));
   return known === null || namespace === undefined ? null : { url: known.replace(/\/+$/, ''), namespace };
 }
 
-function usualUrl(address: unknown): string | null {
-  const [, host = '', port] = /^(.+?):(\d+)$/.exec(typeof address === 'string' ? address : '') ?? [];
+/** `host:port` of Temporal, also where a proxy leads to it; empty where the connection tells none. */
+export function addressOf({ connection }: Pick<PartOfClient, 'connection'>): string {
+  const { options } = (connection ?? {}) as { options?: Partial<ConnectionOptions> };
+  const behindProxy = options?.channelArgs?.['grpc.http_connect_target'];
+  return behindProxy?.replace(/^dns:/, '') ?? (typeof options?.address === 'string' ? options.address : '');
+}
+
+function usualUrl(address: string): string | null {
+  const [, host = '', port] = /^(.+?):(\d+)$/.exec(address) ?? [];
   if (CLOUD_HOST.test(host)) return CLOUD_URL;
   return LOCAL_HOST.test(host) ? `http://${host}:${Number(port) + DEV_SERVER_PORTS}` : null;
 }

@@ -151,14 +151,16 @@ export interface TemporalSettings {
   connectionOptions: NativeConnectionOptions;
 }
 
+const PROXY_RULE = 'should be host:port, or http://user:password@host:port';
 const DEFAULT_ADDRESS = 'localhost:7233';
 const DEFAULT_NAMESPACE = 'default';
 /** What Temporal's clients take: no URL, and IPv6 in brackets. */
 const ADDRESS = /^(\[[\da-f.:]+\]|[^\s:/]+)(:\d+)?$/i;
 
 /**
- * Reads the standard TEMPORAL_* variables and the configuration file that they may name; `TEMPORAL_API_KEY_FILE` is our
- * own, and wins over `TEMPORAL_API_KEY`. An address that is given wins over theirs.
+ * Reads the standard TEMPORAL_* variables and the configuration file that they may name. Two are our own:
+ * `TEMPORAL_API_KEY_FILE`, which wins over `TEMPORAL_API_KEY`, and `TEMPORAL_PROXY`. An address that is given wins over
+ * theirs.
  */
 export function readTemporal(env: Record<string, string>, given?: string | null): TemporalSettings | ConfigProblem[] {
   const unreadable = unreadableFiles(env);
@@ -175,10 +177,25 @@ export function readTemporal(env: Record<string, string>, given?: string | null)
       const problem = 'should be host:port without a scheme, for example 127.0.0.1:7233';
       return [{ variable: given == null ? 'TEMPORAL_ADDRESS' : 'address', problem }];
     }
-    return { address, namespace: namespace ?? DEFAULT_NAMESPACE, connectionOptions: { ...connectionOptions, address } };
+    const proxy = proxyTo(env['TEMPORAL_PROXY']);
+    if (proxy === null) return [{ variable: 'TEMPORAL_PROXY', problem: PROXY_RULE }];
+    const options = { ...connectionOptions, address, ...(proxy && { proxy }) };
+    return { address, namespace: namespace ?? DEFAULT_NAMESPACE, connectionOptions: options };
   } catch (error) {
     return [{ variable: 'TEMPORAL_*', problem: `cannot be used: ${firstLine(error)}` }];
   }
+}
+
+/** Undefined without a proxy, null where it can't be one: the way to it is never encrypted. */
+function proxyTo(text: string | undefined): NativeConnectionOptions['proxy'] | null {
+  if (text === undefined) return undefined;
+  const address = proxyAddress(text);
+  const url = address === undefined ? null : new URL(address);
+  if (url?.protocol !== 'http:') return null;
+  const [username, password] = [url.username, url.password].map(decodeURIComponent) as [string, string];
+  const basicAuth = { username, password };
+  const targetHost = `${url.hostname}:${url.port || '80'}`;
+  return { type: 'http-connect', targetHost, ...(username && { basicAuth }) };
 }
 
 /** Whether nothing is set. */

@@ -97,6 +97,24 @@ const REFUSALS: { codes: readonly number[]; words: RegExp; remedy: string }[] = 
     words: /InvalidCertificate\(/,
     remedy: "the server's certificate is not trusted: check TEMPORAL_TLS_SERVER_CA_CERT_* and TEMPORAL_TLS_SERVER_NAME",
   },
+  {
+    codes: [],
+    words: /NativeCertsNotFound/,
+    remedy:
+      'this machine has no root certificates: install the package ca-certificates, ' +
+      'or set TEMPORAL_TLS_SERVER_CA_CERT_PATH',
+  },
+  {
+    codes: [],
+    words: /InvalidContentType/,
+    remedy: 'the server speaks no TLS: check TEMPORAL_ADDRESS, or set TEMPORAL_TLS=false',
+  },
+  { codes: [], words: /H2NotNegotiated/, remedy: 'the server speaks no gRPC: check TEMPORAL_ADDRESS' },
+  {
+    codes: [],
+    words: /CONNECT call failed with status: 407/,
+    remedy: 'the proxy wants credentials: check TEMPORAL_PROXY',
+  },
   { codes: [GRPC_STATUS.invalidArgument], words: /ParseError/, remedy: 'check the TEMPORAL_* settings' },
 ];
 

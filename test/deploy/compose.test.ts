@@ -35,6 +35,13 @@ test('docker-compose.yml hands every setting of a worker on to its worker', asyn
   for (const name of [...wanted, ...others]) expect(worker).toMatch(new RegExp(`^ {6}${name}:`, 'm'));
 });
 
+test('the image has root certificates, by which a worker trusts Temporal Cloud', async () => {
+  const dockerfile = await readFile(join(PROJECT_FOLDER, 'Dockerfile'), 'utf8');
+  const [last] = dockerfile.split(/^FROM /m).slice(-1);
+  const [asRoot] = last!.split(/^USER /m);
+  expect(asRoot).toMatch(/^RUN .*apt-get install .*\bca-certificates\b/m);
+});
+
 test('every service has a memory limit and an image of an exact version', async () => {
   const servers = ['postgresql', 'temporal-schema', 'temporal', 'temporal-namespace', 'temporal-ui'];
   const names = [...servers, 'worker', 'serve', 'sandbox', 'prometheus', 'grafana'];

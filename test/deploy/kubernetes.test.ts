@@ -247,6 +247,13 @@ test('with everything turned on, every object is valid, and a version has worker
   }
 });
 
+test('everything that reaches Temporal does so through its proxy, where it has one', async (context) => {
+  const values = [...NEEDED, ...set('temporal.proxy=proxy:3128')];
+  const pods = podsOf(parseManifests(await renderChart(await needToolchain(context, 'helm'), values)));
+  const proxies = pods.flatMap(({ pod }) => pod.containers.map((each) => settingsOf(each)['TEMPORAL_PROXY']));
+  expect(proxies).toEqual(pods.map(() => 'proxy:3128'));
+});
+
 test('kubeconform finds every object valid, by the same schemas', async (context) => {
   const helm = await needToolchain(context, 'helm');
   const kubeconform = await needToolchain(context, 'kubeconform');

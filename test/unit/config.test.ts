@@ -179,6 +179,31 @@ describe('readWorkerConfig', () => {
     expect(report).not.toContain('secret');
   });
 
+  test.each([
+    ['proxy.corp:3128', { targetHost: 'proxy.corp:3128' }],
+    ['http://[::1]', { targetHost: '[::1]:80' }],
+    [
+      'http://me:p%40ss@proxy.corp:3128',
+      { targetHost: 'proxy.corp:3128', basicAuth: { username: 'me', password: 'p@ss' } },
+    ],
+  ])('takes %s as the proxy to Temporal', (text, proxy) => {
+    const { connectionOptions } = readWorkerConfig({ ...minimal, TEMPORAL_PROXY: text, HTTPS_PROXY: 'other' }).temporal;
+    expect(connectionOptions.proxy).toEqual({ type: 'http-connect', ...proxy });
+  });
+
+  test('reaches Temporal through no other proxy', () => {
+    const { connectionOptions } = readWorkerConfig({ ...minimal, HTTPS_PROXY: 'http://proxy.corp:3128' }).temporal;
+    expect(connectionOptions).not.toHaveProperty('proxy');
+  });
+
+  test.each(['https://secret@proxy.corp', 'socks5://secret:1080', 'http://secret:%zz@proxy.corp:3128', 'secret:port'])(
+    'refuses %s as the proxy to Temporal, and does not show it',
+    (text) => {
+      const { TEMPORAL_PROXY: problem } = problemsOf({ ...minimal, TEMPORAL_PROXY: text });
+      expect(problem).toBe('should be host:port, or http://user:password@host:port');
+    },
+  );
+
   test('knows a Temporal profile of the user from none', () => {
     const home = join(folder, 'home');
     expect(hasTemporalProfile({ HOME: home, TEMPORAL_ADDRESS: 'temporal.example.com:7233' })).toBe(false);

@@ -1,10 +1,15 @@
 /** How a worker gets its connection to Temporal. */
+import { once } from 'node:events';
+import { createServer as createHttp2Server } from 'node:http2';
+import type { AddressInfo } from 'node:net';
+import { createServer as createTlsServer } from 'node:tls';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { readTemporalSettings, type TemporalSettings } from '../../src/config.js';
 import { freePort } from '../../src/local/child-process.js';
 import { connectTemporal } from '../../src/worker/connection.js';
 import type { Logger } from '../../src/worker/logging.js';
 import { Authority } from '../support/certificates.js';
+import { startConnectProxy } from '../support/connect-proxy.js';
 import { connectDevServer, type TestServer } from '../support/dev-server.js';
 import { LOCALHOST, startRefusingServer } from '../support/refusing-temporal.js';
 import { TlsFront } from '../support/tls-front.js';
@@ -65,6 +70,27 @@ test.each([
   const warnsOfThat = { warn: () => {} } as unknown as Logger;
   await expect(connectTemporal(settings, warnsOfThat)).rejects.toThrow(says);
   refusing.close();
+});
+
+test.each([
+  ['speaks no TLS', () => createHttp2Server(), 'TEMPORAL_TLS=false'],
+  ['speaks no gRPC', () => createTlsServer(LOCALHOST), 'check TEMPORAL_ADDRESS'],
+])('a worker does not wait for ever where the server %s', async (_, create, says) => {
+  const other = create().listen(0, '127.0.0.1');
+  await once(other, 'listening');
+  const address = `localhost:${(other.address() as AddressInfo).port}`;
+  const settings = readTemporalSettings({ TEMPORAL_ADDRESS: address, ...LOCALHOST_CA });
+  await expect(connectTemporal(settings, neverWarns)).rejects.toThrow(says);
+  other.close();
+});
+
+test('a worker does not wait for ever where the proxy wants credentials', async () => {
+  const proxy = await startConnectProxy(server.address, 407);
+  const env = { TEMPORAL_ADDRESS: server.address, TEMPORAL_PROXY: `me:secret@127.0.0.1:${proxy.port}` };
+  const refused = connectTemporal(readTemporalSettings(env), neverWarns);
+  await expect(refused).rejects.toThrow('check TEMPORAL_PROXY');
+  await expect(refused).rejects.not.toThrow('secret');
+  await proxy.close();
 });
 
 /** The next try would be as much in vain. */

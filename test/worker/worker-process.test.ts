@@ -77,6 +77,14 @@ describe('a worker process that cannot go on', () => {
     expect(worker.output()).toContain('namespace nowhere');
   });
 
+  // As the slim images of Debian are.
+  test('ends where the machine has no root certificates, and says what to install', async () => {
+    const none = { SSL_CERT_FILE: join(folder, 'none'), SSL_CERT_DIR: folder };
+    const worker = start({ TEMPORAL_API_KEY: 'an-api-key', ...none });
+    expect(await worker.ended).toBe(1);
+    expect(worker.output()).toContain('install the package ca-certificates');
+  });
+
   test('ends where a certificate is none', async () => {
     const worker = start({ TEMPORAL_TLS_SERVER_CA_CERT_DATA: 'garbage' });
     expect(await worker.ended).toBe(1);

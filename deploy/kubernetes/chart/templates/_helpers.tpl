@@ -39,6 +39,9 @@ agent-jobs/version: {{ include "agent-jobs.version" .root | quote }}
 {{- define "agent-jobs.temporalEnv" -}}
 - { name: TEMPORAL_ADDRESS, value: {{ required "temporal.address is missing: host:port of Temporal" .Values.temporal.address | quote }} }
 - { name: TEMPORAL_NAMESPACE, value: {{ .Values.temporal.namespace | quote }} }
+{{- with .Values.temporal.proxy }}
+- { name: TEMPORAL_PROXY, value: {{ . | quote }} }
+{{- end }}
 {{- with .Values.temporal.tls }}
 {{- if .secret }}
 - { name: TEMPORAL_TLS_CLIENT_CERT_PATH, value: /run/secrets/temporal-tls/tls.crt }
