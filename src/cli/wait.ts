@@ -1,7 +1,7 @@
 /** `wait`: how a command waits for the end of a job, or of all jobs of a batch, and tells it to a shell. */
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Command } from 'commander';
-import { concurrently } from '../client/concurrently.js';
+import { concurrently, firstOf } from '../client/concurrently.js';
 import type { AgentJobResult, Outcome } from '../contract.js';
 import type { JobCanceledError, JobHandle, JobSummary } from '../starter.js';
 import { addJobName, findJob, isRunning, type JobNameFlags, NoJobsError, readBatch, readTarget } from './targets.js';
@@ -191,8 +191,10 @@ class BatchEnds {
     const isNew = (job: JobSummary) => !isRunning(job) && this.#told.get(job.workflowId)?.endedAt !== job.endedAt;
     const { jobs, signal } = this.#session;
     const reads = concurrently(listed.filter(isNew), { signal }, async ({ workflowId, endedAt }) => {
-      const limit = AbortSignal.any([signal, AbortSignal.timeout(READ_END_MS)]);
-      return { workflowId, endedAt, end: await readEnd(jobs.handle(workflowId), limit) };
+      // Not `AbortSignal.any`: Node 20 collects a timeout that only such a signal refers to.
+      const limit = firstOf([signal, AbortSignal.timeout(READ_END_MS)]);
+      const end = await readEnd(jobs.handle(workflowId), limit.signal).finally(limit.release);
+      return { workflowId, endedAt, end };
     });
     for await (const { workflowId, endedAt, end } of reads) {
       if (end === null) continue;

@@ -68,7 +68,7 @@ export interface WebhookSweepState {
 
 /** The activities of both workflows. */
 export interface WebhookActivities {
-  /** Finds and announces events for some minutes. */
+  /** Finds and announces events for a minute. */
   sweepEvents: (state: WebhookSweepState) => Promise<WebhookSweepState>;
   /** Sends the request once; fails with `WebhookNotDelivered`. */
   deliverWebhook: (delivery: WebhookDelivery) => Promise<WebhookFate>;

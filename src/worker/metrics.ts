@@ -28,6 +28,7 @@ const GAUGES = {
   dayAge: ['agent_jobs_last_consistent_day_age_seconds', 'Since the end of the last day with a consistent export', 's'],
   exportGaps: ['agent_jobs_export_gap_days', 'Days of the last 28 without a good export', 'd'],
   exportPollers: ['agent_jobs_export_pollers', 'Workers that ask for exports'],
+  lastLook: ['agent_jobs_webhooks_last_look_timestamp_seconds', 'When webhooks last looked for events', 's'],
   webhooksWrong: ['agent_jobs_webhooks_file_wrong', '1 while WEBHOOKS_FILE is wrong'],
   buildInfo: ['agent_jobs_build_info', 'Always 1: the release and what it runs on'],
   // A gauge, though it only grows: the SDK's counters take whole numbers alone.

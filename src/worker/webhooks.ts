@@ -8,7 +8,13 @@ import {
 import type { Payload } from '@temporalio/common';
 import { decodeFromPayloadsAtIndex } from '@temporalio/common/lib/internal-non-workflow/index.js';
 import { readWebhooksConfig, type WorkerConfig } from '../config.js';
-import { WEBHOOK_SWEEP_WORKFLOW, webhookSweepId, type WebhookSweepState } from '../contract/webhooks.js';
+import { DAY_MS } from '../contract/shared.js';
+import {
+  WEBHOOK_DELIVERY_WORKFLOW,
+  WEBHOOK_SWEEP_WORKFLOW,
+  webhookSweepId,
+  type WebhookSweepState,
+} from '../contract/webhooks.js';
 import { createWebhookActivities } from '../activities/webhooks/activities.js';
 import { Endpoints } from '../activities/webhooks/endpoints.js';
 import { every } from './every.js';
@@ -35,6 +41,7 @@ export function openWebhooks({ config, figures, log, shutdown }: WebhooksOptions
   };
   for (const problem of webhooks.problems) onProblem(problem);
   const endpoints = new Endpoints({ ...webhooks, onProblem });
+  figures.lastLook.set(Date.now() / 1_000); // of a worker that never looks the alert shall be told, too
   // Not awaited: a disk that hangs holds no job up. What is wrong later is told, too, before somebody is to be told.
   const onError = (error: unknown) => onProblem((error as Error).message);
   shutdown.onBegin(every(LOOK_INTERVAL_MS, () => endpoints.count(), { onError }));
@@ -43,6 +50,7 @@ export function openWebhooks({ config, figures, log, shutdown }: WebhooksOptions
     webUiUrl: webhooks.webUiUrl,
     address: temporal.address,
     onTry: (receiver, result) => countWebhookTry(figures, receiver, result),
+    onLook: () => figures.lastLook.set(Date.now() / 1_000),
   });
 }
 
@@ -65,10 +73,10 @@ export function keepSweeping(client: Client, taskQueue: string, log: Logger): ()
   return every(LOOK_INTERVAL_MS, look, { onError });
 }
 
-/** It begins with what ends from now on, or where one that somebody ended had come to. */
+/** Starts it where one that was ended had come to. */
 export async function startSweep(client: Client, taskQueue: string): Promise<void> {
   const workflowId = webhookSweepId(taskQueue);
-  const last = await lastState(client, workflowId);
+  const last = await lastState(client, workflowId, taskQueue);
   if (last === 'runs') return;
   try {
     await client.workflow.start(WEBHOOK_SWEEP_WORKFLOW, {
@@ -80,19 +88,34 @@ export async function startSweep(client: Client, taskQueue: string): Promise<voi
   }
 }
 
-/** What the closed run of a sweep knew; null where none is kept. */
-async function lastState(client: Client, workflowId: string): Promise<WebhookSweepState | 'runs' | null> {
+/** What the closed run of a sweep knew; null where webhooks are new. */
+async function lastState(
+  client: Client,
+  workflowId: string,
+  taskQueue: string,
+): Promise<WebhookSweepState | 'runs' | null> {
   const handle = client.workflow.getHandle(workflowId);
   try {
-    const { status } = await handle.describe();
+    const { status, startTime } = await handle.describe();
     if (status.name === 'RUNNING') return 'runs';
     const { loadedDataConverter } = client.options;
     const states = statesIn(await handle.fetchHistory());
-    return await decodeFromPayloadsAtIndex<WebhookSweepState | null>(loadedDataConverter, 0, states.slice(-1));
+    const last = await decodeFromPayloadsAtIndex<WebhookSweepState | null>(loadedDataConverter, 0, states.slice(-1));
+    return last ?? { endsFrom: startTime.getTime() };
   } catch (error) {
-    if (error instanceof WorkflowNotFoundError) return null;
+    if (error instanceof WorkflowNotFoundError) return stateOfForgotten(client, taskQueue);
     throw error;
   }
+}
+
+/** A sweep that was deleted leaves its deliveries: the ends of a day are announced again, and refused if told. */
+async function stateOfForgotten(client: Client, taskQueue: string): Promise<WebhookSweepState | null> {
+  const endsFrom = Date.now() - DAY_MS;
+  const isOwn = `TaskQueue = '${taskQueue.replaceAll("'", "''")}'`;
+  const since = new Date(endsFrom).toISOString();
+  const query = `WorkflowType = '${WEBHOOK_DELIVERY_WORKFLOW}' AND ${isOwn} AND StartTime >= '${since}'`;
+  for await (const _ of client.workflow.list({ query, pageSize: 1 })) return { endsFrom };
+  return null;
 }
 
 /** The first, and each that a look came to: the workflow has no other activity. */

@@ -521,6 +521,18 @@ export const TESTED_PROMISES: Record<string, TestedPromise[]> = {
       'every worker is killed again and again, and the receiver fails: each end is told, by one id and one body',
     ),
     tested(
+      'an end, at any moment',
+      'told within 20 seconds',
+      'webhooks/sweep',
+      'for more than two minutes each end is told within 20 seconds',
+    ),
+    tested(
+      'the workflow that finds events is terminated',
+      'no end is missed',
+      'webhooks/sweep',
+      'a sweep that was terminated before its first look loses nothing',
+    ),
+    tested(
       'a job is reset',
       'nothing is told: the job goes on',
       'webhooks/sweep',

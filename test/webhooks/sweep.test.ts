@@ -1,11 +1,9 @@
 import { randomUUID } from 'node:crypto';
+import { setTimeout as delay } from 'node:timers/promises';
+import type { WorkflowHandle } from '@temporalio/client';
+import { defaultPayloadConverter } from '@temporalio/common';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import {
-  WEBHOOK_DELIVERY_WORKFLOW,
-  WEBHOOK_SWEEP_WORKFLOW,
-  webhookSweepId,
-  type WebhookSweepState,
-} from '../../src/contract/webhooks.js';
+import { WEBHOOK_SWEEP_WORKFLOW, webhookSweepId, type WebhookSweepState } from '../../src/contract/webhooks.js';
 import { Endpoints } from '../../src/activities/webhooks/endpoints.js';
 import { EventSweep } from '../../src/activities/webhooks/sweep.js';
 import { startSweep } from '../../src/worker/webhooks.js';
@@ -14,9 +12,10 @@ import { earlyBundle } from '../model/early-bundle.js';
 import { createTestWorker } from '../support/worker.js';
 import { until } from '../support/worker-process.js';
 import { Receiver } from './receiver.js';
-import { startWebhookWorker } from './webhook-workers.js';
+import { startWebhookWorker, startWebhookWorkers } from './webhook-workers.js';
 
 const MINUTE = 60_000;
+const NEVER = new AbortController().signal;
 
 let server: JobServer;
 let receiver: Receiver;
@@ -55,11 +54,11 @@ class Looker {
   constructor(state: WebhookSweepState = { endsFrom: Date.now() - 10_000 }) {
     const { client, taskQueue, jobs } = server;
     this.state = state;
-    this.#sweep = new EventSweep({ client, taskQueue, endpoints, webUi: jobs.webUi, now: () => Date.now() });
+    this.#sweep = new EventSweep({ client, taskQueue, endpoints, webUi: jobs.webUi });
   }
 
   async look(): Promise<void> {
-    this.state = await this.#sweep.look(this.state);
+    this.state = await this.#sweep.look(this.state, { now: Date.now(), signal: NEVER });
   }
 
   async until(type: string, workflowId: string, count = 1): Promise<void> {
@@ -180,29 +179,110 @@ test.concurrent(
   2 * MINUTE,
 );
 
-test(
-  'the workflow finds events; one that was ended goes on where it had come to, and tells nothing twice',
+/** A run of the workflow, with workers and a task queue of its own. */
+async function startOwnSweep({ hasWorkers = true } = {}) {
+  const { client, nativeConnection } = server;
+  const taskQueue = `test-${randomUUID()}`;
+  const workers = { nativeConnection, taskQueue, receiver };
+  const endWorkers = hasWorkers ? await startWebhookWorkers(workers) : async () => {};
+  await startSweep(client, taskQueue);
+  const sweep = client.workflow.getHandle(webhookSweepId(taskQueue));
+  const end = async () => {
+    const args = [{ projectId: 'acme', prompt: 'Hide me' }];
+    const job = await client.workflow.start('agentJob', { workflowId: randomUUID(), taskQueue, args });
+    await job.terminate();
+    return job.workflowId;
+  };
+  return { client, taskQueue, workers, endWorkers, sweep, end };
+}
+
+test.concurrent(
+  'for more than two minutes each end is told within 20 seconds, and each minute leaves its state in the history',
   async () => {
-    const { client, taskQueue } = server;
-    await startSweep(client, taskQueue);
-    const sweep = client.workflow.getHandle(webhookSweepId(taskQueue));
-    const first = await start();
-    await told('agent_job.ended', first.workflowId);
+    const { sweep, end, endWorkers } = await startOwnSweep();
+    const ended: string[] = [];
+    for (let round = 0; round < 28; round++) {
+      ended.push(await end());
+      await delay(5_000);
+      const untold = ended.slice(0, -4).filter((id) => toldOf('agent_job.ended', id).length === 0);
+      expect([round, untold]).toEqual([round, []]);
+    }
+    await told('agent_job.ended', ended.at(-1)!);
+    const { events } = await sweep.fetchHistory();
+    const attempts = events!.flatMap((event) => event.activityTaskStartedEventAttributes?.attempt ?? []);
+    const kept = events!.filter((event) => event.activityTaskCompletedEventAttributes);
+    expect(attempts).toEqual(kept.map(() => 1));
+    expect(kept.length).toBeGreaterThanOrEqual(2);
     await sweep.terminate();
-    const second = await start();
-    await second.result();
-    await startSweep(client, taskQueue);
-    await startSweep(client, taskQueue);
-    await told('agent_job.ended', second.workflowId);
-    await sweep.terminate();
-    const deliveries = [];
-    const query = `WorkflowType = '${WEBHOOK_DELIVERY_WORKFLOW}' AND TaskQueue = '${taskQueue}'`;
-    for await (const { memo, workflowId } of client.workflow.list({ query })) deliveries.push({ workflowId, ...memo });
-    const ofFirst = deliveries.filter((one) => (one as { of?: string }).of === first.workflowId);
-    expect(ofFirst).toHaveLength(1);
+    await endWorkers();
   },
-  3 * MINUTE,
+  4 * MINUTE,
 );
+
+test.concurrent.for([
+  ['terminated', (sweep: WorkflowHandle) => sweep.terminate()],
+  ['deleted after it told of something', deleteSweep],
+] as const)(
+  'a sweep that was %s goes on where it was, and tells nothing twice',
+  { timeout: 2 * MINUTE },
+  async ([, close]) => {
+    const { client, taskQueue, workers, sweep, end, endWorkers } = await startOwnSweep();
+    const first = await end();
+    await told('agent_job.ended', first);
+    await endWorkers();
+    await close(sweep);
+    const second = await end();
+    await startSweep(client, taskQueue);
+    const endAgain = await startWebhookWorkers(workers);
+    await told('agent_job.ended', second);
+    const ofFirst = receiver.received.filter(({ event }) => event.data.workflowId === first);
+    expect(ofFirst).toHaveLength(1);
+    await client.workflow.getHandle(sweep.workflowId).terminate();
+    await endAgain();
+  },
+);
+
+test.concurrent(
+  'a sweep that was terminated before its first look loses nothing',
+  async () => {
+    const { client, taskQueue, workers, sweep, end, endWorkers } = await startOwnSweep({ hasWorkers: false });
+    const ended = await end();
+    await sweep.terminate();
+    await startSweep(client, taskQueue);
+    const endAgain = await startWebhookWorkers(workers);
+    await told('agent_job.ended', ended);
+    await client.workflow.getHandle(sweep.workflowId).terminate();
+    await Promise.all([endWorkers(), endAgain()]);
+  },
+  2 * MINUTE,
+);
+
+async function deleteSweep(sweep: WorkflowHandle): Promise<void> {
+  const { workflowService, options } = server.client;
+  const { workflowId } = sweep;
+  await workflowService.deleteWorkflowExecution({ namespace: options.namespace, workflowExecution: { workflowId } });
+  const isGone = () =>
+    sweep.describe().then(
+      () => false,
+      (error: Error) => error.name === 'WorkflowNotFoundError',
+    );
+  await until(isGone, 'the sweep to be gone');
+}
+
+test('where webhooks are new, nothing that ended before is told', async () => {
+  const { client } = server;
+  const taskQueue = `test-${randomUUID()}`;
+  await startSweep(client, taskQueue);
+  const sweep = client.workflow.getHandle(webhookSweepId(taskQueue));
+  expect(await givenTo(sweep)).toBeNull();
+  await sweep.terminate();
+});
+
+async function givenTo(sweep: WorkflowHandle): Promise<unknown> {
+  const [begun] = (await sweep.fetchHistory()).events!;
+  const [given] = begun!.workflowExecutionStartedEventAttributes!.input!.payloads!;
+  return defaultPayloadConverter.fromPayload(given!);
+}
 
 test('the id of the workflow has the name of its task queue as one part', () => {
   expect(webhookSweepId('team/a jobs')).toBe('webhook-sweep/team%2Fa%20jobs');

@@ -10,6 +10,7 @@ type Dependencies = Parameters<typeof createWebhookActivities>[0];
 interface WebhookWorkersOptions extends Pick<TestServer, 'nativeConnection' | 'taskQueue'> {
   receiver: Receiver;
   onTry?: Dependencies['onTry'];
+  onLook?: Dependencies['onLook'];
 }
 
 /** Starts a worker of workflows, without a job's activities, and one of webhooks; answers with what ends them. */
@@ -30,10 +31,11 @@ export async function startWebhookWorker({
   taskQueue,
   receiver,
   onTry = () => {},
+  onLook = () => {},
 }: WebhookWorkersOptions): Promise<() => Promise<void>> {
   const shutdown = new AbortController();
   const activities = createWebhookActivities({
-    ...{ taskQueue, address: '', webUiUrl: undefined, onTry },
+    ...{ taskQueue, address: '', webUiUrl: undefined, onTry, onLook },
     endpoints: new Endpoints({ path: receiver.file, allowPrivate: true }),
     shutdownSignal: shutdown.signal,
   });

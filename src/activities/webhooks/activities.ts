@@ -27,39 +27,52 @@ interface Dependencies {
   shutdownSignal: AbortSignal;
   /** Told of each try. */
   onTry: (receiver: string, result: WebhookFate | 'failed') => void;
+  /** Told of each look for events that came to its end. */
+  onLook: () => void;
 }
 
-/** What runs in one attempt; then the workflow has a newer state. */
-const SWEEP_MS = 10 * 60_000;
+/** One attempt; then the workflow has a newer state. Without heartbeats: that of a dead worker is over soon. */
+const SWEEP_MS = 60_000;
 const LOOK_EVERY_MS = 5_000;
-const BEAT_EVERY_MS = 20_000;
 
 /** What a worker of webhooks registers. */
 export function createWebhookActivities(dependencies: Dependencies): WebhookActivities {
+  let sweep: EventSweep | undefined;
   return {
-    sweepEvents: (state) => sweepEvents(dependencies, state),
+    sweepEvents: (state) => sweepEvents(dependencies, (sweep ??= createSweep(dependencies)), state),
     deliverWebhook: (delivery) => deliverWebhook(dependencies, delivery),
   };
 }
 
-async function sweepEvents(dependencies: Dependencies, given: WebhookSweepState): Promise<WebhookSweepState> {
-  const { shutdownSignal, taskQueue, endpoints, webUiUrl, address } = dependencies;
-  const { info, client, cancellationSignal, heartbeat } = Context.current();
-  const signal = AbortSignal.any([shutdownSignal, cancellationSignal]);
+/** In an attempt, whose client is that of all attempts. */
+function createSweep({ taskQueue, endpoints, webUiUrl, address }: Dependencies): EventSweep {
+  const { client } = Context.current();
   const webUi = webUiOf({ connection: { options: { address } }, options: client.options }, webUiUrl);
-  const sweep = new EventSweep({ client, taskQueue, endpoints, webUi, now: startServerClock() });
-  let state = (info.heartbeatDetails as WebhookSweepState | undefined) ?? given;
-  const beat = setInterval(() => heartbeat(state), BEAT_EVERY_MS);
+  return new EventSweep({ client, taskQueue, endpoints, webUi });
+}
+
+async function sweepEvents(
+  { shutdownSignal, onLook }: Dependencies,
+  sweep: EventSweep,
+  given: WebhookSweepState,
+): Promise<WebhookSweepState> {
+  const over = new AbortController();
+  const timer = setTimeout(() => over.abort(), SWEEP_MS);
+  const signal = AbortSignal.any([shutdownSignal, Context.current().cancellationSignal, over.signal]);
+  const now = startServerClock();
+  let state = given;
   try {
-    const startedAt = performance.now();
-    while (!signal.aborted && performance.now() - startedAt < SWEEP_MS) {
-      state = await sweep.look(state);
-      await delay(LOOK_EVERY_MS, undefined, { signal }).catch(() => {});
+    while (!signal.aborted) {
+      state = await sweep.look(state, { now: now(), signal });
+      onLook();
+      await delay(LOOK_EVERY_MS, undefined, { signal });
     }
-    return state;
+  } catch (error) {
+    if (!signal.aborted) throw error;
   } finally {
-    clearInterval(beat);
+    clearTimeout(timer);
   }
+  return state;
 }
 
 async function deliverWebhook(dependencies: Dependencies, delivery: WebhookDelivery): Promise<WebhookFate> {

@@ -28,8 +28,14 @@ interface SweepOptions {
   taskQueue: string;
   endpoints: Endpoints;
   webUi: WebUi | null;
+}
+
+/** One look at Temporal's lists. */
+interface Look {
   /** Milliseconds, by Temporal's clock or before it: a clock that is ahead would leave ends out. */
-  now: () => number;
+  now: number;
+  /** Once it is aborted, nothing more is announced, and the look fails. */
+  signal: AbortSignal;
 }
 
 /** So late an end may be listed, clocks that differ included. */
@@ -37,12 +43,15 @@ const OVERLAP_MS = 5 * 60_000;
 /** But most are listed at once: so often all of that time is read again, else the last half minute. */
 const READ_ALL_EVERY_MS = 60_000;
 const LATELY_MS = 30_000;
+/** After an outage, the ends of so long are announced in one look. */
+const MAX_READ_MS = 60 * 60_000;
 /** A job may be in doubt again between two looks at the list. */
 const ASK_AGAIN_MS = 60_000;
 /** Runs, and deliveries, that this process knows to be told. */
 const MOST_KNOWN = 100_000;
 const PAGE_SIZE = 1_000;
 
+/** Lives as long as the worker's process: what it knows to be told, it does not start again. */
 export class EventSweep {
   readonly #options: SweepOptions;
   readonly #isOwn: string;
@@ -57,23 +66,26 @@ export class EventSweep {
   }
 
   /** Looks once, and returns how far it came. */
-  async look(state: WebhookSweepState): Promise<WebhookSweepState> {
-    await this.#announceDoubts();
-    const startedAt = this.#options.now();
-    const isForAll = startedAt - this.#readAllAt >= READ_ALL_EVERY_MS;
-    await this.#announceEnds(new Date(isForAll ? state.endsFrom : Math.max(state.endsFrom, startedAt - LATELY_MS)));
-    if (!isForAll) return state;
-    this.#readAllAt = startedAt;
-    return { ...state, endsFrom: Math.max(state.endsFrom, startedAt - OVERLAP_MS) };
+  async look(state: WebhookSweepState, { now, signal }: Look): Promise<WebhookSweepState> {
+    const { endsFrom } = state;
+    await this.#announceDoubts(signal);
+    await this.#announceEnds(Math.max(endsFrom, now - LATELY_MS), null, signal);
+    const isBehind = endsFrom + MAX_READ_MS < now;
+    if (!isBehind && now - this.#readAllAt < READ_ALL_EVERY_MS) return state;
+    await this.#announceEnds(endsFrom, isBehind ? endsFrom + MAX_READ_MS : null, signal);
+    this.#readAllAt = now;
+    const reached = isBehind ? endsFrom + MAX_READ_MS : now;
+    return { ...state, endsFrom: Math.max(endsFrom, Math.min(reached, now - OVERLAP_MS)) };
   }
 
-  async #announceEnds(from: Date): Promise<void> {
+  async #announceEnds(from: number, until: number | null, signal: AbortSignal): Promise<void> {
     const { client } = this.#options;
-    const runs = listRuns(client, { endedAfter: from }, { condition: this.#isOwn, pageSize: PAGE_SIZE });
-    await each(runs, (run) => this.#announceJob(run));
-    const closed = `ExecutionStatus != 'ContinuedAsNew' AND CloseTime >= ${quoted(from.toISOString())}`;
-    const query = `WorkflowType = ${quoted(VISITOR_EXPORT_WORKFLOW)} AND ${closed} AND ${this.#isOwn}`;
-    await each(listWorkflows(client, query, {}), (run) => this.#announceExport(run));
+    const times = `CloseTime >= ${timeOf(from)}${until === null ? '' : ` AND CloseTime < ${timeOf(until)}`}`;
+    const jobs = listRuns(client, {}, { condition: `${times} AND ${this.#isOwn}`, pageSize: PAGE_SIZE });
+    await each(jobs, signal, (job) => this.#announceJob(job));
+    const isExport = `WorkflowType = ${quoted(VISITOR_EXPORT_WORKFLOW)} AND ExecutionStatus != 'ContinuedAsNew'`;
+    const exports = listWorkflows(client, `${isExport} AND ${times} AND ${this.#isOwn}`, {});
+    await each(exports, signal, (run) => this.#announceExport(run));
   }
 
   async #announceJob(job: JobSummary): Promise<void> {
@@ -101,7 +113,7 @@ export class EventSweep {
     return Boolean(raw.workflowExtendedInfo?.resetRunId);
   }
 
-  async #announceDoubts(): Promise<void> {
+  async #announceDoubts(signal: AbortSignal): Promise<void> {
     const filter = { phase: 'needsAttention', isRunning: true } as const;
     const found = new Map<string, JobSummary>();
     const jobs = listJobs(this.#options.client, filter, { condition: this.#isOwn });
@@ -109,7 +121,7 @@ export class EventSweep {
     for (const id of this.#askedAt.keys()) if (!found.has(id)) this.#askedAt.delete(id);
     const isDue = (id: string) => performance.now() - (this.#askedAt.get(id) ?? -Infinity) >= ASK_AGAIN_MS;
     const due = [...found.values()].filter(({ workflowId }) => isDue(workflowId));
-    await each(due, (job) => this.#announceDoubt(job));
+    await each(due, signal, (job) => this.#announceDoubt(job));
   }
 
   async #announceDoubt({ workflowId, runId }: JobSummary): Promise<void> {
@@ -159,7 +171,15 @@ export class EventSweep {
   }
 }
 
+function timeOf(millis: number): string {
+  return quoted(new Date(millis).toISOString());
+}
+
 /** Some at once. */
-async function each<T>(items: Iterable<T> | AsyncIterable<T>, work: (item: T) => Promise<void>): Promise<void> {
-  for await (const _ of concurrently(items, {}, work));
+async function each<T>(
+  items: Iterable<T> | AsyncIterable<T>,
+  signal: AbortSignal,
+  work: (item: T) => Promise<void>,
+): Promise<void> {
+  for await (const _ of concurrently(items, { signal }, work));
 }

@@ -19,8 +19,7 @@ export async function webhookSweep(given: WebhookSweepState | null): Promise<nev
   goOnWithAnyVersion();
   const { sweepEvents } = proxyActivities<Pick<WebhookActivities, 'sweepEvents'>>({
     taskQueue: webhookTaskQueue(workflowInfo().taskQueue),
-    startToCloseTimeout: '30 minutes',
-    heartbeatTimeout: '1 minute',
+    startToCloseTimeout: '75 seconds',
     retry: { maximumInterval: '10 seconds' },
     summary: 'Look for events',
     priority: { priorityKey: 1 },
