@@ -30,7 +30,7 @@ export interface UpstreamSettings {
   keys: ReturnType<typeof createKeySource>;
   /** For one call from connect to the response's last byte, a repeat with a new key included; 1 to 20,000. */
   timeoutMs: number;
-  /** 5xx statuses that the operator vouches are answered before a write is accepted. */
+  /** Statuses that the operator vouches are answered before a write is accepted. */
   notTakenStatuses: readonly number[];
   /** As the variables of these names say: a proxy for https, one for http, hosts without one. */
   proxy?: ProxySettings;
@@ -44,7 +44,7 @@ const MAX_TIMEOUT_MS = 20_000;
 
 const HEADERS = {
   accept: 'application/json',
-  'accept-encoding': 'identity', // What is compressed would not be read.
+  'accept-encoding': 'identity', // What comes compressed all the same is decoded.
   'user-agent': 'agent-jobs',
 };
 

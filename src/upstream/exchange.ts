@@ -1,3 +1,4 @@
+import { brotliDecompressSync, gunzipSync, inflateRawSync, inflateSync } from 'node:zlib';
 import type { Dispatcher } from 'undici';
 
 /** One request on the wire and what became of it: facts only, judged in `outcome.ts`. */
@@ -99,6 +100,8 @@ export class ResponseReader implements Dispatcher.DispatchHandler {
   requestIsWhole = false;
   #status: number | undefined;
   #times: Pick<ExchangeResult, 'retryAfter' | 'date'> = { retryAfter: null, date: null };
+  /** How the body is said to be compressed. */
+  #encoding = '';
   #chunks: Uint8Array[] = [];
   #bytes = 0;
   #isConnected = false;
@@ -151,6 +154,7 @@ export class ResponseReader implements Dispatcher.DispatchHandler {
     if (status < 200) return;
     this.#status = status;
     this.#times = { retryAfter: textOf(headers['retry-after']), date: textOf(headers['date']) };
+    this.#encoding = textOf(headers['content-encoding'])?.trim().toLowerCase() ?? '';
     if (Number(headers['content-length']) > this.#options.maxBytes) this.#endOversized();
   }
 
@@ -162,7 +166,29 @@ export class ResponseReader implements Dispatcher.DispatchHandler {
   }
 
   onResponseEnd(): void {
+    try {
+      if (this.#encoding) this.#chunks = [this.#decoded(Buffer.concat(this.#chunks))];
+    } catch (error) {
+      if (codeOf(error) === 'ERR_BUFFER_TOO_LARGE') return this.#endOversized();
+      // It stays as it came: whoever reads it finds it broken, or not compressed at all.
+    }
     this.end(null);
+  }
+
+  /** The body without its compression. */
+  #decoded(body: Buffer): Buffer {
+    const limit = { maxOutputLength: this.#options.maxBytes };
+    switch (this.#encoding) {
+      case 'br':
+        return brotliDecompressSync(body, limit);
+      case 'deflate': // Servers send it with its header, as they should, or without.
+        return (body[0]! & 0x0f) === 8 ? inflateSync(body, limit) : inflateRawSync(body, limit);
+      case 'gzip':
+      case 'x-gzip':
+        return gunzipSync(body, limit);
+      default:
+        return body;
+    }
   }
 
   onResponseError(_: Dispatcher.DispatchController | undefined, error: Error): void {

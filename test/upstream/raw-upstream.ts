@@ -1,4 +1,5 @@
 import net from 'node:net';
+import { brotliCompressSync, deflateRawSync, deflateSync, gzipSync } from 'node:zlib';
 import { createUpstream, type UpstreamSettings } from '../../src/upstream/client.js';
 import { createKeySource } from '../../src/upstream/keys.js';
 import type { Upstream } from '../../src/upstream/upstream.js';
@@ -107,6 +108,23 @@ export function http(status: number, body: unknown = JOB, headers: Record<string
   const fields = { 'content-length': String(Buffer.byteLength(text)), ...headers };
   const lines = Object.entries(fields).map(([name, value]) => `${name}: ${value}\r\n`);
   return `HTTP/1.1 ${status} X\r\n${lines.join('')}\r\n${text}`;
+}
+
+/** How gateways compress, by what they write into `Content-Encoding`; "deflate" is sent with and without its header. */
+export const COMPRESSIONS: Record<string, (body: string) => Buffer> = {
+  gzip: gzipSync,
+  'X-GZIP': gzipSync,
+  br: brotliCompressSync,
+  deflate: deflateSync,
+  'deflate ': deflateRawSync,
+};
+
+/** The same answer as of `http`, compressed. */
+export function compressed(status: number, body: unknown, how = 'gzip', bytes?: Buffer): Buffer {
+  const text = typeof body === 'string' ? body : JSON.stringify(body);
+  const content = bytes ?? COMPRESSIONS[how]!(text);
+  const fields = { 'content-length': String(content.length), 'content-encoding': how };
+  return Buffer.concat([Buffer.from(http(status, '', fields)), content]);
 }
 
 /** The client under test, with a short time limit where the test waits for it. */

@@ -3,7 +3,7 @@ import { afterEach, describe, expect, test } from 'vitest';
 import type { UpstreamSettings } from '../../src/upstream/client.js';
 import { ReadFailedError, RejectedError } from '../../src/upstream/errors.js';
 import { createKeySource } from '../../src/upstream/keys.js';
-import { clientOf, http, JOB, RawUpstream, rejectionOf, until } from './raw-upstream.js';
+import { clientOf, compressed, COMPRESSIONS, http, JOB, RawUpstream, rejectionOf, until } from './raw-upstream.js';
 
 const JOB_ID = 'j 1';
 const RECORD = { ...JOB, id: JOB_ID };
@@ -71,6 +71,13 @@ describe('reading a job', () => {
     expect(classes).toEqual(['get 2xx']);
   });
 
+  test.each(Object.keys(COMPRESSIONS))('a record in %s, though nothing asked for it, is read', async (how) => {
+    const { getJob, raw } = await setUp((_, socket) => void socket.write(compressed(200, RECORD, how)));
+    expect(await getJob()).toMatchObject(RECORD);
+    expect(await getJob()).toMatchObject(RECORD);
+    expect(raw.connections).toBe(1);
+  });
+
   const broken: [string, Serve, string][] = [
     ['no status', () => http(200, { id: 'j' }), 'answer is not an agent job: status is missing'],
     [
@@ -83,6 +90,16 @@ describe('reading a job', () => {
     ['null', () => http(200, 'null'), 'answer is not an agent job: it is not a JSON object'],
     ['nothing', () => http(200, ''), 'answer is not an agent job: it is empty'],
     ['half a JSON', () => http(200, '{"id"'), 'answer is not an agent job: it is not JSON'],
+    [
+      'an unknown compression',
+      (_, socket) => void socket.write(compressed(200, RECORD, 'zstd', COMPRESSIONS['gzip']!('{}'))),
+      'answer is not an agent job: it is not UTF-8',
+    ],
+    [
+      'too much once it is decoded',
+      (_, socket) => void socket.write(compressed(200, 'x'.repeat(2 ** 26))),
+      'answer is over 256 KiB',
+    ],
     ['too much', () => http(200, 'x'.repeat(300_000)), 'answer is over 256 KiB'],
     [
       'a huge record',

@@ -1,8 +1,9 @@
 import diagnostics from 'node:diagnostics_channel';
+import { gzipSync } from 'node:zlib';
 import { afterEach, describe, expect, test } from 'vitest';
 import type { UpstreamSettings } from '../../src/upstream/client.js';
 import type { WriteOutcome } from '../../src/contract/write-outcome.js';
-import { clientOf, CREATED, http, JOB, KEY, RawUpstream, rejectionOf } from './raw-upstream.js';
+import { clientOf, compressed, COMPRESSIONS, CREATED, http, JOB, KEY, RawUpstream, rejectionOf } from './raw-upstream.js';
 
 const closers: (() => Promise<void>)[] = [];
 afterEach(async () => {
@@ -170,6 +171,9 @@ const unreadable: [string, Serve][] = [
   ],
   ['an id over 200 bytes', () => http(201, { ...JOB, id: 'é'.repeat(34) })],
   ['a record over 64 KiB', () => http(201, { ...JOB, model: 'm'.repeat(65_536) })],
+  ['an unknown compression', (_, s) => void s.write(compressed(201, JOB, 'zstd', gzipSync('{"id":"job-1"}')))],
+  ['half of a gzip', (_, s) => void s.write(compressed(201, JOB, 'gzip', gzipSync('{"id":"job-1"}').subarray(0, -9)))],
+  ['a gzip that grows over the cap', (_, s) => void s.write(compressed(201, 'm'.repeat(2 ** 26)))],
   ['a body over the cap', () => http(201, { ...JOB, padding: 'm'.repeat(300 * 1024) })],
   [
     'a truncated body',
@@ -186,6 +190,23 @@ test.each(unreadable)('a create answered 2xx with %s is unknown, for a job may e
   const { raw, create } = await setUp(serve);
   expect(await create()).toMatchObject({ kind: 'inDoubt' });
   expect(raw.requests).toHaveLength(1);
+});
+
+test.each(Object.keys(COMPRESSIONS))('a create answered in %s, though nothing asked for it, is read', async (how) => {
+  const { raw, create, classes } = await setUp((_, socket) => void socket.write(compressed(201, JOB, how)));
+  expect(await create()).toMatchObject(CREATED);
+  expect(raw.requests).toHaveLength(1);
+  expect(classes).toEqual(['create 2xx']);
+});
+
+test('a create whose answer is compressed by name alone is read', async () => {
+  const { create } = await setUp(() => http(201, JOB, { 'content-encoding': 'gzip' }));
+  expect(await create()).toMatchObject(CREATED);
+});
+
+test('a rejection that comes compressed keeps its text', async () => {
+  const { create } = await setUp((_, socket) => void socket.write(compressed(400, { error: 'no such branch' })));
+  expect(await create()).toEqual({ kind: 'rejected', status: 400, error: 'no such branch' });
 });
 
 test('an endless body is cut off at the cap and its connection closed', async () => {
@@ -210,9 +231,9 @@ test('a stalled answer and a stalled body end at the time limit', async () => {
   }
 });
 
-test('a status that the operator vouches for is not taken, with its wait', async () => {
-  const { create } = await setUp(() => http(503, '', { 'retry-after': '3' }), { notTakenStatuses: [503] });
-  expect(await create()).toEqual({ kind: 'throttled', reason: 'upstream answered 503', retryAfterMs: 3_000 });
+test.each([400, 408, 409, 503])('a %i that the operator vouches for is not taken, with its wait', async (status) => {
+  const { create } = await setUp(() => http(status, '', { 'retry-after': '3' }), { notTakenStatuses: [status] });
+  expect(await create()).toEqual({ kind: 'throttled', reason: `upstream answered ${status}`, retryAfterMs: 3_000 });
 });
 
 test('a key that the upstream echoes is masked, control characters go and long texts are cut', async () => {
