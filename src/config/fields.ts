@@ -119,10 +119,17 @@ export const timeField = field('a time with its zone, for example 2026-07-01T12:
   isoTime.safeParse(text).success ? new Date(text).toISOString() : undefined,
 );
 
-export const statusListField = field('a list of 5xx statuses, for example 503 or 502,503', (text) => {
-  const statuses = parseList(text);
-  return statuses.every((status) => /^5\d\d$/.test(status)) ? statuses.map(Number) : undefined;
-});
+/** These say more than "not now": 401 and 403 wait for a key, 404 says that the job is not there, 429 is obeyed. */
+const TOLD_APART = ['401', '403', '404', '429'];
+
+export const statusListField = field(
+  `a list of 4xx and 5xx statuses, for example 409,503, without ${TOLD_APART.join(', ')}`,
+  (text) => {
+    const statuses = parseList(text);
+    const isUsable = (status: string) => /^[45]\d\d$/.test(status) && !TOLD_APART.includes(status);
+    return statuses.every(isUsable) ? statuses.map(Number) : undefined;
+  },
+);
 
 /** Null where it can't be used: platforms set these variables for all programs, and one must not end a worker. */
 export const proxyField = z.string().transform((text) => proxyAddress(text) ?? null);

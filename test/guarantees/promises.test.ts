@@ -7,7 +7,7 @@ import { createUpstream } from '../../src/upstream/client.js';
 import { createKeySource } from '../../src/upstream/keys.js';
 import { connectDevServer, type TestServer } from '../support/dev-server.js';
 import { startJobBench, type JobBench } from '../support/job-bench.js';
-import { PROMISE_TABLES, PROMISES, TESTED_PROMISES, VOUCHED_STATUS, type Promise_ } from './promises.js';
+import { PROMISE_TABLES, PROMISES, TESTED_PROMISES, VOUCHED_STATUSES, type Promise_ } from './promises.js';
 
 /** Not `expect.poll`, which does not know its test where several run at once. */
 const PATIENCE = { timeout: 120_000, interval: 400 };
@@ -26,7 +26,7 @@ beforeAll(async () => {
     baseUrl: sandbox.url,
     keys: createKeySource({ adminApiKey: sandbox.apiKey }),
     timeoutMs: 5_000,
-    notTakenStatuses: [VOUCHED_STATUS],
+    notTakenStatuses: VOUCHED_STATUSES,
   });
   bench = await startJobBench(server, upstream);
   const confirmWritesBefore = new Date(Date.now() + 3_600_000).toISOString();

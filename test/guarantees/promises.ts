@@ -76,6 +76,7 @@ const FAULTS: Fault[] = [
   fault('500', 'not accepted', { kind: 'status', status: 500, effect: 'before' }, 'unknown'),
   fault('500', 'accepted', { kind: 'status', status: 500, effect: 'after' }, 'unknown', true),
   fault('408', 'not accepted', { kind: 'status', status: 408, effect: 'before' }, 'unknown'),
+  fault('409, vouched for', 'not accepted', { kind: 'status', status: 409, effect: 'before' }, 'not taken'),
   fault('529, vouched for', 'not accepted', { kind: 'status', status: 529, effect: 'before' }, 'not taken'),
   fault('429', 'with Retry-After', { kind: 'status', status: 429, retryAfter: 1 }, 'not taken'),
   fault('429', 'with a date', { kind: 'status', status: 429, retryAfterDateMs: 1_500 }, 'not taken'),
@@ -88,8 +89,8 @@ const FAULTS: Fault[] = [
   fault('Temporal restored', 'before the time set', null, 'forgotten'),
 ];
 
-/** The 5xx status for which the operator vouches in these tests. */
-export const VOUCHED_STATUS = 529;
+/** The statuses for which the operator vouches in these tests. */
+export const VOUCHED_STATUSES = [409, 529];
 
 export const PROMISES: Promise_[] = (['create', 'follow-up'] as const).flatMap((write) =>
   FAULTS.flatMap((entry) => promisesOf(write, entry)),

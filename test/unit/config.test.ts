@@ -60,7 +60,7 @@ describe('readWorkerConfig', () => {
       PROJECT_KEYS_FILE: file('keys.json', '{"p": "k"}'),
       UPSTREAM_TIMEOUT: '15 seconds',
       UPSTREAM_REQUESTS_PER_SECOND: '2.5',
-      UPSTREAM_NOT_TAKEN_STATUSES: '503, 502',
+      UPSTREAM_NOT_TAKEN_STATUSES: '503, 409, 408',
       HTTPS_PROXY: 'http://proxy.example.com:3128',
       no_proxy: 'localhost,.example.com',
       SNAPSHOTS_URL: 's3://bucket/prefix/',
@@ -88,7 +88,7 @@ describe('readWorkerConfig', () => {
       upstream: {
         baseUrl: 'http://127.0.0.1:8080/base',
         timeoutMs: 15_000,
-        notTakenStatuses: [503, 502],
+        notTakenStatuses: [503, 409, 408],
         proxy: { httpsProxy: 'http://proxy.example.com:3128', noProxy: 'localhost,.example.com' },
       },
       upstreamRequestsPerSecond: 2.5,
@@ -102,6 +102,15 @@ describe('readWorkerConfig', () => {
       log: { level: 'debug', format: 'text' },
     });
   });
+
+  test.each(['401', '409,403', '404', '429', '303', '4xx', '600'])(
+    'UPSTREAM_NOT_TAKEN_STATUSES refuses %s and says what it should be',
+    (statuses) => {
+      const wrong = { ...minimal, UPSTREAM_NOT_TAKEN_STATUSES: statuses };
+      expect(Object.keys(problemsOf(wrong))).toEqual(['UPSTREAM_NOT_TAKEN_STATUSES']);
+      expect(String(catchError(() => readWorkerConfig(wrong)))).toContain('without 401, 403, 404, 429');
+    },
+  );
 
   test('names every missing and every wrong variable in one report, and no value', () => {
     const wrong = {

@@ -3,7 +3,17 @@ import { gzipSync } from 'node:zlib';
 import { afterEach, describe, expect, test } from 'vitest';
 import type { UpstreamSettings } from '../../src/upstream/client.js';
 import type { WriteOutcome } from '../../src/contract/write-outcome.js';
-import { clientOf, compressed, COMPRESSIONS, CREATED, http, JOB, KEY, RawUpstream, rejectionOf } from './raw-upstream.js';
+import {
+  clientOf,
+  compressed,
+  COMPRESSIONS,
+  CREATED,
+  http,
+  JOB,
+  KEY,
+  RawUpstream,
+  rejectionOf,
+} from './raw-upstream.js';
 
 const closers: (() => Promise<void>)[] = [];
 afterEach(async () => {
