@@ -13,7 +13,7 @@ export type Queued = Omit<QueuePlace, 'position'> & { position?: number };
 export type WriteOutcome =
   /** The upstream accepted it; `job` is the record in its response, null where there was no whole one. */
   | { kind: 'accepted'; jobId: string; job: JobRecord | null }
-  /** The upstream rejected it for good: 3xx other than 303 (never followed), or 4xx other than 401, 408 and 429. */
+  /** The upstream rejected it for good: 3xx but 303 (never followed), or 4xx but 401, 403, 408 and 429. */
   | { kind: 'rejected'; status: number; error: string }
   /** Surely not accepted for now (429, or a status the operator vouches for): send it again after `retryAfterMs`. */
   | {
@@ -26,19 +26,23 @@ export type WriteOutcome =
       queued?: Queued | null;
     }
   /**
-   * Surely not accepted for want of a key: 401 with the newest one, or there is none. Pointless before the key changes.
+   * Surely not accepted for want of a key: 401 or 403 with the newest one, or there is none. It waits until the key, or
+   * what it may do, changes.
    */
   | {
       kind: 'unauthorized';
       reason: string;
       /** It was not even sent: the key is known to be refused. */
       isHeld?: true;
+      /** Answered 403: the key may be good, and this request alone forbidden. */
+      isForbidden?: true;
     }
   /** The request surely never reached the upstream whole: safe to send again. */
   | { kind: 'notDelivered'; reason: string }
   /**
-   * May or may not have been taken, usually after the whole request left: time-out, reset, 303, 408, 5xx that the
-   * settings do not name as not taken, a response that can't be read. Never sent again without a decision.
+   * May or may not have been taken, usually after the whole request left: time-out, reset, 303, 408, 5xx (but for
+   * statuses that the settings name as not taken), a response that can't be read. Never sent again without a
+   * decision.
    */
   | {
       kind: 'inDoubt';

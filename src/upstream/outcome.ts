@@ -108,6 +108,7 @@ const CLASS_OF_HUNDREDS: Partial<Record<number, ResponseClass>> = { 3: '3xx', 4:
 function failedWrite(exchange: ExchangeResult, context: CallContext, throttled: readonly number[]): WriteOutcome {
   const { status, error, requestIsWhole } = exchange;
   const reason = status === undefined ? (error?.reason ?? 'no answer') : `upstream answered ${status}`;
+  if (status === 403) return { kind: 'unauthorized', reason, isForbidden: true };
   if (status === 401 || error?.kind === 'noKey') return { kind: 'unauthorized', reason };
   if (status !== undefined) {
     if (status === 429 || throttled.includes(status)) {

@@ -83,7 +83,7 @@ const FAULTS: Fault[] = [
   fault('429', 'with an invalid value', { kind: 'status', status: 429, retryAfter: 'soon' }, 'not taken'),
   fault('400', '', { kind: 'status', status: 400, body: { error: 'no such branch' } }, 'refused'),
   fault('401', 'no newer key', { kind: 'status', status: 401 }, 'no key'),
-  fault('403', '', { kind: 'status', status: 403 }, 'refused'),
+  fault('403', 'no newer key', { kind: 'status', status: 403 }, 'no key'),
   fault('303', 'accepted', { kind: 'status', status: 303, effect: 'after' }, 'unknown', true),
   fault('redirect', 'never followed', { kind: 'redirect' }, 'refused'),
   fault('Temporal restored', 'before the time set', null, 'forgotten'),

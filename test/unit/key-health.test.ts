@@ -151,6 +151,55 @@ describe('while a key is refused', () => {
   });
 });
 
+describe('a 403', () => {
+  const FORBIDDEN = 'upstream answered 403';
+  const forbidden = (): WriteOutcome => ({ kind: 'unauthorized', reason: FORBIDDEN, isForbidden: true });
+  const readForbidden = () => new ReadFailedError(FORBIDDEN, 403);
+
+  test('to a write or a read makes the writes of its project wait', async () => {
+    await create(forbidden());
+    expect(health.refusalOf('p')).toBe(FORBIDDEN);
+    await create();
+    expect(health.refusalOf('p')).toBeNull();
+    await read(readForbidden());
+    expect(health.refusalOf('p')).toBe(FORBIDDEN);
+  });
+
+  test('to one call within a minute of another that was accepted makes no other wait', async () => {
+    await create();
+    await read();
+    now = MINUTE - 1;
+    await create(forbidden());
+    await read(readForbidden());
+    expect([health.refusalOf('p'), changes, refusals]).toEqual([null, [], ['create', 'get']]);
+    now = MINUTE;
+    await create(forbidden());
+    expect(health.refusalOf('p')).toBe(FORBIDDEN);
+  });
+
+  test('to the read that tries the key lets a write show, once a minute', async () => {
+    await create(forbidden());
+    for (const minute of [1, 2]) {
+      now = minute * MINUTE;
+      upstream.readFaults.push(readForbidden());
+      expect(await health.refusalNow('p', null)).toBeNull();
+      await create(forbidden());
+      expect(await health.refusalNow('p', null)).toBe(FORBIDDEN);
+      expect(upstream.reads).toBe(minute);
+    }
+  });
+
+  test('to an export says nothing of jobs', async () => {
+    upstream.getVisitors = () => Promise.reject(new RejectedError(FORBIDDEN, 403, ''));
+    const window = { dateFrom: '2026-01-01', dateTo: '2026-01-02', limit: 1, offset: 0 };
+    await health.upstream.getVisitors({ projectId: 'p', ...window }).catch(() => {});
+    expect([health.refusalOf('p'), refusals]).toEqual([null, []]);
+    await create(refused());
+    await health.upstream.getVisitors({ projectId: 'p', ...window }).catch(() => {});
+    expect(health.refusalOf('p')).toBe(REASON);
+  });
+});
+
 describe('an export that is refused', () => {
   const exportRefused = () =>
     health.upstream

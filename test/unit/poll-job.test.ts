@@ -102,6 +102,8 @@ describe('an upstream that wishes to be left alone', () => {
 
   test('for less than a second after a 429 is left alone for one', async () => {
     expect((await refusing(429, 1)).result?.reading).toMatchObject({ retryAfterMs: 1_000, waitsFor: 'rateLimit' });
+    for (const status of [401, 403])
+      expect((await refusing(status, 1)).result?.reading).toMatchObject({ waitsFor: 'key' });
   });
 
   test.each([undefined, 0])(

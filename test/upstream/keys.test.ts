@@ -150,7 +150,7 @@ describe('a 401 or 403', () => {
 
   test.each([
     [401, { kind: 'unauthorized', reason: 'upstream answered 401' }],
-    [403, { kind: 'rejected', error: 'Bearer ***' }],
+    [403, { kind: 'unauthorized', reason: 'upstream answered 403' }],
   ])('of %i with the new key too ends the call, and neither key is shown', async (status, ending) => {
     const { raw, client, close } = await setUp('another', status);
     await replace('admin', 'new-key');

@@ -140,6 +140,7 @@ const cases: Case[] = [
   ],
   ['404 with text', () => http(404, 'no such project'), { kind: 'rejected', status: 404, error: 'no such project' }],
   ['401 with nothing', () => http(401, ''), { kind: 'unauthorized', reason: 'upstream answered 401' }],
+  ['403', () => http(403, { error: 'no scope' }), { kind: 'unauthorized', reason: 'upstream answered 403' }],
   ['a redirect', () => http(307, '', { location: 'http://127.0.0.1:1/' }), { kind: 'rejected', status: 307 }],
   ['a redirect to what it made', () => http(303, '', { location: '/job-1' }), { kind: 'inDoubt' }],
   ['408', () => http(408, ''), { kind: 'inDoubt', reason: 'upstream answered 408' }],
@@ -247,16 +248,16 @@ test.each([400, 408, 409, 503])('a %i that the operator vouches for is not taken
 });
 
 test('a key that the upstream echoes is masked, control characters go and long texts are cut', async () => {
-  const { create } = await setUp(() => http(403, { error: `no\u0000pe: ${KEY}\r\n${'é'.repeat(600)}` }));
+  const { create } = await setUp(() => http(422, { error: `no\u0000pe: ${KEY}\r\n${'é'.repeat(600)}` }));
   const outcome = await create();
-  expect(outcome).toEqual({ kind: 'rejected', status: 403, error: expect.stringMatching(/^no pe: \*\*\* é+$/) });
+  expect(outcome).toEqual({ kind: 'rejected', status: 422, error: expect.stringMatching(/^no pe: \*\*\* é+$/) });
   expect(Buffer.byteLength((outcome as { error: string }).error)).toBeLessThanOrEqual(500);
 });
 
 test('a refusal that breaks off within an echo of the key shows no part of it', async () => {
-  const half = `HTTP/1.1 403 Forbidden\r\ncontent-length: 100\r\n\r\nnope: ${KEY.slice(0, -4)}`;
+  const half = `HTTP/1.1 422 X\r\ncontent-length: 100\r\n\r\nnope: ${KEY.slice(0, -4)}`;
   const { create } = await setUp((_, socket) => void socket.end(half));
-  expect(await create()).toEqual({ kind: 'rejected', status: 403, error: '' });
+  expect(await create()).toEqual({ kind: 'rejected', status: 422, error: '' });
 });
 
 describe('the last byte of a write', () => {

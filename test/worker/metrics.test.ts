@@ -112,6 +112,7 @@ describe('the figures of a worker', { timeout: 240_000 }, () => {
     for (const [projectId, status] of [
       ['refused', 401],
       ['forbidden', 403],
+      ['rejected', 400],
     ] as const) {
       await sandbox.addFault({
         kind: 'status',
@@ -123,10 +124,10 @@ describe('the figures of a worker', { timeout: 240_000 }, () => {
       });
     }
     await startJob('good').then((job) => job.result());
-    await startJob('forbidden')
+    await startJob('rejected')
       .then((job) => job.result())
       .catch(() => {});
-    const refused = await startJob('refused');
+    const refused = await Promise.all([startJob('refused'), startJob('forbidden')]);
     await figure('agent_jobs_upstream_answers_total class="401" operation="create"', (n) => n >= 1);
     await figure('agent_jobs_upstream_answers_total class="403" operation="create"', (n) => n >= 1);
     await figure('agent_jobs_ended_total outcome="completed"', (n) => n === 1);
@@ -137,7 +138,7 @@ describe('the figures of a worker', { timeout: 240_000 }, () => {
     await figure('agent_jobs_end_seen_late_seconds_bucket le="2"', (n) => n === 1);
     await figure('agent_jobs_polls_held', (n) => n >= 0);
     expect((await figures()).get('agent_jobs_ended_total outcome="lost"')).toBe(0);
-    await refused.terminate().catch(() => {});
+    await Promise.all(refused.map((job) => job.terminate().catch(() => {})));
   });
 
   test('count jobs by phase and wait, and tell the age of the oldest in-doubt write and create', async () => {

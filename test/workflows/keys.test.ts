@@ -161,6 +161,38 @@ test('a project without any key says so, and goes on when it gets one', { timeou
   await expectEachOnce(3);
 });
 
+test('writes that are forbidden (403) wait, and go once each when they may', { timeout: 120_000 }, async () => {
+  const bench = await startBench({ adminApiKey: sandbox.apiKey }, { tryKeyEveryMs: 1_000 });
+  const open = await bench.start({ projectId: 'p2', prompt: 'first', linger: '1 hour' });
+  await expect.poll(async () => (await stateOf(open)).phase, PATIENCE).toBe('lingering');
+  // The address of the worker is not allowed, or the key lacks a scope: an operator mends either.
+  await sandbox.addFault({ kind: 'status', status: 403, count: 100_000 });
+  const handles = await startJobs(bench);
+  await open.signal(followUpSignal, { prompt: 'go on', id: 'one' });
+  await untilTheyWaitForAKey([...handles, open]);
+  expect((await stateOf(handles[0]!)).waiting?.reason).toBe('upstream answered 403');
+  expect(await sandbox.creates({ projectId: 'p1' })).toEqual([]);
+  await sandbox.clearFaults();
+  for (const handle of handles) expect(await handle.result()).toMatchObject({ outcome: 'completed' });
+  await expectEachOnce(JOBS);
+  await expect.poll(async () => (await stateOf(open)).followUps, PATIENCE).toEqual([{ id: 'one', state: 'sent' }]);
+  await open.cancel();
+});
+
+test('one prompt that is forbidden for ever keeps no other write waiting', { timeout: 120_000 }, async () => {
+  await sandbox.addFault({ kind: 'status', status: 403, operation: 'create', promptIncludes: 'odd', count: 100_000 });
+  // By its own time no minute passes: what was accepted was accepted just now.
+  const bench = await startBench({ adminApiKey: sandbox.apiKey });
+  await (await bench.start({ projectId: 'p1', prompt: 'prompt 0' })).result();
+  const odd = await bench.start({ projectId: 'p1', prompt: 'odd' });
+  await untilTheyWaitForAKey([odd]);
+  for (let i = 1; i < 4; i++) await (await bench.start({ projectId: 'p1', prompt: `prompt ${i}` })).result();
+  await expectEachOnce(4);
+  await untilTheyWaitForAKey([odd]);
+  expect((await stateOf(odd)).waiting?.reason).toBe('upstream answered 403');
+  await odd.cancel();
+});
+
 test('a write that is refused whatever a read shows is sent ever more rarely', { timeout: 120_000 }, async () => {
   // Reads show that the key is accepted.
   await sandbox.addFault({ kind: 'status', operation: 'create', status: 401, count: 4 });

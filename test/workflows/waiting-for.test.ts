@@ -9,6 +9,7 @@ import type { WriteOutcome } from '../../src/contract/write-outcome.js';
 import { connectDevServer, type TestServer } from '../support/dev-server.js';
 import { gathered } from '../client/job-server.js';
 import { startJobBench, type JobBench } from '../support/job-bench.js';
+import { ReadFailedError } from '../../src/upstream/errors.js';
 import { notDelivered, throttled, unauthorized } from '../support/outcomes.js';
 import { ScriptedUpstream } from '../support/scripted-upstream.js';
 
@@ -74,6 +75,20 @@ test('a wait costs one event', async () => {
     });
   expect(upserts[1]! - upserts[0]!).toBe(1);
 });
+
+test.for([
+  [429, 'rateLimit'],
+  [401, 'key'],
+  [403, 'key'],
+] as const)('a poll that the upstream asked to wait with %i is shown so until a poll was of use', ([status, what]) =>
+  withBench(async (bench, upstream) => {
+    upstream.readFaults.push(new ReadFailedError(String(status), status, 3_000));
+    const handle = await bench.start({ projectId: 'p1', prompt: 'Fix it' });
+    await handle.result();
+    expect(await everShown(handle)).toContain(what);
+    expect(await shown(handle)).toBeUndefined();
+  }),
+);
 
 test('jobs that wait for their turn show it with the place that they had when they asked', { timeout: 120_000 }, () =>
   withBench(

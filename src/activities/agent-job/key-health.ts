@@ -1,6 +1,6 @@
 /**
- * Which projects' keys the upstream refuses, or have none: as this worker's own requests show, reads and writes alike.
- * A refused key is tried again by a read, once a minute or when it changes, however many jobs wait for it.
+ * Which projects' keys the upstream refuses (401, 403), or have none, as reads and writes of this worker show. A refused
+ * key is tried again by a read, once a minute or when it changes, however many jobs wait for it.
  */
 import { tryLater } from '../../temporal/activity-attempt.js';
 import type { Metrics } from '../metrics.js';
@@ -47,6 +47,8 @@ export class KeyHealth {
   readonly #now: () => number;
   readonly #tryEveryMs: number;
   readonly #refusals = new Map<string, Refusal>();
+  /** When a project's write, and read, was last accepted; the oldest first. */
+  readonly #acceptedAt = new Map<string, number>();
 
   constructor(options: KeyHealthOptions) {
     const { upstream, now = () => performance.now(), tryEveryMs = TRY_EVERY_MS } = options;
@@ -99,7 +101,9 @@ export class KeyHealth {
       accepted();
     } catch (error) {
       const reason = await this.#refusalIn(projectId, error);
-      if (reason !== null) await this.#refused('get', projectId, reason, refusal.byWrite);
+      // It may forbid this read alone: a write must show.
+      if (isForbidden(error)) refusal.mayWrite = true;
+      else if (reason !== null) await this.#refused('get', projectId, reason, refusal);
       else if (showsAccepted(error)) accepted();
     } finally {
       refusal.isTrying = false;
@@ -109,7 +113,8 @@ export class KeyHealth {
 
   async #notedWrite(operation: Operation, projectId: string, call: Promise<WriteOutcome>): Promise<WriteOutcome> {
     const outcome = await call;
-    if (outcome.kind === 'unauthorized') await this.#refused(operation, projectId, outcome.reason, true);
+    if (outcome.kind === 'unauthorized')
+      await this.#refused(operation, projectId, outcome.reason, { byWrite: true, isForbidden: outcome.isForbidden });
     if (outcome.kind === 'accepted' || outcome.kind === 'rejected') this.#accepted(projectId, true);
     return outcome;
   }
@@ -121,7 +126,8 @@ export class KeyHealth {
       return result;
     } catch (error) {
       const refusal = await this.#refusalIn(projectId, error);
-      if (refusal !== null) await this.#refused(operation, projectId, refusal, false);
+      const how = { byWrite: false, isForbidden: isForbidden(error) };
+      if (refusal !== null) await this.#refused(operation, projectId, refusal, how);
       else if (showsAccepted(error)) this.#accepted(projectId, false);
       throw error;
     }
@@ -131,14 +137,24 @@ export class KeyHealth {
   async #refusalIn(projectId: string, error: unknown): Promise<string | null> {
     if (!(error instanceof ReadFailedError || error instanceof RejectedError)) return null;
     // A read that was not even answered may have had no key to go with.
-    const isRefused = error.status === 401 || (error.status === undefined && (await this.#version(projectId)) === null);
+    const isRefused =
+      error.status === 401 ||
+      isForbidden(error) ||
+      (error.status === undefined && (await this.#version(projectId)) === null);
     return isRefused ? error.reason : null;
   }
 
-  async #refused(operation: Operation, projectId: string, reason: string, byWrite: boolean): Promise<void> {
+  async #refused(
+    operation: Operation,
+    projectId: string,
+    reason: string,
+    { byWrite, isForbidden = false }: { byWrite: boolean; isForbidden?: boolean | undefined },
+  ): Promise<void> {
     const version = await this.#version(projectId);
     const before = this.#refusals.get(projectId);
     this.#options.metrics.keyRefused(operation);
+    // What is forbidden beside others that are accepted is forbidden by itself, such as a prompt that a firewall stops.
+    if (isForbidden && this.#wasAccepted(projectId, byWrite)) return;
     // Another part of the upstream said so, which may be of another mind for ever: a read of a job tells, and is not
     // put off.
     const isHearsay = operation === 'visitors';
@@ -157,7 +173,19 @@ export class KeyHealth {
     if (!before) this.#changed(projectId, reason);
   }
 
+  /** Whether another call of this kind was accepted within the last minute. */
+  #wasAccepted(projectId: string, isWrite: boolean): boolean {
+    const at = this.#acceptedAt.get(`${isWrite} ${projectId}`);
+    return at !== undefined && this.#now() - at < this.#tryEveryMs;
+  }
+
   #accepted(projectId: string, isWrite: boolean): void {
+    for (const [name, at] of this.#acceptedAt) {
+      if (this.#now() - at < this.#tryEveryMs) break;
+      this.#acceptedAt.delete(name);
+    }
+    this.#acceptedAt.delete(`${isWrite} ${projectId}`);
+    this.#acceptedAt.set(`${isWrite} ${projectId}`, this.#now());
     const refusal = this.#refusals.get(projectId);
     if (!refusal) return;
     const sinceMs = this.#now() - refusal.triedAt;
@@ -181,11 +209,16 @@ export class KeyHealth {
   }
 }
 
+/** A 403 to a read of a job; one to an export is a rejection, and tells nothing of jobs. */
+function isForbidden(error: unknown): boolean {
+  return error instanceof ReadFailedError && error.status === 403;
+}
+
 /** An answer that comes after the key was checked; a 429 or 5xx may come before, from a gateway. */
 function showsAccepted(error: unknown): boolean {
-  if (error instanceof RejectedError) return true;
-  const { status } = error instanceof ReadFailedError ? error : { status: undefined };
-  return status !== undefined && status >= 400 && status < 500 && ![401, 408, 429].includes(status);
+  if (!(error instanceof RejectedError || error instanceof ReadFailedError)) return false;
+  const { status } = error;
+  return status !== undefined && status >= 400 && status < 500 && ![401, 403, 408, 429].includes(status);
 }
 
 interface AwaitKeyInput {

@@ -186,7 +186,7 @@ async function read(upstream: Upstream, input: Asked, signal: AbortSignal): Prom
         reason: error.reason,
         ...(retryAfterMs === undefined ? {} : { retryAfterMs }),
         ...(error.status === 429 && { waitsFor: 'rateLimit' }),
-        ...(error.status === 401 && { waitsFor: 'key' }),
+        ...((error.status === 401 || error.status === 403) && { waitsFor: 'key' }),
       };
     }
     throw error;

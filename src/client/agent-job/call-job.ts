@@ -217,7 +217,7 @@ export async function failedPoll(client: Client, raw: Raw, waiting: Waiting): Pr
   // An answer 404 may mean a job that is lost.
   if (!poll || !reason || !figures?.failures || figures.notFound) return waiting;
   // As the workflow itself takes them.
-  const what = reason.endsWith(' 401') ? 'key' : reason.endsWith(' 429') ? 'rateLimit' : 'upstream';
+  const what = / 40[13]$/.test(reason) ? 'key' : reason.endsWith(' 429') ? 'rateLimit' : 'upstream';
   return { for: what, ...timesOf(poll.lastAttemptCompleteTime, poll), reason };
 }
 
