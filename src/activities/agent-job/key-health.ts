@@ -1,6 +1,6 @@
 /**
- * Which projects' keys the upstream refuses (401, 403), or have none, as reads and writes of this worker show. A refused
- * key is tried again by a read, once a minute or when it changes, however many jobs wait for it.
+ * Which projects' keys the upstream refuses (401, 403), or have none, as reads and writes of this worker show. A
+ * refused key is tried again by a read, once a minute or when it changes, however many jobs wait for it.
  */
 import { tryLater } from '../../temporal/activity-attempt.js';
 import type { Metrics } from '../metrics.js';
