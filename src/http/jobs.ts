@@ -1,7 +1,9 @@
 /** What callers do with jobs over HTTP: each handler is one call of the client, and its answer. */
+import { ATTRIBUTION } from '../agent-job/fields.js';
 import { isOtherPrompt } from '../agent-job/input.js';
 import { FollowUpConflictError } from '../client/errors.js';
-import type { ResolveUnknownInput } from '../contract.js';
+import { LIMIT, type ResolveUnknownInput } from '../contract.js';
+import { cutToBytes } from '../contract/input-checks.js';
 import type { FollowUpOptions, JobHandle, StartRequest } from '../starter.js';
 import { jobPath } from './address.js';
 import { pageOfJobs, readJob, START_TIMEOUT_MS, startedJob, STATE_TIMEOUT_MS } from './bodies.js';
@@ -61,9 +63,11 @@ export async function pollNow({ job, caller: { name: by } }: Call): Promise<Answ
   return { status: 202, body: {} };
 }
 
-/** Settles a write in doubt. */
-export async function resolveJob({ job, body, caller: { name: by } }: Call): Promise<Answer> {
-  return { status: 200, body: await job().resolve({ by, ...body } as ResolveUnknownInput) };
+/** Settles a write in doubt. Whoever else decided, the key's own name comes first. */
+export async function resolveJob({ job, body, caller: { name } }: Call): Promise<Answer> {
+  const told = ATTRIBUTION.by.check(body['by'], 'by');
+  const by = name === null || told === null ? (name ?? told) : cutToBytes(`${name}: ${told}`, LIMIT.decisionByBytes);
+  return { status: 200, body: await job().resolve({ ...body, by } as ResolveUnknownInput) };
 }
 
 /** Lists one page of a project's jobs. */

@@ -128,6 +128,25 @@ test('a write in doubt is settled where the action fits, and no other is', async
   expect(settled.body.decisions).toMatchObject([{ action: 'retry', by: 'own', note: 'looked' }]);
 });
 
+test("whatever a caller writes as by, a decision has the key's own name first", async () => {
+  const prompt = `in doubt ${randomUUID()}`;
+  await server.sandbox.addFault({ kind: 'status', status: 500, effect: 'before', promptIncludes: prompt, count: 4 });
+  const location = (await start(randomUUID(), { prompt })).headers.get('location')!;
+  const written = [undefined, null, 'Ann', 'é'.repeat(100)];
+  for (const [i, by] of written.entries()) {
+    const inDoubt = { phase: 'needsAttention', decisions: { length: i } };
+    await vi.waitFor(async () => expect((await send(location)).body.state).toMatchObject(inDoubt), PATIENCE);
+    for (const wrong of [{ toString: 1 }, 7, 'a\nb']) {
+      const { status, body } = await post(`${location}/resolve`, { action: 'retry', by: wrong });
+      expect([status, body.detail]).toMatchObject([422, expect.stringMatching(/^by must/)]);
+    }
+    const { status, body } = await post(`${location}/resolve`, { action: i < 3 ? 'retry' : 'abandon', by });
+    expect(status).toBe(200);
+    const told = ['own', 'own', 'own: Ann', `own: ${'é'.repeat(97)}`];
+    expect(body.decisions.map((decision: { by: string }) => decision.by)).toEqual(told.slice(0, i + 1));
+  }
+});
+
 test('what ended since a time is listed with its run and the time of its end', async () => {
   const [key, since] = [randomUUID(), new Date().toISOString()];
   const { workflowId } = (await start(key, { prompt: await endless(), batch: key })).body;
