@@ -55,9 +55,13 @@ export class HttpServer {
   private constructor(service: HttpService) {
     this.#service = service;
     this.#countRequest = limitRequests(service.maxRequests);
-    this.#server = createServer({ ...LIMITS, connectionsCheckingInterval: 2_000 });
+    // Node itself would refuse a request without a host by an answer without a body.
+    this.#server = createServer({ ...LIMITS, requireHostHeader: false, connectionsCheckingInterval: 2_000 });
     this.#server.maxConnections = MAX_CONNECTIONS;
     this.#server.on('request', (request, response) => void this.#serve(request, response));
+    this.#server.on('checkExpectation', (_, response: ServerResponse) => {
+      this.#sendError(response, new Problem(417, 'the header expect may be 100-continue alone'));
+    });
     this.#server.on('connect', (_, socket: Socket) => refuse(socket, new Problem(405, 'this is no proxy')));
     this.#server.on('clientError', (error: NodeJS.ErrnoException, socket: Socket) => this.#refuseBroken(error, socket));
   }
@@ -107,7 +111,8 @@ export class HttpServer {
 
   async #answer(exchange: Pick<Call, 'request' | 'response' | 'gone'>): Promise<Answer | null> {
     const { request, response } = exchange;
-    const { url = '' } = request;
+    const { url = '', httpVersion } = request;
+    if (headerOf(request, 'host') === undefined && httpVersion === '1.1') throw new Problem(400, 'no header host');
     // Node leaves the body of an answer to HEAD out by itself.
     const method = request.method === 'HEAD' ? 'GET' : (request.method ?? '');
     const [, path = '', search = ''] = /^([^?]*)\??(.*)$/s.exec(url) ?? [];
@@ -143,7 +148,6 @@ export class HttpServer {
 
   /** Who asks; throws problems 400, 401, 403 and 429. */
   async #callerOf(request: IncomingMessage): Promise<Caller> {
-    headerOf(request, 'host');
     const authorization = headerOf(request, 'authorization');
     const { keys } = this.#service;
     if (keys === null) checkIsLocal(request);

@@ -46,6 +46,8 @@ const statusesOf = (answer: string) => [...answer.matchAll(/^HTTP\/1\.1 (\d+)/gm
 const head = (first: string, ...headers: string[]) =>
   [first, 'host: x', `authorization: Bearer ${bench.own}`, ...headers, '', ''].join('\r\n');
 const start = `POST /v1/projects/${OWN}/jobs HTTP/1.1`;
+/** The head and the body of an answer that is an error. */
+const PROBLEM = /^content-type: application\/problem\+json\r\n[^]*"code":/im;
 const JSON_TYPE = 'content-type: application/json';
 const KEY = 'idempotency-key: k';
 
@@ -68,8 +70,10 @@ test('what is no HTTP, or HTTP in two senses, is refused and closes the connecti
     head('CONNECT other:443 HTTP/1.1'),
   ];
   for (const text of cases) {
-    const [status = 0] = statusesOf(await raw(text));
+    const answer = await raw(text);
+    const [status = 0] = statusesOf(answer);
     expect([text.slice(0, 200), status >= 400 && status < 500]).toEqual([text.slice(0, 200), true]);
+    expect(answer).toMatch(PROBLEM);
   }
   expect(await server.client.workflow.count(`WorkflowId = '${agentJobWorkflowId(OWN, 'k')}'`)).toEqual({
     count: 0,
@@ -159,9 +163,8 @@ test('a body is refused before it is read where it is too large, and what is lef
   expect(statusesOf(await raw(head(start, JSON_TYPE, KEY, 'transfer-encoding: chunked') + chunk))[0]).toBe(413);
   const asked = await raw(head(start, JSON_TYPE, KEY, `content-length: ${large}`, 'expect: 100-continue'));
   expect(statusesOf(asked).slice(0, 2)).toEqual([100, 413]);
-  expect(statusesOf(await raw(head(start, JSON_TYPE, KEY, 'content-length: 0', 'expect: the-impossible')))).toEqual([
-    417,
-  ]);
+  const expecting = await raw(head(start, JSON_TYPE, KEY, 'content-length: 0', 'expect: the-impossible'));
+  expect([statusesOf(expecting), expecting]).toEqual([[417], expect.stringMatching(PROBLEM)]);
   const cut = await raw(head(start, JSON_TYPE, KEY, 'content-length: 100') + '{"prompt": "x"}', { isCut: true });
   expect(statusesOf(cut).filter((status) => status < 400 || status >= 500)).toEqual([]);
 });
