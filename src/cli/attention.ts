@@ -12,7 +12,7 @@ import {
   type GlobalOptions,
   type Session,
 } from './session.js';
-import { fields, firstLine, printable, printableLines, shellWord, withKeysHint } from './table.js';
+import { fields, firstLine, printable, printableLines, shellWord } from './table.js';
 
 /** Adds `attention`, which lists the jobs that need a person, and how each can be settled. */
 export function addAttention(program: Command): void {
@@ -41,7 +41,7 @@ async function tellInDoubtWrites(session: Session, isJson: boolean): Promise<num
   for await (const { item, prompt } of items) {
     count += 1;
     if (item.problem !== undefined) {
-      printToStderr(printable(`agent-jobs: ${item.workflowId} could not be read: ${withKeysHint(item.problem)}`));
+      printToStderr(printable(`agent-jobs: ${item.workflowId} could not be read: ${item.problem}`));
       process.exitCode = EXIT.error;
     } else if (isJson) {
       const { problem: _, ...named } = item;

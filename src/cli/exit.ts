@@ -1,6 +1,6 @@
 import { CommanderError, type Command } from 'commander';
 import { jsonLine } from '../agent-job/terminal-text.js';
-import { printableLines, withKeysHint } from './table.js';
+import { printableLines } from './table.js';
 
 /**
  * What a command answers to a shell, and what that means; docs/commands.md has the same table. Which one the end of a
@@ -123,7 +123,7 @@ export function tellError(called: Command, error: Error): number {
   if (error instanceof CommanderError) return error.exitCode === 0 ? EXIT.ok : EXIT.usage;
   const exitCode = exitCodeOf(error);
   const usage = exitCode === EXIT.usage ? usageOf(called) : '';
-  const text = `agent-jobs: ${printableLines(withKeysHint(error.message))}\n${usage}`;
+  const text = `agent-jobs: ${printableLines(error.message)}\n${usage}`;
   process.stderr.write(isJsonAsked() ? jsonText(lineOf(error, exitCode)) : text);
   return exitCode;
 }
@@ -155,7 +155,7 @@ function lineOf(error: Error, exitCode: number): ErrorLine {
   const { retryable = false, workflowId } = error as Error & Partial<ErrorLine>;
   return {
     code: codeOf(error),
-    message: withKeysHint(error.message),
+    message: error.message,
     retryable,
     exitCode,
     ...(workflowId !== undefined && { workflowId }),

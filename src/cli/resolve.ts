@@ -9,7 +9,7 @@ import { readText } from './input.js';
 import { addKeyOptions, findJob, type JobNameFlags, readJobName } from './targets.js';
 import { addAttributionOptions, type AttributionFlags, readAttribution } from './options.js';
 import { print, printAnswer, printJson, printToStderr, type Session, withSession } from './session.js';
-import { countOf, fields, printable, withKeysHint } from './table.js';
+import { countOf, fields, printable } from './table.js';
 import { addYesOption, canAsk, confirm, type ConfirmFlags } from './terminal.js';
 
 interface ResolveFlags extends AttributionFlags, JobNameFlags {
@@ -139,7 +139,7 @@ async function settleLine(
     return null;
   } catch (error) {
     signal.throwIfAborted();
-    return withKeysHint((error as Error).message);
+    return (error as Error).message;
   }
 }
 

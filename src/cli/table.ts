@@ -30,15 +30,6 @@ export function forStdout(file: string): string {
   return process.stdout.isTTY ? printableLines(file) : file;
 }
 
-/**
- * An error's message, or another text that quotes it, with what to do where the SDK's converter, which knows of no
- * keys, met an encrypted payload.
- */
-export function withKeysHint(message: string): string {
-  if (!message.includes('Unknown encoding: binary/encrypted')) return message;
-  return `${message}; set PAYLOAD_KEYS_FILE here and for the workers`;
-}
-
 /** The first line of a prompt, at most so many characters. */
 export function firstLine(text: string, most = 100): string {
   const line = text.trimStart().split(/[\r\n]/, 1)[0] ?? '';

@@ -9,7 +9,7 @@ import { AGENT_JOB_WORKFLOW, LIMIT, agentJobOf, agentJobWorkflowId } from '../co
 import type { AgentJobs, JobHandle, JobSummary } from '../starter.js';
 import { codeOf, EXIT, UsageError } from './exit.js';
 import { printAnswer, printToStderr, type Session } from './session.js';
-import { countOf, printable, withKeysHint } from './table.js';
+import { countOf, printable } from './table.js';
 import { confirm, type ConfirmFlags } from './terminal.js';
 
 /** The flags of `addJobNameOptions`. */
@@ -261,7 +261,7 @@ async function untilNoneIsNew(
 
 function fateOfError(error: Error): JobFate {
   if (isOutage(error)) throw error;
-  const message = withKeysHint(error.message);
+  const { message } = error;
   const code = codeOf(error);
   return { text: message, json: { code, message }, isDone: code === 'JOB_ENDED' };
 }

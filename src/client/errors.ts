@@ -6,7 +6,12 @@ import { followUpConflictText } from '../agent-job/input.js';
 import type { AgentJobResult, CreateRejectedDetails, UnknownOutcomeDetails } from '../contract.js';
 import { AgentJobsError, type AgentJobsErrorOptions } from '../contract/errors.js';
 
-export { AgentJobsError, type AgentJobsErrorCode, type AgentJobsErrorOptions } from '../contract/errors.js';
+export {
+  AgentJobsError,
+  type AgentJobsErrorCode,
+  type AgentJobsErrorOptions,
+  PayloadKeysError,
+} from '../contract/errors.js';
 
 /** Base of all errors that name a job's workflow. */
 export abstract class AgentJobError extends AgentJobsError {

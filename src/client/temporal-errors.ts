@@ -6,9 +6,9 @@ import {
   WorkflowUpdateRPCTimeoutOrCancelledError,
   type Client,
 } from '@temporalio/client';
-import { NamespaceNotFoundError } from '@temporalio/common';
+import { NamespaceNotFoundError, ValueError } from '@temporalio/common';
 import { GRPC_STATUS as GRPC, isConnectionRefused } from '../temporal/grpc.js';
-import { TemporalCallError, TemporalUnavailableError } from './errors.js';
+import { PayloadKeysError, TemporalCallError, TemporalUnavailableError } from './errors.js';
 
 const UNREACHABLE: readonly number[] = [GRPC.deadlineExceeded, GRPC.unavailable];
 /** Also sent by a server that has just begun, or whose database is away. */
@@ -122,6 +122,12 @@ export function toUserError(client: Client, error: unknown): unknown {
 
 /** The SDK's own errors that no answer of the server caused; any other error as it is. */
 function withoutGrpc(error: unknown): unknown {
+  // The SDK's converter knows of no keys.
+  const [, encoding] = /^Unknown encoding: (.+)$/.exec(error instanceof ValueError ? error.message : '') ?? [];
+  if (encoding !== undefined) {
+    const text = `what was read is "${encoding}", for which this client has no key`;
+    return new PayloadKeysError(`${text}: set PAYLOAD_KEYS_FILE, or give its codec`, { cause: error });
+  }
   if (!(error instanceof ServiceError || error instanceof QueryNotRegisteredError)) return error;
   const { message } = error.cause instanceof Error ? error.cause : error;
   return new TemporalCallError(`Temporal could not be called: ${message}`, { cause: error });

@@ -3,6 +3,7 @@
  * object, `{"current": "<id>", "keys": {"<id>": "<32 bytes in base64>", …}}`. Old keys stay in it for what they wrote.
  */
 import { readFileSync, statSync } from 'node:fs';
+import { PayloadKeysError } from '../contract/errors.js';
 import { isObject } from '../contract/shared.js';
 
 const KEY_BYTES = 32;
@@ -12,11 +13,6 @@ const CHECK_EVERY_MS = 1_000;
 interface KeyRing {
   current: [id: string, key: Buffer];
   byId: Map<string, Buffer>;
-}
-
-/** No usable key; the message names the file and the key's id, never a key. */
-export class PayloadKeysError extends Error {
-  override readonly name = 'PayloadKeysError';
 }
 
 /** The keys of a file, which is read again when it changes; while it is wrong, its last good content holds. */

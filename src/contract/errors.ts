@@ -1,6 +1,6 @@
 /**
- * The base of all errors that our client throws, and their codes. It lies here as checks of input throw one of them.
- * Pure and safe in workflow code.
+ * The base of all errors that our client throws, and their codes. It lies here as checks of input, and the codec, throw
+ * one of them. Pure and safe in workflow code.
  */
 
 /** One for each class of error. Codes are stable: they may be compared, logged and sent on. */
@@ -21,6 +21,7 @@ export type AgentJobsErrorCode =
   | 'MESSAGE_REFUSED'
   | 'NO_JOB'
   | 'NO_WORKER'
+  | 'PAYLOAD_KEYS'
   | 'SEARCH_ATTRIBUTES_REFUSED'
   | 'TEMPORAL_CALL'
   | 'TEMPORAL_UNAVAILABLE'
@@ -43,6 +44,12 @@ export abstract class AgentJobsError extends Error {
     super(message, options);
     this.retryable = retryable;
   }
+}
+
+/** No usable key of payloads; the message names the file and the key's id, as far as they are known, never a key. */
+export class PayloadKeysError extends AgentJobsError {
+  override readonly name = 'PayloadKeysError';
+  override readonly code = 'PAYLOAD_KEYS';
 }
 
 /** The same error, of a call that may have been carried out and would do more when it is made again. */

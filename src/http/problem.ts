@@ -30,35 +30,50 @@ export class Problem extends Error {
 export const PROBLEM_TYPE = 'application/problem+json';
 const RETRY_AFTER = { 'retry-after': '2' } as const;
 
-/** By the client's codes; any other, such as that of an export, is a fault of this server's. */
-const CODES_OF: Readonly<Record<number, readonly AgentJobsErrorCode[]>> = {
-  404: ['JOB_NOT_FOUND'],
-  409: ['JOB_ENDED', 'JOB_TERMINATED', 'MESSAGE_REFUSED', 'NO_JOB', 'USED_IDS_UNKNOWN'],
-  422: ['FOLLOW_UP_CONFLICT', 'INVALID_INPUT', 'KEY_CONFLICT'],
-  502: ['TEMPORAL_CALL'],
-  503: ['TEMPORAL_UNAVAILABLE'],
-  504: ['FOLLOW_UP_UNCONFIRMED', 'NO_WORKER'],
+/** By the client's codes: 409 where the job is not, or no more, in a state for the call; 502 what operators mend. */
+const STATUS_OF: Readonly<Record<AgentJobsErrorCode, number>> = {
+  CONFIG: 502,
+  CREATE_REJECTED: 409,
+  EXPORT_CANCELED: 409,
+  EXPORT_FAILED: 409,
+  FOLLOW_UP_CONFLICT: 422,
+  FOLLOW_UP_UNCONFIRMED: 504,
+  INVALID_INPUT: 422,
+  JOB_CANCELED: 409,
+  JOB_ENDED: 409,
+  JOB_FAILED: 409,
+  JOB_NOT_FOUND: 404,
+  JOB_TERMINATED: 409,
+  KEY_CONFLICT: 422,
+  MESSAGE_REFUSED: 409,
+  NO_JOB: 409,
+  NO_WORKER: 504,
+  PAYLOAD_KEYS: 502,
+  SEARCH_ATTRIBUTES_REFUSED: 502,
+  TEMPORAL_CALL: 502,
+  TEMPORAL_UNAVAILABLE: 503,
+  UNKNOWN_OUTCOME: 409,
+  USED_IDS_UNKNOWN: 409,
 };
 
 /** The problem that an error is; null where it is a fault of this server's. */
 export function problemOf(error: unknown): Problem | null {
   if (error instanceof Problem) return error;
-  const status = error instanceof AgentJobsError ? statusOf(error) : undefined;
-  if (status === undefined) return null;
-  const { message, code, retryable } = error as AgentJobsError;
+  if (!(error instanceof AgentJobsError)) return null;
+  const status = statusOf(error);
+  const { message, code, retryable } = error;
   return new Problem(status, message, { code, retryable, headers: status === 503 ? RETRY_AFTER : {} });
 }
 
-function statusOf(error: AgentJobsError): number | undefined {
+function statusOf(error: AgentJobsError): number {
   if (error instanceof TemporalCallError) {
     if (error.retryable) return 503;
-    // A cursor of another server, say: Temporal tells what of the request it does not take.
+    // What is too large, say: Temporal tells what of the request it does not take.
     if (isInvalidArgument(error) && !isAboutSearchAttributes(error)) return 422;
   }
   const isUnconfirmed = error.code === 'FOLLOW_UP_UNCONFIRMED' && !(error.cause instanceof NoWorkerError);
   if (isUnconfirmed && isOutage(error.cause)) return 503;
-  const found = Object.entries(CODES_OF).find(([, codes]) => codes.includes(error.code));
-  return found && Number(found[0]);
+  return STATUS_OF[error.code];
 }
 
 /** Reads what a caller sent; an error is a problem 400, without the parser's words, which may quote a prompt. */

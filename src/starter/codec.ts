@@ -1,6 +1,7 @@
 /** What services import that encrypt what they send: the codec of a file of keys. */
 import type { PayloadCodec } from '@temporalio/common';
-import { PayloadKeys, PayloadKeysError } from '../config/payload-keys.js';
+import { PayloadKeys } from '../config/payload-keys.js';
+import { PayloadKeysError } from '../contract/errors.js';
 import { EncryptionCodec } from '../temporal/payload-codec.js';
 
 export { PayloadKeysError };

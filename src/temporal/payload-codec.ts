@@ -5,6 +5,7 @@
  */
 import { createCipheriv, createDecipheriv, randomBytes } from 'node:crypto';
 import type { Payload, PayloadCodec } from '@temporalio/common';
+import { PayloadKeysError } from '../contract/errors.js';
 
 const ENCODING = 'binary/encrypted';
 const KEY_ID = 'encryption-key-id';
@@ -83,7 +84,8 @@ function decrypted({ data }: Payload, id: string, key: Buffer): Payload {
     const text = [decipher.update(bytes.subarray(NONCE_BYTES, -TAG_BYTES)), decipher.final()];
     return payloadFromBytes(Buffer.concat(text));
   } catch {
-    throw new Error(`a payload was not encrypted with the key "${id}" of the payload keys file, or was changed`);
+    const text = `a payload was not encrypted with the key "${id}" of the payload keys file, or was changed`;
+    throw new PayloadKeysError(text);
   }
 }
 

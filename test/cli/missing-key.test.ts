@@ -12,7 +12,8 @@ import { envOf, runCli, type CliRun } from './run-cli.js';
 import { runInProcess } from './run-in-process.js';
 
 const MOST_MS = 180_000;
-const HINT = 'set PAYLOAD_KEYS_FILE here and for the workers';
+const MESSAGE =
+  'what was read is "binary/encrypted", for which this client has no key: set PAYLOAD_KEYS_FILE, or give its codec';
 
 let folder: string;
 let server: JobServer;
@@ -91,14 +92,13 @@ test(
 );
 
 test('a command that can not do without the key says which setting it lacks', { timeout: MOST_MS }, async () => {
-  const message = `Unknown encoding: binary/encrypted; ${HINT}`;
   const args = ['wait', ended.workflowId];
   // Before it, progress may be told.
   const lastLineOf = ({ stderr }: CliRun) => stderr.trimEnd().split('\n').at(-1)!;
   const failed = await cli(null, ...args);
-  expect([failed.code, lastLineOf(failed)]).toEqual([1, `agent-jobs: ${message}`]);
+  expect([failed.code, lastLineOf(failed)]).toEqual([1, `agent-jobs: ${MESSAGE}`]);
   const asJson = JSON.parse(lastLineOf(await cli(null, ...args, '--json'))) as object;
-  expect(asJson).toMatchObject({ code: 'ERROR', message, exitCode: 1 });
+  expect(asJson).toMatchObject({ code: 'PAYLOAD_KEYS', message: MESSAGE, exitCode: 1 });
   expect((await cli('a', ...args)).code).toBe(0);
   expect((await cli(null, 'wait', randomUUID())).stderr).not.toContain('PAYLOAD_KEYS_FILE');
 });
@@ -112,7 +112,7 @@ test('a write in doubt that can not be read is told with the setting', { timeout
   expect(await cli(null, 'attention')).toEqual({
     code: 1,
     stdout: '',
-    stderr: `agent-jobs: ${job.workflowId} could not be read: Unknown encoding: binary/encrypted; ${HINT}\n`,
+    stderr: `agent-jobs: ${job.workflowId} could not be read: ${MESSAGE}\n`,
   });
   await job.resolve({ action: 'abandon' });
 });
