@@ -1,4 +1,4 @@
-/** `doctor` examines a set-up, and `setup` prepares a namespace; both tell check by check what they found. */
+/** `doctor` examines a set-up, and tells check by check what it found. */
 import { randomUUID } from 'node:crypto';
 import { once } from 'node:events';
 import { existsSync } from 'node:fs';
@@ -7,7 +7,6 @@ import type { Client } from '@temporalio/client';
 import type { Command } from 'commander';
 import { exportTaskQueue } from '../contract.js';
 import type { PolledFor } from '../client/pollers.js';
-import { listUrl, type WebUi, webUiViews } from '../client/web-ui.js';
 import type { SnapshotStore } from '../snapshots/snapshot-store.js';
 import type { AgentJobs } from '../starter.js';
 import type { wrongSearchAttributes } from '../temporal/search-attributes.js';
@@ -110,7 +109,7 @@ function settingsChecks(flags: DoctorFlags, signal: AbortSignal): Check[] {
 type CheckStatus = 'ok' | 'warn' | 'fail' | 'skip';
 
 /** What a check found. */
-interface Finding {
+export interface Finding {
   status: CheckStatus;
   text: string;
   /** What to do, in lines of which each is a sentence or a command. */
@@ -174,7 +173,7 @@ async function checkSearchAttributes(client: Client): Promise<Finding> {
 }
 
 /** Jobs can't set a search attribute of another type, or can't be found by it; null where all are right. */
-async function checkTypes(client: Client): Promise<Finding | null> {
+export async function checkTypes(client: Client): Promise<Finding | null> {
   const { removalCommands, wrongSearchAttributes: wrongOf } = await import('../temporal/search-attributes.js');
   const { namespace } = client.options;
   const wrong = await wrongOf(operatorOf(client), namespace);
@@ -195,17 +194,17 @@ async function checkTypes(client: Client): Promise<Finding | null> {
 }
 
 /** A command below the line that says what it is for. */
-function indented(line: string): string {
+export function indented(line: string): string {
   return `  ${line}`;
 }
 
 /** The client's connection type leaves the operator service out; every real Connection has it. */
-function operatorOf({ connection }: Client): Parameters<typeof wrongSearchAttributes>[0] {
+export function operatorOf({ connection }: Client): Parameters<typeof wrongSearchAttributes>[0] {
   return connection as unknown as Parameters<typeof wrongSearchAttributes>[0];
 }
 
 /** How long a namespace keeps closed jobs, and with them their keys. */
-async function checkRetention(client: Client): Promise<Finding> {
+export async function checkRetention(client: Client): Promise<Finding> {
   const { temporalCall } = await import('../client/temporal-call.js');
   const { namespace } = client.options;
   const { config } = await temporalCall(client, {}, () => client.workflowService.describeNamespace({ namespace }));
@@ -325,70 +324,11 @@ async function tryStore(store: SnapshotStore): Promise<void> {
 const NAME_WIDTH = 18;
 
 /** Tells what a check found, and below it what to do. */
-function tellFinding(name: string, { status, text, remedy = [] }: Finding, isJson: boolean): void {
+export function tellFinding(name: string, { status, text, remedy = [] }: Finding, isJson: boolean): void {
   if (isJson) return printJson({ check: name, status, text, remedy });
   const [first = '', ...more] = text.split('\n');
   const lines = [...more, ...remedy.map((line) => `→ ${line}`)].map(
     (line) => ' '.repeat(NAME_WIDTH + 7) + printable(line),
   );
   print([`${status.padEnd(4)}  ${name.padEnd(NAME_WIDTH)} ${printable(first)}`, ...lines].join('\n'));
-}
-
-interface SetupFlags {
-  project?: string;
-  json?: boolean;
-}
-
-/** Adds `setup`, which prepares a namespace. */
-export function addSetup(program: Command): void {
-  const command = program
-    .command('setup')
-    .description('prepare a namespace once: register its search attributes')
-    .option('--project <id>', 'ask the upstream about this project, so that its key is checked too')
-    .option('--json', 'print one line of JSON for each step, as doctor does for its checks')
-    .action(({ project, json: isJson = false }: SetupFlags) =>
-      withSession(command, async ({ jobs: { client, webUi } }) => {
-        for await (const [name, finding] of steps(client, webUi, project)) {
-          tellFinding(name, finding, isJson);
-          if (finding.status === 'fail') process.exitCode = EXIT.error;
-        }
-      }),
-    );
-}
-
-type Step = [name: string, finding: Finding];
-
-async function* steps(client: Client, webUi: WebUi | null, project: string | undefined): AsyncGenerator<Step> {
-  // Only the description of the namespace tells that it is there.
-  const retention = await checkRetention(client);
-  yield ['Temporal', { status: 'ok', text: `answers, namespace "${client.options.namespace}"` }];
-  yield ['Retention', retention];
-  const registered = await registerSearchAttributes(client);
-  yield ['Search attributes', registered];
-  const wrong = registered.status === 'ok' ? await checkTypes(client) : null;
-  if (wrong) yield ['Search attributes', wrong];
-  const { checkUpstream } = await import('../worker/upstream-check.js');
-  const { finding, isWrong, text } = await checkUpstream(project);
-  yield ['Upstream', { status: isWrong ? 'fail' : finding === 'notAsked' ? 'skip' : 'ok', text }];
-  yield ['Web UI', await dashboardOf(webUi)];
-}
-
-/** The links that an operator keeps; those of a day name the present one. */
-async function dashboardOf(webUi: WebUi | null): Promise<Finding> {
-  if (webUi === null) return { status: 'skip', text: 'not known; set AGENT_JOBS_WEB_UI_URL to have the links to it' };
-  const views = webUiViews(webUi).flatMap(({ title, url }) => [`  ${title}`, `    ${url}`]);
-  return { status: 'ok', text: [listUrl(webUi), ...views].join('\n') };
-}
-
-async function registerSearchAttributes(client: Client): Promise<Finding> {
-  const { ensureSearchAttributes, SearchAttributesRefusedError } = await import('../temporal/search-attributes.js');
-  try {
-    const added = await ensureSearchAttributes(operatorOf(client), client.options.namespace);
-    return { status: 'ok', text: added.length === 0 ? 'were registered already' : `registered ${added.join(', ')}` };
-  } catch (error) {
-    if (!(error instanceof SearchAttributesRefusedError)) throw error;
-    const { selfHosted, cloud } = error.commands;
-    const remedy = ['Somebody with the rights must run, on a server of your own:', ...selfHosted.map(indented)];
-    return { status: 'fail', text: error.message, remedy: [...remedy, 'on Temporal Cloud:', indented(cloud)] };
-  }
 }

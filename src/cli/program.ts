@@ -1,7 +1,7 @@
 /** The whole command line as one tree. */
 import { Command } from 'commander';
 import { addAttention } from './attention.js';
-import { addDoctor, addSetup } from './doctor.js';
+import { addDoctor } from './doctor.js';
 import { tellBadEnd, tellError, UsageError, usageErrorText } from './exit.js';
 import { addExportClean, addExportInspect, addReport } from './export-inspect.js';
 import { addExportBackfill, addExportRun } from './export-run.js';
@@ -12,6 +12,7 @@ import { addReplayCheck } from './replay-check.js';
 import { addResolve } from './resolve.js';
 import { addSchedule } from './schedule.js';
 import { addMcp, addServe } from './serve.js';
+import { addSetup } from './setup.js';
 import { addFollowUp, addSignals } from './signals.js';
 import { addStart } from './start.js';
 import { addWait } from './wait.js';

@@ -22,7 +22,7 @@ export type JobName = string | { projectId: string; key: string } | { projectId:
 interface SharedSettings {
   /** Where the workers listen; default `AGENT_JOBS_TASK_QUEUE` for `connect`, else `agent-jobs`. */
   taskQueue?: string | null | undefined;
-  /** Address of Temporal's web UI, for links; default `AGENT_JOBS_WEB_UI_URL` for `connect`, else its usual place. */
+  /** Address of Temporal's web UI, for links; default `AGENT_JOBS_WEB_UI_URL` for `connect`, else Temporal Cloud’s. */
   webUiUrl?: string | null | undefined;
   /**
    * Lists and pages of the web UI name jobs by their keys, and show nothing of prompts; default

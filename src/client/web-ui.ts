@@ -33,21 +33,15 @@ export interface WebUiView {
 }
 
 const CLOUD_URL = 'https://cloud.temporal.io';
-const CLOUD_HOST = /\.(tmprl\.cloud|temporal\.io)$/;
-const LOCAL_HOST = /^(localhost|127(\.\d+){3}|\[::1\])$/;
-/** From the port of a dev server to that of its web UI, as Temporal's CLI chooses it. */
-export const DEV_SERVER_PORTS = 1_000;
+const CLOUD_ADDRESS = /\.(tmprl\.cloud|temporal\.io):\d+$/;
 
 /** A stand-in for a client may have neither. */
 type PartOfClient = { connection?: object; options?: { namespace?: string } };
 
-/**
- * The web UI of the server that a client talks to: the given address, else that of Temporal Cloud or of a dev server on
- * this machine. Null where nobody can know it.
- */
+/** The web UI of the server that a client talks to: the given address, else that of Temporal Cloud; else null. */
 export function webUiOf(client: PartOfClient, url?: string): WebUi | null {
   const namespace = client.options?.namespace;
-  const known = url ?? usualUrl(addressOf(client));
+  const known = url ?? (CLOUD_ADDRESS.test(addressOf(client)) ? CLOUD_URL : null);
   return known === null || namespace === undefined ? null : { url: known.replace(/\/+$/, ''), namespace };
 }
 
@@ -56,12 +50,6 @@ export function addressOf({ connection }: Pick<PartOfClient, 'connection'>): str
   const { options } = (connection ?? {}) as { options?: Partial<ConnectionOptions> };
   const behindProxy = options?.channelArgs?.['grpc.http_connect_target'];
   return behindProxy?.replace(/^dns:/, '') ?? (typeof options?.address === 'string' ? options.address : '');
-}
-
-function usualUrl(address: string): string | null {
-  const [, host = '', port] = /^(.+?):(\d+)$/.exec(address) ?? [];
-  if (CLOUD_HOST.test(host)) return CLOUD_URL;
-  return LOCAL_HOST.test(host) ? `http://${host}:${Number(port) + DEV_SERVER_PORTS}` : null;
 }
 
 /**

@@ -14,7 +14,7 @@ export type Environment = Readonly<Record<string, string | undefined>>;
 export interface ClientConfig {
   taskQueue: string;
   temporal: TemporalSettings;
-  /** Where Temporal's web UI is, for the links to it; undefined where its usual place will do. */
+  /** Where Temporal's web UI is, for the links to it; undefined where nothing names it. */
   webUiUrl: string | undefined;
   /** Whether jobs are shown without their prompts. */
   hidePrompts: boolean;

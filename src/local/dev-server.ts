@@ -3,7 +3,6 @@ import { Connection } from '@temporalio/client';
 import { attributeType, SEARCH_ATTRIBUTE } from '../contract.js';
 import { channelArgsFor } from '../client/connection.js';
 import { ensureSearchAttributes } from '../starter.js';
-import { DEV_SERVER_PORTS } from '../client/web-ui.js';
 import { freePort, type ManagedProcess, startProcess } from './child-process.js';
 
 /** How to start the dev server. */
@@ -53,7 +52,7 @@ const RETENTION_SECONDS = 3650 * 24 * 3600;
 export async function startDevServer(options: DevServerOptions): Promise<DevServer> {
   for (let start = 1; ; start++) {
     const port = await freePort(options.preferredPort);
-    const uiPort = options.ui ? await freePort(uiPortFor(options, port), [port]) : undefined;
+    const uiPort = options.ui ? await freePort(options.preferredUiPort, [port]) : undefined;
     const httpPort = await freePort(undefined, [port, uiPort ?? 0]);
     const address = `${HOST}:${port}`;
     const args = serverArguments(options, { port, uiPort, httpPort });
@@ -76,12 +75,6 @@ export async function startDevServer(options: DevServerOptions): Promise<DevServ
       }
     }
   }
-}
-
-/** Beside a port that was not preferred, the web UI is where clients expect it. */
-function uiPortFor({ preferredPort, preferredUiPort }: DevServerOptions, port: number): number | undefined {
-  const usual = port + DEV_SERVER_PORTS;
-  return port === preferredPort || usual > 65_535 ? preferredUiPort : usual;
 }
 
 interface Ports {

@@ -33,7 +33,7 @@ try {
   const sandbox = /^Sandbox +(http\S+?),/m.exec(output)?.[1];
   const address = /^Temporal +([\d.:]+),/m.exec(output)?.[1];
   if (!job || !sandbox || !address) throw new Error(`no addresses in:\n${output}`);
-  const inDoubt = await startInDoubt(sandbox, address);
+  const inDoubt = await startInDoubt(sandbox, address, new URL(job).origin);
   const page = await openPage(process.env.CHROMIUM ?? 'chromium');
   try {
     await page.resize(SIZE);
@@ -56,9 +56,9 @@ try {
 }
 
 /** A job whose create was cut off; answers with its page. */
-async function startInDoubt(sandbox: string, address: string): Promise<string> {
+async function startInDoubt(sandbox: string, address: string, webUiUrl: string): Promise<string> {
   await new SandboxControl(sandbox).addFault({ kind: 'reset', effect: 'after', promptIncludes: 'calculator' });
-  const jobs = await AgentJobs.connect({ address });
+  const jobs = await AgentJobs.connect({ address, webUiUrl });
   const job = await jobs.start({ projectId: 'acme/site', key: 'TICKET 42', prompt: 'Add a calculator to the page' });
   while ((await job.state()).phase !== 'needsAttention') await delay(200);
   const { runId } = await jobs.client.workflow.getHandle(job.workflowId).describe();

@@ -17,7 +17,7 @@ beforeAll(async () => {
 afterAll(() => server.close());
 
 function cli(args: string[], options: { stdin?: string } = {}): Promise<CliRun> {
-  return runInProcess(args, { ...options, env: envOf(server) });
+  return runInProcess(args, { ...options, env: { ...envOf(server), AGENT_JOBS_WEB_UI_URL: 'http://ui' } });
 }
 
 /** A job whose create took effect upstream, but was never answered. */
@@ -227,7 +227,9 @@ describe.concurrent('a write in doubt', { timeout: MOST_MS }, () => {
     const first = `Mend the footer ${randomUUID()}`;
     const { job } = await unknownCreate(`${first}\nand \u001B[2J nothing else`);
     const title = `${server.projectId}: ${first}`;
-    expect(await attentionOf(job)).toMatchObject({ title, url: job.url, promptLine: first });
+    // The page with the details; without the run it would be the timeline.
+    const url = expect.stringMatching(`^http://ui/namespaces/.+/${job.runId}/user-metadata$`) as string;
+    expect(await attentionOf(job)).toMatchObject({ title, url, promptLine: first });
     const told = (await cli(['attention'])).stdout;
     expect(told).toMatch(/\nPrompt\n {2}Mend the footer .+\n {2}and  \[2J nothing else\n/);
     expect(told).toMatch(new RegExp(`Title +${title}\\nWeb UI +http.+\\n.*\\nJob +not known\\n`));

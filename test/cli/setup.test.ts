@@ -1,5 +1,8 @@
 import { randomUUID } from 'node:crypto';
+import { once } from 'node:events';
 import { mkdtemp, writeFile } from 'node:fs/promises';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
@@ -126,6 +129,27 @@ test(
     expect(silent.code).toBe(1);
   },
   3 * MINUTE,
+);
+
+test(
+  'the web UI is told with its lists: ok where it answers, a warning where it does not, and nothing is guessed',
+  async () => {
+    const webUi = createServer((_, response) => response.end()).listen(0, '127.0.0.1');
+    await once(webUi, 'listening');
+    const url = `http://127.0.0.1:${(webUi.address() as AddressInfo).port}`;
+    const stepOf = async (env: Record<string, string>) => {
+      const { code, stdout } = await setup(server.namespace, env);
+      return [code, /^.*Web UI.*(\n {20}.*)*/m.exec(stdout)?.[0]] as const;
+    };
+    expect(await stepOf({ AGENT_JOBS_WEB_UI_URL: url })).toEqual([0, expect.stringMatching(`^ok .*${url}/namespaces`)]);
+    webUi.closeAllConnections();
+    webUi.close();
+    const [code, step] = await stepOf({ AGENT_JOBS_WEB_UI_URL: url });
+    expect([code, step]).toEqual([0, expect.stringMatching(`^warn .*${url} does not answer from here`)]);
+    expect(step).toContain('AGENT_JOBS_WEB_UI_URL');
+    expect(await stepOf({})).toEqual([0, expect.stringMatching(/^skip .*not known: AGENT_JOBS_WEB_UI_URL names it/)]);
+  },
+  2 * MINUTE,
 );
 
 test('where the server refuses, the error holds the commands that somebody else can run', async () => {

@@ -52,9 +52,10 @@ class Looker {
   readonly #sweep: EventSweep;
 
   constructor(state: WebhookSweepState = { endsFrom: Date.now() - 10_000 }) {
-    const { client, taskQueue, jobs } = server;
+    const { client, taskQueue } = server;
     this.state = state;
-    this.#sweep = new EventSweep({ client, taskQueue, endpoints, webUi: jobs.webUi });
+    const webUi = { url: 'http://ui', namespace: 'n' };
+    this.#sweep = new EventSweep({ client, taskQueue, endpoints, webUi });
   }
 
   async look(): Promise<void> {
@@ -157,7 +158,8 @@ test.concurrent(
     await looker.until('agent_job.needs_attention', workflowId);
     const { unknown } = await handle.state();
     const [{ data }] = toldOf('agent_job.needs_attention', workflowId);
-    expect(data).toMatchObject({ projectId, workflowId, key, runId, unknown, url: handle.url });
+    const url = `http://ui/namespaces/n/workflows/${encodeURIComponent(workflowId)}/${runId}/user-metadata`;
+    expect(data).toMatchObject({ projectId, workflowId, key, runId, unknown, url });
     expect(data.command).toBe(`npx agent-jobs resolve ${workflowId} ACTION --since ${unknown!.since}`);
     await new Looker(looker.state).look();
     expect(toldOf('agent_job.needs_attention', workflowId)).toHaveLength(1);

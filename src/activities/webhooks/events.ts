@@ -47,7 +47,7 @@ interface Doubt {
 /** A write came to be in doubt: only a person can settle it. */
 export function needsAttention({ workflowId, runId, projectId, unknown }: Doubt, webUi: WebUi | null): WebhookEvent {
   const command = `npx agent-jobs resolve ${shellWord(workflowId)} ACTION --since ${unknown.since}`;
-  const url = webUi && jobUrl(webUi, { workflowId });
+  const url = webUi && jobUrl(webUi, { workflowId, runId });
   const data = { ...named(projectId, workflowId), workflowId, runId, unknown, command, url };
   // Not by the run: continue-as-new hands a write in doubt to another one.
   return eventOf('agent_job.needs_attention', `${workflowId} ${unknown.since}`, unknown.since, data);

@@ -2,6 +2,7 @@
 import type { Decision, InDoubtWrite } from '../../contract.js';
 import { concurrently } from '../concurrently.js';
 import type { CallOptions } from '../temporal-call.js';
+import { jobUrl, type WebUi } from '../web-ui.js';
 import type { JobHandle } from './handle.js';
 import type { JobFilter, JobSummary } from './job-summary.js';
 
@@ -10,7 +11,7 @@ export interface AttentionItem {
   workflowId: string;
   /** As in a list of jobs. */
   title: string | null;
-  /** As a handle's. */
+  /** The page of the run in the web UI that shows the doubt; null where the web UI is not known. */
   url: string | null;
   projectId: string | null;
   jobId: string | null;
@@ -23,8 +24,9 @@ export interface AttentionItem {
 
 /** The client that lists and asks. */
 interface Jobs {
+  readonly webUi: WebUi | null;
   list(filter: JobFilter, options: CallOptions): AsyncIterable<JobSummary>;
-  handle(workflowId: string): Pick<JobHandle, 'state' | 'url'>;
+  handle(workflowId: string): Pick<JobHandle, 'state'>;
 }
 
 /** Lists every running job in `needsAttention`, with its write in doubt. */
@@ -42,7 +44,7 @@ export async function* listAttention(
 async function readInDoubtWrite(jobs: Jobs, job: JobSummary, options: CallOptions): Promise<AttentionItem> {
   const { workflowId, title, projectId, jobId } = job;
   const handle = jobs.handle(workflowId);
-  const known = { workflowId, title, url: handle.url, projectId, jobId };
+  const known = { workflowId, title, url: jobs.webUi && jobUrl(jobs.webUi, job), projectId, jobId };
   try {
     const state = await handle.state(options);
     const { unknown, decisions } = state;

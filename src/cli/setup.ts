@@ -1,0 +1,76 @@
+/** `setup` prepares a namespace, and tells step by step what it found. */
+import type { Client } from '@temporalio/client';
+import type { Command } from 'commander';
+import { listUrl, type WebUi, webUiViews } from '../client/web-ui.js';
+import { checkRetention, checkTypes, type Finding, indented, operatorOf, tellFinding } from './doctor.js';
+import { EXIT } from './exit.js';
+import { withSession } from './session.js';
+
+interface SetupFlags {
+  project?: string;
+  json?: boolean;
+}
+
+/** Adds `setup`, which prepares a namespace. */
+export function addSetup(program: Command): void {
+  const command = program
+    .command('setup')
+    .description('prepare a namespace once: register its search attributes')
+    .option('--project <id>', 'ask the upstream about this project, so that its key is checked too')
+    .option('--json', 'print one line of JSON for each step, as doctor does for its checks')
+    .action(({ project, json: isJson = false }: SetupFlags) =>
+      withSession(command, async ({ jobs: { client, webUi } }) => {
+        for await (const [name, finding] of steps(client, webUi, project)) {
+          tellFinding(name, finding, isJson);
+          if (finding.status === 'fail') process.exitCode = EXIT.error;
+        }
+      }),
+    );
+}
+
+type Step = [name: string, finding: Finding];
+
+async function* steps(client: Client, webUi: WebUi | null, project: string | undefined): AsyncGenerator<Step> {
+  // Only the description of the namespace tells that it is there.
+  const retention = await checkRetention(client);
+  yield ['Temporal', { status: 'ok', text: `answers, namespace "${client.options.namespace}"` }];
+  yield ['Retention', retention];
+  const registered = await registerSearchAttributes(client);
+  yield ['Search attributes', registered];
+  const wrong = registered.status === 'ok' ? await checkTypes(client) : null;
+  if (wrong) yield ['Search attributes', wrong];
+  const { checkUpstream } = await import('../worker/upstream-check.js');
+  const { finding, isWrong, text } = await checkUpstream(project);
+  yield ['Upstream', { status: isWrong ? 'fail' : finding === 'notAsked' ? 'skip' : 'ok', text }];
+  yield ['Web UI', await dashboardOf(webUi)];
+}
+
+const WEB_UI_LIMIT_MS = 3_000;
+
+/** The links that an operator keeps; those of a day name the present one. */
+async function dashboardOf(webUi: WebUi | null): Promise<Finding> {
+  if (webUi === null) return { status: 'skip', text: 'not known: AGENT_JOBS_WEB_UI_URL names it' };
+  const views = webUiViews(webUi).flatMap(({ title, url }) => [`  ${title}`, `    ${url}`]);
+  const links = [listUrl(webUi), ...views];
+  const asked = fetch(webUi.url, { signal: AbortSignal.timeout(WEB_UI_LIMIT_MS), headers: { connection: 'close' } });
+  const answers = await asked.then(
+    () => true,
+    () => false,
+  );
+  if (answers) return { status: 'ok', text: links.join('\n') };
+  const why = `${webUi.url} does not answer from here: check AGENT_JOBS_WEB_UI_URL`;
+  return { status: 'warn', text: [why, ...links].join('\n') };
+}
+
+async function registerSearchAttributes(client: Client): Promise<Finding> {
+  const { ensureSearchAttributes, SearchAttributesRefusedError } = await import('../temporal/search-attributes.js');
+  try {
+    const added = await ensureSearchAttributes(operatorOf(client), client.options.namespace);
+    return { status: 'ok', text: added.length === 0 ? 'were registered already' : `registered ${added.join(', ')}` };
+  } catch (error) {
+    if (!(error instanceof SearchAttributesRefusedError)) throw error;
+    const { selfHosted, cloud } = error.commands;
+    const remedy = ['Somebody with the rights must run, on a server of your own:', ...selfHosted.map(indented)];
+    return { status: 'fail', text: error.message, remedy: [...remedy, 'on Temporal Cloud:', indented(cloud)] };
+  }
+}
