@@ -12,7 +12,7 @@ import type { AgentJobs } from '../starter.js';
 import type { wrongSearchAttributes } from '../temporal/search-attributes.js';
 import { EXIT } from './exit.js';
 import { addSnapshotsOption, openSnapshots, type SnapshotsFlags } from './export-options.js';
-import { connect, type GlobalOptions, print, printJson, withInterrupt, withSession } from './session.js';
+import { connect, type GlobalOptions, print, printJson, withInterrupt } from './session.js';
 import { countOf, printable } from './table.js';
 
 interface DoctorFlags extends SnapshotsFlags {
