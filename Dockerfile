@@ -17,8 +17,8 @@ FROM ${NODE_IMAGE}
 # some twenty threads keeps so much.
 ENV NODE_ENV=production \
     MALLOC_TRIM_THRESHOLD_=131072 \
-    HEALTH_ADDRESS=0.0.0.0:8081 \
-    METRICS_ADDRESS=0.0.0.0:9464
+    HEALTH_ADDRESS=[::]:8081 \
+    METRICS_ADDRESS=[::]:9464
 # The root certificates, by which the SDK trusts Temporal: a slim image has none.
 RUN apt-get update && apt-get install --yes --no-install-recommends ca-certificates && rm -rf /var/lib/apt/lists/*
 WORKDIR /app

@@ -30,7 +30,7 @@ import {
   timedUpstream,
   watchProcess,
 } from './worker/metrics.js';
-import { checkSearchAttributes, watchOpenJobs } from './worker/open-jobs.js';
+import { searchAttributesCheck, watchOpenJobs } from './worker/open-jobs.js';
 import { Readiness, startHealthServer } from './worker/readiness.js';
 import { keepSweeping, openWebhooks } from './worker/webhooks.js';
 import { createWorkers, Shutdown } from './worker/workers.js';
@@ -76,11 +76,11 @@ async function runWorker(config: WorkerConfig, log: Logger): Promise<void> {
     },
   });
   const client = new Client({ connection, namespace, dataConverter: payloadCodecs(keys) });
-  await checkSearchAttributes(client, log);
   startWatches({ config, client, budgets, figures, store, poller, log, shutdown });
   readiness.watch({
     reach: (deadline) => reachNamespace(connection, namespace, deadline),
     workers,
+    lacking: searchAttributesCheck(client, log),
     onProbe: (isReady) => figures.ready.set(isReady ? 1 : 0),
     refusedKeys: () => keyHealth.refusedProjects,
   });

@@ -1,5 +1,6 @@
 /** The fields of the schemas: each reads one setting, and says in an error what it should be. */
 import { readFileSync } from 'node:fs';
+import { networkInterfaces } from 'node:os';
 import ms from 'ms';
 import type { StringValue } from 'ms';
 import { z } from 'zod';
@@ -29,7 +30,13 @@ function parseListenAddress(text: string): ListenAddress | undefined {
   const match = /^(?:\[([0-9a-fA-F:.]+)\]|([^[\]:\s]+)):(\d{1,5})$/.exec(text);
   const port = Number(match?.[3]);
   const host = match?.[1] ?? match?.[2];
-  return host !== undefined && port <= 65_535 ? { host, port } : undefined;
+  if (host === undefined || port > 65_535) return undefined;
+  // All addresses: a system without IPv6 has no place to listen at by that name.
+  return { host: host === '::' && !hasIpv6() ? '0.0.0.0' : host, port };
+}
+
+function hasIpv6(): boolean {
+  return Object.values(networkInterfaces()).some((addresses) => addresses?.some(({ family }) => family === 'IPv6'));
 }
 
 function parsePositive(text: string): number | undefined {
@@ -144,7 +151,7 @@ export const snapshotsUrlField = field('file:///dir or s3://bucket/prefix', (tex
 
 export const flagField = field('true or false', (text) => ({ true: true, false: false })[text.toLowerCase()]);
 
-export const listenAddressField = field('host:port, for example 0.0.0.0:8080 or [::1]:8080', parseListenAddress);
+export const listenAddressField = field('host:port, for example 127.0.0.1:8080 or [::]:8080', parseListenAddress);
 
 const ROLES = ['jobs', 'exports'] as const;
 /** What a worker process serves: the jobs, the export activities, or both. */

@@ -11,7 +11,7 @@ import {
 import { hasGrpcStatus } from '../temporal/grpc.js';
 import { queryAgain } from '../temporal/workflow-clients.js';
 import { every } from './every.js';
-import type { Logger } from './logging.js';
+import { atMostEvery, type Logger } from './logging.js';
 import type { Figures } from './metrics.js';
 
 const PHASES: Phase[] = ['creating', 'watching', 'sending', 'needsAttention', 'lingering'];
@@ -95,24 +95,38 @@ function phaseIs(phase: Phase): string {
 // What a worker sees of the search attributes that jobs set, and how many workflows a query finds.
 
 const CALL_LIMIT_MS = 10_000;
+const WARN_EVERY_MS = 3_600_000;
 const MISSING = 'Search attributes are not registered, and no job makes progress without them: run "agent-jobs setup"';
 
-/** Warns where a namespace lacks search attributes. It needs no more than a worker's own permissions. */
-export async function checkSearchAttributes(client: Client, log: Logger): Promise<void> {
+/**
+ * Makes the look for search attributes that the namespace lacks: it tells them, and warns of them. It looks no more
+ * once all are there. It needs no more than a worker's own permissions.
+ */
+export function searchAttributesCheck(client: Client, log: Logger): (deadline: number) => Promise<string | undefined> {
   const { namespace } = client.options;
-  try {
-    const names = Object.values(SEARCH_ATTRIBUTE);
-    const isThere = await Promise.all(names.map((name) => isRegistered(client, name)));
-    const missing = names.filter((_, index) => !isThere[index]);
-    if (missing.length > 0) log.warn({ namespace, missing }, MISSING);
-  } catch (error) {
-    log.warn({ namespace, error }, 'Could not check whether the search attributes are registered');
-  }
+  const names = Object.values(SEARCH_ATTRIBUTE);
+  let isOver = false;
+  const warn = atMostEvery(WARN_EVERY_MS, (fields: object, text: string) => log.warn({ namespace, ...fields }, text));
+  return async (deadline) => {
+    if (isOver) return undefined;
+    try {
+      const isThere = await Promise.all(names.map((name) => isRegistered(client, name, deadline)));
+      const missing = names.filter((_, index) => !isThere[index]);
+      isOver = missing.length === 0;
+      if (isOver) return undefined;
+      warn({ missing }, MISSING);
+      return `search attributes are not registered: ${missing.join(', ')}`;
+    } catch (error) {
+      isOver = hasGrpcStatus(error, 'permissionDenied');
+      warn({ error }, 'Could not check whether the search attributes are registered');
+      return undefined;
+    }
+  };
 }
 
-async function isRegistered(client: Client, name: string): Promise<boolean> {
+async function isRegistered(client: Client, name: string, deadline: number): Promise<boolean> {
   try {
-    await countWorkflows(client, `${name} IS NULL`);
+    await countWorkflows(client, `${name} IS NULL`, deadline);
     return true;
   } catch (error) {
     // It names a search attribute that the namespace does not know.
@@ -122,9 +136,13 @@ async function isRegistered(client: Client, name: string): Promise<boolean> {
 }
 
 /** How many workflows a query finds. */
-async function countWorkflows({ connection, options }: Client, query: string): Promise<number> {
+async function countWorkflows(
+  { connection, options }: Client,
+  query: string,
+  deadline = Date.now() + CALL_LIMIT_MS,
+): Promise<number> {
   const { namespace } = options;
-  const { count } = await connection.withDeadline(Date.now() + CALL_LIMIT_MS, () =>
+  const { count } = await connection.withDeadline(deadline, () =>
     connection.workflowService.countWorkflowExecutions({ namespace, query }),
   );
   return Number(count);

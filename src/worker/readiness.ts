@@ -23,13 +23,15 @@ interface ProbeOptions {
   /** Makes one call to the server and ends, one way or the other, by the given time. */
   reach: (deadline: number) => Promise<unknown>;
   workers: readonly Pick<Worker, 'getStatus'>[];
+  /** What the namespace lacks without which no job makes progress, asked by the given time. */
+  lacking: (deadline: number) => Promise<string | undefined>;
   onProbe: (isReady: boolean) => void;
   /** Shown beside the state, which does not depend on them: a restart mends no key. */
   refusedKeys: () => string[];
 }
 
 /**
- * Ready while a bounded call reaches Temporal and all workers poll. The workers' own state is not enough: it stays
+ * Ready while a bounded call reaches Temporal, all workers poll, and jobs can make progress. The workers' own state is not enough: it stays
  * RUNNING long after the server is gone.
  */
 export class Readiness {
@@ -49,9 +51,9 @@ export class Readiness {
   /** Starts to probe. */
   watch(options: ProbeOptions): void {
     this.#options = options;
-    const { reach, workers, onProbe } = options;
+    const { reach, workers, lacking, onProbe } = options;
     this.#stopProbes = every(PROBE_EVERY_MS, async (stopped) => {
-      const reason = (await unreachable(reach)) ?? notPolling(workers);
+      const reason = (await unreachable(reach)) ?? notPolling(workers) ?? (await lacking(Date.now() + PROBE_LIMIT_MS));
       if (stopped.aborted) return;
       this.#reason = reason;
       onProbe(reason === undefined);

@@ -117,8 +117,8 @@ test('a worker has the time that it needs to end, and is asked where it answers'
     expect(pod.terminationGracePeriodSeconds, name).toBeGreaterThan(SHUTDOWN_SECONDS);
     const env = settingsOf(worker);
     const port = (portName: string) => worker.ports!.find((each) => each.name === portName)?.containerPort;
-    expect(env['HEALTH_ADDRESS']).toBe(`0.0.0.0:${port('health')}`);
-    expect(env['METRICS_ADDRESS']).toBe(`0.0.0.0:${port('metrics')}`);
+    expect(env['HEALTH_ADDRESS']).toBe(`[::]:${port('health')}`);
+    expect(env['METRICS_ADDRESS']).toBe(`[::]:${port('metrics')}`);
     const probes = [worker.startupProbe, worker.livenessProbe, worker.readinessProbe].map((probe) => probe!.httpGet);
     expect(probes.map(({ path }) => path)).toEqual(['/healthz', '/healthz', '/readyz']);
     expect(new Set(probes.map((probe) => probe.port))).toEqual(new Set(['health']));
@@ -150,10 +150,31 @@ test('HTTP accepts its settings, listens where it is asked, and has the time tha
   const { address, keysFile } = readHttpConfig(settings);
   expect(keysFile).toBe(join(folder, 'http_keys'));
   await rm(folder, { recursive: true });
+  expect(settings['HTTP_ADDRESS']).toBe(`[::]:${address.port}`);
   expect(ports).toEqual([{ name: 'http', containerPort: address.port }]);
   expect(pod.terminationGracePeriodSeconds).toBeGreaterThan(PAUSE_SECONDS + HTTP_SHUTDOWN_SECONDS);
   const asked = [probes.startupProbe, probes.livenessProbe, probes.readinessProbe].map((probe) => probe!.httpGet);
   expect(asked).toEqual(['/healthz', '/healthz', '/readyz'].map((path) => ({ path, port: 'http' })));
+});
+
+interface NetworkPolicySpec {
+  egress: { to?: { ipBlock: { cidr: string; except?: string[] } }[]; ports: { port: number }[] }[];
+}
+
+test('workers, and nothing else, reach the credentials of EKS Pod Identity', async (context) => {
+  const { all } = await chart(context);
+  const reached = all
+    .filter(({ kind }) => kind === 'NetworkPolicy')
+    .map(({ metadata, spec }) => {
+      const rules = (spec as unknown as NetworkPolicySpec).egress.filter(({ ports }) =>
+        ports.some(({ port }) => port === 80),
+      );
+      return [metadata.name, rules.flatMap(({ to }) => to!.map(({ ipBlock }) => ipBlock))];
+    });
+  expect(Object.fromEntries(reached)).toEqual({
+    'agent-jobs': [{ cidr: '169.254.170.23/32' }, { cidr: 'fd00:ec2::23/128' }],
+    'agent-jobs-http': [],
+  });
 });
 
 test('what selects pods selects those that it is meant for', async (context) => {

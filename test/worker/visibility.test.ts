@@ -3,9 +3,10 @@ import { randomUUID } from 'node:crypto';
 import { defineSearchAttributeKey } from '@temporalio/common';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { AGENT_JOB_WORKFLOW, SEARCH_ATTRIBUTE } from '../../src/contract.js';
+import { freePort } from '../../src/local/child-process.js';
 import { startSandbox, type Sandbox } from '../../src/sandbox/sandbox.js';
 import { connectOwnNamespace, type TestServer } from '../support/dev-server.js';
-import { startWorkerProcess, type WorkerProcess } from '../support/worker-process.js';
+import { startWorkerProcess, until, type WorkerProcess } from '../support/worker-process.js';
 
 const MOST_MS = 240_000;
 const KEYWORD = 2; // temporal.api.enums.v1.IndexedValueType
@@ -16,10 +17,12 @@ const TAGS = defineSearchAttributeKey(SEARCH_ATTRIBUTE.tags, 'KEYWORD_LIST');
 let server: TestServer;
 let sandbox: Sandbox;
 let worker: WorkerProcess;
+let healthPort: number;
 
 beforeAll(async () => {
   server = await connectOwnNamespace();
   sandbox = await startSandbox({ script: { activeMs: 0 } });
+  healthPort = await freePort();
 }, MOST_MS);
 afterAll(async () => {
   await worker?.kill();
@@ -38,19 +41,28 @@ async function startWorker(): Promise<void> {
   await worker?.kill();
   const place = { TEMPORAL_ADDRESS: server.address, TEMPORAL_NAMESPACE: server.namespace };
   const env = { UPSTREAM_BASE_URL: sandbox.url, ADMIN_API_KEY: sandbox.apiKey, ...place };
-  worker = startWorkerProcess({ ...env, AGENT_JOBS_TASK_QUEUE: server.taskQueue });
+  const health = { HEALTH_ADDRESS: `127.0.0.1:${healthPort}` };
+  worker = startWorkerProcess({ ...env, ...health, AGENT_JOBS_TASK_QUEUE: server.taskQueue });
   await worker.wrote('The worker runs');
+}
+
+async function readyz(): Promise<{ ready?: boolean; reason?: string }> {
+  const response = await fetch(`http://127.0.0.1:${healthPort}/readyz`).catch(() => null);
+  return response === null ? {} : ((await response.json()) as { ready: boolean; reason?: string });
 }
 
 const MISSING =
   /AgentJobWaitingFor.*AgentJobBatch.*AgentJobTags.*no job makes progress without them: run \\"agent-jobs setup\\"/;
 
 test(
-  'a worker whose namespace lacks them says so, and a job that waits for them goes on once they are registered',
+  'a worker whose namespace lacks them says so and is not ready, and a job that waits for them goes on once they are registered',
   { timeout: MOST_MS },
   async () => {
     await setAttributes({});
     await startWorker();
+    await until(async () => (await readyz()).reason?.startsWith('search attributes') ?? false, 'the reason');
+    const reason = 'search attributes are not registered: AgentJobWaitingFor, AgentJobBatch, AgentJobTags';
+    expect(await readyz()).toEqual({ ready: false, reason });
     expect(worker.output()).toMatch(MISSING);
     const projectId = `p-${randomUUID()}`;
     const job = await server.client.workflow.start(AGENT_JOB_WORKFLOW, {
@@ -62,5 +74,7 @@ test(
     await setAttributes({ [NAMES[0]!]: KEYWORD, [NAMES[1]!]: KEYWORD, [NAMES[2]!]: KEYWORD_LIST });
     expect(await job.result()).toMatchObject({ outcome: 'completed' });
     expect((await job.describe()).typedSearchAttributes.get(TAGS)).toEqual(['a', 'b']);
+    await until(async () => (await readyz()).ready === true, 'readiness', worker.output);
+    expect(worker.output().match(new RegExp(MISSING, 'g'))).toHaveLength(1);
   },
 );

@@ -165,8 +165,8 @@ describe('a worker process and its server', () => {
       const healthPort = await freePort();
       const metricsPort = await freePort(undefined, [healthPort]);
       const worker = start({
-        HEALTH_ADDRESS: `127.0.0.1:${healthPort}`,
-        METRICS_ADDRESS: `localhost:${metricsPort}`,
+        HEALTH_ADDRESS: `[::]:${healthPort}`,
+        METRICS_ADDRESS: `[::]:${metricsPort}`,
         CONFIRM_WRITES_BEFORE: '2026-01-01T13:00:00+01:00',
       });
       const metrics = async () => (await get(metricsPort, '/metrics')).body;
@@ -174,6 +174,8 @@ describe('a worker process and its server', () => {
       await until(async () => /^agent_jobs_needs_attention \d+$/m.test(await metrics()), 'the count');
       expect(await metrics()).toContain('temporal_num_pollers');
       expect((await get(healthPort, '/else')).status).toBe(404);
+      // Clusters have IPv4, IPv6 or both.
+      for (const port of [healthPort, metricsPort]) await fetch(`http://[::1]:${port}/`);
       const confirmed = '"confirmWritesBefore":"2026-01-01T12:00:00.000Z"';
       expect(worker.output()).toContain('CONFIRM_WRITES_BEFORE has passed');
       const runs = worker.output().split('\n');
