@@ -37,7 +37,7 @@ export type WriteOutcome =
       /** Answered 403: the key may be good, and this request alone forbidden. */
       isForbidden?: true;
     }
-  /** The request surely never reached the upstream whole: safe to send again. */
+  /** It surely never reached the upstream whole, or not its job, which is new (404): safe to send again. */
   | { kind: 'notDelivered'; reason: string }
   /**
    * May or may not have been taken, usually after the whole request left: time-out, reset, 303, 408, 5xx (but for

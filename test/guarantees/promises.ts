@@ -9,7 +9,7 @@ import { markdownTable } from './markdown-table.js';
 
 type Write = 'create' | 'follow-up';
 /** What the fault does to the request, before the policy matters. */
-type Fate = 'not sent' | 'not taken' | 'no key' | 'refused' | 'unknown' | 'taken' | 'forgotten';
+type Fate = 'not sent' | 'not taken' | 'not known yet' | 'no key' | 'refused' | 'unknown' | 'taken' | 'forgotten';
 
 interface Fault {
   fault: string;
@@ -82,6 +82,12 @@ const FAULTS: Fault[] = [
   fault('429', 'with a date', { kind: 'status', status: 429, retryAfterDateMs: 1_500 }, 'not taken'),
   fault('429', 'with an invalid value', { kind: 'status', status: 429, retryAfter: 'soon' }, 'not taken'),
   fault('400', '', { kind: 'status', status: 400, body: { error: 'no such branch' } }, 'refused'),
+  fault(
+    '404',
+    'within a minute of the create',
+    { kind: 'status', status: 404 },
+    { create: 'refused', 'follow-up': 'not known yet' },
+  ),
   fault('401', 'no newer key', { kind: 'status', status: 401 }, 'no key'),
   fault('403', 'no newer key', { kind: 'status', status: 403 }, 'no key'),
   fault('303', 'accepted', { kind: 'status', status: 303, effect: 'after' }, 'unknown', true),
@@ -111,6 +117,7 @@ function promisesOf(write: Write, entry: Fault): Promise_[] {
     case 'not sent':
       return [row('any', 'only a delay; `needsAttention` where the last byte had already left', 2, 1)];
     case 'not taken':
+    case 'not known yet':
       return [row('any', 'only a delay: sent again after the wait', 2, 1)];
     case 'no key':
       return [row('any', 'only a delay: `waiting.for` is `key`; sent again once the key is accepted', 2, 1)];
@@ -133,6 +140,7 @@ function promisesOf(write: Write, entry: Fault): Promise_[] {
 const CALLED: Record<Exclude<Fate, 'unknown'>, string> = {
   'not sent': 'not delivered',
   'not taken': 'throttled',
+  'not known yet': 'too early',
   'no key': 'key refused',
   refused: 'rejected',
   taken: 'accepted',

@@ -1,12 +1,14 @@
 import { expect, test } from 'vitest';
-import { jobStateQuery, pollNowSignal } from '../../src/contract.js';
+import { followUpSignal, jobStateQuery, pollNowSignal } from '../../src/contract.js';
 import { ReadFailedError } from '../../src/upstream/errors.js';
 import { useSkippedTime } from '../support/job-tests.js';
 import { gaps } from '../support/observed-upstream.js';
+import { rejected } from '../support/outcomes.js';
 
 const tests = useSkippedTime();
 const MINUTE = 60_000;
 const input = { projectId: 'p1', prompt: 'Fix it' };
+const unknownJob = () => rejected(404, 'no such job');
 const failed = (status?: number, retryAfterMs?: number) =>
   new ReadFailedError(`upstream answered ${status}`, status, retryAfterMs);
 const times = <T>(n: number, make: () => T) => Array.from({ length: n }, make);
@@ -37,6 +39,40 @@ test('Retry-After replaces a shorter wait, at most an hour at a time, and pollNo
   expect(first).toBeGreaterThanOrEqual(30 * MINUTE);
   expect(second).toBeGreaterThanOrEqual(60 * MINUTE);
   expect(second).toBeLessThan(62 * MINUTE);
+});
+
+test('a message that is answered 404 within a minute of the create waits, and is sent again', async () => {
+  const { upstream, bench } = tests;
+  upstream.show = () => ({ status: upstream.messages.length > 3 ? 'completed' : 'active' });
+  upstream.messageFaults.push(...times(3, unknownJob));
+  const handle = await bench.start(input);
+  await handle.signal(followUpSignal, { prompt: 'go', id: 'a' });
+  await expect
+    .poll(async () => (await handle.query(jobStateQuery)).waiting)
+    .toMatchObject({ for: 'upstream', reason: 'upstream answered 404' });
+  expect(await handle.result()).toMatchObject({ outcome: 'completed', followUps: [{ id: 'a', state: 'sent' }] });
+  expect(upstream.messages).toEqual(['go', 'go', 'go', 'go']);
+});
+
+test('a message that is answered 404 after a minute is rejected', async () => {
+  const { upstream, bench } = tests;
+  upstream.show = () => ({ status: 'active' });
+  upstream.messageFaults.push(...times(100, unknownJob));
+  const handle = await bench.start({ ...input, deadline: '5 minutes' });
+  await handle.signal(followUpSignal, { prompt: 'go', id: 'a' });
+  const error = '404: no such job';
+  expect(await handle.result()).toMatchObject({ followUps: [{ id: 'a', state: 'rejected', error }] });
+  // After 1, 2, 4, 8, 16 and 32 seconds.
+  expect(upstream.messages).toHaveLength(7);
+});
+
+test('a message to an attached job that is answered 404 is rejected at once', async () => {
+  const { upstream, bench } = tests;
+  upstream.messageFaults.push(unknownJob());
+  const handle = await bench.start({ projectId: 'p1', jobId: 'gone' });
+  await handle.signal(followUpSignal, { prompt: 'go', id: 'a' });
+  expect(await handle.result()).toMatchObject({ followUps: [{ id: 'a', state: 'rejected' }] });
+  expect(upstream.messages).toHaveLength(1);
 });
 
 test('while lingering only pollNow reads, and the run ends when its time is over', async () => {

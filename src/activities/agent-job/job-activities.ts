@@ -34,6 +34,8 @@ interface WriteInput extends Omit<Parameters<typeof checkPriorAttempt>[0], 'conf
   turnUntil?: number | undefined;
   /** It waited for a turn longer than it should. */
   isOverdue?: boolean;
+  /** When the job was created, in milliseconds; null where another than this workflow created it. */
+  jobCreatedAt?: number | null;
 }
 
 interface SendMessageInput extends WriteInput {
@@ -100,7 +102,7 @@ export function createJobActivities({
     else if (mayBeLate(wanted, input)) throw tryLater('StillWaiting', 'its turn may be over', 'looks again', 0);
     const outcome = before
       ? withLookAfter(before, 'lostWorker', now())
-      : withLookAfter(await gate.send(wanted, () => sendFenced(send)), 'ownEnd', now());
+      : withLookAfter(mayBeKnownLater(await gate.send(wanted, () => sendFenced(send)), input, now()), 'ownEnd', now());
     if (!isHeld(outcome)) metrics.writeEnded(operation, outcome.kind);
     if (isSettled(outcome)) metrics.writeSettled(operation, (wanted.now() - input.askedAt) / 1_000);
     if (outcome.kind !== 'inDoubt' || !requiresConfirmation(asked)) return outcome;
@@ -154,6 +156,16 @@ async function sendFenced(send: Send): Promise<WriteOutcome> {
     // The upstream client promises to throw nothing else: in doubt is the only safe guess about a write.
     return { kind: 'inDoubt', reason: `unexpected: ${error instanceof Error ? error.name : typeof error}` };
   }
+}
+
+/** For so long after a create its job may be unknown to a part of the upstream. */
+const NEW_JOB_MS = 60_000;
+
+/** A 404 right after the create is none for good: it is sent again, as what was not delivered. */
+function mayBeKnownLater(outcome: WriteOutcome, { jobCreatedAt }: WriteInput, now: number): WriteOutcome {
+  const isNew = typeof jobCreatedAt === 'number' && now - jobCreatedAt < NEW_JOB_MS;
+  if (!isNew || outcome.kind !== 'rejected' || outcome.status !== 404) return outcome;
+  return { kind: 'notDelivered', reason: 'upstream answered 404' };
 }
 
 /** It was not even sent. */

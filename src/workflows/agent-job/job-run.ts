@@ -39,6 +39,8 @@ export interface RunData {
   /** Temporal itself started this run again, or one before it in its chain: every write asks first. */
   isRepeated: boolean;
   jobId: string | null;
+  /** When this run, or one before it in its chain, created the job; null where it did not. */
+  createdAt: number | null;
   deadline: DeadlineData;
   polls: PollData;
   write: Write | null;
@@ -84,6 +86,7 @@ export class JobRun {
   /** Those of people about writes in doubt, once they are carried out, in that order. */
   decisions: readonly Decision[];
   #jobId: string | null;
+  #createdAt: number | null;
   #write: Write | null;
   #deadline: DeadlineData;
   #stop: RunEnding | null = null;
@@ -97,6 +100,7 @@ export class JobRun {
     this.followUps = new FollowUps(followUps);
     this.decisions = data.decisions;
     this.#jobId = data.jobId;
+    this.#createdAt = data.createdAt;
     this.#write = data.write;
     this.#deadline = data.deadline;
     this.#now = now;
@@ -105,6 +109,11 @@ export class JobRun {
   /** Null until the create has brought it. */
   get jobId(): string | null {
     return this.#jobId;
+  }
+
+  /** When the job was created; null where another created it. */
+  get createdAt(): number | null {
+    return this.#createdAt;
   }
 
   /** The write that is not settled yet: at most one. */
@@ -254,6 +263,7 @@ export class JobRun {
   /** From the create's answer, or from a person. */
   #jobKnown(jobId: string | null, job: JobRecord | null): void {
     this.#jobId = jobId;
+    this.#createdAt = this.#now();
     this.polls.jobKnown(job);
     this.#restartDeadline();
   }
@@ -326,10 +336,10 @@ export class JobRun {
 
   /** `isReset`: what has not been sent must be confirmed by a person in the next run. */
   carry(isReset: boolean): RunData {
-    const { title, startedAt, isRepeated, jobId, polls, write } = this;
+    const { title, startedAt, isRepeated, jobId, createdAt, polls, write } = this;
     const carriedWrite = write && { ...write, requiresConfirmation: write.requiresConfirmation || isReset };
     const carried = { deadline: this.#deadline, polls: polls.carry(), write: carriedWrite };
-    return { title, startedAt, isRepeated, jobId, ...carried, decisions: this.decisions };
+    return { title, startedAt, isRepeated, jobId, createdAt, ...carried, decisions: this.decisions };
   }
 }
 
@@ -367,6 +377,7 @@ export function firstRunData(spec: JobSpec, startTime: Date): Omit<RunData, 'isR
     title: jobTitle(spec),
     startedAt,
     jobId: spec.jobId,
+    createdAt: null,
     deadline: { base: startedAt, stoodStillMs: 0, hasExpired: false },
     polls: {
       job: null,

@@ -80,7 +80,7 @@ export async function sendFollowUps(run: JobRun, waitPoint: WaitPoint, jobId: st
     const { id: followUpId, prompt, askedAt, requiresConfirmation = false } = next;
     const priority = next.priority && { priority: next.priority };
     run.beginWrite({ kind: 'followUp', followUpId, askedAt, requiresConfirmation, ...priority });
-    const send: Send = (input) => sendMessage({ ...input, jobId, prompt });
+    const send: Send = (input) => sendMessage({ ...input, jobId, prompt, jobCreatedAt: run.createdAt });
     await settle(run, waitPoint, send, () => run.write === null || null);
   }
 }
