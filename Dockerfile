@@ -13,8 +13,8 @@ COPY scripts/release/keep-optional.mjs scripts/release/
 RUN npm run build && node scripts/release/keep-optional.mjs && npm prune --omit=dev --ignore-scripts
 
 FROM ${NODE_IMAGE}
-# glibc gives freed memory back to the system from 128 KiB on. By itself it raises that limit to up to 64 MiB, and each of
-# some twenty threads keeps so much.
+# glibc gives freed memory back to the system from 128 KiB on. By itself it raises that limit to up to 64 MiB, and each
+# of some twenty threads keeps so much.
 ENV NODE_ENV=production \
     MALLOC_TRIM_THRESHOLD_=131072 \
     HEALTH_ADDRESS=[::]:8081 \

@@ -31,8 +31,8 @@ interface ProbeOptions {
 }
 
 /**
- * Ready while a bounded call reaches Temporal, all workers poll, and jobs can make progress. The workers' own state is not enough: it stays
- * RUNNING long after the server is gone.
+ * Ready while a bounded call reaches Temporal, all workers poll, and jobs can make progress. The workers' own state is
+ * not enough: it stays RUNNING long after the server is gone.
  */
 export class Readiness {
   #reason: string | undefined = 'waits for Temporal';

@@ -55,7 +55,7 @@ const MISSING =
   /AgentJobWaitingFor.*AgentJobBatch.*AgentJobTags.*no job makes progress without them: run \\"agent-jobs setup\\"/;
 
 test(
-  'a worker whose namespace lacks them says so and is not ready, and a job that waits for them goes on once they are registered',
+  'a worker whose namespace lacks them says so and is not ready; once they are there, a job that waits goes on',
   { timeout: MOST_MS },
   async () => {
     await setAttributes({});
