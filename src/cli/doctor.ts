@@ -252,7 +252,11 @@ async function checkPollers(client: Client, taskQueue: string, work: readonly Po
     return { status: 'fail', text: `no worker polls the task queue ${queue}${tasks}` };
   }
   const count = new Set(pollers.flat().map(({ identity }) => identity)).size;
-  return { status: 'ok', text: `${count === 1 ? '1 worker polls' : `${count} workers poll`} the task queue ${queue}` };
+  const last = Math.max(...pollers.flat().map(({ at }) => at));
+  // A worker that was killed tells no end: who reads this sees how long ago it was there.
+  const seconds = Math.max(0, Math.round((Date.now() - last) / 1_000));
+  const text = `${count === 1 ? '1 worker polls' : `${count} workers poll`} the task queue ${queue}`;
+  return { status: 'ok', text: `${text}, last ${seconds} s ago` };
 }
 
 const UPSTREAM_LIMIT_MS = 6_000;

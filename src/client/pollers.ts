@@ -1,11 +1,15 @@
 /** Who polls a task queue, as Temporal remembers it. */
 import type { Client } from '@temporalio/client';
+import { quoted } from './visibility-query.js';
 
 /** Values of `TaskQueueType`. */
 const QUEUE_TYPE = { workflow: 1, activity: 2 } as const;
 const VERSIONED = 2; // temporal.api.enums.v1.WorkerVersioningMode
-/** A worker that waits for work polls anew at least once a minute; the server lists it for five. */
-const POLLED_WITHIN_MS = 90_000;
+/** A worker that waits for work polls anew once a minute; the server lists it for five. */
+const POLLED_WITHIN_MS = 75_000;
+const RUNNING = 1; // temporal.api.enums.v1.WorkerStatus
+/** The last poll of a worker that ends may come so long after it has told so. */
+const LAST_POLL_MS = 2_000;
 
 /** What a worker polls a task queue for. */
 export type PolledFor = keyof typeof QUEUE_TYPE;
@@ -13,28 +17,47 @@ export type PolledFor = keyof typeof QUEUE_TYPE;
 /** A worker that polled. */
 interface Poller {
   identity: string;
+  /** When it did, as the server has it. */
+  at: number;
   /** Its version as Temporal writes it, deployment and build id; null where it has none. */
   version: string | null;
   /** Whether new runs come to it, and those that follow the current version. */
   isCurrent: boolean;
 }
 
-/** The workers that polled so lately that they may live. */
+/** The workers that polled so lately that they may live, and have not told since that they end. */
 export async function livePollers(client: Client, taskQueue: string, polledFor: PolledFor): Promise<Poller[]> {
-  const { pollers, versioningInfo } = await client.workflowService.describeTaskQueue({
-    namespace: client.options.namespace,
-    taskQueue: { name: taskQueue },
-    taskQueueType: QUEUE_TYPE[polledFor],
-  });
+  const { namespace } = client.options;
+  const taskQueueType = QUEUE_TYPE[polledFor];
+  const [{ pollers, versioningInfo }, endOf] = await Promise.all([
+    client.workflowService.describeTaskQueue({ namespace, taskQueue: { name: taskQueue }, taskQueueType }),
+    readEnds(client, taskQueue),
+  ]);
   const { currentDeploymentVersion, rampingDeploymentVersion, rampingVersionPercentage } = versioningInfo ?? {};
   const served = [nameOf(currentDeploymentVersion)];
   if (rampingVersionPercentage) served.push(nameOf(rampingDeploymentVersion));
   const since = Date.now() - POLLED_WITHIN_MS;
-  const live = (pollers ?? []).filter(({ lastAccessTime: at }) => Number(at?.seconds ?? 0) * 1_000 > since);
-  return live.map(({ identity, deploymentOptions }) => {
+  const polled = (pollers ?? []).map(({ identity, lastAccessTime, deploymentOptions }) => {
     const version = deploymentOptions?.workerVersioningMode === VERSIONED ? nameOf(deploymentOptions) : null;
-    return { identity: identity ?? 'a worker', version, isCurrent: served.includes(version) };
+    return { identity: identity ?? '', at: toMs(lastAccessTime), version, isCurrent: served.includes(version) };
   });
+  return polled.filter(({ identity, at }) => at > Math.max(since, (endOf.get(identity) ?? 0) + LAST_POLL_MS));
+}
+
+/** When workers told that they end, by identity. Only a server from 1.30 on keeps it. */
+async function readEnds(client: Client, taskQueue: string): Promise<Map<string, number>> {
+  const { namespace } = client.options;
+  const request = { namespace, query: `TaskQueue = ${quoted(taskQueue)}` };
+  const { workersInfo } = await client.workflowService.listWorkers(request).catch(() => ({ workersInfo: [] }));
+  const told = (workersInfo ?? []).flatMap(({ workerHeartbeat: last }) => (last ? [last] : []));
+  const ended = told.filter(({ status }) => (status ?? RUNNING) > RUNNING);
+  return new Map(ended.map(({ workerIdentity, heartbeatTime }) => [workerIdentity ?? '', toMs(heartbeatTime)]));
+}
+
+type Time = { seconds?: unknown; nanos?: number | null };
+
+function toMs(time: Time | null | undefined): number {
+  return Number(time?.seconds ?? 0) * 1_000 + (time?.nanos ?? 0) / 1e6;
 }
 
 type Version = { deploymentName?: string | null; buildId?: string | null };

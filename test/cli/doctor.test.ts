@@ -91,6 +91,21 @@ test(
 );
 
 test(
+  'a worker that has ended is not counted from then on, though Temporal remembers its polls for minutes',
+  async () => {
+    const other = await startJobServer();
+    await polled(other);
+    const text = expect.stringMatching(/^1 worker polls the task queue .*, last \d+ s ago$/) as string;
+    expect((await doctor(envOf(other))).found['Worker']).toMatchObject({ status: 'ok', text });
+    await other.close();
+    const { code, found } = await doctor(envOf(other));
+    expect(found['Worker']).toMatchObject({ status: 'fail', text: expect.stringContaining('no worker polls') });
+    expect(code).toBe(1);
+  },
+  2 * MINUTE,
+);
+
+test(
   'a fresh namespace lacks the search attributes and remembers keys for too short a time',
   async () => {
     const namespace = `doctor-${randomUUID()}`;
