@@ -4,6 +4,7 @@ from typing import Literal
 
 from typing_extensions import NotRequired, TypedDict
 
+# How often to read the job.
 Polling = TypedDict(
     "Polling",
     {

@@ -52,8 +52,9 @@ export interface AgentJobOptions {
    * lines; never sent upstream.
    */
   metadata?: JobMetadata | null | undefined;
+  /** How often to read the job. */
   polling?: PollingInput | null | undefined;
-  /** Default `ask`. */
+  /** What to do with a write that may or may not have arrived: ask a person, fail, or send it again; default `ask`. */
   onUnknownOutcome?: UnknownOutcomePolicy | null | undefined;
   /** How long `needsAttention` waits for a person; default for ever. */
   decideWithin?: DurationInput | null | undefined;
@@ -65,9 +66,9 @@ export interface AgentJobOptions {
 
 /** A job to create. */
 export interface CreateJobInput extends AgentJobOptions {
-  /** 1 to 200 bytes when percent-encoded. */
+  /** The upstream's project, 1 to 200 bytes when percent-encoded. */
   projectId: string;
-  /** 1 byte to 512 KiB of UTF-8. */
+  /** What to do, 1 byte to 512 KiB of UTF-8. */
   prompt: string;
   jobId?: null | undefined;
 }
@@ -86,7 +87,7 @@ export type AgentJobInput = CreateJobInput | AttachJobInput;
 
 /** The argument of `followUp` and `sendFollowUp`. */
 export interface FollowUpInput {
-  /** 1 byte to 512 KiB of UTF-8. */
+  /** What to do, 1 byte to 512 KiB of UTF-8. */
   prompt: string;
   /** At most 256 bytes; the same id is sent at most once over the whole life of the job. */
   id?: string | null | undefined;

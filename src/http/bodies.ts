@@ -19,10 +19,20 @@ export interface JobBody {
 /** The client says what is wrong with it. */
 const TIME: Kind<string> = { ...TEXT, schema: () => ({ type: 'string', format: 'date-time' }) };
 
+function told<Given, Parsed>(description: string, kind: Kind<Given, Parsed>): Kind<Given, Parsed> {
+  return { ...kind, schema: () => ({ ...kind.schema(), description }) };
+}
+
 /** By what jobs are listed. */
 export const JOBS_QUERY = {
-  ...{ phase: oneOf(...PHASES), outcome: oneOf(...JOB_OUTCOMES), status: label(LIMIT.recordBytes) },
-  ...{ tag: TAGS, batch: label(LIMIT.batchBytes), endedAfter: TIME, limit: PAGE_SIZE, cursor: TEXT },
+  phase: told('Only jobs whose workflows do this.', oneOf(...PHASES)),
+  outcome: told('Only jobs that ended so.', oneOf(...JOB_OUTCOMES)),
+  status: told("Only jobs of this status, the upstream's own, as last read.", label(LIMIT.recordBytes)),
+  tag: told('Only jobs that have all of these tags.', TAGS),
+  batch: told('Only jobs with this label, by which they were started together.', label(LIMIT.batchBytes)),
+  endedAfter: told('Only runs that ended at this time or later; ISO 8601.', TIME),
+  limit: told('At most so many jobs; default 100.', PAGE_SIZE),
+  cursor: told('The `nextCursor` of the page before.', TEXT),
 };
 
 /** Callers, and proxies before them, give up after a minute at most, as a rule. */

@@ -1,10 +1,7 @@
 /** The OpenAPI 3.1 document, made of the table of routes and the published schemas of the contract. */
-import { readFileSync } from 'node:fs';
 import { ID, type JsonSchema, NO_CONTROL_CHARACTERS, TEXT } from '../contract/kinds.js';
 import { HEADERS, objectOf, type Route, ROUTES } from './routes.js';
-
-/** `npm run docs:contract` writes it, of the types that are told. */
-const SCHEMAS = new URL('../../docs/contract/agent-jobs.schema.json', import.meta.url);
+import { contractSchemas } from './schemas.js';
 
 const PROBLEM = objectOf({
   ...{ type: TEXT.schema(), title: TEXT.schema(), status: { type: 'integer' }, detail: TEXT.schema() },
@@ -27,11 +24,6 @@ export function openApi({ version, keys }: { version: string; keys: object | nul
     },
     ...(hasKeys && { security: [{ key: [] }] }),
   };
-}
-
-function contractSchemas(): Record<string, JsonSchema> {
-  const text = readFileSync(SCHEMAS, 'utf8').replaceAll('"#/$defs/', '"#/components/schemas/');
-  return (JSON.parse(text) as { $defs: Record<string, JsonSchema> }).$defs;
 }
 
 /** What stands in a path. */

@@ -6,6 +6,7 @@ import { tmpdir } from 'node:os';
 import { createInterface } from 'node:readline';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { readMcpConfig } from '../../src/config.js';
+import { agentJobWorkflowId } from '../../src/contract.js';
 import { keyOf } from '../../src/http/mcp/tools.js';
 import { cliProgram } from '../cli/run-cli.js';
 import { QUICK } from '../client/job-server.js';
@@ -49,6 +50,55 @@ test('the tools are told with the schemas of the contract, and none settles a wr
   });
 });
 
+/** JSON Schema as much as every client of tools reads. */
+interface Plain {
+  type: unknown;
+  description?: unknown;
+  properties?: Record<string, Plain>;
+  items?: Plain;
+}
+
+const WORDS: Record<string, string[]> = {
+  string: ['enum'],
+  number: ['minimum', 'maximum'],
+  integer: ['minimum', 'maximum'],
+  array: ['items'],
+  object: ['properties', 'required', 'additionalProperties'],
+};
+
+/** What some client of tools would stumble over. */
+function faultsOf(schema: Plain, path: string): string[] {
+  const { type, properties = {}, items } = schema;
+  const words = ['type', 'description', ...(WORDS[String(type)] ?? [])];
+  const unknown = Object.keys(schema).filter((word) => !words.includes(word));
+  const lacks = [
+    ...(typeof type === 'string' && type in WORDS ? [] : ['one type']),
+    ...(type === 'array' && !items ? ['items'] : []),
+    ...(JSON.stringify(schema).includes('null') ? ['no null'] : []),
+  ];
+  return [
+    ...[...unknown, ...lacks].map((fault) => `${path}: ${fault}`),
+    ...(items ? faultsOf(items, `${path}[]`) : []),
+    ...Object.entries(properties).flatMap(([name, property]) => [
+      ...(/^\S.{10,}$/.test(String(property.description)) ? [] : [`${path}.${name}: a description`]),
+      ...faultsOf(property, `${path}.${name}`),
+    ]),
+  ];
+}
+
+test('each schema of a tool, at any depth, is one that every client reads', async () => {
+  const { result } = await send('tools/list', {});
+  const tools = result.tools as { name: string; inputSchema: Plain }[];
+  expect(tools.flatMap(({ name, inputSchema }) => faultsOf(inputSchema, name))).toEqual([]);
+  expect(tools[0]!.inputSchema.properties).toMatchObject({
+    tags: { type: 'array', items: { type: 'string' } },
+    polling: { properties: { min: { type: 'string', description: expect.stringContaining('such as "2 hours"') } } },
+    onUnknownOutcome: { type: 'string', enum: ['ask', 'fail', 'retry'] },
+    priority: { type: 'integer', minimum: 1, maximum: 5 },
+  });
+  expect(tools[0]!.inputSchema.properties).not.toHaveProperty('jobId');
+});
+
 test('an agent that repeats its start without a key makes no second job, and waits for the result', async () => {
   const prompt = `by an agent ${randomUUID()}`;
   const key = keyOf(server.projectId, prompt);
@@ -84,15 +134,69 @@ test('a wait that is over answers what there is; a follow-up is sent once under 
   expect(other).toMatchObject({ isError: true, structuredContent: { code: 'FOLLOW_UP_CONFLICT', status: 422 } });
 });
 
-test('a job in doubt says that a person must settle it', async () => {
+async function inDoubt(promptIncludes: string) {
+  await server.sandbox.addFault({ kind: 'status', status: 500, effect: 'before', promptIncludes, count: 1 });
+}
+
+const PATIENCE = { timeout: 60_000, interval: 300 };
+const ASK = /waits for a person.*npx agent-jobs resolve.*Do not start the job again/;
+
+test('a job in doubt says in each answer that a person must settle it, for clients that show no text too', async () => {
   const prompt = `in doubt ${randomUUID()}`;
-  await server.sandbox.addFault({ kind: 'status', status: 500, effect: 'before', promptIncludes: prompt, count: 1 });
-  const {
-    structuredContent: { key },
-  } = await call('start_job', { prompt, ...QUICK });
-  await expect
-    .poll(async () => (await call('get_job', { key })).content[0].text)
-    .toMatch(/waits for a person.*npx agent-jobs resolve/);
+  await inDoubt(prompt);
+  const { structuredContent: started } = await call('start_job', { prompt, ...QUICK });
+  const { key } = started;
+  await expect.poll(async () => (await call('get_job', { key })).structuredContent.advice, PATIENCE).toMatch(ASK);
+  const again = await call('start_job', { prompt, ...QUICK });
+  expect(again.structuredContent).toMatchObject({ isNew: false, advice: expect.stringMatching(ASK) });
+  const waited = await call('wait_for_job', { key, timeoutSeconds: 0 });
+  expect(waited.content[0].text).toBe(waited.structuredContent.advice);
+  expect(JSON.parse(waited.content[1].text)).toEqual(waited.structuredContent);
+});
+
+test('a job that ended in doubt, and a follow-up in doubt, are not to be repeated', async () => {
+  const prompt = `in doubt ${randomUUID()}`;
+  await inDoubt(prompt);
+  const { structuredContent: started } = await call('start_job', { prompt, onUnknownOutcome: 'fail', ...QUICK });
+  const ended = await call('wait_for_job', { key: started.key, timeoutSeconds: 40 });
+  expect(ended.structuredContent).toMatchObject({
+    result: { failure: { type: 'UnknownOutcome' } },
+    advice: expect.stringMatching(/Ask whoever operates agent-jobs.*Do not start the job again/),
+  });
+  const other = await call('start_job', { prompt: `well ${randomUUID()}`, linger: '1 hour', ...QUICK });
+  expect(other.structuredContent).not.toHaveProperty('advice');
+  const { key } = other.structuredContent;
+  await inDoubt(`more ${key}`);
+  const sent = await call('send_follow_up', { key, prompt: `more ${key}`, id: 'one' });
+  expect(sent.structuredContent).toMatchObject({
+    state: 'unknown',
+    advice: expect.stringMatching(/npx agent-jobs resolve.*Do not send it again/),
+  });
+});
+
+test('jobs that run are listed first, by their start, then those that ended, by their end', async () => {
+  const [batch, prompt] = [randomUUID(), `endless ${randomUUID()}`];
+  await server.sandbox.addScript({ promptIncludes: prompt, script: { activeMs: 3_600_000 } });
+  const ids = ['a', 'b', 'c', 'd'].map((name) => `${batch}-${name}`);
+  for (const key of ids) await call('start_job', { prompt, key, batch, ...QUICK });
+  const handles = ids.map((key) => server.client.workflow.getHandle(agentJobWorkflowId(server.projectId, key)));
+  await handles[3]!.terminate();
+  await handles[0]!.terminate();
+  const listed = async () => {
+    const { structuredContent } = await call('list_jobs', { batch });
+    return structuredContent.jobs.map(({ key }: { key: string }) => key.at(-1)).join('');
+  };
+  await expect.poll(listed, PATIENCE).toBe('cbad');
+  const { result } = await send('tools/list', {});
+  expect(result.tools.at(-1).description).toMatch(/that run first, by their start.*then .* ended, by their end/);
+});
+
+test('a cursor that another server made is told as wrong, not as an outage', async () => {
+  for (const cursor of ['bWFkZSB1cA', 'no cursor']) {
+    const refused = await call('list_jobs', { cursor });
+    expect(refused).toMatchObject({ isError: true, structuredContent: { status: 422, code: 'INVALID_INPUT' } });
+    expect(refused.structuredContent.detail).toMatch(/^cursor must be the nextCursor/);
+  }
 });
 
 test.each([

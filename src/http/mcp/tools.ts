@@ -3,15 +3,15 @@
  * in need of one is told as says whom to ask.
  */
 import { createHash } from 'node:crypto';
-import { CREATE_JOB, FOLLOW_UP } from '../../agent-job/fields.js';
 import type { JobState } from '../../contract.js';
 import { checkObject, checkWholeNumber } from '../../contract/input-checks.js';
-import { type JsonSchema, schemaOf, TEXT } from '../../contract/kinds.js';
+import { ID, type JsonSchema, schemaOf, TEXT } from '../../contract/kinds.js';
 import { checkKnownFields } from '../../client/known-fields.js';
 import { checkKey } from '../address.js';
 import { type JobBody, JOBS_QUERY, pageOfJobs, readJob, START_TIMEOUT_MS, startedJob } from '../bodies.js';
 import { type Caller, checkMaySee } from '../keys.js';
 import { whileWanted } from '../request.js';
+import { contractSchemas, plainSchema, type Properties } from '../schemas.js';
 import type { AgentJobs, FollowUpOptions, JobHandle, StartRequest } from '../../starter.js';
 
 /** One call of a tool. */
@@ -29,9 +29,9 @@ interface ToolCall {
   onState: (state: JobState) => void;
 }
 
-/** What a tool answers: the body of the HTTP answer, and what to do next. */
+/** What a tool answers: the body of the HTTP answer, and what to do next; `advice` of the body says what not to do. */
 interface ToolAnswer {
-  body: object;
+  body: object & { advice?: string };
   next: string;
 }
 
@@ -48,16 +48,23 @@ interface Tool {
 /** Clients cut off calls at 60 or 120 seconds. */
 export const DEFAULT_WAIT_MS = 50_000;
 
-const { projectId, ...OPTIONS } = CREATE_JOB;
-const JOB = { projectId, key: TEXT };
+const SCHEMAS = contractSchemas();
+const { jobId: _, usedFollowUpIds: __, ...START } = propertiesOf(SCHEMAS['CreateJobInput']!);
+const PROJECT = { projectId: START['projectId']! };
+const JOB = { ...PROJECT, key: text('The key of the job.') };
 const KEY_OF_START = 'The key of the job: a start repeated with it makes no second job. Default: made of the prompt.';
+const SECONDS = {
+  type: 'integer',
+  minimum: 0,
+  description: 'How long to wait; default as long as this server lets you.',
+};
 
 export const TOOLS: readonly Tool[] = [
   {
     name: 'start_job',
     title: 'Start an agent job',
     description: 'Starts a job of a coding agent and answers at once. It may run for hours and open a pull request.',
-    input: withProperties(schemaOf({ projectId, ...OPTIONS }), { key: { type: 'string', description: KEY_OF_START } }),
+    input: inputOf({ ...START, key: text(KEY_OF_START) }, 'projectId', 'prompt'),
     readOnly: false,
     run: startJob,
   },
@@ -65,7 +72,7 @@ export const TOOLS: readonly Tool[] = [
     name: 'get_job',
     title: 'Look at a job',
     description: 'Reads the state of a job, and its result once it is over.',
-    input: schemaOf(JOB),
+    input: inputOf(JOB, 'projectId', 'key'),
     readOnly: true,
     run: getJob,
   },
@@ -73,7 +80,7 @@ export const TOOLS: readonly Tool[] = [
     name: 'wait_for_job',
     title: 'Wait for a job',
     description: 'Waits until the job is over, or the time is: then call it again, or do something else meanwhile.',
-    input: withProperties(schemaOf(JOB), { timeoutSeconds: { type: 'integer', minimum: 0 } }),
+    input: inputOf({ ...JOB, timeoutSeconds: SECONDS }, 'projectId', 'key'),
     readOnly: true,
     run: waitForJob,
   },
@@ -81,15 +88,17 @@ export const TOOLS: readonly Tool[] = [
     name: 'send_follow_up',
     title: 'Send a follow-up message',
     description: 'Sends a message to the agent of a job. Repeated with the same id, it is delivered once.',
-    input: schemaOf({ ...JOB, ...FOLLOW_UP }),
+    input: inputOf({ ...JOB, ...propertiesOf(SCHEMAS['FollowUpInput']!) }, 'projectId', 'key', 'prompt'),
     readOnly: false,
     run: sendFollowUp,
   },
   {
     name: 'list_jobs',
     title: 'List jobs',
-    description: 'Lists the jobs of a project, those that run first, page by page.',
-    input: withProperties(schemaOf({ projectId }), schemaOf(JOBS_QUERY)['properties']),
+    description:
+      'Lists the jobs of a project, page by page: those that run first, by their start, then those that have ended, ' +
+      'by their end, the newest first.',
+    input: inputOf({ ...PROJECT, ...propertiesOf(schemaOf(JOBS_QUERY)) }, 'projectId'),
     readOnly: true,
     run: listJobs,
   },
@@ -98,7 +107,7 @@ export const TOOLS: readonly Tool[] = [
 /** Checks the arguments, and whether the caller may see the project; then runs the tool. */
 export async function callTool(tool: Tool, call: ToolCall): Promise<ToolAnswer> {
   checkKnownFields(checkObject(call.args, 'arguments'), tool.input, null);
-  const project = projectId.check(call.args['projectId'], 'projectId');
+  const project = ID.check(call.args['projectId'], 'projectId');
   checkMaySee(call.caller, project);
   return tool.run(call);
 }
@@ -115,11 +124,11 @@ async function startJob({ jobs, args }: ToolCall): Promise<ToolAnswer> {
     key: key ?? keyOf(request.projectId, TEXT.check(request.prompt, 'prompt')),
   });
   const joined = started.isNew ? 'The job was started.' : 'The key already named this job: no second one was started.';
-  return { body: started, next: `${joined} Its key is ${started.key}. Call wait_for_job for its result.` };
+  return answerOf(started, `${joined} Its key is ${started.key}. Call wait_for_job for its result.`);
 }
 
 async function getJob(call: ToolCall): Promise<ToolAnswer> {
-  return answerOf(await readJob(handleOf(call), call));
+  return answerOfJob(await readJob(handleOf(call), call));
 }
 
 async function waitForJob(call: ToolCall): Promise<ToolAnswer> {
@@ -131,13 +140,15 @@ async function waitForJob(call: ToolCall): Promise<ToolAnswer> {
     for await (const state of job.watch({ signal })) onState(state);
   }).catch(() => {}); // However it ended, and whether it did, is read now.
   call.gone.throwIfAborted();
-  return answerOf(await readJob(job, call));
+  return answerOfJob(await readJob(job, call));
 }
 
 async function sendFollowUp(call: ToolCall): Promise<ToolAnswer> {
-  const { prompt, id, priority } = call.args as unknown as { prompt: string } & FollowUpOptions;
+  const { id, priority, prompt: text } = call.args as unknown as { prompt: string } & FollowUpOptions;
   const timeoutMs = Math.min(START_TIMEOUT_MS, call.maxWaitMs);
-  const body = await handleOf(call).sendFollowUp(prompt, { id, priority, timeoutMs, signal: call.gone });
+  const job = handleOf(call);
+  const body = await job.sendFollowUp(text, { id, priority, timeoutMs, signal: call.gone });
+  if (body.state === 'unknown') return advised(body, `${askAPerson(job)} Do not send it again.`);
   const isTaken = body.state === 'sent' || body.state === 'queued';
   return {
     body,
@@ -158,19 +169,40 @@ function handleOf({ jobs, args }: ToolCall): JobHandle {
   return jobs.handle({ projectId: args['projectId'] as string, key: checkKey(args['key'] as string) });
 }
 
-function answerOf(body: JobBody): ToolAnswer {
-  return { body, next: nextOf(body) };
+function answerOfJob(body: JobBody): ToolAnswer {
+  const { result } = body;
+  if (result === null) return answerOf(body, 'The job still runs. Call wait_for_job, or look again in a minute.');
+  return answerOf(body, `The job is over: ${'failure' in result ? 'it failed' : result.outcome}.`);
 }
 
-function nextOf({ workflowId, state, result }: JobBody): string {
-  if (result !== null) return `The job is over: ${'failure' in result ? 'it failed' : result.outcome}.`;
-  if (state?.phase !== 'needsAttention') return 'The job still runs. Call wait_for_job, or look again in a minute.';
+/** With what to do next, but where a repetition could write twice. */
+function answerOf(body: Pick<JobBody, 'workflowId' | 'state'>, next: string): ToolAnswer {
+  if (body.state?.phase === 'needsAttention') return advised(body, `${askAPerson(body)} Do not start the job again.`);
+  if (body.state?.outcome !== 'UnknownOutcome') return { body, next };
+  const ask = 'Nobody knows whether a write arrived upstream. Ask whoever operates agent-jobs to look there.';
+  return advised(body, `${ask} Do not start the job again before that.`);
+}
+
+/** In the body too: many clients show an agent nothing else. */
+function advised(body: object, advice: string): ToolAnswer {
+  return { body: { ...body, advice }, next: advice };
+}
+
+function askAPerson({ workflowId }: Pick<JobBody, 'workflowId'>): string {
   return (
     'The job waits for a person: nobody knows whether a write arrived upstream. Ask whoever operates agent-jobs to ' +
-    `look, and to settle it: npx agent-jobs resolve ${workflowId}. Do not start the job again.`
+    `look, and to settle it: npx agent-jobs resolve ${workflowId}.`
   );
 }
 
-function withProperties(schema: JsonSchema, properties: unknown): JsonSchema {
-  return { ...schema, properties: { ...(schema['properties'] as object), ...(properties as object) } };
+function propertiesOf({ properties }: JsonSchema): Properties {
+  return properties as Properties;
+}
+
+function text(description: string): JsonSchema {
+  return { type: 'string', description };
+}
+
+function inputOf(properties: Properties, ...required: string[]): JsonSchema {
+  return plainSchema({ type: 'object', properties, required });
 }
