@@ -1,5 +1,5 @@
 /** The contract of webhooks: the events, and the workflows that find and deliver them. See docs/webhooks.md. */
-import { DAY_MS, encodeId } from './shared.js';
+import { encodeId } from './shared.js';
 
 /** Workflow types. */
 export const WEBHOOK_SWEEP_WORKFLOW = 'webhookSweep';
@@ -43,17 +43,6 @@ export interface WebhookDelivery {
   body: string;
 }
 
-/**
- * Ten repetitions within 75 hours; a receiver that is back is not left to wait for more than a day. Its `Retry-After`
- * may lengthen a wait: activities/webhooks/activities.ts.
- */
-export const WEBHOOK_RETRIES = {
-  initialInterval: 30_000,
-  backoffCoefficient: 3,
-  maximumInterval: DAY_MS,
-  maximumAttempts: 11,
-} as const;
-
 /** How a delivery ended that did not fail: a receiver that is gone (410) wants no more tries. */
 export type WebhookFate = 'delivered' | 'gone';
 
@@ -70,6 +59,6 @@ export interface WebhookSweepState {
 export interface WebhookActivities {
   /** Finds and announces events for a minute. */
   sweepEvents: (state: WebhookSweepState) => Promise<WebhookSweepState>;
-  /** Sends the request once; fails with `WebhookNotDelivered`. */
+  /** Sends the request; fails with `WebhookNotDelivered`. */
   deliverWebhook: (delivery: WebhookDelivery) => Promise<WebhookFate>;
 }

@@ -44,6 +44,8 @@ const START_TIME_LIMIT_MS = 60_000;
 const STOP_GRACE_MS = 5_000;
 /** With a write-ahead log a busy server keeps up; each write is on the disk before it is confirmed. */
 const DURABLE = ['--sqlite-pragma', 'journal_mode=WAL', '--sqlite-pragma', 'synchronous=FULL'];
+/** Tasks of each fairness key go by turns, as with the Compose file. */
+const FAIR = { 'matching.enableFairness': 'true', 'matching.enableMigration': 'true' };
 const RETENTION_SECONDS = 3650 * 24 * 3600;
 
 /**
@@ -91,7 +93,7 @@ function serverArguments(options: DevServerOptions, { port, uiPort, httpPort }: 
     ...(options.metricsPort === undefined ? [] : ['--metrics-port', String(options.metricsPort)]),
     ...(options.databaseFile === undefined ? [] : ['--db-filename', options.databaseFile, ...DURABLE]),
     ...Object.values(SEARCH_ATTRIBUTE).flatMap((name) => ['--search-attribute', `${name}=${attributeType(name)}`]),
-    ...Object.entries(options.dynamicConfig ?? {}).flatMap(([key, value]) => [
+    ...Object.entries({ ...FAIR, ...options.dynamicConfig }).flatMap(([key, value]) => [
       '--dynamic-config-value',
       `${key}=${value}`,
     ]),

@@ -554,6 +554,12 @@ export const TESTED_PROMISES: Record<string, TestedPromise[]> = {
       'a receiver that is down for two hours gets the same event, signed anew',
     ),
     tested(
+      'a receiver hangs, with 60 deliveries to it',
+      'another receiver is told beside them',
+      'webhooks/hanging',
+      'beside 60 deliveries to a receiver that hangs, another one is made',
+    ),
+    tested(
       'a receiver answers with a redirect',
       'it is not followed: nothing goes elsewhere',
       'webhooks/post',

@@ -252,7 +252,7 @@ test.concurrent(
     await sweep.terminate();
     await startSweep(client, taskQueue);
     const endAgain = await startWebhookWorkers(workers);
-    await told('agent_job.ended', ended);
+    expect(await told('agent_job.ended', ended)).toBeDefined();
     await client.workflow.getHandle(sweep.workflowId).terminate();
     await Promise.all([endWorkers(), endAgain()]);
   },

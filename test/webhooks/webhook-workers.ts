@@ -9,6 +9,8 @@ type Dependencies = Parameters<typeof createWebhookActivities>[0];
 
 interface WebhookWorkersOptions extends Pick<TestServer, 'nativeConnection' | 'taskQueue'> {
   receiver: Receiver;
+  /** Activities at once. */
+  slots?: number;
   onTry?: Dependencies['onTry'];
   onLook?: Dependencies['onLook'];
 }
@@ -30,6 +32,7 @@ export async function startWebhookWorker({
   nativeConnection: connection,
   taskQueue,
   receiver,
+  slots = 100,
   onTry = () => {},
   onLook = () => {},
 }: WebhookWorkersOptions): Promise<() => Promise<void>> {
@@ -39,7 +42,8 @@ export async function startWebhookWorker({
     endpoints: new Endpoints({ path: receiver.file, allowPrivate: true }),
     shutdownSignal: shutdown.signal,
   });
-  const worker = await createWorker({ connection, taskQueue: webhookTaskQueue(taskQueue), activities });
+  const limit = { maxConcurrentActivityTaskExecutions: slots };
+  const worker = await createWorker({ connection, taskQueue: webhookTaskQueue(taskQueue), activities, ...limit });
   const running = worker.run();
   return async () => {
     shutdown.abort();

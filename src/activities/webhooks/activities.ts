@@ -3,14 +3,14 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { ApplicationFailure, Context } from '@temporalio/activity';
 import {
   NOT_DELIVERED_FAILURE,
-  WEBHOOK_RETRIES,
   type WebhookActivities,
   type WebhookDelivery,
   type WebhookFate,
   type WebhookSweepState,
 } from '../../contract/webhooks.js';
+import { DAY_MS } from '../../contract/shared.js';
 import { webUiOf } from '../../client/web-ui.js';
-import { startServerClock } from '../../temporal/activity-attempt.js';
+import { startServerClock, tryLater } from '../../temporal/activity-attempt.js';
 import type { Endpoints } from './endpoints.js';
 import { post } from './post.js';
 import { EventSweep } from './sweep.js';
@@ -38,9 +38,10 @@ const LOOK_EVERY_MS = 5_000;
 /** What a worker of webhooks registers. */
 export function createWebhookActivities(dependencies: Dependencies): WebhookActivities {
   let sweep: EventSweep | undefined;
+  const open = new Map<string, number>();
   return {
     sweepEvents: (state) => sweepEvents(dependencies, (sweep ??= createSweep(dependencies)), state),
-    deliverWebhook: (delivery) => deliverWebhook(dependencies, delivery),
+    deliverWebhook: (delivery) => inPlace(open, delivery.endpoint, () => deliverWebhook(dependencies, delivery)),
   };
 }
 
@@ -73,6 +74,38 @@ async function sweepEvents(
     clearTimeout(timer);
   }
   return state;
+}
+
+/** Requests that one endpoint may have open in a worker: one that hangs leaves room for the others. */
+const MAX_OPEN = 20;
+/** Then the server hands it out again, each time later: an endpoint that hangs may have thousands. */
+const NO_PLACE_WAIT_MS = 5_000;
+const MAX_NO_PLACE_WAIT_MS = 60_000;
+
+/** Delivers where the endpoint has a place left; `open` counts its requests. */
+async function inPlace<T>(
+  open: Map<string, number>,
+  { id, origin }: WebhookDelivery['endpoint'],
+  deliver: () => Promise<T>,
+): Promise<T> {
+  const count = open.get(id) ?? 0;
+  if (count >= MAX_OPEN) {
+    const waitMs = Math.min(NO_PLACE_WAIT_MS * Context.current().info.attempt, MAX_NO_PLACE_WAIT_MS);
+    throw tryLater(
+      'WebhookWaits',
+      `${origin} has ${count} requests open`,
+      'asks again',
+      waitMs * (0.5 + Math.random()),
+    );
+  }
+  open.set(id, count + 1);
+  try {
+    return await deliver();
+  } finally {
+    const left = open.get(id)! - 1;
+    if (left === 0) open.delete(id);
+    else open.set(id, left);
+  }
 }
 
 async function deliverWebhook(dependencies: Dependencies, delivery: WebhookDelivery): Promise<WebhookFate> {
@@ -108,14 +141,25 @@ function fateOf(
   throw notDelivered(`${origin} answered ${status}`, WAITS.includes(status) ? retryAfterMs : null);
 }
 
-/** A receiver that says when to come again may say later than the next try, never sooner. */
+/** Ten repetitions within 75 hours; a receiver that is back is not left to wait for more than a day. */
+const MAX_TRIES = 11;
+const FIRST_WAIT_MS = 30_000;
+const WAIT_FACTOR = 3;
+
+/**
+ * Counts the try in the attempt's details: attempts that found no place, or whose worker died, were none. A receiver
+ * that says when to come again may say later than the next try, never sooner.
+ */
 function notDelivered(message: string, retryAfterMs: number | null = null): ApplicationFailure {
-  const { initialInterval, backoffCoefficient } = WEBHOOK_RETRIES;
-  const ownWaitMs = initialInterval * backoffCoefficient ** (Context.current().info.attempt - 1);
+  const context = Context.current();
+  const tries = ((context.info.heartbeatDetails as { tries: number } | undefined)?.tries ?? 0) + 1;
+  context.heartbeat({ tries });
+  const ownWaitMs = Math.min(FIRST_WAIT_MS * WAIT_FACTOR ** (tries - 1), DAY_MS);
   const failure = ApplicationFailure.create({
     message,
     type: NOT_DELIVERED_FAILURE,
-    ...(retryAfterMs !== null && retryAfterMs > ownWaitMs && { nextRetryDelay: retryAfterMs }),
+    nonRetryable: tries >= MAX_TRIES,
+    nextRetryDelay: Math.max(ownWaitMs, retryAfterMs ?? 0),
   });
   failure.stack = '';
   return failure;

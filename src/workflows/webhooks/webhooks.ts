@@ -2,7 +2,6 @@
 import { continueAsNew, proxyActivities, setCurrentDetails, workflowInfo } from '@temporalio/workflow';
 import { plainMarkdown } from '../../agent-job/markdown.js';
 import {
-  WEBHOOK_RETRIES,
   webhookTaskQueue,
   type WebhookActivities,
   type WebhookDelivery,
@@ -35,9 +34,10 @@ export async function webhookDelivery(delivery: WebhookDelivery): Promise<Webhoo
   const { deliverWebhook } = proxyActivities<Pick<WebhookActivities, 'deliverWebhook'>>({
     taskQueue: webhookTaskQueue(workflowInfo().taskQueue),
     startToCloseTimeout: '30 seconds',
-    retry: WEBHOOK_RETRIES,
+    // The tries and their waits are the activity's; this is for a worker that died.
+    retry: { initialInterval: '30 seconds', backoffCoefficient: 1 },
     summary: `To ${delivery.endpoint.origin}`,
-    // Of receivers that hang, others need not wait for each.
+    // A server with fairness switched on hands out those of each endpoint by turns.
     priority: { fairnessKey: delivery.endpoint.id },
   });
   setCurrentDetails(`**${delivery.type}** to ${plainMarkdown(delivery.endpoint.origin)}\n\n**Id** ${delivery.eventId}`);

@@ -1,0 +1,100 @@
+import { randomUUID } from 'node:crypto';
+import type { ServerResponse } from 'node:http';
+import { defaultPayloadConverter } from '@temporalio/common';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { Endpoints } from '../../src/activities/webhooks/endpoints.js';
+import { WEBHOOK_DELIVERY_WORKFLOW, type WebhookDelivery } from '../../src/contract/webhooks.js';
+import { connectDevServer, type TestServer } from '../support/dev-server.js';
+import { until } from '../support/worker-process.js';
+import { Receiver, SECRET } from './receiver.js';
+import { createTestWorker } from '../support/worker.js';
+import { startWebhookWorker, startWebhookWorkers } from './webhook-workers.js';
+
+const HANGING = 60;
+const MOST_OPEN = 20;
+
+let server: TestServer;
+let receiver: Receiver;
+let hanging: Receiver;
+let end: () => Promise<void>;
+beforeAll(async () => {
+  server = await connectDevServer();
+  receiver = await new Receiver().start();
+  hanging = await new Receiver().start();
+  const secrets = [SECRET];
+  await receiver.configure({ busy: [{ url: hanging.url, secrets }], other: [{ url: receiver.url, secrets }] });
+  end = await startWebhookWorkers({ ...server, receiver, slots: MOST_OPEN + 10 });
+});
+afterAll(async () => {
+  await end();
+  await server.close();
+  await receiver.close();
+  await hanging.close();
+});
+
+async function start(projectId: string, { taskQueue } = server) {
+  const [endpoint] = await new Endpoints({ path: receiver.file, allowPrivate: true }).of(projectId);
+  const eventId = `evt_${randomUUID()}`;
+  const type = 'agent_job.ended';
+  const to = { id: endpoint!.id, origin: endpoint!.url.origin };
+  const delivery: WebhookDelivery = { eventId, type, projectId, endpoint: to, body: JSON.stringify({ type }) };
+  const workflowId = `webhook/${eventId}`;
+  return server.client.workflow.start(WEBHOOK_DELIVERY_WORKFLOW, { workflowId, taskQueue, args: [delivery] });
+}
+
+test(
+  'beside 60 deliveries to a receiver that hangs, another one is made; those that wait lose no try',
+  { timeout: 180_000 },
+  async () => {
+    const held: ServerResponse[] = [];
+    hanging.otherwise = (response) => void held.push(response);
+    const waiting = await Promise.all(Array.from({ length: HANGING }, () => start('busy')));
+    await until(() => held.length === MOST_OPEN, 'the receiver to have as many as it gets');
+    expect(await (await start('other')).result()).toBe('delivered');
+    expect(held.length).toBe(MOST_OPEN);
+
+    // The first of those that found no place, once they may: it fails, and that is its first try.
+    const opened = new Set(hanging.received.map(({ headers }) => headers['webhook-id']));
+    hanging.answers.push(...Array<number>(HANGING - MOST_OPEN).fill(500));
+    hanging.otherwise = 204;
+    for (const response of held) response.writeHead(204).end();
+    await until(() => hanging.received.length >= HANGING, 'a try of each');
+    const late = hanging.received.map(({ headers }) => headers['webhook-id']!).find((id) => !opened.has(id))!;
+    const handle = waiting.find(({ workflowId }) => workflowId === `webhook/${late}`)!;
+    await until(async () => (await triesOf(handle)) !== undefined, 'its failure');
+    expect(await triesOf(handle)).toEqual({ attempt: expect.toSatisfy((attempt) => attempt > 2) as number, tries: 1 });
+    await Promise.all(waiting.map((one) => one.terminate().catch(() => {})));
+  },
+);
+
+test('the server hands out what waits by turns of the endpoints', { timeout: 180_000 }, async () => {
+  const own = { ...server, taskQueue: `test-${randomUUID()}` };
+  hanging.otherwise = 204;
+  hanging.received.length = 0;
+  const { nativeConnection: connection, taskQueue } = own;
+  const workflows = await createTestWorker({ connection, taskQueue, activities: {} });
+  const running = workflows.run();
+  const waiting = await Promise.all(Array.from({ length: HANGING }, () => start('busy', own)));
+  await Promise.all(waiting.map((one) => until(async () => isScheduled(one), 'its activity')));
+  const last = await start('other', own);
+  await until(async () => isScheduled(last), 'its activity');
+  const endWorker = await startWebhookWorker({ ...own, receiver, slots: 1 });
+  await last.result();
+  expect(hanging.received.length).toBeLessThan(HANGING / 2);
+  await Promise.all(waiting.map((one) => one.result()));
+  workflows.shutdown();
+  await Promise.all([running, endWorker()]);
+});
+
+async function isScheduled(one: Awaited<ReturnType<typeof start>>): Promise<boolean> {
+  return (await one.describe()).raw.pendingActivities?.length === 1;
+}
+
+/** Of the delivery that waits for its next try. */
+async function triesOf(handle: Awaited<ReturnType<typeof start>>) {
+  const { raw } = await handle.describe();
+  const [pending] = raw.pendingActivities ?? [];
+  const [details] = pending?.heartbeatDetails?.payloads ?? [];
+  if (!pending || !details) return undefined;
+  return { attempt: pending.attempt, ...defaultPayloadConverter.fromPayload<{ tries: number }>(details) };
+}
