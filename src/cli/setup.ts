@@ -2,6 +2,7 @@
 import type { Client } from '@temporalio/client';
 import type { Command } from 'commander';
 import { listUrl, type WebUi, webUiViews } from '../client/web-ui.js';
+import type { SearchAttributesRefusedError } from '../temporal/search-attributes.js';
 import { checkRetention, checkTypes, type Finding, indented, operatorOf, tellFinding } from './doctor.js';
 import { EXIT } from './exit.js';
 import { withSession } from './session.js';
@@ -69,8 +70,25 @@ async function registerSearchAttributes(client: Client): Promise<Finding> {
     return { status: 'ok', text: added.length === 0 ? 'were registered already' : `registered ${added.join(', ')}` };
   } catch (error) {
     if (!(error instanceof SearchAttributesRefusedError)) throw error;
+    if (error.full !== null) return { status: 'fail', text: error.message, remedy: await roomFor(client, error.full) };
     const { selfHosted, cloud } = error.commands;
     const remedy = ['Somebody with the rights must run, on a server of your own:', ...selfHosted.map(indented)];
     return { status: 'fail', text: error.message, remedy: [...remedy, 'on Temporal Cloud:', indented(cloud)] };
   }
+}
+
+/** How a namespace without room for the search attributes gets some. */
+async function roomFor(
+  { options: { namespace } }: Client,
+  { type, most, others }: NonNullable<SearchAttributesRefusedError['full']>,
+): Promise<string[]> {
+  const { countOfType, removalCommands } = await import('../temporal/search-attributes.js');
+  const tooMany = others.length + countOfType(type) - most;
+  return [
+    `Remove ${tooMany} of them that nothing uses, then run "agent-jobs setup" again:`,
+    ...removalCommands(namespace, others).selfHosted.map(indented),
+    'Or give the jobs a namespace of their own:',
+    indented('temporal operator namespace create --namespace agent-jobs --retention 30d'),
+    indented('TEMPORAL_NAMESPACE=agent-jobs npx agent-jobs setup'),
+  ];
 }

@@ -105,6 +105,35 @@ test(
 );
 
 test(
+  'a namespace that takes no more search attributes is told, with what makes room, and exit 1',
+  async () => {
+    const namespace = await createNamespace(30);
+    const { operatorService } = server.client.connection;
+    const KEYWORD = 2;
+    // With SQL visibility a namespace takes ten, of which jobs need eight.
+    const others = ['TheirsA', 'TheirsB', 'TheirsC', 'TheirsD'];
+    const searchAttributes = Object.fromEntries(others.map((name) => [name, KEYWORD]));
+    await operatorService.addSearchAttributes({ namespace, searchAttributes });
+    const { code, stdout } = await setup(namespace);
+    expect(code).toBe(1);
+    expect(stdout).toContain('it takes 10 of type Keyword, and 4 are others: TheirsA, TheirsB, TheirsC, TheirsD');
+    expect(stdout).toContain('Remove 2 of them that nothing uses, then run "agent-jobs setup" again:');
+    const removal = (name: string) =>
+      `temporal operator search-attribute remove --namespace "${namespace}" --name ${name}`;
+    for (const name of others) expect(stdout).toContain(removal(name));
+    expect(stdout).toContain('Or give the jobs a namespace of their own:');
+    expect(stdout).toContain('temporal operator namespace create --namespace agent-jobs --retention 30d');
+    expect(stdout).not.toContain('search-attribute create');
+    // As the commands say.
+    await operatorService.removeSearchAttributes({ namespace, searchAttributes: others.slice(0, 2) });
+    const again = await setup(namespace);
+    expect(again.stdout).toContain(`registered ${Object.values(SEARCH_ATTRIBUTE).join(', ')}`);
+    expect(again).toMatchObject({ code: 0, stderr: '' });
+  },
+  2 * MINUTE,
+);
+
+test(
   'an upstream that answers is told, one that refuses the key or is silent is an error',
   async () => {
     const env = { UPSTREAM_BASE_URL: sandbox.url, ADMIN_API_KEY: sandbox.apiKey };
