@@ -10,7 +10,7 @@ import {
   REQUEST_QUEUE_WORKFLOW,
   VISITOR_EXPORT_WORKFLOW,
 } from '../../src/contract.js';
-import { schemaOf, TEXT, type JsonSchema } from '../../src/contract/kinds.js';
+import { FLAG, optional, schemaOf, TEXT, type JsonSchema } from '../../src/contract/kinds.js';
 import { ADOPT, ATTACH_JOB, ATTRIBUTION, CREATE_JOB, FOLLOW_UP, SETTLE } from '../../src/agent-job/fields.js';
 import { CHECKED_FIELDS } from '../../src/snapshots/manifest.js';
 import { RANGE_EXPORT, SCHEDULED_EXPORT } from '../../src/visitor-export/input.js';
@@ -32,7 +32,7 @@ export const INPUTS: Record<string, JsonSchema> = {
   Attribution: schemaOf(ATTRIBUTION),
   JoinJobInput: {
     type: 'object',
-    properties: { workflowId: TEXT.schema(), job: ref('AgentJobInput') },
+    properties: { workflowId: TEXT.schema(), job: ref('AgentJobInput'), hidePrompts: optional(FLAG).schema() },
     required: ['workflowId', 'job'],
   },
   VisitorExportInput: { oneOf: [ref('VisitorExportRangeInput'), ref('ScheduledExportInput')] },

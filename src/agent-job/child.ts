@@ -54,9 +54,10 @@ export function agentJobChildOptions(input: AgentJobInput, place: AgentJobPlace)
 export async function runAgentJob(input: AgentJobInput, place: AgentJobPlace): Promise<AgentJobResult> {
   const options = agentJobChildOptions(input, place);
   const { workflowId, taskQueue } = options;
+  const { hidePrompts } = place;
   const child = await startUnlessTaken(options);
   try {
-    return await (child?.result() ?? joinActivity(taskQueue)({ workflowId, job: input }));
+    return await (child?.result() ?? joinActivity(taskQueue)({ workflowId, job: input, hidePrompts }));
   } catch (error) {
     if (CancellationScope.current().consideredCancelled) throw error;
     const isEnd = error instanceof ChildWorkflowFailure || error instanceof ActivityFailure;

@@ -8,6 +8,7 @@ import {
   type Priority,
 } from '@temporalio/common';
 import {
+  agentJobOf,
   agentJobWorkflowId,
   attachedJobWorkflowId,
   DEFAULT_TASK_QUEUE,
@@ -65,7 +66,7 @@ export function agentJobStartOptions(input: AgentJobInput, place: AgentJobPlace)
   const { projectId, prompt, jobId, priority, batch, tags, metadata } = parseJobInput(input);
   checkSize(input);
   const phase: Phase = jobId === null ? 'creating' : 'watching';
-  const key = place.workflowId == null ? place.key : null;
+  const key = place.workflowId == null ? place.key : agentJobOf(place.workflowId)?.key;
   const named = place.hidePrompts ? (key ?? place.workflowId ?? null) : prompt;
   const title = place.title ?? jobTitle({ projectId, prompt: jobId === null ? named : null, jobId });
   const shown = place.hidePrompts ? null : prompt;

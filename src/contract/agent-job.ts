@@ -148,6 +148,8 @@ export interface JoinJobInput {
   workflowId: string;
   /** Tells whether it is the same job; it is started where the key has none. */
   job: AgentJobInput;
+  /** Where it is started: it is named by its key, and nothing of the prompt is shown. */
+  hidePrompts?: boolean | null | undefined;
 }
 
 /**

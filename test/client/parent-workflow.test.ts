@@ -138,6 +138,28 @@ test('a refused create is told to all who wait, and the key may be tried again',
   expect(await creates(prompt)).toHaveLength(1);
 });
 
+test('a refused job that is started again hides its prompt where its parent wants it', async () => {
+  const { prompt, workflowId, job, place } = await ticket();
+  await server.sandbox.addFault({ kind: 'status', status: 422, promptIncludes: prompt });
+  const hidden = { job, place: { ...place, hidePrompts: true } };
+  const shown = async () => {
+    const description = await server.client.workflow.getHandle(workflowId).describe();
+    const { title, hidePrompts } = description.memo!;
+    return [title, hidePrompts, await description.staticSummary(), await description.staticDetails()];
+  };
+  const { projectId } = server;
+  const title = `${projectId}: ${place.key}`;
+  const byKey = [title, true, title, `**Project** ${projectId}\n\n**Key** ${place.key}`];
+  expect(await (await startParent('handleTicket', hidden)).result()).toMatchObject({ type: 'CreateRejected' });
+  expect(await shown()).toEqual(byKey);
+  expect(await (await startParent('handleTicket', hidden)).result()).toMatchObject({ outcome: 'completed' });
+  expect(await shown()).toEqual(byKey);
+  const input = { workflowId, job, hidePrompts: 'yes' };
+  await expect(
+    new MockActivityEnvironment({}, { client: server.client }).run(joinAgentJob, input as never),
+  ).rejects.toMatchObject({ type: 'InvalidInput', details: [{ field: 'hidePrompts' }] });
+});
+
 test('who joined a job that was refused is not told of another job that took its key meanwhile', async () => {
   const { prompt, workflowId, job, place } = await ticket();
   await server.sandbox.addFault({ kind: 'status', status: 422, promptIncludes: prompt });

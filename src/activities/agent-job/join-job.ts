@@ -14,6 +14,7 @@ import { isDeadlineExceeded } from '../../client/temporal-errors.js';
 import { JOIN_FAILURE, type AgentJobResult, type JoinJobInput } from '../../contract.js';
 import { endWithoutResult, expected, invalidInputFailure } from '../../agent-job/end-without-result.js';
 import { checkObject, checkString, InvalidInputError } from '../../contract/input-checks.js';
+import { FLAG, optional } from '../../contract/kinds.js';
 import { startServerClock, tryLater } from '../../temporal/activity-attempt.js';
 
 /** An attempt waits for the end so long, which a worker that shuts down can wait for too. */
@@ -25,6 +26,8 @@ const WAIT = { ratio: 0.1, minMs: 1_000, maxMs: 60_000 };
 const MISSING_MS = 300_000;
 /** Each is one operator's reset. */
 const MAX_RESETS = 100;
+
+const HIDE_PROMPTS = optional(FLAG);
 
 /** What an attempt leaves to the next one: which run it joined. A later run of the key may be another job. */
 interface Joined {
@@ -55,7 +58,8 @@ async function join(client: Client, input: JoinJobInput): Promise<Joined> {
   try {
     // Workflows in other languages ask as well.
     const workflowId = checkString(checkObject(input, 'input').workflowId, 'workflowId');
-    await startJob(client, agentJobStartOptions(input.job, { workflowId, taskQueue }), {});
+    const hidePrompts = HIDE_PROMPTS.check(input.hidePrompts, 'hidePrompts');
+    await startJob(client, agentJobStartOptions(input.job, { workflowId, taskQueue, hidePrompts }), {});
   } catch (error) {
     throw definiteFailure(error) ?? error;
   }
