@@ -170,7 +170,7 @@ test('writes that are forbidden (403) wait, and go once each when they may', { t
   const handles = await startJobs(bench);
   await open.signal(followUpSignal, { prompt: 'go on', id: 'one' });
   await untilTheyWaitForAKey([...handles, open]);
-  expect((await stateOf(handles[0]!)).waiting?.reason).toBe('upstream answered 403');
+  await expect.poll(async () => (await stateOf(handles[0]!)).waiting?.reason, PATIENCE).toBe('upstream answered 403');
   expect(await sandbox.creates({ projectId: 'p1' })).toEqual([]);
   await sandbox.clearFaults();
   for (const handle of handles) expect(await handle.result()).toMatchObject({ outcome: 'completed' });
@@ -189,7 +189,7 @@ test('one prompt that is forbidden for ever keeps no other write waiting', { tim
   for (let i = 1; i < 4; i++) await (await bench.start({ projectId: 'p1', prompt: `prompt ${i}` })).result();
   await expectEachOnce(4);
   await untilTheyWaitForAKey([odd]);
-  expect((await stateOf(odd)).waiting?.reason).toBe('upstream answered 403');
+  await expect.poll(async () => (await stateOf(odd)).waiting?.reason, PATIENCE).toBe('upstream answered 403');
   await odd.cancel();
 });
 
