@@ -121,9 +121,9 @@ export interface FailedDaysDetails {
 
 /** Details of the failure `ExportRejected`. */
 export interface ExportRejectedDetails {
-  /** The HTTP status. */
+  /** The HTTP status; 200 where the pages had a wrong field. */
   status: number;
-  /** The upstream's own text. */
+  /** The upstream's own text, or what was wrong. */
   error: string;
   nextRequestAt?: string;
 }

@@ -4,8 +4,11 @@
  */
 import type { Inconsistency, InconsistencyKind, VisitorTotals } from '../contract.js';
 import type { VisitorPage } from '../upstream/upstream.js';
-import { isSameTotals, type ScanCheckpoint } from '../visitor-export/scan-checkpoint.js';
+import { isSameTotals, PAGE_ROWS, type ScanCheckpoint } from '../visitor-export/scan-checkpoint.js';
 import { addTo, ContentDigest, newPathKey, pathHash, sha256Hex, type VisitorRow } from './content-digest.js';
+
+/** An upstream that claims more after so many pages without a new row is left: 2,500 rows in a row were left out. */
+const MAX_BARREN_PAGES = 10;
 
 /**
  * Takes the pages in order, one at a time, from `checkpoint` on; `paths` holds the path hashes of all rows taken so
@@ -15,8 +18,10 @@ export class Scan {
   readonly #state: ScanCheckpoint;
   readonly #paths: PathSet;
   readonly #digest: ContentDigest;
+  readonly #limit: number;
 
-  constructor(checkpoint: ScanCheckpoint, paths: PathSet) {
+  /** @param limit Rows that a page is asked for. */
+  constructor(checkpoint: ScanCheckpoint, paths: PathSet, limit = PAGE_ROWS) {
     // The key lasts as long as there are hashes made with it: in staging, and in the sets of other workers.
     const { rowSums, rowMaxima } = checkpoint;
     this.#state = {
@@ -26,6 +31,7 @@ export class Scan {
       ...(checkpoint.chunks === 0 && { pathKey: newPathKey() }),
     };
     this.#paths = paths;
+    this.#limit = limit;
     this.#digest = new ContentDigest(checkpoint.content, checkpoint.order);
   }
 
@@ -59,12 +65,18 @@ export class Scan {
       this.#compareFirst(page);
       return [];
     }
-    const overlapped = this.#compare(page);
+    if (this.#state.pages === 0) {
+      this.#state.totals = page.totals;
+      this.#state.firstPage = pageDigest(page);
+    }
+    this.#compareTotals(page);
+    if (this.#isInGap(page)) return this.#leaveGap();
+    const overlapped = this.#overlaps(page);
     const added: VisitorRow[] = [];
     page.visitors.forEach((row, i) => {
       if ((i > 0 || !overlapped) && this.#isNew(row, i)) added.push(row);
     });
-    this.#advance(page, added.length);
+    this.#advance(page, added.length, overlapped);
     return added;
   }
 
@@ -90,19 +102,34 @@ export class Scan {
     return { human: Math.round(human), ai: Math.round(ai), total: Math.round(total) };
   }
 
-  /** Compares the page with those before; true where its first row is the last one read. */
-  #compare(page: VisitorPage): boolean {
-    const { offset, lastRow, totals } = this.#state;
-    if (this.#state.pages === 0) {
-      this.#state.totals = page.totals;
-      this.#state.firstPage = pageDigest(page);
-      return false;
-    }
-    if (!isSameTotals(page.totals, totals)) this.#recordInconsistency('totals', offset);
+  #compareTotals({ totals }: VisitorPage): void {
+    if (!isSameTotals(totals, this.#state.totals)) this.#recordInconsistency('totals', this.offset);
+  }
+
+  /**
+   * Whether the page, which begins where a short one before it ended, shows that the upstream leaves rows out of its
+   * pages: it begins with an earlier row of that page, not with its last one.
+   */
+  #isInGap({ visitors: [first] }: VisitorPage): boolean {
+    const { gapEnd, offset, lastRow, pathKey } = this.#state;
+    if (gapEnd === null || offset === gapEnd || first === undefined || rowDigest(first) === lastRow) return false;
+    return this.#paths.has(pathHash(pathKey, first.path));
+  }
+
+  #leaveGap(): VisitorRow[] {
+    const state = this.#state;
+    state.pages++;
+    state.leavesOut = true;
+    state.offset = state.gapEnd ?? state.offset;
+    return [];
+  }
+
+  /** Whether the page's first row is the last one read, as it must be unless that one is left out of this page. */
+  #overlaps({ visitors: [first] }: VisitorPage): boolean {
+    const { offset, lastRow, gapEnd } = this.#state;
     if (lastRow === null) return false;
-    const [first] = page.visitors;
     const isOverlap = first !== undefined && rowDigest(first) === lastRow;
-    if (!isOverlap) this.#recordInconsistency('overlap', offset);
+    if (!isOverlap && offset !== gapEnd) this.#recordInconsistency('overlap', offset);
     return isOverlap;
   }
 
@@ -118,28 +145,36 @@ export class Scan {
     return true;
   }
 
-  #advance(page: VisitorPage, added: number): void {
+  #advance({ visitors, hasMore }: VisitorPage, added: number, overlapped: boolean): void {
     const state = this.#state;
-    const last = page.visitors.at(-1);
-    const next = state.offset + page.visitors.length - 1;
+    const { offset } = state;
+    const { length } = visitors;
+    const last = visitors.at(-1);
     state.pages++;
     state.rows += added;
-    if (!page.hasMore) {
+    state.barren = added === 0 ? state.barren + 1 : 0;
+    state.lastRow = last ? rowDigest(last) : null;
+    // By the interface the offset advances by the limit: a short page is one from which rows are left out. One that has
+    // its rows side by side all the same, by a limit of its own, is followed row by row.
+    state.gapEnd = length < this.#limit ? offset + this.#limit - 1 : null;
+    const isFollowed = length > 1 && !state.leavesOut;
+    state.offset = (isFollowed ? null : state.gapEnd) ?? offset + length - 1;
+    if (!hasMore) {
       state.complete = true;
       // An inconsistent scan has nothing left to prove: the request is saved.
       state.stage = state.inconsistency ? 'ended' : 'checking';
-    } else if (added === 0 || next <= state.offset) {
-      // Pages without an end must not keep us for ever.
-      this.#recordInconsistency('noProgress', state.offset);
-      state.stage = 'ended';
-    } else {
-      state.offset = next;
+      return;
     }
-    state.lastRow = last ? rowDigest(last) : state.lastRow;
+    const isRepetition = added === 0 && length > (overlapped ? 1 : 0);
+    // Pages without an end must not keep us for ever.
+    if (isRepetition || state.barren > MAX_BARREN_PAGES || state.offset <= offset) {
+      this.#recordInconsistency('noProgress', offset);
+      state.stage = 'ended';
+    }
   }
 
   #compareFirst(page: VisitorPage): void {
-    if (!isSameTotals(page.totals, this.#state.totals)) this.#recordInconsistency('totals', 0);
+    this.#compareTotals(page);
     if (pageDigest(page) !== this.#state.firstPage) this.#recordInconsistency('firstPage', 0);
     this.#state.pages++;
     this.#state.stage = 'ended';
@@ -188,6 +223,10 @@ export class PathSet {
     this.#size += 1;
     if (2 * this.#size > this.#slots.length) this.#grow();
     return true;
+  }
+
+  has(hash: bigint): boolean {
+    return this.#slots[this.#slotOf(hash || 1n)] !== 0n;
   }
 
   /** Where the hash is, or would be. */

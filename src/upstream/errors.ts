@@ -30,9 +30,12 @@ export class ReadFailedError extends UpstreamError {
   /** The HTTP status, where there was a response. */
   readonly status: number | undefined;
   readonly retryAfterMs: number | undefined;
-  constructor(message: string, status?: number, retryAfterMs?: number, reason?: string) {
+  /** A field of the response was wrong: reading again may well bring the same. */
+  readonly isWrongField: boolean;
+  constructor(message: string, status?: number, retryAfterMs?: number, reason?: string, isWrongField = false) {
     super(message, reason);
     this.status = status;
     this.retryAfterMs = retryAfterMs;
+    this.isWrongField = isWrongField;
   }
 }

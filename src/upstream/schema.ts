@@ -10,6 +10,12 @@ import type { VisitorPage } from './upstream.js';
 /** An response that is not what the interface promises; the message says what is wrong, without quoting it. */
 export class InvalidResponseError extends Error {
   override readonly name = 'InvalidResponseError';
+  /** Whether it is a JSON object with a wrong field: no broken answer, but another interface. */
+  readonly isWrongField: boolean;
+  constructor(message: string, isWrongField: boolean) {
+    super(message);
+    this.isWrongField = isWrongField;
+  }
 }
 
 /** The record of the job asked for, with the contract's fields and no others; throws InvalidResponseError. */
@@ -49,28 +55,28 @@ function jobRecord(response: Record<string, unknown>, status: string): JobRecord
 export function readVisitorPage(body: Uint8Array): VisitorPage {
   const page = readObject(body, 'visitor page');
   const { visitors, hasMore } = page;
-  if (!Array.isArray(visitors)) throw malformed('visitor page', 'visitors is not a list');
-  if (typeof hasMore !== 'boolean') throw malformed('visitor page', 'hasMore is not a boolean');
+  if (!Array.isArray(visitors)) throw wrongField('visitors is not a list');
+  if (typeof hasMore !== 'boolean') throw wrongField('hasMore is not a boolean');
   return { totals: readCounts(page['totals'], 'totals'), visitors: visitors.map(readRow), hasMore };
 }
 
 function readRow(row: unknown): VisitorPage['visitors'][number] {
-  const { human, ai, total } = readCounts(row, 'a row');
+  const { human, ai, total } = readCounts(row, 'a row of visitors');
   const { path } = row as { path?: unknown };
-  if (typeof path !== 'string') throw malformed('visitor page', 'a path is not a string');
+  if (typeof path !== 'string') throw wrongField('path of a row of visitors is not a string');
   return { path, human, ai, total };
 }
 
 function readCounts(value: unknown, where: string): VisitorTotals {
-  const { human, ai, total } = (value ?? {}) as Record<keyof VisitorTotals, unknown>;
-  if (!isCount(human) || !isCount(ai) || !isCount(total)) {
-    throw malformed('visitor page', `a count of ${where} is not a number from 0 to 2^53-1`);
-  }
-  return { human, ai, total };
-}
-
-function isCount(value: unknown): value is number {
-  return typeof value === 'number' && value >= 0 && value <= Number.MAX_SAFE_INTEGER;
+  const counts = (value ?? {}) as Record<keyof VisitorTotals, unknown>;
+  const count = (name: keyof VisitorTotals) => {
+    const given = counts[name];
+    // Some serializers write whole numbers as strings.
+    const number = typeof given === 'string' && /^\d{1,16}$/.test(given) ? Number(given) : given;
+    if (typeof number === 'number' && number >= 0 && number <= Number.MAX_SAFE_INTEGER) return number;
+    throw wrongField(`${name} of ${where} is not a number from 0 to 2^53-1`);
+  };
+  return { human: count('human'), ai: count('ai'), total: count('total') };
 }
 
 function readSource(value: unknown): JobRecord['source'] {
@@ -116,6 +122,10 @@ function parseJson(body: Uint8Array, what: string): unknown {
   }
 }
 
-function malformed(what: string, why: string): InvalidResponseError {
-  return new InvalidResponseError(`answer is not ${what === 'agent job' ? 'an' : 'a'} ${what}: ${why}`);
+function malformed(what: string, why: string, isWrongField = false): InvalidResponseError {
+  return new InvalidResponseError(`answer is not ${what === 'agent job' ? 'an' : 'a'} ${what}: ${why}`, isWrongField);
+}
+
+function wrongField(why: string): InvalidResponseError {
+  return malformed('visitor page', why, true);
 }

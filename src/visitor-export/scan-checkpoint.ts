@@ -36,7 +36,14 @@ export interface ScanCheckpoint {
   /** Of each count, the sum over the staged rows and the largest of them. */
   rowSums: VisitorTotals;
   rowMaxima: VisitorTotals;
+  /** Of the page before; null where it had none. */
   lastRow: string | null;
+  /** Where the page before, shorter than asked for, ends if rows were left out of it; null after a full page. */
+  gapEnd: number | null;
+  /** The upstream leaves rows out of its pages, and its offsets count them. */
+  leavesOut: boolean;
+  /** Pages in a row that brought nothing new. */
+  barren: number;
   firstPage: string | null;
   content: string;
   order: number;
@@ -66,6 +73,9 @@ export const NEW_SCAN: Readonly<ScanCheckpoint> = {
   rowSums: { human: 0, ai: 0, total: 0 },
   rowMaxima: { human: 0, ai: 0, total: 0 },
   lastRow: null,
+  gapEnd: null,
+  leavesOut: false,
+  barren: 0,
   firstPage: null,
   content: '',
   order: 0,

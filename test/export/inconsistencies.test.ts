@@ -87,7 +87,34 @@ test.each(['empty', 'repeat'] as const)('an upstream that promises more for ever
   const range = rangeOf(setUp);
   const { snapshots } = await withWorkers(setUp, () => runExport(setUp, range));
   expect(snapshots[0]).toMatchObject({ rows: ROWS, consistent: false });
-  expect(await visitorRequests(setUp)).toBeLessThan(25);
+  expect(await visitorRequests(setUp)).toBeLessThan(50);
+});
+
+test('pages that leave rows out, and whose offsets count them, are read to the end', async () => {
+  const isShown = ({ path }: { path: string }) => path.length % 2 === 0;
+  const getVisitors: typeof setUp.upstream.getVisitors = async (...args) => {
+    const page = await setUp.upstream.getVisitors(...args);
+    return { ...page, visitors: page.visitors.filter(isShown) };
+  };
+  const upstream = { ...setUp.upstream, getVisitors };
+  const range = rangeOf(setUp);
+  const { snapshots } = await withWorkers(setUp, () => runExport(setUp, range), { upstream });
+  const { entries } = await setUp.sandbox.expectedSnapshot(range);
+  const shown = entries!.filter(isShown);
+  expect(shown.length).toBeGreaterThan(100);
+  expect(shown.length).toBeLessThan(ROWS - 100);
+  expect(snapshots[0]).toMatchObject({ rows: shown.length, consistent: true });
+  expect(await publishedRows(setUp, range)).toEqual(shown);
+  // The first short page is followed in vain, and the first page is read again.
+  expect(await visitorRequests(setUp)).toBeLessThanOrEqual(5 + 2);
+});
+
+test('pages that are shorter than asked for, by a limit of the upstream’s own, are read to the end', async () => {
+  await setUp.sandbox.setVisitors({ rows: ROWS, shortPages: 100 });
+  const range = rangeOf(setUp);
+  const { snapshots } = await withWorkers(setUp, () => runExport(setUp, range));
+  expect(snapshots[0]).toMatchObject({ rows: ROWS, consistent: true });
+  expect(await publishedRows(setUp, range)).toEqual((await setUp.sandbox.expectedSnapshot(range)).entries);
 });
 
 test('an empty page that claims more is inconsistent, and the next scan is believed', async () => {

@@ -50,7 +50,7 @@ export async function readScan(
   const staged = { range, runId, scan: number };
   let checkpoint: ScanCheckpoint = NEW_SCAN;
   for (let request = 0; checkpoint.stage !== 'ended';) {
-    const scan = new Scan(checkpoint, await stagedPaths(store, staged, checkpoint));
+    const scan = new Scan(checkpoint, await stagedPaths(store, staged, checkpoint), limit);
     const kept: Row[] = [];
     for (let i = 0; i < chunkPages && scan.stage !== 'ended'; i++) {
       kept.push(...scan.take(pageAt(rowsAt(request++), scan.offset, limit)));

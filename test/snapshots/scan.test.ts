@@ -6,6 +6,7 @@ import type { VisitorPage } from '../../src/upstream/upstream.js';
 import { pageAt, row, rows, type Row } from './pages.js';
 
 const LIMIT = 10;
+const COUNTS = { human: 100, ai: 100, total: 100 };
 
 /** A scan over an upstream whose rows may differ at each request. */
 function read(rowsAt: (request: number) => readonly Row[], limit = LIMIT): ScanCheckpoint & { paths: string[] } {
@@ -13,7 +14,7 @@ function read(rowsAt: (request: number) => readonly Row[], limit = LIMIT): ScanC
 }
 
 function readPages(answer: (request: number, offset: number) => VisitorPage): ScanCheckpoint & { paths: string[] } {
-  const scan = new Scan(NEW_SCAN, new PathSet());
+  const scan = new Scan(NEW_SCAN, new PathSet(), LIMIT);
   const paths: string[] = [];
   for (let request = 0; scan.stage !== 'ended'; request++) {
     if (request > 1000) throw new Error('The scan has no end');
@@ -54,6 +55,62 @@ test('short pages are followed to the end', () => {
     return { ...pageAt(all, offset, LIMIT), visitors, hasMore: offset + 4 < all.length };
   });
   expect([inconsistency, kept]).toEqual([null, 50]);
+});
+
+/** An upstream that leaves rows out of the pages, and counts them in `offset` and `limit`, as the interface has it. */
+function filtered(all: readonly Row[], isShown: (i: number) => boolean, offset: number): VisitorPage {
+  const visitors = all.slice(offset, offset + LIMIT).filter((_, i) => isShown(offset + i));
+  return { ...pageAt(all, offset, LIMIT), visitors };
+}
+
+test.each<[string, (i: number) => boolean]>([
+  ['every third', (i) => i % 3 > 0],
+  ['all but every seventh', (i) => i % 7 === 0],
+  ['the first of each page', (i) => i % 10 > 3],
+  ['the last of each page', (i) => i % 9 < 5],
+  ['whole pages', (i) => i < 20 || i > 60],
+  ['the first pages', (i) => i > 35],
+  ['the last pages', (i) => i < 15],
+  ['all', () => false],
+])('rows that are left out of pages (%s) make no inconsistency, and the others are read once each', (_, isShown) => {
+  const all = rows(83);
+  const seen = readPages((__, offset) => filtered(all, isShown, offset));
+  expect(seen.paths).toEqual(all.filter((__, i) => isShown(i)).map(({ path }) => path));
+  expect([seen.inconsistency, seen.complete]).toEqual([null, true]);
+});
+
+test('where rows are left out, one page is read in vain, and then the offset advances by the limit', () => {
+  const offsets: number[] = [];
+  readPages((_, offset) => {
+    offsets.push(offset);
+    return filtered(rows(50), (i) => i % 2 === 0, offset);
+  });
+  expect(offsets).toEqual([0, 4, 9, 18, 27, 36, 45, 0]);
+});
+
+test('a page that was empty for a moment is inconsistent, though the scan reached the end', () => {
+  const seen = readPages((request, offset) => {
+    const page = pageAt(rows(50), offset, LIMIT);
+    return request === 2 ? { ...page, visitors: [] } : page;
+  });
+  expect(seen).toMatchObject({ inconsistency: { kind: 'overlap', offset: 18 }, complete: true });
+});
+
+test('a row that moved into a full page is inconsistent also where others are left out', () => {
+  const all = rows(60);
+  const isShown = (i: number) => i > 15 || i % 2 === 0;
+  const moved = [...all.slice(0, 30), row(99), ...all.slice(30)];
+  const { inconsistency } = readPages((request, offset) => filtered(request > 4 ? moved : all, isShown, offset));
+  expect(inconsistency).not.toBeNull();
+});
+
+test('short pages side by side that lose a row meanwhile are inconsistent', () => {
+  const all = rows(50);
+  const { inconsistency } = readPages((request, offset) => {
+    const now = request > 2 ? all.filter((_, i) => i !== 1) : all;
+    return { ...pageAt(now, offset, LIMIT), visitors: now.slice(offset, offset + 4), totals: COUNTS };
+  });
+  expect(inconsistency).toEqual({ kind: 'overlap', offset: 9 });
 });
 
 test('a row deleted behind the reader and one added at the end is inconsistent, though totals and page 1 stay', () => {
@@ -101,7 +158,7 @@ test.each<[string, (offset: number) => VisitorPage]>([
   const seen = readPages((__, offset) => answer(offset));
   expect(seen.inconsistency).not.toBeNull();
   expect(seen).toMatchObject({ complete: false, stage: 'ended' });
-  expect(seen.pages).toBeLessThan(4);
+  expect(seen.pages).toBeLessThan(500 / (LIMIT - 1) + 15);
 });
 
 test('an upstream that goes round in circles is left when a page brings nothing new', () => {

@@ -180,6 +180,15 @@ describe('reading visitors', () => {
     );
   });
 
+  test('counts that come as strings of whole numbers are read', async () => {
+    const counts = { human: '1', ai: '0', total: '9007199254740991' };
+    const { getVisitors } = await setUp(() =>
+      http(200, page({ totals: counts, visitors: [{ path: '/a', ...counts }] })),
+    );
+    const read = { human: 1, ai: 0, total: Number.MAX_SAFE_INTEGER };
+    expect(await getVisitors()).toMatchObject({ totals: read, visitors: [{ path: '/a', ...read }] });
+  });
+
   test.each([400, 401, 403, 404])('a %i is a rejection, details included', async (status) => {
     const { getVisitors } = await setUp(() => http(status, { error: 'bad', details: [{ message: 'dateFrom' }, null] }));
     const rejection = await rejectionOf(getVisitors());
@@ -196,19 +205,23 @@ describe('reading visitors', () => {
   test.each([
     ['a null', row({ human: null })],
     ['a negative', row({ ai: -1 })],
-    ['a text', row({ total: '3' })],
+    ['a text', row({ total: 'many' })],
+    ['a text that is no whole number', row({ total: '3.5' })],
+    ['a text above 2^53-1', row({ total: '9007199254740993' })],
     ['a number above 2^53-1', row({ total: 2 ** 53 })],
     ['an infinite number', JSON.stringify(row({})).replace('2.5}]', '1e999}]').replace('"ai":2.5', '"ai":1e999')],
     ['a missing path', row({ path: undefined })],
     ['a row that is null', page({ visitors: [null] })],
     ['no rows', page({ visitors: undefined })],
     ['no totals', page({ totals: undefined })],
+    ['a list that is null', page({ visitors: null })],
     ['no hasMore', page({ hasMore: 'yes' })],
   ])('%s makes the page malformed', async (_, answer) => {
     const { getVisitors, classes } = await setUp(() => http(200, answer));
     const rejection = await rejectionOf(getVisitors());
     expect(rejection).toBeInstanceOf(ReadFailedError);
-    expect(rejection['reason']).toContain('answer is not a visitor page');
+    expect(rejection['reason']).toMatch(/^answer is not a visitor page: .*(visitors|totals|hasMore)/);
+    expect(rejection['isWrongField']).toBe(true);
     expect(classes).toEqual(['visitors malformed']);
   });
 });

@@ -25,6 +25,8 @@ export interface Interruption {
   kind: 'busy' | 'failed';
   reason: string;
   retryAfterMs: number | null;
+  /** The page had a wrong field: the upstream may have another interface by now. */
+  isWrongField?: boolean;
 }
 
 /** When a chunk ends, though its scan goes on. */
@@ -97,5 +99,6 @@ function interruptionBy(error: unknown): Interruption {
   }
   if (!(error instanceof ReadFailedError)) throw error;
   const kind = error.status === TOO_MANY_REQUESTS ? 'busy' : 'failed';
-  return { kind, reason: error.message, retryAfterMs: error.retryAfterMs ?? null };
+  const { message: reason, retryAfterMs = null, isWrongField } = error;
+  return { kind, reason, retryAfterMs, ...(isWrongField && { isWrongField }) };
 }

@@ -16,6 +16,7 @@ import type { Interruption } from '../../activities/visitor-export/read-pages.js
 import { throttledWaitMs } from '../../agent-job/retry-waits.js';
 import {
   type ExportFailureDetails,
+  type ExportRejectedDetails,
   exportTaskQueue,
   FAILURE,
   type SnapshotStoreFailedDetails,
@@ -205,5 +206,16 @@ export function outageFailure({ reason }: Interruption, notBefore: number): Appl
     message: `The upstream gave no page for 24 hours: ${reason}`,
     nonRetryable: true,
     details: [{ error: reason, nextRequestAt: new Date(notBefore).toISOString() } satisfies ExportFailureDetails],
+  });
+}
+
+/** The failure of an export whose pages have a wrong field: the interface is another, and no wait helps. */
+export function wrongPagesFailure({ reason }: Interruption, notBefore: number): ApplicationFailure {
+  const nextRequestAt = new Date(notBefore).toISOString();
+  return ApplicationFailure.create({
+    type: FAILURE.exportRejected,
+    message: `The upstream's pages can't be read: ${reason}`,
+    nonRetryable: true,
+    details: [{ status: 200, error: reason, nextRequestAt } satisfies ExportRejectedDetails],
   });
 }

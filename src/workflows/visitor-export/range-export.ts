@@ -31,6 +31,7 @@ import {
   interruptionWaitMs,
   outageFailure,
   storeFailure,
+  wrongPagesFailure,
   withRetries,
 } from './activities.js';
 import { markDoubt, rangeDetails, rangeProgress } from './details.js';
@@ -54,6 +55,8 @@ const SUSPICIONS: Partial<Record<InconsistencyKind, string>> = {
   shrunk: 'most of the rows are gone; the day is read once more',
 };
 const MAX_UPSTREAM_OUTAGE_MS = DAY_MS;
+/** Pages with a wrong field pass by themselves only where a roll-out of the upstream is under way. */
+const MAX_WRONG_PAGES_MS = 10 * 60_000;
 
 /** Exports one date range as its one writer. */
 export async function exportRange(range: VisitorExportRange, options: RangeOptions): Promise<RangeResult> {
@@ -193,10 +196,12 @@ class RangeWriter {
       state.failures = 0;
       state.failingSince = null;
     }
+    state.wrongSince = interruption?.isWrongField ? (state.wrongSince ?? now) : null;
     if (!interruption) return;
     state.failures += 1;
     state.failingSince ??= now;
     if (!isQueued) state.notBefore = Math.max(state.notBefore, now + interruptionWaitMs(state.failures, interruption));
+    if (now - (state.wrongSince ?? now) >= MAX_WRONG_PAGES_MS) throw wrongPagesFailure(interruption, state.notBefore);
     if (now - state.failingSince >= MAX_UPSTREAM_OUTAGE_MS) throw outageFailure(interruption, state.notBefore);
   }
 

@@ -27,6 +27,8 @@ export interface RangeState {
   failures: number;
   /** When the upstream began to give no page at all; null while it gives pages. */
   failingSince: number | null;
+  /** When the upstream began to give pages with a wrong field, and nothing else; null while it does not. */
+  wrongSince: number | null;
   /** The pace allows no request before this time. */
   notBefore: number;
   requestsPerHour: number | null;
@@ -64,6 +66,7 @@ export function newRangeState(runId: string): RangeState {
     expectedRows: null,
     failures: 0,
     failingSince: null,
+    wrongSince: null,
     notBefore: 0,
     requestsPerHour: null,
     waitReason: null,
