@@ -17,6 +17,7 @@ import {
 } from '../contract.js';
 import { queueSummary } from '../agent-job/title.js';
 import type { Queued } from '../contract/write-outcome.js';
+import { isOpen } from '../temporal/open-workflows.js';
 import { queryAgain } from '../temporal/workflow-clients.js';
 
 /** The server has taken the request; whether the queue works, only its answer shows. */
@@ -93,7 +94,7 @@ export class QueueClient {
     try {
       const queue = client.workflow.getHandle(requestQueueId(name));
       const { status } = await client.withDeadline(Date.now() + ASK_LIMIT_MS, () => queue.describe());
-      return status.name === 'RUNNING';
+      return isOpen(status.name);
     } catch (error) {
       return error instanceof Error && error.name === 'WorkflowNotFoundError' ? false : null;
     }

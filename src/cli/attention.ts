@@ -1,6 +1,7 @@
 import type { Command } from 'commander';
 import { concurrently } from '../client/concurrently.js';
 import type { AgentJobs, AttentionItem, StuckJob } from '../starter.js';
+import { unpauseText } from '../temporal/open-workflows.js';
 import { EXIT } from './exit.js';
 import { inDoubtFields, lastDecisionField, resolveCommands } from './in-doubt.js';
 import {
@@ -18,7 +19,9 @@ import { fields, firstLine, printable, printableLines, shellWord } from './table
 export function addAttention(program: Command): void {
   const command = program
     .command('attention')
-    .description('list what needs a person: in-doubt writes, failing code, versions without workers, webhooks given up')
+    .description(
+      'list what needs a person: in-doubt writes, pauses, failing code, versions without workers, webhooks given up',
+    )
     .option('--json', 'print one line of JSON for each, to which "resolve --from" takes an action')
     .action(({ json = false }: { json?: boolean }) =>
       withSession(command, async (session) => {
@@ -88,17 +91,9 @@ async function printUndelivered({ jobs, signal }: Session, json: boolean): Promi
 }
 
 /** A workflow that makes no progress: why, and what mends it. */
-function formatStuckJob({ workflowId, workflowType, projectId, problems, pinnedTo }: StuckJob): string {
-  const [why, remedy] =
-    pinnedTo === null
-      ? [
-          `its workflow task fails: ${problems.join(', ')}`,
-          'see docs/runbooks.md, "AgentJobsWorkflowTasksFail": it goes on once a worker can run it',
-        ]
-      : [
-          `no worker of version ${pinnedTo} runs, to which it is pinned`,
-          'run workers of that version, or move it to the current one: docs/upgrades.md, "Pinned versions"',
-        ];
+function formatStuckJob(job: StuckJob): string {
+  const { workflowId, workflowType, projectId } = job;
+  const [why, remedy] = whyStuck(job);
   return fields([
     ['Workflow', workflowId],
     ['Type', workflowType],
@@ -106,6 +101,16 @@ function formatStuckJob({ workflowId, workflowType, projectId, problems, pinnedT
     ['Stuck', why],
     ['To mend it', remedy],
   ]);
+}
+
+function whyStuck({ workflowId, problems, pinnedTo, paused }: StuckJob): [why: string, remedy: string] {
+  if (paused !== null) return [`it is ${paused}`, unpauseText(workflowId)];
+  if (pinnedTo === null) {
+    const remedy = 'see docs/runbooks.md, "AgentJobsWorkflowTasksFail": it goes on once a worker can run it';
+    return [`its workflow task fails: ${problems.join(', ')}`, remedy];
+  }
+  const move = 'run workers of that version, or move it to the current one: docs/upgrades.md, "Pinned versions"';
+  return [`no worker of version ${pinnedTo} runs, to which it is pinned`, move];
 }
 
 function formatItem(

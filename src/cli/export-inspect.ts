@@ -5,6 +5,7 @@ import { type SnapshotManifest, type VisitorExportRange, visitorExportWorkflowId
 import { inconsistencyText } from '../visitor-export/inconsistency.js';
 import type { Day } from '../snapshots/catalog.js';
 import type { SnapshotStore } from '../snapshots/snapshot-store.js';
+import { isOpen } from '../temporal/open-workflows.js';
 import { EXIT, UsageError } from './exit.js';
 import {
   addRangeOptions,
@@ -231,7 +232,7 @@ async function isBeingWritten({ jobs, signal }: Session, range: VisitorExportRan
   const handle = jobs.client.workflow.getHandle(visitorExportWorkflowId(range.projectId, range.dateFrom, range.dateTo));
   try {
     const { status } = await temporalCall(jobs.client, { signal }, () => handle.describe());
-    return status.name === 'RUNNING';
+    return isOpen(status.name);
   } catch (error) {
     if (error instanceof WorkflowNotFoundError) return false;
     throw error;

@@ -5,6 +5,7 @@ import { equals } from '../client/visibility-query.js';
 import { listWorkflows, temporalCall } from '../client/temporal-call.js';
 import { AGENT_JOB_WORKFLOW, REQUEST_QUEUE_WORKFLOW, VISITOR_EXPORT_WORKFLOW } from '../contract.js';
 import { WEBHOOK_DELIVERY_WORKFLOW, WEBHOOK_SWEEP_WORKFLOW } from '../contract/webhooks.js';
+import { IS_OPEN } from '../temporal/open-workflows.js';
 import {
   locateMisfit,
   replayRuns,
@@ -96,15 +97,13 @@ async function emptyReport(client: Client, bounds: ReplayBounds, signal: AbortSi
   const countOf = async (query: string) =>
     (await temporalCall(client, { signal }, () => client.workflow.count(query))).count;
   const ours = typeIs('IN', bounds);
-  const isAsked = `(${OPEN} OR ${closedSince(bounds)})`;
+  const isAsked = `(${IS_OPEN} OR ${closedSince(bounds)})`;
   const [skipped, asked] = await Promise.all([
     countOf(`${typeIs('NOT IN', bounds)} AND ${isAsked}`),
     countOf(`${ours} AND ${isAsked}`),
   ]);
   return { types: {}, misfits: [], unread: [], skipped, left: Math.max(0, asked - bounds.limit), gone: 0 };
 }
-
-const OPEN = `ExecutionStatus = 'Running'`;
 
 function closedSince({ since }: ReplayBounds): string {
   return `CloseTime >= '${since.toISOString()}'`;
@@ -124,7 +123,7 @@ async function* ownRuns(
   const types = typeIs('IN', bounds);
   let left = bounds.limit;
   // A run that closes meanwhile is listed twice, and replayed twice.
-  for (const query of [`${types} AND ${OPEN}`, `${types} AND ${closedSince(bounds)}`]) {
+  for (const query of [`${types} AND ${IS_OPEN}`, `${types} AND ${closedSince(bounds)}`]) {
     for await (const run of listWorkflows(client, query, { signal })) {
       if (left === 0) return;
       left -= 1;

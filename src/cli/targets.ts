@@ -7,6 +7,7 @@ import type { Command } from 'commander';
 import { concurrently } from '../client/concurrently.js';
 import { AGENT_JOB_WORKFLOW, LIMIT, agentJobOf, agentJobWorkflowId } from '../contract.js';
 import type { AgentJobs, JobHandle, JobSummary } from '../starter.js';
+import { isOpen } from '../temporal/open-workflows.js';
 import { codeOf, EXIT, UsageError } from './exit.js';
 import { printAnswer, printToStderr, type Session } from './session.js';
 import { countOf, printable } from './table.js';
@@ -182,7 +183,7 @@ function noJobs(batch: string): NoJobsError {
 
 /** Whether a job's workflow has not closed. */
 export function isRunning({ workflowStatus }: JobSummary): boolean {
-  return workflowStatus === 'RUNNING';
+  return isOpen(workflowStatus);
 }
 
 /** Which jobs, and what is asked before, given how many they are. */

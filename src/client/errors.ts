@@ -178,11 +178,17 @@ export class FollowUpUnconfirmedError extends AgentJobError {
  * fails. It is `retryable` but where the call may have settled a write in doubt without naming it.
  */
 export class NoWorkerError extends AgentJobError {
-  override readonly name = 'NoWorkerError';
-  override readonly code = 'NO_WORKER';
+  override readonly name: string = 'NoWorkerError';
+  override readonly code: 'NO_WORKER' | 'JOB_PAUSED' = 'NO_WORKER';
   constructor(workflowId: string, message: string, options?: AgentJobsErrorOptions) {
     super(workflowId, message, { retryable: true, ...options });
   }
+}
+
+/** Somebody has paused the workflow, and no worker may answer for it; it goes on once somebody unpauses it. */
+export class JobPausedError extends NoWorkerError {
+  override readonly name = 'JobPausedError';
+  override readonly code = 'JOB_PAUSED';
 }
 
 /** Temporal could not be reached, or refused the call; `retryable` where it gave no definite answer. */

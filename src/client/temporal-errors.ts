@@ -2,6 +2,7 @@
 import {
   isGrpcServiceError,
   QueryNotRegisteredError,
+  QueryRejectedError,
   ServiceError,
   WorkflowUpdateRPCTimeoutOrCancelledError,
   type Client,
@@ -13,6 +14,7 @@ import { PayloadKeysError, TemporalCallError, TemporalUnavailableError } from '.
 const UNREACHABLE: readonly number[] = [GRPC.deadlineExceeded, GRPC.unavailable];
 /** Also sent by a server that has just begun, or whose database is away. */
 const OUTAGE = [...UNREACHABLE, GRPC.canceled, GRPC.unknown, GRPC.resourceExhausted, GRPC.aborted, GRPC.internal];
+const PAUSED = 8; // temporal.api.enums.v1.WorkflowExecutionStatus
 const REFUSAL: readonly number[] = [GRPC.permissionDenied, GRPC.unauthenticated];
 
 /** True where Temporal gave no definite response: trying again later may help. */
@@ -50,9 +52,16 @@ export function isDeadlineExceeded(error: unknown): boolean {
   return code === GRPC.deadlineExceeded || code === GRPC.canceled;
 }
 
-/** True where the server knows of no worker that polls, or no worker responded in time. */
+/** True where the server keeps a query or an update from workers, for the workflow is paused. */
+export function isPaused(error: unknown): boolean {
+  if (error instanceof QueryRejectedError) return error.status === PAUSED;
+  const grpc = grpcError(error);
+  return grpc?.code === GRPC.failedPrecondition && /is paused/i.test(grpc.details);
+}
+
+/** True where the server knows of no worker that polls, no worker responded in time, or none may. */
 export function isNoAnswer(error: unknown): boolean {
-  if (error instanceof TemporalUnavailableError) return true;
+  if (error instanceof TemporalUnavailableError || isPaused(error)) return true;
   const grpc = grpcError(error);
   if (grpc === undefined) return false;
   return (

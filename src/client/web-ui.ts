@@ -12,6 +12,7 @@ import {
   type Phase,
 } from '../contract.js';
 import { EXPORT_IN_DOUBT } from '../contract/shared.js';
+import { IS_OPEN } from '../temporal/open-workflows.js';
 import { quoted } from './visibility-query.js';
 
 /** Where the web UI shows a namespace. */
@@ -104,7 +105,7 @@ function doubtfulExports(): string {
 const FAILED = `ExecutionStatus IN ('Failed', 'Terminated', 'TimedOut')`;
 
 function running(): string {
-  return `WorkflowType = ${quoted(AGENT_JOB_WORKFLOW)} AND ExecutionStatus = 'Running'`;
+  return `WorkflowType = ${quoted(AGENT_JOB_WORKFLOW)} AND ${IS_OPEN}`;
 }
 
 function workflowsUrl({ url, namespace }: WebUi): string {

@@ -16,6 +16,7 @@ export type AgentJobsErrorCode =
   | 'JOB_ENDED'
   | 'JOB_FAILED'
   | 'JOB_NOT_FOUND'
+  | 'JOB_PAUSED'
   | 'JOB_TERMINATED'
   | 'KEY_CONFLICT'
   | 'MESSAGE_REFUSED'

@@ -43,6 +43,7 @@ const STATUS_OF: Readonly<Record<AgentJobsErrorCode, number>> = {
   JOB_ENDED: 409,
   JOB_FAILED: 409,
   JOB_NOT_FOUND: 404,
+  JOB_PAUSED: 409,
   JOB_TERMINATED: 409,
   KEY_CONFLICT: 422,
   MESSAGE_REFUSED: 409,

@@ -8,6 +8,7 @@ import type { Client, WorkflowExecutionInfo } from '@temporalio/client';
 import type { WorkerDeploymentVersion } from '@temporalio/common';
 import type { Poller } from '../activities/index.js';
 import { hasGrpcStatus } from '../temporal/grpc.js';
+import { IS_OPEN } from '../temporal/open-workflows.js';
 import type { WorkerConfig } from '../config.js';
 import { every } from './every.js';
 import type { Logger } from './logging.js';
@@ -135,7 +136,7 @@ class OldVersion {
 
 function runsOf({ deploymentName, buildId }: WorkerDeploymentVersion): string {
   const ofVersion = `TemporalWorkerDeploymentVersion = '${deploymentName}:${buildId}'`;
-  return `${ofVersion} AND TemporalWorkflowVersioningBehavior = 'Pinned' AND ExecutionStatus = 'Running'`;
+  return `${ofVersion} AND TemporalWorkflowVersioningBehavior = 'Pinned' AND ${IS_OPEN}`;
 }
 
 /** The native connection wraps some answers of the server. */

@@ -9,6 +9,7 @@ import {
   SHOWN_WAITING_FOR,
 } from '../contract.js';
 import { hasGrpcStatus } from '../temporal/grpc.js';
+import { IS_OPEN, pauseOf } from '../temporal/open-workflows.js';
 import { queryAgain } from '../temporal/workflow-clients.js';
 import { every } from './every.js';
 import { atMostEvery, type Logger } from './logging.js';
@@ -24,16 +25,20 @@ const MAX_CONCURRENT_QUERIES = 10;
 const HALVINGS = 4;
 const MAX_AGE_S = 2 ** 28;
 
-const runningOf = (workflowType: string) => `WorkflowType = '${workflowType}' AND ExecutionStatus = 'Running'`;
+const runningOf = (workflowType: string) => `WorkflowType = '${workflowType}' AND ${IS_OPEN}`;
 const RUNNING = runningOf(AGENT_JOB_WORKFLOW);
 
 /** Counts once a minute; returns what stops it. */
 export function watchOpenJobs(client: Client, figures: Figures, log: Logger): () => void {
   const onError = (error: unknown) => log.warn({ error }, 'Could not count the running jobs, for the figures');
-  return every(COUNT_INTERVAL_MS, () => countOpenJobs(client, figures), { onError });
+  const doubts: Doubts = new Map();
+  return every(COUNT_INTERVAL_MS, () => countOpenJobs(client, figures, doubts), { onError });
 }
 
-async function countOpenJobs(client: Client, figures: Figures): Promise<void> {
+/** Since when jobs are in doubt, by workflow id, as they last told. */
+type Doubts = Map<string, string>;
+
+async function countOpenJobs(client: Client, figures: Figures, doubts: Doubts): Promise<void> {
   const byPhase = new Map<string, number>();
   for (const phase of PHASES) {
     const jobs = await countWorkflows(client, phaseIs(phase));
@@ -47,7 +52,7 @@ async function countOpenJobs(client: Client, figures: Figures): Promise<void> {
   }
   figures.requestQueues.set(await countWorkflows(client, runningOf(REQUEST_QUEUE_WORKFLOW)));
   figures.oldestCreate.set(byPhase.get('creating') ? await oldestCreate(client) : 0);
-  figures.oldestInDoubt.set(byPhase.get('needsAttention') ? await oldestInDoubt(client) : 0);
+  figures.oldestInDoubt.set(byPhase.get('needsAttention') ? await oldestInDoubt(client, doubts) : 0);
   figures.lastCount.set(Date.now() / 1_000);
 }
 
@@ -67,25 +72,33 @@ async function oldestCreate(client: Client): Promise<number> {
   return age;
 }
 
-async function oldestInDoubt(client: Client): Promise<number> {
+async function oldestInDoubt(client: Client, doubts: Doubts): Promise<number> {
   const ids: string[] = [];
   for await (const { workflowId } of client.workflow.list({ query: phaseIs('needsAttention') })) {
     ids.push(workflowId);
     if (ids.length === MAX_QUERIED_JOBS) break;
   }
+  for (const id of doubts.keys()) if (!ids.includes(id)) doubts.delete(id);
   let oldest = 0;
   for (let i = 0; i < ids.length; i += MAX_CONCURRENT_QUERIES) {
-    const ages = await Promise.all(ids.slice(i, i + MAX_CONCURRENT_QUERIES).map((id) => ageInDoubt(client, id)));
+    const asked = ids.slice(i, i + MAX_CONCURRENT_QUERIES).map((id) => ageInDoubt(client, id, doubts));
+    const ages = await Promise.all(asked);
     oldest = Math.max(oldest, ...ages);
   }
   return oldest;
 }
 
-/** 0 where it can't be read: a worker that is busy must not stop the count. */
-async function ageInDoubt(client: Client, workflowId: string): Promise<number> {
-  const query = () => queryAgain(() => client.workflow.getHandle(workflowId).query(jobStateQuery));
-  const state = await client.withDeadline(Date.now() + QUERY_LIMIT_MS, query).catch(() => null);
-  return state?.unknown ? Math.max(0, Date.now() - Date.parse(state.unknown.since)) / 1_000 : 0;
+/** A job that does not answer, as while it is paused, must not stop the count, nor seem settled. */
+async function ageInDoubt(client: Client, workflowId: string, doubts: Doubts): Promise<number> {
+  const job = client.workflow.getHandle(workflowId);
+  const ask = <T>(call: () => Promise<T>) => client.withDeadline(Date.now() + QUERY_LIMIT_MS, call).catch(() => null);
+  const state = await ask(() => queryAgain(() => job.query(jobStateQuery)));
+  // One that was paused before it was asked was in doubt by then.
+  const run = state || doubts.has(workflowId) ? null : await ask(() => job.describe());
+  const since = state ? state.unknown?.since : (doubts.get(workflowId) ?? (run && pauseOf(run)?.since));
+  if (!since) return 0;
+  doubts.set(workflowId, since);
+  return Math.max(0, Date.now() - Date.parse(since)) / 1_000;
 }
 
 function phaseIs(phase: Phase): string {

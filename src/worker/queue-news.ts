@@ -13,6 +13,7 @@ import {
   requestQueueStateQuery,
   SEARCH_ATTRIBUTE,
 } from '../contract.js';
+import { IS_OPEN, isOpen } from '../temporal/open-workflows.js';
 import { askWorkflow } from '../temporal/workflow-clients.js';
 import { every } from './every.js';
 import type { Logger } from './logging.js';
@@ -152,7 +153,7 @@ export class BudgetNews {
 
 function runningOf(workflowType: string, taskQueue: string): string {
   const isOwn = `TaskQueue = '${taskQueue.replaceAll("'", "''")}'`;
-  return `WorkflowType = '${workflowType}' AND ExecutionStatus = 'Running' AND ${isOwn}`;
+  return `WorkflowType = '${workflowType}' AND ${IS_OPEN} AND ${isOwn}`;
 }
 
 // Finds the jobs whose queue is gone: somebody terminated it, to have it forget what it learned. They hear nothing,
@@ -202,7 +203,7 @@ async function isGone(client: Client, queueId: string): Promise<boolean> {
   try {
     const queue = client.workflow.getHandle(queueId);
     const { status } = await client.withDeadline(Date.now() + CALL_LIMIT_MS, () => queue.describe());
-    return status.name !== 'RUNNING';
+    return !isOpen(status.name);
   } catch (error) {
     return error instanceof WorkflowNotFoundError;
   }

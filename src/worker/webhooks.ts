@@ -17,6 +17,7 @@ import {
 } from '../contract/webhooks.js';
 import { createWebhookActivities } from '../activities/webhooks/activities.js';
 import { Endpoints } from '../activities/webhooks/endpoints.js';
+import { isOpen } from '../temporal/open-workflows.js';
 import { every } from './every.js';
 import type { Logger } from './logging.js';
 import { countWebhookTry, type Figures } from './metrics.js';
@@ -97,7 +98,7 @@ async function lastState(
   const handle = client.workflow.getHandle(workflowId);
   try {
     const { status, startTime } = await handle.describe();
-    if (status.name === 'RUNNING') return 'runs';
+    if (isOpen(status.name)) return 'runs';
     const { loadedDataConverter } = client.options;
     const states = statesIn(await handle.fetchHistory());
     const last = await decodeFromPayloadsAtIndex<WebhookSweepState | null>(loadedDataConverter, 0, states.slice(-1));

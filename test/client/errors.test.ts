@@ -19,9 +19,11 @@ const UNKNOWN = { kind: 'create', jobId: null, followUpId: null, reason: 'reset'
 const SAMPLES: AgentJobsError[] = [
   new starter.InvalidInputError('prompt', 'must be given'),
   new starter.ConfigError([{ variable: 'TEMPORAL_ADDRESS', problem: 'should be host:port' }]),
+  new starter.PayloadKeysError('no key'),
   new starter.TemporalUnavailableError('no answer'),
   new starter.TemporalCallError('refused'),
   new starter.NoWorkerError('w', 'none polls'),
+  new starter.JobPausedError('w', 'paused'),
   new starter.JobNotFoundError('w', 'no such workflow'),
   new starter.JobEndedError('w', 'COMPLETED'),
   new starter.KeyConflictError('w', 'another input'),

@@ -115,6 +115,7 @@ const ERRORS: Record<AgentJobsError['code'], [status: number, error: AgentJobsEr
   JOB_ENDED: [409, new client.JobEndedError('w', 'COMPLETED')],
   JOB_FAILED: [409, new client.JobFailedError('w', 'no')],
   JOB_NOT_FOUND: [404, new client.JobNotFoundError('w', 'no')],
+  JOB_PAUSED: [409, new client.JobPausedError('w', 'no')],
   JOB_TERMINATED: [409, new client.JobTerminatedError('w', 'no', null)],
   KEY_CONFLICT: [422, new client.KeyConflictError('w', 'no')],
   MESSAGE_REFUSED: [409, new client.MessageRefusedError('w', 'no')],

@@ -46,7 +46,7 @@ export default async function setup(project: TestProject): Promise<() => Promise
         program: path,
         logFile: join(folder, 'dev-server.log'),
         metricsPort,
-        dynamicConfig: { 'history.timerProcessorMaxTimeShift': '"50ms"' },
+        dynamicConfig: { 'history.timerProcessorMaxTimeShift': '"50ms"', 'frontend.WorkflowPauseEnabled': 'true' },
       });
       const { address, namespace } = devServer;
       return { address, namespace, metricsUrl: `http://127.0.0.1:${metricsPort}/metrics` };

@@ -174,7 +174,11 @@ async function listsAsStuck(workflowId: string): Promise<void> {
   const json = await runInProcess(['attention', '--json'], { env: envOf(server) });
   const line = jsonLines(json.stdout).find((each) => each['workflowId'] === workflowId);
   const problems = expect.arrayContaining([expect.stringContaining('WorkflowTaskFailed')]) as string[];
-  expect(line).toEqual({ workflowId, projectId: null, stuck: { workflowType: 'agentJob', problems, pinnedTo: null } });
+  expect(line).toEqual({
+    workflowId,
+    projectId: null,
+    stuck: { workflowType: 'agentJob', problems, pinnedTo: null, paused: null },
+  });
 }
 
 /** A copy of the build whose workflow throws at its first line. */

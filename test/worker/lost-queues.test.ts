@@ -3,10 +3,13 @@ import { randomUUID } from 'node:crypto';
 import type { WorkflowHandle } from '@temporalio/client';
 import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from 'vitest';
 import { followUpSignal, jobStateQuery, pollNowSignal } from '../../src/contract.js';
+import { AgentJobs } from '../../src/starter.js';
 import { wakeWaiters } from '../../src/worker/queue-news.js';
+import { gathered } from '../client/job-server.js';
 import { connectDevServer, type TestServer } from '../support/dev-server.js';
 import { startJobBench, type JobBench } from '../support/job-bench.js';
 import { ObservedUpstream } from '../support/observed-upstream.js';
+import { pauseWorkflow } from '../support/paused.js';
 import { ProjectQueue } from '../support/project-queue.js';
 
 const HOUR = 3_600_000;
@@ -64,6 +67,30 @@ test('a worker has those that wait for a queue that is gone ask again, creates a
   await expect.poll(async () => (await creates.state()).waitingCount, PATIENCE).toBe(1);
   for (const job of [...jobs, attached]) await job.terminate();
 });
+
+test('those that wait for a paused queue are not woken, and have their turn once it goes on', async () => {
+  const queue = queueOf('create');
+  await queue.usedUp(1, HOUR);
+  const job = await bench.start({ projectId, prompt: 'first' });
+  await untilWaiting(job, queue);
+  const unpause = await pauseWorkflow(server.client, queue.handle.workflowId);
+  const { signal } = new AbortController();
+  expect(await wakeWaiters(server.client, bench.taskQueue, signal)).toBe(0);
+  const jobs = new AgentJobs({ client: server.client });
+  for (const given of [{ projectId }, {}]) {
+    const own = (await gathered(jobs.queues(given))).filter((found) => found.projectId === projectId);
+    const problem = expect.stringContaining('paused since') as string;
+    expect(own).toEqual([{ ...queue.name, workflowId: queue.handle.workflowId, state: null, problem }]);
+  }
+  // Another one queues up there, and neither is sent.
+  const second = await bench.start({ projectId, prompt: 'second' });
+  await expect.poll(() => second.query(jobStateQuery), PATIENCE).toMatchObject({ waiting: { for: 'turn' } });
+  await unpause();
+  await untilWaiting(second, queue);
+  await queue.report({ perHour: 1_000 });
+  for (const one of [job, second]) expect(await one.result()).toMatchObject({ outcome: 'completed' });
+  expect(upstream.created.toSorted()).toEqual(['first', 'second']);
+}, 180_000);
 
 test('pollNow has a job whose queue is gone ask again, and one whose queue is there keeps its place', async () => {
   const queue = queueOf('create');

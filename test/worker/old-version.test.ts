@@ -273,7 +273,14 @@ test(
     await until(async () => (await openOn('1')) === 1, 'the job to be listed on version 1');
     forgetPollersOf('1');
     const pinnedTo = `${deploymentName}:1`;
-    const lost = { workflowId: id, workflowType: AGENT_JOB_WORKFLOW, projectId: 'p1', problems: [], pinnedTo };
+    const lost = {
+      workflowId: id,
+      workflowType: AGENT_JOB_WORKFLOW,
+      projectId: 'p1',
+      problems: [],
+      pinnedTo,
+      paused: null,
+    };
     expect(await stuck()).toEqual([lost]);
     vi.restoreAllMocks();
     await temporalCli([

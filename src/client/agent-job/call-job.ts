@@ -10,6 +10,7 @@ import {
 import { type QueryDefinition, WorkflowNotFoundError } from '@temporalio/common';
 import { type AgentJobResult, type JobOutcome, type JobState, jobStateQuery, type Waiting } from '../../contract.js';
 import { defineQuery } from '../../contract/shared.js';
+import { isoTime, isOpen } from '../../temporal/open-workflows.js';
 import { askWorkflow, queryAgain, workflowOptionsOf } from '../../temporal/workflow-clients.js';
 import { JobEndedError, JobNotFoundError, MessageRefusedError } from '../errors.js';
 import { type CallOptions, START_TIMEOUT_MS, temporalCall } from '../temporal-call.js';
@@ -40,7 +41,7 @@ export async function callJob<T>(
   }
 }
 
-/** A call that a worker answers; throws NoWorkerError besides. */
+/** A call that a worker answers; throws NoWorkerError besides, or JobPausedError. */
 export async function askWorker<T>(
   client: Client,
   workflowId: string,
@@ -75,7 +76,7 @@ async function whyNotFound(
 ): Promise<Error | null> {
   try {
     const { status } = await temporalCall(client, { signal }, () => readDescription(client, workflowId));
-    return status.name === 'RUNNING' ? null : new JobEndedError(workflowId, status.name, { cause });
+    return isOpen(status.name) ? null : new JobEndedError(workflowId, status.name, { cause });
   } catch (error) {
     return error as Error;
   }
@@ -92,7 +93,7 @@ async function queryState(client: Client, workflowId: string): Promise<JobState>
     if (!(error instanceof QueryRejectedError)) throw error;
   }
   const { runId, status } = await readDescription(client, workflowId);
-  const isClosed = status.name !== 'RUNNING';
+  const isClosed = !isOpen(status.name);
   const run = { workflowId, runId };
   const state = await (isClosed ? askClosedRun(client, run) : askWorkflow(client, run, jobStateQuery));
   if (state.outcome !== null || !isClosed) return state;
@@ -106,7 +107,7 @@ export function askClosedRun(client: Client, run: { workflowId: string; runId: s
   return askWorkflow(client, run, closedStateQuery, { isClosed: true });
 }
 
-/** Asks the newest run while it is open; throws QueryRejectedError of a closed one. */
+/** Asks the newest run while it is open; throws QueryRejectedError of one that is closed, or paused. */
 export function askRunning<Answer>(
   client: Client,
   workflowId: string,
@@ -237,14 +238,10 @@ function scheduled({ pendingActivities }: Raw, ...types: unknown[]): Activity | 
   );
 }
 
-function timesOf(since: Time, { nextAttemptScheduleTime }: Activity): Pick<Waiting, 'since' | 'until'> {
-  const until = timeOf(nextAttemptScheduleTime);
-  return { since: timeOf(since) ?? new Date().toISOString(), ...(until !== undefined && { until }) };
-}
-
-type Time = { seconds?: unknown; nanos?: number | null } | null | undefined;
-
-function timeOf(time: Time): string | undefined {
-  const ms = Number(time?.seconds ?? 0) * 1_000 + Math.trunc((time?.nanos ?? 0) / 1_000_000);
-  return ms > 0 ? new Date(ms).toISOString() : undefined;
+function timesOf(
+  since: Parameters<typeof isoTime>[0],
+  { nextAttemptScheduleTime }: Activity,
+): Pick<Waiting, 'since' | 'until'> {
+  const until = isoTime(nextAttemptScheduleTime);
+  return { since: isoTime(since) ?? new Date().toISOString(), ...(until !== undefined && { until }) };
 }

@@ -25,7 +25,7 @@ import {
 } from '../errors.js';
 import type { Names } from '../known-fields.js';
 import { START_TIMEOUT_MS, temporalCall, throwIfOver, type CallOptions } from '../temporal-call.js';
-import { isNoAnswer, isOutage, isTaskFailure } from '../temporal-errors.js';
+import { isNoAnswer, isOutage, isPaused, isTaskFailure } from '../temporal-errors.js';
 import { noAnswerError } from './no-answer.js';
 import { readRun } from './run-record.js';
 import { reAttacher, updateIdOf } from './follow-up-after-end.js';
@@ -105,7 +105,8 @@ export async function deliverFollowUp(
     const answer = await unlessEnded(() => handle.executeUpdate(sendFollowUpUpdate, request));
     return answer ?? (await answerOf(await goOn()));
   };
-  const answered = confirmed(client, workflowId, followUp, limits, send).catch((error: unknown) => {
+  const answered = confirmed(client, workflowId, followUp, limits, send).catch(async (error: unknown) => {
+    if (isPaused(error)) throw await noAnswerError(client, workflowId, options.signal, error);
     const isUnanswered = error instanceof FollowUpUnconfirmedError && isNoAnswer(error.cause);
     if (!isUnanswered || options.signal?.aborted) throw error;
     return readFate(client, workflowId, followUp, options.signal);

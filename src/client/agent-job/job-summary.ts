@@ -13,6 +13,7 @@ import {
   type ShownWaitingFor,
 } from '../../contract.js';
 import { InvalidInputError } from '../../contract/input-checks.js';
+import { IS_OPEN, isOpen } from '../../temporal/open-workflows.js';
 import { checkNames, type Names } from '../known-fields.js';
 import { equals, includes, isExact, quoted } from '../visibility-query.js';
 import { ENDED_BY, textOrNull } from './run-record.js';
@@ -37,7 +38,7 @@ export interface JobSummary {
   waitingFor: ShownWaitingFor | null;
   jobId: string | null;
   prLink: string | null;
-  /** Temporal's status of the workflow, such as `RUNNING`. */
+  /** Temporal's status of the workflow, such as `RUNNING`; a paused one is `PAUSED`, and has not ended. */
   workflowStatus: string;
   startedAt: string;
   endedAt: string | null;
@@ -70,13 +71,14 @@ export function toSummary(run: Omit<WorkflowExecutionInfo, 'raw'>): JobSummary {
     prLink: textOrNull(run.memo?.[MEMO.prLink]),
     workflowStatus: run.status.name,
     startedAt: run.startTime.toISOString(),
-    endedAt: run.closeTime?.toISOString() ?? null,
+    // Some servers list a paused one with a time.
+    endedAt: isOpen(run.status.name) ? null : (run.closeTime?.toISOString() ?? null),
   };
 }
 
 /** Of all that fail, a job whose input was refused has no attribute. */
 function outcomeOf({ typedSearchAttributes, status }: Omit<WorkflowExecutionInfo, 'raw'>): JobOutcome | null {
-  if (status.name === 'RUNNING') return null;
+  if (isOpen(status.name)) return null;
   const told = typedSearchAttributes.get(OUTCOME) as JobOutcome | undefined;
   return ENDED_BY[status.name] ?? told ?? (status.name === 'FAILED' ? FAILURE.invalidInput : null);
 }
@@ -86,7 +88,7 @@ function waitingForOf({
   typedSearchAttributes: attributes,
   status,
 }: Omit<WorkflowExecutionInfo, 'raw'>): ShownWaitingFor | null {
-  if (status.name !== 'RUNNING') return null;
+  if (!isOpen(status.name)) return null;
   return (attributes.get(WAITING_FOR) as ShownWaitingFor | undefined) ?? null;
 }
 
@@ -146,8 +148,7 @@ export function jobQuery(filter: JobFilter): string {
 }
 
 function newestRuns({ isRunning, waitingFor }: JobFilter): string {
-  const isOpen = isRunning || waitingFor != null;
-  return isOpen ? `ExecutionStatus = 'Running'` : `ExecutionStatus != 'ContinuedAsNew'`;
+  return isRunning || waitingFor != null ? IS_OPEN : `ExecutionStatus != 'ContinuedAsNew'`;
 }
 
 /** Whether the query of a filter finds what fits it and, but for the case of tags on a dev server, nothing else. */
@@ -162,7 +163,7 @@ export function isAsked(job: JobSummary, filter: JobFilter): boolean {
   return (
     SAME.every(isSame) &&
     (tags ?? []).every((tag) => job.tags.includes(tag)) &&
-    (job.workflowStatus === 'RUNNING' || !(isRunning || waitingFor != null)) &&
+    (isOpen(job.workflowStatus) || !(isRunning || waitingFor != null)) &&
     TIMES.every(([field, , isIn]) => filter[field] == null || isIn(job, new Date(filter[field]).toISOString()))
   );
 }

@@ -8,6 +8,7 @@ import {
   type QueueName,
   type RequestQueueState,
 } from '../../contract.js';
+import { IS_OPEN } from '../../temporal/open-workflows.js';
 import { checkNames } from '../known-fields.js';
 import { concurrently } from '../concurrently.js';
 import { listWorkflows, temporalCall, type CallOptions } from '../temporal-call.js';
@@ -53,7 +54,7 @@ function queuesOf(projectId: string): QueueName[] {
 }
 
 async function* runningQueues(client: Client, options: CallOptions): AsyncGenerator<QueueName, void, undefined> {
-  const query = `WorkflowType = '${REQUEST_QUEUE_WORKFLOW}' AND ExecutionStatus = 'Running'`;
+  const query = `WorkflowType = '${REQUEST_QUEUE_WORKFLOW}' AND ${IS_OPEN}`;
   for await (const { workflowId } of listWorkflows(client, query, options)) {
     const name = nameOf(workflowId);
     if (name) yield name;
@@ -81,8 +82,10 @@ async function readQueue(client: Client, name: QueueName, options: CallOptions):
     return { ...name, workflowId, state };
   } catch (error) {
     options.signal?.throwIfAborted();
-    if (error instanceof QueryRejectedError || error instanceof WorkflowNotFoundError) return null;
-    if (!isNoAnswer(error)) throw error;
+    if (!isNoAnswer(error)) {
+      if (error instanceof QueryRejectedError || error instanceof WorkflowNotFoundError) return null;
+      throw error;
+    }
     const { message } = await noAnswerError(client, workflowId, options.signal, error);
     return { ...name, workflowId, state: null, problem: message };
   }

@@ -15,6 +15,7 @@ import {
   type JobOutcome,
   MEMO,
 } from '../../contract.js';
+import { isOpen } from '../../temporal/open-workflows.js';
 import { endedRunIdsOf } from '../../temporal/restart-request-id.js';
 import { lenientWorkflowClient } from '../../temporal/workflow-clients.js';
 import { JobNotFoundError, KeyConflictError } from '../errors.js';
@@ -52,8 +53,6 @@ export interface RunRecord {
 /** A closed run's result, or the type of the failure that it ended with; null where it has no type. */
 type RunEnd = { result: AgentJobResult } | { failureType: string | null };
 
-/** A status that this release does not know counts as running: nothing goes on from such a run. */
-const CLOSED: readonly string[] = ['COMPLETED', 'FAILED', 'CANCELLED', 'TERMINATED', 'TIMED_OUT', 'CONTINUED_AS_NEW'];
 const STARTED_EVENT = 1; // temporal.api.enums.v1.EventType
 
 /** Reads the newest run of a workflow id; throws JobNotFoundError, and KeyConflictError where it is no agent job. */
@@ -66,7 +65,7 @@ export async function readRun(client: Client, workflowId: string): Promise<RunRe
     workflowId,
     runId: run.runId,
     firstRunId: run.raw.workflowExecutionInfo?.firstRunId || run.runId,
-    isRunning: !CLOSED.includes(run.status.name),
+    isRunning: isOpen(run.status.name),
     status: run.status.name,
     historyLength: run.historyLength,
     ...readRequestIds(run),

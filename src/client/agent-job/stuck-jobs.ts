@@ -1,4 +1,7 @@
-/** Workflows that make no progress: their workflow task fails, or no worker of their version runs. */
+/**
+ * Workflows that make no progress: somebody has paused them, their workflow task fails, or no worker of their version
+ * runs.
+ */
 import type { Client, WorkflowExecutionInfo } from '@temporalio/client';
 import { defineSearchAttributeKey, SearchAttributeType } from '@temporalio/common';
 import {
@@ -8,10 +11,12 @@ import {
   VISITOR_EXPORT_WORKFLOW,
 } from '../../contract.js';
 import { WEBHOOK_DELIVERY_WORKFLOW, WEBHOOK_SWEEP_WORKFLOW } from '../../contract/webhooks.js';
+import { IS_OPEN, pauseOf } from '../../temporal/open-workflows.js';
 import { livePollers } from '../pollers.js';
 import { listWorkflows, temporalCall, type CallOptions } from '../temporal-call.js';
 import { isInvalidArgument } from '../temporal-errors.js';
 import { quoted } from '../visibility-query.js';
+import { nullIfGone, readDescription } from './run-record.js';
 
 const PROJECT = defineSearchAttributeKey(SEARCH_ATTRIBUTE.project, SearchAttributeType.KEYWORD);
 const PROBLEMS = defineSearchAttributeKey('TemporalReportedProblems', SearchAttributeType.KEYWORD_LIST);
@@ -20,27 +25,39 @@ const TYPES = [
   ...[AGENT_JOB_WORKFLOW, REQUEST_QUEUE_WORKFLOW, VISITOR_EXPORT_WORKFLOW],
   ...[WEBHOOK_DELIVERY_WORKFLOW, WEBHOOK_SWEEP_WORKFLOW],
 ];
-const RUNNING = `WorkflowType IN (${TYPES.map(quoted).join(', ')}) AND ExecutionStatus = 'Running'`;
-const REPORTED = `${RUNNING} AND ${PROBLEMS.name} IS NOT NULL`;
-const PINNED = `${RUNNING} AND TemporalWorkflowVersioningBehavior = 'Pinned'`;
+const OURS = `WorkflowType IN (${TYPES.map(quoted).join(', ')})`;
+const PAUSED = `${OURS} AND ExecutionStatus = 'Paused'`;
+const REPORTED = `${OURS} AND ${IS_OPEN} AND ${PROBLEMS.name} IS NOT NULL`;
+const PINNED = `${OURS} AND ${IS_OPEN} AND TemporalWorkflowVersioningBehavior = 'Pinned'`;
 
-/** A running workflow that makes no progress: a job, or one that jobs may wait for. */
+/** An open workflow that makes no progress: a job, or one that jobs may wait for. */
 export interface StuckJob {
   workflowId: string;
   /** `agentJob`, `requestQueue`, `visitorExport`, or one of webhooks. */
   workflowType: string;
   /** Null where it is not listed with the workflow. */
   projectId: string | null;
-  /** Temporal's words for a workflow task that keeps failing; empty where `pinnedTo` says the reason. */
+  /** Temporal's words for a workflow task that keeps failing; empty for another reason. */
   problems: string[];
   /** The version without workers to which the workflow is pinned, as `DEPLOYMENT:BUILD_ID`; null for another reason. */
   pinnedTo: string | null;
+  /** Since when, by whom and why it is paused, in words; null for another reason. */
+  paused: string | null;
 }
 
-/** Lists the workflows that Temporal marks with a reported problem, then those that are pinned to a lost version. */
+/** Lists the workflows that are paused, then those with a reported problem, then those pinned to a lost version. */
 export async function* listStuck(client: Client, options: CallOptions = {}): AsyncGenerator<StuckJob, void, undefined> {
   const listed = new Set<string>();
+  for await (const run of listKnown(client, PAUSED, options)) {
+    const read = () => readDescription(client, run.workflowId).catch(nullIfGone);
+    const description = await temporalCall(client, options, read);
+    const pause = description && pauseOf(description);
+    if (!pause) continue;
+    listed.add(run.workflowId);
+    yield { ...stuckJob(run, null), problems: [], paused: pause.text };
+  }
   for await (const run of listKnown(client, REPORTED, options)) {
+    if (listed.has(run.workflowId)) continue;
     listed.add(run.workflowId);
     yield stuckJob(run, null);
   }
@@ -52,7 +69,7 @@ export async function* listStuck(client: Client, options: CallOptions = {}): Asy
 function stuckJob(run: WorkflowExecutionInfo, pinnedTo: string | null): StuckJob {
   const { workflowId, type: workflowType, typedSearchAttributes: attributes } = run;
   const problems = pinnedTo === null ? (attributes.get(PROBLEMS) ?? []) : [];
-  return { workflowId, workflowType, projectId: attributes.get(PROJECT) ?? null, problems, pinnedTo };
+  return { workflowId, workflowType, projectId: attributes.get(PROJECT) ?? null, problems, pinnedTo, paused: null };
 }
 
 /** One request for each version, and the runs of each version that no worker polls. */

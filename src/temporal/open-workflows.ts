@@ -1,0 +1,39 @@
+/** Workflows that have not closed: those that run, and those that somebody has paused, which answer no query. */
+import type { WorkflowExecutionDescription } from '@temporalio/client';
+
+/** As a condition of visibility's query language. Servers before 1.30 refuse the status `Paused`. */
+export const IS_OPEN = 'CloseTime IS NULL';
+
+const CLOSED: readonly string[] = ['COMPLETED', 'FAILED', 'CANCELLED', 'TERMINATED', 'TIMED_OUT', 'CONTINUED_AS_NEW'];
+
+/** By Temporal's status. One that this release does not know counts as open: nothing goes on from such a run. */
+export function isOpen(status: string): boolean {
+  return !CLOSED.includes(status);
+}
+
+/** When a workflow was paused, ISO 8601, and the same with by whom and why, in words. */
+interface Pause {
+  since: string | undefined;
+  text: string;
+}
+
+/** Null where it is not paused. */
+export function pauseOf({ status, raw }: Pick<WorkflowExecutionDescription, 'status' | 'raw'>): Pause | null {
+  if (status.name !== 'PAUSED') return null;
+  const { pausedTime, identity, reason } = raw.workflowExtendedInfo?.pauseInfo ?? {};
+  const since = isoTime(pausedTime);
+  const told = ['paused', since && `since ${since}`, identity && `by ${identity}`, reason && `(${reason})`];
+  return { since, text: told.filter(Boolean).join(' ') };
+}
+
+/** Who may let a paused workflow go on, and how. */
+export function unpauseText(workflowId: string): string {
+  const id = workflowId.replaceAll("'", String.raw`'\''`);
+  return `whoever may write to the namespace lets it go on: temporal workflow unpause --workflow-id '${id}'`;
+}
+
+/** A time of the server's, as ISO 8601; undefined where there is none. */
+export function isoTime(time: { seconds?: unknown; nanos?: number | null } | null | undefined): string | undefined {
+  const ms = Number(time?.seconds ?? 0) * 1_000 + Math.trunc((time?.nanos ?? 0) / 1_000_000);
+  return ms > 0 ? new Date(ms).toISOString() : undefined;
+}

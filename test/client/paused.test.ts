@@ -1,0 +1,151 @@
+/** A workflow that somebody has paused is open: it is listed, counted and read as such, and goes on afterwards. */
+import { randomUUID } from 'node:crypto';
+import { pino } from 'pino';
+import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from 'vitest';
+import { AgentJobs, JobPausedError, type JobHandle, type JobState } from '../../src/starter.js';
+import type { Figures } from '../../src/worker/metrics.js';
+import { watchOpenJobs } from '../../src/worker/open-jobs.js';
+import { runInProcess } from '../cli/run-in-process.js';
+import { startHttp } from '../http/http-server.js';
+import { connectOwnNamespace, type TestServer } from '../support/dev-server.js';
+import { startJobBench, type JobBench } from '../support/job-bench.js';
+import { ObservedUpstream } from '../support/observed-upstream.js';
+import { inDoubt } from '../support/outcomes.js';
+import { pauseWorkflow } from '../support/paused.js';
+import { gathered } from './job-server.js';
+
+const PATIENCE = { timeout: 60_000, interval: 250 };
+const noLog = pino({ level: 'silent' });
+const WORDS =
+  /paused since 20\S+ by ann@ops \(the upstream is migrated\); whoever .* temporal workflow unpause --workflow-id '/;
+const paused = expect.objectContaining({ code: 'JOB_PAUSED', message: expect.stringMatching(WORDS) as string });
+
+let server: TestServer;
+let upstream: ObservedUpstream;
+let bench: JobBench;
+let jobs: AgentJobs;
+let projectId: string;
+
+beforeAll(async () => {
+  server = await connectOwnNamespace();
+});
+afterAll(() => server.close());
+beforeEach(async () => {
+  upstream = new ObservedUpstream();
+  bench = await startJobBench(server, upstream);
+  jobs = new AgentJobs({ client: server.client, taskQueue: bench.taskQueue });
+  projectId = `p-${randomUUID()}`;
+});
+afterEach(() => bench.stop());
+
+/** A job whose create is in doubt, and is listed as such. */
+async function startInDoubt(): Promise<JobHandle> {
+  upstream.createFaults.push(inDoubt('the connection was reset'));
+  const job = await jobs.start({ key: randomUUID(), projectId, prompt: 'do it' });
+  await expect.poll(async () => (await jobs.count({ projectId, phase: 'needsAttention' })).total, PATIENCE).toBe(1);
+  return job;
+}
+
+/** Paused, and listed as such. */
+async function pause(job: JobHandle): Promise<() => Promise<void>> {
+  const unpause = await pauseWorkflow(server.client, job.workflowId);
+  await expect.poll(() => jobs.count({ projectId }), PATIENCE).toEqual({ total: 1, byStatus: { PAUSED: 1 } });
+  return unpause;
+}
+
+test('a paused job is listed as open, says who may let it go on, and goes on with what came meanwhile', async () => {
+  const job = await startInDoubt();
+  const unpause = await pause(job);
+  expect(await gathered(jobs.list({ projectId, isRunning: true }))).toMatchObject([
+    { workflowId: job.workflowId, workflowStatus: 'PAUSED', outcome: null, endedAt: null, waitingFor: 'person' },
+  ]);
+  expect(await gathered(jobs.needsAttention())).toEqual([
+    expect.objectContaining({ workflowId: job.workflowId, problem: expect.stringMatching(WORDS) as string }),
+  ]);
+  expect(await gathered(jobs.stuck())).toEqual([
+    {
+      ...{ workflowId: job.workflowId, workflowType: 'agentJob', projectId, problems: [], pinnedTo: null },
+      paused: expect.stringMatching(/^paused since 20\S+ by ann@ops \(the upstream is migrated\)$/) as string,
+    },
+  ]);
+  await expect(job.state()).rejects.toThrow(JobPausedError);
+  await expect(job.state()).rejects.toEqual(paused);
+  await expect(job.resolve({ action: 'retry' })).rejects.toEqual(paused);
+  await expect(job.sendFollowUp('more', { id: 'm' })).rejects.toEqual(paused);
+  expect(await job.followUp('go on', { id: 'f' })).toEqual({ id: 'f' });
+  const watched = job.watch()[Symbol.asyncIterator]();
+  const first = watched.next();
+  await unpause();
+  expect((await first).value).toMatchObject({ phase: 'needsAttention', followUps: [{ id: 'f', state: 'queued' }] });
+  await job.resolve({ action: 'retry' });
+  expect(await job.result()).toMatchObject({ outcome: 'completed', followUps: [{ id: 'f', state: 'sent' }] });
+  expect([upstream.created.length, upstream.messages]).toEqual([2, ['go on']]);
+  expect(await gathered(jobs.stuck())).toEqual([]);
+}, 180_000);
+
+test('over HTTP a paused job is a conflict, and its events begin once it goes on', async () => {
+  const http = await startHttp(jobs, projectId);
+  const job = await startInDoubt();
+  const unpause = await pause(job);
+  const path = `/v1/projects/${projectId}/jobs/${job.key}`;
+  const calls = [
+    http.send(path),
+    http.send(`${path}/resolve`, { body: { action: 'retry' } }),
+    http.send(`${path}/follow-ups`, { body: { prompt: 'x', id: 'm' }, headers: { prefer: 'wait=5' } }),
+  ];
+  for (const { status, body } of await Promise.all(calls)) {
+    expect({ status, ...body }).toMatchObject({ status: 409, code: 'JOB_PAUSED' });
+    expect(body.detail).toMatch(WORDS);
+  }
+  const listed = await http.send(`/v1/projects/${projectId}/jobs?phase=needsAttention`);
+  expect(listed.body.jobs).toMatchObject([{ key: job.key, workflowStatus: 'PAUSED', endedAt: null }]);
+  const stop = new AbortController();
+  const headers = { authorization: `Bearer ${http.own}` };
+  const stream = await fetch(`${http.http.url}${path}/events`, { headers, signal: stop.signal });
+  await unpause();
+  let text = '';
+  for await (const piece of stream.body!) if ((text += Buffer.from(piece).toString()).includes('\ndata: ')) break;
+  expect(JSON.parse(/^data: (.*)$/m.exec(text)![1]!) as JobState).toMatchObject({ phase: 'needsAttention' });
+  stop.abort();
+  await job.resolve({ action: 'abandon' });
+  await http.close();
+}, 180_000);
+
+test('the command line says of a paused job who may let it go on', async () => {
+  const job = await startInDoubt();
+  const unpause = await pause(job);
+  const env = { TEMPORAL_ADDRESS: server.address, TEMPORAL_NAMESPACE: server.namespace };
+  const state = await runInProcess(['state', job.workflowId], { env });
+  expect([state.code, state.stderr]).toEqual([1, expect.stringMatching(WORDS)]);
+  const attention = await runInProcess(['attention'], { env });
+  expect(attention.stderr).toMatch(WORDS);
+  expect(attention.stdout).toMatch(/Stuck +it is paused since 20\S+ by ann@ops/);
+  expect((await runInProcess(['list', '--running', '--project', projectId], { env })).stdout).toContain('paused');
+  await unpause();
+  await job.resolve({ action: 'abandon' });
+}, 180_000);
+
+test('the figures count a paused job as open, and its doubt as old as it is known to be', async () => {
+  const job = await startInDoubt();
+  const { last, figures } = figuresOf();
+  const unpause = await pause(job);
+  const stop = watchOpenJobs(server.client, figures, noLog);
+  await expect.poll(() => last.has('lastCount'), PATIENCE).toBe(true);
+  stop();
+  const counted = ['openJobs needsAttention', 'needAttention', 'waitingJobs person'].map((name) => last.get(name));
+  expect(counted).toEqual([1, 1, 1]);
+  expect(last.get('oldestInDoubt')).toBeGreaterThan(0);
+  await unpause();
+  await job.resolve({ action: 'abandon' });
+  expect(await job.result()).toMatchObject({ outcome: 'abandoned' });
+}, 180_000);
+
+/** What each figure was last set to, by its name and the value of its label. */
+function figuresOf() {
+  const last = new Map<string, number>();
+  const gauge = (name: string) => ({
+    set: (value: number, labels: object = {}) => last.set([name, ...Object.values(labels)].join(' '), value),
+  });
+  const figures = new Proxy({}, { get: (_, name) => gauge(String(name)) }) as unknown as Figures;
+  return { last, figures };
+}
