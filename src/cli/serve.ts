@@ -24,24 +24,36 @@ export function addServe(program: Command): void {
 async function serve(command: Command): Promise<void> {
   const { cannotListen, readHttpConfig, readMcpConfig } = await import('../config.js');
   const { CallerKeys } = await import('../http/keys.js');
+  const { TemporalUnavailableError } = await import('../client/errors.js');
   const { HttpServer } = await import('../http/server.js');
   const { address, keysFile } = readHttpConfig();
   const { maxWaitMs: maxToolWaitMs } = readMcpConfig();
   const keys = keysFile === undefined ? null : new CallerKeys(keysFile, onProblem);
   await keys?.read();
+  const globals = command.optsWithGlobals<GlobalOptions>();
   const { signal } = endBySignal();
-  const jobs = await reach(command.optsWithGlobals<GlobalOptions>(), signal);
-  if (jobs === null) return;
-  const service = { jobs, keys, version: versionOf(command), maxToolWaitMs, onProblem };
+  let reached = await reach(globals, signal, (why) => onProblem(`${why}; trying again until it is there`));
+  const service = {
+    ...{ keys, version: versionOf(command), maxToolWaitMs, onProblem },
+    get jobs(): AgentJobs {
+      if (reached === null) throw new TemporalUnavailableError('Temporal was not reached yet');
+      return reached;
+    },
+  };
+  const http = await HttpServer.listen(service, address).catch(async (error: unknown) => {
+    await reached?.close();
+    throw cannotListen('HTTP_ADDRESS', error);
+  });
   try {
-    const http = await HttpServer.listen(service, address).catch((error: unknown) => {
-      throw cannotListen('HTTP_ADDRESS', error);
-    });
     print(`HTTP  ${http.url}, ${keys === null ? 'for this machine alone: HTTP_KEYS_FILE is not set' : 'with keys'}`);
+    while (reached === null && !signal.aborted) {
+      await delay(RETRY_MS, undefined, { signal }).catch(() => {});
+      reached = await reach(globals, signal);
+    }
     if (!signal.aborted) await once(signal, 'abort');
-    await http.end();
   } finally {
-    await jobs.close();
+    await http.end();
+    await reached?.close();
   }
 }
 
@@ -56,20 +68,21 @@ function onProblem(problem: string): void {
   printToStderr(`agent-jobs: ${problem}`);
 }
 
-/** As a worker does, it waits for a server that is about to start, and says so; null where it is ended before. */
-async function reach(globals: GlobalOptions, signal: AbortSignal): Promise<AgentJobs | null> {
+/** Null where Temporal is away, as one that is about to start, and where it is ended before. */
+async function reach(
+  globals: GlobalOptions,
+  signal: AbortSignal,
+  onAway: (why: string) => void = () => {},
+): Promise<AgentJobs | null> {
   const { TemporalUnavailableError } = await import('../client/errors.js');
-  for (let isTold = false; !signal.aborted; isTold = true) {
-    try {
-      return await connect(globals, { signal });
-    } catch (error) {
-      if (signal.aborted) break;
-      if (!(error instanceof TemporalUnavailableError)) throw error;
-      if (!isTold) printToStderr(`agent-jobs: ${error.message}; trying again until it is there`);
-      await delay(RETRY_MS, undefined, { signal }).catch(() => {});
-    }
+  try {
+    return await connect(globals, { signal });
+  } catch (error) {
+    if (signal.aborted) return null;
+    if (!(error instanceof TemporalUnavailableError)) throw error;
+    onAway(error.message);
+    return null;
   }
-  return null;
 }
 
 const MCP_HELP = `

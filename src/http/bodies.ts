@@ -35,8 +35,8 @@ export const JOBS_QUERY = {
   cursor: told('The `nextCursor` of the page before.', TEXT),
 };
 
-/** Callers, and proxies before them, give up after a minute at most, as a rule. */
-export const START_TIMEOUT_MS = 20_000;
+/** A caller is told within 10 seconds that Temporal is away. */
+export const START_TIMEOUT_MS = 9_000;
 export const STATE_TIMEOUT_MS = 10_000;
 /** Of a run that is over: another may have begun since. */
 const RESULT_TIMEOUT_MS = 5_000;

@@ -16,6 +16,7 @@ import { MCP_ROUTE, type Route, ROUTES } from './routes.js';
 
 /** What is served, and to whom. */
 interface HttpService extends Readonly<Call['service']> {
+  /** Throws where Temporal was never reached yet. */
   readonly jobs: AgentJobs;
   /** Null: nobody needs a key, and the server must listen on this machine alone. */
   readonly keys: CallerKeys | null;
@@ -174,12 +175,14 @@ export class HttpServer {
 
   async #readiness(): Promise<Answer> {
     if (this.#ending.signal.aborted) return { status: 503, body: { ready: false, reason: 'shuts down' } };
-    const { client } = this.#service.jobs;
-    const reach = () => client.workflowService.describeNamespace({ namespace: client.options.namespace });
-    return temporalCall(client, { timeoutMs: READY_LIMIT_MS }, reach).then(
-      () => ({ status: 200, body: { ready: true } }),
-      () => ({ status: 503, body: { ready: false, reason: 'Temporal does not answer' } }),
-    );
+    try {
+      const { client } = this.#service.jobs;
+      const reach = () => client.workflowService.describeNamespace({ namespace: client.options.namespace });
+      await temporalCall(client, { timeoutMs: READY_LIMIT_MS }, reach);
+      return { status: 200, body: { ready: true } };
+    } catch {
+      return { status: 503, body: { ready: false, reason: 'Temporal does not answer' } };
+    }
   }
 
   #send(response: ServerResponse, { status, body, headers }: Answer): void {

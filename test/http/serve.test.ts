@@ -99,8 +99,10 @@ test('without keys it says that it is for this machine alone, and ends on SIGTER
   await server.client.workflow.getHandle(workflowId).terminate();
 });
 
-test('while Temporal is away it says so once and waits, and a Ctrl-C ends it', async () => {
-  const { output, end } = await serve({ TEMPORAL_ADDRESS: '127.0.0.1:1' });
+test('while Temporal is away it listens and answers 503, says so once and waits, and a Ctrl-C ends it', async () => {
+  const { url, output, end } = await serve({ TEMPORAL_ADDRESS: '127.0.0.1:1' });
+  const get = async (path: string) => (await fetch(`${await url()}${path}`)).status;
+  expect([await get('/healthz'), await get('/readyz'), await get('/v1/projects/p/jobs')]).toEqual([200, 503, 503]);
   const told = 'trying again until it is there';
   await vi.waitUntil(() => output().includes(told), { timeout: 120_000, interval: 100 });
   // The second attempt comes a second later, and tells nothing.
@@ -120,6 +122,7 @@ test('with keys it takes those of the file, and waits for a Temporal server that
   };
   const { url, output, end } = await serve(env);
   const later = await startPrivateDevServer({ preferredPort: port });
+  await vi.waitUntil(async () => (await fetch(`${await url()}/readyz`)).ok, { timeout: 60_000, interval: 100 });
   const statusWith = async (key: string) =>
     (await fetch(`${await url()}/v1/projects/serve/jobs`, { headers: { authorization: `Bearer ${key}` } })).status;
   expect([await statusWith('a-key'), await statusWith('another')]).toEqual([200, 401]);

@@ -8,7 +8,7 @@ import { checkObject, checkWholeNumber } from '../../contract/input-checks.js';
 import { ID, type JsonSchema, schemaOf, TEXT } from '../../contract/kinds.js';
 import { checkKnownFields } from '../../client/known-fields.js';
 import { checkKey } from '../address.js';
-import { type JobBody, JOBS_QUERY, pageOfJobs, readJob, START_TIMEOUT_MS, startedJob } from '../bodies.js';
+import { type JobBody, JOBS_QUERY, pageOfJobs, readJob, startedJob } from '../bodies.js';
 import { type Caller, checkMaySee } from '../keys.js';
 import { whileWanted } from '../request.js';
 import { contractSchemas, plainSchema, type Properties } from '../schemas.js';
@@ -143,9 +143,12 @@ async function waitForJob(call: ToolCall): Promise<ToolAnswer> {
   return answerOfJob(await readJob(job, call));
 }
 
+/** Clients cut off calls at 60 seconds. */
+const FATE_TIMEOUT_MS = 20_000;
+
 async function sendFollowUp(call: ToolCall): Promise<ToolAnswer> {
   const { id, priority, prompt: text } = call.args as unknown as { prompt: string } & FollowUpOptions;
-  const timeoutMs = Math.min(START_TIMEOUT_MS, call.maxWaitMs);
+  const timeoutMs = Math.min(FATE_TIMEOUT_MS, call.maxWaitMs);
   const job = handleOf(call);
   const body = await job.sendFollowUp(text, { id, priority, timeoutMs, signal: call.gone });
   if (body.state === 'unknown') return advised(body, `${askAPerson(job)} Do not send it again.`);
