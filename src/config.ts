@@ -67,6 +67,7 @@ const budgetsSchema = z.object({
 const webhooksSchema = z.object({
   WEBHOOKS_FILE: z.string().optional(),
   WEBHOOKS_ALLOW_PRIVATE: field.flagField.default(false),
+  WEBHOOKS_PROXY: field.webhooksProxyField.optional(),
   AGENT_JOBS_WEB_UI_URL: field.webUiField.optional(),
 });
 
@@ -128,6 +129,8 @@ export interface WebhooksConfig {
   path: string;
   /** Whether `http` and addresses that are not public are taken. */
   allowPrivate: boolean;
+  /** The proxy that they are sent through. */
+  proxy: string | undefined;
   /** Of Temporal's web UI, for links; undefined where it is not set. */
   webUiUrl: string | undefined;
   /** What is wrong with the settings themselves. */
@@ -312,6 +315,7 @@ export function readWebhooksConfig(environment: Environment = process.env): Webh
   return {
     path,
     allowPrivate: values?.WEBHOOKS_ALLOW_PRIVATE ?? false,
+    proxy: values?.WEBHOOKS_PROXY,
     webUiUrl: values?.AGENT_JOBS_WEB_UI_URL,
     problems: problems.map(({ variable, problem }) => `${variable} ${problem}`),
   };

@@ -30,11 +30,14 @@ export const TAGS: Kind<readonly string[], string[]> = {
   schema: () => ({ type: 'array', items: TAG.schema(), maxItems: LIMIT.tags }),
 };
 
+const READABLE = { pattern: '^[^\u0000]*$', 'x-well-formed': true };
+
 /** What a caller says of a job for its own use: texts by name. */
 export const METADATA: Kind<JobMetadata> = {
   check: (value, field) => {
     // A caller in TypeScript may give what is undefined: JSON leaves it out.
     const given = Object.entries(checkObject(value, field)).filter(([, text]) => text !== undefined);
+    for (const text of given.flat()) checkReadable(text, field);
     const metadata = Object.fromEntries(given.map(([name, text]) => [name, checkString(text, `${field}.${name}`)]));
     const bytes = jsonBytes(metadata);
     if (bytes <= LIMIT.metadataJsonBytes) return metadata;
@@ -42,10 +45,17 @@ export const METADATA: Kind<JobMetadata> = {
   },
   schema: () => ({
     type: 'object',
-    additionalProperties: { type: 'string' },
+    propertyNames: READABLE,
+    additionalProperties: { type: 'string', ...READABLE },
     'x-max-json-bytes': LIMIT.metadataJsonBytes,
   }),
 };
+
+/** Half a surrogate pair and NUL are refused by many readers of JSON, which receivers of webhooks have. */
+function checkReadable(text: unknown, field: string): void {
+  if (typeof text !== 'string' || (text.isWellFormed() && !text.includes('\0'))) return;
+  throw new InvalidInputError(field, 'must be well-formed Unicode without NUL');
+}
 
 /** Those of an input that was refused: what is wrong is left out. */
 export function labelsOf(input: unknown): { tags: string[]; metadata: JobMetadata } {

@@ -18,6 +18,7 @@ import { countOf, printable } from './table.js';
 interface DoctorFlags extends SnapshotsFlags {
   project?: string;
   exports?: boolean;
+  pingWebhooks?: boolean;
   json?: boolean;
 }
 
@@ -35,6 +36,7 @@ export function addDoctor(program: Command): void {
     .description('examine the set-up: Temporal, workers, upstream, key, snapshots')
     .option('--project <id>', 'ask the upstream about this project, so that its key is checked')
     .option('--exports', 'exports are wanted too: that no worker polls for them is a failure')
+    .option('--ping-webhooks', 'send one signed event `ping` to each endpoint of webhooks')
     .option('--json', 'print one line of JSON for each check');
   command.addHelpText('after', EXITS);
   addSnapshotsOption(command).action((flags: DoctorFlags) =>
@@ -101,7 +103,7 @@ function settingsChecks(flags: DoctorFlags, signal: AbortSignal): Check[] {
     { name: 'Key', finding: asked.then((found) => ('key' in found && found.key) || NOT_CHECKED) },
     { name: 'Payload keys', finding: limited(signal, checkPayloadKeys) },
     { name: 'Snapshots', finding: limited(signal, () => checkStore(flags)) },
-    { name: 'Webhooks', finding: limited(signal, checkWebhooks) },
+    { name: 'Webhooks', finding: limited(signal, () => checkWebhooks(flags.pingWebhooks ?? false), PING_LIMIT_MS) },
   ];
 }
 
@@ -126,15 +128,18 @@ interface Check {
 
 /** What is asked of Temporal and of the upstream has limits of its own, of seconds; a store has only this one. */
 const CHECK_LIMIT_MS = 15_000;
+/** A receiver of webhooks may take as long as that for its answer. */
+const PING_LIMIT_MS = 20_000;
 
 /** Runs a check that ends within its limit; an error of it is a finding. */
 async function limited<T extends Finding>(
   signal: AbortSignal,
   work: (signal: AbortSignal) => Promise<T>,
+  limitMs = CHECK_LIMIT_MS,
 ): Promise<T | Finding> {
   const timeout = new AbortController();
-  const tooLate = new Error(`no answer within ${CHECK_LIMIT_MS / 1_000} seconds`);
-  const timer = setTimeout(() => timeout.abort(tooLate), CHECK_LIMIT_MS);
+  const tooLate = new Error(`no answer within ${limitMs / 1_000} seconds`);
+  const timer = setTimeout(() => timeout.abort(tooLate), limitMs);
   const limit = AbortSignal.any([signal, timeout.signal]);
   try {
     return await Promise.race([work(limit), once(limit, 'abort').then(() => Promise.reject(limit.reason as Error))]);
@@ -279,12 +284,17 @@ async function keyFinding(project: string | undefined): Promise<Finding> {
   return { status: 'warn', text: `${text}, but:`, remedy: warnings };
 }
 
-/** Whether the endpoints of webhooks can be read. None is called. */
-async function checkWebhooks(): Promise<Finding> {
-  const { countEndpoints } = await import('../worker/webhooks.js');
-  const count = await countEndpoints();
-  if (count === null) return { status: 'skip', text: 'WEBHOOKS_FILE is not set' };
-  return { status: 'ok', text: `${countOf(count, 'endpoint')} named` };
+/** Whether the endpoints of webhooks can be read, and where that is asked for, whether each takes an event. */
+async function checkWebhooks(isPing: boolean): Promise<Finding> {
+  const { pingEndpoints, readEndpoints } = await import('../worker/webhooks.js');
+  const endpoints = await readEndpoints();
+  if (endpoints === null) return { status: 'skip', text: 'WEBHOOKS_FILE is not set' };
+  const count = countOf(endpoints.all.length, 'endpoint');
+  if (!isPing) return { status: 'ok', text: `${count} named` };
+  const pings = await pingEndpoints(endpoints);
+  const taken = pings.filter(({ isTaken }) => isTaken).length;
+  const text = [`${taken} of ${count} took the ping`, ...pings.map((ping) => ping.text)].join('\n');
+  return { status: taken === pings.length ? 'ok' : 'fail', text };
 }
 
 /** Whether the keys that encrypt payloads can be read, by whom they should be alone. */

@@ -140,6 +140,7 @@ export const statusListField = field(
 
 /** Null where it can't be used: platforms set these variables for all programs, and one must not end a worker. */
 export const proxyField = z.string().transform((text) => proxyAddress(text) ?? null);
+export const webhooksProxyField = field('the address of an HTTP proxy, for example proxy:3128', proxyAddress);
 export const noProxyField = field('a list of hosts', (text) => text);
 
 export const snapshotsUrlField = field('file:///dir or s3://bucket/prefix', (text) => {

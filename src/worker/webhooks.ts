@@ -1,4 +1,5 @@
 /** Webhooks on a worker that has WEBHOOKS_FILE: their activities, and the workflow that finds the events. */
+import { randomUUID } from 'node:crypto';
 import {
   type Client,
   WorkflowExecutionAlreadyStartedError,
@@ -17,6 +18,7 @@ import {
 } from '../contract/webhooks.js';
 import { createWebhookActivities } from '../activities/webhooks/activities.js';
 import { Endpoints } from '../activities/webhooks/endpoints.js';
+import { post, reasonOf, type Way } from '../activities/webhooks/post.js';
 import { isOpen } from '../temporal/open-workflows.js';
 import { every } from './every.js';
 import type { Logger } from './logging.js';
@@ -45,7 +47,7 @@ export function openWebhooks({ config, figures, log, shutdown }: WebhooksOptions
   figures.lastLook.set(Date.now() / 1_000); // of a worker that never looks the alert shall be told, too
   // Not awaited: a disk that hangs holds no job up. What is wrong later is told, too, before somebody is to be told.
   const onError = (error: unknown) => onProblem((error as Error).message);
-  shutdown.onBegin(every(LOOK_INTERVAL_MS, () => endpoints.count(), { onError }));
+  shutdown.onBegin(every(LOOK_INTERVAL_MS, () => endpoints.all(), { onError }));
   return createWebhookActivities({
     ...{ taskQueue, endpoints, shutdownSignal: shutdown.signal },
     webUiUrl: webhooks.webUiUrl,
@@ -55,13 +57,29 @@ export function openWebhooks({ config, figures, log, shutdown }: WebhooksOptions
   });
 }
 
-/** How many the environment names; null where it names no file. Throws where a setting is wrong. */
-export async function countEndpoints(): Promise<number | null> {
+/** The endpoints that the environment names; null where it names no file. Throws where a setting is wrong. */
+export async function readEndpoints(): Promise<{ all: Awaited<ReturnType<Endpoints['all']>>; way: Way } | null> {
   const webhooks = readWebhooksConfig();
   if (webhooks === undefined) return null;
-  const count = await new Endpoints(webhooks).count();
+  const endpoints = new Endpoints(webhooks);
+  const all = await endpoints.all();
   if (webhooks.problems.length > 0) throw new Error(webhooks.problems.join('; '));
-  return count;
+  return { all, way: endpoints.way };
+}
+
+/** Sends one event `ping`, signed like any other, to each endpoint. Answers with what came back, by origin. */
+export async function pingEndpoints({ all, way }: NonNullable<Awaited<ReturnType<typeof readEndpoints>>>) {
+  const body = JSON.stringify({ type: 'ping', timestamp: new Date().toISOString(), data: {} });
+  const ping = async (endpoint: (typeof all)[number]) => {
+    const { origin } = endpoint.url;
+    try {
+      const { status } = await post({ endpoint, eventId: `evt_ping_${randomUUID()}`, body, way });
+      return { isTaken: status >= 200 && status < 300, text: `${origin} answered ${status}` };
+    } catch (error) {
+      return { isTaken: false, text: `${origin}: ${reasonOf(error)}` };
+    }
+  };
+  return Promise.all(all.map(ping));
 }
 
 const CALL_LIMIT_MS = 10_000;

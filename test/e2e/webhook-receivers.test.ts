@@ -57,7 +57,7 @@ test.for(Object.entries(RECEIVERS))(
   async ([, start]) => {
     const { url, printed } = await start();
     const send = async (eventId: string, secrets: Buffer[]) =>
-      (await post({ endpoint: { url, secrets }, eventId, body: BODY, allowPrivate: true })).status;
+      (await post({ endpoint: { url, secrets }, eventId, body: BODY, way: { allowPrivate: true } })).status;
     expect(await send('evt_1', [OTHER_SECRET])).toBe(400);
     expect(await send('evt_1', [SECRET])).toBe(204);
     expect(await send('evt_1', [SECRET])).toBe(204);
@@ -80,7 +80,7 @@ test.for(Object.entries(RECEIVERS))(
     expect(await send({ ...signed, 'webhook-signature': 'v1,%%%' })).toBe(400);
     const { status } = await post({
       endpoint: { url, secrets: [SECRET] },
-      ...{ eventId: 'evt_2', body: BODY, allowPrivate: true },
+      ...{ eventId: 'evt_2', body: BODY, way: { allowPrivate: true } },
     });
     expect(status).toBe(204);
     await expect.poll(() => printed).toEqual([`new agent_job.ended ${WORKFLOW}`]);

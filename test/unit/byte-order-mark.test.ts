@@ -39,7 +39,7 @@ test('a file of settings may begin with a byte order mark, as editors on Windows
   expect(await new Budgets({ projectBudgetsFile }).of('create', 'p')).toBe(5);
   expect(readPayloadKeys({ PAYLOAD_KEYS_FILE: payloadKeysFile })?.current()[0]).toBe('a');
   const endpoints = new Endpoints({ path: file('webhooks.json', { p: [endpoint] }), allowPrivate: false });
-  expect(await endpoints.count()).toBe(1);
+  expect(await endpoints.all()).toHaveLength(1);
   const callers = file('callers.json', { ['0'.repeat(64)]: { name: 'ci', projects: '*' } });
   expect((await new CallerKeys(callers, () => {}).read()).size).toBe(1);
 });

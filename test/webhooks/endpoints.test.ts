@@ -22,7 +22,7 @@ test('a project is told by its own endpoints and by those of all projects', asyn
   const one = { url, secrets: [SECRET] };
   const two = { url: 'https://other.example.com/', secrets: [OTHER], events: ['agent_job.ended'] };
   const endpoints = await open({ '*': [one], p: [two] });
-  expect(await endpoints.count()).toBe(2);
+  expect(await endpoints.all()).toHaveLength(2);
   const told = async (projectId: string | null) => (await endpoints.of(projectId)).map(({ url: to }) => to.href);
   expect(await told('p')).toEqual([url, two.url]);
   expect(await told('q')).toEqual([url]);
@@ -43,25 +43,56 @@ test('an address that is named twice is told what both are told, and each secret
   expect(endpoint!.secrets).toHaveLength(2);
 });
 
-const SECRETS = '1.0.secrets.0: should be whsec_ and the base64 of 24 to 64 bytes';
+test.each([
+  ['https://example.com/hooks?a', 'https://EXAMPLE.com:443/hooks?a'],
+  ['https://example.com/hooks', 'https://example.com/hooks#'],
+  ['https://example.com/hooks', 'https://example.com/hooks?'],
+  ['https://example.com/hooks', 'https://example.com./hooks'],
+  ['https://example.com:8443/hooks', 'https://example.com.:8443/hooks'],
+  ['https://example.com/hooks', 'https://example.com/%68oo%6Bs'],
+  ['https://example.com/a%2Fb?c=%7e', 'https://example.com/x/../a%2fb?c=~'],
+])('%s is told once, also where it is spelled %s', async (first, second) => {
+  const endpoints = await open({ p: [first, second].map((spelling) => ({ url: spelling, secrets: [SECRET] })) });
+  expect(await endpoints.of('p')).toHaveLength(1);
+});
+
+test('other addresses are others', async () => {
+  const urls = ['a', 'A', 'a/', 'a?b', 'a%2F', 'a%3Fb'].map((path) => `https://example.com/${path}`);
+  const endpoints = await open({ p: urls.map((each) => ({ url: each, secrets: [SECRET] })) });
+  expect(await endpoints.of('p')).toHaveLength(urls.length);
+});
+
+const SECRETS = 'project "p", endpoint 1 (https://example.com), secrets.0: should be whsec_ and the base64 of 24 to 64';
 test.each([
   ['not JSON', 'it is not valid JSON'],
   ['[]', 'expected record'],
-  [{ 'a secret key': 'x' }, 'project 1: Invalid input: expected array'],
-  [{ p: [{ url: 'http://example.com/', secrets: [SECRET] }] }, 'project 1.0.url: should be an https address'],
-  [{ p: [{ url: 'https://a:b@example.com/', secrets: [SECRET] }] }, 'project 1.0.url: should be an https address'],
-  [{ p: [{ url: '/hooks', secrets: [SECRET] }] }, 'project 1.0.url: should be an https address'],
-  [{ p: [{ url, secrets: [] }] }, 'project 1.0.secrets: Too small'],
+  [{ [OTHER]: 'x' }, 'project 1: Invalid input: expected array'],
+  [{ [url]: 'x' }, 'project 1: Invalid input: expected array'],
+  [{ '..': 'x' }, 'project 1: Invalid input: expected array'],
+  [
+    { p: [{ url: 'http://example.com/', secrets: [SECRET] }] },
+    'project "p", endpoint 1 (http://example.com), url: should be an https address',
+  ],
+  [{ p: [{ url: 'http://example.com/', secrets: [SECRET] }] }, 'http goes with WEBHOOKS_ALLOW_PRIVATE=true'],
+  [{ p: [{ url: 'https://a:b@example.com/', secrets: [SECRET] }] }, 'endpoint 1 (https://example.com), url: should be'],
+  [{ p: [{ url: '/hooks', secrets: [SECRET] }] }, 'project "p", endpoint 1, url: should be an https address'],
+  [{ p: [{ url, secrets: [] }] }, 'project "p", endpoint 1 (https://example.com), secrets: Too small'],
   [{ p: [{ url, secrets: ['whsec_c2hvcnQ='] }] }, SECRETS],
   [{ p: [{ url, secrets: [`whsec_${Buffer.alloc(65).toString('base64')}`] }] }, SECRETS],
   [{ p: [{ url, secrets: [SECRET.replace('whsec_', '')] }] }, SECRETS],
   [{ p: [{ url, secrets: [`${SECRET}!`] }] }, SECRETS],
-  [{ p: [{ url, secrets: [SECRET], events: ['ended'] }] }, 'project 1.0.events.0: Invalid option'],
-  [{ p: [], q: [{ url, secrets: [SECRET], [OTHER]: true }] }, 'project 2.0: has a field that is none of url, secrets'],
+  [
+    { p: [{ url, secrets: [SECRET], events: ['ended'] }] },
+    'endpoint 1 (https://example.com), events.0: Invalid option',
+  ],
+  [
+    { p: [], q: [{ url, secrets: [SECRET], [OTHER]: true }] },
+    'project "q", endpoint 1 (https://example.com): has a field that is none of url, secrets',
+  ],
 ])('%j is refused, with the place and without a secret', async (content, problem) => {
-  const error = await (await open(content)).count().catch((reason: Error) => reason);
+  const error = await (await open(content)).all().catch((reason: Error) => reason);
   expect((error as Error).message).toContain(problem);
-  for (const secret of [SECRET, OTHER, 'secret-path', 'a secret key', 'c2hvcnQ']) {
+  for (const secret of [SECRET, OTHER, 'secret-path', 'c2hvcnQ']) {
     expect((error as Error).message).not.toContain(secret);
   }
 });

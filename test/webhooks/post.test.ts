@@ -1,10 +1,10 @@
-import { createServer, type Server, type Socket } from 'node:net';
+import { connect, createServer, type Server, type Socket } from 'node:net';
 import type { AddressInfo } from 'node:net';
 import { Resolver } from 'node:dns/promises';
 import { once } from 'node:events';
 import { Webhook } from 'standardwebhooks';
 import { afterAll, afterEach, beforeAll, describe, expect, test, vi } from 'vitest';
-import { isPublic, post } from '../../src/activities/webhooks/post.js';
+import { isPublic, post, publicAddresses } from '../../src/activities/webhooks/post.js';
 import { Receiver, SECRET } from './receiver.js';
 
 const OTHER = `whsec_${Buffer.from('another secret of twenty-').toString('base64')}`;
@@ -18,12 +18,12 @@ beforeAll(async () => {
 afterAll(() => receiver.close());
 afterEach(() => void vi.restoreAllMocks());
 
-const send = (url: string, options: { secrets?: string[]; allowPrivate?: boolean } = {}) =>
+const send = (url: string, options: { secrets?: string[]; allowPrivate?: boolean; proxy?: string } = {}) =>
   post({
     endpoint: { url: new URL(url), secrets: (options.secrets ?? [SECRET]).map(bytes) },
     eventId: 'evt_1',
     body: BODY,
-    allowPrivate: options.allowPrivate ?? true,
+    way: { allowPrivate: options.allowPrivate ?? true, proxy: options.proxy },
   });
 
 test('the scheme’s own library verifies each of the secrets, and none that is not there', async () => {
@@ -93,7 +93,48 @@ describe('a receiver without an answer', () => {
     onConnection = (socket) => socket.once('data', () => socket.write('HTTP/1.1 200 OK\r\nx-slow: '));
     await expect(send(url)).rejects.toMatchObject({ name: 'TimeoutError' });
     await expect.poll(() => sockets.at(-1)!.destroyed).toBe(true);
+    onConnection = (socket) => void socket.resume();
+    await expect(send('https://example.com/', { proxy: url })).rejects.toMatchObject({ name: 'TimeoutError' });
+    await expect.poll(() => sockets.at(-1)!.destroyed).toBe(true);
+  }, 120_000);
+
+  test('that sends informational answers without end is cut off; some are no harm', async () => {
+    const hint = 'HTTP/1.1 103 Early Hints\r\nlink: </>\r\n\r\n';
+    onConnection = (socket) => socket.once('data', () => socket.write(`${hint.repeat(5)}HTTP/1.1 204 No\r\n\r\n`));
+    expect(await send(url)).toMatchObject({ status: 204 });
+    let sent = 0;
+    onConnection = (socket) =>
+      socket.once('data', () => {
+        const flood = setInterval(() => {
+          sent += 10;
+          socket.write(hint.repeat(10));
+        }, 50);
+        socket.once('close', () => clearInterval(flood));
+      });
+    await expect(send(url)).rejects.toThrow('informational answers');
+    await expect.poll(() => sockets.at(-1)!.destroyed).toBe(true);
+    expect(sent).toBeLessThan(200);
   }, 60_000);
+
+  test('through a proxy each goes by a tunnel, and the proxy judges the address', async () => {
+    const heads: string[] = [];
+    const [, port] = /:(\d+)\//.exec(receiver.url)!;
+    onConnection = (socket) =>
+      socket.once('data', (head) => {
+        heads.push(String(head).split('\r\n')[0]!);
+        const onward = connect(Number(port), '127.0.0.1', () => {
+          socket.write('HTTP/1.1 200 OK\r\n\r\n');
+          socket.pipe(onward).pipe(socket);
+        });
+        onward.on('error', () => socket.destroy());
+      });
+    const to = receiver.url.replace('127.0.0.1', 'private.test');
+    expect(await send(to, { proxy: url, allowPrivate: false })).toMatchObject({ status: 204 });
+    expect(heads).toEqual([`CONNECT private.test:${port} HTTP/1.1`]);
+    expect(receiver.received.at(-1)!.headers['host']).toBe(`private.test:${port}`);
+    onConnection = (socket) => socket.once('data', () => socket.end('HTTP/1.1 403 No\r\n\r\n'));
+    await expect(send(to, { proxy: url })).rejects.toThrow('403');
+  });
 });
 
 test.each([
@@ -108,6 +149,8 @@ test.each([
     '4000::1',
     '168.63.129.16',
     '64:ff9b::7f00:1',
+    '64:ff9b::10.0.0.1',
+    '64:ff9b:1::1.1.1.1',
     '2002:7f00:1::',
     '2001:db8::1',
     '2001::1',
@@ -117,16 +160,18 @@ test.each([
   expect(isPublic(address)).toBe(false);
 });
 
-test.each(['1.1.1.1', '93.184.216.34', '2606:4700:4700::1111', '::ffff:1.1.1.1'])('%s is public', (address) => {
-  expect(isPublic(address)).toBe(true);
-});
+test.each(['1.1.1.1', '93.184.216.34', '2606:4700:4700::1111', '::ffff:1.1.1.1', '64:ff9b::1.1.1.1'])(
+  '%s is public',
+  (address) => {
+    expect(isPublic(address)).toBe(true);
+  },
+);
 
-test.each(['127.0.0.1', '2130706433', '0x7f.1', '[::ffff:127.0.0.1]', 'private.test', 'mixed.test'])(
+test.each(['127.0.0.1', '2130706433', '0x7f.1', '[::ffff:127.0.0.1]', 'private.test'])(
   'where only public addresses are taken, nothing goes to %s',
   async (host) => {
     // Names that others have given to addresses of this machine, which is what the guard is for: no test can have them.
-    const addresses = host === 'mixed.test' ? ['1.1.1.1', '127.0.0.1'] : ['127.0.0.1'];
-    vi.spyOn(Resolver.prototype, 'resolve4').mockResolvedValue(addresses);
+    vi.spyOn(Resolver.prototype, 'resolve4').mockResolvedValue(['127.0.0.1']);
     vi.spyOn(Resolver.prototype, 'resolve6').mockRejectedValue(new Error('queryAaaa ENODATA'));
     const before = receiver.received.length;
     const url = receiver.url.replace('127.0.0.1', host);
@@ -134,3 +179,12 @@ test.each(['127.0.0.1', '2130706433', '0x7f.1', '[::ffff:127.0.0.1]', 'private.t
     expect(receiver.received).toHaveLength(before);
   },
 );
+
+test('of several addresses of a name only the public ones are taken', async () => {
+  vi.spyOn(Resolver.prototype, 'resolve4').mockResolvedValue(['10.0.0.1', '1.1.1.1']);
+  vi.spyOn(Resolver.prototype, 'resolve6').mockResolvedValue(['fc00::1', '64:ff9b::1.1.1.1']);
+  expect(await publicAddresses('mixed.test')).toEqual([
+    { address: '1.1.1.1', family: 4 },
+    { address: '64:ff9b::1.1.1.1', family: 6 },
+  ]);
+});

@@ -12,7 +12,7 @@ import { DAY_MS } from '../../contract/shared.js';
 import { webUiOf } from '../../client/web-ui.js';
 import { startServerClock, tryLater } from '../../temporal/activity-attempt.js';
 import type { Endpoints } from './endpoints.js';
-import { post } from './post.js';
+import { post, reasonOf } from './post.js';
 import { EventSweep } from './sweep.js';
 
 /** What the activities work with. */
@@ -111,16 +111,18 @@ async function inPlace<T>(
 async function deliverWebhook(dependencies: Dependencies, delivery: WebhookDelivery): Promise<WebhookFate> {
   const { endpoints, onTry } = dependencies;
   const { projectId, eventId, endpoint, body } = delivery;
-  const { allowPrivate } = endpoints;
   // As it is now: a secret may have been exchanged since the last try.
   const named = await endpoints.of(projectId).catch(() => {
     throw notDelivered('WEBHOOKS_FILE cannot be used: see the log');
   });
   const found = named.find(({ id }) => id === endpoint.id);
-  if (!found) throw notDelivered('WEBHOOKS_FILE names this address no more');
+  if (!found) {
+    const of = projectId === null ? 'all projects' : `project ${JSON.stringify(projectId)}`;
+    throw notDelivered(`WEBHOOKS_FILE names this address at ${endpoint.origin} no more for ${of}`);
+  }
   const tell = (result: WebhookFate | 'failed') => onTry(endpoint.origin, result);
   try {
-    const answer = await post({ endpoint: found, eventId, body, allowPrivate });
+    const answer = await post({ endpoint: found, eventId, body, way: endpoints.way });
     const fate = fateOf(endpoint.origin, answer);
     tell(fate);
     return fate;
@@ -163,10 +165,4 @@ function notDelivered(message: string, retryAfterMs: number | null = null): Appl
   });
   failure.stack = '';
   return failure;
-}
-
-/** Node's and undici's own words, which hold no more of the address than its host. */
-function reasonOf(error: unknown): string {
-  const { name, message, code } = error as NodeJS.ErrnoException;
-  return name === 'TimeoutError' ? 'did not answer within 15 seconds' : (code ?? message);
 }

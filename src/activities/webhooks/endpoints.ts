@@ -5,7 +5,9 @@
 import { createHash } from 'node:crypto';
 import { z } from 'zod';
 import { WEBHOOK_EVENTS, type WebhookEventType } from '../../contract/webhooks.js';
+import { checkId } from '../../contract/input-checks.js';
 import { SettingsFile } from '../../upstream/reloading-file.js';
+import type { Way } from './post.js';
 
 /** Whoever is told of a project's events. */
 interface Endpoint {
@@ -34,7 +36,9 @@ const secretField = z.string().transform((text, context): Buffer => {
 });
 
 function urlField(allowsHttp: boolean) {
-  const shouldBe = `should be an ${allowsHttp ? 'http or https' : 'https'} address without user, password and fragment`;
+  const scheme = allowsHttp ? 'http or https' : 'https';
+  const more = allowsHttp ? '' : '; http goes with WEBHOOKS_ALLOW_PRIVATE=true';
+  const shouldBe = `should be an ${scheme} address without user, password and fragment${more}`;
   return z.string().transform((text, context): URL => {
     const url = URL.canParse(text) ? new URL(text) : null;
     const isAllowed = url?.protocol === 'https:' || (allowsHttp && url?.protocol === 'http:');
@@ -64,11 +68,8 @@ function parseEndpoints(text: string, allowsHttp: boolean): EndpointsOf {
   const { data, error } = fileSchema(allowsHttp).safeParse(content);
   if (error) {
     const [{ path, message, code }] = error.issues as [z.core.$ZodIssue];
-    const [project, ...place] = path;
-    // A key of the file may be a secret in the wrong place.
-    const at = project === undefined ? [] : [`project ${Object.keys(content as object).indexOf(String(project)) + 1}`];
     const problem = code === 'unrecognized_keys' ? 'has a field that is none of url, secrets, events' : message;
-    throw new Error(`${[...at, ...place].join('.')}: ${problem}`.replace(/^: /, ''));
+    throw new Error(path.length === 0 ? problem : `${placeOf(content as object, path)}: ${problem}`);
   }
   return new Map(
     Object.entries(data).map(([projectId, endpoints]) => [
@@ -76,6 +77,27 @@ function parseEndpoints(text: string, allowsHttp: boolean): EndpointsOf {
       endpoints.map((endpoint) => ({ id: idOf(endpoint.url), ...endpoint })),
     ]),
   );
+}
+
+/** A project, an endpoint of it by number and origin, and the field. */
+function placeOf(content: object, [project, endpoint, ...field]: readonly PropertyKey[]): string {
+  const at = [projectIn(content, String(project))];
+  if (endpoint !== undefined) {
+    const { [String(project)]: endpoints } = content as Record<string, { url?: unknown }[]>;
+    const url = String(endpoints?.[Number(endpoint)]?.url);
+    at.push(`endpoint ${Number(endpoint) + 1}${URL.canParse(url) ? ` (${new URL(url).origin})` : ''}`);
+  }
+  return [...at, ...(field.length === 0 ? [] : [field.join('.')])].join(', ');
+}
+
+/** By its id, but for one that may be a secret or an address in the wrong place. */
+function projectIn(content: object, projectId: string): string {
+  try {
+    if (!/whsec_|:\/\//i.test(checkId(projectId, 'id'))) return `project ${JSON.stringify(projectId)}`;
+  } catch {
+    // No id of a project.
+  }
+  return `project ${Object.keys(content).indexOf(projectId) + 1}`;
 }
 
 /** The parser's own message quotes the file. */
@@ -87,7 +109,13 @@ function parseJson(text: string): unknown {
   }
 }
 
-function idOf({ href }: URL): string {
+/** The same for each spelling of an address (RFC 3986, 6.2.2). */
+function idOf({ protocol, host, pathname, search }: URL): string {
+  const path = (pathname + search).replace(/%[\da-f]{2}/gi, (escaped) => {
+    const character = String.fromCharCode(Number.parseInt(escaped.slice(1), 16));
+    return /[\w.~-]/.test(character) ? character : escaped.toUpperCase();
+  });
+  const href = `${protocol}//${host.replace(/\.(?=:|$)/, '')}${path}`;
   return createHash('sha256').update(href).digest('hex').slice(0, ID_DIGITS);
 }
 
@@ -98,35 +126,36 @@ function together(first: Endpoint | undefined, second: Endpoint): Endpoint {
   return { ...first, events: [...first.events, ...second.events], secrets: [...secrets.values()] };
 }
 
-interface EndpointsOptions {
+interface EndpointsOptions extends Way {
   path: string;
-  /** Whether `http` and addresses that are not public are taken. */
-  allowPrivate: boolean;
   onProblem?: (problem: string | null) => void;
 }
 
 /** The endpoints of a file, which is read again when it changes; while it is wrong, its last good content holds. */
 export class Endpoints {
-  readonly allowPrivate: boolean;
+  readonly way: Way;
   readonly #file: SettingsFile<EndpointsOf>;
 
-  constructor({ path, allowPrivate, onProblem = () => {} }: EndpointsOptions) {
-    this.allowPrivate = allowPrivate;
+  constructor({ path, allowPrivate, proxy, onProblem = () => {} }: EndpointsOptions) {
+    this.way = { allowPrivate, proxy };
     const parse = (text: string) => parseEndpoints(text, allowPrivate);
     this.#file = new SettingsFile({ name: 'WEBHOOKS_FILE', path, parse, onProblem });
   }
 
-  /** How many there are, of all projects; throws where there never was a good content. */
-  async count(): Promise<number> {
-    return [...(await this.#file.read()).values()].flat().length;
+  /** Those of all projects; throws where there never was a good content. */
+  async all(): Promise<Endpoint[]> {
+    return distinct([...(await this.#file.read()).values()].flat());
   }
 
   /** Those of a project, and of all projects; a job whose id tells no project has the latter alone. */
   async of(projectId: string | null): Promise<Endpoint[]> {
     const file = await this.#file.read();
-    const all = [...(file.get(ALL_PROJECTS) ?? []), ...(projectId === null ? [] : (file.get(projectId) ?? []))];
-    const byId = new Map<string, Endpoint>();
-    for (const endpoint of all) byId.set(endpoint.id, together(byId.get(endpoint.id), endpoint));
-    return [...byId.values()];
+    return distinct([...(file.get(ALL_PROJECTS) ?? []), ...(projectId === null ? [] : (file.get(projectId) ?? []))]);
   }
+}
+
+function distinct(endpoints: readonly Endpoint[]): Endpoint[] {
+  const byId = new Map<string, Endpoint>();
+  for (const endpoint of endpoints) byId.set(endpoint.id, together(byId.get(endpoint.id), endpoint));
+  return [...byId.values()];
 }

@@ -107,6 +107,11 @@ function projectOf(workflowId: string): string | null {
   }
 }
 
+/** The upstream's texts may hold half a surrogate pair or NUL, which the JSON readers of many receivers refuse. */
+function readable(_: string, value: unknown): unknown {
+  return typeof value === 'string' ? value.toWellFormed().replaceAll('\0', '\uFFFD') : value;
+}
+
 type Data = { projectId: string | null; workflowId: string } & Record<string, unknown>;
 
 /** What makes a body too long is replaced, one thing after the other. */
@@ -123,7 +128,7 @@ function eventOf(
   let body = '';
   for (const replacement of [{}, ...shorter]) {
     fitting = { ...fitting, ...replacement };
-    body = JSON.stringify({ type, timestamp, data: fitting });
+    body = JSON.stringify({ type, timestamp, data: fitting }, readable);
     if (utf8Bytes(body) <= MAX_BODY_BYTES) break;
   }
   return { id, type, projectId, workflowId, body };

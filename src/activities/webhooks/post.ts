@@ -7,7 +7,7 @@ import type { LookupAddress } from 'node:dns';
 import { Resolver } from 'node:dns/promises';
 import { isIP, type LookupFunction } from 'node:net';
 import ipaddr from 'ipaddr.js';
-import { Client } from 'undici';
+import { Client, type Dispatcher, ProxyAgent } from 'undici';
 import { DAY_MS } from '../../contract/shared.js';
 import { parseRetryAfter } from '../../upstream/outcome.js';
 
@@ -16,8 +16,15 @@ interface Request {
   endpoint: { url: URL; secrets: readonly Buffer[] };
   eventId: string;
   body: string;
+  way: Way;
+}
+
+/** How receivers are reached. */
+export interface Way {
   /** Whether addresses that are not public are taken. */
   allowPrivate: boolean;
+  /** A proxy, which then judges addresses. */
+  proxy?: string | undefined;
 }
 
 /** How the receiver answered; of its body nothing is read. */
@@ -29,9 +36,11 @@ interface Answer {
 
 /** From look-up to status. */
 const LIMIT_MS = 15_000;
+/** Answers 1xx before the status; each costs CPU. */
+const MAX_INFORMATIONAL = 20;
 
 /** The headers of a try: the signature is of its own time. */
-function signedHeaders({ endpoint, eventId, body }: Omit<Request, 'allowPrivate'>, at = Date.now()) {
+function signedHeaders({ endpoint, eventId, body }: Omit<Request, 'way'>, at = Date.now()) {
   const timestamp = String(Math.floor(at / 1_000));
   const sign = (secret: Buffer) =>
     `v1,${createHmac('sha256', secret).update(`${eventId}.${timestamp}.${body}`).digest('base64')}`;
@@ -47,26 +56,49 @@ function signedHeaders({ endpoint, eventId, body }: Omit<Request, 'allowPrivate'
 /** Sends it once, follows no redirect; throws where no status came in time. */
 export async function post(request: Request): Promise<Answer> {
   const { url } = request.endpoint;
-  const { allowPrivate } = request;
-  // Node looks an address up that is one already by no function.
-  const host = url.hostname.replace(/^\[|\]$/g, '');
-  if (!allowPrivate && isIP(host) && !isPublic(host)) throw notPublic();
-  const client = new Client(url.origin, { connect: { lookup: allowPrivate ? undefined : lookupPublic } });
+  const connection = open(url, request.way);
+  const signal = AbortSignal.timeout(LIMIT_MS);
+  // undici ends no request that waits for a connection, or for a tunnel.
+  signal.addEventListener('abort', () => void connection.destroy(signal.reason as Error).catch(() => {}));
+  let informational = 0;
   try {
-    const { statusCode, headers, body } = await client.request({
+    const { statusCode, headers, body } = await connection.request({
+      origin: url.origin,
       method: 'POST',
       path: url.pathname + url.search,
       headers: signedHeaders(request),
       body: request.body,
-      signal: AbortSignal.timeout(LIMIT_MS),
+      signal,
+      onInfo: () => {
+        informational += 1;
+        if (informational > MAX_INFORMATIONAL) throw new Error('sends informational answers (1xx) without end');
+      },
     });
     body.on('error', () => {}).destroy();
     const text = (header: unknown) => (typeof header === 'string' ? header : null);
     const [wait, date] = [text(headers['retry-after']), text(headers['date'])];
     return { status: statusCode, retryAfterMs: parseRetryAfter(wait, date, Date.now(), DAY_MS) ?? null };
+  } catch (error) {
+    signal.throwIfAborted();
+    throw error;
   } finally {
-    void client.destroy().catch(() => {});
+    void connection.destroy().catch(() => {});
   }
+}
+
+function open(url: URL, { allowPrivate, proxy }: Way): Dispatcher {
+  if (proxy !== undefined) return new ProxyAgent(proxy);
+  // Node looks an address up that is one already by no function.
+  const host = url.hostname.replace(/^\[|\]$/g, '');
+  if (!allowPrivate && isIP(host) && !isPublic(host)) throw notPublic();
+  return new Client(url.origin, { connect: { lookup: allowPrivate ? undefined : lookupPublic } });
+}
+
+/** Why no answer came, in Node's and undici's own words, which hold no more of the address than its host. */
+export function reasonOf(error: unknown): string {
+  const { name, message, code } = error as NodeJS.ErrnoException;
+  if (name === 'TimeoutError') return 'did not answer within 15 seconds';
+  return code === undefined || code.startsWith('UND_') ? message : code;
 }
 
 /** Its own requests: Node's usual look-ups share four threads of the process, and a name may take its time. */
@@ -86,24 +118,28 @@ const lookupPublic: LookupFunction = (host, { all }, callback) => {
   void answer();
 };
 
-async function publicAddresses(host: string): Promise<LookupAddress[]> {
+/** Those of a name that are public. */
+export async function publicAddresses(host: string): Promise<LookupAddress[]> {
   const answers = await Promise.allSettled([resolver.resolve4(host), resolver.resolve6(host)]);
   const addresses = answers.flatMap((answer) => (answer.status === 'fulfilled' ? answer.value : []));
   const [refused] = answers.filter((answer) => answer.status === 'rejected');
   if (addresses.length === 0) throw refused?.reason;
-  if (!addresses.every(isPublic)) throw notPublic();
-  return addresses.map((address) => ({ address, family: isIP(address) }));
+  // Behind another one the receiver may also be reached from within its own network.
+  return addresses.filter(isPublic).map((address) => ({ address, family: isIP(address) }));
 }
 
 /** What IPv6 has given out to the public; a machine of Azure's own, with a public address, is none of it. */
-const [PUBLIC_IPV6, AZURE_HOST] = ['2000::/3', '168.63.129.16'];
+const [PUBLIC_IPV6, AZURE_HOST] = [ipaddr.IPv6.parseCIDR('2000::/3'), '168.63.129.16'];
+/** A network of IPv6 alone reaches IPv4 by these: the last four bytes are the address. */
+const NAT64 = ipaddr.IPv6.parseCIDR('64:ff9b::/96');
 
 /** What is neither of this machine, of a network of somebody's own, nor reserved. */
 export function isPublic(address: string): boolean {
   if (!ipaddr.isValid(address)) return false;
   const ip = ipaddr.process(address);
-  if (ip.range() !== 'unicast' || ip.toString() === AZURE_HOST) return false;
-  return ip instanceof ipaddr.IPv4 || ip.match(ipaddr.IPv6.parseCIDR(PUBLIC_IPV6));
+  if (ip instanceof ipaddr.IPv4) return ip.range() === 'unicast' && ip.toString() !== AZURE_HOST;
+  if (ip.match(NAT64)) return isPublic(ip.toByteArray().slice(-4).join('.'));
+  return ip.range() === 'unicast' && ip.match(PUBLIC_IPV6);
 }
 
 function notPublic(): Error {
