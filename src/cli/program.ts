@@ -41,7 +41,7 @@ export function createProgram(version: string): Command {
   const program = new Command('agent-jobs')
     .description('Start, steer and settle agent jobs on Temporal, and export visitors into snapshots.')
     .version(version)
-    .option('--address <host:port>', 'Temporal server (default: TEMPORAL_ADDRESS or the profile)')
+    .option('--address <host:port>', 'Temporal server (default: TEMPORAL_ADDRESS, the profile, or that of npm start)')
     .option('--namespace <name>', 'Temporal namespace (default: TEMPORAL_NAMESPACE or the profile)')
     .option('--task-queue <name>', 'where the worker listens (default: AGENT_JOBS_TASK_QUEUE or agent-jobs)')
     .configureHelp({ showGlobalOptions: true, subcommandTerm: (command) => command.name() })

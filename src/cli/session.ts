@@ -45,16 +45,16 @@ export function versionOf(command: Command): string {
 }
 
 /** Connects; throws ConfigError or, within seconds, TemporalCallError. */
-export async function connect(
-  { address, namespace, taskQueue }: GlobalOptions,
-  options: CallOptions = {},
-): Promise<AgentJobs> {
+export async function connect(globals: GlobalOptions, options: CallOptions = {}): Promise<AgentJobs> {
   // Loaded here, so that help and wrong commands answer at once.
   const { AgentJobs } = await import('../starter.js');
   const { readPayloadKeys } = await import('../config/client.js');
   const { payloadCodecs } = await import('../temporal/payload-codec.js');
+  const { localSettings } = await import('./local-server.js');
   const dataConverter = payloadCodecs(readPayloadKeys());
-  return AgentJobs.connect({ address, namespace, taskQueue, dataConverter }, options);
+  const local = await localSettings(globals, printToStderr);
+  const { address = local.address, namespace, taskQueue = local.taskQueue } = globals;
+  return AgentJobs.connect({ ...local, address, namespace, taskQueue, dataConverter }, options);
 }
 
 /** Runs what Ctrl-C ends by the signal. */

@@ -89,8 +89,21 @@ export function readClientConfig(environment: Environment = process.env, address
 
 /** Whether the user's Temporal profile, in its usual place, sets anything. */
 export function hasTemporalProfile(environment: Environment = process.env): boolean {
-  const entries = Object.entries(present(environment)).filter(([name]) => !name.startsWith('TEMPORAL_'));
-  return !isDefault(readTemporal(Object.fromEntries(entries)));
+  const entries = Object.entries(environment).filter(([name]) => !name.startsWith('TEMPORAL_'));
+  return namesTemporal(Object.fromEntries(entries));
+}
+
+/** Whether the environment, or the profile that it names, says anything of a server. */
+export function namesTemporal(environment: Environment = process.env): boolean {
+  const env = present(environment);
+  try {
+    const { connectionOptions, namespace } = loadClientConnectConfig({
+      overrideEnvVars: { ...env, ...keyInFile(env) },
+    });
+    return [namespace, ...Object.values(connectionOptions)].some((value) => value !== undefined);
+  } catch {
+    return true;
+  }
 }
 
 /** Without the empty ones; the proxies' lower-case names count first, as everywhere. */
@@ -196,15 +209,6 @@ function proxyTo(text: string | undefined): NativeConnectionOptions['proxy'] | n
   const basicAuth = { username, password };
   const targetHost = `${url.hostname}:${url.port || '80'}`;
   return { type: 'http-connect', targetHost, ...(username && { basicAuth }) };
-}
-
-/** Whether nothing is set. */
-function isDefault(temporal: TemporalSettings | ConfigProblem[]): boolean {
-  if (Array.isArray(temporal)) return false;
-  const { address, namespace, connectionOptions } = temporal;
-  const { address: _, ...others } = connectionOptions;
-  const isSaid = Object.values(others).some((value) => value !== undefined);
-  return address === DEFAULT_ADDRESS && namespace === DEFAULT_NAMESPACE && !isSaid;
 }
 
 // envconfig takes a missing configuration file for an empty one: a job would go to another server.

@@ -109,6 +109,12 @@ function parseLock(text: string): Lock | undefined {
   }
 }
 
+/** Whether a living process has locked the folder. */
+export function isInUse(folder: string): boolean {
+  const lock = parseLock(readLockFile(folder) ?? '');
+  return lock !== undefined && isAlive(lock.owner);
+}
+
 /** Waits for an owner whose parent process was killed: it notices that and ends. */
 async function endsSoon({ owner, parent }: Lock): Promise<boolean> {
   if (parent === undefined || isAlive(parent)) return false;

@@ -18,6 +18,7 @@ import { DataFolder, type ProcessIdentity } from './data-folder.js';
 import { DEMO_SCRIPT } from './demo-job.js';
 import { type DevServer, startDevServer } from './dev-server.js';
 import { findDevServer } from './fetched-program.js';
+import { portOfLast, takeLastPlace, writePlace } from './running-system.js';
 import { stateFolder } from './user-folders.js';
 import { localTemporalEnvironment, realUpstreamEnvironment, WorkerProcess } from './worker-process.js';
 
@@ -36,6 +37,8 @@ interface LocalSystemOptions {
   /** Gets how each part is stopped, in the order of their starts. */
   stops: Stops;
 }
+
+type LastPlace = ReturnType<typeof takeLastPlace>;
 
 const TEMPORAL_PORT = 7233;
 const WEB_UI_PORT = 8233;
@@ -67,27 +70,30 @@ export async function startLocalSystem(options: LocalSystemOptions): Promise<Loc
   const folder = await DataFolder.acquire(root, isReal ? 'real' : 'default', parent);
   stops.push(() => folder.release());
   printEntry('Data', folder.path);
-  const server = await startServer(options, folder, program);
+  const last = takeLastPlace(folder);
+  const server = await startServer(options, folder, { program, last });
   const jobs = await connectJobs(options, server);
   signal.throwIfAborted();
   const snapshotsUrl = (isReal && env['SNAPSHOTS_URL']) || pathToFileURL(folder.file('snapshots')).href;
-  const upstream = isReal ? realUpstreamEnvironment(env) : await startDemoSandbox(options, folder);
+  const upstream = isReal ? realUpstreamEnvironment(env) : await startDemoSandbox(options, folder, last);
   signal.throwIfAborted();
   const profileFile = folder.file('temporal.toml');
   writeFileSync(profileFile, '[profile.default]\n');
   const temporal = localTemporalEnvironment(server, profileFile, options.taskQueue);
   await startWorker(options, folder, { SNAPSHOTS_URL: snapshotsUrl, ...upstream, ...temporal });
   signal.throwIfAborted();
-  const httpUrl = await startHttp(options, jobs);
+  const httpUrl = await startHttp(options, jobs, last);
   const { address, namespace, uiUrl = '' } = server;
   const webUi = { url: uiUrl, namespace };
+  const sandboxUrl = isReal ? undefined : upstream['UPSTREAM_BASE_URL'];
+  writePlace(folder, { address, taskQueue: options.taskQueue, webUiUrl: uiUrl, httpUrl, sandboxUrl });
   return { address, taskQueue: options.taskQueue, webUi, jobs, httpUrl, snapshotsUrl, profileFile };
 }
 
 async function startServer(
   { taskQueue, signal, onServerEnd, stops }: LocalSystemOptions,
   folder: DataFolder,
-  program: string,
+  { program, last }: { program: string; last: LastPlace },
 ): Promise<DevServer> {
   const logFile = folder.file('temporal.log');
   const server = await startDevServer({
@@ -95,8 +101,8 @@ async function startServer(
     databaseFile: folder.file('temporal.db'),
     logFile,
     ui: true,
-    preferredPort: TEMPORAL_PORT,
-    preferredUiPort: WEB_UI_PORT,
+    preferredPort: await portOfLast(last.address, TEMPORAL_PORT),
+    preferredUiPort: await portOfLast(last.webUiUrl, WEB_UI_PORT),
   });
   folder.addChild(server.pid);
   stops.push(server.stop);
@@ -117,9 +123,14 @@ async function connectJobs(
   return new AgentJobs({ client: new Client({ connection, namespace, dataConverter }), taskQueue });
 }
 
-async function startDemoSandbox({ env, stops }: LocalSystemOptions, folder: DataFolder): Promise<Environment> {
+async function startDemoSandbox(
+  { env, stops }: LocalSystemOptions,
+  folder: DataFolder,
+  last: LastPlace,
+): Promise<Environment> {
   const dataFile = folder.file('sandbox.jsonl');
-  const sandbox = await startOnFreePort(SANDBOX_PORT, (port) => startSandbox({ port, dataFile, script: DEMO_SCRIPT }));
+  const preferred = await portOfLast(last.sandboxUrl, SANDBOX_PORT);
+  const sandbox = await startOnFreePort(preferred, (port) => startSandbox({ port, dataFile, script: DEMO_SCRIPT }));
   stops.push(() => sandbox.close());
   printEntry('Sandbox', `${sandbox.url}, a stand-in for the upstream: no real job is made`);
   const { PATH, PAYLOAD_KEYS_FILE } = env;
@@ -143,10 +154,11 @@ async function startWorker({ isReal, stops }: LocalSystemOptions, folder: DataFo
   printEntry('Worker', `ready; it logs to ${logFile}`);
 }
 
-async function startHttp({ stops }: LocalSystemOptions, jobs: AgentJobs): Promise<string> {
+async function startHttp({ stops }: LocalSystemOptions, jobs: AgentJobs, last: LastPlace): Promise<string> {
   const onProblem = (problem: string) => printEntry('HTTP', problem);
   const service = { jobs, keys: null, version: 'local', onProblem };
-  const http = await startOnFreePort(HTTP_PORT, (port) => HttpServer.listen(service, { host: '127.0.0.1', port }));
+  const preferred = await portOfLast(last.httpUrl, HTTP_PORT);
+  const http = await startOnFreePort(preferred, (port) => HttpServer.listen(service, { host: '127.0.0.1', port }));
   stops.push(() => http.end());
   printEntry('HTTP', `${http.url}, for this machine alone, without keys`);
   return http.url;

@@ -23,8 +23,13 @@ export function cacheFolder(env: Environment): string {
  * and real jobs are refused.
  */
 export function stateFolder(env: Environment, isReal: boolean): string {
-  const ofUser = [absolute(env['XDG_STATE_HOME']), platformStateFolder(env)];
+  const ofUser = stateFoldersOfUser(env);
   return firstUsable(isReal ? ofUser : [...ofUser, temporaryFolder()], 'XDG_STATE_HOME');
+}
+
+/** Where the state of this user may be, none of them temporary. */
+export function stateFoldersOfUser(env: Environment): (string | undefined)[] {
+  return [absolute(env['XDG_STATE_HOME']), platformStateFolder(env)];
 }
 
 /** Makes the folder private, where need be anew; throws a ForeignFolderError where another user may have filled it. */

@@ -3,7 +3,7 @@ import { randomBytes } from 'node:crypto';
 import { once } from 'node:events';
 import { existsSync } from 'node:fs';
 import { mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
-import { createServer } from 'node:net';
+import { createServer, type Server } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
@@ -101,8 +101,14 @@ class Start {
   }
 }
 
-function runInShell(command: string, env: NodeJS.ProcessEnv): Promise<{ stdout: string }> {
+function runInShell(command: string, env: NodeJS.ProcessEnv): Promise<{ stdout: string; stderr: string }> {
   return promisify(execFile)('sh', ['-c', command], { cwd: PROJECT_FOLDER, env, timeout: LIMIT_MS });
+}
+
+/** On a machine where they are free, the usual ports are busy then. */
+function occupyUsualPorts(): Server[] {
+  const listen = (port: number) => createServer((socket) => socket.destroy()).listen(port, '127.0.0.1');
+  return [7233, 8080, 8233, 8234].map((port) => listen(port).on('error', () => {}));
 }
 
 async function untilGone(processes: ProcessIdentity[]): Promise<void> {
@@ -115,12 +121,7 @@ test(
   'npm start runs a job with a follow-up to its pull request though its worker is killed, and Ctrl-C leaves no process',
   LONG,
   async () => {
-    // On a machine where they are free, the usual ports are busy now.
-    const busy = [7233, 8080, 8233, 8234].map((port) =>
-      createServer()
-        .on('error', () => {})
-        .listen(port, '127.0.0.1'),
-    );
+    const busy = occupyUsualPorts();
     const profile = join(home, '.config', 'temporalio');
     await mkdir(profile, { recursive: true });
     await writeFile(join(profile, 'temporal.toml'), '[profile.default]\nnamespace = "production"\n');
@@ -177,15 +178,18 @@ test(
 
 // That starts at once share neither servers nor folders: dev-server.test.ts and data-folder.test.ts.
 test(
-  'after kill -9 of agent-jobs dev npm start shows the same job going on, and ends where npm is killed',
+  'after kill -9 of agent-jobs dev npm start shows the same job on the same ports to commands that name no server',
   LONG,
   async () => {
+    const busy = occupyUsualPorts();
     const first = new Start({}, [], 'dev');
     const workflowId = await first.says(/^Workflow +(\S+)$/m);
     await first.says(/^Job +\S+ was created/m);
     const killed = await first.processes();
     first.npm.kill('SIGKILL');
     const second = new Start();
+    const places = [/^Temporal +([^,]+),/m, /^Web UI +(http:..[^/]+)/m, /^Sandbox +([^,]+),/m];
+    for (const place of places) expect(await second.says(place)).toBe(await first.says(place));
     expect(await second.says(/^Workflow +(\S+) was under way when the last start ended/m)).toBe(workflowId);
     await untilGone(killed);
     await second.says(/stays up/);
@@ -203,9 +207,16 @@ test(
       await close();
     }
     const processes = await second.processes();
+    const address = await second.says(/^Temporal +([^,]+),/m);
+    const state = () => runInShell(`node dist/cli/main.js state ${workflowId}`, second.env);
+    const { stdout, stderr } = await state();
+    expect(stdout).toContain(`Web UI         ${await second.says(/^Web UI +(http:..[^/]+)/m)}`);
+    expect(stderr).toBe(`agent-jobs: the server is that of npm start, ${address}, ${folder}\n`);
     second.npm.kill('SIGKILL');
     await untilGone(processes);
     expect(existsSync(join(folder, 'in-use.json'))).toBe(false);
+    await expect(state()).rejects.toThrow(/can not reach Temporal at localhost:7233/);
+    for (const server of busy) server.close();
   },
 );
 
