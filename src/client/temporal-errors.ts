@@ -106,7 +106,7 @@ export function toConnectError({ address, namespace }: { address: string; namesp
   }
   const why = grpc !== undefined && isConnectionRefused(grpc) ? ', the connection is refused' : '';
   const text = `can not reach Temporal at ${address}, namespace "${namespace}"${why}`;
-  const remedy = 'check TEMPORAL_ADDRESS, TLS, and that the server runs ("npx agent-jobs dev" starts one)';
+  const remedy = 'check TEMPORAL_ADDRESS, TLS, and that the server runs ("npm start" of agent-jobs starts one)';
   return new TemporalUnavailableError(`${text}: ${remedy}`, { cause });
 }
 

@@ -104,3 +104,16 @@ test('patterns, placeholders and paths below another folder are left out', () =>
   const left = '`test/**/*.ts` `src/<room>` docs/{a,b}.md `docs/….md` node_modules/x/src/y.ts https://a.b/src/c';
   expect(namedIn(left)).toEqual({ paths: [], symbols: [] });
 });
+
+test('settings of other programs give the command line a path: no public registry has it', () => {
+  const settings = pages.flatMap((page) => [...readPage(page).matchAll(/^.*"command".*$/gm)].map(([line]) => line));
+  expect(settings.length).toBeGreaterThan(0);
+  expect(settings.filter((line) => line.includes('npx'))).toEqual([]);
+});
+
+test('README names the interface that is driven, with its four calls', () => {
+  const section = /^## The upstream that this drives\n(.*?)^## /ms.exec(readPage('README.md'))?.[1] ?? '';
+  expect(section.replaceAll(/\s+/g, ' ')).toContain('Background Agent Job and Visitor Analytics Interface');
+  const { length: calls } = section.match(/`(GET|POST) /g) ?? [];
+  expect(calls).toBe(4);
+});

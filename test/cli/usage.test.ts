@@ -124,7 +124,7 @@ test('a server that is not there is told in one line, without a stack trace', as
   const { code, stdout, stderr } = await runInProcess(['--address', '127.0.0.1:1', 'list']);
   // Where this process stood still for the 4 seconds of an attempt, it does not say that the connection is refused.
   expect(stderr.trim().split('\n')).toEqual([expect.stringContaining('can not reach Temporal at 127.0.0.1:1')]);
-  expect(stderr).toContain('"npx agent-jobs dev" starts one');
+  expect(stderr).toContain('"npm start" of agent-jobs starts one');
   expect(stdout).toBe('');
   expect(code).toBe(11);
 });

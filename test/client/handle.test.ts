@@ -126,7 +126,7 @@ test('a server that can’t be reached is told by its address', async () => {
 });
 
 test('a refused connection is told as such, with the remedy', async () => {
-  const message = expect.stringMatching(/connection is refused.*"npx agent-jobs dev" starts one/) as string;
+  const message = expect.stringMatching(/connection is refused.*"npm start" of agent-jobs starts one/) as string;
   // A machine that stands still for the four seconds of an attempt learns only that there was no answer.
   const connect = () => AgentJobs.connect({ address: '127.0.0.1:1' }).catch((error: unknown) => error);
   await expect.poll(connect).toMatchObject({ code: 'TEMPORAL_UNAVAILABLE', retryable: true, message });
