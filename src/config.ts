@@ -15,15 +15,12 @@ import { wholeNumberOr } from './config/fields.js';
 import { DEFAULT_TASK_QUEUE } from './contract.js';
 import { parseProjectBudgets, UNLIMITED, type WritesPerHour } from './contract/project-budgets.js';
 
-export { hasTemporalProfile, readClientConfig, type Environment } from './config/client.js';
+export { hasTemporalProfile, processEnvironment, readClientConfig, type Environment } from './config/client.js';
 export { openPayloadKeys, payloadKeysWarnings } from './config/client.js';
 export type { PayloadKeys } from './config/payload-keys.js';
 export { cannotListen, ConfigError, upstreamWarnings } from './config/config-error.js';
 export type { ListenAddress, LogFormat, LogLevel, WorkerRole } from './config/fields.js';
 export type { TemporalSettings } from './config/client.js';
-
-/** The environment of this process, for `npm start`, which passes a part of it to its child processes. */
-export const processEnvironment: Environment = process.env;
 
 const upstreamSchema = z.object({
   UPSTREAM_BASE_URL: field.baseUrlField,

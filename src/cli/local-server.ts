@@ -10,8 +10,7 @@ export async function localSettings(
   { address, namespace }: GlobalOptions,
   tell: (line: string) => void,
 ): Promise<ConnectSettings> {
-  const { namesTemporal, readClientConfig } = await import('../config/client.js');
-  const { processEnvironment: env } = await import('../config.js');
+  const { namesTemporal, processEnvironment: env, readClientConfig } = await import('../config/client.js');
   const { runningSystems } = await import('../local/running-system.js');
   const running = runningSystems(env);
   if (running.length === 0) return {};

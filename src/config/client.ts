@@ -10,6 +10,9 @@ import { PayloadKeys, payloadKeysProblem } from './payload-keys.js';
 /** The environment's variables; an empty one counts as unset. */
 export type Environment = Readonly<Record<string, string | undefined>>;
 
+/** The environment of this process, for `npm start`, which passes a part of it to its child processes. */
+export const processEnvironment: Environment = process.env;
+
 /** The way to Temporal and the task queue. */
 export interface ClientConfig {
   taskQueue: string;
