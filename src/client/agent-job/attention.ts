@@ -1,7 +1,7 @@
 /** Jobs that wait for a person to settle a write in doubt. Jobs whose workflow task fails: stuck-jobs.ts. */
 import type { Decision, InDoubtWrite } from '../../contract.js';
 import { concurrently } from '../concurrently.js';
-import type { CallOptions } from '../temporal-call.js';
+import { CALL_TIMEOUT_MS, type CallOptions } from '../temporal-call.js';
 import { jobUrl, type WebUi } from '../web-ui.js';
 import type { JobHandle } from './handle.js';
 import type { JobFilter, JobSummary } from './job-summary.js';
@@ -46,7 +46,8 @@ async function readInDoubtWrite(jobs: Jobs, job: JobSummary, options: CallOption
   const handle = jobs.handle(workflowId);
   const known = { workflowId, title, url: jobs.webUi && jobUrl(jobs.webUi, job), projectId, jobId };
   try {
-    const state = await handle.state(options);
+    // Many are read: jobs whose workers are gone must not hold the others up for the longer default.
+    const state = await handle.state({ ...options, timeoutMs: options.timeoutMs ?? CALL_TIMEOUT_MS });
     const { unknown, decisions } = state;
     return { ...known, projectId: state.projectId, jobId: state.jobId, unknown, decisions };
   } catch (error) {
