@@ -1,9 +1,15 @@
 import { randomUUID } from 'node:crypto';
 import { setTimeout as delay } from 'node:timers/promises';
 import type { WorkflowHandle } from '@temporalio/client';
-import { defaultPayloadConverter } from '@temporalio/common';
+import { defaultPayloadConverter, defineSearchAttributeKey, SearchAttributeType } from '@temporalio/common';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { WEBHOOK_SWEEP_WORKFLOW, webhookSweepId, type WebhookSweepState } from '../../src/contract/webhooks.js';
+import { SEARCH_ATTRIBUTE } from '../../src/contract.js';
+import {
+  WEBHOOK_DELIVERY_WORKFLOW,
+  WEBHOOK_SWEEP_WORKFLOW,
+  webhookSweepId,
+  type WebhookSweepState,
+} from '../../src/contract/webhooks.js';
 import { Endpoints } from '../../src/activities/webhooks/endpoints.js';
 import { EventSweep } from '../../src/activities/webhooks/sweep.js';
 import { startSweep } from '../../src/worker/webhooks.js';
@@ -270,6 +276,34 @@ async function deleteSweep(sweep: WorkflowHandle): Promise<void> {
     );
   await until(isGone, 'the sweep to be gone');
 }
+
+test.concurrent(
+  'a job in doubt that no worker answers holds no end up',
+  async () => {
+    const { client } = server;
+    const taskQueue = `test-${randomUUID()}`; // without a worker
+    const phase = defineSearchAttributeKey(SEARCH_ATTRIBUTE.phase, SearchAttributeType.KEYWORD);
+    const inDoubtForEver = { typedSearchAttributes: [{ key: phase, value: 'needsAttention' }] };
+    const startRun = (more = {}) => client.workflow.start('agentJob', { workflowId: randomUUID(), taskQueue, ...more });
+    const doubts = await Promise.all(Array.from({ length: 11 }, () => startRun(inDoubtForEver)));
+    const listedDoubts = () => client.workflow.count(`TaskQueue = '${taskQueue}' AND ${phase.name} = 'needsAttention'`);
+    await until(async () => (await listedDoubts()).count === 11, 'the doubts to be listed');
+    const ended = await startRun();
+    await ended.terminate();
+    const sweep = new EventSweep({ client, taskQueue, endpoints, webUi: null });
+    // In its time all doubts can't be asked: eleven, ten at once, of which none answers.
+    const signal = AbortSignal.timeout(8_000);
+    const isTold = async () => {
+      await sweep.look({ endsFrom: Date.now() - MINUTE }, { now: Date.now(), signal });
+      const query = `WorkflowType = '${WEBHOOK_DELIVERY_WORKFLOW}' AND TaskQueue = '${taskQueue}'`;
+      for await (const { memo } of client.workflow.list({ query })) if (memo?.['of'] === ended.workflowId) return true;
+      return false;
+    };
+    await until(isTold, 'the end to be told');
+    await Promise.all(doubts.map((doubt) => doubt.terminate()));
+  },
+  MINUTE,
+);
 
 test('where webhooks are new, nothing that ended before is told', async () => {
   const { client } = server;

@@ -47,6 +47,8 @@ const LATELY_MS = 30_000;
 const MAX_READ_MS = 60 * 60_000;
 /** A job may be in doubt again between two looks at the list. */
 const ASK_AGAIN_MS = 60_000;
+/** For the state of one job. */
+const ASK_LIMIT_MS = 5_000;
 /** Runs, and deliveries, that this process knows to be told. */
 const MOST_KNOWN = 100_000;
 const PAGE_SIZE = 1_000;
@@ -59,6 +61,10 @@ export class EventSweep {
   #readAllAt = -Infinity;
   /** When each job in doubt was asked last. */
   readonly #askedAt = new Map<string, number>();
+  /** The round of questions that is under way; null where there is none. */
+  #round: Promise<void> | null = null;
+  /** What the last round failed with. */
+  #failure: { error: unknown } | null = null;
 
   constructor(options: SweepOptions) {
     this.#options = options;
@@ -68,7 +74,7 @@ export class EventSweep {
   /** Looks once, and returns how far it came. */
   async look(state: WebhookSweepState, { now, signal }: Look): Promise<WebhookSweepState> {
     const { endsFrom } = state;
-    await this.#announceDoubts(signal);
+    this.#askDoubts(signal);
     await this.#announceEnds(Math.max(endsFrom, now - LATELY_MS), null, signal);
     const isBehind = endsFrom + MAX_READ_MS < now;
     if (!isBehind && now - this.#readAllAt < READ_ALL_EVERY_MS) return state;
@@ -113,6 +119,18 @@ export class EventSweep {
     return Boolean(raw.workflowExtendedInfo?.resetRunId);
   }
 
+  /** Not awaited: a job that no worker answers holds no end up. The next look throws what a round failed with. */
+  #askDoubts(signal: AbortSignal): void {
+    const failure = this.#failure;
+    this.#failure = null;
+    if (failure !== null) throw failure.error;
+    this.#round ??= this.#announceDoubts(signal)
+      .catch((error: unknown) => {
+        if (!signal.aborted) this.#failure = { error };
+      })
+      .finally(() => (this.#round = null));
+  }
+
   async #announceDoubts(signal: AbortSignal): Promise<void> {
     const filter = { phase: 'needsAttention', isRunning: true } as const;
     const found = new Map<string, JobSummary>();
@@ -126,7 +144,8 @@ export class EventSweep {
 
   async #announceDoubt({ workflowId, runId }: JobSummary): Promise<void> {
     const { client, taskQueue, webUi } = this.#options;
-    const context = { client, taskQueue, webUi, hidePrompts: true, timeoutMs: undefined, logger: loggerOf(undefined) };
+    const timeoutMs = ASK_LIMIT_MS;
+    const context = { client, taskQueue, webUi, hidePrompts: true, timeoutMs, logger: loggerOf(undefined) };
     // A job that does not answer is asked again with the next look.
     const state = await new TemporalJobHandle(context, workflowId).state().catch(() => null);
     if (state === null) return;
