@@ -71,6 +71,7 @@ export class Scan {
     }
     this.#compareTotals(page);
     if (this.#isInGap(page)) return this.#leaveGap();
+    if (this.#isToConfirm(page)) return [];
     const overlapped = this.#overlaps(page);
     const added: VisitorRow[] = [];
     page.visitors.forEach((row, i) => {
@@ -111,8 +112,9 @@ export class Scan {
    * pages: it begins with an earlier row of that page, not with its last one.
    */
   #isInGap({ visitors: [first] }: VisitorPage): boolean {
-    const { gapEnd, offset, lastRow, pathKey } = this.#state;
-    if (gapEnd === null || offset === gapEnd || first === undefined || rowDigest(first) === lastRow) return false;
+    const { gapEnd, offset, lastRow, leavesOut, pathKey } = this.#state;
+    if (leavesOut === false || gapEnd === null || offset === gapEnd) return false;
+    if (first === undefined || rowDigest(first) === lastRow) return false;
     return this.#paths.has(pathHash(pathKey, first.path));
   }
 
@@ -124,12 +126,29 @@ export class Scan {
     return [];
   }
 
+  /**
+   * Whether a page without a new row is to be asked for once more. Rows are left out of it if it comes the same again;
+   * else it was cut off, and is read whole.
+   */
+  #isToConfirm({ visitors, hasMore }: VisitorPage): boolean {
+    const state = this.#state;
+    if (!hasMore || visitors.length > 1 || state.leavesOut !== null) return false;
+    state.leavesOut = state.isConfirming ? true : null;
+    state.isConfirming = !state.isConfirming;
+    if (state.isConfirming) state.pages++;
+    return state.isConfirming;
+  }
+
   /** Whether the page's first row is the last one read, as it must be unless that one is left out of this page. */
-  #overlaps({ visitors: [first] }: VisitorPage): boolean {
+  #overlaps({ visitors }: VisitorPage): boolean {
     const { offset, lastRow, gapEnd } = this.#state;
+    const [first] = visitors;
     if (lastRow === null) return false;
     const isOverlap = first !== undefined && rowDigest(first) === lastRow;
     if (!isOverlap && offset !== gapEnd) this.#recordInconsistency('overlap', offset);
+    // Two short pages of one length, side by side, show a limit of the upstream's own. Nothing is left out of those.
+    const lengthBefore = gapEnd === null ? null : offset - gapEnd + this.#limit;
+    if (isOverlap && offset !== gapEnd && visitors.length === lengthBefore) this.#state.leavesOut ??= false;
     return isOverlap;
   }
 
@@ -151,13 +170,14 @@ export class Scan {
     const { length } = visitors;
     const last = visitors.at(-1);
     state.pages++;
+    state.isConfirming = false;
     state.rows += added;
     state.barren = added === 0 ? state.barren + 1 : 0;
     state.lastRow = last ? rowDigest(last) : null;
     // By the interface the offset advances by the limit: a short page is one from which rows are left out. One that has
     // its rows side by side all the same, by a limit of its own, is followed row by row.
     state.gapEnd = length < this.#limit ? offset + this.#limit - 1 : null;
-    const isFollowed = length > 1 && !state.leavesOut;
+    const isFollowed = state.leavesOut === false || (length > 1 && state.leavesOut === null);
     state.offset = (isFollowed ? null : state.gapEnd) ?? offset + length - 1;
     if (!hasMore) {
       state.complete = true;

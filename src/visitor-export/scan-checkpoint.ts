@@ -40,8 +40,13 @@ export interface ScanCheckpoint {
   lastRow: string | null;
   /** Where the page before, shorter than asked for, ends if rows were left out of it; null after a full page. */
   gapEnd: number | null;
-  /** The upstream leaves rows out of its pages, and its offsets count them. */
-  leavesOut: boolean;
+  /**
+   * Whether the upstream leaves rows out of its pages, and its offsets count them: false once it showed a limit of its
+   * own, null while no page has shown either.
+   */
+  leavesOut: boolean | null;
+  /** The page before had no new row, and is asked for once more. */
+  isConfirming: boolean;
   /** Pages in a row that brought nothing new. */
   barren: number;
   firstPage: string | null;
@@ -74,7 +79,8 @@ export const NEW_SCAN: Readonly<ScanCheckpoint> = {
   rowMaxima: { human: 0, ai: 0, total: 0 },
   lastRow: null,
   gapEnd: null,
-  leavesOut: false,
+  leavesOut: null,
+  isConfirming: false,
   barren: 0,
   firstPage: null,
   content: '',
