@@ -809,8 +809,8 @@ export const MUTANTS: Mutant[] = [
   {
     name: 'a reset that is told as an end',
     file: 'src/activities/webhooks/sweep.ts',
-    find: '    return Boolean(raw.workflowExtendedInfo?.resetRunId);\n',
-    replace: '    return raw === null;\n',
+    find: '    return Boolean(run?.raw.workflowExtendedInfo?.resetRunId);\n',
+    replace: '    return run === undefined;\n',
     test: 'test/webhooks/sweep.test.ts',
     title: 'a run that is reset is no end: the job goes on',
   },

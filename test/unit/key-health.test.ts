@@ -189,6 +189,18 @@ describe('a 403', () => {
     }
   });
 
+  test('to reads, again and again, puts no write off for longer than a minute', async () => {
+    await read(readForbidden());
+    for (let half = 1; half <= 2; half++) {
+      now = (half * MINUTE) / 2;
+      await read(readForbidden());
+    }
+    upstream.readFaults.push(readForbidden());
+    expect(await health.refusalNow('p', null)).toBeNull();
+    await read(readForbidden());
+    expect(health.refusalOf('p')).toBeNull();
+  });
+
   test('to an export says nothing of jobs', async () => {
     upstream.getVisitors = () => Promise.reject(new RejectedError(FORBIDDEN, 403, ''));
     const window = { dateFrom: '2026-01-01', dateTo: '2026-01-02', limit: 1, offset: 0 };

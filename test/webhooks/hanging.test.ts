@@ -7,8 +7,7 @@ import { WEBHOOK_DELIVERY_WORKFLOW, type WebhookDelivery } from '../../src/contr
 import { connectDevServer, type TestServer } from '../support/dev-server.js';
 import { until } from '../support/worker-process.js';
 import { Receiver, SECRET } from './receiver.js';
-import { createTestWorker } from '../support/worker.js';
-import { startWebhookWorker, startWebhookWorkers } from './webhook-workers.js';
+import { startWebhookWorkers } from './webhook-workers.js';
 
 const HANGING = 60;
 const MOST_OPEN = 20;
@@ -66,29 +65,6 @@ test(
     await Promise.all(waiting.map((one) => one.terminate().catch(() => {})));
   },
 );
-
-test('the server hands out what waits by turns of the endpoints', { timeout: 180_000 }, async () => {
-  const own = { ...server, taskQueue: `test-${randomUUID()}` };
-  hanging.otherwise = 204;
-  hanging.received.length = 0;
-  const { nativeConnection: connection, taskQueue } = own;
-  const workflows = await createTestWorker({ connection, taskQueue, activities: {} });
-  const running = workflows.run();
-  const waiting = await Promise.all(Array.from({ length: HANGING }, () => start('busy', own)));
-  await Promise.all(waiting.map((one) => until(async () => isScheduled(one), 'its activity')));
-  const last = await start('other', own);
-  await until(async () => isScheduled(last), 'its activity');
-  const endWorker = await startWebhookWorker({ ...own, receiver, slots: 1 });
-  await last.result();
-  expect(hanging.received.length).toBeLessThan(HANGING / 2);
-  await Promise.all(waiting.map((one) => one.result()));
-  workflows.shutdown();
-  await Promise.all([running, endWorker()]);
-});
-
-async function isScheduled(one: Awaited<ReturnType<typeof start>>): Promise<boolean> {
-  return (await one.describe()).raw.pendingActivities?.length === 1;
-}
 
 /** Of the delivery that waits for its next try. */
 async function triesOf(handle: Awaited<ReturnType<typeof start>>) {

@@ -155,6 +155,8 @@ export class KeyHealth {
     this.#options.metrics.keyRefused(operation);
     // What is forbidden beside others that are accepted is forbidden by itself, such as a prompt that a firewall stops.
     if (isForbidden && this.#wasAccepted(projectId, byWrite)) return;
+    // A key may be allowed to write and not to read: reads that are forbidden put no write off any further.
+    if (isForbidden && !byWrite && before) return;
     // Another part of the upstream said so, which may be of another mind for ever: a read of a job tells, and is not
     // put off.
     const isHearsay = operation === 'visitors';

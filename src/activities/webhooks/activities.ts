@@ -113,7 +113,8 @@ async function deliverWebhook(dependencies: Dependencies, delivery: WebhookDeliv
   const { projectId, eventId, endpoint, body } = delivery;
   // As it is now: a secret may have been exchanged since the last try.
   const named = await endpoints.of(projectId).catch(() => {
-    throw notDelivered('WEBHOOKS_FILE cannot be used: see the log');
+    // No try of the receiver: events wait for a good file.
+    throw tryLater('WebhookWaits', 'WEBHOOKS_FILE cannot be used: see the log', 'looks again', MAX_NO_PLACE_WAIT_MS);
   });
   const found = named.find(({ id }) => id === endpoint.id);
   if (!found) {

@@ -36,6 +36,8 @@ interface Answer {
 
 /** From look-up to status. */
 const LIMIT_MS = 15_000;
+/** For one of several addresses; Node's own 250 ms are too short for a receiver on another continent. */
+const ADDRESS_LIMIT_MS = 3_000;
 /** Answers 1xx before the status; each costs CPU. */
 const MAX_INFORMATIONAL = 20;
 
@@ -91,7 +93,8 @@ function open(url: URL, { allowPrivate, proxy }: Way): Dispatcher {
   // Node looks an address up that is one already by no function.
   const host = url.hostname.replace(/^\[|\]$/g, '');
   if (!allowPrivate && isIP(host) && !isPublic(host)) throw notPublic();
-  return new Client(url.origin, { connect: { lookup: allowPrivate ? undefined : lookupPublic } });
+  const connect = { lookup: allowPrivate ? undefined : lookupPublic };
+  return new Client(url.origin, { autoSelectFamilyAttemptTimeout: ADDRESS_LIMIT_MS, connect });
 }
 
 /** Why no answer came, in Node's and undici's own words, which hold no more of the address than its host. */

@@ -6,6 +6,7 @@ import { type Client, WorkflowExecutionAlreadyStartedError, type WorkflowExecuti
 import { concurrently } from '../../client/concurrently.js';
 import { TemporalJobHandle } from '../../client/agent-job/handle.js';
 import { type JobSummary, listJobs, listRuns } from '../../client/agent-job/list.js';
+import { nullIfGone } from '../../client/agent-job/run-record.js';
 import { loggerOf } from '../../client/settings.js';
 import { listWorkflows } from '../../client/temporal-call.js';
 import { quoted } from '../../client/visibility-query.js';
@@ -17,6 +18,7 @@ import {
   webhookDeliveryId,
   type WebhookSweepState,
 } from '../../contract/webhooks.js';
+import { lenientWorkflowClient } from '../../temporal/workflow-clients.js';
 import type { Endpoints } from './endpoints.js';
 import { exportEnded, jobEnded, needsAttention } from './events.js';
 
@@ -46,7 +48,7 @@ const LATELY_MS = 30_000;
 /** After an outage, the ends of so long are announced in one look. */
 const MAX_READ_MS = 60 * 60_000;
 /** A job may be in doubt again between two looks at the list. */
-const ASK_AGAIN_MS = 60_000;
+const ASK_AGAIN_MS = 10_000;
 /** For the state of one job. */
 const ASK_LIMIT_MS = 5_000;
 /** Runs, and deliveries, that this process knows to be told. */
@@ -115,8 +117,10 @@ export class EventSweep {
   /** It was terminated to go on as another run. */
   async #isReset(workflowId: string, runId: string, status: string): Promise<boolean> {
     if (status !== 'TERMINATED') return false;
-    const { raw } = await this.#options.client.workflow.getHandle(workflowId, runId).describe();
-    return Boolean(raw.workflowExtendedInfo?.resetRunId);
+    const client = lenientWorkflowClient(this.#options.client);
+    // One that is deleted meanwhile was none that went on.
+    const run = await client.getHandle(workflowId, runId).describe().catch(nullIfGone);
+    return Boolean(run?.raw.workflowExtendedInfo?.resetRunId);
   }
 
   /** Not awaited: a job that no worker answers holds no end up. The next look throws what a round failed with. */

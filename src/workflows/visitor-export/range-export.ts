@@ -195,8 +195,9 @@ class RangeWriter {
     if (pages > 0 || (!interruption && requests > 0)) {
       state.failures = 0;
       state.failingSince = null;
+      state.wrongSince = null;
     }
-    state.wrongSince = interruption?.isWrongField ? (state.wrongSince ?? now) : null;
+    if (interruption?.isWrongField) state.wrongSince ??= now;
     if (!interruption) return;
     state.failures += 1;
     state.failingSince ??= now;

@@ -34,6 +34,8 @@ export async function webhookDelivery(delivery: WebhookDelivery): Promise<Webhoo
   const { deliverWebhook } = proxyActivities<Pick<WebhookActivities, 'deliverWebhook'>>({
     taskQueue: webhookTaskQueue(workflowInfo().taskQueue),
     startToCloseTimeout: '30 seconds',
+    // Attempts that found no place, or no file that can be used, are no tries, and must end some time, too.
+    scheduleToCloseTimeout: '7 days',
     // The tries and their waits are the activity's; this is for a worker that died.
     retry: { initialInterval: '30 seconds', backoffCoefficient: 1 },
     summary: `To ${delivery.endpoint.origin}`,
