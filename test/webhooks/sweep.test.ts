@@ -293,13 +293,16 @@ test.concurrent(
     const sweep = new EventSweep({ client, taskQueue, endpoints, webUi: null });
     // In its time all doubts can't be asked: eleven, ten at once, of which none answers.
     const signal = AbortSignal.timeout(8_000);
+    let announced: unknown[] = [];
     const isTold = async () => {
       await sweep.look({ endsFrom: Date.now() - MINUTE }, { now: Date.now(), signal });
       const query = `WorkflowType = '${WEBHOOK_DELIVERY_WORKFLOW}' AND TaskQueue = '${taskQueue}'`;
-      for await (const { memo } of client.workflow.list({ query })) if (memo?.['of'] === ended.workflowId) return true;
-      return false;
+      announced = [];
+      for await (const { memo } of client.workflow.list({ query })) announced.push(memo?.['of']);
+      return announced.length > 0;
     };
     await until(isTold, 'the end to be told');
+    expect(announced).toEqual([ended.workflowId]);
     await Promise.all(doubts.map((doubt) => doubt.terminate()));
   },
   MINUTE,

@@ -128,7 +128,8 @@ export class EventSweep {
     const failure = this.#failure;
     this.#failure = null;
     if (failure !== null) throw failure.error;
-    this.#round ??= this.#announceDoubts(signal)
+    if (this.#round !== null) return;
+    this.#round = this.#announceDoubts(signal)
       .catch((error: unknown) => {
         if (!signal.aborted) this.#failure = { error };
       })
