@@ -20,11 +20,11 @@ export type WriteOutcome =
       kind: 'throttled';
       reason: string;
       retryAfterMs?: number;
-      /** It was not even sent: it waits for its turn. */
-      isHeld?: true;
       /** Its place in the queue; null where no queue could be asked to give it a turn. */
       queued?: Queued | null;
     }
+  /** Not sent: it waits for its turn. `queued` is as above. */
+  | { kind: 'held'; reason: string; queued: Queued | null }
   /**
    * Surely not accepted for want of a key: 401 or 403 with the newest one, or there is none. It waits until the key, or
    * what it may do, changes.

@@ -96,7 +96,7 @@ class Bench {
 }
 
 /** Held back: it was not even sent. */
-const isHeld = (outcome: WriteOutcome) => 'isHeld' in outcome && outcome.isHeld === true;
+const isHeld = (outcome: WriteOutcome) => outcome.kind === 'held';
 
 const refusal = throttled('429');
 
@@ -105,7 +105,7 @@ test('a burst at the limit meets eight answers 429, and all wait in the queue', 
   bench.upstream.createFaults.push(...Array.from({ length: 20 }, () => refusal));
   const results = await Promise.all(Array.from({ length: 20 }, () => bench.create()));
   expect(bench.upstream.created).toHaveLength(8);
-  for (const result of results) expect(result).toMatchObject({ kind: 'throttled', queued: PLACE });
+  for (const result of results) expect(result).toMatchObject({ queued: PLACE });
   expect(results.filter(isHeld)).toHaveLength(12);
   expect(bench.joins.filter(({ report }) => report?.outcome === 'throttled')).toHaveLength(8);
 });
@@ -143,7 +143,7 @@ test('a lone write costs one question to the server and its fence, and no more',
 test('a write whose queue runs is not sent, has no mark, and waits in the queue', async () => {
   const bench = new Bench();
   bench.isRunning = () => Promise.resolve(true);
-  expect(await bench.create({ priority: 2 })).toMatchObject({ kind: 'throttled', isHeld: true, queued: PLACE });
+  expect(await bench.create({ priority: 2 })).toMatchObject({ kind: 'held', queued: PLACE });
   expect(bench.upstream.created).toEqual([]);
   expect(bench.calls).toEqual(['describe', 'join']);
   expect(bench.joins).toEqual([{ workflowId: 'w1', priority: 2, askedAt: START, perHour: null }]);
@@ -180,13 +180,13 @@ test('where the upstream is said to take any number, a hundred are sent at once,
   expect(bench.calls).not.toContain('join');
   bench.upstream.createFaults.push(refusal);
   expect(await bench.create()).toMatchObject({ kind: 'throttled', queued: PLACE });
-  expect(await bench.create()).toMatchObject({ isHeld: true, queued: PLACE });
+  expect(await bench.create()).toMatchObject({ kind: 'held', queued: PLACE });
   expect(bench.joins).toMatchObject([{ perHour: null }, { perHour: null }]);
 });
 
 test('where a budget is set, every write waits for its turn, and the queue is told the budget', async () => {
   const bench = new Bench({ createsPerHour: 100 });
-  expect(await bench.create()).toMatchObject({ isHeld: true, queued: PLACE });
+  expect(await bench.create()).toMatchObject({ kind: 'held', queued: PLACE });
   expect(bench.calls).toEqual(['join']);
   expect(bench.joins[0]).toMatchObject({ perHour: 100 });
 });
@@ -216,7 +216,7 @@ test('a turn that comes too late is not used: the write joins again, in its old 
   const bench = new Bench({ createsPerHour: 1 });
   bench.now += HOUR;
   const result = await bench.create({ turn: 't:1', turnUntil: START, askedAt: START });
-  expect(result).toMatchObject({ isHeld: true, queued: PLACE });
+  expect(result).toMatchObject({ kind: 'held', queued: PLACE });
   expect(bench.joins).toMatchObject([{ askedAt: START, report: { turn: 't:1', outcome: 'unsent' } }]);
 });
 
@@ -224,10 +224,10 @@ test('after a 429 writes wait for as long as the queue runs, and then they are s
   const bench = new Bench();
   bench.upstream.createFaults.push(refusal);
   await bench.create();
-  expect(await bench.create()).toMatchObject({ isHeld: true });
+  expect(await bench.create()).toMatchObject({ kind: 'held' });
   bench.now += 31_000;
   bench.isRunning = () => Promise.resolve(true);
-  expect(await bench.create()).toMatchObject({ isHeld: true });
+  expect(await bench.create()).toMatchObject({ kind: 'held' });
   bench.now += 31_000;
   bench.isRunning = () => Promise.resolve(false);
   expect(await bench.create()).toMatchObject({ kind: 'accepted' });
@@ -251,17 +251,17 @@ test('a 429 that no queue could be told of is not remembered: the next write ask
   bench.canJoin = true;
   bench.isRunning = () => Promise.resolve(true);
   bench.now += 5_000;
-  expect(await bench.create()).toMatchObject({ kind: 'throttled', isHeld: true, queued: PLACE });
+  expect(await bench.create()).toMatchObject({ kind: 'held', queued: PLACE });
   expect(bench.upstream.created).toHaveLength(1);
 });
 
 test('a budget that is set is kept, also where the queue does not answer, or cannot be joined', async () => {
   const bench = new Bench({ createsPerHour: 100 });
   bench.place = () => Promise.reject(new Error('no worker polls'));
-  expect(await bench.create()).toMatchObject({ isHeld: true, queued: { for: 'turn' } });
-  expect(await bench.create({ isOverdue: true })).toMatchObject({ isHeld: true });
+  expect(await bench.create()).toMatchObject({ kind: 'held', queued: { for: 'turn' } });
+  expect(await bench.create({ isOverdue: true })).toMatchObject({ kind: 'held' });
   bench.canJoin = false;
-  expect(await bench.create({ isOverdue: true })).toMatchObject({ isHeld: true, queued: null });
+  expect(await bench.create({ isOverdue: true })).toMatchObject({ kind: 'held', queued: null });
   expect(bench.upstream.created).toEqual([]);
 });
 
@@ -269,10 +269,10 @@ test('where no budget is set, a queue that does not answer holds no write that h
   const bench = new Bench();
   bench.isRunning = () => Promise.resolve(true);
   bench.place = () => Promise.reject(new Error('no worker polls'));
-  expect(await bench.create()).toMatchObject({ isHeld: true, queued: { for: 'turn' } });
+  expect(await bench.create()).toMatchObject({ kind: 'held', queued: { for: 'turn' } });
   expect(await bench.create({ isOverdue: true })).toMatchObject({ kind: 'accepted' });
   bench.place = () => Promise.resolve(PLACE);
-  expect(await bench.create({ isOverdue: true })).toMatchObject({ isHeld: true, queued: PLACE });
+  expect(await bench.create({ isOverdue: true })).toMatchObject({ kind: 'held', queued: PLACE });
 });
 
 test('a write that waits behind others for 15 seconds is left to the server', async () => {
@@ -313,7 +313,7 @@ test('an attempt that waited hours for a worker asks anew whether there is a que
   await bench.create();
   bench.now += 31_000;
   bench.isRunning = () => Promise.resolve(true);
-  expect(await bench.create({}, START - 3 * HOUR)).toMatchObject({ isHeld: true, queued: PLACE });
+  expect(await bench.create({}, START - 3 * HOUR)).toMatchObject({ kind: 'held', queued: PLACE });
   expect(bench.upstream.created).toEqual(['w1']);
 });
 

@@ -123,7 +123,7 @@ class ClientWrites {
   async #write(prompt: string, send: () => Promise<WriteOutcome>): Promise<void> {
     for (;;) {
       const outcome = await send();
-      if (outcome.kind === 'notDelivered' || outcome.kind === 'throttled') {
+      if (outcome.kind === 'notDelivered' || outcome.kind === 'throttled' || outcome.kind === 'held') {
         count(this.#repeated, `${outcome.kind}: ${outcome.reason.replace(/ \(.*/, '')}`);
         await pause(outcome.kind === 'throttled' ? 1_000 : 50);
         continue;

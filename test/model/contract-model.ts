@@ -17,7 +17,7 @@ interface Terms {
 }
 
 export type SendOutcome =
-  'accepted' | 'acceptedTerminal' | 'rejected' | 'throttled' | 'notDelivered' | 'unauthorized' | 'inDoubt';
+  'accepted' | 'acceptedTerminal' | 'rejected' | 'throttled' | 'held' | 'notDelivered' | 'unauthorized' | 'inDoubt';
 export type ReadOutcome = 'record' | 'notFound' | 'failed';
 export type FollowUpState = 'queued' | 'sent' | 'rejected' | 'unknown' | 'abandoned';
 
@@ -249,16 +249,17 @@ export class ContractModel {
     const write = this.#write;
     if (!write) return broken('an answer to nothing');
     // Other writes of the project may be throttled, a read may have had a 401, and a repeated run asks first.
-    const mayBeUnsent = outcome === 'throttled' || outcome === 'unauthorized' || this.#asks;
+    const waitsForTurn = outcome === 'throttled' || outcome === 'held';
+    const mayBeUnsent = outcome === 'held' || outcome === 'unauthorized' || this.#asks;
     if (!this.#isSending && !mayBeUnsent) broken(`${outcome}, though nothing was sent`);
     this.#advanceTo(at);
-    if (outcome === 'throttled') this.#waitForTurn(this.#isSending ? this.#sendBeganAt : at);
+    if (waitsForTurn) this.#waitForTurn(this.#isSending ? this.#sendBeganAt : at);
     else this.#goOn(at);
     this.#isSending = false;
     write.isRetryDue = false;
-    write.waitsForTurn = outcome === 'throttled' || outcome === 'unauthorized';
+    write.waitsForTurn = waitsForTurn || outcome === 'unauthorized';
     this.#freeSince = at;
-    write.isHeldUp = outcome === 'throttled' || outcome === 'notDelivered' || outcome === 'unauthorized';
+    write.isHeldUp = waitsForTurn || outcome === 'notDelivered' || outcome === 'unauthorized';
     const kept = this.#endTurn(at, write, outcome);
     switch (outcome) {
       case 'accepted':
@@ -271,6 +272,7 @@ export class ContractModel {
         else this.#settle(at, this.#mayHaveArrived(write) ? 'unknown' : 'rejected');
         return;
       case 'throttled':
+      case 'held':
         if (queued && this.#knowsTurns) this.#waitInQueue(at, write, queued);
         else this.#waitWithoutQueue(at, write, retryAfterMs);
         // The wait is over as soon as it begins.
@@ -304,7 +306,7 @@ export class ContractModel {
   #endTurn(at: number, write: Write, outcome: SendOutcome): number | null {
     const { turn, nextTurn } = write;
     if (turn !== null) write.waits = 0;
-    write.isQueued = outcome === 'throttled';
+    write.isQueued = outcome === 'throttled' || outcome === 'held';
     Object.assign(write, { turn: null, nextTurn: null, tryBy: Infinity });
     return write.isQueued && nextTurn !== null && nextTurn > at ? nextTurn : null;
   }

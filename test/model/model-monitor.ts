@@ -72,7 +72,7 @@ export class ModelMonitor {
   writeEnded(result: WriteOutcome): void {
     const status = result.kind === 'accepted' && result.job?.status === 'failed' ? 'failed' : null;
     const outcome = result.kind === 'accepted' && status ? 'acceptedTerminal' : result.kind;
-    const { retryAfterMs, queued } = result.kind === 'throttled' ? result : {};
+    const { retryAfterMs, queued } = result as Partial<WriteOutcome & { kind: 'throttled' }>;
     this.record(() => this.model.sendEnded(this.#options.now(), outcome, status, { retryAfterMs, queued }));
   }
 

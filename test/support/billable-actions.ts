@@ -61,9 +61,9 @@ function activitiesOf(events: HistoryEvents): Activity[] {
 /** The fence of each write, and one more that takes it back after a throttled write. Leases leave no trace. */
 function fencesOf({ name, attempt, result }: Activity): number {
   if (!WRITES.includes(name)) return 0;
-  const isHeld = result['isHeld'] === true;
+  const isHeld = result['kind'] === 'held' || result['isHeld'] === true;
   const hasNoFence = isHeld || result['kind'] === 'notDelivered';
-  const isTakenBack = result['kind'] === 'throttled' && !isHeld;
+  const isTakenBack = result['kind'] === 'throttled';
   return attempt - (hasNoFence ? 1 : 0) + (isTakenBack ? 1 : 0);
 }
 
@@ -74,7 +74,9 @@ function hasJoined({ name, result }: Activity): boolean {
 
 /** A write that joins again reports its turn with that. */
 function hasReported({ name, input, result }: Activity): boolean {
-  return WRITES.includes(name) && input['turn'] !== undefined && result['kind'] !== 'throttled';
+  return (
+    WRITES.includes(name) && input['turn'] !== undefined && result['kind'] !== 'throttled' && result['kind'] !== 'held'
+  );
 }
 
 function jsonIn(given: Scheduled['input']): Record<string, unknown> {

@@ -80,15 +80,15 @@ test('a create whose result is strange, in any of these ways, is in doubt and is
   }
 });
 
-test('a write that was held back for longer than any time waits for an hour at most', async () => {
+test('a write that was throttled for longer than any time waits for an hour at most', async () => {
   const { upstream, bench } = tests;
   upstream.createFaults.push(throttled('429', 1_000));
   const handle = await bench.start({ projectId: 'strange-results', prompt: 'Fix it' });
   await expect.poll(() => upstream.created.length).toBe(1);
   upstream.createGate = holdBack();
   await expect.poll(() => upstream.created.length).toBe(2);
-  const held = { kind: 'throttled', isHeld: true, reason: 'x', retryAfterMs: 1e300, queued: null };
-  await complete(handle, 'createJob', json(held));
+  const refused = { kind: 'throttled', reason: 'x', retryAfterMs: 1e300, queued: null };
+  await complete(handle, 'createJob', json(refused));
   const untilMs = async () => Date.parse((await handle.query(jobStateQuery)).waiting?.until ?? '') - Date.now();
   await expect.poll(untilMs).toBeGreaterThan(50 * 60_000);
   expect(await untilMs()).toBeLessThanOrEqual(61 * 60_000);

@@ -54,11 +54,7 @@ const ASK_EVERY_MS = 30_000;
 /** What was asked for longer ago is forgotten, so that a worker that serves every project keeps little. */
 const SWEEP_ABOVE = 1_000;
 
-const HELD = {
-  kind: 'throttled',
-  reason: 'the budget of this project is shared: this waits for its turn',
-  isHeld: true,
-} as const;
+const HELD = { kind: 'held', reason: 'the budget of this project is shared: this waits for its turn' } as const;
 
 /** What of an outcome the budget must know; what was not delivered has not used its turn. */
 const REPORTED: Record<Exclude<WriteOutcome['kind'], 'throttled'>, RequestReport['outcome']> = {
@@ -66,6 +62,7 @@ const REPORTED: Record<Exclude<WriteOutcome['kind'], 'throttled'>, RequestReport
   rejected: 'other',
   unauthorized: 'other',
   notDelivered: 'unsent',
+  held: 'unsent',
   inDoubt: 'other',
 };
 

@@ -170,7 +170,7 @@ function mayBeKnownLater(outcome: WriteOutcome, { jobCreatedAt }: WriteInput, no
 
 /** It was not even sent. */
 function isHeld(outcome: WriteOutcome): boolean {
-  return (outcome.kind === 'throttled' || outcome.kind === 'unauthorized') && outcome.isHeld === true;
+  return outcome.kind === 'held' || (outcome.kind === 'unauthorized' && outcome.isHeld === true);
 }
 
 function isSettled({ kind }: WriteOutcome): boolean {

@@ -27,6 +27,7 @@ const WRITE_KINDS: Record<WriteOutcome['kind'], (result: Fields) => boolean> = {
   accepted: ({ jobId }) => isId(jobId),
   rejected: ({ status, error }) => isNumber(status) && typeof error === 'string',
   throttled: ({ reason, retryAfterMs }) => typeof reason === 'string' && isOptionalNumber(retryAfterMs),
+  held: ({ reason }) => typeof reason === 'string',
   unauthorized: ({ reason }) => typeof reason === 'string',
   notDelivered: ({ reason }) => typeof reason === 'string',
   inDoubt: ({ reason, lookAfter, confirmationRequestedIn }) =>
@@ -50,7 +51,8 @@ export function readWriteOutcome(value: unknown): WriteOutcome {
   // The kind is the proof that it was taken; a record that is none is left out.
   if (result.kind === 'accepted' && !isRecord(result.job)) return { ...result, job: null };
   // The kind is the proof that it was not taken; without a place it is sent again by itself.
-  if (result.kind === 'throttled' && !isOptionalPlace(result.queued)) return { ...result, queued: null };
+  const mayBeQueued = result.kind === 'throttled' || result.kind === 'held';
+  if (mayBeQueued && !isOptionalPlace(result.queued)) return { ...result, queued: null };
   return result;
 }
 

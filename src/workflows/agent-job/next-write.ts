@@ -115,7 +115,8 @@ function sendEnded(
     case 'rejected':
       return rejected(write, outcome, situation);
     case 'throttled':
-      return throttled(write, outcome, beganAt, situation);
+    case 'held':
+      return waitForTurn(write, outcome, beganAt, situation);
     case 'unauthorized':
       return keyRefused(resumeDeadline(write), outcome.reason, situation);
     case 'notDelivered': {
@@ -138,22 +139,31 @@ function rejected(write: Write, { status, error }: WriteOutcome & { kind: 'rejec
  * A queue gives it a turn; one that hears nothing tries by itself. The deadline stands still from the begin of the send
  * on, unless it had passed before.
  */
-function throttled(
+function waitForTurn(
   write: Write,
-  { reason, retryAfterMs, queued = null }: WriteOutcome & { kind: 'throttled' },
+  outcome: WriteOutcome & { kind: 'throttled' | 'held' },
   beganAt: number,
   situation: Situation,
 ): Write {
   const { now, deadlineAt } = situation;
+  const { kind, reason, queued = null } = outcome;
+  const retryAfterMs = kind === 'throttled' ? outcome.retryAfterMs : undefined;
   const { turn = null } = write.state as Partial<Sending>;
-  const tried = count(write, queued ? 'queued' : 'throttled');
+  const tried = count(write, queued ? 'queued' : kind);
   const waitMs = queued
     ? askAgainMs(tried.counts.queued, queued, now, Math.random())
-    : spreadWaitMs(throttledWaitMs(tried.counts.throttled, retryAfterMs), Math.random());
+    : spreadWaitMs(throttledWaitMs(tried.counts[kind], retryAfterMs), Math.random());
   // A turn that came during the send is of use while it lasts.
   const kept = turn && turn.until > now ? turn : null;
   const deadlineStoppedAt = write.deadlineStoppedAt ?? (deadlineAt > beganAt ? beganAt : null);
-  const waiting = wait(tried, queued?.for ?? 'rateLimit', reason, situation, now + waitMs, { queued, turn: kept });
+  const waiting = wait(
+    tried,
+    queued?.for ?? (kind === 'held' ? 'turn' : 'rateLimit'),
+    reason,
+    situation,
+    now + waitMs,
+    { queued, turn: kept },
+  );
   return { ...waiting, deadlineStoppedAt };
 }
 

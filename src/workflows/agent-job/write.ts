@@ -95,7 +95,7 @@ export type Settlement =
   /** The run ended before. */
   | { kind: 'left' };
 
-export const NO_SENDS = { throttled: 0, unauthorized: 0, notDelivered: 0, inDoubt: 0, queued: 0 };
+export const NO_SENDS = { throttled: 0, held: 0, unauthorized: 0, notDelivered: 0, inDoubt: 0, queued: 0 };
 
 export function beginWrite(identity: WriteIdentity): Write {
   const nothingSent = { counts: NO_SENDS, inDoubtSince: null, isConfirmed: false, confirmationRequestedIn: null };
