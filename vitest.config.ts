@@ -48,9 +48,6 @@ const tests = (isFast: boolean) => {
 export default defineConfig(({ mode }) => ({
   test: {
     globalSetup: ['test/support/test-host.ts'],
-    // The SDK's client repeats a call by a timer of its own, which outlives the connection that a test has closed.
-    onUnhandledError: ({ message, stack }) =>
-      !(message === 'Channel has been shut down' && stack?.includes('grpc-retry')),
     // Tests wait much of the time: four processes keep two cores busy.
     pool: 'forks',
     maxWorkers: 4,

@@ -22,8 +22,8 @@ interface ConnectionSettings {
   /** `host:port`. */
   address: string;
   namespace: string;
-  /** TLS, API key and the like. */
-  connectionOptions: Omit<ConnectionOptions, 'address' | 'interceptors' | 'connectTimeout'> & { proxy?: Proxy };
+  /** TLS, API key and the like; default: none. */
+  connectionOptions?: Omit<ConnectionOptions, 'address' | 'interceptors' | 'connectTimeout'> & { proxy?: Proxy };
   /** Encrypts what is sent; undefined: nothing does. */
   dataConverter?: DataConverter | null | undefined;
   interceptors?: ClientInterceptors | null | undefined;
@@ -64,7 +64,7 @@ const OWN_ATTEMPTS = { 'grpc.use_local_subchannel_pool': 1 };
 
 /** Connects to Temporal; throws, within seconds, TemporalCallError. Reads no environment: its callers do. */
 export async function connectClient(settings: ConnectionSettings): Promise<ConnectedClient> {
-  const { address, namespace, connectionOptions, dataConverter, interceptors, signal, timeoutMs } = settings;
+  const { address, namespace, connectionOptions = {}, dataConverter, interceptors, signal, timeoutMs } = settings;
   const limitMs = Math.min(checkTimeout(timeoutMs ?? CONNECT_TIMEOUT_MS), MAX_TIMER_MS);
   signal?.throwIfAborted();
   const retries = new RequestRetries();

@@ -1,7 +1,6 @@
 import { setTimeout as delay } from 'node:timers/promises';
-import { Connection } from '@temporalio/client';
 import { attributeType, SEARCH_ATTRIBUTE } from '../contract.js';
-import { channelArgsFor } from '../client/connection.js';
+import { connectClient } from '../client/connection.js';
 import { ensureSearchAttributes } from '../starter.js';
 import { freePort, type ManagedProcess, startProcess } from './child-process.js';
 
@@ -129,7 +128,8 @@ async function answersItself(httpPort: number): Promise<void> {
 
 /** Succeeds once the namespace has its search attributes; sets how long it keeps closed workflows, and their keys. */
 async function prepareNamespace(address: string): Promise<void> {
-  const connection = await Connection.connect({ address, connectTimeout: 1_000, channelArgs: channelArgsFor(address) });
+  const { client, close } = await connectClient({ address, namespace: NAMESPACE, timeoutMs: 1_000 });
+  const { connection } = client;
   try {
     await connection.withDeadline(Date.now() + 5_000, async () => {
       // The server's own option registers none in a database that is there already.
@@ -141,6 +141,6 @@ async function prepareNamespace(address: string): Promise<void> {
       });
     });
   } finally {
-    await connection.close();
+    await close();
   }
 }

@@ -2,10 +2,9 @@
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
-import { Client, Connection } from '@temporalio/client';
 import { printableLines } from '../agent-job/terminal-text.js';
 import { shellWord } from '../agent-job/waiting-text.js';
-import { channelArgsFor } from '../client/connection.js';
+import { connectClient } from '../client/connection.js';
 import type { WebUi } from '../client/web-ui.js';
 import type { Environment } from '../config.js';
 import { DEFAULT_TASK_QUEUE } from '../contract.js';
@@ -115,12 +114,12 @@ async function connectJobs(
   { env, taskQueue, stops }: LocalSystemOptions,
   { address, namespace }: DevServer,
 ): Promise<AgentJobs> {
-  const connection = await Connection.connect({ address, channelArgs: channelArgsFor(address) });
-  stops.push(() => connection.close());
   // As the worker reads it: the demo job's caller encrypts with the same keys.
   const keysFile = env['PAYLOAD_KEYS_FILE']?.trim();
   const dataConverter = { payloadCodecs: keysFile ? [openPayloadCodec(keysFile)] : [] };
-  return new AgentJobs({ client: new Client({ connection, namespace, dataConverter }), taskQueue });
+  const { client, close } = await connectClient({ address, namespace, dataConverter });
+  stops.push(close);
+  return new AgentJobs({ client, taskQueue });
 }
 
 async function startDemoSandbox(

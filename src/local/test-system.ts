@@ -3,9 +3,9 @@ import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
-import { Client, Connection } from '@temporalio/client';
+import type { Client } from '@temporalio/client';
 import { AgentJobs } from 'agent-jobs-client';
-import { channelArgsFor } from '../client/connection.js';
+import { connectClient } from '../client/connection.js';
 import { processEnvironment as processEnv, type Environment } from '../config.js';
 import { DEFAULT_TASK_QUEUE } from '../contract.js';
 import { startSandbox, type Sandbox, type SandboxOptions } from '../sandbox/sandbox.js';
@@ -68,9 +68,8 @@ async function startAll(options: TestSystemOptions, stops: Stops): Promise<Runni
   const sandbox = await startSandbox(options.sandbox);
   stops.push(sandbox.close);
   await startWorker(options, { folder, address, namespace, sandbox }, stops);
-  const connection = await Connection.connect({ address, channelArgs: channelArgsFor(address) });
-  stops.push(() => connection.close());
-  const client = new Client({ connection, namespace });
+  const { client, close } = await connectClient({ address, namespace });
+  stops.push(close);
   const jobs = new AgentJobs({ client, taskQueue: DEFAULT_TASK_QUEUE });
   return { jobs, client, sandbox, address, namespace, taskQueue: DEFAULT_TASK_QUEUE };
 }

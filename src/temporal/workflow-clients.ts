@@ -163,7 +163,7 @@ function lenient({ payloadConverter, payloadCodecs, ...others }: LoadedDataConve
 // can go when the SDK's list takes and tells tokens.
 
 /** What to read. */
-interface PageRequest {
+export interface PageRequest {
   query: string;
   pageSize: number;
   /** Of the page before; null for the first page. */
@@ -171,7 +171,7 @@ interface PageRequest {
 }
 
 /** Some runs, newest first as far as the server sorts them, and the token of the next page; null at the end. */
-interface RunPage {
+export interface RunPage {
   runs: WorkflowExecutionInfo[];
   token: Uint8Array | null;
 }

@@ -67,7 +67,8 @@ export const IMPORT_RULES: Record<string, ImportRule> = {
   },
   local: {
     values: 'contract agent-job config client starter http worker sandbox',
-    packages: 'node @temporalio/client agent-jobs-client',
+    types: '@temporalio/client',
+    packages: 'node agent-jobs-client',
   },
   testing: { values: 'sandbox local', packages: 'agent-jobs-client' },
 

@@ -1,7 +1,9 @@
 import { randomUUID } from 'node:crypto';
+import { setTimeout as delay } from 'node:timers/promises';
+import { Client, Connection } from '@temporalio/client';
 import type { WorkflowIdReusePolicy } from '@temporalio/common';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { type JobFilter, type JobSummary } from '../../src/starter.js';
+import { AgentJobs, type JobFilter, type JobSummary } from '../../src/starter.js';
 import { listJobs } from '../../src/client/agent-job/list.js';
 import { agentJobStartOptions } from '../../src/agent-job/start-options.js';
 import { agentJobWorkflowId } from '../../src/contract.js';
@@ -128,6 +130,16 @@ test('a job whose id was started again is one row, and comes first by its newest
     cursor = page.nextCursor;
   }
   expect([...new Set(paged)]).toEqual(inOrder);
+});
+
+test('a refused cursor leaves nothing behind that would throw once the caller closes the connection', async () => {
+  const connection = await Connection.connect({ address: server.address });
+  const jobs = new AgentJobs({ client: new Client({ connection, namespace: server.namespace }) });
+  const cursor = Buffer.from('made up').toString('base64url');
+  await expect(jobs.listPage({}, { cursor })).rejects.toThrow('cursor must be');
+  await connection.close();
+  // The SDK waits at most so long before it repeats a request; an error thrown from its timer fails the run.
+  await delay(5_000);
 });
 
 test('a cursor that the server does not take, one that is none and a wrong size are refused', async () => {

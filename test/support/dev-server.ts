@@ -3,8 +3,9 @@ import { randomUUID } from 'node:crypto';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { Client, Connection } from '@temporalio/client';
+import type { Client } from '@temporalio/client';
 import { NativeConnection } from '@temporalio/worker';
+import { connectClient } from '../../src/client/connection.js';
 import { startDevServer, type DevServer, type DevServerOptions } from '../../src/local/dev-server.js';
 import { ensureSearchAttributes } from '../../src/temporal/search-attributes.js';
 import { shared } from './shared.js';
@@ -35,17 +36,17 @@ export const namespaceOf = (connection: NativeConnection | undefined): string | 
 
 /** Connects to any server, for example a private one. */
 export async function connectTo({ address, namespace }: { address: string; namespace: string }): Promise<TestServer> {
-  const connection = await Connection.connect({ address });
+  const { client, close } = await connectClient({ address, namespace, timeoutMs: 10_000 });
   const nativeConnection = await NativeConnection.connect({ address });
   namespaces.set(nativeConnection, namespace);
   return {
     address,
     namespace,
     taskQueue: `test-${randomUUID()}`,
-    client: new Client({ connection, namespace }),
+    client,
     nativeConnection,
     async close() {
-      await connection.close();
+      await close();
       await nativeConnection.close();
     },
   };

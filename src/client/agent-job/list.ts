@@ -1,9 +1,9 @@
 /** Jobs as Temporal's visibility lists them: open runs first, the newest first, then closed ones by their end. */
 import type { Client } from '@temporalio/client';
 import { checkWholeNumber, InvalidInputError } from '../../contract/input-checks.js';
-import { readListPage } from '../../temporal/workflow-clients.js';
+import { type PageRequest, readListPage, type RunPage } from '../../temporal/workflow-clients.js';
 import type { Names } from '../known-fields.js';
-import { CALL_TIMEOUT_MS, type CallOptions, listWorkflows, temporalCall } from '../temporal-call.js';
+import { type CallOptions, listWorkflows, temporalCall } from '../temporal-call.js';
 import { isOutage } from '../temporal-errors.js';
 import { isAsked, isExactQuery, type JobFilter, jobQuery, type JobSummary, toSummary } from './job-summary.js';
 import { readDescription } from './run-record.js';
@@ -14,7 +14,7 @@ export type { JobFilter, JobSummary };
 const PAGE_SIZE = 200;
 const DEFAULT_PAGE_SIZE = 100;
 const MAX_PAGE_SIZE = 1_000;
-/** A server calls what it can't read in a cursor an outage, and the SDK asks again: it is not asked for longer. */
+/** A server reports a cursor that it can't read as an outage. The SDK repeats the request until this time is over. */
 const CURSOR_TIMEOUT_MS = 2_000;
 
 /** What else to list by, and how. */
@@ -85,25 +85,24 @@ export async function readJobPage(
   { pageSize, cursor, ...options }: PageOptions,
 ): Promise<JobPage> {
   const size = checkPageSize(pageSize);
-  const read = (token: Uint8Array | null, limits: CallOptions) =>
-    temporalCall(client, limits, () => readListPage(client, { query: jobQuery(filter), pageSize: size, token }));
-  const page = cursor == null ? await read(null, options) : await readAtCursor(read, cursor, options);
+  const token = cursor == null ? null : readCursor(cursor);
+  const page = await readPage(client, { query: jobQuery(filter), pageSize: size, token }, options);
   const runs = page.runs.map(toSummary).filter((run) => isAsked(run, filter));
   return { jobs: runs.filter(onceByJob()), nextCursor: page.token && toCursor(page.token) };
 }
 
-/** A server that answers the first page at once, but not this one, does not take the cursor. */
-async function readAtCursor<Page>(
-  read: (token: Uint8Array | null, limits: CallOptions) => Promise<Page>,
-  cursor: string,
-  options: CallOptions,
-): Promise<Page> {
-  const timeoutMs = Math.min(options.timeoutMs ?? CALL_TIMEOUT_MS, CURSOR_TIMEOUT_MS);
+/** A server that answers for the first page, but not for this one, does not take the cursor. */
+async function readPage(client: Client, request: PageRequest, options: CallOptions): Promise<RunPage> {
+  const read = (token: Uint8Array | null) => readListPage(client, { ...request, token });
+  if (request.token === null) return temporalCall(client, options, () => read(null));
+  // A deadline ends the SDK's repetitions. An abort would leave the timer of the next one, which throws uncaught where
+  // the caller has closed the connection meanwhile.
+  const soon = () => client.withDeadline(Date.now() + CURSOR_TIMEOUT_MS, () => read(request.token));
   try {
-    return await read(readCursor(cursor), { ...options, timeoutMs });
+    return await temporalCall(client, options, soon);
   } catch (error) {
     if (!isOutage(error)) throw error;
-    const answers = await read(null, { ...options, timeoutMs }).then(
+    const answers = await temporalCall(client, options, () => read(null)).then(
       () => true,
       () => false,
     );
