@@ -76,6 +76,7 @@ export interface CreateJobInput extends AgentJobOptions {
 /** A job that exists upstream already, to attach to. */
 export interface AttachJobInput extends AgentJobOptions {
   projectId: string;
+  /** An existing job of the upstream, to watch in place of a new one. */
   jobId: string;
   prompt?: null | undefined;
   /** Follow-up ids that an earlier run has used up. */
@@ -104,9 +105,9 @@ export interface FollowUpAnswer {
 
 /** Who decides, and why. */
 export interface Attribution {
-  /** 1 to 200 bytes, without control characters. */
+  /** Who decides: 1 to 200 bytes, without control characters. */
   by?: string | null | undefined;
-  /** 1 to 1,000 bytes; line breaks and tabs are its only control characters. */
+  /** Why: 1 to 1,000 bytes; line breaks and tabs are its only control characters. */
   note?: string | null | undefined;
 }
 
@@ -121,7 +122,9 @@ export type ResolveUnknownInput =
     | { action: Exclude<DecisionAction, 'adopt'>; jobId?: null | undefined }
   ) &
     Attribution & {
+      /** Names the write that is meant, by the time that the state has. */
       since?: string | null | undefined;
+      /** Names the follow-up that is meant. */
       followUpId?: string | null | undefined;
     };
 

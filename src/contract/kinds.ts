@@ -98,7 +98,7 @@ export const NOTHING: Kind<null> = {
 export const TEXT: Kind<string> = { check: checkString, schema: () => ({ type: 'string' }) };
 
 /** No control characters, in a form that every language's regular expressions read. */
-export const NO_CONTROL_CHARACTERS = '^[^\u0000-\u001f\u007f-\u009f]*$';
+const NO_CONTROL_CHARACTERS = '^[^\u0000-\u001f\u007f-\u009f]*$';
 
 /** A project or job id. */
 export const ID: Kind<string> = {

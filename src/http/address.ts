@@ -1,6 +1,7 @@
 /** Which project and job a path names. What the parts say once decoded counts, never how the path begins. */
 import { agentJobOf, agentJobWorkflowId } from '../contract.js';
 import { checkId, InvalidInputError } from '../contract/input-checks.js';
+import { KEY } from '../operations/arguments.js';
 import { Problem, readOr400 } from './problem.js';
 
 /** What a path names; `projectId` is null of a workflow id that another client made up. */
@@ -27,7 +28,10 @@ export function readAddress({ projectId: project = '', key, id }: Record<string,
   try {
     if (id !== undefined) return addressOfId(id);
     const projectId = checkId(decode(project), 'projectId');
-    return { projectId, workflowId: key === undefined ? null : agentJobWorkflowId(projectId, checkKey(decode(key))) };
+    return {
+      projectId,
+      workflowId: key === undefined ? null : agentJobWorkflowId(projectId, KEY.check(decode(key), 'key')),
+    };
   } catch (error) {
     throw error instanceof InvalidInputError ? new Problem(400, `the path: ${error.message}`) : error;
   }
@@ -45,14 +49,8 @@ function addressOfId(id: string): Address {
   }
   const named = agentJobOf(workflowId);
   if (named === null) return { projectId: null, workflowId };
-  checkKey(named.key ?? 'attached');
+  KEY.check(named.key ?? 'attached', 'key');
   return { projectId: checkId(named.projectId, 'projectId'), workflowId };
-}
-
-/** Checks a key: some clients and proxies take dots for a step in the path. Throws InvalidInputError. */
-export function checkKey(key: string): string {
-  if (typeof key === 'string' && /^(?!\.{1,2}$)\P{Cc}+$/u.test(key)) return key;
-  throw new InvalidInputError('key', 'must be text without control characters, and not "." or ".."');
 }
 
 function decode(part: string): string {

@@ -6,9 +6,9 @@ import { EventEmitter, once } from 'node:events';
 import type { JobState } from '../contract.js';
 import { lookAtJob } from '../client/agent-job/list.js';
 import { shownOf } from '../client/agent-job/watch.js';
+import { nullIfUnbegun, resultOf, whileWanted } from '../operations/job-end.js';
 import type { AgentJobs, JobHandle } from '../starter.js';
-import { nullIfUnbegun, resultOf } from './bodies.js';
-import { type Answer, type Call, headerOf, whileWanted } from './request.js';
+import { type Answer, type Call, headerOf } from './request.js';
 
 /** Some proxies end what is silent for half a minute; the contract says 15 seconds. */
 const COMMENT_EVERY_MS = 10_000;

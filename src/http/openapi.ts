@@ -1,79 +1,169 @@
-/** The OpenAPI 3.1 document, made of the table of routes and the published schemas of the contract. */
-import { ID, type JsonSchema, NO_CONTROL_CHARACTERS, TEXT } from '../contract/kinds.js';
-import { HEADERS, objectOf, type Route, ROUTES } from './routes.js';
-import { contractSchemas } from './schemas.js';
+/** The OpenAPI 3.1 document for generators of clients, made of the routes and the published schemas of the contract. */
+import { type JsonSchema, TEXT } from '../contract/kinds.js';
+import { CONTRACT_SCHEMAS, hasTwins, plainSchema } from '../operations/arguments.js';
+import { HEADERS, type Route, ROUTES } from './routes.js';
 
-const PROBLEM = objectOf({
-  ...{ type: TEXT.schema(), title: TEXT.schema(), status: { type: 'integer' }, detail: TEXT.schema() },
-  ...{ code: TEXT.schema(), retryable: { type: 'boolean' } },
-});
+const TEXT_OR_NULL: JsonSchema = { type: ['string', 'null'] };
+const TEXTS: JsonSchema = { type: 'array', items: TEXT.schema() };
+const FLAG: JsonSchema = { type: 'boolean' };
+
+function ref(name: string): JsonSchema {
+  return { $ref: `#/components/schemas/${name}` };
+}
+
+function orNull(...forms: JsonSchema[]): JsonSchema {
+  return { anyOf: [...forms, { type: 'null' }] };
+}
+
+/** An object that has all of these fields. */
+function objectOf(properties: Record<string, JsonSchema>): JsonSchema {
+  return { type: 'object', properties, required: Object.keys(properties) };
+}
+
+const JOB = { key: TEXT_OR_NULL, workflowId: TEXT.schema(), state: orNull(ref('JobState')) };
+
+/** What HTTP answers with, besides the shapes of the contract. */
+const ANSWERS: Readonly<Record<string, JsonSchema>> = {
+  Job: objectOf({ ...JOB, result: orNull(ref('AgentJobResult'), ref('JobFailure')) }),
+  JobFailure: objectOf({ failure: objectOf({ type: TEXT.schema(), message: TEXT.schema(), details: {} }) }),
+  StartedJob: objectOf({ ...JOB, key: TEXT.schema(), isNew: FLAG }),
+  JobPage: objectOf({ jobs: { type: 'array', items: ref('JobSummary') }, nextCursor: TEXT_OR_NULL }),
+  JobSummary: objectOf({
+    ...{ key: TEXT_OR_NULL, workflowId: TEXT.schema(), runId: TEXT.schema(), title: TEXT_OR_NULL },
+    ...{ projectId: TEXT_OR_NULL, jobId: TEXT_OR_NULL, phase: TEXT_OR_NULL, batch: TEXT_OR_NULL, tags: TEXTS },
+    ...{ metadata: { type: 'object', additionalProperties: TEXT.schema() }, status: TEXT_OR_NULL },
+    ...{ outcome: TEXT_OR_NULL, waitingFor: TEXT_OR_NULL, prLink: TEXT_OR_NULL, workflowStatus: TEXT.schema() },
+    ...{ startedAt: TEXT.schema(), endedAt: TEXT_OR_NULL },
+  }),
+  QueuedFollowUp: objectOf({ id: TEXT.schema(), state: TEXT.schema() }),
+  Problem: {
+    ...objectOf({
+      ...{ type: TEXT.schema(), title: TEXT.schema(), status: { type: 'integer' }, detail: TEXT.schema() },
+      ...{ code: TEXT.schema(), retryable: FLAG },
+    }),
+    description: 'What went wrong (RFC 9457); `retryable` where the same request may work later.',
+  },
+};
 
 /** The document; with keys, callers need one. */
 export function openApi({ version, keys }: { version: string; keys: object | null }): object {
   const hasKeys = keys !== null;
   const paths: Record<string, Record<string, object>> = {};
-  for (const route of ROUTES) (paths[route.path] ??= {})[route.method.toLowerCase()] = operation(route);
+  for (const route of ROUTES) (paths[route.path] ??= {})[route.method.toLowerCase()] = operationOf(route, hasKeys);
+  const bodies = ROUTES.flatMap(({ body, id }): [string, JsonSchema][] => (body ? [[bodyName(id), body]] : []));
+  const schemas = { ...CONTRACT_SCHEMAS, ...ANSWERS, ...(Object.fromEntries(bodies) as Record<string, JsonSchema>) };
   return {
     openapi: '3.1.0',
-    info: { title: 'agent-jobs', version, license: { name: 'MIT', identifier: 'MIT' } },
+    info: {
+      ...{ title: 'agent-jobs', version, license: { name: 'MIT', identifier: 'MIT' } },
+      description: 'Starts jobs of coding agents, follows them, and sends them further instructions.',
+    },
     servers: [{ url: '/' }],
+    tags: [{ name: 'jobs', description: 'Jobs, each under the address of its key and under that of its id.' }],
+    ...(hasKeys && { security: [{ key: [] }] }),
     paths,
     components: {
-      schemas: { ...contractSchemas(), Problem: PROBLEM },
+      schemas: usedOf(paths, schemas),
       ...(hasKeys && { securitySchemes: { key: { type: 'http', scheme: 'bearer' } } }),
     },
-    ...(hasKeys && { security: [{ key: [] }] }),
   };
 }
 
-/** What stands in a path. */
-const PARTS: Readonly<Record<string, JsonSchema>> = {
-  projectId: ID.schema(),
-  key: { type: 'string', minLength: 1, pattern: NO_CONTROL_CHARACTERS },
-  id: { type: 'string', pattern: '^[A-Za-z0-9_-]+$' },
-};
-
-/** As bodies are checked: without a field that is not named. */
-function closed(schema: JsonSchema): JsonSchema {
-  const { properties, oneOf } = schema as { properties?: Record<string, JsonSchema>; oneOf?: JsonSchema[] };
-  if (oneOf) return { ...schema, oneOf: oneOf.map(closed) };
-  if (!properties) return schema;
-  const inner = Object.entries(properties).map(([name, property]) => [name, closed(property)]);
-  return { ...schema, properties: Object.fromEntries(inner) as object, additionalProperties: false };
+function bodyName(id: string): string {
+  return `${id[0]!.toUpperCase()}${id.slice(1)}Request`;
 }
 
-function operation(route: Route): object {
-  const { path, summary, body, answers, handle } = route;
+/** The schemas that a part of the document refers to, and those that these refer to. */
+function usedOf(part: object, schemas: Readonly<Record<string, JsonSchema>>): Record<string, JsonSchema> {
+  const used: Record<string, JsonSchema> = {};
+  const visit = (value: unknown): void => {
+    if (typeof value !== 'object' || value === null) return;
+    const name = String((value as { $ref?: string }).$ref ?? '').replace('#/components/schemas/', '');
+    if (name !== '' && !(name in used)) visit((used[name] = forGenerators(schemas[name]!)));
+    Object.values(value).forEach(visit);
+  };
+  visit(part);
+  return Object.fromEntries(Object.entries(used).toSorted(([a], [b]) => (a < b ? -1 : 1)));
+}
+
+/** Two words that differ in case alone would become one name: then any text may come, and the description has them. */
+function forGenerators(schema: JsonSchema): JsonSchema {
+  const entries = Object.entries(schema).map(([word, value]): [string, unknown] => {
+    const isNested = typeof value === 'object' && value !== null && !Array.isArray(value);
+    if (isNested) return [word, forGenerators(value as JsonSchema)];
+    const parts = value as JsonSchema[];
+    return [word, ['anyOf', 'oneOf'].includes(word) ? parts.map(forGenerators) : value];
+  });
+  const { enum: words, ...others } = Object.fromEntries(entries) as { enum?: string[]; description?: string };
+  if (!Array.isArray(words) || !hasTwins(words)) return words ? { ...others, enum: words } : others;
+  const known = `One of ${words.filter((one) => one !== null).join(', ')}.`;
+  return { ...others, description: [others.description, known].filter(Boolean).join(' ') };
+}
+
+const PARTS: Readonly<Record<string, JsonSchema>> = {
+  projectId: { type: 'string', minLength: 1, description: "The upstream's project, percent-encoded." },
+  key: { type: 'string', minLength: 1, description: 'The key of the job, percent-encoded.' },
+  id: { type: 'string', pattern: '^[A-Za-z0-9_-]+$', description: "The base64url of the job's workflow id." },
+};
+
+/** Problems by status, and of which routes. */
+const PROBLEMS: readonly [status: number, description: string, isOf: (route: Route, hasKeys: boolean) => boolean][] = [
+  [400, 'The path, a header or the JSON is malformed.', () => true],
+  [401, 'No known key came with the request.', (_, hasKeys) => hasKeys],
+  [403, 'The key is not for this project.', () => true],
+  [404, 'There is no such job.', isOfJob],
+  [409, 'The job is not in a state for this call.', (route) => isOfJob(route) && route.method === 'POST'],
+  [413, 'The body is too large.', ({ body }) => body !== null],
+  [415, 'The body is not application/json.', ({ body }) => body !== null],
+  [
+    422,
+    'A field is wrong, or the key or id names another input.',
+    ({ body, query }) => body !== null || 'limit' in query,
+  ],
+  [429, 'Too many requests; see Retry-After.', () => true],
+  [503, 'Temporal does not answer; see Retry-After.', () => true],
+  [504, 'No worker answered in time.', isOfJob],
+];
+
+function isOfJob({ path }: Route): boolean {
+  return /\{(key|id)\}/.test(path);
+}
+
+function operationOf(route: Route, hasKeys: boolean): object {
+  const { id, path, summary, body, answers } = route;
   const type = path.endsWith('/events') ? 'text/event-stream' : 'application/json';
   const responses = Object.entries(answers).map(([status, schema]) => [
     status,
-    { description: summary, ...(schema && { content: { [type]: { schema } } }) },
+    { description: schema ? summary : 'There is no more.', ...(schema && { content: { [type]: { schema } } }) },
   ]);
-  const problem = { schema: { $ref: '#/components/schemas/Problem' } };
+  const content = { 'application/problem+json': { schema: ref('Problem') } };
+  const problems = PROBLEMS.filter(([, , isOf]) => isOf(route, hasKeys));
   return {
-    operationId: `${handle.name}${path.startsWith('/v1/jobs/') ? 'ById' : ''}`,
+    operationId: `${id}${path.startsWith('/v1/jobs/') ? 'ById' : ''}`,
+    tags: ['jobs'],
     summary,
+    description: `${summary}.`,
     parameters: parametersOf(route),
-    ...(body && {
-      requestBody: { required: true, content: { 'application/json': { schema: closed(body.shown ?? body.schema) } } },
-    }),
+    ...(body && { requestBody: { required: true, content: { 'application/json': { schema: ref(bodyName(id)) } } } }),
     responses: {
       ...(Object.fromEntries(responses) as object),
-      default: { description: 'A problem (RFC 9457)', content: { 'application/problem+json': problem } },
+      ...Object.fromEntries(problems.map(([status, description]) => [status, { description, content }])),
+      default: { description: 'Any other problem.', content },
     },
   };
 }
 
-function parametersOf({ path, query = {}, headers = [], method }: Route): object[] {
-  const parts = [...path.matchAll(/\{(\w+)\}/g)].map(([, name = '']) => ({
-    ...{ name, in: 'path', required: true, schema: PARTS[name] },
-  }));
-  const queries = Object.entries(query).map(([name, kind]) => ({ name, in: 'query', schema: kind.schema() }));
+function parametersOf({ path, query, headers, id }: Route): object[] {
+  const parts = [...path.matchAll(/\{(\w+)\}/g)].map(([, name = '']) => parameter(name, 'path', PARTS[name]!, true));
+  const queries = Object.entries(query).map(([name, kind]) => parameter(name, 'query', plainSchema(kind.schema())));
   // The key of a start is the only header that must come.
-  const required = method === 'POST' && path.endsWith('/jobs');
   const read = headers.map((name) => {
-    const schema = name === 'Idempotency-Key' ? PARTS['key'] : TEXT.schema();
-    return { name, in: 'header', required, description: HEADERS[name], schema };
+    const isRequired = name === 'Idempotency-Key' && id === 'startJob';
+    return parameter(name, 'header', { type: 'string', description: HEADERS[name] }, isRequired);
   });
   return [...parts, ...queries, ...read];
+}
+
+function parameter(name: string, place: string, { description, ...schema }: JsonSchema, required = false): object {
+  return { name, in: place, required, description, schema };
 }

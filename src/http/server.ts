@@ -129,22 +129,13 @@ export class HttpServer {
     const caller = await this.#callerOf(request);
     const { projectId, workflowId } = route === MCP_ROUTE ? NOWHERE : readAddress(parts);
     if (route !== MCP_ROUTE) checkMaySee(caller, projectId);
-    const query = readQuery(search, route.query ?? {});
-    const body = route.body ? await readBody(request, route.body.schema) : {};
+    const query = readQuery(search, route.query);
+    const args = route.body ? await readBody(request, route.body) : query;
     const { jobs } = service;
     if (workflowId !== null) await checkIsJob(jobs, workflowId);
     const job = () => jobs.handle(workflowId ?? '');
-    return route.handle({
-      ...exchange,
-      service,
-      jobs,
-      caller,
-      projectId,
-      job,
-      query,
-      body,
-      ending: this.#ending.signal,
-    });
+    const ending = this.#ending.signal;
+    return route.handle({ ...exchange, service, jobs, caller, projectId, job, args, ending });
   }
 
   /** Who asks; throws problems 400, 401, 403 and 429. */

@@ -59,9 +59,10 @@ export const IMPORT_RULES: Record<string, ImportRule> = {
   starter: { values: 'contract agent-job temporal config client', types: '@temporalio/client @temporalio/common' },
   // The stand-in for the upstream, and what composes everything on one machine.
   sandbox: { types: 'contract', packages: 'node zod' },
-  // HTTP over the client.
+  // The one table of what callers do with jobs, and HTTP and the tools of agents over it.
+  operations: { values: 'contract agent-job client', types: 'starter', packages: 'node' },
   http: {
-    values: 'contract agent-job upstream client',
+    values: 'contract upstream client operations',
     types: 'starter',
     packages: 'node zod @modelcontextprotocol/server',
   },

@@ -34,7 +34,7 @@ async function story(...server: string[]) {
   await system.haveWorker();
   const projectId = `mcp-${randomUUID()}`;
   const [tools, started, again, sent, waited, missing, progress] = await agent(projectId, 'do it', ...server);
-  expect(tools).toEqual(['start_job', 'get_job', 'wait_for_job', 'send_follow_up', 'list_jobs']);
+  expect(tools).toEqual(['start_job', 'send_follow_up', 'get_job', 'wait_for_job', 'list_jobs']);
   expect([started.body.isNew, again.body.isNew, again.body.key]).toEqual([true, false, started.body.key]);
   expect(sent).toMatchObject({ isError: false, body: { id: 'tests', state: 'sent' } });
   expect(missing).toMatchObject({ isError: true, body: { status: 404, code: 'JOB_NOT_FOUND' } });

@@ -38,7 +38,7 @@ async function call(name: string, args: object, key?: string) {
 test('the tools are told with the schemas of the contract, and none settles a write in doubt', async () => {
   const { result } = await send('tools/list', {});
   const tools = Object.fromEntries(result.tools.map((tool: { name: string }) => [tool.name, tool]));
-  expect(Object.keys(tools)).toEqual(['start_job', 'get_job', 'wait_for_job', 'send_follow_up', 'list_jobs']);
+  expect(Object.keys(tools)).toEqual(['start_job', 'send_follow_up', 'get_job', 'wait_for_job', 'list_jobs']);
   expect(tools.start_job.inputSchema).toMatchObject({
     type: 'object',
     required: ['projectId', 'prompt'],
@@ -59,7 +59,7 @@ interface Plain {
 }
 
 const WORDS: Record<string, string[]> = {
-  string: ['enum'],
+  string: ['enum', 'format'],
   number: ['minimum', 'maximum'],
   integer: ['minimum', 'maximum'],
   array: ['items'],
@@ -105,13 +105,12 @@ test('an agent that repeats its start without a key makes no second job, and wai
   expect(key).toMatch(/^mcp-[\da-f]{32}$/);
   const started = await call('start_job', { prompt, ...QUICK });
   expect(started.structuredContent).toMatchObject({ key, isNew: true });
-  expect(started.content[0].text).toContain(key);
   const again = await call('start_job', { prompt, ...QUICK });
   expect(again.structuredContent).toMatchObject({ key, isNew: false });
   const waited = await call('wait_for_job', { key, timeoutSeconds: 40 });
   expect(waited.structuredContent).toMatchObject({ key, state: { phase: 'done' }, result: { outcome: 'completed' } });
-  expect(waited.content[0].text).toBe('The job is over: completed.');
-  expect(JSON.parse(waited.content[1].text)).toEqual(waited.structuredContent);
+  expect(waited.structuredContent.next).toBe('The job is over: completed.');
+  expect(JSON.parse(waited.content[0].text)).toEqual(waited.structuredContent);
   expect(await server.sandbox.creates({ projectId: server.projectId })).toHaveLength(1);
 });
 
@@ -123,7 +122,7 @@ test('a wait that is over answers what there is; a follow-up is sent once under 
   } = await call('start_job', { prompt, key: randomUUID(), ...QUICK });
   const running = await call('wait_for_job', { key, timeoutSeconds: 0 });
   expect(running.structuredContent.result).toBeNull();
-  expect(running.content[0].text).toContain('still runs');
+  expect(running.structuredContent.next).toContain('still runs');
   for (const _ of [1, 2]) {
     const sent = await call('send_follow_up', { key, prompt: 'more', id: 'one' });
     expect(sent.structuredContent).toMatchObject({ id: 'one', state: 'sent' });
@@ -141,17 +140,16 @@ async function inDoubt(promptIncludes: string) {
 const PATIENCE = { timeout: 60_000, interval: 300 };
 const ASK = /waits for a person.*npx agent-jobs resolve.*Do not start the job again/;
 
-test('a job in doubt says in each answer that a person must settle it, for clients that show no text too', async () => {
+test('a job in doubt says in each answer that a person must settle it', async () => {
   const prompt = `in doubt ${randomUUID()}`;
   await inDoubt(prompt);
   const { structuredContent: started } = await call('start_job', { prompt, ...QUICK });
   const { key } = started;
-  await expect.poll(async () => (await call('get_job', { key })).structuredContent.advice, PATIENCE).toMatch(ASK);
+  await expect.poll(async () => (await call('get_job', { key })).structuredContent.next, PATIENCE).toMatch(ASK);
   const again = await call('start_job', { prompt, ...QUICK });
-  expect(again.structuredContent).toMatchObject({ isNew: false, advice: expect.stringMatching(ASK) });
+  expect(again.structuredContent).toMatchObject({ isNew: false, next: expect.stringMatching(ASK) });
   const waited = await call('wait_for_job', { key, timeoutSeconds: 0 });
-  expect(waited.content[0].text).toBe(waited.structuredContent.advice);
-  expect(JSON.parse(waited.content[1].text)).toEqual(waited.structuredContent);
+  expect(waited.structuredContent.next).toMatch(ASK);
 });
 
 test('a job that ended in doubt, and a follow-up in doubt, are not to be repeated', async () => {
@@ -161,16 +159,15 @@ test('a job that ended in doubt, and a follow-up in doubt, are not to be repeate
   const ended = await call('wait_for_job', { key: started.key, timeoutSeconds: 40 });
   expect(ended.structuredContent).toMatchObject({
     result: { failure: { type: 'UnknownOutcome' } },
-    advice: expect.stringMatching(/Ask whoever operates agent-jobs.*Do not start the job again/),
+    next: expect.stringMatching(/Ask the person who operates agent-jobs.*Do not start the job again/),
   });
   const other = await call('start_job', { prompt: `well ${randomUUID()}`, linger: '1 hour', ...QUICK });
-  expect(other.structuredContent).not.toHaveProperty('advice');
   const { key } = other.structuredContent;
   await inDoubt(`more ${key}`);
   const sent = await call('send_follow_up', { key, prompt: `more ${key}`, id: 'one' });
   expect(sent.structuredContent).toMatchObject({
     state: 'unknown',
-    advice: expect.stringMatching(/npx agent-jobs resolve.*Do not send it again/),
+    next: expect.stringMatching(/npx agent-jobs attention.*Do not send it again/),
   });
 });
 

@@ -6,11 +6,8 @@ import { type AddressInfo, createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
-import Ajv from 'ajv/dist/2020.js';
 import { afterAll, beforeAll, expect, test, vi } from 'vitest';
 import { readHttpConfig } from '../../src/config.js';
-import { HttpServer } from '../../src/http/server.js';
-import { AgentJobs } from '../../src/starter.js';
 import { cliProgram, envOf } from '../cli/run-cli.js';
 import { runInProcess } from '../cli/run-in-process.js';
 import { connectDevServer, startPrivateDevServer, type TestServer } from '../support/dev-server.js';
@@ -130,49 +127,4 @@ test('with keys it takes those of the file, and waits for a Temporal server that
   expect(output()).not.toContain('a-key');
   expect(await end('SIGINT')).toBe(0);
   await later.stop();
-});
-
-test('OpenAPI names each call under its addresses, and its schemas can be used', async () => {
-  const jobs = new AgentJobs({ client: server.client, taskQueue: server.taskQueue });
-  const service = { jobs, keys: null, version: '1.2.3', onProblem: () => {} };
-  const http = await HttpServer.listen(service, { host: '127.0.0.1', port: 0 });
-  const text = await (await fetch(`${http.url}/openapi.json`)).text();
-  // Its validators read it as YAML.
-  expect(text).not.toMatch(/[\u007f-\u009f]/);
-  const document = JSON.parse(text) as {
-    openapi: string;
-    info: { version: string };
-    paths: Record<string, Record<string, { operationId: string; responses: object; requestBody?: Body }>>;
-    components: { schemas: object };
-  };
-  interface Body {
-    content: { 'application/json': { schema: object } };
-  }
-  await http.end();
-  expect([document.openapi, document.info.version]).toEqual(['3.1.0', '1.2.3']);
-  const calls = Object.entries(document.paths).flatMap(([path, item]) =>
-    Object.keys(item).map((method) => `${method.toUpperCase()} ${path}`),
-  );
-  const ofJob = (base: string) => [
-    ...['', '/events'].map((rest) => `GET ${base}${rest}`),
-    ...['/follow-ups', '/cancel', '/poll-now', '/resolve'].map((rest) => `POST ${base}${rest}`),
-  ];
-  expect(calls.toSorted()).toEqual(
-    [
-      ...['POST', 'GET'].map((method) => `${method} /v1/projects/{projectId}/jobs`),
-      ...ofJob('/v1/projects/{projectId}/jobs/{key}'),
-      ...ofJob('/v1/jobs/{id}'),
-    ].toSorted(),
-  );
-  const operations = Object.values(document.paths).flatMap((item) => Object.values(item));
-  expect(new Set(operations.map(({ operationId }) => operationId)).size).toBe(operations.length);
-  const ajv = new Ajv.Ajv2020({ strict: false, validateFormats: false });
-  ajv.addSchema(document, 'openapi');
-  for (const name of Object.keys(document.components.schemas)) {
-    expect(ajv.getSchema(`openapi#/components/schemas/${name}`)).toBeTypeOf('function');
-  }
-  const start = document.paths['/v1/projects/{projectId}/jobs']!['post']!.requestBody!;
-  const isStart = ajv.compile(start.content['application/json'].schema);
-  expect([{ prompt: 'x' }, { jobId: 'j' }].map((body) => isStart(body))).toEqual([true, true]);
-  for (const wrong of [{}, { prompt: 1 }, { prompt: 'x', deadlin: '1 hour' }]) expect(isStart(wrong)).toBe(false);
 });

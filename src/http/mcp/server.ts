@@ -1,4 +1,4 @@
-/** The Model Context Protocol over the tools: each answer has the body of the HTTP answer, and says what to do next. */
+/** The Model Context Protocol over the tools: each answer is the body of the HTTP answer, with what to do next. */
 import { Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import {
@@ -27,7 +27,7 @@ interface McpService extends Pick<ToolCall, 'caller' | 'ending'> {
 
 /** Answers a request over HTTP, which stands alone: any server may answer the next one. */
 export async function serveMcp(call: Call): Promise<Answer | null> {
-  const { service, request, response, body, gone, ending } = call;
+  const { service, request, response, args: body, gone, ending } = call;
   // A stream of notifications has no end of its own.
   const signal = body['method'] === 'subscriptions/listen' ? AbortSignal.any([gone, ending]) : gone;
   const connect = () => Promise.resolve(call.jobs);
@@ -53,8 +53,8 @@ export async function serveMcp(call: Call): Promise<Answer | null> {
 export function mcpServer(service: McpService): McpServer {
   const server = new McpServer({ name: 'agent-jobs', version: service.version }, { capabilities: { tools: {} } });
   for (const tool of TOOLS) {
-    const { name, title, description, input, readOnly: readOnlyHint } = tool;
-    const annotations = { readOnlyHint, destructiveHint: false, idempotentHint: name !== 'send_follow_up' };
+    const { name, title, description, input, isReadOnly: readOnlyHint, isIdempotent: idempotentHint } = tool;
+    const annotations = { readOnlyHint, destructiveHint: false, idempotentHint };
     const config = { title, description, inputSchema: unchecked(input), annotations };
     server.registerTool(name, config, (args, context) => answer(service, tool, args, context));
   }
@@ -77,8 +77,8 @@ async function answer(
   const waiting = { maxWaitMs, gone: request.signal, onState: progressOf(request) };
   try {
     const call = { ...service, ...waiting, jobs: await service.connect(), args };
-    const { body, next } = await callTool(tool, call);
-    return { content: [text(next), text(JSON.stringify(body))], structuredContent: { ...body } };
+    const body = await callTool(tool, call);
+    return { content: [text(JSON.stringify(body))], structuredContent: { ...body } };
   } catch (error) {
     const problem = problemOf(error);
     if (problem === null && !request.signal.aborted) {
@@ -90,7 +90,7 @@ async function answer(
 }
 
 /** Tells an agent that asked for progress what the job does now. */
-function progressOf({ _meta: meta, notify }: ServerContext['mcpReq']): ToolCall['onState'] {
+function progressOf({ _meta: meta, notify }: ServerContext['mcpReq']): NonNullable<ToolCall['onState']> {
   let progress = 0;
   return ({ phase: message }) => {
     const progressToken = meta?.progressToken;

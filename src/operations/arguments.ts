@@ -1,0 +1,114 @@
+/** What an operation takes: its arguments by name, how each is checked, and the schema that every reader takes. */
+import { readFileSync } from 'node:fs';
+import { checkId, checkWholeNumber, InvalidInputError } from '../contract/input-checks.js';
+import { type JsonSchema, type Kind, schemaOf, TEXT } from '../contract/kinds.js';
+
+/** `npm run docs:contract` writes it, with the descriptions of the types. */
+const SCHEMAS = new URL('../../docs/contract/agent-jobs.schema.json', import.meta.url);
+const MAX_PAGE = 1_000;
+
+/** Arguments by their names. */
+export type Arguments = Readonly<Record<string, Pick<Kind<unknown, unknown>, 'check' | 'schema' | 'isOptional'>>>;
+
+/** Schemas by the names of their fields. */
+type Properties = Readonly<Record<string, JsonSchema>>;
+
+/** All shapes of the contract by their names, as OpenAPI refers to them. */
+export const CONTRACT_SCHEMAS: Readonly<Record<string, JsonSchema>> = readSchemas();
+
+function readSchemas(): Record<string, JsonSchema> {
+  const text = readFileSync(SCHEMAS, 'utf8').replaceAll('"#/$defs/', '"#/components/schemas/');
+  return (JSON.parse(text) as { $defs: Record<string, JsonSchema> }).$defs;
+}
+
+/** Fields of an input of the contract, with the descriptions that its published schema has. */
+export function published(shape: string, fields: object): Arguments {
+  const { properties, oneOf } = CONTRACT_SCHEMAS[shape] as { properties?: Properties; oneOf?: JsonSchema[] };
+  const known = properties ?? (oneOf?.[0]?.['properties'] as Properties);
+  const entries = Object.entries(fields as Arguments).map(([name, kind]): [string, Arguments[string]] => {
+    const { description } = known[name] ?? {};
+    const isNested = 'properties' in kind.schema();
+    const schema = isNested
+      ? () => known[name]!
+      : () => ({ ...kind.schema(), ...(description ? { description } : {}) });
+    return [name, { ...kind, schema }];
+  });
+  return Object.fromEntries(entries);
+}
+
+/** A kind with its description. */
+export function described<Given, Value>(description: string, kind: Kind<Given, Value>): Kind<Given, Value> {
+  return { ...kind, schema: () => ({ ...kind.schema(), description }) };
+}
+
+/** A time; the client checks it. */
+export const TIME: Kind<string> = { ...TEXT, schema: () => ({ type: 'string', format: 'date-time' }) };
+
+/** How many items a page has at most, as a number or as the text of a query. */
+export const PAGE_SIZE: Kind<number> = {
+  check: (value, field) =>
+    checkWholeNumber(typeof value === 'string' && /^\d+$/.test(value) ? Number(value) : value, field, [1, MAX_PAGE]),
+  schema: () => ({ type: 'integer', minimum: 1, maximum: MAX_PAGE }),
+};
+
+/** A key that can stand in a path: some clients and proxies take dots for a step. */
+export const KEY: Kind<string> = {
+  check: (key, field) => {
+    if (typeof key === 'string' && /^(?!\.{1,2}$)\P{Cc}+$/u.test(key)) return key;
+    throw new InvalidInputError(field, 'must be text without control characters, and not "." or ".."');
+  },
+  schema: () => ({ type: 'string', minLength: 1 }),
+};
+
+/** A project's id. */
+export const PROJECT: Kind<string> = { check: checkId, schema: () => ({ type: 'string', minLength: 1 }) };
+
+/**
+ * The schema of an object of arguments for generators and agents: one type each, no null, durations as text, and no
+ * keyword that only some of them read. The checks know more.
+ */
+export function plainObject(fields: Arguments, { isClosed = false } = {}): JsonSchema {
+  return { ...plainSchema(schemaOf(fields)), ...(isClosed && { additionalProperties: false }) };
+}
+
+/** What is read of a schema here. */
+interface Shape extends JsonSchema {
+  type?: string | readonly string[];
+  description?: string;
+  properties?: Properties;
+  items?: JsonSchema;
+  enum?: readonly unknown[];
+  additionalProperties?: unknown;
+}
+
+/** A schema in that plain form. */
+export function plainSchema(schema: JsonSchema): JsonSchema {
+  const { type = [], description, properties, items, enum: words, minimum, maximum, ...others } = schema as Shape;
+  const { required, format, additionalProperties: values } = others;
+  const isDuration = 'x-max-duration-ms' in others;
+  return {
+    type: isDuration ? 'string' : [type].flat()[0],
+    ...(description && { description: isDuration ? `${description} A duration, such as "2 hours".` : description }),
+    ...(format ? { format } : {}),
+    ...(words && wordsOf(words)),
+    ...(!isDuration && minimum !== undefined && { minimum }),
+    ...(!isDuration && maximum !== undefined && { maximum }),
+    ...(items && { items: plainSchema(items) }),
+    ...(properties && { properties: plainProperties(properties) }),
+    ...(required ? { required } : {}),
+    ...(typeof values === 'object' && values !== null && { additionalProperties: plainSchema(values as JsonSchema) }),
+  };
+}
+
+function plainProperties(properties: Properties): Properties {
+  return Object.fromEntries(Object.entries(properties).map(([name, schema]) => [name, plainSchema(schema)]));
+}
+
+function wordsOf(words: readonly unknown[]): { enum?: readonly unknown[] } {
+  return hasTwins(words) ? {} : { enum: words.filter((word) => word !== null) };
+}
+
+/** Whether two words differ in case alone: generators make one name of both. */
+export function hasTwins(words: readonly unknown[]): boolean {
+  return new Set(words.map((word) => String(word).toLowerCase())).size < words.length;
+}

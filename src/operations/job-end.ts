@@ -1,0 +1,62 @@
+/** What the end of a job is to a caller that waits for it: a result, a failure, or nothing yet. */
+import { firstOf } from '../client/concurrently.js';
+import { AgentJobsError, CreateRejectedError, JobTerminatedError, UnknownOutcomeError } from '../client/errors.js';
+import type { AgentJobResult, JobState } from '../contract.js';
+import { InvalidInputError } from '../contract/input-checks.js';
+import type { JobHandle } from '../starter.js';
+
+/** What ends a wait before its time. */
+export interface Waiter {
+  /** Aborted when the caller goes away. */
+  readonly gone: AbortSignal;
+  /** Aborted when this program is about to end. */
+  readonly ending: AbortSignal;
+}
+
+/** Errors that stand for an end without a result. */
+const ENDS = ['CREATE_REJECTED', 'INVALID_INPUT', 'JOB_CANCELED', 'JOB_FAILED', 'JOB_TERMINATED', 'UNKNOWN_OUTCOME'];
+
+/** Waits for the end: the result, or the failure where there is none. */
+export async function resultOf(
+  job: JobHandle,
+  state: JobState | null,
+  signal: AbortSignal,
+): Promise<AgentJobResult | { failure: object }> {
+  try {
+    return await job.result({ signal });
+  } catch (error) {
+    if (!(error instanceof AgentJobsError && ENDS.includes(error.code))) throw error;
+    // The state tells a time-out of Temporal's from a termination; the other errors are named as their outcomes.
+    const type = state?.outcome ?? error.name.replace(/^Job|Error$/g, '');
+    return { failure: { type, message: error.message, details: detailsOf(error) } };
+  }
+}
+
+function detailsOf(error: unknown): object | null {
+  if (error instanceof InvalidInputError) return { field: error.field };
+  if (error instanceof CreateRejectedError) return { status: error.status, error: error.error };
+  return error instanceof UnknownOutcomeError ? error.details : null;
+}
+
+/** A run that ended before a worker began it has no state. */
+export function nullIfUnbegun(error: unknown): null {
+  if (error instanceof JobTerminatedError) return null;
+  throw error;
+}
+
+/** Waits until the work is done or the caller goes away; null where time is over, or this program ends before. */
+export async function whileWanted<T>(
+  { gone, ending }: Waiter,
+  limitMs: number,
+  work: (signal: AbortSignal) => Promise<T>,
+): Promise<T | null> {
+  const { signal, release } = firstOf([gone, ending, AbortSignal.timeout(limitMs)]);
+  try {
+    return await work(signal);
+  } catch (error) {
+    if (!gone.aborted && signal.aborted) return null;
+    throw error;
+  } finally {
+    release();
+  }
+}

@@ -1,0 +1,106 @@
+/** The OpenAPI document is one from which generators make clients: every part of it is named, told and used. */
+import { Ajv2020 } from 'ajv/dist/2020.js';
+import { expect, test } from 'vitest';
+import { openApi } from '../../src/http/openapi.js';
+
+interface Schema {
+  [keyword: string]: unknown;
+  properties?: Record<string, Schema>;
+  items?: Schema;
+  enum?: unknown[];
+}
+
+interface Call {
+  operationId: string;
+  tags: string[];
+  parameters: { name: string; description: string; schema: Schema }[];
+  responses: Record<string, { description: string }>;
+}
+
+const document = openApi({ version: '1.2.3', keys: {} }) as {
+  openapi: string;
+  info: { version: string };
+  paths: Record<string, Record<string, Call>>;
+  components: { schemas: Record<string, Schema> };
+};
+const { schemas } = document.components;
+const calls = Object.entries(document.paths).flatMap(([path, item]) =>
+  Object.entries(item).map(([method, call]) => ({ name: `${method.toUpperCase()} ${path}`, path, call })),
+);
+const requests = Object.entries(schemas).filter(([name]) => name.endsWith('Request'));
+
+test('it names each call under its addresses', () => {
+  const ofJob = (base: string) => [
+    ...['', '/events'].map((rest) => `GET ${base}${rest}`),
+    ...['/follow-ups', '/cancel', '/poll-now', '/resolve'].map((rest) => `POST ${base}${rest}`),
+  ];
+  expect([document.openapi, document.info.version]).toEqual(['3.1.0', '1.2.3']);
+  expect(calls.map(({ name }) => name).toSorted()).toEqual(
+    [
+      ...['POST', 'GET'].map((method) => `${method} /v1/projects/{projectId}/jobs`),
+      ...ofJob('/v1/projects/{projectId}/jobs/{key}'),
+      ...ofJob('/v1/jobs/{id}'),
+    ].toSorted(),
+  );
+});
+
+test('each call has an id of its own, a tag, and its problems', () => {
+  expect(new Set(calls.map(({ call }) => call.operationId)).size).toBe(calls.length);
+  for (const { name, path, call } of calls) {
+    expect(call.tags, name).toEqual(['jobs']);
+    const named = path.endsWith('/jobs') ? [] : ['404', '504'];
+    expect(Object.keys(call.responses), name).toEqual(expect.arrayContaining(['400', '401', '403', '429', ...named]));
+    for (const { description } of Object.values(call.responses)) expect(description, name).toMatch(/^\S.{10,}$/);
+  }
+});
+
+/** What a generator would stumble over, or a reader would miss. */
+function faultsOf(schema: Schema, at: string): string[] {
+  const { type, properties = {}, items, enum: words = [] } = schema;
+  return [
+    ...(typeof type === 'string' && type !== 'null' ? [] : [`${at}: one type`]),
+    ...['oneOf', 'anyOf', 'default'].filter((word) => word in schema).map((word) => `${at}: no ${word}`),
+    ...(words.includes(null) ? [`${at}: no null`] : []),
+    ...(items ? faultsOf(items, `${at}[]`) : []),
+    ...Object.entries(properties).flatMap(([name, property]) => [
+      ...(/^\S.{10,}$/.test(String(property['description'])) ? [] : [`${at}.${name}: a description`]),
+      ...faultsOf(property, `${at}.${name}`),
+    ]),
+  ];
+}
+
+test('each request has one type for each field, no null, and a description', () => {
+  expect(requests.map(([name]) => name)).toEqual(['ResolveJobRequest', 'SendFollowUpRequest', 'StartJobRequest']);
+  expect(requests.flatMap(([name, schema]) => faultsOf(schema, name))).toEqual([]);
+  const parameters = calls.flatMap(({ call }) => call.parameters);
+  expect(parameters.flatMap(({ name, schema }) => faultsOf(schema, name))).toEqual([]);
+  expect(parameters.filter(({ description }) => !/^\S.{10,}$/.test(description))).toEqual([]);
+});
+
+/** All that a schema holds, at any depth. */
+function inside(value: unknown): Schema[] {
+  if (typeof value !== 'object' || value === null) return [];
+  return [value as Schema, ...Object.values(value).flatMap(inside)];
+}
+
+test('no two words of an enum differ in case alone, and each schema is used', () => {
+  const lists = inside(document).flatMap(({ enum: words }) => (Array.isArray(words) ? [words] : []));
+  for (const words of lists) {
+    expect(new Set(words.map((word) => String(word).toLowerCase())).size, String(words)).toBe(words.length);
+  }
+  const used = new Set(inside(document).map(({ $ref }) => String($ref).split('/').at(-1)));
+  expect(Object.keys(schemas).filter((name) => !used.has(name))).toEqual([]);
+});
+
+test('its schemas can be used, and a start is a prompt or a job id', () => {
+  const ajv = new Ajv2020({ strict: false, validateFormats: false });
+  ajv.addSchema(document, 'openapi');
+  for (const name of Object.keys(schemas)) {
+    expect(ajv.getSchema(`openapi#/components/schemas/${name}`)).toBeTypeOf('function');
+  }
+  const isStart = ajv.getSchema('openapi#/components/schemas/StartJobRequest')!;
+  for (const body of [{ prompt: 'x', deadline: '1 hour' }, { jobId: 'j' }]) expect(isStart(body)).toBe(true);
+  for (const wrong of [{ prompt: 1 }, { prompt: 'x', deadlin: '1 hour' }]) expect(isStart(wrong)).toBe(false);
+  // Readers of YAML take no such control characters.
+  expect(JSON.stringify(document)).not.toMatch(/[\u007f-\u009f]/);
+});
