@@ -1,7 +1,8 @@
 /** What a job without a result means to the workflow that wants it done. Pure and safe in workflow code. */
-import { ApplicationFailure, CancelledFailure, TerminatedFailure, TimeoutFailure } from '@temporalio/common';
+import { ApplicationFailure } from '@temporalio/common';
 import { FAILURE, JOIN_FAILURE } from '../contract.js';
 import { InvalidInputError } from '../contract/input-checks.js';
+import { endOf, type RunEnd } from './closed-run.js';
 
 /** The failure of a job that was not started: any other error would fail the workflow task, again and again. */
 export function invalidInputFailure({ message, field }: InvalidInputError): ApplicationFailure {
@@ -28,16 +29,16 @@ export function endWithoutResult(workflowId: string, cause: unknown): Applicatio
     const { message, type, details } = cause;
     return ApplicationFailure.nonRetryable(message, type, ...(details ?? []));
   }
-  const [type, how] = endOf(cause);
-  return ApplicationFailure.nonRetryable(`the job ${how} [workflowId=${workflowId}]`, type);
+  const end = endOf(cause);
+  const why = end === JOIN_FAILURE.terminated && cause instanceof Error && cause.message ? ` (${cause.message})` : '';
+  return ApplicationFailure.nonRetryable(`the job ${HOW[end]}${why} [workflowId=${workflowId}]`, end);
 }
 
-function endOf(cause: unknown): [type: string, how: string] {
-  if (cause instanceof CancelledFailure) return [JOIN_FAILURE.canceled, 'was cancelled'];
-  if (cause instanceof TimeoutFailure) return [JOIN_FAILURE.timedOut, 'was ended by a time-out of Temporal'];
-  const why = cause instanceof TerminatedFailure && cause.message ? ` (${cause.message})` : '';
-  return [JOIN_FAILURE.terminated, `was terminated${why}`];
-}
+const HOW: Partial<Record<RunEnd, string>> = {
+  [JOIN_FAILURE.canceled]: 'was cancelled',
+  [JOIN_FAILURE.timedOut]: 'was ended by a time-out of Temporal',
+  [JOIN_FAILURE.terminated]: 'was terminated',
+};
 
 /** The failure of an activity that did what it should: the worker logs no warning. */
 export function expected({ message, type, details }: Pick<ApplicationFailure, 'message' | 'type' | 'details'>) {

@@ -21,8 +21,7 @@ test('a prompt and a job id of the same text are two inputs', () => {
   expect(inputHash({ projectId: 'p', prompt: 'x' })).not.toBe(inputHash({ projectId: 'p', jobId: 'x' }));
 });
 
-test('the examples of docs/keys.md are right', () => {
-  const document = readFileSync(new URL('../../docs/keys.md', import.meta.url), 'utf8');
+test('the example of the contract is right', () => {
+  const document = readFileSync(new URL('../../docs/contract.md', import.meta.url), 'utf8');
   expect(document).toContain(inputHash({ projectId: 'acme', prompt: 'Fix the login' }));
-  expect(document).toContain(inputHash({ projectId: 'acme', jobId: 'job-1' }));
 });

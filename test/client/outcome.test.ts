@@ -1,6 +1,9 @@
 import { randomUUID } from 'node:crypto';
+import { readFileSync } from 'node:fs';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import type { JobHandle } from '../../src/starter.js';
+import { ALLOWED_AFTER, type Allowed, allowedAfter, type RunEnd } from '../../src/agent-job/closed-run.js';
+import { agentJobWorkflowId } from '../../src/contract.js';
+import { KeyConflictError, NoJobError, type JobHandle } from '../../src/starter.js';
 import { gathered, QUICK, startJobServer, type JobServer } from './job-server.js';
 
 let server: JobServer;
@@ -19,12 +22,13 @@ const watching = async (job: JobHandle): Promise<JobHandle> => {
   return job;
 };
 
-/** Started by a client that gave a time limit, against the advice. */
-async function timeLimited(): Promise<JobHandle> {
+/** Started by another client than ours. */
+async function startPlainly(input: object, options: object = {}): Promise<JobHandle> {
   const { client, taskQueue, projectId, jobs } = server;
-  const args = [{ projectId, prompt: 'never ends', ...QUICK }];
-  const options = { workflowId: randomUUID(), taskQueue, args, workflowRunTimeout: '8 seconds' } as const;
-  return jobs.handle((await client.workflow.start('agentJob', options)).workflowId);
+  const workflowId = agentJobWorkflowId(projectId, randomUUID());
+  const args = [{ projectId, ...input }];
+  await client.workflow.start('agentJob', { workflowId, taskQueue, args, ...options });
+  return jobs.handle(workflowId);
 }
 
 const ENDS: [outcome: string, start: () => Promise<JobHandle>][] = [
@@ -40,13 +44,14 @@ const ENDS: [outcome: string, start: () => Promise<JobHandle>][] = [
     },
   ],
   [
-    'InvalidInput',
+    'UnknownOutcome',
     async () => {
-      const { client, taskQueue, projectId, jobs } = server;
-      const options = { workflowId: randomUUID(), taskQueue, args: [{ projectId, prompt: 5 }] };
-      return jobs.handle((await client.workflow.start('agentJob', options)).workflowId);
+      const prompt = randomUUID();
+      await server.sandbox.addFault({ kind: 'reset', effect: 'after', promptIncludes: prompt });
+      return begin(prompt, { onUnknownOutcome: 'fail' });
     },
   ],
+  ['InvalidInput', () => startPlainly({ prompt: 5 })],
   [
     'Canceled',
     async () => {
@@ -63,24 +68,57 @@ const ENDS: [outcome: string, start: () => Promise<JobHandle>][] = [
       return job;
     },
   ],
-  ['TimedOut', timeLimited],
+  // By a time limit that its client gave, against the advice.
+  ['TimedOut', () => startPlainly({ prompt: 'never ends', ...QUICK }, { workflowRunTimeout: '8 seconds' })],
 ];
 
-test.for(ENDS)('%s: state, list and filter tell the end', async ([outcome, start]) => {
-  // Others fill the server meanwhile.
-  const startedAfter = new Date(Date.now() - 5_000);
-  const job = await start();
-  await raw(job)
-    .result()
-    .catch(() => {});
-  expect(await job.state()).toMatchObject({ outcome, waiting: null });
-  const listed = async (filter: object) => {
-    const rows = await gathered(server.jobs.list({ startedAfter, ...filter }));
-    return rows.filter(({ workflowId }) => workflowId === job.workflowId);
-  };
-  await expect.poll(async () => (await listed({ outcome }))[0]?.outcome).toBe(outcome);
-  expect(await listed({})).toMatchObject([{ outcome }]);
-  expect(await listed({ outcome: outcome === 'lost' ? 'abandoned' : 'lost' })).toEqual([]);
+test.for(ENDS)(
+  '%s: state, list and filter tell the end, and a start and a follow-up do what it allows',
+  async ([outcome, start]) => {
+    // Others fill the server meanwhile.
+    const startedAfter = new Date(Date.now() - 5_000);
+    const job = await start();
+    await raw(job)
+      .result()
+      .catch(() => {});
+    expect(await job.state()).toMatchObject({ outcome, waiting: null });
+    const listed = async (filter: object) => {
+      const rows = await gathered(server.jobs.list({ startedAfter, ...filter }));
+      return rows.filter(({ workflowId }) => workflowId === job.workflowId);
+    };
+    await expect.poll(async () => (await listed({ outcome }))[0]?.outcome).toBe(outcome);
+    expect(await listed({})).toMatchObject([{ outcome }]);
+    expect(await listed({ outcome: 'lost' })).toEqual([]);
+    await expectAllowed(
+      job,
+      allowedAfter(outcome in ALLOWED_AFTER ? (outcome as RunEnd) : 'result', await jobIdOf(job)),
+    );
+  },
+);
+
+async function jobIdOf(job: JobHandle): Promise<string | null> {
+  return (await job.state()).jobId;
+}
+
+async function expectAllowed(job: JobHandle, allowed: Allowed): Promise<void> {
+  const another = { projectId: job.projectId!, key: job.key!, prompt: 'Another', ...QUICK };
+  const refusal = (error: unknown) => error;
+  const followUp = await job.followUp('And the tests', { id: 'after' }).catch(refusal);
+  const start = await server.jobs.start(another).catch(refusal);
+  const refused = [expect.any(NoJobError), expect.any(KeyConflictError)];
+  const isNew = expect.objectContaining({ isNew: true });
+  const expected = { 'start again': [refused[0], isNew], 'go on': [{ id: 'after' }, refused[1]], nothing: refused };
+  expect([followUp, start]).toEqual(expected[allowed]);
+}
+
+test('the contract’s page has the table of what a closed run allows', () => {
+  const page = readFileSync(new URL('../../docs/contract.md', import.meta.url), 'utf8');
+  const rows = [...page.matchAll(/^\| (.+?) +\| (joins|starts again) +\| (goes on|is refused) +\|$/gm)];
+  const told = { 'start again': ['starts again', 'is refused'], 'go on': ['joins', 'goes on'], nothing: [] };
+  const ends = Object.values(ALLOWED_AFTER).map(
+    ({ knownJob, noKnownJob }) => told[noKnownJob === 'start again' ? noKnownJob : knownJob],
+  );
+  expect(rows.map(([, , start, followUp]) => [start, followUp])).toEqual(ends);
 });
 
 test('a job that runs has no outcome', async () => {

@@ -5,9 +5,8 @@
 import { activityInfo, Context, heartbeat } from '@temporalio/activity';
 import { WorkflowFailedError, type Client } from '@temporalio/client';
 import { TerminatedFailure, WorkflowNotFoundError, type ApplicationFailure } from '@temporalio/common';
-import { inputHash } from '../../agent-job/input.js';
 import { agentJobStartOptions } from '../../agent-job/start-options.js';
-import { readInputHash, readRun } from '../../client/agent-job/run-record.js';
+import { readRun } from '../../client/agent-job/run-record.js';
 import { startJob } from '../../client/agent-job/start-or-join.js';
 import { KeyConflictError } from '../../client/errors.js';
 import { isDeadlineExceeded } from '../../client/temporal-errors.js';
@@ -59,15 +58,15 @@ async function join(client: Client, input: JoinJobInput): Promise<Joined> {
     // Workflows in other languages ask as well.
     const workflowId = checkString(checkObject(input, 'input').workflowId, 'workflowId');
     const hidePrompts = HIDE_PROMPTS.check(input.hidePrompts, 'hidePrompts');
-    await startJob(client, agentJobStartOptions(input.job, { workflowId, taskQueue, hidePrompts }), {});
+    const { runId } = await startJob(
+      client,
+      agentJobStartOptions(input.job, { workflowId, taskQueue, hidePrompts }),
+      {},
+    );
+    return { runId };
   } catch (error) {
     throw definiteFailure(error) ?? error;
   }
-  const { workflowId, job } = input;
-  const run = await readRun(client, workflowId);
-  // Since it was joined it ended without a job, and the key was used for another one.
-  if ((await readInputHash(client, run)) !== inputHash(job)) throw new Error('the key has just been used anew');
-  return { runId: run.runId };
 }
 
 /** What no further attempt would change. */

@@ -2,6 +2,7 @@
 import { createHash } from 'node:crypto';
 import { type Client, WorkflowFailedError, type WorkflowExecutionInfo } from '@temporalio/client';
 import { ApplicationFailure } from '@temporalio/common';
+import { ENDED_BY } from '../../agent-job/closed-run.js';
 import { shellWord } from '../../agent-job/waiting-text.js';
 import { TemporalCallError } from '../../client/errors.js';
 import { temporalCall } from '../../client/temporal-call.js';
@@ -85,17 +86,11 @@ async function endOf(
     // Of a key that is not here, or no export's at all.
     if (!(error instanceof WorkflowFailedError)) return { snapshots: [], failure: 'Unreadable' };
     const { cause } = error;
-    if (!(cause instanceof ApplicationFailure)) return { snapshots: [], failure: statusNames[status.name] ?? 'Failed' };
+    if (!(cause instanceof ApplicationFailure)) return { snapshots: [], failure: ENDED_BY[status.name] ?? 'Failed' };
     const [details] = (cause.details ?? []) as [Partial<VisitorExportResult>?];
     return { snapshots: details?.snapshots ?? [], failure: cause.type ?? 'Failed' };
   }
 }
-
-const statusNames: Readonly<Record<string, string>> = {
-  CANCELLED: 'Canceled',
-  TERMINATED: 'Terminated',
-  TIMED_OUT: 'TimedOut',
-};
 
 /** From the ids that our client and its Schedules give; null of another. */
 function projectOf(workflowId: string): string | null {

@@ -8,6 +8,7 @@ import {
   WorkflowUpdateFailedError,
 } from '@temporalio/client';
 import { type QueryDefinition, WorkflowNotFoundError } from '@temporalio/common';
+import { ENDED_BY } from '../../agent-job/closed-run.js';
 import { type AgentJobResult, type JobOutcome, type JobState, jobStateQuery, type Waiting } from '../../contract.js';
 import { defineQuery } from '../../contract/shared.js';
 import { isoTime, isOpen } from '../../temporal/open-workflows.js';
@@ -16,7 +17,7 @@ import { JobEndedError, JobNotFoundError, MessageRefusedError } from '../errors.
 import { type CallOptions, START_TIMEOUT_MS, temporalCall } from '../temporal-call.js';
 import { isNoAnswer } from '../temporal-errors.js';
 import { noAnswerError } from './no-answer.js';
-import { decodeFirst, ENDED_BY, readDescription, readRunEnd, type RunRecord } from './run-record.js';
+import { decodeFirst, readClosedRun, readDescription, type RunRecord } from './run-record.js';
 
 /** Calls Temporal about a job; throws MessageRefusedError, JobEndedError and JobNotFoundError. */
 export async function callJob<T>(
@@ -122,11 +123,9 @@ export function askRunning<Answer>(
  * where neither is known: a failure tells nothing of follow-ups, and an empty list would be untrue.
  */
 export async function stateAtEnd(client: Client, run: RunRecord, last: JobState | null): Promise<JobState | null> {
-  const outcome = ENDED_BY[run.status];
-  if (outcome !== undefined) return last && ended(last, outcome);
-  const end = await readRunEnd(client, run.workflowId, run.runId);
-  if ('result' in end) return fromResult(end.result);
-  return last && ended(last, end.failureType as JobOutcome | null);
+  const { end, result } = await readClosedRun(client, run);
+  if (result !== null) return fromResult(result);
+  return last && ended(last, end === 'OtherFailure' ? null : (end as JobOutcome));
 }
 
 function ended(last: JobState, outcome: JobOutcome | null): JobState {

@@ -1,5 +1,6 @@
 /** A follow-up to a job whose workflow has ended: the same workflow id is started again, attached to the same job. */
-import { type Client, WithStartWorkflowOperation, type WorkflowUpdateHandle } from '@temporalio/client';
+import { type Client, WithStartWorkflowOperation } from '@temporalio/client';
+import { allowedAfter, type RunEnd } from '../../agent-job/closed-run.js';
 import { givenOptions, isOtherPrompt, promptHash } from '../../agent-job/input.js';
 import { agentJobStartOptions } from '../../agent-job/start-options.js';
 import { attachedDetails, jobTitle, staticDetails } from '../../agent-job/title.js';
@@ -15,89 +16,95 @@ import {
   type JobState,
   sendFollowUpUpdate,
 } from '../../contract.js';
-import { startStopwatch } from '../../temporal/elapsed-time.js';
 import { withRestartRequestId } from '../../temporal/restart-request-id.js';
 import { UpdateWithStartClient } from '../../temporal/workflow-clients.js';
 import { concurrently } from '../concurrently.js';
-import { FollowUpConflictError, FollowUpUnconfirmedError, NoJobError, UsedIdsUnknownError } from '../errors.js';
-import { askClosedRun } from './call-job.js';
 import {
-  createdNoJob,
-  type EarlierRuns,
+  FollowUpConflictError,
+  FollowUpUnconfirmedError,
+  JobEndedError,
+  NoJobError,
+  UsedIdsUnknownError,
+} from '../errors.js';
+import { askClosedRun } from './call-job.js';
+import { restartAfter } from './restart.js';
+import {
   listEarlierRuns,
   nullIfGone,
-  readDescription,
+  readClosedRun,
   readInputHash,
   readRun,
-  readRunEnd,
   readStartInput,
   readUnbegunInput,
+  type RunId,
   type RunRecord,
+  textOrNull,
 } from './run-record.js';
-import { restartAfter } from './start-or-join.js';
 
 /** A follow-up, by the id that makes it one and the same. */
-type IdentifiedFollowUp = FollowUpInput & { id: string };
+export type IdentifiedFollowUp = FollowUpInput & { id: string };
 
 /** Temporal repeats the first answer to an update id, whatever its text: another text is another update. */
 export function updateIdOf({ id, prompt }: IdentifiedFollowUp): string {
   return `${id}:${promptHash(prompt)}`;
 }
 
-/** What came of a follow-up to a workflow that had ended a moment ago; `running` and `tooLate` want another attempt. */
-type ReAttachment =
-  | { kind: 'running' }
-  /** Others may have gone on from it meanwhile. */
-  | { kind: 'tooLate' }
-  | { kind: 'answered'; answer: FollowUpAnswer }
-  /** It may have been refused where its answer is there. */
-  | { kind: 'accepted'; update: WorkflowUpdateHandle<FollowUpAnswer>; isAnswered: boolean };
+/** What came of a follow-up to an ended workflow. */
+interface SentAfterEnd {
+  /** The new run has it, and has not refused it. */
+  isQueued: boolean;
+  answer: () => Promise<FollowUpAnswer>;
+}
+
+/** A follow-up to a workflow that had ended a moment ago. */
+interface LateFollowUp {
+  workflowId: string;
+  followUp: IdentifiedFollowUp;
+  /** Throws JobEndedError in place of starting anew. */
+  onlyWhileRunning?: boolean | null | undefined;
+}
 
 /**
- * Gives an attempt, which may be repeated: it starts the ended workflow id again, attached to its job, and queues the
- * follow-up there in the same call. All who read the same ended run share one new run. A follow-up that an ended run
- * used up is answered from what is known of it.
+ * Gives an attempt: it starts the ended workflow id again, attached to its job, and queues the follow-up there in the
+ * same call. All who read the same ended run share one new run. A follow-up that an ended run used up is answered from
+ * what is known of it. Null wants another attempt: the workflow runs, or the start came too late.
  */
-export function reAttacher(
-  client: Client,
-  workflowId: string,
-  followUp: IdentifiedFollowUp,
-): () => Promise<ReAttachment> {
+export function reAttacher(client: Client, late: LateFollowUp): () => Promise<SentAfterEnd | null> {
   // What is read of an ended run does not change.
   const read = new Map<string, EndedJob>();
-  return () => reAttach(client, workflowId, followUp, read);
+  return () => reAttach(client, late, read);
 }
 
 async function reAttach(
   client: Client,
-  workflowId: string,
-  followUp: IdentifiedFollowUp,
+  { workflowId, followUp, onlyWhileRunning }: LateFollowUp,
   read: Map<string, EndedJob>,
-): Promise<ReAttachment> {
-  const elapsedMs = startStopwatch();
+): Promise<SentAfterEnd | null> {
   const run = await readRun(client, workflowId);
-  if (run.isRunning) return { kind: 'running' };
+  if (run.isRunning) return null;
+  if (onlyWhileRunning) throw new JobEndedError(workflowId, run.status);
   const earlier = await listEarlierRuns(client, run);
-  if (earlier === null) return { kind: 'tooLate' };
-  const ended = read.get(run.runId) ?? (await readEndedJob(client, run, earlier));
+  if (earlier === null) return null;
+  const ended = read.get(run.runId) ?? (await readEndedJob(client, run, earlier.unknownToLast));
   read.set(run.runId, ended);
-  const answer = answerOfEndedJob(workflowId, ended, followUp);
-  if (answer !== null) return { kind: 'answered', answer };
+  const known = answerOfEndedJob(workflowId, ended, followUp);
+  if (known !== null) return { isQueued: false, answer: () => Promise.resolve(known) };
+  const startWorkflowOperation = await attachOperation(run, ended);
   const workflows = new UpdateWithStartClient(client);
-  const update = await restartAfter(client, { last: run, earlierRunIds: earlier.all, elapsedMs }, () =>
+  const update = await restartAfter(client, run, earlier.all, () =>
     workflows.startUpdateWithStart(sendFollowUpUpdate, {
       args: [followUp],
       updateId: updateIdOf(followUp),
       waitForStage: 'ACCEPTED',
-      startWorkflowOperation: attachOperation(run, ended),
+      startWorkflowOperation,
     }),
   );
-  if (update === 'tooLate') return { kind: 'tooLate' };
-  return { kind: 'accepted', update, isAnswered: workflows.isAnswered };
+  // It may have been refused where its answer is there.
+  return update && { isQueued: !workflows.isAnswered, answer: () => update.result() };
 }
 
-function attachOperation(run: RunRecord, ended: EndedJob) {
-  const { projectId, jobId, usedFollowUpIds, options, titles } = ended;
+async function attachOperation(run: RunRecord, ended: EndedJob) {
+  const { projectId, jobId, usedFollowUpIds, options } = ended;
   const startOptions = agentJobStartOptions(
     { projectId, jobId, usedFollowUpIds, ...options },
     {
@@ -108,11 +115,13 @@ function attachOperation(run: RunRecord, ended: EndedJob) {
       hidePrompts: run.hidePrompts,
     },
   );
+  // The first run's name what was asked for; an id of a job says nothing to people.
+  const summary = textOrNull(await run.description.staticSummary());
+  const details = textOrNull(await run.description.staticDetails());
   return new WithStartWorkflowOperation<(input: AgentJobInput) => Promise<unknown>>(AGENT_JOB_WORKFLOW, {
     ...startOptions,
-    // The first run's name what was asked for; an id of a job says nothing to people.
-    ...(titles.summary !== null && { staticSummary: titles.summary }),
-    staticDetails: attachedDetails(titles.details ?? staticDetails({ projectId, jobId }), jobId),
+    ...(summary !== null && { staticSummary: summary }),
+    staticDetails: attachedDetails(details ?? staticDetails({ projectId, jobId }), jobId),
     // The server has accepted it before, however long it is.
     workflowId: run.workflowId,
     ...withRestartRequestId(run.runId),
@@ -162,82 +171,53 @@ interface EndedJob {
   inputHash: string | null;
   /** Names the job by its prompt; null where nobody knows that any more. */
   title: string | null;
-  titles: Titles;
-}
-
-/** What the ended run was titled with; null where its caller gave nothing. */
-interface Titles {
-  summary: string | null;
-  details: string | null;
 }
 
 /** What a run's result or last state tells. */
 type FinalState = Pick<JobState, 'projectId' | 'jobId' | 'job' | 'followUps' | 'usedFollowUpIds'> &
   Partial<Pick<JobState, 'promptHashes'>>;
-type EndedRun = Pick<RunRecord, 'workflowId' | 'runId'>;
 
 /**
  * Reads what the ended runs of a workflow id leave behind; throws NoJobError, or UsedIdsUnknownError rather than forget
  * ids.
  */
-async function readEndedJob(client: Client, run: RunRecord, earlier: EarlierRuns): Promise<EndedJob> {
-  const final = await readFinalState(client, run);
-  if ('failedAs' in final) throw noJob(run, `failed as ${final.failedAs}`);
-  const jobId = final.jobId ?? run.jobId;
-  if (jobId === null) throw noJob(run, run.status.toLowerCase());
+async function readEndedJob(client: Client, run: RunRecord, unknownToLast: string[]): Promise<EndedJob> {
+  const { end, state } = await readFinal(client, run);
+  const jobId = state?.jobId ?? run.jobId;
+  if (state === null || jobId === null || allowedAfter(end, jobId) !== 'go on') {
+    throw new NoJobError(run.workflowId, `the workflow has ended (${end}) and knows no job to send a follow-up to`);
+  }
   const input = await readStartInput(client, run.workflowId, run.firstRunId);
-  const earlierIds = await readEarlierIds(client, run.workflowId, jobId, earlier.unknownToLast);
+  const earlierIds = await readEarlierIds(client, run.workflowId, jobId, unknownToLast);
   return {
-    projectId: final.projectId,
-    jobId,
-    job: final.job,
-    followUps: final.followUps,
-    usedFollowUpIds: [...new Set([...earlierIds, ...final.usedFollowUpIds])],
-    promptHashes: new Map(Object.entries(final.promptHashes ?? {})),
+    ...{ projectId: state.projectId, jobId, job: state.job, followUps: state.followUps },
+    usedFollowUpIds: [...new Set([...earlierIds, ...state.usedFollowUpIds])],
+    promptHashes: new Map(Object.entries(state.promptHashes ?? {})),
     // From the chain's first start event; the defaults where Temporal no longer keeps it.
     options: givenOptions(input ?? {}),
     inputHash: await readInputHash(client, run),
     title: run.title ?? (input?.prompt == null ? null : jobTitle({ projectId: input.projectId, prompt: input.prompt })),
-    titles: await readTitles(client, run),
   };
-}
-
-/** They help people alone: whatever is wrong with them, the follow-up is sent. */
-async function readTitles(client: Client, { workflowId }: RunRecord): Promise<Titles> {
-  try {
-    const run = await readDescription(client, workflowId);
-    return { summary: (await run.staticSummary()) || null, details: (await run.staticDetails()) || null };
-  } catch {
-    return { summary: null, details: null };
-  }
-}
-
-function noJob({ workflowId }: RunRecord, end: string): NoJobError {
-  return new NoJobError(workflowId, `the workflow has ended (${end}) and knows no job to send a follow-up to`);
 }
 
 async function readEarlierIds(client: Client, workflowId: string, jobId: string, runIds: string[]): Promise<string[]> {
   const ids: string[] = [];
-  for await (const final of concurrently(runIds, {}, (runId) => readEarlierState(client, { workflowId, runId }))) {
-    const isOfThisJob = final?.jobId === null || final?.jobId === jobId;
-    if (isOfThisJob) ids.push(...(final?.usedFollowUpIds ?? []));
+  // Null where Temporal has deleted the run since it was listed.
+  const read = (runId: string) => readFinal(client, { workflowId, runId }).catch(nullIfGone);
+  for await (const final of concurrently(runIds, {}, read)) {
+    const state = final?.state;
+    if (state && (state.jobId === null || state.jobId === jobId)) ids.push(...state.usedFollowUpIds);
   }
   return ids;
 }
 
-/** Null where there is nothing to know: the run created no job, or Temporal has deleted it since it was listed. */
-async function readEarlierState(client: Client, run: EndedRun): Promise<FinalState | null> {
-  const final = await readFinalState(client, run).catch(nullIfGone);
-  return final === null || 'failedAs' in final ? null : final;
-}
-
-/** `failedAs` is the type of a failure that means that surely no job was created. */
-async function readFinalState(client: Client, run: EndedRun): Promise<FinalState | { failedAs: string }> {
-  const end = await readRunEnd(client, run.workflowId, run.runId);
-  if (createdNoJob(end)) return { failedAs: end.failureType };
-  const final = 'result' in end ? end.result : ((await unbegunState(client, run)) ?? (await queryState(client, run)));
-  if (!tellsUsedIds(final)) throw usedIdsUnknown(run, 'does not tell which follow-up ids it used');
-  return final;
+/** How a run ended and its last state; null where it surely made no job, and so has used no id. */
+async function readFinal(client: Client, run: RunId): Promise<{ end: RunEnd; state: FinalState | null }> {
+  const { end, result } = await readClosedRun(client, run);
+  if (allowedAfter(end, null) === 'start again') return { end, state: null };
+  const state = end === 'result' ? result : ((await unbegunState(client, run)) ?? (await queryState(client, run)));
+  if (!tellsUsedIds(state)) throw usedIdsUnknown(run, 'does not tell which follow-up ids it used');
+  return { end, state };
 }
 
 /** A worker of another release, or a person, may have ended the run with anything. */
@@ -247,7 +227,7 @@ function tellsUsedIds(final: Partial<FinalState> | null | undefined): final is F
 }
 
 /** A run that was ended before it began can't answer a query, and has used nothing but what it was given. */
-async function unbegunState(client: Client, run: EndedRun): Promise<Partial<FinalState> | null> {
+async function unbegunState(client: Client, run: RunId): Promise<Partial<FinalState> | null> {
   const input = await readUnbegunInput(client, run.workflowId, run.runId);
   if (input === null) return null;
   const { usedFollowUpIds } = input as Partial<AttachJobInput>;
@@ -261,7 +241,7 @@ async function unbegunState(client: Client, run: EndedRun): Promise<Partial<Fina
 }
 
 /** A run that ended without a result still answers its query, while a worker runs and its history is kept. */
-async function queryState(client: Client, run: EndedRun): Promise<FinalState> {
+async function queryState(client: Client, run: RunId): Promise<FinalState> {
   try {
     return await client.withDeadline(Date.now() + QUERY_TIMEOUT_MS, () => askClosedRun(client, run));
   } catch (cause) {
@@ -270,7 +250,7 @@ async function queryState(client: Client, run: EndedRun): Promise<FinalState> {
   }
 }
 
-function usedIdsUnknown({ workflowId, runId }: EndedRun, text: string, cause?: unknown): UsedIdsUnknownError {
+function usedIdsUnknown({ workflowId, runId }: RunId, text: string, cause?: unknown): UsedIdsUnknownError {
   const options = cause === undefined ? {} : { cause, retryable: true };
   return new UsedIdsUnknownError(workflowId, `the ended run ${runId} ${text}`, options);
 }

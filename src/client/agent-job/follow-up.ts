@@ -9,7 +9,6 @@ import {
   jobStateQuery,
   sendFollowUpUpdate,
   type FollowUpAnswer,
-  type FollowUpInput,
   type Priority,
 } from '../../contract.js';
 import { parseFollowUp } from '../../agent-job/input.js';
@@ -19,7 +18,6 @@ import {
   AgentJobError,
   FollowUpConflictError,
   FollowUpUnconfirmedError,
-  JobEndedError,
   MessageRefusedError,
   UsedIdsUnknownError,
 } from '../errors.js';
@@ -27,8 +25,7 @@ import type { Names } from '../known-fields.js';
 import { START_TIMEOUT_MS, temporalCall, throwIfOver, type CallOptions } from '../temporal-call.js';
 import { isNoAnswer, isOutage, isPaused, isTaskFailure } from '../temporal-errors.js';
 import { noAnswerError } from './no-answer.js';
-import { readRun } from './run-record.js';
-import { reAttacher, updateIdOf } from './follow-up-after-end.js';
+import { type IdentifiedFollowUp, reAttacher, updateIdOf } from './follow-up-after-end.js';
 import { askWorkflow } from '../../temporal/workflow-clients.js';
 
 /**
@@ -43,9 +40,6 @@ const BETWEEN_ROUNDS_MS = 200;
  */
 const DELIVERY_TIMEOUT_MS = 60_000;
 const STATE_TIMEOUT_MS = 3_000;
-
-type IdentifiedFollowUp = FollowUpInput & { id: string };
-type ReAttachment = Awaited<ReturnType<ReturnType<typeof reAttacher>>>;
 
 /** How a follow-up is sent. */
 export interface FollowUpOptions {
@@ -76,14 +70,14 @@ export async function queueFollowUp(
   options: FollowUpOptions,
 ): Promise<{ id: string }> {
   const followUp = identify(prompt, options);
-  const goOn = goOnAfterEnd(client, workflowId, followUp, options);
+  const goOn = reAttacher(client, { workflowId, followUp, onlyWhileRunning: options.onlyWhileRunning });
   const limits = { signal: options.signal, timeoutMs: options.timeoutMs ?? START_TIMEOUT_MS };
   const queue = async () => {
     const handle = client.workflow.getHandle(workflowId);
     const queued = await unlessEnded(() => handle.signal(followUpSignal, followUp).then(() => true));
     if (queued) return { id: followUp.id };
-    const attached = await goOn();
-    const isQueued = (attached.kind === 'accepted' && !attached.isAnswered) || (await answerOf(attached));
+    const sent = await goOn();
+    const isQueued = sent && (sent.isQueued || (await unlessEnded(sent.answer)));
     return isQueued ? { id: followUp.id } : undefined;
   };
   return asRepeatable(options, confirmed(client, workflowId, followUp, limits, queue));
@@ -97,13 +91,15 @@ export async function deliverFollowUp(
   options: FollowUpOptions,
 ): Promise<FollowUpAnswer> {
   const followUp = identify(prompt, options);
-  const goOn = goOnAfterEnd(client, workflowId, followUp, options);
+  const goOn = reAttacher(client, { workflowId, followUp, onlyWhileRunning: options.onlyWhileRunning });
   const limits = { signal: options.signal, timeoutMs: options.timeoutMs ?? DELIVERY_TIMEOUT_MS };
   const send = async () => {
     const handle = client.workflow.getHandle(workflowId);
     const request = { args: [followUp] as [IdentifiedFollowUp], updateId: updateIdOf(followUp) };
     const answer = await unlessEnded(() => handle.executeUpdate(sendFollowUpUpdate, request));
-    return answer ?? (await answerOf(await goOn()));
+    if (answer) return answer;
+    const sent = await goOn();
+    return sent ? unlessEnded(sent.answer) : undefined;
   };
   const answered = confirmed(client, workflowId, followUp, limits, send).catch(async (error: unknown) => {
     if (isPaused(error)) throw await noAnswerError(client, workflowId, options.signal, error);
@@ -151,33 +147,6 @@ async function readFate(
 function unconfirmed(workflowId: string, id: string, text: string, cause?: unknown): FollowUpUnconfirmedError {
   const again = `repeat it with id ${JSON.stringify(id)}, which is sent at most once`;
   return new FollowUpUnconfirmedError(workflowId, id, `${text}; ${again}`, { cause });
-}
-
-function answerOf(attached: ReAttachment): Promise<FollowUpAnswer | undefined> {
-  switch (attached.kind) {
-    case 'running':
-    case 'tooLate':
-      return Promise.resolve(undefined);
-    case 'answered':
-      return Promise.resolve(attached.answer);
-    case 'accepted':
-      return unlessEnded(() => attached.update.result());
-  }
-}
-
-/** What to do where the workflow has ended. */
-function goOnAfterEnd(
-  client: Client,
-  workflowId: string,
-  followUp: IdentifiedFollowUp,
-  { onlyWhileRunning }: FollowUpOptions,
-): () => Promise<ReAttachment> {
-  if (!onlyWhileRunning) return reAttacher(client, workflowId, followUp);
-  return async () => {
-    const { isRunning, status } = await readRun(client, workflowId);
-    if (!isRunning) throw new JobEndedError(workflowId, status);
-    return { kind: 'running' };
-  };
 }
 
 function identify(given: string, options: FollowUpOptions): IdentifiedFollowUp {

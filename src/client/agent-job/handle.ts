@@ -30,7 +30,7 @@ import {
 import { jobUrl } from '../web-ui.js';
 import { askWorker, callJob, readState } from './call-job.js';
 import { deliverFollowUp, FOLLOW_UP_OPTIONS, type FollowUpOptions, queueFollowUp } from './follow-up.js';
-import { startJob } from './start-or-join.js';
+import { startJob, type StartedRun } from './start-or-join.js';
 import { waitForResult } from './wait.js';
 import { watchJob } from './watch.js';
 
@@ -109,12 +109,6 @@ export interface JobHandle {
 
 /** A job that is to be adopted is read first, which may take a minute. */
 const ADOPT_TIMEOUT_MS = 75_000;
-
-/** What a start learns of the run that answers it. */
-export interface StartedRun {
-  isNew: boolean;
-  runId: string;
-}
 
 /** A handle that asks Temporal. */
 export class TemporalJobHandle implements JobHandle {

@@ -1,6 +1,7 @@
 /** One row of a list of jobs, from what Temporal's visibility has of a run. */
 import type { WorkflowExecutionInfo } from '@temporalio/client';
 import { defineSearchAttributeKey, SearchAttributeType } from '@temporalio/common';
+import { ENDED_BY } from '../../agent-job/closed-run.js';
 import { labelsOf } from '../../agent-job/labels.js';
 import {
   AGENT_JOB_WORKFLOW,
@@ -16,7 +17,7 @@ import { InvalidInputError } from '../../contract/input-checks.js';
 import { IS_OPEN, isOpen } from '../../temporal/open-workflows.js';
 import { checkNames, type Names } from '../known-fields.js';
 import { equals, includes, isExact, quoted } from '../visibility-query.js';
-import { ENDED_BY, textOrNull } from './run-record.js';
+import { textOrNull } from './run-record.js';
 
 /** One job as Temporal lists it; may lag a moment behind the workflow. */
 export interface JobSummary {

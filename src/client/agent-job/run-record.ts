@@ -5,16 +5,11 @@ import {
   type WorkflowExecutionDescription,
   WorkflowFailedError,
 } from '@temporalio/client';
-import { ApplicationFailure, WorkflowNotFoundError } from '@temporalio/common';
+import { WorkflowNotFoundError } from '@temporalio/common';
+import { endOf, type RunEnd } from '../../agent-job/closed-run.js';
 import { inputHash } from '../../agent-job/input.js';
-import {
-  AGENT_JOB_WORKFLOW,
-  type AgentJobInput,
-  type AgentJobResult,
-  FAILURE,
-  type JobOutcome,
-  MEMO,
-} from '../../contract.js';
+import { AGENT_JOB_WORKFLOW, type AgentJobInput, type AgentJobResult, MEMO } from '../../contract.js';
+import { startStopwatch } from '../../temporal/elapsed-time.js';
 import { isOpen } from '../../temporal/open-workflows.js';
 import { endedRunIdsOf } from '../../temporal/restart-request-id.js';
 import { lenientWorkflowClient } from '../../temporal/workflow-clients.js';
@@ -22,10 +17,16 @@ import { JobNotFoundError, KeyConflictError } from '../errors.js';
 import { isNotFound, isUnimplemented } from '../temporal-errors.js';
 import { equals } from '../visibility-query.js';
 
-/** One run as its description shows it. */
-export interface RunRecord {
+/** One of the runs of a workflow id. */
+export interface RunId {
   workflowId: string;
   runId: string;
+}
+
+/** A workflow id's newest run, as it was when it was read. */
+export interface RunRecord extends RunId {
+  /** Since before the read: another run may have followed in that time. */
+  elapsedMs: () => number;
   /** First of the runs that continue-as-new chained together; its input is the caller's own. */
   firstRunId: string;
   isRunning: boolean;
@@ -47,16 +48,14 @@ export interface RunRecord {
   /** From the memo: nothing may show the prompt. */
   hidePrompts: boolean;
   /** All that Temporal tells. */
-  raw: WorkflowExecutionDescription['raw'];
+  description: WorkflowExecutionDescription;
 }
-
-/** A closed run's result, or the type of the failure that it ended with; null where it has no type. */
-type RunEnd = { result: AgentJobResult } | { failureType: string | null };
 
 const STARTED_EVENT = 1; // temporal.api.enums.v1.EventType
 
 /** Reads the newest run of a workflow id; throws JobNotFoundError, and KeyConflictError where it is no agent job. */
 export async function readRun(client: Client, workflowId: string): Promise<RunRecord> {
+  const elapsedMs = startStopwatch();
   const run = await readDescription(client, workflowId);
   if (run.type !== AGENT_JOB_WORKFLOW) {
     throw new KeyConflictError(workflowId, `this id belongs to a workflow of type ${run.type}`);
@@ -64,6 +63,7 @@ export async function readRun(client: Client, workflowId: string): Promise<RunRe
   return {
     workflowId,
     runId: run.runId,
+    elapsedMs,
     firstRunId: run.raw.workflowExecutionInfo?.firstRunId || run.runId,
     isRunning: isOpen(run.status.name),
     status: run.status.name,
@@ -75,7 +75,7 @@ export async function readRun(client: Client, workflowId: string): Promise<RunRe
     memoInputHash: textOrNull(run.memo?.[MEMO.inputHash]),
     title: textOrNull(run.memo?.[MEMO.title]),
     hidePrompts: run.memo?.[MEMO.hidePrompts] === true,
-    raw: run.raw,
+    description: run,
   };
 }
 
@@ -102,31 +102,23 @@ export function nullIfGone(error: unknown): null {
   throw error;
 }
 
-/** Reads how one closed run ended; throws WorkflowNotFoundError where Temporal has deleted it. */
-export async function readRunEnd(client: Client, workflowId: string, runId: string): Promise<RunEnd> {
-  try {
-    const result = await client.workflow.result(workflowId, runId, { followRuns: false });
-    return { result: result as AgentJobResult };
-  } catch (error) {
-    // It continued as new, which the list of runs did not show yet.
-    if (error instanceof WorkflowContinuedAsNewError) return { failureType: null };
-    if (!(error instanceof WorkflowFailedError)) throw error;
-    const { cause } = error;
-    return { failureType: cause instanceof ApplicationFailure ? (cause.type ?? null) : null };
-  }
+/** How a run closed, with its result where it has one. */
+interface ClosedRun {
+  end: RunEnd;
+  result: AgentJobResult | null;
 }
 
-/** Of Temporal's statuses, those that say how a job ended. */
-export const ENDED_BY: Readonly<Record<string, JobOutcome>> = {
-  CANCELLED: 'Canceled',
-  TERMINATED: 'Terminated',
-  TIMED_OUT: 'TimedOut',
-};
-
-/** Whether the run's failure means that surely no job was created. */
-export function createdNoJob(end: RunEnd): end is { failureType: string } {
-  if ('result' in end) return false;
-  return end.failureType === FAILURE.invalidInput || end.failureType === FAILURE.createRejected;
+/** Reads how a closed run ended; throws WorkflowNotFoundError where Temporal has deleted it. */
+export async function readClosedRun(client: Client, { workflowId, runId }: RunId): Promise<ClosedRun> {
+  try {
+    const result = await client.workflow.result(workflowId, runId, { followRuns: false });
+    return { end: 'result', result: result as AgentJobResult };
+  } catch (error) {
+    // It continued as new, which the list of runs did not show yet.
+    if (error instanceof WorkflowContinuedAsNewError) return { end: 'OtherFailure', result: null };
+    if (!(error instanceof WorkflowFailedError)) throw error;
+    return { end: endOf(error.cause), result: null };
+  }
 }
 
 /** What a memo holds, where it is text. */
@@ -135,7 +127,7 @@ export function textOrNull(value: unknown): string | null {
 }
 
 /** The closed runs of a workflow id before its newest run. */
-export interface EarlierRuns {
+interface EarlierRuns {
   /** Newest first, as far as the list shows them. */
   all: string[];
   /** Those that whoever started the newest run may not have seen: how they ended must be read. */

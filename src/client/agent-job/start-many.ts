@@ -15,9 +15,8 @@ import type { ClientContext } from '../settings.js';
 import { JobNotFoundError, KeyConflictError } from '../errors.js';
 import { checkNames, checkRequest, INPUT_OPTIONS, type InputOptions, type Names } from '../known-fields.js';
 import { isAboutSearchAttributes, isInvalidArgument, isOutage } from '../temporal-errors.js';
-import type { StartedRun } from './handle.js';
 import { START_TIMEOUT_MS } from '../temporal-call.js';
-import { startJob } from './start-or-join.js';
+import { startJob, type StartedRun } from './start-or-join.js';
 
 /** How many jobs are started. */
 export interface StartManyOptions extends InputOptions {

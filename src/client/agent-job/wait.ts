@@ -19,7 +19,7 @@ import {
 import type { Logger } from '../settings.js';
 import { longWait } from '../temporal-call.js';
 import { isOutage } from '../temporal-errors.js';
-import { listEarlierRuns, readRun, readRunEnd, readStartInput, type RunRecord } from './run-record.js';
+import { listEarlierRuns, readClosedRun, readRun, readStartInput, type RunRecord } from './run-record.js';
 
 /** Waits for a job's end, over continue-as-new and outages of Temporal; throws the typed error of each failure. */
 export function waitForResult(
@@ -60,8 +60,8 @@ async function readLastResult(client: Client, run: RunRecord): Promise<AgentJobR
     const input = await readStartInput(client, run.workflowId, run.firstRunId);
     if (input?.jobId == null) return null;
     for (const runId of (await listEarlierRuns(client, run))?.all ?? []) {
-      const end = await readRunEnd(client, run.workflowId, runId);
-      if ('result' in end) return end.result;
+      const { result } = await readClosedRun(client, { workflowId: run.workflowId, runId });
+      if (result !== null) return result;
     }
   } catch (error) {
     // The wait goes on after an outage. Whatever else is wrong with an earlier run, this one's end is told.

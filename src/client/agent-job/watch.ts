@@ -116,7 +116,7 @@ class Watch {
   }
 
   /** Null where nothing can have changed since it was read. */
-  async #stateNow({ runId, historyLength, raw }: RunRecord): Promise<JobState | null> {
+  async #stateNow({ runId, historyLength, description: { raw } }: RunRecord): Promise<JobState | null> {
     const readAt = `${runId} ${historyLength} ${lastRead(raw)}`;
     if (readAt === this.#readAt) return null;
     const state = await readState(this.#client, this.#workflowId, this.#limits);

@@ -189,7 +189,7 @@ export class FakeAgentJobs implements AgentJobsLike {
   #startOrJoin(wanted: AgentJobStartOptions): boolean {
     const { workflowId } = wanted;
     const there = this.#jobs.get(workflowId);
-    if (!there || there.isRejected) {
+    if (!there || there.allowed === 'start again') {
       this.#jobs.set(workflowId, new FakeJob(wanted, `job_${++this.#started}`));
       return true;
     }

@@ -1,5 +1,6 @@
 /** One job without Temporal: what is told of it, what callers do with it, and what a test lets happen to it. */
 import { randomUUID } from 'node:crypto';
+import { type Allowed, allowedAfter } from '../../agent-job/closed-run.js';
 import { promptHash } from '../../agent-job/input.js';
 import type { AgentJobStartOptions } from '../../agent-job/start-options.js';
 import {
@@ -80,13 +81,15 @@ export class FakeJob {
     return this.#end !== null;
   }
 
-  /** Whether the upstream refused to create the job, so that its key is free again. */
-  get isRejected(): boolean {
-    return this.#end !== null && 'error' in this.#end && this.#end.error instanceof CreateRejectedError;
+  /** What its closed run allows; null while it runs. */
+  get allowed(): Allowed | null {
+    if (this.#end === null) return null;
+    return allowedAfter('result' in this.#end ? 'result' : failureOf(this.#end), this.state.jobId);
   }
 
   get state(): JobState {
-    const job = this.isRejected ? null : this.#record;
+    const outcome = this.#end && outcomeOf(this.#end);
+    const job = outcome === 'CreateRejected' ? null : this.#record;
     return {
       ...this.#facts(),
       phase: this.#end ? 'done' : this.#unknown ? 'needsAttention' : 'watching',
@@ -94,7 +97,7 @@ export class FakeJob {
       jobId: job && job.id,
       unknown: this.#unknown,
       waiting: this.#end ? null : { for: this.#unknown ? 'person' : 'poll', since: this.#lastChangeAt },
-      outcome: this.#end && outcomeOf(this.#end),
+      outcome,
       lastChangeAt: this.#lastChangeAt,
     };
   }
@@ -145,7 +148,8 @@ export class FakeJob {
   /** Takes a follow-up, as the workflow does; of a job whose run is over, in a new run. */
   send(id: string, prompt: string, onlyWhileRunning: boolean): FollowUpAnswer {
     if (this.#end && onlyWhileRunning) throw new JobEndedError(this.workflowId, statusOf(this.#end));
-    if (this.isRejected) throw new NoJobError(this.workflowId, 'the ended run knew no job');
+    if (this.allowed !== null && this.allowed !== 'go on')
+      throw new NoJobError(this.workflowId, 'the ended run knew no job');
     const used = this.#followUps.find((followUp) => followUp.id === id && followUp.state !== 'abandoned');
     if (used && used.prompt !== prompt) throw new FollowUpConflictError(this.workflowId, id);
     if (!used) {
@@ -258,14 +262,17 @@ type End = { result: AgentJobResult } | { error: CreateRejectedError | JobCancel
 
 /** As `JobState` tells it. */
 function outcomeOf(end: End): JobState['outcome'] {
-  if ('result' in end) return end.result.outcome;
-  return end.error instanceof CreateRejectedError ? 'CreateRejected' : 'Canceled';
+  return 'result' in end ? end.result.outcome : failureOf(end);
+}
+
+function failureOf({ error }: Extract<End, { error: Error }>): 'CreateRejected' | 'Canceled' {
+  return error instanceof CreateRejectedError ? 'CreateRejected' : 'Canceled';
 }
 
 /** Temporal's word for how the run ended. */
 function statusOf(end: End): string {
   if ('result' in end) return 'COMPLETED';
-  return end.error instanceof CreateRejectedError ? 'FAILED' : 'CANCELLED';
+  return failureOf(end) === 'Canceled' ? 'CANCELLED' : 'FAILED';
 }
 
 // Waits without a server: whoever waits for a change of a fake is told of the next one.

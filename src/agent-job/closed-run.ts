@@ -1,0 +1,52 @@
+/**
+ * What a closed run of `agentJob` allows: the one table that starts, follow-ups and parent workflows go by. Pure and
+ * safe in workflow code. How a client acts on it without a race: src/client/agent-job/restart.ts.
+ */
+import { ApplicationFailure, CancelledFailure, TimeoutFailure } from '@temporalio/common';
+import { FAILURE, type JobOutcome } from '../contract.js';
+
+/**
+ * `start again`: surely no job was made, so the id may be started with any input. `go on`: a follow-up goes on with the
+ * job in a new run. `nothing`: the run stays the last one. After the last two, a start with the same input joins.
+ */
+export type Allowed = 'start again' | 'go on' | 'nothing';
+
+/** How a run closed: with a result, whatever its outcome, by a failure's type, or as Temporal ended it. */
+export type RunEnd = 'result' | (typeof FAILURES)[number] | 'OtherFailure' | 'Canceled' | 'Terminated' | 'TimedOut';
+
+const FAILURES = [FAILURE.invalidInput, FAILURE.createRejected, FAILURE.unknownOutcome] as const;
+
+const MAY_HAVE_JOB = { knownJob: 'go on', noKnownJob: 'nothing' } as const;
+/** A known job is one that an earlier run had: a follow-up had started this one. */
+const SURELY_MADE_NONE = { knownJob: 'nothing', noKnownJob: 'start again' } as const;
+
+/** By how the run ended, and whether the id of its job is known. */
+export const ALLOWED_AFTER: Readonly<Record<RunEnd, { knownJob: Allowed; noKnownJob: Allowed }>> = {
+  result: MAY_HAVE_JOB,
+  InvalidInput: SURELY_MADE_NONE,
+  CreateRejected: SURELY_MADE_NONE,
+  UnknownOutcome: MAY_HAVE_JOB,
+  OtherFailure: MAY_HAVE_JOB,
+  Canceled: MAY_HAVE_JOB,
+  Terminated: MAY_HAVE_JOB,
+  TimedOut: MAY_HAVE_JOB,
+};
+
+/** What a closed run allows; `jobId` is null where no job is known. */
+export function allowedAfter(end: RunEnd, jobId: string | null): Allowed {
+  return ALLOWED_AFTER[end][jobId === null ? 'noKnownJob' : 'knownJob'];
+}
+
+/** The end that the failure of a closed run tells. */
+export function endOf(cause: unknown): RunEnd {
+  if (cause instanceof ApplicationFailure) return FAILURES.find((type) => type === cause.type) ?? 'OtherFailure';
+  if (cause instanceof CancelledFailure) return 'Canceled';
+  return cause instanceof TimeoutFailure ? 'TimedOut' : 'Terminated';
+}
+
+/** Of Temporal's statuses, those that say how a job ended. */
+export const ENDED_BY: Readonly<Record<string, JobOutcome & RunEnd>> = {
+  CANCELLED: 'Canceled',
+  TERMINATED: 'Terminated',
+  TIMED_OUT: 'TimedOut',
+};
