@@ -6,7 +6,6 @@ import { readFileSync, writeFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
 import { formatJson, readContract } from './artefacts.js';
-import { PYTHON_TYPES, pythonTypes } from './python-types.js';
 
 const ROOT = fileURLToPath(new URL('../../', import.meta.url));
 const HERE = `${ROOT}scripts/contract/`;
@@ -15,7 +14,6 @@ const { values } = parseArgs({ options: { release: { type: 'boolean', default: f
 const { version } = JSON.parse(readFileSync(`${ROOT}package.json`, 'utf8')) as { version: string };
 const contract = readContract(ROOT, version);
 writeFileSync(`${ROOT}docs/contract/agent-jobs.schema.json`, await formatJson(contract.schema));
-writeFileSync(ROOT + PYTHON_TYPES, pythonTypes(contract.schema));
 if (values.release) {
   writeFileSync(`${HERE}released.json`, await formatJson(contract));
   writeFileSync(`${HERE}declared-changes.json`, '{}\n');

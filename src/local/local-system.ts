@@ -204,6 +204,7 @@ export function nextSteps(system: LocalSystem, { workflowId, unset, hasProfile }
     `npx agent-jobs report --project ${project} --snapshots ${shellWord(snapshotsUrl)}`,
     `curl --noproxy '*' ${httpUrl}/v1/projects/${project}/jobs -H 'Content-Type: application/json' ` +
       `-H 'Idempotency-Key: faq' -d '{"prompt": "Add a page of questions"}'`,
-    `python3 -m pip install temporalio && ${prefix}python3 examples/python/start_job.py --project ${project} ${place}`,
+    `python3 -m pip install temporalio && ${prefix}TEMPORAL_ADDRESS=${address} AGENT_JOBS_TASK_QUEUE=` +
+      `${shellWord(taskQueue)} python3 examples/python/start_job.py ${project}`,
   ];
 }

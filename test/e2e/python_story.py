@@ -69,7 +69,7 @@ async def main(project: str) -> None:
     again = await jobs.start("a (ticket)/1", ticket)
     tell("repeated after all", isNew=again.is_new)
 
-    await canceled.cancel()
+    await canceled.handle.cancel()
     end = await end_of(canceled)
     answer = await canceled.follow_up("Go on", id="on")
     tell("follow-up after a cancel", ended=end, state=answer["state"], outcome=await end_of(canceled))
