@@ -19,8 +19,6 @@ export interface Metrics {
   readonly writeSettled: (operation: WriteOperation, seconds: number) => void;
   /** The upstream refused the key of a request (401), or there was none to make it with. */
   readonly keyRefused: (operation: string) => void;
-  /** How many projects' keys are refused or missing, as this worker's last requests showed. */
-  readonly refusedKeys: (projects: number) => void;
   /** A read found that a job has ended, at most so many seconds ago. */
   readonly endSeen: (lateBySeconds: number) => void;
   /** A read of a poll that this worker holds begins so many seconds after it was due. */

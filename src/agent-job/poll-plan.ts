@@ -70,6 +70,36 @@ export function plannedPolls(plan: PollPlan, sinceChangeMs: number, durationMs: 
   return reads;
 }
 
+/** What reads are like, from best to worst. A batch of polls ends when it finds that the workflow knows less. */
+const READ_HEALTH = ['good', 'failing', 'askedToWait'] as const;
+export type ReadHealth = (typeof READ_HEALTH)[number];
+
+/** Reads fail from the second failure in a row on, or from the first that comes with a `Retry-After`. */
+export function readHealth({ kind, retryAfterMs = 0 }: { kind: string; retryAfterMs?: number }, failures: number) {
+  if (kind !== 'failed') return 'good';
+  if (retryAfterMs > 0) return 'askedToWait';
+  return failures > 1 ? 'failing' : 'good';
+}
+
+/** Whether reads have become worse than the workflow knows. */
+export function isWorse(health: ReadHealth, known: ReadHealth): boolean {
+  return READ_HEALTH.indexOf(health) > READ_HEALTH.indexOf(known);
+}
+
+/** Within an hour so many batches end for their health: an upstream that flaps more is ridden out. */
+const MAX_HEALTH_CHANGES = 6;
+const PER_MS = 3_600_000;
+
+/** The times of the last changes of the health, with one more. */
+export function withHealthChange(changes: readonly number[], at: number): number[] {
+  return [...changes, at].slice(-MAX_HEALTH_CHANGES);
+}
+
+/** From when on a batch may end for its health. */
+export function healthToldFrom(changes: readonly number[]): number {
+  return changes.length < MAX_HEALTH_CHANGES ? 0 : changes[0]! + PER_MS;
+}
+
 /** Whether two records tell a caller the same. */
 export function isSameRecord(a: JobRecord | null, b: JobRecord | null): boolean {
   return JSON.stringify(a) === JSON.stringify(b);

@@ -8,7 +8,7 @@ import { MAX_RETRY_AFTER_MS } from '../contract.js';
 /** Waits after failures double up to this bound. */
 export const MAX_FAILING_WAIT_MS = 5 * 60_000;
 /** No call follows a 429 sooner. */
-export const MIN_AFTER_429_MS = 1_000;
+const MIN_AFTER_429_MS = 1_000;
 const FIRST_WAIT_THROTTLED_MS = 5_000;
 const FIRST_WAIT_NOT_DELIVERED_MS = 1_000;
 const MAX_SPREAD_MS = 30_000;
@@ -75,6 +75,11 @@ export function askAgainMs(
   const expectedMs = expectedAt === undefined ? 0 : Date.parse(expectedAt) - now + LATER_THAN_EXPECTED_MS;
   const waitMs = Math.max(Math.min(plannedMs, ASK_AGAIN_MS), Math.min(expectedMs, MAX_EXPECTED_MS));
   return spreadWaitMs(waitMs, random, ASK_AGAIN_SPREAD_MS);
+}
+
+/** How long no read follows a failed one: as long as `Retry-After` says, and a second after a 429. */
+export function readPauseMs({ waitsFor, retryAfterMs }: { waitsFor?: string; retryAfterMs?: number }): number {
+  return Math.max(waitsFor === 'rateLimit' ? MIN_AFTER_429_MS : 0, obeyedRetryAfterMs(retryAfterMs));
 }
 
 /** Doubles a first wait with each try, which counts from 1. */

@@ -33,7 +33,7 @@ export function unpauseText(workflowId: string): string {
 }
 
 /** A time of the server's, as ISO 8601; undefined where there is none. */
-export function isoTime(time: { seconds?: unknown; nanos?: number | null } | null | undefined): string | undefined {
+function isoTime(time: { seconds?: unknown; nanos?: number | null } | null | undefined): string | undefined {
   const ms = Number(time?.seconds ?? 0) * 1_000 + Math.trunc((time?.nanos ?? 0) / 1_000_000);
   return ms > 0 ? new Date(ms).toISOString() : undefined;
 }

@@ -24,7 +24,6 @@ const GAUGES = {
   oldestCreate: ['agent_jobs_oldest_create_age_seconds', 'Since the oldest job without an id was started', 's'],
   oldestInDoubt: ['agent_jobs_oldest_in_doubt_age_seconds', 'Since the oldest write is in doubt', 's'],
   lastCount: ['agent_jobs_last_count_timestamp_seconds', 'When the running jobs were last counted', 's'],
-  refusedKeys: ['agent_jobs_projects_with_refused_key', 'Projects whose key is refused or missing'],
   dayAge: ['agent_jobs_last_consistent_day_age_seconds', 'Since the end of the last day with a consistent export', 's'],
   exportGaps: ['agent_jobs_export_gap_days', 'Days of the last 28 without a good export', 'd'],
   exportPollers: ['agent_jobs_export_pollers', 'Workers that ask for exports'],
@@ -86,7 +85,6 @@ export function createFigures(meter: MetricMeter, worker: { namespace: string; t
   startCountersAtZero(figures);
   startJobEndsAtZero(meter, worker);
   figures.ready.set(0);
-  figures.refusedKeys.set(0);
   return figures;
 }
 
@@ -100,12 +98,11 @@ function each<Name extends string, Metric>(
 
 /** What activities tell. */
 export function metricsOf(figures: Figures): Metrics {
-  const { writes, settle, refused, refusedKeys, endLate, readLate, snapshots, exportFailures } = figures;
+  const { writes, settle, refused, endLate, readLate, snapshots, exportFailures } = figures;
   return {
     writeEnded: (operation, outcome) => writes.add(1, { operation, outcome }),
     writeSettled: (operation, seconds) => settle.record(Math.max(0, seconds), { operation }),
     keyRefused: (operation) => refused.add(1, { operation }),
-    refusedKeys: (projects) => refusedKeys.set(projects),
     endSeen: (seconds) => endLate.record(Math.max(0, seconds)),
     readBegins: (seconds) => readLate.record(Math.max(0, seconds)),
     snapshotPublished: (verdict) => snapshots.add(1, { verdict }),

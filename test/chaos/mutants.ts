@@ -289,6 +289,22 @@ export const MUTANTS: Mutant[] = [
     title: 'began within the settle time of a follow-up ends nothing',
   },
   {
+    name: 'polls whose trouble no workflow knows',
+    file: 'src/activities/agent-job/poll-run.ts',
+    find: 'const mayTellHealth = now >= input.healthToldFrom;',
+    replace: 'const mayTellHealth = now < 0 * input.healthToldFrom;',
+    test: 'test/unit/poll-job.test.ts',
+    title: 'a batch ends when its health changes',
+  },
+  {
+    name: 'batches of polls that an upstream ends as often as it flaps',
+    file: 'src/agent-job/poll-plan.ts',
+    find: 'return changes.length < MAX_HEALTH_CHANGES ? 0',
+    replace: 'return changes.length < 1_000 ? 0',
+    test: 'test/workflows/poll-health.test.ts',
+    title: 'an upstream that flaps ends at most six batches',
+  },
+  {
     name: 'used ids not passed on to the next run',
     file: 'src/workflows/agent-job/follow-up-queue.ts',
     find: '    this.#givenIds = new Set(givenIds);\n',

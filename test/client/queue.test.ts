@@ -4,8 +4,6 @@ import { joinQueueSignal, requestQueueId, type Priority, type QueueName } from '
 import { AgentJobs, type QueueReport } from '../../src/starter.js';
 import { ensureSearchAttributes } from '../../src/temporal/search-attributes.js';
 import { connectOwnNamespace } from '../support/dev-server.js';
-import { startJobBench } from '../support/job-bench.js';
-import { gate, ObservedUpstream } from '../support/observed-upstream.js';
 import { startScriptedServer, type ScriptedServer } from './scripted-server.js';
 
 const MINUTE = 60_000;
@@ -77,27 +75,4 @@ test('all queues are found, the one of the exports too', { timeout: MINUTE }, as
     )
     .toEqual(expect.arrayContaining(names));
   await own.close();
-});
-
-test('a write that no worker has begun is told as a wait', { timeout: MINUTE }, async () => {
-  const upstream = new ObservedUpstream();
-  const { opened, open } = gate();
-  upstream.createGate = opened;
-  const bench = await startJobBench(server, upstream, { worker: { maxConcurrentActivityTaskExecutions: 1 } });
-  try {
-    const first = await bench.start({ projectId: 'p1', prompt: 'Fix it' });
-    await expect.poll(() => upstream.createTimes.length, { timeout: MINUTE }).toBe(1);
-    const second = await bench.start({ projectId: 'p1', prompt: 'Fix that' });
-    expect((await server.jobs.handle(second.workflowId).state()).waiting).toMatchObject({
-      for: 'turn',
-      reason: expect.stringMatching(/^no worker has begun it yet/) as string,
-    });
-    // A request is under way.
-    expect((await server.jobs.handle(first.workflowId).state()).waiting).toBeNull();
-    open();
-    await Promise.all([first.result(), second.result()]);
-  } finally {
-    open();
-    await bench.stop();
-  }
 });

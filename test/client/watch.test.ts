@@ -75,6 +75,21 @@ test('a job that does nothing costs one query, and ever fewer looks', async () =
   await connection.close();
 });
 
+test('a watch tells it when polls fail, and when they bring something again', async () => {
+  const { jobs, sandbox } = real;
+  const projectId = `failing-${randomUUID()}`;
+  await sandbox.addScript({ projectId, script: { activeMs: 1e9 } });
+  await sandbox.addFault({ kind: 'status', status: 503, operation: 'get', projectId, count: 2 });
+  const job = await jobs.start({ projectId, key: 'one', prompt: 'Fix it', polling: { min: 1_000, max: 4_000 } });
+  const told: string[] = [];
+  for await (const { waiting } of job.watch()) {
+    if (waiting && told.at(-1) !== waiting.for) told.push(waiting.for);
+    if (waiting?.for === 'poll' && told.includes('upstream')) break;
+  }
+  expect(told.slice(-2)).toEqual(['upstream', 'poll']);
+  await job.cancel();
+});
+
 test('a burst of changes costs one query a round, and its last state is seen', async () => {
   const calls: Record<string, number> = {};
   const connection = await countingConnection(calls);

@@ -99,6 +99,8 @@ function watchInput(jobId: string): PollJobInput {
     settledAt: 0,
     endsAtTerminal: true,
     failures: 0,
+    health: 'good',
+    healthToldFrom: 0,
     notFound: null,
     maxReads: 1_000,
   };

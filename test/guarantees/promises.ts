@@ -305,6 +305,18 @@ export const TESTED_PROMISES: Record<string, TestedPromise[]> = {
       'from its start to its end a job tells what it waits for, whatever fails',
     ),
     tested(
+      'the upstream fails the polls of a job',
+      '`waiting`, lists and metrics say so, at no more than 25 history events from the first failure to the good poll',
+      'workflows/poll-health',
+      'a spell of trouble with %s costs at most 25 history events',
+    ),
+    tested(
+      'the upstream flaps',
+      'at most six batches of polls an hour end for it',
+      'workflows/poll-health',
+      'an upstream that flaps ends at most six batches an hour, and is shown again and again',
+    ),
+    tested(
       'the queue workflow is terminated',
       'those that wait try by themselves; none is lost, doubled or left waiting',
       'workflows/turns-over-hours',

@@ -136,6 +136,9 @@ export class ContractModel {
   #reads = new Map<number, Read>();
   #readCount = 0;
   #noReadBefore = 0;
+  /** The batch of polls alone knows of that time: the run was told of an earlier one. */
+  #isRidden = false;
+  #isAskedToWait = false;
   #lastReadAt = -Infinity;
   #readEndedAt = -Infinity;
   /** What might have ended the run before the last read, whose result may be lost. */
@@ -218,6 +221,7 @@ export class ContractModel {
   /** The run continued as new: waiting updates may have been answered, a read was cancelled. */
   continuedAsNew(at: number): void {
     this.#advanceTo(at);
+    this.#forgetRidden();
     this.#doubtReads(at);
   }
 
@@ -345,6 +349,7 @@ export class ContractModel {
     const { min, max } = this.#deadline;
     this.#deadline = { min: this.#mayBeTooLate ? min : min + stood, max: max + stood };
     this.#doubtReads(at);
+    this.#forgetRidden();
   }
 
   /** A person decided `adopt`: the job may be read, then `resolved` or `adoptRefused` follows. */
@@ -412,7 +417,10 @@ export class ContractModel {
     this.#advanceTo(at);
     if (outcome === 'failed' && !read.isDoubtful && retryAfterMs > 1_000) {
       this.#noReadBefore = at + Math.min(retryAfterMs, HOUR);
+      this.#isRidden = this.#isAskedToWait;
+      this.#isAskedToWait = true;
     }
+    if (outcome === 'record' && !read.isDoubtful) this.#isAskedToWait = false;
     this.#countNotFound(at, outcome === 'notFound', read.isDoubtful);
     if (outcome !== 'record' || status === null) return;
     if (!TERMINAL.includes(status)) this.#stillActive(at, read);
@@ -609,6 +617,7 @@ export class ContractModel {
     this.#setState(this.#write!.id!, state);
     this.#write = null;
     this.#doubtReads(at);
+    this.#forgetRidden();
     if (state !== 'rejected') {
       // The order of acceptances at the same time is not defined.
       const isSame = this.#settledAt === at + this.#terms.settle;
@@ -709,6 +718,11 @@ export class ContractModel {
     const sure = before.sure + 1;
     const isEnough = before.isEnough || (sure >= LOST.count && at - sureSince >= LOST.ms);
     this.#notFound = { count, since, sure, sureSince, isEnough };
+  }
+
+  /** Another batch begins, which knows nothing of a `Retry-After` that the one before has ridden out. */
+  #forgetRidden(): void {
+    if (this.#isRidden) this.#noReadBefore = 0;
   }
 
   /** A read that ended at this time, or is under way, may not reach the run. */

@@ -22,6 +22,8 @@ export function pollInput(differences: Partial<PollJobInput> = {}): PollJobInput
     settledAt: 0,
     endsAtTerminal: true,
     failures: 0,
+    health: 'good',
+    healthToldFrom: 0,
     notFound: null,
     maxReads: 60,
     ...differences,

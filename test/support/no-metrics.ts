@@ -5,7 +5,6 @@ export const noMetrics: Metrics = {
   writeEnded: () => {},
   writeSettled: () => {},
   keyRefused: () => {},
-  refusedKeys: () => {},
   endSeen: () => {},
   readBegins: () => {},
   snapshotPublished: () => {},

@@ -100,10 +100,12 @@ describe('an upstream that wishes to be left alone', () => {
     },
   );
 
-  test('for less than a second after a 429 is left alone for one', async () => {
-    expect((await refusing(429, 1)).result?.reading).toMatchObject({ retryAfterMs: 1_000, waitsFor: 'rateLimit' });
-    for (const status of [401, 403])
-      expect((await refusing(status, 1)).result?.reading).toMatchObject({ waitsFor: 'key' });
+  test.each([
+    [429, 'rateLimit'],
+    [401, 'key'],
+    [403, 'key'],
+  ])('with a %i is told as %s', async (status, waitsFor) => {
+    expect((await refusing(status, 1)).result?.reading).toMatchObject({ waitsFor });
   });
 
   test.each([undefined, 0])(
@@ -114,6 +116,45 @@ describe('an upstream that wishes to be left alone', () => {
       expect(error?.nextRetryDelay).toBeGreaterThanOrEqual(1_000);
     },
   );
+});
+
+describe('a batch ends when its health changes', () => {
+  const failure = (retryAfterMs?: number) => new ReadFailedError('upstream answered 503', 503, retryAfterMs);
+  /** A read after others of the same batch, whose figures the attempt before has left. */
+  function read(fault: Error | null, kept: number, input: Partial<PollJobInput>) {
+    const upstream = new ScriptedUpstream();
+    upstream.show = () => ({ status: 'active' });
+    if (fault) upstream.readFaults.push(fault);
+    const { signal } = new AbortController();
+    const pollJob = createPollJob({ upstream, metrics: noMetrics, shutdownSignal: signal, poller: null });
+    const info = { attempt: 2, heartbeatDetails: { failures: kept, notFound: 0, further: 0, unread: 0 } };
+    return runAttempt(pollJob, pollInput(input), { info });
+  }
+
+  test.each([
+    ['at the second failure in a row', failure(), 1, {}, 'failed'],
+    ['after a worker died with the end that it found', failure(), 2, {}, 'failed'],
+    ['at the first Retry-After', failure(1_000), 0, {}, 'failed'],
+    ['at the first Retry-After of reads that fail', failure(1_000), 9, { health: 'failing' }, 'failed'],
+    ['at the first good read', null, 9, { health: 'failing' }, 'unchanged'],
+    ['at the first good read, also after a worker died', null, 0, { health: 'askedToWait' }, 'unchanged'],
+    ['at the first read after an hour of many ends', failure(), 9, { healthToldFrom: Date.now() - 1 }, 'failed'],
+  ] as const)('%s', async (_, fault, kept, input, kind) => {
+    expect((await read(fault, kept, input)).result?.reading).toMatchObject({ kind });
+  });
+
+  test.each([
+    ['one failure', failure(), 0, {}],
+    ['a good read', null, 1, {}],
+    ['a good read after a worker died with the end of the trouble', null, 2, {}],
+    ['a failure that is no news', failure(), 9, { health: 'failing' }],
+    ['another Retry-After', failure(1_000), 9, { health: 'askedToWait' }],
+    ['a failure without one', failure(), 9, { health: 'askedToWait' }],
+    ['trouble in an hour of many ends', failure(1_000), 9, { healthToldFrom: Date.now() + 60_000 }],
+    ['good reads in an hour of many ends', null, 9, { health: 'failing', healthToldFrom: Date.now() + 60_000 }],
+  ] as const)('and goes on after %s', async (_, fault, kept, input) => {
+    expect((await read(fault, kept, input)).error).toMatchObject({ type: 'StillPolling' });
+  });
 });
 
 describe('a read that is answered slowly', () => {

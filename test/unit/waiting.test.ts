@@ -1,4 +1,5 @@
 import { describe, expect, test } from 'vitest';
+import { healthToldFrom, withHealthChange } from '../../src/agent-job/poll-plan.js';
 import { pollInterruption } from '../../src/workflows/agent-job/poll-state.js';
 import { waitingOf, type WaitingRun } from '../../src/workflows/agent-job/job-state.js';
 import { beginWrite, type Interruption, type Write } from '../../src/workflows/agent-job/write.js';
@@ -77,6 +78,15 @@ describe('what a run waits for', () => {
   ])('%s', (_, actual, expected) => {
     expect(actual).toEqual(expected);
   });
+});
+
+test.each([
+  [[], 0],
+  [[1, 2, 3, 4, 5], 0],
+  [[1, 2, 3, 4, 5, 6], 3_600_001],
+  [[1, 2, 3, 4, 5, 6, 7], 3_600_002],
+])('after changes of the health at %j the next is told from %i on', (changes, from) => {
+  expect(healthToldFrom(changes.reduce<number[]>(withHealthChange, []))).toBe(from);
 });
 
 test('trouble with reads keeps its time while it is the same, and ends with a read of use', () => {

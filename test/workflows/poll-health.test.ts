@@ -23,6 +23,54 @@ test('failed reads come ever more rarely, at most 5 minutes apart', async () => 
   expect(waits.every((wait) => wait < 306_000)).toBe(true);
 });
 
+/** The history of a job that reads show so, one after the other: null is active, and the last read ends it. */
+async function historyOf(reads: (Error | null)[]) {
+  const { upstream, bench } = tests;
+  const script = [...reads];
+  upstream.show = () => {
+    const fault = script.shift();
+    if (fault) throw fault;
+    return { status: script.length > 0 ? 'active' : 'completed' };
+  };
+  const handle = await bench.start({ ...input, polling: { min: '1 minute', max: '1 minute' } });
+  expect(await handle.result()).toMatchObject({ outcome: 'completed', polls: reads.length });
+  return (await handle.fetchHistory()).events!;
+}
+
+test.for([
+  ['one cause', times(60, () => failed(503))],
+  ['a Retry-After each time', times(60, () => failed(429, 30_000))],
+  ['other causes in turn', times(60, () => [failed(503), failed(401), failed(403), failed()]).flat()],
+] as const)('a spell of trouble with %s costs at most 25 history events', async ([, faults]) => {
+  const quiet = await historyOf([null, null, null]);
+  const troubled = await historyOf([null, ...faults.slice(0, 60), null, null]);
+  expect(troubled.length - quiet.length).toBeGreaterThan(0);
+  expect(troubled.length - quiet.length).toBeLessThanOrEqual(25);
+});
+
+test('a single failed read costs no event', async () => {
+  const quiet = await historyOf([null, null, null]);
+  expect(await historyOf([null, failed(503), null, null])).toHaveLength(quiet.length);
+});
+
+test('an upstream that flaps ends at most six batches an hour, and is shown again and again', async () => {
+  const events = await historyOf([...times(60, () => [failed(503), failed(503), null]).flat(), null]);
+  const ends = events
+    .filter(({ activityTaskCompletedEventAttributes: end }) => end)
+    .map(({ eventTime }) => 1_000 * Number(eventTime!.seconds))
+    // The create, and the end of the job.
+    .slice(1, -1);
+  expect(ends.length).toBeGreaterThan(12);
+  expect(ends.filter((time, i) => time - (ends[i - 6] ?? 0) < 59 * MINUTE)).toEqual([]);
+});
+
+test('where Retry-After passes the deadline, the job is not read again', async () => {
+  const { upstream, bench } = tests;
+  upstream.readFaults.push(failed(429, 30 * MINUTE), failed(429, 30 * MINUTE));
+  const handle = await bench.start({ ...input, deadline: '50 minutes' });
+  expect(await handle.result()).toMatchObject({ outcome: 'timedOut', polls: 2 });
+});
+
 test('Retry-After replaces a shorter wait, at most an hour at a time, and pollNow does not go against it', async () => {
   const { upstream, bench, environment } = tests;
   upstream.readFaults.push(failed(429, 30 * MINUTE), failed(503, 7_200_000));
@@ -34,6 +82,12 @@ test('Retry-After replaces a shorter wait, at most an hour at a time, and pollNo
   await handle.signal(pollNowSignal);
   await environment.sleep('1 minute');
   expect(upstream.reads).toBe(1);
+  await environment.sleep('10 minutes');
+  await expect.poll(() => upstream.reads).toBe(2);
+  // The batch of polls alone knows of this one.
+  await handle.signal(pollNowSignal);
+  await environment.sleep('30 minutes');
+  expect(upstream.reads).toBe(2);
   expect(await handle.result()).toMatchObject({ outcome: 'completed', polls: 3 });
   const [first, second] = gaps(upstream.readTimes);
   expect(first).toBeGreaterThanOrEqual(30 * MINUTE);

@@ -77,17 +77,35 @@ test('a wait costs one event', async () => {
 });
 
 test.for([
-  [429, 'rateLimit'],
-  [401, 'key'],
-  [403, 'key'],
-] as const)('a poll that the upstream asked to wait with %i is shown so until a poll was of use', ([status, what]) =>
-  withBench(async (bench, upstream) => {
-    upstream.readFaults.push(new ReadFailedError(String(status), status, 3_000));
-    const handle = await bench.start({ projectId: 'p1', prompt: 'Fix it' });
-    await handle.result();
-    expect(await everShown(handle)).toContain(what);
-    expect(await shown(handle)).toBeUndefined();
-  }),
+  ['429 twice', 'rateLimit', [[429], [429]]],
+  ['429 once, with a Retry-After', 'rateLimit', [[429, 3_000]]],
+  ['401 twice', 'key', [[401], [401]]],
+  ['403 twice', 'key', [[403], [403]]],
+  ['503, after another cause', 'upstream', [[401], [503]]],
+  ['no answer three times', 'upstream', [[undefined], [undefined], [undefined]]],
+  ['503 once', undefined, [[503]]],
+] as const)('polls that meet %s are shown as %s until a read is good, with a poller or without', ([, what, faults]) =>
+  withBench(
+    async (bench, upstream) => {
+      upstream.show = (read) => ({ status: read > faults.length + 2 ? 'completed' : 'active' });
+      upstream.readFaults.push(
+        ...faults.map(([status, ms]) => new ReadFailedError('r', status, ms, `upstream answered ${status}`)),
+      );
+      const handle = await bench.start({ projectId: 'p1', prompt: 'Fix it', polling: { min: 1_000, max: 1_000 } });
+      const said: (string | undefined)[] = [];
+      while ((await handle.describe()).status.name === 'RUNNING') {
+        const { waiting } = await handle.query(jobStateQuery);
+        if (waiting && waiting.for !== 'poll') said.push(`${waiting.for}: ${waiting.reason}`);
+      }
+      const last = what && `${what}: upstream answered ${faults.at(-1)![0]}`;
+      expect([...new Set(said)]).toEqual(last ? [last] : []);
+      expect((await everShown(handle)).filter((value) => value !== null && value !== undefined)).toEqual(
+        what ? [what] : [],
+      );
+      expect(await shown(handle)).toBeUndefined();
+    },
+    { hasPoller: faults.length > 1 },
+  ),
 );
 
 test('jobs that wait for their turn show it with the place that they had when they asked', { timeout: 120_000 }, () =>

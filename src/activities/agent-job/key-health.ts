@@ -21,7 +21,7 @@ interface Refusal {
 
 export interface KeyHealthOptions {
   upstream: Upstream;
-  metrics: Pick<Metrics, 'keyRefused' | 'refusedKeys'>;
+  metrics: Pick<Metrics, 'keyRefused'>;
   /** Told once for each change of a project: why its key is refused, null when it is accepted. */
   onChange?: (projectId: string, reason: string | null) => void;
   /** In milliseconds. */
@@ -201,7 +201,6 @@ export class KeyHealth {
   }
 
   #changed(projectId: string, reason: string | null): void {
-    this.#options.metrics.refusedKeys(this.#refusals.size);
     this.#options.onChange?.(projectId, reason);
   }
 

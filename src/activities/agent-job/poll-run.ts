@@ -7,14 +7,17 @@ import type { ApplicationFailure, Info } from '@temporalio/activity';
 import { isTerminalStatus, shownStatus, type JobRecord } from '../../contract.js';
 import type { Metrics } from '../metrics.js';
 import {
+  isWorse,
   LOST_AFTER,
   MIN_READS_PER_LEASE,
   pollLeaseMs,
   pollWaitMs,
+  readHealth,
   untilLostMs,
   type PollPlan,
+  type ReadHealth,
 } from '../../agent-job/poll-plan.js';
-import { MIN_AFTER_429_MS } from '../../agent-job/retry-waits.js';
+import { readPauseMs } from '../../agent-job/retry-waits.js';
 import { startServerClock, tryLater } from '../../temporal/activity-attempt.js';
 import { ReadFailedError, RejectedError } from '../../upstream/errors.js';
 import type { Upstream } from '../../upstream/upstream.js';
@@ -35,6 +38,10 @@ export interface PollJobInput {
   endsAtTerminal: boolean;
   /** Failed reads in a row before this batch. */
   failures: number;
+  /** What the workflow knows of the reads; the batch ends when it finds another health. */
+  health: ReadHealth;
+  /** It does so from this time on: before it rides out what changes. */
+  healthToldFrom: number;
   /** How many 404 came in a row before this batch, and since when; null where the last response was another. */
   notFound: { count: number; since: number } | null;
   /** How many polls the batch may make. */
@@ -169,8 +176,6 @@ export class PollRun {
 /** A record takes up to 64 KiB, and a worker holds thousands: of what the workflow knows a fingerprint is kept. */
 type Asked = Omit<PollJobInput, 'known'>;
 
-type Failed = Extract<Reading, { kind: 'failed' }>;
-
 type JobResponse = Exclude<Reading, { kind: 'unchanged' | 'settling' | 'notFound' }> | { kind: 'notFound' };
 
 async function read(upstream: Upstream, input: Asked, signal: AbortSignal): Promise<JobResponse> {
@@ -191,12 +196,6 @@ async function read(upstream: Upstream, input: Asked, signal: AbortSignal): Prom
     }
     throw error;
   }
-}
-
-/** Also where the upstream gave no time itself, a call does not follow a 429 at once. */
-function withPause(response: Failed): Failed {
-  const { waitsFor, retryAfterMs = 0 } = response;
-  return waitsFor === 'rateLimit' ? { ...response, retryAfterMs: Math.max(MIN_AFTER_429_MS, retryAfterMs) } : response;
 }
 
 /**
@@ -221,6 +220,7 @@ function resultOf(
   response: JobResponse,
   { progress, isKnown, isLastRead, begunAt, now }: ReadFacts,
 ): Reading | null {
+  const mayTellHealth = now >= input.healthToldFrom;
   switch (response.kind) {
     case 'notFound': {
       // Each of those that it takes is told at once: a batch that is cancelled must not forget them.
@@ -231,15 +231,16 @@ function resultOf(
       return isLastRead || isOneOfThose || mustReport ? { kind: 'notFound', count: notFound } : null;
     }
     case 'failed': {
-      // The workflow must know of it: no `pollNow` reads against it.
-      const mustWait = (response.retryAfterMs ?? 0) > 0;
-      return isLastRead || mustWait || input.notFound !== null ? withPause(response) : null;
+      const isNews = mayTellHealth && isWorse(readHealth(response, progress.saved.failures), input.health);
+      // No last read at the deadline goes against a `Retry-After`.
+      const isOver = now + readPauseMs(response) >= (input.deadlineAt ?? Infinity);
+      return isLastRead || isNews || isOver || input.notFound !== null ? response : null;
     }
     case 'record': {
       const ends = input.endsAtTerminal && isTerminalStatus(response.job.status);
       if (ends && begunAt < input.settledAt) return isLastRead ? { kind: 'settling', job: response.job } : null;
       if (ends || input.notFound !== null || !isKnown) return response;
-      return isLastRead ? { kind: 'unchanged' } : null;
+      return isLastRead || (mayTellHealth && input.health !== 'good') ? { kind: 'unchanged' } : null;
     }
   }
 }
@@ -251,7 +252,7 @@ function waitMs(input: Asked, response: JobResponse, progress: PollProgress, { b
     sinceChangeMs: now - input.lastChangeAt,
     failures,
     untilLostMs: untilLostMs(notFound, now),
-    retryAfterMs: response.kind === 'failed' ? withPause(response).retryAfterMs : undefined,
+    retryAfterMs: response.kind === 'failed' ? readPauseMs(response) : undefined,
     random: Math.random(),
   });
   const isSettling = response.kind === 'record' && isTerminalStatus(response.job.status) && begunAt < input.settledAt;

@@ -228,10 +228,7 @@ async function readFirstEvents(
 type Payloads = Parameters<Client['options']['loadedDataConverter']['payloadCodecs'][number]['decode']>[0];
 
 /** Decodes the first payload; null where there is none, or it is no JSON object. */
-export async function decodeFirst<T extends object>(
-  client: Client,
-  payloads: Payloads | null | undefined,
-): Promise<T | null> {
+async function decodeFirst<T extends object>(client: Client, payloads: Payloads | null | undefined): Promise<T | null> {
   const { payloadCodecs, payloadConverter } = client.options.loadedDataConverter;
   let decoded = payloads ?? [];
   for (const codec of payloadCodecs) decoded = await codec.decode(decoded);

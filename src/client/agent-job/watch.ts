@@ -2,7 +2,7 @@
  * Watching a job: when Temporal is asked, when a worker, and which state is another one.
  *
  * A round asks Temporal alone for the length of the run's history. A worker is asked for the state only once that has
- * grown, or polls end otherwise, for nothing else changes without an event. The wait between two rounds grows while
+ * grown, for nothing else changes without an event. The wait between two rounds grows while
  * nothing changes. It is one request that Temporal answers when the run closes, so the end is seen at once.
  */
 import { WorkflowContinuedAsNewError, WorkflowFailedError, type Client } from '@temporalio/client';
@@ -18,7 +18,7 @@ import {
   type WaitOptions,
 } from '../temporal-call.js';
 import { isOutage } from '../temporal-errors.js';
-import { lastRead, readState, stateAtEnd, withLastRead } from './call-job.js';
+import { readState, stateAtEnd } from './call-job.js';
 import { readRun, type RunRecord } from './run-record.js';
 
 /** The waits between two rounds. */
@@ -72,7 +72,7 @@ class Watch {
   readonly #limits: CallOptions;
   readonly #logger: ClientContext['logger'];
   #last: JobState | null = null;
-  /** The run, the length of its history and how its last poll ended when the state was read. */
+  /** The run and the length of its history when the state was read. */
   #readAt: string | null = null;
   /** Whether a round, or a worker's absence, was ever told. */
   #hasAnswered = false;
@@ -116,12 +116,12 @@ class Watch {
   }
 
   /** Null where nothing can have changed since it was read. */
-  async #stateNow({ runId, historyLength, description: { raw } }: RunRecord): Promise<JobState | null> {
-    const readAt = `${runId} ${historyLength} ${lastRead(raw)}`;
+  async #stateNow({ runId, historyLength }: RunRecord): Promise<JobState | null> {
+    const readAt = `${runId} ${historyLength}`;
     if (readAt === this.#readAt) return null;
     const state = await readState(this.#client, this.#workflowId, this.#limits);
     this.#readAt = readAt;
-    return withLastRead(this.#client, raw, state);
+    return state;
   }
 
   /** A worker tells most; without one, what Temporal itself knows must do, or a worker is waited for. */

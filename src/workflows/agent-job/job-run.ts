@@ -20,7 +20,7 @@ import { jsonBytes } from '../../contract/input-checks.js';
 import { FollowUps, type CarriedFollowUps } from './follow-up-queue.js';
 import { LeftQueue } from './left-queue.js';
 import { next, type Situation, type WriteEvent } from './next-write.js';
-import { PollState, type PollData } from './poll-state.js';
+import { firstPollData, PollState, type PollData } from './poll-state.js';
 import {
   beginWrite,
   countsAsInFlight,
@@ -379,20 +379,7 @@ export function firstRunData(spec: JobSpec, startTime: Date): Omit<RunData, 'isR
     jobId: spec.jobId,
     createdAt: null,
     deadline: { base: startedAt, stoodStillMs: 0, hasExpired: false },
-    polls: {
-      job: null,
-      lastChangeAt: startedAt,
-      polls: 0,
-      settledAt: 0,
-      endedAt: null,
-      notFound: null,
-      isGone: false,
-      failures: 0,
-      notBefore: 0,
-      lastError: null,
-      interruption: null,
-      pollRequested: false,
-    },
+    polls: firstPollData(startedAt),
     write: null,
     decisions: [],
   };

@@ -1,7 +1,17 @@
 /** What the polls of a job have shown, and when the next one is wanted. Pure: no Temporal. Times in milliseconds. */
-import { MAX_RETRY_AFTER_MS, isTerminalStatus, type JobRecord } from '../../contract.js';
+import { isTerminalStatus, MAX_RETRY_AFTER_MS, type JobRecord } from '../../contract.js';
 import type { PollJobInput, PollJobResult, Reading } from '../../activities/index.js';
-import { isSameRecord, LOST_AFTER, plannedPolls, type PollPlan } from '../../agent-job/poll-plan.js';
+import {
+  healthToldFrom,
+  isSameRecord,
+  LOST_AFTER,
+  plannedPolls,
+  readHealth,
+  withHealthChange,
+  type PollPlan,
+  type ReadHealth,
+} from '../../agent-job/poll-plan.js';
+import { readPauseMs } from '../../agent-job/retry-waits.js';
 import type { Interruption } from './write.js';
 
 /** `pollNow` polls at most this often. */
@@ -23,14 +33,37 @@ export interface PollData {
   isGone: boolean;
   /** Failed polls in a row. */
   failures: number;
+  health: ReadHealth;
+  /** When the health changed, the last times. */
+  healthChanges: readonly number[];
   /** No poll before this time: the upstream said so. */
   notBefore: number;
   /** Why the last poll gave nothing; null where it did. */
   lastError: string | null;
-  /** The same, with what it was and since when; null after a 404. */
+  /** What reads fail for, and since when; null while the health is good. */
   interruption: Interruption | null;
   /** Somebody said `pollNow`, and no poll has answered it yet. */
   pollRequested: boolean;
+}
+
+/** Before the first poll. */
+export function firstPollData(startedAt: number): PollData {
+  return {
+    job: null,
+    lastChangeAt: startedAt,
+    polls: 0,
+    settledAt: 0,
+    endedAt: null,
+    notFound: null,
+    isGone: false,
+    failures: 0,
+    health: 'good',
+    healthChanges: [],
+    notBefore: 0,
+    lastError: null,
+    interruption: null,
+    pollRequested: false,
+  };
 }
 
 export class PollState {
@@ -48,7 +81,7 @@ export class PollState {
   /** A batch has brought something that `observe` has not taken in yet: it must not be lost to continue-as-new. */
   hasResult = false;
   /** The batch that runs. */
-  #batch: { since: number; sinceChangeMs: number; maxReads: number } | null = null;
+  #batch: { since: number; sinceChangeMs: number; maxReads: number; ridesUntil: number } | null = null;
 
   constructor(data: PollData, plan: PollPlan, now: () => number) {
     this.#data = { ...data };
@@ -62,8 +95,10 @@ export class PollState {
     return this.#data;
   }
 
-  /** `pollNow`: at once, but at most once a second. */
+  /** `pollNow`: at once, but at most once a second, and never against a `Retry-After`. */
   pollNow(): void {
+    // The batch that runs reads as soon as it may. Another one would not know what it knows.
+    if (this.#batch && this.#now() < this.#batch.ridesUntil) return;
     this.requestedAt ??= Math.max(this.#now(), this.batchStartedAt + MIN_PAUSE_MS);
     this.isPollNow = true;
     this.#data.pollRequested = true;
@@ -74,13 +109,22 @@ export class PollState {
     this.requestedAt = this.#now();
   }
 
-  beginBatch({ maxReads, lastChangeAt }: PollJobInput): void {
+  /** What a batch is told of the reads before it. */
+  get told(): Pick<PollJobInput, 'failures' | 'health' | 'healthToldFrom' | 'notFound'> {
+    const { failures, health, healthChanges, notFound } = this.#data;
+    return { failures, health, healthToldFrom: healthToldFrom(healthChanges), notFound };
+  }
+
+  beginBatch({ maxReads, lastChangeAt, health, healthToldFrom }: PollJobInput): void {
     const now = this.#now();
     this.requestedAt = null;
     this.isPollNow = false;
     this.batchStartedAt = now;
     this.nextPollAt = null;
-    this.#batch = { since: now, sinceChangeMs: now - lastChangeAt, maxReads };
+    // It does not tell of a `Retry-After` that it meets before.
+    const toldFrom = health === 'askedToWait' ? Infinity : healthToldFrom;
+    const ridesUntil = maxReads > 1 && now < toldFrom ? toldFrom + MAX_RETRY_AFTER_MS : 0;
+    this.#batch = { since: now, sinceChangeMs: now - lastChangeAt, maxReads, ridesUntil };
   }
 
   /** The batch, where one runs, is cut short: its polls are estimated from the plan. */
@@ -103,15 +147,23 @@ export class PollState {
     data.pollRequested = this.isPollNow;
     data.lastError =
       reading.kind === 'failed' ? reading.reason : reading.kind === 'notFound' ? 'upstream answered 404' : null;
-    data.interruption = pollInterruption(reading, data.interruption, now);
+    this.#noteHealth(reading);
     if (reading.kind === 'record') this.#read(reading.job, asked.endsAtTerminal && !isStale);
     if (reading.kind === 'settling') this.#read(reading.job, false);
-    if (reading.kind === 'failed') data.notBefore = now + Math.min(reading.retryAfterMs ?? 0, MAX_RETRY_AFTER_MS);
+    if (reading.kind === 'failed') data.notBefore = now + readPauseMs(reading);
     const isNotFound = reading.kind === 'notFound' && !isStale;
     const notFound = isNotFound ? { count: reading.count, since: data.notFound?.since ?? now } : null;
     data.notFound = notFound;
     // Whatever else comes in between, a job is found again: the run may not have ended yet.
     data.isGone = notFound !== null && notFound.count >= LOST_AFTER.count && now - notFound.since >= LOST_AFTER.ms;
+  }
+
+  #noteHealth(reading: Reading): void {
+    const data = this.#data;
+    const health = readHealth(reading, data.failures);
+    if (health !== data.health) data.healthChanges = withHealthChange(data.healthChanges, this.#now());
+    data.health = health;
+    data.interruption = health === 'good' ? null : pollInterruption(reading, data.interruption, this.#now());
   }
 
   #read(job: JobRecord, counts: boolean): void {

@@ -154,7 +154,7 @@ function failedPoll({ known }: PollState, reason: string): PollJobResult {
 
 function pollInput(run: JobRun, jobId: string): PollJobInput {
   const { spec, polls } = run;
-  const { job, lastChangeAt, settledAt, failures, notFound } = polls.known;
+  const { job, lastChangeAt, settledAt } = polls.known;
   return {
     projectId: spec.projectId,
     jobId,
@@ -164,8 +164,7 @@ function pollInput(run: JobRun, jobId: string): PollJobInput {
     deadlineAt: run.pollDeadline,
     settledAt,
     endsAtTerminal: run.isIdle,
-    failures,
-    notFound,
+    ...polls.told,
     maxReads: run.isLingering || polls.isPollNow ? 1 : POLLS_PER_BATCH,
   };
 }
