@@ -221,15 +221,26 @@ export function readSnapshotsConfig(environment: Environment = process.env): Sna
 const httpSchema = z.object({
   HTTP_ADDRESS: field.listenAddressField.default({ host: '127.0.0.1', port: 8080 }),
   HTTP_KEYS_FILE: field.callerKeysFileField.optional(),
+  HTTP_KEEP_ALIVE: field.waitField.optional(),
+  HEALTH_ADDRESS: field.listenAddressField.optional(),
 });
 
-/** Where `agent-jobs serve` listens, and the file of its callers' keys, where it has one; throws a ConfigError. */
-export function readHttpConfig(environment: Environment = process.env): {
+interface HttpConfig {
   address: field.ListenAddress;
+  /** Without one no caller needs a key. */
   keysFile: string | undefined;
-} {
-  const { HTTP_ADDRESS: address, HTTP_KEYS_FILE: keysFile } = parse(httpSchema, environment);
-  if (keysFile !== undefined || isLoopback(address.host)) return { address, keysFile };
+  /** How long a connection may stay without a request. */
+  keepAliveMs: number | undefined;
+  /** A listener for probes alone. */
+  healthAddress: field.ListenAddress | undefined;
+}
+
+/** How `agent-jobs serve` listens; throws a ConfigError. */
+export function readHttpConfig(environment: Environment = process.env): HttpConfig {
+  const values = parse(httpSchema, environment);
+  const { HTTP_ADDRESS: address, HTTP_KEYS_FILE: keysFile } = values;
+  const config = { address, keysFile, keepAliveMs: values.HTTP_KEEP_ALIVE, healthAddress: values.HEALTH_ADDRESS };
+  if (keysFile !== undefined || isLoopback(address.host)) return config;
   const problem = 'is missing; without keys HTTP_ADDRESS should be of this machine alone, such as 127.0.0.1:8080';
   throw new ConfigError([{ variable: 'HTTP_KEYS_FILE', problem }]);
 }

@@ -26,7 +26,7 @@ async function serve(command: Command): Promise<void> {
   const { CallerKeys } = await import('../http/keys.js');
   const { TemporalUnavailableError } = await import('../client/errors.js');
   const { HttpServer } = await import('../http/server.js');
-  const { address, keysFile } = readHttpConfig();
+  const { address, keysFile, keepAliveMs, healthAddress } = readHttpConfig();
   const { maxWaitMs: maxToolWaitMs } = readMcpConfig();
   const keys = keysFile === undefined ? null : new CallerKeys(keysFile, onProblem);
   await keys?.read();
@@ -34,25 +34,30 @@ async function serve(command: Command): Promise<void> {
   const { signal } = endBySignal();
   let reached = await reach(globals, signal, (why) => onProblem(`${why}; trying again until it is there`));
   const service = {
-    ...{ keys, version: versionOf(command), maxToolWaitMs, onProblem },
+    ...{ keys, version: versionOf(command), maxToolWaitMs, keepAliveMs, onProblem },
     get jobs(): AgentJobs {
       if (reached === null) throw new TemporalUnavailableError('Temporal was not reached yet');
       return reached;
     },
   };
-  const http = await HttpServer.listen(service, address).catch(async (error: unknown) => {
-    await reached?.close();
-    throw cannotListen('HTTP_ADDRESS', error);
-  });
+  const named = <T>(setting: string, listening: Promise<T>): Promise<T> =>
+    listening.catch((error: unknown): never => {
+      throw cannotListen(setting, error);
+    });
   try {
-    print(`HTTP  ${http.url}, ${keys === null ? 'for this machine alone: HTTP_KEYS_FILE is not set' : 'with keys'}`);
-    while (reached === null && !signal.aborted) {
-      await delay(RETRY_MS, undefined, { signal }).catch(() => {});
-      reached = await reach(globals, signal);
+    const http = await named('HTTP_ADDRESS', HttpServer.listen(service, address));
+    try {
+      if (healthAddress) await named('HEALTH_ADDRESS', http.listenForProbes(healthAddress));
+      print(`HTTP  ${http.url}, ${keys === null ? 'for this machine alone: HTTP_KEYS_FILE is not set' : 'with keys'}`);
+      while (reached === null && !signal.aborted) {
+        await delay(RETRY_MS, undefined, { signal }).catch(() => {});
+        reached = await reach(globals, signal);
+      }
+      if (!signal.aborted) await once(signal, 'abort');
+    } finally {
+      await http.end();
     }
-    if (!signal.aborted) await once(signal, 'abort');
   } finally {
-    await http.end();
     await reached?.close();
   }
 }

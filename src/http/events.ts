@@ -29,12 +29,16 @@ export async function streamEvents(call: Call): Promise<Answer | null> {
   try {
     // While an answer can still be an error.
     await watch.found;
+    if (call.gone.aborted) return null;
     // A browser comes back after every end, until it is told that there is no more.
     if (lastId?.endsWith(END) && (await isOver(call, watch, lastId))) return { status: 204 };
     // nginx would keep events back. Nothing follows on the connection: it would outlive the end of this server.
     const headers = { 'content-type': 'text/event-stream', 'x-accel-buffering': 'no', connection: 'close' };
+    // Without `no-transform` a proxy may keep events back to compress them.
+    const all = { 'cache-control': 'no-store, no-transform', ...headers };
+    if (call.request.method === 'HEAD') return { status: 200, headers: all };
     response.setTimeout(IDLE_MS, () => response.destroy());
-    response.writeHead(200, { 'cache-control': 'no-store', ...headers }).write(':\n\n');
+    response.writeHead(200, all).write(':\n\n');
     const comments = setInterval(() => response.writableNeedDrain || response.write(':\n\n'), COMMENT_EVERY_MS);
     response.once('close', () => clearInterval(comments));
     const isDone = await whileWanted(call, STREAM_MS, (signal) => sendStates(call, watch, lastId, signal));

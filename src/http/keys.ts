@@ -1,7 +1,4 @@
-/**
- * Who may call: the keys of HTTP_KEYS_FILE, by their hashes, what each may see, and how often it may ask. No key is
- * kept or told.
- */
+/** Who may call: the keys of HTTP_KEYS_FILE, by their hashes, and what each may see. No key is kept or told. */
 import { createHash } from 'node:crypto';
 import { z } from 'zod';
 import { LIMIT } from '../contract.js';
@@ -9,15 +6,17 @@ import { cutToBytes } from '../contract/input-checks.js';
 import { SettingsFile } from '../upstream/reloading-file.js';
 import { Problem } from './problem.js';
 
-/** Whoever sent a request. */
+/** The sender of a request. */
 export interface Caller {
-  /** Null where nobody needs a key. */
+  /** The hash of the key, by which callers are told apart: two keys may have one name. Null without keys. */
+  readonly id: string | null;
+  /** Null without keys. */
   readonly name: string | null;
   readonly projects: readonly string[] | '*';
 }
 
 /** Where no keys are set. */
-export const ANYBODY: Caller = { name: null, projects: '*' };
+export const ANYBODY: Caller = { id: null, name: null, projects: '*' };
 
 /** Throws a problem 403 where a caller may not see a project; a job whose id tells none is for who may see all. */
 export function checkMaySee({ projects }: Caller, projectId: string | null): void {
@@ -39,7 +38,7 @@ const keysFile = z.record(
 
 function parseKeys(text: string): ReadonlyMap<string, Caller> {
   const keys = callersOf(text);
-  return new Map(Object.entries(keys).map(([hash, caller]) => [hash.toLowerCase(), caller]));
+  return new Map(Object.entries(keys).map(([hash, caller]) => [hash.toLowerCase(), { id: hash, ...caller }]));
 }
 
 function callersOf(text: string): z.output<typeof keysFile> {
@@ -74,24 +73,4 @@ export class CallerKeys {
     const detail = key === undefined ? 'send "Authorization: Bearer" and a key' : 'nobody has this key';
     throw new Problem(401, detail, { headers: { 'www-authenticate': 'Bearer' } });
   }
-}
-
-const WINDOW_MS = 10_000;
-const MAX_REQUESTS = 2_000;
-
-/** Counts the requests of callers in windows of time; what it answers with throws a problem 429. */
-export function limitRequests(maxRequests = MAX_REQUESTS): (caller: string) => void {
-  let window = 0;
-  let counts = new Map<string, number>();
-  return (caller) => {
-    const now = Date.now() / WINDOW_MS;
-    if (Math.floor(now) !== window) counts = new Map();
-    window = Math.floor(now);
-    const count = (counts.get(caller) ?? 0) + 1;
-    counts.set(caller, count);
-    if (count <= maxRequests) return;
-    const headers = { 'retry-after': String(Math.ceil(((window + 1 - now) * WINDOW_MS) / 1_000)) };
-    const detail = `at most ${maxRequests} requests in ${WINDOW_MS / 1_000} seconds`;
-    throw new Problem(429, detail, { retryable: true, headers });
-  };
 }

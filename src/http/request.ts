@@ -6,6 +6,7 @@ import { checkKnownFields, checkNames, type Names } from '../client/known-fields
 import type { OperationCall } from '../operations.js';
 import type { Arguments } from '../operations/arguments.js';
 import type { Caller } from './keys.js';
+import { type CallerLimits, isTooDeep, MAX_DEPTH } from './limits.js';
 import { Problem, readOr400 } from './problem.js';
 
 /** What a handler works with; `args` are those of the query or the body. */
@@ -32,7 +33,8 @@ export interface Answer {
 /** Room for a prompt of 512 KiB, most of whose characters may be escaped. */
 const MAX_BODY_BYTES = 2 * 1024 * 1024;
 const MAX_WAIT_SECONDS = 60;
-const UTF8 = new TextDecoder('utf-8', { fatal: true });
+// A byte order mark is a character like others: one key must not have two spellings.
+const UTF8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
 
 /** The one value of a header: of two, a proxy may have gone by the other one. Throws a problem 400. */
 export function headerOf({ headersDistinct }: IncomingMessage, name: string): string | undefined {
@@ -69,30 +71,46 @@ export function readQuery(search: string, kinds: Arguments): Record<string, unkn
   return Object.fromEntries(parsed);
 }
 
+/** Where a body comes from, and what its reading may take. */
+interface BodySource extends Pick<Call, 'request' | 'response'> {
+  readonly limits: CallerLimits;
+  /** For whom the limits are counted. */
+  readonly countedAs: string;
+}
+
 /** The body as an object of known fields. */
-export async function readBody(request: IncomingMessage, schema: JsonSchema): Promise<Record<string, unknown>> {
+export async function readBody(source: BodySource, schema: JsonSchema): Promise<Record<string, unknown>> {
+  const { request, response } = source;
   const { headers } = request;
   const type = headerOf(request, 'content-type') ?? '';
-  const isJson = /^application\/json\s*(;\s*charset\s*=\s*"?utf-8"?\s*)?$/i.test(type);
+  const isJson = /^application\/json\s*(;\s*charset\s*=\s*"?utf-?8"?\s*)?$/i.test(type);
   if (!isJson || headers['content-encoding'] !== undefined) {
     throw new Problem(415, 'Content-Type must be application/json, and without Content-Encoding');
   }
   checkSize(Number(headers['content-length'] ?? 0));
-  const given = await readBytes(request);
+  if (headers.expect !== undefined) response.writeContinue();
+  const given = await readBytes(source);
+  if (isTooDeep(given)) throw new Problem(400, `the body is nested more than ${MAX_DEPTH} levels deep`);
   const body = readOr400('the body must be JSON in UTF-8', (): unknown => JSON.parse(UTF8.decode(given)));
   checkKnownFields(checkObject(body, 'body'), schema, null);
   return body as Record<string, unknown>;
 }
 
-async function readBytes(request: IncomingMessage): Promise<Buffer> {
+async function readBytes({ request, limits, countedAs }: BodySource): Promise<Buffer> {
   const chunks: Buffer[] = [];
   let bytes = 0;
-  // Destroyed, it would take the answer with it.
-  for await (const chunk of request.iterator({ destroyOnReturn: false }) as AsyncIterable<Buffer>) {
-    checkSize((bytes += chunk.length));
-    chunks.push(chunk);
+  try {
+    // Destroyed, it would take the answer with it.
+    for await (const chunk of request.iterator({ destroyOnReturn: false }) as AsyncIterable<Buffer>) {
+      checkSize(bytes + chunk.length);
+      limits.takeBytes(countedAs, chunk.length);
+      bytes += chunk.length;
+      chunks.push(chunk);
+    }
+    return Buffer.concat(chunks);
+  } finally {
+    limits.freeBytes(countedAs, bytes);
   }
-  return Buffer.concat(chunks);
 }
 
 function checkSize(bytes: number): void {

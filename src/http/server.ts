@@ -8,7 +8,8 @@ import { JobNotFoundError } from '../client/errors.js';
 import { temporalCall } from '../client/temporal-call.js';
 import type { AgentJobs } from '../starter.js';
 import { matchPath, NOWHERE, readAddress } from './address.js';
-import { ANYBODY, type Caller, type CallerKeys, checkMaySee, limitRequests } from './keys.js';
+import { ANYBODY, type Caller, type CallerKeys, checkMaySee } from './keys.js';
+import { CallerLimits, type Limits } from './limits.js';
 import { openApi } from './openapi.js';
 import { Problem, problemOf, PROBLEM_TYPE } from './problem.js';
 import { type Answer, type Call, headerOf, readBody, readQuery } from './request.js';
@@ -20,18 +21,28 @@ interface HttpService extends Readonly<Call['service']> {
   readonly jobs: AgentJobs;
   /** Null: nobody needs a key, and the server must listen on this machine alone. */
   readonly keys: CallerKeys | null;
-  /** Of one caller, in ten seconds. */
-  readonly maxRequests?: number | undefined;
+  readonly limits?: Partial<Limits> | undefined;
+  /** How long a connection may stay without a request; default 75 seconds. */
+  readonly keepAliveMs?: number | undefined;
 }
 
-/** A stream is one. */
+/** Of all callers. A stream is one. */
 const MAX_CONNECTIONS = 5_000;
-/** Who sends headers, or a whole request, more slowly is answered 408. Balancers close idle connections before. */
-const LIMITS = { headersTimeout: 10_000, requestTimeout: 30_000, keepAliveTimeout: 75_000 } as const;
+const KEEP_ALIVE_MS = 75_000;
+/**
+ * A request that comes more slowly is answered 408. Node would refuse a request without a host by an answer without a
+ * body, and would not show the headers after the first 2,000.
+ */
+const LIMITS = {
+  headersTimeout: 10_000,
+  requestTimeout: 30_000,
+  connectionsCheckingInterval: 2_000,
+  requireHostHeader: false,
+} as const;
 /** What a request without a wait may take once the end was asked for. */
 const DRAIN_MS = 20_000;
 const READY_LIMIT_MS = 4_000;
-/** Whoever was refused may read why, and is cut off then. */
+/** A caller that was refused may read why, and is cut off then. */
 const LAST_WORD_MS = 1_000;
 const BROKEN: Readonly<Record<string, number>> = { ERR_HTTP_REQUEST_TIMEOUT: 408, HPE_HEADER_OVERFLOW: 431 };
 
@@ -39,10 +50,13 @@ const BROKEN: Readonly<Record<string, number>> = { ERR_HTTP_REQUEST_TIMEOUT: 408
 export class HttpServer {
   readonly #service: HttpService;
   readonly #server: Server;
-  readonly #countRequest: (caller: string) => void;
+  #probes: Server | null = null;
+  readonly #limits: CallerLimits;
   /** Counts of answers, by their labels as Prometheus has them: no project, key or job is named. */
   readonly #answers = new Map<string, number>();
   readonly #ending = new AbortController();
+  /** Connections on which something came that is no HTTP. */
+  readonly #broken = new WeakSet<Socket>();
   /** Requests without their whole answer. */
   readonly #open = new Map<ServerResponse, Route | null>();
   /** What needs no key. */
@@ -55,11 +69,13 @@ export class HttpServer {
 
   private constructor(service: HttpService) {
     this.#service = service;
-    this.#countRequest = limitRequests(service.maxRequests);
-    // Node itself would refuse a request without a host by an answer without a body.
-    this.#server = createServer({ ...LIMITS, requireHostHeader: false, connectionsCheckingInterval: 2_000 });
+    this.#limits = new CallerLimits(service.limits);
+    this.#server = createServer({ ...LIMITS, keepAliveTimeout: service.keepAliveMs ?? KEEP_ALIVE_MS });
     this.#server.maxConnections = MAX_CONNECTIONS;
+    this.#server.maxHeadersCount = 0;
     this.#server.on('request', (request, response) => void this.#serve(request, response));
+    // The body is asked for where it is read: after the key was looked at.
+    this.#server.on('checkContinue', (request, response) => void this.#serve(request, response));
     this.#server.on('checkExpectation', (_, response: ServerResponse) => {
       this.#sendError(response, new Problem(417, 'the header expect may be 100-continue alone'));
     });
@@ -75,10 +91,17 @@ export class HttpServer {
     return http;
   }
 
+  /** Listens at a second address, for `/healthz` and the like alone, without limits; rejects where it can't. */
+  async listenForProbes({ host, port }: { host: string; port: number }): Promise<string> {
+    this.#probes = createServer(LIMITS, (request, response) => void this.#serveProbe(request, response));
+    this.#probes.listen(port, host);
+    await once(this.#probes, 'listening');
+    return urlOf(this.#probes);
+  }
+
   /** Where it listens. */
   get url(): string {
-    const { address, port, family } = this.#server.address() as AddressInfo;
-    return `http://${family === 'IPv6' ? `[${address}]` : address}:${port}`;
+    return urlOf(this.#server);
   }
 
   /** Takes no new connection, ends streams and waits with a hint to come back, and lets the rest finish. */
@@ -89,6 +112,18 @@ export class HttpServer {
     const timer = setTimeout(() => this.#server.closeAllConnections(), DRAIN_MS);
     await closed;
     clearTimeout(timer);
+    this.#probes?.close().closeAllConnections();
+  }
+
+  async #serveProbe(request: IncomingMessage, response: ServerResponse): Promise<void> {
+    try {
+      request.resume();
+      const answer = this.#openPaths.get(request.url ?? '');
+      if (!answer) throw new Problem(404, 'no such path');
+      this.#send(response, await answer());
+    } catch (error) {
+      this.#sendError(response, error);
+    }
   }
 
   async #serve(request: IncomingMessage, response: ServerResponse): Promise<void> {
@@ -100,6 +135,8 @@ export class HttpServer {
       this.#open.delete(response);
       gone.abort();
     });
+    // Until its key is known, a caller keeps no connection: idle ones would take the place of others.
+    if (this.#service.keys !== null) response.setHeader('connection', 'close');
     try {
       const answer = await this.#answer({ request, response, gone: gone.signal });
       if (answer !== null) this.#send(response, answer);
@@ -114,13 +151,14 @@ export class HttpServer {
     const { request, response } = exchange;
     const { url = '', httpVersion } = request;
     if (headerOf(request, 'host') === undefined && httpVersion === '1.1') throw new Problem(400, 'no header host');
+    if (!url.startsWith('/')) throw new Problem(400, 'the target must be a path: this is no proxy');
     // Node leaves the body of an answer to HEAD out by itself.
     const method = request.method === 'HEAD' ? 'GET' : (request.method ?? '');
     const [, path = '', search = ''] = /^([^?]*)\??(.*)$/s.exec(url) ?? [];
     const openAnswer = this.#openPaths.get(path);
     if (openAnswer) {
       checkMethod(method, ['GET']);
-      this.#countRequest(addressOf(request));
+      this.#limits.countRequest(addressOf(request));
       return openAnswer();
     }
     const { route, parts } = findRoute(method, path);
@@ -130,7 +168,10 @@ export class HttpServer {
     const { projectId, workflowId } = route === MCP_ROUTE ? NOWHERE : readAddress(parts);
     if (route !== MCP_ROUTE) checkMaySee(caller, projectId);
     const query = readQuery(search, route.query);
-    const args = route.body ? await readBody(request, route.body) : query;
+    // The caller may keep the connection.
+    response.removeHeader('connection');
+    const source = { request, response, limits: this.#limits, countedAs: caller.id ?? addressOf(request) };
+    const args = route.body ? await readBody(source, route.body) : query;
     const { jobs } = service;
     if (workflowId !== null) await checkIsJob(jobs, workflowId);
     const job = () => jobs.handle(workflowId ?? '');
@@ -144,7 +185,8 @@ export class HttpServer {
     const { keys } = this.#service;
     if (keys === null) checkIsLocal(request);
     const caller = keys === null ? ANYBODY : await keys.callerOf(authorization);
-    this.#countRequest(caller.name ?? addressOf(request));
+    this.#limits.countRequest(caller.id ?? addressOf(request));
+    if (caller.id !== null) this.#limits.countConnection(caller.id, request.socket);
     return caller;
   }
 
@@ -194,10 +236,15 @@ export class HttpServer {
     this.#send(response, { status, body, headers: { 'content-type': PROBLEM_TYPE, ...headers } });
   }
 
-  /** What is no HTTP, or comes too slowly, is told so where no answer is under way. */
+  /** What is no HTTP, or comes too slowly, is told so after the answers to the requests before. */
   #refuseBroken({ code }: NodeJS.ErrnoException, socket: Socket): void {
-    const isAnswering = [...this.#open.keys()].some((response) => response.socket === socket && response.headersSent);
-    if (isAnswering || code === 'ECONNRESET') return void socket.destroy();
+    if (code === 'ECONNRESET') return void socket.destroy();
+    if (this.#broken.has(socket)) return;
+    this.#broken.add(socket);
+    const open = [...this.#open.keys()].filter(({ req }) => req.socket === socket);
+    const last = open.findLast(({ req }) => req.complete);
+    if (last) return void last.once('close', () => closeSoon(socket));
+    if (open.some(({ headersSent }) => headersSent)) return void socket.destroy();
     refuse(socket, new Problem(BROKEN[code ?? ''] ?? 400, 'no request of HTTP/1.1, or it came too slowly'));
   }
 }
@@ -205,6 +252,11 @@ export class HttpServer {
 /** Also for readers of YAML, as those of OpenAPI are: it takes no such control characters. */
 function toJson(body: unknown): string {
   return JSON.stringify(body).replace(/[\u007f-\u009f]/g, (one) => `\\u00${one.charCodeAt(0).toString(16)}`);
+}
+
+function urlOf(server: Server): string {
+  const { address, port, family } = server.address() as AddressInfo;
+  return `http://${family === 'IPv6' ? `[${address}]` : address}:${port}`;
 }
 
 function addressOf({ socket }: IncomingMessage): string {
@@ -245,10 +297,15 @@ function checkIsLocal({ headers: { host = '', origin, 'sec-fetch-site': site } }
 }
 
 function refuse(socket: Socket, { status, body }: Problem): void {
+  const text = JSON.stringify(body);
+  const head = [`HTTP/1.1 ${status} ${STATUS_CODES[status]}`, `content-type: ${PROBLEM_TYPE}`, 'connection: close'];
+  closeSoon(socket, [...head, `content-length: ${Buffer.byteLength(text)}`, '', text].join('\r\n'));
+}
+
+/** Sends the last bytes, and leaves the other end a moment to read them. */
+function closeSoon(socket: Socket, lastWord = ''): void {
   // Of a CONNECT, Node has taken its own listeners off: an error would end the process, and an open end keep it.
   socket.on('error', () => {}).resume();
   setTimeout(() => socket.destroy(), LAST_WORD_MS).unref();
-  const text = JSON.stringify(body);
-  const head = [`HTTP/1.1 ${status} ${STATUS_CODES[status]}`, `content-type: ${PROBLEM_TYPE}`, 'connection: close'];
-  socket.end([...head, `content-length: ${Buffer.byteLength(text)}`, '', text].join('\r\n'));
+  socket.end(lastWord);
 }

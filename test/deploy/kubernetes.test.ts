@@ -147,14 +147,17 @@ test('HTTP accepts its settings, listens where it is asked, and has the time tha
   const { mountPath } = volumeMounts.find(({ name }) => name === 'http')!;
   const settings = settingsOf({ env });
   settings['HTTP_KEYS_FILE'] = settings['HTTP_KEYS_FILE']?.replace(mountPath, folder);
-  const { address, keysFile } = readHttpConfig(settings);
+  const { address, healthAddress, keysFile } = readHttpConfig(settings);
   expect(keysFile).toBe(join(folder, 'http_keys'));
   await rm(folder, { recursive: true });
   expect(settings['HTTP_ADDRESS']).toBe(`[::]:${address.port}`);
-  expect(ports).toEqual([{ name: 'http', containerPort: address.port }]);
+  expect(ports).toEqual([
+    { name: 'http', containerPort: address.port },
+    { name: 'health', containerPort: healthAddress!.port },
+  ]);
   expect(pod.terminationGracePeriodSeconds).toBeGreaterThan(PAUSE_SECONDS + HTTP_SHUTDOWN_SECONDS);
   const asked = [probes.startupProbe, probes.livenessProbe, probes.readinessProbe].map((probe) => probe!.httpGet);
-  expect(asked).toEqual(['/healthz', '/healthz', '/readyz'].map((path) => ({ path, port: 'http' })));
+  expect(asked).toEqual(['/healthz', '/healthz', '/readyz'].map((path) => ({ path, port: 'health' })));
 });
 
 interface NetworkPolicySpec {

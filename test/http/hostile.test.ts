@@ -162,7 +162,7 @@ test('a body is refused before it is read where it is too large, and what is lef
   const chunk = `${large.toString(16)}\r\n${' '.repeat(large)}\r\n0\r\n\r\n`;
   expect(statusesOf(await raw(head(start, JSON_TYPE, KEY, 'transfer-encoding: chunked') + chunk))[0]).toBe(413);
   const asked = await raw(head(start, JSON_TYPE, KEY, `content-length: ${large}`, 'expect: 100-continue'));
-  expect(statusesOf(asked).slice(0, 2)).toEqual([100, 413]);
+  expect(statusesOf(asked)[0]).toBe(413);
   const expecting = await raw(head(start, JSON_TYPE, KEY, 'content-length: 0', 'expect: the-impossible'));
   expect([statusesOf(expecting), expecting]).toEqual([[417], expect.stringMatching(PROBLEM)]);
   const cut = await raw(head(start, JSON_TYPE, KEY, 'content-length: 100') + '{"prompt": "x"}', { isCut: true });
@@ -238,7 +238,7 @@ test('who sends headers or a body too slowly is told so', { timeout: 120_000 }, 
 });
 
 test('who asks too often is told when to come back, and others are not', async () => {
-  const limited = await startHttp(jobs, OWN, 5);
+  const limited = await startHttp(jobs, OWN, { requests: 5 });
   const ask = (key: string) => limited.send(`/v1/projects/${OWN}/jobs`, { key });
   const answers = [];
   for (let i = 0; i < 12; i++) answers.push(await ask(limited.own));

@@ -4,6 +4,7 @@ import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { CallerKeys } from '../../src/http/keys.js';
+import type { Limits } from '../../src/http/limits.js';
 import { HttpServer } from '../../src/http/server.js';
 import type { AgentJobs } from '../../src/starter.js';
 import { QUICK, startJobServer, type JobServer } from '../client/job-server.js';
@@ -29,6 +30,8 @@ export interface HttpBench {
   keysFile: string;
   problems: string[];
   own: string;
+  /** Another key with the same name. */
+  namesake: string;
   operator: string;
   send(path: string, options?: RequestOptions): Promise<HttpAnswer>;
   close(): Promise<void>;
@@ -36,22 +39,23 @@ export interface HttpBench {
 
 export const hashOf = (key: string) => createHash('sha256').update(key).digest('hex');
 
-export async function startHttp(jobs: AgentJobs, projectId: string, maxRequests?: number): Promise<HttpBench> {
+export async function startHttp(jobs: AgentJobs, projectId: string, limits?: Partial<Limits>): Promise<HttpBench> {
   const folder = await mkdtemp(join(tmpdir(), 'agent-jobs-http-'));
   const keysFile = join(folder, 'keys.json');
-  const [own, operator] = [randomUUID(), randomUUID()];
+  const [own, namesake, operator] = [randomUUID(), randomUUID(), randomUUID()];
   const keys = {
     [hashOf(own)]: { name: 'own', projects: [projectId] },
+    [hashOf(namesake)]: { name: 'own', projects: [projectId] },
     [hashOf(operator)]: { name: 'operator', projects: '*' },
   };
   await writeFile(keysFile, JSON.stringify(keys));
   const problems: string[] = [];
   const onProblem = (problem: string) => void problems.push(problem);
   const callers = new CallerKeys(keysFile, onProblem, 0);
-  const service = { jobs, keys: callers, version: '1.2.3', maxRequests, onProblem };
+  const service = { jobs, keys: callers, version: '1.2.3', limits, onProblem };
   const http = await HttpServer.listen(service, { host: '127.0.0.1', port: 0 });
   return {
-    ...{ http, keysFile, problems, own, operator },
+    ...{ http, keysFile, problems, own, namesake, operator },
     send: (path, options) => send(http.url + path, { key: own, ...options }),
     async close() {
       await http.end();

@@ -1,0 +1,105 @@
+/** What one caller may take of the server: requests in ten seconds, connections, and memory for unfinished bodies. */
+import type { Socket } from 'node:net';
+import { Problem } from './problem.js';
+
+/** The limits; tests set smaller ones. */
+export interface Limits {
+  /** Requests of one caller in ten seconds. */
+  readonly requests: number;
+  /** Open connections of one caller. A stream is one. */
+  readonly connections: number;
+  /** Bytes of bodies that are still on their way, of all callers. One caller may take a quarter. */
+  readonly bodyBytes: number;
+}
+
+/** Nested more deeply, JSON is refused before it is parsed. */
+export const MAX_DEPTH = 100;
+const WINDOW_MS = 10_000;
+const DEFAULTS: Limits = { requests: 2_000, connections: 1_000, bodyBytes: 64 * 1024 * 1024 };
+
+/** Counts what callers take. Each method throws a problem where a caller takes too much. */
+export class CallerLimits {
+  readonly #limits: Limits;
+  #window = 0;
+  #requests = new Map<string, number>();
+  readonly #connections = new Map<string, number>();
+  readonly #callerOf = new WeakMap<Socket, string>();
+  readonly #bytes = new Map<string, number>();
+  #allBytes = 0;
+
+  constructor(limits: Partial<Limits> = {}) {
+    this.#limits = { ...DEFAULTS, ...limits };
+  }
+
+  /** Throws a problem 429. */
+  countRequest(caller: string): void {
+    const now = Date.now() / WINDOW_MS;
+    if (Math.floor(now) !== this.#window) this.#requests = new Map();
+    this.#window = Math.floor(now);
+    const { requests } = this.#limits;
+    if (add(this.#requests, caller, 1) <= requests) return;
+    const headers = { 'retry-after': String(Math.ceil(((this.#window + 1 - now) * WINDOW_MS) / 1_000)) };
+    const detail = `at most ${requests} requests in ${WINDOW_MS / 1_000} seconds`;
+    throw new Problem(429, detail, { retryable: true, headers });
+  }
+
+  /** Counts a connection for the caller of its newest request: a balancer sends those of many. Throws a problem 429. */
+  countConnection(caller: string, socket: Socket): void {
+    const before = this.#callerOf.get(socket);
+    if (before === caller) return;
+    const { connections } = this.#limits;
+    if ((this.#connections.get(caller) ?? 0) >= connections) {
+      const detail = `at most ${connections} connections at a time, each stream among them`;
+      throw new Problem(429, detail, { retryable: true, headers: { 'retry-after': '10' } });
+    }
+    if (before === undefined) socket.once('close', () => add(this.#connections, this.#callerOf.get(socket)!, -1));
+    else add(this.#connections, before, -1);
+    this.#callerOf.set(socket, caller);
+    add(this.#connections, caller, 1);
+  }
+
+  /** Takes room for a part of a body; `freeBytes` gives it back. Throws a problem 503. */
+  takeBytes(caller: string, bytes: number): void {
+    const { bodyBytes } = this.#limits;
+    const own = this.#bytes.get(caller) ?? 0;
+    if (own + bytes > bodyBytes / 4 || this.#allBytes + bytes > bodyBytes) {
+      const detail = 'too many bodies are on their way to this server';
+      throw new Problem(503, detail, { retryable: true, headers: { 'retry-after': '2' } });
+    }
+    this.#allBytes += bytes;
+    add(this.#bytes, caller, bytes);
+  }
+
+  /** Gives back what `takeBytes` took. */
+  freeBytes(caller: string, bytes: number): void {
+    this.#allBytes -= bytes;
+    add(this.#bytes, caller, -bytes);
+  }
+}
+
+/** Adds to a count, and forgets a count of nothing. */
+function add(counts: Map<string, number>, caller: string, more: number): number {
+  const count = (counts.get(caller) ?? 0) + more;
+  if (count === 0) counts.delete(caller);
+  else counts.set(caller, count);
+  return count;
+}
+
+const QUOTE = 0x22;
+const BACKSLASH = 0x5c;
+const OPEN = [0x5b, 0x7b];
+const CLOSE = [0x5d, 0x7d];
+
+/** Whether JSON in UTF-8 is nested more deeply than `MAX_DEPTH`. Parsing such a body would hold up all callers. */
+export function isTooDeep(json: Uint8Array): boolean {
+  let depth = 0;
+  let isText = false;
+  for (let at = 0; at < json.length; at += 1) {
+    const byte = json[at]!;
+    if (byte === QUOTE) isText = !isText;
+    else if (isText && byte === BACKSLASH) at += 1;
+    else if (!isText && CLOSE.includes(byte)) depth -= 1;
+    else if (!isText && OPEN.includes(byte) && ++depth > MAX_DEPTH) return true;
+  }
+  return false;
+}
