@@ -12,8 +12,8 @@ export interface Limits {
   readonly bodyBytes: number;
 }
 
-/** Nested more deeply, JSON is refused before it is parsed. */
-export const MAX_DEPTH = 100;
+const MAX_DEPTH = 100;
+const MAX_VALUES = 20_000;
 const WINDOW_MS = 10_000;
 const DEFAULTS: Limits = { requests: 2_000, connections: 1_000, bodyBytes: 64 * 1024 * 1024 };
 
@@ -86,20 +86,27 @@ function add(counts: Map<string, number>, caller: string, more: number): number 
 }
 
 const QUOTE = 0x22;
+const COMMA = 0x2c;
 const BACKSLASH = 0x5c;
 const OPEN = [0x5b, 0x7b];
 const CLOSE = [0x5d, 0x7d];
 
-/** Whether JSON in UTF-8 is nested more deeply than `MAX_DEPTH`. Parsing such a body would hold up all callers. */
-export function isTooDeep(json: Uint8Array): boolean {
+/**
+ * Refuses JSON in UTF-8 of a shape that no call needs: parsing it would hold up all other callers. Throws a problem 400.
+ */
+export function checkShape(json: Uint8Array): void {
   let depth = 0;
+  let values = 0;
   let isText = false;
   for (let at = 0; at < json.length; at += 1) {
     const byte = json[at]!;
     if (byte === QUOTE) isText = !isText;
     else if (isText && byte === BACKSLASH) at += 1;
-    else if (!isText && CLOSE.includes(byte)) depth -= 1;
-    else if (!isText && OPEN.includes(byte) && ++depth > MAX_DEPTH) return true;
+    else if (isText) continue;
+    else if (byte === COMMA) values += 1;
+    else if (OPEN.includes(byte)) [depth, values] = [depth + 1, values + 1];
+    else if (CLOSE.includes(byte)) depth -= 1;
+    if (depth > MAX_DEPTH) throw new Problem(400, `the body is nested more than ${MAX_DEPTH} levels deep`);
+    if (values > MAX_VALUES) throw new Problem(400, `the body has more than ${MAX_VALUES} values`);
   }
-  return false;
 }

@@ -6,7 +6,7 @@ import { checkKnownFields, checkNames, type Names } from '../client/known-fields
 import type { OperationCall } from '../operations.js';
 import type { Arguments } from '../operations/arguments.js';
 import type { Caller } from './keys.js';
-import { type CallerLimits, isTooDeep, MAX_DEPTH } from './limits.js';
+import { type CallerLimits, checkShape } from './limits.js';
 import { Problem, readOr400 } from './problem.js';
 
 /** What a handler works with; `args` are those of the query or the body. */
@@ -90,7 +90,7 @@ export async function readBody(source: BodySource, schema: JsonSchema): Promise<
   checkSize(Number(headers['content-length'] ?? 0));
   if (headers.expect !== undefined) response.writeContinue();
   const given = await readBytes(source);
-  if (isTooDeep(given)) throw new Problem(400, `the body is nested more than ${MAX_DEPTH} levels deep`);
+  checkShape(given);
   const body = readOr400('the body must be JSON in UTF-8', (): unknown => JSON.parse(UTF8.decode(given)));
   checkKnownFields(checkObject(body, 'body'), schema, null);
   return body as Record<string, unknown>;

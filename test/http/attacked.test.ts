@@ -4,7 +4,7 @@ import { once } from 'node:events';
 import { connect, type Socket } from 'node:net';
 import { afterAll, beforeAll, expect, test, vi } from 'vitest';
 import { agentJobWorkflowId } from '../../src/contract.js';
-import { isTooDeep } from '../../src/http/limits.js';
+import { checkShape } from '../../src/http/limits.js';
 import { AgentJobs } from '../../src/starter.js';
 import { connectHeldCaller } from '../client/held-caller.js';
 import { connectDevServer, type TestServer } from '../support/dev-server.js';
@@ -150,18 +150,28 @@ test('a client that vanishes while its job is looked up leaves no interval behin
   await server.client.workflow.getHandle(workflowId).terminate();
 });
 
-test('depth counts outside of texts alone, and a body of a hundred levels is none', async () => {
-  const nested = (levels: number) => Buffer.from('['.repeat(levels) + ']'.repeat(levels));
-  expect([100, 101].map((levels) => isTooDeep(nested(levels)))).toEqual([false, true]);
-  const texts = [JSON.stringify({ prompt: '['.repeat(500) }), JSON.stringify({ prompt: '"\\"[[['.repeat(200) })];
-  expect(texts.map((text) => isTooDeep(Buffer.from(text)))).toEqual([false, false]);
-  expect(isTooDeep(Buffer.from('[{}],'.repeat(1_000)))).toBe(false);
-  const deep = `{"metadata":${'['.repeat(200_000)}`;
-  const refused = peer(whole('k', deep));
-  expect([await refused.statuses(1), refused.answer()]).toEqual([
-    [400],
-    expect.stringContaining('more than 100 levels'),
-  ]);
+test('a body of a shape that no call needs is refused before it is parsed; what stands in texts does not count', async () => {
+  const refusal = (json: string) => {
+    try {
+      return checkShape(Buffer.from(json));
+    } catch (error) {
+      return (error as Error).message;
+    }
+  };
+  const nested = (levels: number) => '['.repeat(levels) + ']'.repeat(levels);
+  const many = (values: number) => `[${'1,'.repeat(values - 1)}1]`;
+  const texts = ['['.repeat(500), '"\\"[[['.repeat(200), ','.repeat(50_000)].map((prompt) =>
+    JSON.stringify({ prompt }),
+  );
+  const fine = [nested(100), many(20_000), '[{}],'.repeat(1_000), ...texts];
+  expect(fine.map(refusal).filter(Boolean)).toEqual([]);
+  expect(refusal(nested(101))).toMatch(/more than 100 levels/);
+  for (const wide of [many(20_001), '[{},{}],'.repeat(7_000), `{${'"a":1,'.repeat(20_001)}}`]) {
+    expect(refusal(wide)).toMatch(/more than 20000 values/);
+  }
+  const refused = peer(whole('k', `{"metadata":${'['.repeat(200_000)}`));
+  const told = expect.stringContaining('more than 100 levels');
+  expect([await refused.statuses(1), refused.answer()]).toEqual([[400], told]);
   refused.socket.destroy();
 });
 

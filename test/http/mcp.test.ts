@@ -226,6 +226,38 @@ test('a body that is nested too deeply is the fault of who sent it', async () =>
   expect(server.bench.problems).toEqual([]);
 });
 
+test('a page of another site calls no tool', async () => {
+  const body = { jsonrpc: '2.0', id: 1, method: 'tools/list', params: {} };
+  const { host } = new URL(server.bench.http.url);
+  const statusFrom = async (origin: string) =>
+    (await server.bench.send('/mcp', { body, headers: { ...ACCEPT, origin } })).status;
+  const origins = ['https://evil.example', 'null', 'not an origin', `http://${host}.evil.example`, `http://${host}`];
+  expect(await Promise.all(origins.map(statusFrom))).toEqual([403, 403, 403, 403, 200]);
+});
+
+test('a call that is cancelled and a stream of notifications wait for nothing more', async () => {
+  const openRequests = async () =>
+    Number(/open_requests (\d+)/.exec(String((await server.bench.send('/metrics')).body))![1]) - 1;
+  const { structuredContent: job } = await call('start_job', { prompt: 'wait', key: randomUUID(), deadline: '1 hour' });
+  const waits = { name: 'wait_for_job', arguments: { projectId: server.projectId, key: job.key } };
+  const own = 'io.modelcontextprotocol/';
+  const _meta = { [`${own}protocolVersion`]: '2026-07-28', [`${own}clientCapabilities`]: {} };
+  const listens = { _meta, notifications: { toolsListChanged: true } };
+  for (const [method, params, version] of [
+    ['tools/call', waits, '2025-06-18'],
+    ['subscriptions/listen', listens, '2026-07-28'],
+  ] as const) {
+    const cancel = new AbortController();
+    const body = { jsonrpc: '2.0', id: 1, method, params };
+    const headers = { ...ACCEPT, 'mcp-protocol-version': version, 'mcp-method': method };
+    const asked = server.bench.send('/mcp', { body, headers, signal: cancel.signal }).catch(() => null);
+    await expect.poll(openRequests).toBe(1);
+    cancel.abort();
+    expect(await asked).toBeNull();
+    await expect.poll(openRequests).toBe(0);
+  }
+});
+
 test('while Temporal is away each tool says so, and the end of its input ends the program', async () => {
   const env = { PATH: process.env['PATH'], HOME: tmpdir(), TEMPORAL_ADDRESS: '127.0.0.1:1' };
   const child = spawn(process.execPath, [cliProgram, 'mcp'], { env, stdio: ['pipe', 'pipe', 'inherit'] });

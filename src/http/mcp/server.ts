@@ -1,4 +1,5 @@
 /** The Model Context Protocol over the tools: each answer is the body of the HTTP answer, with what to do next. */
+import type { IncomingHttpHeaders } from 'node:http';
 import { Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import {
@@ -8,8 +9,10 @@ import {
   type ServerContext,
   type StandardSchemaWithJSON,
 } from '@modelcontextprotocol/server';
+import { firstOf } from '../../client/concurrently.js';
 import type { JsonSchema } from '../../contract/kinds.js';
-import { Problem, problemOf, readOr400 } from '../problem.js';
+import { STREAM_MS } from '../events.js';
+import { Problem, problemOf } from '../problem.js';
 import type { Answer, Call } from '../request.js';
 import { callTool, DEFAULT_WAIT_MS, TOOLS } from './tools.js';
 
@@ -28,25 +31,36 @@ interface McpService extends Pick<ToolCall, 'caller' | 'ending'> {
 /** Answers a request over HTTP, which stands alone: any server may answer the next one. */
 export async function serveMcp(call: Call): Promise<Answer | null> {
   const { service, request, response, args: body, gone, ending } = call;
-  // A stream of notifications has no end of its own.
-  const signal = body['method'] === 'subscriptions/listen' ? AbortSignal.any([gone, ending]) : gone;
+  checkOrigin(request.headers);
+  // A stream of notifications has no end of its own: it ends as a stream of events does.
+  const isStream = body['method'] === 'subscriptions/listen';
+  const { signal, release } = firstOf(isStream ? [gone, ending, AbortSignal.timeout(STREAM_MS)] : [gone]);
   const connect = () => Promise.resolve(call.jobs);
-  const text = readOr400('the body is nested too deeply', () => JSON.stringify(body));
   const protocol = createMcpHandler(() =>
     mcpServer({ ...service, ...call, connect, maxWaitMs: service.maxToolWaitMs }),
   );
   // One value each, as the protocol has them.
   const headers = Object.entries(request.headers).map(([name, value]): [string, string] => [name, String(value)]);
-  const given = new Request('http://localhost/mcp', { method: 'POST', headers, body: text, signal });
+  const given = new Request('http://localhost/mcp', { method: 'POST', headers, body: JSON.stringify(body), signal });
   const answer = await protocol.fetch(given, { parsedBody: body });
   response.writeHead(answer.status, {
     ...Object.fromEntries(answer.headers),
     'cache-control': 'no-store',
     connection: 'close',
   });
-  if (answer.body) await pipeline(Readable.fromWeb(answer.body as never), response, { signal: gone });
-  else response.end();
+  try {
+    if (answer.body) await pipeline(Readable.fromWeb(answer.body as never), response, { signal: gone });
+    else response.end();
+  } finally {
+    release();
+  }
   return null;
+}
+
+/** The protocol asks for it: no page of another site may call tools. Throws a problem 403. */
+function checkOrigin({ origin, host }: IncomingHttpHeaders): void {
+  if (origin === undefined || (URL.canParse(origin) && new URL(origin).host === host)) return;
+  throw new Problem(403, 'the header Origin names another site');
 }
 
 /** Makes the server of one connection, or of one request over HTTP. */
