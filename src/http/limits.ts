@@ -92,7 +92,8 @@ const OPEN = [0x5b, 0x7b];
 const CLOSE = [0x5d, 0x7d];
 
 /**
- * Refuses JSON in UTF-8 of a shape that no call needs: parsing it would hold up all other callers. Throws a problem 400.
+ * Refuses JSON in UTF-8 of a shape that no call needs: parsing it would hold up all other callers. Throws a problem
+ * 400.
  */
 export function checkShape(json: Uint8Array): void {
   let depth = 0;

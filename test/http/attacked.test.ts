@@ -61,7 +61,7 @@ const list = `GET /v1/projects/${OWN}/jobs HTTP/1.1`;
 const openRequests = async (of: HttpBench) =>
   Number(/open_requests (\d+)/.exec((await of.send('/metrics')).body as string)![1]) - 1;
 
-test('unfinished bodies take bounded memory: one key has a quarter of it, and the others still get through', async () => {
+test('unfinished bodies take bounded memory, a quarter of it a key, and other callers still get through', async () => {
   const part = 1024 * 1024;
   const text = start('k', `content-length: ${2 * part}`) + ' '.repeat(part);
   const peers = Array.from({ length: 12 }, () => peer(text));
@@ -150,7 +150,7 @@ test('a client that vanishes while its job is looked up leaves no interval behin
   await server.client.workflow.getHandle(workflowId).terminate();
 });
 
-test('a body of a shape that no call needs is refused before it is parsed; what stands in texts does not count', async () => {
+test('a body of a shape that no call needs is refused before it is parsed; texts do not count', async () => {
   const refusal = (json: string) => {
     try {
       return checkShape(Buffer.from(json));
@@ -242,10 +242,10 @@ test('a byte order mark belongs to a key, and to no body', async () => {
 
 test('a client that closes its half has gone: nothing of it stays open', async () => {
   const waiting = peer(start('k', 'content-length: 100') + '{');
-  await vi.waitUntil(async () => (await openRequests(bench)) > 0, { timeout: 60_000 });
+  await expect.poll(() => openRequests(bench)).toBe(1);
   waiting.socket.end();
   await waiting.closed;
-  await vi.waitUntil(async () => (await openRequests(bench)) === 0, { timeout: 60_000 });
+  await expect.poll(() => openRequests(bench)).toBe(0);
 });
 
 test('the type of a body may name its charset in both of the usual ways', async () => {
