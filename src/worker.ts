@@ -17,7 +17,7 @@ import { payloadCodecs } from './temporal/payload-codec.js';
 import { createUpstream } from './upstream/client.js';
 import { createKeySource } from './upstream/keys.js';
 import type { Upstream } from './upstream/upstream.js';
-import { watchBudgets, watchLostQueues } from './worker/queue-news.js';
+import { watchBudgets } from './worker/budget-news.js';
 import { countExportPollers, scheduledProjects, watchConsistentDays } from './worker/export-gauges.js';
 import { connectTemporal, reachNamespace } from './worker/connection.js';
 import { every } from './worker/every.js';
@@ -125,9 +125,8 @@ function startWatches(options: WatchesOptions): void {
   const { config, client, budgets, figures, store, poller, log, shutdown } = options;
   const { taskQueue, roles } = config;
   shutdown.onBegin(watchVersion({ config, client, poller, log }));
-  if (roles.includes('jobs')) {
-    if (Object.keys(config.budgets).length > 0) shutdown.onBegin(watchBudgets({ client, taskQueue, budgets, log }));
-    shutdown.onBegin(watchLostQueues(client, taskQueue, log));
+  if (roles.includes('jobs') && Object.keys(config.budgets).length > 0) {
+    shutdown.onBegin(watchBudgets({ client, taskQueue, budgets, log }));
   }
   if (config.webhooks) shutdown.onBegin(keepSweeping(client, taskQueue, log));
   if (!config.metricsAddress) return;

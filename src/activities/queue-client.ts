@@ -9,13 +9,13 @@ import {
   REQUEST_QUEUE_WORKFLOW,
   reportRequestSignal,
   requestQueueId,
-  type BudgetFacts,
   type JoinRequest,
   type QueueName,
   type QueuePlace,
   type RequestReport,
 } from '../contract.js';
 import { queueSummary } from '../agent-job/title.js';
+import type { WritesPerHour } from '../contract/project-budgets.js';
 import type { Queued } from '../contract/write-outcome.js';
 import { isOpen } from '../temporal/open-workflows.js';
 import { queryAgain } from '../temporal/workflow-clients.js';
@@ -28,13 +28,22 @@ export interface Joined {
 
 /** To join and to be told the place, together, where thousands do: the attempt of a write has 45 s in all. */
 const JOIN_LIMIT_MS = 10_000;
-/** Whoever asks holds the last byte of a request back meanwhile. */
+/** The write waits meanwhile. */
 const ASK_LIMIT_MS = 2_000;
 const REPORT_LIMIT_MS = 10_000;
 /** A queue is asked by thousands and gives each a turn: its tasks go before theirs. */
 const BEFORE_ALL = { priorityKey: 1 } as const;
 
+type PerHour = WritesPerHour | null;
+
 export class QueueClient {
+  readonly #perHourOf: (name: QueueName) => PerHour | Promise<PerHour>;
+
+  /** @param perHourOf The budget that is set, which goes with each message. */
+  constructor(perHourOf: (name: QueueName) => PerHour | Promise<PerHour>) {
+    this.#perHourOf = perHourOf;
+  }
+
   /**
    * Starts the queue where there is none, on the task queue of the workflows. Null where the server does not confirm
    * that the request is in it.
@@ -45,6 +54,7 @@ export class QueueClient {
     taskQueue = Context.current().info.taskQueue,
   ): Promise<Joined | null> {
     const { client } = Context.current();
+    const perHour = await this.#perHourOf(name);
     const deadline = Date.now() + JOIN_LIMIT_MS;
     try {
       await client.withDeadline(deadline, () =>
@@ -53,7 +63,7 @@ export class QueueClient {
           taskQueue,
           args: [name],
           signal: joinQueueSignal,
-          signalArgs: [request],
+          signalArgs: [{ ...request, perHour }],
           priority: BEFORE_ALL,
           staticSummary: queueSummary(name),
         }),
@@ -76,19 +86,21 @@ export class QueueClient {
     }
   }
 
-  /** False where there is no queue to tell, or it could not be told. */
-  async report(name: QueueName, report: RequestReport & BudgetFacts): Promise<boolean> {
+  /** Reports how requests ended. Where there is no queue, there is nothing to report. */
+  async report(name: QueueName, report: RequestReport): Promise<void> {
     const { client } = Context.current();
+    const perHour = await this.#perHourOf(name);
     try {
       const queue = client.workflow.getHandle(requestQueueId(name));
-      await client.withDeadline(Date.now() + REPORT_LIMIT_MS, () => queue.signal(reportRequestSignal, report));
-      return true;
+      await client.withDeadline(Date.now() + REPORT_LIMIT_MS, () =>
+        queue.signal(reportRequestSignal, { ...report, perHour }),
+      );
     } catch {
-      return false;
+      // The queue counts a turn that is not reported as used.
     }
   }
 
-  /** Whether a queue is there; null where nobody can tell. */
+  /** Whether a queue is there; null where that is not known. */
   async isRunning(name: QueueName): Promise<boolean | null> {
     const { client } = Context.current();
     try {

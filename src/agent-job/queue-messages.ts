@@ -1,6 +1,6 @@
 /**
- * Checks what is sent to a queue of requests. A wrong value is an InvalidInputError, and the message is ignored; what a
- * newer worker may know and this one does not is left out. Pure and safe in workflow code.
+ * Checks what is sent to a queue of requests, and what a queue sends. A wrong message is an InvalidInputError, and is
+ * ignored; what it holds besides is left out. Pure and safe in workflow code.
  */
 import {
   DEFAULT_PRIORITY,
@@ -10,99 +10,112 @@ import {
   type LeaveRequest,
   type QueueName,
   type RequestReport,
+  type RequestTurn,
 } from '../contract.js';
-import {
-  checkId,
-  checkObject,
-  checkString,
-  checkWholeNumber,
-  InvalidInputError,
-  isGiven,
-  utf8Bytes,
-} from '../contract/input-checks.js';
-import { PRIORITY } from '../contract/kinds.js';
+import { checkObject, checkString, checkWholeNumber, InvalidInputError, utf8Bytes } from '../contract/input-checks.js';
+import { ID, NOTHING, object, oneOf, optional, parseFields, PRIORITY, type Kind } from '../contract/kinds.js';
+import { UNLIMITED, type WritesPerHour } from '../contract/project-budgets.js';
 
-const OPERATIONS: readonly unknown[] = ['create', 'message', 'visitors'] satisfies QueueName['operation'][];
-const OUTCOMES: readonly RequestReport['outcome'][] = ['accepted', 'throttled', 'unsent', 'other'];
-/** Bounds what one message can count. */
-const MAX_REQUESTS = 1_000_000;
-/** The name of a turn. */
-export const MAX_TURN_CHARACTERS = 100;
+/** A later time is no date. */
+const LATEST_DATE = 8.64e15;
+const OPERATION = oneOf('create', 'message', 'visitors');
+const OUTCOME = oneOf('accepted', 'throttled', 'unsent', 'other');
+
+/** What one message can count is bounded. */
+const REQUESTS: Kind<number> = {
+  check: (value, field) => checkWholeNumber(value, field, [1, 1_000_000]),
+  schema: () => ({ type: 'integer', minimum: 1 }),
+};
+
+const MILLISECONDS: Kind<number> = {
+  check: (value, field) => {
+    if (typeof value === 'number' && Math.abs(value) <= LATEST_DATE) return Math.max(0, Math.round(value));
+    throw new InvalidInputError(field, 'must be a number of milliseconds');
+  },
+  schema: () => ({ type: 'number' }),
+};
+
+const PER_HOUR: Kind<WritesPerHour> = {
+  check: (value, field) => (value === UNLIMITED ? value : REQUESTS.check(value, field)),
+  schema: () => ({ type: ['integer', 'string'] }),
+};
+
+/** A name that goes on to activities and to the next run: a large one would fail the workflow task for ever. */
+function name(maxBytes: number): Kind<string> {
+  return {
+    check: (value, field) => {
+      const text = checkString(value, field);
+      if (text !== '' && text.isWellFormed() && utf8Bytes(text) <= maxBytes) return text;
+      throw new InvalidInputError(field, `must be well-formed text of 1 to ${maxBytes} bytes`);
+    },
+    schema: () => ({ type: 'string', minLength: 1 }),
+  };
+}
+
+const TURN = name(100);
+const WORKFLOW_ID = name(LIMIT.workflowIdBytes);
+const REPORT = {
+  turn: optional(TURN),
+  outcome: OUTCOME,
+  at: MILLISECONDS,
+  requests: optional(REQUESTS, 1),
+  retryAfterMs: optional(MILLISECONDS),
+};
+const JOIN = {
+  workflowId: WORKFLOW_ID,
+  priority: optional(PRIORITY, DEFAULT_PRIORITY),
+  askedAt: MILLISECONDS,
+  requests: optional(REQUESTS, 1),
+  report: optional(object(REPORT)),
+};
 
 /** Checks the input of `requestQueue`. */
 export function parseQueueName(input: unknown): QueueName {
-  const { operation, projectId } = checkObject(input, 'input');
-  if (!OPERATIONS.includes(operation)) {
-    throw new InvalidInputError('operation', 'must be one of create, message, visitors');
-  }
-  if (operation !== 'visitors') return { operation, projectId: checkId(projectId, 'projectId') } as QueueName;
-  if (isGiven(projectId)) throw new InvalidInputError('projectId', 'must be null: all exports share one queue');
-  return { operation, projectId: null };
+  const fields = checkObject(input, 'input');
+  const operation = OPERATION.check(fields.operation, 'operation');
+  // All exports share one queue.
+  if (operation === 'visitors') return { operation, projectId: NOTHING.check(fields.projectId, 'projectId') as null };
+  return { operation, projectId: ID.check(fields.projectId, 'projectId') as string };
 }
 
 /** Checks the argument of `joinQueue`; defaults filled in. */
-export function parseJoin(input: unknown): JoinRequest & { requests: number } {
-  const fields = checkObject(input, 'join');
-  return {
-    workflowId: checkWorkflowId(fields.workflowId),
-    priority: PRIORITY.check(fields.priority ?? DEFAULT_PRIORITY, 'priority'),
-    askedAt: checkTime(fields.askedAt, 'askedAt'),
-    requests: checkRequests(fields.requests ?? 1),
-    ...(isGiven(fields.report) && { report: checkReport(checkObject(fields.report, 'report')) }),
-    ...checkFacts(fields),
-  };
+export function parseJoin(input: unknown): JoinRequest {
+  const { report, ...join } = parseFields(JOIN, checkObject(input, 'join'));
+  return { ...join, ...(report && { report: reportOf(report) }), ...parseFacts(input) };
 }
 
 /** Checks the argument of `leaveQueue`. */
 export function parseLeave(input: unknown): LeaveRequest {
-  const { workflowId, turn } = checkObject(input, 'leave');
-  return { workflowId: checkWorkflowId(workflowId), ...(isGiven(turn) && { turn: checkTurn(turn) }) };
+  const fields = { workflowId: WORKFLOW_ID, turn: optional(TURN) };
+  const { workflowId, turn } = parseFields(fields, checkObject(input, 'leave'));
+  return { workflowId, ...(turn !== null && { turn }) };
 }
 
 /** Checks the argument of `reportRequest`. */
 export function parseReport(input: unknown): RequestReport & BudgetFacts {
-  const fields = checkObject(input, 'report');
-  return { ...checkReport(fields), ...checkFacts(fields) };
+  return { ...reportOf(parseFields(REPORT, checkObject(input, 'report'))), ...parseFacts(input) };
 }
 
-function checkReport({ turn, outcome, at, requests, retryAfterMs }: Record<string, unknown>): RequestReport {
-  return {
-    turn: isGiven(turn) ? checkTurn(turn) : null,
-    outcome: OUTCOMES.find((known) => known === outcome) ?? 'other',
-    at: checkTime(at, 'at'),
-    ...(isGiven(requests) && { requests: checkRequests(requests) }),
-    ...(isGiven(retryAfterMs) && { retryAfterMs: checkTime(retryAfterMs, 'retryAfterMs') }),
-  };
+/** A turn, and the kind of request that its queue orders. */
+export type QueueTurn = RequestTurn & Pick<QueueName, 'operation'>;
+
+/** Reads the argument of `requestTurn`; null where that is no turn. */
+export function readTurn(input: unknown): QueueTurn | null {
+  const fields = { turn: TURN, until: MILLISECONDS, requests: optional(REQUESTS, 1), operation: OPERATION };
+  try {
+    return parseFields(fields, checkObject(input, 'turn'));
+  } catch (error) {
+    if (error instanceof InvalidInputError) return null;
+    throw error;
+  }
 }
 
-function checkFacts({ perHour, isUnlimited }: Record<string, unknown>): BudgetFacts {
-  return {
-    ...(isPerHour(perHour) && { perHour: perHour === null ? null : Math.floor(perHour) }),
-    ...(perHour === null && isUnlimited === true && { isUnlimited }),
-  };
+function reportOf({ retryAfterMs, ...report }: ReturnType<ReturnType<typeof object<unknown, typeof REPORT>>['check']>) {
+  return { ...report, ...(retryAfterMs !== null && { retryAfterMs }) };
 }
 
-function isPerHour(value: unknown): value is number | null {
-  return value === null || (typeof value === 'number' && Number.isFinite(value) && value >= 1);
-}
-
-function checkTurn(value: unknown): string {
-  const turn = checkString(value, 'turn');
-  if (turn.length > MAX_TURN_CHARACTERS) throw new InvalidInputError('turn', 'must be what the queue named it');
-  return turn;
-}
-
-function checkWorkflowId(value: unknown): string {
-  const id = checkString(value, 'workflowId');
-  if (id !== '' && id.isWellFormed() && utf8Bytes(id) <= LIMIT.workflowIdBytes) return id;
-  throw new InvalidInputError('workflowId', `must be well-formed text of 1 to ${LIMIT.workflowIdBytes} bytes`);
-}
-
-function checkTime(value: unknown, field: string): number {
-  if (typeof value === 'number' && Number.isFinite(value)) return Math.max(0, Math.round(value));
-  throw new InvalidInputError(field, 'must be a number of milliseconds');
-}
-
-function checkRequests(value: unknown): number {
-  return checkWholeNumber(value, 'requests', [1, MAX_REQUESTS]);
+/** Absent says nothing of the budget, and null that none is set. */
+function parseFacts(input: unknown): BudgetFacts {
+  const { perHour } = input as Record<string, unknown>;
+  return perHour === undefined ? {} : { perHour: optional(PER_HOUR).check(perHour, 'perHour') };
 }

@@ -14,19 +14,13 @@ const FIRST_WAIT_NOT_DELIVERED_MS = 1_000;
 const MAX_SPREAD_MS = 30_000;
 const MAX_KEY_WAIT_MS = 60_000;
 
-/**
- * One that hears nothing from its queue asks again: rarely, because it costs history, and not after whole hours: what
- * an hour frees is given then. Where its queue is gone, workers tell it within minutes.
- */
-const ASK_AGAIN_MS = 6.25 * 3_600_000;
-/** Thousands may have begun to wait at once, and one queue answers them all. */
-const ASK_AGAIN_SPREAD_MS = 0.5 * 3_600_000;
-/** The queue has not told its place: it may not work. The wait doubles up to the one above. */
-const FIRST_ASK_AGAIN_UNTOLD_MS = 5 * 60_000;
-/** A turn may be so much later than it was expected: others of a higher priority may have joined since. */
-const LATER_THAN_EXPECTED_MS = 3.5 * 3_600_000;
-/** A turn that is expected later is not waited for: nobody knows so far ahead. */
-const MAX_EXPECTED_MS = 7 * 24 * 3_600_000;
+/** The first of those that wait for a turn ask again so often: their queue may be gone. */
+const ASK_AGAIN_MS = 20 * 60_000;
+/** So many of them. Those behind are not near their turn, and ask less often: the queue has about as many to answer. */
+const ASK_OFTEN = 100;
+const MAX_ASK_AGAIN_MS = 6 * 3_600_000;
+/** Those that began to wait at once ask at different moments: earlier by up to this share. */
+const ASK_EARLIER_SHARE = 1 / 3;
 
 /** Jitter of a wait that many jobs may have begun at once, as a share of it. */
 const MAX_SPREAD_SHARE = 0.1;
@@ -49,9 +43,9 @@ export function keyWaitMs(tries: number): number {
   return Math.min(doubled(FIRST_WAIT_THROTTLED_MS, tries), MAX_KEY_WAIT_MS);
 }
 
-/** Adds jitter to a wait that many jobs may have begun at once: at most a tenth, and `mostMs`. */
-export function spreadWaitMs(waitMs: number, random: number, mostMs: number = MAX_SPREAD_MS): number {
-  return waitMs + Math.round(Math.min(waitMs * MAX_SPREAD_SHARE, mostMs) * random);
+/** Adds jitter to a wait that many jobs may have begun at once: at most a tenth, and 30 seconds. */
+export function spreadWaitMs(waitMs: number, random: number): number {
+  return waitMs + Math.round(Math.min(waitMs * MAX_SPREAD_SHARE, MAX_SPREAD_MS) * random);
 }
 
 /**
@@ -62,19 +56,10 @@ export function resendWaitMs(tries: number): number {
   return Math.min(doubled(FIRST_WAIT_NOT_DELIVERED_MS, tries), MAX_FAILING_WAIT_MS);
 }
 
-/**
- * How long one waits for its turn before it asks again, with jitter; `waits` counts the waits without a turn, from 1.
- */
-export function askAgainMs(
-  waits: number,
-  { position, expectedAt }: { position?: number; expectedAt?: string },
-  now: number,
-  random: number,
-): number {
-  const plannedMs = position === undefined ? doubled(FIRST_ASK_AGAIN_UNTOLD_MS, waits) : ASK_AGAIN_MS;
-  const expectedMs = expectedAt === undefined ? 0 : Date.parse(expectedAt) - now + LATER_THAN_EXPECTED_MS;
-  const waitMs = Math.max(Math.min(plannedMs, ASK_AGAIN_MS), Math.min(expectedMs, MAX_EXPECTED_MS));
-  return spreadWaitMs(waitMs, random, ASK_AGAIN_SPREAD_MS);
+/** How long one waits for its turn before it asks again, by its place: absent where the queue told none. */
+export function askAgainMs(position: number | undefined, random: number): number {
+  const waitMs = Math.min(ASK_AGAIN_MS * Math.max(1, (position ?? 1) / ASK_OFTEN), MAX_ASK_AGAIN_MS);
+  return Math.round(waitMs * (1 - ASK_EARLIER_SHARE * random));
 }
 
 /** How long no read follows a failed one: as long as `Retry-After` says, and a second after a 429. */

@@ -48,7 +48,7 @@ function formatQueue({ operation, projectId, workflowId }: QueueReport, state: R
   const head = fields([
     ['Queue', operation === 'visitors' ? 'requests of all exports' : `${operation}s of ${projectId}`],
     ['Workflow', workflowId],
-    ['Budget', budgetOf(state)],
+    ['Budget', state.perHour === null ? 'no number is set' : `${state.perHour} an hour`],
     ['Last hour', `${state.spentLastHour} spent, ${state.throttledLastHour} answered 429`],
     ['In flight', state.inFlight === 0 ? 'none' : `${state.inFlight} given a turn and not reported yet`],
     ['Held back', heldBackUntil(state, now)],
@@ -60,11 +60,6 @@ function formatQueue({ operation, projectId, workflowId }: QueueReport, state: R
   const rows = waiting.map((request) => rowOf(request, now));
   const rest = hidden > 0 ? `\n… and ${hidden} more, each of which tells its own place: agent-jobs state` : '';
   return `${head}\n\n${table(['#', 'PRIORITY', 'SINCE', 'EXPECTED', 'WORKFLOW'], rows)}${rest}`;
-}
-
-function budgetOf({ perHour, isLearned }: RequestQueueState): string {
-  if (perHour === null) return 'no number: none is set, or unlimited is, and none is learned yet';
-  return `${perHour} an hour, ${isLearned ? 'learned from what was taken between answers 429' : 'as it is set'}`;
 }
 
 /** The queue answers as of its last event: what it says may be over. */

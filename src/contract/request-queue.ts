@@ -3,6 +3,7 @@
  * hour. One queue for each project and kind of write, and one for all exports. See docs/waiting.md.
  */
 import type { Priority } from './agent-job.js';
+import type { WritesPerHour } from './project-budgets.js';
 import { defineQuery, defineSignal, encodeId } from './shared.js';
 
 /** Workflow type. */
@@ -31,12 +32,11 @@ export interface RequestReport {
 /** What a worker knows of a budget, sent along with every message of the queue. */
 export interface BudgetFacts {
   /**
-   * The budget that is set, 1 or more. The newest message with one wins. Null, where none is set, takes it back once
-   * nobody has named one for a quarter of an hour: while settings are rolled out, workers differ. Absent says nothing.
+   * The budget that is set, 1 or more, or `unlimited`: the newest message with one wins. Null, where none is set, takes
+   * it back once no worker has named one for a quarter of an hour: while settings are rolled out, workers differ.
+   * Absent says nothing.
    */
-  perHour?: number | null;
-  /** Beside a null: any number is said to be taken, which replaces a number at once. */
-  isUnlimited?: boolean;
+  perHour?: WritesPerHour | null;
 }
 
 /** A workflow asks for its turn; asked again, it keeps its place. */
@@ -76,7 +76,7 @@ export interface QueuedRequest {
   since: string;
   /** From 1. */
   position: number;
-  /** When its turn is expected, as the budget is known now; absent where nobody knows. */
+  /** When its turn is expected, as the budget is known now; absent where that is not known. */
   expectedAt?: string;
 }
 
@@ -84,10 +84,8 @@ export interface QueuedRequest {
 export interface RequestQueueState {
   operation: QueueName['operation'];
   projectId: string | null;
-  /** The budget; null where none is set and none is learned. */
+  /** The budget that is set; null where no number is. */
   perHour: number | null;
-  /** Whether the budget was learned from answers 429. */
-  isLearned: boolean;
   spentLastHour: number;
   throttledLastHour: number;
   /** Turns that were given and not yet reported. */
@@ -124,4 +122,17 @@ export const requestTurnSignal = defineSignal<[RequestTurn & Pick<QueueName, 'op
 /** The workflow id of a queue. */
 export function requestQueueId({ operation, projectId }: QueueName): string {
   return projectId === null ? `request-queue/${operation}` : `request-queue/${encodeId(projectId)}/${operation}`;
+}
+
+/** Whose queue a workflow id names; null for an id that this release does not make. */
+export function queueNameOf(workflowId: string): QueueName | null {
+  const [prefix, first = '', operation, ...more] = workflowId.split('/');
+  if (prefix !== 'request-queue' || more.length > 0) return null;
+  if (operation === undefined) return first === 'visitors' ? { operation: first, projectId: null } : null;
+  if (operation !== 'create' && operation !== 'message') return null;
+  try {
+    return { operation, projectId: decodeURIComponent(first) };
+  } catch {
+    return null;
+  }
 }

@@ -181,7 +181,7 @@ test('where the upstream is said to take any number, a hundred are sent at once,
   bench.upstream.createFaults.push(refusal);
   expect(await bench.create()).toMatchObject({ kind: 'throttled', queued: PLACE });
   expect(await bench.create()).toMatchObject({ kind: 'held', queued: PLACE });
-  expect(bench.joins).toMatchObject([{ perHour: null }, { perHour: null }]);
+  expect(bench.joins).toMatchObject([{ perHour: 'unlimited' }, { perHour: 'unlimited' }]);
 });
 
 test('where a budget is set, every write waits for its turn, and the queue is told the budget', async () => {

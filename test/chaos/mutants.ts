@@ -163,8 +163,8 @@ export const MUTANTS: Mutant[] = [
   {
     name: 'a waiter of a queue that is given a turn and waits on',
     file: 'src/workflows/request-queue/queue-run.ts',
-    find: '    this.waiters.remove(workflowId);\n    const allowance',
-    replace: '    const allowance',
+    find: '    this.waiters.remove(workflowId);\n    const requests',
+    replace: '    const requests',
     test: 'test/request-queue/skipped-time.test.ts',
     title: 'a turn that nobody reports in time counts as used',
   },
@@ -187,8 +187,8 @@ export const MUTANTS: Mutant[] = [
   {
     name: 'a turn of a queue that waits for its report for ever',
     file: 'src/workflows/request-queue/queue-run.ts',
-    find: 'if (turn.until + REPORT_MS > this.#now()) continue;',
-    replace: 'if (turn.until + REPORT_MS > 0) continue;',
+    find: 'if (until + REPORT_MS > this.#now()) continue;',
+    replace: 'if (until + REPORT_MS > 0) continue;',
     test: 'test/request-queue/skipped-time.test.ts',
     title: 'a turn that nobody reports in time counts as used',
   },
@@ -203,8 +203,8 @@ export const MUTANTS: Mutant[] = [
   {
     name: 'a write that hears nothing from its queue and waits on',
     file: 'src/workflows/agent-job/next-write.ts',
-    find: '? askAgainMs(tried.counts.queued, queued, now, Math.random())',
-    replace: '? 1_000 * askAgainMs(tried.counts.queued, queued, now, Math.random())',
+    find: '? askAgainMs(queued.position, Math.random())',
+    replace: '? 1_000 * askAgainMs(queued.position, Math.random())',
     test: 'test/model/simulated.test.ts',
     title: 'one that hears nothing from its queue asks again',
   },
@@ -693,6 +693,22 @@ export const MUTANTS: Mutant[] = [
     title: 'one line tells of each write in doubt',
   },
   {
+    name: 'a queue that sends all at once after a 429',
+    file: 'src/workflows/request-queue/budget.ts',
+    find: 'refusedAt: now, window: 1 }',
+    replace: 'refusedAt: now }',
+    test: 'test/unit/request-queue.test.ts',
+    title: 'one is in flight after a 429 until something is accepted',
+  },
+  {
+    name: 'a queue whose turns are refused without an end',
+    file: 'src/workflows/request-queue/budget.ts',
+    find: 'const MAX_REFUSED = 16;',
+    replace: 'const MAX_REFUSED = 160;',
+    test: 'test/unit/request-queue.test.ts',
+    title: 'whatever is killed, and however the clock is set back',
+  },
+  {
     name: 'a job that ends and keeps its place in the queue',
     file: 'src/workflows/agent-job/left-queue.ts',
     find: '    this.#mustBeTold = true;\n',
@@ -727,17 +743,15 @@ export const MUTANTS: Mutant[] = [
   {
     name: 'an export that waits for ever for a queue that is gone',
     file: 'src/workflows/visitor-export/range-state.ts',
-    find: '      if (await condition(() => turns.turn !== null, waitMs(asked))) continue;\n',
-    replace:
-      '      if (waitMs(asked) > 0) await condition(() => turns.turn !== null);\n' +
-      '      if (turns.turn) continue;\n',
+    find: 'askAgainMs(asked.place?.position, Math.random()))) continue;',
+    replace: '1_000 * askAgainMs(asked.place?.position, Math.random()))) continue;',
     test: 'test/export/shared-budget.test.ts',
     title: 'a queue that is terminated delays the exports that wait',
   },
   {
     name: 'a turn that nobody reports costs nothing',
     file: 'src/workflows/request-queue/queue-run.ts',
-    find: '      this.budget.spent(turn.requests, turn.until);\n',
+    find: '      this.budget.spend(requests, until);\n',
     replace: '',
     test: 'test/export/shared-budget.test.ts',
     title: 'a chunk whose worker is killed has spent its whole turn',

@@ -18,7 +18,7 @@ export interface ShortBudget {
 
 /** So few that dozens wait in each. */
 export const PROJECTS_OF_SHORT_BUDGET = 4;
-/** What an operator has set for each project, as a share of what the upstream takes; null where it must be learned. */
+/** What an operator has set for each project, as a share of what the upstream takes; null where none is set. */
 const SET_SHARES = [1, null, 1.5, 0.8];
 
 export class ShortBudgetRun {

@@ -20,15 +20,12 @@ const hours =
 const LENGTHS: readonly { file: string; find: string; name: string; instead: InHours }[] = [
   { file: 'workflows/request-queue/rolling-hour', name: 'HOUR_MS', find: '3_600_000', instead: hours(1) },
   { file: 'workflows/request-queue/rolling-hour', name: 'STEP_MS', find: '10_000', instead: hours(1 / 360) },
-  { file: 'workflows/request-queue/budget', name: 'FIRST_PROBE_MS', find: '30_000', instead: hours(1 / 120) },
-  { file: 'workflows/request-queue/budget', name: 'MAX_PROBE_MS', find: '20 * 60_000', instead: hours(1 / 3) },
+  { file: 'workflows/request-queue/budget', name: 'FIRST_CLOSED_MS', find: '30_000', instead: hours(1 / 120) },
+  { file: 'workflows/request-queue/budget', name: 'MAX_CLOSED_MS', find: '20 * 60_000', instead: hours(1 / 3) },
   { file: 'workflows/request-queue/budget', name: 'NAMED_MS', find: '15 * 60_000', instead: hours(1 / 4) },
-  { file: 'agent-job/retry-waits', name: 'ASK_AGAIN_MS', find: '6.25 * 3_600_000', instead: hours(6.25) },
-  { file: 'agent-job/retry-waits', name: 'ASK_AGAIN_SPREAD_MS', find: '0.5 * 3_600_000', instead: hours(0.5) },
-  { file: 'agent-job/retry-waits', name: 'LATER_THAN_EXPECTED_MS', find: '3.5 * 3_600_000', instead: hours(3.5) },
-  { file: 'agent-job/retry-waits', name: 'MAX_EXPECTED_MS', find: '7 * 24 * 3_600_000', instead: hours(7 * 24) },
-  // Five minutes of a real hour are of use where no queue answers; a twelfth of this one is a busy machine's silence.
-  { file: 'agent-job/retry-waits', name: 'FIRST_ASK_AGAIN_UNTOLD_MS', find: '5 * 60_000', instead: hours(1 / 2) },
+  // A third of a real hour is long enough to take a queue for dead; a third of this one is a busy machine's silence.
+  { file: 'agent-job/retry-waits', name: 'ASK_AGAIN_MS', find: '20 * 60_000', instead: hours(1) },
+  { file: 'agent-job/retry-waits', name: 'MAX_ASK_AGAIN_MS', find: '6 * 3_600_000', instead: hours(6) },
 ];
 
 /** Makes a copy of a built checkout below a folder; returns the path of its worker. */

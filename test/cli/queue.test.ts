@@ -46,7 +46,7 @@ test('a queue is shown with its budget, its next turn and who waits', { timeout:
       ?.slice(label.length)
       .trim();
   expect(field('Queue')).toBe(`creates of ${projectId}`);
-  expect(field('Budget')).toBe('60 an hour, learned from what was taken between answers 429');
+  expect(field('Budget')).toBe('60 an hour');
   expect(field('Last hour')).toBe('60 spent, 1 answered 429');
   expect(field('In flight')).toBe('2 given a turn and not reported yet');
   // These times of it are over.

@@ -43,7 +43,7 @@ test('a project without a queue has none, and one with a queue tells who waits',
   const [found, ...more] = await queuesOf(projectId);
   expect(more).toEqual([]);
   expect(found).toMatchObject({ workflowId: queue.workflowId, operation: 'message', projectId });
-  expect(found?.state).toMatchObject({ perHour: 60, isLearned: true, waitingCount: 2 });
+  expect(found?.state).toMatchObject({ perHour: 60, waitingCount: 2 });
   expect(found?.state?.waiting.map(({ workflowId, position }) => [workflowId, position])).toEqual([
     ['job-a', 1],
     ['job-b', 2],

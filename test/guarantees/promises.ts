@@ -210,15 +210,33 @@ export const TESTED_PROMISES: Record<string, TestedPromise[]> = {
     ),
     tested(
       'no budget is known',
-      'after the first hour about three answers 429 an hour, whatever the number of jobs',
-      'request-queue/skipped-time',
-      '60 waiters at 20 an hour go in order, with few answers 429 and 13 events each time that one asks',
+      'turns are answered 429 at most 16 times in any hour, whatever the number of jobs',
+      'unit/request-queue',
+      'whatever is killed, and however the clock is set back, all are served and no promise is broken',
     ),
     tested(
       'a budget is set',
       'no more are sent in any hour',
       'request-queue/skipped-time',
       'a set budget lets so many go at once, and the others when the hour frees their turns',
+    ),
+    tested(
+      '300 creates meet a budget of 100 an hour',
+      'with the budget set all are sent in 2 h + 3 %; without it in 2 h 40 min, with at most 16 answers 429 an hour',
+      'unit/request-queue',
+      '300 creates at 100 an hour keep the promise, with the budget set and without',
+    ),
+    tested(
+      '90 creates meet a limit of 30 a minute, and no `Retry-After`',
+      'all are sent within eight minutes',
+      'unit/request-queue',
+      '90 creates at 30 a minute without Retry-After: all within eight minutes',
+    ),
+    tested(
+      'a raised budget, or `unlimited`, while jobs wait',
+      'a worker reports it, and they go',
+      'worker/budget-change',
+      'those that wait go when the budget in the file is raised from 1 to 1000, or becomes "unlimited"',
     ),
     tested(
       'exports at the same time',
@@ -228,7 +246,7 @@ export const TESTED_PROMISES: Record<string, TestedPromise[]> = {
     ),
     tested(
       'exports are answered 429, and no budget is set',
-      'after the first hour about three answers 429 an hour for all of them',
+      'at most 16 answers 429 an hour for all of them',
       'export/shared-budget',
       'without a set budget exports that are answered 429 share what the upstream takes',
     ),
@@ -282,15 +300,9 @@ export const TESTED_PROMISES: Record<string, TestedPromise[]> = {
     ),
     tested(
       'a wait of hours',
-      'the history does not grow between join and turn',
+      'every 13 to 20 minutes at most 12 history events and 4 actions',
       'workflows/turns-over-hours',
-      'while a job waits for its turn, its history does not grow',
-    ),
-    tested(
-      'a wait of up to six hours',
-      'at most 20 history events and 6 actions, and one action to report the turn',
-      'workflows/turns-over-hours',
-      'a wait of hours costs at most 20 events and 6 actions, and the report of its turn',
+      'a job that waits asks again every 13 to 20 minutes, for 12 events and 4 actions',
     ),
     tested(
       'none: a lone job',
@@ -318,9 +330,9 @@ export const TESTED_PROMISES: Record<string, TestedPromise[]> = {
     ),
     tested(
       'the queue workflow is terminated',
-      'those that wait try by themselves; none is lost, doubled or left waiting',
+      'those that wait ask again within 20 minutes; none is lost, doubled or left waiting',
       'workflows/turns-over-hours',
-      'where the queue is terminated, those that waited try by themselves, and none is lost or doubled',
+      'those whose queue is terminated ask again within 20 minutes, and none is lost or doubled',
     ),
     tested(
       'the worker of the queue is killed',

@@ -50,8 +50,6 @@ interface Write {
   notBefore: number;
   /** The last send was throttled, so that a turn is of use. */
   isQueued: boolean;
-  /** Waits in a queue since the last turn. */
-  waits: number;
   /** Until when the turn is good with which it is sent next; null where it has none. */
   turn: number | null;
   /** Where it waits in a queue: it is sent, or tried, by then. */
@@ -84,10 +82,8 @@ const LOST = { count: 5, ms: 60_000 };
 /** One second with its jitter of 10 %. */
 const MIN_WAIT_MS = 900;
 const HOUR = 3_600_000;
-/** Who hears nothing from a queue asks again after so long, and so long after it was expected. */
-const TRIES = { noPlace: 300_000, most: 6.25 * HOUR, afterExpected: 3.5 * HOUR, mostExpected: 7 * 24 * HOUR };
-/** As a share of such a wait, and at most. */
-const TRIES_SPREAD = { share: 0.1, most: HOUR / 2 };
+/** One that hears nothing from its queue asks again after so long, or up to a third earlier. */
+const ASK_AGAIN = { soonest: HOUR / 3, often: 100, rarest: 6 * HOUR };
 /** The number of a read before an adoption, which does not belong to the poll loop. */
 const ADOPT_READ = 0;
 const TERMINAL = ['completed', 'archived', 'failed'];
@@ -308,21 +304,16 @@ export class ContractModel {
 
   /** The turn that is left for the next send, where one came meanwhile and is still good. */
   #endTurn(at: number, write: Write, outcome: SendOutcome): number | null {
-    const { turn, nextTurn } = write;
-    if (turn !== null) write.waits = 0;
+    const { nextTurn } = write;
     write.isQueued = outcome === 'throttled' || outcome === 'held';
     Object.assign(write, { turn: null, nextTurn: null, tryBy: Infinity });
     return write.isQueued && nextTurn !== null && nextTurn > at ? nextTurn : null;
   }
 
-  #waitInQueue(at: number, write: Write, { position, expectedAt }: Place): void {
-    write.waits += 1;
-    const untold = Math.min(TRIES.noPlace * 2 ** (write.waits - 1), TRIES.most);
-    const expected = expectedAt === undefined ? 0 : Date.parse(expectedAt) - at + TRIES.afterExpected;
-    const planned = position === undefined ? untold : TRIES.most;
-    const wait = Math.max(planned, Math.min(expected, TRIES.mostExpected));
-    write.notBefore = at + wait;
-    write.tryBy = write.notBefore + Math.min(wait * TRIES_SPREAD.share, TRIES_SPREAD.most);
+  #waitInQueue(at: number, write: Write, { position = 1 }: Place): void {
+    const wait = Math.min(ASK_AGAIN.soonest * Math.max(1, position / ASK_AGAIN.often), ASK_AGAIN.rarest);
+    write.notBefore = at + Math.floor((wait * 2) / 3);
+    write.tryBy = at + wait;
   }
 
   #waitWithoutQueue(at: number, write: Write, retryAfterMs: number | undefined): void {
@@ -757,7 +748,6 @@ function newWrite(id: string | null): Write {
     delays: { throttled: 0, notDelivered: 0 },
     notBefore: 0,
     isQueued: false,
-    waits: 0,
     turn: null,
     tryBy: Infinity,
     nextTurn: null,

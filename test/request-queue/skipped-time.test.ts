@@ -28,7 +28,7 @@ const senders = () => bench.sent.map(({ workflowId }) => workflowId);
 test('a set budget lets so many go at once, and the others when the hour frees their turns', async () => {
   bench = await startQueueBench(environment, { limits: { create: 10 } });
   const ids = await bench.wait(20, { perHour: 10 });
-  const first = { perHour: 10, isLearned: false, spentLastHour: 10, throttledLastHour: 0, waitingCount: 10 };
+  const first = { perHour: 10, spentLastHour: 10, throttledLastHour: 0, waitingCount: 10 };
   await expect.poll(bench.state).toMatchObject(first);
   expect(await bench.handle.query(queuePlaceQuery, ids[15]!)).toMatchObject({ for: 'turn', position: 6 });
   await environment.sleep('61 minutes');
@@ -41,7 +41,7 @@ test('a set budget lets so many go at once, and the others when the hour frees t
   expect((await bench.handle.describe()).status.name).toBe('COMPLETED');
 });
 
-test('60 waiters at 20 an hour go in order, with few answers 429 and 13 events each time that one asks', async () => {
+test('60 waiters at 20 an hour go in order, with few answers 429 and 13 events a request', async () => {
   bench = await startQueueBench(environment, { limits: { create: 20 } });
   const first = await bench.wait(4, { priority: 1, askedAt: 1 });
   await expect.poll(() => bench.sent.length).toBe(4);
@@ -54,12 +54,8 @@ test('60 waiters at 20 an hour go in order, with few answers 429 and 13 events e
   expect(accepted).toHaveLength(60);
   expect(new Set(accepted.map(({ workflowId }) => workflowId)).size).toBe(60);
   expect(senders().slice(0, 4).toSorted()).toEqual(first.toSorted());
-  // Eight are in flight when the first is answered so, and seven probes follow within the hour.
-  const [firstAt] = throttled as [number];
-  const later = throttled.filter((at) => at >= firstAt + HOUR);
-  expect(throttled.length - later.length).toBeLessThanOrEqual(15);
-  for (const from of later) {
-    expect(later.filter((at) => at >= from && at < from + HOUR).length).toBeLessThanOrEqual(3);
+  for (const from of throttled) {
+    expect(throttled.filter((at) => at >= from && at < from + HOUR).length).toBeLessThanOrEqual(16);
   }
   const events = (await bench.runs()).reduce((sum, { eventCount }) => sum + eventCount, 0);
   expect(events).toBeLessThanOrEqual(13 * (60 + throttled.length));

@@ -16,7 +16,7 @@ interface Activity {
 }
 
 /** Counts the actions of one run by kind. */
-export function countActions(events: HistoryEvents) {
+function countActions(events: HistoryEvents) {
   const count = (attributes: keyof HistoryEvent) => events.filter((event) => event[attributes] != null).length;
   const activities = activitiesOf(events);
   return {

@@ -22,22 +22,13 @@ test('the file wins over what is set for all, where one of them says that any nu
   expect(await new Budgets().of('create', 'any')).toBeNull();
 });
 
-test('a queue is told whether any number may be sent, or none is set', async () => {
-  const budgets = new Budgets({ createsPerHour: 9, messagesPerHour: 'unlimited' });
-  expect([await budgets.facts('create', 'p'), await budgets.facts('message', 'p')]).toEqual([
-    { perHour: 9 },
-    { perHour: null, isUnlimited: true },
-  ]);
-  expect(await new Budgets().facts('create', 'p')).toEqual({ perHour: null });
-});
-
 test('changes are told once, of the kinds and projects alone that have another budget than before', async () => {
   const path = join(folder, 'changes.json');
   const budgets = new Budgets({ createsPerHour: 9, projectBudgetsFile: path }, { checkEveryMs: 0 });
   const changed = async (projects: object) => {
     await writeFile(path, JSON.stringify(projects));
     // A write may read the file first.
-    await budgets.facts('create', 'p');
+    await budgets.of('create', 'p');
     const changes = await budgets.changes();
     expect(await budgets.changes()).toEqual([]);
     return changes.map(({ operation, projectId }) => `${projectId} ${operation}`);

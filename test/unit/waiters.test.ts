@@ -3,12 +3,11 @@ import { expect, test } from 'vitest';
 import type { Priority } from '../../src/contract.js';
 import { Waiters, type Waiter } from '../../src/workflows/request-queue/queue-run.js';
 
-const waiter = (id: number, priority: number, askedAt: number, requests = 1, refusals = 0): Waiter => ({
+const waiter = (id: number, priority: number, askedAt: number, requests = 1): Waiter => ({
   workflowId: `w${id}`,
   priority: priority as Priority,
   askedAt,
   requests,
-  refusals,
 });
 const inOrder = (a: Waiter, b: Waiter) =>
   a.priority - b.priority || a.askedAt - b.askedAt || (a.workflowId < b.workflowId ? -1 : 1);
@@ -59,19 +58,4 @@ test('long ids leave room for fewer, so that all that wait can be handed on', ()
   }
   expect(waiters.count).toBeGreaterThan(700);
   expect(Buffer.byteLength(JSON.stringify(waiters.carry()))).toBeLessThanOrEqual(1_500_000);
-});
-
-test('of the first ten, the one that was refused least often takes a try, also after continue-as-new', () => {
-  const waiters = new Waiters([]);
-  for (let id = 0; id < 9; id++) waiters.join(waiter(id, 3, id, 1, id === 6 ? 1 : 2));
-  expect(waiters.leastRefused?.workflowId).toBe('w6');
-  expect(new Waiters(waiters.carry()).leastRefused?.workflowId).toBe('w6');
-  for (let id = 9; id < 20; id++) waiters.join(waiter(id, 3, id));
-  expect(waiters.leastRefused?.workflowId).toBe('w9');
-  waiters.remove('w9');
-  expect(waiters.leastRefused?.workflowId).toBe('w10');
-  // Asked again, it does not forget.
-  waiters.join(waiter(10, 3, 10, 1, 3));
-  waiters.join(waiter(10, 3, 10));
-  expect(waiters.leastRefused?.workflowId).toBe('w6');
 });

@@ -1,10 +1,9 @@
-/** Jobs whose queue was terminated while they waited. */
+/** Jobs whose queue is paused or terminated while they wait. */
 import { randomUUID } from 'node:crypto';
 import type { WorkflowHandle } from '@temporalio/client';
 import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from 'vitest';
-import { followUpSignal, jobStateQuery, pollNowSignal } from '../../src/contract.js';
+import { jobStateQuery, pollNowSignal } from '../../src/contract.js';
 import { AgentJobs } from '../../src/starter.js';
-import { wakeWaiters } from '../../src/worker/queue-news.js';
 import { gathered } from '../client/job-server.js';
 import { connectDevServer, type TestServer } from '../support/dev-server.js';
 import { startJobBench, type JobBench } from '../support/job-bench.js';
@@ -45,37 +44,12 @@ async function asksOf(job: WorkflowHandle): Promise<number> {
   return events!.filter((event) => event.activityTaskCompletedEventAttributes).length;
 }
 
-test('a worker has those that wait for a queue that is gone ask again, creates and follow-ups', async () => {
-  upstream.show = () => ({ status: 'active' });
-  const [creates, messages] = [queueOf('create'), queueOf('message')];
-  await creates.usedUp(1, HOUR);
-  await messages.usedUp(1, HOUR);
-  const jobs = await Promise.all(['first', 'second'].map((prompt) => bench.start({ projectId, prompt })));
-  const attached = await bench.start({ projectId, jobId: 'job-7', settle: 0 });
-  await attached.signal(followUpSignal, { prompt: 'go on', id: 'one' });
-  for (const job of jobs) await untilWaiting(job, creates);
-  await untilWaiting(attached, messages);
-  const look = () => wakeWaiters(server.client, bench.taskQueue, new AbortController().signal);
-  expect(await look()).toBe(0);
-  await creates.handle.terminate();
-  await messages.handle.terminate();
-  // The list of jobs may lag.
-  let asked = 0;
-  await expect.poll(async () => (asked += await look()), PATIENCE).toBeGreaterThanOrEqual(3);
-  // What the queues knew is forgotten: one of each goes, and the other waits again.
-  await expect.poll(() => [upstream.created.length, upstream.messages], PATIENCE).toEqual([1, ['go on']]);
-  await expect.poll(async () => (await creates.state()).waitingCount, PATIENCE).toBe(1);
-  for (const job of [...jobs, attached]) await job.terminate();
-});
-
-test('those that wait for a paused queue are not woken, and have their turn once it goes on', async () => {
+test('those that wait for a paused queue have their turn once it goes on', async () => {
   const queue = queueOf('create');
   await queue.usedUp(1, HOUR);
   const job = await bench.start({ projectId, prompt: 'first' });
   await untilWaiting(job, queue);
   const unpause = await pauseWorkflow(server.client, queue.handle.workflowId);
-  const { signal } = new AbortController();
-  expect(await wakeWaiters(server.client, bench.taskQueue, signal)).toBe(0);
   const jobs = new AgentJobs({ client: server.client });
   for (const given of [{ projectId }, {}]) {
     const own = (await gathered(jobs.queues(given))).filter((found) => found.projectId === projectId);

@@ -55,7 +55,7 @@ test('a budget that is changed holds from the next write on, for those too that 
   expect(await first.result()).toMatchObject({ outcome: 'completed' });
   const second = await bench.start({ projectId, prompt: 'second' });
   await expect.poll(() => queue.placeOf(second.workflowId), PATIENCE).toMatchObject({ for: 'turn', position: 1 });
-  expect(await queue.state()).toMatchObject({ perHour: 1, isLearned: false });
+  expect(await queue.state()).toMatchObject({ perHour: 1 });
   await change(fileOf(projectId, { createsPerHour: 50 }));
   const third = await bench.start({ projectId, prompt: 'third' });
   for (const job of [second, third]) expect(await job.result()).toMatchObject({ outcome: 'completed' });

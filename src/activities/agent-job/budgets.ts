@@ -1,11 +1,5 @@
 /** The budgets that are set: how many writes an hour the upstream takes from a project. */
-import type { BudgetFacts } from '../../contract.js';
-import {
-  parseProjectBudgets,
-  UNLIMITED,
-  type ProjectBudget,
-  type WritesPerHour,
-} from '../../contract/project-budgets.js';
+import { parseProjectBudgets, type ProjectBudget, type WritesPerHour } from '../../contract/project-budgets.js';
 import { ReloadingFile } from '../../upstream/reloading-file.js';
 import type { WriteOperation } from '../metrics.js';
 
@@ -52,13 +46,7 @@ export class Budgets {
     return this.#in(this.#projects, operation, projectId);
   }
 
-  /** What a queue is told of it: "any number" replaces a number at once, which "none is set" does not. */
-  async facts(operation: WriteOperation, projectId: string): Promise<BudgetFacts> {
-    const set = await this.of(operation, projectId);
-    return set === UNLIMITED ? { perHour: null, isUnlimited: true } : { perHour: set };
-  }
-
-  /** Whose budget has changed since this was asked last; nobody's at first. */
+  /** The writes whose budget has changed since this was asked last; none at first. */
   async changes(): Promise<BudgetedWrites[]> {
     if (this.#file) await this.#refresh(this.#file);
     const before = this.#seen;

@@ -70,7 +70,7 @@ export class Gate {
   readonly #keys: KeyHealth;
   readonly #budgets: Budgets;
   readonly #lines: Lines;
-  readonly #queues = new QueueClient();
+  readonly #queues: QueueClient;
   /** Whether a queue runs, as the server said; after a 429, whether it could be told. */
   readonly #running = new Map<string, { answer: Promise<boolean>; askedAt: number }>();
   readonly #now: () => number;
@@ -78,6 +78,9 @@ export class Gate {
   constructor({ keys, budgets = new Budgets(), shutdownSignal, now = () => performance.now() }: GateOptions) {
     this.#keys = keys;
     this.#budgets = budgets;
+    this.#queues = new QueueClient(({ operation, projectId }) =>
+      budgets.of(operation as WriteOperation, projectId ?? ''),
+    );
     this.#lines = new Lines(shutdownSignal);
     this.#now = now;
   }
@@ -171,20 +174,18 @@ export class Gate {
 
   async #join(wanted: WantedSend, outcome: RequestReport['outcome'], retryAfterMs?: number): Promise<Queued | null> {
     const { operation, projectId, workflowId, priority, askedAt, turn, isOverdue, now } = wanted;
-    const facts = await this.#budgets.facts(operation, projectId);
     const isOfUse = turn !== null || outcome === 'throttled';
     const report = { turn: turn?.id ?? null, outcome, at: now(), ...(retryAfterMs !== undefined && { retryAfterMs }) };
-    const joining = { workflowId, priority, askedAt, ...facts, ...(isOfUse && { report }) };
+    const joining = { workflowId, priority, askedAt, ...(isOfUse && { report }) };
     const joined = await this.#queues.join(queueOf(wanted), joining);
     if (!joined) return null;
     // A queue that does not answer holds no write that has waited longer than it should.
-    return joined.isAnswered || !isOverdue || typeof facts.perHour === 'number' ? joined.place : null;
+    if (joined.isAnswered || !isOverdue) return joined.place;
+    return typeof (await this.#budgets.of(operation, projectId)) === 'number' ? joined.place : null;
   }
 
-  async #report(wanted: WantedSend, outcome: RequestReport['outcome']): Promise<void> {
-    const facts = await this.#budgets.facts(wanted.operation, wanted.projectId);
-    const report = { turn: wanted.turn?.id ?? null, outcome, at: wanted.now(), ...facts };
-    await this.#queues.report(queueOf(wanted), report);
+  #report(wanted: WantedSend, outcome: RequestReport['outcome']): Promise<void> {
+    return this.#queues.report(queueOf(wanted), { turn: wanted.turn?.id ?? null, outcome, at: wanted.now() });
   }
 }
 

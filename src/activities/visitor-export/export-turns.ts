@@ -1,13 +1,12 @@
 /**
- * The turns of exports in the one queue of all of them: an activity asks for the next turn, and tells what became of
+ * The turns of exports in the one queue of all of them: an activity asks for the next turn, and reports what became of
  * the last one. A message that the Temporal server does not take costs time and no page: the workflow asks again, and
- * the queue counts a turn that nobody reports as spent.
+ * the queue counts a turn that is not reported as spent.
  */
 import { activityInfo } from '@temporalio/activity';
-import type { BudgetFacts, Priority, QueueName, QueuePlace, RequestReport } from '../../contract.js';
+import type { Priority, QueueName, QueuePlace, RequestReport } from '../../contract.js';
 import type { RequestTurn } from '../../contract/request-queue.js';
 import { HOUR_MS } from '../../contract/shared.js';
-import type { Queued } from '../../contract/write-outcome.js';
 import { startLateClock, startServerClock } from '../../temporal/activity-attempt.js';
 import { ReadFailedError } from '../../upstream/errors.js';
 import type { Upstream } from '../../upstream/upstream.js';
@@ -38,10 +37,11 @@ const ALL_EXPORTS: QueueName = { operation: 'visitors', projectId: null };
 /** Speaks with the queue of all exports for the exports of this worker. */
 export class TurnClient {
   readonly #requestsPerHour: number | undefined;
-  readonly #queue = new QueueClient();
+  readonly #queue: QueueClient;
 
   constructor(requestsPerHour: number | undefined) {
     this.#requestsPerHour = requestsPerHour;
+    this.#queue = new QueueClient(() => requestsPerHour ?? null);
   }
 
   /** Asks for a turn of the export that the present activity works for. Null where the Temporal server took nothing. */
@@ -50,27 +50,20 @@ export class TurnClient {
     const askedAt = Math.round(first.askedAt ?? startServerClock()());
     const report = unused === undefined ? given : ({ turn: unused, outcome: 'unsent', at: askedAt } as const);
     const asked = { workflowId, priority, askedAt, requests: requestsOfTurn(this.#requestsPerHour) };
-    const join = { ...asked, ...this.#facts, ...(report && { report }) };
-    const joined = await this.#queue.join(ALL_EXPORTS, join, taskQueue);
+    const joined = await this.#queue.join(ALL_EXPORTS, { ...asked, ...(report && { report }) }, taskQueue);
     if (!joined) return null;
-    const { place, isAnswered } = joined;
-    return { askedAt, place: hasPosition(place) ? place : null, isAnswered };
+    const { for: what, position, expectedAt } = joined.place;
+    const place =
+      position === undefined ? null : { for: what, position, ...(expectedAt !== undefined && { expectedAt }) };
+    return { askedAt, place, isAnswered: joined.isAnswered };
   }
 
-  /** Tells what became of a chunk after which no turn is asked for; without a turn a queue need not know it. */
+  /** Reports what became of a chunk after which no turn is asked for; without a turn a queue need not know it. */
   async report(report: RequestReport | undefined): Promise<void> {
     if (!report) return;
-    const mustTell = report.turn !== null || report.outcome === 'throttled' || this.#requestsPerHour !== undefined;
-    if (mustTell) await this.#queue.report(ALL_EXPORTS, { ...report, ...this.#facts });
+    const mustReport = report.turn !== null || report.outcome === 'throttled' || this.#requestsPerHour !== undefined;
+    if (mustReport) await this.#queue.report(ALL_EXPORTS, report);
   }
-
-  get #facts(): BudgetFacts {
-    return { perHour: this.#requestsPerHour ?? null };
-  }
-}
-
-function hasPosition(place: Queued): place is QueuePlace {
-  return place.position !== undefined;
 }
 
 // The requests of one chunk: how many it may make, and how many it made. They have a turn of the queue of all

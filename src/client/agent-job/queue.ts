@@ -2,6 +2,7 @@
 import { type Client, QueryRejectedError } from '@temporalio/client';
 import { WorkflowNotFoundError } from '@temporalio/common';
 import {
+  queueNameOf,
   REQUEST_QUEUE_WORKFLOW,
   requestQueueId,
   requestQueueStateQuery,
@@ -27,8 +28,6 @@ export type QueueReport = QueueName & {
   state: RequestQueueState | null;
   problem?: string;
 };
-
-const ID_PREFIX = requestQueueId({ operation: 'visitors', projectId: null }).replace(/visitors$/, '');
 
 /**
  * Reads the queues that run: both of a project, or all of the namespace with that of the exports. A queue runs only
@@ -56,21 +55,8 @@ function queuesOf(projectId: string): QueueName[] {
 async function* runningQueues(client: Client, options: CallOptions): AsyncGenerator<QueueName, void, undefined> {
   const query = `WorkflowType = '${REQUEST_QUEUE_WORKFLOW}' AND ${IS_OPEN}`;
   for await (const { workflowId } of listWorkflows(client, query, options)) {
-    const name = nameOf(workflowId);
+    const name = queueNameOf(workflowId);
     if (name) yield name;
-  }
-}
-
-/** Null for an id that this release does not make. */
-function nameOf(workflowId: string): QueueName | null {
-  if (!workflowId.startsWith(ID_PREFIX)) return null;
-  const [first = '', operation, ...more] = workflowId.slice(ID_PREFIX.length).split('/');
-  if (operation === undefined) return first === 'visitors' ? { operation: first, projectId: null } : null;
-  if (more.length > 0 || (operation !== 'create' && operation !== 'message')) return null;
-  try {
-    return { operation, projectId: decodeURIComponent(first) };
-  } catch {
-    return null;
   }
 }
 

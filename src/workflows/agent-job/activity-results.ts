@@ -3,19 +3,12 @@
  * `temporal activity complete`, may have made it. What this release does not know proves nothing.
  */
 import type { Reading, PollJobResult } from '../../activities/index.js';
-import type { JobRecord, RequestTurn } from '../../contract.js';
-import { MAX_TURN_CHARACTERS } from '../../agent-job/queue-messages.js';
+import type { JobRecord } from '../../contract.js';
 import type { WriteOutcome } from '../../contract/write-outcome.js';
 import { checkId } from '../../contract/input-checks.js';
 
 /** Why such a write is in doubt, and such a read a failed one. */
 export const STRANGE_RESULT = 'the activity gave a result that this release does not know';
-
-/** A turn for a job. */
-export interface QueueTurn extends RequestTurn {
-  /** Whose queue gave it. */
-  operation: 'create' | 'message';
-}
 
 type Fields = Record<string, unknown>;
 
@@ -54,16 +47,6 @@ export function readWriteOutcome(value: unknown): WriteOutcome {
   const mayBeQueued = result.kind === 'throttled' || result.kind === 'held';
   if (mayBeQueued && !isOptionalPlace(result.queued)) return { ...result, queued: null };
   return result;
-}
-
-/** A turn as the queue gives it; null for what nobody can be sure to be one. What it holds besides is left out. */
-export function readTurn(value: unknown): QueueTurn | null {
-  const { turn, until, requests, operation } = fieldsOf(value);
-  // It goes to an activity, and on to the next run: a large one would fail the workflow task for ever.
-  if (typeof turn !== 'string' || turn.length > MAX_TURN_CHARACTERS) return null;
-  if (!isNumber(until) || !isOptionalTime(until)) return null;
-  if (operation !== 'create' && operation !== 'message') return null;
-  return { turn, until, requests: isNumber(requests) ? requests : 1, operation };
 }
 
 function isOptionalPlace(value: unknown): boolean {

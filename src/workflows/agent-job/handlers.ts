@@ -27,8 +27,8 @@ import {
 import { asRefusal, refusing } from '../../agent-job/end-without-result.js';
 import { FOLLOW_UP_ID } from '../../agent-job/fields.js';
 import { followUpConflictText, parseFollowUp, parseResolution, type GivenFollowUp } from '../../agent-job/input.js';
+import { readTurn, type QueueTurn } from '../../agent-job/queue-messages.js';
 import { InvalidInputError, isGiven } from '../../contract/input-checks.js';
-import { readTurn, type QueueTurn } from './activity-results.js';
 import { Adoptions } from './adopt.js';
 import type { Dashboard } from './dashboard.js';
 import type { JobRun } from './job-run.js';

@@ -11,7 +11,7 @@ import {
   type QueueName,
   type RequestTurn,
 } from '../../contract.js';
-import type { QueueTurn } from './activity-results.js';
+import type { QueueTurn } from '../../agent-job/queue-messages.js';
 import { operationOf, queuedOf, turnOf, type Write } from './write.js';
 
 export class LeftQueue {
@@ -67,7 +67,7 @@ export function isOfOtherQueue({ operation }: QueueTurn, write: Write): boolean 
  */
 export function giveBack({ turn, operation }: QueueTurn, projectId: string): void {
   const report = { turn, outcome: 'unsent', at: Date.now() } as const;
-  const queue = getExternalWorkflowHandle(requestQueueId({ operation, projectId }));
+  const queue = getExternalWorkflowHandle(requestQueueId({ operation, projectId } as QueueName));
   // There may be no such queue.
   CancellationScope.nonCancellable(() => queue.signal(reportRequestSignal, report)).catch(() => {});
 }

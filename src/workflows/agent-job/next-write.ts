@@ -29,7 +29,6 @@ import {
   isHeldUp,
   mayHaveArrived,
   NO_SENDS,
-  turnOf,
   type Interruption,
   type Sending,
   type Settlement,
@@ -55,7 +54,7 @@ export type WriteEvent =
   | { kind: 'keyFound' }
   /** It waits at least until then. */
   | { kind: 'postponed'; notBefore: number }
-  /** Somebody wants to know at once: its queue may be gone. */
+  /** A person wants to know at once: its queue may be gone. */
   | { kind: 'pollNow' }
   /** A person decides what became of it. */
   | { kind: 'decided'; decision: ResolveUnknownInput }
@@ -99,8 +98,7 @@ export function next(write: Write, event: WriteEvent, situation: Situation): Wri
 }
 
 function startSending(write: Write): Write {
-  const counts = turnOf(write) ? { ...write.counts, queued: 0 } : write.counts;
-  return { ...write, counts, state: { kind: 'sending', interruption: interruptionOf(write) } };
+  return { ...write, state: { kind: 'sending', interruption: interruptionOf(write) } };
 }
 
 function sendEnded(
@@ -149,10 +147,10 @@ function waitForTurn(
   const { kind, reason, queued = null } = outcome;
   const retryAfterMs = kind === 'throttled' ? outcome.retryAfterMs : undefined;
   const { turn = null } = write.state as Partial<Sending>;
-  const tried = count(write, queued ? 'queued' : kind);
+  const tried = queued ? write : count(write, 'unqueued');
   const waitMs = queued
-    ? askAgainMs(tried.counts.queued, queued, now, Math.random())
-    : spreadWaitMs(throttledWaitMs(tried.counts[kind], retryAfterMs), Math.random());
+    ? askAgainMs(queued.position, Math.random())
+    : spreadWaitMs(throttledWaitMs(tried.counts.unqueued, retryAfterMs), Math.random());
   // A turn that came during the send is of use while it lasts.
   const kept = turn && turn.until > now ? turn : null;
   const deadlineStoppedAt = write.deadlineStoppedAt ?? (deadlineAt > beganAt ? beganAt : null);

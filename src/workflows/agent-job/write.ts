@@ -26,7 +26,7 @@ export interface WriteIdentity {
 /** The prompt is not in it. */
 export interface Write extends WriteIdentity {
   state: WriteState;
-  /** Ends of sends, since the write began or a person confirmed it; `queued`: waits in a queue since its last turn. */
+  /** Ends of sends, since the write began or a person confirmed it; `unqueued`: no queue took it. */
   counts: typeof NO_SENDS;
   /** When the first send in doubt ended; null where none did since a person confirmed the write. */
   inDoubtSince: number | null;
@@ -95,7 +95,7 @@ export type Settlement =
   /** The run ended before. */
   | { kind: 'left' };
 
-export const NO_SENDS = { throttled: 0, held: 0, unauthorized: 0, notDelivered: 0, inDoubt: 0, queued: 0 };
+export const NO_SENDS = { unqueued: 0, unauthorized: 0, notDelivered: 0, inDoubt: 0 };
 
 export function beginWrite(identity: WriteIdentity): Write {
   const nothingSent = { counts: NO_SENDS, inDoubtSince: null, isConfirmed: false, confirmationRequestedIn: null };

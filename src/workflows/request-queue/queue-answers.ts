@@ -3,29 +3,34 @@ import type { QueuedRequest, QueueName, QueuePlace, RequestQueueState } from '..
 import { plainMarkdown } from '../../agent-job/markdown.js';
 import { queueSummary } from '../../agent-job/title.js';
 import type { QueueRun } from './queue-run.js';
+import { countOf, HOUR_MS } from './rolling-hour.js';
 
 /** So many that wait are listed: in the state, and in the web UI. */
-const MOST_LISTED = { state: 100, details: 10 };
+const MAX_LISTED = { state: 100, details: 10 };
 
 /** A page shows so much of a workflow id; the state has all of it. */
 const MAX_ID_BYTES = 300;
 
 /** The answer to `requestQueueState`. */
-export function queueState({ operation, projectId }: QueueName, run: QueueRun): RequestQueueState {
-  const { budget, waiters } = run;
-  const { perHour, isLearned, spentLastHour, throttledLastHour } = budget;
+export function queueState(
+  { operation, projectId }: QueueName,
+  run: QueueRun,
+  maxListed = MAX_LISTED.state,
+): RequestQueueState {
+  const { budget, waiters, nextTurnAt } = run;
+  // Where one could be given at once and no workflow waits, there is no next turn.
+  const isIdle = waiters.count === 0 && nextTurnAt !== null && nextTurnAt <= Date.now();
   return {
     operation,
     projectId,
-    perHour,
-    isLearned,
-    spentLastHour,
-    throttledLastHour,
+    perHour: budget.perHour,
+    spentLastHour: countOf(budget.data.spent, Date.now()),
+    throttledLastHour: countOf(budget.data.throttled, Date.now()),
     inFlight: run.turnsInFlight,
-    notBefore: isoOf(budget.notBefore),
-    nextTurnAt: isoOf(nextTurnAt(run)),
+    notBefore: budget.notBefore === null ? null : iso(budget.notBefore),
+    nextTurnAt: isIdle || nextTurnAt === null ? null : iso(nextTurnAt),
     waitingCount: waiters.count,
-    waiting: listed(run, MOST_LISTED.state),
+    waiting: listed(run, maxListed),
   };
 }
 
@@ -33,31 +38,22 @@ export function queueState({ operation, projectId }: QueueName, run: QueueRun): 
 export function queuePlace(run: QueueRun, workflowId: unknown): QueuePlace | null {
   const place = typeof workflowId === 'string' ? run.waiters.placeOf(workflowId) : null;
   if (!place) return null;
-  const expectedAt = expectations(run)(place);
-  return { for: run.budget.waitsAsTold ? 'rateLimit' : 'turn', position: place.position, ...expectedAt };
+  const { data, notBefore } = run.budget;
+  const isNamed = data.isNamed && notBefore !== null;
+  return { for: isNamed ? 'rateLimit' : 'turn', position: place.position, ...expectation(run, place) };
 }
 
 /** Markdown for the queue's page in the web UI. */
 export function queueDetails(name: QueueName, run: QueueRun): string {
-  const {
-    perHour,
-    isLearned,
-    spentLastHour,
-    throttledLastHour,
-    notBefore,
-    nextTurnAt,
-    inFlight,
-    waitingCount,
-    waiting,
-  } = { ...queueState(name, run), waiting: listed(run, MOST_LISTED.details) };
-  const budget = perHour === null ? 'not known' : `${perHour} an hour, ${isLearned ? 'learned' : 'set'}`;
+  const state = queueState(name, run, MAX_LISTED.details);
+  const { perHour, notBefore, nextTurnAt, waitingCount, waiting } = state;
   const hidden = waitingCount - waiting.length;
   return [
     `**${queueSummary(name)}**`,
     '',
-    `- budget: **${budget}**`,
-    `- last hour: ${spentLastHour} spent, ${throttledLastHour} answered 429`,
-    `- turns in flight: ${inFlight}`,
+    `- budget: **${perHour === null ? 'no number is set' : `${perHour} an hour`}**`,
+    `- last hour: ${state.spentLastHour} spent, ${state.throttledLastHour} answered 429`,
+    `- turns in flight: ${state.inFlight}`,
     ...(notBefore === null ? [] : [`- nothing is sent before: ${notBefore}`]),
     ...(nextTurnAt === null ? [] : [`- next turn: ${nextTurnAt}`]),
     `- waiting: **${waitingCount}**`,
@@ -70,36 +66,27 @@ export function queueDetails(name: QueueName, run: QueueRun): string {
   ].join('\n');
 }
 
-/** Null where one could be given at once, and nobody waits for it. */
-function nextTurnAt({ nextTurnAt: at, waiters }: QueueRun): number | null {
-  return waiters.count === 0 && at !== null && at <= Date.now() ? null : at;
-}
-
-function listed(run: QueueRun, most: number): QueuedRequest[] {
-  const expectedAt = expectations(run);
+function listed(run: QueueRun, count: number): QueuedRequest[] {
   let wanted = 0;
-  return run.waiters.head(most).map(({ workflowId, priority, askedAt, requests }, index) => {
+  return run.waiters.head(count).map(({ workflowId, priority, askedAt, requests }, index) => {
     const place = { position: index + 1, requests: (wanted += requests) };
-    return {
-      workflowId,
-      priority,
-      since: new Date(askedAt).toISOString(),
-      position: place.position,
-      ...expectedAt(place),
-    };
+    const since = iso(askedAt);
+    return { workflowId, priority, since, position: place.position, ...expectation(run, place) };
   });
 }
 
-/** When turns are expected. Without a budget nobody knows but when the first one comes. */
-function expectations(run: QueueRun): (place: { position: number; requests: number }) => { expectedAt?: string } {
-  const forecast = run.budget.forecast();
-  const { nextTurnAt: firstAt } = run;
-  return ({ position, requests }) => {
-    const at = forecast ? forecast(requests) : position === 1 ? firstAt : null;
-    return at === null ? {} : { expectedAt: new Date(at).toISOString() };
-  };
+/** When a turn is expected. Without a number of an hour, only the time of the first one is known. */
+function expectation(
+  { budget, nextTurnAt, requestsInFlight }: QueueRun,
+  { position, requests }: { position: number; requests: number },
+): { expectedAt?: string } {
+  const { perHour } = budget;
+  if (perHour === null) return position === 1 && nextTurnAt !== null ? { expectedAt: iso(nextTurnAt) } : {};
+  const hours = Math.floor((requests - 1) / perHour);
+  const at = budget.freeAt(requestsInFlight + requests - hours * perHour) + hours * HOUR_MS;
+  return { expectedAt: iso(at) };
 }
 
-function isoOf(time: number | null): string | null {
-  return time === null ? null : new Date(time).toISOString();
+function iso(time: number): string {
+  return new Date(time).toISOString();
 }

@@ -38,11 +38,9 @@ const CONTINUED_VERSION = 1;
 const MAX_EVENTS = 2_000;
 /** Timers of a Temporal server do not fire sooner. */
 const MIN_TIMER_MS = 1_000;
-/** Turns under way at a time: bounds a workflow task, and what the server keeps pending (2,000 at most). */
-const MAX_UNDER_WAY = 500;
 
 /**
- * Who may send next, where the upstream takes only so many requests. It runs while somebody waits, and while what was
+ * Who may send next, where the upstream takes only so many requests. It runs while a workflow waits, and while what was
  * sent in the last hour counts. Names and shapes: docs/waiting.md.
  */
 export async function requestQueue(input: RequestQueueInput): Promise<void> {
@@ -61,11 +59,7 @@ export async function requestQueue(input: RequestQueueInput): Promise<void> {
   for (;;) {
     expireTurns(run);
     const mustContinue = workflowInfo().continueAsNewSuggested || workflowInfo().historyLength > MAX_EVENTS;
-    while (!mustContinue && underWay < MAX_UNDER_WAY) {
-      const given = run.nextTurn();
-      if (!given) break;
-      void give(given);
-    }
+    for (let given; !mustContinue && (given = run.nextTurn());) void give(given);
     setCurrentDetails(queueDetails(name, run));
     // No await may stand between these checks and the end of the run: a message could arrive in between, and be lost.
     if (underWay === 0 && run.isOver) return;
@@ -106,7 +100,7 @@ function handleMessages(name: QueueName, run: QueueRun, changed: () => void): vo
   setHandler(joinQueueSignal, (input) => {
     take('joinQueue', () => {
       for (const { workflowId } of run.join(parseJoin(input))) {
-        log.warn('The queue is full: a workflow waits no more, and asks again after hours', { waiting: workflowId });
+        log.warn('The queue is full: a workflow leaves it, and asks again later', { waiting: workflowId });
       }
     });
     changed();

@@ -1,77 +1,46 @@
 /**
- * Counts what happened within the last hour: requests that were sent, answers 429. Kept in steps of 10 seconds, each
- * with the time of its latest event, so that its size is bounded and nothing leaves the hour early. Pure.
+ * What happened within the last hour, counted: requests that were sent, answers 429. In steps of 10 seconds, each with
+ * the time of its latest event, so that its size is bounded and nothing leaves the hour early. Pure.
  */
 
 export const HOUR_MS = 3_600_000;
 /** Bounds the memory: at most 361 steps make an hour. */
 const STEP_MS = 10_000;
 
-/** `[time of the latest, count]` of one step; times in milliseconds. */
-type Step = [number, number];
+/** `[time of the latest, count]` of each step, oldest first; times in milliseconds. */
+type RollingHour = readonly (readonly [at: number, count: number])[];
 
-export class RollingHour {
-  /** Oldest first. */
-  readonly #steps: Step[];
+/** The steps within the hour that ends now. */
+function within(hour: RollingHour, now: number): RollingHour {
+  return hour.filter(([at]) => at > now - HOUR_MS);
+}
 
-  constructor(steps: readonly Step[]) {
-    this.#steps = steps.map(([at, count]) => [at, count]);
-  }
+/** The hour with more events of one time; nothing lies ahead of now. */
+export function withEvents(hour: RollingHour, count: number, at: number, now: number): RollingHour {
+  if (count <= 0) return hour;
+  const time = Math.min(at, now);
+  const [kept, same] = [[], []] as [(readonly [number, number])[], (readonly [number, number])[]];
+  for (const step of within(hour, now)) (stepOf(step[0]) === stepOf(time) ? same : kept).push(step);
+  const merged = [...same, [time, count] as const].reduce(([a, one], [b, other]) => [Math.max(a, b), one + other]);
+  return within([...kept, merged], now).toSorted(([one], [other]) => one - other);
+}
 
-  /** 0 where nothing is remembered. */
-  get latestAt(): number {
-    return this.#steps.at(-1)?.[0] ?? 0;
-  }
+/** How many happened within the hour that ends now. */
+export function countOf(hour: RollingHour, now: number): number {
+  return within(hour, now).reduce((sum, [, count]) => sum + count, 0);
+}
 
-  /** Adds events of one time; those that are over an hour old are forgotten. */
-  add(at: number, count: number, now: number): void {
-    this.#forget(now);
-    if (count <= 0 || at <= now - HOUR_MS) return;
-    const name = stepOf(at);
-    let index = this.#steps.length;
-    while (index > 0 && stepOf((this.#steps[index - 1] as Step)[0]) > name) index -= 1;
-    const step = this.#steps[index - 1];
-    if (step && stepOf(step[0]) === name) {
-      step[0] = Math.max(step[0], at);
-      step[1] += count;
-    } else this.#steps.splice(index, 0, [at, count]);
-  }
+/** The first time at which at most so many are left within the hour. */
+export function leavesAt(hour: RollingHour, max: number, now: number): number {
+  let left = countOf(hour, now);
+  if (left <= max) return now;
+  for (const [at, count] of within(hour, now)) if ((left -= count) <= max) return at + HOUR_MS;
+  return now + HOUR_MS;
+}
 
-  /** How many happened within the hour that ends at a time. */
-  countAt(time: number): number {
-    let count = 0;
-    for (const [at, events] of this.#steps) if (at > time - HOUR_MS) count += events;
-    return count;
-  }
-
-  /** The first time at which at most so many are left within the hour. */
-  leavesAt(max: number, now: number): number {
-    let left = this.countAt(now);
-    if (left <= max) return now;
-    for (const [at, events] of this.#steps) {
-      if (at <= now - HOUR_MS) continue;
-      left -= events;
-      if (left <= max) return at + HOUR_MS;
-    }
-    return now + HOUR_MS;
-  }
-
-  /** Nothing happened after a time. */
-  endAt(time: number): void {
-    for (const step of this.#steps) step[0] = Math.min(step[0], time);
-  }
-
-  /** The steps within the hour, oldest first. */
-  steps(now: number): Step[] {
-    this.#forget(now);
-    return this.#steps.map(([at, count]) => [at, count]);
-  }
-
-  #forget(now: number): void {
-    let old = 0;
-    while (old < this.#steps.length && (this.#steps[old] as Step)[0] <= now - HOUR_MS) old += 1;
-    this.#steps.splice(0, old);
-  }
+/** The hour after the clock was set back: nothing happened later than now. */
+export function setBack(hour: RollingHour, now: number): RollingHour {
+  return hour.map(([at, count]) => [Math.min(at, now), count]);
 }
 
 function stepOf(at: number): number {

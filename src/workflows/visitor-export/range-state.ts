@@ -3,6 +3,8 @@ import { ActivityFailure, condition, setHandler, TimeoutFailure, workflowInfo } 
 import type { ExportActivities } from '../../activities/visitor-export/export-activities.js';
 import type { AskedTurn, TurnRequest } from '../../activities/visitor-export/export-turns.js';
 import type { Priority, SnapshotReceipt } from '../../contract.js';
+import { readTurn } from '../../agent-job/queue-messages.js';
+import { askAgainMs } from '../../agent-job/retry-waits.js';
 import { type QueuePlace, type RequestTurn, requestTurnSignal } from '../../contract/request-queue.js';
 import { NEW_SCAN, type ScanCheckpoint, type SuspectScan } from '../../visitor-export/scan-checkpoint.js';
 
@@ -90,8 +92,8 @@ export interface RangeResult {
 }
 
 // The turns of one export in the queue of all of them: whether a chunk needs one, and the wait for it. An activity
-// asks and the queue answers by a signal. Who hears nothing asks again, rarely; where no queue answers, the export
-// goes on at its own pace.
+// asks, and the queue answers by a signal. An export that hears nothing asks again, as a job does; where no queue
+// answers, it goes on at its own pace.
 
 /** What an activity of an export tells of its turns. */
 interface TurnResult {
@@ -99,11 +101,6 @@ interface TurnResult {
   asked: AskedTurn | null;
   interruption?: { kind: 'busy' | 'failed' } | null;
 }
-
-/** How long after its expected time a turn is asked for again: a queue that was ended gives none. */
-const LATE_MS = 10 * 60_000;
-/** Bounds the expected time: a long wait learns its position anew, and a queue that was ended is started again. */
-const MAX_WAIT_MS = 60 * 60_000;
 
 /** One half of a turn is for the way to a worker, the other for the requests. */
 const MIN_TURN_MS = 2_000;
@@ -120,8 +117,9 @@ export class ExportTurns {
     this.#state = state;
     this.#priority = priority;
     this.#onChange = onChange;
-    setHandler(requestTurnSignal, (turn) => {
-      this.#turns.turn = turn;
+    setHandler(requestTurnSignal, (given) => {
+      const turn = readTurn(given);
+      if (turn?.operation === 'visitors') this.#turns.turn = turn;
     });
   }
 
@@ -171,7 +169,7 @@ export class ExportTurns {
       this.#show(turns.asked?.place ?? null);
       const asked = (turns.asked ??= await askTurn(request));
       this.#show(asked.place);
-      if (await condition(() => turns.turn !== null, waitMs(asked))) continue;
+      if (await condition(() => turns.turn !== null, askAgainMs(asked.place?.position, Math.random()))) continue;
       turns.asked = null;
       // No queue answered, or it did not take the request, or its turn was lost.
       if (asked.place === null) return this.#end();
@@ -210,11 +208,6 @@ export class ExportTurns {
 function wasNotStarted(error: unknown): boolean {
   const cause = error instanceof ActivityFailure ? error.cause : undefined;
   return cause instanceof TimeoutFailure && cause.timeoutType === 'SCHEDULE_TO_START';
-}
-
-function waitMs({ place }: AskedTurn): number {
-  const expectedMs = place?.expectedAt === undefined ? 0 : Date.parse(place.expectedAt) - Date.now();
-  return Math.min(MAX_WAIT_MS, Math.max(0, expectedMs)) + LATE_MS;
 }
 
 function reasonOf(place: QueuePlace | null): string {

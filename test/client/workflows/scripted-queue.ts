@@ -27,7 +27,6 @@ export async function requestQueue({ operation, projectId }: RequestQueueInput):
     operation,
     projectId,
     perHour: joined.length === 0 ? null : 60,
-    isLearned: joined.length > 0,
     spentLastHour: 60,
     throttledLastHour: 1,
     inFlight: 2,

@@ -1,0 +1,313 @@
+/** The pure parts of a queue of requests, before an upstream that takes only so many, in simulated time. */
+import fc from 'fast-check';
+import { expect, test } from 'vitest';
+import { QueueRun, type GivenTurn, type QueueData } from '../../src/workflows/request-queue/queue-run.js';
+import { countOf, leavesAt, withEvents } from '../../src/workflows/request-queue/rolling-hour.js';
+
+const SECOND = 1_000;
+const MINUTE = 60 * SECOND;
+const HOUR = 60 * MINUTE;
+const START = 1_000 * HOUR;
+/** As a worker sends without a queue. */
+const WITHOUT_QUEUE = 8;
+const EMPTY: QueueData = { name: 'q', nextTurn: 1, waiters: [], turns: [], budget: null, wasUsed: false };
+
+interface Simulation {
+  /** The upstream takes so many in any window. */
+  limit: { requests: number; windowMs: number; saysRetryAfter?: boolean };
+  /** When jobs begin to wait, in milliseconds after the start. */
+  asked: readonly number[];
+  perHour?: number | null;
+  roundTripMs?: number;
+  /** What happens beside, after so many sends. */
+  troubles?: readonly { after: number; kind: 'worker killed' | 'continues' | 'clock back'; byMs: number }[];
+}
+
+/** Sends until no job waits. The clock of the upstream goes on, while that of the queue may be set back. */
+class SimulatedQueue {
+  /** Times after the start, of the upstream's clock. */
+  readonly accepted: number[] = [];
+  readonly refused: number[] = [];
+  /** With a turn, and without a `Retry-After`. */
+  readonly refusedTurns: number[] = [];
+  #run: QueueRun;
+  #now = START;
+  #behindMs = 0;
+  #sends = 0;
+  #isEngaged: boolean;
+  #inFlight: { id: string; answersAt: number; turn: string | null }[] = [];
+  readonly #asked: number[];
+  readonly #waiting: string[] = [];
+  readonly #simulation: Simulation;
+
+  constructor(simulation: Simulation) {
+    this.#simulation = simulation;
+    this.#asked = simulation.asked.map((at) => START + at).toSorted((a, b) => a - b);
+    this.#run = this.#open(EMPTY);
+    this.#isEngaged = typeof simulation.perHour === 'number';
+  }
+
+  runToEnd(): this {
+    for (let steps = 0; this.#asked.length + this.#waiting.length + this.#inFlight.length > 0 || this.#isWaiting;) {
+      if (steps++ > 100_000) throw new Error('a job waits for ever');
+      this.#step();
+    }
+    return this;
+  }
+
+  get #isWaiting(): boolean {
+    return this.#run.waiters.count > 0;
+  }
+
+  #open(data: QueueData): QueueRun {
+    return new QueueRun('create', data, () => this.#now - this.#behindMs);
+  }
+
+  #step(): void {
+    while ((this.#asked[0] ?? Infinity) <= this.#now)
+      this.#waiting.push(`w${this.#asked.shift()}-${this.#asked.length}`);
+    const ended = this.#inFlight.filter(({ answersAt }) => answersAt <= this.#now);
+    this.#inFlight = this.#inFlight.filter(({ answersAt }) => answersAt > this.#now);
+    for (const { id, turn } of ended) this.#answered(id, turn);
+    if (this.#isEngaged) for (const id of this.#waiting.splice(0)) this.#join(id);
+    while (!this.#isEngaged && this.#waiting.length > 0 && this.#inFlight.length < WITHOUT_QUEUE)
+      this.#send(this.#waiting.shift()!, null);
+    this.#run.expireTurns();
+    for (let next: GivenTurn | null; (next = this.#run.nextTurn());) this.#send(next.workflowId, next.turn.turn);
+    const queueAt = this.#isEngaged ? this.#run.wakeAt + this.#behindMs : Infinity;
+    const next = Math.min(queueAt, this.#asked[0] ?? Infinity, ...this.#inFlight.map(({ answersAt }) => answersAt));
+    this.#now = Math.max(this.#now + 1, next);
+  }
+
+  #join(workflowId: string, report?: object): void {
+    const { perHour = null } = this.#simulation;
+    const asked = { workflowId, priority: 3 as const, askedAt: 0, perHour };
+    this.#run.join({ ...asked, ...(report && { report: report as never }) });
+  }
+
+  #send(id: string, turn: string | null): void {
+    const trouble = this.#simulation.troubles?.find(({ after }) => after === this.#sends);
+    this.#sends += 1;
+    if (trouble?.kind === 'continues')
+      this.#run = this.#open(JSON.parse(JSON.stringify(this.#run.carry())) as QueueData);
+    if (trouble?.kind === 'clock back') this.#behindMs += trouble.byMs;
+    if (trouble?.kind === 'worker killed') {
+      // It sent, and nothing is ever reported.
+      if (this.#waitMs() === 0) this.accepted.push(this.#now - START);
+      return;
+    }
+    this.#inFlight.push({ id, answersAt: this.#now + (this.#simulation.roundTripMs ?? SECOND), turn });
+  }
+
+  /** The upstream decides when it answers. */
+  #answered(id: string, turn: string | null): void {
+    const waitMs = this.#waitMs();
+    const at = this.#now - this.#behindMs;
+    if (waitMs === 0) {
+      this.accepted.push(this.#now - START);
+      // Of what was accepted without a turn the queue hears nothing.
+      if (turn !== null) this.#run.report({ turn, outcome: 'accepted', at });
+      return;
+    }
+    const { saysRetryAfter = false } = this.#simulation.limit;
+    this.#isEngaged = true;
+    this.refused.push(this.#now - START);
+    if (turn !== null && !saysRetryAfter) this.refusedTurns.push(this.#now - START);
+    this.#join(id, { turn, outcome: 'throttled', at, ...(saysRetryAfter && { retryAfterMs: waitMs }) });
+  }
+
+  #waitMs(): number {
+    const { requests, windowMs } = this.#simulation.limit;
+    const taken = this.accepted.filter((at) => at > this.#now - START - windowMs);
+    return taken.length < requests ? 0 : taken.at(-requests)! + windowMs - (this.#now - START);
+  }
+}
+
+const simulate = (simulation: Simulation) => new SimulatedQueue(simulation).runToEnd();
+const burst = (count: number) => Array.from({ length: count }, () => 0);
+const evenly = (count: number, everyMs: number) => Array.from({ length: count }, (_, i) => i * everyMs);
+const mostInAnHour = (times: readonly number[]) =>
+  Math.max(0, ...times.map((from) => times.filter((at) => at >= from && at < from + HOUR).length));
+const HOURLY = { requests: 100, windowMs: HOUR };
+
+test('300 creates at 100 an hour keep the promise, with the budget set and without', () => {
+  const set = simulate({ limit: HOURLY, asked: burst(300), perHour: 100 });
+  expect(set.accepted.at(-1)).toBeLessThanOrEqual(2 * HOUR * 1.03);
+  expect(set.refused.length).toBeLessThanOrEqual(8);
+  expect(mostInAnHour(set.accepted)).toBe(100);
+  for (const roundTripMs of [100, SECOND, 5 * SECOND]) {
+    const unset = simulate({ limit: HOURLY, asked: burst(300), roundTripMs });
+    expect(unset.accepted.at(-1)).toBeLessThanOrEqual(2 * HOUR + 40 * MINUTE);
+    expect(mostInAnHour(unset.refused)).toBeLessThanOrEqual(16);
+  }
+});
+
+test('with Retry-After the queue opens when it says', () => {
+  const hourly = simulate({ limit: { ...HOURLY, saysRetryAfter: true }, asked: burst(300) });
+  expect(hourly.accepted.at(-1)).toBeLessThanOrEqual(2 * HOUR * 1.03);
+  expect(hourly.refused.length).toBeLessThanOrEqual(3 * 8);
+  const short = { requests: 10, windowMs: 20 * SECOND, saysRetryAfter: true };
+  const { accepted, refused } = simulate({ limit: short, asked: burst(60) });
+  expect(accepted.at(-1)).toBeLessThanOrEqual(150 * SECOND);
+  expect(refused.length).toBeLessThanOrEqual(40);
+});
+
+test('90 creates at 30 a minute without Retry-After: all within eight minutes', () => {
+  const { accepted, refused } = simulate({ limit: { requests: 30, windowMs: MINUTE }, asked: burst(90) });
+  expect(accepted.at(-1)).toBeLessThanOrEqual(8 * MINUTE);
+  expect(refused.length).toBeLessThanOrEqual(3 * 8);
+});
+
+test('whatever is killed, and however the clock is set back, all are served and no promise is broken', () => {
+  const simulations = fc.record({
+    limit: fc.record({
+      requests: fc.integer({ min: 1, max: 120 }),
+      windowMs: fc.constantFrom(10 * SECOND, MINUTE, HOUR),
+      saysRetryAfter: fc.boolean(),
+    }),
+    asked: fc.oneof(
+      fc.integer({ min: 1, max: 150 }).map(burst),
+      fc.tuple(fc.nat(150), fc.integer({ min: 50, max: 2 * MINUTE })).map(([count, every]) => evenly(count, every)),
+    ),
+    perHour: fc.option(fc.integer({ min: 1, max: 150 })),
+    roundTripMs: fc.integer({ min: 10, max: 20_000 }),
+    troubles: fc.array(
+      fc.record({
+        after: fc.nat(200),
+        kind: fc.constantFrom('worker killed', 'continues', 'clock back'),
+        byMs: fc.integer({ min: 1, max: 30 * 24 * HOUR }),
+      }),
+      { maxLength: 6 },
+    ),
+  });
+  fc.assert(
+    fc.property(simulations, (simulation) => {
+      const { asked, perHour, troubles } = simulation;
+      const { accepted, refusedTurns } = simulate(simulation);
+      const killed = troubles.filter(({ kind }) => kind === 'worker killed').length;
+      expect(accepted.length).toBeGreaterThanOrEqual(asked.length - killed);
+      if (troubles.some(({ kind }) => kind === 'clock back')) return;
+      expect(mostInAnHour(accepted)).toBeLessThanOrEqual(perHour ?? Infinity);
+      expect(mostInAnHour(refusedTurns)).toBeLessThanOrEqual(16);
+    }),
+    { numRuns: 150 },
+  );
+});
+
+/** A queue of creates, or of exports, in which no workflow waits. */
+function openQueue(operation: 'create' | 'visitors' = 'create') {
+  const clock = { now: START };
+  const run = new QueueRun(operation, EMPTY, () => clock.now);
+  const join = (workflowId: string, more: object = {}) => run.join({ workflowId, priority: 3, askedAt: 0, ...more });
+  /** Answers the next turn with 429; how long the one after is waited for, in seconds. */
+  const refuseNext = (retryAfterMs?: number) => {
+    clock.now = Math.max(clock.now, run.nextTurnAt!);
+    const { workflowId, turn } = run.nextTurn()!;
+    clock.now += SECOND;
+    const told = retryAfterMs === undefined ? {} : { retryAfterMs };
+    join(workflowId, { report: { turn: turn.turn, outcome: 'throttled', at: clock.now, ...told } });
+    return (run.nextTurnAt! - clock.now) / SECOND;
+  };
+  const acceptNext = () => run.report({ turn: run.nextTurn()!.turn.turn, outcome: 'accepted', at: clock.now });
+  return { clock, run, join, refuseNext, acceptNext };
+}
+
+test('a 429 closes the queue for 30 seconds to 20 minutes, or for as long as Retry-After says', () => {
+  const { join, refuseNext } = openQueue();
+  join('w');
+  expect(Array.from({ length: 9 }, () => refuseNext())).toEqual([30, 60, 120, 240, 480, 960, 1_200, 1_200, 1_200]);
+  expect(refuseNext(3 * 24 * HOUR)).toBe(3_600);
+  const short = openQueue();
+  short.join('w');
+  expect([0, 0, 0].map((told) => short.refuseNext(told))).toEqual([1, 2, 4]);
+});
+
+test('one is in flight after a 429 until something is accepted, then two, four and eight', () => {
+  const { clock, run, join, refuseNext, acceptNext } = openQueue();
+  for (let i = 0; i < 40; i++) join(`w${i}`);
+  refuseNext();
+  clock.now = run.nextTurnAt!;
+  const sizes = Array.from({ length: 5 }, () => {
+    const turns = [];
+    for (let next; (next = run.nextTurn());) turns.push(next.turn.turn);
+    for (const turn of turns) run.report({ turn, outcome: 'unsent', at: clock.now });
+    acceptNext();
+    return turns.length;
+  });
+  expect(sizes).toEqual([1, 2, 4, 8, 8]);
+});
+
+test('a raised budget holds at once, and a number goes once no worker has named one for 15 minutes', () => {
+  const { clock, run, join } = openQueue();
+  join('w', { perHour: 1, report: { turn: null, outcome: 'accepted', at: START } });
+  expect(run.nextTurnAt).toBe(START + HOUR);
+  for (const [perHour, isFree] of [
+    [null, false],
+    [2, true],
+    [1, false],
+    ['unlimited', true],
+    [1, false],
+  ] as const) {
+    run.report({ turn: null, outcome: 'unsent', at: START, perHour });
+    expect(run.nextTurnAt === START).toBe(isFree);
+  }
+  clock.now += 15 * MINUTE;
+  run.report({ turn: null, outcome: 'unsent', at: START });
+  expect(run.budget.perHour).toBe(1);
+  run.report({ turn: null, outcome: 'unsent', at: START, perHour: null });
+  expect(run.budget.perHour).toBeNull();
+});
+
+test('one odd message holds nothing up: a turn is for one write, or for a chunk of an export', () => {
+  const { run, join } = openQueue();
+  join('odd', { perHour: 100, requests: 1_000_000 });
+  join('next', { askedAt: 1 });
+  expect([run.nextTurn()?.turn.requests, run.nextTurn()?.workflowId]).toEqual([1, 'next']);
+  const exports = openQueue('visitors');
+  exports.join('odd', { perHour: 1_000, requests: 1_000_000 });
+  expect(exports.run.nextTurn()?.turn.requests).toBe(120);
+});
+
+test('a report after the end of its turn corrects nothing, but a 429 is one', () => {
+  const { clock, run, join } = openQueue();
+  join('slow', { perHour: 10 });
+  const { turn } = run.nextTurn()!.turn;
+  clock.now += 2 * HOUR;
+  expect(run.expireTurns()).toBe(1);
+  for (const outcome of ['accepted', 'unsent', 'other'] as const) run.report({ turn, outcome, at: clock.now });
+  expect(run.budget.data.spent).toEqual([]);
+  run.report({ turn, outcome: 'throttled', at: clock.now, retryAfterMs: 10 * MINUTE });
+  expect(run.nextTurnAt).toBe(clock.now + 10 * MINUTE);
+});
+
+test('requests that were in flight together are one refusal, and what was accepted beside them opens nothing', () => {
+  const { clock, run, join } = openQueue();
+  for (const id of ['0', '1', '2']) join(id);
+  const [first, second, third] = [run.nextTurn()!, run.nextTurn()!, run.nextTurn()!].map(({ turn }) => turn.turn);
+  clock.now += SECOND;
+  join('0', { report: { turn: first, outcome: 'throttled', at: clock.now } });
+  const { nextTurnAt } = run;
+  expect(nextTurnAt).toBeNull();
+  join('1', { report: { turn: second, outcome: 'throttled', at: clock.now } });
+  run.report({ turn: third!, outcome: 'accepted', at: clock.now });
+  expect(run.nextTurnAt).toBe(clock.now + 30 * SECOND);
+});
+
+test('an hour of requests is kept in at most 361 steps, and none leaves early', () => {
+  const times = fc.array(fc.tuple(fc.nat(2 * HOUR), fc.integer({ min: 1, max: 5 })), { maxLength: 500 });
+  fc.assert(
+    fc.property(times, (events) => {
+      const end = START + 2 * HOUR;
+      let hour: ReturnType<typeof withEvents> = [];
+      for (const [at, count] of events) hour = withEvents(hour, count, START + at, end);
+      expect(countOf(hour, end)).toBe(events.reduce((sum, [at, count]) => (at > HOUR ? sum + count : sum), 0));
+      expect(hour.length).toBeLessThanOrEqual(361);
+      for (const max of [0, 3, 50]) {
+        const at = leavesAt(hour, max, end);
+        expect(countOf(hour, at)).toBeLessThanOrEqual(max);
+        expect(at === end || countOf(hour, at - 1) > max).toBe(true);
+      }
+    }),
+    { numRuns: 100 },
+  );
+});
