@@ -63,7 +63,6 @@ export async function readEndpoints(): Promise<{ all: Awaited<ReturnType<Endpoin
   if (webhooks === undefined) return null;
   const endpoints = new Endpoints(webhooks);
   const all = await endpoints.all();
-  if (webhooks.problems.length > 0) throw new Error(webhooks.problems.join('; '));
   return { all, way: endpoints.way };
 }
 

@@ -1,6 +1,7 @@
 import { writeFile } from 'node:fs/promises';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { Endpoints } from '../../src/activities/webhooks/endpoints.js';
+import { readWebhooksConfig } from '../../src/config.js';
 import { WEBHOOK_EVENTS } from '../../src/contract/webhooks.js';
 import { Receiver, SECRET } from './receiver.js';
 
@@ -94,6 +95,15 @@ test.each([
   expect((error as Error).message).toContain(problem);
   for (const secret of [SECRET, OTHER, 'secret-path', 'c2hvcnQ']) {
     expect((error as Error).message).not.toContain(secret);
+  }
+});
+
+test('while a setting beside the file is wrong no endpoint is read: no post goes past its proxy', async () => {
+  await receiver.configure({ p: [{ url, secrets: [SECRET] }] });
+  for (const wrong of [{ WEBHOOKS_PROXY: 'ftp://proxy:1' }, { WEBHOOKS_ALLOW_PRIVATE: 'yes' }]) {
+    const config = readWebhooksConfig({ WEBHOOKS_FILE: receiver.file, WEBHOOKS_PROXY: 'proxy:3128', ...wrong })!;
+    const endpoints = new Endpoints(config);
+    for (const read of [endpoints.all(), endpoints.of('p')]) await expect(read).rejects.toThrow(Object.keys(wrong)[0]);
   }
 });
 

@@ -128,6 +128,8 @@ function together(first: Endpoint | undefined, second: Endpoint): Endpoint {
 
 interface EndpointsOptions extends Way {
   path: string;
+  /** What is wrong with the settings beside the file. While there is anything, no endpoint is read. */
+  problems?: readonly string[];
   onProblem?: (problem: string | null) => void;
 }
 
@@ -136,7 +138,10 @@ export class Endpoints {
   readonly way: Way;
   readonly #file: SettingsFile<EndpointsOf>;
 
-  constructor({ path, allowPrivate, proxy, onProblem = () => {} }: EndpointsOptions) {
+  readonly #problems: readonly string[];
+
+  constructor({ path, allowPrivate, proxy, problems = [], onProblem = () => {} }: EndpointsOptions) {
+    this.#problems = problems;
     this.way = { allowPrivate, proxy };
     const parse = (text: string) => parseEndpoints(text, allowPrivate);
     this.#file = new SettingsFile({ name: 'WEBHOOKS_FILE', path, parse, onProblem });
@@ -144,13 +149,19 @@ export class Endpoints {
 
   /** Those of all projects; throws where there never was a good content. */
   async all(): Promise<Endpoint[]> {
-    return distinct([...(await this.#file.read()).values()].flat());
+    return distinct([...(await this.#read()).values()].flat());
   }
 
   /** Those of a project, and of all projects; a job whose id tells no project has the latter alone. */
   async of(projectId: string | null): Promise<Endpoint[]> {
-    const file = await this.#file.read();
+    const file = await this.#read();
     return distinct([...(file.get(ALL_PROJECTS) ?? []), ...(projectId === null ? [] : (file.get(projectId) ?? []))]);
+  }
+
+  /** Events wait for settings that are right: without its proxy a post would take a way that none allowed. */
+  async #read(): Promise<EndpointsOf> {
+    if (this.#problems.length > 0) throw new Error(this.#problems.join('; '));
+    return this.#file.read();
   }
 }
 
