@@ -1,31 +1,22 @@
+/** `attention`: the jobs, workflows and webhooks that need a person, and how each can be mended. */
 import type { Command } from 'commander';
 import { concurrently } from '../client/concurrently.js';
-import type { AgentJobs, AttentionItem, StuckJob } from '../starter.js';
+import type { AgentJobs, StuckJob } from '../starter.js';
 import { unpauseText } from '../temporal/open-workflows.js';
 import { EXIT } from './exit.js';
-import { inDoubtFields, lastDecisionField, resolveCommands } from './in-doubt.js';
-import {
-  print,
-  printAnswer,
-  printJson,
-  printToStderr,
-  withSession,
-  type GlobalOptions,
-  type Session,
-} from './session.js';
-import { fields, firstLine, printable, printableLines, shellWord } from './table.js';
+import { print, printAnswer, printJson, printToStderr, type Session, withSession } from './session.js';
+import { firstLine, printable, printableLines, resolveCommands, shellWord, show } from './show.js';
 
-/** Adds `attention`, which lists the jobs that need a person, and how each can be settled. */
+/** Adds `attention`. */
 export function addAttention(program: Command): void {
+  const what = 'in-doubt writes, pauses, failing code, versions without workers, webhooks given up';
   const command = program
     .command('attention')
-    .description(
-      'list what needs a person: in-doubt writes, pauses, failing code, versions without workers, webhooks given up',
-    )
+    .description(`list what needs a person: ${what}`)
     .option('--json', 'print one line of JSON for each, to which "resolve --from" takes an action')
     .action(({ json = false }: { json?: boolean }) =>
       withSession(command, async (session) => {
-        const inDoubt = await tellInDoubtWrites(session, json);
+        const inDoubt = await printInDoubtWrites(session, json);
         const stuck = await printStuck(session.jobs, json, session.signal);
         const undelivered = await printUndelivered(session, json);
         if (inDoubt + stuck + undelivered === 0 && !json) print('nothing needs attention');
@@ -33,7 +24,7 @@ export function addAttention(program: Command): void {
     );
 }
 
-async function tellInDoubtWrites(session: Session, isJson: boolean): Promise<number> {
+async function printInDoubtWrites(session: Session, isJson: boolean): Promise<number> {
   const { jobs, globals, signal } = session;
   const items = concurrently(jobs.needsAttention({ signal }), { signal }, async (item) => ({
     // A title begins with the prompt.
@@ -43,16 +34,19 @@ async function tellInDoubtWrites(session: Session, isJson: boolean): Promise<num
   let count = 0;
   for await (const { item, prompt } of items) {
     count += 1;
-    if (item.problem !== undefined) {
-      printToStderr(printable(`agent-jobs: ${item.workflowId} could not be read: ${item.problem}`));
+    const { problem, ...named } = item;
+    const { workflowId, unknown } = named;
+    if (problem !== undefined) {
+      printToStderr(printable(`agent-jobs: ${workflowId} could not be read: ${problem}`));
       process.exitCode = EXIT.error;
-    } else if (isJson) {
-      const { problem: _, ...named } = item;
-      printJson({ ...named, promptLine: prompt && firstLine(prompt) });
-    } else {
-      const isCreate = item.unknown?.kind === 'create';
-      print(`${formatItem(item, globals)}${isCreate && prompt !== null ? promptText(prompt) : ''}\n`);
+      continue;
     }
+    const isCreate = unknown?.kind === 'create';
+    const checkUpstream = isCreate ? 'is there a job with this prompt?' : 'does the job show this message?';
+    const beginning = isCreate && prompt !== null ? promptText(prompt) : '';
+    const text = () => show({ ...named, checkUpstream }, resolveCommands(workflowId, unknown, globals));
+    if (isJson) printJson({ ...named, promptLine: prompt && firstLine(prompt) });
+    else print(`${text()}${beginning}\n`);
   }
   return count;
 }
@@ -62,8 +56,10 @@ async function printStuck(jobs: AgentJobs, json: boolean, signal: AbortSignal): 
   for await (const job of jobs.stuck({ signal })) {
     count += 1;
     const { workflowId, projectId, ...stuck } = job;
+    const [why, toMendIt] = whyStuck(job);
+    const shown = { workflowId, type: job.workflowType, projectId, stuck: why, toMendIt };
     // Without a `kind`: `resolve` does not take it.
-    printAnswer(json, { workflowId, projectId, stuck }, () => `${formatStuckJob(job)}\n`);
+    printAnswer(json, { workflowId, projectId, stuck }, () => `${show(shown)}\n`);
   }
   return count;
 }
@@ -76,33 +72,14 @@ async function printUndelivered({ jobs, signal }: Session, json: boolean): Promi
   let count = 0;
   for await (const undelivered of listUndelivered(jobs.client, { signal })) {
     count += 1;
-    const { workflowId, type, of, to, givenUpAt } = undelivered;
-    const text = fields([
-      ['Webhook', workflowId],
-      ['Event', type],
-      ['Of', of],
-      ['Not taken by', to],
-      ['Given up', givenUpAt],
-      ['To send it again', `${RESET} ${shellWord(workflowId)}`],
-    ]);
-    printAnswer(json, { undelivered }, () => `${text}\n`);
+    const { workflowId: webhook, type: event, of, to: notTakenBy, givenUpAt } = undelivered;
+    const shown = { webhook, event, of, notTakenBy, givenUpAt, toSendItAgain: `${RESET} ${shellWord(webhook)}` };
+    printAnswer(json, { undelivered }, () => `${show(shown)}\n`);
   }
   return count;
 }
 
 /** A workflow that makes no progress: why, and what mends it. */
-function formatStuckJob(job: StuckJob): string {
-  const { workflowId, workflowType, projectId } = job;
-  const [why, remedy] = whyStuck(job);
-  return fields([
-    ['Workflow', workflowId],
-    ['Type', workflowType],
-    ['Project', projectId],
-    ['Stuck', why],
-    ['To mend it', remedy],
-  ]);
-}
-
 function whyStuck({ workflowId, problems, pinnedTo, paused }: StuckJob): [why: string, remedy: string] {
   if (paused !== null) return [`it is ${paused}`, unpauseText(workflowId)];
   if (pinnedTo === null) {
@@ -113,31 +90,11 @@ function whyStuck({ workflowId, problems, pinnedTo, paused }: StuckJob): [why: s
   return [`no worker of version ${pinnedTo} runs, to which it is pinned`, move];
 }
 
-function formatItem(
-  { workflowId, title, url, projectId, jobId, unknown, decisions }: AttentionItem,
-  globals: GlobalOptions,
-): string {
-  return fields([
-    ['Workflow', workflowId],
-    ['Title', title],
-    ['Web UI', url],
-    ['Project', projectId],
-    ['Job', jobId ?? 'not known'],
-    ...inDoubtFields(unknown),
-    lastDecisionField(decisions),
-    [
-      'Check upstream',
-      unknown?.kind === 'create' ? 'is there a job with this prompt?' : 'does the job show this message?',
-    ],
-    ...resolveCommands(workflowId, unknown, globals),
-  ]);
-}
-
 /** A prompt may be half a megabyte: its beginning tells which one it is. */
 const SHOWN_LINES = 12;
 const SHOWN_CHARACTERS = 1_200;
 
-/** Null where prompts are hidden, and where Temporal no longer tells. */
+/** Null where prompts are hidden, and where Temporal no longer has it. */
 async function readPromptOf({ jobs, signal }: Session, workflowId: string): Promise<string | null> {
   if (jobs.hidePrompts) return null;
   const { temporalCall } = await import('../client/temporal-call.js');
@@ -151,5 +108,5 @@ async function readPromptOf({ jobs, signal }: Session, workflowId: string): Prom
 function promptText(prompt: string): string {
   const lines = printableLines(prompt.slice(0, SHOWN_CHARACTERS)).split('\n').slice(0, SHOWN_LINES);
   const more = lines.join('\n').length < prompt.length ? ['…'] : [];
-  return ['\nPrompt', ...[...lines, ...more].map((line) => `  ${line}`)].join('\n');
+  return ['\n\nPrompt', ...[...lines, ...more].map((line) => `  ${line}`)].join('\n');
 }

@@ -13,7 +13,7 @@ import type { wrongSearchAttributes } from '../temporal/search-attributes.js';
 import { EXIT } from './exit.js';
 import { addSnapshotsOption, openSnapshots, type SnapshotsFlags } from './export-options.js';
 import { connect, type GlobalOptions, print, printJson, withInterrupt } from './session.js';
-import { countOf, printable } from './table.js';
+import { countOf, printable } from './show.js';
 
 interface DoctorFlags extends SnapshotsFlags {
   project?: string;

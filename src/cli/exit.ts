@@ -1,6 +1,6 @@
 import { CommanderError, type Command } from 'commander';
 import { jsonLine } from '../agent-job/terminal-text.js';
-import { printableLines } from './table.js';
+import { printableLines } from './show.js';
 
 /**
  * What a command answers to a shell, and what that means; docs/commands.md has the same table. Which one the end of a

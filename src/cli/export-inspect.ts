@@ -1,11 +1,10 @@
-/** What is done with snapshots that are there: `export list`, `verify`, `gaps`, `clean`, and `report`. */
+/** What is done with snapshots that are there: `export verify`, `export gaps` and `report`. */
 import { writeFile } from 'node:fs/promises';
 import type { Command } from 'commander';
-import { type SnapshotManifest, type VisitorExportRange, visitorExportWorkflowId } from '../contract.js';
+import type { SnapshotManifest } from '../contract.js';
 import { inconsistencyText } from '../visitor-export/inconsistency.js';
 import type { Day } from '../snapshots/catalog.js';
 import type { SnapshotStore } from '../snapshots/snapshot-store.js';
-import { isOpen } from '../temporal/open-workflows.js';
 import { EXIT, UsageError } from './exit.js';
 import {
   addRangeOptions,
@@ -18,9 +17,8 @@ import {
   type RangeFlags,
   type SnapshotsFlags,
 } from './export-options.js';
-import { print, printAnswer, printJson, printToStderr, withSession, type Session } from './session.js';
-import { countOf, forStdout, printable, readableTime, table } from './table.js';
-import { addYesOption, confirm, type ConfirmFlags } from './terminal.js';
+import { print, printAnswer, printJson } from './session.js';
+import { countOf, printable, printableLines } from './show.js';
 
 interface InspectFlags extends RangeFlags, SnapshotsFlags {
   project?: string;
@@ -28,8 +26,6 @@ interface InspectFlags extends RangeFlags, SnapshotsFlags {
 }
 
 export function addExportInspect(group: Command): void {
-  const list = group.command('list').description('list snapshots').option('--project <id>', 'of one project');
-  addSnapshotsOption(list).option('--json', 'print one manifest a line').action(listSnapshots);
   const verify = group
     .command('verify')
     .description('compare files with manifests: sha256, rows, content; exit code 1 on any difference')
@@ -44,28 +40,6 @@ export function addExportInspect(group: Command): void {
     .option('--quick', 'compare the sizes of files alone')
     .requiredOption('--project <id>', 'the upstream project');
   addSnapshotsOption(addRangeOptions(gaps)).option('--json', 'print one day a line').action(showGaps);
-}
-
-async function listSnapshots(flags: InspectFlags): Promise<void> {
-  const { listManifests } = await import('../snapshots/catalog.js');
-  const { isAsWritten } = await import('../snapshots/manifest.js');
-  const store = await openSnapshots(flags);
-  const rows: string[][] = [];
-  let count = 0;
-  for await (const manifest of listManifests(store, flags.project)) {
-    count += 1;
-    if (flags.json) printJson(manifest);
-    else rows.push(rowOf(manifest, isAsWritten(manifest) ? markOf(manifest) : 'damaged'));
-  }
-  const headings = ['PROJECT', 'FROM', 'TO', 'ROWS', 'HUMAN', 'AI', 'TOTAL', 'STATE', 'EXPORTED'];
-  if (count === 0) return tellNone(store, flags.project);
-  if (!flags.json) print(table(headings, rows));
-}
-
-function rowOf(manifest: SnapshotManifest, mark: string): string[] {
-  const { projectId, dateFrom, dateTo, rows, totals, exportedAt } = manifest;
-  const counts = [rows, totals.human, totals.ai, totals.total].map(String);
-  return [projectId, dateFrom, dateTo, ...counts, mark, readableTime(exportedAt)];
 }
 
 /** How far a snapshot can be believed, in a few words. */
@@ -143,102 +117,6 @@ function gapWords({ state, manifest }: Day): string {
   return manifest ? markOf(manifest) : state;
 }
 
-interface CleanFlags extends SnapshotsFlags, ConfirmFlags {
-  dryRun?: boolean;
-}
-
-export function addExportClean(group: Command): void {
-  const command = group
-    .command('clean')
-    .description(
-      'remove work in progress of date ranges that no run is writing, and what was replaced over 30 days ago',
-    )
-    .option('--dry-run', 'show what would be removed, and remove nothing')
-    .option('--json', 'print one folder a line');
-  addSnapshotsOption(addYesOption(command)).action((flags: CleanFlags) => clean(command, flags));
-}
-
-async function clean(command: Command, flags: CleanFlags): Promise<void> {
-  const { stagedRanges } = await import('../snapshots/staging.js');
-  const { removeExpired } = await import('../snapshots/superseded.js');
-  const store = await openSnapshots(flags);
-  const dryRun = flags.dryRun === true;
-  const now = Date.now();
-  await withSession(command, async (session) => {
-    let removed = 0;
-    const told = (folder: string) => {
-      removed += 1;
-      printAnswer(flags.json, { folder }, () => folder);
-    };
-    const ranges = await stagedRanges(store);
-    if (!dryRun) await confirm(() => questionOf(session, store, ranges, now), flags, session.signal);
-    for (const range of ranges) {
-      const folder = await cleanRange(session, store, range, dryRun);
-      if (folder !== null) told(folder);
-    }
-    for (const folder of await removeExpired(store, now, undefined, { dryRun })) told(folder);
-    if (!flags.json) print(`${removed} folders ${dryRun ? 'would be ' : ''}removed`);
-  });
-}
-
-/** Null where nothing would be removed. */
-async function questionOf(
-  session: Session,
-  store: SnapshotStore,
-  ranges: readonly VisitorExportRange[],
-  now: number,
-): Promise<string | null> {
-  const { removeExpired } = await import('../snapshots/superseded.js');
-  let staged = 0;
-  for (const range of ranges) if (!(await isBeingWritten(session, range))) staged += 1;
-  const expired = (await removeExpired(store, now, undefined, { dryRun: true })).length;
-  if (staged + expired === 0) return null;
-  const what = `work in progress of ${countOf(staged, 'date range')}, and ${countOf(expired, 'replaced snapshot')}`;
-  return `Remove ${countOf(staged + expired, 'folder')} at ${store.url} (${what}), which can not be undone?`;
-}
-
-/** The folder that is gone; null where a run is writing the date range: it may have begun since the question. */
-async function cleanRange(
-  session: Session,
-  store: SnapshotStore,
-  range: VisitorExportRange,
-  dryRun: boolean,
-): Promise<string | null> {
-  const { stagingFolder } = await import('../snapshots/layout.js');
-  const { finishPublication } = await import('../snapshots/publish.js');
-  const { NewerManifestError } = await import('../snapshots/manifest.js');
-  const { cleanUpStaging } = await import('../snapshots/staging.js');
-  const folder = stagingFolder(range);
-  if (await isBeingWritten(session, range)) {
-    printToStderr(`agent-jobs: ${folder} stays: a run is writing this date range`);
-    return null;
-  }
-  if (dryRun) return folder;
-  try {
-    await finishPublication(store, range); // else its rows would lie beside the manifest of others
-  } catch (error) {
-    if (!(error instanceof NewerManifestError)) throw error;
-    printToStderr(`agent-jobs: ${folder} stays: ${error.message}`);
-    return null;
-  }
-  await cleanUpStaging(store, range);
-  return folder;
-}
-
-/** Whether the date range's one writer runs; what lies in staging is then its own. */
-async function isBeingWritten({ jobs, signal }: Session, range: VisitorExportRange): Promise<boolean> {
-  const { temporalCall } = await import('../client/temporal-call.js');
-  const { WorkflowNotFoundError } = await import('@temporalio/client');
-  const handle = jobs.client.workflow.getHandle(visitorExportWorkflowId(range.projectId, range.dateFrom, range.dateTo));
-  try {
-    const { status } = await temporalCall(jobs.client, { signal }, () => handle.describe());
-    return isOpen(status.name);
-  } catch (error) {
-    if (error instanceof WorkflowNotFoundError) return false;
-    throw error;
-  }
-}
-
 interface ReportFlags extends SnapshotsFlags {
   project: string;
   output?: string;
@@ -272,7 +150,7 @@ async function make(store: SnapshotStore, projectId: string, output: string | un
   if (output === undefined) return writeReport(store, projectId, generatedAt);
   const page = await buildReport(store, projectId, generatedAt);
   if (output === '-') {
-    process.stdout.write(forStdout(page));
+    process.stdout.write(process.stdout.isTTY ? printableLines(page) : page);
     return null;
   }
   await writeFile(output, page);

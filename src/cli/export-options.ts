@@ -4,7 +4,7 @@ import { isDate, plusDays, type DateRange } from '../visitor-export/date-range.j
 import type { SnapshotStore } from '../snapshots/snapshot-store.js';
 import { EXIT, UsageError } from './exit.js';
 import { printToStderr } from './session.js';
-import { printable } from './table.js';
+import { printable } from './show.js';
 
 export interface RangeFlags {
   day?: string;

@@ -21,9 +21,9 @@ import {
   type RangeFlags,
   type SnapshotsFlags,
 } from './export-options.js';
-import { addPriorityOption, toPriority } from './options.js';
+import { addPriorityOption, toPriority } from './flags.js';
 import { print, printAnswer, printJson, printToStderr, progressPrinter, withSession, type Session } from './session.js';
-import { fields, printable } from './table.js';
+import { printable, show } from './show.js';
 import { EXIT, UsageError } from './exit.js';
 
 interface RunFlags extends RangeFlags {
@@ -38,13 +38,13 @@ export function addExportRun(group: Command): void {
     .description('export one date range now, or join its running export (default: yesterday by UTC)')
     .requiredOption('--project <id>', 'the upstream project')
     .option('--json', 'print the result as JSON');
-  addPriorityOption(command, 'who goes first where exports wait for their shared budget');
+  addPriorityOption(command);
   addRangeOptions(command).action(async (flags: RunFlags) => {
     // All days up to yesterday as one snapshot are hardly what the first of them alone asks for.
     if ((flags.from === undefined) !== (flags.to === undefined))
       throw new UsageError('give --from and --to, or --day for one day');
     const dates = await toExportRange(flags);
-    const range = { projectId: flags.project, ...dates, priority: toPriority(flags.priority) ?? null };
+    const range = { projectId: flags.project, ...dates, priority: toPriority(flags.priority) };
     await withSession(command, async (session) => {
       const result = await runExport(session, range, flags.json !== true);
       if (flags.json) printJson(result);
@@ -66,17 +66,17 @@ async function runExport({ jobs, signal }: Session, range: VisitorExportRangeInp
 
 /** What a run made, for a person. */
 function receiptText(receipt: SnapshotReceipt): string {
-  const { totals, drift, consistent } = receipt;
-  return fields([
-    ['Snapshot', receipt.location],
-    ['Dates', `${receipt.dateFrom}..${receipt.dateTo}`],
-    ['Rows', String(receipt.rows)],
-    ['Visitors', visitorsText(totals)],
-    ['Consistent', consistent ? 'yes' : 'no, see below'],
-    ['Provisional', receipt.provisional ? 'yes: the day may not be over everywhere' : null],
-    ['Inconsistency', drift && `${inconsistencyText(drift)}${consistent ? '; the snapshot before was kept' : ''}`],
-    ['Content', receipt.unchanged ? 'unchanged' : 'new'],
-  ]);
+  const { totals, drift, consistent, provisional, unchanged } = receipt;
+  return show({
+    snapshot: receipt.location,
+    dates: `${receipt.dateFrom}..${receipt.dateTo}`,
+    rows: receipt.rows,
+    visitors: visitorsText(totals),
+    consistent: consistent ? 'yes' : 'no, see below',
+    provisional: provisional ? 'yes: the day may not be over everywhere' : null,
+    inconsistency: drift && `${inconsistencyText(drift)}${consistent ? '; the snapshot before was kept' : ''}`,
+    content: unchanged ? 'unchanged' : 'new',
+  });
 }
 
 /** The upstream counts each visitor once in the total. */
@@ -133,12 +133,12 @@ export function addExportBackfill(group: Command): void {
     .option('--all', 'export every day anew')
     .option('--dry-run', 'show which days would be exported, and export nothing')
     .option('--json', 'print one day a line');
-  addPriorityOption(command, 'who goes first where exports wait for their shared budget', BACKFILL_PRIORITY);
+  addPriorityOption(command, BACKFILL_PRIORITY);
   addSnapshotsOption(addRangeOptions(command)).action((flags: BackfillFlags) => backfill(command, flags));
 }
 
 async function backfill(command: Command, flags: BackfillFlags): Promise<void> {
-  const priority = toPriority(flags.priority ?? BACKFILL_PRIORITY) ?? null;
+  const priority = toPriority(flags.priority ?? BACKFILL_PRIORITY);
   if (flags.from === undefined && flags.day === undefined) throw new UsageError('give --from, the first day, or --day');
   // The store tells which days are still to do, so an interrupted backfill goes on where it was. `--all` begins anew.
   const days = await daysToDo(flags);

@@ -3,12 +3,11 @@
  * write in doubt. Each change is a line of stderr.
  */
 import { setTimeout as delay } from 'node:timers/promises';
-import { lastingWait, waitRemedy, waitTimes } from '../agent-job/waiting-text.js';
-import type { JobState, Waiting } from '../contract.js';
+import { lastingWait, waitRemedy } from '../agent-job/waiting-text.js';
+import type { JobState } from '../contract.js';
 import type { JobHandle } from '../starter.js';
-import { resolveCommands } from './in-doubt.js';
 import { printToStderr, type GlobalOptions, type Session } from './session.js';
-import { fields, printable, readableTime } from './table.js';
+import { printable, resolveCommands, show, waitingText } from './show.js';
 
 /** Of a job that has ended, until a follow-up has started it again. */
 const LOOK_MS = 1_000;
@@ -55,7 +54,7 @@ function linesOf(
   const progress = [phase, job?.status, jobId && `job ${jobId}`].filter(Boolean).join(', ');
   const what = waiting && lastingWait(waiting);
   const why = waiting?.reason === undefined ? '' : ` (${printable(waiting.reason)})`;
-  const commands = fields(resolveCommands(workflowId, unknown, globals));
+  const commands = show({}, resolveCommands(workflowId, unknown, globals));
   return [
     printable(progress),
     ...(job?.prLink ? [`pull request: ${printable(job.prLink)}`] : []),
@@ -67,20 +66,13 @@ function linesOf(
 /** Prints what the job waits for right now, whatever it is, and what to do; nothing where it can't be read. */
 export async function printWait(job: JobHandle, signal: AbortSignal): Promise<void> {
   const state = await job.state({ signal }).catch(() => null);
-  const waiting = formatWaiting(state?.waiting);
-  if (!state || waiting === undefined) return;
+  if (!state?.waiting) return;
+  const waiting = waitingText(state.waiting);
   const remedy = remedyFor(state);
   printToStderr(`agent-jobs: the job waits for ${printable(waiting)}${remedy === undefined ? '' : `; ${remedy}`}`);
 }
 
-/** What a job waits for, since and until when, in a line. Undefined where it waits for nothing. */
-export function formatWaiting(waiting: Waiting | null | undefined): string | undefined {
-  if (!waiting) return undefined;
-  const { for: what, reason } = waiting;
-  return `${what} ${waitTimes(waiting, readableTime)}${reason === undefined ? '' : `: ${reason}`}`;
-}
-
-/** What somebody may do about a wait; undefined where it needs nobody. */
+/** What a person may do about a wait; undefined where it needs no one. */
 export function remedyFor({ waiting, projectId }: Pick<JobState, 'waiting' | 'projectId'>): string | undefined {
   return waiting ? waitRemedy(waiting, projectId) : undefined;
 }

@@ -1,29 +1,47 @@
 /** The whole command line as one tree. */
 import { Command } from 'commander';
+import { type Operation, OPERATIONS } from '../operations.js';
 import { addAttention } from './attention.js';
 import { addDoctor } from './doctor.js';
 import { tellBadEnd, tellError, UsageError, usageErrorText } from './exit.js';
-import { addExportClean, addExportInspect, addReport } from './export-inspect.js';
+import { addExportInspect, addReport } from './export-inspect.js';
 import { addExportBackfill, addExportRun } from './export-run.js';
 import { addList } from './list.js';
 import { addState } from './state.js';
+import { addPlainOperation } from './operation.js';
 import { addQueue } from './queue.js';
 import { addReplayCheck } from './replay-check.js';
 import { addResolve } from './resolve.js';
 import { addSchedule } from './schedule.js';
 import { addMcp, addServe } from './serve.js';
 import { addSetup } from './setup.js';
-import { addFollowUp, addSignals } from './signals.js';
+import { addCancel, addFollowUp } from './signals.js';
 import { addStart } from './start.js';
 import { addWait } from './wait.js';
 
+/** Operations whose commands do more than the table says, each in a file of its own. */
+const OWN: Readonly<Record<string, (program: Command) => void>> = {
+  start: addStart,
+  'follow-up': addFollowUp,
+  state: addState,
+  wait: addWait,
+  list: addList,
+  cancel: addCancel,
+  resolve: addResolve,
+};
+
+function addOperations(program: Command): void {
+  for (const operation of Object.values<Operation>(OPERATIONS)) {
+    const { command } = operation;
+    if (command in OWN) OWN[command]!(program);
+    else addPlainOperation(program, operation);
+  }
+}
+
 /** By who needs them, in the order of help. Each is a file that loads what it needs only when a command runs. */
 const COMMANDS = {
-  'Callers:': [addStart, addFollowUp, addState, addWait, addList, addSignals],
-  'Operators:': [
-    ...[addSetup, addPrograms, addServe, addMcp, addDoctor, addAttention, addResolve],
-    ...[addQueue, addReplayCheck],
-  ],
+  'Jobs:': [addOperations, addAttention, addQueue],
+  'Operators:': [addSetup, addPrograms, addServe, addMcp, addDoctor, addReplayCheck],
   'Exports:': [addExport, addReport, addSchedule],
 };
 
@@ -33,7 +51,6 @@ function addExport(program: Command): void {
   addExportRun(group);
   addExportBackfill(group);
   addExportInspect(group);
-  addExportClean(group);
 }
 
 /** Makes the tree anew. */

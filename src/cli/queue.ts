@@ -3,7 +3,7 @@ import type { QueuedRequest, RequestQueueState } from '../contract.js';
 import type { QueueReport } from '../starter.js';
 import { EXIT } from './exit.js';
 import { print, printJson, printToStderr, withSession } from './session.js';
-import { fields, printable, readableTime, relativeTime, table } from './table.js';
+import { printable, readableTime, relativeTime, show, showRows } from './show.js';
 
 interface QueueFlags {
   project?: string;
@@ -44,22 +44,22 @@ function missingOf(projectId: string | undefined, seen: readonly QueueReport[]):
 }
 
 function formatQueue({ operation, projectId, workflowId }: QueueReport, state: RequestQueueState, now: number): string {
-  const { waiting, waitingCount } = state;
-  const head = fields([
-    ['Queue', operation === 'visitors' ? 'requests of all exports' : `${operation}s of ${projectId}`],
-    ['Workflow', workflowId],
-    ['Budget', state.perHour === null ? 'no number is set' : `${state.perHour} an hour`],
-    ['Last hour', `${state.spentLastHour} spent, ${state.throttledLastHour} answered 429`],
-    ['In flight', state.inFlight === 0 ? 'none' : `${state.inFlight} given a turn and not reported yet`],
-    ['Held back', heldBackUntil(state, now)],
-    ['Next turn', nextTurnOf(state, now)],
-    ['Waiting', String(waitingCount)],
-  ]);
+  const { waiting, waitingCount, inFlight } = state;
+  const head = show({
+    queue: operation === 'visitors' ? 'requests of all exports' : `${operation}s of ${projectId}`,
+    workflowId,
+    budget: state.perHour === null ? 'no number is set' : `${state.perHour} an hour`,
+    lastHour: `${state.spentLastHour} spent, ${state.throttledLastHour} answered 429`,
+    inFlight: inFlight === 0 ? 'none' : `${inFlight} given a turn and not reported yet`,
+    heldBack: heldBackUntil(state, now),
+    nextTurn: nextTurnOf(state, now),
+    inTheQueue: waitingCount,
+  });
   if (waiting.length === 0) return head;
   const hidden = waitingCount - waiting.length;
   const rows = waiting.map((request) => rowOf(request, now));
   const rest = hidden > 0 ? `\n… and ${hidden} more, each of which tells its own place: agent-jobs state` : '';
-  return `${head}\n\n${table(['#', 'PRIORITY', 'SINCE', 'EXPECTED', 'WORKFLOW'], rows)}${rest}`;
+  return `${head}\n\n${showRows(rows, ['position', 'priority', 'since', 'expected', 'workflowId'])}${rest}`;
 }
 
 /** The queue answers as of its last event: what it says may be over. */
@@ -73,11 +73,12 @@ function nextTurnOf({ nextTurnAt, waitingCount, inFlight }: RequestQueueState, n
   return inFlight > 0 ? 'once it is known what became of those in flight' : 'nobody knows yet';
 }
 
-function rowOf({ position, priority, since, expectedAt, workflowId }: QueuedRequest, now: number): string[] {
+function rowOf(request: QueuedRequest, now: number): object {
+  const { since, expectedAt } = request;
   // The queue counts on answers that have not come yet.
   const isDue = expectedAt !== undefined && Date.parse(expectedAt) <= now;
   const expected = expectedAt === undefined ? 'unknown' : isDue ? 'soon' : relativeTime(expectedAt, now);
-  return [String(position), String(priority), relativeTime(since, now), expected, workflowId];
+  return { ...request, since: relativeTime(since, now), expected };
 }
 
 /** `2026-01-31 09:15:00 UTC, in 5 min`. */

@@ -1,9 +1,9 @@
 import type { Command } from 'commander';
 import { EXIT } from './exit.js';
-import { toLimit } from './options.js';
+import { toLimit } from './flags.js';
 import type { ReplayReport, ReplayTally } from './replay-histories.js';
 import { print, printJson, printToStderr, withSession } from './session.js';
-import { countOf, printable, table } from './table.js';
+import { countOf, printable, table } from './show.js';
 
 const DEFAULT_SINCE = '7d';
 const DEFAULT_LIMIT = 1_000;

@@ -2,18 +2,17 @@ import type { Command } from 'commander';
 import type { AgentJobStartOptions } from '../agent-job/start-options.js';
 import { isObject } from '../contract/shared.js';
 import type { AttachJobInput, Attribution, InDoubtWrite, ResolveUnknownInput } from '../contract.js';
+import { OPERATIONS } from '../operations.js';
 import type { AgentJobs } from '../starter.js';
 import { EXIT, throwNotRetryable, UsageError } from './exit.js';
-import { inDoubtFields, lastDecisionField } from './in-doubt.js';
 import { readText } from './input.js';
-import { addKeyOptions, findJob, type JobNameFlags, readJobName } from './targets.js';
-import { addAttributionOptions, type AttributionFlags, readAttribution } from './options.js';
+import { addOperation, readArguments } from './operation.js';
+import { findJob, type JobNameFlags, readJobName } from './targets.js';
 import { print, printAnswer, printJson, printToStderr, type Session, withSession } from './session.js';
-import { countOf, fields, printable } from './table.js';
+import { countOf, decisionText, printable, show } from './show.js';
 import { addYesOption, canAsk, confirm, type ConfirmFlags } from './terminal.js';
 
-interface ResolveFlags extends AttributionFlags, JobNameFlags {
-  jobId?: string;
+interface ResolveFlags extends JobNameFlags {
   force?: boolean;
   since?: string;
   followUpId?: string;
@@ -25,30 +24,17 @@ interface ResolveFlags extends AttributionFlags, JobNameFlags {
 
 /** Adds `resolve`, which settles writes in doubt, one or many. */
 export function addResolve(program: Command): void {
-  const command = program
-    .command('resolve')
-    .description('settle an in-doubt write: did the upstream take it?')
-    .argument('[job]', 'its workflow id, or its key where one job has it; none with --key')
-    .argument(
-      '[action]',
-      'adopt (a create made the job --job-id), delivered (a follow-up arrived), retry (send it again), abandon',
-    )
-    .option('--job-id <id>', 'with adopt: the job that the create made; other actions: the job whose workflow is meant')
-    .option(
-      '--force',
-      'with adopt: also where the job can not be read just now, is older than the run, or is of another workflow',
-    )
-    .option('--since <time>', 'name the write you mean, as listed (default: the present one, which is shown)')
-    .option('--follow-up-id <id>', 'name the follow-up you mean')
+  const command = addYesOption(addOperation(program, OPERATIONS.resolve));
+  const jobId = command.options.find(({ long }) => long === '--job-id')!;
+  jobId.description += '; with another action: the job whose workflow is meant';
+  command
     .option('--from <path>', 'settle many: lines of "attention --json" with an "action"; "-" is stdin')
     .option('--dry-run', 'show what would be settled, and settle nothing; the upstream is not asked for --job-id')
-    .option('--json', 'print JSON, a line for each')
     .action((workflowId: string | undefined, action: string | undefined, flags: ResolveFlags) =>
       flags.from === undefined
         ? resolveOne(command, workflowId, action, flags)
         : resolveMany(command, workflowId, flags.from, flags),
     );
-  addAttributionOptions(addKeyOptions(addYesOption(command)));
 }
 
 async function resolveOne(
@@ -68,24 +54,23 @@ async function resolveOne(
     throw new UsageError('name the workflow and the action, or give --from');
   }
   const name = readJobName({ given, project: flags.project, key: flags.key, jobId: named });
-  const attribution = await readAttribution(flags);
+  const { by, note } = readArguments(flags, OPERATIONS.resolve) as Attribution;
   if (isAdoption && adopted === undefined) throw new UsageError('adopt needs --job-id, the job that the create made');
-  const decision = { action, jobId: adopted, force, since, followUpId, ...attribution };
+  const decision = { action, jobId: adopted, force, since, followUpId, by, note };
   await readResolution({ workflowId: 'any', ...decision }); // Wrong values are told before anything is connected.
   await withSession(command, async (session) => {
     const { jobs, signal } = session;
     const { workflowId } = await findJob(session, name);
     const resolution = await readResolution({ workflowId, ...decision });
     const { inDoubt, decisions, projectId } = await readQuestion(jobs, resolution, signal);
-    const shown = [['Workflow', workflowId] as const, ...inDoubtFields(inDoubt), lastDecisionField(decisions)];
-    if (!flags.json) print(fields(shown));
+    if (!flags.json) print(show({ workflowId, unknown: inDoubt, decisions }));
     checkRetryTime(resolution, inDoubt, flags);
     await checkHolder(session, resolution, projectId);
     if (!flags.dryRun) {
       await confirm(() => `Settle it with ${action}, which can not be undone?`, flags, signal);
       await settle(jobs, resolution, inDoubt, signal);
     }
-    const told = { workflowId, action, ...attribution, unknown: inDoubt, isSettled: !flags.dryRun };
+    const told = { workflowId, action, by, note, unknown: inDoubt, isSettled: !flags.dryRun };
     printAnswer(flags.json, told, () => verdictText(resolution, flags.dryRun ?? false));
   });
 }
@@ -97,10 +82,10 @@ async function resolveMany(
   { dryRun = false, json = false, ...flags }: ResolveFlags,
 ): Promise<void> {
   if (workflowId !== undefined) throw new UsageError('give a workflow id or --from, not both');
-  const attribution = await readAttribution(flags);
+  const { by, note } = readArguments(flags, OPERATIONS.resolve) as Attribution;
   const texts = (await readText(file, '--from')).split('\n').map((text, index) => ({ text, number: index + 1 }));
   const filled = texts.filter(({ text }) => text.trim() !== '');
-  const lines = await Promise.all(filled.map(({ text, number }) => readLine(text, number, attribution)));
+  const lines = await Promise.all(filled.map(({ text, number }) => readLine(text, number, { by, note })));
   let failures = 0;
   await withSession(command, async (session) => {
     const { signal } = session;
@@ -169,8 +154,8 @@ function verdictText(
 async function readQuestion(jobs: AgentJobs, resolution: Resolution, signal: AbortSignal) {
   const { unknown: inDoubt, decisions, projectId } = await jobs.handle(resolution.workflowId).state({ signal });
   if (inDoubt === null) {
-    const [, last] = lastDecisionField(decisions);
-    const decided = last === undefined ? '' : ` (decided last: ${printable(last)})`;
+    const last = decisions.at(-1);
+    const decided = last === undefined ? '' : ` (decided last: ${printable(decisionText(last))})`;
     throw new Error(`no write is in doubt any more: it was settled, or the job has ended${decided}`);
   }
   const { since, followUpId, action } = resolution;

@@ -1,9 +1,9 @@
 /** `agent-jobs schedule …`: creates, changes and lists the Schedules of nightly exports. */
 import type { Command } from 'commander';
 import type { ExportSchedule, ExportScheduleSettings } from '../starter.js';
-import { toWholeNumber } from './options.js';
+import { toWholeNumber } from './flags.js';
 import { print, printAnswer, printJson, withSession } from './session.js';
-import { durationText, fields, readableTime, table } from './table.js';
+import { durationText, readableTime, show, showRows } from './show.js';
 
 /** Adds `schedule`. */
 export function addSchedule(program: Command): void {
@@ -43,7 +43,7 @@ function addSet(group: Command): void {
       await withSession(command, async ({ jobs, signal }) => {
         const { isNew, ...schedule } = await jobs.ensureExportSchedule(settings, { signal });
         const done = `${isNew ? 'created' : 'updated'} ${schedule.scheduleId}`;
-        printAnswer(flags.json, schedule, () => `${done}\n${scheduleText(schedule)}`);
+        printAnswer(flags.json, schedule, () => `${done}\n${show(shownOf(schedule))}`);
       });
     });
 }
@@ -63,6 +63,8 @@ function toDuration(text: string | undefined): string | number | undefined {
   return text !== undefined && /^\d+$/.test(text) ? Number(text) : text;
 }
 
+const COLUMNS = ['projectId', 'time', 'timeZone', 'daysEachRun', 'next', 'note'];
+
 function addList(group: Command): void {
   const command = group
     .command('list')
@@ -72,31 +74,26 @@ function addList(group: Command): void {
       withSession(command, async ({ jobs, signal }) => {
         const schedules = await jobs.exportSchedules({ signal });
         if (json) for (const schedule of schedules) printJson(schedule);
-        else print(schedules.length === 0 ? 'no schedules' : listText(schedules));
+        else print(schedules.length === 0 ? 'no schedules' : showRows(schedules.map(shownOf), COLUMNS));
       }),
     );
 }
 
-function scheduleText(schedule: ExportSchedule): string {
-  const { days, jitterMs, timeZone, taskQueue, skippedRuns, missedRuns, paused, note } = schedule;
-  return fields([
-    ['Every day', `${timeOf(schedule)} ${timeZone}, up to ${durationText(jitterMs)} later`],
-    ['Exports', days === 1 ? 'the day before' : `the ${days} days before`],
-    ['Skipped', skippedRuns === 0 ? null : `${skippedRuns} times, while an earlier run was not over`],
-    ['Missed', missedRuns === 0 ? null : `${missedRuns} times, which lay too far back after an outage of Temporal`],
-    ['Task queue', taskQueue],
-    ['Next', paused && note ? `paused: ${note}` : nextText(schedule)],
-  ]);
-}
-
-/** Schedules, one a line. */
-function listText(schedules: readonly ExportSchedule[]): string {
-  const headings = ['PROJECT', 'TIME', 'TIME ZONE', 'DAYS', 'NEXT', 'NOTE'];
-  const rows = schedules.map((schedule) => {
-    const { projectId, timeZone, days, note } = schedule;
-    return [projectId, timeOf(schedule), timeZone, String(days ?? '?'), nextText(schedule), note ?? ''];
-  });
-  return table(headings, rows);
+/** A Schedule for a person. */
+function shownOf(schedule: ExportSchedule) {
+  const { projectId, days, jitterMs, timeZone, taskQueue, skippedRuns, missedRuns, note } = schedule;
+  return {
+    projectId,
+    time: timeOf(schedule),
+    timeZone,
+    startsUpTo: `${durationText(jitterMs)} later`,
+    daysEachRun: days ?? '?',
+    skipped: skippedRuns === 0 ? null : `${skippedRuns} times, while an earlier run was not over`,
+    missed: missedRuns === 0 ? null : `${missedRuns} times, which lay too far back after an outage of Temporal`,
+    taskQueue,
+    next: nextText(schedule),
+    note,
+  };
 }
 
 function timeOf({ hour, minute }: ExportSchedule): string {

@@ -4,7 +4,7 @@ import type { AgentJobs, CallOptions } from '../starter.js';
 import { jsonLine } from '../agent-job/terminal-text.js';
 import { addressOf } from '../client/web-ui.js';
 import { InterruptedError } from './exit.js';
-import { printableLines } from './table.js';
+import { printableLines } from './show.js';
 
 /** Options that every command takes, before or after its name; the connection's override the environment. */
 export interface GlobalOptions {

@@ -1,30 +1,28 @@
+/** `follow-up` and `cancel`: what a command asks of one job, or of every running job of a batch. */
 import { randomUUID } from 'node:crypto';
 import type { Command } from 'commander';
-import type { Attribution, FollowUpState, Priority } from '../contract.js';
+import type { Attribution, FollowUpState } from '../contract.js';
+import { OPERATIONS } from '../operations.js';
 import type { FollowUpOptions, JobHandle } from '../starter.js';
-import { addJobName, findJob, forEachRunning, type JobNameFlags, readJobName, readTarget } from './targets.js';
-import { readPrompt } from './input.js';
-import {
-  addAttributionOptions,
-  addPriorityOption,
-  readAttribution,
-  toPriority,
-  type AttributionFlags,
-} from './options.js';
-import { addYesOption, confirm, type ConfirmFlags } from './terminal.js';
 import { BadEndError, EXIT, throwNotRetryable } from './exit.js';
-import { print, printAnswer, printJson, printToStderr, withSession, type Session } from './session.js';
-import { fields, printable, shellWord } from './table.js';
 import { printWait, withProgress } from './follow.js';
+import { readPrompt } from './input.js';
+import { addOperation, readArguments } from './operation.js';
+import { printAnswer, printToStderr, type Session, withSession } from './session.js';
+import { printable, shellWord, show } from './show.js';
+import { findJob, forEachRunning, type JobNameFlags, readTarget } from './targets.js';
+import { addYesOption, confirm } from './terminal.js';
 
-interface FollowUpFlags extends JobNameFlags {
+interface BatchFlags extends JobNameFlags {
   batch?: string;
-  id?: string;
-  priority?: string;
-  promptFile?: string;
-  wait?: boolean;
   json?: boolean;
   yes?: boolean;
+}
+
+interface FollowUpFlags extends BatchFlags {
+  id?: string;
+  promptFile?: string;
+  wait?: boolean;
 }
 
 /** What to do about one that the upstream did not take, or not yet. */
@@ -37,28 +35,11 @@ const REMEDY: Partial<Record<FollowUpState, string>> = {
 
 /** Adds `follow-up`. */
 export function addFollowUp(program: Command): void {
-  const command = addJobName(program.command('follow-up'), '; none with --batch, --key or --job-id')
-    .description('send a further instruction to a job, also after its end')
-    .argument('[prompt]', 'the instruction; without it, or as "-", stdin is read')
+  const command = addYesOption(addOperation(program, OPERATIONS.followUp));
+  command
     .option('--batch <label>', 'to every running job of this batch, all under the same --id')
-    .option('--id <id>', 'sent at most once over the whole life of the job (default: a new one each time)')
-    .option('--prompt-file <path>', 'read the prompt from a file')
     .option('--wait', 'wait, for at most a minute, until the upstream took it (exit 0; 10 where it is not sent)')
-    .option('--json', 'print JSON');
-  addPriorityOption(
-    addYesOption(command),
-    'who goes first where messages wait for the project’s budget',
-    'that of the job',
-  ).action((first: string | undefined, second: string | undefined, flags: FollowUpFlags) =>
-    followUp(command, [first, second], flags),
-  );
-}
-
-/** Nobody else knows it; where the client fails by itself, its error tells the id. */
-function printIdToRepeat(id: string): void {
-  printToStderr(
-    `agent-jobs: the follow-up may be queued: repeat the command with --id ${id}, which sends nothing twice`,
-  );
+    .action((first?: string, second?: string) => followUp(command, [first, second], command.opts()));
 }
 
 async function followUp(
@@ -70,114 +51,86 @@ async function followUp(
   const hasOne = (flags.batch ?? flags.key ?? flags.jobId) === undefined || second !== undefined;
   const target = await readTarget(hasOne ? first : undefined, flags);
   const prompt = await readPrompt(hasOne ? second : first, flags.promptFile);
-  const { parseFollowUp } = await import('../agent-job/input.js');
-  const priority = toPriority(flags.priority);
-  parseFollowUp({ prompt, id: flags.id, priority }); // Wrong values are told before anything is connected.
-  const id = flags.id ?? randomUUID();
+  const given = readArguments(flags, OPERATIONS.followUp, { prompt }) as FollowUpOptions;
+  const options = { id: given.id ?? randomUUID(), priority: given.priority };
   await withSession(command, async (session) => {
-    if (target.batch !== null) {
-      const sent = followUpBatch(session, target.batch, prompt, { ...flags, id, priority });
-      return flags.id === undefined ? sent.catch(throwNotRetryable) : sent;
-    }
-    const { signal } = session;
-    const job = await findJob(session, target.job);
-    const sent = send(job, prompt, flags, { id, priority, signal });
-    const answer = await (flags.wait ? withProgress(session, job, sent) : sent).catch((error: unknown) => {
-      if (flags.id === undefined && signal.aborted) printIdToRepeat(id);
-      if (flags.id === undefined) throwNotRetryable(error);
-      throw error;
+    const job = target.batch === null ? await findJob(session, target.job) : null;
+    const sent = job
+      ? followUpOne(session, job, prompt, { ...flags, ...options })
+      : followUpBatch(session, target.batch!, prompt, { ...flags, ...options });
+    await sent.catch((error: unknown) => {
+      if (flags.id !== undefined) throw error;
+      // The id was made here: where the client fails by itself, its error has it.
+      const repeat = `repeat the command with --id ${options.id}, which sends nothing twice`;
+      if (job && session.signal.aborted) printToStderr(`agent-jobs: the follow-up may be queued: ${repeat}`);
+      throwNotRetryable(error);
     });
-    const state = answer.state ?? 'queued';
-    const shown = { Workflow: job.workflowId, 'Follow-up': answer.id, State: state };
-    printAnswer(flags.json, answer, () => fields(Object.entries(shown)));
-    if (!flags.wait || state === 'sent') return;
-    if (state === 'queued') await printWait(job, signal);
-    const next = REMEDY[state] ?? `it is ${printable(state)}, which this release does not know: look at the job`;
-    const message = `the follow-up is not sent: ${next}`;
-    throw new BadEndError(EXIT.notSent, { code: 'NOT_SENT', message, workflowId: job.workflowId });
   });
+}
+
+type Sending = Omit<FollowUpFlags, 'priority'> &
+  Required<Pick<FollowUpOptions, 'id'>> &
+  Pick<FollowUpOptions, 'priority'>;
+
+async function followUpOne(session: Session, job: JobHandle, prompt: string, flags: Sending): Promise<void> {
+  const { signal } = session;
+  const sent = send(job, prompt, flags, { signal });
+  const answer = await (flags.wait ? withProgress(session, job, sent) : sent);
+  const { state = 'queued' } = answer;
+  printAnswer(flags.json, answer, () => show({ workflowId: job.workflowId, followUp: answer.id, state }));
+  if (!flags.wait || state === 'sent') return;
+  if (state === 'queued') await printWait(job, signal);
+  const next = REMEDY[state] ?? `it is ${printable(state)}, which this release does not know: look at the job`;
+  const message = `the follow-up is not sent: ${next}`;
+  throw new BadEndError(EXIT.notSent, { code: 'NOT_SENT', message, workflowId: job.workflowId });
 }
 
 function send(
   job: JobHandle,
   prompt: string,
-  { wait = false }: FollowUpFlags,
-  options: FollowUpOptions,
+  { wait, id, priority }: Sending,
+  limits: FollowUpOptions,
 ): Promise<{ id: string; state?: FollowUpState }> {
+  const options = { id, priority, ...limits };
   return wait ? job.sendFollowUp(prompt, options) : job.followUp(prompt, options);
 }
 
 /** The same id for all, so that the repeated command sends nothing twice. */
-async function followUpBatch(
-  session: Session,
-  batch: string,
-  prompt: string,
-  flags: Omit<FollowUpFlags, 'priority'> & { id: string; priority: Priority | undefined },
-): Promise<void> {
-  const { id, priority, wait = false, json, yes } = flags;
-  printToStderr(`agent-jobs: follow-up ${id}: repeated with --id ${shellWord(id)}, the command sends nothing twice`);
+async function followUpBatch(session: Session, batch: string, prompt: string, flags: Sending): Promise<void> {
+  const { id, wait, json, yes } = flags;
+  const repeated = `repeated with --id ${shellWord(String(id))}, the command sends nothing twice`;
+  printToStderr(`agent-jobs: follow-up ${id}: ${repeated}`);
   // Without --wait the interrupted command finishes what is under way: it takes a moment.
-  const signal = wait ? session.signal : undefined;
+  const limits = { signal: wait ? session.signal : undefined, onlyWhileRunning: true };
   const question = (jobs: string) => `Send the follow-up to ${jobs} of batch ${batch}? It can not be taken back.`;
   await forEachRunning(session, { batch, question, json, yes }, async (job) => {
-    const { state = 'queued' } = await send(job, prompt, { wait }, { id, priority, signal, onlyWhileRunning: true });
+    const { state = 'queued' } = await send(job, prompt, flags, limits);
     return { text: printable(state), json: { id, state }, isDone: !wait || state === 'sent' };
   });
 }
 
-interface SignalFlags extends AttributionFlags, JobNameFlags {
-  json?: boolean;
-}
-
-interface CancelFlags extends SignalFlags {
-  batch?: string;
-  yes?: boolean;
-}
-
-/** Adds `poll-now` and `cancel`. */
-export function addSignals(program: Command): void {
-  const pollNow = addJobName(program.command('poll-now').description('read a job from the upstream at once'))
-    .option('--json', 'print JSON')
-    .action(async (given: string | undefined, { json, ...flags }: SignalFlags) => {
-      const name = readJobName({ given, ...flags });
-      const attribution = await readAttribution(flags);
-      await withSession(pollNow, async (session) => {
-        const job = await findJob(session, name);
-        await job.pollNow({ ...attribution, signal: session.signal });
-        printAnswer(
-          json,
-          { workflowId: job.workflowId, ...attribution },
-          () => `${printable(job.workflowId)} will be read now`,
-        );
-      });
-    });
-  addAttributionOptions(pollNow);
-  const cancel = addJobName(program.command('cancel').description('end a job’s workflow; the remote job goes on'))
+/** Adds `cancel`. */
+export function addCancel(program: Command): void {
+  const command = addYesOption(addOperation(program, OPERATIONS.cancel));
+  command
     .option('--batch <label>', 'every running job of this batch')
-    .option('--json', 'print JSON, with --batch a line for each')
-    .action((given: string | undefined, flags: CancelFlags) => cancelJobs(cancel, given, flags));
-  addAttributionOptions(addYesOption(cancel));
+    .action((given: string | undefined, flags: BatchFlags) => cancelJobs(command, given, flags));
 }
 
-async function cancelJobs(
-  command: Command,
-  given: string | undefined,
-  { json, yes, ...flags }: CancelFlags,
-): Promise<void> {
-  const attribution = await readAttribution(flags);
+async function cancelJobs(command: Command, given: string | undefined, flags: BatchFlags): Promise<void> {
+  const { json, yes } = flags;
+  const attribution: Attribution = readArguments(flags, OPERATIONS.cancel);
   const target = await readTarget(given, flags);
   await withSession(command, async (session) => {
     const { signal } = session;
-    if (target.batch !== null) return cancelBatch(session, target.batch, attribution, { json, yes });
+    if (target.batch !== null) return cancelBatch(session, target.batch, attribution, flags);
     const job = await findJob(session, target.job);
+    const name = printable(job.workflowId);
     await throwIfEnded(session, job.workflowId);
-    const question = () => `End the workflow ${printable(job.workflowId)}? The remote job goes on.`;
-    await confirm(question, { yes, json }, signal);
-    await job.cancel({ ...attribution, signal: session.signal });
-    if (json) return printJson({ workflowId: job.workflowId, ...attribution });
-    print(
-      `${printable(job.workflowId)} is asked to end, unless it has just ended; a write in flight is finished first`,
-    );
+    await confirm(() => `End the workflow ${name}? The remote job goes on.`, { yes, json }, signal);
+    await job.cancel({ ...attribution, signal });
+    const answer = { workflowId: job.workflowId, ...attribution };
+    printAnswer(json, answer, () => `${name} ${OPERATIONS.cancel.report}`);
   });
 }
 
@@ -186,9 +139,8 @@ async function throwIfEnded({ jobs, signal }: Session, workflowId: string): Prom
   const { JobEndedError } = await import('../client/errors.js');
   const { readDescription } = await import('../client/agent-job/run-record.js');
   const { temporalCall } = await import('../client/temporal-call.js');
-  const { closeTime, status } = await temporalCall(jobs.client, { signal }, () =>
-    readDescription(jobs.client, workflowId),
-  );
+  const read = () => readDescription(jobs.client, workflowId);
+  const { closeTime, status } = await temporalCall(jobs.client, { signal }, read);
   if (closeTime !== undefined) throw new JobEndedError(workflowId, status.name);
 }
 
@@ -196,10 +148,10 @@ async function cancelBatch(
   session: Session,
   batch: string,
   attribution: Attribution,
-  flags: ConfirmFlags,
+  { json, yes }: BatchFlags,
 ): Promise<void> {
   const question = (jobs: string) => `End the workflows of ${jobs} of batch ${batch}? The remote jobs go on.`;
-  await forEachRunning(session, { batch, question, ...flags }, async (job) => {
+  await forEachRunning(session, { batch, question, json, yes }, async (job) => {
     await job.cancel(attribution);
     return { text: 'is asked to end', json: { isAsked: true }, isDone: true };
   });

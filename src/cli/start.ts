@@ -8,12 +8,14 @@ import { jsonLine } from '../agent-job/terminal-text.js';
 import type { StartItem } from '../client/agent-job/start-many.js';
 import type { AgentJobOptions } from '../contract.js';
 import { isObject } from '../contract/shared.js';
+import { OPERATIONS } from '../operations.js';
 import type { AgentJobs, JobHandle, StartFate } from '../starter.js';
 import { EXIT, InterruptedError, throwNotRetryable, UsageError } from './exit.js';
+import { readFlags } from './flags.js';
 import { readLines, readPrompt } from './input.js';
-import { addJobOptions, toJobOptions } from './options.js';
+import { addOperation } from './operation.js';
 import { print, printJson, printToStderr, progressPrinter, serverOf, withSession } from './session.js';
-import { countOf, fields, hint, printable } from './table.js';
+import { countOf, hint, printable, show } from './show.js';
 import { waitAndPrint } from './wait.js';
 
 interface StartFlags {
@@ -35,21 +37,17 @@ Exit code: 0 all started or joined, 13 not all, 11 Temporal did not answer for 2
 
 /** Adds `start`, which starts a job or attaches to one. */
 export function addStart(program: Command): void {
-  const command = program
-    .command('start')
-    .description('start a job, or join the one that the same key started')
-    .argument('[prompt]', 'the instruction; without it, or as "-", stdin is read')
-    .option('--project <id>', 'the upstream project; with --from of the lines that name none')
-    .option('--from <file>', 'start the jobs of a file of JSON lines ({"key": …, "prompt": …}), "-" is stdin')
+  const command = addOperation(program, OPERATIONS.start, ['usedFollowUpIds']);
+  command
+    .option(
+      '--from <file>',
+      'start the jobs of a file of JSON lines ({"key": …, "prompt": …}), "-" is stdin; flags hold for lines without',
+    )
     .option('--concurrency <number>', 'with --from: starts under way at the same moment (default: 20)')
     .option('--allow-unknown', 'with --from: also send fields that this release does not know')
-    .option('--key <key>', 'makes a repetition answer with the same job (default: a new one each time)')
-    .option('--job-id <id>', 'watch this existing job instead of creating one')
-    .option('--prompt-file <path>', 'read the prompt from a file')
     .option('--wait', 'wait for the end; the exit code tells the outcome, as with the command wait')
-    .option('--json', 'print JSON');
-  command.addHelpText('after', FROM_EXITS);
-  addJobOptions(command).action((prompt: string | undefined, flags: StartFlags) => start(command, prompt, flags));
+    .addHelpText('after', FROM_EXITS)
+    .action((prompt: string | undefined, flags: StartFlags) => start(command, prompt, flags));
 }
 
 async function start(command: Command, argument: string | undefined, flags: StartFlags): Promise<void> {
@@ -76,24 +74,22 @@ async function start(command: Command, argument: string | undefined, flags: Star
     if (flags.json && !flags.wait) printJson({ workflowId: job.workflowId, key: key ?? null });
     if (!flags.json) {
       const next = flags.wait ? null : hint(globals, ['wait', job.workflowId]);
-      print(
-        fields([
-          ['Temporal', serverOf(session)],
-          ['Workflow', job.workflowId],
-          ['Key', flags.key === undefined ? key : null],
-          ['Next', next],
-        ]),
-      );
+      const madeKey = flags.key === undefined ? key : null;
+      print(show({ temporal: serverOf(session), workflowId: job.workflowId, key: madeKey, next }));
     }
     if (flags.wait) await waitAndPrint(session, job, flags.json ?? false);
   });
 }
 
 function toInput(flags: StartFlags, prompt: string | undefined) {
-  const options = toJobOptions(flags);
-  const { project: projectId, jobId } = flags;
+  const { jobId = '', key: _, ...options } = readOptions(flags);
+  const { project: projectId } = flags;
   if (projectId === undefined) throw new UsageError('--project must be given');
-  return prompt === undefined ? { projectId, jobId: jobId ?? '', ...options } : { projectId, prompt, ...options };
+  return prompt === undefined ? { projectId, jobId, ...options } : { projectId, prompt, ...options };
+}
+
+function readOptions(flags: StartFlags): AgentJobOptions & { key?: string; jobId?: string } {
+  return readFlags(flags, OPERATIONS.start.arguments);
 }
 
 function startOrAttach(
@@ -127,7 +123,7 @@ async function startFrom(
       '--from takes the key, and the prompt or job id, of each job from its line, and does not wait',
     );
   }
-  const defaults = { ...toJobOptions(flags), ...(projectId !== undefined && { projectId }) };
+  const defaults = { ...readOptions(flags), ...(projectId !== undefined && { projectId }) };
   const { parseJobInput } = await import('../agent-job/input.js');
   const { checkConcurrency, startMany } = await import('../client/agent-job/start-many.js');
   // Wrong values are told before any line is read.

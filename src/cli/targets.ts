@@ -10,7 +10,7 @@ import type { AgentJobs, JobHandle, JobSummary } from '../starter.js';
 import { isOpen } from '../temporal/open-workflows.js';
 import { codeOf, EXIT, UsageError } from './exit.js';
 import { printAnswer, printToStderr, type Session } from './session.js';
-import { countOf, printable } from './table.js';
+import { countOf, printable } from './show.js';
 import { confirm, type ConfirmFlags } from './terminal.js';
 
 /** The flags of `addJobNameOptions`. */
@@ -31,17 +31,16 @@ interface JobName extends JobNameFlags {
 const MAX_JOBS = 20_000;
 const SHOWN_CANDIDATES = 10;
 
-/** Adds the argument and the options that name one job. */
-export function addJobName(command: Command, more = ''): Command {
-  command.argument('[job]', `its workflow id, or its key where one job has it${more}`);
-  return addKeyOptions(command).option('--job-id <id>', 'the workflow that has this job of the upstream');
-}
-
-/** Adds `--project` and `--key`, for a command to which `--job-id` means something else. */
+/** Adds `--project` and `--key`. */
 export function addKeyOptions(command: Command): Command {
   return command
     .option('--key <key>', 'the job that was started under this key; alone where one job has it')
     .option('--project <id>', 'and in this project');
+}
+
+/** Adds `--job-id`, for a command to which it means nothing else. */
+export function addJobIdOption(command: Command): Command {
+  return command.option('--job-id <id>', 'the workflow that has this job of the upstream');
 }
 
 /** Checks that a job is named, and once. */
@@ -156,7 +155,7 @@ export async function readTarget(
 }
 
 /** Checks a label as the start of a job does. */
-export async function checkBatch(batch: string): Promise<string> {
+async function checkBatch(batch: string): Promise<string> {
   const { checkLabel } = await import('../contract/input-checks.js');
   return checkLabel(batch, 'batch', LIMIT.batchBytes);
 }

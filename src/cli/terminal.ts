@@ -2,7 +2,7 @@
 import { once } from 'node:events';
 import { createInterface } from 'node:readline/promises';
 import type { Command } from 'commander';
-import { printableLines } from './table.js';
+import { printableLines } from './show.js';
 
 /** The line that is typed; empty at the end of the input. */
 async function ask(question: string, signal: AbortSignal): Promise<string> {

@@ -2,13 +2,15 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Command } from 'commander';
 import { concurrently, firstOf } from '../client/concurrently.js';
-import type { AgentJobResult, Outcome } from '../contract.js';
+import type { Outcome } from '../contract.js';
+import { OPERATIONS } from '../operations.js';
 import type { JobCanceledError, JobHandle, JobSummary } from '../starter.js';
-import { addJobName, findJob, isRunning, type JobNameFlags, NoJobsError, readBatch, readTarget } from './targets.js';
+import { findJob, isRunning, type JobNameFlags, NoJobsError, readBatch, readTarget } from './targets.js';
 import { BadEndError, codeOf, EXIT, exitCodesText } from './exit.js';
 import { withProgress } from './follow.js';
+import { addOperation } from './operation.js';
 import { printAnswer, printToStderr, progressPrinter, withSession, type Session } from './session.js';
-import { countOf, fields, hint, printable, readableTime } from './table.js';
+import { countOf, hint, printable, show } from './show.js';
 
 const EXITS = `
 Exit code:
@@ -47,11 +49,9 @@ const LAST_LOOKS = 2;
 
 /** Adds `wait`. */
 export function addWait(program: Command): void {
-  const command = addJobName(
-    program.command('wait').description('wait for the end of a job, or of all jobs of a batch'),
-  )
+  const command = addOperation(program, OPERATIONS.wait);
+  command
     .option('--batch <label>', 'until every job of this batch has ended')
-    .option('--json', 'print JSON')
     .addHelpText('after', EXITS)
     .action(async (given: string | undefined, { json = false, ...flags }: WaitFlags) => {
       const target = await readTarget(given, flags);
@@ -72,7 +72,7 @@ export async function waitAndPrint(session: Session, job: JobHandle, isJson: boo
   const { signal, globals } = session;
   try {
     const result = await withProgress(session, job, job.result({ signal }));
-    printAnswer(isJson, result, () => formatResult(job.workflowId, result));
+    printAnswer(isJson, result, () => show({ workflowId: job.workflowId, ...result }));
     const code = OUTCOME_EXIT[result.outcome];
     if (code === undefined) printToStderr('agent-jobs: this release does not know that outcome: it is no success');
     process.exitCode = code ?? EXIT.error;
@@ -94,19 +94,6 @@ function toBadEnd({ workflowId }: JobHandle, error: Error): Error {
 function remainsOf(error: Error): Pick<Partial<JobCanceledError>, 'prLink' | 'lastResult'> {
   const { prLink, lastResult } = error as JobCanceledError;
   return lastResult === undefined ? {} : { prLink, lastResult };
-}
-
-function formatResult(workflowId: string, result: AgentJobResult): string {
-  const followUps = result.followUps.map(({ id, state, error }) => `${id}: ${state}${error ? ` (${error})` : ''}`);
-  return fields([
-    ['Workflow', workflowId],
-    ['Outcome', result.outcome],
-    ['Job', result.jobId],
-    ['Pull request', result.job?.prLink],
-    ['Follow-ups', followUps.join(', ')],
-    ['Started', readableTime(result.startedAt)],
-    ['Finished', readableTime(result.finishedAt)],
-  ]);
 }
 
 /** How one job of a batch ended: the outcome or the failure's code, and the fields of a line of JSON. */

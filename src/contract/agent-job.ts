@@ -15,11 +15,11 @@ export const AGENT_JOB_WORKFLOW = 'agentJob';
 
 /** The next wait is `ratio` times the time since the last known change, within `min` and `max`. */
 export interface PollingInput {
-  /** Default 2 seconds; less than 1 second counts as 1 second. */
+  /** Shortest wait between two reads; default 2 seconds. Less than 1 second counts as 1 second. */
   min?: DurationInput | null | undefined;
-  /** Default 60 seconds. */
+  /** Longest wait between two reads; default 60 seconds. */
   max?: DurationInput | null | undefined;
-  /** 0 or more; default 0.1. */
+  /** The next wait as a share of the time since the last change, 0 or more; default 0.1. */
   ratio?: number | null | undefined;
 }
 
@@ -90,9 +90,9 @@ export type AgentJobInput = CreateJobInput | AttachJobInput;
 export interface FollowUpInput {
   /** What to do, 1 byte to 512 KiB of UTF-8. */
   prompt: string;
-  /** At most 256 bytes; the same id is sent at most once over the whole life of the job. */
+  /** Sent at most once over the whole life of the job; at most 256 bytes; default a new one each time. */
   id?: string | null | undefined;
-  /** Default: that of the job. */
+  /** Who goes first where writes wait for their turn, 1 to 5, 1 first; default that of the job. */
   priority?: Priority | null | undefined;
 }
 

@@ -70,7 +70,7 @@ export async function readFoundManifest(store: SnapshotStore, found: FoundSnapsh
 /**
  * The date range that a key belongs to, in whatever folder of it; null where it lies in none that an export would make.
  */
-export function rangeFolderOf(key: string): Omit<FoundSnapshot, 'keys'> | null {
+function rangeFolderOf(key: string): Omit<FoundSnapshot, 'keys'> | null {
   const [folder, encoded = '', dateFrom = '', dateTo = ''] = RANGE_FOLDER.exec(key) ?? [];
   if (folder === undefined || !isDate(dateFrom) || !isDate(dateTo) || dateTo <= dateFrom) return null;
   const projectId = decoded(encoded);

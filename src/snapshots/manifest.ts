@@ -54,7 +54,7 @@ function fieldsOf(bytes: Uint8Array): Record<string, unknown> {
 }
 
 /** A newer release wrote the manifest: nobody may replace it, or take its day for one without a snapshot. */
-export class NewerManifestError extends SnapshotStoreError {}
+class NewerManifestError extends SnapshotStoreError {}
 
 /** The manifest at a key; null where there is none, or none that can be read. Throws where a newer release wrote it. */
 export async function readManifestAt(store: SnapshotStore, key: string): Promise<SnapshotManifest | null> {

@@ -1,9 +1,8 @@
 /** Rows on their way into a snapshot: one object a chunk, in the store, so that any worker can continue. */
 import type { VisitorExportRange } from '../contract.js';
 import { CHECKPOINT_VERSION, type ScanCheckpoint } from '../visitor-export/scan-checkpoint.js';
-import { rangeFolderOf } from './catalog.js';
 import { pathHash, sha256Hex, type VisitorRow } from './content-digest.js';
-import { chunkKey, snapshotFolder, SNAPSHOTS_FOLDER, STAGING, stagingFolder, SUPERSEDED_FOLDER } from './layout.js';
+import { chunkKey, snapshotFolder, stagingFolder } from './layout.js';
 import { PathSet } from './scan.js';
 import type { SnapshotStore } from './snapshot-store.js';
 import { cleanUpSuperseded } from './superseded.js';
@@ -101,16 +100,4 @@ export async function cleanUpStaging(store: SnapshotStore, range: VisitorExportR
   for (const folder of [snapshotFolder(range), stagingFolder(range)]) {
     await store.removeUnfinished(folder).catch(() => {});
   }
-}
-
-/** The date ranges that have work in progress, of any run. */
-export async function stagedRanges(store: SnapshotStore): Promise<VisitorExportRange[]> {
-  const ranges = new Map<string, VisitorExportRange>();
-  for await (const key of store.list(STAGING)) {
-    // Copies of snapshots that are about to be replaced are written there, too.
-    const published = key.slice(STAGING.length + 1).replace(`${SUPERSEDED_FOLDER}/`, `${SNAPSHOTS_FOLDER}/`);
-    const range = rangeFolderOf(published);
-    if (range) ranges.set(range.folder, range);
-  }
-  return [...ranges.values()].map(({ projectId, dateFrom, dateTo }) => ({ projectId, dateFrom, dateTo }));
 }

@@ -38,12 +38,7 @@ export async function cleanUpSuperseded(store: SnapshotStore, range: VisitorExpo
 }
 
 /** Removes what a project, or any, has retained for longer than thirty days; returns the folders. */
-export async function removeExpired(
-  store: SnapshotStore,
-  now: number,
-  projectId?: string,
-  { dryRun = false } = {},
-): Promise<string[]> {
+export async function removeExpired(store: SnapshotStore, now: number, projectId?: string): Promise<string[]> {
   const expired: string[] = [];
   const searched = projectId === undefined ? SUPERSEDED_FOLDER : supersededProjectFolder(projectId);
   for await (const key of store.list(searched)) {
@@ -51,7 +46,7 @@ export async function removeExpired(
     const supersededAt = supersededAtOf(await store.read(key));
     if (now - Date.parse(supersededAt) > RETENTION_MS) expired.push(folderOf(key));
   }
-  if (!dryRun) for (const folder of expired) await store.removeFolder(folder);
+  for (const folder of expired) await store.removeFolder(folder);
   return expired;
 }
 

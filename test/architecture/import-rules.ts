@@ -75,9 +75,10 @@ export const IMPORT_RULES: Record<string, ImportRule> = {
 
   // The command line, which can become each of the programs.
   cli: {
-    values: 'contract agent-job visitor-export temporal config snapshots report worker client starter http local',
-    types: '@temporalio/common',
-    packages: 'node @modelcontextprotocol/server @temporalio/client commander',
+    values:
+      'contract agent-job visitor-export temporal config snapshots report worker client operations starter http local',
+    types: '@temporalio/client @temporalio/common',
+    packages: 'node @modelcontextprotocol/server commander',
   },
 };
 
@@ -129,5 +130,5 @@ export const REACH_RULES: readonly ReachRule[] = [
       '@temporalio/worker ipaddr.js ky ms pino undici zod',
   },
   // `agent-jobs --help` answers at once: a command loads Temporal, Parquet or charts when it runs.
-  { entry: 'cli/main.ts', lazy: false, packages: 'node commander' },
+  { entry: 'cli/main.ts', lazy: false, packages: 'node @noble/hashes commander ms' },
 ];

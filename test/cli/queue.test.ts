@@ -51,8 +51,8 @@ test('a queue is shown with its budget, its next turn and who waits', { timeout:
   expect(field('In flight')).toBe('2 given a turn and not reported yet');
   // These times of it are over.
   expect([field('Next turn'), field('Held back')]).toEqual(['soon', undefined]);
-  expect(field('Waiting')).toBe('3');
-  expect(stdout).toMatch(/# +PRIORITY +SINCE +EXPECTED +WORKFLOW\n1 +2 +3 min ago +soon +first \[2J\n/);
+  expect(field('In the queue')).toBe('3');
+  expect(stdout).toMatch(/POSITION +PRIORITY +SINCE +EXPECTED +WORKFLOW\n1 +2 +3 min ago +soon +first \[2J\n/);
   expect(stdout).toMatch(/\n2 +5 +3 min ago +unknown +last\n… and 1 more/);
   expect(stdout).toContain('no queue of messages');
   const [line, ...more] = jsonLines((await cli('--project', projectId, '--json')).stdout);

@@ -232,7 +232,7 @@ describe.concurrent('a write in doubt', { timeout: MOST_MS }, () => {
     expect(await attentionOf(job)).toMatchObject({ title, url, promptLine: first });
     const told = (await cli(['attention'])).stdout;
     expect(told).toMatch(/\nPrompt\n {2}Mend the footer .+\n {2}and  \[2J nothing else\n/);
-    expect(told).toMatch(new RegExp(`Title +${title}\\nWeb UI +http.+\\n.*\\nJob +not known\\n`));
+    expect(told).toMatch(new RegExp(`Title +${title}\\nWeb UI +http.+\\nProject +${server.projectId}\\n`));
     const hidden = await runInProcess(['attention'], { env: { ...envOf(server), AGENT_JOBS_HIDE_PROMPTS: 'true' } });
     expect(hidden.stdout).toContain(job.workflowId);
     expect(hidden.stdout).not.toContain('Mend the footer');

@@ -20,8 +20,8 @@ const COMMANDS = [
 test.each([
   [['lis'], "unknown command 'lis'"],
   [['list', '--limit', 'many'], '--limit must be a whole number'],
-  [['list', '--phase', 'asleep'], '--phase must be one of creating'],
-  [['list', '--waiting-for', 'luck'], '--waiting-for must be one of turn, rateLimit, upstream, key, person'],
+  [['list', '--phase', 'asleep'], 'Allowed choices are creating'],
+  [['list', '--waiting-for', 'luck'], 'Allowed choices are turn, rateLimit, upstream, key, person'],
   [['list', '--colour'], "unknown option '--colour'"],
   [['list', '--since', 'soon'], '--since must be a time'],
   [['start', 'do it'], '--project must be given'],
@@ -60,7 +60,7 @@ test.each([
   [['replay-check', '--since', 'a while'], '--since must be'],
   [['export', 'run', '--project', 'p', '--day', 'x'], '--day must be a date'],
   [['export', 'run', '--project', 'p', '--from', '2026-02-05'], 'give --from and --to, or --day'],
-  [['export', 'list'], 'say where the snapshots are: --snapshots or SNAPSHOTS_URL'],
+  [['export', 'verify'], 'say where the snapshots are: --snapshots or SNAPSHOTS_URL'],
   [['schedule', '--project', 'p', '--hour', '30'], 'hour must be a whole number'],
 ])('%j is told with the usage, and exits 2', async (args, message) => {
   const { code, stdout, stderr } = await runInProcess(args);
@@ -83,15 +83,15 @@ test('the help of wait goes to stdout, exits 0, and tells all exit codes as its 
 });
 
 test('the usage is that of the command that was called, below its group too', async () => {
-  const { stderr } = await runInProcess(['export', 'list', '--project', 'p']);
+  const { stderr } = await runInProcess(['export', 'verify', '--project', 'p']);
   expect(stderr).toContain(
-    'Usage: agent-jobs export list [options]\n(agent-jobs export list --help lists the options)',
+    'Usage: agent-jobs export verify [options]\n(agent-jobs export verify --help lists the options)',
   );
 });
 
 test('help lists the commands in groups', async () => {
   const { stdout, code } = await runInProcess(['--help']);
-  const [, ...groups] = stdout.split(/^(?:Callers|Operators|Exports|Commands):$/m);
+  const [, ...groups] = stdout.split(/^(?:Jobs|Operators|Exports|Commands):$/m);
   expect(groups.map((group) => /^ {2}[a-z-]+/m.exec(group)?.[0].trim())).toEqual(['start', 'setup', 'export', 'help']);
   expect(code).toBe(0);
 });

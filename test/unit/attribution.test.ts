@@ -1,25 +1,27 @@
 import { hostname, userInfo } from 'node:os';
 import { expect, test } from 'vitest';
 import { parseAttribution } from '../../src/agent-job/input.js';
-import { readAttribution, userAtHost } from '../../src/cli/options.js';
-import { decisionText } from '../../src/cli/in-doubt.js';
+import { readArguments, userAtHost } from '../../src/cli/operation.js';
+import { decisionText } from '../../src/cli/show.js';
+import { OPERATIONS } from '../../src/operations.js';
 
-test('whoever is not named is the user and the host', async () => {
-  expect(await readAttribution({})).toEqual({ by: `${userInfo().username}@${hostname()}` });
-  expect(await readAttribution({ by: 'ann', note: 'why' })).toEqual({ by: 'ann', note: 'why' });
+test('whoever is not named is the user and the host', () => {
+  const read = (typed: object) => readArguments(typed, OPERATIONS.cancel);
+  expect(read({})).toEqual({ by: `${userInfo().username}@${hostname()}` });
+  expect(read({ by: 'ann', note: 'why' })).toEqual({ by: 'ann', note: 'why' });
 });
 
-test('a user id without a name, as in a container, is told by its number', async () => {
+test('a user id without a name, as in a container, is told by its number', () => {
   const nameless = () => {
     throw new Error('ERR_SYSTEM_ERROR: uv_os_get_passwd returned ENOENT');
   };
-  expect(await userAtHost(nameless)).toBe(`uid-${process.getuid?.()}@${hostname()}`);
+  expect(userAtHost(nameless)).toBe(`uid-${process.getuid?.()}@${hostname()}`);
 });
 
 test.each(['a'.repeat(300), 'é'.repeat(150), 'two\nlines', 'half \ud83d', '\u001b[2J'])(
   'a strange user name is made one that is accepted: %j',
-  async (username) => {
-    const by = await userAtHost(() => ({ username }));
+  (username) => {
+    const by = userAtHost(() => ({ username }));
     expect(parseAttribution({ by })).toEqual({ by });
   },
 );

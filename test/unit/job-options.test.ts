@@ -2,7 +2,9 @@
 import { readFileSync } from 'node:fs';
 import { Command } from 'commander';
 import { expect, test } from 'vitest';
-import { addJobOptions, toJobOptions } from '../../src/cli/options.js';
+import { JOB_OPTIONS } from '../../src/agent-job/fields.js';
+import { addFlags, readFlags } from '../../src/cli/flags.js';
+import { published } from '../../src/operations/arguments.js';
 
 const read = (path: string): string => readFileSync(new URL(`../../docs/${path}`, import.meta.url), 'utf8');
 const schema = JSON.parse(read('contract/agent-jobs.schema.json')) as {
@@ -12,8 +14,9 @@ const FIELDS = Object.keys(schema.$defs.AttachJobInput.properties);
 const OPTIONS = FIELDS.filter((name) => !['projectId', 'prompt', 'jobId', 'usedFollowUpIds'].includes(name));
 
 function typed(...args: string[]): object {
-  const command = addJobOptions(new Command().exitOverride());
-  return toJobOptions(command.parse(args, { from: 'user' }).opts());
+  const fields = published('CreateJobInput', JOB_OPTIONS);
+  const command = addFlags(new Command().exitOverride(), fields);
+  return readFlags(command.parse(args, { from: 'user' }).opts(), fields);
 }
 
 test('each option of a job can be typed, and becomes the field of its name', () => {
@@ -32,7 +35,7 @@ test('each option of a job can be typed, and becomes the field of its name', () 
 
 test('what is not typed is left out', () => {
   expect(typed()).toEqual({});
-  expect(typed('--poll-max', '5 s')).toEqual({ polling: { min: null, max: '5 s', ratio: null } });
+  expect(typed('--poll-max', '5 s')).toEqual({ polling: { max: '5 s' } });
 });
 
 test('the page of the contract has a line for each field of the input of a job, and for no other', () => {

@@ -1,0 +1,155 @@
+/** The one printer: any answer as lines for a person, lists of them as tables, and the commands that settle a doubt. */
+import { printable, printableLines } from '../agent-job/terminal-text.js';
+import { shellWord, waitTimes } from '../agent-job/waiting-text.js';
+import type { Decision, FollowUpStatus, InDoubtWrite, JobRecord, Waiting } from '../contract.js';
+import type { GlobalOptions } from './session.js';
+
+export { printable, printableLines, shellWord };
+
+type Row = readonly [label: string, value: unknown];
+
+/** What fields are called for people; others by their own words. */
+const LABELS: Readonly<Record<string, string>> = {
+  workflowId: 'Workflow',
+  url: 'Web UI',
+  projectId: 'Project',
+  jobId: 'Job',
+  prLink: 'Pull request',
+  polls: 'Reads',
+  workflowStatus: 'Temporal',
+  status: 'Upstream',
+};
+
+/** What only programs read. */
+const UNSHOWN = ['usedFollowUpIds', 'promptHashes', 'promptLine'];
+
+/** Fields whose values have a form of their own. */
+const ROWS: Readonly<Record<string, (value: never) => readonly Row[]>> = {
+  job: ({ status, prLink }: JobRecord) => [
+    ['Upstream says', status],
+    ['Pull request', prLink],
+  ],
+  followUps: (all: readonly FollowUpStatus[]) => [
+    ['Follow-ups', all.map(({ id, state, error }) => `${id}: ${state}${error ? ` (${error})` : ''}`).join(', ')],
+  ],
+  waiting: (waiting: Waiting) => [['Waits for', waitingText(waiting)]],
+  decisions: (all: readonly Decision[]) => [['Decided last', all.length > 0 ? decisionText(all.at(-1)!) : null]],
+  unknown: ({ kind, followUpId, reason, since, lookAfter }: InDoubtWrite) => [
+    ['In doubt', `${[kind, followUpId].filter(Boolean).join(' ')} since ${since}: ${reason}`],
+    ['Look after', lookAfter],
+  ],
+};
+
+/** Any answer for a person: a line for each field that says something. */
+export function show(answer: object, more: readonly Row[] = []): string {
+  const rows = Object.entries(answer).flatMap(([name, value]): readonly Row[] => {
+    if (value == null || UNSHOWN.includes(name)) return [];
+    return ROWS[name]?.(value as never) ?? [[labelOf(name), value]];
+  });
+  return linesOf([...rows, ...more].flatMap(([label, value]) => (textOf(value) ? [[label, textOf(value)]] : [])));
+}
+
+/** A list of answers as a table of these fields. */
+export function showRows(rows: readonly object[], names: readonly string[]): string {
+  const cellsOf = (row: object) => names.map((name) => textOf((row as Record<string, unknown>)[name]));
+  return table(names.map(labelOf), rows.map(cellsOf));
+}
+
+function labelOf(name: string): string {
+  const words = name.replace(/[A-Z]/g, (letter) => ` ${letter.toLowerCase()}`);
+  return LABELS[name] ?? words[0]!.toUpperCase() + words.slice(1);
+}
+
+/** A value in a line; empty where it says nothing. */
+function textOf(value: unknown): string {
+  if (value == null) return '';
+  if (typeof value === 'boolean') return value ? 'yes' : 'no';
+  if (Array.isArray(value)) return value.map(textOf).join(', ');
+  if (typeof value === 'object') {
+    const parts = Object.entries(value).filter(([, inner]) => inner != null);
+    return parts.map(([name, inner]) => `${printable(name)}=${textOf(inner)}`).join(', ');
+  }
+  const text = String(value as string | number);
+  return printable(ISO_TIME.test(text) ? readableTime(text) : text);
+}
+
+/** A whole value: inside of a text a time stays as it is, to be copied. */
+const ISO_TIME = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z$/;
+
+/** Columns under their headings. */
+export function table(headings: readonly string[], rows: readonly (readonly string[])[]): string {
+  return linesOf([headings.map((heading) => heading.toUpperCase()), ...rows.map((row) => row.map(printable))]);
+}
+
+function linesOf(rows: readonly (readonly string[])[]): string {
+  const widths = (rows[0] ?? []).map((_, column) => widest(rows, column));
+  const lineOf = (cells: readonly string[]) => widths.map((width, column) => (cells[column] ?? '').padEnd(width));
+  return rows.map((cells) => lineOf(cells).join('  ').trimEnd()).join('\n');
+}
+
+/** Far faster than spreading the widths of thousands of rows. */
+function widest(rows: readonly (readonly string[])[], column: number): number {
+  return rows.reduce((most, cells) => Math.max(most, cells[column]?.length ?? 0), 0);
+}
+
+/** What a job waits for, since and until when, in a line. */
+export function waitingText(waiting: Waiting): string {
+  const why = waiting.reason === undefined ? '' : `: ${waiting.reason}`;
+  return `${waiting.for} ${waitTimes(waiting, readableTime)}${why}`;
+}
+
+/** A decision in one line. */
+export function decisionText({ action, kind, followUpId, by, note, at }: Decision): string {
+  const write = kind === 'create' ? 'the create' : `follow-up ${followUpId}`;
+  return `${action} for ${write}, ${readableTime(at)}${by ? ` by ${by}` : ''}${note ? `: ${note}` : ''}`;
+}
+
+/** The commands that settle a write in doubt, each with the case that it fits. They name the write that was shown. */
+export function resolveCommands(workflowId: string, inDoubt: InDoubtWrite | null, globals: GlobalOptions): Row[] {
+  if (!inDoubt) return [];
+  const arrived = inDoubt.kind === 'create' ? ['adopt', '--job-id', 'ID_OF_THE_JOB'] : ['delivered'];
+  const command = (...action: string[]) => hint(globals, ['resolve', workflowId, ...action, '--since', inDoubt.since]);
+  return [
+    ['If it is there', command(...arrived)],
+    ['If it is not', command('retry')],
+    ['To give it up', command('abandon')],
+  ];
+}
+
+/** The first line of a prompt, at most so many characters. */
+export function firstLine(text: string, most = 100): string {
+  const line = text.trimStart().split(/[\r\n]/, 1)[0] ?? '';
+  return line.length <= most ? line : `${line.slice(0, most - 1).toWellFormed()}…`;
+}
+
+/** `1 job`, `2,000 jobs`. */
+export function countOf(count: number, noun: string): string {
+  return `${count.toLocaleString('en-US')} ${noun}${count === 1 ? '' : 's'}`;
+}
+
+/** `2026-01-31 09:15:00 UTC`. */
+export function readableTime(iso: string): string {
+  return `${iso.slice(0, 19).replace('T', ' ')} UTC`;
+}
+
+/** A command to copy, with the connection options that this one was called with. */
+export function hint({ address, namespace, taskQueue }: GlobalOptions, words: readonly string[]): string {
+  const given = { '--address': address, '--namespace': namespace, '--task-queue': taskQueue };
+  const options = Object.entries(given).flatMap(([flag, value]) => (value === undefined ? [] : [flag, value]));
+  return ['npx', 'agent-jobs', ...options, ...words].map(shellWord).join(' ');
+}
+
+/** `45 s`, `12 min`, `3.5 h`, `4 days`. */
+export function durationText(ms: number): string {
+  const minutes = ms / 60_000;
+  if (minutes < 1) return `${Math.round(ms / 1_000)} s`;
+  if (minutes < 120) return `${Math.round(minutes)} min`;
+  return minutes < 2 * 24 * 60 ? `${(minutes / 60).toFixed(1)} h` : `${Math.round(minutes / (24 * 60))} days`;
+}
+
+/** `5 min ago`, `in 5 min`. */
+export function relativeTime(iso: string, now: number): string {
+  const ms = Date.parse(iso) - now;
+  const length = durationText(Math.abs(ms));
+  return ms >= 0 ? `in ${length}` : `${length} ago`;
+}
