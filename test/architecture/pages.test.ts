@@ -85,6 +85,15 @@ test('the pages name hundreds of paths, and some symbols', () => {
   expect(named.flatMap(({ symbols }) => symbols).length).toBeGreaterThan(5);
 });
 
+test('the walk of a refused create opens at most 25 files, and turns back at most five times', () => {
+  const walk = readPage('docs/guarantees.md').split('## One refused create')[1]!.split('\n\nWhat ends each wait')[0]!;
+  const opened = namedIn(walk).paths.filter((path, i, all) => path !== all[i - 1]);
+  const files = new Set(opened);
+  expect(files.size).toBeGreaterThan(15);
+  expect(files.size).toBeLessThanOrEqual(25);
+  expect(opened.length - files.size).toBeLessThanOrEqual(5);
+});
+
 test('what is not there is found, wherever and however a page names it', () => {
   const right =
     '`LIMIT` in `src/contract/shared.ts`, `src/client/`, test/architecture. [rules](../docs/contract.md#state)';
