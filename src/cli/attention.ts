@@ -99,7 +99,7 @@ async function readPromptOf({ jobs, signal }: Session, workflowId: string): Prom
   if (jobs.hidePrompts) return null;
   const { temporalCall } = await import('../client/temporal-call.js');
   const { readRun, readStartInput } = await import('../client/agent-job/run-record.js');
-  const read = async () => readStartInput(jobs.client, workflowId, (await readRun(jobs.client, workflowId)).firstRunId);
+  const read = async () => readStartInput(jobs.client, await readRun(jobs.client, workflowId));
   const input = await temporalCall(jobs.client, { signal }, read).catch(() => null);
   return input?.prompt ?? null;
 }

@@ -12,6 +12,7 @@ import {
 } from '../../src/starter.js';
 import { agentJobWorkflowId, type FollowUpState } from '../../src/contract.js';
 import { factsOf, type ErrorFacts } from './error-facts.js';
+import { connectHeldCaller, type CallerPlace } from '../support/held-caller.js';
 import type { FollowUpPlan, JobPlan } from './job-plan.js';
 
 interface CallerError {
@@ -51,18 +52,31 @@ const DEFINITE = [
 ];
 const ATTEMPT_LIMIT_MS = 90_000;
 const BETWEEN_ATTEMPTS_MS = 500;
+/** Longer than a start may come after what it rests on was read. */
+const TOO_LATE_MS = 5_500;
 /** A caller starts a refused job again, with the same key. */
 const MAX_RESTARTS = 2;
 const MAX_ERRORS = 20;
 
+type Say = (jobs: AgentJobs, signal: AbortSignal) => Promise<unknown>;
+
 export class Caller {
   readonly record: CallerRecord;
   readonly #jobs: AgentJobs;
+  readonly #place: CallerPlace;
   readonly #giveUp: AbortSignal;
   readonly #onError: (name: string) => void;
+  /** The other callers, which fail. */
+  readonly #failing: Promise<void>[] = [];
 
-  constructor(jobs: AgentJobs, plan: JobPlan, giveUp: AbortSignal, onError: (name: string) => void) {
+  constructor(
+    { jobs, place }: { jobs: AgentJobs; place: CallerPlace },
+    plan: JobPlan,
+    giveUp: AbortSignal,
+    onError: (name: string) => void,
+  ) {
     this.#jobs = jobs;
+    this.#place = place;
     this.#giveUp = giveUp;
     this.#onError = onError;
     const workflowId = agentJobWorkflowId(plan.projectId, plan.key);
@@ -92,6 +106,10 @@ export class Caller {
       await cancel;
       await this.#untilEnd(job);
       for (const followUp of plan.followUps.filter(({ isAfterEnd }) => isAfterEnd)) {
+        const { id, prompt } = followUp;
+        this.#sayAndFail('ExecuteMultiOperation', 0, (jobs, signal) =>
+          jobs.handle(workflowId).followUp(prompt, { id, signal }),
+        );
         await this.#followUp(job, followUp);
         await this.#untilEnd(job);
       }
@@ -100,12 +118,45 @@ export class Caller {
       this.record.ending = `caller: ${nameOf(error)}`;
       this.#note('the whole', error);
     }
+    await Promise.all(this.#failing);
     return this.record;
   }
 
   #start(): Promise<JobHandle> {
+    return this.#persist('start', (signal) => this.#startBy(this.#jobs, signal));
+  }
+
+  #startBy(jobs: AgentJobs, signal: AbortSignal): Promise<JobHandle> {
     const { key, projectId, prompt, options } = this.record.plan;
-    return this.#persist('start', (signal) => this.#jobs.start({ key, projectId, prompt, ...options }, { signal }));
+    return jobs.start({ key, projectId, prompt, ...options }, { signal });
+  }
+
+  /** Says something by a caller of its own that is killed, or stands still for too long, before a request leaves. */
+  #sayAndFail(start: string, startsBefore: number, say: Say): void {
+    const failing = this.#sayByFailing(start, startsBefore, say);
+    this.#failing.push(failing.catch((error: unknown) => this.#onError(nameOf(error))));
+  }
+
+  async #sayByFailing(start: string, startsBefore: number, say: Say): Promise<void> {
+    const { failsAfterEnd } = this.record.plan;
+    if (failsAfterEnd === null) return;
+    const { before, isKilled } = failsAfterEnd;
+    const caller = await connectHeldCaller(this.#place);
+    if (before === 'the start') caller.hold(start, startsBefore);
+    else caller.hold(before);
+    const said = say(caller.jobs, AbortSignal.any([this.#giveUp, AbortSignal.timeout(ATTEMPT_LIMIT_MS)]));
+    const ended = said.then(
+      () => 'ended',
+      () => 'ended',
+    );
+    const isHeld = (await Promise.race([caller.isHeld, ended])) !== 'ended';
+    if (isHeld) this.#onError(`caller ${isKilled ? 'killed' : 'suspended'} before ${before}`);
+    if (isHeld && !isKilled) {
+      await pause(TOO_LATE_MS);
+      caller.release();
+      await ended;
+    }
+    await caller.close();
   }
 
   async #cancelLater(job: JobHandle): Promise<void> {
@@ -152,6 +203,7 @@ export class Caller {
         this.record.endingText = textOf(error);
         this.#note('result', error);
         if (!(error instanceof CreateRejectedError) || restarts === MAX_RESTARTS) return;
+        this.#sayAndFail('StartWorkflowExecution', 1, (jobs, signal) => this.#startBy(jobs, signal));
         await this.#start();
       }
     }

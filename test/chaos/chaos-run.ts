@@ -259,7 +259,9 @@ class ChaosRun {
     const plan = planJob({ seed, runName: this.#runName, writesPerJob, isBudgetShort }, number);
     const workflowId = agentJobWorkflowId(plan.projectId, plan.key);
     this.#plans.set(workflowId, plan);
-    const caller = new Caller(this.#jobs, plan, giveUp, (name) => count(this.#callerErrors, name));
+    const { address, namespace } = this.#temporal;
+    const place = { address, namespace, taskQueue: this.#runName };
+    const caller = new Caller({ jobs: this.#jobs, place }, plan, giveUp, (name) => count(this.#callerErrors, name));
     return caller.run().finally(() => this.#ended.add(workflowId));
   }
 

@@ -1,6 +1,7 @@
 /** What each caller is going to do, drawn from the seed before anything runs. */
 import type { AgentJobOptions, Priority, UnknownOutcomePolicy } from '../../src/contract.js';
 import { Draw } from './draw.js';
+import { REFUSED_AT_TIMES } from './faults.js';
 import { PROJECTS_OF_SHORT_BUDGET } from './short-budget.js';
 
 export interface FollowUpPlan {
@@ -25,6 +26,8 @@ export interface JobPlan {
   starts: number;
   followUps: FollowUpPlan[];
   cancelAfterMs: number | null;
+  /** Another caller says the same after an end, and fails before a request of this name leaves. */
+  failsAfterEnd: { before: string; isKilled: boolean } | null;
   /** Ends before its job may have, or before its turn has come: `timedOut` is an honest end. */
   isShort: boolean;
 }
@@ -44,10 +47,11 @@ const PROJECTS = 12;
 export function planJob({ seed, runName, writesPerJob, isBudgetShort = false }: PlanOptions, number: number): JobPlan {
   const draw = new Draw(seed, `job ${number}`);
   const key = `job-${number}`;
+  const isRefused = new Draw(seed, `refused ${number}`).chance(0.1);
   const place = {
     key,
     projectId: `${runName}-${number % (isBudgetShort ? PROJECTS_OF_SHORT_BUDGET : PROJECTS)}`,
-    prompt: `[${runName} ${key}] Mend the build`,
+    prompt: `[${runName} ${key}] Mend the build${isRefused ? ` ${REFUSED_AT_TIMES}` : ''}`,
   };
   if (writesPerJob !== undefined) return manyWrites(place, writesPerJob);
   const policy = draw.pick<UnknownOutcomePolicy>(['ask', 'ask', 'ask', 'ask', 'ask', 'ask', 'fail', 'retry']);
@@ -68,6 +72,7 @@ export function planJob({ seed, runName, writesPerJob, isBudgetShort = false }: 
     starts: draw.chance(0.2) ? 2 : 1,
     followUps: planFollowUps(draw, key),
     cancelAfterMs: draw.chance(0.03) ? draw.between(0, 6_000) : null,
+    failsAfterEnd: planFailure(seed, number),
     isShort: isShort || turns?.mustStartSoon === true,
   };
 }
@@ -78,6 +83,14 @@ function planTurns(seed: number, number: number): { options: AgentJobOptions; mu
   const priority = draw.pick<Priority>([1, 2, 3, 3, 3, 3, 4, 5]);
   const mustStartSoon = draw.chance(0.05);
   return { options: { priority, ...(mustStartSoon && { startWithin: '20 seconds' }) }, mustStartSoon };
+}
+
+/** Between the read of the ended run and the start that goes on from it: drawn apart, as turns are. */
+function planFailure(seed: number, number: number): JobPlan['failsAfterEnd'] {
+  const draw = new Draw(seed, `caller ${number}`);
+  if (draw.chance(0.4)) return null;
+  const before = draw.pick(['ListWorkflowExecutions', 'GetWorkflowExecutionHistory', 'the start']);
+  return { before, isKilled: draw.chance(0.5) };
 }
 
 function planFollowUps(draw: Draw, key: string): FollowUpPlan[] {
@@ -107,6 +120,7 @@ function manyWrites(place: Pick<JobPlan, 'key' | 'projectId' | 'prompt'>, writes
       isAfterEnd: false,
     })),
     cancelAfterMs: null,
+    failsAfterEnd: null,
     isShort: false,
   };
 }

@@ -1,13 +1,10 @@
 import { randomUUID } from 'node:crypto';
-import { fileURLToPath } from 'node:url';
 import { InterceptingCall, type Interceptor } from '@grpc/grpc-js';
 import { Client, Connection } from '@temporalio/client';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { AgentJobs, CreateRejectedError, type JobHandle } from '../../src/starter.js';
+import { AgentJobs, type JobHandle } from '../../src/starter.js';
 import { AGENT_JOB_WORKFLOW, type AgentJobInput } from '../../src/contract.js';
 import { readStartInput } from '../../src/client/agent-job/run-record.js';
-import { startTimeSkipping } from '../support/time-skipping.js';
-import { createTestWorker } from '../support/worker.js';
 import { startScriptedServer, type ScriptedServer } from './scripted-server.js';
 
 const MINUTE = 60_000;
@@ -86,32 +83,8 @@ describe('a run that was terminated before a worker began it', () => {
     expect(await job.followUp('new', { id: 'b' })).toEqual({ id: 'b' });
     const begun = await server.newestRunId(job);
     expect(begun).not.toBe(ended);
-    const input = await readStartInput(server.client, job.workflowId, begun);
+    const input = await readStartInput(server.client, { ...job, firstRunId: begun });
     expect(input).toMatchObject({ usedFollowUpIds: ['a'] });
     await server.client.workflow.getHandle(job.workflowId).terminate();
   });
-});
-
-test('on a server that can not list, keys are started again and ended jobs followed up on', async () => {
-  const environment = await startTimeSkipping();
-  const { client, nativeConnection: connection } = environment;
-  const taskQueue = 'scripted';
-  const workflowsPath = fileURLToPath(new URL('./workflows/index.ts', import.meta.url));
-  const worker = await createTestWorker({ connection, taskQueue, workflowsPath, activities: {} });
-  await worker.runUntil(async () => {
-    const jobs = new AgentJobs({ client, taskQueue });
-    const job = await jobs.start(newRequest('hello'));
-    await job.result();
-    for (const id of ['a', 'b']) {
-      expect(await job.sendFollowUp('more', { id })).toMatchObject({ state: 'sent' });
-      await job.result();
-    }
-    expect(await job.sendFollowUp('more', { id: 'a' })).toMatchObject({ state: 'unknown' });
-    expect((await job.result()).usedFollowUpIds).toEqual(['a', 'b']);
-    const refused = newRequest('CreateRejected');
-    for (let round = 1; round <= 3; round++) {
-      await expect((await jobs.start(refused)).result()).rejects.toThrow(CreateRejectedError);
-    }
-  });
-  await environment.teardown();
 });

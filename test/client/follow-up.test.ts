@@ -54,7 +54,7 @@ test('a follow-up to an ended job attaches a run to it that knows the used ids, 
   await job.result();
   expect(await job.sendFollowUp('two', { id: 'b' })).toMatchObject({ state: 'sent' });
   const run = await server.client.workflow.getHandle(job.workflowId).describe();
-  expect(await readStartInput(server.client, job.workflowId, run.runId)).toEqual({
+  expect(await readStartInput(server.client, { ...run, firstRunId: run.runId })).toEqual({
     projectId: server.projectId,
     jobId: 'job-1',
     usedFollowUpIds: ['a'],

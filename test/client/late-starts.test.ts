@@ -4,7 +4,7 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } fr
 import { AGENT_JOB_WORKFLOW, type AgentJobInput } from '../../src/contract.js';
 import { JobCanceledError, KeyConflictError, type JobHandle } from '../../src/starter.js';
 import { withRestartRequestId, restartRequestId } from '../../src/temporal/restart-request-id.js';
-import { connectHeldCaller, type HeldCaller } from './held-caller.js';
+import { connectHeldCaller, type HeldCaller } from '../support/held-caller.js';
 import { QUICK, startJobServer, type JobServer } from './job-server.js';
 
 const MINUTE = 60_000;

@@ -7,12 +7,9 @@ import { attachedDetails, jobTitle, staticDetails } from '../../agent-job/title.
 import {
   AGENT_JOB_WORKFLOW,
   type AgentJobInput,
-  type AgentJobOptions,
   type AttachJobInput,
   type FollowUpAnswer,
   type FollowUpInput,
-  type FollowUpStatus,
-  type JobRecord,
   type JobState,
   sendFollowUpUpdate,
 } from '../../contract.js';
@@ -103,17 +100,13 @@ async function reAttach(
   return update && { isQueued: !workflows.isAnswered, answer: () => update.result() };
 }
 
-async function attachOperation(run: RunRecord, ended: EndedJob) {
-  const { projectId, jobId, usedFollowUpIds, options } = ended;
+async function attachOperation(run: RunRecord, { last: { projectId }, jobId, ...ended }: EndedJob) {
+  const { usedFollowUpIds, input, inputHash } = ended;
+  const { taskQueue, hidePrompts } = run;
+  const title = run.title ?? (input?.prompt == null ? null : jobTitle({ projectId, prompt: input.prompt }));
   const startOptions = agentJobStartOptions(
-    { projectId, jobId, usedFollowUpIds, ...options },
-    {
-      key: 'ended',
-      taskQueue: run.taskQueue,
-      inputHash: ended.inputHash ?? undefined,
-      title: ended.title ?? undefined,
-      hidePrompts: run.hidePrompts,
-    },
+    { projectId, jobId, usedFollowUpIds, ...givenOptions(input ?? {}) },
+    { key: 'ended', taskQueue, inputHash, title, hidePrompts },
   );
   // The first run's name what was asked for; an id of a job says nothing to people.
   const summary = textOrNull(await run.description.staticSummary());
@@ -136,18 +129,18 @@ async function attachOperation(run: RunRecord, ended: EndedJob) {
  */
 function answerOfEndedJob(
   workflowId: string,
-  ended: EndedJob,
+  { last, usedFollowUpIds }: EndedJob,
   { id, prompt }: IdentifiedFollowUp,
 ): FollowUpAnswer | null {
-  if (isOtherPrompt(ended.promptHashes.get(id), prompt)) throw new FollowUpConflictError(workflowId, id);
-  const known = ended.followUps.find((followUp) => followUp.id === id && followUp.state !== 'abandoned');
-  if (known?.state === 'queued') throw cutShort(workflowId, known);
-  if (known === undefined && !ended.usedFollowUpIds.includes(id)) return null;
-  return { id, state: known?.state ?? 'unknown', job: ended.job };
+  if (isOtherPrompt(last.promptHashes?.[id], prompt)) throw new FollowUpConflictError(workflowId, id);
+  const known = last.followUps.find((followUp) => followUp.id === id && followUp.state !== 'abandoned');
+  if (known?.state === 'queued') throw cutShort(workflowId, id);
+  if (known === undefined && !usedFollowUpIds.includes(id)) return null;
+  return { id, state: known?.state ?? 'unknown', job: last.job };
 }
 
 /** Only a termination leaves a follow-up queued; its id is used up, for the write may have been in flight. */
-function cutShort(workflowId: string, { id }: FollowUpStatus): FollowUpUnconfirmedError {
+function cutShort(workflowId: string, id: string): FollowUpUnconfirmedError {
   const name = `follow-up ${JSON.stringify(id)}`;
   const text = `${name} was waiting when the workflow was terminated and may have been sent`;
   const remedy = 'look at the job, and send it under a new id if it is missing';
@@ -159,44 +152,38 @@ function cutShort(workflowId: string, { id }: FollowUpStatus): FollowUpUnconfirm
 /** A query of a closed run is answered by replay; longer means that no worker is there. */
 const QUERY_TIMEOUT_MS = 10_000;
 
-/** What a run that goes on with an ended one must know. */
-interface EndedJob {
-  projectId: string;
-  jobId: string;
-  job: JobRecord | null;
-  followUps: FollowUpStatus[];
-  usedFollowUpIds: string[];
-  promptHashes: ReadonlyMap<string, string>;
-  options: AgentJobOptions;
-  inputHash: string | null;
-  /** Names the job by its prompt; null where nobody knows that any more. */
-  title: string | null;
-}
-
 /** What a run's result or last state tells. */
 type FinalState = Pick<JobState, 'projectId' | 'jobId' | 'job' | 'followUps' | 'usedFollowUpIds'> &
   Partial<Pick<JobState, 'promptHashes'>>;
+
+/** What a run that goes on with an ended one must know. */
+interface EndedJob {
+  last: FinalState;
+  jobId: string;
+  /** Of all its runs. */
+  usedFollowUpIds: string[];
+  /** The first run's own input; null where Temporal no longer keeps it. */
+  input: AgentJobInput | null;
+  inputHash: string | null;
+}
 
 /**
  * Reads what the ended runs of a workflow id leave behind; throws NoJobError, or UsedIdsUnknownError rather than forget
  * ids.
  */
 async function readEndedJob(client: Client, run: RunRecord, unknownToLast: string[]): Promise<EndedJob> {
-  const { end, state } = await readFinal(client, run);
-  const jobId = state?.jobId ?? run.jobId;
-  if (state === null || jobId === null || allowedAfter(end, jobId) !== 'go on') {
+  const { end, state: last } = await readFinal(client, run);
+  const jobId = last?.jobId ?? run.jobId;
+  if (last === null || jobId === null || allowedAfter(end, jobId) !== 'go on') {
     throw new NoJobError(run.workflowId, `the workflow has ended (${end}) and knows no job to send a follow-up to`);
   }
-  const input = await readStartInput(client, run.workflowId, run.firstRunId);
   const earlierIds = await readEarlierIds(client, run.workflowId, jobId, unknownToLast);
   return {
-    ...{ projectId: state.projectId, jobId, job: state.job, followUps: state.followUps },
-    usedFollowUpIds: [...new Set([...earlierIds, ...state.usedFollowUpIds])],
-    promptHashes: new Map(Object.entries(state.promptHashes ?? {})),
-    // From the chain's first start event; the defaults where Temporal no longer keeps it.
-    options: givenOptions(input ?? {}),
+    last,
+    jobId,
+    usedFollowUpIds: [...new Set([...earlierIds, ...last.usedFollowUpIds])],
+    input: await readStartInput(client, run),
     inputHash: await readInputHash(client, run),
-    title: run.title ?? (input?.prompt == null ? null : jobTitle({ projectId: input.projectId, prompt: input.prompt })),
   };
 }
 
@@ -228,16 +215,10 @@ function tellsUsedIds(final: Partial<FinalState> | null | undefined): final is F
 
 /** A run that was ended before it began can't answer a query, and has used nothing but what it was given. */
 async function unbegunState(client: Client, run: RunId): Promise<Partial<FinalState> | null> {
-  const input = await readUnbegunInput(client, run.workflowId, run.runId);
+  const input = await readUnbegunInput(client, run);
   if (input === null) return null;
-  const { usedFollowUpIds } = input as Partial<AttachJobInput>;
-  return {
-    projectId: input.projectId,
-    jobId: input.jobId ?? null,
-    job: null,
-    followUps: [],
-    usedFollowUpIds: usedFollowUpIds ?? [],
-  };
+  const { projectId, jobId = null, usedFollowUpIds } = input as AttachJobInput;
+  return { projectId, jobId, job: null, followUps: [], usedFollowUpIds: usedFollowUpIds ?? [] };
 }
 
 /** A run that ended without a result still answers its query, while a worker runs and its history is kept. */

@@ -171,11 +171,9 @@ export function isAsked(job: JobSummary, filter: JobFilter): boolean {
 
 const SAME = ['phase', 'projectId', 'jobId', 'batch', 'status', 'outcome', 'waitingFor'] as const;
 
-/** What Temporal itself tells. */
-const BY_STATUS = { Canceled: 'Canceled', Terminated: 'Terminated', TimedOut: 'TimedOut' } as const;
-
 function endedAs(outcome: JobOutcome): string {
-  if (outcome in BY_STATUS) return `ExecutionStatus = ${quoted(outcome)}`;
+  // What Temporal itself tells.
+  if (Object.values(ENDED_BY).includes(outcome as never)) return `ExecutionStatus = ${quoted(outcome)}`;
   const { outcome: attribute } = SEARCH_ATTRIBUTE;
   if (outcome === FAILURE.invalidInput) return `ExecutionStatus = 'Failed' AND ${attribute} IS NULL`;
   return `${attribute} = ${quoted(outcome)}`;

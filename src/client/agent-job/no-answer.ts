@@ -24,7 +24,7 @@ export async function noAnswerError(
         const text = `the workflow is ${pause.text}; ${unpauseText(workflowId)}`;
         return new JobPausedError(workflowId, text, { cause });
       }
-      if (closeTime && (await readUnbegunInput(client, workflowId, runId)) !== null) {
+      if (closeTime && (await readUnbegunInput(client, { workflowId, runId })) !== null) {
         return new JobTerminatedError(workflowId, 'ended before a worker began it', textOrNull(memo?.[MEMO.jobId]));
       }
       const text = `no worker of the task queue ${JSON.stringify(taskQueue)} answered in time`;

@@ -3,6 +3,7 @@ import {
   type Client,
   WorkflowContinuedAsNewError,
   type WorkflowExecutionDescription,
+  type WorkflowExecutionInfo,
   WorkflowFailedError,
 } from '@temporalio/client';
 import { WorkflowNotFoundError } from '@temporalio/common';
@@ -14,7 +15,7 @@ import { isOpen } from '../../temporal/open-workflows.js';
 import { endedRunIdsOf } from '../../temporal/restart-request-id.js';
 import { lenientWorkflowClient } from '../../temporal/workflow-clients.js';
 import { JobNotFoundError, KeyConflictError } from '../errors.js';
-import { isNotFound, isUnimplemented } from '../temporal-errors.js';
+import { isNotFound } from '../temporal-errors.js';
 import { equals } from '../visibility-query.js';
 
 /** One of the runs of a workflow id. */
@@ -140,32 +141,22 @@ interface EarlierRuns {
  * lags.
  */
 export async function listEarlierRuns(client: Client, last: RunRecord): Promise<EarlierRuns | null> {
-  const found = await listOthers(client, last);
+  const isOfJob = `WorkflowType = '${AGENT_JOB_WORKFLOW}' AND ExecutionStatus != 'ContinuedAsNew'`;
+  const query = `${equals('WorkflowId', last.workflowId)} AND ${isOfJob}`;
+  const found: WorkflowExecutionInfo[] = [];
+  for await (const run of lenientWorkflowClient(client).list({ query })) {
+    // A workflow of another type has created no job under this id.
+    const isOther = run.workflowId === last.workflowId && run.type === AGENT_JOB_WORKFLOW && run.runId !== last.runId;
+    if (isOther) found.push(run);
+  }
   // Times tell nothing of the order: the server has more than one clock.
   if (found.length > 0 && (await readRun(client, last.workflowId)).runId !== last.runId) return null;
-  const listed = found.sort((a, b) => b.startedAt - a.startedAt).map(({ runId }) => runId);
+  const listed = found.sort((a, b) => Number(b.startTime) - Number(a.startTime)).map(({ runId }) => runId);
   const knownToLast = endedRunIdsOf(last.requestIds);
   return {
     all: [...new Set([...listed, ...knownToLast])],
     unknownToLast: listed.filter((runId) => !knownToLast.includes(runId)),
   };
-}
-
-/** Empty on a test server that skips time, which has no list: there, what the last run tells of itself is all. */
-async function listOthers(client: Client, last: RunRecord): Promise<{ runId: string; startedAt: number }[]> {
-  const found: { runId: string; startedAt: number }[] = [];
-  const isOfJob = `WorkflowType = '${AGENT_JOB_WORKFLOW}' AND ExecutionStatus != 'ContinuedAsNew'`;
-  const query = `${equals('WorkflowId', last.workflowId)} AND ${isOfJob}`;
-  try {
-    for await (const run of lenientWorkflowClient(client).list({ query })) {
-      // A workflow of another type has created no job under this id.
-      if (run.workflowId !== last.workflowId || run.type !== AGENT_JOB_WORKFLOW || run.runId === last.runId) continue;
-      found.push({ runId: run.runId, startedAt: run.startTime.getTime() });
-    }
-  } catch (error) {
-    if (!isUnimplemented(error)) throw error;
-  }
-  return found;
 }
 
 // What a job was started with, from its memo and the first event of its history.
@@ -176,13 +167,16 @@ async function listOthers(client: Client, last: RunRecord): Promise<{ runId: str
  */
 export async function readInputHash(client: Client, run: RunRecord): Promise<string | null> {
   if (run.memoInputHash !== null) return run.memoInputHash;
-  const input = await readStartInput(client, run.workflowId, run.firstRunId);
+  const input = await readStartInput(client, run);
   return input === null ? null : inputHash(input);
 }
 
-/** Reads the input in a run's start event; null where Temporal no longer keeps it or it is no JSON object. */
-export async function readStartInput(client: Client, workflowId: string, runId: string): Promise<AgentJobInput | null> {
-  const page = await readFirstEvents(client, { workflowId, runId }, 1);
+/** Reads the caller's own input in the first start event; null where Temporal no longer keeps it, or it is no object. */
+export async function readStartInput(
+  client: Client,
+  { workflowId, firstRunId }: Pick<RunRecord, 'workflowId' | 'firstRunId'>,
+): Promise<AgentJobInput | null> {
+  const page = await readFirstEvents(client, { workflowId, runId: firstRunId }, 1);
   return page && (await decodeFirst<AgentJobInput>(client, startOf(page)?.input?.payloads));
 }
 
@@ -192,12 +186,8 @@ const MAX_UNBEGUN_EVENTS = 100;
 /**
  * Reads the input of a closed run whose first workflow task was never done, so that it did nothing at all; else null.
  */
-export async function readUnbegunInput(
-  client: Client,
-  workflowId: string,
-  runId: string,
-): Promise<AgentJobInput | null> {
-  const page = await readFirstEvents(client, { workflowId, runId }, MAX_UNBEGUN_EVENTS);
+export async function readUnbegunInput(client: Client, run: RunId): Promise<AgentJobInput | null> {
+  const page = await readFirstEvents(client, run, MAX_UNBEGUN_EVENTS);
   if (page === null || page.nextPageToken.length > 0) return null;
   // A run that continues another has its state in the other's last event.
   if (startOf(page)?.continuedExecutionRunId) return null;
@@ -213,10 +203,11 @@ function startOf({ history }: HistoryPage) {
 
 async function readFirstEvents(
   client: Client,
-  execution: { workflowId: string; runId: string },
+  { workflowId, runId }: RunId,
   maximumPageSize: number,
 ): Promise<HistoryPage | null> {
   const { namespace } = client.options;
+  const execution = { workflowId, runId };
   try {
     return await client.workflowService.getWorkflowExecutionHistory({ namespace, execution, maximumPageSize });
   } catch (error) {

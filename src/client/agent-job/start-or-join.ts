@@ -99,7 +99,7 @@ async function readAllowed(client: Client, run: RunRecord): Promise<Allowed> {
 /** A run that a follow-up started carries the first run's hash, not its own input's: there is a job under its key. */
 async function goesOnWithEarlierJob(client: Client, run: RunRecord): Promise<boolean> {
   if (run.memoInputHash === null) return false;
-  const input = await readStartInput(client, run.workflowId, run.firstRunId);
+  const input = await readStartInput(client, run);
   return input?.jobId != null && inputHash(input) !== run.memoInputHash;
 }
 

@@ -1,12 +1,8 @@
 /** Waiting for a job's end: its result, or a typed error for each way to end without one. */
 import { WorkflowFailedError, type Client } from '@temporalio/client';
-import { ApplicationFailure, CancelledFailure, WorkflowNotFoundError } from '@temporalio/common';
-import {
-  FAILURE,
-  type AgentJobResult,
-  type CreateRejectedDetails,
-  type UnknownOutcomeDetails,
-} from '../../contract.js';
+import { ApplicationFailure, WorkflowNotFoundError } from '@temporalio/common';
+import { endOf } from '../../agent-job/closed-run.js';
+import type { AgentJobResult, CreateRejectedDetails, UnknownOutcomeDetails } from '../../contract.js';
 import { InvalidInputError } from '../../contract/input-checks.js';
 import {
   CreateRejectedError,
@@ -45,19 +41,32 @@ async function readResult(client: Client, workflowId: string): Promise<AgentJobR
 
 async function toTypedError(client: Client, workflowId: string, error: WorkflowFailedError): Promise<Error> {
   const { cause } = error;
-  const refusal = cause instanceof ApplicationFailure ? toRefusal(workflowId, cause) : null;
-  if (refusal !== null) return refusal;
+  const end = endOf(cause);
+  const [details] = (cause instanceof ApplicationFailure && cause.details) || [];
+  const message = cause?.message ?? error.message;
+  if (end === 'InvalidInput') return toInvalidInput(message, details as { field?: string } | undefined);
+  if (end === 'CreateRejected') {
+    return new CreateRejectedError(workflowId, { ...NO_DETAILS.createRejected, ...(details as object) }, { cause });
+  }
   const run = await readRun(client, workflowId);
-  const options = { cause, prLink: run.prLink, lastResult: await readLastResult(client, run) };
-  if (cause instanceof ApplicationFailure) return fromFailure(workflowId, cause, options);
-  if (cause instanceof CancelledFailure) return new JobCanceledError(workflowId, run.jobId, options);
-  return new JobTerminatedError(workflowId, cause?.message ?? error.message, run.jobId, options);
+  const { jobId, prLink } = run;
+  const options = { cause, prLink, lastResult: await readLastResult(client, run) };
+  switch (end) {
+    case 'UnknownOutcome':
+      return new UnknownOutcomeError(workflowId, { ...NO_DETAILS.unknownOutcome, ...(details as object) }, options);
+    case 'OtherFailure':
+      return new JobFailedError(workflowId, message, options);
+    case 'Canceled':
+      return new JobCanceledError(workflowId, jobId, options);
+    default:
+      return new JobTerminatedError(workflowId, message, jobId, options);
+  }
 }
 
 /** The newest result of the runs before this one, where it goes on with a job that had ended; else null. */
 async function readLastResult(client: Client, run: RunRecord): Promise<AgentJobResult | null> {
   try {
-    const input = await readStartInput(client, run.workflowId, run.firstRunId);
+    const input = await readStartInput(client, run);
     if (input?.jobId == null) return null;
     for (const runId of (await listEarlierRuns(client, run))?.all ?? []) {
       const { result } = await readClosedRun(client, { workflowId: run.workflowId, runId });
@@ -81,24 +90,7 @@ const NO_DETAILS = {
   } satisfies UnknownOutcomeDetails,
 };
 
-/** Null where a job was created, or may have been. */
-function toRefusal(workflowId: string, failure: ApplicationFailure): Error | null {
-  const [details] = failure.details ?? [];
-  if (failure.type === FAILURE.invalidInput) {
-    return toInvalidInput(failure.message, (details as { field?: string } | undefined)?.field);
-  }
-  if (failure.type !== FAILURE.createRejected) return null;
-  const told = { ...NO_DETAILS.createRejected, ...(details as object) };
-  return new CreateRejectedError(workflowId, told, { cause: failure });
-}
-
-function fromFailure(workflowId: string, failure: ApplicationFailure, options: object): Error {
-  if (failure.type !== FAILURE.unknownOutcome) return new JobFailedError(workflowId, failure.message, options);
-  const [details] = failure.details ?? [];
-  return new UnknownOutcomeError(workflowId, { ...NO_DETAILS.unknownOutcome, ...(details as object) }, options);
-}
-
 /** The message reads "<field> must …". */
-function toInvalidInput(message: string, field = 'input'): InvalidInputError {
+function toInvalidInput(message: string, { field = 'input' }: { field?: string } = {}): InvalidInputError {
   return new InvalidInputError(field, message.startsWith(`${field} `) ? message.slice(field.length + 1) : message);
 }

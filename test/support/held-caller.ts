@@ -1,7 +1,7 @@
 import { InterceptingCall, type Interceptor } from '@grpc/grpc-js';
 import { Client, Connection } from '@temporalio/client';
 import { AgentJobs } from '../../src/starter.js';
-import type { TestServer } from '../support/dev-server.js';
+import type { TestServer } from './dev-server.js';
 
 /**
  * A caller of its own connection that can be made to stand still, as a suspended machine does, before a request leaves.
@@ -18,7 +18,10 @@ export interface HeldCaller {
   close(): Promise<void>;
 }
 
-export async function connectHeldCaller({ address, namespace, taskQueue }: TestServer): Promise<HeldCaller> {
+/** Where a caller connects. */
+export type CallerPlace = Pick<TestServer, 'address' | 'namespace' | 'taskQueue'>;
+
+export async function connectHeldCaller({ address, namespace, taskQueue }: CallerPlace): Promise<HeldCaller> {
   let held = (): void => {};
   let release = (): void => {};
   const isHeld = new Promise<void>((resolve) => (held = resolve));
