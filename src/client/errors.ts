@@ -92,7 +92,7 @@ export class UnknownOutcomeError extends NoResultError {
   override readonly code = 'UNKNOWN_OUTCOME';
   readonly details: UnknownOutcomeDetails;
   constructor(workflowId: string, details: UnknownOutcomeDetails, options?: AgentJobsErrorOptions & JobRemains) {
-    super(workflowId, `nobody knows whether the upstream took the ${details.kind}: ${details.reason}`, options);
+    super(workflowId, `the upstream may or may not have taken the ${details.kind}: ${details.reason}`, options);
     this.details = details;
   }
 }
@@ -185,7 +185,7 @@ export class NoWorkerError extends AgentJobError {
   }
 }
 
-/** Somebody has paused the workflow, and no worker may answer for it; it goes on once somebody unpauses it. */
+/** The workflow is paused, and no worker may answer for it until a person unpauses it. */
 export class JobPausedError extends NoWorkerError {
   override readonly name = 'JobPausedError';
   override readonly code = 'JOB_PAUSED';

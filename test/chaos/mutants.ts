@@ -323,8 +323,8 @@ export const MUTANTS: Mutant[] = [
   {
     name: 'used ids lost when attaching again',
     file: 'src/client/agent-job/follow-up-after-end.ts',
-    find: '{ projectId, jobId, usedFollowUpIds, ...options },',
-    replace: '{ projectId, jobId, usedFollowUpIds: usedFollowUpIds.slice(0, 0), ...options },',
+    find: '{ projectId, jobId, usedFollowUpIds, ...givenOptions(',
+    replace: '{ projectId, jobId, usedFollowUpIds: usedFollowUpIds.slice(0, 0), ...givenOptions(',
     test: 'test/client/follow-up.test.ts',
     title: 'attaches a run to it that knows the used ids',
   },
@@ -525,7 +525,7 @@ export const MUTANTS: Mutant[] = [
   {
     name: 'an ended job that answers another prompt under a used id',
     file: 'src/client/agent-job/follow-up-after-end.ts',
-    find: '  if (isOtherPrompt(ended.promptHashes.get(id), prompt)) throw',
+    find: '  if (isOtherPrompt(last.promptHashes?.[id], prompt)) throw',
     replace: '  if (isOtherPrompt(undefined, prompt)) throw',
     test: 'test/client/re-attach.test.ts',
     title: 'said again with another prompt is refused, after the end too',

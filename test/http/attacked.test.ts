@@ -6,7 +6,7 @@ import { afterAll, beforeAll, expect, test, vi } from 'vitest';
 import { agentJobWorkflowId } from '../../src/contract.js';
 import { checkShape } from '../../src/http/limits.js';
 import { AgentJobs } from '../../src/starter.js';
-import { connectHeldCaller } from '../client/held-caller.js';
+import { connectHeldCaller } from '../support/held-caller.js';
 import { connectDevServer, type TestServer } from '../support/dev-server.js';
 import { type HttpBench, startHttp } from './http-server.js';
 

@@ -8,15 +8,21 @@ import {
 } from '@temporalio/client';
 import { type QueryDefinition, WorkflowNotFoundError } from '@temporalio/common';
 import { ENDED_BY } from '../../agent-job/closed-run.js';
-import { type AgentJobResult, type JobOutcome, type JobState, jobStateQuery } from '../../contract.js';
+import { type AgentJobResult, type JobOutcome, type JobState, jobStateQuery, MEMO } from '../../contract.js';
 import { defineQuery } from '../../contract/shared.js';
-import { isOpen } from '../../temporal/open-workflows.js';
+import { isOpen, pauseOf, unpauseText } from '../../temporal/open-workflows.js';
 import { askWorkflow, queryAgain, workflowOptionsOf } from '../../temporal/workflow-clients.js';
-import { JobEndedError, JobNotFoundError, MessageRefusedError } from '../errors.js';
+import {
+  JobEndedError,
+  JobNotFoundError,
+  JobPausedError,
+  JobTerminatedError,
+  MessageRefusedError,
+  NoWorkerError,
+} from '../errors.js';
 import { type CallOptions, START_TIMEOUT_MS, temporalCall } from '../temporal-call.js';
 import { isNoAnswer } from '../temporal-errors.js';
-import { noAnswerError } from './no-answer.js';
-import { readClosedRun, readDescription, type RunRecord } from './run-record.js';
+import { readClosedRun, readDescription, readUnbegunInput, type RunRecord, textOrNull } from './run-record.js';
 
 /** Calls Temporal about a job; throws MessageRefusedError, JobEndedError and JobNotFoundError. */
 export async function callJob<T>(
@@ -72,6 +78,36 @@ async function whyNotFound(
   try {
     const { status } = await temporalCall(client, { signal }, () => readDescription(client, workflowId));
     return isOpen(status.name) ? null : new JobEndedError(workflowId, status.name, { cause });
+  } catch (error) {
+    return error as Error;
+  }
+}
+
+const DESCRIBE_TIMEOUT_MS = 3_000;
+
+/** A NoWorkerError, or the error before it: Temporal does not answer, or the workflow never can, or is paused. */
+export async function noAnswerError(
+  client: Client,
+  workflowId: string,
+  signal: CallOptions['signal'],
+  cause: unknown,
+): Promise<Error> {
+  try {
+    return await temporalCall(client, { signal, timeoutMs: DESCRIBE_TIMEOUT_MS }, async () => {
+      const run = await readDescription(client, workflowId);
+      const { runId, closeTime, memo, taskQueue } = run;
+      const pause = pauseOf(run);
+      if (pause) {
+        const text = `the workflow is ${pause.text}; ${unpauseText(workflowId)}`;
+        return new JobPausedError(workflowId, text, { cause });
+      }
+      if (closeTime && (await readUnbegunInput(client, { workflowId, runId })) !== null) {
+        return new JobTerminatedError(workflowId, 'ended before a worker began it', textOrNull(memo?.[MEMO.jobId]));
+      }
+      const text = `no worker of the task queue ${JSON.stringify(taskQueue)} answered in time`;
+      const remedy = '"agent-jobs doctor" checks the workers, and "agent-jobs attention" lists workflows that fail';
+      return new NoWorkerError(workflowId, `${text}: ${remedy}`, { cause });
+    });
   } catch (error) {
     return error as Error;
   }

@@ -3,7 +3,7 @@ import { type Client, WithStartWorkflowOperation } from '@temporalio/client';
 import { allowedAfter, type RunEnd } from '../../agent-job/closed-run.js';
 import { givenOptions, isOtherPrompt, promptHash } from '../../agent-job/input.js';
 import { agentJobStartOptions } from '../../agent-job/start-options.js';
-import { attachedDetails, jobTitle, staticDetails } from '../../agent-job/title.js';
+import { attachedDetails, staticDetails } from '../../agent-job/title.js';
 import {
   AGENT_JOB_WORKFLOW,
   type AgentJobInput,
@@ -102,8 +102,7 @@ async function reAttach(
 
 async function attachOperation(run: RunRecord, { last: { projectId }, jobId, ...ended }: EndedJob) {
   const { usedFollowUpIds, input, inputHash } = ended;
-  const { taskQueue, hidePrompts } = run;
-  const title = run.title ?? (input?.prompt == null ? null : jobTitle({ projectId, prompt: input.prompt }));
+  const { taskQueue, title, hidePrompts } = run;
   const startOptions = agentJobStartOptions(
     { projectId, jobId, usedFollowUpIds, ...givenOptions(input ?? {}) },
     { key: 'ended', taskQueue, inputHash, title, hidePrompts },
@@ -124,9 +123,7 @@ async function attachOperation(run: RunRecord, { last: { projectId }, jobId, ...
   });
 }
 
-/**
- * The state of a used id; `unknown` where an even earlier run used it up: only ids are handed on. Null for a new id.
- */
+/** The state of a used id; `unknown` where an earlier run used it: only ids are handed on. Null for a new id. */
 function answerOfEndedJob(
   workflowId: string,
   { last, usedFollowUpIds }: EndedJob,
@@ -167,10 +164,7 @@ interface EndedJob {
   inputHash: string | null;
 }
 
-/**
- * Reads what the ended runs of a workflow id leave behind; throws NoJobError, or UsedIdsUnknownError rather than forget
- * ids.
- */
+/** Reads what the closed runs leave behind; throws NoJobError, or UsedIdsUnknownError rather than forget ids. */
 async function readEndedJob(client: Client, run: RunRecord, unknownToLast: string[]): Promise<EndedJob> {
   const { end, state: last } = await readFinal(client, run);
   const jobId = last?.jobId ?? run.jobId;
@@ -217,8 +211,8 @@ function tellsUsedIds(final: Partial<FinalState> | null | undefined): final is F
 async function unbegunState(client: Client, run: RunId): Promise<Partial<FinalState> | null> {
   const input = await readUnbegunInput(client, run);
   if (input === null) return null;
-  const { projectId, jobId = null, usedFollowUpIds } = input as AttachJobInput;
-  return { projectId, jobId, job: null, followUps: [], usedFollowUpIds: usedFollowUpIds ?? [] };
+  const { projectId, jobId, usedFollowUpIds } = input as Partial<AttachJobInput> & AgentJobInput;
+  return { projectId, jobId: jobId ?? null, job: null, followUps: [], usedFollowUpIds: usedFollowUpIds ?? [] };
 }
 
 /** A run that ended without a result still answers its query, while a worker runs and its history is kept. */

@@ -1,4 +1,4 @@
-/** How a follow-up reaches a job, running or ended, and what its caller is told where nobody responds. */
+/** How a follow-up reaches a job, running or ended, and what its caller gets where no worker responds. */
 import { randomUUID } from 'node:crypto';
 import { setTimeout as delay } from 'node:timers/promises';
 import { WorkflowUpdateFailedError, type Client } from '@temporalio/client';
@@ -24,20 +24,15 @@ import {
 import type { Names } from '../known-fields.js';
 import { START_TIMEOUT_MS, temporalCall, throwIfOver, type CallOptions } from '../temporal-call.js';
 import { isNoAnswer, isOutage, isPaused, isTaskFailure } from '../temporal-errors.js';
-import { noAnswerError } from './no-answer.js';
+import { noAnswerError } from './call-job.js';
 import { type IdentifiedFollowUp, reAttacher, updateIdOf } from './follow-up-after-end.js';
 import { askWorkflow } from '../../temporal/workflow-clients.js';
 
-/**
- * Each further round means that the workflow ended, went on or was attached anew in between, or that a start came too
- * late.
- */
+/** Each further round means that the workflow closed or was started again in between, or that a start came too late. */
 const MAX_ROUNDS = 5;
 /** Long enough for a workflow to close after its last answers. */
 const BETWEEN_ROUNDS_MS = 200;
-/**
- * A write takes at most 20 seconds, but may wait for its turn for any time: then the caller is told what the job knows.
- */
+/** A write takes at most 20 seconds, but may wait for its turn. Then the caller gets the state that the job knows. */
 const DELIVERY_TIMEOUT_MS = 60_000;
 const STATE_TIMEOUT_MS = 3_000;
 
@@ -120,10 +115,7 @@ async function asRepeatable<T>({ id }: FollowUpOptions, sent: Promise<T>): Promi
   }
 }
 
-/**
- * Asks the job for the state of a follow-up whose update took too long; throws FollowUpUnconfirmedError with the
- * reason.
- */
+/** Asks the job for the state of a follow-up whose update took too long; throws FollowUpUnconfirmedError. */
 async function readFate(
   client: Client,
   workflowId: string,
@@ -178,10 +170,7 @@ function isEnding(error: unknown): boolean {
   return (details as { field?: unknown } | undefined)?.field === 'job';
 }
 
-/**
- * Attempts until one is confirmed; throws FollowUpUnconfirmedError where nobody knows, MessageRefusedError where
- * refused.
- */
+/** Attempts until one is confirmed; throws FollowUpUnconfirmedError, or MessageRefusedError where it is refused. */
 async function confirmed<T>(
   client: Client,
   workflowId: string,

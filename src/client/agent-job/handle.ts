@@ -43,18 +43,15 @@ export interface JobHandle {
   readonly key: string | null;
   /** The newest run, as it was when the start was answered; null of a handle from elsewhere. */
   readonly runId: string | null;
-  /**
-   * The job in Temporal's web UI, which leads to the newest run, whenever it is opened; null where nobody knows where
-   * that is.
-   */
+  /** The page in Temporal's web UI that leads to the newest run; null where the web UI's address is not known. */
   readonly url: string | null;
   /** Whether the start that answered with this handle made the workflow; undefined of a handle from elsewhere. */
   readonly isNew: boolean | undefined;
 
   /**
    * Queues a follow-up; of a job whose workflow has ended, a new run attached to the same job takes it. Throws
-   * InvalidInputError, MessageRefusedError, NoJobError, UsedIdsUnknownError, or FollowUpUnconfirmedError where nobody
-   * knows whether it was queued.
+   * InvalidInputError, MessageRefusedError, NoJobError, UsedIdsUnknownError, or FollowUpUnconfirmedError where it
+   * may have been queued.
    */
   followUp(prompt: string, options?: FollowUpOptions): Promise<{ id: string }>;
 

@@ -54,7 +54,10 @@ const OUTCOME = defineSearchAttributeKey(SEARCH_ATTRIBUTE.outcome, SearchAttribu
 const WAITING_FOR = defineSearchAttributeKey(SEARCH_ATTRIBUTE.waitingFor, SearchAttributeType.KEYWORD);
 
 /** A run as it is listed, or described. */
-export function toSummary(run: Omit<WorkflowExecutionInfo, 'raw'>): JobSummary {
+type SeenRun = Omit<WorkflowExecutionInfo, 'raw'>;
+
+/** The row of a run. */
+export function toSummary(run: SeenRun): JobSummary {
   const attributes = run.typedSearchAttributes;
   return {
     workflowId: run.workflowId,
@@ -78,19 +81,16 @@ export function toSummary(run: Omit<WorkflowExecutionInfo, 'raw'>): JobSummary {
 }
 
 /** Of all that fail, a job whose input was refused has no attribute. */
-function outcomeOf({ typedSearchAttributes, status }: Omit<WorkflowExecutionInfo, 'raw'>): JobOutcome | null {
+function outcomeOf({ typedSearchAttributes, status }: SeenRun): JobOutcome | null {
   if (isOpen(status.name)) return null;
   const told = typedSearchAttributes.get(OUTCOME) as JobOutcome | undefined;
   return ENDED_BY[status.name] ?? told ?? (status.name === 'FAILED' ? FAILURE.invalidInput : null);
 }
 
 /** A job that was terminated keeps what it waited for. */
-function waitingForOf({
-  typedSearchAttributes: attributes,
-  status,
-}: Omit<WorkflowExecutionInfo, 'raw'>): ShownWaitingFor | null {
+function waitingForOf({ typedSearchAttributes, status }: SeenRun): ShownWaitingFor | null {
   if (!isOpen(status.name)) return null;
-  return (attributes.get(WAITING_FOR) as ShownWaitingFor | undefined) ?? null;
+  return (typedSearchAttributes.get(WAITING_FOR) as ShownWaitingFor | undefined) ?? null;
 }
 
 // Which jobs a filter asks for: what a query of Temporal's visibility can say, and what is compared as jobs are read.

@@ -14,8 +14,7 @@ import { checkNames } from '../known-fields.js';
 import { concurrently } from '../concurrently.js';
 import { listWorkflows, temporalCall, type CallOptions } from '../temporal-call.js';
 import { isNoAnswer } from '../temporal-errors.js';
-import { askRunning } from './call-job.js';
-import { noAnswerError } from './no-answer.js';
+import { askRunning, noAnswerError } from './call-job.js';
 
 /** Which queues to read; what is left out does not restrict. */
 export interface QueueFilter {

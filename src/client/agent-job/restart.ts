@@ -4,7 +4,7 @@
  */
 import { type Client, WorkflowExecutionAlreadyStartedError } from '@temporalio/client';
 import { AGENT_JOB_WORKFLOW } from '../../contract.js';
-import { restartRequestId, withRestartRequestId } from '../../temporal/restart-request-id.js';
+import { withRestartRequestId } from '../../temporal/restart-request-id.js';
 import { throwIfOver } from '../temporal-call.js';
 import { isDeadlineExceeded } from '../temporal-errors.js';
 import { readRun, type RunRecord } from './run-record.js';
@@ -53,8 +53,8 @@ function isAnsweredWithClosedRun(error: unknown): boolean {
  */
 async function attachEarlierRequestIds(client: Client, last: RunRecord, earlierRunIds: string[]): Promise<void> {
   if (earlierRunIds.length === 0) return;
-  const { workflowId, isRunning, createdBy, taskQueue } = await readRun(client, last.workflowId);
-  if (!isRunning || createdBy !== restartRequestId(last.runId)) return;
+  const { workflowId, isRunning, taskQueue } = await readRun(client, last.workflowId);
+  if (!isRunning) return;
   const attach = (runId: string) =>
     client.workflow.start(AGENT_JOB_WORKFLOW, {
       workflowId,

@@ -35,8 +35,6 @@ export interface RunRecord extends RunId {
   historyLength: number;
   /** Temporal's status, such as `COMPLETED`. */
   status: string;
-  /** The request id of the start that made it; null where the server does not tell. */
-  createdBy: string | null;
   /** Of all starts that Temporal answers with this run. */
   requestIds: string[];
   taskQueue: string;
@@ -48,11 +46,9 @@ export interface RunRecord extends RunId {
   title: string | null;
   /** From the memo: nothing may show the prompt. */
   hidePrompts: boolean;
-  /** All that Temporal tells. */
+  /** As Temporal gave it. */
   description: WorkflowExecutionDescription;
 }
-
-const STARTED_EVENT = 1; // temporal.api.enums.v1.EventType
 
 /** Reads the newest run of a workflow id; throws JobNotFoundError, and KeyConflictError where it is no agent job. */
 export async function readRun(client: Client, workflowId: string): Promise<RunRecord> {
@@ -69,7 +65,7 @@ export async function readRun(client: Client, workflowId: string): Promise<RunRe
     isRunning: isOpen(run.status.name),
     status: run.status.name,
     historyLength: run.historyLength,
-    ...readRequestIds(run),
+    requestIds: Object.keys(run.raw.workflowExtendedInfo?.requestIdInfos ?? {}),
     taskQueue: run.taskQueue,
     jobId: textOrNull(run.memo?.[MEMO.jobId]),
     prLink: textOrNull(run.memo?.[MEMO.prLink]),
@@ -78,12 +74,6 @@ export async function readRun(client: Client, workflowId: string): Promise<RunRe
     hidePrompts: run.memo?.[MEMO.hidePrompts] === true,
     description: run,
   };
-}
-
-function readRequestIds({ raw }: WorkflowExecutionDescription): Pick<RunRecord, 'createdBy' | 'requestIds'> {
-  const infos = Object.entries(raw.workflowExtendedInfo?.requestIdInfos ?? {});
-  const created = infos.find(([, { eventType }]) => eventType === STARTED_EVENT);
-  return { createdBy: created?.[0] ?? null, requestIds: infos.map(([requestId]) => requestId) };
 }
 
 /** Reads Temporal's own description of the newest run; throws JobNotFoundError. */
@@ -103,22 +93,19 @@ export function nullIfGone(error: unknown): null {
   throw error;
 }
 
-/** How a run closed, with its result where it has one. */
-interface ClosedRun {
-  end: RunEnd;
-  result: AgentJobResult | null;
-}
-
-/** Reads how a closed run ended; throws WorkflowNotFoundError where Temporal has deleted it. */
-export async function readClosedRun(client: Client, { workflowId, runId }: RunId): Promise<ClosedRun> {
+/** Reads how one closed run ended, and its result; throws WorkflowNotFoundError where Temporal has deleted it. */
+export async function readClosedRun(
+  client: Client,
+  { workflowId, runId }: RunId,
+): Promise<{ runId: string; end: RunEnd; result: AgentJobResult | null }> {
   try {
     const result = await client.workflow.result(workflowId, runId, { followRuns: false });
-    return { end: 'result', result: result as AgentJobResult };
+    return { runId, end: 'result', result: result as AgentJobResult };
   } catch (error) {
     // It continued as new, which the list of runs did not show yet.
-    if (error instanceof WorkflowContinuedAsNewError) return { end: 'OtherFailure', result: null };
+    if (error instanceof WorkflowContinuedAsNewError) return { runId, end: 'OtherFailure', result: null };
     if (!(error instanceof WorkflowFailedError)) throw error;
-    return { end: endOf(error.cause), result: null };
+    return { runId, end: endOf(error.cause), result: null };
   }
 }
 
@@ -131,7 +118,7 @@ export function textOrNull(value: unknown): string | null {
 interface EarlierRuns {
   /** Newest first, as far as the list shows them. */
   all: string[];
-  /** Those that whoever started the newest run may not have seen: how they ended must be read. */
+  /** Those that the caller who started the newest run may not have seen: how they ended must be read. */
   unknownToLast: string[];
 }
 
@@ -171,7 +158,7 @@ export async function readInputHash(client: Client, run: RunRecord): Promise<str
   return input === null ? null : inputHash(input);
 }
 
-/** Reads the caller's own input in the first start event; null where Temporal no longer keeps it, or it is no object. */
+/** Reads the caller's own input in the first start event; null where Temporal no longer keeps it, or it is none. */
 export async function readStartInput(
   client: Client,
   { workflowId, firstRunId }: Pick<RunRecord, 'workflowId' | 'firstRunId'>,

@@ -24,7 +24,7 @@ export interface StartManyOptions extends InputOptions {
   concurrency?: number | null | undefined;
   /** How long one start is tried while Temporal does not answer, in milliseconds; default 2 minutes. */
   outageLimitMs?: number | null | undefined;
-  /** Once it is aborted no further job is begun. The fates of those under way are told; then its reason is thrown. */
+  /** Once it is aborted no further job is begun. Those under way report their fates; then its reason is thrown. */
   signal?: AbortSignal | null | undefined;
 }
 
@@ -83,7 +83,7 @@ export function startEach(
   const outageLimitMs = options.outageLimitMs ?? DEFAULT.outageLimitMs;
   const limit = checkConcurrency(options.concurrency);
   if (!(outageLimitMs >= 0)) throw new InvalidInputError('outageLimitMs', 'must be a number of milliseconds');
-  const sameKey = new TakesTurns();
+  const inOrder = keepOrder();
   return concurrently(items, { limit, signal }, async (item) => {
     const wanted = readItem(item, place, options);
     if ('fate' in wanted) return wanted;
@@ -91,7 +91,7 @@ export function startEach(
     const { key, options: startOptions } = wanted;
     const { workflowId } = startOptions;
     try {
-      const { isNew } = await sameKey.inTurn(workflowId, () => {
+      const { isNew } = await inOrder(workflowId, () => {
         signal?.throwIfAborted();
         return start(startOptions, { signal, outageLimitMs });
       });
@@ -165,19 +165,17 @@ async function startUntilAnswered(
 }
 
 /** Lets those that share a name act one after the other, in the order of their calls. */
-class TakesTurns {
-  readonly #last = new Map<string, Promise<unknown>>();
-
-  async inTurn<T>(name: string, act: () => Promise<T>): Promise<T> {
-    const before = this.#last.get(name);
-    const mine = before === undefined ? act() : before.then(act, act);
-    this.#last.set(name, mine);
+function keepOrder(): <T>(name: string, act: () => Promise<T>) => Promise<T> {
+  const last = new Map<string, Promise<unknown>>();
+  return async (name, act) => {
+    const mine = last.get(name)?.then(act, act) ?? act();
+    last.set(name, mine);
     try {
       return await mine;
     } finally {
-      if (this.#last.get(name) === mine) this.#last.delete(name);
+      if (last.get(name) === mine) last.delete(name);
     }
-  }
+  };
 }
 
 /** Requests with their places, from 0. */

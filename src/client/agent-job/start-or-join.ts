@@ -135,16 +135,14 @@ async function refuseWhereJobExists(
   refused: Set<string>,
 ): Promise<void> {
   const unread = earlier.filter((runId) => !refused.has(runId));
-  const read = async (runId: string) => ({
-    runId,
-    run: await readClosedRun(client, { workflowId, runId }).catch(nullIfGone),
-  });
-  for await (const { runId, run } of concurrently(unread, {}, read)) {
-    if (run !== null && allowedAfter(run.end, null) !== 'start again') {
-      const text = `an earlier run of this key, ${runId}, may have made a job, though its last run made none`;
+  const read = (runId: string) => readClosedRun(client, { workflowId, runId }).catch(nullIfGone);
+  for await (const run of concurrently(unread, {}, read)) {
+    if (run === null) continue;
+    if (allowedAfter(run.end, null) !== 'start again') {
+      const text = `an earlier run of this key, ${run.runId}, may have made a job, though its last run made none`;
       throw new KeyConflictError(workflowId, `${text}: look at that run, and use another key for a new job`);
     }
-    refused.add(runId);
+    refused.add(run.runId);
   }
 }
 

@@ -1,7 +1,4 @@
-/**
- * Workflows that make no progress: somebody has paused them, their workflow task fails, or no worker of their version
- * runs.
- */
+/** Workflows that make no progress: they are paused, their task fails, or no worker of their version runs. */
 import type { Client, WorkflowExecutionInfo } from '@temporalio/client';
 import { defineSearchAttributeKey, SearchAttributeType } from '@temporalio/common';
 import {
