@@ -95,9 +95,9 @@ export function withHealthChange(changes: readonly number[], at: number): number
   return [...changes, at].slice(-MAX_HEALTH_CHANGES);
 }
 
-/** From when on a batch may end for its health. */
-export function healthToldFrom(changes: readonly number[]): number {
-  return changes.length < MAX_HEALTH_CHANGES ? 0 : changes[0]! + PER_MS;
+/** From when on a batch may end for its health; no later than in an hour, also where the clock was set back. */
+export function healthToldFrom(changes: readonly number[], now: number): number {
+  return changes.length < MAX_HEALTH_CHANGES ? 0 : Math.min(changes[0]!, now) + PER_MS;
 }
 
 /** Whether two records tell a caller the same. */

@@ -85,8 +85,9 @@ test.each([
   [[1, 2, 3, 4, 5], 0],
   [[1, 2, 3, 4, 5, 6], 3_600_001],
   [[1, 2, 3, 4, 5, 6, 7], 3_600_002],
+  [[91, 92, 93, 94, 95, 96], 3_600_009],
 ])('after changes of the health at %j the next is told from %i on', (changes, from) => {
-  expect(healthToldFrom(changes.reduce<number[]>(withHealthChange, []))).toBe(from);
+  expect(healthToldFrom(changes.reduce<number[]>(withHealthChange, []), 9)).toBe(from);
 });
 
 test('trouble with reads keeps its time while it is the same, and ends with a read of use', () => {

@@ -112,7 +112,7 @@ export class PollState {
   /** What a batch is told of the reads before it. */
   get told(): Pick<PollJobInput, 'failures' | 'health' | 'healthToldFrom' | 'notFound'> {
     const { failures, health, healthChanges, notFound } = this.#data;
-    return { failures, health, healthToldFrom: healthToldFrom(healthChanges), notFound };
+    return { failures, health, healthToldFrom: healthToldFrom(healthChanges, this.#now()), notFound };
   }
 
   beginBatch({ maxReads, lastChangeAt, health, healthToldFrom }: PollJobInput): void {
