@@ -194,22 +194,12 @@ async function backfillDay(
         () => `${date}  ${receipt.rows} rows, ${receipt.consistent ? 'consistent' : 'inconsistent'}`,
       );
     }
-    await waitUntil(result.nextRequestAt, session.signal);
     return result;
   } catch (error) {
     session.signal.throwIfAborted();
-    const { message, nextRequestAt } = error as Error & { nextRequestAt?: string };
+    const { message } = error as Error;
     if (json) printJson({ date, error: message });
     else printToStderr(`${date}  ${message}`);
-    await waitUntil(nextRequestAt, session.signal).catch(() => session.signal.throwIfAborted());
     return null;
   }
-}
-
-/** Keeps the worker's pace after a day, the last one included: another export may follow. */
-async function waitUntil(time: string | undefined, signal: AbortSignal): Promise<void> {
-  const waitMs = time === undefined ? 0 : Date.parse(time) - Date.now();
-  if (waitMs <= 0) return;
-  printToStderr(`the next request may leave at ${time}`);
-  await delay(waitMs, undefined, { signal });
 }

@@ -211,17 +211,9 @@ export class ExportFailedError extends AgentJobError {
   override readonly name = 'ExportFailedError';
   override readonly code = 'EXPORT_FAILED';
   readonly type: string;
-  /** ISO 8601: when the request budget allows the next request; absent where it may follow at once. */
-  readonly nextRequestAt?: string;
-  constructor(
-    workflowId: string,
-    type: string,
-    message: string,
-    options?: AgentJobsErrorOptions & { nextRequestAt?: string },
-  ) {
+  constructor(workflowId: string, type: string, message: string, options?: AgentJobsErrorOptions) {
     super(workflowId, `${type}: ${message}`, options);
     this.type = type;
-    if (options?.nextRequestAt !== undefined) this.nextRequestAt = options.nextRequestAt;
   }
 }
 

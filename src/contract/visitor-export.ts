@@ -96,8 +96,6 @@ export interface SnapshotReceipt {
 /** The result of `visitorExport`: one snapshot for an explicit range, one per day for a Schedule. */
 export interface VisitorExportResult {
   snapshots: SnapshotReceipt[];
-  /** ISO 8601: when the request budget allows the next request; absent where it need not wait. */
-  nextRequestAt?: string;
   /** Days that were scanned a second time, an hour later; absent where none was. */
   secondScans?: number;
 }
@@ -125,21 +123,18 @@ export interface ExportRejectedDetails {
   status: number;
   /** The upstream's own text, or what was wrong. */
   error: string;
-  nextRequestAt?: string;
 }
 
 /** Details of the failure `SnapshotStoreFailed`. */
 export interface SnapshotStoreFailedDetails {
   operation: string;
   error: string;
-  nextRequestAt?: string;
 }
 
 /** Details of the failures `UpstreamUnavailable` and `ExportFailed`. */
 export interface ExportFailureDetails {
   /** The last reason. */
   error: string;
-  nextRequestAt?: string;
 }
 
 /** How far the export of a date range is, to its last chunk of pages. */

@@ -711,8 +711,8 @@ export const MUTANTS: Mutant[] = [
   {
     name: 'a job that ends and keeps its place in the queue',
     file: 'src/workflows/agent-job/left-queue.ts',
-    find: '    this.#mustBeTold = true;\n',
-    replace: '    this.#mustBeTold = false;\n',
+    find: '    this.#mustReport = true;\n',
+    replace: '    this.#mustReport = false;\n',
     test: 'test/workflows/turns.test.ts',
     title: 'a turn that reaches a job in the very moment of its cancellation is given on',
   },

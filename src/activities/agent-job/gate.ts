@@ -1,7 +1,7 @@
 /**
  * Whether a write may leave now: the key must be accepted, and a turn must be there where a budget is set or a queue
- * runs. A worker remembers nothing about budgets but which queues run: without one it sends few of a project and kind
- * at a time, so that a burst of which nobody knows whether the upstream takes it meets few answers 429.
+ * runs. A worker remembers of budgets only which queues run. Without a queue it sends few writes of a project and kind
+ * at a time, so that a burst beyond the upstream's limit meets few answers 429.
  */
 import type { Queued, WriteOutcome } from '../../contract/write-outcome.js';
 import type { Priority, RequestReport } from '../../contract.js';
@@ -71,7 +71,7 @@ export class Gate {
   readonly #budgets: Budgets;
   readonly #lines: Lines;
   readonly #queues: QueueClient;
-  /** Whether a queue runs, as the server said; after a 429, whether it could be told. */
+  /** Whether a queue runs, as the server said; after a 429, whether the write could join it. */
   readonly #running = new Map<string, { answer: Promise<boolean>; askedAt: number }>();
   readonly #now: () => number;
 
@@ -99,7 +99,7 @@ export class Gate {
     return this.#sendInLine(wanted, send, { isUnlimited: set === UNLIMITED, mayBeQueued: !isQueued });
   }
 
-  /** Tells the queue that a turn may have been used by an attempt before this one. */
+  /** Reports that an attempt before this one may have used the turn. */
   usedBefore(wanted: WantedSend): void {
     if (wanted.turn) void this.#report(wanted, 'other');
   }
@@ -130,16 +130,16 @@ export class Gate {
       if (wanted.turn?.isValid) void this.#report(wanted, REPORTED[outcome.kind]);
       return outcome;
     }
-    const telling = this.#tell(wanted, outcome.retryAfterMs);
-    const isTold = telling.then(
+    const joining = this.#joinAgain(wanted, outcome.retryAfterMs);
+    const isRunning = joining.then(
       (queued) => queued !== null || null,
       () => null,
     );
-    void this.#remember(wanted, isTold);
-    return { ...outcome, queued: await telling };
+    void this.#remember(wanted, isRunning);
+    return { ...outcome, queued: await joining };
   }
 
-  async #tell(wanted: WantedSend, retryAfterMs: number | undefined): Promise<Queued | null> {
+  async #joinAgain(wanted: WantedSend, retryAfterMs: number | undefined): Promise<Queued | null> {
     // From now on this attempt may die: the next one knows that nothing of it arrived.
     if (!(await confirmNotAccepted())) return null;
     return this.#join(wanted, 'throttled', retryAfterMs);
@@ -150,23 +150,23 @@ export class Gate {
     return { kind: 'unauthorized', reason, isHeld: true };
   }
 
-  /** Whether a queue orders these writes; one that nobody can tell of does not. */
+  /** Whether a queue orders these writes; false where that is not known. */
   #isRunning(wanted: WantedSend): Promise<boolean> {
     const known = this.#running.get(nameOf(wanted));
     if (known && this.#now() - known.askedAt < ASK_EVERY_MS) return known.answer;
     return this.#remember(wanted, this.#queues.isRunning(queueOf(wanted)));
   }
 
-  /** What nobody could tell holds no write, and the next one asks anew. */
-  #remember(wanted: WantedSend, told: Promise<boolean | null>): Promise<boolean> {
+  /** An unknown answer holds no write, and the next write asks anew. */
+  #remember(wanted: WantedSend, asked: Promise<boolean | null>): Promise<boolean> {
     if (this.#running.size >= SWEEP_ABOVE) {
       for (const [name, { askedAt }] of this.#running)
         if (this.#now() - askedAt >= ASK_EVERY_MS) this.#running.delete(name);
     }
     const name = nameOf(wanted);
-    const known = { answer: told.then((isRunning) => isRunning ?? false), askedAt: this.#now() };
+    const known = { answer: asked.then((isRunning) => isRunning ?? false), askedAt: this.#now() };
     this.#running.set(name, known);
-    void told.then((isRunning) => {
+    void asked.then((isRunning) => {
       if (isRunning === null && this.#running.get(name) === known) this.#running.delete(name);
     });
     return known.answer;
@@ -202,11 +202,11 @@ type Leave = () => void;
 
 /** Lines of this worker's writes, one for each project and kind: so many are sent at a time, first in, first out. */
 class Lines {
-  /** A line without anybody is not kept. */
+  /** An empty line is not kept. */
   readonly #lines = new Map<string, { sending: number; waiting: Set<(mayEnter: boolean) => void> }>();
   readonly #closed: AbortSignal;
 
-  /** @param closed Ends the wait of all, and nobody waits from then on. */
+  /** @param closed Ends the wait of all writes, and no write waits from then on. */
   constructor(closed: AbortSignal) {
     this.#closed = closed;
     const endAll = () => this.#lines.forEach(({ waiting }) => waiting.forEach((admit) => admit(false)));
@@ -221,7 +221,7 @@ class Lines {
     if (line.sending < maxSending && waiting.size === 0) line.sending += 1;
     else if (this.#closed.aborted || !(await inTurn(waiting))) return null;
     return () => {
-      // Whoever is next takes the place of the one that leaves.
+      // The next one takes the place of the one that leaves.
       const [next] = waiting;
       if (next) return next(true);
       line.sending -= 1;

@@ -31,7 +31,7 @@ import { RejectedError } from '../../upstream/errors.js';
 import type { Upstream } from '../../upstream/upstream.js';
 import type { ScanCheckpoint } from '../../visitor-export/scan-checkpoint.js';
 import type { Metrics, SnapshotVerdict } from '../metrics.js';
-import { type AskedTurn, PacedUpstream, TurnClient, type TurnRequest } from './export-turns.js';
+import { type AskedTurn, CountedUpstream, TurnClient, type TurnRequest } from './export-turns.js';
 import { type Interruption, readPages } from './read-pages.js';
 
 /** What the export activities work with. */
@@ -88,8 +88,6 @@ export interface ReadChunkResult extends TurnResult {
   pages: number;
   requests: number;
   interruption: Interruption | null;
-  /** The wait that the pace requires after these requests. */
-  paceMs: number;
 }
 
 export type ExportActivities = ReturnType<typeof createExportActivities>;
@@ -164,14 +162,14 @@ async function readChunk(
 ): Promise<ReadChunkResult> {
   const { upstream, requestsPerHour } = dependencies;
   const { turns, turn = null } = input;
-  const paced = new PacedUpstream(upstream, requestsPerHour, turn);
-  const work = () => readPacedChunk(paced, dependencies, pathSets, input);
+  const counted = new CountedUpstream(upstream, requestsPerHour, turn);
+  const work = () => readCountedChunk(counted, dependencies, pathSets, input);
   return heartbeating(async () => {
-    const chunk = await reported(work, () => paced.nextRequestAt()).catch(async (error: unknown) => {
-      await client.report(paced.report());
+    const chunk = await reported(work).catch(async (error: unknown) => {
+      await client.report(counted.report());
       throw error;
     });
-    const report = paced.report();
+    const report = counted.report();
     if (wantsTurn(chunk, turn)) return { ...chunk, asked: await client.ask(turns, report) };
     await client.report(report);
     return { ...chunk, asked: null };
@@ -191,8 +189,8 @@ function wantsTurn(
   return turn !== null || requestsPerHour !== null || interruption !== null;
 }
 
-async function readPacedChunk(
-  paced: PacedUpstream,
+async function readCountedChunk(
+  counted: CountedUpstream,
   { store, shutdownSignal, requestsPerHour }: ExportActivitiesDependencies,
   pathSets: PathSets,
   { checkpoint, willRepeat, isUpstreamFailing, probeStore, ...staged }: ReadChunkInput,
@@ -202,24 +200,24 @@ async function readPacedChunk(
   const paths = await pathSets.take(store, staged, checkpoint);
   const scan = new Scan(checkpoint, paths);
   const limits = {
-    requests: paced.maxRequests,
+    requests: counted.maxRequests,
     willRepeat,
     retriesPages: !isUpstreamFailing,
-    duration: Math.min(MAX_CHUNK_MS, paced.usableMs),
+    duration: Math.min(MAX_CHUNK_MS, counted.usableMs),
     stop: shutdownSignal,
     cancel: Context.current().cancellationSignal,
   };
-  const { rows, interruption } = await readPages(paced, staged.range, scan, limits);
+  const { rows, interruption } = await readPages(counted, staged.range, scan, limits);
   // Nothing was learned of the upstream, so the workflow must not count this as a page or as an outage.
   if (shutdownSignal.aborted && scan.pages === checkpoint.pages && !interruption) {
-    throw failure('WorkerStopped', 'The worker stopped before a page came', {}, paced.nextRequestAt());
+    throw failure('WorkerStopped', 'The worker stopped before a page came', null);
   }
   const written = await retryStaging(() => stageChunk(store, staged, checkpoint, rows));
   const next = { ...scan.checkpoint(), ...written };
   pathSets.keep(next, paths);
   const pages = next.pages - checkpoint.pages;
-  const { requests, paceMs } = paced;
-  return { checkpoint: next, pages, requests, interruption, paceMs, requestsPerHour: requestsPerHour ?? null };
+  const { requests } = counted;
+  return { checkpoint: next, pages, requests, interruption, requestsPerHour: requestsPerHour ?? null };
 }
 
 /** Retries the write of a chunk for seconds: the workflow can only read its pages again, which costs requests. */
@@ -252,50 +250,38 @@ async function probe(store: SnapshotStore, { range, runId }: StagedScan): Promis
   await store.remove(key);
 }
 
-// The failures by which the workflow decides. None is retried by Temporal: the workflow owns the retries, and the
-// pace.
-
-/** When the pace allows the next request, ISO 8601; undefined where no pace applies. */
-type NextRequestAt = string | undefined;
+// The failures by which the workflow decides. None is retried by Temporal: the workflow owns the retries.
 
 /** Runs the work of an activity; converts what it throws. */
-async function reported<T>(work: () => Promise<T>, nextRequestAt?: () => NextRequestAt): Promise<T> {
+async function reported<T>(work: () => Promise<T>): Promise<T> {
   try {
     return await work();
   } catch (error) {
-    throw toFailure(error, nextRequestAt?.());
+    throw toFailure(error);
   }
 }
 
-function toFailure(error: unknown, next: NextRequestAt): unknown {
+function toFailure(error: unknown): unknown {
   if (error instanceof SnapshotStoreError) {
     const details: SnapshotStoreFailedDetails = { operation: error.operation, error: error.error };
-    return failure(FAILURE.snapshotStoreFailed, error.message, details, next);
+    return failure(FAILURE.snapshotStoreFailed, error.message, details);
   }
-  // Its requests count towards the pace of the next export.
   if (error instanceof RejectedError) {
     const details: ExportRejectedDetails = { status: error.status, error: error.error };
-    return failure(FAILURE.exportRejected, error.message, details, next);
+    return failure(FAILURE.exportRejected, error.message, details);
   }
   if (error instanceof StaleStagingError) return ApplicationFailure.nonRetryable(error.message, 'StaleStaging');
   if (error instanceof ApplicationFailure || Context.current().cancellationSignal.aborted) return error;
   const message = error instanceof Error ? `${error.name}: ${error.message}` : String(error);
-  return failure(FAILURE.exportFailed, message, {}, next, error instanceof Error ? error : undefined);
+  return failure(FAILURE.exportFailed, message, null, error instanceof Error ? error : undefined);
 }
 
-function failure(
-  type: string,
-  message: string,
-  fields: object,
-  nextRequestAt: NextRequestAt,
-  cause?: Error,
-): ApplicationFailure {
-  const details = { ...fields, ...(nextRequestAt !== undefined && { nextRequestAt }) };
+function failure(type: string, message: string, details: object | null, cause?: Error): ApplicationFailure {
   return ApplicationFailure.create({
     type,
     message,
     nonRetryable: true,
-    details: Object.keys(details).length === 0 ? [] : [details],
+    details: details === null ? [] : [details],
     ...(cause && { cause }),
   });
 }

@@ -6,7 +6,6 @@
 import { activityInfo } from '@temporalio/activity';
 import type { Priority, QueueName, QueuePlace, RequestReport } from '../../contract.js';
 import type { RequestTurn } from '../../contract/request-queue.js';
-import { HOUR_MS } from '../../contract/shared.js';
 import { startLateClock, startServerClock } from '../../temporal/activity-attempt.js';
 import { ReadFailedError } from '../../upstream/errors.js';
 import type { Upstream } from '../../upstream/upstream.js';
@@ -67,8 +66,7 @@ export class TurnClient {
 }
 
 // The requests of one chunk: how many it may make, and how many it made. They have a turn of the queue of all
-// exports, or none: no budget is set, or the queue is silent. Without a turn a set budget is kept by a wait after the
-// chunk. The wait itself is in the workflow: range-export.ts waits.
+// exports, or none: no budget is set, and the upstream has answered no 429.
 
 /** At full speed 100,000 rows are four chunks; the chunk of a killed worker is read again. */
 const MAX_REQUESTS = 120;
@@ -84,8 +82,8 @@ function requestsOfTurn(requestsPerHour: number | undefined): number {
   return Math.min(MAX_REQUESTS, Math.max(1, Math.floor(requestsPerHour / CHUNKS_PER_HOUR)));
 }
 
-/** Counts the requests of a chunk, however it ends, and computes the wait that the pace requires after them. */
-export class PacedUpstream {
+/** Counts the requests of a chunk, however it ends. */
+export class CountedUpstream {
   requests = 0;
   #throttled: { retryAfterMs?: number } | null = null;
   readonly #upstream: Upstream;
@@ -124,16 +122,6 @@ export class PacedUpstream {
   get usableMs(): number {
     if (!this.#turn) return Number.POSITIVE_INFINITY;
     return (this.#turn.until - this.#startedAt) / 2 - (this.#now() - this.#startedAt);
-  }
-
-  get paceMs(): number {
-    if (this.#turn || this.#requestsPerHour === undefined) return 0;
-    return Math.ceil((this.requests * HOUR_MS) / this.#requestsPerHour);
-  }
-
-  /** When the pace allows the next request, ISO 8601; undefined where there is nothing to wait for. */
-  nextRequestAt(): string | undefined {
-    return this.paceMs > 0 ? new Date(this.#now() + this.paceMs).toISOString() : undefined;
   }
 
   /** What became of the requests, for the queue; undefined where none was sent, and no turn was given. */

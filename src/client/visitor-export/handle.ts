@@ -81,23 +81,15 @@ class TemporalExportHandle implements VisitorExportHandle {
       if (error.cause instanceof CancelledFailure) throw new ExportCanceledError(this.workflowId, { cause: error });
       const { cause } = error;
       const type = cause instanceof ApplicationFailure ? (cause.type ?? 'Error') : (cause?.name ?? 'Error');
-      const { nextRequestAt } = detailsOf(cause);
-      throw new ExportFailedError(this.workflowId, type, messageOf(cause) ?? error.message, {
-        cause: error,
-        ...(nextRequestAt !== undefined && { nextRequestAt }),
-      });
+      throw new ExportFailedError(this.workflowId, type, messageOf(cause) ?? error.message, { cause: error });
     }
   }
 }
 
-function detailsOf(cause: Error | undefined): { error?: unknown; nextRequestAt?: string } {
-  const [details] = cause instanceof ApplicationFailure ? (cause.details ?? []) : [];
-  return details ?? {};
-}
-
 /** The failure's message, with the upstream's text where it lacks it. */
 function messageOf(cause: Error | undefined): string | undefined {
-  const { error } = detailsOf(cause);
+  const [details] = (cause instanceof ApplicationFailure ? cause.details : null) ?? [];
+  const { error } = (details ?? {}) as { error?: unknown };
   const text = typeof error === 'string' ? error : '';
   if (cause === undefined || text === '' || cause.message.includes(text)) return cause?.message;
   return `${cause.message}: ${text}`;

@@ -70,8 +70,8 @@ async function untilOver(run: JobRun, waitPoint: WaitPoint): Promise<void> {
     if (!waitPoint.mustYield()) continue;
     run.close();
     await condition(allHandlersFinished);
-    while (run.leftQueue.mustBeTold) {
-      await run.leftQueue.tell();
+    while (run.leftQueue.mustReport) {
+      await run.leftQueue.report();
       await condition(allHandlersFinished);
     }
     if (waitPoint.mustYield()) return;

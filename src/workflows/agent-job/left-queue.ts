@@ -1,7 +1,6 @@
 /**
- * What a job tells its queue besides its requests: the place of a run that ends, so that no other waits behind a place
- * that nobody holds, or for a turn that nobody uses; and a turn that no write waits for. A queue that does not hear of
- * the first notices when the next turn reaches no workflow.
+ * What a job reports to its queue besides its requests. A run that ends frees its place and its turn, so that no other
+ * job waits behind it. A turn that no write waits for is given back.
  */
 import { CancellationScope, getExternalWorkflowHandle, workflowInfo } from '@temporalio/workflow';
 import {
@@ -17,11 +16,11 @@ import { operationOf, queuedOf, turnOf, type Write } from './write.js';
 export class LeftQueue {
   #name: QueueName | null = null;
   #turn: string | undefined;
-  #mustBeTold = false;
+  #mustReport = false;
 
-  /** True until the queue was told all. */
-  get mustBeTold(): boolean {
-    return this.#mustBeTold;
+  /** True until the queue knows all. */
+  get mustReport(): boolean {
+    return this.#mustReport;
   }
 
   /** The run ends with this write: does it have a place in a queue, or a turn? */
@@ -30,19 +29,19 @@ export class LeftQueue {
     if (!queuedOf(write) && !turn) return;
     this.#name = { operation: operationOf(write), projectId };
     this.#turn = turn?.turn;
-    this.#mustBeTold = true;
+    this.#mustReport = true;
   }
 
   /** A turn that was on its way when the run ended; false where the run has left no queue. */
   takeTurn({ turn }: RequestTurn): boolean {
     this.#turn = turn;
-    this.#mustBeTold = this.#name !== null;
-    return this.#mustBeTold;
+    this.#mustReport = this.#name !== null;
+    return this.#mustReport;
   }
 
-  async tell(): Promise<void> {
+  async report(): Promise<void> {
     const turn = this.#turn;
-    this.#mustBeTold = false;
+    this.#mustReport = false;
     if (!this.#name) return;
     try {
       const queue = getExternalWorkflowHandle(requestQueueId(this.#name));

@@ -33,8 +33,7 @@ export function exportActivities(): Pick<
     heartbeatTimeout: '20 seconds',
     // A run that ended earlier than its activity would leave rows behind its clean-up, and meet the next writer.
     cancellationType: ActivityCancellationType.WAIT_CANCELLATION_COMPLETED,
-    // `withRetries` owns the retries: a worker that dies may have used up requests, and only the workflow keeps the
-    // pace.
+    // `withRetries` owns the retries.
     retry: { maximumAttempts: 1 },
   };
   // A chunk reads for at most a minute. Its last page and its write take up to four minutes where the store is silent.
@@ -93,21 +92,13 @@ export async function writeProjectReport(projectId: string): Promise<void> {
 }
 
 // The retries of export activities that take minutes. The workflow owns them, and activities have one attempt each:
-// only the workflow knows the pace, and only it can tell whoever looks why the export waits.
+// only the workflow has turns, and can tell why the export waits.
 
 /** For how long a kind of failure is retried, with waits that double up to a maximum. */
 interface RetryLimit {
   type: string;
   maxMs: number;
   maxWaitMs: number;
-}
-
-/** What a caller of `withRetries` adds to its waits. */
-interface RetryOptions {
-  /** Receives the reason of each wait. */
-  onWait: (reason: string) => void;
-  /** The wait that the pace requires after an attempt that could not report its requests. */
-  unreportedPaceMs?: number;
 }
 
 const FIRST_WAIT_MS = 1_000;
@@ -119,11 +110,11 @@ const NOT_RETRIED: readonly string[] = [FAILURE.exportRejected, 'StaleStaging'];
 
 /**
  * Retries work for ten minutes where the store refuses, and for a day where anything unforeseen fails. `probe` is true
- * where the attempt before failed because of the store or died without a word.
+ * where the attempt before failed because of the store or died without a word. `onWait` receives why each wait begins.
  */
 export async function withRetries<T>(
   work: (probe: boolean) => Promise<T>,
-  { onWait, unreportedPaceMs = 0 }: RetryOptions,
+  onWait: (reason: string) => void,
 ): Promise<T> {
   const firstFailures = new Map<RetryLimit, number>();
   for (let [waitMs, probe] = [FIRST_WAIT_MS, false]; ; waitMs *= 2) {
@@ -135,12 +126,10 @@ export async function withRetries<T>(
       const firstFailure = firstFailures.get(limit) ?? Date.now();
       firstFailures.set(limit, firstFailure);
       if (Date.now() - firstFailure >= limit.maxMs) throw limit === STORE ? error : exportFailure(error);
-      const failure = failureOf(error);
-      probe = limit === STORE || failure === null;
+      probe = limit === STORE || failureOf(error) === null;
       waitMs = Math.min(waitMs, limit.maxWaitMs);
       onWait(reasonOf(error));
-      const paceMs = failure ? nextRequestAfter(error) - Date.now() : unreportedPaceMs;
-      await sleep(Math.max(waitMs, paceMs));
+      await sleep(waitMs);
     }
   }
 }
@@ -161,12 +150,6 @@ export function failureOf(error: unknown): ApplicationFailure | null {
   return wrapped instanceof ApplicationFailure ? wrapped : null;
 }
 
-/** When the pace allows another request after a failed export, in milliseconds; 0 where the failure does not say. */
-export function nextRequestAfter(error: unknown): number {
-  const [details] = (failureOf(error)?.details ?? []) as { nextRequestAt?: string }[];
-  return details?.nextRequestAt === undefined ? 0 : Date.parse(details.nextRequestAt);
-}
-
 function limitOf(error: unknown): RetryLimit | null {
   if (!(error instanceof ActivityFailure) || isCancellation(error)) return null;
   const type = failureOf(error)?.type ?? '';
@@ -176,10 +159,7 @@ function limitOf(error: unknown): RetryLimit | null {
 
 function exportFailure(error: unknown): ApplicationFailure {
   const reason = reasonOf(error);
-  const nextRequestAt = nextRequestAfter(error);
-  const details: ExportFailureDetails[] = [
-    { error: reason, ...(nextRequestAt > 0 && { nextRequestAt: new Date(nextRequestAt).toISOString() }) },
-  ];
+  const details: ExportFailureDetails[] = [{ error: reason }];
   const message = `The export failed for 24 hours, though neither upstream nor store refused: ${reason}`;
   return ApplicationFailure.create({ type: FAILURE.exportFailed, message, nonRetryable: true, details });
 }
@@ -200,22 +180,21 @@ export function interruptionWaitMs(failures: number, { kind, retryAfterMs }: Int
 }
 
 /** The failure of an export whose upstream gave no page for too long. */
-export function outageFailure({ reason }: Interruption, notBefore: number): ApplicationFailure {
+export function outageFailure({ reason }: Interruption): ApplicationFailure {
   return ApplicationFailure.create({
     type: FAILURE.upstreamUnavailable,
     message: `The upstream gave no page for 24 hours: ${reason}`,
     nonRetryable: true,
-    details: [{ error: reason, nextRequestAt: new Date(notBefore).toISOString() } satisfies ExportFailureDetails],
+    details: [{ error: reason } satisfies ExportFailureDetails],
   });
 }
 
 /** The failure of an export whose pages have a wrong field: the interface is another, and no wait helps. */
-export function wrongPagesFailure({ reason }: Interruption, notBefore: number): ApplicationFailure {
-  const nextRequestAt = new Date(notBefore).toISOString();
+export function wrongPagesFailure({ reason }: Interruption): ApplicationFailure {
   return ApplicationFailure.create({
     type: FAILURE.exportRejected,
     message: `The upstream's pages can't be read: ${reason}`,
     nonRetryable: true,
-    details: [{ status: 200, error: reason, nextRequestAt } satisfies ExportRejectedDetails],
+    details: [{ status: 200, error: reason } satisfies ExportRejectedDetails],
   });
 }

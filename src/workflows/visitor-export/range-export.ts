@@ -88,14 +88,14 @@ class RangeWriter {
     const state = this.#state;
     if (!this.#options.carried) await this.#prepare();
     for (;;) {
-      await this.#waitForPace();
+      await this.#waitUntilAllowed();
       const result = await this.#readChunk();
       if (result) this.#apply(result);
       this.#show();
       if (state.checkpoint.stage === 'ended' && !this.#repeatScan()) {
         const receipt = markDoubt(await this.#publish());
         if (receipt && !this.#scanAgainLater(receipt)) {
-          return { receipt, notBefore: state.notBefore, isSecondScan: state.suspect != null };
+          return { receipt, isSecondScan: state.suspect != null };
         }
       }
       if (isNewRunWanted()) await this.#options.next(state);
@@ -163,7 +163,7 @@ class RangeWriter {
       state.waitReason = reason;
       this.#show();
     };
-    return withRetries(work, { onWait, unreportedPaceMs: this.#turns.unreportedPaceMs });
+    return withRetries(work, onWait);
   }
 
   /** Begins the scan anew where its staged rows are lost or are not the ones that were read. */
@@ -182,7 +182,7 @@ class RangeWriter {
   }
 
   #apply(result: ReadChunkResult): void {
-    const { checkpoint, pages, requests, interruption, paceMs, requestsPerHour, asked } = result;
+    const { checkpoint, pages, requests, interruption, requestsPerHour, asked } = result;
     const state = this.#state;
     const now = Date.now();
     // The queue makes it wait, and for no longer than it must.
@@ -190,7 +190,7 @@ class RangeWriter {
     this.#turns.learn(result);
     state.checkpoint = checkpoint;
     state.requestsPerHour = requestsPerHour;
-    state.notBefore = isQueued ? now : now + paceMs;
+    state.notBefore = now;
     state.waitReason = interruption?.reason ?? null;
     if (pages > 0 || (!interruption && requests > 0)) {
       state.failures = 0;
@@ -201,9 +201,9 @@ class RangeWriter {
     if (!interruption) return;
     state.failures += 1;
     state.failingSince ??= now;
-    if (!isQueued) state.notBefore = Math.max(state.notBefore, now + interruptionWaitMs(state.failures, interruption));
-    if (now - (state.wrongSince ?? now) >= MAX_WRONG_PAGES_MS) throw wrongPagesFailure(interruption, state.notBefore);
-    if (now - state.failingSince >= MAX_UPSTREAM_OUTAGE_MS) throw outageFailure(interruption, state.notBefore);
+    if (!isQueued) state.notBefore = now + interruptionWaitMs(state.failures, interruption);
+    if (now - (state.wrongSince ?? now) >= MAX_WRONG_PAGES_MS) throw wrongPagesFailure(interruption);
+    if (now - state.failingSince >= MAX_UPSTREAM_OUTAGE_MS) throw outageFailure(interruption);
   }
 
   /** Repeats an inconsistent scan where the run still allows it. */
@@ -239,7 +239,7 @@ class RangeWriter {
     state.checkpoint = NEW_SCAN;
   }
 
-  async #waitForPace(): Promise<void> {
+  async #waitUntilAllowed(): Promise<void> {
     const waitMs = this.#state.notBefore - Date.now();
     if (waitMs <= 0) return;
     this.#show();

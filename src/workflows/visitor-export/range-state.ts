@@ -31,7 +31,7 @@ export interface RangeState {
   failingSince: number | null;
   /** When the upstream began to give pages with a wrong field, and nothing else; null while it does not. */
   wrongSince: number | null;
-  /** The pace allows no request before this time. */
+  /** No request is made before this time. */
   notBefore: number;
   requestsPerHour: number | null;
   /** Why the export waits; null where it does not. */
@@ -85,15 +85,13 @@ export function nextRequestTime({ notBefore, turns }: RangeState): number {
 /** How the export of a date range ended. */
 export interface RangeResult {
   receipt: SnapshotReceipt;
-  /** When the pace allows the next request of the export that follows. */
-  notBefore: number;
   /** Whether the day was scanned a second time, an hour later. */
   isSecondScan: boolean;
 }
 
 // The turns of one export in the queue of all of them: whether a chunk needs one, and the wait for it. An activity
 // asks, and the queue answers by a signal. An export that hears nothing asks again, as a job does; where no queue
-// answers, it goes on at its own pace.
+// answers and no budget is set, it goes on without.
 
 /** What an activity of an export tells of its turns. */
 interface TurnResult {
@@ -104,8 +102,6 @@ interface TurnResult {
 
 /** One half of a turn is for the way to a worker, the other for the requests. */
 const MIN_TURN_MS = 2_000;
-/** A paced chunk is five minutes' worth of requests; an attempt that died with its worker may have made them all. */
-const UNREPORTED_PACE_MS = 5 * 60_000;
 
 /** The turns of one export. Made before its first await: it registers the signal. */
 export class ExportTurns {
@@ -126,11 +122,6 @@ export class ExportTurns {
   /** Whether the next chunk needs a turn. */
   get isNeeded(): boolean {
     return this.#turns.isNeeded;
-  }
-
-  /** The wait after an attempt that died with its worker: a turn that nobody reports counts as spent. */
-  get unreportedPaceMs(): number {
-    return this.#state.requestsPerHour === null || this.isNeeded ? 0 : UNREPORTED_PACE_MS;
   }
 
   /** How activities ask for a turn of this export. */
@@ -171,8 +162,8 @@ export class ExportTurns {
       this.#show(asked.place);
       if (await condition(() => turns.turn !== null, askAgainMs(asked.place?.position, Math.random()))) continue;
       turns.asked = null;
-      // No queue answered, or it did not take the request, or its turn was lost.
-      if (asked.place === null) return this.#end();
+      // No queue answered, or it did not take the request, or its turn was lost. A budget that is set is kept.
+      if (asked.place === null && this.#state.requestsPerHour === null) return this.#end();
       request = { ...this.request, askedAt: asked.askedAt };
     }
   }

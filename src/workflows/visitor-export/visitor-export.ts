@@ -33,7 +33,7 @@ import { daysBefore } from '../../visitor-export/date-range.js';
 import { MAX_SECOND_SCANS } from '../../visitor-export/scan-checkpoint.js';
 import { InvalidInputError } from '../../contract/input-checks.js';
 import { checkStateVersion, isNewRunWanted, isOtherVersionCurrent, nextRunVersion } from '../worker-version.js';
-import { failureOf, nextRequestAfter, writeProjectReport } from './activities.js';
+import { failureOf, writeProjectReport } from './activities.js';
 import { rangeTitle } from './details.js';
 import { exportRange } from './range-export.js';
 import type { RangeResult, RangeState } from './range-state.js';
@@ -50,8 +50,6 @@ interface ExportState {
   next: number;
   snapshots: SnapshotReceipt[];
   failed: FailedDay[];
-  /** The pace allows no request before this time. */
-  notBefore: number;
   /** Days that were scanned a second time. */
   secondScans: number;
   rangeState: RangeState | null;
@@ -74,16 +72,14 @@ export async function visitorExport(input: VisitorExportInput): Promise<VisitorE
     const range = state.ranges[state.next] as VisitorExportRange;
     try {
       const next = (rangeState: RangeState | null) => continueRun(input, spec, { ...state, rangeState });
-      const { receipt, notBefore, isSecondScan } = await exportOnce(range, spec, state, next);
+      const { receipt, isSecondScan } = await exportOnce(range, spec, state, next);
       state.snapshots.push(receipt);
-      state.notBefore = notBefore;
       if (isSecondScan) state.secondScans += 1;
     } catch (error) {
       // A cancelled child is a failed day. A cancellation of this run ends it.
       const isCancelled = isCancellation(error) && CancellationScope.current().consideredCancelled;
       if (spec.kind !== 'scheduled' || isCancelled || error instanceof ContinueAsNew) throw error;
       state.failed.push(failedDay(range, error));
-      state.notBefore = Math.max(state.notBefore, nextRequestAfter(error));
     }
     state.rangeState = null;
     // The other days are the next version's.
@@ -104,7 +100,7 @@ function open(input: VisitorExportInput): { spec: ExportSpec; state: ExportState
   }
   const spec = checked(() => parseExportInput(input));
   const ranges = checked(() => rangesOf(spec));
-  const state = { ranges, next: 0, snapshots: [], failed: [], notBefore: 0, secondScans: 0, rangeState: null };
+  const state = { ranges, next: 0, snapshots: [], failed: [], secondScans: 0, rangeState: null };
   return { spec, state };
 }
 
@@ -134,7 +130,7 @@ function rangesOf(spec: ExportSpec): VisitorExportRange[] {
 async function exportOnce(
   range: VisitorExportRange,
   spec: ExportSpec,
-  { notBefore, secondScans, rangeState }: ExportState,
+  { secondScans, rangeState }: ExportState,
   next: (rangeState: RangeState | null) => Promise<never>,
 ): Promise<RangeResult> {
   const options =
@@ -143,8 +139,6 @@ async function exportOnce(
   if (workflowInfo().workflowId === writerId(range)) {
     return exportRange(range, { secondScan, priority, carried: rangeState, next });
   }
-  const waitMs = notBefore - Date.now();
-  if (waitMs > 0) await sleep(waitMs);
   return throughWriter(range, toRangeInput(range, options), () => next(null));
 }
 
@@ -174,9 +168,9 @@ async function throughWriter(
   }
 }
 
-function toRangeResult({ snapshots, nextRequestAt, secondScans = 0 }: VisitorExportResult): RangeResult {
+function toRangeResult({ snapshots, secondScans = 0 }: VisitorExportResult): RangeResult {
   const [receipt] = snapshots as [SnapshotReceipt];
-  return { receipt, notBefore: nextRequestAt ? Date.parse(nextRequestAt) : 0, isSecondScan: secondScans > 0 };
+  return { receipt, isSecondScan: secondScans > 0 };
 }
 
 function writerId({ projectId, dateFrom, dateTo }: VisitorExportRange): string {
@@ -202,7 +196,7 @@ function kindOf(error: unknown): string {
 }
 
 /** The result; where days failed, the failure of the first of them. */
-function conclude({ snapshots, failed, notBefore, secondScans }: ExportState): VisitorExportResult {
+function conclude({ snapshots, failed, secondScans }: ExportState): VisitorExportResult {
   const [first] = failed;
   if (first) {
     const days = failed.map(({ dateFrom }) => dateFrom).join(', ');
@@ -214,6 +208,5 @@ function conclude({ snapshots, failed, notBefore, secondScans }: ExportState): V
       details: [{ snapshots, failed } satisfies FailedDaysDetails],
     });
   }
-  const nextRequestAt = notBefore > Date.now() ? new Date(notBefore).toISOString() : undefined;
-  return { snapshots, ...(nextRequestAt && { nextRequestAt }), ...(secondScans > 0 && { secondScans }) };
+  return { snapshots, ...(secondScans > 0 && { secondScans }) };
 }
