@@ -56,7 +56,7 @@ class AgentJobs:
         self.client, self.task_queue = client, task_queue
 
     def job(self, project_id: str, key: str) -> "Job":
-        return Job(self.client, self.task_queue, f"agent-job/{quote(project_id, safe='')}/{quote(key, safe='')}")
+        return Job(self.client, self.task_queue, f"agent-job/{quote(project_id, safe='')}/{quote(key, safe=':')}")
 
     async def start(self, key: str, given: dict[str, Any]) -> "Job":
         """Starts the job, or joins the one that key and input name; `is_new` says which. Raises KeyConflict."""

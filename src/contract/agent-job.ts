@@ -213,9 +213,9 @@ export type AgentJobMemo = {
       : string;
 };
 
-/** The workflow id of a project's key. */
+/** The workflow id of a project's key. Its colons stay: to the id of a Schedule Temporal appends a time with colons. */
 export function agentJobWorkflowId(projectId: string, key: string): string {
-  return `agent-job/${encodeId(projectId)}/${encodeId(key)}`;
+  return `agent-job/${encodeId(projectId)}/${encodeId(key).replaceAll('%3A', ':')}`;
 }
 
 /** The workflow id of a job that was attached without a key. */

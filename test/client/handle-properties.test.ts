@@ -151,8 +151,12 @@ test('a workflow id tells what it was made of, and one of another making tells n
   expect(jobs.handle(attached).workflowId).toBe(attachedJobWorkflowId('a', 'j'));
   expect(jobs.handle('my own id')).toMatchObject({ projectId: null, key: null, workflowId: 'my own id' });
   expect(agentJobOf(agentJobWorkflowId('p', 'attached'))).toEqual({ projectId: 'p', key: 'attached', jobId: null });
-  expect(agentJobOf(attachedJobWorkflowId('p', 'j/1'))).toEqual({ projectId: 'p', key: null, jobId: 'j/1' });
-  for (const other of ['agent-job/p', 'agent-job/p/k/x/y', 'agent-job/p/%E0%A4%A', 'agent-job/p/a b', 'x/p/k'])
+  expect(agentJobOf(attachedJobWorkflowId('p', 'j:1'))).toEqual({ projectId: 'p', key: null, jobId: 'j:1' });
+  const scheduled = 'agent-job/a%3Ab/night%253A-2026-03-10T03:30:00Z';
+  expect(agentJobOf(scheduled)).toEqual({ projectId: 'a:b', key: 'night%3A-2026-03-10T03:30:00Z', jobId: null });
+  // One key has one id: the other spellings name no key.
+  const spelt = ['agent-job/a:b/k', 'agent-job/p/k%3A1', 'agent-job/p/k%3a1', 'agent-job/p/%6B', 'agent-job/p/a b'];
+  for (const other of [...spelt, 'agent-job/p', 'agent-job/p/k/x/y', 'agent-job/p/%E0%A4%A', 'x/p/k'])
     expect(agentJobOf(other)).toBeNull();
 });
 
