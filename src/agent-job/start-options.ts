@@ -66,13 +66,12 @@ export function agentJobStartOptions(input: AgentJobInput, place: AgentJobPlace)
   const { projectId, prompt, jobId, priority, batch, tags, metadata } = parseJobInput(input);
   checkSize(input);
   const phase: Phase = jobId === null ? 'creating' : 'watching';
-  const key = place.workflowId == null ? place.key : agentJobOf(place.workflowId)?.key;
-  const named = place.hidePrompts ? (key ?? place.workflowId ?? null) : prompt;
-  const title = place.title ?? jobTitle({ projectId, prompt: jobId === null ? named : null, jobId });
+  const workflowId = workflowIdFor(projectId, jobId, place);
+  const title = place.title ?? jobTitle({ projectId, prompt, jobId }, place.hidePrompts ? workflowId : null);
   const shown = place.hidePrompts ? null : prompt;
   const hash = place.inputHash ?? inputHash({ projectId, prompt, jobId });
   return {
-    workflowId: workflowIdFor(projectId, jobId, place),
+    workflowId,
     taskQueue: place.taskQueue ?? DEFAULT_TASK_QUEUE,
     args: [input],
     memo: {
@@ -91,7 +90,7 @@ export function agentJobStartOptions(input: AgentJobInput, place: AgentJobPlace)
       ...(tags.length === 0 ? [] : [{ key: TAGS, value: tags }]),
     ]),
     staticSummary: titleSummary(title),
-    staticDetails: staticDetails({ projectId, prompt: shown, jobId, key }),
+    staticDetails: staticDetails({ projectId, prompt: shown, jobId, key: agentJobOf(workflowId)?.key }),
     priority: { priorityKey: priority, fairnessKey: fairnessKey(projectId) },
     workflowIdReusePolicy: 'REJECT_DUPLICATE',
   };
@@ -141,10 +140,10 @@ function cut(text: string): string {
 }
 
 /** Checks a key: it becomes part of a workflow id. */
-export function checkKey(key: unknown): string {
+export function checkKey(key: unknown, field = 'key'): string {
   const isText = typeof key === 'string' && key.isWellFormed() && !/\p{Cc}/u.test(key);
   if (!isText || key.length === 0) {
-    throw new InvalidInputError('key', 'must be well-formed text without control characters, at least one character');
+    throw new InvalidInputError(field, 'must be well-formed text without control characters, at least one character');
   }
   return key;
 }

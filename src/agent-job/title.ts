@@ -1,4 +1,4 @@
-import type { QueueName } from '../contract.js';
+import { agentJobOf, type QueueName } from '../contract.js';
 import { cutToBytes, utf8Bytes } from '../contract/input-checks.js';
 import { codeBlock, plainMarkdown } from './markdown.js';
 
@@ -14,9 +14,13 @@ interface TitledInput {
   key?: string | null | undefined;
 }
 
-/** One line that names a job: the project and the prompt's first line, at most 200 bytes. */
-export function jobTitle({ projectId, prompt, jobId }: TitledInput): string {
-  const subject = prompt ? firstLine(prompt) : `job ${jobId ?? ''}`;
+/**
+ * One line that names a job: the project and the prompt's first line, at most 200 bytes. Where prompts are hidden, the
+ * key stands for the prompt, or a workflow id that names none.
+ */
+export function jobTitle({ projectId, prompt, jobId }: TitledInput, hiddenBehind: string | null = null): string {
+  const shown = prompt && hiddenBehind !== null ? (agentJobOf(hiddenBehind)?.key ?? hiddenBehind) : prompt;
+  const subject = shown ? firstLine(shown) : `job ${jobId ?? ''}`;
   return shorten(`${projectId}: ${subject}`, SUMMARY_BYTES);
 }
 

@@ -1,6 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { agentJobChildOptions } from '../../src/agent-job/child.js';
+import { agentJobWorkflowId } from '../../src/contract.js';
 import { AgentJobs, ConfigError } from '../../src/starter.js';
 import { readClientConfig } from '../../src/config/client.js';
 import { gathered, QUICK, startJobServer, type JobServer } from './job-server.js';
@@ -45,6 +46,23 @@ test('a job is shown by its key, and by nothing of its prompt', async () => {
   // Whatever the caller of the follow-up hides.
   await server.jobs.handle(one.workflowId).sendFollowUp(`and ${WORD}`);
   expect((await server.client.workflow.getHandle(one.workflowId).describe()).memo).toMatchObject({ hidePrompts: true });
+});
+
+test('a start that says no more than to hide prompts shows none', async () => {
+  const { client, taskQueue, projectId } = server;
+  const start = (workflowId: string) =>
+    client.workflow.start('agentJob', {
+      ...{ workflowId, taskQueue, memo: { hidePrompts: true } },
+      args: [{ projectId, prompt: `Please ${WORD}`, ...QUICK }],
+    });
+  const ids = { night: agentJobWorkflowId(projectId, 'night'), [`own-${projectId}`]: `own-${projectId}` };
+  for (const [subject, workflowId] of Object.entries(ids)) {
+    const handle = await start(workflowId);
+    await handle.result();
+    const text = await shown(workflowId);
+    expect(text).toContain(`${projectId}: ${subject}`);
+    expect(text).not.toContain(WORD);
+  }
 });
 
 test('a parent and the environment can ask for it, and a wrong value is refused', () => {

@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { followUpSignal, jobStateQuery } from '../../src/contract.js';
+import { agentJobStartOptions } from '../../src/agent-job/start-options.js';
 import { connectDevServer, type TestServer } from '../support/dev-server.js';
 import { startJobBench, type JobBench } from '../support/job-bench.js';
 import { ScriptedUpstream } from '../support/scripted-upstream.js';
@@ -28,7 +29,9 @@ const events = async (workflowId: string) =>
 
 test('a job of one poll ends with its pull request within 22 history events', () =>
   withBench(async () => {
-    const handle = await bench.start({ projectId: 'p1', prompt: 'Fix it' });
+    const job = { projectId: 'p1', prompt: 'Fix it' };
+    const { memo } = agentJobStartOptions(job, { key: 'k' });
+    const handle = await bench.start(job, { memo });
     const result = await handle.result();
     expect(result).toMatchObject({ outcome: 'completed', projectId: 'p1', jobId: 'job-1', polls: 1, followUps: [] });
     expect(result.job?.prLink).toBe('https://github.example/a/b/pull/1');

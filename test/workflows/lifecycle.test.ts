@@ -58,7 +58,10 @@ test('a job that the upstream shows as failed ends so, in the shape of the contr
 test('search attributes and memo tell the end, with one upsert per change', async () => {
   const { upstream, bench } = tests;
   upstream.show = (read) => (read < 3 ? { status: 'active' } : { status: 'completed', prLink: PR });
+  upstream.createFaults.push(notDelivered('refused'));
   const handle = await bench.start({ projectId: 'p1', prompt: 'Fix it' });
+  const named = { title: 'p1: Fix it', inputHash: inputHash({ projectId: 'p1', prompt: 'Fix it' }) };
+  await expect.poll(async () => (await handle.describe()).memo).toEqual(named);
   await handle.result();
   const { typedSearchAttributes, memo } = await handle.describe();
   const shown = Object.values(SEARCH_ATTRIBUTE).map((name) =>
@@ -66,14 +69,10 @@ test('search attributes and memo tell the end, with one upsert per change', asyn
       defineSearchAttributeKey(name, attributeType(name) === 'KeywordList' ? 'KEYWORD_LIST' : 'KEYWORD'),
     ),
   );
-  expect(shown).toEqual(['p1', 'done', 'completed', PR, undefined, undefined, undefined, 'completed', 'job-1']);
-  expect(memo).toEqual({
-    jobId: 'job-1',
-    prLink: PR,
-    inputHash: inputHash({ projectId: 'p1', prompt: 'Fix it' }),
-  });
+  expect(shown).toEqual(['p1', 'done', 'completed', PR, undefined, undefined, undefined, 'completed', 'job-2']);
+  expect(memo).toEqual({ ...named, jobId: 'job-2', prLink: PR });
   const { events } = await handle.fetchHistory();
-  expect(events!.filter((e) => e.upsertWorkflowSearchAttributesEventAttributes)).toHaveLength(3);
+  expect(events!.filter((e) => e.upsertWorkflowSearchAttributesEventAttributes)).toHaveLength(4);
 });
 
 test('a pull request address over 255 characters is kept in the memo, not in the search attributes', async () => {

@@ -6,6 +6,7 @@ import { setHandler, workflowInfo } from '@temporalio/workflow';
 import { jobStateQuery, MEMO, type AgentJobInput } from '../../contract.js';
 import { invalidInputFailure } from '../../agent-job/end-without-result.js';
 import { InvalidInputError, jsonBytes } from '../../contract/input-checks.js';
+import { jobTitle } from '../../agent-job/title.js';
 import { completeSpec, inputHash, parseJobInput, type JobSpec } from '../../agent-job/input.js';
 import { noFollowUps, type CarriedFollowUps } from './follow-up-queue.js';
 import { refusedState } from './job-state.js';
@@ -51,17 +52,19 @@ export function openRun(input: AgentJobInput): { run: JobRun; hash: string } {
   const spec = parse(input);
   const followUps = noFollowUps(spec.usedFollowUpIds);
   const given = workflowInfo().memo?.inputHash;
-  const data = { ...firstRunData(spec, workflowInfo().startTime), ...givenTitle(), isRepeated };
+  const data = { ...firstRunData(spec, workflowInfo().startTime), title: titleOf(spec), isRepeated };
   return {
     run: new JobRun(spec, data, followUps, Date.now),
     hash: typeof given === 'string' ? given : inputHash(spec),
   };
 }
 
-/** Of the job that this run goes on with; an input that attaches to a job knows no prompt. */
-function givenTitle(): { title?: string } {
-  const title = workflowInfo().memo?.[MEMO.title];
-  return typeof title === 'string' && title.length <= MAX_TITLE ? { title } : {};
+/** The title that the start gave, as an input that attaches to a job has no prompt. Otherwise one like our client's. */
+function titleOf(spec: JobSpec): string {
+  const { memo, workflowId } = workflowInfo();
+  const given = memo?.[MEMO.title];
+  if (typeof given === 'string' && given !== '' && given.length <= MAX_TITLE) return given;
+  return jobTitle(spec, memo?.[MEMO.hidePrompts] === true ? workflowId : null);
 }
 
 /** The input of the next run. */

@@ -67,11 +67,10 @@ export class Dashboard {
   }
 
   #refreshMemo(): void {
-    const { jobId, phase, polls, spec } = this.#run;
-    const { job } = polls.known;
-    // Before there is more to tell than the hash, it can be computed from the start event just as well.
-    if (jobId === null && phase !== 'done' && phase !== 'needsAttention') return;
-    const wanted = { [MEMO.jobId]: jobId, [MEMO.prLink]: job?.prLink ?? null, [MEMO.inputHash]: this.#inputHash };
+    const { jobId, title, polls, spec } = this.#run;
+    const told = { [MEMO.jobId]: jobId, [MEMO.prLink]: polls.known.job?.prLink ?? null };
+    // A Schedule, and a client in another language, may start a job without them.
+    const wanted = { ...told, [MEMO.inputHash]: this.#inputHash, [MEMO.title]: title };
     const changed: Record<string, unknown> = Object.fromEntries(
       Object.entries(wanted).filter(([name, value]) => value !== (this.#memo[name] ?? null)),
     );

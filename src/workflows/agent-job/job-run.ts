@@ -15,7 +15,6 @@ import {
 } from '../../contract.js';
 import type { PollJobInput, PollJobResult } from '../../activities/index.js';
 import type { JobSpec } from '../../agent-job/input.js';
-import { jobTitle } from '../../agent-job/title.js';
 import { jsonBytes } from '../../contract/input-checks.js';
 import { FollowUps, type CarriedFollowUps } from './follow-up-queue.js';
 import { LeftQueue } from './left-queue.js';
@@ -371,10 +370,9 @@ export function withDecision(
 }
 
 /** What a run knows that continues no other. */
-export function firstRunData(spec: JobSpec, startTime: Date): Omit<RunData, 'isRepeated'> {
+export function firstRunData(spec: JobSpec, startTime: Date): Omit<RunData, 'isRepeated' | 'title'> {
   const startedAt = startTime.getTime();
   return {
-    title: jobTitle(spec),
     startedAt,
     jobId: spec.jobId,
     createdAt: null,
