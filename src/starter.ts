@@ -42,6 +42,7 @@ export type { JobFilter, JobSummary } from './client/agent-job/list.js';
 export type { QueueReport } from './client/agent-job/queue.js';
 export type { StartFate } from './client/agent-job/start-many.js';
 export type { StuckJob } from './client/agent-job/stuck-jobs.js';
+export { agentJobSchedule, type AgentJobSchedule } from './client/agent-job/schedule.js';
 export * from './client/errors.js';
 export type { InputOptions } from './client/known-fields.js';
 export type { AttachRequest, ConnectSettings, Logger, StartRequest } from './client/settings.js';

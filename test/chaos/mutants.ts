@@ -393,6 +393,14 @@ export const MUTANTS: Mutant[] = [
     title: 'asks before it creates, whatever the policy',
   },
   {
+    name: 'a Schedule that starts a job again which has ended',
+    file: 'src/activities/agent-job/earlier-run.ts',
+    find: 'if (input.isScheduled !== true) return input;',
+    replace: 'return input;',
+    test: 'test/e2e/recurring.test.ts',
+    title: 'asks before it creates another',
+  },
+  {
     name: 'a repeated run that loses this fact at continue-as-new',
     file: 'src/workflows/agent-job/continue-as-new.ts',
     find: 'const known = isRepeated ? { ...data, isRepeated } : data;',

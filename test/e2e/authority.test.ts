@@ -7,7 +7,7 @@ import { parseEnv } from 'node:util';
 import { Client, Connection } from '@temporalio/client';
 import { defineSearchAttributeKey, SearchAttributeType, TypedSearchAttributes } from '@temporalio/common';
 import { afterAll, afterEach, beforeAll, expect, test } from 'vitest';
-import { AgentJobs } from '../../src/starter.js';
+import { agentJobSchedule, AgentJobs } from '../../src/starter.js';
 import { agentJobStartOptions } from '../../src/agent-job/start-options.js';
 import { startSandbox, type Sandbox } from '../../src/testing.js';
 import { startAuthorizingServer, type AuthorizingServer } from '../support/authorizing-server.js';
@@ -219,18 +219,8 @@ test(
     expect(await done.result()).toMatchObject({ outcome: 'completed' });
     await expectNoForeignKey(shop, 'search');
     // The server's own workers, which run schedules, are let in.
-    const nightly = await shop.client.schedule.create({
-      scheduleId: 'nightly',
-      spec: { intervals: [{ every: '1 hour' }] },
-      state: { paused: true },
-      action: {
-        type: 'startWorkflow',
-        workflowType: 'agentJob',
-        workflowId: 'agent-job/shop/nightly',
-        taskQueue: shop.taskQueue,
-        args: [{ projectId: 'shop', prompt: 'Review', ...QUICK }],
-      },
-    });
+    const job = { projectId: 'shop', name: 'nightly', prompt: 'Review', ...QUICK, taskQueue: shop.taskQueue };
+    const nightly = await shop.client.schedule.create(agentJobSchedule({ ...job, spec: {} }));
     await nightly.trigger();
     await expect.poll(async () => (await sandbox.creates({ projectId: 'shop' })).length, { timeout: 120_000 }).toBe(3);
 

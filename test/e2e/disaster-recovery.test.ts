@@ -5,7 +5,7 @@
 import { pathToFileURL } from 'node:url';
 import { Client, Connection, type ScheduleHandle } from '@temporalio/client';
 import { afterAll, afterEach, beforeAll, expect, test } from 'vitest';
-import { AgentJobs, type JobHandle, type StartRequest } from '../../src/starter.js';
+import { agentJobSchedule, AgentJobs, type JobHandle, type StartRequest } from '../../src/starter.js';
 import type { InDoubtWrite, ResolveUnknownInput, UnknownOutcomePolicy } from '../../src/contract.js';
 import { startSandbox, type Sandbox } from '../../src/testing.js';
 import { RestorableServer } from '../support/restorable-server.js';
@@ -129,23 +129,12 @@ async function liveUntilBackup(): Promise<void> {
   await followUp('steered', 'recorded');
   await untilAccepted('steered', 'recorded');
   await expect.poll(async () => (await handleOf('doubtful').state()).phase).toBe('needsAttention');
-  const input = {
-    projectId: 'recurring',
-    prompt: promptOf('recurring'),
+  const options = agentJobSchedule({
+    ...{ projectId: 'recurring', name: 'nightly', prompt: promptOf('recurring'), taskQueue: TASK_QUEUE },
     polling: { min: '1 second', max: '1 second' },
-  };
-  recurring = await jobs.client.schedule.create({
-    scheduleId: 'nightly',
     spec: { intervals: [{ every: '1 hour' }] },
-    state: { paused: true },
-    action: {
-      type: 'startWorkflow',
-      workflowType: 'agentJob',
-      workflowId: 'agent-job/recurring/nightly',
-      taskQueue: TASK_QUEUE,
-      args: [input],
-    },
   });
+  recurring = await jobs.client.schedule.create({ ...options, state: { paused: true } });
   await start('inFlight');
   await untilSent('inFlight');
   worker?.signal('SIGSTOP');

@@ -482,6 +482,27 @@ export const TESTED_PROMISES: Record<string, TestedPromise[]> = {
       'no text of the upstream is in a log line, and none is shown where prompts are hidden',
     ),
   ],
+  /** Of jobs that a Schedule of Temporal starts. */
+  'schedule-promises': [
+    tested(
+      'any Schedule starts the job, with nothing but an input',
+      'one job is created for each run, with a key, title and hash like any other',
+      'e2e/recurring',
+      'a stranger’s Schedule and our own create one job for each of their runs',
+    ),
+    tested(
+      'a Schedule makes up for a time whose job has ended',
+      'that run asks before it creates, unless the create had been refused',
+      'e2e/recurring',
+      'a time whose job has ended asks before it creates another; one that was refused does not',
+    ),
+    tested(
+      'a scheduled job waits for a person, or is followed up after its end',
+      'only the first holds up the next time',
+      'e2e/recurring',
+      'a job that waits for a person holds the next time up; one that is followed up does not',
+    ),
+  ],
   /** What a caller's trace context brings about, and what it never changes. */
   'trace-promises': [
     tested(

@@ -80,6 +80,7 @@ type Promised = [JobHandle, AgentJobResult['outcome'], JobState['phase'], Sandbo
 async function programs(): Promise<Record<string, string>> {
   const [readme = ''] = await examples('README.md');
   const [encryption = 'no lines'] = await examples('docs/encryption.md');
+  const [recurring = 'no lines'] = await examples('docs/recurring-jobs.md');
   const [first = '', , fake = ''] = await examples('docs/testing.md');
   const own = await readmeProgram(system, 'ts', 'new Client(');
   return {
@@ -88,6 +89,7 @@ async function programs(): Promise<Record<string, string>> {
     'own.ts': own.replace('{ client: ', `{ taskQueue: '${system.server.taskQueue}', client: `),
     'entries.ts': ENTRIES,
     'encryption.ts': encryption,
+    'recurring.ts': recurring,
     'first.test.ts': first,
     'fake.ts': fake,
     ...Object.fromEntries(
@@ -134,6 +136,20 @@ test("README's first program compiles and runs as it is written", { timeout: LIM
   expect(await readFile(join(consumer, name), 'utf8')).toContain('agent-jobs-client');
   expect(await execute(name)).toMatch(/^https:\S+\/pull\/\d+\n$/);
 });
+
+test(
+  'the lines that make and change a Schedule compile and run as they are written',
+  { timeout: LIMIT_MS },
+  async () => {
+    await system.haveWorker();
+    await execute(await compiled('recurring'));
+    const schedule = system.server.client.schedule.getHandle('agent-job/acme/weekly-review');
+    expect((await schedule.describe()).policies.overlap).toBe('BUFFER_ONE');
+    await schedule.trigger();
+    const creates = () => system.sandbox.creates({ projectId: 'acme', promptIncludes: 'Review' });
+    await expect.poll(creates).toMatchObject([{ prompt: 'Review last week.' }]);
+  },
+);
 
 test(
   "README's program with a Temporal client of one's own compiles and runs as it is written",

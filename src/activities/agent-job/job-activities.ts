@@ -5,6 +5,7 @@ import type { Metrics, WriteOperation } from '../metrics.js';
 import type { WriteOutcome } from '../../contract/write-outcome.js';
 import type { Upstream, WriteOptions } from '../../upstream/upstream.js';
 import { arrivedBy } from '../../agent-job/look-after.js';
+import { markedIfAgain } from './earlier-run.js';
 import { createAwaitKey, KeyHealth } from './key-health.js';
 import { startLateClock, startServerClock, tryLater } from '../../temporal/activity-attempt.js';
 import type { Budgets } from './budgets.js';
@@ -34,6 +35,8 @@ interface WriteInput extends Omit<Parameters<typeof checkPriorAttempt>[0], 'conf
   turnUntil?: number | undefined;
   /** It waited for a turn longer than it should. */
   isOverdue?: boolean;
+  /** A Schedule started the run that creates. */
+  isScheduled?: boolean;
   /** When the job was created, in milliseconds; null where another than this workflow created it. */
   jobCreatedAt?: number | null;
 }
@@ -110,7 +113,10 @@ export function createJobActivities({
   }
 
   return {
-    createJob: (input) => write('create', input, (options) => upstream.createJob(input, options)),
+    createJob: async (given) => {
+      const input = await markedIfAgain(given);
+      return write('create', input, (options) => upstream.createJob(input, options));
+    },
     sendMessage: (input) => write('message', input, (options) => upstream.sendMessage(input, options)),
     pollJob: createPollJob({ upstream, shutdownSignal, poller, metrics }),
     awaitKey: createAwaitKey(keyHealth, asksPerSecond),

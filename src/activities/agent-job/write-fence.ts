@@ -27,7 +27,8 @@ interface FenceOptions {
   /** The workflow was reset by an operator: the run before may have done this write. */
   afterReset: boolean;
   /**
-   * Temporal itself started the workflow again, by a retry policy or a cron schedule; `afterReset` is true then too.
+   * Temporal itself started the workflow again, by a retry policy, a cron schedule or a Schedule; `afterReset` is true
+   * then too.
    */
   repeatedRun?: boolean;
   /**

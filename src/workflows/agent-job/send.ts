@@ -1,4 +1,5 @@
 /** Sends the create and the follow-ups, step by step, until each is settled. What becomes of them: next-write.ts. */
+import { defineSearchAttributeKey, SearchAttributeType } from '@temporalio/common';
 import {
   ActivityCancellationType,
   ActivityFailure,
@@ -60,13 +61,17 @@ const WRITE = { ...WRITE_ATTEMPT, retry: RETRY, priority: BEFORE_READS };
 const { createJob } = proxyActivities<JobActivities>({ ...WRITE, summary: 'Create the job' });
 const { sendMessage } = proxyActivities<JobActivities>({ ...WRITE, summary: 'Send a follow-up' });
 
+/** Temporal sets it where a Schedule started the run. */
+const SCHEDULE_ID = defineSearchAttributeKey('TemporalScheduledById', SearchAttributeType.KEYWORD);
+
 /** Starts the activity of a write; what is written is the caller's. */
 type Send = (input: Omit<Parameters<JobActivities['createJob']>[0], 'prompt'>) => Promise<unknown>;
 
 /** Creates the job; returns its id. */
 export async function createRemoteJob(run: JobRun, waitPoint: WaitPoint, prompt: string): Promise<string> {
   run.beginWrite({ kind: 'create', askedAt: run.startedAt, requiresConfirmation: false });
-  const send: Send = (input) => createJob({ ...input, prompt });
+  const isScheduled = workflowInfo().typedSearchAttributes.get(SCHEDULE_ID) !== undefined;
+  const send: Send = (input) => createJob({ ...input, prompt, isScheduled });
   const jobId = await settle(run, waitPoint, send, () => run.jobId);
   return jobId;
 }
