@@ -12,7 +12,7 @@ const source = (module: string) => fileURLToPath(new URL(`src/${module}.ts`, imp
 const resolve = {
   alias: [
     { find: /^agent-jobs-client$/, replacement: source('starter') },
-    { find: /^agent-jobs-client\/testing$/, replacement: source('client/fake/fake-agent-jobs') },
+    { find: /^agent-jobs-client\/testing$/, replacement: source('client/fake-agent-jobs') },
   ],
 };
 const limits = {

@@ -21,7 +21,7 @@ const ENTRIES = {
   index: 'starter',
   contract: 'contract',
   'start-options': 'agent-job/start-options',
-  testing: 'client/fake/fake-agent-jobs',
+  testing: 'client/fake-agent-jobs',
   workflow: 'agent-job/child',
 };
 

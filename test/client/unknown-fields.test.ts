@@ -1,7 +1,7 @@
 /** A misspelt field of what a person wrote is refused before anything is sent, with the names that are known. */
 import { Client, Connection } from '@temporalio/client';
 import { afterAll, expect, test } from 'vitest';
-import { FakeAgentJobs } from '../../src/client/fake/fake-agent-jobs.js';
+import { FakeAgentJobs } from '../../src/client/fake-agent-jobs.js';
 import { AgentJobs, type AttachRequest, type JobFilter, type StartRequest } from '../../src/starter.js';
 import { RequestRetries } from '../../src/temporal/grpc.js';
 import { gathered } from './job-server.js';
@@ -36,8 +36,8 @@ test.for([
     await expect(jobs.start(job(more))).rejects.toMatchObject(refusal);
     const attached: object = { projectId: 'p', jobId: 'j', ...more };
     await expect(jobs.attach(attached as AttachRequest)).rejects.toMatchObject(refusal);
-    expect(await gathered(jobs.startMany([job(more)]))).toMatchObject([{ key: 'k', fate: 'refused', error: refusal }]);
   }
+  expect(await gathered(real.startMany([job(more)]))).toMatchObject([{ key: 'k', fate: 'refused', error: refusal }]);
   expect(fake.jobs).toEqual([]);
 });
 
@@ -45,10 +45,9 @@ test('allowUnknown sends a field of a newer release as it is', async () => {
   const fake = new FakeAgentJobs();
   const newer = { patience: '1 hour', polling: { shape: 'flat' } };
   await fake.start(job({ ...newer, key: 'a' }), { allowUnknown: true });
-  await gathered(fake.startMany([job({ ...newer, key: 'b' })], { allowUnknown: true }));
   const attached: object = { projectId: 'p', jobId: 'j', ...newer };
   await fake.attach(attached as AttachRequest, { allowUnknown: true });
-  expect(fake.jobs.map(({ input }) => input)).toEqual(Array(3).fill(expect.objectContaining(newer)));
+  expect(fake.jobs.map(({ input }) => input)).toEqual(Array(2).fill(expect.objectContaining(newer)));
   await expect(real.start(job(newer), { allowUnknown: true })).rejects.toMatchObject(AWAY);
 });
 
@@ -58,47 +57,41 @@ test('names in metadata are the caller’s own, and what is null or undefined na
   expect(fake.jobs).toHaveLength(1);
 });
 
-test('a misspelt option of a call is refused with the names that are known, real and fake', async () => {
-  const fake = new FakeAgentJobs();
-  await fake.start(job({}));
-  for (const jobs of [real, fake]) {
-    const one = jobs.handle({ projectId: 'p', key: 'k' });
-    const calls: [call: (options: object) => unknown, option: object, meant: string][] = [
-      [(options) => jobs.start(job({}), options), { timeoutMS: 1 }, 'timeoutMs'],
-      [(options) => jobs.attach({ projectId: 'p', jobId: 'j' }, options), { allowunknown: true }, 'allowUnknown'],
-      [(options) => gathered(jobs.startMany([], options)), { concurency: 1 }, 'concurrency'],
-      [(options) => gathered(jobs.list({}, options)), { sginal: 1 }, 'signal'],
-      [(options) => jobs.listPage({}, options), { pagesize: 1 }, 'pageSize'],
-      [(options) => jobs.exportVisitors(RANGE, options), { timeout: 1 }, 'timeoutMs'],
-      [(options) => one.followUp('x', options), { Id: 'a' }, 'id'],
-      [(options) => one.sendFollowUp('x', options), { onlywhileRunning: true }, 'onlyWhileRunning'],
-      [(options) => one.state(options), { timeoutMs: 1, signl: 1 }, 'signal'],
-      [(options) => one.cancel(options), { nota: 'x' }, 'note'],
-      [(options) => one.result(options), { sginal: 1 }, 'signal'],
-      [(options) => gathered(one.watch(options)), { sginal: 1 }, 'signal'],
-      [(decision) => one.resolve({ action: 'retry', ...decision }), { sinse: 'x' }, 'since'],
-    ];
-    for (const [call, option, meant] of calls) {
-      const refusal = { ...INVALID, message: expect.stringMatching(new RegExp(`known are .*${meant}`)) as string };
-      await expect((async () => call(option))()).rejects.toMatchObject(refusal);
-    }
+test('a misspelt option of a call is refused with the names that are known', async () => {
+  const one = real.handle({ projectId: 'p', key: 'k' });
+  const calls: [call: (options: object) => unknown, option: object, meant: string][] = [
+    [(options) => real.start(job({}), options), { timeoutMS: 1 }, 'timeoutMs'],
+    [(options) => real.attach({ projectId: 'p', jobId: 'j' }, options), { allowunknown: true }, 'allowUnknown'],
+    [(options) => gathered(real.startMany([], options)), { concurency: 1 }, 'concurrency'],
+    [(options) => gathered(real.list({}, options)), { sginal: 1 }, 'signal'],
+    [(options) => real.listPage({}, options), { pagesize: 1 }, 'pageSize'],
+    [(options) => real.exportVisitors(RANGE, options), { timeout: 1 }, 'timeoutMs'],
+    [(options) => one.followUp('x', options), { Id: 'a' }, 'id'],
+    [(options) => one.sendFollowUp('x', options), { onlywhileRunning: true }, 'onlyWhileRunning'],
+    [(options) => one.state(options), { timeoutMs: 1, signl: 1 }, 'signal'],
+    [(options) => one.cancel(options), { nota: 'x' }, 'note'],
+    [(options) => one.result(options), { sginal: 1 }, 'signal'],
+    [(options) => gathered(one.watch(options)), { sginal: 1 }, 'signal'],
+    [(decision) => one.resolve({ action: 'retry', ...decision }), { sinse: 'x' }, 'since'],
+  ];
+  for (const [call, option, meant] of calls) {
+    const refusal = { ...INVALID, message: expect.stringMatching(new RegExp(`known are .*${meant}`)) as string };
+    await expect((async () => call(option))()).rejects.toMatchObject(refusal);
   }
 });
 
 test('a misspelt filter, and a misspelt setting of exports, is refused', async () => {
-  for (const jobs of [real, new FakeAgentJobs()]) {
-    for (const list of [
-      () => gathered(jobs.list({ projecId: 'p' } as JobFilter)),
-      () => jobs.listPage({ projecId: 'p' } as JobFilter),
-      () => jobs.count({ project: 'p' } as JobFilter),
-      () => gathered(jobs.queues({ projectid: 'p' } as JobFilter)),
-    ]) {
-      const refusal = { ...INVALID, message: expect.stringMatching(/known are .*projectId/) as string };
-      await expect((async () => list())()).rejects.toMatchObject(refusal);
-    }
-    const misspelt: object = { ...RANGE, secondscan: false };
-    await expect(jobs.exportVisitors(misspelt as typeof RANGE)).rejects.toMatchObject({ field: 'secondscan' });
+  for (const list of [
+    () => gathered(real.list({ projecId: 'p' } as JobFilter)),
+    () => real.listPage({ projecId: 'p' } as JobFilter),
+    () => real.count({ project: 'p' } as JobFilter),
+    () => gathered(real.queues({ projectid: 'p' } as JobFilter)),
+  ]) {
+    const refusal = { ...INVALID, message: expect.stringMatching(/known are .*projectId/) as string };
+    await expect((async () => list())()).rejects.toMatchObject(refusal);
   }
+  const misspelt: object = { ...RANGE, secondscan: false };
+  await expect(real.exportVisitors(misspelt as typeof RANGE)).rejects.toMatchObject({ field: 'secondscan' });
   const nightly: object = { projectId: 'p', timezone: 'UTC' };
   await expect(real.ensureExportSchedule(nightly as { projectId: string })).rejects.toMatchObject({
     field: 'timezone',
@@ -113,7 +106,6 @@ test('a misspelt setting of a client is refused before it connects', async () =>
     [(settings) => AgentJobs.connect(settings), { apiKey: 'k' }, /known are taskQueue, webUiUrl/],
     [(settings) => new AgentJobs({ client, ...settings }), { taskqueue: 'q' }, /known are .*taskQueue/],
     [(settings) => new AgentJobs({ client, ...settings }), { namespace: 'prod' }, /known are taskQueue, webUiUrl/],
-    [(settings) => new FakeAgentJobs(settings), { hidePrompt: true }, /known are .*hidePrompts/],
   ];
   for (const [make, setting, remedy] of clients) {
     const refusal = { ...INVALID, field: Object.keys(setting)[0], message: expect.stringMatching(remedy) as string };

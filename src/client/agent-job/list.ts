@@ -111,24 +111,24 @@ async function readPage(client: Client, request: PageRequest, options: CallOptio
 }
 
 /** The server's token as callers carry it. */
-export function toCursor(token: Uint8Array): string {
+function toCursor(token: Uint8Array): string {
   return Buffer.from(token).toString('base64url');
 }
 
 /** Throws InvalidInputError where the text is no token's. */
-export function readCursor(cursor: unknown): Uint8Array {
+function readCursor(cursor: unknown): Uint8Array {
   const token = new Uint8Array(Buffer.from(typeof cursor === 'string' ? cursor : '', 'base64url'));
   if (token.length > 0 && toCursor(token) === cursor) return token;
   throw wrongCursor();
 }
 
 /** The error of a cursor that leads nowhere. */
-export function wrongCursor(): InvalidInputError {
+function wrongCursor(): InvalidInputError {
   return new InvalidInputError('cursor', 'must be the nextCursor of a page of the same list');
 }
 
 /** Throws InvalidInputError. */
-export function checkPageSize(pageSize: number | null | undefined): number {
+function checkPageSize(pageSize: number | null | undefined): number {
   return checkWholeNumber(pageSize ?? DEFAULT_PAGE_SIZE, 'pageSize', [1, MAX_PAGE_SIZE]);
 }
 

@@ -73,7 +73,7 @@ export function startMany(
 }
 
 /** `startMany`, whatever starts the jobs. */
-export function startEach(
+function startEach(
   start: StartOne,
   place: AgentJobPlace,
   items: StartItems,

@@ -96,7 +96,7 @@ function messageOf(cause: Error | undefined): string | undefined {
 }
 
 /** What an explicit range is started with. Throws InvalidInputError. */
-export function rangeExportStart(given: VisitorExportRangeInput) {
+function rangeExportStart(given: VisitorExportRangeInput) {
   const spec = parseExportInput(given);
   checkNames<object>(given, 'field', RANGE_EXPORT as Names<object>);
   if (spec.kind !== 'range') throw new InvalidInputError('dateFrom', 'must be given');

@@ -1,0 +1,196 @@
+/**
+ * A stand-in for the client in callers' unit tests. It checks starts, follow-ups and decisions as the real client does,
+ * and keeps them. The test says what becomes of a job: no rule of the workflow is repeated here.
+ */
+import { randomUUID } from 'node:crypto';
+import { EventEmitter, once } from 'node:events';
+import { parseFollowUp } from '../agent-job/input.js';
+import { agentJobStartOptions, type AgentJobStartOptions, checkKey } from '../agent-job/start-options.js';
+import { agentJobOf, type AgentJobInput, type AgentJobResult, DEFAULT_TASK_QUEUE, MEMO } from '../contract.js';
+import type { FollowUpAnswer, JobOutcome, JobRecord, JobState, ResolveUnknownInput } from '../contract.js';
+import { FOLLOW_UP_OPTIONS, type FollowUpOptions } from './agent-job/follow-up.js';
+import { type JobHandle, workflowIdOf } from './agent-job/handle.js';
+import { CreateRejectedError, JobCanceledError, JobEndedError, JobNotFoundError, KeyConflictError } from './errors.js';
+import { checkRequest, checkResolution, INPUT_OPTIONS, type InputOptions } from './known-fields.js';
+import type { AttachRequest, JobName, StartRequest } from './settings.js';
+import { type CallOptions, checkLimits, type WaitOptions } from './temporal-call.js';
+
+/** What `AgentJobs` does with one job: type a parameter with this, and the fake fits too. */
+export interface AgentJobsLike {
+  start(request: StartRequest, options?: CallOptions & InputOptions): Promise<JobHandle>;
+  attach(request: AttachRequest, options?: CallOptions & InputOptions): Promise<JobHandle>;
+  handle(job: JobName): JobHandle;
+  close(): Promise<void>;
+}
+
+/** Jobs in memory. A job is active until the test says otherwise, through `job`. */
+export class FakeAgentJobs implements AgentJobsLike {
+  readonly #jobs = new Map<string, FakeJob>();
+
+  /** Every job that was started or attached to, the oldest first. */
+  get jobs(): readonly FakeJob[] {
+    return [...this.#jobs.values()];
+  }
+
+  /** The job behind a handle or a name, for the test. Throws JobNotFoundError. */
+  job(job: JobName | Pick<JobHandle, 'workflowId'>): FakeJob {
+    const workflowId = typeof job === 'object' && 'workflowId' in job ? job.workflowId : workflowIdOf(job);
+    const found = this.#jobs.get(workflowId);
+    if (found === undefined) throw new JobNotFoundError(workflowId, 'no such workflow');
+    return found;
+  }
+
+  /** As `AgentJobs.start`. */
+  async start(request: StartRequest, options: CallOptions & InputOptions = {}): Promise<JobHandle> {
+    const { key, ...input } = checkRequest<StartRequest>(request, options);
+    return this.#start(agentJobStartOptions(input, { taskQueue: DEFAULT_TASK_QUEUE, key: checkKey(key) }), options);
+  }
+
+  /** As `AgentJobs.attach`. */
+  async attach(request: AttachRequest, options: CallOptions & InputOptions = {}): Promise<JobHandle> {
+    const { key, ...input } = checkRequest<AttachRequest>(request, options);
+    return this.#start(agentJobStartOptions(input, { taskQueue: DEFAULT_TASK_QUEUE, key }), options);
+  }
+
+  /** As `AgentJobs.handle`. */
+  handle(job: JobName): JobHandle {
+    return this.#handle(workflowIdOf(job));
+  }
+
+  /** Does nothing. */
+  async close(): Promise<void> {}
+
+  #start(wanted: AgentJobStartOptions, options: CallOptions): JobHandle {
+    checkLimits(options, INPUT_OPTIONS);
+    const { workflowId, memo } = wanted;
+    const there = this.#jobs.get(workflowId);
+    const isNew = !there || there.end instanceof CreateRejectedError;
+    if (isNew) this.#jobs.set(workflowId, new FakeJob(wanted));
+    else if (there.inputHash !== memo[MEMO.inputHash]) {
+      throw new KeyConflictError(workflowId, 'this key names a job with another input: use another key for a new job');
+    }
+    return this.#handle(workflowId, isNew);
+  }
+
+  /** Each call looks for the job anew, so that a handle may be made before its job. */
+  #handle(workflowId: string, isNew?: boolean): JobHandle {
+    const job = () => this.job({ workflowId });
+    const { projectId = null, key = null } = agentJobOf(workflowId) ?? {};
+    const send = (prompt: string, options: FollowUpOptions = {}) => {
+      const followUp = parseFollowUp({ prompt, id: options.id ?? randomUUID(), priority: options.priority });
+      checkLimits(options, FOLLOW_UP_OPTIONS);
+      return job().send(followUp.id ?? '', followUp.prompt, options.onlyWhileRunning ?? false);
+    };
+    return {
+      ...{ workflowId, projectId, key, runId: null, url: null, isNew },
+      followUp: async (prompt, options) => ({ id: send(prompt, options).id }),
+      sendFollowUp: async (prompt, options) => send(prompt, options),
+      pollNow: async () => void job().running(),
+      cancel: async () => job().cancel(),
+      resolve: async (resolution) => job().running().resolve(checkResolution(resolution)),
+      state: async () => job().state,
+      result: async (options) => job().result(options),
+      watch: async function* (options) {
+        yield* job().states(options);
+      },
+    };
+  }
+}
+
+/** A job of `FakeAgentJobs`: what the code under test asked of it, and what the test makes of it. */
+export class FakeJob {
+  readonly workflowId: string;
+  readonly input: AgentJobInput;
+  readonly inputHash: unknown;
+  /** What was sent, in order. */
+  readonly followUps: { readonly id: string; readonly prompt: string }[] = [];
+  readonly decisions: ResolveUnknownInput[] = [];
+  /** The result, or what `result` throws; null while the job runs. */
+  end: AgentJobResult | Error | null = null;
+  state: JobState;
+  readonly #changes = new EventEmitter().setMaxListeners(0);
+
+  constructor({ workflowId, args: [input], memo }: AgentJobStartOptions) {
+    this.workflowId = workflowId;
+    this.input = input;
+    this.inputHash = memo[MEMO.inputHash];
+    const [at, id] = [new Date().toISOString(), input.jobId ?? `job_${randomUUID()}`];
+    const job = { id, status: 'active', createdAt: at, source: null, model: null, prLink: null, archivedAt: null };
+    this.state = {
+      ...{ phase: 'watching', projectId: input.projectId, jobId: id, job, unknown: null, outcome: null, polls: 1 },
+      ...{ followUps: [], usedFollowUpIds: [], promptHashes: {}, decisions: [], startedAt: at, lastChangeAt: at },
+      ...{ tags: [...(input.tags ?? [])], metadata: { ...input.metadata }, waiting: { for: 'poll', since: at } },
+    };
+  }
+
+  /** Its state reads otherwise, such as `{phase: 'needsAttention', unknown}`. */
+  set(change: Partial<JobState>): void {
+    this.state = { ...this.state, lastChangeAt: new Date().toISOString(), ...change };
+    this.#changes.emit('change');
+  }
+
+  /** It ends with a result; `record` has fields of the upstream's record, such as `prLink`. */
+  finish(outcome: AgentJobResult['outcome'] = 'completed', record: Partial<JobRecord> = {}): void {
+    const job = this.state.job && { ...this.state.job, status: outcome, ...record };
+    const { phase: _, unknown: __, waiting: ___, lastChangeAt: ____, ...facts } = this.state;
+    this.end = { ...facts, job, outcome, finishedAt: new Date().toISOString() } as AgentJobResult;
+    this.set({ phase: 'done', waiting: null, unknown: null, job, outcome });
+  }
+
+  /** It ends without a result: `result` throws this. */
+  fail(error: Error): void {
+    this.end = error;
+    const outcome = error.name.replace(/^Job|Error$/g, '') as JobOutcome;
+    this.set({ phase: 'done', waiting: null, unknown: null, outcome });
+  }
+
+  /** It ends as a cancellation does, unless it has ended. */
+  cancel(): void {
+    if (!this.end) this.fail(new JobCanceledError(this.workflowId, this.state.jobId, {}));
+  }
+
+  /** Takes a follow-up, once for each id. After its end the job goes on. */
+  send(id: string, prompt: string, onlyWhileRunning: boolean): FollowUpAnswer {
+    if (onlyWhileRunning) this.running();
+    const { usedFollowUpIds, followUps, job } = this.state;
+    if (!usedFollowUpIds.includes(id)) {
+      this.followUps.push({ id, prompt });
+      this.end = null;
+      const taken = { followUps: [...followUps, { id, state: 'sent' as const }] };
+      this.set({ phase: 'watching', outcome: null, ...taken, usedFollowUpIds: [...usedFollowUpIds, id] });
+    }
+    return { id, state: this.state.followUps.find((one) => one.id === id)?.state ?? 'sent', job };
+  }
+
+  /** Takes a decision; the job goes on. */
+  resolve(decision: ResolveUnknownInput): JobState {
+    this.decisions.push(decision);
+    this.set({ phase: 'watching', unknown: null });
+    return this.state;
+  }
+
+  /** Throws JobEndedError after the end. */
+  running(): this {
+    if (this.end) throw new JobEndedError(this.workflowId, 'COMPLETED');
+    return this;
+  }
+
+  /** Waits for the end. */
+  async result({ signal }: WaitOptions = {}): Promise<AgentJobResult> {
+    while (this.end === null) await this.#change(signal);
+    if (this.end instanceof Error) throw this.end;
+    return this.end;
+  }
+
+  /** Each state, until that of the end. */
+  async *states({ signal }: WaitOptions = {}): AsyncGenerator<JobState, void, undefined> {
+    for (let seen: JobState | null = null; seen?.phase !== 'done'; yield (seen = this.state)) {
+      if (seen === this.state) await this.#change(signal);
+    }
+  }
+
+  async #change(signal: WaitOptions['signal']): Promise<void> {
+    signal?.throwIfAborted();
+    await once(this.#changes, 'change', signal ? { signal } : {}).catch(() => signal?.throwIfAborted());
+  }
+}
