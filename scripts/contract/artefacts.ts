@@ -2,6 +2,7 @@
 import { format } from 'prettier';
 import * as contract from '../../src/contract.js';
 import type { JsonSchema } from '../../src/contract/kinds.js';
+import { type Calls, readCalls } from './calls.js';
 import { CHECKED_OUTPUTS, INPUTS, OUTPUTS, WORKFLOWS, type WorkflowShape } from './shapes.js';
 import { type MessageTypes, TypeSchemas } from './type-schemas.js';
 
@@ -26,6 +27,7 @@ export interface Contract {
   readonly schema: { readonly $defs: Readonly<Record<string, JsonSchema>> } & JsonSchema;
   readonly workflows: readonly WorkflowShape[];
   readonly messages: readonly Message[];
+  readonly calls: Calls;
 }
 
 /** Reads the contract out of a source tree. */
@@ -42,7 +44,8 @@ export function readContract(root: string, version: string): Contract {
       description: ABOUT,
       $defs,
     };
-    return { version, inputs: Object.keys(INPUTS), schema, workflows: WORKFLOWS, messages: readMessages(types) };
+    const messages = readMessages(types);
+    return { version, inputs: Object.keys(INPUTS), schema, workflows: WORKFLOWS, messages, calls: readCalls() };
   } finally {
     types.close();
   }

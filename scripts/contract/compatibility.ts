@@ -5,6 +5,7 @@
  */
 import type { JsonSchema } from '../../src/contract/kinds.js';
 import type { Contract, Message } from './artefacts.js';
+import type { Calls } from './calls.js';
 
 /** What changed for callers. */
 export interface Change {
@@ -16,13 +17,47 @@ export interface Change {
 
 /** All changes that concern a caller of the release. */
 export function changesSince(released: Contract, present: Contract): Change[] {
-  const shapes = Object.keys(released.schema.$defs).flatMap((name) => {
-    if (!(name in present.schema.$defs)) return [broken(`${name} is gone`)];
-    const direction = released.inputs.includes(name) ? 'input' : 'output';
-    const comparison = new Comparison(direction, released, present);
-    return comparison.compare(released.schema.$defs[name]!, present.schema.$defs[name]!, name);
+  return [
+    ...changedShapes(released.schema.$defs, present.schema.$defs, (name) => released.inputs.includes(name)),
+    ...changedWorkflows(released, present),
+    ...changedMessages(released, present),
+    ...changedCalls(released.calls, present.calls),
+  ];
+}
+
+function changedShapes(before: Defs, now: Defs, isInput: (name: string) => boolean, where = ''): Change[] {
+  return Object.keys(before).flatMap((name) => {
+    if (!(name in now)) return [broken(`${where}${name} is gone`)];
+    const comparison = new Comparison(isInput(name) ? 'input' : 'output', before, now);
+    return comparison.compare(before[name]!, now[name]!, where + name);
   });
-  return [...shapes, ...changedWorkflows(released, present), ...changedMessages(released, present)];
+}
+
+/** Those over HTTP, and the tools of agents. */
+function changedCalls(before: Calls, now: Calls): Change[] {
+  const [input, output] = (['input', 'output'] as const).map((way) => new Comparison(way, before.$defs, now.$defs));
+  const operations = Object.entries(before.operations).flatMap(([name, was]) => {
+    const is = now.operations[name];
+    if (!is) return [broken(`${name} is gone`)];
+    return [
+      ...(is.id === was.id ? [] : [broken(`${name} is named ${is.id} now`)]),
+      ...(is.request && !was.request ? [broken(`${name} needs a body now`)] : []),
+      ...input!.compare(was.parameters, is.parameters, `the parameters of ${name}`),
+      ...(was.request && is.request ? input!.compare(was.request, is.request, `the body of ${name}`) : []),
+      ...Object.keys(is.answers)
+        .filter((status) => !(status in was.answers))
+        .map((status) => notice(`${name} may answer ${status} now`)),
+      ...Object.entries(was.answers).flatMap(([status, schema]) => {
+        const other = is.answers[status];
+        return schema && other ? output!.compare(schema, other, `${name} ${status}`) : [];
+      }),
+    ];
+  });
+  return [
+    ...operations,
+    ...changedShapes(before.$defs, now.$defs, (name) => name.endsWith('Request'), 'over HTTP '),
+    ...changedShapes(before.tools, now.tools, () => true, 'the tool '),
+  ];
 }
 
 function broken(text: string): Change {
@@ -74,10 +109,18 @@ function changedMessage(before: Message, now: Message, released: Contract, prese
       : []),
     ...(isAnswerGone ? [broken(`${name} answers nothing now`)] : []),
     ...(before.argument && now.argument
-      ? new Comparison('input', released, present).compare(before.argument, now.argument, `the argument of ${name}`)
+      ? new Comparison('input', released.schema.$defs, present.schema.$defs).compare(
+          before.argument,
+          now.argument,
+          `the argument of ${name}`,
+        )
       : []),
     ...(before.answer && now.answer
-      ? new Comparison('output', released, present).compare(before.answer, now.answer, `the answer of ${name}`)
+      ? new Comparison('output', released.schema.$defs, present.schema.$defs).compare(
+          before.answer,
+          now.answer,
+          `the answer of ${name}`,
+        )
       : []),
   ];
 }
@@ -110,10 +153,10 @@ class Comparison {
   readonly #before: Defs;
   readonly #now: Defs;
 
-  constructor(direction: 'input' | 'output', released: Contract, present: Contract) {
+  constructor(direction: 'input' | 'output', before: Defs, now: Defs) {
     this.#isInput = direction === 'input';
-    this.#before = released.schema.$defs;
-    this.#now = present.schema.$defs;
+    this.#before = before;
+    this.#now = now;
   }
 
   compare(before: JsonSchema, now: JsonSchema, at: string): Change[] {

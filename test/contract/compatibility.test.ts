@@ -199,3 +199,23 @@ describe('of workflows and messages', () => {
     expect(told).toEqual([]);
   });
 });
+
+test('a call over HTTP and a tool of an agent are compared, too', () => {
+  const changesOf = (change: (calls: { operations: Record<string, any>; tools: Record<string, any> }) => void) => {
+    const changed = structuredClone(present);
+    change(changed.calls as never);
+    return changesSince(present, changed).map(({ kind, text }) => `${kind}: ${text}`);
+  };
+  const path = 'POST /v1/projects/{projectId}/jobs';
+  expect(changesOf(({ operations }) => delete operations[path])).toEqual([`break: ${path} is gone`]);
+  expect(changesOf(({ operations }) => (operations[path].id = 'begin'))).toEqual([`break: ${path} is named begin now`]);
+  expect(changesOf(({ operations }) => operations[path].parameters.required.push('Prefer'))).toEqual([
+    `break: the parameters of ${path}.Prefer is required now`,
+  ]);
+  expect(changesOf(({ tools }) => delete tools['start_job'].properties.tags)).toEqual([
+    'break: the tool start_job.tags is gone',
+  ]);
+  expect(changesOf(({ operations }) => (operations[path].answers[202] = null))).toEqual([
+    `notice: ${path} may answer 202 now`,
+  ]);
+});
