@@ -2,16 +2,13 @@
  * How a command names one job: by its workflow id, by project and key, by the key alone where that is unique, or by the
  * upstream's id.
  */
-import { setTimeout as delay } from 'node:timers/promises';
 import type { Command } from 'commander';
-import { concurrently } from '../client/concurrently.js';
 import { AGENT_JOB_WORKFLOW, LIMIT, agentJobOf, agentJobWorkflowId } from '../contract.js';
 import type { AgentJobs, JobHandle, JobSummary } from '../starter.js';
 import { isOpen } from '../temporal/open-workflows.js';
-import { codeOf, EXIT, UsageError } from './exit.js';
-import { printAnswer, printToStderr, type Session } from './session.js';
-import { countOf, printable } from './show.js';
-import { confirm, type ConfirmFlags } from './terminal.js';
+import { UsageError } from './exit.js';
+import type { Session } from './session.js';
+import { printable } from './show.js';
 
 /** The flags of `addJobNameOptions`. */
 export interface JobNameFlags {
@@ -48,7 +45,7 @@ export function readJobName({ given, project, key, jobId }: JobName): JobName {
   const count = [given, key, jobId].filter((named) => named !== undefined).length;
   if (count > 1) throw new UsageError('give a workflow id, --key or --job-id, not two of them');
   if (count === 0) {
-    throw new UsageError('name a job by its workflow id, or jobs with --batch; or a job by its --key or --job-id');
+    throw new UsageError('name a job by its workflow id, its --key or its --job-id');
   }
   return { given, project, key, jobId };
 }
@@ -129,13 +126,6 @@ function onlyOne(candidates: readonly string[], what: string): string | undefine
   throw new Error([head, ...shown, ...(rest > 0 ? [`  … and ${rest} more`] : [])].join('\n'));
 }
 
-// The option `--batch`: a command acts on every job of a batch in place of one job.
-
-/** A server lists a job some moments after its start. */
-const LOOK_AGAIN_MS = 1_000;
-/** Where so many looks find jobs, somebody goes on to start them. */
-const MAX_LOOKS = 5;
-
 /** No job has the label. */
 export class NoJobsError extends Error {
   override readonly name = 'NoJobsError';
@@ -183,93 +173,4 @@ function noJobs(batch: string): NoJobsError {
 /** Whether a job's workflow has not closed. */
 export function isRunning({ workflowStatus }: JobSummary): boolean {
   return isOpen(workflowStatus);
-}
-
-/** Which jobs, and what is asked before, given how many they are. */
-interface BatchFlags extends ConfirmFlags {
-  batch: string;
-  question: (jobs: string) => string;
-}
-
-/** What came of one job: a line for a person, the fields of a line of JSON, and whether it is as it should be. */
-interface JobFate {
-  text: string;
-  json: object;
-  isDone: boolean;
-}
-
-/**
- * Does the same for each running job of a batch once a person at a terminal agrees, tells what came of it, and sums up.
- * A job that refuses does not stop the others, but the exit code tells of it. Temporal's outage and Ctrl-C stop the
- * rest. The batch is read again until a look finds no other job: some may have been started meanwhile, or just before,
- * and not be listed yet.
- */
-export async function forEachRunning(
-  session: Session,
-  { batch, question, ...flags }: BatchFlags,
-  act: (job: JobHandle) => Promise<JobFate>,
-): Promise<void> {
-  const { jobs, signal } = session;
-  await confirm(
-    async () => {
-      const running = (await readBatch(jobs, batch, signal)).filter(isRunning);
-      return running.length === 0 ? null : question(countOf(running.length, 'running job'));
-    },
-    flags,
-    signal,
-  );
-  const count = { found: 0, done: 0, failed: 0 };
-  const tell = async (workflowId: string) => {
-    const { text, json, isDone } = await act(jobs.handle(workflowId)).catch(fateOfError);
-    printAnswer(flags.json, { workflowId, ...json }, () => `${printable(workflowId)}  ${printable(text)}`);
-    return isDone;
-  };
-  try {
-    const isWhole = await untilNoneIsNew(session, batch, async (fresh) => {
-      count.found += fresh.length;
-      const fates = concurrently(fresh, { signal }, tell);
-      for await (const isDone of fates) count[isDone ? 'done' : 'failed'] += 1;
-    });
-    if (!isWhole) printToStderr('agent-jobs: new jobs keep coming into this batch: repeat the command for the rest');
-    if (count.failed > 0 || !isWhole) process.exitCode = EXIT.notAll;
-  } finally {
-    const { found, done, failed } = count;
-    const left = found - done - failed;
-    const summary = `${countOf(found, 'running job')}: ${done} done, ${failed} failed`;
-    printToStderr(`agent-jobs: ${summary}${left > 0 ? `, ${left} not asked` : ''}`);
-  }
-}
-
-/** Acts on the running jobs that each look finds anew; false where the last look that is allowed found some, too. */
-async function untilNoneIsNew(
-  { jobs, signal }: Session,
-  batch: string,
-  act: (workflowIds: string[]) => Promise<void>,
-): Promise<boolean> {
-  const asked = new Set<string>();
-  for (let looks = 1; looks <= MAX_LOOKS; looks++) {
-    const running = (await readBatch(jobs, batch, signal)).filter(isRunning);
-    const fresh = running.map(({ workflowId }) => workflowId).filter((workflowId) => !asked.has(workflowId));
-    if (fresh.length === 0) return true;
-    for (const workflowId of fresh) asked.add(workflowId);
-    await act(fresh);
-    await delay(LOOK_AGAIN_MS, undefined, { signal }).catch(() => {});
-    signal.throwIfAborted();
-  }
-  return false;
-}
-
-function fateOfError(error: Error): JobFate {
-  if (isOutage(error)) throw error;
-  const { message } = error;
-  const code = codeOf(error);
-  return { text: message, json: { code, message }, isDone: code === 'JOB_ENDED' };
-}
-
-/** By name: the client's classes are loaded only when a command needs them. */
-function isOutage(error: unknown): boolean {
-  for (let cause = error; cause instanceof Error; cause = cause.cause) {
-    if (cause.name === 'TemporalUnavailableError') return true;
-  }
-  return false;
 }

@@ -3,11 +3,7 @@ import { randomUUID } from 'node:crypto';
 import { mkdtemp, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { pathToFileURL } from 'node:url';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { chunkKey } from '../../src/snapshots/layout.js';
-import { openStore } from '../../src/snapshots/open-store.js';
-import type { JobHandle } from '../../src/starter.js';
 import { QUICK, startJobServer, type JobServer } from '../client/job-server.js';
 import { envOf, runOnTerminal } from './run-cli.js';
 import { runInProcess } from './run-in-process.js';
@@ -24,26 +20,6 @@ afterAll(() => server.close());
 async function answered(answer: string, args: string[], env: Record<string, string> = {}) {
   const types = [[/\[y\/N\] $/, answer]] as const;
   return runOnTerminal(args, { env: { ...envOf(server), ...env }, columns: 300, types });
-}
-
-async function unlistedBatch(size: number): Promise<{ batch: string; jobs: JobHandle[] }> {
-  const batch = `b-${randomUUID()}`;
-  await server.sandbox.addScript({ promptIncludes: batch, script: { activeMs: 3_600_000 } });
-  const jobs: JobHandle[] = [];
-  for (let i = 0; i < size; i++) {
-    const prompt = `${batch} ${i}`;
-    jobs.push(await server.jobs.start({ key: randomUUID(), projectId: server.projectId, prompt, batch, ...QUICK }));
-  }
-  return { batch, jobs };
-}
-
-/** Once Temporal lists all of them. */
-async function listedBatch(size: number) {
-  const found = await unlistedBatch(size);
-  await expect
-    .poll(async () => (await server.jobs.count({ batch: found.batch })).total, { timeout: 120_000 })
-    .toBe(size);
-  return found;
 }
 
 test(
@@ -63,23 +39,6 @@ test(
     expect(agreed.output).toContain('is asked to end');
     expect(agreed.output).not.toContain('[y/N]');
     await expect(job.result()).rejects.toMatchObject({ name: 'JobCanceledError' });
-  },
-  MOST_MS,
-);
-
-test(
-  'the jobs of a batch are counted before they are ended or written to',
-  async () => {
-    const { batch, jobs } = await listedBatch(3);
-    const kept = await answered('n\n', ['cancel', '--batch', batch]);
-    expect(kept.output).toContain(`End the workflows of 3 running jobs of batch ${batch}?`);
-    expect(kept.code).toBe(1);
-    const unsent = await answered('n\n', ['follow-up', '--batch', batch, 'also this']);
-    expect(unsent.output).toContain(`Send the follow-up to 3 running jobs of batch ${batch}?`);
-    for (const job of jobs) expect(await job.state()).toMatchObject({ followUps: [], outcome: null });
-    const ended = await answered('yes\n', ['cancel', '--batch', batch]);
-    expect(ended.output).toContain('3 running jobs: 3 done, 0 failed');
-    for (const job of jobs) await expect(job.result()).rejects.toMatchObject({ name: 'JobCanceledError' });
   },
   MOST_MS,
 );
@@ -113,28 +72,6 @@ test(
     expect(script.stdout).toContain('1 settled, 1 failed');
     expect(script.stderr).not.toContain('[y/N]');
     expect((await job.result()).outcome).toBe('abandoned');
-  },
-  MOST_MS,
-);
-
-test(
-  'what clean would remove is counted; a no removes nothing, and where there is nothing nobody is asked',
-  async () => {
-    const url = pathToFileURL(await mkdtemp(join(tmpdir(), 'agent-jobs-test-'))).href;
-    const store = await openStore(url);
-    const stale = { projectId: `p-${randomUUID()}`, dateFrom: '2026-05-11', dateTo: '2026-05-12' };
-    const key = chunkKey(stale, 'dead', 1, 0);
-    await store.put(key, Buffer.from('x'));
-    const env = { SNAPSHOTS_URL: url };
-    const declined = await answered('n\n', ['export', 'clean'], env);
-    expect(declined.output).toContain(`Remove 1 folder at ${store.url} (work in progress of 1 date range,`);
-    expect(await store.size(key)).toBe(1);
-    const json = await answered('', ['export', 'clean', '--json'], env);
-    expect(json.output).not.toContain('[y/N]');
-    expect(await store.size(key)).toBeNull();
-    const none = await answered('', ['export', 'clean'], env);
-    expect(none.output).not.toContain('[y/N]');
-    expect(none.output).toContain('0 folders removed');
   },
   MOST_MS,
 );

@@ -55,7 +55,7 @@ function wordsFor(name: string): string[] {
     wait: ['of-nobody'],
     resolve: [workflowId, 'retry'],
     'poll-now': [workflowId],
-    cancel: ['--batch', 'b'],
+    cancel: [workflowId],
     doctor: store,
     'export run': [...project, '--day', 'no-day'],
     'export backfill': [...project, ...store, '--day', '2026-01-01', '--dry-run'],
