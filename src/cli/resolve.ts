@@ -10,7 +10,7 @@ import { addOperation, readArguments } from './operation.js';
 import { findJob, type JobNameFlags, readJobName } from './targets.js';
 import { print, printAnswer, printJson, printToStderr, type Session, withSession } from './session.js';
 import { countOf, decisionText, printable, show } from './show.js';
-import { addYesOption, canAsk, confirm, type ConfirmFlags } from './terminal.js';
+import { addYesOption, canAsk, confirm } from './terminal.js';
 
 interface ResolveFlags extends JobNameFlags {
   force?: boolean;
@@ -106,7 +106,7 @@ async function resolveMany(
 async function settleLine(
   session: Session,
   { resolution, problem }: ResolutionLine,
-  { dryRun, adopted, flags }: { dryRun: boolean; adopted: Adopted; flags: ConfirmFlags },
+  { dryRun, adopted, flags }: { dryRun: boolean; adopted: Adopted; flags: Pick<ResolveFlags, 'yes' | 'json'> },
 ): Promise<string | null> {
   if (resolution === null) return problem;
   const { jobs, signal } = session;
@@ -168,7 +168,11 @@ async function readQuestion(jobs: AgentJobs, resolution: Resolution, signal: Abo
 }
 
 /** A person at a terminal is warned; a script, which would not read that, is refused. */
-function checkRetryTime(resolution: Resolution, inDoubt: InDoubtWrite, flags: ConfirmFlags): void {
+function checkRetryTime(
+  resolution: Resolution,
+  inDoubt: InDoubtWrite,
+  flags: Pick<ResolveFlags, 'yes' | 'json'>,
+): void {
   const warning = earlyRetryWarning(resolution, inDoubt, Date.now());
   if (warning === null) return;
   if (!flags.yes && !canAsk(flags)) throw new UsageError(`${warning}. Nothing is sent before, but with --yes`);

@@ -25,7 +25,7 @@ class DeclinedError extends Error {
 }
 
 /** What decides whether a command asks. */
-export interface ConfirmFlags {
+interface ConfirmFlags {
   yes?: boolean | undefined;
   json?: boolean | undefined;
 }

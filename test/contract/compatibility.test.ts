@@ -201,21 +201,23 @@ describe('of workflows and messages', () => {
 });
 
 test('a call over HTTP and a tool of an agent are compared, too', () => {
-  const changesOf = (change: (calls: { operations: Record<string, any>; tools: Record<string, any> }) => void) => {
-    const changed = structuredClone(present);
-    change(changed.calls as never);
-    return changesSince(present, changed).map(({ kind, text }) => `${kind}: ${text}`);
-  };
   const path = 'POST /v1/projects/{projectId}/jobs';
+  interface Changeable {
+    operations: Record<string, { id: string; parameters: Schema; answers: Record<string, null> }>;
+    tools: Record<string, Schema>;
+  }
+  const changesOf = (change: (calls: Changeable, start: Changeable['operations'][string]) => unknown) =>
+    changesAfter((_, { calls }) => {
+      const changeable = calls as unknown as Changeable;
+      change(changeable, changeable.operations[path]!);
+    });
   expect(changesOf(({ operations }) => delete operations[path])).toEqual([`break: ${path} is gone`]);
-  expect(changesOf(({ operations }) => (operations[path].id = 'begin'))).toEqual([`break: ${path} is named begin now`]);
-  expect(changesOf(({ operations }) => operations[path].parameters.required.push('Prefer'))).toEqual([
+  expect(changesOf((_, start) => (start.id = 'begin'))).toEqual([`break: ${path} is named begin now`]);
+  expect(changesOf((_, start) => start.parameters.required.push('Prefer'))).toEqual([
     `break: the parameters of ${path}.Prefer is required now`,
   ]);
-  expect(changesOf(({ tools }) => delete tools['start_job'].properties.tags)).toEqual([
+  expect(changesOf(({ tools }) => delete tools['start_job']!.properties['tags'])).toEqual([
     'break: the tool start_job.tags is gone',
   ]);
-  expect(changesOf(({ operations }) => (operations[path].answers[202] = null))).toEqual([
-    `notice: ${path} may answer 202 now`,
-  ]);
+  expect(changesOf((_, start) => (start.answers['202'] = null))).toEqual([`notice: ${path} may answer 202 now`]);
 });
