@@ -29,7 +29,7 @@ const FAILURES = {
 
 const projectId = process.argv[2] ?? 'acme';
 const jobs = await AgentJobs.connect();
-const ticket = { key: 'a (ticket)/1', projectId, prompt: 'Schreib «Grüße» 🐍\n' };
+const ticket = { key: 'a (ticket)/1:2', projectId, prompt: 'Schreib «Grüße» 🐍\n' };
 
 function tell(step: string, facts: object = {}): void {
   console.log(JSON.stringify({ step, ...facts }));

@@ -26,7 +26,7 @@ export async function prepareStory({ sandbox }: System, projectId: string): Prom
 const JOBS = ['archived', 'failed', 'timedOut', 'abandoned', 'InvalidInput', 'CreateRejected', 'UnknownOutcome'];
 
 function workflowIdOf(projectId: string): string {
-  return `agent-job/${projectId}/a%20%28ticket%29%2F1`;
+  return `agent-job/${projectId}/a%20%28ticket%29%2F1:2`;
 }
 
 /** README's program in a language, for the file's own server and task queue. */

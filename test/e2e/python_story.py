@@ -39,12 +39,12 @@ async def main(project: str) -> None:
     canceled = await jobs.start("Canceled", {"projectId": project, "prompt": "Canceled"})
     terminated = await jobs.start("Terminated", {"projectId": project, "prompt": "Terminated"})
 
-    job = await jobs.start("a (ticket)/1", ticket)
+    job = await jobs.start("a (ticket)/1:2", ticket)
     tell("started", workflowId=job.workflow_id, isNew=job.is_new)
-    again = await jobs.start("a (ticket)/1", ticket)
+    again = await jobs.start("a (ticket)/1:2", ticket)
     tell("repeated while it runs", workflowId=again.workflow_id, isNew=again.is_new)
     try:
-        await jobs.start("a (ticket)/1", {**ticket, "prompt": "Another"})
+        await jobs.start("a (ticket)/1:2", {**ticket, "prompt": "Another"})
     except KeyConflict:
         tell("another prompt refused")
     first = await job.follow_up("Add a test", id="test")
@@ -55,7 +55,7 @@ async def main(project: str) -> None:
     tell("state while it waits", phase=state["phase"], waitsFor=state["waiting"]["for"], jobId=state["jobId"])
     result = await job.result()
     tell("ended", outcome=result["outcome"], prLink=(result["job"] or {}).get("prLink"), jobId=result["jobId"])
-    again = await jobs.start("a (ticket)/1", ticket)
+    again = await jobs.start("a (ticket)/1:2", ticket)
     tell("repeated after its end", workflowId=again.workflow_id, isNew=again.is_new)
     known = await job.follow_up("Add a test", id="test")
     tell("used id after the end", state=known["state"])
@@ -66,7 +66,7 @@ async def main(project: str) -> None:
     last = await job.follow_up("One more", id="last")
     result = await job.result()
     tell("ended once more", state=last["state"], outcome=result["outcome"], usedIds=result["usedFollowUpIds"])
-    again = await jobs.start("a (ticket)/1", ticket)
+    again = await jobs.start("a (ticket)/1:2", ticket)
     tell("repeated after all", isNew=again.is_new)
 
     await canceled.handle.cancel()

@@ -42,7 +42,7 @@ export interface RunRecord extends RunId {
   jobId: string | null;
   prLink: string | null;
   memoInputHash: string | null;
-  /** From the memo; null where another client than ours started it. */
+  /** From the memo; null where none was given and no worker has begun it. */
   title: string | null;
   /** From the memo: nothing may show the prompt. */
   hidePrompts: boolean;
