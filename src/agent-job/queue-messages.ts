@@ -36,7 +36,7 @@ const MILLISECONDS: Kind<number> = {
 };
 
 const PER_HOUR: Kind<WritesPerHour> = {
-  check: (value, field) => (value === UNLIMITED ? value : REQUESTS.check(value, field)),
+  check: (value, field) => (value === UNLIMITED ? value : checkWholeNumber(value, field, [1, Number.MAX_SAFE_INTEGER])),
   schema: () => ({ type: ['integer', 'string'] }),
 };
 

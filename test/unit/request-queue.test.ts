@@ -1,6 +1,7 @@
 /** The pure parts of a queue of requests, before an upstream that takes only so many, in simulated time. */
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
+import { parseReport } from '../../src/agent-job/queue-messages.js';
 import { QueueRun, type GivenTurn, type QueueData } from '../../src/workflows/request-queue/queue-run.js';
 import { countOf, leavesAt, withEvents } from '../../src/workflows/request-queue/rolling-hour.js';
 
@@ -192,6 +193,15 @@ test('whatever is killed, and however the clock is set back, all are served and 
     }),
     { numRuns: 150 },
   );
+});
+
+test('a message tells of every budget that settings allow', () => {
+  for (const perHour of [1, Number.MAX_SAFE_INTEGER, 'unlimited', null]) {
+    expect(parseReport({ outcome: 'unsent', at: 1, perHour })).toMatchObject({ perHour });
+  }
+  for (const perHour of [0, 2.5, 'many', {}]) {
+    expect(() => parseReport({ outcome: 'unsent', at: 1, perHour })).toThrow('perHour');
+  }
 });
 
 /** A queue of creates, or of exports, in which no workflow waits. */
