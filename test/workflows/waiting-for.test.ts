@@ -140,8 +140,9 @@ test('jobs that wait for their turn show it with the place that they had when th
       const [queue] = await gathered(jobs.queues({ projectId }));
       const places = queue?.state?.waiting.map(({ workflowId, position }) => [workflowId, position]);
       expect(places).toContainEqual([third.handle.workflowId, 3]);
-      // Start and first workflow task; the try that is held back; what it waits for, and the timer.
-      expect((await third.handle.describe()).historyLength).toBeLessThanOrEqual(5 + 6 + 2);
+      // Start and first workflow task; the try that is held back; the memo that its start lacks, what it waits for, and
+      // the timer.
+      expect((await third.handle.describe()).historyLength).toBeLessThanOrEqual(5 + 6 + 3);
     },
     { budgets: { createsPerHour: 1 } },
   ),
