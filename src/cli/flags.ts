@@ -86,7 +86,8 @@ function meaningOf(
   if (type === 'array') return ['text', asItIs, true];
   if (type === 'object') return ['name=text', (pairs: readonly string[]) => toMetadata(pairs), true];
   if (type === 'integer' || type === 'number') return ['number', (text: string) => toNumber(text, `--${word}`)];
-  return schema['format'] === 'date-time' ? ['time', (text: string) => toTime(`--${word}`, text)] : ['text', asItIs];
+  if (schema['format'] === 'date-time') return ['time', (text: string) => toTime(`--${word}`, text)];
+  return [/(^|-)id$/.test(word) ? 'id' : 'enum' in schema ? 'word' : 'text', asItIs];
 }
 
 /** The first sentence of a description, as help has it. */

@@ -20,7 +20,10 @@ export function addOperation(
 ): Command {
   const command = program.command(name).description(helpOf(summary));
   if (of === 'project') command.option('--project <id>', OF_PROJECT);
-  else addKeyOptions(command.argument('[job]', 'its workflow id, or its key where one job has it; none with --key'));
+  else
+    addKeyOptions(
+      command.argument('[job]', 'its workflow id, or its key where one job has it; none with --key or --job-id'),
+    );
   if (of === 'job' && !('jobId' in all)) addJobIdOption(command);
   for (const word of positional) {
     const isPrompt = word === 'prompt';
