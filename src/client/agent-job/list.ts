@@ -84,7 +84,7 @@ export async function readJobPage(
   filter: JobFilter,
   { pageSize, cursor, ...options }: PageOptions,
 ): Promise<JobPage> {
-  const size = checkPageSize(pageSize);
+  const size = checkWholeNumber(pageSize ?? DEFAULT_PAGE_SIZE, 'pageSize', [1, MAX_PAGE_SIZE]);
   const token = cursor == null ? null : readCursor(cursor);
   const page = await readPage(client, { query: jobQuery(filter), pageSize: size, token }, options);
   const runs = page.runs.map(toSummary).filter((run) => isAsked(run, filter));
@@ -125,11 +125,6 @@ function readCursor(cursor: unknown): Uint8Array {
 /** The error of a cursor that leads nowhere. */
 function wrongCursor(): InvalidInputError {
   return new InvalidInputError('cursor', 'must be the nextCursor of a page of the same list');
-}
-
-/** Throws InvalidInputError. */
-function checkPageSize(pageSize: number | null | undefined): number {
-  return checkWholeNumber(pageSize ?? DEFAULT_PAGE_SIZE, 'pageSize', [1, MAX_PAGE_SIZE]);
 }
 
 /** How many jobs a filter finds. */

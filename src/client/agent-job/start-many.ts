@@ -1,12 +1,7 @@
 /** Starting many jobs: each request has exactly one fate, and the same requests again start nothing new. */
 import { randomUUID } from 'node:crypto';
 import { setTimeout as pause } from 'node:timers/promises';
-import {
-  checkKey,
-  agentJobStartOptions,
-  type AgentJobPlace,
-  type AgentJobStartOptions,
-} from '../../agent-job/start-options.js';
+import { checkKey, agentJobStartOptions, type AgentJobStartOptions } from '../../agent-job/start-options.js';
 import type { AgentJobInput } from '../../contract.js';
 import { checkWholeNumber, InvalidInputError } from '../../contract/input-checks.js';
 import { startStopwatch } from '../../temporal/elapsed-time.js';
@@ -65,18 +60,6 @@ const MIN_TRY_MS = 5_000;
 export function startMany(
   context: StartContext,
   items: StartItems,
-  options: StartManyOptions,
-): AsyncGenerator<StartFate, void, undefined> {
-  const { taskQueue, hidePrompts } = context;
-  const start: StartOne = (wanted, limits) => startUntilAnswered(context, wanted, limits);
-  return startEach(start, { taskQueue, hidePrompts }, items, options);
-}
-
-/** `startMany`, whatever starts the jobs. */
-function startEach(
-  start: StartOne,
-  place: AgentJobPlace,
-  items: StartItems,
   { signal, ...options }: StartManyOptions,
 ): AsyncGenerator<StartFate, void, undefined> {
   checkNames(options, 'option', OPTIONS);
@@ -85,7 +68,7 @@ function startEach(
   if (!(outageLimitMs >= 0)) throw new InvalidInputError('outageLimitMs', 'must be a number of milliseconds');
   const inOrder = keepOrder();
   return concurrently(items, { limit, signal }, async (item) => {
-    const wanted = readItem(item, place, options);
+    const wanted = readItem(item, context, options);
     if ('fate' in wanted) return wanted;
     const { index } = item;
     const { key, options: startOptions } = wanted;
@@ -93,7 +76,7 @@ function startEach(
     try {
       const { isNew } = await inOrder(workflowId, () => {
         signal?.throwIfAborted();
-        return start(startOptions, { signal, outageLimitMs });
+        return startUntilAnswered(context, startOptions, { signal, outageLimitMs });
       });
       return { index, key, workflowId, fate: isNew ? 'started' : 'joined' } as const;
     } catch (error) {
@@ -113,7 +96,7 @@ export function checkConcurrency(given: unknown): number {
 /** The start that a request asks for, or its refusal: whatever a caller hands over has a fate. */
 function readItem(
   item: StartItem,
-  place: AgentJobPlace,
+  { taskQueue, hidePrompts }: StartContext,
   inputOptions: InputOptions,
 ): { key: string; options: AgentJobStartOptions } | StartFate {
   const { index } = item;
@@ -123,21 +106,13 @@ function readItem(
   if ('problem' in item) return refused(item.problem, null);
   try {
     const { key, ...input } = checkRequest<AgentJobInput & { key: string }>(item.request, inputOptions);
-    return { key, options: agentJobStartOptions(input, { ...place, key: checkKey(key) }) };
+    return { key, options: agentJobStartOptions(input, { taskQueue, hidePrompts, key: checkKey(key) }) };
   } catch (error) {
     return refused(error as Error, (item.request as { key?: unknown } | null | undefined)?.key);
   }
 }
 
 type StartContext = Pick<ClientContext, 'client' | 'taskQueue'> & Partial<ClientContext>;
-
-interface StartLimits {
-  signal: AbortSignal | null | undefined;
-  outageLimitMs: number;
-}
-
-/** Starts a job, or joins the one that is there. Throws KeyConflictError. */
-type StartOne = (wanted: AgentJobStartOptions, limits: StartLimits) => Promise<{ isNew: boolean }>;
 
 /**
  * Starts a job over an outage of Temporal, for a limited time. All tries are one request: one whose answer was lost is
@@ -146,7 +121,7 @@ type StartOne = (wanted: AgentJobStartOptions, limits: StartLimits) => Promise<{
 async function startUntilAnswered(
   { client, timeoutMs, logger }: StartContext,
   options: AgentJobStartOptions,
-  { signal, outageLimitMs }: StartLimits,
+  { signal, outageLimitMs }: Pick<StartManyOptions, 'signal'> & { outageLimitMs: number },
 ): Promise<StartedRun> {
   const requestId = randomUUID();
   const elapsedMs = startStopwatch();

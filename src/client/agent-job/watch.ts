@@ -34,9 +34,11 @@ const PACE: Pace = { minMs: 1_000, maxMs: 30_000, ratio: 1.5 };
 /** So long a definite error may still be an outage's: a server that starts sends many. */
 const DOUBT_MS = 5 * 60_000;
 
+type WatchContext = Pick<ClientContext, 'client' | 'logger' | 'timeoutMs'>;
+
 /** Yields the present state and each one that differs from it, until the last; the rounds go on over outages. */
 export async function* watchJob(
-  context: Pick<ClientContext, 'client' | 'logger' | 'timeoutMs'>,
+  context: WatchContext,
   workflowId: string,
   { signal: given }: WaitOptions,
   pace = PACE,
@@ -64,8 +66,6 @@ interface Seen {
   isOver: boolean;
 }
 
-const NOTHING_SEEN: Seen = { state: null, run: null, isOver: false };
-
 class Watch {
   readonly #client: Client;
   readonly #workflowId: string;
@@ -80,11 +80,7 @@ class Watch {
   #refusedAt: number | null = null;
   #trouble: 'worker' | 'Temporal' | null = null;
 
-  constructor(
-    { client, logger, timeoutMs }: Pick<ClientContext, 'client' | 'logger' | 'timeoutMs'>,
-    workflowId: string,
-    signal: WaitOptions['signal'],
-  ) {
+  constructor({ client, logger, timeoutMs }: WatchContext, workflowId: string, signal: WaitOptions['signal']) {
     this.#client = client;
     this.#workflowId = workflowId;
     this.#limits = { signal, timeoutMs };
@@ -107,7 +103,7 @@ class Watch {
       throwIfOver(this.#client, error);
       if (!this.#mayPass(error)) throw error;
       this.#tell(error as Error);
-      return NOTHING_SEEN;
+      return { state: null, run: null, isOver: false };
     }
   }
 
