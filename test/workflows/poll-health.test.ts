@@ -95,6 +95,21 @@ test('Retry-After replaces a shorter wait, at most an hour at a time, and pollNo
   expect(second).toBeLessThan(62 * MINUTE);
 });
 
+test('a follow-up makes no read against a Retry-After that came again', async () => {
+  const { upstream, bench, environment } = tests;
+  upstream.readFaults.push(failed(429, 30 * MINUTE), failed(429, 30 * MINUTE));
+  const handle = await bench.start(input);
+  await expect.poll(() => upstream.reads).toBe(1);
+  await environment.sleep('32 minutes');
+  await expect.poll(() => upstream.reads).toBe(2);
+  await handle.signal(followUpSignal, { prompt: 'go', id: 'a' });
+  await expect.poll(async () => (await handle.query(jobStateQuery)).followUps).toEqual([{ id: 'a', state: 'sent' }]);
+  await handle.result();
+  const [first, second] = gaps(upstream.readTimes);
+  expect(first).toBeGreaterThanOrEqual(30 * MINUTE);
+  expect(second).toBeGreaterThanOrEqual(30 * MINUTE);
+});
+
 test('a message that is answered 404 within a minute of the create waits, and is sent again', async () => {
   const { upstream, bench } = tests;
   upstream.show = () => ({ status: upstream.messages.length > 3 ? 'completed' : 'active' });

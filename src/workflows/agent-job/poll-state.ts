@@ -38,6 +38,8 @@ export interface PollData {
   healthChanges: readonly number[];
   /** No poll before this time: the upstream said so. */
   notBefore: number;
+  /** For how long the upstream asked to be left alone; absent where it did not. */
+  pauseMs?: number | undefined;
   /** Why the last poll gave nothing; null where it did. */
   lastError: string | null;
   /** What reads fail for, and since when; null while the health is good. */
@@ -130,8 +132,12 @@ export class PollState {
   /** The batch, where one runs, is cut short: its polls are estimated from the plan. */
   cancelBatch(): void {
     if (!this.#batch) return;
+    const data = this.#data;
+    const now = this.#now();
     const { since, sinceChangeMs, maxReads } = this.#batch;
-    this.#data.polls += plannedPolls(this.#plan, sinceChangeMs, this.#now() - since, maxReads);
+    data.polls += plannedPolls(this.#plan, sinceChangeMs, now - since, maxReads);
+    // The upstream may have asked again to be left alone for as long, which only the batch knows.
+    data.notBefore = Math.max(data.notBefore, now + (data.pauseMs ?? 0));
     this.#batch = null;
   }
 
@@ -148,9 +154,10 @@ export class PollState {
     data.lastError =
       reading.kind === 'failed' ? reading.reason : reading.kind === 'notFound' ? 'upstream answered 404' : null;
     this.#noteHealth(reading);
+    data.pauseMs = reading.kind === 'failed' ? readPauseMs(reading) : undefined;
     if (reading.kind === 'record') this.#read(reading.job, asked.endsAtTerminal && !isStale);
     if (reading.kind === 'settling') this.#read(reading.job, false);
-    if (reading.kind === 'failed') data.notBefore = now + readPauseMs(reading);
+    if (data.pauseMs !== undefined) data.notBefore = now + data.pauseMs;
     const isNotFound = reading.kind === 'notFound' && !isStale;
     const notFound = isNotFound ? { count: reading.count, since: data.notFound?.since ?? now } : null;
     data.notFound = notFound;
