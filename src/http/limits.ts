@@ -1,4 +1,5 @@
 /** What one caller may take of the server: requests in ten seconds, connections, and memory for unfinished bodies. */
+import type { ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
 import { Problem } from './problem.js';
 
@@ -6,7 +7,7 @@ import { Problem } from './problem.js';
 export interface Limits {
   /** Requests of one caller in ten seconds. */
   readonly requests: number;
-  /** Open connections of one caller. A stream is one. */
+  /** Open connections of one caller, and requests without their whole answer. A stream is one. */
   readonly connections: number;
   /** Bytes of bodies that are still on their way, of all callers. One caller may take a quarter. */
   readonly bodyBytes: number;
@@ -23,6 +24,7 @@ export class CallerLimits {
   #window = 0;
   #requests = new Map<string, number>();
   readonly #connections = new Map<string, number>();
+  readonly #open = new Map<string, number>();
   readonly #callerOf = new WeakMap<Socket, string>();
   readonly #bytes = new Map<string, number>();
   #allBytes = 0;
@@ -46,16 +48,28 @@ export class CallerLimits {
   /** Counts a connection for the caller of its newest request: a balancer sends those of many. Throws a problem 429. */
   countConnection(caller: string, socket: Socket): void {
     const before = this.#callerOf.get(socket);
-    if (before === caller) return;
-    const { connections } = this.#limits;
-    if ((this.#connections.get(caller) ?? 0) >= connections) {
-      const detail = `at most ${connections} connections at a time, each stream among them`;
-      throw new Problem(429, detail, { retryable: true, headers: { 'retry-after': '10' } });
-    }
+    // The end of one that is closed already would not be noticed.
+    if (before === caller || socket.destroyed) return;
+    this.#checkRoom(this.#connections, caller, 'connections at a time, each stream among them');
     if (before === undefined) socket.once('close', () => add(this.#connections, this.#callerOf.get(socket)!, -1));
     else add(this.#connections, before, -1);
     this.#callerOf.set(socket, caller);
     add(this.#connections, caller, 1);
+  }
+
+  /** Counts a request until it is answered: many may come together on one connection. Throws a problem 429. */
+  countOpen(caller: string, response: ServerResponse): void {
+    if (response.destroyed) return;
+    this.#checkRoom(this.#open, caller, 'requests at a time');
+    add(this.#open, caller, 1);
+    response.once('close', () => add(this.#open, caller, -1));
+  }
+
+  #checkRoom(counts: ReadonlyMap<string, number>, caller: string, ofWhat: string): void {
+    const { connections } = this.#limits;
+    if ((counts.get(caller) ?? 0) < connections) return;
+    const headers = { 'retry-after': '10' };
+    throw new Problem(429, `at most ${connections} ${ofWhat}`, { retryable: true, headers });
   }
 
   /** Takes room for a part of a body; `freeBytes` gives it back. Throws a problem 503. */

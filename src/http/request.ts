@@ -88,7 +88,8 @@ export async function readBody(source: BodySource, schema: JsonSchema): Promise<
     throw new Problem(415, 'Content-Type must be application/json, and without Content-Encoding');
   }
   checkSize(Number(headers['content-length'] ?? 0));
-  if (headers.expect !== undefined) response.writeContinue();
+  // HTTP/1.0 knows no such answer.
+  if (headers.expect !== undefined && request.httpVersion === '1.1') response.writeContinue();
   const given = await readBytes(source);
   checkShape(given);
   const body = readOr400('the body must be JSON in UTF-8', (): unknown => JSON.parse(UTF8.decode(given)));
@@ -97,17 +98,19 @@ export async function readBody(source: BodySource, schema: JsonSchema): Promise<
 }
 
 async function readBytes({ request, limits, countedAs }: BodySource): Promise<Buffer> {
-  const chunks: Buffer[] = [];
+  let body = Buffer.alloc(0);
   let bytes = 0;
   try {
     // Destroyed, it would take the answer with it.
     for await (const chunk of request.iterator({ destroyOnReturn: false }) as AsyncIterable<Buffer>) {
       checkSize(bytes + chunk.length);
       limits.takeBytes(countedAs, chunk.length);
+      // A list of parts of one byte each would take two hundred times their size.
+      if (bytes + chunk.length > body.length) body = Buffer.concat([body], 2 * (bytes + chunk.length));
+      chunk.copy(body, bytes);
       bytes += chunk.length;
-      chunks.push(chunk);
     }
-    return Buffer.concat(chunks);
+    return body.subarray(0, bytes);
   } finally {
     limits.freeBytes(countedAs, bytes);
   }

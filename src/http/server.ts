@@ -73,6 +73,7 @@ export class HttpServer {
     this.#server = createServer({ ...LIMITS, keepAliveTimeout: service.keepAliveMs ?? KEEP_ALIVE_MS });
     this.#server.maxConnections = MAX_CONNECTIONS;
     this.#server.maxHeadersCount = 0;
+    this.#server.on('connection', (socket) => socket.once('close', () => this.#endQueued(socket)));
     this.#server.on('request', (request, response) => void this.#serve(request, response));
     // The body is asked for where it is read: after the key was looked at.
     this.#server.on('checkContinue', (request, response) => void this.#serve(request, response));
@@ -164,7 +165,7 @@ export class HttpServer {
     const { route, parts } = findRoute(method, path);
     this.#open.set(response, route);
     const service = this.#service;
-    const caller = await this.#callerOf(request);
+    const caller = await this.#callerOf(exchange);
     const { projectId, workflowId } = route === MCP_ROUTE ? NOWHERE : readAddress(parts);
     if (route !== MCP_ROUTE) checkMaySee(caller, projectId);
     const query = readQuery(search, route.query);
@@ -180,14 +181,22 @@ export class HttpServer {
   }
 
   /** Who asks; throws problems 400, 401, 403 and 429. */
-  async #callerOf(request: IncomingMessage): Promise<Caller> {
+  async #callerOf({ request, response }: Pick<Call, 'request' | 'response'>): Promise<Caller> {
     const authorization = headerOf(request, 'authorization');
     const { keys } = this.#service;
     if (keys === null) checkIsLocal(request);
     const caller = keys === null ? ANYBODY : await keys.callerOf(authorization);
     this.#limits.countRequest(caller.id ?? addressOf(request));
-    if (caller.id !== null) this.#limits.countConnection(caller.id, request.socket);
+    if (caller.id === null) return caller;
+    this.#limits.countConnection(caller.id, request.socket);
+    this.#limits.countOpen(caller.id, response);
     return caller;
+  }
+
+  /** Node reports the end of a connection to the answer that is being sent alone, not to those that wait behind it. */
+  #endQueued(socket: Socket): void {
+    const queued = [...this.#open.keys()].filter((response) => response.req.socket === socket && !response.socket);
+    for (const response of queued) response.destroy().emit('close');
   }
 
   #count(response: ServerResponse): void {
