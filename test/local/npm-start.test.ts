@@ -210,7 +210,7 @@ test(
     const address = await second.says(/^Temporal +([^,]+),/m);
     const state = () => runInShell(`node dist/cli/main.js state ${workflowId}`, second.env);
     const { stdout, stderr } = await state();
-    expect(stdout).toContain(`Web UI         ${await second.says(/^Web UI +(http:..[^/]+)/m)}`);
+    expect(/^Web UI +(http:..[^/]+)/m.exec(stdout)?.[1]).toBe(await second.says(/^Web UI +(http:..[^/]+)/m));
     expect(stderr).toBe(`agent-jobs: the server is that of npm start, ${address}, ${folder}\n`);
     second.npm.kill('SIGKILL');
     await untilGone(processes);
