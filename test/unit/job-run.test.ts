@@ -2,6 +2,7 @@ import { expect, test } from 'vitest';
 import { parseJobInput } from '../../src/agent-job/input.js';
 import { noFollowUps } from '../../src/workflows/agent-job/follow-up-queue.js';
 import { JobRun } from '../../src/workflows/agent-job/job-run.js';
+import { firstPollData } from '../../src/workflows/agent-job/poll-state.js';
 import type { RunData } from '../../src/workflows/agent-job/job-run.js';
 import { inDoubt as inDoubtOutcome } from '../support/outcomes.js';
 
@@ -14,7 +15,7 @@ function inDoubt() {
   const data = {
     jobId: 'j',
     deadline: { base: now, stoodStillMs: 0, hasExpired: false },
-    polls: { job: null, endedAt: now },
+    polls: { ...firstPollData(now), endedAt: now },
     write: null,
     decisions: [],
   };
