@@ -11,12 +11,14 @@ export interface Limits {
   readonly connections: number;
   /** Bytes of bodies that are still on their way, of all callers. One caller may take a quarter. */
   readonly bodyBytes: number;
+  /** How long a caller may leave an answer unread, in milliseconds; longer than any wait that may come behind it. */
+  readonly unreadMs: number;
 }
 
 const MAX_DEPTH = 100;
 const MAX_VALUES = 20_000;
 const WINDOW_MS = 10_000;
-const DEFAULTS: Limits = { requests: 2_000, connections: 1_000, bodyBytes: 64 * 1024 * 1024 };
+const DEFAULTS: Limits = { requests: 2_000, connections: 1_000, bodyBytes: 64 * 1024 * 1024, unreadMs: 75_000 };
 
 /** Counts what callers take. Each method throws a problem where a caller takes too much. */
 export class CallerLimits {
@@ -63,6 +65,11 @@ export class CallerLimits {
     this.#checkRoom(this.#open, caller, 'requests at a time');
     add(this.#open, caller, 1);
     response.once('close', () => add(this.#open, caller, -1));
+  }
+
+  /** Ends the connection of a caller that does not read: its answers would be kept for ever. */
+  endUnread(response: ServerResponse): void {
+    response.setTimeout(this.#limits.unreadMs, () => response.destroy());
   }
 
   #checkRoom(counts: ReadonlyMap<string, number>, caller: string, ofWhat: string): void {

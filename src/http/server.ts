@@ -234,6 +234,7 @@ export class HttpServer {
     // A connection that stays open would keep this server from its end.
     if (this.#ending.signal.aborted) response.setHeader('connection', 'close');
     response.writeHead(status, { ...(body !== undefined && type), ...always, ...headers });
+    this.#limits.endUnread(response);
     response.end(isText || body === undefined ? body : `${toJson(body)}\n`);
   }
 

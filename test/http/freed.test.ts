@@ -107,3 +107,18 @@ test('HTTP/1.0 is not told to continue: it would take that for the answer', asyn
   socket.destroy();
   await bench.close();
 });
+
+test('an answer that is not read ends with its connection', async () => {
+  const bench = await startHttp(jobs, OWN, { unreadMs: 1_000 });
+  const title = 'x'.repeat(32 * 1024 * 1024);
+  const page = vi
+    .spyOn(jobs, 'listPage')
+    .mockResolvedValue({ jobs: [{ workflowId: 'w', title }] as never[], nextCursor: null });
+  const socket = openConnection(bench).pause();
+  socket.write(requestText(bench, `GET /v1/projects/${OWN}/jobs`));
+  await vi.waitUntil(() => page.mock.settledResults.length > 0);
+  await expect.poll(() => openRequests(bench), { timeout: 20_000 }).toBe(0);
+  page.mockRestore();
+  socket.destroy();
+  await bench.close();
+});
