@@ -86,6 +86,11 @@ export function isWorse(health: ReadHealth, known: ReadHealth): boolean {
   return READ_HEALTH.indexOf(health) > READ_HEALTH.indexOf(known);
 }
 
+/** Whether the upstream asks to be left alone for longer than is known: no poll that is asked for goes against it. */
+export function isLongerPause(health: ReadHealth, pauseMs = 0, knownMs = Infinity): boolean {
+  return health === 'askedToWait' && pauseMs > knownMs;
+}
+
 /** Within an hour so many batches end for their health: an upstream that flaps more is ridden out. */
 const MAX_HEALTH_CHANGES = 6;
 const PER_MS = 3_600_000;

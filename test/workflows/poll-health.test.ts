@@ -95,6 +95,19 @@ test('Retry-After replaces a shorter wait, at most an hour at a time, and pollNo
   expect(second).toBeLessThan(62 * MINUTE);
 });
 
+test('pollNow reads at once where the upstream fails and no longer asks to wait', async () => {
+  const { upstream, bench, environment } = tests;
+  upstream.readFaults.push(failed(429, 1_000), failed(503));
+  const handle = await bench.start({ ...input, polling: { min: '3 hours', max: '3 hours' } });
+  await expect.poll(() => upstream.reads).toBe(1);
+  await environment.sleep('4 hours');
+  await expect.poll(() => upstream.reads).toBe(2);
+  await handle.signal(pollNowSignal);
+  await environment.sleep('1 minute');
+  expect(upstream.reads).toBe(3);
+  await handle.result();
+});
+
 test('a follow-up makes no read against a Retry-After that came again', async () => {
   const { upstream, bench, environment } = tests;
   upstream.readFaults.push(failed(429, 30 * MINUTE), failed(429, 30 * MINUTE));

@@ -7,6 +7,7 @@ import type { ApplicationFailure, Info } from '@temporalio/activity';
 import { isTerminalStatus, shownStatus, type JobRecord } from '../../contract.js';
 import type { Metrics } from '../metrics.js';
 import {
+  isLongerPause,
   isWorse,
   LOST_AFTER,
   MIN_READS_PER_LEASE,
@@ -40,6 +41,8 @@ export interface PollJobInput {
   failures: number;
   /** What the workflow knows of the reads; the batch ends when it finds another health. */
   health: ReadHealth;
+  /** For how long the upstream asked to be left alone, as the workflow knows; the batch ends when that is longer. */
+  pauseMs?: number | undefined;
   /** It does so from this time on: before it rides out what changes. */
   healthToldFrom: number;
   /** How many 404 came in a row before this batch, and since when; null where the last response was another. */
@@ -231,9 +234,11 @@ function resultOf(
       return isLastRead || isOneOfThose || mustReport ? { kind: 'notFound', count: notFound } : null;
     }
     case 'failed': {
-      const isNews = mayTellHealth && isWorse(readHealth(response, progress.saved.failures), input.health);
+      const health = readHealth(response, progress.saved.failures);
+      const pauseMs = readPauseMs(response);
+      const isNews = mayTellHealth && (isWorse(health, input.health) || isLongerPause(health, pauseMs, input.pauseMs));
       // No last read at the deadline goes against a `Retry-After`.
-      const isOver = now + readPauseMs(response) >= (input.deadlineAt ?? Infinity);
+      const isOver = now + pauseMs >= (input.deadlineAt ?? Infinity);
       return isLastRead || isNews || isOver || input.notFound !== null ? response : null;
     }
     case 'record': {

@@ -3,6 +3,7 @@ import { isTerminalStatus, MAX_RETRY_AFTER_MS, type JobRecord } from '../../cont
 import type { PollJobInput, PollJobResult, Reading } from '../../activities/index.js';
 import {
   healthToldFrom,
+  isLongerPause,
   isSameRecord,
   LOST_AFTER,
   plannedPolls,
@@ -11,7 +12,7 @@ import {
   type PollPlan,
   type ReadHealth,
 } from '../../agent-job/poll-plan.js';
-import { readPauseMs } from '../../agent-job/retry-waits.js';
+import { MAX_FAILING_WAIT_MS, readPauseMs } from '../../agent-job/retry-waits.js';
 import type { Interruption } from './write.js';
 
 /** `pollNow` polls at most this often. */
@@ -112,19 +113,21 @@ export class PollState {
   }
 
   /** What a batch is told of the reads before it. */
-  get told(): Pick<PollJobInput, 'failures' | 'health' | 'healthToldFrom' | 'notFound'> {
-    const { failures, health, healthChanges, notFound } = this.#data;
-    return { failures, health, healthToldFrom: healthToldFrom(healthChanges, this.#now()), notFound };
+  get told(): Pick<PollJobInput, 'failures' | 'health' | 'pauseMs' | 'healthToldFrom' | 'notFound'> {
+    const { failures, health, pauseMs, healthChanges, notFound } = this.#data;
+    return { failures, health, pauseMs, healthToldFrom: healthToldFrom(healthChanges, this.#now()), notFound };
   }
 
-  beginBatch({ maxReads, lastChangeAt, health, healthToldFrom }: PollJobInput): void {
+  beginBatch({ maxReads, lastChangeAt, pauseMs = 0, healthToldFrom }: PollJobInput): void {
     const now = this.#now();
     this.requestedAt = null;
     this.isPollNow = false;
     this.batchStartedAt = now;
     this.nextPollAt = null;
-    // It does not tell of a `Retry-After` that it meets before.
-    const toldFrom = health === 'askedToWait' ? Infinity : healthToldFrom;
+    // After it was cut short, no poll would come for so long: the batch itself polls sooner.
+    const isLongPause = pauseMs >= Math.max(this.#plan.maxMs, MAX_FAILING_WAIT_MS);
+    // It does not tell of a longer `Retry-After` that it meets before.
+    const toldFrom = isLongPause ? Infinity : healthToldFrom;
     const ridesUntil = maxReads > 1 && now < toldFrom ? toldFrom + MAX_RETRY_AFTER_MS : 0;
     this.#batch = { since: now, sinceChangeMs: now - lastChangeAt, maxReads, ridesUntil };
   }
@@ -154,7 +157,6 @@ export class PollState {
     data.lastError =
       reading.kind === 'failed' ? reading.reason : reading.kind === 'notFound' ? 'upstream answered 404' : null;
     this.#noteHealth(reading);
-    data.pauseMs = reading.kind === 'failed' ? readPauseMs(reading) : undefined;
     if (reading.kind === 'record') this.#read(reading.job, asked.endsAtTerminal && !isStale);
     if (reading.kind === 'settling') this.#read(reading.job, false);
     if (data.pauseMs !== undefined) data.notBefore = now + data.pauseMs;
@@ -168,8 +170,11 @@ export class PollState {
   #noteHealth(reading: Reading): void {
     const data = this.#data;
     const health = readHealth(reading, data.failures);
-    if (health !== data.health) data.healthChanges = withHealthChange(data.healthChanges, this.#now());
+    const pauseMs = reading.kind === 'failed' ? readPauseMs(reading) : undefined;
+    const isChange = health !== data.health || isLongerPause(health, pauseMs, data.pauseMs);
+    if (isChange) data.healthChanges = withHealthChange(data.healthChanges, this.#now());
     data.health = health;
+    data.pauseMs = pauseMs;
     data.interruption = health === 'good' ? null : pollInterruption(reading, data.interruption, this.#now());
   }
 
