@@ -1,6 +1,10 @@
 /** What commands read of files and of standard input: prompts, and lines of any number, all of it UTF-8. */
-import { readFile } from 'node:fs/promises';
+import { once } from 'node:events';
+import { createReadStream } from 'node:fs';
+import { readFile, stat } from 'node:fs/promises';
+import type { Readable } from 'node:stream';
 import { buffer } from 'node:stream/consumers';
+import { isObject } from '../contract/shared.js';
 import { UsageError } from './exit.js';
 
 /** The prompt from the argument, else from the file, else (or for `-`) from stdin, without one newline at its end. */
@@ -16,7 +20,7 @@ export async function readPrompt(argument: string | undefined, file: string | un
 }
 
 /** A file's text, or stdin's for `-`. */
-export async function readText(file: string, flag: string): Promise<string> {
+async function readText(file: string, flag: string): Promise<string> {
   const reading = file === '-' ? buffer(process.stdin) : readFile(file);
   const bytes = await reading.catch((error: Error) => {
     throw new UsageError(`${flag}: ${error.message}`);
@@ -34,6 +38,42 @@ function decode(bytes: Uint8Array): string | null {
   }
 }
 
+/** The file of `--from`, or stdin for `-`; throws a UsageError. */
+export async function openSource(file: string): Promise<Readable> {
+  if (file === '-') return process.stdin;
+  try {
+    if ((await stat(file)).isDirectory()) throw new Error(`${file} is a folder`);
+    const stream = createReadStream(file);
+    await once(stream, 'open');
+    return stream;
+  } catch (error) {
+    throw new UsageError(`--from: ${(error as Error).message}`);
+  }
+}
+
+/** A line of `--from` with its number from 1: the object that it holds, or what is wrong with it. */
+type JsonLine = { number: number } & ({ value: Record<string, unknown> } | { problem: string });
+
+/** The lines of a source, each of which must hold one JSON object. */
+export async function* readJsonLines(source: Readable): AsyncGenerator<JsonLine> {
+  for await (const line of readLines(source)) {
+    const { number } = line;
+    if ('problem' in line) yield { number, problem: `the line ${line.problem}` };
+    else yield { number, ...readObject(line.text) };
+  }
+}
+
+function readObject(text: string): { value: Record<string, unknown> } | { problem: string } {
+  try {
+    const value: unknown = JSON.parse(text);
+    return isObject(value) ? { value } : { problem: 'the line must be one JSON object' };
+  } catch (error) {
+    // The parser's own text shows a piece of the line, which may be a prompt.
+    const [where = ''] = / at position \d+/.exec((error as Error).message) ?? [];
+    return { problem: `the line must be one JSON object; it is not JSON${where}` };
+  }
+}
+
 /** A valid line is shorter: its prompt has at most 512 KiB, and an escape makes six bytes of one. */
 const MAX_LINE_BYTES = 8 * 1024 * 1024;
 
@@ -43,7 +83,7 @@ type Line = { number: number } & ({ text: string } | { problem: string });
 const NEWLINE = 0x0a;
 
 /** Splits bytes into lines of UTF-8. Lines of white space alone are left out. */
-export async function* readLines(chunks: AsyncIterable<Uint8Array>): AsyncGenerator<Line> {
+async function* readLines(chunks: AsyncIterable<Uint8Array>): AsyncGenerator<Line> {
   const line = new LineBuffer();
   for await (const chunk of chunks) {
     let begin = 0;

@@ -6,7 +6,6 @@ import { toLimit } from './flags.js';
 import { addOperation, readArguments } from './operation.js';
 import { print, printAnswer, printJson, printToStderr, withSession } from './session.js';
 import { firstLine, show, showRows } from './show.js';
-import { requireBatch } from './targets.js';
 
 const DEFAULT_LIMIT = 100;
 const COLUMNS = [
@@ -19,7 +18,6 @@ const TITLE_CHARACTERS = 60;
 interface ListFlags {
   project?: string;
   running?: boolean;
-  batch?: string;
   limit?: string;
   count?: boolean;
   json?: boolean;
@@ -43,7 +41,6 @@ async function list(command: Command, flags: ListFlags): Promise<void> {
   await withSession(command, async ({ jobs, signal }) => {
     if (flags.count) {
       const found = await jobs.count(filter, { signal });
-      if (found.total === 0) await requireBatch(jobs, flags.batch, signal);
       return printAnswer(flags.json, found, () => show({ all: found.total, ...found.byStatus }));
     }
     const rows: JobSummary[] = [];
@@ -58,7 +55,6 @@ async function list(command: Command, flags: ListFlags): Promise<void> {
       if (flags.json) printJson(job);
       else rows.push(shortened(job));
     }
-    if (count === 0) await requireBatch(jobs, flags.batch, signal);
     if (!flags.json) print(rows.length === 0 ? 'no jobs' : showRows(rows, COLUMNS));
   });
 }

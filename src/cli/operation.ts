@@ -8,7 +8,7 @@ import type { Arguments } from '../operations/arguments.js';
 import { addFlags, helpOf, readFlags } from './flags.js';
 import { printAnswer, withSession } from './session.js';
 import { printable, show } from './show.js';
-import { addJobIdOption, addKeyOptions, findJob, type JobNameFlags, readJobName } from './targets.js';
+import { addJobName, type JobNameFlags, readJobName } from './targets.js';
 
 const OF_PROJECT = 'the upstream project';
 
@@ -20,11 +20,7 @@ export function addOperation(
 ): Command {
   const command = program.command(name).description(helpOf(summary));
   if (of === 'project') command.option('--project <id>', OF_PROJECT);
-  else
-    addKeyOptions(
-      command.argument('[job]', 'its workflow id, or its key where one job has it; none with --key or --job-id'),
-    );
-  if (of === 'job' && !('jobId' in all)) addJobIdOption(command);
+  else addJobName(command);
   for (const word of positional) {
     const isPrompt = word === 'prompt';
     const help = helpOf(String(all[word]!.schema()['description']));
@@ -55,13 +51,12 @@ export function readArguments(
 /** Adds a command that does nothing but call its operation, and shows the answer. */
 export function addPlainOperation(program: Command, operation: Operation): void {
   const command = addOperation(program, operation);
-  command.action(async (first?: string) => {
+  command.action(async () => {
     const { json, ...typed } = command.opts<JobNameFlags & { json?: boolean }>();
-    const name = operation.of === 'job' ? readJobName({ given: first, ...typed }) : null;
+    const [name] = operation.of === 'job' ? readJobName(command.args, typed) : [null];
     const args = readArguments(typed, operation);
-    await withSession(command, async (session) => {
-      const { jobs, signal } = session;
-      const job = name && (await findJob(session, name));
+    await withSession(command, async ({ jobs, signal }) => {
+      const job = name === null ? null : jobs.handle(name);
       const call = { jobs, args, waitMs: 0, keyName: null, gone: signal, ending: new AbortController().signal };
       const body = await operation.run({ ...call, projectId: typed.project ?? null, job: () => job! });
       const answer = { ...(job && { workflowId: job.workflowId }), ...args, ...body };

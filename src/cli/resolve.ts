@@ -1,126 +1,124 @@
+/**
+ * `resolve`: settles writes in doubt, one that is named or those of a file. Each line of the file is one of
+ * `attention --json` with an action.
+ */
 import type { Command } from 'commander';
+import { parseResolution } from '../agent-job/input.js';
 import type { AgentJobStartOptions } from '../agent-job/start-options.js';
-import { isObject } from '../contract/shared.js';
 import type { AttachJobInput, Attribution, InDoubtWrite, ResolveUnknownInput } from '../contract.js';
+import { InvalidInputError } from '../contract/input-checks.js';
+import { isObject } from '../contract/shared.js';
 import { OPERATIONS } from '../operations.js';
-import type { AgentJobs } from '../starter.js';
+import type { JobHandle } from '../starter.js';
 import { EXIT, throwNotRetryable, UsageError } from './exit.js';
-import { readText } from './input.js';
+import { openSource, readJsonLines } from './input.js';
 import { addOperation, readArguments } from './operation.js';
-import { findJob, type JobNameFlags, readJobName } from './targets.js';
-import { print, printAnswer, printJson, printToStderr, type Session, withSession } from './session.js';
+import { print, printAnswer, printToStderr, type Session, withSession } from './session.js';
 import { countOf, decisionText, printable, show } from './show.js';
+import { type JobNameFlags, readJobName } from './targets.js';
 import { addYesOption, canAsk, confirm } from './terminal.js';
 
 interface ResolveFlags extends JobNameFlags {
-  force?: boolean;
-  since?: string;
-  followUpId?: string;
   from?: string;
-  dryRun?: boolean;
   yes?: boolean;
   json?: boolean;
 }
 
+/** A job whose write is settled so. */
+interface Settlement {
+  workflowId: string;
+  action: string;
+  resolution: ResolveUnknownInput;
+}
+
+/** A job of a workflow that Temporal has forgotten: it is watched again under the id that it had. */
+interface Attachment {
+  workflowId: string;
+  action: 'attach';
+  options: AgentJobStartOptions;
+}
+
+/** A line of `--from`: what to do, or what is wrong with it. */
+type Line = { number: number } & (Settlement | Attachment | { problem: string });
+
 /** Adds `resolve`, which settles writes in doubt, one or many. */
 export function addResolve(program: Command): void {
   const command = addYesOption(addOperation(program, OPERATIONS.resolve));
-  const jobId = command.options.find(({ long }) => long === '--job-id')!;
-  jobId.description += '; with another action: the job whose workflow is meant';
   command
     .option('--from <path>', 'settle many: lines of "attention --json" with an "action"; "-" is stdin')
-    .option('--dry-run', 'show what would be settled, and settle nothing; the upstream is not asked for --job-id')
-    .action((workflowId: string | undefined, action: string | undefined, flags: ResolveFlags) =>
-      flags.from === undefined
-        ? resolveOne(command, workflowId, action, flags)
-        : resolveMany(command, workflowId, flags.from, flags),
-    );
+    .action(() => {
+      const { from, ...flags } = command.opts<ResolveFlags>();
+      return from === undefined ? resolveOne(command, flags) : resolveMany(command, from, flags);
+    });
 }
 
-async function resolveOne(
-  command: Command,
-  first: string | undefined,
-  second: string | undefined,
-  flags: ResolveFlags,
-): Promise<void> {
-  const isAdoption = (second ?? first) === 'adopt';
-  const { force, since, followUpId } = flags;
-  const [adopted, named] = isAdoption ? [flags.jobId] : [undefined, flags.jobId];
-  // With --key, or --job-id where it names the workflow, no job precedes the action.
-  const hasJob = (flags.key ?? named) === undefined || second !== undefined;
-  const action = hasJob ? second : first;
-  const given = hasJob ? first : undefined;
-  if ((given ?? flags.key ?? named) === undefined || action === undefined) {
-    throw new UsageError('name the workflow and the action, or give --from');
-  }
-  const name = readJobName({ given, project: flags.project, key: flags.key, jobId: named });
-  const { by, note } = readArguments(flags, OPERATIONS.resolve) as Attribution;
-  if (isAdoption && adopted === undefined) throw new UsageError('adopt needs --job-id, the job that the create made');
-  const decision = { action, jobId: adopted, force, since, followUpId, by, note };
-  await readResolution({ workflowId: 'any', ...decision }); // Wrong values are told before anything is connected.
-  await withSession(command, async (session) => {
-    const { jobs, signal } = session;
-    const { workflowId } = await findJob(session, name);
-    const resolution = await readResolution({ workflowId, ...decision });
-    const { inDoubt, decisions, projectId } = await readQuestion(jobs, resolution, signal);
-    if (!flags.json) print(show({ workflowId, unknown: inDoubt, decisions }));
-    checkRetryTime(resolution, inDoubt, flags);
-    await checkHolder(session, resolution, projectId);
-    if (!flags.dryRun) {
-      await confirm(() => `Settle it with ${action}, which can not be undone?`, flags, signal);
-      await settle(jobs, resolution, inDoubt, signal);
-    }
-    const told = { workflowId, action, by, note, unknown: inDoubt, isSettled: !flags.dryRun };
-    printAnswer(flags.json, told, () => verdictText(resolution, flags.dryRun ?? false));
+async function resolveOne(command: Command, flags: ResolveFlags): Promise<void> {
+  const [name, action] = readJobName(command.args, flags, 1);
+  if (action === undefined) throw new UsageError('name the workflow and the action, or give --from');
+  const resolution = parseResolution(readArguments(flags, OPERATIONS.resolve, { action }));
+  await withSession(command, async ({ jobs, signal }) => {
+    const job = jobs.handle(name);
+    const { workflowId } = job;
+    const { unknown, decisions } = await readDoubt(job, resolution, signal);
+    if (!flags.json) print(show({ workflowId, unknown, decisions }));
+    checkRetryTime(workflowId, resolution, unknown, flags);
+    await confirm(() => `Settle it with ${action}, which can not be undone?`, flags, signal);
+    await settle(job, resolution, unknown, signal);
+    const { by, note } = resolution;
+    printAnswer(flags.json, { workflowId, action, by, note, unknown }, () => settledText(action, by));
   });
 }
 
-async function resolveMany(
-  command: Command,
-  workflowId: string | undefined,
-  file: string,
-  { dryRun = false, json = false, ...flags }: ResolveFlags,
-): Promise<void> {
-  if (workflowId !== undefined) throw new UsageError('give a workflow id or --from, not both');
-  const { by, note } = readArguments(flags, OPERATIONS.resolve) as Attribution;
-  const texts = (await readText(file, '--from')).split('\n').map((text, index) => ({ text, number: index + 1 }));
-  const filled = texts.filter(({ text }) => text.trim() !== '');
-  const lines = await Promise.all(filled.map(({ text, number }) => readLine(text, number, { by, note })));
+async function resolveMany(command: Command, file: string, flags: ResolveFlags): Promise<void> {
+  if (command.args.length > 0) throw new UsageError('give a workflow id or --from, not both');
+  const attribution: Attribution = readArguments(flags, OPERATIONS.resolve);
+  const lines: Line[] = [];
+  for await (const line of readJsonLines(await openSource(file))) {
+    lines.push('value' in line ? await readLine(line.number, line.value, attribution) : line);
+  }
   let failures = 0;
   await withSession(command, async (session) => {
-    const { signal } = session;
-    if (!dryRun) await confirm(() => questionOf(lines), { ...flags, json }, signal);
+    await confirm(() => questionOf(lines), flags, session.signal);
     const adopted: Adopted = new Map();
     for (const line of lines) {
-      signal.throwIfAborted();
-      const problem = await settleLine(session, line, { dryRun, adopted, flags: { ...flags, json } });
+      session.signal.throwIfAborted();
+      const problem = await settleLine(session, line, flags, adopted);
       if (problem !== null) failures += 1;
-      printVerdict(line, problem, { dryRun, json });
+      printVerdict(line, problem, flags.json);
     }
-    if (!json) print(`${lines.length - failures} ${dryRun ? 'would be settled' : 'settled'}, ${failures} failed`);
+    if (!flags.json) print(`${lines.length - failures} settled, ${failures} failed`);
     if (failures > 0) process.exitCode = EXIT.error;
   });
 }
 
-/** Null where the line was settled, or would be. */
+/** Which workflow an earlier line has adopt a job, by project and job: Temporal's list tells it a moment late. */
+type Adopted = Map<string, string>;
+
+/** Null where the line was settled, else why it was not. */
 async function settleLine(
-  session: Session,
-  { resolution, problem }: ResolutionLine,
-  { dryRun, adopted, flags }: { dryRun: boolean; adopted: Adopted; flags: Pick<ResolveFlags, 'yes' | 'json'> },
+  { jobs, signal }: Session,
+  line: Line,
+  flags: ResolveFlags,
+  adopted: Adopted,
 ): Promise<string | null> {
-  if (resolution === null) return problem;
-  const { jobs, signal } = session;
+  if ('problem' in line) return line.problem;
   try {
-    if (resolution.action === 'attach') {
+    if ('options' in line) {
       const { startJob } = await import('../client/agent-job/start-or-join.js');
-      if (!dryRun) await startJob(jobs.client, resolution.options, { signal });
+      await startJob(jobs.client, line.options, { signal });
       return null;
     }
-    const { inDoubt, projectId } = await readQuestion(jobs, resolution, signal);
-    checkRetryTime(resolution, inDoubt, flags);
-    await checkHolder(session, resolution, projectId, adopted);
-    if (!dryRun) await settle(jobs, resolution, inDoubt, signal);
-    if (resolution.action === 'adopt') adopted.set(nameOf(projectId, resolution.jobId), resolution.workflowId);
+    const { workflowId, resolution } = line;
+    const job = jobs.handle(workflowId);
+    const { unknown, projectId } = await readDoubt(job, resolution, signal);
+    checkRetryTime(workflowId, resolution, unknown, flags);
+    const { jobId } = resolution;
+    const adoptee = JSON.stringify([projectId, jobId]);
+    const isForced = 'force' in resolution && resolution.force === true;
+    const other = resolution.action === 'adopt' && !isForced ? adopted.get(adoptee) : undefined;
+    if (other !== undefined) throw new Error(`the workflow ${other} of an earlier line has the job ${jobId}`);
+    await settle(job, resolution, unknown, signal);
+    if (resolution.action === 'adopt') adopted.set(adoptee, workflowId);
     return null;
   } catch (error) {
     signal.throwIfAborted();
@@ -128,178 +126,97 @@ async function settleLine(
   }
 }
 
-function printVerdict(
-  line: ResolutionLine,
-  problem: string | null,
-  { dryRun, json }: { dryRun: boolean; json: boolean },
-): void {
-  const { number, resolution } = line;
-  const { workflowId = null, action = null, by = null } = resolution ?? {};
-  if (json) return printJson({ line: number, workflowId, action, by, isSettled: problem === null && !dryRun, problem });
-  const verdict = problem ?? verdictText({ action, by }, dryRun);
-  print(printable(`line ${number}  ${workflowId ?? '-'}  ${verdict}`));
+function printVerdict(line: Line, problem: string | null, isJson: boolean | undefined): void {
+  const { number } = line;
+  const { workflowId = null, action = null } = 'problem' in line ? {} : line;
+  const { by = null } = 'resolution' in line ? line.resolution : {};
+  const answer = { line: number, workflowId, action, by, isSettled: problem === null, problem };
+  printAnswer(isJson, answer, () =>
+    printable(`line ${number}  ${workflowId ?? '-'}  ${problem ?? settledText(action, by)}`),
+  );
 }
 
-function verdictText(
-  { action, by }: { action: string | null; by?: string | null | undefined },
-  dryRun: boolean,
-): string {
-  if (!dryRun) return `settled with ${action}${by ? ` by ${by}` : ''}`;
-  // Only a worker can ask the upstream, and it does so with the decision.
-  const unasked = action === 'adopt' ? ', if the upstream knows its job: that was not asked' : '';
-  return `would be settled with ${action}${unasked}`;
+function settledText(action: string | null, by: string | null | undefined): string {
+  return `settled with ${action}${by ? ` by ${by}` : ''}`;
 }
 
-/** The present write in doubt, which must be the one that was named and one that the action fits. */
-async function readQuestion(jobs: AgentJobs, resolution: Resolution, signal: AbortSignal) {
-  const { unknown: inDoubt, decisions, projectId } = await jobs.handle(resolution.workflowId).state({ signal });
-  if (inDoubt === null) {
+/** The present write in doubt, which must be the one that was named. The workflow checks whether the action fits. */
+async function readDoubt(job: JobHandle, { since, followUpId }: ResolveUnknownInput, signal: AbortSignal) {
+  const { unknown, decisions, projectId } = await job.state({ signal });
+  if (unknown === null) {
     const last = decisions.at(-1);
     const decided = last === undefined ? '' : ` (decided last: ${printable(decisionText(last))})`;
     throw new Error(`no write is in doubt any more: it was settled, or the job has ended${decided}`);
   }
-  const { since, followUpId, action } = resolution;
-  if ((since != null && since !== inDoubt.since) || (followUpId != null && followUpId !== inDoubt.followUpId)) {
-    throw new Error(`names another write; in doubt is the ${inDoubt.kind} since ${inDoubt.since}`);
+  if ((since != null && since !== unknown.since) || (followUpId != null && followUpId !== unknown.followUpId)) {
+    throw new Error(`names another write; in doubt is the ${unknown.kind} since ${unknown.since}`);
   }
-  const fits = { adopt: inDoubt.kind === 'create', delivered: inDoubt.kind === 'followUp', retry: true, abandon: true };
-  if (!fits[action]) throw new Error(`${action} does not fit: a ${inDoubt.kind} is in doubt`);
-  return { inDoubt, decisions, projectId };
+  return { unknown, decisions, projectId };
 }
 
-/** A person at a terminal is warned; a script, which would not read that, is refused. */
+/**
+ * A `retry` while the first write may still arrive would make it twice. A person at a terminal is warned; a script,
+ * which would not read that, is refused.
+ */
 function checkRetryTime(
-  resolution: Resolution,
-  inDoubt: InDoubtWrite,
-  flags: Pick<ResolveFlags, 'yes' | 'json'>,
+  workflowId: string,
+  { action }: ResolveUnknownInput,
+  { lookAfter }: InDoubtWrite,
+  flags: ResolveFlags,
 ): void {
-  const warning = earlyRetryWarning(resolution, inDoubt, Date.now());
-  if (warning === null) return;
+  if (action !== 'retry' || Date.now() >= Date.parse(lookAfter)) return;
+  const advice = 'unless somebody looks again after that time, retry may double it';
+  const warning = `${workflowId}: until ${lookAfter} the write may still be on its way; ${advice}`;
   if (!flags.yes && !canAsk(flags)) throw new UsageError(`${warning}. Nothing is sent before, but with --yes`);
   printToStderr(printable(`agent-jobs: warning: ${warning}`));
 }
 
 /** Names the write that was read: another one that came in between is not settled by mistake. */
 async function settle(
-  jobs: AgentJobs,
-  resolution: Resolution,
-  inDoubt: InDoubtWrite,
+  job: JobHandle,
+  resolution: ResolveUnknownInput,
+  { since, followUpId }: InDoubtWrite,
   signal: AbortSignal,
 ): Promise<void> {
-  const { workflowId, ...decision } = resolution;
-  const named = { ...decision, since: inDoubt.since, followUpId: inDoubt.followUpId ?? null };
-  const settled = jobs.handle(workflowId).resolve(named, { signal });
+  const settled = job.resolve({ ...resolution, since, followUpId: followUpId ?? null }, { signal });
   // Again, the command would settle what is in doubt by then.
-  await (resolution.since === undefined ? settled.catch(throwNotRetryable) : settled);
+  await (resolution.since == null ? settled.catch(throwNotRetryable) : settled);
 }
 
-/** Which workflow this command has had adopt a job, by project and job. */
-type Adopted = Map<string, string>;
-
-/** Throws where another workflow has the job that is to be adopted, or had it. The list may lag behind `adopted`. */
-async function checkHolder(
-  { jobs, signal }: Session,
-  resolution: Resolution,
-  projectId: string,
-  adopted: Adopted = new Map(),
-): Promise<void> {
-  if (resolution.action !== 'adopt' || resolution.force === true) return;
-  const { workflowId, jobId } = resolution;
-  const holders = new Set([adopted.get(nameOf(projectId, jobId)) ?? workflowId]);
-  for await (const job of jobs.list({ projectId, jobId }, { signal })) holders.add(job.workflowId);
-  const other = [...holders].find((holder) => holder !== workflowId);
-  if (other !== undefined) {
-    throw new Error(`the workflow ${other} has the job ${jobId} already: look again, or adopt it with --force`);
-  }
-}
-
-function nameOf(projectId: string, jobId: string): string {
-  return JSON.stringify([projectId, jobId]);
-}
-
-// Decisions about writes in doubt on the command line: how they are checked, and read from `--from`.
-
-/** A decision about one job's write in doubt. */
-type Resolution = ResolveUnknownInput & { workflowId: string };
-
-/** A job of a workflow that Temporal has forgotten is watched again under the id that it had. */
-interface Attachment extends Attribution {
-  workflowId: string;
-  action: 'attach';
-  options: AgentJobStartOptions;
-}
-
-/** A line of `--from`: a decision, or what is wrong with it. */
-interface ResolutionLine {
-  number: number;
-  resolution: Resolution | Attachment | null;
-  problem: string | null;
-}
-
-/** Checks a decision; throws InvalidInputError. */
-async function readResolution({ workflowId, ...decision }: Record<string, unknown>): Promise<Resolution> {
-  const { parseResolution } = await import('../agent-job/input.js');
-  return { ...parseResolution(decision), workflowId: await checkWorkflowId(workflowId) };
-}
-
-async function checkWorkflowId(workflowId: unknown): Promise<string> {
-  const { InvalidInputError } = await import('../contract/input-checks.js');
-  if (typeof workflowId !== 'string' || workflowId === '') throw new InvalidInputError('workflowId', 'is missing');
-  return workflowId;
-}
-
-/** Reads a line of JSON, which may name its own author and note; a wrong line has a problem and harms no other. */
-async function readLine(line: string, number: number, { by, note }: Attribution): Promise<ResolutionLine> {
+/** What a line says, which may name its own author and note; a wrong line has a problem and harms no other. */
+async function readLine(number: number, fields: Record<string, unknown>, { by, note }: Attribution): Promise<Line> {
   try {
-    const fields: unknown = JSON.parse(line);
-    if (!isObject(fields)) throw new Error('is no JSON object');
-    if (fields['action'] == null) throw new Error('has no action');
-    if (fields['action'] === 'attach') return { number, resolution: await readAttachment(fields), problem: null };
-    const { since, followUpId } = namedWrite(fields);
+    const { action, workflowId } = fields;
+    if (action == null) throw new Error('has no action');
+    if (typeof workflowId !== 'string' || workflowId === '') throw new InvalidInputError('workflowId', 'is missing');
+    if (action === 'attach') return { number, workflowId, action, options: await attachOptions(workflowId, fields) };
+    // A line of `attention` holds the write as the job's state has it.
+    const unknown = isObject(fields['unknown']) ? fields['unknown'] : {};
+    const since = fields['since'] ?? unknown['since'];
+    const followUpId = fields['followUpId'] ?? unknown['followUpId'];
     if (typeof since !== 'string') throw new Error('has no since, which names the write that is meant');
     const attributed = { ...fields, since, followUpId, by: fields['by'] ?? by, note: fields['note'] ?? note };
-    return { number, resolution: await readResolution(attributed), problem: null };
+    const resolution = parseResolution(attributed);
+    return { number, workflowId, action: resolution.action, resolution };
   } catch (error) {
-    return {
-      number,
-      resolution: null,
-      problem: error instanceof SyntaxError ? 'is no JSON' : (error as Error).message,
-    };
+    return { number, problem: (error as Error).message };
   }
-}
-
-/** A line of `attention` holds the write as the job's state has it; another line holds its names. */
-function namedWrite(fields: Record<string, unknown>): { since: unknown; followUpId: unknown } {
-  const unknown = isObject(fields['unknown']) ? fields['unknown'] : {};
-  return { since: fields['since'] ?? unknown['since'], followUpId: fields['followUpId'] ?? unknown['followUpId'] };
 }
 
 /** A job of the logs. Under the old id its key is taken again, and none of its follow-ups is sent a second time. */
-async function readAttachment(fields: Record<string, unknown>): Promise<Attachment> {
+async function attachOptions(workflowId: string, fields: Record<string, unknown>): Promise<AgentJobStartOptions> {
   const { agentJobStartOptions } = await import('../agent-job/start-options.js');
-  const workflowId = await checkWorkflowId(fields['workflowId']);
   const { projectId, jobId, usedFollowUpIds, taskQueue } = fields as unknown as AttachJobInput & { taskQueue?: string };
-  const options = agentJobStartOptions({ projectId, jobId, usedFollowUpIds }, { workflowId, taskQueue });
-  return { workflowId, action: 'attach', options };
+  return agentJobStartOptions({ projectId, jobId, usedFollowUpIds }, { workflowId, taskQueue });
 }
 
 /** What the lines would do, as a question to a person; null where all of them are wrong. */
-function questionOf(lines: readonly ResolutionLine[]): string | null {
-  const actions = lines.flatMap(({ resolution }) => (resolution === null ? [] : [resolution.action]));
+function questionOf(lines: readonly Line[]): string | null {
+  const actions = lines.flatMap((line) => ('problem' in line ? [] : [line.action]));
   if (actions.length === 0) return null;
   const wrong = lines.length - actions.length;
   const counts = [...new Set(actions)].map((action) => `${actions.filter((one) => one === action).length} ${action}`);
   const left = wrong === 0 ? '' : ` ${countOf(wrong, 'wrong line')} will be left out.`;
   const decisions = countOf(actions.length, 'decision');
   return `Carry out ${decisions} (${counts.join(', ')}), which can not be undone?${left}`;
-}
-
-/**
- * Warns of a `retry` while the first write may still arrive and would then be made twice; null where it no longer may.
- */
-function earlyRetryWarning({ workflowId, action }: Resolution, inDoubt: InDoubtWrite, now: number): string | null {
-  const { lookAfter } = inDoubt;
-  if (action !== 'retry' || now >= Date.parse(lookAfter)) return null;
-  const advice = 'unless somebody looks again after that time, retry may double it';
-  return `${workflowId}: until ${lookAfter} the write may still be on its way; ${advice}`;
 }

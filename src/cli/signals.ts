@@ -10,7 +10,7 @@ import { readPrompt } from './input.js';
 import { addOperation, readArguments } from './operation.js';
 import { printAnswer, printToStderr, type Session, withSession } from './session.js';
 import { printable, show } from './show.js';
-import { findJob, type JobNameFlags, readJobName } from './targets.js';
+import { type JobNameFlags, readJobName } from './targets.js';
 import { addYesOption, confirm } from './terminal.js';
 
 interface FollowUpFlags extends JobNameFlags {
@@ -38,23 +38,17 @@ export function addFollowUp(program: Command): void {
   const command = addOperation(program, OPERATIONS.followUp);
   command
     .option('--wait', 'wait, for at most a minute, until the upstream took it (exit 0; 10 where it is not sent)')
-    .action((first?: string, second?: string) => followUp(command, [first, second], command.opts()));
+    .action(() => followUp(command, command.opts()));
 }
 
-async function followUp(
-  command: Command,
-  [first, second]: [string | undefined, string | undefined],
-  flags: FollowUpFlags,
-): Promise<void> {
-  // With --key or --job-id no job precedes the prompt.
-  const hasOne = (flags.key ?? flags.jobId) === undefined || second !== undefined;
-  const name = readJobName({ ...flags, given: hasOne ? first : undefined });
-  const prompt = await readPrompt(hasOne ? second : first, flags.promptFile);
+async function followUp(command: Command, flags: FollowUpFlags): Promise<void> {
+  const [name, word] = readJobName(command.args, flags, 1);
+  const prompt = await readPrompt(word, flags.promptFile);
   const given = readArguments(flags, OPERATIONS.followUp, { prompt }) as FollowUpOptions;
   const options = { id: given.id ?? randomUUID(), priority: given.priority };
   await withSession(command, async (session) => {
-    const { signal } = session;
-    const job = await findJob(session, name);
+    const { jobs, signal } = session;
+    const job = jobs.handle(name);
     const sent = send(job, prompt, flags, { ...options, signal });
     const answer = await (flags.wait ? withProgress(session, job, sent) : sent).catch((error: unknown) => {
       if (flags.id !== undefined) throw error;
@@ -85,15 +79,15 @@ function send(
 /** Adds `cancel`. */
 export function addCancel(program: Command): void {
   const command = addYesOption(addOperation(program, OPERATIONS.cancel));
-  command.action((given: string | undefined, flags: CancelFlags) => cancelJob(command, given, flags));
+  command.action(() => cancelJob(command, command.opts()));
 }
 
-async function cancelJob(command: Command, given: string | undefined, flags: CancelFlags): Promise<void> {
+async function cancelJob(command: Command, flags: CancelFlags): Promise<void> {
   const attribution: Attribution = readArguments(flags, OPERATIONS.cancel);
-  const name = readJobName({ ...flags, given });
+  const [name] = readJobName(command.args, flags);
   await withSession(command, async (session) => {
-    const { signal } = session;
-    const job = await findJob(session, name);
+    const { jobs, signal } = session;
+    const job = jobs.handle(name);
     const { workflowId } = job;
     await throwIfEnded(session, workflowId);
     await confirm(() => `End the workflow ${printable(workflowId)}? The remote job goes on.`, flags, signal);

@@ -1,18 +1,15 @@
 import { randomUUID } from 'node:crypto';
 import { once } from 'node:events';
-import { createReadStream } from 'node:fs';
-import { stat } from 'node:fs/promises';
 import type { Readable } from 'node:stream';
 import type { Command } from 'commander';
 import { jsonLine } from '../agent-job/terminal-text.js';
 import type { StartItem } from '../client/agent-job/start-many.js';
 import type { AgentJobOptions } from '../contract.js';
-import { isObject } from '../contract/shared.js';
 import { OPERATIONS } from '../operations.js';
 import type { AgentJobs, JobHandle, StartFate } from '../starter.js';
 import { EXIT, InterruptedError, throwNotRetryable, UsageError } from './exit.js';
 import { readFlags } from './flags.js';
-import { readLines, readPrompt } from './input.js';
+import { openSource, readJsonLines, readPrompt } from './input.js';
 import { addOperation } from './operation.js';
 import { print, printJson, printToStderr, progressPrinter, serverOf, withSession } from './session.js';
 import { countOf, hint, printable, show } from './show.js';
@@ -154,35 +151,11 @@ async function startFrom(
   }
 }
 
-async function openSource(file: string): Promise<Readable> {
-  if (file === '-') return process.stdin;
-  try {
-    if ((await stat(file)).isDirectory()) throw new Error(`${file} is a folder`);
-    const stream = createReadStream(file);
-    await once(stream, 'open');
-    return stream;
-  } catch (error) {
-    throw new UsageError(`--from: ${(error as Error).message}`);
-  }
-}
-
 async function* toItems(source: Readable, defaults: LineDefaults): AsyncGenerator<StartItem> {
-  for await (const line of readLines(source)) {
-    if ('text' in line) yield { index: line.number, ...readRequest(line.text, defaults) };
-    else yield { index: line.number, problem: new Error(`the line ${line.problem}`) };
+  for await (const line of readJsonLines(source)) {
+    if ('value' in line) yield { index: line.number, request: withDefaults(line.value, defaults) };
+    else yield { index: line.number, problem: new Error(line.problem) };
   }
-}
-
-function readRequest(text: string, defaults: LineDefaults): { request: unknown } | { problem: Error } {
-  let value: unknown;
-  try {
-    value = JSON.parse(text);
-  } catch (error) {
-    // The parser's own text shows a piece of the line, which may be a prompt.
-    const [where = ''] = / at position \d+/.exec((error as Error).message) ?? [];
-    return { problem: new Error(`the line must be one JSON object; it is not JSON${where}`) };
-  }
-  return { request: isObject(value) ? withDefaults(value, defaults) : value };
 }
 
 /** Null means absent, as everywhere in the contract. */

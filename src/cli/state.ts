@@ -5,7 +5,7 @@ import { remedyFor } from './follow.js';
 import { addOperation } from './operation.js';
 import { printAnswer, withSession } from './session.js';
 import { resolveCommands, show } from './show.js';
-import { findJob, type JobNameFlags, readJobName } from './targets.js';
+import { type JobNameFlags, readJobName } from './targets.js';
 
 interface StateFlags extends JobNameFlags {
   json?: boolean;
@@ -14,11 +14,11 @@ interface StateFlags extends JobNameFlags {
 /** Adds `state`. */
 export function addState(program: Command): void {
   const command = addOperation(program, OPERATIONS.state);
-  command.action((given: string | undefined, { json, ...flags }: StateFlags) => {
-    const name = readJobName({ given, ...flags });
-    return withSession(command, async (session) => {
-      const { globals, signal } = session;
-      const job = await findJob(session, name);
+  command.action(() => {
+    const { json, ...flags } = command.opts<StateFlags>();
+    const [name] = readJobName(command.args, flags);
+    return withSession(command, async ({ jobs, globals, signal }) => {
+      const job = jobs.handle(name);
       const state = await job.state({ signal });
       const { workflowId, url } = job;
       // For a write in doubt the commands stand below.

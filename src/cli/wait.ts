@@ -2,15 +2,17 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Command } from 'commander';
 import { concurrently, firstOf } from '../client/concurrently.js';
-import type { Outcome } from '../contract.js';
+import { LIMIT, type Outcome } from '../contract.js';
+import { checkLabel } from '../contract/input-checks.js';
 import { OPERATIONS } from '../operations.js';
-import type { JobCanceledError, JobHandle, JobSummary } from '../starter.js';
-import { findJob, isRunning, type JobNameFlags, NoJobsError, readBatch, readTarget } from './targets.js';
-import { BadEndError, codeOf, EXIT, exitCodesText } from './exit.js';
+import type { AgentJobs, JobCanceledError, JobHandle, JobSummary } from '../starter.js';
+import { isOpen } from '../temporal/open-workflows.js';
+import { BadEndError, codeOf, EXIT, exitCodesText, UsageError } from './exit.js';
 import { withProgress } from './follow.js';
 import { addOperation } from './operation.js';
 import { printAnswer, printToStderr, progressPrinter, withSession, type Session } from './session.js';
 import { countOf, hint, printable, show } from './show.js';
+import { type JobNameFlags, readJobName } from './targets.js';
 
 const EXITS = `
 Exit code:
@@ -53,12 +55,16 @@ export function addWait(program: Command): void {
   command
     .option('--batch <label>', 'until every job of this batch has ended')
     .addHelpText('after', EXITS)
-    .action(async (given: string | undefined, { json = false, ...flags }: WaitFlags) => {
-      const target = await readTarget(given, flags);
-      await withSession(command, async (session) => {
-        if (target.batch !== null) return waitForBatch(session, target.batch, json);
-        return waitAndPrint(session, await findJob(session, target.job), json);
-      });
+    .action(async () => {
+      const { json = false, batch, ...flags } = command.opts<WaitFlags>();
+      if (batch === undefined) {
+        const [name] = readJobName(command.args, flags);
+        return withSession(command, (session) => waitAndPrint(session, session.jobs.handle(name), json));
+      }
+      checkLabel(batch, 'batch', LIMIT.batchBytes);
+      const isNamed = command.args.length > 0 || (flags.project ?? flags.key) !== undefined;
+      if (isNamed) throw new UsageError('give a workflow id or --batch, not both');
+      await withSession(command, (session) => waitForBatch(session, batch, json));
     });
 }
 
@@ -132,17 +138,32 @@ async function untilAllEnded({ jobs, signal }: Session, batch: string, ends: Bat
     try {
       const listed = await readBatch(jobs, batch, signal);
       tookMs = performance.now() - startedAt;
+      // The label may be mistyped.
+      if (listed.length === 0 && looks >= FIRST_LOOKS) throw new Error(`no job has the batch ${JSON.stringify(batch)}`);
       looksAtEnd = (await ends.read(listed)) ? looksAtEnd + 1 : 0;
       if (looksAtEnd === LAST_LOOKS) return;
       showProgress(`${ends.count} of ${countOf(listed.length, 'job')} ended${needOf(listed)}`);
     } catch (error) {
       signal.throwIfAborted();
-      if (isOutage(error)) showProgress('Temporal does not answer; it is asked again');
-      else if (looks >= FIRST_LOOKS || !(error instanceof NoJobsError)) throw error;
+      if (!isOutage(error)) throw error;
+      showProgress('Temporal does not answer; it is asked again');
     }
     await delay(Math.max(LOOK_MS, tookMs / SHARE_OF_LOOKS), undefined, { signal }).catch(() => {});
     signal.throwIfAborted();
   }
+}
+
+async function readBatch(jobs: AgentJobs, batch: string, signal: AbortSignal): Promise<JobSummary[]> {
+  const found: JobSummary[] = [];
+  for await (const job of jobs.list({ batch }, { signal })) {
+    signal.throwIfAborted();
+    found.push(job);
+  }
+  return found;
+}
+
+function isRunning({ workflowStatus }: JobSummary): boolean {
+  return isOpen(workflowStatus);
 }
 
 /** The ends of a batch that were told. */
@@ -172,7 +193,7 @@ class BatchEnds {
     return `${countOf(this.count, 'job')} ended${parts.length === 0 ? '' : `: ${parts.join(', ')}`}`;
   }
 
-  /** Tells the ends that are new; true where every job has ended. */
+  /** Tells the ends that are new; true where every job has ended, and one is listed. */
   async read(listed: JobSummary[]): Promise<boolean> {
     for (const { workflowId } of listed.filter(isRunning)) this.#told.delete(workflowId);
     const isNew = (job: JobSummary) => !isRunning(job) && this.#told.get(job.workflowId)?.endedAt !== job.endedAt;
@@ -188,7 +209,7 @@ class BatchEnds {
       this.#told.set(workflowId, { ...end, endedAt });
       this.#tell(workflowId, end);
     }
-    return listed.every(({ workflowId }) => this.#told.has(workflowId));
+    return listed.length > 0 && listed.every(({ workflowId }) => this.#told.has(workflowId));
   }
 }
 

@@ -60,20 +60,6 @@ test(
 );
 
 test(
-  'list of a batch that no job has is an error; a filter that finds none of a batch is not',
-  async () => {
-    const { batch } = await startBatch(1);
-    for (const more of [[], ['--json'], ['--count'], ['--phase', 'lingering']]) {
-      const missing = await cli(['list', '--batch', 'nope', ...more]);
-      expect(missing).toMatchObject({ code: 1, stdout: '', stderr: expect.stringContaining('no job has the batch') });
-      const none = await cli(['list', '--batch', batch, '--project', 'of-nobody', ...more]);
-      expect(none).toMatchObject({ code: 0, stderr: '' });
-    }
-  },
-  MOST_MS,
-);
-
-test(
   'list --json lists all unless a limit is given; --ended-since takes those that ended later',
   async () => {
     const before = new Date().toISOString();

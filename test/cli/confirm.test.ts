@@ -58,8 +58,6 @@ test(
     expect(declined.output).toContain(
       'Carry out 1 decision (1 abandon), which can not be undone? 1 wrong line will be left out.',
     );
-    const dry = await answered('', ['resolve', '--from', file, '--dry-run']);
-    expect(dry.output).not.toContain('[y/N]');
     const typed = await runOnTerminal(['resolve', '--from', '-'], {
       env: envOf(server),
       columns: 300,

@@ -97,13 +97,18 @@ test(
 );
 
 test(
-  'a job is followed, read, listed and cancelled, which exits 9',
+  'a job is followed, read, listed and cancelled, which exits 9; by its workflow id, or by project and key',
   async () => {
-    const started = await start(await scripted({ activeMs: 3_600_000 }), '--json');
+    const key = `key ${randomUUID()}/1`;
+    const started = await start(await scripted({ activeMs: 3_600_000 }), '--key', key, '--json');
     const [{ workflowId } = {}] = jsonLines(started.stdout) as { workflowId: string }[];
-    const sent = await cli(['follow-up', workflowId!, 'And the tests', '--id', 'f1', '--wait', '--json']);
+    const byKey = ['--project', server.projectId, '--key', key];
+    const sent = await cli(['follow-up', ...byKey, 'And the tests', '--id', 'f1', '--wait', '--json']);
     expect(jsonLines(sent.stdout)).toMatchObject([{ id: 'f1', state: 'sent' }]);
-    expect((await cli(['poll-now', workflowId!])).code).toBe(0);
+    const again = await cli(['follow-up', workflowId!, 'And the tests', '--id', 'f1', '--wait', '--json']);
+    expect(again.stdout).toBe(sent.stdout);
+    expect((await cli(['poll-now', ...byKey])).code).toBe(0);
+    expect((await cli(['resolve', ...byKey, 'retry'])).stderr).toContain('no write is in doubt');
     const state = await cli(['state', workflowId!]);
     expect(state.stdout).toMatch(/Upstream says +active/);
     expect(state.stdout).toMatch(/Follow-ups +f1: sent/);

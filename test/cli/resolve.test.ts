@@ -55,7 +55,7 @@ test('a script may not say retry before a look upstream can be trusted, but with
   const other = await unknownCreate();
   const { job, prompt } = await unknownCreate(); // For half a minute nobody may look.
   const { lookAfter, since } = (await job.state()).unknown!;
-  for (const more of [[], ['--json'], ['--dry-run']]) {
+  for (const more of [[], ['--json']]) {
     const early = await cli(['resolve', job.workflowId, 'retry', ...more]);
     expect(early.stderr).toContain(`until ${lookAfter} the write may still be on its way`);
     expect(early.code).toBe(2);
@@ -92,10 +92,6 @@ describe.concurrent('a write in doubt', { timeout: MOST_MS }, () => {
     expect((await cli(['attention'])).stdout).toContain(adopt);
     expect((await cli(['state', job.workflowId])).stdout).toContain(adopt);
     const jobId = await jobIdOf(prompt);
-    const dry = await cli(['resolve', job.workflowId, 'adopt', '--job-id', jobId, '--dry-run']);
-    expect(dry.stdout).toContain('would be settled with adopt');
-    expect(dry.stdout).toContain('if the upstream knows its job: that was not asked');
-    expect((await job.state()).phase).toBe('needsAttention');
     const real = await cli(['resolve', job.workflowId, 'adopt', '--job-id', jobId, '--since', since]);
     expect(real.stdout).toContain(since);
     expect(real.stdout).toContain(`settled with adopt by ${userInfo().username}@${hostname()}`);
@@ -109,7 +105,7 @@ describe.concurrent('a write in doubt', { timeout: MOST_MS }, () => {
   test('an action that does not fit, or means another write, settles nothing', async () => {
     const { job } = await unknownCreate();
     const wrongKind = await cli(['resolve', job.workflowId, 'delivered']);
-    expect(wrongKind.stderr).toContain('delivered does not fit');
+    expect(wrongKind.stderr).toContain('delivered');
     const wrongTime = await cli(['resolve', job.workflowId, 'retry', '--since', '2020-01-01T00:00:00.000Z']);
     expect(wrongTime.stderr).toContain('names another write');
     expect([wrongKind.code, wrongTime.code]).toEqual([1, 1]);
@@ -123,13 +119,11 @@ describe.concurrent('a write in doubt', { timeout: MOST_MS }, () => {
     const jobId = await jobIdOf(first.prompt);
     const lines = [first, second].map(async ({ job }) => ({ ...(await attentionOf(job)), action: 'adopt', jobId }));
     const stdin = (await Promise.all(lines)).map((line) => JSON.stringify(line)).join('\n');
-    for (const isDry of [true, false]) {
-      const { stdout } = await cli(['resolve', '--from', '-', '--json', ...(isDry ? ['--dry-run'] : [])], { stdin });
-      expect(jsonLines(stdout)).toMatchObject([
-        { problem: null, isSettled: !isDry },
-        { problem: expect.stringContaining(`the workflow ${first.job.workflowId} has the job`) as string },
-      ]);
-    }
+    const { stdout } = await cli(['resolve', '--from', '-', '--json'], { stdin });
+    expect(jsonLines(stdout)).toMatchObject([
+      { problem: null, isSettled: true },
+      { problem: `the workflow ${first.job.workflowId} of an earlier line has the job ${jobId}` },
+    ]);
     expect((await cli(['resolve', second.job.workflowId, 'adopt', '--job-id', jobId, '--force'])).code).toBe(0);
   });
 
@@ -143,18 +137,15 @@ describe.concurrent('a write in doubt', { timeout: MOST_MS }, () => {
       { workflowId: 'nowhere', action: 'retry', since: '2020-01-01T00:00:00.000Z' },
     ].map((line) => JSON.stringify(line));
     const stdin = [...lines, 'no json', ''].join('\n');
-    const dry = await cli(['resolve', '--from', '-', '--dry-run', '--json'], { stdin });
-    expect(jsonLines(dry.stdout).map(({ problem }) => problem)).toEqual([
-      null,
-      null,
-      'has no action',
-      expect.stringContaining('no such workflow'),
-      'is no JSON',
+    const { code, stdout } = await cli(['resolve', '--from', '-', '--json'], { stdin });
+    expect(jsonLines(stdout).map(({ isSettled, problem }) => [isSettled, problem])).toEqual([
+      [true, null],
+      [true, null],
+      [false, 'has no action'],
+      [false, expect.stringContaining('no such workflow')],
+      [false, expect.stringContaining('it is not JSON')],
     ]);
-    expect((await adopted.job.state()).phase).toBe('needsAttention');
-    const real = await cli(['resolve', '--from', '-', '--json'], { stdin });
-    expect(jsonLines(real.stdout).map(({ isSettled }) => isSettled)).toEqual([true, true, false, false, false]);
-    expect(real.code).toBe(1);
+    expect(code).toBe(1);
     expect((await adopted.job.result()).outcome).toBe('completed');
     expect((await abandoned.job.result()).outcome).toBe('abandoned');
   });
@@ -196,11 +187,7 @@ describe.concurrent('a write in doubt', { timeout: MOST_MS }, () => {
     const line = await attentionOf(job);
     expect(line['decisions']).toMatchObject([first]);
     const told = /Decided last +retry for the create, .* UTC by ann b: not there at nine/;
-    for (const command of [
-      ['attention'],
-      ['state', job.workflowId],
-      ['resolve', job.workflowId, 'retry', '--dry-run'],
-    ]) {
+    for (const command of [['attention'], ['state', job.workflowId], ['resolve', job.workflowId, 'retry']]) {
       expect((await cli(command)).stdout).toMatch(told);
     }
     // A line may name its own author.

@@ -143,7 +143,7 @@ test(
         fate: 'refused',
         error: expect.stringMatching(/^priority must/) as string,
       },
-      expect.objectContaining({ line: 9, fate: 'refused', error: 'request must be one JSON object; it is an array' }),
+      expect.objectContaining({ line: 9, fate: 'refused', error: 'the line must be one JSON object' }),
       expect.objectContaining({ line: 10, key: 'e', fate: 'refused' }),
       { line: 11, key: 'f', workflowId: workflowId('f'), fate: 'started' },
       expect.objectContaining({

@@ -75,18 +75,18 @@ test(
     const env = envOf(server);
     const folder = await mkdtemp(join(tmpdir(), 'agent-jobs-test-'));
     const file = join(folder, 'decisions.ndjson');
-    const { since } = (await server.jobs.handle(workflowId).state()).unknown!;
+    const since = new Date(0).toISOString();
     const lines = [
       { workflowId, action: 'retry', since },
       { workflowId, action: `retry\n${HOSTILE}`, since },
       { workflowId: `${marker}/none\n${HOSTILE}`, action: 'retry', since },
     ];
     await writeFile(file, lines.map((line) => JSON.stringify(line)).join('\n'));
-    const run = await runOnTerminal(['resolve', '--from', file, '--dry-run'], { env, columns: 400 });
+    const run = await runOnTerminal(['resolve', '--from', file, '--yes'], { env, columns: 400 });
     expectSafe(run.output);
-    expect(run.output).toContain('1 would be settled, 2 failed');
+    expect(run.output).toContain('0 settled, 3 failed');
     // No line of a stranger's stands alone.
-    for (const line of run.output.trim().split('\r\n')) expect(line).toMatch(/^(line \d  |agent-jobs: |\d would)/);
+    for (const line of run.output.trim().split('\r\n')) expect(line).toMatch(/^(line \d  |agent-jobs: |\d settled)/);
     const missing = await runOnTerminal(['state', `${marker}/none${HOSTILE}`], { env });
     expectSafe(missing.output);
   },

@@ -21,10 +21,7 @@ const SETTING = 'CONFIRM_WRITES_BEFORE';
 const PATIENCE = { timeout: 120_000, interval: 2_000 };
 
 /** First lines of the page's blocks that other tests run. */
-const RUN_ELSEWHERE = [
-  'agent-jobs attention --json > rest.ndjson',
-  'agent-jobs resolve --from rest.ndjson --yes --dry-run',
-];
+const RUN_ELSEWHERE = ['agent-jobs attention --json > rest.ndjson', 'agent-jobs resolve --from rest.ndjson --yes'];
 
 let server: RestorableServer;
 let sandbox: Sandbox;
