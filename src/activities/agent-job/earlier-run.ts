@@ -1,13 +1,21 @@
 /** Decides whether a job that a Schedule starts may have been created before, by an earlier run of its workflow id. */
 import { activityInfo, Context } from '@temporalio/activity';
-import type { Client } from '@temporalio/client';
+import {
+  type Client,
+  type WorkflowExecutionDescription,
+  type WorkflowExecutionInfo,
+  WorkflowNotFoundError,
+} from '@temporalio/client';
 import { toSummary } from '../../client/agent-job/job-summary.js';
 import { equals } from '../../client/visibility-query.js';
 import { FAILURE } from '../../contract.js';
+import { isOpen } from '../../temporal/open-workflows.js';
 import { lenientWorkflowClient } from '../../temporal/workflow-clients.js';
 
 /** A list takes no longer while Temporal is well. */
 const LIST_TIMEOUT_MS = 5_000;
+
+type Run = Pick<WorkflowExecutionInfo, 'workflowId' | 'runId'>;
 
 /**
  * The input of a create. Where an earlier run of this workflow id has ended, other than refused, it is marked as where
@@ -17,16 +25,33 @@ const LIST_TIMEOUT_MS = 5_000;
 export async function markedIfAgain<Input extends { isScheduled?: boolean }>(input: Input): Promise<Input> {
   if (input.isScheduled !== true) return input;
   const { client } = Context.current();
-  const workflowId = activityInfo().workflowExecution?.workflowId ?? '';
-  const isAgain = await client.withDeadline(Date.now() + LIST_TIMEOUT_MS, () => hasEnded(client, workflowId));
+  const run = activityInfo().workflowExecution ?? { workflowId: '', runId: '' };
+  const isAgain = await client.withDeadline(Date.now() + LIST_TIMEOUT_MS, () => hasEnded(client, run));
   return isAgain ? { ...input, afterReset: true, repeatedRun: true } : input;
 }
 
-async function hasEnded(client: Client, workflowId: string): Promise<boolean> {
-  const query = `${equals('WorkflowId', workflowId)} AND CloseTime IS NOT NULL AND ExecutionStatus != 'ContinuedAsNew'`;
+async function hasEnded(client: Client, { workflowId, runId }: Run): Promise<boolean> {
+  const query = `${equals('WorkflowId', workflowId)} AND ExecutionStatus != 'ContinuedAsNew'`;
   for await (const run of lenientWorkflowClient(client).list({ query })) {
     // A query asks for no more than the beginning of an id with quotes.
-    if (run.workflowId === workflowId && toSummary(run).outcome !== FAILURE.createRejected) return true;
+    if (run.workflowId === workflowId && run.runId !== runId && (await mayHaveMadeJob(client, run))) return true;
   }
   return false;
+}
+
+/** One run of an id is open at a time: an earlier one that is listed as open has closed since. */
+async function mayHaveMadeJob(client: Client, listed: WorkflowExecutionInfo): Promise<boolean> {
+  const run = isOpen(listed.status.name) ? await describeRun(client, listed) : listed;
+  if (run === null || run.status.name === 'CONTINUED_AS_NEW') return false;
+  return toSummary(run).outcome !== FAILURE.createRejected;
+}
+
+/** Null where Temporal has deleted it since it was listed. */
+async function describeRun(client: Client, { workflowId, runId }: Run): Promise<WorkflowExecutionDescription | null> {
+  try {
+    return await lenientWorkflowClient(client).getHandle(workflowId, runId).describe();
+  } catch (error) {
+    if (error instanceof WorkflowNotFoundError) return null;
+    throw error;
+  }
 }

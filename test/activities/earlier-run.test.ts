@@ -1,0 +1,83 @@
+/** Whether a Schedule may have started a job before, while Temporal's list of runs lags behind the runs. */
+import { randomUUID } from 'node:crypto';
+import type { Client } from '@temporalio/client';
+import { MockActivityEnvironment } from '@temporalio/testing';
+import { afterAll, afterEach, beforeAll, expect, test, vi } from 'vitest';
+import { markedIfAgain } from '../../src/activities/agent-job/earlier-run.js';
+import { connectDevServer, type TestServer } from '../support/dev-server.js';
+
+// temporal.api.enums.v1.WorkflowExecutionStatus
+const [RUNNING, CONTINUED_AS_NEW] = [1, 6];
+
+let server: TestServer;
+beforeAll(async () => {
+  server = await connectDevServer();
+});
+afterEach(() => {
+  vi.restoreAllMocks();
+});
+afterAll(() => server.close());
+
+type Service = Client['workflowService'];
+type Runs = NonNullable<Awaited<ReturnType<Service['listWorkflowExecutions']>>['executions']>;
+
+/** An id whose first run ran when the list was last brought up to date, and whose second run is about to create. */
+async function startedTwice(): Promise<{ workflowId: string; runIds: string[] }> {
+  const { client, taskQueue } = server;
+  const workflowId = `agent-job/p/${randomUUID()}`;
+  const runIds: string[] = [];
+  for (let count = 0; count < 2; count++) {
+    const options = { workflowId, taskQueue, args: [], workflowIdReusePolicy: 'ALLOW_DUPLICATE' as const };
+    runIds.push((await client.workflow.start('agentJob', options)).firstExecutionRunId);
+    if (count === 0) await client.workflow.getHandle(workflowId).terminate();
+  }
+  listAs([await asItRan(workflowId, runIds[0]!)]);
+  return { workflowId, runIds };
+}
+
+async function asItRan(workflowId: string, runId: string): Promise<Runs[number]> {
+  const { raw } = await server.client.workflow.getHandle(workflowId, runId).describe();
+  return { ...raw.workflowExecutionInfo!, status: RUNNING, closeTime: null };
+}
+
+function listAs(runs: Runs): void {
+  vi.spyOn(server.client.workflowService, 'listWorkflowExecutions').mockImplementation((({
+    query,
+  }: {
+    query: string;
+  }) =>
+    Promise.resolve({
+      executions: query.includes('CloseTime IS NOT NULL') ? [] : runs,
+      nextPageToken: new Uint8Array(),
+    })) as never);
+}
+
+function marked({ workflowId, runIds }: { workflowId: string; runIds: string[] }): Promise<object> {
+  const info = { workflowExecution: { workflowId, runId: runIds.at(-1)! } };
+  const environment = new MockActivityEnvironment(info, { client: server.client });
+  return environment.run(markedIfAgain, { isScheduled: true }) as Promise<object>;
+}
+
+const ASKS = { isScheduled: true, afterReset: true, repeatedRun: true };
+
+test('a run that has ended a moment ago, and is still listed as running, makes the next one ask', async () => {
+  expect(await marked(await startedTwice())).toEqual(ASKS);
+});
+
+test('a run that this one continues, and that is still listed as running, does not', async () => {
+  const started = await startedTwice();
+  const { workflowService } = server.client;
+  const described = await server.client.workflow.getHandle(started.workflowId, started.runIds[0]).describe();
+  const { raw } = described;
+  const info = { ...raw.workflowExecutionInfo, status: CONTINUED_AS_NEW };
+  vi.spyOn(workflowService, 'describeWorkflowExecution').mockImplementation((() =>
+    Promise.resolve({ ...raw, workflowExecutionInfo: info })) as never);
+  expect(await marked(started)).toEqual({ isScheduled: true });
+});
+
+test('the run itself, and runs that Temporal has deleted since they were listed, do not', async () => {
+  const { workflowId, runIds } = await startedTwice();
+  const itself = await asItRan(workflowId, runIds[1]!);
+  listAs([itself, { ...itself, execution: { workflowId, runId: randomUUID() } }]);
+  expect(await marked({ workflowId, runIds })).toEqual({ isScheduled: true });
+});
