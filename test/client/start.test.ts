@@ -31,6 +31,12 @@ async function failed(prompt: string) {
   return { job, key: wanted.key };
 }
 
+/** Temporal's answer about a run that it has deleted. */
+function notFound(): Error {
+  const details = 'workflow not found';
+  return Object.assign(new Error(details), { code: 5, details, metadata: { get: () => [] } });
+}
+
 describe('one key', () => {
   test('started many times at once is one workflow', async () => {
     const wanted = request('hello');
@@ -187,14 +193,23 @@ describe('a failed job', () => {
   });
 });
 
+test('a refused run that Temporal deletes while it is read is no error: the start is sent anew', async () => {
+  const { key } = await failed('CreateRejected');
+  const { workflowService } = server.client;
+  const read = vi.spyOn(workflowService, 'getWorkflowExecutionHistory');
+  read.mockImplementationOnce((() => Promise.reject(notFound())) as never);
+  const again = await server.jobs.start(request('hello', key));
+  read.mockRestore();
+  expect(again).toMatchObject({ isNew: true });
+  expect(await again.result()).toMatchObject({ outcome: 'completed' });
+});
+
 test('a run that Temporal deletes between the start that met it and the look at it is no error', async () => {
   const wanted = request('hello');
   const first = await server.jobs.start(wanted);
-  const details = 'workflow not found';
   // A real deletion takes many seconds; after this answer the start is sent anew.
-  const gone = Object.assign(new Error(details), { code: 5, details, metadata: { get: () => [] } });
   const look = vi.spyOn(server.client.workflowService, 'describeWorkflowExecution');
-  look.mockImplementationOnce((() => Promise.reject(gone)) as never);
+  look.mockImplementationOnce((() => Promise.reject(notFound())) as never);
   const again = await server.jobs.start(wanted);
   expect(look).toHaveBeenCalledTimes(2);
   look.mockRestore();

@@ -58,10 +58,12 @@ async function startOrJoin(client: Client, options: AgentJobStartOptions, reques
     throwIfOver(client);
     const made = await startNew(client, options, requestId);
     if (made !== null) return { isNew: true, runId: made };
-    // Gone: Temporal has deleted the closed run since the start met it.
+    // Null: Temporal has deleted the closed run since the start met it.
     const run = await readRun(client, workflowId).catch(nullIfGone);
     if (run === null) continue;
-    if (run.isRunning || (await readAllowed(client, run)) !== 'start again') {
+    const allowed = run.isRunning ? 'nothing' : await readAllowed(client, run).catch(nullIfGone);
+    if (allowed === null) continue;
+    if (allowed !== 'start again') {
       if ((await readInputHash(client, run)) !== wanted) throw conflict(run);
       return { isNew: false, runId: run.runId };
     }
