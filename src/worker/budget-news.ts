@@ -32,15 +32,25 @@ export function watchBudgets({ client, taskQueue, budgets, log }: BudgetNewsOpti
   /** By workflow id. What could not be reported stays, and is tried again. */
   const due = new Map<string, QueueName>();
   let isStarted = false;
-  const check = async (stopped: AbortSignal) => {
-    for (const name of await budgets.changes()) due.set(requestQueueId(name), name);
-    if (!isStarted) for (const name of await runningQueues(client, taskQueue)) due.set(requestQueueId(name), name);
+  const addRunning = async () => {
+    for (const name of await runningQueues(client, taskQueue)) due.set(requestQueueId(name), name);
     isStarted = true;
+  };
+  const reportTo = async (id: string, { operation, projectId }: QueueName) => {
+    if (projectId !== null) await report(client, id, await budgets.of(operation, projectId));
+    due.delete(id);
+  };
+  const check = async (stopped: AbortSignal) => {
+    // A list, or a queue, that Temporal does not answer for keeps no report from the others.
+    const failures: unknown[] = [];
+    const onFailure = (error: unknown) => void failures.push(error);
+    for (const name of await budgets.changes()) due.set(requestQueueId(name), name);
+    if (!isStarted) await addRunning().catch(onFailure);
     for (const [id, name] of due) {
       if (stopped.aborted) return;
-      if (name.projectId !== null) await report(client, id, await budgets.of(name.operation, name.projectId));
-      due.delete(id);
+      await reportTo(id, name).catch(onFailure);
     }
+    if (failures.length > 0) throw failures[0] as Error;
   };
   const onError = (error: unknown) =>
     log.warn({ error }, 'Could not report the budgets to the queues of writes: tries again');
