@@ -290,6 +290,30 @@ test('a report after the end of its turn corrects nothing, but a 429 is one', ()
   expect(run.nextTurnAt).toBe(clock.now + 10 * MINUTE);
 });
 
+test('a write that leaves at the end of its turn, and arrives after it, counts for an hour from then on', () => {
+  for (const isReported of [true, false]) {
+    const { clock, run, join } = openQueue();
+    for (const id of ['late', 'next']) join(id, { perHour: 1 });
+    const { turn, until } = run.nextTurn()!.turn;
+    // A worker begins to send while the turn lasts; connection and request may take as long as one request may.
+    const arrivedAt = until + 19 * SECOND;
+    clock.now = isReported ? arrivedAt + SECOND : until + 30 * SECOND;
+    if (isReported) run.report({ turn, outcome: 'accepted', at: clock.now });
+    run.expireTurns();
+    expect(run.nextTurnAt).toBeGreaterThanOrEqual(arrivedAt + HOUR);
+  }
+});
+
+test('where the clock is set back between two runs of a queue, nothing lasts longer for it', () => {
+  const { clock, run, join, refuseNext } = openQueue();
+  join('w');
+  refuseNext(HOUR);
+  clock.now -= 2 * HOUR;
+  const next = new QueueRun('create', run.carry(), () => clock.now);
+  next.expireTurns();
+  expect(next.nextTurnAt).toBeLessThanOrEqual(clock.now + HOUR);
+});
+
 test('requests that were in flight together are one refusal, and what was accepted beside them opens nothing', () => {
   const { clock, run, join } = openQueue();
   for (const id of ['0', '1', '2']) join(id);

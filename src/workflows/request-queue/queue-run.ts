@@ -61,7 +61,7 @@ export interface GivenTurn {
 /** A turn is good for so long, and for so much longer with each further request: as long as one may take. */
 const TURN_MS = 60_000;
 const FURTHER_REQUEST_MS = 20_000;
-/** A report may be on its way for so long after the end of its turn. */
+/** So long after the end of its turn a request may still arrive, and its report may be on its way. */
 const REPORT_MS = 30_000;
 /** A queue that no message reaches ends after this time. */
 const UNUSED_MS = 60_000;
@@ -92,7 +92,9 @@ export class QueueRun {
     this.#name = name;
     this.#nextTurn = nextTurn;
     this.#wasUsed = wasUsed;
-    this.#openedAt = this.#latest = now();
+    this.#openedAt = now();
+    // Between two runs the clock may have been set back.
+    this.#latest = budget === null ? now() : Infinity;
     this.#now = now;
   }
 
@@ -156,7 +158,7 @@ export class QueueRun {
     for (const [number, { until, requests }] of this.#turns) {
       if (until + REPORT_MS > this.#now()) continue;
       this.#turns.delete(number);
-      this.budget.spend(requests, until);
+      this.budget.spend(requests, until + REPORT_MS);
       expired += requests;
     }
     return expired;
@@ -211,7 +213,8 @@ export class QueueRun {
     const isLate = number !== null && !turn;
     const sent = outcome === 'unsent' || isLate ? 0 : outcome === 'throttled' ? requests - 1 : requests;
     // A worker does not know how long its task waited, and the upstream may still count what is taken for free here.
-    this.budget.spend(sent, turn?.until ?? at);
+    // What begins at the end of its turn arrives after it.
+    this.budget.spend(sent, turn ? turn.until + REPORT_MS : at);
     if (turn && sent > 0 && outcome !== 'other') this.budget.accept(turn.givenAt);
     if (outcome === 'throttled') this.budget.refuse(retryAfterMs, turn?.givenAt ?? null);
   }
