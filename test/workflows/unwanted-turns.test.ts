@@ -1,10 +1,10 @@
 /** Turns that reach a job which waits for none: the others must not wait behind them. */
 import { randomUUID } from 'node:crypto';
 import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from 'vitest';
-import { followUpSignal, jobStateQuery } from '../../src/contract.js';
+import { followUpSignal, joinQueueSignal, jobStateQuery } from '../../src/contract.js';
 import { connectDevServer, type TestServer } from '../support/dev-server.js';
 import { startJobBench, type JobBench } from '../support/job-bench.js';
-import { ObservedUpstream } from '../support/observed-upstream.js';
+import { gate, ObservedUpstream } from '../support/observed-upstream.js';
 import { ProjectQueue } from '../support/project-queue.js';
 
 const HOUR = 3_600_000;
@@ -90,3 +90,17 @@ test(
     expect(await messages.placeOf(job!.workflowId)).toMatchObject({ position: 1 });
   },
 );
+
+test('a turn that comes while its write is sent is given back, unless the write waits again', async () => {
+  await queue.report({ outcome: 'accepted', perHour: 3 });
+  const answers = gate();
+  upstream.createGate = answers.opened;
+  const job = await bench.start({ projectId, prompt: 'first' });
+  await expect.poll(() => upstream.created, PATIENCE).toEqual(['first']);
+  // It asked again while its turn was on the way.
+  const asked = { workflowId: job.workflowId, priority: 3 as const, askedAt: Date.now() };
+  await queue.handle.signal(joinQueueSignal, asked);
+  await expect.poll(() => queue.state(), PATIENCE).toMatchObject({ inFlight: 2, waitingCount: 0 });
+  answers.open();
+  await expect.poll(() => queue.state(), PATIENCE).toMatchObject({ inFlight: 0, spentLastHour: 2 });
+});

@@ -15,6 +15,7 @@ import { isResetRun } from './continue-as-new.js';
 import { readWriteOutcome } from './activity-results.js';
 import { logWrite } from './telemetry.js';
 import type { JobRun } from './job-run.js';
+import { giveBack } from './left-queue.js';
 import { waitEndsAt } from './next-write.js';
 import type { WaitPoint } from './wait-point.js';
 import {
@@ -24,7 +25,9 @@ import {
   mayHaveArrived,
   needsKey,
   notBeforeOf,
+  operationOf,
   queuedOf,
+  turnDuringSend,
   turnOf,
   type Write,
 } from './write.js';
@@ -105,11 +108,20 @@ async function settle<T>(run: JobRun, waitPoint: WaitPoint, send: Send, brought:
       const beganAt = Date.now();
       run.apply({ kind: 'send' });
       const outcome = await trySend(() => waitPoint.perform(() => send(input)));
+      const sent = run.write;
       // In one step: nobody sees a write that is over and its outcome not known.
       run.apply({ kind: 'sendEnded', outcome, beganAt });
+      giveBackUnused(run, sent, input.turn);
       logWrite(run, write, outcome);
     }
   }
+}
+
+/** Gives back a turn that came while the write was sent, unless the write waits again and will use it. */
+function giveBackUnused({ write, spec }: JobRun, sent: Write | null, usedTurn: string | undefined): void {
+  const turn = sent && turnDuringSend(sent);
+  if (!turn || turn.turn === usedTurn || (write && turnOf(write) === turn)) return;
+  giveBack({ ...turn, operation: operationOf(sent) }, spec.projectId);
 }
 
 function sendInput({ spec, isRepeated: repeatedRun }: JobRun, write: Write): Parameters<Send>[0] {

@@ -120,6 +120,11 @@ export function turnOf(write: Write): RequestTurn | null {
   return asWaiting(write)?.turn ?? null;
 }
 
+/** The turn that came while it is sent, for the next send. */
+export function turnDuringSend({ state }: Write): RequestTurn | null {
+  return (state.kind === 'sending' && state.turn) || null;
+}
+
 /** Its place in a queue; null where none could be asked, undefined where it waits for no turn. */
 export function queuedOf(write: Write): Queued | null | undefined {
   return asWaiting(write)?.queued;
