@@ -15,7 +15,7 @@ const run = promisify(execFile);
 const PROJECT_FOLDER = fileURLToPath(new URL('../../', import.meta.url));
 /** What the image has of its base, and what it is built of. */
 const SYSTEM_FOLDERS = ['usr', 'lib', 'lib64', 'bin', 'etc'];
-const IMAGE_PARTS = ['package.json', 'node_modules', 'dist', 'packages'];
+const IMAGE_PARTS = ['package.json', 'node_modules', 'dist', 'packages', 'docs/contract'];
 
 /** Skips where this machine does not allow what a container needs. */
 export async function needContainers(context: Pick<TestContext, 'skip'>): Promise<void> {
@@ -100,7 +100,7 @@ function mountsOf({ folder, pod, secrets, writable = {} }: ContainerOptions): st
     `touch "$ROOT/node"; ${readOnly(process.execPath, '/node')}`,
     'mkdir "$ROOT/app"',
     ...IMAGE_PARTS.map((name) => {
-      const make = name.includes('.') ? `touch "$ROOT/app/${name}"` : `mkdir "$ROOT/app/${name}"`;
+      const make = name.includes('.') ? `touch "$ROOT/app/${name}"` : `mkdir -p "$ROOT/app/${name}"`;
       return `${make}; ${readOnly(join(PROJECT_FOLDER, name), `/app/${name}`)}`;
     }),
     ...mounts,
