@@ -1,4 +1,4 @@
-/** `doctor` examines a set-up, and tells check by check what it found. */
+/** `doctor` examines a set-up by six checks, and changes nothing that stays. */
 import { randomUUID } from 'node:crypto';
 import { once } from 'node:events';
 import { existsSync } from 'node:fs';
@@ -7,13 +7,13 @@ import type { Client } from '@temporalio/client';
 import type { Command } from 'commander';
 import { exportTaskQueue } from '../contract.js';
 import type { PolledFor } from '../client/pollers.js';
-import type { SnapshotStore } from '../snapshots/snapshot-store.js';
 import type { AgentJobs } from '../starter.js';
-import type { wrongSearchAttributes } from '../temporal/search-attributes.js';
+import { CALL_LIMIT_MS, checkNamespace, checkTypes, checkUpstreamAndKey, type Finding } from './checks.js';
+import { operatorOf, printFinding } from './checks.js';
 import { EXIT } from './exit.js';
 import { addSnapshotsOption, openSnapshots, type SnapshotsFlags } from './export-options.js';
-import { connect, type GlobalOptions, print, printJson, withInterrupt } from './session.js';
-import { countOf, printable } from './show.js';
+import { connect, type GlobalOptions, withInterrupt } from './session.js';
+import { countOf } from './show.js';
 
 interface DoctorFlags extends SnapshotsFlags {
   project?: string;
@@ -22,18 +22,37 @@ interface DoctorFlags extends SnapshotsFlags {
   json?: boolean;
 }
 
+/** The checks, in the order in which they are shown. All run at the same time. */
+const CHECKS: readonly { name: string; run: (asked: Asked) => Promise<Finding> }[] = [
+  { name: 'Temporal', run: ({ namespace }) => namespace },
+  { name: 'Search attributes', run: ({ ofServer }) => ofServer(({ client }) => checkSearchAttributes(client)) },
+  { name: 'Worker', run: ({ ofServer, flags }) => ofServer((jobs) => checkWorkers(jobs, flags.exports)) },
+  { name: 'Upstream', run: ({ flags }) => checkUpstreamAndKey(flags.project) },
+  { name: 'Snapshots', run: ({ flags }) => checkStore(flags) },
+  { name: 'Webhooks', run: ({ flags }) => checkWebhooks(flags.pingWebhooks) },
+];
+
+/** What a check works with. */
+interface Asked {
+  flags: DoctorFlags;
+  /** The first finding, on which all others about the server depend. */
+  namespace: Promise<Finding>;
+  /** Asks the server, where it has the namespace. */
+  ofServer: (work: (jobs: AgentJobs) => Promise<Finding>) => Promise<Finding>;
+}
+
 const EXITS = `
 Each check is ok, warn, fail or skip (not asked for, or another check failed first).
 Exit code: 0 where none fails, 11 where Temporal does not answer, else 1`;
 
-/** For what one check asks of Temporal: its error says more than that of the check's limit. */
-const TEMPORAL_LIMIT_MS = 6_000;
+/** A disk or a receiver of webhooks may take long. */
+const CHECK_LIMIT_MS = 20_000;
 
-/** Adds `doctor`, which examines the set-up and changes nothing that stays. */
+/** Adds `doctor`. */
 export function addDoctor(program: Command): void {
   const command = program
     .command('doctor')
-    .description('examine the set-up: Temporal, workers, upstream, key, snapshots')
+    .description('examine the set-up: Temporal, workers, upstream, key, snapshots, webhooks')
     .option('--project <id>', 'ask the upstream about this project, so that its key is checked')
     .option('--exports', 'exports are wanted too: that no worker polls for them is a failure')
     .option('--ping-webhooks', 'send one signed event `ping` to each endpoint of webhooks')
@@ -45,17 +64,26 @@ export function addDoctor(program: Command): void {
 }
 
 async function examine(globals: GlobalOptions, flags: DoctorFlags, signal: AbortSignal): Promise<void> {
-  await loadChecks();
   const connection = connect(globals);
-  const checks = [...temporalChecks(connection, flags, signal), ...settingsChecks(flags, signal)];
-  // Ctrl-C ends all of them, and the first one tells.
-  for (const { finding } of checks) finding.catch(() => {});
+  const askServer = async (work: (jobs: AgentJobs) => Promise<Finding>) => {
+    const jobs = await connection;
+    const { temporalCall } = await import('../client/temporal-call.js');
+    return temporalCall(jobs.client, { signal, timeoutMs: CALL_LIMIT_MS }, () => work(jobs));
+  };
+  const namespace = limited(signal, () => askServer(({ client }) => checkNamespace(client)));
+  const ofServer: Asked['ofServer'] = async (work) =>
+    (await namespace).status === 'fail' ? { status: 'skip', text: 'not checked' } : askServer(work);
+  const found = CHECKS.map(({ name, run }) => ({
+    name,
+    finding: limited(signal, () => run({ flags, namespace, ofServer })),
+  }));
+  // Ctrl-C ends all of them, and the first one reports it.
+  for (const { finding } of found) finding.catch(() => {});
   try {
-    for (const { name, finding } of checks) {
-      const found = await finding;
-      tellFinding(name, found, flags.json ?? false);
-      if (found.status === 'fail')
-        process.exitCode = found.isOutage ? EXIT.unavailable : (process.exitCode ?? EXIT.error);
+    for (const { name, finding } of found) {
+      const { isOutage, ...shown } = await finding;
+      printFinding(name, shown, flags.json ?? false);
+      if (shown.status === 'fail') process.exitCode = isOutage ? EXIT.unavailable : (process.exitCode ?? EXIT.error);
     }
   } finally {
     const jobs = await connection.catch(() => null);
@@ -65,84 +93,14 @@ async function examine(globals: GlobalOptions, flags: DoctorFlags, signal: Abort
   process.stdout.write('', () => process.exit());
 }
 
-/** Before the first limit begins: a busy machine loads them slowly, and no server is to blame for that. */
-async function loadChecks(): Promise<void> {
-  await Promise.all([
-    import('../starter.js'),
-    import('../config.js'),
-    import('../snapshots/open-store.js'),
-    import('../temporal/search-attributes.js'),
-    import('../worker/upstream-check.js'),
-    import('../worker/webhooks.js'),
-  ]);
-}
-
-/** All at once, in the order in which they are told. */
-function temporalChecks(connection: Promise<AgentJobs>, flags: DoctorFlags, signal: AbortSignal): Check[] {
-  const ask = (work: (jobs: AgentJobs) => Promise<Finding>) =>
-    limited(signal, async (limit) => {
-      const jobs = await connection;
-      const { temporalCall } = await import('../client/temporal-call.js');
-      return temporalCall(jobs.client, { signal: limit, timeoutMs: TEMPORAL_LIMIT_MS }, () => work(jobs));
-    });
-  const temporal = ask(({ client }) => checkTemporal(client));
-  const askNext: typeof ask = async (work) => ((await temporal).status === 'ok' ? ask(work) : NOT_CHECKED);
-  return [
-    { name: 'Temporal', finding: temporal },
-    { name: 'Search attributes', finding: askNext(({ client }) => checkSearchAttributes(client)) },
-    { name: 'Retention', finding: askNext(({ client }) => checkRetention(client)) },
-    { name: 'Worker', finding: askNext(checkJobWorker) },
-    { name: 'Export worker', finding: askNext((jobs) => checkExportWorker(jobs, flags.exports ?? false)) },
-  ];
-}
-
-function settingsChecks(flags: DoctorFlags, signal: AbortSignal): Check[] {
-  const asked = limited(signal, () => checkUpstreamAndKey(flags.project));
-  return [
-    { name: 'Upstream', finding: asked },
-    { name: 'Key', finding: asked.then((found) => ('key' in found && found.key) || NOT_CHECKED) },
-    { name: 'Payload keys', finding: limited(signal, checkPayloadKeys) },
-    { name: 'Snapshots', finding: limited(signal, () => checkStore(flags)) },
-    { name: 'Webhooks', finding: limited(signal, () => checkWebhooks(flags.pingWebhooks ?? false), PING_LIMIT_MS) },
-  ];
-}
-
-/** `skip`: not asked for, or another check failed first. */
-type CheckStatus = 'ok' | 'warn' | 'fail' | 'skip';
-
-/** What a check found. */
-export interface Finding {
-  status: CheckStatus;
-  text: string;
-  /** What to do, in lines of which each is a sentence or a command. */
-  remedy?: readonly string[];
-  /** Temporal does not answer. */
-  isOutage?: boolean;
-}
-
-/** A check under its name. */
-interface Check {
-  name: string;
-  finding: Promise<Finding>;
-}
-
-/** What is asked of Temporal and of the upstream has limits of its own, of seconds; a store has only this one. */
-const CHECK_LIMIT_MS = 15_000;
-/** A receiver of webhooks may take as long as that for its answer. */
-const PING_LIMIT_MS = 20_000;
-
 /** Runs a check that ends within its limit; an error of it is a finding. */
-async function limited<T extends Finding>(
-  signal: AbortSignal,
-  work: (signal: AbortSignal) => Promise<T>,
-  limitMs = CHECK_LIMIT_MS,
-): Promise<T | Finding> {
+async function limited(signal: AbortSignal, work: () => Promise<Finding>): Promise<Finding> {
   const timeout = new AbortController();
-  const tooLate = new Error(`no answer within ${limitMs / 1_000} seconds`);
-  const timer = setTimeout(() => timeout.abort(tooLate), limitMs);
+  const tooLate = new Error(`no answer within ${CHECK_LIMIT_MS / 1_000} seconds`);
+  const timer = setTimeout(() => timeout.abort(tooLate), CHECK_LIMIT_MS);
   const limit = AbortSignal.any([signal, timeout.signal]);
   try {
-    return await Promise.race([work(limit), once(limit, 'abort').then(() => Promise.reject(limit.reason as Error))]);
+    return await Promise.race([work(), once(limit, 'abort').then(() => Promise.reject(limit.reason as Error))]);
   } catch (error) {
     signal.throwIfAborted();
     const { name, message } = timeout.signal.aborted ? tooLate : (error as Error);
@@ -150,21 +108,6 @@ async function limited<T extends Finding>(
   } finally {
     clearTimeout(timer);
   }
-}
-
-const NOT_CHECKED: Finding = { status: 'skip', text: 'not checked' };
-
-/** A key should outlive any retry of its caller. */
-const SHORTEST_RETENTION_DAYS = 30;
-const DAY_SECONDS = 86_400;
-
-/** Whether the server answers, and has the namespace. */
-async function checkTemporal(client: Client): Promise<Finding> {
-  const { namespace } = client.options;
-  await client.workflowService.describeNamespace({ namespace });
-  const { serverVersion } = await client.workflowService.getSystemInfo({});
-  const version = serverVersion ? `, version ${serverVersion}` : '';
-  return { status: 'ok', text: `answers${version}, namespace "${namespace}"` };
 }
 
 /** Without them no job makes progress, or can't be found. */
@@ -177,56 +120,20 @@ async function checkSearchAttributes(client: Client): Promise<Finding> {
   return { status: 'fail', text, remedy: ['npx agent-jobs setup'] };
 }
 
-/** Jobs can't set a search attribute of another type, or can't be found by it; null where all are right. */
-export async function checkTypes(client: Client): Promise<Finding | null> {
-  const { removalCommands, wrongSearchAttributes: wrongOf } = await import('../temporal/search-attributes.js');
-  const { namespace } = client.options;
-  const wrong = await wrongOf(operatorOf(client), namespace);
-  if (wrong.length === 0) return null;
-  const told = wrong.map(({ name, type }) => `${name} is ${type}`).join(', ');
-  const names = wrong.map(({ name }) => name);
-  const { selfHosted, cloud } = removalCommands(namespace, names);
+/** Whether workers serve the jobs, and the exports where they are asked for. */
+async function checkWorkers({ client, taskQueue }: AgentJobs, wantsExports = false): Promise<Finding> {
+  const start = `start one: AGENT_JOBS_TASK_QUEUE=${taskQueue} npm run worker`;
+  const jobs = await checkPollers(client, taskQueue, ['workflow', 'activity'], start);
+  const found = [jobs.status === 'ok' ? ((await checkCurrentVersion(client, taskQueue)) ?? jobs) : jobs];
+  if (wantsExports) {
+    const remedy = 'run a worker with SNAPSHOTS_URL set';
+    found.push(await checkPollers(client, exportTaskQueue(taskQueue), ['activity'], remedy));
+  }
   return {
-    status: 'fail',
-    text: `search attributes of namespace "${namespace}" are of another type than jobs set: ${told}`,
-    remedy: [
-      'Jobs are not found by them. Put them away, then run "agent-jobs setup" again. On a server of your own:',
-      ...selfHosted.map(indented),
-      'on Temporal Cloud:',
-      ...cloud.map(indented),
-    ],
+    status: found.every(({ status }) => status === 'ok') ? 'ok' : 'fail',
+    text: found.map(({ text }) => text).join('\n'),
+    remedy: found.flatMap(({ remedy = [] }) => remedy),
   };
-}
-
-/** A command below the line that says what it is for. */
-export function indented(line: string): string {
-  return `  ${line}`;
-}
-
-/** The client's connection type leaves the operator service out; every real Connection has it. */
-export function operatorOf({ connection }: Client): Parameters<typeof wrongSearchAttributes>[0] {
-  return connection as unknown as Parameters<typeof wrongSearchAttributes>[0];
-}
-
-/** How long a namespace keeps closed jobs, and with them their keys. */
-export async function checkRetention(client: Client): Promise<Finding> {
-  const { temporalCall } = await import('../client/temporal-call.js');
-  const { namespace } = client.options;
-  const { config } = await temporalCall(client, {}, () => client.workflowService.describeNamespace({ namespace }));
-  const seconds = Number(config?.workflowExecutionRetentionTtl?.seconds ?? 0);
-  const days = Math.round((seconds / DAY_SECONDS) * 10) / 10;
-  const text = `a key is remembered for ${days} ${days === 1 ? 'day' : 'days'} after its job ended`;
-  if (days >= SHORTEST_RETENTION_DAYS) return { status: 'ok', text };
-  const why = `below ${SHORTEST_RETENTION_DAYS} days; a key that comes later makes a second job. Raise it with:`;
-  const raise = `temporal operator namespace update --namespace "${namespace}" --retention ${SHORTEST_RETENTION_DAYS}d`;
-  return { status: 'warn', text, remedy: [why, indented(raise)] };
-}
-
-/** Whether somebody serves the jobs. */
-async function checkJobWorker({ client, taskQueue }: AgentJobs): Promise<Finding> {
-  const found = await checkPollers(client, taskQueue, ['workflow', 'activity']);
-  if (found.status === 'ok') return (await checkCurrentVersion(client, taskQueue)) ?? found;
-  return { ...found, remedy: [`start one: AGENT_JOBS_TASK_QUEUE=${taskQueue} npm run worker`] };
 }
 
 /** Null where new jobs come to the workers that poll. */
@@ -240,52 +147,30 @@ async function checkCurrentVersion(client: Client, taskQueue: string): Promise<F
   return { status: 'fail', text: `the workers ${has}: new jobs wait`, remedy };
 }
 
-/** Whether somebody serves the exports, where they are asked for. */
-async function checkExportWorker({ client, taskQueue }: AgentJobs, isAsked: boolean): Promise<Finding> {
-  if (!isAsked) return { status: 'skip', text: 'not checked: --exports asks for it' };
-  const found = await checkPollers(client, exportTaskQueue(taskQueue), ['activity']);
-  return found.status === 'ok' ? found : { ...found, remedy: ['run a worker with SNAPSHOTS_URL set'] };
-}
-
-async function checkPollers(client: Client, taskQueue: string, work: readonly PolledFor[]): Promise<Finding> {
+async function checkPollers(
+  client: Client,
+  taskQueue: string,
+  work: readonly PolledFor[],
+  remedy: string,
+): Promise<Finding> {
   const { livePollers } = await import('../client/pollers.js');
   const pollers = await Promise.all(work.map((polledFor) => livePollers(client, taskQueue, polledFor)));
   const queue = JSON.stringify(taskQueue);
   const missing = work.filter((_, index) => pollers[index]?.length === 0);
   if (missing.length > 0) {
     const tasks = missing.length === work.length ? '' : ` for its ${missing[0]} tasks`;
-    return { status: 'fail', text: `no worker polls the task queue ${queue}${tasks}` };
+    return { status: 'fail', text: `no worker polls the task queue ${queue}${tasks}`, remedy: [remedy] };
   }
   const count = new Set(pollers.flat().map(({ identity }) => identity)).size;
   const last = Math.max(...pollers.flat().map(({ at }) => at));
-  // A worker that was killed tells no end: who reads this sees how long ago it was there.
+  // A worker that was killed reports no end: the reader sees how long ago it was there.
   const seconds = Math.max(0, Math.round((Date.now() - last) / 1_000));
   const text = `${count === 1 ? '1 worker polls' : `${count} workers poll`} the task queue ${queue}`;
   return { status: 'ok', text: `${text}, last ${seconds} s ago` };
 }
 
-const UPSTREAM_LIMIT_MS = 6_000;
-
-/** Whether the upstream answers, and whether it takes the key: one read of a job that is nobody's tells both. */
-async function checkUpstreamAndKey(project: string | undefined): Promise<Finding & { key?: Finding }> {
-  const { checkUpstream } = await import('../worker/upstream-check.js');
-  const { finding, text } = await checkUpstream(project, UPSTREAM_LIMIT_MS);
-  if (finding === 'answers') return { status: 'ok', text, key: await keyFinding(project) };
-  if (finding === 'keyRefused') return { status: 'ok', text: 'answers', key: { status: 'fail', text } };
-  return { status: finding === 'notAsked' ? 'skip' : 'fail', text };
-}
-
-/** A key that works may still lie open. */
-async function keyFinding(project: string | undefined): Promise<Finding> {
-  const { readUpstreamConfig, upstreamWarnings } = await import('../config.js');
-  const warnings = upstreamWarnings(readUpstreamConfig());
-  const text = `the upstream takes the key${project === undefined ? '' : ` of project ${JSON.stringify(project)}`}`;
-  if (warnings.length === 0) return { status: 'ok', text };
-  return { status: 'warn', text: `${text}, but:`, remedy: warnings };
-}
-
 /** Whether the endpoints of webhooks can be read, and where that is asked for, whether each takes an event. */
-async function checkWebhooks(isPing: boolean): Promise<Finding> {
+async function checkWebhooks(isPing = false): Promise<Finding> {
   const { pingEndpoints, readEndpoints } = await import('../worker/webhooks.js');
   const endpoints = await readEndpoints();
   if (endpoints === null) return { status: 'skip', text: 'WEBHOOKS_FILE is not set' };
@@ -297,19 +182,7 @@ async function checkWebhooks(isPing: boolean): Promise<Finding> {
   return { status: taken === pings.length ? 'ok' : 'fail', text };
 }
 
-/** Whether the keys that encrypt payloads can be read, by whom they should be alone. */
-async function checkPayloadKeys(): Promise<Finding> {
-  const { processEnvironment, payloadKeysWarnings } = await import('../config.js');
-  const { readPayloadKeys } = await import('../config/client.js');
-  const path = processEnvironment['PAYLOAD_KEYS_FILE']?.trim();
-  if (!path) return { status: 'skip', text: 'off: PAYLOAD_KEYS_FILE is not set here' };
-  readPayloadKeys();
-  const warnings = payloadKeysWarnings(path);
-  if (warnings.length > 0) return { status: 'warn', text: 'others can read the keys', remedy: warnings };
-  return { status: 'ok', text: 'PAYLOAD_KEYS_FILE has usable keys' };
-}
-
-/** Whether snapshots can be written, read and removed. */
+/** Whether snapshots can be written, read and removed: outside of what is published. */
 async function checkStore(flags: SnapshotsFlags): Promise<Finding> {
   const { processEnvironment } = await import('../config.js');
   if (!(flags.snapshots ?? processEnvironment['SNAPSHOTS_URL'])) {
@@ -319,12 +192,6 @@ async function checkStore(flags: SnapshotsFlags): Promise<Finding> {
   if (store.url.startsWith('file:') && !existsSync(fileURLToPath(store.url))) {
     return { status: 'warn', text: `${store.url} is not there yet: the first export makes it` };
   }
-  await tryStore(store);
-  return { status: 'ok', text: `${store.url} can be written and read` };
-}
-
-/** Outside of what is published. */
-async function tryStore(store: SnapshotStore): Promise<void> {
   const { STAGING } = await import('../snapshots/layout.js');
   const folder = `${STAGING}/doctor-${randomUUID()}`;
   const key = `${folder}/probe`;
@@ -333,16 +200,5 @@ async function tryStore(store: SnapshotStore): Promise<void> {
   const read = await store.read(key);
   await store.removeFolder(folder);
   if (!read?.equals(probe)) throw new Error(`${store.urlOf(key)} is not read as it was written`);
-}
-
-const NAME_WIDTH = 18;
-
-/** Tells what a check found, and below it what to do. */
-export function tellFinding(name: string, { status, text, remedy = [] }: Finding, isJson: boolean): void {
-  if (isJson) return printJson({ check: name, status, text, remedy });
-  const [first = '', ...more] = text.split('\n');
-  const lines = [...more, ...remedy.map((line) => `→ ${line}`)].map(
-    (line) => ' '.repeat(NAME_WIDTH + 7) + printable(line),
-  );
-  print([`${status.padEnd(4)}  ${name.padEnd(NAME_WIDTH)} ${printable(first)}`, ...lines].join('\n'));
+  return { status: 'ok', text: `${store.url} can be written and read` };
 }

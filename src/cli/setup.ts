@@ -1,9 +1,18 @@
-/** `setup` prepares a namespace, and tells step by step what it found. */
+/** `setup` prepares a namespace, and shows what each step found. */
 import type { Client } from '@temporalio/client';
 import type { Command } from 'commander';
 import { listUrl, type WebUi, webUiViews } from '../client/web-ui.js';
+import type { AgentJobs } from '../starter.js';
 import type { SearchAttributesRefusedError } from '../temporal/search-attributes.js';
-import { checkRetention, checkTypes, type Finding, indented, operatorOf, tellFinding } from './doctor.js';
+import {
+  checkNamespace,
+  checkTypes,
+  checkUpstreamAndKey,
+  type Finding,
+  indented,
+  operatorOf,
+  printFinding,
+} from './checks.js';
 import { EXIT } from './exit.js';
 import { withSession } from './session.js';
 
@@ -20,47 +29,34 @@ export function addSetup(program: Command): void {
     .option('--project <id>', 'ask the upstream about this project, so that its key is checked too')
     .option('--json', 'print one line of JSON for each step, as doctor does for its checks')
     .action(({ project, json: isJson = false }: SetupFlags) =>
-      withSession(command, async ({ jobs: { client, webUi } }) => {
-        for await (const [name, finding] of steps(client, webUi, project)) {
-          tellFinding(name, finding, isJson);
+      withSession(command, async ({ jobs }) => {
+        for await (const [name, finding] of steps(jobs, project)) {
+          printFinding(name, finding, isJson);
           if (finding.status === 'fail') process.exitCode = EXIT.error;
         }
       }),
     );
 }
 
-type Step = [name: string, finding: Finding];
-
-async function* steps(client: Client, webUi: WebUi | null, project: string | undefined): AsyncGenerator<Step> {
+async function* steps(
+  { client, webUi }: AgentJobs,
+  project: string | undefined,
+): AsyncGenerator<[name: string, finding: Finding]> {
   // Only the description of the namespace tells that it is there.
-  const retention = await checkRetention(client);
-  yield ['Temporal', { status: 'ok', text: `answers, namespace "${client.options.namespace}"` }];
-  yield ['Retention', retention];
+  yield ['Temporal', await checkNamespace(client)];
   const registered = await registerSearchAttributes(client);
   yield ['Search attributes', registered];
   const wrong = registered.status === 'ok' ? await checkTypes(client) : null;
   if (wrong) yield ['Search attributes', wrong];
-  const { checkUpstream } = await import('../worker/upstream-check.js');
-  const { finding, isWrong, text } = await checkUpstream(project);
-  yield ['Upstream', { status: isWrong ? 'fail' : finding === 'notAsked' ? 'skip' : 'ok', text }];
-  yield ['Web UI', await dashboardOf(webUi)];
+  yield ['Upstream', await checkUpstreamAndKey(project)];
+  yield ['Web UI', linksOf(webUi)];
 }
 
-const WEB_UI_LIMIT_MS = 3_000;
-
 /** The links that an operator keeps; those of a day name the present one. */
-async function dashboardOf(webUi: WebUi | null): Promise<Finding> {
+function linksOf(webUi: WebUi | null): Finding {
   if (webUi === null) return { status: 'skip', text: 'not known: AGENT_JOBS_WEB_UI_URL names it' };
   const views = webUiViews(webUi).flatMap(({ title, url }) => [`  ${title}`, `    ${url}`]);
-  const links = [listUrl(webUi), ...views];
-  const asked = fetch(webUi.url, { signal: AbortSignal.timeout(WEB_UI_LIMIT_MS), headers: { connection: 'close' } });
-  const answers = await asked.then(
-    () => true,
-    () => false,
-  );
-  if (answers) return { status: 'ok', text: links.join('\n') };
-  const why = `${webUi.url} does not answer from here: check AGENT_JOBS_WEB_UI_URL`;
-  return { status: 'warn', text: [why, ...links].join('\n') };
+  return { status: 'ok', text: [listUrl(webUi), ...views].join('\n') };
 }
 
 async function registerSearchAttributes(client: Client): Promise<Finding> {
