@@ -1,11 +1,10 @@
 /** `attention`: the jobs, workflows and webhooks that need a person, and how each can be mended. */
 import type { Command } from 'commander';
-import { concurrently } from '../client/concurrently.js';
 import type { AgentJobs, StuckJob } from '../starter.js';
 import { unpauseText } from '../temporal/open-workflows.js';
 import { EXIT } from './exit.js';
-import { print, printAnswer, printJson, printToStderr, type Session, withSession } from './session.js';
-import { firstLine, printable, printableLines, resolveCommands, shellWord, show } from './show.js';
+import { print, printAnswer, printToStderr, type Session, withSession } from './session.js';
+import { printable, resolveCommands, shellWord, show } from './show.js';
 
 /** Adds `attention`. */
 export function addAttention(program: Command): void {
@@ -26,15 +25,11 @@ export function addAttention(program: Command): void {
 
 async function printInDoubtWrites(session: Session, isJson: boolean): Promise<number> {
   const { jobs, globals, signal } = session;
-  const items = concurrently(jobs.needsAttention({ signal }), { signal }, async (item) => ({
-    // A title begins with the prompt.
-    item: jobs.hidePrompts ? { ...item, title: null } : item,
-    prompt: item.unknown === null ? null : await readPromptOf(session, item.workflowId),
-  }));
   let count = 0;
-  for await (const { item, prompt } of items) {
+  for await (const { problem, ...item } of jobs.needsAttention({ signal })) {
     count += 1;
-    const { problem, ...named } = item;
+    // A title begins with the prompt.
+    const named = jobs.hidePrompts ? { ...item, title: null } : item;
     const { workflowId, unknown } = named;
     if (problem !== undefined) {
       printToStderr(printable(`agent-jobs: ${workflowId} could not be read: ${problem}`));
@@ -42,11 +37,9 @@ async function printInDoubtWrites(session: Session, isJson: boolean): Promise<nu
       continue;
     }
     const isCreate = unknown?.kind === 'create';
-    const checkUpstream = isCreate ? 'is there a job with this prompt?' : 'does the job show this message?';
-    const beginning = isCreate && prompt !== null ? promptText(prompt) : '';
+    const checkUpstream = isCreate ? 'is there a job with its prompt?' : 'does the job show this message?';
     const text = () => show({ ...named, checkUpstream }, resolveCommands(workflowId, unknown, globals));
-    if (isJson) printJson({ ...named, promptLine: prompt && firstLine(prompt) });
-    else print(`${text()}${beginning}\n`);
+    printAnswer(isJson, named, () => `${text()}\n`);
   }
   return count;
 }
@@ -88,25 +81,4 @@ function whyStuck({ workflowId, problems, pinnedTo, paused }: StuckJob): [why: s
   }
   const move = 'run workers of that version, or move it to the current one: docs/upgrades.md, "Pinned versions"';
   return [`no worker of version ${pinnedTo} runs, to which it is pinned`, move];
-}
-
-/** A prompt may be half a megabyte: its beginning tells which one it is. */
-const SHOWN_LINES = 12;
-const SHOWN_CHARACTERS = 1_200;
-
-/** Null where prompts are hidden, and where Temporal no longer has it. */
-async function readPromptOf({ jobs, signal }: Session, workflowId: string): Promise<string | null> {
-  if (jobs.hidePrompts) return null;
-  const { temporalCall } = await import('../client/temporal-call.js');
-  const { readRun, readStartInput } = await import('../client/agent-job/run-record.js');
-  const read = async () => readStartInput(jobs.client, await readRun(jobs.client, workflowId));
-  const input = await temporalCall(jobs.client, { signal }, read).catch(() => null);
-  return input?.prompt ?? null;
-}
-
-/** The beginning of a prompt. */
-function promptText(prompt: string): string {
-  const lines = printableLines(prompt.slice(0, SHOWN_CHARACTERS)).split('\n').slice(0, SHOWN_LINES);
-  const more = lines.join('\n').length < prompt.length ? ['…'] : [];
-  return ['\n\nPrompt', ...[...lines, ...more].map((line) => `  ${line}`)].join('\n');
 }

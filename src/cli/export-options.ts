@@ -76,20 +76,8 @@ export async function openSnapshots({ snapshots }: SnapshotsFlags): Promise<Snap
     throw new UsageError(
       'say where the snapshots are: --snapshots or SNAPSHOTS_URL, file:///dir or s3://bucket/prefix',
     );
-  try {
-    const { url, forcePathStyle } = readSnapshotsConfig({ ...processEnvironment, SNAPSHOTS_URL: named });
-    return await openStore(url, { forcePathStyle });
-  } catch (error) {
-    throw snapshots === undefined ? error : await blamedOnFlag(error);
-  }
-}
-
-/** A wrong value of the flag is a usage error that names the flag; other settings are told as they are. */
-async function blamedOnFlag(error: unknown): Promise<unknown> {
-  const { ConfigError } = await import('../config.js');
-  if (!(error instanceof ConfigError)) return error;
-  const wrong = error.problems.find(({ variable }) => variable === 'SNAPSHOTS_URL');
-  return wrong ? new UsageError(`--snapshots ${wrong.problem}`) : error;
+  const { url, forcePathStyle } = readSnapshotsConfig({ ...processEnvironment, SNAPSHOTS_URL: named });
+  return openStore(url, { forcePathStyle });
 }
 
 /**

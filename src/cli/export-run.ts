@@ -7,7 +7,6 @@ import type {
   VisitorExportProgress,
   VisitorExportRangeInput,
   VisitorExportResult,
-  VisitorTotals,
 } from '../contract.js';
 import { MAX_SECOND_SCANS } from '../visitor-export/scan-checkpoint.js';
 import { inconsistencyText } from '../visitor-export/inconsistency.js';
@@ -48,12 +47,12 @@ export function addExportRun(group: Command): void {
     await withSession(command, async (session) => {
       const result = await runExport(session, range, flags.json !== true);
       if (flags.json) printJson(result);
-      else for (const receipt of result.snapshots) print(receiptText(receipt));
+      else for (const receipt of result.snapshots) print(show({ ...receipt, drift: driftText(receipt) }));
     });
   });
 }
 
-/** Exports one date range and waits for it, with progress on stderr where `shows` is true. */
+/** Exports one date range and waits for it, with progress on stderr if `shows` is true. */
 async function runExport({ jobs, signal }: Session, range: VisitorExportRangeInput, shows: boolean) {
   const handle = await jobs.exportVisitors(range, { signal });
   const stop = shows ? showProgress(handle, signal) : () => {};
@@ -64,25 +63,8 @@ async function runExport({ jobs, signal }: Session, range: VisitorExportRangeInp
   }
 }
 
-/** What a run made, for a person. */
-function receiptText(receipt: SnapshotReceipt): string {
-  const { totals, drift, consistent, provisional, unchanged } = receipt;
-  return show({
-    snapshot: receipt.location,
-    dates: `${receipt.dateFrom}..${receipt.dateTo}`,
-    rows: receipt.rows,
-    visitors: visitorsText(totals),
-    consistent: consistent ? 'yes' : 'no, see below',
-    provisional: provisional ? 'yes: the day may not be over everywhere' : null,
-    inconsistency: drift && `${inconsistencyText(drift)}${consistent ? '; the snapshot before was kept' : ''}`,
-    content: unchanged ? 'unchanged' : 'new',
-  });
-}
-
-/** The upstream counts each visitor once in the total. */
-function visitorsText({ total, human, ai }: VisitorTotals): string {
-  const why = total === human + ai ? '' : '; who came as both is in each, and once in the total';
-  return `${total} (human ${human}, AI ${ai}${why})`;
+function driftText({ drift, consistent }: SnapshotReceipt): string | null {
+  return drift ? `${inconsistencyText(drift)}${consistent ? '; the snapshot before was kept' : ''}` : null;
 }
 
 const LOOK_MS = 3_000;
@@ -118,7 +100,6 @@ interface BackfillFlags extends RangeFlags, SnapshotsFlags {
   project: string;
   priority?: string;
   all?: boolean;
-  dryRun?: boolean;
   json?: boolean;
 }
 
@@ -131,7 +112,6 @@ export function addExportBackfill(group: Command): void {
     .description('export, a day at a time, the days of a range that are missing, damaged, inconsistent or provisional')
     .requiredOption('--project <id>', 'the upstream project')
     .option('--all', 'export every day anew')
-    .option('--dry-run', 'show which days would be exported, and export nothing')
     .option('--json', 'print one day a line');
   addPriorityOption(command, BACKFILL_PRIORITY);
   addSnapshotsOption(addRangeOptions(command)).action((flags: BackfillFlags) => backfill(command, flags));
@@ -142,7 +122,6 @@ async function backfill(command: Command, flags: BackfillFlags): Promise<void> {
   if (flags.from === undefined && flags.day === undefined) throw new UsageError('give --from, the first day, or --day');
   // The store tells which days are still to do, so an interrupted backfill goes on where it was. `--all` begins anew.
   const days = await daysToDo(flags);
-  if (flags.dryRun) return showPlan(days, flags);
   await withSession(command, async (session) => {
     let failures = 0;
     let secondScans = 0;
@@ -167,13 +146,6 @@ async function daysToDo(flags: BackfillFlags): Promise<Day[]> {
   for await (const manifest of listManifests(store, flags.project)) manifests.push(manifest);
   const days = await withDamage(store, daysOf(manifests, dateFrom, dateTo));
   return days.filter(({ state }) => flags.all === true || state !== 'final');
-}
-
-function showPlan(days: Day[], { json }: BackfillFlags): void {
-  for (const { date, state } of days) {
-    printAnswer(json, { date, state }, () => `${date}  ${state}`);
-  }
-  if (!json) print(`${days.length} days would be exported`);
 }
 
 /** Exports one day; null where it failed, which is reported and does not stop the others. Ctrl-C is thrown. */

@@ -3,7 +3,7 @@ import { EXIT } from './exit.js';
 import { toLimit } from './flags.js';
 import type { ReplayReport, ReplayTally } from './replay-histories.js';
 import { print, printJson, printToStderr, withSession } from './session.js';
-import { countOf, printable, table } from './show.js';
+import { countOf, printable, showRows } from './show.js';
 
 const DEFAULT_SINCE = '7d';
 const DEFAULT_LIMIT = 1_000;
@@ -56,12 +56,9 @@ async function replayCheck(command: Command, flags: ReplayFlags): Promise<void> 
 }
 
 function printReport(report: ReplayReport, namespace: string): void {
-  const tallies = Object.entries(report.types).sort(([a], [b]) => (a < b ? -1 : 1));
-  const rows = tallies.map(([type, { fits, misfits, unread }]) => [type, ...[fits, misfits, unread].map(String)]);
-  if (rows.length > 0) print(`${table(['WORKFLOW TYPE', 'FIT', 'DO NOT FIT', 'NOT READ'], rows)}\n`);
-  if (report.skipped > 0) print(`Skipped: ${countOf(report.skipped, 'run')} of workflow types that are not ours`);
+  const rows = Object.entries(report.types).map(([workflowType, tally]) => ({ workflowType, ...tally }));
+  if (rows.length > 0) print(`${showRows(rows, ['workflowType', 'fits', 'misfits', 'unread'])}\n`);
   if (report.left > 0) print(`Not replayed: ${countOf(report.left, 'run')} above --limit`);
-  if (report.gone > 0) print(`Deleted by the server meanwhile: ${countOf(report.gone, 'run')}`);
   for (const { workflowId, runId, problem } of report.unread) {
     printToStderr(printable(`agent-jobs: not read: ${workflowId} (run ${runId}): ${problem}`));
   }

@@ -52,12 +52,8 @@ export interface ReplayReport {
   /** The first misfits. */
   misfits: Misfit[];
   unread: { workflowId: string; runId: string; problem: string }[];
-  /** Runs of workflow types that are not this package's. */
-  skipped: number;
   /** Runs above the limit. */
   left: number;
-  /** Deleted by the server between the list and the read. */
-  gone: number;
 }
 
 /** Replays what the bounds name with the bundle of this package. */
@@ -92,26 +88,20 @@ function tallyOf({ types }: ReplayReport, workflowType: string): ReplayTally {
   return (types[workflowType] ??= { fits: 0, misfits: 0, unread: 0 });
 }
 
-/** Counts what is left out. */
+/** Counts the runs above the limit. */
 async function emptyReport(client: Client, bounds: ReplayBounds, signal: AbortSignal): Promise<ReplayReport> {
-  const countOf = async (query: string) =>
-    (await temporalCall(client, { signal }, () => client.workflow.count(query))).count;
-  const ours = typeIs('IN', bounds);
-  const isAsked = `(${IS_OPEN} OR ${closedSince(bounds)})`;
-  const [skipped, asked] = await Promise.all([
-    countOf(`${typeIs('NOT IN', bounds)} AND ${isAsked}`),
-    countOf(`${ours} AND ${isAsked}`),
-  ]);
-  return { types: {}, misfits: [], unread: [], skipped, left: Math.max(0, asked - bounds.limit), gone: 0 };
+  const query = `${isOurs(bounds)} AND (${IS_OPEN} OR ${closedSince(bounds)})`;
+  const { count } = await temporalCall(client, { signal }, () => client.workflow.count(query));
+  return { types: {}, misfits: [], unread: [], left: Math.max(0, count - bounds.limit) };
 }
 
 function closedSince({ since }: ReplayBounds): string {
   return `CloseTime >= '${since.toISOString()}'`;
 }
 
-function typeIs(operator: 'IN' | 'NOT IN', { taskQueue }: ReplayBounds): string {
+function isOurs({ taskQueue }: ReplayBounds): string {
   const ofQueue = taskQueue === undefined ? '' : ` AND ${equals('TaskQueue', taskQueue)}`;
-  return `WorkflowType ${operator} (${WORKFLOW_TYPES.map((type) => `'${type}'`).join(', ')})${ofQueue}`;
+  return `WorkflowType IN (${WORKFLOW_TYPES.map((type) => `'${type}'`).join(', ')})${ofQueue}`;
 }
 
 /** Open ones first: those must go on with the new release. */
@@ -120,7 +110,7 @@ async function* ownRuns(
   bounds: ReplayBounds,
   signal: AbortSignal,
 ): AsyncGenerator<WorkflowExecutionInfo, void, undefined> {
-  const types = typeIs('IN', bounds);
+  const types = isOurs(bounds);
   let left = bounds.limit;
   // A run that closes meanwhile is listed twice, and replayed twice.
   for (const query of [`${types} AND ${IS_OPEN}`, `${types} AND ${closedSince(bounds)}`]) {
@@ -132,7 +122,7 @@ async function* ownRuns(
   }
 }
 
-/** Null where there is nothing to replay, which the report then tells. */
+/** Null where there is nothing to replay: the report then has the reason. */
 async function readRun(
   client: Client,
   { workflowId, runId, type }: WorkflowExecutionInfo,
@@ -146,12 +136,11 @@ async function readRun(
     return { workflowId, runId, workflowType: type, history };
   } catch (error) {
     signal.throwIfAborted();
-    if ((error as Error).name === 'WorkflowNotFoundError') report.gone += 1;
-    else {
-      tallyOf(report, type).unread += 1;
-      const problem = (error as Error).message;
-      if (report.unread.length < MAX_TOLD) report.unread.push({ workflowId, runId, problem });
-    }
+    const { name, message: problem } = error as Error;
+    // The server has deleted it since the list was read.
+    if (name === 'WorkflowNotFoundError') return null;
+    tallyOf(report, type).unread += 1;
+    if (report.unread.length < MAX_TOLD) report.unread.push({ workflowId, runId, problem });
     return null;
   }
 }

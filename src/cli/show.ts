@@ -21,7 +21,7 @@ const LABELS: Readonly<Record<string, string>> = {
 };
 
 /** What only programs read. */
-const UNSHOWN = ['usedFollowUpIds', 'promptHashes', 'promptLine'];
+const UNSHOWN = ['usedFollowUpIds', 'promptHashes', 'snapshotId'];
 
 /** Fields whose values have a form of their own. */
 const ROWS: Readonly<Record<string, (value: never) => readonly Row[]>> = {
@@ -52,7 +52,7 @@ export function show(answer: object, more: readonly Row[] = []): string {
 /** A list of answers as a table of these fields. */
 export function showRows(rows: readonly object[], names: readonly string[]): string {
   const cellsOf = (row: object) => names.map((name) => textOf((row as Record<string, unknown>)[name]));
-  return table(names.map(labelOf), rows.map(cellsOf));
+  return linesOf([names.map((name) => labelOf(name).toUpperCase()), ...rows.map(cellsOf)]);
 }
 
 function labelOf(name: string): string {
@@ -75,11 +75,6 @@ function textOf(value: unknown): string {
 
 /** A whole value: inside of a text a time stays as it is, to be copied. */
 const ISO_TIME = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z$/;
-
-/** Columns under their headings. */
-export function table(headings: readonly string[], rows: readonly (readonly string[])[]): string {
-  return linesOf([headings.map((heading) => heading.toUpperCase()), ...rows.map((row) => row.map(printable))]);
-}
 
 function linesOf(rows: readonly (readonly string[])[]): string {
   const widths = (rows[0] ?? []).map((_, column) => widest(rows, column));

@@ -18,8 +18,6 @@ import { waitAndPrint } from './wait.js';
 interface StartFlags {
   project?: string;
   from?: string;
-  concurrency?: string;
-  allowUnknown?: boolean;
   key?: string;
   jobId?: string;
   promptFile?: string;
@@ -40,8 +38,6 @@ export function addStart(program: Command): void {
       '--from <file>',
       'start the jobs of a file of JSON lines ({"key": …, "prompt": …}), "-" is stdin; flags hold for lines without',
     )
-    .option('--concurrency <number>', 'with --from: starts under way at the same moment (default: 20)')
-    .option('--allow-unknown', 'with --from: also send fields that this release does not know')
     .option('--wait', 'wait for the end; the exit code tells the outcome, as with the command wait')
     .addHelpText('after', FROM_EXITS)
     .action((prompt: string | undefined, flags: StartFlags) => start(command, prompt, flags));
@@ -49,8 +45,6 @@ export function addStart(program: Command): void {
 
 async function start(command: Command, argument: string | undefined, flags: StartFlags): Promise<void> {
   if (flags.from !== undefined) return startFrom(command, flags.from, argument, flags);
-  if (flags.concurrency !== undefined) throw new UsageError('--concurrency goes with --from');
-  if (flags.allowUnknown) throw new UsageError('--allow-unknown goes with --from');
   if (flags.jobId !== undefined && (argument ?? flags.promptFile) !== undefined) {
     throw new UsageError('give a prompt or --job-id, not both: a job id watches a job that exists already');
   }
@@ -114,7 +108,7 @@ async function startFrom(
   argument: string | undefined,
   flags: StartFlags,
 ): Promise<void> {
-  const { key, jobId, promptFile, wait, project: projectId, json: isJson = false, allowUnknown } = flags;
+  const { key, jobId, promptFile, wait, project: projectId, json: isJson = false } = flags;
   if ([argument, key, jobId, promptFile, wait].some((given) => given !== undefined)) {
     throw new UsageError(
       '--from takes the key, and the prompt or job id, of each job from its line, and does not wait',
@@ -122,10 +116,9 @@ async function startFrom(
   }
   const defaults = { ...readOptions(flags), ...(projectId !== undefined && { projectId }) };
   const { parseJobInput } = await import('../agent-job/input.js');
-  const { checkConcurrency, startMany } = await import('../client/agent-job/start-many.js');
+  const { startMany } = await import('../client/agent-job/start-many.js');
   // Wrong values are told before any line is read.
   parseJobInput({ projectId: 'p', prompt: 'x', ...defaults });
-  const concurrency = checkConcurrency(flags.concurrency === undefined ? undefined : Number(flags.concurrency));
   const source = await openSource(file);
   // A reader that has seen enough ends the program here: not every line has its fate then.
   process.exitCode = EXIT.error;
@@ -135,7 +128,7 @@ async function startFrom(
       const items = toItems(source, defaults);
       const tally = new Tally(isJson);
       try {
-        for await (const fate of startMany(jobs, items, { concurrency, signal, allowUnknown })) await tally.tell(fate);
+        for await (const fate of startMany(jobs, items, { signal })) await tally.tell(fate);
       } catch (error) {
         tally.end('have a fate; the same command goes on with the others');
         throw signal.aborted ? new InterruptedError('same command') : error;

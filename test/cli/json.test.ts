@@ -58,7 +58,7 @@ function wordsFor(name: string): string[] {
     cancel: [workflowId],
     doctor: store,
     'export run': [...project, '--day', 'no-day'],
-    'export backfill': [...project, ...store, '--day', '2026-01-01', '--dry-run'],
+    'export backfill': [...project, ...store, '--day', 'no-day'],
     'export verify': store,
     'export gaps': [...project, ...store],
     report: [...project, ...store],
@@ -107,6 +107,7 @@ test(
     // Of these there is nothing to tell here, or the words were wrong on purpose. A process has one replay at most.
     expect(silent.toSorted()).toEqual([
       'attention',
+      'export backfill',
       'export run',
       'export verify',
       'queue',

@@ -210,15 +210,14 @@ describe.concurrent('a write in doubt', { timeout: MOST_MS }, () => {
     expect(late.code).toBe(1);
   });
 
-  test('attention names the job by title and link, and shows its prompt but where prompts are hidden', async () => {
+  test('attention names the job by title and link, without the title where prompts are hidden', async () => {
     const first = `Mend the footer ${randomUUID()}`;
     const { job } = await unknownCreate(`${first}\nand \u001B[2J nothing else`);
     const title = `${server.projectId}: ${first}`;
     // The page with the details; without the run it would be the timeline.
     const url = expect.stringMatching(`^http://ui/namespaces/.+/${job.runId}/user-metadata$`) as string;
-    expect(await attentionOf(job)).toMatchObject({ title, url, promptLine: first });
+    expect(await attentionOf(job)).toMatchObject({ title, url });
     const told = (await cli(['attention'])).stdout;
-    expect(told).toMatch(/\nPrompt\n {2}Mend the footer .+\n {2}and  \[2J nothing else\n/);
     expect(told).toMatch(new RegExp(`Title +${title}\\nWeb UI +http.+\\nProject +${server.projectId}\\n`));
     const hidden = await runInProcess(['attention'], { env: { ...envOf(server), AGENT_JOBS_HIDE_PROMPTS: 'true' } });
     expect(hidden.stdout).toContain(job.workflowId);

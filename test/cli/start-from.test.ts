@@ -165,25 +165,6 @@ test(
 );
 
 test(
-  'with --allow-unknown a field of a newer release is sent as it is',
-  async () => {
-    const projectId = `project-${randomUUID()}`;
-    const stdin = [{ patience: '1 hour' }, { more: 'x'.repeat(2_000_000) }]
-      .map((more, i) => JSON.stringify({ key: `k${i}`, prompt: 'x', ...more }))
-      .join('\n');
-    const run = await cli(['start', '--from', '-', '--project', projectId, '--allow-unknown', '--json'], { stdin });
-    expect(inOrder(toldBy(run))).toMatchObject([
-      { line: 1, fate: 'started' },
-      { line: 2, fate: 'refused', error: expect.stringMatching(/^input must be at most/) as string },
-    ]);
-    const { events } = await server.client.workflow.getHandle(`agent-job/${projectId}/k0`).fetchHistory();
-    const [input] = events![0]!.workflowExecutionStartedEventAttributes!.input!.payloads!;
-    expect(JSON.parse(Buffer.from(input!.data!).toString())).toMatchObject({ patience: '1 hour' });
-  },
-  MOST_MS,
-);
-
-test(
   'lines from stdin are started as they come, and Ctrl-C ends the command with the fates of what was under way',
   async () => {
     const projectId = `project-${randomUUID()}`;

@@ -89,7 +89,7 @@ export function startMany(
 }
 
 /** Checks how many starts may be under way. */
-export function checkConcurrency(given: unknown): number {
+function checkConcurrency(given: unknown): number {
   return checkWholeNumber(given ?? DEFAULT.concurrency, 'concurrency', [1, MAX_CONCURRENCY]);
 }
 

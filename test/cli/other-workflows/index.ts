@@ -4,6 +4,3 @@ import { sleep } from '@temporalio/workflow';
 export async function agentJob(): Promise<void> {
   await sleep(1);
 }
-
-/** A caller's own. */
-export const buildRelease = agentJob;
