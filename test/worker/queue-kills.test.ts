@@ -33,13 +33,13 @@ afterAll(async () => {
   await server.close();
 });
 
-async function startWorker({ address, taskQueue }: TestServer): Promise<WorkerProcess> {
+async function startWorker({ address, taskQueue }: TestServer, perHour = 4): Promise<WorkerProcess> {
   const worker = startWorkerProcess({
     UPSTREAM_BASE_URL: sandbox.url,
     ADMIN_API_KEY: sandbox.apiKey,
     TEMPORAL_ADDRESS: address,
     AGENT_JOBS_TASK_QUEUE: taskQueue,
-    CREATES_PER_HOUR: '4',
+    CREATES_PER_HOUR: String(perHour),
   });
   workers.push(worker);
   await worker.wrote('The worker runs');
@@ -71,13 +71,12 @@ describe.concurrent('kills', { timeout: 360_000 }, () => {
     await first.kill();
     // The upstream takes the first create, and its answer never comes.
     await sandbox.addFault({ kind: 'hang', effect: 'after', operation: 'create', projectId, count: 1 });
-    const second = await startWorker(server);
-    // One more may be sent.
-    await queue.report({ outcome: 'unsent', perHour: 5 });
+    // Its budget has room for one more, which it says to the queue as it starts.
+    const second = await startWorker(server, 5);
     const creates = () => sandbox.creates({ projectId });
     await vi.waitFor(async () => expect(await creates()).toHaveLength(1), PATIENCE);
     await second.kill();
-    await startWorker(server);
+    await startWorker(server, 5);
     const [asked, ...others] = jobs as [(typeof jobs)[0], ...typeof jobs];
     const phase = async () => (await asked.query(jobStateQuery)).phase;
     await vi.waitFor(async () => expect(await phase()).toBe('needsAttention'), PATIENCE);
