@@ -61,7 +61,8 @@ test(
     const late = hanging.received.map(({ headers }) => headers['webhook-id']!).find((id) => !opened.has(id))!;
     const handle = waiting.find(({ workflowId }) => workflowId === `webhook/${late}`)!;
     await until(async () => (await triesOf(handle)) !== undefined, 'its failure');
-    expect(await triesOf(handle)).toEqual({ attempt: expect.toSatisfy((attempt) => attempt > 2) as number, tries: 1 });
+    // However many attempts waited for a slot, one try was made.
+    expect(await triesOf(handle)).toBe(1);
     await Promise.all(waiting.map((one) => one.terminate().catch(() => {})));
   },
 );
@@ -69,8 +70,6 @@ test(
 /** Of the delivery that waits for its next try. */
 async function triesOf(handle: Awaited<ReturnType<typeof start>>) {
   const { raw } = await handle.describe();
-  const [pending] = raw.pendingActivities ?? [];
-  const [details] = pending?.heartbeatDetails?.payloads ?? [];
-  if (!pending || !details) return undefined;
-  return { attempt: pending.attempt, ...defaultPayloadConverter.fromPayload<{ tries: number }>(details) };
+  const [details] = raw.pendingActivities?.[0]?.heartbeatDetails?.payloads ?? [];
+  return details && defaultPayloadConverter.fromPayload<{ tries: number }>(details).tries;
 }
