@@ -102,11 +102,9 @@ async function readPage(client: Client, request: PageRequest, options: CallOptio
     return await temporalCall(client, options, soon);
   } catch (error) {
     if (!isOutage(error)) throw error;
-    const answers = await temporalCall(client, options, () => read(null)).then(
-      () => true,
-      () => false,
-    );
-    throw answers ? wrongCursor() : error;
+    // During an outage this fails too.
+    await temporalCall(client, options, () => read(null));
+    throw wrongCursor();
   }
 }
 
