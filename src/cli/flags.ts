@@ -120,15 +120,14 @@ export function toPriority(text: string | undefined): Priority | null {
 }
 
 /** A whole number that a flag means; throws a UsageError. */
-export function toWholeNumber(text: string, flag: string, { min = 0, max = 1e9, rule = '' } = {}): number {
-  const number = Number(text);
-  if (/^\d+$/.test(text) && number >= min && number <= max) return number;
+export function toWholeNumber(text: string, flag: string, rule = ''): number {
+  if (/^\d{1,9}$/.test(text)) return Number(text);
   throw new UsageError(`${flag} must be a whole number${rule}`);
 }
 
 /** How many at most, where 0 stands for all. */
 export function toLimit(text: string): number {
-  return toWholeNumber(text, '--limit', { rule: ', 0 for all' }) || Infinity;
+  return toWholeNumber(text, '--limit', ', 0 for all') || Infinity;
 }
 
 function toNumber(text: string, flag: string): number {

@@ -7,7 +7,7 @@ import { lastingWait, waitRemedy } from '../agent-job/waiting-text.js';
 import type { JobState } from '../contract.js';
 import type { JobHandle } from '../starter.js';
 import { printToStderr, type GlobalOptions, type Session } from './session.js';
-import { printable, resolveCommands, show, waitingText } from './show.js';
+import { printable, resolveCommands, show } from './show.js';
 
 /** Of a job that has ended, until a follow-up has started it again. */
 const LOOK_MS = 1_000;
@@ -61,18 +61,4 @@ function linesOf(
     ...(what ? [`still waiting: the job waits for ${what}; ${waitRemedy(waiting, projectId)}${why}`] : []),
     ...(unknown ? [`after a look upstream (from ${unknown.lookAfter} on) one of these settles it:\n${commands}`] : []),
   ];
-}
-
-/** Prints what the job waits for right now, whatever it is, and what to do; nothing where it can't be read. */
-export async function printWait(job: JobHandle, signal: AbortSignal): Promise<void> {
-  const state = await job.state({ signal }).catch(() => null);
-  if (!state?.waiting) return;
-  const waiting = waitingText(state.waiting);
-  const remedy = remedyFor(state);
-  printToStderr(`agent-jobs: the job waits for ${printable(waiting)}${remedy === undefined ? '' : `; ${remedy}`}`);
-}
-
-/** What a person may do about a wait; undefined where it needs no one. */
-export function remedyFor({ waiting, projectId }: Pick<JobState, 'waiting' | 'projectId'>): string | undefined {
-  return waiting ? waitRemedy(waiting, projectId) : undefined;
 }

@@ -4,8 +4,8 @@ import { OPERATIONS } from '../operations.js';
 import type { JobFilter, JobSummary } from '../starter.js';
 import { toLimit } from './flags.js';
 import { addOperation, readArguments } from './operation.js';
-import { print, printAnswer, printJson, printToStderr, withSession } from './session.js';
-import { firstLine, show, showRows } from './show.js';
+import { print, printJson, printToStderr, withSession } from './session.js';
+import { firstLine, showRows } from './show.js';
 
 const DEFAULT_LIMIT = 100;
 const COLUMNS = [
@@ -19,7 +19,6 @@ interface ListFlags {
   project?: string;
   running?: boolean;
   limit?: string;
-  count?: boolean;
   json?: boolean;
 }
 
@@ -29,7 +28,6 @@ export function addList(program: Command): void {
   command
     .option('--running', 'only jobs whose workflow runs')
     .option('--limit <number>', `at most this many, 0 for all (default: ${DEFAULT_LIMIT}, with --json all)`)
-    .option('--count', 'only how many they are, by the status of their workflows')
     .action((flags: ListFlags) => list(command, flags));
 }
 
@@ -39,10 +37,6 @@ async function list(command: Command, flags: ListFlags): Promise<void> {
   const { tag: tags, ...others } = readArguments(typed, OPERATIONS.list) as JobFilter & { tag?: string[] };
   const filter: JobFilter = { ...others, tags, projectId: flags.project, isRunning: flags.running };
   await withSession(command, async ({ jobs, signal }) => {
-    if (flags.count) {
-      const found = await jobs.count(filter, { signal });
-      return printAnswer(flags.json, found, () => show({ all: found.total, ...found.byStatus }));
-    }
     const rows: JobSummary[] = [];
     let count = 0;
     for await (const job of jobs.list(filter, { signal })) {

@@ -3,7 +3,7 @@ import type { Command } from 'commander';
 import type { ExportSchedule, ExportScheduleSettings } from '../starter.js';
 import { toWholeNumber } from './flags.js';
 import { print, printAnswer, printJson, withSession } from './session.js';
-import { durationText, readableTime, show, showRows } from './show.js';
+import { durationText, show, showRows } from './show.js';
 
 /** Adds `schedule`. */
 export function addSchedule(program: Command): void {
@@ -63,7 +63,7 @@ function toDuration(text: string | undefined): string | number | undefined {
   return text !== undefined && /^\d+$/.test(text) ? Number(text) : text;
 }
 
-const COLUMNS = ['projectId', 'time', 'timeZone', 'daysEachRun', 'next', 'note'];
+const COLUMNS = ['projectId', 'time', 'timeZone', 'days', 'next', 'note'];
 
 function addList(group: Command): void {
   const command = group
@@ -79,29 +79,8 @@ function addList(group: Command): void {
     );
 }
 
-/** A Schedule for a person. */
-function shownOf(schedule: ExportSchedule) {
-  const { projectId, days, jitterMs, timeZone, taskQueue, skippedRuns, missedRuns, note } = schedule;
-  return {
-    projectId,
-    time: timeOf(schedule),
-    timeZone,
-    startsUpTo: `${durationText(jitterMs)} later`,
-    daysEachRun: days ?? '?',
-    skipped: skippedRuns === 0 ? null : `${skippedRuns} times, while an earlier run was not over`,
-    missed: missedRuns === 0 ? null : `${missedRuns} times, which lay too far back after an outage of Temporal`,
-    taskQueue,
-    next: nextText(schedule),
-    note,
-  };
-}
-
-function timeOf({ hour, minute }: ExportSchedule): string {
-  return hour === null ? '?' : `${hour}:${String(minute ?? 0).padStart(2, '0')}`;
-}
-
-/** When the next run begins. */
-function nextText({ paused, nextRunAt }: ExportSchedule): string {
-  if (paused) return 'paused';
-  return nextRunAt === null ? '' : readableTime(nextRunAt);
+/** A Schedule for a person: its time and its next run in one field each. */
+function shownOf({ hour, minute, nextRunAt, paused, jitterMs, ...schedule }: ExportSchedule) {
+  const time = hour === null ? '?' : `${hour}:${String(minute ?? 0).padStart(2, '0')}`;
+  return { ...schedule, time, startsUpTo: `${durationText(jitterMs)} later`, next: paused ? 'paused' : nextRunAt };
 }

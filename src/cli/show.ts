@@ -88,7 +88,7 @@ function widest(rows: readonly (readonly string[])[], column: number): number {
 }
 
 /** What a job waits for, since and until when, in a line. */
-export function waitingText(waiting: Waiting): string {
+function waitingText(waiting: Waiting): string {
   const why = waiting.reason === undefined ? '' : `: ${waiting.reason}`;
   return `${waiting.for} ${waitTimes(waiting, readableTime)}${why}`;
 }
@@ -123,7 +123,7 @@ export function countOf(count: number, noun: string): string {
 }
 
 /** `2026-01-31 09:15:00 UTC`. */
-export function readableTime(iso: string): string {
+function readableTime(iso: string): string {
   return `${iso.slice(0, 19).replace('T', ' ')} UTC`;
 }
 
@@ -140,11 +140,4 @@ export function durationText(ms: number): string {
   if (minutes < 1) return `${Math.round(ms / 1_000)} s`;
   if (minutes < 120) return `${Math.round(minutes)} min`;
   return minutes < 2 * 24 * 60 ? `${(minutes / 60).toFixed(1)} h` : `${Math.round(minutes / (24 * 60))} days`;
-}
-
-/** `5 min ago`, `in 5 min`. */
-export function relativeTime(iso: string, now: number): string {
-  const ms = Date.parse(iso) - now;
-  const length = durationText(Math.abs(ms));
-  return ms >= 0 ? `in ${length}` : `${length} ago`;
 }

@@ -5,7 +5,7 @@ import type { Attribution, FollowUpState } from '../contract.js';
 import { OPERATIONS } from '../operations.js';
 import type { FollowUpOptions, JobHandle } from '../starter.js';
 import { BadEndError, EXIT, throwNotRetryable } from './exit.js';
-import { printWait, withProgress } from './follow.js';
+import { withProgress } from './follow.js';
 import { readPrompt } from './input.js';
 import { addOperation, readArguments } from './operation.js';
 import { printAnswer, printToStderr, type Session, withSession } from './session.js';
@@ -27,7 +27,7 @@ interface CancelFlags extends JobNameFlags {
 
 /** What to do about one that the upstream did not take, or not yet. */
 const REMEDY: Partial<Record<FollowUpState, string>> = {
-  queued: 'it waits its turn; the same command with its --id tells its fate and sends nothing twice',
+  queued: 'it is queued, and "agent-jobs state" shows what for; the same command with its --id shows its outcome',
   rejected: 'the upstream refused it; "agent-jobs state" shows why',
   unknown: 'it may have arrived; "agent-jobs attention" lists what a person can do',
   abandoned: 'the job ended first, or its queue was full; the same --id may be sent again',
@@ -60,7 +60,6 @@ async function followUp(command: Command, flags: FollowUpFlags): Promise<void> {
     const { state = 'queued' } = answer;
     printAnswer(flags.json, answer, () => show({ workflowId: job.workflowId, followUp: answer.id, state }));
     if (!flags.wait || state === 'sent') return;
-    if (state === 'queued') await printWait(job, signal);
     const next = REMEDY[state] ?? `it is ${printable(state)}, which this release does not know: look at the job`;
     const message = `the follow-up is not sent: ${next}`;
     throw new BadEndError(EXIT.notSent, { code: 'NOT_SENT', message, workflowId: job.workflowId });

@@ -1,7 +1,7 @@
 /** `state`: what a job is doing, or did, as its workflow reports it. */
 import type { Command } from 'commander';
+import { waitRemedy } from '../agent-job/waiting-text.js';
 import { OPERATIONS } from '../operations.js';
-import { remedyFor } from './follow.js';
 import { addOperation } from './operation.js';
 import { printAnswer, withSession } from './session.js';
 import { resolveCommands, show } from './show.js';
@@ -22,7 +22,7 @@ export function addState(program: Command): void {
       const state = await job.state({ signal });
       const { workflowId, url } = job;
       // For a write in doubt the commands stand below.
-      const whatToDo = state.unknown ? null : remedyFor(state);
+      const whatToDo = state.waiting && !state.unknown ? waitRemedy(state.waiting, state.projectId) : null;
       const commands = resolveCommands(workflowId, state.unknown, globals);
       const answer = { workflowId, url, ...state };
       printAnswer(json, answer, () => show({ ...answer, whatToDo }, commands));

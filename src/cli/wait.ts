@@ -5,7 +5,7 @@ import { concurrently, firstOf } from '../client/concurrently.js';
 import { LIMIT, type Outcome } from '../contract.js';
 import { checkLabel } from '../contract/input-checks.js';
 import { OPERATIONS } from '../operations.js';
-import type { AgentJobs, JobCanceledError, JobHandle, JobSummary } from '../starter.js';
+import type { JobCanceledError, JobHandle, JobSummary } from '../starter.js';
 import { isOpen } from '../temporal/open-workflows.js';
 import { BadEndError, codeOf, EXIT, exitCodesText, UsageError } from './exit.js';
 import { withProgress } from './follow.js';
@@ -102,47 +102,54 @@ function remainsOf(error: Error): Pick<Partial<JobCanceledError>, 'prLink' | 'la
   return lastResult === undefined ? {} : { prLink, lastResult };
 }
 
-/** How one job of a batch ended: the outcome or the failure's code, and the fields of a line of JSON. */
+/** How one job of a batch ended: the outcome, or the failure's code. */
 interface JobEnd {
   label: string;
   isSuccess: boolean;
-  json: object;
-  prLink?: string | null | undefined;
+  /** Of the run that ended. */
+  endedAt: string | null;
 }
+
+/** The ends that were printed, by workflow id. */
+type Ends = Map<string, JobEnd>;
 
 /** Prints each end as it comes, then how many ended how. A job that a follow-up attaches anew is running again. */
 export async function waitForBatch(session: Session, batch: string, isJson: boolean): Promise<void> {
   const { globals, signal } = session;
-  const ends = new BatchEnds(session, (workflowId, { label, json, prLink }) => {
-    printAnswer(isJson, { workflowId, ...json }, () =>
-      [workflowId, label, prLink ?? ''].map(printable).join('  ').trimEnd(),
-    );
-  });
+  const ends: Ends = new Map();
   try {
-    await untilAllEnded(session, batch, ends);
+    await untilAllEnded(session, batch, ends, isJson);
   } finally {
-    printToStderr(`agent-jobs: ${ends.summary}`);
+    const labels = [...ends.values()].map(({ label }) => label);
+    const counts = [...new Set(labels)].map((label) => `${labels.filter((one) => one === label).length} ${label}`);
+    printToStderr(
+      `agent-jobs: ${countOf(ends.size, 'job')} ended${counts.length === 0 ? '' : `: ${counts.join(', ')}`}`,
+    );
     if (signal.aborted) printToStderr(`agent-jobs: to wait again: ${hint(globals, ['wait', '--batch', batch])}`);
   }
-  if (!ends.areSuccesses) process.exitCode = EXIT.notAll;
+  if ([...ends.values()].some(({ isSuccess }) => !isSuccess)) process.exitCode = EXIT.notAll;
 }
 
 /** Reads the list of a batch again and again, over outages of Temporal; rejects at Ctrl-C. */
-async function untilAllEnded({ jobs, signal }: Session, batch: string, ends: BatchEnds): Promise<void> {
+async function untilAllEnded(session: Session, batch: string, ends: Ends, isJson: boolean): Promise<void> {
   const { isOutage } = await import('../client/temporal-errors.js');
+  const { jobs, signal } = session;
   const showProgress = progressPrinter(TELL_EVERY_MS);
   let looksAtEnd = 0;
   for (let looks = 1; ; looks++) {
     const startedAt = performance.now();
     let tookMs = 0;
     try {
-      const listed = await readBatch(jobs, batch, signal);
+      const listed: JobSummary[] = [];
+      for await (const job of jobs.list({ batch }, { signal })) listed.push(job);
       tookMs = performance.now() - startedAt;
       // The label may be mistyped.
       if (listed.length === 0 && looks >= FIRST_LOOKS) throw new Error(`no job has the batch ${JSON.stringify(batch)}`);
-      looksAtEnd = (await ends.read(listed)) ? looksAtEnd + 1 : 0;
+      await printNewEnds(session, listed, ends, isJson);
+      const haveEnded = listed.length > 0 && listed.every(({ workflowId }) => ends.has(workflowId));
+      looksAtEnd = haveEnded ? looksAtEnd + 1 : 0;
       if (looksAtEnd === LAST_LOOKS) return;
-      showProgress(`${ends.count} of ${countOf(listed.length, 'job')} ended${needOf(listed)}`);
+      showProgress(`${ends.size} of ${countOf(listed.length, 'job')} ended${needOf(listed)}`);
     } catch (error) {
       signal.throwIfAborted();
       if (!isOutage(error)) throw error;
@@ -153,68 +160,33 @@ async function untilAllEnded({ jobs, signal }: Session, batch: string, ends: Bat
   }
 }
 
-async function readBatch(jobs: AgentJobs, batch: string, signal: AbortSignal): Promise<JobSummary[]> {
-  const found: JobSummary[] = [];
-  for await (const job of jobs.list({ batch }, { signal })) {
-    signal.throwIfAborted();
-    found.push(job);
-  }
-  return found;
-}
-
-function isRunning({ workflowStatus }: JobSummary): boolean {
-  return isOpen(workflowStatus);
-}
-
-/** The ends of a batch that were told. */
-class BatchEnds {
-  readonly #session: Session;
-  readonly #tell: (workflowId: string, end: JobEnd) => void;
-  /** By workflow id; of which run, and how it ended. */
-  readonly #told = new Map<string, JobEnd & { endedAt: string | null }>();
-
-  constructor(session: Session, tell: (workflowId: string, end: JobEnd) => void) {
-    this.#session = session;
-    this.#tell = tell;
-  }
-
-  get count(): number {
-    return this.#told.size;
-  }
-
-  get areSuccesses(): boolean {
-    return [...this.#told.values()].every(({ isSuccess }) => isSuccess);
-  }
-
-  get summary(): string {
-    const counts = new Map<string, number>();
-    for (const { label } of this.#told.values()) counts.set(label, (counts.get(label) ?? 0) + 1);
-    const parts = [...counts].map(([label, count]) => `${count} ${label}`);
-    return `${countOf(this.count, 'job')} ended${parts.length === 0 ? '' : `: ${parts.join(', ')}`}`;
-  }
-
-  /** Tells the ends that are new; true where every job has ended, and one is listed. */
-  async read(listed: JobSummary[]): Promise<boolean> {
-    for (const { workflowId } of listed.filter(isRunning)) this.#told.delete(workflowId);
-    const isNew = (job: JobSummary) => !isRunning(job) && this.#told.get(job.workflowId)?.endedAt !== job.endedAt;
-    const { jobs, signal } = this.#session;
-    const reads = concurrently(listed.filter(isNew), { signal }, async ({ workflowId, endedAt }) => {
-      // Not `AbortSignal.any`: Node 20 collects a timeout that only such a signal refers to.
-      const limit = firstOf([signal, AbortSignal.timeout(READ_END_MS)]);
-      const end = await readEnd(jobs.handle(workflowId), limit.signal).finally(limit.release);
-      return { workflowId, endedAt, end };
-    });
-    for await (const { workflowId, endedAt, end } of reads) {
-      if (end === null) continue;
-      this.#told.set(workflowId, { ...end, endedAt });
-      this.#tell(workflowId, end);
-    }
-    return listed.length > 0 && listed.every(({ workflowId }) => this.#told.has(workflowId));
+async function printNewEnds(
+  { jobs, signal }: Session,
+  listed: readonly JobSummary[],
+  ends: Ends,
+  isJson: boolean,
+): Promise<void> {
+  const isRunning = ({ workflowStatus }: JobSummary) => isOpen(workflowStatus);
+  for (const { workflowId } of listed.filter(isRunning)) ends.delete(workflowId);
+  const isNew = (job: JobSummary) => !isRunning(job) && ends.get(job.workflowId)?.endedAt !== job.endedAt;
+  const reads = concurrently(listed.filter(isNew), { signal }, async ({ workflowId, endedAt }) => {
+    // Not `AbortSignal.any`: Node 20 collects a timeout that only such a signal refers to.
+    const limit = firstOf([signal, AbortSignal.timeout(READ_END_MS)]);
+    const read = await readEnd(jobs.handle(workflowId), limit.signal).finally(limit.release);
+    return { workflowId, endedAt, read };
+  });
+  for await (const { workflowId, endedAt, read } of reads) {
+    if (read === null) continue;
+    const { label, isSuccess, json, prLink } = read;
+    ends.set(workflowId, { label, isSuccess, endedAt });
+    printAnswer(isJson, { workflowId, ...json }, () =>
+      [workflowId, label, prLink ?? ''].map(printable).join('  ').trimEnd(),
+    );
   }
 }
 
 /** Null where it can be read later. A failure of the job is an end too, and so is that Temporal has deleted it. */
-async function readEnd(job: JobHandle, signal: AbortSignal): Promise<JobEnd | null> {
+async function readEnd(job: JobHandle, signal: AbortSignal) {
   try {
     const result = await job.result({ signal });
     const isSuccess = OUTCOME_EXIT[result.outcome] === EXIT.ok;

@@ -203,7 +203,9 @@ test(
   async () => {
     const own = ['--project', `p-${randomUUID()}`];
     const made = await cli('schedule', ...own, '--time-zone', 'America/Los_Angeles', '--paused');
-    expect(made.stdout).toMatch(/created[\s\S]*4:30\n.*America\/Los_Angeles\n[\s\S]*Days each run +3\n[\s\S]*paused/);
+    expect(made.stdout).toMatch(/^created visitor-export\//);
+    const fields = ['Time +4:30', 'Time zone +America/Los_Angeles', 'Days +3', 'Next +paused'];
+    for (const field of fields) expect(made.stdout).toMatch(new RegExp(`^${field}$`, 'm'));
     const changed = await cli('schedule', 'set', ...own, '--hour', '2', '--json');
     expect(jsonLines(changed.stdout)).toMatchObject([
       { hour: 2, minute: 0, timeZone: 'America/Los_Angeles', paused: true },

@@ -161,8 +161,8 @@ test(
     await expect.poll(async () => (await job.state()).phase, { timeout: 120_000 }).toBe('needsAttention');
     const sent = await cli(['follow-up', workflowId, 'And the tests', '--id', 'f1', '--wait']);
     expect(sent.stdout).toMatch(/State +queued/);
-    expect(sent.stderr).toContain('the follow-up is not sent: it waits its turn');
-    expect(sent.stderr).toMatch(/the job waits for person since .+; "npx agent-jobs attention" shows what can be done/);
+    expect(sent.stderr).toContain('the follow-up is not sent: it is queued');
+    expect((await cli(['state', workflowId])).stdout).toMatch(/^Waits for +person since .+$/m);
     const waiting = () => cli(['list', '--project', server.projectId, '--waiting-for', 'person', '--json']);
     await expect
       .poll(async () => jsonLines((await waiting()).stdout), { timeout: 120_000 })
