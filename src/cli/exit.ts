@@ -46,15 +46,10 @@ function meaningOf(exitCode: number): { code: string; message: string } {
   return { code: name.replace(/[A-Z]/g, '_$&').toUpperCase(), message };
 }
 
-/** What a bad end tells of itself; all but the message goes into the line of JSON. */
-interface BadEnd {
-  code: string;
-  message: string;
-  workflowId: string;
-  [more: string]: unknown;
-}
-
-/** A bad end that has an exit code of its own, such as that of the job that was waited for. */
+/**
+ * A bad end that has an exit code of its own, such as that of the job that was waited for. The details go into the line
+ * of JSON.
+ */
 export class BadEndError extends Error {
   override readonly name = 'BadEndError';
   readonly exitCode: number;
@@ -62,7 +57,7 @@ export class BadEndError extends Error {
   readonly details: object;
   readonly retryable = false;
 
-  constructor(exitCode: number, { code, message, ...details }: BadEnd) {
+  constructor(exitCode: number, { code, message, ...details }: { code: string; message: string; workflowId: string }) {
     super(message);
     this.exitCode = exitCode;
     this.code = code;

@@ -1,7 +1,9 @@
 /** `export run` and `export backfill`: exports that a person starts and waits for. */
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Command } from 'commander';
+import { optional, PRIORITY } from '../contract/kinds.js';
 import type {
+  Priority,
   SnapshotManifest,
   SnapshotReceipt,
   VisitorExportProgress,
@@ -10,6 +12,7 @@ import type {
 } from '../contract.js';
 import { MAX_SECOND_SCANS } from '../visitor-export/scan-checkpoint.js';
 import { inconsistencyText } from '../visitor-export/inconsistency.js';
+import { described } from '../operations/arguments.js';
 import type { VisitorExportHandle } from '../starter.js';
 import type { Day } from '../snapshots/catalog.js';
 import {
@@ -20,14 +23,25 @@ import {
   type RangeFlags,
   type SnapshotsFlags,
 } from './export-options.js';
-import { addPriorityOption, toPriority } from './flags.js';
+import { addFlags, readFlags } from './flags.js';
 import { print, printAnswer, printJson, printToStderr, progressPrinter, withSession, type Session } from './session.js';
 import { printable, show } from './show.js';
 import { EXIT, UsageError } from './exit.js';
 
+const PRIORITY_FLAG = {
+  priority: described(
+    'Which export goes first where they wait for their shared budget: 1 to 5, 1 first (default: 3, of a backfill 4).',
+    optional(PRIORITY),
+  ),
+};
+
+function priorityOf(flags: object): Priority | null {
+  const { priority = null } = readFlags(flags, PRIORITY_FLAG) as { priority?: Priority };
+  return priority;
+}
+
 interface RunFlags extends RangeFlags {
   project: string;
-  priority?: string;
   json?: boolean;
 }
 
@@ -37,13 +51,13 @@ export function addExportRun(group: Command): void {
     .description('export one date range now, or join its running export (default: yesterday by UTC)')
     .requiredOption('--project <id>', 'the upstream project')
     .option('--json', 'print the result as JSON');
-  addPriorityOption(command);
+  addFlags(command, PRIORITY_FLAG);
   addRangeOptions(command).action(async (flags: RunFlags) => {
     // All days up to yesterday as one snapshot are hardly what the first of them alone asks for.
     if ((flags.from === undefined) !== (flags.to === undefined))
       throw new UsageError('give --from and --to, or --day for one day');
     const dates = await toExportRange(flags);
-    const range = { projectId: flags.project, ...dates, priority: toPriority(flags.priority) };
+    const range = { projectId: flags.project, ...dates, priority: priorityOf(flags) };
     await withSession(command, async (session) => {
       const result = await runExport(session, range, flags.json !== true);
       if (flags.json) printJson(result);
@@ -98,13 +112,12 @@ function lineOf(progress: VisitorExportProgress): string {
 
 interface BackfillFlags extends RangeFlags, SnapshotsFlags {
   project: string;
-  priority?: string;
   all?: boolean;
   json?: boolean;
 }
 
 /** The nightly exports go first. */
-const BACKFILL_PRIORITY = '4';
+const BACKFILL_PRIORITY = 4;
 
 export function addExportBackfill(group: Command): void {
   const command = group
@@ -113,12 +126,12 @@ export function addExportBackfill(group: Command): void {
     .requiredOption('--project <id>', 'the upstream project')
     .option('--all', 'export every day anew')
     .option('--json', 'print one day a line');
-  addPriorityOption(command, BACKFILL_PRIORITY);
+  addFlags(command, PRIORITY_FLAG);
   addSnapshotsOption(addRangeOptions(command)).action((flags: BackfillFlags) => backfill(command, flags));
 }
 
 async function backfill(command: Command, flags: BackfillFlags): Promise<void> {
-  const priority = toPriority(flags.priority ?? BACKFILL_PRIORITY);
+  const priority = priorityOf(flags) ?? BACKFILL_PRIORITY;
   if (flags.from === undefined && flags.day === undefined) throw new UsageError('give --from, the first day, or --day');
   // The store tells which days are still to do, so an interrupted backfill goes on where it was. `--all` begins anew.
   const days = await daysToDo(flags);

@@ -1,6 +1,6 @@
 /** How an argument of the table of operations is typed: its flags, their help, and what their texts mean. */
 import { type Command, Option } from 'commander';
-import type { JobMetadata, Priority } from '../contract.js';
+import type { JobMetadata } from '../contract.js';
 import { checkDuration } from '../contract/input-checks.js';
 import type { JsonSchema } from '../contract/kinds.js';
 import type { Arguments } from '../operations/arguments.js';
@@ -106,17 +106,6 @@ function toMetadata(pairs: readonly string[]): JobMetadata {
   const twice = names.find((name, i) => names.indexOf(name) < i);
   if (twice !== undefined) throw new UsageError(`--meta ${twice} is given twice`);
   return Object.fromEntries(entries);
-}
-
-/** Adds `--priority` of an export. */
-export function addPriorityOption(command: Command, byDefault = '3'): Command {
-  const effect = 'which export goes first where they wait for their shared budget';
-  return command.option('--priority <number>', `${effect}: 1 to 5, 1 first (default: ${byDefault})`);
-}
-
-/** A priority from a command line; its value is checked with the whole input. */
-export function toPriority(text: string | undefined): Priority | null {
-  return text === undefined ? null : (toNumber(text, '--priority') as Priority);
 }
 
 /** A whole number that a flag means; throws a UsageError. */

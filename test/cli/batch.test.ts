@@ -125,13 +125,3 @@ test(
   },
   MOST_MS,
 );
-
-test(
-  'to wait for a batch that no job has is an error',
-  async () => {
-    const { code, stderr } = await cli(['wait', '--batch', 'no such "batch"']);
-    expect(stderr).toContain('no job has the batch "no such \\"batch\\""');
-    expect(code).toBe(1);
-  },
-  MOST_MS,
-);
