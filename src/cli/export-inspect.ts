@@ -10,6 +10,7 @@ import {
   addRangeOptions,
   addSnapshotsOption,
   openSnapshots,
+  readManifests,
   tellNone,
   toExportRange,
   toRange,
@@ -83,10 +84,8 @@ async function verifySnapshots(flags: InspectFlags): Promise<void> {
 
 async function showGaps(flags: InspectFlags & { project: string; quick?: boolean }): Promise<void> {
   const { daysOf, isOneDay, isStillDue, withDamage } = await import('../snapshots/catalog.js');
-  const { listManifests } = await import('../snapshots/catalog.js');
-  const manifests: SnapshotManifest[] = [];
   const store = await openSnapshots(flags);
-  for await (const manifest of listManifests(store, flags.project)) manifests.push(manifest);
+  const manifests = await readManifests(store, flags.project);
   if (manifests.length === 0) tellNone(store, flags.project);
   const { dateFrom, dateTo } = yesterday();
   const first = manifests.find(isOneDay)?.dateFrom ?? dateFrom;

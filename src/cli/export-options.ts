@@ -1,6 +1,7 @@
 /** The options that commands of exports share: which days, and where the snapshots lie. */
 import type { Command } from 'commander';
 import { isDate, plusDays, type DateRange } from '../visitor-export/date-range.js';
+import type { SnapshotManifest } from '../contract.js';
 import type { SnapshotStore } from '../snapshots/snapshot-store.js';
 import { EXIT, UsageError } from './exit.js';
 import { printToStderr } from './session.js';
@@ -87,4 +88,12 @@ export function tellNone(store: SnapshotStore, project: string | undefined): voi
   process.exitCode = EXIT.error;
   const whose = project === undefined ? '' : ` of project ${printable(project)}`;
   printToStderr(`agent-jobs: no snapshots${whose} in this range at ${store.url}`);
+}
+
+/** The manifests of a project's snapshots. */
+export async function readManifests(store: SnapshotStore, project: string): Promise<SnapshotManifest[]> {
+  const { listManifests } = await import('../snapshots/catalog.js');
+  const manifests: SnapshotManifest[] = [];
+  for await (const manifest of listManifests(store, project)) manifests.push(manifest);
+  return manifests;
 }

@@ -4,7 +4,6 @@ import type { Command } from 'commander';
 import { optional, PRIORITY } from '../contract/kinds.js';
 import type {
   Priority,
-  SnapshotManifest,
   SnapshotReceipt,
   VisitorExportProgress,
   VisitorExportRangeInput,
@@ -19,6 +18,7 @@ import {
   addRangeOptions,
   addSnapshotsOption,
   openSnapshots,
+  readManifests,
   toExportRange,
   type RangeFlags,
   type SnapshotsFlags,
@@ -152,11 +152,9 @@ async function backfill(command: Command, flags: BackfillFlags): Promise<void> {
 
 async function daysToDo(flags: BackfillFlags): Promise<Day[]> {
   const { daysOf, withDamage } = await import('../snapshots/catalog.js');
-  const { listManifests } = await import('../snapshots/catalog.js');
   const { dateFrom, dateTo } = await toExportRange(flags);
-  const manifests: SnapshotManifest[] = [];
   const store = await openSnapshots(flags);
-  for await (const manifest of listManifests(store, flags.project)) manifests.push(manifest);
+  const manifests = await readManifests(store, flags.project);
   const days = await withDamage(store, daysOf(manifests, dateFrom, dateTo));
   return days.filter(({ state }) => flags.all === true || state !== 'final');
 }

@@ -96,7 +96,6 @@ function startOrAttach(
 // `start --from`: starts the jobs of a file, one JSON object a line, and tells what became of each.
 
 const TELL_EVERY_MS = 5_000;
-const FATES = ['started', 'joined', 'conflict', 'refused'] as const;
 
 /** What holds for the lines that do not say otherwise. */
 type LineDefaults = AgentJobOptions & { projectId?: string | undefined };
@@ -126,17 +125,23 @@ async function startFrom(
     await withSession(command, async ({ jobs, globals, signal }) => {
       if (!isJson) printToStderr(`agent-jobs: Temporal at ${serverOf({ jobs })}`);
       const items = toItems(source, defaults);
-      const tally = new Tally(isJson);
+      const counts = { started: 0, joined: 0, conflict: 0, refused: 0 };
+      const showProgress = progressPrinter(TELL_EVERY_MS);
       try {
-        for await (const fate of startMany(jobs, items, { signal })) await tally.tell(fate);
+        for await (const fate of startMany(jobs, items, { signal })) {
+          counts[fate.fate] += 1;
+          await printFate(fate, isJson);
+          showProgress(summaryOf(counts));
+        }
       } catch (error) {
-        tally.end('have a fate; the same command goes on with the others');
+        printToStderr(`agent-jobs: ${summaryOf(counts)}; these have a fate; the same command goes on with the others`);
         throw signal.aborted ? new InterruptedError('same command') : error;
       }
-      tally.end();
+      if (isJson) printToStderr(`agent-jobs: ${summaryOf(counts)}`);
+      else print(summaryOf(counts));
       if (!isJson && defaults.batch != null)
         printToStderr(`Next  ${hint(globals, ['wait', '--batch', defaults.batch])}`);
-      process.exitCode = tally.isAllWell ? EXIT.ok : EXIT.notAll;
+      process.exitCode = counts.conflict + counts.refused === 0 ? EXIT.ok : EXIT.notAll;
     });
   } finally {
     // What is not read any more would keep the process alive.
@@ -157,43 +162,18 @@ function withDefaults(request: Record<string, unknown>, defaults: LineDefaults):
   return { ...defaults, ...Object.fromEntries(given) };
 }
 
-/** Tells each fate, and sums up. */
-class Tally {
-  readonly #isJson: boolean;
-  readonly #showProgress = progressPrinter(TELL_EVERY_MS);
-  readonly #counts: Record<StartFate['fate'], number> = { started: 0, joined: 0, conflict: 0, refused: 0 };
-
-  constructor(isJson: boolean) {
-    this.#isJson = isJson;
-  }
-
-  get isAllWell(): boolean {
-    return this.#counts.conflict + this.#counts.refused === 0;
-  }
-
-  /** Waits for a slow reader: what it has not read must not fill the memory. */
-  async tell({ index: line, key, workflowId, fate, error }: StartFate): Promise<void> {
-    this.#counts[fate] += 1;
-    const reason = error?.message;
-    if (this.#isJson) await write(jsonLine({ line, key, workflowId, fate, error: reason }));
-    else if (reason !== undefined) {
-      await write(`line ${line}  ${fate}  ${printable(key ?? '-')}  ${printable(reason)}`);
-    }
-    this.#showProgress(this.#summary());
-  }
-
-  end(more = ''): void {
-    const line = `${this.#summary()}${more && `; these ${more}`}`;
-    if (this.#isJson || more) printToStderr(`agent-jobs: ${line}`);
-    else process.stdout.write(`${line}\n`);
-  }
-
-  #summary(): string {
-    const total = FATES.reduce((sum, fate) => sum + this.#counts[fate], 0);
-    return `${countOf(total, 'line')}: ${FATES.map((fate) => `${this.#counts[fate]} ${fate}`).join(', ')}`;
-  }
+/** Prints a fate for a program, or a bad one for a person. It waits for a slow reader, so that memory stays small. */
+async function printFate({ index: line, key, workflowId, fate, error }: StartFate, isJson: boolean): Promise<void> {
+  const reason = error?.message;
+  if (!isJson && reason === undefined) return;
+  const text = isJson
+    ? jsonLine({ line, key, workflowId, fate, error: reason })
+    : `line ${line}  ${fate}  ${printable(key ?? '-')}  ${printable(reason ?? '')}`;
+  if (!process.stdout.write(`${text}\n`)) await once(process.stdout, 'drain');
 }
 
-async function write(line: string): Promise<void> {
-  if (!process.stdout.write(`${line}\n`)) await once(process.stdout, 'drain');
+function summaryOf(counts: Readonly<Record<StartFate['fate'], number>>): string {
+  const total = Object.values(counts).reduce((sum, count) => sum + count, 0);
+  const parts = Object.entries(counts).map(([fate, count]) => `${count} ${fate}`);
+  return `${countOf(total, 'line')}: ${parts.join(', ')}`;
 }
