@@ -759,7 +759,7 @@ export const MUTANTS: Mutant[] = [
   {
     name: 'a turn that nobody reports costs nothing',
     file: 'src/workflows/request-queue/queue-run.ts',
-    find: '      this.budget.spend(requests, until);\n',
+    find: '      this.budget.spend(requests, until + REPORT_MS);\n',
     replace: '',
     test: 'test/export/shared-budget.test.ts',
     title: 'a chunk whose worker is killed has spent its whole turn',

@@ -87,6 +87,8 @@ test('a turn for a workflow that was terminated goes to the next one', async () 
     perHour: 1,
     report: { turn: null, outcome: 'accepted', at: Date.now() },
   })) as [string, string];
+  // Each of them names the budget as it joins: the one that is named last holds.
+  await expect.poll(bench.state).toMatchObject({ waitingCount: 2 });
   await server.client.workflow.getHandle(terminated).terminate();
   await bench.signal(reportRequestSignal.name, { turn: null, outcome: 'unsent', at: Date.now(), perHour: 3 });
   await expect.poll(accepted).toEqual([next]);
