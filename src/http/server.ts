@@ -1,4 +1,4 @@
-/** The HTTP server: who may ask for what, the limits of what is open, and an end that cuts off nobody. */
+/** The HTTP server: who may ask for what, the limits of what is open, and an end that cuts off no answer. */
 import { once } from 'node:events';
 import { createServer, type IncomingMessage, type Server, type ServerResponse, STATUS_CODES } from 'node:http';
 import { type AddressInfo, isIP, type Socket } from 'node:net';
@@ -119,7 +119,8 @@ export class HttpServer {
   async #serveProbe(request: IncomingMessage, response: ServerResponse): Promise<void> {
     try {
       request.resume();
-      const answer = this.#openPaths.get(request.url ?? '');
+      const { method, path } = targetOf(request);
+      const answer = this.#openAnswerOf(method, path);
       if (!answer) throw new Problem(404, 'no such path');
       this.#send(response, await answer());
     } catch (error) {
@@ -150,15 +151,12 @@ export class HttpServer {
 
   async #answer(exchange: Pick<Call, 'request' | 'response' | 'gone'>): Promise<Answer | null> {
     const { request, response } = exchange;
-    const { url = '', httpVersion } = request;
-    if (headerOf(request, 'host') === undefined && httpVersion === '1.1') throw new Problem(400, 'no header host');
-    if (!url.startsWith('/')) throw new Problem(400, 'the target must be a path: this is no proxy');
-    // Node leaves the body of an answer to HEAD out by itself.
-    const method = request.method === 'HEAD' ? 'GET' : (request.method ?? '');
-    const [, path = '', search = ''] = /^([^?]*)\??(.*)$/s.exec(url) ?? [];
-    const openAnswer = this.#openPaths.get(path);
+    if (headerOf(request, 'host') === undefined && request.httpVersion === '1.1') {
+      throw new Problem(400, 'no header host');
+    }
+    const { method, path, search } = targetOf(request);
+    const openAnswer = this.#openAnswerOf(method, path);
     if (openAnswer) {
-      checkMethod(method, ['GET']);
       this.#limits.countRequest(addressOf(request));
       return openAnswer();
     }
@@ -178,6 +176,13 @@ export class HttpServer {
     const job = () => jobs.handle(workflowId ?? '');
     const ending = this.#ending.signal;
     return route.handle({ ...exchange, service, jobs, caller, projectId, job, args, ending });
+  }
+
+  /** What answers at a path that needs no key; throws a problem 405. */
+  #openAnswerOf(method: string, path: string): (() => Answer | Promise<Answer>) | undefined {
+    const answer = this.#openPaths.get(path);
+    if (answer) checkMethod(method, ['GET']);
+    return answer;
   }
 
   /** Who asks; throws problems 400, 401, 403 and 429. */
@@ -271,6 +276,14 @@ function urlOf(server: Server): string {
 
 function addressOf({ socket }: IncomingMessage): string {
   return socket.remoteAddress ?? '';
+}
+
+/** Throws a problem 400. */
+function targetOf({ method = '', url = '' }: IncomingMessage): { method: string; path: string; search: string } {
+  if (!url.startsWith('/')) throw new Problem(400, 'the target must be a path: this is no proxy');
+  const [, path = '', search = ''] = /^([^?]*)\??(.*)$/s.exec(url) ?? [];
+  // Node leaves the body of an answer to HEAD out by itself.
+  return { method: method === 'HEAD' ? 'GET' : method, path, search };
 }
 
 /** Throws problems 404 and 405. */

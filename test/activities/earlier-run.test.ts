@@ -1,13 +1,14 @@
 /** Whether a Schedule may have started a job before, while Temporal's list of runs lags behind the runs. */
 import { randomUUID } from 'node:crypto';
-import type { Client } from '@temporalio/client';
+import { type Client, WorkflowFailedError } from '@temporalio/client';
+import { ApplicationFailure } from '@temporalio/common';
 import { MockActivityEnvironment } from '@temporalio/testing';
 import { afterAll, afterEach, beforeAll, expect, test, vi } from 'vitest';
 import { markedIfAgain } from '../../src/activities/agent-job/earlier-run.js';
 import { connectDevServer, type TestServer } from '../support/dev-server.js';
 
 // temporal.api.enums.v1.WorkflowExecutionStatus
-const [RUNNING, CONTINUED_AS_NEW] = [1, 6];
+const [RUNNING, FAILED, CONTINUED_AS_NEW] = [1, 3, 6];
 
 let server: TestServer;
 beforeAll(async () => {
@@ -80,4 +81,17 @@ test('the run itself, and runs that Temporal has deleted since they were listed,
   const itself = await asItRan(workflowId, runIds[1]!);
   listAs([itself, { ...itself, execution: { workflowId, runId: randomUUID() } }]);
   expect(await marked({ workflowId, runIds })).toEqual({ isScheduled: true });
+});
+
+test.each([
+  ['CreateRejected', { isScheduled: true }],
+  ['InvalidInput', { isScheduled: true }],
+  ['UnknownOutcome', ASKS],
+  ['of another service', ASKS],
+])('what a closed run allows decides: after a failure %s', async (type, expected) => {
+  const started = await startedTwice();
+  const failure = new WorkflowFailedError('failed', ApplicationFailure.create({ type }), 'NON_RETRYABLE_FAILURE');
+  listAs([{ ...(await asItRan(started.workflowId, started.runIds[0]!)), status: FAILED }]);
+  vi.spyOn(server.client.workflow, 'result').mockRejectedValue(failure);
+  expect(await marked(started)).toEqual(expected);
 });

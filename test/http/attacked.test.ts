@@ -122,8 +122,9 @@ test('probes at an address of their own are answered while no caller is, and end
   const busy = await startHttp(jobs, OWN, { requests: 0 });
   const url = await busy.http.listenForProbes({ host: '127.0.0.1', port: 0 });
   expect((await busy.send('/healthz')).status).toBe(429);
-  const asked = ['/healthz', '/readyz', '/metrics', '/v1/projects/acme/jobs'].map((path) => fetch(url + path));
-  expect((await Promise.all(asked)).map(({ status }) => status)).toEqual([200, 200, 200, 404]);
+  const paths = ['/healthz', '/readyz?from=kubelet', '/metrics', '/v1/projects/acme/jobs'];
+  const asked = [...paths.map((path) => fetch(url + path)), fetch(`${url}/healthz`, { method: 'POST' })];
+  expect((await Promise.all(asked)).map(({ status }) => status)).toEqual([200, 200, 200, 404, 405]);
   await busy.close();
   await expect(fetch(`${url}/healthz`)).rejects.toThrow();
 });

@@ -1,14 +1,9 @@
 /** Decides whether a job that a Schedule starts may have been created before, by an earlier run of its workflow id. */
 import { activityInfo, Context } from '@temporalio/activity';
-import {
-  type Client,
-  type WorkflowExecutionDescription,
-  type WorkflowExecutionInfo,
-  WorkflowNotFoundError,
-} from '@temporalio/client';
-import { toSummary } from '../../client/agent-job/job-summary.js';
+import type { Client, WorkflowExecutionInfo } from '@temporalio/client';
+import { allowedAfter } from '../../agent-job/closed-run.js';
+import { nullIfGone, readClosedRun } from '../../client/agent-job/run-record.js';
 import { equals } from '../../client/visibility-query.js';
-import { FAILURE } from '../../contract.js';
 import { isOpen } from '../../temporal/open-workflows.js';
 import { lenientWorkflowClient } from '../../temporal/workflow-clients.js';
 
@@ -18,8 +13,8 @@ const LIST_TIMEOUT_MS = 5_000;
 type Run = Pick<WorkflowExecutionInfo, 'workflowId' | 'runId'>;
 
 /**
- * The input of a create. Where an earlier run of this workflow id has ended, other than refused, it is marked as where
- * Temporal itself starts a run again: that asks. Temporal lets a Schedule start such an id, and a backfill does so.
+ * The input of a create. An earlier run of this workflow id may have made a job: then the input is marked as that of a
+ * run that Temporal itself starts again, which asks. Temporal lets a Schedule start such an id, and a backfill does so.
  * Throws where Temporal does not list the runs.
  */
 export async function markedIfAgain<Input extends { isScheduled?: boolean }>(input: Input): Promise<Input> {
@@ -41,17 +36,12 @@ async function hasEnded(client: Client, { workflowId, runId }: Run): Promise<boo
 
 /** One run of an id is open at a time: an earlier one that is listed as open has closed since. */
 async function mayHaveMadeJob(client: Client, listed: WorkflowExecutionInfo): Promise<boolean> {
-  const run = isOpen(listed.status.name) ? await describeRun(client, listed) : listed;
+  const { workflowId, runId } = listed;
+  const read = () => lenientWorkflowClient(client).getHandle(workflowId, runId).describe();
+  // Null: Temporal has deleted it since it was listed.
+  const run = isOpen(listed.status.name) ? await read().catch(nullIfGone) : listed;
   if (run === null || run.status.name === 'CONTINUED_AS_NEW') return false;
-  return toSummary(run).outcome !== FAILURE.createRejected;
-}
-
-/** Null where Temporal has deleted it since it was listed. */
-async function describeRun(client: Client, { workflowId, runId }: Run): Promise<WorkflowExecutionDescription | null> {
-  try {
-    return await lenientWorkflowClient(client).getHandle(workflowId, runId).describe();
-  } catch (error) {
-    if (error instanceof WorkflowNotFoundError) return null;
-    throw error;
-  }
+  if (run.status.name !== 'FAILED') return true;
+  const closed = await readClosedRun(client, { workflowId, runId }).catch(nullIfGone);
+  return closed !== null && allowedAfter(closed.end, null) !== 'start again';
 }
