@@ -165,7 +165,7 @@ function checkRetryTime(
   flags: ResolveFlags,
 ): void {
   if (action !== 'retry' || Date.now() >= Date.parse(lookAfter)) return;
-  const advice = 'unless somebody looks again after that time, retry may double it';
+  const advice = 'look upstream after that time first, or retry may double it';
   const warning = `${workflowId}: until ${lookAfter} the write may still be on its way; ${advice}`;
   if (!flags.yes && !canAsk(flags)) throw new UsageError(`${warning}. Nothing is sent before, but with --yes`);
   printToStderr(printable(`agent-jobs: warning: ${warning}`));

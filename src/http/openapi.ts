@@ -106,7 +106,7 @@ const PARTS: Readonly<Record<string, JsonSchema>> = {
   id: { type: 'string', pattern: '^[A-Za-z0-9_-]+$', description: "The base64url of the job's workflow id." },
 };
 
-/** Problems by status, and of which routes. */
+/** Problems by status, and the routes that answer with them. */
 const PROBLEMS: readonly [status: number, description: string, isOf: (route: Route, hasKeys: boolean) => boolean][] = [
   [400, 'The path, a header or the JSON is malformed.', () => true],
   [401, 'No known key came with the request.', (_, hasKeys) => hasKeys],
