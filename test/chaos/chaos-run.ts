@@ -49,7 +49,6 @@ export interface ChaosOptions {
   workerFaultWithin: number | null;
   /** Whether workers are suspended too: to some, clocks stand still over a stop. */
   suspends: boolean;
-  writesPerJob?: number | undefined;
   upstreamTimeout: string;
   /** The upstream takes few writes an hour, and the hour is short; not limited where absent. */
   budget?: ShortBudget | undefined;
@@ -142,7 +141,7 @@ class ChaosRun {
     const shortBudget = budget && new ShortBudgetRun(seed, runName, budget);
     const upstream = await UpstreamProcess.start({
       folder,
-      activeMs: options.writesPerJob === undefined ? 1_500 : 200,
+      activeMs: 1_500,
       faults,
       rateLimits: shortBudget && ((start) => shortBudget.rateLimits(start)),
     });
@@ -254,9 +253,9 @@ class ChaosRun {
   }
 
   #call(number: number, giveUp: AbortSignal): Promise<CallerRecord> {
-    const { seed, writesPerJob, budget } = this.#options;
+    const { seed, budget } = this.#options;
     const isBudgetShort = budget !== undefined;
-    const plan = planJob({ seed, runName: this.#runName, writesPerJob, isBudgetShort }, number);
+    const plan = planJob({ seed, runName: this.#runName, isBudgetShort }, number);
     const workflowId = agentJobWorkflowId(plan.projectId, plan.key);
     this.#plans.set(workflowId, plan);
     const { address, namespace } = this.#temporal;

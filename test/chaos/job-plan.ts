@@ -36,15 +36,13 @@ interface PlanOptions {
   seed: number;
   /** Sets this run's jobs apart from those of others on the same server. */
   runName: string;
-  /** All writes of a job queue at once, under policy `ask`, and nothing else happens: as many writes as possible. */
-  writesPerJob?: number | undefined;
   /** The upstream takes few writes an hour: few projects, priorities, and some that must start in time. */
   isBudgetShort?: boolean | undefined;
 }
 
 const PROJECTS = 12;
 
-export function planJob({ seed, runName, writesPerJob, isBudgetShort = false }: PlanOptions, number: number): JobPlan {
+export function planJob({ seed, runName, isBudgetShort = false }: PlanOptions, number: number): JobPlan {
   const draw = new Draw(seed, `job ${number}`);
   const key = `job-${number}`;
   const isRefused = new Draw(seed, `refused ${number}`).chance(0.1);
@@ -53,7 +51,6 @@ export function planJob({ seed, runName, writesPerJob, isBudgetShort = false }: 
     projectId: `${runName}-${number % (isBudgetShort ? PROJECTS_OF_SHORT_BUDGET : PROJECTS)}`,
     prompt: `[${runName} ${key}] Mend the build${isRefused ? ` ${REFUSED_AT_TIMES}` : ''}`,
   };
-  if (writesPerJob !== undefined) return manyWrites(place, writesPerJob);
   const policy = draw.pick<UnknownOutcomePolicy>(['ask', 'ask', 'ask', 'ask', 'ask', 'ask', 'fail', 'retry']);
   const isShort = draw.chance(0.04);
   const turns = isBudgetShort ? planTurns(seed, number) : null;
@@ -103,24 +100,4 @@ function planFollowUps(draw: Draw, key: string): FollowUpPlan[] {
     copies: draw.pick([1, 1, 1, 2, 3]),
     isAfterEnd: index === count - 1 && draw.chance(0.25),
   }));
-}
-
-function manyWrites(place: Pick<JobPlan, 'key' | 'projectId' | 'prompt'>, writes: number): JobPlan {
-  return {
-    ...place,
-    policy: 'ask',
-    options: { polling: { min: '2 seconds', max: '10 seconds', ratio: 0.5 }, settle: 0, onUnknownOutcome: 'ask' },
-    starts: 1,
-    followUps: Array.from({ length: writes - 1 }, (_, index) => ({
-      id: `${place.key}-f${index + 1}`,
-      prompt: `[${place.key}-f${index + 1}] And the tests`,
-      by: 'signal',
-      waitMs: 0,
-      copies: 1,
-      isAfterEnd: false,
-    })),
-    cancelAfterMs: null,
-    failsAfterEnd: null,
-    isShort: false,
-  };
 }

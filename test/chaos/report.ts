@@ -1,5 +1,4 @@
 import type { ChaosReport } from './chaos-run.js';
-import type { ClientWritesReport } from './client-writes.js';
 
 const MAX_SHOWN = 20;
 
@@ -33,42 +32,6 @@ function quantile({ summaries }: ChaosReport, share: number): number {
   for (const run of summaries) events.set(run.workflowId, (events.get(run.workflowId) ?? 0) + run.events);
   const sorted = [...events.values()].toSorted((a, b) => a - b);
   return sorted[Math.floor(share * (sorted.length - 1))] ?? 0;
-}
-
-/** The writes of the client alone in tables. */
-export function formatClientWrites(report: ClientWritesReport): string {
-  const { writes, seconds, doubled, lost, rejected } = report;
-  const inDoubt = sum(report.inDoubt);
-  const ours = resetsLearntLate(report);
-  const perThousand = (count: number) => `${count}, which is ${((count / writes) * 1_000).toFixed(2)} per 1,000 writes`;
-  return [
-    '',
-    table('Faults survived', 'count', report.injectedFaults),
-    table('Sent again, since surely not taken', 'writes', report.repeated),
-    table('Writes in doubt, by cause', 'writes', report.inDoubt),
-    `${writes} writes in ${seconds.toFixed(0)} s; refused for good: ${rejected}`,
-    `in doubt, so a person is needed: ${perThousand(inDoubt)}`,
-    `  since the upstream had the whole request and said nothing definite: ${perThousand(inDoubt - ours)}`,
-    `  since a reset before its end was learnt of too late: ${perThousand(ours)}`,
-    `doubled: ${doubled.length}, lost: ${lost.length}`,
-    ...[...doubled, ...lost].slice(0, MAX_SHOWN),
-  ].join('\n');
-}
-
-const BEFORE_ITS_END = /^(?:connection reset at connect|write reset at (?:headers|body))$/;
-/** A request that a busy machine could not send in time was no reset. */
-const LEARNT_IN_TIME = /^notDelivered: connection was (?:lost|reset)/;
-
-/**
- * Requests that the upstream did not have whole when it reset them, and whose last byte had left before the client
- * learnt of it.
- */
-function resetsLearntLate({ injectedFaults, repeated }: ClientWritesReport): number {
-  return sum(injectedFaults, (name) => BEFORE_ITS_END.test(name)) - sum(repeated, (name) => LEARNT_IN_TIME.test(name));
-}
-
-function sum(counts: ReadonlyMap<string, number>, isCounted: (name: string) => boolean = () => true): number {
-  return [...counts].reduce((total, [name, count]) => total + (isCounted(name) ? count : 0), 0);
 }
 
 /** Each violation with its seed, its workflow and what the workflow's history tells. */
