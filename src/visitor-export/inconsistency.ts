@@ -7,7 +7,7 @@
  *   scan beside its totals, and what was there before) or `inconsistencyOf` below (a scan beside the one before);
  * - whether a second scan may refute it: SUSPICIONS in workflows/visitor-export/range-export.ts; docs/exports.md and
  *   test/export-simulation name those too;
- * - the docs: `drift.kind` in docs/snapshots.md;
+ * - the docs: `drift.kind` in docs/exports.md;
  * - a test of the file that finds it.
  *
  * Whether a day is believed is decided in snapshots/publish.ts.

@@ -93,7 +93,7 @@ test(
     const { jobs } = await startBatch(3, { activeMs: 3_600_000, batch: 'spring-cleaning' });
     await Promise.all(jobs.map((job) => expect.poll(async () => (await job.state()).jobId).not.toBeNull()));
     const jobIds = await Promise.all(jobs.map(async (job) => (await job.state()).jobId!));
-    const page = await Runbook.open('docs/commands.md', envOf(server));
+    const page = await Runbook.open('docs/recipes.md', envOf(server));
     const sent = [{ id: 'tests', state: 'sent' }];
     for (const _ of ['first', 'again']) {
       await page.run('temporal workflow signal');

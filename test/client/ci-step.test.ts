@@ -222,7 +222,7 @@ test('no input of the action becomes part of a command, and each one reaches the
 
 /** The recipe as the page shows it, with the command line of this build on the path. */
 test('the plain shell recipe of the page starts one job, however often it runs, and shows its outcome', async () => {
-  const page = await readFile(join(ROOT, 'docs/ci.md'), 'utf8');
+  const page = await readFile(join(ROOT, 'docs/recipes.md'), 'utf8');
   const recipe = /```sh\n([^`]*agent-jobs start[^`]*)```/.exec(page)?.[1] ?? '';
   const folder = await mkdtemp(join(tmpdir(), 'agent-jobs-sh-'));
   const bin = join(folder, 'agent-jobs');

@@ -80,7 +80,7 @@ type Promised = [JobHandle, AgentJobResult['outcome'], JobState['phase'], Sandbo
 async function programs(): Promise<Record<string, string>> {
   const [readme = ''] = await examples('README.md');
   const [encryption = 'no lines'] = await examples('docs/encryption.md');
-  const [recurring = 'no lines'] = await examples('docs/recurring-jobs.md');
+  const [recurring = 'no lines'] = await examples('docs/recipes.md');
   const [first = '', , fake = ''] = await examples('docs/testing.md');
   const own = await readmeProgram(system, 'ts', 'new Client(');
   return {

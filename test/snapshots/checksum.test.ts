@@ -1,4 +1,4 @@
-/** The checksum of a manifest, as docs/snapshots.md tells it to readers of other languages. */
+/** The checksum of a manifest, as docs/exports.md tells it to readers of other languages. */
 import { execFile } from 'node:child_process';
 import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -9,7 +9,7 @@ import type { SnapshotManifest } from '../../src/contract.js';
 import { encodeManifest, FORMAT_VERSION } from '../../src/snapshots/manifest.js';
 
 const run = promisify(execFile);
-const DOCS = new URL('../../docs/snapshots.md', import.meta.url);
+const DOCS = new URL('../../docs/exports.md', import.meta.url);
 const COUNTS = { total: Number.MAX_SAFE_INTEGER, human: 0, ai: 7 };
 const MANIFEST: SnapshotManifest = {
   formatVersion: FORMAT_VERSION,

@@ -33,7 +33,7 @@ beforeAll(async () => {
   await putDay(store, 'doubted', { date: '2026-02-01', rows: pages, drift: { kind: 'totals', offset: 0 } });
   await putDay(store, 'doubted', { date: '2026-02-02', rows: pages, provisional: true });
   connection = await (await DuckDBInstance.create()).connect();
-  const docs = await readFile(new URL('../../docs/snapshots.md', import.meta.url), 'utf8');
+  const docs = await readFile(new URL('../../docs/recipes.md', import.meta.url), 'utf8');
   const views = [...docs.matchAll(/```sql\n([\s\S]*?)```/g)].map(([, sql]) =>
     sql?.replaceAll('/snapshots/', `${root}/`),
   );

@@ -1,4 +1,4 @@
-/** The lines of docs/snapshots.md for Python, run with the libraries themselves over a folder of snapshots. */
+/** The lines of docs/recipes.md for Python, run with the libraries themselves over a folder of snapshots. */
 import { execFile } from 'node:child_process';
 import { mkdtemp, readFile, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -11,7 +11,7 @@ import { putDay } from '../report/snapshots.js';
 import { fetchPythonPackage } from '../support/python-packages.js';
 
 const run = promisify(execFile);
-const DOCS = new URL('../../docs/snapshots.md', import.meta.url);
+const DOCS = new URL('../../docs/recipes.md', import.meta.url);
 const PACKAGES = ['pandas==3.1.1', 'pyarrow==26.0.1', 'polars==2.1.0'];
 /** What is asked of the rows after each block of the page. */
 const QUESTIONS = [
@@ -38,7 +38,7 @@ beforeAll(async () => {
 afterAll(() => rm(root, { recursive: true, force: true }));
 
 test('the lines of the page read a whole folder with pyarrow, pandas and Polars, and by the manifests', async () => {
-  const [section = ''] = (await readFile(DOCS, 'utf8')).split('## Reading with pandas').slice(1);
+  const [section = ''] = (await readFile(DOCS, 'utf8')).split('### Pandas, pyarrow').slice(1);
   const blocks = [...section.matchAll(/```python\n([^]*?)```/g)].map(([, lines]) => lines!);
   const program = blocks.map((lines, i) => `${lines.replaceAll('"/snapshots/', `"${root}/`)}${QUESTIONS[i]}\n`);
   const { stdout } = await run('python3', ['-c', program.join('')], { env });
