@@ -9,7 +9,7 @@ import { FollowUpConflictError } from './client/errors.js';
 import { agentJobOf, type AgentJobResult, type Attribution, JOB_OUTCOMES, type JobState } from './contract.js';
 import { LIMIT, PHASES, type ResolveUnknownInput, SHOWN_WAITING_FOR } from './contract.js';
 import { cutToBytes } from './contract/input-checks.js';
-import { ID, type JsonSchema, label, oneOf, optional, TEXT } from './contract/kinds.js';
+import { ID, type JsonSchema, oneOf, optional, text, TEXT } from './contract/kinds.js';
 import { type Arguments, described, KEY, PAGE_SIZE, published, TIME } from './operations/arguments.js';
 import { nullIfUnbegun, resultOf, type Waiter, whileWanted } from './operations/job-end.js';
 import type { AgentJobs, FollowUpOptions, JobFilter, JobHandle, StartRequest } from './starter.js';
@@ -124,11 +124,14 @@ const START: Arguments = {
 const FILTERS: Arguments = {
   phase: described('Only jobs whose workflows are in this phase.', optional(oneOf(...PHASES))),
   outcome: described('Only jobs that ended so, such as completed or Canceled.', optional(oneOf(...JOB_OUTCOMES))),
-  status: described("Only jobs of this status, the upstream's own, as last read.", optional(label(LIMIT.recordBytes))),
+  status: described(
+    "Only jobs of this status, the upstream's own, as last read.",
+    optional(text({ maxBytes: LIMIT.recordBytes })),
+  ),
   waitingFor: described('Only running jobs that wait for this.', optional(oneOf(...SHOWN_WAITING_FOR))),
   jobId: described("Only the job that has this id of the upstream's.", optional(ID)),
   tag: described('Only jobs that have all of these tags.', optional(TAGS)),
-  batch: described('Only jobs that were started with this label.', optional(label(LIMIT.batchBytes))),
+  batch: described('Only jobs that were started with this label.', optional(text({ maxBytes: LIMIT.batchBytes }))),
   startedAfter: described('Only runs that started at this time or later.', optional(TIME)),
   startedBefore: described('Only runs that started before this time.', optional(TIME)),
   endedAfter: described('Only runs that ended at this time or later.', optional(TIME)),

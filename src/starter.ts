@@ -49,7 +49,6 @@ export type { AttachRequest, ConnectSettings, Logger, StartRequest } from './cli
 export type { CallOptions } from './client/temporal-call.js';
 export type { VisitorExportHandle } from './client/visitor-export/handle.js';
 export type { ExportSchedule, ExportScheduleSettings } from './client/visitor-export/schedule.js';
-export { webUiViews } from './client/web-ui.js';
 export { ConfigError } from './config/config-error.js';
 export { InvalidInputError } from './contract/input-checks.js';
 export { ensureSearchAttributes, SearchAttributesRefusedError } from './temporal/search-attributes.js';

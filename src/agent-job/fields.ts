@@ -14,17 +14,18 @@ import {
   type PollingInput,
   type ResolveUnknownInput,
 } from '../contract.js';
-import { checkString, InvalidInputError, jsonBytes, utf8Bytes } from '../contract/input-checks.js';
+import { InvalidInputError } from '../contract/input-checks.js';
 import {
   duration,
   FLAG,
   ID,
-  label,
   NOTHING,
   object,
   oneOf,
   optional,
   PRIORITY,
+  setOf,
+  text,
   TEXT,
   type Kind,
   type Kinds,
@@ -37,79 +38,10 @@ const DEFAULT = { pollMin: '2 seconds', pollMax: '60 seconds', pollRatio: 0.1 } 
 /** Timers of a Temporal server do not fire sooner. */
 const MIN_POLL_MS = 1_000;
 
-/** An instruction: well-formed, 1 byte to 512 KiB of UTF-8, at most 1 MiB as JSON. */
-const PROMPT: Kind<string> = {
-  check: checkPrompt,
-  schema: () => ({
-    type: 'string',
-    minLength: 1,
-    maxLength: LIMIT.promptBytes,
-    'x-well-formed': true,
-    'x-max-utf8-bytes': LIMIT.promptBytes,
-    'x-max-json-bytes': LIMIT.promptJsonBytes,
-  }),
-};
-
-function checkPrompt(value: unknown, field: string): string {
-  const prompt = checkString(value, field);
-  if (!prompt.isWellFormed()) {
-    throw new InvalidInputError(field, 'must be well-formed Unicode; it holds half of a surrogate pair');
-  }
-  const bytes = utf8Bytes(prompt);
-  if (bytes < 1 || bytes > LIMIT.promptBytes) {
-    throw new InvalidInputError(field, `must be 1 byte to ${LIMIT.promptBytes} bytes of UTF-8; it is ${bytes}`);
-  }
-  if (jsonBytes(prompt) > LIMIT.promptJsonBytes) {
-    throw new InvalidInputError(field, `must be at most ${LIMIT.promptJsonBytes} bytes as JSON`);
-  }
-  return prompt;
-}
-
-/** The id of a follow-up: a string of 1 to 256 bytes. */
-export const FOLLOW_UP_ID: Kind<string> = {
-  check: checkFollowUpId,
-  schema: () => ({
-    type: 'string',
-    minLength: 1,
-    maxLength: LIMIT.followUpIdBytes,
-    'x-max-utf8-bytes': LIMIT.followUpIdBytes,
-  }),
-};
-
-function checkFollowUpId(value: unknown, field: string): string {
-  const id = checkString(value, field);
-  const bytes = utf8Bytes(id);
-  if (bytes < 1 || bytes > LIMIT.followUpIdBytes) {
-    throw new InvalidInputError(field, `must be 1 to ${LIMIT.followUpIdBytes} bytes of UTF-8; it is ${bytes}`);
-  }
-  return id;
-}
-
-const USED_IDS: Kind<string[]> = {
-  check: (value, field) => {
-    const ids = checkIdList(value, field);
-    if (ids.length > LIMIT.followUpsPerJob) {
-      throw new InvalidInputError(field, `must hold at most ${LIMIT.followUpsPerJob} ids`);
-    }
-    return [...new Set(ids.map((id, i) => checkFollowUpId(id, `${field}[${i}]`)))];
-  },
-  schema: () => ({ type: 'array', items: FOLLOW_UP_ID.schema(), maxItems: LIMIT.followUpsPerJob }),
-};
-
-const NO_USED_IDS: Kind<never[]> = {
-  check: (value, field) => {
-    if (checkIdList(value, field).length > 0) {
-      throw new InvalidInputError(field, 'goes with jobId: a new job has used no ids');
-    }
-    return [];
-  },
-  schema: () => ({ type: 'array', maxItems: 0 }),
-};
-
-function checkIdList(value: unknown, field: string): unknown[] {
-  if (!Array.isArray(value)) throw new InvalidInputError(field, 'must be an array of strings');
-  return value as unknown[];
-}
+const PROMPT = text({ maxBytes: LIMIT.promptBytes, controls: 'all', maxJsonBytes: LIMIT.promptJsonBytes });
+/** The id of a follow-up. */
+export const FOLLOW_UP_ID = text({ maxBytes: LIMIT.followUpIdBytes, controls: 'all' });
+const usedIds = (maxItems: number) => setOf(FOLLOW_UP_ID, maxItems, 'ids');
 
 const RATIO: Kind<number> = {
   check: (value, field) => {
@@ -145,7 +77,7 @@ function toPollPlan({ min, max, ratio }: Parsed<typeof POLLING_FIELDS>): PollPla
 /** All options of a job. */
 export const JOB_OPTIONS = {
   priority: optional(PRIORITY, DEFAULT_PRIORITY),
-  batch: optional(label(LIMIT.batchBytes)),
+  batch: optional(text({ maxBytes: LIMIT.batchBytes })),
   tags: optional(TAGS, []),
   metadata: optional(METADATA, {}),
   deadline: optional(duration(), '24 hours'),
@@ -157,14 +89,12 @@ export const JOB_OPTIONS = {
   linger: optional(duration(), 0),
 } satisfies Kinds<AgentJobOptions>;
 
-/** What only a job that exists upstream has. */
-const NONE_YET = { jobId: NOTHING, usedFollowUpIds: optional(NO_USED_IDS, []) };
-
 /** The input of `agentJob` that creates a job. */
 export const CREATE_JOB = {
   projectId: ID,
   prompt: PROMPT,
-  ...NONE_YET,
+  // A new job has used no ids.
+  ...{ jobId: NOTHING, usedFollowUpIds: optional(usedIds(0), []) },
   ...JOB_OPTIONS,
 } satisfies Kinds<CreateJobInput>;
 
@@ -173,7 +103,7 @@ export const ATTACH_JOB = {
   projectId: ID,
   prompt: NOTHING,
   jobId: ID,
-  usedFollowUpIds: optional(USED_IDS, []),
+  usedFollowUpIds: optional(usedIds(LIMIT.followUpsPerJob), []),
   ...JOB_OPTIONS,
 } satisfies Kinds<AttachJobInput>;
 
@@ -184,29 +114,10 @@ export const FOLLOW_UP = {
   priority: optional(PRIORITY),
 } satisfies Kinds<FollowUpInput>;
 
-/** A note may have several lines. */
-const NO_CONTROL_BUT_LINES = '^[^\u0000-\u0008\u000b\u000c\u000e-\u001f\u007f-\u009f]*$';
-
-const NOTE: Kind<string> = {
-  check: (value, field) => {
-    const text = checkString(value, field);
-    if (!text.isWellFormed() || !new RegExp(NO_CONTROL_BUT_LINES, 'u').test(text)) {
-      throw new InvalidInputError(
-        field,
-        'must be well-formed Unicode without control characters but line breaks and tabs',
-      );
-    }
-    const bytes = utf8Bytes(text);
-    if (bytes >= 1 && bytes <= LIMIT.decisionNoteBytes) return text;
-    throw new InvalidInputError(field, `must be 1 to ${LIMIT.decisionNoteBytes} bytes of UTF-8; it is ${bytes}`);
-  },
-  schema: () => ({ ...label(LIMIT.decisionNoteBytes).schema(), pattern: NO_CONTROL_BUT_LINES }),
-};
-
 /** Who decides, and why. */
 export const ATTRIBUTION = {
-  by: optional(label(LIMIT.decisionByBytes)),
-  note: optional(NOTE),
+  by: optional(text({ maxBytes: LIMIT.decisionByBytes })),
+  note: optional(text({ maxBytes: LIMIT.decisionNoteBytes, controls: 'lines' })),
 } satisfies Kinds<Attribution>;
 
 const ABOUT = { since: optional(TEXT), followUpId: optional(TEXT) };

@@ -1,12 +1,12 @@
 /** Tags and metadata: how they are checked, and what of them is shown. Pure and safe in workflow code. */
 import { LIMIT, type JobMetadata } from '../contract.js';
-import { checkObject, checkString, InvalidInputError, jsonBytes } from '../contract/input-checks.js';
-import { label, type Kind } from '../contract/kinds.js';
+import { checkObject, checkString, CONTROLS, InvalidInputError, jsonBytes } from '../contract/input-checks.js';
+import { setOf, text, type Kind } from '../contract/kinds.js';
 
 /** A line of a log stays readable, and a job has many. */
 const LOGGED_JSON_BYTES = 1_024;
 
-const LABEL = label(LIMIT.tagBytes);
+const LABEL = text({ maxBytes: LIMIT.tagBytes });
 
 /** Temporal on SQLite keeps a list of keywords as one text, divided by this sign. */
 const DIVIDER = '\u2661';
@@ -17,18 +17,11 @@ const TAG: Kind<string> = {
     if (!tag.includes(DIVIDER)) return tag;
     throw new InvalidInputError(field, 'must not hold the sign U+2661: a dev server divides tags by it');
   },
-  schema: () => ({ ...LABEL.schema(), pattern: `^[^\u0000-\u001f\u007f-\u009f${DIVIDER}]*$` }),
+  schema: () => ({ ...LABEL.schema(), pattern: CONTROLS.none.pattern.replace(']*$', `${DIVIDER}]*$`) }),
 };
 
 /** Labels of a job, each once. */
-export const TAGS: Kind<readonly string[], string[]> = {
-  check: (value, field) => {
-    if (!Array.isArray(value)) throw new InvalidInputError(field, 'must be an array of strings');
-    if (value.length > LIMIT.tags) throw new InvalidInputError(field, `must hold at most ${LIMIT.tags} tags`);
-    return [...new Set(value.map((tag: unknown, i) => TAG.check(tag, `${field}[${i}]`)))];
-  },
-  schema: () => ({ type: 'array', items: TAG.schema(), maxItems: LIMIT.tags }),
-};
+export const TAGS = setOf(TAG, LIMIT.tags, 'tags');
 
 const READABLE = { pattern: '^[^\u0000]*$', 'x-well-formed': true };
 

@@ -12,8 +12,19 @@ import {
   type RequestReport,
   type RequestTurn,
 } from '../contract.js';
-import { checkObject, checkString, checkWholeNumber, InvalidInputError, utf8Bytes } from '../contract/input-checks.js';
-import { ID, NOTHING, object, oneOf, optional, parseFields, PRIORITY, type Kind } from '../contract/kinds.js';
+import { checkObject, checkWholeNumber, InvalidInputError } from '../contract/input-checks.js';
+import {
+  ID,
+  NOTHING,
+  object,
+  oneOf,
+  optional,
+  parseFields,
+  PRIORITY,
+  text,
+  whole,
+  type Kind,
+} from '../contract/kinds.js';
 import { UNLIMITED, type WritesPerHour } from '../contract/project-budgets.js';
 
 /** A later time is no date. */
@@ -22,10 +33,7 @@ const OPERATION = oneOf('create', 'message', 'visitors');
 const OUTCOME = oneOf('accepted', 'throttled', 'unsent', 'other');
 
 /** What one message can count is bounded. */
-const REQUESTS: Kind<number> = {
-  check: (value, field) => checkWholeNumber(value, field, [1, 1_000_000]),
-  schema: () => ({ type: 'integer', minimum: 1 }),
-};
+const REQUESTS = whole(1, 1_000_000);
 
 const MILLISECONDS: Kind<number> = {
   check: (value, field) => {
@@ -40,20 +48,9 @@ const PER_HOUR: Kind<WritesPerHour> = {
   schema: () => ({ type: ['integer', 'string'] }),
 };
 
-/** A name that goes on to activities and to the next run: a large one would fail the workflow task for ever. */
-function name(maxBytes: number): Kind<string> {
-  return {
-    check: (value, field) => {
-      const text = checkString(value, field);
-      if (text !== '' && text.isWellFormed() && utf8Bytes(text) <= maxBytes) return text;
-      throw new InvalidInputError(field, `must be well-formed text of 1 to ${maxBytes} bytes`);
-    },
-    schema: () => ({ type: 'string', minLength: 1 }),
-  };
-}
-
-const TURN = name(100);
-const WORKFLOW_ID = name(LIMIT.workflowIdBytes);
+// Names go on to activities and to the next run: a large one would fail the workflow task for ever.
+const TURN = text({ maxBytes: 100, controls: 'all' });
+const WORKFLOW_ID = text({ maxBytes: LIMIT.workflowIdBytes, controls: 'all' });
 const REPORT = {
   turn: optional(TURN),
   outcome: OUTCOME,

@@ -20,7 +20,14 @@ import {
 } from '../contract.js';
 import { inputHash, parseJobInput } from './input.js';
 import { hasEntries } from './labels.js';
-import { checkString, cutToBytes, InvalidInputError, jsonBytes, utf8Bytes } from '../contract/input-checks.js';
+import {
+  checkString,
+  checkText,
+  cutToBytes,
+  InvalidInputError,
+  jsonBytes,
+  utf8Bytes,
+} from '../contract/input-checks.js';
 import { jobTitle, staticDetails, titleSummary } from './title.js';
 
 const PROJECT = defineSearchAttributeKey(SEARCH_ATTRIBUTE.project, SearchAttributeType.KEYWORD);
@@ -141,9 +148,5 @@ function cut(text: string): string {
 
 /** Checks a key: it becomes part of a workflow id. */
 export function checkKey(key: unknown, field = 'key'): string {
-  const isText = typeof key === 'string' && key.isWellFormed() && !/\p{Cc}/u.test(key);
-  if (!isText || key.length === 0) {
-    throw new InvalidInputError(field, 'must be well-formed text without control characters, at least one character');
-  }
-  return key;
+  return checkText(key, field, { maxBytes: LIMIT.workflowIdBytes });
 }

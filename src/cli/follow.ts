@@ -32,7 +32,12 @@ async function follow({ jobs: { client }, globals }: Session, job: JobHandle, si
     if (!signal.aborted) printToStderr(`agent-jobs: ${line}`);
   };
   const ignore = () => {};
-  const warn = (_: string, { error }: { error?: unknown }) => print(`still waiting: ${(error as Error).message}`);
+  let trouble = '';
+  const warn = (_: string, { error }: { error?: unknown }) => {
+    const { message } = error as Error;
+    if (message !== trouble) print(`still waiting: ${message}`);
+    trouble = message;
+  };
   const context = { client, timeoutMs: undefined, logger: { debug: ignore, info: ignore, warn, error: ignore } };
   let before: string[] = [];
   while (!signal.aborted) {

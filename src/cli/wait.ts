@@ -3,7 +3,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import type { Command } from 'commander';
 import { concurrently, firstOf } from '../client/concurrently.js';
 import { LIMIT, type Outcome } from '../contract.js';
-import { checkLabel } from '../contract/input-checks.js';
+import { checkText } from '../contract/input-checks.js';
 import { OPERATIONS } from '../operations.js';
 import type { JobCanceledError, JobHandle, JobSummary } from '../starter.js';
 import { isOpen } from '../temporal/open-workflows.js';
@@ -61,7 +61,7 @@ export function addWait(program: Command): void {
         const [name] = readJobName(command.args, flags);
         return withSession(command, (session) => waitAndPrint(session, session.jobs.handle(name), json));
       }
-      checkLabel(batch, 'batch', LIMIT.batchBytes);
+      checkText(batch, 'batch', { maxBytes: LIMIT.batchBytes });
       const isNamed = command.args.length > 0 || (flags.project ?? flags.key) !== undefined;
       if (isNamed) throw new UsageError('give a workflow id or --batch, not both');
       await withSession(command, (session) => waitForBatch(session, batch, json));

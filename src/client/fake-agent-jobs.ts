@@ -4,27 +4,22 @@
  */
 import { randomUUID } from 'node:crypto';
 import { EventEmitter, once } from 'node:events';
-import { parseFollowUp } from '../agent-job/input.js';
+import { inputHash, parseFollowUp } from '../agent-job/input.js';
 import { agentJobStartOptions, type AgentJobStartOptions, checkKey } from '../agent-job/start-options.js';
-import { agentJobOf, type AgentJobInput, type AgentJobResult, DEFAULT_TASK_QUEUE, MEMO } from '../contract.js';
+import { agentJobOf, type AgentJobInput, type AgentJobResult } from '../contract.js';
 import type { FollowUpAnswer, JobOutcome, JobRecord, JobState, ResolveUnknownInput } from '../contract.js';
 import { FOLLOW_UP_OPTIONS, type FollowUpOptions } from './agent-job/follow-up.js';
 import { type JobHandle, workflowIdOf } from './agent-job/handle.js';
 import { CreateRejectedError, JobCanceledError, JobEndedError, JobNotFoundError, KeyConflictError } from './errors.js';
 import { checkRequest, checkResolution, INPUT_OPTIONS, type InputOptions } from './known-fields.js';
 import type { AttachRequest, JobName, StartRequest } from './settings.js';
-import { type CallOptions, checkLimits, type WaitOptions } from './temporal-call.js';
+import { type CallOptions, checkOptions, type WaitOptions } from './temporal-call.js';
 
 /** What `AgentJobs` does with one job: type a parameter with this, and the fake fits too. */
-export interface AgentJobsLike {
-  start(request: StartRequest, options?: CallOptions & InputOptions): Promise<JobHandle>;
-  attach(request: AttachRequest, options?: CallOptions & InputOptions): Promise<JobHandle>;
-  handle(job: JobName): JobHandle;
-  close(): Promise<void>;
-}
+export type AgentJobsLike = Pick<FakeAgentJobs, 'start' | 'attach' | 'handle' | 'close'>;
 
 /** Jobs in memory. A job is active until the test says otherwise, through `job`. */
-export class FakeAgentJobs implements AgentJobsLike {
+export class FakeAgentJobs {
   readonly #jobs = new Map<string, FakeJob>();
 
   /** Every job that was started or attached to, the oldest first. */
@@ -42,31 +37,29 @@ export class FakeAgentJobs implements AgentJobsLike {
 
   /** As `AgentJobs.start`. */
   async start(request: StartRequest, options: CallOptions & InputOptions = {}): Promise<JobHandle> {
-    const { key, ...input } = checkRequest<StartRequest>(request, options);
-    return this.#start(agentJobStartOptions(input, { taskQueue: DEFAULT_TASK_QUEUE, key: checkKey(key) }), options);
+    return this.#start(request, options, checkKey);
   }
 
   /** As `AgentJobs.attach`. */
   async attach(request: AttachRequest, options: CallOptions & InputOptions = {}): Promise<JobHandle> {
-    const { key, ...input } = checkRequest<AttachRequest>(request, options);
-    return this.#start(agentJobStartOptions(input, { taskQueue: DEFAULT_TASK_QUEUE, key }), options);
+    return this.#start(request, options, (key) => key);
   }
 
-  /** As `AgentJobs.handle`. */
   handle(job: JobName): JobHandle {
     return this.#handle(workflowIdOf(job));
   }
 
-  /** Does nothing. */
   async close(): Promise<void> {}
 
-  #start(wanted: AgentJobStartOptions, options: CallOptions): JobHandle {
-    checkLimits(options, INPUT_OPTIONS);
-    const { workflowId, memo } = wanted;
+  #start(request: object, options: CallOptions & InputOptions, keyOf: (key: AttachRequest['key']) => typeof key) {
+    const { key, ...input } = checkRequest<AttachRequest>(request, options);
+    checkOptions(options, INPUT_OPTIONS);
+    const wanted = agentJobStartOptions(input, { key: keyOf(key) });
+    const { workflowId } = wanted;
     const there = this.#jobs.get(workflowId);
     const isNew = !there || there.end instanceof CreateRejectedError;
     if (isNew) this.#jobs.set(workflowId, new FakeJob(wanted));
-    else if (there.inputHash !== memo[MEMO.inputHash]) {
+    else if (inputHash(there.input) !== inputHash(input)) {
       throw new KeyConflictError(workflowId, 'this key names a job with another input: use another key for a new job');
     }
     return this.#handle(workflowId, isNew);
@@ -78,7 +71,7 @@ export class FakeAgentJobs implements AgentJobsLike {
     const { projectId = null, key = null } = agentJobOf(workflowId) ?? {};
     const send = (prompt: string, options: FollowUpOptions = {}) => {
       const followUp = parseFollowUp({ prompt, id: options.id ?? randomUUID(), priority: options.priority });
-      checkLimits(options, FOLLOW_UP_OPTIONS);
+      checkOptions(options, FOLLOW_UP_OPTIONS);
       return job().send(followUp.id ?? '', followUp.prompt, options.onlyWhileRunning ?? false);
     };
     return {
@@ -86,8 +79,14 @@ export class FakeAgentJobs implements AgentJobsLike {
       followUp: async (prompt, options) => ({ id: send(prompt, options).id }),
       sendFollowUp: async (prompt, options) => send(prompt, options),
       pollNow: async () => void job().running(),
-      cancel: async () => job().cancel(),
-      resolve: async (resolution) => job().running().resolve(checkResolution(resolution)),
+      cancel: async () => {
+        if (!job().end) job().fail(new JobCanceledError(workflowId, job().state.jobId));
+      },
+      resolve: async (resolution) => {
+        job().running().decisions.push(checkResolution(resolution));
+        job().set({ phase: 'watching', unknown: null });
+        return job().state;
+      },
       state: async () => job().state,
       result: async (options) => job().result(options),
       watch: async function* (options) {
@@ -101,7 +100,6 @@ export class FakeAgentJobs implements AgentJobsLike {
 export class FakeJob {
   readonly workflowId: string;
   readonly input: AgentJobInput;
-  readonly inputHash: unknown;
   /** What was sent, in order. */
   readonly followUps: { readonly id: string; readonly prompt: string }[] = [];
   readonly decisions: ResolveUnknownInput[] = [];
@@ -110,10 +108,9 @@ export class FakeJob {
   state: JobState;
   readonly #changes = new EventEmitter().setMaxListeners(0);
 
-  constructor({ workflowId, args: [input], memo }: AgentJobStartOptions) {
+  constructor({ workflowId, args: [input] }: AgentJobStartOptions) {
     this.workflowId = workflowId;
     this.input = input;
-    this.inputHash = memo[MEMO.inputHash];
     const [at, id] = [new Date().toISOString(), input.jobId ?? `job_${randomUUID()}`];
     const job = { id, status: 'active', createdAt: at, source: null, model: null, prLink: null, archivedAt: null };
     this.state = {
@@ -144,11 +141,6 @@ export class FakeJob {
     this.set({ phase: 'done', waiting: null, unknown: null, outcome });
   }
 
-  /** It ends as a cancellation does, unless it has ended. */
-  cancel(): void {
-    if (!this.end) this.fail(new JobCanceledError(this.workflowId, this.state.jobId, {}));
-  }
-
   /** Takes a follow-up, once for each id. After its end the job goes on. */
   send(id: string, prompt: string, onlyWhileRunning: boolean): FollowUpAnswer {
     if (onlyWhileRunning) this.running();
@@ -162,20 +154,12 @@ export class FakeJob {
     return { id, state: this.state.followUps.find((one) => one.id === id)?.state ?? 'sent', job };
   }
 
-  /** Takes a decision; the job goes on. */
-  resolve(decision: ResolveUnknownInput): JobState {
-    this.decisions.push(decision);
-    this.set({ phase: 'watching', unknown: null });
-    return this.state;
-  }
-
   /** Throws JobEndedError after the end. */
   running(): this {
     if (this.end) throw new JobEndedError(this.workflowId, 'COMPLETED');
     return this;
   }
 
-  /** Waits for the end. */
   async result({ signal }: WaitOptions = {}): Promise<AgentJobResult> {
     while (this.end === null) await this.#change(signal);
     if (this.end instanceof Error) throw this.end;

@@ -5,7 +5,7 @@ import type { Client, Connection, WorkflowExecutionInfo } from '@temporalio/clie
 import { InvalidInputError } from '../contract/input-checks.js';
 import { lenientWorkflowClient } from '../temporal/workflow-clients.js';
 import { firstOf, onAbort } from './concurrently.js';
-import { TemporalCallError } from './errors.js';
+import { NoWorkerError, TemporalCallError } from './errors.js';
 import { checkNames, type Names } from './known-fields.js';
 import type { Logger } from './settings.js';
 import { isOutage, tooSlowError, toUserError } from './temporal-errors.js';
@@ -110,14 +110,6 @@ export function checkWaitOptions(options: WaitOptions | null | undefined): void 
   checkNames(options, 'option', WAIT_OPTIONS);
 }
 
-/** Throws where a call is given up before it begins, has no time, or an option that it does not have. */
-export function checkLimits(options: CallOptions = {}, more?: object): void {
-  checkOptions(options, more);
-  const { signal, timeoutMs } = options;
-  if (timeoutMs != null) checkTimeout(timeoutMs);
-  signal?.throwIfAborted();
-}
-
 /**
  * What the caller has set around the call with its client's own `withDeadline` and `withAbortSignal`, which ours would
  * replace.
@@ -167,11 +159,13 @@ const DOUBT_MS = 5 * 60_000;
 
 interface LongWaitOptions {
   acceptedAfterMs?: number;
-  /** Is told of outages. */
+  /** A request like this one was answered before. */
+  wasAccepted?: boolean;
+  /** Is told of each failure that the wait outlives. */
   logger?: Pick<Logger, 'warn'>;
 }
 
-/** A `temporalCall` that waits for what may take days, over outages of Temporal. */
+/** A `temporalCall` that waits for what may take days, over outages of Temporal and times without a worker. */
 export async function longWait<T>(
   client: Client,
   signal: AbortSignal | null | undefined,
@@ -190,9 +184,9 @@ async function inWaitRounds<T>(
   client: Client,
   signal: AbortSignal,
   call: () => Promise<T>,
-  { acceptedAfterMs = ACCEPTED_AFTER_MS, logger }: LongWaitOptions,
+  { acceptedAfterMs = ACCEPTED_AFTER_MS, wasAccepted, logger }: LongWaitOptions,
 ): Promise<T> {
-  for (let acceptedAt = -Infinity; ;) {
+  for (let acceptedAt = wasAccepted ? Date.now() : -Infinity; ;) {
     const startedAt = Date.now();
     const roundEnd = startedAt + ROUND_MS;
     try {
@@ -202,10 +196,10 @@ async function inWaitRounds<T>(
       throwIfOver(client, error);
       if (Date.now() - startedAt >= acceptedAfterMs) acceptedAt = Date.now();
       const isInDoubt = error instanceof TemporalCallError && Date.now() - acceptedAt < DOUBT_MS;
-      if (!isOutage(error) && !isInDoubt) throw error;
+      if (!isOutage(error) && !isInDoubt && !(error instanceof NoWorkerError)) throw error;
       // A round that reached its end is no trouble.
       if (Date.now() >= roundEnd) continue;
-      logger?.warn('Temporal does not answer; the wait goes on', { error });
+      logger?.warn('no answer; the wait goes on', { error });
       // One that is aborted meanwhile ends as the next round begins.
       await pauseUntilAborted(client, OUTAGE_PAUSE_MS, signal);
     }

@@ -10,6 +10,7 @@ import {
 import { NamespaceNotFoundError, ValueError } from '@temporalio/common';
 import { GRPC_STATUS as GRPC, isConnectionRefused } from '../temporal/grpc.js';
 import { PayloadKeysError, TemporalCallError, TemporalUnavailableError } from './errors.js';
+import { addressOf } from './web-ui.js';
 
 const UNREACHABLE: readonly number[] = [GRPC.deadlineExceeded, GRPC.unavailable];
 /** Also sent by a server that has just begun, or whose database is away. */
@@ -93,7 +94,7 @@ function grpcError(error: unknown): GrpcError | undefined {
 
 /** A call that took too long. */
 export function tooSlowError(client: Client, timeoutMs: number): TemporalUnavailableError {
-  const text = `Temporal${addressOf(client)} did not answer within ${timeoutMs / 1_000} seconds`;
+  const text = `Temporal${placeOf(client)} did not answer within ${timeoutMs / 1_000} seconds`;
   return new TemporalUnavailableError(`${text}: check that the server runs and that TEMPORAL_ADDRESS names it`);
 }
 
@@ -123,7 +124,7 @@ export function toUserError(client: Client, error: unknown): unknown {
   if (grpc === undefined) return withoutGrpc(error);
   if (!isOfTemporal(error)) return error;
   const Kind = UNREACHABLE.includes(grpc.code) ? TemporalUnavailableError : TemporalCallError;
-  return new Kind(`Temporal${addressOf(client)} did not take the call: ${remedyFor(grpc, namespace)}`, {
+  return new Kind(`Temporal${placeOf(client)} did not take the call: ${remedyFor(grpc, namespace)}`, {
     cause: error,
     retryable: OUTAGE.includes(grpc.code),
   });
@@ -159,8 +160,7 @@ function remedyFor({ code, details }: GrpcError, namespace: string): string {
   return details;
 }
 
-/** Only our own connections and the SDK's tell it. */
-function addressOf({ connection }: Client): string {
-  const address = (connection as { options?: { address?: string } } | undefined)?.options?.address;
-  return address === undefined ? '' : ` at ${address}`;
+function placeOf(client: Client): string {
+  const address = addressOf(client);
+  return address && ` at ${address}`;
 }

@@ -3,17 +3,9 @@
  * of its pages shows a job's summary, and what the lists of the dashboard ask for. Sends no request.
  */
 import type { ConnectionOptions } from '@temporalio/client';
-import {
-  AGENT_JOB_WORKFLOW,
-  encodeId,
-  SEARCH_ATTRIBUTE,
-  VISITOR_EXPORT_WORKFLOW,
-  type Outcome,
-  type Phase,
-} from '../contract.js';
+import { AGENT_JOB_WORKFLOW, encodeId, SEARCH_ATTRIBUTE, VISITOR_EXPORT_WORKFLOW } from '../contract.js';
 import { EXPORT_IN_DOUBT } from '../contract/shared.js';
 import { IS_OPEN } from '../temporal/open-workflows.js';
-import { quoted } from './visibility-query.js';
 
 /** Where the web UI shows a namespace. */
 export interface WebUi {
@@ -24,8 +16,6 @@ export interface WebUi {
 
 /** A list of the dashboard. */
 export interface WebUiView {
-  /** Stable, for programs: `attention`, `waiting`, `ended-badly` or `exports`. */
-  name: string;
   /** What the list shows, in words. */
   title: string;
   /** In the query language of Temporal's visibility. */
@@ -67,45 +57,22 @@ export function listUrl(ui: WebUi, query?: string): string {
   return query === undefined ? workflowsUrl(ui) : `${workflowsUrl(ui)}?query=${encodeId(query)}`;
 }
 
-/** The lists of the dashboard. The day of `now` begins at midnight UTC. */
-export function webUiViews(ui: WebUi, now = new Date()): WebUiView[] {
-  const today = quoted(`${now.toISOString().slice(0, 10)}T00:00:00.000Z`);
-  const views = [
-    { name: 'attention', title: 'jobs that need a person', query: needsAttention() },
-    { name: 'waiting', title: 'jobs that wait for their turn, a limit, the upstream or its key', query: waiting() },
-    { name: 'ended-badly', title: 'jobs that ended badly today (UTC)', query: endedBadlySince(today) },
-    { name: 'exports', title: 'exports that failed or are in doubt', query: doubtfulExports() },
-  ];
-  return views.map((view) => ({ ...view, url: listUrl(ui, view.query) }));
-}
-
-function needsAttention(): string {
-  const phase: Phase = 'needsAttention';
-  return `${running()} AND ${SEARCH_ATTRIBUTE.phase} = ${quoted(phase)}`;
-}
-
-function waiting(): string {
-  const reasons = ['turn', 'rateLimit', 'upstream', 'key'].map(quoted);
-  return `${running()} AND ${SEARCH_ATTRIBUTE.waitingFor} IN (${reasons.join(', ')})`;
-}
-
-/** A cancellation is no bad end: somebody asked for it. */
-function endedBadlySince(time: string): string {
-  const { outcome } = SEARCH_ATTRIBUTE;
-  const bad: Outcome[] = ['failed', 'timedOut', 'lost', 'abandoned'];
-  const jobs = `WorkflowType = ${quoted(AGENT_JOB_WORKFLOW)} AND CloseTime >= ${time}`;
-  return `${jobs} AND (${FAILED} OR ${outcome} IN (${bad.map(quoted).join(', ')}))`;
-}
-
-function doubtfulExports(): string {
-  const inDoubt = `${SEARCH_ATTRIBUTE.outcome} = ${quoted(EXPORT_IN_DOUBT)}`;
-  return `WorkflowType = ${quoted(VISITOR_EXPORT_WORKFLOW)} AND (${FAILED} OR ${inDoubt})`;
-}
-
+const OPEN_JOBS = `WorkflowType = '${AGENT_JOB_WORKFLOW}' AND ${IS_OPEN}`;
+const { phase: PHASE, waitingFor: WAITING_FOR, outcome: OUTCOME } = SEARCH_ATTRIBUTE;
 const FAILED = `ExecutionStatus IN ('Failed', 'Terminated', 'TimedOut')`;
 
-function running(): string {
-  return `WorkflowType = ${quoted(AGENT_JOB_WORKFLOW)} AND ${IS_OPEN}`;
+/** The lists of the dashboard, each by its title. The day of `now` begins at midnight UTC. */
+export function webUiViews(ui: WebUi, now = new Date()): WebUiView[] {
+  const midnight = `${now.toISOString().slice(0, 10)}T00:00:00.000Z`;
+  // A cancellation is no bad end: a person asked for it.
+  const endedBadly = `(${FAILED} OR ${OUTCOME} IN ('failed', 'timedOut', 'lost', 'abandoned'))`;
+  const queries = {
+    'jobs that need a person': `${OPEN_JOBS} AND ${PHASE} = 'needsAttention'`,
+    'jobs that wait for their turn, a limit, the upstream or its key': `${OPEN_JOBS} AND ${WAITING_FOR} IN ('turn', 'rateLimit', 'upstream', 'key')`,
+    'jobs that ended badly today (UTC)': `WorkflowType = '${AGENT_JOB_WORKFLOW}' AND CloseTime >= '${midnight}' AND ${endedBadly}`,
+    'exports that failed or are in doubt': `WorkflowType = '${VISITOR_EXPORT_WORKFLOW}' AND (${FAILED} OR ${OUTCOME} = '${EXPORT_IN_DOUBT}')`,
+  };
+  return Object.entries(queries).map(([title, query]) => ({ title, query, url: listUrl(ui, query) }));
 }
 
 function workflowsUrl({ url, namespace }: WebUi): string {

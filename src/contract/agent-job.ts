@@ -80,7 +80,7 @@ export interface AttachJobInput extends AgentJobOptions {
   jobId: string;
   prompt?: null | undefined;
   /** Follow-up ids that an earlier run has used up. */
-  usedFollowUpIds?: string[] | null | undefined;
+  usedFollowUpIds?: readonly string[] | null | undefined;
 }
 
 /** The only argument of `agentJob`; exactly one of `prompt` and `jobId` is given. */

@@ -54,18 +54,47 @@ export class Undecodable {
   readonly undecodable = true;
 }
 
+/** Which texts a field takes. */
+export interface TextRule {
+  maxBytes: number;
+  /** The control characters that it takes; default none. */
+  controls?: keyof typeof CONTROLS;
+  /** What counts is the size when percent-encoded. */
+  isEncoded?: true;
+  maxJsonBytes?: number;
+}
+
+/** Control characters that a field takes: what it must match, in a form that every language reads. */
+export const CONTROLS = {
+  none: { pattern: '^[^\u0000-\u001f\u007f-\u009f]*$', rule: ' without control characters' },
+  lines: {
+    pattern: '^[^\u0000-\u0008\u000b\u000c\u000e-\u001f\u007f-\u009f]*$',
+    rule: ' without control characters but line breaks and tabs',
+  },
+  all: { pattern: undefined, rule: '' },
+} as const;
+
+/** Checks a text: well-formed, and 1 byte to a limit. */
+export function checkText(value: unknown, field: string, { controls = 'none', ...limits }: TextRule): string {
+  const text = checkString(value, field);
+  const { pattern, rule } = CONTROLS[controls];
+  if (!text.isWellFormed() || (pattern !== undefined && !new RegExp(pattern, 'u').test(text))) {
+    throw new InvalidInputError(field, `must be well-formed Unicode${rule}`);
+  }
+  const { maxBytes, isEncoded, maxJsonBytes } = limits;
+  const bytes = isEncoded ? encodeId(text).length : utf8Bytes(text);
+  if (bytes < 1 || bytes > maxBytes) {
+    const unit = isEncoded ? 'when percent-encoded' : 'of UTF-8';
+    throw new InvalidInputError(field, `must be 1 to ${maxBytes} bytes ${unit}; it is ${bytes}`);
+  }
+  if (maxJsonBytes === undefined || jsonBytes(text) <= maxJsonBytes) return text;
+  throw new InvalidInputError(field, `must be at most ${maxJsonBytes} bytes as JSON`);
+}
+
 /** Checks a project or job id: it becomes one segment of a URL, a path and a workflow id. */
 export function checkId(value: unknown, field: string): string {
-  const id = checkString(value, field);
-  if (id === '.' || id === '..') throw new InvalidInputError(field, 'must not be "." or ".."');
-  if (!id.isWellFormed() || /\p{Cc}/u.test(id)) {
-    throw new InvalidInputError(field, 'must be well-formed Unicode without control characters');
-  }
-  const bytes = encodeId(id).length;
-  if (bytes < 1 || bytes > LIMIT.idBytes) {
-    throw new InvalidInputError(field, `must be 1 to ${LIMIT.idBytes} bytes when percent-encoded; it is ${bytes}`);
-  }
-  return id;
+  if (value === '.' || value === '..') throw new InvalidInputError(field, 'must not be "." or ".."');
+  return checkText(value, field, { maxBytes: LIMIT.idBytes, isEncoded: true });
 }
 
 /** Checks a duration: a number of milliseconds or a string such as `30 seconds`, 0 to 10 years. */
@@ -85,17 +114,6 @@ export function checkWholeNumber(value: unknown, field: string, [min, max]: read
   if (typeof value === 'number' && Number.isInteger(value) && value >= min && value <= max) return value;
   const given = typeof value === 'number' ? String(value) : kindOf(value);
   throw new InvalidInputError(field, `must be a whole number from ${min} to ${max}; it is ${given}`);
-}
-
-/** Checks a text that a search attribute can hold: well-formed, without control characters, 1 byte to a limit. */
-export function checkLabel(value: unknown, field: string, maxBytes: number): string {
-  const label = checkString(value, field);
-  if (!label.isWellFormed() || /\p{Cc}/u.test(label)) {
-    throw new InvalidInputError(field, 'must be well-formed Unicode without control characters');
-  }
-  const bytes = utf8Bytes(label);
-  if (bytes >= 1 && bytes <= maxBytes) return label;
-  throw new InvalidInputError(field, `must be 1 to ${maxBytes} bytes of UTF-8; it is ${bytes}`);
 }
 
 /** Size of a text as UTF-8. */

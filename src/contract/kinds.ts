@@ -6,12 +6,14 @@ import { LIMIT, type DurationInput, type Priority } from '../contract.js';
 import {
   checkDuration,
   checkId,
-  checkLabel,
   checkObject,
   checkString,
+  checkText,
   checkWholeNumber,
+  CONTROLS,
   InvalidInputError,
   isGiven,
+  type TextRule,
 } from './input-checks.js';
 
 /** JSON Schema 2020-12. What the standard can't say is told by keywords that begin with `x-`. */
@@ -97,35 +99,42 @@ export const NOTHING: Kind<null> = {
 /** Any text. */
 export const TEXT: Kind<string> = { check: checkString, schema: () => ({ type: 'string' }) };
 
-/** No control characters, in a form that every language's regular expressions read. */
-const NO_CONTROL_CHARACTERS = '^[^\u0000-\u001f\u007f-\u009f]*$';
+/** A text of 1 byte to a limit. */
+export function text(rule: TextRule): Kind<string> {
+  const { maxBytes, controls = 'none', isEncoded, maxJsonBytes } = rule;
+  const { pattern } = CONTROLS[controls];
+  return {
+    check: (value, field) => checkText(value, field, rule),
+    schema: () => ({
+      type: 'string',
+      minLength: 1,
+      maxLength: maxBytes,
+      ...(pattern !== undefined && { pattern }),
+      'x-well-formed': true,
+      [isEncoded ? 'x-max-encoded-bytes' : 'x-max-utf8-bytes']: maxBytes,
+      ...(maxJsonBytes !== undefined && { 'x-max-json-bytes': maxJsonBytes }),
+    }),
+  };
+}
 
 /** A project or job id. */
 export const ID: Kind<string> = {
   check: checkId,
   schema: () => ({
-    type: 'string',
-    minLength: 1,
-    maxLength: LIMIT.idBytes,
-    pattern: NO_CONTROL_CHARACTERS,
+    ...text({ maxBytes: LIMIT.idBytes, isEncoded: true }).schema(),
     not: { enum: ['.', '..'] },
-    'x-well-formed': true,
-    'x-max-encoded-bytes': LIMIT.idBytes,
   }),
 };
 
-/** A text that a search attribute can hold. */
-export function label(maxBytes: number): Kind<string> {
+/** An array of items, each once. */
+export function setOf(item: Kind<string>, maxItems: number, items: string): Kind<readonly string[], string[]> {
   return {
-    check: (value, field) => checkLabel(value, field, maxBytes),
-    schema: () => ({
-      type: 'string',
-      minLength: 1,
-      maxLength: maxBytes,
-      pattern: NO_CONTROL_CHARACTERS,
-      'x-well-formed': true,
-      'x-max-utf8-bytes': maxBytes,
-    }),
+    check: (value, field) => {
+      if (!Array.isArray(value)) throw new InvalidInputError(field, 'must be an array of strings');
+      if (value.length > maxItems) throw new InvalidInputError(field, `must hold at most ${maxItems} ${items}`);
+      return [...new Set(value.map((one: unknown, i) => item.check(one, `${field}[${i}]`)))];
+    },
+    schema: () => ({ type: 'array', items: item.schema(), maxItems }),
   };
 }
 
@@ -158,11 +167,16 @@ function ignoringCase(pattern: string): string {
   return pattern.replace(/\\s|[a-z]/g, (part) => (part.length > 1 ? part : `[${part.toUpperCase()}${part}]`));
 }
 
+/** A whole number within bounds. */
+export function whole(minimum: number, maximum: number): Kind<number> {
+  return {
+    check: (value, field) => checkWholeNumber(value, field, [minimum, maximum]),
+    schema: () => ({ type: 'integer', minimum, maximum }),
+  };
+}
+
 /** Who goes first, 1 to 5. */
-export const PRIORITY: Kind<Priority> = {
-  check: (value) => checkWholeNumber(value, 'priority', [1, 5]) as Priority,
-  schema: () => ({ type: 'integer', minimum: 1, maximum: 5 }),
-};
+export const PRIORITY = whole(1, 5) as Kind<Priority>;
 
 /** One of several words. */
 export function oneOf<const Word extends string>(...words: readonly Word[]): Kind<Word> {

@@ -76,7 +76,7 @@ test('a watch outlives an outage of Temporal, tells its logger, and goes on with
     outage = temporal.restart(8_000).then(() => expect.poll(followUp).toBe(true));
   }
   await outage;
-  expect(told).toEqual(['the watch of a job waits', 'the watch of a job goes on']);
+  expect(new Set(told)).toEqual(new Set(['no answer; the wait goes on']));
   expect(seen.map(({ followUps }) => followUps)).toEqual([[], [{ id: 'f1', state: 'sent' }]]);
   await jobs.client.workflow.getHandle(job.workflowId).terminate();
   worker.shutdown();

@@ -131,7 +131,7 @@ test('a run that a follow-up began belongs to the watch, and so do its states', 
   expect(states.at(-1)).toMatchObject({ followUps: [{ state: 'sent' }] });
 });
 
-test('a watch waits for a worker, tells its logger so once, and needs none for the state of a result', async () => {
+test('a watch waits for a worker, tells its logger so, and needs none for the state of a result', async () => {
   const { client, namespace, nativeConnection, projectId } = server;
   const taskQueue = `later-${randomUUID()}`;
   const told: string[] = [];
@@ -140,7 +140,7 @@ test('a watch waits for a worker, tells its logger so once, and needs none for t
   const jobs = new AgentJobs({ client, taskQueue, timeoutMs: 5_000, logger: { ...logger, info: note, warn: note } });
   const job = await jobs.start({ projectId, key: randomUUID(), prompt: 'hello', linger: 1_000 });
   const watching = statesOf(job.watch());
-  await expect.poll(() => told).toHaveLength(1);
+  await expect.poll(() => told).not.toHaveLength(0);
   const workflowsPath = fileURLToPath(new URL('./workflows/index.ts', import.meta.url));
   const worker = await createTestWorker({
     connection: nativeConnection,
@@ -151,7 +151,7 @@ test('a watch waits for a worker, tells its logger so once, and needs none for t
   });
   const running = worker.run();
   expect(await watching).not.toHaveLength(0);
-  expect(told).toEqual(['the watch of a job waits', 'the watch of a job goes on']);
+  expect(new Set(told)).toEqual(new Set(['no answer; the wait goes on']));
   worker.shutdown();
   await running;
   const [state, ...others] = await statesOf(job.watch());

@@ -72,10 +72,6 @@ describe('of an input', () => {
       (s) => (field(s, 'prompt')['x-max-utf8-bytes'] = 1_000),
     ],
     ['break: CreateJobInput.linger has the rule multipleOf now', (s) => (field(s, 'linger')['multipleOf'] = 5)],
-    [
-      'break: CreateJobInput.usedFollowUpIds has the rule items now',
-      (s) => (field(s, 'usedFollowUpIds').items = { type: 'string' } as Schema),
-    ],
     ['break: CreateJobInput.prompt has the rule pattern now', (s) => (field(s, 'prompt')['pattern'] = '^a')],
     ['notice: CreateJobInput.batch has another pattern now', (s) => (field(s, 'batch')['pattern'] = '^a')],
     ['notice: CreateJobInput.settle is "1 minute" by default now', (s) => (field(s, 'settle')['default'] = '1 minute')],

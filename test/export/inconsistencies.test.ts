@@ -52,7 +52,9 @@ test('an export is listed as in doubt while its last publication is, and its res
   const { client } = setUp.server;
   const range = rangeOf(setUp);
   const workflowId = visitorExportWorkflowId(range.projectId, range.dateFrom, range.dateTo);
-  const { query } = webUiViews({ url: 'http://ui', namespace: 'default' }).find(({ name }) => name === 'exports')!;
+  const { query } = webUiViews({ url: 'http://ui', namespace: 'default' }).find(({ title }) =>
+    title.startsWith('exports'),
+  )!;
   const listed = async () => (await client.workflow.count(`(${query}) AND WorkflowId = '${workflowId}'`)).count;
   const run = () => withWorkers(setUp, () => runExport(setUp, range));
   await setUp.sandbox.setVisitors({ rows: ROWS, drift: [{ kind: 'swap', times: ENDLESSLY }] });

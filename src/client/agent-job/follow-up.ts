@@ -13,7 +13,6 @@ import {
 } from '../../contract.js';
 import { parseFollowUp } from '../../agent-job/input.js';
 import { asNotRetryable } from '../../contract/errors.js';
-import { InvalidInputError } from '../../contract/input-checks.js';
 import {
   AgentJobError,
   FollowUpConflictError,
@@ -143,8 +142,6 @@ function unconfirmed(workflowId: string, id: string, text: string, cause?: unkno
 
 function identify(given: string, options: FollowUpOptions): IdentifiedFollowUp {
   const { prompt, id, priority } = parseFollowUp({ prompt: given, id: options.id, priority: options.priority });
-  // Temporal's own encoding would refuse it, as if it were away.
-  if (id?.isWellFormed() === false) throw new InvalidInputError('id', 'must be well-formed Unicode');
   return { prompt, id: id ?? randomUUID(), ...(priority !== null && { priority }) };
 }
 

@@ -16,7 +16,7 @@ import {
   resolveUnknownUpdate,
 } from '../../contract.js';
 import { asNotRetryable } from '../../contract/errors.js';
-import { checkId, checkString, InvalidInputError, utf8Bytes } from '../../contract/input-checks.js';
+import { checkId, checkText } from '../../contract/input-checks.js';
 import { attributedWorkflowClient } from '../../temporal/workflow-clients.js';
 import { ATTRIBUTION_OPTIONS, checkResolution, INPUT_OPTIONS } from '../known-fields.js';
 import { type ClientContext, type JobName, limitsOf } from '../settings.js';
@@ -203,12 +203,8 @@ export function workflowIdOf(job: JobName): string {
 }
 
 /** A longer one than a start takes may be there: another client may have started it. */
-function checkWorkflowId(given: unknown, field = 'workflowId'): string {
-  const workflowId = checkString(given, field);
-  const bytes = utf8Bytes(workflowId);
-  if (bytes > 0 && bytes <= LIMIT.workflowIdBytes && workflowId.isWellFormed()) return workflowId;
-  const rule = `must be, or make, a workflow id of well-formed text, 1 to ${LIMIT.workflowIdBytes} bytes`;
-  throw new InvalidInputError(field, rule);
+function checkWorkflowId(workflowId: unknown, field = 'workflowId'): string {
+  return checkText(workflowId, field, { maxBytes: LIMIT.workflowIdBytes, controls: 'all' });
 }
 
 /** Starts a job, or joins the one that is there, and answers with its handle. */

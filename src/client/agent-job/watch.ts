@@ -1,160 +1,91 @@
 /**
  * Watching a job: when Temporal is asked, when a worker, and which state is another one.
  *
- * A round asks Temporal alone for the length of the run's history. A worker is asked for the state only once that has
- * grown, for nothing else changes without an event. The wait between two rounds grows while
- * nothing changes. It is one request that Temporal answers when the run closes, so the end is seen at once.
+ * A round asks Temporal for the length of the run's history, and a worker for the state only once that has grown:
+ * nothing else changes without an event. The wait between two rounds grows while nothing changes. It is one request
+ * that Temporal answers when the run closes, so the end is seen at once.
  */
 import { WorkflowContinuedAsNewError, WorkflowFailedError, type Client } from '@temporalio/client';
 import type { JobState } from '../../contract.js';
 import type { ClientContext } from '../settings.js';
-import { JobTerminatedError, NoWorkerError, TemporalCallError } from '../errors.js';
+import { JobTerminatedError, NoWorkerError } from '../errors.js';
 import {
+  longWait,
   pauseUntilAborted,
   temporalCall,
-  throwIfOver,
   waitSignal,
   type CallOptions,
   type WaitOptions,
 } from '../temporal-call.js';
-import { isOutage } from '../temporal-errors.js';
 import { readState, stateAtEnd } from './call-job.js';
 import { readRun, type RunRecord } from './run-record.js';
 
-/** The waits between two rounds. */
-interface Pace {
-  minMs: number;
-  maxMs: number;
-  /** Of a wait to the one before it. */
-  ratio: number;
-}
-
 /** A change of a quiet job is seen within half a minute, that of a busy one within a second. */
-const PACE: Pace = { minMs: 1_000, maxMs: 30_000, ratio: 1.5 };
-/** So long a definite error may still be an outage's: a server that starts sends many. */
-const DOUBT_MS = 5 * 60_000;
+const PACE = { minMs: 1_000, maxMs: 30_000, ratio: 1.5 };
 
 type WatchContext = Pick<ClientContext, 'client' | 'logger' | 'timeoutMs'>;
 
+/** What a round found. */
+interface Seen {
+  run: RunRecord;
+  state: JobState;
+  isOver: boolean;
+}
+
 /** Yields the present state and each one that differs from it, until the last; the rounds go on over outages. */
 export async function* watchJob(
-  context: WatchContext,
+  { client, logger, timeoutMs }: WatchContext,
   workflowId: string,
   { signal: given }: WaitOptions,
   pace = PACE,
 ): AsyncGenerator<JobState, void, undefined> {
-  const { signal, release } = waitSignal(context.client, given);
+  const { signal, release } = waitSignal(client, given);
+  const limits = { signal, timeoutMs };
+  let last: Seen | null = null;
+  let waitMs = pace.minMs;
   try {
-    const watch = new Watch(context, workflowId, signal);
-    let waitMs = pace.minMs;
     for (;;) {
-      const seen = await watch.look();
-      if (seen.state) yield seen.state;
+      const before: Seen | null = last;
+      const round = (): Promise<Seen> => look(client, workflowId, limits, before);
+      const seen: Seen = await longWait(client, signal, round, { logger, wasAccepted: before !== null });
+      const isNew = before === null || shownOf(seen.state) !== shownOf(before.state);
+      if (isNew) yield seen.state;
       if (seen.isOver) return;
-      waitMs = seen.state ? pace.minMs : Math.min(waitMs * pace.ratio, pace.maxMs);
-      await pauseUntilClosed(context.client, seen.run, waitMs, signal);
+      last = seen;
+      waitMs = isNew ? pace.minMs : Math.min(waitMs * pace.ratio, pace.maxMs);
+      await pauseUntilClosed(client, seen.run, { signal, timeoutMs: waitMs });
     }
   } finally {
     release();
   }
 }
 
-/** What one round found: `state` where it differs from the one before; `run` is null during an outage. */
-interface Seen {
-  state: JobState | null;
-  run: RunRecord | null;
-  isOver: boolean;
+async function look(client: Client, workflowId: string, limits: CallOptions, before: Seen | null): Promise<Seen> {
+  const readNewest = () => temporalCall(client, limits, () => readRun(client, workflowId));
+  const run = await readNewest();
+  if (run.isRunning || run.status === 'CONTINUED_AS_NEW') {
+    const isSame = before?.run.runId === run.runId && before.run.historyLength === run.historyLength;
+    return { run, state: isSame ? before.state : await readState(client, workflowId, limits), isOver: false };
+  }
+  const state = await readStateAtEnd(client, run, limits, before?.state ?? null);
+  // A follow-up may have begun a new run while the state of the ended one was read.
+  return { run, state, isOver: (await readNewest()).runId === run.runId };
 }
 
-class Watch {
-  readonly #client: Client;
-  readonly #workflowId: string;
-  readonly #limits: CallOptions;
-  readonly #logger: ClientContext['logger'];
-  #last: JobState | null = null;
-  /** The run and the length of its history when the state was read. */
-  #readAt: string | null = null;
-  /** Whether a round, or a worker's absence, was ever told. */
-  #hasAnswered = false;
-  /** Of the first definite error since all requests of a round were answered. */
-  #refusedAt: number | null = null;
-  #trouble: 'worker' | 'Temporal' | null = null;
-
-  constructor({ client, logger, timeoutMs }: WatchContext, workflowId: string, signal: WaitOptions['signal']) {
-    this.#client = client;
-    this.#workflowId = workflowId;
-    this.#limits = { signal, timeoutMs };
-    this.#logger = logger;
-  }
-
-  async look(): Promise<Seen> {
-    try {
-      const run = await this.#readRun();
-      const isEnded = !run.isRunning && run.status !== 'CONTINUED_AS_NEW';
-      const state = isEnded ? await this.#stateAtEnd(run) : await this.#stateNow(run);
-      // A follow-up may have begun a new run while the state of the ended one was read.
-      const isOver = isEnded && (await this.#readRun()).runId === run.runId;
-      this.#hasAnswered = true;
-      this.#refusedAt = null;
-      this.#tell(null);
-      return { state: this.#ifNew(state), run, isOver };
-    } catch (error) {
-      this.#limits.signal?.throwIfAborted();
-      throwIfOver(this.#client, error);
-      if (!this.#mayPass(error)) throw error;
-      this.#tell(error as Error);
-      return { state: null, run: null, isOver: false };
-    }
-  }
-
-  #readRun(): Promise<RunRecord> {
-    return temporalCall(this.#client, this.#limits, () => readRun(this.#client, this.#workflowId));
-  }
-
-  /** Null where nothing can have changed since it was read. */
-  async #stateNow({ runId, historyLength }: RunRecord): Promise<JobState | null> {
-    const readAt = `${runId} ${historyLength}`;
-    if (readAt === this.#readAt) return null;
-    const state = await readState(this.#client, this.#workflowId, this.#limits);
-    this.#readAt = readAt;
-    return state;
-  }
-
-  /** A worker tells most; without one, what Temporal itself knows must do, or a worker is waited for. */
-  async #stateAtEnd(run: RunRecord): Promise<JobState> {
-    try {
-      return await readState(this.#client, this.#workflowId, this.#limits);
-    } catch (error) {
-      if (!(error instanceof NoWorkerError || error instanceof JobTerminatedError)) throw error;
-      const state = await temporalCall(this.#client, this.#limits, () => stateAtEnd(this.#client, run, this.#last));
-      if (state !== null) return state;
-      throw error;
-    }
-  }
-
-  #ifNew(state: JobState | null): JobState | null {
-    if (state === null || (this.#last !== null && shownOf(state) === shownOf(this.#last))) return null;
-    this.#last = state;
-    return state;
-  }
-
-  /** Whether a later round may get an answer. */
-  #mayPass(error: unknown): boolean {
-    this.#hasAnswered ||= error instanceof NoWorkerError;
-    if (error instanceof NoWorkerError || isOutage(error)) return true;
-    if (!(error instanceof TemporalCallError) || !this.#hasAnswered) return false;
-    this.#refusedAt ??= Date.now();
-    return Date.now() - this.#refusedAt < DOUBT_MS;
-  }
-
-  /** Logs a trouble once, and its end. */
-  #tell(error: Error | null): void {
-    const trouble = error && (error instanceof NoWorkerError ? 'worker' : 'Temporal');
-    if (trouble === this.#trouble) return;
-    this.#trouble = trouble;
-    const meta = { workflowId: this.#workflowId };
-    if (error) this.#logger.warn('the watch of a job waits', { ...meta, error });
-    else this.#logger.info('the watch of a job goes on', meta);
+/** A worker tells most; without one, what Temporal itself knows must do, or a worker is waited for. */
+async function readStateAtEnd(
+  client: Client,
+  run: RunRecord,
+  limits: CallOptions,
+  last: JobState | null,
+): Promise<JobState> {
+  try {
+    return await readState(client, run.workflowId, limits);
+  } catch (error) {
+    if (!(error instanceof NoWorkerError || error instanceof JobTerminatedError)) throw error;
+    const state = await temporalCall(client, limits, () => stateAtEnd(client, run, last));
+    if (state !== null) return state;
+    throw error;
   }
 }
 
@@ -164,33 +95,18 @@ export function shownOf({ polls: _, waiting, ...told }: JobState): string {
   return JSON.stringify({ ...told, waiting: [reason, position, text] });
 }
 
-/** Ends sooner where the run closes, and where the signal is aborted: then with its reason. */
+/** Ends sooner where the run closes, and where the signal is aborted: the next round then throws its reason. */
 async function pauseUntilClosed(
   client: Client,
-  run: RunRecord | null,
-  waitMs: number,
-  signal: WaitOptions['signal'],
-): Promise<void> {
-  const until = performance.now() + waitMs;
-  if (run !== null && (await closesWithin(client, run, waitMs, signal))) return;
-  signal?.throwIfAborted();
-  const leftMs = until - performance.now();
-  if (leftMs > 0) await pauseUntilAborted(client, leftMs, signal);
-  signal?.throwIfAborted();
-}
-
-/** False where Temporal does not tell. */
-async function closesWithin(
-  client: Client,
   { workflowId, runId }: RunRecord,
-  timeoutMs: number,
-  signal: WaitOptions['signal'],
-): Promise<boolean> {
-  const close = () => client.workflow.result(workflowId, runId, { followRuns: false });
+  limits: { signal: AbortSignal; timeoutMs: number },
+): Promise<void> {
+  const until = performance.now() + limits.timeoutMs;
   try {
-    await temporalCall(client, { signal, timeoutMs }, close);
-    return true;
+    await temporalCall(client, limits, () => client.workflow.result(workflowId, runId, { followRuns: false }));
   } catch (error) {
-    return error instanceof WorkflowFailedError || error instanceof WorkflowContinuedAsNewError;
+    if (error instanceof WorkflowFailedError || error instanceof WorkflowContinuedAsNewError) return;
+    // Temporal has not answered in time, or not at all.
+    await pauseUntilAborted(client, Math.max(0, until - performance.now()), limits.signal);
   }
 }
