@@ -57,20 +57,23 @@ export function listUrl(ui: WebUi, query?: string): string {
   return query === undefined ? workflowsUrl(ui) : `${workflowsUrl(ui)}?query=${encodeId(query)}`;
 }
 
-const OPEN_JOBS = `WorkflowType = '${AGENT_JOB_WORKFLOW}' AND ${IS_OPEN}`;
 const { phase: PHASE, waitingFor: WAITING_FOR, outcome: OUTCOME } = SEARCH_ATTRIBUTE;
+const JOBS = `WorkflowType = '${AGENT_JOB_WORKFLOW}'`;
+const EXPORTS = `WorkflowType = '${VISITOR_EXPORT_WORKFLOW}'`;
+const OPEN_JOBS = `${JOBS} AND ${IS_OPEN}`;
+const WAITS = `'turn', 'rateLimit', 'upstream', 'key'`;
 const FAILED = `ExecutionStatus IN ('Failed', 'Terminated', 'TimedOut')`;
+/** A cancellation is none: a person asked for it. */
+const BAD_END = `${OUTCOME} IN ('failed', 'timedOut', 'lost', 'abandoned')`;
 
 /** The lists of the dashboard, each by its title. The day of `now` begins at midnight UTC. */
 export function webUiViews(ui: WebUi, now = new Date()): WebUiView[] {
   const midnight = `${now.toISOString().slice(0, 10)}T00:00:00.000Z`;
-  // A cancellation is no bad end: a person asked for it.
-  const endedBadly = `(${FAILED} OR ${OUTCOME} IN ('failed', 'timedOut', 'lost', 'abandoned'))`;
   const queries = {
     'jobs that need a person': `${OPEN_JOBS} AND ${PHASE} = 'needsAttention'`,
-    'jobs that wait for their turn, a limit, the upstream or its key': `${OPEN_JOBS} AND ${WAITING_FOR} IN ('turn', 'rateLimit', 'upstream', 'key')`,
-    'jobs that ended badly today (UTC)': `WorkflowType = '${AGENT_JOB_WORKFLOW}' AND CloseTime >= '${midnight}' AND ${endedBadly}`,
-    'exports that failed or are in doubt': `WorkflowType = '${VISITOR_EXPORT_WORKFLOW}' AND (${FAILED} OR ${OUTCOME} = '${EXPORT_IN_DOUBT}')`,
+    'jobs that wait for their turn, a limit, the upstream or its key': `${OPEN_JOBS} AND ${WAITING_FOR} IN (${WAITS})`,
+    'jobs that ended badly today (UTC)': `${JOBS} AND CloseTime >= '${midnight}' AND (${FAILED} OR ${BAD_END})`,
+    'exports that failed or are in doubt': `${EXPORTS} AND (${FAILED} OR ${OUTCOME} = '${EXPORT_IN_DOUBT}')`,
   };
   return Object.entries(queries).map(([title, query]) => ({ title, query, url: listUrl(ui, query) }));
 }
