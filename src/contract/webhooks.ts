@@ -1,4 +1,4 @@
-/** The contract of webhooks: the events, and the workflows that find and deliver them. See docs/webhooks.md. */
+/** The contract of webhooks: the events, and the workflows that find and deliver them. See docs/http.md. */
 import { encodeId } from './shared.js';
 
 /** Workflow types. */

@@ -29,17 +29,17 @@ function workflowIdOf(projectId: string): string {
   return `agent-job/${projectId}/a%20%28ticket%29%2F1:2`;
 }
 
-/** README's program in a language, for the file's own server and task queue. */
-export async function readmeProgram({ server }: System, language: string, contains: string): Promise<string> {
-  const readme = await readFile(new URL('../../README.md', import.meta.url), 'utf8');
-  const blocks = [...readme.matchAll(/```(\w+)\n([\s\S]*?)```/g)];
+/** The program of the client's page in a language, for the file's own server and task queue. */
+export async function pageProgram({ server }: System, language: string, contains: string): Promise<string> {
+  const page = await readFile(new URL('../../docs/client.md', import.meta.url), 'utf8');
+  const blocks = [...page.matchAll(/```(\w+)\n([\s\S]*?)```/g)];
   const program = blocks.find(([, of, text]) => of === language && text!.includes(contains))?.[2];
-  if (!program) throw new Error(`README.md has no ${language} with "${contains}"`);
+  if (!program) throw new Error(`docs/client.md has no ${language} with "${contains}"`);
   return program.replace('127.0.0.1:7233', server.address).replace('"agent-jobs"', `"${server.taskQueue}"`);
 }
 
-/** What is upstream and in Temporal of README's job, which each language starts under one key: once, steered once. */
-export async function readmeTraces({ sandbox, server }: System): Promise<object> {
+/** What is upstream and in Temporal of the page's job, which each language starts under one key: once, steered once. */
+export async function pageTraces({ sandbox, server }: System): Promise<object> {
   const [create, ...others] = await sandbox.creates({ projectId: 'acme' });
   const messages = await sandbox.messages({ jobId: create?.id });
   const { memo } = await server.client.workflow.getHandle('agent-job/acme/ticket-4711').describe();
@@ -51,7 +51,7 @@ export async function readmeTraces({ sandbox, server }: System): Promise<object>
   };
 }
 
-export const README_TRACES = { others: [], messages: ['And add a test'], isHashRight: true };
+export const PAGE_TRACES = { others: [], messages: ['And add a test'], isHashRight: true };
 
 /** What the program printed, line by line. */
 export function readSteps(printed: string): unknown[] {

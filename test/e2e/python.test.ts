@@ -1,4 +1,4 @@
-/** The Python example on a real server: its programs, README's lines, and calls under trouble. */
+/** The Python example on a real server: its programs, the page's lines, and calls under trouble. */
 import { execFile, type ExecFileException } from 'node:child_process';
 import { setTimeout as delay } from 'node:timers/promises';
 import { promisify } from 'node:util';
@@ -14,9 +14,9 @@ import {
   expectedSteps,
   expectedTraces,
   prepareStory,
-  README_TRACES,
-  readmeProgram,
-  readmeTraces,
+  PAGE_TRACES,
+  pageProgram,
+  pageTraces,
   readSteps,
   readTraces,
 } from './language-story.js';
@@ -129,8 +129,8 @@ describe.concurrent('from Python, with a worker', { timeout: LIMIT_MS }, () => {
     expect(await readTraces(system, 'story-python')).toEqual(expectedTraces('story-python'));
   });
 
-  test("README's lines run as they are written", async () => {
-    const lines = (await readmeProgram(system, 'python', 'jobs.start')).split('\n');
+  test("the page's lines run as they are written", async () => {
+    const lines = (await pageProgram(system, 'python', 'jobs.start')).split('\n');
     const isImport = (line: string) => line.startsWith('from ');
     const program = [
       'import asyncio',
@@ -141,7 +141,7 @@ describe.concurrent('from Python, with a worker', { timeout: LIMIT_MS }, () => {
       'asyncio.run(main())',
     ].join('\n');
     expect(await python(program)).toBe('completed\n');
-    expect(await readmeTraces(system)).toEqual(README_TRACES);
+    expect(await pageTraces(system)).toEqual(PAGE_TRACES);
   });
 
   test('an input that the types forbid is refused before anything is sent', async () => {

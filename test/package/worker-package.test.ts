@@ -11,7 +11,7 @@ import {
   expectedSteps,
   expectedTraces,
   prepareStory,
-  readmeProgram,
+  pageProgram,
   readSteps,
   readTraces,
 } from '../e2e/language-story.js';
@@ -47,10 +47,15 @@ async function page(path: string): Promise<string> {
   return readFile(join(PROJECT_FOLDER, path), 'utf8');
 }
 
-/** The blocks of TypeScript of a page, in order. */
-async function examples(path: string): Promise<string[]> {
-  return [...(await page(path)).matchAll(/```ts\n([^]*?)```/g)].map(([, code]) => code!);
+/** The one example of a page in TypeScript that has this text. */
+async function example(path: string, text: string): Promise<string> {
+  const blocks = [...(await page(path)).matchAll(/```ts\n([^]*?)```/g)].map(([, code]) => code!);
+  const [found, ...others] = blocks.filter((code) => code.includes(text));
+  if (found === undefined || others.length > 0) throw new Error(`not one example of ${path} has "${text}"`);
+  return found;
 }
+
+const FIRST_TEST = "import test from 'node:test'";
 
 const ENTRIES = `
 import { AgentJobs, type JobHandle } from 'agent-jobs';
@@ -78,11 +83,12 @@ type Promised = [JobHandle, AgentJobResult['outcome'], JobState['phase'], Sandbo
 
 /** All programs of this file by their names, which one run of a strict compiler checks. */
 async function programs(): Promise<Record<string, string>> {
-  const [readme = ''] = await examples('README.md');
-  const [encryption = 'no lines'] = await examples('docs/encryption.md');
-  const [recurring = 'no lines'] = await examples('docs/recipes.md');
-  const [first = '', , fake = ''] = await examples('docs/testing.md');
-  const own = await readmeProgram(system, 'ts', 'new Client(');
+  const readme = await example('README.md', 'AgentJobs.connect()');
+  const encryption = await example('docs/encryption.md', 'openPayloadCodec');
+  const recurring = await example('docs/recipes.md', 'agentJobSchedule');
+  const first = await example('docs/client.md', FIRST_TEST);
+  const fake = await example('docs/client.md', 'FakeAgentJobs');
+  const own = await pageProgram(system, 'ts', 'new Client(');
   return {
     'story.ts': await page('examples/typescript/story.ts'),
     'readme.ts': readme,
@@ -152,7 +158,7 @@ test(
 );
 
 test(
-  "README's program with a Temporal client of one's own compiles and runs as it is written",
+  "the page's program with a Temporal client of one's own compiles and runs as it is written",
   { timeout: LIMIT_MS },
   async () => {
     await system.haveWorker();
@@ -234,14 +240,14 @@ describe('the test system of the package', { timeout: LIMIT_MS }, () => {
   }
 
   test("takes a project's first test with at most ten lines, offline, and leaves no process", async () => {
-    const [first = ''] = await examples('docs/testing.md');
+    const first = await example('docs/client.md', FIRST_TEST);
     expect(first.trim().split('\n').filter(Boolean).length).toBeLessThanOrEqual(MAX_LINES);
     expect(await runProgram(consumer, await compiled('first.test'), env)).toMatch(/^\S pass 1$/m);
     await expect.poll(left).toEqual([]);
   });
 
   test('ends a job of hours in a moment, and leaves no process where the test is killed', async () => {
-    const [, hours = ''] = await examples('docs/testing.md');
+    const hours = await example('docs/client.md', 'sandbox.advance');
     const program = `import { startTestSystem } from 'agent-jobs/testing';
 ${hours}`;
     await writeFile(join(consumer, 'hours.js'), program);

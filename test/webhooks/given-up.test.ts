@@ -19,7 +19,7 @@ beforeAll(async () => {
   receiver = await new Receiver().start();
   end = await startWebhookWorkers({ ...server, receiver });
   const env = { TEMPORAL_ADDRESS: server.address, TEMPORAL_NAMESPACE: server.namespace };
-  runbook = await Runbook.open('docs/webhooks.md', env);
+  runbook = await Runbook.open('docs/http.md', env);
 });
 afterAll(async () => {
   await end();
