@@ -1,13 +1,13 @@
 /** Lists the deliveries of webhooks that were given up. */
-import type { Client, WorkflowExecutionInfo } from '@temporalio/client';
+import type { Client } from '@temporalio/client';
 import { WEBHOOK_DELIVERY_WORKFLOW } from '../contract/webhooks.js';
 import { nullIfGone, readDescription } from './agent-job/run-record.js';
 import { type CallOptions, listWorkflows, temporalCall } from './temporal-call.js';
 
-/** A delivery that no run of it is left to make. */
+/** A delivery that was given up. */
 interface UndeliveredWebhook {
   workflowId: string;
-  /** The type of the event. */
+  /** Of the event. */
   type: string | null;
   /** The workflow that the event is about. */
   of: string | null;
@@ -25,14 +25,11 @@ export async function* listUndelivered(
   client: Client,
   options: CallOptions = {},
 ): AsyncGenerator<UndeliveredWebhook, void, undefined> {
-  for await (const run of listWorkflows(client, GIVEN_UP, options)) {
-    // A reset makes another run. Temporal deletes a closed run a while before its list leaves it out.
-    const newest = await temporalCall(client, options, () => readDescription(client, run.workflowId)).catch(nullIfGone);
-    if (newest?.runId === run.runId) yield toUndelivered(run);
+  for await (const { workflowId, runId, memo, closeTime } of listWorkflows(client, GIVEN_UP, options)) {
+    // A reset makes another run. Temporal's list shows a deleted run for a while.
+    const newest = await temporalCall(client, options, () => readDescription(client, workflowId)).catch(nullIfGone);
+    if (newest?.runId !== runId) continue;
+    const { type = null, of = null, to = null } = (memo ?? {}) as Partial<UndeliveredWebhook>;
+    yield { workflowId, type, of, to, givenUpAt: closeTime?.toISOString() ?? null };
   }
-}
-
-function toUndelivered({ workflowId, memo, closeTime }: WorkflowExecutionInfo): UndeliveredWebhook {
-  const { type = null, of = null, to = null } = (memo ?? {}) as Partial<UndeliveredWebhook>;
-  return { workflowId, type, of, to, givenUpAt: closeTime?.toISOString() ?? null };
 }

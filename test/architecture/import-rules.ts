@@ -51,7 +51,8 @@ export const IMPORT_RULES: Record<string, ImportRule> = {
   },
   worker: {
     values: 'contract visitor-export temporal config upstream snapshots activities',
-    packages: 'node @temporalio/client @temporalio/common @temporalio/worker pino',
+    types: '@temporalio/common',
+    packages: 'node @temporalio/client @temporalio/worker pino',
   },
 
   // The entries of callers, and what operators run.

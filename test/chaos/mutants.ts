@@ -839,8 +839,8 @@ export const MUTANTS: Mutant[] = [
   {
     name: 'a reset that is told as an end',
     file: 'src/activities/webhooks/sweep.ts',
-    find: '    return Boolean(run?.raw.workflowExtendedInfo?.resetRunId);\n',
-    replace: '    return run === undefined;\n',
+    find: '    return Boolean(description?.raw.workflowExtendedInfo?.resetRunId);\n',
+    replace: '    return description === undefined;\n',
     test: 'test/webhooks/sweep.test.ts',
     title: 'a run that is reset is no end: the job goes on',
   },
@@ -855,8 +855,8 @@ export const MUTANTS: Mutant[] = [
   {
     name: 'a webhook that a receiver does not want any more',
     file: 'src/activities/webhooks/activities.ts',
-    find: "  if (status === 410) return 'gone';\n",
-    replace: '',
+    find: "status === 410 ? 'gone'",
+    replace: "status === 411 ? 'gone'",
     test: 'test/webhooks/delivery.test.ts',
     title: 'a receiver that is gone, a 410, is asked no more for that event',
   },

@@ -3,7 +3,6 @@ import { mkdtemp, readdir, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
-import { Webhook } from 'standardwebhooks';
 import { afterAll, beforeAll, expect, test, vi } from 'vitest';
 import { livePollers } from '../../src/client/pollers.js';
 import { startJobServer, type JobServer } from '../client/job-server.js';
@@ -168,26 +167,13 @@ test('without --json each check is a line', async () => {
   expect(plain.stdout).not.toContain('\u001B');
 });
 
-test('--ping-webhooks sends one signed event to each endpoint, and tells what came back', async () => {
-  const [well, failing] = [await new Receiver().start(), await new Receiver().start()];
-  failing.otherwise = 500;
-  const [a, b] = [well, failing].map(({ url }) => ({ url, secrets: [SECRET], events: ['visitor_export.ended'] }));
-  const env = { WEBHOOKS_FILE: well.file, WEBHOOKS_ALLOW_PRIVATE: 'true', TEMPORAL_ADDRESS: '127.0.0.1:1' };
-  await well.configure({ p: [a], q: [a] });
+test('the endpoints of webhooks are counted, each address once', async () => {
+  const receiver = await new Receiver().start();
+  const endpoint = { url: receiver.url, secrets: [SECRET], events: ['visitor_export.ended'] };
+  await receiver.configure({ p: [endpoint], q: [endpoint] });
+  const env = { WEBHOOKS_FILE: receiver.file, WEBHOOKS_ALLOW_PRIVATE: 'true', TEMPORAL_ADDRESS: '127.0.0.1:1' };
   expect((await doctor(env)).found['Webhooks']).toMatchObject({ status: 'ok', text: '1 endpoint named' });
-  expect(well.received).toHaveLength(0);
-  const text = `1 of 1 endpoint took the ping\n${well.origin} answered 204`;
-  expect((await doctor(env, '--ping-webhooks')).found['Webhooks']).toMatchObject({ status: 'ok', text });
-  const [{ body, headers }] = well.received as [(typeof well.received)[number]];
-  expect(new Webhook(SECRET).verify(body, headers)).toMatchObject({ type: 'ping', data: {} });
-  await well.configure({ p: [a], q: [b, { url: 'http://127.0.0.1:1/', secrets: [SECRET] }] });
-  const { found } = await doctor(env, '--ping-webhooks');
-  const lines = [`${well.origin} answered 204`, `${failing.origin} answered 500`, 'http://127.0.0.1:1: ECONNREFUSED'];
-  expect(found['Webhooks']).toMatchObject({
-    status: 'fail',
-    text: ['1 of 3 endpoints took the ping', ...lines].join('\n'),
-  });
-  await Promise.all([well.close(), failing.close()]);
+  await receiver.close();
 });
 
 test('a wrong file of payload keys is named, for without them no answer of Temporal can be read', async () => {

@@ -578,13 +578,13 @@ export const TESTED_PROMISES: Record<string, TestedPromise[]> = {
       'an end, at any moment',
       'told within 20 seconds',
       'webhooks/sweep',
-      'for more than two minutes each end is told within 20 seconds',
+      'before and after the end of a sweep each end is told within 20 seconds',
     ),
     tested(
       'the workflow that finds events is terminated',
       'no end is missed',
       'webhooks/sweep',
-      'a sweep that was terminated before its first look loses nothing',
+      'a sweep that was terminated goes on where it was, and tells nothing twice',
     ),
     tested(
       'a job is reset',

@@ -36,7 +36,7 @@ async function deliver(): Promise<{ result: unknown; seconds: number }> {
   const [endpoint] = await new Endpoints({ path: receiver.file, allowPrivate: true }).of(null);
   const body = JSON.stringify({ type: 'agent_job.ended', timestamp: '2026-01-01T00:00:00Z', data: {} });
   const to = { id: endpoint!.id, origin: receiver.origin };
-  const delivery: WebhookDelivery = { eventId: 'evt_1', type: 'agent_job.ended', projectId: 'p', endpoint: to, body };
+  const delivery: WebhookDelivery = { eventId: 'evt_1', projectId: 'p', endpoint: to, body };
   receiver.received.length = 0;
   tries.length = 0;
   const workflowId = `webhook/${randomUUID()}`;

@@ -39,7 +39,7 @@ async function givenUp(): Promise<string> {
   const handle = await server.client.workflow.start(WEBHOOK_DELIVERY_WORKFLOW, {
     workflowId: `webhook/${eventId}/${endpoint!.id}`,
     taskQueue: server.taskQueue,
-    args: [{ eventId, type, projectId: 'p', endpoint: to, body }],
+    args: [{ eventId, projectId: 'p', endpoint: to, body }],
     memo: { type, of: 'agent-job/p/k', to: receiver.origin },
   });
   await until(() => receiver.received.length > before, 'a try');

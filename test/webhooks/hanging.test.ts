@@ -34,9 +34,8 @@ afterAll(async () => {
 async function start(projectId: string, { taskQueue } = server) {
   const [endpoint] = await new Endpoints({ path: receiver.file, allowPrivate: true }).of(projectId);
   const eventId = `evt_${randomUUID()}`;
-  const type = 'agent_job.ended';
   const to = { id: endpoint!.id, origin: endpoint!.url.origin };
-  const delivery: WebhookDelivery = { eventId, type, projectId, endpoint: to, body: JSON.stringify({ type }) };
+  const delivery: WebhookDelivery = { eventId, projectId, endpoint: to, body: '{}' };
   const workflowId = `webhook/${eventId}`;
   return server.client.workflow.start(WEBHOOK_DELIVERY_WORKFLOW, { workflowId, taskQueue, args: [delivery] });
 }

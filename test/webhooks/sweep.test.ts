@@ -1,17 +1,12 @@
 import { randomUUID } from 'node:crypto';
 import { setTimeout as delay } from 'node:timers/promises';
-import type { WorkflowHandle } from '@temporalio/client';
-import { defaultPayloadConverter, defineSearchAttributeKey, SearchAttributeType } from '@temporalio/common';
+import { defineSearchAttributeKey, SearchAttributeType } from '@temporalio/common';
+import { MockActivityEnvironment } from '@temporalio/testing';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { SEARCH_ATTRIBUTE } from '../../src/contract.js';
-import {
-  WEBHOOK_DELIVERY_WORKFLOW,
-  WEBHOOK_SWEEP_WORKFLOW,
-  webhookSweepId,
-  type WebhookSweepState,
-} from '../../src/contract/webhooks.js';
+import { WEBHOOK_DELIVERY_WORKFLOW, WEBHOOK_SWEEP_WORKFLOW, webhookSweepId } from '../../src/contract/webhooks.js';
 import { Endpoints } from '../../src/activities/webhooks/endpoints.js';
-import { EventSweep } from '../../src/activities/webhooks/sweep.js';
+import { sweepEvents } from '../../src/activities/webhooks/sweep.js';
 import { startSweep } from '../../src/worker/webhooks.js';
 import { QUICK, startJobServer, type JobServer } from '../client/job-server.js';
 import { earlyBundle } from '../model/early-bundle.js';
@@ -21,20 +16,20 @@ import { Receiver } from './receiver.js';
 import { startWebhookWorker, startWebhookWorkers } from './webhook-workers.js';
 
 const MINUTE = 60_000;
-const NEVER = new AbortController().signal;
 
 let server: JobServer;
 let receiver: Receiver;
-let endpoints: Endpoints;
 let end: () => Promise<void>;
+let looks = 0;
 beforeAll(async () => {
   receiver = await new Receiver().start();
-  endpoints = new Endpoints({ path: receiver.file, allowPrivate: true });
   server = await startJobServer();
   await server.sandbox.addScript({ promptIncludes: 'Never end', script: { activeMs: 3_600_000 } });
-  end = await startWebhookWorker({ ...server, receiver });
+  end = await startWebhookWorker({ ...server, receiver, onLook: () => looks++ });
+  await startSweep(server.client, server.taskQueue);
 }, 3 * MINUTE);
 afterAll(async () => {
+  await server.client.workflow.getHandle(webhookSweepId(server.taskQueue)).terminate();
   await end();
   await server.close();
   await receiver.close();
@@ -46,36 +41,13 @@ const start = (more: object = {}) => {
 };
 const toldOf = (type: string, workflowId: string) =>
   receiver.events(type).filter(({ data }) => data.workflowId === workflowId);
-const told = async (type: string, workflowId: string) => {
-  const isTold = () => toldOf(type, workflowId).length > 0;
+const told = async (type: string, workflowId: string, count = 1) => {
+  const isTold = () => toldOf(type, workflowId).length >= count;
   await until(isTold, `${type} of ${workflowId}`, () => JSON.stringify(receiver.received));
-  return toldOf(type, workflowId)[0];
+  return toldOf(type, workflowId);
 };
-
-/** A process that begins to look, from a state. */
-class Looker {
-  state: WebhookSweepState;
-  readonly #sweep: EventSweep;
-
-  constructor(state: WebhookSweepState = { endsFrom: Date.now() - 10_000 }) {
-    const { client, taskQueue } = server;
-    this.state = state;
-    const webUi = { url: 'http://ui', namespace: 'n' };
-    this.#sweep = new EventSweep({ client, taskQueue, endpoints, webUi });
-  }
-
-  async look(): Promise<void> {
-    this.state = await this.#sweep.look(this.state, { now: Date.now(), signal: NEVER });
-  }
-
-  async until(type: string, workflowId: string, count = 1): Promise<void> {
-    const isTold = async () => {
-      await this.look();
-      return toldOf(type, workflowId).length >= count;
-    };
-    await until(isTold, `${type} of ${workflowId}`, () => JSON.stringify(this.state));
-  }
-}
+const requestsOf = (workflowId: string) =>
+  receiver.received.filter(({ event }) => event.data.workflowId === workflowId);
 
 /** A job whose create is in doubt, and listed so. */
 async function inDoubt() {
@@ -99,9 +71,7 @@ test.concurrent(
     const handle = await start({ tags: ['web'], metadata: { ticket: 'T-1' } });
     const { projectId, key, workflowId, runId } = handle;
     const { job } = await handle.result();
-    const looker = new Looker();
-    await looker.until('agent_job.ended', workflowId);
-    expect(toldOf('agent_job.ended', workflowId)).toEqual([
+    expect(await told('agent_job.ended', workflowId)).toEqual([
       {
         type: 'agent_job.ended',
         timestamp: expect.stringMatching(/Z$/),
@@ -113,8 +83,8 @@ test.concurrent(
     ]);
     const terminated = await start({ prompt: 'Never end' });
     await server.client.workflow.getHandle(terminated.workflowId).terminate();
-    await looker.until('agent_job.ended', terminated.workflowId);
-    expect(toldOf('agent_job.ended', terminated.workflowId)[0].data.outcome).toBe('Terminated');
+    const [event] = await told('agent_job.ended', terminated.workflowId);
+    expect(event.data.outcome).toBe('Terminated');
     expect(JSON.stringify(receiver.received)).not.toContain('Hide me');
   },
   2 * MINUTE,
@@ -127,9 +97,7 @@ test.concurrent(
     await handle.result();
     await handle.followUp('more', { id: 'more' });
     await handle.result();
-    const looker = new Looker();
-    await looker.until('agent_job.ended', handle.workflowId, 2);
-    const runs = toldOf('agent_job.ended', handle.workflowId).map(({ data }) => data.runId as string);
+    const runs = (await told('agent_job.ended', handle.workflowId, 2)).map(({ data }) => data.runId as string);
     expect(new Set(runs).size).toBe(2);
     expect(runs).toContain(handle.runId);
   },
@@ -142,15 +110,14 @@ test.concurrent(
     const handle = await start({ prompt: 'Never end' });
     await until(async () => (await handle.state()).jobId !== null, 'the job');
     const { workflowService, options } = server.client;
-    const { namespace } = options;
     const { runId } = await workflowService.resetWorkflowExecution({
-      ...{ namespace, reason: 'a test', requestId: randomUUID(), workflowTaskFinishEventId: 4 as never },
+      ...{ namespace: options.namespace, reason: 'a test', requestId: randomUUID() },
+      ...{ workflowTaskFinishEventId: 4 as never },
       workflowExecution: { workflowId: handle.workflowId, runId: handle.runId! },
     });
     await server.client.workflow.getHandle(handle.workflowId).terminate();
-    await new Looker().until('agent_job.ended', handle.workflowId);
-    await new Looker().look();
-    expect(toldOf('agent_job.ended', handle.workflowId).map(({ data }) => data.runId as string)).toEqual([runId]);
+    const events = await told('agent_job.ended', handle.workflowId);
+    expect(events.map(({ data }) => data.runId as string)).toEqual([runId]);
   },
   2 * MINUTE,
 );
@@ -160,168 +127,157 @@ test.concurrent(
   async () => {
     const handle = await inDoubt();
     const { workflowId, projectId, key, runId } = handle;
-    const looker = new Looker();
-    await looker.until('agent_job.needs_attention', workflowId);
+    const [{ data }] = await told('agent_job.needs_attention', workflowId);
     const { unknown } = await handle.state();
-    const [{ data }] = toldOf('agent_job.needs_attention', workflowId);
-    const url = `http://ui/namespaces/n/workflows/${encodeURIComponent(workflowId)}/${runId}/user-metadata`;
+    const page = `workflows/${encodeURIComponent(workflowId)}/${runId}/user-metadata`;
+    const url = `http://ui/namespaces/${server.namespace}/${page}`;
     expect(data).toMatchObject({ projectId, workflowId, key, runId, unknown, url });
     expect(data.command).toBe(`npx agent-jobs resolve ${workflowId} ACTION --since ${unknown!.since}`);
-    await new Looker(looker.state).look();
-    expect(toldOf('agent_job.needs_attention', workflowId)).toHaveLength(1);
+    const seen = looks;
+    await until(() => looks > seen + 4, 'the doubt to be found again');
+    expect(requestsOf(workflowId)).toHaveLength(1);
   },
   2 * MINUTE,
 );
 
 test.concurrent(
-  'an export is told with its snapshots or its failure; what it was part of tells of the rest',
+  'an export is told with its snapshots or its failure',
   async () => {
     const range = { projectId: server.projectId, dateFrom: '2026-01-01', dateTo: '2026-01-02' };
     const { workflowId, runId } = await server.jobs.exportVisitors(range);
     await server.client.workflow.getHandle(workflowId).terminate();
-    await new Looker().until('visitor_export.ended', workflowId);
-    expect(toldOf('visitor_export.ended', workflowId)[0].data).toEqual({
+    const [{ data }] = await told('visitor_export.ended', workflowId);
+    expect(data).toEqual({
       ...{ projectId: server.projectId, workflowId, runId, snapshots: [], failure: 'Terminated' },
     });
   },
   2 * MINUTE,
 );
 
-/** A run of the workflow, with workers and a task queue of its own. */
-async function startOwnSweep({ hasWorkers = true } = {}) {
+test.concurrent(
+  'before and after the end of a sweep each end is told within 20 seconds',
+  async () => {
+    const ended: string[] = [];
+    for (let round = 0; round < 18; round++) {
+      const job = await start({ prompt: 'Never end' });
+      await server.client.workflow.getHandle(job.workflowId).terminate();
+      ended.push(job.workflowId);
+      await delay(5_000);
+      const untold = ended.slice(0, -4).filter((id) => toldOf('agent_job.ended', id).length === 0);
+      expect([round, untold]).toEqual([round, []]);
+    }
+    const sweep = server.client.workflow.getHandle(webhookSweepId(server.taskQueue));
+    const { events } = await sweep.fetchHistory();
+    const attempts = events!.flatMap((event) => event.activityTaskStartedEventAttributes?.attempt ?? []);
+    expect(new Set(attempts)).toEqual(new Set([1]));
+    expect(attempts.length).toBeGreaterThanOrEqual(1);
+    for (const id of ended.slice(0, -4)) expect(requestsOf(id)).toHaveLength(1);
+  },
+  4 * MINUTE,
+);
+
+/** A task queue of its own, and a job on it that is terminated. */
+function ownQueue() {
   const { client, nativeConnection } = server;
   const taskQueue = `test-${randomUUID()}`;
-  const workers = { nativeConnection, taskQueue, receiver };
-  const endWorkers = hasWorkers ? await startWebhookWorkers(workers) : async () => {};
-  await startSweep(client, taskQueue);
-  const sweep = client.workflow.getHandle(webhookSweepId(taskQueue));
-  const end = async () => {
+  const endJob = async () => {
     const args = [{ projectId: 'acme', prompt: 'Hide me' }];
     const job = await client.workflow.start('agentJob', { workflowId: randomUUID(), taskQueue, args });
     await job.terminate();
     return job.workflowId;
   };
-  return { client, taskQueue, workers, endWorkers, sweep, end };
+  const sweep = client.workflow.getHandle(webhookSweepId(taskQueue));
+  return { client, taskQueue, workers: { nativeConnection, taskQueue, receiver }, endJob, sweep };
 }
 
-test.concurrent(
-  'for more than two minutes each end is told within 20 seconds, and each minute leaves its state in the history',
-  async () => {
-    const { sweep, end, endWorkers } = await startOwnSweep();
-    const ended: string[] = [];
-    for (let round = 0; round < 28; round++) {
-      ended.push(await end());
-      await delay(5_000);
-      const untold = ended.slice(0, -4).filter((id) => toldOf('agent_job.ended', id).length === 0);
-      expect([round, untold]).toEqual([round, []]);
-    }
-    await told('agent_job.ended', ended.at(-1)!);
-    const { events } = await sweep.fetchHistory();
-    const attempts = events!.flatMap((event) => event.activityTaskStartedEventAttributes?.attempt ?? []);
-    const kept = events!.filter((event) => event.activityTaskCompletedEventAttributes);
-    expect(attempts).toEqual(kept.map(() => 1));
-    expect(kept.length).toBeGreaterThanOrEqual(2);
-    await sweep.terminate();
-    await endWorkers();
-  },
-  4 * MINUTE,
-);
-
-test.concurrent.for([
-  ['terminated', (sweep: WorkflowHandle) => sweep.terminate()],
-  ['deleted after it told of something', deleteSweep],
-] as const)(
-  'a sweep that was %s goes on where it was, and tells nothing twice',
+test.concurrent.for([true, false])(
+  'a sweep that was terminated goes on where it was, and tells nothing twice (it had workers: %s)',
   { timeout: 2 * MINUTE },
-  async ([, close]) => {
-    const { client, taskQueue, workers, sweep, end, endWorkers } = await startOwnSweep();
-    const first = await end();
-    await told('agent_job.ended', first);
+  async (hadWorkers) => {
+    const { client, taskQueue, workers, sweep, endJob } = ownQueue();
+    const endWorkers = hadWorkers ? await startWebhookWorkers(workers) : async () => {};
+    await startSweep(client, taskQueue);
+    const first = await endJob();
+    if (hadWorkers) await told('agent_job.ended', first);
     await endWorkers();
-    await close(sweep);
-    const second = await end();
+    await sweep.terminate();
+    const second = await endJob();
     await startSweep(client, taskQueue);
     const endAgain = await startWebhookWorkers(workers);
     await told('agent_job.ended', second);
-    const ofFirst = receiver.received.filter(({ event }) => event.data.workflowId === first);
-    expect(ofFirst).toHaveLength(1);
-    await client.workflow.getHandle(sweep.workflowId).terminate();
+    await told('agent_job.ended', first);
+    expect(requestsOf(first)).toHaveLength(1);
+    await sweep.terminate();
     await endAgain();
   },
 );
 
 test.concurrent(
-  'a sweep that was terminated before its first look loses nothing',
+  'a sweep that was killed half-way is done again, and the server refuses what was told',
   async () => {
-    const { client, taskQueue, workers, sweep, end, endWorkers } = await startOwnSweep({ hasWorkers: false });
-    const ended = await end();
-    await sweep.terminate();
+    const { client, taskQueue, workers, sweep, endJob } = ownQueue();
+    const endWorkers = await startWebhookWorkers(workers);
     await startSweep(client, taskQueue);
-    const endAgain = await startWebhookWorkers(workers);
-    expect(await told('agent_job.ended', ended)).toBeDefined();
-    await client.workflow.getHandle(sweep.workflowId).terminate();
-    await Promise.all([endWorkers(), endAgain()]);
+    const ended = await endJob();
+    await told('agent_job.ended', ended);
+    const options = {
+      ...{ client, taskQueue, webUi: null, onLook: () => {}, signal: AbortSignal.timeout(5_000) },
+      endpoints: new Endpoints({ path: receiver.file, allowPrivate: true }),
+    };
+    await new MockActivityEnvironment({}).run(sweepEvents, options, { endsFrom: Date.now() - MINUTE });
+    expect(requestsOf(ended)).toHaveLength(1);
+    await sweep.terminate();
+    await endWorkers();
   },
   2 * MINUTE,
 );
 
-async function deleteSweep(sweep: WorkflowHandle): Promise<void> {
-  const { workflowService, options } = server.client;
-  const { workflowId } = sweep;
-  await workflowService.deleteWorkflowExecution({ namespace: options.namespace, workflowExecution: { workflowId } });
-  const isGone = () =>
-    sweep.describe().then(
-      () => false,
-      (error: Error) => error.name === 'WorkflowNotFoundError',
-    );
-  await until(isGone, 'the sweep to be gone');
-}
-
 test.concurrent(
   'a job in doubt that no worker answers holds no end up',
   async () => {
-    const { client } = server;
-    const taskQueue = `test-${randomUUID()}`; // without a worker
+    const { client, taskQueue, endJob } = ownQueue(); // without a worker
     const phase = defineSearchAttributeKey(SEARCH_ATTRIBUTE.phase, SearchAttributeType.KEYWORD);
     const inDoubtForEver = { typedSearchAttributes: [{ key: phase, value: 'needsAttention' }] };
-    const startRun = (more = {}) => client.workflow.start('agentJob', { workflowId: randomUUID(), taskQueue, ...more });
-    const doubts = await Promise.all(Array.from({ length: 11 }, () => startRun(inDoubtForEver)));
-    const listedDoubts = () => client.workflow.count(`TaskQueue = '${taskQueue}' AND ${phase.name} = 'needsAttention'`);
-    await until(async () => (await listedDoubts()).count === 11, 'the doubts to be listed');
-    const ended = await startRun();
-    await ended.terminate();
-    const sweep = new EventSweep({ client, taskQueue, endpoints, webUi: null });
-    // In its time all doubts can't be asked: eleven, ten at once, of which none answers.
-    const signal = AbortSignal.timeout(8_000);
+    const startDoubt = () =>
+      client.workflow.start('agentJob', { workflowId: randomUUID(), taskQueue, ...inDoubtForEver });
+    const doubts = await Promise.all(Array.from({ length: 11 }, startDoubt));
+    const listed = () => client.workflow.count(`TaskQueue = '${taskQueue}' AND ${phase.name} = 'needsAttention'`);
+    await until(async () => (await listed()).count === 11, 'the doubts to be listed');
+    const ended = await endJob();
+    const over = new AbortController();
+    const options = {
+      ...{ client, taskQueue, webUi: null, onLook: () => {}, signal: over.signal },
+      endpoints: new Endpoints({ path: receiver.file, allowPrivate: true }),
+    };
+    const sweep = new MockActivityEnvironment({ currentAttemptScheduledTimestampMs: Date.now() });
+    const swept = sweep.run(sweepEvents, options, { endsFrom: Date.now() - MINUTE });
     let announced: unknown[] = [];
-    const isTold = async () => {
-      await sweep.look({ endsFrom: Date.now() - MINUTE }, { now: Date.now(), signal });
+    const isAnnounced = async () => {
       const query = `WorkflowType = '${WEBHOOK_DELIVERY_WORKFLOW}' AND TaskQueue = '${taskQueue}'`;
       announced = [];
       for await (const { memo } of client.workflow.list({ query })) announced.push(memo?.['of']);
       return announced.length > 0;
     };
-    await until(isTold, 'the end to be told');
-    expect(announced).toEqual([ended.workflowId]);
+    await until(isAnnounced, 'the end to be told');
+    expect(announced).toEqual([ended]);
+    over.abort();
+    await swept;
     await Promise.all(doubts.map((doubt) => doubt.terminate()));
   },
   MINUTE,
 );
 
 test('where webhooks are new, nothing that ended before is told', async () => {
-  const { client } = server;
-  const taskQueue = `test-${randomUUID()}`;
+  const { client, taskQueue, workers, endJob, sweep } = ownQueue();
+  const before = await endJob();
+  await delay(1_100); // the times of ends and starts are compared in milliseconds
+  const endWorkers = await startWebhookWorkers(workers);
   await startSweep(client, taskQueue);
-  const sweep = client.workflow.getHandle(webhookSweepId(taskQueue));
-  expect(await givenTo(sweep)).toBeNull();
+  await told('agent_job.ended', await endJob());
+  expect(requestsOf(before)).toEqual([]);
   await sweep.terminate();
+  await endWorkers();
 });
-
-async function givenTo(sweep: WorkflowHandle): Promise<unknown> {
-  const [begun] = (await sweep.fetchHistory()).events!;
-  const [given] = begun!.workflowExecutionStartedEventAttributes!.input!.payloads!;
-  return defaultPayloadConverter.fromPayload(given!);
-}
 
 test('the id of the workflow has the name of its task queue as one part', () => {
   expect(webhookSweepId('team/a jobs')).toBe('webhook-sweep/team%2Fa%20jobs');
@@ -330,32 +286,25 @@ test('the id of the workflow has the name of its task queue as one part', () => 
 test(
   'a run of the workflow that is full hands over what it knows: nothing is told twice, or left out',
   async () => {
-    const { client, nativeConnection: connection } = server;
-    const taskQueue = `test-${randomUUID()}`;
-    const workflowBundle = await earlyBundle();
-    const workflows = await createTestWorker({ connection, taskQueue, activities: {}, workflowBundle });
+    const { client, taskQueue, workers, endJob, sweep } = ownQueue();
+    const { nativeConnection: connection } = workers;
+    const workflows = await createTestWorker({
+      ...{ connection, taskQueue, activities: {}, workflowBundle: await earlyBundle() },
+    });
     const running = workflows.run();
-    const options = { nativeConnection: connection, taskQueue, receiver };
-    const terminated = async () => {
-      const args = [{ projectId: 'acme', prompt: 'Hide me' }];
-      const job = await client.workflow.start('agentJob', { workflowId: randomUUID(), taskQueue, args });
-      await job.terminate();
-      return job.workflowId;
-    };
-    const endFirst = await startWebhookWorker(options);
-    const workflowId = webhookSweepId(taskQueue);
-    const run = { workflowId, taskQueue, args: [null], memo: { eventsPerRun: 8 } };
+    const endFirst = await startWebhookWorker(workers);
+    const run = { workflowId: sweep.workflowId, taskQueue, args: [null], memo: { eventsPerRun: 8 } };
     const { firstExecutionRunId } = await client.workflow.start(WEBHOOK_SWEEP_WORKFLOW, run);
-    const first = await terminated();
+    const first = await endJob();
     await told('agent_job.ended', first);
     await endFirst();
-    const second = await terminated();
-    const endSecond = await startWebhookWorker(options);
+    const second = await endJob();
+    const endSecond = await startWebhookWorker(workers);
     await told('agent_job.ended', second);
-    const sweep = client.workflow.getHandle(workflowId);
-    expect((await sweep.describe()).runId).not.toBe(firstExecutionRunId);
-    const requests = receiver.received.filter(({ event }) => event.data.workflowId === first);
-    expect(requests).toHaveLength(1);
+    const { runId, memo } = await sweep.describe();
+    expect(runId).not.toBe(firstExecutionRunId);
+    expect(memo).toMatchObject({ endsFrom: expect.any(Number) });
+    expect(requestsOf(first)).toHaveLength(1);
     await sweep.terminate();
     workflows.shutdown();
     await Promise.all([running, endSecond()]);

@@ -38,7 +38,7 @@ export async function startWebhookWorker({
 }: WebhookWorkersOptions): Promise<() => Promise<void>> {
   const shutdown = new AbortController();
   const activities = createWebhookActivities({
-    ...{ taskQueue, address: '', webUiUrl: undefined, onTry, onLook },
+    ...{ taskQueue, address: '', webUiUrl: 'http://ui', onTry, onLook },
     endpoints: new Endpoints({ path: receiver.file, allowPrivate: true }),
     shutdownSignal: shutdown.signal,
   });

@@ -1,4 +1,4 @@
-/** What is told of a job or an export: each event has an id that follows from what happened, whoever finds it. */
+/** The events of jobs and exports. An event's id follows from what happened, so that it is the same at each search. */
 import { createHash } from 'node:crypto';
 import { type Client, WorkflowFailedError, type WorkflowExecutionInfo } from '@temporalio/client';
 import { ApplicationFailure } from '@temporalio/common';
@@ -8,82 +8,75 @@ import { TemporalCallError } from '../../client/errors.js';
 import { temporalCall } from '../../client/temporal-call.js';
 import type { JobSummary } from '../../client/agent-job/list.js';
 import { jobUrl, type WebUi } from '../../client/web-ui.js';
-import { agentJobOf, type InDoubtWrite, type SnapshotReceipt, type VisitorExportResult } from '../../contract.js';
+import { agentJobOf, type InDoubtWrite, type VisitorExportResult } from '../../contract.js';
 import { utf8Bytes } from '../../contract/input-checks.js';
 import type { WebhookEventType } from '../../contract/webhooks.js';
 
-/** What happened. */
+/** What happened to a workflow. */
 interface WebhookEvent {
   id: string;
   type: WebhookEventType;
   projectId: string | null;
-  /** The workflow that it happened to. */
   workflowId: string;
   body: string;
 }
 
+/** Many receivers take no more. */
 const MAX_BODY_BYTES = 20 * 1024;
+const MAX_SNAPSHOTS = 20;
 
-/** A job's run has closed, however. */
+/** A job's run has closed, in any way. */
 export function jobEnded(job: JobSummary): WebhookEvent {
   const { workflowId, runId, outcome, jobId, prLink, tags, metadata, endedAt } = job;
-  // One that ended before a worker began it has the attribute only where our client started it.
+  // A job that ended before a worker began it has the attribute only if our client started it.
   const projectId = job.projectId ?? agentJobOf(workflowId)?.projectId ?? null;
-  const data = { ...named(projectId, workflowId), workflowId, runId, outcome, jobId, prLink, tags, metadata };
-  return eventOf('agent_job.ended', runId, endedAt!, data, [
-    { prLink: null },
-    { metadata: {} },
-    { jobId: null, tags: [] },
-  ]);
+  const data = { projectId, key: keyOf(workflowId), workflowId, runId, outcome, jobId, prLink, tags, metadata };
+  return eventOf('agent_job.ended', runId, endedAt!, data);
 }
 
-/** A write that is in doubt. */
-interface Doubt {
-  workflowId: string;
-  runId: string;
-  projectId: string | null;
-  unknown: InDoubtWrite;
-}
-
-/** A write came to be in doubt: only a person can settle it. */
-export function needsAttention({ workflowId, runId, projectId, unknown }: Doubt, webUi: WebUi | null): WebhookEvent {
+/** A write is in doubt, and only a person can resolve it. */
+export function needsAttention(
+  job: { workflowId: string; runId: string; projectId: string | null; unknown: InDoubtWrite },
+  webUi: WebUi | null,
+): WebhookEvent {
+  const { projectId, workflowId, runId, unknown } = job;
   const command = `npx agent-jobs resolve ${shellWord(workflowId)} ACTION --since ${unknown.since}`;
   const url = webUi && jobUrl(webUi, { workflowId, runId });
-  const data = { ...named(projectId, workflowId), workflowId, runId, unknown, command, url };
+  const data = { projectId, key: keyOf(workflowId), workflowId, runId, unknown, command, url };
   // Not by the run: continue-as-new hands a write in doubt to another one.
   return eventOf('agent_job.needs_attention', `${workflowId} ${unknown.since}`, unknown.since, data);
 }
 
-function named(projectId: string | null, workflowId: string) {
-  return { projectId, key: agentJobOf(workflowId)?.key ?? null };
+function keyOf(workflowId: string): string | null {
+  return agentJobOf(workflowId)?.key ?? null;
 }
 
-/** An export's run has closed: reads how. */
+/** An export's run has closed. Its result is read for the event. */
 export async function exportEnded(client: Client, run: WorkflowExecutionInfo): Promise<WebhookEvent> {
   const { workflowId, runId } = run;
   const { snapshots, failure } = await endOf(client, run);
-  const told = snapshots.map(({ snapshotId, dateFrom, dateTo, consistent, unchanged, location }) => ({
-    ...{ snapshotId, dateFrom, dateTo, consistent, unchanged, location },
-  }));
-  const data = { projectId: projectOf(workflowId), workflowId, runId, snapshots: told, failure };
-  const fewer = [40, 20, 5].map((count) => ({
-    snapshots: told.slice(0, count),
-    snapshotsLeftOut: told.length - count,
-  }));
-  return eventOf('visitor_export.ended', runId, run.closeTime!.toISOString(), data, fewer);
+  const sent = snapshots.slice(0, MAX_SNAPSHOTS);
+  const left = snapshots.length - sent.length;
+  const data = {
+    ...{ projectId: projectOf(workflowId), workflowId, runId },
+    snapshots: sent.map(({ snapshotId, dateFrom, dateTo, consistent, unchanged, location }) => {
+      return { snapshotId, dateFrom, dateTo, consistent, unchanged, location };
+    }),
+    ...{ failure, ...(left > 0 && { snapshotsLeftOut: left }) },
+  };
+  return eventOf('visitor_export.ended', runId, run.closeTime!.toISOString(), data);
 }
 
-async function endOf(
-  client: Client,
-  { workflowId, runId, status }: WorkflowExecutionInfo,
-): Promise<{ snapshots: SnapshotReceipt[]; failure: string | null }> {
+type ExportEnd = Pick<VisitorExportResult, 'snapshots'> & { failure: string | null };
+
+async function endOf(client: Client, { workflowId, runId, status }: WorkflowExecutionInfo): Promise<ExportEnd> {
   try {
     const read = () => client.workflow.result(workflowId, runId, { followRuns: false });
-    const result = (await temporalCall(client, {}, read)) as VisitorExportResult;
-    return { snapshots: result.snapshots, failure: null };
+    const { snapshots } = (await temporalCall(client, {}, read)) as VisitorExportResult;
+    return { snapshots, failure: null };
   } catch (error) {
     if (error instanceof TemporalCallError) throw error;
-    // Of a key that is not here, or no export's at all.
+    // This worker lacks the key, or the result is no export's.
     if (!(error instanceof WorkflowFailedError)) return { snapshots: [], failure: 'Unreadable' };
     const { cause } = error;
     if (!(cause instanceof ApplicationFailure)) return { snapshots: [], failure: ENDED_BY[status.name] ?? 'Failed' };
@@ -92,7 +85,7 @@ async function endOf(
   }
 }
 
-/** From the ids that our client and its Schedules give; null of another. */
+/** Null for an id that neither our client nor its Schedules gave. */
 function projectOf(workflowId: string): string | null {
   const [, encoded] = /^visitor-export\/([^/]+?)(?:\/|-\d{4}-\d\d-\d\dT[\d:]+Z$)/.exec(workflowId) ?? [];
   try {
@@ -102,29 +95,19 @@ function projectOf(workflowId: string): string | null {
   }
 }
 
-/** The upstream's texts may hold half a surrogate pair or NUL, which the JSON readers of many receivers refuse. */
-function readable(_: string, value: unknown): unknown {
-  return typeof value === 'string' ? value.toWellFormed().replaceAll('\0', '\uFFFD') : value;
-}
-
 type Data = { projectId: string | null; workflowId: string } & Record<string, unknown>;
 
-/** What makes a body too long is replaced, one thing after the other. */
-function eventOf(
-  type: WebhookEventType,
-  happened: string,
-  timestamp: string,
-  data: Data,
-  shorter: readonly object[] = [],
-): WebhookEvent {
+function eventOf(type: WebhookEventType, happened: string, timestamp: string, data: Data): WebhookEvent {
   const id = `evt_${createHash('sha256').update(`${type} ${happened}`).digest('base64url').slice(0, 32)}`;
   const { projectId, workflowId } = data;
-  let fitting: object = data;
-  let body = '';
-  for (const replacement of [{}, ...shorter]) {
-    fitting = { ...fitting, ...replacement };
-    body = JSON.stringify({ type, timestamp, data: fitting }, readable);
-    if (utf8Bytes(body) <= MAX_BODY_BYTES) break;
-  }
-  return { id, type, projectId, workflowId, body };
+  const bodyOf = (sent: object) => JSON.stringify({ type, timestamp, data: sent }, readable);
+  const whole = bodyOf(data);
+  // Texts of the upstream, or of a foreign caller, may be too long. The job has them.
+  const short = { ...data, jobId: null, prLink: null, tags: [], metadata: {} };
+  return { id, type, projectId, workflowId, body: utf8Bytes(whole) > MAX_BODY_BYTES ? bodyOf(short) : whole };
+}
+
+/** The JSON readers of many receivers refuse half a surrogate pair and NUL, which texts of the upstream may hold. */
+function readable(_: string, value: unknown): unknown {
+  return typeof value === 'string' ? value.toWellFormed().replaceAll('\0', '\uFFFD') : value;
 }

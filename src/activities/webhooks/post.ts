@@ -1,6 +1,6 @@
 /**
- * One request of a webhook: signed by the Standard Webhooks scheme, and sent to a public address alone. That is checked
- * where the connection is made: what a name resolved to before says nothing of what it resolves to then.
+ * One request of a webhook: signed by the Standard Webhooks scheme, and sent to a public address alone. The connection
+ * itself checks that, because a name may resolve to another address each time.
  */
 import { createHmac } from 'node:crypto';
 import type { LookupAddress } from 'node:dns';
@@ -11,7 +11,14 @@ import { Client, type Dispatcher, ProxyAgent } from 'undici';
 import { DAY_MS } from '../../contract/shared.js';
 import { parseRetryAfter } from '../../upstream/outcome.js';
 
-/** What to send to whom. */
+/** How receivers are reached. */
+interface Way {
+  /** Whether addresses that are not public are taken. */
+  allowPrivate: boolean;
+  /** A proxy, which then judges addresses. */
+  proxy?: string | undefined;
+}
+
 interface Request {
   endpoint: { url: URL; secrets: readonly Buffer[] };
   eventId: string;
@@ -19,31 +26,14 @@ interface Request {
   way: Way;
 }
 
-/** How receivers are reached. */
-export interface Way {
-  /** Whether addresses that are not public are taken. */
-  allowPrivate: boolean;
-  /** A proxy, which then judges addresses. */
-  proxy?: string | undefined;
-}
-
-/** How the receiver answered; of its body nothing is read. */
-interface Answer {
-  status: number;
-  /** Milliseconds; null where it says none. */
-  retryAfterMs: number | null;
-}
-
 /** From look-up to status. */
 const LIMIT_MS = 15_000;
 /** For one of several addresses; Node's own 250 ms are too short for a receiver on another continent. */
 const ADDRESS_LIMIT_MS = 3_000;
-/** Answers 1xx before the status; each costs CPU. */
-const MAX_INFORMATIONAL = 20;
 
-/** The headers of a try: the signature is of its own time. */
-function signedHeaders({ endpoint, eventId, body }: Omit<Request, 'way'>, at = Date.now()) {
-  const timestamp = String(Math.floor(at / 1_000));
+/** The headers of a try, signed with its own time. */
+function signedHeaders({ endpoint, eventId, body }: Omit<Request, 'way'>) {
+  const timestamp = String(Math.floor(Date.now() / 1_000));
   const sign = (secret: Buffer) =>
     `v1,${createHmac('sha256', secret).update(`${eventId}.${timestamp}.${body}`).digest('base64')}`;
   return {
@@ -55,26 +45,17 @@ function signedHeaders({ endpoint, eventId, body }: Omit<Request, 'way'>, at = D
   };
 }
 
-/** Sends it once, follows no redirect; throws where no status came in time. */
-export async function post(request: Request): Promise<Answer> {
+/** Sends it once, follows no redirect, and reads no body. Throws if no status came in time. */
+export async function post(request: Request): Promise<{ status: number; retryAfterMs: number | null }> {
   const { url } = request.endpoint;
   const connection = open(url, request.way);
   const signal = AbortSignal.timeout(LIMIT_MS);
   // undici ends no request that waits for a connection, or for a tunnel.
   signal.addEventListener('abort', () => void connection.destroy(signal.reason as Error).catch(() => {}));
-  let informational = 0;
   try {
     const { statusCode, headers, body } = await connection.request({
-      origin: url.origin,
-      method: 'POST',
-      path: url.pathname + url.search,
-      headers: signedHeaders(request),
-      body: request.body,
-      signal,
-      onInfo: () => {
-        informational += 1;
-        if (informational > MAX_INFORMATIONAL) throw new Error('sends informational answers (1xx) without end');
-      },
+      ...{ origin: url.origin, method: 'POST', path: url.pathname + url.search, signal },
+      ...{ headers: signedHeaders(request), body: request.body },
     });
     body.on('error', () => {}).destroy();
     const text = (header: unknown) => (typeof header === 'string' ? header : null);
@@ -90,7 +71,7 @@ export async function post(request: Request): Promise<Answer> {
 
 function open(url: URL, { allowPrivate, proxy }: Way): Dispatcher {
   if (proxy !== undefined) return new ProxyAgent(proxy);
-  // Node looks an address up that is one already by no function.
+  // Node calls no look-up for an address.
   const host = url.hostname.replace(/^\[|\]$/g, '');
   if (!allowPrivate && isIP(host) && !isPublic(host)) throw notPublic();
   const connect = { lookup: allowPrivate ? undefined : lookupPublic };
@@ -104,39 +85,36 @@ export function reasonOf(error: unknown): string {
   return code === undefined || code.startsWith('UND_') ? message : code;
 }
 
-/** Its own requests: Node's usual look-ups share four threads of the process, and a name may take its time. */
+/** Node's usual look-ups share four threads of the process, and a name may take long. This one has its own requests. */
 const resolver = new Resolver({ timeout: 3_000, tries: 2 });
 
 const lookupPublic: LookupFunction = (host, { all }, callback) => {
   const answer = async () => {
-    const [error, addresses] = await publicAddresses(host).then(
-      (found) => [null, found] as const,
-      (reason: Error) => [reason, []] as const,
-    );
+    const addresses = await publicAddresses(host).catch((error: Error) => error);
+    if (addresses instanceof Error) return callback(addresses, '');
     const [first] = addresses;
-    if (error || !first) callback(error ?? notPublic(), '');
-    else if (all) callback(null, [...addresses]);
+    if (!first) callback(notPublic(), '');
+    else if (all) callback(null, addresses);
     else callback(null, first.address, first.family);
   };
   void answer();
 };
 
-/** Those of a name that are public. */
+/** The public addresses of a name. */
 export async function publicAddresses(host: string): Promise<LookupAddress[]> {
   const answers = await Promise.allSettled([resolver.resolve4(host), resolver.resolve6(host)]);
   const addresses = answers.flatMap((answer) => (answer.status === 'fulfilled' ? answer.value : []));
   const [refused] = answers.filter((answer) => answer.status === 'rejected');
   if (addresses.length === 0) throw refused?.reason;
-  // Behind another one the receiver may also be reached from within its own network.
   return addresses.filter(isPublic).map((address) => ({ address, family: isIP(address) }));
 }
 
-/** What IPv6 has given out to the public; a machine of Azure's own, with a public address, is none of it. */
-const [PUBLIC_IPV6, AZURE_HOST] = [ipaddr.IPv6.parseCIDR('2000::/3'), '168.63.129.16'];
-/** A network of IPv6 alone reaches IPv4 by these: the last four bytes are the address. */
-const NAT64 = ipaddr.IPv6.parseCIDR('64:ff9b::/96');
+/** All public addresses of IPv6, but those of NAT64: their last four bytes are an address of IPv4. */
+const [PUBLIC_IPV6, NAT64] = [ipaddr.IPv6.parseCIDR('2000::/3'), ipaddr.IPv6.parseCIDR('64:ff9b::/96')];
+/** A public address at which each machine of Azure reaches its host. */
+const AZURE_HOST = '168.63.129.16';
 
-/** What is neither of this machine, of a network of somebody's own, nor reserved. */
+/** Whether an address is neither of this machine, nor of a private network, nor reserved. */
 export function isPublic(address: string): boolean {
   if (!ipaddr.isValid(address)) return false;
   const ip = ipaddr.process(address);

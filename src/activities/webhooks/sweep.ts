@@ -1,7 +1,9 @@
 /**
- * Finds events by what Temporal lists, so that none needs a worker that was there when it happened: jobs and exports
- * that closed, however, and jobs that wait for a person. What is announced again has the same id, and starts nothing.
+ * Finds events in Temporal's lists, so that no worker need be there when they happen: jobs and exports that closed, and
+ * jobs that wait for a person. Each is found many times. Its id is the same then, and the server refuses the delivery.
  */
+import { setTimeout as delay } from 'node:timers/promises';
+import { Context } from '@temporalio/activity';
 import { type Client, WorkflowExecutionAlreadyStartedError, type WorkflowExecutionInfo } from '@temporalio/client';
 import { concurrently } from '../../client/concurrently.js';
 import { TemporalJobHandle } from '../../client/agent-job/handle.js';
@@ -12,198 +14,161 @@ import { listWorkflows } from '../../client/temporal-call.js';
 import { quoted } from '../../client/visibility-query.js';
 import type { WebUi } from '../../client/web-ui.js';
 import { VISITOR_EXPORT_WORKFLOW, visitorExportScheduleId } from '../../contract.js';
-import {
-  WEBHOOK_DELIVERY_WORKFLOW,
-  type WebhookDelivery,
-  webhookDeliveryId,
-  type WebhookSweepState,
-} from '../../contract/webhooks.js';
+import { WEBHOOK_DELIVERY_WORKFLOW, type WebhookDelivery, type WebhookSweepState } from '../../contract/webhooks.js';
+import { startServerClock } from '../../temporal/activity-attempt.js';
 import { lenientWorkflowClient } from '../../temporal/workflow-clients.js';
 import type { Endpoints } from './endpoints.js';
 import { exportEnded, jobEnded, needsAttention } from './events.js';
 
-type WebhookEvent = ReturnType<typeof jobEnded>;
-
-interface SweepOptions {
+/** What a sweep works with. */
+export interface SweepOptions {
   client: Client;
   /** Of the jobs. */
   taskQueue: string;
   endpoints: Endpoints;
   webUi: WebUi | null;
-}
-
-/** One look at Temporal's lists. */
-interface Look {
-  /** Milliseconds, by Temporal's clock or before it: a clock that is ahead would leave ends out. */
-  now: number;
-  /** Once it is aborted, nothing more is announced, and the look fails. */
+  /** Called after each search for new ends. */
+  onLook: () => void;
+  /** Ends the sweep: another worker goes on. */
   signal: AbortSignal;
 }
 
-/** So late an end may be listed, clocks that differ included. */
-const OVERLAP_MS = 5 * 60_000;
-/** But most are listed at once: so often all of that time is read again, else the last half minute. */
-const READ_ALL_EVERY_MS = 60_000;
+/** After so long the workflow gets a newer state. */
+const SWEEP_MS = 60_000;
+const NEW_ENDS_EVERY_MS = 5_000;
+const DOUBTS_EVERY_MS = 10_000;
+const HEARTBEAT_MS = 5_000;
+/** Temporal lists most ends at once, and the others within minutes. Those minutes are read once a sweep. */
 const LATELY_MS = 30_000;
-/** After an outage, the ends of so long are announced in one look. */
+const MAX_LATE_MS = 5 * 60_000;
+/** After an outage, the ends of one hour at a time. */
 const MAX_READ_MS = 60 * 60_000;
-/** A job may be in doubt again between two looks at the list. */
-const ASK_AGAIN_MS = 10_000;
 /** For the state of one job. */
 const ASK_LIMIT_MS = 5_000;
-/** Runs, and deliveries, that this process knows to be told. */
-const MOST_KNOWN = 100_000;
 const PAGE_SIZE = 1_000;
 
-/** Lives as long as the worker's process: what it knows to be told, it does not start again. */
-export class EventSweep {
+/**
+ * Announces events for a minute: all ends since `endsFrom` once, and beside that new ends and doubts again and again.
+ * Returns how far the ends were read.
+ */
+export async function sweepEvents(options: SweepOptions, { endsFrom }: WebhookSweepState): Promise<WebhookSweepState> {
+  const over = new AbortController();
+  const signal = AbortSignal.any([options.signal, over.signal]);
+  const sweep = new EventSweep({ ...options, signal }, endsFrom);
+  const beats = setInterval(() => Context.current().heartbeat(), HEARTBEAT_MS);
+  try {
+    await Promise.race([
+      Promise.all([sweep.readAll(), delay(SWEEP_MS, undefined, { signal })]),
+      sweep.repeat(NEW_ENDS_EVERY_MS, () => sweep.readNew()),
+      // A round of its own: a job that no worker answers holds no end up.
+      sweep.repeat(DOUBTS_EVERY_MS, () => sweep.readDoubts()),
+    ]);
+  } catch (error) {
+    if (!options.signal.aborted) throw error;
+  } finally {
+    over.abort();
+    clearInterval(beats);
+  }
+  return { endsFrom: sweep.endsFrom };
+}
+
+class EventSweep {
+  endsFrom: number;
   readonly #options: SweepOptions;
-  readonly #isOwn: string;
-  readonly #known = new Set<string>();
-  #readAllAt = -Infinity;
-  /** When each job in doubt was asked last. */
-  readonly #askedAt = new Map<string, number>();
-  /** The round of questions that is under way; null where there is none. */
-  #round: Promise<void> | null = null;
-  /** What the last round failed with. */
-  #failure: { error: unknown } | null = null;
+  readonly #now = startServerClock();
 
-  constructor(options: SweepOptions) {
+  constructor(options: SweepOptions, endsFrom: number) {
     this.#options = options;
-    this.#isOwn = `TaskQueue = ${quoted(options.taskQueue)}`;
+    this.endsFrom = endsFrom;
   }
 
-  /** Looks once, and returns how far it came. */
-  async look(state: WebhookSweepState, { now, signal }: Look): Promise<WebhookSweepState> {
-    const { endsFrom } = state;
-    this.#askDoubts(signal);
-    await this.#announceEnds(Math.max(endsFrom, now - LATELY_MS), null, signal);
-    const isBehind = endsFrom + MAX_READ_MS < now;
-    if (!isBehind && now - this.#readAllAt < READ_ALL_EVERY_MS) return state;
-    await this.#announceEnds(endsFrom, isBehind ? endsFrom + MAX_READ_MS : null, signal);
-    this.#readAllAt = now;
-    const reached = isBehind ? endsFrom + MAX_READ_MS : now;
-    return { ...state, endsFrom: Math.max(endsFrom, Math.min(reached, now - OVERLAP_MS)) };
-  }
-
-  async #announceEnds(from: number, until: number | null, signal: AbortSignal): Promise<void> {
-    const { client } = this.#options;
-    const times = `CloseTime >= ${timeOf(from)}${until === null ? '' : ` AND CloseTime < ${timeOf(until)}`}`;
-    const jobs = listRuns(client, {}, { condition: `${times} AND ${this.#isOwn}`, pageSize: PAGE_SIZE });
-    await each(jobs, signal, (job) => this.#announceJob(job));
-    const isExport = `WorkflowType = ${quoted(VISITOR_EXPORT_WORKFLOW)} AND ExecutionStatus != 'ContinuedAsNew'`;
-    const exports = listWorkflows(client, `${isExport} AND ${times} AND ${this.#isOwn}`, {});
-    await each(exports, signal, (run) => this.#announceExport(run));
-  }
-
-  async #announceJob(job: JobSummary): Promise<void> {
-    const { workflowId, runId, workflowStatus, endedAt } = job;
-    if (endedAt === null || this.#known.has(runId)) return;
-    if (!(await this.#isReset(workflowId, runId, workflowStatus))) await this.#announce(jobEnded(job));
-    this.#remember(runId);
-  }
-
-  async #announceExport(run: WorkflowExecutionInfo): Promise<void> {
-    const { workflowId, runId, status, parentExecution } = run;
-    if (this.#known.has(runId)) return;
-    // What another export had exported is told with that one's end.
-    const isPart = parentExecution?.workflowId?.startsWith(visitorExportScheduleId('')) ?? false;
-    if (!isPart && !(await this.#isReset(workflowId, runId, status.name))) {
-      await this.#announce(await exportEnded(this.#options.client, run));
+  /** Does the work again and again until the signal. */
+  async repeat(pauseMs: number, work: () => Promise<void>): Promise<never> {
+    for (;;) {
+      await work();
+      await delay(pauseMs, undefined, { signal: this.#options.signal });
     }
-    this.#remember(runId);
   }
 
-  /** It was terminated to go on as another run. */
-  async #isReset(workflowId: string, runId: string, status: string): Promise<boolean> {
-    if (status !== 'TERMINATED') return false;
-    const client = lenientWorkflowClient(this.#options.client);
-    // One that is deleted meanwhile was none that went on.
-    const run = await client.getHandle(workflowId, runId).describe().catch(nullIfGone);
-    return Boolean(run?.raw.workflowExtendedInfo?.resetRunId);
+  async readAll(): Promise<void> {
+    const endsAt = this.#now() + SWEEP_MS;
+    for (let isBehind = true; isBehind && this.#now() < endsAt;) {
+      const now = this.#now();
+      const until = this.endsFrom + MAX_READ_MS;
+      isBehind = until < now;
+      await this.#announceEnds(this.endsFrom, isBehind ? until : null);
+      this.endsFrom = Math.max(this.endsFrom, Math.min(until, now - MAX_LATE_MS));
+    }
   }
 
-  /** Not awaited: a job that no worker answers holds no end up. The next look throws what a round failed with. */
-  #askDoubts(signal: AbortSignal): void {
-    const failure = this.#failure;
-    this.#failure = null;
-    if (failure !== null) throw failure.error;
-    if (this.#round !== null) return;
-    this.#round = this.#announceDoubts(signal)
-      .catch((error: unknown) => {
-        if (!signal.aborted) this.#failure = { error };
-      })
-      .finally(() => (this.#round = null));
+  async readNew(): Promise<void> {
+    await this.#announceEnds(Math.max(this.endsFrom, this.#now() - LATELY_MS), null);
+    this.#options.onLook();
   }
 
-  async #announceDoubts(signal: AbortSignal): Promise<void> {
+  async readDoubts(): Promise<void> {
     const filter = { phase: 'needsAttention', isRunning: true } as const;
-    const found = new Map<string, JobSummary>();
-    const jobs = listJobs(this.#options.client, filter, { condition: this.#isOwn });
-    for await (const job of jobs) found.set(job.workflowId, job);
-    for (const id of this.#askedAt.keys()) if (!found.has(id)) this.#askedAt.delete(id);
-    const isDue = (id: string) => performance.now() - (this.#askedAt.get(id) ?? -Infinity) >= ASK_AGAIN_MS;
-    const due = [...found.values()].filter(({ workflowId }) => isDue(workflowId));
-    await each(due, signal, (job) => this.#announceDoubt(job));
+    await this.#each(listJobs(this.#options.client, filter, { condition: this.#isOwn }), async (job) => {
+      const { workflowId, runId } = job;
+      const context = { ...this.#options, hidePrompts: true, timeoutMs: ASK_LIMIT_MS, logger: loggerOf(undefined) };
+      // A job that does not answer is asked again in the next round.
+      const state = await new TemporalJobHandle(context, workflowId).state().catch(() => null);
+      if (!state?.unknown || state.outcome !== null) return;
+      const { projectId, unknown } = state;
+      await this.#announce(needsAttention({ workflowId, runId, projectId, unknown }, this.#options.webUi));
+    });
   }
 
-  async #announceDoubt({ workflowId, runId }: JobSummary): Promise<void> {
-    const { client, taskQueue, webUi } = this.#options;
-    const timeoutMs = ASK_LIMIT_MS;
-    const context = { client, taskQueue, webUi, hidePrompts: true, timeoutMs, logger: loggerOf(undefined) };
-    // A job that does not answer is asked again with the next look.
-    const state = await new TemporalJobHandle(context, workflowId).state().catch(() => null);
-    if (state === null) return;
-    const { projectId, outcome } = state;
-    const unknown = outcome === null ? state.unknown : null;
-    if (unknown) await this.#announce(needsAttention({ workflowId, runId, projectId, unknown }, webUi));
-    this.#askedAt.set(workflowId, performance.now());
+  async #announceEnds(from: number, until: number | null): Promise<void> {
+    const { client } = this.#options;
+    const before = until === null ? '' : ` AND CloseTime < ${timeOf(until)}`;
+    const condition = `CloseTime >= ${timeOf(from)}${before} AND ${this.#isOwn}`;
+    await this.#each(listRuns(client, {}, { condition, pageSize: PAGE_SIZE }), async (job: JobSummary) => {
+      if (job.endedAt !== null && !(await this.#isReset(job, job.workflowStatus))) await this.#announce(jobEnded(job));
+    });
+    const isExport = `WorkflowType = ${quoted(VISITOR_EXPORT_WORKFLOW)} AND ExecutionStatus != 'ContinuedAsNew'`;
+    await this.#each(listWorkflows(client, `${isExport} AND ${condition}`, {}), async (run: WorkflowExecutionInfo) => {
+      // The end of the export that started this one has its result.
+      if (run.parentExecution?.workflowId?.startsWith(visitorExportScheduleId(''))) return;
+      if (!(await this.#isReset(run, run.status.name))) await this.#announce(await exportEnded(client, run));
+    });
   }
 
-  async #announce(event: WebhookEvent): Promise<void> {
-    const { endpoints } = this.#options;
-    for (const endpoint of await endpoints.of(event.projectId)) {
-      if (!endpoint.events.includes(event.type)) continue;
-      const { id, url } = endpoint;
-      await this.#startDelivery(event, { id, origin: url.origin });
-    }
+  /** Whether a reset terminated the run, so that another run goes on. */
+  async #isReset(run: { workflowId: string; runId: string }, status: string): Promise<boolean> {
+    if (status !== 'TERMINATED') return false;
+    const handle = lenientWorkflowClient(this.#options.client).getHandle(run.workflowId, run.runId);
+    const description = await handle.describe().catch(nullIfGone);
+    return Boolean(description?.raw.workflowExtendedInfo?.resetRunId);
   }
 
-  async #startDelivery(event: WebhookEvent, endpoint: WebhookDelivery['endpoint']): Promise<void> {
-    const { client, taskQueue } = this.#options;
-    const { id: eventId, type, projectId, workflowId: of, body } = event;
-    const workflowId = webhookDeliveryId(eventId, endpoint.id);
-    if (this.#known.has(workflowId)) return;
-    try {
-      await client.workflow.start(WEBHOOK_DELIVERY_WORKFLOW, {
-        workflowId,
-        taskQueue,
-        args: [{ eventId, type, projectId, endpoint, body } satisfies WebhookDelivery],
+  async #announce({ id: eventId, type, projectId, workflowId: of, body }: ReturnType<typeof jobEnded>): Promise<void> {
+    const { client, endpoints, taskQueue } = this.#options;
+    for (const { id, url, events } of await endpoints.of(projectId)) {
+      if (!events.includes(type)) continue;
+      const delivery: WebhookDelivery = { eventId, projectId, endpoint: { id, origin: url.origin }, body };
+      const started = client.workflow.start(WEBHOOK_DELIVERY_WORKFLOW, {
+        ...{ workflowId: `webhook/${eventId}/${id}`, taskQueue, args: [delivery] },
         workflowIdReusePolicy: 'REJECT_DUPLICATE',
-        memo: { type, of, to: endpoint.origin },
-        staticSummary: `${type} to ${endpoint.origin}`,
+        memo: { type, of, to: url.origin },
+        staticSummary: `${type} to ${url.origin}`,
       });
-    } catch (error) {
-      if (!(error instanceof WorkflowExecutionAlreadyStartedError)) throw error;
+      await started.catch((error: unknown) => {
+        if (!(error instanceof WorkflowExecutionAlreadyStartedError)) throw error;
+      });
     }
-    this.#remember(workflowId);
   }
 
-  #remember(id: string): void {
-    this.#known.add(id);
-    if (this.#known.size > MOST_KNOWN) this.#known.delete(this.#known.values().next().value!);
+  /** Some at once. */
+  async #each<T>(items: AsyncIterable<T>, work: (item: T) => Promise<void>): Promise<void> {
+    for await (const _ of concurrently(items, this.#options, work));
+  }
+
+  get #isOwn(): string {
+    return `TaskQueue = ${quoted(this.#options.taskQueue)}`;
   }
 }
 
 function timeOf(millis: number): string {
   return quoted(new Date(millis).toISOString());
-}
-
-/** Some at once. */
-async function each<T>(
-  items: Iterable<T> | AsyncIterable<T>,
-  signal: AbortSignal,
-  work: (item: T) => Promise<void>,
-): Promise<void> {
-  for await (const _ of concurrently(items, { signal }, work));
 }
