@@ -10,7 +10,7 @@ export type SnapshotVerdict = (typeof SNAPSHOT_VERDICTS)[number];
 
 /**
  * What activities tell of the figures that an operator can alert on. Recording never fails and never blocks.
- * The names that Prometheus sees are in docs/monitoring.md.
+ * The names that Prometheus sees are in docs/operations.md.
  */
 export interface Metrics {
   /** One send of a write has ended, with one of WRITE_OUTCOMES. */

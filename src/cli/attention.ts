@@ -79,6 +79,6 @@ function whyStuck({ workflowId, problems, pinnedTo, paused }: StuckJob): [why: s
     const remedy = 'see docs/runbooks.md, "AgentJobsWorkflowTasksFail": it goes on once a worker can run it';
     return [`its workflow task fails: ${problems.join(', ')}`, remedy];
   }
-  const move = 'run workers of that version, or move it to the current one: docs/upgrades.md, "Pinned versions"';
+  const move = 'run workers of that version, or move it to the current one: docs/operations.md, "Pinned versions"';
   return [`no worker of version ${pinnedTo} runs, to which it is pinned`, move];
 }

@@ -141,7 +141,7 @@ async function checkCurrentVersion(client: Client, taskQueue: string): Promise<F
   if (pollers.length === 0 || pollers.some(({ isCurrent }) => isCurrent)) return null;
   const version = pollers[0]?.version ?? null;
   const has = version === null ? 'have no version, and another is current' : `have ${version}, which is not current`;
-  const remedy = ['temporal worker deployment set-current-version: see docs/upgrades.md'];
+  const remedy = ['temporal worker deployment set-current-version: see docs/operations.md'];
   return { status: 'fail', text: `the workers ${has}: new jobs wait`, remedy };
 }
 

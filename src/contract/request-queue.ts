@@ -1,6 +1,6 @@
 /**
  * The contract of the workflow `requestQueue`: who may send next, where the upstream takes only so many requests an
- * hour. One queue for each project and kind of write, and one for all exports. See docs/waiting.md.
+ * hour. One queue for each project and kind of write, and one for all exports. See docs/operations.md.
  */
 import type { Priority } from './agent-job.js';
 import type { WritesPerHour } from './project-budgets.js';

@@ -1,4 +1,4 @@
-/** docs/authority.md: what keeps two teams apart, and what does not. */
+/** docs/operations.md: what keeps two teams apart, and what does not. */
 import { randomUUID } from 'node:crypto';
 import { mkdtemp, readFile, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -112,7 +112,7 @@ const DENIED = /PERMISSION_DENIED/;
 
 /** The table of the page: what each permission may call. */
 async function roleTable(): Promise<Record<string, string[]>> {
-  const page = await readFile(new URL('docs/authority.md', ROOT), 'utf8');
+  const page = await readFile(new URL('docs/operations.md', ROOT), 'utf8');
   const rows = page.split('\n').map((line) => line.split('|').map((cell) => cell.trim()));
   const heading = rows.findIndex((cells) => cells[1] === 'call');
   expect(rows[heading]?.slice(2, -1)).toEqual(COLUMNS);

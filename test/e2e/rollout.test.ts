@@ -1,4 +1,4 @@
-/** A roll-out and its reverse with production workers, by the commands of docs/upgrades.md. */
+/** A roll-out and its reverse with production workers, by the commands of docs/operations.md. */
 import { randomUUID } from 'node:crypto';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -11,7 +11,7 @@ import { Runbook } from '../support/runbook.js';
 import { until } from '../support/worker-process.js';
 import { useSystem } from './system.js';
 
-const PAGE = 'docs/upgrades.md';
+const PAGE = 'docs/operations.md';
 const MOST_MS = 300_000;
 const JOBS = 5;
 const system = useSystem({ script: { activeMs: 100_000_000 } });

@@ -84,7 +84,7 @@ type Promised = [JobHandle, AgentJobResult['outcome'], JobState['phase'], Sandbo
 /** All programs of this file by their names, which one run of a strict compiler checks. */
 async function programs(): Promise<Record<string, string>> {
   const readme = await example('README.md', 'AgentJobs.connect()');
-  const encryption = await example('docs/encryption.md', 'openPayloadCodec');
+  const encryption = await example('docs/operations.md', 'openPayloadCodec');
   const recurring = await example('docs/recipes.md', 'agentJobSchedule');
   const first = await example('docs/client.md', FIRST_TEST);
   const fake = await example('docs/client.md', 'FakeAgentJobs');

@@ -1,4 +1,4 @@
-/** The billable actions that the history of a job or a queue shows. `docs/cost.md` says what counts. */
+/** The billable actions that the history of a job or a queue shows. `docs/performance.md` says what counts. */
 import type { WorkflowHandle } from '@temporalio/client';
 
 export type HistoryEvents = NonNullable<Awaited<ReturnType<WorkflowHandle['fetchHistory']>>['events']>;

@@ -31,7 +31,7 @@ function figureNames(): string[] {
 }
 
 test('the list of metrics holds every figure of a worker, and no other', () => {
-  expect(namesIn('monitoring.md', 'Metrics').filter(isOurs).toSorted()).toEqual(figureNames().toSorted());
+  expect(namesIn('operations.md', 'Metrics').filter(isOurs).toSorted()).toEqual(figureNames().toSorted());
 });
 
 test('a figure has a name of ours, but for the gauges that other Node programs have under the same name', () => {

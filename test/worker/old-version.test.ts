@@ -315,7 +315,7 @@ async function stuck(): Promise<StuckJob[]> {
   return found;
 }
 
-/** As docs/upgrades.md says it, on this test's server and deployment. */
+/** As docs/operations.md says it, on this test's server and deployment. */
 async function temporalCli(args: string[]): Promise<void> {
   const target = ['--versioning-override-deployment-name', deploymentName, '--versioning-override-build-id', '2'];
   const move = ['--versioning-override-behavior', 'one_time', ...target, '--reason', 'test', '--yes'];

@@ -41,7 +41,7 @@ const MIN_TIMER_MS = 1_000;
 
 /**
  * Who may send next, where the upstream takes only so many requests. It runs while a workflow waits, and while what was
- * sent in the last hour counts. Names and shapes: docs/waiting.md.
+ * sent in the last hour counts. Names and shapes: docs/operations.md.
  */
 export async function requestQueue(input: RequestQueueInput): Promise<void> {
   // Jobs of every version wait in it. So a change of this workflow needs `patched`.
