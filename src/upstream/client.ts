@@ -1,14 +1,13 @@
 /**
- * The operations over HTTP. ky makes the reads: it joins the URL, tells a 2xx from an error status and makes a request
- * once more with a newer key. Three things stay outside of ky, for the tests hold them. The wire is `Transport`,
- * because ky's default, fetch, tells neither how far a request got nor caps a response; so ky sees of a response its
- * status alone. The time limit is `TimeLimit`, because ky's ends with the headers. `Retry-After` is judged in
- * `outcome.ts`, because the caller waits, not the client.
+ * The operations over HTTP. ky makes all requests: it joins the URL, adds the key, tells a 2xx from an error status and
+ * sends a request once more. Three things stay outside of ky. The wire is `Wire`, because ky's default, fetch, neither
+ * tells how far a request got nor caps a response; so ky gets only the status of a response. The time limit is
+ * `TimeLimit`, because ky's ends with the headers. `outcome.ts` judges `Retry-After`, because the caller waits.
  */
-import ky, { HTTPError, type KyInstance } from 'ky';
+import ky, { type KyInstance } from 'ky';
 import { encodeId } from '../contract.js';
 import { proxyFor, type ProxySettings } from './connection.js';
-import { type CallContext, type ExchangeResult, isOk, notStarted, TimeLimit } from './exchange.js';
+import { type CallContext, type ExchangeResult, ExchangeError, notStarted } from './exchange.js';
 import { type createKeySource, KeyUnavailableError, keyVersion } from './keys.js';
 import {
   type RESPONSE_CLASSES,
@@ -19,8 +18,9 @@ import {
   readOutcome,
 } from './outcome.js';
 import { readJobRecord, readVisitorPage } from './schema.js';
-import { Transport } from './transport.js';
+import { TimeLimit } from './time-limit.js';
 import type { Upstream, WriteOptions } from './upstream.js';
+import { Wire } from './wire.js';
 
 type UpstreamOperation = 'create' | 'message' | 'get' | 'visitors';
 
@@ -33,7 +33,7 @@ export interface UpstreamSettings {
   /** Statuses that the operator vouches are answered before a write is accepted. */
   notTakenStatuses: readonly number[];
   /** As the variables of these names say: a proxy for https, one for http, hosts without one. */
-  proxy?: ProxySettings;
+  proxy?: Partial<ProxySettings>;
   /** Told of each request once, when it has ended; see RESPONSE_CLASSES. */
   onResponse?: (operation: UpstreamOperation, responseClass: (typeof RESPONSE_CLASSES)[number]) => void;
 }
@@ -61,13 +61,15 @@ interface Call {
   prompt?: string;
 }
 
-/** A call under way: one request, and once more with a key that was rotated meanwhile. */
+/** A call under way: one request, and perhaps once more. */
 interface CallUnderWay {
   call: Call;
   options: CallOptions;
   limit: TimeLimit;
   /** `key` is the one in use. */
   context: CallContext;
+  /** What became of the last request. */
+  exchange?: ExchangeResult;
 }
 
 /** What the exchange of a call means to its caller. */
@@ -131,18 +133,15 @@ function jobPath(projectId: string, jobId?: string): string {
   return `v2/agent/${encodeId(projectId)}/job${jobId === undefined ? '' : `/${encodeId(jobId)}`}`;
 }
 
-/** Ends a read of ky that has no response to judge: what became of the request is told already. */
-class NoResponseError extends Error {}
-
 class Caller {
   readonly #settings: UpstreamSettings;
-  readonly #transport: Transport;
+  readonly #wire: Wire;
   readonly #ky: KyInstance;
 
   constructor(settings: UpstreamSettings) {
     this.#settings = settings;
-    this.#transport = new Transport(proxyFor(settings));
-    this.#ky = ky.create({ prefixUrl: settings.baseUrl, redirect: 'manual', timeout: false });
+    this.#wire = new Wire(proxyFor(settings.baseUrl, settings.proxy));
+    this.#ky = ky.create({ prefixUrl: settings.baseUrl, headers: HEADERS, redirect: 'manual', timeout: false });
   }
 
   /** Makes the call within its one time limit and lets `judge` decide what the exchange means. */
@@ -159,64 +158,63 @@ class Caller {
   }
 
   close(): Promise<void> {
-    return this.#transport.close();
+    return this.#wire.close();
   }
 
   async #exchange(underWay: CallUnderWay): Promise<ExchangeResult> {
-    const { prompt } = underWay.call;
-    try {
-      return await (prompt === undefined ? this.#read(underWay) : this.#write(underWay, prompt));
-    } catch (error) {
-      if (!(error instanceof KeyUnavailableError)) throw error;
-      return notStarted({ kind: 'noKey', reason: error.message });
-    }
-  }
-
-  async #read(underWay: CallUnderWay): Promise<ExchangeResult> {
-    const { path, query } = underWay.call;
-    let exchange: ExchangeResult | undefined;
+    const { path, query, prompt } = underWay.call;
     try {
       await this.#ky(path, {
+        method: prompt === undefined ? 'get' : 'post',
+        json: prompt === undefined ? undefined : { prompt },
         searchParams: query,
-        retry: { limit: 1, delay: () => 0, shouldRetry: () => this.#takeNewKey(underWay, exchange) },
+        hooks: { beforeRequest: [(request) => this.#authorize(request, underWay)] },
+        retry: {
+          limit: 1,
+          methods: ['get', 'post'],
+          delay: () => 0,
+          shouldRetry: () => this.#isRepeated(underWay),
+        },
         fetch: async (request) => {
-          exchange = await this.#send(underWay, new URL((request as Request).url), null);
-          return responseOf(exchange);
+          underWay.exchange = await this.#send(request as Request, underWay);
+          return responseOf(underWay.exchange);
         },
       });
     } catch (error) {
-      if (!(error instanceof HTTPError || error instanceof NoResponseError)) throw error;
+      if (error instanceof KeyUnavailableError) return notStarted(new ExchangeError('noKey', error.message));
+      if (underWay.exchange === undefined) throw error;
     }
-    return exchange!;
+    return underWay.exchange!;
   }
 
-  async #write(underWay: CallUnderWay, prompt: string): Promise<ExchangeResult> {
-    const { baseUrl } = this.#settings;
-    const url = new URL(`${baseUrl}${baseUrl.endsWith('/') ? '' : '/'}${underWay.call.path}`);
-    const body = Buffer.from(JSON.stringify({ prompt }));
-    const exchange = await this.#send(underWay, url, body);
-    return (await this.#takeNewKey(underWay, exchange)) ? this.#send(underWay, url, body) : exchange;
-  }
-
-  /** One request with the key in use; none where the time is over before there is one. */
-  async #send(underWay: CallUnderWay, url: URL, body: Uint8Array | null): Promise<ExchangeResult> {
-    const { call, options, limit, context } = underWay;
+  /** No key is added if the time is over before there is one. */
+  async #authorize(request: Request, { call, limit, context }: CallUnderWay): Promise<void> {
     context.key ??= await limit.race(this.#settings.keys.keyFor(call.projectId));
-    if (context.key === undefined) return notStarted(limit.errorOfAbort('connecting'));
-    const headers = { ...HEADERS, authorization: `Bearer ${context.key}` };
-    const { signal, errorOfAbort } = limit;
-    const { beforeLastByte } = options;
-    const maxBytes = call.operation === 'visitors' ? MAX_RESPONSE_BYTES.page : MAX_RESPONSE_BYTES.job;
-    return this.#transport.send({ url, headers, body }, { signal, errorOfAbort, maxBytes, beforeLastByte });
+    if (context.key !== undefined) request.headers.set('authorization', `Bearer ${context.key}`);
   }
 
-  /** Whether the key was rotated while the call was under way; the rejected request was surely not accepted. */
-  async #takeNewKey({ call, limit, context }: CallUnderWay, exchange: ExchangeResult | undefined): Promise<boolean> {
-    if (!exchange || context.key === undefined || (exchange.status !== 401 && exchange.status !== 403)) return false;
-    const newKey = await limit.race(this.#settings.keys.refresh(call.projectId, context.key));
-    if (!newKey) return false;
+  async #send(request: Request, { call, options, limit }: CallUnderWay): Promise<ExchangeResult> {
+    if (limit.signal.aborted) return notStarted(limit.errorOfAbort('connecting'));
+    const maxBytes = call.operation === 'visitors' ? MAX_RESPONSE_BYTES.page : MAX_RESPONSE_BYTES.job;
+    const sent = { url: request.url, headers: Object.fromEntries(request.headers), limit, maxBytes };
+    if (call.prompt === undefined) return this.#wire.read(sent);
+    const { beforeLastByte = () => Promise.resolve(() => true) } = options;
+    return this.#wire.write(sent, Buffer.from(await request.arrayBuffer()), beforeLastByte);
+  }
+
+  /**
+   * Whether the request is sent once more: a read that lost its connection, and what was rejected for a key that was
+   * rotated meanwhile. The rejected request was surely not accepted.
+   */
+  async #isRepeated({ call, limit, context, exchange }: CallUnderWay): Promise<boolean> {
+    if (!exchange || context.key === undefined) return false;
+    const { status, error } = exchange;
+    if (status === 401 || status === 403) {
+      const newKey = await limit.race(this.#settings.keys.refresh(call.projectId, context.key));
+      if (!newKey) return false;
+      context.key = newKey;
+    } else if (call.prompt !== undefined || status !== undefined || error?.kind !== 'reset') return false;
     this.#report(call, exchange, false);
-    context.key = newKey;
     return true;
   }
 
@@ -239,12 +237,9 @@ class Caller {
   }
 }
 
-/** What ky sees of a response: the status. */
+/** What ky gets of a response: its status, which ky takes for a failure if it is no 2xx. */
 function responseOf({ status, error }: ExchangeResult): Response {
-  // A Response has no other status.
-  const isPossible = status !== undefined && status >= 200 && status <= 599;
-  const isUsable = !error || (!isOk(status) && error.kind !== 'aborted');
-  if (!isPossible || !isUsable) throw new NoResponseError();
+  if (status === undefined) throw error;
   return new Response(null, { status });
 }
 

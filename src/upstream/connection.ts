@@ -1,23 +1,23 @@
+/** Which proxy an upstream is reached through, and the one connection of a write, which ends with a reset. */
 import { BlockList, connect as connectTcp, isIP, type Socket } from 'node:net';
 import { buildConnector, Client, type Dispatcher, EnvHttpProxyAgent, Pool } from 'undici';
 
-/** Proxies as the standard variables name them, given by the settings and never read from the environment here. */
+/** Proxies as the standard variables name them. An empty string keeps undici from reading the environment itself. */
 export interface ProxySettings {
-  httpProxy?: string;
-  httpsProxy?: string;
-  noProxy?: string;
+  httpProxy: string;
+  httpsProxy: string;
+  noProxy: string;
 }
 
 /**
- * What of the settings is for this upstream. `HTTP_PROXY` is for http alone, undici would take it for https too; and of
- * `NO_PROXY` it reads no ranges, such as `10.0.0.0/8`.
+ * The proxies that this upstream is reached through. `HTTP_PROXY` is for http alone, undici would take it for https
+ * too; and undici reads no ranges in `NO_PROXY`, such as `10.0.0.0/8`.
  */
-export function proxyFor({ baseUrl, proxy = {} }: { baseUrl: string; proxy?: ProxySettings }): ProxySettings {
+export function proxyFor(baseUrl: string, settings: Partial<ProxySettings> = {}): ProxySettings {
+  const { httpProxy = '', httpsProxy = '', noProxy = '' } = settings;
   const { protocol, hostname } = new URL(baseUrl);
-  if (isWithin(hostname.replace(/^\[|\]$/g, ''), proxy.noProxy ?? '')) return {};
-  if (protocol !== 'https:') return proxy;
-  const { httpProxy: _, ...httpsAlone } = proxy;
-  return httpsAlone;
+  if (isWithin(hostname.replace(/^\[|\]$/g, ''), noProxy)) return { httpProxy: '', httpsProxy: '', noProxy: '' };
+  return { httpProxy: protocol === 'https:' ? '' : httpProxy, httpsProxy, noProxy };
 }
 
 /** Whether a host is an address of one of the ranges in a list; a single address is a range, too. */
@@ -34,63 +34,49 @@ function isWithin(host: string, list: string): boolean {
   return ranges.check(host, family);
 }
 
-interface ConnectionOptions {
-  proxy: ProxySettings | undefined;
-  /** For one write: no second connection is made, and the one is reset wherever it ends before `close`. */
-  isForWrite: boolean;
-}
-
 /** The caller's one time limit covers connecting too, and destroys what has not connected by then. */
 const NO_TIMEOUT = { timeout: 0 };
 
 /**
- * One connection, through the proxy where there is one, for one request at a time. undici's own pool would connect
- * again after an abort, on behalf of the request that was aborted.
+ * The one connection of one write, through the proxy if there is one. It is reset if it ends before `mayClose`: a reset
+ * takes back what is not delivered yet. undici itself would connect again after a loss.
  */
-export class Connection {
+export class WriteConnection {
   readonly dispatcher: Dispatcher;
-  /** The way to the upstream, TLS and tunnel included, once it stands. */
-  socket: Socket | undefined;
   /**
    * The TCP sockets under it, each from its first moment, so that one that hangs while connecting can be closed too.
    */
   readonly #opened = new Set<Socket>();
-  readonly #isForWrite: boolean;
+  readonly #onSocket: (socket: Socket) => void;
   readonly #connector = buildConnector(NO_TIMEOUT);
-  #isConnected = false;
+  #wasConnected = false;
 
-  constructor({ proxy = {}, isForWrite }: ConnectionOptions) {
-    this.#isForWrite = isForWrite;
+  /** `onSocket` is given the way to the upstream, TLS and tunnel included, once it stands. */
+  constructor(proxy: ProxySettings, onSocket: (socket: Socket) => void) {
+    this.#onSocket = onSocket;
     this.dispatcher = new EnvHttpProxyAgent({
-      // An empty string keeps undici from reading the environment itself.
-      httpProxy: proxy.httpProxy ?? '',
-      httpsProxy: proxy.httpsProxy ?? '',
-      noProxy: proxy.noProxy ?? '',
+      ...proxy,
       headersTimeout: 0,
       bodyTimeout: 0,
       connect: this.#connect,
       requestTls: NO_TIMEOUT,
       factory: (origin, options) => {
         const given = options as Client.Options;
-        return new Client(origin, { ...given, connect: this.#watched(given.connect as buildConnector.connector) });
+        return new Client(origin, { ...given, connect: this.#once(given.connect as buildConnector.connector) });
       },
       clientFactory: (origin) => new Pool(origin, { connect: this.#connect }),
     });
   }
 
-  /**
-   * Ends whatever is open or being opened: that of a write with a reset, which takes back what is not delivered yet.
-   */
-  destroy(): void {
-    // Without an error undici takes a response of no declared length for complete, and throws where nobody can catch.
-    for (const socket of this.#opened) socket.destroy(new Error('ended'));
-    void this.dispatcher.destroy();
+  /** From now on it is closed, not reset: its request is answered, and well. */
+  mayClose(): void {
+    for (const socket of this.#opened) closeWhenDestroyed(socket);
   }
 
-  /** Ends it as it should be: its one request is answered, and well. */
-  close(): void {
-    for (const socket of this.#opened) closeWhenDestroyed(socket);
-    this.destroy();
+  /** Ends what is open or being opened. */
+  destroy(): void {
+    for (const socket of this.#opened) socket.destroy();
+    void this.dispatcher.destroy();
   }
 
   /** TLS is laid over a TCP socket of our own: one that TLS has made can't be reset. */
@@ -108,19 +94,19 @@ export class Connection {
 
   #track(socket: Socket): void {
     this.#opened.add(socket);
-    if (this.#isForWrite) resetWhenDestroyed(socket);
-    socket.on('error', () => {}); // Whoever uses it hears of it; a reset that comes too late is nobody's concern.
+    resetWhenDestroyed(socket);
+    socket.on('error', () => {}); // Its user gets the error too. A reset that comes after the end is no concern.
     socket.once('close', () => this.#opened.delete(socket));
   }
 
-  #watched(connect: buildConnector.connector): buildConnector.connector {
+  #once(connect: buildConnector.connector): buildConnector.connector {
     return (options, callback) => {
-      if (this.#isConnected && this.#isForWrite) return callback(new Error('one connection only'), null);
-      this.#isConnected = true;
+      if (this.#wasConnected) return callback(new Error('one connection only'), null);
+      this.#wasConnected = true;
       connect(options, (...result) => {
         const [, socket] = result;
-        this.socket = socket ?? undefined;
-        if (socket && this.#isForWrite) neverShutDown(socket);
+        if (socket) neverShutDown(socket);
+        if (socket) this.#onSocket(socket);
         callback(...result);
       });
     };

@@ -1,31 +1,29 @@
+/** One request on the wire and what becomes of it: facts only, which `outcome.ts` judges. */
+import type { Socket } from 'node:net';
 import { brotliDecompressSync, gunzipSync, inflateRawSync, inflateSync } from 'node:zlib';
-import type { Dispatcher } from 'undici';
+import type { TimeLimit } from './time-limit.js';
 
-/** One request on the wire and what became of it: facts only, judged in `outcome.ts`. */
-
-/** How an exchange broke off; `reason` is for people and names no host, key or body. */
-export interface ExchangeError {
-  kind: 'noKey' | 'notConnected' | 'timeout' | 'aborted' | 'reset' | 'malformed' | 'withheld';
-  reason: string;
-  /** What the caller's own check threw; the call ends with it. */
-  cause?: unknown;
+/** How an exchange broke off; the message is for people and names no host, key or body. */
+export class ExchangeError extends Error {
+  readonly kind: 'noKey' | 'notConnected' | 'timeout' | 'aborted' | 'reset' | 'malformed' | 'withheld';
+  /** A `cause` is what the caller's own check threw: the call ends with it. */
+  constructor(kind: ExchangeError['kind'], message: string, options?: ErrorOptions) {
+    super(message, options);
+    this.kind = kind;
+  }
 }
 
-type ExchangePhase = 'connecting' | 'sending' | 'waiting' | 'receiving';
-
 export interface ExchangeResult {
-  /** The status of the response, where one began. */
+  /** The status of the response, if one began. */
   status: number | undefined;
   retryAfter: string | null;
   /** The response's `Date`, by which one in `Retry-After` is read. */
   date: string | null;
   /** The response's body, as far as it came. */
   body: Uint8Array;
-  /** Null where the response is complete. */
+  /** Null if the response is complete. */
   error: ExchangeError | null;
-  /**
-   * Whether the last byte of the request was handed to a socket; while it was not, the upstream can't have the request.
-   */
+  /** Whether the last byte of a write was handed to a socket; until then the upstream can't have the request. */
   requestIsWhole: boolean;
 }
 
@@ -47,17 +45,123 @@ export function isOk(status: number | undefined): boolean {
   return status !== undefined && status >= 200 && status <= 299;
 }
 
-/** The cause of a failed connection or socket, in a few words; error texts of the network stack may hold addresses. */
-function exchangeErrorOf(error: unknown, isConnected: boolean): ExchangeError {
-  const code = codeOf(error);
-  if (isConnected) {
-    return code.startsWith('HPE_') || MALFORMED_CODES.has(code)
-      ? { kind: 'malformed', reason: `answer is not valid HTTP (${code})` }
-      : { kind: 'reset', reason: `connection was lost (${code})` };
+type Headers = Record<string, string | string[] | undefined>;
+
+/** Collects the facts of one exchange as they come. */
+export class Exchange {
+  /** The way of a write to the upstream, TLS and tunnel included, once it stands. */
+  socket: Socket | undefined;
+  /** Set before the last byte of a write is handed over; a read has no body to wait for. */
+  requestIsWhole: boolean;
+  /** Whether the response is complete. */
+  isComplete = false;
+  readonly #maxBytes: number;
+  #status: number | undefined;
+  #headers: Headers = {};
+  #chunks: Uint8Array[] = [];
+  #bytes = 0;
+
+  /** The exchange breaks off once a body is longer than `maxBytes`. */
+  constructor(operation: 'read' | 'write', maxBytes: number) {
+    this.requestIsWhole = operation === 'read';
+    this.#maxBytes = maxBytes;
   }
-  return { kind: 'notConnected', reason: connectReason(error, code) };
+
+  /** Whether the upstream answered, but not with 2xx: there is no point in sending the rest of the request. */
+  get isRejected(): boolean {
+    return this.#status !== undefined && !isOk(this.#status);
+  }
+
+  /** Takes the head of the response. */
+  begin(status: number, headers: Headers): void {
+    this.#status = status;
+    this.#headers = headers;
+  }
+
+  /** Takes a piece of the response's body; answers with an error once that is too long. */
+  add(chunk: Uint8Array): ExchangeError | null {
+    this.#chunks.push(chunk);
+    this.#bytes += chunk.length;
+    return this.#bytes > this.#maxBytes ? this.#oversized() : null;
+  }
+
+  /** Resolves to what has come when the work is done, has failed, or the limit is over. Never rejects. */
+  async follow(work: Promise<unknown>, limit: TimeLimit): Promise<ExchangeResult> {
+    try {
+      const isDone = await limit.race(work.then(() => true));
+      return isDone ? this.#result(null, this.#decoded()) : this.#result(limit.errorOfAbort(this.#phase));
+    } catch (error) {
+      return this.#result(limit.signal.aborted ? limit.errorOfAbort(this.#phase) : this.#errorOf(error));
+    }
+  }
+
+  get #phase(): ExchangePhase {
+    if (this.#status !== undefined) return 'receiving';
+    if (this.requestIsWhole) return 'waiting';
+    return this.socket ? 'sending' : 'connecting';
+  }
+
+  #result(error: ExchangeError | null, body: Uint8Array = Buffer.concat(this.#chunks)): ExchangeResult {
+    const { requestIsWhole } = this;
+    const [retryAfter, date] = [this.#header('retry-after'), this.#header('date')];
+    return { status: this.#status, retryAfter, date, body, error, requestIsWhole };
+  }
+
+  #header(name: string): string | null {
+    const header = this.#headers[name];
+    return typeof header === 'string' ? header : null;
+  }
+
+  /** The body without its compression. One that is not compressed as it says stays as it came, for its reader. */
+  #decoded(): Uint8Array {
+    const body = this.#chunks.length === 1 ? this.#chunks[0]! : Buffer.concat(this.#chunks);
+    const decode = DECODERS[this.#header('content-encoding')?.trim().toLowerCase() ?? ''];
+    try {
+      return decode?.(body, { maxOutputLength: this.#maxBytes }) ?? body;
+    } catch (error) {
+      if (codeOf(error) === 'ERR_BUFFER_TOO_LARGE') throw this.#oversized();
+      return body;
+    }
+  }
+
+  #oversized(): ExchangeError {
+    return new ExchangeError('malformed', `answer is over ${this.#maxBytes / 1024} KiB`);
+  }
+
+  /** What an error of undici or of the network says; its text may hold addresses. */
+  #errorOf(error: unknown): ExchangeError {
+    if (error instanceof ExchangeError) return error;
+    const code = codeOf(error);
+    if (code.startsWith('HPE_') || MALFORMED_CODES.has(code))
+      return new ExchangeError('malformed', `answer is not valid HTTP (${code})`);
+    // A read does not know its connection. Nothing hangs on the difference: it is repeated.
+    const wasConnected = this.socket ?? (this.requestIsWhole && LOST_CODES.has(code));
+    return wasConnected
+      ? new ExchangeError('reset', `connection was lost (${code})`)
+      : new ExchangeError('notConnected', connectReason(error, code));
+  }
 }
 
+const DECODERS: Record<string, typeof gunzipSync> = {
+  br: brotliDecompressSync,
+  gzip: gunzipSync,
+  'x-gzip': gunzipSync,
+  // Servers send it with its header, as they should, or without.
+  deflate: (body, options) =>
+    ((body as Uint8Array)[0]! & 0x0f) === 8 ? inflateSync(body, options) : inflateRawSync(body, options),
+};
+
+type ExchangePhase = 'connecting' | 'sending' | 'waiting' | 'receiving';
+
+/** What is missing at the end of the time limit. */
+export const MISSING = {
+  connecting: 'no connection',
+  sending: 'request not taken off the line',
+  waiting: 'no answer',
+  receiving: 'no complete answer',
+};
+
+const LOST_CODES = new Set(['ECONNRESET', 'EPIPE', 'UND_ERR_SOCKET']);
 const MALFORMED_CODES = new Set(['HTTPParserError', 'UND_ERR_HEADERS_OVERFLOW', 'UND_ERR_RES_CONTENT_LENGTH_MISMATCH']);
 
 const CONNECT_REASONS: Record<string, string> = {
@@ -66,6 +170,7 @@ const CONNECT_REASONS: Record<string, string> = {
   EAI_AGAIN: 'host name lookup failed',
   ETIMEDOUT: 'no connection in time',
   UND_ERR_CONNECT_TIMEOUT: 'no connection in time',
+  UND_ERR_DESTROYED: 'the client is closed',
   ECONNRESET: 'connection was reset before it was ready',
 };
 
@@ -83,177 +188,3 @@ function codeOf(error: unknown): string {
   if (errors?.length) return codeOf(errors[0]);
   return typeof name === 'string' ? name : 'unknown';
 }
-
-interface ReaderOptions {
-  /** The response's body is cut off, and the exchange with it, beyond this many bytes. */
-  maxBytes: number;
-  /** Called once, before the caller learns of the result: whoever holds the connection keeps or closes it. */
-  onEnd: (error: ExchangeError | null) => void;
-  /** A request without a body is whole once a connection stands. */
-  hasBody: boolean;
-}
-
-/** Collects what becomes of one request; ends exactly once, and from then on lets nothing more happen on the wire. */
-export class ResponseReader implements Dispatcher.DispatchHandler {
-  readonly result: Promise<ExchangeResult>;
-  /** Set before the last byte of the request is handed over. */
-  requestIsWhole = false;
-  #status: number | undefined;
-  #times: Pick<ExchangeResult, 'retryAfter' | 'date'> = { retryAfter: null, date: null };
-  /** How the body is said to be compressed. */
-  #encoding = '';
-  #chunks: Uint8Array[] = [];
-  #bytes = 0;
-  #isConnected = false;
-  #isOver = false;
-  #controller: Dispatcher.DispatchController | undefined;
-  #resolve!: (ending: ExchangeResult) => void;
-  readonly #options: ReaderOptions;
-
-  constructor(options: ReaderOptions) {
-    this.#options = options;
-    this.result = new Promise((resolve) => (this.#resolve = resolve));
-  }
-
-  /** How far the exchange has come. */
-  get phase(): ExchangePhase {
-    if (!this.#isConnected) return 'connecting';
-    if (this.#status !== undefined) return 'receiving';
-    return this.requestIsWhole ? 'waiting' : 'sending';
-  }
-
-  get isOver(): boolean {
-    return this.#isOver;
-  }
-
-  /** Whether the upstream answered, but not with 2xx: there is no point in sending the rest of the request. */
-  get isRejected(): boolean {
-    return this.#status !== undefined && (this.#status < 200 || this.#status > 299);
-  }
-
-  /** Ends the exchange, and its connection, as it stands; does nothing once it is over. */
-  end(error: ExchangeError | null): void {
-    if (this.#isOver) return;
-    this.#isOver = true;
-    this.#options.onEnd(error); // First: undici would only close the connection.
-    if (error) this.#controller?.abort(new Error(error.kind));
-    const body = this.#chunks.length === 1 ? this.#chunks[0]! : Buffer.concat(this.#chunks);
-    const { requestIsWhole } = this;
-    this.#resolve({ status: this.#status, ...this.#times, body, error, requestIsWhole });
-  }
-
-  onRequestStart(controller: Dispatcher.DispatchController): void {
-    // The queue may begin again what it believes unsent; a request is begun once.
-    if (this.#isOver || this.#isConnected) return controller.abort(new Error('over'));
-    this.#isConnected = true;
-    this.#controller = controller;
-    if (!this.#options.hasBody) this.requestIsWhole = true;
-  }
-
-  onResponseStart(_: Dispatcher.DispatchController, status: number, headers: Record<string, unknown>): void {
-    if (status < 200) return;
-    this.#status = status;
-    this.#times = { retryAfter: textOf(headers['retry-after']), date: textOf(headers['date']) };
-    this.#encoding = textOf(headers['content-encoding'])?.trim().toLowerCase() ?? '';
-    if (Number(headers['content-length']) > this.#options.maxBytes) this.#endOversized();
-  }
-
-  onResponseData(_: Dispatcher.DispatchController, chunk: Uint8Array): void {
-    if (this.#isOver) return;
-    this.#bytes += chunk.length;
-    if (this.#bytes > this.#options.maxBytes) return this.#endOversized();
-    this.#chunks.push(chunk);
-  }
-
-  onResponseEnd(): void {
-    try {
-      if (this.#encoding) this.#chunks = [this.#decoded(Buffer.concat(this.#chunks))];
-    } catch (error) {
-      if (codeOf(error) === 'ERR_BUFFER_TOO_LARGE') return this.#endOversized();
-      // It stays as it came: whoever reads it finds it broken, or not compressed at all.
-    }
-    this.end(null);
-  }
-
-  /** The body without its compression. */
-  #decoded(body: Buffer): Buffer {
-    const limit = { maxOutputLength: this.#options.maxBytes };
-    switch (this.#encoding) {
-      case 'br':
-        return brotliDecompressSync(body, limit);
-      case 'deflate': // Servers send it with its header, as they should, or without.
-        return (body[0]! & 0x0f) === 8 ? inflateSync(body, limit) : inflateRawSync(body, limit);
-      case 'gzip':
-      case 'x-gzip':
-        return gunzipSync(body, limit);
-      default:
-        return body;
-    }
-  }
-
-  onResponseError(_: Dispatcher.DispatchController | undefined, error: Error): void {
-    this.end(exchangeErrorOf(error, this.#isConnected));
-  }
-
-  #endOversized(): void {
-    this.end({ kind: 'malformed', reason: `answer is over ${this.#options.maxBytes / 1024} KiB` });
-  }
-}
-
-function textOf(header: unknown): string | null {
-  return typeof header === 'string' ? header : null;
-}
-
-/** The one time limit over a whole call, with its one repeat by a rotated key. The caller's own signal ends it too. */
-export class TimeLimit {
-  readonly signal: AbortSignal;
-  readonly #controller = new AbortController();
-  readonly #timer: NodeJS.Timeout;
-  readonly #caller: AbortSignal | undefined;
-  readonly #limitMs: number;
-
-  constructor(limitMs: number, caller: AbortSignal | undefined) {
-    this.#limitMs = limitMs;
-    this.#caller = caller;
-    this.signal = this.#controller.signal;
-    this.#timer = setTimeout(this.#abort, limitMs);
-    caller?.addEventListener('abort', this.#abort, { once: true });
-    if (caller?.aborted) this.#abort();
-  }
-
-  readonly #abort = () => this.#controller.abort();
-
-  /** What the abort means for an exchange that had come this far. */
-  readonly errorOfAbort = (phase: ExchangePhase): ExchangeError =>
-    this.#caller?.aborted
-      ? { kind: 'aborted', reason: 'the caller gave up' }
-      : { kind: 'timeout', reason: `${MISSING[phase]} within ${this.#limitMs / 1_000} s` };
-
-  /** The promise's outcome, or undefined where the limit is over first. */
-  async race<T>(promise: Promise<T>): Promise<T | undefined> {
-    if (this.signal.aborted) {
-      promise.catch(() => {}); // Nobody waits for it: unheard, its rejection would end the process.
-      return undefined;
-    }
-    let onAbort!: () => void;
-    const over = new Promise<undefined>((resolve) => (onAbort = () => resolve(undefined)));
-    this.signal.addEventListener('abort', onAbort, { once: true });
-    try {
-      return await Promise.race([promise, over]);
-    } finally {
-      this.signal.removeEventListener('abort', onAbort);
-    }
-  }
-
-  end(): void {
-    clearTimeout(this.#timer);
-    this.#caller?.removeEventListener('abort', this.#abort);
-  }
-}
-
-const MISSING: Record<ExchangePhase, string> = {
-  connecting: 'no connection',
-  sending: 'request not taken off the line',
-  waiting: 'no answer',
-  receiving: 'no complete answer',
-};

@@ -13,7 +13,7 @@ export function createOutcome(
   throttled: readonly number[],
 ): WriteOutcome {
   if (!isOk(exchange.status)) return failedWrite(exchange, context, throttled);
-  if (exchange.error) return inDoubt(`upstream answered ${exchange.status}, but ${exchange.error.reason}`);
+  if (exchange.error) return inDoubt(`upstream answered ${exchange.status}, but ${exchange.error.message}`);
   try {
     const { id, job } = readCreatedJob(exchange.body);
     return { kind: 'accepted', jobId: id, job };
@@ -60,7 +60,7 @@ export function readOutcome<T>(
     throw new RejectedError(message(reason, context), status, textOfRejection(exchange, context), reason);
   }
   if (status !== undefined && !isOk(status)) throw failed(`upstream answered ${status}`);
-  if (error) throw failed(error.reason);
+  if (error) throw failed(error.message);
   try {
     return parse(exchange.body);
   } catch (error) {
@@ -108,7 +108,7 @@ const CLASS_OF_HUNDREDS: Partial<Record<number, ResponseClass>> = { 3: '3xx', 4:
 
 function failedWrite(exchange: ExchangeResult, context: CallContext, throttled: readonly number[]): WriteOutcome {
   const { status, error, requestIsWhole } = exchange;
-  const reason = status === undefined ? (error?.reason ?? 'no answer') : `upstream answered ${status}`;
+  const reason = status === undefined ? (error?.message ?? 'no answer') : `upstream answered ${status}`;
   if (status === 403) return { kind: 'unauthorized', reason, isForbidden: true };
   if (status === 401 || error?.kind === 'noKey') return { kind: 'unauthorized', reason };
   if (status !== undefined) {

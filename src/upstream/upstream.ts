@@ -14,13 +14,15 @@ export interface VisitorPage {
   hasMore: boolean;
 }
 
+/**
+ * Awaited once all but the last byte of a request have left, for each request of the call. What it resolves to is asked
+ * in the same synchronous step that writes that byte; false ends the call as not delivered. A rejection ends the call
+ * with its reason.
+ */
+export type BeforeLastByte = () => Promise<() => boolean>;
+
 export interface WriteOptions {
-  /**
-   * Awaited once all but the last byte of a request have left, for each request of the call. What it resolves to is
-   * asked in the same synchronous step that writes that byte; false ends the call as not delivered. A rejection ends
-   * the call with its reason.
-   */
-  beforeLastByte?: () => Promise<() => boolean>;
+  beforeLastByte?: BeforeLastByte;
 }
 
 interface ReadOptions {

@@ -119,13 +119,14 @@ describe('a proxy that fails', () => {
     closers.splice(0, 1);
   });
 
-  test('by never answering leaves a write not sent, and no connection', async () => {
+  test('by never answering leaves a write not sent, and no connection, and ends a read in time', async () => {
     const proxy = await RawUpstream.onConnection((socket) => void socket.resume());
     closers.push(() => proxy.close());
     const raw = await upstream(() => http(201));
-    const { create } = clientThrough(raw.url, { httpProxy: proxy.url }, 250);
+    const { create, getJob } = clientThrough(raw.url, { httpProxy: proxy.url }, 250);
     expect(await create()).toMatchObject({ kind: 'notDelivered', reason: 'no connection within 0.25 s' });
     await until(() => proxy.openConnections === 0);
+    expect(await rejectionOf(getJob())).toMatchObject({ reason: 'no answer within 0.25 s' });
   });
 });
 

@@ -1,0 +1,108 @@
+/**
+ * The wire: undici's `request` for reads and `stream` for writes. Not its `fetch`, which may send a request again by
+ * itself (421), and whose Request and signals cost more than the exchange.
+ */
+import { Writable } from 'node:stream';
+import { type Dispatcher, EnvHttpProxyAgent, Pool, request, stream } from 'undici';
+import { Exchange, ExchangeError, type ExchangeResult, notStarted } from './exchange.js';
+import { type ProxySettings, WriteConnection } from './connection.js';
+import { deferredLastByteBody } from './deferred-last-byte.js';
+import type { TimeLimit } from './time-limit.js';
+import type { BeforeLastByte } from './upstream.js';
+
+export interface WireRequest {
+  url: string;
+  headers: Record<string, string>;
+  limit: TimeLimit;
+  /** Cap on the response's body. */
+  maxBytes: number;
+}
+
+/** A proxy that does not answer `CONNECT` by then gets no tunnel; a call that waits for it is over before. */
+const TUNNEL_TIMEOUT_MS = 20_000;
+
+export class Wire {
+  readonly #proxy: ProxySettings;
+  /** The connections of reads, which are kept for the next ones. */
+  readonly #reads: Dispatcher;
+  readonly #writes = new Set<Promise<unknown>>();
+  #isClosed = false;
+
+  constructor(proxy: ProxySettings) {
+    this.#proxy = proxy;
+    this.#reads = new EnvHttpProxyAgent({
+      ...proxy,
+      clientFactory: (origin, options) => new Pool(origin, { ...options, headersTimeout: TUNNEL_TIMEOUT_MS }),
+    });
+  }
+
+  /** Sends a GET over a kept connection. Never rejects. */
+  read(asked: WireRequest): Promise<ExchangeResult> {
+    const exchange = new Exchange('read', asked.maxBytes);
+    return exchange.follow(readInto(exchange, this.#reads, asked), asked.limit);
+  }
+
+  /**
+   * Sends a POST over a connection of its own; its last byte leaves when `beforeLastByte` allows it. Never rejects.
+   */
+  async write(asked: WireRequest, body: Uint8Array, beforeLastByte: BeforeLastByte): Promise<ExchangeResult> {
+    if (this.#isClosed) return notStarted(new ExchangeError('notConnected', 'the client is closed'));
+    const written = this.#write(asked, body, beforeLastByte);
+    this.#writes.add(written);
+    return written.finally(() => this.#writes.delete(written));
+  }
+
+  /** Ends the reads, waits for the writes in flight, and closes all connections. */
+  async close(): Promise<void> {
+    this.#isClosed = true;
+    void this.#reads.destroy();
+    await Promise.all(this.#writes);
+  }
+
+  async #write(
+    { url, headers, limit, maxBytes }: WireRequest,
+    body: Uint8Array,
+    beforeLastByte: BeforeLastByte,
+  ): Promise<ExchangeResult> {
+    const exchange = new Exchange('write', maxBytes);
+    const connection = new WriteConnection(this.#proxy, (socket) => (exchange.socket = socket));
+    const options = {
+      dispatcher: connection.dispatcher,
+      method: 'POST' as const,
+      headers: { ...headers, 'content-length': String(body.length) },
+      body: deferredLastByteBody(body, { exchange, signal: limit.signal, beforeLastByte }),
+      reset: true,
+    };
+    const answered = stream(url, options, ({ statusCode, headers }) => {
+      exchange.begin(statusCode, headers);
+      return new Writable({
+        write: (chunk: Uint8Array, _, done) => done(exchange.add(chunk)),
+        final: (done) => {
+          exchange.isComplete = true;
+          // A rejection may come while the kernel still holds the last byte: it must not arrive after the write was
+          // judged. So that connection is reset.
+          if (!exchange.isRejected) connection.mayClose();
+          done();
+        },
+      });
+    });
+    try {
+      return await exchange.follow(answered, limit);
+    } finally {
+      connection.destroy();
+    }
+  }
+}
+
+async function readInto(
+  exchange: Exchange,
+  dispatcher: Dispatcher,
+  { url, headers, limit }: WireRequest,
+): Promise<void> {
+  const response = await request(url, { dispatcher, headers, signal: limit.signal });
+  exchange.begin(response.statusCode, response.headers);
+  for await (const chunk of response.body) {
+    const error = exchange.add(chunk as Uint8Array);
+    if (error) throw error;
+  }
+}
