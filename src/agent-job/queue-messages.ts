@@ -83,9 +83,7 @@ export function parseJoin(input: unknown): JoinRequest {
 
 /** Checks the argument of `leaveQueue`. */
 export function parseLeave(input: unknown): LeaveRequest {
-  const fields = { workflowId: WORKFLOW_ID, turn: optional(TURN) };
-  const { workflowId, turn } = parseFields(fields, checkObject(input, 'leave'));
-  return { workflowId, ...(turn !== null && { turn }) };
+  return parseFields({ workflowId: WORKFLOW_ID }, checkObject(input, 'leave'));
 }
 
 /** Checks the argument of `reportRequest`. */

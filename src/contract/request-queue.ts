@@ -51,11 +51,9 @@ export interface JoinRequest extends BudgetFacts {
   report?: RequestReport;
 }
 
-/** A workflow ends: it waits for no turn any more, and does not use the one that it was given last. */
+/** A workflow ends: it waits for no turn any more, and does not use one that is on its way. */
 export interface LeaveRequest {
   workflowId: string;
-  /** That turn; absent where it has none. */
-  turn?: string;
 }
 
 /**
@@ -108,7 +106,7 @@ export interface QueuePlace {
 
 /** Asks for a turn. Sent by activities, together with the start of the queue where there is none. */
 export const joinQueueSignal = defineSignal<[JoinRequest]>('joinQueue');
-/** Frees the place of a workflow that ends, and its turn. Sent by the workflow. */
+/** Frees the place of a workflow that ends, and a turn on its way. Sent by the workflow. */
 export const leaveQueueSignal = defineSignal<[LeaveRequest]>('leaveQueue');
 /** Tells how a request ended. */
 export const reportRequestSignal = defineSignal<[RequestReport & BudgetFacts]>('reportRequest');

@@ -710,11 +710,11 @@ export const MUTANTS: Mutant[] = [
   },
   {
     name: 'a job that ends and keeps its place in the queue',
-    file: 'src/workflows/agent-job/left-queue.ts',
-    find: '    this.#mustReport = true;\n',
-    replace: '    this.#mustReport = false;\n',
+    file: 'src/workflows/agent-job/agent-job.ts',
+    find: 'await leaveQueue(run.leftWrite, run.spec.projectId);',
+    replace: 'void [leaveQueue, run.spec];',
     test: 'test/workflows/turns.test.ts',
-    title: 'a turn that reaches a job in the very moment of its cancellation is given on',
+    title: 'one whose startWithin is over leaves the queue',
   },
   {
     name: 'exports that keep the budget each for itself',

@@ -12,6 +12,7 @@ import { Dashboard } from './dashboard.js';
 import { handleMessages } from './handlers.js';
 import type { JobRun } from './job-run.js';
 import { jobState } from './job-state.js';
+import { leaveQueue } from './left-queue.js';
 import { pollLoop } from './polling.js';
 import type { RunEnding } from './job-run.js';
 import { logEnd } from './telemetry.js';
@@ -70,8 +71,8 @@ async function untilOver(run: JobRun, waitPoint: WaitPoint): Promise<void> {
     if (!waitPoint.mustYield()) continue;
     run.close();
     await condition(allHandlersFinished);
-    while (run.leftQueue.mustReport) {
-      await run.leftQueue.report();
+    if (run.leftWrite) {
+      await leaveQueue(run.leftWrite, run.spec.projectId);
       await condition(allHandlersFinished);
     }
     if (waitPoint.mustYield()) return;

@@ -33,8 +33,8 @@ import { Adoptions } from './adopt.js';
 import type { Dashboard } from './dashboard.js';
 import type { JobRun } from './job-run.js';
 import { jobState } from './job-state.js';
-import { giveBack, isOfOtherQueue } from './left-queue.js';
-import { canUseTurn } from './write.js';
+import { giveBack } from './left-queue.js';
+import { canUseTurn, operationOf } from './write.js';
 
 /** Temporal allows ten updates in flight, and `resolveUnknown` must always get through. */
 const MAX_WAITING_UPDATES = 5;
@@ -68,11 +68,10 @@ export function handleMessages(run: JobRun, dashboard: Dashboard): void {
 }
 
 /** False where nobody here waits for it. */
-function takeTurn(run: JobRun, given: QueueTurn): boolean {
-  const { write, leftQueue } = run;
-  const { operation: _, ...turn } = given;
-  if (!write) return leftQueue.takeTurn(turn);
-  if (isOfOtherQueue(given, write) || !canUseTurn(write)) return false;
+function takeTurn(run: JobRun, { operation, ...turn }: QueueTurn): boolean {
+  const { write } = run;
+  // The queue of the other kind of write may have given it.
+  if (!write || operation !== operationOf(write) || !canUseTurn(write)) return false;
   run.apply({ kind: 'turn', turn });
   return true;
 }

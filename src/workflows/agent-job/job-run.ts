@@ -17,7 +17,6 @@ import type { PollJobInput, PollJobResult } from '../../activities/index.js';
 import type { JobSpec } from '../../agent-job/input.js';
 import { jsonBytes } from '../../contract/input-checks.js';
 import { FollowUps, type CarriedFollowUps } from './follow-up-queue.js';
-import { LeftQueue } from './left-queue.js';
 import { next, type Situation, type WriteEvent } from './next-write.js';
 import { firstPollData, PollState, type PollData } from './poll-state.js';
 import {
@@ -74,10 +73,11 @@ export class JobRun {
   readonly isRepeated: boolean;
   readonly polls: PollState;
   readonly followUps: FollowUps;
-  readonly leftQueue = new LeftQueue();
   readonly #now: () => number;
 
   isCancelRequested = false;
+  /** The write that the run ends with: it may have a place in a queue. */
+  leftWrite: Write | null = null;
   /** Waiting updates are answered with what is known each time this number grows. */
   releases = 0;
   /** The run is about to end or to continue as new: nobody is kept waiting. */
@@ -293,7 +293,7 @@ export class JobRun {
     const what = kind === 'create' ? 'create' : `follow-up ${followUpId}`;
     const message = `nobody knows whether the upstream took the ${what}: ${reason}`;
     if (kind === 'followUp') this.followUps.settleNext('unknown', reason);
-    this.leftQueue.leave(write, this.spec.projectId);
+    this.leftWrite = write;
     this.#stop = { kind: 'failed', type: FAILURE.unknownOutcome, message, details };
   }
 
@@ -308,7 +308,7 @@ export class JobRun {
     const ending = this.ending();
     if (ending && ending.kind !== 'ended') {
       this.#stop = ending;
-      if (this.write) this.leftQueue.leave(this.write, this.spec.projectId);
+      this.leftWrite ??= this.write;
       this.abandonRest();
     }
     this.isClosing = true;

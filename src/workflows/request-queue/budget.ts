@@ -21,6 +21,8 @@ const NOTHING_KNOWN = {
   /** The budget that is set, and when a worker last named it. */
   set: null as WritesPerHour | null,
   namedAt: 0,
+  /** Until then a number that comes back must know what was sent under the number before. */
+  keptUntil: 0,
   /** Requests that were sent, answers 429, and those without `Retry-After` to a request with a turn. */
   spent: [] as RollingHour,
   throttled: [] as RollingHour,
@@ -58,6 +60,14 @@ export class Budget {
     return opensAt > this.#now() ? opensAt : null;
   }
 
+  /** Until then an answer 429, or what counts towards a number, must be remembered. */
+  get remembersUntil(): number {
+    const { throttled, spent, keptUntil } = this.data;
+    const now = this.#now();
+    const spentUntil = leavesAt(spent, 0, now);
+    return Math.max(leavesAt(throttled, 0, now), this.perHour === null ? Math.min(spentUntil, keptUntil) : spentUntil);
+  }
+
   /** How many requests the next turn holds: all that are wanted, or all that the budget has. */
   requestsOf(wanted: number): number {
     return Math.min(wanted, this.perHour ?? Infinity);
@@ -77,6 +87,7 @@ export class Budget {
     const { data } = this;
     const now = this.#now();
     if (perHour === undefined || (perHour === null && now - data.namedAt < NAMED_MS)) return;
+    if (this.perHour !== null) data.keptUntil = leavesAt(data.spent, 0, now);
     data.set = perHour;
     if (perHour !== null) data.namedAt = now;
   }
@@ -118,8 +129,8 @@ export class Budget {
     const now = this.#now();
     const [spent, throttled, refused] = [data.spent, data.throttled, data.refused].map((hour) => setBack(hour, now));
     const refusedAt = Math.min(data.refusedAt, now - 1); // before the turns that are given from now on
-    const times = { refusedAt, namedAt: Math.min(data.namedAt, now), opensAt: Math.min(data.opensAt, now + HOUR_MS) };
-    Object.assign(data, { spent, throttled, refused, ...times });
+    const opensAt = Math.min(data.opensAt, now + HOUR_MS);
+    Object.assign(data, { spent, throttled, refused, refusedAt, opensAt, namedAt: Math.min(data.namedAt, now) });
   }
 
   /** When so many of the budget are free, and the queue is open. */

@@ -1,21 +1,17 @@
 /** What a queue of requests tells: the answers to its queries, and the current details in Temporal's web UI. */
 import type { QueuedRequest, QueueName, QueuePlace, RequestQueueState } from '../../contract.js';
-import { plainMarkdown } from '../../agent-job/markdown.js';
 import { queueSummary } from '../../agent-job/title.js';
 import type { QueueRun } from './queue-run.js';
 import { countOf, HOUR_MS } from './rolling-hour.js';
 
-/** So many that wait are listed: in the state, and in the web UI. */
-const MAX_LISTED = { state: 100, details: 10 };
-
-/** A page shows so much of a workflow id; the state has all of it. */
-const MAX_ID_BYTES = 300;
+/** So many that wait are listed. */
+const MAX_LISTED = 100;
 
 /** The answer to `requestQueueState`. */
 export function queueState(
   { operation, projectId }: QueueName,
   run: QueueRun,
-  maxListed = MAX_LISTED.state,
+  maxListed = MAX_LISTED,
 ): RequestQueueState {
   const { budget, waiters, nextTurnAt } = run;
   // Where one could be given at once and no workflow waits, there is no next turn.
@@ -45,9 +41,8 @@ export function queuePlace(run: QueueRun, workflowId: unknown): QueuePlace | nul
 
 /** Markdown for the queue's page in the web UI. */
 export function queueDetails(name: QueueName, run: QueueRun): string {
-  const state = queueState(name, run, MAX_LISTED.details);
-  const { perHour, notBefore, nextTurnAt, waitingCount, waiting } = state;
-  const hidden = waitingCount - waiting.length;
+  const state = queueState(name, run, 0);
+  const { perHour, notBefore, nextTurnAt } = state;
   return [
     `**${queueSummary(name)}**`,
     '',
@@ -56,13 +51,7 @@ export function queueDetails(name: QueueName, run: QueueRun): string {
     `- turns in flight: ${state.inFlight}`,
     ...(notBefore === null ? [] : [`- nothing is sent before: ${notBefore}`]),
     ...(nextTurnAt === null ? [] : [`- next turn: ${nextTurnAt}`]),
-    `- waiting: **${waitingCount}**`,
-    ...waiting.map(
-      ({ position, workflowId, priority, since, expectedAt }) =>
-        `  ${position}. ${plainMarkdown(workflowId, MAX_ID_BYTES)}, priority ${priority}, since ${since}` +
-        (expectedAt === undefined ? '' : `, expected ${expectedAt}`),
-    ),
-    ...(hidden > 0 ? [`  and ${hidden} more`] : []),
+    `- waiting: **${state.waitingCount}**`,
   ].join('\n');
 }
 

@@ -13,19 +13,12 @@ import type {
 } from '../../contract.js';
 import { jsonBytes } from '../../contract/input-checks.js';
 import { Budget, type BudgetData } from './budget.js';
-import { leavesAt } from './rolling-hour.js';
 
-/** A workflow that waits for its turn. */
-export interface Waiter {
-  workflowId: string;
-  priority: Priority;
-  askedAt: number;
-  /** How many requests it wants to send. */
-  requests: number;
-}
+/** A workflow that waits for its turn, for so many requests. */
+export type Waiter = Required<Pick<JoinRequest, 'workflowId' | 'priority' | 'askedAt' | 'requests'>>;
 
 /** A waiter as continue-as-new hands it on: there may be many. */
-export type CarriedWaiter = [workflowId: string, priority: Priority, askedAt: number, requests: number];
+type CarriedWaiter = [workflowId: string, priority: Priority, askedAt: number, requests: number];
 
 /** So many may wait, and so much may continue-as-new hand on of them: the server takes 2 MiB at most. */
 const LIMITS = { waiters: 20_000, bytes: 1_500_000 };
@@ -47,6 +40,8 @@ export interface QueueData {
 
 /** A turn that was given and not yet reported. */
 interface TurnInFlight {
+  /** Null once that workflow asks again: then it may have used the turn. */
+  workflowId: string | null;
   requests: number;
   givenAt: number;
   until: number;
@@ -72,26 +67,18 @@ export class QueueRun {
   readonly waiters: Waiters;
   readonly budget: Budget;
   readonly #turns: Map<number, TurnInFlight>;
-  readonly #name: string;
+  readonly #data: Pick<QueueData, 'name' | 'nextTurn' | 'wasUsed'>;
   readonly #openedAt: number;
   readonly #now: () => number;
   readonly #maxRequests: number;
-  #nextTurn: number;
-  #wasUsed: boolean;
   #latest: number;
 
-  constructor(
-    operation: QueueName['operation'],
-    { name, nextTurn, waiters, turns, budget, wasUsed }: QueueData,
-    now: () => number,
-  ) {
+  constructor(operation: QueueName['operation'], { waiters, turns, budget, ...data }: QueueData, now: () => number) {
     this.#maxRequests = MAX_REQUESTS[operation];
     this.waiters = new Waiters(waiters);
     this.budget = new Budget(budget, now);
     this.#turns = new Map(turns);
-    this.#name = name;
-    this.#nextTurn = nextTurn;
-    this.#wasUsed = wasUsed;
+    this.#data = data;
     this.#openedAt = now();
     // Between two runs the clock may have been set back.
     this.#latest = budget === null ? now() : Infinity;
@@ -111,19 +98,16 @@ export class QueueRun {
   join({ workflowId, priority, askedAt, requests = 1, report, ...facts }: JoinRequest): Waiter[] {
     this.#hear(facts);
     if (report) this.#apply(report);
-    const since = Math.min(askedAt, this.#now());
-    return this.waiters.join({
-      workflowId,
-      priority,
-      askedAt: since,
-      requests: Math.min(requests, this.#maxRequests),
-    });
+    for (const turn of this.#turnsOf(workflowId)) turn.workflowId = null;
+    const asked = { askedAt: Math.min(askedAt, this.#now()), requests: Math.min(requests, this.#maxRequests) };
+    return this.waiters.join({ workflowId, priority, ...asked });
   }
 
-  /** A workflow ends: its place is free, and so is its turn. */
-  leave({ workflowId, turn }: LeaveRequest): void {
+  /** A workflow has ended: its place is free, and so is a turn that was on its way. */
+  leave({ workflowId }: LeaveRequest): void {
     this.waiters.remove(workflowId);
-    if (turn !== undefined) this.#apply({ turn, outcome: 'unsent', at: this.#now() });
+    const left = this.#turnsOf(workflowId);
+    for (const [number, turn] of this.#turns) if (left.includes(turn)) this.#turns.delete(number);
   }
 
   /** A worker reports how a request ended. */
@@ -142,13 +126,9 @@ export class QueueRun {
     this.waiters.remove(workflowId);
     const requests = this.budget.requestsOf(first.requests);
     const until = givenAt + TURN_MS + (requests - 1) * FURTHER_REQUEST_MS;
-    this.#turns.set(this.#nextTurn, { requests, givenAt, until });
-    return { workflowId, turn: { turn: `${this.#name}:${this.#nextTurn++}`, until, requests } };
-  }
-
-  /** A turn did not reach its workflow, which has ended: the next one gets it. */
-  giveBack({ turn: { turn } }: GivenTurn): void {
-    this.#apply({ turn, outcome: 'unsent', at: this.#now() });
+    const number = this.#data.nextTurn++;
+    this.#turns.set(number, { workflowId, requests, givenAt, until });
+    return { workflowId, turn: { turn: `${this.#data.name}:${number}`, until, requests } };
   }
 
   /** Turns that were not reported in time count as used. Returns how many requests that are. */
@@ -183,25 +163,23 @@ export class QueueRun {
 
   carry(): QueueData {
     return {
-      name: this.#name,
-      nextTurn: this.#nextTurn,
+      ...this.#data,
       waiters: this.waiters.carry(),
       turns: [...this.#turns],
       budget: this.budget.data,
-      wasUsed: this.#wasUsed,
     };
   }
 
-  /** An answer 429 is remembered for an hour, and so is what counts towards a budget. */
   get #endsAt(): number {
-    if (!this.#wasUsed) return this.#openedAt + UNUSED_MS;
-    const { throttled, spent } = this.budget.data;
-    const now = this.#now();
-    return Math.max(leavesAt(throttled, 0, now), this.budget.perHour === null ? now : leavesAt(spent, 0, now));
+    return this.#data.wasUsed ? this.budget.remembersUntil : this.#openedAt + UNUSED_MS;
+  }
+
+  #turnsOf(workflowId: string): TurnInFlight[] {
+    return [...this.#turns.values()].filter((turn) => turn.workflowId === workflowId);
   }
 
   #hear({ perHour }: BudgetFacts): void {
-    this.#wasUsed = true;
+    this.#data.wasUsed = true;
     this.budget.hear(perHour);
   }
 
@@ -224,9 +202,10 @@ export class QueueRun {
     const now = this.#now();
     if (now < this.#latest) {
       this.budget.clockWasSetBack();
-      for (const [number, { givenAt, until, requests }] of this.#turns) {
-        const lateMs = Math.max(0, givenAt - (now - 1)); // before the turns that are given from now on
-        this.#turns.set(number, { requests, givenAt: givenAt - lateMs, until: until - lateMs });
+      for (const turn of this.#turns.values()) {
+        const lateMs = Math.max(0, turn.givenAt - (now - 1)); // before the turns that are given from now on
+        turn.givenAt -= lateMs;
+        turn.until -= lateMs;
       }
     }
     this.#latest = now;
@@ -234,9 +213,10 @@ export class QueueRun {
 
   /** The number of a turn that this queue gave; null for one of before its time, and where there was none. */
   #numberOf(turn: string | null): number | null {
-    if (!turn?.startsWith(`${this.#name}:`)) return null;
-    const number = Number(turn.slice(this.#name.length + 1));
-    return Number.isInteger(number) && number < this.#nextTurn ? number : null;
+    const { name, nextTurn } = this.#data;
+    if (!turn?.startsWith(`${name}:`)) return null;
+    const number = Number(turn.slice(name.length + 1));
+    return Number.isInteger(number) && number < nextTurn ? number : null;
   }
 }
 
@@ -276,34 +256,32 @@ export class Waiters {
     this.#bytes += bytesOf(waiter);
     const left: Waiter[] = [];
     while (this.#order.length > LIMITS.waiters || this.#bytes > LIMITS.bytes) {
-      const last = this.#order.at(-1) as Waiter;
-      this.remove(last.workflowId);
-      left.push(last);
+      left.push(this.remove(this.#order.at(-1)!.workflowId)!);
     }
     return left;
   }
 
   remove(workflowId: string): Waiter | undefined {
-    const [waiter] = this.#order.splice(this.#indexOf(workflowId) ?? this.count, 1);
-    if (waiter) this.#bytes -= bytesOf(waiter);
+    const index = this.#indexOf(workflowId);
+    if (index < 0) return undefined;
+    const [waiter] = this.#order.splice(index, 1);
+    this.#bytes -= bytesOf(waiter!);
     return waiter;
   }
 
   /** From 1; and how many requests are wanted up to it, its own included. Null where it does not wait. */
   placeOf(workflowId: string): { position: number; requests: number } | null {
-    const index = this.#indexOf(workflowId);
-    if (index === null) return null;
-    const requests = this.head(index + 1).reduce((sum, waiter) => sum + waiter.requests, 0);
-    return { position: index + 1, requests };
+    const position = this.#indexOf(workflowId) + 1;
+    if (position === 0) return null;
+    return { position, requests: this.head(position).reduce((sum, { requests }) => sum + requests, 0) };
   }
 
   carry(): CarriedWaiter[] {
     return this.#order.map(({ workflowId, priority, askedAt, requests }) => [workflowId, priority, askedAt, requests]);
   }
 
-  #indexOf(workflowId: string): number | null {
-    const index = this.#order.findIndex((waiter) => waiter.workflowId === workflowId);
-    return index < 0 ? null : index;
+  #indexOf(workflowId: string): number {
+    return this.#order.findIndex((waiter) => waiter.workflowId === workflowId);
   }
 }
 

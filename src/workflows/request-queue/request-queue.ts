@@ -57,7 +57,8 @@ export async function requestQueue(input: RequestQueueInput): Promise<void> {
   };
   handleMessages(name, run, alarm.ring);
   for (;;) {
-    expireTurns(run);
+    const lost = run.expireTurns();
+    if (lost > 0) log.warn('Turns were not reported: their requests count as sent', { requests: lost });
     const mustContinue = workflowInfo().continueAsNewSuggested || workflowInfo().historyLength > MAX_EVENTS;
     for (let given; !mustContinue && (given = run.nextTurn());) void give(given);
     setCurrentDetails(queueDetails(name, run));
@@ -85,35 +86,28 @@ function nextInput(name: QueueName, run: QueueRun): RequestQueueInput {
   return { ...name, continued };
 }
 
-/** Handlers change the state alone; the loop acts on it. */
+/** Handlers change the state alone; the loop acts on it. A message of a wrong shape is ignored. */
 function handleMessages(name: QueueName, run: QueueRun, changed: () => void): void {
+  const take = (signal: string, work: () => void) => {
+    try {
+      work();
+    } catch (error) {
+      if (!(error instanceof InvalidInputError)) throw error;
+      log.warn(`A ${signal} signal was ignored`, { reason: error.message });
+    }
+    changed();
+  };
   setHandler(requestQueueStateQuery, () => queueState(name, run));
   setHandler(queuePlaceQuery, (workflowId) => queuePlace(run, workflowId));
-  setHandler(reportRequestSignal, (input) => {
-    take('reportRequest', () => run.report(parseReport(input)));
-    changed();
-  });
-  setHandler(leaveQueueSignal, (input) => {
-    take('leaveQueue', () => run.leave(parseLeave(input)));
-    changed();
-  });
-  setHandler(joinQueueSignal, (input) => {
+  setHandler(reportRequestSignal, (input) => take('reportRequest', () => run.report(parseReport(input))));
+  setHandler(leaveQueueSignal, (input) => take('leaveQueue', () => run.leave(parseLeave(input))));
+  setHandler(joinQueueSignal, (input) =>
     take('joinQueue', () => {
       for (const { workflowId } of run.join(parseJoin(input))) {
         log.warn('The queue is full: a workflow leaves it, and asks again later', { waiting: workflowId });
       }
-    });
-    changed();
-  });
-}
-
-function take(signal: string, work: () => void): void {
-  try {
-    work();
-  } catch (error) {
-    if (!(error instanceof InvalidInputError)) throw error;
-    log.warn(`A ${signal} signal was ignored`, { reason: error.message });
-  }
+    }),
+  );
 }
 
 async function sendTurn({ operation }: QueueName, run: QueueRun, given: GivenTurn): Promise<void> {
@@ -123,13 +117,8 @@ async function sendTurn({ operation }: QueueName, run: QueueRun, given: GivenTur
   } catch {
     // The workflow has ended, so it takes no turn.
     log.info('A workflow that waited for a turn has ended', { waiting: given.workflowId });
-    run.giveBack(given);
+    run.leave(given);
   }
-}
-
-function expireTurns(run: QueueRun): void {
-  const requests = run.expireTurns();
-  if (requests > 0) log.warn('Turns were not reported: their requests count as sent', { requests });
 }
 
 /** Wakes the loop: at a message, or at a time. At most one timer runs, and one that rings too early is left alone. */
