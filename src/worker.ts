@@ -159,7 +159,9 @@ function logKeyChanges(log: Logger) {
 }
 
 function logBudgetProblem(log: Logger) {
-  return (problem: string) => log.warn({ problem }, 'PROJECT_BUDGETS_FILE is wrong: its last good content holds');
+  return (problem: string | null) => {
+    if (problem !== null) log.warn({ problem }, 'The budgets have a wrong setting');
+  };
 }
 
 /**

@@ -89,8 +89,8 @@ export class QueueClient {
   /** Reports how requests ended. Where there is no queue, there is nothing to report. */
   async report(name: QueueName, report: RequestReport): Promise<void> {
     const { client } = Context.current();
-    const perHour = await this.#perHourOf(name);
     try {
+      const perHour = await this.#perHourOf(name);
       const queue = client.workflow.getHandle(requestQueueId(name));
       await client.withDeadline(Date.now() + REPORT_LIMIT_MS, () =>
         queue.signal(reportRequestSignal, { ...report, perHour }),

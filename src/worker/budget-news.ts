@@ -1,56 +1,59 @@
 /**
- * Reports budgets that have changed to the queues of writes that run. A queue knows budgets by the messages of writes,
- * and those that wait send few.
+ * Reports the budgets to the queues of writes that run: when a worker starts, and when its file changes. A queue knows
+ * budgets by the messages of writes, and those that wait send few.
  */
 import { type Client, WorkflowNotFoundError } from '@temporalio/client';
 import type { Budgets } from '../activities/agent-job/budgets.js';
-import {
-  queueNameOf,
-  reportRequestSignal,
-  REQUEST_QUEUE_WORKFLOW,
-  requestQueueId,
-  type QueueName,
-} from '../contract.js';
+import { queueNameOf, reportRequestSignal, REQUEST_QUEUE_WORKFLOW } from '../contract.js';
+import type { WritesPerHour } from '../contract/project-budgets.js';
 import { IS_OPEN } from '../temporal/open-workflows.js';
 import { every } from './every.js';
 import type { Logger } from './logging.js';
 
 const INTERVAL_MS = 5_000;
-/** Queues that a worker reports to when it starts: it may have other settings than the one before it. */
-const MAX_AT_START = 100;
+/** The running queues are listed so often for each change: Temporal's list lags behind. */
+const ROUNDS = 2;
 const CALL_LIMIT_MS = 10_000;
+
+type PerHour = WritesPerHour | null;
 
 interface BudgetNewsOptions {
   client: Client;
   taskQueue: string;
-  budgets: Pick<Budgets, 'changes' | 'of'>;
+  budgets: Pick<Budgets, 'of' | 'ofProjects'>;
   log: Pick<Logger, 'warn'>;
 }
 
-/** Reports to the queues that run at the start, then to those whose budget changes; returns what stops that. */
+/** Returns what stops the reports. */
 export function watchBudgets({ client, taskQueue, budgets, log }: BudgetNewsOptions): () => void {
-  /** By workflow id. What could not be reported stays, and is tried again. */
-  const due = new Map<string, QueueName>();
-  let isStarted = false;
-  const addRunning = async () => {
-    for (const name of await runningQueues(client, taskQueue)) due.set(requestQueueId(name), name);
-    isStarted = true;
-  };
-  const reportTo = async (id: string, { operation, projectId }: QueueName) => {
-    if (projectId !== null) await report(client, id, await budgets.of(operation, projectId));
-    due.delete(id);
+  const query = `WorkflowType = '${REQUEST_QUEUE_WORKFLOW}' AND ${IS_OPEN} AND TaskQueue = '${taskQueue.replaceAll("'", "''")}'`;
+  /** What each running queue knows, by workflow id. */
+  let known = new Map<string, PerHour>();
+  let projects: object | null = null;
+  let rounds = 0;
+  const report = async (id: string, perHour: PerHour) => {
+    if (known.get(id) !== perHour) await reportTo(client, id, perHour);
   };
   const check = async (stopped: AbortSignal) => {
-    // A list, or a queue, that Temporal does not answer for keeps no report from the others.
+    const now = await budgets.ofProjects();
+    if (now !== projects) [projects, rounds] = [now, ROUNDS];
+    if (rounds === 0) return;
+    // A queue for which Temporal does not answer keeps no report from the others.
     const failures: unknown[] = [];
-    const onFailure = (error: unknown) => void failures.push(error);
-    for (const name of await budgets.changes()) due.set(requestQueueId(name), name);
-    if (!isStarted) await addRunning().catch(onFailure);
-    for (const [id, name] of due) {
+    const reported = new Map<string, PerHour>();
+    for await (const { workflowId } of client.workflow.list({ query })) {
+      const name = queueNameOf(workflowId);
       if (stopped.aborted) return;
-      await reportTo(id, name).catch(onFailure);
+      if (!name || name.projectId === null) continue;
+      const perHour = await budgets.of(name.operation, name.projectId);
+      await report(workflowId, perHour).then(
+        () => reported.set(workflowId, perHour),
+        (error: unknown) => failures.push(error),
+      );
     }
+    known = reported;
     if (failures.length > 0) throw failures[0] as Error;
+    rounds -= 1;
   };
   const onError = (error: unknown) =>
     log.warn({ error }, 'Could not report the budgets to the queues of writes: tries again');
@@ -58,19 +61,7 @@ export function watchBudgets({ client, taskQueue, budgets, log }: BudgetNewsOpti
   return every(INTERVAL_MS, check, { firstMs: INTERVAL_MS * Math.random(), onError });
 }
 
-async function runningQueues(client: Client, taskQueue: string): Promise<QueueName[]> {
-  const isOwn = `TaskQueue = '${taskQueue.replaceAll("'", "''")}'`;
-  const query = `WorkflowType = '${REQUEST_QUEUE_WORKFLOW}' AND ${IS_OPEN} AND ${isOwn}`;
-  const names: QueueName[] = [];
-  for await (const { workflowId } of client.workflow.list({ query, pageSize: MAX_AT_START })) {
-    const name = queueNameOf(workflowId);
-    if (name) names.push(name);
-    if (names.length === MAX_AT_START) break;
-  }
-  return names;
-}
-
-async function report(client: Client, queueId: string, perHour: Awaited<ReturnType<Budgets['of']>>): Promise<void> {
+async function reportTo(client: Client, queueId: string, perHour: PerHour): Promise<void> {
   const message = { turn: null, outcome: 'unsent', at: Date.now(), perHour } as const;
   const queue = client.workflow.getHandle(queueId);
   try {

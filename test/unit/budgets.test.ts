@@ -1,8 +1,12 @@
+/** The budgets that are set, and what a worker reports of them to the queues that run. */
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { afterAll, beforeAll, expect, test } from 'vitest';
+import type { Client } from '@temporalio/client';
+import { afterAll, afterEach, beforeAll, describe, expect, test, vi } from 'vitest';
 import { Budgets } from '../../src/activities/agent-job/budgets.js';
+import { requestQueueId } from '../../src/contract.js';
+import { watchBudgets } from '../../src/worker/budget-news.js';
 
 let folder: string;
 beforeAll(async () => {
@@ -22,62 +26,87 @@ test('the file wins over what is set for all, where one of them says that any nu
   expect(await new Budgets().of('create', 'any')).toBeNull();
 });
 
-test('changes are told once, of the kinds and projects alone that have another budget than before', async () => {
-  const path = join(folder, 'changes.json');
-  const budgets = new Budgets({ createsPerHour: 9, projectBudgetsFile: path }, { checkEveryMs: 0 });
-  const changed = async (projects: object) => {
-    await writeFile(path, JSON.stringify(projects));
-    // A write may read the file first.
-    await budgets.of('create', 'p');
-    const changes = await budgets.changes();
-    expect(await budgets.changes()).toEqual([]);
-    return changes.map(({ operation, projectId }) => `${projectId} ${operation}`);
+test('each new problem of the file is told once, and its last good content holds', async () => {
+  const path = join(folder, 'budgets.json');
+  const problems: (string | null)[] = [];
+  const options = { onProblem: (problem: string | null) => void problems.push(problem), checkEveryMs: 0 };
+  const budgets = new Budgets({ projectBudgetsFile: path }, options);
+  await expect(budgets.of('create', 'p')).rejects.toThrow(`PROJECT_BUDGETS_FILE ${path} cannot be read (ENOENT)`);
+  await writeFile(path, '{"p": {"createsPerHour": 7}}');
+  expect(await budgets.of('create', 'p')).toBe(7);
+  const wrong = {
+    '{': 'it is not valid JSON',
+    '{"p": {"createsPerHour": 0}}': 'project "p": createsPerHour should be a whole number above 0, or "unlimited"',
+    '{"p": {"creates": 5}}': 'project "p" has a field that is none of createsPerHour, messagesPerHour',
+    '{"\\u0000": {}}': 'project "\\u0000" is none: projectId must be well-formed Unicode without control characters',
+    '[]': 'it should hold a JSON object of projectId to budgets',
   };
-  const few = { createsPerHour: 2, messagesPerHour: 2 };
-  expect(await changed({ p: few, q: few })).toEqual([]);
-  expect(await changed({ p: { ...few, createsPerHour: 'unlimited' }, q: { ...few } })).toEqual(['p create']);
-  expect(await changed({ q: { ...few, messagesPerHour: 30 }, r: few })).toEqual([
-    'p create',
-    'p message',
-    'q message',
-    'r create',
-    'r message',
-  ]);
-  // As it is set for all.
-  expect(await changed({ q: { ...few, messagesPerHour: 30 }, s: { createsPerHour: 9 } })).toEqual([
-    'r create',
-    'r message',
-  ]);
+  for (const content of Object.keys(wrong)) {
+    await writeFile(path, content);
+    for (let asked = 0; asked < 2; asked++) expect(await budgets.of('create', 'p')).toBe(7);
+  }
+  const told = (why: string) => `PROJECT_BUDGETS_FILE ${path} is wrong: ${why}; its last good content holds`;
+  expect(problems).toEqual([null, ...Object.values(wrong).map(told)]);
 });
 
-test('each new problem of the file is told once', async () => {
-  const path = join(folder, 'budgets.json');
-  const problems: string[] = [];
-  const budgets = new Budgets(
-    { projectBudgetsFile: path },
-    { onProblem: (problem) => problems.push(problem), checkEveryMs: 0 },
-  );
-  const ask = () => budgets.of('create', 'p');
-  expect(await ask()).toBeNull();
-  await writeFile(path, '{"p": {"createsPerHour": 7, "messagesPerHour": 9}}');
-  expect([await ask(), await budgets.of('message', 'p'), await budgets.of('create', 'q')]).toEqual([7, 9, null]);
-  for (const wrong of [
-    '{',
-    '{"p": {"createsPerHour": 0}}',
-    '{"p": {"createsPerHour": "any"}}',
-    '{"p": {"creates": 5}}',
-    '{"\\u0000": {}}',
-    '[]',
-  ]) {
-    await writeFile(path, wrong);
-    expect([await ask(), await ask()]).toEqual([7, 7]);
+describe('the queues that run', () => {
+  const MINUTE = 60_000;
+  afterEach(() => {
+    vi.useRealTimers();
+  });
+
+  /** A worker on a Temporal server that lists `running`, and refuses signals to `silent`. */
+  function watch(running: string[], silent: string[] = []) {
+    vi.useFakeTimers();
+    const reports: string[] = [];
+    const warn = vi.fn<() => void>();
+    const server = { isListing: true };
+    let projects = new Map<string, number>();
+    const signal = (id: string, { perHour }: { perHour: number }) =>
+      silent.includes(id) ? Promise.reject(new Error('no')) : Promise.resolve(void reports.push(`${id} ${perHour}`));
+    const workflow = {
+      list: async function* () {
+        await Promise.resolve();
+        if (!server.isListing) throw new Error('visibility is away');
+        for (const workflowId of running) yield { workflowId };
+      },
+      getHandle: (id: string) => ({ signal: (_: unknown, report: { perHour: number }) => signal(id, report) }),
+    };
+    const client = { workflow, withDeadline: (_: unknown, work: () => unknown) => work() } as unknown as Client;
+    const budgets = {
+      ofProjects: () => Promise.resolve(projects as Map<string, never>),
+      of: (_: unknown, projectId: string) => Promise.resolve(projects.get(projectId) ?? 1),
+    };
+    const stop = watchBudgets({ client, taskQueue: 'q', budgets, log: { warn } });
+    const change = (given: Record<string, number>) => (projects = new Map(Object.entries(given)));
+    return { reports, warn, server, change, stop };
   }
-  expect(problems.map((problem) => problem.slice(path.length + 2))).toEqual([
-    'it cannot be read (ENOENT)',
-    'it is not valid JSON',
-    'project "p": createsPerHour should be a whole number above 0, or "unlimited"',
-    'project "p" has a field that is none of createsPerHour, messagesPerHour',
-    'project "\\u0000" is none: projectId must be well-formed Unicode without control characters',
-    'it should hold a JSON object of projectId to budgets',
-  ]);
+
+  const queueOf = (projectId: string) => requestQueueId({ operation: 'create', projectId });
+
+  test('all know the budgets of a worker that starts, however many, and each change that concerns them', async () => {
+    const running = Array.from({ length: 250 }, (_, index) => queueOf(`p${index}`));
+    const { reports, warn, server, change, stop } = watch([...running, 'request-queue/visitors']);
+    await vi.advanceTimersByTimeAsync(MINUTE);
+    expect(reports.splice(0)).toEqual(running.map((id) => `${id} 1`));
+    server.isListing = false;
+    change({ p7: 100, other: 5 });
+    await vi.advanceTimersByTimeAsync(MINUTE);
+    server.isListing = true;
+    await vi.advanceTimersByTimeAsync(MINUTE);
+    stop();
+    expect(reports).toEqual([`${queueOf('p7')} 100`]);
+    expect(warn).toHaveBeenCalledTimes(1);
+  });
+
+  test('one that takes no report keeps none from the others, and is told again', async () => {
+    const silent = [queueOf('odd')];
+    const { reports, stop } = watch([queueOf('odd'), queueOf('p')], silent);
+    await vi.advanceTimersByTimeAsync(MINUTE);
+    expect(reports).toEqual([`${queueOf('p')} 1`]);
+    silent.pop();
+    await vi.advanceTimersByTimeAsync(MINUTE);
+    stop();
+    expect(reports).toEqual([`${queueOf('p')} 1`, `${queueOf('odd')} 1`]);
+  });
 });
