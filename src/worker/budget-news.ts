@@ -26,7 +26,8 @@ interface BudgetNewsOptions {
 
 /** Returns what stops the reports. */
 export function watchBudgets({ client, taskQueue, budgets, log }: BudgetNewsOptions): () => void {
-  const query = `WorkflowType = '${REQUEST_QUEUE_WORKFLOW}' AND ${IS_OPEN} AND TaskQueue = '${taskQueue.replaceAll("'", "''")}'`;
+  const isOwn = `TaskQueue = '${taskQueue.replaceAll("'", "''")}'`;
+  const query = `WorkflowType = '${REQUEST_QUEUE_WORKFLOW}' AND ${IS_OPEN} AND ${isOwn}`;
   /** What each running queue knows, by workflow id. */
   let known = new Map<string, PerHour>();
   let projects: object | null = null;

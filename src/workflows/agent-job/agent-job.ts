@@ -12,13 +12,12 @@ import { Dashboard } from './dashboard.js';
 import { handleMessages } from './handlers.js';
 import type { JobRun } from './job-run.js';
 import { jobState } from './job-state.js';
-import { leaveQueue } from './left-queue.js';
 import { pollLoop } from './polling.js';
 import type { RunEnding } from './job-run.js';
 import { logEnd } from './telemetry.js';
 import { WaitPoint } from './wait-point.js';
 import { leaveVersion, nextRunVersion } from '../worker-version.js';
-import { createRemoteJob, sendFollowUps } from './send.js';
+import { createRemoteJob, leaveQueue, sendFollowUps } from './send.js';
 
 /**
  * A long-running agent job: created (or attached to), watched by durable polling, steered by follow-ups, ended with one

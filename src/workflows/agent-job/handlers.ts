@@ -33,7 +33,7 @@ import { Adoptions } from './adopt.js';
 import type { Dashboard } from './dashboard.js';
 import type { JobRun } from './job-run.js';
 import { jobState } from './job-state.js';
-import { giveBack } from './left-queue.js';
+import { giveBack } from './send.js';
 import { canUseTurn, operationOf } from './write.js';
 
 /** Temporal allows ten updates in flight, and `resolveUnknown` must always get through. */

@@ -1,21 +1,25 @@
-/** Sends the create and the follow-ups, step by step, until each is settled. What becomes of them: next-write.ts. */
+/**
+ * Sends the create and the follow-ups, step by step, until each is settled, and reports to their queue what no activity
+ * reports. What becomes of a write: next-write.ts.
+ */
 import { defineSearchAttributeKey, SearchAttributeType } from '@temporalio/common';
 import {
   ActivityCancellationType,
   ActivityFailure,
   CancellationScope,
+  getExternalWorkflowHandle,
   proxyActivities,
   workflowInfo,
 } from '@temporalio/workflow';
 import type { JobActivities } from '../../activities/index.js';
-import { MEMO } from '../../contract.js';
+import { leaveQueueSignal, MEMO, reportRequestSignal, requestQueueId, type QueueName } from '../../contract.js';
 import { plainMarkdown } from '../../agent-job/markdown.js';
+import type { QueueTurn } from '../../agent-job/queue-messages.js';
 import type { WriteOutcome } from '../../contract/write-outcome.js';
 import { isResetRun } from './continue-as-new.js';
 import { readWriteOutcome } from './activity-results.js';
 import { logWrite } from './telemetry.js';
 import type { JobRun } from './job-run.js';
-import { giveBack } from './left-queue.js';
 import { waitEndsAt } from './next-write.js';
 import type { WaitPoint } from './wait-point.js';
 import {
@@ -214,4 +218,23 @@ async function decision(run: JobRun, waitPoint: WaitPoint, write: Write): Promis
     'A person decides',
   );
   if (isInTime === false && run.write === write) run.apply({ kind: 'timeOver' });
+}
+
+/** The run ends with this write: its place is free, and a turn goes to the next job. */
+export async function leaveQueue(write: Write, projectId: string): Promise<void> {
+  if (!queuedOf(write) && !turnOf(write)) return;
+  const queue = getExternalWorkflowHandle(requestQueueId({ operation: operationOf(write), projectId }));
+  // There may be no such queue any more.
+  await queue.signal(leaveQueueSignal, { workflowId: workflowInfo().workflowId }).catch(() => {});
+}
+
+/**
+ * Gives back a turn that no write waits for: of a queue that was reset, or that gave none for so long that the write
+ * was sent without.
+ */
+export function giveBack({ turn, operation }: QueueTurn, projectId: string): void {
+  const report = { turn, outcome: 'unsent', at: Date.now() } as const;
+  const queue = getExternalWorkflowHandle(requestQueueId({ operation, projectId } as QueueName));
+  // There may be no such queue.
+  CancellationScope.nonCancellable(() => queue.signal(reportRequestSignal, report)).catch(() => {});
 }
