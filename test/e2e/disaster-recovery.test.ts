@@ -1,5 +1,5 @@
 /**
- * docs/disaster-recovery.md, command by command. Temporal's database is lost and restored from a backup, while the
+ * docs/runbooks.md, command by command. Temporal's database is lost and restored from a backup, while the
  * upstream remembers all that was sent since.
  */
 import { pathToFileURL } from 'node:url';
@@ -33,7 +33,7 @@ beforeAll(async () => {
   const client = new Client({ connection, namespace: server.namespace });
   jobs = new AgentJobs({ client, taskQueue: TASK_QUEUE });
   const env = { TEMPORAL_ADDRESS: server.address, AGENT_JOBS_TASK_QUEUE: TASK_QUEUE };
-  runbook = await Runbook.open('docs/disaster-recovery.md', env);
+  runbook = await Runbook.open('docs/runbooks.md', env);
 });
 afterEach(() => worker?.kill());
 afterAll(async () => {

@@ -1,5 +1,5 @@
 /**
- * docs/disaster-recovery.md, command by command: a fail-over, a lost namespace, and lost snapshots. A restore is in
+ * docs/runbooks.md, command by command: a fail-over, a lost namespace, and lost snapshots. A restore is in
  * disaster-recovery.test.ts.
  */
 import { rm } from 'node:fs/promises';
@@ -15,7 +15,7 @@ import { needToolchain } from '../support/toolchains.js';
 import { startWorkerProcess, until, type WorkerProcess } from '../support/worker-process.js';
 
 const TASK_QUEUE = 'disasters';
-const PAGE = 'docs/disaster-recovery.md';
+const PAGE = 'docs/runbooks.md';
 const SETTING = 'CONFIRM_WRITES_BEFORE';
 /** A command has a patience of its own, and a busy machine more than one of them to wait for. */
 const PATIENCE = { timeout: 120_000, interval: 2_000 };

@@ -1,7 +1,7 @@
 /**
  * What operators learn of a job: one log line for each send and for the end, and the count of ends. Temporal adds the
  * ids of workflow and run to the lines. No line holds a text of the upstream, which may repeat a prompt. The history
- * holds nothing of all this, and a replay repeats nothing. docs/disaster-recovery.md finds lines by their text.
+ * holds nothing of all this, and a replay repeats nothing. docs/runbooks.md finds lines by their text.
  */
 import { log, metricMeter } from '@temporalio/workflow';
 import { FAILURE, JOBS_ENDED_METRIC } from '../../contract.js';
