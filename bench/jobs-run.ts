@@ -48,7 +48,7 @@ export async function runJobs(
 ): Promise<Figures> {
   const { upstream, temporal } = bench;
   await upstream.control.setScript({ activeMs: work.activeMs, followUp: 'ignore' });
-  await upstream.control.resetCounts();
+  await upstream.countAnew();
   const idleCores = await idleRate(bench, worker);
   const actionsBefore = await temporal.actions();
   const peakMemory = watchMemory([worker.pid], 2_000);

@@ -7,12 +7,15 @@ import { SANDBOX_API_KEY, SandboxControl, type SandboxCounts } from '../src/test
 
 const PROGRAM = fileURLToPath(new URL('../dist/sandbox/main.js', import.meta.url));
 
+type Requests = Record<'create' | 'get' | 'message' | 'visitors', number>;
+
 export interface BenchUpstream {
   url: string;
   key: string;
   control: SandboxControl;
-  /** Requests of all operations since the counts were last reset. */
-  requests(): Promise<Record<'create' | 'get' | 'message' | 'visitors', number>>;
+  /** Requests of all operations since they were last counted anew. */
+  requests(): Promise<Requests>;
+  countAnew(): Promise<void>;
   /** When each job of the upstream was created, in milliseconds, by job id. */
   createdAt(): Promise<Map<string, number>>;
   stop(): Promise<void>;
@@ -29,24 +32,21 @@ export async function startUpstream(folder: string): Promise<BenchUpstream> {
   const url = `http://127.0.0.1:${port}`;
   const control = new SandboxControl(url);
   await untilAnswers(control);
+  let before: Requests | undefined;
   return {
     url,
     key: SANDBOX_API_KEY,
     control,
-    requests: async () => requestsOf(await control.counts()),
+    requests: async () => requestsOf(await control.counts(), before),
+    countAnew: async () => void (before = requestsOf(await control.counts())),
     createdAt: async () => new Map((await control.creates()).map(({ id, at }) => [id, Date.parse(at)])),
     stop: () => child.stop(1_000),
   };
 }
 
-function requestsOf({ operations }: SandboxCounts): Record<'create' | 'get' | 'message' | 'visitors', number> {
-  const { create, get, message, visitors } = operations;
-  return {
-    create: create?.requests ?? 0,
-    get: get?.requests ?? 0,
-    message: message?.requests ?? 0,
-    visitors: visitors?.requests ?? 0,
-  };
+function requestsOf({ operations }: SandboxCounts, before?: Requests): Requests {
+  const of = (operation: keyof Requests) => operations[operation].requests - (before?.[operation] ?? 0);
+  return { create: of('create'), get: of('get'), message: of('message'), visitors: of('visitors') };
 }
 
 async function untilAnswers(control: SandboxControl): Promise<void> {

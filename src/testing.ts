@@ -4,15 +4,11 @@
  */
 export * from 'agent-jobs-client/testing';
 export { SANDBOX_API_KEY, type ApiKey, type RateLimits } from './sandbox/access.js';
-export type { ConnectionCount, OperationCount, RequestRecord } from './sandbox/request-log.js';
-export { CHAOS_KINDS, type Chaos, type FaultStatus } from './sandbox/armed-faults.js';
-export type { ClockSource } from './sandbox/clock.js';
-export type { Paging, SandboxCounts } from './sandbox/control.js';
-export { SandboxControl } from './sandbox/control.js';
-export type { FaultEffect, FaultKind, FaultRule } from './sandbox/armed-faults.js';
+export { SandboxControl, type SandboxCounts } from './sandbox/control.js';
+export type { FaultRule, FaultStatus } from './sandbox/faults.js';
 export type { JobScript, JobStep } from './sandbox/job-life.js';
 export type { CreateRecord, MessageRecord, ScriptRule } from './sandbox/jobs.js';
+export type { OperationCount, OperationCounts, RequestRecord } from './sandbox/request-log.js';
 export { startSandbox, type Sandbox, type SandboxOptions } from './sandbox/sandbox.js';
-export type { DriftEvent, VisitorSettings } from './sandbox/visitor-rows.js';
-export type { ExpectedSnapshot } from './sandbox/visitors.js';
+export type { ExpectedSnapshot, VisitorSettings } from './sandbox/visitors.js';
 export { startTestSystem, type TestSystem, type TestSystemOptions } from './local/test-system.js';

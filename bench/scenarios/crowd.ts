@@ -35,7 +35,7 @@ const FITS = 'jobs open at 80 % of the CPU (computed)';
 export async function runCrowd(crowd: Crowd): Promise<void> {
   const { bench, contender, worker, options, recorder } = crowd;
   await bench.upstream.control.setScript({ activeMs: ACTIVE_MS });
-  await bench.upstream.control.resetCounts();
+  await bench.upstream.countAnew();
   const idle = await coresUsed(bench, worker, 5_000);
   const jobs: RunningJob[] = [];
   let fits = Infinity;

@@ -68,7 +68,7 @@ async function exportWithProgram(bench: Bench, rows: number, program: string, ar
 
 async function prepare({ upstream }: Bench, rows: number): Promise<void> {
   await upstream.control.setVisitors({ rows });
-  await upstream.control.resetCounts();
+  await upstream.countAnew();
 }
 
 async function figures(

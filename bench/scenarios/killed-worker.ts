@@ -49,7 +49,6 @@ async function killAndWatch(
   { jobs, waitS, watchS }: Watch,
 ): Promise<Figures> {
   const waitMs = waitS * 1_000;
-  await bench.upstream.control.resetCounts();
   const since = Date.now();
   const polling = { min: waitMs, max: waitMs, ratio: 0 };
   const started = await Promise.all(

@@ -7,56 +7,33 @@ export const SANDBOX_API_KEY = 'sandbox_admin_not_a_secret';
 
 export const apiKeySchema = z.union([
   z.string().min(1),
-  z.strictObject({
-    key: z.string().min(1),
-    /** Default: both. */
-    scopes: z.array(z.enum(['read', 'write'])).optional(),
-    /** The only projects the key may touch; default: all. */
-    projectIds: z.array(z.string()).optional(),
-    /** Milliseconds since 1970 on the sandbox's clock. */
-    expiresAt: z.number().optional(),
-  }),
+  /** A key with the only projects that it may touch. */
+  z.strictObject({ key: z.string().min(1), projectIds: z.array(z.string()) }),
 ]);
 
-/** A key that the sandbox accepts: the text alone, or with its limits. */
+/** A key that the sandbox accepts: the text alone, or with its projects. */
 export type ApiKey = z.input<typeof apiKeySchema>;
 
-/** Accepted keys: 401 for a wrong or expired one, 403 for a missing scope or a foreign project. */
+/** Accepted keys: 401 for a wrong one, 403 for a foreign project. */
 export class ApiKeys {
-  readonly #keys = new Map<string, Exclude<ApiKey, string>>();
+  #projectIds = new Map<string, string[] | undefined>();
 
   constructor(keys: ApiKey[]) {
     this.replace(keys);
   }
 
   replace(keys: ApiKey[]): void {
-    this.#keys.clear();
-    for (const key of keys) {
-      const entry = typeof key === 'string' ? { key } : key;
-      this.#keys.set(entry.key, entry);
-    }
+    this.#projectIds = new Map(
+      keys.map((key) => (typeof key === 'string' ? [key, undefined] : [key.key, key.projectIds])),
+    );
   }
 
-  /** The refusal of a request, or undefined where it may pass. */
-  refuse(
-    authorization: string | undefined,
-    operation: Operation,
-    projectId: string,
-    now: number,
-  ): HttpResponse | undefined {
-    const token = authorization?.startsWith('Bearer ') ? authorization.slice('Bearer '.length) : undefined;
-    const key = token === undefined ? undefined : this.#keys.get(token);
-    if (!key || (key.expiresAt !== undefined && key.expiresAt <= now)) {
-      return errorResponse(operation, 401, 'Invalid or expired API key');
-    }
-    const scope = operation === 'create' || operation === 'message' ? 'write' : 'read';
-    if (key.scopes && !key.scopes.includes(scope)) {
-      return errorResponse(operation, 403, `API key lacks the ${scope} scope`);
-    }
-    if (key.projectIds && !key.projectIds.includes(projectId)) {
-      return errorResponse(operation, 403, 'API key has no access to this project');
-    }
-    return undefined;
+  /** The refusal of a request, or undefined if it may pass. */
+  refuse(authorization: string | undefined, operation: Operation, projectId: string): HttpResponse | undefined {
+    const key = authorization?.startsWith('Bearer ') ? authorization.slice('Bearer '.length) : '';
+    if (!this.#projectIds.has(key)) return errorResponse(operation, 401, 'Invalid or expired API key');
+    if (this.#projectIds.get(key)?.includes(projectId) !== false) return undefined;
+    return errorResponse(operation, 403, 'API key has no access to this project');
   }
 }
 
@@ -96,21 +73,19 @@ export class RateLimiter {
     this.#passed.clear();
   }
 
-  /** Undefined where the request is accepted; else the headers of the 429. */
+  /** Undefined if the request is accepted; else the headers of the 429. */
   refuse(operation: Operation, projectId: string, now: number): Record<string, string> | undefined {
     const limit = operation === 'get' ? undefined : this.#limits[operation];
     if (limit === undefined) return undefined;
     const key = operation === 'visitors' ? operation : `${operation}/${projectId}`;
-    const windowMs = this.#limits.windowMs ?? HOUR_MS;
-    const fixed = this.#limits.window === 'fixed';
-    const since = fixed ? now - (now % windowMs) : now - windowMs + 1;
+    const { windowMs = HOUR_MS, window } = this.#limits;
+    const since = window === 'fixed' ? now - (now % windowMs) : now - windowMs + 1;
     const times = (this.#passed.get(key) ?? []).filter((time) => time >= since);
     this.#passed.set(key, times);
-    if (times.length < limit) {
-      times.push(now);
-      return undefined;
-    }
-    return this.#retryAfter((fixed ? since : (times[0] ?? now)) + windowMs - now);
+    if (times.length >= limit)
+      return this.#retryAfter((window === 'fixed' ? since : (times[0] ?? now)) + windowMs - now);
+    times.push(now);
+    return undefined;
   }
 
   #retryAfter(waitMs: number): Record<string, string> {

@@ -1,17 +1,15 @@
 /** HTTP of the sandbox: which operation a request is for, its body, and its response. */
 import type { IncomingMessage, ServerResponse } from 'node:http';
-import type { Socket } from 'node:net';
 
 /** A whole HTTP response, not yet sent. */
 export interface HttpResponse {
   status: number;
-  /** JSON text. */
   body: string;
   headers?: Record<string, string>;
 }
 
-export function jsonResponse(status: number, value: unknown, headers?: Record<string, string>): HttpResponse {
-  return headers ? { status, body: JSON.stringify(value), headers } : { status, body: JSON.stringify(value) };
+export function jsonResponse(status: number, value: unknown, headers: Record<string, string> = {}): HttpResponse {
+  return { status, body: JSON.stringify(value), headers };
 }
 
 /** An error in the form of its operation: analytics errors have `details`, agent errors have none. */
@@ -19,10 +17,10 @@ export function errorResponse(
   operation: Operation | undefined,
   status: number,
   error: string,
-  options: { details?: string[]; headers?: Record<string, string> } = {},
+  { details = [error], headers = {} }: { details?: string[]; headers?: Record<string, string> } = {},
 ): HttpResponse {
-  const details = (options.details ?? [error]).map((message) => ({ message }));
-  return jsonResponse(status, operation === 'visitors' ? { error, details } : { error }, options.headers);
+  const more = operation === 'visitors' && { details: details.map((message) => ({ message })) };
+  return jsonResponse(status, { error, ...more }, headers);
 }
 
 /** Sends a whole response. */
@@ -31,38 +29,32 @@ export function sendResponse(serverResponse: ServerResponse, response: HttpRespo
   serverResponse.end(response.body);
 }
 
-/** Sends status and headers, which declare the length of the body. */
-export function writeHead(serverResponse: ServerResponse, response: HttpResponse): void {
-  serverResponse.writeHead(response.status, {
-    'content-type': 'application/json',
-    'content-length': Buffer.byteLength(response.body),
-    ...response.headers,
-  });
+/** Sends the headers, which promise the whole body, and its first half; `then` runs when these have left. */
+export function sendHalf(serverResponse: ServerResponse, response: HttpResponse, then?: () => void): void {
+  writeHead(serverResponse, response);
+  const body = Buffer.from(response.body);
+  serverResponse.write(body.subarray(0, body.length >> 1), then);
 }
 
-/** Resets a connection (TCP RST), so that the peer sees an error and not the end of the response. */
-export function resetConnection(socket: Socket | null): void {
-  socket?.resetAndDestroy();
+function writeHead(serverResponse: ServerResponse, { status, body, headers }: HttpResponse): void {
+  const own = { 'content-type': 'application/json', 'content-length': Buffer.byteLength(body) };
+  serverResponse.writeHead(status, { ...own, ...headers });
 }
 
 /** Bounds the memory of one request; the largest valid prompt is 1 MiB of JSON. */
 const MAX_BODY_BYTES = 8 * 1024 * 1024;
 
-/** The whole body; undefined where the peer closed before its end. `onBytes` gets the bytes read so far. */
-export function readBody(
-  request: IncomingMessage,
-  onBytes?: (bytes: number) => void,
-): Promise<Buffer | 'too large' | undefined> {
+/** The whole body; undefined if the peer closed before its end. */
+export function readBody(request: IncomingMessage): Promise<Buffer | 'too large' | undefined> {
   return new Promise((resolve) => {
     const chunks: Buffer[] = [];
     let bytes = 0;
     request.on('data', (chunk: Buffer) => {
       bytes += chunk.length;
-      onBytes?.(bytes);
       if (bytes > MAX_BODY_BYTES) resolve('too large');
       else chunks.push(chunk);
     });
-    request.on('end', () => resolve(chunks.length === 1 ? chunks[0] : Buffer.concat(chunks)));
+    request.on('end', () => resolve(Buffer.concat(chunks)));
     request.on('error', () => resolve(undefined));
     request.on('close', () => resolve(undefined));
   });
@@ -73,14 +65,11 @@ export type Operation = (typeof OPERATIONS)[number];
 
 /** What a request of the interface asks for; ids are decoded from single path segments. */
 export interface OperationRoute {
-  kind: 'operation';
   operation: Operation;
   projectId: string;
   jobId: string | undefined;
   query: URLSearchParams;
 }
-
-type Route = OperationRoute | { kind: 'control'; command: string } | { kind: 'redirectTarget' } | { kind: 'unknown' };
 
 const INTERFACE: readonly [Operation, method: string, path: RegExp][] = [
   ['create', 'POST', /^\/v2\/agent\/([^/]+)\/job$/],
@@ -88,28 +77,19 @@ const INTERFACE: readonly [Operation, method: string, path: RegExp][] = [
   ['get', 'GET', /^\/v2\/agent\/([^/]+)\/job\/([^/]+)$/],
   ['visitors', 'GET', /^\/v1\/analytics\/([^/]+)\/visitors$/],
 ];
-const CONTROL = '/__sandbox/';
 
 /** Reads a request line as it came: nothing is normalised, so an encoded `../x` stays one segment. */
-export function parseRoute(method: string, url: string): Route {
+export function parseRoute({ method, url = '' }: IncomingMessage): OperationRoute | undefined {
   const [path = '', ...search] = url.split('?');
-  if (path === `${CONTROL}redirect-target`) return { kind: 'redirectTarget' };
-  if (path.startsWith(CONTROL)) return { kind: 'control', command: path.slice(CONTROL.length) };
   for (const [operation, ownMethod, pattern] of INTERFACE) {
     const segments = method === ownMethod ? pattern.exec(path)?.slice(1) : undefined;
-    if (segments && segments.every(isDecodable)) {
+    if (!segments) continue;
+    try {
       const [projectId = '', jobId] = segments.map(decodeURIComponent);
-      return { kind: 'operation', operation, projectId, jobId, query: new URLSearchParams(search.join('?')) };
+      return { operation, projectId, jobId, query: new URLSearchParams(search.join('?')) };
+    } catch {
+      return undefined;
     }
   }
-  return { kind: 'unknown' };
-}
-
-function isDecodable(segment: string): boolean {
-  try {
-    decodeURIComponent(segment);
-    return true;
-  } catch {
-    return false;
-  }
+  return undefined;
 }

@@ -13,13 +13,6 @@ export const jobStepSchema = z.strictObject({
   afterReads: z.int().min(0).optional(),
   /** `true` stands for a made-up address of a pull request; default null. */
   prLink: z.union([z.literal(true), z.string(), z.null()]).optional(),
-  model: z.string().nullable().optional(),
-  /** Set over the record as they are: unknown fields, wrong types. */
-  fields: z.record(z.string(), z.unknown()).optional(),
-  /** Fields left out of the record. */
-  omit: z.array(z.string()).optional(),
-  /** Adds a field `padding` of this many bytes. */
-  padBytes: z.int().min(0).optional(),
 });
 
 /** One step of a job's life, as its record shows it. */
@@ -34,10 +27,6 @@ export const jobScriptSchema = z.strictObject({
   messageLagMs: milliseconds.optional(),
   /** What a message starts: the given steps, nothing, or (default) active for `activeMs`, then completed again. */
   followUp: z.union([z.literal('ignore'), z.array(jobStepSchema).min(1)]).optional(),
-  /** After its create, reads of the job get a 404 for so long … */
-  notFoundMs: milliseconds.optional(),
-  /** … or so many reads. */
-  notFoundReads: z.int().min(0).optional(),
 });
 
 /** A scripted life of a job; anything not said is as in the default life. */
@@ -46,42 +35,43 @@ export type JobScript = z.input<typeof jobScriptSchema>;
 const DEFAULT_ACTIVE_MS = 4_000;
 const DEFAULT_MESSAGE_LAG_MS = 50;
 
-function activeThenCompleted(script: JobScript): JobStep[] {
-  return [{ status: 'active' }, { afterMs: script.activeMs ?? DEFAULT_ACTIVE_MS, status: 'completed', prLink: true }];
+function activeThenCompleted({ activeMs = DEFAULT_ACTIVE_MS }: JobScript): JobStep[] {
+  return [{ status: 'active' }, { afterMs: activeMs, status: 'completed', prLink: true }];
 }
 
 /** The record that a step shows; `since` is when the step began. */
-export function showStep(step: JobStep, job: { id: string; number: number; createdAt: number }, since: number): object {
-  const status = step.status ?? 'active';
-  const record: JobRecord & Record<string, unknown> = {
+function showStep(
+  { status = 'active', prLink = null }: JobStep,
+  job: { id: string; number: number; createdAt: number },
+  since: number,
+): JobRecord {
+  return {
     id: job.id,
     status,
     source: { repository: 'acme/site', ref: 'main' },
-    model: step.model === undefined ? 'sandbox-model-1' : step.model,
-    prLink: step.prLink === true ? `https://github.example/acme/site/pull/${job.number}` : (step.prLink ?? null),
+    model: 'sandbox-model-1',
+    prLink: prLink === true ? `https://github.example/acme/site/pull/${job.number}` : prLink,
     createdAt: new Date(job.createdAt).toISOString(),
     archivedAt: status === 'archived' ? new Date(since).toISOString() : null,
-    ...step.fields,
   };
-  if (step.padBytes) record['padding'] = 'x'.repeat(step.padBytes);
-  for (const field of step.omit ?? []) delete record[field];
-  return record;
 }
 
 /** The current step of a job, computed from times on each read: a hundred thousand idle jobs need no timers. */
 export class JobLife {
+  readonly #job: { id: string; number: number; createdAt: number };
   readonly #script: JobScript;
+  #steps: JobStep[];
   #index = 0;
   #reads = 0;
-  #steps: JobStep[];
   #since: number;
-  /** When accepted messages start their steps. */
+  /** When the messages that wait start their steps. */
   #restarts: number[] | undefined;
 
-  constructor(script: JobScript, since: number) {
+  constructor(job: { id: string; number: number; createdAt: number }, script: JobScript) {
+    this.#job = job;
     this.#script = script;
     this.#steps = script.steps ?? activeThenCompleted(script);
-    this.#since = since;
+    this.#since = job.createdAt;
   }
 
   /** Takes a message, which starts other steps after its lag. */
@@ -96,20 +86,15 @@ export class JobLife {
     this.#begin([step], now);
   }
 
-  /** The current step; a counted read advances steps that wait for reads. */
-  look(now: number, counted: boolean): { step: JobStep; since: number } {
-    this.#applyRestarts(now);
-    while (this.#nextIsDue(now)) this.#advance(now);
-    if (counted) this.#reads++;
-    return { step: this.#steps[this.#index] ?? {}, since: this.#since };
-  }
-
-  #applyRestarts(now: number): void {
-    if (!this.#restarts) return;
+  /** The record now; a counted read advances steps that wait for reads. */
+  show(now: number, isCounted: boolean): JobRecord {
     const { followUp = activeThenCompleted(this.#script) } = this.#script;
-    while (followUp !== 'ignore' && this.#restarts[0] !== undefined && this.#restarts[0] <= now) {
+    while (followUp !== 'ignore' && this.#restarts?.[0] !== undefined && this.#restarts[0] <= now) {
       this.#begin(followUp, this.#restarts.shift() ?? now);
     }
+    while (this.#nextIsDue(now)) this.#advance(now);
+    if (isCounted) this.#reads++;
+    return showStep(this.#steps[this.#index] ?? {}, this.#job, this.#since);
   }
 
   #begin(steps: JobStep[], since: number): void {

@@ -187,7 +187,7 @@ class ChaosRun {
       jobs: this.#jobs,
       journal: this.#journal,
       promptOf: (workflowId, followUpId) => this.#promptOf(workflowId, followUpId),
-      isUpstreamUp: () => upstream.control.now(),
+      isUpstreamUp: () => upstream.control.counts(),
       seed: options.seed,
       waitsToLook: options.suspends,
     });

@@ -113,7 +113,7 @@ async function hangingPolls(): Promise<number> {
 
 /** Requests that are open at the sandbox, each on a connection of its own. */
 async function openRequests(): Promise<number> {
-  return (await system.sandbox.counts()).connections.open;
+  return (await system.sandbox.counts()).openConnections;
 }
 
 async function peakMemoryMiB({ pid }: WorkerProcess): Promise<number> {

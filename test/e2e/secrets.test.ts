@@ -46,7 +46,9 @@ const FAULTS: Record<string, FaultRule[]> = {
   // Waits for another key, or for a minute.
   'refused-401': [{ kind: 'status', operation: 'create', status: 401, body: { error: ECHO } }],
   'refused-text': [{ kind: 'status', operation: 'create', status: 422, body: `${MARKER} ${'x'.repeat(440)} ${KEY}` }],
-  redirected: [{ kind: 'redirect', operation: 'create', location: `http://127.0.0.1:9/${KEY}?key=${KEY}` }],
+  redirected: [
+    { kind: 'status', operation: 'create', status: 307, headers: { location: `http://127.0.0.1:9/${KEY}?key=${KEY}` } },
+  ],
   unknown: [{ kind: 'status', operation: 'create', status: 500, body: ECHO, headers: { 'x-echo': KEY } }],
   unreadable: [{ kind: 'status', operation: 'create', status: 201, body: `{"id": "${KEY}` }],
   polled: [

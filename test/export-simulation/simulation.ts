@@ -4,8 +4,6 @@
  */
 import { visitorExportWorkflowId, type VisitorExportRange } from '../../src/contract.js';
 import { daysBefore, plusDays } from '../../src/visitor-export/date-range.js';
-import type { DriftEvent, VisitorSettings } from '../../src/sandbox/visitor-rows.js';
-import { parseZonedDate } from '../../src/sandbox/clock.js';
 import { snapshotFolder } from '../../src/snapshots/layout.js';
 import { isWhole, readManifest } from '../../src/snapshots/manifest.js';
 import { readRows } from '../../src/snapshots/parquet.js';
@@ -14,7 +12,8 @@ import type { VisitorPage } from '../../src/upstream/upstream.js';
 import { CHOSEN, CONTRADICTIONS, FOREIGN, shrunk } from './disturbances.js';
 import { runExport, RunEnded, WorkerKilled } from './export-run.js';
 import { MemoryStore } from './memory-store.js';
-import { SimulatedUpstream, REQUESTS_PER_HOUR } from './upstream.js';
+import { type DaySettings, REQUESTS_PER_HOUR, SimulatedUpstream, startOfDay } from './upstream.js';
+import type { Drift } from '../support/moving-visitors.js';
 import { parquetKey } from '../snapshots/published.js';
 
 /** The fate of the days of many scheduled runs. */
@@ -74,7 +73,7 @@ const SCHEDULE_ZONES = ['UTC', 'Europe/Paris', 'America/Los_Angeles', 'Pacific/K
 // The clocks change within ten days of each of these.
 const FIRST_DAYS = ['2026-03-05', '2026-03-26', '2026-04-02', '2026-09-30', '2026-10-22', '2026-10-30', '2026-06-10'];
 const ROWS = [0, 1, 30, 249, 250, 251, 498, 700, 1_100];
-const KINDS: DriftEvent['kind'][] = ['swap', 'delete', 'insert', 'totals', 'rotate'];
+const KINDS: Drift['kind'][] = ['swap', 'delete', 'insert', 'totals', 'rotate'];
 
 /** Simulates so many scheduled runs; the same seed gives the same runs. */
 export async function simulateRuns(seed: number, runs: number): Promise<SimulationFigures> {
@@ -116,9 +115,9 @@ class World {
   readonly #random: () => number;
   readonly #figures: SimulationFigures;
   readonly #time = { now: 0 };
-  readonly #upstream = new SimulatedUpstream(this.#time);
+  readonly #upstream: SimulatedUpstream;
   /** Sees the same days move by its own reading. */
-  readonly #plainUpstream = new SimulatedUpstream(this.#time);
+  readonly #plainUpstream: SimulatedUpstream;
   readonly #store = new MemoryStore(() => this.#perhapsKilled(0.004));
   readonly #zone: string;
   readonly #scheduleZone: string;
@@ -134,6 +133,8 @@ class World {
     this.#random = mulberry(seed * 1_000_003 + world);
     this.#figures = figures;
     this.#zone = this.#pick(UPSTREAM_ZONES);
+    this.#upstream = new SimulatedUpstream(this.#time, this.#zone);
+    this.#plainUpstream = new SimulatedUpstream(this.#time, this.#zone);
     this.#scheduleZone = this.#pick(SCHEDULE_ZONES);
     this.#firstDay = this.#pick(FIRST_DAYS);
   }
@@ -143,7 +144,7 @@ class World {
       const backfill = this.#backfill;
       this.#backfill = [];
       const date = plusDays(this.#firstDay, run + 1);
-      const nominal = parseZonedDate(date, this.#scheduleZone)! + 4.5 * HOUR_MS;
+      const nominal = startOfDay(date, this.#scheduleZone) + 4.5 * HOUR_MS;
       // A run that took longer than a day makes the next one wait.
       this.#time.now = Math.max(this.#time.now, nominal + this.#random() * 10 * 60_000);
       // Somebody else of the organization has asked before us.
@@ -163,16 +164,15 @@ class World {
     if (known) return known;
     // Each day is a project of its own, so that it moves by itself; the limit of requests is one for all.
     const range = { projectId: `p ${this.#name} ${date}`, dateFrom: date, dateTo: plusDays(date, 1) };
-    const settings: VisitorSettings = {
+    const settings: DaySettings = {
       rows: this.#pick(ROWS),
       seed: Math.floor(this.#random() * 1e6),
-      timeZone: this.#zone,
       lateMs: this.#pick([0, 0, 2, 6, 20]) * HOUR_MS,
       arrivalStepMs: this.#pick([60_000, HOUR_MS]),
-      // Rows of equal totals in another order at each request, for ever: never to be believed beyond one page.
-      ...(this.#random() < 0.05 && { shuffleTies: 7 }),
+      // Rows in another order at each request, for ever: never to be believed beyond one page.
+      isShuffled: this.#random() < 0.05,
     };
-    if (settings.shuffleTies !== undefined) this.#figures.met.shuffledDays += 1;
+    if (settings.isShuffled) this.#figures.met.shuffledDays += 1;
     else if (this.#random() < 0.03) {
       this.#figures.met.chosenPaths += 1;
       // Totals that fit the rows, those too that a movement adds.
@@ -188,7 +188,7 @@ class World {
     const { range } = day;
     day.exports += 1;
     this.#move(day);
-    day.wasSettled = day.settings.shuffleTies === undefined && this.#upstream.hasSettled(range);
+    day.wasSettled = !day.settings.isShuffled && this.#upstream.hasSettled(range);
     day.plain = this.#plainUpstream.plainly(range);
     day.plainOnce ??= day.plain;
     this.#mayDie = this.#random() < 0.03;
@@ -226,7 +226,7 @@ class World {
    */
   #move({ range, settings, exports }: SimulatedDay): void {
     const isLast = exports >= DAYS;
-    const drift: DriftEvent[] = [];
+    const drift: Drift[] = [];
     while (drift.length < (isLast ? 2 : 4) && this.#random() < 0.35) {
       const atOffset = 1 + Math.floor(this.#random() * 700);
       const index = Math.floor(this.#random() * Math.max(1, (settings.rows ?? 0) - 5));
@@ -235,8 +235,9 @@ class World {
     if (drift.length > 0) this.#figures.met.movingDays += 1;
     // Another order with every page.
     if (!isLast && this.#random() < 0.08) drift.push({ kind: 'rotate', times: 100 });
-    this.#upstream.set(range.projectId, { ...settings, drift });
-    this.#plainUpstream.set(range.projectId, { ...settings, drift });
+    if (settings.isShuffled) drift.push({ kind: 'shuffle', atOffset: 0, times: Infinity });
+    this.#upstream.set(range, settings, drift);
+    this.#plainUpstream.set(range, settings, drift);
   }
 
   /**
@@ -339,7 +340,7 @@ class World {
 
 interface SimulatedDay {
   range: VisitorExportRange;
-  settings: VisitorSettings;
+  settings: DaySettings;
   exports: number;
   /** Whether the upstream had all of the day when its last run began, in one order. */
   wasSettled: boolean;

@@ -1,35 +1,51 @@
-import { createHash } from 'node:crypto';
-import type { SnapshotManifest, VisitorExportRange, VisitorTotals } from '../../src/contract.js';
-import { SandboxClock } from '../../src/sandbox/clock.js';
+import type { VisitorExportRange, VisitorTotals } from '../../src/contract.js';
 import { RateLimiter } from '../../src/sandbox/access.js';
-import type { VisitorSettings } from '../../src/sandbox/visitor-rows.js';
-import { Visitors } from '../../src/sandbox/visitors.js';
+import { Visitors, type VisitorSettings } from '../../src/sandbox/visitors.js';
 import { ReadFailedError } from '../../src/upstream/errors.js';
-import { readVisitorPage } from '../../src/upstream/schema.js';
 import type { Upstream, VisitorPage } from '../../src/upstream/upstream.js';
+import { type Drift, MovingVisitors, type Shown } from '../support/moving-visitors.js';
 
 /** A moment of simulated time, in milliseconds since 1970. */
 export interface SimulatedTime {
   now: number;
 }
 
+/** What a day shows, how long after its end it still changes, and in which steps. */
+export interface DaySettings extends VisitorSettings {
+  lateMs: number;
+  arrivalStepMs: number;
+  isShuffled: boolean;
+}
+
+interface Day {
+  range: VisitorExportRange;
+  settings: DaySettings;
+  whole: Shown;
+  moving: MovingVisitors;
+}
+
 type Page = Parameters<Upstream['getVisitors']>[0];
 
 export const REQUESTS_PER_HOUR = 100;
 
-/** The sandbox's visitors on simulated time: what a reader over HTTP would get, without the wire. */
+/** The sandbox's visitors, arriving and moving on simulated time; each day is a project of its own. */
 export class SimulatedUpstream {
-  readonly visitors: Visitors;
   readonly #time: SimulatedTime;
+  readonly #timeZone: string;
+  readonly #days = new Map<string, Day>();
   readonly #limiter = new RateLimiter({ visitors: REQUESTS_PER_HOUR });
 
-  constructor(time: SimulatedTime) {
+  constructor(time: SimulatedTime, timeZone: string) {
     this.#time = time;
-    this.visitors = new Visitors(new SandboxClock(() => time.now), {});
+    this.#timeZone = timeZone;
   }
 
-  set(projectId: string, settings: VisitorSettings): void {
-    this.visitors.set(settings, projectId);
+  /** What a day shows from now on; its movements so far are forgotten. */
+  set(range: VisitorExportRange, settings: DaySettings, drift: readonly Drift[]): void {
+    const { entries, totals } = new Visitors(settings).expectedSnapshot(range);
+    const whole = { rows: entries, totals } as Shown;
+    const moving = new MovingVisitors(() => arrived(whole, this.#part(range, settings)), drift);
+    this.#days.set(range.projectId, { range, settings, whole, moving });
   }
 
   /** Other requests that count. */
@@ -38,42 +54,75 @@ export class SimulatedUpstream {
   }
 
   /** One page; throws a ReadFailedError with 429 beyond the limit that all share. */
-  page({ projectId, dateFrom, dateTo, limit, offset }: Page): VisitorPage {
-    if (this.#limiter.refuse('visitors', projectId, this.#time.now)) throw new ReadFailedError('answered 429', 429);
-    return this.#unlimited({ projectId, dateFrom, dateTo, limit, offset });
+  page(page: Page): VisitorPage {
+    if (this.#limiter.refuse('visitors', '', this.#time.now)) throw new ReadFailedError('answered 429', 429);
+    return this.#dayOf(page).moving.page(page);
   }
 
   /** All rows as a pager reads them that asks for the next 250 while there are more. */
   plainly(range: VisitorExportRange): VisitorPage {
     const rows: VisitorPage['visitors'] = [];
     for (let offset = 0; ; offset += 250) {
-      const { totals, visitors, hasMore } = this.#unlimited({ ...range, limit: 250, offset });
+      const { totals, visitors, hasMore } = this.#dayOf(range).moving.page({ limit: 250, offset });
       rows.push(...visitors);
       if (!hasMore) return { totals, visitors: rows, hasMore };
     }
   }
 
   /** Whether rows and totals are the day's own, once all of it has arrived. */
-  isTruth({ projectId, dateFrom, dateTo }: VisitorExportRange, rows: VisitorPage['visitors'], totals: VisitorTotals) {
-    const truth = this.visitors.expectedSnapshot(projectId, dateFrom, dateTo);
-    return truth.digest === digestOf(rows) && JSON.stringify(truth.totals) === JSON.stringify(totals);
+  isTruth(range: VisitorExportRange, rows: VisitorPage['visitors'], totals: VisitorTotals): boolean {
+    const { whole, moving } = this.#dayOf(range);
+    const truth = moving.edited(whole);
+    return linesOf(truth.rows) === linesOf(rows) && JSON.stringify(truth.totals) === JSON.stringify(totals);
   }
 
-  hasSettled({ projectId, dateFrom, dateTo }: Pick<SnapshotManifest, 'projectId' | 'dateFrom' | 'dateTo'>): boolean {
-    return this.visitors.expectedSnapshot(projectId, dateFrom, dateTo).settled;
+  hasSettled({ projectId }: Pick<VisitorExportRange, 'projectId'>): boolean {
+    const { range, settings } = this.#dayOf({ projectId });
+    return this.#part(range, settings) === 1;
   }
 
-  #unlimited({ projectId, dateFrom, dateTo, limit, offset }: Page): VisitorPage {
-    const query = new URLSearchParams({ dateFrom, dateTo, limit: String(limit), offset: String(offset) });
-    const { status, body } = this.visitors.page(projectId, query);
-    if (status !== 200) throw new Error(`The upstream answered ${status}: ${body}`);
-    return readVisitorPage(Buffer.from(body));
+  #dayOf({ projectId }: Pick<VisitorExportRange, 'projectId'>): Day {
+    return this.#days.get(projectId)!;
+  }
+
+  /** The part of a day that has arrived, 0 to 1: evenly from its start until it has settled, in steps. */
+  #part({ dateFrom, dateTo }: VisitorExportRange, { lateMs, arrivalStepMs }: DaySettings): number {
+    const from = startOfDay(dateFrom, this.#timeZone);
+    const settled = startOfDay(dateTo, this.#timeZone) + lateMs;
+    const { now } = this.#time;
+    if (now >= settled) return 1;
+    return Math.max(0, (Math.floor(now / arrivalStepMs) * arrivalStepMs - from) / (settled - from));
   }
 }
 
-function digestOf(rows: VisitorPage['visitors']): string {
-  const lines = rows.map(({ path, human, ai, total }) => `${[path, human, ai, total].join('\t')}\n`).toSorted();
-  const hash = createHash('sha256');
-  for (const line of lines) hash.update(line);
-  return hash.digest('hex');
+/** Rows arrive one after the other while their counts grow; never in contradiction to the totals. */
+function arrived({ rows, totals }: Shown, part: number): Shown {
+  if (part === 1) return { rows, totals };
+  const shown = rows
+    .slice(0, Math.floor(rows.length * part))
+    .map(({ path, ...counts }) => ({ path, ...scaled(counts, part) }));
+  if (shown.length > 64) return { rows: shown, totals: scaled(totals, part * part) };
+  const largest = (name: 'human' | 'ai' | 'total') => Math.max(0, ...shown.map((row) => row[name]));
+  return { rows: shown, totals: { human: largest('human'), ai: largest('ai'), total: largest('total') } };
+}
+
+function scaled(counts: VisitorTotals, part: number): VisitorTotals {
+  const [human, ai] = [Math.floor(counts.human * part), Math.floor(counts.ai * part)];
+  return { human, ai, total: Math.min(Math.floor(counts.total * part), human + ai) };
+}
+
+function linesOf(rows: VisitorPage['visitors']): string {
+  return rows
+    .map(({ path, human, ai, total }) => [path, human, ai, total].join('\t'))
+    .toSorted()
+    .join('\n');
+}
+
+/** The midnight with which a date begins in a zone. */
+export function startOfDay(date: string, timeZone: string): number {
+  const utc = Date.parse(`${date}T00:00:00Z`);
+  // `sv-SE` writes `2026-03-05 01:30:00`.
+  const offset = (at: number) => Date.parse(`${new Date(at).toLocaleString('sv-SE', { timeZone })}Z`) - at;
+  // The first guess uses the offset at midnight UTC; the second corrects a clock change in between.
+  return utc - offset(utc - offset(utc));
 }

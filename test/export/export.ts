@@ -27,10 +27,11 @@ import type { SnapshotStore } from '../../src/snapshots/snapshot-store.js';
 import { startSandbox, type Sandbox, type SandboxOptions } from '../../src/testing.js';
 import { createUpstream } from '../../src/upstream/client.js';
 import { createKeySource } from '../../src/upstream/keys.js';
-import type { Upstream } from '../../src/upstream/upstream.js';
+import type { Upstream, VisitorPage } from '../../src/upstream/upstream.js';
 import type { TestWorkflowEnvironment } from '@temporalio/testing';
 import { afterAll, afterEach, beforeAll, beforeEach, vi } from 'vitest';
 import { connectDevServer, type TestServer } from '../support/dev-server.js';
+import { type Drift, MovingVisitors, type Shown } from '../support/moving-visitors.js';
 import { startTimeSkipping } from '../support/time-skipping.js';
 import { createTestWorker, createWorker } from '../support/worker.js';
 import { parquetPath } from '../snapshots/published.js';
@@ -252,6 +253,27 @@ export function exportIdOf(input: VisitorExportInput): string {
 
 export async function visitorRequests({ sandbox }: ExportSetUp): Promise<number> {
   return (await sandbox.counts()).operations.visitors.requests;
+}
+
+/** The upstream, whose visitors move while this date range is read. */
+export async function moving(
+  { sandbox, upstream }: ExportSetUp,
+  range: VisitorExportRange,
+  ...drift: Drift[]
+): Promise<{ upstream: Upstream; visitors: MovingVisitors }> {
+  const { entries, totals } = await sandbox.expectedSnapshot(range);
+  const visitors = new MovingVisitors(() => ({ rows: entries, totals }) as Shown, drift);
+  return { visitors, upstream: distorted(upstream, (_, request) => visitors.page(request)) };
+}
+
+/** The upstream, whose pages are changed on the way. */
+export function distorted(
+  upstream: Upstream,
+  change: (page: VisitorPage, request: Parameters<Upstream['getVisitors']>[0]) => VisitorPage,
+): Upstream {
+  const getVisitors: Upstream['getVisitors'] = async (request, options) =>
+    change(await upstream.getVisitors(request, options), request);
+  return { ...upstream, getVisitors };
 }
 
 /** The failure with which a run ended. */

@@ -126,7 +126,18 @@ test('a project id such as ../x stays inside the folder', async () => {
 });
 
 test('paths in any script arrive as they are', async () => {
-  await setUp.sandbox.setVisitors({ rows: 300, paths: 'unicode' });
+  const paths = [
+    '/страница/',
+    '/日本語/',
+    '/cafe\u0301/',
+    '/café/',
+    '/🚀/',
+    '/"quoted"/',
+    '/back\\slash/',
+    '/a%2Fb/',
+    '/tab\t/',
+  ];
+  await setUp.sandbox.setVisitors({ entries: paths.map((path) => ({ path, human: 1, ai: 0, total: 1 })) });
   const range = rangeOf(setUp);
   await withWorkers(setUp, () => runExport(setUp, range));
   expect(await publishedRows(setUp, range)).toEqual((await setUp.sandbox.expectedSnapshot(range)).entries);

@@ -61,7 +61,7 @@ async function live(
   if (!rule && write === 'follow-up') await confirmCreate(handle);
   const end = write === 'create' ? endOfCreate : endOfFollowUp;
   const sees = policy === 'ask' || !rule ? await settle(handle, isTaken) : await end(handle);
-  const requests = (await sandbox.requests({})).filter((r) => r.projectId === projectId && r.operation === operation);
+  const requests = (await sandbox.requests()).filter((r) => r.projectId === projectId && r.operation === operation);
   const creates = await sandbox.creates({ projectId });
   const messages = await Promise.all(creates.map(({ id }) => sandbox.messages({ jobId: id })));
   await handle.cancel().catch(() => {});

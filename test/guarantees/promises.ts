@@ -45,6 +45,8 @@ const fault = (
   fate: typeof fate === 'string' ? both(fate) : fate,
   isTaken,
 });
+/** Another body than the right one. */
+const answer = (body: unknown): FaultRule => ({ kind: 'status', status: 201, effect: 'after', body });
 /** A spoilt answer to a taken write: proof enough for a message, not for a create. */
 const SPOILT: Record<Write, Fate> = { create: 'unknown', 'follow-up': 'taken' };
 
@@ -67,12 +69,12 @@ const FAULTS: Fault[] = [
   fault('connection reset', 'within the response', { kind: 'reset', at: 'response', effect: 'after' }, SPOILT, true),
   fault('no response', 'not accepted', { kind: 'hang', effect: 'before' }, 'unknown'),
   fault('no response', 'accepted', { kind: 'hang', effect: 'after' }, 'unknown', true),
-  fault('response stalls', 'after its headers', { kind: 'stallBody', effect: 'after' }, SPOILT, true),
-  fault('response cut off', 'within its body', { kind: 'truncated', effect: 'after' }, SPOILT, true),
-  fault('response is not JSON', 'accepted', { kind: 'malformed', effect: 'after' }, SPOILT, true),
-  fault('response is empty', 'accepted', { kind: 'empty', effect: 'after' }, SPOILT, true),
-  fault('response without an id', 'accepted', { kind: 'noId', effect: 'after' }, SPOILT, true),
-  fault('endless response', 'accepted', { kind: 'oversized', effect: 'after' }, SPOILT, true),
+  fault('response stalls', 'after its headers', { kind: 'hang', at: 'response' }, SPOILT, true),
+  fault('response cut off', 'within its body', { kind: 'truncated' }, SPOILT, true),
+  fault('response is not JSON', 'accepted', answer('{"id":,,'), SPOILT, true),
+  fault('response is empty', 'accepted', answer(''), SPOILT, true),
+  fault('response without an id', 'accepted', answer({ status: 'active' }), SPOILT, true),
+  fault('response of 2 MiB', 'accepted', answer('x'.repeat(2 ** 21)), SPOILT, true),
   fault('500', 'not accepted', { kind: 'status', status: 500, effect: 'before' }, 'unknown'),
   fault('500', 'accepted', { kind: 'status', status: 500, effect: 'after' }, 'unknown', true),
   fault('408', 'not accepted', { kind: 'status', status: 408, effect: 'before' }, 'unknown'),
@@ -91,7 +93,7 @@ const FAULTS: Fault[] = [
   fault('401', 'no newer key', { kind: 'status', status: 401 }, 'no key'),
   fault('403', 'no newer key', { kind: 'status', status: 403 }, 'no key'),
   fault('303', 'accepted', { kind: 'status', status: 303, effect: 'after' }, 'unknown', true),
-  fault('redirect', 'never followed', { kind: 'redirect' }, 'refused'),
+  fault('redirect', 'never followed', { kind: 'status', status: 307, headers: { location: '/elsewhere' } }, 'refused'),
   fault('Temporal restored', 'before the time set', null, 'forgotten'),
 ];
 

@@ -6,7 +6,15 @@ import type { WorkflowHandle } from '@temporalio/client';
 import type { VisitorExportInput } from '../../src/contract.js';
 import type { SandboxOptions } from '../../src/testing.js';
 import type { visitorExport } from '../../src/workflows/index.js';
-import { rangeOf, startExport, startScheduledRun, until, visitorRequests, type ExportSetUp } from '../export/export.js';
+import {
+  moving,
+  rangeOf,
+  startExport,
+  startScheduledRun,
+  until,
+  visitorRequests,
+  type ExportSetUp,
+} from '../export/export.js';
 
 export type ExportHandle = WorkflowHandle<typeof visitorExport>;
 
@@ -47,7 +55,7 @@ export const EXPORT_SCENARIOS: Record<string, ExportScenario> = {
     prepare: ({ sandbox }) => sandbox.addFault(REJECTED),
     start: async (setUp) => [await startScheduledRun(setUp)],
   },
-  'export-inconsistent': { visitors: { ...ROWS, drift: [{ kind: 'swap', times: AGAIN_AND_AGAIN }] } },
+  'export-inconsistent': { visitors: ROWS, prepare: moveEndlessly },
   'export-invalid-input': { start: (setUp) => startWrong(setUp, { dateTo: '2026-01-01' }) },
   'export-rejected': {
     visitors: ROWS,
@@ -80,10 +88,16 @@ export const EXPORT_SCENARIOS: Record<string, ExportScenario> = {
     },
   },
   'export-continue-as-new': {
-    visitors: { ...ROWS, drift: [{ kind: 'swap', times: AGAIN_AND_AGAIN }] },
+    visitors: ROWS,
+    prepare: moveEndlessly,
     mostEvents: 15,
   },
 };
+
+async function moveEndlessly(setUp: ExportSetUp): Promise<void> {
+  const { upstream } = await moving(setUp, rangeOf(setUp), { kind: 'swap', times: Infinity });
+  Object.assign(setUp.upstream, { getVisitors: upstream.getVisitors });
+}
 
 async function startWrong(setUp: ExportSetUp, wrong: object): Promise<ExportHandle[]> {
   const { projectId, dateFrom } = rangeOf(setUp);

@@ -1,7 +1,5 @@
-import { Agent } from 'node:http';
 import { expect, test } from 'vitest';
 import type { FaultRule, Sandbox } from '../../src/testing.js';
-import { CHAOS_KINDS } from '../../src/testing.js';
 import { createJob, getJob, getVisitors, sandboxForTest, sendMessage } from './support.js';
 
 /** The error code that a create ends in. */
@@ -13,27 +11,19 @@ async function createError(sandbox: Sandbox, timeoutMs?: number): Promise<string
   return (error as { code?: string }).code ?? error.message;
 }
 
-test('a slow answer comes in whole', async () => {
-  const sandbox = await sandboxForTest();
-  await sandbox.addFault({ kind: 'slow', chunkBytes: 20, chunkDelayMs: 1 });
-  const reply = await createJob(sandbox);
-  expect(reply.status).toBe(201);
-  expect(reply.json.id).toMatch(/^job_/);
-});
-
 test('a write that is delayed before its effect takes effect although its caller has gone', async () => {
   const sandbox = await sandboxForTest();
   await sandbox.addFault({ kind: 'delay', delayMs: 12_000, effect: 'before' });
   expect(await createError(sandbox, 3_000)).toBe('ABORT_ERR');
-  expect((await sandbox.counts()).jobs).toBe(0);
-  await expect.poll(async () => (await sandbox.counts()).jobs).toBe(1);
+  expect(await sandbox.creates()).toEqual([]);
+  await expect.poll(() => sandbox.creates()).toHaveLength(1);
 });
 
 test('a write that is delayed after its effect has taken effect when its caller goes', async () => {
   const sandbox = await sandboxForTest();
   await sandbox.addFault({ kind: 'delay', delayMs: 12_000, effect: 'after' });
   expect(await createError(sandbox, 3_000)).toBe('ABORT_ERR');
-  expect((await sandbox.counts()).jobs).toBe(1);
+  expect(await sandbox.creates()).toHaveLength(1);
 });
 
 test('a status carries any body, headers and Retry-After', async () => {
@@ -58,28 +48,6 @@ test('errors of the analytics operation carry details, those of the agent operat
     error: 'Injected 500',
     details: [{ message: 'Injected 500' }],
   });
-});
-
-test('a redirect leads by default to a target that counts its visits', async () => {
-  const sandbox = await sandboxForTest();
-  await sandbox.addFault({ kind: 'redirect', operation: 'create' });
-  const reply = await createJob(sandbox, 'secret plan');
-  expect(reply.status).toBe(307);
-  expect((await sandbox.counts()).redirectTargetVisits).toBe(0);
-  await fetch(String(reply.headers.location), { method: 'POST', body: 'secret plan' });
-  expect((await sandbox.counts()).redirectTargetVisits).toBe(1);
-  await sandbox.addFault({ kind: 'redirect', status: 302, location: 'http://localhost:9/elsewhere' });
-  expect((await createJob(sandbox)).headers.location).toBe('http://localhost:9/elsewhere');
-});
-
-test('a connection is closed after a whole answer, unannounced', async () => {
-  const sandbox = await sandboxForTest();
-  await sandbox.addFault({ kind: 'closeAfter' });
-  const agent = new Agent({ keepAlive: true, maxSockets: 1 });
-  const reply = await createJob(sandbox, 'x', { agent });
-  expect([reply.status, reply.headers.connection]).toEqual([201, 'keep-alive']);
-  await expect.poll(async () => (await sandbox.counts()).connections.open, { timeout: 5_000 }).toBe(0);
-  agent.destroy();
 });
 
 test('a rule strikes only what it matches, from the nth on, as often as it says', async () => {
@@ -113,33 +81,8 @@ test('the same seed strikes the same requests', async () => {
   expect(await run()).toEqual(first);
 });
 
-test('chaos strikes with every kind it is asked for', async () => {
-  const sandbox = await sandboxForTest({ script: { activeMs: 0 } });
-  const { id } = (await createJob(sandbox)).json;
-  const kinds = CHAOS_KINDS.filter((kind) => !['hang', 'stallBody', 'oversized', 'connect'].includes(kind));
-  await sandbox.chaos({ seed: 3, percent: 6, kinds, delayMs: 1 });
-  const agent = new Agent({ keepAlive: true, maxSockets: 4 });
-  await Promise.all(
-    Array.from({ length: 400 }, (_, i) =>
-      (i % 2 ? getJob(sandbox, id, { agent }) : createJob(sandbox)).catch(() => {}),
-    ),
-  );
-  agent.destroy();
-  const { faults } = await sandbox.counts();
-  const injected = new Set(kinds.map((kind) => (kind === 'rateLimit' ? 'status' : kind)));
-  expect(new Set(Object.keys(faults))).toEqual(injected);
-  await sandbox.clearFaults();
-  expect((await getJob(sandbox, id)).status).toBe(200);
-  await expect(sandbox.chaos({ seed: 1, percent: 1, kinds: ['flood'] })).rejects.toThrow('no chaos of kind "flood"');
-});
-
-test.each([
-  [{ kind: 'reset', at: 'headers', effect: 'after' }, /can't be "after"/],
-  [{ kind: 'reset', at: 'body', promptIncludes: 'x' }, /matched by prompt/],
-  [{ kind: 'reset', at: 'connect', operation: 'create' }, /at connect/],
-  [{ kind: 'hang', kount: 3 }, /kount/],
-])('a rule that could never strike as it says is refused: %j', async (rule, words) => {
+test('a rule with a word that no rule has is refused', async () => {
   const sandbox = await sandboxForTest();
-  await expect(sandbox.addFault(rule as FaultRule)).rejects.toThrow(words);
+  await expect(sandbox.addFault({ kind: 'hang', kount: 3 } as FaultRule)).rejects.toThrow(/kount/);
   expect(await sandbox.faults()).toEqual([]);
 });

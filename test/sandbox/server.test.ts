@@ -2,7 +2,6 @@ import type { ChildProcessWithoutNullStreams } from 'node:child_process';
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { appendFileSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
-import { Agent } from 'node:http';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, expect, test } from 'vitest';
@@ -28,40 +27,28 @@ function announcedUrl(child: ChildProcessWithoutNullStreams): Promise<string> {
 const folder = mkdtempSync(join(tmpdir(), 'sandbox-test-'));
 afterAll(() => rmSync(folder, { recursive: true }));
 
-test('a missing, wrong or expired key is a 401, in the error form of its operation', async () => {
-  const sandbox = await sandboxForTest({ clock: 'manual' });
+test('a wrong key is a 401, a foreign project a 403, in the error form of the operation', async () => {
+  const sandbox = await sandboxForTest();
   expect(sandbox.apiKey).toBe(SANDBOX_API_KEY);
   expect((await createJob(sandbox, 'x', { key: 'wrong' })).json).toEqual({ error: expect.any(String) });
   const visitors = await getVisitors(sandbox, '', 'acme', { key: 'wrong' });
   expect(visitors.status).toBe(401);
   expect(visitors.json).toEqual({ error: expect.any(String), details: [{ message: expect.any(String) }] });
-  await sandbox.setKeys([{ key: 'short-lived', expiresAt: Date.parse(await sandbox.now()) + 1_000 }]);
+  await sandbox.setKeys([{ key: 'b', projectIds: ['b'] }]);
   expect((await createJob(sandbox)).status).toBe(401);
-  expect((await createJob(sandbox, 'x', { key: 'short-lived' })).status).toBe(201);
-  await sandbox.advance(1_000);
-  expect((await createJob(sandbox, 'x', { key: 'short-lived' })).status).toBe(401);
-});
-
-test('a key without the scope or the project is a 403', async () => {
-  const sandbox = await sandboxForTest({
-    apiKey: [
-      { key: 'reader', scopes: ['read'] },
-      { key: 'b', projectIds: ['b'] },
-    ],
-  });
-  expect((await createJob(sandbox, 'x', { key: 'reader' })).status).toBe(403);
-  expect((await getVisitors(sandbox, '', 'acme', { key: 'reader' })).status).toBe(200);
   expect((await createJob(sandbox, 'x', { key: 'b' })).status).toBe(403);
-  expect((await sandbox.counts()).jobs).toBe(0);
+  expect((await getVisitors(sandbox, '', 'b', { key: 'b' })).status).toBe(200);
+  expect(await sandbox.creates()).toEqual([]);
 });
 
 test('creates and messages are limited per project, visitors over all projects, as a sliding window', async () => {
+  let now = 0;
   const sandbox = await sandboxForTest({
-    clock: 'manual',
+    clock: () => now,
     rateLimits: { create: 2, message: 1, visitors: 2, windowMs: 1_000, retryAfter: 'seconds' },
   });
   const { id } = (await createJob(sandbox)).json;
-  await sandbox.advance(600);
+  now = 600;
   expect((await createJob(sandbox)).status).toBe(201);
   const refused = await createJob(sandbox);
   expect([refused.status, refused.headers['retry-after']]).toEqual([429, '1']);
@@ -70,40 +57,40 @@ test('creates and messages are limited per project, visitors over all projects, 
   const visitors = [];
   for (const project of ['a', 'b', 'c']) visitors.push((await getVisitors(sandbox, '', project)).status);
   expect(visitors).toEqual([200, 200, 429]);
-  await sandbox.advance(400);
+  now = 1_000;
   expect([(await createJob(sandbox)).status, (await createJob(sandbox)).status]).toEqual([201, 429]);
   expect((await getJob(sandbox, id)).status).toBe(200);
 });
 
 test('a limit can count by fixed windows and promise no Retry-After', async () => {
+  let now = 999;
   const sandbox = await sandboxForTest({
-    clock: 'manual',
-    startAt: 999,
+    clock: () => now,
     rateLimits: { create: 1, windowMs: 1_000, window: 'fixed' },
   });
   expect((await createJob(sandbox)).status).toBe(201);
   const refused = await createJob(sandbox);
   expect([refused.status, refused.headers['retry-after']]).toEqual([429, undefined]);
-  await sandbox.advance(1);
+  now = 1_000;
   expect((await createJob(sandbox)).status).toBe(201);
 });
 
 test('jobs, messages and changes outlive the process that took them, a torn last line does not', async () => {
   const dataFile = join(folder, 'journal', 'jobs.jsonl');
-  const first = await sandboxForTest({ dataFile, clock: 'manual', startAt: 0, script: { activeMs: 100 } });
+  const first = await sandboxForTest({ dataFile, clock: () => 0, script: { activeMs: 100 } });
   await first.addScript({ script: { steps: [{ status: 'failed' }] } });
   const failed = (await createJob(first, 'one')).json.id;
   const { id } = (await createJob(first, 'two')).json;
   await sendMessage(first, id, 'three');
-  await first.removeJob(failed);
+  await first.setJob({ id: failed, status: 'archived' });
   await first.setScript({ steps: [{ status: 'archived' }] });
   const archived = (await createJob(first, 'four')).json;
   await first.close();
   appendFileSync(dataFile, '{"type":"create","id":"job_torn');
-  const second = await sandboxForTest({ dataFile, clock: 'manual', startAt: 10_000, script: { activeMs: 100 } });
+  const second = await sandboxForTest({ dataFile, clock: () => 10_000, script: { activeMs: 100 } });
   expect((await second.creates()).map(({ prompt }) => prompt)).toEqual(['one', 'two', 'four']);
   expect((await second.messages()).map(({ prompt }) => prompt)).toEqual(['three']);
-  expect((await getJob(second, failed)).status).toBe(404);
+  expect((await getJob(second, failed)).json.status).toBe('archived');
   expect((await getJob(second, id)).json).toMatchObject({ status: 'completed', createdAt: '1970-01-01T00:00:00.000Z' });
   expect((await getJob(second, archived.id)).json).toEqual(archived);
   await createJob(second, 'five');
@@ -112,7 +99,7 @@ test('jobs, messages and changes outlive the process that took them, a torn last
       .trimEnd()
       .split('\n')
       .map((line) => JSON.parse(line).type),
-  ).toEqual(['create', 'create', 'message', 'remove', 'create', 'create']);
+  ).toEqual(['create', 'create', 'message', 'set', 'create', 'create']);
 });
 
 test('a create whose answer was seen outlives kill -9 of the sandbox', async () => {
@@ -146,7 +133,7 @@ test('the control over HTTP is the control in the process', async () => {
   expect((await createJob(sandbox)).status).toBe(503);
   await createJob(sandbox, 'second');
   expect(await control.creates()).toEqual(await sandbox.creates());
-  expect(await control.counts()).toMatchObject({ jobs: 1, operations: (await sandbox.counts()).operations });
+  expect(await control.counts()).toMatchObject({ operations: (await sandbox.counts()).operations });
   expect(await control.expectedSnapshot({ projectId: 'a', dateFrom: '2026-01-01', dateTo: '2026-01-02' })).toEqual(
     await sandbox.expectedSnapshot({ projectId: 'a', dateFrom: '2026-01-01', dateTo: '2026-01-02' }),
   );
@@ -157,7 +144,7 @@ test('the control over HTTP is the control in the process', async () => {
 test('any language can send a command as JSON, and learns what was wrong with it', async () => {
   const sandbox = await sandboxForTest();
   const counts = await fetch(`${sandbox.url}/__sandbox/counts`, { method: 'POST' });
-  expect(await counts.json()).toMatchObject({ result: { jobs: 0 } });
+  expect(await counts.json()).toMatchObject({ result: { operations: { create: { requests: 0 } } } });
   const wrong = await fetch(`${sandbox.url}/__sandbox/addFault`, { method: 'POST', body: '{"kind":"flood"}' });
   expect(wrong.status).toBe(400);
   expect(await wrong.json()).toEqual({ error: expect.stringContaining('kind') });
@@ -166,9 +153,10 @@ test('any language can send a command as JSON, and learns what was wrong with it
 });
 
 test('a control in another process gets through connections that are reset', async () => {
-  const sandbox = await sandboxForTest({ keepAliveTimeoutMs: 1 });
+  const sandbox = await sandboxForTest();
   await sandbox.addFault({ kind: 'reset', at: 'connect', count: 3 });
-  expect((await new SandboxControl(sandbox.url).counts()).connections.reset).toBe(3);
+  const [rule] = await new SandboxControl(sandbox.url).faults();
+  expect(rule?.injected).toBe(3);
 });
 
 test('requests are counted by operation and answer, and the last ones shown without the key', async () => {
@@ -195,45 +183,9 @@ test('requests are counted by operation and answer, and the last ones shown with
     jobId: id,
     bodyBytes: 16,
     tookEffect: true,
-    requestOnConnection: 1,
     headers: { 'x-trace': '1', authorization: '(set)' },
   });
   expect(JSON.stringify(kept)).not.toContain(sandbox.apiKey);
-  await sandbox.resetCounts();
-  expect((await sandbox.counts()).operations.get.requests).toBe(0);
-});
-
-test('connections are numbered, and idle ones can be closed', async () => {
-  const sandbox = await sandboxForTest();
-  const agent = new Agent({ keepAlive: true, maxSockets: 1 });
-  const first = await createJob(sandbox, 'a', { agent });
-  expect(first.headers['keep-alive']).toBe('timeout=5');
-  await createJob(sandbox, 'b', { agent });
-  await createJob(sandbox, 'c');
-  const seen = (await sandbox.requests()).map(({ connection, requestOnConnection }) => [
-    connection,
-    requestOnConnection,
-  ]);
-  expect(seen).toEqual([
-    [1, 1],
-    [1, 2],
-    [2, 1],
-  ]);
-  await sandbox.closeIdleConnections();
-  await expect.poll(async () => (await sandbox.counts()).connections.open, { timeout: 5_000 }).toBe(0);
-  await createJob(sandbox, 'd', { agent });
-  expect((await sandbox.counts()).connections.opened).toBe(3);
-  agent.destroy();
-});
-
-test('idle connections close after the time that was set, announced or not', async () => {
-  const sandbox = await sandboxForTest({ keepAliveTimeoutMs: 30, announceKeepAlive: false });
-  const agent = new Agent({ keepAlive: true, maxSockets: 1 });
-  const reply = await createJob(sandbox, 'a', { agent });
-  expect(reply.headers['keep-alive']).toBeUndefined();
-  expect(reply.headers.connection).toBe('keep-alive');
-  await expect.poll(async () => (await sandbox.counts()).connections.open, { timeout: 4_000 }).toBe(0);
-  agent.destroy();
 });
 
 test('the log has one line per request, without prompt or key', async () => {
@@ -241,15 +193,6 @@ test('the log has one line per request, without prompt or key', async () => {
   const sandbox = await sandboxForTest({ log: (line) => lines.push(line) });
   await createJob(sandbox, 'secret plan');
   expect(lines).toEqual(['POST /v2/agent/acme/job 201']);
-});
-
-test('the time of a simulation can be the time of the sandbox', async () => {
-  let now = 0;
-  const sandbox = await sandboxForTest({ clock: () => now, script: { activeMs: 86_400_000 } });
-  const { id } = (await createJob(sandbox)).json;
-  now += 86_400_000;
-  expect((await getJob(sandbox, id)).json.status).toBe('completed');
-  expect(await sandbox.now()).toBe('1970-01-02T00:00:00.000Z');
 });
 
 test('a port that is taken is an error, and closing twice is none', async () => {

@@ -1,4 +1,3 @@
-import { createHash } from 'node:crypto';
 import { expect, test } from 'vitest';
 import type { Sandbox, VisitorSettings } from '../../src/testing.js';
 import { getVisitors, sandboxForTest } from './support.js';
@@ -57,18 +56,15 @@ test('without dates the last thirty days are meant, and ISO 8601 times are dates
   expect((await getVisitors(sandbox, iso)).json.visitors).toHaveLength(3);
 });
 
-test.each(['plain', 'unicode'] as const)('a pager reads the expected snapshot: every %s path once', async (paths) => {
-  const sandbox = await withVisitors({ rows: 777, paths });
+test('a pager reads the expected snapshot: every path once, and no count in contradiction to another', async () => {
+  const sandbox = await withVisitors({ rows: 777 });
   const rows = await readAll(sandbox);
   expect(new Set(rows.map(({ path }) => path)).size).toBe(777);
   for (const { human, ai, total } of rows) {
     expect(total).toBeGreaterThanOrEqual(Math.max(human, ai));
     expect(total).toBeLessThanOrEqual(human + ai);
   }
-  const expected = await sandbox.expectedSnapshot(WINDOW);
-  expect(expected).toMatchObject({ rows: 777, settled: true, entries: rows });
-  const lines = rows.map(({ path, human, ai, total }) => `${path}\t${human}\t${ai}\t${total}\n`).toSorted();
-  expect(expected.digest).toBe(createHash('sha256').update(lines.join('')).digest('hex'));
+  expect(await sandbox.expectedSnapshot(WINDOW)).toMatchObject({ rows: 777, entries: rows });
 });
 
 test('numbers are the same for the same seed, project and dates, and others otherwise', async () => {
@@ -76,44 +72,10 @@ test('numbers are the same for the same seed, project and dates, and others othe
   const expected = await one.expectedSnapshot(WINDOW);
   expect(await two.expectedSnapshot(WINDOW)).toEqual(expected);
   for (const other of [{ projectId: 'b' }, { dateFrom: '2026-02-28' }, { dateTo: '2026-03-03' }]) {
-    expect((await one.expectedSnapshot({ ...WINDOW, ...other })).digest).not.toBe(expected.digest);
+    expect((await one.expectedSnapshot({ ...WINDOW, ...other })).entries).not.toEqual(expected.entries);
   }
   await two.setVisitors({ rows: 20, seed: 2 });
-  expect((await two.expectedSnapshot(WINDOW)).digest).not.toBe(expected.digest);
-});
-
-test('a day in any zone is still arriving until it is over there, and settles after its lag', async () => {
-  const hour = 3_600_000;
-  const sandbox = await sandboxForTest({
-    clock: 'manual',
-    startAt: Date.parse('2026-03-02T05:00:00Z'),
-    visitors: { rows: 100, timeZone: 'America/Los_Angeles', lateMs: 2 * hour },
-  });
-  const expected = await sandbox.expectedSnapshot(WINDOW);
-  expect(expected).toMatchObject({ rows: 100, settled: false, settlesAt: '2026-03-02T10:00:00.000Z' });
-  const early = (await getVisitors(sandbox, `?${DAY}&limit=250`)).json;
-  expect(early.visitors.length).toBeLessThan(100);
-  expect(early.visitors.length).toBeGreaterThan(0);
-  await sandbox.advance(3 * hour); // the day is over, late data still come
-  const late = (await getVisitors(sandbox, `?${DAY}&limit=250`)).json;
-  expect(late.visitors.length).toBeGreaterThan(early.visitors.length);
-  expect(late.visitors.length).toBeLessThan(100);
-  await sandbox.advance(2 * hour);
-  expect(await readAll(sandbox)).toEqual(expected.entries);
-  expect((await getVisitors(sandbox, `?${DAY}`)).json.totals).toEqual(expected.totals);
-  expect((await sandbox.expectedSnapshot(WINDOW)).settled).toBe(true);
-});
-
-test('a day lasts 23 hours where the clocks go forward', async () => {
-  const sandbox = await withVisitors({ timeZone: 'Europe/Berlin' });
-  const night = { projectId: 'acme', dateFrom: '2026-03-29', dateTo: '2026-03-30' };
-  const { settlesAt: start } = await sandbox.expectedSnapshot({
-    ...night,
-    dateFrom: '2026-03-28',
-    dateTo: '2026-03-29',
-  });
-  const { settlesAt: end } = await sandbox.expectedSnapshot(night);
-  expect(Date.parse(end) - Date.parse(start)).toBe(23 * 3_600_000);
+  expect((await two.expectedSnapshot(WINDOW)).entries).not.toEqual(expected.entries);
 });
 
 test('rows and totals can be given as they are, per project', async () => {
@@ -126,13 +88,4 @@ test('rows and totals can be given as they are, per project', async () => {
     hasMore: false,
   });
   expect((await getVisitors(sandbox, `?${DAY}`)).json.visitors).toHaveLength(5);
-});
-
-test('new settings of one project leave the drift of the others as it is', async () => {
-  const sandbox = await withVisitors({ rows: 300, drift: [{ kind: 'delete' }] });
-  expect(await readAll(sandbox)).toHaveLength(299);
-  await sandbox.setVisitors({ projectId: 'other', rows: 1 });
-  expect(await readAll(sandbox)).toHaveLength(299);
-  await sandbox.setVisitors({ rows: 300 });
-  expect(await readAll(sandbox)).toHaveLength(300);
 });

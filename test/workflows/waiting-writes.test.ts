@@ -56,7 +56,7 @@ test(
       for (const job of jobs) expect(await job.result()).toMatchObject({ outcome: 'completed' });
       expect(await creates()).toHaveLength(JOBS);
 
-      const requests = await sandbox.requests({});
+      const requests = await sandbox.requests();
       const sent = requests.filter(({ operation, projectId }) => operation === 'create' && projectId === 'busy').length;
       expect(sent - JOBS).toBeLessThanOrEqual(REFUSALS);
       const histories = await Promise.all(jobs.map(historyOf));

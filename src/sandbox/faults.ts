@@ -1,0 +1,133 @@
+/** The faults that are armed, and which of them a request gets. */
+import * as z from 'zod';
+import { type OperationRoute, OPERATIONS } from './http.js';
+import { seededRandom } from './random.js';
+
+/** Which requests a rule is for, and how often and when its fault is injected. */
+const common = {
+  operation: z.enum(OPERATIONS).optional(),
+  projectId: z.string().optional(),
+  jobId: z.string().optional(),
+  promptIncludes: z.string().optional(),
+  /** Applies from the nth matching request on, counted from 1 since the rule was added; default 1. */
+  nth: z.int().min(1).optional(),
+  /** 0 to 1, drawn with `seed` for each matching request. */
+  probability: z.number().min(0).max(1).optional(),
+  seed: z.int().optional(),
+  /** How many times the fault is injected; default 1, without end if there is a probability. */
+  count: z.int().min(1).optional(),
+  /**
+   * `before`: the write never takes effect (`delay`: it takes effect after the delay). `after`: the write has taken
+   * effect when the fault is injected. The default is `after` for a fault within the response, else `before`.
+   */
+  effect: z.enum(['before', 'after']).optional(),
+};
+
+export const faultRuleSchema = z.discriminatedUnion('kind', [
+  z.strictObject({
+    kind: z.literal('reset'),
+    ...common,
+    /** At once, after the headers, within the body, after the request (default), within the response. */
+    at: z.enum(['connect', 'headers', 'body', 'request', 'response']).optional(),
+  }),
+  /** No response, or headers and half of the body, and then nothing. */
+  z.strictObject({ kind: z.literal('hang'), ...common, at: z.enum(['request', 'response']).optional() }),
+  /** Half of the promised body, then the end of the connection. */
+  z.strictObject({ kind: z.literal('truncated'), ...common }),
+  z.strictObject({ kind: z.literal('delay'), ...common, delayMs: z.number().min(0) }),
+  z.strictObject({
+    kind: z.literal('status'),
+    ...common,
+    status: z.int().min(200).max(599),
+    /** A text is sent as it is, anything else as JSON; default: the operation's error body. */
+    body: z.unknown().optional(),
+    headers: z.record(z.string(), z.string()).optional(),
+    /** `Retry-After`: seconds, or any text. */
+    retryAfter: z.union([z.number(), z.string()]).optional(),
+    /** `Retry-After` as an HTTP date so long after the response. */
+    retryAfterDateMs: z.number().optional(),
+  }),
+]);
+
+/** One fault to inject; `kind` says which, the rest for which requests. */
+export type FaultRule = z.input<typeof faultRuleSchema>;
+
+/** When a rule is evaluated: at the connection, at the headers, or with the whole request read. */
+type FaultMoment = 'connect' | 'headers' | 'request';
+
+function momentOf(rule: FaultRule): FaultMoment {
+  if (rule.kind !== 'reset') return 'request';
+  if (rule.at === 'connect') return 'connect';
+  return rule.at === 'headers' || rule.at === 'body' ? 'headers' : 'request';
+}
+
+/** Whether the write takes effect before the fault is injected. */
+export function isAfterEffect(rule: FaultRule): boolean {
+  if (rule.effect) return rule.effect === 'after';
+  return rule.kind === 'truncated' || ('at' in rule && rule.at === 'response');
+}
+
+/** What is known of a request when a fault is picked for it. */
+interface FaultFacts extends Pick<OperationRoute, 'operation' | 'projectId' | 'jobId'> {
+  prompt: string | undefined;
+}
+
+/** A rule as the control shows it: how many requests matched it, and how often its fault was injected. */
+export interface FaultStatus {
+  id: number;
+  rule: FaultRule;
+  matched: number;
+  injected: number;
+}
+
+interface ArmedRule extends FaultStatus {
+  random: () => number;
+}
+
+/** The rules in the order in which they were added; the first that applies wins. */
+export class Faults {
+  #rules: ArmedRule[] = [];
+  #nextId = 1;
+
+  /** Whether any rule matches by prompt. */
+  get wantsPrompts(): boolean {
+    return this.#rules.some(({ rule }) => rule.promptIncludes !== undefined);
+  }
+
+  add(rule: FaultRule): number {
+    const id = this.#nextId++;
+    this.#rules.push({ id, rule, matched: 0, injected: 0, random: seededRandom(rule.seed ?? id) });
+    return id;
+  }
+
+  clear(): void {
+    this.#rules = [];
+  }
+
+  list(): FaultStatus[] {
+    return this.#rules.map(({ random: _, ...status }) => status);
+  }
+
+  /** The rule whose fault is to be injected now. */
+  pick(moment: FaultMoment, facts?: FaultFacts): FaultRule | undefined {
+    const armed = this.#rules.find((one) => momentOf(one.rule) === moment && matches(one.rule, facts) && isDue(one));
+    if (armed) armed.injected++;
+    return armed?.rule;
+  }
+}
+
+function matches(rule: FaultRule, facts: FaultFacts | undefined): boolean {
+  return (
+    (rule.operation === undefined || rule.operation === facts?.operation) &&
+    (rule.projectId === undefined || rule.projectId === facts?.projectId) &&
+    (rule.jobId === undefined || rule.jobId === facts?.jobId) &&
+    (rule.promptIncludes === undefined || facts?.prompt?.includes(rule.promptIncludes) === true)
+  );
+}
+
+function isDue(armed: ArmedRule): boolean {
+  const { nth = 1, probability, count = probability === undefined ? 1 : Infinity } = armed.rule;
+  armed.matched++;
+  if (armed.matched < nth || armed.injected >= count) return false;
+  return probability === undefined || armed.random() < probability;
+}
