@@ -47,11 +47,6 @@ function toSpec({ deadline, startWithin, decideWithin, settle, linger, ...others
   };
 }
 
-/** The spec that a run hands on. A release that knew fewer options hands on fewer: they are as where none is given. */
-export function completeSpec(handedOn: Partial<JobSpec>): JobSpec {
-  return { ...parseJobInput({ projectId: 'p', prompt: 'x' }), ...handedOn } as JobSpec;
-}
-
 /** A follow-up as a caller gave it; `id` and `priority` are null where it has none. */
 export type GivenFollowUp = Parsed<typeof FOLLOW_UP>;
 

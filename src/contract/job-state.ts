@@ -79,31 +79,35 @@ export interface Waiting {
   reason?: string;
 }
 
-/** A job as the query `jobState` tells it. Times are ISO 8601 UTC with milliseconds. */
-export interface JobState {
-  phase: Phase;
+/** What state and result tell alike. Times are ISO 8601 UTC with milliseconds. */
+interface JobFacts {
   projectId: string;
-  jobId: string | null;
-  job: JobRecord | null;
   followUps: FollowUpStatus[];
   usedFollowUpIds: string[];
   /** By follow-up id, of those that the present run, or one that it continues, took. */
   promptHashes: PromptHashes;
+  /** Of people, about writes in doubt; the last 100. */
+  decisions: Decision[];
+  tags: string[];
+  metadata: JobMetadata;
+  startedAt: string;
+  /** Reads so far; those of a poll that was cut short are estimated from the plan. */
+  polls: number;
+}
+
+/** A job as the query `jobState` tells it. Times are ISO 8601 UTC with milliseconds. */
+export interface JobState extends JobFacts {
+  phase: Phase;
+  jobId: string | null;
+  job: JobRecord | null;
   /** The write in doubt; at most one at a time. */
   unknown: InDoubtWrite | null;
   /** Null only while a write is under way, or when the run is over. */
   waiting: Waiting | null;
-  /** Of people, about writes in doubt; the last 100. */
-  decisions: Decision[];
   /** Null while it runs. */
   outcome: JobOutcome | null;
-  tags: string[];
-  metadata: JobMetadata;
-  startedAt: string;
   /** When the job's record changed, or a follow-up was accepted. */
   lastChangeAt: string;
-  /** Reads so far; those of a poll that was cut short are estimated from the plan. */
-  polls: number;
 }
 
 /** How a job's workflow completed; a failure or a cancellation has no outcome. */
@@ -115,29 +119,17 @@ export const JOB_OUTCOMES = [...JOB_ENDS, 'Terminated', 'TimedOut'] as const;
 /** How a job's workflow ended: the outcome of its result, the type of its failure, or what ended it. */
 export type JobOutcome = (typeof JOB_OUTCOMES)[number];
 
-interface ResultBase {
-  projectId: string;
-  followUps: FollowUpStatus[];
-  usedFollowUpIds: string[];
-  /** By follow-up id, of those that the present run, or one that it continues, took. */
-  promptHashes: PromptHashes;
-  decisions: Decision[];
-  tags: string[];
-  metadata: JobMetadata;
-  startedAt: string;
-  finishedAt: string;
-  polls: number;
-}
-
 /** The upstream ended the job; `job.prLink` is the pull request or null. */
-export interface EndedJobResult extends ResultBase {
+export interface EndedJobResult extends JobFacts {
+  finishedAt: string;
   outcome: TerminalStatus;
   jobId: string;
   job: JobRecord;
 }
 
 /** Polling ended without a terminal status; `job` is the last record read. */
-export interface UnfinishedJobResult extends ResultBase {
+export interface UnfinishedJobResult extends JobFacts {
+  finishedAt: string;
   outcome: 'timedOut' | 'lost' | 'abandoned';
   jobId: string | null;
   job: JobRecord | null;

@@ -84,6 +84,16 @@ test('the run itself, and runs that Temporal has deleted since they were listed,
 });
 
 test.each([
+  [7, ASKS],
+  [14, 'is tried again'],
+])('where Temporal refuses the list it asks, and in an outage it is tried again: %i', async (code, outcome) => {
+  const started = await startedTwice();
+  const refusal = Object.assign(new Error('no'), { code, details: 'no', metadata: { get: () => [] } });
+  vi.spyOn(server.client.workflowService, 'listWorkflowExecutions').mockRejectedValue(refusal as never);
+  expect(await marked(started).catch(() => 'is tried again')).toEqual(outcome);
+});
+
+test.each([
   ['CreateRejected', { isScheduled: true }],
   ['InvalidInput', { isScheduled: true }],
   ['UnknownOutcome', ASKS],

@@ -339,8 +339,8 @@ export const MUTANTS: Mutant[] = [
   {
     name: 'a follow-up id accepted twice',
     file: 'src/workflows/agent-job/follow-up-queue.ts',
-    find: 'return this.#entries.has(id) || this.#givenIds.has(id);',
-    replace: "return this.#givenIds.has(id) && id !== '';",
+    find: 'return this.stateOf(id) !== undefined;',
+    replace: 'return this.#givenIds.has(id);',
     test: 'test/workflows/follow-ups.test.ts',
     title: 'the same id is sent once, whoever repeats it',
   },
@@ -403,8 +403,8 @@ export const MUTANTS: Mutant[] = [
   {
     name: 'an unreadable result of a write that is used',
     file: 'src/workflows/agent-job/activity-results.ts',
-    find: 'if (!isKnown(WRITE_KINDS, value)) return {',
-    replace: 'if (!isKnown(WRITE_KINDS, value) && !value) return {',
+    find: 'if (!isOf(WRITES, value)) return {',
+    replace: 'if (!isOf(WRITES, value) && !value) return {',
     test: 'test/workflows/strange-results.test.ts',
     title: 'is in doubt and is not sent again',
   },
@@ -491,10 +491,8 @@ export const MUTANTS: Mutant[] = [
   {
     name: 'an adopted id that is not checked',
     file: 'src/workflows/agent-job/adopt.ts',
-    find:
-      '    if (problem && (problem.isFinal || resolution.force !== true)) ' +
-      "throw new InvalidInputError('jobId', problem.text);\n",
-    replace: "    if (resolution.force === true && !problem) throw new InvalidInputError('jobId', '');\n",
+    find: "if (result.kind !== 'found' && isSure) throw",
+    replace: "if (result.kind === 'found' && isSure && !input) throw",
     test: 'test/workflows/adopt.test.ts',
     title: 'a job that does not exist is not adopted',
   },

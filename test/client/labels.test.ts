@@ -68,6 +68,19 @@ test('what a caller gave in the input alone is shown too, and a memo that is ano
   expect(await server.jobs.handle(untold.workflowId).state()).toMatchObject({ tags: [], metadata: {} });
 });
 
+test('a memo of another input, as of a Schedule whose input alone was changed, gives way to its own', async () => {
+  const { projectId, client, taskQueue } = server;
+  const handle = await client.workflow.start('agentJob', {
+    workflowId: randomUUID(),
+    taskQueue,
+    args: [{ projectId, prompt: 'new', ...QUICK }],
+    memo: { inputHash: inputHash({ projectId, prompt: 'old' }), title: 'old' },
+  });
+  await handle.result();
+  const memo = { inputHash: inputHash({ projectId, prompt: 'new' }), title: `${projectId}: new` };
+  expect((await describeRun(handle.workflowId)).memo).toMatchObject(memo);
+});
+
 test('metadata of a caller whose memo tells the rest costs one event, and that history replays', async () => {
   const { projectId, client, taskQueue } = server;
   const { jobId } = await (await server.jobs.start({ projectId, key: randomUUID(), prompt: 'x', ...QUICK })).result();

@@ -3,7 +3,7 @@ import { randomUUID } from 'node:crypto';
 import { defaultPayloadConverter } from '@temporalio/common';
 import { afterAll, beforeAll, expect, test, vi } from 'vitest';
 import { agentJobChildOptions } from '../../src/agent-job/child.js';
-import { completeSpec, parseJobInput } from '../../src/agent-job/input.js';
+import { parseJobInput } from '../../src/agent-job/input.js';
 import { FakeAgentJobs } from '../../src/client/fake-agent-jobs.js';
 import type { AgentJobInput } from '../../src/contract.js';
 import { QUICK, startJobServer, type JobServer } from './job-server.js';
@@ -52,12 +52,6 @@ test('it goes on with a follow-up after the end', async () => {
 test('it is checked by its line', () => {
   expect(parseJobInput(job)).toMatchObject({ patience: 9_000 });
   expect(() => parseJobInput({ ...job, patience: 'soon' })).toThrow('patience must be');
-});
-
-test('a run that a release without it handed on goes on with its default', () => {
-  const spec = { ...parseJobInput({ projectId: 'p', prompt: 'x', linger: '1 second' }), patience: undefined };
-  expect(completeSpec(JSON.parse(JSON.stringify(spec)) as typeof spec)).toEqual({ ...spec, patience: 7_000 });
-  expect(completeSpec(parseJobInput(job))).toEqual(parseJobInput(job));
 });
 
 test('it reaches the job of a parent workflow and of the fake client', async () => {

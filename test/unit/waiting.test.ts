@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import { healthToldFrom, withHealthChange } from '../../src/agent-job/poll-plan.js';
 import { pollInterruption } from '../../src/workflows/agent-job/poll-state.js';
-import { waitingOf, type WaitingRun } from '../../src/workflows/agent-job/job-state.js';
+import { waitingOf } from '../../src/workflows/agent-job/job-state.js';
 import { beginWrite, type Interruption, type Write } from '../../src/workflows/agent-job/write.js';
 
 const NOW = Date.parse('2026-01-01T12:00:00.000Z');
@@ -10,12 +10,13 @@ const iso = (seconds: number) => new Date(at(seconds)).toISOString();
 
 const QUIET = { job: null, lastChangeAt: at(-60), settledAt: 0, endedAt: null, notBefore: 0, interruption: null };
 
-function waiting(run: Partial<WaitingRun>) {
+function waiting(run: object) {
   const spec = { lingerMs: 60_000, settleMs: 5_000 };
-  return waitingOf({ spec, jobId: 'j', isLingering: false, write: null, polls: polls({}), ...run }, NOW);
+  const quiet = { spec, jobId: 'j', isLingering: false, write: null, polls: polls({}) };
+  return waitingOf({ ...quiet, ...run } as unknown as Parameters<typeof waitingOf>[0], NOW);
 }
 
-function polls(known: Partial<WaitingRun['polls']['known']>, nextPollAt: number | null = null): WaitingRun['polls'] {
+function polls(known: object, nextPollAt: number | null = null) {
   return { known: { ...QUIET, ...known }, batchStartedAt: at(-10), nextPollAt };
 }
 

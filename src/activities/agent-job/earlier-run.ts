@@ -3,6 +3,7 @@ import { activityInfo, Context } from '@temporalio/activity';
 import type { Client, WorkflowExecutionInfo } from '@temporalio/client';
 import { allowedAfter } from '../../agent-job/closed-run.js';
 import { nullIfGone, readClosedRun } from '../../client/agent-job/run-record.js';
+import { isOutage } from '../../client/temporal-errors.js';
 import { equals } from '../../client/visibility-query.js';
 import { isOpen } from '../../temporal/open-workflows.js';
 import { lenientWorkflowClient } from '../../temporal/workflow-clients.js';
@@ -15,13 +16,17 @@ type Run = Pick<WorkflowExecutionInfo, 'workflowId' | 'runId'>;
 /**
  * The input of a create. An earlier run of this workflow id may have made a job: then the input is marked as that of a
  * run that Temporal itself starts again, which asks. Temporal lets a Schedule start such an id, and a backfill does so.
- * Throws where Temporal does not list the runs.
+ * It is marked, too, where Temporal refuses to list the runs. Throws during an outage.
  */
 export async function markedIfAgain<Input extends { isScheduled?: boolean }>(input: Input): Promise<Input> {
   if (input.isScheduled !== true) return input;
   const { client } = Context.current();
   const run = activityInfo().workflowExecution ?? { workflowId: '', runId: '' };
-  const isAgain = await client.withDeadline(Date.now() + LIST_TIMEOUT_MS, () => hasEnded(client, run));
+  const listing = client.withDeadline(Date.now() + LIST_TIMEOUT_MS, () => hasEnded(client, run));
+  const isAgain = await listing.catch((error: unknown) => {
+    if (isOutage(error)) throw error;
+    return true;
+  });
   return isAgain ? { ...input, afterReset: true, repeatedRun: true } : input;
 }
 

@@ -84,9 +84,6 @@ function conclude(run: JobRun, ending: RunEnding): AgentJobResult {
   if (ending.kind === 'failed') {
     throw ApplicationFailure.nonRetryable(ending.message, ending.type, ending.details);
   }
-  const { outcome, projectId, jobId, job, followUps, usedFollowUpIds, promptHashes, ...told } = jobState(run);
-  const { decisions, tags, metadata, startedAt, polls } = told;
-  const finishedAt = new Date(Date.now()).toISOString();
-  const ids = { projectId, jobId, job, followUps, usedFollowUpIds, promptHashes, decisions };
-  return { outcome, ...ids, tags, metadata, startedAt, finishedAt, polls } as AgentJobResult;
+  const { phase: _, unknown: __, waiting: ___, lastChangeAt: ____, ...told } = jobState(run);
+  return { ...told, finishedAt: new Date(Date.now()).toISOString() } as AgentJobResult;
 }

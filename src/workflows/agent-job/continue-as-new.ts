@@ -7,7 +7,7 @@ import { jobStateQuery, MEMO, type AgentJobInput } from '../../contract.js';
 import { invalidInputFailure } from '../../agent-job/end-without-result.js';
 import { InvalidInputError, jsonBytes } from '../../contract/input-checks.js';
 import { jobTitle } from '../../agent-job/title.js';
-import { completeSpec, inputHash, parseJobInput, type JobSpec } from '../../agent-job/input.js';
+import { inputHash, parseJobInput, type JobSpec } from '../../agent-job/input.js';
 import { noFollowUps, type CarriedFollowUps } from './follow-up-queue.js';
 import { refusedState } from './job-state.js';
 import { checkStateVersion, isNewRunWanted, leaveVersion } from '../worker-version.js';
@@ -17,8 +17,7 @@ import { logRefusal } from './telemetry.js';
 /** What continue-as-new hands on, inside the input; believed only in a run that continues another. */
 interface Continued {
   version: number;
-  /** Of a release that does not know the newer options it lacks them. */
-  spec: Partial<JobSpec>;
+  spec: JobSpec;
   data: RunData;
   followUps: CarriedFollowUps;
   inputHash: string;
@@ -44,26 +43,30 @@ export function openRun(input: AgentJobInput): { run: JobRun; hash: string } {
   const isRepeated = isRepeatedRun(continued);
   if (continued && workflowInfo().continuedFromExecutionRunId !== undefined) {
     checkStateVersion(continued.version, CONTINUED_VERSION);
-    const { data, followUps } = continued;
-    const spec = completeSpec(continued.spec);
+    const { data, spec, followUps } = continued;
     const known = isRepeated ? { ...data, isRepeated } : data;
     return { run: new JobRun(spec, known, followUps, Date.now), hash: continued.inputHash };
   }
   const spec = parse(input);
   const followUps = noFollowUps(spec.usedFollowUpIds);
-  const given = workflowInfo().memo?.inputHash;
-  const data = { ...firstRunData(spec, workflowInfo().startTime), title: titleOf(spec), isRepeated };
-  return {
-    run: new JobRun(spec, data, followUps, Date.now),
-    hash: typeof given === 'string' ? given : inputHash(spec),
-  };
+  const hash = hashOf(spec);
+  const data = { ...firstRunData(spec, workflowInfo().startTime), title: titleOf(spec, hash), isRepeated };
+  return { run: new JobRun(spec, data, followUps, Date.now), hash };
+}
+
+/** A run that goes on with the job of an ended one carries that one's hash. A create's hash is its own input's. */
+function hashOf(spec: JobSpec): string {
+  const given = workflowInfo().memo?.[MEMO.inputHash];
+  return spec.prompt === null && typeof given === 'string' ? given : inputHash(spec);
 }
 
 /** The title that the start gave, as an input that attaches to a job has no prompt. Otherwise one like our client's. */
-function titleOf(spec: JobSpec): string {
+function titleOf(spec: JobSpec, hash: string): string {
   const { memo, workflowId } = workflowInfo();
   const given = memo?.[MEMO.title];
-  if (typeof given === 'string' && given !== '' && given.length <= MAX_TITLE) return given;
+  // A Schedule whose input was changed alone still has the memo of the former one.
+  const isOfInput = (memo?.[MEMO.inputHash] ?? hash) === hash;
+  if (isOfInput && typeof given === 'string' && given !== '' && given.length <= MAX_TITLE) return given;
   return jobTitle(spec, memo?.[MEMO.hidePrompts] === true ? workflowId : null);
 }
 

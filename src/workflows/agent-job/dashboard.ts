@@ -8,7 +8,6 @@ import {
   SEARCH_ATTRIBUTE,
   SHOWN_WAITING_FOR,
   shownStatus,
-  type Decision,
   type FollowUpStatus,
   type Waiting,
 } from '../../contract.js';
@@ -17,7 +16,7 @@ import { codeBlock, linkMarkdown, plainMarkdown } from '../../agent-job/markdown
 import { shellWord, waitRemedy, waitTimes } from '../../agent-job/waiting-text.js';
 import type { JobRun } from './job-run.js';
 import { outcomeOf, waitingNow } from './job-state.js';
-import { inDoubtOf, interruptionOf, mayHaveArrived } from './write.js';
+import { inDoubtOf, mayHaveArrived } from './write.js';
 
 type Attribute = keyof typeof SEARCH_ATTRIBUTE;
 const ATTRIBUTES = Object.keys(SEARCH_ATTRIBUTE) as Attribute[];
@@ -118,13 +117,11 @@ function isIndexable(text: string): boolean {
 
 /** The web UI shows so many follow-ups; the query has them all. */
 const MAX_LISTED = 20;
-/** Of decisions, each with its note. */
-const MAX_DECISIONS = 5;
 
 /** Markdown: what a job is, how it stands, what its follow-ups came to, and what a person should decide. */
 function currentDetails(run: JobRun): string {
-  const { phase, polls, write } = run;
-  const { job, lastError } = polls.known;
+  const { phase, polls } = run;
+  const { job } = polls.known;
   const status = job ? `, upstream status **${plainMarkdown(shownStatus(job.status))}**` : '';
   return [
     `**${plainMarkdown(run.title)}**`,
@@ -134,9 +131,7 @@ function currentDetails(run: JobRun): string {
     `- pull request: ${job?.prLink ? linkMarkdown(job.prLink) : 'none'}`,
     `- last change: ${new Date(polls.known.lastChangeAt).toISOString()}`,
     ...waitingLines(waitingNow(run), run.spec.projectId),
-    ...(lastError === null || (write && interruptionOf(write)) ? [] : [`- last error: ${plainMarkdown(lastError)}`]),
     ...attention(run),
-    ...decisionLines(run.decisions),
     ...followUpLines(run.followUps.statuses()),
     ...conflictLines(run.followUps.conflicts),
   ].join('\n');
@@ -181,21 +176,6 @@ function attention({ inDoubt, jobId, spec }: JobRun): string[] {
     '',
     codeBlock(`${command(arrived)}\n${command('retry')}`),
   ];
-}
-
-function decisionLines(decisions: readonly Decision[]): string[] {
-  if (decisions.length === 0) return [];
-  const shown = decisions.slice(-MAX_DECISIONS);
-  const which = decisions.length > shown.length ? ` (the last ${MAX_DECISIONS} of ${decisions.length})` : '';
-  return ['', `Decisions${which}:`, '', ...shown.map(decisionLine)];
-}
-
-function decisionLine({ action, kind, followUpId, jobId, by, note, at }: Decision): string {
-  const write = kind === 'create' ? 'the create' : `follow-up ${plainMarkdown(followUpId ?? '')}`;
-  const adopted = jobId === undefined ? '' : ` (job ${plainMarkdown(jobId)})`;
-  const author = by === undefined ? '' : ` by ${plainMarkdown(by)}`;
-  const reason = note === undefined ? '' : `: ${plainMarkdown(note)}`;
-  return `- ${at}: **${action}** for ${write}${adopted}${author}${reason}`;
 }
 
 function conflictLines(ids: string[]): string[] {

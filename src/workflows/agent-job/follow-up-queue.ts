@@ -14,14 +14,17 @@ interface QueuedFollowUp {
   askedAt: number;
   /** Its own; absent where the job's holds. */
   priority?: Priority;
-  /** It was queued in a run that an operator had reset: somebody must be asked before it is sent. */
+  /** It was queued in a run that an operator had reset: a person must be asked before it is sent. */
   requiresConfirmation?: true;
 }
+
+/** A follow-up that was taken, and which prompt its id names. */
+type Entry = FollowUpStatus & { promptHash?: string };
 
 /** What continue-as-new hands on. */
 export interface CarriedFollowUps {
   /** In the order queued, overflows last in their order. */
-  list: (FollowUpStatus & { promptHash?: string })[];
+  list: Entry[];
   queue: QueuedFollowUp[];
   /** Ids that runs before this workflow used up. */
   givenIds: string[];
@@ -34,35 +37,29 @@ export function noFollowUps(givenIds: string[]): CarriedFollowUps {
   return { list: [], queue: [], givenIds, conflicts: [] };
 }
 
-/** All ids together, as JSON: they are three times in state and result, which Temporal limits to 2 MiB. */
+/** All ids of a job, as JSON: they are up to three times in state and result, which Temporal limits to 2 MiB. */
 const MAX_ID_BYTES = 400_000;
 /** A page shows no more. */
 const MAX_CONFLICTS = 20;
 
 export class FollowUps {
-  readonly #entries = new Map<string, FollowUpStatus>();
-  readonly #overflows: FollowUpStatus[] = [];
+  readonly #entries = new Map<string, Entry>();
+  /** Signals that met a full queue: their ids are free again. */
+  readonly #overflows = new Map<string, Entry>();
   readonly #queue: QueuedFollowUp[];
   readonly #givenIds: Set<string>;
-  readonly #promptHashes = new Map<string, string>();
   readonly #conflicts: Set<string>;
   #waitingBytes: number;
-  #idBytes: number;
 
   constructor({ list, queue, givenIds, conflicts }: CarriedFollowUps) {
-    for (const { promptHash: hash, ...entry } of list) {
-      if (hash !== undefined) this.#promptHashes.set(entry.id, hash);
-      if (entry.state === 'abandoned') this.#overflows.push(entry);
-      else this.#entries.set(entry.id, entry);
-    }
+    for (const entry of list) (entry.state === 'abandoned' ? this.#overflows : this.#entries).set(entry.id, entry);
     this.#queue = queue;
     this.#givenIds = new Set(givenIds);
     this.#conflicts = new Set(conflicts);
-    this.#waitingBytes = sum(queue.map(({ prompt }) => jsonBytes(prompt)));
-    this.#idBytes = sum([...givenIds, ...this.#entries.keys()].map(jsonBytes));
+    this.#waitingBytes = sizeOf(queue.map(({ prompt }) => prompt));
   }
 
-  /** The one whose turn it is; it stays first until it is settled. */
+  /** The one that is to be sent; it stays first until it is settled. */
   get next(): QueuedFollowUp | undefined {
     return this.#queue[0];
   }
@@ -73,88 +70,77 @@ export class FollowUps {
 
   /** Whether a follow-up under this id was taken before; the same id is sent at most once. */
   isUsed(id: string): boolean {
-    return this.#entries.has(id) || this.#givenIds.has(id);
+    return this.stateOf(id) !== undefined;
   }
 
   /** Whether the id was taken before with another prompt, as far as that is known. */
   isConflict(id: string, prompt: string): boolean {
-    return isOtherPrompt(this.#promptHashes.get(id), prompt);
+    return isOtherPrompt(this.#entries.get(id)?.promptHash, prompt);
   }
 
   /** Lists an id that was said again with another prompt. */
   addConflict(id: string): void {
     this.#conflicts.delete(id);
     this.#conflicts.add(id);
-    if (this.#conflicts.size > MAX_CONFLICTS) this.#conflicts.delete(this.conflicts[0]!);
+    keepLast(this.#conflicts, MAX_CONFLICTS);
   }
 
   get conflicts(): string[] {
     return [...this.#conflicts];
   }
 
-  /** The fate of an id; `unknown` for one that a run before this workflow used up, since only the ids are handed on. */
+  /** The state of an id; `unknown` for one that a run before this workflow used up, since only the ids are handed on. */
   stateOf(id: string): FollowUpState | undefined {
     return this.#entries.get(id)?.state ?? (this.#givenIds.has(id) ? 'unknown' : undefined);
   }
 
   hasRoomFor(id: string, prompt: string): boolean {
+    const ids = [...this.#givenIds, ...this.#entries.keys(), id];
     return (
-      this.#entries.size + this.#givenIds.size < LIMIT.followUpsPerJob &&
-      this.#waitingBytes + jsonBytes(prompt) <= LIMIT.waitingPromptsJsonBytes &&
-      this.#idBytes + jsonBytes(id) <= MAX_ID_BYTES
+      ids.length <= LIMIT.followUpsPerJob &&
+      sizeOf(ids) <= MAX_ID_BYTES &&
+      this.#waitingBytes + jsonBytes(prompt) <= LIMIT.waitingPromptsJsonBytes
     );
   }
 
   add(followUp: QueuedFollowUp): void {
-    this.#dropOverflow(followUp.id);
-    this.#entries.set(followUp.id, { id: followUp.id, state: 'queued' });
-    this.#promptHashes.set(followUp.id, promptHash(followUp.prompt));
+    const { id, prompt } = followUp;
+    this.#overflows.delete(id);
+    this.#entries.set(id, { id, state: 'queued', promptHash: promptHash(prompt) });
     this.#queue.push(followUp);
-    this.#waitingBytes += jsonBytes(followUp.prompt);
-    this.#idBytes += jsonBytes(followUp.id);
+    this.#waitingBytes += jsonBytes(prompt);
   }
 
-  /** Lists a signal that met a full queue; its id is free again. */
+  /** Lists a signal that met a full queue. */
   overflow(id: string): void {
-    this.#dropOverflow(id);
-    this.#overflows.push({ id, state: 'abandoned', error: 'queue full' });
-    if (this.#overflows.length > LIMIT.listedOverflows) this.#overflows.shift();
+    this.#overflows.delete(id);
+    this.#overflows.set(id, { id, state: 'abandoned', error: 'queue full' });
+    keepLast(this.#overflows, LIMIT.listedOverflows);
   }
 
-  #dropOverflow(id: string): void {
-    const listed = this.#overflows.findIndex((entry) => entry.id === id);
-    if (listed >= 0) this.#overflows.splice(listed, 1);
+  /** Shows the first one as queued or unknown while it stays first. */
+  showNextAs(state: FollowUpState, error?: string): void {
+    const known = this.next && this.#entries.get(this.next.id);
+    if (!known) return;
+    const shown =
+      error === undefined ? {} : { error: cutToBytes(error.replace(/\p{Cc}+/gu, ' '), LIMIT.followUpErrorBytes) };
+    this.#entries.set(known.id, { ...known, state, ...shown });
   }
 
-  /** Shows the first one as queued or unknown while its turn goes on. */
-  showNextAs(state: 'queued' | 'unknown'): void {
-    const followUp = this.next;
-    if (followUp) this.#entries.set(followUp.id, { id: followUp.id, state });
-  }
-
-  /** Ends the turn of the first one. */
+  /** Ends the place of the first one. */
   settleNext(state: 'sent' | 'rejected' | 'unknown', error?: string): void {
-    const followUp = this.#queue.shift();
-    if (!followUp) return;
-    this.#waitingBytes -= jsonBytes(followUp.prompt);
-    this.#entries.set(followUp.id, {
-      id: followUp.id,
-      state,
-      ...(error === undefined ? {} : { error: cutToBytes(error.replace(/\p{Cc}+/gu, ' '), LIMIT.followUpErrorBytes) }),
-    });
+    this.showNextAs(state, error);
+    this.#waitingBytes -= sizeOf(this.#queue.splice(0, 1).map(({ prompt }) => prompt));
   }
 
   /** The run ends for another reason: what still waits was surely never sent. */
   abandonQueued(): void {
-    for (const followUp of this.#queue.splice(0)) {
-      this.#entries.set(followUp.id, { id: followUp.id, state: 'abandoned' });
-      this.#promptHashes.delete(followUp.id);
-    }
+    for (const { id } of this.#queue.splice(0)) this.#entries.set(id, { id, state: 'abandoned' });
     this.#waitingBytes = 0;
   }
 
   statuses(): FollowUpStatus[] {
-    return [...this.#entries.values(), ...this.#overflows];
+    return this.#list().map(({ promptHash: _, ...status }) => status);
   }
 
   usedIds(): string[] {
@@ -163,25 +149,27 @@ export class FollowUps {
   }
 
   promptHashes(): PromptHashes {
-    return Object.fromEntries(this.#promptHashes);
+    const hashes = this.#list().map(({ id, promptHash: hash }) => [id, hash]);
+    return Object.fromEntries(hashes.filter(([, hash]) => hash !== undefined)) as PromptHashes;
   }
 
   /** For the next run; `requiresConfirmation` marks all that waits as queued in a reset run. */
   carry(requiresConfirmation: boolean): CarriedFollowUps {
-    return {
-      list: this.statuses().map((entry) => {
-        const hash = this.#promptHashes.get(entry.id);
-        return hash === undefined ? entry : { ...entry, promptHash: hash };
-      }),
-      queue: requiresConfirmation
-        ? this.#queue.map((followUp) => ({ ...followUp, requiresConfirmation }))
-        : this.#queue,
-      givenIds: [...this.#givenIds],
-      conflicts: this.conflicts,
-    };
+    const mark = requiresConfirmation && { requiresConfirmation };
+    const queue = this.#queue.map((followUp) => ({ ...followUp, ...mark }));
+    return { list: this.#list(), queue, givenIds: [...this.#givenIds], conflicts: this.conflicts };
+  }
+
+  #list(): Entry[] {
+    return [...this.#entries.values(), ...this.#overflows.values()];
   }
 }
 
-function sum(numbers: number[]): number {
-  return numbers.reduce((total, n) => total + n, 0);
+/** As JSON. */
+function sizeOf(texts: string[]): number {
+  return texts.reduce((total, text) => total + jsonBytes(text), 0);
+}
+
+function keepLast(kept: Set<string> | Map<string, unknown>, most: number): void {
+  for (const id of kept.keys()) if (kept.size > most) kept.delete(id);
 }

@@ -29,7 +29,7 @@ import { FOLLOW_UP_ID } from '../../agent-job/fields.js';
 import { followUpConflictText, parseFollowUp, parseResolution, type GivenFollowUp } from '../../agent-job/input.js';
 import { readTurn, type QueueTurn } from '../../agent-job/queue-messages.js';
 import { InvalidInputError, isGiven } from '../../contract/input-checks.js';
-import { Adoptions } from './adopt.js';
+import { adopt, MAX_ADOPTIONS } from './adopt.js';
 import type { Dashboard } from './dashboard.js';
 import type { JobRun } from './job-run.js';
 import { jobState } from './job-state.js';
@@ -60,8 +60,7 @@ export function handleMessages(run: JobRun, dashboard: Dashboard): void {
   setHandler(sendFollowUpUpdate, (input) => takeUpdate(run, dashboard, updates, input), {
     validator: (input) => refusing(() => checkUpdate(run, input)),
   });
-  const adoptions = new Adoptions(run);
-  // Every decision but `adopt` is carried out at once.
+  const adoptions = { reading: 0 };
   setHandler(resolveUnknownUpdate, (input) => decide(run, adoptions, parseResolution(input)), {
     validator: (input) => refusing(() => checkResolution(run, adoptions, input)),
   });
@@ -141,47 +140,54 @@ async function takeUpdate(
   return { id, state: run.followUps.stateOf(id) ?? 'abandoned', job: run.polls.known.job };
 }
 
-function checkResolution(run: JobRun, adoptions: Adoptions, input: ResolveUnknownInput): void {
+function checkResolution(run: JobRun, adoptions: { reading: number }, input: ResolveUnknownInput): void {
   const { action, since, followUpId } = parseResolution(input);
   const { inDoubt } = run;
   if (!inDoubt) throw new InvalidInputError('action', 'has nothing to settle: no write of this job is unknown');
-  // Told as still unknown, for nobody settled it in time.
-  if (!run.write) throw new InvalidInputError('action', 'has nothing to settle any more: the job has ended');
-  if ((action === 'adopt' && inDoubt.kind !== 'create') || (action === 'delivered' && inDoubt.kind !== 'followUp')) {
-    throw new InvalidInputError(
+  const { kind } = inDoubt;
+  const fits = { adopt: 'create', delivered: 'followUp', retry: kind, abandon: kind }[action];
+  const present = inDoubt.followUpId ?? 'the create';
+  const problems: [isWrong: boolean, field: string, text: string][] = [
+    // It is shown as still unknown: it was not settled in time.
+    [!run.write, 'action', 'has nothing to settle any more: the job has ended'],
+    [
+      fits !== kind,
       'action',
-      `${action} is for a ${action === 'adopt' ? 'create' : 'follow-up'}; unknown is a ${inDoubt.kind}`,
-    );
-  }
-  if (isGiven(since) && since !== inDoubt.since) {
-    throw new InvalidInputError('since', `names another unknown; the present one is of ${inDoubt.since}`);
-  }
-  if (action === 'adopt' && adoptions.isFull) {
-    throw new InvalidInputError('action', 'adopt waits: the jobs that others want to adopt are being read');
-  }
-  if (isGiven(followUpId) && followUpId !== inDoubt.followUpId) {
-    throw new InvalidInputError(
+      `${action} is for a ${action === 'adopt' ? 'create' : 'follow-up'}; unknown is a ${kind}`,
+    ],
+    [
+      (since ?? inDoubt.since) !== inDoubt.since,
+      'since',
+      `names another unknown; the present one is of ${inDoubt.since}`,
+    ],
+    [
+      action === 'adopt' && adoptions.reading >= MAX_ADOPTIONS,
+      'action',
+      'adopt waits: the jobs that others want to adopt are being read',
+    ],
+    [
+      isGiven(followUpId) && followUpId !== inDoubt.followUpId,
       'followUpId',
-      `names another unknown; the present one is ${inDoubt.followUpId ?? 'the create'}`,
-    );
-  }
+      `names another unknown; the present one is ${present}`,
+    ],
+  ];
+  for (const [isWrong, field, text] of problems) if (isWrong) throw new InvalidInputError(field, text);
 }
 
-function decide(run: JobRun, adoptions: Adoptions, resolution: ResolveUnknownInput): JobState | Promise<JobState> {
-  if (resolution.action === 'adopt') return adopt(run, adoptions, resolution);
-  run.resolveUnknown(resolution);
-  return jobState(run);
-}
-
-async function adopt(
+/** Every decision but `adopt` is carried out at once. */
+function decide(
   run: JobRun,
-  adoptions: Adoptions,
-  resolution: ResolveUnknownInput & { action: 'adopt' },
-): Promise<JobState> {
-  try {
-    await adoptions.settle(resolution);
-  } catch (error) {
-    throw asRefusal(error);
+  adoptions: { reading: number },
+  resolution: ResolveUnknownInput,
+): JobState | Promise<JobState> {
+  if (resolution.action !== 'adopt') {
+    run.resolveUnknown(resolution);
+    return jobState(run);
   }
-  return jobState(run);
+  adoptions.reading += 1;
+  const adopted = adopt(run, resolution).finally(() => (adoptions.reading -= 1));
+  return adopted.then(
+    () => jobState(run),
+    (error: unknown) => Promise.reject(asRefusal(error)),
+  );
 }

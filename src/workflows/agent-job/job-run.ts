@@ -59,11 +59,7 @@ interface DeadlineData {
 
 /** Why a run is over. */
 export type RunEnding =
-  | { kind: 'ended' }
-  | { kind: 'timedOut' }
-  | { kind: 'lost' }
-  | { kind: 'abandoned' }
-  | { kind: 'canceled' }
+  | { kind: 'ended' | 'timedOut' | 'lost' | 'abandoned' | 'canceled' }
   | { kind: 'failed'; type: string; message: string; details: unknown };
 
 export class JobRun {
@@ -80,12 +76,14 @@ export class JobRun {
   leftWrite: Write | null = null;
   /** Waiting updates are answered with what is known each time this number grows. */
   releases = 0;
-  /** The run is about to end or to continue as new: nobody is kept waiting. */
+  /** The run is about to end or to continue as new: no caller is kept waiting. */
   isClosing = false;
-  /** Those of people about writes in doubt, once they are carried out, in that order. */
+  /** What people decided about writes in doubt, in the order carried out. */
   decisions: readonly Decision[];
-  #jobId: string | null;
-  #createdAt: number | null;
+  /** Null until the create has brought it. */
+  jobId: string | null;
+  /** When the job was created; null where another created it. */
+  createdAt: number | null;
   #write: Write | null;
   #deadline: DeadlineData;
   #stop: RunEnding | null = null;
@@ -98,21 +96,11 @@ export class JobRun {
     this.polls = new PollState(data.polls, spec.polling, now);
     this.followUps = new FollowUps(followUps);
     this.decisions = data.decisions;
-    this.#jobId = data.jobId;
-    this.#createdAt = data.createdAt;
+    this.jobId = data.jobId;
+    this.createdAt = data.createdAt;
     this.#write = data.write;
     this.#deadline = data.deadline;
     this.#now = now;
-  }
-
-  /** Null until the create has brought it. */
-  get jobId(): string | null {
-    return this.#jobId;
-  }
-
-  /** When the job was created; null where another created it. */
-  get createdAt(): number | null {
-    return this.#createdAt;
   }
 
   /** The write that is not settled yet: at most one. */
@@ -157,7 +145,7 @@ export class JobRun {
   get phase(): Phase {
     if (this.ending()) return 'done';
     if (this.inDoubt) return 'needsAttention';
-    if (this.#jobId === null) return 'creating';
+    if (this.jobId === null) return 'creating';
     if (this.write || !this.followUps.isEmpty) return 'sending';
     return this.isLingering ? 'lingering' : 'watching';
   }
@@ -184,7 +172,7 @@ export class JobRun {
 
   /** Nothing is to be sent: the next terminal status that is read ends the run. */
   get isIdle(): boolean {
-    return this.followUps.isEmpty && this.write === null && !this.inDoubt && this.#jobId !== null;
+    return this.followUps.isEmpty && this.write === null && !this.inDoubt && this.jobId !== null;
   }
 
   /** Begins a write, or goes on with the one that an earlier run began. */
@@ -211,7 +199,7 @@ export class JobRun {
     const stoodMs = deadlineStoppedAt === null ? 0 : this.#now() - Math.max(deadlineStoppedAt, base);
     this.#deadline = { base, stoodStillMs: stoodStillMs + stoodMs, hasExpired: false };
     // The batch of polls that runs knows no deadline.
-    if (deadlineStoppedAt !== null && this.#jobId !== null) this.polls.pollAgain();
+    if (deadlineStoppedAt !== null && this.jobId !== null) this.polls.pollAgain();
   }
 
   /** Counts the whole time anew. */
@@ -261,13 +249,13 @@ export class JobRun {
 
   /** From the create's answer, or from a person. */
   #jobKnown(jobId: string | null, job: JobRecord | null): void {
-    this.#jobId = jobId;
-    this.#createdAt = this.#now();
+    this.jobId = jobId;
+    this.createdAt = this.#now();
     this.polls.jobKnown(job);
     this.#restartDeadline();
   }
 
-  /** The upstream accepted the follow-up, or somebody gave it up. */
+  /** The upstream accepted the follow-up, or a person gave it up. */
   #followUpDone(state: 'sent' | 'unknown', job: JobRecord | null, error?: string): void {
     this.followUps.settleNext(state, error);
     this.polls.followUpAccepted(job, this.spec.settleMs);
@@ -289,7 +277,7 @@ export class JobRun {
   /** Nobody knows whether the write arrived. */
   #failed(write: Write, reason: string): void {
     const { kind, followUpId = null } = write;
-    const details: UnknownOutcomeDetails = { kind, jobId: this.#jobId, followUpId, reason };
+    const details: UnknownOutcomeDetails = { kind, jobId: this.jobId, followUpId, reason };
     const what = kind === 'create' ? 'create' : `follow-up ${followUpId}`;
     const message = `nobody knows whether the upstream took the ${what}: ${reason}`;
     if (kind === 'followUp') this.followUps.settleNext('unknown', reason);
@@ -303,7 +291,7 @@ export class JobRun {
     this.followUps.abandonQueued();
   }
 
-  /** Nobody is kept waiting any more; whoever waits for what will never be sent is told so. */
+  /** No caller is kept waiting any more: what still waits will never be sent. */
   close(): void {
     const ending = this.ending();
     if (ending && ending.kind !== 'ended') {
@@ -329,7 +317,7 @@ export class JobRun {
   }
 
   pollNow(): void {
-    if (this.#jobId !== null) this.polls.pollNow();
+    if (this.jobId !== null) this.polls.pollNow();
     this.apply({ kind: 'pollNow' });
   }
 

@@ -1,16 +1,7 @@
 /** What the query `jobState` answers, and why nothing happens right now: derived from what the run knows. */
-import {
-  FAILURE,
-  isTerminalStatus,
-  type JobOutcome,
-  type JobRecord,
-  type JobState,
-  type Waiting,
-} from '../../contract.js';
-import type { JobSpec } from '../../agent-job/input.js';
+import { FAILURE, isTerminalStatus, type JobOutcome, type JobState, type Waiting } from '../../contract.js';
 import { labelsOf } from '../../agent-job/labels.js';
 import type { JobRun } from './job-run.js';
-import type { PollData, PollState } from './poll-state.js';
 import { interruptionOf, notBeforeOf, queuedOf } from './write.js';
 
 /** The state of a job. */
@@ -78,14 +69,7 @@ function isoTime(ms: number): string {
 }
 
 /** What of a run tells why it waits. */
-export interface WaitingRun extends Pick<JobRun, 'jobId' | 'isLingering' | 'write'> {
-  spec: Pick<JobSpec, 'lingerMs' | 'settleMs'>;
-  polls: Pick<PollState, 'batchStartedAt' | 'nextPollAt'> & {
-    known: Pick<PollData, 'lastChangeAt' | 'settledAt' | 'endedAt' | 'notBefore' | 'interruption'> & {
-      job: Pick<JobRecord, 'status'> | null;
-    };
-  };
-}
+type WaitingRun = Pick<JobRun, 'jobId' | 'isLingering' | 'write' | 'spec' | 'polls'>;
 
 /** For a run that is not over and has no write under way. Null where it acts within this very workflow task. */
 export function waitingOf(run: WaitingRun, now: number): Waiting | null {

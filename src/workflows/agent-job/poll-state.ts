@@ -41,8 +41,6 @@ export interface PollData {
   notBefore: number;
   /** For how long the upstream asked to be left alone; absent where it did not. */
   pauseMs?: number | undefined;
-  /** Why the last poll gave nothing; null where it did. */
-  lastError: string | null;
   /** What reads fail for, and since when; null while the health is good. */
   interruption: Interruption | null;
   /** Somebody said `pollNow`, and no poll has answered it yet. */
@@ -63,7 +61,6 @@ export function firstPollData(startedAt: number): PollData {
     health: 'good',
     healthChanges: [],
     notBefore: 0,
-    lastError: null,
     interruption: null,
     pollRequested: false,
   };
@@ -154,8 +151,6 @@ export class PollState {
     this.#batch = null;
     this.hasResult = false;
     data.pollRequested = this.isPollNow;
-    data.lastError =
-      reading.kind === 'failed' ? reading.reason : reading.kind === 'notFound' ? 'upstream answered 404' : null;
     this.#noteHealth(reading);
     if (reading.kind === 'record') this.#read(reading.job, asked.endsAtTerminal && !isStale);
     if (reading.kind === 'settling') this.#read(reading.job, false);
