@@ -89,7 +89,7 @@ export class FollowUps {
     return [...this.#conflicts];
   }
 
-  /** The state of an id; `unknown` for one that a run before this workflow used up, since only the ids are handed on. */
+  /** The state of an id; `unknown` for one of a run before this workflow, which hands on the ids alone. */
   stateOf(id: string): FollowUpState | undefined {
     return this.#entries.get(id)?.state ?? (this.#givenIds.has(id) ? 'unknown' : undefined);
   }
@@ -122,8 +122,7 @@ export class FollowUps {
   showNextAs(state: FollowUpState, error?: string): void {
     const known = this.next && this.#entries.get(this.next.id);
     if (!known) return;
-    const shown =
-      error === undefined ? {} : { error: cutToBytes(error.replace(/\p{Cc}+/gu, ' '), LIMIT.followUpErrorBytes) };
+    const shown = error === undefined ? {} : { error: shownError(error) };
     this.#entries.set(known.id, { ...known, state, ...shown });
   }
 
@@ -163,6 +162,10 @@ export class FollowUps {
   #list(): Entry[] {
     return [...this.#entries.values(), ...this.#overflows.values()];
   }
+}
+
+function shownError(error: string): string {
+  return cutToBytes(error.replace(/\p{Cc}+/gu, ' '), LIMIT.followUpErrorBytes);
 }
 
 /** As JSON. */
