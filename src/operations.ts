@@ -47,6 +47,8 @@ export interface Operation {
   readonly http: HttpCall | null;
   /** Null where agents do not see it. */
   readonly agents: AgentCall | null;
+  /** What a person at a terminal is asked before. */
+  readonly question?: string;
   /** What a person reads after the workflow id in place of the answer. */
   readonly report?: string;
 }
@@ -238,7 +240,8 @@ export const OPERATIONS = {
     },
     http: { method: 'POST', path: '/cancel', takes: 'nothing', answers: { 202: NOTHING }, status: () => 202 },
     agents: null,
-    report: 'is asked to end, unless it has just ended; a write in flight is finished first',
+    question: 'end its workflow? The remote job goes on.',
+    report: 'is asked to end, unless it has ended; a write in flight is finished first',
   },
   resolve: {
     id: 'resolveJob',

@@ -1,10 +1,13 @@
 /** `attention`: the jobs, workflows and webhooks that need a person, and how each can be mended. */
 import type { Command } from 'commander';
-import type { AgentJobs, StuckJob } from '../starter.js';
+import type { AttentionItem, StuckJob } from '../starter.js';
 import { unpauseText } from '../temporal/open-workflows.js';
-import { EXIT } from './exit.js';
+import { CommandError } from './exit.js';
 import { print, printAnswer, printToStderr, type Session, withSession } from './session.js';
-import { printable, resolveCommands, shellWord, show } from './show.js';
+import { countOf, printable, resolveCommands, shellWord, show } from './show.js';
+
+/** What needs a person: the line of JSON, and the text; or why it could not be read. */
+type Item = { line: object; text: string } | { problem: string };
 
 /** Adds `attention`. */
 export function addAttention(program: Command): void {
@@ -13,72 +16,59 @@ export function addAttention(program: Command): void {
     .command('attention')
     .description(`list what needs a person: ${what}`)
     .option('--json', 'print one line of JSON for each, to which "resolve --from" takes an action')
-    .action(({ json = false }: { json?: boolean }) =>
+    .action(({ json }: { json?: boolean }) =>
       withSession(command, async (session) => {
-        const inDoubt = await printInDoubtWrites(session, json);
-        const stuck = await printStuck(session.jobs, json, session.signal);
-        const undelivered = await printUndelivered(session, json);
-        if (inDoubt + stuck + undelivered === 0 && !json) print('nothing needs attention');
+        let [shown, unread] = [0, 0];
+        for await (const item of itemsOf(session)) {
+          if ('problem' in item) {
+            unread += 1;
+            printToStderr(printable(`agent-jobs: ${item.problem}`));
+          } else {
+            shown += 1;
+            printAnswer(json, item.line, () => `${item.text}\n`);
+          }
+        }
+        if (unread > 0) throw new CommandError('error', `${countOf(unread, 'write')} in doubt could not be read`);
+        if (shown === 0 && !json) print('nothing needs attention');
       }),
     );
 }
 
-async function printInDoubtWrites(session: Session, isJson: boolean): Promise<number> {
-  const { jobs, globals, signal } = session;
-  let count = 0;
-  for await (const { problem, ...item } of jobs.needsAttention({ signal })) {
-    count += 1;
-    // A title begins with the prompt.
-    const named = jobs.hidePrompts ? { ...item, title: null } : item;
-    const { workflowId, unknown } = named;
-    if (problem !== undefined) {
-      printToStderr(printable(`agent-jobs: ${workflowId} could not be read: ${problem}`));
-      process.exitCode = EXIT.error;
-      continue;
-    }
-    const isCreate = unknown?.kind === 'create';
-    const checkUpstream = isCreate ? 'is there a job with its prompt?' : 'does the job show this message?';
-    const text = () => show({ ...named, checkUpstream }, resolveCommands(workflowId, unknown, globals));
-    printAnswer(isJson, named, () => `${text()}\n`);
+async function* itemsOf(session: Session): AsyncGenerator<Item> {
+  const { jobs, signal } = session;
+  for await (const item of jobs.needsAttention({ signal })) yield inDoubtItem(session, item);
+  for await (const job of jobs.stuck({ signal })) yield stuckItem(job);
+  const { listUndelivered } = await import('../client/undelivered-webhooks.js');
+  for await (const undelivered of listUndelivered(jobs.client, { signal })) {
+    const { workflowId: webhook, type: event, of, to: notTakenBy, givenUpAt } = undelivered;
+    const toSendItAgain = `${RESET} ${shellWord(webhook)}`;
+    yield { line: { undelivered }, text: show({ webhook, event, of, notTakenBy, givenUpAt, toSendItAgain }) };
   }
-  return count;
-}
-
-async function printStuck(jobs: AgentJobs, json: boolean, signal: AbortSignal): Promise<number> {
-  let count = 0;
-  for await (const job of jobs.stuck({ signal })) {
-    count += 1;
-    const { workflowId, projectId, ...stuck } = job;
-    const [why, toMendIt] = whyStuck(job);
-    const shown = { workflowId, type: job.workflowType, projectId, stuck: why, toMendIt };
-    // Without a `kind`: `resolve` does not take it.
-    printAnswer(json, { workflowId, projectId, stuck }, () => `${show(shown)}\n`);
-  }
-  return count;
 }
 
 /** A delivery is sent again by the Temporal CLI, with the same id and body. */
 const RESET = `temporal workflow reset --type FirstWorkflowTask --reason 'send again' --workflow-id`;
 
-async function printUndelivered({ jobs, signal }: Session, json: boolean): Promise<number> {
-  const { listUndelivered } = await import('../client/undelivered-webhooks.js');
-  let count = 0;
-  for await (const undelivered of listUndelivered(jobs.client, { signal })) {
-    count += 1;
-    const { workflowId: webhook, type: event, of, to: notTakenBy, givenUpAt } = undelivered;
-    const shown = { webhook, event, of, notTakenBy, givenUpAt, toSendItAgain: `${RESET} ${shellWord(webhook)}` };
-    printAnswer(json, { undelivered }, () => `${show(shown)}\n`);
-  }
-  return count;
+function inDoubtItem({ jobs, globals }: Session, { problem, ...item }: AttentionItem): Item {
+  const { workflowId, unknown } = item;
+  if (problem !== undefined) return { problem: `${workflowId} could not be read: ${problem}` };
+  // A title begins with the prompt.
+  const line = jobs.hidePrompts ? { ...item, title: null } : item;
+  const isCreate = unknown?.kind === 'create';
+  const checkUpstream = isCreate ? 'is there a job with its prompt?' : 'does the job show this message?';
+  return { line, text: show({ ...line, checkUpstream }, resolveCommands(workflowId, unknown, globals)) };
 }
 
-/** A workflow that makes no progress: why, and what mends it. */
-function whyStuck({ workflowId, problems, pinnedTo, paused }: StuckJob): [why: string, remedy: string] {
-  if (paused !== null) return [`it is ${paused}`, unpauseText(workflowId)];
-  if (pinnedTo === null) {
-    const remedy = 'see docs/runbooks.md, "AgentJobsWorkflowTasksFail": it goes on once a worker can run it';
-    return [`its workflow task fails: ${problems.join(', ')}`, remedy];
+/** A workflow that makes no progress: why, and what mends it. Without a `kind`, `resolve` does not take the line. */
+function stuckItem(job: StuckJob): Item {
+  const { workflowId, projectId, ...stuck } = job;
+  const { workflowType: type, problems, pinnedTo, paused } = stuck;
+  let why = `its workflow task fails: ${problems.join(', ')}`;
+  let toMendIt = 'see docs/runbooks.md, "AgentJobsWorkflowTasksFail": it goes on once a worker can run it';
+  if (paused !== null) [why, toMendIt] = [`it is ${paused}`, unpauseText(workflowId)];
+  else if (pinnedTo !== null) {
+    why = `no worker of version ${pinnedTo} runs, to which it is pinned`;
+    toMendIt = 'run workers of that version, or move it to the current one: docs/operations.md, "Pinned versions"';
   }
-  const move = 'run workers of that version, or move it to the current one: docs/operations.md, "Pinned versions"';
-  return [`no worker of version ${pinnedTo} runs, to which it is pinned`, move];
+  return { line: { workflowId, projectId, stuck }, text: show({ workflowId, type, projectId, stuck: why, toMendIt }) };
 }

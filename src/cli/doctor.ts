@@ -8,9 +8,7 @@ import type { Command } from 'commander';
 import { exportTaskQueue } from '../contract.js';
 import type { PolledFor } from '../client/pollers.js';
 import type { AgentJobs } from '../starter.js';
-import { CALL_LIMIT_MS, checkNamespace, checkTypes, checkUpstreamAndKey, type Finding } from './checks.js';
-import { operatorOf, printFinding } from './checks.js';
-import { EXIT } from './exit.js';
+import { checkNamespace, checkSearchAttributes, type Finding, type Named, printFindings } from './checks.js';
 import { addSnapshotsOption, openSnapshots, type SnapshotsFlags } from './export-options.js';
 import { connect, type GlobalOptions, withInterrupt } from './session.js';
 import { countOf } from './show.js';
@@ -44,6 +42,8 @@ const EXITS = `
 Each check is ok, warn, fail or skip (not asked for, or another check failed first).
 Exit code: 0 where none fails, 11 where Temporal does not answer, else 1`;
 
+/** For what one check asks of Temporal, or of the upstream: their errors say more than that of the check's limit. */
+const CALL_LIMIT_MS = 6_000;
 /** A disk may take long. */
 const CHECK_LIMIT_MS = 20_000;
 
@@ -71,24 +71,20 @@ async function examine(globals: GlobalOptions, flags: DoctorFlags, signal: Abort
   const namespace = limited(signal, () => askServer(({ client }) => checkNamespace(client)));
   const ofServer: Asked['ofServer'] = async (work) =>
     (await namespace).status === 'fail' ? { status: 'skip', text: 'not checked' } : askServer(work);
-  const found = CHECKS.map(({ name, run }) => ({
-    name,
-    finding: limited(signal, () => run({ flags, namespace, ofServer })),
-  }));
+  const found = CHECKS.map(
+    ({ name, run }) => [name, limited(signal, () => run({ flags, namespace, ofServer }))] as const,
+  );
   // Ctrl-C ends all of them, and the first one reports it.
-  for (const { finding } of found) finding.catch(() => {});
+  for (const [, finding] of found) finding.catch(() => {});
+  async function* inOrder(): AsyncGenerator<Named> {
+    for (const [name, finding] of found) yield [name, await finding];
+  }
   try {
-    for (const { name, finding } of found) {
-      const { isOutage, ...shown } = await finding;
-      printFinding(name, shown, flags.json ?? false);
-      if (shown.status === 'fail') process.exitCode = isOutage ? EXIT.unavailable : (process.exitCode ?? EXIT.error);
-    }
+    await printFindings(inOrder(), flags.json);
   } finally {
     const jobs = await connection.catch(() => null);
     await jobs?.close();
   }
-  // What a check began and gave up may go on for long, as a disk that does not answer.
-  process.stdout.write('', () => process.exit());
 }
 
 /** Runs a check that ends within its limit; an error of it is a finding. */
@@ -101,21 +97,10 @@ async function limited(signal: AbortSignal, work: () => Promise<Finding>): Promi
     return await Promise.race([work(), once(limit, 'abort').then(() => Promise.reject(limit.reason as Error))]);
   } catch (error) {
     signal.throwIfAborted();
-    const { name, message } = timeout.signal.aborted ? tooLate : (error as Error);
-    return { status: 'fail', text: message, isOutage: name === 'TemporalUnavailableError' };
+    return { status: 'fail', text: (error as Error).message, error: error as Error };
   } finally {
     clearTimeout(timer);
   }
-}
-
-/** Without them no job makes progress, or can't be found. */
-async function checkSearchAttributes(client: Client): Promise<Finding> {
-  const { missingSearchAttributes } = await import('../temporal/search-attributes.js');
-  const { namespace } = client.options;
-  const missing = await missingSearchAttributes(operatorOf(client), namespace);
-  if (missing.length === 0) return (await checkTypes(client)) ?? { status: 'ok', text: 'all are registered' };
-  const text = `namespace "${namespace}" lacks ${missing.join(', ')}`;
-  return { status: 'fail', text, remedy: ['npx agent-jobs setup'] };
 }
 
 /** Whether workers serve the jobs, and the exports where they are asked for. */
@@ -165,6 +150,16 @@ async function checkPollers(
   const seconds = Math.max(0, Math.round((Date.now() - last) / 1_000));
   const text = `${count === 1 ? '1 worker polls' : `${count} workers poll`} the task queue ${queue}`;
   return { status: 'ok', text: `${text}, last ${seconds} s ago` };
+}
+
+/** Whether the upstream answers and takes the key. A key that works may still lie open. */
+async function checkUpstreamAndKey(project: string | undefined): Promise<Finding> {
+  const { checkUpstream } = await import('../worker/upstream-check.js');
+  const { readUpstreamConfig, upstreamWarnings } = await import('../config.js');
+  const { finding, text } = await checkUpstream(project, CALL_LIMIT_MS);
+  if (finding !== 'answers') return { status: finding === 'notAsked' ? 'skip' : 'fail', text };
+  const remedy = upstreamWarnings(readUpstreamConfig());
+  return { status: remedy.length === 0 ? 'ok' : 'warn', text: `${text}, and takes the key`, remedy };
 }
 
 /** Whether the endpoints of webhooks can be read. */

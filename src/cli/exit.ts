@@ -1,12 +1,10 @@
+/** How a command ends: its exit code, the one error of commands, and what stderr shows of an error. */
 import { CommanderError, type Command } from 'commander';
 import { jsonLine } from '../agent-job/terminal-text.js';
 import { printableLines } from './show.js';
 
-/**
- * What a command answers to a shell, and what that means; docs/commands.md has the same table. Which one the end of a
- * job has is decided in wait.ts.
- */
-const CODES = {
+/** The exit codes with their meanings, by the ends of a command; docs/commands.md has the same table. */
+export const EXITS = {
   ok: [0, 'completed or archived'],
   error: [1, 'any other error: no such job, it has ended, refused'],
   usage: [2, 'a wrong command or value; the usage was shown'],
@@ -24,58 +22,45 @@ const CODES = {
   interrupted: [130, 'interrupted by Ctrl-C; the job goes on'],
 } as const;
 
-type Codes = typeof CODES;
-
-/** The exit codes, by what they stand for. */
-export const EXIT = Object.fromEntries(Object.entries(CODES).map(([name, [code]]) => [name, code])) as {
-  readonly [Name in keyof Codes]: Codes[Name][0];
-};
+type Exit = keyof typeof EXITS;
 
 /** Each exit code on a line, as help shows them. */
 export function exitCodesText(): string {
-  return Object.values(CODES)
+  return Object.values(EXITS)
     .map(([code, meaning]) => `${String(code).padStart(5)}  ${meaning}`)
     .join('\n');
 }
 
-/** The code and the meaning of an exit that its own output explains. */
-function meaningOf(exitCode: number): { code: string; message: string } {
-  if (exitCode === EXIT.unavailable) return { code: 'TEMPORAL_UNAVAILABLE', message: 'Temporal did not answer' };
-  const [name, [, message]] = Object.entries(CODES).find(([, [code]]) => code === exitCode) ?? ['error', CODES.error];
-  if (name === 'error') return { code: 'ERROR', message: 'not all is well: the output tells what' };
-  return { code: name.replace(/[A-Z]/g, '_$&').toUpperCase(), message };
+/** The last line of stderr where a command with `--json` exits other than 0. */
+interface ErrorLine {
+  /** Of the client's error; else of the end, such as `USAGE`, `NOT_ALL` or `ERROR`. */
+  code: string;
+  message: string;
+  /** Whether the same command may work later, and does no harm when it is called again as it was. */
+  retryable: boolean;
+  exitCode: number;
 }
 
-/**
- * A bad end that has an exit code of its own, such as that of the job that was waited for. The details go into the line
- * of JSON.
- */
-export class BadEndError extends Error {
-  override readonly name = 'BadEndError';
-  readonly exitCode: number;
-  readonly code: string;
-  readonly details: object;
-  readonly retryable = false;
+/** The error that a command throws to end other than well; `details` go into the line of JSON. */
+export class CommandError extends Error {
+  override readonly name: string = 'CommandError';
+  readonly exit: Exit;
+  readonly details: Partial<ErrorLine> & { workflowId?: string | null };
 
-  constructor(exitCode: number, { code, message, ...details }: { code: string; message: string; workflowId: string }) {
+  constructor(exit: Exit, message: string, details: CommandError['details'] = {}) {
     super(message);
-    this.exitCode = exitCode;
-    this.code = code;
+    this.exit = exit;
     this.details = details;
   }
 }
 
-/** The code of an error of the client, else that of a command. */
-export function codeOf(error: Error): string {
-  const { code = '' } = error as Error & { code?: string };
-  if (/^[A-Z_]+$/.test(code) && 'retryable' in error) return code;
-  if (error instanceof InterruptedError) return 'INTERRUPTED';
-  return error instanceof UsageError ? 'USAGE' : 'ERROR';
-}
-
-/** A wrong value: the command's usage is shown and the exit code is `EXIT.usage`. */
-export class UsageError extends Error {
+/** A wrong value: the usage of the command is shown. */
+export class UsageError extends CommandError {
   override readonly name = 'UsageError';
+
+  constructor(message: string) {
+    super('usage', message);
+  }
 }
 
 /**
@@ -87,52 +72,19 @@ export function throwNotRetryable(error: unknown): never {
   throw error;
 }
 
-/** Ctrl-C: the exit code is `EXIT.interrupted`. */
-export class InterruptedError extends Error {
-  override readonly name = 'InterruptedError';
-  constructor(what: 'job' | 'export' | 'same command') {
-    super(`interrupted; the ${what} goes on`);
-  }
-}
-
-/** By the names of the client's errors, whose classes are loaded only when a command needs them. */
-const CAUSE_EXIT: Record<string, number> = {
-  TemporalUnavailableError: EXIT.unavailable,
-  NoWorkerError: EXIT.noWorker,
-};
-
-/** The last line of stderr where a command with `--json` exits other than 0. */
-interface ErrorLine {
-  /** Of the client's errors; else that of the exit code, such as `USAGE`, `NOT_ALL` or `ERROR`. */
-  code: string;
-  message: string;
-  /** Whether the same command may work later, and does no harm when it is called again as it was. */
-  retryable: boolean;
-  exitCode: number;
-  workflowId?: string;
-}
-
 /** Prints the error of the command that was called, and answers with the exit code. */
-export function tellError(called: Command, error: Error): number {
+export function printError(called: Command, error: Error): number {
   // Commander has printed it already; help and version end with 0.
-  if (error instanceof CommanderError) return error.exitCode === 0 ? EXIT.ok : EXIT.usage;
-  const exitCode = exitCodeOf(error);
-  const usage = exitCode === EXIT.usage ? usageOf(called) : '';
-  const text = `agent-jobs: ${printableLines(error.message)}\n${usage}`;
-  process.stderr.write(isJsonAsked() ? jsonText(lineOf(error, exitCode)) : text);
-  return exitCode;
+  if (error instanceof CommanderError) return EXITS[error.exitCode === 0 ? 'ok' : 'usage'][0];
+  const line = lineOf(error);
+  process.stderr.write(isJsonAsked() ? `${jsonLine(line)}\n` : textOf(called, line));
+  return line.exitCode;
 }
 
-/** Tells a bad end that a command has explained by its output alone: with `--json` it has the same object. */
-export function tellBadEnd(exitCode: number): void {
-  if (exitCode === EXIT.ok || !isJsonAsked()) return;
-  process.stderr.write(jsonText({ ...meaningOf(exitCode), retryable: exitCode === EXIT.unavailable, exitCode }));
-}
-
-/** What a wrong command or option is told as. */
+/** What stderr shows of a wrong command or option. */
 export function usageErrorText(command: Command, message: string): string {
-  if (isJsonAsked()) return jsonText({ code: 'USAGE', message, retryable: false, exitCode: EXIT.usage });
-  return `agent-jobs: ${printableLines(message)}\n${usageOf(command)}`;
+  const line = lineOf(new UsageError(message));
+  return isJsonAsked() ? `${jsonLine(line)}\n` : textOf(command, line);
 }
 
 /** A wrong command has no options that could be asked. */
@@ -142,40 +94,46 @@ function isJsonAsked(): boolean {
   return words.slice(0, end === -1 ? undefined : end).includes('--json');
 }
 
-function jsonText(line: ErrorLine): string {
-  return `${jsonLine(line)}\n`;
+function textOf(command: Command, { message, exitCode }: ErrorLine): string {
+  const usage = `Usage: ${command.createHelp().commandUsage(command)}\n(${nameOf(command)} --help lists the options)\n`;
+  return `agent-jobs: ${printableLines(message)}\n${exitCode === EXITS.usage[0] ? usage : ''}`;
 }
 
-function lineOf(error: Error, exitCode: number): ErrorLine {
-  const { retryable = false, workflowId } = error as Error & Partial<ErrorLine>;
+function lineOf(error: Error): ErrorLine {
+  const { message, retryable = false, workflowId } = error as Error & { retryable?: boolean; workflowId?: string };
+  const exit = exitOf(error);
   return {
-    code: codeOf(error),
-    message: error.message,
+    code: codeOf(error) ?? (exit === 'usage' ? 'USAGE' : 'ERROR'),
+    message,
     retryable,
-    exitCode,
+    exitCode: EXITS[exit][0],
     ...(workflowId !== undefined && { workflowId }),
-    ...(error instanceof BadEndError && error.details),
+    ...(error instanceof CommandError && error.details),
   };
 }
 
-function exitCodeOf(error: Error): number {
-  if (error instanceof BadEndError) return error.exitCode;
-  if (error instanceof InterruptedError) return EXIT.interrupted;
-  if (error instanceof UsageError || error.name === 'InvalidInputError') return EXIT.usage;
-  return exitCodeOfCause(error);
+/** The code of an error of the client or of a command. */
+export function codeOf(error: Error): string | undefined {
+  if (error instanceof CommandError) return error.exit.replace(/[A-Z]/g, '_$&').toUpperCase();
+  const { code = '' } = error as Error & { code?: string };
+  return /^[A-Z_]+$/.test(code) && 'retryable' in error ? code : undefined;
 }
 
-/** Of the error or what it was caused by, whichever says more. */
-function exitCodeOfCause(error: Error): number {
+/** By the names of the client's errors, whose classes are loaded only when a command needs them. */
+const EXIT_OF_ERROR: Readonly<Record<string, Exit>> = {
+  TemporalUnavailableError: 'unavailable',
+  NoWorkerError: 'noWorker',
+};
+
+/** The end of the error, or of the first of its causes that has one. */
+function exitOf(error: Error): Exit {
+  if (error instanceof CommandError) return error.exit;
+  if (error.name === 'InvalidInputError') return 'usage';
   for (let cause: unknown = error; cause instanceof Error; cause = cause.cause) {
-    const code = CAUSE_EXIT[cause.name];
-    if (code !== undefined) return code;
+    const exit = EXIT_OF_ERROR[cause.name];
+    if (exit !== undefined) return exit;
   }
-  return EXIT.error;
-}
-
-function usageOf(command: Command): string {
-  return `Usage: ${command.createHelp().commandUsage(command)}\n(${nameOf(command)} --help lists the options)\n`;
+  return 'error';
 }
 
 function nameOf(command: Command): string {

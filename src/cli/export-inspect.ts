@@ -1,31 +1,30 @@
 /** What is done with snapshots that are there: `export verify`, `export gaps` and `report`. */
-import { writeFile } from 'node:fs/promises';
 import type { Command } from 'commander';
 import type { SnapshotManifest } from '../contract.js';
 import { inconsistencyText } from '../visitor-export/inconsistency.js';
 import type { Day } from '../snapshots/catalog.js';
-import type { SnapshotStore } from '../snapshots/snapshot-store.js';
-import { EXIT, UsageError } from './exit.js';
+import { CommandError } from './exit.js';
 import {
   addRangeOptions,
   addSnapshotsOption,
+  noneFound,
   openSnapshots,
-  readManifests,
-  tellNone,
+  readSomeManifests,
   toExportRange,
   toRange,
   yesterday,
   type RangeFlags,
   type SnapshotsFlags,
 } from './export-options.js';
-import { print, printAnswer, printJson } from './session.js';
-import { countOf, printable, printableLines } from './show.js';
+import { print, printAnswer } from './session.js';
+import { countOf, printable } from './show.js';
 
 interface InspectFlags extends RangeFlags, SnapshotsFlags {
   project?: string;
   json?: boolean;
 }
 
+/** Adds `export verify` and `export gaps`. */
 export function addExportInspect(group: Command): void {
   const verify = group
     .command('verify')
@@ -38,7 +37,6 @@ export function addExportInspect(group: Command): void {
       'list days that are missing, damaged, inconsistent or provisional; ' +
         'exit code 1 where a scheduled run has left one',
     )
-    .option('--quick', 'compare the sizes of files alone')
     .requiredOption('--project <id>', 'the upstream project');
   addSnapshotsOption(addRangeOptions(gaps)).option('--json', 'print one day a line').action(showGaps);
 }
@@ -61,51 +59,51 @@ async function verifySnapshots(flags: InspectFlags): Promise<void> {
   const { verifySnapshot } = await import('../snapshots/verify.js');
   const store = await openSnapshots(flags);
   const { dateFrom, dateTo } = toRange(flags, { dateFrom: '0000-01-01', dateTo: '9999-12-31' });
-  let count = 0;
-  let wrong = 0;
+  let [count, wrong, strays] = [0, 0, 0];
+  const linesOf = (name: string, problems: readonly string[]) =>
+    problems.map((problem) => printable(`${name}: ${problem}`)).join('\n');
   for await (const found of findSnapshots(store, flags.project)) {
     if (found.dateFrom < dateFrom || found.dateTo > dateTo) continue;
     const verification = await verifySnapshot(store, found);
     count += 1;
     if (verification.problems.length > 0) wrong += 1;
-    if (flags.json) printJson(verification);
-    else for (const problem of verification.problems) print(printable(`${found.folder}: ${problem}`));
+    if (flags.json || verification.problems.length > 0) {
+      printAnswer(flags.json, verification, () => linesOf(found.folder, verification.problems));
+    }
   }
-  let strays = 0;
-  for await (const key of findStray(store, flags.project)) {
+  for await (const file of findStray(store, flags.project)) {
     strays += 1;
-    printAnswer(flags.json, { file: key, problems: [STRAY] }, () => printable(`${key}: ${STRAY}`));
+    printAnswer(flags.json, { file, problems: [STRAY] }, () => linesOf(file, [STRAY]));
   }
-  const alsoStray = strays > 0 ? `, ${strays} files that belong to none` : '';
-  if (!flags.json) print(`${count} snapshots verified, ${wrong} with differences${alsoStray}`);
-  if (count === 0) tellNone(store, flags.project);
-  if (wrong + strays > 0) process.exitCode = EXIT.error;
+  if (count + strays === 0) throw noneFound(store, flags.project);
+  const summary = `${count} snapshots verified, ${wrong} with differences`;
+  const all = strays > 0 ? `${summary}, ${strays} files that belong to none` : summary;
+  if (wrong + strays > 0) throw new CommandError('error', all);
+  if (!flags.json) print(all);
 }
 
-async function showGaps(flags: InspectFlags & { project: string; quick?: boolean }): Promise<void> {
+async function showGaps(flags: InspectFlags & { project: string }): Promise<void> {
   const { daysOf, isOneDay, isStillDue, withDamage } = await import('../snapshots/catalog.js');
   const store = await openSnapshots(flags);
-  const manifests = await readManifests(store, flags.project);
-  if (manifests.length === 0) tellNone(store, flags.project);
+  const manifests = await readSomeManifests(store, flags.project);
   const { dateFrom, dateTo } = yesterday();
   const first = manifests.find(isOneDay)?.dateFrom ?? dateFrom;
   const range = await toExportRange(flags, { dateFrom: first, dateTo });
-  const days = await withDamage(store, daysOf(manifests, range.dateFrom, range.dateTo), {
-    sizesOnly: flags.quick === true,
-  });
-  const open = days.filter(({ state }) => state !== 'final');
-  const gaps = open.filter((day) => !isStillDue(day, Date.now()));
-  for (const day of open) {
+  const days = await withDamage(store, daysOf(manifests, range.dateFrom, range.dateTo));
+  const counts = { gaps: 0, due: 0 };
+  for (const day of days.filter(({ state }) => state !== 'final')) {
     const { date, state, manifest } = day;
-    const due = !gaps.includes(day);
-    if (flags.json)
-      printJson({ date, state, due, drift: manifest?.drift ?? null, exportedAt: manifest?.exportedAt ?? null });
-    else print(`${date}  ${gapWords(day)}${due ? ', the next scheduled run is still to come' : ''}`);
+    const due = isStillDue(day, Date.now());
+    counts[due ? 'due' : 'gaps'] += 1;
+    const line = { date, state, due, drift: manifest?.drift ?? null, exportedAt: manifest?.exportedAt ?? null };
+    const toCome = due ? ', the next scheduled run is still to come' : '';
+    printAnswer(flags.json, line, () => `${date}  ${gapWords(day)}${toCome}`);
   }
-  const counted = gaps.length === 0 ? 'no gaps' : countOf(gaps.length, 'day');
-  const toCome = open.length > gaps.length ? `, ${countOf(open.length - gaps.length, 'day')} still to come` : '';
-  if (!flags.json) print(`${range.dateFrom}..${range.dateTo}: ${counted}${toCome}`);
-  if (gaps.length > 0) process.exitCode = EXIT.error;
+  const gaps = counts.gaps === 0 ? 'no gaps' : countOf(counts.gaps, 'day');
+  const due = counts.due > 0 ? `, ${countOf(counts.due, 'day')} still to come` : '';
+  const summary = `${range.dateFrom}..${range.dateTo}: ${gaps}${due}`;
+  if (counts.gaps > 0) throw new CommandError('error', summary);
+  if (!flags.json) print(summary);
 }
 
 const FOREIGN = 'a backfill mends that, but a foreign file, which "agent-jobs export verify" names, is yours to remove';
@@ -116,48 +114,21 @@ function gapWords({ state, manifest }: Day): string {
   return manifest ? markOf(manifest) : state;
 }
 
-interface ReportFlags extends SnapshotsFlags {
-  project: string;
-  output?: string;
-  json?: boolean;
-}
-
+/** Adds `report`. */
 export function addReport(program: Command): void {
   const command = program
     .command('report')
-    .description('make the HTML report of a project from its snapshots')
+    .description('make the HTML report of a project from its snapshots, and put it beside them')
     .requiredOption('--project <id>', 'the upstream project')
-    .option('--output <file>', 'write it to this file, "-" is stdout (default: beside the snapshots)')
-    .option('--json', 'print where it was written as JSON');
-  addSnapshotsOption(command).action(async (flags: ReportFlags) => {
-    const { project: projectId, output, json } = flags;
-    if (json && output === '-') throw new UsageError('--json tells where the report is: give it a file by --output');
+    .option('--json', 'print where it is as JSON');
+  addSnapshotsOption(command).action(async (flags: SnapshotsFlags & { project: string; json?: boolean }) => {
+    const { project: projectId, json } = flags;
     const store = await openSnapshots(flags);
     // The report of a mistyped name would be a page that says so little.
-    if (!(await hasSnapshots(store, projectId))) return tellNone(store, projectId);
-    const location = await make(store, projectId, output);
-    if (location === null) return;
+    await readSomeManifests(store, projectId);
+    const { loadOptional } = await import('../snapshots/open-store.js');
+    const { writeReport } = await loadOptional('the report', () => import('../report/report.js'));
+    const location = await writeReport(store, projectId, new Date().toISOString());
     printAnswer(json, { projectId, location }, () => location);
   });
-}
-
-/** Where it is; null for standard output. */
-async function make(store: SnapshotStore, projectId: string, output: string | undefined): Promise<string | null> {
-  const { loadOptional } = await import('../snapshots/open-store.js');
-  const { buildReport, writeReport } = await loadOptional('the report', () => import('../report/report.js'));
-  const generatedAt = new Date().toISOString();
-  if (output === undefined) return writeReport(store, projectId, generatedAt);
-  const page = await buildReport(store, projectId, generatedAt);
-  if (output === '-') {
-    process.stdout.write(process.stdout.isTTY ? printableLines(page) : page);
-    return null;
-  }
-  await writeFile(output, page);
-  return output;
-}
-
-async function hasSnapshots(store: SnapshotStore, projectId: string): Promise<boolean> {
-  const { listManifests } = await import('../snapshots/catalog.js');
-  for await (const _ of listManifests(store, projectId)) return true;
-  return false;
 }

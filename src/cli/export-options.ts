@@ -3,8 +3,7 @@ import type { Command } from 'commander';
 import { isDate, plusDays, type DateRange } from '../visitor-export/date-range.js';
 import type { SnapshotManifest } from '../contract.js';
 import type { SnapshotStore } from '../snapshots/snapshot-store.js';
-import { EXIT, UsageError } from './exit.js';
-import { printToStderr } from './session.js';
+import { CommandError, UsageError } from './exit.js';
 import { printable } from './show.js';
 
 export interface RangeFlags {
@@ -81,13 +80,17 @@ export async function openSnapshots({ snapshots }: SnapshotsFlags): Promise<Snap
   return openStore(url, { forcePathStyle });
 }
 
-/**
- * Says that nothing was found, and fails: no output could pass for a good answer, and a mistyped name for a clean one.
- */
-export function tellNone(store: SnapshotStore, project: string | undefined): void {
-  process.exitCode = EXIT.error;
+/** Nothing was found: no output could pass for a good answer, and a mistyped name for a clean one. */
+export function noneFound(store: SnapshotStore, project: string | undefined): CommandError {
   const whose = project === undefined ? '' : ` of project ${printable(project)}`;
-  printToStderr(`agent-jobs: no snapshots${whose} in this range at ${store.url}`);
+  return new CommandError('error', `no snapshots${whose} in this range at ${store.url}`);
+}
+
+/** The manifests of a project's snapshots; throws where there are none. */
+export async function readSomeManifests(store: SnapshotStore, project: string): Promise<SnapshotManifest[]> {
+  const manifests = await readManifests(store, project);
+  if (manifests.length === 0) throw noneFound(store, project);
+  return manifests;
 }
 
 /** The manifests of a project's snapshots. */

@@ -1,5 +1,5 @@
 /** `export run` and `export backfill`: exports that a person starts and waits for. */
-import { setTimeout as delay } from 'node:timers/promises';
+import { setInterval } from 'node:timers/promises';
 import type { Command } from 'commander';
 import { optional, PRIORITY } from '../contract/kinds.js';
 import type {
@@ -26,7 +26,7 @@ import {
 import { addFlags, readFlags } from './flags.js';
 import { print, printAnswer, printJson, printToStderr, progressPrinter, withSession, type Session } from './session.js';
 import { printable, show } from './show.js';
-import { EXIT, UsageError } from './exit.js';
+import { CommandError, UsageError } from './exit.js';
 
 const PRIORITY_FLAG = {
   priority: described(
@@ -59,17 +59,17 @@ export function addExportRun(group: Command): void {
     const dates = await toExportRange(flags);
     const range = { projectId: flags.project, ...dates, priority: priorityOf(flags) };
     await withSession(command, async (session) => {
-      const result = await runExport(session, range, flags.json !== true);
-      if (flags.json) printJson(result);
-      else for (const receipt of result.snapshots) print(show({ ...receipt, drift: driftText(receipt) }));
+      const result = await runExport(session, range, flags.json);
+      const shown = result.snapshots.map((receipt) => show({ ...receipt, drift: driftText(receipt) }));
+      printAnswer(flags.json, result, () => shown.join('\n'));
     });
   });
 }
 
-/** Exports one date range and waits for it, with progress on stderr if `shows` is true. */
-async function runExport({ jobs, signal }: Session, range: VisitorExportRangeInput, shows: boolean) {
+/** Exports one date range and waits for it, for a person with its progress on stderr. */
+async function runExport({ jobs, signal }: Session, range: VisitorExportRangeInput, isJson = false) {
   const handle = await jobs.exportVisitors(range, { signal });
-  const stop = shows ? showProgress(handle, signal) : () => {};
+  const stop = isJson ? () => {} : showProgress(handle, signal);
   try {
     return await handle.result({ signal });
   } finally {
@@ -81,22 +81,24 @@ function driftText({ drift, consistent }: SnapshotReceipt): string | null {
   return drift ? `${inconsistencyText(drift)}${consistent ? '; the snapshot before was kept' : ''}` : null;
 }
 
-const LOOK_MS = 3_000;
+const REFRESH_MS = 3_000;
 
 /** Shows on stderr how far an export is, a line for each change, until the function that it returns is called. */
-export function showProgress(handle: VisitorExportHandle, signal: AbortSignal, { lookMs = LOOK_MS } = {}): () => void {
+export function showProgress(
+  handle: VisitorExportHandle,
+  signal: AbortSignal,
+  { everyMs = REFRESH_MS } = {},
+): () => void {
   const show = progressPrinter();
   const stop = new AbortController();
   const follow = async () => {
-    for (;;) {
-      // A worker that is there has begun by then. A pause leaves no listener behind: a long export has thousands.
-      await delay(lookMs, undefined, { signal: stop.signal }).catch(() => {});
-      if (stop.signal.aborted) return;
+    // A worker that is there has begun by then.
+    for await (const _ of setInterval(everyMs, undefined, { signal: stop.signal })) {
       const progress = await handle.progress({ signal }).catch(() => null);
       if (!stop.signal.aborted) show(progress === null ? 'no worker answers yet' : lineOf(progress));
     }
   };
-  void follow();
+  follow().catch(() => {});
   return () => stop.abort();
 }
 
@@ -112,7 +114,6 @@ function lineOf(progress: VisitorExportProgress): string {
 
 interface BackfillFlags extends RangeFlags, SnapshotsFlags {
   project: string;
-  all?: boolean;
   json?: boolean;
 }
 
@@ -124,7 +125,6 @@ export function addExportBackfill(group: Command): void {
     .command('backfill')
     .description('export, a day at a time, the days of a range that are missing, damaged, inconsistent or provisional')
     .requiredOption('--project <id>', 'the upstream project')
-    .option('--all', 'export every day anew')
     .option('--json', 'print one day a line');
   addFlags(command, PRIORITY_FLAG);
   addSnapshotsOption(addRangeOptions(command)).action((flags: BackfillFlags) => backfill(command, flags));
@@ -133,7 +133,7 @@ export function addExportBackfill(group: Command): void {
 async function backfill(command: Command, flags: BackfillFlags): Promise<void> {
   const priority = priorityOf(flags) ?? BACKFILL_PRIORITY;
   if (flags.from === undefined && flags.day === undefined) throw new UsageError('give --from, the first day, or --day');
-  // The store tells which days are still to do, so an interrupted backfill goes on where it was. `--all` begins anew.
+  // The store says which days are still to do, so an interrupted backfill goes on where it was.
   const days = await daysToDo(flags);
   await withSession(command, async (session) => {
     let failures = 0;
@@ -145,8 +145,9 @@ async function backfill(command: Command, flags: BackfillFlags): Promise<void> {
       if (!day) failures += 1;
       secondScans += day?.secondScans ?? 0;
     }
-    if (!flags.json) print(`${days.length - failures} days exported, ${failures} failed`);
-    if (failures > 0) process.exitCode = EXIT.error;
+    const summary = `${days.length - failures} days exported, ${failures} failed`;
+    if (failures > 0) throw new CommandError('error', summary);
+    if (!flags.json) print(summary);
   });
 }
 
@@ -156,7 +157,7 @@ async function daysToDo(flags: BackfillFlags): Promise<Day[]> {
   const store = await openSnapshots(flags);
   const manifests = await readManifests(store, flags.project);
   const days = await withDamage(store, daysOf(manifests, dateFrom, dateTo));
-  return days.filter(({ state }) => flags.all === true || state !== 'final');
+  return days.filter(({ state }) => state !== 'final');
 }
 
 /** Exports one day; null where it failed, which is reported and does not stop the others. Ctrl-C is thrown. */
@@ -169,13 +170,10 @@ async function backfillDay(
   const { plusDays } = await import('../visitor-export/date-range.js');
   const range = { projectId: project, dateFrom: date, dateTo: plusDays(date, 1) };
   try {
-    const result = await runExport(session, { ...range, ...options }, json !== true);
+    const result = await runExport(session, { ...range, ...options }, json);
     for (const receipt of result.snapshots) {
-      printAnswer(
-        json,
-        { date, ...receipt },
-        () => `${date}  ${receipt.rows} rows, ${receipt.consistent ? 'consistent' : 'inconsistent'}`,
-      );
+      const verdict = receipt.consistent ? 'consistent' : 'inconsistent';
+      printAnswer(json, { date, ...receipt }, () => `${date}  ${receipt.rows} rows, ${verdict}`);
     }
     return result;
   } catch (error) {

@@ -1,11 +1,14 @@
-/** What commands read of files and of standard input: prompts, and lines of any number, all of it UTF-8. */
+/** What commands read: prompts and lines of JSON, all of it UTF-8, and the answer of a person at a terminal. */
 import { once } from 'node:events';
 import { createReadStream } from 'node:fs';
 import { readFile, stat } from 'node:fs/promises';
+import { createInterface } from 'node:readline/promises';
 import type { Readable } from 'node:stream';
 import { buffer } from 'node:stream/consumers';
+import type { Command } from 'commander';
 import { isObject } from '../contract/shared.js';
-import { UsageError } from './exit.js';
+import { CommandError, UsageError } from './exit.js';
+import { printableLines } from './show.js';
 
 /** The prompt from the argument, else from the file, else (or for `-`) from stdin, without one newline at its end. */
 export async function readPrompt(argument: string | undefined, file: string | undefined): Promise<string> {
@@ -16,18 +19,13 @@ export async function readPrompt(argument: string | undefined, file: string | un
   if (file === undefined && argument === undefined && process.stdin.isTTY) {
     throw new UsageError('no prompt: give it as an argument, with --prompt-file, or on stdin');
   }
-  return (await readText(file ?? '-', '--prompt-file')).replace(/\r?\n$/, '');
-}
-
-/** A file's text, or stdin's for `-`. */
-async function readText(file: string, flag: string): Promise<string> {
-  const reading = file === '-' ? buffer(process.stdin) : readFile(file);
+  const reading = file === undefined || file === '-' ? buffer(process.stdin) : readFile(file);
   const bytes = await reading.catch((error: Error) => {
-    throw new UsageError(`${flag}: ${error.message}`);
+    throw new UsageError(`--prompt-file: ${error.message}`);
   });
   const text = decode(bytes);
-  if (text === null) throw new UsageError(`${file === '-' ? 'stdin' : file} is not UTF-8 text`);
-  return text;
+  if (text === null) throw new UsageError('the prompt is not UTF-8 text');
+  return text.replace(/\r?\n$/, '');
 }
 
 function decode(bytes: Uint8Array): string | null {
@@ -51,19 +49,52 @@ export async function openSource(file: string): Promise<Readable> {
   }
 }
 
-/** A line of `--from` with its number from 1: the object that it holds, or what is wrong with it. */
-type JsonLine = { number: number } & ({ value: Record<string, unknown> } | { problem: string });
+/** The object that a line holds, or what is wrong with the line. */
+type Read = { value: Record<string, unknown> } | { problem: string };
 
-/** The lines of a source, each of which must hold one JSON object. */
-export async function* readJsonLines(source: Readable): AsyncGenerator<JsonLine> {
-  for await (const line of readLines(source)) {
-    const { number } = line;
-    if ('problem' in line) yield { number, problem: `the line ${line.problem}` };
-    else yield { number, ...readObject(line.text) };
+/** A line of `--from`, with its number from 1. */
+export type JsonLine = { number: number } & Read;
+
+/** A valid line is shorter: its prompt has at most 512 KiB, and an escape makes six bytes of one. */
+const MAX_LINE_BYTES = 8 * 1024 * 1024;
+const NEWLINE = 0x0a;
+
+/** The lines of a source, each of which must hold one JSON object; lines of white space alone are left out. */
+export async function* readJsonLines(source: AsyncIterable<Uint8Array>): AsyncGenerator<JsonLine> {
+  let [number, bytes] = [0, 0];
+  let pieces: Uint8Array[] = [];
+  const add = (piece: Uint8Array) => {
+    bytes += piece.length;
+    // The length alone is kept of a line that is too long.
+    if (bytes > MAX_LINE_BYTES) pieces = [];
+    else pieces.push(piece);
+  };
+  const take = () => {
+    const read = readObject(pieces, bytes);
+    [number, bytes, pieces] = [number + 1, 0, []];
+    return read && { number, ...read };
+  };
+  for await (const chunk of source) {
+    let begin = 0;
+    for (let end; (end = chunk.indexOf(NEWLINE, begin)) >= 0; begin = end + 1) {
+      add(chunk.subarray(begin, end));
+      const line = take();
+      if (line) yield line;
+    }
+    add(chunk.subarray(begin));
   }
+  const last = take();
+  if (last) yield last;
 }
 
-function readObject(text: string): { value: Record<string, unknown> } | { problem: string } {
+/** Null for a line of white space. */
+function readObject(pieces: readonly Uint8Array[], bytes: number): Read | null {
+  if (bytes > MAX_LINE_BYTES) {
+    return { problem: `the line must be at most ${MAX_LINE_BYTES} bytes; it is ${bytes}` };
+  }
+  const text = decode(Buffer.concat(pieces));
+  if (text === null) return { problem: 'the line must be UTF-8 text' };
+  if (text.trim() === '') return null;
   try {
     const value: unknown = JSON.parse(text);
     return isObject(value) ? { value } : { problem: 'the line must be one JSON object' };
@@ -74,52 +105,39 @@ function readObject(text: string): { value: Record<string, unknown> } | { proble
   }
 }
 
-/** A valid line is shorter: its prompt has at most 512 KiB, and an escape makes six bytes of one. */
-const MAX_LINE_BYTES = 8 * 1024 * 1024;
-
-/** A line with its number from 1; or what is wrong with it. */
-type Line = { number: number } & ({ text: string } | { problem: string });
-
-const NEWLINE = 0x0a;
-
-/** Splits bytes into lines of UTF-8. Lines of white space alone are left out. */
-async function* readLines(chunks: AsyncIterable<Uint8Array>): AsyncGenerator<Line> {
-  const line = new LineBuffer();
-  for await (const chunk of chunks) {
-    let begin = 0;
-    for (let end; (end = chunk.indexOf(NEWLINE, begin)) >= 0; begin = end + 1) {
-      line.add(chunk.subarray(begin, end));
-      const whole = line.take();
-      if (whole !== null) yield whole;
-    }
-    line.add(chunk.subarray(begin));
-  }
-  const last = line.take();
-  if (last !== null) yield last;
+/** What decides whether a command asks. */
+interface ConfirmFlags {
+  yes?: boolean | undefined;
+  json?: boolean | undefined;
 }
 
-/** The line that is being read; of one that is too long only its length is kept. */
-class LineBuffer {
-  #pieces: Uint8Array[] = [];
-  #bytes = 0;
-  #number = 0;
+/** Adds the option that answers. */
+export function addYesOption(command: Command): Command {
+  return command.option('--yes', 'do not ask at a terminal');
+}
 
-  add(piece: Uint8Array): void {
-    this.#bytes += piece.length;
-    if (this.#bytes > MAX_LINE_BYTES) this.#pieces = [];
-    else if (piece.length > 0) this.#pieces.push(piece);
+/** Whether a person can read a question and type an answer: a script has no terminal, or wants JSON. */
+export function canAsk({ json = false }: ConfirmFlags): boolean {
+  return !json && process.stdin.isTTY && process.stderr.isTTY;
+}
+
+/** Asks before what can't be undone; throws where the answer is no. `--yes` answers. */
+export async function confirm(question: string, flags: ConfirmFlags, signal: AbortSignal): Promise<void> {
+  if (flags.yes || !canAsk(flags)) return;
+  // The input was read as decisions or as a prompt.
+  if (process.stdin.readableEnded) {
+    throw new CommandError('error', `nothing was done: the input has ended; give --yes. ${question}`);
   }
-
-  /** Null for a line without text. */
-  take(): Line | null {
-    const [pieces, bytes] = [this.#pieces, this.#bytes];
-    this.#pieces = [];
-    this.#bytes = 0;
-    this.#number += 1;
-    const number = this.#number;
-    if (bytes > MAX_LINE_BYTES) return { number, problem: `must be at most ${MAX_LINE_BYTES} bytes; it is ${bytes}` };
-    const text = decode(Buffer.concat(pieces));
-    if (text === null) return { number, problem: 'must be UTF-8 text' };
-    return text.trim() === '' ? null : { number, text };
+  // The terminal itself edits the line, and Ctrl-C stays a signal.
+  const lines = createInterface({ input: process.stdin, output: process.stderr, terminal: false });
+  try {
+    const ended = once(lines, 'close').then(() => '');
+    const answer = await Promise.race([lines.question(printableLines(`${question} [y/N] `), { signal }), ended]);
+    if (!/^y(es)?$/i.test(answer.trim())) throw new CommandError('error', 'nothing was done');
+  } catch (error) {
+    signal.throwIfAborted();
+    throw error;
+  } finally {
+    lines.close();
   }
 }

@@ -17,7 +17,6 @@ const TITLE_CHARACTERS = 60;
 
 interface ListFlags {
   project?: string;
-  running?: boolean;
   limit?: string;
   json?: boolean;
 }
@@ -26,7 +25,6 @@ interface ListFlags {
 export function addList(program: Command): void {
   const command = addOperation(program, OPERATIONS.list, ['limit', 'cursor']);
   command
-    .option('--running', 'only jobs whose workflow runs')
     .option('--limit <number>', `at most this many, 0 for all (default: ${DEFAULT_LIMIT}, with --json all)`)
     .action((flags: ListFlags) => list(command, flags));
 }
@@ -35,7 +33,7 @@ async function list(command: Command, flags: ListFlags): Promise<void> {
   const limit = toLimit(flags.limit ?? (flags.json ? '0' : String(DEFAULT_LIMIT)));
   const { limit: _, ...typed } = flags;
   const { tag: tags, ...others } = readArguments(typed, OPERATIONS.list) as JobFilter & { tag?: string[] };
-  const filter: JobFilter = { ...others, tags, projectId: flags.project, isRunning: flags.running };
+  const filter: JobFilter = { ...others, tags, projectId: flags.project };
   await withSession(command, async ({ jobs, signal }) => {
     const rows: JobSummary[] = [];
     let count = 0;

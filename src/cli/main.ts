@@ -1,14 +1,17 @@
 #!/usr/bin/env node
 import { readFileSync } from 'node:fs';
+import { EXITS } from './exit.js';
 import { createProgram, runProgram } from './program.js';
 
 async function main(): Promise<void> {
-  // A closed pipe is no error: its reader has seen enough.
+  // The reader of a pipe has seen enough: the command ends without a word, and without success.
   process.stdout.on('error', (error: NodeJS.ErrnoException) => {
-    if (error.code === 'EPIPE') process.exit();
+    if (error.code === 'EPIPE') process.exit(EXITS.error[0]);
     throw error;
   });
   await runProgram(createProgram(readVersion()));
+  // What a command gave up may go on for long, as a read of a disk that does not answer.
+  process.stdout.write('', () => process.exit());
 }
 
 /** Of the package that is installed. */

@@ -4,11 +4,13 @@ import type { Command } from 'commander';
 import { LIMIT } from '../contract.js';
 import { cutToBytes } from '../contract/input-checks.js';
 import type { Operation } from '../operations.js';
+import type { JobName } from '../client/settings.js';
 import type { Arguments } from '../operations/arguments.js';
+import { UsageError } from './exit.js';
 import { addFlags, helpOf, readFlags } from './flags.js';
+import { addYesOption, confirm } from './input.js';
 import { printAnswer, withSession } from './session.js';
 import { printable, show } from './show.js';
-import { addJobName, type JobNameFlags, readJobName } from './targets.js';
 
 const OF_PROJECT = 'the upstream project';
 
@@ -50,20 +52,55 @@ export function readArguments(
 
 /** Adds a command that does nothing but call its operation, and shows the answer. */
 export function addPlainOperation(program: Command, operation: Operation): void {
+  const { of, question, report } = operation;
   const command = addOperation(program, operation);
+  if (question) addYesOption(command);
   command.action(async () => {
-    const { json, ...typed } = command.opts<JobNameFlags & { json?: boolean }>();
-    const [name] = operation.of === 'job' ? readJobName(command.args, typed) : [null];
+    const { json, yes, ...typed } = command.opts<JobNameFlags & { json?: boolean; yes?: boolean }>();
+    const [name] = of === 'job' ? readJobName(command.args, typed) : [null];
     const args = readArguments(typed, operation);
     await withSession(command, async ({ jobs, signal }) => {
       const job = name === null ? null : jobs.handle(name);
+      if (question) await confirm(`${printable(job?.workflowId ?? '')}: ${question}`, { yes, json }, signal);
       const call = { jobs, args, waitMs: 0, keyName: null, gone: signal, ending: new AbortController().signal };
       const body = await operation.run({ ...call, projectId: typed.project ?? null, job: () => job! });
       const answer = { ...(job && { workflowId: job.workflowId }), ...args, ...body };
-      const report = job && operation.report && `${printable(job.workflowId)} ${operation.report}`;
-      printAnswer(json, answer, () => report ?? show(answer));
+      printAnswer(json, answer, () => (job && report ? `${printable(job.workflowId)} ${report}` : show(answer)));
     });
   });
+}
+
+/** The flags that name a job. */
+export interface JobNameFlags {
+  project?: string;
+  key?: string;
+}
+
+/** Adds the argument and the flags that name a job. */
+function addJobName(command: Command): Command {
+  return command
+    .argument('[job]', 'its workflow id; none with --project and --key')
+    .option('--project <id>', 'with --key: the project of the job')
+    .option('--key <key>', 'with --project: the key that the job was started under');
+}
+
+/**
+ * The job that a command names, and the words that are left of its arguments: at most so many `others`. Throws a
+ * UsageError.
+ */
+export function readJobName(
+  words: readonly string[],
+  { project: projectId, key }: JobNameFlags,
+  others = 0,
+): [name: JobName, ...rest: string[]] {
+  if (projectId === undefined && key === undefined) {
+    const [workflowId, ...rest] = words;
+    if (workflowId === undefined) throw new UsageError('name a job by its workflow id, or by --project and --key');
+    return [workflowId, ...rest];
+  }
+  if (projectId === undefined || key === undefined) throw new UsageError('--project and --key name a job together');
+  if (words.length > others) throw new UsageError('give a workflow id, or --project and --key, not both');
+  return [{ projectId, key }, ...words];
 }
 
 /** The user and the host as the system knows them, in the form of `by`. */

@@ -3,9 +3,10 @@ import { Command } from 'commander';
 import { type Operation, OPERATIONS } from '../operations.js';
 import { addAttention } from './attention.js';
 import { addDoctor } from './doctor.js';
-import { tellBadEnd, tellError, UsageError, usageErrorText } from './exit.js';
+import { printError, UsageError, usageErrorText } from './exit.js';
 import { addExportInspect, addReport } from './export-inspect.js';
 import { addExportBackfill, addExportRun } from './export-run.js';
+import { addFollowUp } from './follow-up.js';
 import { addList } from './list.js';
 import { addState } from './state.js';
 import { addPlainOperation } from './operation.js';
@@ -15,7 +16,6 @@ import { addResolve } from './resolve.js';
 import { addSchedule } from './schedule.js';
 import { addMcp, addServe } from './serve.js';
 import { addSetup } from './setup.js';
-import { addCancel, addFollowUp } from './signals.js';
 import { addStart } from './start.js';
 import { addWait } from './wait.js';
 
@@ -26,7 +26,6 @@ const OWN: Readonly<Record<string, (program: Command) => void>> = {
   state: addState,
   wait: addWait,
   list: addList,
-  cancel: addCancel,
   resolve: addResolve,
 };
 
@@ -72,15 +71,14 @@ export function createProgram(version: string): Command {
   return program;
 }
 
-/** Runs the command line of this process; an error is told, and its exit code set. */
+/** Runs the command line of this process; prints an error, and sets its exit code. */
 export async function runProgram(program: Command): Promise<void> {
   let called = program;
   program.hook('preAction', (_, command) => void (called = command));
   try {
     await program.parseAsync();
-    tellBadEnd(Number(process.exitCode ?? 0));
   } catch (error) {
-    process.exitCode = tellError(called, error as Error);
+    process.exitCode = printError(called, error as Error);
   }
 }
 

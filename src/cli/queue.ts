@@ -1,10 +1,9 @@
 /** `queue`: the queues of requests, and who waits in them. */
 import type { Command } from 'commander';
 import type { RequestQueueState } from '../contract.js';
-import type { QueueReport } from '../starter.js';
-import { EXIT } from './exit.js';
+import { CommandError } from './exit.js';
 import { print, printAnswer, printToStderr, withSession } from './session.js';
-import { printable, show, showRows } from './show.js';
+import { countOf, printable, show, showRows } from './show.js';
 
 interface QueueFlags {
   project?: string;
@@ -20,20 +19,20 @@ export function addQueue(program: Command): void {
     .option('--json', 'print one line of JSON for each queue')
     .action(({ project: projectId, json }: QueueFlags) =>
       withSession(command, async ({ jobs, signal }) => {
-        let count = 0;
-        for await (const queue of jobs.queues({ projectId }, { signal })) {
-          count += 1;
-          printQueue(queue, json);
+        let [shown, unread] = [0, 0];
+        for await (const { workflowId, state, problem = '' } of jobs.queues({ projectId }, { signal })) {
+          if (state) {
+            shown += 1;
+            printAnswer(json, { workflowId, ...state }, () => `${textOf(workflowId, state)}\n`);
+          } else {
+            unread += 1;
+            printToStderr(printable(`agent-jobs: ${workflowId} could not be read: ${problem}`));
+          }
         }
-        if (count === 0 && !json) print('no queue');
+        if (unread > 0) throw new CommandError('error', `${countOf(unread, 'queue')} could not be read`);
+        if (shown === 0 && !json) print('no queue');
       }),
     );
-}
-
-function printQueue({ workflowId, state, problem }: QueueReport, isJson: boolean | undefined): void {
-  if (state) return printAnswer(isJson, { workflowId, ...state }, () => `${textOf(workflowId, state)}\n`);
-  printToStderr(printable(`agent-jobs: ${workflowId} could not be read: ${problem ?? 'no reason'}`));
-  process.exitCode = EXIT.error;
 }
 
 function textOf(workflowId: string, { waiting, ...queue }: RequestQueueState): string {

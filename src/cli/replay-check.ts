@@ -1,14 +1,17 @@
+/** `replay-check`: replays histories of the namespace with this release. May it be rolled out? */
 import type { Command } from 'commander';
-import { EXIT } from './exit.js';
+import { CommandError } from './exit.js';
 import { toLimit } from './flags.js';
-import type { ReplayReport, ReplayTally } from './replay-histories.js';
+import type { ReplayReport } from './replay-histories.js';
 import { print, printJson, printToStderr, withSession } from './session.js';
 import { countOf, printable, showRows } from './show.js';
 
 const DEFAULT_SINCE = '7d';
 const DEFAULT_LIMIT = 1_000;
+/** A person is shown so many of what does not fit, and of what could not be read. */
+const MAX_SHOWN = 20;
 
-const EXITS = `
+const HELP = `
 Open runs are replayed first, and all of them count, whatever their age.
 Exit code: 0 all that was read replays; 1 a history does not fit, or could not be read;
 2 wrong usage, 11 Temporal did not answer, 130 interrupted`;
@@ -28,7 +31,7 @@ export function addReplayCheck(program: Command): void {
     .option('--since <duration>', 'also the runs that closed within this time', DEFAULT_SINCE)
     .option('--limit <number>', 'at most this many runs, 0 for all', String(DEFAULT_LIMIT))
     .option('--json', 'print one line of JSON')
-    .addHelpText('after', EXITS)
+    .addHelpText('after', HELP)
     .action(() => replayCheck(command, command.optsWithGlobals<ReplayFlags>()));
 }
 
@@ -45,41 +48,37 @@ async function replayCheck(command: Command, flags: ReplayFlags): Promise<void> 
     const { payloadCodecs } = client.options.loadedDataConverter;
     const bundle = loadWorkflowBundle();
     const options = { ...bundle, dataConverter: { ...bundle.dataConverter, payloadCodecs } };
-    const report = await replayHistories(client, { since, limit, taskQueue }, signal, options).finally(
-      () => void end(),
-    );
-    const mayRollOut = report.misfits.length === 0 && report.unread.length === 0;
-    if (isJson) printJson({ mayRollOut, ...report });
-    else printReport(report, client.options.namespace);
-    if (!mayRollOut) process.exitCode = EXIT.error;
+    const replaying = replayHistories(client, { since, limit, taskQueue }, signal, options);
+    const report = await replaying.finally(() => void end());
+    const bad = verdict(report);
+    if (isJson) printJson({ mayRollOut: bad === null, ...report });
+    else printReport(report);
+    if (bad !== null) throw new CommandError('error', bad);
+    if (!isJson) print(goodVerdict(report, client.options.namespace));
   });
 }
 
-function printReport(report: ReplayReport, namespace: string): void {
-  const rows = Object.entries(report.types).map(([workflowType, tally]) => ({ workflowType, ...tally }));
-  if (rows.length > 0) print(`${showRows(rows, ['workflowType', 'fits', 'misfits', 'unread'])}\n`);
-  if (report.left > 0) print(`Not replayed: ${countOf(report.left, 'run')} above --limit`);
-  for (const { workflowId, runId, problem } of report.unread) {
+function printReport({ fits, misfits, unread, isCut }: ReplayReport): void {
+  const rows = Object.entries(fits).map(([workflowType, count]) => ({ workflowType, fits: count }));
+  if (rows.length > 0) print(`${showRows(rows, ['workflowType', 'fits'])}\n`);
+  if (isCut) print('Not replayed: the runs above --limit');
+  for (const { workflowId, runId, problem } of unread.slice(0, MAX_SHOWN)) {
     printToStderr(printable(`agent-jobs: not read: ${workflowId} (run ${runId}): ${problem}`));
   }
-  for (const misfit of report.misfits) {
-    const { workflowType, workflowId, runId, eventId, problem } = misfit;
-    const event = eventId === null ? '' : `, event ${eventId}`;
-    printToStderr(
-      printable(`agent-jobs: does not fit: ${workflowType} ${workflowId} (run ${runId})${event}: ${problem}`),
-    );
+  for (const { workflowType, workflowId, runId, eventId, problem } of misfits.slice(0, MAX_SHOWN)) {
+    const where = `${workflowType} ${workflowId} (run ${runId})${eventId === null ? '' : `, event ${eventId}`}`;
+    printToStderr(printable(`agent-jobs: does not fit: ${where}: ${problem}`));
   }
-  print(verdict(report, namespace));
 }
 
-function verdict({ types, misfits, unread }: ReplayReport, namespace: string): string {
-  const total = (key: keyof ReplayTally) => Object.values(types).reduce((sum, tally) => sum + tally[key], 0);
-  const fits = total('fits');
-  if (misfits.length > 0) {
-    const replayed = countOf(fits + total('misfits'), 'run');
-    return `Do not roll out: ${total('misfits')} of ${replayed} can not be replayed.`;
-  }
-  if (unread.length > 0) return `Nobody knows: ${countOf(total('unread'), 'run')} could not be read.`;
-  if (fits > 0) return `This release may be rolled out: ${countOf(fits, 'run')} replayed, and all fit.`;
+/** Null where the release may be rolled out. */
+function verdict({ misfits, unread }: ReplayReport): string | null {
+  if (misfits.length > 0) return `do not roll out: ${countOf(misfits.length, 'run')} can not be replayed`;
+  return unread.length > 0 ? `it is not known: ${countOf(unread.length, 'run')} could not be read` : null;
+}
+
+function goodVerdict({ fits }: ReplayReport, namespace: string): string {
+  const count = Object.values(fits).reduce((sum, one) => sum + one, 0);
+  if (count > 0) return `This release may be rolled out: ${countOf(count, 'run')} replayed, and all fit.`;
   return `Nothing was replayed: namespace "${namespace}" holds no such run. That says nothing about this release.`;
 }

@@ -4,19 +4,16 @@
  */
 import type { Command } from 'commander';
 import { parseResolution } from '../agent-job/input.js';
-import type { AgentJobStartOptions } from '../agent-job/start-options.js';
 import type { AttachJobInput, Attribution, InDoubtWrite, ResolveUnknownInput } from '../contract.js';
 import { InvalidInputError } from '../contract/input-checks.js';
 import { isObject } from '../contract/shared.js';
 import { OPERATIONS } from '../operations.js';
 import type { JobHandle } from '../starter.js';
-import { EXIT, throwNotRetryable, UsageError } from './exit.js';
-import { openSource, readJsonLines } from './input.js';
-import { addOperation, readArguments } from './operation.js';
+import { CommandError, throwNotRetryable, UsageError } from './exit.js';
+import { addYesOption, canAsk, confirm, type JsonLine, openSource, readJsonLines } from './input.js';
+import { addOperation, type JobNameFlags, readArguments, readJobName } from './operation.js';
 import { print, printAnswer, printToStderr, type Session, withSession } from './session.js';
 import { countOf, decisionText, printable, show } from './show.js';
-import { type JobNameFlags, readJobName } from './targets.js';
-import { addYesOption, canAsk, confirm } from './terminal.js';
 
 interface ResolveFlags extends JobNameFlags {
   from?: string;
@@ -24,22 +21,24 @@ interface ResolveFlags extends JobNameFlags {
   json?: boolean;
 }
 
-/** A job whose write is settled so. */
-interface Settlement {
-  workflowId: string;
-  action: string;
-  resolution: ResolveUnknownInput;
+/** A line of `--from`; one that says nothing to carry out has no action. */
+interface Line {
+  number: number;
+  workflowId: string | null;
+  action: string | null;
+  by: string | null;
+  /** Rejects with what is wrong. */
+  carryOut: (session: Session) => Promise<unknown>;
 }
 
-/** A job of a workflow that Temporal has forgotten: it is watched again under the id that it had. */
-interface Attachment {
-  workflowId: string;
-  action: 'attach';
-  options: AgentJobStartOptions;
+/** What the lines of one file share. */
+interface Shared {
+  flags: ResolveFlags;
+  /** Who decides, and why, where a line does not say. */
+  attribution: Attribution;
+  /** Which workflow an earlier line has adopt a job, by project and job: Temporal lists it a moment late. */
+  adopted: Map<string, string>;
 }
-
-/** A line of `--from`: what to do, or what is wrong with it. */
-type Line = { number: number } & (Settlement | Attachment | { problem: string });
 
 /** Adds `resolve`, which settles writes in doubt, one or many. */
 export function addResolve(program: Command): void {
@@ -61,82 +60,91 @@ async function resolveOne(command: Command, flags: ResolveFlags): Promise<void> 
     const { workflowId } = job;
     const { unknown, decisions } = await readDoubt(job, resolution, signal);
     if (!flags.json) print(show({ workflowId, unknown, decisions }));
-    checkRetryTime(workflowId, resolution, unknown, flags);
-    await confirm(() => `Settle it with ${action}, which can not be undone?`, flags, signal);
-    await settle(job, resolution, unknown, signal);
-    const { by, note } = resolution;
+    const question = `Settle it with ${action}, which can not be undone?`;
+    await settle(job, resolution, unknown, { flags, signal, question });
+    const { by = null, note } = resolution;
     printAnswer(flags.json, { workflowId, action, by, note, unknown }, () => settledText(action, by));
   });
 }
 
 async function resolveMany(command: Command, file: string, flags: ResolveFlags): Promise<void> {
   if (command.args.length > 0) throw new UsageError('give a workflow id or --from, not both');
-  const attribution: Attribution = readArguments(flags, OPERATIONS.resolve);
+  const shared = { flags, attribution: readArguments(flags, OPERATIONS.resolve), adopted: new Map() };
   const lines: Line[] = [];
-  for await (const line of readJsonLines(await openSource(file))) {
-    lines.push('value' in line ? await readLine(line.number, line.value, attribution) : line);
-  }
-  let failures = 0;
+  for await (const line of readJsonLines(await openSource(file))) lines.push(await readLine(line, shared));
   await withSession(command, async (session) => {
-    await confirm(() => questionOf(lines), flags, session.signal);
-    const adopted: Adopted = new Map();
-    for (const line of lines) {
-      session.signal.throwIfAborted();
-      const problem = await settleLine(session, line, flags, adopted);
+    const { signal } = session;
+    const actions = lines.flatMap(({ action }) => action ?? []);
+    if (actions.length > 0) await confirm(questionOf(actions, lines.length), flags, signal);
+    let failures = 0;
+    for (const { number, carryOut, ...line } of lines) {
+      signal.throwIfAborted();
+      const problem = await carryOut(session).then(
+        () => null,
+        (error: Error) => error.message,
+      );
+      signal.throwIfAborted();
       if (problem !== null) failures += 1;
-      printVerdict(line, problem, flags.json);
+      const { workflowId, action, by } = line;
+      printAnswer(flags.json, { line: number, ...line, isSettled: problem === null, problem }, () =>
+        printable(`line ${number}  ${workflowId ?? '-'}  ${problem ?? settledText(action, by)}`),
+      );
     }
     if (!flags.json) print(`${lines.length - failures} settled, ${failures} failed`);
-    if (failures > 0) process.exitCode = EXIT.error;
+    if (failures > 0) throw new CommandError('error', `${countOf(failures, 'line')} settled nothing`);
   });
 }
 
-/** Which workflow an earlier line has adopt a job, by project and job: Temporal's list tells it a moment late. */
-type Adopted = Map<string, string>;
-
-/** Null where the line was settled, else why it was not. */
-async function settleLine(
-  { jobs, signal }: Session,
-  line: Line,
-  flags: ResolveFlags,
-  adopted: Adopted,
-): Promise<string | null> {
-  if ('problem' in line) return line.problem;
+/** A wrong line harms no other. */
+async function readLine(line: JsonLine, shared: Shared): Promise<Line> {
+  const { number } = line;
   try {
-    if ('options' in line) {
-      const { startJob } = await import('../client/agent-job/start-or-join.js');
-      await startJob(jobs.client, line.options, { signal });
-      return null;
-    }
-    const { workflowId, resolution } = line;
-    const job = jobs.handle(workflowId);
-    const { unknown, projectId } = await readDoubt(job, resolution, signal);
-    checkRetryTime(workflowId, resolution, unknown, flags);
-    const { jobId } = resolution;
-    const adoptee = JSON.stringify([projectId, jobId]);
-    const isForced = 'force' in resolution && resolution.force === true;
-    const other = resolution.action === 'adopt' && !isForced ? adopted.get(adoptee) : undefined;
-    if (other !== undefined) throw new Error(`the workflow ${other} of an earlier line has the job ${jobId}`);
-    await settle(job, resolution, unknown, signal);
-    if (resolution.action === 'adopt') adopted.set(adoptee, workflowId);
-    return null;
+    if ('problem' in line) throw new Error(line.problem);
+    const { action, workflowId } = line.value;
+    if (action == null) throw new Error('has no action');
+    if (typeof workflowId !== 'string' || workflowId === '') throw new InvalidInputError('workflowId', 'is missing');
+    if (action === 'attach') return { number, ...(await attachment(workflowId, line.value)) };
+    return { number, ...settlement(workflowId, line.value, shared) };
   } catch (error) {
-    signal.throwIfAborted();
-    return (error as Error).message;
+    return { number, workflowId: null, action: null, by: null, carryOut: () => Promise.reject(error as Error) };
   }
 }
 
-function printVerdict(line: Line, problem: string | null, isJson: boolean | undefined): void {
-  const { number } = line;
-  const { workflowId = null, action = null } = 'problem' in line ? {} : line;
-  const { by = null } = 'resolution' in line ? line.resolution : {};
-  const answer = { line: number, workflowId, action, by, isSettled: problem === null, problem };
-  printAnswer(isJson, answer, () =>
-    printable(`line ${number}  ${workflowId ?? '-'}  ${problem ?? settledText(action, by)}`),
-  );
+/** A job of a workflow that Temporal has forgotten: under its old id, no follow-up is sent a second time. */
+async function attachment(workflowId: string, fields: Record<string, unknown>): Promise<Omit<Line, 'number'>> {
+  const { agentJobStartOptions } = await import('../agent-job/start-options.js');
+  const { startJob } = await import('../client/agent-job/start-or-join.js');
+  const { projectId, jobId, usedFollowUpIds, taskQueue } = fields as unknown as AttachJobInput & { taskQueue?: string };
+  const options = agentJobStartOptions({ projectId, jobId, usedFollowUpIds }, { workflowId, taskQueue });
+  const carryOut = ({ jobs, signal }: Session) => startJob(jobs.client, options, { signal });
+  return { workflowId, action: 'attach', by: null, carryOut };
 }
 
-function settledText(action: string | null, by: string | null | undefined): string {
+function settlement(workflowId: string, fields: Record<string, unknown>, shared: Shared): Omit<Line, 'number'> {
+  const { attribution, adopted, flags } = shared;
+  // A line of `attention` holds the write as the job's state has it.
+  const shown = isObject(fields['unknown']) ? fields['unknown'] : {};
+  const since = fields['since'] ?? shown['since'];
+  const followUpId = fields['followUpId'] ?? shown['followUpId'];
+  if (typeof since !== 'string') throw new Error('has no since, which names the write that is meant');
+  const by = fields['by'] ?? attribution.by;
+  const note = fields['note'] ?? attribution.note;
+  const resolution = parseResolution({ ...fields, since, followUpId, by, note });
+  const carryOut = async ({ jobs, signal }: Session) => {
+    const job = jobs.handle(workflowId);
+    const { unknown, projectId } = await readDoubt(job, resolution, signal);
+    if (resolution.action !== 'adopt') return settle(job, resolution, unknown, { flags, signal });
+    const adoptee = JSON.stringify([projectId, resolution.jobId]);
+    const other = resolution.force ? undefined : adopted.get(adoptee);
+    if (other !== undefined)
+      throw new Error(`the workflow ${other} of an earlier line has the job ${resolution.jobId}`);
+    await settle(job, resolution, unknown, { flags, signal });
+    adopted.set(adoptee, workflowId);
+  };
+  return { workflowId, action: resolution.action, by: resolution.by ?? null, carryOut };
+}
+
+function settledText(action: string | null, by: string | null): string {
   return `settled with ${action}${by ? ` by ${by}` : ''}`;
 }
 
@@ -155,66 +163,32 @@ async function readDoubt(job: JobHandle, { since, followUpId }: ResolveUnknownIn
 }
 
 /**
- * A `retry` while the first write may still arrive would make it twice. A person at a terminal is warned; a script,
- * which would not read that, is refused.
+ * Settles the write that was read: the workflow settles no other one that came in between. A `retry` while the first
+ * write may still arrive would make it twice: a person at a terminal is asked; a script, which would not read a
+ * warning, is refused.
  */
-function checkRetryTime(
-  workflowId: string,
-  { action }: ResolveUnknownInput,
-  { lookAfter }: InDoubtWrite,
-  flags: ResolveFlags,
-): void {
-  if (action !== 'retry' || Date.now() >= Date.parse(lookAfter)) return;
-  const advice = 'look upstream after that time first, or retry may double it';
-  const warning = `${workflowId}: until ${lookAfter} the write may still be on its way; ${advice}`;
-  if (!flags.yes && !canAsk(flags)) throw new UsageError(`${warning}. Nothing is sent before, but with --yes`);
-  printToStderr(printable(`agent-jobs: warning: ${warning}`));
-}
-
-/** Names the write that was read: another one that came in between is not settled by mistake. */
 async function settle(
   job: JobHandle,
   resolution: ResolveUnknownInput,
-  { since, followUpId }: InDoubtWrite,
-  signal: AbortSignal,
+  { since, followUpId, lookAfter }: InDoubtWrite,
+  { flags, signal, question }: { flags: ResolveFlags; signal: AbortSignal; question?: string },
 ): Promise<void> {
+  const { workflowId } = job;
+  if (resolution.action === 'retry' && Date.now() < Date.parse(lookAfter)) {
+    const advice = 'look upstream after that time first, or retry may double it';
+    const warning = `${workflowId}: until ${lookAfter} the write may still be on its way; ${advice}`;
+    if (!flags.yes && !canAsk(flags)) throw new UsageError(`${warning}. Nothing is sent before, but with --yes`);
+    printToStderr(printable(`agent-jobs: warning: ${warning}`));
+  }
+  if (question) await confirm(question, flags, signal);
   const settled = job.resolve({ ...resolution, since, followUpId: followUpId ?? null }, { signal });
   // Again, the command would settle what is in doubt by then.
   await (resolution.since == null ? settled.catch(throwNotRetryable) : settled);
 }
 
-/** What a line says, which may name its own author and note; a wrong line has a problem and harms no other. */
-async function readLine(number: number, fields: Record<string, unknown>, { by, note }: Attribution): Promise<Line> {
-  try {
-    const { action, workflowId } = fields;
-    if (action == null) throw new Error('has no action');
-    if (typeof workflowId !== 'string' || workflowId === '') throw new InvalidInputError('workflowId', 'is missing');
-    if (action === 'attach') return { number, workflowId, action, options: await attachOptions(workflowId, fields) };
-    // A line of `attention` holds the write as the job's state has it.
-    const unknown = isObject(fields['unknown']) ? fields['unknown'] : {};
-    const since = fields['since'] ?? unknown['since'];
-    const followUpId = fields['followUpId'] ?? unknown['followUpId'];
-    if (typeof since !== 'string') throw new Error('has no since, which names the write that is meant');
-    const attributed = { ...fields, since, followUpId, by: fields['by'] ?? by, note: fields['note'] ?? note };
-    const resolution = parseResolution(attributed);
-    return { number, workflowId, action: resolution.action, resolution };
-  } catch (error) {
-    return { number, problem: (error as Error).message };
-  }
-}
-
-/** A job of the logs. Under the old id its key is taken again, and none of its follow-ups is sent a second time. */
-async function attachOptions(workflowId: string, fields: Record<string, unknown>): Promise<AgentJobStartOptions> {
-  const { agentJobStartOptions } = await import('../agent-job/start-options.js');
-  const { projectId, jobId, usedFollowUpIds, taskQueue } = fields as unknown as AttachJobInput & { taskQueue?: string };
-  return agentJobStartOptions({ projectId, jobId, usedFollowUpIds }, { workflowId, taskQueue });
-}
-
-/** What the lines would do, as a question to a person; null where all of them are wrong. */
-function questionOf(lines: readonly Line[]): string | null {
-  const actions = lines.flatMap((line) => ('problem' in line ? [] : [line.action]));
-  if (actions.length === 0) return null;
-  const wrong = lines.length - actions.length;
+/** What the lines would do, as a question to a person. */
+function questionOf(actions: readonly string[], lines: number): string {
+  const wrong = lines - actions.length;
   const counts = [...new Set(actions)].map((action) => `${actions.filter((one) => one === action).length} ${action}`);
   const left = wrong === 0 ? '' : ` ${countOf(wrong, 'wrong line')} will be left out.`;
   const decisions = countOf(actions.length, 'decision');

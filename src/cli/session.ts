@@ -3,7 +3,7 @@ import type { Command } from 'commander';
 import type { AgentJobs, CallOptions } from '../starter.js';
 import { jsonLine } from '../agent-job/terminal-text.js';
 import { addressOf } from '../client/web-ui.js';
-import { InterruptedError } from './exit.js';
+import { CommandError } from './exit.js';
 import { printableLines } from './show.js';
 
 /** Options that every command takes, before or after its name; the connection's override the environment. */
@@ -60,8 +60,8 @@ export async function connect(globals: GlobalOptions, options: CallOptions = {})
 /** Runs what Ctrl-C ends by the signal. */
 export async function withInterrupt(command: Command, action: (signal: AbortSignal) => Promise<void>): Promise<void> {
   const interrupt = new AbortController();
-  const onInterrupt = () =>
-    interrupt.abort(new InterruptedError(command.parent?.name() === 'export' ? 'export' : 'job'));
+  const what = command.parent?.name() === 'export' ? 'export' : 'job';
+  const onInterrupt = () => interrupt.abort(new CommandError('interrupted', `interrupted; the ${what} goes on`));
   process.once('SIGINT', onInterrupt);
   try {
     await action(interrupt.signal);

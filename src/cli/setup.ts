@@ -4,51 +4,23 @@ import type { Command } from 'commander';
 import { listUrl, type WebUi, webUiViews } from '../client/web-ui.js';
 import type { AgentJobs } from '../starter.js';
 import type { SearchAttributesRefusedError } from '../temporal/search-attributes.js';
-import {
-  checkNamespace,
-  checkTypes,
-  checkUpstreamAndKey,
-  type Finding,
-  indented,
-  operatorOf,
-  printFinding,
-} from './checks.js';
-import { EXIT } from './exit.js';
+import { checkNamespace, checkSearchAttributes, type Finding, indented, type Named } from './checks.js';
+import { operatorOf, printFindings } from './checks.js';
 import { withSession } from './session.js';
-
-interface SetupFlags {
-  project?: string;
-  json?: boolean;
-}
 
 /** Adds `setup`, which prepares a namespace. */
 export function addSetup(program: Command): void {
   const command = program
     .command('setup')
     .description('prepare a namespace once: register its search attributes')
-    .option('--project <id>', 'ask the upstream about this project, so that its key is checked too')
     .option('--json', 'print one line of JSON for each step, as doctor does for its checks')
-    .action(({ project, json: isJson = false }: SetupFlags) =>
-      withSession(command, async ({ jobs }) => {
-        for await (const [name, finding] of steps(jobs, project)) {
-          printFinding(name, finding, isJson);
-          if (finding.status === 'fail') process.exitCode = EXIT.error;
-        }
-      }),
-    );
+    .action(({ json }: { json?: boolean }) => withSession(command, ({ jobs }) => printFindings(steps(jobs), json)));
 }
 
-async function* steps(
-  { client, webUi }: AgentJobs,
-  project: string | undefined,
-): AsyncGenerator<[name: string, finding: Finding]> {
+async function* steps({ client, webUi }: AgentJobs): AsyncGenerator<Named> {
   // Only the description of the namespace tells that it is there.
   yield ['Temporal', await checkNamespace(client)];
-  const registered = await registerSearchAttributes(client);
-  yield ['Search attributes', registered];
-  const wrong = registered.status === 'ok' ? await checkTypes(client) : null;
-  if (wrong) yield ['Search attributes', wrong];
-  yield ['Upstream', await checkUpstreamAndKey(project)];
+  yield ['Search attributes', await registerSearchAttributes(client)];
   yield ['Web UI', linksOf(webUi)];
 }
 
@@ -63,12 +35,13 @@ async function registerSearchAttributes(client: Client): Promise<Finding> {
   const { ensureSearchAttributes, SearchAttributesRefusedError } = await import('../temporal/search-attributes.js');
   try {
     const added = await ensureSearchAttributes(operatorOf(client), client.options.namespace);
-    return { status: 'ok', text: added.length === 0 ? 'were registered already' : `registered ${added.join(', ')}` };
+    const found = await checkSearchAttributes(client);
+    return found.status === 'ok' && added.length > 0 ? { status: 'ok', text: `registered ${added.join(', ')}` } : found;
   } catch (error) {
     if (!(error instanceof SearchAttributesRefusedError)) throw error;
     if (error.full !== null) return { status: 'fail', text: error.message, remedy: await roomFor(client, error.full) };
     const { selfHosted, cloud } = error.commands;
-    const remedy = ['Somebody with the rights must run, on a server of your own:', ...selfHosted.map(indented)];
+    const remedy = ['A person with the rights must run, on a server of your own:', ...selfHosted.map(indented)];
     return { status: 'fail', text: error.message, remedy: [...remedy, 'on Temporal Cloud:', indented(cloud)] };
   }
 }

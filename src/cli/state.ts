@@ -2,10 +2,9 @@
 import type { Command } from 'commander';
 import { waitRemedy } from '../agent-job/waiting-text.js';
 import { OPERATIONS } from '../operations.js';
-import { addOperation } from './operation.js';
+import { addOperation, type JobNameFlags, readJobName } from './operation.js';
 import { printAnswer, withSession } from './session.js';
 import { resolveCommands, show } from './show.js';
-import { type JobNameFlags, readJobName } from './targets.js';
 
 interface StateFlags extends JobNameFlags {
   json?: boolean;

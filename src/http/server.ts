@@ -17,8 +17,8 @@ import { MCP_ROUTE, type Route, ROUTES } from './routes.js';
 
 /** What is served, and to whom. */
 interface HttpService extends Readonly<Call['service']> {
-  /** Throws where Temporal was never reached yet. */
-  readonly jobs: AgentJobs;
+  /** Rejects while Temporal is away: each request tries again. */
+  readonly connect: () => Promise<AgentJobs>;
   /** Null: nobody needs a key, and the server must listen on this machine alone. */
   readonly keys: CallerKeys | null;
   readonly limits?: Partial<Limits> | undefined;
@@ -171,7 +171,7 @@ export class HttpServer {
     response.removeHeader('connection');
     const source = { request, response, limits: this.#limits, countedAs: caller.id ?? addressOf(request) };
     const args = route.body ? await readBody(source, route.body) : query;
-    const { jobs } = service;
+    const jobs = await service.connect();
     if (workflowId !== null) await checkIsJob(jobs, workflowId);
     const job = () => jobs.handle(workflowId ?? '');
     const ending = this.#ending.signal;
@@ -223,7 +223,7 @@ export class HttpServer {
   async #readiness(): Promise<Answer> {
     if (this.#ending.signal.aborted) return { status: 503, body: { ready: false, reason: 'shuts down' } };
     try {
-      const { client } = this.#service.jobs;
+      const { client } = await this.#service.connect();
       const reach = () => client.workflowService.describeNamespace({ namespace: client.options.namespace });
       await temporalCall(client, { timeoutMs: READY_LIMIT_MS }, reach);
       return { status: 200, body: { ready: true } };

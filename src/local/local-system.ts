@@ -155,7 +155,7 @@ async function startWorker({ isReal, stops }: LocalSystemOptions, folder: DataFo
 
 async function startHttp({ stops }: LocalSystemOptions, jobs: AgentJobs, last: LastPlace): Promise<string> {
   const onProblem = (problem: string) => printEntry('HTTP', problem);
-  const service = { jobs, keys: null, version: 'local', onProblem };
+  const service = { connect: () => Promise.resolve(jobs), keys: null, version: 'local', onProblem };
   const preferred = await portOfLast(last.httpUrl, HTTP_PORT);
   const http = await startOnFreePort(preferred, (port) => HttpServer.listen(service, { host: '127.0.0.1', port }));
   stops.push(() => http.end());

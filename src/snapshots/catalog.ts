@@ -151,27 +151,23 @@ export function isStillDue({ date, state }: Day, now: number): boolean {
 }
 
 /** The days with those marked as damaged whose files are not the ones that their manifests name. */
-export async function withDamage(
-  store: SnapshotStore,
-  days: readonly Day[],
-  { sizesOnly = false } = {},
-): Promise<Day[]> {
+export async function withDamage(store: SnapshotStore, days: readonly Day[]): Promise<Day[]> {
   const looked: Day[] = [];
-  for (const day of days) looked.push(await lookedAt(store, day, sizesOnly));
+  for (const day of days) looked.push(await lookedAt(store, day));
   return looked;
 }
 
-async function lookedAt(store: SnapshotStore, day: Day, sizesOnly: boolean): Promise<Day> {
+async function lookedAt(store: SnapshotStore, day: Day): Promise<Day> {
   const { date, manifest } = day;
-  if (!manifest || (await isIntact(store, manifest, sizesOnly))) return day;
+  if (!manifest || (await isIntact(store, manifest))) return day;
   // It may have been exported anew since its manifest was read.
   const current = await readManifest(store, manifest);
   if (isDeepStrictEqual(current, manifest)) return { ...day, state: 'damaged' };
-  return lookedAt(store, dayOf(date, current), sizesOnly);
+  return lookedAt(store, dayOf(date, current));
 }
 
-async function isIntact(store: SnapshotStore, manifest: SnapshotManifest, sizesOnly: boolean): Promise<boolean> {
-  if (!(await isWhole(store, manifest, { sizesOnly }))) return false;
+async function isIntact(store: SnapshotStore, manifest: SnapshotManifest): Promise<boolean> {
+  if (!(await isWhole(store, manifest))) return false;
   const folder = snapshotFolder(manifest);
   const foreign = await foreignFiles(store, manifest, folder, store.list(folder));
   // A publication under way has two files for a moment; the next run finishes one whose writer died.

@@ -124,6 +124,20 @@ test(
   3 * MINUTE,
 );
 
+test('what the upstream answers but a refused key is well; keys of projects alone need a name', async () => {
+  const env = { ...wellEnv(), TEMPORAL_ADDRESS: '127.0.0.1:1' };
+  await server.sandbox.addFault({ kind: 'status', status: 400 });
+  expect((await doctor(env)).found['Upstream']?.status).toBe('ok');
+  const keys = join(snapshots, '..', `keys-${randomUUID()}.json`);
+  await writeFile(keys, JSON.stringify({ acme: server.sandbox.apiKey }), { mode: 0o600 });
+  const byProject = { ...env, ADMIN_API_KEY: '', PROJECT_KEYS_FILE: keys };
+  const text = 'not checked: only projects have keys; name one with --project';
+  expect((await doctor(byProject)).found['Upstream']).toMatchObject({ status: 'skip', text });
+  expect((await doctor(byProject, '--project', 'acme')).found['Upstream']?.status).toBe('ok');
+  const silent = await doctor({ ...env, UPSTREAM_BASE_URL: 'http://127.0.0.1:1' });
+  expect(silent.found['Upstream']?.status).toBe('fail');
+}, 60_000);
+
 test(
   'a namespace that is not there is told, and what depends on it is not checked',
   async () => {

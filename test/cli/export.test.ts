@@ -177,7 +177,7 @@ test(
       requestsPerHour: 600,
     });
     expect(run.stderr).toContain('ExportRejected');
-    expect(run.stdout).toContain('1 days exported, 1 failed');
+    expect(run.stderr).toContain('1 days exported, 1 failed');
     expect(run.code).toBe(1);
   },
   MOST_MS,

@@ -108,6 +108,7 @@ test(
     expect(silent.toSorted()).toEqual([
       'attention',
       'export backfill',
+      'export gaps',
       'export run',
       'export verify',
       'queue',
@@ -180,9 +181,8 @@ test(
     await until(async () => (await server.jobs.count({ batch: 'ends' })).total === 4, 'the ends to be counted');
     const many = await run('wait', '--batch', 'ends');
     const byId = new Map(linesOf(many.stdout).map((line) => [line['workflowId'], line]));
-    const { prLink } = lastResult.job!;
-    expect(byId.get(ids.canceled)).toMatchObject({ code: 'JOB_CANCELED', prLink, lastResult });
-    expect(byId.get(ids.refused)).toMatchObject({ code: 'CREATE_REJECTED' });
+    expect(byId.get(ids.canceled)).toMatchObject({ outcome: 'Canceled' });
+    expect(byId.get(ids.refused)).toMatchObject({ outcome: 'CreateRejected' });
     expect(told(many)).toEqual({
       code: 'NOT_ALL',
       message: expect.any(String) as string,

@@ -111,7 +111,7 @@ async function runsOfOtherCode(workflowType: string, count: number): Promise<{ t
   return { taskQueue, ids };
 }
 
-test('replays what every workflow type has left, and tells by type that all fits', { timeout: MOST_MS }, async () => {
+test('replays what every workflow type has left, and says by type that all fits', { timeout: MOST_MS }, async () => {
   expect([...WORKFLOW_TYPES].toSorted()).toEqual(Object.keys(workflows).toSorted());
   for (const type of WORKFLOW_TYPES) {
     const count = async () => (await server.client.workflow.count(`WorkflowType = '${type}'`)).count;
@@ -119,14 +119,14 @@ test('replays what every workflow type has left, and tells by type that all fits
   }
   const { code, stdout, stderr } = await cli('--since', '7d');
   expect(stderr).toBe('');
-  for (const type of WORKFLOW_TYPES) expect(stdout).toMatch(new RegExp(`^${type} +[1-9]\\d* +0 +0$`, 'm'));
+  for (const type of WORKFLOW_TYPES) expect(stdout).toMatch(new RegExp(`^${type} +[1-9]\\d*$`, 'm'));
   expect(stdout).toMatch(/This release may be rolled out: \d+ runs replayed, and all fit\.\n$/);
   expect(code).toBe(0);
 });
 
 test('a bundle whose code throws is refused, and no word of a prompt is told', { timeout: MOST_MS }, async () => {
   const report = await replay({ workflowsPath: BROKEN });
-  expect(report.types['agentJob']).toMatchObject({ fits: 0, unread: 0 });
+  expect(report).toMatchObject({ fits: {}, unread: [] });
   expect(report.misfits[0]).toMatchObject({
     eventId: expect.any(Number),
     problem: expect.stringMatching(/^the workflow code threw \w*Error/),
@@ -141,7 +141,7 @@ test('the first event that does not fit is named', { timeout: MOST_MS }, async (
   expect(stderr).toMatch(
     new RegExp(`^agent-jobs: does not fit: agentJob ${ids[0]} \\(run [\\w-]+\\), event 5: .*TimerStarted`),
   );
-  expect(stdout).toContain('Do not roll out: 1 of 1 run can not be replayed.');
+  expect(stderr).toMatch(/^agent-jobs: do not roll out: 1 run can not be replayed$/m);
   expect(stdout + stderr).not.toContain('swordfish');
   expect(code).toBe(1);
   const [json] = jsonLines((await cli('--task-queue', taskQueue, '--json')).stdout);
@@ -153,12 +153,12 @@ const execution = (workflowId: string) => ({ namespace: server.namespace, workfl
 
 test('a limit keeps the open runs, and tells how many are left out', { timeout: MOST_MS }, async () => {
   const { code, stdout } = await cli('--limit', '3');
-  expect(stdout).toMatch(/^Not replayed: \d+ runs above --limit$/m);
+  expect(stdout).toMatch(/^Not replayed: the runs above --limit$/m);
   expect(stdout).toContain('3 runs replayed, and all fit.');
   expect(code).toBe(0);
   const bundle = { workflowBundle: { codePath: (await shared('workflow-bundle')).path } };
   const report = await replay(bundle, 3);
-  expect(Object.keys(report.types).toSorted()).toEqual(['agentJob', 'requestQueue', 'webhookSweep']);
+  expect(Object.keys(report.fits).toSorted()).toEqual(['agentJob', 'requestQueue', 'webhookSweep']);
   const none = await cli('--task-queue', randomUUID());
   expect(none).toMatchObject({ code: 0, stdout: expect.stringMatching(/^Nothing was replayed/) as string });
 });

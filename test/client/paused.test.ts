@@ -120,7 +120,7 @@ test('the command line says of a paused job who may let it go on', async () => {
   const attention = await runInProcess(['attention'], { env });
   expect(attention.stderr).toMatch(WORDS);
   expect(attention.stdout).toMatch(/Stuck +it is paused since 20\S+ by ann@ops/);
-  expect((await runInProcess(['list', '--running', '--project', projectId], { env })).stdout).toContain('paused');
+  expect((await runInProcess(['list', '--project', projectId], { env })).stdout).toContain('paused');
   await unpause();
   await job.resolve({ action: 'abandon' });
 }, 180_000);

@@ -52,7 +52,8 @@ test('an agent works with a job over HTTP', { timeout: LIMIT_MS }, async () => {
   const { client, taskQueue } = system.server;
   const problems: string[] = [];
   const onProblem = (problem: string) => void problems.push(problem);
-  const service = { jobs: new AgentJobs({ client, taskQueue }), keys: null, version: '1.2.3', onProblem };
+  const jobs = new AgentJobs({ client, taskQueue });
+  const service = { connect: () => Promise.resolve(jobs), keys: null, version: '1.2.3', onProblem };
   const http = await HttpServer.listen(service, { host: '127.0.0.1', port: 0 });
   try {
     expect(await story(`${http.url}/mcp`)).toMatchObject(TOLD);

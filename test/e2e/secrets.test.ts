@@ -130,7 +130,7 @@ test('the API key is in no history, log, metric, error, command output or snapsh
   const ends = await Promise.all(handles.map((handle) => handle.result().catch((error: unknown) => error)));
   read['results and errors'] = ends.map((end) => textIn(end) + String((end as Error).stack)).join('\n');
   await sandbox.addFault({ kind: 'status', operation: 'get', projectId: 'set-up', status: 401, body: { error: ECHO } });
-  await cli('setup', '--project', 'set-up');
+  await cli('doctor', '--project', 'set-up');
   await cli('wait', idOf('refused-400'));
   await cli('state', idOf('polled'), '--json');
   await cli('list', '--json');

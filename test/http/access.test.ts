@@ -26,7 +26,10 @@ afterAll(async () => {
 
 const idOf = (workflowId: string) => Buffer.from(workflowId).toString('base64url');
 const withoutKeys = (host = '127.0.0.1') =>
-  HttpServer.listen({ jobs, keys: null, version: '0', onProblem: () => {} }, { host, port: 0 });
+  HttpServer.listen(
+    { connect: () => Promise.resolve(jobs), keys: null, version: '0', onProblem: () => {} },
+    { host, port: 0 },
+  );
 
 test('without a key, or with one that nobody has, each call is 401, and none of the open paths', async () => {
   for (const key of [null, 'nobody', `${bench.own}x`, hashOf(bench.own)]) {

@@ -52,7 +52,7 @@ export async function startHttp(jobs: AgentJobs, projectId: string, limits?: Par
   const problems: string[] = [];
   const onProblem = (problem: string) => void problems.push(problem);
   const callers = new CallerKeys(keysFile, onProblem, 0);
-  const service = { jobs, keys: callers, version: '1.2.3', limits, onProblem };
+  const service = { connect: () => Promise.resolve(jobs), keys: callers, version: '1.2.3', limits, onProblem };
   const http = await HttpServer.listen(service, { host: '127.0.0.1', port: 0 });
   return {
     ...{ http, keysFile, problems, own, namesake, operator },

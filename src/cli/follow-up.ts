@@ -1,0 +1,68 @@
+/** `follow-up`: sends a further instruction, and may wait until the upstream took it. */
+import { randomUUID } from 'node:crypto';
+import type { Command } from 'commander';
+import type { FollowUpState } from '../contract.js';
+import { OPERATIONS } from '../operations.js';
+import type { FollowUpOptions, JobHandle } from '../starter.js';
+import { CommandError, throwNotRetryable } from './exit.js';
+import { withProgress } from './follow.js';
+import { readPrompt } from './input.js';
+import { addOperation, readArguments, type JobNameFlags, readJobName } from './operation.js';
+import { printAnswer, printToStderr, withSession } from './session.js';
+import { printable, show } from './show.js';
+
+interface FollowUpFlags extends JobNameFlags {
+  id?: string;
+  promptFile?: string;
+  wait?: boolean;
+  json?: boolean;
+}
+
+/** What to do about one that the upstream did not take, or not yet. */
+const REMEDY: Partial<Record<FollowUpState, string>> = {
+  queued: 'it is queued, and "agent-jobs state" shows what for; the same command with its --id shows its outcome',
+  rejected: 'the upstream refused it; "agent-jobs state" shows why',
+  unknown: 'it may have arrived; "agent-jobs attention" lists what a person can do',
+  abandoned: 'the job ended first, or its queue was full; the same --id may be sent again',
+};
+
+/** Adds `follow-up`. */
+export function addFollowUp(program: Command): void {
+  const command = addOperation(program, OPERATIONS.followUp);
+  command
+    .option('--wait', 'wait, for at most a minute, until the upstream took it (exit 0; 10 where it is not sent)')
+    .action(() => followUp(command, command.opts()));
+}
+
+async function followUp(command: Command, flags: FollowUpFlags): Promise<void> {
+  const [name, word] = readJobName(command.args, flags, 1);
+  const prompt = await readPrompt(word, flags.promptFile);
+  const given = readArguments(flags, OPERATIONS.followUp, { prompt }) as FollowUpOptions;
+  const id = given.id ?? randomUUID();
+  await withSession(command, async (session) => {
+    const { jobs, signal } = session;
+    const job = jobs.handle(name);
+    const options = { id, priority: given.priority, signal };
+    const sent = flags.wait
+      ? withProgress(session, job, job.sendFollowUp(prompt, options))
+      : queued(job, prompt, options);
+    const answer = await sent.catch((error: unknown) => {
+      if (flags.id !== undefined) throw error;
+      // The id was made here: where the client fails by itself, its error has it.
+      const repeat = `repeat the command with --id ${id}, which sends nothing twice`;
+      if (signal.aborted) printToStderr(`agent-jobs: the follow-up may be queued: ${repeat}`);
+      return throwNotRetryable(error);
+    });
+    const { workflowId } = job;
+    const { state } = answer;
+    printAnswer(flags.json, answer, () => show({ workflowId, followUp: id, state }));
+    if (!flags.wait || state === 'sent') return;
+    const next = REMEDY[state] ?? `it is ${printable(state)}, which this release does not know: look at the job`;
+    throw new CommandError('notSent', `the follow-up is not sent: ${next}`, { workflowId });
+  });
+}
+
+async function queued(job: JobHandle, prompt: string, options: FollowUpOptions) {
+  const { id } = await job.followUp(prompt, options);
+  return { id, state: 'queued' as FollowUpState };
+}
