@@ -99,6 +99,22 @@ export function roomArrows(graph: ModuleGraph): Map<string, Set<string>> {
   return arrows;
 }
 
+/** The arrows between rooms, but those that follow from others: what a room imports through another one. */
+export function arrowsLeft(rules: Record<string, ImportRule>): string[] {
+  const roomIn = (name: string): string => (name === 'agent-jobs-client' ? 'starter' : name);
+  const targets = new Map(
+    Object.entries(rules).map(([room, { values, types, packages }]) => [
+      room,
+      [values, types, packages].flatMap((text) => words(text).map(roomIn)).filter((name) => name in rules),
+    ]),
+  );
+  const leadsTo = (from: string, to: string): boolean =>
+    targets.get(from)!.some((next) => next === to || leadsTo(next, to));
+  return [...targets].flatMap(([room, all]) =>
+    all.filter((to) => !all.some((other) => other !== to && leadsTo(other, to))).map((to) => `${room} --> ${to}`),
+  );
+}
+
 /** Which file imports which; types are left out, for a circle of types is none when the code runs. */
 export function fileArrows(graph: ModuleGraph): Map<string, Set<string>> {
   return new Map(

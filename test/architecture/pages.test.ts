@@ -1,9 +1,15 @@
-/** What the pages name is there: each path in the repository, and each symbol in the file that a page gives for it. */
+/**
+ * What the pages name is there: each path, each symbol in the file that a page gives for it, each page and heading of a
+ * link. The drawing of the rooms is that of the import table, and the pages are short.
+ */
 import { execFileSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
+import { posix } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { parseSync, Visitor } from 'rolldown/utils';
 import { expect, test } from 'vitest';
+import { arrowsLeft } from './check-imports.js';
+import { IMPORT_RULES } from './import-rules.js';
 
 const ROOT = fileURLToPath(new URL('../../', import.meta.url));
 /** Not `deploy`: pages name secrets there that nobody commits, and kubectl calls Deployments so. */
@@ -79,10 +85,75 @@ test.each(pages)('%s names only paths and symbols that are there', (page) => {
   expect(mistakesIn(readPage(page))).toEqual([]);
 });
 
-test('the pages name hundreds of paths, and some symbols', () => {
+test('the pages name hundreds of paths, and many symbols', () => {
   const named = pages.map((page) => namedIn(readPage(page)));
-  expect(named.flatMap(({ paths }) => paths).length).toBeGreaterThan(300);
-  expect(named.flatMap(({ symbols }) => symbols).length).toBeGreaterThan(5);
+  expect(named.flatMap(({ paths }) => paths).length).toBeGreaterThan(200);
+  expect(named.flatMap(({ symbols }) => symbols).length).toBeGreaterThan(60);
+});
+
+test('the map of owners names each file with a symbol of it', () => {
+  const map = /^## Where is it decided\?\n([^]*?)^## /m.exec(readPage('docs/architecture.md'))![1]!;
+  const { paths, symbols } = namedIn(map);
+  expect(symbols.length).toBeGreaterThan(30);
+  expect(symbols.map(({ path }) => path).toSorted()).toEqual(paths.toSorted());
+});
+
+test('the drawing of the rooms shows the imports that the table allows, but those that follow from others', () => {
+  const drawing = /```mermaid\n([^]*?)```/.exec(readPage('docs/architecture.md'))![1]!;
+  const arrows = [...drawing.matchAll(/^ +([\w-]+) --> (.*)$/gm)].flatMap(([, room, to]) =>
+    to!.split(' & ').map((one) => `${room} --> ${one}`),
+  );
+  expect(arrows.toSorted()).toEqual(arrowsLeft(IMPORT_RULES).toSorted());
+});
+
+/** The anchors that GitHub gives the headings of a page. */
+function anchorsOf(page: string): Set<string> {
+  const headings = [...page.replace(/```[^]*?```/g, '').matchAll(/^#+ (.*)$/gm)].map(([, heading]) => heading!);
+  return new Set(
+    headings.map((one) =>
+      one
+        .toLowerCase()
+        .replaceAll(/[^\p{L}\p{N}\s_-]/gu, '')
+        .replaceAll(' ', '-'),
+    ),
+  );
+}
+
+/** The links of a page that lead nowhere; those to the web are not followed. */
+function brokenLinks(page: string, text: string): string[] {
+  const links = [...text.replace(/```[^]*?```/g, '').matchAll(/(?:\]\(|^\[\w+\]: )([^)\s]+)/gm)].map(([, to]) => to!);
+  return links.filter((link) => {
+    if (/^(https?|mailto):/.test(link)) return false;
+    const [path = '', anchor] = link.split('#');
+    const target = path === '' ? page : posix.join(posix.dirname(page), path);
+    if (!known.has(target.replace(/\/$/, ''))) return true;
+    return anchor !== undefined && !anchorsOf(readPage(target)).has(anchor);
+  });
+}
+
+test.each(pages.filter((page) => !page.startsWith('packages/')))(
+  'each link of %s leads to a page and a heading',
+  (page) => {
+    expect(brokenLinks(page, readPage(page))).toEqual([]);
+  },
+);
+
+test('a link to what is not there is found', () => {
+  const text = '[a](contract.md#state) [b](contract.md#nothing) [c](nothing.md) [d](../src/) [e](#nothing)';
+  expect(brokenLinks('docs/client.md', text)).toEqual(['contract.md#nothing', 'nothing.md', '#nothing']);
+});
+
+/** Written by programs, or copied: the rows of the promises and mutants, and the client's public surface. */
+const GENERATED = ['docs/promises.md', 'test/chaos/mutants.md', 'packages/client/api-report.md'];
+const MAX_WORDS = 26_000;
+const MAX_PAGES = 14;
+
+test('the pages are few and short', () => {
+  const written = files.filter((file) => file.endsWith('.md') && !GENERATED.includes(file));
+  const words = written.map((page) => readPage(page).split(/\s+/).filter(Boolean).length);
+  expect(words.reduce((sum, count) => sum + count, 0)).toBeLessThanOrEqual(MAX_WORDS);
+  const forReaders = files.filter((file) => file === 'README.md' || /^docs\/[\w-]+\.md$/.test(file));
+  expect(forReaders.length).toBeLessThanOrEqual(MAX_PAGES);
 });
 
 test('the walk of a refused create opens at most 25 files, and turns back at most five times', () => {

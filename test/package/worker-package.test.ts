@@ -247,7 +247,7 @@ describe('the test system of the package', { timeout: LIMIT_MS }, () => {
   });
 
   test('ends a job of hours in a moment, and leaves no process where the test is killed', async () => {
-    const hours = await example('docs/client.md', 'sandbox.advance');
+    const hours = await example('docs/client.md', 'sandbox.setJob');
     const program = `import { startTestSystem } from 'agent-jobs/testing';
 ${hours}`;
     await writeFile(join(consumer, 'hours.js'), program);
