@@ -20,12 +20,6 @@ import type { Queued } from '../contract/write-outcome.js';
 import { isOpen } from '../temporal/open-workflows.js';
 import { queryAgain } from '../temporal/workflow-clients.js';
 
-/** The server has taken the request; whether the queue works, only its answer shows. */
-export interface Joined {
-  place: Queued;
-  isAnswered: boolean;
-}
-
 /** To join and to be told the place, together, where thousands do: the attempt of a write has 45 s in all. */
 const JOIN_LIMIT_MS = 10_000;
 /** The write waits meanwhile. */
@@ -36,6 +30,13 @@ const BEFORE_ALL = { priorityKey: 1 } as const;
 
 type PerHour = WritesPerHour | null;
 
+interface JoinOptions {
+  /** It has waited for a turn longer than it should. */
+  isOverdue: boolean;
+  /** That of the workflows; default: the activity's. */
+  taskQueue?: string;
+}
+
 export class QueueClient {
   readonly #perHourOf: (name: QueueName) => PerHour | Promise<PerHour>;
 
@@ -45,22 +46,18 @@ export class QueueClient {
   }
 
   /**
-   * Starts the queue where there is none, on the task queue of the workflows. Null where the server does not confirm
-   * that the request is in it.
+   * Asks for a turn, of a queue that is started where there is none. Null where no queue holds what wants to be sent:
+   * the server does not confirm the request, or no number is set and the queue does not answer what is overdue.
    */
-  async join(
-    name: QueueName,
-    request: JoinRequest,
-    taskQueue = Context.current().info.taskQueue,
-  ): Promise<Joined | null> {
-    const { client } = Context.current();
+  async join(name: QueueName, request: JoinRequest, { isOverdue, taskQueue }: JoinOptions): Promise<Queued | null> {
+    const { client, info } = Context.current();
     const perHour = await this.#perHourOf(name);
     const deadline = Date.now() + JOIN_LIMIT_MS;
     try {
       await client.withDeadline(deadline, () =>
         client.workflow.signalWithStart(REQUEST_QUEUE_WORKFLOW, {
           workflowId: requestQueueId(name),
-          taskQueue,
+          taskQueue: taskQueue ?? info.taskQueue,
           args: [name],
           signal: joinQueueSignal,
           signalArgs: [{ ...request, perHour }],
@@ -72,7 +69,8 @@ export class QueueClient {
       return null;
     }
     const place = await this.#placeOf(name, request.workflowId, deadline);
-    return { place: { for: 'turn', ...place }, isAnswered: place !== undefined };
+    const isSilent = place === undefined && typeof perHour !== 'number';
+    return isOverdue && isSilent ? null : { for: 'turn', ...place };
   }
 
   /** Null where it waits no more: its turn is on the way. Undefined where the queue does not answer. */

@@ -24,7 +24,7 @@ const chunk: ReadChunkInput = {
   willRepeat: true,
   isUpstreamFailing: false,
   probeStore: false,
-  turns: { taskQueue: 'nobody', priority: DEFAULT_PRIORITY },
+  turns: { taskQueue: 'nobody', priority: DEFAULT_PRIORITY, isThrottled: false },
 };
 
 test('the queue is told of this hour what chunks met that had waited hours for a worker', async () => {

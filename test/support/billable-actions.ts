@@ -69,7 +69,7 @@ function fencesOf({ name, attempt, result }: Activity): number {
 
 /** A signal and a query join a queue. */
 function hasJoined({ name, result }: Activity): boolean {
-  return WRITES.includes(name) ? Boolean(result['queued']) : name === 'askTurn' && 'askedAt' in result;
+  return Boolean(WRITES.includes(name) ? result['queued'] : name === 'readChunk' && result['asked']);
 }
 
 /** A write that joins again reports its turn with that. */

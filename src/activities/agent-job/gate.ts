@@ -173,15 +173,11 @@ export class Gate {
   }
 
   async #join(wanted: WantedSend, outcome: RequestReport['outcome'], retryAfterMs?: number): Promise<Queued | null> {
-    const { operation, projectId, workflowId, priority, askedAt, turn, isOverdue, now } = wanted;
+    const { workflowId, priority, askedAt, turn, isOverdue, now } = wanted;
     const isOfUse = turn !== null || outcome === 'throttled';
     const report = { turn: turn?.id ?? null, outcome, at: now(), ...(retryAfterMs !== undefined && { retryAfterMs }) };
     const joining = { workflowId, priority, askedAt, ...(isOfUse && { report }) };
-    const joined = await this.#queues.join(queueOf(wanted), joining);
-    if (!joined) return null;
-    // A queue that does not answer holds no write that has waited longer than it should.
-    if (joined.isAnswered || !isOverdue) return joined.place;
-    return typeof (await this.#budgets.of(operation, projectId)) === 'number' ? joined.place : null;
+    return this.#queues.join(queueOf(wanted), joining, { isOverdue });
   }
 
   #report(wanted: WantedSend, outcome: RequestReport['outcome']): Promise<void> {

@@ -52,20 +52,16 @@ export interface ReadChunkInput extends StagedScan {
   isUpstreamFailing: boolean;
   /** Whether the store or the worker just failed: the store is tried before pages are requested. */
   probeStore: boolean;
-  /** How the export asks for its next turn. */
+  /** How the export asks for a turn. */
   turns: TurnRequest;
   /** The turn that the requests have. */
   turn?: RequestTurn | null;
 }
 
-interface PrepareExportInput {
-  range: VisitorExportRange;
-  /** How the export asks for its first turn. */
-  turns: TurnRequest;
-}
-
-interface PrepareExportResult extends TurnResult {
+interface PrepareExportResult {
   expectedRows: number | null;
+  /** The budget that is set. */
+  requestsPerHour: number | null;
 }
 
 interface CleanUpInput {
@@ -74,15 +70,11 @@ interface CleanUpInput {
   turn?: RequestTurn | null;
 }
 
-/** What the workflow learns about the turns of its chunks. */
-interface TurnResult {
+export interface ReadChunkResult {
   /** The budget that is set. */
   requestsPerHour: number | null;
   /** The turn that was asked for; null where none was. */
   asked: AskedTurn | null;
-}
-
-export interface ReadChunkResult extends TurnResult {
   checkpoint: ScanCheckpoint;
   /** Pages taken, of the requests made. */
   pages: number;
@@ -106,25 +98,16 @@ export function createExportActivities(dependencies: ExportActivitiesDependencie
   const client = new TurnClient(requestsPerHour);
   return {
     /** Finishes what an earlier run of the date range left, removes its staging, and tells how many rows to expect. */
-    prepareExport: ({ range, turns }: PrepareExportInput): Promise<PrepareExportResult> =>
+    prepareExport: ({ range }: { range: VisitorExportRange }): Promise<PrepareExportResult> =>
       reported(async () => {
         await finishPublication(store, range);
         await cleanUpStaging(store, range);
         // Best effort: expired copies cost space, and nothing else.
         await removeExpired(store, startServerClock()(), range.projectId).catch(() => {});
-        const rows = await expectedRows(store, range);
-        const asked = requestsPerHour !== undefined ? await client.ask(turns) : null;
-        return { expectedRows: rows, requestsPerHour: requestsPerHour ?? null, asked };
+        return { expectedRows: await expectedRows(store, range), requestsPerHour: requestsPerHour ?? null };
       }),
 
-    /** Asks for the turn of the next chunk, where no activity before did. Temporal retries it. */
-    askTurn: async (request: TurnRequest): Promise<AskedTurn> => {
-      const asked = await client.ask(request);
-      if (!asked) throw new Error('The Temporal server did not take the request for a turn');
-      return asked;
-    },
-
-    /** Reads the next pages of a scan into staging. */
+    /** Reads the next pages of a scan into staging; without the turn that it needs, it only asks for one. */
     readChunk: (input: ReadChunkInput): Promise<ReadChunkResult> =>
       readChunk(dependencies, { pathSets, client }, input),
 
@@ -161,7 +144,12 @@ async function readChunk(
   input: ReadChunkInput,
 ): Promise<ReadChunkResult> {
   const { upstream, requestsPerHour } = dependencies;
-  const { turns, turn = null } = input;
+  const { turns, turn = null, checkpoint } = input;
+  const wanted = turn === null ? await reported(() => client.askIfNeeded(turns)) : null;
+  if (wanted) {
+    const nothingRead = { checkpoint, pages: 0, requests: 0, interruption: null };
+    return { ...nothingRead, requestsPerHour: requestsPerHour ?? null, asked: wanted };
+  }
   const counted = new CountedUpstream(upstream, requestsPerHour, turn);
   const work = () => readCountedChunk(counted, dependencies, pathSets, input);
   return heartbeating(async () => {

@@ -1,11 +1,11 @@
 /**
- * The turns of exports in the one queue of all of them: an activity asks for the next turn, and reports what became of
- * the last one. A message that the Temporal server does not take costs time and no page: the workflow asks again, and
- * the queue counts a turn that is not reported as spent.
+ * The turns of exports in the one queue of all of them, as writes of jobs take theirs: an activity that lacks a turn
+ * asks for one, and reports what became of the last one. A report that does not arrive counts the turn as spent.
  */
 import { activityInfo } from '@temporalio/activity';
-import type { Priority, QueueName, QueuePlace, RequestReport } from '../../contract.js';
+import type { Priority, QueueName, RequestReport } from '../../contract.js';
 import type { RequestTurn } from '../../contract/request-queue.js';
+import type { Queued } from '../../contract/write-outcome.js';
 import { startLateClock, startServerClock } from '../../temporal/activity-attempt.js';
 import { ReadFailedError } from '../../upstream/errors.js';
 import type { Upstream } from '../../upstream/upstream.js';
@@ -16,7 +16,9 @@ export interface TurnRequest {
   /** Where the queue runs. */
   taskQueue: string;
   priority: Priority;
-  /** When the export first asked for this turn, in milliseconds; absent where it asks for the first time. */
+  /** This export was answered 429: it needs turns, whether a budget is set or not. */
+  isThrottled: boolean;
+  /** When the export first asked for a turn that did not come in time; absent where it asks for the first time. */
   askedAt?: number;
   /** A turn that came and was not used: no worker was free in time. */
   unused?: string;
@@ -25,10 +27,7 @@ export interface TurnRequest {
 /** A turn that was asked for. */
 export interface AskedTurn {
   askedAt: number;
-  /** Null where the queue told none: it is silent, or the turn is on the way. */
-  place: QueuePlace | null;
-  /** Whether the queue answered; a silent one may be dead. */
-  isAnswered: boolean;
+  place: Queued;
 }
 
 const ALL_EXPORTS: QueueName = { operation: 'visitors', projectId: null };
@@ -43,18 +42,29 @@ export class TurnClient {
     this.#queue = new QueueClient(() => requestsPerHour ?? null);
   }
 
-  /** Asks for a turn of the export that the present activity works for. Null where the Temporal server took nothing. */
-  async ask({ taskQueue, priority, unused, ...first }: TurnRequest, given?: RequestReport): Promise<AskedTurn | null> {
+  /**
+   * Asks for a turn for the export of this activity, which needs one where a budget is set or it was answered 429. Null
+   * where it may read without: it needs none, or no queue holds it.
+   */
+  async askIfNeeded(request: TurnRequest): Promise<AskedTurn | null> {
+    const isSet = this.#requestsPerHour !== undefined;
+    if (!isSet && !request.isThrottled) return null;
+    const asked = await this.ask(request);
+    // A budget that is set is kept, whether the queue can be asked or not.
+    if (asked === null && isSet) throw new Error('The Temporal server did not take the request for a turn');
+    return asked;
+  }
+
+  /** Asks for a turn, and reports what became of the one before. Null where no queue holds the export. */
+  async ask(request: TurnRequest, given?: RequestReport): Promise<AskedTurn | null> {
+    const { taskQueue, priority, unused, askedAt: first } = request;
     const workflowId = activityInfo().workflowExecution?.workflowId ?? '';
-    const askedAt = Math.round(first.askedAt ?? startServerClock()());
+    const askedAt = Math.round(first ?? startServerClock()());
     const report = unused === undefined ? given : ({ turn: unused, outcome: 'unsent', at: askedAt } as const);
     const asked = { workflowId, priority, askedAt, requests: requestsOfTurn(this.#requestsPerHour) };
-    const joined = await this.#queue.join(ALL_EXPORTS, { ...asked, ...(report && { report }) }, taskQueue);
-    if (!joined) return null;
-    const { for: what, position, expectedAt } = joined.place;
-    const place =
-      position === undefined ? null : { for: what, position, ...(expectedAt !== undefined && { expectedAt }) };
-    return { askedAt, place, isAnswered: joined.isAnswered };
+    const options = { taskQueue, isOverdue: first !== undefined };
+    const place = await this.#queue.join(ALL_EXPORTS, { ...asked, ...(report && { report }) }, options);
+    return place && { askedAt, place };
   }
 
   /** Reports what became of a chunk after which no turn is asked for; without a turn a queue need not know it. */

@@ -24,10 +24,7 @@ import {
 import { DAY_MS } from '../../contract/shared.js';
 
 /** The activities of a date range's one writer. */
-export function exportActivities(): Pick<
-  ExportActivities,
-  'prepareExport' | 'askTurn' | 'readChunk' | 'publishSnapshot'
-> {
+export function exportActivities(): Pick<ExportActivities, 'prepareExport' | 'readChunk' | 'publishSnapshot'> {
   const shared: ActivityOptions = {
     taskQueue: exportTaskQueue(workflowInfo().taskQueue),
     heartbeatTimeout: '20 seconds',
@@ -43,11 +40,6 @@ export function exportActivities(): Pick<
     heartbeatTimeout: '5 minutes',
     summary: 'Tidy up after earlier runs',
   });
-  const { askTurn } = proxyActivities<ExportActivities>({
-    taskQueue: exportTaskQueue(workflowInfo().taskQueue),
-    startToCloseTimeout: '30 seconds', // two calls of the Temporal server
-    summary: 'Ask for a turn',
-  });
   const readChunk: ExportActivities['readChunk'] = (input) => {
     const startMs = input.turn ? (input.turn.until - Date.now()) / 2 : undefined;
     const inTime = startMs !== undefined && { scheduleToStartTimeout: startMs };
@@ -58,7 +50,7 @@ export function exportActivities(): Pick<
     startToCloseTimeout: '1 hour', // copies all rows once
     summary: 'Publish the snapshot',
   });
-  return { prepareExport, askTurn, readChunk, publishSnapshot };
+  return { prepareExport, readChunk, publishSnapshot };
 }
 
 /** The last activity of a run. It is best effort, so it is short; a half-done publication is still read whole. */

@@ -119,12 +119,10 @@ class RangeWriter {
     const taskQueue = exportTaskQueue(workflowInfo().taskQueue);
     state.waitReason = `no worker of the exports has begun yet (task queue ${taskQueue})`;
     this.#show();
-    const turns = this.#turns.request;
-    const result = await this.#withRetries(() => this.#activities.prepareExport({ range: this.#range, turns }));
+    const result = await this.#withRetries(() => this.#activities.prepareExport({ range: this.#range }));
     state.expectedRows = result.expectedRows;
     state.requestsPerHour = result.requestsPerHour;
     state.waitReason = null;
-    this.#turns.learn(result);
   }
 
   /** Reads the next chunk; null where the scan had to begin anew. */
@@ -133,12 +131,9 @@ class RangeWriter {
     const situation = { willRepeat: repeatsLeft > 0, isUpstreamFailing: failures > 0 };
     const input = { range: this.#range, runId, scan, checkpoint, ...situation };
     return this.#orNewScan(() =>
-      this.#withRetries((probeStore) => {
-        const chunk = { ...input, probeStore, turns: this.#turns.request };
-        const { askTurn, readChunk } = this.#activities;
-        if (!this.#turns.isNeeded) return readChunk(chunk);
-        return this.#turns.withTurn(askTurn, (turn) => readChunk({ ...chunk, turn }));
-      }),
+      this.#withRetries((probeStore) =>
+        this.#turns.withTurn((turns, turn) => this.#activities.readChunk({ ...input, probeStore, turns, turn })),
+      ),
     );
   }
 
@@ -185,9 +180,6 @@ class RangeWriter {
     const { checkpoint, pages, requests, interruption, requestsPerHour, asked } = result;
     const state = this.#state;
     const now = Date.now();
-    // The queue makes it wait, and for no longer than it must.
-    const isQueued = asked?.isAnswered === true;
-    this.#turns.learn(result);
     state.checkpoint = checkpoint;
     state.requestsPerHour = requestsPerHour;
     state.notBefore = now;
@@ -201,7 +193,8 @@ class RangeWriter {
     if (!interruption) return;
     state.failures += 1;
     state.failingSince ??= now;
-    if (!isQueued) state.notBefore = now + interruptionWaitMs(state.failures, interruption);
+    // A queue makes it wait for no longer than it must.
+    if (asked === null) state.notBefore = now + interruptionWaitMs(state.failures, interruption);
     if (now - (state.wrongSince ?? now) >= MAX_WRONG_PAGES_MS) throw wrongPagesFailure(interruption);
     if (now - state.failingSince >= MAX_UPSTREAM_OUTAGE_MS) throw outageFailure(interruption);
   }

@@ -1,11 +1,12 @@
 /** What the export of a date range knows and hands on, its turns in the queue of all exports, and how it ended. */
 import { ActivityFailure, condition, setHandler, TimeoutFailure, workflowInfo } from '@temporalio/workflow';
-import type { ExportActivities } from '../../activities/visitor-export/export-activities.js';
+import type { ReadChunkResult } from '../../activities/visitor-export/export-activities.js';
 import type { AskedTurn, TurnRequest } from '../../activities/visitor-export/export-turns.js';
 import type { Priority, SnapshotReceipt } from '../../contract.js';
 import { readTurn } from '../../agent-job/queue-messages.js';
 import { askAgainMs } from '../../agent-job/retry-waits.js';
-import { type QueuePlace, type RequestTurn, requestTurnSignal } from '../../contract/request-queue.js';
+import { type RequestTurn, requestTurnSignal } from '../../contract/request-queue.js';
+import type { Queued } from '../../contract/write-outcome.js';
 import { NEW_SCAN, type ScanCheckpoint, type SuspectScan } from '../../visitor-export/scan-checkpoint.js';
 
 /** The plain data of a date range's export, passed on by continue-as-new. Times in milliseconds. */
@@ -44,8 +45,6 @@ export interface RangeState {
 interface TurnState {
   /** Whether this export was answered 429. */
   isThrottled: boolean;
-  /** Whether a chunk needs a turn: a budget is set, or the upstream answered 429. */
-  isNeeded: boolean;
   /** The turn that was asked for and did not come yet. */
   asked: AskedTurn | null;
   /** The turn that came and was not used yet. */
@@ -72,13 +71,13 @@ export function newRangeState(runId: string): RangeState {
     notBefore: 0,
     requestsPerHour: null,
     waitReason: null,
-    turns: { isThrottled: false, isNeeded: false, asked: null, turn: null },
+    turns: { isThrottled: false, asked: null, turn: null },
   };
 }
 
 /** When the export may send its next request, as far as it knows; in the past where it need not wait. */
 export function nextRequestTime({ notBefore, turns }: RangeState): number {
-  const expectedAt = turns.asked?.place?.expectedAt;
+  const expectedAt = turns.asked?.place.expectedAt;
   return expectedAt === undefined ? notBefore : Math.max(notBefore, Date.parse(expectedAt));
 }
 
@@ -89,16 +88,8 @@ export interface RangeResult {
   isSecondScan: boolean;
 }
 
-// The turns of one export in the queue of all of them: whether a chunk needs one, and the wait for it. An activity
-// asks, and the queue answers by a signal. An export that hears nothing asks again, as a job does; where no queue
-// answers and no budget is set, it goes on without.
-
-/** What an activity of an export tells of its turns. */
-interface TurnResult {
-  requestsPerHour: number | null;
-  asked: AskedTurn | null;
-  interruption?: { kind: 'busy' | 'failed' } | null;
-}
+// The turns of one export in the queue of all of them. An activity that lacks one asks for it, and the queue answers by
+// a signal. An export that waits too long asks again, as a job does.
 
 /** One half of a turn is for the way to a worker, the other for the requests. */
 const MIN_TURN_MS = 2_000;
@@ -119,75 +110,48 @@ export class ExportTurns {
     });
   }
 
-  /** Whether the next chunk needs a turn. */
-  get isNeeded(): boolean {
-    return this.#turns.isNeeded;
-  }
-
-  /** How activities ask for a turn of this export. */
-  get request(): TurnRequest {
-    return { taskQueue: workflowInfo().taskQueue, priority: this.#priority };
-  }
-
-  /** Learns from the result of an activity. */
-  learn({ requestsPerHour, asked, interruption }: TurnResult): void {
+  /** Reads a chunk once it may be read: with another turn where no worker was free in time. */
+  async withTurn(
+    read: (turns: TurnRequest, turn: RequestTurn | null) => Promise<ReadChunkResult>,
+  ): Promise<ReadChunkResult> {
     const turns = this.#turns;
-    turns.isThrottled ||= interruption?.kind === 'busy';
-    turns.isNeeded = turns.isThrottled || requestsPerHour !== null;
-    turns.asked = asked;
-  }
-
-  /** Reads a chunk with a turn; with another one where no worker was free in time. */
-  async withTurn<T>(askTurn: ExportActivities['askTurn'], work: (turn: RequestTurn | null) => Promise<T>): Promise<T> {
-    for (let unused: RequestTurn | null = null; ;) {
-      const turn = await this.#take(askTurn, unused);
+    for (let unused: { unused: string } | undefined; ;) {
+      const turn = await this.#wait();
+      const { isThrottled, asked } = turns;
+      const overdue = asked && { askedAt: asked.askedAt };
+      const request = { taskQueue: workflowInfo().taskQueue, priority: this.#priority, isThrottled };
       try {
-        return await work(turn);
+        const result = await read({ ...request, ...overdue, ...unused }, turn);
+        unused = undefined;
+        turns.isThrottled ||= result.interruption?.kind === 'busy';
+        turns.asked = result.asked;
+        const hasOnlyAsked = turn === null && result.asked !== null && result.requests === 0;
+        if (!hasOnlyAsked) return result;
       } catch (error) {
         if (turn === null || !wasNotStarted(error)) throw error;
-        unused = turn;
+        unused = { unused: turn.turn };
       }
     }
   }
 
-  /** Waits for the turn of the next chunk; null where no queue has it wait, and none gives it a turn. */
-  async #take(askTurn: ExportActivities['askTurn'], unused: RequestTurn | null): Promise<RequestTurn | null> {
+  /** Waits for the turn that was asked for; null where none was, and where none came in time: it is asked for again. */
+  async #wait(): Promise<RequestTurn | null> {
     const turns = this.#turns;
-    let request: TurnRequest = { ...this.request, ...(unused && { unused: unused.turn }) };
-    for (;;) {
-      const turn = this.#receive();
-      if (turn) return turn;
-      this.#show(turns.asked?.place ?? null);
-      const asked = (turns.asked ??= await askTurn(request));
-      this.#show(asked.place);
-      if (await condition(() => turns.turn !== null, askAgainMs(asked.place?.position, Math.random()))) continue;
-      turns.asked = null;
-      // No queue answered, or it did not take the request, or its turn was lost. A budget that is set is kept.
-      if (asked.place === null && this.#state.requestsPerHour === null) return this.#end();
-      request = { ...this.request, askedAt: asked.askedAt };
+    if (turns.turn === null) {
+      if (turns.asked === null) return null;
+      const { place } = turns.asked;
+      this.#show(reasonOf(place));
+      if (!(await condition(() => turns.turn !== null, askAgainMs(place.position, Math.random())))) return null;
     }
-  }
-
-  /** The turn that came; one whose time is as good as over counts as spent. */
-  #receive(): RequestTurn | null {
-    const turns = this.#turns;
     const { turn } = turns;
-    if (turn === null) return null;
-    this.#end();
-    return turn.until - Date.now() >= MIN_TURN_MS ? turn : null;
+    Object.assign(turns, { turn: null, asked: null });
+    this.#show(null);
+    // One whose time is as good as over counts as spent.
+    return turn && turn.until - Date.now() >= MIN_TURN_MS ? turn : null;
   }
 
-  #end(): null {
-    const turns = this.#turns;
-    turns.turn = null;
-    turns.asked = null;
-    this.#state.waitReason = null;
-    this.#onChange();
-    return null;
-  }
-
-  #show(place: QueuePlace | null): void {
-    this.#state.waitReason = reasonOf(place);
+  #show(waitReason: string | null): void {
+    this.#state.waitReason = waitReason;
     this.#onChange();
   }
 
@@ -201,8 +165,8 @@ function wasNotStarted(error: unknown): boolean {
   return cause instanceof TimeoutFailure && cause.timeoutType === 'SCHEDULE_TO_START';
 }
 
-function reasonOf(place: QueuePlace | null): string {
-  if (place === null) return 'its turn in the queue of all exports';
-  const what = place.for === 'turn' ? 'the budget that all exports share' : 'the upstream, which answered 429';
-  return `${what} (position ${place.position} in the queue of all exports)`;
+function reasonOf({ for: what, position }: Queued): string {
+  if (position === undefined) return 'its turn in the queue of all exports';
+  const why = what === 'turn' ? 'the budget that all exports share' : 'the upstream, which answered 429';
+  return `${why} (position ${position} in the queue of all exports)`;
 }
