@@ -2,6 +2,7 @@
  * All shapes that callers see: inputs with the tables that their parsers check with, outputs by the names of their
  * types, and the messages of each workflow.
  */
+import { z } from 'zod';
 import {
   AGENT_JOB_WORKFLOW,
   FAILURE,
@@ -62,7 +63,9 @@ export const OUTPUTS: readonly string[] = [
 ];
 
 /** Bounds of outputs that a reader of this project checks, field by field. */
-export const CHECKED_OUTPUTS: Readonly<Record<string, JsonSchema>> = { SnapshotManifest: schemaOf(CHECKED_FIELDS) };
+export const CHECKED_OUTPUTS: Readonly<Record<string, JsonSchema>> = {
+  SnapshotManifest: z.toJSONSchema(CHECKED_FIELDS, { io: 'input' }),
+};
 
 /** A workflow that callers start, or only ask; or an activity that their workflows ask. */
 export interface WorkflowShape {

@@ -1,4 +1,4 @@
-/** Charts as SVG. Colours are CSS variables of the page, so that one drawing serves light, dark and paper. */
+/** Charts as SVG. Colours are CSS variables of the page, so that one drawing serves light and dark. */
 import { init, type EChartsCoreOption } from 'echarts/dist/echarts.esm.min.mjs';
 import type { Day } from '../snapshots/catalog.js';
 import { aiShare } from './figures.js';
@@ -10,20 +10,7 @@ interface Line {
   valueOf: (day: Day) => number | null;
 }
 
-interface Size {
-  width: number;
-  height: number;
-}
-
-const HEIGHT = 280;
-/** Each chart is drawn twice, since text in a shrunk drawing can't be read on a phone. */
-const SIZES: [className: string, size: Size][] = [
-  ['wide', { width: 960, height: HEIGHT }],
-  ['narrow', { width: 380, height: HEIGHT }],
-];
-/** Around the plot, in pixels; wide enough for the labels. */
-const MARGIN = { left: 52, right: 14 };
-const MARK = { inconsistent: 'var(--bad)', provisional: 'var(--soft)' } as const;
+const SIZE = { width: 960, height: 280 };
 
 /** Visitors of each day, human and AI. */
 export function visitorsChart(days: readonly Day[]): Html {
@@ -60,36 +47,28 @@ export function sparkline(values: readonly (number | null)[]): Html {
 }
 
 function drawn(days: readonly Day[], lines: Line[], format: (value: number) => string, label: string): Html {
-  const drawings = SIZES.map(([className, size]) => {
-    const chart = init(null, null, { renderer: 'svg', ssr: true, ...size });
-    try {
-      chart.setOption(optionOf(days, lines, format, size));
-      const svg = chart.renderToSVGString({ useViewBox: true });
-      return `<div class="chart ${className}" role="img" aria-label="${label}">${svg}</div>`;
-    } finally {
-      chart.dispose();
-    }
-  });
-  return new Html(drawings.join(''));
+  const chart = init(null, null, { renderer: 'svg', ssr: true, ...SIZE });
+  try {
+    chart.setOption(optionOf(days, lines, format));
+    const svg = chart.renderToSVGString({ useViewBox: true });
+    return new Html(`<div class="chart" role="img" aria-label="${label}">${svg}</div>`);
+  } finally {
+    chart.dispose();
+  }
 }
 
-function optionOf(
-  days: readonly Day[],
-  lines: Line[],
-  format: (value: number) => string,
-  { width }: Size,
-): EChartsCoreOption {
+function optionOf(days: readonly Day[], lines: Line[], format: (value: number) => string): EChartsCoreOption {
   const text = { color: 'var(--muted)', fontSize: 12 };
   return {
     animation: false,
     textStyle: { fontFamily: 'system-ui, sans-serif' },
     legend: { show: lines.length > 1, top: 0, left: 0, icon: 'roundRect', itemHeight: 4, textStyle: text },
-    grid: { ...MARGIN, top: lines.length > 1 ? 34 : 14, bottom: 28 },
+    grid: { left: 52, right: 14, top: lines.length > 1 ? 34 : 14, bottom: 28 },
     xAxis: {
       type: 'category',
       boundaryGap: days.length < 2,
       data: days.map(({ date }) => date),
-      axisLabel: { ...text, hideOverlap: true, formatter: shortDate, interval: labelStep(days.length, width) },
+      axisLabel: { ...text, hideOverlap: true, formatter: shortDate, interval: labelStep(days.length) },
       axisLine: { lineStyle: { color: 'var(--line)' } },
       axisTick: { show: false },
     },
@@ -98,11 +77,11 @@ function optionOf(
       axisLabel: { ...text, formatter: format },
       splitLine: { lineStyle: { color: 'var(--line)' } },
     },
-    series: lines.map((line, i) => seriesOf(days, line, i === 0 ? gapsOf(days, width) : null)),
+    series: lines.map((line) => seriesOf(days, line)),
   };
 }
 
-function seriesOf(days: readonly Day[], { name, color, valueOf }: Line, gaps: object[][] | null): object {
+function seriesOf(days: readonly Day[], { name, color, valueOf }: Line): object {
   const values = days.map(valueOf);
   return {
     type: 'line',
@@ -113,7 +92,6 @@ function seriesOf(days: readonly Day[], { name, color, valueOf }: Line, gaps: ob
     showSymbol: true,
     showAllSymbol: true,
     data: days.map(({ state }, i) => pointOf(values, i, state, color)),
-    ...(gaps && { markArea: { silent: true, itemStyle: { color: 'var(--gap)' }, data: gaps } }),
   };
 }
 
@@ -121,40 +99,16 @@ function seriesOf(days: readonly Day[], { name, color, valueOf }: Line, gaps: ob
 function pointOf(values: readonly (number | null)[], i: number, state: Day['state'], color: string): object {
   const value = values[i] ?? null;
   const isAlone = (values[i - 1] ?? null) === null && (values[i + 1] ?? null) === null;
-  if (state === 'inconsistent') return { value, symbolSize: 9, itemStyle: { color: MARK.inconsistent } };
+  if (state === 'inconsistent') return { value, symbolSize: 9, itemStyle: { color: 'var(--bad)' } };
   if (state === 'provisional') {
     return { value, symbolSize: 8, itemStyle: { color: 'var(--paper)', borderColor: color, borderWidth: 2 } };
   }
   return { value, symbolSize: isAlone ? 6 : 0, itemStyle: { color } };
 }
 
-/**
- * Bands over the days without a snapshot, half way to their neighbours. In pixels, for an axis of categories knows no
- * place between two days.
- */
-function gapsOf(days: readonly Day[], width: number): object[][] {
-  const last = days.length - 1;
-  const step = (width - MARGIN.left - MARGIN.right) / Math.max(1, last);
-  const edge = (i: number, place: number) => ({
-    xAxis: days[i]?.date,
-    x: MARGIN.left + step * Math.min(Math.max(place, 0), last),
-  });
-  const gaps: object[][] = [];
-  for (let i = 0; i < days.length; i++) {
-    if (!isGap(days[i])) continue;
-    const from = i;
-    while (isGap(days[i + 1])) i++;
-    gaps.push([edge(from, from - 0.5), edge(i, i + 0.5)]);
-  }
-  return gaps;
-}
-
-function isGap(day: Day | undefined): boolean {
-  return day?.manifest === null;
-}
-
-function labelStep(days: number, width: number): number {
-  return Math.max(0, Math.ceil(days / (width / 90)) - 1);
+/** One label in every 90 pixels. */
+function labelStep(days: number): number {
+  return Math.max(0, Math.ceil(days / (SIZE.width / 90)) - 1);
 }
 
 function shortDate(date: string): string {

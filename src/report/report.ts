@@ -1,7 +1,7 @@
 /** The report as one HTML page that needs nothing else. */
 import type { SnapshotManifest } from '../contract.js';
 import { type Day, type DayState, listManifests } from '../snapshots/catalog.js';
-import { reportFolder, reportKey } from '../snapshots/layout.js';
+import { reportFolder, reportKey, stagingKey } from '../snapshots/layout.js';
 import type { SnapshotStore } from '../snapshots/snapshot-store.js';
 import { plusDays } from '../visitor-export/date-range.js';
 import { inconsistencyText } from '../visitor-export/inconsistency.js';
@@ -10,13 +10,13 @@ import { aiShare, type Figures, figuresOf, PERIOD_DAYS } from './figures.js';
 import { change, countOf, html, Html, moment, number, percent, table, visible } from './html.js';
 import { pagesTable, topPages } from './top-pages.js';
 
-const STATES: [state: DayState, meaning: string][] = [
-  ['final', 'consistent and over'],
-  ['inconsistent', 'the answers did not fit together'],
-  ['provisional', 'may not have been over when it was read'],
-  ['missing', 'no snapshot'],
-  ['damaged', 'not what was exported'],
-];
+/** The states of days in doubt, with their meanings. */
+const DOUBTS: Partial<Record<DayState, string>> = {
+  inconsistent: 'the answers did not fit together',
+  provisional: 'may not have been over when it was read',
+  missing: 'no snapshot',
+  damaged: 'not what was exported',
+};
 
 /** A project's report as one HTML file, from its snapshots alone. `generatedAt` is ISO 8601. */
 export async function buildReport(store: SnapshotStore, projectId: string, generatedAt: string): Promise<string> {
@@ -31,7 +31,9 @@ export async function buildReport(store: SnapshotStore, projectId: string, gener
 export async function writeReport(store: SnapshotStore, projectId: string, generatedAt: string): Promise<string> {
   const page = await buildReport(store, projectId, generatedAt);
   await store.put(reportKey(projectId), Buffer.from(page));
-  await store.removeUnfinished(reportFolder(projectId)).catch(() => {}); // never visible, and small
+  // Best effort: what a killed writer left was never visible.
+  await store.removeFolder(stagingKey(reportFolder(projectId))).catch(() => {});
+  await store.removeUnfinished(reportFolder(projectId)).catch(() => {});
   return store.urlOf(reportKey(projectId));
 }
 
@@ -80,7 +82,8 @@ function tiles({ days, recent, before }: Figures): Html {
   const { mean } = recent;
   const then = before.mean;
   const counts = (state: DayState) => days.filter((day) => day.state === state).length;
-  const doubts = STATES.slice(1).flatMap(([state]) => (counts(state) > 0 ? [`${counts(state)} ${state}`] : []));
+  const states = Object.keys(DOUBTS) as DayState[];
+  const doubts = states.flatMap((state) => (counts(state) > 0 ? [`${counts(state)} ${state}`] : []));
   const shareThen = then && aiShare(then);
   const was = shareThen === null ? null : html`<span class="flat">was ${percent(shareThen)}</span>`;
   const inDoubt = doubts.length === 0 ? null : html`<span class="down">${doubts.join(', ')}</span>`;
@@ -117,8 +120,8 @@ function charts(days: readonly Day[]): Html {
       <h2>Visitors over time</h2>
       ${visitorsChart(days)}
       <p class="muted">
-        A shaded band has no snapshot, or a damaged one, a red dot is an inconsistent day, a hollow one a provisional
-        day.
+        A day without a snapshot, or with a damaged one, is a gap. A red dot is an inconsistent day, a hollow one a
+        provisional day.
       </p>
       ${dailyTable(days)}
     </section>
@@ -154,12 +157,6 @@ function quality(days: readonly Day[], unreadable: readonly string[]): Html {
   </p>`;
   return html`<section>
     <h2>How far the days can be believed</h2>
-    <ul class="strip" aria-label="State of each day">
-      ${days.map(({ date, state }) => html`<li class="${state}" title="${date}: ${state}"></li>`)}
-    </ul>
-    <p class="key">
-      ${STATES.map(([state, meaning]) => html`<span><i class="${state}"></i>${state}: ${meaning}</span>`)}
-    </p>
     ${doubtful.length === 0 ? html`<p>No day is missing or in doubt.</p>` : doubtTable(doubtful)}
     ${unreadable.length > 0 ? note : null}
   </section>`;
@@ -172,7 +169,7 @@ function doubtTable(days: readonly Day[]): Html {
     const read = manifest ? `read ${moment(manifest.exportedAt)}` : '';
     return html`<tr>
       <td class="day">${date}</td>
-      <td>${state}</td>
+      <td title="${DOUBTS[state] ?? ''}">${state}</td>
       <td>${[inconsistency, also, read].filter((text) => text !== '').join('; ')}</td>
     </tr>`;
   });
@@ -182,10 +179,10 @@ function doubtTable(days: readonly Day[]): Html {
 /** The page's CSS, inline: the page loads nothing from elsewhere. */
 const STYLE = `
 :root { color-scheme: light dark; --paper: #fff; --card: #f6f7f9; --ink: #17202c; --muted: #5a6675; --line: #dfe3e8;
-  --human: #1f6feb; --ai: #c2570c; --good: #1a7f37; --bad: #c4262e; --soft: #9a6b00; --gap: #8b95a133; }
+  --human: #1f6feb; --ai: #c2570c; --good: #1a7f37; --bad: #c4262e; }
 @media (prefers-color-scheme: dark) { :root { --paper: #10151c; --card: #19202a; --ink: #e8edf3; --muted: #9aa7b6;
-  --line: #2b3542; --human: #6ea8fe; --ai: #f2a65a; --good: #56d364; --bad: #ff7b72; --soft: #e3b341;
-    --gap: #8b95a133; } }
+  --line: #2b3542; --human: #6ea8fe; --ai: #f2a65a; --good: #56d364; --bad: #ff7b72;
+    } }
 * { box-sizing: border-box; }
 body { margin: 0 auto; padding: 24px 20px 48px; max-width: 1000px; background: var(--paper); color: var(--ink);
   font: 16px/1.5 system-ui, -apple-system, "Segoe UI", Roboto, sans-serif; }
@@ -197,7 +194,7 @@ p { margin: 6px 0; } .muted, caption, footer { color: var(--muted); font-size: 1
 .tile { background: var(--card); border-radius: 10px; padding: 12px 14px; }
 .tile dt { color: var(--muted); font-size: 14px; } .tile dd { margin: 0; }
 .tile .number { font-size: 26px; font-weight: 600; font-variant-numeric: tabular-nums; }
-.chart svg { display: block; width: 100%; height: auto; } .narrow { display: none; }
+.chart { overflow-x: auto; } .chart svg { display: block; width: 100%; min-width: 640px; height: auto; }
 table { width: 100%; border-collapse: collapse; font-variant-numeric: tabular-nums; font-size: 15px; }
 th { text-align: left; font-weight: 600; color: var(--muted); font-size: 13px; vertical-align: bottom; }
 th, td { padding: 6px 8px; border-bottom: 1px solid var(--line); } td.day { white-space: nowrap; }
@@ -207,23 +204,9 @@ td.path { overflow-wrap: anywhere; min-width: 110px; } caption { text-align: lef
 .spark path { fill: none; stroke: var(--human); stroke-width: 1.6; stroke-linecap: round; stroke-linejoin: round;
   vector-effect: non-scaling-stroke; }
 .up { color: var(--good); } .down { color: var(--bad); } .flat { color: var(--muted); }
-.strip { display: flex; flex-wrap: wrap; gap: 3px; margin: 10px 0; padding: 0; list-style: none; }
-.strip li, .key i { width: 13px; height: 13px; border-radius: 3px; display: inline-block; }
-.final { background: var(--good); }
-.missing, .damaged { background: repeating-linear-gradient(45deg, var(--gap) 0 3px, transparent 3px 6px);
-  border: 1px solid var(--muted); }
-.inconsistent { background: var(--bad); } .provisional { border: 3px solid var(--soft); }
-.key { display: flex; flex-wrap: wrap; gap: 4px 18px; font-size: 14px; color: var(--muted); }
-.key i { margin-right: 6px; vertical-align: -1px; }
 details { margin-top: 14px; } summary { cursor: pointer; }
 footer { margin-top: 40px; border-top: 1px solid var(--line); padding-top: 12px; }
-@media (max-width: 560px) { body { padding: 16px 14px 32px; } .wide { display: none; } .narrow { display: block; }
+@media (max-width: 560px) { body { padding: 16px 14px 32px; }
   .tiles { grid-template-columns: 1fr 1fr; } .tile .number { font-size: 22px; }
   th, td { padding: 6px 4px; font-size: 14px; } .spark { width: 64px; } }
-@media print { :root { color-scheme: light; --paper: #fff; --card: #f3f4f6; --ink: #000; --muted: #444; --line: #ccc;
-  --human: #1f6feb; --ai: #c2570c; --good: #1a7f37; --bad: #c4262e; --soft: #9a6b00; }
-  body { padding: 0; max-width: none; font-size: 12px; }
-  * { print-color-adjust: exact; -webkit-print-color-adjust: exact; }
-  .chart, tr, .tile { break-inside: avoid; } h2 { break-after: avoid; } .wide { display: block; }
-  .narrow { display: none; } details { display: none; } }
 `;

@@ -1,4 +1,4 @@
-/** The pages with the most visitors, found in one reading of the snapshots' files. */
+/** The pages with the most visitors. The snapshots' files are read twice: for the best pages, and for their days. */
 import { sha256Hex, type VisitorRow } from '../snapshots/content-digest.js';
 import type { Day } from '../snapshots/catalog.js';
 import { snapshotFolder } from '../snapshots/layout.js';
@@ -14,7 +14,7 @@ interface PageTrend {
   totals: (number | null)[];
   /** Means of the days that count. */
   mean: { ai: number; total: number };
-  /** Null where the period before has no day. */
+  /** Null if the period before has no day. */
   meanBefore: number | null;
 }
 
@@ -25,84 +25,50 @@ interface TopPages {
 }
 
 const SHOWN = 25;
+/** Bounds a worker's memory: beyond it, the half of the pages with the fewest visitors is forgotten. */
+const MAX_PAGES = 300_000;
+const MAX_CHARACTERS = 32_000_000;
 
 /** The pages with the most visitors a day, on average over the recent period. */
 export async function topPages(store: SnapshotStore, { days, recent, before }: Figures): Promise<TopPages> {
-  const seen = new SeenPages();
-  const unread = new Set<number>();
-  const counting = new Set(recent.days);
-  // Newest first: of earlier days only the pages count that the recent period has at its top.
-  for (const [day, found] of [...days.entries()].reverse()) {
-    const isRecent = day >= days.length - PERIOD_DAYS;
-    if (!isRecent) seen.keepTop(SHOWN);
-    const see = (row: VisitorRow) => seen.add(row, day, { isRecent, isCounted: counting.has(found) });
-    if (!(await eachRow(store, found, see))) unread.add(day);
+  const best = await bestPaths(store, recent.days);
+  const found = new Map(best.map((path) => [path, new Map<Day, VisitorRow>()]));
+  const unread = new Set<Day>();
+  for (const day of days) {
+    if (!(await eachRow(store, day, (row) => void found.get(row.path)?.set(day, row)))) unread.add(day);
   }
-  const positions = (some: Day[]) => some.map((day) => days.indexOf(day)).filter((day) => !unread.has(day));
-  const [now, then] = [positions(recent.days), positions(before.days)];
-  const pages = seen.top(SHOWN).map(({ path, rows }): PageTrend => {
-    const onDay = (day: number) => rows.get(day) ?? { ai: 0, total: 0 };
-    const meanOf = (some: number[], count: 'ai' | 'total') =>
-      some.length === 0 ? null : some.reduce((sum, day) => sum + onDay(day)[count], 0) / some.length;
+  const readable = (some: Day[]) => some.filter((day) => !unread.has(day));
+  const [now, then] = [readable(recent.days), readable(before.days)];
+  const pages = [...found].map(([path, rows]): PageTrend => {
+    const on = (day: Day, count: 'ai' | 'total') => rows.get(day)?.[count] ?? 0;
+    const meanOf = (some: Day[], count: 'ai' | 'total') =>
+      some.length === 0 ? null : some.reduce((sum, day) => sum + on(day, count), 0) / some.length;
     const mean = { ai: meanOf(now, 'ai') ?? 0, total: meanOf(now, 'total') ?? 0 };
-    const totals = days.map((_, day) => (unread.has(day) ? null : onDay(day).total));
+    const totals = days.map((day) => (unread.has(day) ? null : on(day, 'total')));
     return { path, totals, mean, meanBefore: meanOf(then, 'total') };
   });
-  const unreadable = days.filter(({ manifest }, day) => manifest !== null && unread.has(day));
+  const unreadable = days.filter((day) => day.manifest !== null && unread.has(day));
   return { pages, unreadable: unreadable.map(({ date }) => date) };
 }
 
-interface Page {
-  path: string;
-  /** Visitors of the days that count. */
-  visitors: number;
-  /** By the position of the day. */
-  rows: Map<number, { ai: number; total: number }>;
-}
-
-/**
- * Bounds what is remembered of the recent days: then the pages with the fewest visitors are forgotten. A page takes
- * some 400 bytes and its path, and each day more 80: about 150 MB at most, in a worker of 340 MB.
- */
-const MAX_PAGES = 150_000;
-const MAX_ROWS = 600_000;
-const MAX_CHARACTERS = 32_000_000;
-
-class SeenPages {
-  #pages = new Map<string, Page>();
-  #rows = 0;
-  #characters = 0;
-
-  /** Pages that are not known yet are those of a recent day. */
-  add({ path, ai, total }: VisitorRow, day: number, { isRecent, isCounted }: Record<string, boolean>): void {
-    let page = this.#pages.get(path);
-    if (!page && !isRecent) return;
-    page ??= this.#remember({ path, visitors: 0, rows: new Map() });
-    page.rows.set(day, { ai, total });
-    if (isCounted) page.visitors += total;
-    this.#rows++;
-    const isFull = this.#pages.size > MAX_PAGES || this.#rows > MAX_ROWS || this.#characters > MAX_CHARACTERS;
-    if (isFull) this.keepTop(this.#pages.size / 2);
+async function bestPaths(store: SnapshotStore, days: readonly Day[]): Promise<string[]> {
+  let visitors = new Map<string, number>();
+  let characters = 0;
+  const top = (count: number) => {
+    const pages = [...visitors].filter(([, total]) => total > 0);
+    return pages.sort(([a, more], [b, less]) => less - more || (a < b ? -1 : 1)).slice(0, count);
+  };
+  // Newest first.
+  for (const day of days.toReversed()) {
+    await eachRow(store, day, ({ path, total }) => {
+      if (!visitors.has(path)) characters += path.length;
+      visitors.set(path, (visitors.get(path) ?? 0) + total);
+      if (visitors.size <= MAX_PAGES && characters <= MAX_CHARACTERS) return;
+      visitors = new Map(top(visitors.size / 2));
+      characters = [...visitors.keys()].reduce((sum, { length }) => sum + length, 0);
+    });
   }
-
-  top(count: number): Page[] {
-    const pages = [...this.#pages.values()].filter(({ visitors }) => visitors > 0);
-    return pages.sort((a, b) => b.visitors - a.visitors || (a.path < b.path ? -1 : 1)).slice(0, count);
-  }
-
-  keepTop(count: number): void {
-    if (this.#pages.size <= count) return;
-    const kept = this.top(count);
-    [this.#pages, this.#rows, this.#characters] = [new Map(), 0, 0];
-    for (const page of kept) this.#remember(page);
-  }
-
-  #remember(page: Page): Page {
-    this.#pages.set(page.path, page);
-    this.#rows += page.rows.size;
-    this.#characters += page.path.length;
-    return page;
-  }
+  return top(SHOWN).map(([path]) => path);
 }
 
 /** False where the day has no snapshot, or its rows can't be read. */

@@ -1,4 +1,4 @@
-/** What snapshots there are. */
+/** Which snapshots a store has, and the state of each day of a calendar. */
 import { isDeepStrictEqual } from 'node:util';
 import { encodeId, type SnapshotManifest } from '../contract.js';
 import { DAY_MS } from '../contract/shared.js';
@@ -26,7 +26,7 @@ const READS_AT_ONCE = 8;
 /** The folders of a project's date ranges, or of all projects, in order of project and dates. */
 export async function* findSnapshots(store: SnapshotStore, projectId?: string): AsyncGenerator<FoundSnapshot> {
   const byFolder = new Map<string, FoundSnapshot>();
-  for await (const key of store.list(projectId === undefined ? SNAPSHOTS_FOLDER : projectFolder(projectId))) {
+  for await (const key of keysOf(store, projectId)) {
     const range = rangeFolderOf(key);
     if (!range) continue; // not put there by an export
     const found = byFolder.get(range.folder);
@@ -37,29 +37,30 @@ export async function* findSnapshots(store: SnapshotStore, projectId?: string): 
 }
 
 /**
- * Keys below `visitors/`, of a project or of all, that a glob for Parquet reads and that no date range holds. A link in
- * a folder's place is one: some globs follow it, and it is not listed.
+ * Keys that a glob for Parquet reads though no date range holds them. Some globs also follow a link in a folder's
+ * place, whose files are not listed.
  */
 export async function* findStray(store: SnapshotStore, projectId?: string): AsyncGenerator<string> {
-  for await (const key of store.list(projectId === undefined ? SNAPSHOTS_FOLDER : projectFolder(projectId))) {
+  for await (const key of keysOf(store, projectId)) {
     if ((key.endsWith('.parquet') || IN_FOLDERS_PLACE.test(key)) && !rangeFolderOf(key)) yield key;
   }
 }
 
-/**
- * The manifests of a project's snapshots, or of all, in order of project and dates; folders without one are left out.
- */
+function keysOf(store: SnapshotStore, projectId: string | undefined): AsyncIterable<string> {
+  return store.list(projectId === undefined ? SNAPSHOTS_FOLDER : projectFolder(projectId));
+}
+
+/** The manifests of a project's snapshots, or of all, in order of project and dates. */
 export async function* listManifests(store: SnapshotStore, projectId?: string): AsyncGenerator<SnapshotManifest> {
-  for await (const batch of batches(findSnapshots(store, projectId))) {
-    const manifests = await Promise.all(batch.map((found) => readFoundManifest(store, found)));
-    yield* manifests.filter((manifest) => manifest !== null);
+  const all: FoundSnapshot[] = [];
+  for await (const found of findSnapshots(store, projectId)) all.push(found);
+  while (all.length > 0) {
+    const reads = all.splice(0, READS_AT_ONCE).map((found) => readFoundManifest(store, found));
+    yield* (await Promise.all(reads)).filter((manifest) => manifest !== null);
   }
 }
 
-/**
- * The manifest in a folder; null where there is none, or none that can be read, or one of another date range or
- * project. Throws where a newer release wrote it.
- */
+/** The manifest of a folder's own date range; null if there is none. Throws if a newer release wrote it. */
 export async function readFoundManifest(store: SnapshotStore, found: FoundSnapshot): Promise<SnapshotManifest | null> {
   const key = `${found.folder}/${MANIFEST}`;
   if (!found.keys.includes(key)) return null;
@@ -67,9 +68,7 @@ export async function readFoundManifest(store: SnapshotStore, found: FoundSnapsh
   return manifest && isOf(manifest, found) ? manifest : null;
 }
 
-/**
- * The date range that a key belongs to, in whatever folder of it; null where it lies in none that an export would make.
- */
+/** The date range in whose folder a key lies; null if no export would make such a folder. */
 function rangeFolderOf(key: string): Omit<FoundSnapshot, 'keys'> | null {
   const [folder, encoded = '', dateFrom = '', dateTo = ''] = RANGE_FOLDER.exec(key) ?? [];
   if (folder === undefined || !isDate(dateFrom) || !isDate(dateTo) || dateTo <= dateFrom) return null;
@@ -86,19 +85,6 @@ function decoded(text: string): string | null {
   }
 }
 
-async function* batches<T>(source: AsyncIterable<T>): AsyncGenerator<T[]> {
-  let batch: T[] = [];
-  for await (const item of source) {
-    batch.push(item);
-    if (batch.length < READS_AT_ONCE) continue;
-    yield batch;
-    batch = [];
-  }
-  if (batch.length > 0) yield batch;
-}
-
-// Days of a calendar, and whether their snapshots can be believed.
-
 /**
  * `missing` has no snapshot; `damaged` has not the manifest that was written, or not the files that it names;
  * `inconsistent` can't be believed; `provisional` may not have been over; `final` is neither.
@@ -108,7 +94,7 @@ export type DayState = 'final' | 'missing' | 'damaged' | 'inconsistent' | 'provi
 export interface Day {
   date: string;
   state: DayState;
-  /** Null where there is none, or one that was changed: nothing in it can be believed. */
+  /** Null if there is none, or one that was changed. */
   manifest: SnapshotManifest | null;
 }
 
@@ -117,10 +103,7 @@ export function isOneDay({ dateFrom, dateTo }: Pick<SnapshotManifest, 'dateFrom'
   return plusDays(dateFrom, 1) === dateTo;
 }
 
-/**
- * Whether the day may have begun somewhere: a snapshot of a later one, asked for by mistake, tells nothing. `today` is
- * by UTC.
- */
+/** Whether the day may have begun somewhere; `today` is by UTC. A snapshot of a later day was made by mistake. */
 export function mayHaveBegun({ dateFrom }: Pick<SnapshotManifest, 'dateFrom'>, today: string): boolean {
   return dateFrom <= plusDays(today, 1);
 }
@@ -140,10 +123,7 @@ function dayOf(date: string, manifest: SnapshotManifest | null): Day {
   return { date, state, manifest: state === 'damaged' ? null : manifest };
 }
 
-/**
- * Whether a scheduled run to come still reads the day: the run after the day's end does, and the one after that. `now`
- * in milliseconds since 1970.
- */
+/** Whether a scheduled run to come still reads the day; `now` in milliseconds since 1970. */
 export function isStillDue({ date, state }: Day, now: number): boolean {
   const ended = Date.parse(`${plusDays(date, 1)}T00:00:00Z`);
   if (state === 'missing') return now < ended + DAY_MS;
@@ -152,18 +132,18 @@ export function isStillDue({ date, state }: Day, now: number): boolean {
 
 /** The days with those marked as damaged whose files are not the ones that their manifests name. */
 export async function withDamage(store: SnapshotStore, days: readonly Day[]): Promise<Day[]> {
-  const looked: Day[] = [];
-  for (const day of days) looked.push(await lookedAt(store, day));
-  return looked;
+  const checked: Day[] = [];
+  for (const day of days) checked.push(await checkDay(store, day));
+  return checked;
 }
 
-async function lookedAt(store: SnapshotStore, day: Day): Promise<Day> {
+async function checkDay(store: SnapshotStore, day: Day): Promise<Day> {
   const { date, manifest } = day;
   if (!manifest || (await isIntact(store, manifest))) return day;
   // It may have been exported anew since its manifest was read.
   const current = await readManifest(store, manifest);
   if (isDeepStrictEqual(current, manifest)) return { ...day, state: 'damaged' };
-  return lookedAt(store, dayOf(date, current));
+  return checkDay(store, dayOf(date, current));
 }
 
 async function isIntact(store: SnapshotStore, manifest: SnapshotManifest): Promise<boolean> {

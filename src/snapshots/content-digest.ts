@@ -1,3 +1,4 @@
+/** Digests of rows and paths, and sums over rows. */
 import { hash, randomBytes } from 'node:crypto';
 import type { VisitorTotals } from '../contract.js';
 
@@ -23,27 +24,20 @@ export function addTo(figures: Record<'rowSums' | 'rowMaxima', VisitorTotals>, r
   }
 }
 
-/**
- * A key for the hashes of one scan: whoever chooses paths can't choose where they fall, nor make two of them fall
- * together.
- */
+/** A key for the hashes of one scan: no visitor can choose paths whose hashes collide. */
 export function newPathKey(): string {
   return randomBytes(PATH_KEY_BYTES).toString('hex');
 }
 
 /**
- * Names a path in a `PathSet` whose hashes all have this key, by 64 bits. Two paths of one hash (1 in 37 million for a
- * million paths) count as one path that comes twice. The second row is then dropped, and the snapshot is marked as
- * inconsistent.
+ * Names a path in a `PathSet` by 64 bits. Two paths of one hash (1 in 37 million for a million paths) count as one path
+ * that comes twice, and make the snapshot inconsistent.
  */
 export function pathHash(key: string, path: string): bigint {
   return BigInt(`0x${sha256Hex(key + path).slice(0, 16)}`);
 }
 
-/**
- * A digest of rows that does not depend on their order (`content`: the sum of all row digests modulo 2^256), and beside
- * it one that does (`order`), to tell two scans apart that hold the same rows.
- */
+/** A digest of rows in any order (`content`: the sum of all row digests modulo 2^256), and one of their `order`. */
 export class ContentDigest {
   #content: bigint;
   #order: number;

@@ -1,3 +1,4 @@
+/** Snapshots in a folder of this machine. */
 import { randomUUID } from 'node:crypto';
 import { createReadStream } from 'node:fs';
 import { mkdir, open, readFile, readdir, rename, rm, rmdir, stat, writeFile, type FileHandle } from 'node:fs/promises';
@@ -7,9 +8,6 @@ import { stagingKey } from './layout.js';
 import { SnapshotStoreError, inStore, writeFrom, type SnapshotStore } from './snapshot-store.js';
 
 const CREATE_TRIES = 20;
-const PART = '.part';
-/** A part that nobody has written to for so long is a dead writer's. */
-const UNFINISHED_MS = 3_600_000;
 
 /** Snapshots in a folder: every object is written aside, synced, and renamed into its place. */
 export class FileStore implements SnapshotStore {
@@ -43,7 +41,7 @@ export class FileStore implements SnapshotStore {
 
   async put(key: string, source: Uint8Array | AsyncIterable<Uint8Array>): Promise<void> {
     // A name of its own: two writers of one object must not write into each other's file.
-    const part = this.#path(`${stagingKey(key)}.${randomUUID()}${PART}`);
+    const part = this.#path(`${stagingKey(key)}.${randomUUID()}.part`);
     try {
       await writeFrom(key, source, async (pieces) => {
         await this.#write(part, pieces);
@@ -77,17 +75,8 @@ export class FileStore implements SnapshotStore {
     });
   }
 
-  removeUnfinished(folder: string): Promise<void> {
-    return inStore('remove', folder, async () => {
-      const staging = this.#path(stagingKey(folder));
-      const names = (await orNull(readdir(staging))) ?? [];
-      for (const path of names.filter((name) => name.endsWith(PART)).map((name) => join(staging, name))) {
-        const mtimeMs = (await orNull(stat(path)))?.mtimeMs ?? Number.NaN;
-        if (Date.now() - mtimeMs > UNFINISHED_MS) await rm(path, { force: true });
-      }
-      await this.#removeEmpty(staging);
-    });
-  }
+  /** Parts lie in staging, and are removed with it. */
+  async removeUnfinished(): Promise<void> {}
 
   #path(key: string): string {
     return join(this.#root, ...key.split('/'));
@@ -137,10 +126,7 @@ export class FileStore implements SnapshotStore {
   }
 }
 
-/**
- * All files below a folder. A folder that is removed meanwhile holds none; `readdir` with `recursive` would give up the
- * others, too.
- */
+/** All files below a folder. If one is removed meanwhile, `readdir` with `recursive` would give up the others too. */
 async function filesBelow(root: string): Promise<string[]> {
   const files: string[] = [];
   const folders = [root];
@@ -148,17 +134,14 @@ async function filesBelow(root: string): Promise<string[]> {
     for (const entry of (await orNull(readdir(folder, { withFileTypes: true }))) ?? []) {
       const path = join(folder, entry.name);
       if (entry.isDirectory()) folders.push(path);
-      // A link is read like a file by whoever reads the folder.
+      // Readers of the folder read a link like a file.
       else if (entry.isFile() || entry.isSymbolicLink()) files.push(path);
     }
   }
   return files;
 }
 
-/**
- * Makes a rename or removal in a folder outlive a power cut, where the system can: some open or sync no folder, though
- * all bytes are on the disk by then.
- */
+/** Makes a rename or removal in a folder outlive a power cut, if the system can open and sync folders. */
 async function syncFolder(folder: string): Promise<void> {
   const handle = await open(folder, 'r').catch(() => null);
   await handle?.sync().catch(() => {});

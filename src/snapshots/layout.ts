@@ -2,7 +2,7 @@
 import { encodeId, type VisitorExportRange } from '../contract.js';
 
 export const SNAPSHOTS_FOLDER = 'visitors';
-export const SUPERSEDED_FOLDER = 'superseded';
+const SUPERSEDED_FOLDER = 'superseded';
 export const STAGING = 'staging';
 
 /** The folder of all snapshots of a project. */
@@ -19,10 +19,7 @@ export function manifestKey(range: VisitorExportRange): string {
   return `${snapshotFolder(range)}/manifest.json`;
 }
 
-/**
- * What a Parquet file is called: after its content, so that none is ever rewritten under a reader, and after its scan,
- * so that whoever comes late to remove it meets no other's.
- */
+/** The name follows from content and scan, so that no Parquet file is rewritten under a reader, or removed too late. */
 export function parquetName(sha256: string, exportedAt: string): string {
   return `visitors-${sha256.slice(0, 16)}-${Date.parse(exportedAt).toString(36)}.parquet`;
 }
@@ -73,9 +70,7 @@ export function runFolder(range: VisitorExportRange, runId: string): string {
   return `${stagingFolder(range)}/${runId}`;
 }
 
-/**
- * The manifest that is about to be published: what a run that died between the last two writes leaves for the next one.
- */
+/** The intent record: the manifest that is about to be published. */
 export function intentKey(range: VisitorExportRange): string {
   return `${stagingFolder(range)}/publication.json`;
 }

@@ -1,24 +1,7 @@
 /** `manifest.json` of a snapshot: parsing and checks, its checksum, `snapshotId`, and the receipt made from it. */
 import { createHash } from 'node:crypto';
-import type {
-  Inconsistency,
-  SnapshotManifest,
-  SnapshotReceipt,
-  VisitorExportRange,
-  VisitorTotals,
-} from '../contract.js';
-import { checkObject, InvalidInputError } from '../contract/input-checks.js';
-import {
-  FLAG,
-  type JsonSchema,
-  type Kind,
-  type Kinds,
-  object,
-  parseFields,
-  schemaOf,
-  TEXT,
-} from '../contract/kinds.js';
-import { DATE } from '../visitor-export/input.js';
+import { z } from 'zod';
+import type { SnapshotManifest, SnapshotReceipt, VisitorExportRange, VisitorTotals } from '../contract.js';
 import { sha256Hex } from './content-digest.js';
 import { manifestKey, snapshotFolder } from './layout.js';
 import { type SnapshotStore, SnapshotStoreError } from './snapshot-store.js';
@@ -26,37 +9,61 @@ import { type SnapshotStore, SnapshotStoreError } from './snapshot-store.js';
 /** Raised with every change of the manifest that an older reader would misread. */
 export const FORMAT_VERSION = 1;
 
-/** The manifest in the bytes; null where they hold none: a file that is no manifest must not stop a reader of many. */
+const COUNT = z.int().min(0);
+const COUNTS = z.object({ human: COUNT, ai: COUNT, total: COUNT });
+/** A part of a key: it must not lead elsewhere, nor be more than a folder can hold. */
+const PLAIN_NAME = z.string().regex(/^[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}$/);
+
+/** What a reader checks of a manifest; the published schema has the same bounds. The rest is for people. */
+export const CHECKED_FIELDS = z.object({
+  formatVersion: z.literal(FORMAT_VERSION).optional(),
+  snapshotId: PLAIN_NAME,
+  projectId: z.string(),
+  dateFrom: z.iso.date(),
+  dateTo: z.iso.date(),
+  rows: COUNT,
+  totals: COUNTS,
+  consistent: z.boolean(),
+  provisional: z.boolean(),
+  // A newer release may know more kinds.
+  drift: z.object({ kind: z.string(), offset: COUNT }).optional(),
+  exportedAt: z.iso.datetime(),
+  files: z.array(z.object({ name: PLAIN_NAME, rows: COUNT, bytes: COUNT, sha256: z.string() })),
+  rowSums: COUNTS.optional(),
+  rowMaxima: COUNTS.optional(),
+});
+
+/** Whether a value is a manifest. Its other fields count for the checksum, so the value itself is used. */
+export function checkManifest(value: unknown): value is SnapshotManifest {
+  return CHECKED_FIELDS.safeParse(value).success;
+}
+
+/** The manifest in the bytes; null if they hold none: a file that is no manifest must not stop a reader of many. */
 export function parseManifest(bytes: Uint8Array): SnapshotManifest | null {
-  try {
-    const fields = fieldsOf(bytes);
-    parseFields(CHECKED_FIELDS, fields);
-    return fields as unknown as SnapshotManifest;
-  } catch {
-    return null;
-  }
+  const value = jsonOf(bytes);
+  return checkManifest(value) ? value : null;
 }
 
-/** Why a manifest of a newer release can't be read, in words; null where it is none of such. */
+/** Why a manifest of a newer release can't be read, in words; null if it is no such manifest. */
 export function newerFormat(bytes: Uint8Array): string | null {
+  const { formatVersion } = (jsonOf(bytes) ?? {}) as { formatVersion?: unknown };
+  if (!(Number(formatVersion) > FORMAT_VERSION)) return null;
+  const versions = `format ${Number(formatVersion)}; this one knows ${FORMAT_VERSION}`;
+  return `a newer release wrote this manifest (${versions}): upgrade the workers and the command line`;
+}
+
+function jsonOf(bytes: Uint8Array): unknown {
   try {
-    const version = Number(fieldsOf(bytes)['formatVersion']);
-    if (!(version > FORMAT_VERSION)) return null;
-    const versions = `format ${version}; this one knows ${FORMAT_VERSION}`;
-    return `a newer release wrote this manifest (${versions}): upgrade the workers and the command line`;
+    return JSON.parse(Buffer.from(bytes).toString('utf8'));
   } catch {
     return null;
   }
 }
 
-function fieldsOf(bytes: Uint8Array): Record<string, unknown> {
-  return checkObject(JSON.parse(Buffer.from(bytes).toString('utf8')), 'manifest');
-}
-
-/** A newer release wrote the manifest: nobody may replace it, or take its day for one without a snapshot. */
+/** A newer release wrote the manifest. It may not be replaced, and its day is not one without a snapshot. */
 class NewerManifestError extends SnapshotStoreError {}
 
-/** The manifest at a key; null where there is none, or none that can be read. Throws where a newer release wrote it. */
+/** The manifest at a key; null if there is none that can be read. Throws if a newer release wrote it. */
 export async function readManifestAt(store: SnapshotStore, key: string): Promise<SnapshotManifest | null> {
   const bytes = await store.read(key);
   const manifest = bytes && parseManifest(bytes);
@@ -66,7 +73,7 @@ export async function readManifestAt(store: SnapshotStore, key: string): Promise
   return null;
 }
 
-/** The same manifest, or null where a newer release wrote it: for those who only compare with it. */
+/** The same manifest, or null if a newer release wrote it: for a mere comparison. */
 export async function unlessNewer(manifest: Promise<SnapshotManifest | null>): Promise<SnapshotManifest | null> {
   return manifest.catch((error: unknown) => {
     if (error instanceof NewerManifestError) return null;
@@ -74,96 +81,9 @@ export async function unlessNewer(manifest: Promise<SnapshotManifest | null>): P
   });
 }
 
-const FORMAT: Kind<number> = {
-  check: (value, field) => {
-    if (value === FORMAT_VERSION) return value;
-    throw new InvalidInputError(field, `must be ${FORMAT_VERSION}`);
-  },
-  schema: () => ({ type: 'integer', const: FORMAT_VERSION }),
-};
-
-const COUNT: Kind<number> = {
-  check: (value, field) => {
-    if (Number.isSafeInteger(value) && (value as number) >= 0) return value as number;
-    throw new InvalidInputError(field, 'must be a count');
-  },
-  schema: () => ({ type: 'integer', minimum: 0, maximum: Number.MAX_SAFE_INTEGER }),
-};
-
-const NAME_PATTERN = '^[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}$';
-
-/** What becomes a part of a key: it must not lead elsewhere, nor be more than a folder can hold. */
-const PLAIN_NAME: Kind<string> = {
-  check: (value, field) => {
-    if (typeof value === 'string' && new RegExp(NAME_PATTERN).test(value)) return value;
-    throw new InvalidInputError(field, 'must be a plain name');
-  },
-  schema: () => ({ type: 'string', pattern: NAME_PATTERN }),
-};
-
-const TIME: Kind<string> = {
-  check: (value, field) => {
-    if (typeof value === 'string' && Number.isFinite(Date.parse(value))) return value;
-    throw new InvalidInputError(field, 'must be a time');
-  },
-  schema: () => ({ type: 'string', format: 'date-time' }),
-};
-
-const TOTALS = { human: COUNT, ai: COUNT, total: COUNT } satisfies Kinds<VisitorTotals>;
-const COUNTS: Kind<VisitorTotals> = {
-  check: object({ ...TOTALS }).check,
-  schema: () => boundedShape('VisitorTotals', TOTALS),
-};
-
-/** A newer release may know more kinds (InconsistencyKind in contract/visitor-export.ts), so any text is a kind. */
-const DRIFT: Kind<Inconsistency, unknown> = {
-  check: object({ kind: TEXT, offset: COUNT }).check,
-  schema: () => boundedShape('Inconsistency', { offset: COUNT }),
-};
-
-/** A published shape, with bounds of some of its fields. */
-function boundedShape(name: string, fields: Record<string, Kind<number>>): JsonSchema {
-  return { $ref: `#/$defs/${name}`, properties: schemaOf(fields)['properties'] };
-}
-
-const FILE = object<ManifestFile, Kinds<ManifestFile>>({ name: PLAIN_NAME, rows: COUNT, bytes: COUNT, sha256: TEXT });
-type ManifestFile = SnapshotManifest['files'][number];
-
-const FILES: Kind<ManifestFile[], unknown> = {
-  check: (value, field) => {
-    if (!Array.isArray(value)) throw new InvalidInputError(field, 'must be a list');
-    return value.map((file) => FILE.check(file, field));
-  },
-  schema: () => ({ type: 'array', items: FILE.schema() }),
-};
-
-/** A field that may be missing. A reader takes null for that; nobody writes it. */
-function unlessMissing<Given>(kind: Kind<Given, unknown>): Kind<Given, unknown> {
-  const check = (value: unknown, field: string): unknown => (value == null ? null : kind.check(value, field));
-  return { check, schema: kind.schema, isOptional: true };
-}
-
-/** What a reader checks of a manifest; the published schema has the same bounds. The rest is for people. */
-export const CHECKED_FIELDS = {
-  formatVersion: unlessMissing(FORMAT),
-  snapshotId: PLAIN_NAME,
-  projectId: TEXT,
-  dateFrom: DATE,
-  dateTo: DATE,
-  rows: COUNT,
-  totals: COUNTS,
-  consistent: FLAG,
-  provisional: FLAG,
-  drift: unlessMissing(DRIFT),
-  exportedAt: TIME,
-  files: FILES,
-  rowSums: unlessMissing(COUNTS),
-  rowMaxima: unlessMissing(COUNTS),
-} satisfies Kinds<Omit<SnapshotManifest, 'rounded' | 'run' | 'supersededAt' | 'checksum'>>;
-
 /**
- * The manifest of a date range's snapshot; null where there is no snapshot. Throws where another project's lies in its
- * place, or one of a newer release.
+ * The manifest of a date range's snapshot; null if there is no snapshot. Throws if another project's lies in its place,
+ * or one of a newer release.
  */
 export async function readManifest(store: SnapshotStore, range: VisitorExportRange): Promise<SnapshotManifest | null> {
   const manifest = await readManifestAt(store, manifestKey(range));
@@ -208,34 +128,23 @@ export function snapshotId(range: VisitorExportRange, rows: number, content: str
   return sha256Hex(JSON.stringify([projectId, dateFrom, dateTo, rows, content, human, ai, total]));
 }
 
-/** Whether the manifest is the one that was written: without a checksum nobody knows, and it is believed. */
+/** Whether the manifest is the one that was written. Without a checksum it is believed. */
 export function isAsWritten(manifest: SnapshotManifest): boolean {
   return manifest.checksum === undefined || manifest.checksum === checksumOf(manifest);
 }
 
-/** What the caller is told of a snapshot. */
+/** A snapshot as the result of an export describes it. */
 export function receiptOf(store: SnapshotStore, manifest: SnapshotManifest, unchanged: boolean): SnapshotReceipt {
-  const { snapshotId: id, projectId, dateFrom, dateTo, rows, totals, consistent, provisional, drift, files } = manifest;
-  const location = store.urlOf(snapshotFolder({ projectId, dateFrom, dateTo }));
+  const { projectId, dateFrom, dateTo, rows, totals, consistent, provisional, drift, files } = manifest;
   return {
-    snapshotId: id,
-    projectId,
-    dateFrom,
-    dateTo,
-    location,
-    rows,
-    totals,
-    files: files.length,
-    consistent,
-    provisional,
-    unchanged,
+    ...{ snapshotId: manifest.snapshotId, projectId, dateFrom, dateTo },
+    location: store.urlOf(snapshotFolder(manifest)),
+    ...{ rows, totals, files: files.length, consistent, provisional, unchanged },
     ...(drift && { drift }),
   };
 }
 
-// Whether a snapshot is what was written: a quick yes or no, for the export itself. In words: verify.ts.
-
-/** Compares sizes, and then, unless told that sizes will do, what the files hold. */
+/** Whether a snapshot is what was written: sizes, and then what the files hold. verify.ts says it in words. */
 export async function isWhole(
   store: SnapshotStore,
   manifest: SnapshotManifest,
@@ -250,10 +159,7 @@ export async function isWhole(
   return true;
 }
 
-/**
- * The Parquet files among a folder's keys that the manifest does not name, by their names in the folder: a glob reads
- * them too. One that is gone since it was listed was replaced.
- */
+/** The names of Parquet files in a folder that the manifest does not name: a glob reads them too. */
 export async function foreignFiles(
   store: SnapshotStore,
   { files }: SnapshotManifest,
@@ -264,7 +170,7 @@ export async function foreignFiles(
   for await (const key of keys) {
     const name = key.slice(folder.length + 1);
     if (!name.endsWith('.parquet') || files.some((file) => file.name === name)) continue;
-    if ((await store.size(key)) !== null) foreign.push(name);
+    if ((await store.size(key)) !== null) foreign.push(name); // one that is gone was replaced since it was listed
   }
   return foreign;
 }

@@ -26,9 +26,7 @@ const MIN_USUAL_ROWS = 20;
 /** Two scans of a day agree where their rows differ by at most this part. */
 const MAX_DIFFERENCE_PART = 0.1;
 
-/**
- * The inconsistency of rows that contradict totals, or of a day that lost most of its rows; null where there is none.
- */
+/** The inconsistency of rows that contradict totals, or of a day that lost most of its rows; null if there is none. */
 export function implausibilityOf(candidate: SnapshotManifest, surroundings: Surroundings): Inconsistency | null {
   if (isImpossible(candidate, surroundings.neighbours)) return { kind: 'impossible', offset: candidate.rows };
   return hasShrunk(candidate, surroundings) ? { kind: 'shrunk', offset: candidate.rows } : null;
@@ -76,21 +74,11 @@ function isWayOfCounting(ratio: Ratio, candidate: SnapshotManifest, neighbours: 
     usable.filter(({ dateFrom }) => dateFrom < candidate.dateFrom),
     usable.filter(({ dateFrom }) => dateFrom > candidate.dateFrom),
   ];
-  return sides.some((side) =>
-    areShared(
-      own,
-      side.flatMap((neighbour) => ratio(neighbour) ?? []),
-    ),
-  );
-}
-
-function areShared(own: number, others: readonly number[]): boolean {
-  const near = others.filter((other) => isNear(own, other)).length;
-  return near >= MIN_DAYS && near >= others.length * MIN_AGREEING_PART;
-}
-
-function isNear(a: number, b: number): boolean {
-  return Math.max(a, b) <= MAX_RATIO_FACTOR * Math.min(a, b);
+  return sides.some((side) => {
+    const others = side.flatMap((neighbour) => ratio(neighbour) ?? []);
+    const near = others.filter((other) => Math.max(own, other) <= MAX_RATIO_FACTOR * Math.min(own, other)).length;
+    return near >= MIN_DAYS && near >= others.length * MIN_AGREEING_PART;
+  });
 }
 
 function hasShrunk(candidate: SnapshotManifest, { current, neighbours, suspect }: Surroundings): boolean {

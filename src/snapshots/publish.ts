@@ -1,18 +1,23 @@
 /**
- * The publication of a snapshot: the parquet beside the one before, then the manifest, then the one before goes. An
- * intent record in staging (write-ahead intent) names the manifest before either is written: a later run can finish a
- * publication whose writer died.
+ * The publication of a finished scan. Decides whether the scan replaces the snapshot that is there, and in which order
+ * files change, so that a run that dies in between leaves the old snapshot or one that the next run finishes:
+ *
+ * 1. The snapshot that is there is copied to `superseded/`.
+ * 2. The intent record in staging gets the manifest to come (a write-ahead record).
+ * 3. The Parquet file appears beside the old one.
+ * 4. The manifest names the new file: now the snapshot is published.
+ * 5. The old file and the staging go.
  */
 import { createHash } from 'node:crypto';
 import type { Inconsistency, SnapshotManifest, SnapshotReceipt, VisitorExportRange } from '../contract.js';
 import { isProvisional, shifted } from '../visitor-export/date-range.js';
 import type { ScanCheckpoint, SuspectScan } from '../visitor-export/scan-checkpoint.js';
 import {
+  checkManifest,
   encodeManifest,
   FORMAT_VERSION,
   isAsWritten,
   isWhole,
-  parseManifest,
   readManifest,
   receiptOf,
   snapshotId,
@@ -28,19 +33,18 @@ import { keepSuperseded } from './superseded.js';
 export interface FinishedScan extends StagedScan {
   checkpoint: ScanCheckpoint;
   inconsistency: Inconsistency | null;
-  /** When the scan began, ISO 8601. What the upstream changed later is not in it. */
+  /** When the scan began, ISO 8601. Later changes of the upstream are not in it. */
   exportedAt: string;
   /** The suspect scan of this run that this one confirms or refutes. */
   suspect?: SuspectScan | null;
 }
 
-/** How many date ranges before one, and after it, tell what is usual. */
+/** How many date ranges before one, and after it, show what is usual. */
 const NEIGHBOURS = 14;
 
 /**
- * Publishes a scan unless the current snapshot is better, newer or the same (`choosePublication`). Then removes the
- * staging of all runs of the date range. `checkLease` is called before each of the last writes: it throws where this
- * attempt is no longer the writer.
+ * Publishes a scan unless the current snapshot is better, newer or the same. Then removes the staging of all runs of
+ * the date range. `checkLease` throws once this attempt is no longer the one that the workflow waits for.
  */
 export async function publishScan(
   store: SnapshotStore,
@@ -48,69 +52,46 @@ export async function publishScan(
   checkLease: () => void = () => {},
   now: () => number = () => Date.parse(finished.exportedAt),
 ): Promise<SnapshotReceipt> {
-  const { range, runId, exportedAt, checkpoint } = finished;
+  const { range, runId, checkpoint } = finished;
   checkCheckpoint(checkpoint);
-  const earlier = await finishIntent(store, range);
-  // An earlier attempt of this run may have published the scan and died before it could report that.
-  const isOwn = earlier?.runId === runId && earlier.manifest.exportedAt === exportedAt;
-  const receipt = isOwn ? receiptOf(store, earlier.manifest, false) : await publish(store, finished, checkLease, now);
+  await finishIntent(store, range);
+  const published = await readTrusted(store, range);
+  const current = published && (await isWhole(store, published)) ? published : null;
+  const candidate = await judged(store, finished, published);
+  const choice = current && choosePublication(current, candidate);
+  let receipt: SnapshotReceipt;
+  if (published && isNewer(published, candidate)) {
+    if (!current) throw new StaleStagingError('A scan that began later was published, and is damaged');
+    receipt = receiptOf(store, current, true);
+  } else if (current && choice === 'keep') {
+    // This run may have published it before, and its answer was lost.
+    const { drift } = candidate;
+    receipt = { ...receiptOf(store, current, current.run !== runId), ...(drift && { drift }) };
+  } else {
+    const isSame = current !== null && choice === 'manifest';
+    if (current && !isSame) await keepSuperseded(store, current, new Date(now()).toISOString());
+    const files = isSame ? current.files : await filesOf(store, finished);
+    const manifest = { ...candidate, files };
+    await write(store, finished, { manifest, hasNewFiles: !isSame }, checkLease);
+    receipt = receiptOf(store, manifest, false);
+  }
   await removeReplaced(store, range);
   await cleanUpStaging(store, range);
   return receipt;
 }
 
-async function publish(
-  store: SnapshotStore,
-  finished: FinishedScan,
-  checkLease: () => void,
-  now: () => number,
-): Promise<SnapshotReceipt> {
-  const { range, runId } = finished;
-  const published = await readTrusted(store, range);
-  const current = published && (await isWhole(store, published)) ? published : null;
-  const candidate = await judged(store, finished, published);
-  if (published && isNewer(published, candidate)) return receiptOfNewer(store, current);
-  const publication = choosePublication(current, candidate);
-  if (current && publication === 'keep') {
-    // An earlier attempt of this run may have published this content before its answer was lost.
-    const isOwn = current.run === runId && current.snapshotId === candidate.snapshotId;
-    return { ...receiptOf(store, current, !isOwn), ...(candidate.drift && { drift: candidate.drift }) };
-  }
-  const replaces = !current || publication === 'replace';
-  if (current && replaces) await keepSuperseded(store, current, new Date(now()).toISOString());
-  const files = replaces ? await filesOf(store, finished) : current.files;
-  const manifest = { ...candidate, files };
-  await recordIntent(store, finished, manifest, checkLease);
-  const assertWriter = async () => {
-    await assertIntent(store, finished);
-    checkLease();
-  };
-  try {
-    if (replaces) for (const { name } of files) await putParquet(store, finished, name, assertWriter);
-    await assertWriter();
-  } catch (error) {
-    // The file may be there, though the store did not say so.
-    await removeReplaced(store, range).catch(() => {});
-    throw error;
-  }
-  await store.put(manifestKey(range), encodeManifest(manifest));
-  return receiptOf(store, manifest, false);
+/** What becomes of the current snapshot: it stays, gets a new manifest alone, or is replaced. */
+function choosePublication(current: SnapshotManifest, candidate: SnapshotManifest): 'keep' | 'manifest' | 'replace' {
+  // A provisional snapshot, even a consistent one, gives way to a scan of the finished day.
+  const isOnlyProvisional = current.provisional && !candidate.provisional;
+  if (current.consistent && !candidate.consistent && !isOnlyProvisional) return 'keep';
+  if (!candidate.consistent && hasLostMost(candidate.rows, current.rows)) return 'keep';
+  if (current.snapshotId !== candidate.snapshotId) return 'replace';
+  const isConfirmed = candidate.consistent && !current.consistent;
+  return isConfirmed || isOnlyProvisional ? 'manifest' : 'keep';
 }
 
-async function recordIntent(
-  store: SnapshotStore,
-  finished: FinishedScan,
-  manifest: SnapshotManifest,
-  checkLease: () => void,
-): Promise<void> {
-  await assertStaged(store, finished);
-  checkLease();
-  const intent: Intent = { runId: finished.runId, manifest };
-  await store.put(intentKey(finished.range), Buffer.from(JSON.stringify(intent)));
-  await assertNewest(store, finished);
-}
-
-/** The manifest of a scan; inconsistent where the scan is implausible and no second scan has confirmed it. */
+/** The manifest of a scan; inconsistent if the scan is implausible and no second scan has confirmed it. */
 async function judged(
   store: SnapshotStore,
   finished: FinishedScan,
@@ -118,100 +99,30 @@ async function judged(
 ): Promise<SnapshotManifest> {
   const candidate = manifestOf(finished);
   if (candidate.drift) return candidate;
-  const neighbours = await neighboursOf(store, finished.range);
+  // The nearest date ranges of the same length.
+  const steps = Array.from({ length: 2 * NEIGHBOURS + 1 }, (_, i) => i - NEIGHBOURS).filter((step) => step !== 0);
+  const near = steps.map((step) => unlessNewer(readTrusted(store, shifted(finished.range, step))));
+  const neighbours = (await Promise.all(near)).filter((manifest) => manifest !== null);
   const drift = implausibilityOf(candidate, { current, neighbours, suspect: finished.suspect ?? null });
   return drift ? { ...candidate, consistent: false, drift } : candidate;
 }
 
-/** The manifests of the nearest date ranges of the same length. One that was changed vouches for nothing. */
-async function neighboursOf(store: SnapshotStore, range: VisitorExportRange): Promise<SnapshotManifest[]> {
-  const steps = Array.from({ length: 2 * NEIGHBOURS + 1 }, (_, i) => i - NEIGHBOURS).filter((step) => step !== 0);
-  const manifests = await Promise.all(steps.map((step) => unlessNewer(readTrusted(store, shifted(range, step)))));
-  return manifests.filter((manifest) => manifest !== null);
-}
-
-/** The receipt of a scan that began before the published one. */
-function receiptOfNewer(store: SnapshotStore, current: SnapshotManifest | null): SnapshotReceipt {
-  if (!current) throw new StaleStagingError('A scan that began later was published, and is damaged');
-  return receiptOf(store, current, true);
-}
-
-/** A stalled writer may wake after the date range's next run has removed its rows. */
-async function assertStaged(store: SnapshotStore, { range, runId, scan, checkpoint }: FinishedScan): Promise<void> {
-  const size = await store.size(chunkKey(range, runId, scan, Math.max(0, checkpoint.chunks - 1)));
-  if (size === null) throw new StaleStagingError('The staged rows were removed by another run');
-}
-
-/** A stalled writer may wake after that run has published: the older manifest must not replace the newer one. */
-async function assertIntent(store: SnapshotStore, finished: FinishedScan): Promise<void> {
-  const intent = await readIntent(store, finished.range);
-  if (intent?.runId !== finished.runId) {
-    throw new StaleStagingError('The intent record of the publication was removed by another run');
-  }
-  await assertNewest(store, finished);
-}
-
-/** A stalled writer may wake after its own run has published a second scan. */
-async function assertNewest(store: SnapshotStore, { range, exportedAt }: FinishedScan): Promise<void> {
-  const published = await readTrusted(store, range);
-  if (published && isNewer(published, { exportedAt })) {
-    throw new StaleStagingError('A scan that began later was published meanwhile');
-  }
-}
-
-/** The published manifest; null where there is none, or where its checksum shows that it was changed. */
-async function readTrusted(store: SnapshotStore, range: VisitorExportRange): Promise<SnapshotManifest | null> {
-  const manifest = await readManifest(store, range);
-  return manifest && isAsWritten(manifest) ? manifest : null;
-}
-
-/**
- * Finishes what a run left between the last two writes; returns the intent record of the publication that is now whole.
- */
-export async function finishPublication(store: SnapshotStore, range: VisitorExportRange): Promise<Intent | null> {
-  const intent = await finishIntent(store, range);
-  await removeReplaced(store, range);
-  return intent;
-}
-
-async function finishIntent(store: SnapshotStore, range: VisitorExportRange): Promise<Intent | null> {
-  const intent = await readIntent(store, range);
-  if (!intent || !(await isWhole(store, intent.manifest))) return null;
-  const published = await readTrusted(store, range);
-  if (published && isNewer(published, intent.manifest)) return null;
-  await store.put(manifestKey(range), encodeManifest(intent.manifest));
-  return intent;
-}
-
-/** Rows to expect: of the current snapshot, else of the one that ends where the range begins; null where neither is. */
-export async function expectedRows(store: SnapshotStore, range: VisitorExportRange): Promise<number | null> {
-  const manifest = (await readManifest(store, range)) ?? (await unlessNewer(readManifest(store, shifted(range, -1))));
-  return manifest?.rows ?? null;
-}
-
 function manifestOf({ range, runId, checkpoint, inconsistency, exportedAt }: FinishedScan): SnapshotManifest {
   const { rows, content, totals, rounded, rowSums, rowMaxima } = checkpoint;
+  const { projectId, dateFrom, dateTo } = range;
   return {
     formatVersion: FORMAT_VERSION,
     snapshotId: snapshotId(range, rows, content, totals),
-    projectId: range.projectId,
-    dateFrom: range.dateFrom,
-    dateTo: range.dateTo,
-    rows,
-    totals,
+    ...{ projectId, dateFrom, dateTo, rows, totals },
     consistent: inconsistency === null,
-    provisional: isProvisional(Date.parse(exportedAt), range.dateTo),
+    provisional: isProvisional(Date.parse(exportedAt), dateTo),
     ...(inconsistency && { drift: inconsistency }),
     ...(rounded && { rounded }),
-    exportedAt,
-    files: [],
-    rowSums,
-    rowMaxima,
-    run: runId,
+    ...{ exportedAt, files: [], rowSums, rowMaxima, run: runId },
   };
 }
 
-/** The Parquet file of a scan's rows, as the manifest tells it; none without rows. */
+/** The Parquet file of a scan's rows, as the manifest describes it; none without rows. */
 async function filesOf(store: SnapshotStore, finished: FinishedScan): Promise<SnapshotManifest['files']> {
   const { rows } = finished.checkpoint;
   if (rows === 0) return [];
@@ -230,38 +141,62 @@ async function* parquetOf(store: SnapshotStore, finished: FinishedScan): AsyncGe
   yield* joinParquet(stagedParquet(store, finished, finished.checkpoint));
 }
 
-async function putParquet(
+/** Steps 2 to 4. Before each of them this attempt must still be the writer. */
+async function write(
   store: SnapshotStore,
   finished: FinishedScan,
-  name: string,
-  assertWriter: () => Promise<void>,
+  { manifest, hasNewFiles }: { manifest: SnapshotManifest; hasNewFiles: boolean },
+  checkLease: () => void,
 ): Promise<void> {
-  const source = async function* () {
-    yield* parquetOf(store, finished);
-    // The object appears when its source ends.
-    await assertWriter();
+  const { range, runId } = finished;
+  const assertWriter = async () => {
+    await assertNotOvertaken(store, finished);
+    checkLease();
   };
-  await store.put(`${snapshotFolder(finished.range)}/${name}`, source());
+  await assertWriter();
+  await store.put(intentKey(range), Buffer.from(JSON.stringify({ runId, manifest } satisfies Intent)));
+  try {
+    for (const { name } of hasNewFiles ? manifest.files : []) {
+      const pieces = async function* () {
+        yield* parquetOf(store, finished);
+        await assertWriter(); // the file appears when its pieces end
+      };
+      await store.put(`${snapshotFolder(range)}/${name}`, pieces());
+    }
+    await assertWriter();
+  } catch (error) {
+    // The file may be there, though the store did not say so.
+    await removeReplaced(store, range).catch(() => {});
+    throw error;
+  }
+  await store.put(manifestKey(range), encodeManifest(manifest));
 }
 
 /**
- * Removes the Parquet files that neither the manifest names nor that of a publication under way. They are listed first:
- * what others publish meanwhile is not in the list, or is named.
+ * A stalled writer may wake after the date range's next run has removed its rows, or after a later scan was published:
+ * an older manifest must not replace a newer one.
  */
-async function removeReplaced(store: SnapshotStore, range: VisitorExportRange): Promise<void> {
-  const folder = snapshotFolder(range);
-  const names: string[] = [];
-  for await (const key of store.list(folder)) names.push(key.slice(folder.length + 1));
-  const intent = await readIntent(store, range);
+async function assertNotOvertaken(store: SnapshotStore, finished: FinishedScan): Promise<void> {
+  const { range, runId, scan, checkpoint } = finished;
+  const size = await store.size(chunkKey(range, runId, scan, Math.max(0, checkpoint.chunks - 1)));
+  if (size === null) throw new StaleStagingError('The staged rows were removed by another run');
   const published = await readTrusted(store, range);
-  // The manifest of a late writer may name what is gone: then others are all there is.
-  if (!published || !(await isWhole(store, published, { sizesOnly: true }))) return;
-  const underWay = intent && !isNewer(published, intent.manifest) ? intent.manifest.files : [];
-  const named = new Set([...published.files, ...underWay].map(({ name }) => name));
-  for (const name of names.filter(isParquetName)) if (!named.has(name)) await store.remove(`${folder}/${name}`);
+  if (!published || !isNewer(published, finished)) return;
+  throw new StaleStagingError('A scan that began later was published meanwhile');
 }
 
-/** What staging tells of a publication under way: the manifest to come, and the first run id of its workflow. */
+/** Whether the published scan began later. */
+function isNewer(published: SnapshotManifest, candidate: Pick<SnapshotManifest, 'exportedAt'>): boolean {
+  return Date.parse(published.exportedAt) > Date.parse(candidate.exportedAt);
+}
+
+/** The published manifest; null if there is none, or if its checksum shows that it was changed. */
+async function readTrusted(store: SnapshotStore, range: VisitorExportRange): Promise<SnapshotManifest | null> {
+  const manifest = await readManifest(store, range);
+  return manifest && isAsWritten(manifest) ? manifest : null;
+}
+
+/** The publication under way: the manifest to come, and the first run id of its workflow. */
 interface Intent {
   runId: string;
   manifest: SnapshotManifest;
@@ -271,32 +206,48 @@ async function readIntent(store: SnapshotStore, range: VisitorExportRange): Prom
   const bytes = await store.read(intentKey(range));
   if (!bytes) return null;
   try {
-    const { runId, manifest } = JSON.parse(String(bytes)) as { runId: string; manifest: unknown };
-    const parsed = parseManifest(Buffer.from(JSON.stringify(manifest)));
-    return parsed && { runId, manifest: parsed };
+    const intent = JSON.parse(String(bytes)) as Intent;
+    return checkManifest(intent.manifest) ? intent : null;
   } catch {
     return null;
   }
 }
 
-// Which snapshot of a date range replaces which.
-
-/** The fate of a finished scan: the current snapshot stays, gets a new manifest alone, or is replaced. */
-type Publication = 'keep' | 'manifest' | 'replace';
-
-/** Decides what replaces what; `current` is null where there is no snapshot, or none that is whole. */
-function choosePublication(current: SnapshotManifest | null, candidate: SnapshotManifest): Publication {
-  if (!current) return 'replace';
-  // A provisional snapshot, even a consistent one, gives way to what was read when the day was over.
-  const isOnlyProvisional = current.provisional && !candidate.provisional;
-  if (current.consistent && !candidate.consistent && !isOnlyProvisional) return 'keep';
-  if (!candidate.consistent && hasLostMost(candidate.rows, current.rows)) return 'keep';
-  if (current.snapshotId !== candidate.snapshotId) return 'replace';
-  const isConfirmed = candidate.consistent && !current.consistent;
-  return isConfirmed || isOnlyProvisional ? 'manifest' : 'keep';
+/** Finishes what a run left after step 3 or 4; returns the intent record of the publication that is now whole. */
+export async function finishPublication(store: SnapshotStore, range: VisitorExportRange): Promise<Intent | null> {
+  const intent = await finishIntent(store, range);
+  await removeReplaced(store, range);
+  return intent;
 }
 
-/** Whether the published scan began later: a stalled writer may wake after others have published. */
-function isNewer(published: SnapshotManifest, candidate: Pick<SnapshotManifest, 'exportedAt'>): boolean {
-  return Date.parse(published.exportedAt) > Date.parse(candidate.exportedAt);
+async function finishIntent(store: SnapshotStore, range: VisitorExportRange): Promise<Intent | null> {
+  const intent = await readIntent(store, range);
+  if (!intent || !(await isWhole(store, intent.manifest))) return null;
+  const published = await readTrusted(store, range);
+  if (published && isNewer(published, intent.manifest)) return null;
+  await store.put(manifestKey(range), encodeManifest(intent.manifest));
+  return intent;
+}
+
+/**
+ * Step 5: removes the Parquet files that neither the manifest names nor the intent record. The files are listed first:
+ * a file that appears later is not in the list, or is named.
+ */
+async function removeReplaced(store: SnapshotStore, range: VisitorExportRange): Promise<void> {
+  const folder = snapshotFolder(range);
+  const names: string[] = [];
+  for await (const key of store.list(folder)) names.push(key.slice(folder.length + 1));
+  const intent = await readIntent(store, range);
+  const published = await readTrusted(store, range);
+  // The manifest of a late writer may name what is gone. Then the other files are all there is.
+  if (!published || !(await isWhole(store, published, { sizesOnly: true }))) return;
+  const underWay = intent && !isNewer(published, intent.manifest) ? intent.manifest.files : [];
+  const named = new Set([...published.files, ...underWay].map(({ name }) => name));
+  for (const name of names.filter(isParquetName)) if (!named.has(name)) await store.remove(`${folder}/${name}`);
+}
+
+/** Rows to expect: of the current snapshot, or of the date range before; null if neither is there. */
+export async function expectedRows(store: SnapshotStore, range: VisitorExportRange): Promise<number | null> {
+  const manifest = (await readManifest(store, range)) ?? (await unlessNewer(readManifest(store, shifted(range, -1))));
+  return manifest?.rows ?? null;
 }

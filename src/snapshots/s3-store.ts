@@ -121,7 +121,7 @@ export class S3Store implements SnapshotStore {
 
 /** S3 names what it has stored; a proxy that answers 200 with a page of its own does not. */
 function assertStored({ ETag }: { ETag?: string | undefined }): void {
-  if (!ETag) throw new Error('the store answered 200 without an ETag, so nobody knows whether it stored anything');
+  if (!ETag) throw new Error('the store answered 200 without an ETag, so it may have stored nothing');
 }
 
 /** Browsers show a page only where the bucket says that it is one. */

@@ -1,19 +1,13 @@
-/**
- * One scan over the pages of a date range: the rows that they add, and whether the data changed meanwhile. No input or
- * output of its own.
- */
-import type { Inconsistency, InconsistencyKind, VisitorTotals } from '../contract.js';
+/** One scan over the pages of a date range: the rows that they add, and whether the data changed meanwhile. */
+import type { InconsistencyKind, VisitorTotals } from '../contract.js';
 import type { VisitorPage } from '../upstream/upstream.js';
 import { isSameTotals, PAGE_ROWS, type ScanCheckpoint } from '../visitor-export/scan-checkpoint.js';
 import { addTo, ContentDigest, newPathKey, pathHash, sha256Hex, type VisitorRow } from './content-digest.js';
 
-/** An upstream that claims more after so many pages without a new row is left: 2,500 rows in a row were left out. */
+/** After so many pages in a row without a new row the scan ends: an upstream may leave out 2,500 rows, but not more. */
 const MAX_BARREN_PAGES = 10;
 
-/**
- * Takes the pages in order, one at a time, from `checkpoint` on; `paths` holds the path hashes of all rows taken so
- * far.
- */
+/** Takes the pages in order, from `checkpoint` on; `paths` holds the path hashes of all rows taken so far. */
 export class Scan {
   readonly #state: ScanCheckpoint;
   readonly #paths: PathSet;
@@ -22,29 +16,16 @@ export class Scan {
 
   /** @param limit Rows that a page is asked for. */
   constructor(checkpoint: ScanCheckpoint, paths: PathSet, limit = PAGE_ROWS) {
+    this.#state = structuredClone(checkpoint);
     // The key lasts as long as there are hashes made with it: in staging, and in the sets of other workers.
-    const { rowSums, rowMaxima } = checkpoint;
-    this.#state = {
-      ...checkpoint,
-      rowSums: { ...rowSums },
-      rowMaxima: { ...rowMaxima },
-      ...(checkpoint.chunks === 0 && { pathKey: newPathKey() }),
-    };
+    if (checkpoint.chunks === 0) this.#state.pathKey = newPathKey();
     this.#paths = paths;
     this.#limit = limit;
     this.#digest = new ContentDigest(checkpoint.content, checkpoint.order);
   }
 
-  get stage(): ScanCheckpoint['stage'] {
-    return this.#state.stage;
-  }
-
-  get inconsistency(): Inconsistency | null {
-    return this.#state.inconsistency;
-  }
-
-  get pages(): number {
-    return this.#state.pages;
+  get state(): Readonly<ScanCheckpoint> {
+    return this.#state;
   }
 
   /** Where the page to read next begins. */
@@ -53,9 +34,7 @@ export class Scan {
   }
 
   checkpoint(): ScanCheckpoint {
-    const { rowSums, rowMaxima } = this.#state;
-    const sums = { rowSums: { ...rowSums }, rowMaxima: { ...rowMaxima } };
-    return { ...this.#state, ...sums, content: this.#digest.content, order: this.#digest.order };
+    return { ...structuredClone(this.#state), content: this.#digest.content, order: this.#digest.order };
   }
 
   /** Takes the page that begins at `offset`; returns the rows that it adds: no path twice, the first row wins. */
@@ -91,8 +70,7 @@ export class Scan {
   }
 
   #wholeRow(row: VisitorRow): VisitorRow {
-    // Half a surrogate pair has no UTF-8, so a file can't hold it. Most rows are fine as they are, and a copy of each
-    // costs.
+    // Half a surrogate pair has no UTF-8, so a file can't hold it. A copy of each row would cost time.
     if (isWhole(row) && row.path.isWellFormed()) return row;
     return { path: row.path.toWellFormed(), ...this.#wholeCounts(row) };
   }
@@ -108,8 +86,8 @@ export class Scan {
   }
 
   /**
-   * Whether the page, which begins where a short one before it ended, shows that the upstream leaves rows out of its
-   * pages: it begins with an earlier row of that page, not with its last one.
+   * Whether the page, which begins where a short page before it ended, shows that the upstream leaves rows out: its
+   * first row is an earlier row of that page, not the last one.
    */
   #isInGap({ visitors: [first] }: VisitorPage): boolean {
     const { gapEnd, offset, lastRow, leavesOut, pathKey } = this.#state;
@@ -126,10 +104,7 @@ export class Scan {
     return [];
   }
 
-  /**
-   * Whether a page without a new row is to be asked for once more. Rows are left out of it if it comes the same again;
-   * else it was cut off, and is read whole.
-   */
+  /** Whether to read a page without a new row once more. If it comes the same again, rows are left out of it. */
   #isToConfirm({ visitors, hasMore }: VisitorPage): boolean {
     const state = this.#state;
     if (!hasMore || visitors.length > 1 || state.leavesOut !== null) return false;
@@ -174,8 +149,8 @@ export class Scan {
     state.rows += added;
     state.barren = added === 0 ? state.barren + 1 : 0;
     state.lastRow = last ? rowDigest(last) : null;
-    // By the interface the offset advances by the limit: a short page is one from which rows are left out. One that has
-    // its rows side by side all the same, by a limit of its own, is followed row by row.
+    // The offset advances by the limit, because rows are left out of a short page. But an upstream with a limit of its
+    // own has all rows side by side, and is followed row by row.
     state.gapEnd = length < this.#limit ? offset + this.#limit - 1 : null;
     const isFollowed = state.leavesOut === false || (length > 1 && state.leavesOut === null);
     state.offset = (isFollowed ? null : state.gapEnd) ?? offset + length - 1;
@@ -200,7 +175,7 @@ export class Scan {
     this.#state.stage = 'ended';
   }
 
-  /** The first thing seen is what is told. */
+  /** The first one counts. */
   #recordInconsistency(kind: InconsistencyKind, offset: number): void {
     this.#state.inconsistency ??= { kind, offset };
   }
@@ -222,14 +197,11 @@ function rowValues({ path, human, ai, total }: VisitorRow): unknown[] {
   return [path, human, ai, total];
 }
 
-/** The path hashes of one scan, to notice a path that comes twice. */
-
 const FIRST_SLOTS = 1 << 14;
 
 /**
- * A hash table with linear probing, at most half full: 16 to 32 bytes a path, outside of the JavaScript heap. A `Set`
- * of a million takes three times as much, and has the garbage of whole chunks wait for its collector. The hashes have a
- * key, so that nobody can choose paths that crowd. An empty slot is 0.
+ * The path hashes of one scan, to notice a path that comes twice. A hash table with linear probing, at most half full:
+ * 16 to 32 bytes a path, outside of the JavaScript heap, a third of a `Set`. An empty slot is 0.
  */
 export class PathSet {
   #slots = new BigUint64Array(FIRST_SLOTS);

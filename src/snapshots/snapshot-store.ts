@@ -24,9 +24,7 @@ export interface SnapshotStore {
   remove(key: string): Promise<void>;
   /** Removes all objects below a folder of work in progress. */
   removeFolder(folder: string): Promise<void>;
-  /**
-   * Gives up writes below a folder that a killed writer never finished; they were never visible, but may cost space.
-   */
+  /** Gives up unfinished writes below a folder that lie outside of staging: never visible, but they cost space. */
   removeUnfinished(folder: string): Promise<void>;
 }
 

@@ -14,18 +14,12 @@ export interface StagedScan {
   scan: number;
 }
 
-/**
- * The chunks in the store are not the checkpoint's: they were lost, or overwritten by an attempt that had timed out. Or
- * the checkpoint is another release's.
- */
+/** The chunks in the store are not the checkpoint's, or the checkpoint is another release's. The scan begins anew. */
 export class StaleStagingError extends Error {
   override readonly name = 'StaleStagingError';
 }
 
-/**
- * Throws where another release made the checkpoint. A StaleStagingError has the scan begin anew; before its first page
- * that would be the same again: the workflow repeats the activity until a worker knows it.
- */
+/** Throws if another release made the checkpoint. Before the first page a scan begun anew would be the same again. */
 export function checkCheckpoint({ version, pages }: ScanCheckpoint): void {
   if (version === CHECKPOINT_VERSION) return;
   const versions = `checkpoint version ${version}; this worker knows ${CHECKPOINT_VERSION}`;
@@ -33,16 +27,14 @@ export function checkCheckpoint({ version, pages }: ScanCheckpoint): void {
   throw pages === 0 ? new Error(words) : new StaleStagingError(words);
 }
 
-/**
- * Writes the next chunk; returns the checkpoint's new `chunks` and `staged`. A chunk that is read again is replaced.
- */
+/** Writes the next chunk, or replaces it; returns the checkpoint's new `chunks` and `staged`. */
 export async function stageChunk(
   store: SnapshotStore,
   { range, runId, scan }: StagedScan,
   { chunks, staged }: ScanCheckpoint,
   rows: readonly VisitorRow[],
 ): Promise<Pick<ScanCheckpoint, 'chunks' | 'staged'>> {
-  // The first chunk is staged even without rows: its absence tells a stalled writer that another run has cleaned up.
+  // The first chunk is staged even without rows: if it is gone, another run has cleaned up.
   if (rows.length === 0 && chunks > 0) return { chunks, staged };
   const { writeParquet } = await import('./parquet.js');
   const bytes = writeParquet(rows);
@@ -50,10 +42,7 @@ export async function stageChunk(
   return { chunks: chunks + 1, staged: chained(staged, bytes) };
 }
 
-/**
- * The Parquet files of a scan's chunks, in order. Throws a StaleStagingError where they are not those that the
- * checkpoint names. A changed chunk shows only after the last one.
- */
+/** The Parquet files of a scan's chunks, in order. After the last one it throws if a chunk is not the one staged. */
 export async function* stagedParquet(
   store: SnapshotStore,
   { range, runId, scan }: StagedScan,

@@ -1,7 +1,7 @@
 /** Replaced snapshots, retained for thirty days outside `visitors/`. */
 import type { SnapshotManifest, VisitorExportRange } from '../contract.js';
 import { DAY_MS } from '../contract/shared.js';
-import { SUPERSEDED_FOLDER, snapshotFolder, stagingKey, supersededFolder, supersededProjectFolder } from './layout.js';
+import { snapshotFolder, stagingKey, supersededFolder, supersededProjectFolder } from './layout.js';
 import { encodeManifest } from './manifest.js';
 import type { SnapshotStore } from './snapshot-store.js';
 
@@ -37,11 +37,10 @@ export async function cleanUpSuperseded(store: SnapshotStore, range: VisitorExpo
   await store.removeUnfinished(folder).catch(() => {}); // never visible
 }
 
-/** Removes what a project, or any, has retained for longer than thirty days; returns the folders. */
-export async function removeExpired(store: SnapshotStore, now: number, projectId?: string): Promise<string[]> {
+/** Removes what a project has retained for longer than thirty days; returns the folders. */
+export async function removeExpired(store: SnapshotStore, now: number, projectId: string): Promise<string[]> {
   const expired: string[] = [];
-  const searched = projectId === undefined ? SUPERSEDED_FOLDER : supersededProjectFolder(projectId);
-  for await (const key of store.list(searched)) {
+  for await (const key of store.list(supersededProjectFolder(projectId))) {
     if (!COPY.test(key)) continue; // not written by an export
     const supersededAt = supersededAtOf(await store.read(key));
     if (now - Date.parse(supersededAt) > RETENTION_MS) expired.push(folderOf(key));

@@ -1,11 +1,8 @@
-/** What differs between a snapshot's files and its manifest: all differences in words, for `export verify`. */
+/** What differs between a snapshot's files and its manifest, in words, for `export verify`. */
 import { isDeepStrictEqual } from 'node:util';
 import type { SnapshotManifest } from '../contract.js';
-import { DAY_MS } from '../contract/shared.js';
-import { isProvisional } from '../visitor-export/date-range.js';
-import { isSameTotals } from '../visitor-export/scan-checkpoint.js';
 import type { FoundSnapshot } from './catalog.js';
-import { addTo, ContentDigest, sha256Hex } from './content-digest.js';
+import { ContentDigest, sha256Hex } from './content-digest.js';
 import { foreignFiles, isAsWritten, newerFormat, parseManifest, snapshotId } from './manifest.js';
 import type { SnapshotStore } from './snapshot-store.js';
 
@@ -19,10 +16,7 @@ export interface Verification {
   problems: string[];
 }
 
-/**
- * Reads a snapshot's files and compares bytes, hashes, rows and content with its manifest; one file in memory at a
- * time.
- */
+/** Compares bytes, hashes, rows and content of a snapshot's files with its manifest; one file in memory at a time. */
 export async function verifySnapshot(store: SnapshotStore, found: FoundSnapshot): Promise<Verification> {
   const key = `${found.folder}/manifest.json`;
   let bytes = await store.read(key);
@@ -54,7 +48,9 @@ async function compare(
   for (const field of ['projectId', 'dateFrom', 'dateTo'] as const) {
     if (manifest[field] !== found[field]) problems.push(`${field} is ${manifest[field]} in the manifest`);
   }
-  compareVerdict(manifest, problems);
+  // Only the checksum knows what the manifest says beside its files.
+  if (manifest.checksum === undefined) problems.push('the manifest has no checksum, so it may have been changed');
+  else if (!isAsWritten(manifest)) problems.push('the manifest is not the one that was written: its checksum differs');
   for (const name of await foreignFiles(store, manifest, found.folder, found.keys)) {
     problems.push(`${name} is not in the manifest, and a glob for Parquet reads it`);
   }
@@ -69,28 +65,10 @@ async function compare(
   if (content.rows !== manifest.rows) problems.push(`${content.rows} rows, the manifest says ${manifest.rows}`);
   const repeated = content.rows - content.paths.size;
   if (repeated > 0) problems.push(`${repeated} paths come twice`);
-  for (const field of ['rowSums', 'rowMaxima'] as const) {
-    const told = manifest[field];
-    if (told && !isSameTotals(told, content[field])) problems.push(`${field} are not those of the rows`);
-  }
   // The id names totals, too: it differs where any part of the manifest or the rows was changed.
   const id = snapshotId(found, content.rows, content.digest.content, manifest.totals);
   if (id !== manifest.snapshotId) problems.push('rows or totals are not those that snapshotId names');
   return content.rows;
-}
-
-/** What the manifest says beside its files: nothing else knows it, so the checksum vouches for it. */
-function compareVerdict(manifest: SnapshotManifest, problems: string[]): void {
-  const { checksum, consistent, drift, provisional, exportedAt, dateTo } = manifest;
-  if (checksum === undefined) problems.push('the manifest has no checksum, so nobody knows whether it was changed');
-  else if (!isAsWritten(manifest)) problems.push('the manifest is not the one that was written: its checksum differs');
-  if (consistent !== (drift === undefined)) problems.push(`consistent is ${consistent}, which its drift contradicts`);
-  if (Date.parse(exportedAt) > Date.now() + DAY_MS) {
-    problems.push(`exportedAt is ${exportedAt}, in the future: no later scan replaces this snapshot until then`);
-  }
-  if (provisional !== isProvisional(Date.parse(exportedAt), dateTo)) {
-    problems.push(`provisional is ${provisional}, which exportedAt contradicts`);
-  }
 }
 
 async function compareFile(
@@ -114,8 +92,6 @@ async function compareFile(
 class Content {
   rows = 0;
   readonly paths = new Set<string>();
-  readonly rowSums = { human: 0, ai: 0, total: 0 };
-  readonly rowMaxima = { human: 0, ai: 0, total: 0 };
   readonly digest = new ContentDigest();
 
   async add(bytes: Buffer): Promise<number> {
@@ -125,7 +101,6 @@ class Content {
       for (const row of rows) {
         this.paths.add(row.path);
         this.digest.add(row);
-        addTo(this, row);
       }
       this.rows += rows.length;
     }

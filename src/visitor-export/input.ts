@@ -29,7 +29,7 @@ export type ExportSpec =
 const MAX_DAYS = 366;
 
 /** A date of the calendar, `YYYY-MM-DD`. */
-export const DATE: Kind<string> = {
+const DATE: Kind<string> = {
   check: (value, field) => {
     const date = checkString(value, field);
     if (isDate(date)) return date;

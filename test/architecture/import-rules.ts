@@ -29,7 +29,7 @@ export const IMPORT_RULES: Record<string, ImportRule> = {
   snapshots: {
     values: 'contract visitor-export',
     types: 'upstream',
-    packages: 'node @aws-sdk/client-s3 @aws-sdk/lib-storage hyparquet hyparquet-writer',
+    packages: 'node @aws-sdk/client-s3 @aws-sdk/lib-storage hyparquet hyparquet-writer zod',
   },
   report: { values: 'snapshots visitor-export', types: 'contract', packages: 'echarts' },
 

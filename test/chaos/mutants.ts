@@ -547,10 +547,11 @@ export const MUTANTS: Mutant[] = [
   {
     name: 'the manifest published before the Parquet file',
     file: 'src/snapshots/publish.ts',
-    find: '  await recordIntent(store, finished, manifest, checkLease);\n',
+    find: '  await assertWriter();\n  await store.put(intentKey',
     replace:
-      '  await recordIntent(store, finished, manifest, checkLease);\n' +
-      '  await store.put(manifestKey(range), encodeManifest(manifest));\n',
+      '  await assertWriter();\n' +
+      '  await store.put(manifestKey(range), encodeManifest(manifest));\n' +
+      '  await store.put(intentKey',
     test: 'test/snapshots/publish.test.ts',
     title: 'a run that dies before the parquet is replaced leaves the snapshot as it was',
   },
@@ -645,8 +646,8 @@ export const MUTANTS: Mutant[] = [
   {
     name: 'an older scan that replaces a newer snapshot',
     file: 'src/snapshots/publish.ts',
-    find: 'if (published && isNewer(published, candidate)) return receiptOfNewer',
-    replace: 'if (published && isNewer(published, candidate) && candidate.rows < 0) return receiptOfNewer',
+    find: 'if (published && isNewer(published, candidate)) {',
+    replace: 'if (published && isNewer(published, candidate) && candidate.rows < 0) {',
     test: 'test/snapshots/belief.test.ts',
     title: 'a scan with rows that began before the published one replaces nothing',
   },
@@ -661,8 +662,8 @@ export const MUTANTS: Mutant[] = [
   {
     name: 'a replaced snapshot that is not kept',
     file: 'src/snapshots/publish.ts',
-    find: 'if (current && replaces) await keepSuperseded',
-    replace: 'if (current && replaces && current.rows < 0) await keepSuperseded',
+    find: 'if (current && !isSame) await keepSuperseded',
+    replace: 'if (current && !isSame && current.rows < 0) await keepSuperseded',
     test: 'test/snapshots/belief.test.ts',
     title: 'and what it replaced is kept',
   },

@@ -160,7 +160,7 @@ test('what was replaced is removed after thirty days, and the newer stays', asyn
   expect(await removeExpired(store, Date.parse('2026-02-02T13:00:00Z'), RANGE.projectId)).toEqual([]);
   expect(await removeExpired(store, Date.parse('2026-02-02T13:00:01Z'), RANGE.projectId)).toHaveLength(1);
   expect(await listed()).toBe(1);
-  expect(await removeExpired(store, Date.parse('2026-03-02T00:00:00Z'))).toHaveLength(1);
+  expect(await removeExpired(store, Date.parse('2026-03-02T00:00:00Z'), RANGE.projectId)).toHaveLength(1);
   expect(await readdir(root)).toEqual(['visitors']);
 });
 

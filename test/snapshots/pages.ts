@@ -52,7 +52,7 @@ export async function readScan(
   for (let request = 0; checkpoint.stage !== 'ended';) {
     const scan = new Scan(checkpoint, await stagedPaths(store, staged, checkpoint), limit);
     const kept: Row[] = [];
-    for (let i = 0; i < chunkPages && scan.stage !== 'ended'; i++) {
+    for (let i = 0; i < chunkPages && scan.state.stage !== 'ended'; i++) {
       kept.push(...scan.take(pageAt(rowsAt(request++), scan.offset, limit)));
     }
     checkpoint = { ...scan.checkpoint(), ...(await stageChunk(store, staged, checkpoint, kept)) };

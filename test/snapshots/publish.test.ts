@@ -151,7 +151,7 @@ const moving = (all: readonly Row[]) => (request: number) => (request === 1 ? [r
 test('an inconsistent scan never replaces a consistent snapshot, and the result tells the inconsistency', async () => {
   const kept = await exportRows(store, () => rows(50));
   const before = await stats();
-  const receipt = await exportRows(store, moving(rows(60)));
+  const receipt = await exportRows(store, moving(rows(60)), { runId: 'run-2' });
   expect(receipt).toEqual({ ...kept, unchanged: true, drift: { kind: 'totals', offset: 9 } });
   expect(await stats()).toEqual(before);
 });

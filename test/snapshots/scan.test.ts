@@ -16,7 +16,7 @@ function read(rowsAt: (request: number) => readonly Row[], limit = LIMIT): ScanC
 function readPages(answer: (request: number, offset: number) => VisitorPage): ScanCheckpoint & { paths: string[] } {
   const scan = new Scan(NEW_SCAN, new PathSet(), LIMIT);
   const paths: string[] = [];
-  for (let request = 0; scan.stage !== 'ended'; request++) {
+  for (let request = 0; scan.state.stage !== 'ended'; request++) {
     if (request > 1000) throw new Error('The scan has no end');
     paths.push(...scan.take(answer(request, scan.offset)).map(({ path }) => path));
   }

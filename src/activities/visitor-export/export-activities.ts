@@ -197,7 +197,7 @@ async function readCountedChunk(
   };
   const { rows, interruption } = await readPages(counted, staged.range, scan, limits);
   // Nothing was learned of the upstream, so the workflow must not count this as a page or as an outage.
-  if (shutdownSignal.aborted && scan.pages === checkpoint.pages && !interruption) {
+  if (shutdownSignal.aborted && scan.state.pages === checkpoint.pages && !interruption) {
     throw failure('WorkerStopped', 'The worker stopped before a page came', null);
   }
   const written = await retryStaging(() => stageChunk(store, staged, checkpoint, rows));

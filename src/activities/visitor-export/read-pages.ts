@@ -63,7 +63,7 @@ export async function readPages(
   const rows: VisitorRow[] = [];
   let [requests, bytes, failures] = [0, 0, 0];
   let interruption: Interruption | null = null;
-  while (scan.stage !== 'ended' && !stop.aborted) {
+  while (scan.state.stage !== 'ended' && !stop.aborted) {
     if (requests >= limits.requests || bytes >= MAX_CHUNK_BYTES || performance.now() >= endsAt) break;
     requests++;
     const request = { ...range, limit: PAGE_ROWS, offset: scan.offset };
@@ -85,7 +85,7 @@ export async function readPages(
       rows.push(row);
       bytes += Buffer.byteLength(row.path);
     }
-    if (willRepeat && scan.inconsistency && scan.pages >= MAX_PAGES_BEFORE_REPEAT) scan.abort();
+    if (willRepeat && scan.state.inconsistency && scan.state.pages >= MAX_PAGES_BEFORE_REPEAT) scan.abort();
   }
   cancel.throwIfAborted();
   // A chunk that was told to stop says nothing of the upstream.
