@@ -1,13 +1,10 @@
-/**
- * What the upstream's responses must hold to be believed. Checked by hand: a page has 250 rows, and a schema library
- * costs more per row than parsing the JSON does.
- */
+/** What the upstream's responses must hold to be believed. A message names the field and never quotes its value. */
 import { isUtf8 } from 'node:buffer';
-import { encodeId, LIMIT, type JobRecord, type VisitorTotals } from '../contract.js';
-import { isObject } from '../contract/shared.js';
+import { z } from 'zod';
+import { encodeId, LIMIT, type JobRecord } from '../contract.js';
 import type { VisitorPage } from './upstream.js';
 
-/** An response that is not what the interface promises; the message says what is wrong, without quoting it. */
+/** A response that is not what the interface promises. */
 export class InvalidResponseError extends Error {
   override readonly name = 'InvalidResponseError';
   /** Whether it is a JSON object with a wrong field: no broken answer, but another interface. */
@@ -18,82 +15,43 @@ export class InvalidResponseError extends Error {
   }
 }
 
+const NOT_AN_OBJECT = 'it is not a JSON object';
+const vital = z.string({ error: ({ input }) => (input == null ? 'is missing' : 'is not a string') }).min(1, 'is empty');
+const textOrNull = z.string().nullable().catch(null);
+
+const jobRecord = z.object(
+  {
+    id: vital,
+    status: vital,
+    source: z.object({ repository: textOrNull, ref: textOrNull }).nullable().catch(null),
+    model: textOrNull,
+    prLink: textOrNull,
+    createdAt: textOrNull,
+    archivedAt: textOrNull,
+  },
+  NOT_AN_OBJECT,
+);
+const createdJob = jobRecord.extend({
+  id: vital.refine(isUsableId, 'is not usable'),
+  status: z.string().min(1).nullable().catch(null),
+});
+
 /** The record of the job asked for, with the contract's fields and no others; throws InvalidResponseError. */
 export function readJobRecord(body: Uint8Array, jobId: string): JobRecord {
-  const response = readObject(body, 'agent job');
-  const record = jobRecord(response, vital(response, 'status'));
-  if (record.id !== jobId) throw malformed('agent job', 'it is that of another job');
+  const record = limited(read(body, 'an agent job', jobRecord));
+  if (record.id !== jobId) throw invalid('an agent job', 'it is that of another job');
   return record;
 }
 
 /** The job that a create made: only an id that further requests can name is vital; throws InvalidResponseError. */
 export function readCreatedJob(body: Uint8Array): { id: string; job: JobRecord | null } {
-  const response = readObject(body, 'agent job');
-  const id = vital(response, 'id');
-  if (!isUsableId(id)) throw malformed('agent job', 'its id is not usable');
-  const { status } = response;
-  const hasStatus = typeof status === 'string' && status !== '';
-  const job = jobRecord(response, hasStatus ? status : '');
-  return { id, job: hasStatus ? job : null };
+  const { status, ...fields } = limited(read(body, 'an agent job', createdJob));
+  return { id: fields.id, job: status === null ? null : { ...fields, status } };
 }
 
-function jobRecord(response: Record<string, unknown>, status: string): JobRecord {
-  const record: JobRecord = {
-    id: vital(response, 'id'),
-    status,
-    source: readSource(response['source']),
-    model: textOrNull(response['model']),
-    prLink: textOrNull(response['prLink']),
-    createdAt: textOrNull(response['createdAt']),
-    archivedAt: textOrNull(response['archivedAt']),
-  };
-  if (Buffer.byteLength(JSON.stringify(record)) > LIMIT.recordBytes) throw malformed('agent job', 'it is over 64 KiB');
-  return record;
-}
-
-/** A page of the visitor export; throws InvalidResponseError. */
-export function readVisitorPage(body: Uint8Array): VisitorPage {
-  const page = readObject(body, 'visitor page');
-  const { visitors, hasMore } = page;
-  if (!Array.isArray(visitors)) throw wrongField('visitors is not a list');
-  if (typeof hasMore !== 'boolean') throw wrongField('hasMore is not a boolean');
-  return { totals: readCounts(page['totals'], 'totals'), visitors: visitors.map(readRow), hasMore };
-}
-
-function readRow(row: unknown): VisitorPage['visitors'][number] {
-  const { human, ai, total } = readCounts(row, 'a row of visitors');
-  const { path } = row as { path?: unknown };
-  if (typeof path !== 'string') throw wrongField('path of a row of visitors is not a string');
-  return { path, human, ai, total };
-}
-
-function readCounts(value: unknown, where: string): VisitorTotals {
-  const counts = (value ?? {}) as Record<keyof VisitorTotals, unknown>;
-  const count = (name: keyof VisitorTotals) => {
-    const given = counts[name];
-    // Some serializers write whole numbers as strings.
-    const number = typeof given === 'string' && /^\d{1,16}$/.test(given) ? Number(given) : given;
-    if (typeof number === 'number' && number >= 0 && number <= Number.MAX_SAFE_INTEGER) return number;
-    throw wrongField(`${name} of ${where} is not a number from 0 to 2^53-1`);
-  };
-  return { human: count('human'), ai: count('ai'), total: count('total') };
-}
-
-function readSource(value: unknown): JobRecord['source'] {
-  if (!isObject(value)) return null;
-  return { repository: textOrNull(value['repository']), ref: textOrNull(value['ref']) };
-}
-
-function vital(response: Record<string, unknown>, field: string): string {
-  const value = response[field];
-  if (value === undefined || value === null) throw malformed('agent job', `${field} is missing`);
-  if (typeof value !== 'string') throw malformed('agent job', `${field} is not a string`);
-  if (value === '') throw malformed('agent job', `${field} is empty`);
-  return value;
-}
-
-function textOrNull(value: unknown): string | null {
-  return typeof value === 'string' ? value : null;
+function limited<T extends object>(record: T): T {
+  if (Buffer.byteLength(JSON.stringify(record)) <= LIMIT.recordBytes) return record;
+  throw invalid('an agent job', 'it is over 64 KiB');
 }
 
 function isUsableId(id: string): boolean {
@@ -105,27 +63,51 @@ function isUsableId(id: string): boolean {
   }
 }
 
-function readObject(body: Uint8Array, what: string): Record<string, unknown> {
-  const value = parseJson(body, what);
-  if (!isObject(value)) throw malformed(what, 'it is not a JSON object');
-  return value;
+/** Some serializers write whole numbers as strings. */
+const count = z.union(
+  [
+    z.number().min(0).max(Number.MAX_SAFE_INTEGER),
+    z
+      .string()
+      .regex(/^\d{1,16}$/)
+      .transform(Number)
+      .pipe(z.number().max(Number.MAX_SAFE_INTEGER)),
+  ],
+  'is not a number from 0 to 2^53-1',
+);
+const counts = { human: count, ai: count, total: count };
+const visitorPage = z.object(
+  {
+    totals: z.object(counts, 'is not an object'),
+    visitors: z.array(z.object({ path: z.string('is not a string'), ...counts }, 'is not an object'), 'is not a list'),
+    hasMore: z.boolean('is not a boolean'),
+  },
+  NOT_AN_OBJECT,
+);
+
+/** A page of the visitor export; throws InvalidResponseError. */
+export function readVisitorPage(body: Uint8Array): VisitorPage {
+  return read(body, 'a visitor page', visitorPage);
+}
+
+function read<T>(body: Uint8Array, what: string, schema: z.ZodType<T>): T {
+  const { data, error } = schema.safeParse(parseJson(body, what));
+  if (!error) return data;
+  const { path, message } = error.issues[0]!;
+  throw invalid(what, [...(path.length > 0 ? [path.join('.')] : []), message].join(' '), path.length > 0);
 }
 
 function parseJson(body: Uint8Array, what: string): unknown {
-  if (body.length === 0) throw malformed(what, 'it is empty');
+  if (body.length === 0) throw invalid(what, 'it is empty');
   // A replaced byte could turn one id into another.
-  if (!isUtf8(body)) throw malformed(what, 'it is not UTF-8');
+  if (!isUtf8(body)) throw invalid(what, 'it is not UTF-8');
   try {
     return JSON.parse(new TextDecoder().decode(body));
   } catch {
-    throw malformed(what, 'it is not JSON');
+    throw invalid(what, 'it is not JSON');
   }
 }
 
-function malformed(what: string, why: string, isWrongField = false): InvalidResponseError {
-  return new InvalidResponseError(`answer is not ${what === 'agent job' ? 'an' : 'a'} ${what}: ${why}`, isWrongField);
-}
-
-function wrongField(why: string): InvalidResponseError {
-  return malformed('visitor page', why, true);
+function invalid(what: string, why: string, isWrongField = false): InvalidResponseError {
+  return new InvalidResponseError(`answer is not ${what}: ${why}`, isWrongField);
 }
