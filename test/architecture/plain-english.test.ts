@@ -1,0 +1,68 @@
+/** Comments and pages name their nouns: they seldom say "whoever", and seldom begin a sentence with "Of" or "Where". */
+import { execFileSync } from 'node:child_process';
+import { readFileSync } from 'node:fs';
+import { fileURLToPath } from 'node:url';
+import { parseSync } from 'rolldown/utils';
+import { expect, test } from 'vitest';
+
+const ROOT = fileURLToPath(new URL('../../', import.meta.url));
+const MAX_HITS = 304;
+
+const WORDS = /\b(?:whoever|nobody|somebody|of which)\b/gi;
+/** After the end of a sentence, of a list's marker, or at the beginning. */
+const BEGINNINGS = /(?:^|[.!?][*_"”)]* |: |[-*] (?:\*\*)?|\d\. )(?:Of|Where) /g;
+/** Written by programs. */
+const GENERATED = /api-report\.md$|promises\.md$|mutants\.md$/;
+
+/** What is read as one text: paragraphs of a page, and comments that follow each other. */
+function proseOf(file: string, text: string): string[] {
+  if (file.endsWith('.md')) return text.replace(/```[^]*?```/g, '').split(/\n\s*\n/);
+  if (/\.(?:ts|mts|mjs|js)$/.test(file)) return commentsOf(file, text);
+  return [...text.matchAll(/(?:^[ \t]*#.*\n)+/gm)].map(([lines]) => lines.replaceAll(/^[ \t]*#+/gm, ''));
+}
+
+function commentsOf(file: string, text: string): string[] {
+  const { comments } = parseSync(file, text);
+  return comments
+    .flatMap(({ type, value, start }, at) => {
+      const before = comments[at - 1];
+      const goesOn = type === 'Line' && before?.type === 'Line' && text.slice(before.end, start).trim() === '';
+      return [goesOn ? value : `\n\n${value.replaceAll(/^[ \t]*\*/gm, '')}`];
+    })
+    .join('\n')
+    .split(/\n\s*\n/);
+}
+
+function hitsIn(file: string, text: string): string[] {
+  const flat = proseOf(file, text).map((paragraph) => paragraph.replaceAll(/\s+/g, ' ').trim());
+  return flat.flatMap((paragraph) =>
+    [WORDS, BEGINNINGS].flatMap((pattern) =>
+      [...paragraph.matchAll(pattern)].map(
+        ({ 0: found, index }) => `${file}: …${paragraph.slice(Math.max(0, index - 10), index + found.length + 60)}…`,
+      ),
+    ),
+  );
+}
+
+const files = execFileSync('git', ['ls-files', '--cached', '--others', '--exclude-standard', '--deduplicate'], {
+  cwd: ROOT,
+  encoding: 'utf8',
+})
+  .trim()
+  .split('\n')
+  .filter((file) => /\.(?:ts|mts|mjs|js|py|md|ya?ml|sh)$/.test(file) && !GENERATED.test(file));
+
+test('comments and pages seldom turn a sentence around', () => {
+  const hits = files.flatMap((file) => hitsIn(file, readFileSync(ROOT + file, 'utf8')));
+  expect(hits.length, hits.join('\n')).toBeLessThanOrEqual(MAX_HITS);
+});
+
+test('a hit is found in a page, a comment of one line or more, and a script', () => {
+  const found = (file: string, text: string): number => hitsIn(file, text).length;
+  expect(found('a.md', 'It is so.\n\n- **Of** it. Of which\n\n```\nOf code\n```\n')).toBe(2);
+  expect(found('a.ts', "const of = 'Of a text. nobody';\n// It is late. Of\n// course.\n/** Where it is. */\n")).toBe(
+    2,
+  );
+  expect(found('a.py', 'x = "nobody"  # nobody\n# Somebody\n# else\n')).toBe(1);
+  expect(found('a.ts', '// What is said of it, where nothing is. So it is.\n')).toBe(0);
+});
