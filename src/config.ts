@@ -114,7 +114,7 @@ interface BudgetsConfig {
   projectBudgetsFile?: string;
 }
 
-/** Where the snapshots lie. */
+/** The store of the snapshots. */
 export interface SnapshotsConfig {
   /** `file:///dir` or `s3://bucket/prefix`, without a trailing slash. */
   url: string;
@@ -128,7 +128,7 @@ export interface WebhooksConfig {
   allowPrivate: boolean;
   /** The proxy that they are sent through. */
   proxy: string | undefined;
-  /** Of Temporal's web UI, for links; undefined where it is not set. */
+  /** The address of Temporal's web UI, for links; undefined if it is not set. */
   webUiUrl: string | undefined;
   /** What is wrong with the settings themselves. */
   problems: readonly string[];
@@ -145,11 +145,11 @@ export interface WorkerConfig extends Omit<ClientConfig, 'webUiUrl' | 'hidePromp
   budgets: BudgetsConfig;
   /** Set wherever `roles` has exports. */
   snapshots: SnapshotsConfig | undefined;
-  /** Of all exports together, where set. */
+  /** The budget of all exports together, if set. */
   exportRequestsPerHour: number | undefined;
   /** ISO 8601 in UTC: Temporal was restored, and what was asked for before asks a person before it is sent. */
   confirmWritesBefore: string | undefined;
-  /** Who is told of what happens; undefined where nobody is. */
+  /** The file of webhook endpoints; undefined without one. */
   webhooks: WebhooksConfig | undefined;
   /** Temporal's worker versioning, where it is on. */
   deployment: { name: string; buildId: string | undefined } | undefined;
@@ -211,7 +211,7 @@ export function readUpstreamConfig(environment: Environment = process.env): Upst
   return deepFreeze(toUpstream(values));
 }
 
-/** Where the snapshots lie; throws a ConfigError where SNAPSHOTS_URL is missing or wrong. */
+/** The store of the snapshots; throws a ConfigError if SNAPSHOTS_URL is missing or wrong. */
 export function readSnapshotsConfig(environment: Environment = process.env): SnapshotsConfig {
   const schema = snapshotsSchema.extend({ SNAPSHOTS_URL: field.snapshotsUrlField });
   const { SNAPSHOTS_URL: url, S3_FORCE_PATH_STYLE: forcePathStyle } = parse(schema, environment);
@@ -314,7 +314,7 @@ function defined<T extends object>(fields: T): { [Name in keyof T]?: Exclude<T[N
   return Object.fromEntries(present) as { [Name in keyof T]?: Exclude<T[Name], undefined> };
 }
 
-/** Where the webhooks' endpoints are named; undefined where nobody is told. What is wrong holds no job up. */
+/** The file of webhook endpoints; undefined without one. A wrong setting holds no job up. */
 export function readWebhooksConfig(environment: Environment = process.env): WebhooksConfig | undefined {
   const env = present(environment);
   const path = env['WEBHOOKS_FILE'];

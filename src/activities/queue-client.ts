@@ -84,7 +84,7 @@ export class QueueClient {
     }
   }
 
-  /** Reports how requests ended. Where there is no queue, there is nothing to report. */
+  /** Reports how requests ended. Without a queue there is nothing to report. */
   async report(name: QueueName, report: RequestReport): Promise<void> {
     const { client } = Context.current();
     try {

@@ -17,7 +17,7 @@ export const processEnvironment: Environment = process.env;
 export interface ClientConfig {
   taskQueue: string;
   temporal: TemporalSettings;
-  /** Where Temporal's web UI is, for the links to it; undefined where nothing names it. */
+  /** The address of Temporal's web UI, for links to it; undefined if nothing names it. */
   webUiUrl: string | undefined;
   /** Whether jobs are shown without their prompts. */
   hidePrompts: boolean;

@@ -28,7 +28,7 @@ export class ConfigError extends AgentJobsError {
   }
 }
 
-/** Of an address at which nothing can listen: says which setting or option names it. */
+/** The error for an address at which nothing can listen: it says which setting or option names it. */
 export function cannotListen(setting: string, error: unknown): Error {
   return new Error(`${setting} cannot be used: ${error instanceof Error ? error.message : String(error)}`);
 }
@@ -70,6 +70,6 @@ function isReadableByAll(path: string): boolean {
   try {
     return (statSync(path).mode & READABLE_BY_ALL) !== 0;
   } catch {
-    return false; // whoever reads it reports that
+    return false; // the reader of the file reports that
   }
 }

@@ -6,7 +6,7 @@ import type { StringValue } from 'ms';
 import { z } from 'zod';
 import { parseUrl, plainAddress, proxyAddress, TASK_QUEUE_RULE, taskQueueOf, WEB_UI_RULE } from './client.js';
 
-/** Where a server of ours listens; a `host` of an IPv6 address has no brackets. */
+/** An address at which a server of ours listens; a `host` of an IPv6 address has no brackets. */
 export interface ListenAddress {
   host: string;
   port: number;

@@ -22,7 +22,7 @@ interface Point {
   /** How far the history went: to the start of the task, or for a query to its end. */
   events: number;
   time: string;
-  /** Of the history when the latest task began, in bytes, as that task's event tells it. */
+  /** The history's size when the latest task began, in bytes, as that task's event has it. */
   bytes: string;
   isReplaying: boolean;
   isQuery: boolean;

@@ -16,7 +16,7 @@ export function isNewRunWanted(): boolean {
   return workflowInfo().continueAsNewSuggested || isOtherVersionCurrent();
 }
 
-/** Where the next run begins: with the version that is current by then, else where this run is. */
+/** The version of the next run: the one that is current by then, or this run's. */
 export function nextRunVersion(): Pick<ContinueAsNewOptions, 'initialVersioningBehavior'> {
   return isOtherVersionCurrent() ? { initialVersioningBehavior: 'AUTO_UPGRADE' } : {};
 }

@@ -44,7 +44,7 @@ export interface GateOptions {
 
 /** Sent at a time without a queue: so many answers 429 may come at once. */
 const MAX_SENDING = 8;
-/** Where any number is said to be taken; each needs a connection of its own. */
+/** For a budget of any number; each send needs a connection of its own. */
 const MAX_SENDING_UNLIMITED = 100;
 /** How long a write waits here for those that are sent before it; then the server keeps the wait. */
 const WAIT_HERE_MS = 15_000;
@@ -104,7 +104,7 @@ export class Gate {
     if (wanted.turn) void this.#report(wanted, 'other');
   }
 
-  /** What others have met meanwhile holds it: a queue, a key that is refused. Where none can be joined, it is sent. */
+  /** What others have met meanwhile holds it: a queue, a key that is refused. If no queue can be joined, it is sent. */
   async #sendInLine(
     wanted: WantedSend,
     send: FencedSend,

@@ -143,7 +143,7 @@ function wantedSend(operation: WriteOperation, input: WriteInput & { jobId?: str
 }
 
 /**
- * An attempt that waited for a worker takes its turn for valid long after it ended. Where this machine's clock is past
+ * An attempt that waited for a worker takes its turn for valid long after it ended. If this machine's clock is past
  * the turn, another attempt decides: it is scheduled now.
  */
 function mayBeLate({ turn, now }: WantedSend, { turnUntil = 0 }: WriteInput): boolean {

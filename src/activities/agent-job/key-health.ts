@@ -11,7 +11,7 @@ import type { Upstream } from '../../upstream/upstream.js';
 interface Refusal {
   reason: string;
   byWrite: boolean;
-  /** Of the key that was refused. */
+  /** The version of the key that was refused. */
   version: string | null;
   triedAt: number;
   isTrying: boolean;
@@ -204,7 +204,7 @@ export class KeyHealth {
     this.#options.onChange?.(projectId, reason);
   }
 
-  /** Null where there is none, or nobody can tell. */
+  /** Null if there is none, or if it can't be read. */
   async #version(projectId: string): Promise<string | null> {
     return this.#upstream.keyVersion(projectId).catch(() => null);
   }
@@ -228,7 +228,7 @@ interface AwaitKeyInput {
   jobId: string | null;
 }
 
-/** Whoever waits asks this often, but of thousands not all at once: one after the other, so many in a second. */
+/** A waiting write asks this often. Thousands of them ask one after the other, so many in a second. */
 const ASK_EVERY_MS = 5_000;
 const ASKS_PER_SECOND = 20;
 

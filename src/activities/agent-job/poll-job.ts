@@ -1,7 +1,7 @@
 /**
  * The activity `pollJob`, a poll batch: GETs at no cost in history. It reads once, and hands the job to the worker's
- * poller while its waits are short enough for one lease. Where it may not, the Temporal server keeps the wait, by the
- * BENIGN-failure retry of samples-typescript/polling/infrequent. Nobody else retries a read.
+ * poller while its waits are short enough for one lease. Otherwise the Temporal server keeps the wait, by the
+ * BENIGN-failure retry of samples-typescript/polling/infrequent. Nothing else retries a read.
  */
 import { activityInfo, CompleteAsyncError, Context } from '@temporalio/activity';
 import { AsyncAttempt } from '../../temporal/async-attempt.js';

@@ -164,7 +164,7 @@ export class PollRun {
   /** The waits have become so long that the next batch can have a longer lease. */
   #deservesLongerLease(now: number): boolean {
     const { leaseMs } = this.#options;
-    // Where another release, or an operator, set the lease, the next one may be no longer: batches would end for ever.
+    // If another release or an operator set the lease, the next one may be no longer: batches would end for ever.
     if (leaseMs !== pollLeaseMs(0) || this.progress.reads < MIN_READS_PER_LEASE) return false;
     // As the workflow chooses the next one.
     return pollLeaseMs(plannedWaitMs({ ...this.#input, failures: 0 }, now)) > leaseMs;

@@ -53,7 +53,7 @@ export class Poller {
     return this.#leases.size;
   }
 
-  /** A later attempt polls this job: nobody waits for the one that is held here. */
+  /** A later attempt polls this job: the server wants no answer of the one that is held here. */
   dropEarlier(name: string): void {
     const earlier = this.#leases.get(name);
     if (!earlier) return;
@@ -86,7 +86,7 @@ export class Poller {
     while (this.#open.size > 0) await Promise.all(this.#open);
   }
 
-  /** Its first read outlasted the begin of a later attempt: nobody waits for it any more. */
+  /** Its first read outlasted the begin of a later attempt: the server wants no answer of it any more. */
   #isLaterHeld({ name, run }: PollLease): boolean {
     const held = this.#leases.get(name);
     return held !== undefined && held.run.elapsedMs < run.elapsedMs;
@@ -101,7 +101,7 @@ export class Poller {
   }
 
   #expire(lease: PollLease): void {
-    // Else nobody would poll the job for a whole further lease, where the server took the heartbeat.
+    // Otherwise no worker would poll the job for a whole further lease, if the server took the heartbeat.
     if (lease.mayBeHeld) this.#handBackSome([lease], 'Temporal did not answer');
     // This process stood still for too long: another worker polls the job.
     else this.#forget(lease);
@@ -245,7 +245,7 @@ export class PollLease {
   readonly name: string;
   readonly workflowId: string;
   readonly run: PollRun;
-  /** It has ended, or somebody else holds the batch. */
+  /** It has ended, or another attempt holds the batch. */
   isOver = false;
   /** A read is under way. */
   isReading = false;
@@ -330,7 +330,7 @@ export class PollLease {
     await this.#end(() => this.#attempt.fail(nextAttemptIn(why, this.dueAt - performance.now()), saved));
   }
 
-  /** Nobody waits for this attempt any more. */
+  /** The server wants no answer of this attempt any more. */
   #forget(): null {
     this.isOver = true;
     return null;

@@ -11,7 +11,7 @@ import type { Upstream } from '../../upstream/upstream.js';
 export interface ReadJobInput {
   projectId: string;
   jobId: string;
-  /** In milliseconds: when the run first sent its create. Null or absent where nobody knows. */
+  /** In milliseconds: when the run first sent its create. Null or absent if unknown. */
   firstSentAt?: number | null;
 }
 

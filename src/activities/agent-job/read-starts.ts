@@ -16,7 +16,7 @@ const MAX_WAIT_HERE_MS = 2_000;
 const MAX_CONCURRENT_READS = 4_000;
 /** After so long it is tried again whether one more may begin. */
 const FULL_WAIT_MS = 2_000;
-/** A turn is good for so long: two ticks of the poller. Where this process stood still, others have theirs by then. */
+/** A turn is good for so long: two ticks of the poller. If this process stood still, others have theirs by then. */
 const TURN_GOOD_MS = 400;
 
 /**

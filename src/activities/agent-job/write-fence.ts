@@ -1,5 +1,5 @@
 /**
- * The write fence: a write is sent at most once, whoever dies in between.
+ * The write fence: a write is sent at most once, also if a process dies in between.
  *
  * When all but the last byte of the request have left, an *awaited* heartbeat through the Temporal server marks the
  * attempt as "sent". The task token holds the attempt, so the call is a compare-and-set: a stale attempt is refused,
@@ -75,8 +75,8 @@ function mayBeSent(details: unknown): boolean {
 }
 
 /**
- * Whether this write may have been sent by what Temporal forgot when it was restored; it is where nobody knows when it
- * was asked for.
+ * Whether this write may have been sent by what Temporal forgot when it was restored; it is if the time of its
+ * request is unknown.
  */
 function isOfLostTime({
   askedAt,

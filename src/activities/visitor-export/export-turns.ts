@@ -13,7 +13,7 @@ import { QueueClient } from '../queue-client.js';
 
 /** How an export asks for its turns. */
 export interface TurnRequest {
-  /** Where the queue runs. */
+  /** The task queue on which the queue runs. */
   taskQueue: string;
   priority: Priority;
   /** This export was answered 429: it needs turns, whether a budget is set or not. */

@@ -10,7 +10,7 @@ import { sweepEvents } from './sweep.js';
 
 /** What the activities work with. */
 interface Dependencies {
-  /** Of the jobs. */
+  /** The task queue of the jobs. */
   taskQueue: string;
   endpoints: Endpoints;
   /** The setting of Temporal's web UI, and the address of Temporal. */

@@ -23,7 +23,7 @@ import { exportEnded, jobEnded, needsAttention } from './events.js';
 /** What a sweep works with. */
 export interface SweepOptions {
   client: Client;
-  /** Of the jobs. */
+  /** The task queue of the jobs. */
   taskQueue: string;
   endpoints: Endpoints;
   webUi: WebUi | null;

@@ -66,7 +66,7 @@ export function handleMessages(run: JobRun, dashboard: Dashboard): void {
   });
 }
 
-/** False where nobody here waits for it. */
+/** False if no write here waits for it. */
 function takeTurn(run: JobRun, { operation, ...turn }: QueueTurn): boolean {
   const { write } = run;
   // The queue of the other kind of write may have given it.
@@ -133,7 +133,7 @@ async function takeUpdate(
   const isAnswered = () => run.followUps.stateOf(id) !== 'queued' || run.releases !== releases || run.isClosing;
   if (!run.inDoubt && updates.waiting < MAX_WAITING_UPDATES && !isAnswered()) {
     updates.waiting += 1;
-    // A cancellation waits for the write in flight, and so does whoever asked for it.
+    // A cancellation waits for the write in flight, and so does its caller.
     await CancellationScope.nonCancellable(() => condition(isAnswered));
     updates.waiting -= 1;
   }

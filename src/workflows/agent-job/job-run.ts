@@ -117,7 +117,7 @@ export class JobRun {
     return this.#write && inDoubtOf(this.#write);
   }
 
-  /** Where it stands still, it is as far away as when that began. */
+  /** While it stands still, it is as far away as when that began. */
   get deadlineAt(): number {
     const { base, stoodStillMs } = this.#deadline;
     return base + this.spec.deadlineMs + stoodStillMs;
@@ -274,7 +274,7 @@ export class JobRun {
     if (this.polls.known.endedAt === null) this.polls.pollAgain();
   }
 
-  /** Nobody knows whether the write arrived. */
+  /** Whether the write arrived is not known. */
   #failed(write: Write, reason: string): void {
     const { kind, followUpId = null } = write;
     const details: UnknownOutcomeDetails = { kind, jobId: this.jobId, followUpId, reason };
@@ -331,8 +331,8 @@ export class JobRun {
 }
 
 /**
- * All decisions of a run, as JSON: they are in state, result and what continue-as-new hands on, each of which Temporal
- * limits to 2 MiB. The last 100 fit, unless their text is full of characters that JSON escapes.
+ * All decisions of a run, as JSON: they are in state, result and what continue-as-new hands on, and Temporal
+ * limits each to 2 MiB. The last 100 fit, unless their text is full of characters that JSON escapes.
  */
 const MAX_DECISION_BYTES = 200_000;
 

@@ -83,7 +83,7 @@ export function waitingOf(run: WaitingRun, now: number): Waiting | null {
   const interruption = interruptionOf(write);
   if (!interruption) return null;
   const queued = queuedOf(write);
-  // Its turn is expected then; where nobody knows, it is sent by itself at `notBefore`.
+  // Its turn is expected then; without an expected turn it is sent by itself at `notBefore`.
   const expectedAt = queued?.expectedAt === undefined ? 0 : Date.parse(queued.expectedAt);
   const until = expectedAt > now ? expectedAt : notBeforeOf(write);
   const { position } = queued ?? {};

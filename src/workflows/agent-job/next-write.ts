@@ -165,7 +165,7 @@ function waitForTurn(
   return { ...waiting, deadlineStoppedAt };
 }
 
-/** Where a refusal comes again though a key was found, workers may have different keys. */
+/** If a refusal comes again though a key was found, workers may have different keys. */
 function keyRefused(write: Write, reason: string, situation: Situation): Write {
   const tried = count(write, 'unauthorized');
   const { unauthorized } = tried.counts;
@@ -174,11 +174,11 @@ function keyRefused(write: Write, reason: string, situation: Situation): Write {
 
 function sendInDoubt(write: Write, outcome: InDoubtOutcome, beganAt: number, situation: Situation): Write {
   const { reason, afterReset = false } = outcome;
-  // Of a run before a reset or a restore, nobody knows when it sent. The first send counts.
+  // When a run before a reset or a restore sent is not known. The first send counts.
   const mayHaveArrivedSince = write.mayHaveArrivedSince ?? (afterReset ? situation.startedAt : beganAt);
   const noted = { ...write, mayHaveArrivedSince };
   const policy = policyFor(outcome, situation);
-  // A cancelled run fails no more and sends no more: its closed state tells what nobody knows.
+  // A cancelled run fails no more and sends no more: its closed state shows the write in doubt.
   if (policy === 'ask' || situation.isCancelRequested) return askPerson(noted, outcome, situation);
   return policy === 'fail' ? fail(noted, reason, situation) : resend(noted, reason, situation);
 }
@@ -215,7 +215,7 @@ function askPerson(
   return { ...write, ...asked, state: { kind: 'inDoubt', inDoubt, decideBy } };
 }
 
-/** The run fails, for nobody knows what became of it. A cancelled run shows its create in doubt instead. */
+/** The run fails, for the outcome is unknown. A cancelled run shows its create in doubt instead. */
 function fail(write: Write, reason: string, situation: Situation): Write {
   const mustShow = situation.isCancelRequested && write.kind === 'create' && !inDoubtOf(write);
   return mustShow ? askPerson(write, { reason }, situation) : settle(write, { kind: 'failed', reason });

@@ -43,7 +43,7 @@ export interface PollData {
   pauseMs?: number | undefined;
   /** What reads fail for, and since when; null while the health is good. */
   interruption: Interruption | null;
-  /** Somebody said `pollNow`, and no poll has answered it yet. */
+  /** A caller said `pollNow`, and no poll has answered it yet. */
   pollRequested: boolean;
 }
 
@@ -71,9 +71,9 @@ export class PollState {
   readonly #plan: PollPlan;
   readonly #now: () => number;
 
-  /** When somebody wants the job polled before its time; null where nobody does. */
+  /** When a poll before its time is wanted; null if none is. */
   requestedAt: number | null = null;
-  /** Whether that somebody said `pollNow`: the next batch answers it. */
+  /** Whether a caller wants it by `pollNow`: the next batch answers it. */
   isPollNow = false;
   batchStartedAt = 0;
   /** When the next batch is to begin; null while one runs. */

@@ -1,6 +1,6 @@
 /**
  * The poll loop: bounded batches of polls, and durable timers between them that a follow-up or `pollNow` ends. A batch
- * is one activity, which a worker holds under a lease: its heartbeat timeout. Where it may not, a BENIGN failure with
+ * is one activity, which a worker holds under a lease: its heartbeat timeout. Otherwise a BENIGN failure with
  * `nextRetryDelay` keeps the wait, as in samples-typescript/polling/infrequent. How long the waits are, and when a job
  * is `lost`, is decided in agent-job/poll-plan.ts.
  */

@@ -43,13 +43,13 @@ import {
  */
 const WRITE_ATTEMPT = { heartbeatTimeout: '30 seconds', startToCloseTimeout: '45 seconds' } as const;
 /**
- * Where the upstream's rate is limited, a write goes before the polls (priority 2 to 5) that wait in the same task
+ * If the upstream's rate is limited, a write goes before the polls (priority 2 to 5) that wait in the same task
  * queue.
  */
 const BEFORE_READS = { priorityKey: 1 } as const;
 /** A new attempt only ever follows a worker that died, or a fence that could not be raised. */
 const RETRY = { initialInterval: '1 second', backoffCoefficient: 2, maximumInterval: '10 seconds' } as const;
-/** The wait for a key that somebody ended from outside begins again so soon. */
+/** The wait for a key that a person ended from outside begins again so soon. */
 const ASK_AGAIN_MS = 1_000;
 /** Temporal shows at most so much of a summary. */
 const SUMMARY_BYTES = 200;
@@ -113,7 +113,7 @@ async function settle<T>(run: JobRun, waitPoint: WaitPoint, send: Send, brought:
       run.apply({ kind: 'send' });
       const outcome = await trySend(() => waitPoint.perform(() => send(input)));
       const sent = run.write;
-      // In one step: nobody sees a write that is over and its outcome not known.
+      // In one step: no query sees a write that is over and its outcome not known.
       run.apply({ kind: 'sendEnded', outcome, beganAt });
       giveBackUnused(run, sent, input.turn);
       logWrite(run, write, outcome);
@@ -132,7 +132,7 @@ function sendInput({ spec, isRepeated: repeatedRun }: JobRun, write: Write): Par
   const { askedAt, requiresConfirmation, priority = spec.priority } = write;
   const turn = turnOf(write);
   const afterReset = requiresConfirmation || isResetRun() || repeatedRun;
-  // What a person said to send; null where nobody was asked.
+  // What a person said to send; null if no person was asked.
   const confirmedInRun = write.isConfirmed ? write.confirmationRequestedIn : null;
   const { runId } = workflowInfo();
   const asked = { projectId: spec.projectId, priority, askedAt, confirmedInRun, afterReset, repeatedRun, runId };
@@ -201,7 +201,7 @@ async function isKeyFound(run: JobRun, waitPoint: WaitPoint, forMs: number): Pro
     });
   } catch (error) {
     if (!(error instanceof ActivityFailure)) throw error;
-    // Somebody ended it from outside.
+    // A person ended it from outside.
     run.apply({ kind: 'postponed', notBefore: Date.now() + ASK_AGAIN_MS });
     return false;
   } finally {

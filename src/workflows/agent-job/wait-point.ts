@@ -18,7 +18,7 @@ export class WaitPoint {
     this.#nextInput = nextInput;
   }
 
-  /** Whoever waits begins nothing more once this is true: the run is over or continues as new. */
+  /** Once this is true, no waiting part begins anything more: the run is over or continues as new. */
   readonly mustYield = (): boolean => this.#run.ending() !== null || mustContinueAsNew(this.#run, this.#nextInput);
 
   /** Waits until something is true, or a time has passed: then it answers false. */

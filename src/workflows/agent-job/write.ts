@@ -33,7 +33,7 @@ export interface Write extends WriteIdentity {
   /** No send that may have arrived began earlier; absent where none may have. */
   mayHaveArrivedSince?: number;
   isConfirmed: boolean;
-  /** The run, and the restore, about which a person was asked; null where nobody was. */
+  /** The run, and the restore, about which a person was asked; null if none was. */
   confirmationRequestedIn: string | null;
   /** The deadline stands still since then: a person must decide, or it waits for its turn. Null while it runs. */
   deadlineStoppedAt: number | null;
@@ -90,7 +90,7 @@ export type Settlement =
   | { kind: 'unknown'; reason: string }
   /** A person gave the create up. */
   | { kind: 'abandoned' }
-  /** Nobody knows whether it arrived, and the run fails. */
+  /** Whether it arrived is not known, and the run fails. */
   | { kind: 'failed'; reason: string }
   /** The run ended before. */
   | { kind: 'left' };
@@ -102,7 +102,7 @@ export function beginWrite(identity: WriteIdentity): Write {
   return { ...identity, ...nothingSent, deadlineStoppedAt: null, state: { kind: 'ready' } };
 }
 
-/** What a person must decide, or nobody decided before the run ended. */
+/** What a person must decide, or did not decide before the run ended. */
 export function inDoubtOf({ state }: Write): InDoubtWrite | null {
   return state.kind === 'inDoubt' || state.kind === 'settled' ? state.inDoubt : null;
 }

@@ -14,7 +14,7 @@ export function queueState(
   maxListed = MAX_LISTED,
 ): RequestQueueState {
   const { budget, waiters, nextTurnAt } = run;
-  // Where one could be given at once and no workflow waits, there is no next turn.
+  // If a turn could be given at once and no workflow waits, there is no next turn.
   const isIdle = waiters.count === 0 && nextTurnAt !== null && nextTurnAt <= Date.now();
   return {
     operation,

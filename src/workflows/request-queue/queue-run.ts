@@ -197,7 +197,7 @@ export class QueueRun {
     if (outcome === 'throttled') this.budget.refuse(retryAfterMs, turn?.givenAt ?? null);
   }
 
-  /** Where the server's clock was set back, nothing may last longer for it. */
+  /** After the server's clock was set back, nothing may last longer for it. */
   #followClock(): void {
     const now = this.#now();
     if (now < this.#latest) {

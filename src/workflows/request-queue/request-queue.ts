@@ -34,7 +34,7 @@ interface Continued extends QueueData {
 
 /** Raised with every change of `Continued` that another release would misread. */
 const CONTINUED_VERSION = 1;
-/** Where many join at once, a longer history takes so long to replay that more messages come than a task may miss. */
+/** When many join at once, a longer history takes so long to replay that more messages come than a task may miss. */
 const MAX_EVENTS = 2_000;
 /** Timers of a Temporal server do not fire sooner. */
 const MIN_TIMER_MS = 1_000;
