@@ -13,7 +13,8 @@ import { ConfigError, type ConfigProblem, isLoopback } from './config/config-err
 import * as field from './config/fields.js';
 import { wholeNumberOr } from './config/fields.js';
 import { DEFAULT_TASK_QUEUE } from './contract.js';
-import { parseProjectBudgets, UNLIMITED, type WritesPerHour } from './contract/project-budgets.js';
+import { UNLIMITED, type WritesPerHour } from './contract/request-queue.js';
+import { parseProjectBudgets } from './config/project-files.js';
 
 export { hasTemporalProfile, processEnvironment, readClientConfig, type Environment } from './config/client.js';
 export { openPayloadKeys, payloadKeysWarnings } from './config/client.js';

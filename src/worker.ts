@@ -54,11 +54,15 @@ async function runWorker(config: WorkerConfig, log: Logger): Promise<void> {
   const metrics = metricsOf(figures);
   const connection = await connectTemporal(temporal, log, readTemporalSettings);
   workflowIds.connect(connection, namespace);
-  const keyHealth = new KeyHealth({ upstream: openUpstream(config, figures), metrics, onChange: logKeyChanges(log) });
+  const keyHealth = new KeyHealth({
+    upstream: openUpstream(config, figures, log),
+    metrics,
+    onChange: logKeyChanges(log),
+  });
   const dependencies = { upstream: keyHealth.upstream, shutdownSignal: shutdown.signal, metrics, ...restored };
   const store = await openSnapshots(config);
   const poller = upstreamRequestsPerSecond ? null : new Poller(shutdown.signal, metrics);
-  const budgets = new Budgets(config.budgets, { onProblem: logBudgetProblem(log) });
+  const budgets = new Budgets(config.budgets, { onProblem: logFileProblem(log) });
   const keys = openPayloadKeys(config.payloadKeysFile);
   const workers = await createWorkers(config, connection, {
     keys,
@@ -89,8 +93,8 @@ async function runWorker(config: WorkerConfig, log: Logger): Promise<void> {
   await connection.close();
 }
 
-function openUpstream({ upstream }: WorkerConfig, figures: Figures): Upstream {
-  const keys = createKeySource(upstream.keys);
+function openUpstream({ upstream }: WorkerConfig, figures: Figures, log: Logger): Upstream {
+  const keys = createKeySource(upstream.keys, { onProblem: logFileProblem(log) });
   const onResponse = (operation: string, responseClass: string) =>
     figures.answers.add(1, { operation, class: responseClass });
   return timedUpstream(createUpstream({ ...upstream, keys, onResponse }), figures);
@@ -158,9 +162,9 @@ function logKeyChanges(log: Logger) {
   };
 }
 
-function logBudgetProblem(log: Logger) {
+function logFileProblem(log: Logger) {
   return (problem: string | null) => {
-    if (problem !== null) log.warn({ problem }, 'The budgets have a wrong setting');
+    if (problem !== null) log.warn({ problem }, 'A file of settings is wrong');
   };
 }
 

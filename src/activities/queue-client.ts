@@ -15,7 +15,7 @@ import {
   type RequestReport,
 } from '../contract.js';
 import { queueSummary } from '../agent-job/title.js';
-import type { WritesPerHour } from '../contract/project-budgets.js';
+import type { WritesPerHour } from '../contract/request-queue.js';
 import type { Queued } from '../contract/write-outcome.js';
 import { isOpen } from '../temporal/open-workflows.js';
 import { queryAgain } from '../temporal/workflow-clients.js';

@@ -25,7 +25,7 @@ import {
   whole,
   type Kind,
 } from '../contract/kinds.js';
-import { UNLIMITED, type WritesPerHour } from '../contract/project-budgets.js';
+import { UNLIMITED, type WritesPerHour } from '../contract/request-queue.js';
 
 /** A later time is no date. */
 const LATEST_DATE = 8.64e15;

@@ -4,6 +4,7 @@ import { networkInterfaces } from 'node:os';
 import ms from 'ms';
 import type { StringValue } from 'ms';
 import { z } from 'zod';
+import { parseProjectKeys } from './project-files.js';
 import { parseUrl, plainAddress, proxyAddress, TASK_QUEUE_RULE, taskQueueOf, WEB_UI_RULE } from './client.js';
 
 /** An address at which a server of ours listens; a `host` of an IPv6 address has no brackets. */
@@ -76,7 +77,8 @@ function readable(path: string): string | undefined {
 
 function hasProjectKeys(path: string): boolean {
   try {
-    return z.record(z.string(), z.string().min(1)).safeParse(JSON.parse(readSettingsFile(path))).success;
+    parseProjectKeys(readSettingsFile(path));
+    return true;
   } catch {
     return false;
   }

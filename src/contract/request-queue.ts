@@ -3,7 +3,6 @@
  * hour. One queue for each project and kind of write, and one for all exports. See docs/operations.md.
  */
 import type { Priority } from './agent-job.js';
-import type { WritesPerHour } from './project-budgets.js';
 import { defineQuery, defineSignal, encodeId } from './shared.js';
 
 /** Workflow type. */
@@ -28,6 +27,12 @@ export interface RequestReport {
   /** What the upstream asked for with a 429. */
   retryAfterMs?: number;
 }
+
+/** A budget without a limit. */
+export const UNLIMITED = 'unlimited';
+
+/** So many writes in any hour, or any number of them. */
+export type WritesPerHour = number | typeof UNLIMITED;
 
 /** What a worker knows of a budget, sent along with every message of the queue. */
 export interface BudgetFacts {

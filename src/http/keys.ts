@@ -3,7 +3,7 @@ import { createHash } from 'node:crypto';
 import { z } from 'zod';
 import { LIMIT } from '../contract.js';
 import { cutToBytes } from '../contract/input-checks.js';
-import { SettingsFile } from '../upstream/reloading-file.js';
+import { SettingsFile } from '../config/settings-file.js';
 import { Problem } from './problem.js';
 
 /** The sender of a request. */

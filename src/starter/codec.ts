@@ -1,6 +1,6 @@
 /** What services import that encrypt what they send: the codec of a file of keys. */
 import type { PayloadCodec } from '@temporalio/common';
-import { PayloadKeys } from '../config/payload-keys.js';
+import { PayloadKeys, payloadKeysProblem } from '../config/payload-keys.js';
 import { PayloadKeysError } from '../contract/errors.js';
 import { EncryptionCodec } from '../temporal/payload-codec.js';
 
@@ -19,9 +19,9 @@ export { PayloadKeysError };
  */
 export function openPayloadCodec(keysFile: string): PayloadCodec {
   refuseUnnamed(keysFile);
-  const keys = new PayloadKeys(keysFile);
-  keys.current();
-  return new EncryptionCodec(keys);
+  const problem = payloadKeysProblem(keysFile);
+  if (problem !== null) throw new PayloadKeysError(`the payload keys file ${keysFile} is unusable: ${problem}`);
+  return new EncryptionCodec(new PayloadKeys(keysFile));
 }
 
 /** The variable that should name the file may be unset: the types of a JavaScript caller don't tell. */

@@ -1,10 +1,10 @@
 /**
- * The API keys of the upstream, and where they come from. A replaced file is noticed by reloading-file.ts, and after a
- * 401 or 403 by client.ts; what a refused key means for writes is in activities/agent-job/key-health.ts.
+ * The API keys of the upstream, and where they come from. A replaced file is noticed by config/settings-file.ts,
+ * and after a 401 or 403 by client.ts; what a refused key means for writes is in activities/agent-job/key-health.ts.
  */
 import { createHash } from 'node:crypto';
-import { isObject } from '../contract/shared.js';
-import { ReloadingFile } from './reloading-file.js';
+import { parseProjectKeys } from '../config/project-files.js';
+import { SettingsFile } from '../config/settings-file.js';
 
 /** Where the keys come from; the file wins over `adminApiKey`, a project's own key over both. */
 export interface KeySettings {
@@ -37,20 +37,23 @@ export class KeyUnavailableError extends Error {
   override readonly name = 'KeyUnavailableError';
 }
 
-/** Keys that follow their files: they are read again when they change. */
-export function createKeySource(settings: KeySettings, { checkEveryMs }: { checkEveryMs?: number } = {}): KeySource {
+interface KeyFileOptions {
+  onProblem?: (problem: string | null) => void;
+  checkEveryMs?: number;
+}
+
+/** Keys that follow their files. While a file is wrong, its last good content holds. */
+export function createKeySource(settings: KeySettings, options: KeyFileOptions = {}): KeySource {
   const { adminApiKey, adminApiKeyFile, projectKeysFile } = settings;
-  const adminFile = adminApiKeyFile
-    ? new KeyFile('ADMIN_API_KEY_FILE', adminApiKeyFile, (text) => text, checkEveryMs)
-    : undefined;
-  const projectsFile = projectKeysFile
-    ? new KeyFile('PROJECT_KEYS_FILE', projectKeysFile, parseProjectKeys, checkEveryMs)
-    : undefined;
+  const open = <T>(name: string, path: string | undefined, parse: (text: string) => T) =>
+    path === undefined ? undefined : new SettingsFile({ name, path, parse, ...options });
+  const adminFile = open('ADMIN_API_KEY_FILE', adminApiKeyFile, (text) => text);
+  const projectsFile = open('PROJECT_KEYS_FILE', projectKeysFile, parseProjectKeys);
 
   async function keyFor(projectId: string): Promise<string> {
-    const projectKey = (await projectsFile?.read())?.get(projectId);
+    const projectKey = projectsFile && (await contentOf(projectsFile)).get(projectId);
     if (projectKey !== undefined) return usable(projectKey, `PROJECT_KEYS_FILE ${projectKeysFile}`);
-    if (adminFile) return usable(await adminFile.read(), `ADMIN_API_KEY_FILE ${adminApiKeyFile}`);
+    if (adminFile) return usable(await contentOf(adminFile), `ADMIN_API_KEY_FILE ${adminApiKeyFile}`);
     if (adminApiKey !== undefined) return usable(adminApiKey.trim(), 'ADMIN_API_KEY');
     throw new KeyUnavailableError(
       projectsFile
@@ -70,41 +73,17 @@ export function createKeySource(settings: KeySettings, { checkEveryMs }: { check
   };
 }
 
+async function contentOf<T>(file: SettingsFile<T>): Promise<T> {
+  try {
+    return await file.read();
+  } catch (error) {
+    throw new KeyUnavailableError((error as Error).message);
+  }
+}
+
 /** A key goes into a header as it is. */
 function usable(key: string, where: string): string {
   if (key === '') throw new KeyUnavailableError(`${where} holds an empty key`);
-  if (!/^[\x21-\x7e]+$/.test(key)) {
-    throw new KeyUnavailableError(`${where} holds characters that a header cannot carry`);
-  }
-  return key;
-}
-
-function parseProjectKeys(text: string): Map<string, string> {
-  const keys: unknown = JSON.parse(text);
-  if (!isObject(keys)) throw new Error('not an object');
-  const entries = Object.entries(keys).map(([projectId, key]): [string, string] => {
-    if (typeof key !== 'string') throw new Error('a key is not a string');
-    return [projectId, key.trim()];
-  });
-  return new Map(entries);
-}
-
-/** A file of keys; where it can't be read, the error names the variable and the file. */
-class KeyFile<T> extends ReloadingFile<T> {
-  readonly #name: string;
-
-  constructor(variable: string, path: string, parse: (text: string) => T, checkEveryMs: number | undefined) {
-    super(path, parse, checkEveryMs);
-    this.#name = `${variable} ${path}`;
-  }
-
-  override async read(): Promise<T> {
-    try {
-      return await super.read();
-    } catch (error) {
-      // The parser's own message could quote a key.
-      const { code } = error as NodeJS.ErrnoException;
-      throw new KeyUnavailableError(`${this.#name} ${code ? `cannot be read (${code})` : 'is not valid'}`);
-    }
-  }
+  if (/^[\x21-\x7e]+$/.test(key)) return key;
+  throw new KeyUnavailableError(`${where} holds characters that a header cannot carry`);
 }

@@ -64,17 +64,11 @@ function isUsableId(id: string): boolean {
 }
 
 /** Some serializers write whole numbers as strings. */
-const count = z.union(
-  [
-    z.number().min(0).max(Number.MAX_SAFE_INTEGER),
-    z
-      .string()
-      .regex(/^\d{1,16}$/)
-      .transform(Number)
-      .pipe(z.number().max(Number.MAX_SAFE_INTEGER)),
-  ],
-  'is not a number from 0 to 2^53-1',
-);
+const wholeNumber = z
+  .string()
+  .regex(/^\d{1,16}$/)
+  .transform(Number);
+const count = z.union([z.number(), wholeNumber]).pipe(z.number().min(0).max(Number.MAX_SAFE_INTEGER));
 const counts = { human: count, ai: count, total: count };
 const visitorPage = z.object(
   {

@@ -22,10 +22,10 @@ export const IMPORT_RULES: Record<string, ImportRule> = {
   // Adapters: the SDK, the settings, the HTTP service, the store.
   temporal: {
     values: 'contract',
-    packages: 'node @temporalio/activity @temporalio/client @temporalio/common @temporalio/worker',
+    packages: 'node @temporalio/activity @temporalio/client @temporalio/common @temporalio/proto @temporalio/worker',
   },
   config: { values: 'contract', types: '@temporalio/worker', packages: 'node @temporalio/envconfig ms zod' },
-  upstream: { values: 'contract', packages: 'node ky undici' },
+  upstream: { values: 'contract config', packages: 'node ky undici zod' },
   snapshots: {
     values: 'contract visitor-export',
     types: 'upstream',
@@ -41,7 +41,7 @@ export const IMPORT_RULES: Record<string, ImportRule> = {
 
   // What runs on a worker. Workflow code runs in a sandbox without Node, and knows activities by their types.
   activities: {
-    values: 'contract agent-job visitor-export temporal upstream snapshots report client',
+    values: 'contract agent-job visitor-export temporal config upstream snapshots report client',
     packages: 'node @temporalio/activity @temporalio/client @temporalio/common ipaddr.js undici zod',
   },
   workflows: {
@@ -63,7 +63,7 @@ export const IMPORT_RULES: Record<string, ImportRule> = {
   // The one table of what callers do with jobs, and HTTP and the tools of agents over it.
   operations: { values: 'contract agent-job client', types: 'starter', packages: 'node' },
   http: {
-    values: 'contract upstream client operations',
+    values: 'contract config client operations',
     types: 'starter',
     packages: 'node zod @modelcontextprotocol/server',
   },
@@ -121,14 +121,14 @@ export const REACH_RULES: readonly ReachRule[] = [
     packages: 'node @noble/hashes @temporalio/client @temporalio/common @temporalio/envconfig ms',
   },
   // A service that encrypts brings its own Temporal packages.
-  { entry: 'starter/codec.ts', lazy: true, packages: 'node' },
+  { entry: 'starter/codec.ts', lazy: true, packages: 'node @temporalio/proto' },
   // The S3 client is loaded where snapshots lie there, Parquet by the first chunk.
   {
     entry: 'worker.ts',
     lazy: false,
     packages:
       'node @noble/hashes @temporalio/activity @temporalio/client @temporalio/common @temporalio/envconfig ' +
-      '@temporalio/worker ipaddr.js ky ms pino undici zod',
+      '@temporalio/proto @temporalio/worker ipaddr.js ky ms pino undici zod',
   },
   // `agent-jobs --help` answers at once: a command loads Temporal, Parquet or charts when it runs.
   { entry: 'cli/main.ts', lazy: false, packages: 'node @noble/hashes commander ms' },

@@ -33,10 +33,10 @@ describe('the rooms of src', () => {
     expect(circles(roomArrows(src))).toEqual([]);
   });
 
-  test('are at most 20, with at most 72 arrows between them', () => {
+  test('are at most 20, with at most 74 arrows between them', () => {
     const arrows = [...roomArrows(src).values()];
     expect(arrows.length).toBeLessThanOrEqual(20);
-    expect(arrows.reduce((sum, { size }) => sum + size, 0)).toBeLessThanOrEqual(72);
+    expect(arrows.reduce((sum, { size }) => sum + size, 0)).toBeLessThanOrEqual(74);
   });
 
   test('stand in the table below all rooms that they import', () => {

@@ -798,8 +798,8 @@ export const MUTANTS: Mutant[] = [
   {
     name: 'a codec that lets payloads through as they are',
     file: 'src/temporal/payload-codec.ts',
-    find: 'payloads.map((payload) => encrypted(payload, ...this.#keys.current()))',
-    replace: 'payloads.map((payload) => (encrypted(payload, ...this.#keys.current()), payload))',
+    find: 'encrypted(payload, ...(await this.#keys.current()))',
+    replace: '(encrypted(payload, ...(await this.#keys.current())), payload)',
     test: 'test/client/codec.test.ts',
     title: 'a caller with the codec starts, steers and reads a job, over a rotation, and its words are nowhere',
   },
@@ -814,8 +814,8 @@ export const MUTANTS: Mutant[] = [
   {
     name: 'a file of keys that is read once',
     file: 'src/config/payload-keys.ts',
-    find: '    if (this.#ring && now - this.#checkedAt < CHECK_EVERY_MS) return this.#ring;\n',
-    replace: '    if (this.#ring && now - this.#checkedAt !== CHECK_EVERY_MS) return this.#ring;\n',
+    find: '    this.#file.forget();\n',
+    replace: '',
     test: 'test/unit/payload-codec.test.ts',
     title: 'a key that is not known yet is looked for in the file at once',
   },

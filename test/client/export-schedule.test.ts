@@ -87,7 +87,8 @@ test(
   async () => {
     const [readable, encrypted] = [newProject(), newProject()];
     const key = randomBytes(32);
-    const keys = { current: (): [string, Buffer] => ['theirs', key], byId: () => key };
+    const current: [string, Buffer] = ['theirs', key];
+    const keys = { current: () => Promise.resolve(current), byId: () => Promise.resolve(key) };
     const { connection } = server.client;
     const client = new Client({ connection, namespace: server.namespace, dataConverter: payloadCodecs(keys) });
     const encrypting = new AgentJobs({ client, taskQueue: server.taskQueue });

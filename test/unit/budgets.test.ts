@@ -36,10 +36,10 @@ test('each new problem of the file is told once, and its last good content holds
   expect(await budgets.of('create', 'p')).toBe(7);
   const wrong = {
     '{': 'it is not valid JSON',
-    '{"p": {"createsPerHour": 0}}': 'project "p": createsPerHour should be a whole number above 0, or "unlimited"',
-    '{"p": {"creates": 5}}': 'project "p" has a field that is none of createsPerHour, messagesPerHour',
-    '{"\\u0000": {}}': 'project "\\u0000" is none: projectId must be well-formed Unicode without control characters',
-    '[]': 'it should hold a JSON object of projectId to budgets',
+    '{"p": {"createsPerHour": 0}}': 'project "p", createsPerHour: should be a whole number above 0, or "unlimited"',
+    '{"p": {"creates": 5}}':
+      'project "p": should be an object with createsPerHour or messagesPerHour, and no other field',
+    '[]': 'it should hold a JSON object by projectId',
   };
   for (const content of Object.keys(wrong)) {
     await writeFile(path, content);

@@ -37,7 +37,7 @@ test('a file of settings may begin with a byte order mark, as editors on Windows
   const keys = createKeySource({ adminApiKeyFile, projectKeysFile });
   expect([await keys.keyFor('p'), await keys.keyFor('q')]).toEqual(['its-key', 'the-key']);
   expect(await new Budgets({ projectBudgetsFile }).of('create', 'p')).toBe(5);
-  expect(readPayloadKeys({ PAYLOAD_KEYS_FILE: payloadKeysFile })?.current()[0]).toBe('a');
+  expect((await readPayloadKeys({ PAYLOAD_KEYS_FILE: payloadKeysFile })?.current())?.[0]).toBe('a');
   const endpoints = new Endpoints({ path: file('webhooks.json', { p: [endpoint] }), allowPrivate: false });
   expect(await endpoints.all()).toHaveLength(1);
   const callers = file('callers.json', { ['0'.repeat(64)]: { name: 'ci', projects: '*' } });

@@ -59,8 +59,8 @@ describe('the key of a project', () => {
       [{ adminApiKey: 'secret value' }, 'ADMIN_API_KEY holds characters that a header cannot carry'],
       [{ adminApiKeyFile: missing }, `ADMIN_API_KEY_FILE ${missing} cannot be read (ENOENT)`],
       [{ adminApiKeyFile: empty }, `ADMIN_API_KEY_FILE ${empty} holds an empty key`],
-      [{ projectKeysFile: broken, adminApiKey: 'k' }, `PROJECT_KEYS_FILE ${broken} is not valid`],
-      [{ projectKeysFile: odd, adminApiKey: 'k' }, `PROJECT_KEYS_FILE ${odd} is not valid`],
+      [{ projectKeysFile: broken, adminApiKey: 'k' }, `PROJECT_KEYS_FILE ${broken} is wrong: it is not valid JSON`],
+      [{ projectKeysFile: odd, adminApiKey: 'k' }, `PROJECT_KEYS_FILE ${odd} is wrong: project "p": should be a key`],
     ] as const;
     for (const [settings, message] of cases) {
       const rejection = await rejectionOf(createKeySource(settings).keyFor('p'));
@@ -83,12 +83,19 @@ describe('the key of a project', () => {
     await client.close();
   });
 
-  test('is found again once a broken file is mended', async () => {
-    const path = join(folder, 'admin');
-    const keys = createKeySource({ adminApiKeyFile: path }, { checkEveryMs: 1e9 });
+  test('is found once a broken file is mended, and holds while it is broken again, which is reported', async () => {
+    const path = join(folder, 'projects');
+    const problems: (string | null)[] = [];
+    const onProblem = (problem: string | null) => problems.push(problem);
+    const keys = createKeySource({ projectKeysFile: path }, { checkEveryMs: 1e9, onProblem });
     await rejectionOf(keys.keyFor('p'));
-    await replace('admin', 'here');
+    await replace('projects', '{"p": "here"}');
     expect(await keys.keyFor('p')).toBe('here');
+    await replace('projects', '{"p": "here');
+    expect(await keys.refresh('p', 'here')).toBeNull();
+    expect(await keys.keyFor('p')).toBe('here');
+    const hidden = `PROJECT_KEYS_FILE ${path} is wrong: it is not valid JSON; its last good content holds`;
+    expect(problems).toEqual([null, hidden]);
   });
 });
 

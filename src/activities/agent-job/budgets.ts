@@ -1,6 +1,7 @@
 /** The budgets that are set: how many writes an hour the upstream takes from a project. */
-import { parseProjectBudgets, type ProjectBudget, type WritesPerHour } from '../../contract/project-budgets.js';
-import { SettingsFile } from '../../upstream/reloading-file.js';
+import { parseProjectBudgets, type ProjectBudget } from '../../config/project-files.js';
+import { SettingsFile } from '../../config/settings-file.js';
+import type { WritesPerHour } from '../../contract/request-queue.js';
 import type { WriteOperation } from '../metrics.js';
 
 export interface BudgetSettings extends ProjectBudget {

@@ -5,7 +5,7 @@
  */
 import type { Queued, WriteOutcome } from '../../contract/write-outcome.js';
 import type { Priority, RequestReport } from '../../contract.js';
-import { UNLIMITED } from '../../contract/project-budgets.js';
+import { UNLIMITED } from '../../contract/request-queue.js';
 import { tryLater } from '../../temporal/activity-attempt.js';
 import type { WriteOperation } from '../metrics.js';
 import { QueueClient } from '../queue-client.js';

@@ -5,7 +5,7 @@
 import { z } from 'zod';
 import { WEBHOOK_EVENTS, type WebhookEventType } from '../../contract/webhooks.js';
 import { createHash } from 'node:crypto';
-import { SettingsFile } from '../../upstream/reloading-file.js';
+import { parseJson, SettingsFile } from '../../config/settings-file.js';
 import type { post } from './post.js';
 
 type Way = Parameters<typeof post>[0]['way'];
@@ -78,15 +78,6 @@ function problemOf({ path: [project, endpoint, ...field], message, code }: z.cor
   if (endpoint !== undefined) place.push(`endpoint ${Number(endpoint) + 1}`);
   if (field.length > 0) place.push(field.join('.'));
   return `${place.join(', ')}: ${problem}`;
-}
-
-/** The parser's own message quotes the file. */
-function parseJson(text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch {
-    throw new Error('it is not valid JSON');
-  }
 }
 
 interface EndpointsOptions extends Way {

@@ -4,7 +4,7 @@
  * seconds, twice as long after each further refusal, and then sends one request alone. Times in milliseconds; pure.
  */
 import { doubled, throttledWaitMs } from '../../agent-job/retry-waits.js';
-import { UNLIMITED, type WritesPerHour } from '../../contract/project-budgets.js';
+import { UNLIMITED, type WritesPerHour } from '../../contract/request-queue.js';
 import { countOf, HOUR_MS, leavesAt, setBack, withEvents } from './rolling-hour.js';
 
 /** In flight at once: so many may be refused together. A worker without a queue sends as many. */
