@@ -11,8 +11,8 @@ export async function localSettings(
   tell: (line: string) => void,
 ): Promise<ConnectSettings> {
   const { namesTemporal, processEnvironment: env, readClientConfig } = await import('../config/client.js');
-  const { runningSystems } = await import('../local/running-system.js');
-  const running = runningSystems(env);
+  const { runningSystems } = await import('../local/data-folder.js');
+  const running = await runningSystems(env);
   if (running.length === 0) return {};
   const isNamed = (address ?? namespace) !== undefined || namesTemporal(env);
   if (!isNamed && running.length > 1) {

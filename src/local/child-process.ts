@@ -1,3 +1,4 @@
+/** Child processes that end when this process does, ports for them, and the order in which parts are stopped. */
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { closeSync, fstatSync, openSync, readFileSync } from 'node:fs';
@@ -12,7 +13,7 @@ export interface ManagedProcess {
   hasEnded: () => boolean;
   /** The last lines of its output so far. */
   logTail: () => string;
-  /** Asks it to end, and kills it where it has not after `graceMs`. */
+  /** Asks it to end, and kills it if it has not after `graceMs`. */
   stop(graceMs: number): Promise<void>;
 }
 
@@ -28,16 +29,12 @@ interface StartOptions {
 
 const LAST_LINES = 10;
 
-/** Starts a program out of reach of the terminal's Ctrl-C; throws where it can't be started. */
+/** Starts a program out of reach of the terminal's Ctrl-C; throws if it can't be started. */
 export async function startProcess({ program, args, env, logFile }: StartOptions): Promise<ManagedProcess> {
   const log = openSync(logFile, 'a');
   const { size: before } = fstatSync(log);
-  const child = spawn(program, args, {
-    env: { ...env },
-    stdio: ['ignore', log, log],
-    detached: true,
-    windowsHide: true,
-  });
+  const alone = { detached: true, windowsHide: true };
+  const child = spawn(program, args, { env: { ...env }, stdio: ['ignore', log, log], ...alone });
   closeSync(log);
   const ended = new Promise<string>((resolve) => {
     child.once('exit', (code, signal) => resolve(signal ?? `exit code ${code}`));
@@ -49,7 +46,8 @@ export async function startProcess({ program, args, env, logFile }: StartOptions
     pid: child.pid as number,
     ended,
     hasEnded,
-    logTail: () => lastLines(readFileSync(logFile).subarray(before).toString()),
+    logTail: () =>
+      readFileSync(logFile).subarray(before).toString().trimEnd().split('\n').slice(-LAST_LINES).join('\n'),
     async stop(graceMs) {
       if (!hasEnded()) {
         child.kill('SIGTERM');
@@ -62,10 +60,6 @@ export async function startProcess({ program, args, env, logFile }: StartOptions
   };
 }
 
-function lastLines(text: string): string {
-  return text.trimEnd().split('\n').slice(-LAST_LINES).join('\n');
-}
-
 /** Starts a process that ends the given one when its standard input closes, which happens when this process ends. */
 function startWatchdog(pid: number): ChildProcess {
   const script = `process.stdin.resume().on('end', () => {
@@ -74,14 +68,9 @@ function startWatchdog(pid: number): ChildProcess {
     setInterval(() => send(0), 100);
     setTimeout(() => send('SIGKILL'), 3000);
   }).on('error', () => {});`;
-  const watchdog = spawn(process.execPath, ['-e', script], {
-    stdio: ['pipe', 'ignore', 'ignore'],
-    detached: true,
-    windowsHide: true,
-    env: {},
-  });
-  watchdog.on('error', () => {}); // without a watchdog the next start ends what is left
-  watchdog.unref();
+  const alone = { detached: true, windowsHide: true, env: {} };
+  const watchdog = spawn(process.execPath, ['-e', script], { stdio: ['pipe', 'ignore', 'ignore'], ...alone });
+  watchdog.on('error', () => {}).unref();
   (watchdog.stdin as NonNullable<typeof watchdog.stdin> & { unref?: () => void }).unref?.();
   return watchdog;
 }
@@ -108,17 +97,16 @@ const MAX_PORT = 32_000;
 const MAX_TRIES = 200;
 const MAX_STARTS = 5;
 
-/** A free TCP port of the loopback address: the preferred one where it is free, and none of those already chosen. */
+/** A free TCP port of the loopback address: the preferred one if it is free, and none of those already chosen. */
 export async function freePort(preferred?: number, chosen: readonly number[] = []): Promise<number> {
-  if (preferred !== undefined && !chosen.includes(preferred) && (await isFree(preferred))) return preferred;
-  for (let i = 0; i < MAX_TRIES; i++) {
-    const port = MIN_PORT + Math.floor(Math.random() * (MAX_PORT - MIN_PORT));
+  const any = () => MIN_PORT + Math.floor(Math.random() * (MAX_PORT - MIN_PORT));
+  for (let [i, port] = [0, preferred ?? any()]; i < MAX_TRIES; i++, port = any()) {
     if (!chosen.includes(port) && (await isFree(port))) return port;
   }
   throw new Error(`No free port found between ${MIN_PORT} and ${MAX_PORT} in ${MAX_TRIES} tries`);
 }
 
-/** Starts a server on a free port, and on another where that one was taken in between. */
+/** Starts a server on a free port, and on another if that one was taken in between. */
 export async function startOnFreePort<T>(preferred: number, start: (port: number) => Promise<T>): Promise<T> {
   for (let attempt = 1; ; attempt++) {
     try {

@@ -1,232 +1,185 @@
 /**
- * Each `npm start` gets a data folder of its own: the first that no living process has locked. Its lock file says which
- * process uses the folder, and which processes it has started.
+ * The data folder of a running `npm start`: a second start is refused with the address of the first. A file says who
+ * has the folder. It counts while its process answers on the port that it names.
  */
-import { execFileSync } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
+import { once } from 'node:events';
 import { linkSync, mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
+import { type AddressInfo, connect, createServer, type Server } from 'node:net';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Environment } from '../config.js';
+import { stateFolders } from './user-folders.js';
 
-/** A folder that this process has locked until it ends, however it ends. */
+/** Where a running system is found. */
+interface Place {
+  /** `host:port` of its Temporal. */
+  address: string;
+  serverPid: number;
+  taskQueue: string;
+  webUiUrl: string;
+}
+
+/** What the file holds; the place once the server runs. */
+interface Claim extends Partial<Place> {
+  pid: number;
+  /** A listener of this port of the loopback address answers with the token. */
+  port: number;
+  token: string;
+}
+
+/** The folder's names: of the demo, and of real jobs. */
+export const DATA_FOLDERS = { demo: 'default', real: 'real' };
+const FILE = 'system.json';
+const HOST = '127.0.0.1';
+const ANSWERS_WITHIN_MS = 2_000;
+/** The server of a start that was killed ends by itself, see child-process.ts. */
+const ORPHAN_ENDS_WITHIN_MS = 15_000;
+
+/** A folder that this process has until it ends, however it ends. */
 export class DataFolder {
   readonly path: string;
-  readonly #lock: Lock;
+  readonly #guard: Server;
+  #claim: Claim;
 
-  private constructor(path: string, lock: Lock) {
+  private constructor(path: string, guard: Server, claim: Claim) {
     this.path = path;
-    this.#lock = lock;
+    this.#guard = guard;
+    this.#claim = claim;
   }
 
-  /** Locks the first of `<name>`, `<name>-2`, `<name>-3` … that no living process has locked. */
-  static async acquire(root: string, name: string, parent?: ProcessIdentity): Promise<DataFolder> {
-    const owner = identify(process.pid) ?? { pid: process.pid, startedAt: '' };
-    const lock: Lock = { owner, parent, children: [] };
-    for (let number = 1; ; number++) {
-      const path = join(root, number === 1 ? name : `${name}-${number}`);
-      mkdirSync(path, { recursive: true, mode: 0o700 });
-      if (await tryToLock(path, lock)) return new DataFolder(path, lock);
+  /** Takes the folder; throws with the address of the system that has it. */
+  static async take(path: string): Promise<DataFolder> {
+    mkdirSync(path, { recursive: true, mode: 0o700 });
+    const token = randomBytes(12).toString('hex');
+    const guard = createServer((socket) => socket.on('error', () => {}).end(token)).listen(0, HOST);
+    await once(guard, 'listening');
+    guard.unref();
+    const { port } = guard.address() as AddressInfo;
+    const folder = new DataFolder(path, guard, { pid: process.pid, port, token });
+    try {
+      while (!folder.#isTaken()) await folder.#removeStale();
+    } catch (error) {
+      guard.close();
+      throw error;
     }
+    return folder;
   }
 
   file(name: string): string {
     return join(this.path, name);
   }
 
-  /** Records a process in the lock file: the next owner ends it where it outlives this process. */
-  addChild(pid: number): void {
-    const child = identify(pid);
-    if (child === undefined) return;
-    this.#lock.children = [...this.#lock.children.filter(isAlive), child];
-    const draft = draftIn(this.path);
-    writeFileSync(draft, JSON.stringify(this.#lock));
-    renameSync(draft, lockFileIn(this.path));
+  /** Lets commands and a second start find the system. */
+  tellPlace(place: Place): void {
+    this.#claim = { ...this.#claim, ...place };
+    renameSync(this.#draft(), this.file(FILE));
   }
 
   release(): void {
-    rmSync(lockFileIn(this.path), { force: true });
+    rmSync(this.file(FILE), { force: true });
+    this.#guard.close();
+  }
+
+  #draft(): string {
+    const draft = this.file(`.${this.#claim.token}`);
+    writeFileSync(draft, JSON.stringify(this.#claim));
+    return draft;
+  }
+
+  /** Creates the file unless there is one. A link makes it appear with all of its contents. */
+  #isTaken(): boolean {
+    const draft = this.#draft();
+    try {
+      linkSync(draft, this.file(FILE));
+      return true;
+    } catch (error) {
+      if ((error as NodeJS.ErrnoException).code === 'EEXIST') return false;
+      throw error;
+    } finally {
+      rmSync(draft);
+    }
+  }
+
+  /** Moves the file of a killed start away; puts it back if it turns out to be the new one of another start. */
+  async #removeStale(): Promise<void> {
+    const [text, other] = readClaim(this.path);
+    if (text === undefined) return;
+    if (other && (await isRunning(other))) {
+      const where = other.address === undefined ? 'is starting' : `runs, and serves Temporal at ${other.address}`;
+      throw new Error(`npm start already ${where} (process ${other.pid}, ${this.path}). Use it, or stop it first.`);
+    }
+    if (other) await untilServerEnded(other, this.path);
+    const aside = this.file(`.stale-${this.#claim.token}`);
+    try {
+      renameSync(this.file(FILE), aside);
+    } catch {
+      return; // another start was faster
+    }
+    if (readFileSync(aside, 'utf8') !== text) linkSync(aside, this.file(FILE));
+    rmSync(aside);
   }
 }
 
-/** What a lock file holds: who uses the folder, and the processes that work on it. */
-interface Lock {
-  owner: ProcessIdentity;
-  /** The process that started the owner. Once this parent has ended, the owner ends soon, too. */
-  parent?: ProcessIdentity | undefined;
-  children: ProcessIdentity[];
-}
-
-const OWNER_ENDS_WITHIN_MS = 15_000;
-
-/**
- * Locks a folder; false where a living process has locked it. A lock whose owner has ended is stale: it is removed, and
- * the children that the owner left running are ended.
- */
-async function tryToLock(folder: string, lock: Lock): Promise<boolean> {
-  for (;;) {
-    if (createLockFile(folder, lock)) return true;
-    const text = readLockFile(folder);
-    if (text === undefined) continue; // unlocked in between
-    const present = parseLock(text);
-    if (present && isAlive(present.owner) && !(await endsSoon(present))) return false;
-    if (!removeStale(folder, text)) return false;
-    await endAll(present?.children ?? []);
-  }
-}
-
-const lockFileIn = (folder: string) => join(folder, 'in-use.json');
-const draftIn = (folder: string) => join(folder, `.in-use-${randomBytes(6).toString('hex')}`);
-
-/** Creates the lock file unless there is one. A link makes it appear with all of its contents. */
-function createLockFile(folder: string, lock: Lock): boolean {
-  const draft = draftIn(folder);
-  writeFileSync(draft, JSON.stringify(lock));
+function readClaim(folder: string): [text?: string, claim?: Claim] {
   try {
-    linkSync(draft, lockFileIn(folder));
-    return true;
+    const text = readFileSync(join(folder, FILE), 'utf8');
+    try {
+      const claim = JSON.parse(text) as Claim;
+      return Number.isInteger(claim.port) ? [text, claim] : [text];
+    } catch {
+      return [text];
+    }
+  } catch {
+    return [];
+  }
+}
+
+/** Whether the process of the claim lives; a suspended one does not answer, and lives. */
+function isRunning({ pid, port, token }: Claim): Promise<boolean> {
+  return new Promise((resolve) => {
+    let said = '';
+    const socket = connect(port, HOST).setTimeout(ANSWERS_WITHIN_MS).setEncoding('utf8');
+    socket.on('data', (text: string) => (said += text)).on('error', () => resolve(false));
+    socket.on('timeout', () => resolve(lives(pid))).on('timeout', () => socket.destroy());
+    socket.on('close', () => resolve(said === token));
+  });
+}
+
+function lives(pid: number): boolean {
+  try {
+    return process.kill(pid, 0);
   } catch (error) {
-    if ((error as NodeJS.ErrnoException).code === 'EEXIST') return false;
-    throw error;
-  } finally {
-    rmSync(draft);
+    return (error as NodeJS.ErrnoException).code === 'EPERM';
   }
 }
 
-function readLockFile(folder: string): string | undefined {
-  try {
-    return readFileSync(lockFileIn(folder), 'utf8');
-  } catch {
-    return undefined;
+/** Waits for the Temporal server of a start that was killed: two servers must not share a database. */
+async function untilServerEnded({ serverPid, address }: Claim, folder: string): Promise<void> {
+  if (serverPid === undefined || address === undefined) return;
+  const port = Number(address.split(':').at(-1));
+  for (const deadline = Date.now() + ORPHAN_ENDS_WITHIN_MS; lives(serverPid) && (await isListening(port));) {
+    if (Date.now() > deadline) throw new Error(`Temporal's dev server (process ${serverPid}) still uses ${folder}`);
+    await delay(100);
   }
 }
 
-function parseLock(text: string): Lock | undefined {
-  try {
-    return JSON.parse(text) as Lock;
-  } catch {
-    return undefined;
-  }
+function isListening(port: number): Promise<boolean> {
+  return new Promise((resolve) => {
+    const socket = connect(port, HOST, () => resolve(true)).on('error', () => resolve(false));
+    socket.on('connect', () => socket.destroy());
+  });
 }
 
-/** Whether a living process has locked the folder. */
-export function isInUse(folder: string): boolean {
-  const lock = parseLock(readLockFile(folder) ?? '');
-  return lock !== undefined && isAlive(lock.owner);
-}
-
-/** Waits for an owner whose parent process was killed: it notices that and ends. */
-async function endsSoon({ owner, parent }: Lock): Promise<boolean> {
-  if (parent === undefined || isAlive(parent)) return false;
-  return endsWithin(owner, OWNER_ENDS_WITHIN_MS);
-}
-
-/** Moves the stale lock file away; puts it back where it turns out to be the new one of another start. */
-function removeStale(folder: string, stale: string): boolean {
-  const aside = draftIn(folder);
-  try {
-    renameSync(lockFileIn(folder), aside);
-  } catch {
-    return true; // gone already
-  }
-  const isStale = readFileSync(aside, 'utf8') === stale;
-  if (!isStale) linkSync(aside, lockFileIn(folder));
-  rmSync(aside);
-  return isStale;
-}
-
-/** A process id with the start time, which tells a process from a later one with the same id. */
-export interface ProcessIdentity {
-  pid: number;
-  /** In the system's own terms. */
-  startedAt: string;
-}
-
-const POLL_INTERVAL_MS = 50;
-const PARENT_POLL_INTERVAL_MS = 300;
-const CHILD_ENDS_WITHIN_MS = 3_000;
-
-/** The identity of a living process; undefined where there is none (a zombie is none). */
-export function identify(pid: number): ProcessIdentity | undefined {
-  const startedAt = startTimeOf(pid);
-  return startedAt === undefined ? undefined : { pid, startedAt };
-}
-
-/** Whether exactly this process still lives. */
-export function isAlive({ pid, startedAt }: ProcessIdentity): boolean {
-  return startTimeOf(pid) === startedAt;
-}
-
-/** Whether the process ends within the limit. */
-async function endsWithin(target: ProcessIdentity, limitMs: number): Promise<boolean> {
-  const deadline = Date.now() + limitMs;
-  while (isAlive(target)) {
-    if (Date.now() > deadline) return false;
-    await delay(POLL_INTERVAL_MS);
-  }
-  return true;
-}
-
-/** Ends those of the processes that still live, one after the other. */
-async function endAll(targets: readonly ProcessIdentity[]): Promise<void> {
-  for (const target of targets.filter(isAlive)) {
-    kill(target, 'SIGTERM');
-    if (await endsWithin(target, CHILD_ENDS_WITHIN_MS)) continue;
-    kill(target, 'SIGKILL');
-    await endsWithin(target, CHILD_ENDS_WITHIN_MS);
-  }
-}
-
-/** npm, where it started this process. A kill of npm alone does not reach this process. */
-export function findParent(env: Environment): ProcessIdentity | undefined {
-  // Windows ends all processes of a console together, and the start time of a process takes too long to ask for there.
-  if (!env['npm_lifecycle_event'] || process.platform === 'win32') return undefined;
-  // The script `exec`s: no shell is between npm and this process.
-  return identify(process.ppid);
-}
-
-/** Calls once the parent process has ended, however it ended. */
-export function whenParentEnds(parent: ProcessIdentity, onEnd: () => void): void {
-  const timer = setInterval(() => {
-    if (isAlive(parent)) return;
-    clearInterval(timer);
-    onEnd();
-  }, PARENT_POLL_INTERVAL_MS);
-  timer.unref();
-}
-
-function kill(target: ProcessIdentity, signal: NodeJS.Signals): void {
-  try {
-    if (isAlive(target)) process.kill(target.pid, signal);
-  } catch {
-    // It ended meanwhile.
-  }
-}
-
-function startTimeOf(pid: number): string | undefined {
-  try {
-    if (process.platform === 'linux') return readStat(pid);
-    return process.platform === 'win32' ? askPowerShell(pid) : askPs(pid);
-  } catch {
-    return undefined;
-  }
-}
-
-function readStat(pid: number): string | undefined {
-  const stat = readFileSync(`/proc/${pid}/stat`, 'utf8');
-  // The program's name, in parentheses, may itself hold spaces and parentheses.
-  const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ');
-  return fields[0] === 'Z' || fields[0] === 'X' ? undefined : fields[19];
-}
-
-function askPs(pid: number): string | undefined {
-  const ps = (field: string) => execFileSync('ps', ['-o', `${field}=`, '-p', String(pid)], { encoding: 'utf8' }).trim();
-  return ps('stat').startsWith('Z') ? undefined : ps('lstart');
-}
-
-function askPowerShell(pid: number): string | undefined {
-  const command = `(Get-Process -Id ${pid}).StartTime.Ticks`;
-  const args = ['-NoProfile', '-NonInteractive', '-Command', command];
-  const startedAt = execFileSync('powershell.exe', args, { encoding: 'utf8', windowsHide: true }).trim();
-  return startedAt === '' ? undefined : startedAt;
+/** The systems of this user that run now, each with its data folder. */
+export async function runningSystems(env: Environment): Promise<(Place & { folder: string })[]> {
+  const roots = stateFolders(env).filter((root) => root !== undefined);
+  const folders = roots.flatMap((root) => Object.values(DATA_FOLDERS).map((name) => join(root, 'data', name)));
+  const found = await Promise.all(
+    folders.map(async (folder) => {
+      const [, claim] = readClaim(folder);
+      return claim?.address && (await isRunning(claim)) ? [{ ...(claim as Claim & Place), folder }] : [];
+    }),
+  );
+  return found.flat();
 }

@@ -1,4 +1,4 @@
-import { setTimeout as delay } from 'node:timers/promises';
+/** The job that `npm start` shows: how the sandbox plays it, and what is printed of it. */
 import { agentJobWorkflowId, type JobState } from '../contract.js';
 import type { JobScript } from '../sandbox/job-life.js';
 import type { AgentJobs, JobHandle } from '../starter.js';
@@ -18,37 +18,21 @@ export const DEMO_SCRIPT: JobScript = {
 
 const PROJECT = 'demo';
 const KEY_START = 'demo-';
-const KEY = /^demo-\d{4}-\d\d-\d\dT[\d-]+$/;
 const PROMPT = 'Add a page about pricing to the site';
 const FOLLOW_UP = { id: 'demo-follow-up', prompt: 'Mention the free plan, too' };
-const POLL_INTERVAL_MS = 400;
 
-/** The demo job, started now or by an earlier start. */
-export interface DemoJob {
-  job: JobHandle;
-  /** An earlier start began it. */
-  isResumed: boolean;
-}
-
-/** Starts the demo job, or resumes the one that an earlier start began where that still runs. */
-export async function startDemoJob(jobs: AgentJobs): Promise<DemoJob> {
+/** Starts the demo job, or joins the one that an earlier start began if that still runs. */
+export async function startDemoJob(jobs: AgentJobs): Promise<{ job: JobHandle; isResumed: boolean }> {
   const earlier = await runningDemo(jobs);
   const key = earlier ?? `${KEY_START}${new Date().toISOString().slice(0, 19).replaceAll(':', '-')}`;
-  // The same key and input: of a running job this is no second one.
   return { job: await jobs.start({ projectId: PROJECT, prompt: PROMPT, key }), isResumed: earlier !== undefined };
 }
 
-/** The key of a demo job that runs, where Temporal tells of one. */
+/** The key of a demo job that runs, if Temporal knows one. */
 async function runningDemo({ client }: AgentJobs): Promise<string | undefined> {
-  const query = `WorkflowId STARTS_WITH '${agentJobWorkflowId(PROJECT, KEY_START)}' AND ExecutionStatus = 'Running'`;
-  try {
-    for await (const { workflowId } of client.workflow.list({ query })) {
-      const key = decodeURIComponent(workflowId.slice(agentJobWorkflowId(PROJECT, '').length));
-      if (KEY.test(key)) return key;
-    }
-  } catch {
-    // Then another one starts, in the sandbox.
-  }
+  const start = agentJobWorkflowId(PROJECT, KEY_START);
+  const query = `WorkflowId STARTS_WITH '${start}' AND ExecutionStatus = 'Running'`;
+  for await (const { workflowId } of client.workflow.list({ query })) return KEY_START + workflowId.slice(start.length);
   return undefined;
 }
 
@@ -59,17 +43,14 @@ export async function followDemoJob(
   signal: AbortSignal,
 ): Promise<void> {
   const shown = new Map<string, string>();
-  for (;;) {
-    const state = await job.state().catch(() => undefined); // no worker for a moment
-    for (const [label, text] of state === undefined ? [] : stateEntries(state)) {
+  for await (const state of job.watch({ signal })) {
+    for (const [label, text] of stateEntries(state)) {
       if (shown.get(label) !== text) printEntry(label, text);
       shown.set(label, text);
     }
-    if (state?.phase === 'done') return;
-    if (state?.job?.prLink && state.followUps.length === 0 && state.phase === 'watching') {
+    if (state.job?.prLink && state.followUps.length === 0 && state.phase === 'watching') {
       await job.followUp(FOLLOW_UP.prompt, { id: FOLLOW_UP.id });
     }
-    await delay(POLL_INTERVAL_MS, undefined, { signal });
   }
 }
 
@@ -79,8 +60,8 @@ function stateEntries({ phase, jobId, job, followUps, unknown }: JobState): [str
   if (jobId !== null) lines.push(['Job', `${jobId} was created in project ${PROJECT}`]);
   if (job !== null) lines.push(['Status', job.status]);
   if (job?.prLink) lines.push(['PR opened', job.prLink]);
-  for (const { id, state, error } of followUps) {
-    if (id === FOLLOW_UP.id) lines.push(['Follow-up', `"${FOLLOW_UP.prompt}" ${state}${error ? `: ${error}` : ''}`]);
+  for (const { state, error } of followUps) {
+    lines.push(['Follow-up', `"${FOLLOW_UP.prompt}" ${state}${error ? `: ${error}` : ''}`]);
   }
   if (phase === 'needsAttention' && unknown)
     lines.push(['Attention', `the ${unknown.kind} is in doubt: ${unknown.reason}`]);

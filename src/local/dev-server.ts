@@ -1,6 +1,7 @@
+/** Temporal's dev server, started on free ports of the loopback address until it answers. */
 import { setTimeout as delay } from 'node:timers/promises';
-import { attributeType, SEARCH_ATTRIBUTE } from '../contract.js';
 import { connectClient } from '../client/connection.js';
+import { attributeType, SEARCH_ATTRIBUTE } from '../contract.js';
 import { ensureSearchAttributes } from '../starter.js';
 import { freePort, type ManagedProcess, startProcess } from './child-process.js';
 
@@ -8,11 +9,11 @@ import { freePort, type ManagedProcess, startProcess } from './child-process.js'
 export interface DevServerOptions {
   /** Path of the Temporal CLI. */
   program: string;
-  /** Takes what the server writes; its last lines are part of the error where it does not start. */
+  /** Takes what the server writes; its last lines are part of the error if it does not start. */
   logFile: string;
   /** SQLite file that keeps everything over restarts; without it the server forgets. */
   databaseFile?: string;
-  /** Port to take where it is free, and of the web UI likewise; any free ones else. */
+  /** Port to take if it is free, and of the web UI likewise; any free ones else. */
   preferredPort?: number;
   preferredUiPort?: number;
   /** Without it there is no web UI. */
@@ -28,7 +29,7 @@ export interface DevServer {
   /** `host:port` of the gRPC front end. */
   address: string;
   namespace: string;
-  /** Address of the web UI, without a slash at its end; undefined where there is none. */
+  /** Address of the web UI, without a slash at its end; undefined if there is none. */
   uiUrl: string | undefined;
   pid: number;
   /** Settles when the server has ended, whoever ended it. */
@@ -47,9 +48,7 @@ const DURABLE = ['--sqlite-pragma', 'journal_mode=WAL', '--sqlite-pragma', 'sync
 const FAIR = { 'matching.enableFairness': 'true', 'matching.enableMigration': 'true' };
 const RETENTION_SECONDS = 3650 * 24 * 3600;
 
-/**
- * Starts the dev server on free ports and waits until it answers; throws, with the end of its log, where it does not.
- */
+/** Starts the dev server and waits until it answers; throws, with the end of its log, if it does not. */
 export async function startDevServer(options: DevServerOptions): Promise<DevServer> {
   for (let start = 1; ; start++) {
     const port = await freePort(options.preferredPort);
@@ -59,21 +58,15 @@ export async function startDevServer(options: DevServerOptions): Promise<DevServ
     const args = serverArguments(options, { port, uiPort, httpPort });
     // An empty environment: the CLI would read TEMPORAL_* and a configuration file for itself.
     const server = await startProcess({ program: options.program, args, env: {}, logFile: options.logFile });
+    const stop = () => server.stop(STOP_GRACE_MS);
     try {
       await untilReady(server, address, httpPort);
-      return {
-        address,
-        namespace: NAMESPACE,
-        uiUrl: uiPort === undefined ? undefined : `http://${HOST}:${uiPort}`,
-        pid: server.pid,
-        ended: server.ended,
-        stop: () => server.stop(STOP_GRACE_MS),
-      };
+      const uiUrl = uiPort === undefined ? undefined : `http://${HOST}:${uiPort}`;
+      return { address, namespace: NAMESPACE, uiUrl, pid: server.pid, ended: server.ended, stop };
     } catch (error) {
-      await server.stop(STOP_GRACE_MS);
-      if (start === MAX_STARTS) {
-        throw new Error(`Temporal's dev server did not start: ${String(error)}\n${server.logTail()}`);
-      }
+      await stop();
+      if (start < MAX_STARTS) continue;
+      throw new Error(`Temporal's dev server did not start: ${String(error)}\n${server.logTail()}`);
     }
   }
 }
@@ -100,8 +93,7 @@ function serverArguments(options: DevServerOptions, { port, uiPort, httpPort }: 
 }
 
 async function untilReady(server: ManagedProcess, address: string, httpPort: number): Promise<void> {
-  const deadline = Date.now() + START_TIME_LIMIT_MS;
-  for (;;) {
+  for (const deadline = Date.now() + START_TIME_LIMIT_MS; ; await delay(50)) {
     if (server.hasEnded()) throw new Error(`ended with ${await server.ended}`);
     try {
       await answersItself(httpPort);
@@ -109,7 +101,6 @@ async function untilReady(server: ManagedProcess, address: string, httpPort: num
       if (!server.hasEnded()) return;
     } catch (error) {
       if (Date.now() > deadline) throw error;
-      await delay(50);
     }
   }
 }

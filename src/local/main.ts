@@ -17,13 +17,13 @@ import { followDemoJob, startDemoJob } from './demo-job.js';
 import { foreignTemporalSettings, ignoredSettings } from './worker-process.js';
 import { nextSteps, printEntry, printLine, startLocalSystem } from './local-system.js';
 import { type Stops, stopAll } from './child-process.js';
-import { findParent, whenParentEnds } from './data-folder.js';
 
 const USAGE = `Usage: npm start [-- --real]
 
   --real   jobs go to the upstream of UPSTREAM_BASE_URL and ADMIN_API_KEY instead of a sandbox`;
 
 const ending = new AbortController();
+const PARENT_POLL_MS = 300;
 
 async function main(): Promise<void> {
   // A closed pipe must not end this process before its children.
@@ -38,16 +38,17 @@ async function main(): Promise<void> {
   if (ignored.length > 0)
     printEntry('Ignored', `${ignored.join(', ')} (set here, but npm start uses servers of its own)`);
   const { taskQueue } = readClientConfig({ AGENT_JOBS_TASK_QUEUE: env['AGENT_JOBS_TASK_QUEUE'] });
-  const parent = findParent(env);
   const stops: Stops = [];
   const end = endOnce(stops, isReal);
   const onServerEnd = (how: string, log: string) =>
     void end(1, `Temporal's dev server ended by itself (${how}). Start again, and the jobs go on; its log: ${log}`);
   for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const)
     process.on(signal, () => void end(0, undefined, signal));
-  if (parent) whenParentEnds(parent, () => void end(0));
+  // A kill of npm alone does not reach this process: it gets another parent then.
+  const parent = process.ppid;
+  if (env['npm_lifecycle_event']) setInterval(() => process.ppid === parent || void end(0), PARENT_POLL_MS).unref();
   try {
-    const options = { env, taskQueue, isReal, parent, signal: ending.signal, onServerEnd, stops };
+    const options = { env, taskQueue, isReal, signal: ending.signal, onServerEnd, stops };
     const system = await startLocalSystem(options);
     const workflowId = isReal ? undefined : await runDemo(system.jobs, system.webUi);
     if (isReal) await checkRealUpstream();

@@ -10,9 +10,9 @@ import { processEnvironment as processEnv, type Environment } from '../config.js
 import { DEFAULT_TASK_QUEUE } from '../contract.js';
 import { startSandbox, type Sandbox, type SandboxOptions } from '../sandbox/sandbox.js';
 import { type Stops, stopAll } from './child-process.js';
+import { startDevServer } from './dev-server.js';
 import { findDevServer } from './fetched-program.js';
-import { startDevServer, type DevServer } from './dev-server.js';
-import { localTemporalEnvironment, WorkerProcess } from './worker-process.js';
+import { localTemporalEnvironment, startWorker } from './worker-process.js';
 
 export interface TestSystemOptions {
   /** How the upstream behaves; by default a job is active for four seconds, then completed. */
@@ -56,58 +56,30 @@ export async function startTestSystem(options: TestSystemOptions = {}): Promise<
   }
 }
 
-type Running = Omit<TestSystem, 'close' | typeof Symbol.asyncDispose>;
-
 /** Starts one part after the other; each leaves behind how it is stopped. */
-async function startAll(options: TestSystemOptions, stops: Stops): Promise<Running> {
+async function startAll(options: TestSystemOptions, stops: Stops) {
   const folder = await mkdtemp(join(tmpdir(), 'agent-jobs-test-'));
   stops.push(() => rm(folder, { recursive: true, force: true }));
-  const server = await startServer(options, folder);
+  const onProgress = options.onProgress ?? ((line: string) => void process.stderr.write(`${line}\n`));
+  const program = await findDevServer({ env: processEnv, onProgress });
+  const server = await startDevServer({ program, logFile: join(folder, 'temporal.log') });
   stops.push(server.stop);
   const { address, namespace } = server;
   const sandbox = await startSandbox(options.sandbox);
   stops.push(sandbox.close);
-  await startWorker(options, { folder, address, namespace, sandbox }, stops);
+  const profile = join(folder, 'temporal.toml');
+  await writeFile(profile, '[profile.default]\n');
+  const env = {
+    PATH: processEnv['PATH'],
+    UPSTREAM_BASE_URL: sandbox.url,
+    ADMIN_API_KEY: sandbox.apiKey,
+    SNAPSHOTS_URL: pathToFileURL(join(folder, 'snapshots')).href,
+    ...options.worker,
+    ...localTemporalEnvironment(server, profile, DEFAULT_TASK_QUEUE),
+  };
+  await startWorker({ env, logFile: join(folder, 'worker.log'), stopGraceMs: WORKER_STOP_GRACE_MS }, stops);
   const { client, close } = await connectClient({ address, namespace });
   stops.push(close);
   const jobs = new AgentJobs({ client, taskQueue: DEFAULT_TASK_QUEUE });
   return { jobs, client, sandbox, address, namespace, taskQueue: DEFAULT_TASK_QUEUE };
-}
-
-async function startServer({ onProgress }: TestSystemOptions, folder: string): Promise<DevServer> {
-  const say = onProgress ?? ((line: string) => void process.stderr.write(`${line}\n`));
-  const program = await findDevServer({ env: processEnv, onProgress: say });
-  return startDevServer({ program, logFile: join(folder, 'temporal.log') });
-}
-
-interface Surroundings {
-  folder: string;
-  address: string;
-  namespace: string;
-  sandbox: Sandbox;
-}
-
-async function startWorker(
-  { worker: settings }: TestSystemOptions,
-  { folder, address, namespace, sandbox }: Surroundings,
-  stops: Stops,
-): Promise<void> {
-  const profile = join(folder, 'temporal.toml');
-  await writeFile(profile, '[profile.default]\n');
-  const worker = new WorkerProcess({
-    env: {
-      PATH: processEnv['PATH'],
-      UPSTREAM_BASE_URL: sandbox.url,
-      ADMIN_API_KEY: sandbox.apiKey,
-      SNAPSHOTS_URL: pathToFileURL(join(folder, 'snapshots')).href,
-      ...settings,
-      ...localTemporalEnvironment({ address, namespace }, profile, DEFAULT_TASK_QUEUE),
-    },
-    logFile: join(folder, 'worker.log'),
-    stopGraceMs: WORKER_STOP_GRACE_MS,
-    onProcess: () => {},
-    onRestart: () => {},
-  });
-  stops.push(() => worker.stop());
-  await worker.start();
 }

@@ -1,7 +1,8 @@
+/** The production worker in a process of its own, and which settings of the user's shell it gets. */
 import { setTimeout as delay } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import type { Environment } from '../config.js';
-import { freePort, type ManagedProcess, startProcess } from './child-process.js';
+import { freePort, type ManagedProcess, startProcess, type Stops } from './child-process.js';
 import type { DevServer } from './dev-server.js';
 
 /** How to run the worker. */
@@ -11,62 +12,47 @@ interface WorkerProcessOptions {
   logFile: string;
   /** How long it may take to end; then it is killed. */
   stopGraceMs: number;
-  /** Called with the id of each process that runs the worker. */
-  onProcess: (pid: number) => void;
   /** Called when the worker ended by itself, or was killed, and is started again. */
-  onRestart: (how: string) => void;
+  onRestart?: (how: string) => void;
 }
 
 const READY_TIME_LIMIT_MS = 60_000;
 const RESTART_AFTER_MS = 1_000;
 
-/** The production worker in a process of its own, started again whenever it ends. */
-export class WorkerProcess {
-  readonly #options: WorkerProcessOptions;
-  #process: ManagedProcess | undefined;
-  #isStopping = false;
-
-  constructor(options: WorkerProcessOptions) {
-    this.#options = options;
-  }
-
-  /** Starts the worker and waits until it is ready; throws with its last words where it ends before. */
-  async start(): Promise<void> {
-    const { env, logFile, onProcess } = this.#options;
+/**
+ * Starts the worker, waits until it is ready, and starts it again whenever it ends; throws with its last words if it
+ * ends before it is ready.
+ */
+export async function startWorker(options: WorkerProcessOptions, stops: Stops): Promise<void> {
+  let isStopping = false;
+  let child: ManagedProcess | undefined;
+  const start = async () => {
     const healthAddress = `127.0.0.1:${await freePort()}`;
-    const program = fileURLToPath(new URL('../worker.js', import.meta.url));
-    const child = await startProcess({
+    child = await startProcess({
       program: process.execPath,
-      args: [program],
-      env: { ...env, HEALTH_ADDRESS: healthAddress },
-      logFile,
+      args: [fileURLToPath(new URL('../worker.js', import.meta.url))],
+      env: { ...options.env, HEALTH_ADDRESS: healthAddress },
+      logFile: options.logFile,
     });
-    this.#process = child;
-    if (this.#isStopping) return child.stop(0); // it came too late for whoever stopped the others
-    onProcess(child.pid);
-    await untilReady(child, healthAddress, logFile);
-    void this.#superviseUntilStopped(child);
-  }
-
-  async stop(): Promise<void> {
-    this.#isStopping = true;
-    await this.#process?.stop(this.#options.stopGraceMs);
-  }
-
-  async #superviseUntilStopped(child: ManagedProcess): Promise<void> {
-    let how = await child.ended;
-    await child.stop(0);
-    while (!this.#isStopping) {
-      this.#options.onRestart(how);
+    if (isStopping) return child.stop(0);
+    await untilReady(child, healthAddress, options.logFile);
+  };
+  const supervise = async () => {
+    let how = await child!.ended;
+    while (!isStopping) {
+      await child!.stop(0);
+      options.onRestart?.(how);
       await delay(RESTART_AFTER_MS);
-      if (this.#isStopping) return;
-      try {
-        return await this.start();
-      } catch (error) {
-        how = String(error);
-      }
+      if (isStopping) return;
+      how = await start().then(() => child!.ended, String);
     }
-  }
+  };
+  stops.push(() => {
+    isStopping = true;
+    return child?.stop(options.stopGraceMs);
+  });
+  await start();
+  void supervise();
 }
 
 async function untilReady(child: ManagedProcess, healthAddress: string, logFile: string): Promise<void> {

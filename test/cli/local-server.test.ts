@@ -4,25 +4,24 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import { DataFolder } from '../../src/local/data-folder.js';
-import { writePlace } from '../../src/local/running-system.js';
 import { runInProcess } from './run-in-process.js';
 
 test('a server that is named is the one, else the one local system that runs; of two none is guessed', async () => {
   const state = await mkdtemp(join(tmpdir(), 'agent-jobs-state-'));
   const root = join(state, 'agent-jobs', 'data');
-  const place = { taskQueue: 'agent-jobs', webUiUrl: 'http://ui', httpUrl: 'http://http' };
+  const place = { taskQueue: 'agent-jobs', webUiUrl: 'http://ui', serverPid: process.pid };
   const list = async (args: string[] = [], env = {}) =>
     (await runInProcess(['list', ...args], { env: { XDG_STATE_HOME: state, ...env } })).stderr;
-  const demo = await DataFolder.acquire(root, 'default');
-  writePlace(demo, { ...place, address: '127.0.0.1:1' });
+  const demo = await DataFolder.take(join(root, 'default'));
+  demo.tellPlace({ ...place, address: '127.0.0.1:1' });
   expect(await list()).toMatch(
     /is that of npm start, 127\.0\.0\.1:1, .*default\n.*can not reach Temporal at 127\.0\.0\.1:1/,
   );
   for (const other of [list(['--address', '127.0.0.1:2']), list([], { TEMPORAL_ADDRESS: '127.0.0.1:2' })]) {
     expect(await other).toMatch(/^agent-jobs: can not reach Temporal at 127\.0\.0\.1:2/);
   }
-  const real = await DataFolder.acquire(root, 'real');
-  writePlace(real, { ...place, address: '127.0.0.1:3' });
+  const real = await DataFolder.take(join(root, 'real'));
+  real.tellPlace({ ...place, address: '127.0.0.1:3' });
   expect(await list()).toMatch(
     /several systems .* run.*\n {2}--address 127\.0\.0\.1:1 .*default\n {2}--address 127\.0\.0\.1:3 .*real\n/,
   );

@@ -1,12 +1,12 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { createServer } from 'node:net';
 import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, expect, test } from 'vitest';
-import { DataFolder, identify, isAlive, type ProcessIdentity } from '../../src/local/data-folder.js';
+import { DataFolder } from '../../src/local/data-folder.js';
 import { freePort } from '../../src/local/child-process.js';
 
 let parent: string;
@@ -15,48 +15,63 @@ beforeEach(async () => {
 });
 afterEach(() => rm(parent, { recursive: true, force: true }));
 
-/** Writes the lock file of another process. */
-async function lockFor(owner: ProcessIdentity, children: ProcessIdentity[] = []): Promise<void> {
-  const folder = await DataFolder.acquire(parent, 'default');
-  await writeFile(folder.file('in-use.json'), JSON.stringify({ owner, children }));
-}
+const take = () => DataFolder.take(join(parent, 'default'));
+const claimFile = () => join(parent, 'default', 'system.json');
+const outcomesOf = async (starts: Promise<DataFolder>[]) =>
+  (await Promise.allSettled(starts)).map(({ status }) => status).toSorted();
 
-test('each start takes a folder that nobody uses, and a released one again', async () => {
-  const first = await DataFolder.acquire(parent, 'default');
-  const second = await DataFolder.acquire(parent, 'default');
-  expect([first.path, second.path]).toEqual([join(parent, 'default'), join(parent, 'default-2')]);
+test('a second start is refused with the address of the first, until the first ends', async () => {
+  const first = await take();
+  await expect(take()).rejects.toThrow(`npm start already is starting (process ${process.pid}, ${first.path})`);
+  first.tellPlace({ address: '127.0.0.1:7233', serverPid: process.pid, taskQueue: 'q', webUiUrl: 'http://ui' });
+  await expect(take()).rejects.toThrow('npm start already runs, and serves Temporal at 127.0.0.1:7233');
   first.release();
-  expect((await DataFolder.acquire(parent, 'default')).path).toBe(join(parent, 'default'));
+  (await take()).release();
 });
 
-test('starts at the same time never share a folder, also where the last owner was killed', async () => {
-  await lockFor({ pid: 2 ** 22 + 1, startedAt: '1' });
-  const folders = await Promise.all(Array.from({ length: 5 }, () => DataFolder.acquire(parent, 'default')));
-  expect(new Set(folders.map(({ path }) => path)).size).toBe(5);
+test('of starts at the same time one takes the folder, also if the last owner was killed', async () => {
+  expect(await outcomesOf([take(), take(), take()])).toEqual(['fulfilled', 'rejected', 'rejected']);
 });
 
-test('what a killed owner left running is ended, and another process with the same id is not', async () => {
-  const child = spawn(process.execPath, ['-e', 'setInterval(() => {}, 1000)'], { stdio: 'ignore' });
-  const bystander = spawn(process.execPath, ['-e', 'setInterval(() => {}, 1000)'], { stdio: 'ignore' });
+test.each([
+  ['a killed start', JSON.stringify({ pid: 2 ** 22 + 1, port: 9, token: 'a' })],
+  ['a torn write', '{"pid":'],
+  ['another program', '{"address": "127.0.0.1:7233"}'],
+])('the file of %s is stale', async (_, text) => {
+  (await take()).release();
+  await writeFile(claimFile(), text);
+  expect(await outcomesOf([take(), take(), take()])).toEqual(['fulfilled', 'rejected', 'rejected']);
+});
+
+test('a suspended start keeps its folder; a stranger on the port of a killed one does not', async () => {
+  const silent = createServer(() => {}).listen(0, '127.0.0.1');
+  await once(silent, 'listening');
+  const { port } = silent.address() as AddressInfo;
   try {
-    const left = identify(child.pid as number) as ProcessIdentity;
-    const reused = { pid: bystander.pid as number, startedAt: 'at another time' };
-    await lockFor({ pid: process.pid, startedAt: 'at another time' }, [left, reused]);
-    const folder = await DataFolder.acquire(parent, 'default');
-    expect(folder.path).toBe(join(parent, 'default'));
-    expect(isAlive(left)).toBe(false);
-    expect(bystander.exitCode ?? bystander.signalCode).toBeNull();
+    (await take()).release();
+    await writeFile(claimFile(), JSON.stringify({ pid: process.pid, port, token: 'a' }));
+    await expect(take()).rejects.toThrow('npm start already');
+    await writeFile(claimFile(), JSON.stringify({ pid: 2 ** 22 + 1, port, token: 'a' }));
+    (await take()).release();
   } finally {
-    child.kill('SIGKILL');
-    bystander.kill('SIGKILL');
+    silent.close();
   }
 });
 
-test('a lock file that can not be read is stale', async () => {
-  const folder = await DataFolder.acquire(parent, 'default');
-  await writeFile(folder.file('in-use.json'), '{"owner":');
-  expect((await DataFolder.acquire(parent, 'default')).path).toBe(folder.path);
-  expect(await readFile(folder.file('in-use.json'), 'utf8')).toContain(String(process.pid));
+test('a start waits for the server of a killed one, which still has the database', async () => {
+  const script =
+    "require('net').createServer().listen(0, '127.0.0.1', function () { console.log(this.address().port) })";
+  const server = spawn(process.execPath, ['-e', script], { stdio: ['ignore', 'pipe', 'inherit'] });
+  const [port] = (await once(server.stdout, 'data')) as [Buffer];
+  (await take()).release();
+  const claim = { pid: 2 ** 22 + 1, port: 9, token: 'a', serverPid: server.pid, address: `127.0.0.1:${Number(port)}` };
+  await writeFile(claimFile(), JSON.stringify(claim));
+  let isTaken = false;
+  const taken = take().finally(() => (isTaken = true));
+  await new Promise((resolve) => setTimeout(resolve, 1_000));
+  expect(isTaken).toBe(false);
+  server.kill('SIGKILL');
+  (await taken).release();
 });
 
 test('a busy port is passed over for a free one that no outgoing connection takes', async () => {

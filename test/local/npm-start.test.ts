@@ -9,7 +9,6 @@ import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { promisify } from 'node:util';
 import { afterEach, beforeAll, beforeEach, expect, test } from 'vitest';
-import { isAlive, type ProcessIdentity } from '../../src/local/data-folder.js';
 import { freePort } from '../../src/local/child-process.js';
 import { startDevServer } from '../../src/local/dev-server.js';
 import { startSandbox } from '../../src/sandbox/sandbox.js';
@@ -74,14 +73,11 @@ class Start {
     throw new Error(`never said ${pattern}:\n${this.output}`);
   }
 
-  /** The servers and the worker that it runs now, with itself. */
-  async processes(): Promise<ProcessIdentity[]> {
+  /** Its own process, the servers and the worker that it runs now, and their watchdogs. */
+  async processes(): Promise<Process[]> {
     const folder = await this.says(/^Data +(\S+)$/m);
-    const { owner, children } = JSON.parse(await readFile(join(folder, 'in-use.json'), 'utf8')) as {
-      owner: ProcessIdentity;
-      children: ProcessIdentity[];
-    };
-    return [owner, ...children];
+    const { pid } = JSON.parse(await readFile(join(folder, 'system.json'), 'utf8')) as { pid: number };
+    return (await allProcesses()).filter((one) => one.pid === pid || one.parent === pid);
   }
 
   /** As a terminal's Ctrl-C does it: the shell that npm starts and what runs in it get the signal too. */
@@ -111,10 +107,24 @@ function occupyUsualPorts(): Server[] {
   return [7233, 8080, 8233, 8234].map((port) => listen(port).on('error', () => {}));
 }
 
-async function untilGone(processes: ProcessIdentity[]): Promise<void> {
-  for (const deadline = Date.now() + LIMIT_MS; processes.some(isAlive); await delay(50)) {
-    if (Date.now() > deadline) throw new Error(`still alive: ${JSON.stringify(processes.filter(isAlive))}`);
-  }
+interface Process {
+  pid: number;
+  parent: number;
+  command: string;
+}
+
+/** What runs on this machine; a zombie does not. */
+async function allProcesses(): Promise<Process[]> {
+  const { stdout } = await promisify(execFile)('ps', ['-eo', 'pid=,ppid=,stat=,args=']);
+  const found = [...stdout.matchAll(/^ *(\d+) +(\d+) +([^Z\s]\S*) +(.*)$/gm)];
+  return found.map(([, pid, parent, , command]) => ({ pid: Number(pid), parent: Number(parent), command: command! }));
+}
+
+async function untilGone(processes: Process[]): Promise<void> {
+  const pids = new Set(processes.map(({ pid }) => pid));
+  await expect
+    .poll(async () => (await allProcesses()).filter(({ pid }) => pids.has(pid)), { timeout: LIMIT_MS })
+    .toEqual([]);
 }
 
 test(
@@ -141,7 +151,7 @@ test(
         'ADMIN_API_KEY, TEMPORAL_ADDRESS, TEMPORAL_API_KEY, UPSTREAM_BASE_URL',
       );
       await start.says(/^Worker +ready/m);
-      process.kill(((await start.processes())[2] as ProcessIdentity).pid, 'SIGKILL');
+      process.kill((await start.processes()).find(({ command }) => command.endsWith('worker.js'))!.pid, 'SIGKILL');
       expect(await start.says(/^Worker +ended \((.*)\); it is started again$/m)).toBe('SIGKILL');
       await start.says(/stays up/);
       expect(start.output).toMatch(/^Outcome +completed/m);
@@ -165,7 +175,6 @@ test(
       const page = await start.says(/^Web UI +(\S+)$/m);
       expect((await fetch(page, { headers: { connection: 'close' } })).status).toBe(200);
       const processes = await start.processes();
-      expect(processes.length).toBe(3);
       start.interrupt();
       await start.ended();
       expect(start.output).toMatch(/^Stopping …$/m);
@@ -176,20 +185,16 @@ test(
   },
 );
 
-// That starts at once share neither servers nor folders: dev-server.test.ts and data-folder.test.ts.
 test(
-  'after kill -9 of agent-jobs dev npm start shows the same job on the same ports to commands that name no server',
+  'after kill -9 of agent-jobs dev npm start shows the same job to commands that name no server, and refuses a second start',
   LONG,
   async () => {
-    const busy = occupyUsualPorts();
     const first = new Start({}, [], 'dev');
     const workflowId = await first.says(/^Workflow +(\S+)$/m);
     await first.says(/^Job +\S+ was created/m);
     const killed = await first.processes();
     first.npm.kill('SIGKILL');
     const second = new Start();
-    const places = [/^Temporal +([^,]+),/m, /^Web UI +(http:..[^/]+)/m, /^Sandbox +([^,]+),/m];
-    for (const place of places) expect(await second.says(place)).toBe(await first.says(place));
     expect(await second.says(/^Workflow +(\S+) was under way when the last start ended/m)).toBe(workflowId);
     await untilGone(killed);
     await second.says(/stays up/);
@@ -212,11 +217,13 @@ test(
     const { stdout, stderr } = await state();
     expect(/^Web UI +(http:..[^/]+)/m.exec(stdout)?.[1]).toBe(await second.says(/^Web UI +(http:..[^/]+)/m));
     expect(stderr).toBe(`agent-jobs: the server is that of npm start, ${address}, ${folder}\n`);
+    const third = new Start({}, [], 'dev');
+    expect(await third.ended()).toBe(1);
+    expect(third.output).toContain(`npm start already runs, and serves Temporal at ${address}`);
     second.npm.kill('SIGKILL');
     await untilGone(processes);
-    expect(existsSync(join(folder, 'in-use.json'))).toBe(false);
+    expect(existsSync(join(folder, 'system.json'))).toBe(false);
     await expect(state()).rejects.toThrow(/can not reach Temporal at localhost:7233/);
-    for (const server of busy) server.close();
   },
 );
 
@@ -248,7 +255,7 @@ test(
       await own.close();
       first.interrupt();
       // What npm and a terminal make of one Ctrl-C besides is no second one, which would cut the write off.
-      process.kill(((await first.processes())[0] as ProcessIdentity).pid, 'SIGINT');
+      process.kill((await first.processes()).find(({ command }) => / dev /.test(command))!.pid, 'SIGINT');
       expect(await first.ended()).toBe(0);
       const [created] = await upstream.creates({ projectId: 'mine' });
       expect(await historyIn(await first.says(/^Data +(\S+)$/m), 'in-flight')).toContain(`"jobId":"${created!.id}"`);
