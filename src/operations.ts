@@ -17,7 +17,7 @@ import type { AgentJobs, FollowUpOptions, JobFilter, JobHandle, StartRequest } f
 /** One call of an operation, by whatever way it came. */
 export interface OperationCall extends Waiter {
   readonly jobs: AgentJobs;
-  /** Of a call that names one. */
+  /** The project of a call that names one. */
   readonly projectId: string | null;
   /** The job that the call names; sends no request. */
   readonly job: () => JobHandle;
@@ -57,7 +57,7 @@ interface HttpCall {
   readonly method: 'GET' | 'POST';
   /** Below the address of the project or the job. */
   readonly path: string;
-  /** Where the arguments are: in the body or the query; none where HTTP takes no argument. */
+  /** The place of the arguments: the body, the query, or none. */
   readonly takes: 'body' | 'query' | 'nothing';
   /** By status, what the body is besides problems. */
   readonly answers: Readonly<Record<number, JsonSchema>>;
@@ -91,7 +91,7 @@ export interface JobBody {
 /** An outage of Temporal is reported within 10 seconds. */
 const START_TIMEOUT_MS = 9_000;
 const STATE_TIMEOUT_MS = 10_000;
-/** Of a run that is over: another may have begun since. */
+/** For the result of a run that is over: another may have begun since. */
 const RESULT_TIMEOUT_MS = 5_000;
 /** Clients of tools cut off calls at 60 seconds. */
 const OUTCOME_TIMEOUT_MS = 20_000;

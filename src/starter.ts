@@ -57,7 +57,7 @@ export { ensureSearchAttributes, SearchAttributesRefusedError } from './temporal
 export class AgentJobs {
   readonly client: Client;
   readonly taskQueue: string;
-  /** Where Temporal's web UI shows the jobs; null where its address is not given, but on Temporal Cloud. */
+  /** Temporal's web UI of the jobs; null if its address is not given, but on Temporal Cloud. */
   readonly webUi: WebUi | null;
   /** Whether lists and pages name jobs by their keys, and show nothing of prompts. */
   readonly hidePrompts: boolean;

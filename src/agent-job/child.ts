@@ -47,7 +47,7 @@ export function agentJobChildOptions(input: AgentJobInput, place: AgentJobPlace)
 }
 
 /**
- * Has a job done and waits for its result. Where the key names a job already, of whatever parent or caller, running or
+ * Has a job done and waits for its result. If the key names a job already, of whatever parent or caller, running or
  * ended, its result is this one's too, and no second job is made. A cancelled parent stops waiting, and the job goes
  * on. Throws an ApplicationFailure whose `type` is one of `FAILURE` or `JOIN_FAILURE`.
  */

@@ -44,7 +44,7 @@ export function endOf(cause: unknown): RunEnd {
   return cause instanceof TimeoutFailure ? 'TimedOut' : 'Terminated';
 }
 
-/** Of Temporal's statuses, those that say how a job ended. */
+/** The statuses of Temporal that say how a job ended. */
 export const ENDED_BY: Readonly<Record<string, JobOutcome & RunEnd>> = {
   CANCELLED: 'Canceled',
   TERMINATED: 'Terminated',

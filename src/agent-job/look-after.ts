@@ -22,7 +22,7 @@ export function arrivedBy(judgedBy: keyof typeof ARRIVED_AFTER_MS, now: number):
   return Math.ceil(now + ARRIVED_AFTER_MS[judgedBy]);
 }
 
-/** By the workflow's time; undefined where nobody said by when the write has arrived. */
+/** By the workflow's time; undefined if it is unknown by when the write has arrived. */
 export function lookAfterOf(arrivedBy: number | undefined, now: number): number {
   return Math.max(arrivedBy ?? now + ARRIVED_AFTER_MS.lostWorker, now + MIN_FROM_NOW_MS);
 }

@@ -41,11 +41,11 @@ export interface AgentJobPlace {
   key?: string | null | undefined;
   /** A workflow id of the caller's own choice, in place of `key`. */
   workflowId?: string | null | undefined;
-  /** Where the agent-jobs worker listens; default `agent-jobs`. */
+  /** The task queue of the jobs' workers; default `agent-jobs`. */
   taskQueue?: string | null | undefined;
-  /** Of the job that this run goes on with; default: that of the input. */
+  /** The hash of the job that this run goes on with; default: that of the input. */
   inputHash?: string | null | undefined;
-  /** Of the job that this run goes on with; default: the project and the prompt's first line. */
+  /** The title of the job that this run goes on with; default: the project and the prompt's first line. */
   title?: string | null | undefined;
   /** Titles and details name the job by its key; nothing of the prompt or of the upstream's own words is shown. */
   hidePrompts?: boolean | null | undefined;

@@ -15,7 +15,7 @@ interface TitledInput {
 }
 
 /**
- * One line that names a job: the project and the prompt's first line, at most 200 bytes. Where prompts are hidden, the
+ * One line that names a job: the project and the prompt's first line, at most 200 bytes. If prompts are hidden, the
  * key stands for the prompt, or a workflow id that names none.
  */
 export function jobTitle({ projectId, prompt, jobId }: TitledInput, hiddenBehind: string | null = null): string {

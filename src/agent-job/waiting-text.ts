@@ -1,7 +1,7 @@
 /** What a job waits for, in words for people: the web UI and the command line say the same. Pure. */
 import type { Waiting } from '../contract.js';
 
-/** The waits that may last until somebody acts, or longer than anybody expects; the others are a job's normal life. */
+/** The waits that may last until a person acts, or longer than expected; the others are a job's normal life. */
 const LASTING_WAITS: Partial<Record<Waiting['for'], string>> = {
   turn: 'its turn to send',
   rateLimit: 'the upstream’s rate limit',
@@ -17,7 +17,7 @@ export function lastingWait({ for: what }: Waiting): string | undefined {
   return LASTING_WAITS[what];
 }
 
-/** What somebody may do about the wait; undefined where it is a job's normal life. */
+/** What a person may do about the wait; undefined if the wait is a job's normal life. */
 export function waitRemedy({ for: what, position }: Waiting, projectId: string): string | undefined {
   switch (what) {
     case 'turn':

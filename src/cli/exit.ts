@@ -33,7 +33,7 @@ export function exitCodesText(): string {
 
 /** The last line of stderr where a command with `--json` exits other than 0. */
 interface ErrorLine {
-  /** Of the client's error; else of the end, such as `USAGE`, `NOT_ALL` or `ERROR`. */
+  /** The code of the client's error, or of the end, such as `USAGE`, `NOT_ALL` or `ERROR`. */
   code: string;
   message: string;
   /** Whether the same command may work later, and does no harm when it is called again as it was. */

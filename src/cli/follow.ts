@@ -9,7 +9,7 @@ import type { JobHandle } from '../starter.js';
 import { printToStderr, type GlobalOptions, type Session } from './session.js';
 import { printable, resolveCommands, show } from './show.js';
 
-/** Of a job that has ended, until a follow-up has started it again. */
+/** The pause between looks at a job that has ended, until a follow-up has started it again. */
 const LOOK_MS = 1_000;
 
 /** Does what may take long, and shows meanwhile how the job goes. */

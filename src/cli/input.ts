@@ -59,7 +59,7 @@ export type JsonLine = { number: number } & Read;
 const MAX_LINE_BYTES = 8 * 1024 * 1024;
 const NEWLINE = 0x0a;
 
-/** The lines of a source, each of which must hold one JSON object; lines of white space alone are left out. */
+/** The lines of a source. Each must hold one JSON object; lines of white space alone are left out. */
 export async function* readJsonLines(source: AsyncIterable<Uint8Array>): AsyncGenerator<JsonLine> {
   let [number, bytes] = [0, 0];
   let pieces: Uint8Array[] = [];

@@ -14,7 +14,7 @@ async function main(): Promise<void> {
   process.stdout.write('', () => process.exit());
 }
 
-/** Of the package that is installed. */
+/** The version of the package that is installed. */
 function readVersion(): string {
   const { version } = JSON.parse(readFileSync(new URL('../../package.json', import.meta.url), 'utf8')) as {
     version: string;

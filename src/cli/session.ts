@@ -39,7 +39,7 @@ export function serverOf({ jobs: { client, taskQueue } }: Pick<Session, 'jobs'>)
   return `${addressOf(client)}, namespace ${client.options.namespace}, task queue ${taskQueue}`;
 }
 
-/** Of the program. */
+/** The version of the program. */
 export function versionOf(command: Command): string {
   return command.parent ? versionOf(command.parent) : (command.version() ?? '');
 }

@@ -1,4 +1,4 @@
-/** What people write: a field that nobody would read is refused here, before anything is sent. Workflows ignore it. */
+/** What people write: an unknown field is refused here, before anything is sent. Workflows ignore it. */
 import { ADOPT, ATTRIBUTION, CREATE_JOB, SETTLE } from '../agent-job/fields.js';
 import { parseResolution } from '../agent-job/input.js';
 import type { Attribution, ResolveUnknownInput } from '../contract.js';

@@ -20,7 +20,7 @@ export type JobName = string | { projectId: string; key: string } | { projectId:
 
 /** What holds for all calls of a client. */
 interface SharedSettings {
-  /** Where the workers listen; default `AGENT_JOBS_TASK_QUEUE` for `connect`, else `agent-jobs`. */
+  /** The task queue of the workers; default `AGENT_JOBS_TASK_QUEUE` for `connect`, else `agent-jobs`. */
   taskQueue?: string | null | undefined;
   /** Address of Temporal's web UI, for links; default `AGENT_JOBS_WEB_UI_URL` for `connect`, else Temporal Cloud’s. */
   webUiUrl?: string | null | undefined;
@@ -31,11 +31,11 @@ interface SharedSettings {
   hidePrompts?: boolean | null | undefined;
   /** The limit of each call that gives none itself, in milliseconds. Waits for an end have none. */
   timeoutMs?: number | null | undefined;
-  /** Takes what the client has to say; default: nobody. */
+  /** Takes what the client has to say; default: nothing is logged. */
   logger?: Logger | null | undefined;
 }
 
-/** Where to connect; what is left out comes from the environment or the Temporal profile that it names. */
+/** The server to connect to; what is left out comes from the environment or the Temporal profile that it names. */
 export interface ConnectSettings extends SharedSettings {
   /** `host:port`; else `TEMPORAL_ADDRESS` or the profile. */
   address?: string | null | undefined;

@@ -146,7 +146,8 @@ async function untilAborted<T>(
 /** Between two rounds during an outage: a wait of hours should outlive a restart of the server. */
 const OUTAGE_PAUSE_MS = 2_000;
 /**
- * A wait is made of rounds. What a request leaves behind on its signal stays little, and one that nobody awaits ends.
+ * A wait is made of rounds. What a request leaves behind on its signal stays little, and an abandoned
+ * round ends.
  */
 const ROUND_MS = 5 * 60_000;
 /** A request that the server has not refused for so long was accepted. */

@@ -7,7 +7,7 @@ import { type CallOptions, listWorkflows, temporalCall } from './temporal-call.j
 /** A delivery that was given up. */
 interface UndeliveredWebhook {
   workflowId: string;
-  /** Of the event. */
+  /** The type of the event. */
   type: string | null;
   /** The workflow that the event is about. */
   of: string | null;

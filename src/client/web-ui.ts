@@ -7,7 +7,7 @@ import { AGENT_JOB_WORKFLOW, encodeId, SEARCH_ATTRIBUTE, VISITOR_EXPORT_WORKFLOW
 import { EXPORT_IN_DOUBT } from '../contract/shared.js';
 import { IS_OPEN } from '../temporal/open-workflows.js';
 
-/** Where the web UI shows a namespace. */
+/** The web UI's page of a namespace. */
 export interface WebUi {
   /** Without a slash at its end. */
   url: string;

@@ -11,7 +11,7 @@ interface Address {
   readonly workflowId: string | null;
 }
 
-/** Of a path that names neither. */
+/** The address of a path that names neither. */
 export const NOWHERE: Address = { projectId: null, workflowId: null };
 
 /** The parts of a path that a template names in curly brackets, as they came; null where it does not fit. */

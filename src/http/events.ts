@@ -14,7 +14,7 @@ import { type Answer, type Call, headerOf } from './request.js';
 const COMMENT_EVERY_MS = 10_000;
 /** Who reads nothing for so long is taken for gone. */
 const IDLE_MS = 60_000;
-/** Whoever streams comes back then, with a key that may have been withdrawn, and to another server. */
+/** The caller comes back then, with a key that may have been withdrawn, and to another server. */
 export const STREAM_MS = 10 * 60_000;
 /** Many streams may end at once: they come back one after the other. */
 const BACK_AFTER_MS = [1_000, 5_000] as const;

@@ -15,7 +15,7 @@ export interface Caller {
   readonly projects: readonly string[] | '*';
 }
 
-/** Where no keys are set. */
+/** Every caller, if no keys are set. */
 export const ANYBODY: Caller = { id: null, name: null, projects: '*' };
 
 /** Throws a problem 403 where a caller may not see a project; a job whose id tells none is for who may see all. */

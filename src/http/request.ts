@@ -71,7 +71,7 @@ export function readQuery(search: string, kinds: Arguments): Record<string, unkn
   return Object.fromEntries(parsed);
 }
 
-/** Where a body comes from, and what its reading may take. */
+/** The source of a body, and what its reading may take. */
 interface BodySource extends Pick<Call, 'request' | 'response'> {
   readonly limits: CallerLimits;
   /** For whom the limits are counted. */

@@ -81,7 +81,7 @@ export const ROUTES: readonly Route[] = [
   ...BASES.job.map((base) => ({ ...EVENTS, path: `${base}/events` })),
 ];
 
-/** The tools of an agent, each of which checks the project of its arguments; the protocol has its own description. */
+/** The tools of an agent. Each checks the project of its arguments; the protocol has its own description. */
 export const MCP_ROUTE: Route = {
   ...{ id: 'callTool', method: 'POST', path: '/mcp', summary: 'Call a tool', query: {}, headers: [], body: {} },
   answers: {},

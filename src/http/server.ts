@@ -19,14 +19,14 @@ import { MCP_ROUTE, type Route, ROUTES } from './routes.js';
 interface HttpService extends Readonly<Call['service']> {
   /** Rejects while Temporal is away: each request tries again. */
   readonly connect: () => Promise<AgentJobs>;
-  /** Null: nobody needs a key, and the server must listen on this machine alone. */
+  /** Null: no caller needs a key, and the server must listen on this machine alone. */
   readonly keys: CallerKeys | null;
   readonly limits?: Partial<Limits> | undefined;
   /** How long a connection may stay without a request; default 75 seconds. */
   readonly keepAliveMs?: number | undefined;
 }
 
-/** Of all callers. A stream is one. */
+/** The limit of all callers together. A stream is one. */
 const MAX_CONNECTIONS = 5_000;
 const KEEP_ALIVE_MS = 75_000;
 /**
@@ -100,7 +100,7 @@ export class HttpServer {
     return urlOf(this.#probes);
   }
 
-  /** Where it listens. */
+  /** The address at which it listens. */
   get url(): string {
     return urlOf(this.#server);
   }
@@ -327,7 +327,7 @@ function refuse(socket: Socket, { status, body }: Problem): void {
 
 /** Sends the last bytes, and leaves the other end a moment to read them. */
 function closeSoon(socket: Socket, lastWord = ''): void {
-  // Of a CONNECT, Node has taken its own listeners off: an error would end the process, and an open end keep it.
+  // Node has taken its own listeners off a CONNECT: an error would end the process, and an open end keep it.
   socket.on('error', () => {}).resume();
   setTimeout(() => socket.destroy(), LAST_WORD_MS).unref();
   socket.end(lastWord);

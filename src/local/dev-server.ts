@@ -32,7 +32,7 @@ export interface DevServer {
   /** Address of the web UI, without a slash at its end; undefined if there is none. */
   uiUrl: string | undefined;
   pid: number;
-  /** Settles when the server has ended, whoever ended it. */
+  /** Settles when the server has ended, for whatever reason. */
   ended: Promise<string>;
   stop(): Promise<void>;
 }

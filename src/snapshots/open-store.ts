@@ -2,7 +2,7 @@ import { FileStore } from './file-store.js';
 import type { S3StoreOptions } from './s3-store.js';
 import type { SnapshotStore } from './snapshot-store.js';
 
-/** What is installed only where it is used: by whoever deploys a worker, not by whoever tests a service. */
+/** What is installed only where it is used: with a worker, and not for the tests of a service. */
 const OPTIONAL = {
   'SNAPSHOTS_URL with s3://': ['@aws-sdk/client-s3', '@aws-sdk/lib-storage'],
   'the report': ['echarts'],

@@ -28,7 +28,7 @@ export class Scan {
     return this.#state;
   }
 
-  /** Where the page to read next begins. */
+  /** The offset of the page to read next. */
   get offset(): number {
     return this.#state.stage === 'checking' ? 0 : this.#state.offset;
   }
@@ -221,7 +221,7 @@ export class PathSet {
     return this.#slots[this.#slotOf(hash || 1n)] !== 0n;
   }
 
-  /** Where the hash is, or would be. */
+  /** The place of the hash, if it is there or not. */
   #slotOf(hash: bigint): number {
     const mask = this.#slots.length - 1;
     let slot = Number(hash & BigInt(mask));

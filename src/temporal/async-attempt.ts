@@ -12,7 +12,7 @@ import { hasGrpcStatus } from './grpc.js';
 export const CALL_LIMIT_MS = 10_000;
 
 /**
- * What the server answers an attempt: `cancelled` where nobody wants it any more, `superseded` where it knows no such
+ * What the server answers an attempt: `cancelled` if it is not wanted any more, `superseded` where it knows no such
  * attempt, or another one has begun, `mustEnd` where an operator paused or reset it, `unknown` where no answer came.
  */
 export type ServerAnswer = 'accepted' | 'cancelled' | 'superseded' | 'mustEnd' | 'unknown';
@@ -21,7 +21,7 @@ export class AsyncAttempt {
   readonly #client: Client;
   readonly #taskToken: Uint8Array;
 
-  /** Of the attempt that runs. */
+  /** By default the attempt that runs. */
   constructor({ client, info } = Context.current()) {
     this.#client = client;
     // A copy: the SDK's is a part of the whole task, which it would keep in memory with the activity's input.

@@ -33,7 +33,7 @@ export function hasGrpcStatus(error: unknown, status: keyof typeof GRPC_STATUS):
 }
 
 // The SDK's retries of requests go on after `Connection.close()`. A retry on a closed channel throws from a timer,
-// where nobody can catch it, and ends the process. This can go when closing a connection clears the timers of its
+// where it can't be caught, and ends the process. This can go when closing a connection clears the timers of its
 // retries.
 
 /** Sends requests to Temporal again, as the SDK does it, until `end`. */
@@ -76,7 +76,7 @@ export class RequestRetries {
   }
 }
 
-/** True where nobody listens at the server's address. */
+/** True if no server listens at the address. */
 export function isConnectionRefused({ details }: { details: string }): boolean {
   return details.includes('ECONNREFUSED');
 }

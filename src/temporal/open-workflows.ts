@@ -1,4 +1,4 @@
-/** Workflows that have not closed: those that run, and those that somebody has paused, which answer no query. */
+/** Workflows that have not closed: those that run, and those that a person has paused, which answer no query. */
 import type { WorkflowExecutionDescription } from '@temporalio/client';
 
 /** As a condition of visibility's query language. Servers before 1.30 refuse the status `Paused`. */

@@ -78,7 +78,7 @@ function encrypted(payload: Payload, id: string, key: Buffer): Payload {
 function decrypted({ data }: Payload, id: string, key: Buffer): Payload {
   const bytes = data ?? new Uint8Array();
   try {
-    // Of fewer bytes the cipher would take a short tag, which is guessed more easily.
+    // From fewer bytes the cipher would take a short tag, which is guessed more easily.
     if (bytes.length < NONCE_BYTES + TAG_BYTES) throw new Error('too short');
     const decipher = createDecipheriv(CIPHER, key, bytes.subarray(0, NONCE_BYTES), { authTagLength: TAG_BYTES });
     decipher.setAuthTag(bytes.subarray(-TAG_BYTES));

@@ -99,7 +99,7 @@ function misfitOf({ workflowId, runId, workflowType }: ReplayedRun, text: string
   return { workflowId, runId, workflowType, eventId: named ? Number(named[1]) : null, problem };
 }
 
-/** Of the SDK's native part: names of types and ids. */
+/** What the SDK's native part names: types and ids. */
 function mismatch(message: string): string | undefined {
   return /Nondeterminism error: (.*)/.exec(message)?.[1];
 }

@@ -40,7 +40,7 @@ export class SearchAttributesRefusedError extends AgentJobsError {
   override readonly name = 'SearchAttributesRefusedError';
   override readonly code = 'SEARCH_ATTRIBUTES_REFUSED';
   readonly commands: { selfHosted: string[]; cloud: string };
-  /** Where there is no room for them, and no other rights would help. */
+  /** There is no room for them, and no other rights would help. */
   readonly full: FullNamespace | null;
   constructor(namespace: string, cause: unknown, full: FullNamespace | null = null) {
     const why = full === null ? messageOf(cause) : describe(full);
@@ -106,7 +106,7 @@ function typeNumber(name: string): number {
   return TYPES.indexOf(attributeType(name));
 }
 
-/** A search attribute that somebody has registered by another type than the jobs set. */
+/** A search attribute that is registered by another type than the jobs set. */
 export interface WrongAttribute {
   name: string;
   /** The type's name, as Temporal's own tools show it. */
@@ -144,7 +144,7 @@ async function add({ operatorService }: Connected, namespace: string, names: str
     const searchAttributes = Object.fromEntries(names.map((name) => [name, typeNumber(name)]));
     await operatorService.addSearchAttributes({ namespace, searchAttributes });
   } catch (error) {
-    // Somebody else registered them in between.
+    // Another process registered them in between.
     if (!hasGrpcStatus(error, 'alreadyExists')) throw error;
   }
 }

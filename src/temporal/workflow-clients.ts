@@ -166,7 +166,7 @@ function lenient({ payloadConverter, payloadCodecs, ...others }: LoadedDataConve
 export interface PageRequest {
   query: string;
   pageSize: number;
-  /** Of the page before; null for the first page. */
+  /** The token of the page before; null for the first page. */
   token: Uint8Array | null;
 }
 

@@ -222,7 +222,7 @@ class Caller {
     let isReadable = false;
     try {
       if (exchange.error?.kind === 'aborted') throw options.signal?.reason;
-      // Where a response had begun, it says more.
+      // A response that had begun says more.
       if (exchange.error?.cause !== undefined && exchange.status === undefined) throw exchange.error.cause;
       const result = meaning.judge(exchange, context);
       isReadable = meaning.isReadable?.(result) ?? true;

@@ -6,7 +6,7 @@ import { createHash } from 'node:crypto';
 import { parseProjectKeys } from '../config/project-files.js';
 import { SettingsFile } from '../config/settings-file.js';
 
-/** Where the keys come from; the file wins over `adminApiKey`, a project's own key over both. */
+/** The sources of the keys; the file wins over `adminApiKey`, a project's own key over both. */
 export interface KeySettings {
   adminApiKey?: string;
   adminApiKeyFile?: string;

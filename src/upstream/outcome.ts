@@ -30,7 +30,7 @@ export function messageOutcome(
 ): WriteOutcome {
   if (!isOk(exchange.status)) return failedWrite(exchange, context, throttled);
   const job = exchange.error ? null : recordIn(exchange.body, jobId);
-  // Whoever answered so had no whole message: a sign-in page, a gateway that asks nobody.
+  // The answer came without the whole message: from a sign-in page, or a gateway that asks no upstream.
   if (job === null && !exchange.requestIsWhole)
     return inDoubt(`upstream answered ${exchange.status} before it had all`);
   return { kind: 'accepted', jobId, job };
@@ -142,7 +142,7 @@ function reasonOf(error: unknown): string {
 }
 
 const DELTA_SECONDS = /^\d+$/;
-/** The three forms of RFC 9110 5.6.7, all of which begin with a day's name; `Date.parse` alone would take far more. */
+/** The three forms of RFC 9110 5.6.7, which all begin with a day's name; `Date.parse` alone would take far more. */
 const HTTP_DATE = /^(?:mon|tue|wed|thu|fri|sat|sun)[a-z]*,? /i;
 
 /**

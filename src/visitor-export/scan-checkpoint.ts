@@ -23,22 +23,22 @@ export interface ScanCheckpoint {
   stage: 'paging' | 'checking' | 'ended';
   /** Whether the last page was reached. */
   complete: boolean;
-  /** Where the next page begins: at the last row read. */
+  /** The offset of the next page: the last row read. */
   offset: number;
   pages: number;
   rows: number;
   /** Chunks with rows in staging, and the chain of their SHA-256. */
   chunks: number;
   staged: string;
-  /** Random key of the path hashes, so that nobody can choose paths that collide; constant once rows are staged. */
+  /** Random key of the path hashes, so that no visitor can choose paths that collide; constant once rows are staged. */
   pathKey: string;
   totals: VisitorTotals;
-  /** Of each count, the sum over the staged rows and the largest of them. */
+  /** The sum over the staged rows and the largest of them, for each count. */
   rowSums: VisitorTotals;
   rowMaxima: VisitorTotals;
-  /** Of the page before; null where it had none. */
+  /** The last row of the page before; null if it had none. */
   lastRow: string | null;
-  /** Where the page before, shorter than asked for, ends if rows were left out of it; null after a full page. */
+  /** The end of the page before, if it was shorter than asked for and left rows out; null after a full page. */
   gapEnd: number | null;
   /**
    * Whether the upstream leaves rows out of its pages, and its offsets count them: false once it showed a limit of its

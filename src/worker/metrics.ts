@@ -32,7 +32,7 @@ const GAUGES = {
   buildInfo: ['agent_jobs_build_info', 'Always 1: the release and what it runs on'],
   // A gauge, though it only grows: the SDK's counters take whole numbers alone.
   cpu: ['agent_jobs_cpu_seconds', 'CPU time used so far, all threads', 's'],
-  // Of the process, under the names and with the types that other Node programs have.
+  // The process, under the names and with the types that other Node programs have.
   startTime: ['process_start_time_seconds', 'When the process started', 's'],
   resident: ['process_resident_memory_bytes', 'Resident memory, all threads', 'By'],
   heapUsed: ['nodejs_heap_size_used_bytes', 'Used heap of the main thread', 'By'],

@@ -1,7 +1,7 @@
 /**
  * Lets the version of this worker drain. A job that waits for its next poll has no workflow task for up to an hour, and
  * learns in none that another version is current. So the workers of a version that is current no more wake its runs,
- * whoever has made the other one current. A run that may not leave yet does so in a later task of its own.
+ * however the other one was made current. A run that may not leave yet does so in a later task of its own.
  */
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Client, WorkflowExecutionInfo } from '@temporalio/client';

@@ -3,7 +3,7 @@ import { createUpstream } from '../upstream/client.js';
 import { ReadFailedError, RejectedError } from '../upstream/errors.js';
 import { createKeySource } from '../upstream/keys.js';
 
-/** Nobody's project and job: the question is only whether somebody answers, and takes the key. */
+/** A project and a job that do not exist: the question is only whether a server answers, and takes the key. */
 const NOBODY = 'agent-jobs-setup';
 
 /** What came of asking: it answers, it was not asked, a setting is wrong, it refuses the key, or it does not answer. */

@@ -25,12 +25,12 @@ const MAX_CACHED_WORKFLOWS = 1_500;
 const MIN_CACHED_WORKFLOWS = 50;
 /** A cached workflow takes up to 1 MiB; the activities, the pages and the runtime need the rest. */
 const MIB_PER_CACHED_WORKFLOW = 4;
-/** Of the heap of one isolate: a common one takes 0.1 MiB. */
+/** Heap of one isolate: a common workflow takes 0.1 MiB. */
 const CACHED_WORKFLOWS_PER_HEAP_MIB = 4;
 
 interface WorkersOptions {
   keys: PayloadKeys | undefined;
-  /** Told how many payloads were read that nobody had encrypted, though there are keys. */
+  /** Told how many unencrypted payloads were read, though there are keys. */
   onPlain: (payloads: number) => void;
   /** The activities of webhooks, whatever the roles; null where there are none. */
   webhooks: object | null;
@@ -86,7 +86,7 @@ export function jobOptions({
     maxCachedWorkflows: cachedWorkflows(),
     workflowTaskPollerBehavior: { type: 'autoscaling' },
     activityTaskPollerBehavior: { type: 'autoscaling' },
-    // Where a worker died, its workflows' next task goes to another one after this time.
+    // After a worker died, its workflows' next task goes to another one after this time.
     stickyQueueScheduleToStartTimeout: '5 seconds',
     ...(upstreamRequestsPerSecond !== undefined && { maxTaskQueueActivitiesPerSecond: upstreamRequestsPerSecond }),
   };

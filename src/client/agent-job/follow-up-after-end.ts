@@ -157,7 +157,7 @@ type FinalState = Pick<JobState, 'projectId' | 'jobId' | 'job' | 'followUps' | '
 interface EndedJob {
   last: FinalState;
   jobId: string;
-  /** Of all its runs. */
+  /** The used follow-up ids of all its runs. */
   usedFollowUpIds: string[];
   /** The first run's own input; null where Temporal no longer keeps it. */
   input: AgentJobInput | null;

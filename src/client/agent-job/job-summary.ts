@@ -22,7 +22,7 @@ import { textOrNull } from './run-record.js';
 /** One job as Temporal lists it; may lag a moment behind the workflow. */
 export interface JobSummary {
   workflowId: string;
-  /** Of the newest run. */
+  /** The id of the newest run. */
   runId: string;
   /** Project and the prompt's first line; null where another client than ours started the job. */
   title: string | null;
@@ -80,7 +80,7 @@ export function toSummary(run: SeenRun): JobSummary {
   };
 }
 
-/** Of all that fail, a job whose input was refused has no attribute. */
+/** Only a job whose input was refused fails without the attribute. */
 function outcomeOf({ typedSearchAttributes, status }: SeenRun): JobOutcome | null {
   if (isOpen(status.name)) return null;
   const told = typedSearchAttributes.get(OUTCOME) as JobOutcome | undefined;

@@ -74,7 +74,7 @@ export const PAGE_OPTIONS: Names<Omit<PageOptions, keyof CallOptions>> = { pageS
 export interface JobPage {
   /** Fewer than the page's size do not mean the end. */
   jobs: JobSummary[];
-  /** Of the next page; null at the end. It is of use as long as Temporal keeps what it points at. */
+  /** The cursor of the next page; null at the end. It is of use as long as Temporal keeps what it points at. */
   nextCursor: string | null;
 }
 

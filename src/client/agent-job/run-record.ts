@@ -35,7 +35,7 @@ export interface RunRecord extends RunId {
   historyLength: number;
   /** Temporal's status, such as `COMPLETED`. */
   status: string;
-  /** Of all starts that Temporal answers with this run. */
+  /** The request ids of all starts that Temporal answers with this run. */
   requestIds: string[];
   taskQueue: string;
   /** From the memo; null where no job was known yet. */

@@ -18,7 +18,7 @@ export interface AgentJobSchedule extends AgentJobOptions {
   spec: ScheduleSpec;
   /** What happens at a time while an earlier job runs; default `SKIP`. `TERMINATE_OTHER` would cut a write off. */
   overlap?: Exclude<ScheduleOverlapPolicy, 'TERMINATE_OTHER'> | null | undefined;
-  /** Where the workers listen; default `agent-jobs`. */
+  /** The task queue of the workers; default `agent-jobs`. */
   taskQueue?: string | null | undefined;
   /** Lists and pages of the web UI name the jobs by `name`, and show nothing of the prompt. */
   hidePrompts?: boolean | null | undefined;

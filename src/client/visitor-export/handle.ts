@@ -29,7 +29,7 @@ const QUERY_MS = 5_000;
 export interface VisitorExportHandle {
   readonly workflowId: string;
   readonly runId: string;
-  /** The export's page in Temporal's web UI; null where nobody knows where that is. */
+  /** The export's page in Temporal's web UI; null if its address is unknown. */
   readonly url: string | null;
 
   /** The export's progress, to the last chunk; null where no worker answers. */
