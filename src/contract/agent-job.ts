@@ -29,7 +29,7 @@ export type UnknownOutcomePolicy = 'ask' | 'fail' | 'retry';
 /** Temporal's own scale: 1 goes first, 3 is the default. */
 export type Priority = 1 | 2 | 3 | 4 | 5;
 
-/** Where nobody gives a priority. */
+/** The priority without a given one. */
 export const DEFAULT_PRIORITY: Priority = 3;
 
 /** What both kinds of job (created and attached) may set. */
@@ -147,11 +147,11 @@ export const JOIN_JOB_ACTIVITY = 'joinAgentJob';
 
 /** The only argument of `joinAgentJob`. */
 export interface JoinJobInput {
-  /** Of the job, as it was started or is to be. */
+  /** The id of the job, as it was started or is to be. */
   workflowId: string;
   /** Tells whether it is the same job; it is started where the key has none. */
   job: AgentJobInput;
-  /** Where it is started: it is named by its key, and nothing of the prompt is shown. */
+  /** If it is started: its key names it, and nothing of the prompt is shown. */
   hidePrompts?: boolean | null | undefined;
 }
 
@@ -164,7 +164,7 @@ export const JOIN_FAILURE = {
   canceled: 'Canceled',
   terminated: 'Terminated',
   timedOut: 'TimedOut',
-  /** Temporal no longer keeps the job, so nobody knows its end. */
+  /** Temporal no longer keeps the job, so its end is unknown. */
   notFound: 'NotFound',
 } as const;
 

@@ -49,7 +49,7 @@ function kindOf(value: unknown): string {
   return Array.isArray(value) ? 'an array' : `of type ${typeof value}`;
 }
 
-/** Stands for a payload that nobody could decode; every check refuses it. */
+/** Stands for a payload that could not be decoded; every check refuses it. */
 export class Undecodable {
   readonly undecodable = true;
 }

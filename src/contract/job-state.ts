@@ -36,14 +36,14 @@ export interface FollowUpStatus {
   error?: string;
 }
 
-/** A write in doubt: nobody knows whether the upstream accepted it. Times are ISO 8601 UTC with milliseconds. */
+/** A write in doubt: whether the upstream accepted it is unknown. Times are ISO 8601 UTC with milliseconds. */
 export interface InDoubtWrite {
   kind: 'create' | 'followUp';
   followUpId?: string;
   reason: string;
   /** When it came to be in doubt; names this write to `resolveUnknown`. */
   since: string;
-  /** Before this time, whoever checks the upstream may miss a write that is still on its way. */
+  /** Before this time a check upstream may miss a write that is still on its way. */
   lookAfter: string;
 }
 
@@ -72,7 +72,7 @@ export type ShownWaitingFor = (typeof SHOWN_WAITING_FOR)[number];
 export interface Waiting {
   for: (typeof WAITING_FOR)[number];
   since: string;
-  /** When it ends at the latest, or is checked next; absent where nobody knows. */
+  /** When it ends at the latest, or is checked next; absent if unknown. */
   until?: string;
   /** In the queue of `turn`, from 1. */
   position?: number;
@@ -86,7 +86,7 @@ interface JobFacts {
   usedFollowUpIds: string[];
   /** By follow-up id, of those that the present run, or one that it continues, took. */
   promptHashes: PromptHashes;
-  /** Of people, about writes in doubt; the last 100. */
+  /** What people decided about writes in doubt; the last 100. */
   decisions: Decision[];
   tags: string[];
   metadata: JobMetadata;

@@ -55,7 +55,7 @@ export const FAILURE = {
   invalidInput: 'InvalidInput',
   createRejected: 'CreateRejected',
   unknownOutcome: 'UnknownOutcome',
-  /** Of an update alone: the follow-up's id was taken before with another prompt. */
+  /** An update fails so: the follow-up's id was taken before with another prompt. */
   followUpConflict: 'FollowUpConflict',
   exportRejected: 'ExportRejected',
   snapshotStoreFailed: 'SnapshotStoreFailed',

@@ -65,7 +65,7 @@ export interface VisitorTotals {
 export type InconsistencyKind =
   'overlap' | 'totals' | 'repeatedPath' | 'firstPage' | 'noProgress' | 'order' | 'impossible' | 'shrunk';
 
-/** Where a scan of the pages saw the data change, or contradict itself. */
+/** The place at which a scan of the pages saw the data change, or contradict itself. */
 export interface Inconsistency {
   kind: InconsistencyKind;
   offset: number;
@@ -104,7 +104,7 @@ export interface VisitorExportResult {
 export interface FailedDay {
   dateFrom: string;
   dateTo: string;
-  /** Of the day's failure. */
+  /** The type of the day's failure. */
   type: string;
   message: string;
   /** Details of the day's failure; null where it has none. */
@@ -160,7 +160,7 @@ export const visitorExportProgressQuery = defineQuery<VisitorExportProgress>('ex
 
 /** `manifest.json` of a snapshot: the snapshot exists when its manifest does, and is then complete. */
 export interface SnapshotManifest {
-  /** 1, also where it is missing. Of a manifest with a greater one nothing else is known. */
+  /** 1, also if it is missing. Nothing else is known about a manifest with a greater one. */
   formatVersion?: number;
   snapshotId: string;
   projectId: string;
@@ -174,7 +174,7 @@ export interface SnapshotManifest {
   rounded?: boolean;
   exportedAt: string;
   files: { name: string; rows: number; bytes: number; sha256: string }[];
-  /** Of each count, the sum over all rows and the largest of them: what the totals are compared with. */
+  /** The sum over all rows and the largest of them, for each count: what the totals are compared with. */
   rowSums?: VisitorTotals;
   rowMaxima?: VisitorTotals;
   /** The first run id of the workflow that wrote the manifest. */
