@@ -18,6 +18,8 @@ interface DeferredLastByteOptions {
   /** Aborted when the exchange is over. */
   signal: AbortSignal;
   beforeLastByte: BeforeLastByte;
+  /** Told why the last byte does not leave. undici can't bear an error of the body once a response has begun. */
+  onWithheld: (error: ExchangeError) => void;
 }
 
 /**
@@ -33,18 +35,18 @@ export function deferredLastByteBody(bytes: Uint8Array, options: DeferredLastByt
       isBegun = true;
       body.push(bytes.subarray(0, -1));
       finish(body, bytes.subarray(-1), options).catch((cause: unknown) =>
-        body.destroy(new ExchangeError('withheld', 'its last byte was not allowed to leave', { cause })),
+        options.onWithheld(new ExchangeError('withheld', 'its last byte was not allowed to leave', { cause })),
       );
     },
   });
-  body.on('error', () => {}); // undici gets it too, and ends the exchange with it.
+  body.on('error', () => {}); // undici gives it that of the connection.
   return body;
 }
 
 async function finish(
   body: Readable,
   lastByte: Uint8Array,
-  { exchange, signal, beforeLastByte }: DeferredLastByteOptions,
+  { exchange, signal, beforeLastByte, onWithheld }: DeferredLastByteOptions,
 ): Promise<void> {
   const isOver = () => body.destroyed || signal.aborted || exchange.isComplete || exchange.isRejected;
   do {
@@ -55,7 +57,7 @@ async function finish(
   const mayFinish = await beforeLastByte();
   await otherEvents();
   if (isOver()) return;
-  if (!mayFinish()) return void body.destroy(new ExchangeError('withheld', 'it was too late to send it'));
+  if (!mayFinish()) return onWithheld(new ExchangeError('withheld', 'it was too late to send it'));
   // Nothing else of this process runs between that question and the socket's write: the body is flowing and empty.
   exchange.requestIsWhole = true;
   body.push(lastByte);

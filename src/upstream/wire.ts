@@ -66,11 +66,13 @@ export class Wire {
   ): Promise<ExchangeResult> {
     const exchange = new Exchange('write', maxBytes);
     const connection = new WriteConnection(this.#proxy, (socket) => (exchange.socket = socket));
+    let onWithheld!: (error: ExchangeError) => void;
+    const withheld = new Promise<never>((_, reject) => (onWithheld = reject));
     const options = {
       dispatcher: connection.dispatcher,
       method: 'POST' as const,
       headers: { ...headers, 'content-length': String(body.length) },
-      body: deferredLastByteBody(body, { exchange, signal: limit.signal, beforeLastByte }),
+      body: deferredLastByteBody(body, { exchange, signal: limit.signal, beforeLastByte, onWithheld }),
       reset: true,
     };
     const answered = stream(url, options, ({ statusCode, headers }) => {
@@ -87,7 +89,7 @@ export class Wire {
       });
     });
     try {
-      return await exchange.follow(answered, limit);
+      return await exchange.follow(Promise.race([answered, withheld]), limit);
     } finally {
       connection.destroy();
     }

@@ -70,6 +70,15 @@ function follow(socket: net.Socket): Promise<Fate> {
   });
 }
 
+/** Collects what is thrown where nothing can catch it: it would end a worker. */
+function collectUncaught(): unknown[] {
+  const uncaught: unknown[] = [];
+  const listener = (error: unknown) => void uncaught.push(error);
+  process.on('uncaughtExceptionMonitor', listener);
+  closers.push(() => Promise.resolve(process.off('uncaughtExceptionMonitor', listener)));
+  return uncaught;
+}
+
 describe.each([
   ['over TCP', false],
   ['over TLS', true],
@@ -152,9 +161,7 @@ describe.each([
   test.each([1.0, 1.1])(
     'and a read that HTTP/%f answers without a length or an end are given up, and harm nothing else',
     async (version) => {
-      const uncaught: unknown[] = [];
-      const listener = (error: unknown) => void uncaught.push(error);
-      process.on('uncaughtExceptionMonitor', listener);
+      const uncaught = collectUncaught();
       const url = await listen(isTls, (socket) => {
         socket.on('data', (chunk: Buffer) => {
           const text = chunk.toString();
@@ -169,10 +176,28 @@ describe.each([
       expect(await create).toMatchObject({ reason: 'upstream answered 200, but no complete answer within 2 s' });
       expect(await read).toMatchObject({ reason: 'no complete answer within 2 s' });
       await new Promise((resolve) => setTimeout(resolve, 100));
-      process.off('uncaughtExceptionMonitor', listener);
       expect(uncaught).toEqual([]);
     },
   );
+
+  const refusals: [string, () => Promise<() => boolean>][] = [
+    ['too late', () => Promise.resolve(() => false)],
+    ['not allowed', () => Promise.reject(new Error('refused'))],
+  ];
+  test.each(refusals)('that is %s once an answer has begun is reset, and harms nothing else', async (why, refuse) => {
+    const uncaught = collectUncaught();
+    const fates: Promise<Fate>[] = [];
+    const url = await listen(isTls, (socket) => {
+      fates.push(follow(socket));
+      socket.once('data', () => void socket.write('HTTP/1.1 200 OK\r\nconnection: close\r\n\r\n{"id":'));
+    });
+    const client = clientOf(url);
+    closers.push(() => client.close());
+    const outcome = await client.createJob({ projectId: 'p', prompt: 'x' }, { beforeLastByte: refuse });
+    expect(outcome).toEqual({ kind: 'inDoubt', reason: expect.stringContaining(why) as unknown });
+    expect(await Promise.all(fates)).toEqual([{ end: 'ECONNRESET', isWhole: false }]);
+    expect(uncaught).toEqual([]);
+  });
 
   test('that may not be finished is reset', async () => {
     let fate: Promise<Fate> | undefined;
