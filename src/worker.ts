@@ -1,6 +1,9 @@
 /** The production worker, `npm run worker`: everything that it needs comes from the environment. */
 import { Client } from '@temporalio/client';
-import { Budgets, createActivities, KeyHealth, Poller } from './activities/index.js';
+import { Budgets } from './activities/agent-job/budgets.js';
+import { createJobActivities } from './activities/agent-job/job-activities.js';
+import { KeyHealth } from './activities/agent-job/key-health.js';
+import { Poller } from './activities/agent-job/poller.js';
 import { countExports, createExportActivities } from './activities/visitor-export/export-activities.js';
 import {
   ConfigError,
@@ -59,7 +62,7 @@ async function runWorker(config: WorkerConfig, log: Logger): Promise<void> {
     metrics,
     onChange: logKeyChanges(log),
   });
-  const dependencies = { upstream: keyHealth.upstream, shutdownSignal: shutdown.signal, metrics, ...restored };
+  const dependencies = { upstream: keyHealth.notedUpstream, shutdownSignal: shutdown.signal, metrics, ...restored };
   const store = await openSnapshots(config);
   const poller = upstreamRequestsPerSecond ? null : new Poller(shutdown.signal, metrics);
   const budgets = new Budgets(config.budgets, { onProblem: logFileProblem(log) });
@@ -71,7 +74,7 @@ async function runWorker(config: WorkerConfig, log: Logger): Promise<void> {
     // The limit counts attempts: under it each read is one, and questions for a key take at most a quarter.
     jobs: () => {
       const asksPerSecond = (upstreamRequestsPerSecond ?? Infinity) / 4;
-      return createActivities({ ...dependencies, keyHealth, budgets, poller, asksPerSecond });
+      return createJobActivities({ ...dependencies, keyHealth, budgets, poller, asksPerSecond });
     },
     // There is a store wherever the exports role is.
     exports: () => {

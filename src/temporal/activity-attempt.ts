@@ -5,23 +5,37 @@
  */
 import { activityInfo, ApplicationFailure } from '@temporalio/activity';
 
-/**
- * The time of the Temporal server, inside an activity attempt: when the server scheduled the attempt, plus what has
- * passed here since. Workflow times are the server's too, so a wrong clock of a worker changes nothing.
- */
-export function startServerClock(): () => number {
-  const scheduledAt = activityInfo().currentAttemptScheduledTimestampMs;
-  const startedAt = performance.now();
-  return () => scheduledAt + (performance.now() - startedAt);
+/** The clocks of a machine, in milliseconds; tests have others. */
+export interface MachineClock {
+  /** Goes evenly, and stands still while the machine is suspended. */
+  monotonic(): number;
+  wall(): number;
 }
 
-/**
- * The same for what is told to others, or may be too late by then: the clock of an attempt that waited hours for a
- * worker is hours behind. A machine whose clock is ahead only makes it later.
- */
-export function startLateClock(wall: () => number = Date.now): () => number {
-  const now = startServerClock();
-  return () => Math.max(now(), wall());
+const MACHINE: MachineClock = { monotonic: () => performance.now(), wall: () => Date.now() };
+
+/** What time it is in an attempt of an activity, in milliseconds. */
+export interface AttemptClock {
+  /**
+   * The time of the Temporal server: when it scheduled the attempt, plus what has passed here since. Workflow times are
+   * the server's too, so a wrong clock of a worker changes nothing.
+   */
+  server(): number;
+  /**
+   * The same for what is told to others, or may be too late by then: the server's time of an attempt that waited hours
+   * for a worker is hours behind. A machine whose clock is ahead only makes it later.
+   */
+  late(): number;
+  /** For durations within this process. */
+  monotonic(): number;
+}
+
+/** The clock of the attempt that runs. */
+export function startClock({ monotonic, wall } = MACHINE): AttemptClock {
+  const scheduledAt = activityInfo().currentAttemptScheduledTimestampMs;
+  const startedAt = monotonic();
+  const server = () => scheduledAt + (monotonic() - startedAt);
+  return { server, late: () => Math.max(server(), wall()), monotonic };
 }
 
 /**

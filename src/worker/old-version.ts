@@ -6,7 +6,7 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Client, WorkflowExecutionInfo } from '@temporalio/client';
 import type { WorkerDeploymentVersion } from '@temporalio/common';
-import type { Poller } from '../activities/index.js';
+import type { Poller } from '../activities/agent-job/poller.js';
 import { hasGrpcStatus } from '../temporal/grpc.js';
 import { IS_OPEN } from '../temporal/open-workflows.js';
 import type { WorkerConfig } from '../config.js';

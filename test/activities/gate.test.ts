@@ -43,8 +43,7 @@ class Bench {
       shutdownSignal: this.shutdown.signal,
       metrics: noMetrics,
       budgets: new Budgets(budgets),
-      clock: () => this.now,
-      wall: () => this.now,
+      machine: { monotonic: () => this.now, wall: () => this.now },
     });
   }
 

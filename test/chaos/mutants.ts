@@ -219,8 +219,8 @@ export const MUTANTS: Mutant[] = [
   {
     name: 'a write that waits for a key and is sent without one',
     file: 'src/activities/agent-job/key-health.ts',
-    find: 'return refusal && !refusal.mayWrite ? refusal.reason : null;',
-    replace: 'return refusal && !refusal.mayWrite && !refusal.byWrite ? refusal.reason : null;',
+    find: 'return refusal?.holdsWrites ? refusal.reason : null;',
+    replace: 'return refusal?.holdsWrites && refusal.at < 0 ? refusal.reason : null;',
     test: 'test/workflows/keys.test.ts',
     title: 'jobs that were started with a wrong key are created once each when its file is replaced',
   },
@@ -233,12 +233,12 @@ export const MUTANTS: Mutant[] = [
     title: 'jobs that were started with a wrong key are created once each when its file is replaced',
   },
   {
-    name: 'a refused export that delays the check of a key',
+    name: 'a key that an export shows as refused',
     file: 'src/activities/agent-job/key-health.ts',
-    find: "const isHearsay = operation === 'visitors';",
-    replace: 'const isHearsay = false;',
+    find: "await this.#countedRefusal('visitors', projectId, error);",
+    replace: 'await this.#refused(projectId, String(error));',
     test: 'test/unit/key-health.test.ts',
-    title: 'puts off no try of a key that a write showed as refused',
+    title: 'is counted, and says nothing of jobs',
   },
   {
     name: 'a lookAfter that ignores the wait in the queue',

@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { setMaxListeners } from 'node:events';
 import type { DataConverter } from '@temporalio/common';
-import { createActivities } from '../../src/activities/index.js';
+import { createJobActivities } from '../../src/activities/agent-job/job-activities.js';
 import { noMetrics } from '../support/no-metrics.js';
 import { startSandbox, type Sandbox } from '../../src/sandbox/sandbox.js';
 import { ensureSearchAttributes } from '../../src/temporal/search-attributes.js';
@@ -28,7 +28,7 @@ export async function startJobServer(given?: TestServer, dataConverter?: DataCon
   const upstream = createUpstream({ baseUrl: sandbox.url, keys, timeoutMs: 20_000, notTakenStatuses: [] });
   const shutdown = new AbortController();
   setMaxListeners(0, shutdown.signal); // as a worker's own has it: every read listens
-  const activities = createActivities({
+  const activities = createJobActivities({
     upstream,
     shutdownSignal: shutdown.signal,
     metrics: noMetrics,

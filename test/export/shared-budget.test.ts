@@ -15,7 +15,7 @@ import {
   type VisitorExportRangeInput,
   type VisitorExportResult,
 } from '../../src/contract.js';
-import { startServerClock } from '../../src/temporal/activity-attempt.js';
+import { startClock } from '../../src/temporal/activity-attempt.js';
 import { createTestWorker, createWorker } from '../support/worker.js';
 import {
   ALL_EXPORTS,
@@ -48,7 +48,7 @@ beforeEach(() => {
   sent = [];
   const { getVisitors } = setUp.upstream;
   setUp.upstream.getVisitors = (request, options) => {
-    now = Math.max(now, startServerClock()());
+    now = Math.max(now, startClock().server());
     sent.push({ at: now, projectId: request.projectId });
     return getVisitors(request, options);
   };

@@ -7,7 +7,7 @@ import '../support/quiet-runtime.js';
 import { pathToFileURL } from 'node:url';
 import { NativeConnection, Worker } from '@temporalio/worker';
 import { createExportActivities } from '../../src/activities/visitor-export/export-activities.js';
-import { startServerClock } from '../../src/temporal/activity-attempt.js';
+import { startClock } from '../../src/temporal/activity-attempt.js';
 import { openStore } from '../../src/snapshots/open-store.js';
 import { createUpstream } from '../../src/upstream/client.js';
 import { createKeySource } from '../../src/upstream/keys.js';
@@ -23,7 +23,7 @@ const client = createUpstream({
 });
 let told = Promise.resolve(); // one at a time: chunks of several exports are read at once
 const getVisitors: typeof client.getVisitors = async (request, options) => {
-  const at = startServerClock()();
+  const at = startClock().server();
   told = told.then(async () => {
     const heard = once(process, 'message');
     process.send?.({ at });

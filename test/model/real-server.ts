@@ -4,7 +4,8 @@ import { randomUUID } from 'node:crypto';
 import { activityInfo } from '@temporalio/activity';
 import type { WorkflowHandle } from '@temporalio/client';
 import type { TestWorkflowEnvironment } from '@temporalio/testing';
-import { createActivities, type JobActivities, type ReadJobResult } from '../../src/activities/index.js';
+import { createJobActivities, type JobActivities } from '../../src/activities/agent-job/job-activities.js';
+import type { ReadJobResult } from '../../src/activities/agent-job/read-job.js';
 import type { AgentJobInput } from '../../src/contract.js';
 import { noMetrics } from '../support/no-metrics.js';
 import type { Upstream } from '../../src/upstream/upstream.js';
@@ -62,12 +63,13 @@ export async function startRealServer(): Promise<RealServer> {
 
 /** The real activities over the upstream of the moment. A gate of their own for each scenario: it outlives a job. */
 function activitiesOf(server: () => RealServer, shutdownSignal: AbortSignal): object {
-  let made: { upstream: Upstream; activities: ReturnType<typeof createActivities> } | null = null;
+  let made: { upstream: Upstream; activities: ReturnType<typeof createJobActivities> } | null = null;
   const present = () => {
     const { upstream } = server();
     if (made?.upstream !== upstream) {
-      const clock = () => activityInfo().currentAttemptScheduledTimestampMs;
-      made = { upstream, activities: createActivities({ upstream, shutdownSignal, metrics: noMetrics, clock }) };
+      // The server's time, which is skipped.
+      const machine = { monotonic: () => activityInfo().currentAttemptScheduledTimestampMs, wall: Date.now };
+      made = { upstream, activities: createJobActivities({ upstream, shutdownSignal, metrics: noMetrics, machine }) };
     }
     return made.activities;
   };
@@ -75,7 +77,7 @@ function activitiesOf(server: () => RealServer, shutdownSignal: AbortSignal): ob
     server().onWritten(result);
     return result;
   };
-  type Activities = ReturnType<typeof createActivities>;
+  type Activities = ReturnType<typeof createJobActivities>;
   return {
     createJob: async (input: Parameters<Activities['createJob']>[0]) => reported(await present().createJob(input)),
     sendMessage: async (input: Parameters<Activities['sendMessage']>[0]) =>

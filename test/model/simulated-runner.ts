@@ -1,7 +1,7 @@
 /** Runs a scenario on the simulated server, reports all that happens to the model, and compares. */
 import type { ApplicationFailure } from '@temporalio/common';
 import { vi } from 'vitest';
-import { createActivities } from '../../src/activities/index.js';
+import { createJobActivities } from '../../src/activities/agent-job/job-activities.js';
 import type { WriteOutcome } from '../../src/contract/write-outcome.js';
 import {
   SEARCH_ATTRIBUTE,
@@ -263,8 +263,8 @@ class SimulatedRunner {
 
 function activitiesOf(upstream: Upstream, clock: () => number): Record<string, never> {
   const shutdownSignal = new AbortController().signal;
-  const dependencies = { upstream, shutdownSignal, metrics: noMetrics, clock, wall: clock };
-  return createActivities(dependencies) as unknown as Record<string, never>;
+  const dependencies = { upstream, shutdownSignal, metrics: noMetrics, machine: { monotonic: clock, wall: clock } };
+  return createJobActivities(dependencies) as unknown as Record<string, never>;
 }
 
 function isConflict(error: unknown): boolean {

@@ -2,10 +2,11 @@
  * A worker with the real workflow and activities over an upstream, on a real Temporal server; for tests of `agentJob`.
  */
 import { randomUUID } from 'node:crypto';
-import { activityInfo } from '@temporalio/activity';
 import type { Client, WorkflowHandleWithFirstExecutionRunId } from '@temporalio/client';
 import type { NativeConnection, Worker, WorkerOptions } from '@temporalio/worker';
-import { createActivities, KeyHealth, Poller } from '../../src/activities/index.js';
+import { createJobActivities } from '../../src/activities/agent-job/job-activities.js';
+import { KeyHealth } from '../../src/activities/agent-job/key-health.js';
+import { Poller } from '../../src/activities/agent-job/poller.js';
 import { requestQueueId, requestQueueStateQuery, type AgentJobInput } from '../../src/contract.js';
 import { Budgets, type BudgetSettings } from '../../src/activities/agent-job/budgets.js';
 import type { Metrics } from '../../src/activities/metrics.js';
@@ -56,15 +57,13 @@ export async function startJobBench(
 ): Promise<JobBench> {
   const shutdown = new AbortController();
   const poller = hasPoller ? new Poller(shutdown.signal, noMetrics) : null;
-  const activities = createActivities({
+  const activities = createJobActivities({
     upstream,
     shutdownSignal: shutdown.signal,
     metrics,
     poller,
     confirmWritesBefore,
     budgets: new Budgets(budgets),
-    // The server's time, which may be skipped.
-    clock: () => activityInfo().currentAttemptScheduledTimestampMs,
     keyHealth: new KeyHealth({ upstream, metrics, tryEveryMs: tryKeyEveryMs, onChange: onKeyChange }),
   });
   const worker: Worker = await createTestWorker({ ...options, connection: nativeConnection, taskQueue, activities });

@@ -1,6 +1,7 @@
 import { setMaxListeners } from 'node:events';
 import type { NativeConnection } from '@temporalio/worker';
-import { createActivities, Poller } from '../../src/activities/index.js';
+import { createJobActivities } from '../../src/activities/agent-job/job-activities.js';
+import { Poller } from '../../src/activities/agent-job/poller.js';
 import { noMetrics } from './no-metrics.js';
 import { createUpstream } from '../../src/upstream/client.js';
 import { createKeySource } from '../../src/upstream/keys.js';
@@ -21,7 +22,7 @@ export async function startJobsWorker(
   setMaxListeners(0, shutdown.signal); // as a worker's own has it: every read listens
   const poller = new Poller(shutdown.signal, noMetrics);
   const dependencies = { upstream, shutdownSignal: shutdown.signal, metrics: noMetrics, poller };
-  const worker = await createTestWorker({ connection, taskQueue, activities: createActivities(dependencies) });
+  const worker = await createTestWorker({ connection, taskQueue, activities: createJobActivities(dependencies) });
   const running = worker.run();
   return async () => {
     shutdown.abort();

@@ -2,7 +2,7 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, expect, test } from 'vitest';
-import { Budgets } from '../../src/activities/index.js';
+import { Budgets } from '../../src/activities/agent-job/budgets.js';
 import { Endpoints } from '../../src/activities/webhooks/endpoints.js';
 import { readWorkerConfig } from '../../src/config.js';
 import { readPayloadKeys } from '../../src/config/client.js';

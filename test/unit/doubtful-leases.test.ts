@@ -2,7 +2,7 @@
 import { expect, test } from 'vitest';
 import { createPollJob } from '../../src/activities/agent-job/poll-job.js';
 import { PollLease, type PollLeaseOptions } from '../../src/activities/agent-job/poller.js';
-import { Poller } from '../../src/activities/index.js';
+import { Poller } from '../../src/activities/agent-job/poller.js';
 import { pollInput, runAttempt, type HeldAttempt, type HeldAttemptOptions } from '../support/held-attempt.js';
 import { aheadClock } from '../support/monotonic-clock.js';
 import { ScriptedUpstream } from '../support/scripted-upstream.js';

@@ -8,7 +8,9 @@ import { ScriptedUpstream } from '../support/scripted-upstream.js';
 
 const MINUTE = 60_000;
 const REASON = 'upstream answered 401';
+const FORBIDDEN = 'upstream answered 403';
 const JOB = { projectId: 'p', jobId: 'j' };
+const VISITORS = { projectId: 'p', dateFrom: '2026-01-01', dateTo: '2026-01-02', limit: 1, offset: 0 };
 
 class Upstream extends ScriptedUpstream {
   version: string | null = 'old';
@@ -38,30 +40,34 @@ beforeEach(() => {
 
 const refused = () => unauthorized(REASON);
 const readRefused = () => new ReadFailedError(REASON, 401);
+const forbidden = (): WriteOutcome => ({ kind: 'unauthorized', reason: FORBIDDEN, isForbidden: true });
+const readForbidden = () => new ReadFailedError(FORBIDDEN, 403);
 const create = (outcome?: WriteOutcome) => {
   if (outcome) upstream.createFaults.push(outcome);
-  return health.upstream.createJob({ projectId: 'p', prompt: 'x' });
+  return health.notedUpstream.createJob({ projectId: 'p', prompt: 'x' });
 };
 const read = (fault?: UpstreamError) => {
   if (fault) upstream.readFaults.push(fault);
-  return health.upstream.getJob(JOB).catch(() => {});
+  return health.notedUpstream.getJob(JOB).catch(() => {});
 };
+/** What the writes wait for, and what the worker shows. */
+const known = () => [health.refusalOf('p'), health.refusedProjects];
 
 test('a refused write makes the writes of its project wait, and an accepted one lets them go', async () => {
-  expect(health.refusalOf('p')).toBeNull();
   await create(refused());
-  expect([health.refusalOf('p'), health.refusalOf('q'), health.refusedProjects]).toEqual([REASON, null, ['p']]);
+  expect([known(), health.refusalOf('q')]).toEqual([[REASON, ['p']], null]);
   await create();
-  expect([health.refusalOf('p'), health.refusedProjects]).toEqual([null, []]);
-  expect(changes).toEqual([REASON, null]);
+  expect([known(), changes]).toEqual([
+    [null, []],
+    [REASON, null],
+  ]);
 });
 
-test('each refused request is counted, each change told once', async () => {
+test('each refused request is counted, and each change is told once', async () => {
   await create(refused());
   await create(refused());
   await read(readRefused());
-  expect(refusals).toEqual(['create', 'create', 'get']);
-  expect(changes).toEqual([REASON]);
+  expect([refusals, changes]).toEqual([['create', 'create', 'get'], [REASON]]);
 });
 
 test('a request without a key counts as refused, one without an answer does not', async () => {
@@ -93,30 +99,26 @@ describe('while a key is refused', () => {
     }
   });
 
-  test('another key is tried at once, and an answer that there is no such job shows that it is accepted', async () => {
+  test.each([
+    ['that is accepted, as an answer shows that there is no such job', 404, [null, []]],
+    ['that is refused too', 401, [REASON, ['p']]],
+  ])('another key %s is tried at once, and once', async (_, status, expected) => {
     upstream.version = 'new';
-    upstream.readFaults.push(new RejectedError('upstream answered 404', 404, ''));
-    await asked();
-    expect(upstream.reads).toBe(1);
-    expect([health.refusalOf('p'), health.refusedProjects]).toEqual([null, []]);
-  });
-
-  test('another key that is refused too is not tried again before its minute', async () => {
-    upstream.version = 'new';
-    upstream.readFaults.push(readRefused());
+    const fault = status === 401 ? readRefused() : new RejectedError('upstream answered 404', status, '');
+    upstream.readFaults.push(fault);
     await asked();
     await asked();
-    expect([upstream.reads, health.refusalOf('p')]).toEqual([1, REASON]);
+    expect([upstream.reads, known()]).toEqual([1, expected]);
   });
 
   test('the same key that a read shows as accepted lets writes go, and is called accepted when one was', async () => {
     now = MINUTE;
     await asked();
-    expect([health.refusalOf('p'), health.refusedProjects]).toEqual([null, ['p']]);
+    expect(known()).toEqual([null, ['p']]);
     await create(inDoubt('no answer'));
-    expect(health.refusedProjects).toEqual(['p']);
+    expect(known()).toEqual([null, ['p']]);
     await create(rejected(400, ''));
-    expect(health.refusedProjects).toEqual([]);
+    expect(known()).toEqual([null, []]);
   });
 
   test.each([new ReadFailedError('no answer'), new ReadFailedError('429', 429), new ReadFailedError('503', 503)])(
@@ -129,106 +131,61 @@ describe('while a key is refused', () => {
     },
   );
 
-  test('reads that go on beside it let one write go in a minute, and count alone after ten', async () => {
+  test('ten minutes of accepted reads clear it, and the first one with another key', async () => {
+    now = 10 * MINUTE - 1;
     await read();
-    expect(health.refusalOf('p')).toBe(REASON);
-    now = MINUTE;
+    expect(known()).toEqual([REASON, ['p']]);
+    now += 1;
     await read();
-    expect([health.refusalOf('p'), health.refusedProjects]).toEqual([null, ['p']]);
-    now = 10 * MINUTE;
+    expect(known()).toEqual([null, []]);
+    await read(readRefused());
+    expect(known()).toEqual([REASON, ['p']]);
+    upstream.version = 'new';
     await read();
-    expect(health.refusedProjects).toEqual([]);
+    expect(known()).toEqual([null, []]);
   });
 });
 
 describe('a 403', () => {
-  const FORBIDDEN = 'upstream answered 403';
-  const forbidden = (): WriteOutcome => ({ kind: 'unauthorized', reason: FORBIDDEN, isForbidden: true });
-  const readForbidden = () => new ReadFailedError(FORBIDDEN, 403);
-
-  test('to a write or a read makes the writes of its project wait', async () => {
+  test('to a write makes the writes of its project wait, but within a minute of one that was accepted', async () => {
     await create(forbidden());
     expect(health.refusalOf('p')).toBe(FORBIDDEN);
     await create();
-    expect(health.refusalOf('p')).toBeNull();
-    await read(readForbidden());
-    expect(health.refusalOf('p')).toBe(FORBIDDEN);
-  });
-
-  test('to one call within a minute of another that was accepted makes no other wait', async () => {
-    await create();
-    await read();
     now = MINUTE - 1;
     await create(forbidden());
-    await read(readForbidden());
-    expect([health.refusalOf('p'), changes, refusals]).toEqual([null, [], ['create', 'get']]);
+    expect([health.refusalOf('p'), refusals]).toEqual([null, ['create', 'create']]);
     now = MINUTE;
     await create(forbidden());
     expect(health.refusalOf('p')).toBe(FORBIDDEN);
   });
 
-  test('to the read that tries the key lets a write show, once a minute', async () => {
+  test('to reads says nothing of writes: one that tries the key lets a write show, once a minute', async () => {
+    await read(readForbidden());
+    expect([health.refusalOf('p'), refusals]).toEqual([null, ['get']]);
     await create(forbidden());
     for (const minute of [1, 2]) {
       now = minute * MINUTE;
+      await read(readForbidden());
       upstream.readFaults.push(readForbidden());
       expect(await health.refusalNow('p', null)).toBeNull();
       await create(forbidden());
       expect(await health.refusalNow('p', null)).toBe(FORBIDDEN);
-      expect(upstream.reads).toBe(minute);
+      expect(upstream.reads).toBe(1 + 2 * minute);
     }
-  });
-
-  test('to reads, again and again, puts no write off for longer than a minute', async () => {
-    await read(readForbidden());
-    for (let half = 1; half <= 2; half++) {
-      now = (half * MINUTE) / 2;
-      await read(readForbidden());
-    }
-    upstream.readFaults.push(readForbidden());
-    expect(await health.refusalNow('p', null)).toBeNull();
-    await read(readForbidden());
-    expect(health.refusalOf('p')).toBeNull();
-  });
-
-  test('to an export says nothing of jobs', async () => {
-    upstream.getVisitors = () => Promise.reject(new RejectedError(FORBIDDEN, 403, ''));
-    const window = { dateFrom: '2026-01-01', dateTo: '2026-01-02', limit: 1, offset: 0 };
-    await health.upstream.getVisitors({ projectId: 'p', ...window }).catch(() => {});
-    expect([health.refusalOf('p'), refusals]).toEqual([null, []]);
-    await create(refused());
-    await health.upstream.getVisitors({ projectId: 'p', ...window }).catch(() => {});
-    expect(health.refusalOf('p')).toBe(REASON);
   });
 });
 
-describe('an export that is refused', () => {
-  const exportRefused = () =>
-    health.upstream
-      .getVisitors({ projectId: 'p', dateFrom: '2026-01-01', dateTo: '2026-01-02', limit: 1, offset: 0 })
-      .catch(() => {});
-  const visitors = () => Promise.reject(readRefused());
-
-  test('again and again, makes no write wait whose key a job’s read shows as accepted', async () => {
-    upstream.getVisitors = visitors;
-    await exportRefused();
-    expect(health.refusalOf('p')).toBe(REASON);
-    expect(await health.refusalNow('p', null)).toBeNull();
-    await exportRefused();
-    now += MINUTE / 2;
-    await exportRefused();
-    expect(await health.refusalNow('p', null)).toBeNull();
-    expect([upstream.reads, health.refusedProjects]).toEqual([2, []]);
-  });
-
-  test('puts off no try of a key that a write showed as refused', async () => {
-    upstream.getVisitors = visitors;
+test.each([readRefused(), new RejectedError(FORBIDDEN, 403, '')])(
+  'an export that is refused (%s) is counted, and says nothing of jobs',
+  async (fault) => {
+    upstream.getVisitors = () => Promise.reject(fault);
+    await health.notedUpstream.getVisitors(VISITORS).catch(() => {});
+    expect([health.refusalOf('p'), refusals]).toEqual([null, ['visitors']]);
     await create(refused());
-    for (let i = 0; i < 3; i += 1) {
-      now += MINUTE / 3;
-      await exportRefused();
-    }
+    now = MINUTE;
+    await health.notedUpstream.getVisitors(VISITORS).catch(() => {});
+    // It puts no try off.
     expect(await health.refusalNow('p', null)).toBeNull();
     expect(upstream.reads).toBe(1);
-  });
-});
+  },
+);

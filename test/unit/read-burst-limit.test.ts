@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import { PollLease, type PollLeaseOptions } from '../../src/activities/agent-job/poller.js';
 import { ReadStarts } from '../../src/activities/agent-job/read-starts.js';
-import { Poller } from '../../src/activities/index.js';
+import { Poller } from '../../src/activities/agent-job/poller.js';
 import { noMetrics } from '../support/no-metrics.js';
 
 /** How many of these times fall into each second. */

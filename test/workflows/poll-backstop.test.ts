@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto';
 import { ApplicationFailure } from '@temporalio/common';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import type { TestWorkflowEnvironment } from '@temporalio/testing';
-import { createActivities } from '../../src/activities/index.js';
+import { createJobActivities } from '../../src/activities/agent-job/job-activities.js';
 import { noMetrics } from '../support/no-metrics.js';
 import type { agentJob } from '../../src/workflows/index.js';
 import { ScriptedUpstream } from '../support/scripted-upstream.js';
@@ -28,7 +28,7 @@ test.each([
   const { client, nativeConnection: connection } = environment;
   const upstream = new ScriptedUpstream();
   const { signal: shutdownSignal } = new AbortController();
-  const real = createActivities({ upstream, shutdownSignal, metrics: noMetrics });
+  const real = createJobActivities({ upstream, shutdownSignal, metrics: noMetrics });
   let attempts = 0;
   const pollJob: typeof real.pollJob = (input) => ((attempts += 1) <= 30 ? stuck(type) : real.pollJob(input));
   const taskQueue = `test-${randomUUID()}`;

@@ -1,6 +1,7 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { createPollJob } from '../../src/activities/agent-job/poll-job.js';
-import { Poller, type PollJobInput } from '../../src/activities/index.js';
+import { Poller } from '../../src/activities/agent-job/poller.js';
+import type { PollJobInput } from '../../src/activities/agent-job/poll-run.js';
 import { followUpSignal, pollNowSignal } from '../../src/contract.js';
 import { ReadFailedError } from '../../src/upstream/errors.js';
 import { connectDevServer, type TestServer } from '../support/dev-server.js';

@@ -2,7 +2,7 @@
 import { randomUUID } from 'node:crypto';
 import type { WorkflowHandle } from '@temporalio/client';
 import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from 'vitest';
-import { createActivities } from '../../src/activities/index.js';
+import { createJobActivities } from '../../src/activities/agent-job/job-activities.js';
 import { noMetrics } from '../support/no-metrics.js';
 import { FAILURE, followUpSignal, jobStateQuery, requestTurnSignal } from '../../src/contract.js';
 import { connectDevServer, type TestServer } from '../support/dev-server.js';
@@ -175,7 +175,7 @@ test('a turn that reaches a job in the very moment of its cancellation is given 
   const running = [queueWorker.run()];
   const ownQueue = new ProjectQueue(server.client, `${taskQueue}-queue`, projectId);
   const startWorker = async () => {
-    const activities = createActivities({
+    const activities = createJobActivities({
       upstream,
       metrics: noMetrics,
       shutdownSignal: new AbortController().signal,

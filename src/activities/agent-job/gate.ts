@@ -6,10 +6,10 @@
 import type { Queued, WriteOutcome } from '../../contract/write-outcome.js';
 import type { Priority, RequestReport } from '../../contract.js';
 import { UNLIMITED } from '../../contract/request-queue.js';
-import { tryLater } from '../../temporal/activity-attempt.js';
+import { tryLater, type AttemptClock } from '../../temporal/activity-attempt.js';
 import type { WriteOperation } from '../metrics.js';
 import { QueueClient } from '../queue-client.js';
-import { Budgets } from './budgets.js';
+import type { Budgets } from './budgets.js';
 import type { KeyHealth } from './key-health.js';
 import { confirmNotAccepted } from './write-fence.js';
 
@@ -27,34 +27,30 @@ export interface WantedSend {
   turn: { id: string; isValid: boolean } | null;
   /** It has waited for a turn longer than it should: a queue that does not answer holds it no more. */
   isOverdue: boolean;
-  now: () => number;
+  clock: AttemptClock;
 }
 
 /** Sends a write, with the fence around its last byte. */
 type FencedSend = () => Promise<WriteOutcome>;
 
-export interface GateOptions {
+interface GateOptions {
   keys: KeyHealth;
-  budgets?: Budgets | undefined;
+  budgets: Budgets;
   /** Ends waits inside of this worker. */
   shutdownSignal: AbortSignal;
-  /** In milliseconds. */
-  now?: (() => number) | undefined;
 }
 
 /** Sent at a time without a queue: so many answers 429 may come at once. */
 const MAX_SENDING = 8;
-/** For a budget of any number; each send needs a connection of its own. */
+/** Where any number is said to be taken; each needs a connection of its own. */
 const MAX_SENDING_UNLIMITED = 100;
 /** How long a write waits here for those that are sent before it; then the server keeps the wait. */
 const WAIT_HERE_MS = 15_000;
 const NEXT_ATTEMPT_MS = 5_000;
 /** A queue that has ended, or that another worker began, is noticed within this time. */
 const ASK_EVERY_MS = 30_000;
-/** What was asked for longer ago is forgotten, so that a worker that serves every project keeps little. */
-const SWEEP_ABOVE = 1_000;
-
-const HELD = { kind: 'held', reason: 'the budget of this project is shared: this waits for its turn' } as const;
+/** A worker that serves every project keeps little. */
+const MAX_REMEMBERED = 10_000;
 
 /** What of an outcome the budget must know; what was not delivered has not used its turn. */
 const REPORTED: Record<Exclude<WriteOutcome['kind'], 'throttled'>, RequestReport['outcome']> = {
@@ -73,30 +69,36 @@ export class Gate {
   readonly #queues: QueueClient;
   /** Whether a queue runs, as the server said; after a 429, whether the write could join it. */
   readonly #running = new Map<string, { answer: Promise<boolean>; askedAt: number }>();
-  readonly #now: () => number;
 
-  constructor({ keys, budgets = new Budgets(), shutdownSignal, now = () => performance.now() }: GateOptions) {
+  constructor({ keys, budgets, shutdownSignal }: GateOptions) {
     this.#keys = keys;
     this.#budgets = budgets;
     this.#queues = new QueueClient(({ operation, projectId }) =>
       budgets.of(operation as WriteOperation, projectId ?? ''),
     );
     this.#lines = new Lines(shutdownSignal);
-    this.#now = now;
   }
 
   /** Sends a write, or holds it back: then nothing was sent. */
   async send(wanted: WantedSend, send: FencedSend): Promise<WriteOutcome> {
-    const refusal = await this.#keys.refusalNow(wanted.projectId, wanted.jobId);
+    const { operation, projectId, jobId, turn } = wanted;
+    const refusal = await this.#keys.refusalNow(projectId, jobId);
     if (refusal !== null) return this.#withoutKey(wanted, refusal);
-    if (wanted.turn?.isValid) return this.#ended(wanted, await send());
-    const set = await this.#budgets.of(wanted.operation, wanted.projectId);
+    if (turn?.isValid) return this.#ended(wanted, await send());
+    const set = await this.#budgets.of(operation, projectId);
     // A budget that is set is kept, whether the queue can be asked or not.
-    if (typeof set === 'number') return { ...HELD, queued: await this.#join(wanted, 'unsent') };
+    if (typeof set === 'number') return held(await this.#join(wanted));
     const isQueued = await this.#isRunning(wanted);
-    const queued = isQueued ? await this.#join(wanted, 'unsent') : null;
-    if (queued) return { ...HELD, queued };
-    return this.#sendInLine(wanted, send, { isUnlimited: set === UNLIMITED, mayBeQueued: !isQueued });
+    const queued = isQueued && (await this.#join(wanted));
+    // Where no queue can be joined, it is sent.
+    if (queued) return held(queued);
+    const leave = await this.#lines.enter(nameOf(wanted), set === UNLIMITED ? MAX_SENDING_UNLIMITED : MAX_SENDING);
+    if (!leave) throw tryLater('StillWaiting', 'others of this project are sent first', 'tries again', NEXT_ATTEMPT_MS);
+    try {
+      return (await this.#heldByOthers(wanted, isQueued)) ?? (await this.#ended(wanted, await send()));
+    } finally {
+      leave();
+    }
   }
 
   /** Reports that an attempt before this one may have used the turn. */
@@ -104,24 +106,12 @@ export class Gate {
     if (wanted.turn) void this.#report(wanted, 'other');
   }
 
-  /** What others have met meanwhile holds it: a queue, a key that is refused. If no queue can be joined, it is sent. */
-  async #sendInLine(
-    wanted: WantedSend,
-    send: FencedSend,
-    { isUnlimited, mayBeQueued }: { isUnlimited: boolean; mayBeQueued: boolean },
-  ): Promise<WriteOutcome> {
-    const leave = await this.#lines.enter(nameOf(wanted), isUnlimited ? MAX_SENDING_UNLIMITED : MAX_SENDING);
-    if (!leave) throw tryLater('StillWaiting', 'others of this project are sent first', 'tries again', NEXT_ATTEMPT_MS);
-    try {
-      const refusal = this.#keys.refusalOf(wanted.projectId);
-      if (refusal !== null) return this.#withoutKey(wanted, refusal);
-      const isQueued = mayBeQueued && (await this.#isRunning(wanted));
-      const queued = isQueued ? await this.#join(wanted, 'unsent') : null;
-      if (queued) return { ...HELD, queued };
-      return await this.#ended(wanted, await send());
-    } finally {
-      leave();
-    }
+  /** What others have met meanwhile holds a write back: a queue, a key that is refused. */
+  async #heldByOthers(wanted: WantedSend, wasQueued: boolean): Promise<WriteOutcome | null> {
+    const refusal = this.#keys.refusalOf(wanted.projectId);
+    if (refusal !== null) return this.#withoutKey(wanted, refusal);
+    const queued = !wasQueued && (await this.#isRunning(wanted)) && (await this.#join(wanted));
+    return queued ? held(queued) : null;
   }
 
   /** A send has ended: one that was throttled waits in the queue from now on, and all others of its project do. */
@@ -142,7 +132,7 @@ export class Gate {
   async #joinAgain(wanted: WantedSend, retryAfterMs: number | undefined): Promise<Queued | null> {
     // From now on this attempt may die: the next one knows that nothing of it arrived.
     if (!(await confirmNotAccepted())) return null;
-    return this.#join(wanted, 'throttled', retryAfterMs);
+    return this.#join(wanted, { outcome: 'throttled', ...(retryAfterMs !== undefined && { retryAfterMs }) });
   }
 
   #withoutKey(wanted: WantedSend, reason: string): WriteOutcome {
@@ -153,36 +143,36 @@ export class Gate {
   /** Whether a queue orders these writes; false where that is not known. */
   #isRunning(wanted: WantedSend): Promise<boolean> {
     const known = this.#running.get(nameOf(wanted));
-    if (known && this.#now() - known.askedAt < ASK_EVERY_MS) return known.answer;
+    if (known && wanted.clock.late() - known.askedAt < ASK_EVERY_MS) return known.answer;
     return this.#remember(wanted, this.#queues.isRunning(queueOf(wanted)));
   }
 
   /** An unknown answer holds no write, and the next write asks anew. */
   #remember(wanted: WantedSend, asked: Promise<boolean | null>): Promise<boolean> {
-    if (this.#running.size >= SWEEP_ABOVE) {
-      for (const [name, { askedAt }] of this.#running)
-        if (this.#now() - askedAt >= ASK_EVERY_MS) this.#running.delete(name);
-    }
     const name = nameOf(wanted);
-    const known = { answer: asked.then((isRunning) => isRunning ?? false), askedAt: this.#now() };
-    this.#running.set(name, known);
-    void asked.then((isRunning) => {
-      if (isRunning === null && this.#running.get(name) === known) this.#running.delete(name);
+    const answer = asked.then((isRunning) => {
+      if (isRunning === null && this.#running.get(name)?.answer === answer) this.#running.delete(name);
+      return isRunning ?? false;
     });
-    return known.answer;
+    if (this.#running.size >= MAX_REMEMBERED) this.#running.clear();
+    this.#running.set(name, { answer, askedAt: wanted.clock.late() });
+    return answer;
   }
 
-  async #join(wanted: WantedSend, outcome: RequestReport['outcome'], retryAfterMs?: number): Promise<Queued | null> {
-    const { workflowId, priority, askedAt, turn, isOverdue, now } = wanted;
-    const isOfUse = turn !== null || outcome === 'throttled';
-    const report = { turn: turn?.id ?? null, outcome, at: now(), ...(retryAfterMs !== undefined && { retryAfterMs }) };
-    const joining = { workflowId, priority, askedAt, ...(isOfUse && { report }) };
+  #join(wanted: WantedSend, ended?: Pick<RequestReport, 'outcome' | 'retryAfterMs'>): Promise<Queued | null> {
+    const { workflowId, priority, askedAt, turn, isOverdue, clock } = wanted;
+    const report = { turn: turn?.id ?? null, outcome: 'unsent', at: clock.late(), ...ended } as const;
+    const joining = { workflowId, priority, askedAt, ...((turn || ended) && { report }) };
     return this.#queues.join(queueOf(wanted), joining, { isOverdue });
   }
 
   #report(wanted: WantedSend, outcome: RequestReport['outcome']): Promise<void> {
-    return this.#queues.report(queueOf(wanted), { turn: wanted.turn?.id ?? null, outcome, at: wanted.now() });
+    return this.#queues.report(queueOf(wanted), { turn: wanted.turn?.id ?? null, outcome, at: wanted.clock.late() });
   }
+}
+
+function held(queued: Queued | null): WriteOutcome {
+  return { kind: 'held', reason: 'the budget of this project is shared: this waits for its turn', queued };
 }
 
 /** The queue of its project and kind. */

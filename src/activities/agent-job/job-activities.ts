@@ -7,8 +7,8 @@ import type { Upstream, WriteOptions } from '../../upstream/upstream.js';
 import { arrivedBy } from '../../agent-job/look-after.js';
 import { markedIfAgain } from './earlier-run.js';
 import { createAwaitKey, KeyHealth } from './key-health.js';
-import { startLateClock, startServerClock, tryLater } from '../../temporal/activity-attempt.js';
-import type { Budgets } from './budgets.js';
+import { startClock, tryLater, type AttemptClock, type MachineClock } from '../../temporal/activity-attempt.js';
+import { Budgets } from './budgets.js';
 import { Gate, type WantedSend } from './gate.js';
 import { joinAgentJob } from './join-job.js';
 import type { PollJobInput, PollJobResult } from './poll-run.js';
@@ -45,7 +45,7 @@ interface SendMessageInput extends WriteInput {
   jobId: string;
 }
 
-export interface JobActivitiesDependencies {
+interface JobActivitiesDependencies {
   upstream: Upstream;
   /** Aborted when the worker begins to shut down: reads stop at once, writes are finished. */
   shutdownSignal: AbortSignal;
@@ -57,10 +57,8 @@ export interface JobActivitiesDependencies {
   confirmWritesBefore?: string | undefined;
   /** Goes on to poll after the first read of an attempt; default none: each read is an attempt. */
   poller?: Poller | null;
-  /** The clock of what is known of keys and queues, in milliseconds; default `performance.now`. */
-  clock?: () => number;
-  /** This machine's clock; default `Date.now`. */
-  wall?: () => number;
+  /** Default: the clocks of this machine. */
+  machine?: MachineClock;
   /** What is known of the projects' keys; default: what these activities find out. */
   keyHealth?: KeyHealth;
   /** The budgets that are set; default: none. */
@@ -87,29 +85,29 @@ export function createJobActivities({
   metrics,
   confirmWritesBefore,
   poller = null,
-  clock: now,
-  wall = Date.now,
-  keyHealth = new KeyHealth({ upstream: given, metrics, ...(now && { now }) }),
-  budgets,
+  machine,
+  keyHealth = new KeyHealth({ upstream: given, metrics, ...(machine && { now: machine.monotonic }) }),
+  budgets = new Budgets(),
   asksPerSecond,
 }: JobActivitiesDependencies): JobActivities & JoinActivities {
-  const { upstream } = keyHealth;
-  const gate = new Gate({ keys: keyHealth, budgets, shutdownSignal, now });
+  const { notedUpstream: upstream } = keyHealth;
+  const gate = new Gate({ keys: keyHealth, budgets, shutdownSignal });
 
   async function write(operation: WriteOperation, input: WriteInput, send: Send): Promise<WriteOutcome> {
-    const now = startServerClock();
+    const clock = startClock(machine);
     const asked = { ...input, confirmWritesBefore };
-    const wanted = wantedSend(operation, input, wall);
+    const wanted = wantedSend(operation, input, clock);
     const before = checkPriorAttempt(asked);
     if (before) gate.usedBefore(wanted);
     else if (mayBeLate(wanted, input)) throw tryLater('StillWaiting', 'its turn may be over', 'looks again', 0);
-    const outcome = before
-      ? withLookAfter(before, 'lostWorker', now())
-      : withLookAfter(mayBeKnownLater(await gate.send(wanted, () => sendFenced(send)), input, now()), 'ownEnd', now());
+    const outcome = before ?? mayBeKnownLater(await gate.send(wanted, () => sendFenced(send)), input, clock.server());
     if (!isHeld(outcome)) metrics.writeEnded(operation, outcome.kind);
-    if (isSettled(outcome)) metrics.writeSettled(operation, (wanted.now() - input.askedAt) / 1_000);
-    if (outcome.kind !== 'inDoubt' || !requiresConfirmation(asked)) return outcome;
-    return { ...outcome, afterReset: true, confirmationRequestedIn: confirmationRequest(asked) };
+    if (outcome.kind === 'accepted' || outcome.kind === 'rejected')
+      metrics.writeSettled(operation, (clock.late() - input.askedAt) / 1_000);
+    if (outcome.kind !== 'inDoubt') return outcome;
+    const lookAfter = arrivedBy(before ? 'lostWorker' : 'ownEnd', clock.server());
+    if (!requiresConfirmation(asked)) return { ...outcome, lookAfter };
+    return { ...outcome, lookAfter, afterReset: true, confirmationRequestedIn: confirmationRequest(asked) };
   }
 
   return {
@@ -127,27 +125,23 @@ export function createJobActivities({
 
 type Send = (options: WriteOptions) => Promise<WriteOutcome>;
 
-function wantedSend(operation: WriteOperation, input: WriteInput & { jobId?: string }, wall: () => number): WantedSend {
+function wantedSend(
+  operation: WriteOperation,
+  input: WriteInput & { jobId?: string },
+  clock: AttemptClock,
+): WantedSend {
   const { projectId, jobId = null, priority, askedAt, turn, turnUntil = 0, isOverdue = false } = input;
-  return {
-    operation,
-    projectId,
-    jobId,
-    workflowId: activityInfo().workflowExecution?.workflowId ?? '',
-    priority,
-    askedAt,
-    turn: turn === undefined ? null : { id: turn, isValid: startServerClock()() < turnUntil },
-    isOverdue,
-    now: startLateClock(wall),
-  };
+  const workflowId = activityInfo().workflowExecution?.workflowId ?? '';
+  const given = turn === undefined ? null : { id: turn, isValid: clock.server() < turnUntil };
+  return { operation, projectId, jobId, workflowId, priority, askedAt, turn: given, isOverdue, clock };
 }
 
 /**
  * An attempt that waited for a worker takes its turn for valid long after it ended. If this machine's clock is past
  * the turn, another attempt decides: it is scheduled now.
  */
-function mayBeLate({ turn, now }: WantedSend, { turnUntil = 0 }: WriteInput): boolean {
-  return turn?.isValid === true && now() >= turnUntil && activityInfo().attempt === 1;
+function mayBeLate({ turn, clock }: WantedSend, { turnUntil = 0 }: WriteInput): boolean {
+  return turn?.isValid === true && clock.late() >= turnUntil && activityInfo().attempt === 1;
 }
 
 async function sendFenced(send: Send): Promise<WriteOutcome> {
@@ -177,13 +171,4 @@ function mayBeKnownLater(outcome: WriteOutcome, { jobCreatedAt }: WriteInput, no
 /** It was not even sent. */
 function isHeld(outcome: WriteOutcome): boolean {
   return outcome.kind === 'held' || (outcome.kind === 'unauthorized' && outcome.isHeld === true);
-}
-
-function isSettled({ kind }: WriteOutcome): boolean {
-  return kind === 'accepted' || kind === 'rejected';
-}
-
-/** Adds to an outcome in doubt from when on a read of the upstream can be trusted. */
-function withLookAfter(outcome: WriteOutcome, ...how: Parameters<typeof arrivedBy>): WriteOutcome {
-  return outcome.kind === 'inDoubt' ? { ...outcome, lookAfter: arrivedBy(...how) } : outcome;
 }

@@ -14,7 +14,7 @@ import { JOIN_FAILURE, type AgentJobResult, type JoinJobInput } from '../../cont
 import { endWithoutResult, expected, invalidInputFailure } from '../../agent-job/end-without-result.js';
 import { checkObject, checkString, InvalidInputError } from '../../contract/input-checks.js';
 import { FLAG, optional } from '../../contract/kinds.js';
-import { startServerClock, tryLater } from '../../temporal/activity-attempt.js';
+import { startClock, tryLater } from '../../temporal/activity-attempt.js';
 
 /** An attempt waits for the end so long, which a worker that shuts down can wait for too. */
 const LOOK_MS = 10_000;
@@ -39,7 +39,7 @@ interface Joined {
 export async function joinAgentJob(input: JoinJobInput): Promise<AgentJobResult> {
   const { client } = Context.current();
   const { heartbeatDetails, scheduledTimestampMs } = activityInfo();
-  const now = startServerClock();
+  const { server: now } = startClock();
   const joined = isJoined(heartbeatDetails) ? heartbeatDetails : await join(client, input);
   heartbeat(joined);
   const result = await resultWithin(client, input.workflowId, joined, now);

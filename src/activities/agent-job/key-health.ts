@@ -1,28 +1,27 @@
 /**
- * Which projects' keys the upstream refuses (401, 403), or have none, as reads and writes of this worker show. A
- * refused key is tried again by a read, once a minute or when it changes, however many jobs wait for it.
+ * Which projects' keys the upstream refuses (401, 403), or have none, as the jobs' requests of this worker show. Writes
+ * of such a project wait until the key changes or a minute is over. Then one read tries the key, however many wait.
  */
 import { tryLater } from '../../temporal/activity-attempt.js';
 import type { Metrics } from '../metrics.js';
-import { ReadFailedError, RejectedError } from '../../upstream/errors.js';
+import { ReadFailedError, RejectedError, UpstreamError } from '../../upstream/errors.js';
 import type { WriteOutcome } from '../../contract/write-outcome.js';
 import type { Upstream } from '../../upstream/upstream.js';
 
 interface Refusal {
   reason: string;
-  byWrite: boolean;
-  /** The version of the key that was refused. */
+  /** The key that was refused or tried last; null where there was none. */
   version: string | null;
-  triedAt: number;
-  isTrying: boolean;
-  /** A read was answered: whether writes are taken too, a write must show. */
-  mayWrite: boolean;
+  /** When it was refused or tried last. */
+  at: number;
+  /** False once a read has shown that a write may try: only a write shows whether writes are accepted. */
+  holdsWrites: boolean;
 }
 
 export interface KeyHealthOptions {
   upstream: Upstream;
   metrics: Pick<Metrics, 'keyRefused'>;
-  /** Told once for each change of a project: why its key is refused, null when it is accepted. */
+  /** Called once for each change of a project: why its key is refused, null when it is accepted. */
   onChange?: (projectId: string, reason: string | null) => void;
   /** In milliseconds. */
   now?: () => number;
@@ -30,39 +29,30 @@ export interface KeyHealthOptions {
 }
 
 const TRY_EVERY_MS = 60_000;
-/**
- * Reads that are answered for so many times as long clear a key, whose last write was refused and followed by no other.
- */
+/** Reads that are accepted for so many times as long clear a key, if nothing was refused since. */
 const BELIEVE_READS_AFTER = 10;
+/** A worker that serves every project keeps little. */
+const MAX_REMEMBERED = 10_000;
 /** No job has this id: an answer that there is none shows that the key was accepted. */
 const NO_JOB = 'agent-jobs-key-check';
 
-type Operation = 'create' | 'message' | 'get' | 'visitors';
-
 export class KeyHealth {
-  /** The upstream, each of whose answers is noted here. */
-  readonly upstream: Upstream;
-  readonly #upstream: Upstream;
-  readonly #options: KeyHealthOptions;
-  readonly #now: () => number;
-  readonly #tryEveryMs: number;
+  /** The upstream; what its answers show of keys is noted here. */
+  readonly notedUpstream: Upstream;
+  readonly #options: Required<KeyHealthOptions>;
   readonly #refusals = new Map<string, Refusal>();
-  /** When a project's write, and read, was last accepted; the oldest first. */
-  readonly #acceptedAt = new Map<string, number>();
+  /** When a write of a project was last accepted. */
+  readonly #writtenAt = new Map<string, number>();
 
   constructor(options: KeyHealthOptions) {
-    const { upstream, now = () => performance.now(), tryEveryMs = TRY_EVERY_MS } = options;
-    this.#options = options;
-    this.#upstream = upstream;
-    this.#now = now;
-    this.#tryEveryMs = tryEveryMs;
-    this.upstream = {
+    this.#options = { onChange: () => {}, now: () => performance.now(), tryEveryMs: TRY_EVERY_MS, ...options };
+    const { upstream } = options;
+    this.notedUpstream = {
       createJob: (request, write) => this.#notedWrite('create', request.projectId, upstream.createJob(request, write)),
       sendMessage: (request, write) =>
         this.#notedWrite('message', request.projectId, upstream.sendMessage(request, write)),
-      getJob: (request, read) => this.#notedRead('get', request.projectId, upstream.getJob(request, read)),
-      getVisitors: (request, read) =>
-        this.#notedRead('visitors', request.projectId, upstream.getVisitors(request, read)),
+      getJob: (request, read) => this.#notedRead(request.projectId, upstream.getJob(request, read)),
+      getVisitors: (request, read) => this.#countedRead(request.projectId, upstream.getVisitors(request, read)),
       keyVersion: (projectId) => upstream.keyVersion(projectId),
     };
   }
@@ -75,150 +65,126 @@ export class KeyHealth {
   /** Why a project's writes must wait for a key; null where they need not. */
   refusalOf(projectId: string): string | null {
     const refusal = this.#refusals.get(projectId);
-    return refusal && !refusal.mayWrite ? refusal.reason : null;
+    return refusal?.holdsWrites ? refusal.reason : null;
   }
 
-  /** The same, after another try where it is time for one. */
+  /** The same, after a try where it is time for one. */
   async refusalNow(projectId: string, jobId: string | null): Promise<string | null> {
     const refusal = this.#refusals.get(projectId);
-    if (refusal && !refusal.mayWrite) {
-      const isNew = (await this.#version(projectId)) !== refusal.version;
-      const isDue = isNew || this.#now() - refusal.triedAt >= this.#tryEveryMs;
-      if (isDue && !refusal.isTrying) await this.#tryAgain({ projectId, jobId: jobId ?? NO_JOB }, refusal, isNew);
+    if (refusal?.holdsWrites) {
+      const { now, tryEveryMs } = this.#options;
+      const version = await this.#version(projectId);
+      const isNewKey = version !== refusal.version;
+      if (isNewKey || now() - refusal.at >= tryEveryMs) {
+        // In one step: of those that ask now, this one tries.
+        Object.assign(refusal, { version, at: now() });
+        const isAccepted = await this.#isAccepted({ projectId, jobId: jobId ?? NO_JOB });
+        if (isAccepted && isNewKey) this.#clear(projectId);
+        else if (isAccepted) refusal.holdsWrites = false;
+      }
     }
     return this.refusalOf(projectId);
   }
 
-  async #tryAgain(job: { projectId: string; jobId: string }, refusal: Refusal, isNewKey: boolean): Promise<void> {
-    const { projectId } = job;
-    const accepted = () => {
-      if (isNewKey || !refusal.byWrite) this.#clear(projectId);
-      else refusal.mayWrite = true;
-    };
-    refusal.isTrying = true;
+  /** A 403 may forbid this read alone, so a write may try. */
+  async #isAccepted(job: { projectId: string; jobId: string }): Promise<boolean> {
     try {
-      await this.#upstream.getJob(job);
-      accepted();
+      await this.notedUpstream.getJob(job);
+      return true;
     } catch (error) {
-      const reason = await this.#refusalIn(projectId, error);
-      // It may forbid this read alone: a write must show.
-      if (isForbidden(error)) refusal.mayWrite = true;
-      else if (reason !== null) await this.#refused('get', projectId, reason, refusal);
-      else if (showsAccepted(error)) accepted();
-    } finally {
-      refusal.isTrying = false;
-      refusal.triedAt = this.#now();
+      return statusOf(error) === 403 || showsAccepted(error);
     }
   }
 
-  async #notedWrite(operation: Operation, projectId: string, call: Promise<WriteOutcome>): Promise<WriteOutcome> {
+  async #notedWrite(operation: string, projectId: string, call: Promise<WriteOutcome>): Promise<WriteOutcome> {
     const outcome = await call;
-    if (outcome.kind === 'unauthorized')
-      await this.#refused(operation, projectId, outcome.reason, { byWrite: true, isForbidden: outcome.isForbidden });
-    if (outcome.kind === 'accepted' || outcome.kind === 'rejected') this.#accepted(projectId, true);
+    if (outcome.kind === 'accepted' || outcome.kind === 'rejected') this.#written(projectId);
+    if (outcome.kind === 'unauthorized') {
+      this.#options.metrics.keyRefused(operation);
+      // What is forbidden beside others that are accepted is forbidden by itself: a firewall may stop a prompt.
+      const isForItself = outcome.isForbidden && this.#wasWritten(projectId);
+      if (!isForItself) await this.#refused(projectId, outcome.reason);
+    }
     return outcome;
   }
 
-  async #notedRead<T>(operation: Operation, projectId: string, call: Promise<T>): Promise<T> {
+  async #notedRead<T>(projectId: string, call: Promise<T>): Promise<T> {
     try {
       const result = await call;
-      this.#accepted(projectId, false);
+      await this.#read(projectId);
       return result;
     } catch (error) {
-      const refusal = await this.#refusalIn(projectId, error);
-      const how = { byWrite: false, isForbidden: isForbidden(error) };
-      if (refusal !== null) await this.#refused(operation, projectId, refusal, how);
-      else if (showsAccepted(error)) this.#accepted(projectId, false);
+      if (showsAccepted(error)) await this.#read(projectId);
+      const reason = await this.#countedRefusal('get', projectId, error);
+      // A key may be allowed to write and not to read.
+      if (reason !== null && statusOf(error) !== 403) await this.#refused(projectId, reason);
       throw error;
     }
   }
 
+  /** What an export shows says nothing of jobs: another part of the upstream answers. */
+  async #countedRead<T>(projectId: string, call: Promise<T>): Promise<T> {
+    return call.catch(async (error: unknown) => {
+      await this.#countedRefusal('visitors', projectId, error);
+      throw error;
+    });
+  }
+
   /** Why a read shows that the key is refused or missing; null where it does not. */
-  async #refusalIn(projectId: string, error: unknown): Promise<string | null> {
-    if (!(error instanceof ReadFailedError || error instanceof RejectedError)) return null;
+  async #countedRefusal(operation: string, projectId: string, error: unknown): Promise<string | null> {
+    if (!(error instanceof UpstreamError)) return null;
+    const status = statusOf(error);
     // A read that was not even answered may have had no key to go with.
-    const isRefused =
-      error.status === 401 ||
-      isForbidden(error) ||
-      (error.status === undefined && (await this.#version(projectId)) === null);
+    const isRefused = status === undefined ? (await this.#version(projectId)) === null : [401, 403].includes(status);
+    if (isRefused) this.#options.metrics.keyRefused(operation);
     return isRefused ? error.reason : null;
   }
 
-  async #refused(
-    operation: Operation,
-    projectId: string,
-    reason: string,
-    { byWrite, isForbidden = false }: { byWrite: boolean; isForbidden?: boolean | undefined },
-  ): Promise<void> {
-    const version = await this.#version(projectId);
+  async #refused(projectId: string, reason: string): Promise<void> {
+    const refusal = { reason, version: await this.#version(projectId), at: this.#options.now(), holdsWrites: true };
     const before = this.#refusals.get(projectId);
-    this.#options.metrics.keyRefused(operation);
-    // What is forbidden beside others that are accepted is forbidden by itself, such as a prompt that a firewall stops.
-    if (isForbidden && this.#wasAccepted(projectId, byWrite)) return;
-    // A key may be allowed to write and not to read: reads that are forbidden put no write off any further.
-    if (isForbidden && !byWrite && before) return;
-    // Another part of the upstream said so, which may be of another mind for ever: a read of a job tells, and is not
-    // put off.
-    const isHearsay = operation === 'visitors';
-    if (isHearsay && before) return;
-    const refusal = before ?? { isTrying: false, byWrite };
-    this.#refusals.set(
-      projectId,
-      Object.assign(refusal, {
-        reason,
-        version,
-        byWrite: byWrite || refusal.byWrite,
-        triedAt: isHearsay ? -Infinity : this.#now(),
-        mayWrite: false,
-      }),
-    );
-    if (!before) this.#changed(projectId, reason);
+    // The same object: a try under way may still change it.
+    this.#refusals.set(projectId, Object.assign(before ?? refusal, refusal));
+    if (!before) this.#options.onChange(projectId, reason);
   }
 
-  /** Whether another call of this kind was accepted within the last minute. */
-  #wasAccepted(projectId: string, isWrite: boolean): boolean {
-    const at = this.#acceptedAt.get(`${isWrite} ${projectId}`);
-    return at !== undefined && this.#now() - at < this.#tryEveryMs;
-  }
-
-  #accepted(projectId: string, isWrite: boolean): void {
-    for (const [name, at] of this.#acceptedAt) {
-      if (this.#now() - at < this.#tryEveryMs) break;
-      this.#acceptedAt.delete(name);
-    }
-    this.#acceptedAt.delete(`${isWrite} ${projectId}`);
-    this.#acceptedAt.set(`${isWrite} ${projectId}`, this.#now());
+  /** A job's read was accepted: that clears another key at once, and the refused one in time. */
+  async #read(projectId: string): Promise<void> {
+    const { now, tryEveryMs } = this.#options;
     const refusal = this.#refusals.get(projectId);
     if (!refusal) return;
-    const sinceMs = this.#now() - refusal.triedAt;
-    if (isWrite || !refusal.byWrite || sinceMs >= BELIEVE_READS_AFTER * this.#tryEveryMs) this.#clear(projectId);
-    // Reads that go on beside refused writes don't let those knock any more often.
-    else if (sinceMs >= this.#tryEveryMs) refusal.mayWrite = true;
+    const isLongAgo = now() - refusal.at >= BELIEVE_READS_AFTER * tryEveryMs;
+    if (isLongAgo || (await this.#version(projectId)) !== refusal.version) this.#clear(projectId);
+  }
+
+  #written(projectId: string): void {
+    if (this.#writtenAt.size >= MAX_REMEMBERED) this.#writtenAt.clear();
+    this.#writtenAt.set(projectId, this.#options.now());
+    this.#clear(projectId);
+  }
+
+  /** Whether a write of the project was accepted within the last minute. */
+  #wasWritten(projectId: string): boolean {
+    return this.#options.now() - (this.#writtenAt.get(projectId) ?? -Infinity) < this.#options.tryEveryMs;
   }
 
   #clear(projectId: string): void {
-    if (this.#refusals.delete(projectId)) this.#changed(projectId, null);
+    if (this.#refusals.delete(projectId)) this.#options.onChange(projectId, null);
   }
 
-  #changed(projectId: string, reason: string | null): void {
-    this.#options.onChange?.(projectId, reason);
-  }
-
-  /** Null if there is none, or if it can't be read. */
+  /** Null where there is no key, or it cannot be read. */
   async #version(projectId: string): Promise<string | null> {
-    return this.#upstream.keyVersion(projectId).catch(() => null);
+    return this.#options.upstream.keyVersion(projectId).catch(() => null);
   }
 }
 
-/** A 403 to a read of a job; one to an export is a rejection, and tells nothing of jobs. */
-function isForbidden(error: unknown): boolean {
-  return error instanceof ReadFailedError && error.status === 403;
+function statusOf(error: unknown): number | undefined {
+  return error instanceof RejectedError || error instanceof ReadFailedError ? error.status : undefined;
 }
 
 /** An answer that comes after the key was checked; a 429 or 5xx may come before, from a gateway. */
 function showsAccepted(error: unknown): boolean {
-  if (!(error instanceof RejectedError || error instanceof ReadFailedError)) return false;
-  const { status } = error;
+  const status = statusOf(error);
   return status !== undefined && status >= 400 && status < 500 && ![401, 403, 408, 429].includes(status);
 }
 
@@ -228,7 +194,7 @@ interface AwaitKeyInput {
   jobId: string | null;
 }
 
-/** A waiting write asks this often. Thousands of them ask one after the other, so many in a second. */
+/** Each job that waits asks this often, but of thousands not all at once: so many in a second. */
 const ASK_EVERY_MS = 5_000;
 const ASKS_PER_SECOND = 20;
 

@@ -19,7 +19,7 @@ import {
   type ReadHealth,
 } from '../../agent-job/poll-plan.js';
 import { readPauseMs } from '../../agent-job/retry-waits.js';
-import { startServerClock, tryLater } from '../../temporal/activity-attempt.js';
+import { startClock, tryLater, type AttemptClock } from '../../temporal/activity-attempt.js';
 import { ReadFailedError, RejectedError } from '../../upstream/errors.js';
 import type { Upstream } from '../../upstream/upstream.js';
 
@@ -88,9 +88,8 @@ export type NextStep =
 
 export class PollRun {
   readonly progress: PollProgress;
-  /** The server's time. */
-  readonly now = startServerClock();
-  readonly #beganAt = performance.now();
+  readonly #clock = startClock();
+  readonly #beganAt = this.#clock.monotonic();
   readonly #input: Asked;
   readonly #known: string | null;
   readonly #options: PollRunOptions;
@@ -107,7 +106,7 @@ export class PollRun {
 
   /** How long the attempt has lasted. */
   get elapsedMs(): number {
-    return performance.now() - this.#beganAt;
+    return this.#clock.monotonic() - this.#beganAt;
   }
 
   /** What the last read showed, for people who look at a heartbeat. */
@@ -120,11 +119,11 @@ export class PollRun {
     const { progress } = this;
     const input = this.#input;
     const { upstream, shutdownSignal, metrics } = this.#options;
-    const readAt = performance.now();
-    const begunAt = this.now();
+    const readAt = this.#clock.monotonic();
+    const begunAt = this.#clock.server();
     const response = await read(upstream, input, shutdownSignal);
     progress.add(response.kind);
-    const times = { begunAt, now: this.now() };
+    const times = { begunAt, now: this.#clock.server() };
     const isKnown = response.kind === 'record' && fingerprint(response.job) === this.#known;
     const isLastRead = this.#isLastRead(response, times);
     const reading = resultOf(input, response, { progress, isKnown, isLastRead, ...times });
@@ -132,13 +131,13 @@ export class PollRun {
     if (reading) return { kind: 'end', result: this.#result(reading, begunAt) };
     this.#shown = describeResponse(response, progress.saved.failures);
     const ms = waitMs(input, response, progress, times);
-    this.#wait = { ms, since: performance.now() };
+    this.#wait = { ms, since: this.#clock.monotonic() };
     return {
       kind: 'wait',
       ms,
       // The web UI shows it as the last failure of the activity.
       why: response.kind === 'record' ? `nothing is wrong: the job is ${this.#shown}` : this.#shown,
-      isHealthy: response.kind === 'record' && !isClockDoubtful(input, times.now),
+      isHealthy: response.kind === 'record' && !isClockDoubtful(input, this.#clock),
     };
   }
 
@@ -278,8 +277,8 @@ function plannedWaitMs({ plan, lastChangeAt, failures }: Asked, now: number): nu
  * The deadline has passed by this machine's clock and not by the server's time as it is known here, which is behind
  * where the attempt waited long for a worker or the machine was suspended. Another attempt knows it anew.
  */
-function isClockDoubtful({ deadlineAt }: Asked, now: number): boolean {
-  return deadlineAt !== null && now < deadlineAt && Date.now() >= deadlineAt;
+function isClockDoubtful({ deadlineAt }: Asked, clock: AttemptClock): boolean {
+  return deadlineAt !== null && clock.server() < deadlineAt && clock.late() >= deadlineAt;
 }
 
 /** Two records have the same one where they tell a caller the same. */

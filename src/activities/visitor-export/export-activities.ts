@@ -26,7 +26,7 @@ import {
   StaleStagingError,
 } from '../../snapshots/staging.js';
 import { removeExpired } from '../../snapshots/superseded.js';
-import { startServerClock } from '../../temporal/activity-attempt.js';
+import { startClock } from '../../temporal/activity-attempt.js';
 import { RejectedError } from '../../upstream/errors.js';
 import type { Upstream } from '../../upstream/upstream.js';
 import type { ScanCheckpoint } from '../../visitor-export/scan-checkpoint.js';
@@ -103,7 +103,7 @@ export function createExportActivities(dependencies: ExportActivitiesDependencie
         await finishPublication(store, range);
         await cleanUpStaging(store, range);
         // Best effort: expired copies cost space, and nothing else.
-        await removeExpired(store, startServerClock()(), range.projectId).catch(() => {});
+        await removeExpired(store, startClock().server(), range.projectId).catch(() => {});
         return { expectedRows: await expectedRows(store, range), requestsPerHour: requestsPerHour ?? null };
       }),
 
@@ -115,7 +115,7 @@ export function createExportActivities(dependencies: ExportActivitiesDependencie
     publishSnapshot: (finished: FinishedScan): Promise<SnapshotReceipt> =>
       reported(async () => {
         const { cancellationSignal } = Context.current();
-        const now = startServerClock();
+        const { server: now } = startClock();
         return heartbeating(() => publishScan(store, finished, () => cancellationSignal.throwIfAborted(), now));
       }),
 
@@ -123,7 +123,7 @@ export function createExportActivities(dependencies: ExportActivitiesDependencie
     writeReport: async ({ projectId }: { projectId: string }): Promise<string> => {
       // Loads the charts' library, which few runs need.
       const { writeReport } = await loadOptional('the report', () => import('../../report/report.js'));
-      return heartbeating(() => writeReport(store, projectId, new Date(startServerClock()()).toISOString()));
+      return heartbeating(() => writeReport(store, projectId, new Date(startClock().server()).toISOString()));
     },
 
     /** Finishes a publication that the run left half-done, and removes the date range's work in progress. */

@@ -6,7 +6,7 @@ import { activityInfo } from '@temporalio/activity';
 import type { Priority, QueueName, RequestReport } from '../../contract.js';
 import type { RequestTurn } from '../../contract/request-queue.js';
 import type { Queued } from '../../contract/write-outcome.js';
-import { startLateClock, startServerClock } from '../../temporal/activity-attempt.js';
+import { startClock } from '../../temporal/activity-attempt.js';
 import { ReadFailedError } from '../../upstream/errors.js';
 import type { Upstream } from '../../upstream/upstream.js';
 import { QueueClient } from '../queue-client.js';
@@ -59,7 +59,7 @@ export class TurnClient {
   async ask(request: TurnRequest, given?: RequestReport): Promise<AskedTurn | null> {
     const { taskQueue, priority, unused, askedAt: first } = request;
     const workflowId = activityInfo().workflowExecution?.workflowId ?? '';
-    const askedAt = Math.round(first ?? startServerClock()());
+    const askedAt = Math.round(first ?? startClock().server());
     const report = unused === undefined ? given : ({ turn: unused, outcome: 'unsent', at: askedAt } as const);
     const asked = { workflowId, priority, askedAt, requests: requestsOfTurn(this.#requestsPerHour) };
     const options = { taskQueue, isOverdue: first !== undefined };
@@ -99,9 +99,8 @@ export class CountedUpstream {
   readonly #upstream: Upstream;
   readonly #requestsPerHour: number | undefined;
   readonly #turn: RequestTurn | null;
-  readonly #now = startServerClock();
-  readonly #startedAt = this.#now();
-  readonly #lateNow = startLateClock();
+  readonly #clock = startClock();
+  readonly #startedAt = this.#clock.server();
 
   constructor(upstream: Upstream, requestsPerHour: number | undefined, turn: RequestTurn | null) {
     this.#upstream = upstream;
@@ -131,14 +130,14 @@ export class CountedUpstream {
    */
   get usableMs(): number {
     if (!this.#turn) return Number.POSITIVE_INFINITY;
-    return (this.#turn.until - this.#startedAt) / 2 - (this.#now() - this.#startedAt);
+    return (this.#turn.until - this.#startedAt) / 2 - (this.#clock.server() - this.#startedAt);
   }
 
   /** What became of the requests, for the queue; undefined where none was sent, and no turn was given. */
   report(): RequestReport | undefined {
     const { requests } = this;
     const turn = this.#turn?.turn ?? null;
-    const at = Math.round(this.#lateNow());
+    const at = Math.round(this.#clock.late());
     if (requests === 0) return turn === null ? undefined : { turn, outcome: 'unsent', at };
     if (this.#throttled) return { turn, outcome: 'throttled', at, requests, ...this.#throttled };
     return { turn, outcome: 'accepted', at, requests };

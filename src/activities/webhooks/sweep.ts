@@ -15,7 +15,7 @@ import { quoted } from '../../client/visibility-query.js';
 import type { WebUi } from '../../client/web-ui.js';
 import { VISITOR_EXPORT_WORKFLOW, visitorExportScheduleId } from '../../contract.js';
 import { WEBHOOK_DELIVERY_WORKFLOW, type WebhookDelivery, type WebhookSweepState } from '../../contract/webhooks.js';
-import { startServerClock } from '../../temporal/activity-attempt.js';
+import { startClock } from '../../temporal/activity-attempt.js';
 import { lenientWorkflowClient } from '../../temporal/workflow-clients.js';
 import type { Endpoints } from './endpoints.js';
 import { exportEnded, jobEnded, needsAttention } from './events.js';
@@ -75,7 +75,7 @@ export async function sweepEvents(options: SweepOptions, { endsFrom }: WebhookSw
 class EventSweep {
   endsFrom: number;
   readonly #options: SweepOptions;
-  readonly #now = startServerClock();
+  readonly #now = startClock().server;
 
   constructor(options: SweepOptions, endsFrom: number) {
     this.#options = options;

@@ -10,7 +10,8 @@ import {
   isCancellation,
   proxyActivities,
 } from '@temporalio/workflow';
-import type { JobActivities, ReadJobInput, ReadJobResult } from '../../activities/index.js';
+import type { JobActivities } from '../../activities/agent-job/job-activities.js';
+import type { ReadJobInput, ReadJobResult } from '../../activities/agent-job/read-job.js';
 import type { ResolveUnknownInput } from '../../contract.js';
 import { InvalidInputError } from '../../contract/input-checks.js';
 import { readReadResult } from './activity-results.js';

@@ -13,7 +13,7 @@ import {
   type ResolveUnknownInput,
   type UnknownOutcomeDetails,
 } from '../../contract.js';
-import type { PollJobInput, PollJobResult } from '../../activities/index.js';
+import type { PollJobInput, PollJobResult } from '../../activities/agent-job/poll-run.js';
 import type { JobSpec } from '../../agent-job/input.js';
 import { jsonBytes } from '../../contract/input-checks.js';
 import { FollowUps, type CarriedFollowUps } from './follow-up-queue.js';

@@ -1,6 +1,6 @@
 /** What the polls of a job have shown, and when the next one is wanted. Pure: no Temporal. Times in milliseconds. */
 import { isTerminalStatus, MAX_RETRY_AFTER_MS, type JobRecord } from '../../contract.js';
-import type { PollJobInput, PollJobResult, Reading } from '../../activities/index.js';
+import type { PollJobInput, PollJobResult, Reading } from '../../activities/agent-job/poll-run.js';
 import {
   healthToldFrom,
   isLongerPause,

@@ -13,7 +13,8 @@ import {
   isCancellation,
   proxyActivities,
 } from '@temporalio/workflow';
-import type { JobActivities, PollJobInput, PollJobResult } from '../../activities/index.js';
+import type { JobActivities } from '../../activities/agent-job/job-activities.js';
+import type { PollJobInput, PollJobResult } from '../../activities/agent-job/poll-run.js';
 import { pollLeaseMs, POLLS_PER_BATCH, pollWaitMs, untilLostMs } from '../../agent-job/poll-plan.js';
 import { MAX_FAILING_WAIT_MS } from '../../agent-job/retry-waits.js';
 import { readPollResult, STRANGE_RESULT } from './activity-results.js';

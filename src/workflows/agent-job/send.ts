@@ -11,7 +11,7 @@ import {
   proxyActivities,
   workflowInfo,
 } from '@temporalio/workflow';
-import type { JobActivities } from '../../activities/index.js';
+import type { JobActivities } from '../../activities/agent-job/job-activities.js';
 import { leaveQueueSignal, MEMO, reportRequestSignal, requestQueueId, type QueueName } from '../../contract.js';
 import { plainMarkdown } from '../../agent-job/markdown.js';
 import type { QueueTurn } from '../../agent-job/queue-messages.js';
