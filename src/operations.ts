@@ -26,8 +26,6 @@ export interface OperationCall extends Waiter {
   readonly waitMs: number;
   /** The name of the key that came with the call. */
   readonly keyName: string | null;
-  /** Shows a caller that waits each state of the job. */
-  readonly onState?: (state: JobState) => void;
 }
 
 /** A row of the table. */
@@ -123,9 +121,12 @@ const START: Arguments = {
   ...published('AttachJobInput', ATTACH),
 };
 
+/** Two of its words differ in case alone, of which generators would make one name: the schema names none. */
+const OUTCOME = { ...optional(oneOf(...JOB_OUTCOMES)), schema: () => TEXT.schema() };
+
 const FILTERS: Arguments = {
   phase: described('Only jobs whose workflows are in this phase.', optional(oneOf(...PHASES))),
-  outcome: described('Only jobs that ended so, such as completed or Canceled.', optional(oneOf(...JOB_OUTCOMES))),
+  outcome: described('Only jobs that ended so, such as completed or Canceled.', OUTCOME),
   status: described(
     "Only jobs of this status, the upstream's own, as last read.",
     optional(text({ maxBytes: LIMIT.recordBytes })),
@@ -273,18 +274,13 @@ function stateOrNull(job: JobHandle): Promise<JobState | null> {
 async function getJob(call: OperationCall): Promise<JobBody> {
   const job = call.job();
   // Whether it ended, and how, is read below.
-  if (call.waitMs > 0) await whileWanted(call, call.waitMs, (signal) => untilOver(job, call, signal)).catch(() => {});
+  if (call.waitMs > 0) await whileWanted(call, call.waitMs, (signal) => job.result({ signal })).catch(() => {});
   call.gone.throwIfAborted();
   const state = await job.state({ signal: call.gone, timeoutMs: STATE_TIMEOUT_MS }).catch(nullIfUnbegun);
   const isOver = state === null || state.phase === 'done';
   const result = isOver ? await whileWanted(call, RESULT_TIMEOUT_MS, (signal) => resultOf(job, state, signal)) : null;
   const { key, workflowId } = job;
   return { key, workflowId, state, result };
-}
-
-async function untilOver(job: JobHandle, { onState }: OperationCall, signal: AbortSignal): Promise<void> {
-  if (onState === undefined) await job.result({ signal });
-  else for await (const state of job.watch({ signal })) onState(state);
 }
 
 /** Queues a follow-up; a call that waits, until its outcome is known. */

@@ -14,16 +14,12 @@ interface Address {
 /** The address of a path that names neither. */
 export const NOWHERE: Address = { projectId: null, workflowId: null };
 
-/** The parts of a path that a template names in curly brackets, as they came; null where it does not fit. */
-export function matchPath(template: string, path: string): Record<string, string> | null {
-  const names = template.split('/');
-  const parts = path.split('/');
-  const isLike = names.length === parts.length && names.every((name, i) => name.startsWith('{') || name === parts[i]);
-  if (!isLike) return null;
-  return Object.fromEntries(names.flatMap((name, i) => (name.startsWith('{') ? [[name.slice(1, -1), parts[i]!]] : [])));
+/** Matches the paths of a template: the parts that it names in curly brackets, as they came. */
+export function patternOf(template: string): RegExp {
+  return new RegExp(`^${template.replace(/\{(\w+)\}/g, '(?<$1>[^/]*)')}$`);
 }
 
-/** Decodes what `matchPath` found; throws a problem 400. */
+/** Decodes what a pattern found; throws a problem 400. */
 export function readAddress({ projectId: project = '', key, id }: Record<string, string>): Address {
   try {
     if (id !== undefined) return addressOfId(id);

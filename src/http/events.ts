@@ -2,18 +2,15 @@
  * A job's states as server-sent events, until its result. An id is a hash of what it names: any server goes on from it.
  */
 import { createHash, randomInt } from 'node:crypto';
-import { EventEmitter, once } from 'node:events';
+import { once } from 'node:events';
 import type { JobState } from '../contract.js';
 import { lookAtJob } from '../client/agent-job/list.js';
 import { shownOf } from '../client/agent-job/watch.js';
 import { nullIfUnbegun, resultOf, whileWanted } from '../operations/job-end.js';
-import type { AgentJobs, JobHandle } from '../starter.js';
 import { type Answer, type Call, headerOf } from './request.js';
 
 /** Some proxies end what is silent for half a minute; the contract says 15 seconds. */
 const COMMENT_EVERY_MS = 10_000;
-/** Who reads nothing for so long is taken for gone. */
-const IDLE_MS = 60_000;
 /** The caller comes back then, with a key that may have been withdrawn, and to another server. */
 export const STREAM_MS = 10 * 60_000;
 /** Many streams may end at once: they come back one after the other. */
@@ -23,37 +20,39 @@ const END = '.end';
 
 /** Streams the states of a job, the present one first, and its result; null where it has streamed. */
 export async function streamEvents(call: Call): Promise<Answer | null> {
-  const { response } = call;
+  const { response, gone, job } = call;
   const lastId = headerOf(call.request, 'last-event-id');
-  const watch = SharedWatch.join(call);
-  try {
-    // While an answer can still be an error.
-    await watch.found;
-    if (call.gone.aborted) return null;
-    // A browser comes back after every end, until it is told that there is no more.
-    if (lastId?.endsWith(END) && (await isOver(call, watch, lastId))) return { status: 204 };
-    // nginx would keep events back. Nothing follows on the connection: it would outlive the end of this server.
-    const headers = { 'content-type': 'text/event-stream', 'x-accel-buffering': 'no', connection: 'close' };
-    // Without `no-transform` a proxy may keep events back to compress them.
-    const all = { 'cache-control': 'no-store, no-transform', ...headers };
-    if (call.request.method === 'HEAD') return { status: 200, headers: all };
-    response.setTimeout(IDLE_MS, () => response.destroy());
-    response.writeHead(200, all).write(':\n\n');
-    const comments = setInterval(() => response.writableNeedDrain || response.write(':\n\n'), COMMENT_EVERY_MS);
-    response.once('close', () => clearInterval(comments));
-    const isDone = await whileWanted(call, STREAM_MS, (signal) => sendStates(call, watch, lastId, signal));
-    response.end(isDone ? '' : `retry: ${randomInt(...BACK_AFTER_MS)}\n\n`);
-    return null;
-  } finally {
-    watch.leave();
-  }
+  // While an answer can still be an error.
+  await lookAtJob(call.jobs.client, job().workflowId, { signal: gone });
+  // A browser comes back after every end, until it is told that there is no more.
+  if (lastId?.endsWith(END) && (await isOver(call, lastId))) return { status: 204 };
+  // nginx would keep events back. Nothing follows on the connection: it would outlive the end of this server.
+  const headers = { 'content-type': 'text/event-stream', 'x-accel-buffering': 'no', connection: 'close' };
+  // Without `no-transform` a proxy may keep events back to compress them.
+  const all = { 'cache-control': 'no-store, no-transform', ...headers };
+  if (call.request.method === 'HEAD') return { status: 200, headers: all };
+  // Of one that has closed before, no end would stop the comments.
+  gone.throwIfAborted();
+  response.writeHead(200, all).write(':\n\n');
+  const comments = setInterval(() => response.writableNeedDrain || response.write(':\n\n'), COMMENT_EVERY_MS);
+  response.once('close', () => clearInterval(comments));
+  const isDone = await whileWanted(call, STREAM_MS, (signal) => sendStates(call, lastId, signal));
+  response.end(isDone ? '' : `retry: ${randomInt(...BACK_AFTER_MS)}\n\n`);
+  return null;
 }
 
-async function sendStates(call: Call, watch: SharedWatch, lastId: unknown, signal: AbortSignal): Promise<true> {
-  for await (const state of watch.states(signal)) {
-    if (idOf(state) !== lastId) await send(call, 'state', idOf(state), state);
+async function sendStates(call: Call, lastId: unknown, signal: AbortSignal): Promise<true> {
+  const job = call.job();
+  let last: JobState | null = null;
+  try {
+    for await (const state of job.watch({ signal })) {
+      last = state;
+      if (idOf(state) !== lastId) await send(call, 'state', idOf(state), state);
+    }
+  } catch (error) {
+    nullIfUnbegun(error);
   }
-  await send(call, 'result', idOf(watch.last) + END, watch.result!);
+  await send(call, 'result', idOf(last) + END, await resultOf(job, last, signal));
   return true;
 }
 
@@ -63,83 +62,16 @@ async function send({ response, gone }: Call, event: string, id: string, data: o
   if (!isTaken) await once(response, 'drain', { signal: gone });
 }
 
-async function isOver(call: Call, watch: SharedWatch, lastId: string): Promise<boolean> {
-  const first = await whileWanted(call, COMMENT_EVERY_MS, (signal) => watch.states(signal).next());
-  const state = first?.value;
-  return state?.phase === 'done' && idOf(state) + END === lastId;
+/** Whether the result of this id is the job's last word; without a worker that is not known, and the stream waits. */
+async function isOver(call: Call, lastId: string): Promise<boolean> {
+  const isLast = async (signal: AbortSignal) => {
+    const state = await call.job().state({ signal }).catch(nullIfUnbegun);
+    return (state === null || state.phase === 'done') && idOf(state) + END === lastId;
+  };
+  return (await whileWanted(call, COMMENT_EVERY_MS, isLast).catch(() => null)) ?? false;
 }
 
 function idOf(state: JobState | null): string {
   const text = state === null ? '' : shownOf(state);
   return createHash('sha256').update(text).digest('base64url').slice(0, ID_CHARACTERS);
-}
-
-const watches = new WeakMap<AgentJobs, Map<string, SharedWatch>>();
-
-/** One watch of a job for all streams of it here, from the first one to the last. */
-class SharedWatch extends EventEmitter {
-  /** Rejects where there is no such job, or Temporal does not answer. */
-  readonly found: Promise<unknown>;
-  last: JobState | null = null;
-  result: Awaited<ReturnType<typeof resultOf>> | null = null;
-  #readers = 0;
-  #error: unknown = null;
-  readonly #stop = new AbortController();
-
-  private constructor({ jobs: { client }, job }: Call) {
-    super();
-    this.setMaxListeners(0);
-    this.found = lookAtJob(client, job().workflowId, { signal: this.#stop.signal });
-    void this.#follow(job());
-  }
-
-  /** Joins the one that runs, or begins one; `leave` it at last. */
-  static join(call: Call): SharedWatch {
-    const running = watches.get(call.jobs) ?? new Map<string, SharedWatch>();
-    watches.set(call.jobs, running);
-    const { workflowId } = call.job();
-    const watch = running.get(workflowId) ?? new SharedWatch(call);
-    watch.#readers += 1;
-    // Who comes after its end begins anew: a follow-up may have gone on with the job.
-    if (running.get(workflowId) !== watch) watch.once('end', () => running.delete(workflowId));
-    running.set(workflowId, watch);
-    return watch;
-  }
-
-  leave(): void {
-    this.#readers -= 1;
-    if (this.#readers > 0) return;
-    this.emit('end');
-    this.#stop.abort();
-  }
-
-  /** The present state, and each one that follows: a slow reader misses what is past. */
-  async *states(signal: AbortSignal): AsyncGenerator<JobState, void, undefined> {
-    for (let told: JobState | null = null; ;) {
-      if (this.#error !== null) throw this.#error;
-      if (this.last !== told) yield (told = this.last!);
-      else if (this.result !== null) return;
-      else await once(this, 'news', { signal });
-    }
-  }
-
-  async #follow(job: JobHandle): Promise<void> {
-    const { signal } = this.#stop;
-    try {
-      await this.found;
-      await this.#keepLast(job.watch({ signal })).catch(nullIfUnbegun);
-      this.result = await resultOf(job, this.last, signal);
-    } catch (error) {
-      this.#error = error;
-    }
-    this.emit('end');
-    this.emit('news');
-  }
-
-  async #keepLast(states: AsyncIterable<JobState>): Promise<void> {
-    for await (const state of states) {
-      this.last = state;
-      this.emit('news');
-    }
-  }
 }

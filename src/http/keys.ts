@@ -37,17 +37,14 @@ const keysFile = z.record(
 );
 
 function parseKeys(text: string): ReadonlyMap<string, Caller> {
-  const keys = callersOf(text);
-  return new Map(Object.entries(keys).map(([hash, caller]) => [hash.toLowerCase(), { id: hash, ...caller }]));
-}
-
-function callersOf(text: string): z.output<typeof keysFile> {
+  let keys: z.output<typeof keysFile>;
   try {
-    return keysFile.parse(JSON.parse(text));
+    keys = keysFile.parse(JSON.parse(text));
   } catch {
     // The parser's own message would quote the file, where a key may stand in place of its hash.
     throw new Error('it should be a JSON object of the SHA-256 of a key, in hex, to {name, projects}');
   }
+  return new Map(Object.entries(keys).map(([hash, caller]) => [hash.toLowerCase(), { id: hash, ...caller }]));
 }
 
 /** The keys of a file, which is read again when it changes; while it is wrong, its last good content holds. */

@@ -1,5 +1,4 @@
 /** What one caller may take of the server: requests in ten seconds, connections, and memory for unfinished bodies. */
-import type { ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
 import { Problem } from './problem.js';
 
@@ -7,18 +6,18 @@ import { Problem } from './problem.js';
 export interface Limits {
   /** Requests of one caller in ten seconds. */
   readonly requests: number;
-  /** Open connections of one caller, and requests without their whole answer. A stream is one. */
+  /** Open connections of one caller. A stream is one. */
   readonly connections: number;
   /** Bytes of bodies that are still on their way, of all callers. One caller may take a quarter. */
   readonly bodyBytes: number;
-  /** How long a caller may leave an answer unread, in milliseconds; longer than any wait that may come behind it. */
-  readonly unreadMs: number;
+  /** How long a connection may be idle within a request, in milliseconds: longer than any wait for an answer. */
+  readonly idleMs: number;
 }
 
+export const LIMITS: Limits = { requests: 2_000, connections: 1_000, bodyBytes: 64 * 1024 * 1024, idleMs: 100_000 };
 const MAX_DEPTH = 100;
 const MAX_VALUES = 20_000;
 const WINDOW_MS = 10_000;
-const DEFAULTS: Limits = { requests: 2_000, connections: 1_000, bodyBytes: 64 * 1024 * 1024, unreadMs: 75_000 };
 
 /** Counts what callers take. Each method throws a problem where a caller takes too much. */
 export class CallerLimits {
@@ -26,13 +25,12 @@ export class CallerLimits {
   #window = 0;
   #requests = new Map<string, number>();
   readonly #connections = new Map<string, number>();
-  readonly #open = new Map<string, number>();
   readonly #callerOf = new WeakMap<Socket, string>();
   readonly #bytes = new Map<string, number>();
   #allBytes = 0;
 
-  constructor(limits: Partial<Limits> = {}) {
-    this.#limits = { ...DEFAULTS, ...limits };
+  constructor(limits: Limits = LIMITS) {
+    this.#limits = limits;
   }
 
   /** Throws a problem 429. */
@@ -42,9 +40,8 @@ export class CallerLimits {
     this.#window = Math.floor(now);
     const { requests } = this.#limits;
     if (add(this.#requests, caller, 1) <= requests) return;
-    const headers = { 'retry-after': String(Math.ceil(((this.#window + 1 - now) * WINDOW_MS) / 1_000)) };
-    const detail = `at most ${requests} requests in ${WINDOW_MS / 1_000} seconds`;
-    throw new Problem(429, detail, { retryable: true, headers });
+    const seconds = Math.ceil(((this.#window + 1 - now) * WINDOW_MS) / 1_000);
+    throw tooMuch(429, `at most ${requests} requests in ${WINDOW_MS / 1_000} seconds`, seconds);
   }
 
   /** Counts a connection for the caller of its newest request: a balancer sends those of many. Throws a problem 429. */
@@ -52,43 +49,24 @@ export class CallerLimits {
     const before = this.#callerOf.get(socket);
     // The end of one that is closed already would not be noticed.
     if (before === caller || socket.destroyed) return;
-    this.#checkRoom(this.#connections, caller, 'connections at a time, each stream among them');
+    const { connections } = this.#limits;
+    if ((this.#connections.get(caller) ?? 0) >= connections) {
+      throw tooMuch(429, `at most ${connections} connections at a time, each stream among them`, 10);
+    }
     if (before === undefined) socket.once('close', () => add(this.#connections, this.#callerOf.get(socket)!, -1));
     else add(this.#connections, before, -1);
     this.#callerOf.set(socket, caller);
     add(this.#connections, caller, 1);
   }
 
-  /** Counts a request until it is answered: many may come together on one connection. Throws a problem 429. */
-  countOpen(caller: string, response: ServerResponse): void {
-    if (response.destroyed) return;
-    this.#checkRoom(this.#open, caller, 'requests at a time');
-    add(this.#open, caller, 1);
-    response.once('close', () => add(this.#open, caller, -1));
-  }
-
-  /** Ends the connection of a caller that does not read: its answers would be kept for ever. */
-  endUnread(response: ServerResponse): void {
-    response.setTimeout(this.#limits.unreadMs, () => response.destroy());
-  }
-
-  #checkRoom(counts: ReadonlyMap<string, number>, caller: string, ofWhat: string): void {
-    const { connections } = this.#limits;
-    if ((counts.get(caller) ?? 0) < connections) return;
-    const headers = { 'retry-after': '10' };
-    throw new Problem(429, `at most ${connections} ${ofWhat}`, { retryable: true, headers });
-  }
-
   /** Takes room for a part of a body; `freeBytes` gives it back. Throws a problem 503. */
   takeBytes(caller: string, bytes: number): void {
     const { bodyBytes } = this.#limits;
-    const own = this.#bytes.get(caller) ?? 0;
-    if (own + bytes > bodyBytes / 4 || this.#allBytes + bytes > bodyBytes) {
-      const detail = 'too many bodies are on their way to this server';
-      throw new Problem(503, detail, { retryable: true, headers: { 'retry-after': '2' } });
+    const own = (this.#bytes.get(caller) ?? 0) + bytes;
+    if (own > bodyBytes / 4 || this.#allBytes + bytes > bodyBytes) {
+      throw tooMuch(503, 'too many bodies are on their way to this server', 2);
     }
-    this.#allBytes += bytes;
-    add(this.#bytes, caller, bytes);
+    this.freeBytes(caller, -bytes);
   }
 
   /** Gives back what `takeBytes` took. */
@@ -96,6 +74,10 @@ export class CallerLimits {
     this.#allBytes -= bytes;
     add(this.#bytes, caller, -bytes);
   }
+}
+
+function tooMuch(status: number, detail: string, retryAfterSeconds: number): Problem {
+  return new Problem(status, detail, { retryable: true, headers: { 'retry-after': String(retryAfterSeconds) } });
 }
 
 /** Adds to a count, and forgets a count of nothing. */
@@ -106,9 +88,7 @@ function add(counts: Map<string, number>, caller: string, more: number): number 
   return count;
 }
 
-const QUOTE = 0x22;
-const COMMA = 0x2c;
-const BACKSLASH = 0x5c;
+const [QUOTE, COMMA, BACKSLASH] = [0x22, 0x2c, 0x5c] as const;
 const OPEN = [0x5b, 0x7b];
 const CLOSE = [0x5d, 0x7d];
 

@@ -1,6 +1,6 @@
 /** The OpenAPI 3.1 document for generators of clients, made of the routes and the published schemas of the contract. */
 import { type JsonSchema, TEXT } from '../contract/kinds.js';
-import { CONTRACT_SCHEMAS, hasTwins, plainSchema } from '../operations/arguments.js';
+import { CONTRACT_SCHEMAS, plainSchema, type Properties } from '../operations/arguments.js';
 import { HEADERS, type Route, ROUTES } from './routes.js';
 
 const TEXT_OR_NULL: JsonSchema = { type: ['string', 'null'] };
@@ -20,11 +20,15 @@ function objectOf(properties: Record<string, JsonSchema>): JsonSchema {
   return { type: 'object', properties, required: Object.keys(properties) };
 }
 
+const JOB_STATE = CONTRACT_SCHEMAS['JobState'] as JsonSchema & { properties: Properties };
+
 const JOB = { key: TEXT_OR_NULL, workflowId: TEXT.schema(), state: orNull(ref('JobState')) };
 
 /** What HTTP answers with, besides the shapes of the contract. */
 const ANSWERS: Readonly<Record<string, JsonSchema>> = {
   Job: objectOf({ ...JOB, result: orNull(ref('AgentJobResult'), ref('JobFailure')) }),
+  // Of its words, two differ in case alone: generators would make one name of both.
+  JobState: { ...JOB_STATE, properties: { ...JOB_STATE.properties, outcome: TEXT_OR_NULL } },
   JobFailure: objectOf({ failure: objectOf({ type: TEXT.schema(), message: TEXT.schema(), details: {} }) }),
   StartedJob: objectOf({ ...JOB, key: TEXT.schema(), isNew: FLAG }),
   JobPage: objectOf({ jobs: { type: 'array', items: ref('JobSummary') }, nextCursor: TEXT_OR_NULL }),
@@ -79,25 +83,11 @@ function usedOf(part: object, schemas: Readonly<Record<string, JsonSchema>>): Re
   const visit = (value: unknown): void => {
     if (typeof value !== 'object' || value === null) return;
     const name = String((value as { $ref?: string }).$ref ?? '').replace('#/components/schemas/', '');
-    if (name !== '' && !(name in used)) visit((used[name] = forGenerators(schemas[name]!)));
+    if (name !== '' && !(name in used)) visit((used[name] = schemas[name]!));
     Object.values(value).forEach(visit);
   };
   visit(part);
   return Object.fromEntries(Object.entries(used).toSorted(([a], [b]) => (a < b ? -1 : 1)));
-}
-
-/** Two words that differ in case alone would become one name: then any text may come, and the description has them. */
-function forGenerators(schema: JsonSchema): JsonSchema {
-  const entries = Object.entries(schema).map(([word, value]): [string, unknown] => {
-    const isNested = typeof value === 'object' && value !== null && !Array.isArray(value);
-    if (isNested) return [word, forGenerators(value as JsonSchema)];
-    const parts = value as JsonSchema[];
-    return [word, ['anyOf', 'oneOf'].includes(word) ? parts.map(forGenerators) : value];
-  });
-  const { enum: words, ...others } = Object.fromEntries(entries) as { enum?: string[]; description?: string };
-  if (!Array.isArray(words) || !hasTwins(words)) return words ? { ...others, enum: words } : others;
-  const known = `One of ${words.filter((one) => one !== null).join(', ')}.`;
-  return { ...others, description: [others.description, known].filter(Boolean).join(' ') };
 }
 
 const PARTS: Readonly<Record<string, JsonSchema>> = {

@@ -30,31 +30,20 @@ export class Problem extends Error {
 export const PROBLEM_TYPE = 'application/problem+json';
 const RETRY_AFTER = { 'retry-after': '2' } as const;
 
-/** By the client's codes: 409 where the job is not, or no more, in a state for the call; 502 what operators mend. */
-const STATUS_OF: Readonly<Record<AgentJobsErrorCode, number>> = {
-  CONFIG: 502,
-  CREATE_REJECTED: 409,
-  EXPORT_CANCELED: 409,
-  EXPORT_FAILED: 409,
+/** By the client's codes; any other is 409: the job is not, or no more, in a state for the call. */
+const STATUS_OF: Partial<Record<AgentJobsErrorCode, number>> = {
   FOLLOW_UP_CONFLICT: 422,
   FOLLOW_UP_UNCONFIRMED: 504,
   INVALID_INPUT: 422,
-  JOB_CANCELED: 409,
-  JOB_ENDED: 409,
-  JOB_FAILED: 409,
   JOB_NOT_FOUND: 404,
-  JOB_PAUSED: 409,
-  JOB_TERMINATED: 409,
   KEY_CONFLICT: 422,
-  MESSAGE_REFUSED: 409,
-  NO_JOB: 409,
   NO_WORKER: 504,
+  TEMPORAL_UNAVAILABLE: 503,
+  // What operators mend.
+  CONFIG: 502,
   PAYLOAD_KEYS: 502,
   SEARCH_ATTRIBUTES_REFUSED: 502,
   TEMPORAL_CALL: 502,
-  TEMPORAL_UNAVAILABLE: 503,
-  UNKNOWN_OUTCOME: 409,
-  USED_IDS_UNKNOWN: 409,
 };
 
 /** The problem that an error is; null where it is a fault of this server's. */
@@ -74,7 +63,7 @@ function statusOf(error: AgentJobsError): number {
   }
   const isUnconfirmed = error.code === 'FOLLOW_UP_UNCONFIRMED' && !(error.cause instanceof NoWorkerError);
   if (isUnconfirmed && isOutage(error.cause)) return 503;
-  return STATUS_OF[error.code];
+  return STATUS_OF[error.code] ?? 409;
 }
 
 /** Reads what a caller sent; an error is a problem 400, without the parser's words, which may quote a prompt. */

@@ -10,7 +10,7 @@ import { type CallerLimits, checkShape } from './limits.js';
 import { Problem, readOr400 } from './problem.js';
 
 /** What a handler works with; `args` are those of the query or the body. */
-export interface Call extends Omit<OperationCall, 'waitMs' | 'keyName' | 'onState'> {
+export interface Call extends Omit<OperationCall, 'waitMs' | 'keyName'> {
   /** What this server is, and where it reports what is wrong here, not with a request; never a key or a prompt. */
   readonly service: {
     readonly version: string;

@@ -2,7 +2,7 @@
 import type { JsonSchema } from '../contract/kinds.js';
 import { type Operation, OPERATIONS } from '../operations.js';
 import { type Arguments, plainObject } from '../operations/arguments.js';
-import { jobPath } from './address.js';
+import { jobPath, patternOf } from './address.js';
 import { streamEvents } from './events.js';
 import { Problem } from './problem.js';
 import { type Answer, type Call, idempotencyKeyOf, waitOf } from './request.js';
@@ -13,6 +13,7 @@ export interface Route {
   readonly method: 'GET' | 'POST';
   /** With the parts in curly brackets that `readAddress` reads. */
   readonly path: string;
+  readonly pattern: RegExp;
   readonly summary: string;
   /** Null where it has answered itself. */
   readonly handle: (call: Call) => Promise<Answer | null>;
@@ -47,7 +48,7 @@ function routesOf(operation: Operation): Route[] {
     query: takes === 'query' ? fields : {},
     body: takes === 'body' ? plainObject(fields, { isClosed: true }) : null,
   };
-  return BASES[of].map((base) => ({ ...route, path: base + http.path }));
+  return BASES[of].map((base) => at(base + http.path, route));
 }
 
 function handlerOf({ run, http }: Operation): Route['handle'] {
@@ -69,7 +70,11 @@ function handlerOf({ run, http }: Operation): Route['handle'] {
   };
 }
 
-const EVENTS: Omit<Route, 'path'> = {
+function at(path: string, route: Omit<Route, 'path' | 'pattern'>): Route {
+  return { ...route, path, pattern: patternOf(path) };
+}
+
+const EVENTS: Parameters<typeof at>[1] = {
   ...{ id: 'streamEvents', method: 'GET', query: {}, headers: ['Last-Event-ID'], body: null, handle: streamEvents },
   summary: 'Stream the states of a job as they change, then its result',
   answers: { 200: { type: 'string' }, 204: null },
@@ -78,13 +83,13 @@ const EVENTS: Omit<Route, 'path'> = {
 /** Each route under all of its addresses. */
 export const ROUTES: readonly Route[] = [
   ...Object.values<Operation>(OPERATIONS).flatMap(routesOf),
-  ...BASES.job.map((base) => ({ ...EVENTS, path: `${base}/events` })),
+  ...BASES.job.map((base) => at(`${base}/events`, EVENTS)),
 ];
 
 /** The tools of an agent. Each checks the project of its arguments; the protocol has its own description. */
-export const MCP_ROUTE: Route = {
-  ...{ id: 'callTool', method: 'POST', path: '/mcp', summary: 'Call a tool', query: {}, headers: [], body: {} },
+export const MCP_ROUTE = at('/mcp', {
+  ...{ id: 'callTool', method: 'POST', summary: 'Call a tool', query: {}, headers: [], body: {} },
   answers: {},
   // The SDK is loaded when it is first called: few servers have agents.
   handle: async (call) => (await import('./mcp/server.js')).serveMcp(call),
-};
+});

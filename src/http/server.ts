@@ -7,9 +7,9 @@ import { readDescription } from '../client/agent-job/run-record.js';
 import { JobNotFoundError } from '../client/errors.js';
 import { temporalCall } from '../client/temporal-call.js';
 import type { AgentJobs } from '../starter.js';
-import { matchPath, NOWHERE, readAddress } from './address.js';
+import { NOWHERE, readAddress } from './address.js';
 import { ANYBODY, type Caller, type CallerKeys, checkMaySee } from './keys.js';
-import { CallerLimits, type Limits } from './limits.js';
+import { CallerLimits, type Limits, LIMITS } from './limits.js';
 import { openApi } from './openapi.js';
 import { Problem, problemOf, PROBLEM_TYPE } from './problem.js';
 import { type Answer, type Call, headerOf, readBody, readQuery } from './request.js';
@@ -33,7 +33,7 @@ const KEEP_ALIVE_MS = 75_000;
  * A request that comes more slowly is answered 408. Node would refuse a request without a host by an answer without a
  * body, and would not show the headers after the first 2,000.
  */
-const LIMITS = {
+const OPTIONS = {
   headersTimeout: 10_000,
   requestTimeout: 30_000,
   connectionsCheckingInterval: 2_000,
@@ -46,6 +46,14 @@ const READY_LIMIT_MS = 4_000;
 const LAST_WORD_MS = 1_000;
 const BROKEN: Readonly<Record<string, number>> = { ERR_HTTP_REQUEST_TIMEOUT: 408, HPE_HEADER_OVERFLOW: 431 };
 
+/** A request without its whole answer. */
+interface OpenRequest {
+  readonly response: ServerResponse;
+  route: Route | null;
+  /** Whether it came to the address for probes alone. */
+  readonly isProbe: boolean;
+}
+
 /** A server that listens. */
 export class HttpServer {
   readonly #service: HttpService;
@@ -55,10 +63,8 @@ export class HttpServer {
   /** Counts of answers, by their labels as Prometheus has them: no project, key or job is named. */
   readonly #answers = new Map<string, number>();
   readonly #ending = new AbortController();
-  /** Connections on which something came that is no HTTP. */
-  readonly #broken = new WeakSet<Socket>();
-  /** Requests without their whole answer. */
-  readonly #open = new Map<ServerResponse, Route | null>();
+  /** The one request of each connection. */
+  readonly #open = new Map<Socket, OpenRequest>();
   /** What needs no key. */
   readonly #openPaths = new Map<string, () => Answer | Promise<Answer>>([
     ['/healthz', () => ({ status: 200, body: { alive: true } })],
@@ -69,19 +75,18 @@ export class HttpServer {
 
   private constructor(service: HttpService) {
     this.#service = service;
-    this.#limits = new CallerLimits(service.limits);
-    this.#server = createServer({ ...LIMITS, keepAliveTimeout: service.keepAliveMs ?? KEEP_ALIVE_MS });
-    this.#server.maxConnections = MAX_CONNECTIONS;
-    this.#server.maxHeadersCount = 0;
-    this.#server.on('connection', (socket) => socket.once('close', () => this.#endQueued(socket)));
-    this.#server.on('request', (request, response) => void this.#serve(request, response));
-    // The body is asked for where it is read: after the key was looked at.
-    this.#server.on('checkContinue', (request, response) => void this.#serve(request, response));
-    this.#server.on('checkExpectation', (_, response: ServerResponse) => {
-      this.#sendError(response, new Problem(417, 'the header expect may be 100-continue alone'));
-    });
-    this.#server.on('connect', (_, socket: Socket) => refuse(socket, new Problem(405, 'this is no proxy')));
-    this.#server.on('clientError', (error: NodeJS.ErrnoException, socket: Socket) => this.#refuseBroken(error, socket));
+    const limits = { ...LIMITS, ...service.limits };
+    this.#limits = new CallerLimits(limits);
+    const server = createServer({ ...OPTIONS, keepAliveTimeout: service.keepAliveMs ?? KEEP_ALIVE_MS });
+    server.maxConnections = MAX_CONNECTIONS;
+    server.maxHeadersCount = 0;
+    server.timeout = limits.idleMs;
+    // An expected body is asked for where it is read: after the key was checked.
+    for (const event of ['request', 'checkContinue', 'checkExpectation']) {
+      server.on(event, (request: IncomingMessage, response: ServerResponse) => void this.#serve(request, response));
+    }
+    server.on('clientError', (error: NodeJS.ErrnoException, socket: Socket) => this.#refuseBroken(error, socket));
+    this.#server = server;
   }
 
   /** Listens; rejects where it can't. */
@@ -94,7 +99,7 @@ export class HttpServer {
 
   /** Listens at a second address, for `/healthz` and the like alone, without limits; rejects where it can't. */
   async listenForProbes({ host, port }: { host: string; port: number }): Promise<string> {
-    this.#probes = createServer(LIMITS, (request, response) => void this.#serveProbe(request, response));
+    this.#probes = createServer(OPTIONS, (request, response) => void this.#serve(request, response, true));
     this.#probes.listen(port, host);
     await once(this.#probes, 'listening');
     return urlOf(this.#probes);
@@ -116,31 +121,23 @@ export class HttpServer {
     this.#probes?.close().closeAllConnections();
   }
 
-  async #serveProbe(request: IncomingMessage, response: ServerResponse): Promise<void> {
-    try {
-      request.resume();
-      const { method, path } = targetOf(request);
-      const answer = this.#openAnswerOf(method, path);
-      if (!answer) throw new Problem(404, 'no such path');
-      this.#send(response, await answer());
-    } catch (error) {
-      this.#sendError(response, error);
-    }
-  }
-
-  async #serve(request: IncomingMessage, response: ServerResponse): Promise<void> {
+  async #serve(request: IncomingMessage, response: ServerResponse, isProbe = false): Promise<void> {
+    const { socket } = request;
+    // Requests that come together would wait here with all that they hold. Their client sends them again, one by one.
+    if (this.#open.has(socket)) return void socket.destroy();
     const gone = new AbortController();
-    this.#open.set(response, null);
+    const open: OpenRequest = { response, route: null, isProbe };
+    this.#open.set(socket, open);
     response.on('error', () => {});
     response.on('close', () => {
-      this.#count(response);
-      this.#open.delete(response);
+      this.#count(open);
+      this.#open.delete(socket);
       gone.abort();
     });
     // Until its key is known, a caller keeps no connection: idle ones would take the place of others.
     if (this.#service.keys !== null) response.setHeader('connection', 'close');
     try {
-      const answer = await this.#answer({ request, response, gone: gone.signal });
+      const answer = await this.#answer({ request, response, gone: gone.signal }, open);
       if (answer !== null) this.#send(response, answer);
     } catch (error) {
       // What is left of a body must not stand before the next request.
@@ -149,21 +146,23 @@ export class HttpServer {
     }
   }
 
-  async #answer(exchange: Pick<Call, 'request' | 'response' | 'gone'>): Promise<Answer | null> {
+  async #answer(exchange: Pick<Call, 'request' | 'response' | 'gone'>, open: OpenRequest): Promise<Answer | null> {
     const { request, response } = exchange;
-    if (headerOf(request, 'host') === undefined && request.httpVersion === '1.1') {
-      throw new Problem(400, 'no header host');
-    }
+    const { host, expect } = request.headers;
+    headerOf(request, 'host');
+    if (host === undefined && request.httpVersion === '1.1') throw new Problem(400, 'no header host');
+    if (!/^(100-continue)?$/i.test(expect ?? '')) throw new Problem(417, 'the header expect may be 100-continue alone');
     const { method, path, search } = targetOf(request);
-    const openAnswer = this.#openAnswerOf(method, path);
+    const openAnswer = this.#openPaths.get(path);
     if (openAnswer) {
-      this.#limits.countRequest(addressOf(request));
+      checkMethod(method, ['GET']);
+      if (!open.isProbe) this.#limits.countRequest(addressOf(request));
       return openAnswer();
     }
-    const { route, parts } = findRoute(method, path);
-    this.#open.set(response, route);
+    const { route, parts } = findRoute(open.isProbe ? [] : ALL_ROUTES, method, path);
+    open.route = route;
     const service = this.#service;
-    const caller = await this.#callerOf(exchange);
+    const caller = await this.#callerOf(request);
     const { projectId, workflowId } = route === MCP_ROUTE ? NOWHERE : readAddress(parts);
     if (route !== MCP_ROUTE) checkMaySee(caller, projectId);
     const query = readQuery(search, route.query);
@@ -178,41 +177,34 @@ export class HttpServer {
     return route.handle({ ...exchange, service, jobs, caller, projectId, job, args, ending });
   }
 
-  /** What answers at a path that needs no key; throws a problem 405. */
-  #openAnswerOf(method: string, path: string): (() => Answer | Promise<Answer>) | undefined {
-    const answer = this.#openPaths.get(path);
-    if (answer) checkMethod(method, ['GET']);
-    return answer;
-  }
-
   /** Who asks; throws problems 400, 401, 403 and 429. */
-  async #callerOf({ request, response }: Pick<Call, 'request' | 'response'>): Promise<Caller> {
+  async #callerOf(request: IncomingMessage): Promise<Caller> {
     const authorization = headerOf(request, 'authorization');
     const { keys } = this.#service;
-    if (keys === null) checkIsLocal(request);
-    const caller = keys === null ? ANYBODY : await keys.callerOf(authorization);
-    this.#limits.countRequest(caller.id ?? addressOf(request));
-    if (caller.id === null) return caller;
-    this.#limits.countConnection(caller.id, request.socket);
-    this.#limits.countOpen(caller.id, response);
+    const address = addressOf(request);
+    if (keys === null) {
+      checkIsLocal(request);
+      this.#limits.countRequest(address);
+      return ANYBODY;
+    }
+    const caller = await keys.callerOf(authorization).catch((error: unknown) => {
+      this.#limits.countRequest(`no key, ${address}`);
+      throw error;
+    });
+    this.#limits.countRequest(caller.id!);
+    this.#limits.countConnection(caller.id!, request.socket);
     return caller;
   }
 
-  /** Node reports the end of a connection to the answer that is being sent alone, not to those that wait behind it. */
-  #endQueued(socket: Socket): void {
-    const queued = [...this.#open.keys()].filter((response) => response.req.socket === socket && !response.socket);
-    for (const response of queued) response.destroy().emit('close');
-  }
-
-  #count(response: ServerResponse): void {
-    const { method, path } = this.#open.get(response) ?? { method: 'none', path: 'none' };
+  #count({ response, route }: OpenRequest): void {
+    const { method, path } = route ?? { method: 'none', path: 'none' };
     const labels = `method="${method}",route="${path}",status="${response.statusCode}"`;
     this.#answers.set(labels, (this.#answers.get(labels) ?? 0) + 1);
   }
 
   #metrics(): string {
     const answers = [...this.#answers].map(([labels, count]) => `agent_jobs_http_requests_total{${labels}} ${count}`);
-    const streams = [...this.#open.values()].filter((route) => route?.path.endsWith('/events')).length;
+    const streams = [...this.#open.values()].filter(({ route }) => route?.path.endsWith('/events')).length;
     return [
       ...['# TYPE agent_jobs_http_requests_total counter', ...answers],
       ...['# TYPE agent_jobs_http_open_requests gauge', `agent_jobs_http_open_requests ${this.#open.size}`],
@@ -239,8 +231,7 @@ export class HttpServer {
     // A connection that stays open would keep this server from its end.
     if (this.#ending.signal.aborted) response.setHeader('connection', 'close');
     response.writeHead(status, { ...(body !== undefined && type), ...always, ...headers });
-    this.#limits.endUnread(response);
-    response.end(isText || body === undefined ? body : `${toJson(body)}\n`);
+    response.end(isText || body === undefined ? body : `${JSON.stringify(body)}\n`);
   }
 
   #sendError(response: ServerResponse, error: unknown): void {
@@ -251,22 +242,16 @@ export class HttpServer {
     this.#send(response, { status, body, headers: { 'content-type': PROBLEM_TYPE, ...headers } });
   }
 
-  /** What is no HTTP, or comes too slowly, is told so after the answers to the requests before. */
-  #refuseBroken({ code }: NodeJS.ErrnoException, socket: Socket): void {
-    if (code === 'ECONNRESET') return void socket.destroy();
-    if (this.#broken.has(socket)) return;
-    this.#broken.add(socket);
-    const open = [...this.#open.keys()].filter(({ req }) => req.socket === socket);
-    const last = open.findLast(({ req }) => req.complete);
-    if (last) return void last.once('close', () => closeSoon(socket));
-    if (open.some(({ headersSent }) => headersSent)) return void socket.destroy();
-    refuse(socket, new Problem(BROKEN[code ?? ''] ?? 400, 'no request of HTTP/1.1, or it came too slowly'));
+  /** What is no HTTP, or comes too slowly, is refused after the answer to the request before. */
+  #refuseBroken({ code = '' }: NodeJS.ErrnoException, socket: Socket): void {
+    const { response } = this.#open.get(socket) ?? {};
+    if (response?.req.complete && code !== 'ECONNRESET') {
+      // What comes behind is read once the answer is sent.
+      socket.pause();
+      response.once('close', () => closeSoon(socket));
+    } else if (response?.headersSent || !socket.writable) socket.destroy();
+    else refuse(socket, new Problem(BROKEN[code] ?? 400, 'no request of HTTP/1.1, or it came too slowly'));
   }
-}
-
-/** Also for readers of YAML, as those of OpenAPI are: it takes no such control characters. */
-function toJson(body: unknown): string {
-  return JSON.stringify(body).replace(/[\u007f-\u009f]/g, (one) => `\\u00${one.charCodeAt(0).toString(16)}`);
 }
 
 function urlOf(server: Server): string {
@@ -286,11 +271,17 @@ function targetOf({ method = '', url = '' }: IncomingMessage): { method: string;
   return { method: method === 'HEAD' ? 'GET' : method, path, search };
 }
 
+const ALL_ROUTES: readonly Route[] = [...ROUTES, MCP_ROUTE];
+
 /** Throws problems 404 and 405. */
-function findRoute(method: string, path: string): { route: Route; parts: Record<string, string> } {
-  const found = [...ROUTES, MCP_ROUTE].flatMap((route) => {
-    const parts = matchPath(route.path, path);
-    return parts === null ? [] : [{ route, parts }];
+function findRoute(
+  routes: readonly Route[],
+  method: string,
+  path: string,
+): { route: Route; parts: Record<string, string> } {
+  const found = routes.flatMap((route) => {
+    const match = route.pattern.exec(path);
+    return match ? [{ route, parts: match.groups ?? {} }] : [];
   });
   if (found.length === 0) throw new Problem(404, 'no such path; /openapi.json has all of them');
   const methods = found.map(({ route }) => route.method);
@@ -327,8 +318,7 @@ function refuse(socket: Socket, { status, body }: Problem): void {
 
 /** Sends the last bytes, and leaves the other end a moment to read them. */
 function closeSoon(socket: Socket, lastWord = ''): void {
-  // Node has taken its own listeners off a CONNECT: an error would end the process, and an open end keep it.
-  socket.on('error', () => {}).resume();
+  socket.resume();
   setTimeout(() => socket.destroy(), LAST_WORD_MS).unref();
   socket.end(lastWord);
 }

@@ -11,7 +11,7 @@ const MAX_PAGE = 1_000;
 export type Arguments = Readonly<Record<string, Pick<Kind<unknown, unknown>, 'check' | 'schema' | 'isOptional'>>>;
 
 /** Schemas by the names of their fields. */
-type Properties = Readonly<Record<string, JsonSchema>>;
+export type Properties = Readonly<Record<string, JsonSchema>>;
 
 /** All shapes of the contract by their names, as OpenAPI refers to them. */
 export const CONTRACT_SCHEMAS: Readonly<Record<string, JsonSchema>> = readSchemas();
@@ -90,7 +90,7 @@ export function plainSchema(schema: JsonSchema): JsonSchema {
     type: isDuration ? 'string' : [type].flat()[0],
     ...(description && { description: isDuration ? `${description} A duration, such as "2 hours".` : description }),
     ...(format ? { format } : {}),
-    ...(words && wordsOf(words)),
+    ...(words && { enum: words.filter((word) => word !== null) }),
     ...(!isDuration && minimum !== undefined && { minimum }),
     ...(!isDuration && maximum !== undefined && { maximum }),
     ...(items && { items: plainSchema(items) }),
@@ -102,13 +102,4 @@ export function plainSchema(schema: JsonSchema): JsonSchema {
 
 function plainProperties(properties: Properties): Properties {
   return Object.fromEntries(Object.entries(properties).map(([name, schema]) => [name, plainSchema(schema)]));
-}
-
-function wordsOf(words: readonly unknown[]): { enum?: readonly unknown[] } {
-  return hasTwins(words) ? {} : { enum: words.filter((word) => word !== null) };
-}
-
-/** Whether two words differ in case alone: generators make one name of both. */
-export function hasTwins(words: readonly unknown[]): boolean {
-  return new Set(words.map((word) => String(word).toLowerCase())).size < words.length;
 }

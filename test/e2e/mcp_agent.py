@@ -14,15 +14,10 @@ from mcp import Client, StdioServerParameters
 async def main(project: str, prompt: str, server: list[str]) -> None:
     by_http = server[0].startswith("http")
     target = server[0] if by_http else StdioServerParameters(command=server[0], args=server[1:], env=dict(os.environ))
-    progress: list[str] = []
-
-    async def on_progress(done: float, total: float | None, message: str | None) -> None:
-        progress.append(message or "")
-
     async with Client(target) as client:
 
         async def call(tool: str, **arguments: object) -> dict:
-            result = await client.call_tool(tool, {"projectId": project, **arguments}, progress_callback=on_progress)
+            result = await client.call_tool(tool, {"projectId": project, **arguments})
             print(json.dumps({"isError": result.is_error, "body": result.structured_content}), flush=True)
             return result.structured_content
 
@@ -32,7 +27,6 @@ async def main(project: str, prompt: str, server: list[str]) -> None:
         await call("send_follow_up", key=started["key"], prompt="and the tests", id="tests")
         await call("wait_for_job", key=started["key"])
         await call("get_job", key="no such job")
-    print(json.dumps(progress), flush=True)
 
 
 asyncio.run(main(sys.argv[1], sys.argv[2], sys.argv[3:]))

@@ -3,43 +3,29 @@ import { randomUUID } from 'node:crypto';
 import { once } from 'node:events';
 import { readFile, rm, writeFile } from 'node:fs/promises';
 import { get, type IncomingMessage } from 'node:http';
-import { afterAll, beforeAll, expect, test, vi } from 'vitest';
+import { expect, test, vi } from 'vitest';
 import { agentJobWorkflowId, attachedJobWorkflowId } from '../../src/contract.js';
 import { HttpServer } from '../../src/http/server.js';
-import { AgentJobs } from '../../src/starter.js';
-import { connectDevServer, type TestServer } from '../support/dev-server.js';
-import { hashOf, type HttpBench, startHttp } from './http-server.js';
+import { byId, hashOf, LIST, OWN, useHttp } from './http-server.js';
 
-const OWN = 'acme';
-let server: TestServer;
-let bench: HttpBench;
-let jobs: AgentJobs;
-beforeAll(async () => {
-  server = await connectDevServer();
-  jobs = new AgentJobs({ client: server.client, taskQueue: server.taskQueue });
-  bench = await startHttp(jobs, OWN);
-});
-afterAll(async () => {
-  await bench.close();
-  await server.close();
-});
+const used = useHttp();
+const send: (typeof used)['bench']['send'] = (path, options) => used.bench.send(path, options);
 
-const idOf = (workflowId: string) => Buffer.from(workflowId).toString('base64url');
 const withoutKeys = (host = '127.0.0.1') =>
   HttpServer.listen(
-    { connect: () => Promise.resolve(jobs), keys: null, version: '0', onProblem: () => {} },
+    { connect: () => Promise.resolve(used.jobs), keys: null, version: '0', onProblem: () => {} },
     { host, port: 0 },
   );
 
 test('without a key, or with one that nobody has, each call is 401, and none of the open paths', async () => {
-  for (const key of [null, 'nobody', `${bench.own}x`, hashOf(bench.own)]) {
-    const { status, body, headers } = await bench.send(`/v1/projects/${OWN}/jobs`, { key });
+  for (const key of [null, 'nobody', `${used.bench.own}x`, hashOf(used.bench.own)]) {
+    const { status, body, headers } = await send(LIST, { key });
     expect([status, body.code, headers.get('www-authenticate')]).toEqual([401, 'UNAUTHORIZED', 'Bearer']);
   }
-  const basic = await bench.send(`/v1/projects/${OWN}/jobs`, { key: null, headers: { authorization: 'Basic abc' } });
+  const basic = await send(LIST, { key: null, headers: { authorization: 'Basic abc' } });
   expect(basic.status).toBe(401);
   for (const path of ['/healthz', '/readyz', '/openapi.json', '/metrics']) {
-    expect((await bench.send(path, { key: null })).status).toBe(200);
+    expect((await send(path, { key: null })).status).toBe(200);
   }
 });
 
@@ -51,29 +37,29 @@ test("another project's job is 403 by every address, whether or not it is there"
       `/v1/projects/${encodeURIComponent(project)}/jobs`,
       ...['', '/events'].flatMap((rest) => [
         `/v1/projects/${encodeURIComponent(project)}/jobs/k${rest}`,
-        `/v1/jobs/${idOf(workflowId)}${rest}`,
+        `${byId(workflowId)}${rest}`,
       ]),
     ];
-    for (const path of paths) expect([path, (await bench.send(path)).status]).toEqual([path, 403]);
+    for (const path of paths) expect([path, (await send(path)).status]).toEqual([path, 403]);
     for (const call of ['follow-ups', 'cancel', 'poll-now', 'resolve']) {
-      const { status } = await bench.send(`/v1/jobs/${idOf(workflowId)}/${call}`, { body: {} });
+      const { status } = await send(`${byId(workflowId)}/${call}`, { body: {} });
       expect(status).toBe(403);
     }
   }
-  const attached = await bench.send(`/v1/jobs/${idOf(attachedJobWorkflowId('other', 'j'))}`);
+  const attached = await send(byId(attachedJobWorkflowId('other', 'j')));
   expect(attached.status).toBe(403);
 });
 
 test('an id of a making of its own is for who may see all, and only where it is a job', async () => {
   const workflowId = `echo-${randomUUID()}`;
-  await server.client.workflow.start('requestQueue', { workflowId, taskQueue: server.taskQueue });
-  const path = `/v1/jobs/${idOf(workflowId)}/cancel`;
-  expect((await bench.send(path, { method: 'POST' })).status).toBe(403);
-  const asOperator = await bench.send(path, { method: 'POST', key: bench.operator });
+  await used.server.client.workflow.start('requestQueue', { workflowId, taskQueue: used.server.taskQueue });
+  const path = `${byId(workflowId)}/cancel`;
+  expect((await send(path, { method: 'POST' })).status).toBe(403);
+  const asOperator = await send(path, { method: 'POST', key: used.bench.operator });
   expect([asOperator.status, asOperator.body.code]).toEqual([404, 'JOB_NOT_FOUND']);
-  const { status } = await server.client.workflow.getHandle(workflowId).describe();
+  const { status } = await used.server.client.workflow.getHandle(workflowId).describe();
   expect(status.name).toBe('RUNNING');
-  await server.client.workflow.getHandle(workflowId).terminate();
+  await used.server.client.workflow.getHandle(workflowId).terminate();
 });
 
 test('a path that names nothing is 400 or 404', async () => {
@@ -81,11 +67,12 @@ test('a path that names nothing is 400 or 404', async () => {
   const wrong = [
     ...['%', '%zz', '%ff', '%c0%ae', 'a%00', 'a%0a', 'a%7f', '%C2%85', ''].map(named),
     ...['%00', '%ff', '', 'x'.repeat(201)].map((project) => `/v1/projects/${project}/jobs`),
-    ...['', '=', 'a', 'YQ==', 'YR', '_w', `${idOf('agent-job/acme/k')}=`].map((id) => `/v1/jobs/${id}`),
-    ...['agent-job/acme/.', 'agent-job/acme/..', 'agent-job/a%0A/k', 'a\nb'].map((id) => `/v1/jobs/${idOf(id)}`),
+    ...['', '=', 'a', 'YQ==', 'YR', '_w'].map((id) => `/v1/jobs/${id}`),
+    ...['agent-job/acme/.', 'agent-job/acme/..', 'agent-job/a%0A/k', 'a\nb'].map(byId),
+    `${byId('agent-job/acme/k')}=`,
   ];
   for (const path of wrong) {
-    const { status, body } = await bench.send(path, { key: bench.operator });
+    const { status, body } = await send(path, { key: used.bench.operator });
     expect([path, status]).toEqual([path, 400]);
     expect(body).toMatchObject({ type: 'about:blank', title: 'Bad Request', status: 400, code: 'BAD_REQUEST' });
   }
@@ -98,18 +85,18 @@ test('a path that names nothing is 400 or 404', async () => {
     `${named('a')}/nothing`,
     '/V1/x',
   ]) {
-    expect([path, (await bench.send(path)).status]).toEqual([path, 404]);
+    expect([path, (await send(path)).status]).toEqual([path, 404]);
   }
-  for (const path of [named('of-nobody'), `/v1/jobs/${idOf(agentJobWorkflowId(OWN, 'of-nobody'))}`]) {
+  for (const path of [named('of-nobody'), byId(agentJobWorkflowId(OWN, 'of-nobody'))]) {
     for (const rest of ['', '/events']) {
-      const { status, body } = await bench.send(path + rest);
+      const { status, body } = await send(path + rest);
       expect([status, body.code]).toEqual([404, 'JOB_NOT_FOUND']);
     }
   }
 });
 
 test('a wrong method is 405 with Allow, and HEAD is as GET', async () => {
-  const list = `/v1/projects/${OWN}/jobs`;
+  const list = LIST;
   const wrong = [
     ['PUT', list, 'POST, GET, HEAD'],
     ['OPTIONS', list, 'POST, GET, HEAD'],
@@ -118,16 +105,16 @@ test('a wrong method is 405 with Allow, and HEAD is as GET', async () => {
     ['POST', '/healthz', 'GET, HEAD'],
   ] as const;
   for (const [method, path, allow] of wrong) {
-    const { status, headers } = await bench.send(path, { method });
+    const { status, headers } = await send(path, { method });
     expect([path, status, headers.get('allow')]).toEqual([path, 405, allow]);
   }
-  const head = await bench.send(list, { method: 'HEAD' });
+  const head = await send(list, { method: 'HEAD' });
   expect([head.status, head.body]).toEqual([200, '']);
 });
 
 test('what is wrong with a start is told by its field, and nothing of the prompt', async () => {
   const start = (body: unknown, headers: Record<string, string> = { 'idempotency-key': 'k' }) =>
-    bench.send(`/v1/projects/${OWN}/jobs`, { body, headers });
+    send(LIST, { body, headers });
   expect((await start({ prompt: 'x' }, {})).status).toBe(400);
   const wrong: [unknown, string][] = [
     [{}, 'prompt or jobId'],
@@ -159,7 +146,7 @@ test('what is wrong with a start is told by its field, and nothing of the prompt
 });
 
 test('a query of another kind is refused', async () => {
-  const list = (query: string) => bench.send(`/v1/projects/${OWN}/jobs?${query}`);
+  const list = (query: string) => send(`/v1/projects/${OWN}/jobs?${query}`);
   const wrong = [
     'phase=x',
     'outcome=',
@@ -181,22 +168,25 @@ test('a query of another kind is refused', async () => {
 });
 
 test('a key is taken and withdrawn as the file changes; while that is wrong, its last good content holds', async () => {
-  const good = await readFile(bench.keysFile, 'utf8');
-  const statusFor = async (key: string) => (await bench.send(`/v1/projects/${OWN}/jobs`, { key })).status;
+  const good = await readFile(used.bench.keysFile, 'utf8');
+  const statusFor = async (key: string) => (await send(LIST, { key })).status;
   for (const content of ['{', '[]', '{"x": {}}', JSON.stringify({ 'a-secret-key': { name: 'x', projects: [OWN] } })]) {
-    await writeFile(bench.keysFile, content);
-    expect(await statusFor(bench.own)).toBe(200);
+    await writeFile(used.bench.keysFile, content);
+    expect(await statusFor(used.bench.own)).toBe(200);
   }
-  await rm(bench.keysFile);
-  expect(await statusFor(bench.own)).toBe(200);
-  await vi.waitFor(() => expect(bench.problems.length).toBeGreaterThanOrEqual(2));
-  expect(bench.problems.join()).toMatch(/HTTP_KEYS_FILE .* should be .* its last good content holds/);
-  expect(bench.problems.join()).not.toContain('a-secret-key');
+  await rm(used.bench.keysFile);
+  expect(await statusFor(used.bench.own)).toBe(200);
+  await vi.waitFor(() => expect(used.bench.problems.length).toBeGreaterThanOrEqual(2));
+  expect(used.bench.problems.join()).toMatch(/HTTP_KEYS_FILE .* should be .* its last good content holds/);
+  expect(used.bench.problems.join()).not.toContain('a-secret-key');
   const added = randomUUID();
-  await writeFile(bench.keysFile, JSON.stringify({ [hashOf(added).toUpperCase()]: { name: 'added', projects: '*' } }));
-  expect([await statusFor(added), await statusFor(bench.own)]).toEqual([200, 401]);
-  await writeFile(bench.keysFile, good);
-  expect(await statusFor(bench.own)).toBe(200);
+  await writeFile(
+    used.bench.keysFile,
+    JSON.stringify({ [hashOf(added).toUpperCase()]: { name: 'added', projects: '*' } }),
+  );
+  expect([await statusFor(added), await statusFor(used.bench.own)]).toEqual([200, 401]);
+  await writeFile(used.bench.keysFile, good);
+  expect(await statusFor(used.bench.own)).toBe(200);
 });
 
 /** `fetch` takes no host of the caller's choice. */

@@ -1,155 +1,219 @@
 /** Callers that take more than their share, or speak HTTP in ways of their own: what each leaves to the others. */
 import { randomUUID } from 'node:crypto';
-import { once } from 'node:events';
-import { connect, type Socket } from 'node:net';
-import { afterAll, beforeAll, expect, test, vi } from 'vitest';
+import { Readable } from 'node:stream';
+import { setImmediate } from 'node:timers/promises';
+import { setFlagsFromString } from 'node:v8';
+import { runInNewContext } from 'node:vm';
+import { expect, test, vi } from 'vitest';
 import { agentJobWorkflowId } from '../../src/contract.js';
-import { checkShape } from '../../src/http/limits.js';
-import { AgentJobs } from '../../src/starter.js';
+import { CallerKeys } from '../../src/http/keys.js';
+import { CallerLimits, checkShape, type Limits } from '../../src/http/limits.js';
+import { readBody } from '../../src/http/request.js';
+import type { AgentJobs } from '../../src/starter.js';
 import { connectHeldCaller } from '../support/held-caller.js';
-import { connectDevServer, type TestServer } from '../support/dev-server.js';
-import { type HttpBench, startHttp } from './http-server.js';
+import { byId, headOf, type HttpBench, LIST, openRequests, OWN, peer, startHttp, useHttp } from './http-server.js';
 
-const OWN = 'acme';
-let server: TestServer;
-let jobs: AgentJobs;
-let bench: HttpBench;
-beforeAll(async () => {
-  server = await connectDevServer();
-  jobs = new AgentJobs({ client: server.client, taskQueue: server.taskQueue });
-  bench = await startHttp(jobs, OWN, { bodyBytes: 8 * 1024 * 1024 });
-});
-afterAll(async () => {
-  await bench.close();
-  await server.close();
-});
+const used = useHttp({ bodyBytes: 8 * 1024 * 1024 });
+const LONG = { timeout: 60_000 };
 
-interface Peer {
-  socket: Socket;
-  /** All that came so far. */
-  answer: () => string;
-  /** The statuses of all that came, once there are so many. */
-  statuses: (count: number) => Promise<number[]>;
-  closed: Promise<unknown>;
+/** A server with limits of its own. */
+async function withHttp(limits: Partial<Limits>, work: (own: HttpBench) => Promise<void>, jobs?: AgentJobs) {
+  const own = await startHttp(jobs ?? used.jobs, OWN, limits);
+  try {
+    await work(own);
+  } finally {
+    await own.close();
+  }
 }
 
-/** A connection of its own, over which this was sent. */
-function peer(text: string | Buffer, url = bench.http.url): Peer {
-  const socket = connect(Number(new URL(url).port), '127.0.0.1').on('error', () => {});
-  let answer = '';
-  socket.on('data', (data) => (answer += data.toString('latin1')));
-  socket.write(text);
-  const all = () => [...answer.matchAll(/^HTTP\/1\.1 (\d+)/gm)].map(([, status]) => Number(status));
-  const statuses = async (count: number) => {
-    await vi.waitUntil(() => all().length >= count, { timeout: 60_000, interval: 20 });
-    return all();
-  };
-  return { socket, answer: () => answer, statuses, closed: once(socket, 'close') };
+/** A job that no worker serves. */
+async function startIdle(): Promise<{ path: string; end: () => Promise<unknown> }> {
+  const { workflowId } = await used.jobs.start({ projectId: OWN, key: randomUUID(), prompt: 'x' });
+  return { path: byId(workflowId), end: () => used.server.client.workflow.getHandle(workflowId).terminate() };
 }
 
-const head = (first: string, ...headers: string[]) =>
-  [first, 'host: x', `authorization: Bearer ${bench.own}`, ...headers, '', ''].join('\r\n');
+const head = (first: string, ...headers: string[]) => headOf(used.bench, first, ...headers);
 const start = (key: string, ...headers: string[]) =>
-  head(
-    `POST /v1/projects/${OWN}/jobs HTTP/1.1`,
-    `idempotency-key: ${key}`,
-    'content-type: application/json',
-    ...headers,
-  );
+  head(`POST ${LIST}`, `idempotency-key: ${key}`, 'content-type: application/json', ...headers);
 const whole = (key: string, body: string) => start(key, `content-length: ${body.length}`) + body;
-const list = `GET /v1/projects/${OWN}/jobs HTTP/1.1`;
-const openRequests = async (of: HttpBench) =>
-  Number(/open_requests (\d+)/.exec((await of.send('/metrics')).body as string)![1]) - 1;
+/** A start that is refused once its body was read. */
+const WRONG = { body: { prompt: 1 }, headers: { 'idempotency-key': 'x' } };
 
 test('unfinished bodies take bounded memory, a quarter of it a key, and other callers still get through', async () => {
+  const { bench } = used;
   const part = 1024 * 1024;
   const text = start('k', `content-length: ${2 * part}`) + ' '.repeat(part);
-  const peers = Array.from({ length: 12 }, () => peer(text));
+  const peers = Array.from({ length: 12 }, () => peer(bench, text));
   // Two fit; the others are answered, and no body is kept for them.
-  await vi.waitUntil(() => peers.filter(({ answer }) => answer().includes(' 503 ')).length === 10, { timeout: 60_000 });
+  await vi.waitUntil(() => peers.filter(({ answer }) => answer().includes(' 503 ')).length === 10, LONG);
   const refused = peers.find(({ answer }) => answer() !== '')!.answer();
   expect(refused).toMatch(/retry-after: 2\r\n[^]*"code":"SERVICE_UNAVAILABLE","retryable":true/i);
-  const other = await bench.send(`/v1/projects/${OWN}/jobs`, {
-    key: bench.operator,
-    body: { prompt: 1 },
-    headers: { 'idempotency-key': 'x' },
-  });
-  expect(other.status).toBe(422);
+  expect((await bench.send(LIST, { key: bench.operator, ...WRONG })).status).toBe(422);
   for (const { socket } of peers) socket.destroy();
-  await vi.waitUntil(async () => (await openRequests(bench)) === 0, { timeout: 60_000 });
+  await vi.waitUntil(async () => (await openRequests(bench)) === 0, LONG);
   // What they took is given back.
-  const own = await bench.send(`/v1/projects/${OWN}/jobs`, {
-    body: { prompt: 1 },
-    headers: { 'idempotency-key': 'x' },
-  });
-  expect(own.status).toBe(422);
+  expect((await bench.send(LIST, WRONG)).status).toBe(422);
+});
+
+test('a body that comes byte by byte takes no more memory than another', async () => {
+  setFlagsFromString('--expose_gc');
+  const collect = runInNewContext('gc') as () => void;
+  const used = () => {
+    collect();
+    const { heapUsed, arrayBuffers } = process.memoryUsage();
+    return heapUsed + arrayBuffers;
+  };
+  const before = used();
+  let grown = 0;
+  const read = Buffer.alloc(65_536, ' ');
+  async function* parts() {
+    for (let i = 0; i < 200_000; i += 1) yield read.subarray(i % read.length, (i % read.length) + 1);
+    await setImmediate();
+    grown = used() - before;
+    yield Buffer.from('{}');
+  }
+  const headers = { 'content-type': 'application/json' };
+  const headersDistinct = { 'content-type': [headers['content-type']] };
+  const request = Object.assign(Readable.from(parts()), { headers, headersDistinct }) as never;
+  const source = { request, response: null as never, limits: new CallerLimits(), countedAs: 'x' };
+  expect(await readBody(source, { type: 'object', properties: {} })).toEqual({});
+  expect(grown).toBeLessThan(4 * 1024 * 1024);
 });
 
 test('an answer to a caller without a key ends the connection, whatever it is', async () => {
   const stranger = (target: string, ...headers: string[]) =>
     [`GET ${target} HTTP/1.1`, 'host: x', ...headers, '', ''].join('\r\n');
   const texts = [
-    stranger(`/v1/projects/${OWN}/jobs`),
-    stranger('/v1/projects/acme/jobs', 'authorization: Bearer wrong'),
+    stranger(LIST),
+    stranger(LIST, 'authorization: Bearer wrong'),
     stranger('/healthz'),
     stranger('/no/such/path'),
-    head('GET /v1/projects/other/jobs HTTP/1.1'),
+    head('GET /v1/projects/other/jobs'),
   ];
-  const peers = texts.map((text) => peer(text));
+  const peers = texts.map((text) => peer(used.bench, text));
   await Promise.all(peers.map(({ closed }) => closed));
   const statuses = await Promise.all(peers.map((one) => one.statuses(1)));
   expect(statuses).toEqual([[401], [401], [200], [404], [403]]);
 });
 
-test('one key has so many connections and no more, and they count no longer once they are closed', async () => {
-  const own = await startHttp(jobs, OWN, { connections: 20 });
-  const ask = () => peer(head(list).replace(bench.own, own.own), own.http.url);
-  const idle = Array.from({ length: 20 }, ask);
-  for (const one of idle) expect(await one.statuses(1)).toEqual([200]);
-  const more = ask();
-  expect(await more.statuses(1)).toEqual([429]);
-  await more.closed;
-  // A second key of the same name and another key have limits of their own.
-  for (const key of [own.namesake, own.operator]) {
-    expect((await own.send(`/v1/projects/${OWN}/jobs`, { key })).status).toBe(200);
-  }
-  for (const { socket } of idle) socket.destroy();
-  await vi.waitUntil(async () => (await own.send(`/v1/projects/${OWN}/jobs`)).status === 200, { timeout: 60_000 });
-  await own.close();
+test('one key has so many connections and no more, and they count no longer once they are closed', () =>
+  withHttp({ connections: 20 }, async (own) => {
+    const ask = () => peer(own, headOf(own, `GET ${LIST}`));
+    const idle = Array.from({ length: 20 }, ask);
+    for (const one of idle) expect(await one.statuses(1)).toEqual([200]);
+    const more = ask();
+    expect(await more.statuses(1)).toEqual([429]);
+    await more.closed;
+    // A second key of the same name and another key have limits of their own.
+    for (const key of [own.namesake, own.operator]) expect((await own.send(LIST, { key })).status).toBe(200);
+    for (const { socket } of idle) socket.destroy();
+    await vi.waitUntil(async () => (await own.send(LIST)).status === 200, LONG);
+  }));
+
+test('a connection that closes while its key is looked up is not counted', () =>
+  withHttp({ connections: 5 }, async (own) => {
+    const callerOf = vi.spyOn(CallerKeys.prototype, 'callerOf');
+    for (let i = 0; i < 20; i += 1) {
+      const asked = callerOf.mock.calls.length;
+      const { socket } = peer(own, headOf(own, `GET ${LIST}`));
+      await vi.waitUntil(() => callerOf.mock.calls.length > asked, { interval: 1 });
+      socket.resetAndDestroy();
+    }
+    await vi.waitUntil(async () => (await openRequests(own)) === 0, LONG);
+    expect((await own.send(LIST)).status).toBe(200);
+    callerOf.mockRestore();
+  }));
+
+test('requests that come together on one connection close it, and nothing of them stays', async () => {
+  const { path, end } = await startIdle();
+  const together = peer(used.bench, head(`GET ${path}/events`).repeat(10_000));
+  await together.closed;
+  await expect.poll(() => openRequests(used.bench)).toBe(0);
+  const one = peer(used.bench, head(`GET ${path}/events`));
+  expect(await one.statuses(1)).toEqual([200]);
+  one.socket.write(head(`GET ${LIST}`));
+  await one.closed;
+  await expect.poll(() => openRequests(used.bench)).toBe(0);
+  await end();
 });
 
+test('a connection takes one request after the other', async () => {
+  const { socket, statuses } = peer(used.bench, head(`GET ${LIST}`));
+  for (let count = 1; count <= 20; count += 1) {
+    expect(await statuses(count)).toHaveLength(count);
+    socket.write(head(`GET ${LIST}`));
+  }
+  socket.destroy();
+});
+
+test('who asks too often is told when to come back, also without a known key, and others are not', () =>
+  withHttp({ requests: 5 }, async (own) => {
+    const ask = (key: string) => own.send(LIST, { key });
+    for (const [key, status] of [
+      [own.own, 200],
+      ['unknown', 401],
+    ] as const) {
+      const answers = [];
+      for (let i = 0; i < 12; i++) answers.push(await ask(key));
+      expect(new Set(answers.map((answer) => answer.status))).toEqual(new Set([status, 429]));
+      const { headers, body } = answers.find((answer) => answer.status === 429)!;
+      expect(Number(headers.get('retry-after'))).toBeGreaterThanOrEqual(1);
+      expect(body).toMatchObject({ code: 'TOO_MANY_REQUESTS', retryable: true });
+    }
+    expect((await ask(own.operator)).status).toBe(200);
+    await vi.waitUntil(async () => (await ask(own.own)).status === 200, { ...LONG, interval: 1_500 });
+  }));
+
 test('probes at an address of their own are answered while no caller is, and end with the server', async () => {
-  const busy = await startHttp(jobs, OWN, { requests: 0 });
-  const url = await busy.http.listenForProbes({ host: '127.0.0.1', port: 0 });
-  expect((await busy.send('/healthz')).status).toBe(429);
-  const paths = ['/healthz', '/readyz?from=kubelet', '/metrics', '/v1/projects/acme/jobs'];
-  const asked = [...paths.map((path) => fetch(url + path)), fetch(`${url}/healthz`, { method: 'POST' })];
-  expect((await Promise.all(asked)).map(({ status }) => status)).toEqual([200, 200, 200, 404, 405]);
-  await busy.close();
+  let url = '';
+  await withHttp({ requests: 0 }, async (busy) => {
+    url = await busy.http.listenForProbes({ host: '127.0.0.1', port: 0 });
+    expect((await busy.send('/healthz')).status).toBe(429);
+    const paths = ['/healthz', '/readyz?from=kubelet', '/metrics', LIST];
+    const asked = [...paths.map((path) => fetch(url + path)), fetch(`${url}/healthz`, { method: 'POST' })];
+    expect((await Promise.all(asked)).map(({ status }) => status)).toEqual([200, 200, 200, 404, 405]);
+  });
   await expect(fetch(`${url}/healthz`)).rejects.toThrow();
 });
 
 test('a client that vanishes while its job is looked up leaves no interval behind', async () => {
-  const { workflowId } = await jobs.start({ projectId: OWN, key: `gone-${randomUUID()}`, prompt: 'x' });
-  const caller = await connectHeldCaller(server);
-  const own = await startHttp(caller.jobs, OWN);
-  const path = `/v1/jobs/${Buffer.from(workflowId).toString('base64url')}/events`;
-  const ask = () => peer(head(`GET ${path} HTTP/1.1`).replace(bench.own, own.own), own.http.url);
-  const intervals = vi.spyOn(globalThis, 'setInterval');
-  caller.hold('DescribeWorkflowExecution');
-  const [stays, goes] = [ask(), ask()];
-  await caller.isHeld;
-  await vi.waitUntil(async () => (await openRequests(own)) === 2, { timeout: 60_000 });
-  goes.socket.destroy();
-  await vi.waitUntil(async () => (await openRequests(own)) === 1, { timeout: 60_000 });
-  caller.release();
-  expect(await stays.statuses(1)).toEqual([200]);
-  expect(intervals).toHaveBeenCalledTimes(1);
-  intervals.mockRestore();
-  await own.close();
+  const { path, end } = await startIdle();
+  const caller = await connectHeldCaller(used.server);
+  await withHttp(
+    {},
+    async (own) => {
+      const ask = () => peer(own, headOf(own, `GET ${path}/events`));
+      const intervals = vi.spyOn(globalThis, 'setInterval');
+      caller.hold('DescribeWorkflowExecution');
+      const [stays, goes] = [ask(), ask()];
+      await caller.isHeld;
+      await vi.waitUntil(async () => (await openRequests(own)) === 2, LONG);
+      goes.socket.destroy();
+      await vi.waitUntil(async () => (await openRequests(own)) === 1, LONG);
+      caller.release();
+      expect(await stays.statuses(1)).toEqual([200]);
+      expect(intervals).toHaveBeenCalledTimes(1);
+      intervals.mockRestore();
+    },
+    caller.jobs,
+  );
   await caller.close();
-  await server.client.workflow.getHandle(workflowId).terminate();
+  await end();
 });
+
+test('an answer that is not read ends with its connection', () =>
+  withHttp({ idleMs: 1_000 }, async (own) => {
+    const title = 'x'.repeat(32 * 1024 * 1024);
+    const page = vi
+      .spyOn(used.jobs, 'listPage')
+      .mockResolvedValue({ jobs: [{ workflowId: 'w', title }] as never[], nextCursor: null });
+    const { socket } = peer(own, headOf(own, `GET ${LIST}`));
+    socket.pause();
+    await vi.waitUntil(() => page.mock.settledResults.length > 0);
+    await expect.poll(() => openRequests(own), { timeout: 20_000 }).toBe(0);
+    page.mockRestore();
+    socket.destroy();
+  }));
 
 test('a body of a shape that no call needs is refused before it is parsed; texts do not count', async () => {
   const refusal = (json: string) => {
@@ -170,46 +234,48 @@ test('a body of a shape that no call needs is refused before it is parsed; texts
   for (const wide of [many(20_001), '[{},{}],'.repeat(7_000), `{${'"a":1,'.repeat(20_001)}}`]) {
     expect(refusal(wide)).toMatch(/more than 20000 values/);
   }
-  const refused = peer(whole('k', `{"metadata":${'['.repeat(200_000)}`));
-  const told = expect.stringContaining('more than 100 levels');
-  expect([await refused.statuses(1), refused.answer()]).toEqual([[400], told]);
+  const refused = peer(used.bench, whole('k', `{"metadata":${'['.repeat(200_000)}`));
+  const shown = expect.stringContaining('more than 100 levels');
+  expect([await refused.statuses(1), refused.answer()]).toEqual([[400], shown]);
   refused.socket.destroy();
 });
 
 test('a second key behind two thousand headers is seen', async () => {
   const many = Array.from({ length: 2_100 }, () => 'a:');
-  const refused = peer(head(list, ...many, 'authorization: Bearer other'));
+  const refused = peer(used.bench, head(`GET ${LIST}`, ...many, 'authorization: Bearer other'));
   expect(await refused.statuses(1)).toEqual([400]);
   refused.socket.destroy();
 });
 
 test('HEAD of a stream is answered, and streams nothing', async () => {
-  const { workflowId } = await jobs.start({ projectId: OWN, key: `head-${randomUUID()}`, prompt: 'x' });
-  const asked = await bench.send(`/v1/jobs/${Buffer.from(workflowId).toString('base64url')}/events`, {
-    method: 'HEAD',
-  });
+  const { path, end } = await startIdle();
+  const asked = await used.bench.send(`${path}/events`, { method: 'HEAD' });
   expect([asked.status, asked.headers.get('content-type')]).toEqual([200, 'text/event-stream']);
   expect(asked.headers.get('cache-control')).toContain('no-transform');
-  expect(await openRequests(bench)).toBe(0);
-  await server.client.workflow.getHandle(workflowId).terminate();
+  expect(await openRequests(used.bench)).toBe(0);
+  await end();
 });
 
-test('a body is asked for once the key is known', async () => {
+test('a body is asked for once the key is known, and HTTP/1.0 is not told to continue', async () => {
   const body = JSON.stringify({ prompt: 1 });
   const asking = start('k', 'expect: 100-continue', `content-length: ${body.length}`);
-  const refused = peer(asking.replace(bench.own, 'wrong'));
+  const refused = peer(used.bench, asking.replace(used.bench.own, 'wrong'));
   await refused.closed;
   expect(await refused.statuses(1)).toEqual([401]);
-  const asked = peer(asking);
+  const asked = peer(used.bench, asking);
   expect(await asked.statuses(1)).toEqual([100]);
   asked.socket.write(body);
   expect(await asked.statuses(2)).toEqual([100, 422]);
   asked.socket.destroy();
+  const old = peer(used.bench, asking.replace('HTTP/1.1', 'HTTP/1.0') + body);
+  // It would take that for the answer.
+  expect(await old.statuses(1)).toEqual([422]);
+  old.socket.destroy();
 });
 
 test('a target that names a server is refused, whatever the server', async () => {
   for (const target of ['http://x/v1/projects/acme/jobs', 'http://localhost/healthz', '*']) {
-    const refused = peer(head(`GET ${target} HTTP/1.1`));
+    const refused = peer(used.bench, head(`GET ${target}`));
     expect([await refused.statuses(1), refused.answer()]).toEqual([[400], expect.stringContaining('must be a path')]);
     refused.socket.destroy();
   }
@@ -217,18 +283,20 @@ test('a target that names a server is refused, whatever the server', async () =>
 
 test('what is no request comes after the answer to the request before, which is its own', async () => {
   const key = randomUUID();
-  const both = peer(whole(key, JSON.stringify({ prompt: 'x' })) + 'GARBAGE\r\n\r\n');
+  const both = peer(used.bench, whole(key, JSON.stringify({ prompt: 'x' })) + 'GARBAGE\r\n\r\n');
+  const more = setInterval(() => both.socket.write('GARBAGE\r\n\r\n'), 50);
   await both.closed;
+  clearInterval(more);
   expect(await both.statuses(1)).toEqual([201]);
   expect(both.answer()).toContain('"isNew":true');
-  await server.client.workflow.getHandle(agentJobWorkflowId(OWN, key)).terminate();
+  await used.server.client.workflow.getHandle(agentJobWorkflowId(OWN, key)).terminate();
 });
 
 test('a byte order mark belongs to a key, and to no body', async () => {
   const key = randomUUID();
   const marked = Buffer.from(`\ufeff${key}`).toString('latin1');
   const send = async (name: string, body: string) => {
-    const { statuses, socket } = peer(Buffer.from(whole(name, body), 'latin1'));
+    const { statuses, socket } = peer(used.bench, Buffer.from(whole(name, body), 'latin1'));
     const [status] = await statuses(1);
     socket.destroy();
     return status;
@@ -238,20 +306,20 @@ test('a byte order mark belongs to a key, and to no body', async () => {
   expect([await send(key, body), await send(marked, body)]).toEqual([201, 201]);
   expect(await send(key, Buffer.from(`\ufeff${body}`).toString('latin1'))).toBe(400);
   for (const name of [key, `\ufeff${key}`])
-    await server.client.workflow.getHandle(agentJobWorkflowId(OWN, name)).terminate();
+    await used.server.client.workflow.getHandle(agentJobWorkflowId(OWN, name)).terminate();
 });
 
 test('a client that closes its half has gone: nothing of it stays open', async () => {
-  const waiting = peer(start('k', 'content-length: 100') + '{');
-  await expect.poll(() => openRequests(bench)).toBe(1);
+  const waiting = peer(used.bench, start('k', 'content-length: 100') + '{');
+  await expect.poll(() => openRequests(used.bench)).toBe(1);
   waiting.socket.end();
   await waiting.closed;
-  await expect.poll(() => openRequests(bench)).toBe(0);
+  await expect.poll(() => openRequests(used.bench)).toBe(0);
 });
 
 test('the type of a body may name its charset in both of the usual ways', async () => {
   for (const charset of ['utf-8', 'utf8', '"UTF-8"']) {
     const headers = { 'content-type': `application/json; charset=${charset}`, 'idempotency-key': 'k' };
-    expect((await bench.send(`/v1/projects/${OWN}/jobs`, { body: { prompt: 1 }, headers })).status).toBe(422);
+    expect((await used.bench.send(LIST, { body: { prompt: 1 }, headers })).status).toBe(422);
   }
 });

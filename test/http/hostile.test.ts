@@ -1,32 +1,18 @@
 /** What no client of good will sends, byte by byte: each gets 4xx or a closed connection, and leaves nothing behind. */
 import { once } from 'node:events';
 import { connect } from 'node:net';
-import { afterAll, beforeAll, expect, test, vi } from 'vitest';
+import { expect, test } from 'vitest';
 import { agentJobWorkflowId } from '../../src/contract.js';
-import { AgentJobs } from '../../src/starter.js';
-import { connectDevServer, type TestServer } from '../support/dev-server.js';
-import { type HttpBench, startHttp } from './http-server.js';
+import { headOf, LIST, OWN, peer, statusesIn, useHttp } from './http-server.js';
 
-const OWN = 'acme';
-let server: TestServer;
-let bench: HttpBench;
-let jobs: AgentJobs;
-beforeAll(async () => {
-  server = await connectDevServer();
-  jobs = new AgentJobs({ client: server.client, taskQueue: server.taskQueue });
-  bench = await startHttp(jobs, OWN);
-});
-afterAll(async () => {
-  await bench.close();
-  await server.close();
-});
+const used = useHttp();
 
 /**
  * Sends bytes over a connection of their own, and answers with all that comes until it closes. This end closes with the
  * first answer, or at once where the bytes are cut off.
  */
 async function raw(text: string | Buffer, { isCut = false } = {}): Promise<string> {
-  const socket = connect(Number(new URL(bench.http.url).port), '127.0.0.1');
+  const socket = connect(Number(new URL(used.bench.http.url).port), '127.0.0.1');
   let answer = '';
   socket.on('data', (data) => {
     answer += data.toString('latin1');
@@ -42,10 +28,8 @@ async function raw(text: string | Buffer, { isCut = false } = {}): Promise<strin
 /** A whole request, after whose answer the server closes the connection. */
 const LAST = 'GET /healthz HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n';
 
-const statusesOf = (answer: string) => [...answer.matchAll(/^HTTP\/1\.1 (\d+)/gm)].map(([, status]) => Number(status));
-const head = (first: string, ...headers: string[]) =>
-  [first, 'host: x', `authorization: Bearer ${bench.own}`, ...headers, '', ''].join('\r\n');
-const start = `POST /v1/projects/${OWN}/jobs HTTP/1.1`;
+const head = (first: string, ...headers: string[]) => headOf(used.bench, first, ...headers);
+const start = `POST ${LIST}`;
 /** The head and the body of an answer that is an error. */
 const PROBLEM = /^content-type: application\/problem\+json\r\n[^]*"code":/im;
 const JSON_TYPE = 'content-type: application/json';
@@ -62,20 +46,19 @@ test('what is no HTTP, or HTTP in two senses, is refused and closes the connecti
     head(start, JSON_TYPE, KEY, 'content-length: 1e9') + body,
     head(start, JSON_TYPE, KEY, 'transfer-encoding: chunked') + 'zz\r\n',
     head(start, JSON_TYPE, KEY, 'transfer-encoding: xchunked') + body,
-    head('GET / HTTP/1.1', 'x y: z'),
-    head('GET / HTTP/1.1', ' folded: z'),
-    head('GET / HTTP/1.1', 'a: b\0c'),
-    head('GET / HTTP/1.1', `x: ${'y'.repeat(20_000)}`),
-    head(`GET /${'y'.repeat(20_000)} HTTP/1.1`),
-    head('CONNECT other:443 HTTP/1.1'),
+    head('GET /', 'x y: z'),
+    head('GET /', ' folded: z'),
+    head('GET /', 'a: b\0c'),
+    head('GET /', `x: ${'y'.repeat(20_000)}`),
+    head(`GET /${'y'.repeat(20_000)}`),
   ];
   for (const text of cases) {
     const answer = await raw(text);
-    const [status = 0] = statusesOf(answer);
+    const [status = 0] = statusesIn(answer);
     expect([text.slice(0, 200), status >= 400 && status < 500]).toEqual([text.slice(0, 200), true]);
     expect(answer).toMatch(PROBLEM);
   }
-  expect(await server.client.workflow.count(`WorkflowId = '${agentJobWorkflowId(OWN, 'k')}'`)).toEqual({
+  expect(await used.server.client.workflow.count(`WorkflowId = '${agentJobWorkflowId(OWN, 'k')}'`)).toEqual({
     count: 0,
     groups: [],
   });
@@ -120,53 +103,46 @@ test('paths that a proxy may read otherwise lead to no other project', async () 
     ],
   ];
   for (const path of paths) {
-    const [status = 0] = statusesOf(await raw(head(`GET ${path} HTTP/1.1`)));
+    const [status = 0] = statusesIn(await raw(head(`GET ${path}`)));
     expect([path, [400, 403, 404].includes(status)]).toEqual([path, true]);
   }
 });
 
-test('a CONNECT that is cut off or left open neither ends the server nor keeps it from its end', async () => {
-  const own = await startHttp(jobs, OWN);
-  const refused = async () => {
-    const socket = connect(Number(new URL(own.http.url).port), '127.0.0.1').on('error', () => {});
-    socket.write('CONNECT other:443 HTTP/1.1\r\nhost: x\r\n\r\n');
-    const [answer] = (await once(socket, 'data')) as [Buffer];
-    expect(statusesOf(answer.toString())).toEqual([405]);
-    return socket;
-  };
-  for (let i = 0; i < 30; i += 1) (await refused()).resetAndDestroy();
-  expect((await own.send('/healthz')).status).toBe(200);
-  const left = await refused();
-  await own.close();
-  left.destroy();
+test('a CONNECT closes its connection, and neither ends the server nor keeps it from its end', async () => {
+  for (let i = 0; i < 30; i += 1) {
+    const refused = peer(used.bench, head('CONNECT other:443'));
+    await refused.closed;
+    expect(refused.answer()).toBe('');
+  }
+  expect((await used.bench.send('/healthz')).status).toBe(200);
 });
 
 test('headers that come twice are refused, where two readers could take another one', async () => {
-  const list = `GET /v1/projects/${OWN}/jobs HTTP/1.1`;
+  const list = `GET ${LIST}`;
   const twice = [
     head(list, 'authorization: Bearer other'),
     head(list, 'host: y'),
     head(start, JSON_TYPE, KEY, 'idempotency-key: other', 'content-length: 2') + '{}',
     head(start, JSON_TYPE, 'content-type: text/plain', KEY, 'content-length: 2') + '{}',
-    head(`GET /v1/projects/${OWN}/jobs/k/events HTTP/1.1`, 'last-event-id: a', 'last-event-id: b'),
+    head(`GET ${LIST}/k/events`, 'last-event-id: a', 'last-event-id: b'),
   ];
-  for (const text of twice) expect(statusesOf(await raw(text))[0]).toBe(400);
+  for (const text of twice) expect(statusesIn(await raw(text))[0]).toBe(400);
 });
 
 test('a body is refused before it is read where it is too large, and what is left of it is no request', async () => {
   const large = 3 * 1024 * 1024;
-  const smuggled = `GET /v1/projects/${OWN}/jobs HTTP/1.1\r\nhost: x\r\nauthorization: Bearer ${bench.own}\r\n\r\n`;
+  const smuggled = head(`GET ${LIST}`);
   const padding = ' '.repeat(large - smuggled.length);
   const answer = await raw(head(start, JSON_TYPE, KEY, `content-length: ${large}`) + smuggled + padding + LAST);
-  expect(statusesOf(answer)).toEqual([413, 200]);
+  expect(statusesIn(answer)).toEqual([413, 200]);
   const chunk = `${large.toString(16)}\r\n${' '.repeat(large)}\r\n0\r\n\r\n`;
-  expect(statusesOf(await raw(head(start, JSON_TYPE, KEY, 'transfer-encoding: chunked') + chunk))[0]).toBe(413);
+  expect(statusesIn(await raw(head(start, JSON_TYPE, KEY, 'transfer-encoding: chunked') + chunk))[0]).toBe(413);
   const asked = await raw(head(start, JSON_TYPE, KEY, `content-length: ${large}`, 'expect: 100-continue'));
-  expect(statusesOf(asked)[0]).toBe(413);
+  expect(statusesIn(asked)[0]).toBe(413);
   const expecting = await raw(head(start, JSON_TYPE, KEY, 'content-length: 0', 'expect: the-impossible'));
-  expect([statusesOf(expecting), expecting]).toEqual([[417], expect.stringMatching(PROBLEM)]);
+  expect([statusesIn(expecting), expecting]).toEqual([[417], expect.stringMatching(PROBLEM)]);
   const cut = await raw(head(start, JSON_TYPE, KEY, 'content-length: 100') + '{"prompt": "x"}', { isCut: true });
-  expect(statusesOf(cut).filter((status) => status < 400 || status >= 500)).toEqual([]);
+  expect(statusesIn(cut).filter((status) => status < 400 || status >= 500)).toEqual([]);
 });
 
 test('bodies that are no job are 4xx, however deep, odd or long their texts are', async () => {
@@ -197,7 +173,7 @@ test('bodies that are no job are 4xx, however deep, odd or long their texts are'
   for (const body of [...bodies, Buffer.from([0x7b, 0xff, 0x7d])]) {
     const bytes = Buffer.from(body as string);
     const text = Buffer.concat([Buffer.from(head(start, JSON_TYPE, KEY, `content-length: ${bytes.length}`)), bytes]);
-    const [status = 0] = statusesOf(await raw(text));
+    const [status = 0] = statusesIn(await raw(text));
     expect([String(body).slice(0, 50), [400, 415, 422].includes(status)]).toEqual([String(body).slice(0, 50), true]);
   }
 });
@@ -211,18 +187,18 @@ test('requests of random bytes are 4xx or closed, hundreds of them, and the serv
     const bytes = Buffer.from(valid);
     for (let changes = 1 + random(8); changes > 0; changes--) bytes[random(bytes.length)] = random(256);
     const answer = await raw(bytes.subarray(0, 1 + random(bytes.length)), { isCut: true });
-    const statuses = statusesOf(answer);
+    const statuses = statusesIn(answer);
     expect([round, statuses.filter((status) => status < 400 || status >= 500)]).toEqual([round, []]);
   }
-  expect(bench.problems).toEqual([]);
-  expect((await bench.send(`/v1/projects/${OWN}/jobs`)).status).toBe(200);
-  const { body } = await bench.send('/metrics');
+  expect(used.bench.problems).toEqual([]);
+  expect((await used.bench.send(LIST)).status).toBe(200);
+  const { body } = await used.bench.send('/metrics');
   expect(body).toContain('agent_jobs_http_open_streams 0');
 });
 
 test('who sends headers or a body too slowly is told so', { timeout: 120_000 }, async () => {
   const slow = async (text: string) => {
-    const socket = connect(Number(new URL(bench.http.url).port), '127.0.0.1');
+    const socket = connect(Number(new URL(used.bench.http.url).port), '127.0.0.1');
     let answer = '';
     socket.on('data', (data) => (answer += data.toString()));
     socket.on('error', () => {});
@@ -230,28 +206,9 @@ test('who sends headers or a body too slowly is told so', { timeout: 120_000 }, 
     const drip = setInterval(() => socket.write('x'), 1_000);
     await once(socket, 'close');
     clearInterval(drip);
-    return statusesOf(answer);
+    return statusesIn(answer);
   };
   const headers = Array.from({ length: 20 }, () => slow('GET / HTTP/1.1\r\nhost: x\r\nx: '));
   const bodies = Array.from({ length: 20 }, () => slow(head(start, JSON_TYPE, KEY, 'content-length: 1000') + '{'));
   expect(new Set((await Promise.all([...headers, ...bodies])).flat())).toEqual(new Set([408]));
-});
-
-test('who asks too often is told when to come back, and others are not', async () => {
-  const limited = await startHttp(jobs, OWN, { requests: 5 });
-  const ask = (key: string) => limited.send(`/v1/projects/${OWN}/jobs`, { key });
-  const answers = [];
-  for (let i = 0; i < 12; i++) answers.push(await ask(limited.own));
-  const refused = answers.filter(({ status }) => status === 429);
-  expect(refused.length).toBeGreaterThan(0);
-  for (const { headers, body } of refused) {
-    expect(Number(headers.get('retry-after'))).toBeGreaterThanOrEqual(1);
-    expect(body).toMatchObject({ code: 'TOO_MANY_REQUESTS', retryable: true });
-  }
-  expect((await ask(limited.operator)).status).toBe(200);
-  await vi.waitFor(async () => expect((await ask(limited.own)).status).toBe(200), {
-    timeout: 120_000,
-    interval: 1_500,
-  });
-  await limited.close();
 });

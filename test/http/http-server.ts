@@ -1,13 +1,16 @@
 /** The HTTP server over a real Temporal server, a worker and a sandbox, and a caller over real sockets. */
 import { createHash, randomUUID } from 'node:crypto';
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { connect, type Socket } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { afterAll, beforeAll, vi } from 'vitest';
 import { CallerKeys } from '../../src/http/keys.js';
 import type { Limits } from '../../src/http/limits.js';
 import { HttpServer } from '../../src/http/server.js';
-import type { AgentJobs } from '../../src/starter.js';
+import { AgentJobs } from '../../src/starter.js';
 import { QUICK, startJobServer, type JobServer } from '../client/job-server.js';
+import { connectDevServer, type TestServer } from '../support/dev-server.js';
 
 interface HttpAnswer {
   status: number;
@@ -63,6 +66,62 @@ export async function startHttp(jobs: AgentJobs, projectId: string, limits?: Par
     },
   };
 }
+
+/** The project of the keys that see one alone. */
+export const OWN = 'acme';
+export const LIST = `/v1/projects/${OWN}/jobs`;
+
+/** A server without a worker, for the tests of one file. */
+export function useHttp(limits?: Partial<Limits>): { server: TestServer; jobs: AgentJobs; bench: HttpBench } {
+  const used = {} as { server: TestServer; jobs: AgentJobs; bench: HttpBench };
+  beforeAll(async () => {
+    used.server = await connectDevServer();
+    used.jobs = new AgentJobs({ client: used.server.client, taskQueue: used.server.taskQueue });
+    used.bench = await startHttp(used.jobs, OWN, limits);
+  });
+  afterAll(async () => {
+    await used.bench.close();
+    await used.server.close();
+  });
+  return used;
+}
+
+/** The second address of a job. */
+export const byId = (workflowId: string) => `/v1/jobs/${Buffer.from(workflowId).toString('base64url')}`;
+
+/** The head of a request with the key that sees one project. */
+export const headOf = ({ own }: HttpBench, first: string, ...headers: string[]) =>
+  [`${first} HTTP/1.1`, 'host: x', `authorization: Bearer ${own}`, ...headers, '', ''].join('\r\n');
+
+export const statusesIn = (text: string) =>
+  [...text.matchAll(/^HTTP\/1\.\d (\d+)/gm)].map(([, status]) => Number(status));
+
+interface Peer {
+  socket: Socket;
+  /** All that came so far. */
+  answer: () => string;
+  /** The statuses of all that came, once there are so many. */
+  statuses: (count: number) => Promise<number[]>;
+  closed: Promise<unknown>;
+}
+
+/** A connection of its own, over which this was sent. */
+export function peer({ http }: HttpBench, text: string | Buffer): Peer {
+  const socket = connect(Number(new URL(http.url).port), '127.0.0.1').on('error', () => {});
+  let answer = '';
+  socket.on('data', (data) => (answer += data.toString('latin1')));
+  socket.write(text);
+  const statuses = async (count: number) => {
+    await vi.waitUntil(() => statusesIn(answer).length >= count, { timeout: 60_000, interval: 20 });
+    return statusesIn(answer);
+  };
+  const closed = new Promise((resolve) => socket.once('close', resolve));
+  return { socket, answer: () => answer, statuses, closed };
+}
+
+/** Requests without their whole answer, but for the one that asks. */
+export const openRequests = async (of: HttpBench) =>
+  Number(/open_requests (\d+)/.exec((await of.send('/metrics')).body as string)![1]) - 1;
 
 /** With a worker and a sandbox. */
 export interface HttpJobServer extends JobServer {

@@ -10,7 +10,7 @@ import { agentJobWorkflowId } from '../../src/contract.js';
 import { keyOf } from '../../src/http/mcp/tools.js';
 import { cliProgram } from '../cli/run-cli.js';
 import { QUICK } from '../client/job-server.js';
-import { type HttpJobServer, startHttpJobServer } from './http-server.js';
+import { headOf, type HttpJobServer, peer, startHttpJobServer } from './http-server.js';
 
 let server: HttpJobServer;
 beforeAll(async () => {
@@ -233,6 +233,13 @@ test('a page of another site calls no tool', async () => {
     (await server.bench.send('/mcp', { body, headers: { ...ACCEPT, origin } })).status;
   const origins = ['https://evil.example', 'null', 'not an origin', `http://${host}.evil.example`, `http://${host}`];
   expect(await Promise.all(origins.map(statusFrom))).toEqual([403, 403, 403, 403, 200]);
+  // Behind a proxy, one of the two may name the port that is meant anyway.
+  const sent = peer(
+    server.bench,
+    headOf(server.bench, 'POST /mcp', 'origin: https://x', 'content-length: 0').replace('host: x', 'host: x:443'),
+  );
+  expect(await sent.statuses(1)).toEqual([415]);
+  sent.socket.destroy();
 });
 
 test('a call that is cancelled and a stream of notifications wait for nothing more', async () => {

@@ -101,6 +101,6 @@ test('its schemas can be used, and a start is a prompt or a job id', () => {
   const isStart = ajv.getSchema('openapi#/components/schemas/StartJobRequest')!;
   for (const body of [{ prompt: 'x', deadline: '1 hour' }, { jobId: 'j' }]) expect(isStart(body)).toBe(true);
   for (const wrong of [{ prompt: 1 }, { prompt: 'x', deadlin: '1 hour' }]) expect(isStart(wrong)).toBe(false);
-  // Readers of YAML take no such control characters.
+  // Readers of YAML take no such control characters, and it is sent as it is.
   expect(JSON.stringify(document)).not.toMatch(/[\u007f-\u009f]/);
 });

@@ -32,6 +32,8 @@ interface McpService extends Pick<ToolCall, 'caller' | 'ending'> {
 export async function serveMcp(call: Call): Promise<Answer | null> {
   const { service, request, response, args: body, gone, ending } = call;
   checkOrigin(request.headers);
+  // A tool may wait longer than any other call.
+  request.socket.setTimeout(0);
   // A stream of notifications has no end of its own: it ends as a stream of events does.
   const isStream = body['method'] === 'subscriptions/listen';
   const { signal, release } = firstOf(isStream ? [gone, ending, AbortSignal.timeout(STREAM_MS)] : [gone]);
@@ -59,7 +61,11 @@ export async function serveMcp(call: Call): Promise<Answer | null> {
 
 /** The protocol asks for it: no page of another site may call tools. Throws a problem 403. */
 function checkOrigin({ origin, host }: IncomingHttpHeaders): void {
-  if (origin === undefined || (URL.canParse(origin) && new URL(origin).host === host)) return;
+  if (origin === undefined) return;
+  // Each of the two may name a port that the other leaves out.
+  const [scheme] = /^https?:\/\//.exec(origin) ?? [];
+  const hostOf = (url: string) => (URL.canParse(url) ? new URL(url).host : null);
+  if (scheme !== undefined && host !== undefined && hostOf(origin) === hostOf(scheme + host)) return;
   throw new Problem(403, 'the header Origin names another site');
 }
 
@@ -88,7 +94,7 @@ async function answer(
   args: Record<string, unknown>,
   { mcpReq: request }: ServerContext,
 ): Promise<CallToolResult> {
-  const waiting = { maxWaitMs, gone: request.signal, onState: progressOf(request) };
+  const waiting = { maxWaitMs, gone: request.signal };
   try {
     const call = { ...service, ...waiting, jobs: await service.connect(), args };
     const body = await callTool(tool, call);
@@ -101,18 +107,6 @@ async function answer(
     const { body, message } = problem ?? new Problem(500, 'an error of this server, which its log tells');
     return { isError: true, content: [text(message)], structuredContent: { ...body } };
   }
-}
-
-/** Tells an agent that asked for progress what the job does now. */
-function progressOf({ _meta: meta, notify }: ServerContext['mcpReq']): NonNullable<ToolCall['onState']> {
-  let progress = 0;
-  return ({ phase: message }) => {
-    const progressToken = meta?.progressToken;
-    if (progressToken === undefined) return;
-    const params = { progressToken, progress: ++progress, message };
-    // An agent that is gone hears nothing.
-    notify({ method: 'notifications/progress', params }).catch(() => {});
-  };
 }
 
 function text(text: string): { type: 'text'; text: string } {

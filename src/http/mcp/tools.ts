@@ -3,7 +3,6 @@
  * for it, and the answer about a job that needs one says whom to ask.
  */
 import { createHash } from 'node:crypto';
-import type { JobState } from '../../contract.js';
 import { checkObject, checkWholeNumber } from '../../contract/input-checks.js';
 import { type JsonSchema, type Kind, optional } from '../../contract/kinds.js';
 import { checkKnownFields } from '../../client/known-fields.js';
@@ -12,7 +11,7 @@ import { type Arguments, described, KEY, plainObject, PROJECT } from '../../oper
 import { type Caller, checkMaySee } from '../keys.js';
 
 /** One call of a tool. */
-interface ToolCall extends Pick<OperationCall, 'jobs' | 'args' | 'gone' | 'ending' | 'onState'> {
+interface ToolCall extends Pick<OperationCall, 'jobs' | 'args' | 'gone' | 'ending'> {
   caller: Caller;
   /** The longest time that it may wait. */
   maxWaitMs: number;
@@ -86,35 +85,27 @@ export function keyOf(project: string, prompt: string): string {
   return `mcp-${createHash('sha256').update(`${project}\n${prompt}`).digest('hex').slice(0, 32)}`;
 }
 
+const ASK = 'No one can tell whether a write arrived upstream. Ask the person who operates agent-jobs to look there';
+
 /** What an agent does with an answer: above all, what it must not repeat, for that could write twice. */
 function nextStep(body: Partial<JobBody> & { isNew?: boolean; nextCursor?: string | null }): string {
-  const { state, result, isNew, key, nextCursor } = body;
-  if (typeof state === 'string') return nextOfFollowUp(state);
-  const warning = state ? warningOf(body.workflowId ?? '', state) : null;
-  if (warning !== null) return warning;
+  const { state, result, isNew, key, nextCursor, workflowId = '' } = body;
+  // Of a follow-up.
+  if (typeof state === 'string') {
+    if (state === 'unknown') return `${ASK}, and to settle it: npx agent-jobs attention. Do not send it again.`;
+    const isTaken = ['sent', 'queued'].includes(state);
+    return `It is ${state as string}.${isTaken ? ' Call wait_for_job for what comes of it.' : ''}`;
+  }
+  if (state?.phase === 'needsAttention') {
+    const settle = `npx agent-jobs resolve ${workflowId}`;
+    return `The job waits for a person. ${ASK}, and to settle it: ${settle}. Do not start the job again.`;
+  }
+  if (state?.outcome === 'UnknownOutcome') return `${ASK}. Do not start the job again before that.`;
   if (isNew !== undefined) {
     const joined = isNew ? 'The job was started.' : 'The key already named this job: no second one was started.';
     return `${joined} Its key is ${key}. Call wait_for_job for its result.`;
   }
   if (result === null) return 'The job still runs. Call wait_for_job, or look again in a minute.';
   if (result !== undefined) return `The job is over: ${'failure' in result ? 'it failed' : result.outcome}.`;
-  if (nextCursor === undefined) return 'It is done.';
-  return nextCursor === null ? 'That is all.' : 'There are more: give nextCursor as cursor.';
-}
-
-const ASK = 'No one can tell whether a write arrived upstream. Ask the person who operates agent-jobs';
-
-function nextOfFollowUp(state: string): string {
-  if (state === 'unknown')
-    return `${ASK} to look there, and to settle it: npx agent-jobs attention. Do not send it again.`;
-  const isTaken = state === 'sent' || state === 'queued';
-  return isTaken ? `It is ${state}. Call wait_for_job for what comes of it.` : `It is ${state}.`;
-}
-
-function warningOf(workflowId: string, { phase, outcome }: JobState): string | null {
-  if (phase === 'needsAttention') {
-    const settle = `npx agent-jobs resolve ${workflowId}`;
-    return `The job waits for a person. ${ASK} to look there, and to settle it: ${settle}. Do not start the job again.`;
-  }
-  return outcome === 'UnknownOutcome' ? `${ASK} to look there. Do not start the job again before that.` : null;
+  return nextCursor == null ? 'That is all.' : 'There are more: give nextCursor as cursor.';
 }
