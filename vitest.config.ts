@@ -29,7 +29,7 @@ const REPLACING = ['client/new-option', 'model/simulated', 'unit/listen-address'
 /** Recording is a command of its own, `npm run test:record-histories`. */
 const recording = [{ resolve, test: { ...limits, name: 'record', include: [RECORDING] } }];
 const shared = { ...limits, isolate: false, setupFiles: ['test/support/leave-nothing.ts'] };
-/** Folders of which `npm test` runs only the files that a promise names: it takes at most 8 minutes. */
+/** Folders in which `npm test` runs only the files that a promise names: it takes at most 8 minutes. */
 const LEFT_OUT = [...SYSTEM, 'cli', 'client', 'export', 'worker'];
 /** The files of tests that the table of promises names. */
 const promised = () =>

@@ -12,7 +12,7 @@ export interface Bench {
   folder: string;
   temporal: BenchTemporal;
   upstream: BenchUpstream;
-  /** Where the workers leave V8 CPU profiles, one per thread; undefined where none are wanted. */
+  /** The folder for V8 CPU profiles of the workers, one per thread; undefined if none are wanted. */
   profiles: string | undefined;
   budget: Budget;
 }

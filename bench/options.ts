@@ -47,7 +47,7 @@ export interface Options {
   /** Jobs of ten minutes, and how long they take, in milliseconds. */
   ten: number;
   tenMs: number;
-  /** Jobs that two workers share, of which one is killed. */
+  /** Jobs that two workers share; one worker is killed. */
   killed: number;
   /** Sizes, the smallest first. */
   crowd: number[];

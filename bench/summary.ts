@@ -6,7 +6,7 @@ import { show } from './table.js';
 
 interface Row {
   measure: string;
-  /** Of which the last one measured counts, in the order of sizes. */
+  /** In the order of sizes; the last one measured counts. */
   scenario: string | RegExp;
   figure: string;
   reach: string;

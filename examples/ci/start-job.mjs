@@ -1,7 +1,7 @@
 /**
  * A step of GitHub Actions that starts an agent job, or joins the one of this commit. It reads the inputs of
  * `action.yml` and the variables of Actions, and needs nothing but `agent-jobs-client`, installed in the folder
- * AGENT_JOBS_CLIENT. Ends with 0 where the job ended well, or where nobody waits for its end; else with 1.
+ * AGENT_JOBS_CLIENT. Ends with 0 if the job ended well, or if its end is not awaited; else with 1.
  */
 import { randomUUID } from 'node:crypto';
 import { appendFile } from 'node:fs/promises';

@@ -82,7 +82,7 @@ async function copyDeclarations() {
     const text = (await readFile(file, 'utf8')).replace(/^\/\/# sourceMappingURL=.*$/m, '');
     const target = join(OUT, 'types', relative(DECLARATIONS, file));
     await mkdir(dirname(target), { recursive: true });
-    // Nobody reads what no entry hands on.
+    // No caller reads what no entry hands on.
     await writeFile(target, handedOn.has(file) ? text : text.replace(COMMENT, '').replace(/\n{2,}/g, '\n'));
   }
 }

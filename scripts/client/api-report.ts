@@ -11,7 +11,7 @@ const extractor = createRequire(import.meta.url)('@microsoft/api-extractor') as 
 
 const PACKAGE = fileURLToPath(new URL('../../packages/client/', import.meta.url));
 
-/** Where the report lies. */
+/** The path of the report. */
 export const API_REPORT = join(PACKAGE, 'api-report.md');
 
 /** The root and the contract together, beside them while the report is made. */

@@ -20,7 +20,7 @@ export interface Message extends MessageTypes {
 
 /** What callers rely on, as data. */
 export interface Contract {
-  /** Of the package. */
+  /** The version of the package. */
   readonly version: string;
   /** Names of the shapes that callers send; they read the others. */
   readonly inputs: readonly string[];

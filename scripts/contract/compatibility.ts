@@ -1,7 +1,7 @@
 /**
- * Compares the contract with that of the last release: what breaks a caller, and what a caller must be told of. Whoever
- * sends must be understood as before, so an input may only take more. Whoever reads must understand as before, so an
- * output may only hold more fields.
+ * Compares the contract with that of the last release: what breaks a caller, and what a caller must be told of. An
+ * old sender must be understood, so an input may only take more. An old reader must understand, so an output may only
+ * hold more fields.
  */
 import type { JsonSchema } from '../../src/contract/kinds.js';
 import type { Contract, Message } from './artefacts.js';
@@ -11,7 +11,7 @@ import type { Calls } from './calls.js';
 export interface Change {
   /** `break`: never. `notice`: only where it is declared. */
   readonly kind: 'break' | 'notice';
-  /** Where and what, such as `JobState.phase may be "paused" now`. */
+  /** The place and the change, such as `JobState.phase may be "paused" now`. */
   readonly text: string;
 }
 
@@ -144,10 +144,10 @@ const COMPARED = [
   'default',
 ];
 
-/** Of a list, of a record. */
+/** The parts of a list, and of a record. */
 const PARTS = ['items', 'additionalProperties'];
 
-/** Of one shape: what is read as `wide` must take all that `narrow` lets through. */
+/** Compares one shape: what is read as `wide` must take all that `narrow` lets through. */
 class Comparison {
   readonly #isInput: boolean;
   readonly #before: Defs;

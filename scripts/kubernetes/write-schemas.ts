@@ -35,7 +35,7 @@ function download(module: string): string {
   return (JSON.parse(told) as { Dir: string }).Dir;
 }
 
-/** Of a schema what validates; objects with named fields have no others, unless the schema says that it keeps them. */
+/** What of a schema validates; objects with named fields have no others, unless the schema says that it keeps them. */
 function strict(schema: unknown): unknown {
   if (Array.isArray(schema)) return schema.map(strict);
   if (typeof schema !== 'object' || schema === null) return schema;

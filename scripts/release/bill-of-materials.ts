@@ -41,7 +41,7 @@ interface Locked {
 const ALLOWED = new Set([
   ...['0BSD', 'Apache-2.0', 'BlueOak-1.0.0', 'BSD-2-Clause', 'BSD-3-Clause', 'CC-BY-4.0', 'ISC', 'MIT', 'Unlicense'],
 ]);
-/** Of packages whose package.json names none: read in the file LICENSE of this very version. */
+/** The licences of packages whose package.json names none: read in the file LICENSE of this very version. */
 const READ_BY_HAND: Readonly<Record<string, string>> = { 'unionfs@4.6.0': 'Unlicense' };
 
 /** The bill of materials of the repository in a folder: the same commit gives the same text. */
@@ -64,7 +64,7 @@ export function billOfMaterials(folder: string): BillOfMaterials {
   };
 }
 
-/** Where the root's peers lie, and all that they need: the image has them, the lock file calls them development's. */
+/** Folders of the root's peers and all that they need: the image has them, the lock file calls them development's. */
 function optionalPeers(packages: Record<string, Locked>): Set<string> {
   const found = new Set<string>();
   const add = (name: string, from: string): void => {
@@ -77,7 +77,7 @@ function optionalPeers(packages: Record<string, Locked>): Set<string> {
   return found;
 }
 
-/** Where a package finds another: in the nearest `node_modules` above. */
+/** A package finds another in the nearest `node_modules` above. */
 function placeOf(packages: Record<string, Locked>, name: string, from: string): string | undefined {
   const path = `${from === '' ? '' : `${from}/`}node_modules/${name}`;
   if (path in packages) return path;

@@ -1,5 +1,5 @@
 /**
- * Makes the packages that are optional for whoever installs `agent-jobs` dependencies of the package.json at hand, so
+ * Makes the packages that are optional for users of `agent-jobs` dependencies of the package.json at hand, so
  * that `npm prune --omit=dev` keeps them as the lock file has them: the image of a worker has them all.
  */
 import { readFileSync, writeFileSync } from 'node:fs';

@@ -11,7 +11,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import type { Environment } from '../config.js';
 import { stateFolders } from './user-folders.js';
 
-/** Where a running system is found. */
+/** The address of a running system. */
 interface Place {
   /** `host:port` of its Temporal. */
   address: string;

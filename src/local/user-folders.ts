@@ -14,7 +14,7 @@ export function stateFolder(env: Environment): string {
   return firstUsable(stateFolders(env), 'XDG_STATE_HOME');
 }
 
-/** Where the state of this user may be. */
+/** The folders in which the state of this user may be. */
 export function stateFolders(env: Environment): (string | undefined)[] {
   const ofPlatform: Partial<Record<NodeJS.Platform, string | undefined>> = {
     win32: absolute(env['LOCALAPPDATA']),

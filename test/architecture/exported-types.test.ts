@@ -9,7 +9,7 @@ import { importsOf, type ModuleImport, readModuleGraph } from './module-graph.js
 const SRC = fileURLToPath(new URL('../../src/', import.meta.url));
 /** Two files that have more lines together can't be one: measures.test.ts. */
 const MAX_FILE_LINES = 400;
-/** The vocabulary on the wire: whoever writes to a workflow in another language reads it type by type. */
+/** The vocabulary on the wire: callers in another language read it type by type. */
 const isContract = (file: string): boolean => file.startsWith('contract/');
 
 /** Files by their path, each with its text. */

@@ -6,7 +6,7 @@
 export interface ImportRule {
   /** Rooms whose values it may import, and their types with them. */
   readonly values?: string;
-  /** Rooms and packages of which it may import types alone. */
+  /** Rooms and packages from which it may import types alone. */
   readonly types?: string;
   /** npm packages; `node` stands for all of Node's own modules. */
   readonly packages?: string;

@@ -12,7 +12,7 @@ import { arrowsLeft } from './check-imports.js';
 import { IMPORT_RULES } from './import-rules.js';
 
 const ROOT = fileURLToPath(new URL('../../', import.meta.url));
-/** Not `deploy`: pages name secrets there that nobody commits, and kubectl calls Deployments so. */
+/** Not `deploy`: pages name secrets there that are never committed, and kubectl calls Deployments so. */
 const FOLDERS = 'src|test|docs|bench|scripts|examples|packages';
 
 /** Files that git knows or would add: what lies in ignored folders is no part of the repository. */

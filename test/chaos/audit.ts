@@ -52,7 +52,7 @@ interface View extends JobCase {
   created: string[];
   /** Prompts as delivered to the job that the workflow knows. */
   delivered: string[];
-  /** Of all runs together, in the order queued. */
+  /** All runs together, in the order queued. */
   states: Map<string, FollowUpState>;
   fail: (what: string) => void;
 }

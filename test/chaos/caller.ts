@@ -166,7 +166,7 @@ export class Caller {
     await this.#persist('cancel', (signal) => job.cancel({ signal })).catch(ignoreDefinite);
   }
 
-  /** All copies at once, of which one may go by the other way. */
+  /** All copies at once; one may go by the other way. */
   async #followUp(job: JobHandle, plan: FollowUpPlan): Promise<void> {
     await pause(plan.waitMs, undefined, { signal: this.#giveUp });
     const ways = Array.from({ length: plan.copies }, (_, copy) => (copy === 1 ? other(plan.by) : plan.by));

@@ -80,7 +80,7 @@ export interface ChaosReport extends AuditResult {
   refused: { create: number; message: number };
   /** What the jobs that had not ended waited for when the disturbances were over. */
   waitedFor: Map<string, number>;
-  /** Where the evidence of the violations is; null where there are none. */
+  /** The folder with the evidence of the violations; null if there are none. */
   evidence: string | null;
 }
 

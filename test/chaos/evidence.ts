@@ -13,7 +13,7 @@ import type { Timeline } from './timeline.js';
 const AROUND_MS = 5_000;
 
 interface EvidenceSource {
-  /** Of the run: its worker logs are there, and the evidence goes into a folder of it. */
+  /** The folder of the run: its worker logs are there, and the evidence goes into a folder of it. */
   folder: string;
   seed: number;
   client: Client;

@@ -1,8 +1,8 @@
 /**
  * Loaded before the worker (`node --import`): kills, freezes or suspends this very process at one moment of a write.
  * Its URL says which: `?moment=afterFence&nth=3&action=kill&log=FILE`. `freeze40` stops it for 40 s; `sleep40` and
- * `suspend40` do too, and to this process the monotonic clock, or all clocks, have stood still over every stop, whoever
- * stops it.
+ * `suspend40` do too, and to this process the monotonic clock, or all clocks, have stood still over every stop, also
+ * over one from outside.
  */
 import { spawn } from 'node:child_process';
 import diagnostics from 'node:diagnostics_channel';

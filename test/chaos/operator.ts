@@ -6,7 +6,7 @@ import { Draw } from './draw.js';
 
 /** A request that was given up a moment ago may still be on its way to the upstream's journal. */
 const LOOK_AFTER_MS = 3_000;
-/** Where nothing says when a look can be trusted. */
+/** The wait if nothing says when a look can be trusted. */
 const MAX_LOOK_AFTER_MS = 120_000;
 const BETWEEN_ROUNDS_MS = 1_000;
 

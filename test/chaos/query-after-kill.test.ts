@@ -50,7 +50,7 @@ async function untilLingering(job: JobHandle): Promise<void> {
   await expect.poll(async () => (await job.state({ timeoutMs: 30_000 })).phase).toBe('lingering');
 }
 
-/** As a service does that shows its jobs: again and again, whoever answers. */
+/** As a service does that shows its jobs: again and again, whichever worker answers. */
 async function askUntil(over: AbortSignal, job: JobHandle): Promise<void> {
   while (!over.aborted) {
     await job.state({ timeoutMs: 20_000 }).catch(() => {});

@@ -8,7 +8,7 @@ import { everyFault } from './faults.js';
 import { formatViolations } from './report.js';
 import { startFileTemporal, type KillableTemporal } from './temporal-server.js';
 
-/** Of one in which the first two workers are killed as the answer to a write comes, which a lost mark would double. */
+/** A seed that kills the first two workers as the answer to a write comes, which a lost mark would double. */
 const SEED = 20_392_974;
 
 let folder: string;

@@ -1,7 +1,7 @@
 import { fileURLToPath } from 'node:url';
 import { Draw } from './draw.js';
 
-/** Where in a write a fault can be injected, in their order. */
+/** The moments of a write at which a fault can be injected, in their order. */
 const MOMENTS = [
   'headersSent',
   'bodyBegun',

@@ -104,7 +104,7 @@ test(
       if (exitCode !== 0 && !isErrorTold(stderr, exitCode)) untold.push(`${name}: ${stderr}`);
     }
     expect(untold).toEqual([]);
-    // Of these there is nothing to tell here, or the words were wrong on purpose. A process has one replay at most.
+    // There is nothing to tell of these here, or the words were wrong on purpose. A process has one replay at most.
     expect(silent.toSorted()).toEqual([
       'attention',
       'export backfill',

@@ -94,7 +94,7 @@ const replay = (options: Parameters<typeof replayHistories>[3], limit = Infinity
     options,
   );
 
-/** Runs of workflow code of somebody else, under a type's name. */
+/** Runs of a stranger's workflow code, under a type's name. */
 async function runsOfOtherCode(workflowType: string, count: number): Promise<{ taskQueue: string; ids: string[] }> {
   const taskQueue = `other-${randomUUID()}`;
   const ids = Array.from({ length: count }, () => `other/${randomUUID()}`);

@@ -55,7 +55,7 @@ async function attentionOf({ workflowId }: JobHandle): Promise<Record<string, un
 
 test('a script may not say retry before a look upstream can be trusted, but with --yes', async () => {
   const other = await unknownCreate();
-  const { job, prompt } = await unknownCreate(); // For half a minute nobody may look.
+  const { job, prompt } = await unknownCreate(); // For half a minute no check counts.
   const { lookAfter, since } = (await job.state()).unknown!;
   for (const more of [[], ['--json']]) {
     const early = await cli(['resolve', job.workflowId, 'retry', ...more]);

@@ -80,7 +80,7 @@ test('search attributes of another type are shown, with what to do, and exit 1',
 });
 
 test('a namespace that takes no more search attributes says so, with what makes room, and exits 1', LONG, async () => {
-  // With SQL visibility a namespace takes ten, of which jobs need eight.
+  // With SQL visibility a namespace takes ten, and jobs need eight.
   const others = ['TheirsA', 'TheirsB', 'TheirsC', 'TheirsD'];
   const namespace = await createNamespace(30, Object.fromEntries(others.map((name) => [name, KEYWORD])));
   const { code, stdout } = await setup(namespace);

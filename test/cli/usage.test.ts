@@ -113,7 +113,7 @@ test('gaps counts the days still to come beside the gaps, and takes none that ca
 
 test('a server that is not there is told in one line, without a stack trace', async () => {
   const { code, stdout, stderr } = await runInProcess(['--address', '127.0.0.1:1', 'list']);
-  // Where this process stood still for the 4 seconds of an attempt, it does not say that the connection is refused.
+  // If this process stood still for the 4 seconds of an attempt, it does not say that the connection is refused.
   expect(stderr.trim().split('\n')).toEqual([expect.stringContaining('can not reach Temporal at 127.0.0.1:1')]);
   expect(stderr).toContain('"npm start" of agent-jobs starts one');
   expect(stdout).toBe('');

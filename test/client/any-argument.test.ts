@@ -5,7 +5,7 @@ import { AgentJobs, AgentJobsError } from '../../src/starter.js';
 import { RequestRetries } from '../../src/temporal/grpc.js';
 
 const retries = new RequestRetries();
-// Nobody listens there.
+// No server listens there.
 const connection = Connection.lazy({
   address: '127.0.0.1:1',
   connectTimeout: 100,
@@ -18,7 +18,7 @@ afterAll(async () => {
 });
 
 const objects: Record<string, [object: object, left: string[]]> = {
-  // Of a client of the caller's own it closes nothing.
+  // It does not close a client of the caller's own.
   AgentJobs: [jobs, ['close']],
   // These wait until Temporal is there.
   JobHandle: [jobs.handle({ projectId: 'p', key: 'k' }), ['result', 'watch']],

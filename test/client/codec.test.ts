@@ -15,7 +15,7 @@ let server: JobServer;
 const keys: Record<string, string> = {};
 const fileOf = (name: string) => join(folder, name);
 
-/** Writes a file of keys, each of which has the same bytes under its id everywhere. */
+/** Writes a file of keys. Each has the same bytes under its id everywhere. */
 async function writeKeys(name: string, current: string, ...others: string[]): Promise<string> {
   const ids = [current, ...others];
   for (const id of ids) keys[id] ??= randomBytes(32).toString('base64');

@@ -104,7 +104,7 @@ test('an asynchronous logger that fails harms nothing', async () => {
   const log = (() => Promise.reject(new Error('the disk is full'))) as unknown as () => void;
   const jobs = new AgentJobs({ client, taskQueue, logger: { debug: log, info: log, warn: log, error: log } });
   const job = await jobs.start({ projectId, key: randomUUID(), prompt: 'stay' });
-  // By then Node has told of a rejection that nobody handles.
+  // By then Node has told of an unhandled rejection.
   await job.cancel();
   process.off('unhandledRejection', note);
   expect(unhandled).toEqual([]);

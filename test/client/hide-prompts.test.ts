@@ -37,7 +37,7 @@ test('a job is shown by its key, and by nothing of its prompt', async () => {
     expect(text).not.toMatch(new RegExp(`${WORD}|Please|undefined|null`));
   }
   expect((await one.result()).outcome).toBe('completed');
-  // The same job for whoever does not hide: what is shown is no part of the input.
+  // The same job for a caller that does not hide: what is shown is no part of the input.
   expect((await server.jobs.start({ projectId, key: 'fix login', prompt: `Please ${WORD}`, ...QUICK })).isNew).toBe(
     false,
   );

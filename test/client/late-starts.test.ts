@@ -104,7 +104,7 @@ describe('a follow-up whose caller stood still after it had read the ended run',
 });
 
 describe('a start whose caller stood still after it had read that no job was made', { timeout: 3 * MINUTE }, () => {
-  /** A key of which two creates are refused, and whose third makes a job that is cancelled. */
+  /** A key whose first two creates are refused, and whose third makes a job that is cancelled. */
   async function refusedJob() {
     const request = newRequest();
     await server.sandbox.addScript({ promptIncludes: request.prompt, script: { activeMs: 3_600_000 } });

@@ -1,4 +1,4 @@
-/** A workflow that somebody has paused is open: it is listed, counted and read as such, and goes on afterwards. */
+/** A workflow that a person has paused is open: it is listed, counted and read as such, and goes on afterwards. */
 import { randomUUID } from 'node:crypto';
 import { pino } from 'pino';
 import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from 'vitest';

@@ -52,7 +52,7 @@ test('a namespace without the attribute of batches takes jobs without one; other
   const { client, namespace, close } = await connectOwnNamespace();
   try {
     const jobs = new AgentJobs({ client, taskQueue: 'nobody' });
-    // A namespace of its own: nobody else needs the attribute.
+    // A namespace of its own: no other test needs the attribute.
     await client.connection.operatorService.removeSearchAttributes({
       namespace,
       searchAttributes: [SEARCH_ATTRIBUTE.batch],

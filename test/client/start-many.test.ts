@@ -118,7 +118,7 @@ describe('over an outage', { timeout: MOST_MS }, () => {
         near.on('data', (bytes) => {
           far.write(bytes);
           if (cutAt !== null && bytes.includes(cutAt.text)) {
-            // The server has the request, and its answer finds nobody.
+            // The server has the request, and its answer finds no caller.
             near.destroy();
             void cut();
             setTimeout(cutAt.isCut, 500);
@@ -136,7 +136,7 @@ describe('over an outage', { timeout: MOST_MS }, () => {
       await new Promise((resolve) => setTimeout(resolve, 300));
       for (const socket of sockets) socket.destroy();
     };
-    // Of a port that outgoing connections get, one may be using it when it is mended.
+    // An outgoing connection may use a port of their range when it is mended.
     const own = await listen(await freePort());
     return {
       address: `127.0.0.1:${own}`,

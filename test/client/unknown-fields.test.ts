@@ -7,7 +7,7 @@ import { RequestRetries } from '../../src/temporal/grpc.js';
 import { gathered } from './job-server.js';
 
 const retries = new RequestRetries();
-// Nobody listens there: what passes the check ends as TEMPORAL_UNAVAILABLE.
+// No server listens there: what passes the check ends as TEMPORAL_UNAVAILABLE.
 const connection = Connection.lazy({
   address: '127.0.0.1:1',
   connectTimeout: 100,

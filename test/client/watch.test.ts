@@ -42,7 +42,7 @@ test('a job is watched from its start to its end, each state another one than th
   const told = seen.map(({ polls: _, ...state }) => JSON.stringify(state));
   expect(new Set(told).size).toBe(told.length);
   expect(seen.at(-1)).toEqual(await job.state());
-  // Of an ended job there is one state.
+  // An ended job has one state.
   expect(await statesOf(job.watch())).toEqual([seen.at(-1)]);
 });
 
@@ -66,7 +66,7 @@ test('a job that does nothing costs one query, and ever fewer looks', async () =
   const { QueryWorkflow, DescribeWorkflowExecution, GetWorkflowExecutionHistory, ...others } = calls;
   expect(QueryWorkflow).toBe(1);
   expect(DescribeWorkflowExecution).toBeGreaterThan(3);
-  // One more by the state itself, which looks for a write that nobody has begun.
+  // One more by the state itself, which looks for a write that no worker has begun.
   expect(DescribeWorkflowExecution).toBeLessThanOrEqual(rounds + 1);
   // Temporal answers one that waits for long twice, the first time before its deadline.
   expect(GetWorkflowExecutionHistory).toBeLessThanOrEqual(2 * rounds);

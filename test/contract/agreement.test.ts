@@ -123,7 +123,7 @@ describe.each(PARSERS)('%s', (name, parse) => {
       fc.property(input, (value) => {
         const taken = isTaken(parse, value);
         seen[taken ? 'taken' : 'refused'] += 1;
-        // Whoever knows the standard alone refuses nothing that is right.
+        // A reader that knows the standard alone refuses nothing that is right.
         const isRefusedWrongly = taken && !fits(standard, name, value);
         expect({ taken: fits(whole, name, value), isRefusedWrongly }).toEqual({ taken, isRefusedWrongly: false });
       }),

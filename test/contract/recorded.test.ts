@@ -128,7 +128,7 @@ test('what the recorded runs told fits the schemas, with no field besides', () =
     expect(told).not.toEqual([]);
     const $defs = closed(contract.schema.$defs);
     expect(misfits(newValidator({ isStandard: true }), told, $defs)).toEqual([]);
-    // Every kind of exchange is met: a field that nobody lists would be noticed.
+    // Every kind of exchange is met: an unlisted field would be noticed.
     const { JobState: _state, EndedJobResult: _result, ...others } = $defs;
     const empty = { type: 'object', properties: {}, additionalProperties: false };
     const without = { ...others, JobState: empty, EndedJobResult: empty };

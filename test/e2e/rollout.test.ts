@@ -105,7 +105,7 @@ test(
         first.output,
         MOST_MS,
       );
-    // The version of this release, which nobody names.
+    // The version of this release, which no setting names.
     const second = system.startWorker(settings);
     const [release = ''] = await rollOut.versions(2);
     expect(release).toMatch(/^\d+\.\d+\.\d+-[0-9a-f]{12}$/);

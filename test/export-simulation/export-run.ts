@@ -19,7 +19,7 @@ import type { SimulatedTime } from './upstream.js';
 /** The worker's process ended here; another one goes on from the last checkpoint. */
 export class WorkerKilled extends Error {}
 
-/** The whole run was ended from outside: nobody goes on. */
+/** The whole run was ended from outside: no run goes on. */
 export class RunEnded extends Error {}
 
 export interface ExportRun {

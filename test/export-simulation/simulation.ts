@@ -147,7 +147,7 @@ class World {
       const nominal = startOfDay(date, this.#scheduleZone) + 4.5 * HOUR_MS;
       // A run that took longer than a day makes the next one wait.
       this.#time.now = Math.max(this.#time.now, nominal + this.#random() * 10 * 60_000);
-      // Somebody else of the organization has asked before us.
+      // Another program of the organization has asked before us.
       if (this.#random() < 0.3) this.#upstream.useUp(Math.floor(this.#random() * REQUESTS_PER_HOUR));
       for (const dates of daysBefore(nominal, this.#scheduleZone, DAYS)) {
         // The days before the first run and after the last one are left out.
@@ -222,7 +222,7 @@ class World {
 
   /**
    * What moves while the day is read in this run. In its last run at most two scans see it: where every scan sees new
-   * data, the snapshot of the run before stays, and nobody comes to read the day again.
+   * data, the snapshot of the run before stays, and no later run reads the day again.
    */
   #move({ range, settings, exports }: SimulatedDay): void {
     const isLast = exports >= DAYS;
@@ -253,12 +253,12 @@ class World {
       met.contradictions += 1;
       this.#distortion = { until, distort: this.#pick(CONTRADICTIONS) };
     } else if (distortion < 0.08 && isTrue) {
-      // A loss over a day of which nothing true is known yet is what nobody can see.
+      // A loss over a day without any true snapshot yet can't be seen.
       met.lossesForAWhile += 1;
       const left = this.#pick([0, 0, 0.1, 0.3]);
       this.#distortion = { until, distort: (page) => shrunk(page, left) };
     }
-    // What is damaged after the last run nobody reads again.
+    // What is damaged after the last run is never read again.
     if (exports > 1 && this.#random() < 0.05) {
       const flipped = (bytes: Buffer) => {
         const copy = Buffer.from(bytes);

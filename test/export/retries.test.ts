@@ -131,7 +131,7 @@ test('the 24 hours go on over a worker that stops while it asks', async () => {
 });
 
 test('an upstream that gives a page now and then is ridden out for days', async () => {
-  // Of each 11 requests one is answered: ten hours of refusals between two pages.
+  // One of each 11 requests is answered: ten hours of refusals between two pages.
   await setUp.sandbox.setVisitors({ rows: 500 });
   const busy = { kind: 'status', status: 429, retryAfter: 3_600, operation: 'visitors' } as const;
   for (let page = 1; page <= 4; page++) await setUp.sandbox.addFault({ ...busy, nth: page + 1, count: 10 });

@@ -1,5 +1,5 @@
 /**
- * A worker of the export task queue in a process of its own, to be killed. Its one argument is JSON. Where it was told
+ * A worker of the export task queue in a process of its own, to be killed. Its one argument is JSON. If it was told
  * so, it tells the parent of each request and waits until the parent has heard: the upstream's clock follows.
  */
 import { once } from 'node:events';

@@ -439,7 +439,7 @@ export const TESTED_PROMISES: Record<string, TestedPromise[]> = {
       'each line has one fate: a bad one is refused with what is wrong, and the others go on',
     ),
   ],
-  /** Of payloads, where a worker and its callers have keys. */
+  /** Promises of payloads, if a worker and its callers have keys. */
   'encryption-promises': [
     tested(
       'somebody reads the database, the logs or the metrics',
@@ -484,7 +484,7 @@ export const TESTED_PROMISES: Record<string, TestedPromise[]> = {
       'no text of the upstream is in a log line, and none is shown where prompts are hidden',
     ),
   ],
-  /** Of jobs that a Schedule of Temporal starts. */
+  /** Promises of jobs that a Schedule of Temporal starts. */
   'schedule-promises': [
     tested(
       'any Schedule starts the job, with nothing but an input',
@@ -526,7 +526,7 @@ export const TESTED_PROMISES: Record<string, TestedPromise[]> = {
       'the trace context of a caller is handed on to each activity of the job, and none without one',
     ),
   ],
-  /** Of what a worker reaches Temporal with. */
+  /** Promises of what a worker reaches Temporal with. */
   'credentials-promises': [
     tested(
       'the client certificate is replaced by one of another authority, and the worker is restarted',
@@ -541,7 +541,7 @@ export const TESTED_PROMISES: Record<string, TestedPromise[]> = {
       'a worker that waits for Temporal tries with the certificate that its files have by then',
     ),
   ],
-  /** Of callers over HTTP. */
+  /** Promises to callers over HTTP. */
   'http-promises': [
     tested(
       'a start is repeated under its `Idempotency-Key`',
@@ -568,7 +568,7 @@ export const TESTED_PROMISES: Record<string, TestedPromise[]> = {
       'an agent that repeats its start without a key makes no second job, and waits for the result',
     ),
   ],
-  /** Of whoever is told what happened. */
+  /** Promises to receivers of webhooks. */
   'webhook-promises': [
     tested(
       'every worker is killed again and again, and the receiver fails',
@@ -619,7 +619,7 @@ export const TESTED_PROMISES: Record<string, TestedPromise[]> = {
       'a wrong file is told, and the worker does its jobs',
     ),
   ],
-  /** Of what people say about a job. */
+  /** Promises of what people say about a job. */
   'decision-promises': [
     tested(
       'a person adopts a job that is older than the first send of the create',

@@ -27,7 +27,7 @@ interface RequestOptions {
   signal?: AbortSignal;
 }
 
-/** A server with keys, of which one sees the test's own project alone, and one sees all. */
+/** A server with keys: one sees the test's own project alone, and one sees all. */
 export interface HttpBench {
   http: HttpServer;
   keysFile: string;

@@ -107,7 +107,7 @@ test('a server without the key of the payloads says so, and that it is no use to
   await encrypted.close();
 });
 
-/** Of each code, an error and the status that it is told with. */
+/** An error of each code, and the status that it is told with. */
 const ERRORS: Record<AgentJobsError['code'], [status: number, error: AgentJobsError]> = {
   CONFIG: [502, new client.ConfigError([])],
   CREATE_REJECTED: [409, new client.CreateRejectedError('w', { status: 400, error: 'no' })],

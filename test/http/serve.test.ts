@@ -84,7 +84,7 @@ test('without keys it says that it is for this machine alone, and ends on SIGTER
   expect(output()).toContain('for this machine alone: HTTP_KEYS_FILE is not set');
   const headers = { 'idempotency-key': `k-${Date.now()}`, 'content-type': 'application/json' };
   const started = await fetch(path, { method: 'POST', headers, body: '{"prompt": "x"}' });
-  // Nobody works here: the job is started all the same.
+  // No worker runs here: the job is started all the same.
   expect([started.status, await started.json()]).toMatchObject([201, { isNew: true, state: null }]);
   const location = started.headers.get('location')!;
   const stream = await fetch(`${await url()}${location}/events`);

@@ -50,7 +50,7 @@ const startWorkflow = (server: Place, workflowId: string) =>
     ),
   );
 
-/** Of the file's header, the versions that a reader and a writer need. */
+/** The versions in the file's header that a reader and a writer need. */
 async function formatOf(file: string): Promise<number[]> {
   const handle = await open(file);
   try {

@@ -62,7 +62,7 @@ test('npm hands SIGTERM on to the sandbox that it started, and ends with it', as
 });
 
 test('npm hands SIGTERM on to the worker that it started, and ends when that has shut down', async () => {
-  // The worker waits for a Temporal that nobody serves, and would for ever.
+  // The worker waits for a Temporal that is not there, and would for ever.
   const upstream = { UPSTREAM_BASE_URL: 'http://upstream.example', ADMIN_API_KEY: 'key' };
   const { output, code } = await runAndEnd(
     ['run', 'worker'],

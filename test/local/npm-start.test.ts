@@ -138,7 +138,7 @@ test(
     const keysFile = join(home, 'payload-keys.json');
     await writeFile(keysFile, JSON.stringify({ current: 'k', keys: { k: randomBytes(32).toString('base64') } }));
     const start = new Start({
-      // Nobody is there: what is on this machine must be reached without it.
+      // The proxy is not there: what is on this machine must be reached without it.
       http_proxy: 'http://127.0.0.1:9',
       TEMPORAL_ADDRESS: 'production.example:7233',
       TEMPORAL_API_KEY: 'secret-of-temporal',

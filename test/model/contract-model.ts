@@ -52,7 +52,7 @@ interface Write {
   isQueued: boolean;
   /** Until when the turn is good with which it is sent next; null where it has none. */
   turn: number | null;
-  /** Where it waits in a queue: it is sent, or tried, by then. */
+  /** If it waits in a queue: it is sent, or tried, by then. */
   tryBy: number;
   /** One that came while it was being sent. */
   nextTurn: number | null;
@@ -438,7 +438,7 @@ export class ContractModel {
       return;
     }
     const state = this.#states.get(id);
-    // Where answers take time, an earlier state may arrive now.
+    // If answers take time, an earlier state may arrive now.
     if (this.#slack > 0 ? this.#had.get(id)?.has(answer) : answer === state) return;
     // What came in the same task may have changed it since.
     const before = this.#before.get(id);

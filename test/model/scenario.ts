@@ -31,7 +31,7 @@ export interface ReadAnswer {
 export interface QueueAnswer {
   /** `silent`: it has the request and tells no place. */
   kind: 'joined' | 'unreachable' | 'silent';
-  /** When the turn is expected; absent where nobody knows. */
+  /** When the turn is expected; absent if unknown. */
   expectedInMs?: number;
   /** The turns that it gives, and for how long each is good when it comes: too late where that is 0. */
   turns: { afterMs: number; validMs: number }[];
@@ -42,7 +42,7 @@ export type Action =
   | { kind: 'signal' | 'update'; id: string; at: number; isOther?: boolean }
   | { kind: 'pollNow' | 'cancel'; at: number }
   | { kind: 'malformed'; at: number }
-  /** One that nobody asked for. */
+  /** One that was not asked for. */
   | { kind: 'turn'; at: number; validMs: number };
 
 /** How a person resolves the next write in doubt, and after how long; later ones stay unresolved. */

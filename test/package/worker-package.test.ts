@@ -28,7 +28,7 @@ import {
   unpackedConsumer,
 } from './consumer.js';
 
-/** A compiler and a program, each of which may take two minutes. */
+/** A compiler and a program. Each may take two minutes. */
 const LIMIT_MS = 300_000;
 const MAX_LINES = 10;
 // Its examples name their key: on a server of its own, no other test's job has it.

@@ -3,7 +3,7 @@ import packageJson from '../../package.json' with { type: 'json' };
 
 const ROOT = new URL('./histories/', import.meta.url);
 
-/** Where this version keeps what it recorded. */
+/** The folder of what this version recorded. */
 export function historiesFolder(version: string = packageJson.version): URL {
   return new URL(`${version}/`, ROOT);
 }

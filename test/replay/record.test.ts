@@ -106,7 +106,7 @@ async function live(server: TestServer, name: string, { input, upstream: prepare
   prepare?.(upstream);
   const bench = await startJobBench(server, upstream, { taskQueue: name });
   try {
-    // Of a project of its own: what one meets is no other's.
+    // It has a project of its own: what one meets is no other's.
     const job = { ...input, projectId: name };
     const { workflowId, firstExecutionRunId } = await bench.start(job, { workflowId: `agent-job/recorded/${name}` });
     const handle: Handle = server.client.workflow.getHandle(workflowId);

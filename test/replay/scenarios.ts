@@ -1,6 +1,6 @@
 /**
  * One short life of `agentJob` per path through the workflow; what they leave in history is replayed by every later
- * version. Of two lives that make the same commands, one is enough.
+ * version. One of two lives that make the same commands is enough.
  */
 import type { WorkflowHandle } from '@temporalio/client';
 import {

@@ -26,11 +26,11 @@ interface QueueRunHistory {
 }
 
 interface BenchOptions {
-  /** Of the upstream. */
+  /** The budget of the upstream. */
   limits?: RateLimits;
-  /** Where a worker of the test itself runs the queue. */
+  /** The task queue on which a worker of the test itself runs the queue. */
   queueTaskQueue?: string;
-  /** Of the queue's start. */
+  /** Options of the queue's start. */
   start?: Partial<WorkflowSignalWithStartOptions>;
 }
 

@@ -19,7 +19,7 @@ afterEach(async () => {
 });
 
 const now = () => environment.currentTimeMs();
-/** A budget of which nothing is left for an hour. */
+/** A budget that is used up for an hour. */
 const usedUp = async (perHour: number) => {
   return { perHour, report: { turn: null, outcome: 'accepted', at: await now(), requests: perHour } as const };
 };

@@ -197,7 +197,7 @@ test('a run that dies between parquet and manifest is finished by whoever comes 
   await exportRows(store, () => rows(25));
   const saved = await dying(() => exportRows(failing(store, manifestKey(RANGE)), () => rows(40), { runId: 'run-2' }));
   expect(saved.rows).toBe(25);
-  // It is no damage, of which a person would have to remove something.
+  // It is no damage that a person would have to remove.
   const days = daysOf([saved], RANGE.dateFrom, RANGE.dateTo);
   expect(await withDamage(store, days)).toEqual(days);
   await finishPublication(store, RANGE);

@@ -1,4 +1,4 @@
-/** Where the Parquet file of a snapshot lies: its name follows from its content, and the manifest tells it. */
+/** The path of a snapshot's Parquet file: its name follows from its content, and the manifest tells it. */
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { SnapshotManifest, VisitorExportRange } from '../../src/contract.js';

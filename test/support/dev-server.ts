@@ -30,7 +30,7 @@ export async function connectDevServer(): Promise<TestServer> {
 
 const namespaces = new WeakMap<NativeConnection, string>();
 
-/** Of what a connection was made for. */
+/** What a connection was made for. */
 export const namespaceOf = (connection: NativeConnection | undefined): string | undefined =>
   connection && namespaces.get(connection);
 

@@ -18,7 +18,7 @@ export interface HeldCaller {
   close(): Promise<void>;
 }
 
-/** Where a caller connects. */
+/** The server that a caller connects to. */
 export type CallerPlace = Pick<TestServer, 'address' | 'namespace' | 'taskQueue'>;
 
 export async function connectHeldCaller({ address, namespace, taskQueue }: CallerPlace): Promise<HeldCaller> {

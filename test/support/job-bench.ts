@@ -98,7 +98,7 @@ export async function startJobBench(
   };
 }
 
-/** Where it still runs: one that has ended may be of an earlier worker, which answers no query any more. */
+/** Only if it still runs: one that has ended may be of an earlier worker, which answers no query any more. */
 async function endQueue(client: Client, workflowId: string): Promise<void> {
   const handle = client.workflow.getHandle(workflowId);
   const described = await handle.describe().catch(() => null);

@@ -1,6 +1,6 @@
 import type { Metrics } from '../../src/activities/metrics.js';
 
-/** Figures that nobody looks at. */
+/** Metrics that are not looked at. */
 export const noMetrics: Metrics = {
   writeEnded: () => {},
   writeSettled: () => {},

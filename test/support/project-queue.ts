@@ -55,7 +55,7 @@ export class ProjectQueue {
     return this.handle.query(queuePlaceQuery, workflowId).catch(() => null);
   }
 
-  /** Turns that its present run has sent, those that reached nobody included. */
+  /** Turns that its present run has sent, those that reached no job included. */
   async turnsSent(): Promise<number> {
     const { events } = await this.handle.fetchHistory();
     return (events ?? []).filter(({ eventType }) => eventType === TURN_SENT).length;

@@ -8,7 +8,7 @@ import { shared } from './shared.js';
 /** SQLite's database is these files together. */
 const SUFFIXES = ['', '-wal', '-shm'];
 
-/** A dev server on a database file, of which a copy can be taken while it runs and put back later. */
+/** A dev server on a database file. A copy can be taken while it runs, and put back later. */
 export class RestorableServer {
   readonly #folder: string;
   #server!: DevServer;

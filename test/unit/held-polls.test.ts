@@ -219,7 +219,7 @@ test('a held read tells how late it began', async () => {
   upstream.show = (read) => ({ status: read > 2 ? 'completed' : 'active' });
   const pollJob = createPollJob({ upstream, metrics: noMetrics, shutdownSignal: shutdown.signal, poller });
   await runAttempt(pollJob, { ...INPUT, plan: EVERY_20_MS });
-  // The first read is not held: nobody was late with it.
+  // The first read is not held: it was not late.
   expect(late).toHaveLength(2);
   for (const seconds of late) expect(seconds).toBeGreaterThan(-0.1);
 });

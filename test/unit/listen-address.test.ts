@@ -16,7 +16,7 @@ const listensAt = (HTTP_ADDRESS: string, ...families: string[]) => {
 test('[::] is all addresses of a machine, IPv6 or not', () => {
   expect(listensAt('[::]:8080', 'IPv4', 'IPv6')).toEqual({ host: '::', port: 8080 });
   expect(listensAt('[::]:8080', 'IPv6')).toEqual({ host: '::', port: 8080 });
-  // A system without IPv6 lets nobody listen there.
+  // A system without IPv6 lets no server listen there.
   expect(listensAt('[::]:8080', 'IPv4')).toEqual({ host: '0.0.0.0', port: 8080 });
   expect(listensAt('[::1]:8080', 'IPv4')).toEqual({ host: '::1', port: 8080 });
   expect(listensAt('0.0.0.0:8080', 'IPv6')).toEqual({ host: '0.0.0.0', port: 8080 });

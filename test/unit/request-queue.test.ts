@@ -106,7 +106,7 @@ class SimulatedQueue {
     const at = this.#now - this.#behindMs;
     if (waitMs === 0) {
       this.accepted.push(this.#now - START);
-      // Of what was accepted without a turn the queue hears nothing.
+      // The queue hears nothing of what was accepted without a turn.
       if (turn !== null) this.#run.report({ turn, outcome: 'accepted', at });
       return;
     }

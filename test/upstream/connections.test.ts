@@ -8,7 +8,7 @@ afterEach(async () => {
   await Promise.all(closers.splice(0).map((close) => close()));
 });
 
-/** Of this process, which other test files share. */
+/** The connections of this process, which other test files share. */
 const openSockets = () => process.getActiveResourcesInfo().filter((name) => name.startsWith('TCPSocketWrap')).length;
 let openBefore: number;
 beforeEach(() => {

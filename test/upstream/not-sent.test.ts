@@ -47,7 +47,7 @@ function bothNotSent(reason: RegExp): unknown[] {
 
 /**
  * The last byte of a write is held back for 20 ms, and the server that a test answers from shares this process: where
- * the process stalls for longer, nobody refuses in time, and the write is rightly unknown. It does not stall every
+ * the process stalls for longer, no refusal comes in time, and the write is rightly unknown. It does not stall every
  * time.
  */
 const ANSWERED_IN_TIME = { retry: 3 };
@@ -119,7 +119,7 @@ describe('a write is surely not sent', ANSWERED_IN_TIME, () => {
   });
 });
 
-/** Over any socket buffer, so that its end can't be on the way while nobody reads. */
+/** Over any socket buffer, so that its end can't be on the way while the server does not read. */
 const LONG = 'p'.repeat(8 * 1024 * 1024);
 const OF_400_KIB = 'p'.repeat(400 * 1024);
 

@@ -148,7 +148,7 @@ describe('reading a job', () => {
     const rejected = rejectionOf(getJob(stop.signal));
     stop.abort();
     expect((await rejected).name).toBe('AbortError');
-    await setImmediate(); // A rejection that nobody heard would fail the run by now.
+    await setImmediate(); // An unhandled rejection would fail the run by now.
     expect(raw.requests).toEqual([]);
   });
 

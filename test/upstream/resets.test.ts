@@ -98,7 +98,7 @@ describe.each([
     const client = clientOf(urls, { timeoutMs: 3_000 });
     closers.push(() => client.close());
     const outcome = await client.createJob({ projectId: 'p', prompt: PROMPT });
-    // The last byte was handed over: nobody but the kernel had it.
+    // The last byte was handed over: the kernel alone had it.
     expect(outcome).toEqual({ kind: 'inDoubt', reason: 'no answer within 3 s' });
     await until(() => fates.length === 1);
     expect(await fates[0]).toMatchObject({ isWhole: false });

@@ -66,7 +66,7 @@ test(
   },
 );
 
-/** Of the delivery that waits for its next try. */
+/** The state of the delivery that waits for its next try. */
 async function triesOf(handle: Awaited<ReturnType<typeof start>>) {
   const { raw } = await handle.describe();
   const [details] = raw.pendingActivities?.[0]?.heartbeatDetails?.payloads ?? [];

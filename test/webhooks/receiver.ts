@@ -59,7 +59,7 @@ export class Receiver {
     return writeFile(this.file, JSON.stringify(content));
   }
 
-  /** Of each event that it was sent, its body once. */
+  /** The body of each event that it was sent, once. */
   events(type: string): Received['event'][] {
     const ofType = this.received.filter(({ event }) => event.type === type);
     return [...new Map(ofType.map(({ headers, event }) => [headers['webhook-id'], event])).values()];

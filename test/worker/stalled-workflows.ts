@@ -5,7 +5,7 @@ export async function stall(rounds: number): Promise<number> {
   return CancellationScope.nonCancellable(async () => spin(rounds));
 }
 
-/** Ends as cancelled when somebody wants that. */
+/** Ends as cancelled when it is cancelled. */
 export async function untilCancelled(): Promise<void> {
   await condition(() => false);
 }

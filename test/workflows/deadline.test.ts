@@ -58,7 +58,7 @@ test('the clock stands still while a person is awaited, and the job is read on',
   upstream.messageFaults.push(...Array.from({ length: 40 }, () => notDelivered('connection refused')));
   await handle.executeUpdate(resolveUnknownUpdate, { args: [{ action: 'retry' }] });
   const result = await handle.result();
-  // Sent again, but not taken: what the first send did nobody knows.
+  // Sent again, but not taken: what the first send did is unknown.
   expect(result).toMatchObject({ outcome: 'timedOut', followUps: [{ id: 'a', state: 'unknown' }] });
   expectAbout(lasted(result), 4 * HOUR + 60_000, LATE_IF_RARE);
 }, 120_000);

@@ -93,7 +93,7 @@ test(
     await untilTheyWaitForAKey(handles);
     const [state] = await Promise.all(handles.map(stateOf));
     expect(state).toMatchObject({ phase: 'creating', jobId: null, waiting: { reason: 'upstream answered 401' } });
-    // While the file is the same nobody knocks; whoever did would do so every ten seconds.
+    // While the file is the same no write asks; one that did would do so every ten seconds.
     const { requests } = (await sandbox.counts()).operations.create;
     await new Promise((resolve) => setTimeout(resolve, 12_000));
     expect(await creates()).toBe(requests);

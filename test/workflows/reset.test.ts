@@ -107,7 +107,7 @@ test('a write that was in flight at the reset point is not sent again without as
   expect((await again.query(jobStateQuery)).unknown).toMatchObject({ kind: 'followUp', followUpId: 'a' });
   expect(upstream.messages).toEqual(['one']);
   open();
-  // Without its worker it would hold up whoever asks this server for jobs that need attention.
+  // Without its worker it would hold up other tests that ask this server for jobs that need attention.
   await again.terminate();
 });
 

@@ -200,7 +200,7 @@ test('a turn that reaches a job in the very moment of its cancellation is given 
   await expect.poll(() => eventsOf(cancelled, SIGNALED), PATIENCE).toBe(1);
   stop = await startWorker();
   try {
-    // Nobody waits until the turn counts as spent, which would be for an hour.
+    // The test does not wait until the turn counts as spent, which would be for an hour.
     expect(await next.result()).toMatchObject({ outcome: 'completed' });
     await expect(cancelled.result()).rejects.toMatchObject({ cause: { name: 'CancelledFailure' } });
     expect(upstream.created).toEqual(['next']);

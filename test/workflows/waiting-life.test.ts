@@ -17,7 +17,7 @@ interface Sample {
   isWriting: boolean;
 }
 
-/** Null where the history grew meanwhile: then nobody can tell what the moment was like. */
+/** Null if the history grew meanwhile: then the moment can't be told any more. */
 async function sample(job: JobHandle): Promise<Sample | null> {
   const describe = () => tests.server.client.workflow.getHandle(job.workflowId).describe();
   const before = await describe();

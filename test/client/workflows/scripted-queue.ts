@@ -11,7 +11,7 @@ import {
 const FIRST_TURN = Date.parse('2026-01-01T12:00:00.000Z');
 const LAST_TURN = Date.parse('2126-01-01T12:00:00.000Z');
 
-/** A stand-in for `requestQueue` that gives no turn: whoever joins waits, one a minute is expected to go. */
+/** A stand-in for `requestQueue` that gives no turn: each write that joins waits, one a minute is expected to go. */
 export async function requestQueue({ operation, projectId }: RequestQueueInput): Promise<void> {
   const joined: JoinRequest[] = [];
   const waiting = (): QueuedRequest[] =>
