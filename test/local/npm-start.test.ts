@@ -186,7 +186,7 @@ test(
 );
 
 test(
-  'after kill -9 of agent-jobs dev npm start shows the same job to commands that name no server, and refuses a second start',
+  'after kill -9 npm start shows the same job to commands that name no server, and refuses a second start',
   LONG,
   async () => {
     const first = new Start({}, [], 'dev');
