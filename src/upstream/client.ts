@@ -7,7 +7,7 @@
 import ky, { type KyInstance } from 'ky';
 import { encodeId } from '../contract.js';
 import { proxyFor, type ProxySettings } from './connection.js';
-import { type CallContext, type ExchangeResult, ExchangeError, notStarted } from './exchange.js';
+import { type CallContext, type ExchangeResult, ExchangeError, notStarted, TimeLimit } from './exchange.js';
 import { type createKeySource, KeyUnavailableError, keyVersion } from './keys.js';
 import {
   type RESPONSE_CLASSES,
@@ -18,7 +18,6 @@ import {
   readOutcome,
 } from './outcome.js';
 import { readJobRecord, readVisitorPage } from './schema.js';
-import { TimeLimit } from './time-limit.js';
 import type { Upstream, WriteOptions } from './upstream.js';
 import { Wire } from './wire.js';
 
@@ -34,7 +33,7 @@ export interface UpstreamSettings {
   notTakenStatuses: readonly number[];
   /** As the variables of these names say: a proxy for https, one for http, hosts without one. */
   proxy?: Partial<ProxySettings>;
-  /** Told of each request once, when it has ended; see RESPONSE_CLASSES. */
+  /** Called once for each request, when it has ended; see RESPONSE_CLASSES. */
   onResponse?: (operation: UpstreamOperation, responseClass: (typeof RESPONSE_CLASSES)[number]) => void;
 }
 
@@ -198,8 +197,7 @@ class Caller {
     const maxBytes = call.operation === 'visitors' ? MAX_RESPONSE_BYTES.page : MAX_RESPONSE_BYTES.job;
     const sent = { url: request.url, headers: Object.fromEntries(request.headers), limit, maxBytes };
     if (call.prompt === undefined) return this.#wire.read(sent);
-    const { beforeLastByte = () => Promise.resolve(() => true) } = options;
-    return this.#wire.write(sent, Buffer.from(await request.arrayBuffer()), beforeLastByte);
+    return this.#wire.write(sent, Buffer.from(await request.arrayBuffer()), options.beforeLastByte);
   }
 
   /**

@@ -1,7 +1,6 @@
 /** One request on the wire and what becomes of it: facts only, which `outcome.ts` judges. */
 import type { Socket } from 'node:net';
 import { brotliDecompressSync, gunzipSync, inflateRawSync, inflateSync } from 'node:zlib';
-import type { TimeLimit } from './time-limit.js';
 
 /** How an exchange broke off; the message is for people and names no host, key or body. */
 export class ExchangeError extends Error {
@@ -115,7 +114,7 @@ export class Exchange {
   /** The body without its compression. One that is not compressed as it says stays as it came, for its reader. */
   #decoded(): Uint8Array {
     const body = this.#chunks.length === 1 ? this.#chunks[0]! : Buffer.concat(this.#chunks);
-    const decode = DECODERS[this.#header('content-encoding')?.trim().toLowerCase() ?? ''];
+    const decode = DECODERS.get(this.#header('content-encoding')?.trim().toLowerCase() ?? '');
     try {
       return decode?.(body, { maxOutputLength: this.#maxBytes }) ?? body;
     } catch (error) {
@@ -142,19 +141,21 @@ export class Exchange {
   }
 }
 
-const DECODERS: Record<string, typeof gunzipSync> = {
-  br: brotliDecompressSync,
-  gzip: gunzipSync,
-  'x-gzip': gunzipSync,
-  // Servers send it with its header, as they should, or without.
-  deflate: (body, options) =>
-    ((body as Uint8Array)[0]! & 0x0f) === 8 ? inflateSync(body, options) : inflateRawSync(body, options),
-};
+/** Servers send `deflate` with its header, as they should, or without. */
+const inflate: typeof inflateSync = (body, options) =>
+  ((body as Uint8Array)[0]! & 0x0f) === 8 ? inflateSync(body, options) : inflateRawSync(body, options);
+
+const DECODERS = new Map([
+  ['br', brotliDecompressSync],
+  ['gzip', gunzipSync],
+  ['x-gzip', gunzipSync],
+  ['deflate', inflate],
+]);
 
 type ExchangePhase = 'connecting' | 'sending' | 'waiting' | 'receiving';
 
 /** What is missing at the end of the time limit. */
-export const MISSING = {
+const MISSING: Record<ExchangePhase, string> = {
   connecting: 'no connection',
   sending: 'request not taken off the line',
   waiting: 'no answer',
@@ -187,4 +188,51 @@ function codeOf(error: unknown): string {
   if (typeof code === 'string') return code;
   if (errors?.length) return codeOf(errors[0]);
   return typeof name === 'string' ? name : 'unknown';
+}
+
+/**
+ * How long a whole call may take, its one repeat included. The caller's own signal ends it too. `AbortSignal.timeout`
+ * and `AbortSignal.any` would do the same, but only a full collection frees them.
+ */
+export class TimeLimit {
+  readonly signal: AbortSignal;
+  readonly #controller = new AbortController();
+  readonly #timer: NodeJS.Timeout;
+  readonly #caller: AbortSignal | undefined;
+  readonly #limitMs: number;
+
+  constructor(limitMs: number, caller: AbortSignal | undefined) {
+    this.#limitMs = limitMs;
+    this.#caller = caller;
+    this.signal = this.#controller.signal;
+    this.#timer = setTimeout(this.#abort, limitMs);
+    caller?.addEventListener('abort', this.#abort, { once: true });
+    if (caller?.aborted) this.#abort();
+  }
+
+  readonly #abort = () => this.#controller.abort();
+
+  /** What the abort means for an exchange that had come this far. */
+  errorOfAbort(phase: ExchangePhase): ExchangeError {
+    if (this.#caller?.aborted) return new ExchangeError('aborted', 'the caller gave up');
+    return new ExchangeError('timeout', `${MISSING[phase]} within ${this.#limitMs / 1_000} s`);
+  }
+
+  /** The promise's outcome, or undefined if the limit is over first. */
+  async race<T>(promise: Promise<T>): Promise<T | undefined> {
+    let onAbort!: () => void;
+    const over = new Promise<undefined>((resolve) => (onAbort = () => resolve(undefined)));
+    if (this.signal.aborted) onAbort();
+    this.signal.addEventListener('abort', onAbort, { once: true });
+    try {
+      return await Promise.race([over, promise]);
+    } finally {
+      this.signal.removeEventListener('abort', onAbort);
+    }
+  }
+
+  end(): void {
+    clearTimeout(this.#timer);
+    this.#caller?.removeEventListener('abort', this.#abort);
+  }
 }

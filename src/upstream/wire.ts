@@ -4,10 +4,9 @@
  */
 import { Writable } from 'node:stream';
 import { type Dispatcher, EnvHttpProxyAgent, Pool, request, stream } from 'undici';
-import { Exchange, ExchangeError, type ExchangeResult, notStarted } from './exchange.js';
+import { Exchange, ExchangeError, type ExchangeResult, notStarted, type TimeLimit } from './exchange.js';
 import { type ProxySettings, WriteConnection } from './connection.js';
 import { deferredLastByteBody } from './deferred-last-byte.js';
-import type { TimeLimit } from './time-limit.js';
 import type { BeforeLastByte } from './upstream.js';
 
 export interface WireRequest {
@@ -18,6 +17,7 @@ export interface WireRequest {
   maxBytes: number;
 }
 
+const ALLOWED: BeforeLastByte = () => Promise.resolve(() => true);
 /** A proxy that does not answer `CONNECT` by then gets no tunnel; a call that waits for it is over before. */
 const TUNNEL_TIMEOUT_MS = 20_000;
 
@@ -45,7 +45,7 @@ export class Wire {
   /**
    * Sends a POST over a connection of its own; its last byte leaves when `beforeLastByte` allows it. Never rejects.
    */
-  async write(asked: WireRequest, body: Uint8Array, beforeLastByte: BeforeLastByte): Promise<ExchangeResult> {
+  async write(asked: WireRequest, body: Uint8Array, beforeLastByte = ALLOWED): Promise<ExchangeResult> {
     if (this.#isClosed) return notStarted(new ExchangeError('notConnected', 'the client is closed'));
     const written = this.#write(asked, body, beforeLastByte);
     this.#writes.add(written);

@@ -210,10 +210,13 @@ test.each(Object.keys(COMPRESSIONS))('a create answered in %s, though nothing as
   expect(classes).toEqual(['create 2xx']);
 });
 
-test('a create whose answer is compressed by name alone is read', async () => {
-  const { create } = await setUp(() => http(201, JOB, { 'content-encoding': 'gzip' }));
-  expect(await create()).toMatchObject(CREATED);
-});
+test.each(['gzip', 'toString', '__proto__'])(
+  'a create whose answer is compressed by name alone is read: %s',
+  async (how) => {
+    const { create } = await setUp(() => http(201, JOB, { 'content-encoding': how }));
+    expect(await create()).toMatchObject(CREATED);
+  },
+);
 
 test('a rejection that comes compressed keeps its text', async () => {
   const { create } = await setUp((_, socket) => void socket.write(compressed(400, { error: 'no such branch' })));

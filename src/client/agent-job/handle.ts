@@ -17,7 +17,7 @@ import {
 } from '../../contract.js';
 import { asNotRetryable } from '../../contract/errors.js';
 import { checkId, checkText } from '../../contract/input-checks.js';
-import { attributedWorkflowClient } from '../../temporal/workflow-clients.js';
+import { CancelClient } from '../../temporal/workflow-clients.js';
 import { ATTRIBUTION_OPTIONS, checkResolution, INPUT_OPTIONS } from '../known-fields.js';
 import { type ClientContext, type JobName, limitsOf } from '../settings.js';
 import {
@@ -169,7 +169,7 @@ export class TemporalJobHandle implements JobHandle {
   async cancel(given: CallOptions & Attribution = {}): Promise<void> {
     checkOptions(given, ATTRIBUTION_OPTIONS);
     const { by, note, ...options } = given ?? {};
-    const workflows = attributedWorkflowClient(this.#context.client, parseAttribution({ by, note }));
+    const workflows = new CancelClient(this.#context.client, parseAttribution({ by, note }));
     await this.#call(options, () => workflows.getHandle(this.workflowId).cancel());
   }
 
