@@ -42,9 +42,7 @@ export class Wire {
     return exchange.follow(readInto(exchange, this.#reads, asked), asked.limit);
   }
 
-  /**
-   * Sends a POST over a connection of its own; its last byte leaves when `beforeLastByte` allows it. Never rejects.
-   */
+  /** Sends a POST over a connection of its own; `beforeLastByte` allows its last byte to leave. Never rejects. */
   async write(asked: WireRequest, body: Uint8Array, beforeLastByte = ALLOWED): Promise<ExchangeResult> {
     if (this.#isClosed) return notStarted(new ExchangeError('notConnected', 'the client is closed'));
     const written = this.#write(asked, body, beforeLastByte);
