@@ -24,7 +24,7 @@ const limits = {
 };
 const RECORDING = 'test/replay/record.test.ts';
 /** Files that replace a module. All others share processes, and leave nothing behind: 2 seconds of CPU saved each. */
-const REPLACING = ['client/new-option', 'model/simulated', 'unit/listen-address'].map((file) => `test/${file}.test.ts`);
+const REPLACING = ['model/simulated', 'unit/listen-address'].map((file) => `test/${file}.test.ts`);
 
 /** Recording is a command of its own, `npm run test:record-histories`. */
 const recording = [{ resolve, test: { ...limits, name: 'record', include: [RECORDING] } }];

@@ -1,8 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { hostname } from 'node:os';
-import { Client, type WorkflowClientInterceptor } from '@temporalio/client';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { AgentJobs, InvalidInputError, JobNotFoundError, type JobHandle } from '../../src/starter.js';
+import { InvalidInputError, type JobHandle } from '../../src/starter.js';
 import { startScriptedServer, type ScriptedServer } from './scripted-server.js';
 
 const AUTHOR = { by: 'ann@host', note: 'superseded,\nsee #12' };
@@ -73,30 +72,4 @@ test('a wrong author or note is refused, and nothing is sent', async () => {
   expect(await cancelEventOf(job)).toMatchObject({ cause: 'the only message' });
   const signals = (await eventsOf(job)).flatMap((event) => event.workflowExecutionSignaledEventAttributes ?? []);
   expect(signals).toEqual([]);
-});
-
-test('a cancellation of a job that was never started says so, with an author too', async () => {
-  const error = await server.jobs
-    .handle('no-such-job')
-    .cancel(AUTHOR)
-    .catch((e: unknown) => e);
-  expect(error).toBeInstanceOf(JobNotFoundError);
-});
-
-test('the interceptors of a caller’s client see its cancellations', async () => {
-  const seen: unknown[] = [];
-  const { namespace } = server;
-  const cancel: WorkflowClientInterceptor['cancel'] = (input, next) => {
-    seen.push(input.workflowExecution.workflowId);
-    return next(input);
-  };
-  const client = new Client({
-    connection: server.client.connection,
-    namespace,
-    interceptors: { workflow: [{ cancel }] },
-  });
-  const job = await startJob();
-  await new AgentJobs({ client, taskQueue: server.taskQueue }).handle(job.workflowId).cancel(AUTHOR);
-  expect(seen).toEqual([job.workflowId]);
-  expect(await cancelEventOf(job)).toMatchObject({ identity: AUTHOR.by });
 });

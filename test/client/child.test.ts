@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto';
 import { fileURLToPath } from 'node:url';
 import type { Worker } from '@temporalio/worker';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { JobCanceledError, type AgentJobResult } from '../../src/starter.js';
+import { type AgentJobResult } from '../../src/starter.js';
 import { inputHash } from '../../src/agent-job/input.js';
 import { createTestWorker } from '../support/worker.js';
 import { QUICK, startJobServer, type JobServer } from './job-server.js';
@@ -51,24 +51,4 @@ test('a parent in another worker has a job done as its child, which says what it
   });
   expect(await run.staticSummary()).toBe(`${server.projectId}: Write the release notes`);
   expect(run.priority).toMatchObject({ priorityKey: 3, fairnessKey: server.projectId });
-});
-
-test('a child that is abandoned outlives its parent, and our client finds it by its key', async () => {
-  const { parent, job, key } = await startParent({ prompt: 'Outlive me', abandon: true });
-  expect(await parent.result()).toBe(job.workflowId);
-  const same = await server.jobs.start({ projectId: server.projectId, key, prompt: 'Outlive me' });
-  expect((await same.result()).outcome).toBe('completed');
-  expect(await server.sandbox.creates({ projectId: server.projectId, promptIncludes: 'Outlive me' })).toHaveLength(1);
-});
-
-test('a parent that is cancelled cancels its child, and the remote job goes on', async () => {
-  await server.sandbox.addScript({ promptIncludes: 'Never end', script: { activeMs: 3_600_000 } });
-  const { parent, job } = await startParent({ prompt: 'Never end' });
-  await expect.poll(async () => (await job.state()).phase).toBe('watching');
-  await parent.cancel();
-  await expect(parent.result()).rejects.toThrow('cancelled');
-  const canceled = await job.result().catch((error: unknown) => error);
-  expect(canceled).toBeInstanceOf(JobCanceledError);
-  const created = await server.sandbox.creates({ promptIncludes: 'Never end' });
-  expect(created.map(({ id }) => id)).toEqual([(canceled as JobCanceledError).jobId]);
 });

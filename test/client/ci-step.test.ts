@@ -1,20 +1,14 @@
 import { execFile } from 'node:child_process';
 import { randomUUID } from 'node:crypto';
 import { chmod, mkdtemp, readFile, writeFile } from 'node:fs/promises';
-import { connect, createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { setTimeout as delay } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { freePort } from '../../src/local/child-process.js';
 import { startJobServer, type JobServer } from './job-server.js';
 
 const ROOT = fileURLToPath(new URL('../..', import.meta.url));
 const CI = join(ROOT, 'examples/ci');
-
-/** Longer than our client's own limit for a connection, and the time that Node takes to start. */
-const AWAY_MS = 7_000;
 
 let server: JobServer;
 beforeAll(async () => {
@@ -126,25 +120,6 @@ test('a job that needs a person fails the step at once and says what to do', asy
   expect(asked.stdout.replaceAll('%25', '%')).toContain(`agent-jobs resolve '${asked.outputs['workflow-id']}'`);
 });
 
-test('a step has the patience to wait for a Temporal that is away for seconds', { timeout: 150_000 }, async () => {
-  const [host = '', port] = server.address.split(':');
-  const proxy = createServer((caller) => {
-    const upstream = connect(Number(port), host);
-    for (const socket of [caller, upstream]) socket.on('error', () => {});
-    caller.pipe(upstream).pipe(caller);
-  });
-  const listen = (at: number) => new Promise<void>((resolve) => void proxy.listen(at, host, resolve));
-  const own = await freePort();
-  const patient = step({ INPUT_PROMPT: 'Wait', INPUT_WAIT: 'false', TEMPORAL_ADDRESS: `${host}:${own}` });
-  await Promise.race([delay(AWAY_MS), patient]);
-  await listen(own);
-  try {
-    expect(await patient).toMatchObject({ code: 0, outputs: { outcome: 'running' } });
-  } finally {
-    proxy.close();
-  }
-});
-
 const HOSTILE = [
   '$(touch /tmp/pwned) `id` "; exit 0; #',
   '::set-output name=outcome::completed',
@@ -155,17 +130,6 @@ const HOSTILE = [
   'end',
   '<img src=x onerror=alert(1)> [pay](javascript:alert(1)) @everyone',
 ].join('\n');
-
-test('a hostile link to a pull request is no command of Actions', async () => {
-  const prompt = randomUUID();
-  const prLink = 'https://x.example/##[set-env name=A]b';
-  const script = { steps: [{ status: 'completed', prLink }] };
-  await server.sandbox.addScript({ promptIncludes: prompt, script });
-  const done = await step({ INPUT_PROMPT: prompt });
-  expect(done).toMatchObject({ code: 0, outputs: { outcome: 'completed', 'pr-link': prLink } });
-  expect(done.stdout).toContain('Pull request: ');
-  expect(done.stdout).not.toContain('##[');
-});
 
 test('a hostile prompt reaches the upstream as it is, and acts nowhere on its way', async () => {
   const prompt = `${randomUUID()} ${HOSTILE}`;

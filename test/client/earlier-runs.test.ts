@@ -55,18 +55,6 @@ test('a key that was refused dozens of times is started again from afar, too', {
   expect(await server.newestRunId(job)).not.toBe(newest);
 });
 
-test('a run of another workflow type under the same id stands in no job’s way', async () => {
-  const request = newRequest('CreateRejected');
-  const job = handleOf(request);
-  const foreign = { workflowId: job.workflowId, taskQueue: 'nowhere', args: [] };
-  await (await server.client.workflow.start('somethingElse', foreign)).terminate();
-  await (await startPlainly(job, request.prompt)).result().catch(() => undefined);
-  await listed(job.workflowId, 2);
-  const newest = await server.newestRunId(job);
-  await server.jobs.start(request);
-  expect(await server.newestRunId(job)).not.toBe(newest);
-});
-
 describe('a run that was terminated before a worker began it', () => {
   async function unbegun() {
     const jobs = new AgentJobs({ client: server.client, taskQueue: `nobody-${randomUUID()}` });

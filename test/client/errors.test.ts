@@ -103,17 +103,6 @@ test('an error without an answer of Temporal is told as one, whatever was called
   });
 });
 
-test('a question that no worker takes may be asked again, and a decision that names no write may not', async () => {
-  const jobs = new AgentJobs({ client: server.client, taskQueue: `nobody-${randomUUID()}` });
-  const job = await jobs.start({ projectId: server.projectId, key: randomUUID(), prompt: 'hello' });
-  const limits = { timeoutMs: 500 };
-  const since = new Date().toISOString();
-  expect(await errorOf(() => job.state(limits))).toEqual({ code: 'NO_WORKER', retryable: true });
-  expect(await errorOf(() => job.resolve({ action: 'retry', since }, limits))).toMatchObject({ retryable: true });
-  expect(await errorOf(() => job.resolve({ action: 'retry' }, limits))).toMatchObject({ retryable: false });
-  await server.client.workflow.getHandle(job.workflowId).terminate();
-});
-
 test('a workflow of another type, and a connection that was closed, are told as errors of the client', async () => {
   const workflowId = `other-${randomUUID()}`;
   await server.client.workflow.start('requestQueue', { workflowId, taskQueue: server.taskQueue, args: [{}] });

@@ -66,18 +66,6 @@ test('what an input may leave out may be undefined or null as well', () => {
   expectTypeOf<Loose<ExportScheduleSettings>>().toExtend<ExportScheduleSettings>();
 });
 
-test('null in place of a setting, an option or a limit is as good as nothing', async () => {
-  const { client, taskQueue, projectId } = server;
-  const jobs = new AgentJobs({ client, taskQueue, webUiUrl: null, timeoutMs: null, logger: null });
-  const nothing = { deadline: null, polling: undefined, batch: null, priority: undefined, linger: null, jobId: null };
-  const limits = { signal: null, timeoutMs: null };
-  const job = await jobs.start({ projectId, key: randomUUID(), prompt: 'hello', ...nothing }, limits);
-  await job.result({ signal: null });
-  expect(await job.sendFollowUp('x', { id: null, priority: null, onlyWhileRunning: null, ...limits })).toMatchObject({
-    state: 'sent',
-  });
-});
-
 test('a logger is told what became of starts, and one that throws harms nothing', async () => {
   const { client, taskQueue, projectId } = server;
   const told: unknown[] = [];
@@ -94,20 +82,6 @@ test('a logger is told what became of starts, and one that throws harms nothing'
     ['a job was joined', { workflowId, runId }],
   ]);
   await jobs.handle(workflowId).cancel();
-});
-
-test('an asynchronous logger that fails harms nothing', async () => {
-  const { client, taskQueue, projectId } = server;
-  const unhandled: unknown[] = [];
-  const note = (reason: unknown) => void unhandled.push(reason);
-  process.on('unhandledRejection', note);
-  const log = (() => Promise.reject(new Error('the disk is full'))) as unknown as () => void;
-  const jobs = new AgentJobs({ client, taskQueue, logger: { debug: log, info: log, warn: log, error: log } });
-  const job = await jobs.start({ projectId, key: randomUUID(), prompt: 'stay' });
-  // By then Node has told of an unhandled rejection.
-  await job.cancel();
-  process.off('unhandledRejection', note);
-  expect(unhandled).toEqual([]);
 });
 
 test.each(['agent-job/acme/\ud800', 'x'.repeat(1_001), ''])('no handle has a malformed id', (workflowId) => {
@@ -130,18 +104,6 @@ test('a handle tells its project, key, run and page, and whether its start made 
   expect(named).toMatchObject({ projectId, key: request.key, runId: null, url: page });
   expect(named.isNew).toBeUndefined();
   await made.cancel();
-});
-
-test('a key whose run made no job starts again, and its handle names the new run', async () => {
-  const { jobs, projectId, client } = server;
-  const request = { projectId, key: randomUUID(), prompt: 'CreateRejected' };
-  const refused = await jobs.start(request);
-  await expect(refused.result()).rejects.toMatchObject({ code: 'CREATE_REJECTED' });
-  const again = await jobs.start({ ...request, prompt: 'stay' });
-  expect(again.isNew).toBe(true);
-  expect(again.runId).not.toBe(refused.runId);
-  expect((await client.workflow.getHandle(again.workflowId).describe()).runId).toBe(again.runId);
-  await again.cancel();
 });
 
 test('a workflow id tells what it was made of, and one of another making tells nothing', () => {
@@ -173,11 +135,6 @@ test('a handle is refused for a name that no job can have', () => {
     expect(() => server.jobs.handle(job as { projectId: string; key: string })).toThrow(InvalidInputError);
   expect(() => server.jobs.handle('')).toThrow(InvalidInputError);
   expect(() => server.jobs.handle(null as unknown as string)).toThrow(InvalidInputError);
-});
-
-test('a wrong limit is refused when it is given', () => {
-  expect(() => new AgentJobs({ client: server.client, timeoutMs: 0 })).toThrow(InvalidInputError);
-  expect(() => new AgentJobs({ client: server.client, timeoutMs: Number.NaN })).toThrow(InvalidInputError);
 });
 
 test('the limit of a client holds for each call that gives none itself', async () => {

@@ -6,7 +6,7 @@ import { Client, Connection, type WorkflowClientInterceptor } from '@temporalio/
 import { defaultPayloadConverter } from '@temporalio/common';
 import { AGENT_JOB_WORKFLOW, agentJobWorkflowId, SEARCH_ATTRIBUTE } from '../../src/contract.js';
 import { channelArgsFor } from '../../src/client/connection.js';
-import { AgentJobs, TemporalCallError, type JobSummary } from '../../src/starter.js';
+import { AgentJobs, type JobSummary } from '../../src/starter.js';
 import { startScriptedServer, type ScriptedServer } from './scripted-server.js';
 
 let server: ScriptedServer;
@@ -66,15 +66,6 @@ test('a signal that outlives many calls collects no listeners', async () => {
   expect(getEventListeners(signal, 'abort')).toEqual([]);
 });
 
-test('a list shows the jobs of one project alone, whatever its name', async () => {
-  const projectId = `'it's' "50 %" \\ ${randomUUID()}'`;
-  const job = await server.jobs.start({ projectId, key: 'k', prompt: 'stay' });
-  await server.jobs.start({ projectId: server.projectId, key: randomUUID(), prompt: 'hello' });
-  await expect.poll(() => listed(projectId)).toHaveLength(1);
-  expect(await listed(projectId)).toMatchObject([{ workflowId: job.workflowId, projectId, workflowStatus: 'RUNNING' }]);
-  await job.cancel();
-});
-
 test.each([`it's "50 %" \\ `, `"quoted" `, `\\back `, `100%_\u{1F600} `, `'); DROP `, `'`])(
   'a list shows the jobs of one batch alone, whatever its label: %s',
   async (label) => {
@@ -119,12 +110,6 @@ async function listed(projectId: string): Promise<JobSummary[]> {
   return found;
 }
 
-test('a server that can’t be reached is told by its address', async () => {
-  const connecting = AgentJobs.connect({ address: '127.0.0.1:1' });
-  await expect(connecting).rejects.toThrow(TemporalCallError);
-  await expect(connecting).rejects.toThrow('127.0.0.1:1');
-});
-
 test('a refused connection is told as such, with the remedy', async () => {
   const message = expect.stringMatching(/connection is refused.*"npm start" of agent-jobs starts one/) as string;
   // A machine that stands still for the four seconds of an attempt learns only that there was no answer.
@@ -142,10 +127,4 @@ test('a connection of somebody else that waits to try again holds no other one u
   expect(errors.map(String)).toEqual(errors.map(() => expect.stringContaining('connection is refused')));
   await trying;
   await other.close();
-});
-
-test('connect closes what it opened', async () => {
-  const jobs = await AgentJobs.connect({ address: server.address, namespace: server.namespace });
-  await jobs.close();
-  await expect(jobs.handle('x').cancel()).rejects.toThrow();
 });

@@ -13,14 +13,6 @@ test('the hash of an attached job covers project and job id', () => {
   expect(inputHash({ projectId: 'acme', jobId: 'job-1' })).toBe(sha256('acme\0jobId\0job-1'));
 });
 
-test('null means absent', () => {
-  expect(inputHash({ projectId: 'p', prompt: null, jobId: 'x' })).toBe(inputHash({ projectId: 'p', jobId: 'x' }));
-});
-
-test('a prompt and a job id of the same text are two inputs', () => {
-  expect(inputHash({ projectId: 'p', prompt: 'x' })).not.toBe(inputHash({ projectId: 'p', jobId: 'x' }));
-});
-
 test('the example of the contract is right', () => {
   const document = readFileSync(new URL('../../docs/contract.md', import.meta.url), 'utf8');
   expect(document).toContain(inputHash({ projectId: 'acme', prompt: 'Fix the login' }));

@@ -1,12 +1,8 @@
 import { randomUUID } from 'node:crypto';
 import { defineSearchAttributeKey } from '@temporalio/common';
-import { Worker } from '@temporalio/worker';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { inputHash } from '../../src/agent-job/input.js';
-import { AgentJobs, InvalidInputError } from '../../src/starter.js';
 import { SEARCH_ATTRIBUTE } from '../../src/contract.js';
-import { connectOwnNamespace } from '../support/dev-server.js';
-import { shared } from '../support/shared.js';
 import { QUICK, startJobServer, type JobServer } from './job-server.js';
 
 const TAGS = defineSearchAttributeKey(SEARCH_ATTRIBUTE.tags, 'KEYWORD_LIST');
@@ -81,22 +77,6 @@ test('a memo of another input, as of a Schedule whose input alone was changed, g
   expect((await describeRun(handle.workflowId)).memo).toMatchObject(memo);
 });
 
-test('metadata of a caller whose memo tells the rest costs one event, and that history replays', async () => {
-  const { projectId, client, taskQueue } = server;
-  const { jobId } = await (await server.jobs.start({ projectId, key: randomUUID(), prompt: 'x', ...QUICK })).result();
-  const input = { projectId, jobId, settle: 0 };
-  const memo = { jobId, inputHash: inputHash(input), prLink: null };
-  const start = (labels: object) =>
-    client.workflow.start('agentJob', { workflowId: randomUUID(), taskQueue, args: [{ ...input, ...labels }], memo });
-  const told = await start({ metadata: LABELS.metadata });
-  await told.result();
-  expect((await describeRun(told.workflowId)).memo).toMatchObject({ metadata: LABELS.metadata });
-  expect(await memoEvents(told.workflowId)).toBe(1);
-  const { path: codePath } = await shared('workflow-bundle');
-  const replay = Worker.runReplayHistory({ workflowBundle: { codePath } }, await told.fetchHistory(), told.workflowId);
-  await expect(replay).resolves.toBeUndefined();
-});
-
 test('the upstream hears nothing of tags and metadata', async () => {
   const secret = randomUUID();
   const projectId = `quiet-${randomUUID()}`;
@@ -111,32 +91,6 @@ test('the upstream hears nothing of tags and metadata', async () => {
   expect(JSON.stringify(requests)).not.toContain(secret);
 });
 
-test('the same key with other tags and metadata is the same job', async () => {
-  const input = { projectId: server.projectId, key: randomUUID(), prompt: 'x', ...QUICK };
-  const first = await server.jobs.start({ ...input, ...LABELS });
-  const again = await server.jobs.start({ ...input, tags: ['other'], metadata: {} });
-  expect(again).toMatchObject({ workflowId: first.workflowId, isNew: false });
-  expect(await again.result()).toMatchObject(LABELS);
-});
-
-test.for([
-  ['tags', 'night', /^tags must be an array of strings/],
-  ['tags', ['a', ''], /^tags\[1\] must be 1 to 64 bytes/],
-  ['tags', ['é'.repeat(33)], /^tags\[0\] must be 1 to 64 bytes of UTF-8; it is 66/],
-  ['tags', ['a\nb'], /^tags\[0\] must be well-formed Unicode without control characters/],
-  ['tags', ['a♡b'], /^tags\[0\] must not hold the sign U\+2661/],
-  ['tags', Array(11).fill('a'), /^tags must hold at most 10 tags/],
-  ['metadata', ['a'], /^metadata must be one JSON object/],
-  ['metadata', { a: { b: 'c' } }, /^metadata\.a must be a string/],
-  ['metadata', { a: null }, /^metadata\.a must be a string; it is null/],
-  ['metadata', { a: 'x'.repeat(4_089) }, /^metadata must be at most 4096 bytes as JSON; it is 4097/],
-] as const)('a start with wrong %s is refused before anything is sent: %j', async ([field, value, message]) => {
-  const start = server.jobs.start({ projectId: 'p', key: 'k', prompt: 'x', [field]: value });
-  const error: unknown = await start.catch((refusal: unknown) => refusal);
-  expect(error).toBeInstanceOf(InvalidInputError);
-  expect((error as Error).message).toMatch(message);
-});
-
 test('a refused job still tells what it was called', async () => {
   const { client, taskQueue, projectId } = server;
   const args = [{ projectId, prompt: '', tags: ['a'], metadata: { correlationId: '4711' } }];
@@ -148,19 +102,3 @@ test('a refused job still tells what it was called', async () => {
     metadata: { correlationId: '4711' },
   });
 });
-
-test('a namespace without the attribute of tags takes jobs without tags; others are told of the setup', async () => {
-  const { client, namespace, close } = await connectOwnNamespace();
-  try {
-    const jobs = new AgentJobs({ client, taskQueue: 'nobody' });
-    const searchAttributes = [SEARCH_ATTRIBUTE.tags];
-    await client.connection.operatorService.removeSearchAttributes({ namespace, searchAttributes });
-    const start = (labels: object) => jobs.start({ projectId: 'p', key: randomUUID(), prompt: 'x', ...labels });
-    await expect
-      .poll(() => start(LABELS).catch((error: Error) => error.message), { timeout: 120_000 })
-      .toMatch(/AgentJobTags.*run "agent-jobs setup" once for namespace "test_/);
-    await start({ metadata: LABELS.metadata });
-  } finally {
-    await close();
-  }
-}, 120_000);

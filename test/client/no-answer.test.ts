@@ -98,19 +98,6 @@ test('of a job that was ended before a worker began it, no state is waited for',
   for (const error of await Promise.all(errors)) expect(error).toBeInstanceOf(JobTerminatedError);
 });
 
-test('a job of many is not tried for longer than the limit of an outage', { timeout: MINUTE }, async () => {
-  const silent = createServer();
-  silent.listen(0, '127.0.0.1');
-  await once(silent, 'listening');
-  const { port } = silent.address() as AddressInfo;
-  const connection = Connection.lazy({ address: `127.0.0.1:${port}` });
-  const jobs = new AgentJobs({ client: new Client({ connection }), timeoutMs: Infinity });
-  const error = await errorOf(firstOf(jobs.startMany([newRequest('hello')], { outageLimitMs: 1_000 })));
-  expect(error).toBeInstanceOf(TemporalUnavailableError);
-  await connection.close();
-  silent.close();
-});
-
 test('a workflow that has ended is told from one that never was', { timeout: MINUTE }, async () => {
   const job = await server.jobs.start(newRequest('hello'));
   await job.result();

@@ -121,12 +121,6 @@ test('the contract’s page has the table of what a closed run allows', () => {
   expect(rows.map(([, , start, followUp]) => [start, followUp])).toEqual(ends);
 });
 
-test('a job that runs has no outcome', async () => {
-  const job = await watching(await begin('never ends'));
-  expect((await job.state()).outcome).toBeNull();
-  await raw(job).terminate();
-});
-
 test('Terminated before a worker took what came last: the state is of the task before', async () => {
   const own = { ...server, taskQueue: `test-${randomUUID()}`, close: async () => {} };
   const first = await startJobServer(own);

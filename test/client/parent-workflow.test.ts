@@ -7,7 +7,7 @@ import { Worker } from '@temporalio/worker';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { joinAgentJob } from '../../src/activities/agent-job/join-job.js';
 import { type AgentJobResult } from '../../src/starter.js';
-import { AGENT_JOB_WORKFLOW, pollNowSignal, type AgentJobInput } from '../../src/contract.js';
+import { pollNowSignal, type AgentJobInput } from '../../src/contract.js';
 import { connectTo, startPrivateDevServer } from '../support/dev-server.js';
 import { bundleOf, createTestWorker } from '../support/worker.js';
 import { QUICK, startJobServer, type JobServer } from './job-server.js';
@@ -138,28 +138,6 @@ test('a refused create is told to all who wait, and the key may be tried again',
   expect(await creates(prompt)).toHaveLength(1);
 });
 
-test('a refused job that is started again hides its prompt where its parent wants it', async () => {
-  const { prompt, workflowId, job, place } = await ticket();
-  await server.sandbox.addFault({ kind: 'status', status: 422, promptIncludes: prompt });
-  const hidden = { job, place: { ...place, hidePrompts: true } };
-  const shown = async () => {
-    const description = await server.client.workflow.getHandle(workflowId).describe();
-    const { title, hidePrompts } = description.memo!;
-    return [title, hidePrompts, await description.staticSummary(), await description.staticDetails()];
-  };
-  const { projectId } = server;
-  const title = `${projectId}: ${place.key}`;
-  const byKey = [title, true, title, `**Project** ${projectId}\n\n**Key** ${place.key}`];
-  expect(await (await startParent('handleTicket', hidden)).result()).toMatchObject({ type: 'CreateRejected' });
-  expect(await shown()).toEqual(byKey);
-  expect(await (await startParent('handleTicket', hidden)).result()).toMatchObject({ outcome: 'completed' });
-  expect(await shown()).toEqual(byKey);
-  const input = { workflowId, job, hidePrompts: 'yes' };
-  await expect(
-    new MockActivityEnvironment({}, { client: server.client }).run(joinAgentJob, input as never),
-  ).rejects.toMatchObject({ type: 'InvalidInput', details: [{ field: 'hidePrompts' }] });
-});
-
 test('who joined a job that was refused is not told of another job that took its key meanwhile', async () => {
   const { prompt, workflowId, job, place } = await ticket();
   await server.sandbox.addFault({ kind: 'status', status: 422, promptIncludes: prompt });
@@ -235,18 +213,6 @@ test('a parent replays, whichever way it got the result', async () => {
   }
 });
 
-test('a job that a joining parent had to start is one like any other', async () => {
-  const { workflowId, job, place, prompt } = await ticket();
-  const attempt = new MockActivityEnvironment({ taskQueue: server.taskQueue }, { client: server.client });
-  const result = (await attempt.run(joinAgentJob, { workflowId, job })) as AgentJobResult;
-  expect(result.outcome).toBe('completed');
-  const run = await server.client.workflow.getHandle(workflowId).describe();
-  expect(run.type).toBe(AGENT_JOB_WORKFLOW);
-  const again = await server.jobs.start({ ...job, key: place.key! } as never);
-  expect(again.isNew).toBe(false);
-  expect(await creates(prompt)).toHaveLength(1);
-});
-
 /** Goes back to the beginning of the newest run: what it did since is done anew by another run. */
 async function reset(workflowId: string): Promise<void> {
   const { runId } = await server.client.workflow.getHandle(workflowId).describe();
@@ -270,15 +236,6 @@ async function attachedTicket(): Promise<Ticket & { workflowId: string; prompt: 
   const { workflowId } = server.jobs.handle({ projectId, key: place.key! });
   return { job: { projectId, jobId: jobId!, ...QUICK }, place, workflowId, prompt };
 }
-
-test('a parent follows its child over an operator’s resets', async () => {
-  const { workflowId, prompt, ...same } = await attachedTicket();
-  const parent = await startParent('handleTicket', same);
-  await untilPhase(workflowId, 'watching');
-  for (let i = 0; i < 2; i++) await reset(workflowId);
-  await complete(prompt);
-  expect(await parent.result()).toMatchObject({ outcome: 'completed' });
-}, 120_000);
 
 /** An attempt that joined the first run of a job which was reset twice since. */
 async function joinedBeforeResets() {
@@ -335,16 +292,4 @@ test.each([
     nonRetryable: true,
     details: [{ field }],
   });
-});
-
-test('looks of parents that wait go after the reads and writes of jobs', async () => {
-  const { workflowId, ...same } = await ticket(3_600_000);
-  await server.jobs.start({ ...same.job, key: same.place.key! } as never);
-  const parent = await startParent('handleTicket', same);
-  await untilJoining(parent);
-  const { events } = await parent.fetchHistory();
-  const scheduled = events!.find((event) => event.activityTaskScheduledEventAttributes);
-  expect(scheduled!.activityTaskScheduledEventAttributes!.priority).toMatchObject({ priorityKey: 5 });
-  await parent.cancel();
-  await server.client.workflow.getHandle(workflowId).terminate();
 });

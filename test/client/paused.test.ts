@@ -2,11 +2,9 @@
 import { randomUUID } from 'node:crypto';
 import { pino } from 'pino';
 import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from 'vitest';
-import { AgentJobs, JobPausedError, type JobHandle, type JobState } from '../../src/starter.js';
+import { AgentJobs, JobPausedError, type JobHandle } from '../../src/starter.js';
 import type { Figures } from '../../src/worker/metrics.js';
 import { watchOpenJobs } from '../../src/worker/open-jobs.js';
-import { runInProcess } from '../cli/run-in-process.js';
-import { startHttp } from '../http/http-server.js';
 import { connectOwnNamespace, type TestServer } from '../support/dev-server.js';
 import { startJobBench, type JobBench } from '../support/job-bench.js';
 import { ObservedUpstream } from '../support/observed-upstream.js';
@@ -81,48 +79,6 @@ test('a paused job is listed as open, says who may let it go on, and goes on wit
   expect(await job.result()).toMatchObject({ outcome: 'completed', followUps: [{ id: 'f', state: 'sent' }] });
   expect([upstream.created.length, upstream.messages]).toEqual([2, ['go on']]);
   expect(await gathered(jobs.stuck())).toEqual([]);
-}, 180_000);
-
-test('over HTTP a paused job is a conflict, and its events begin once it goes on', async () => {
-  const http = await startHttp(jobs, projectId);
-  const job = await startInDoubt();
-  const unpause = await pause(job);
-  const path = `/v1/projects/${projectId}/jobs/${job.key}`;
-  const calls = [
-    http.send(path),
-    http.send(`${path}/resolve`, { body: { action: 'retry' } }),
-    http.send(`${path}/follow-ups`, { body: { prompt: 'x', id: 'm' }, headers: { prefer: 'wait=5' } }),
-  ];
-  for (const { status, body } of await Promise.all(calls)) {
-    expect({ status, ...body }).toMatchObject({ status: 409, code: 'JOB_PAUSED' });
-    expect(body.detail).toMatch(WORDS);
-  }
-  const listed = await http.send(`/v1/projects/${projectId}/jobs?phase=needsAttention`);
-  expect(listed.body.jobs).toMatchObject([{ key: job.key, workflowStatus: 'PAUSED', endedAt: null }]);
-  const stop = new AbortController();
-  const headers = { authorization: `Bearer ${http.own}` };
-  const stream = await fetch(`${http.http.url}${path}/events`, { headers, signal: stop.signal });
-  await unpause();
-  let text = '';
-  for await (const piece of stream.body!) if ((text += Buffer.from(piece).toString()).includes('\ndata: ')) break;
-  expect(JSON.parse(/^data: (.*)$/m.exec(text)![1]!) as JobState).toMatchObject({ phase: 'needsAttention' });
-  stop.abort();
-  await job.resolve({ action: 'abandon' });
-  await http.close();
-}, 180_000);
-
-test('the command line says of a paused job who may let it go on', async () => {
-  const job = await startInDoubt();
-  const unpause = await pause(job);
-  const env = { TEMPORAL_ADDRESS: server.address, TEMPORAL_NAMESPACE: server.namespace };
-  const state = await runInProcess(['state', job.workflowId], { env });
-  expect([state.code, state.stderr]).toEqual([1, expect.stringMatching(WORDS)]);
-  const attention = await runInProcess(['attention'], { env });
-  expect(attention.stderr).toMatch(WORDS);
-  expect(attention.stdout).toMatch(/Stuck +it is paused since 20\S+ by ann@ops/);
-  expect((await runInProcess(['list', '--project', projectId], { env })).stdout).toContain('paused');
-  await unpause();
-  await job.resolve({ action: 'abandon' });
 }, 180_000);
 
 test('the figures count a paused job as open, and its doubt as old as it is known to be', async () => {

@@ -2,7 +2,6 @@ import { randomUUID } from 'node:crypto';
 import { defineSearchAttributeKey } from '@temporalio/common';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { AgentJobs } from '../../src/starter.js';
-import { agentJobStartOptions } from '../../src/agent-job/start-options.js';
 import { SEARCH_ATTRIBUTE } from '../../src/contract.js';
 import { connectOwnNamespace } from '../support/dev-server.js';
 import { QUICK, startJobServer, type JobServer } from './job-server.js';
@@ -30,22 +29,6 @@ test('a job has its batch and priority from the start, and so has the run that a
   await job.result();
   expect(await job.sendFollowUp('go on', { priority: 1 })).toMatchObject({ state: 'sent' });
   expect(await expectLabels()).not.toBe(first);
-});
-
-test('a batch that a caller gave in the input alone becomes a search attribute too', async () => {
-  const { projectId, client, taskQueue } = server;
-  const args = [{ projectId, prompt: 'x', batch: 'night', ...QUICK }];
-  const handle = await client.workflow.start('agentJob', { workflowId: randomUUID(), taskQueue, args });
-  await handle.result();
-  expect((await handle.describe()).typedSearchAttributes.get(BATCH)).toBe('night');
-});
-
-test('Temporal takes the fairness key of the longest project', async () => {
-  const input = { projectId: 'é'.repeat(33), prompt: 'x' };
-  const options = agentJobStartOptions(input, { key: randomUUID(), taskQueue: `nobody-${randomUUID()}` });
-  const handle = await server.client.workflow.start('agentJob', options);
-  expect((await handle.describe()).priority).toMatchObject(options.priority);
-  await handle.terminate();
 });
 
 test('a namespace without the attribute of batches takes jobs without one; others are told of the setup', async () => {

@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { FollowUpUnconfirmedError, MessageRefusedError, UnknownOutcomeError } from '../../src/starter.js';
+import { FollowUpUnconfirmedError, MessageRefusedError } from '../../src/starter.js';
 import { plainMarkdown } from '../../src/agent-job/markdown.js';
 import { QUICK, startJobServer, type JobServer } from './job-server.js';
 
@@ -80,16 +80,6 @@ test('a job that had ended, was followed up on and then cancelled tells how it h
   }
 });
 
-test('a job that fails over a follow-up after its end tells how it had ended before', async () => {
-  const request = { projectId: server.projectId, key: randomUUID(), prompt: `prompt ${randomUUID()}`, ...QUICK };
-  const job = await server.jobs.start({ ...request, onUnknownOutcome: 'fail' });
-  const before = await job.result();
-  const message = `message ${randomUUID()}`;
-  await server.sandbox.addFault({ kind: 'reset', effect: 'after', promptIncludes: message });
-  await job.sendFollowUp(message);
-  await expect(job.result()).rejects.toMatchObject({ code: 'UNKNOWN_OUTCOME', lastResult: before });
-});
-
 test('a cancelled job is followed up on under the id that its memo keeps', async () => {
   const prompt = `prompt ${randomUUID()}`;
   await server.sandbox.addScript({ promptIncludes: prompt, script: { activeMs: 8_000 } });
@@ -118,32 +108,6 @@ test('a follow-up under way when its job is terminated is never said to be refus
   expect(await sent).toBeInstanceOf(FollowUpUnconfirmedError);
   await expect(job.sendFollowUp(message, { id: 'a' })).rejects.toThrow(FollowUpUnconfirmedError);
   expect(await server.sandbox.messages({ jobId: jobId ?? '' })).toHaveLength(1);
-});
-
-test('callers who race to start a refused key again make one job between them', async () => {
-  const prompt = `prompt ${randomUUID()}`;
-  await server.sandbox.addFault({ kind: 'status', status: 422, promptIncludes: prompt });
-  const key = randomUUID();
-  await (await start(prompt, key)).result().catch(() => undefined);
-  const jobs = await Promise.all(Array.from({ length: 6 }, () => start(prompt, key)));
-  await Promise.all(jobs.map((job) => job.result()));
-  expect(await server.sandbox.creates({ promptIncludes: prompt })).toHaveLength(1);
-});
-
-test('a key whose create has an unknown outcome makes no second job, however often it is started', async () => {
-  const prompt = `prompt ${randomUUID()}`;
-  await server.sandbox.addFault({ kind: 'reset', effect: 'after', promptIncludes: prompt });
-  const request = {
-    projectId: server.projectId,
-    key: randomUUID(),
-    prompt,
-    onUnknownOutcome: 'fail',
-    ...QUICK,
-  } as const;
-  for (let repetition = 1; repetition <= 3; repetition++) {
-    await expect((await server.jobs.start(request)).result()).rejects.toThrow(UnknownOutcomeError);
-  }
-  expect(await server.sandbox.creates({ promptIncludes: prompt })).toHaveLength(1);
 });
 
 test('a follow-up that the run made for it refuses is never said to be queued', async () => {

@@ -1,13 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
-import {
-  CreateRejectedError,
-  InvalidInputError,
-  JobCanceledError,
-  JobTerminatedError,
-  KeyConflictError,
-  UnknownOutcomeError,
-} from '../../src/starter.js';
+import { CreateRejectedError, InvalidInputError, KeyConflictError } from '../../src/starter.js';
 import { inputHash } from '../../src/agent-job/input.js';
 import type { AgentJobInput } from '../../src/contract.js';
 import { withRestartRequestId } from '../../src/temporal/restart-request-id.js';
@@ -115,35 +108,6 @@ describe('a key whose job was surely not created', () => {
   });
 });
 
-describe('a key that may have a job is never started again', () => {
-  test('after UnknownOutcome', async () => {
-    const { job, key } = await failed('UnknownOutcome');
-    await expect((await server.jobs.start(request('UnknownOutcome', key))).result()).rejects.toThrow(
-      UnknownOutcomeError,
-    );
-    await expect(server.jobs.start(request('hello', key))).rejects.toThrow(KeyConflictError);
-    expect(await server.countRuns(job)).toBe(1);
-  });
-
-  test('after a cancellation', async () => {
-    const wanted = request('stay');
-    const job = await server.jobs.start(wanted);
-    await job.cancel();
-    await expect(job.result()).rejects.toThrow(JobCanceledError);
-    await expect((await server.jobs.start(wanted)).result()).rejects.toThrow(JobCanceledError);
-    await expect(server.jobs.start({ ...wanted, prompt: 'hello' })).rejects.toThrow(KeyConflictError);
-    expect(await server.countRuns(job)).toBe(1);
-  });
-
-  test('after a termination', async () => {
-    const wanted = request('stay');
-    const job = await server.jobs.start(wanted);
-    await server.client.workflow.getHandle(job.workflowId).terminate('tidied up');
-    await expect((await server.jobs.start(wanted)).result()).rejects.toThrow(JobTerminatedError);
-    expect(await server.countRuns(job)).toBe(1);
-  });
-});
-
 describe('a start', () => {
   test('says what the job is, before any worker has seen it', async () => {
     const wanted = request('Fix the login page\nand more');
@@ -154,22 +118,6 @@ describe('a start', () => {
     expect(await run.staticDetails()).toContain('    and more');
     const attributes = run.raw.workflowExecutionInfo?.searchAttributes?.indexedFields;
     expect(Object.keys(attributes ?? {})).toEqual(expect.arrayContaining(['AgentJobProject', 'AgentJobPhase']));
-  });
-
-  test.each([
-    [{ projectId: '..', prompt: 'x' }, 'projectId'],
-    [{ projectId: 'p', prompt: '' }, 'prompt'],
-    [{ projectId: 'p', prompt: 'x', deadline: 'soon' }, 'deadline'],
-    [{ projectId: 'p', prompt: 'x', key: '' }, 'key'],
-  ])('with wrong input names the field and sends nothing: %j', async (input, field) => {
-    const start = server.jobs.start({ key: 'k', ...input });
-    await expect(start).rejects.toThrow(InvalidInputError);
-    await expect(start).rejects.toMatchObject({ field });
-  });
-
-  test('that is aborted ends with the reason of the signal', async () => {
-    const reason = new Error('no longer wanted');
-    await expect(server.jobs.start(request('hello'), { signal: AbortSignal.abort(reason) })).rejects.toBe(reason);
   });
 
   test('without a key attaches to a job under an id of its own, the same each time', async () => {

@@ -70,15 +70,3 @@ test('a hundred waits on one signal make Node warn of no leak, and leave nothing
   expect(warnings).toEqual([]);
   expect(getEventListeners(stop.signal, 'abort')).toEqual([]);
 });
-
-test('a hundred waits on one signal that all meet an outage make Node warn of no leak', async () => {
-  const warnings: Error[] = [];
-  const onWarning = (warning: Error) => void warnings.push(warning);
-  process.on('warning', onWarning);
-  const stop = new AbortController();
-  const waits = Array.from({ length: 100 }, () => waitForResult(failingOnce(14), 'w', stop.signal));
-  const outcomes = await Promise.all(waits);
-  process.off('warning', onWarning);
-  expect(outcomes).toEqual(waits.map(() => ({ outcome: 'completed' })));
-  expect(warnings).toEqual([]);
-});

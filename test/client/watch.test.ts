@@ -75,39 +75,6 @@ test('a job that does nothing costs one query, and ever fewer looks', async () =
   await connection.close();
 });
 
-test('a watch tells it when polls fail, and when they bring something again', async () => {
-  const { jobs, sandbox } = real;
-  const projectId = `failing-${randomUUID()}`;
-  await sandbox.addScript({ projectId, script: { activeMs: 1e9 } });
-  await sandbox.addFault({ kind: 'status', status: 503, operation: 'get', projectId, count: 2 });
-  const job = await jobs.start({ projectId, key: 'one', prompt: 'Fix it', polling: { min: 1_000, max: 4_000 } });
-  const told: string[] = [];
-  for await (const { waiting } of job.watch()) {
-    if (waiting && told.at(-1) !== waiting.for) told.push(waiting.for);
-    if (waiting?.for === 'poll' && told.includes('upstream')) break;
-  }
-  expect(told.slice(-2)).toEqual(['upstream', 'poll']);
-  await job.cancel();
-});
-
-test('a burst of changes costs one query a round, and its last state is seen', async () => {
-  const calls: Record<string, number> = {};
-  const connection = await countingConnection(calls);
-  const client = new Client({ connection, namespace: server.namespace });
-  const job = await server.jobs.start({ projectId: server.projectId, key: randomUUID(), prompt: 'stay' });
-  const startedAt = performance.now();
-  const context = { client, logger: loggerOf(null), timeoutMs: undefined };
-  const sent = Array.from({ length: 40 }, (_, i) => job.followUp(`more ${i}`, { id: `f${i}` }));
-  for await (const { followUps } of watchJob(context, job.workflowId, {}, { minMs: 200, maxMs: 400, ratio: 2 }))
-    if (followUps.length === sent.length) break;
-  const rounds = Math.ceil((performance.now() - startedAt) / 200) + 1;
-  expect(calls['QueryWorkflow']).toBeLessThanOrEqual(rounds);
-  expect(calls['DescribeWorkflowExecution']).toBeLessThanOrEqual(2 * rounds);
-  await Promise.all(sent);
-  await job.cancel();
-  await connection.close();
-});
-
 test('a watch goes on over continue-as-new, and ends with the run that follows', async () => {
   const job = await server.jobs.start({ projectId: server.projectId, key: randomUUID(), prompt: 'continue' });
   const seen: JobState[] = [];

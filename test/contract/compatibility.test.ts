@@ -49,43 +49,21 @@ describe('of an input', () => {
     ['break: CreateJobInput.batch is gone', (s) => delete s['CreateJobInput']!.properties['batch']],
     ['break: CreateJobInput.batch is required now', (s) => s['CreateJobInput']!.required.push('batch')],
     [
-      'break: FollowUpInput.author is required now',
-      (s) => {
-        s['FollowUpInput']!.properties['author'] = { type: 'string' } as Schema;
-        s['FollowUpInput']!.required.push('author');
-      },
-    ],
-    [
       'break: CreateJobInput.deadline may be no string any more',
       (s) => (field(s, 'deadline').type = ['number', 'null']),
     ],
-    ['break: CreateJobInput.batch may be no null any more', (s) => (field(s, 'batch').type = 'string')],
     [
       'break: CreateJobInput.onUnknownOutcome may be "retry" no more',
       (s) => (field(s, 'onUnknownOutcome').enum = ['ask', 'fail', null]),
     ],
     ['break: CreateJobInput.projectId takes certain words alone now', (s) => (field(s, 'projectId').enum = ['acme'])],
     ['break: CreateJobInput.priority has maximum 3 now, not 5', (s) => (field(s, 'priority')['maximum'] = 3)],
-    ['break: CreateJobInput.priority has minimum 2 now, not 1', (s) => (field(s, 'priority')['minimum'] = 2)],
-    [
-      'break: CreateJobInput.prompt has x-max-utf8-bytes 1000 now, not 524288',
-      (s) => (field(s, 'prompt')['x-max-utf8-bytes'] = 1_000),
-    ],
-    ['break: CreateJobInput.linger has the rule multipleOf now', (s) => (field(s, 'linger')['multipleOf'] = 5)],
     ['break: CreateJobInput.prompt has the rule pattern now', (s) => (field(s, 'prompt')['pattern'] = '^a')],
-    ['notice: CreateJobInput.batch has another pattern now', (s) => (field(s, 'batch')['pattern'] = '^a')],
     ['notice: CreateJobInput.settle is "1 minute" by default now', (s) => (field(s, 'settle')['default'] = '1 minute')],
-    [
-      'break: AttachJobInput.usedFollowUpIds[] has maxLength 10 now, not 256',
-      (s) => (s['AttachJobInput']!.properties['usedFollowUpIds']!.items!['maxLength'] = 10),
-    ],
-    ['break: CreateJobInput.polling.ratio is gone', (s) => delete field(s, 'polling').properties['ratio']],
     [
       'break: ResolveUnknownInput.action may be "abandon" no more',
       (s) => s['ResolveUnknownInput']!.oneOf![1]!.properties['action']!.enum!.pop(),
     ],
-    ['break: AgentJobInput.prompt may be no null any more', (s) => s['AgentJobInput']!.oneOf!.pop()],
-    ['break: Attribution is gone', (s) => delete s['Attribution']],
   ])('%s', (told, seed) => {
     expect(changesAfter(seed)).toContain(told);
   });
@@ -108,17 +86,8 @@ describe('of an output', () => {
   test.each<Seed>([
     ['break: JobState.polls is gone', (s) => delete s['JobState']!.properties['polls']],
     ['break: JobState.phase may be missing now', (s) => s['JobState']!.required.splice(0, 1)],
-    ['notice: JobState.startedAt may be null now', (s) => (field(s, 'startedAt').type = ['string', 'null'])],
     ['notice: JobState.polls may be number now', (s) => (field(s, 'polls').type = 'number')],
     ['notice: JobState.phase may be "paused" now', (s) => field(s, 'phase').enum!.push('paused')],
-    ['notice: JobState.phase may be any now', (s) => delete field(s, 'phase').enum],
-    [
-      'notice: JobState.usedFollowUpIds[] may be integer now',
-      (s) => (field(s, 'usedFollowUpIds').items!.type = 'integer'),
-    ],
-    ['notice: JobState.followUps[] may be any now', (s) => delete field(s, 'followUps').items],
-    ['notice: JobState.metadata{} may be any now', (s) => delete field(s, 'metadata').additionalProperties],
-    ['break: SnapshotManifest.files is gone', (s) => delete s['SnapshotManifest']!.properties['files']],
     [
       'break: AgentJobResult.finishedAt is gone',
       (s) => s['AgentJobResult']!.anyOf!.push({ $ref: '#/$defs/JobState' } as unknown as Schema),
@@ -163,24 +132,12 @@ describe('of workflows and messages', () => {
     ['break: agentJob.pollNow needs its argument now', change('pollNow', { isArgumentOptional: false })],
     ['break: agentJob.jobState answers nothing now', change('jobState', { answer: null })],
     [
-      'break: the argument of requestQueue.queuePlace may be no string any more',
-      change('queuePlace', { argument: { type: 'integer' } }),
-    ],
-    [
       'notice: agentJob may fail as Paused now',
       (_, c) => void Object.assign(c.workflows[0]!.failures, { Paused: ['InvalidInputDetails'] }),
     ],
     [
-      'notice: agentJob may fail as CreateRejected with InvalidInputDetails now',
-      (_, c) => void Object.assign(c.workflows[0]!.failures, { CreateRejected: ['InvalidInputDetails'] }),
-    ],
-    [
       'break: the input of agentJob is another shape',
       (_, c) => void Object.assign(c.workflows[0]!, { input: 'JobState' }),
-    ],
-    [
-      'break: the result of agentJob is another shape',
-      (_, c) => void Object.assign(c.workflows[0]!, { result: 'JobState' }),
     ],
   ])('%s', (told, seed) => {
     expect(changesAfter(seed)).toContain(told);

@@ -1,5 +1,4 @@
 import { expect, test } from 'vitest';
-import { readClientConfig } from '../../src/config/client.js';
 import { jobUrl, listUrl, webUiOf, webUiViews } from '../../src/client/web-ui.js';
 
 const ui = { url: 'http://127.0.0.1:8233', namespace: 'default' };
@@ -44,14 +43,4 @@ test('each list of the dashboard is a link that carries its query', () => {
     expect(new URL(url).searchParams.get('query')).toBe(query);
   }
   expect(views[2]?.query).toContain(`CloseTime >= '2026-07-01T00:00:00.000Z'`);
-});
-
-test('the setting AGENT_JOBS_WEB_UI_URL names the web UI, and a wrong one is told', () => {
-  expect(readClientConfig({ AGENT_JOBS_WEB_UI_URL: 'https://ui.example.com/' }).webUiUrl).toBe(
-    'https://ui.example.com',
-  );
-  expect(readClientConfig({}).webUiUrl).toBeUndefined();
-  expect(() => readClientConfig({ AGENT_JOBS_WEB_UI_URL: 'ui.example.com' })).toThrow(
-    /AGENT_JOBS_WEB_UI_URL +should be the http or https address/,
-  );
 });

@@ -96,13 +96,6 @@ test('where the upstream is ill adopt is refused with its reason, and force adop
   expect(await adopt(handle, 'job-1', true)).toMatchObject({ phase: 'watching', jobId: 'job-1' });
 });
 
-test('force that is no boolean is refused before it is recorded', async () => {
-  const handle = await startUnknownCreate();
-  const failure = await refusal(adopt(handle, 'job-1', 'yes' as never));
-  expect(failure).toMatchObject({ type: 'InvalidInput', details: [{ field: 'force' }] });
-  expect(tests.upstream.reads).toBe(0);
-});
-
 test('a decision that comes while the job is read settles the create, and the adoption is refused', async () => {
   const { upstream } = tests;
   const handle = await startUnknownCreate();
@@ -161,12 +154,4 @@ test('our client waits for a read that takes longer than its other calls may', {
   await expect.poll(() => tests.upstream.reads).toBe(1);
   setTimeout(open, 14_000);
   expect(await adoption).toMatchObject({ phase: 'watching', jobId: 'job-1', unknown: null });
-});
-
-test('decideWithin that ends while the job is read ends the run, and the adoption is refused', async () => {
-  const handle = await startUnknownCreate({ decideWithin: '10 seconds' });
-  holdReads();
-  const adoption = refusal(adopt(handle, 'job-1'));
-  await expect(handle.result()).rejects.toMatchObject({ cause: { type: 'UnknownOutcome' } });
-  expect((await adoption).type).toBe('InvalidInput');
 });

@@ -1,63 +1,28 @@
 import { randomUUID } from 'node:crypto';
-import { WithStartWorkflowOperation, WorkflowFailedError, WorkflowUpdateFailedError } from '@temporalio/client';
+import { WorkflowFailedError, WorkflowUpdateFailedError } from '@temporalio/client';
 import { ApplicationFailure } from '@temporalio/common';
 import { expect, test } from 'vitest';
-import { followUpSignal, jobStateQuery, resolveUnknownUpdate, sendFollowUpUpdate } from '../../src/contract.js';
+import { followUpSignal, jobStateQuery, resolveUnknownUpdate } from '../../src/contract.js';
 import { useDevServer } from '../support/job-tests.js';
 
 const tests = useDevServer();
 const prompt = 'Fix it';
 const projectId = 'p1';
 
+/** One of each kind; that the parser refuses the others is compared with the schema. */
 const WRONG: [field: string, input: unknown][] = [
   ['input', undefined],
-  ['input', null],
-  ['input', 'Fix it'],
   ['input', [{ projectId, prompt }]],
-  ['projectId', { prompt }],
-  ['projectId', { projectId: null, prompt }],
-  ['projectId', { projectId: 7, prompt }],
-  ['projectId', { projectId: '', prompt }],
-  ['projectId', { projectId: '.', prompt }],
   ['projectId', { projectId: '..', prompt }],
-  ['projectId', { projectId: 'a\nb', prompt }],
   ['projectId', { projectId: '\ud800', prompt }],
-  ['projectId', { projectId: 'é'.repeat(34), prompt }],
   ['prompt', { projectId }],
-  ['prompt', { projectId, prompt: '' }],
-  ['prompt', { projectId, prompt: 7 }],
-  ['prompt', { projectId, prompt: 'x\udc00' }],
-  ['prompt', { projectId, prompt: 'é'.repeat(256 * 1024 + 1) }],
   ['prompt', { projectId, prompt: '\u0001'.repeat(200 * 1024) }],
   ['jobId', { projectId, prompt, jobId: 'j' }],
-  ['jobId', { projectId, jobId: '..' }],
-  ['jobId', { projectId, jobId: 7 }],
-  ['usedFollowUpIds', { projectId, jobId: 'j', usedFollowUpIds: 'a' }],
-  ['usedFollowUpIds', { projectId, jobId: 'j', usedFollowUpIds: [''] }],
   ['usedFollowUpIds', { projectId, jobId: 'j', usedFollowUpIds: ['a', 7] }],
-  ['deadline', { projectId, prompt, deadline: -1 }],
-  ['deadline', { projectId, prompt, deadline: 'soon' }],
   ['deadline', { projectId, prompt, deadline: '11 years' }],
-  ['deadline', { projectId, prompt, deadline: {} }],
-  ['settle', { projectId, prompt, settle: '-1 second' }],
-  ['linger', { projectId, prompt, linger: true }],
-  ['startWithin', { projectId, prompt, startWithin: 'later' }],
-  ['priority', { projectId, prompt, priority: 0 }],
-  ['priority', { projectId, prompt, priority: 6 }],
   ['priority', { projectId, prompt, priority: 2.5 }],
-  ['priority', { projectId, prompt, priority: '1' }],
-  ['batch', { projectId, prompt, batch: '' }],
-  ['batch', { projectId, prompt, batch: 7 }],
-  ['batch', { projectId, prompt, batch: 'a\tb' }],
-  ['batch', { projectId, prompt, batch: 'x\ud800' }],
-  ['batch', { projectId, prompt, batch: `${'é'.repeat(50)}x` }],
-  ['decideWithin', { projectId, prompt, decideWithin: '' }],
   ['onUnknownOutcome', { projectId, prompt, onUnknownOutcome: 'guess' }],
-  ['polling', { projectId, prompt, polling: 5 }],
   ['polling.min', { projectId, prompt, polling: { min: '10 seconds', max: '5 seconds' } }],
-  ['polling.max', { projectId, prompt, polling: { max: 'x' } }],
-  ['polling.ratio', { projectId, prompt, polling: { ratio: -0.1 } }],
-  ['polling.ratio', { projectId, prompt, polling: { ratio: '0.1' } }],
 ];
 
 test('every wrong input fails as InvalidInput naming the field, and nothing is sent', async () => {
@@ -114,20 +79,6 @@ test('the state of a refused start can be asked for', async () => {
     waiting: null,
     decisions: [],
   });
-});
-
-test('an update sent with a wrong start gets a definite error', async () => {
-  const { bench, server, upstream } = tests;
-  const startWorkflowOperation = new WithStartWorkflowOperation<(input: unknown) => Promise<unknown>>('agentJob', {
-    taskQueue: bench.taskQueue,
-    workflowId: randomUUID(),
-    args: [{ projectId: '..', jobId: 'j' }],
-    workflowIdConflictPolicy: 'FAIL',
-  });
-  await expect(
-    server.client.workflow.executeUpdateWithStart(sendFollowUpUpdate, { args: [{ prompt }], startWorkflowOperation }),
-  ).rejects.toThrow();
-  expect(upstream.messages).toEqual([]);
 });
 
 const undecodable = { metadata: { encoding: Buffer.from('binary/encrypted') }, data: Buffer.from('?') };

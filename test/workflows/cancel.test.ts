@@ -1,7 +1,7 @@
 import type { WorkflowFailedError } from '@temporalio/client';
 import { CancelledFailure } from '@temporalio/client';
 import { expect, test } from 'vitest';
-import { followUpSignal, jobStateQuery, pollNowSignal, sendFollowUpUpdate } from '../../src/contract.js';
+import { jobStateQuery, pollNowSignal } from '../../src/contract.js';
 import { useDevServer } from '../support/job-tests.js';
 import { gate } from '../support/observed-upstream.js';
 
@@ -29,35 +29,6 @@ test('a create in flight is finished first: its job id stays readable', async ()
   expect(await handle.query(jobStateQuery)).toMatchObject({ phase: 'done', jobId: 'job-1' });
   expect((await handle.describe()).memo).toMatchObject({ jobId: 'job-1' });
   expect(upstream.reads).toBe(0);
-});
-
-test('a message in flight is finished and its sender told, those behind it are abandoned', async () => {
-  const { upstream, bench } = tests;
-  upstream.show = () => ({ status: 'active' });
-  const { opened, open } = gate();
-  upstream.messageGate = opened;
-  const handle = await bench.start(input);
-  const answer = handle.executeUpdate(sendFollowUpUpdate, { args: [{ prompt: 'go', id: 'a' }] });
-  await expect.poll(() => upstream.messages.length).toBe(1);
-  await handle.signal(followUpSignal, { prompt: 'next', id: 'b' });
-  await handle.cancel();
-  await new Promise((resolve) => setTimeout(resolve, 500));
-  // Said after the cancellation, while the write is still under way.
-  const late = handle.executeUpdate(sendFollowUpUpdate, { args: [{ prompt: 'late', id: 'c' }] });
-  await expect.poll(async () => (await handle.query(jobStateQuery)).followUps.length).toBe(3);
-  open();
-  expect(await answer).toMatchObject({ id: 'a', state: 'sent' });
-  expect(await late).toMatchObject({ id: 'c', state: 'abandoned' });
-  await expectCanceled(handle);
-  expect(await handle.query(jobStateQuery)).toMatchObject({
-    followUps: [
-      { id: 'a', state: 'sent' },
-      { id: 'b', state: 'abandoned' },
-      { id: 'c', state: 'abandoned' },
-    ],
-    usedFollowUpIds: ['a'],
-  });
-  expect(upstream.messages).toEqual(['go']);
 });
 
 test('a stream of pollNow neither starves the reads of a slow upstream nor reads more than once a second', async () => {

@@ -32,17 +32,6 @@ test.each(['ask', 'fail', 'retry'] as const)(
   },
 );
 
-test('a job cancelled between two sends of its create tells that the first may have made a job', async () => {
-  const { upstream, bench } = tests;
-  upstream.createFaults.push(inDoubt('no answer'), inDoubt('no answer again'));
-  const handle = await bench.start({ projectId: 'p1', prompt: 'Fix it', onUnknownOutcome: 'retry' });
-  await expect.poll(() => upstream.created.length).toBe(2);
-  await handle.cancel();
-  expect(await cancellation(handle.result())).toBeInstanceOf(CancelledFailure);
-  const state = await handle.query(jobStateQuery);
-  expect(state).toMatchObject({ phase: 'done', jobId: null, unknown: { kind: 'create', reason: 'no answer again' } });
-});
-
 async function retryOnceAsked(handle: WorkflowHandle): Promise<void> {
   await expect.poll(async () => (await handle.query(jobStateQuery)).phase).toBe('needsAttention');
   await handle.executeUpdate(resolveUnknownUpdate, { args: [{ action: 'retry' }] });

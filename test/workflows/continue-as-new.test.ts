@@ -17,7 +17,7 @@ import { agentJobStartOptions } from '../../src/agent-job/start-options.js';
 import { connectTo, startPrivateDevServer, type TestServer } from '../support/dev-server.js';
 import { failedTasks } from '../support/failed-tasks.js';
 import { startJobBench, type JobBench } from '../support/job-bench.js';
-import { inDoubt, throttled } from '../support/outcomes.js';
+import { throttled } from '../support/outcomes.js';
 import { ObservedUpstream } from '../support/observed-upstream.js';
 import { CONTEXT_TEXT, contextsOfActivities, tracedClient } from '../support/traced-client.js';
 
@@ -140,21 +140,6 @@ describe.concurrent('a new run', () => {
     expect(Date.parse(result.finishedAt) - Date.parse(before.startedAt)).toBeGreaterThanOrEqual(40_000);
   }, 180_000);
 
-  test('decisions are still told in a later run', async ({ bench, upstream, expect }) => {
-    upstream.show = () => ({ status: 'active' });
-    upstream.createFaults.push(inDoubt('upstream answered 500'));
-    const { handle } = await start(bench, { prompt: 'Fix it' });
-    await expect.poll(async () => (await stateOf(handle)).phase).toBe('needsAttention');
-    const decision = { action: 'retry', by: 'ann@host', note: 'not\nthere' } as const;
-    const { decisions } = await handle.executeUpdate(resolveUnknownUpdate, { args: [decision] });
-    expect(decisions).toMatchObject([decision]);
-    await expect.poll(async () => (await stateOf(handle)).phase).toBe('watching');
-    await untilNextRun(handle);
-    expect((await stateOf(handle)).decisions).toEqual(decisions);
-    upstream.show = () => ({ status: 'completed' });
-    expect(await handle.result()).toMatchObject({ outcome: 'completed', decisions });
-  }, 180_000);
-
   test('a queue as large as it may be is carried, or waited for, and never fails a task', async ({
     bench,
     upstream,
@@ -241,19 +226,4 @@ describe.concurrent('a new run', () => {
       await handle.terminate();
     },
   );
-
-  test('used ids are carried once', { timeout: 120_000 }, async ({ bench, upstream, expect }) => {
-    upstream.show = () => ({ status: 'active' });
-    const usedFollowUpIds = ['used-long-ago', 'used-before'];
-    const { handle } = await start(bench, { jobId: 'job-1', usedFollowUpIds });
-    await handle.executeUpdate(sendFollowUpUpdate, { args: [{ prompt: 'go', id: 'used-here' }] });
-    await untilNextRun(handle);
-    const { events } = await handle.fetchHistory();
-    const [input] = events![0]!.workflowExecutionStartedEventAttributes!.input!.payloads!;
-    const carried = new TextDecoder().decode(input!.data!);
-    const ids = [...usedFollowUpIds, 'used-here'];
-    expect(ids.map((id) => carried.split(`"${id}"`).length - 1)).toEqual([1, 1, 1]);
-    expect((await stateOf(handle)).usedFollowUpIds).toEqual(ids);
-    await handle.terminate();
-  });
 });

@@ -55,17 +55,3 @@ test('a follow-up in the middle of a wait costs at most 18 further events', () =
     });
     expect((await events(handle.workflowId)).length).toBeLessThanOrEqual(40);
   }));
-
-test('a follow-up sent with the start costs at most 9 further events', () =>
-  withBench(async () => {
-    upstream.show = () => ({ status: 'completed' });
-    const handle = await server.client.workflow.signalWithStart('agentJob', {
-      taskQueue: bench.taskQueue,
-      workflowId: `agent-job/test/at-start-${Date.now()}`,
-      args: [{ projectId: 'p1', prompt: 'Fix it', settle: 0 }],
-      signal: followUpSignal,
-      signalArgs: [{ prompt: 'And a test', id: 'one' }],
-    });
-    expect(await handle.result()).toMatchObject({ outcome: 'completed', followUps: [{ id: 'one', state: 'sent' }] });
-    expect((await events(handle.workflowId)).length).toBeLessThanOrEqual(31);
-  }));

@@ -109,58 +109,6 @@ test(
   },
 );
 
-test(
-  'jobs that are started between the end of a key and its file’s change are created once each',
-  { timeout: 180_000 },
-  async () => {
-    const adminApiKeyFile = await write('admin', sandbox.apiKey);
-    const bench = await startBench({ adminApiKeyFile });
-    const [first] = await startJobs(bench, 1);
-    await first!.result();
-    await sandbox.setKeys(['the-next-key']);
-    const handles = await startJobs(bench);
-    await untilTheyWaitForAKey(handles);
-    await write('admin', 'the-next-key');
-    for (const handle of handles) expect(await handle.result()).toMatchObject({ outcome: 'completed' });
-    expect(await sandbox.creates({ projectId: 'p1' })).toHaveLength(JOBS + 1);
-  },
-);
-
-test(
-  'a key that is accepted after all is found by one read at a time, and the jobs go on',
-  { timeout: 120_000 },
-  async () => {
-    await sandbox.setKeys(['not-yet']);
-    const bench = await startBench({ adminApiKey: sandbox.apiKey }, { tryKeyEveryMs: 3_000 });
-    const handles = await startJobs(bench);
-    await untilTheyWaitForAKey(handles);
-    const before = await sandbox.counts();
-    await expect.poll(async () => (await sandbox.counts()).operations.get.requests, PATIENCE).toBeGreaterThan(1);
-    expect(await creates()).toBe(before.operations.create.requests);
-    await sandbox.setKeys([sandbox.apiKey]);
-    for (const handle of handles) expect(await handle.result()).toMatchObject({ outcome: 'completed' });
-    await expectEachOnce(JOBS);
-  },
-);
-
-test('a project without any key says so, and goes on when it gets one', { timeout: 120_000 }, async () => {
-  const projectKeysFile = await write('projects', JSON.stringify({ p2: sandbox.apiKey }));
-  const bench = await startBench({ projectKeysFile });
-  const handles = await startJobs(bench, 3);
-  await untilTheyWaitForAKey(handles);
-  const { waiting } = await stateOf(handles[0]!);
-  expect(waiting?.reason).toMatch(/^PROJECT_KEYS_FILE .* has no key for this project, and ADMIN_API_KEY is not set$/);
-  const { events } = await handles[0]!.fetchHistory();
-  const waits = events!.filter((e) => e.activityTaskScheduledEventAttributes?.activityType?.name === 'awaitKey');
-  expect(waits.map(({ userMetadata }) => JSON.parse(String(userMetadata?.summary?.data)) as string)).toEqual([
-    'Wait for the project’s key',
-  ]);
-  expect(await creates()).toBe(0);
-  await write('projects', JSON.stringify({ p2: sandbox.apiKey, p1: sandbox.apiKey }));
-  for (const handle of handles) expect(await handle.result()).toMatchObject({ outcome: 'completed' });
-  await expectEachOnce(3);
-});
-
 test('writes that are forbidden (403) wait, and go once each when they may', { timeout: 120_000 }, async () => {
   const bench = await startBench({ adminApiKey: sandbox.apiKey }, { tryKeyEveryMs: 1_000 });
   const open = await bench.start({ projectId: 'p2', prompt: 'first', linger: '1 hour' });

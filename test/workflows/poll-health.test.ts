@@ -13,16 +13,6 @@ const failed = (status?: number, retryAfterMs?: number) =>
   new ReadFailedError(`upstream answered ${status}`, status, retryAfterMs);
 const times = <T>(n: number, make: () => T) => Array.from({ length: n }, make);
 
-test('failed reads come ever more rarely, at most 5 minutes apart', async () => {
-  const { upstream, bench } = tests;
-  upstream.readFaults.push(...times(20, () => failed(500)));
-  const handle = await bench.start({ ...input, polling: { min: '2 seconds', max: '2 seconds' } });
-  await handle.result();
-  const waits = gaps(upstream.readTimes.slice(1));
-  expect(waits.at(-1)).toBeGreaterThan(250_000);
-  expect(waits.every((wait) => wait < 306_000)).toBe(true);
-});
-
 /** The history of a job that reads show so, one after the other: null is active, and the last read ends it. */
 async function historyOf(reads: (Error | null)[]) {
   const { upstream, bench } = tests;
@@ -48,11 +38,6 @@ test.for([
   expect(troubled.length - quiet.length).toBeLessThanOrEqual(25);
 });
 
-test('a single failed read costs no event', async () => {
-  const quiet = await historyOf([null, null, null]);
-  expect(await historyOf([null, failed(503), null, null])).toHaveLength(quiet.length);
-});
-
 test('an upstream that flaps ends at most six batches an hour, and is shown again and again', async () => {
   const events = await historyOf([...times(60, () => [failed(503), failed(503), null]).flat(), null]);
   const ends = events
@@ -62,13 +47,6 @@ test('an upstream that flaps ends at most six batches an hour, and is shown agai
     .slice(1, -1);
   expect(ends.length).toBeGreaterThan(12);
   expect(ends.filter((time, i) => time - (ends[i - 6] ?? 0) < 59 * MINUTE)).toEqual([]);
-});
-
-test('where Retry-After passes the deadline, the job is not read again', async () => {
-  const { upstream, bench } = tests;
-  upstream.readFaults.push(failed(429, 30 * MINUTE), failed(429, 30 * MINUTE));
-  const handle = await bench.start({ ...input, deadline: '50 minutes' });
-  expect(await handle.result()).toMatchObject({ outcome: 'timedOut', polls: 2 });
 });
 
 test('Retry-After replaces a shorter wait, at most an hour at a time, and pollNow does not go against it', async () => {
@@ -93,34 +71,6 @@ test('Retry-After replaces a shorter wait, at most an hour at a time, and pollNo
   expect(first).toBeGreaterThanOrEqual(30 * MINUTE);
   expect(second).toBeGreaterThanOrEqual(60 * MINUTE);
   expect(second).toBeLessThan(62 * MINUTE);
-});
-
-test('pollNow reads at once where the upstream fails and no longer asks to wait', async () => {
-  const { upstream, bench, environment } = tests;
-  upstream.readFaults.push(failed(429, 1_000), failed(503));
-  const handle = await bench.start({ ...input, polling: { min: '3 hours', max: '3 hours' } });
-  await expect.poll(() => upstream.reads).toBe(1);
-  await environment.sleep('4 hours');
-  await expect.poll(() => upstream.reads).toBe(2);
-  await handle.signal(pollNowSignal);
-  await environment.sleep('1 minute');
-  expect(upstream.reads).toBe(3);
-  await handle.result();
-});
-
-test('a follow-up makes no read against a Retry-After that came again', async () => {
-  const { upstream, bench, environment } = tests;
-  upstream.readFaults.push(failed(429, 30 * MINUTE), failed(429, 30 * MINUTE));
-  const handle = await bench.start(input);
-  await expect.poll(() => upstream.reads).toBe(1);
-  await environment.sleep('32 minutes');
-  await expect.poll(() => upstream.reads).toBe(2);
-  await handle.signal(followUpSignal, { prompt: 'go', id: 'a' });
-  await expect.poll(async () => (await handle.query(jobStateQuery)).followUps).toEqual([{ id: 'a', state: 'sent' }]);
-  await handle.result();
-  const [first, second] = gaps(upstream.readTimes);
-  expect(first).toBeGreaterThanOrEqual(30 * MINUTE);
-  expect(second).toBeGreaterThanOrEqual(30 * MINUTE);
 });
 
 test('a message that is answered 404 within a minute of the create waits, and is sent again', async () => {
@@ -155,19 +105,4 @@ test('a message to an attached job that is answered 404 is rejected at once', as
   await handle.signal(followUpSignal, { prompt: 'go', id: 'a' });
   expect(await handle.result()).toMatchObject({ followUps: [{ id: 'a', state: 'rejected' }] });
   expect(upstream.messages).toHaveLength(1);
-});
-
-test('while lingering only pollNow reads, and the run ends when its time is over', async () => {
-  const { upstream, bench, environment } = tests;
-  const handle = await bench.start({ ...input, linger: '2 hours' });
-  await environment.sleep('1 hour');
-  expect(await handle.query(jobStateQuery)).toMatchObject({ phase: 'lingering', polls: 1 });
-  expect(upstream.reads).toBe(1);
-  await handle.signal(pollNowSignal);
-  await expect.poll(() => upstream.reads).toBe(2);
-  const result = await handle.result();
-  expect(result).toMatchObject({ outcome: 'completed', polls: 2 });
-  const lasted = Date.parse(result.finishedAt) - Date.parse(result.startedAt);
-  expect(lasted).toBeGreaterThanOrEqual(120 * MINUTE);
-  expect(lasted).toBeLessThan(121 * MINUTE);
 });

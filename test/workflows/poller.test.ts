@@ -2,7 +2,6 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { createPollJob } from '../../src/activities/agent-job/poll-job.js';
 import { Poller } from '../../src/activities/agent-job/poller.js';
 import type { PollJobInput } from '../../src/activities/agent-job/poll-run.js';
-import { followUpSignal, pollNowSignal } from '../../src/contract.js';
 import { ReadFailedError } from '../../src/upstream/errors.js';
 import { connectDevServer, type TestServer } from '../support/dev-server.js';
 import { pollInput, runAttempt, type HeldAttemptOptions } from '../support/held-attempt.js';
@@ -32,26 +31,6 @@ describe('one attempt', () => {
     expect(result).toMatchObject({ reading: { kind: 'record', job: { status: 'completed' } }, reads: 4 });
     expect(kept).toBeNull();
     expect(poller?.size).toBe(0);
-  });
-
-  test('makes no more reads than the batch has left', async () => {
-    const { upstream, attempt } = watching();
-    const input = { maxReads: 3, deadlineAt: Date.now() + 3_600_000 };
-    expect((await attempt(input)).result).toMatchObject({
-      reading: { kind: 'unchanged' },
-      reads: 3,
-      isAtDeadline: false,
-    });
-    expect(upstream.reads).toBe(3);
-  });
-
-  test('reads for the last time at the deadline', async () => {
-    const { attempt } = watching();
-    expect((await attempt({ plan: EVERY_9_S, deadlineAt: Date.now() + 1_000 })).result).toMatchObject({
-      reading: { kind: 'unchanged' },
-      reads: 2,
-      isAtDeadline: true,
-    });
   });
 
   test('goes back to the server with a failed read, which it shows, and with what it has counted', async () => {
@@ -198,29 +177,6 @@ describe('on a server', () => {
       await bench.stop();
     }
   }
-
-  test('a follow-up is sent in the middle of a wait, and the job read right after it', () =>
-    withBench(async (bench, upstream) => {
-      upstream.show = () => (upstream.messages.length > 0 ? { status: 'completed' } : { status: 'active' });
-      const handle = await bench.start({ projectId: 'p1', prompt: 'Fix it', settle: 0, polling: { min: 9_000 } });
-      await expect.poll(() => upstream.reads).toBe(1);
-      await handle.signal(followUpSignal, { prompt: 'And a test', id: 'one' });
-      expect(await handle.result()).toMatchObject({
-        outcome: 'completed',
-        followUps: [{ id: 'one', state: 'sent' }],
-      });
-      expect(upstream.reads).toBe(2);
-      expect((await handle.describe()).historyLength).toBeLessThanOrEqual(41);
-    }));
-
-  test('pollNow reads in the middle of a wait', () =>
-    withBench(async (bench, upstream) => {
-      upstream.show = (read) => (read > 1 ? { status: 'completed' } : { status: 'active' });
-      const handle = await bench.start({ projectId: 'p1', prompt: 'Fix it', polling: { min: 9_000 } });
-      await expect.poll(() => upstream.reads).toBe(1);
-      await handle.signal(pollNowSignal);
-      expect(await handle.result()).toMatchObject({ outcome: 'completed', polls: 2 });
-    }));
 
   test('reads in one attempt cost no action of their own, and are all counted', () =>
     withBench(async (bench, upstream) => {

@@ -55,17 +55,6 @@ test.each(['ask', 'fail', 'retry'])(
   },
 );
 
-test('a reset to after the create goes on with the same job', async () => {
-  const { upstream, bench } = tests;
-  upstream.show = () => ({ status: 'active' });
-  const handle = await bench.start({ projectId: 'p1', prompt: 'Fix it' });
-  await expect.poll(() => upstream.reads).toBe(1);
-  const again = await reset(handle, (done) => done.at(-1)!);
-  upstream.show = () => ({ status: 'completed' });
-  expect(await again.result()).toMatchObject({ outcome: 'completed', jobId: 'job-1' });
-  expect(upstream.created).toHaveLength(1);
-});
-
 test('follow-ups of a reset run ask one after the other, those said after the reset too', async () => {
   const { upstream, bench } = tests;
   upstream.show = () => ({ status: 'active' });

@@ -8,7 +8,7 @@ import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from 'vitest
 import { followUpSignal, jobStateQuery, resolveUnknownUpdate, type ResolveUnknownInput } from '../../src/contract.js';
 import { connectDevServer, type TestServer } from '../support/dev-server.js';
 import { startJobBench, type JobBench } from '../support/job-bench.js';
-import { inDoubt, throttled } from '../support/outcomes.js';
+import { throttled } from '../support/outcomes.js';
 import { ObservedUpstream } from '../support/observed-upstream.js';
 
 type Handle = Awaited<ReturnType<JobBench['start']>>;
@@ -75,15 +75,6 @@ test('follow-ups asked for before the time ask one after the other; each goes ou
   await expect.poll(async () => (await stateOf(handle)).phase).toBe('watching');
   expect(upstream.messages).toEqual(['two']);
   expect(upstream.created).toHaveLength(0);
-});
-
-test('a send in doubt after a person said retry asks again under policy retry too', async () => {
-  const handle = await start({ onUnknownOutcome: 'retry' }, 60_000);
-  upstream.createFaults.push(inDoubt('upstream answered 500'));
-  await expect.poll(async () => (await stateOf(handle)).unknown).toMatchObject(restored);
-  await resolve(handle, { action: 'retry' });
-  await expect.poll(async () => (await stateOf(handle)).unknown?.reason).toContain('500');
-  expect(upstream.created).toHaveLength(1);
 });
 
 test('a retry that a person said before the restore counts for nothing after it', async () => {

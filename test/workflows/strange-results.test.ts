@@ -94,16 +94,6 @@ test('a write that was throttled for longer than any time waits for an hour at m
   expect(await untilMs()).toBeLessThanOrEqual(61 * 60_000);
 });
 
-test('under policy fail a write with a strange result fails as UnknownOutcome', async () => {
-  const { upstream, bench } = tests;
-  upstream.createGate = holdBack();
-  const handle = await bench.start({ projectId: 'strange-results', prompt: 'Fix it', onUnknownOutcome: 'fail' });
-  await expect.poll(() => upstream.created.length).toBe(1);
-  await complete(handle, 'createJob', json({ kind: 'queued' }));
-  await expect(handle.result()).rejects.toMatchObject({ cause: { type: 'UnknownOutcome' } });
-  expect(upstream.created).toHaveLength(1);
-});
-
 test('a follow-up with a strange result is in doubt and is not sent again', async () => {
   const { upstream, bench } = tests;
   upstream.show = () => ({ status: 'active' });

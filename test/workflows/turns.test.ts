@@ -4,11 +4,10 @@ import type { WorkflowHandle } from '@temporalio/client';
 import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from 'vitest';
 import { createJobActivities } from '../../src/activities/agent-job/job-activities.js';
 import { noMetrics } from '../support/no-metrics.js';
-import { FAILURE, followUpSignal, jobStateQuery, requestTurnSignal } from '../../src/contract.js';
+import { followUpSignal, jobStateQuery, requestTurnSignal } from '../../src/contract.js';
 import { connectDevServer, type TestServer } from '../support/dev-server.js';
 import { startJobBench, type JobBench } from '../support/job-bench.js';
 import { ObservedUpstream } from '../support/observed-upstream.js';
-import { inDoubt, throttled } from '../support/outcomes.js';
 import { ProjectQueue } from '../support/project-queue.js';
 import { createTestWorker } from '../support/worker.js';
 
@@ -18,7 +17,6 @@ const MINUTE = 60_000;
 const CROWD = 30;
 // temporal.api.enums.v1.EventType
 const SIGNALED = 26;
-const LEFT = 37;
 const ACTIVITY_SCHEDULED = 10;
 
 let server: TestServer;
@@ -135,27 +133,6 @@ test('one whose startWithin is over leaves the queue, and so does a follow-up of
   await attached.cancel();
   await expect(attached.result()).rejects.toThrow();
   expect(await messages.state()).toMatchObject({ waitingCount: 0 });
-});
-
-test('a job that fails while its create waits, because nobody decided in time, leaves the queue', async () => {
-  upstream.createFaults.push(inDoubt('reset'), throttled('upstream answered 429', HOUR));
-  const handle = await start('Fix it', { onUnknownOutcome: 'retry', decideWithin: '20 seconds' });
-  await expect.poll(() => queue.placeOf(handle.workflowId), PATIENCE).not.toBeNull();
-  await expect(handle.result()).rejects.toMatchObject({ cause: { type: FAILURE.unknownOutcome } });
-  expect(await queue.state()).toMatchObject({ waitingCount: 0 });
-  expect(upstream.created).toHaveLength(2);
-});
-
-test('a job that ends in peace, and one that waits for no turn, tell no queue that they end', async () => {
-  await queue.usedUp(1, 1_000);
-  const handle = await start('Fix it');
-  expect(await handle.result()).toMatchObject({ outcome: 'completed' });
-  upstream.show = () => ({ status: 'active' });
-  const watched = await bench.start({ projectId, jobId: 'job-7', polling: { min: '1 hour' } });
-  await expect.poll(() => watched.query(jobStateQuery), PATIENCE).toMatchObject({ polls: 1 });
-  await watched.cancel();
-  await expect(watched.result()).rejects.toThrow();
-  for (const ended of [handle, watched]) expect(await eventsOf(ended, LEFT)).toBe(0);
 });
 
 test('a job whose queue is gone ends all the same', async () => {

@@ -4,16 +4,13 @@ import type { WorkflowHandle } from '@temporalio/client';
 import { defaultPayloadConverter, defineSearchAttributeKey, type Payload } from '@temporalio/common';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { jobStateQuery, SEARCH_ATTRIBUTE } from '../../src/contract.js';
-import { AgentJobs, type JobSummary } from '../../src/starter.js';
 import type { WriteOutcome } from '../../src/contract/write-outcome.js';
 import { connectDevServer, type TestServer } from '../support/dev-server.js';
-import { gathered } from '../client/job-server.js';
 import { startJobBench, type JobBench } from '../support/job-bench.js';
 import { ReadFailedError } from '../../src/upstream/errors.js';
 import { notDelivered, throttled, unauthorized } from '../support/outcomes.js';
 import { ScriptedUpstream } from '../support/scripted-upstream.js';
 
-const PATIENCE = { timeout: 120_000, interval: 100 };
 const WAITING_FOR = defineSearchAttributeKey(SEARCH_ATTRIBUTE.waitingFor, 'KEYWORD');
 // temporal.api.enums.v1.EventType
 const UPSERT = 40;
@@ -107,69 +104,3 @@ test.for([
     { hasPoller: faults.length > 1 },
   ),
 );
-
-test('jobs that wait for their turn show it with the place that they had when they asked', { timeout: 120_000 }, () =>
-  withBench(
-    async (bench) => {
-      const projectId = `p ${randomUUID()}`;
-      const jobs = new AgentJobs({ client: server.client });
-      const start = async (prompt: string, priority = 3) => {
-        const handle = await bench.start({ projectId, prompt, priority });
-        return { handle, state: () => jobs.handle(handle.workflowId).state() };
-      };
-      const first = await start('first');
-      expect(await first.handle.result()).toMatchObject({ outcome: 'completed' });
-      const second = await start('second');
-      await expect.poll(() => shown(second.handle), PATIENCE).toBe('turn');
-      const third = await start('third');
-      await expect.poll(async () => (await third.state()).waiting?.position, PATIENCE).toBe(2);
-      const until = expect.stringMatching(/^\d{4}-/) as string;
-      expect((await second.state()).waiting).toMatchObject({ for: 'turn', position: 1, until });
-      const asked = await third.handle.query(jobStateQuery);
-      expect(asked.waiting).toMatchObject({ for: 'turn', position: 2, until });
-      expect(await third.handle.query('__temporal_workflow_metadata')).toMatchObject({
-        currentDetails: expect.stringMatching(
-          /waits for: \*\*turn\*\* since .+, position 2, expected .+queue.+project/s,
-        ),
-      });
-      expect(await waitingForTurn(jobs, projectId)).toEqual([second, third].map(({ handle }) => handle.workflowId));
-      const urgent = await start('urgent', 1);
-      await expect.poll(async () => (await urgent.state()).waiting?.position, PATIENCE).toBe(1);
-      // The wait has made no event since: the queue alone knows the present place.
-      expect((await third.state()).waiting).toEqual(asked.waiting);
-      const [queue] = await gathered(jobs.queues({ projectId }));
-      const places = queue?.state?.waiting.map(({ workflowId, position }) => [workflowId, position]);
-      expect(places).toContainEqual([third.handle.workflowId, 3]);
-      // Start and first workflow task; the try that is held back; the memo that its start lacks, what it waits for, and
-      // the timer.
-      expect((await third.handle.describe()).historyLength).toBeLessThanOrEqual(5 + 6 + 3);
-    },
-    { budgets: { createsPerHour: 1 } },
-  ),
-);
-
-async function waitingForTurn(jobs: AgentJobs, projectId: string): Promise<string[]> {
-  const found: JobSummary[] = [];
-  // Visibility lags behind.
-  await expect
-    .poll(
-      async () => {
-        found.length = 0;
-        for await (const job of jobs.list({ projectId, waitingFor: 'turn' })) found.push(job);
-        return found.length;
-      },
-      { timeout: 120_000 },
-    )
-    .toBe(2);
-  return found.toSorted((a, b) => a.startedAt.localeCompare(b.startedAt)).map(({ workflowId }) => workflowId);
-}
-
-test('a cancelled job shows no wait', () =>
-  withBench(async (bench, upstream) => {
-    upstream.createFaults.push(throttled('429', 3_600_000));
-    const handle = await bench.start({ projectId: `p ${randomUUID()}`, prompt: 'Fix it' });
-    await expect.poll(() => shown(handle), PATIENCE).toBe('rateLimit');
-    await handle.cancel();
-    await handle.result().catch(() => {});
-    expect(await shown(handle)).toBeUndefined();
-  }));

@@ -5,19 +5,11 @@ import type { WorkflowFailedError, WorkflowHandle } from '@temporalio/client';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { followUpSignal, jobStateQuery, type JobState, type Waiting } from '../../src/contract.js';
 import { startSandbox, type Sandbox } from '../../src/testing.js';
-import { createUpstream } from '../../src/upstream/client.js';
-import { createKeySource } from '../../src/upstream/keys.js';
 import { connectDevServer, type TestServer } from '../support/dev-server.js';
 import { startJobBench, type JobBench } from '../support/job-bench.js';
 import { throttled } from '../support/outcomes.js';
 import { ScriptedUpstream } from '../support/scripted-upstream.js';
 
-const JOBS = 20;
-/** Answers 429 in the seconds of the test: eight to the first burst, then two in each window that takes one. */
-const REFUSALS = 8 + 4 * 2;
-/** Turns of one job: one that is refused costs another. */
-const MOST_WAITS = 5;
-const PROMPT_BYTES = 50_000;
 const HOUR = 3_600_000;
 const PATIENCE = { timeout: 120_000, interval: 250 };
 
@@ -32,46 +24,6 @@ afterAll(async () => {
   await sandbox?.close();
   await server?.close();
 });
-
-test(
-  'jobs that wait for a 429 to end hold their prompt in history once for each request, and a bounded number of events',
-  { timeout: 240_000 },
-  async () => {
-    const upstream = createUpstream({
-      baseUrl: sandbox.url,
-      keys: createKeySource({ adminApiKey: sandbox.apiKey }),
-      timeoutMs: 20_000,
-      notTakenStatuses: [],
-    });
-    const bench = await startJobBench(server, upstream);
-    try {
-      await sandbox.setRateLimits({ create: 1, windowMs: 5_000, retryAfter: 'seconds' });
-      const prompt = 'x'.repeat(PROMPT_BYTES);
-      const jobs = await Promise.all(
-        Array.from({ length: JOBS }, (_, i) => bench.start({ projectId: 'busy', prompt: `${i} ${prompt}` })),
-      );
-      const creates = () => sandbox.creates({ projectId: 'busy' });
-      await expect.poll(async () => (await creates()).length, PATIENCE).toBe(4);
-      await sandbox.setRateLimits({});
-      for (const job of jobs) expect(await job.result()).toMatchObject({ outcome: 'completed' });
-      expect(await creates()).toHaveLength(JOBS);
-
-      const requests = await sandbox.requests();
-      const sent = requests.filter(({ operation, projectId }) => operation === 'create' && projectId === 'busy').length;
-      expect(sent - JOBS).toBeLessThanOrEqual(REFUSALS);
-      const histories = await Promise.all(jobs.map(historyOf));
-      // The start has the prompt, and so has each try: the one that is held back or refused, and the one with a turn.
-      const prompts = sum(histories.map(({ bytes }) => Math.floor(bytes / PROMPT_BYTES)));
-      expect(prompts).toBeLessThanOrEqual(3 * JOBS + (sent - JOBS));
-      // 22 events of a job; at most 20 of a wait, whatever its length.
-      for (const { events } of histories) expect(events).toBeLessThanOrEqual(22 + 20 * MOST_WAITS);
-      expect(sum(histories.map(({ events }) => events))).toBeLessThanOrEqual(JOBS * 42 + (sent - JOBS) * 20);
-    } finally {
-      await bench.stop();
-      await upstream.close();
-    }
-  },
-);
 
 const tooMany = (ms: number) => throttled('upstream answered 429', ms);
 
@@ -137,12 +89,3 @@ test('a follow-up that waits outlives the deadline while the job is read on, and
     const { followUps, usedFollowUpIds } = await handle.query(jobStateQuery);
     expect([followUps, usedFollowUpIds]).toEqual([[{ id: 'one', state: 'abandoned' }], []]);
   }));
-
-async function historyOf(handle: WorkflowHandle): Promise<{ events: number; bytes: number }> {
-  const { historyLength, raw } = await handle.describe();
-  return { events: historyLength, bytes: Number(raw.workflowExecutionInfo?.historySizeBytes ?? 0) };
-}
-
-function sum(numbers: number[]): number {
-  return numbers.reduce((all, one) => all + one, 0);
-}

@@ -7,7 +7,6 @@
 import {
   ActivityCancellationType,
   ActivityFailure,
-  ApplicationFailure,
   CancellationScope,
   condition,
   isCancellation,
@@ -16,20 +15,14 @@ import {
 import type { JobActivities } from '../../activities/agent-job/job-activities.js';
 import type { PollJobInput, PollJobResult } from '../../activities/agent-job/poll-run.js';
 import { pollLeaseMs, POLLS_PER_BATCH, pollWaitMs, untilLostMs } from '../../agent-job/poll-plan.js';
-import { MAX_FAILING_WAIT_MS } from '../../agent-job/retry-waits.js';
 import { readPollResult, STRANGE_RESULT } from './activity-results.js';
 import type { JobRun } from './job-run.js';
 import type { PollState } from './poll-state.js';
 import type { WaitPoint } from './wait-point.js';
 
-/** A read takes at most 20 s, and its start may be delayed. */
-const MAX_READ_MS = 50_000;
-/** A batch that has not ended so long after it had to will never end. */
-const BACKSTOP_MS = 24 * 3_600_000;
-/** Longer than any duration of the input, and short enough for Temporal. */
-const MAX_BATCH_MS = 20 * 365 * 24 * 3_600_000;
-
 const POLL = {
+  // Temporal wants a limit. The batch has its own, and a worker that dies is noticed by its lease.
+  scheduleToCloseTimeout: '20 years',
   // The waits come with each attempt; these are for attempts that end without one.
   retry: { initialInterval: '2 seconds', backoffCoefficient: 1 },
   // A waiting poll is dropped by the server itself, at once, whether a worker runs or not.
@@ -40,9 +33,6 @@ const POLL = {
 
 /** Polls have the job's own priority; but a write, whose priority is 1, goes before any poll. */
 const AFTER_WRITES = { priority: { priorityKey: 2 } } as const;
-
-/** The type of the failures with which a poll waits for its next attempt. */
-const STILL_POLLING = 'StillPolling';
 
 /** Polls the job by the plan for as long as the run lasts. */
 export async function pollLoop(run: JobRun, waitPoint: WaitPoint, jobId: string): Promise<never> {
@@ -104,10 +94,7 @@ function wasLast({ polls }: JobRun, deadline: number, { isAtDeadline }: PollJobR
 async function untilPollRequested({ polls, spec }: JobRun, input: PollJobInput): Promise<PollJobResult | null> {
   const scope = new CancellationScope();
   const priority = spec.priority === 1 ? AFTER_WRITES : {};
-  const scheduleToCloseTimeout = maxBatchMs(input);
-  const heartbeatTimeout = leaseMs(input);
-  const timeouts = { heartbeatTimeout, scheduleToCloseTimeout };
-  const { pollJob } = proxyActivities<JobActivities>({ ...POLL, ...timeouts, ...priority });
+  const { pollJob } = proxyActivities<JobActivities>({ ...POLL, heartbeatTimeout: leaseMs(input), ...priority });
   // A single poll is never cut short: a stream of `pollNow` would starve it.
   const isCut = () => polls.requestedAt !== null && input.maxReads > 1;
   try {
@@ -126,10 +113,7 @@ async function untilPollRequested({ polls, spec }: JobRun, input: PollJobInput):
   } catch (error) {
     if (isCancellation(error)) return null;
     if (!(error instanceof ActivityFailure)) throw error;
-    const { cause } = error;
-    // Near its end the server keeps no further wait: nothing is wrong with the poll.
-    if (cause instanceof ApplicationFailure && cause.type === STILL_POLLING) return null;
-    return { ...failedPoll(polls, cause?.message ?? error.message), reads: 0 };
+    return { ...failedPoll(polls, error.cause?.message ?? error.message), reads: 0 };
   } finally {
     scope.cancel();
   }
@@ -138,14 +122,6 @@ async function untilPollRequested({ polls, spec }: JobRun, input: PollJobInput):
 /** How soon the death of the worker that polls is noticed. */
 function leaseMs({ plan, lastChangeAt }: PollJobInput): number {
   return pollLeaseMs(pollWaitMs(plan, { sinceChangeMs: Date.now() - lastChangeAt, failures: 0, random: 0.5 }));
-}
-
-/** What the batch's own limits allow, and a good deal more: a batch that ends here is one that would never end. */
-function maxBatchMs({ plan, maxReads, deadlineAt, settledAt }: PollJobInput): number {
-  const maxWaitMs = Math.max(plan.maxMs, MAX_FAILING_WAIT_MS, settledAt - Date.now());
-  const byPolls = 2 * maxReads * (maxWaitMs + MAX_READ_MS);
-  const byDeadline = deadlineAt === null ? Infinity : Math.max(0, deadlineAt - Date.now());
-  return Math.min(Math.min(byPolls, byDeadline) + BACKSTOP_MS, MAX_BATCH_MS);
 }
 
 function failedPoll({ known }: PollState, reason: string): PollJobResult {
