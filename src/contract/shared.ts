@@ -10,7 +10,7 @@ export function exportTaskQueue(taskQueue: string): string {
 }
 
 /** In milliseconds. */
-export const HOUR_MS = 3_600_000;
+const HOUR_MS = 3_600_000;
 export const DAY_MS = 24 * HOUR_MS;
 
 /** A number of milliseconds or a string such as `30 seconds`; 0 to 10 years. */

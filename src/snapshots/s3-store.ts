@@ -12,10 +12,7 @@ import { Upload } from '@aws-sdk/lib-storage';
 import { inStore, SnapshotStoreError, writeFrom, type SnapshotStore } from './snapshot-store.js';
 
 const PART_BYTES = 8 << 20; // S3 takes 10,000 parts of 5 MiB or more
-/**
- * A connection that is silent for so long is given up. The SDK tries three times, and `readChunk` writes a chunk up to
- * four times: three minutes, within its attempt.
- */
+/** A connection that is silent for so long is given up. The SDK tries three times, within an attempt of `readChunk`. */
 const IDLE_MS = 15_000;
 
 export interface S3StoreOptions {

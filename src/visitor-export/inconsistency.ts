@@ -1,17 +1,7 @@
 /**
- * The kinds of inconsistency in words, and which of them two scans make. A new kind has six places:
- *
- * - its name: `InconsistencyKind` in contract/visitor-export.ts;
- * - its words: DESCRIPTIONS below;
- * - where it is found: snapshots/scan.ts (within one scan), snapshots/plausibility.ts (`impossible`, `shrunk`: a whole
- *   scan beside its totals, and what was there before) or `inconsistencyOf` below (a scan beside the one before);
- * - whether a second scan may refute it: SUSPICIONS in workflows/visitor-export/range-export.ts; docs/exports.md and
- *   test/export-simulation name those too;
- * - the docs: `drift.kind` in docs/exports.md;
- * - a test of the file that finds it.
- *
- * Whether a day is believed is decided in snapshots/publish.ts.
- * Pure and safe in workflow code.
+ * The kinds of inconsistency in words. A new kind has a name (`InconsistencyKind` in contract/visitor-export.ts), words
+ * (below), a finder (snapshots/scan.ts, snapshots/plausibility.ts or `inconsistencyOf`), perhaps a second scan
+ * (SUSPICIONS in workflows/visitor-export/range-export.ts), a row in docs/exports.md, and a test of its finder. Pure.
  */
 import type { Inconsistency, InconsistencyKind } from '../contract.js';
 import { isSameTotals, type ScanCheckpoint } from './scan-checkpoint.js';
@@ -33,7 +23,7 @@ export function inconsistencyText({ kind, offset }: Inconsistency): string {
   return `${DESCRIPTIONS[kind] ?? kind} (${kind}, row ${offset})`;
 }
 
-/** What a scan saw change; `order` where the scan before it holds the same rows and totals in another order. */
+/** What a scan saw change; `order` if the scan before it holds the same rows and totals in another order. */
 export function inconsistencyOf(scan: ScanCheckpoint, before: ScanCheckpoint | null): Inconsistency | null {
   if (!scan.inconsistency || !before?.complete || !scan.complete) return scan.inconsistency;
   const isSameContent =

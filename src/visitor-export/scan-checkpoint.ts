@@ -1,10 +1,8 @@
-/** What a scan of the visitor export's pages remembers between two chunks. Pure and safe in workflow code. */
+/** What a scan remembers between two chunks. Pure and safe in workflow code. */
 import type { Inconsistency, VisitorTotals } from '../contract.js';
 
 /** Rows of a full page: the upstream's maximum for `limit`. */
 export const PAGE_ROWS = 250;
-/** Rows that a page adds to a scan: its first row repeats the last row of the page before. */
-export const NEW_ROWS_PER_PAGE = PAGE_ROWS - 1;
 
 /** How long after a suspect scan the second one begins: sooner, it would see the same disturbance. */
 export const SECOND_SCAN_DELAY_MS = 3_600_000;
@@ -17,9 +15,7 @@ export const CHECKPOINT_VERSION = 1;
 /** A scan between two chunks: all that it remembers but its rows and their paths, in a few hundred bytes. */
 export interface ScanCheckpoint {
   version: number;
-  /**
-   * `paging` until a page says that it is the last, then `checking` until the first page was read again, then `ended`.
-   */
+  /** `paging` until a page is the last, then `checking` until the first page was read again, then `ended`. */
   stage: 'paging' | 'checking' | 'ended';
   /** Whether the last page was reached. */
   complete: boolean;
@@ -40,10 +36,7 @@ export interface ScanCheckpoint {
   lastRow: string | null;
   /** The end of the page before, if it was shorter than asked for and left rows out; null after a full page. */
   gapEnd: number | null;
-  /**
-   * Whether the upstream leaves rows out of its pages, and its offsets count them: false once it showed a limit of its
-   * own, null while no page has shown either.
-   */
+  /** Whether the upstream leaves rows out of its pages; null while no page has shown that, or a limit of its own. */
   leavesOut: boolean | null;
   /** The page before had no new row, and is asked for once more. */
   isConfirming: boolean;
@@ -63,30 +56,15 @@ export interface SuspectScan {
   exportedAt: string;
 }
 
+/** A new object each time: sums and maxima are changed in place. */
+const none = (): VisitorTotals => ({ human: 0, ai: 0, total: 0 });
+
 /** The checkpoint of a scan before its first page. */
 export const NEW_SCAN: Readonly<ScanCheckpoint> = {
-  version: CHECKPOINT_VERSION,
-  stage: 'paging',
-  complete: false,
-  offset: 0,
-  pages: 0,
-  rows: 0,
-  chunks: 0,
-  staged: '',
-  pathKey: '',
-  totals: { human: 0, ai: 0, total: 0 },
-  rowSums: { human: 0, ai: 0, total: 0 },
-  rowMaxima: { human: 0, ai: 0, total: 0 },
-  lastRow: null,
-  gapEnd: null,
-  leavesOut: null,
-  isConfirming: false,
-  barren: 0,
-  firstPage: null,
-  content: '',
-  order: 0,
-  rounded: false,
-  inconsistency: null,
+  ...{ version: CHECKPOINT_VERSION, stage: 'paging', complete: false, offset: 0, pages: 0, rows: 0 },
+  ...{ chunks: 0, staged: '', pathKey: '', totals: none(), rowSums: none(), rowMaxima: none() },
+  ...{ lastRow: null, gapEnd: null, leavesOut: null, isConfirming: false, barren: 0, firstPage: null },
+  ...{ content: '', order: 0, rounded: false, inconsistency: null },
 };
 
 /** Whether two totals are the same counts. */

@@ -22,7 +22,6 @@ const chunk: ReadChunkInput = {
   scan: 1,
   checkpoint: NEW_SCAN,
   willRepeat: true,
-  isUpstreamFailing: false,
   probeStore: false,
   turns: { taskQueue: 'nobody', priority: DEFAULT_PRIORITY, isThrottled: false },
 };

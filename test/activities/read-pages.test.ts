@@ -11,7 +11,7 @@ test('a page of as many rows as its bytes hold is taken', async () => {
     { getVisitors: ({ offset }) => Promise.resolve(pageAt(all, offset, all.length)) },
     { projectId: 'p', dateFrom: '2026-01-01', dateTo: '2026-01-02' },
     new Scan(NEW_SCAN, new PathSet()),
-    { requests: 1, duration: 60_000, willRepeat: false, retriesPages: true, stop: never, cancel: never },
+    { requests: 1, duration: 60_000, willRepeat: false, stop: never, cancel: never },
   );
   expect(chunk.interruption).toBeNull();
   expect(chunk.rows).toHaveLength(all.length);

@@ -86,7 +86,7 @@ async function readScan(
     const { next, isBusy } = await untilDone(time, async () => {
       const staged = { range, runId, scan };
       const reading = new Scan(checkpoint, await stagedPaths(store, staged, checkpoint));
-      const limits = { requests: REQUESTS_PER_CHUNK, duration: 60_000, willRepeat, retriesPages: false };
+      const limits = { requests: REQUESTS_PER_CHUNK, duration: 60_000, willRepeat };
       const signals = { stop: NEVER, cancel: NEVER };
       const { rows, interruption } = await readPages(upstream, range, reading, { ...limits, ...signals });
       const written = await stageChunk(store, staged, checkpoint, rows);

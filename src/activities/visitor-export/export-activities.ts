@@ -2,7 +2,6 @@
  * The activities of `visitorExport`, on a task queue of their own. Rows go from the upstream to the store; the workflow
  * sees counts and digests only.
  */
-import { setTimeout as delay } from 'node:timers/promises';
 import { ApplicationFailure, Context, heartbeat } from '@temporalio/activity';
 import {
   type ExportRejectedDetails,
@@ -48,20 +47,12 @@ export interface ReadChunkInput extends StagedScan {
   checkpoint: ScanCheckpoint;
   /** Whether an inconsistent scan will be repeated, so that the rest of a long one need not be read. */
   willRepeat: boolean;
-  /** Whether the last chunk got no page. */
-  isUpstreamFailing: boolean;
   /** Whether the store or the worker just failed: the store is tried before pages are requested. */
   probeStore: boolean;
   /** How the export asks for a turn. */
   turns: TurnRequest;
   /** The turn that the requests have. */
   turn?: RequestTurn | null;
-}
-
-interface PrepareExportResult {
-  expectedRows: number | null;
-  /** The budget that is set. */
-  requestsPerHour: number | null;
 }
 
 interface CleanUpInput {
@@ -71,8 +62,6 @@ interface CleanUpInput {
 }
 
 export interface ReadChunkResult {
-  /** The budget that is set. */
-  requestsPerHour: number | null;
   /** The turn that was asked for; null where none was. */
   asked: AskedTurn | null;
   checkpoint: ScanCheckpoint;
@@ -88,8 +77,6 @@ export type ExportActivities = ReturnType<typeof createExportActivities>;
 const MAX_CHUNK_MS = 60_000;
 const HEARTBEAT_MS = 2_000;
 const PROBE_BYTES = 1 << 20;
-/** Waits before a chunk that the store refused is staged again; after the last one the workflow decides. */
-const STAGING_WAITS_MS = [500, 2_000, 5_000];
 
 /** What the worker of the export task queue registers. */
 export function createExportActivities(dependencies: ExportActivitiesDependencies) {
@@ -98,13 +85,13 @@ export function createExportActivities(dependencies: ExportActivitiesDependencie
   const client = new TurnClient(requestsPerHour);
   return {
     /** Finishes what an earlier run of the date range left, removes its staging, and tells how many rows to expect. */
-    prepareExport: ({ range }: { range: VisitorExportRange }): Promise<PrepareExportResult> =>
+    prepareExport: ({ range }: { range: VisitorExportRange }): Promise<{ expectedRows: number | null }> =>
       reported(async () => {
         await finishPublication(store, range);
         await cleanUpStaging(store, range);
         // Best effort: expired copies cost space, and nothing else.
         await removeExpired(store, startClock().server(), range.projectId).catch(() => {});
-        return { expectedRows: await expectedRows(store, range), requestsPerHour: requestsPerHour ?? null };
+        return { expectedRows: await expectedRows(store, range) };
       }),
 
     /** Reads the next pages of a scan into staging; without the turn that it needs, it only asks for one. */
@@ -146,10 +133,7 @@ async function readChunk(
   const { upstream, requestsPerHour } = dependencies;
   const { turns, turn = null, checkpoint } = input;
   const wanted = turn === null ? await reported(() => client.askIfNeeded(turns)) : null;
-  if (wanted) {
-    const nothingRead = { checkpoint, pages: 0, requests: 0, interruption: null };
-    return { ...nothingRead, requestsPerHour: requestsPerHour ?? null, asked: wanted };
-  }
+  if (wanted) return { checkpoint, pages: 0, requests: 0, interruption: null, asked: wanted };
   const counted = new CountedUpstream(upstream, requestsPerHour, turn);
   const work = () => readCountedChunk(counted, dependencies, pathSets, input);
   return heartbeating(async () => {
@@ -158,30 +142,24 @@ async function readChunk(
       throw error;
     });
     const report = counted.report();
-    if (wantsTurn(chunk, turn)) return { ...chunk, asked: await client.ask(turns, report) };
+    const hasTurns = turn !== null || requestsPerHour !== undefined;
+    if (wantsTurn(chunk, hasTurns)) return { ...chunk, asked: await client.ask(turns, report) };
     await client.report(report);
     return { ...chunk, asked: null };
   });
 }
 
 /** Whether the next chunk needs a turn, and may be read as soon as it has one. */
-function wantsTurn(
-  {
-    checkpoint,
-    interruption,
-    requestsPerHour,
-  }: Pick<ReadChunkResult, 'checkpoint' | 'interruption' | 'requestsPerHour'>,
-  turn: RequestTurn | null,
-): boolean {
+function wantsTurn({ checkpoint, interruption }: Omit<ReadChunkResult, 'asked'>, hasTurns: boolean): boolean {
   if (checkpoint.stage === 'ended' || interruption?.kind === 'failed') return false;
-  return turn !== null || requestsPerHour !== null || interruption !== null;
+  return hasTurns || interruption !== null;
 }
 
 async function readCountedChunk(
   counted: CountedUpstream,
-  { store, shutdownSignal, requestsPerHour }: ExportActivitiesDependencies,
+  { store, shutdownSignal }: ExportActivitiesDependencies,
   pathSets: PathSets,
-  { checkpoint, willRepeat, isUpstreamFailing, probeStore, ...staged }: ReadChunkInput,
+  { checkpoint, willRepeat, probeStore, ...staged }: ReadChunkInput,
 ): Promise<Omit<ReadChunkResult, 'asked'>> {
   checkCheckpoint(checkpoint);
   if (probeStore) await probe(store, staged);
@@ -190,7 +168,6 @@ async function readCountedChunk(
   const limits = {
     requests: counted.maxRequests,
     willRepeat,
-    retriesPages: !isUpstreamFailing,
     duration: Math.min(MAX_CHUNK_MS, counted.usableMs),
     stop: shutdownSignal,
     cancel: Context.current().cancellationSignal,
@@ -200,25 +177,10 @@ async function readCountedChunk(
   if (shutdownSignal.aborted && scan.state.pages === checkpoint.pages && !interruption) {
     throw failure('WorkerStopped', 'The worker stopped before a page came', null);
   }
-  const written = await retryStaging(() => stageChunk(store, staged, checkpoint, rows));
+  const written = await stageChunk(store, staged, checkpoint, rows);
   const next = { ...scan.checkpoint(), ...written };
   pathSets.keep(next, paths);
-  const pages = next.pages - checkpoint.pages;
-  const { requests } = counted;
-  return { checkpoint: next, pages, requests, interruption, requestsPerHour: requestsPerHour ?? null };
-}
-
-/** Retries the write of a chunk for seconds: the workflow can only read its pages again, which costs requests. */
-async function retryStaging<T>(write: () => Promise<T>): Promise<T> {
-  for (const waitMs of STAGING_WAITS_MS) {
-    try {
-      return await write();
-    } catch (error) {
-      if (!(error instanceof SnapshotStoreError)) throw error;
-      await delay(waitMs, undefined, { signal: Context.current().cancellationSignal });
-    }
-  }
-  return write();
+  return { checkpoint: next, pages: next.pages - checkpoint.pages, requests: counted.requests, interruption };
 }
 
 /** Heartbeats while the work runs, so that a dead worker is noticed and a cancellation arrives. */

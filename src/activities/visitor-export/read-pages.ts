@@ -1,8 +1,4 @@
-/**
- * The pages of one chunk, read in order. Owns the retries that take seconds; a chunk that a failure or a 429 interrupts
- * goes back to the workflow, whose waits hold no worker slot.
- */
-import { setTimeout as delay } from 'node:timers/promises';
+/** The pages of one chunk, read in order. The first failure or 429 ends the chunk: the workflow owns all waits. */
 import type { VisitorExportRange } from '../../contract.js';
 import type { VisitorRow } from '../../snapshots/content-digest.js';
 import type { Scan } from '../../snapshots/scan.js';
@@ -10,11 +6,7 @@ import { ReadFailedError, RejectedError } from '../../upstream/errors.js';
 import type { Upstream } from '../../upstream/upstream.js';
 import { PAGE_ROWS } from '../../visitor-export/scan-checkpoint.js';
 
-/** Waits before a failed page is requested again; after the last one the workflow decides. */
-const RETRY_WAITS_MS = [250, 1_000, 2_000];
-/**
- * An inconsistent scan that will be repeated ends here. Shorter ones are read whole, to tell a mere change of order.
- */
+/** An inconsistent scan that will be repeated ends here. Shorter ones are read whole, to see a mere change of order. */
 const MAX_PAGES_BEFORE_REPEAT = 100;
 /** Bounds a worker's memory: a chunk is held in memory, and paths may be long. */
 const MAX_CHUNK_BYTES = 16 << 20;
@@ -34,8 +26,6 @@ interface ChunkLimits {
   requests: number;
   /** Whether an inconsistent scan will be repeated, so that the rest of a long one need not be read. */
   willRepeat: boolean;
-  /** Whether a failed page is retried within seconds; useless where the upstream has failed for longer. */
-  retriesPages: boolean;
   /** In milliseconds; checked between pages. */
   duration: number;
   /** Ends the chunk after the current page; the pages before are used. */
@@ -57,29 +47,22 @@ export async function readPages(
   scan: Scan,
   limits: ChunkLimits,
 ): Promise<Chunk> {
-  const { stop, cancel, willRepeat, retriesPages } = limits;
+  const { stop, cancel, willRepeat } = limits;
   const signal = AbortSignal.any([stop, cancel]);
   const endsAt = performance.now() + limits.duration;
   const rows: VisitorRow[] = [];
-  let [requests, bytes, failures] = [0, 0, 0];
+  let [requests, bytes] = [0, 0];
   let interruption: Interruption | null = null;
-  while (scan.state.stage !== 'ended' && !stop.aborted) {
+  while (scan.state.stage !== 'ended' && !stop.aborted && interruption === null) {
     if (requests >= limits.requests || bytes >= MAX_CHUNK_BYTES || performance.now() >= endsAt) break;
     requests++;
     const request = { ...range, limit: PAGE_ROWS, offset: scan.offset };
     const result = await upstream.getVisitors(request, { signal }).catch((error: unknown) => ({ error }));
     cancel.throwIfAborted();
     if ('error' in result) {
-      if (stop.aborted) break;
-      interruption = interruptionBy(result.error);
-      const waitMs = RETRY_WAITS_MS[failures++];
-      if (!retriesPages || interruption.kind === 'busy' || interruption.retryAfterMs !== null || waitMs === undefined) {
-        break;
-      }
-      await delay(waitMs, undefined, { signal }).catch(() => {});
+      if (!stop.aborted) interruption = interruptionBy(result.error);
       continue;
     }
-    [interruption, failures] = [null, 0];
     // One after the other: a page of 8 MiB may have more rows than a call takes arguments.
     for (const row of scan.take(result)) {
       rows.push(row);

@@ -40,32 +40,27 @@ const SETTINGS: Names<ExportScheduleSettings> = {
   ...{ projectId: true, timeZone: true, hour: true, minute: true, days: true, jitter: true, paused: true },
 };
 
-/** When the runs of a Schedule start, and what they export. */
-interface ExportScheduleSpec {
-  timeZone: string;
-  /** Null, as the minute, where another tool gave the Schedule no time of day. */
-  hour: number | null;
-  minute: number | null;
-  /** Null where this client lacks the key that decrypts the input of the runs. */
-  days: number | null;
-  jitterMs: number;
-}
-
 /** A Schedule of nightly exports as Temporal has it. */
-export interface ExportSchedule extends ExportScheduleSpec {
+export interface ExportSchedule {
   projectId: string;
   scheduleId: string;
+  timeZone: string;
+  /** Null, as the minute, if another tool gave the Schedule no time of day. */
+  hour: number | null;
+  minute: number | null;
+  /** Null if this client lacks the key that decrypts the input of the runs. */
+  days: number | null;
+  jitterMs: number;
   paused: boolean;
   /** Why it is paused, or was resumed. */
   note: string | null;
   taskQueue: string;
-  /** ISO 8601; null where there is none, as in a paused Schedule. */
+  /** ISO 8601; null if there is none, as in a paused Schedule. */
   nextRunAt: string | null;
-  /** Times for which no run was started, because an earlier run was not over. */
-  skippedRuns: number;
-  /** Times that were so long ago, after an outage of Temporal, that no run was started for them. */
-  missedRuns: number;
 }
+
+/** When the runs of a Schedule start, and what they export. */
+type ScheduleSpec = Pick<ExportSchedule, 'timeZone' | 'hour' | 'minute' | 'days' | 'jitterMs'>;
 
 /** No time zone changes its clock as late as 4:30. */
 const DEFAULT_SPEC = { timeZone: 'UTC', hour: 4, minute: 30, days: 3, jitterMs: 10 * 60_000 } as const;
@@ -73,10 +68,7 @@ const ID_START = visitorExportScheduleId('');
 /** One request for each Schedule takes its time. */
 const LIST_MS = 60_000;
 
-/**
- * Creates the Schedule of a project's nightly exports, or changes only the settings that are given. Without `paused` it
- * stays paused or active. Throws InvalidInputError.
- */
+/** Creates the Schedule of a project's nightly exports, or changes what is given. Throws InvalidInputError. */
 export async function ensureExportSchedule(
   client: Client,
   taskQueue: string,
@@ -89,13 +81,11 @@ export async function ensureExportSchedule(
   return { ...(await readSchedule(client, scheduleId)), isNew };
 }
 
-/** False where there is a Schedule of that id. */
+/** False if there is a Schedule of that id. */
 async function tryCreate(client: Client, options: Pick<ScheduleOptions, 'scheduleId' | 'spec' | 'action' | 'state'>) {
+  // A run may take longer than a day. The next one then follows it, and later ones are skipped.
   const policies = {
-    // A run may take longer than a day where requests are few. The next one then follows it, and later ones are
-    // skipped.
     overlap: ScheduleOverlapPolicy.BUFFER_ONE,
-    // How long an outage of Temporal may last before the runs that it swallowed are dropped.
     catchupWindow: '7 days',
     pauseOnFailure: false,
   } as const;
@@ -143,7 +133,7 @@ export function listExportSchedules(client: Client, options: CallOptions = {}): 
 /** Reads a Schedule, also one whose input this client can't decrypt: it must not hide the others. */
 async function readSchedule(client: Client, scheduleId: string): Promise<ExportSchedule> {
   const description = await new ScheduleClient(lenientOptions(client)).getHandle(scheduleId).describe();
-  const { state, info } = description;
+  const { state, info, action } = description;
   const [next] = info.nextActionTimes;
   return {
     projectId: scheduledProject(scheduleId),
@@ -151,14 +141,12 @@ async function readSchedule(client: Client, scheduleId: string): Promise<ExportS
     ...specOf(description),
     paused: state.paused,
     note: state.note || null,
-    taskQueue: description.action.taskQueue,
+    taskQueue: action.taskQueue,
     nextRunAt: next && !state.paused ? next.toISOString() : null,
-    skippedRuns: info.numActionsSkippedOverlap,
-    missedRuns: info.numActionsMissedCatchupWindow,
   };
 }
 
-function specOf({ spec, action }: ScheduleDescription): ExportScheduleSpec {
+function specOf({ spec, action }: ScheduleDescription): ScheduleSpec {
   const [calendar] = spec.calendars ?? [];
   const [input] = (action.args ?? []) as (Partial<ScheduledExportInput> | undefined)[];
   return {
@@ -170,7 +158,7 @@ function specOf({ spec, action }: ScheduleDescription): ExportScheduleSpec {
   };
 }
 
-/** Throws InvalidInputError where a setting is wrong, before anything is sent to Temporal. */
+/** Throws InvalidInputError if a setting is wrong, before anything is sent to Temporal. */
 export function checkExportSchedule(settings: ExportScheduleSettings): void {
   definitionOf(settings, DEFAULT_SPEC, '');
 }
@@ -178,35 +166,27 @@ export function checkExportSchedule(settings: ExportScheduleSettings): void {
 /** What a Schedule starts, and when: as the settings say, otherwise as `base` says. Throws InvalidInputError. */
 function definitionOf(
   given: ExportScheduleSettings,
-  base: ExportScheduleSpec,
+  base: ScheduleSpec,
   taskQueue: string,
 ): Pick<ScheduleOptions, 'spec' | 'action'> {
   const settings = checkObject(given, 'settings') as object as ExportScheduleSettings;
   checkNames<object>(settings, 'setting', SETTINGS);
-  const input = checkedInput({
-    projectId: settings.projectId,
-    timeZone: settings.timeZone ?? base.timeZone,
-    days: settings.days ?? base.days,
-  });
+  const { projectId } = settings;
+  const timeZone = settings.timeZone ?? base.timeZone;
+  const input = parseExportInput({ projectId, timeZone, days: settings.days ?? base.days });
+  if (input.kind !== 'scheduled') throw new InvalidInputError('timeZone', 'must be given');
   const hour = checkWholeNumber(settings.hour ?? base.hour ?? DEFAULT_SPEC.hour, 'hour', [0, 23]);
   const minute = checkWholeNumber(settings.minute ?? base.minute ?? DEFAULT_SPEC.minute, 'minute', [0, 59]);
   const jitter = checkDuration(settings.jitter ?? base.jitterMs, 'jitter');
   return {
-    spec: { calendars: [{ hour, minute }], timezone: input.timeZone, jitter },
+    spec: { calendars: [{ hour, minute }], timezone: timeZone, jitter },
     action: {
       type: 'startWorkflow',
       workflowType: VISITOR_EXPORT_WORKFLOW,
-      workflowId: visitorExportScheduleId(input.projectId),
+      workflowId: visitorExportScheduleId(projectId),
       taskQueue,
-      args: [input],
+      args: [{ projectId, timeZone, days: input.days }],
       staticSummary: `Visitors of the last ${input.days} ${input.days === 1 ? 'day' : 'days'}`,
     },
   };
-}
-
-function checkedInput(input: unknown): { projectId: string; timeZone: string; days: number } {
-  const spec = parseExportInput(input);
-  if (spec.kind !== 'scheduled') throw new InvalidInputError('timeZone', 'must be given');
-  const { projectId, timeZone, days } = spec;
-  return { projectId, timeZone, days };
 }

@@ -13,7 +13,7 @@ import {
 } from '@temporalio/workflow';
 import type { ExportActivities } from '../../activities/visitor-export/export-activities.js';
 import type { Interruption } from '../../activities/visitor-export/read-pages.js';
-import { throttledWaitMs } from '../../agent-job/retry-waits.js';
+import { resendWaitMs, throttledWaitMs } from '../../agent-job/retry-waits.js';
 import {
   type ExportFailureDetails,
   type ExportRejectedDetails,
@@ -33,7 +33,7 @@ export function exportActivities(): Pick<ExportActivities, 'prepareExport' | 're
     // `withRetries` owns the retries.
     retry: { maximumAttempts: 1 },
   };
-  // A chunk reads for at most a minute. Its last page and its write take up to four minutes where the store is silent.
+  // A chunk reads for at most a minute. Its last page and its write take up to two minutes where the store is silent.
   const short: ActivityOptions = { ...shared, startToCloseTimeout: '6 minutes' };
   const { prepareExport } = proxyActivities<ExportActivities>({
     ...short,
@@ -83,8 +83,8 @@ export async function writeProjectReport(projectId: string): Promise<void> {
   }
 }
 
-// The retries of export activities that take minutes. The workflow owns them, and activities have one attempt each:
-// only the workflow has turns, and can tell why the export waits.
+// The workflow owns the retries of export activities, which have one attempt each: only the workflow has turns, and can
+// show why the export waits.
 
 /** For how long a kind of failure is retried, with waits that double up to a maximum. */
 interface RetryLimit {
@@ -117,23 +117,27 @@ export async function withRetries<T>(
       if (!limit) throw error;
       const firstFailure = firstFailures.get(limit) ?? Date.now();
       firstFailures.set(limit, firstFailure);
-      if (Date.now() - firstFailure >= limit.maxMs) throw limit === STORE ? error : exportFailure(error);
+      const reason = reasonOf(error);
+      if (Date.now() - firstFailure >= limit.maxMs) {
+        if (limit === STORE) throw error;
+        const message = `The export failed for 24 hours, though neither upstream nor store refused: ${reason}`;
+        throw exportFailure(FAILURE.exportFailed, message, { error: reason });
+      }
       probe = limit === STORE || failureOf(error) === null;
       waitMs = Math.min(waitMs, limit.maxWaitMs);
-      onWait(reasonOf(error));
+      onWait(reason);
       await sleep(waitMs);
     }
   }
 }
 
-/** The failure of an export whose store can't be relied on. */
-export function storeFailure(message: string, details: SnapshotStoreFailedDetails): ApplicationFailure {
-  return ApplicationFailure.create({
-    type: FAILURE.snapshotStoreFailed,
-    message,
-    nonRetryable: true,
-    details: [details],
-  });
+/** The failure that ends an export; `details` are those of its type in the contract. */
+export function exportFailure(
+  type: string,
+  message: string,
+  details: ExportFailureDetails | ExportRejectedDetails | SnapshotStoreFailedDetails,
+): ApplicationFailure {
+  return ApplicationFailure.create({ type, message, nonRetryable: true, details: [details] });
 }
 
 /** The failure that an activity or a child reported; null where it ended in another way. */
@@ -149,13 +153,6 @@ function limitOf(error: unknown): RetryLimit | null {
   return NOT_RETRIED.includes(type) ? null : UNFORESEEN;
 }
 
-function exportFailure(error: unknown): ApplicationFailure {
-  const reason = reasonOf(error);
-  const details: ExportFailureDetails[] = [{ error: reason }];
-  const message = `The export failed for 24 hours, though neither upstream nor store refused: ${reason}`;
-  return ApplicationFailure.create({ type: FAILURE.exportFailed, message, nonRetryable: true, details });
-}
-
 /** A worker that died reports nothing: its heartbeats stop. */
 function reasonOf(error: unknown): string {
   const failure = failureOf(error);
@@ -166,27 +163,18 @@ function reasonOf(error: unknown): string {
 
 /** The wait after an interrupted chunk, in milliseconds. */
 export function interruptionWaitMs(failures: number, { kind, retryAfterMs }: Interruption): number {
-  const requestedMs = retryAfterMs === null ? 0 : throttledWaitMs(failures, retryAfterMs);
-  const ownMs = throttledWaitMs(failures, undefined);
-  return kind === 'busy' && retryAfterMs !== null ? requestedMs : Math.max(requestedMs, ownMs);
+  if (kind === 'failed' && retryAfterMs === null) return resendWaitMs(failures);
+  return throttledWaitMs(failures, retryAfterMs ?? undefined);
 }
 
 /** The failure of an export whose upstream gave no page for too long. */
 export function outageFailure({ reason }: Interruption): ApplicationFailure {
-  return ApplicationFailure.create({
-    type: FAILURE.upstreamUnavailable,
-    message: `The upstream gave no page for 24 hours: ${reason}`,
-    nonRetryable: true,
-    details: [{ error: reason } satisfies ExportFailureDetails],
-  });
+  const message = `The upstream gave no page for 24 hours: ${reason}`;
+  return exportFailure(FAILURE.upstreamUnavailable, message, { error: reason });
 }
 
 /** The failure of an export whose pages have a wrong field: the interface is another, and no wait helps. */
 export function wrongPagesFailure({ reason }: Interruption): ApplicationFailure {
-  return ApplicationFailure.create({
-    type: FAILURE.exportRejected,
-    message: `The upstream's pages can't be read: ${reason}`,
-    nonRetryable: true,
-    details: [{ status: 200, error: reason } satisfies ExportRejectedDetails],
-  });
+  const message = `The upstream's pages can't be read: ${reason}`;
+  return exportFailure(FAILURE.exportRejected, message, { status: 200, error: reason });
 }

@@ -1,10 +1,10 @@
+/** What people and callers see of an export: its page in the web UI, its progress, and its search attribute. */
 import { defineSearchAttributeKey } from '@temporalio/common';
 import { upsertSearchAttributes, workflowInfo } from '@temporalio/workflow';
 import { SEARCH_ATTRIBUTE } from '../../contract.js';
 import type { SnapshotReceipt, VisitorExportProgress, VisitorExportRange } from '../../contract.js';
 import { plainMarkdown } from '../../agent-job/markdown.js';
-import { EXPORT_IN_DOUBT, HOUR_MS } from '../../contract/shared.js';
-import { NEW_ROWS_PER_PAGE } from '../../visitor-export/scan-checkpoint.js';
+import { EXPORT_IN_DOUBT } from '../../contract/shared.js';
 import { nextRequestTime, type RangeState } from './range-state.js';
 
 /** A summary holds 200 bytes; the dates and the words around the project's id take the rest. */
@@ -24,7 +24,6 @@ export function rangeDetails(range: VisitorExportRange, state: RangeState, now: 
   const lines = [
     `**${rangeTitle(range)}**`,
     `**Scan ${scan}**: ${grouped(checkpoint.pages)} pages, ${grouped(checkpoint.rows)} rows${about}`,
-    ...paceLine(state),
     ...(seen ? [`**Repeated**: ${seen.kind} at row ${seen.offset}`] : []),
     ...(waitReason ? [`**Waits**: ${plainMarkdown(waitReason)}`] : []),
     ...(nextRequestAt > now ? [`**Next request**: ${new Date(nextRequestAt).toISOString()}`] : []),
@@ -44,30 +43,15 @@ export function rangeProgress(range: VisitorExportRange, state: RangeState, now:
   return { dateFrom, dateTo, scan, pages, rows, expectedRows, waitReason, nextRequestAt, ...queued };
 }
 
-function paceLine({ requestsPerHour, expectedRows, checkpoint }: RangeState): string[] {
-  if (requestsPerHour === null) return [];
-  const pace = `**Budget**: ${grouped(requestsPerHour)} requests an hour for all exports`;
-  if (expectedRows === null || checkpoint.stage === 'ended') return [pace];
-  const rowsLeft = Math.max(0, expectedRows - checkpoint.rows);
-  const requestsLeft = Math.ceil(rowsLeft / NEW_ROWS_PER_PAGE) + 1; // the first page is read again at the end
-  return [`${pace}, at least ${hours((requestsLeft / requestsPerHour) * HOUR_MS)} left`];
-}
-
-function hours(ms: number): string {
-  return ms < HOUR_MS ? `${Math.ceil(ms / 60_000)} minutes` : `${(ms / HOUR_MS).toFixed(1)} hours`;
-}
-
 function grouped(count: number): string {
   return count.toLocaleString('en-US');
 }
 
 const OUTCOME = defineSearchAttributeKey(SEARCH_ATTRIBUTE.outcome, 'KEYWORD');
 
-/** Marks the run while its last publication, if there is one, is in doubt, so that people can list such exports. */
-export function markDoubt(receipt: SnapshotReceipt | null): SnapshotReceipt | null {
-  if (receipt === null) return null;
-  const wanted = receipt.consistent && receipt.drift === undefined ? undefined : EXPORT_IN_DOUBT;
+/** Marks the run while its last publication is in doubt, so that people can list such exports. */
+export function markDoubt({ consistent, drift }: SnapshotReceipt): void {
+  const wanted = consistent && drift === undefined ? undefined : EXPORT_IN_DOUBT;
   const isShown = workflowInfo().typedSearchAttributes.get(OUTCOME) === wanted;
   if (!isShown) upsertSearchAttributes([{ key: OUTCOME, value: wanted ?? null }]);
-  return receipt;
 }

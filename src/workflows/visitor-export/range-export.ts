@@ -12,12 +12,14 @@ import {
 import type { ReadChunkResult } from '../../activities/visitor-export/export-activities.js';
 import {
   exportTaskQueue,
+  FAILURE,
   visitorExportProgressQuery,
   type InconsistencyKind,
   type Priority,
   type SnapshotReceipt,
   type VisitorExportProgress,
   type VisitorExportRange,
+  type VisitorExportResult,
 } from '../../contract.js';
 import { DAY_MS } from '../../contract/shared.js';
 import { isProvisional } from '../../visitor-export/date-range.js';
@@ -27,15 +29,15 @@ import { isNewRunWanted } from '../worker-version.js';
 import {
   cleanUpActivities,
   exportActivities,
+  exportFailure,
   failureOf,
   interruptionWaitMs,
   outageFailure,
-  storeFailure,
   wrongPagesFailure,
   withRetries,
 } from './activities.js';
 import { markDoubt, rangeDetails, rangeProgress } from './details.js';
-import { ExportTurns, newRangeState, type RangeResult, type RangeState } from './range-state.js';
+import { ExportTurns, newRangeState, type RangeState } from './range-state.js';
 
 /** How a date range is exported. */
 export interface RangeOptions {
@@ -59,7 +61,7 @@ const MAX_UPSTREAM_OUTAGE_MS = DAY_MS;
 const MAX_WRONG_PAGES_MS = 10 * 60_000;
 
 /** Exports one date range as its one writer. */
-export async function exportRange(range: VisitorExportRange, options: RangeOptions): Promise<RangeResult> {
+export async function exportRange(range: VisitorExportRange, options: RangeOptions): Promise<VisitorExportResult> {
   const writer = new RangeWriter(range, options);
   setHandler(visitorExportProgressQuery, () => writer.progress());
   try {
@@ -84,7 +86,7 @@ class RangeWriter {
     this.#turns = new ExportTurns(this.#state, options.priority, () => this.#show());
   }
 
-  async export(): Promise<RangeResult> {
+  async export(): Promise<VisitorExportResult> {
     const state = this.#state;
     if (!this.#options.carried) await this.#prepare();
     for (;;) {
@@ -93,9 +95,10 @@ class RangeWriter {
       if (result) this.#apply(result);
       this.#show();
       if (state.checkpoint.stage === 'ended' && !this.#repeatScan()) {
-        const receipt = markDoubt(await this.#publish());
+        const receipt = await this.#publish();
+        if (receipt) markDoubt(receipt);
         if (receipt && !this.#scanAgainLater(receipt)) {
-          return { receipt, isSecondScan: state.suspect != null };
+          return { snapshots: [receipt], ...(state.suspect && { secondScans: 1 }) };
         }
       }
       if (isNewRunWanted()) await this.#options.next(state);
@@ -119,17 +122,15 @@ class RangeWriter {
     const taskQueue = exportTaskQueue(workflowInfo().taskQueue);
     state.waitReason = `no worker of the exports has begun yet (task queue ${taskQueue})`;
     this.#show();
-    const result = await this.#withRetries(() => this.#activities.prepareExport({ range: this.#range }));
-    state.expectedRows = result.expectedRows;
-    state.requestsPerHour = result.requestsPerHour;
+    const prepared = await this.#withRetries(() => this.#activities.prepareExport({ range: this.#range }));
+    state.expectedRows = prepared.expectedRows;
     state.waitReason = null;
   }
 
   /** Reads the next chunk; null where the scan had to begin anew. */
   async #readChunk(): Promise<ReadChunkResult | null> {
-    const { runId, scan, checkpoint, repeatsLeft, failures } = this.#state;
-    const situation = { willRepeat: repeatsLeft > 0, isUpstreamFailing: failures > 0 };
-    const input = { range: this.#range, runId, scan, checkpoint, ...situation };
+    const { runId, scan, checkpoint, repeatsLeft } = this.#state;
+    const input = { range: this.#range, runId, scan, checkpoint, willRepeat: repeatsLeft > 0 };
     return this.#orNewScan(() =>
       this.#withRetries((probeStore) =>
         this.#turns.withTurn((turns, turn) => this.#activities.readChunk({ ...input, probeStore, turns, turn })),
@@ -140,25 +141,17 @@ class RangeWriter {
   /** Publishes the scan; null where it had to begin anew. */
   async #publish(): Promise<SnapshotReceipt | null> {
     const { runId, scan, checkpoint, before, scanStartedAt, suspect = null } = this.#state;
-    const finished = {
-      range: this.#range,
-      runId,
-      scan,
-      checkpoint,
-      inconsistency: inconsistencyOf(checkpoint, before),
-      suspect,
-      exportedAt: new Date(scanStartedAt).toISOString(),
-    };
+    const inconsistency = inconsistencyOf(checkpoint, before);
+    const exportedAt = new Date(scanStartedAt).toISOString();
+    const finished = { range: this.#range, runId, scan, checkpoint, inconsistency, suspect, exportedAt };
     return this.#orNewScan(() => this.#withRetries(() => this.#activities.publishSnapshot(finished)));
   }
 
   #withRetries<T>(work: (probe: boolean) => Promise<T>): Promise<T> {
-    const state = this.#state;
-    const onWait = (reason: string) => {
-      state.waitReason = reason;
+    return withRetries(work, (reason) => {
+      this.#state.waitReason = reason;
       this.#show();
-    };
-    return withRetries(work, onWait);
+    });
   }
 
   /** Begins the scan anew where its staged rows are lost or are not the ones that were read. */
@@ -169,7 +162,8 @@ class RangeWriter {
       const failure = failureOf(error);
       if (failure?.type !== 'StaleStaging') throw error;
       if (++this.#state.staleStagings > MAX_STALE_STAGINGS) {
-        throw storeFailure(failure.message, { operation: 'read', error: failure.message });
+        const details = { operation: 'read', error: failure.message };
+        throw exportFailure(FAILURE.snapshotStoreFailed, failure.message, details);
       }
       this.#beginScan();
       return null;
@@ -177,17 +171,14 @@ class RangeWriter {
   }
 
   #apply(result: ReadChunkResult): void {
-    const { checkpoint, pages, requests, interruption, requestsPerHour, asked } = result;
+    const { checkpoint, pages, requests, interruption, asked } = result;
     const state = this.#state;
     const now = Date.now();
     state.checkpoint = checkpoint;
-    state.requestsPerHour = requestsPerHour;
     state.notBefore = now;
     state.waitReason = interruption?.reason ?? null;
     if (pages > 0 || (!interruption && requests > 0)) {
-      state.failures = 0;
-      state.failingSince = null;
-      state.wrongSince = null;
+      Object.assign(state, { failures: 0, failingSince: null, wrongSince: null });
     }
     if (interruption?.isWrongField) state.wrongSince ??= now;
     if (!interruption) return;

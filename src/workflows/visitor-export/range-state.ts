@@ -2,7 +2,7 @@
 import { ActivityFailure, condition, setHandler, TimeoutFailure, workflowInfo } from '@temporalio/workflow';
 import type { ReadChunkResult } from '../../activities/visitor-export/export-activities.js';
 import type { AskedTurn, TurnRequest } from '../../activities/visitor-export/export-turns.js';
-import type { Priority, SnapshotReceipt } from '../../contract.js';
+import type { Priority } from '../../contract.js';
 import { readTurn } from '../../agent-job/queue-messages.js';
 import { askAgainMs } from '../../agent-job/retry-waits.js';
 import { type RequestTurn, requestTurnSignal } from '../../contract/request-queue.js';
@@ -34,7 +34,6 @@ export interface RangeState {
   wrongSince: number | null;
   /** No request is made before this time. */
   notBefore: number;
-  requestsPerHour: number | null;
   /** Why the export waits; null where it does not. */
   waitReason: string | null;
   /** Its turns in the queue of all exports. */
@@ -69,7 +68,6 @@ export function newRangeState(runId: string): RangeState {
     failingSince: null,
     wrongSince: null,
     notBefore: 0,
-    requestsPerHour: null,
     waitReason: null,
     turns: { isThrottled: false, asked: null, turn: null },
   };
@@ -79,13 +77,6 @@ export function newRangeState(runId: string): RangeState {
 export function nextRequestTime({ notBefore, turns }: RangeState): number {
   const expectedAt = turns.asked?.place.expectedAt;
   return expectedAt === undefined ? notBefore : Math.max(notBefore, Date.parse(expectedAt));
-}
-
-/** How the export of a date range ended. */
-export interface RangeResult {
-  receipt: SnapshotReceipt;
-  /** Whether the day was scanned a second time, an hour later. */
-  isSecondScan: boolean;
 }
 
 // The turns of one export in the queue of all of them. An activity that lacks one asks for it, and the queue answers by

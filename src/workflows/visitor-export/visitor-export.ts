@@ -36,7 +36,7 @@ import { checkStateVersion, isNewRunWanted, isOtherVersionCurrent, nextRunVersio
 import { failureOf, writeProjectReport } from './activities.js';
 import { rangeTitle } from './details.js';
 import { exportRange } from './range-export.js';
-import type { RangeResult, RangeState } from './range-state.js';
+import type { RangeState } from './range-state.js';
 
 /** What continue-as-new passes on, inside the input; ignored in a run that does not continue another. */
 interface Continued extends ExportState {
@@ -72,9 +72,9 @@ export async function visitorExport(input: VisitorExportInput): Promise<VisitorE
     const range = state.ranges[state.next] as VisitorExportRange;
     try {
       const next = (rangeState: RangeState | null) => continueRun(input, spec, { ...state, rangeState });
-      const { receipt, isSecondScan } = await exportOnce(range, spec, state, next);
-      state.snapshots.push(receipt);
-      if (isSecondScan) state.secondScans += 1;
+      const { snapshots, secondScans = 0 } = await exportOnce(range, spec, state, next);
+      state.snapshots.push(...snapshots);
+      state.secondScans += secondScans;
     } catch (error) {
       // A cancelled child is a failed day. A cancellation of this run ends it.
       const isCancelled = isCancellation(error) && CancellationScope.current().consideredCancelled;
@@ -98,15 +98,10 @@ function open(input: VisitorExportInput): { spec: ExportSpec; state: ExportState
     checkStateVersion(version, CONTINUED_VERSION);
     return { spec, state };
   }
-  const spec = checked(() => parseExportInput(input));
-  const ranges = checked(() => rangesOf(spec));
-  const state = { ranges, next: 0, snapshots: [], failed: [], secondScans: 0, rangeState: null };
-  return { spec, state };
-}
-
-function checked<T>(check: () => T): T {
   try {
-    return check();
+    const spec = parseExportInput(input);
+    const ranges = rangesOf(spec);
+    return { spec, state: { ranges, next: 0, snapshots: [], failed: [], secondScans: 0, rangeState: null } };
   } catch (error) {
     if (!(error instanceof InvalidInputError)) throw error;
     throw invalidInputFailure(error);
@@ -132,7 +127,7 @@ async function exportOnce(
   spec: ExportSpec,
   { secondScans, rangeState }: ExportState,
   next: (rangeState: RangeState | null) => Promise<never>,
-): Promise<RangeResult> {
+): Promise<VisitorExportResult> {
   const options =
     spec.kind === 'range' ? spec : { secondScan: secondScans < MAX_SECOND_SCANS, priority: DEFAULT_PRIORITY };
   const { secondScan, priority } = options;
@@ -147,18 +142,17 @@ async function throughWriter(
   range: VisitorExportRange,
   input: VisitorExportRangeInput,
   next: () => Promise<never>,
-): Promise<RangeResult> {
+): Promise<VisitorExportResult> {
   for (let waitMs = WRITER_WAIT_MS.first; ; waitMs = Math.min(2 * waitMs, WRITER_WAIT_MS.max)) {
     setCurrentDetails(`**${rangeTitle(range)}**`);
     try {
-      const result = await executeChild(visitorExport, {
+      return await executeChild(visitorExport, {
         workflowId: writerId(range),
         args: [input],
         staticSummary: rangeTitle(range),
         // A cancelled writer cleans up after itself.
         parentClosePolicy: ParentClosePolicy.REQUEST_CANCEL,
       });
-      return toRangeResult(result);
     } catch (error) {
       if (!(error instanceof WorkflowExecutionAlreadyStartedError)) throw failureOf(error) ?? error;
     }
@@ -166,11 +160,6 @@ async function throughWriter(
     await sleep(waitMs);
     if (isNewRunWanted()) await next();
   }
-}
-
-function toRangeResult({ snapshots, secondScans = 0 }: VisitorExportResult): RangeResult {
-  const [receipt] = snapshots as [SnapshotReceipt];
-  return { receipt, isSecondScan: secondScans > 0 };
 }
 
 function writerId({ projectId, dateFrom, dateTo }: VisitorExportRange): string {
@@ -185,14 +174,10 @@ function continueRun(input: VisitorExportInput, spec: ExportSpec, state: ExportS
 
 function failedDay({ dateFrom, dateTo }: VisitorExportRange, error: unknown): FailedDay {
   const failure = failureOf(error);
-  const message = failure?.message ?? (error instanceof Error ? error.message : String(error));
-  return { dateFrom, dateTo, type: failure?.type ?? kindOf(error), message, details: failure?.details?.[0] ?? null };
-}
-
-/** The kind of a child that was cancelled, was terminated or timed out: its cause tells. */
-function kindOf(error: unknown): string {
-  const { cause } = error as { cause?: unknown };
-  return cause instanceof Error ? cause.name : 'Error';
+  // The cause of a child that was cancelled, was terminated or timed out has its kind.
+  const { cause, message } = error as Error;
+  const type = failure?.type ?? (cause instanceof Error ? cause.name : 'Error');
+  return { dateFrom, dateTo, type, message: failure?.message ?? message, details: failure?.details?.[0] ?? null };
 }
 
 /** The result; where days failed, the failure of the first of them. */
