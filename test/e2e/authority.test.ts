@@ -110,7 +110,7 @@ const COLUMNS = ['no token', 'read', 'write', 'admin', 'of another namespace'];
 /** Temporal's answer to a caller without the right. */
 const DENIED = /PERMISSION_DENIED/;
 
-/** The roles of the page: whether each call is answered, by the columns above. Each role may do what those before may. */
+/** The roles of the page: whether each call is answered, by the columns above. A role may do what those before do. */
 async function roleTable(): Promise<Record<string, readonly string[]>> {
   const page = await readFile(new URL('docs/operations.md', ROOT), 'utf8');
   const roles = ['read', 'write', 'admin'];
