@@ -1,7 +1,7 @@
 /** What becomes of a held poll whose heartbeat got no answer: the server may have taken it, or not. */
 import { expect, test } from 'vitest';
 import { createPollJob } from '../../src/activities/agent-job/poll-job.js';
-import { PollLease, type PollLeaseOptions } from '../../src/activities/agent-job/poller.js';
+import { PollLease, type PollLeaseOptions } from '../../src/activities/agent-job/poll-lease.js';
 import { Poller } from '../../src/activities/agent-job/poller.js';
 import { pollInput, runAttempt, type HeldAttempt, type HeldAttemptOptions } from '../support/held-attempt.js';
 import { aheadClock } from '../support/monotonic-clock.js';

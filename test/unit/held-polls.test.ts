@@ -5,7 +5,7 @@ import { MockActivityEnvironment } from '@temporalio/testing';
 import type { Client } from '@temporalio/client';
 import { expect, test, vi } from 'vitest';
 import { createPollJob, type PollJobOptions } from '../../src/activities/agent-job/poll-job.js';
-import { PollProgress } from '../../src/activities/agent-job/poll-run.js';
+import { PollProgress } from '../../src/activities/agent-job/poll-progress.js';
 import { Poller } from '../../src/activities/agent-job/poller.js';
 import type { PollJobInput } from '../../src/activities/agent-job/poll-run.js';
 import { pollInput, runAttempt, type HeldAttemptOptions } from '../support/held-attempt.js';

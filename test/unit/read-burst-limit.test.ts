@@ -1,8 +1,5 @@
-import { describe, expect, test } from 'vitest';
-import { PollLease, type PollLeaseOptions } from '../../src/activities/agent-job/poller.js';
+import { expect, test } from 'vitest';
 import { ReadStarts } from '../../src/activities/agent-job/read-starts.js';
-import { Poller } from '../../src/activities/agent-job/poller.js';
-import { noMetrics } from '../support/no-metrics.js';
 
 /** How many of these times fall into each second. */
 function perSecond(times: readonly number[]): number[] {
@@ -32,44 +29,4 @@ test('ten thousand reads that are due at once are spread over ten seconds, and e
   expect(begun).toHaveLength(10_000);
   expect(Math.max(...perSecond(begun))).toBeLessThanOrEqual(1_101);
   expect(perSecond(begun).length).toBeLessThanOrEqual(11);
-});
-
-describe('where the process stood still, reads that had to wait for their turn do not begin all at once', () => {
-  /** A second's reads, those that may come together, and those whose turn is still good. */
-  const MOST = 1_000 + 100 + 400;
-
-  function standStill(ms: number): void {
-    Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, ms);
-  }
-
-  /** The most of these times that lie in any second. */
-  function mostInASecond(times: readonly number[]): number {
-    return Math.max(...times.map((from) => times.filter((time) => time >= from && time < from + 1_000).length));
-  }
-
-  test('in the first poll of an attempt', async () => {
-    const starts = new ReadStarts(new AbortController().signal);
-    const begun: number[] = [];
-    const waits = Array.from({ length: 2_000 }, () => starts.wait().then(() => begun.push(performance.now())));
-    standStill(3_000);
-    await Promise.allSettled(waits);
-    expect(begun.length).toBeGreaterThan(1_500);
-    expect(mostInASecond(begun)).toBeLessThan(MOST + 100);
-  });
-
-  test('in the poller', async () => {
-    const poller = new Poller(new AbortController().signal, noMetrics);
-    const begun: number[] = [];
-    const read = () => Promise.resolve((begun.push(performance.now()), { kind: 'end', result: {} }));
-    const run = { elapsedMs: 0, progress: { hasNews: false, saved: {} }, read };
-    const attempt = { complete: () => Promise.resolve('accepted') };
-    for (let i = 0; i < 3_000; i++) {
-      const options = { name: `${i}`, workflowId: `${i}`, run, attempt, leaseMs: 290_000 };
-      poller.take(() => new PollLease(options as unknown as PollLeaseOptions), 0);
-    }
-    await expect.poll(() => begun.length).toBeGreaterThan(0);
-    standStill(3_000);
-    await expect.poll(() => begun.length).toBe(3_000);
-    expect(mostInASecond(begun)).toBeLessThan(MOST + 100);
-  });
 });

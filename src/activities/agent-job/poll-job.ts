@@ -6,7 +6,8 @@
 import { activityInfo, CompleteAsyncError, Context } from '@temporalio/activity';
 import { AsyncAttempt } from '../../temporal/async-attempt.js';
 import { nextAttemptIn, PollRun, type PollJobInput, type PollJobResult, type PollRunOptions } from './poll-run.js';
-import { PollLease, type Poller } from './poller.js';
+import { PollLease } from './poll-lease.js';
+import type { Poller } from './poller.js';
 import { ReadStarts } from './read-starts.js';
 
 export interface PollJobOptions extends PollRunOptions {

@@ -22,6 +22,7 @@ import { readPauseMs } from '../../agent-job/retry-waits.js';
 import { startClock, tryLater, type AttemptClock } from '../../temporal/activity-attempt.js';
 import { ReadFailedError, RejectedError } from '../../upstream/errors.js';
 import type { Upstream } from '../../upstream/upstream.js';
+import { PollProgress } from './poll-progress.js';
 
 /** What a workflow asks a poll batch. */
 export interface PollJobInput {
@@ -70,9 +71,6 @@ export interface PollJobResult {
   isAtDeadline: boolean;
 }
 
-/** A read that begins no later than this is punctual. */
-const PUNCTUAL_MS = 1_000;
-
 export interface PollRunOptions {
   upstream: Upstream;
   /** Aborted when the worker begins to shut down. */
@@ -93,9 +91,10 @@ export class PollRun {
   readonly #input: Asked;
   readonly #known: string | null;
   readonly #options: PollRunOptions;
-  /** The wait after the last read here: how long it was to be, and since when. */
-  #wait: { ms: number; since: number } | null = null;
-  #shown = '';
+  /** When the last read here ended. */
+  #readAt: number | null = null;
+  /** What the last read showed, for people who look at a heartbeat. */
+  shown = '';
 
   constructor({ known, ...input }: PollJobInput, info: Info, options: PollRunOptions) {
     this.#input = input;
@@ -109,43 +108,31 @@ export class PollRun {
     return this.#clock.monotonic() - this.#beganAt;
   }
 
-  /** What the last read showed, for people who look at a heartbeat. */
-  get shown(): string {
-    return this.#shown;
-  }
-
   /** Reads once. Throws, retryably, where the worker shuts down. */
   async read(): Promise<NextStep> {
     const { progress } = this;
     const input = this.#input;
     const { upstream, shutdownSignal, metrics } = this.#options;
-    const readAt = this.#clock.monotonic();
+    const waitedMs = this.#readAt === null ? null : this.#clock.monotonic() - this.#readAt;
     const begunAt = this.#clock.server();
     const response = await read(upstream, input, shutdownSignal);
+    this.#readAt = this.#clock.monotonic();
     progress.add(response.kind);
     const times = { begunAt, now: this.#clock.server() };
     const isKnown = response.kind === 'record' && fingerprint(response.job) === this.#known;
     const isLastRead = this.#isLastRead(response, times);
     const reading = resultOf(input, response, { progress, isKnown, isLastRead, ...times });
-    if (reading && isEnd(reading)) metrics.endSeen((this.#waitedMs(readAt) ?? plannedWaitMs(input, begunAt)) / 1_000);
+    if (reading && isEnd(reading)) metrics.endSeen((waitedMs ?? plannedWaitMs(input, begunAt)) / 1_000);
     if (reading) return { kind: 'end', result: this.#result(reading, begunAt) };
-    this.#shown = describeResponse(response, progress.saved.failures);
+    this.shown = describeResponse(response, progress.saved.failures);
     const ms = waitMs(input, response, progress, times);
-    this.#wait = { ms, since: this.#clock.monotonic() };
     return {
       kind: 'wait',
       ms,
       // The web UI shows it as the last failure of the activity.
-      why: response.kind === 'record' ? `nothing is wrong: the job is ${this.#shown}` : this.#shown,
+      why: response.kind === 'record' ? `nothing is wrong: the job is ${this.shown}` : this.shown,
       isHealthy: response.kind === 'record' && !isClockDoubtful(input, this.#clock),
     };
-  }
-
-  /** How long the wait before a read was; null before the first one. Usually it is as long as it was to be. */
-  #waitedMs(readAt: number): number | null {
-    if (!this.#wait) return null;
-    const { ms, since } = this.#wait;
-    return readAt - since > ms + PUNCTUAL_MS ? readAt - since : ms;
   }
 
   #isLastRead({ kind }: JobResponse, { begunAt, now }: ReadTimes): boolean {
@@ -295,66 +282,4 @@ function describeResponse(response: JobResponse, failures: number): string {
 /** The retryable failure that ends an attempt: it tells the server when the next one starts. */
 export function nextAttemptIn(why: string, waitMs: number): ApplicationFailure {
   return tryLater('StillPolling', why, 'next poll', waitMs);
-}
-
-interface Saved {
-  /** Failed reads in a row. */
-  failures: number;
-  /** 404 in a row. */
-  notFound: number;
-  /** Reads beyond the first of each attempt. */
-  further: number;
-  /** Attempts that ended before they had read anything. */
-  unread: number;
-}
-
-/** What the attempts of one batch tell each other, by the details that a heartbeat or a failure leaves. */
-export class PollProgress {
-  readonly saved: Saved;
-  readonly #before: string;
-  readonly #attempt: number;
-  #readsHere = 0;
-
-  constructor(
-    input: { failures: number; notFound: { count: number } | null },
-    { attempt, heartbeatDetails }: { attempt: number; heartbeatDetails: unknown },
-  ) {
-    const first = { failures: input.failures, notFound: input.notFound?.count ?? 0 };
-    const before = numbersIn(heartbeatDetails, { ...first, further: 0, unread: 0 });
-    this.#before = JSON.stringify(before);
-    this.#attempt = attempt;
-    // An operator's reset counts the attempts anew, and leaves the details.
-    this.saved = { ...before, unread: Math.min(before.unread, attempt - 1) };
-  }
-
-  /** Polls of the whole batch so far. */
-  get reads(): number {
-    return this.#attempt - this.saved.unread + this.saved.further;
-  }
-
-  add(response: 'record' | 'notFound' | 'failed'): void {
-    const { saved } = this;
-    this.#readsHere += 1;
-    if (this.#readsHere > 1) saved.further += 1;
-    saved.failures = response === 'record' ? 0 : saved.failures + 1;
-    saved.notFound = response === 'notFound' ? saved.notFound + 1 : 0;
-  }
-
-  /** This attempt ends before its next read. */
-  skip(): void {
-    if (this.#readsHere === 0) this.saved.unread += 1;
-  }
-
-  /** Whether the next attempt needs to know more than this one was told. */
-  get hasNews(): boolean {
-    return JSON.stringify(this.saved) !== this.#before;
-  }
-}
-
-/** What the details tell of these figures. A lease tells people more, and another release may have saved others. */
-function numbersIn(details: unknown, figures: Saved): Saved {
-  const told: Partial<Saved> = typeof details === 'object' && details !== null ? details : {};
-  const isTold = (name: keyof Saved) => Number.isFinite(told[name]) && told[name]! >= 0;
-  const names = Object.keys(figures) as (keyof Saved)[];
-  return { ...figures, ...Object.fromEntries(names.filter(isTold).map((name) => [name, told[name]])) };
 }

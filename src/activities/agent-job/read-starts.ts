@@ -9,15 +9,10 @@ const BURST_MS = 100;
 /** A longer wait is kept by the server: an attempt has time for its read, too. */
 const MAX_WAIT_HERE_MS = 2_000;
 
-/**
- * How many reads may be under way in one worker: beyond it they wait, so that a hanging upstream leaves room for
- * writes.
- */
+/** How many reads may be under way in one worker, so that a hanging upstream leaves room for writes. */
 const MAX_CONCURRENT_READS = 4_000;
-/** After so long it is tried again whether one more may begin. */
+/** After so long a worker with too many reads tries again whether one more may begin. */
 const FULL_WAIT_MS = 2_000;
-/** A turn is good for so long: two ticks of the poller. If this process stood still, others have theirs by then. */
-const TURN_GOOD_MS = 400;
 
 /**
  * After an outage the polls of all jobs are due in the same second; begun together, they would open as many connections
@@ -28,7 +23,7 @@ export class ReadStarts {
   readonly #shutdownSignal: AbortSignal;
   readonly #now: () => number;
   #inFlight = 0;
-  /** When the next one here, and the next one that is handed back, has its turn. */
+  /** When the next one here, and the next one that is handed back, may begin. */
   #nextAt = -Infinity;
   #laterAt = -Infinity;
 
@@ -37,7 +32,7 @@ export class ReadStarts {
     this.#now = now;
   }
 
-  /** How long a read must wait that wants to begin; 0: it may. A wait that is not short is for a later attempt. */
+  /** How long a read must wait before it begins. After a wait that is not short, it asks again. */
   reserve(): { ms: number; why: string; isShort: boolean } {
     if (this.#inFlight >= MAX_CONCURRENT_READS)
       return { ms: FULL_WAIT_MS, why: 'this worker has too many reads under way', isShort: false };
@@ -50,20 +45,12 @@ export class ReadStarts {
     return { ms, why: 'many reads are due at once', isShort };
   }
 
-  /** Whether a read may still begin whose turn was at this time, by `performance.now()`. */
-  isGood(turnAt: number): boolean {
-    return performance.now() <= turnAt + TURN_GOOD_MS;
-  }
-
-  /** Returns when a read may begin; throws a retryable failure where it must wait for a later attempt. */
+  /** Returns when a read may begin; throws a retryable failure if it must wait for a later attempt. */
   async wait(): Promise<void> {
-    for (let turnAt = -Infinity; !this.isGood(turnAt);) {
-      this.#refuseInShutdown();
-      const { ms, why, isShort } = this.reserve();
-      if (!isShort) throw nextAttemptIn(why, ms);
-      turnAt = performance.now() + ms;
-      if (ms > 0) await pause(Math.ceil(ms), undefined, { signal: this.#shutdownSignal }).catch(() => {});
-    }
+    this.#refuseInShutdown();
+    const { ms, why, isShort } = this.reserve();
+    if (!isShort) throw nextAttemptIn(why, ms);
+    if (ms > 0) await pause(Math.ceil(ms), undefined, { signal: this.#shutdownSignal }).catch(() => {});
     this.#refuseInShutdown();
   }
 

@@ -24,49 +24,41 @@ interface Mark {
 }
 
 interface FenceOptions {
-  /** The workflow was reset by an operator: the run before may have done this write. */
+  /** An operator reset the workflow: the run before may have sent this write. */
   afterReset: boolean;
-  /**
-   * Temporal itself started the workflow again, by a retry policy, a cron schedule or a Schedule; `afterReset` is true
-   * then too.
-   */
+  /** Temporal itself started the workflow again; `afterReset` is true then too. */
   repeatedRun?: boolean;
-  /**
-   * What a person was asked about, and said to send: a `confirmationRequest`; a further reset or restore repeats the
-   * decision, not the question.
-   */
+  /** The `confirmationRequest` that a person answered with "send". A later reset or restore asks anew. */
   confirmedInRun?: string | null;
   /** When the write was asked for, in milliseconds of the server's clock. */
   askedAt: number;
   /** The time of the setting `CONFIRM_WRITES_BEFORE`. */
   confirmWritesBefore?: string | undefined;
-  /**
-   * The workflow run that asked for this write: a reset hands what was pending then to a run of another id, without its
-   * mark.
-   */
+  /** The run that asked for this write: a reset hands it to a run of another id, without its mark. */
   runId?: string;
 }
 
 /**
- * What is known before anything is sent: an outcome in doubt where an earlier attempt, or an earlier run, may have sent
- * this write; else null.
+ * What is known before anything is sent: an outcome in doubt if an earlier attempt, or an earlier run, may have sent
+ * this write; otherwise null.
  */
 export function checkPriorAttempt({ confirmedInRun, ...asked }: FenceOptions): WriteOutcome | null {
   const [confirmedRun, confirmedTime] = confirmedInRun?.split(' ') ?? [];
   if (isOfLostTime(asked) && confirmedTime !== asked.confirmWritesBefore) {
-    return {
-      kind: 'inDoubt',
-      reason: 'Temporal was restored from a backup: this may have been sent in the time it lost',
-    };
+    return inDoubt('Temporal was restored from a backup: this may have been sent in the time it lost');
   }
   if (isFromAnotherRun(asked) || (asked.afterReset && confirmedRun !== activityInfo().workflowExecution?.runId)) {
     const what = asked.repeatedRun === true ? 'Temporal started this run again' : 'the workflow was reset';
-    return { kind: 'inDoubt', reason: `${what}: the run before may have sent this already` };
+    return inDoubt(`${what}: the run before may have sent this already`);
   }
   if (mayBeSent(activityInfo().heartbeatDetails)) {
-    return { kind: 'inDoubt', reason: 'the worker that was about to send this died or lost its connection' };
+    return inDoubt('the worker that was about to send this died or lost its connection');
   }
   return null;
+}
+
+function inDoubt(reason: string): WriteOutcome {
+  return { kind: 'inDoubt', reason };
 }
 
 /** Details that this release can't read may be the mark of another release. */
@@ -74,21 +66,12 @@ function mayBeSent(details: unknown): boolean {
   return details !== undefined && (details as Partial<Mark> | null)?.sent !== false;
 }
 
-/**
- * Whether this write may have been sent by what Temporal forgot when it was restored; it is if the time of its
- * request is unknown.
- */
-function isOfLostTime({
-  askedAt,
-  confirmWritesBefore,
-}: Pick<FenceOptions, 'askedAt' | 'confirmWritesBefore'>): boolean {
+/** Whether Temporal, when it was restored, may have forgotten that this was sent; so if its time is not known. */
+function isOfLostTime({ askedAt, confirmWritesBefore }: FenceOptions): boolean {
   return confirmWritesBefore !== undefined && !(askedAt >= Date.parse(confirmWritesBefore));
 }
 
-/**
- * Whether a person must be asked about this write, whatever the policy: a reset or a restore may have forgotten that it
- * was sent.
- */
+/** Whether a person must be asked, whatever the policy: a reset or a restore may have forgotten that it was sent. */
 export function requiresConfirmation(asked: FenceOptions): boolean {
   return asked.afterReset || isFromAnotherRun(asked) || isOfLostTime(asked);
 }
@@ -100,7 +83,7 @@ export function confirmationRequest({ confirmWritesBefore }: FenceOptions): stri
 }
 
 /** Whether a reset handed this write, as the run before had asked for it, to the run that it made. */
-function isFromAnotherRun({ runId }: Pick<FenceOptions, 'runId'>): boolean {
+function isFromAnotherRun({ runId }: FenceOptions): boolean {
   return runId !== undefined && runId !== activityInfo().workflowExecution?.runId;
 }
 

@@ -1,0 +1,125 @@
+/**
+ * A poll batch that a worker holds after its activity's function has ended. Without a heartbeat within the heartbeat
+ * timeout the server gives the batch to another worker: so a worker that was killed is noticed. Times in milliseconds
+ * by `performance.now()`.
+ */
+import { RENEW_EARLY_MS } from '../../agent-job/poll-plan.js';
+import { CALL_LIMIT_MS, type AsyncAttempt, type ServerAnswer } from '../../temporal/async-attempt.js';
+import { nextAttemptIn, type PollJobResult, type PollRun } from './poll-run.js';
+
+/** A call that got no answer is made again after this time. */
+const TRY_AGAIN_MS = 2_000;
+/** The clock of this machine may go ahead of the time that passes here by so much. */
+const CLOCK_JUMP_MS = 5_000;
+
+export interface PollLeaseOptions {
+  /** Tells the polls of one job from those of another. */
+  name: string;
+  workflowId: string;
+  run: PollRun;
+  attempt: AsyncAttempt;
+  /** The heartbeat timeout of the attempt. */
+  leaseMs: number;
+}
+
+export class PollLease {
+  readonly name: string;
+  readonly workflowId: string;
+  readonly run: PollRun;
+  /** It has ended, or another attempt holds the batch. */
+  isOver = false;
+  /** A read is under way. */
+  isReading = false;
+  /** When the next read is due. */
+  dueAt = 0;
+  readonly #attempt: AsyncAttempt;
+  readonly #leaseMs: number;
+  /** From then on the server may have given the batch to another worker. */
+  #expiresAt: number;
+  /** Later if a heartbeat got no answer: the server may have taken it. */
+  #mayBeHeldUntil: number;
+  readonly #clockOffset = clockOffset();
+
+  constructor({ name, workflowId, run, attempt, leaseMs }: PollLeaseOptions) {
+    this.name = name;
+    this.workflowId = workflowId;
+    this.run = run;
+    this.#attempt = attempt;
+    this.#leaseMs = leaseMs;
+    // The server counts from when it handed the attempt out: the first read is part of it.
+    this.#expiresAt = performance.now() - run.elapsedMs + leaseMs;
+    this.#mayBeHeldUntil = this.#expiresAt;
+  }
+
+  /** At once if the server remembers failed reads: after a kill, the next attempt would go on from them. */
+  get firstRenewAt(): number {
+    return this.run.progress.hasNews ? performance.now() : this.#renewAt;
+  }
+
+  /** Whether it may last for this wait and a read after it. A longer wait costs less with the server. */
+  lasts(waitMs: number): boolean {
+    return waitMs < this.#leaseMs - RENEW_EARLY_MS;
+  }
+
+  get isExpired(): boolean {
+    return performance.now() >= this.#expiresAt;
+  }
+
+  /** Whether the server may still wait for this attempt, also if the lease has expired as far as is known here. */
+  get mayBeHeld(): boolean {
+    return performance.now() < this.#mayBeHeldUntil;
+  }
+
+  /**
+   * This machine was suspended, or its clock was set. `performance.now()` stood still: it says neither whether the
+   * lease has expired nor what the server's time is.
+   */
+  get wasSuspended(): boolean {
+    return clockOffset() - this.#clockOffset > CLOCK_JUMP_MS;
+  }
+
+  /** Shows the server that the batch is polled. Returns when to do so next; null if the lease is over. */
+  async renew(): Promise<number | null> {
+    const { progress, shown } = this.run;
+    const begunAt = performance.now();
+    this.#mayBeHeldUntil = begunAt + CALL_LIMIT_MS + this.#leaseMs;
+    const answer = await this.#attempt.heartbeat({ status: shown, polls: progress.reads, ...progress.saved });
+    if (this.isOver) return null;
+    if (answer === 'accepted') {
+      this.#expiresAt = this.#mayBeHeldUntil = begunAt + this.#leaseMs;
+      return this.#renewAt;
+    }
+    if (answer === 'unknown') return Math.min(performance.now() + TRY_AGAIN_MS, this.#expiresAt);
+    if (answer === 'mustEnd') await this.handBack('an operator asked for a pause or a reset');
+    if (answer === 'cancelled') await this.#end(() => this.#attempt.reportCancellation());
+    return null;
+  }
+
+  async complete(result: PollJobResult): Promise<void> {
+    await this.#end(() => this.#attempt.complete(result));
+  }
+
+  /** Ends the attempt; the server gives the batch to a worker when the next read is due. */
+  async handBack(why: string): Promise<void> {
+    const { saved } = this.run.progress;
+    await this.#end(() => this.#attempt.fail(nextAttemptIn(why, this.dueAt - performance.now()), saved));
+  }
+
+  /** A heartbeat renews a lease some time before its end. */
+  get #renewAt(): number {
+    return this.#expiresAt - RENEW_EARLY_MS;
+  }
+
+  /** Tells the server until it answers, or no longer waits. */
+  async #end(tell: () => Promise<ServerAnswer>): Promise<void> {
+    if (this.isOver) return;
+    this.isOver = true;
+    while ((await tell()) === 'unknown' && this.mayBeHeld) {
+      await new Promise((resolve) => setTimeout(resolve, TRY_AGAIN_MS));
+    }
+  }
+}
+
+function clockOffset(): number {
+  return Date.now() - performance.now();
+}
