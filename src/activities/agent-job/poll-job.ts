@@ -5,10 +5,12 @@
  */
 import { activityInfo, CompleteAsyncError, Context } from '@temporalio/activity';
 import { AsyncAttempt } from '../../temporal/async-attempt.js';
-import { nextAttemptIn, PollRun, type PollJobInput, type PollJobResult, type PollRunOptions } from './poll-run.js';
+import { nextAttemptIn, PollRun, type PollJobInput, type PollJobResult } from './poll-run.js';
 import { PollLease } from './poll-lease.js';
 import type { Poller } from './poller.js';
 import { ReadStarts } from './read-starts.js';
+
+type PollRunOptions = ConstructorParameters<typeof PollRun>[2];
 
 export interface PollJobOptions extends PollRunOptions {
   /** Goes on to read after the first read; null: each read is an attempt. */

@@ -71,7 +71,7 @@ export interface PollJobResult {
   isAtDeadline: boolean;
 }
 
-export interface PollRunOptions {
+interface PollRunOptions {
   upstream: Upstream;
   /** Aborted when the worker begins to shut down. */
   shutdownSignal: AbortSignal;
