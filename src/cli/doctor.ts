@@ -6,36 +6,18 @@ import { fileURLToPath } from 'node:url';
 import type { Client } from '@temporalio/client';
 import type { Command } from 'commander';
 import { exportTaskQueue } from '../contract.js';
+import { firstOf } from '../client/concurrently.js';
 import type { PolledFor } from '../client/pollers.js';
 import type { AgentJobs } from '../starter.js';
 import { checkNamespace, checkSearchAttributes, type Finding, type Named, printFindings } from './checks.js';
-import { addSnapshotsOption, openSnapshots, type SnapshotsFlags } from './export-options.js';
+import { openSnapshots } from './export-options.js';
 import { connect, type GlobalOptions, withInterrupt } from './session.js';
 import { countOf } from './show.js';
 
-interface DoctorFlags extends SnapshotsFlags {
+interface DoctorFlags {
   project?: string;
   exports?: boolean;
   json?: boolean;
-}
-
-/** The checks, in the order in which they are shown. All run at the same time. */
-const CHECKS: readonly { name: string; run: (asked: Asked) => Promise<Finding> }[] = [
-  { name: 'Temporal', run: ({ namespace }) => namespace },
-  { name: 'Search attributes', run: ({ ofServer }) => ofServer(({ client }) => checkSearchAttributes(client)) },
-  { name: 'Worker', run: ({ ofServer, flags }) => ofServer((jobs) => checkWorkers(jobs, flags.exports)) },
-  { name: 'Upstream', run: ({ flags }) => checkUpstreamAndKey(flags.project) },
-  { name: 'Snapshots', run: ({ flags }) => checkStore(flags) },
-  { name: 'Webhooks', run: checkWebhooks },
-];
-
-/** What a check works with. */
-interface Asked {
-  flags: DoctorFlags;
-  /** The first finding, on which all others about the server depend. */
-  namespace: Promise<Finding>;
-  /** Asks the server, where it has the namespace. */
-  ofServer: (work: (jobs: AgentJobs) => Promise<Finding>) => Promise<Finding>;
 }
 
 const EXITS = `
@@ -56,7 +38,7 @@ export function addDoctor(program: Command): void {
     .option('--exports', 'exports are wanted too: that no worker polls for them is a failure')
     .option('--json', 'print one line of JSON for each check');
   command.addHelpText('after', EXITS);
-  addSnapshotsOption(command).action((flags: DoctorFlags) =>
+  command.action((flags: DoctorFlags) =>
     withInterrupt(command, (signal) => examine(command.optsWithGlobals<GlobalOptions>(), flags, signal)),
   );
 }
@@ -69,11 +51,18 @@ async function examine(globals: GlobalOptions, flags: DoctorFlags, signal: Abort
     return temporalCall(jobs.client, { signal, timeoutMs: CALL_LIMIT_MS }, () => work(jobs));
   };
   const namespace = limited(signal, () => askServer(({ client }) => checkNamespace(client)));
-  const ofServer: Asked['ofServer'] = async (work) =>
+  /** Asks a server that has the namespace. */
+  const ifThere = async (work: (jobs: AgentJobs) => Promise<Finding>): Promise<Finding> =>
     (await namespace).status === 'fail' ? { status: 'skip', text: 'not checked' } : askServer(work);
-  const found = CHECKS.map(
-    ({ name, run }) => [name, limited(signal, () => run({ flags, namespace, ofServer }))] as const,
-  );
+  const checks: Record<string, () => Promise<Finding>> = {
+    Temporal: () => namespace,
+    'Search attributes': () => ifThere(({ client }) => checkSearchAttributes(client)),
+    Worker: () => ifThere((jobs) => checkWorkers(jobs, flags.exports)),
+    Upstream: () => checkUpstreamAndKey(flags.project),
+    Snapshots: checkStore,
+    Webhooks: checkWebhooks,
+  };
+  const found = Object.entries(checks).map(([name, check]) => [name, limited(signal, check)] as const);
   // Ctrl-C ends all of them, and the first one reports it.
   for (const [, finding] of found) finding.catch(() => {});
   async function* inOrder(): AsyncGenerator<Named> {
@@ -88,18 +77,16 @@ async function examine(globals: GlobalOptions, flags: DoctorFlags, signal: Abort
 }
 
 /** Runs a check that ends within its limit; an error of it is a finding. */
-async function limited(signal: AbortSignal, work: () => Promise<Finding>): Promise<Finding> {
-  const timeout = new AbortController();
-  const tooLate = new Error(`no answer within ${CHECK_LIMIT_MS / 1_000} seconds`);
-  const timer = setTimeout(() => timeout.abort(tooLate), CHECK_LIMIT_MS);
-  const limit = AbortSignal.any([signal, timeout.signal]);
+async function limited(signal: AbortSignal, check: () => Promise<Finding>): Promise<Finding> {
+  const limit = firstOf([signal, AbortSignal.timeout(CHECK_LIMIT_MS)]);
+  const tooLate = once(limit.signal, 'abort').then(() => Promise.reject(new Error('no answer in time')));
   try {
-    return await Promise.race([work(), once(limit, 'abort').then(() => Promise.reject(limit.reason as Error))]);
+    return await Promise.race([check(), tooLate]);
   } catch (error) {
     signal.throwIfAborted();
     return { status: 'fail', text: (error as Error).message, error: error as Error };
   } finally {
-    clearTimeout(timer);
+    limit.release();
   }
 }
 
@@ -171,12 +158,12 @@ async function checkWebhooks(): Promise<Finding> {
 }
 
 /** Whether snapshots can be written, read and removed: outside of what is published. */
-async function checkStore(flags: SnapshotsFlags): Promise<Finding> {
+async function checkStore(): Promise<Finding> {
   const { processEnvironment } = await import('../config.js');
-  if (!(flags.snapshots ?? processEnvironment['SNAPSHOTS_URL'])) {
+  if (!processEnvironment['SNAPSHOTS_URL']) {
     return { status: 'skip', text: 'not checked: SNAPSHOTS_URL is not set here' };
   }
-  const store = await openSnapshots(flags);
+  const store = await openSnapshots();
   if (store.url.startsWith('file:') && !existsSync(fileURLToPath(store.url))) {
     return { status: 'warn', text: `${store.url} is not there yet: the first export makes it` };
   }

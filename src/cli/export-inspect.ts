@@ -6,7 +6,6 @@ import type { Day } from '../snapshots/catalog.js';
 import { CommandError } from './exit.js';
 import {
   addRangeOptions,
-  addSnapshotsOption,
   noneFound,
   openSnapshots,
   readSomeManifests,
@@ -14,12 +13,11 @@ import {
   toRange,
   yesterday,
   type RangeFlags,
-  type SnapshotsFlags,
 } from './export-options.js';
 import { print, printAnswer } from './session.js';
 import { countOf, printable } from './show.js';
 
-interface InspectFlags extends RangeFlags, SnapshotsFlags {
+interface InspectFlags extends RangeFlags {
   project?: string;
   json?: boolean;
 }
@@ -28,17 +26,19 @@ interface InspectFlags extends RangeFlags, SnapshotsFlags {
 export function addExportInspect(group: Command): void {
   const verify = group
     .command('verify')
-    .description('compare files with manifests: sha256, rows, content; exit code 1 on any difference')
+    .description(
+      'compare the files at SNAPSHOTS_URL with their manifests: sha256, rows, content; exit code 1 on any difference',
+    )
     .option('--project <id>', 'of one project');
-  addSnapshotsOption(addRangeOptions(verify)).option('--json', 'print one snapshot a line').action(verifySnapshots);
+  addRangeOptions(verify).option('--json', 'print one snapshot a line').action(verifySnapshots);
   const gaps = group
     .command('gaps')
     .description(
-      'list days that are missing, damaged, inconsistent or provisional; ' +
+      'list days whose snapshots at SNAPSHOTS_URL are missing, damaged, inconsistent or provisional; ' +
         'exit code 1 where a scheduled run has left one',
     )
     .requiredOption('--project <id>', 'the upstream project');
-  addSnapshotsOption(addRangeOptions(gaps)).option('--json', 'print one day a line').action(showGaps);
+  addRangeOptions(gaps).option('--json', 'print one day a line').action(showGaps);
 }
 
 /** How far a snapshot can be believed, in a few words. */
@@ -57,7 +57,7 @@ const STRAY = 'belongs to no snapshot, and a glob for Parquet reads it';
 async function verifySnapshots(flags: InspectFlags): Promise<void> {
   const { findSnapshots, findStray } = await import('../snapshots/catalog.js');
   const { verifySnapshot } = await import('../snapshots/verify.js');
-  const store = await openSnapshots(flags);
+  const store = await openSnapshots();
   const { dateFrom, dateTo } = toRange(flags, { dateFrom: '0000-01-01', dateTo: '9999-12-31' });
   let [count, wrong, strays] = [0, 0, 0];
   const linesOf = (name: string, problems: readonly string[]) =>
@@ -84,7 +84,7 @@ async function verifySnapshots(flags: InspectFlags): Promise<void> {
 
 async function showGaps(flags: InspectFlags & { project: string }): Promise<void> {
   const { daysOf, isOneDay, isStillDue, withDamage } = await import('../snapshots/catalog.js');
-  const store = await openSnapshots(flags);
+  const store = await openSnapshots();
   const manifests = await readSomeManifests(store, flags.project);
   const { dateFrom, dateTo } = yesterday();
   const first = manifests.find(isOneDay)?.dateFrom ?? dateFrom;
@@ -118,12 +118,11 @@ function gapWords({ state, manifest }: Day): string {
 export function addReport(program: Command): void {
   const command = program
     .command('report')
-    .description('make the HTML report of a project from its snapshots, and put it beside them')
+    .description('make the HTML report of a project from its snapshots at SNAPSHOTS_URL, beside them')
     .requiredOption('--project <id>', 'the upstream project')
     .option('--json', 'print where it is as JSON');
-  addSnapshotsOption(command).action(async (flags: SnapshotsFlags & { project: string; json?: boolean }) => {
-    const { project: projectId, json } = flags;
-    const store = await openSnapshots(flags);
+  command.action(async ({ project: projectId, json }: { project: string; json?: boolean }) => {
+    const store = await openSnapshots();
     // The report of a mistyped name would be a page that says so little.
     await readSomeManifests(store, projectId);
     const { loadOptional } = await import('../snapshots/open-store.js');

@@ -43,9 +43,7 @@ export async function toExportRange(flags: RangeFlags, preset = yesterday()): Pr
   const range = toRange(flags, preset);
   const today = todayByUtc();
   if (mayHaveBegun({ dateFrom: plusDays(range.dateTo, -1) }, today)) return range;
-  const { day, from, to } = flags;
-  const [name, date] = Object.entries({ day, to, from }).find(([, given]) => given !== undefined)!;
-  throw new UsageError(`--${name} ${date} is too late: no time zone is past ${plusDays(today, 1)} yet`);
+  throw new UsageError(`the range is too late: no time zone is past ${plusDays(today, 1)} yet`);
 }
 
 function todayByUtc(): string {
@@ -58,25 +56,11 @@ export function yesterday(): DateRange {
   return { dateFrom: plusDays(dateTo, -1), dateTo };
 }
 
-export interface SnapshotsFlags {
-  snapshots?: string;
-}
-
-/** Adds the option that says where the snapshots lie. */
-export function addSnapshotsOption(command: Command): Command {
-  return command.option('--snapshots <url>', 'file:///dir or s3://bucket/prefix (default: SNAPSHOTS_URL)');
-}
-
-/** Opens the store that the option or SNAPSHOTS_URL names; throws a UsageError or ConfigError. */
-export async function openSnapshots({ snapshots }: SnapshotsFlags): Promise<SnapshotStore> {
-  const { processEnvironment, readSnapshotsConfig } = await import('../config.js');
+/** Opens the store that SNAPSHOTS_URL names; throws a ConfigError. */
+export async function openSnapshots(): Promise<SnapshotStore> {
+  const { readSnapshotsConfig } = await import('../config.js');
   const { openStore } = await import('../snapshots/open-store.js');
-  const named = snapshots ?? processEnvironment['SNAPSHOTS_URL'];
-  if (!named)
-    throw new UsageError(
-      'say where the snapshots are: --snapshots or SNAPSHOTS_URL, file:///dir or s3://bucket/prefix',
-    );
-  const { url, forcePathStyle } = readSnapshotsConfig({ ...processEnvironment, SNAPSHOTS_URL: named });
+  const { url, forcePathStyle } = readSnapshotsConfig();
   return openStore(url, { forcePathStyle });
 }
 

@@ -1,44 +1,15 @@
 /** `export run` and `export backfill`: exports that a person starts and waits for. */
 import { setInterval } from 'node:timers/promises';
 import type { Command } from 'commander';
-import { optional, PRIORITY } from '../contract/kinds.js';
-import type {
-  Priority,
-  SnapshotReceipt,
-  VisitorExportProgress,
-  VisitorExportRangeInput,
-  VisitorExportResult,
-} from '../contract.js';
+import type { SnapshotReceipt, VisitorExportProgress, VisitorExportRangeInput } from '../contract.js';
 import { MAX_SECOND_SCANS } from '../visitor-export/scan-checkpoint.js';
+import { type DateRange, plusDays } from '../visitor-export/date-range.js';
 import { inconsistencyText } from '../visitor-export/inconsistency.js';
-import { described } from '../operations/arguments.js';
 import type { VisitorExportHandle } from '../starter.js';
-import type { Day } from '../snapshots/catalog.js';
-import {
-  addRangeOptions,
-  addSnapshotsOption,
-  openSnapshots,
-  readManifests,
-  toExportRange,
-  type RangeFlags,
-  type SnapshotsFlags,
-} from './export-options.js';
-import { addFlags, readFlags } from './flags.js';
+import { addRangeOptions, openSnapshots, readManifests, toExportRange, type RangeFlags } from './export-options.js';
 import { print, printAnswer, printJson, printToStderr, progressPrinter, withSession, type Session } from './session.js';
 import { printable, show } from './show.js';
 import { CommandError, UsageError } from './exit.js';
-
-const PRIORITY_FLAG = {
-  priority: described(
-    'Which export goes first where they wait for their shared budget: 1 to 5, 1 first (default: 3, of a backfill 4).',
-    optional(PRIORITY),
-  ),
-};
-
-function priorityOf(flags: object): Priority | null {
-  const { priority = null } = readFlags(flags, PRIORITY_FLAG) as { priority?: Priority };
-  return priority;
-}
 
 interface RunFlags extends RangeFlags {
   project: string;
@@ -51,13 +22,11 @@ export function addExportRun(group: Command): void {
     .description('export one date range now, or join its running export (default: yesterday by UTC)')
     .requiredOption('--project <id>', 'the upstream project')
     .option('--json', 'print the result as JSON');
-  addFlags(command, PRIORITY_FLAG);
   addRangeOptions(command).action(async (flags: RunFlags) => {
     // All days up to yesterday as one snapshot are hardly what the first of them alone asks for.
     if ((flags.from === undefined) !== (flags.to === undefined))
       throw new UsageError('give --from and --to, or --day for one day');
-    const dates = await toExportRange(flags);
-    const range = { projectId: flags.project, ...dates, priority: priorityOf(flags) };
+    const range = { projectId: flags.project, ...(await toExportRange(flags)) };
     await withSession(command, async (session) => {
       const result = await runExport(session, range, flags.json);
       const shown = result.snapshots.map((receipt) => show({ ...receipt, drift: driftText(receipt) }));
@@ -112,7 +81,7 @@ function lineOf(progress: VisitorExportProgress): string {
   return `${dateFrom}..${dateTo}  ${pages} pages, ${rows} rows${about}${again}${waits}${why}`;
 }
 
-interface BackfillFlags extends RangeFlags, SnapshotsFlags {
+interface BackfillFlags extends RangeFlags {
   project: string;
   json?: boolean;
 }
@@ -126,24 +95,21 @@ export function addExportBackfill(group: Command): void {
     .description('export, a day at a time, the days of a range that are missing, damaged, inconsistent or provisional')
     .requiredOption('--project <id>', 'the upstream project')
     .option('--json', 'print one day a line');
-  addFlags(command, PRIORITY_FLAG);
-  addSnapshotsOption(addRangeOptions(command)).action((flags: BackfillFlags) => backfill(command, flags));
+  addRangeOptions(command).action((flags: BackfillFlags) => backfill(command, flags));
 }
 
 async function backfill(command: Command, flags: BackfillFlags): Promise<void> {
-  const priority = priorityOf(flags) ?? BACKFILL_PRIORITY;
   if (flags.from === undefined && flags.day === undefined) throw new UsageError('give --from, the first day, or --day');
   // The store says which days are still to do, so an interrupted backfill goes on where it was.
   const days = await daysToDo(flags);
   await withSession(command, async (session) => {
-    let failures = 0;
-    let secondScans = 0;
-    for (const { date } of days) {
+    let [failures, secondScans] = [0, 0];
+    for (const day of days) {
       session.signal.throwIfAborted();
-      const options = { secondScan: secondScans < MAX_SECOND_SCANS, priority };
-      const day = await backfillDay(session, flags, date, options);
-      if (!day) failures += 1;
-      secondScans += day?.secondScans ?? 0;
+      const options = { secondScan: secondScans < MAX_SECOND_SCANS, priority: BACKFILL_PRIORITY } as const;
+      const exported = await exportDay(session, flags, day, options);
+      if (exported === null) failures += 1;
+      secondScans += exported ?? 0;
     }
     const summary = `${days.length - failures} days exported, ${failures} failed`;
     if (failures > 0) throw new CommandError('error', summary);
@@ -151,31 +117,31 @@ async function backfill(command: Command, flags: BackfillFlags): Promise<void> {
   });
 }
 
-async function daysToDo(flags: BackfillFlags): Promise<Day[]> {
+async function daysToDo(flags: BackfillFlags): Promise<DateRange[]> {
   const { daysOf, withDamage } = await import('../snapshots/catalog.js');
   const { dateFrom, dateTo } = await toExportRange(flags);
-  const store = await openSnapshots(flags);
+  const store = await openSnapshots();
   const manifests = await readManifests(store, flags.project);
   const days = await withDamage(store, daysOf(manifests, dateFrom, dateTo));
-  return days.filter(({ state }) => state !== 'final');
+  const left = days.filter(({ state }) => state !== 'final');
+  return left.map(({ date }) => ({ dateFrom: date, dateTo: plusDays(date, 1) }));
 }
 
-/** Exports one day; null where it failed, which is reported and does not stop the others. Ctrl-C is thrown. */
-async function backfillDay(
+/** The second scans of one day; null where it failed, which is reported and does not stop the others. */
+async function exportDay(
   session: Session,
-  { project, json }: BackfillFlags,
-  date: string,
+  { project: projectId, json }: BackfillFlags,
+  day: DateRange,
   options: Pick<VisitorExportRangeInput, 'secondScan' | 'priority'>,
-): Promise<VisitorExportResult | null> {
-  const { plusDays } = await import('../visitor-export/date-range.js');
-  const range = { projectId: project, dateFrom: date, dateTo: plusDays(date, 1) };
+): Promise<number | null> {
+  const { dateFrom: date } = day;
   try {
-    const result = await runExport(session, { ...range, ...options }, json);
+    const result = await runExport(session, { projectId, ...day, ...options }, json);
     for (const receipt of result.snapshots) {
       const verdict = receipt.consistent ? 'consistent' : 'inconsistent';
       printAnswer(json, { date, ...receipt }, () => `${date}  ${receipt.rows} rows, ${verdict}`);
     }
-    return result;
+    return result.secondScans ?? 0;
   } catch (error) {
     session.signal.throwIfAborted();
     const { message } = error as Error;

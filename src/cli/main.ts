@@ -1,25 +1,17 @@
 #!/usr/bin/env node
+/** The program `agent-jobs`. */
 import { readFileSync } from 'node:fs';
 import { EXITS } from './exit.js';
 import { createProgram, runProgram } from './program.js';
 
-async function main(): Promise<void> {
-  // The reader of a pipe has seen enough: the command ends without a word, and without success.
-  process.stdout.on('error', (error: NodeJS.ErrnoException) => {
-    if (error.code === 'EPIPE') process.exit(EXITS.error[0]);
-    throw error;
-  });
-  await runProgram(createProgram(readVersion()));
-  // What a command gave up may go on for long, as a read of a disk that does not answer.
-  process.stdout.write('', () => process.exit());
-}
-
-/** The version of the package that is installed. */
-function readVersion(): string {
-  const { version } = JSON.parse(readFileSync(new URL('../../package.json', import.meta.url), 'utf8')) as {
-    version: string;
-  };
-  return version;
-}
-
-await main();
+// The reader of a pipe has seen enough: the command ends without a word, and without success.
+process.stdout.on('error', (error: NodeJS.ErrnoException) => {
+  if (error.code === 'EPIPE') process.exit(EXITS.error[0]);
+  throw error;
+});
+const { version } = JSON.parse(readFileSync(new URL('../../package.json', import.meta.url), 'utf8')) as {
+  version: string;
+};
+await runProgram(createProgram(version));
+// What a command gave up may go on for long, as a read of a disk that does not answer.
+process.stdout.write('', () => process.exit());

@@ -44,9 +44,11 @@ const COMMANDS = {
   'Exports:': [addExport, addReport, addSchedule],
 };
 
-/** `agent-jobs export …`: make snapshots of visitors, and tell what there is. */
+/** `agent-jobs export …`: make snapshots of visitors, and check what there is. */
 function addExport(program: Command): void {
-  const group = program.command('export').description('export visitors into snapshots, and check what there is');
+  const group = program
+    .command('export')
+    .description('export visitors into the snapshots at SNAPSHOTS_URL, and check what there is');
   addExportRun(group);
   addExportBackfill(group);
   addExportInspect(group);

@@ -5,11 +5,6 @@ import { CommandError } from './exit.js';
 import { print, printAnswer, printToStderr, withSession } from './session.js';
 import { countOf, printable, show, showRows } from './show.js';
 
-interface QueueFlags {
-  project?: string;
-  json?: boolean;
-}
-
 /** Adds `queue`, which shows who waits for a turn to send. */
 export function addQueue(program: Command): void {
   const command = program
@@ -17,7 +12,7 @@ export function addQueue(program: Command): void {
     .description('show who waits for the upstream’s budget, and who is next')
     .option('--project <id>', 'of one project (default: all queues, and that of the exports)')
     .option('--json', 'print one line of JSON for each queue')
-    .action(({ project: projectId, json }: QueueFlags) =>
+    .action(({ project: projectId, json }: { project?: string; json?: boolean }) =>
       withSession(command, async ({ jobs, signal }) => {
         let [shown, unread] = [0, 0];
         for await (const { workflowId, state, problem = '' } of jobs.queues({ projectId }, { signal })) {
@@ -36,20 +31,9 @@ export function addQueue(program: Command): void {
 }
 
 function textOf(workflowId: string, { waiting, ...queue }: RequestQueueState): string {
-  const { waitingCount, perHour, notBefore, nextTurnAt } = queue;
-  const times = {
-    notBefore: isOver(notBefore) ? null : notBefore,
-    nextTurnAt: isOver(nextTurnAt) ? 'soon' : nextTurnAt,
-  };
-  const head = show({ workflowId, ...queue, perHour: perHour ?? 'no budget is set', ...times });
+  const head = show({ workflowId, ...queue, perHour: queue.perHour ?? 'no budget is set' });
   if (waiting.length === 0) return head;
-  const rows = waiting.map((one) => ({ ...one, expectedAt: isOver(one.expectedAt) ? 'soon' : one.expectedAt }));
-  const hidden = waitingCount - waiting.length;
+  const hidden = queue.waitingCount - waiting.length;
   const rest = hidden > 0 ? `\n… and ${hidden} more, each with its place in "agent-jobs state"` : '';
-  return `${head}\n\n${showRows(rows, ['position', 'priority', 'since', 'expectedAt', 'workflowId'])}${rest}`;
-}
-
-/** The queue answers as of its last event: a time in its answer may be over. */
-function isOver(time: string | null | undefined): boolean {
-  return time != null && Date.parse(time) <= Date.now();
+  return `${head}\n\n${showRows(waiting, ['position', 'priority', 'since', 'expectedAt', 'workflowId'])}${rest}`;
 }

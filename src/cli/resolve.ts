@@ -75,7 +75,10 @@ async function resolveMany(command: Command, file: string, flags: ResolveFlags):
   await withSession(command, async (session) => {
     const { signal } = session;
     const actions = lines.flatMap(({ action }) => action ?? []);
-    if (actions.length > 0) await confirm(questionOf(actions, lines.length), flags, signal);
+    const wrong = lines.length - actions.length;
+    const what = `${countOf(actions.length, 'decision')} (${[...new Set(actions)].join(', ')})`;
+    const left = wrong === 0 ? '' : ` ${countOf(wrong, 'wrong line')} will be left out.`;
+    if (actions.length > 0) await confirm(`Carry out ${what}, which can not be undone?${left}`, flags, signal);
     let failures = 0;
     for (const { number, carryOut, ...line } of lines) {
       signal.throwIfAborted();
@@ -184,13 +187,4 @@ async function settle(
   const settled = job.resolve({ ...resolution, since, followUpId: followUpId ?? null }, { signal });
   // Again, the command would settle what is in doubt by then.
   await (resolution.since == null ? settled.catch(throwNotRetryable) : settled);
-}
-
-/** What the lines would do, as a question to a person. */
-function questionOf(actions: readonly string[], lines: number): string {
-  const wrong = lines - actions.length;
-  const counts = [...new Set(actions)].map((action) => `${actions.filter((one) => one === action).length} ${action}`);
-  const left = wrong === 0 ? '' : ` ${countOf(wrong, 'wrong line')} will be left out.`;
-  const decisions = countOf(actions.length, 'decision');
-  return `Carry out ${decisions} (${counts.join(', ')}), which can not be undone?${left}`;
 }

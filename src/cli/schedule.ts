@@ -1,9 +1,9 @@
 /** `agent-jobs schedule …`: creates, changes and lists the Schedules of nightly exports. */
 import type { Command } from 'commander';
-import type { ExportSchedule, ExportScheduleSettings } from '../starter.js';
+import type { ExportSchedule } from '../starter.js';
 import { toWholeNumber } from './flags.js';
 import { print, printAnswer, printJson, withSession } from './session.js';
-import { durationText, show, showRows } from './show.js';
+import { show, showRows } from './show.js';
 
 /** Adds `schedule`. */
 export function addSchedule(program: Command): void {
@@ -36,31 +36,21 @@ function addSet(group: Command): void {
     .option('--paused', 'create it, but start no run yet')
     .option('--no-paused', 'let it start runs')
     .option('--json', 'print the Schedule as JSON')
-    .action(async (flags: SetFlags) => {
-      const settings = toSettings(flags);
+    .action(async ({ project: projectId, json, timeZone, jitter, paused, ...typed }: SetFlags) => {
+      const number = (name: keyof typeof typed) =>
+        typed[name] === undefined ? undefined : toWholeNumber(typed[name], `--${name}`);
+      const [hour, days] = [number('hour'), number('days')];
+      // A given hour means its beginning.
+      const minute = number('minute') ?? (hour === undefined ? undefined : 0);
+      const settings = { projectId, timeZone, hour, minute, days, jitter, paused };
       const { checkExportSchedule } = await import('../client/visitor-export/schedule.js');
       checkExportSchedule(settings);
       await withSession(command, async ({ jobs, signal }) => {
         const { isNew, ...schedule } = await jobs.ensureExportSchedule(settings, { signal });
         const done = `${isNew ? 'created' : 'updated'} ${schedule.scheduleId}`;
-        printAnswer(flags.json, schedule, () => `${done}\n${show(shownOf(schedule))}`);
+        printAnswer(json, schedule, () => `${done}\n${show(shownOf(schedule))}`);
       });
     });
-}
-
-function toSettings(flags: SetFlags): ExportScheduleSettings {
-  const { project: projectId, timeZone, hour, jitter, paused } = flags;
-  // A given hour means its beginning.
-  const minute = flags.minute ?? (hour === undefined ? undefined : '0');
-  const number = (text: string | undefined, flag: string) =>
-    text === undefined ? undefined : toWholeNumber(text, flag);
-  const time = { hour: number(hour, '--hour'), minute: number(minute, '--minute') };
-  return { projectId, timeZone, ...time, days: number(flags.days, '--days'), jitter: toDuration(jitter), paused };
-}
-
-/** Digits alone are milliseconds. */
-function toDuration(text: string | undefined): string | number | undefined {
-  return text !== undefined && /^\d+$/.test(text) ? Number(text) : text;
 }
 
 const COLUMNS = ['projectId', 'time', 'timeZone', 'days', 'next', 'note'];
@@ -82,5 +72,5 @@ function addList(group: Command): void {
 /** A Schedule for a person: its time and its next run in one field each. */
 function shownOf({ hour, minute, nextRunAt, paused, jitterMs, ...schedule }: ExportSchedule) {
   const time = hour === null ? '?' : `${hour}:${String(minute ?? 0).padStart(2, '0')}`;
-  return { ...schedule, time, startsUpTo: `${durationText(jitterMs)} later`, next: paused ? 'paused' : nextRunAt };
+  return { ...schedule, time, startsUpTo: `${jitterMs / 60_000} min later`, next: paused ? 'paused' : nextRunAt };
 }

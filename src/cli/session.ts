@@ -1,9 +1,9 @@
 /** What every command shares: its connection, its output, and a Ctrl-C that ends a wait and never a job. */
 import type { Command } from 'commander';
-import type { AgentJobs, CallOptions } from '../starter.js';
+import type { AgentJobs, CallOptions, ConnectSettings } from '../starter.js';
 import { jsonLine } from '../agent-job/terminal-text.js';
 import { addressOf } from '../client/web-ui.js';
-import { CommandError } from './exit.js';
+import { CommandError, UsageError } from './exit.js';
 import { printableLines } from './show.js';
 
 /** Options that every command takes, before or after its name; the connection's override the environment. */
@@ -50,11 +50,36 @@ export async function connect(globals: GlobalOptions, options: CallOptions = {})
   const { AgentJobs } = await import('../starter.js');
   const { readPayloadKeys } = await import('../config/client.js');
   const { payloadCodecs } = await import('../temporal/payload-codec.js');
-  const { localSettings } = await import('./local-server.js');
   const dataConverter = payloadCodecs(readPayloadKeys());
-  const local = await localSettings(globals, printToStderr);
+  const local = await localSettings(globals);
   const { address = local.address, namespace, taskQueue = local.taskQueue } = globals;
   return AgentJobs.connect({ ...local, address, namespace, taskQueue, dataConverter }, options);
+}
+
+let isReported = false;
+
+/** The settings that lead to the system of `npm start`, if nothing names another server: that is reported once. */
+async function localSettings({ address, namespace }: GlobalOptions): Promise<ConnectSettings> {
+  const { namesTemporal, processEnvironment: env, readClientConfig } = await import('../config/client.js');
+  const { runningSystems } = await import('../local/data-folder.js');
+  const running = await runningSystems(env);
+  if (running.length === 0) return {};
+  const isNamed = (address ?? namespace) !== undefined || namesTemporal(env);
+  if (!isNamed && running.length > 1) {
+    const places = running.map((one) => `  --address ${one.address}   ${one.folder}`);
+    throw new UsageError([`several systems of "npm start" run: name the one that is meant`, ...places].join('\n'));
+  }
+  const named = readClientConfig(env, address).temporal.address;
+  const local = isNamed ? running.find((one) => one.address === named) : running[0];
+  if (local === undefined) return {};
+  if (!isNamed && !isReported)
+    printToStderr(`agent-jobs: the server is that of npm start, ${local.address}, ${local.folder}`);
+  isReported = true;
+  return {
+    address: local.address,
+    taskQueue: env['AGENT_JOBS_TASK_QUEUE'] ? undefined : local.taskQueue,
+    webUiUrl: env['AGENT_JOBS_WEB_UI_URL'] ? undefined : local.webUiUrl,
+  };
 }
 
 /** Runs what Ctrl-C ends by the signal. */

@@ -112,7 +112,7 @@ export function resolveCommands(workflowId: string, inDoubt: InDoubtWrite | null
 }
 
 /** The first line of a prompt, at most so many characters. */
-export function firstLine(text: string, most = 100): string {
+export function firstLine(text: string, most: number): string {
   const line = text.trimStart().split(/[\r\n]/, 1)[0] ?? '';
   return line.length <= most ? line : `${line.slice(0, most - 1).toWellFormed()}…`;
 }
@@ -132,12 +132,4 @@ export function hint({ address, namespace, taskQueue }: GlobalOptions, words: re
   const given = { '--address': address, '--namespace': namespace, '--task-queue': taskQueue };
   const options = Object.entries(given).flatMap(([flag, value]) => (value === undefined ? [] : [flag, value]));
   return ['npx', 'agent-jobs', ...options, ...words].map(shellWord).join(' ');
-}
-
-/** `45 s`, `12 min`, `3.5 h`, `4 days`. */
-export function durationText(ms: number): string {
-  const minutes = ms / 60_000;
-  if (minutes < 1) return `${Math.round(ms / 1_000)} s`;
-  if (minutes < 120) return `${Math.round(minutes)} min`;
-  return minutes < 2 * 24 * 60 ? `${(minutes / 60).toFixed(1)} h` : `${Math.round(minutes / (24 * 60))} days`;
 }

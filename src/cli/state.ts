@@ -6,15 +6,11 @@ import { addOperation, type JobNameFlags, readJobName } from './operation.js';
 import { printAnswer, withSession } from './session.js';
 import { resolveCommands, show } from './show.js';
 
-interface StateFlags extends JobNameFlags {
-  json?: boolean;
-}
-
 /** Adds `state`. */
 export function addState(program: Command): void {
   const command = addOperation(program, OPERATIONS.state);
   command.action(() => {
-    const { json, ...flags } = command.opts<StateFlags>();
+    const { json, ...flags } = command.opts<JobNameFlags & { json?: boolean }>();
     const [name] = readJobName(command.args, flags);
     return withSession(command, async ({ jobs, globals, signal }) => {
       const job = jobs.handle(name);

@@ -56,7 +56,7 @@ test(
     await writeFile(file, `${line}\nnot JSON\n`);
     const declined = await answered('n\n', ['resolve', '--from', file]);
     expect(declined.output).toContain(
-      'Carry out 1 decision (1 abandon), which can not be undone? 1 wrong line will be left out.',
+      'Carry out 1 decision (abandon), which can not be undone? 1 wrong line will be left out.',
     );
     const typed = await runOnTerminal(['resolve', '--from', '-'], {
       env: envOf(server),

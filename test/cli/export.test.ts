@@ -192,7 +192,8 @@ test(
       expect(stderr).toContain(`no snapshots of project nobody in this range at file://`);
       expect(code).toBe(1);
     }
-    const absent = await cli('export', 'verify', '--snapshots', 'file:///not/there');
+    const env = { ...envOf(setUp.server), SNAPSHOTS_URL: 'file:///not/there' };
+    const absent = await runInProcess(['export', 'verify'], { env });
     expect([absent.code, absent.stderr]).toEqual([1, expect.stringContaining('no snapshots')]);
   },
   MOST_MS,

@@ -47,7 +47,6 @@ const at = (address: string, namespace = 'default') => ['--address', address, '-
 /** Words that let a command do its work, beside its name and `--json`. */
 function wordsFor(name: string): string[] {
   const project = ['--project', 'p'];
-  const store = ['--snapshots', snapshots];
   const words: Record<string, string[]> = {
     start: [...project, '--batch', 'b', 'do it'],
     'follow-up': [workflowId, 'more'],
@@ -56,12 +55,10 @@ function wordsFor(name: string): string[] {
     resolve: [workflowId, 'retry'],
     'poll-now': [workflowId],
     cancel: [workflowId],
-    doctor: store,
     'export run': [...project, '--day', 'no-day'],
-    'export backfill': [...project, ...store, '--day', 'no-day'],
-    'export verify': store,
-    'export gaps': [...project, ...store],
-    report: [...project, ...store],
+    'export backfill': [...project, '--day', 'no-day'],
+    'export gaps': project,
+    report: project,
     'schedule set': [...project, '--paused'],
   };
   return words[name] ?? [];
@@ -97,7 +94,13 @@ test(
     const untold: string[] = [];
     for (const name of names) {
       const words = [...name.split(' '), ...at(server.address, server.namespace), '--task-queue', server.taskQueue];
-      const { stdout, stderr, code: exitCode } = await runInProcess([...words, ...wordsFor(name), '--json']);
+      const {
+        stdout,
+        stderr,
+        code: exitCode,
+      } = await runInProcess([...words, ...wordsFor(name), '--json'], {
+        env: { SNAPSHOTS_URL: snapshots },
+      });
       const lines = stdout === '' ? [] : linesOf(stdout);
       for (const line of lines) expect(line, name).toBeTypeOf('object');
       if (lines.length === 0) silent.push(name);

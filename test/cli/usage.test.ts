@@ -59,7 +59,6 @@ test.each([
   [['replay-check', '--since', 'a while'], '--since must be'],
   [['export', 'run', '--project', 'p', '--day', 'x'], '--day must be a date'],
   [['export', 'run', '--project', 'p', '--from', '2026-02-05'], 'give --from and --to, or --day'],
-  [['export', 'verify'], 'say where the snapshots are: --snapshots or SNAPSHOTS_URL'],
   [['schedule', '--project', 'p', '--hour', '30'], 'hour must be a whole number'],
 ])('%j is told with the usage, and exits 2', async (args, message) => {
   const { code, stdout, stderr } = await runInProcess(args);
@@ -82,10 +81,8 @@ test('the help of wait goes to stdout, exits 0, and tells all exit codes as its 
 });
 
 test('the usage is that of the command that was called, below its group too', async () => {
-  const { stderr } = await runInProcess(['export', 'verify', '--project', 'p']);
-  expect(stderr).toContain(
-    'Usage: agent-jobs export verify [options]\n(agent-jobs export verify --help lists the options)',
-  );
+  const { stderr } = await runInProcess(['export', 'run', '--project', 'p', '--day', 'x']);
+  expect(stderr).toContain('Usage: agent-jobs export run [options]\n(agent-jobs export run --help lists the options)');
 });
 
 test('help lists the commands in groups', async () => {
@@ -104,7 +101,8 @@ test('gaps counts the days still to come beside the gaps, and takes none that ca
   const url = pathToFileURL(await mkdtemp(join(tmpdir(), 'agent-jobs-test-'))).href;
   const today = new Date().toISOString().slice(0, 10);
   await putDay(await openStore(url), 'p', { date: plusDays(today, -2), rows: [] });
-  const gaps = (...dates: string[]) => runInProcess(['export', 'gaps', '--project', 'p', '--snapshots', url, ...dates]);
+  const gaps = (...dates: string[]) =>
+    runInProcess(['export', 'gaps', '--project', 'p', ...dates], { env: { SNAPSHOTS_URL: url } });
   const due = await gaps();
   expect([due.code, due.stdout]).toEqual([0, expect.stringMatching(/: no gaps, 1 day still to come\n$/)]);
   const future = await gaps('--day', plusDays(today, 2));

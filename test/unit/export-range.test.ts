@@ -10,14 +10,13 @@ test('what has begun in some time zone may be exported', async () => {
   expect((await toExportRange({ from: '2026-03-01', to: '2026-03-12' })).dateTo).toBe('2026-03-12');
 });
 
-test.each([
-  [{ day: '2026-03-12' }, '--day 2026-03-12'],
-  [{ from: '2026-03-12' }, '--from 2026-03-12'],
-  [{ from: '2026-03-01', to: '2026-03-13' }, '--to 2026-03-13'],
-])('a later end is wrong: %o', async (flags, named) => {
-  const rule = `${named} is too late: no time zone is past 2026-03-11 yet`;
-  await expect(toExportRange(flags)).rejects.toMatchObject({ name: 'UsageError', message: rule });
-});
+test.each([{ day: '2026-03-12' }, { from: '2026-03-12' }, { from: '2026-03-01', to: '2026-03-13' }])(
+  'a later end is wrong: %o',
+  async (flags) => {
+    const rule = 'the range is too late: no time zone is past 2026-03-11 yet';
+    await expect(toExportRange(flags)).rejects.toMatchObject({ name: 'UsageError', message: rule });
+  },
+);
 
 test('a reader takes any range', () => {
   const preset = { dateFrom: '0000-01-01', dateTo: '9999-12-31' };
