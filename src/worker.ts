@@ -7,8 +7,8 @@ import { Poller } from './activities/agent-job/poller.js';
 import { countExports, createExportActivities } from './activities/visitor-export/export-activities.js';
 import {
   ConfigError,
-  openPayloadKeys,
   payloadKeysWarnings,
+  readPayloadKeys,
   readTemporalSettings,
   readWorkerConfig,
   upstreamWarnings,
@@ -66,7 +66,7 @@ async function runWorker(config: WorkerConfig, log: Logger): Promise<void> {
   const store = await openSnapshots(config);
   const poller = upstreamRequestsPerSecond ? null : new Poller(shutdown.signal, metrics);
   const budgets = new Budgets(config.budgets, { onProblem: logFileProblem(log) });
-  const keys = openPayloadKeys(config.payloadKeysFile);
+  const keys = readPayloadKeys();
   const workers = await createWorkers(config, connection, {
     keys,
     onPlain: countPlain(figures, log),

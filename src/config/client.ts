@@ -67,27 +67,41 @@ export function plainAddress(text: string): string | undefined {
   return isPlain ? (url.origin + url.pathname).replace(/\/+$/, '') : undefined;
 }
 
+/** Whether a text says true or false; undefined for any other. */
+function flagOf(text: string): boolean | undefined {
+  return { true: true, false: false }[text.toLowerCase()];
+}
+
 /**
  * The way to Temporal, the task queue and the web UI, for starters and the CLI; the address of a caller wins. Throws a
  * ConfigError.
  */
 export function readClientConfig(environment: Environment = process.env, address?: string | null): ClientConfig {
   const env = present(environment);
-  const taskQueue = taskQueueOf(env['AGENT_JOBS_TASK_QUEUE'] ?? DEFAULT_TASK_QUEUE);
-  const temporal = readTemporal(env, address);
-  const problems = Array.isArray(temporal) ? temporal : [];
-  if (taskQueue === undefined)
-    problems.push({ variable: 'AGENT_JOBS_TASK_QUEUE', problem: `should be ${TASK_QUEUE_RULE}` });
-  const webUi = env['AGENT_JOBS_WEB_UI_URL'];
-  const webUiUrl = webUi === undefined ? undefined : plainAddress(webUi);
-  if (webUi !== undefined && webUiUrl === undefined)
-    problems.push({ variable: 'AGENT_JOBS_WEB_UI_URL', problem: `should be ${WEB_UI_RULE}` });
-  const hidden = env['AGENT_JOBS_HIDE_PROMPTS'] ?? 'false';
-  if (!/^(true|false)$/i.test(hidden))
-    problems.push({ variable: 'AGENT_JOBS_HIDE_PROMPTS', problem: 'should be true or false' });
-  if (Array.isArray(temporal) || taskQueue === undefined || problems.length > 0) throw new ConfigError(problems);
-  const flags = { hidePrompts: /^true$/i.test(hidden), hasPayloadKeys: env['PAYLOAD_KEYS_FILE'] !== undefined };
-  return deepFreeze({ taskQueue, temporal, webUiUrl, ...flags });
+  const problems = problemsOf(() => readTemporal(env, address));
+  const read = <T>(variable: string, rule: string, parse: (text: string) => T | undefined): T | undefined => {
+    const text = env[variable];
+    const value = text === undefined ? undefined : parse(text);
+    if (text !== undefined && value === undefined) problems.push({ variable, problem: `should be ${rule}` });
+    return value;
+  };
+  const taskQueue = read('AGENT_JOBS_TASK_QUEUE', TASK_QUEUE_RULE, taskQueueOf) ?? DEFAULT_TASK_QUEUE;
+  const webUiUrl = read('AGENT_JOBS_WEB_UI_URL', WEB_UI_RULE, plainAddress);
+  const hidePrompts = read('AGENT_JOBS_HIDE_PROMPTS', 'true or false', flagOf) ?? false;
+  if (problems.length > 0) throw new ConfigError(problems);
+  const hasPayloadKeys = env[PAYLOAD_KEYS_VARIABLE] !== undefined;
+  return { taskQueue, temporal: readTemporal(env, address), webUiUrl, hidePrompts, hasPayloadKeys };
+}
+
+/** The problems that a reader of settings throws. */
+export function problemsOf(read: () => unknown): ConfigProblem[] {
+  try {
+    read();
+    return [];
+  } catch (error) {
+    if (!(error instanceof ConfigError)) throw error;
+    return [...error.problems];
+  }
 }
 
 /** Whether the user's Temporal profile, in its usual place, sets anything. */
@@ -123,14 +137,6 @@ export function present(environment: Environment): Record<string, string> {
   return env;
 }
 
-/** Settings are read once and change no more. */
-export function deepFreeze<T extends object>(value: T): T {
-  for (const child of Object.values(value)) {
-    if (typeof child === 'object' && child !== null && !ArrayBuffer.isView(child)) deepFreeze(child as object);
-  }
-  return Object.freeze(value);
-}
-
 // Which file holds the keys of payloads: a setting of workers and the command line, `PAYLOAD_KEYS_FILE`.
 
 const PAYLOAD_KEYS_VARIABLE = 'PAYLOAD_KEYS_FILE';
@@ -142,16 +148,12 @@ export function payloadKeysProblems(env: Record<string, string>): ConfigProblem[
   return problem === null ? [] : [{ variable: PAYLOAD_KEYS_VARIABLE, problem }];
 }
 
-/** The keys that the environment names, for the command line; undefined without. Throws ConfigError. */
+/** The keys that the environment names; undefined without. Throws a ConfigError. */
 export function readPayloadKeys(environment: Environment = process.env): PayloadKeys | undefined {
   const env = present(environment);
   const problems = payloadKeysProblems(env);
   if (problems.length > 0) throw new ConfigError(problems);
-  return openPayloadKeys(env[PAYLOAD_KEYS_VARIABLE]);
-}
-
-/** The keys of the file that a setting names; undefined without one. */
-export function openPayloadKeys(path: string | undefined): PayloadKeys | undefined {
+  const path = env[PAYLOAD_KEYS_VARIABLE];
   return path === undefined ? undefined : new PayloadKeys(path);
 }
 
@@ -176,29 +178,32 @@ const ADDRESS = /^(\[[\da-f.:]+\]|[^\s:/]+)(:\d+)?$/i;
 /**
  * Reads the standard TEMPORAL_* variables and the configuration file that they may name. Two are our own:
  * `TEMPORAL_API_KEY_FILE`, which wins over `TEMPORAL_API_KEY`, and `TEMPORAL_PROXY`. An address that is given wins over
- * theirs.
+ * theirs. Throws a ConfigError.
  */
-export function readTemporal(env: Record<string, string>, given?: string | null): TemporalSettings | ConfigProblem[] {
+export function readTemporal(env: Record<string, string>, given?: string | null): TemporalSettings {
   const unreadable = unreadableFiles(env);
+  const unreadableProblem = 'should be the path of a readable file';
   if (unreadable.length > 0)
-    return unreadable.map((variable) => ({ variable, problem: 'should be the path of a readable file' }));
+    throw new ConfigError(unreadable.map((variable) => ({ variable, problem: unreadableProblem })));
+  const { connectionOptions, namespace = DEFAULT_NAMESPACE } = loadTemporal(env);
+  const address = given ?? connectionOptions.address ?? DEFAULT_ADDRESS;
+  if (!ADDRESS.test(address)) {
+    const problem = 'should be host:port without a scheme, for example 127.0.0.1:7233';
+    throw new ConfigError([{ variable: given == null ? 'TEMPORAL_ADDRESS' : 'address', problem }]);
+  }
+  const proxy = proxyTo(env['TEMPORAL_PROXY']);
+  if (proxy === null) throw new ConfigError([{ variable: 'TEMPORAL_PROXY', problem: PROXY_RULE }]);
+  return { address, namespace, connectionOptions: { ...connectionOptions, address, ...(proxy && { proxy }) } };
+}
+
+function loadTemporal(env: Record<string, string>): ReturnType<typeof loadClientConnectConfig> {
   try {
-    const { connectionOptions, namespace } = loadClientConnectConfig({
-      overrideEnvVars: { ...env, ...keyInFile(env) },
-    });
-    checkCertificates(connectionOptions.tls);
-    checkApiKey(connectionOptions.apiKey);
-    const address = given ?? connectionOptions.address ?? DEFAULT_ADDRESS;
-    if (!ADDRESS.test(address)) {
-      const problem = 'should be host:port without a scheme, for example 127.0.0.1:7233';
-      return [{ variable: given == null ? 'TEMPORAL_ADDRESS' : 'address', problem }];
-    }
-    const proxy = proxyTo(env['TEMPORAL_PROXY']);
-    if (proxy === null) return [{ variable: 'TEMPORAL_PROXY', problem: PROXY_RULE }];
-    const options = { ...connectionOptions, address, ...(proxy && { proxy }) };
-    return { address, namespace: namespace ?? DEFAULT_NAMESPACE, connectionOptions: options };
+    const loaded = loadClientConnectConfig({ overrideEnvVars: { ...env, ...keyInFile(env) } });
+    checkCertificates(loaded.connectionOptions.tls);
+    checkApiKey(loaded.connectionOptions.apiKey);
+    return loaded;
   } catch (error) {
-    return [{ variable: 'TEMPORAL_*', problem: `cannot be used: ${firstLine(error)}` }];
+    throw new ConfigError([{ variable: 'TEMPORAL_*', problem: `cannot be used: ${firstLine(error)}` }]);
   }
 }
 
