@@ -8,7 +8,7 @@ import { WEBHOOK_DELIVERY_WORKFLOW, WEBHOOK_SWEEP_WORKFLOW } from '../contract/w
 import { IS_OPEN } from '../temporal/open-workflows.js';
 import { isEncrypted } from '../temporal/payload-codec.js';
 import type { Misfit, ReplayedRun, ReplayOptions } from '../temporal/replay-worker.js';
-import { locateMisfit, replayRuns } from '../temporal/replay-worker.js';
+import { replayRuns } from '../temporal/replay-worker.js';
 
 /** Every workflow type of this package. */
 export const WORKFLOW_TYPES: readonly string[] = [
@@ -56,14 +56,11 @@ export async function replayHistories(
     }
     return null;
   };
-  let first = null as { run: ReplayedRun; misfit: Misfit } | null;
   await replayRuns(options, next, (run, misfit) => {
     const { workflowType } = run;
     if (misfit) report.misfits.push(misfit);
     else report.fits[workflowType] = (report.fits[workflowType] ?? 0) + 1;
-    if (misfit) first ??= { run, misfit };
   });
-  if (first !== null) report.misfits[0] = await locateMisfit(options, first.run, first.misfit);
   return report;
 }
 

@@ -3,7 +3,6 @@ import type { Client } from '@temporalio/client';
 import type { Command } from 'commander';
 import { listUrl, type WebUi, webUiViews } from '../client/web-ui.js';
 import type { AgentJobs } from '../starter.js';
-import type { SearchAttributesRefusedError } from '../temporal/search-attributes.js';
 import { checkNamespace, checkSearchAttributes, type Finding, indented, type Named } from './checks.js';
 import { operatorOf, printFindings } from './checks.js';
 import { withSession } from './session.js';
@@ -39,25 +38,17 @@ async function registerSearchAttributes(client: Client): Promise<Finding> {
     return found.status === 'ok' && added.length > 0 ? { status: 'ok', text: `registered ${added.join(', ')}` } : found;
   } catch (error) {
     if (!(error instanceof SearchAttributesRefusedError)) throw error;
-    if (error.full !== null) return { status: 'fail', text: error.message, remedy: await roomFor(client, error.full) };
+    if (error.isFull) return { status: 'fail', text: error.message, remedy: MAKE_ROOM };
     const { selfHosted, cloud } = error.commands;
     const remedy = ['A person with the rights must run, on a server of your own:', ...selfHosted.map(indented)];
     return { status: 'fail', text: error.message, remedy: [...remedy, 'on Temporal Cloud:', indented(cloud)] };
   }
 }
 
-/** How a namespace without room for the search attributes gets some. */
-async function roomFor(
-  { options: { namespace } }: Client,
-  { type, most, others }: NonNullable<SearchAttributesRefusedError['full']>,
-): Promise<string[]> {
-  const { countOfType, removalCommands } = await import('../temporal/search-attributes.js');
-  const tooMany = others.length + countOfType(type) - most;
-  return [
-    `Remove ${tooMany} of them that nothing uses, then run "agent-jobs setup" again:`,
-    ...removalCommands(namespace, others).selfHosted.map(indented),
-    'Or give the jobs a namespace of their own:',
-    indented('temporal operator namespace create --namespace agent-jobs --retention 30d'),
-    indented('TEMPORAL_NAMESPACE=agent-jobs npx agent-jobs setup'),
-  ];
-}
+const MAKE_ROOM = [
+  'The namespace has no room for them. Remove search attributes that nothing uses, then run "agent-jobs setup" again:',
+  indented('temporal operator search-attribute remove --namespace NAMESPACE --name NAME'),
+  'Or give the jobs a namespace of their own:',
+  indented('temporal operator namespace create --namespace agent-jobs --retention 30d'),
+  indented('TEMPORAL_NAMESPACE=agent-jobs npx agent-jobs setup'),
+];

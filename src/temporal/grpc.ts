@@ -13,11 +13,9 @@ export const GRPC_STATUS = {
   resourceExhausted: 8,
   failedPrecondition: 9,
   aborted: 10,
-  outOfRange: 11,
   unimplemented: 12,
   internal: 13,
   unavailable: 14,
-  dataLoss: 15,
   unauthenticated: 16,
 } as const;
 

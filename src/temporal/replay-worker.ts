@@ -13,19 +13,12 @@ export interface ReplayedRun {
   workflowId: string;
   runId: string;
   workflowType: string;
-  history: History;
-}
-
-interface History {
-  events?: { eventId?: unknown; workflowTaskStartedEventAttributes?: unknown }[] | null | undefined;
+  history: Parameters<typeof Worker.runReplayHistory>[1];
 }
 
 /** The first event of a run that does not follow from the workflow code. */
-export interface Misfit {
-  workflowId: string;
-  runId: string;
-  workflowType: string;
-  /** Null where even the first workflow task does not replay, or nothing told of an event. */
+export interface Misfit extends Omit<ReplayedRun, 'history'> {
+  /** Null if the SDK's error names none. */
   eventId: number | null;
   problem: string;
 }
@@ -46,7 +39,7 @@ export function silenceReplays(): () => Promise<void> {
   return () => runtime.shutdown();
 }
 
-/** Replays each run that `next` brings until it brings none; tells of each run what did not fit, or null. */
+/** Replays each run that `next` brings until it brings none; reports for each run what did not fit, or null. */
 export async function replayRuns(
   options: ReplayOptions,
   next: () => Promise<ReplayedRun | null>,
@@ -67,29 +60,6 @@ export async function replayRuns(
   } finally {
     await Promise.allSettled(replays);
   }
-}
-
-/** The same misfit with its event: found by replays of ever shorter beginnings where the error does not name it. */
-export async function locateMisfit(options: ReplayOptions, run: ReplayedRun, misfit: Misfit): Promise<Misfit> {
-  if (misfit.eventId !== null) return misfit;
-  const events = run.history.events ?? [];
-  const tasks = events.flatMap((event, index) => (event.workflowTaskStartedEventAttributes ? [index] : []));
-  // A task's commands are the events between it and the next one.
-  const endOf = (task: number) => tasks[task + 1] ?? events.length;
-  let [fits, fails] = [-1, tasks.length - 1];
-  while (fails - fits > 1) {
-    const middle = Math.floor((fits + fails) / 2);
-    const history = { ...run.history, events: events.slice(0, endOf(middle)) };
-    const isFit = await Worker.runReplayHistory(options, history, run.workflowId).then(
-      () => true,
-      () => false,
-    );
-    if (isFit) fits = middle;
-    else fails = middle;
-  }
-  // The started event, then the completed one, then what its commands made.
-  const event = events[Math.min((tasks[fails] ?? 0) + 2, events.length - 1)];
-  return { ...misfit, eventId: Number(event?.eventId) };
 }
 
 function misfitOf({ workflowId, runId, workflowType }: ReplayedRun, text: string): Misfit {

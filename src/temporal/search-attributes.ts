@@ -22,43 +22,24 @@ interface Connected {
   };
 }
 
-/** A namespace has no room for all of the project's search attributes of a type, as with SQL visibility. */
-interface FullNamespace {
-  /** For example `Keyword`. */
-  type: string;
-  /** How many of the type it takes. */
-  most: number;
-  /** Those that are not the project's. */
-  others: string[];
-}
-
-/** How the server says so. */
-const FULL = /cannot have more than (\d+) search attribute of type (\w+)/;
-
-/** The server does not let this caller register search attributes; `commands` do it with other rights. */
+/** The server does not register search attributes for this caller; `commands` do it with other rights. */
 export class SearchAttributesRefusedError extends AgentJobsError {
   override readonly name = 'SearchAttributesRefusedError';
   override readonly code = 'SEARCH_ATTRIBUTES_REFUSED';
   readonly commands: { selfHosted: string[]; cloud: string };
-  /** There is no room for them, and no other rights would help. */
-  readonly full: FullNamespace | null;
-  constructor(namespace: string, cause: unknown, full: FullNamespace | null = null) {
-    const why = full === null ? messageOf(cause) : describe(full);
+  constructor(namespace: string, cause: unknown) {
+    const why = cause instanceof Error ? cause.message : String(cause);
     super(`search attributes of namespace "${namespace}" could not be registered: ${why}`, {
       cause,
       retryable: hasGrpcStatus(cause, 'unavailable') || hasGrpcStatus(cause, 'deadlineExceeded'),
     });
     this.commands = registrationCommands(namespace);
-    this.full = full;
   }
-}
 
-function messageOf(cause: unknown): string {
-  return cause instanceof Error ? cause.message : String(cause);
-}
-
-function describe({ type, most, others }: FullNamespace): string {
-  return `it takes ${most} of type ${type}, and ${others.length} are others: ${others.join(', ')}`;
+  /** Whether the namespace has no room for them, as with SQL visibility: no other rights would help. */
+  get isFull(): boolean {
+    return this.message.includes('cannot have more than');
+  }
 }
 
 /** Registers the search attributes that a namespace lacks and answers with their names; those it has are left alone. */
@@ -68,32 +49,8 @@ export async function ensureSearchAttributes(connection: Connected, namespace: s
     if (missing.length > 0) await add(connection, namespace, missing);
     return missing;
   } catch (error) {
-    throw new SearchAttributesRefusedError(namespace, error, await fullNamespace(connection, namespace, error));
+    throw new SearchAttributesRefusedError(namespace, error);
   }
-}
-
-/** What the server meant, where it has no room. */
-async function fullNamespace(
-  { operatorService }: Connected,
-  namespace: string,
-  error: unknown,
-): Promise<FullNamespace | null> {
-  const [, most, type] = FULL.exec(messageOf(error)) ?? [];
-  if (type === undefined) return null;
-  const { customAttributes } = await operatorService.listSearchAttributes({ namespace });
-  const others = Object.entries(customAttributes ?? {})
-    .filter(([name, number]) => TYPES[Number(number)] === type && !isOurs(name, type))
-    .map(([name]) => name);
-  return { type, most: Number(most), others: others.toSorted() };
-}
-
-function isOurs(name: string, type: string): boolean {
-  return NAMES.includes(name) && attributeType(name) === type;
-}
-
-/** How many of a type the project has. */
-export function countOfType(type: string): number {
-  return NAMES.filter((name) => isOurs(name, type)).length;
 }
 
 /** The project's search attributes that a namespace lacks. */
