@@ -1,14 +1,6 @@
-/** Disturbances of one run: of the upstream's answers, and of the store's folders. */
-import { pathHash } from '../../src/snapshots/content-digest.js';
+/** Disturbances of the upstream's answers. */
 import type { VisitorPage } from '../../src/upstream/upstream.js';
 
-/** What others put beside the snapshots; `FOLDER` is a date range's. */
-export const FOREIGN = [
-  'visitors/readme.txt',
-  'visitors/projectId=%ZZ/dateFrom=soon/dateTo=later/manifest.json',
-  'FOLDER/notes/a.txt',
-  'FOLDER/.manifest.json.swp',
-];
 /** What no counts can explain. */
 export const CONTRADICTIONS: ((page: VisitorPage) => VisitorPage)[] = [
   ({ totals }) => ({ totals: { ...totals, total: totals.total + 1 }, visitors: [], hasMore: false }),
@@ -29,15 +21,4 @@ export function shrunk({ totals, visitors }: VisitorPage, left: number): Visitor
   const most = (count: 'human' | 'ai' | 'total') => rows.reduce((all, row) => Math.max(all, row[count]), 0);
   const few = { human: most('human'), ai: most('ai'), total: most('total') };
   return { totals: left === 0 ? { human: 0, ai: 0, total: 0 } : { ...totals, ...few }, visitors: rows, hasMore: false };
-}
-
-/** Paths chosen by their hashes: 300 that a set without a key would put into one place. */
-export const CHOSEN = chosenPaths(300);
-
-function chosenPaths(count: number): string[] {
-  const found: string[] = [];
-  for (let i = 0; found.length < count; i++) {
-    if (pathHash('', `/x${i.toString(36)}`) >> 54n === 0x3ffn) found.push(`/x${i.toString(36)}`);
-  }
-  return found;
 }

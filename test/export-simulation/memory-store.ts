@@ -41,11 +41,6 @@ export class MemoryStore implements SnapshotStore {
     this.#strike('after');
   }
 
-  /** Puts an object there as anybody would. */
-  plant(key: string, bytes: Buffer): void {
-    this.#objects.set(key, bytes);
-  }
-
   /** Changes an object as a disk or a person would: no writer is struck. */
   damage(key: string, change: (bytes: Buffer) => Buffer | null): boolean {
     const bytes = this.#objects.get(key);

@@ -4,12 +4,11 @@
  */
 import { visitorExportWorkflowId, type VisitorExportRange } from '../../src/contract.js';
 import { daysBefore, plusDays } from '../../src/visitor-export/date-range.js';
-import { snapshotFolder } from '../../src/snapshots/layout.js';
 import { isWhole, readManifest } from '../../src/snapshots/manifest.js';
 import { readRows } from '../../src/snapshots/parquet.js';
 import { ReadFailedError } from '../../src/upstream/errors.js';
 import type { VisitorPage } from '../../src/upstream/upstream.js';
-import { CHOSEN, CONTRADICTIONS, FOREIGN, shrunk } from './disturbances.js';
+import { CONTRADICTIONS, shrunk } from './disturbances.js';
 import { runExport, RunEnded, WorkerKilled } from './export-run.js';
 import { MemoryStore } from './memory-store.js';
 import { type DaySettings, REQUESTS_PER_HOUR, SimulatedUpstream, startOfDay } from './upstream.js';
@@ -44,14 +43,9 @@ export interface SimulationFigures {
     /** Readings marked or kept for one of these. */
     doubted: number;
     damagedFiles: number;
-    foreignFiles: number;
-    chosenPaths: number;
   };
   /** Nights after which a good snapshot was worse than before, with nothing in the upstream to explain it. */
   worse: string[];
-  /** Days that a plain pager has wrong, unmarked: reading each day in the same runs, and reading each day once. */
-  plainWrong: number;
-  plainOnceWrong: number;
 }
 
 const HOUR_MS = 3_600_000;
@@ -80,27 +74,11 @@ export async function simulateRuns(seed: number, runs: number): Promise<Simulati
   const figures: SimulationFigures = {
     runs: 0,
     days: 0,
-    unmarkedWrong: [],
-    stillMarked: 0,
-    settledDays: 0,
+    ...{ unmarkedWrong: [], stillMarked: 0, settledDays: 0, worse: [] },
     met: {
-      drifted: 0,
-      kills: 0,
-      endedRuns: 0,
-      busy: 0,
-      movingDays: 0,
-      shuffledDays: 0,
-      provisional: 0,
-      contradictions: 0,
-      lossesForAWhile: 0,
-      doubted: 0,
-      damagedFiles: 0,
-      foreignFiles: 0,
-      chosenPaths: 0,
+      ...{ drifted: 0, kills: 0, endedRuns: 0, busy: 0, movingDays: 0, shuffledDays: 0, provisional: 0 },
+      ...{ contradictions: 0, lossesForAWhile: 0, doubted: 0, damagedFiles: 0 },
     },
-    worse: [],
-    plainWrong: 0,
-    plainOnceWrong: 0,
   };
   for (let world = 0; figures.runs < runs; world++) {
     const count = Math.min(RUNS_PER_WORLD, runs - figures.runs);
@@ -116,8 +94,6 @@ class World {
   readonly #figures: SimulationFigures;
   readonly #time = { now: 0 };
   readonly #upstream: SimulatedUpstream;
-  /** Sees the same days move by its own reading. */
-  readonly #plainUpstream: SimulatedUpstream;
   readonly #store = new MemoryStore(() => this.#perhapsKilled(0.004));
   readonly #zone: string;
   readonly #scheduleZone: string;
@@ -134,7 +110,6 @@ class World {
     this.#figures = figures;
     this.#zone = this.#pick(UPSTREAM_ZONES);
     this.#upstream = new SimulatedUpstream(this.#time, this.#zone);
-    this.#plainUpstream = new SimulatedUpstream(this.#time, this.#zone);
     this.#scheduleZone = this.#pick(SCHEDULE_ZONES);
     this.#firstDay = this.#pick(FIRST_DAYS);
   }
@@ -173,13 +148,7 @@ class World {
       isShuffled: this.#random() < 0.05,
     };
     if (settings.isShuffled) this.#figures.met.shuffledDays += 1;
-    else if (this.#random() < 0.03) {
-      this.#figures.met.chosenPaths += 1;
-      // Totals that fit the rows, those too that a movement adds.
-      const entries = CHOSEN.map((path) => ({ path, human: 30, ai: 10, total: 40 }));
-      Object.assign(settings, { entries, totals: { human: 1_100, ai: 300, total: 1_300 }, lateMs: 0 });
-    }
-    const day = { range, settings, exports: 0, wasSettled: false, plain: null, plainOnce: null };
+    const day = { range, settings, exports: 0, wasSettled: false };
     this.#days.set(date, day);
     return day;
   }
@@ -189,8 +158,6 @@ class World {
     day.exports += 1;
     this.#move(day);
     day.wasSettled = !day.settings.isShuffled && this.#upstream.hasSettled(range);
-    day.plain = this.#plainUpstream.plainly(range);
-    day.plainOnce ??= day.plain;
     this.#mayDie = this.#random() < 0.03;
     const before = await readManifest(this.#store, range);
     const wasGood = before !== null && before.consistent && !before.provisional && (await isWhole(this.#store, before));
@@ -237,7 +204,6 @@ class World {
     if (!isLast && this.#random() < 0.08) drift.push({ kind: 'rotate', times: 100 });
     if (settings.isShuffled) drift.push({ kind: 'shuffle', atOffset: 0, times: Infinity });
     this.#upstream.set(range, settings, drift);
-    this.#plainUpstream.set(range, settings, drift);
   }
 
   /**
@@ -267,11 +233,6 @@ class World {
       };
       isDamaged = this.#store.damage(await parquetKey(this.#store, range), this.#random() < 0.5 ? flipped : () => null);
       if (isDamaged) met.damagedFiles += 1;
-    }
-    if (this.#random() < 0.05) {
-      met.foreignFiles += 1;
-      const place = this.#pick(FOREIGN).replace('FOLDER', snapshotFolder(range));
-      this.#store.plant(place, Buffer.from('{"snapshotId":"x"}'));
     }
     return isDamaged;
   }
@@ -309,7 +270,7 @@ class World {
   }
 
   /** Compares what is published, now that all its runs are over, with what the upstream ends up with. */
-  async #judge({ range, wasSettled, plain, plainOnce }: SimulatedDay): Promise<void> {
+  async #judge({ range, wasSettled }: SimulatedDay): Promise<void> {
     const figures = this.#figures;
     figures.days += 1;
     if (wasSettled) figures.settledDays += 1;
@@ -318,10 +279,6 @@ class World {
     if (isMarked && wasSettled) figures.stillMarked += 1;
     if (manifest && !isMarked && !this.#upstream.isTruth(range, await this.#rowsOf(range), manifest.totals)) {
       figures.unmarkedWrong.push(`${range.projectId} (upstream in ${this.#zone}, schedule in ${this.#scheduleZone})`);
-    }
-    if (plain && !this.#plainUpstream.isTruth(range, plain.visitors, plain.totals)) figures.plainWrong += 1;
-    if (plainOnce && !this.#plainUpstream.isTruth(range, plainOnce.visitors, plainOnce.totals)) {
-      figures.plainOnceWrong += 1;
     }
   }
 
@@ -344,8 +301,6 @@ interface SimulatedDay {
   exports: number;
   /** Whether the upstream had all of the day when its last run began, in one order. */
   wasSettled: boolean;
-  plain: VisitorPage | null;
-  plainOnce: VisitorPage | null;
 }
 
 function mulberry(seed: number): () => number {
@@ -356,24 +311,4 @@ function mulberry(seed: number): () => number {
     mixed ^= mixed + Math.imul(mixed ^ (mixed >>> 7), mixed | 61);
     return ((mixed ^ (mixed >>> 14)) >>> 0) / 2 ** 32;
   };
-}
-
-/** A few lines for people. */
-export function figuresText(figures: SimulationFigures): string {
-  const { runs, days, unmarkedWrong, stillMarked, settledDays, met, plainWrong, plainOnceWrong } = figures;
-  const share = settledDays === 0 ? 0 : (100 * stillMarked) / settledDays;
-  return [
-    `${runs} scheduled runs, ${days} days, ${met.kills} killed workers, ${met.endedRuns} ended runs, ` +
-      `${met.busy} answers of 429,`,
-    `${met.movingDays} readings of moving rows, ${met.shuffledDays} days that never keep an order, ` +
-      `${met.drifted} snapshots marked or kept as inconsistent, ${met.provisional} provisional`,
-    `${met.contradictions} readings with contradictions, ${met.lossesForAWhile} with rows gone for a while ` +
-      `(${met.doubted} answers doubted to the end),`,
-    `${met.damagedFiles} damaged files, ${met.foreignFiles} foreign files, ${met.chosenPaths} days of chosen paths`,
-    `unmarked wrong days: ${unmarkedWrong.length}`,
-    `good snapshots replaced by something worse: ${figures.worse.length}`,
-    `still marked three days later, upstream settled: ${stillMarked} of ${settledDays} (${share.toFixed(2)} %)`,
-    `a plain pager that reads each day in the same three runs: ${plainWrong} wrong days, none marked`,
-    `a plain pager that reads each day once: ${plainOnceWrong} wrong days, none marked`,
-  ].join('\n');
 }

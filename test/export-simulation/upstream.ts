@@ -59,16 +59,6 @@ export class SimulatedUpstream {
     return this.#dayOf(page).moving.page(page);
   }
 
-  /** All rows as a pager reads them that asks for the next 250 while there are more. */
-  plainly(range: VisitorExportRange): VisitorPage {
-    const rows: VisitorPage['visitors'] = [];
-    for (let offset = 0; ; offset += 250) {
-      const { totals, visitors, hasMore } = this.#dayOf(range).moving.page({ limit: 250, offset });
-      rows.push(...visitors);
-      if (!hasMore) return { totals, visitors: rows, hasMore };
-    }
-  }
-
   /** Whether rows and totals are the day's own, once all of it has arrived. */
   isTruth(range: VisitorExportRange, rows: VisitorPage['visitors'], totals: VisitorTotals): boolean {
     const { whole, moving } = this.#dayOf(range);

@@ -99,17 +99,6 @@ test('a run that waits long for another’s writer of its days goes on over cont
   expect(await visitorRequests(setUp)).toBe(PAGES + 1);
 });
 
-test('counts that are null make the page malformed, and it is asked for again', async () => {
-  const row = { path: '/', human: null, ai: 1, total: 20 };
-  await setUp.sandbox.setVisitors({ entries: [row], totals: { human: 20, ai: 1, total: 20 } });
-  await withWorkers(setUp, async () => {
-    const handle = await startExport(setUp, rangeOf(setUp));
-    await until(async () => (await visitorRequests(setUp)) >= 4);
-    await setUp.sandbox.setVisitors({ rows: ROWS });
-    expect((await handle.result()).snapshots[0]).toMatchObject({ rows: ROWS, consistent: true });
-  });
-});
-
 test.each([401, 422])('a %i fails the run as ExportRejected with the upstream’s text', async (status) => {
   const body = { error: 'no such project', details: [{ message: 'more' }] };
   await setUp.sandbox.addFault({ kind: 'status', status, body, operation: 'visitors', nth: 3, count: 9 });

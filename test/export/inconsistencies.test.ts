@@ -2,7 +2,6 @@ import { expect, test } from 'vitest';
 import { webUiViews } from '../../src/client/web-ui.js';
 import { visitorExportWorkflowId } from '../../src/contract.js';
 import {
-  distorted,
   moving,
   publishedManifest,
   publishedRows,
@@ -81,89 +80,4 @@ test('a long scan that was inconsistent early is aborted after 100 pages, since 
   expect(snapshots[0]).toMatchObject({ rows: 50_000, consistent: true });
   const [given, whole] = [100, 201 + 1];
   expect(await visitorRequests(setUp)).toBe(given + whole);
-});
-
-test.each([
-  ['empty', []],
-  ['repeated', [{ path: '/', human: 1, ai: 0, total: 1 }]],
-])('an upstream that promises more for ever (%s pages) is left', async (_, more) => {
-  const range = rangeOf(setUp);
-  const upstream = distorted(setUp.upstream, ({ totals, visitors }, { offset }) => ({
-    ...{ totals, hasMore: true },
-    visitors: offset < ROWS ? visitors : more,
-  }));
-  const { snapshots } = await withWorkers(setUp, () => runExport(setUp, range), { upstream });
-  expect(snapshots[0]).toMatchObject({ consistent: false });
-  expect(await visitorRequests(setUp)).toBeLessThan(60);
-});
-
-test('pages that leave rows out, and whose offsets count them, are read to the end', async () => {
-  const isShown = ({ path }: { path: string }) => path.length % 2 === 0;
-  const upstream = distorted(setUp.upstream, (page) => ({ ...page, visitors: page.visitors.filter(isShown) }));
-  const range = rangeOf(setUp);
-  const { snapshots } = await withWorkers(setUp, () => runExport(setUp, range), { upstream });
-  const { entries } = await setUp.sandbox.expectedSnapshot(range);
-  const shown = entries.filter(isShown);
-  expect(shown.length).toBeGreaterThan(100);
-  expect(shown.length).toBeLessThan(ROWS - 100);
-  expect(snapshots[0]).toMatchObject({ rows: shown.length, consistent: true });
-  expect(await publishedRows(setUp, range)).toEqual(shown);
-  // The first short page is followed in vain, and the first page is read again.
-  expect(await visitorRequests(setUp)).toBeLessThanOrEqual(5 + 2);
-});
-
-test('pages that are shorter than asked for, by a limit of the upstream’s own, are read to the end', async () => {
-  const upstream = distorted(setUp.upstream, ({ totals, visitors, hasMore }) => ({
-    ...{ totals, visitors: visitors.slice(0, 100) },
-    hasMore: hasMore || visitors.length > 100,
-  }));
-  const range = rangeOf(setUp);
-  const { snapshots } = await withWorkers(setUp, () => runExport(setUp, range), { upstream });
-  expect(snapshots[0]).toMatchObject({ rows: ROWS, consistent: true });
-  expect(await publishedRows(setUp, range)).toEqual((await setUp.sandbox.expectedSnapshot(range)).entries);
-});
-
-test('an empty page that claims more is inconsistent, and the next scan is believed', async () => {
-  let left = 1;
-  const upstream = distorted(setUp.upstream, (page, { offset }) =>
-    offset >= 400 && left-- > 0 ? { ...page, visitors: [], hasMore: true } : page,
-  );
-  const { snapshots } = await withWorkers(setUp, () => runExport(setUp, rangeOf(setUp)), { upstream });
-  expect(snapshots[0]).toMatchObject({ rows: ROWS, consistent: true });
-});
-
-test('a path that comes twice is kept once', async () => {
-  const range = rangeOf(setUp);
-  const { entries, totals } = await setUp.sandbox.expectedSnapshot(range);
-  await setUp.sandbox.setVisitors({
-    entries: entries.with(600, { ...entries[600]!, path: entries[599]!.path }),
-    totals,
-  });
-  const { snapshots } = await withWorkers(setUp, () => runExport(setUp, range));
-  expect(snapshots[0]).toMatchObject({
-    rows: ROWS - 1,
-    consistent: false,
-    drift: { kind: 'repeatedPath', offset: 600 },
-  });
-});
-
-test('counts that are not whole are rounded, and the manifest says so', async () => {
-  await setUp.sandbox.setVisitors({ entries: [{ path: '/', human: 12.5, ai: 1, total: 20 }] });
-  const range = rangeOf(setUp);
-  const { snapshots } = await withWorkers(setUp, () => runExport(setUp, range));
-  expect(snapshots[0]).toMatchObject({ rows: 1, consistent: true });
-  expect((await publishedManifest(setUp, range)).rounded).toBe(true);
-  expect(await publishedRows(setUp, range)).toEqual([{ path: '/', human: 13, ai: 1, total: 20 }]);
-});
-
-test('a date range that is not over everywhere is provisional, until a later scan clears it', async () => {
-  const today = new Date().toISOString().slice(0, 10);
-  const tomorrow = new Date(Date.now() + 86_400_000).toISOString().slice(0, 10);
-  const range = rangeOf(setUp, today, tomorrow);
-  await setUp.sandbox.setVisitors({
-    entries: [{ path: '/', human: 1, ai: 0, total: 1 }],
-    totals: { human: 1, ai: 0, total: 1 },
-  });
-  const { snapshots } = await withWorkers(setUp, () => runExport(setUp, range));
-  expect(snapshots[0]).toMatchObject({ provisional: true });
 });

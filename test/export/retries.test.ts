@@ -168,17 +168,6 @@ test('an unforeseen error is retried within the budget, and fails the run as Exp
   expect(await topFolders(setUp)).toEqual([]);
 });
 
-test('an error that passes within a day costs no snapshot', async () => {
-  let failures = 0;
-  const getVisitors: typeof setUp.upstream.getVisitors = async (...args) => {
-    if (++failures <= 5) throw new TypeError('not now');
-    return setUp.upstream.getVisitors(...args);
-  };
-  const upstream = { ...setUp.upstream, getVisitors };
-  const result = await withWorkers(setUp, () => runExport(setUp, rangeOf(setUp)), { upstream });
-  expect(result.snapshots[0]).toMatchObject({ rows: 2_600, consistent: true });
-});
-
 test('a final day that lost most of its rows is read again an hour later, and believed where that agrees', async () => {
   const range = rangeOf(setUp);
   const { snapshots } = await withWorkers(setUp, async () => {

@@ -1,5 +1,4 @@
 import { randomUUID } from 'node:crypto';
-import { CreateBucketCommand, S3Client } from '@aws-sdk/client-s3';
 import { parquetReadObjects } from 'hyparquet';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import type { VisitorExportRange } from '../../src/contract.js';
@@ -40,21 +39,6 @@ test('an export into a bucket is whole, leaves no staging, and is unchanged the 
   expect(manifest?.files[0]?.sha256).toBe(await sha256Of(store, await parquetKey(store, range)));
   const bytes = (await store.read(await parquetKey(store, range))) as Buffer;
   expect(await parquetReadObjects({ file: new Uint8Array(bytes).buffer })).toHaveLength(TWO_CHUNKS);
-});
-
-test('a bucket that refuses holds the export up, and once it takes writes the export goes on', async () => {
-  const bucket = `later-${randomUUID()}`;
-  const store = await openStore(`s3://${bucket}/deep/er`, { forcePathStyle: true });
-  const range = rangeOf(setUp, '2026-01-02', '2026-01-03');
-  await withWorkers({ ...setUp, store }, async () => {
-    const handle = await startExport(setUp, range);
-    await new Promise((resolve) => setTimeout(resolve, 1_500));
-    expect((await handle.describe()).status.name).toBe('RUNNING');
-    const client = new S3Client({ forcePathStyle: true });
-    await client.send(new CreateBucketCommand({ Bucket: bucket }));
-    client.destroy();
-    expect((await handle.result()).snapshots[0]).toMatchObject({ rows: ROWS, consistent: true });
-  });
 });
 
 test('a bucket that denies the publication keeps the old snapshot, and once it allows it the run goes on', async () => {

@@ -141,13 +141,6 @@ test('the most visited pages are found among many, with their days', async () =>
   expect(paths).toEqual(expected);
 });
 
-test('a day whose rows are gone is told, and the rest is shown', async () => {
-  await putDay(store, 'p', { date: '2026-03-09', rows: [page('/', 3)] });
-  await putDay(store, 'p', { date: '2026-03-10', rows: [page('/', 4)] });
-  await store.remove(await parquetKey(store, { projectId: 'p', dateFrom: '2026-03-09', dateTo: '2026-03-10' }));
-  expect(await textOf()).toContain('The rows of 2026-03-09 could not be read');
-});
-
 test('rows with a flipped bit, which any reader of Parquet takes, are told and not shown', async () => {
   const range = { projectId: 'p', dateFrom: '2026-03-09', dateTo: '2026-03-10' };
   await putDay(store, 'p', { date: '2026-03-09', rows: [page('/flipped', 3), page('/other', 2)] });
@@ -172,15 +165,6 @@ test('a day whose manifest was changed is damaged, and none of its figures is sh
   expect(text).toContain('2026-03-09 damaged');
   expect(text).toContain('Means of 1 day in the last 28');
   expect(text).not.toContain('7,654,321');
-});
-
-test('a report in the store is replaced whole', async () => {
-  await putDay(store, 'p', { date: '2026-03-09', rows: [page('/', 3)] });
-  const url = await writeReport(store, 'p', NOW);
-  expect(url).toBe(store.urlOf(reportKey('p')));
-  await putDay(store, 'p', { date: '2026-03-10', rows: [page('/', 4)] });
-  await writeReport(store, 'p', NOW);
-  expect(String(await store.read(reportKey('p')))).toContain('2026-03-10');
 });
 
 test('a worker whose clock is wrong reports the days by the time of the Temporal server', async () => {
@@ -257,23 +241,4 @@ test('a foreign folder and a broken manifest cost the others neither report nor 
   await store.put('visitors/readme.txt', Buffer.from('x'));
   expect(await textOf()).toBe(text);
   expect(await projectDays(store, Date.parse(NOW))).toEqual(new Map([['p', { lastEnd: '2026-03-11', gaps: 1 }]]));
-});
-
-test('the AI share of a page is a mean of the days that could be read', async () => {
-  for (const date of ['2026-03-08', '2026-03-09', '2026-03-10']) {
-    await putDay(store, 'p', { date, rows: [page('/', 50, 50)] });
-  }
-  await store.put(
-    await parquetKey(store, { projectId: 'p', dateFrom: '2026-03-09', dateTo: '2026-03-10' }),
-    Buffer.from('x'),
-  );
-  expect(await textOf()).toMatch(/ \/ 100 – 50 %/);
-});
-
-test('the verdict on a day in doubt is said in words', async () => {
-  await putDay(store, 'p', { date: '2026-03-09', rows: [], drift: { kind: 'impossible', offset: 0 } });
-  await putDay(store, 'p', { date: '2026-03-10', rows: [page('/', 1)], drift: { kind: 'shrunk', offset: 1 } });
-  const text = await textOf();
-  expect(text).toContain('rows and totals contradict each other (impossible, row 0)');
-  expect(text).toContain('most of the rows were gone, and no later scan agreed (shrunk, row 1)');
 });

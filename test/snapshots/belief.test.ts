@@ -185,15 +185,6 @@ test('a damaged snapshot gives way even to a scan that is not consistent', async
   expect(again).toMatchObject({ consistent: false, unchanged: false });
 });
 
-test('a scan without rows that wakes after a newer one was published changes nothing', async () => {
-  const checkpoint = await readScan(store, () => [], { runId: 'old' });
-  const old = { range: RANGE, runId: 'old', scan: 1, checkpoint, inconsistency: null, exportedAt: at(2) };
-  await publishScan(store, old);
-  await exportRows(store, () => rows(60), { exportedAt: at(3), runId: 'new' });
-  expect(await publishScan(store, old)).toMatchObject({ rows: 60, unchanged: true });
-  expect(await manifest()).toMatchObject({ rows: 60 });
-});
-
 test('a scan without rows whose staging was swept meanwhile is not published', async () => {
   const checkpoint = await readScan(store, () => [], { runId: 'old' });
   await store.removeFolder('staging');

@@ -155,12 +155,6 @@ test('a first page that changed meanwhile is inconsistent', () => {
   expect(inconsistency).toEqual({ kind: 'firstPage', offset: 0 });
 });
 
-test('a count restated in the row that two pages share is inconsistent', () => {
-  const before = rows(30);
-  const after = before.map((each) => ({ ...each, human: each.human + 1 }));
-  expect(read((request) => (request > 0 ? after : before)).inconsistency).toEqual({ kind: 'overlap', offset: 9 });
-});
-
 test.each<[string, (offset: number) => VisitorPage]>([
   ['the same page for ever', () => ({ ...pageAt(rows(10), 0, LIMIT), hasMore: true })],
   ['empty pages for ever', () => ({ ...pageAt(rows(0), 0, LIMIT), hasMore: true })],
@@ -200,11 +194,4 @@ test('counts that are not whole are rounded, and that is told', () => {
   const page = { ...pageAt(all, 0, LIMIT), totals: { human: 1.6, ai: 0, total: 2 } };
   expect(scan.take(page)).toEqual([{ path: '/a', human: 2, ai: 0, total: 2 }]);
   expect(scan.checkpoint()).toMatchObject({ rounded: true, totals: { human: 2, ai: 0, total: 2 } });
-});
-
-test('a hundred thousand paths are told apart, and each is known again', () => {
-  const scan = new Scan(NEW_SCAN, new PathSet());
-  const page = pageAt(rows(0), 0, 1);
-  expect(scan.take({ ...page, visitors: rows(100_000), hasMore: true })).toHaveLength(100_000);
-  expect(scan.take({ ...page, visitors: rows(100_000).reverse(), hasMore: false })).toEqual([]);
 });

@@ -190,14 +190,6 @@ test('a page that a proxy answers a write with, which names nothing as stored, i
   await proxy.stop();
 });
 
-test('a folder that can not be made is a store error', async () => {
-  await (await openStore(pathToFileURL(folder).href)).put('visitors/plain', Buffer.from('x'));
-  const store = await openStore(pathToFileURL(join(folder, 'visitors', 'plain', 'below')).href);
-  const failure = await store.put('visitors/a', Buffer.from('x')).catch((error: unknown) => error);
-  expect(failure).toMatchObject({ name: 'SnapshotStoreError', operation: 'write' });
-  expect((failure as SnapshotStoreError).error).toMatch(/ENOTDIR|EEXIST/);
-});
-
 test('an upload that a killed writer left unfinished is given up', async () => {
   const prefix = randomUUID();
   const client = new S3Client({ forcePathStyle: true });
