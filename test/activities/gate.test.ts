@@ -9,9 +9,6 @@ import { createJobActivities } from '../../src/activities/agent-job/job-activiti
 import type { WriteOutcome } from '../../src/contract/write-outcome.js';
 import { noMetrics } from '../support/no-metrics.js';
 import { DEFAULT_PRIORITY, type JoinRequest, type QueuePlace, type RequestReport } from '../../src/contract.js';
-import { startSandbox } from '../../src/sandbox/sandbox.js';
-import { createUpstream } from '../../src/upstream/client.js';
-import type { Upstream } from '../../src/upstream/upstream.js';
 import { gate } from '../support/observed-upstream.js';
 import { inDoubt, notDelivered, throttled } from '../support/outcomes.js';
 import { ScriptedUpstream } from '../support/scripted-upstream.js';
@@ -36,10 +33,9 @@ class Bench {
   readonly #activities;
   #workflows = 0;
 
-  /** @param upstream Takes the writes instead of the scripted one. */
-  constructor(budgets: BudgetSettings = {}, upstream?: Upstream) {
+  constructor(budgets: BudgetSettings = {}) {
     this.#activities = createJobActivities({
-      upstream: upstream ?? this.upstream,
+      upstream: this.upstream,
       shutdownSignal: this.shutdown.signal,
       metrics: noMetrics,
       budgets: new Budgets(budgets),
@@ -164,14 +160,20 @@ test('a write whose mark can’t be taken back joins no queue: the next attempt 
   expect(bench.joins).toEqual([]);
 });
 
-test('where the upstream is said to take any number, a hundred are sent at once, until a 429', async () => {
-  const bench = new Bench({ createsPerHour: 'unlimited' });
+/** The answers of the upstream come once this is opened. */
+function holdAnswers({ upstream }: Bench): () => void {
   const { opened, open } = gate();
-  const { createJob } = bench.upstream;
-  bench.upstream.createJob = async (...call) => {
-    const outcome = await createJob.apply(bench.upstream, call);
+  const { createJob } = upstream;
+  upstream.createJob = async (...call) => {
+    const outcome = await createJob.apply(upstream, call);
     return opened.then(() => outcome);
   };
+  return open;
+}
+
+test('where the upstream is said to take any number, a hundred are sent at once, until a 429', async () => {
+  const bench = new Bench({ createsPerHour: 'unlimited' });
+  const open = holdAnswers(bench);
   const burst = Promise.all(Array.from({ length: 110 }, () => bench.create()));
   await expect.poll(() => bench.upstream.created).toHaveLength(100);
   open();
@@ -232,26 +234,15 @@ test('after a 429 writes wait for as long as the queue runs, and then they are s
   expect(await bench.create()).toMatchObject({ kind: 'accepted' });
 });
 
-test('where no queue can be joined, writes are sent all the same', async () => {
+test('where no queue can be joined, writes are sent all the same, and each asks anew whether one runs', async () => {
   const bench = new Bench();
   bench.canJoin = false;
   bench.upstream.createFaults.push(refusal);
   expect(await bench.create()).toMatchObject({ kind: 'throttled', queued: null });
   bench.isRunning = () => Promise.resolve(true);
-  bench.now += 31_000;
   expect(await bench.create()).toMatchObject({ kind: 'accepted' });
-});
-
-test('a 429 that no queue could be told of is not remembered: the next write asks anew whether one runs', async () => {
-  const bench = new Bench();
-  bench.upstream.createFaults.push(refusal);
-  bench.canJoin = false;
-  expect(await bench.create()).toMatchObject({ kind: 'throttled', queued: null });
   bench.canJoin = true;
-  bench.isRunning = () => Promise.resolve(true);
-  bench.now += 5_000;
   expect(await bench.create()).toMatchObject({ kind: 'held', queued: PLACE });
-  expect(bench.upstream.created).toHaveLength(1);
 });
 
 test('a budget that is set is kept, also where the queue does not answer, or cannot be joined', async () => {
@@ -276,12 +267,7 @@ test('where no budget is set, a queue that does not answer holds no write that h
 
 test('a write that waits behind others for 15 seconds is left to the server', async () => {
   const bench = new Bench();
-  const { opened, open } = gate();
-  const { createJob } = bench.upstream;
-  bench.upstream.createJob = async (...call) => {
-    await opened;
-    return createJob.apply(bench.upstream, call);
-  };
+  const open = holdAnswers(bench);
   const first = Array.from({ length: 8 }, () => bench.create());
   await expect(bench.create()).rejects.toMatchObject({ type: 'StillWaiting', nextRetryDelay: expect.anything() });
   open();
@@ -292,11 +278,7 @@ test('a write that waits behind others for 15 seconds is left to the server', as
 
 test('a worker that shuts down leaves those that wait behind others to another one', async () => {
   const bench = new Bench();
-  const { opened, open } = gate();
-  bench.upstream.createJob = async () => {
-    await opened;
-    return { kind: 'accepted', jobId: 'j', job: null };
-  };
+  const open = holdAnswers(bench);
   const first = Array.from({ length: 8 }, () => bench.create());
   const ninth = bench.create().catch((error: unknown) => error);
   await new Promise((done) => setTimeout(done, 50));
@@ -314,23 +296,4 @@ test('an attempt that waited hours for a worker asks anew whether there is a que
   bench.isRunning = () => Promise.resolve(true);
   expect(await bench.create({}, START - 3 * HOUR)).toMatchObject({ kind: 'held', queued: PLACE });
   expect(bench.upstream.created).toEqual(['w1']);
-});
-
-test('over real sockets a burst beyond the limit meets few answers 429', async () => {
-  const sandbox = await startSandbox({ rateLimits: { create: 5 } });
-  try {
-    const keys = { keyFor: async () => sandbox.apiKey, refresh: async () => null };
-    const upstream = createUpstream({ baseUrl: sandbox.url, keys, timeoutMs: 20_000, notTakenStatuses: [] });
-    const bench = new Bench({}, upstream);
-    const results = await Promise.all(Array.from({ length: 30 }, () => bench.create()));
-    await upstream.close();
-    expect(results.filter(({ kind }) => kind === 'accepted')).toHaveLength(5);
-    const { effects, responses } = (await sandbox.counts()).operations.create;
-    expect(effects).toBe(5);
-    // At most seven others are under way when the first is answered so.
-    expect(responses['429']).toBeLessThanOrEqual(8);
-    expect(results.filter(isHeld)).toHaveLength(25 - responses['429']!);
-  } finally {
-    await sandbox.close();
-  }
 });

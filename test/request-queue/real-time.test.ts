@@ -81,21 +81,6 @@ test('killed workers of the queue cost no turn and double none', async () => {
   await expect.poll(bench.state).toMatchObject({ spentLastHour: 30, inFlight: 0, waitingCount: 0 });
 });
 
-test('a turn for a workflow that was terminated goes to the next one', async () => {
-  bench = await startQueueBench(server);
-  const [terminated, next] = (await bench.wait(2, {
-    perHour: 1,
-    report: { turn: null, outcome: 'accepted', at: Date.now() },
-  })) as [string, string];
-  // Each of them names the budget as it joins: the one that is named last holds.
-  await expect.poll(bench.state).toMatchObject({ waitingCount: 2 });
-  await server.client.workflow.getHandle(terminated).terminate();
-  await bench.signal(reportRequestSignal.name, { turn: null, outcome: 'unsent', at: Date.now(), perHour: 3 });
-  // The state says why, where no turn comes.
-  const seen = async () => ({ ...(await bench.state()), accepted: accepted() });
-  await expect.poll(seen).toMatchObject({ accepted: [next] });
-});
-
 test('a queue that was cancelled is started again by whoever asks, and hears what its turns came to', async () => {
   bench = await startQueueBench(server);
   const [silent] = await bench.wait(1, { habit: 'silent', perHour: 2 });

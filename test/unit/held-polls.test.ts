@@ -13,6 +13,7 @@ import { record, ScriptedUpstream } from '../support/scripted-upstream.js';
 import { noMetrics } from '../support/no-metrics.js';
 
 const EVERY_9_S = { minMs: 9_000, maxMs: 9_000, ratio: 0 };
+const EVERY_MINUTE = { minMs: 60_000, maxMs: 60_000, ratio: 0 };
 const EVERY_20_MS = { minMs: 20, maxMs: 20, ratio: 0 };
 
 const INPUT = pollInput({ plan: EVERY_9_S });
@@ -48,21 +49,6 @@ test('a poll whose first read outlasts the begin of a later poll is not held in 
   expect(poller.size).toBe(1);
   shutdown.abort();
   expect((await later).error).toMatchObject({ message: expect.stringMatching(/shutting down/) });
-});
-
-test('a read that the shutdown ends says once when the next one is', async () => {
-  const { upstream, shutdown, attempt } = holding();
-  const getJob = upstream.getJob.bind(upstream);
-  upstream.getJob = async (input) => {
-    const job = await getJob(input);
-    if (upstream.reads === 1) return job;
-    await new Promise((resolve) => shutdown.signal.addEventListener('abort', resolve));
-    throw new Error('aborted');
-  };
-  const attempted = attempt({ plan: EVERY_20_MS });
-  await expect.poll(() => upstream.reads).toBe(2);
-  shutdown.abort();
-  expect((await attempted).error).toMatchObject({ message: 'the worker is shutting down, next poll in 1 s' });
 });
 
 test('only the polls of workflows that were named are handed back', async () => {
@@ -128,14 +114,6 @@ test('a hand-back that the server did not hear is told again with the wait that 
   expect(error?.nextRetryDelay).toBeLessThanOrEqual(9_900 - 2_000);
 });
 
-test('failed reads before a batch do not end it for a longer lease', async () => {
-  const { poller, shutdown, attempt } = holding();
-  const attempted = attempt({ failures: 5 }, { info: { attempt: 10 } });
-  await expect.poll(() => poller.size).toBe(1);
-  shutdown.abort();
-  await attempted;
-});
-
 test('a lease that follows failed reads tells the server at once that they are over', async () => {
   const { poller, shutdown, attempt } = holding();
   const told: unknown[] = [];
@@ -148,10 +126,12 @@ test('a lease that follows failed reads tells the server at once that they are o
   await attempted;
 });
 
-test('a lease that another release chose is not ended for a longer one, which might never come', async () => {
+test.each([
+  ['after failed reads before the batch', { failures: 5 }, { attempt: 10 }],
+  ['that another release chose', { plan: EVERY_MINUTE }, { attempt: 10, heartbeatTimeoutMs: 120_000 }],
+])('a lease %s is not ended for a longer one, which might never come', async (_, input, info) => {
   const { poller, shutdown, attempt } = holding();
-  const EVERY_MINUTE = { minMs: 60_000, maxMs: 60_000, ratio: 0 };
-  const attempted = attempt({ plan: EVERY_MINUTE }, { info: { attempt: 10, heartbeatTimeoutMs: 120_000 } });
+  const attempted = attempt(input, { info });
   await expect.poll(() => poller.size).toBe(1);
   shutdown.abort();
   await attempted;

@@ -1,8 +1,9 @@
 import { MockActivityEnvironment } from '@temporalio/testing';
-import { describe, expect, test, vi } from 'vitest';
+import { describe, expect, test } from 'vitest';
 import { createPollJob } from '../../src/activities/agent-job/poll-job.js';
 import { ReadFailedError } from '../../src/upstream/errors.js';
 import { Poller } from '../../src/activities/agent-job/poller.js';
+import { ReadStarts } from '../../src/activities/agent-job/read-starts.js';
 import type { PollJobInput, PollJobResult } from '../../src/activities/agent-job/poll-run.js';
 import { pollInput, runAttempt } from '../support/held-attempt.js';
 import { aheadClock } from '../support/monotonic-clock.js';
@@ -13,13 +14,18 @@ const INPUT = pollInput({ plan: { minMs: 60_000, maxMs: 60_000, ratio: 0 }, know
 
 type Watch = (input: PollJobInput) => Promise<PollJobResult>;
 
+const { signal } = new AbortController();
+
+/** Each read is an attempt. */
+const withoutPoller = (upstream: ScriptedUpstream, shutdownSignal = signal) =>
+  createPollJob({ upstream, metrics: noMetrics, shutdownSignal, poller: null });
+
+const withPoller = (upstream: ScriptedUpstream) =>
+  createPollJob({ upstream, metrics: noMetrics, shutdownSignal: signal, poller: new Poller(signal, noMetrics) });
+
 /** One attempt: its result, or the failure with which it waits, and the last details that it kept. */
-async function attempt(watch: Watch, number: number, kept: unknown, workflowId = 'w') {
-  const environment = new MockActivityEnvironment({
-    attempt: number,
-    heartbeatDetails: kept,
-    workflowExecution: { workflowId, runId: 'r' },
-  });
+async function attempt(watch: Watch, number: number, kept: unknown) {
+  const environment = new MockActivityEnvironment({ attempt: number, heartbeatDetails: kept });
   let details = kept;
   environment.on('heartbeat', (said: unknown) => (details = said));
   const outcome = await environment.run(watch, INPUT).then(
@@ -32,19 +38,13 @@ async function attempt(watch: Watch, number: number, kept: unknown, workflowId =
 test('an attempt that ends before its read is counted as none', async () => {
   const upstream = new ScriptedUpstream();
   const shutdown = new AbortController();
-  const leaving = createPollJob({ upstream, metrics: noMetrics, shutdownSignal: shutdown.signal, poller: null });
+  const leaving = withoutPoller(upstream, shutdown.signal);
   shutdown.abort();
   const first = await attempt(leaving, 1, undefined);
   const second = await attempt(leaving, 2, first.details);
   expect(second.failure).toMatchObject({ type: 'StillPolling', message: expect.stringContaining('shutting down') });
   expect(upstream.reads).toBe(0);
-  const staying = createPollJob({
-    upstream,
-    metrics: noMetrics,
-    shutdownSignal: new AbortController().signal,
-    poller: null,
-  });
-  const third = await attempt(staying, 3, second.details);
+  const third = await attempt(withoutPoller(upstream), 3, second.details);
   expect(third.result).toMatchObject({ reading: { kind: 'record' }, reads: 1 });
   expect(upstream.reads).toBe(1);
 });
@@ -52,33 +52,29 @@ test('an attempt that ends before its read is counted as none', async () => {
 test.each(['text', null, { failures: 'many', missing: null, further: {} }, [1]])(
   'details that another release kept (%j) spoil no figure',
   async (kept) => {
-    const watch = createPollJob({
-      metrics: noMetrics,
-      upstream: new ScriptedUpstream(),
-      shutdownSignal: new AbortController().signal,
-      poller: null,
+    expect((await attempt(withoutPoller(new ScriptedUpstream()), 2, kept)).result).toMatchObject({
+      reads: 2,
+      failures: 0,
     });
-    expect((await attempt(watch, 2, kept)).result).toMatchObject({ reads: 2, failures: 0 });
   },
 );
 
-test('of polls that are due in the same second some are handed back, each with a time of its own', async () => {
-  const upstream = new ScriptedUpstream();
-  const watch = createPollJob({
-    upstream,
-    metrics: noMetrics,
-    shutdownSignal: new AbortController().signal,
-    poller: null,
-  });
-  const clock = vi.spyOn(performance, 'now').mockReturnValue(0);
-  const attempts = Array.from({ length: 6_000 }, (_, i) => attempt(watch, 1, undefined, `w${i}`));
-  const outcomes = await Promise.all(attempts);
-  clock.mockRestore();
-  const later = outcomes.flatMap(({ failure }) => (failure ? [failure as Error & { nextRetryDelay: number }] : []));
-  expect(upstream.reads).toBe(2_100);
-  expect(later).toHaveLength(3_900);
-  const delays = new Set(later.map(({ nextRetryDelay }) => nextRetryDelay));
-  expect(delays.size).toBe(later.length);
+test('ten thousand reads that are due at once are spread over ten seconds, and each begins', () => {
+  let now = 0;
+  const starts = new ReadStarts(new AbortController().signal, () => now);
+  const due = Array.from({ length: 10_000 }, () => 0);
+  const perSecond: number[] = [];
+  for (let rounds = 0; due.length > 0; rounds++) {
+    expect(rounds).toBeLessThan(20_000);
+    now = due.shift()!;
+    const { isShort, ms } = starts.reserve();
+    // What is handed back comes later than all before it.
+    if (!isShort) due.push(now + ms);
+    else perSecond[Math.floor((now + ms) / 1_000)] = (perSecond[Math.floor((now + ms) / 1_000)] ?? 0) + 1;
+  }
+  expect(perSecond.reduce((sum, count) => sum + count)).toBe(10_000);
+  expect(Math.max(...perSecond)).toBeLessThanOrEqual(1_101);
+  expect(perSecond.length).toBeLessThanOrEqual(11);
 });
 
 describe('an upstream that wishes to be left alone', () => {
@@ -86,11 +82,7 @@ describe('an upstream that wishes to be left alone', () => {
     const upstream = new ScriptedUpstream();
     upstream.show = () => ({ status: 'active' });
     upstream.readFaults.push(new ReadFailedError(`the upstream answered ${status}`, status, retryAfterMs));
-    const { signal } = new AbortController();
-    return runAttempt(
-      createPollJob({ upstream, metrics: noMetrics, shutdownSignal: signal, poller: new Poller(signal, noMetrics) }),
-      pollInput(),
-    );
+    return runAttempt(withPoller(upstream), pollInput());
   }
 
   test.each([429, 503])(
@@ -126,10 +118,8 @@ describe('a batch ends when its health changes', () => {
     const upstream = new ScriptedUpstream();
     upstream.show = () => ({ status: 'active' });
     if (fault) upstream.readFaults.push(fault);
-    const { signal } = new AbortController();
-    const pollJob = createPollJob({ upstream, metrics: noMetrics, shutdownSignal: signal, poller: null });
     const info = { attempt: 2, heartbeatDetails: { failures: kept, notFound: 0, further: 0, unread: 0 } };
-    return runAttempt(pollJob, pollInput(input), { info });
+    return runAttempt(withoutPoller(upstream), pollInput(input), { info });
   }
 
   test.each([
@@ -168,14 +158,7 @@ describe('a read that is answered slowly', () => {
       if (read === 1) skip(lateMs);
       return { status: statuses[read - 1]! };
     };
-    const { signal } = new AbortController();
-    const pollJob = createPollJob({
-      upstream,
-      metrics: noMetrics,
-      shutdownSignal: signal,
-      poller: new Poller(signal, noMetrics),
-    });
-    return { upstream, attempt: (input: Partial<PollJobInput>) => runAttempt(pollJob, pollInput(input)) };
+    return { upstream, attempt: (input: Partial<PollJobInput>) => runAttempt(withPoller(upstream), pollInput(input)) };
   }
 
   test('and began within the settle time of a follow-up ends nothing: the job is read again at once', async () => {

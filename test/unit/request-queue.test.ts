@@ -297,18 +297,6 @@ test('one odd message holds nothing up: a turn is for one write, or for a chunk 
   expect(exports.run.nextTurn()?.turn.requests).toBe(120);
 });
 
-test('a report after the end of its turn corrects nothing, but a 429 is one', () => {
-  const { clock, run, join } = openQueue();
-  join('slow', { perHour: 10 });
-  const { turn } = run.nextTurn()!.turn;
-  clock.now += 2 * HOUR;
-  expect(run.expireTurns()).toBe(1);
-  for (const outcome of ['accepted', 'unsent', 'other'] as const) run.report({ turn, outcome, at: clock.now });
-  expect(run.budget.data.spent).toEqual([]);
-  run.report({ turn, outcome: 'throttled', at: clock.now, retryAfterMs: 10 * MINUTE });
-  expect(run.nextTurnAt).toBe(clock.now + 10 * MINUTE);
-});
-
 test('a write that leaves at the end of its turn, and arrives after it, counts for an hour from then on', () => {
   for (const isReported of [true, false]) {
     const { clock, run, join } = openQueue();

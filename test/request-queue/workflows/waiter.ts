@@ -13,7 +13,7 @@ export interface WaiterInput {
   priority: Priority;
   askedAt: number;
   /** What it does with its first turn: by default it sends and tells what came of it. */
-  habit?: 'silent' | 'unsent' | undefined;
+  habit?: 'silent' | undefined;
 }
 
 /** What the upstream of a test answers; `at` is the server's time. */
@@ -33,10 +33,6 @@ export async function waiter({ queueId, priority, askedAt, habit }: WaiterInput)
   for (let used = 0; ;) {
     await condition(() => turns.length > used);
     const { turn } = turns[used++]!;
-    if (habit === 'unsent') {
-      await queue.signal(reportRequestSignal, { turn, outcome: habit, at: Date.now() });
-      return turns;
-    }
     const report = { turn, ...(await sendUpstream(workflowId)) };
     if (habit === 'silent') return turns;
     if (report.outcome === 'accepted') {
