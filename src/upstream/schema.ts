@@ -45,8 +45,10 @@ export function readJobRecord(body: Uint8Array, jobId: string): JobRecord {
 
 /** The job that a create made: only an id that further requests can name is vital; throws InvalidResponseError. */
 export function readCreatedJob(body: Uint8Array): { id: string; job: JobRecord | null } {
-  const { status, ...fields } = limited(read(body, 'an agent job', createdJob));
-  return { id: fields.id, job: status === null ? null : { ...fields, status } };
+  const created = limited(read(body, 'an agent job', createdJob));
+  const { id, status } = created;
+  // In the order of a record that is read: records are compared as texts.
+  return { id, job: status === null ? null : { ...created, status } };
 }
 
 function limited<T extends object>(record: T): T {
