@@ -24,7 +24,7 @@ import { watchBudgets } from './worker/budget-news.js';
 import { countExportPollers, scheduledProjects, watchConsistentDays } from './worker/export-gauges.js';
 import { connectTemporal, reachNamespace } from './worker/connection.js';
 import { every } from './worker/every.js';
-import { atMostEvery, bridgeToTemporal, createLogger, WorkflowIds, type Logger } from './worker/logging.js';
+import { atMostEvery, bridgeToTemporal, createLogger, type Logger } from './worker/logging.js';
 import {
   createFigures,
   type Figures,
@@ -50,13 +50,11 @@ async function runWorker(config: WorkerConfig, log: Logger): Promise<void> {
   shutdown.onBegin(() => readiness.stop('shuts down'));
   const restored = restoreMode(config, log);
   if (healthAddress) await startHealthServer(healthAddress, () => ({ ...readiness.state(), ...restored }));
-  const workflowIds = new WorkflowIds();
-  const meter = await installRuntime(bridgeToTemporal(log, workflowIds), metricsAddress);
+  const meter = await installRuntime(bridgeToTemporal(log), metricsAddress);
   const figures = createFigures(meter, { namespace, taskQueue });
   if (metricsAddress) shutdown.onBegin(watchProcess(figures));
   const metrics = metricsOf(figures);
   const connection = await connectTemporal(temporal, log, readTemporalSettings);
-  workflowIds.connect(connection, namespace);
   const keyHealth = new KeyHealth({
     upstream: openUpstream(config, figures, log),
     metrics,

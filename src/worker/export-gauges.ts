@@ -80,14 +80,12 @@ function withLimit<T>(client: Client, call: () => Promise<T>): Promise<T> {
 
 const SCAN_INTERVAL_MS = 10 * 60_000;
 const RECORD_INTERVAL_MS = 30_000;
-/** Bounds the days in which gaps are counted: each one is a small read. */
-const GAP_DAYS = 28;
+/** Bounds the days of a project that are looked at: each one is a small read. */
+const MAX_DAYS = 28;
 
 /** The days of a project. */
 export interface ProjectDays {
-  /**
-   * The exclusive end (`YYYY-MM-DD`) of the last day with a consistent, complete snapshot; null where there is none.
-   */
+  /** The exclusive end (`YYYY-MM-DD`) of the last of these days with a consistent, complete snapshot. */
   lastEnd: string | null;
   /** Days of the last 28 that are missing, damaged, inconsistent or provisional though their export is over. */
   gaps: number;
@@ -135,44 +133,29 @@ function sinceOf(days: ProjectDays | undefined, madeAt: number): ProjectDays & {
   return { lastEnd, gaps, since: lastEnd === null ? madeAt : Date.parse(`${lastEnd}T00:00:00Z`) };
 }
 
-/** How the days of every project with snapshots are; `now` in milliseconds since 1970. */
+/** How the last days of every project with snapshots are; `now` in milliseconds since 1970. */
 export async function projectDays(store: SnapshotStore, now: number): Promise<Map<string, ProjectDays>> {
   const today = new Date(now).toISOString().slice(0, 10);
   const byProject = new Map<string, FoundSnapshot[]>();
   for await (const found of findSnapshots(store)) {
     if (!isOneDay(found) || !mayHaveBegun(found, today)) continue;
-    const days = byProject.get(found.projectId);
-    if (days) days.push(found);
-    else byProject.set(found.projectId, [found]);
+    byProject.set(found.projectId, [...(byProject.get(found.projectId) ?? []), found]);
   }
-  const health = new Map<string, ProjectDays>();
-  for (const [projectId, days] of byProject) {
-    const lastEnd = (await lastConsistent(store, days))?.dateTo ?? null;
-    health.set(projectId, { lastEnd, gaps: await gapsOf(store, days, today, now) });
-  }
-  return health;
+  const earliest = plusDays(today, -MAX_DAYS);
+  const projects = [...byProject].map(async ([projectId, found]) => {
+    const recent = found.filter(({ dateFrom }) => dateFrom >= earliest);
+    const manifests = (await Promise.all(recent.map((day) => presentManifest(store, day)))).filter(
+      (one) => one !== null,
+    );
+    const first = found[0]!.dateFrom;
+    const days = daysOf(manifests, first > earliest ? first : earliest, today);
+    const gaps = days.filter((day) => day.state !== 'final' && !isStillDue(day, now)).length;
+    return [projectId, { lastEnd: manifests.findLast(({ consistent }) => consistent)?.dateTo ?? null, gaps }] as const;
+  });
+  return new Map(await Promise.all(projects));
 }
 
-async function lastConsistent(store: SnapshotStore, days: FoundSnapshot[]): Promise<FoundSnapshot | null> {
-  for (const day of days.toReversed()) if ((await presentManifest(store, day))?.consistent) return day;
-  return null;
-}
-
-async function gapsOf(store: SnapshotStore, found: FoundSnapshot[], today: string, now: number): Promise<number> {
-  const earliest = plusDays(today, -GAP_DAYS);
-  const [first] = found;
-  const recent = found.filter(({ dateFrom }) => dateFrom >= earliest);
-  const manifests = await Promise.all(recent.map((day) => presentManifest(store, day)));
-  const from = first && first.dateFrom > earliest ? first.dateFrom : earliest;
-  const days = daysOf(
-    manifests.filter((manifest) => manifest !== null),
-    from,
-    today,
-  );
-  return days.filter((day) => day.state !== 'final' && !isStillDue(day, now)).length;
-}
-
-/** The manifest, where its files are there; what they hold is for `export gaps` and `export verify`. */
+/** The manifest, if its files are there; what they hold is for `export gaps` and `export verify`. */
 async function presentManifest(store: SnapshotStore, found: FoundSnapshot) {
   // One of a newer release is a gap that "export gaps" explains.
   const manifest = await unlessNewer(readFoundManifest(store, found));

@@ -2,7 +2,7 @@
 import { lookup } from 'node:dns/promises';
 import { isIPv6 } from 'node:net';
 import { monitorEventLoopDelay } from 'node:perf_hooks';
-import type { MetricCounter, MetricMeter } from '@temporalio/common';
+import type { MetricCounter, MetricGauge, MetricHistogram, MetricMeter } from '@temporalio/common';
 import { type Logger, Runtime, type TelemetryOptions } from '@temporalio/worker';
 import { type Metrics, SNAPSHOT_VERDICTS, WRITE_OUTCOMES } from '../activities/metrics.js';
 import { cannotListen, type ListenAddress } from '../config.js';
@@ -12,88 +12,103 @@ import { releaseVersion } from '../temporal/workflow-bundle.js';
 import type { Upstream } from '../upstream/upstream.js';
 import { every } from './every.js';
 
-type Row = readonly [name: string, description: string, unit?: string];
+type Row = readonly [kind: keyof Instruments, name: string, description: string, unit?: string];
 
-const GAUGES = {
-  ready: ['agent_jobs_ready', '1 while the worker polls and reaches Temporal, else 0'],
-  pollsHeld: ['agent_jobs_polls_held', 'Polls that this worker holds between their reads'],
-  needAttention: ['agent_jobs_needs_attention', 'Running jobs that wait for a person'],
-  openJobs: ['agent_jobs_open', 'Running jobs, by phase'],
-  waitingJobs: ['agent_jobs_waiting', 'Running jobs that wait, by reason'],
-  requestQueues: ['agent_jobs_request_queues', 'Queues of requests that run'],
-  oldestCreate: ['agent_jobs_oldest_create_age_seconds', 'Since the oldest job without an id was started', 's'],
-  oldestInDoubt: ['agent_jobs_oldest_in_doubt_age_seconds', 'Since the oldest write is in doubt', 's'],
-  lastCount: ['agent_jobs_last_count_timestamp_seconds', 'When the running jobs were last counted', 's'],
-  dayAge: ['agent_jobs_last_consistent_day_age_seconds', 'Since the end of the last day with a consistent export', 's'],
-  exportGaps: ['agent_jobs_export_gap_days', 'Days of the last 28 without a good export', 'd'],
-  exportPollers: ['agent_jobs_export_pollers', 'Workers that ask for exports'],
-  lastLook: ['agent_jobs_webhooks_last_look_timestamp_seconds', 'When webhooks last looked for events', 's'],
-  webhooksWrong: ['agent_jobs_webhooks_file_wrong', '1 while WEBHOOKS_FILE is wrong'],
-  buildInfo: ['agent_jobs_build_info', 'Always 1: the release and what it runs on'],
+const METRICS = {
+  ready: ['gauge', 'agent_jobs_ready', '1 while the worker polls and reaches Temporal, else 0'],
+  pollsHeld: ['gauge', 'agent_jobs_polls_held', 'Polls that this worker holds between their reads'],
+  attentionJobs: ['gauge', 'agent_jobs_needs_attention', 'Running jobs that wait for a person'],
+  openJobs: ['gauge', 'agent_jobs_open', 'Running jobs, by phase'],
+  waitingJobs: ['gauge', 'agent_jobs_waiting', 'Running jobs that wait, by reason'],
+  uncreatedJobs: ['gauge', 'agent_jobs_uncreated_older', 'Running jobs without an id, older than this'],
+  requestQueues: ['gauge', 'agent_jobs_request_queues', 'Queues of requests that run'],
+  lastCount: ['gauge', 'agent_jobs_last_count_timestamp_seconds', 'When the running jobs were last counted', 's'],
+  dayAge: ['gauge', 'agent_jobs_last_consistent_day_age_seconds', 'Since the end of the last consistent day', 's'],
+  exportGaps: ['gauge', 'agent_jobs_export_gap_days', 'Days of the last 28 without a good export', 'd'],
+  exportPollers: ['gauge', 'agent_jobs_export_pollers', 'Workers that ask for exports'],
+  lastLook: ['gauge', 'agent_jobs_webhooks_last_look_timestamp_seconds', 'When webhooks last looked for events', 's'],
+  webhooksWrong: ['gauge', 'agent_jobs_webhooks_file_wrong', '1 while WEBHOOKS_FILE is wrong'],
+  buildInfo: ['gauge', 'agent_jobs_build_info', 'Always 1: the release and what it runs on'],
   // A gauge, though it only grows: the SDK's counters take whole numbers alone.
-  cpu: ['agent_jobs_cpu_seconds', 'CPU time used so far, all threads', 's'],
+  cpu: ['gauge', 'agent_jobs_cpu_seconds', 'CPU time used so far, all threads', 's'],
   // The process, under the names and with the types that other Node programs have.
-  startTime: ['process_start_time_seconds', 'When the process started', 's'],
-  resident: ['process_resident_memory_bytes', 'Resident memory, all threads', 'By'],
-  heapUsed: ['nodejs_heap_size_used_bytes', 'Used heap of the main thread', 'By'],
-  heapTotal: ['nodejs_heap_size_total_bytes', 'Heap of the main thread', 'By'],
-  external: ['nodejs_external_memory_bytes', 'Memory outside of the heap, such as buffers', 'By'],
-  lag: ['nodejs_eventloop_lag_p99_seconds', 'Of the last 5 seconds', 's'],
-} as const satisfies Record<string, Row>;
-
-const COUNTERS = {
-  writes: ['agent_jobs_writes_total', 'Sends of a create or a message, by outcome'],
-  answers: ['agent_jobs_upstream_answers_total', 'Answers of the upstream, by class'],
-  refused: ['agent_jobs_keys_refused_total', 'Requests whose key was refused or missing'],
-  plainPayloads: ['agent_jobs_plain_payloads_total', 'Payloads read without encryption, where keys are set'],
-  snapshots: ['agent_jobs_snapshots_total', 'Publications of snapshots, by verdict'],
-  exportFailures: ['agent_jobs_export_failures_total', 'Steps of exports that failed, by type'],
-  webhookTries: ['agent_jobs_webhook_tries_total', 'Requests of webhooks, by receiver and result'],
-} as const satisfies Record<string, Row>;
-
-const HISTOGRAMS = {
-  settle: ['agent_jobs_write_settle_seconds', 'From the moment a write was asked for to its fate'],
-  took: ['agent_jobs_upstream_seconds', 'What a call of the upstream took'],
-  endLate: ['agent_jobs_end_seen_late_seconds', 'How long ago, at most, a job had ended that a read found ended'],
-  readLate: ['agent_jobs_poll_late_seconds', 'How late a read of a held poll began'],
+  startTime: ['gauge', 'process_start_time_seconds', 'When the process started', 's'],
+  resident: ['gauge', 'process_resident_memory_bytes', 'Resident memory, all threads', 'By'],
+  heapUsed: ['gauge', 'nodejs_heap_size_used_bytes', 'Used heap of the main thread', 'By'],
+  heapTotal: ['gauge', 'nodejs_heap_size_total_bytes', 'Heap of the main thread', 'By'],
+  external: ['gauge', 'nodejs_external_memory_bytes', 'Memory outside of the heap, such as buffers', 'By'],
+  lag: ['gauge', 'nodejs_eventloop_lag_p99_seconds', 'Of the last 5 seconds', 's'],
+  writes: ['counter', 'agent_jobs_writes_total', 'Sends of a create or a message, by outcome'],
+  answers: ['counter', 'agent_jobs_upstream_answers_total', 'Answers of the upstream, by class'],
+  refused: ['counter', 'agent_jobs_keys_refused_total', 'Requests whose key was refused or missing'],
+  plainPayloads: ['counter', 'agent_jobs_plain_payloads_total', 'Payloads read without encryption, if keys are set'],
+  snapshots: ['counter', 'agent_jobs_snapshots_total', 'Publications of snapshots, by verdict'],
+  exportFailures: ['counter', 'agent_jobs_export_failures_total', 'Steps of exports that failed, by type'],
+  webhookTries: ['counter', 'agent_jobs_webhook_tries_total', 'Requests of webhooks, by receiver and result'],
+  settle: ['histogram', 'agent_jobs_write_settle_seconds', 'From the request of a write to its outcome', 's'],
+  took: ['histogram', 'agent_jobs_upstream_seconds', 'What a call of the upstream took', 's'],
+  endLate: ['histogram', 'agent_jobs_end_seen_late_seconds', 'How long ago, at most, a read job had ended', 's'],
+  readLate: ['histogram', 'agent_jobs_poll_late_seconds', 'How late a read of a held poll began', 's'],
 } as const satisfies Record<string, Row>;
 
 /** Upper bounds by metric, in seconds: from an answer at once to a write that a person had to settle. */
-const histogramBuckets = {
-  [HISTOGRAMS.settle[0]]: [0.1, 0.25, 0.5, 1, 2.5, 5, 10, 20, 60, 300, 3_600, 86_400],
-  [HISTOGRAMS.took[0]]: [0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 20],
-  [HISTOGRAMS.endLate[0]]: [1, 2, 5, 10, 30, 60, 120, 300, 3_600],
-  [HISTOGRAMS.readLate[0]]: [0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300],
+const BUCKETS = {
+  [METRICS.settle[1]]: [0.1, 0.25, 0.5, 1, 2.5, 5, 10, 20, 60, 300, 3_600, 86_400],
+  [METRICS.took[1]]: [0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 20],
+  [METRICS.endLate[1]]: [1, 2, 5, 10, 30, 60, 120, 300, 3_600],
+  [METRICS.readLate[1]]: [0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300],
 };
 
-const OPERATIONS = ['create', 'message', 'get', 'visitors'];
+const WRITES = ['create', 'message'];
+const OPERATIONS = [...WRITES, 'get', 'visitors'];
 /** Other failures of a step are those of a worker that stops, or of an export that was cancelled. */
 const EXPORT_FAILURES: readonly string[] = [FAILURE.exportRejected, FAILURE.snapshotStoreFailed, FAILURE.exportFailed];
 
-/** All metrics of a worker, by their names in the tables above. */
-export type Figures = ReturnType<typeof createFigures>;
+/** The labels of the counters whose every series begins at 0: one that begins at 1 shows no increase. */
+const AT_ZERO: Readonly<Partial<Record<keyof Figures, Labels>>> = {
+  writes: { operation: WRITES, outcome: WRITE_OUTCOMES },
+  answers: { operation: OPERATIONS, class: RESPONSE_CLASSES },
+  refused: { operation: OPERATIONS },
+  plainPayloads: {},
+  snapshots: { verdict: SNAPSHOT_VERDICTS },
+  exportFailures: { type: EXPORT_FAILURES },
+};
 
-/** The metrics on the SDK's meter; the counters begin at 0, that of the workflows' own meter too. */
-export function createFigures(meter: MetricMeter, worker: { namespace: string; taskQueue: string }) {
-  const figures = {
-    ...each(GAUGES, (name, text, unit) =>
-      meter.createGauge(name, unit === undefined || unit === 'By' ? 'int' : 'float', unit, text),
-    ),
-    ...each(COUNTERS, (name, text) => meter.createCounter(name, undefined, text)),
-    ...each(HISTOGRAMS, (name, text) => meter.createHistogram(name, 'float', 's', text)),
+type Labels = Readonly<Record<string, readonly string[]>>;
+
+interface Instruments {
+  gauge: MetricGauge;
+  counter: MetricCounter;
+  histogram: MetricHistogram;
+}
+
+/** All metrics of a worker, by their names in the table above. */
+export type Figures = { [Name in keyof typeof METRICS]: Instruments[(typeof METRICS)[Name][0]] };
+
+/** The metrics on the SDK's meter. The workflows' own counter of ended jobs begins at 0, too. */
+export function createFigures(meter: MetricMeter, worker: { namespace: string; taskQueue: string }): Figures {
+  const create = ([kind, name, text, unit]: Row) => {
+    if (kind === 'histogram') return meter.createHistogram(name, 'float', unit, text);
+    if (kind === 'counter') return meter.createCounter(name, undefined, text);
+    return meter.createGauge(name, unit === undefined || unit === 'By' ? 'int' : 'float', unit, text);
   };
-  startCountersAtZero(figures);
-  startJobEndsAtZero(meter, worker);
+  const made = Object.entries<Row>(METRICS).map(([name, row]) => [name, create(row)] as const);
+  const figures = Object.fromEntries(made) as unknown as Figures;
+  for (const [name, labels] of Object.entries(AT_ZERO)) startAtZero(figures[name as 'writes'], labels);
+  const ended = meter.createCounter(JOBS_ENDED_METRIC, undefined, 'Jobs that ended, by outcome');
+  const { namespace, taskQueue } = worker;
+  const ofWorkflows = { namespace: [namespace], taskQueue: [taskQueue], workflowType: [AGENT_JOB_WORKFLOW] };
+  startAtZero(ended, { ...ofWorkflows, outcome: JOB_ENDS });
   figures.ready.set(0);
   return figures;
 }
 
-function each<Name extends string, Metric>(
-  table: Record<Name, Row>,
-  create: (...row: Row) => Metric,
-): Record<Name, Metric> {
-  const metrics = Object.entries<Row>(table).map(([name, row]) => [name, create(...row)] as const);
-  return Object.fromEntries(metrics) as Record<Name, Metric>;
+function startAtZero(counter: MetricCounter, labels: Labels): void {
+  let series: Record<string, string>[] = [{}];
+  for (const [label, values] of Object.entries(labels)) {
+    series = series.flatMap((one) => values.map((value) => ({ ...one, [label]: value })));
+  }
+  for (const one of series) counter.add(0, one);
 }
 
 /** What activities tell. */
@@ -110,31 +125,9 @@ export function metricsOf(figures: Figures): Metrics {
   };
 }
 
-type Counters = Record<keyof typeof COUNTERS, MetricCounter>;
-
-/** A series that begins at 1 shows no increase. */
-function startCountersAtZero(counters: Counters): void {
-  for (const operation of ['create', 'message']) {
-    for (const outcome of WRITE_OUTCOMES) counters.writes.add(0, { operation, outcome });
-  }
-  for (const operation of OPERATIONS) {
-    counters.refused.add(0, { operation });
-    for (const responseClass of RESPONSE_CLASSES) counters.answers.add(0, { operation, class: responseClass });
-  }
-  counters.plainPayloads.add(0);
-  for (const verdict of SNAPSHOT_VERDICTS) counters.snapshots.add(0, { verdict });
-  for (const type of EXPORT_FAILURES) counters.exportFailures.add(0, { type });
-}
-
 /** Counts a try of a webhook; a receiver's results that did not come begin at 0. */
 export function countWebhookTry({ webhookTries }: Pick<Figures, 'webhookTries'>, receiver: string, came: string): void {
   for (const result of ['delivered', 'gone', 'failed']) webhookTries.add(result === came ? 1 : 0, { receiver, result });
-}
-
-/** The workflows' own counter of ended jobs, with the labels that the SDK gives a workflow's metrics. */
-function startJobEndsAtZero(meter: MetricMeter, worker: { namespace: string; taskQueue: string }): void {
-  const ended = meter.createCounter(JOBS_ENDED_METRIC, undefined, 'Jobs that ended, by outcome');
-  for (const outcome of JOB_ENDS) ended.add(0, { ...worker, workflowType: AGENT_JOB_WORKFLOW, outcome });
 }
 
 /** The same upstream; records how long each call took, whatever its result. */
@@ -195,7 +188,7 @@ type PrometheusOptions = Extract<NonNullable<TelemetryOptions['metrics']>, { pro
 async function prometheusOptions({ host, port }: ListenAddress): Promise<PrometheusOptions> {
   const { address } = await lookup(host);
   const bindAddress = isIPv6(address) ? `[${address}]:${port}` : `${address}:${port}`;
-  return { bindAddress, useSecondsForDurations: true, histogramBucketOverrides: histogramBuckets };
+  return { bindAddress, useSecondsForDurations: true, histogramBucketOverrides: BUCKETS };
 }
 
 const SAMPLE_INTERVAL_MS = 5_000;

@@ -23,7 +23,7 @@ export interface OldVersionOptions {
 }
 
 /** With the pace below, 10,000 runs are woken within five minutes of the change. */
-const LOOK_INTERVAL_MS = 15_000;
+const CHECK_INTERVAL_MS = 15_000;
 /** Each makes a workflow task, and a first poll on the other version: 50 a second. */
 const WAKES_AT_ONCE = 10;
 const WAKE_PAUSE_MS = 200;
@@ -36,101 +36,88 @@ const WAKE_SIGNAL = 'versionChanged';
 const DRAINING = 4; // temporal.api.enums.v1.WorkerDeploymentVersionStatus
 
 /**
- * Looks now and then whether the version of this worker drains, and then wakes its runs; returns what stops that. Where
- * worker versioning is off there is nothing to watch.
+ * Checks now and then whether the version of this worker drains, and then wakes its runs; returns what stops that.
+ * Without worker versioning there is nothing to watch.
  */
-export function watchVersion(options: OldVersionOptions): () => void {
-  const version = workerVersion(options.config);
+export function watchVersion({ config, client, poller, log }: OldVersionOptions): () => void {
+  const version = workerVersion(config);
   if (!version) return () => {};
-  const old = new OldVersion(version, options);
-  return every(LOOK_INTERVAL_MS, (stopped) => old.look(stopped), {
-    firstMs: LOOK_INTERVAL_MS,
-    onError: (error) => options.log.warn({ error }, 'Could not look which version of the workers is current'),
+  let isDraining = false;
+  const check = async (stopped: AbortSignal) => {
+    const since = await drainingSince(client, version);
+    if ((since !== null) !== isDraining) {
+      isDraining = since !== null;
+      const { deploymentName: deployment, buildId } = version;
+      const text = isDraining
+        ? 'Another version of the workers is current: the runs of this one are woken, and go on there'
+        : 'The runs of this version of the workers have left, or it is current again';
+      log.info({ deployment, buildId }, text);
+    }
+    if (since !== null) await wakeRuns({ client, poller, version, since, stopped });
+  };
+  return every(CHECK_INTERVAL_MS, check, {
+    firstMs: CHECK_INTERVAL_MS,
+    onError: (error) => log.warn({ error }, 'Could not check which version of the workers is current'),
   });
 }
 
-class OldVersion {
-  readonly #version: WorkerDeploymentVersion;
-  readonly #options: OldVersionOptions;
-  #isDraining = false;
-
-  constructor(version: WorkerDeploymentVersion, options: OldVersionOptions) {
-    this.#version = version;
-    this.#options = options;
+/** Milliseconds; null if this version is current, takes a part of the jobs, or has no run any more. */
+async function drainingSince(client: Client, deploymentVersion: WorkerDeploymentVersion): Promise<number | null> {
+  const { namespace } = client.options;
+  try {
+    const { workerDeploymentVersionInfo: info } = await client.withDeadline(Date.now() + CALL_LIMIT_MS, () =>
+      client.workflowService.describeWorkerDeploymentVersion({ namespace, deploymentVersion }),
+    );
+    if (Number(info?.status) !== DRAINING) return null;
+    return Number(info?.drainageInfo?.lastChangedTime?.seconds ?? 0) * 1_000;
+  } catch (error) {
+    // The server learns of the version from its first worker's polls.
+    if (isNotFound(error)) return null;
+    throw error;
   }
+}
 
-  async look(stopped: AbortSignal): Promise<void> {
-    const drainingSince = await this.#drainingSince();
-    this.#tell(drainingSince !== null);
-    if (drainingSince === null) return;
-    const woken = new Set<string>();
-    let batch: WorkflowExecutionInfo[] = [];
-    let unwoken: Error | null = null as Error | null;
-    // One that takes no signal, such as one with a history that is full, must not keep the others.
-    const onUnwoken = (error: Error) => (unwoken ??= error);
-    const wake = async () => {
-      await Promise.all(batch.map((run) => this.#wake(run, drainingSince).catch(onUnwoken)));
-      for (const { workflowId } of batch) woken.add(workflowId);
-      batch = [];
-      await delay(WAKE_PAUSE_MS);
-    };
-    for await (const run of this.#options.client.workflow.list({ query: runsOf(this.#version) })) {
-      if (stopped.aborted) return;
-      batch.push(run);
-      if (batch.length === WAKES_AT_ONCE) await wake();
-    }
-    await wake();
-    if (woken.size > 0) {
-      await delay(LEAVE_MS);
-      this.#options.poller?.handBack(woken, 'another version of the workers is current');
-    }
-    if (unwoken !== null) throw unwoken;
+interface Draining extends Pick<OldVersionOptions, 'client' | 'poller'> {
+  version: WorkerDeploymentVersion;
+  since: number;
+  stopped: AbortSignal;
+}
+
+async function wakeRuns({ client, poller, version, since, stopped }: Draining): Promise<void> {
+  const woken = new Set<string>();
+  const failures: unknown[] = [];
+  // The server takes one signal of a request id: many workers, and ever rarer tries, cost a run little. The first may
+  // come before the server has told its task queues of the change.
+  const checks = Math.max(0, Date.now() - since) / CHECK_INTERVAL_MS;
+  const requestId = `${WAKE_SIGNAL}/${version.buildId}/${since}/${Math.floor(Math.log2(checks + 1))}`;
+  let batch: Promise<void>[] = [];
+  for await (const run of client.workflow.list({ query: runsOf(version) })) {
+    if (stopped.aborted) return;
+    // One that takes no signal, such as one with a full history, must not keep the others.
+    batch.push(wake(client, run, requestId).catch((error: unknown) => void failures.push(error)));
+    woken.add(run.workflowId);
+    if (batch.length < WAKES_AT_ONCE) continue;
+    await Promise.all(batch);
+    batch = [];
+    await delay(WAKE_PAUSE_MS);
   }
-
-  /** Milliseconds; null where this version is current, takes a part of the jobs, or has no run any more. */
-  async #drainingSince(): Promise<number | null> {
-    const { client } = this.#options;
-    const request = { namespace: client.options.namespace, deploymentVersion: this.#version };
-    try {
-      const { workerDeploymentVersionInfo: info } = await client.withDeadline(Date.now() + CALL_LIMIT_MS, () =>
-        client.workflowService.describeWorkerDeploymentVersion(request),
-      );
-      if (Number(info?.status) !== DRAINING) return null;
-      return Number(info?.drainageInfo?.lastChangedTime?.seconds ?? 0) * 1_000;
-    } catch (error) {
-      // The server learns of the version from its first worker's polls.
-      if (isNotFound(error)) return null;
-      throw error;
-    }
+  await Promise.all(batch);
+  if (woken.size > 0) {
+    await delay(LEAVE_MS);
+    poller?.handBack(woken, 'another version of the workers is current');
   }
+  if (failures.length > 0) throw failures[0] as Error;
+}
 
-  /**
-   * The server takes one signal of a request id: many workers, and ever rarer tries, cost a run little. The first may
-   * come before the server has told its task queues of the change.
-   */
-  async #wake({ workflowId, runId }: WorkflowExecutionInfo, drainingSince: number): Promise<void> {
-    const { client } = this.#options;
-    const looks = Math.max(0, Date.now() - drainingSince) / LOOK_INTERVAL_MS;
-    const requestId = `${WAKE_SIGNAL}/${this.#version.buildId}/${drainingSince}/${Math.floor(Math.log2(looks + 1))}`;
-    const workflowExecution = { workflowId, runId };
-    const request = { namespace: client.options.namespace, workflowExecution, signalName: WAKE_SIGNAL, requestId };
-    try {
-      await client.withDeadline(Date.now() + CALL_LIMIT_MS, () =>
-        client.workflowService.signalWorkflowExecution(request),
-      );
-    } catch (error) {
-      if (!isNotFound(error)) throw error;
-    }
-  }
-
-  #tell(isDraining: boolean): void {
-    if (isDraining === this.#isDraining) return;
-    this.#isDraining = isDraining;
-    const { deploymentName, buildId } = this.#version;
-    const told = isDraining
-      ? 'Another version of the workers is current: the runs of this one are woken, and go on there'
-      : 'The runs of this version of the workers have left, or it is current again';
-    this.#options.log.info({ deployment: deploymentName, buildId }, told);
+async function wake(client: Client, { workflowId, runId }: WorkflowExecutionInfo, requestId: string): Promise<void> {
+  const { namespace } = client.options;
+  const request = { namespace, workflowExecution: { workflowId, runId }, signalName: WAKE_SIGNAL, requestId };
+  try {
+    await client.withDeadline(Date.now() + CALL_LIMIT_MS, () =>
+      client.workflowService.signalWorkflowExecution(request),
+    );
+  } catch (error) {
+    if (!isNotFound(error)) throw error;
   }
 }
 

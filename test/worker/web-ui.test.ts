@@ -191,7 +191,7 @@ test('nothing that callers and the upstream say becomes an element on a job’s 
     const { currentDetails } = await handle.query<{ currentDetails: string }>('__temporal_workflow_metadata');
     // As the page does before it renders.
     const html = await rendered(currentDetails.replace(/\{workflowId\}/g, workflowId));
-    for (const shown of ['first <img', 'second <img', 'lost <img', 'by <img', 'note <img', 'st <img', '//<img']) {
+    for (const shown of ['first <img', 'second <img', 'lost <img', 'st <img', '//<img']) {
       expect(textIn(html)).toContain(shown);
     }
     expect([...new Set(tagsIn(html))].toSorted()).toEqual(['code', 'li', 'p', 'pre', 'strong', 'ul']);
