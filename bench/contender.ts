@@ -12,8 +12,6 @@ export interface Bench {
   folder: string;
   temporal: BenchTemporal;
   upstream: BenchUpstream;
-  /** The folder for V8 CPU profiles of the workers, one per thread; undefined if none are wanted. */
-  profiles: string | undefined;
   budget: Budget;
 }
 
@@ -48,13 +46,12 @@ const READY_TIME_LIMIT_MS = 120_000;
 
 /** Starts a worker's program with these settings and no others, and waits until it is ready. */
 export async function startWorkerProgram(
-  { folder, profiles }: Bench,
+  { folder }: Bench,
   name: string,
   { program, env, readyText }: WorkerProgram,
 ): Promise<ManagedProcess> {
   const logFile = join(folder, `${name}-${Date.now()}.log`);
-  const profiling = profiles === undefined ? [] : ['--cpu-prof', `--cpu-prof-dir=${join(profiles, name)}`];
-  const worker = await startProcess({ program: process.execPath, args: [...profiling, program], env, logFile });
+  const worker = await startProcess({ program: process.execPath, args: [program], env, logFile });
   const deadline = Date.now() + READY_TIME_LIMIT_MS;
   while (!readFileSync(logFile, 'utf8').includes(readyText)) {
     if (worker.hasEnded() || Date.now() > deadline) {

@@ -11,6 +11,13 @@ export interface Measured {
   figures: Figures;
 }
 
+let tags = 0;
+
+/** A part of workflow ids that is unique to this run. */
+export function uniqueTag(name: string): string {
+  return `${name}-${process.pid}-${Date.now()}-${++tags}`;
+}
+
 export function median(values: readonly number[]): number {
   return quantile(values, 0.5);
 }

@@ -13,7 +13,8 @@ import { parseArgs } from 'node:util';
 import { freePort, startProcess } from '../src/local/child-process.js';
 import { startWorkerProgram, type Bench } from './contender.js';
 import { memoryMiB } from './processes.js';
-import { uniqueTag, withBench } from './session.js';
+import { uniqueTag } from './figures.js';
+import { withBench } from './session.js';
 
 const WORKER = fileURLToPath(new URL('../dist/worker.js', import.meta.url));
 const CLI = fileURLToPath(new URL('../dist/cli/main.js', import.meta.url));
@@ -44,7 +45,7 @@ interface Served {
 }
 
 async function withServed(run: (served: Served) => Promise<void>): Promise<void> {
-  await withBench({ budget: 'unlimited' } as Parameters<typeof withBench>[0], async (bench) => {
+  await withBench({ budget: 'unlimited' }, async (bench) => {
     const { folder, temporal, upstream } = bench;
     const webhooksFile = join(folder, 'webhooks.json');
     writeFileSync(webhooksFile, '{}');
@@ -147,7 +148,7 @@ async function settledActions({ temporal }: Bench): Promise<number> {
   for (let before = await temporal.actions(); ;) {
     await pause(COUNTER_LOOK_MS);
     const now = await temporal.actions();
-    if (now === before) return now ?? 0;
+    if (now === before) return now;
     before = now;
   }
 }

@@ -2,12 +2,12 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import type { ManagedProcess } from '../src/local/child-process.js';
 import type { Bench, Contender, Polling, RunningJob } from './contender.js';
-import { mean, quantile, type Figures } from './figures.js';
+import { mean, quantile, type Figures, uniqueTag } from './figures.js';
 import { cpuMs, ownCpuMs, watchMemory } from './processes.js';
 
 export interface JobsWork {
-  /** Distinguishes this run's workflow ids. */
-  tag: string;
+  /** Of the scenario. */
+  name: string;
   n: number;
   polling: Polling;
   /** How long each job stays active upstream. */
@@ -55,7 +55,7 @@ export async function runJobs(
   const before = cpuUse(bench, worker);
   const startedAt = Date.now();
   const ended = await Promise.all(
-    Array.from({ length: work.n }, (_, i) => oneJob(bench, contender, work, `${work.tag}-${i}`)),
+    Array.from({ length: work.n }, () => oneJob(bench, contender, work, uniqueTag('job'))),
   );
   const wallMs = Date.now() - startedAt;
   const cpu = cpuBetween(before, cpuUse(bench, worker));
@@ -77,8 +77,7 @@ export async function runJobs(
     'creates per job': perJob(requests.create),
     'messages per job': perJob(requests.message),
     ...(await historySizes(bench, ended)),
-    'billable actions per job':
-      actionsBefore === null || actionsAfter === null ? null : perJob(actionsAfter - actionsBefore),
+    'billable actions per job': perJob(actionsAfter - actionsBefore),
     'worker peak memory MiB': memory,
     'idle CPU ms per second': idleCores,
     'wall ms': wallMs,

@@ -6,13 +6,13 @@ import type { Figures, Measured } from './figures.js';
 
 export class Recorder {
   readonly measured: Measured[] = [];
-  /** The machine, Node and the server, in one line. */
+  /** The machine and Node, in one line. */
   readonly place: string;
   readonly #file: string;
 
-  constructor(file: string, server: string) {
+  constructor(file: string) {
     this.#file = file;
-    this.place = `${cpus().length} × ${cpus()[0]?.model ?? 'unknown'}, Node ${process.version}, ${server}`;
+    this.place = `${cpus().length} × ${cpus()[0]?.model ?? 'unknown'}, Node ${process.version}`;
   }
 
   /** Runs one scenario for one contender and keeps its figures. */

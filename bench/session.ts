@@ -4,27 +4,27 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { ManagedProcess } from '../src/local/child-process.js';
 import type { Bench, Contender } from './contender.js';
-import { drain } from './scenarios/drain.js';
 import { runJobs } from './jobs-run.js';
 import type { Options } from './options.js';
-import { openTemporal } from './temporal.js';
+import { drain } from './scenarios/jobs.js';
+import { startTemporal } from './temporal.js';
 import { startUpstream } from './upstream.js';
 
 const STOP_GRACE_MS = 30_000;
 /** Warms up compilers and connections. */
 const WARM_UP_JOBS = 10;
 
-/** Runs a function with a fresh folder, upstream and server (or the given server), and removes them. */
+/** Runs a function with a fresh folder, upstream and server, and removes them. */
 export async function withBench(
-  { server, profiles, budget }: Options,
+  { budget }: Pick<Options, 'budget'>,
   run: (bench: Bench) => Promise<void>,
 ): Promise<void> {
   const folder = mkdtempSync(join(tmpdir(), 'agent-jobs-bench-'));
   const upstream = await startUpstream(folder);
   try {
-    const temporal = await openTemporal(folder, server);
+    const temporal = await startTemporal(folder);
     try {
-      await run({ folder, temporal, upstream, profiles, budget });
+      await run({ folder, temporal, upstream, budget });
     } finally {
       await temporal.stop();
     }
@@ -42,16 +42,9 @@ export async function withWorker(
 ): Promise<void> {
   const worker = await contender.startWorker(bench);
   try {
-    await runJobs(bench, contender, worker, drain(WARM_UP_JOBS, uniqueTag('warm')));
+    await runJobs(bench, contender, worker, drain({ n: WARM_UP_JOBS }));
     await run(worker);
   } finally {
     await worker.stop(STOP_GRACE_MS);
   }
-}
-
-let tags = 0;
-
-/** A part of workflow ids that is unique to this run. */
-export function uniqueTag(name: string): string {
-  return `${name}-${process.pid}-${Date.now()}-${++tags}`;
 }

@@ -46,7 +46,7 @@ function ratio([first, second]: number[][]): string {
 }
 
 /** Three significant digits. */
-export function show(value: number): string {
+function show(value: number): string {
   const size = Math.abs(value);
   if (size >= 100) return Math.round(value).toLocaleString('en');
   return value.toFixed(size >= 10 ? 1 : 2);

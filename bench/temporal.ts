@@ -1,4 +1,4 @@
-/** The Temporal server of a run: the dev server by default, or one that runs already. */
+/** The Temporal server of a run: the dev server. */
 import { join } from 'node:path';
 import { Client, Connection } from '@temporalio/client';
 import { findDevServer } from '../src/local/fetched-program.js';
@@ -10,10 +10,9 @@ export interface BenchTemporal {
   address: string;
   namespace: string;
   client: Client;
-  /** The server's processes, its database's included; empty where they are not known. */
   pids: number[];
-  /** Billable actions of the namespace so far, as the server itself counts them; null where it shows no metrics. */
-  actions(): Promise<number | null>;
+  /** Billable actions of the namespace so far, as the server itself counts them. */
+  actions(): Promise<number>;
   stop(): Promise<void>;
 }
 
@@ -23,20 +22,8 @@ export interface BenchTemporal {
  */
 const AS_A_RELEASE_SERVER = { 'system.forceSearchAttributesCacheRefreshOnRead': 'false' };
 
-/** A server that runs already. */
-export interface GivenServer {
-  address: string;
-  namespace: string;
-  metricsUrl?: string | undefined;
-  pids: number[];
-}
-
-/** Connects to the given server, or starts the dev server on a database file in the folder. */
-export async function openTemporal(folder: string, given: GivenServer | undefined): Promise<BenchTemporal> {
-  return given ? connect(given, async () => {}) : startDev(folder);
-}
-
-async function startDev(folder: string): Promise<BenchTemporal> {
+/** Starts the dev server on a database file in the folder. */
+export async function startTemporal(folder: string): Promise<BenchTemporal> {
   const metricsPort = await freePort();
   const server = await startDevServer({
     program: await findDevServer({ env: process.env }),
@@ -46,23 +33,14 @@ async function startDev(folder: string): Promise<BenchTemporal> {
     dynamicConfig: AS_A_RELEASE_SERVER,
   });
   const { address, namespace, pid } = server;
-  const metricsUrl = `http://127.0.0.1:${metricsPort}/metrics`;
-  return connect({ address, namespace, metricsUrl, pids: [pid] }, () => server.stop());
-}
-
-async function connect(given: GivenServer, stop: () => Promise<void>): Promise<BenchTemporal> {
-  const { address, namespace, metricsUrl, pids } = given;
   const connection = await Connection.connect({ address });
   await ensureSearchAttributes(connection, namespace);
   return {
-    address,
-    namespace,
-    client: new Client({ connection, namespace }),
-    pids,
-    actions: async () => (metricsUrl === undefined ? null : readActions(metricsUrl, namespace)),
+    ...{ address, namespace, client: new Client({ connection, namespace }), pids: [pid] },
+    actions: () => readActions(`http://127.0.0.1:${metricsPort}/metrics`, namespace),
     async stop() {
       await connection.close();
-      await stop();
+      await server.stop();
     },
   };
 }

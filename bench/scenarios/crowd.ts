@@ -2,13 +2,12 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import { availableParallelism } from 'node:os';
 import type { ManagedProcess } from '../../src/local/child-process.js';
-import type { Bench, Contender, RunningJob } from '../contender.js';
-import type { Figures } from '../figures.js';
+import type { Bench, Contender } from '../contender.js';
+import { type Figures, uniqueTag } from '../figures.js';
 import { cpuBetween, cpuUse } from '../jobs-run.js';
 import type { Options } from '../options.js';
 import { memoryMiB, watchMemory } from '../processes.js';
 import type { Recorder } from '../recorder.js';
-import { uniqueTag } from '../session.js';
 
 interface Crowd {
   bench: Bench;
@@ -37,21 +36,17 @@ export async function runCrowd(crowd: Crowd): Promise<void> {
   await bench.upstream.control.setScript({ activeMs: ACTIVE_MS });
   await bench.upstream.countAnew();
   const idle = await coresUsed(bench, worker, 5_000);
-  const jobs: RunningJob[] = [];
+  let open = 0;
   let fits = Infinity;
-  try {
-    for (const size of options.crowd) {
-      if (size > fits) {
-        console.error(`${contender.name}: ${size} open jobs are left out, ${Math.round(fits)} would fit`);
-        break;
-      }
-      const name = { scenario: crowdOf(size), contender: contender.name, repetition: 1 };
-      const figures = await recorder.run(name, () => lookAtSize(crowd, jobs, size, idle));
-      fits = figures[FITS] ?? Infinity;
+  for (const size of options.crowd) {
+    if (size > fits) {
+      console.error(`${contender.name}: ${size} open jobs are left out, ${Math.round(fits)} would fit`);
+      break;
     }
-  } finally {
-    // Our own dev server is stopped with its jobs.
-    if (options.server) await eachAtOnce(jobs, (job) => terminate(bench, job));
+    const name = { scenario: crowdOf(size), contender: contender.name, repetition: 1 };
+    const figures = await recorder.run(name, () => lookAtSize(crowd, size - open, size, idle));
+    open = size;
+    fits = figures[FITS] ?? Infinity;
   }
 }
 
@@ -59,21 +54,11 @@ function crowdOf(size: number): string {
   return `crowd of ${size.toLocaleString('en')} jobs`;
 }
 
-async function lookAtSize(
-  { bench, contender, worker, options }: Crowd,
-  jobs: RunningJob[],
-  size: number,
-  idle: number,
-) {
-  const { lookMs, pace } = options;
+async function lookAtSize({ bench, contender, worker, options }: Crowd, more: number, size: number, idle: number) {
+  const lookMs = 1_000 * options.look;
   const grownSince = Date.now();
-  const keys = Array.from({ length: size - jobs.length }, (_, i) => uniqueTag(`crowd-${i}`));
-  const turn = paced(pace);
-  const start = async (key: string) => {
-    await turn();
-    return contender.start(bench, key, POLLING);
-  };
-  jobs.push(...(await eachAtOnce(keys, start)));
+  const keys = Array.from({ length: more }, () => uniqueTag('crowd'));
+  await eachAtOnce(keys, (key) => contender.start(bench, key, POLLING));
   await untilCreated(bench, size);
   const grownMs = Date.now() - grownSince;
   await pause(CALM_MS);
@@ -83,7 +68,7 @@ async function lookAtSize(
   const peak = watchMemory([worker.pid], 2_000);
   const cores = await coresUsed(bench, worker, lookMs);
   const reads = (await bench.upstream.requests()).get - readsBefore;
-  const actions = await actionsSince(bench, actionsBefore);
+  const actions = (await bench.temporal.actions()) - actionsBefore;
   const budget = COMFORTABLE * availableParallelism() - idle;
   return {
     'open jobs': size,
@@ -91,7 +76,7 @@ async function lookAtSize(
     'share of all cores': cores / availableParallelism(),
     'cores used before': idle,
     'reads per job and minute': reads / size / (lookMs / 60_000),
-    'billable actions per read': actions === null ? null : actions / reads,
+    'billable actions per read': actions / reads,
     'CPU ms per read': ((cores - idle) * lookMs) / reads,
     [FITS]: cores > idle ? (size * budget) / (cores - idle) : null,
     'worker memory MiB, at first': memoryAtFirst,
@@ -100,11 +85,6 @@ async function lookAtSize(
     'server memory MiB': memoryMiB(bench.temporal.pids),
     'seconds until all were open': grownMs / 1_000,
   } satisfies Figures;
-}
-
-async function actionsSince({ temporal }: Bench, before: number | null): Promise<number | null> {
-  const now = await temporal.actions();
-  return now === null || before === null ? null : now - before;
 }
 
 async function coresUsed(bench: Bench, worker: ManagedProcess, lookMs: number): Promise<number> {
@@ -121,26 +101,10 @@ async function untilCreated({ upstream }: Bench, n: number): Promise<void> {
   throw new Error('not every job was created in 30 minutes');
 }
 
-function terminate({ temporal }: Bench, { workflowId }: RunningJob): Promise<unknown> {
-  return temporal.client.workflow.getHandle(workflowId).terminate('the bench has seen enough');
-}
-
-/** Resolves at even intervals, one caller after the other; without a pace at once. */
-function paced(perSecond: number | undefined): () => Promise<void> {
-  let next = Date.now();
-  return async () => {
-    if (perSecond === undefined) return;
-    next = Math.max(next + 1_000 / perSecond, Date.now());
-    await pause(next - Date.now());
-  };
-}
-
-async function eachAtOnce<T, R>(items: readonly T[], action: (item: T) => Promise<R>): Promise<R[]> {
-  const results: R[] = [];
+async function eachAtOnce<T>(items: readonly T[], action: (item: T) => Promise<unknown>): Promise<void> {
   const queue = items.values();
   const lane = async () => {
-    for (const item of queue) results.push(await action(item));
+    for (const item of queue) await action(item);
   };
   await Promise.all(Array.from({ length: AT_ONCE }, lane));
-  return results;
 }

@@ -3,10 +3,9 @@ import { setTimeout as pause } from 'node:timers/promises';
 import type { ManagedProcess } from '../../src/local/child-process.js';
 import type { RequestRecord } from '../../src/testing.js';
 import type { Bench, Contender } from '../contender.js';
-import type { Figures } from '../figures.js';
+import { type Figures, uniqueTag } from '../figures.js';
 import type { Options } from '../options.js';
 import type { Recorder } from '../recorder.js';
-import { uniqueTag } from '../session.js';
 
 /** Waits between reads, in seconds, and for how long after the kill the reads are watched. */
 const CLASSES = [
@@ -52,7 +51,7 @@ async function killAndWatch(
   const since = Date.now();
   const polling = { min: waitMs, max: waitMs, ratio: 0 };
   const started = await Promise.all(
-    Array.from({ length: jobs }, (_, i) => contender.start(bench, uniqueTag(`killed-${waitS}-${i}`), polling)),
+    Array.from({ length: jobs }, () => contender.start(bench, uniqueTag('killed'), polling)),
   );
   const reads = new Map<number, RequestRecord>();
   // Each is in the middle of its waits, held by the one worker or the other.
