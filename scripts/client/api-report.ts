@@ -1,4 +1,7 @@
-/** The public surface of the client's package as text, so that a change of it shows in a diff. */
+/**
+ * The public surface of the client's package as text, so that a change of it shows in a diff. `npm run docs:api` writes
+ * it anew.
+ */
 import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -60,3 +63,5 @@ function writeReport(folder: string): void {
   });
   if (!succeeded) throw new Error('the declarations of the client can’t be read: npm run build');
 }
+
+if (import.meta.filename === process.argv[1]) await writeFile(API_REPORT, await apiReport());

@@ -12,7 +12,7 @@ const ABOUT =
   'that begin with x- tell what the standard can not: see docs/contract.md.';
 
 /** A signal, an update or a query of a workflow. */
-export interface Message extends MessageTypes {
+interface Message extends MessageTypes {
   readonly workflow: string;
   readonly kind: 'signal' | 'update' | 'query';
   readonly name: string;
