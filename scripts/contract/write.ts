@@ -1,5 +1,5 @@
 /**
- * `npm run docs:contract` writes the schemas of the contract into docs/contract, and the Python example's types.
+ * `npm run docs:contract` writes the schemas of the contract into docs/contract.
  * With `--release` it also makes this contract the one that later changes are compared with.
  */
 import { readFileSync, writeFileSync } from 'node:fs';
