@@ -131,7 +131,7 @@ function toWorker(env: Record<string, string>, values: z.output<typeof workerSch
   };
 }
 
-/** Settings that others make necessary. Without a role a worker that has no place for snapshots serves the jobs alone. */
+/** Settings that others make necessary. Without a role a worker that has no store for snapshots serves jobs alone. */
 function missingSettings(env: Record<string, string>, roles: readonly string[] | undefined): ConfigProblem[] {
   const problems = missingKeys(env);
   const wantsExports = (roles ?? env['WORKER_ROLES']?.split(/[\s,]+/))?.includes('exports');
