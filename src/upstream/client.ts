@@ -192,11 +192,11 @@ class Caller {
     if (context.key !== undefined) request.headers.set('authorization', `Bearer ${context.key}`);
   }
 
-  async #send(request: Request, { call, options, limit }: CallUnderWay): Promise<ExchangeResult> {
+  async #send(request: Request, { call, options, limit, exchange }: CallUnderWay): Promise<ExchangeResult> {
     if (limit.signal.aborted) return notStarted(limit.errorOfAbort('connecting'));
     const maxBytes = call.operation === 'visitors' ? MAX_RESPONSE_BYTES.page : MAX_RESPONSE_BYTES.job;
     const sent = { url: request.url, headers: Object.fromEntries(request.headers), limit, maxBytes };
-    if (call.prompt === undefined) return this.#wire.read(sent);
+    if (call.prompt === undefined) return this.#wire.read(sent, exchange !== undefined);
     return this.#wire.write(sent, Buffer.from(await request.arrayBuffer()), options.beforeLastByte);
   }
 

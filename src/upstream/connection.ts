@@ -38,8 +38,33 @@ function isWithin(host: string, list: string): boolean {
 const NO_TIMEOUT = { timeout: 0 };
 
 /**
+ * Connects once for each request. undici's own client connects again after a loss: a write could be sent twice, and a
+ * proxy that closes each tunnel is called again and again, even when the read is given up.
+ */
+export class OnceClient extends Client {
+  #mayConnect = false;
+
+  /** `connect` is a function, as pools and agents give it. */
+  constructor(origin: string | URL, { connect, ...options }: Client.Options) {
+    super(origin, {
+      ...options,
+      connect: (to, callback) => {
+        if (!this.#mayConnect) return callback(Object.assign(new Error('lost'), { code: 'ECONNRESET' }), null);
+        this.#mayConnect = false;
+        (connect as buildConnector.connector)(to, callback);
+      },
+    });
+  }
+
+  override dispatch(options: Dispatcher.DispatchOptions, handler: Dispatcher.DispatchHandler): boolean {
+    this.#mayConnect = true;
+    return super.dispatch(options, handler);
+  }
+}
+
+/**
  * The one connection of one write, through the proxy if there is one. It is reset if it ends before `mayClose`: a reset
- * takes back what is not delivered yet. undici itself would connect again after a loss.
+ * takes back what is not delivered yet.
  */
 export class WriteConnection {
   readonly dispatcher: Dispatcher;
@@ -49,7 +74,6 @@ export class WriteConnection {
   readonly #opened = new Set<Socket>();
   readonly #onSocket: (socket: Socket) => void;
   readonly #connector = buildConnector(NO_TIMEOUT);
-  #wasConnected = false;
 
   /** `onSocket` is given the way to the upstream, TLS and tunnel included, once it stands. */
   constructor(proxy: ProxySettings, onSocket: (socket: Socket) => void) {
@@ -62,7 +86,7 @@ export class WriteConnection {
       requestTls: NO_TIMEOUT,
       factory: (origin, options) => {
         const given = options as Client.Options;
-        return new Client(origin, { ...given, connect: this.#once(given.connect as buildConnector.connector) });
+        return new OnceClient(origin, { ...given, connect: this.#noted(given.connect as buildConnector.connector) });
       },
       clientFactory: (origin) => new Pool(origin, { connect: this.#connect }),
     });
@@ -99,17 +123,14 @@ export class WriteConnection {
     socket.once('close', () => this.#opened.delete(socket));
   }
 
-  #once(connect: buildConnector.connector): buildConnector.connector {
-    return (options, callback) => {
-      if (this.#wasConnected) return callback(new Error('one connection only'), null);
-      this.#wasConnected = true;
+  #noted(connect: buildConnector.connector): buildConnector.connector {
+    return (options, callback) =>
       connect(options, (...result) => {
         const [, socket] = result;
         if (socket) neverShutDown(socket);
         if (socket) this.#onSocket(socket);
         callback(...result);
       });
-    };
   }
 }
 

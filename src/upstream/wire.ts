@@ -5,7 +5,7 @@
 import { Writable } from 'node:stream';
 import { type Dispatcher, EnvHttpProxyAgent, Pool, request, stream } from 'undici';
 import { Exchange, ExchangeError, type ExchangeResult, notStarted, type TimeLimit } from './exchange.js';
-import { type ProxySettings, WriteConnection } from './connection.js';
+import { OnceClient, type ProxySettings, WriteConnection } from './connection.js';
 import { deferredLastByteBody } from './deferred-last-byte.js';
 import type { BeforeLastByte } from './upstream.js';
 
@@ -25,21 +25,22 @@ export class Wire {
   readonly #proxy: ProxySettings;
   /** The connections of reads, which are kept for the next ones. */
   readonly #reads: Dispatcher;
+  /** Those of repeated reads, each a new one: the kept ones may all be lost. */
+  readonly #repeats: Dispatcher;
   readonly #writes = new Set<Promise<unknown>>();
   #isClosed = false;
 
   constructor(proxy: ProxySettings) {
     this.#proxy = proxy;
-    this.#reads = new EnvHttpProxyAgent({
-      ...proxy,
-      clientFactory: (origin, options) => new Pool(origin, { ...options, headersTimeout: TUNNEL_TIMEOUT_MS }),
-    });
+    this.#reads = agentOfReads(proxy, { pipelining: 1 });
+    this.#repeats = agentOfReads(proxy, { pipelining: 0 });
   }
 
-  /** Sends a GET over a kept connection. Never rejects. */
-  read(asked: WireRequest): Promise<ExchangeResult> {
+  /** Sends a GET over a kept connection, its repeat over a new one. Never rejects. */
+  read(asked: WireRequest, isRepeat: boolean): Promise<ExchangeResult> {
     const exchange = new Exchange('read', asked.maxBytes);
-    return exchange.follow(readInto(exchange, this.#reads, asked), asked.limit);
+    const dispatcher = isRepeat ? this.#repeats : this.#reads;
+    return exchange.follow(readInto(exchange, dispatcher, asked), asked.limit);
   }
 
   /** Sends a POST over a connection of its own; `beforeLastByte` allows its last byte to leave. Never rejects. */
@@ -54,6 +55,7 @@ export class Wire {
   async close(): Promise<void> {
     this.#isClosed = true;
     void this.#reads.destroy();
+    void this.#repeats.destroy();
     await Promise.all(this.#writes);
   }
 
@@ -92,6 +94,17 @@ export class Wire {
       connection.destroy();
     }
   }
+}
+
+/** `pipelining` is how many requests share a connection at once; with 0 none is kept. */
+function agentOfReads(proxy: ProxySettings, options: { pipelining: 0 | 1 }): Dispatcher {
+  const factory = (origin: URL, given: object) => new OnceClient(origin, given);
+  return new EnvHttpProxyAgent({
+    ...proxy,
+    ...options,
+    factory: (origin, given: object) => new Pool(origin, { ...given, factory }),
+    clientFactory: (origin, given) => new Pool(origin, { ...given, headersTimeout: TUNNEL_TIMEOUT_MS }),
+  });
 }
 
 async function readInto(

@@ -102,6 +102,18 @@ describe('reads', () => {
     expect(raw.requests.length).toBeGreaterThanOrEqual(200);
   });
 
+  test('never fail where all kept connections were lost, and only their use shows it', async () => {
+    const used = new Set<number>();
+    const { client } = await setUp(({ connection }, socket) => {
+      if (used.has(connection)) return void socket.resetAndDestroy();
+      used.add(connection);
+      return http(200);
+    });
+    const read = () => client.getJob({ projectId: 'p', jobId: JOB.id });
+    await Promise.all(Array.from({ length: 10 }, read));
+    for (let i = 0; i < 10; i += 1) expect(await read()).toMatchObject(JOB);
+  });
+
   test('that are reset are repeated once', async () => {
     const { raw, client } = await setUp((_, socket) => void socket.resetAndDestroy());
     for (let i = 0; i < 5; i += 1) await rejectionOf(client.getJob({ projectId: 'p', jobId: JOB.id }));

@@ -119,6 +119,25 @@ describe('a proxy that fails', () => {
     closers.splice(0, 1);
   });
 
+  const closing: [string, (socket: net.Socket) => void][] = [
+    ['closing each tunnel', (socket) => void socket.destroy()],
+    ['answering what is no tunnel', (socket) => void socket.write('HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nno')],
+  ];
+  test.each(closing)('by %s ends a write and a read at once, and is not called on and on', async (_, answer) => {
+    const proxy = await RawUpstream.onConnection((socket) => {
+      socket.once('data', () => answer(socket));
+      socket.resume();
+    });
+    closers.push(() => proxy.close());
+    const { create, getJob } = clientThrough('http://127.0.0.1:9', { httpProxy: proxy.url });
+    expect(await create()).toMatchObject({
+      kind: 'notDelivered',
+      reason: expect.stringMatching(/reset|lost/) as unknown,
+    });
+    expect(await rejectionOf(getJob())).toMatchObject({ reason: 'connection was lost (ECONNRESET)' });
+    expect(proxy.connections).toBe(3); // A read is repeated once.
+  });
+
   test('by never answering leaves a write not sent, and no connection, and ends a read in time', async () => {
     const proxy = await RawUpstream.onConnection((socket) => void socket.resume());
     closers.push(() => proxy.close());
