@@ -3,9 +3,6 @@ import { LIMIT, type JobMetadata } from '../contract.js';
 import { checkObject, checkString, CONTROLS, InvalidInputError, jsonBytes } from '../contract/input-checks.js';
 import { setOf, text, type Kind } from '../contract/kinds.js';
 
-/** A line of a log stays readable, and a job has many. */
-const LOGGED_JSON_BYTES = 1_024;
-
 const LABEL = text({ maxBytes: LIMIT.tagBytes });
 
 /** Temporal on SQLite keeps a list of keywords as one text, divided by this sign. */
@@ -70,21 +67,7 @@ export function hasEntries(metadata: object): boolean {
   return Object.keys(metadata).length > 0;
 }
 
-/** Whether both say the same, in any order. */
-export function isSameMetadata(metadata: JobMetadata, other: unknown): boolean {
-  return sorted(metadata) === sorted((other ?? {}) as JobMetadata);
-}
-
-function sorted(metadata: JobMetadata): string {
-  return JSON.stringify(Object.entries(metadata).toSorted(([a], [b]) => (a < b ? -1 : 1)));
-}
-
-/** A field of a log line: the entries that come first, up to 1 KiB; nothing where there are none. */
+/** A field of a log line; nothing where there is none. */
 export function loggedMetadata(metadata: JobMetadata): { metadata?: JobMetadata } {
-  const logged: Record<string, string> = {};
-  for (const [name, text] of Object.entries(metadata)) {
-    if (jsonBytes({ ...logged, [name]: text }) > LOGGED_JSON_BYTES) break;
-    logged[name] = text;
-  }
-  return hasEntries(logged) ? { metadata: logged } : {};
+  return hasEntries(metadata) ? { metadata } : {};
 }

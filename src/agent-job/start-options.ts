@@ -133,17 +133,10 @@ function workflowIdFor(projectId: string, jobId: string | null, { key, workflowI
 /** Refuses everywhere what some servers would answer with an error of their database. */
 function checkLength(workflowId: string, field: string, remedy = ''): string {
   const characters = Array.from(workflowId).length;
-  const bytes = utf8Bytes(workflowId);
-  const { workflowIdCharacters, workflowIdBytes } = LIMIT;
-  if (characters >= 1 && characters <= workflowIdCharacters && bytes <= workflowIdBytes) return workflowId;
-  const most = `1 to ${workflowIdCharacters} characters and ${workflowIdBytes} bytes`;
-  const limit = `must make a workflow id of ${most}, the most that every Temporal server keeps`;
-  const size = `"${cut(workflowId)}" has ${characters} characters and ${bytes} bytes`;
-  throw new InvalidInputError(field, `${limit}; ${size}${remedy}`);
-}
-
-function cut(text: string): string {
-  return text.length <= 60 ? text : `${text.slice(0, 60).toWellFormed()}…`;
+  const most = LIMIT.workflowIdCharacters;
+  if (characters >= 1 && characters <= most) return workflowId;
+  const limit = `must make a workflow id of 1 to ${most} characters, the most that every Temporal server keeps`;
+  throw new InvalidInputError(field, `${limit}; it has ${characters}${remedy}`);
 }
 
 /** Checks a key: it becomes part of a workflow id. */

@@ -2,7 +2,7 @@
 import { WorkflowFailedError, type Client } from '@temporalio/client';
 import { ApplicationFailure, WorkflowNotFoundError } from '@temporalio/common';
 import { endOf } from '../../agent-job/closed-run.js';
-import type { AgentJobResult, CreateRejectedDetails, UnknownOutcomeDetails } from '../../contract.js';
+import type { AgentJobResult } from '../../contract.js';
 import { InvalidInputError } from '../../contract/input-checks.js';
 import {
   CreateRejectedError,
@@ -81,14 +81,9 @@ async function readLastResult(client: Client, run: RunRecord): Promise<AgentJobR
 
 /** For a failure that has lost its details, such as one that a codec can't decode. */
 const NO_DETAILS = {
-  createRejected: { status: 0, error: 'no details are left' } satisfies CreateRejectedDetails,
-  unknownOutcome: {
-    kind: 'create',
-    jobId: null,
-    followUpId: null,
-    reason: 'no details are left',
-  } satisfies UnknownOutcomeDetails,
-};
+  createRejected: { status: 0, error: 'no details are left' },
+  unknownOutcome: { kind: 'create', jobId: null, followUpId: null, reason: 'no details are left' },
+} as const;
 
 /** The message reads "<field> must …". */
 function toInvalidInput(message: string, { field = 'input' }: { field?: string } = {}): InvalidInputError {

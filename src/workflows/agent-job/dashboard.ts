@@ -11,7 +11,7 @@ import {
   type FollowUpStatus,
   type Waiting,
 } from '../../contract.js';
-import { hasEntries, isSameMetadata } from '../../agent-job/labels.js';
+import { hasEntries } from '../../agent-job/labels.js';
 import { codeBlock, linkMarkdown, plainMarkdown } from '../../agent-job/markdown.js';
 import { shellWord, waitRemedy, waitTimes } from '../../agent-job/waiting-text.js';
 import type { JobRun } from './job-run.js';
@@ -75,8 +75,8 @@ export class Dashboard {
     );
     // Without metadata a field of that name is another's.
     const { metadata } = spec;
-    const isTold = !hasEntries(metadata) || isSameMetadata(metadata, this.#memo[MEMO.metadata]);
-    if (!isTold) changed[MEMO.metadata] = metadata;
+    const isTold = JSON.stringify(metadata) === JSON.stringify(this.#memo[MEMO.metadata]);
+    if (hasEntries(metadata) && !isTold) changed[MEMO.metadata] = metadata;
     if (!hasEntries(changed)) return;
     upsertMemo(changed);
     Object.assign(this.#memo, wanted, changed);

@@ -30,11 +30,9 @@ import {
   mayHaveArrived,
   NO_SENDS,
   type Interruption,
-  type Sending,
   type Settlement,
   type Waiting,
   type Write,
-  type WriteState,
 } from './write.js';
 
 /** Sends of one write under policy `retry`. */
@@ -81,7 +79,7 @@ export function next(write: Write, event: WriteEvent, situation: Situation): Wri
     case 'sendEnded':
       return sendEnded(write, event, situation);
     case 'turn':
-      return canUseTurn(write) ? { ...write, state: { ...state, turn: event.turn } as WriteState } : write;
+      return canUseTurn(write) ? { ...write, turn: event.turn } : write;
     case 'keyFound':
       return state.kind === 'waiting' ? { ...write, state: { ...state, hasKey: true } } : write;
     case 'postponed':
@@ -98,15 +96,12 @@ export function next(write: Write, event: WriteEvent, situation: Situation): Wri
 }
 
 function startSending(write: Write): Write {
-  return { ...write, state: { kind: 'sending', interruption: interruptionOf(write) } };
+  return { ...write, turn: null, state: { kind: 'sending', interruption: interruptionOf(write) } };
 }
 
-function sendEnded(
-  write: Write,
-  { outcome, beganAt }: WriteEvent & { kind: 'sendEnded' },
-  situation: Situation,
-): Write {
+function sendEnded(sent: Write, { outcome, beganAt }: WriteEvent & { kind: 'sendEnded' }, situation: Situation): Write {
   const { now } = situation;
+  const write = { ...sent, turn: null };
   switch (outcome.kind) {
     case 'accepted':
       return settle(write, { kind: 'accepted', jobId: outcome.jobId, job: outcome.job });
@@ -114,7 +109,7 @@ function sendEnded(
       return rejected(write, outcome, situation);
     case 'throttled':
     case 'held':
-      return waitForTurn(write, outcome, beganAt, situation);
+      return waitForTurn(write, sent.turn, outcome, beganAt, situation);
     case 'unauthorized':
       return keyRefused(resumeDeadline(write), outcome.reason, situation);
     case 'notDelivered': {
@@ -139,6 +134,7 @@ function rejected(write: Write, { status, error }: WriteOutcome & { kind: 'rejec
  */
 function waitForTurn(
   write: Write,
+  turn: RequestTurn | null,
   outcome: WriteOutcome & { kind: 'throttled' | 'held' },
   beganAt: number,
   situation: Situation,
@@ -146,7 +142,6 @@ function waitForTurn(
   const { now, deadlineAt } = situation;
   const { kind, reason, queued = null } = outcome;
   const retryAfterMs = kind === 'throttled' ? outcome.retryAfterMs : undefined;
-  const { turn = null } = write.state as Partial<Sending>;
   const tried = queued ? write : count(write, 'unqueued');
   const waitMs = queued
     ? askAgainMs(queued.position, Math.random())
@@ -154,15 +149,8 @@ function waitForTurn(
   // A turn that came during the send is of use while it lasts.
   const kept = turn && turn.until > now ? turn : null;
   const deadlineStoppedAt = write.deadlineStoppedAt ?? (deadlineAt > beganAt ? beganAt : null);
-  const waiting = wait(
-    tried,
-    queued?.for ?? (kind === 'held' ? 'turn' : 'rateLimit'),
-    reason,
-    situation,
-    now + waitMs,
-    { queued, turn: kept },
-  );
-  return { ...waiting, deadlineStoppedAt };
+  const what = queued?.for ?? (kind === 'held' ? 'turn' : 'rateLimit');
+  return { ...wait(tried, what, reason, situation, now + waitMs, { queued }), turn: kept, deadlineStoppedAt };
 }
 
 /** If a refusal comes again though a key was found, workers may have different keys. */
@@ -259,7 +247,7 @@ function leave(write: Write, situation: Situation): Write {
 /** Who has just asked its queue waits a moment. */
 function askAgain(write: Write, { now }: Situation): Write {
   const { state } = write;
-  if (state.kind !== 'waiting' || !state.queued || state.turn) return write;
+  if (state.kind !== 'waiting' || !state.queued || write.turn) return write;
   const notBefore = Math.max(now, state.heldAt + MIN_PAUSE_MS);
   return notBefore < state.notBefore ? { ...write, state: { ...state, notBefore } } : write;
 }
@@ -288,7 +276,7 @@ function wait(
   reason: string,
   { now }: Situation,
   notBefore: number,
-  queue: Pick<Waiting, 'queued' | 'turn'> = {},
+  queue: Pick<Waiting, 'queued'> = {},
 ): Write {
   const before = interruptionOf(write);
   const since = before && isSameWait(before.for, what) ? before.since : now;

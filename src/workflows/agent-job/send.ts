@@ -31,8 +31,6 @@ import {
   notBeforeOf,
   operationOf,
   queuedOf,
-  turnDuringSend,
-  turnOf,
   type Write,
 } from './write.js';
 
@@ -123,14 +121,13 @@ async function settle<T>(run: JobRun, waitPoint: WaitPoint, send: Send, brought:
 
 /** Gives back a turn that came while the write was sent, unless the write waits again and will use it. */
 function giveBackUnused({ write, spec }: JobRun, sent: Write | null, usedTurn: string | undefined): void {
-  const turn = sent && turnDuringSend(sent);
-  if (!turn || turn.turn === usedTurn || (write && turnOf(write) === turn)) return;
-  giveBack({ ...turn, operation: operationOf(sent) }, spec.projectId);
+  if (!sent?.turn || sent.turn.turn === usedTurn || write?.turn === sent.turn) return;
+  giveBack({ ...sent.turn, operation: operationOf(sent) }, spec.projectId);
 }
 
 function sendInput({ spec, isRepeated: repeatedRun }: JobRun, write: Write): Parameters<Send>[0] {
   const { askedAt, requiresConfirmation, priority = spec.priority } = write;
-  const turn = turnOf(write);
+  const { turn } = write;
   const afterReset = requiresConfirmation || isResetRun() || repeatedRun;
   // What a person said to send; null if no person was asked.
   const confirmedInRun = write.isConfirmed ? write.confirmationRequestedIn : null;
@@ -222,7 +219,7 @@ async function decision(run: JobRun, waitPoint: WaitPoint, write: Write): Promis
 
 /** The run ends with this write: its place is free, and a turn goes to the next job. */
 export async function leaveQueue(write: Write, projectId: string): Promise<void> {
-  if (!queuedOf(write) && !turnOf(write)) return;
+  if (!queuedOf(write) && !write.turn) return;
   const queue = getExternalWorkflowHandle(requestQueueId({ operation: operationOf(write), projectId }));
   // There may be no such queue any more.
   await queue.signal(leaveQueueSignal, { workflowId: workflowInfo().workflowId }).catch(() => {});

@@ -35,6 +35,8 @@ export interface Write extends WriteIdentity {
   isConfirmed: boolean;
   /** The run, and the restore, about which a person was asked; null if none was. */
   confirmationRequestedIn: string | null;
+  /** For the next send: its queue has given it, while it waited or was sent. */
+  turn: RequestTurn | null;
   /** The deadline stands still since then: a person must decide, or it waits for its turn. Null while it runs. */
   deadlineStoppedAt: number | null;
 }
@@ -55,8 +57,6 @@ export interface Sending {
   kind: 'sending';
   /** What the send before met. */
   interruption: Interruption | null;
-  /** A turn that came meanwhile, for the next send. */
-  turn?: RequestTurn;
 }
 
 export interface Waiting {
@@ -71,7 +71,6 @@ export interface Waiting {
   hasKey?: true;
   /** Its place in a queue; null where none could be asked, absent where it waits for something else. */
   queued?: Queued | null;
-  turn?: RequestTurn | null;
 }
 
 interface Settled {
@@ -99,7 +98,7 @@ export const NO_SENDS = { unqueued: 0, unauthorized: 0, notDelivered: 0, inDoubt
 
 export function beginWrite(identity: WriteIdentity): Write {
   const nothingSent = { counts: NO_SENDS, inDoubtSince: null, isConfirmed: false, confirmationRequestedIn: null };
-  return { ...identity, ...nothingSent, deadlineStoppedAt: null, state: { kind: 'ready' } };
+  return { ...identity, ...nothingSent, turn: null, deadlineStoppedAt: null, state: { kind: 'ready' } };
 }
 
 /** What a person must decide, or did not decide before the run ended. */
@@ -116,15 +115,6 @@ function asWaiting({ state }: Write): Waiting | null {
   return state.kind === 'waiting' ? state : null;
 }
 
-export function turnOf(write: Write): RequestTurn | null {
-  return asWaiting(write)?.turn ?? null;
-}
-
-/** The turn that came while it is sent, for the next send. */
-export function turnDuringSend({ state }: Write): RequestTurn | null {
-  return (state.kind === 'sending' && state.turn) || null;
-}
-
 /** Its place in a queue; null where none could be asked, undefined where it waits for no turn. */
 export function queuedOf(write: Write): Queued | null | undefined {
   return asWaiting(write)?.queued;
@@ -132,7 +122,7 @@ export function queuedOf(write: Write): Queued | null | undefined {
 
 /** A turn ends the wait, even one that came too late: the worker that sends then asks for another. */
 export function notBeforeOf(write: Write): number {
-  return turnOf(write) ? 0 : (asWaiting(write)?.notBefore ?? 0);
+  return write.turn ? 0 : (asWaiting(write)?.notBefore ?? 0);
 }
 
 /** It is being sent, or waits for a turn. */
@@ -142,7 +132,7 @@ export function canUseTurn({ state }: Write): boolean {
 
 /** It has heard nothing from its queue, and asks again. */
 export function isOverdue(write: Write): boolean {
-  return Boolean(queuedOf(write)) && !turnOf(write);
+  return Boolean(queuedOf(write)) && !write.turn;
 }
 
 /** It waits for a key: a worker tells when there is one. */
