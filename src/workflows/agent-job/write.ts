@@ -41,7 +41,7 @@ export interface Write extends WriteIdentity {
   deadlineStoppedAt: number | null;
 }
 
-export type WriteState =
+type WriteState =
   /** Nothing keeps it from being sent. */
   | { kind: 'ready' }
   | Sending
@@ -53,7 +53,7 @@ export type WriteState =
   | Settled;
 
 /** Its activity runs. */
-export interface Sending {
+interface Sending {
   kind: 'sending';
   /** What the send before met. */
   interruption: Interruption | null;
