@@ -1,3 +1,4 @@
+/** The texts by which lists and pages of the web UI name a job, a queue and what a job was asked. */
 import { agentJobOf, type QueueName } from '../contract.js';
 import { cutToBytes, utf8Bytes } from '../contract/input-checks.js';
 import { codeBlock, plainMarkdown } from './markdown.js';

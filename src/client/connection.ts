@@ -1,3 +1,4 @@
+/** How our client connects to Temporal: address, TLS, proxy, and the time limit of the first connection. */
 import { Client, Connection } from '@temporalio/client';
 import type { ClientInterceptors, ConnectionOptions } from '@temporalio/client';
 import type { DataConverter } from '@temporalio/common';

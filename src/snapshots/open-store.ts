@@ -1,3 +1,4 @@
+/** Which store a URL names, and how optional packages are loaded. */
 import { FileStore } from './file-store.js';
 import type { S3StoreOptions } from './s3-store.js';
 import type { SnapshotStore } from './snapshot-store.js';

@@ -1,3 +1,4 @@
+/** The snapshot store in a bucket of S3. */
 import { Readable } from 'node:stream';
 import {
   AbortMultipartUploadCommand,

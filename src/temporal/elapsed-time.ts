@@ -1,3 +1,4 @@
+/** How much time has passed, whatever happens to one of the clocks. */
 import { uptime } from 'node:os';
 
 /**

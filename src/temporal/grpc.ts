@@ -1,3 +1,4 @@
+/** The statuses of gRPC, and how often the connection repeats a request. */
 import { setTimeout as pause } from 'node:timers/promises';
 import { defaultGrpcRetryOptions, makeGrpcRetryInterceptor } from '@temporalio/client';
 

@@ -1,3 +1,6 @@
+/**
+ * Whether the worker is ready, found by a bounded call every five seconds, and the server of `/healthz` and `/readyz`.
+ */
 import { createServer } from 'node:http';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Worker } from '@temporalio/worker';
@@ -13,7 +16,7 @@ export interface ReadyState {
   refusedKeys?: string[];
 }
 
-// Together below the 15 seconds within which a lost server must show.
+// Together below the 10 seconds within which a lost server must show.
 const PROBE_EVERY_MS = 5_000;
 const PROBE_LIMIT_MS = 4_000;
 const MAX_NAMED = 100;

@@ -1,3 +1,4 @@
+/** Whether the upstream answers and takes the key, as operators are told. */
 import { ConfigError, readUpstreamConfig } from '../config.js';
 import { createUpstream } from '../upstream/client.js';
 import { ReadFailedError, RejectedError } from '../upstream/errors.js';

@@ -57,6 +57,11 @@ test('comments and pages seldom turn a sentence around', () => {
   expect(hits.length, hits.join('\n')).toBeLessThanOrEqual(MAX_HITS);
 });
 
+test('every file of src begins with what it decides', () => {
+  const sources = files.filter((file) => /^src\/.*\.ts$/.test(file));
+  expect(sources.filter((file) => !/^(?:#!.*\n)?\/\*\*/.test(readFileSync(ROOT + file, 'utf8')))).toEqual([]);
+});
+
 test('a hit is found in a page, a comment of one line or more, and a script', () => {
   const found = (file: string, text: string): number => hitsIn(file, text).length;
   expect(found('a.md', 'It is so.\n\n- **Of** it. Of which\n\n```\nOf code\n```\n')).toBe(2);

@@ -1,3 +1,7 @@
+/**
+ * The workflow `agentJob`: it opens a run, creates the job, sends follow-ups beside polling, and ends or continues as
+ * new.
+ */
 import {
   allHandlersFinished,
   ApplicationFailure,

@@ -1,3 +1,7 @@
+/**
+ * The workflow `requestQueue`: it takes messages, sends turns, and continues as new. budget.ts decides when, queue-
+ * run.ts who.
+ */
 import {
   CancellationScope,
   condition,
