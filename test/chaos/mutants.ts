@@ -606,8 +606,8 @@ export const MUTANTS: Mutant[] = [
   {
     name: 'a counter of writes that begins at 1',
     file: 'src/worker/metrics.ts',
-    find: 'counters.writes.add(0, { operation, outcome });',
-    replace: 'void [operation, outcome];',
+    find: 'for (const one of series) counter.add(0, one);',
+    replace: 'void [series, counter];',
     test: 'test/worker/metrics.test.ts',
     title: 'no first increase is missed',
   },
@@ -774,8 +774,8 @@ export const MUTANTS: Mutant[] = [
   {
     name: 'a roll-out that wakes nobody',
     file: 'src/worker/old-version.ts',
-    find: '        client.workflowService.signalWorkflowExecution(request),\n',
-    replace: '        Promise.resolve(request),\n',
+    find: '      client.workflowService.signalWorkflowExecution(request),\n',
+    replace: '      Promise.resolve(request),\n',
     test: 'test/worker/old-version.test.ts',
     title: 'open jobs leave for a release that fits none of their histories',
   },
