@@ -52,14 +52,12 @@ function markOf({ consistent, provisional, drift, rounded }: SnapshotManifest): 
   return marks.join(', ');
 }
 
-const STRAY = 'belongs to no snapshot, and a glob for Parquet reads it';
-
 async function verifySnapshots(flags: InspectFlags): Promise<void> {
-  const { findSnapshots, findStray } = await import('../snapshots/catalog.js');
+  const { findSnapshots } = await import('../snapshots/catalog.js');
   const { verifySnapshot } = await import('../snapshots/verify.js');
   const store = await openSnapshots();
   const { dateFrom, dateTo } = toRange(flags, { dateFrom: '0000-01-01', dateTo: '9999-12-31' });
-  let [count, wrong, strays] = [0, 0, 0];
+  let [count, wrong] = [0, 0];
   const linesOf = (name: string, problems: readonly string[]) =>
     problems.map((problem) => printable(`${name}: ${problem}`)).join('\n');
   for await (const found of findSnapshots(store, flags.project)) {
@@ -71,15 +69,10 @@ async function verifySnapshots(flags: InspectFlags): Promise<void> {
       printAnswer(flags.json, verification, () => linesOf(found.folder, verification.problems));
     }
   }
-  for await (const file of findStray(store, flags.project)) {
-    strays += 1;
-    printAnswer(flags.json, { file, problems: [STRAY] }, () => linesOf(file, [STRAY]));
-  }
-  if (count + strays === 0) throw noneFound(store, flags.project);
+  if (count === 0) throw noneFound(store, flags.project);
   const summary = `${count} snapshots verified, ${wrong} with differences`;
-  const all = strays > 0 ? `${summary}, ${strays} files that belong to none` : summary;
-  if (wrong + strays > 0) throw new CommandError('error', all);
-  if (!flags.json) print(all);
+  if (wrong > 0) throw new CommandError('error', summary);
+  if (!flags.json) print(summary);
 }
 
 async function showGaps(flags: InspectFlags & { project: string }): Promise<void> {

@@ -123,31 +123,11 @@ function charts(days: readonly Day[]): Html {
         A day without a snapshot, or with a damaged one, is a gap. A red dot is an inconsistent day, a hollow one a
         provisional day.
       </p>
-      ${dailyTable(days)}
     </section>
     <section>
       <h2>AI share</h2>
       ${shareChart(days)}
     </section>`;
-}
-
-function dailyTable(days: readonly Day[]): Html {
-  const rows = days.toReversed().map(({ date, state, manifest }) => {
-    const counts = manifest ? [manifest.totals.human, manifest.totals.ai, manifest.totals.total] : ['–', '–', '–'];
-    const cells = counts.map(
-      (count) => html`<td class="number">${typeof count === 'number' ? number(count) : count}</td>`,
-    );
-    return html`<tr>
-      <td class="day">${date}</td>
-      ${cells}
-      <td>${state === 'final' ? '' : state}</td>
-    </tr>`;
-  });
-  const headings = ['Day', { number: 'Human' }, { number: 'AI' }, { number: 'All' }, 'State'];
-  return html`<details>
-    <summary>Every day in figures</summary>
-    ${table(headings, rows)}
-  </details>`;
 }
 
 function quality(days: readonly Day[], unreadable: readonly string[]): Html {
@@ -181,8 +161,7 @@ const STYLE = `
 :root { color-scheme: light dark; --paper: #fff; --card: #f6f7f9; --ink: #17202c; --muted: #5a6675; --line: #dfe3e8;
   --human: #1f6feb; --ai: #c2570c; --good: #1a7f37; --bad: #c4262e; }
 @media (prefers-color-scheme: dark) { :root { --paper: #10151c; --card: #19202a; --ink: #e8edf3; --muted: #9aa7b6;
-  --line: #2b3542; --human: #6ea8fe; --ai: #f2a65a; --good: #56d364; --bad: #ff7b72;
-    } }
+  --line: #2b3542; --human: #6ea8fe; --ai: #f2a65a; --good: #56d364; --bad: #ff7b72; } }
 * { box-sizing: border-box; }
 body { margin: 0 auto; padding: 24px 20px 48px; max-width: 1000px; background: var(--paper); color: var(--ink);
   font: 16px/1.5 system-ui, -apple-system, "Segoe UI", Roboto, sans-serif; }
@@ -204,7 +183,6 @@ td.path { overflow-wrap: anywhere; min-width: 110px; } caption { text-align: lef
 .spark path { fill: none; stroke: var(--human); stroke-width: 1.6; stroke-linecap: round; stroke-linejoin: round;
   vector-effect: non-scaling-stroke; }
 .up { color: var(--good); } .down { color: var(--bad); } .flat { color: var(--muted); }
-details { margin-top: 14px; } summary { cursor: pointer; }
 footer { margin-top: 40px; border-top: 1px solid var(--line); padding-top: 12px; }
 @media (max-width: 560px) { body { padding: 16px 14px 32px; }
   .tiles { grid-template-columns: 1fr 1fr; } .tile .number { font-size: 22px; }

@@ -20,13 +20,13 @@ export interface FoundSnapshot {
 
 const MANIFEST = 'manifest.json';
 const RANGE_FOLDER = /^visitors\/projectId=([^/]+)\/dateFrom=([^/]+)\/dateTo=([^/]+)\//;
-const IN_FOLDERS_PLACE = /\/(?:projectId|dateFrom|dateTo)=[^/]*$/;
 const READS_AT_ONCE = 8;
 
 /** The folders of a project's date ranges, or of all projects, in order of project and dates. */
 export async function* findSnapshots(store: SnapshotStore, projectId?: string): AsyncGenerator<FoundSnapshot> {
   const byFolder = new Map<string, FoundSnapshot>();
-  for await (const key of keysOf(store, projectId)) {
+  const folder = projectId === undefined ? SNAPSHOTS_FOLDER : projectFolder(projectId);
+  for await (const key of store.list(folder)) {
     const range = rangeFolderOf(key);
     if (!range) continue; // not put there by an export
     const found = byFolder.get(range.folder);
@@ -34,20 +34,6 @@ export async function* findSnapshots(store: SnapshotStore, projectId?: string): 
     else byFolder.set(range.folder, { ...range, keys: [key] });
   }
   yield* [...byFolder.values()].sort((a, b) => (a.folder < b.folder ? -1 : 1));
-}
-
-/**
- * Keys that a glob for Parquet reads though no date range holds them. Some globs also follow a link in a folder's
- * place, whose files are not listed.
- */
-export async function* findStray(store: SnapshotStore, projectId?: string): AsyncGenerator<string> {
-  for await (const key of keysOf(store, projectId)) {
-    if ((key.endsWith('.parquet') || IN_FOLDERS_PLACE.test(key)) && !rangeFolderOf(key)) yield key;
-  }
-}
-
-function keysOf(store: SnapshotStore, projectId: string | undefined): AsyncIterable<string> {
-  return store.list(projectId === undefined ? SNAPSHOTS_FOLDER : projectFolder(projectId));
 }
 
 /** The manifests of a project's snapshots, or of all, in order of project and dates. */

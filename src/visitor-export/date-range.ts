@@ -42,12 +42,7 @@ export function shifted<Range extends DateRange>(range: Range, lengths: number):
 
 /** Whether a date range that was read at a moment may not have been over everywhere. */
 export function isProvisional(time: number, dateTo: string): boolean {
-  return time < finalAt(dateTo);
-}
-
-/** When the last time zone's day ends, in milliseconds since 1970. */
-function finalAt(dateTo: string): number {
-  return Date.parse(`${dateTo}T12:00:00.000Z`);
+  return time < Date.parse(`${dateTo}T12:00:00.000Z`); // the last time zone's day ends
 }
 
 function dateOf(time: number): string {

@@ -17,6 +17,7 @@ import {
   TIME_ZONE,
   type Kind,
   type Kinds,
+  whole,
 } from '../contract/kinds.js';
 import { isDate } from './date-range.js';
 
@@ -28,7 +29,6 @@ export type ExportSpec =
 /** A year of days: each is an export of its own in one workflow. */
 const MAX_DAYS = 366;
 
-/** A date of the calendar, `YYYY-MM-DD`. */
 const DATE: Kind<string> = {
   check: (value, field) => {
     const date = checkString(value, field);
@@ -38,13 +38,7 @@ const DATE: Kind<string> = {
   schema: () => ({ type: 'string', format: 'date', pattern: '^[0-9]{4}-[0-9]{2}-[0-9]{2}$' }),
 };
 
-const DAYS: Kind<number> = {
-  check: (value, field) => {
-    if (typeof value === 'number' && Number.isInteger(value) && value >= 1 && value <= MAX_DAYS) return value;
-    throw new InvalidInputError(field, `must be a whole number from 1 to ${MAX_DAYS}`);
-  },
-  schema: () => ({ type: 'integer', minimum: 1, maximum: MAX_DAYS }),
-};
+const DAYS = whole(1, MAX_DAYS);
 
 const NO_TIME_ZONE = { timeZone: NOTHING };
 const NO_RANGE = { dateFrom: NOTHING, dateTo: NOTHING };

@@ -2,11 +2,10 @@ import { cp, mkdtemp, readFile, readdir, rm, symlink, writeFile } from 'node:fs/
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
-import { DuckDBInstance } from '@duckdb/node-api';
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import type { SnapshotManifest } from '../../src/contract.js';
 import { plusDays } from '../../src/visitor-export/date-range.js';
-import { daysOf, findStray, withDamage } from '../../src/snapshots/catalog.js';
+import { daysOf, withDamage } from '../../src/snapshots/catalog.js';
 import { manifestKey, intentKey, snapshotFolder, supersededFolder } from '../../src/snapshots/layout.js';
 import { encodeManifest, parseManifest } from '../../src/snapshots/manifest.js';
 import { openStore } from '../../src/snapshots/open-store.js';
@@ -144,25 +143,4 @@ test('an attempt that wakes in its last writes after the run’s second look was
   });
   await expect(publishScan(stalling, { ...first, checkpoint })).rejects.toBeInstanceOf(StaleStagingError);
   expect(await manifest()).toMatchObject({ rows: 61, exportedAt: '2026-01-02T15:00:00.000Z' });
-});
-
-test.runIf(process.platform !== 'win32')('a link to a file that a glob would read is told like a file', async () => {
-  await exportRows(store, () => rows(5), { exportedAt: FIRST });
-  await symlink(parquetPath(root, RANGE), join(root, 'visitors', 'linked.parquet'));
-  const strays: string[] = [];
-  for await (const key of findStray(store)) strays.push(key);
-  expect(strays).toEqual(['visitors/linked.parquet']);
-});
-
-test.runIf(process.platform !== 'win32')('a link to a folder of rows, which some globs follow, is told', async () => {
-  await exportRows(store, () => rows(5), { exportedAt: FIRST });
-  const linked = 'visitors/projectId=p1/dateFrom=2026-01-01/dateTo=2026-01-03';
-  await symlink(inRoot(snapshotFolder(RANGE)), inRoot(linked));
-  const connection = await (await DuckDBInstance.create()).connect();
-  const glob = join(root, 'visitors', '*', '*', '*', '*.parquet');
-  const counted = await connection.runAndReadAll(`SELECT count(*)::INTEGER FROM read_parquet('${glob}')`);
-  expect(counted.getRows()).toEqual([[10]]);
-  const strays: string[] = [];
-  for await (const key of findStray(store)) strays.push(key);
-  expect(strays).toEqual([linked]);
 });
