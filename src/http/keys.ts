@@ -67,7 +67,7 @@ export class CallerKeys {
     const hash = key === undefined ? '' : createHash('sha256').update(key).digest('hex');
     const caller = (await this.read()).get(hash);
     if (caller) return caller;
-    const detail = key === undefined ? 'send "Authorization: Bearer" and a key' : 'nobody has this key';
+    const detail = key === undefined ? 'send "Authorization: Bearer" and a key' : 'this key is unknown';
     throw new Problem(401, detail, { headers: { 'www-authenticate': 'Bearer' } });
   }
 }

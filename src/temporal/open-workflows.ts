@@ -29,7 +29,7 @@ export function pauseOf({ status, raw }: Pick<WorkflowExecutionDescription, 'sta
 /** Who may let a paused workflow go on, and how. */
 export function unpauseText(workflowId: string): string {
   const id = workflowId.replaceAll("'", String.raw`'\''`);
-  return `whoever may write to the namespace lets it go on: temporal workflow unpause --workflow-id '${id}'`;
+  return `with write access to the namespace, let it go on: temporal workflow unpause --workflow-id '${id}'`;
 }
 
 /** A time of the server's, as ISO 8601; undefined where there is none. */

@@ -169,7 +169,7 @@ function attention({ inDoubt, jobId, spec }: JobRun): string[] {
     `npx agent-jobs resolve ${shellWord(workflowInfo().workflowId)} ${action} \\\n  --since ${inDoubt.since}`;
   return [
     '',
-    `**Needs attention** since ${inDoubt.since}: nobody knows whether ${what} arrived (${reason}).`,
+    `**Needs attention** since ${inDoubt.since}: it is unknown whether ${what} arrived (${reason}).`,
     `Look from ${inDoubt.lookAfter} on: before, it may still be on its way.`,
     `To check: ${check}. It is there: ${settles}. It is surely not there: \`retry\`, which otherwise doubles it.`,
     'To give it up: `abandon`.',

@@ -279,7 +279,7 @@ export class JobRun {
     const { kind, followUpId = null } = write;
     const details: UnknownOutcomeDetails = { kind, jobId: this.jobId, followUpId, reason };
     const what = kind === 'create' ? 'create' : `follow-up ${followUpId}`;
-    const message = `nobody knows whether the upstream took the ${what}: ${reason}`;
+    const message = `it is unknown whether the upstream took the ${what}: ${reason}`;
     if (kind === 'followUp') this.followUps.settleNext('unknown', reason);
     this.leftWrite = write;
     this.#stop = { kind: 'failed', type: FAILURE.unknownOutcome, message, details };

@@ -231,7 +231,7 @@ function timeOver(write: Write, situation: Situation): Write {
   const inDoubt = inDoubtOf(write);
   const why = interruptionOf(write)?.reason ?? 'not taken';
   const [reason, ending] = inDoubt
-    ? [inDoubt.reason, 'nobody decided in time']
+    ? [inDoubt.reason, 'no person decided in time']
     : [why, 'an earlier send may have arrived, and the time for this one is over'];
   if (write.kind === 'create') return fail(write, `${reason}; ${ending}`, situation);
   return settle(write, { kind: 'unknown', reason: inDoubt ? reason : `${reason}; ${ending}` });
