@@ -1,12 +1,7 @@
 import type net from 'node:net';
-import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { beforeEach, describe, expect, test } from 'vitest';
 import { ReadFailedError } from '../../src/upstream/errors.js';
-import { clientOf, CREATED, http, JOB, RawUpstream, rejectionOf, until } from './raw-upstream.js';
-
-const closers: (() => Promise<unknown>)[] = [];
-afterEach(async () => {
-  await Promise.all(closers.splice(0).map((close) => close()));
-});
+import { CREATED, http, JOB, type RawUpstream, rejectionOf, setUp, until } from './raw-upstream.js';
 
 /** The connections of this process, which other test files share. */
 const openSockets = () => process.getActiveResourcesInfo().filter((name) => name.startsWith('TCPSocketWrap')).length;
@@ -14,16 +9,6 @@ let openBefore: number;
 beforeEach(() => {
   openBefore = openSockets();
 });
-
-async function setUp(serve: Parameters<typeof RawUpstream.onRequest>[0], timeoutMs = 20_000) {
-  const raw = await RawUpstream.onRequest(serve);
-  const client = clientOf(raw.url, { timeoutMs });
-  closers.push(
-    () => client.close(),
-    () => raw.close(),
-  );
-  return { raw, client };
-}
 
 function connectionsOf(raw: RawUpstream, method: string): number[] {
   return raw.requests.filter(({ line }) => line.startsWith(method)).map(({ connection }) => connection);
@@ -61,7 +46,7 @@ describe('writes', () => {
   });
 
   test('leave while 500 reads hang', async () => {
-    const { raw, client } = await setUp((request) => (request.line.startsWith('GET') ? undefined : http(201)), 240_000);
+    const { raw, client } = await setUp((request) => (request.line.startsWith('GET') ? undefined : http(201)));
     const stop = new AbortController();
     const reads = Array.from({ length: 500 }, () =>
       client.getJob({ projectId: 'p', jobId: JOB.id }, { signal: stop.signal }).catch((error: unknown) => error),
@@ -83,7 +68,7 @@ describe('reads', () => {
   });
 
   test('that are given up leave no connection behind', async () => {
-    const { raw, client } = await setUp(() => {}, 2_000);
+    const { raw, client } = await setUp(() => {}, { timeoutMs: 2_000 });
     const reads = Array.from({ length: 20 }, () => rejectionOf(client.getJob({ projectId: 'p', jobId: JOB.id })));
     await Promise.all(reads);
     await until(() => raw.openConnections === 0);
@@ -149,7 +134,7 @@ describe('closing', () => {
       () => {},
     ];
     let turn = 0;
-    const { raw, client } = await setUp((_, socket) => ways[turn++ % ways.length]!(socket), 300);
+    const { raw, client } = await setUp((_, socket) => ways[turn++ % ways.length]!(socket), { timeoutMs: 300 });
     const writes = Array.from({ length: 60 }, () => client.createJob({ projectId: 'p', prompt: 'x' }));
     const outcomes = await Promise.allSettled(writes);
     expect(outcomes.filter(({ status }) => status === 'fulfilled')).toHaveLength(60);

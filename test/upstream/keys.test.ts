@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { createKeySource, KeyUnavailableError } from '../../src/upstream/keys.js';
-import { clientOf, CREATED, http, JOB, RawUpstream, rejectionOf } from './raw-upstream.js';
+import { clientOf, http, JOB, rejectionOf, setUp } from './raw-upstream.js';
 
 let folder: string;
 beforeEach(async () => {
@@ -103,68 +103,56 @@ type Client = ReturnType<typeof clientOf>;
 const WINDOW = { dateFrom: '2026-01-01', dateTo: '2026-01-02', limit: 250, offset: 0 };
 
 describe('a 401 or 403', () => {
-  async function setUp(accepted: string, status: number) {
+  async function withOldKey(accepted: string, status: number) {
     const adminApiKeyFile = await replace('admin', 'old-key');
-    const raw = await RawUpstream.onRequest(({ headers }) =>
-      headers['authorization'] === `Bearer ${accepted}` ? http(201) : http(status, { error: headers['authorization'] }),
+    const { raw, client, classes } = await setUp(
+      ({ headers }) =>
+        headers['authorization'] === `Bearer ${accepted}`
+          ? http(201)
+          : http(status, { error: headers['authorization'] }),
+      { keys: createKeySource({ adminApiKeyFile }, { checkEveryMs: 1e9 }) },
     );
-    const classes: string[] = [];
-    const client = clientOf(raw.url, {
-      keys: createKeySource({ adminApiKeyFile }, { checkEveryMs: 1e9 }),
-      onResponse: (_, name) => classes.push(name),
-    });
     // The client has read the old key before it is replaced.
     await client.createJob({ projectId: 'p', prompt: 'x' });
     raw.requests.length = 0;
     classes.length = 0;
-    return { raw, client, classes, close: () => Promise.all([client.close(), raw.close()]) };
+    return { raw, client, classes };
   }
 
-  test.each([401, 403])('of %i repeats the call once where the key is new', async (status) => {
-    const { raw, client, classes, close } = await setUp('new-key', status);
-    await replace('admin', 'new-key');
-    expect(await client.createJob({ projectId: 'p', prompt: 'x' })).toMatchObject(CREATED);
-    expect(raw.requests.map(({ headers }) => headers['authorization'])).toEqual(['Bearer old-key', 'Bearer new-key']);
-    expect(classes).toEqual([String(status), '2xx']);
-    await close();
-  });
-
-  const reads: [string, (client: Client) => Promise<unknown>, string][] = [
-    ['a job', (client) => client.getJob({ projectId: 'p', jobId: JOB.id }), '2xx'],
+  const calls: [string, (client: Client) => Promise<unknown>][] = [
+    ['create 2xx', (client) => client.createJob({ projectId: 'p', prompt: 'x' })],
+    ['get 2xx', (client) => client.getJob({ projectId: 'p', jobId: JOB.id })],
     // The answer is no page.
-    ['a page', (client) => client.getVisitors({ projectId: 'p', ...WINDOW }).catch(() => {}), 'malformed'],
+    ['visitors malformed', (client) => client.getVisitors({ projectId: 'p', ...WINDOW }).catch(() => {})],
   ];
-  test.each(reads)('to a read of %s repeats it once, where the key is new', async (_, read, end) => {
+  test.each(calls)('repeats the call once where the key is new: %s', async (end, call) => {
     for (const status of [401, 403]) {
-      const { raw, client, classes, close } = await setUp('new-key', status);
+      const { raw, client, classes } = await withOldKey('new-key', status);
       await replace('admin', 'new-key');
-      await read(client);
+      await call(client);
       expect(raw.requests.map(({ headers }) => headers['authorization'])).toEqual(['Bearer old-key', 'Bearer new-key']);
-      expect(classes).toEqual([String(status), end]);
-      await close();
+      expect(classes).toEqual([`${end.split(' ')[0]} ${status}`, end]);
     }
   });
 
   test('of 401 tells a write that its key is refused where the key is the same', async () => {
-    const { raw, client, close } = await setUp('new-key', 401);
+    const { raw, client } = await withOldKey('new-key', 401);
     const outcome = await client.createJob({ projectId: 'p', prompt: 'x' });
     expect(outcome).toEqual({ kind: 'unauthorized', reason: 'upstream answered 401' });
     const read = await rejectionOf(client.getJob({ projectId: 'p', jobId: 'j' }));
     expect(read).toMatchObject({ name: 'ReadFailedError', status: 401 });
     expect(raw.requests).toHaveLength(2);
-    await close();
   });
 
   test.each([
     [401, { kind: 'unauthorized', reason: 'upstream answered 401' }],
     [403, { kind: 'unauthorized', reason: 'upstream answered 403' }],
   ])('of %i with the new key too ends the call, and neither key is shown', async (status, ending) => {
-    const { raw, client, close } = await setUp('another', status);
+    const { raw, client } = await withOldKey('another', status);
     await replace('admin', 'new-key');
     const outcome = await client.createJob({ projectId: 'p', prompt: 'x' });
     expect(outcome).toMatchObject(ending);
     expect(JSON.stringify(outcome)).not.toContain('-key');
     expect(raw.requests).toHaveLength(2);
-    await close();
   });
 });

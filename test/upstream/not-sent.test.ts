@@ -1,32 +1,19 @@
 import type net from 'node:net';
-import tls from 'node:tls';
 import { afterEach, describe, expect, test, vi } from 'vitest';
 import type { UpstreamSettings } from '../../src/upstream/client.js';
 import { createKeySource } from '../../src/upstream/keys.js';
-import { clientOf, CREATED, http, JOB, RawUpstream, until } from './raw-upstream.js';
-import { SELF_SIGNED } from './self-signed.js';
+import { clientOf, CREATED, http, JOB, listen, RawUpstream, until } from './raw-upstream.js';
 
-const closers: (() => Promise<unknown>)[] = [];
-afterEach(async () => {
-  vi.unstubAllEnvs();
-  await Promise.all(closers.splice(0).map((close) => close()));
-});
+afterEach(() => void vi.unstubAllEnvs());
 
 function writer(baseUrl: string, settings: Partial<UpstreamSettings> = {}) {
   const classes: string[] = [];
   const client = clientOf(baseUrl, { onResponse: (_, name) => classes.push(name), ...settings });
-  closers.push(() => client.close());
   return {
     classes,
     create: (prompt = 'do it') => client.createJob({ projectId: 'p', prompt }),
     message: (prompt = 'do it') => client.sendMessage({ projectId: 'p', jobId: 'j', prompt }),
   };
-}
-
-async function rawConnections(serve: (socket: net.Socket) => void): Promise<RawUpstream> {
-  const raw = await RawUpstream.onConnection(serve);
-  closers.push(() => raw.close());
-  return raw;
 }
 
 /** How a create and a message end: response class, kind and reason of each. */
@@ -66,22 +53,18 @@ describe('a write is surely not sent', ANSWERED_IN_TIME, () => {
   });
 
   test('where the certificate is not trusted', async () => {
-    const server = tls.createServer(SELF_SIGNED).listen(0, '127.0.0.1');
-    closers.push(() => new Promise((resolve) => server.close(resolve)));
-    server.on('tlsClientError', () => {});
-    await until(() => server.address() !== null);
-    expect(await bothWrites(`https://127.0.0.1:${(server.address() as net.AddressInfo).port}`)).toEqual(
-      bothNotSent(/TLS failed \(.*SIGNED/),
-    );
+    const url = await listen(true, () => {});
+    vi.unstubAllEnvs();
+    expect(await bothWrites(url)).toEqual(bothNotSent(/TLS failed \(.*SIGNED/));
   });
 
   test('where TLS is answered with something else', async () => {
-    const raw = await rawConnections((socket) => void socket.end('HTTP/1.1 400 Bad Request\r\n\r\n'));
+    const raw = await RawUpstream.onConnection((socket) => void socket.end('HTTP/1.1 400 Bad Request\r\n\r\n'));
     expect(await bothWrites(raw.url.replace('http', 'https'))).toEqual(bothNotSent(/TLS failed/));
   });
 
   test('where TLS is never answered, and the half-open connection is closed', async () => {
-    const raw = await rawConnections((socket) => void socket.resume());
+    const raw = await RawUpstream.onConnection((socket) => void socket.resume());
     expect(await bothWrites(raw.url.replace('http', 'https'), { timeoutMs: 200 })).toEqual(
       bothNotSent(/no connection within 0.2 s$/),
     );
@@ -89,17 +72,17 @@ describe('a write is surely not sent', ANSWERED_IN_TIME, () => {
   });
 
   test('where the connection is reset before anything is read', async () => {
-    const raw = await rawConnections((socket) => void socket.resetAndDestroy());
+    const raw = await RawUpstream.onConnection((socket) => void socket.resetAndDestroy());
     expect(await bothWrites(raw.url)).toEqual(bothNotSent(/connection/));
   });
 
   test('where the connection is closed before anything is read', async () => {
-    const raw = await rawConnections((socket) => void socket.end());
+    const raw = await RawUpstream.onConnection((socket) => void socket.end());
     expect(await bothWrites(raw.url)).toEqual(bothNotSent(/connection/));
   });
 
   test('where the connection is reset in the middle of the headers', async () => {
-    const raw = await rawConnections((socket) => {
+    const raw = await RawUpstream.onConnection((socket) => {
       socket.once('readable', () => {
         socket.read(10);
         socket.resetAndDestroy();
@@ -110,7 +93,6 @@ describe('a write is surely not sent', ANSWERED_IN_TIME, () => {
 
   test('where there is no key, which it says', async () => {
     const raw = await RawUpstream.onRequest(() => http(201));
-    closers.push(() => raw.close());
     const none = 'notDelivered unauthorized: ADMIN_API_KEY is not set';
     expect(await bothWrites(raw.url, { keys: createKeySource({}) })).toEqual([none, none]);
     const odd = 'notDelivered unauthorized: ADMIN_API_KEY holds characters that a header cannot carry';
@@ -125,7 +107,7 @@ const OF_400_KIB = 'p'.repeat(400 * 1024);
 
 describe('a long prompt', ANSWERED_IN_TIME, () => {
   test('is not sent where the connection is reset in the middle of it', async () => {
-    const raw = await rawConnections((socket) => {
+    const raw = await RawUpstream.onConnection((socket) => {
       let bytes = 0;
       socket.on('data', (chunk) => {
         bytes += chunk.length;
@@ -138,7 +120,7 @@ describe('a long prompt', ANSWERED_IN_TIME, () => {
   });
 
   test('is not sent where nobody reads it to its end within the time limit', async () => {
-    const raw = await rawConnections((socket) => void socket.pause());
+    const raw = await RawUpstream.onConnection((socket) => void socket.pause());
     const { create } = writer(raw.url, { timeoutMs: 3_000 });
     expect(await create(LONG)).toEqual({
       kind: 'notDelivered',
@@ -148,7 +130,7 @@ describe('a long prompt', ANSWERED_IN_TIME, () => {
 
   test('is not sent where a reader that lagged behind resets the connection', async () => {
     const sockets: net.Socket[] = [];
-    const raw = await rawConnections((socket) => void sockets.push(socket.pause()));
+    const raw = await RawUpstream.onConnection((socket) => void sockets.push(socket.pause()));
     const { create } = writer(raw.url);
     const write = create(LONG);
     await until(() => sockets.length === 1);
@@ -162,7 +144,6 @@ describe('a long prompt', ANSWERED_IN_TIME, () => {
       socket.resume();
       return http(201, { ...JOB, model: String(JSON.parse(request.body).prompt.length) });
     });
-    closers.push(() => raw.close());
     const { create } = writer(raw.url);
     expect(await create(OF_400_KIB)).toMatchObject({ job: { model: String(OF_400_KIB.length) } });
   });
@@ -170,7 +151,7 @@ describe('a long prompt', ANSWERED_IN_TIME, () => {
 
 /** Answers as soon as the head is there, before the body's end. */
 async function answersEarly(text: string): Promise<RawUpstream> {
-  return rawConnections((socket) => {
+  return RawUpstream.onConnection((socket) => {
     socket.once('data', () => void socket.write(text));
     socket.resume();
   });
@@ -220,7 +201,6 @@ describe('an answer before the end of the request', ANSWERED_IN_TIME, () => {
 describe('a write whose last byte was handed over is unknown', () => {
   test('where the whole request was read and the connection reset', async () => {
     const raw = await RawUpstream.onRequest((_, socket) => void socket.resetAndDestroy());
-    closers.push(() => raw.close());
     const { create, message, classes } = writer(raw.url);
     expect(await create(OF_400_KIB)).toMatchObject({ kind: 'inDoubt' });
     expect(await message()).toMatchObject({ kind: 'inDoubt' });
@@ -231,16 +211,13 @@ describe('a write whose last byte was handed over is unknown', () => {
     const raw = await RawUpstream.onRequest((_, socket) => {
       socket.write('HTTP/1.1 201 Created\r\ncontent-length: 30\r\n\r\n{"id":', () => socket.resetAndDestroy());
     });
-    closers.push(() => raw.close());
     expect(await writer(raw.url).create()).toMatchObject({ kind: 'inDoubt' });
   });
 
   test('over TLS as well, and a good answer over TLS is a job', async () => {
-    vi.stubEnv('NODE_TLS_REJECT_UNAUTHORIZED', '0');
     const answers = [http(201), ''];
-    const server = tls.createServer(SELF_SIGNED, (socket) => {
+    const url = await listen(true, (socket) => {
       let text = '';
-      socket.on('error', () => {});
       socket.on('data', (chunk) => {
         text += chunk;
         if (!text.endsWith('"}')) return;
@@ -249,10 +226,7 @@ describe('a write whose last byte was handed over is unknown', () => {
         else socket.destroy();
       });
     });
-    server.listen(0, '127.0.0.1');
-    closers.push(() => new Promise((resolve) => server.close(resolve)));
-    await until(() => server.address() !== null);
-    const { create } = writer(`https://127.0.0.1:${(server.address() as net.AddressInfo).port}`);
+    const { create } = writer(url);
     expect(await create(OF_400_KIB)).toMatchObject(CREATED);
     expect(await create()).toMatchObject({ kind: 'inDoubt' });
   });

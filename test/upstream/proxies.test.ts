@@ -1,15 +1,9 @@
 import net from 'node:net';
-import tls from 'node:tls';
 import { afterEach, describe, expect, test, vi } from 'vitest';
 import { ReadFailedError } from '../../src/upstream/errors.js';
-import { clientOf, CREATED, http, JOB, RawUpstream, rejectionOf, until } from './raw-upstream.js';
-import { SELF_SIGNED } from './self-signed.js';
+import { clientOf, CREATED, http, JOB, listen, RawUpstream, rejectionOf, until } from './raw-upstream.js';
 
-const closers: (() => Promise<unknown>)[] = [];
-afterEach(async () => {
-  vi.unstubAllEnvs();
-  await Promise.all(closers.splice(0).map((close) => close()));
-});
+afterEach(() => void vi.unstubAllEnvs());
 
 /** A proxy that knows CONNECT and nothing else; `status` other than 200 refuses. */
 async function tunnelProxy(status = 200): Promise<{ url: string; heads: string[]; raw: RawUpstream }> {
@@ -29,19 +23,11 @@ async function tunnelProxy(status = 200): Promise<{ url: string; heads: string[]
     });
     socket.resume();
   });
-  closers.push(() => raw.close());
   return { url: raw.url, heads, raw };
-}
-
-async function upstream(serve: Parameters<typeof RawUpstream.onRequest>[0]): Promise<RawUpstream> {
-  const raw = await RawUpstream.onRequest(serve);
-  closers.push(() => raw.close());
-  return raw;
 }
 
 function clientThrough(baseUrl: string, proxy: object, timeoutMs = 20_000) {
   const client = clientOf(baseUrl, { proxy, timeoutMs });
-  closers.push(() => client.close());
   return {
     create: (prompt = 'x') => client.createJob({ projectId: 'p', prompt }),
     getJob: () => client.getJob({ projectId: 'p', jobId: JOB.id }),
@@ -51,7 +37,7 @@ function clientThrough(baseUrl: string, proxy: object, timeoutMs = 20_000) {
 describe('through a proxy', () => {
   test('writes and reads go through a tunnel, bodies whole and keys unseen', async () => {
     const proxy = await tunnelProxy();
-    const raw = await upstream((request) =>
+    const raw = await RawUpstream.onRequest((request) =>
       http(200, { ...JOB, model: request.body && String(JSON.parse(request.body).prompt.length) }),
     );
     const { create, getJob } = clientThrough(raw.url, { httpProxy: proxy.url });
@@ -63,7 +49,7 @@ describe('through a proxy', () => {
 
   test('the name and password of its URL are sent to it, and to nobody else', async () => {
     const proxy = await tunnelProxy();
-    const raw = await upstream(() => http(201));
+    const raw = await RawUpstream.onRequest(() => http(201));
     const { create } = clientThrough(raw.url, { httpProxy: proxy.url.replace('://', '://me:secret@') });
     await create();
     expect(proxy.heads[0]).toContain(`proxy-authorization: Basic ${Buffer.from('me:secret').toString('base64')}`);
@@ -71,29 +57,22 @@ describe('through a proxy', () => {
   });
 
   test('TLS ends at the upstream', async () => {
-    vi.stubEnv('NODE_TLS_REJECT_UNAUTHORIZED', '0');
     const proxy = await tunnelProxy();
-    const server = tls.createServer(SELF_SIGNED, (socket) => {
+    const url = await listen(true, (socket) => {
       let text = '';
-      socket.on('error', () => {});
       socket.on('data', (chunk) => {
         text += chunk;
         if (text.endsWith('"}')) socket.write(http(201));
       });
     });
-    server.listen(0, '127.0.0.1');
-    closers.push(() => new Promise((resolve) => server.close(resolve)));
-    await until(() => server.address() !== null);
-    const { create } = clientThrough(`https://127.0.0.1:${(server.address() as net.AddressInfo).port}`, {
-      httpsProxy: proxy.url,
-    });
+    const { create } = clientThrough(url, { httpsProxy: proxy.url });
     expect(await create('p'.repeat(400 * 1024))).toMatchObject(CREATED);
     expect(proxy.heads).toHaveLength(1);
   });
 
   test('a reset after the whole request is unknown all the same', async () => {
     const proxy = await tunnelProxy();
-    const raw = await upstream((_, socket) => void socket.resetAndDestroy());
+    const raw = await RawUpstream.onRequest((_, socket) => void socket.resetAndDestroy());
     const { create } = clientThrough(raw.url, { httpProxy: proxy.url });
     expect(await create()).toMatchObject({ kind: 'inDoubt' });
     expect(raw.requests).toHaveLength(1);
@@ -103,7 +82,7 @@ describe('through a proxy', () => {
 describe('a proxy that fails', () => {
   test.each([403, 407, 502])('with %i to the CONNECT leaves a write not sent', async (status) => {
     const proxy = await tunnelProxy(status);
-    const raw = await upstream(() => http(201));
+    const raw = await RawUpstream.onRequest(() => http(201));
     const { create, getJob } = clientThrough(raw.url, { httpProxy: proxy.url });
     expect(await create()).toEqual({ kind: 'notDelivered', reason: `the proxy refused the tunnel (${status})` });
     expect(await rejectionOf(getJob())).toBeInstanceOf(ReadFailedError);
@@ -113,10 +92,9 @@ describe('a proxy that fails', () => {
   test('by not being there leaves a write not sent', async () => {
     const proxy = await tunnelProxy();
     await proxy.raw.close();
-    const raw = await upstream(() => http(201));
+    const raw = await RawUpstream.onRequest(() => http(201));
     const { create } = clientThrough(raw.url, { httpProxy: proxy.url });
     expect(await create()).toMatchObject({ kind: 'notDelivered', reason: 'connection refused' });
-    closers.splice(0, 1);
   });
 
   const closing: [string, (socket: net.Socket) => void][] = [
@@ -140,8 +118,7 @@ describe('a proxy that fails', () => {
 
   test('by never answering leaves a write not sent, and no connection, and ends a read in time', async () => {
     const proxy = await RawUpstream.onConnection((socket) => void socket.resume());
-    closers.push(() => proxy.close());
-    const raw = await upstream(() => http(201));
+    const raw = await RawUpstream.onRequest(() => http(201));
     const { create, getJob } = clientThrough(raw.url, { httpProxy: proxy.url }, 250);
     expect(await create()).toMatchObject({ kind: 'notDelivered', reason: 'no connection within 0.25 s' });
     await until(() => proxy.openConnections === 0);
@@ -151,7 +128,7 @@ describe('a proxy that fails', () => {
 
 test('hosts that NO_PROXY names are reached directly', async () => {
   const proxy = await tunnelProxy();
-  const raw = await upstream(() => http(201));
+  const raw = await RawUpstream.onRequest(() => http(201));
   const { create } = clientThrough(raw.url, { httpProxy: proxy.url, noProxy: 'example.org, 127.0.0.1' });
   expect(await create()).toMatchObject(CREATED);
   expect(proxy.heads).toEqual([]);
@@ -167,7 +144,7 @@ test.each([
   ['[::1]', '2001:db8::/32,0.0.0.0/0', 'proxied'],
 ])('the address %s is reached where NO_PROXY is "%s": %s', async (host, noProxy, way) => {
   const proxy = await tunnelProxy();
-  const raw = await upstream(() => http(201));
+  const raw = await RawUpstream.onRequest(() => http(201));
   const { create } = clientThrough(raw.url.replace('127.0.0.1', host), { httpProxy: proxy.url, noProxy });
   // Nothing listens at the IPv6 address itself.
   await create();
@@ -176,7 +153,7 @@ test.each([
 
 test('the proxy for http is not one for https', async () => {
   const proxy = await tunnelProxy();
-  const raw = await upstream(() => http(201));
+  const raw = await RawUpstream.onRequest(() => http(201));
   const { create } = clientThrough(raw.url.replace('http', 'https'), { httpProxy: proxy.url }, 5_000);
   expect(await create()).toMatchObject({ kind: 'notDelivered' });
   expect({ proxied: proxy.heads.length, direct: raw.connections }).toEqual({ proxied: 0, direct: 1 });
@@ -187,7 +164,7 @@ test('the environment is not asked for a proxy', async () => {
   vi.stubEnv('HTTP_PROXY', proxy.url);
   vi.stubEnv('http_proxy', proxy.url);
   for (const name of ['NO_PROXY', 'no_proxy']) vi.stubEnv(name, '');
-  const raw = await upstream(() => http(201));
+  const raw = await RawUpstream.onRequest(() => http(201));
   expect(await clientThrough(raw.url, {}).create()).toMatchObject(CREATED);
   expect(proxy.heads).toEqual([]);
 });

@@ -1,8 +1,11 @@
 import net from 'node:net';
 import { brotliCompressSync, deflateRawSync, deflateSync, gzipSync } from 'node:zlib';
+import tls from 'node:tls';
+import { onTestFinished, vi } from 'vitest';
 import { createUpstream, type UpstreamSettings } from '../../src/upstream/client.js';
 import { createKeySource } from '../../src/upstream/keys.js';
 import type { Upstream } from '../../src/upstream/upstream.js';
+import { SELF_SIGNED } from './self-signed.js';
 
 export const KEY = 'sk-test-0123456789abcdef';
 export const JOB = { id: 'job-1', status: 'active' };
@@ -44,6 +47,7 @@ export class RawUpstream {
       serve(socket, upstream);
     });
     await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+    onTestFinished(() => upstream.close());
     return upstream;
   }
 
@@ -127,18 +131,26 @@ export function compressed(status: number, body: unknown, how = 'gzip', bytes?: 
   return Buffer.concat([Buffer.from(http(status, '', fields)), content]);
 }
 
-/** The client under test, with a short time limit where the test waits for it. */
+/** The client under test; it is closed at the end of the test. */
 export function clientOf(
   baseUrl: string,
   settings: Partial<UpstreamSettings> = {},
 ): Upstream & { close(): Promise<void> } {
-  return createUpstream({
-    baseUrl,
-    keys: createKeySource({ adminApiKey: KEY }),
-    timeoutMs: 20_000,
-    notTakenStatuses: [],
-    ...settings,
-  });
+  const keys = createKeySource({ adminApiKey: KEY });
+  const client = createUpstream({ baseUrl, keys, timeoutMs: 20_000, notTakenStatuses: [], ...settings });
+  onTestFinished(() => client.close());
+  return client;
+}
+
+/** An upstream that answers so, and a client of it, with the class of each response. */
+export async function setUp(
+  answer: Parameters<typeof RawUpstream.onRequest>[0],
+  settings: Partial<UpstreamSettings> = {},
+): Promise<{ raw: RawUpstream; client: ReturnType<typeof clientOf>; classes: string[] }> {
+  const raw = await RawUpstream.onRequest(answer);
+  const classes: string[] = [];
+  const onResponse = (operation: string, name: string) => void classes.push(`${operation} ${name}`);
+  return { raw, client: clientOf(raw.url, { onResponse, ...settings }), classes };
 }
 
 /** What a promise was rejected with; fails where it was not. */
@@ -149,6 +161,25 @@ export async function rejectionOf(promise: Promise<unknown>): Promise<Error & Re
     return error as Error & Record<string, unknown>;
   }
   throw new Error('was expected to reject');
+}
+
+/** A server whose connections are raw TCP sockets, with TLS on top if wanted, which clients then trust. */
+export async function listen(isTls: boolean, serve: (socket: net.Socket, tcp: net.Socket) => void): Promise<string> {
+  const open = new Set<net.Socket>();
+  const server = net.createServer((tcp) => {
+    open.add(tcp);
+    tcp.on('error', () => {});
+    const socket = isTls ? new tls.TLSSocket(tcp, { isServer: true, ...SELF_SIGNED }) : tcp;
+    socket.on('error', () => {});
+    serve(socket, tcp);
+  });
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  onTestFinished(async () => {
+    for (const tcp of open) tcp.destroy();
+    await new Promise((resolve) => server.close(resolve));
+  });
+  if (isTls) vi.stubEnv('NODE_TLS_REJECT_UNAUTHORIZED', '0');
+  return `${isTls ? 'https' : 'http'}://127.0.0.1:${(server.address() as net.AddressInfo).port}`;
 }
 
 /** Waits until something holds; the test's own timeout is the limit. */

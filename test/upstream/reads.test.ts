@@ -1,31 +1,18 @@
 import { setImmediate } from 'node:timers/promises';
-import { afterEach, describe, expect, test } from 'vitest';
+import { describe, expect, test } from 'vitest';
 import type { UpstreamSettings } from '../../src/upstream/client.js';
 import { ReadFailedError, RejectedError } from '../../src/upstream/errors.js';
 import { createKeySource } from '../../src/upstream/keys.js';
-import { clientOf, compressed, COMPRESSIONS, http, JOB, RawUpstream, rejectionOf, until } from './raw-upstream.js';
+import { compressed, COMPRESSIONS, http, JOB, type RawUpstream, rejectionOf, until } from './raw-upstream.js';
+import { setUp as setUpUpstream } from './raw-upstream.js';
 
 const JOB_ID = 'j 1';
 const RECORD = { ...JOB, id: JOB_ID };
 
-const closers: (() => Promise<unknown>)[] = [];
-afterEach(async () => {
-  await Promise.all(closers.splice(0).map((close) => close()));
-});
-
 type Serve = Parameters<typeof RawUpstream.onRequest>[0];
 
 async function setUp(serve: Serve, settings: Partial<UpstreamSettings> = {}) {
-  const raw = await RawUpstream.onRequest(serve);
-  const classes: string[] = [];
-  const client = clientOf(raw.url, {
-    onResponse: (operation, name) => classes.push(`${operation} ${name}`),
-    ...settings,
-  });
-  closers.push(
-    () => client.close(),
-    () => raw.close(),
-  );
+  const { raw, client, classes } = await setUpUpstream(serve, settings);
   return {
     raw,
     classes,
@@ -127,7 +114,6 @@ describe('reading a job', () => {
     await raw.close();
     expect(await rejectionOf(getJob())).toMatchObject({ name: 'ReadFailedError', reason: 'connection refused' });
     expect(classes).toEqual(['get notDelivered']);
-    closers.pop();
   });
 
   test("ends with the caller's own abort", async () => {

@@ -3,39 +3,14 @@
  * was judged.
  */
 import net from 'node:net';
-import tls from 'node:tls';
-import { afterEach, describe, expect, test, vi } from 'vitest';
-import { clientOf, http, JOB, rejectionOf, until } from './raw-upstream.js';
-import { SELF_SIGNED } from './self-signed.js';
+import type tls from 'node:tls';
+import { afterEach, describe, expect, onTestFinished, test, vi } from 'vitest';
+import { clientOf, http, JOB, listen, rejectionOf, until } from './raw-upstream.js';
 
-const closers: (() => Promise<unknown>)[] = [];
-afterEach(async () => {
-  vi.unstubAllEnvs();
-  await Promise.all(closers.splice(0).map((close) => close()));
-});
+afterEach(() => void vi.unstubAllEnvs());
 
 /** More than a receiver that does not read takes, and less than that and the sender's kernel hold together. */
 const PROMPT = 'p'.repeat(600 * 1024);
-
-/** A server whose connections are raw TCP sockets, with TLS on top where wanted. */
-async function listen(isTls: boolean, serve: (socket: net.Socket, tcp: net.Socket) => void): Promise<string> {
-  const open = new Set<net.Socket>();
-  const server = net.createServer((tcp) => {
-    open.add(tcp);
-    tcp.on('error', () => {});
-    const socket = isTls ? new tls.TLSSocket(tcp, { isServer: true, ...SELF_SIGNED }) : tcp;
-    socket.on('error', () => {});
-    serve(socket, tcp);
-  });
-  server.listen(0, '127.0.0.1');
-  closers.push(() => {
-    for (const tcp of open) tcp.destroy();
-    return new Promise((resolve) => server.close(resolve));
-  });
-  await until(() => server.address() !== null);
-  if (isTls) vi.stubEnv('NODE_TLS_REJECT_UNAUTHORIZED', '0');
-  return `${isTls ? 'https' : 'http'}://127.0.0.1:${(server.address() as net.AddressInfo).port}`;
-}
 
 /** A tunnel proxy whose sockets do not hold back what the other side does not take. */
 async function tunnel(): Promise<string> {
@@ -75,7 +50,7 @@ function collectUncaught(): unknown[] {
   const uncaught: unknown[] = [];
   const listener = (error: unknown) => void uncaught.push(error);
   process.on('uncaughtExceptionMonitor', listener);
-  closers.push(() => Promise.resolve(process.off('uncaughtExceptionMonitor', listener)));
+  onTestFinished(() => void process.off('uncaughtExceptionMonitor', listener));
   return uncaught;
 }
 
@@ -96,7 +71,6 @@ describe.each([
       });
     });
     const client = clientOf(urls, { timeoutMs: 3_000 });
-    closers.push(() => client.close());
     const outcome = await client.createJob({ projectId: 'p', prompt: PROMPT });
     // The last byte was handed over: the kernel alone had it.
     expect(outcome).toEqual({ kind: 'inDoubt', reason: 'no answer within 3 s' });
@@ -120,7 +94,6 @@ describe.each([
         });
       });
       const client = clientOf(url);
-      closers.push(() => client.close());
       let asked = 0;
       const beforeLastByte = () => Promise.resolve(() => (asked += 1) > 0);
       const write = client.createJob({ projectId: 'p', prompt: PROMPT }, { beforeLastByte });
@@ -151,7 +124,6 @@ describe.each([
       });
     });
     const client = clientOf(url, { timeoutMs: 2_000 });
-    closers.push(() => client.close());
     expect(await client.createJob({ projectId: 'p', prompt: 'x' })).toMatchObject({
       kind: 'inDoubt',
     });
@@ -170,7 +142,6 @@ describe.each([
         });
       });
       const client = clientOf(url, { timeoutMs: 2_000 });
-      closers.push(() => client.close());
       const create = client.createJob({ projectId: 'p', prompt: 'x' });
       const read = rejectionOf(client.getJob({ projectId: 'p', jobId: 'j' }));
       expect(await create).toMatchObject({ reason: 'upstream answered 200, but no complete answer within 2 s' });
@@ -192,7 +163,6 @@ describe.each([
       socket.once('data', () => void socket.write('HTTP/1.1 200 OK\r\nconnection: close\r\n\r\n{"id":'));
     });
     const client = clientOf(url);
-    closers.push(() => client.close());
     const outcome = await client.createJob({ projectId: 'p', prompt: 'x' }, { beforeLastByte: refuse });
     expect(outcome).toEqual({ kind: 'inDoubt', reason: expect.stringContaining(why) as unknown });
     expect(await Promise.all(fates)).toEqual([{ end: 'ECONNRESET', isWhole: false }]);
@@ -203,7 +173,6 @@ describe.each([
     let fate: Promise<Fate> | undefined;
     const url = await listen(isTls, (socket) => void (fate = follow(socket)));
     const client = clientOf(url);
-    closers.push(() => client.close());
     const beforeLastByte = () => Promise.resolve(() => false);
     const outcome = await client.createJob({ projectId: 'p', prompt: 'x' }, { beforeLastByte });
     expect(outcome.kind).toBe('notDelivered');
@@ -219,7 +188,6 @@ describe.each([
       });
     });
     const client = clientOf(url);
-    closers.push(() => client.close());
     expect(await client.createJob({ projectId: 'p', prompt: 'x' })).toMatchObject({ jobId: JOB.id });
     expect((await fate!).end).not.toBe('ECONNRESET');
   });
@@ -236,7 +204,6 @@ test.each([
   });
   const proxy = await tunnel();
   const client = clientOf(url, { timeoutMs: 2_000, proxy: { httpProxy: proxy, httpsProxy: proxy } });
-  closers.push(() => client.close());
   expect(await client.createJob({ projectId: 'p', prompt: 'x' })).toMatchObject({ kind: 'inDoubt' });
   expect((await fate!).end).toBe('ECONNRESET');
 });
@@ -251,7 +218,6 @@ test('TLS over a socket of our own names the host, and reaches the one of its ad
   });
   // Listens on 127.0.0.1 alone, and the name stands for ::1 too where the machine has it.
   const client = clientOf(url.replace('127.0.0.1', 'localhost'));
-  closers.push(() => client.close());
   expect(await client.createJob({ projectId: 'p', prompt: 'x' })).toMatchObject({ jobId: JOB.id });
   expect(new Set(names)).toEqual(new Set(['localhost']));
 });

@@ -1,6 +1,6 @@
 import diagnostics from 'node:diagnostics_channel';
 import { gzipSync } from 'node:zlib';
-import { afterEach, describe, expect, test } from 'vitest';
+import { describe, expect, test } from 'vitest';
 import type { UpstreamSettings } from '../../src/upstream/client.js';
 import type { WriteOutcome } from '../../src/contract/write-outcome.js';
 import {
@@ -13,28 +13,15 @@ import {
   KEY,
   RawUpstream,
   rejectionOf,
+  setUp as setUpUpstream,
 } from './raw-upstream.js';
-
-const closers: (() => Promise<void>)[] = [];
-afterEach(async () => {
-  await Promise.all(closers.splice(0).map((close) => close()));
-});
 
 const JOB_ID = 'j/1';
 
 type Serve = Parameters<typeof RawUpstream.onRequest>[0];
 
 async function setUp(serve: Serve, settings: Partial<UpstreamSettings> = {}) {
-  const raw = await RawUpstream.onRequest(serve);
-  const classes: string[] = [];
-  const client = clientOf(raw.url, {
-    onResponse: (operation, name) => classes.push(`${operation} ${name}`),
-    ...settings,
-  });
-  closers.push(
-    () => client.close(),
-    () => raw.close(),
-  );
+  const { raw, client, classes } = await setUpUpstream(serve, settings);
   return {
     raw,
     classes,
@@ -71,9 +58,7 @@ describe('a write that is answered', () => {
 
   test('keeps the path of the base URL', async () => {
     const { raw } = await setUp(() => http(200));
-    const client = clientOf(`${raw.url}/some/prefix/`);
-    await client.createJob({ projectId: 'p', prompt: 'x' });
-    await client.close();
+    await clientOf(`${raw.url}/some/prefix/`).createJob({ projectId: 'p', prompt: 'x' });
     expect(raw.requests[0]!.line).toBe('POST /some/prefix/v2/agent/p/job HTTP/1.1');
   });
 
@@ -277,10 +262,6 @@ describe('the last byte of a write', () => {
   async function held(beforeLastByte: (raw: RawUpstream) => Promise<() => boolean>, serve: Serve = () => http(201)) {
     const raw = await RawUpstream.onRequest(serve);
     const client = clientOf(raw.url, { timeoutMs: 5_000 });
-    closers.push(
-      () => client.close(),
-      () => raw.close(),
-    );
     const write = client.createJob({ projectId: 'p', prompt: 'x' }, { beforeLastByte: () => beforeLastByte(raw) });
     return { raw, write };
   }
@@ -340,10 +321,6 @@ describe('the last byte of a write', () => {
         socket.resume();
       });
       const client = clientOf(raw.url);
-      closers.push(
-        () => client.close(),
-        () => raw.close(),
-      );
       const beforeLastByte = async () => {
         reset();
         await settled;
@@ -372,10 +349,6 @@ describe('the last byte of a write', () => {
     const client = clientOf(raw.url, {
       keys: { keyFor: () => Promise.resolve('old'), refresh: () => Promise.resolve(`new-${(keys += 1)}`) },
     });
-    closers.push(
-      () => client.close(),
-      () => raw.close(),
-    );
     const beforeLastByte = () => Promise.resolve(() => (asked += 1) > 0);
     expect(await client.createJob({ projectId: 'p', prompt: 'x' }, { beforeLastByte })).toMatchObject(CREATED);
     expect({ asked, keys, requests: raw.requests.length }).toEqual({ asked: 2, keys: 1, requests: 2 });
