@@ -3,10 +3,8 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, expect, test } from 'vitest';
 import { Budgets } from '../../src/activities/agent-job/budgets.js';
-import { Endpoints } from '../../src/activities/webhooks/endpoints.js';
 import { readWorkerConfig } from '../../src/config.js';
 import { readPayloadKeys } from '../../src/config/client.js';
-import { CallerKeys } from '../../src/http/keys.js';
 import { createKeySource } from '../../src/upstream/keys.js';
 
 const folder = mkdtempSync(join(tmpdir(), 'byte-order-mark-'));
@@ -22,7 +20,6 @@ const adminApiKeyFile = file('key', 'the-key');
 const projectKeysFile = file('project-keys.json', { p: 'its-key' });
 const projectBudgetsFile = file('budgets.json', { p: { createsPerHour: 5 } });
 const payloadKeysFile = file('payload-keys.json', { current: 'a', keys: { a: Buffer.alloc(32).toString('base64') } });
-const endpoint = { url: 'https://example.com', secrets: [`whsec_${Buffer.alloc(24).toString('base64')}`] };
 
 test('a file of settings may begin with a byte order mark, as editors on Windows write it', async () => {
   const config = readWorkerConfig({
@@ -38,8 +35,4 @@ test('a file of settings may begin with a byte order mark, as editors on Windows
   expect([await keys.keyFor('p'), await keys.keyFor('q')]).toEqual(['its-key', 'the-key']);
   expect(await new Budgets({ projectBudgetsFile }).of('create', 'p')).toBe(5);
   expect((await readPayloadKeys({ PAYLOAD_KEYS_FILE: payloadKeysFile })?.current())?.[0]).toBe('a');
-  const endpoints = new Endpoints({ path: file('webhooks.json', { p: [endpoint] }), allowPrivate: false });
-  expect(await endpoints.all()).toHaveLength(1);
-  const callers = file('callers.json', { ['0'.repeat(64)]: { name: 'ci', projects: '*' } });
-  expect((await new CallerKeys(callers, () => {}).read()).size).toBe(1);
 });

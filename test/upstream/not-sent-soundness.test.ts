@@ -84,35 +84,5 @@ test('no write that is called not sent ever arrives whole, wherever it is interr
     }),
     { numRuns: 25, endOnFailure: true },
   );
-  expect(seen).toContain('notDelivered');
-});
-
-test('a write that nothing interrupts is taken, one whose connection is reset after its end is unknown', async () => {
-  const calm = {
-    promptBytes: 100_000,
-    resetAt: 2,
-    earlyStatus: null,
-    timeoutMs: 10_000,
-    maySend: 1,
-    askMs: 5,
-    isRefused: false,
-  } as const;
-  expect(await meet({ ...calm, thenDoes: 'answer' })).toEqual({ ending: 'accepted', wholeRequests: 1 });
-  expect(await meet({ ...calm, thenDoes: 'reset' })).toEqual({ ending: 'inDoubt', wholeRequests: 1 });
-});
-
-test('most writes that are interrupted before their end are known as not sent', async () => {
-  const raw = await RawUpstream.onConnection((socket) => {
-    socket.once('data', () => socket.resetAndDestroy());
-    socket.resume();
-  });
-  const client = clientOf(raw.url);
-  const kinds = new Map<string, number>();
-  for (let i = 0; i < 50; i += 1) {
-    const { kind } = await client.createJob({ projectId: 'p', prompt: 'x' });
-    kinds.set(kind, (kinds.get(kind) ?? 0) + 1);
-  }
-  await client.close();
-  await raw.close();
-  expect(kinds.get('notDelivered')).toBeGreaterThan(25);
+  expect([...seen]).toEqual(expect.arrayContaining(['notDelivered', 'accepted', 'inDoubt']));
 });

@@ -35,15 +35,6 @@ test('garbage says nothing', () => {
   }
 });
 
-test('any whole number of seconds up to an hour is taken as it is', () => {
-  fc.assert(
-    fc.property(fc.integer({ min: 0, max: 3_600 }), (seconds) => {
-      expect(parseRetryAfter(String(seconds), null, NOW)).toBe(seconds * 1_000);
-      expect(parseRetryAfter(new Date(NOW + seconds * 1_000).toUTCString(), null, NOW)).toBe(seconds * 1_000);
-    }),
-  );
-});
-
 test('any text gives nothing or a wait from 0 to one hour', () => {
   fc.assert(
     fc.property(fc.string({ unit: 'binary' }), (text) => {
