@@ -106,7 +106,6 @@ describe('a proxy that fails', () => {
       socket.once('data', () => answer(socket));
       socket.resume();
     });
-    closers.push(() => proxy.close());
     const { create, getJob } = clientThrough('http://127.0.0.1:9', { httpProxy: proxy.url });
     expect(await create()).toMatchObject({
       kind: 'notDelivered',
