@@ -52,7 +52,7 @@ const files = execFileSync('git', ['ls-files', '--cached', '--others', '--exclud
   .split('\n')
   .filter((file) => /\.(?:ts|mts|mjs|js|py|md|ya?ml|sh)$/.test(file) && !GENERATED.test(file));
 
-test('comments and pages seldom turn a sentence around', () => {
+test('comments and pages seldom put a sentence backwards', () => {
   const hits = files.flatMap((file) => hitsIn(file, readFileSync(ROOT + file, 'utf8')));
   expect(hits.length, hits.join('\n')).toBeLessThanOrEqual(MAX_HITS);
 });
