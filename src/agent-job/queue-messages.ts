@@ -77,8 +77,7 @@ export function parseQueueName(input: unknown): QueueName {
 
 /** Checks the argument of `joinQueue`; defaults filled in. */
 export function parseJoin(input: unknown): JoinRequest {
-  const { report, ...join } = parseFields(JOIN, checkObject(input, 'join'));
-  return { ...join, ...(report && { report: reportOf(report) }), ...parseFacts(input) };
+  return { ...parseFields(JOIN, checkObject(input, 'join')), ...parseFacts(input) };
 }
 
 /** Checks the argument of `leaveQueue`. */
@@ -88,25 +87,21 @@ export function parseLeave(input: unknown): LeaveRequest {
 
 /** Checks the argument of `reportRequest`. */
 export function parseReport(input: unknown): RequestReport & BudgetFacts {
-  return { ...reportOf(parseFields(REPORT, checkObject(input, 'report'))), ...parseFacts(input) };
+  return { ...parseFields(REPORT, checkObject(input, 'report')), ...parseFacts(input) };
 }
 
 /** A turn, and the kind of request that its queue orders. */
 export type QueueTurn = RequestTurn & Pick<QueueName, 'operation'>;
+const QUEUE_TURN = { turn: TURN, until: MILLISECONDS, requests: optional(REQUESTS, 1), operation: OPERATION };
 
 /** Reads the argument of `requestTurn`; null where that is no turn. */
 export function readTurn(input: unknown): QueueTurn | null {
-  const fields = { turn: TURN, until: MILLISECONDS, requests: optional(REQUESTS, 1), operation: OPERATION };
   try {
-    return parseFields(fields, checkObject(input, 'turn'));
+    return parseFields(QUEUE_TURN, checkObject(input, 'turn'));
   } catch (error) {
     if (error instanceof InvalidInputError) return null;
     throw error;
   }
-}
-
-function reportOf({ retryAfterMs, ...report }: ReturnType<ReturnType<typeof object<unknown, typeof REPORT>>['check']>) {
-  return { ...report, ...(retryAfterMs !== null && { retryAfterMs }) };
 }
 
 /** Absent says nothing of the budget, and null that none is set. */

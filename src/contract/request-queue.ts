@@ -25,7 +25,7 @@ export interface RequestReport {
   /** How many requests were sent, the one that was answered 429 included; default 1. */
   requests?: number;
   /** What the upstream asked for with a 429. */
-  retryAfterMs?: number;
+  retryAfterMs?: number | null;
 }
 
 /** A budget without a limit. */
@@ -53,7 +53,7 @@ export interface JoinRequest extends BudgetFacts {
   /** How many requests of an export the turn is for; default 1. */
   requests?: number;
   /** How the request ended that made it ask. */
-  report?: RequestReport;
+  report?: RequestReport | null;
 }
 
 /** A workflow ends: it waits for no turn any more, and does not use one that is on its way. */

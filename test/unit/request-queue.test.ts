@@ -2,7 +2,7 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { parseReport } from '../../src/agent-job/queue-messages.js';
-import { QueueRun, type GivenTurn, type QueueData } from '../../src/workflows/request-queue/queue-run.js';
+import { QueueRun, type QueueData } from '../../src/workflows/request-queue/queue-run.js';
 import { countOf, leavesAt, withEvents } from '../../src/workflows/request-queue/rolling-hour.js';
 
 const SECOND = 1_000;
@@ -74,7 +74,7 @@ class SimulatedQueue {
     while (!this.#isEngaged && this.#waiting.length > 0 && this.#inFlight.length < WITHOUT_QUEUE)
       this.#send(this.#waiting.shift()!, null);
     this.#run.expireTurns();
-    for (let next: GivenTurn | null; (next = this.#run.nextTurn());) this.#send(next.workflowId, next.turn.turn);
+    for (let next; (next = this.#run.nextTurn());) this.#send(next.workflowId, next.turn.turn);
     const queueAt = this.#isEngaged ? this.#run.wakeAt + this.#behindMs : Infinity;
     const next = Math.min(queueAt, this.#asked[0] ?? Infinity, ...this.#inFlight.map(({ answersAt }) => answersAt));
     this.#now = Math.max(this.#now + 1, next);

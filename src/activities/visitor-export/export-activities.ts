@@ -134,7 +134,7 @@ async function readChunk(
   const { turns, turn = null, checkpoint } = input;
   const wanted = turn === null ? await reported(() => client.askIfNeeded(turns)) : null;
   if (wanted) return { checkpoint, pages: 0, requests: 0, interruption: null, asked: wanted };
-  const counted = new CountedUpstream(upstream, requestsPerHour, turn);
+  const counted = new CountedUpstream(upstream, turn);
   const work = () => readCountedChunk(counted, dependencies, pathSets, input);
   return heartbeating(async () => {
     const chunk = await reported(work).catch(async (error: unknown) => {

@@ -67,11 +67,10 @@ export class TurnClient {
     return place && { askedAt, place };
   }
 
-  /** Reports what became of a chunk after which no turn is asked for; without a turn a queue need not know it. */
+  /** Reports what became of a chunk after which no turn is asked for. */
   async report(report: RequestReport | undefined): Promise<void> {
-    if (!report) return;
-    const mustReport = report.turn !== null || report.outcome === 'throttled' || this.#requestsPerHour !== undefined;
-    if (mustReport) await this.#queue.report(ALL_EXPORTS, report);
+    if (report && (report.turn !== null || report.outcome === 'throttled'))
+      await this.#queue.report(ALL_EXPORTS, report);
   }
 }
 
@@ -97,14 +96,12 @@ export class CountedUpstream {
   requests = 0;
   #throttled: { retryAfterMs?: number } | null = null;
   readonly #upstream: Upstream;
-  readonly #requestsPerHour: number | undefined;
   readonly #turn: RequestTurn | null;
   readonly #clock = startClock();
   readonly #startedAt = this.#clock.server();
 
-  constructor(upstream: Upstream, requestsPerHour: number | undefined, turn: RequestTurn | null) {
+  constructor(upstream: Upstream, turn: RequestTurn | null) {
     this.#upstream = upstream;
-    this.#requestsPerHour = requestsPerHour;
     this.#turn = turn;
   }
 
@@ -120,8 +117,7 @@ export class CountedUpstream {
 
   /** The most requests of this chunk. */
   get maxRequests(): number {
-    if (this.#turn) return Math.min(MAX_REQUESTS, this.#turn.requests);
-    return this.#requestsPerHour === undefined ? MAX_REQUESTS : requestsOfTurn(this.#requestsPerHour);
+    return Math.min(MAX_REQUESTS, this.#turn?.requests ?? Infinity);
   }
 
   /**

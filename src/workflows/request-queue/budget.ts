@@ -105,14 +105,14 @@ export class Budget {
   }
 
   /** A request was answered 429, which counts from now on: clocks of workers may be wrong. It may have had no turn. */
-  refuse(retryAfterMs: number | undefined, givenAt: number | null): void {
+  refuse(retryAfterMs: number | null, givenAt: number | null): void {
     const { data } = this;
     const now = this.#now();
     data.throttled = withEvents(data.throttled, 1, now, now);
     // Without a turn it belongs to a refusal of the last moments.
     const isTogether = givenAt === null ? now < data.refusedAt + FIRST_CLOSED_MS : givenAt <= data.refusedAt;
     if (!isTogether) Object.assign(data, { refusals: data.refusals + 1, refusedAt: now, window: 1 });
-    if (retryAfterMs !== undefined) {
+    if (retryAfterMs !== null) {
       const opensAt = now + throttledWaitMs(Math.max(1, data.refusals), retryAfterMs);
       Object.assign(data, { opensAt: Math.max(opensAt, data.isNamed ? data.opensAt : 0), isNamed: true });
       return;

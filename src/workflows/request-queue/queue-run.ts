@@ -47,12 +47,6 @@ interface TurnInFlight {
   until: number;
 }
 
-/** A turn for a workflow, to be sent. */
-export interface GivenTurn {
-  workflowId: string;
-  turn: RequestTurn;
-}
-
 /** A turn is good for so long, and for so much longer with each further request: as long as one may take. */
 const TURN_MS = 60_000;
 const FURTHER_REQUEST_MS = 20_000;
@@ -98,7 +92,7 @@ export class QueueRun {
   join({ workflowId, priority, askedAt, requests = 1, report, ...facts }: JoinRequest): Waiter[] {
     this.#hear(facts);
     if (report) this.#apply(report);
-    for (const turn of this.#turnsOf(workflowId)) turn.workflowId = null;
+    for (const turn of this.#turns.values()) if (turn.workflowId === workflowId) turn.workflowId = null;
     const asked = { askedAt: Math.min(askedAt, this.#now()), requests: Math.min(requests, this.#maxRequests) };
     return this.waiters.join({ workflowId, priority, ...asked });
   }
@@ -106,8 +100,7 @@ export class QueueRun {
   /** A workflow has ended: its place is free, and so is a turn that was on its way. */
   leave({ workflowId }: LeaveRequest): void {
     this.waiters.remove(workflowId);
-    const left = this.#turnsOf(workflowId);
-    for (const [number, turn] of this.#turns) if (left.includes(turn)) this.#turns.delete(number);
+    for (const [number, turn] of this.#turns) if (turn.workflowId === workflowId) this.#turns.delete(number);
   }
 
   /** A worker reports how a request ended. */
@@ -117,7 +110,7 @@ export class QueueRun {
   }
 
   /** The next turn, where one may be given now; the workflow waits no more. */
-  nextTurn(): GivenTurn | null {
+  nextTurn(): { workflowId: string; turn: RequestTurn } | null {
     const { first } = this.waiters;
     const { nextTurnAt } = this;
     const givenAt = this.#now();
@@ -162,20 +155,11 @@ export class QueueRun {
   }
 
   carry(): QueueData {
-    return {
-      ...this.#data,
-      waiters: this.waiters.carry(),
-      turns: [...this.#turns],
-      budget: this.budget.data,
-    };
+    return { ...this.#data, waiters: this.waiters.carry(), turns: [...this.#turns], budget: this.budget.data };
   }
 
   get #endsAt(): number {
     return this.#data.wasUsed ? this.budget.remembersUntil : this.#openedAt + UNUSED_MS;
-  }
-
-  #turnsOf(workflowId: string): TurnInFlight[] {
-    return [...this.#turns.values()].filter((turn) => turn.workflowId === workflowId);
   }
 
   #hear({ perHour }: BudgetFacts): void {
@@ -184,7 +168,7 @@ export class QueueRun {
   }
 
   /** What a report says about a turn in flight. A turn that has ended is corrected no more, but a 429 is one. */
-  #apply({ turn: name, outcome, at, requests = 1, retryAfterMs }: RequestReport): void {
+  #apply({ turn: name, outcome, at, requests = 1, retryAfterMs = null }: RequestReport): void {
     const number = this.#numberOf(name);
     const turn = number === null ? undefined : this.#turns.get(number);
     if (number !== null) this.#turns.delete(number);

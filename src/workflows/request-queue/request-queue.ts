@@ -28,13 +28,15 @@ import { refusing } from '../../agent-job/end-without-result.js';
 import { InvalidInputError } from '../../contract/input-checks.js';
 import { parseJoin, parseLeave, parseQueueName, parseReport } from '../../agent-job/queue-messages.js';
 import { checkStateVersion, goOnWithAnyVersion } from '../worker-version.js';
-import { QueueRun, type GivenTurn, type QueueData } from './queue-run.js';
+import { QueueRun, type QueueData } from './queue-run.js';
 import { queueDetails, queuePlace, queueState } from './queue-answers.js';
 
 /** What continue-as-new hands on, inside the input; believed only in a run that continues another. */
 interface Continued extends QueueData {
   version: number;
 }
+
+type GivenTurn = NonNullable<ReturnType<QueueRun['nextTurn']>>;
 
 /** Raised with every change of `Continued` that another release would misread. */
 const CONTINUED_VERSION = 1;
@@ -68,7 +70,10 @@ export async function requestQueue(input: RequestQueueInput): Promise<void> {
     setCurrentDetails(queueDetails(name, run));
     // No await may stand between these checks and the end of the run: a message could arrive in between, and be lost.
     if (underWay === 0 && run.isOver) return;
-    if (underWay === 0 && mustContinue) await continueAsNew<typeof requestQueue>(nextInput(name, run));
+    if (underWay === 0 && mustContinue) {
+      const continued: Continued = { version: CONTINUED_VERSION, ...run.carry() };
+      await continueAsNew<typeof requestQueue>({ ...name, continued });
+    }
     await alarm.next(underWay === 0 ? run.wakeAt : Infinity);
   }
 }
@@ -78,16 +83,8 @@ function open(input: unknown): { name: QueueName; run: QueueRun } {
   const { continued } = input as { continued?: Continued };
   const handedOn = workflowInfo().continuedFromExecutionRunId === undefined ? null : continued;
   if (handedOn) checkStateVersion(handedOn.version, CONTINUED_VERSION);
-  return { name, run: new QueueRun(name.operation, handedOn ?? emptyQueue(), Date.now) };
-}
-
-function emptyQueue(): QueueData {
-  return { name: uuid4(), nextTurn: 1, waiters: [], turns: [], budget: null, wasUsed: false };
-}
-
-function nextInput(name: QueueName, run: QueueRun): RequestQueueInput {
-  const continued: Continued = { version: CONTINUED_VERSION, ...run.carry() };
-  return { ...name, continued };
+  const empty = () => ({ name: uuid4(), nextTurn: 1, waiters: [], turns: [], budget: null, wasUsed: false });
+  return { name, run: new QueueRun(name.operation, handedOn ?? empty(), Date.now) };
 }
 
 /** Handlers change the state alone; the loop acts on it. A message of a wrong shape is ignored. */
