@@ -1,6 +1,5 @@
-/** What a queue of requests tells: the answers to its queries, and the current details in Temporal's web UI. */
+/** The answers to the queries of a queue of requests. */
 import type { QueuedRequest, QueueName, QueuePlace, RequestQueueState } from '../../contract.js';
-import { queueSummary } from '../../agent-job/title.js';
 import type { QueueRun } from './queue-run.js';
 import { countOf, HOUR_MS } from './rolling-hour.js';
 
@@ -8,11 +7,7 @@ import { countOf, HOUR_MS } from './rolling-hour.js';
 const MAX_LISTED = 100;
 
 /** The answer to `requestQueueState`. */
-export function queueState(
-  { operation, projectId }: QueueName,
-  run: QueueRun,
-  maxListed = MAX_LISTED,
-): RequestQueueState {
+export function queueState({ operation, projectId }: QueueName, run: QueueRun): RequestQueueState {
   const { budget, waiters, nextTurnAt } = run;
   // If a turn could be given at once and no workflow waits, there is no next turn.
   const isIdle = waiters.count === 0 && nextTurnAt !== null && nextTurnAt <= Date.now();
@@ -26,7 +21,7 @@ export function queueState(
     notBefore: budget.notBefore === null ? null : iso(budget.notBefore),
     nextTurnAt: isIdle || nextTurnAt === null ? null : iso(nextTurnAt),
     waitingCount: waiters.count,
-    waiting: listed(run, maxListed),
+    waiting: listed(run),
   };
 }
 
@@ -39,25 +34,9 @@ export function queuePlace(run: QueueRun, workflowId: unknown): QueuePlace | nul
   return { for: isNamed ? 'rateLimit' : 'turn', position: place.position, ...expectation(run, place) };
 }
 
-/** Markdown for the queue's page in the web UI. */
-export function queueDetails(name: QueueName, run: QueueRun): string {
-  const state = queueState(name, run, 0);
-  const { perHour, notBefore, nextTurnAt } = state;
-  return [
-    `**${queueSummary(name)}**`,
-    '',
-    `- budget: **${perHour === null ? 'no number is set' : `${perHour} an hour`}**`,
-    `- last hour: ${state.spentLastHour} spent, ${state.throttledLastHour} answered 429`,
-    `- turns in flight: ${state.inFlight}`,
-    ...(notBefore === null ? [] : [`- nothing is sent before: ${notBefore}`]),
-    ...(nextTurnAt === null ? [] : [`- next turn: ${nextTurnAt}`]),
-    `- waiting: **${state.waitingCount}**`,
-  ].join('\n');
-}
-
-function listed(run: QueueRun, count: number): QueuedRequest[] {
+function listed(run: QueueRun): QueuedRequest[] {
   let wanted = 0;
-  return run.waiters.head(count).map(({ workflowId, priority, askedAt, requests }, index) => {
+  return run.waiters.head(MAX_LISTED).map(({ workflowId, priority, askedAt, requests }, index) => {
     const place = { position: index + 1, requests: (wanted += requests) };
     const since = iso(askedAt);
     return { workflowId, priority, since, position: place.position, ...expectation(run, place) };

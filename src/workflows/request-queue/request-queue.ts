@@ -8,7 +8,6 @@ import {
   continueAsNew,
   getExternalWorkflowHandle,
   log,
-  setCurrentDetails,
   setHandler,
   sleep,
   uuid4,
@@ -29,7 +28,7 @@ import { InvalidInputError } from '../../contract/input-checks.js';
 import { parseJoin, parseLeave, parseQueueName, parseReport } from '../../agent-job/queue-messages.js';
 import { checkStateVersion, goOnWithAnyVersion } from '../worker-version.js';
 import { QueueRun, type QueueData } from './queue-run.js';
-import { queueDetails, queuePlace, queueState } from './queue-answers.js';
+import { queuePlace, queueState } from './queue-answers.js';
 
 /** What continue-as-new hands on, inside the input; believed only in a run that continues another. */
 interface Continued extends QueueData {
@@ -67,7 +66,6 @@ export async function requestQueue(input: RequestQueueInput): Promise<void> {
     if (lost > 0) log.warn('Turns were not reported: their requests count as sent', { requests: lost });
     const mustContinue = workflowInfo().continueAsNewSuggested || workflowInfo().historyLength > MAX_EVENTS;
     for (let given; !mustContinue && (given = run.nextTurn());) void give(given);
-    setCurrentDetails(queueDetails(name, run));
     // No await may stand between these checks and the end of the run: a message could arrive in between, and be lost.
     if (underWay === 0 && run.isOver) return;
     if (underWay === 0 && mustContinue) {
