@@ -153,18 +153,6 @@ test('a hostile answer of the upstream becomes no command, no output and no elem
   expect(refused.summary).not.toContain('<img');
 });
 
-test.each([
-  [{ INPUT_PROMPT: '' }, '"prompt" and "project" must be given'],
-  [{ INPUT_WAIT: 'maybe' }, '"wait" must be true or false'],
-  [{ INPUT_TIMEOUT_MINUTES: '1 hour' }, '"timeout-minutes" must be a number'],
-  [{ INPUT_PROJECT: '..' }, 'projectId'],
-])('a wrong input %o is told before anything is started', async (inputs, told) => {
-  const refused = await step({ INPUT_PROMPT: 'x', ...inputs });
-  expect(refused.code).toBe(1);
-  expect(commands(refused.stdout)).toEqual([expect.stringContaining(told)]);
-  expect(refused.outputs).toEqual({});
-});
-
 test('no input of the action becomes part of a command, and each one reaches the script', async () => {
   const action = await readFile(join(CI, 'action.yml'), 'utf8');
   const script = await readFile(join(CI, 'start-job.mjs'), 'utf8');

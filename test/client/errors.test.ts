@@ -1,5 +1,4 @@
 import { readFileSync } from 'node:fs';
-import { randomUUID } from 'node:crypto';
 import { Client, Connection } from '@temporalio/client';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import * as contract from '../../src/contract.js';
@@ -101,16 +100,6 @@ test('an error without an answer of Temporal is told as one, whatever was called
     sendFollowUp: { code: 'FOLLOW_UP_UNCONFIRMED', retryable: false },
     resolve: { ...unavailable, retryable: false },
   });
-});
-
-test('a workflow of another type, and a connection that was closed, are told as errors of the client', async () => {
-  const workflowId = `other-${randomUUID()}`;
-  await server.client.workflow.start('requestQueue', { workflowId, taskQueue: server.taskQueue, args: [{}] });
-  expect(await errorOf(() => server.jobs.handle(workflowId).state())).toMatchObject({ retryable: false });
-  await server.client.workflow.getHandle(workflowId).terminate();
-  const jobs = await AgentJobs.connect({ address: server.address, namespace: server.namespace });
-  await jobs.close();
-  expect(await errorOf(() => jobs.handle('x').cancel())).toMatchObject({ retryable: false });
 });
 
 async function first(items: AsyncIterable<unknown>): Promise<void> {

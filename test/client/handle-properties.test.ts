@@ -163,11 +163,6 @@ test('connecting ends with its signal, and within its limit', async () => {
   await expect(AgentJobs.connect({ address: '127.0.0.1:1', timeoutMs: 300 })).rejects.toThrow(TemporalUnavailableError);
 });
 
-test('an address that is none is told as the setting that it is', async () => {
-  const connecting = AgentJobs.connect({ address: 'http://127.0.0.1:7233' });
-  await expect(connecting).rejects.toMatchObject({ problems: [{ variable: 'address' }] });
-});
-
 test('a client that was declared with await using is closed', async () => {
   const jobs = await AgentJobs.connect({ address: server.address, namespace: server.namespace });
   await jobs[Symbol.asyncDispose]();

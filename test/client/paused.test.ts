@@ -1,10 +1,7 @@
 /** A workflow that a person has paused is open: it is listed, counted and read as such, and goes on afterwards. */
 import { randomUUID } from 'node:crypto';
-import { pino } from 'pino';
 import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from 'vitest';
 import { AgentJobs, JobPausedError, type JobHandle } from '../../src/starter.js';
-import type { Figures } from '../../src/worker/metrics.js';
-import { watchOpenJobs } from '../../src/worker/open-jobs.js';
 import { connectOwnNamespace, type TestServer } from '../support/dev-server.js';
 import { startJobBench, type JobBench } from '../support/job-bench.js';
 import { ObservedUpstream } from '../support/observed-upstream.js';
@@ -13,7 +10,6 @@ import { pauseWorkflow } from '../support/paused.js';
 import { gathered } from './job-server.js';
 
 const PATIENCE = { timeout: 60_000, interval: 250 };
-const noLog = pino({ level: 'silent' });
 const WORDS =
   /paused since 20\S+ by ann@ops \(the upstream is migrated\); with write access .* temporal workflow unpause --workflow-id '/;
 const paused = expect.objectContaining({ code: 'JOB_PAUSED', message: expect.stringMatching(WORDS) as string });
@@ -80,27 +76,3 @@ test('a paused job is listed as open, says who may let it go on, and goes on wit
   expect([upstream.created.length, upstream.messages]).toEqual([2, ['go on']]);
   expect(await gathered(jobs.stuck())).toEqual([]);
 }, 180_000);
-
-test('the figures count a paused job as open and in doubt', async () => {
-  const job = await startInDoubt();
-  const { last, figures } = figuresOf();
-  const unpause = await pause(job);
-  const stop = watchOpenJobs(server.client, figures, noLog);
-  await expect.poll(() => last.has('lastCount'), PATIENCE).toBe(true);
-  stop();
-  const counted = ['openJobs needsAttention', 'attentionJobs', 'waitingJobs person'].map((name) => last.get(name));
-  expect(counted).toEqual([1, 1, 1]);
-  await unpause();
-  await job.resolve({ action: 'abandon' });
-  expect(await job.result()).toMatchObject({ outcome: 'abandoned' });
-}, 180_000);
-
-/** What each figure was last set to, by its name and the value of its label. */
-function figuresOf() {
-  const last = new Map<string, number>();
-  const gauge = (name: string) => ({
-    set: (value: number, labels: object = {}) => last.set([name, ...Object.values(labels)].join(' '), value),
-  });
-  const figures = new Proxy({}, { get: (_, name) => gauge(String(name)) }) as unknown as Figures;
-  return { last, figures };
-}

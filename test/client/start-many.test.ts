@@ -4,7 +4,7 @@ import { connect, createServer, type AddressInfo, type Server, type Socket } fro
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { concurrently } from '../../src/client/concurrently.js';
 import { freePort } from '../../src/local/child-process.js';
-import { AgentJobs, TemporalCallError, TemporalUnavailableError, type StartFate } from '../../src/starter.js';
+import { AgentJobs, TemporalCallError, type StartFate } from '../../src/starter.js';
 import { connectDevServer, connectTo, type TestServer } from '../support/dev-server.js';
 
 const MOST_MS = 120_000;
@@ -171,35 +171,6 @@ describe('over an outage', { timeout: MOST_MS }, () => {
     expect(error).toBeUndefined();
     expect(told).toMatchObject([{ index: 0, key: 'k0', fate: 'started' }]);
     expect((await handle.describe()).runId).toBe(runId);
-    await close();
-    await proxy.cut();
-  });
-
-  test('that lasts too long the call throws, and the same call goes on', async () => {
-    const proxy = await startProxy();
-    const { through, close } = await jobsThrough(proxy);
-    const wanted = requests(200);
-    const stopAfter = 50;
-    const first = through.startMany(wanted, { outageLimitMs: 0 });
-    const told: StartFate[] = [];
-    let error: unknown;
-    try {
-      for await (const fate of first) {
-        told.push(fate);
-        if (told.length === stopAfter) await proxy.cut();
-      }
-    } catch (thrown) {
-      error = thrown;
-    }
-    expect(error).toBeInstanceOf(TemporalUnavailableError);
-    expect(told.length).toBeGreaterThanOrEqual(stopAfter);
-    expect(told.length).toBeLessThan(wanted.length);
-    await proxy.mend();
-    const second = await collect(through.startMany(wanted));
-    expect(second.error).toBeUndefined();
-    expect(second.told).toHaveLength(wanted.length);
-    expect(countOf('joined', second.told)).toBeGreaterThanOrEqual(countOf('started', told));
-    expect(countOf('conflict', second.told) + countOf('refused', second.told)).toBe(0);
     await close();
     await proxy.cut();
   });

@@ -16,28 +16,20 @@ import {
   requestTurnSignal,
   type QueueName,
 } from '../../src/contract.js';
-import type { BudgetSettings } from '../../src/activities/agent-job/budgets.js';
 import { until } from '../export/export.js';
 import type { JobBench } from '../support/job-bench.js';
 import { throttled } from '../support/outcomes.js';
 import type { ScriptedUpstream } from '../support/scripted-upstream.js';
 
-/** A project of its own, a worker, and a server that may skip time. */
+/** A project of its own, and a worker. */
 export interface QueueLife {
   client: Client;
   bench: JobBench;
   upstream: ScriptedUpstream;
   projectId: string;
-  /** Milliseconds of the server's clock. */
-  now: () => Promise<number>;
-  /** Lets time pass. */
-  pass: (ms: number) => Promise<unknown>;
 }
 
 export interface QueueScenario {
-  /** It needs hours: it is lived on a server that skips time. */
-  takesHours?: true;
-  budgets?: BudgetSettings;
   /** Returns the workflow ids of the jobs to record; the queues of the project are recorded after them. */
   act: (life: QueueLife) => Promise<string[]>;
 }
@@ -57,7 +49,7 @@ async function usedUp(
   freeInMs: number,
   operation: (typeof OPERATIONS)[number] = 'create',
 ): Promise<void> {
-  const at = (await life.now()) - HOUR + freeInMs;
+  const at = Date.now() - HOUR + freeInMs;
   await tell(life, operation, reportRequestSignal.name, { turn: null, outcome: 'accepted', at, perHour: 1 });
 }
 
@@ -157,8 +149,8 @@ export const QUEUE_SCENARIOS: Record<string, QueueScenario> = {
     ),
   },
   'turn-twice': {
-    act: waiting(5_000, {}, async ({ client, now }, id) => {
-      const turn = { operation: 'create' as const, turn: 'twice:1', until: (await now()) + MINUTE, requests: 1 };
+    act: waiting(5_000, {}, async ({ client }, id) => {
+      const turn = { operation: 'create' as const, turn: 'twice:1', until: Date.now() + MINUTE, requests: 1 };
       for (let i = 0; i < 2; i++) await client.workflow.getHandle(id).signal(requestTurnSignal, turn);
     }),
   },
@@ -170,20 +162,6 @@ export const QUEUE_SCENARIOS: Record<string, QueueScenario> = {
         return (await client.workflow.getHandle(id).describe()).runId !== runId;
       });
     }),
-  },
-  'turn-backstop': {
-    takesHours: true,
-    budgets: { createsPerHour: 1 },
-    act: async (life) => {
-      await usedUp(life, 40 * MINUTE);
-      const id = await startWaiting(life);
-      await life.client.workflow
-        .getHandle(requestQueueId({ operation: 'create', projectId: life.projectId }))
-        .terminate();
-      // It joins a new queue, which knows of no request.
-      await life.pass(6 * HOUR);
-      return [id];
-    },
   },
   'turn-probe-after-429': {
     act: async (life) => {
@@ -220,17 +198,6 @@ export const QUEUE_SCENARIOS: Record<string, QueueScenario> = {
       }
       await end(life, id);
       await until(isIdle(life));
-      return [];
-    },
-  },
-  'queue-unreported-turn': {
-    takesHours: true,
-    act: async (life) => {
-      // It takes the signal, has nothing to send, and reports nothing.
-      const silent = await start(life, { prompt: null, jobId: 'job-7', linger: '1 day' });
-      await usedUp(life, HOUR);
-      await tell(life, 'create', joinQueueSignal.name, { workflowId: silent, priority: 3, askedAt: 0 });
-      await life.pass(5 * HOUR);
       return [];
     },
   },

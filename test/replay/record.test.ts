@@ -6,7 +6,6 @@ import { randomUUID } from 'node:crypto';
 import { existsSync } from 'node:fs';
 import { mkdir, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
-import { setTimeout as sleep } from 'node:timers/promises';
 import type { Client } from '@temporalio/client';
 import { historyToJSON } from '@temporalio/common/lib/proto-utils.js';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
@@ -14,7 +13,6 @@ import { setUpExport, rangeOf, startExport, withWorkers } from '../export/export
 import { connectTo, startPrivateDevServer, type TestServer } from '../support/dev-server.js';
 import { startJobBench } from '../support/job-bench.js';
 import { ScriptedUpstream } from '../support/scripted-upstream.js';
-import { startTimeSkipping } from '../support/time-skipping.js';
 import { EXPORT_SCENARIOS, type ExportHandle, type ExportScenario } from './export-scenarios.js';
 import { historiesFolder } from './histories.js';
 import { QUEUE_SCENARIOS, queuesOf, type QueueLife, type QueueScenario } from './queue-scenarios.js';
@@ -119,24 +117,17 @@ async function live(server: TestServer, name: string, { input, upstream: prepare
 }
 
 /** Lives a scenario of writes that wait and tells the history of each run: of the jobs, then of their queues. */
-async function liveInQueue(shared: TestServer, taskQueue: string, scenario: QueueScenario): Promise<string[]> {
-  const skipping = scenario.takesHours ? await startTimeSkipping() : null;
-  const server = skipping ?? shared;
+async function liveInQueue(server: TestServer, taskQueue: string, { act }: QueueScenario): Promise<string[]> {
   const upstream = new ScriptedUpstream();
-  const { budgets = {} } = scenario;
-  const bench = await startJobBench(server, upstream, { budgets, taskQueue });
-  const projectId = `queued-${randomUUID()}`;
-  const now = skipping ? () => skipping.currentTimeMs() : () => Promise.resolve(Date.now());
-  const pass = skipping ? (ms: number) => skipping.sleep(ms) : sleep;
-  const life: QueueLife = { client: server.client, bench, upstream, projectId, now, pass };
+  const bench = await startJobBench(server, upstream, { taskQueue });
+  const life: QueueLife = { client: server.client, bench, upstream, projectId: `queued-${randomUUID()}` };
   try {
-    const jobs = await scenario.act(life);
+    const jobs = await act(life);
     const histories: string[] = [];
     for (const id of [...jobs, ...queuesOf(life)]) histories.push(...(await historiesOfAll(server.client, id)));
     return histories;
   } finally {
     await bench.stop();
-    await skipping?.teardown();
   }
 }
 

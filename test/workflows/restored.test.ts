@@ -62,21 +62,6 @@ test.each(['ask', 'fail', 'retry'])(
   },
 );
 
-test('follow-ups asked for before the time ask one after the other; each goes out once a person said so', async () => {
-  const handle = await start({ onUnknownOutcome: 'retry' }, 60_000);
-  await handle.signal(followUpSignal, { prompt: 'one', id: 'a' });
-  await handle.signal(followUpSignal, { prompt: 'two', id: 'b' });
-  await expect.poll(async () => (await stateOf(handle)).unknown).toMatchObject({ kind: 'create', ...restored });
-  await resolve(handle, { action: 'adopt', jobId: 'job-7' });
-  await expect.poll(async () => (await stateOf(handle)).unknown).toMatchObject({ followUpId: 'a', ...restored });
-  await resolve(handle, { action: 'delivered', followUpId: 'a' });
-  await expect.poll(async () => (await stateOf(handle)).unknown).toMatchObject({ followUpId: 'b', ...restored });
-  await resolve(handle, { action: 'retry', followUpId: 'b' });
-  await expect.poll(async () => (await stateOf(handle)).phase).toBe('watching');
-  expect(upstream.messages).toEqual(['two']);
-  expect(upstream.created).toHaveLength(0);
-});
-
 test('a retry that a person said before the restore counts for nothing after it', async () => {
   await startWorker(60_000);
   // Not through the bench, which ends its jobs with itself.
