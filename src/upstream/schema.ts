@@ -70,7 +70,9 @@ const wholeNumber = z
   .string()
   .regex(/^\d{1,16}$/)
   .transform(Number);
-const count = z.union([z.number(), wholeNumber]).pipe(z.number().min(0).max(Number.MAX_SAFE_INTEGER));
+const count = z
+  .union([z.number(), wholeNumber], 'is not a number')
+  .pipe(z.number().min(0).max(Number.MAX_SAFE_INTEGER));
 const counts = { human: count, ai: count, total: count };
 const visitorPage = z.object(
   {

@@ -71,7 +71,7 @@ test('an upstream that gives no page for 24 hours fails the run as UpstreamUnava
 
 test.each([
   ['a list that is null', { visitors: null }, 'visitors is not a list'],
-  ['a count that is a word', { totals: { human: 'many', ai: 1, total: 1 } }, 'human of totals is not a number'],
+  ['a count that is a word', { totals: { human: 'many', ai: 1, total: 1 } }, 'totals.human is not a number'],
 ])('pages with %s fail the run within minutes, with the field’s name', async (_, wrong, named) => {
   const page = { totals: { human: 1, ai: 1, total: 1 }, visitors: [], hasMore: false, ...wrong };
   await setUp.sandbox.addFault({ kind: 'status', status: 200, body: page, operation: 'visitors', count: 100_000 });
