@@ -45,7 +45,9 @@ async function runWorker(config: WorkerConfig, log: Logger): Promise<void> {
   const { temporal, taskQueue, healthAddress, metricsAddress, upstreamRequestsPerSecond } = config;
   const { namespace } = temporal;
   const shutdown = new Shutdown(log);
-  for (const warning of warningsOf(config)) log.warn(warning);
+  for (const warning of [...upstreamWarnings(config.upstream), ...payloadKeysWarnings(config.payloadKeysFile)]) {
+    log.warn(warning);
+  }
   const readiness = new Readiness();
   shutdown.onBegin(() => readiness.stop('shuts down'));
   const restored = restoreMode(config, log);
@@ -90,7 +92,8 @@ async function runWorker(config: WorkerConfig, log: Logger): Promise<void> {
     refusedKeys: () => keyHealth.refusedProjects,
   });
   logStart(config, log);
-  await runUntilEnd(() => shutdown.runUntilEnd(workers), poller);
+  // However the workers end, what they left is waited for.
+  await shutdown.runUntilEnd(workers).finally(() => poller?.ended());
   await connection.close();
 }
 
@@ -99,19 +102,6 @@ function openUpstream({ upstream }: WorkerConfig, figures: Figures, log: Logger)
   const onResponse = (operation: string, responseClass: string) =>
     figures.answers.add(1, { operation, class: responseClass });
   return timedUpstream(createUpstream({ ...upstream, keys, onResponse }), figures);
-}
-
-function warningsOf({ upstream, payloadKeysFile }: WorkerConfig): string[] {
-  return [...upstreamWarnings(upstream), ...payloadKeysWarnings(payloadKeysFile)];
-}
-
-/** Waits, however the workers end, for what they left. */
-async function runUntilEnd(run: () => Promise<void>, poller: Poller | null): Promise<void> {
-  try {
-    await run();
-  } finally {
-    await poller?.ended();
-  }
 }
 
 interface WatchesOptions {

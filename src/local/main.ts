@@ -68,8 +68,8 @@ function printRealUpstream(): void {
 
 /** Shows at once what would only show in the first job. The start goes on: a key or an upstream may come later. */
 async function checkRealUpstream(): Promise<void> {
-  const { text, isWrong } = await checkUpstream();
-  if (isWrong) printEntry('Warning', `${text}; mend that before the first job`);
+  const { text, finding } = await checkUpstream();
+  if (finding === 'fails') printEntry('Warning', `${text}; mend that before the first job`);
 }
 
 /** npm and the terminal both pass on one Ctrl-C. */

@@ -71,60 +71,49 @@ async function withinLimit(connecting: Promise<NativeConnection>): Promise<Nativ
   throw new Error(`no answer within ${ATTEMPT_LIMIT_MS / 1_000} seconds`);
 }
 
-/**
- * Errors that no retry mends. The native client shows gRPC codes and TLS alerts in its message alone, in these words.
- */
-const REFUSALS: { codes: readonly number[]; words: RegExp; remedy: string }[] = [
-  {
-    codes: [GRPC_STATUS.unauthenticated],
-    words: /does not have valid authentication credentials/,
-    remedy: 'the credentials are refused: check TEMPORAL_API_KEY or the client certificate',
-  },
-  {
-    codes: [GRPC_STATUS.permissionDenied],
-    words: /does not have permission to execute/,
-    remedy:
-      'the credentials have no rights here: ' +
-      'check TEMPORAL_NAMESPACE and what TEMPORAL_API_KEY or the certificate may do',
-  },
-  {
-    codes: [],
-    words: /received fatal alert|AlertReceived\(/,
-    remedy: 'the server refuses the TLS connection: check TEMPORAL_TLS_CLIENT_CERT_* and TEMPORAL_TLS_CLIENT_KEY_*',
-  },
-  {
-    codes: [],
-    words: /InvalidCertificate\(/,
-    remedy: "the server's certificate is not trusted: check TEMPORAL_TLS_SERVER_CA_CERT_* and TEMPORAL_TLS_SERVER_NAME",
-  },
-  {
-    codes: [],
-    words: /NativeCertsNotFound/,
-    remedy:
-      'this machine has no root certificates: install the package ca-certificates, ' +
-      'or set TEMPORAL_TLS_SERVER_CA_CERT_PATH',
-  },
-  {
-    codes: [],
-    words: /InvalidContentType/,
-    remedy: 'the server speaks no TLS: check TEMPORAL_ADDRESS, or set TEMPORAL_TLS=false',
-  },
-  { codes: [], words: /H2NotNegotiated/, remedy: 'the server speaks no gRPC: check TEMPORAL_ADDRESS' },
-  {
-    codes: [],
-    words: /CONNECT call failed with status: 407/,
-    remedy: 'the proxy wants credentials: check TEMPORAL_PROXY',
-  },
-  { codes: [GRPC_STATUS.invalidArgument], words: /ParseError/, remedy: 'check the TEMPORAL_* settings' },
+/** Answers of the server that no retry mends, by their gRPC code and by the native client's words for them. */
+const REFUSED: [code: number, words: RegExp, remedy: string][] = [
+  [
+    GRPC_STATUS.unauthenticated,
+    /does not have valid authentication credentials/,
+    'the credentials are refused: check TEMPORAL_API_KEY or the client certificate',
+  ],
+  [
+    GRPC_STATUS.permissionDenied,
+    /does not have permission to execute/,
+    'the credentials have no rights here: check TEMPORAL_NAMESPACE and what TEMPORAL_API_KEY or the certificate may do',
+  ],
+  [GRPC_STATUS.invalidArgument, /ParseError/, 'check the TEMPORAL_* settings'],
 ];
 
-/** What to do where no retry will help; undefined where one may. */
+/** Failures to connect that no retry mends. The native client tells them in the words of its message alone. */
+const FAILURES: [words: RegExp, remedy: string][] = [
+  [
+    /received fatal alert|AlertReceived\(/,
+    'the server refuses the TLS connection: check TEMPORAL_TLS_CLIENT_CERT_* and TEMPORAL_TLS_CLIENT_KEY_*',
+  ],
+  [
+    /InvalidCertificate\(/,
+    "the server's certificate is not trusted: check TEMPORAL_TLS_SERVER_CA_CERT_* and TEMPORAL_TLS_SERVER_NAME",
+  ],
+  [
+    /NativeCertsNotFound/,
+    'this machine has no root certificates: install ca-certificates, or set TEMPORAL_TLS_SERVER_CA_CERT_PATH',
+  ],
+  [/InvalidContentType/, 'the server speaks no TLS: check TEMPORAL_ADDRESS, or set TEMPORAL_TLS=false'],
+  [/H2NotNegotiated/, 'the server speaks no gRPC: check TEMPORAL_ADDRESS'],
+  [/CONNECT call failed with status: 407/, 'the proxy wants credentials: check TEMPORAL_PROXY'],
+];
+
+/** What to do if no retry will help; undefined if one may. */
 function remedyFor(error: unknown, elapsedMs: number): string | undefined {
   const code = grpcStatusOf(error);
   if (code === GRPC_STATUS.notFound && elapsedMs > NAMESPACE_GRACE_MS) return 'check TEMPORAL_NAMESPACE';
   if (error instanceof TypeError) return 'check the TEMPORAL_* settings';
-  const reason = code === undefined ? messageOf(error) : '';
-  return REFUSALS.find(({ codes, words }) => codes.includes(code ?? -1) || words.test(reason))?.remedy;
+  if (code !== undefined) return REFUSED.find(([refused]) => refused === code)?.[2];
+  const words = messageOf(error);
+  const refusal = REFUSED.find(([, pattern]) => pattern.test(words));
+  return refusal?.[2] ?? FAILURES.find(([pattern]) => pattern.test(words))?.[1];
 }
 
 function refused({ address, namespace }: TemporalSettings, remedy: string, error: unknown): TemporalRefusedError {
