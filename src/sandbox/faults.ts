@@ -7,7 +7,6 @@ import { seededRandom } from './random.js';
 const common = {
   operation: z.enum(OPERATIONS).optional(),
   projectId: z.string().optional(),
-  jobId: z.string().optional(),
   promptIncludes: z.string().optional(),
   /** Applies from the nth matching request on, counted from 1 since the rule was added; default 1. */
   nth: z.int().min(1).optional(),
@@ -68,7 +67,7 @@ export function isAfterEffect(rule: FaultRule): boolean {
 }
 
 /** What is known of a request when a fault is picked for it. */
-interface FaultFacts extends Pick<OperationRoute, 'operation' | 'projectId' | 'jobId'> {
+interface FaultFacts extends Pick<OperationRoute, 'operation' | 'projectId'> {
   prompt: string | undefined;
 }
 
@@ -120,7 +119,6 @@ function matches(rule: FaultRule, facts: FaultFacts | undefined): boolean {
   return (
     (rule.operation === undefined || rule.operation === facts?.operation) &&
     (rule.projectId === undefined || rule.projectId === facts?.projectId) &&
-    (rule.jobId === undefined || rule.jobId === facts?.jobId) &&
     (rule.promptIncludes === undefined || facts?.prompt?.includes(rule.promptIncludes) === true)
   );
 }

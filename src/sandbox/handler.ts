@@ -112,7 +112,7 @@ function respond(
   if (refusal) return refusal;
   const retryAfter = limiter.refuse(operation, projectId, now());
   if (retryAfter) return errorResponse(operation, 429, 'Rate limit exceeded', { headers: retryAfter });
-  if (operation === 'visitors') return visitors.page(projectId, query, now());
+  if (operation === 'visitors') return visitors.page(projectId, query);
   if (operation === 'get') return found(operation, jobs.get(projectId, jobId));
   if (!headers['content-type']?.startsWith('application/json')) {
     return errorResponse(operation, 400, 'Content-Type must be application/json');

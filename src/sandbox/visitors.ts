@@ -41,7 +41,6 @@ interface Shown {
   totals: unknown;
 }
 
-const DAY_MS = 86_400_000;
 const DEFAULT_ROWS = 120;
 const DEFAULT_LIMIT = 50;
 const MAX_LIMIT = 250;
@@ -61,14 +60,16 @@ export class Visitors {
     else this.#projects.set(projectId, settings);
   }
 
-  page(projectId: string, query: URLSearchParams, now: number): HttpResponse {
-    const wrong: string[] = [];
-    const dateTo = dateIn(query, 'dateTo', now + DAY_MS, wrong);
-    const dateFrom = dateIn(query, 'dateFrom', Date.parse(dateTo) - 30 * DAY_MS, wrong);
-    const limit = numberIn(query, 'limit', DEFAULT_LIMIT, [1, MAX_LIMIT], wrong);
-    const offset = numberIn(query, 'offset', 0, [0, Number.MAX_SAFE_INTEGER], wrong);
-    if (wrong.length > 0) return errorResponse('visitors', 400, 'Invalid query parameters', { details: wrong });
-    const { count, row, totals } = this.#shown({ projectId, dateFrom, dateTo });
+  page(projectId: string, query: URLSearchParams): HttpResponse {
+    const number = (name: string, preset: number) => Number(query.get(name) ?? preset);
+    const [limit, offset] = [number('limit', DEFAULT_LIMIT), number('offset', 0)];
+    const isWhole = Number.isSafeInteger(limit) && Number.isSafeInteger(offset);
+    if (!isWhole || limit < 1 || limit > MAX_LIMIT || offset < 0) {
+      const details = [`limit must be a whole number from 1 to ${MAX_LIMIT}, offset one of at least 0`];
+      return errorResponse('visitors', 400, 'Invalid query parameters', { details });
+    }
+    const dates = { dateFrom: query.get('dateFrom') ?? '', dateTo: query.get('dateTo') ?? '' };
+    const { count, row, totals } = this.#shown({ projectId, ...dates });
     const size = Math.max(0, Math.min(limit, count - offset));
     const visitors = Array.from({ length: size }, (_, i) => row(offset + i));
     return jsonResponse(200, { totals, visitors, hasMore: offset + size < count });
@@ -110,32 +111,4 @@ function totalsOf(seed: number, count: number, row: (position: number) => Row) {
   const rows = Array.from({ length: count }, (_, position) => row(position));
   const largest = (name: 'human' | 'ai' | 'total') => Math.max(0, ...rows.map((one) => Number(one[name]) || 0));
   return { human: largest('human'), ai: largest('ai'), total: largest('total') };
-}
-
-/** A date of the query, or the date of the moment that stands for it. */
-function dateIn(query: URLSearchParams, name: string, preset: number, wrong: string[]): string {
-  const text = query.get(name);
-  const instant = text === null ? preset : Date.parse(text);
-  const date = Number.isNaN(instant) ? '' : new Date(instant).toISOString().slice(0, 10);
-  if (text === null) return date;
-  // `Date.parse` takes the 31st of any month. A date that does not exist must not become another day.
-  const isDate = /^\d{4}-\d{2}-\d{2}/.test(text) && (text.length > 10 ? date !== '' : date === text);
-  if (!isDate) wrong.push(`${name} must be a date in ISO 8601 or YYYY-MM-DD format`);
-  return text;
-}
-
-function numberIn(
-  query: URLSearchParams,
-  name: string,
-  preset: number,
-  [min, max]: [min: number, max: number],
-  wrong: string[],
-): number {
-  const text = query.get(name);
-  if (text === null) return preset;
-  const value = /^-?\d+$/.test(text) ? Number(text) : Number.NaN;
-  if (value >= min && value <= max) return value;
-  const range = max === Number.MAX_SAFE_INTEGER ? `of at least ${min}` : `from ${min} to ${max}`;
-  wrong.push(`${name} must be a whole number ${range}`);
-  return preset;
 }

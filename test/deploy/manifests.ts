@@ -70,7 +70,7 @@ export async function renderedManifests(helm: string): Promise<Manifest[]> {
   return parseManifests(await renderChart(helm, [...NEEDED, '--set', parts]));
 }
 
-export const SCHEMAS_FOLDER = fileURLToPath(new URL('schemas/', import.meta.url));
+const SCHEMAS_FOLDER = fileURLToPath(new URL('schemas/', import.meta.url));
 const ajv = new Ajv({ strict: false, validateFormats: false });
 for (const file of readdirSync(SCHEMAS_FOLDER)) {
   ajv.addSchema(JSON.parse(readFileSync(join(SCHEMAS_FOLDER, file), 'utf8')) as object, basename(file, '.json'));

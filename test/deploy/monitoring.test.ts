@@ -17,15 +17,6 @@ interface Service {
 
 const { services, volumes } = read<{ services: Record<string, Service>; volumes: object }>('docker-compose.yml');
 
-test('the profile monitoring adds Prometheus and Grafana, which are reached from this machine alone', () => {
-  const added = Object.entries(services).filter(([, { profiles }]) => profiles?.includes('monitoring'));
-  expect(added.map(([name]) => name)).toEqual(['prometheus', 'grafana']);
-  for (const [name, { ports = [] }] of added) {
-    for (const port of ports) expect(port, name).toMatch(/^127\.0\.0\.1:/);
-    expect(ports).toHaveLength(1);
-  }
-});
-
 test('every file that they mount is there, and every volume is declared', () => {
   const sources = ['prometheus', 'grafana'].flatMap((name) =>
     services[name]!.volumes!.map((mount) => mount.split(':')[0]!),

@@ -53,12 +53,11 @@ test('errors of the analytics operation carry details, those of the agent operat
 test('a rule strikes only what it matches, from the nth on, as often as it says', async () => {
   const sandbox = await sandboxForTest();
   const { id } = (await createJob(sandbox)).json;
-  await sandbox.addFault({ kind: 'status', status: 500, operation: 'get', jobId: id, nth: 2, count: 2 });
+  await sandbox.addFault({ kind: 'status', status: 500, operation: 'get', nth: 2, count: 2 });
   await sandbox.addFault({ kind: 'status', status: 501, promptIncludes: 'footer' });
   const statuses = [];
   for (let i = 0; i < 5; i++) statuses.push((await getJob(sandbox, id)).status);
   expect(statuses).toEqual([200, 500, 500, 200, 200]);
-  expect((await getJob(sandbox, 'other')).status).toBe(404);
   expect((await sendMessage(sandbox, id, 'a header')).status).toBe(200);
   expect((await sendMessage(sandbox, id, 'a footer')).status).toBe(501);
   expect((await sandbox.faults()).map(({ matched, injected }) => [matched, injected])).toEqual([

@@ -18,11 +18,6 @@ const TOOLCHAINS = {
     args: ['version'],
     remedy: 'install Helm 3, or name it in HELM (test/README.md)',
   },
-  kubeconform: {
-    program: process.env['KUBECONFORM'] ?? 'kubeconform',
-    args: ['-v'],
-    remedy: 'install kubeconform, or name it in KUBECONFORM (test/README.md)',
-  },
   temporalServer: {
     program: process.env['TEMPORAL_SERVER'] ?? 'temporal-server',
     args: ['--version'],

@@ -92,24 +92,9 @@ describe('a worker process that cannot go on', () => {
   });
 });
 
-const UNAUTHENTICATED = 16;
 const UNAVAILABLE = 14;
 
 describe('a worker process that Temporal refuses', () => {
-  // The other refusals: connection.test.ts.
-  test('ends and says what to check', async () => {
-    const refusing = await startRefusingServer(UNAUTHENTICATED);
-    const worker = start({
-      TEMPORAL_ADDRESS: `127.0.0.1:${refusing.port}`,
-      TEMPORAL_API_KEY: 'a-wrong-key',
-      TEMPORAL_TLS: 'false',
-    });
-    expect(await worker.ended).toBe(1);
-    expect(worker.output()).toContain('check TEMPORAL_API_KEY or the client certificate');
-    expect(worker.output()).not.toContain('a-wrong-key');
-    refusing.close();
-  });
-
   test('waits where the server is not available, serves figures from the start, and ends on SIGTERM', async () => {
     const away = await startRefusingServer(UNAVAILABLE);
     const metricsPort = await freePort();
