@@ -79,12 +79,6 @@ test('what another writer of the scheme encrypted is read', async () => {
   }
 });
 
-test('the fields that Temporal’s own messages have besides are skipped', async () => {
-  const payload = { ...payloadOf('text'), externalPayloads: [{ sizeBytes: 1 as never }] };
-  const [decoded] = await (await codecOf()).decode([await encryptedElsewhere(payload)]);
-  expect(plain(decoded!)).toEqual(plain(payloadOf('text')));
-});
-
 test('what was never encrypted is read as it is, and counted', async () => {
   const counts: number[] = [];
   await writeFile(file, ring('one'));

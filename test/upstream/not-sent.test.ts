@@ -98,52 +98,11 @@ describe('a write is surely not sent', ANSWERED_IN_TIME, () => {
   });
 });
 
-/** Over any socket buffer, so that its end can't be on the way while the server does not read. */
-const LONG = 'p'.repeat(8 * 1024 * 1024);
-const OF_400_KIB = 'p'.repeat(400 * 1024);
-
-describe('a long prompt', ANSWERED_IN_TIME, () => {
-  test('is not sent where the connection is reset in the middle of it', async () => {
-    const raw = await RawUpstream.onConnection((socket) => {
-      let bytes = 0;
-      socket.on('data', (chunk) => {
-        bytes += chunk.length;
-        if (bytes > 100 * 1024) socket.resetAndDestroy();
-      });
-      socket.resume();
-    });
-    const { create } = writer(raw.url);
-    expect(await create(OF_400_KIB)).toMatchObject({ kind: 'notDelivered' });
-  });
-
-  test('is not sent where nobody reads it to its end within the time limit', async () => {
-    const raw = await RawUpstream.onConnection((socket) => void socket.pause());
-    const { create } = writer(raw.url, { timeoutMs: 3_000 });
-    expect(await create(LONG)).toEqual({
-      kind: 'notDelivered',
-      reason: 'request not taken off the line within 3 s',
-    });
-  });
-
-  test('is not sent where a reader that lagged behind resets the connection', async () => {
-    const sockets: net.Socket[] = [];
-    const raw = await RawUpstream.onConnection((socket) => void sockets.push(socket.pause()));
-    const { create } = writer(raw.url);
-    const write = create(LONG);
-    await until(() => sockets.length === 1);
-    await new Promise((resolve) => setTimeout(resolve, 200));
-    sockets[0]!.resetAndDestroy();
-    expect(await write).toMatchObject({ kind: 'notDelivered' });
-  });
-
-  test('arrives whole where the reader is slow', async () => {
-    const raw = await RawUpstream.onRequest((request, socket) => {
-      socket.resume();
-      return http(201, { ...JOB, model: String(JSON.parse(request.body).prompt.length) });
-    });
-    const { create } = writer(raw.url);
-    expect(await create(OF_400_KIB)).toMatchObject({ job: { model: String(OF_400_KIB.length) } });
-  });
+test('a prompt over any socket buffer is not sent where the server does not read it within the time limit', async () => {
+  const raw = await RawUpstream.onConnection((socket) => void socket.pause());
+  const { create } = writer(raw.url, { timeoutMs: 3_000 });
+  const reason = 'request not taken off the line within 3 s';
+  expect(await create('p'.repeat(8 * 1024 * 1024))).toEqual({ kind: 'notDelivered', reason });
 });
 
 /** Answers as soon as the head is there, before the body's end. */
@@ -191,40 +150,6 @@ describe('an answer before the end of the request', ANSWERED_IN_TIME, () => {
       });
     }
     const { create } = writer((await answersEarly(http(200, ''))).url);
-    expect(await create()).toMatchObject({ kind: 'inDoubt' });
-  });
-});
-
-describe('a write whose last byte was handed over is unknown', () => {
-  test('where the whole request was read and the connection reset', async () => {
-    const raw = await RawUpstream.onRequest((_, socket) => void socket.resetAndDestroy());
-    const { create, message, classes } = writer(raw.url);
-    expect(await create(OF_400_KIB)).toMatchObject({ kind: 'inDoubt' });
-    expect(await message()).toMatchObject({ kind: 'inDoubt' });
-    expect(classes).toEqual(['reset', 'reset']);
-  });
-
-  test('where the connection is reset in the middle of the answer', async () => {
-    const raw = await RawUpstream.onRequest((_, socket) => {
-      socket.write('HTTP/1.1 201 Created\r\ncontent-length: 30\r\n\r\n{"id":', () => socket.resetAndDestroy());
-    });
-    expect(await writer(raw.url).create()).toMatchObject({ kind: 'inDoubt' });
-  });
-
-  test('over TLS as well, and a good answer over TLS is a job', async () => {
-    const answers = [http(201), ''];
-    const url = await listen(true, (socket) => {
-      let text = '';
-      socket.on('data', (chunk) => {
-        text += chunk;
-        if (!text.endsWith('"}')) return;
-        const answer = answers.shift()!;
-        if (answer) socket.write(answer);
-        else socket.destroy();
-      });
-    });
-    const { create } = writer(url);
-    expect(await create(OF_400_KIB)).toMatchObject(CREATED);
     expect(await create()).toMatchObject({ kind: 'inDoubt' });
   });
 });

@@ -69,14 +69,6 @@ describe('through a proxy', () => {
     expect(await create('p'.repeat(400 * 1024))).toMatchObject(CREATED);
     expect(proxy.heads).toHaveLength(1);
   });
-
-  test('a reset after the whole request is unknown all the same', async () => {
-    const proxy = await tunnelProxy();
-    const raw = await RawUpstream.onRequest((_, socket) => void socket.resetAndDestroy());
-    const { create } = clientThrough(raw.url, { httpProxy: proxy.url });
-    expect(await create()).toMatchObject({ kind: 'inDoubt' });
-    expect(raw.requests).toHaveLength(1);
-  });
 });
 
 describe('a proxy that fails', () => {

@@ -231,14 +231,6 @@ test('an endless body is cut off at the cap and its connection closed', async ()
   await expect.poll(() => raw.openConnections).toBe(0);
 });
 
-test('a stalled answer and a stalled body end at the time limit', async () => {
-  for (const text of [undefined, 'HTTP/1.1 201 X\r\ncontent-length: 99\r\n\r\n{']) {
-    const { create, raw } = await setUp(() => text, { timeoutMs: 3_000 });
-    expect(await create()).toEqual({ kind: 'inDoubt', reason: expect.stringContaining('within 3 s') });
-    await expect.poll(() => raw.openConnections).toBe(0);
-  }
-});
-
 test.each([400, 408, 409, 503])('a %i that the operator vouches for is not taken, with its wait', async (status) => {
   const { create } = await setUp(() => http(status, '', { 'retry-after': '3' }), { notTakenStatuses: [status] });
   expect(await create()).toEqual({ kind: 'throttled', reason: `upstream answered ${status}`, retryAfterMs: 3_000 });
@@ -330,16 +322,6 @@ describe('the last byte of a write', () => {
       settle();
       expect(outcome).toEqual({ kind: 'notDelivered', reason: 'connection was lost (ECONNRESET)' });
     }
-  });
-
-  test('never leaves where the time limit is over meanwhile', async () => {
-    let settle = () => {};
-    const settled = new Promise<void>((resolve) => (settle = resolve));
-    const { raw, write } = await held(() => settled.then(() => () => true));
-    expect(await write).toMatchObject({ kind: 'notDelivered' });
-    settle();
-    await expect.poll(() => raw.openConnections).toBe(0);
-    expect(raw.text).toMatch(allBut);
   });
 
   test('is asked about anew for the repeat with a newer key', async () => {
