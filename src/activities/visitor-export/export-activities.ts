@@ -132,6 +132,7 @@ async function readChunk(
 ): Promise<ReadChunkResult> {
   const { upstream, requestsPerHour } = dependencies;
   const { turns, turn = null, checkpoint } = input;
+  const { taskQueue, priority, isThrottled } = turns;
   const wanted = turn === null ? await reported(() => client.askIfNeeded(turns)) : null;
   if (wanted) return { checkpoint, pages: 0, requests: 0, interruption: null, asked: wanted };
   const counted = new CountedUpstream(upstream, turn);
@@ -143,7 +144,8 @@ async function readChunk(
     });
     const report = counted.report();
     const hasTurns = turn !== null || requestsPerHour !== undefined;
-    if (wantsTurn(chunk, hasTurns)) return { ...chunk, asked: await client.ask(turns, report) };
+    if (wantsTurn(chunk, hasTurns))
+      return { ...chunk, asked: await client.ask({ taskQueue, priority, isThrottled }, report) };
     await client.report(report);
     return { ...chunk, asked: null };
   });

@@ -45,7 +45,7 @@ export class Budget {
   readonly #now: () => number;
 
   constructor(data: BudgetData | null, now: () => number) {
-    this.data = { ...(data ?? NOTHING_KNOWN) };
+    this.data = { ...NOTHING_KNOWN, ...data };
     this.#now = now;
   }
 
