@@ -77,22 +77,32 @@ const counts = { human: count, ai: count, total: count };
 const visitorPage = z.object(
   {
     totals: z.object(counts, 'is not an object'),
-    visitors: z.array(z.object({ path: z.string('is not a string'), ...counts }, 'is not an object'), 'is not a list'),
+    visitors: z.array(z.unknown(), 'is not a list'),
     hasMore: z.boolean('is not a boolean'),
   },
   NOT_AN_OBJECT,
 );
 
+const visitorRow = z.object({ path: z.string('is not a string'), ...counts }, 'is not an object');
+
 /** A page of the visitor export; throws InvalidResponseError. */
 export function readVisitorPage(body: Uint8Array): VisitorPage {
-  return read(body, 'a visitor page', visitorPage);
+  const what = 'a visitor page';
+  const { visitors, ...page } = read(body, what, visitorPage);
+  // One by one: zod notes all that is wrong in a list, and millions of wrong rows would take the whole memory.
+  return { ...page, visitors: visitors.map((row, index) => check(row, what, visitorRow, ['visitors', index])) };
 }
 
 function read<T>(body: Uint8Array, what: string, schema: z.ZodType<T>): T {
-  const { data, error } = schema.safeParse(parseJson(body, what));
+  return check(parseJson(body, what), what, schema);
+}
+
+function check<T>(value: unknown, what: string, schema: z.ZodType<T>, at: PropertyKey[] = []): T {
+  const { data, error } = schema.safeParse(value);
   if (!error) return data;
   const { path, message } = error.issues[0]!;
-  throw invalid(what, [...(path.length > 0 ? [path.join('.')] : []), message].join(' '), path.length > 0);
+  const field = [...at, ...path].join('.');
+  throw invalid(what, [field, message].join(' ').trim(), field !== '');
 }
 
 function parseJson(body: Uint8Array, what: string): unknown {

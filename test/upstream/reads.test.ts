@@ -208,4 +208,13 @@ describe('reading visitors', () => {
     expect(rejection['isWrongField']).toBe(true);
     expect(classes).toEqual(['visitors malformed']);
   });
+
+  test('a page of two million wrong rows is refused by its first one', { timeout: 15_000 }, async () => {
+    const { getVisitors } = await setUp(() =>
+      http(200, page({ visitors: Array.from({ length: 2_000_000 }, () => 0) })),
+    );
+    expect((await rejectionOf(getVisitors()))['reason']).toBe(
+      'answer is not a visitor page: visitors.0 is not an object',
+    );
+  });
 });
