@@ -6,13 +6,14 @@ import ms from 'ms';
 import {
   DEFAULT_PRIORITY,
   LIMIT,
+  type AdoptDecision,
   type AgentJobOptions,
   type AttachJobInput,
   type Attribution,
   type CreateJobInput,
   type FollowUpInput,
+  type OtherDecision,
   type PollingInput,
-  type ResolveUnknownInput,
 } from '../contract.js';
 import { InvalidInputError } from '../contract/input-checks.js';
 import {
@@ -128,10 +129,10 @@ export const ADOPT = {
   action: oneOf('adopt'),
   jobId: ID,
   force: optional(FLAG, false),
-} satisfies Kinds<Omit<Extract<ResolveUnknownInput, { action: 'adopt' }>, keyof Attribution>>;
+} satisfies Kinds<Omit<AdoptDecision, keyof Attribution>>;
 
 /** What settles it otherwise. */
 export const SETTLE = {
   ...ABOUT,
   action: oneOf('delivered', 'retry', 'abandon'),
-} satisfies Kinds<Omit<Exclude<ResolveUnknownInput, { action: 'adopt' }>, keyof Attribution | 'jobId'>>;
+} satisfies Kinds<Omit<OtherDecision, keyof Attribution | 'jobId'>>;

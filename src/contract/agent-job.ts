@@ -111,22 +111,33 @@ export interface Attribution {
   note?: string | null | undefined;
 }
 
-/** How a person settles a write in doubt; `since` and `followUpId`, where given, must name the present one. */
-export type ResolveUnknownInput =
+/** Which write in doubt is meant: what is given must name the present one. */
+interface NamedWrite {
+  /** Names the write that is meant, by the time that the state has. */
+  since?: string | null | undefined;
+  /** Names the follow-up that is meant. */
+  followUpId?: string | null | undefined;
+}
+
+/** A create in doubt has made this job. */
+export interface AdoptDecision extends Attribution, NamedWrite {
+  action: 'adopt';
+  jobId: string;
   /**
-   * `force` adopts a job that can't be read just now, that another workflow has had, or that is older than this run; a
-   * job that does not exist is never adopted.
+   * Adopts a job that can't be read just now, that another workflow has had, or that is older than this run; a job that
+   * does not exist is never adopted.
    */
-  (
-    | { action: 'adopt'; jobId: string; force?: boolean | null | undefined }
-    | { action: Exclude<DecisionAction, 'adopt'>; jobId?: null | undefined }
-  ) &
-    Attribution & {
-      /** Names the write that is meant, by the time that the state has. */
-      since?: string | null | undefined;
-      /** Names the follow-up that is meant. */
-      followUpId?: string | null | undefined;
-    };
+  force?: boolean | null | undefined;
+}
+
+/** What became of a write in doubt otherwise. */
+export interface OtherDecision extends Attribution, NamedWrite {
+  action: Exclude<DecisionAction, 'adopt'>;
+  jobId?: null | undefined;
+}
+
+/** How a person settles a write in doubt. */
+export type ResolveUnknownInput = AdoptDecision | OtherDecision;
 
 /** Queues a follow-up. */
 export const followUpSignal = defineSignal<[FollowUpInput]>('followUp');

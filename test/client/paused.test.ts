@@ -11,7 +11,7 @@ import { gathered } from './job-server.js';
 
 const PATIENCE = { timeout: 60_000, interval: 250 };
 const WORDS =
-  /paused since 20\S+ by ann@ops \(the upstream is migrated\); with write access .* temporal workflow unpause --workflow-id '/;
+  /paused since 20\S+ by ann@ops \(the upstream is migrated\); with write access .* workflow unpause --workflow-id '/;
 const paused = expect.objectContaining({ code: 'JOB_PAUSED', message: expect.stringMatching(WORDS) as string });
 
 let server: TestServer;

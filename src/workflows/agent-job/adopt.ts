@@ -12,7 +12,7 @@ import {
 } from '@temporalio/workflow';
 import type { JobActivities } from '../../activities/agent-job/job-activities.js';
 import type { ReadJobInput, ReadJobResult } from '../../activities/agent-job/read-job.js';
-import type { ResolveUnknownInput } from '../../contract.js';
+import type { AdoptDecision } from '../../contract.js';
 import { InvalidInputError } from '../../contract/input-checks.js';
 import { readReadResult } from './activity-results.js';
 import type { JobRun } from './job-run.js';
@@ -31,11 +31,8 @@ const { readJob } = proxyActivities<JobActivities>({
 /** How many decisions may wait for such a read at once: `retry` and `abandon` must always get through. */
 export const MAX_ADOPTIONS = 3;
 
-/** A decision to adopt a job. */
-type Adoption = Extract<ResolveUnknownInput, { action: 'adopt' }>;
-
 /** Reads the job, then settles the write in doubt with it; throws InvalidInputError where it may not. */
-export async function adopt(run: JobRun, resolution: Adoption): Promise<void> {
+export async function adopt(run: JobRun, resolution: AdoptDecision): Promise<void> {
   const { inDoubt } = run;
   // Another person may decide meanwhile, the time to decide may end, or the whole run.
   const isMoot = () => run.inDoubt !== inDoubt || run.ending() !== null;
