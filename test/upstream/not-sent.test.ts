@@ -98,7 +98,7 @@ describe('a write is surely not sent', ANSWERED_IN_TIME, () => {
   });
 });
 
-test('a prompt over any socket buffer is not sent where the server does not read it within the time limit', async () => {
+test('a prompt over any socket buffer is not sent if the server does not read it within the time limit', async () => {
   const raw = await RawUpstream.onConnection((socket) => void socket.pause());
   const { create } = writer(raw.url, { timeoutMs: 3_000 });
   const reason = 'request not taken off the line within 3 s';
