@@ -92,16 +92,14 @@ export class HttpServer {
   /** Listens; rejects where it can't. */
   static async listen(service: HttpService, { host, port }: { host: string; port: number }): Promise<HttpServer> {
     const http = new HttpServer(service);
-    http.#server.listen(port, host);
-    await once(http.#server, 'listening');
+    await once(http.#server.listen(port, host), 'listening');
     return http;
   }
 
   /** Listens at a second address, for `/healthz` and the like alone, without limits; rejects where it can't. */
   async listenForProbes({ host, port }: { host: string; port: number }): Promise<string> {
     this.#probes = createServer(OPTIONS, (request, response) => void this.#serve(request, response, true));
-    this.#probes.listen(port, host);
-    await once(this.#probes, 'listening');
+    await once(this.#probes.listen(port, host), 'listening');
     return urlOf(this.#probes);
   }
 
@@ -245,11 +243,12 @@ export class HttpServer {
   /** What is no HTTP, or comes too slowly, is refused after the answer to the request before. */
   #refuseBroken({ code = '' }: NodeJS.ErrnoException, socket: Socket): void {
     const { response } = this.#open.get(socket) ?? {};
-    if (response?.req.complete && code !== 'ECONNRESET') {
+    if (code === 'ECONNRESET' || !socket.writable) socket.destroy();
+    else if (response?.req.complete) {
       // What comes behind is read once the answer is sent.
       socket.pause();
       response.once('close', () => closeSoon(socket));
-    } else if (response?.headersSent || !socket.writable) socket.destroy();
+    } else if (response?.headersSent) socket.destroy();
     else refuse(socket, new Problem(BROKEN[code] ?? 400, 'no request of HTTP/1.1, or it came too slowly'));
   }
 }

@@ -9,7 +9,7 @@ import { runInProcess } from './run-in-process.js';
 let s3: S3Server;
 beforeAll(async () => {
   s3 = await startS3Server();
-}, 300_000);
+});
 afterAll(() => s3.stop());
 afterEach(() => vi.unstubAllEnvs());
 
@@ -36,7 +36,7 @@ test('a bucket that lists in no order and takes no checksums is listed, verified
   await store.removeFolder('staging/visitors/projectId=p');
   for await (const key of store.list('staging')) expect.fail(key);
   await odd.stop();
-}, 120_000);
+});
 
 function settings(url: string, server: { url: string }) {
   return {

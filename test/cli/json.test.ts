@@ -1,6 +1,6 @@
 /** Every command of the tree with `--json`: what it prints is JSON and nothing else, and so is its error. */
 import { randomUUID } from 'node:crypto';
-import { mkdtemp, writeFile } from 'node:fs/promises';
+import { mkdtemp } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
@@ -12,25 +12,20 @@ import { connectOwnNamespace } from '../support/dev-server.js';
 import { until } from '../support/worker-process.js';
 import { runInProcess } from './run-in-process.js';
 
-const MINUTE = 60_000;
 /** They become servers, which write log lines. */
 const SERVERS = ['dev', 'mcp', 'serve', 'worker'];
 
 let server: JobServer;
 let workflowId: string;
 let snapshots: string;
-let starts: string;
 beforeAll(async () => {
   server = await startJobServer(await connectOwnNamespace());
   const prompt = `prompt ${randomUUID()}`;
   await server.sandbox.addScript({ promptIncludes: prompt, script: { activeMs: 3_600_000 } });
   ({ workflowId } = await server.jobs.start({ key: 'k', projectId: 'p', prompt, batch: 'b', ...QUICK }));
   await until(async () => (await server.jobs.count()).total === 1, 'the job to be counted');
-  const folder = await mkdtemp(join(tmpdir(), 'agent-jobs-test-'));
-  snapshots = pathToFileURL(folder).href;
-  starts = join(folder, 'starts');
-  await writeFile(starts, '{"key": "of the file", "prompt": "from a line"}\nnot JSON\n');
-}, 2 * MINUTE);
+  snapshots = pathToFileURL(await mkdtemp(join(tmpdir(), 'agent-jobs-test-'))).href;
+});
 afterAll(() => server.close());
 
 /** All commands that have an action, each with the words that lead to it. */
@@ -86,114 +81,72 @@ test('every command that answers takes --json', () => {
   expect(names.length).toBeGreaterThanOrEqual(18);
 });
 
-test(
-  'what a command prints with --json is JSON and nothing else; where it fails, the last line of stderr is JSON, too',
-  { timeout: 8 * MINUTE },
-  async () => {
-    const silent: string[] = [];
-    const untold: string[] = [];
-    for (const name of names) {
-      const words = [...name.split(' '), ...at(server.address, server.namespace), '--task-queue', server.taskQueue];
-      const {
-        stdout,
-        stderr,
-        code: exitCode,
-      } = await runInProcess([...words, ...wordsFor(name), '--json'], {
-        env: { SNAPSHOTS_URL: snapshots },
-      });
-      const lines = stdout === '' ? [] : linesOf(stdout);
-      for (const line of lines) expect(line, name).toBeTypeOf('object');
-      if (lines.length === 0) silent.push(name);
-      if (exitCode !== 0 && !isErrorTold(stderr, exitCode)) untold.push(`${name}: ${stderr}`);
-    }
-    expect(untold).toEqual([]);
-    // There is nothing to tell of these here, or the words were wrong on purpose. A process has one replay at most.
-    expect(silent.toSorted()).toEqual([
-      'attention',
-      'export backfill',
-      'export gaps',
-      'export run',
-      'export verify',
-      'queue',
-      'replay-check',
-      'report',
-      'resolve',
-      'wait',
-    ]);
-  },
-);
-
-test('jobs of a file, and counts, are JSON as well', { timeout: 2 * MINUTE }, async () => {
-  const place = [...at(server.address, server.namespace), '--task-queue', server.taskQueue, '--json'];
-  const started = await runInProcess(['start', '--from', starts, '--project', 'p', ...place]);
-  expect(linesOf(started.stdout).toSorted((a, b) => Number(a['line']) - Number(b['line']))).toMatchObject([
-    { line: 1, key: 'of the file', fate: 'started' },
-    { line: 2, key: null, fate: 'refused' },
-  ]);
+test('with --json a command prints JSON alone; where it fails, the last line of stderr is JSON, too', async () => {
+  const wrong: string[] = [];
+  for (const name of names) {
+    const words = [...name.split(' '), ...at(server.address, server.namespace), '--task-queue', server.taskQueue];
+    const env = { SNAPSHOTS_URL: snapshots };
+    const { stdout, stderr, code } = await runInProcess([...words, ...wordsFor(name), '--json'], { env });
+    for (const line of stdout === '' ? [] : linesOf(stdout)) expect(line, name).toBeTypeOf('object');
+    if (code !== 0 && !isErrorTold(stderr, code)) wrong.push(`${name}: ${stderr}`);
+  }
+  expect(wrong).toEqual([]);
 });
 
-test(
-  'each bad end of a job, and of many, is one object as the last line of stderr',
-  { timeout: 4 * MINUTE },
-  async () => {
-    const place = [...at(server.address, server.namespace), '--task-queue', server.taskQueue, '--json'];
-    const run = (...words: string[]) => runInProcess([...words, ...place]);
-    const start = async (prompt: string) => {
-      const job = await server.jobs.start({ key: randomUUID(), projectId: 'q', prompt, batch: 'ends', ...QUICK });
-      return job.workflowId;
-    };
-    const [canceled, refused, failed] = [
-      `canceled ${randomUUID()}`,
-      `refused ${randomUUID()}`,
-      `failed ${randomUUID()}`,
-    ];
-    const completed = { afterMs: 300, status: 'completed', prLink: true as const };
-    await server.sandbox.addScript({
-      promptIncludes: canceled,
-      script: { messageLagMs: 0, steps: [{ status: 'active' }, completed], followUp: [{ status: 'active' }] },
-    });
-    await server.sandbox.addScript({
-      promptIncludes: failed,
-      script: { steps: [{ status: 'active' }, { afterMs: 300, status: 'failed' }] },
-    });
-    await server.sandbox.addFault({ kind: 'status', status: 422, effect: 'before', promptIncludes: refused });
-    const ids = { canceled: await start(canceled), refused: await start(refused), failed: await start(failed) };
-    await server.sandbox.addFault({ kind: 'status', status: 400, effect: 'before', promptIncludes: 'unwanted' });
-    const lastResult = await server.jobs.handle(ids.canceled).result();
-    await server.jobs.handle(ids.canceled).sendFollowUp('go on');
-    const unsent = await run('follow-up', ids.canceled, 'unwanted', '--wait');
-    await server.jobs.handle(ids.canceled).cancel();
-    const told = ({ stderr }: { stderr: string }) => JSON.parse(stderr.trimEnd().split('\n').at(-1)!) as object;
-    expect(told(unsent)).toMatchObject({ code: 'NOT_SENT', exitCode: 10, workflowId: ids.canceled, retryable: false });
-    const wait = async (id: string) => {
-      const ended = await run('wait', id);
-      return { stdout: ended.stdout, code: ended.code, told: told(ended) };
-    };
-    expect(await wait(ids.canceled)).toMatchObject({
-      ...{ stdout: '', code: 9 },
-      told: { code: 'JOB_CANCELED', exitCode: 9, workflowId: ids.canceled, retryable: false, lastResult },
-    });
-    expect(await wait(ids.refused)).toMatchObject({
-      ...{ stdout: '', code: 7 },
-      told: { code: 'CREATE_REJECTED', exitCode: 7, workflowId: ids.refused },
-    });
-    expect(await wait(ids.failed)).toMatchObject({
-      ...{ stdout: expect.stringContaining('"outcome":"failed"') as string, code: 3 },
-      told: { code: 'FAILED', exitCode: 3 },
-    });
-    await until(async () => (await server.jobs.count({ batch: 'ends' })).total === 4, 'the ends to be counted');
-    const many = await run('wait', '--batch', 'ends');
-    const byId = new Map(linesOf(many.stdout).map((line) => [line['workflowId'], line]));
-    expect(byId.get(ids.canceled)).toMatchObject({ outcome: 'Canceled' });
-    expect(byId.get(ids.refused)).toMatchObject({ outcome: 'CreateRejected' });
-    expect(told(many)).toEqual({
-      code: 'NOT_ALL',
-      message: expect.any(String) as string,
-      retryable: false,
-      exitCode: 13,
-    });
-  },
-);
+test('each bad end of a job, and of many, is one object as the last line of stderr', async () => {
+  const place = [...at(server.address, server.namespace), '--task-queue', server.taskQueue, '--json'];
+  const run = (...words: string[]) => runInProcess([...words, ...place]);
+  const start = async (prompt: string) => {
+    const job = await server.jobs.start({ key: randomUUID(), projectId: 'q', prompt, batch: 'ends', ...QUICK });
+    return job.workflowId;
+  };
+  const [canceled, refused, failed] = [`canceled ${randomUUID()}`, `refused ${randomUUID()}`, `failed ${randomUUID()}`];
+  const completed = { afterMs: 300, status: 'completed', prLink: true as const };
+  await server.sandbox.addScript({
+    promptIncludes: canceled,
+    script: { messageLagMs: 0, steps: [{ status: 'active' }, completed], followUp: [{ status: 'active' }] },
+  });
+  await server.sandbox.addScript({
+    promptIncludes: failed,
+    script: { steps: [{ status: 'active' }, { afterMs: 300, status: 'failed' }] },
+  });
+  await server.sandbox.addFault({ kind: 'status', status: 422, effect: 'before', promptIncludes: refused });
+  const ids = { canceled: await start(canceled), refused: await start(refused), failed: await start(failed) };
+  await server.sandbox.addFault({ kind: 'status', status: 400, effect: 'before', promptIncludes: 'unwanted' });
+  const lastResult = await server.jobs.handle(ids.canceled).result();
+  await server.jobs.handle(ids.canceled).sendFollowUp('go on');
+  const unsent = await run('follow-up', ids.canceled, 'unwanted', '--wait');
+  await server.jobs.handle(ids.canceled).cancel();
+  const told = ({ stderr }: { stderr: string }) => JSON.parse(stderr.trimEnd().split('\n').at(-1)!) as object;
+  expect(told(unsent)).toMatchObject({ code: 'NOT_SENT', exitCode: 10, workflowId: ids.canceled, retryable: false });
+  const wait = async (id: string) => {
+    const ended = await run('wait', id);
+    return { stdout: ended.stdout, code: ended.code, told: told(ended) };
+  };
+  expect(await wait(ids.canceled)).toMatchObject({
+    ...{ stdout: '', code: 9 },
+    told: { code: 'JOB_CANCELED', exitCode: 9, workflowId: ids.canceled, retryable: false, lastResult },
+  });
+  expect(await wait(ids.refused)).toMatchObject({
+    ...{ stdout: '', code: 7 },
+    told: { code: 'CREATE_REJECTED', exitCode: 7, workflowId: ids.refused },
+  });
+  expect(await wait(ids.failed)).toMatchObject({
+    ...{ stdout: expect.stringContaining('"outcome":"failed"') as string, code: 3 },
+    told: { code: 'FAILED', exitCode: 3 },
+  });
+  await until(async () => (await server.jobs.count({ batch: 'ends' })).total === 4, 'the ends to be counted');
+  const many = await run('wait', '--batch', 'ends');
+  const byId = new Map(linesOf(many.stdout).map((line) => [line['workflowId'], line]));
+  expect(byId.get(ids.canceled)).toMatchObject({ outcome: 'Canceled' });
+  expect(byId.get(ids.refused)).toMatchObject({ outcome: 'CreateRejected' });
+  expect(told(many)).toEqual({
+    code: 'NOT_ALL',
+    message: expect.any(String) as string,
+    retryable: false,
+    exitCode: 13,
+  });
+});
 
 test.each(names)('%s tells a wrong option as one object, and nothing on stdout', async (name) => {
   const { stdout, stderr, code: exitCode } = await runInProcess([...name.split(' '), '--no-such-option', '--json']);
@@ -203,7 +156,6 @@ test.each(names)('%s tells a wrong option as one object, and nothing on stdout',
 
 test.each(['list', 'state w', 'setup', 'attention', 'schedule list'])(
   '%s tells a server that is away as one object',
-  { timeout: MINUTE },
   async (words) => {
     const {
       stdout,

@@ -7,13 +7,12 @@ import { startScriptedServer, type ScriptedServer } from '../client/scripted-ser
 import { envOf, jsonLines, runCli } from './run-cli.js';
 import { runInProcess } from './run-in-process.js';
 
-const MOST_MS = 240_000; // a busy machine starts a process slowly
 const PATIENTLY = { timeout: 120_000 };
 
 let server: ScriptedServer;
 beforeAll(async () => {
   server = await startScriptedServer();
-}, MOST_MS);
+});
 afterAll(() => server.close());
 
 interface SwallowingProxy {
@@ -50,53 +49,45 @@ async function swallowAnswersAfter(text: string): Promise<SwallowingProxy> {
   return { address: `127.0.0.1:${(proxy.address() as AddressInfo).port}`, hasSwallowed, close };
 }
 
-test(
-  'a start without a key whose answer is lost tells the key that makes the same command safe',
-  async () => {
-    const prompt = `stay ${randomUUID()}`;
-    const { address, close } = await swallowAnswersAfter(prompt);
-    const args = ['start', '--project', server.projectId, '--json', prompt];
-    const lost = await runCli(args, { env: { ...envOf(server), TEMPORAL_ADDRESS: address } });
-    close();
-    expect(lost.code).toBe(11);
-    const key = /--key ([0-9a-f-]{36})/.exec(lost.stderr)?.[1] ?? '';
-    expect(key).not.toBe('');
-    const again = await runInProcess([...args, '--key', key], { env: envOf(server) });
-    const [{ workflowId } = {}] = jsonLines(again.stdout);
-    const job = server.jobs.handle(workflowId as string);
-    expect(await server.countRuns(job)).toBe(1);
-    const started = await server.client.workflow.getHandle(job.workflowId).describe();
-    // It runs since the first command.
-    expect(started.startTime.getTime()).toBeLessThan(Date.now() - 20_000);
-    await job.cancel();
-  },
-  MOST_MS,
-);
+test('a start without a key whose answer is lost tells the key that makes the same command safe', async () => {
+  const prompt = `stay ${randomUUID()}`;
+  const { address, close } = await swallowAnswersAfter(prompt);
+  const args = ['start', '--project', server.projectId, '--json', prompt];
+  const lost = await runCli(args, { env: { ...envOf(server), TEMPORAL_ADDRESS: address } });
+  close();
+  expect(lost.code).toBe(11);
+  const key = /--key ([0-9a-f-]{36})/.exec(lost.stderr)?.[1] ?? '';
+  expect(key).not.toBe('');
+  const again = await runInProcess([...args, '--key', key], { env: envOf(server) });
+  const [{ workflowId } = {}] = jsonLines(again.stdout);
+  const job = server.jobs.handle(workflowId as string);
+  expect(await server.countRuns(job)).toBe(1);
+  const started = await server.client.workflow.getHandle(job.workflowId).describe();
+  // It runs since the first command.
+  expect(started.startTime.getTime()).toBeLessThan(Date.now() - 20_000);
+  await job.cancel();
+});
 
-test(
-  'a follow-up without an id that is interrupted tells the id that makes the same command safe',
-  async () => {
-    const job = await server.jobs.start({ projectId: server.projectId, key: randomUUID(), prompt: 'stay' });
-    const message = `message ${randomUUID()}`;
-    const { address, hasSwallowed, close } = await swallowAnswersAfter(message);
-    const usedIds = async () => (await job.state()).usedFollowUpIds;
-    const isTaken = async () => {
-      await hasSwallowed;
-      await expect.poll(usedIds, PATIENTLY).toHaveLength(1);
-    };
-    const args = ['follow-up', job.workflowId, message];
-    const lost = await runCli(args, {
-      env: { ...envOf(server), TEMPORAL_ADDRESS: address },
-      interruptWhen: isTaken(),
-    });
-    close();
-    expect(lost.code).toBe(130);
-    const id = /--id ([0-9a-f-]{36})/.exec(lost.stderr)?.[1] ?? '';
-    expect(await usedIds()).toEqual([id]);
-    const again = await runInProcess([...args, '--id', id], { env: envOf(server) });
-    expect(again.code).toBe(0);
-    expect(await usedIds()).toEqual([id]);
-    await job.cancel();
-  },
-  MOST_MS,
-);
+test('a follow-up without an id that is interrupted tells the id that makes the same command safe', async () => {
+  const job = await server.jobs.start({ projectId: server.projectId, key: randomUUID(), prompt: 'stay' });
+  const message = `message ${randomUUID()}`;
+  const { address, hasSwallowed, close } = await swallowAnswersAfter(message);
+  const usedIds = async () => (await job.state()).usedFollowUpIds;
+  const isTaken = async () => {
+    await hasSwallowed;
+    await expect.poll(usedIds, PATIENTLY).toHaveLength(1);
+  };
+  const args = ['follow-up', job.workflowId, message];
+  const lost = await runCli(args, {
+    env: { ...envOf(server), TEMPORAL_ADDRESS: address },
+    interruptWhen: isTaken(),
+  });
+  close();
+  expect(lost.code).toBe(130);
+  const id = /--id ([0-9a-f-]{36})/.exec(lost.stderr)?.[1] ?? '';
+  expect(await usedIds()).toEqual([id]);
+  const again = await runInProcess([...args, '--id', id], { env: envOf(server) });
+  expect(again.code).toBe(0);
+  expect(await usedIds()).toEqual([id]);
+  await job.cancel();
+});

@@ -11,7 +11,6 @@ import { connectOwnNamespace } from '../support/dev-server.js';
 import { envOf, runCli, type CliRun } from './run-cli.js';
 import { runInProcess } from './run-in-process.js';
 
-const MOST_MS = 180_000;
 const MESSAGE =
   'what was read is "binary/encrypted", for which this client has no key: set PAYLOAD_KEYS_FILE, or give its codec';
 
@@ -42,7 +41,7 @@ beforeAll(async () => {
   ended = await jobs.start({ projectId, key: 'ended', prompt: 'p', ...QUICK });
   await ended.result();
   await jobs.start({ projectId, key: 'open', prompt: 'p', ...QUICK, linger: '1 hour' });
-}, MOST_MS);
+});
 afterAll(async () => {
   for (const { workflowId } of await gathered(server.jobs.list({ isRunning: true }))) {
     // The list lies behind: one that was terminated may be in it.
@@ -56,41 +55,32 @@ afterAll(async () => {
   await rm(folder, { recursive: true, force: true });
 });
 
-test('without keys, encrypted jobs that are well need no attention', { timeout: MOST_MS }, async () => {
-  await expect.poll(() => server.jobs.count({ isRunning: true }), { timeout: 120_000 }).toMatchObject({ total: 1 });
+test('without keys, encrypted jobs that are well need no attention', async () => {
+  await expect.poll(() => server.jobs.count({ isRunning: true })).toMatchObject({ total: 1 });
   expect(await cli(null, 'attention')).toEqual({ code: 0, stdout: 'nothing needs attention\n', stderr: '' });
 });
 
-test(
-  'a run that its worker alone encrypts is not read without the key, and fits with it',
-  { timeout: MOST_MS },
-  async () => {
-    const { projectId, taskQueue } = server;
-    const plain = await server.jobs.start({ projectId, key: 'plain', prompt: 'p', ...QUICK });
-    await jobs.handle(plain.workflowId).result();
-    const listed = async () => (await gathered(server.jobs.list({ projectId }))).map(({ workflowId }) => workflowId);
-    await expect.poll(listed, { timeout: 120_000 }).toContain(plain.workflowId);
-    // A process has one replay at most.
-    const check = (keyId: string | null) =>
-      runCli(['replay-check', '--task-queue', taskQueue], { env: envWith(keyId) });
-    const without = await check(null);
-    expect(without.stderr).toMatch(
-      new RegExp(`^agent-jobs: not read: ${plain.workflowId} .*set PAYLOAD_KEYS_FILE`, 'm'),
-    );
-    expect(without.stdout + without.stderr).not.toMatch(/do not roll out|does not fit/);
-    expect(without.stderr).toMatch(/^agent-jobs: it is not known: \d+ runs could not be read$/m);
-    expect(without.code).toBe(1);
-    const other = await check('b');
-    expect(other.stderr).toContain(
-      `(run ${plain.runId}): the payload keys file ${keysFile('b')} has no key "a": add it`,
-    );
-    expect(other.stderr).not.toContain('do not roll out');
-    const withKey = await check('a');
-    expect(withKey.stderr).not.toMatch(new RegExp(`do not roll out|${plain.workflowId}`));
-  },
-);
+test('a run that its worker alone encrypts is not read without the key, and fits with it', async () => {
+  const { projectId, taskQueue } = server;
+  const plain = await server.jobs.start({ projectId, key: 'plain', prompt: 'p', ...QUICK });
+  await jobs.handle(plain.workflowId).result();
+  const listed = async () => (await gathered(server.jobs.list({ projectId }))).map(({ workflowId }) => workflowId);
+  await expect.poll(listed).toContain(plain.workflowId);
+  // A process has one replay at most.
+  const check = (keyId: string | null) => runCli(['replay-check', '--task-queue', taskQueue], { env: envWith(keyId) });
+  const without = await check(null);
+  expect(without.stderr).toMatch(new RegExp(`^agent-jobs: not read: ${plain.workflowId} .*set PAYLOAD_KEYS_FILE`, 'm'));
+  expect(without.stdout + without.stderr).not.toMatch(/do not roll out|does not fit/);
+  expect(without.stderr).toMatch(/^agent-jobs: it is not known: \d+ runs could not be read$/m);
+  expect(without.code).toBe(1);
+  const other = await check('b');
+  expect(other.stderr).toContain(`(run ${plain.runId}): the payload keys file ${keysFile('b')} has no key "a": add it`);
+  expect(other.stderr).not.toContain('do not roll out');
+  const withKey = await check('a');
+  expect(withKey.stderr).not.toMatch(new RegExp(`do not roll out|${plain.workflowId}`));
+});
 
-test('a command that can not do without the key says which setting it lacks', { timeout: MOST_MS }, async () => {
+test('a command that can not do without the key says which setting it lacks', async () => {
   const args = ['wait', ended.workflowId];
   // Before it, progress may be told.
   const lastLineOf = ({ stderr }: CliRun) => stderr.trimEnd().split('\n').at(-1)!;
@@ -102,12 +92,12 @@ test('a command that can not do without the key says which setting it lacks', { 
   expect((await cli(null, 'wait', randomUUID())).stderr).not.toContain('PAYLOAD_KEYS_FILE');
 });
 
-test('a write in doubt that can not be read is told with the setting', { timeout: MOST_MS }, async () => {
+test('a write in doubt that can not be read is told with the setting', async () => {
   const { projectId, sandbox } = server;
   await sandbox.addFault({ kind: 'status', operation: 'create', status: 500, projectId, body: 'no' });
   const job = await jobs.start({ projectId, key: 'doubtful', prompt: 'p', ...QUICK });
   const found = async () => (await gathered(server.jobs.needsAttention())).map(({ workflowId }) => workflowId);
-  await expect.poll(found, { timeout: 120_000 }).toEqual([job.workflowId]);
+  await expect.poll(found).toEqual([job.workflowId]);
   expect(await cli(null, 'attention')).toEqual({
     code: 1,
     stdout: '',

@@ -5,7 +5,6 @@ import { startScriptedServer, type ScriptedServer } from '../client/scripted-ser
 import { envOf, jsonLines } from './run-cli.js';
 import { runInProcess } from './run-in-process.js';
 
-const MOST_MS = 120_000;
 let server: ScriptedServer;
 beforeAll(async () => {
   server = await startScriptedServer();
@@ -26,7 +25,7 @@ async function joined(name: QueueName, workflowIds: string[]) {
 
 const cli = (...args: string[]) => runInProcess(['queue', ...args], { env: envOf(server) });
 
-test('of a project without a queue that is shown', { timeout: MOST_MS }, async () => {
+test('of a project without a queue that is shown', async () => {
   const { code, stdout, stderr } = await cli('--project', randomUUID());
   expect({ code, stdout, stderr }).toEqual({
     code: 0,
@@ -35,7 +34,7 @@ test('of a project without a queue that is shown', { timeout: MOST_MS }, async (
   });
 });
 
-test('a queue is shown with its budget, its next turn and who waits', { timeout: MOST_MS }, async () => {
+test('a queue is shown with its budget, its next turn and who waits', async () => {
   const projectId = `shop-${randomUUID()}`;
   const queue = await joined({ operation: 'create', projectId }, ['first\u001b[2J', 'last', 'behind']);
   const { stdout } = await cli('--project', projectId);
@@ -67,7 +66,7 @@ test('a queue is shown with its budget, its next turn and who waits', { timeout:
   await queue.terminate();
 });
 
-test('a queue that can not be read is an error, with the reason', { timeout: MOST_MS }, async () => {
+test('a queue that can not be read is an error, with the reason', async () => {
   const projectId = randomUUID();
   const workflowId = requestQueueId({ operation: 'message', projectId });
   const taskQueue = `nobody-${randomUUID()}`;

@@ -1,40 +1,35 @@
 import { randomUUID } from 'node:crypto';
-import { setTimeout as delay } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { bundleWorkflowCode, type WorkflowBundleWithSourceMap } from '@temporalio/worker';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { replayHistories, WORKFLOW_TYPES } from '../../src/cli/replay-histories.js';
 import { joinQueueSignal, jobStateQuery, pollNowSignal, requestQueueId, type JoinRequest } from '../../src/contract.js';
-import { WEBHOOK_DELIVERY_WORKFLOW, WEBHOOK_SWEEP_WORKFLOW, webhookTaskQueue } from '../../src/contract/webhooks.js';
 import * as workflows from '../../src/workflows/index.js';
-import { rangeOf, setUpExport, startExport, withWorkers } from '../export/export.js';
 import { connectOwnNamespace, type TestServer } from '../support/dev-server.js';
 import { startJobBench, type JobBench } from '../support/job-bench.js';
 import { ScriptedUpstream } from '../support/scripted-upstream.js';
 import { shared } from '../support/shared.js';
-import { createTestWorker, createWorker } from '../support/worker.js';
+import { createTestWorker } from '../support/worker.js';
 import { until } from '../support/worker-process.js';
 import { envOf, jsonLines, runCli } from './run-cli.js';
 
-const MOST_MS = 180_000;
 const PROMPT = 'Fix the login page of the swordfish shop';
 const BROKEN = fileURLToPath(new URL('../chaos/broken-workflows/index.ts', import.meta.url));
 const OTHER = fileURLToPath(new URL('./other-workflows/index.ts', import.meta.url));
 let otherWorkflows: Promise<WorkflowBundleWithSourceMap> | undefined;
 let server: TestServer;
 let bench: JobBench;
-const running: string[] = [];
 
 beforeAll(async () => {
   server = await connectOwnNamespace();
   bench = await startLives();
-}, MOST_MS);
+});
 afterAll(async () => {
   await bench?.stop();
   await server.close();
 });
 
-/** Histories of every workflow type, of open runs and closed ones. */
+/** Histories of jobs and of a queue, of open runs and a closed one. */
 async function startLives(): Promise<JobBench> {
   const upstream = new ScriptedUpstream();
   const jobs = await startJobBench(server, upstream, { hasPoller: true });
@@ -44,7 +39,6 @@ async function startLives(): Promise<JobBench> {
   const open = await jobs.start(job);
   await until(async () => (await open.query(jobStateQuery)).phase === 'watching', 'a poll');
   await open.signal(pollNowSignal);
-  running.push(open.workflowId);
   // Its budget is spent: it stays open.
   const spent: Partial<JoinRequest> = { perHour: 1, report: { turn: null, outcome: 'accepted', at: Date.now() } };
   await server.client.workflow.signalWithStart('requestQueue', {
@@ -54,35 +48,7 @@ async function startLives(): Promise<JobBench> {
     signal: joinQueueSignal,
     signalArgs: [{ workflowId: open.workflowId, priority: 3, askedAt: Date.now(), ...spent }],
   });
-  await startWebhooks(jobs.taskQueue);
-  const exporting = await setUpExport(server);
-  try {
-    await withWorkers(exporting, async () => (await startExport(exporting, rangeOf(exporting))).result());
-  } finally {
-    await exporting.close();
-  }
   return jobs;
-}
-
-/** A delivery that was taken, and a sweep that stays open. */
-async function startWebhooks(taskQueue: string): Promise<void> {
-  const activities = {
-    deliverWebhook: () => Promise.resolve('delivered'),
-    sweepEvents: (state: unknown) => delay(1_000, state),
-  };
-  const { nativeConnection: connection, client } = server;
-  const worker = await createWorker({ connection, taskQueue: webhookTaskQueue(taskQueue), activities });
-  await worker.runUntil(async () => {
-    const sweep = { taskQueue, workflowId: `webhook-sweep/${taskQueue}`, args: [null] };
-    await client.workflow.start(WEBHOOK_SWEEP_WORKFLOW, sweep);
-    running.push(sweep.workflowId);
-    const endpoint = { id: 'e', origin: 'https://example.com' };
-    const delivery = { eventId: 'evt_1', type: 'agent_job.ended', projectId: 'p1', endpoint, body: '{}' };
-    await client.workflow.execute(WEBHOOK_DELIVERY_WORKFLOW, {
-      ...{ taskQueue, workflowId: 'webhook/evt_1/e', args: [delivery] },
-    });
-    await delay(2_000);
-  });
 }
 
 const cli = (...args: string[]) => runCli(['replay-check', ...args], { env: envOf(server) });
@@ -111,20 +77,17 @@ async function runsOfOtherCode(workflowType: string, count: number): Promise<{ t
   return { taskQueue, ids };
 }
 
-test('replays what every workflow type has left, and says by type that all fits', { timeout: MOST_MS }, async () => {
+test('replays what is left of jobs and queues, and says by type that all fits', async () => {
   expect([...WORKFLOW_TYPES].toSorted()).toEqual(Object.keys(workflows).toSorted());
-  for (const type of WORKFLOW_TYPES) {
-    const count = async () => (await server.client.workflow.count(`WorkflowType = '${type}'`)).count;
-    await until(async () => (await count()) > 0, `the list to show a ${type}`);
-  }
+  await until(async () => (await server.client.workflow.count()).count >= 3, 'the list to show all runs');
   const { code, stdout, stderr } = await cli('--since', '7d');
   expect(stderr).toBe('');
-  for (const type of WORKFLOW_TYPES) expect(stdout).toMatch(new RegExp(`^${type} +[1-9]\\d*$`, 'm'));
-  expect(stdout).toMatch(/This release may be rolled out: \d+ runs replayed, and all fit\.\n$/);
+  for (const row of [/^agentJob +2$/m, /^requestQueue +1$/m]) expect(stdout).toMatch(row);
+  expect(stdout).toMatch(/This release may be rolled out: 3 runs replayed, and all fit\.\n$/);
   expect(code).toBe(0);
 });
 
-test('a bundle whose code throws is refused, and no word of a prompt is told', { timeout: MOST_MS }, async () => {
+test('a bundle whose code throws is refused, and no word of a prompt is told', async () => {
   const report = await replay({ workflowsPath: BROKEN });
   expect(report).toMatchObject({ fits: {}, unread: [] });
   expect(report.misfits[0]).toMatchObject({
@@ -133,7 +96,7 @@ test('a bundle whose code throws is refused, and no word of a prompt is told', {
   expect(JSON.stringify(report)).not.toMatch(/swordfish|broken on purpose/);
 });
 
-test('the first event that does not fit is named', { timeout: MOST_MS }, async () => {
+test('the first event that does not fit is named', async () => {
   const { taskQueue, ids } = await runsOfOtherCode('agentJob', 1);
   await until(async () => (await server.client.workflow.count(`TaskQueue = '${taskQueue}'`)).count === 1, 'the list');
   const { code, stdout, stderr } = await cli('--task-queue', taskQueue);
@@ -150,14 +113,13 @@ test('the first event that does not fit is named', { timeout: MOST_MS }, async (
 
 const execution = (workflowId: string) => ({ namespace: server.namespace, workflowExecution: { workflowId } });
 
-test('a limit keeps the open runs, and tells how many are left out', { timeout: MOST_MS }, async () => {
-  const { code, stdout } = await cli('--limit', '3');
+test('a limit keeps the open runs, and says that it left others out', async () => {
+  const { code, stdout } = await cli('--limit', '2');
   expect(stdout).toMatch(/^Not replayed: the runs above --limit$/m);
-  expect(stdout).toContain('3 runs replayed, and all fit.');
+  expect(stdout).toContain('2 runs replayed, and all fit.');
   expect(code).toBe(0);
   const bundle = { workflowBundle: { codePath: (await shared('workflow-bundle')).path } };
-  const report = await replay(bundle, 3);
-  expect(Object.keys(report.fits).toSorted()).toEqual(['agentJob', 'requestQueue', 'webhookSweep']);
+  expect((await replay(bundle, 2)).fits).toEqual({ agentJob: 1, requestQueue: 1 });
   const none = await cli('--task-queue', randomUUID());
   expect(none).toMatchObject({ code: 0, stdout: expect.stringMatching(/^Nothing was replayed/) as string });
 });

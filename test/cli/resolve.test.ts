@@ -15,7 +15,7 @@ let server: JobServer;
 beforeAll(async () => {
   // Its list asks every job in doubt: those that other tests left would each take ten seconds.
   server = await startJobServer(await connectOwnNamespace());
-}, MOST_MS);
+});
 afterAll(() => server.close());
 
 function cli(args: string[], options: { stdin?: string } = {}): Promise<CliRun> {

@@ -13,7 +13,7 @@ const [TEXT, KEYWORD, KEYWORD_LIST] = [1, 2, 7] as const;
 let server: TestServer;
 beforeAll(async () => {
   server = await connectDevServer();
-}, LONG.timeout);
+});
 afterAll(() => server.close());
 
 function setup(namespace: string, env: Record<string, string> = {}) {
@@ -42,7 +42,7 @@ const remove = (namespace: string, searchAttributes: string[]) =>
 const removal = (namespace: string, name: string) =>
   `temporal operator search-attribute remove --namespace "${namespace}" --name ${name}`;
 
-test('a fresh namespace gets the search attributes once, and is warned of a short memory', LONG, async () => {
+test('a fresh namespace gets the search attributes once, and is warned of a short memory', async () => {
   const namespace = await createNamespace(3);
   const first = await setup(namespace, { AGENT_JOBS_WEB_UI_URL: 'http://ui' });
   expect(first.stdout).toContain(`answers, namespace "${namespace}"`);
@@ -56,13 +56,13 @@ test('a fresh namespace gets the search attributes once, and is warned of a shor
   expect(again.stdout).toMatch(/^skip {2}Web UI +not known: AGENT_JOBS_WEB_UI_URL names it$/m);
 });
 
-test('a namespace that is not there is not said to be there', LONG, async () => {
+test('a namespace that is not there is not said to be there', async () => {
   const namespace = `nowhere-${randomUUID()}`;
   const { code, stdout, stderr } = await setup(namespace);
   expect([code, stdout, stderr]).toEqual([1, '', expect.stringContaining(namespace)]);
 });
 
-test('search attributes of another type are shown, with what to do, and exit 1', LONG, async () => {
+test('search attributes of another type are shown, with what to do, and exit 1', async () => {
   const namespace = await createNamespace(30, {
     [SEARCH_ATTRIBUTE.waitingFor]: KEYWORD_LIST,
     [SEARCH_ATTRIBUTE.status]: TEXT,
@@ -79,7 +79,7 @@ test('search attributes of another type are shown, with what to do, and exit 1',
   expect(again.stdout).toContain('registered AgentJobStatus, AgentJobWaitingFor');
 });
 
-test('a namespace that takes no more search attributes says so, with what makes room, and exits 1', LONG, async () => {
+test('a namespace that takes no more search attributes says so, with what makes room, and exits 1', async () => {
   // With SQL visibility a namespace takes ten, and jobs need eight.
   const others = ['TheirsA', 'TheirsB', 'TheirsC', 'TheirsD'];
   const namespace = await createNamespace(30, Object.fromEntries(others.map((name) => [name, KEYWORD])));

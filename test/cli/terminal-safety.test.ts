@@ -11,7 +11,6 @@ import { until } from '../support/worker-process.js';
 import { envOf, jsonLines, runOnTerminal } from './run-cli.js';
 import { runInProcess } from './run-in-process.js';
 
-const MOST_MS = 300_000;
 /** Clears the screen, names the window, colours (C1), and turns the rest of the line around. */
 const HOSTILE = '\u001B[2J\u001B]0;mine\u0007\u009B31m\u202Edrawkcab\u2066\u2069';
 const UNSAFE = /[\p{Cc}\u2028\u2029\p{Bidi_Control}]/u;
@@ -43,7 +42,7 @@ beforeAll(async () => {
   await job.followUp('more', { id: `id${HOSTILE}` });
   await until(async () => (await job.state()).followUps.length === 1, 'the follow-up');
   await until(async () => (await server.jobs.count()).total === 1, 'the job to be counted');
-}, MOST_MS);
+});
 afterAll(() => server.close());
 
 function expectSafe(output: string): void {
@@ -51,43 +50,35 @@ function expectSafe(output: string): void {
   expect(output.replace(/\r?\n/g, '')).not.toMatch(UNSAFE);
 }
 
-test(
-  'what strangers wrote is text alone to a terminal, and to a program JSON without control characters',
-  async () => {
-    const env = envOf(server);
-    const outputs: string[] = [];
-    for (const args of [['list'], ['state', workflowId], ['attention']]) {
-      const { output } = await runOnTerminal(args, { env, columns: 200 });
-      expectSafe(output);
-      outputs.push(output);
-      const { stdout } = await runInProcess([...args, '--json'], { env });
-      expect(stdout.replaceAll('\n', '')).not.toMatch(UNSAFE);
-      expect(jsonLines(stdout)).toMatchObject([{ workflowId }]);
-    }
-  },
-  MOST_MS,
-);
+test('what strangers wrote is text alone to a terminal, and to a program JSON without control characters', async () => {
+  const env = envOf(server);
+  const outputs: string[] = [];
+  for (const args of [['list'], ['state', workflowId], ['attention']]) {
+    const { output } = await runOnTerminal(args, { env, columns: 200 });
+    expectSafe(output);
+    outputs.push(output);
+    const { stdout } = await runInProcess([...args, '--json'], { env });
+    expect(stdout.replaceAll('\n', '')).not.toMatch(UNSAFE);
+    expect(jsonLines(stdout)).toMatchObject([{ workflowId }]);
+  }
+});
 
-test(
-  'a file of decisions and an error show a stranger’s text without its control characters, one line each',
-  async () => {
-    const env = envOf(server);
-    const folder = await mkdtemp(join(tmpdir(), 'agent-jobs-test-'));
-    const file = join(folder, 'decisions.ndjson');
-    const since = new Date(0).toISOString();
-    const lines = [
-      { workflowId, action: 'retry', since },
-      { workflowId, action: `retry\n${HOSTILE}`, since },
-      { workflowId: `${marker}/none\n${HOSTILE}`, action: 'retry', since },
-    ];
-    await writeFile(file, lines.map((line) => JSON.stringify(line)).join('\n'));
-    const run = await runOnTerminal(['resolve', '--from', file, '--yes'], { env, columns: 400 });
-    expectSafe(run.output);
-    expect(run.output).toContain('0 settled, 3 failed');
-    // No line of a stranger's stands alone.
-    for (const line of run.output.trim().split('\r\n')) expect(line).toMatch(/^(line \d  |agent-jobs: |\d settled)/);
-    const missing = await runOnTerminal(['state', `${marker}/none${HOSTILE}`], { env });
-    expectSafe(missing.output);
-  },
-  MOST_MS,
-);
+test('a file of decisions and an error show a stranger’s text alone, one line each', async () => {
+  const env = envOf(server);
+  const folder = await mkdtemp(join(tmpdir(), 'agent-jobs-test-'));
+  const file = join(folder, 'decisions.ndjson');
+  const since = new Date(0).toISOString();
+  const lines = [
+    { workflowId, action: 'retry', since },
+    { workflowId, action: `retry\n${HOSTILE}`, since },
+    { workflowId: `${marker}/none\n${HOSTILE}`, action: 'retry', since },
+  ];
+  await writeFile(file, lines.map((line) => JSON.stringify(line)).join('\n'));
+  const run = await runOnTerminal(['resolve', '--from', file, '--yes'], { env, columns: 400 });
+  expectSafe(run.output);
+  expect(run.output).toContain('0 settled, 3 failed');
+  // No line of a stranger's stands alone.
+  for (const line of run.output.trim().split('\r\n')) expect(line).toMatch(/^(line \d  |agent-jobs: |\d settled)/);
+  const missing = await runOnTerminal(['state', `${marker}/none${HOSTILE}`], { env });
+  expectSafe(missing.output);
+});

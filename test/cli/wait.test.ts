@@ -9,12 +9,10 @@ import { QUICK, startJobServer, type JobServer } from '../client/job-server.js';
 import { envOf, jsonLines, runCli, type CliRun } from './run-cli.js';
 import { runInProcess } from './run-in-process.js';
 
-const MOST_MS = 240_000;
-
 let server: JobServer;
 beforeAll(async () => {
   server = await startJobServer();
-}, MOST_MS);
+});
 afterAll(() => server.close());
 
 function start(prompt: string, ...more: string[]): Promise<CliRun> {
@@ -29,82 +27,56 @@ async function scripted(script: JobScript): Promise<string> {
   return prompt;
 }
 
-test(
-  'whoever waits sees the phases and the pull request as it opens, on stderr, and stdout stays JSON',
-  async () => {
-    const prompt = await scripted({
-      steps: [
-        { status: 'active' },
-        { status: 'active', prLink: true, afterMs: 3_000 },
-        { status: 'completed', prLink: true, afterMs: 8_000 },
-      ],
-    });
-    const { code, stdout, stderr } = await start(prompt, '--wait', '--json');
-    expect(stderr).toMatch(/^agent-jobs: watching, active, job /m);
-    expect(stderr.match(/^agent-jobs: pull request: https:.*$/gm)).toHaveLength(1);
-    expect(stderr).not.toContain('\u001B');
-    expect(jsonLines(stdout)).toMatchObject([{ outcome: 'completed' }]);
-    expect(code).toBe(0);
-  },
-  MOST_MS,
-);
+test('whoever waits sees the phases and the pull request as it opens, on stderr, and stdout stays JSON', async () => {
+  const prompt = await scripted({
+    steps: [
+      { status: 'active' },
+      { status: 'active', prLink: true, afterMs: 3_000 },
+      { status: 'completed', prLink: true, afterMs: 8_000 },
+    ],
+  });
+  const { code, stdout, stderr } = await start(prompt, '--wait', '--json');
+  expect(stderr).toMatch(/^agent-jobs: watching, active, job /m);
+  expect(stderr.match(/^agent-jobs: pull request: https:.*$/gm)).toHaveLength(1);
+  expect(stderr).not.toContain('\u001B');
+  expect(jsonLines(stdout)).toMatchObject([{ outcome: 'completed' }]);
+  expect(code).toBe(0);
+});
 
-test(
-  'a job that needs a person is told with the exact commands, of which the last ends it',
-  async () => {
-    const prompt = `prompt ${randomUUID()}`;
-    await server.sandbox.addFault({ kind: 'reset', effect: 'after', promptIncludes: prompt });
-    const key = randomUUID();
-    const job = server.jobs.handle({ projectId: server.projectId, key });
-    let abandon: string[] | undefined;
-    const env = envOf(server);
-    // As a person would: the last command that is shown is called.
-    const onStderr = (soFar: string): void => {
-      const [, command] = /To give it up +npx agent-jobs (.*)\n/.exec(soFar) ?? [];
-      if (abandon !== undefined || command === undefined) return;
-      abandon = command.split(' ');
-      void runCli(abandon, { env });
-    };
-    const args = ['start', '--project', server.projectId, '--key', key, '--settle', '0', '--wait', prompt];
-    const { code, stderr } = await runCli(args, { env, onStderr });
-    expect(stderr).toContain('agent-jobs: still waiting: the job waits for a person');
-    expect(stderr).toMatch(/If it is there +npx agent-jobs resolve \S+ adopt --job-id ID_OF_THE_JOB --since /);
-    expect(abandon).toEqual(['resolve', job.workflowId, 'abandon', '--since', expect.any(String)]);
-    expect(code).toBe(6);
-  },
-  MOST_MS,
-);
+test('a job that needs a person is told with the exact commands, of which the last ends it', async () => {
+  const prompt = `prompt ${randomUUID()}`;
+  await server.sandbox.addFault({ kind: 'reset', effect: 'after', promptIncludes: prompt });
+  const key = randomUUID();
+  const job = server.jobs.handle({ projectId: server.projectId, key });
+  let abandon: string[] | undefined;
+  const env = envOf(server);
+  // As a person would: the last command that is shown is called.
+  const onStderr = (soFar: string): void => {
+    const [, command] = /To give it up +npx agent-jobs (.*)\n/.exec(soFar) ?? [];
+    if (abandon !== undefined || command === undefined) return;
+    abandon = command.split(' ');
+    void runCli(abandon, { env });
+  };
+  const args = ['start', '--project', server.projectId, '--key', key, '--settle', '0', '--wait', prompt];
+  const { code, stderr } = await runCli(args, { env, onStderr });
+  expect(stderr).toContain('agent-jobs: still waiting: the job waits for a person');
+  expect(stderr).toMatch(/If it is there +npx agent-jobs resolve \S+ adopt --job-id ID_OF_THE_JOB --since /);
+  expect(abandon).toEqual(['resolve', job.workflowId, 'abandon', '--since', expect.any(String)]);
+  expect(code).toBe(6);
+});
 
-test(
-  'a job that no worker takes is told with the queue, and Ctrl-C with the command that waits again',
-  async () => {
-    const jobs = new AgentJobs({ client: server.client, taskQueue: `nobody-${randomUUID()}` });
-    const job = await jobs.start({ key: randomUUID(), projectId: server.projectId, prompt: 'hello', ...QUICK });
-    const interruptAt = /no worker of/;
-    const { code, stdout, stderr } = await runCli(['wait', job.workflowId], { env: envOf(server), interruptAt });
-    expect(stderr.match(/still waiting: no worker of the task queue "nobody-.*agent-jobs doctor/g)).toHaveLength(1);
-    expect(stderr).toContain(`agent-jobs: to wait again: npx agent-jobs wait ${job.workflowId}\n`);
-    expect(stderr).toContain('interrupted; the job goes on');
-    expect(stdout).toBe('');
-    expect(code).toBe(130);
-    await server.client.workflow.getHandle(job.workflowId).terminate();
-  },
-  MOST_MS,
-);
-
-test(
-  'a status that would control the terminal is shown without effect',
-  async () => {
-    const prompt = await scripted({
-      steps: [{ status: 'bad\u001B[2Jstatus\r\n' }, { status: 'completed', afterMs: 12_000 }],
-    });
-    const { stderr } = await start(prompt, '--wait', '--json');
-    expect(stderr).toContain('bad [2Jstatus');
-    // oxlint-disable-next-line no-control-regex -- no control character may reach the terminal
-    expect(stderr).not.toMatch(/[\u0000-\u0009\u000B-\u001F\u007F]/);
-  },
-  MOST_MS,
-);
+test('a job that no worker takes is told with the queue, and Ctrl-C with the command that waits again', async () => {
+  const jobs = new AgentJobs({ client: server.client, taskQueue: `nobody-${randomUUID()}` });
+  const job = await jobs.start({ key: randomUUID(), projectId: server.projectId, prompt: 'hello', ...QUICK });
+  const interruptAt = /no worker of/;
+  const { code, stdout, stderr } = await runCli(['wait', job.workflowId], { env: envOf(server), interruptAt });
+  expect(stderr.match(/still waiting: no worker of the task queue "nobody-.*agent-jobs doctor/g)).toHaveLength(1);
+  expect(stderr).toContain(`agent-jobs: to wait again: npx agent-jobs wait ${job.workflowId}\n`);
+  expect(stderr).toContain('interrupted; the job goes on');
+  expect(stdout).toBe('');
+  expect(code).toBe(130);
+  await server.client.workflow.getHandle(job.workflowId).terminate();
+});
 
 afterEach(() => void vi.restoreAllMocks());
 
@@ -132,7 +104,7 @@ function mute() {
   return vi.spyOn(process.stdout, 'write').mockReturnValue(true);
 }
 
-test('a batch is waited for over an outage, and where its jobs are listed late', { timeout: 120_000 }, async () => {
+test('a batch is waited for over an outage, and where its jobs are listed late', async () => {
   const printed = mute();
   const done = { a: 'COMPLETED' };
   const { session, asked } = sessionOf(['nothing', 'outage', { a: 'RUNNING' }, done, { ...done, b: 'COMPLETED' }]);
@@ -141,7 +113,7 @@ test('a batch is waited for over an outage, and where its jobs are listed late',
   expect(asked()).toBe(5);
 });
 
-test('a batch without a job in four lists is an error', { timeout: 120_000 }, async () => {
+test('a batch without a job in four lists is an error', async () => {
   mute();
   const { session, asked } = sessionOf(['nothing']);
   await expect(waitForBatch(session, 'batch', false)).rejects.toThrow('no job has the batch "batch"');

@@ -66,41 +66,29 @@ test('what is no HTTP, or HTTP in two senses, is refused and closes the connecti
 
 test('paths that a proxy may read otherwise lead to no other project', async () => {
   const paths = [
-    ...[
-      '/v1/projects/acme/../other/jobs',
-      '/v1/projects/acme%2f..%2fother/jobs',
-      '/v1/projects/acme/jobs/../../other/jobs',
-    ],
-    ...[
-      '//v1/projects/other/jobs',
-      '/v1//projects/other/jobs',
-      '/v1/projects/other;acme/jobs',
-      '/v1/./projects/acme/jobs',
-    ],
-    ...[
-      '/v1/projects/acme%00/jobs',
-      '/v1/projects/acme%252fjobs/jobs',
-      '/v1/projects/%61cme%2fx/jobs',
-      '/v1/projects/./jobs',
-    ],
-    ...[
-      '/v1/projects/../jobs',
-      '/v1/projects/%2e%2e/jobs',
-      '/v1/projects/acme/jobs/%2e%2e',
-      '/v1/projects/acme/jobs/..',
-    ],
-    ...[
-      '/v1\\projects\\acme\\jobs',
-      '/v1/projects/acme/jobs#',
-      'http://x/v1/projects/acme/jobs',
-      '*',
-      '/v1/projects/acmé/jobs',
-    ],
-    ...[
-      '/v1/projects/acme/jobs/k%2Fcancel/..',
-      '/v1/jobs/../projects/other/jobs',
-      '/v1/projects/other/jobs?projectId=acme',
-    ],
+    '/v1/projects/acme/../other/jobs',
+    '/v1/projects/acme%2f..%2fother/jobs',
+    '/v1/projects/acme/jobs/../../other/jobs',
+    '//v1/projects/other/jobs',
+    '/v1//projects/other/jobs',
+    '/v1/projects/other;acme/jobs',
+    '/v1/./projects/acme/jobs',
+    '/v1/projects/acme%00/jobs',
+    '/v1/projects/acme%252fjobs/jobs',
+    '/v1/projects/%61cme%2fx/jobs',
+    '/v1/projects/./jobs',
+    '/v1/projects/../jobs',
+    '/v1/projects/%2e%2e/jobs',
+    '/v1/projects/acme/jobs/%2e%2e',
+    '/v1/projects/acme/jobs/..',
+    '/v1\\projects\\acme\\jobs',
+    '/v1/projects/acme/jobs#',
+    'http://x/v1/projects/acme/jobs',
+    '*',
+    '/v1/projects/acmé/jobs',
+    '/v1/projects/acme/jobs/k%2Fcancel/..',
+    '/v1/jobs/../projects/other/jobs',
+    '/v1/projects/other/jobs?projectId=acme',
   ];
   for (const path of paths) {
     const [status = 0] = statusesIn(await raw(head(`GET ${path}`)));
@@ -148,26 +136,22 @@ test('a body is refused before it is read where it is too large, and what is lef
 test('bodies that are no job are 4xx, however deep, odd or long their texts are', async () => {
   const deep = (open: string, close: string) => open.repeat(50_000) + close.repeat(50_000);
   const bodies = [
-    ...[
-      '',
-      ' ',
-      '{',
-      '{}',
-      '[]',
-      '1',
-      '"x"',
-      'nul',
-      '{"a":1}{"b":2}',
-      '\ufeff{}',
-      '{"prompt": "\\ud800"}',
-      '{"prompt": 1e999}',
-    ],
+    '',
+    ' ',
+    '{',
+    '{}',
+    '[]',
+    '1',
+    '"x"',
+    'nul',
+    '{"a":1}{"b":2}',
+    '\ufeff{}',
+    '{"prompt": "\\ud800"}',
+    '{"prompt": 1e999}',
     ...[deep('[', ']'), deep('{"a":', '1').slice(0, -50_000), `{"prompt":"x","polling":${deep('{"min":', '}')}}`],
-    ...[
-      '{"prompt":"x","tags":{"length":1e9}}',
-      '{"prompt":"x","metadata":{"__proto__":1}}',
-      '{"prompt":{"toString":1}}',
-    ],
+    '{"prompt":"x","tags":{"length":1e9}}',
+    '{"prompt":"x","metadata":{"__proto__":1}}',
+    '{"prompt":{"toString":1}}',
     ...['{"prompt":"x","deadline":-1}', '{"prompt":"x","priority":1.5}', `{"prompt":"x","batch":"${'y'.repeat(1e5)}"}`],
   ];
   for (const body of [...bodies, Buffer.from([0x7b, 0xff, 0x7d])]) {
@@ -196,7 +180,7 @@ test('requests of random bytes are 4xx or closed, hundreds of them, and the serv
   expect(body).toContain('agent_jobs_http_open_streams 0');
 });
 
-test('who sends headers or a body too slowly is told so', { timeout: 120_000 }, async () => {
+test('who sends headers or a body too slowly is told so', async () => {
   const slow = async (text: string) => {
     const socket = connect(Number(new URL(used.bench.http.url).port), '127.0.0.1');
     let answer = '';

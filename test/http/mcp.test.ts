@@ -6,7 +6,6 @@ import { tmpdir } from 'node:os';
 import { createInterface } from 'node:readline';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { readMcpConfig } from '../../src/config.js';
-import { agentJobWorkflowId } from '../../src/contract.js';
 import { keyOf } from '../../src/http/mcp/tools.js';
 import { cliProgram } from '../cli/run-cli.js';
 import { QUICK } from '../client/job-server.js';
@@ -48,55 +47,6 @@ test('the tools are told with the schemas of the contract, and none settles a wr
     annotations: { readOnlyHint: true },
     inputSchema: { required: ['projectId', 'key'] },
   });
-});
-
-/** JSON Schema as much as every client of tools reads. */
-interface Plain {
-  type: unknown;
-  description?: unknown;
-  properties?: Record<string, Plain>;
-  items?: Plain;
-}
-
-const WORDS: Record<string, string[]> = {
-  string: ['enum', 'format'],
-  number: ['minimum', 'maximum'],
-  integer: ['minimum', 'maximum'],
-  array: ['items'],
-  object: ['properties', 'required', 'additionalProperties'],
-};
-
-/** What some client of tools would stumble over. */
-function faultsOf(schema: Plain, path: string): string[] {
-  const { type, properties = {}, items } = schema;
-  const words = ['type', 'description', ...(WORDS[String(type)] ?? [])];
-  const unknown = Object.keys(schema).filter((word) => !words.includes(word));
-  const lacks = [
-    ...(typeof type === 'string' && type in WORDS ? [] : ['one type']),
-    ...(type === 'array' && !items ? ['items'] : []),
-    ...(JSON.stringify(schema).includes('null') ? ['no null'] : []),
-  ];
-  return [
-    ...[...unknown, ...lacks].map((fault) => `${path}: ${fault}`),
-    ...(items ? faultsOf(items, `${path}[]`) : []),
-    ...Object.entries(properties).flatMap(([name, property]) => [
-      ...(/^\S.{10,}$/.test(String(property.description)) ? [] : [`${path}.${name}: a description`]),
-      ...faultsOf(property, `${path}.${name}`),
-    ]),
-  ];
-}
-
-test('each schema of a tool, at any depth, is one that every client reads', async () => {
-  const { result } = await send('tools/list', {});
-  const tools = result.tools as { name: string; inputSchema: Plain }[];
-  expect(tools.flatMap(({ name, inputSchema }) => faultsOf(inputSchema, name))).toEqual([]);
-  expect(tools[0]!.inputSchema.properties).toMatchObject({
-    tags: { type: 'array', items: { type: 'string' } },
-    polling: { properties: { min: { type: 'string', description: expect.stringContaining('such as "2 hours"') } } },
-    onUnknownOutcome: { type: 'string', enum: ['ask', 'fail', 'retry'] },
-    priority: { type: 'integer', minimum: 1, maximum: 5 },
-  });
-  expect(tools[0]!.inputSchema.properties).not.toHaveProperty('jobId');
 });
 
 test('an agent that repeats its start without a key makes no second job, and waits for the result', async () => {
@@ -171,31 +121,6 @@ test('a job that ended in doubt, and a follow-up in doubt, are not to be repeate
   });
 });
 
-test('jobs that run are listed first, by their start, then those that ended, by their end', async () => {
-  const [batch, prompt] = [randomUUID(), `endless ${randomUUID()}`];
-  await server.sandbox.addScript({ promptIncludes: prompt, script: { activeMs: 3_600_000 } });
-  const ids = ['a', 'b', 'c', 'd'].map((name) => `${batch}-${name}`);
-  for (const key of ids) await call('start_job', { prompt, key, batch, ...QUICK });
-  const handles = ids.map((key) => server.client.workflow.getHandle(agentJobWorkflowId(server.projectId, key)));
-  await handles[3]!.terminate();
-  await handles[0]!.terminate();
-  const listed = async () => {
-    const { structuredContent } = await call('list_jobs', { batch });
-    return structuredContent.jobs.map(({ key }: { key: string }) => key.at(-1)).join('');
-  };
-  await expect.poll(listed, PATIENCE).toBe('cbad');
-  const { result } = await send('tools/list', {});
-  expect(result.tools.at(-1).description).toMatch(/that run first, by their start.*then .* ended, by their end/);
-});
-
-test('a cursor that another server made is told as wrong, not as an outage', async () => {
-  for (const cursor of ['bWFkZSB1cA', 'no cursor']) {
-    const refused = await call('list_jobs', { cursor });
-    expect(refused).toMatchObject({ isError: true, structuredContent: { status: 422, code: 'INVALID_INPUT' } });
-    expect(refused.structuredContent.detail).toMatch(/^cursor must be the nextCursor/);
-  }
-});
-
 test.each([
   { args: { prompt: 'x', deadlin: '1 hour' }, status: 422, detail: 'known are projectId' },
   { args: {}, status: 422, detail: 'prompt' },
@@ -217,12 +142,6 @@ test('another project is not looked at, nor is a request without a key or with a
   expect(result.structuredContent).toMatchObject({ status: 403 });
   expect(await send('tools/list', {}, null)).toMatchObject({ status: 401, body: { code: 'UNAUTHORIZED' } });
   expect(await send('tools/call', { name: 'resolve', arguments: {} })).toMatchObject({ error: {} });
-  expect(server.bench.problems).toEqual([]);
-});
-
-test('a body that is nested too deeply is the fault of who sent it', async () => {
-  const body = `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":${'['.repeat(50_000)}${']'.repeat(50_000)}}`;
-  expect(await server.bench.send('/mcp', { body, headers: ACCEPT })).toMatchObject({ status: 400 });
   expect(server.bench.problems).toEqual([]);
 });
 

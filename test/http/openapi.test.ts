@@ -1,6 +1,7 @@
 /** The OpenAPI document is one from which generators make clients: every part of it is named, told and used. */
 import { Ajv2020 } from 'ajv/dist/2020.js';
 import { expect, test } from 'vitest';
+import { TOOLS } from '../../src/http/mcp/tools.js';
 import { openApi } from '../../src/http/openapi.js';
 
 interface Schema {
@@ -54,27 +55,48 @@ test('each call has an id of its own, a tag, and its problems', () => {
   }
 });
 
-/** What a generator would stumble over, or a reader would miss. */
-function faultsOf(schema: Schema, at: string): string[] {
-  const { type, properties = {}, items, enum: words = [] } = schema;
+/** The keywords of JSON Schema that every generator and every client of tools reads. */
+const WORDS: Record<string, string[]> = {
+  string: ['enum', 'format', 'pattern', 'minLength'],
+  number: ['minimum', 'maximum'],
+  integer: ['minimum', 'maximum'],
+  boolean: [],
+  array: ['items'],
+  object: ['properties', 'required', 'additionalProperties'],
+};
+
+/** What one of them would stumble over, or a reader would miss. */
+function faultsOf(schema: Schema, path: string): string[] {
+  const { type, properties = {}, items } = schema;
+  const words = ['type', 'description', ...(WORDS[String(type)] ?? [])];
+  const lacks = [
+    ...(typeof type === 'string' && type in WORDS ? [] : ['one type']),
+    ...(type === 'array' && !items ? ['items'] : []),
+    ...(JSON.stringify(schema).includes('null') ? ['no null'] : []),
+  ];
   return [
-    ...(typeof type === 'string' && type !== 'null' ? [] : [`${at}: one type`]),
-    ...['oneOf', 'anyOf', 'default'].filter((word) => word in schema).map((word) => `${at}: no ${word}`),
-    ...(words.includes(null) ? [`${at}: no null`] : []),
-    ...(items ? faultsOf(items, `${at}[]`) : []),
+    ...[...Object.keys(schema).filter((word) => !words.includes(word)), ...lacks].map((fault) => `${path}: ${fault}`),
+    ...(items ? faultsOf(items, `${path}[]`) : []),
     ...Object.entries(properties).flatMap(([name, property]) => [
-      ...(/^\S.{10,}$/.test(String(property['description'])) ? [] : [`${at}.${name}: a description`]),
-      ...faultsOf(property, `${at}.${name}`),
+      ...(/^\S.{10,}$/.test(String(property['description'])) ? [] : [`${path}.${name}: a description`]),
+      ...faultsOf(property, `${path}.${name}`),
     ]),
   ];
 }
 
-test('each request has one type for each field, no null, and a description', () => {
+test('each request, parameter and tool has one type for each field, no null, and a description', () => {
   expect(requests.map(([name]) => name)).toEqual(['ResolveJobRequest', 'SendFollowUpRequest', 'StartJobRequest']);
-  expect(requests.flatMap(([name, schema]) => faultsOf(schema, name))).toEqual([]);
   const parameters = calls.flatMap(({ call }) => call.parameters);
-  expect(parameters.flatMap(({ name, schema }) => faultsOf(schema, name))).toEqual([]);
+  const tools = TOOLS.map(({ name, input }): [string, Schema] => [name, input]);
+  const all = [...requests, ...tools, ...parameters.map(({ name, schema }): [string, Schema] => [name, schema])];
+  expect(all.flatMap(([name, schema]) => faultsOf(schema, name))).toEqual([]);
   expect(parameters.filter(({ description }) => !/^\S.{10,}$/.test(description))).toEqual([]);
+  expect(TOOLS[0]!.input['properties']).toMatchObject({
+    polling: { properties: { min: { type: 'string', description: expect.stringContaining('such as "2 hours"') } } },
+    onUnknownOutcome: { type: 'string', enum: ['ask', 'fail', 'retry'] },
+    priority: { type: 'integer', minimum: 1, maximum: 5 },
+  });
+  expect(TOOLS[0]!.input['properties']).not.toHaveProperty('jobId');
 });
 
 /** All that a schema holds, at any depth. */

@@ -58,17 +58,6 @@ describe('the packed client', () => {
     expect(manifest['peerDependenciesMeta']).toEqual({ '@temporalio/workflow': { optional: true } });
   });
 
-  test('shows the line that threw, where nobody catches its error', async () => {
-    const program = `import { AgentJobs } from 'agent-jobs-client';
-await new AgentJobs({ client: {} }).start({ key: 'k', projectId: '' });
-`;
-    await writeFile(join(consumer, 'uncaught.mjs'), program);
-    const thrown = execute(process.execPath, ['uncaught.mjs'], { cwd: consumer });
-    const { stderr } = (await thrown.catch((error: unknown) => error)) as { stderr: string };
-    expect(stderr).toMatch(/throw new InvalidInputError\(.*\);\n[^]*InvalidInputError: projectId must/);
-    expect(stderr.length).toBeLessThan(4_000);
-  });
-
   test('has one set of classes, however it is loaded', async () => {
     const program = `import { createRequire } from 'node:module';
 import * as imported from 'agent-jobs-client';

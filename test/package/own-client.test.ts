@@ -10,7 +10,6 @@ import { expect, test } from 'vitest';
 import { useSystem } from '../e2e/system.js';
 import { compile, compilerOf, install, pack, runProgram } from './consumer.js';
 
-const LIMIT_MS = 240_000;
 const MAX_PACKAGES = 60;
 const MAX_MIB = 50;
 
@@ -47,25 +46,21 @@ const TOLD = [
   'JobNotFoundError',
 ];
 
-test(
-  'an own client of the oldest release starts, steers and awaits a job, and little is installed with it',
-  { timeout: LIMIT_MS },
-  async () => {
-    const packages = ['@temporalio/client@1.13', '@temporalio/common@1.13', '@types/node@20'];
-    const folder = await install([await pack('agent-jobs-client'), ...packages]);
-    await writeFile(join(folder, 'story.mts'), STORY);
-    // Its types are checked, and it becomes JavaScript, against this release.
-    const options = { module: 'nodenext', types: ['node'] };
-    expect(await compile(folder, await compilerOf(null), options)).toEqual([]);
-    await system.haveWorker();
-    const env = { ...system.clientEnv(), KEY: `minor-1.13-${Date.now()}` };
-    expect(JSON.parse(await runProgram(folder, 'story.mjs', env))).toEqual(TOLD);
+test('an own client of the oldest release works with a job, and little is installed with it', async () => {
+  const packages = ['@temporalio/client@1.13', '@temporalio/common@1.13', '@types/node@20'];
+  const folder = await install([await pack('agent-jobs-client'), ...packages]);
+  await writeFile(join(folder, 'story.mts'), STORY);
+  // Its types are checked, and it becomes JavaScript, against this release.
+  const options = { module: 'nodenext', types: ['node'] };
+  expect(await compile(folder, await compilerOf(null), options)).toEqual([]);
+  await system.haveWorker();
+  const env = { ...system.clientEnv(), KEY: `minor-1.13-${Date.now()}` };
+  expect(JSON.parse(await runProgram(folder, 'story.mjs', env))).toEqual(TOLD);
 
-    const lock = await readFile(join(folder, 'package-lock.json'), 'utf8');
-    const { packages: installed } = JSON.parse(lock) as { packages: object };
-    // The first is the folder itself.
-    expect(Object.keys(installed).length - 1).toBeLessThanOrEqual(MAX_PACKAGES);
-    const { stdout } = await promisify(execFile)('du', ['-sm', join(folder, 'node_modules')]);
-    expect(Number.parseInt(stdout)).toBeLessThanOrEqual(MAX_MIB);
-  },
-);
+  const lock = await readFile(join(folder, 'package-lock.json'), 'utf8');
+  const { packages: installed } = JSON.parse(lock) as { packages: object };
+  // The first is the folder itself.
+  expect(Object.keys(installed).length - 1).toBeLessThanOrEqual(MAX_PACKAGES);
+  const { stdout } = await promisify(execFile)('du', ['-sm', join(folder, 'node_modules')]);
+  expect(Number.parseInt(stdout)).toBeLessThanOrEqual(MAX_MIB);
+});

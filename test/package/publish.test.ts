@@ -8,7 +8,7 @@ import { promisify } from 'node:util';
 import { expect, test } from 'vitest';
 import { PROJECT_FOLDER } from './consumer.js';
 
-test('both packages go to a private registry, and without its name to none', { timeout: 120_000 }, async () => {
+test('both packages go to a private registry, and without its name to none', async () => {
   const published: string[] = [];
   const registry = createServer((request, response) => {
     if (request.method === 'PUT') published.push(request.url!);

@@ -4,7 +4,7 @@
  */
 import { createHash } from 'node:crypto';
 import { checkObject, checkWholeNumber } from '../../contract/input-checks.js';
-import { type JsonSchema, type Kind, optional } from '../../contract/kinds.js';
+import { type Kind, optional } from '../../contract/kinds.js';
 import { checkKnownFields } from '../../client/known-fields.js';
 import { type JobBody, type Operation, type OperationCall, OPERATIONS } from '../../operations.js';
 import { type Arguments, described, KEY, plainObject, PROJECT } from '../../operations/arguments.js';
@@ -17,18 +17,6 @@ interface ToolCall extends Pick<OperationCall, 'jobs' | 'args' | 'gone' | 'endin
   maxWaitMs: number;
 }
 
-/** What an agent knows of a tool, and what it does. */
-interface Tool {
-  name: string;
-  title: string;
-  description: string;
-  input: JsonSchema;
-  isReadOnly: boolean;
-  isIdempotent: boolean;
-  operation: Operation;
-  arguments: Arguments;
-}
-
 /** Clients cut off calls at 60 or 120 seconds. */
 export const DEFAULT_WAIT_MS = 50_000;
 
@@ -37,8 +25,8 @@ const JOB = { ...PLACE, key: described('The key of the job.', KEY) };
 const ANY: Kind<unknown> = { check: (value) => value, schema: () => ({ type: 'integer', minimum: 0 }) };
 const SECONDS = described('How long to wait, in seconds; default as long as this server allows.', optional(ANY));
 
-/** All of them, in the order of the table. */
-export const TOOLS: readonly Tool[] = Object.values<Operation>(OPERATIONS).flatMap((operation) => {
+/** What an agent knows of each tool, in the order of the table, and what it does. */
+export const TOOLS = Object.values<Operation>(OPERATIONS).flatMap((operation) => {
   const { id, summary, agents, of, arguments: all } = operation;
   if (agents === null) return [];
   const { more, needs = [], lacks = [], isReadOnly = false, waits } = agents;
@@ -58,7 +46,7 @@ export const TOOLS: readonly Tool[] = Object.values<Operation>(OPERATIONS).flatM
 });
 
 /** Checks the arguments, and whether the caller may see the project; then runs the tool, and says what to do next. */
-export async function callTool(tool: Tool, call: ToolCall): Promise<object> {
+export async function callTool(tool: (typeof TOOLS)[number], call: ToolCall): Promise<object> {
   const { operation, input, arguments: taken } = tool;
   checkKnownFields(checkObject(call.args, 'arguments'), input, null);
   for (const [name, kind] of Object.entries(taken)) kind.check(call.args[name], name);
