@@ -31,8 +31,9 @@ interface ReadOptions {
 
 /**
  * The upstream's four operations. Plain HTTP: no waiting, one time limit over each call, and no retries, but one of a
- * read that lost its connection, and one with a newer key after a 401 or 403. A write resolves to its outcome and rejects only with
- * what `beforeLastByte` rejected with. A read rejects with one of `errors.ts` or with the signal's AbortError.
+ * read that lost its connection, and one with a newer key after a 401 or 403. A write resolves to its outcome and
+ * rejects only with what `beforeLastByte` rejected with. A read rejects with one of `errors.ts` or with the signal's
+ * AbortError.
  */
 export interface Upstream {
   createJob(request: { projectId: string; prompt: string }, options?: WriteOptions): Promise<WriteOutcome>;
