@@ -11,7 +11,6 @@ import {
   requestQueueId,
   type JoinRequest,
   type QueueName,
-  type QueuePlace,
   type RequestReport,
 } from '../contract.js';
 import { queueSummary } from '../agent-job/title.js';
@@ -52,61 +51,52 @@ export class QueueClient {
   async join(name: QueueName, request: JoinRequest, { isOverdue, taskQueue }: JoinOptions): Promise<Queued | null> {
     const { client, info } = Context.current();
     const perHour = await this.#perHourOf(name);
+    const start = {
+      workflowId: requestQueueId(name),
+      taskQueue: taskQueue ?? info.taskQueue,
+      args: [name],
+      signal: joinQueueSignal,
+      signalArgs: [{ ...request, perHour }] as [JoinRequest],
+      priority: BEFORE_ALL,
+      staticSummary: queueSummary(name),
+    };
     const deadline = Date.now() + JOIN_LIMIT_MS;
-    try {
-      await client.withDeadline(deadline, () =>
-        client.workflow.signalWithStart(REQUEST_QUEUE_WORKFLOW, {
-          workflowId: requestQueueId(name),
-          taskQueue: taskQueue ?? info.taskQueue,
-          args: [name],
-          signal: joinQueueSignal,
-          signalArgs: [{ ...request, perHour }],
-          priority: BEFORE_ALL,
-          staticSummary: queueSummary(name),
-        }),
-      );
-    } catch {
-      return null;
-    }
-    const place = await this.#placeOf(name, request.workflowId, deadline);
+    const joining = within(deadline, () => client.workflow.signalWithStart(REQUEST_QUEUE_WORKFLOW, start));
+    const isConfirmed = await joining.then(
+      () => true,
+      () => false,
+    );
+    if (!isConfirmed) return null;
+    // Null if it waits no more: its turn is on the way.
+    const asking = within(deadline, () => queryAgain(() => queueOf(name).query(queuePlaceQuery, request.workflowId)));
+    const place = await asking.catch(() => undefined);
     const isSilent = place === undefined && typeof perHour !== 'number';
     return isOverdue && isSilent ? null : { for: 'turn', ...place };
   }
 
-  /** Null where it waits no more: its turn is on the way. Undefined where the queue does not answer. */
-  async #placeOf(name: QueueName, workflowId: string, deadline: number): Promise<QueuePlace | null | undefined> {
-    const { client } = Context.current();
-    try {
-      const queue = client.workflow.getHandle(requestQueueId(name));
-      return await client.withDeadline(deadline, () => queryAgain(() => queue.query(queuePlaceQuery, workflowId)));
-    } catch {
-      return undefined;
-    }
-  }
-
-  /** Reports how requests ended. Without a queue there is nothing to report. */
+  /** Reports how requests ended. Without a queue there is nothing to report, and one counts what is not reported. */
   async report(name: QueueName, report: RequestReport): Promise<void> {
-    const { client } = Context.current();
-    try {
-      const perHour = await this.#perHourOf(name);
-      const queue = client.workflow.getHandle(requestQueueId(name));
-      await client.withDeadline(Date.now() + REPORT_LIMIT_MS, () =>
-        queue.signal(reportRequestSignal, { ...report, perHour }),
-      );
-    } catch {
-      // The queue counts a turn that is not reported as used.
-    }
+    const reporting = within(Date.now() + REPORT_LIMIT_MS, async () =>
+      queueOf(name).signal(reportRequestSignal, { ...report, perHour: await this.#perHourOf(name) }),
+    );
+    await reporting.catch(() => {});
   }
 
-  /** Whether a queue is there; null where that is not known. */
+  /** Whether a queue is there; null if that is not known. */
   async isRunning(name: QueueName): Promise<boolean | null> {
-    const { client } = Context.current();
     try {
-      const queue = client.workflow.getHandle(requestQueueId(name));
-      const { status } = await client.withDeadline(Date.now() + ASK_LIMIT_MS, () => queue.describe());
+      const { status } = await within(Date.now() + ASK_LIMIT_MS, () => queueOf(name).describe());
       return isOpen(status.name);
     } catch (error) {
       return error instanceof Error && error.name === 'WorkflowNotFoundError' ? false : null;
     }
   }
+}
+
+function queueOf(name: QueueName) {
+  return Context.current().client.workflow.getHandle(requestQueueId(name));
+}
+
+async function within<T>(deadline: number, call: () => Promise<T>): Promise<T> {
+  return Context.current().client.withDeadline(deadline, call);
 }
