@@ -1,9 +1,7 @@
 /**
- * Watching a job: when Temporal is asked, when a worker, and which state is another one.
- *
- * A round asks Temporal for the length of the run's history, and a worker for the state only once that has grown:
- * nothing else changes without an event. The wait between two rounds grows while nothing changes. It is one request
- * that Temporal answers when the run closes, so the end is seen at once.
+ * Watching a job: when Temporal is asked, when a worker, and which state is another one. A round asks Temporal for the
+ * length of the run's history, and a worker for the state only once that has grown: nothing else changes without an
+ * event. The wait between two rounds grows. Temporal ends it when the run closes, so the end is seen at once.
  */
 import { WorkflowContinuedAsNewError, WorkflowFailedError, type Client } from '@temporalio/client';
 import type { JobState } from '../../contract.js';
