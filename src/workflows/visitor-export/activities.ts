@@ -166,15 +166,3 @@ export function interruptionWaitMs(failures: number, { kind, retryAfterMs }: Int
   if (kind === 'failed' && retryAfterMs === null) return resendWaitMs(failures);
   return throttledWaitMs(failures, retryAfterMs ?? undefined);
 }
-
-/** The failure of an export whose upstream gave no page for too long. */
-export function outageFailure({ reason }: Interruption): ApplicationFailure {
-  const message = `The upstream gave no page for 24 hours: ${reason}`;
-  return exportFailure(FAILURE.upstreamUnavailable, message, { error: reason });
-}
-
-/** The failure of an export whose pages have a wrong field: the interface is another, and no wait helps. */
-export function wrongPagesFailure({ reason }: Interruption): ApplicationFailure {
-  const message = `The upstream's pages can't be read: ${reason}`;
-  return exportFailure(FAILURE.exportRejected, message, { status: 200, error: reason });
-}

@@ -17,7 +17,6 @@ import {
   type InconsistencyKind,
   type Priority,
   type SnapshotReceipt,
-  type VisitorExportProgress,
   type VisitorExportRange,
   type VisitorExportResult,
 } from '../../contract.js';
@@ -32,8 +31,6 @@ import {
   exportFailure,
   failureOf,
   interruptionWaitMs,
-  outageFailure,
-  wrongPagesFailure,
   withRetries,
 } from './activities.js';
 import { markDoubt, rangeDetails, rangeProgress } from './details.js';
@@ -63,7 +60,6 @@ const MAX_WRONG_PAGES_MS = 10 * 60_000;
 /** Exports one date range as its one writer. */
 export async function exportRange(range: VisitorExportRange, options: RangeOptions): Promise<VisitorExportResult> {
   const writer = new RangeWriter(range, options);
-  setHandler(visitorExportProgressQuery, () => writer.progress());
   try {
     return await writer.export();
   } catch (error) {
@@ -84,13 +80,18 @@ class RangeWriter {
     this.#options = options;
     this.#state = options.carried ?? newRangeState(workflowInfo().firstExecutionRunId);
     this.#turns = new ExportTurns(this.#state, options.priority, () => this.#show());
+    setHandler(visitorExportProgressQuery, () => rangeProgress(range, this.#state, Date.now()));
   }
 
   async export(): Promise<VisitorExportResult> {
     const state = this.#state;
     if (!this.#options.carried) await this.#prepare();
     for (;;) {
-      await this.#waitUntilAllowed();
+      const waitMs = state.notBefore - Date.now();
+      if (waitMs > 0) {
+        this.#show();
+        await sleep(waitMs);
+      }
       const result = await this.#readChunk();
       if (result) this.#apply(result);
       this.#show();
@@ -103,10 +104,6 @@ class RangeWriter {
       }
       if (isNewRunWanted()) await this.#options.next(state);
     }
-  }
-
-  progress(): VisitorExportProgress {
-    return rangeProgress(this.#range, this.#state, Date.now());
   }
 
   /** Best effort: the date range's next run cleans up what is left. */
@@ -186,8 +183,14 @@ class RangeWriter {
     state.failingSince ??= now;
     // A queue makes it wait for no longer than it must.
     if (asked === null) state.notBefore = now + interruptionWaitMs(state.failures, interruption);
-    if (now - (state.wrongSince ?? now) >= MAX_WRONG_PAGES_MS) throw wrongPagesFailure(interruption);
-    if (now - state.failingSince >= MAX_UPSTREAM_OUTAGE_MS) throw outageFailure(interruption);
+    const { reason: error } = interruption;
+    if (now - (state.wrongSince ?? now) >= MAX_WRONG_PAGES_MS) {
+      const message = `The upstream's pages can't be read: ${error}`;
+      throw exportFailure(FAILURE.exportRejected, message, { status: 200, error });
+    }
+    if (now - state.failingSince >= MAX_UPSTREAM_OUTAGE_MS) {
+      throw exportFailure(FAILURE.upstreamUnavailable, `The upstream gave no page for 24 hours: ${error}`, { error });
+    }
   }
 
   /** Repeats an inconsistent scan where the run still allows it. */
@@ -221,13 +224,6 @@ class RangeWriter {
     state.scan += 1;
     state.scanStartedAt = Math.max(Date.now(), state.notBefore);
     state.checkpoint = NEW_SCAN;
-  }
-
-  async #waitUntilAllowed(): Promise<void> {
-    const waitMs = this.#state.notBefore - Date.now();
-    if (waitMs <= 0) return;
-    this.#show();
-    await sleep(waitMs);
   }
 
   #show(): void {
