@@ -590,8 +590,8 @@ export const MUTANTS: Mutant[] = [
   {
     name: 'refused credentials treated as an outage',
     file: 'src/worker/connection.ts',
-    find: 'words: /does not have valid authentication credentials/,',
-    replace: 'words: /Unauthenticated/,',
+    find: '    /does not have valid authentication credentials/,',
+    replace: '    /Unauthenticated/,',
     test: 'test/worker/connection.test.ts',
     title: 'where its credentials are answered with status',
   },

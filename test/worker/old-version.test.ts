@@ -340,12 +340,3 @@ test('new jobs wait for workers of no current version, and that is said', { time
   await latest(id).result();
   expect(await doctor()).toMatchObject({ status: 'ok' });
 });
-
-test('without worker versioning nothing is watched, and no run has a version', { timeout: MOST_MS }, async () => {
-  const bench = await startJobBench(server, upstream, { taskQueue });
-  ends.push(() => bench.stop());
-  const id = await startJob();
-  await latest(id).result();
-  const { raw } = await latest(id).describe();
-  expect(raw.workflowExecutionInfo?.versioningInfo ?? null).toBeNull();
-});
