@@ -110,6 +110,8 @@ function addPrograms(program: Command): void {
       // The program reads its own command line.
       process.argv.splice(2, Infinity, ...(real ? ['--real'] : []));
       await import('../local/main.js');
+      // What it has started runs until the program ends the process itself.
+      if (!process.exitCode) await new Promise(() => {});
     });
 }
 
