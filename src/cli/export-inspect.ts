@@ -8,6 +8,7 @@ import {
   addRangeOptions,
   noneFound,
   openSnapshots,
+  readManifests,
   readSomeManifests,
   toExportRange,
   toRange,
@@ -78,7 +79,9 @@ async function verifySnapshots(flags: InspectFlags): Promise<void> {
 async function showGaps(flags: InspectFlags & { project: string }): Promise<void> {
   const { daysOf, isOneDay, isStillDue, withDamage } = await import('../snapshots/catalog.js');
   const store = await openSnapshots();
-  const manifests = await readSomeManifests(store, flags.project);
+  // A range that was asked for shows what a lost store lacks.
+  const isAsked = flags.day !== undefined || flags.from !== undefined;
+  const manifests = await (isAsked ? readManifests : readSomeManifests)(store, flags.project);
   const { dateFrom, dateTo } = yesterday();
   const first = manifests.find(isOneDay)?.dateFrom ?? dateFrom;
   const range = await toExportRange(flags, { dateFrom: first, dateTo });
