@@ -92,8 +92,12 @@ async function runWorker(config: WorkerConfig, log: Logger): Promise<void> {
     refusedKeys: () => keyHealth.refusedProjects,
   });
   logStart(config, log);
-  // However the workers end, what they left is waited for.
-  await shutdown.runUntilEnd(workers).finally(() => poller?.ended());
+  try {
+    await shutdown.runUntilEnd(workers);
+  } finally {
+    // However the workers end, what they left is waited for.
+    await poller?.ended();
+  }
   await connection.close();
 }
 
