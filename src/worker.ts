@@ -43,7 +43,6 @@ const POLLS_HELD_INTERVAL_MS = 5_000;
 
 async function runWorker(config: WorkerConfig, log: Logger): Promise<void> {
   const { temporal, taskQueue, healthAddress, metricsAddress, upstreamRequestsPerSecond } = config;
-  const { namespace } = temporal;
   const shutdown = new Shutdown(log);
   for (const warning of [...upstreamWarnings(config.upstream), ...payloadKeysWarnings(config.payloadKeysFile)]) {
     log.warn(warning);
@@ -53,7 +52,7 @@ async function runWorker(config: WorkerConfig, log: Logger): Promise<void> {
   const restored = restoreMode(config, log);
   if (healthAddress) await startHealthServer(healthAddress, () => ({ ...readiness.state(), ...restored }));
   const meter = await installRuntime(bridgeToTemporal(log), metricsAddress);
-  const figures = createFigures(meter, { namespace, taskQueue });
+  const figures = createFigures(meter, { namespace: temporal.namespace, taskQueue });
   if (metricsAddress) shutdown.onBegin(watchProcess(figures));
   const metrics = metricsOf(figures);
   const connection = await connectTemporal(temporal, log, readTemporalSettings);
@@ -82,10 +81,10 @@ async function runWorker(config: WorkerConfig, log: Logger): Promise<void> {
       return countExports(createExportActivities({ ...dependencies, ...settings }), metrics);
     },
   });
-  const client = new Client({ connection, namespace, dataConverter: payloadCodecs(keys) });
+  const client = new Client({ connection, namespace: temporal.namespace, dataConverter: payloadCodecs(keys) });
   startWatches({ config, client, budgets, figures, store, poller, log, shutdown });
   readiness.watch({
-    reach: (deadline) => reachNamespace(connection, namespace, deadline),
+    reach: (deadline) => reachNamespace(connection, temporal.namespace, deadline),
     workers,
     lacking: searchAttributesCheck(client, log),
     onProbe: (isReady) => figures.ready.set(isReady ? 1 : 0),
