@@ -142,7 +142,9 @@ export async function projectDays(store: SnapshotStore, now: number): Promise<Ma
     byProject.set(found.projectId, [...(byProject.get(found.projectId) ?? []), found]);
   }
   const earliest = plusDays(today, -MAX_DAYS);
-  const projects = [...byProject].map(async ([projectId, found]) => {
+  const projects = new Map<string, ProjectDays>();
+  // One project after the other: each manifest that is read at the same time is an open file.
+  for (const [projectId, found] of byProject) {
     const recent = found.filter(({ dateFrom }) => dateFrom >= earliest);
     const manifests = (await Promise.all(recent.map((day) => presentManifest(store, day)))).filter(
       (one) => one !== null,
@@ -150,9 +152,9 @@ export async function projectDays(store: SnapshotStore, now: number): Promise<Ma
     const first = found[0]!.dateFrom;
     const days = daysOf(manifests, first > earliest ? first : earliest, today);
     const gaps = days.filter((day) => day.state !== 'final' && !isStillDue(day, now)).length;
-    return [projectId, { lastEnd: manifests.findLast(({ consistent }) => consistent)?.dateTo ?? null, gaps }] as const;
-  });
-  return new Map(await Promise.all(projects));
+    projects.set(projectId, { lastEnd: manifests.findLast(({ consistent }) => consistent)?.dateTo ?? null, gaps });
+  }
+  return projects;
 }
 
 /** The manifest, if its files are there; what they hold is for `export gaps` and `export verify`. */

@@ -2,6 +2,7 @@
 import { mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { setImmediate } from 'node:timers/promises';
 import { pathToFileURL } from 'node:url';
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import type { VisitorExportRange } from '../../src/contract.js';
@@ -88,4 +89,24 @@ test('a worker counts its day as a gap, and the days of all projects as before',
   expect(days.get('p1')).toMatchObject({ lastEnd: null });
   expect(days.get('p1')!.gaps).toBeGreaterThan(days.get('p2')!.gaps);
   expect(days.get('p2')).toMatchObject({ lastEnd: '2026-01-02' });
+});
+
+test('a worker that counts the days of many projects has few manifests open at the same time', async () => {
+  let [open, most] = [0, 0];
+  const dates = Array.from({ length: 28 }, (_, n) => plusDays('2026-01-01', n));
+  const crowded = {
+    async *list() {
+      for (let project = 0; project < 20; project++)
+        for (const date of dates)
+          yield manifestKey({ projectId: `p${project}`, dateFrom: date, dateTo: plusDays(date, 1) });
+    },
+    async read() {
+      most = Math.max(most, ++open);
+      await setImmediate();
+      open--;
+      return null;
+    },
+  } as Partial<SnapshotStore> as SnapshotStore;
+  const days = await projectDays(crowded, Date.parse('2026-01-29T00:00:00Z'));
+  expect([days.size, most]).toEqual([20, dates.length]);
 });
