@@ -33,6 +33,8 @@ export const DATA_FOLDERS = { demo: 'default', real: 'real' };
 const FILE = 'system.json';
 const HOST = '127.0.0.1';
 const ANSWERS_WITHIN_MS = 2_000;
+/** Other starts may be faster, but not so often. */
+const MAX_TRIES = 100;
 /** The server of a start that was killed ends by itself, see child-process.ts. */
 const ORPHAN_ENDS_WITHIN_MS = 15_000;
 
@@ -58,7 +60,10 @@ export class DataFolder {
     const { port } = guard.address() as AddressInfo;
     const folder = new DataFolder(path, guard, { pid: process.pid, port, token });
     try {
-      while (!folder.#isTaken()) await folder.#removeStale();
+      for (let tries = 1; !folder.#isTaken(); tries++) {
+        if (tries > MAX_TRIES) throw new Error(`${folder.file(FILE)} can't be read: remove it`);
+        await folder.#removeStale();
+      }
     } catch (error) {
       guard.close();
       throw error;

@@ -1,6 +1,6 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { mkdir, mkdtemp, rm, symlink, writeFile } from 'node:fs/promises';
 import { createServer } from 'node:net';
 import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
@@ -41,6 +41,15 @@ test.each([
   (await take()).release();
   await writeFile(claimFile(), text);
   expect(await outcomesOf([take(), take(), take()])).toEqual(['fulfilled', 'rejected', 'rejected']);
+});
+
+test('a start ends with the name of a file that it can neither read nor create', async () => {
+  (await take()).release();
+  await mkdir(claimFile());
+  await expect(take()).rejects.toThrow(`${claimFile()} can't be read: remove it`);
+  await rm(claimFile(), { recursive: true });
+  await symlink('nowhere', claimFile());
+  await expect(take()).rejects.toThrow(`${claimFile()} can't be read: remove it`);
 });
 
 test('a suspended start keeps its folder; a stranger on the port of a killed one does not', async () => {
