@@ -29,6 +29,8 @@ class Bench {
   place: () => Promise<QueuePlace | null> = () => Promise.resolve(PLACE);
   takesMarks = (_: { sent: boolean }): boolean | Promise<boolean> => true;
   now = START;
+  /** The clock of the worker's machine was set back by so much. */
+  behindMs = 0;
   readonly shutdown = new AbortController();
   readonly #activities;
   #workflows = 0;
@@ -39,7 +41,7 @@ class Bench {
       shutdownSignal: this.shutdown.signal,
       metrics: noMetrics,
       budgets: new Budgets(budgets),
-      machine: { monotonic: () => this.now, wall: () => this.now },
+      machine: { monotonic: () => this.now, wall: () => this.now - this.behindMs },
     });
   }
 
@@ -127,6 +129,15 @@ test('writes of a quiet project are sent eight at a time, and a queue is asked f
   bench.now += 31_000;
   await bench.create();
   expect(bench.calls.filter((call) => call === 'describe')).toHaveLength(2);
+});
+
+test('a queue that another worker began is noticed though the clocks were set back', async () => {
+  const bench = new Bench();
+  await bench.create();
+  bench.now += 31_000;
+  bench.behindMs = HOUR;
+  bench.isRunning = () => Promise.resolve(true);
+  expect(await bench.create({}, bench.now - HOUR)).toMatchObject({ kind: 'held', queued: PLACE });
 });
 
 test('a lone write costs one question to the server and its fence, and no more', async () => {

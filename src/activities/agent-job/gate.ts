@@ -143,7 +143,7 @@ export class Gate {
   /** Whether a queue orders these writes; false where that is not known. */
   #isRunning(wanted: WantedSend): Promise<boolean> {
     const known = this.#running.get(nameOf(wanted));
-    if (known && wanted.clock.late() - known.askedAt < ASK_EVERY_MS) return known.answer;
+    if (known && wanted.clock.monotonic() - known.askedAt < ASK_EVERY_MS) return known.answer;
     return this.#remember(wanted, this.#queues.isRunning(queueOf(wanted)));
   }
 
@@ -155,7 +155,7 @@ export class Gate {
       return isRunning ?? false;
     });
     if (this.#running.size >= MAX_REMEMBERED) this.#running.clear();
-    this.#running.set(name, { answer, askedAt: wanted.clock.late() });
+    this.#running.set(name, { answer, askedAt: wanted.clock.monotonic() });
     return answer;
   }
 
