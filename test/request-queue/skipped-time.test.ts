@@ -1,7 +1,10 @@
+import { randomUUID } from 'node:crypto';
+import type { Payload } from '@temporalio/common';
 import type { TestWorkflowEnvironment } from '@temporalio/testing';
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import { FAILURE, queuePlaceQuery, reportRequestSignal } from '../../src/contract.js';
 import { startTimeSkipping } from '../support/time-skipping.js';
+import { createTestWorker } from '../support/worker.js';
 import { startQueueBench, type QueueBench } from './queue-bench.js';
 
 const MINUTE = 60_000;
@@ -96,6 +99,33 @@ test('a turn for a workflow that is not there goes to the next one at once', asy
   expect(senders().toSorted()).toEqual(alive.toSorted());
   expect(await bench.state()).toMatchObject({ spentLastHour: 2, inFlight: 0, waitingCount: 0 });
 });
+
+test('a workflow that is started again keeps its place, though a turn for the run before finds none', async () => {
+  const queueTaskQueue = `test-${randomUUID()}`;
+  bench = await startQueueBench(environment, { queueTaskQueue });
+  let isFirst = true;
+  // It asks while the first turn leaves: the queue hears of that before it hears that the turn found no workflow.
+  const encode = async (payloads: Payload[]) => {
+    const isTurn = payloads.some(({ data }) => Buffer.from(data ?? []).includes('"until"'));
+    if (isTurn && isFirst) {
+      isFirst = false;
+      await bench.join({ workflowId: 'gone' });
+    }
+    return payloads;
+  };
+  const dataConverter = { payloadCodecs: [{ encode, decode: (payloads: Payload[]) => Promise.resolve(payloads) }] };
+  const connection = environment.nativeConnection;
+  const worker = await createTestWorker({ connection, taskQueue: queueTaskQueue, activities: {}, dataConverter });
+  await worker.runUntil(async () => {
+    await bench.join({ workflowId: 'gone', perHour: 1 });
+    await expect.poll(() => turnsGiven()).toBe(2);
+  });
+});
+
+async function turnsGiven(): Promise<number> {
+  const { events } = await bench.handle.fetchHistory();
+  return events!.filter((event) => event.signalExternalWorkflowExecutionInitiatedEventAttributes).length;
+}
 
 test('a turn that nobody reports in time counts as used, and a late report corrects nothing', async () => {
   bench = await startQueueBench(environment);

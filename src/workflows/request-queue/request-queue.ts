@@ -116,7 +116,8 @@ async function sendTurn({ operation }: QueueName, run: QueueRun, given: GivenTur
   } catch {
     // The workflow has ended, so it takes no turn.
     log.info('A workflow that waited for a turn has ended', { waiting: given.workflowId });
-    run.leave(given);
+    // A run that began since may wait already.
+    run.report({ turn: given.turn.turn, outcome: 'unsent', at: Date.now() });
   }
 }
 
