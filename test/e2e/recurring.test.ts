@@ -126,7 +126,7 @@ test('a time whose job has ended asks before it creates another; one that was re
   for (const schedule of [made, refused]) await makeUp(schedule);
   await expect.poll(() => statuses(refused), PATIENCE).toEqual(['COMPLETED', 'FAILED']);
   const again = jobsOf().handle({ projectId, key: 'made-2026-03-10T04:30:00Z' });
-  const asked = { kind: 'create', reason: expect.stringContaining('Temporal started this run again') };
+  const asked = { kind: 'create', reason: expect.stringContaining('may have had a run before') };
   await expect.poll(async () => (await again.state()).unknown, PATIENCE).toMatchObject(asked);
   expect((await createsOf(projectId)).map(({ prompt }) => prompt)).toEqual(['made', 'no']);
   await again.resolve({ action: 'retry' });

@@ -35,8 +35,6 @@ interface WriteInput extends Omit<Parameters<typeof checkPriorAttempt>[0], 'conf
   turnUntil?: number | undefined;
   /** It waited for a turn longer than it should. */
   isOverdue?: boolean;
-  /** A Schedule started the run that creates. */
-  isScheduled?: boolean;
   /** When the job was created, in milliseconds; null where another than this workflow created it. */
   jobCreatedAt?: number | null;
 }

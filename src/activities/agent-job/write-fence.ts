@@ -26,8 +26,10 @@ interface Mark {
 interface FenceOptions {
   /** An operator reset the workflow: the run before may have sent this write. */
   afterReset: boolean;
-  /** Temporal itself started the workflow again; `afterReset` is true then too. */
+  /** Temporal itself started the workflow again, or a Schedule may have; `afterReset` is true then too. */
   repeatedRun?: boolean;
+  /** A Schedule started the run. */
+  isScheduled?: boolean;
   /** The `confirmationRequest` that a person answered with "send". A later reset or restore asks anew. */
   confirmedInRun?: string | null;
   /** When the write was asked for, in milliseconds of the server's clock. */
@@ -48,13 +50,18 @@ export function checkPriorAttempt({ confirmedInRun, ...asked }: FenceOptions): W
     return inDoubt('Temporal was restored from a backup: this may have been sent in the time it lost');
   }
   if (isFromAnotherRun(asked) || (asked.afterReset && confirmedRun !== activityInfo().workflowExecution?.runId)) {
-    const what = asked.repeatedRun === true ? 'Temporal started this run again' : 'the workflow was reset';
-    return inDoubt(`${what}: the run before may have sent this already`);
+    return inDoubt(`${whatHappened(asked)}: the run before may have sent this already`);
   }
   if (mayBeSent(activityInfo().heartbeatDetails)) {
     return inDoubt('the worker that was about to send this died or lost its connection');
   }
   return null;
+}
+
+/** Of a Schedule it is not always known: Temporal may not list its runs. */
+function whatHappened({ repeatedRun, isScheduled }: Partial<FenceOptions>): string {
+  if (repeatedRun !== true) return 'the workflow was reset';
+  return isScheduled === true ? 'this workflow id may have had a run before' : 'Temporal started this run again';
 }
 
 function inDoubt(reason: string): WriteOutcome {
