@@ -1,9 +1,12 @@
 import './quiet-runtime.js';
+import { setTimeout as pause } from 'node:timers/promises';
 import { TestWorkflowEnvironment } from '@temporalio/testing';
 import { NativeConnection } from '@temporalio/worker';
 import { attributeType, SEARCH_ATTRIBUTE } from '../../src/contract.js';
 import { startTaskOrder } from './task-order.js';
 
+/** The SDK repeats a failed request after so long at most; on a closed connection that throws where nothing catches. */
+const LAST_RETRY_MS = 5_000;
 const TYPES = { Keyword: 2, KeywordList: 7 }; // temporal.api.enums.v1.IndexedValueType
 
 /** Starts the time-skipping server of this program, search attributes registered. `teardown` ends it. */
@@ -29,6 +32,7 @@ async function withTaskOrder(environment: TestWorkflowEnvironment): Promise<Test
   const teardown = environment.teardown.bind(environment);
   Object.defineProperty(environment, 'nativeConnection', { value: nativeConnection });
   environment.teardown = async () => {
+    await pause(LAST_RETRY_MS);
     await direct.close();
     await teardown();
     order.close();
