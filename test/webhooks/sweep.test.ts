@@ -1,5 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { setTimeout as delay } from 'node:timers/promises';
+import { Client, type WorkflowQueryInput } from '@temporalio/client';
 import { defineSearchAttributeKey, SearchAttributeType } from '@temporalio/common';
 import { MockActivityEnvironment } from '@temporalio/testing';
 import { afterAll, beforeAll, expect, test } from 'vitest';
@@ -263,6 +264,42 @@ test.concurrent(
     over.abort();
     await swept;
     await Promise.all(doubts.map((doubt) => doubt.terminate()));
+  },
+  MINUTE,
+);
+
+test.concurrent(
+  'a sweep asks jobs in doubt in another order than the one before: those that hang hide no other one for ever',
+  async () => {
+    const { client, taskQueue } = ownQueue(); // without a worker
+    const phase = defineSearchAttributeKey(SEARCH_ATTRIBUTE.phase, SearchAttributeType.KEYWORD);
+    const doubt = { taskQueue, typedSearchAttributes: [{ key: phase, value: 'needsAttention' }] };
+    const ids = Array.from({ length: 30 }, () => randomUUID());
+    await Promise.all(ids.map((workflowId) => client.workflow.start('agentJob', { ...doubt, workflowId })));
+    const listed = () => client.workflow.count(`TaskQueue = '${taskQueue}' AND ${phase.name} = 'needsAttention'`);
+    await until(async () => (await listed()).count === ids.length, 'the doubts to be listed');
+    const firstAsked = async () => {
+      const [asked, over] = [new Set<string>(), new AbortController()];
+      const query = ({ workflowExecution }: WorkflowQueryInput) => {
+        asked.add(workflowExecution.workflowId!);
+        if (asked.size === 10) over.abort();
+        return new Promise(() => {});
+      };
+      const hanging = new Client({
+        ...client.options,
+        connection: client.connection,
+        interceptors: { workflow: [{ query }] },
+      });
+      const options = {
+        ...{ client: hanging, taskQueue, webUi: null, onLook: () => {}, signal: over.signal },
+        endpoints: new Endpoints({ path: receiver.file, allowPrivate: true }),
+      };
+      const sweep = new MockActivityEnvironment({ currentAttemptScheduledTimestampMs: Date.now() });
+      await sweep.run(sweepEvents, options, { endsFrom: Date.now() });
+      return [...asked].toSorted();
+    };
+    expect(await firstAsked()).not.toEqual(await firstAsked());
+    await Promise.all(ids.map((id) => client.workflow.getHandle(id).terminate()));
   },
   MINUTE,
 );

@@ -108,8 +108,12 @@ class EventSweep {
 
   async readDoubts(): Promise<void> {
     const filter = { phase: 'needsAttention', isRunning: true } as const;
-    await this.#each(listJobs(this.#options.client, filter, { condition: this.#isOwn }), async (job) => {
-      const { workflowId, runId } = job;
+    const doubts: { job: JobSummary; order: number }[] = [];
+    for await (const job of listJobs(this.#options.client, filter, { condition: this.#isOwn })) {
+      doubts.push({ job, order: Math.random() });
+    }
+    doubts.sort((a, b) => a.order - b.order); // those that hang until the end of the sweep must not always be the same
+    await this.#each(doubts, async ({ job: { workflowId, runId } }) => {
       const context = { ...this.#options, hidePrompts: true, timeoutMs: ASK_LIMIT_MS, logger: loggerOf(undefined) };
       // A job that does not answer is asked again in the next round.
       const state = await new TemporalJobHandle(context, workflowId).state().catch(() => null);
@@ -160,7 +164,7 @@ class EventSweep {
   }
 
   /** Some at once. */
-  async #each<T>(items: AsyncIterable<T>, work: (item: T) => Promise<void>): Promise<void> {
+  async #each<T>(items: Iterable<T> | AsyncIterable<T>, work: (item: T) => Promise<void>): Promise<void> {
     for await (const _ of concurrently(items, this.#options, work));
   }
 
