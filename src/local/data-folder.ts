@@ -145,7 +145,10 @@ function isRunning({ pid, port, token }: Claim): Promise<boolean> {
   return new Promise((resolve) => {
     let said = '';
     const socket = connect(port, HOST).setTimeout(ANSWERS_WITHIN_MS).setEncoding('utf8');
-    socket.on('data', (text: string) => (said += text)).on('error', () => resolve(false));
+    socket.on('error', () => resolve(false)).on('data', (text: string) => {
+      said += text;
+      if (!String(token).startsWith(said)) socket.destroy(); // it may talk without end
+    });
     socket.on('timeout', () => resolve(lives(pid))).on('timeout', () => socket.destroy());
     socket.on('close', () => resolve(said === token));
   });

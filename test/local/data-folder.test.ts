@@ -67,6 +67,22 @@ test('a suspended start keeps its folder; a stranger on the port of a killed one
   }
 });
 
+test('a stranger that talks without end on the port of a killed start keeps no folder', async () => {
+  const talker = createServer((socket) => {
+    const timer = setInterval(() => socket.write('hello'), 10);
+    socket.on('error', () => {}).on('close', () => clearInterval(timer));
+  }).listen(0, '127.0.0.1');
+  await once(talker, 'listening');
+  const { port } = talker.address() as AddressInfo;
+  try {
+    (await take()).release();
+    await writeFile(claimFile(), JSON.stringify({ pid: 2 ** 22 + 1, port, token: 'a' }));
+    (await take()).release();
+  } finally {
+    talker.close();
+  }
+}, 10_000);
+
 test('a start waits for the server of a killed one, which still has the database', async () => {
   const script =
     "require('net').createServer().listen(0, '127.0.0.1', function () { console.log(this.address().port) })";
