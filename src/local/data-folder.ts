@@ -145,7 +145,8 @@ function isRunning({ pid, port, token }: Claim): Promise<boolean> {
   return new Promise((resolve) => {
     let said = '';
     const socket = connect(port, HOST).setTimeout(ANSWERS_WITHIN_MS).setEncoding('utf8');
-    socket.on('error', () => resolve(false)).on('data', (text: string) => {
+    socket.on('error', () => resolve(false));
+    socket.on('data', (text: string) => {
       said += text;
       if (!String(token).startsWith(said)) socket.destroy(); // it may talk without end
     });
