@@ -78,6 +78,18 @@ test('a request without a key counts as refused, one without an answer does not'
   expect(health.refusalOf('p')).toBe('ADMIN_API_KEY is not set');
 });
 
+test('reads that are refused between others that are accepted put no try off, and undo none', async () => {
+  for (; now < MINUTE; now += MINUTE / 6) {
+    await read(readRefused());
+    await read();
+  }
+  expect(health.refusalOf('p')).toBe(REASON);
+  await read(readRefused());
+  expect(await health.refusalNow('p', null)).toBeNull();
+  await read(readRefused());
+  expect(await health.refusalNow('p', null)).toBeNull();
+});
+
 describe('while a key is refused', () => {
   beforeEach(() => create(refused()));
 

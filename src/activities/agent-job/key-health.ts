@@ -12,7 +12,7 @@ interface Refusal {
   reason: string;
   /** The key that was refused or tried last; null where there was none. */
   version: string | null;
-  /** When it was refused or tried last. */
+  /** When it became refused, or a write was refused, or it was tried: the last of them. */
   at: number;
   /** False once a read has shown that a write may try: only a write shows whether writes are accepted. */
   holdsWrites: boolean;
@@ -29,7 +29,7 @@ export interface KeyHealthOptions {
 }
 
 const TRY_EVERY_MS = 60_000;
-/** Reads that are accepted for so many times as long clear a key, if nothing was refused since. */
+/** Reads that are accepted for so many times as long clear a key, if no write was refused since. */
 const BELIEVE_READS_AFTER = 10;
 /** A worker that serves every project keeps little. */
 const MAX_REMEMBERED = 10_000;
@@ -117,7 +117,11 @@ export class KeyHealth {
       if (showsAccepted(error)) await this.#read(projectId);
       const reason = await this.#countedRefusal('get', projectId, error);
       // A key may be allowed to write and not to read.
-      if (reason !== null && statusOf(error) !== 403) await this.#refused(projectId, reason);
+      if (reason === null || statusOf(error) === 403) throw error;
+      const known = this.#refusals.get(projectId);
+      // Reads that are refused again and again put no try off, and hold no write that a try let go.
+      if (known) known.reason = reason;
+      else await this.#refused(projectId, reason);
       throw error;
     }
   }
