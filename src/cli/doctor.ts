@@ -24,9 +24,9 @@ const EXITS = `
 Each check is ok, warn, fail or skip (not asked for, or another check failed first).
 Exit code: 0 where none fails, 11 where Temporal does not answer, else 1`;
 
-/** For what one check asks of Temporal, or of the upstream: their errors say more than that of the check's limit. */
+/** Limits one call to Temporal or the upstream. A check's limit is longer, for the error of a call says more. */
 const CALL_LIMIT_MS = 6_000;
-/** A disk may take long. */
+/** Limits a whole check; a disk may take long. */
 const CHECK_LIMIT_MS = 20_000;
 
 /** Adds `doctor`. */
@@ -51,7 +51,7 @@ async function examine(globals: GlobalOptions, flags: DoctorFlags, signal: Abort
     return temporalCall(jobs.client, { signal, timeoutMs: CALL_LIMIT_MS }, () => work(jobs));
   };
   const namespace = limited(signal, () => askServer(({ client }) => checkNamespace(client)));
-  /** Asks a server that has the namespace. */
+  /** Asks the server, or skips the check if that of the namespace failed. */
   const ifThere = async (work: (jobs: AgentJobs) => Promise<Finding>): Promise<Finding> =>
     (await namespace).status === 'fail' ? { status: 'skip', text: 'not checked' } : askServer(work);
   const checks: Record<string, () => Promise<Finding>> = {
@@ -63,7 +63,7 @@ async function examine(globals: GlobalOptions, flags: DoctorFlags, signal: Abort
     Webhooks: checkWebhooks,
   };
   const found = Object.entries(checks).map(([name, check]) => [name, limited(signal, check)] as const);
-  // Ctrl-C ends all of them, and the first one reports it.
+  // Ctrl-C ends all checks, and the first one reports the end.
   for (const [, finding] of found) finding.catch(() => {});
   async function* inOrder(): AsyncGenerator<Named> {
     for (const [name, finding] of found) yield [name, await finding];
@@ -76,7 +76,7 @@ async function examine(globals: GlobalOptions, flags: DoctorFlags, signal: Abort
   }
 }
 
-/** Runs a check that ends within its limit; an error of it is a finding. */
+/** Runs a check within its limit; an error of the check becomes a finding. */
 async function limited(signal: AbortSignal, check: () => Promise<Finding>): Promise<Finding> {
   const limit = firstOf([signal, AbortSignal.timeout(CHECK_LIMIT_MS)]);
   const tooLate = once(limit.signal, 'abort').then(() => Promise.reject(new Error('no answer in time')));
@@ -106,7 +106,7 @@ async function checkWorkers({ client, taskQueue }: AgentJobs, wantsExports = fal
   };
 }
 
-/** Null where new jobs come to the workers that poll. */
+/** Why new jobs do not reach the workers that poll; null if they do. */
 async function checkCurrentVersion(client: Client, taskQueue: string): Promise<Finding | null> {
   const { livePollers } = await import('../client/pollers.js');
   const pollers = await livePollers(client, taskQueue, 'workflow');
@@ -157,7 +157,7 @@ async function checkWebhooks(): Promise<Finding> {
   return { status: 'ok', text: `${countOf(count, 'endpoint')} named` };
 }
 
-/** Whether snapshots can be written, read and removed: outside of what is published. */
+/** Whether the store can write, read and remove a file; the file lies outside of what is published. */
 async function checkStore(): Promise<Finding> {
   const { processEnvironment } = await import('../config.js');
   if (!processEnvironment['SNAPSHOTS_URL']) {

@@ -31,12 +31,12 @@ export function exitCodesText(): string {
     .join('\n');
 }
 
-/** The last line of stderr where a command with `--json` exits other than 0. */
+/** The last line of stderr if a command with `--json` exits other than 0. */
 interface ErrorLine {
   /** The code of the client's error, or of the end, such as `USAGE`, `NOT_ALL` or `ERROR`. */
   code: string;
   message: string;
-  /** Whether the same command may work later, and does no harm when it is called again as it was. */
+  /** Whether the very same command may work later, and does no harm when it is called again. */
   retryable: boolean;
   exitCode: number;
 }
@@ -64,8 +64,8 @@ export class UsageError extends CommandError {
 }
 
 /**
- * Marks an error of the client as one after which the same command does harm: it would make up another id, or settle
- * another write. Throws it on.
+ * Throws an error of the client on, marked as not retryable: the same command would do harm, for it would make up
+ * another id, or settle another write.
  */
 export function throwNotRetryable(error: unknown): never {
   if (error instanceof Error && 'retryable' in error) Object.assign(error, { retryable: false });
@@ -87,7 +87,7 @@ export function usageErrorText(command: Command, message: string): string {
   return isJsonAsked() ? `${jsonLine(line)}\n` : textOf(command, line);
 }
 
-/** A wrong command has no options that could be asked. */
+/** The words themselves are searched: a wrong command has no parsed options. */
 function isJsonAsked(): boolean {
   const [, , ...words] = process.argv;
   const end = words.indexOf('--');
@@ -125,7 +125,7 @@ const EXIT_OF_ERROR: Readonly<Record<string, Exit>> = {
   NoWorkerError: 'noWorker',
 };
 
-/** The end of the error, or of the first of its causes that has one. */
+/** How an error ends the command: by its own name, or by that of the first cause with an entry. */
 function exitOf(error: Error): Exit {
   if (error instanceof CommandError) return error.exit;
   if (error.name === 'InvalidInputError') return 'usage';

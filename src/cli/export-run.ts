@@ -23,7 +23,7 @@ export function addExportRun(group: Command): void {
     .requiredOption('--project <id>', 'the upstream project')
     .option('--json', 'print the result as JSON');
   addRangeOptions(command).action(async (flags: RunFlags) => {
-    // All days up to yesterday as one snapshot are hardly what the first of them alone asks for.
+    // A person who gives only the first day hardly wants all days up to yesterday as one snapshot.
     if ((flags.from === undefined) !== (flags.to === undefined))
       throw new UsageError('give --from and --to, or --day for one day');
     const range = { projectId: flags.project, ...(await toExportRange(flags)) };
@@ -52,7 +52,7 @@ function driftText({ drift, consistent }: SnapshotReceipt): string | null {
 
 const REFRESH_MS = 3_000;
 
-/** Shows on stderr how far an export is, a line for each change, until the function that it returns is called. */
+/** Shows on stderr how far an export is, a line for each change. The function that is returned ends the lines. */
 export function showProgress(
   handle: VisitorExportHandle,
   signal: AbortSignal,
@@ -61,7 +61,7 @@ export function showProgress(
   const show = progressPrinter();
   const stop = new AbortController();
   const follow = async () => {
-    // A worker that is there has begun by then.
+    // A worker that runs has begun the export by the first look.
     for await (const _ of setInterval(everyMs, undefined, { signal: stop.signal })) {
       const progress = await handle.progress({ signal }).catch(() => null);
       if (!stop.signal.aborted) show(progress === null ? 'no worker answers yet' : lineOf(progress));
@@ -127,7 +127,7 @@ async function daysToDo(flags: BackfillFlags): Promise<DateRange[]> {
   return left.map(({ date }) => ({ dateFrom: date, dateTo: plusDays(date, 1) }));
 }
 
-/** The second scans of one day; null where it failed, which is reported and does not stop the others. */
+/** Exports one day. Returns its second scans; null if it failed: that is reported, and the other days go on. */
 async function exportDay(
   session: Session,
   { project: projectId, json }: BackfillFlags,

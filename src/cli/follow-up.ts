@@ -18,7 +18,7 @@ interface FollowUpFlags extends JobNameFlags {
   json?: boolean;
 }
 
-/** What to do about one that the upstream did not take, or not yet. */
+/** What to do about a follow-up that the upstream did not take, or has not taken yet. */
 const REMEDY: Partial<Record<FollowUpState, string>> = {
   queued: 'it is queued, and "agent-jobs state" shows what for; the same command with its --id shows its outcome',
   rejected: 'the upstream refused it; "agent-jobs state" shows why',
@@ -48,7 +48,7 @@ async function followUp(command: Command, flags: FollowUpFlags): Promise<void> {
       : queued(job, prompt, options);
     const answer = await sent.catch((error: unknown) => {
       if (flags.id !== undefined) throw error;
-      // The id was made here: where the client fails by itself, its error has it.
+      // The command made the id. An error of the client names the id; after Ctrl-C this line does.
       const repeat = `repeat the command with --id ${id}, which sends nothing twice`;
       if (signal.aborted) printToStderr(`agent-jobs: the follow-up may be queued: ${repeat}`);
       return throwNotRetryable(error);

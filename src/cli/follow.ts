@@ -12,11 +12,11 @@ import { printable, resolveCommands, show } from './show.js';
 /** The pause between looks at a job that has ended, until a follow-up has started it again. */
 const LOOK_MS = 1_000;
 
-/** Does what may take long, and shows meanwhile how the job goes. */
+/** Awaits work that may take long, and shows meanwhile how the job goes. */
 export async function withProgress<T>(session: Session, job: JobHandle, work: Promise<T>): Promise<T> {
   const ended = new AbortController();
   const signal = AbortSignal.any([session.signal, ended.signal]);
-  // An error of the watch is one of the work, too.
+  // What fails the watch also fails the work, which reports the error.
   const following = follow(session, job, signal).catch(() => {});
   try {
     return await work;
@@ -50,7 +50,7 @@ async function follow({ jobs: { client }, globals }: Session, job: JobHandle, si
   }
 }
 
-/** What is shown of a state, where it was not shown before. */
+/** The lines that show a state; `follow` prints those that are new. */
 function linesOf(
   { phase, job, jobId, waiting, unknown, projectId }: JobState,
   workflowId: string,

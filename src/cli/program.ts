@@ -37,7 +37,7 @@ function addOperations(program: Command): void {
   }
 }
 
-/** By who needs them, in the order of help. Each is a file that loads what it needs only when a command runs. */
+/** The commands, by who needs them, in the order of help. A command's file loads the rest only when it runs. */
 const COMMANDS = {
   'Jobs:': [addOperations, addAttention, addQueue],
   'Operators:': [addSetup, addPrograms, addServe, addMcp, addDoctor, addReplayCheck],
@@ -110,7 +110,7 @@ function addPrograms(program: Command): void {
       // The program reads its own command line.
       process.argv.splice(2, Infinity, ...(real ? ['--real'] : []));
       await import('../local/main.js');
-      // What it has started runs until the program ends the process itself.
+      // The servers run on until the program ends this process itself.
       if (!process.exitCode) await new Promise(() => {});
     });
 }

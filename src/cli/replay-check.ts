@@ -8,7 +8,7 @@ import { countOf, printable, showRows } from './show.js';
 
 const DEFAULT_SINCE = '7d';
 const DEFAULT_LIMIT = 1_000;
-/** A person is shown so many of what does not fit, and of what could not be read. */
+/** The text for a person names at most so many misfits, and at most so many runs that could not be read. */
 const MAX_SHOWN = 20;
 
 const HELP = `
@@ -71,7 +71,7 @@ function printReport({ fits, misfits, unread, isCut }: ReplayReport): void {
   }
 }
 
-/** Null where the release may be rolled out. */
+/** Why the release may not be rolled out; null if it may. */
 function verdict({ misfits, unread }: ReplayReport): string | null {
   if (misfits.length > 0) return `do not roll out: ${countOf(misfits.length, 'run')} can not be replayed`;
   return unread.length > 0 ? `it is not known: ${countOf(unread.length, 'run')} could not be read` : null;

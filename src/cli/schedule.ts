@@ -40,7 +40,7 @@ function addSet(group: Command): void {
       const number = (name: keyof typeof typed) =>
         typed[name] === undefined ? undefined : toWholeNumber(typed[name], `--${name}`);
       const [hour, days] = [number('hour'), number('days')];
-      // A given hour means its beginning.
+      // An hour without a minute means the hour's beginning.
       const minute = number('minute') ?? (hour === undefined ? undefined : 0);
       const settings = { projectId, timeZone, hour, minute, days, jitter, paused };
       const { checkExportSchedule } = await import('../client/visitor-export/schedule.js');

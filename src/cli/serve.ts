@@ -33,7 +33,7 @@ export function addMcp(program: Command): void {
 
 /** What both servers work with. */
 interface Service {
-  /** Connects when it is first needed, and again where Temporal was away: then it rejects. */
+  /** Connects at the first call, and again after a call that rejected because Temporal was away. */
   connect: () => Promise<AgentJobs>;
   version: string;
   maxToolWaitMs: number | undefined;

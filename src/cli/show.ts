@@ -8,7 +8,7 @@ export { printable, printableLines, shellWord };
 
 type Row = readonly [label: string, value: unknown];
 
-/** What fields are called for people; others by their own words. */
+/** The labels of fields for people; any other field is named by the words of its own name. */
 const LABELS: Readonly<Record<string, string>> = {
   workflowId: 'Workflow',
   url: 'Web UI',
@@ -20,7 +20,7 @@ const LABELS: Readonly<Record<string, string>> = {
   status: 'Upstream',
 };
 
-/** What only programs read. */
+/** Fields that only programs read. */
 const UNSHOWN = ['usedFollowUpIds', 'promptHashes', 'snapshotId'];
 
 /** Fields whose values have a form of their own. */
@@ -73,7 +73,7 @@ function textOf(value: unknown): string {
   return printable(ISO_TIME.test(text) ? readableTime(text) : text);
 }
 
-/** A whole value: inside of a text a time stays as it is, to be copied. */
+/** A value that is a time and nothing else: a time inside of a text stays as it is, to be copied. */
 const ISO_TIME = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z$/;
 
 function linesOf(rows: readonly (readonly string[])[]): string {
@@ -99,7 +99,7 @@ export function decisionText({ action, kind, followUpId, by, note, at }: Decisio
   return `${action} for ${write}, ${readableTime(at)}${by ? ` by ${by}` : ''}${note ? `: ${note}` : ''}`;
 }
 
-/** The commands that settle a write in doubt, each with the case that it fits. They name the write that was shown. */
+/** The commands that settle a write in doubt, each with its case. They name the write that was shown. */
 export function resolveCommands(workflowId: string, inDoubt: InDoubtWrite | null, globals: GlobalOptions): Row[] {
   if (!inDoubt) return [];
   const arrived = inDoubt.kind === 'create' ? ['adopt', '--job-id', 'ID_OF_THE_JOB'] : ['delivered'];

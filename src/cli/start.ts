@@ -56,7 +56,7 @@ async function startOne(command: Command, argument: string | undefined, flags: S
   if (projectId === undefined) throw new UsageError('--project must be given');
   const { jobId: _, key: __, ...options } = readOptions(flags);
   const input = { projectId, ...options, ...(prompt === undefined ? { jobId: jobId ?? '' } : { prompt }) };
-  agentJobStartOptions(input, { key }); // Wrong values are told before anything is connected.
+  agentJobStartOptions(input, { key }); // Wrong values are reported before the command connects.
   await withSession(command, async (session) => {
     const { jobs, globals, signal } = session;
     const starting =
@@ -85,7 +85,7 @@ function readOptions(flags: StartFlags): AgentJobOptions & { key?: string; jobId
 
 const PROGRESS_MS = 5_000;
 
-/** What holds for the lines that do not say otherwise. */
+/** The options of lines that give none of their own. */
 type LineDefaults = AgentJobOptions & { projectId?: string };
 
 async function startMany(
@@ -102,13 +102,13 @@ async function startMany(
   }
   const defaults: LineDefaults = { ...readOptions(flags), ...(projectId !== undefined && { projectId }) };
   const { parseJobInput } = await import('../agent-job/input.js');
-  // Wrong values are told before any line is read.
+  // Wrong values are reported before any line is read.
   parseJobInput({ projectId: 'p', prompt: 'x', ...defaults });
   const source = await openSource(file);
   try {
     await withSession(command, (session) => startLines(session, readJsonLines(source), defaults, isJson));
   } finally {
-    // What is not read any more would keep the process alive.
+    // A source that is not read to its end would keep the process alive.
     source.destroy();
   }
 }
@@ -154,7 +154,7 @@ async function* toItems(lines: AsyncIterable<JsonLine>, defaults: LineDefaults):
   }
 }
 
-/** Prints a fate for a program, or a bad one for a person. It waits for a slow reader, so that memory stays small. */
+/** Prints any fate for a program, a bad one for a person. Waits for a slow reader, so that memory stays small. */
 async function printFate({ index: line, key, workflowId, fate, error }: StartFate, isJson: boolean): Promise<void> {
   const reason = error?.message;
   if (!isJson && reason === undefined) return;

@@ -35,7 +35,7 @@ const SHARE_OF_TIME = 0.2;
 const PROGRESS_MS = 30_000;
 /** A batch whose start has just ended may be missing from so many lists. */
 const FIRST_LISTS = 4;
-/** The list lags behind the jobs: a batch is over where so many lists in a row say so. */
+/** The list lags behind the jobs: a batch is over once so many lists in a row say so. */
 const LAST_LISTS = 2;
 
 interface WaitFlags extends JobNameFlags {
@@ -62,7 +62,7 @@ export function addWait(program: Command): void {
     });
 }
 
-/** Waits for a job's end, shows meanwhile how it goes, and prints its result; throws where that is no success. */
+/** Waits for a job's end with a view of how the job goes, and prints the result; throws if that is no success. */
 export async function waitAndPrint(session: Session, job: JobHandle, isJson: boolean): Promise<void> {
   const { signal, globals } = session;
   const { workflowId } = job;
@@ -86,7 +86,7 @@ function ofJob(workflowId: string, error: Error): Error {
   return new CommandError(exit, printable(`the job failed: ${error.message}`), details);
 }
 
-/** Prints each end as it is listed, then how many ended how; throws where one is no success. */
+/** Prints each end as it is listed, then how many jobs ended in each way; throws if one is no success. */
 export async function waitForBatch(session: Session, batch: string, isJson: boolean): Promise<void> {
   const { globals, signal } = session;
   /** Those that were printed, by workflow id. */
@@ -122,10 +122,10 @@ async function untilAllEnded(
         if (isOpen(job.workflowStatus)) open.push(job);
         else if (ends.get(job.workflowId)?.runId !== job.runId) printEnd(job, ends, isJson);
       }
-      // A follow-up has started it again.
+      // A follow-up has started the job again.
       for (const { workflowId } of open) ends.delete(workflowId);
       const total = ends.size + open.length;
-      // The label may be mistyped.
+      // A person may have mistyped the label.
       if (total === 0 && lists >= FIRST_LISTS) throw new CommandError('error', `no job has the batch "${batch}"`);
       listsAtEnd = total > 0 && open.length === 0 ? listsAtEnd + 1 : 0;
       if (listsAtEnd === LAST_LISTS) return;
