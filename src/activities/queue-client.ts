@@ -19,20 +19,20 @@ import type { Queued } from '../contract/write-outcome.js';
 import { isOpen } from '../temporal/open-workflows.js';
 import { queryAgain } from '../temporal/workflow-clients.js';
 
-/** To join and to be told the place, together, where thousands do: the attempt of a write has 45 s in all. */
+/** The limit to join and learn the place, even among thousands: the attempt of a write has 45 s in all. */
 const JOIN_LIMIT_MS = 10_000;
-/** The write waits meanwhile. */
+/** The limit is short: the write waits for the answer. */
 const ASK_LIMIT_MS = 2_000;
 const REPORT_LIMIT_MS = 10_000;
-/** A queue is asked by thousands and gives each a turn: its tasks go before theirs. */
+/** Thousands of workflows ask one queue for turns: the queue's tasks go before theirs. */
 const BEFORE_ALL = { priorityKey: 1 } as const;
 
 type PerHour = WritesPerHour | null;
 
 interface JoinOptions {
-  /** It has waited for a turn longer than it should. */
+  /** The sender has waited for a turn longer than it should. */
   isOverdue: boolean;
-  /** That of the workflows; default: the activity's. */
+  /** The task queue of the queue's workflow; default: the activity's. */
   taskQueue?: string;
 }
 
@@ -45,8 +45,8 @@ export class QueueClient {
   }
 
   /**
-   * Asks for a turn, of a queue that is started where there is none. Null where no queue holds what wants to be sent:
-   * the server does not confirm the request, or no number is set and the queue does not answer what is overdue.
+   * Asks for a turn, and starts the queue if none runs. Null if no queue holds what wants to be sent: the server does
+   * not confirm the request, or no number is set and the queue does not answer a sender that is overdue.
    */
   async join(name: QueueName, request: JoinRequest, { isOverdue, taskQueue }: JoinOptions): Promise<Queued | null> {
     const { client, info } = Context.current();
@@ -67,14 +67,14 @@ export class QueueClient {
       () => false,
     );
     if (!isConfirmed) return null;
-    // Null if it waits no more: its turn is on the way.
+    // Null if the sender no longer waits: its turn is on the way.
     const asking = within(deadline, () => queryAgain(() => queueOf(name).query(queuePlaceQuery, request.workflowId)));
     const place = await asking.catch(() => undefined);
     const isSilent = place === undefined && typeof perHour !== 'number';
     return isOverdue && isSilent ? null : { for: 'turn', ...place };
   }
 
-  /** Reports how requests ended. Without a queue there is nothing to report, and one counts what is not reported. */
+  /** Reports how requests ended. A lost report does no harm: the queue counts the turn as used. */
   async report(name: QueueName, report: RequestReport): Promise<void> {
     const reporting = within(Date.now() + REPORT_LIMIT_MS, async () =>
       queueOf(name).signal(reportRequestSignal, { ...report, perHour: await this.#perHourOf(name) }),

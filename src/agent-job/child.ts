@@ -1,7 +1,7 @@
 /**
- * What the workflows of other services import: have a job done as a child that outlives its parent, or join the one
- * that its key already names. Only names, types and code that workflows may run. Each call makes the same commands in
- * every release: one child, and one activity where the child's id is taken.
+ * What the workflows of other services import: names, types and code that workflows may run. A workflow has a job done
+ * as a child that outlives its parent, or joins the job that the key already names. Each call makes the same commands
+ * in every release: one child, and one activity if the child's id is taken.
  */
 import {
   ActivityFailure,
@@ -47,9 +47,9 @@ export function agentJobChildOptions(input: AgentJobInput, place: AgentJobPlace)
 }
 
 /**
- * Has a job done and waits for its result. If the key names a job already, of whatever parent or caller, running or
- * ended, its result is this one's too, and no second job is made. A cancelled parent stops waiting, and the job goes
- * on. Throws an ApplicationFailure whose `type` is one of `FAILURE` or `JOIN_FAILURE`.
+ * Has a job done and waits for its result. A key that already names a job, running or ended, makes no second one: the
+ * result is that job's. Any parent or caller may have started that job. A cancelled parent stops waiting, and the job
+ * goes on. Throws an ApplicationFailure whose `type` is one of `FAILURE` or `JOIN_FAILURE`.
  */
 export async function runAgentJob(input: AgentJobInput, place: AgentJobPlace): Promise<AgentJobResult> {
   const options = agentJobChildOptions(input, place);
@@ -75,16 +75,16 @@ async function startUnlessTaken(options: AgentJobChildOptions): Promise<ChildWor
   }
 }
 
-/** `UPSTREAM_REQUESTS_PER_SECOND` counts looks, too: a read or a write of a job that waits goes before them. */
+/** `UPSTREAM_REQUESTS_PER_SECOND` counts this activity, too: reads and writes that wait go before it. */
 const LAST = { priorityKey: 5 } as const;
 
 type JoinActivities = Record<typeof JOIN_JOB_ACTIVITY, (input: JoinJobInput) => Promise<AgentJobResult>>;
 
-/** Runs in the jobs' worker: the caller's own needs no activity and no client. */
+/** The activity runs in the jobs' worker: the caller's worker needs no activity and no client. */
 function joinActivity(taskQueue: string = DEFAULT_TASK_QUEUE): JoinActivities[typeof JOIN_JOB_ACTIVITY] {
   const { joinAgentJob } = proxyActivities<JoinActivities>({
     taskQueue,
-    // One start and one look for the end; it is then tried again for as long as the job runs.
+    // An attempt starts the job and looks for its end once. More attempts follow for as long as the job runs.
     startToCloseTimeout: '1 minute',
     retry: { initialInterval: '1 second', backoffCoefficient: 2, maximumInterval: '1 minute' },
     cancellationType: 'TRY_CANCEL',

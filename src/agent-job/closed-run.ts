@@ -1,6 +1,6 @@
 /**
- * What a closed run of `agentJob` allows: the one table that starts, follow-ups and parent workflows go by. Pure and
- * safe in workflow code. How a client acts on it without a race: src/client/agent-job/restart.ts.
+ * What a closed run of `agentJob` allows: one table for starts, follow-ups and parent workflows. Pure and safe in
+ * workflow code. How a client acts on the table without a race: src/client/agent-job/restart.ts.
  */
 import { ApplicationFailure, CancelledFailure, TimeoutFailure } from '@temporalio/common';
 import { FAILURE, type JobOutcome } from '../contract.js';
@@ -17,10 +17,10 @@ export type RunEnd = 'result' | (typeof FAILURES)[number] | 'OtherFailure' | 'Ca
 const FAILURES = [FAILURE.invalidInput, FAILURE.createRejected, FAILURE.unknownOutcome] as const;
 
 const MAY_HAVE_JOB = { knownJob: 'go on', noKnownJob: 'nothing' } as const;
-/** A known job is one that an earlier run had: a follow-up had started this one. */
+/** A known job is an earlier run's: a follow-up to that run has started this one. */
 const SURELY_MADE_NONE = { knownJob: 'nothing', noKnownJob: 'start again' } as const;
 
-/** By how the run ended, and whether the id of its job is known. */
+/** What is allowed, by how the run ended and by whether the id of its job is known. */
 export const ALLOWED_AFTER: Readonly<Record<RunEnd, { knownJob: Allowed; noKnownJob: Allowed }>> = {
   result: MAY_HAVE_JOB,
   InvalidInput: SURELY_MADE_NONE,

@@ -25,7 +25,7 @@ const READABLE = { pattern: '^[^\u0000]*$', 'x-well-formed': true };
 /** What a caller says of a job for its own use: texts by name. */
 export const METADATA: Kind<JobMetadata> = {
   check: (value, field) => {
-    // A caller in TypeScript may give what is undefined: JSON leaves it out.
+    // A caller in TypeScript may give undefined values, which JSON leaves out.
     const given = Object.entries(checkObject(value, field)).filter(([, text]) => text !== undefined);
     for (const text of given.flat()) checkReadable(text, field);
     const metadata = Object.fromEntries(given.map(([name, text]) => [name, checkString(text, `${field}.${name}`)]));
@@ -41,13 +41,13 @@ export const METADATA: Kind<JobMetadata> = {
   }),
 };
 
-/** Half a surrogate pair and NUL are refused by many readers of JSON, which receivers of webhooks have. */
+/** Many readers of JSON refuse half a surrogate pair and NUL, and receivers of webhooks have such readers. */
 function checkReadable(text: unknown, field: string): void {
   if (typeof text !== 'string' || (text.isWellFormed() && !text.includes('\0'))) return;
   throw new InvalidInputError(field, 'must be well-formed Unicode without NUL');
 }
 
-/** Those of an input that was refused: what is wrong is left out. */
+/** The labels of an input that was refused, without those that are wrong. */
 export function labelsOf(input: unknown): { tags: string[]; metadata: JobMetadata } {
   const { tags, metadata } = (input ?? {}) as { tags?: unknown; metadata?: unknown };
   return { tags: whereRight(TAGS, tags) ?? [], metadata: whereRight(METADATA, metadata) ?? {} };
@@ -62,12 +62,12 @@ function whereRight<Value>(kind: Pick<Kind<unknown, Value>, 'check'>, value: unk
   }
 }
 
-/** Whether a caller said anything there. */
+/** Whether a caller gave any metadata. */
 export function hasEntries(metadata: object): boolean {
   return Object.keys(metadata).length > 0;
 }
 
-/** A field of a log line; nothing where there is none. */
+/** The metadata as a field of a log line; no field without metadata. */
 export function loggedMetadata(metadata: JobMetadata): { metadata?: JobMetadata } {
   return hasEntries(metadata) ? { metadata } : {};
 }

@@ -1,7 +1,6 @@
 /**
  * The polling plan: when a job is read next, and how many answers 404 make it `lost` (workflows/agent-job/poll-state.ts
- * counts them). Pure, for workflow and activities
- * alike; randomness is an argument. Times in milliseconds.
+ * counts them). Pure, for workflow and activities alike; randomness is an argument. Times in milliseconds.
  */
 import type { JobRecord } from '../contract.js';
 import { doubled, MAX_FAILING_WAIT_MS, obeyedRetryAfterMs } from './retry-waits.js';
@@ -9,7 +8,7 @@ import { doubled, MAX_FAILING_WAIT_MS, obeyedRetryAfterMs } from './retry-waits.
 export interface PollPlan {
   minMs: number;
   maxMs: number;
-  /** Share of the time since the last change that detection may be late. */
+  /** How late a change may be noticed, as a share of the time since the last change. */
   ratio: number;
 }
 
@@ -23,7 +22,7 @@ interface PollSituation {
   /** Failed reads in a row so far. */
   failures: number;
   retryAfterMs?: number | undefined;
-  /** How long until one more answer 404 makes the job lost, absent where none can yet: waits grow no longer. */
+  /** How long until one more answer 404 makes the job lost; absent while none can. Failures delay no read beyond it. */
   untilLostMs?: number | undefined;
   /** 0 to 1. */
   random: number;
@@ -38,7 +37,7 @@ export function pollWaitMs(plan: PollPlan, situation: PollSituation): number {
   return Math.round(Math.max(slowed, obeyedRetryAfterMs(situation.retryAfterMs)));
 }
 
-/** How long until one more answer 404 makes a job lost; undefined where more than one lacks. */
+/** How long until one more answer 404 makes a job lost; undefined while more than one is missing. */
 export function untilLostMs(notFound: { count: number; since: number } | null, now: number): number | undefined {
   if (!notFound || notFound.count < LOST_AFTER.count - 1) return undefined;
   return notFound.since + LOST_AFTER.ms - now;

@@ -17,7 +17,7 @@ interface TitledInput {
 
 /**
  * One line that names a job: the project and the prompt's first line, at most 200 bytes. If prompts are hidden, the
- * key stands for the prompt, or a workflow id that names none.
+ * key stands for the prompt; a workflow id without a key stands for both.
  */
 export function jobTitle({ projectId, prompt, jobId }: TitledInput, hiddenBehind: string | null = null): string {
   const shown = prompt && hiddenBehind !== null ? (agentJobOf(hiddenBehind)?.key ?? hiddenBehind) : prompt;
@@ -38,7 +38,7 @@ export function staticDetails({ projectId, prompt, jobId, key }: TitledInput): s
   return names.join('\n\n');
 }
 
-/** The details of a run that goes on with the job of an ended one: what that one says, and the job's id. */
+/** The details of a run that goes on with an ended run's job: the ended run's details, and the job's id. */
 export function attachedDetails(details: string, jobId: string): string {
   const asked = details.split(ATTACHED, 1)[0]!.trimEnd();
   return `${asked}\n\n${attachedTo(jobId)}`;

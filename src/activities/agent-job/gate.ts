@@ -40,9 +40,9 @@ interface GateOptions {
   shutdownSignal: AbortSignal;
 }
 
-/** Sent at a time without a queue: so many answers 429 may come at once. */
+/** So many writes are sent at a time without a queue: so many answers 429 may come at once. */
 const MAX_SENDING = 8;
-/** Where any number is said to be taken; each needs a connection of its own. */
+/** The same if a setting says that the upstream takes any number; each write needs a connection of its own. */
 const MAX_SENDING_UNLIMITED = 100;
 /** How long a write waits here for those that are sent before it; then the server keeps the wait. */
 const WAIT_HERE_MS = 15_000;

@@ -9,7 +9,7 @@ import { nextAttemptIn, type PollJobResult, type PollRun } from './poll-run.js';
 
 /** A call that got no answer is made again after this time. */
 const TRY_AGAIN_MS = 2_000;
-/** The clock of this machine may go ahead of the time that passes here by so much. */
+/** The clock of this machine may gain so much on `performance.now()` without a suspension. */
 const CLOCK_JUMP_MS = 5_000;
 
 export interface PollLeaseOptions {
@@ -26,7 +26,7 @@ export class PollLease {
   readonly name: string;
   readonly workflowId: string;
   readonly run: PollRun;
-  /** It has ended, or another attempt holds the batch. */
+  /** This lease has ended, or another attempt holds the batch. */
   isOver = false;
   /** A read is under way. */
   isReading = false;
@@ -36,7 +36,7 @@ export class PollLease {
   readonly #leaseMs: number;
   /** From then on the server may have given the batch to another worker. */
   #expiresAt: number;
-  /** Later if a heartbeat got no answer: the server may have taken it. */
+  /** Later than `#expiresAt` if a heartbeat got no answer: the server may have taken that heartbeat. */
   #mayBeHeldUntil: number;
   readonly #clockOffset = clockOffset();
 
@@ -51,12 +51,12 @@ export class PollLease {
     this.#mayBeHeldUntil = this.#expiresAt;
   }
 
-  /** At once if the server remembers failed reads: after a kill, the next attempt would go on from them. */
+  /** At once if the server remembers failed reads: after a kill, the next attempt would go on from those reads. */
   get firstRenewAt(): number {
     return this.run.progress.hasNews ? performance.now() : this.#renewAt;
   }
 
-  /** Whether it may last for this wait and a read after it. A longer wait costs less with the server. */
+  /** Whether the lease is long enough for a wait and the read after it. The server keeps a longer wait for less. */
   lasts(waitMs: number): boolean {
     return waitMs < this.#leaseMs - RENEW_EARLY_MS;
   }
@@ -65,7 +65,7 @@ export class PollLease {
     return performance.now() >= this.#expiresAt;
   }
 
-  /** Whether the server may still wait for this attempt, also if the lease has expired as far as is known here. */
+  /** Whether the server may still wait for this attempt, even if the lease looks expired here. */
   get mayBeHeld(): boolean {
     return performance.now() < this.#mayBeHeldUntil;
   }

@@ -18,13 +18,13 @@ export interface ReadJobInput {
 export type ReadJobResult =
   | { kind: 'found' }
   | { kind: 'notFound' }
-  /** It is there, and hardly the job of this run. */
+  /** The job exists, and is hardly the job of this run. */
   | { kind: 'doubtful'; reason: string }
   | { kind: 'failed'; reason: string };
 
 /** The clocks of the upstream and of Temporal may differ so much. */
 const CLOCK_TOLERANCE_MS = 300_000;
-/** A list takes no longer while Temporal is well. */
+/** While Temporal is well, a list takes no longer. */
 const LIST_TIMEOUT_MS = 5_000;
 
 /** The activity `readJob`: reads a job once and says whether it exists and may be adopted. */
@@ -48,7 +48,7 @@ export function createReadJob(
 
 function ageProblem({ createdAt }: JobRecord, firstSentAt: number | null): string | null {
   if (createdAt === null || firstSentAt === null) return null;
-  // False where the upstream's time is none.
+  // False if the upstream's text is no time.
   const isOlder = Date.parse(createdAt) < firstSentAt - CLOCK_TOLERANCE_MS;
   const sentAt = new Date(firstSentAt).toISOString();
   return isOlder ? `names a job created at ${createdAt}, before this run first sent its create at ${sentAt}` : null;

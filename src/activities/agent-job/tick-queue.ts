@@ -1,11 +1,11 @@
 /** Hands out thousands of things when each is due. One timer serves all: it fires a few times a second. */
 
-/** So late a thing may be handed out. */
+/** A thing may be handed out so late. */
 const TICK_MS = 200;
 
 export class TickQueue<T> {
   readonly #onDue: (due: T) => void;
-  /** By the number of the tick at which they are due. */
+  /** The things, by the number of the tick at which they are due. */
   readonly #byTick = new Map<number, T[]>();
   readonly #timer: NodeJS.Timeout;
   /** The last tick that was handled. */
@@ -16,7 +16,7 @@ export class TickQueue<T> {
     this.#timer = setInterval(() => this.#handleDue(), TICK_MS).unref();
   }
 
-  /** Never hands it out before `at`, in milliseconds of `performance.now()`. */
+  /** Hands a thing out at `at` or soon after, never before; in milliseconds of `performance.now()`. */
   add(due: T, at: number): void {
     const tick = Math.max(Math.ceil(at / TICK_MS), this.#tick + 1);
     const items = this.#byTick.get(tick);
@@ -29,7 +29,7 @@ export class TickQueue<T> {
     this.#byTick.clear();
   }
 
-  /** In the order in which they are due, also if this process stood still. */
+  /** Hands things out in the order in which they are due, even after this process stood still. */
   #handleDue(): void {
     this.#tick = Math.floor(performance.now() / TICK_MS);
     const ticks = [...this.#byTick.keys()].filter((tick) => tick <= this.#tick).sort((one, other) => one - other);

@@ -244,7 +244,7 @@ function leave(write: Write, situation: Situation): Write {
   return settle(mustShow ? askPerson(write, { reason }, situation) : write, { kind: 'left' });
 }
 
-/** Who has just asked its queue waits a moment. */
+/** A write that has just asked its queue waits a moment. */
 function askAgain(write: Write, { now }: Situation): Write {
   const { state } = write;
   if (state.kind !== 'waiting' || !state.queued || write.turn) return write;
