@@ -120,13 +120,13 @@ export class FakeJob {
     };
   }
 
-  /** Its state reads otherwise, such as `{phase: 'needsAttention', unknown}`. */
+  /** Changes the state, such as to `{phase: 'needsAttention', unknown}`. */
   set(change: Partial<JobState>): void {
     this.state = { ...this.state, lastChangeAt: new Date().toISOString(), ...change };
     this.#changes.emit('change');
   }
 
-  /** It ends with a result; `record` has fields of the upstream's record, such as `prLink`. */
+  /** Ends the job with a result; `record` has fields of the upstream's record, such as `prLink`. */
   finish(outcome: AgentJobResult['outcome'] = 'completed', record: Partial<JobRecord> = {}): void {
     const job = this.state.job && { ...this.state.job, status: outcome, ...record };
     const { phase: _, unknown: __, waiting: ___, lastChangeAt: ____, ...facts } = this.state;
@@ -134,14 +134,14 @@ export class FakeJob {
     this.set({ phase: 'done', waiting: null, unknown: null, job, outcome });
   }
 
-  /** It ends without a result: `result` throws this. */
+  /** Ends the job without a result: `result` throws this error. */
   fail(error: Error): void {
     this.end = error;
     const outcome = error.name.replace(/^Job|Error$/g, '') as JobOutcome;
     this.set({ phase: 'done', waiting: null, unknown: null, outcome });
   }
 
-  /** Takes a follow-up, once for each id. After its end the job goes on. */
+  /** Takes a follow-up, once for each id. A job that has ended goes on. */
   send(id: string, prompt: string, onlyWhileRunning: boolean): FollowUpAnswer {
     if (onlyWhileRunning) this.running();
     const { usedFollowUpIds, followUps, job } = this.state;
@@ -166,7 +166,7 @@ export class FakeJob {
     return this.end;
   }
 
-  /** Each state, until that of the end. */
+  /** Each state up to the last one, which shows the end. */
   async *states({ signal }: WaitOptions = {}): AsyncGenerator<JobState, void, undefined> {
     for (let seen: JobState | null = null; seen?.phase !== 'done'; yield (seen = this.state)) {
       if (seen === this.state) await this.#change(signal);

@@ -1,4 +1,4 @@
-/** What the errors of Temporal's client mean: whether to try again, and the same in words that say what to do. */
+/** What the errors of Temporal's client mean: whether to try again, and what to do, in words for a person. */
 import {
   isGrpcServiceError,
   QueryNotRegisteredError,
@@ -13,7 +13,7 @@ import { PayloadKeysError, TemporalCallError, TemporalUnavailableError } from '.
 import { addressOf } from './web-ui.js';
 
 const UNREACHABLE: readonly number[] = [GRPC.deadlineExceeded, GRPC.unavailable];
-/** Also sent by a server that has just begun, or whose database is away. */
+/** A server that has just begun, or whose database is away, also sends these. */
 const OUTAGE = [...UNREACHABLE, GRPC.canceled, GRPC.unknown, GRPC.resourceExhausted, GRPC.aborted, GRPC.internal];
 const PAUSED = 8; // temporal.api.enums.v1.WorkflowExecutionStatus
 const REFUSAL: readonly number[] = [GRPC.permissionDenied, GRPC.unauthenticated];
@@ -53,14 +53,14 @@ export function isDeadlineExceeded(error: unknown): boolean {
   return code === GRPC.deadlineExceeded || code === GRPC.canceled;
 }
 
-/** True where the server keeps a query or an update from workers, for the workflow is paused. */
+/** True if the server keeps a query or an update from workers because the workflow is paused. */
 export function isPaused(error: unknown): boolean {
   if (error instanceof QueryRejectedError) return error.status === PAUSED;
   const grpc = grpcError(error);
   return grpc?.code === GRPC.failedPrecondition && /is paused/i.test(grpc.details);
 }
 
-/** True where the server knows of no worker that polls, no worker responded in time, or none may. */
+/** True if the server knows of no worker that polls, no worker answered in time, or a pause keeps all away. */
 export function isNoAnswer(error: unknown): boolean {
   if (error instanceof TemporalUnavailableError || isPaused(error)) return true;
   const grpc = grpcError(error);
@@ -71,8 +71,8 @@ export function isNoAnswer(error: unknown): boolean {
 }
 
 /**
- * True where the task that carried an update ended otherwise, as where another message reached a run that was about to
- * end or to continue as new. The server then tells every caller of the update, and may hand it to the next task.
+ * True if the task that carried an update failed: for example, another message reached a run that was about to end or
+ * to continue as new. The server then tells every caller of the update, and may hand the update to the next task.
  */
 export function isTaskFailure(error: unknown): boolean {
   const grpc = grpcError(error);
@@ -111,7 +111,7 @@ export function toConnectError({ address, namespace }: { address: string; namesp
   return new TemporalUnavailableError(`${text}: ${remedy}`, { cause });
 }
 
-/** The error of a call in words that say what to do, where it is one of Temporal's own; any other as it is. */
+/** An error of Temporal's own in words that say what to do; any other error as it is. */
 export function toUserError(client: Client, error: unknown): unknown {
   const { namespace } = client.options;
   const grpc = grpcError(error);
@@ -130,7 +130,7 @@ export function toUserError(client: Client, error: unknown): unknown {
   });
 }
 
-/** The SDK's own errors that no answer of the server caused; any other error as it is. */
+/** An error of the SDK that no answer of the server caused, in such words; any other error as it is. */
 function withoutGrpc(error: unknown): unknown {
   // The SDK's converter knows of no keys.
   const [, encoding] = /^Unknown encoding: (.+)$/.exec(error instanceof ValueError ? error.message : '') ?? [];
@@ -148,7 +148,7 @@ function isOfTemporal(error: unknown): boolean {
   return isUpdate || error instanceof ServiceError || isGrpcServiceError(error);
 }
 
-/** Temporal's own words, and what to do where it is known. */
+/** Temporal's own words, and what to do if that is known. */
 function remedyFor({ code, details }: GrpcError, namespace: string): string {
   if (code === GRPC.invalidArgument && /search attribute/i.test(details)) {
     return `${details}; run "agent-jobs setup" once for namespace "${namespace}"`;

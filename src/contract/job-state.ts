@@ -41,7 +41,7 @@ export interface InDoubtWrite {
   kind: 'create' | 'followUp';
   followUpId?: string;
   reason: string;
-  /** When it came to be in doubt; names this write to `resolveUnknown`. */
+  /** When the write came to be in doubt. `resolveUnknown` names the write by this time. */
   since: string;
   /** Before this time a check upstream may miss a write that is still on its way. */
   lookAfter: string;
@@ -72,7 +72,7 @@ export type ShownWaitingFor = (typeof SHOWN_WAITING_FOR)[number];
 export interface Waiting {
   for: (typeof WAITING_FOR)[number];
   since: string;
-  /** When it ends at the latest, or is checked next; absent if unknown. */
+  /** When the wait ends at the latest, or is checked next; absent if unknown. */
   until?: string;
   /** In the queue of `turn`, from 1. */
   position?: number;
@@ -84,7 +84,7 @@ interface JobFacts {
   projectId: string;
   followUps: FollowUpStatus[];
   usedFollowUpIds: string[];
-  /** By follow-up id, of those that the present run, or one that it continues, took. */
+  /** The hashes by follow-up id, for the follow-ups that this run took, or a run that it continues. */
   promptHashes: PromptHashes;
   /** What people decided about writes in doubt; the last 100. */
   decisions: Decision[];
@@ -104,9 +104,9 @@ export interface JobState extends JobFacts {
   unknown: InDoubtWrite | null;
   /** Null only while a write is under way, or when the run is over. */
   waiting: Waiting | null;
-  /** Null while it runs. */
+  /** Null while the workflow runs. */
   outcome: JobOutcome | null;
-  /** When the job's record changed, or a follow-up was accepted. */
+  /** When the job's record last changed, or a follow-up was last accepted. */
   lastChangeAt: string;
 }
 

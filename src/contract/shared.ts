@@ -19,7 +19,7 @@ export type DurationInput = number | string;
 /** What a caller says of a job for its own use: texts by name. */
 export type JobMetadata = Readonly<Record<string, string>>;
 
-/** The first 8 hex digits of the SHA-256 of each prompt's UTF-8: whether an id said again names the same prompt. */
+/** The first 8 hex digits of the SHA-256 of each prompt's UTF-8: they show whether a repeated id has its prompt. */
 export type PromptHashes = Readonly<Record<string, string>>;
 
 /** Bounds of the contract, in bytes of UTF-8 unless said otherwise. */
@@ -55,7 +55,7 @@ export const FAILURE = {
   invalidInput: 'InvalidInput',
   createRejected: 'CreateRejected',
   unknownOutcome: 'UnknownOutcome',
-  /** An update fails so: the follow-up's id was taken before with another prompt. */
+  /** The failure of an update: an earlier follow-up has the same id and another prompt. */
   followUpConflict: 'FollowUpConflict',
   exportRejected: 'ExportRejected',
   snapshotStoreFailed: 'SnapshotStoreFailed',
@@ -89,11 +89,11 @@ export type DecisionAction = 'adopt' | 'delivered' | 'retry' | 'abandon';
 /** The search attribute `AgentJobOutcome` of an export whose last publication is not consistent, or met drift. */
 export const EXPORT_IN_DOUBT = 'inDoubt';
 
-/** Begins the error of a query whose worker has thrown its copy of the run away: asked again, it is answered. */
+/** Begins the error of a query whose worker has thrown its copy of the run away: the next query gets an answer. */
 export const STALE_COPY = 'this worker’s copy of the run was spoilt by the query';
 
 /**
- * A signal with the types of its arguments; as `@temporalio/workflow` makes it, which a client need not install.
+ * A signal with the types of its arguments, as `@temporalio/workflow` makes it: a client need not install that.
  */
 export function defineSignal<Args extends unknown[] = []>(name: string): SignalDefinition<Args> {
   return { type: 'signal', name } as SignalDefinition<Args>;

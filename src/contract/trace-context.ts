@@ -15,11 +15,11 @@ export interface TraceContext {
 /** Versions after 00 may go on after the flags. No id may be of zeros alone. */
 const TRACEPARENT = /^(?!ff)[\da-f]{2}-(?!0{32})[\da-f]{32}-(?!0{16})[\da-f]{16}-[\da-f]{2}(?:$|-)/;
 const VERSION_00_LENGTH = 55;
-/** A later version's text is cut to what this one knows. */
+/** The longest text that is read; the text of a later version is cut to what version 00 knows. */
 const MAX_TRACEPARENT = 512;
-/** The standard asks to hand on so much at least. */
+/** The standard asks to hand on at least so much. */
 const MAX_TRACESTATE = 512;
-/** A longer header is none of ours. */
+/** A longer header does not come from Temporal's interceptors. */
 const MAX_HEADER_BYTES = 8_192;
 const PRINTABLE = /^[\x20-\x7e]*$/;
 
@@ -30,7 +30,7 @@ export function contextIn(headers: Record<string, { data?: Uint8Array | null } |
   try {
     return readTraceContext(JSON.parse(new TextDecoder().decode(data)));
   } catch {
-    // Encrypted, or no JSON: a header must not fail what it comes with.
+    // Encrypted, or no JSON: a header must not fail its call.
     return null;
   }
 }

@@ -5,7 +5,7 @@ import { defineQuery, encodeId } from './shared.js';
 /** Workflow type, for callers that start the workflow by name. */
 export const VISITOR_EXPORT_WORKFLOW = 'visitorExport';
 
-/** The workflow id of the export of one date range; a second export of it waits for the first, or joins it. */
+/** The workflow id of one date range's export; a second export of that range waits for the first, or joins it. */
 export function visitorExportWorkflowId(projectId: string, dateFrom: string, dateTo: string): string {
   return `visitor-export/${encodeId(projectId)}/${dateFrom}..${dateTo}`;
 }
@@ -15,7 +15,7 @@ export function visitorExportScheduleId(projectId: string): string {
   return `visitor-export/${encodeId(projectId)}`;
 }
 
-/** The project that a Schedule's id names. An id that can't be decoded is taken as it is: it must not end a list. */
+/** The project that a Schedule's id names. An id that can't be decoded stands for itself: no id may end a list. */
 export function scheduledProject(scheduleId: string): string {
   const encoded = scheduleId.slice(visitorExportScheduleId('').length);
   try {
@@ -36,7 +36,7 @@ export interface VisitorExportRange {
 export interface VisitorExportRangeInput extends VisitorExportRange {
   /** Whether a finished day whose scan is implausible is scanned again an hour later; default true. */
   secondScan?: boolean | null | undefined;
-  /** Which export goes first where they wait for their shared budget: 1 to 5, 1 first; default 3. */
+  /** Which export goes first if several wait for their shared budget: 1 to 5, 1 first; default 3. */
   priority?: Priority | null | undefined;
 }
 
@@ -84,7 +84,7 @@ export interface SnapshotReceipt {
   totals: VisitorTotals;
   /** How many Parquet files: 0 or 1. */
   files: number;
-  /** No path twice, none missing as far as the upstream's responses can show. */
+  /** No path is there twice, and none is missing, as far as the upstream's responses can show. */
   consistent: boolean;
   /** The last day may not have been over yet. */
   provisional: boolean;
@@ -111,7 +111,7 @@ export interface FailedDay {
   details: unknown;
 }
 
-/** Details of a failure of `visitorExport` that began at one of several days; its type is that of the first of them. */
+/** Details of a failure of `visitorExport` over several days; the failure's type is that of the first failed day. */
 export interface FailedDaysDetails {
   snapshots: SnapshotReceipt[];
   failed: FailedDay[];
@@ -147,11 +147,11 @@ export interface VisitorExportProgress {
   rows: number;
   /** The rows of the snapshot before; null where there is none. */
   expectedRows: number | null;
-  /** Why it waits; null where it does not. */
+  /** Why the export waits; null if it does not. */
   waitReason: string | null;
   /** ISO 8601; null where the next request need not wait. */
   nextRequestAt: string | null;
-  /** Its place in the queue of all exports, from 1; absent where it does not wait there. */
+  /** The export's place in the queue of all exports, from 1; absent if it does not wait there. */
   position?: number;
 }
 
@@ -160,7 +160,7 @@ export const visitorExportProgressQuery = defineQuery<VisitorExportProgress>('ex
 
 /** `manifest.json` of a snapshot: the snapshot exists when its manifest does, and is then complete. */
 export interface SnapshotManifest {
-  /** 1, also if it is missing. Nothing else is known about a manifest with a greater one. */
+  /** 1, also if absent. A reader of version 1 knows nothing else about a manifest with a greater version. */
   formatVersion?: number;
   snapshotId: string;
   projectId: string;
@@ -174,12 +174,13 @@ export interface SnapshotManifest {
   rounded?: boolean;
   exportedAt: string;
   files: { name: string; rows: number; bytes: number; sha256: string }[];
-  /** The sum over all rows and the largest of them, for each count: what the totals are compared with. */
+  /** The sum of each count over all rows. The totals are compared with this sum. */
   rowSums?: VisitorTotals;
+  /** The largest value of each count. The totals are compared with this value, too. */
   rowMaxima?: VisitorTotals;
   /** The first run id of the workflow that wrote the manifest. */
   run?: string;
-  /** When another snapshot replaced it: only under `superseded/`. */
+  /** When another snapshot replaced this one: only under `superseded/`. */
   supersededAt?: string;
   /** SHA-256 of all other fields, as canonical JSON (RFC 8785). */
   checksum?: string;

@@ -11,7 +11,7 @@ export type Queued = Omit<QueuePlace, 'position'> & { position?: number };
 
 /** How a write ended, by what must be decided. */
 export type WriteOutcome =
-  /** The upstream accepted it; `job` is the record in its response, null where there was no whole one. */
+  /** The upstream accepted it; `job` is the record in its response, null without a whole one. */
   | { kind: 'accepted'; jobId: string; job: JobRecord | null }
   /** The upstream rejected it for good: 3xx but 303 (never followed), or 4xx but 401, 403, 408 and 429. */
   | { kind: 'rejected'; status: number; error: string }
@@ -23,21 +23,21 @@ export type WriteOutcome =
       /** Its place in the queue; null where no queue could be asked to give it a turn. */
       queued?: Queued | null;
     }
-  /** Not sent: it waits for its turn. `queued` is as above. */
+  /** Not sent: the write waits for its turn. `queued` is as above. */
   | { kind: 'held'; reason: string; queued: Queued | null }
   /**
-   * Surely not accepted for want of a key: 401 or 403 with the newest one, or there is none. It waits until the key, or
-   * what it may do, changes.
+   * Surely not accepted for want of a key: 401 or 403 with the newest one, or there is none. The write waits until the
+   * key or the key's rights change.
    */
   | {
       kind: 'unauthorized';
       reason: string;
-      /** It was not even sent: the key is known to be refused. */
+      /** The write was not even sent: the upstream is known to refuse the key. */
       isHeld?: true;
       /** Answered 403: the key may be good, and this request alone forbidden. */
       isForbidden?: true;
     }
-  /** It surely never reached the upstream whole, or not its job, which is new (404): safe to send again. */
+  /** Surely never reached the upstream whole, or met a 404 because its job is new: safe to send again. */
   | { kind: 'notDelivered'; reason: string }
   /**
    * May or may not have been taken, usually after the whole request left: time-out, reset, 303, 408, 5xx (but for
@@ -49,9 +49,9 @@ export type WriteOutcome =
       reason: string;
       /** From this time of the server's clock on, in milliseconds, a read of the upstream tells whether it arrived. */
       lookAfter?: number;
-      /** A reset or a restore may have forgotten that it was sent: a person is asked, whatever the policy. */
+      /** A reset or a restore may have forgotten the send: under any policy a person is asked. */
       afterReset?: boolean;
-      /** The run, and the restore, about which that person is asked. */
+      /** The run and the restore that the person is asked about. */
       confirmationRequestedIn?: string;
       /** The workflow can't read what its activity returned: not even policy `retry` sends it again. */
       isUnreadable?: true;

@@ -6,7 +6,7 @@ import { jobUrl, type WebUi } from '../web-ui.js';
 import type { JobHandle } from './handle.js';
 import type { JobFilter, JobSummary } from './job-summary.js';
 
-/** A job that waits for a person; `unknown` is null, and `problem` says why, where its state could not be read. */
+/** A job that waits for a person. If its state could not be read, `unknown` is null and `problem` says why. */
 export interface AttentionItem {
   workflowId: string;
   /** As in a list of jobs. */
@@ -36,7 +36,7 @@ export async function* listAttention(
 ): AsyncGenerator<AttentionItem, void, undefined> {
   const listed = jobs.list({ phase: 'needsAttention', isRunning: true }, options);
   for await (const item of concurrently(listed, {}, (job) => readInDoubtWrite(jobs, job, options))) {
-    // A job that was settled since it was listed has neither.
+    // A job whose write was settled after the list was made has neither.
     if (item.unknown !== null || item.problem !== undefined) yield item;
   }
 }
@@ -46,7 +46,7 @@ async function readInDoubtWrite(jobs: Jobs, job: JobSummary, options: CallOption
   const handle = jobs.handle(workflowId);
   const known = { workflowId, title, url: jobs.webUi && jobUrl(jobs.webUi, job), projectId, jobId };
   try {
-    // Many are read: jobs whose workers are gone must not hold the others up for the longer default.
+    // The default limit is longer: with it, jobs whose workers are gone would hold up all others.
     const state = await handle.state({ ...options, timeoutMs: options.timeoutMs ?? CALL_TIMEOUT_MS });
     const { unknown, decisions } = state;
     return { ...known, projectId: state.projectId, jobId: state.jobId, unknown, decisions };

@@ -63,11 +63,11 @@ interface LateFollowUp {
 
 /**
  * Gives an attempt: it starts the ended workflow id again, attached to its job, and queues the follow-up there in the
- * same call. All who read the same ended run share one new run. A follow-up that an ended run used up is answered from
- * what is known of it. Null wants another attempt: the workflow runs, or the start came too late.
+ * same call. Callers that read the same ended run share one new run. What is known of an ended run answers a follow-up
+ * that the run used up. Null asks for another attempt: the workflow runs, or the start came too late.
  */
 export function reAttacher(client: Client, late: LateFollowUp): () => Promise<SentAfterEnd | null> {
-  // What is read of an ended run does not change.
+  // An ended run does not change: each is read once.
   const read = new Map<string, EndedJob>();
   return () => reAttach(client, late, read);
 }
@@ -96,7 +96,7 @@ async function reAttach(
       startWorkflowOperation,
     }),
   );
-  // It may have been refused where its answer is there.
+  // A follow-up that is already answered may have been refused.
   return update && { isQueued: !workflows.isAnswered, answer: () => update.result() };
 }
 
@@ -107,14 +107,14 @@ async function attachOperation(run: RunRecord, { last: { projectId }, jobId, ...
     { projectId, jobId, usedFollowUpIds, ...givenOptions(input ?? {}) },
     { key: 'ended', taskQueue, inputHash, title, hidePrompts },
   );
-  // The first run's name what was asked for; an id of a job says nothing to people.
+  // The first run's texts say what was asked for; a job's id says nothing to people.
   const summary = textOrNull(await run.description.staticSummary());
   const details = textOrNull(await run.description.staticDetails());
   return new WithStartWorkflowOperation<(input: AgentJobInput) => Promise<unknown>>(AGENT_JOB_WORKFLOW, {
     ...startOptions,
     ...(summary !== null && { staticSummary: summary }),
     staticDetails: attachedDetails(details ?? staticDetails({ projectId, jobId }), jobId),
-    // The server has accepted it before, however long it is.
+    // The server has accepted this id before, however long the id is.
     workflowId: run.workflowId,
     ...withRestartRequestId(run.runId),
     // An attached run never creates a job, so the rule against a second start of a key does not bind it.
@@ -123,7 +123,7 @@ async function attachOperation(run: RunRecord, { last: { projectId }, jobId, ...
   });
 }
 
-/** The state of a used id; `unknown` where an earlier run used it: only ids are handed on. Null for a new id. */
+/** The state of a used id, null for a new one. An earlier run hands on the id alone: its state is `unknown`. */
 function answerOfEndedJob(
   workflowId: string,
   { last, usedFollowUpIds }: EndedJob,
@@ -146,7 +146,7 @@ function cutShort(workflowId: string, id: string): FollowUpUnconfirmedError {
 
 // What the ended runs of a job leave behind: its id, the follow-up ids that are used up, and the caller's options.
 
-/** A query of a closed run is answered by replay; longer means that no worker is there. */
+/** A worker answers a query of a closed run by replay; a longer wait means that no worker is there. */
 const QUERY_TIMEOUT_MS = 10_000;
 
 /** What a run's result or last state tells. */
@@ -157,7 +157,7 @@ type FinalState = Pick<JobState, 'projectId' | 'jobId' | 'job' | 'followUps' | '
 interface EndedJob {
   last: FinalState;
   jobId: string;
-  /** The used follow-up ids of all its runs. */
+  /** The used follow-up ids of all the job's runs. */
   usedFollowUpIds: string[];
   /** The first run's own input; null where Temporal no longer keeps it. */
   input: AgentJobInput | null;
@@ -183,7 +183,7 @@ async function readEndedJob(client: Client, run: RunRecord, unknownToLast: strin
 
 async function readEarlierIds(client: Client, workflowId: string, jobId: string, runIds: string[]): Promise<string[]> {
   const ids: string[] = [];
-  // Null where Temporal has deleted the run since it was listed.
+  // Null if Temporal has deleted the run after the list was made.
   const read = (runId: string) => readFinal(client, { workflowId, runId }).catch(nullIfGone);
   for await (const final of concurrently(runIds, {}, read)) {
     const state = final?.state;
@@ -192,7 +192,7 @@ async function readEarlierIds(client: Client, workflowId: string, jobId: string,
   return ids;
 }
 
-/** How a run ended and its last state; null where it surely made no job, and so has used no id. */
+/** How a run ended and its last state. The state is null if the run surely made no job: then it used no id. */
 async function readFinal(client: Client, run: RunId): Promise<{ end: RunEnd; state: FinalState | null }> {
   const { end, result } = await readClosedRun(client, run);
   if (allowedAfter(end, null) === 'start again') return { end, state: null };

@@ -21,7 +21,7 @@ export interface QueueFilter {
   projectId?: string | null | undefined;
 }
 
-/** A queue that runs: `state` is null, and `problem` says why, where it could not be read. */
+/** A queue that runs. If its state could not be read, `state` is null and `problem` says why. */
 export type QueueReport = QueueName & {
   workflowId: string;
   state: RequestQueueState | null;
@@ -29,8 +29,8 @@ export type QueueReport = QueueName & {
 };
 
 /**
- * Reads the queues that run: both of a project, or all of the namespace with that of the exports. A queue runs only
- * while the upstream holds requests back, or a budget is set.
+ * Reads the queues that run: both of a project, or all of the namespace, with the queue of the exports. A queue runs
+ * only while the upstream holds requests back, or a budget is set.
  */
 export async function* listQueues(
   client: Client,
@@ -59,7 +59,7 @@ async function* runningQueues(client: Client, options: CallOptions): AsyncGenera
   }
 }
 
-/** Null where the queue does not run. */
+/** Reads one queue; null if that queue does not run. */
 async function readQueue(client: Client, name: QueueName, options: CallOptions): Promise<QueueReport | null> {
   const workflowId = requestQueueId(name);
   try {

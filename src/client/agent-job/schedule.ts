@@ -34,12 +34,12 @@ const KNOWN = {
 
 const OVERLAP = oneOf('SKIP', 'BUFFER_ONE', 'BUFFER_ALL', 'CANCEL_OTHER', 'ALLOW_ALL');
 
-/** A hyphen and the time, of 20 characters. The server also puts 23 characters before the id of a Schedule. */
+/** The room for a hyphen and the time, which has 20 characters. The server also puts 23 before a Schedule's id. */
 const ROOM_FOR_TIME = 30;
 
 /**
  * The options for `client.schedule.create` of Temporal's client. Its action starts `agentJob`. The Schedule has the id
- * `agent-job/<projectId>/<name>`, and so has each job, with its time. Throws InvalidInputError.
+ * `agent-job/<projectId>/<name>`. The id of each job is the same with the job's time. Throws InvalidInputError.
  */
 export function agentJobSchedule(schedule: AgentJobSchedule): ScheduleOptions {
   checkKnownFields(checkObject(schedule, 'schedule'), KNOWN, null);
@@ -48,7 +48,7 @@ export function agentJobSchedule(schedule: AgentJobSchedule): ScheduleOptions {
   checkName(checkId(input.projectId, 'projectId'), name);
   checkString(input.prompt, 'prompt');
   const start = agentJobStartOptions(input, { key: name, taskQueue, hidePrompts });
-  // A Schedule has no place for the priority of Temporal's tasks, and for no reuse policy but its own.
+  // A Schedule takes no priority of Temporal's tasks, and has a reuse policy of its own.
   const { priority: _, workflowIdReusePolicy: __, ...action } = start;
   return {
     scheduleId: action.workflowId,
