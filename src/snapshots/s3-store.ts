@@ -13,11 +13,11 @@ import { Upload } from '@aws-sdk/lib-storage';
 import { inStore, SnapshotStoreError, writeFrom, type SnapshotStore } from './snapshot-store.js';
 
 const PART_BYTES = 8 << 20; // S3 takes 10,000 parts of 5 MiB or more
-/** A connection that is silent for so long is given up. The SDK tries three times, within an attempt of `readChunk`. */
+/** The SDK gives up a connection that is silent for so long. Three tries fit into an attempt of `readChunk`. */
 const IDLE_MS = 15_000;
 
 export interface S3StoreOptions {
-  /** For servers that know no bucket in the host name. */
+  /** For servers that do not take the bucket from the host name. */
   forcePathStyle?: boolean;
   /** How long a connection may be silent within a request, in milliseconds. */
   idleMs?: number;
@@ -117,12 +117,12 @@ export class S3Store implements SnapshotStore {
   }
 }
 
-/** S3 names what it has stored; a proxy that answers 200 with a page of its own does not. */
+/** S3 answers with the ETag of what is stored; a proxy's own page with status 200 has none. */
 function assertStored({ ETag }: { ETag?: string | undefined }): void {
   if (!ETag) throw new Error('the store answered 200 without an ETag, so it may have stored nothing');
 }
 
-/** Browsers show a page only where the bucket says that it is one. */
+/** Browsers show a page only if the bucket names its type. */
 function contentType(key: string): string {
   if (key.endsWith('.html')) return 'text/html; charset=utf-8';
   return key.endsWith('.json') ? 'application/json' : 'application/octet-stream';

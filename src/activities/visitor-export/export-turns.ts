@@ -1,6 +1,6 @@
 /**
- * The turns of exports in the one queue of all of them, as writes of jobs take theirs: an activity that lacks a turn
- * asks for one, and reports what became of the last one. A report that does not arrive counts the turn as spent.
+ * The turns of exports, which all share one queue. An activity that lacks a turn asks for one, as a write of a job
+ * does, and reports what became of the last one. A turn that is never reported counts as spent.
  */
 import { activityInfo } from '@temporalio/activity';
 import type { Priority, QueueName, RequestReport } from '../../contract.js';
@@ -44,7 +44,7 @@ export class TurnClient {
 
   /**
    * Asks for a turn for the export of this activity, which needs one where a budget is set or it was answered 429. Null
-   * where it may read without: it needs none, or no queue holds it.
+   * if the export may read without a turn: it needs none, or no queue holds it.
    */
   async askIfNeeded(request: TurnRequest): Promise<AskedTurn | null> {
     const isSet = this.#requestsPerHour !== undefined;
@@ -74,14 +74,14 @@ export class TurnClient {
   }
 }
 
-// The requests of one chunk: how many it may make, and how many it made. They have a turn of the queue of all
-// exports, or none: no budget is set, and the upstream has answered no 429.
+// The requests of one chunk: how many it may make, and how many it made. A chunk has a turn of the queue of all
+// exports, unless no budget is set and the upstream has answered no 429.
 
 /** At full speed 100,000 rows are four chunks; the chunk of a killed worker is read again. */
 const MAX_REQUESTS = 120;
 /** A paced chunk is five minutes' worth of requests, so that history stays short. */
 const CHUNKS_PER_HOUR = 12;
-/** Asked for at a time where no budget is set, and the upstream answered 429: a twelfth of the budget it documents. */
+/** The requests of a turn if no budget is set and a 429 came: a twelfth of the budget that the upstream documents. */
 const REQUESTS_OF_UNKNOWN_BUDGET = 8;
 const TOO_MANY_REQUESTS = 429;
 
@@ -121,8 +121,8 @@ export class CountedUpstream {
   }
 
   /**
-   * For how long requests may be sent, in milliseconds. The server's clock in an activity does not know how long the
-   * attempt waited for a worker: at most the first half of the turn's time. So the other half is left for requests.
+   * For how long requests may be sent, in milliseconds. The attempt may have waited for a worker, at most half of the
+   * turn's time, and the server's clock in an activity does not show that. So the other half is left for requests.
    */
   get usableMs(): number {
     if (!this.#turn) return Number.POSITIVE_INFINITY;

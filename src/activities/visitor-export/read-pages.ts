@@ -6,7 +6,7 @@ import { ReadFailedError, RejectedError } from '../../upstream/errors.js';
 import type { Upstream } from '../../upstream/upstream.js';
 import { PAGE_ROWS } from '../../visitor-export/scan-checkpoint.js';
 
-/** An inconsistent scan that will be repeated ends here. Shorter ones are read whole, to see a mere change of order. */
+/** Ends an inconsistent scan that will be repeated. A shorter one is read whole, to see a mere change of order. */
 const MAX_PAGES_BEFORE_REPEAT = 100;
 /** Bounds a worker's memory: a chunk is held in memory, and paths may be long. */
 const MAX_CHUNK_BYTES = 16 << 20;
@@ -40,7 +40,7 @@ interface Chunk {
   interruption: Interruption | null;
 }
 
-/** Reads pages into the scan until it ends or a limit is met; throws a RejectedError where the upstream refuses. */
+/** Reads pages into the scan until its end or a limit; throws a RejectedError if the upstream refuses. */
 export async function readPages(
   upstream: Pick<Upstream, 'getVisitors'>,
   range: VisitorExportRange,
@@ -63,7 +63,7 @@ export async function readPages(
       if (!stop.aborted) interruption = interruptionBy(result.error);
       continue;
     }
-    // One after the other: a page of 8 MiB may have more rows than a call takes arguments.
+    // Rows are pushed one by one: a page of 8 MiB may have more rows than a call takes arguments.
     for (const row of scan.take(result)) {
       rows.push(row);
       bytes += Buffer.byteLength(row.path);

@@ -21,14 +21,14 @@ interface WebhookEvent {
   body: string;
 }
 
-/** Many receivers take no more. */
+/** Many receivers take no larger body. */
 const MAX_BODY_BYTES = 20 * 1024;
 const MAX_SNAPSHOTS = 20;
 
 /** A job's run has closed, in any way. */
 export function jobEnded(job: JobSummary): WebhookEvent {
   const { workflowId, runId, outcome, jobId, prLink, tags, metadata, endedAt } = job;
-  // A job that ended before a worker began it has the attribute only if our client started it.
+  // A job that ended before a worker began it has a project only if our client started it.
   const projectId = job.projectId ?? agentJobOf(workflowId)?.projectId ?? null;
   const data = { projectId, key: keyOf(workflowId), workflowId, runId, outcome, jobId, prLink, tags, metadata };
   return eventOf('agent_job.ended', runId, endedAt!, data);
@@ -43,7 +43,7 @@ export function needsAttention(
   const command = `npx agent-jobs resolve ${shellWord(workflowId)} ACTION --since ${unknown.since}`;
   const url = webUi && jobUrl(webUi, { workflowId, runId });
   const data = { projectId, key: keyOf(workflowId), workflowId, runId, unknown, command, url };
-  // Not by the run: continue-as-new hands a write in doubt to another one.
+  // The run is no part of the event's id: continue-as-new hands a write in doubt to another run.
   return eventOf('agent_job.needs_attention', `${workflowId} ${unknown.since}`, unknown.since, data);
 }
 
@@ -76,7 +76,7 @@ async function endOf(client: Client, { workflowId, runId, status }: WorkflowExec
     return { snapshots, failure: null };
   } catch (error) {
     if (error instanceof TemporalCallError) throw error;
-    // This worker lacks the key, or the result is no export's.
+    // This worker lacks the key of payloads, or the result is no export's.
     if (!(error instanceof WorkflowFailedError)) return { snapshots: [], failure: 'Unreadable' };
     const { cause } = error;
     if (!(cause instanceof ApplicationFailure)) return { snapshots: [], failure: ENDED_BY[status.name] ?? 'Failed' };
@@ -85,7 +85,7 @@ async function endOf(client: Client, { workflowId, runId, status }: WorkflowExec
   }
 }
 
-/** Null for an id that neither our client nor its Schedules gave. */
+/** The project in a workflow id; null for an id that neither our client nor its Schedules gave. */
 function projectOf(workflowId: string): string | null {
   const [, encoded] = /^visitor-export\/([^/]+?)(?:\/|-\d{4}-\d\d-\d\dT[\d:]+Z$)/.exec(workflowId) ?? [];
   try {
@@ -102,7 +102,7 @@ function eventOf(type: WebhookEventType, happened: string, timestamp: string, da
   const { projectId, workflowId } = data;
   const bodyOf = (sent: object) => JSON.stringify({ type, timestamp, data: sent }, readable);
   const whole = bodyOf(data);
-  // Texts of the upstream, or of a foreign caller, may be too long. The job has them.
+  // Texts of the upstream, or of a foreign caller, may be too long. The job keeps them whole.
   const short = { ...data, jobId: null, prLink: null, tags: [], metadata: {} };
   return { id, type, projectId, workflowId, body: utf8Bytes(whole) > MAX_BODY_BYTES ? bodyOf(short) : whole };
 }

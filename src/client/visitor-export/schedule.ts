@@ -26,7 +26,7 @@ export interface ExportScheduleSettings {
   projectId: string;
   /** IANA name: the calendar of the days that are exported, and of the hour. Default UTC. */
   timeZone?: string | null | undefined;
-  /** Local time of day; default 4:30, which every day has exactly once, whatever its time zone. */
+  /** Local time of day; default 4:30, which every day of every time zone has exactly once. */
   hour?: number | null | undefined;
   minute?: number | null | undefined;
   /** How many days each scheduled run exports anew, so that late data count; default 3. */
@@ -65,7 +65,7 @@ type ScheduleSpec = Pick<ExportSchedule, 'timeZone' | 'hour' | 'minute' | 'days'
 /** No time zone changes its clock as late as 4:30. */
 const DEFAULT_SPEC = { timeZone: 'UTC', hour: 4, minute: 30, days: 3, jitterMs: 10 * 60_000 } as const;
 const ID_START = visitorExportScheduleId('');
-/** One request for each Schedule takes its time. */
+/** The limit for a list, which takes one request for each Schedule. */
 const LIST_MS = 60_000;
 
 /** Creates the Schedule of a project's nightly exports, or changes what is given. Throws InvalidInputError. */
@@ -130,7 +130,7 @@ export function listExportSchedules(client: Client, options: CallOptions = {}): 
   });
 }
 
-/** Reads a Schedule, also one whose input this client can't decrypt: it must not hide the others. */
+/** Reads a Schedule, also one whose input this client can't decrypt: no such Schedule may hide the others. */
 async function readSchedule(client: Client, scheduleId: string): Promise<ExportSchedule> {
   const description = await new ScheduleClient(lenientOptions(client)).getHandle(scheduleId).describe();
   const { state, info, action } = description;
