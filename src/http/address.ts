@@ -1,10 +1,10 @@
-/** Which project and job a path names. What the parts say once decoded counts, never how the path begins. */
+/** Which project and job a path names. Only the decoded parts count, never how the path begins. */
 import { agentJobOf, agentJobWorkflowId } from '../contract.js';
 import { checkId, InvalidInputError } from '../contract/input-checks.js';
 import { KEY } from '../operations/arguments.js';
 import { Problem, readOr400 } from './problem.js';
 
-/** What a path names; `projectId` is null of a workflow id that another client made up. */
+/** What a path names; `projectId` is null if another client made up the workflow id. */
 interface Address {
   readonly projectId: string | null;
   /** Null where the path names a project alone. */
@@ -33,7 +33,7 @@ export function readAddress({ projectId: project = '', key, id }: Record<string,
   }
 }
 
-/** The second address of a job, which no proxy can spoil: some decode an encoded slash. */
+/** The second address of a job, which has no encoded slash that a proxy could decode. */
 export function jobPath(workflowId: string): string {
   return `/v1/jobs/${Buffer.from(workflowId).toString('base64url')}`;
 }

@@ -1,9 +1,9 @@
-/** What goes wrong, as a caller over HTTP is told it: RFC 9457, with our client's code and whether to try again. */
+/** What a caller over HTTP learns of an error: RFC 9457, with our client's code and whether to try again. */
 import { STATUS_CODES } from 'node:http';
 import { AgentJobsError, type AgentJobsErrorCode, NoWorkerError, TemporalCallError } from '../client/errors.js';
 import { isAboutSearchAttributes, isInvalidArgument, isOutage } from '../client/temporal-errors.js';
 
-/** An answer that is an error; without a code of the client's it has the words of its status, as `NOT_FOUND`. */
+/** An answer that is an error. Its code is the client's, or the words of its status, such as `NOT_FOUND`. */
 export class Problem extends Error {
   readonly status: number;
   readonly body: object;
@@ -30,7 +30,7 @@ export class Problem extends Error {
 export const PROBLEM_TYPE = 'application/problem+json';
 const RETRY_AFTER = { 'retry-after': '2' } as const;
 
-/** By the client's codes; any other is 409: the job is not, or no more, in a state for the call. */
+/** The statuses of the client's codes. Any other code is 409: the job's state does not, or no longer, fit the call. */
 const STATUS_OF: Partial<Record<AgentJobsErrorCode, number>> = {
   FOLLOW_UP_CONFLICT: 422,
   FOLLOW_UP_UNCONFIRMED: 504,
@@ -39,14 +39,14 @@ const STATUS_OF: Partial<Record<AgentJobsErrorCode, number>> = {
   KEY_CONFLICT: 422,
   NO_WORKER: 504,
   TEMPORAL_UNAVAILABLE: 503,
-  // What operators mend.
+  // An operator must mend these.
   CONFIG: 502,
   PAYLOAD_KEYS: 502,
   SEARCH_ATTRIBUTES_REFUSED: 502,
   TEMPORAL_CALL: 502,
 };
 
-/** The problem that an error is; null where it is a fault of this server's. */
+/** The problem that an error means to the caller; null if the error is this server's own fault. */
 export function problemOf(error: unknown): Problem | null {
   if (error instanceof Problem) return error;
   if (!(error instanceof AgentJobsError)) return null;
@@ -58,7 +58,7 @@ export function problemOf(error: unknown): Problem | null {
 function statusOf(error: AgentJobsError): number {
   if (error instanceof TemporalCallError) {
     if (error.retryable) return 503;
-    // What is too large, say: Temporal tells what of the request it does not take.
+    // Temporal's text says what is wrong with the request, for example that it is too large.
     if (isInvalidArgument(error) && !isAboutSearchAttributes(error)) return 422;
   }
   const isUnconfirmed = error.code === 'FOLLOW_UP_UNCONFIRMED' && !(error.cause instanceof NoWorkerError);
