@@ -1,4 +1,4 @@
-/** The job that `npm start` shows: how the sandbox plays it, and what is printed of it. */
+/** The job that `npm start` shows: how the sandbox plays the job, and what is printed. */
 import { agentJobWorkflowId, type JobState } from '../contract.js';
 import type { JobScript } from '../sandbox/job-life.js';
 import type { AgentJobs, JobHandle } from '../starter.js';

