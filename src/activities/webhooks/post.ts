@@ -26,9 +26,9 @@ interface Request {
   way: Way;
 }
 
-/** From look-up to status. */
+/** Limits a try from the look-up to the status. */
 const LIMIT_MS = 15_000;
-/** For one of several addresses; Node's own 250 ms are too short for a receiver on another continent. */
+/** Limits one of several addresses; Node's own 250 ms are too short for a receiver on another continent. */
 const ADDRESS_LIMIT_MS = 3_000;
 
 /** The headers of a try, signed with its own time. */
@@ -45,7 +45,7 @@ function signedHeaders({ endpoint, eventId, body }: Omit<Request, 'way'>) {
   };
 }
 
-/** Sends it once, follows no redirect, and reads no body. Throws if no status came in time. */
+/** Sends the event once, follows no redirect, and reads no body. Throws if no status came in time. */
 export async function post(request: Request): Promise<{ status: number; retryAfterMs: number | null }> {
   const { url } = request.endpoint;
   const connection = open(url, request.way);

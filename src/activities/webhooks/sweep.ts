@@ -1,6 +1,6 @@
 /**
- * Finds events in Temporal's lists, so that no worker need be there when they happen: jobs and exports that closed, and
- * jobs that wait for a person. Each is found many times. Its id is the same then, and the server refuses the delivery.
+ * Finds events in Temporal's lists: jobs and exports that closed, and jobs that wait for a person. So no worker need be
+ * there when an event happens. Each event is found many times with one id: the server refuses a second delivery.
  */
 import { setTimeout as delay } from 'node:timers/promises';
 import { Context } from '@temporalio/activity';
@@ -38,18 +38,18 @@ const SWEEP_MS = 60_000;
 const NEW_ENDS_EVERY_MS = 5_000;
 const DOUBTS_EVERY_MS = 10_000;
 const HEARTBEAT_MS = 5_000;
-/** Temporal lists most ends at once, and the others within minutes. Those minutes are read once a sweep. */
+/** Temporal lists most ends at once, and the others within minutes. A sweep reads those minutes once. */
 const LATELY_MS = 30_000;
 const MAX_LATE_MS = 5 * 60_000;
-/** After an outage, the ends of one hour at a time. */
+/** After an outage the ends are read hour by hour. */
 const MAX_READ_MS = 60 * 60_000;
-/** For the state of one job. */
+/** Limits the question for the state of one job. */
 const ASK_LIMIT_MS = 5_000;
 const PAGE_SIZE = 1_000;
 
 /**
- * Announces events for a minute: all ends since `endsFrom` once, and beside that new ends and doubts again and again.
- * Returns how far the ends were read.
+ * Announces events for a minute. All ends since `endsFrom` are read once, new ends and doubts again and again. Returns
+ * how far the ends were read.
  */
 export async function sweepEvents(options: SweepOptions, { endsFrom }: WebhookSweepState): Promise<WebhookSweepState> {
   const over = new AbortController();
@@ -60,7 +60,7 @@ export async function sweepEvents(options: SweepOptions, { endsFrom }: WebhookSw
     await Promise.race([
       Promise.all([sweep.readAll(), delay(SWEEP_MS, undefined, { signal })]),
       sweep.repeat(NEW_ENDS_EVERY_MS, () => sweep.readNew()),
-      // A round of its own: a job that no worker answers holds no end up.
+      // Doubts have a loop of their own: a job whose workers do not answer holds up no end.
       sweep.repeat(DOUBTS_EVERY_MS, () => sweep.readDoubts()),
     ]);
   } catch (error) {
@@ -112,7 +112,7 @@ class EventSweep {
     for await (const job of listJobs(this.#options.client, filter, { condition: this.#isOwn })) {
       doubts.push({ job, order: Math.random() });
     }
-    doubts.sort((a, b) => a.order - b.order); // those that hang until the end of the sweep must not always be the same
+    doubts.sort((a, b) => a.order - b.order); // jobs that do not answer must not stand first each time
     await this.#each(doubts, async ({ job: { workflowId, runId } }) => {
       const context = { ...this.#options, hidePrompts: true, timeoutMs: ASK_LIMIT_MS, logger: loggerOf(undefined) };
       // A job that does not answer is asked again in the next round.
@@ -132,7 +132,7 @@ class EventSweep {
     });
     const isExport = `WorkflowType = ${quoted(VISITOR_EXPORT_WORKFLOW)} AND ExecutionStatus != 'ContinuedAsNew'`;
     await this.#each(listWorkflows(client, `${isExport} AND ${condition}`, {}), async (run: WorkflowExecutionInfo) => {
-      // The end of the export that started this one has its result.
+      // The export that started this one has this result in its own end.
       if (run.parentExecution?.workflowId?.startsWith(visitorExportScheduleId(''))) return;
       if (!(await this.#isReset(run, run.status.name))) await this.#announce(await exportEnded(client, run));
     });
@@ -163,7 +163,7 @@ class EventSweep {
     }
   }
 
-  /** Some at once. */
+  /** Works on some items at once. */
   async #each<T>(items: Iterable<T> | AsyncIterable<T>, work: (item: T) => Promise<void>): Promise<void> {
     for await (const _ of concurrently(items, this.#options, work));
   }
