@@ -3,7 +3,7 @@ import { readFileSync } from 'node:fs';
 import { checkId, checkWholeNumber, InvalidInputError } from '../contract/input-checks.js';
 import { type JsonSchema, type Kind, schemaOf, TEXT } from '../contract/kinds.js';
 
-/** `npm run docs:contract` writes it, with the descriptions of the types. */
+/** The published schemas, with the descriptions of the types: `npm run docs:contract` writes the file. */
 const SCHEMAS = new URL('../../docs/contract/agent-jobs.schema.json', import.meta.url);
 const MAX_PAGE = 1_000;
 
@@ -64,14 +64,14 @@ export const KEY: Kind<string> = {
 export const PROJECT: Kind<string> = { check: checkId, schema: () => ({ type: 'string', minLength: 1 }) };
 
 /**
- * The schema of an object of arguments for generators and agents: one type each, no null, durations as text, and no
- * keyword that only some of them read. The checks know more.
+ * The schema of an object of arguments for generators and agents: one type for each field, no null, durations as text,
+ * and no keyword that only some readers know. The checks are stricter.
  */
 export function plainObject(fields: Arguments, { isClosed = false } = {}): JsonSchema {
   return { ...plainSchema(schemaOf(fields)), ...(isClosed && { additionalProperties: false }) };
 }
 
-/** What is read of a schema here. */
+/** The keywords of a schema that are read here. */
 interface Shape extends JsonSchema {
   type?: string | readonly string[];
   description?: string;

@@ -16,7 +16,7 @@ export interface Waiter {
 /** Errors that stand for an end without a result. */
 const ENDS = ['CREATE_REJECTED', 'INVALID_INPUT', 'JOB_CANCELED', 'JOB_FAILED', 'JOB_TERMINATED', 'UNKNOWN_OUTCOME'];
 
-/** Waits for the end: the result, or the failure where there is none. */
+/** Waits for the end: the result, or the failure of a job without one. */
 export async function resultOf(
   job: JobHandle,
   state: JobState | null,
@@ -44,7 +44,7 @@ export function nullIfUnbegun(error: unknown): null {
   throw error;
 }
 
-/** Waits until the work is done or the caller goes away; null where time is over, or this program ends before. */
+/** Waits until the work is done or the caller goes away; null if the time is over or this program ends first. */
 export async function whileWanted<T>(
   { gone, ending }: Waiter,
   limitMs: number,

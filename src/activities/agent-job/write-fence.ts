@@ -58,7 +58,7 @@ export function checkPriorAttempt({ confirmedInRun, ...asked }: FenceOptions): W
   return null;
 }
 
-/** Of a Schedule it is not always known: Temporal may not list its runs. */
+/** A Schedule's run may be the first or not: Temporal may not list the runs before. */
 function whatHappened({ repeatedRun, isScheduled }: Partial<FenceOptions>): string {
   if (repeatedRun !== true) return 'the workflow was reset';
   return isScheduled === true ? 'this workflow id may have had a run before' : 'Temporal started this run again';
@@ -73,7 +73,7 @@ function mayBeSent(details: unknown): boolean {
   return details !== undefined && (details as Partial<Mark> | null)?.sent !== false;
 }
 
-/** Whether Temporal, when it was restored, may have forgotten that this was sent; so if its time is not known. */
+/** Whether a restore of Temporal may have forgotten the send of this write; true if the write's time is not known. */
 function isOfLostTime({ askedAt, confirmWritesBefore }: FenceOptions): boolean {
   return confirmWritesBefore !== undefined && !(askedAt >= Date.parse(confirmWritesBefore));
 }
@@ -83,7 +83,7 @@ export function requiresConfirmation(asked: FenceOptions): boolean {
   return asked.afterReset || isFromAnotherRun(asked) || isOfLostTime(asked);
 }
 
-/** What a person who is asked now is asked about: this run, and the restore where there was one. */
+/** What a person is asked about now: this run, and the restore if there was one. */
 export function confirmationRequest({ confirmWritesBefore }: FenceOptions): string {
   const runId = activityInfo().workflowExecution?.runId ?? '';
   return confirmWritesBefore === undefined ? runId : `${runId} ${confirmWritesBefore}`;
