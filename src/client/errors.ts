@@ -1,6 +1,6 @@
 /**
- * What our client throws: a class for each cause that callers treat differently. What an error of the SDK is for us,
- * and whether it may be tried again, is decided in temporal-errors.ts.
+ * What our client throws: a class for each cause that callers treat differently. temporal-errors.ts decides what an
+ * error of the SDK means, and whether the call may be tried again.
  */
 import { followUpConflictText } from '../agent-job/input.js';
 import type { AgentJobResult, CreateRejectedDetails, UnknownOutcomeDetails } from '../contract.js';
@@ -34,7 +34,7 @@ export class JobNotFoundError extends AgentJobError {
   override readonly code: 'JOB_NOT_FOUND' | 'JOB_ENDED' = 'JOB_NOT_FOUND';
 }
 
-/** The workflow has ended, and what was asked is for one that runs; `workflowStatus` is as in a list of jobs. */
+/** The workflow has ended, and the call is for one that runs; `workflowStatus` is as in a list of jobs. */
 export class JobEndedError extends JobNotFoundError {
   override readonly name = 'JobEndedError';
   override readonly code = 'JOB_ENDED';
@@ -97,7 +97,7 @@ export class UnknownOutcomeError extends NoResultError {
   }
 }
 
-/** The workflow ended from outside; where `jobId` is not null the remote job goes on. */
+/** The workflow was ended from outside. If `jobId` is not null, the remote job goes on. */
 abstract class EndedFromOutsideError extends NoResultError {
   readonly jobId: string | null;
   constructor(workflowId: string, reason: string, jobId: string | null, options?: AgentJobsErrorOptions & JobRemains) {
@@ -134,8 +134,8 @@ export class NoJobError extends AgentJobError {
 }
 
 /**
- * Attaching anew could send a follow-up twice: the ids that an ended run used up can't be read. It is `retryable` where
- * a worker may tell them.
+ * The ids that an ended run used up can't be read, so attaching anew could send a follow-up twice. The error is
+ * `retryable` if a worker may tell the ids.
  */
 export class UsedIdsUnknownError extends AgentJobError {
   override readonly name = 'UsedIdsUnknownError';
@@ -160,8 +160,8 @@ export class FollowUpConflictError extends AgentJobError {
 }
 
 /**
- * The follow-up may or may not have been queued; repeat it with the same `id`, which is sent at most once. It is
- * `retryable` where the call gave that id: else the same call would send another one.
+ * The follow-up may or may not have been queued; repeat the follow-up with the same `id`, which is sent at most once.
+ * The error is `retryable` if the call gave that id: otherwise the same call would send another follow-up.
  */
 export class FollowUpUnconfirmedError extends AgentJobError {
   override readonly name = 'FollowUpUnconfirmedError';
@@ -175,7 +175,7 @@ export class FollowUpUnconfirmedError extends AgentJobError {
 
 /**
  * No worker of the job's task queue answered a query or update in time: none runs, all are busy, or the workflow's task
- * fails. It is `retryable` but where the call may have settled a write in doubt without naming it.
+ * fails. The error is `retryable`, unless the call may have settled a write in doubt that it did not name.
  */
 export class NoWorkerError extends AgentJobError {
   override readonly name: string = 'NoWorkerError';
@@ -191,7 +191,7 @@ export class JobPausedError extends NoWorkerError {
   override readonly code = 'JOB_PAUSED';
 }
 
-/** Temporal could not be reached, or refused the call; `retryable` where it gave no definite answer. */
+/** Temporal could not be reached, or refused the call; `retryable` if Temporal gave no definite answer. */
 export class TemporalCallError extends AgentJobsError {
   override readonly name: string = 'TemporalCallError';
   override readonly code: 'TEMPORAL_CALL' | 'TEMPORAL_UNAVAILABLE' = 'TEMPORAL_CALL';

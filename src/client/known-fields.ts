@@ -1,4 +1,4 @@
-/** What people write: an unknown field is refused here, before anything is sent. Workflows ignore it. */
+/** Checks what people write: an unknown field is refused before anything is sent. Workflows ignore such fields. */
 import { ADOPT, ATTRIBUTION, CREATE_JOB, SETTLE } from '../agent-job/fields.js';
 import { parseResolution } from '../agent-job/input.js';
 import type { Attribution, ResolveUnknownInput } from '../contract.js';
@@ -14,7 +14,7 @@ export interface InputOptions {
 export const INPUT_OPTIONS: Names<InputOptions> = { allowUnknown: true };
 export const ATTRIBUTION_OPTIONS: Names<Attribution> = { by: true, note: true };
 
-/** A job that is created and one that is attached to have the same names. */
+/** Requests to create a job and to attach to one have fields of the same names. */
 const REQUEST = schemaOf({ key: TEXT, ...CREATE_JOB });
 const SHOWN_BYTES = 100;
 

@@ -41,11 +41,11 @@ export interface JobHandle {
   readonly projectId: string | null;
   /** Null where the job was attached without one, or the workflow id is of the caller's own choice. */
   readonly key: string | null;
-  /** The newest run, as it was when the start was answered; null of a handle from elsewhere. */
+  /** The newest run at the time of the start's answer; null in a handle that no start made. */
   readonly runId: string | null;
   /** The page in Temporal's web UI that leads to the newest run; null where the web UI's address is not known. */
   readonly url: string | null;
-  /** Whether the start that answered with this handle made the workflow; undefined of a handle from elsewhere. */
+  /** Whether the start that answered with this handle made the workflow; undefined in a handle that no start made. */
   readonly isNew: boolean | undefined;
 
   /**
@@ -62,9 +62,9 @@ export interface JobHandle {
   sendFollowUp(prompt: string, options?: FollowUpOptions): Promise<FollowUpAnswer>;
 
   /**
-   * Reads the job's present state, of a closed workflow too while a worker runs and its history is kept. It has 30
-   * seconds, not 10. Throws NoWorkerError where no worker answers in time, and JobTerminatedError of a workflow that
-   * ended before a worker began it.
+   * Reads the job's present state. A closed workflow has one, too, while a worker runs and the history is kept. The
+   * default limit is 30 seconds, not 10. Throws NoWorkerError if no worker answers in time, and JobTerminatedError if
+   * the workflow ended before a worker began it.
    */
   state(options?: CallOptions): Promise<JobState>;
 
@@ -94,7 +94,7 @@ export interface JobHandle {
   result(options?: WaitOptions): Promise<AgentJobResult>;
 
   /**
-   * Yields the present state, and each one that differs, until that of the end; what `result` tells by an error ends it
+   * Yields the present state and each one that differs, up to that of the end. An end that `result` throws ends this
    * too. It goes on over continue-as-new, new runs of the job, outages of Temporal and times without a worker. A change
    * is seen after a second, of a job that has been quiet for long within half a minute. The number of reads (`polls`)
    * and a poll that comes or goes are no change. Throws JobNotFoundError, and the signal's reason once it is aborted.
@@ -104,7 +104,7 @@ export interface JobHandle {
 
 // The handle of a job over a Temporal client.
 
-/** A job that is to be adopted is read first, which may take a minute. */
+/** An adoption reads the job first, which may take a minute. */
 const ADOPT_TIMEOUT_MS = 75_000;
 
 /** A handle that asks Temporal. */
@@ -161,7 +161,7 @@ export class TemporalJobHandle implements JobHandle {
         handle.executeUpdate(resolveUnknownUpdate, { args: [checked] }),
       );
     } catch (error) {
-      // Again, it could settle the next write in doubt; one that names its write is refused then.
+      // A repetition could settle the next write in doubt, unless it names its write: then it is refused.
       throw checked.since == null ? asNotRetryable(error) : error;
     }
   }
@@ -202,7 +202,7 @@ export function workflowIdOf(job: JobName): string {
     : attachedJobWorkflowId(projectId, checkId((job as { jobId?: unknown }).jobId, 'key or jobId'));
 }
 
-/** A longer one than a start takes may be there: another client may have started it. */
+/** Takes longer ids than a start does: another client may have started such a workflow. */
 function checkWorkflowId(workflowId: unknown, field = 'workflowId'): string {
   return checkText(workflowId, field, { maxBytes: LIMIT.workflowIdBytes, controls: 'all' });
 }

@@ -32,13 +32,13 @@ export interface StartedRun {
 }
 
 interface StartCall extends CallOptions {
-  /** The same for each repetition of this call, so that it knows what it made itself. */
+  /** The same for each repetition of this call: the call then knows the run that it made itself. */
   requestId?: string;
 }
 
 /**
- * Starts the job, or joins the one that the same key and input already name. A key whose last run surely created no job
- * is started again, and never one that ended in any other way. Throws KeyConflictError.
+ * Starts the job, or joins the one that the same key and input already name. A key is started again only if its last
+ * run surely created no job. Throws KeyConflictError.
  */
 export async function startJob(
   client: Client,
@@ -76,7 +76,7 @@ async function startOrJoin(client: Client, options: AgentJobStartOptions, reques
   throw new KeyConflictError(workflowId, text);
 }
 
-/** The id of the run that it made; null where the workflow id is taken. */
+/** Starts a first run and returns its id; null if the workflow id is taken. */
 async function startNew(client: Client, options: AgentJobStartOptions, requestId: string): Promise<string | null> {
   try {
     const { firstExecutionRunId } = await client.workflow.start<JobWorkflow>(AGENT_JOB_WORKFLOW, {
@@ -98,7 +98,7 @@ async function readAllowed(client: Client, run: RunRecord): Promise<Allowed> {
   return allowedAfter(end, isRefused && !(await goesOnWithEarlierJob(client, run)) ? null : run.jobId);
 }
 
-/** A run that a follow-up started carries the first run's hash, not its own input's: there is a job under its key. */
+/** A run that a follow-up started carries the first run's hash, not that of its own input: the key has a job. */
 async function goesOnWithEarlierJob(client: Client, run: RunRecord): Promise<boolean> {
   if (run.memoInputHash === null) return false;
   const input = await readStartInput(client, run);
@@ -106,8 +106,8 @@ async function goesOnWithEarlierJob(client: Client, run: RunRecord): Promise<boo
 }
 
 /**
- * Goes on from a run that created no job, and reads the newest run then; null where that is or may be no longer the
- * last. `refused` is kept over the rounds: a key may have been refused a thousand times.
+ * Starts the key again after a run that created no job, and reads the newest run; null if the given run may no longer
+ * be the last one. `refused` is kept over the rounds: the upstream may have refused a key a thousand times.
  */
 async function startAgain(
   client: Client,
@@ -129,7 +129,7 @@ async function startAgain(
   return started && readRun(client, run.workflowId);
 }
 
-/** An earlier run may have created a job although the last one did not: a caller started a key again that had one. */
+/** Throws if an earlier run may have created a job, though the last one did not: a key with a job was started again. */
 async function refuseWhereJobExists(
   client: Client,
   { workflowId }: RunRecord,

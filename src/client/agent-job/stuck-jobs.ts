@@ -32,13 +32,13 @@ export interface StuckJob {
   workflowId: string;
   /** `agentJob`, `requestQueue`, `visitorExport`, or one of webhooks. */
   workflowType: string;
-  /** Null where it is not listed with the workflow. */
+  /** Null if the list does not show the project with the workflow. */
   projectId: string | null;
   /** Temporal's words for a workflow task that keeps failing; empty for another reason. */
   problems: string[];
   /** The version without workers to which the workflow is pinned, as `DEPLOYMENT:BUILD_ID`; null for another reason. */
   pinnedTo: string | null;
-  /** Since when, by whom and why it is paused, in words; null for another reason. */
+  /** The pause in words: since when, by whom and why; null for another reason. */
   paused: string | null;
 }
 
@@ -69,7 +69,7 @@ function stuckJob(run: WorkflowExecutionInfo, pinnedTo: string | null): StuckJob
   return { workflowId, workflowType, projectId: attributes.get(PROJECT) ?? null, problems, pinnedTo, paused: null };
 }
 
-/** One request for each version, and the runs of each version that no worker polls. */
+/** Lists the runs of each version that no worker polls, with one request for each version. */
 async function* listPinnedToLost(client: Client, options: CallOptions): AsyncGenerator<WorkflowExecutionInfo> {
   for (let query = PINNED; ;) {
     const { value: run } = await listKnown(client, query, options).next();
