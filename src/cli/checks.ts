@@ -18,7 +18,7 @@ export interface Finding {
 /** A finding with the name of its check. */
 export type Named = readonly [name: string, finding: Finding];
 
-/** Prints the findings as they come; throws at the end where one is a failure. */
+/** Prints the findings as they come; throws at the end if one is a failure. */
 export async function printFindings(findings: AsyncIterable<Named>, isJson = false): Promise<void> {
   const failed: Finding[] = [];
   for await (const [name, { error, ...finding }] of findings) {
@@ -44,7 +44,7 @@ function printFinding(name: string, { status, text, remedy = [] }: Finding, isJs
 const MIN_RETENTION_DAYS = 30;
 const DAY_SECONDS = 86_400;
 
-/** Whether the server answers and has the namespace, and how long that keeps closed jobs and with them their keys. */
+/** Whether the server answers and has the namespace, and how long the namespace keeps closed jobs and their keys. */
 export async function checkNamespace(client: Client): Promise<Finding> {
   const { temporalCall } = await import('../client/temporal-call.js');
   const { namespace } = client.options;
@@ -61,7 +61,7 @@ export async function checkNamespace(client: Client): Promise<Finding> {
   return { status: 'warn', text, remedy: [why, indented(raise)] };
 }
 
-/** Whether jobs can set all search attributes, and be found by them. */
+/** Whether jobs can set all search attributes, and lists can find jobs by them. */
 export async function checkSearchAttributes(client: Client): Promise<Finding> {
   const {
     missingSearchAttributes,

@@ -24,7 +24,7 @@ const HISTORY_MS = 60_000;
 
 /** What to replay. */
 interface ReplayBounds {
-  /** Closed runs count that closed after it; open ones all count. */
+  /** Runs that closed after this time count, and all open runs. */
   since: Date;
   limit: number;
   taskQueue: string | undefined;
@@ -85,7 +85,7 @@ async function* listRuns(
   }
 }
 
-/** Null where there is nothing to replay: the report then has the reason. */
+/** Reads a run's history; null if there is nothing to replay. The report has the reason, unless the run is gone. */
 async function readRun(
   client: Client,
   { workflowId, runId, type }: WorkflowExecutionInfo,
@@ -100,15 +100,15 @@ async function readRun(
   } catch (error) {
     signal.throwIfAborted();
     const { name, message: problem } = error as Error;
-    // The server has deleted it since the list was read.
+    // The server has deleted the run since the list was read.
     if (name !== 'WorkflowNotFoundError') report.unread.push({ workflowId, runId, problem });
     return null;
   }
 }
 
 /**
- * Throws where a payload stays encrypted: without the keys a history would seem not to fit. All are decoded, for caller
- * and worker each encrypt, or do not, what they write.
+ * Throws if a payload stays encrypted: without the keys a history would seem not to fit. Every payload is checked, for
+ * caller and worker each decide whether they encrypt what they write.
  */
 async function checkReadable({ options }: Client, events: readonly unknown[]): Promise<void> {
   for (const event of events) {
@@ -121,7 +121,7 @@ async function checkReadable({ options }: Client, events: readonly unknown[]): P
   }
 }
 
-/** Wherever they stand in an event: arguments, memo, headers, details of failures within failures. */
+/** The payloads anywhere in an event: arguments, memo, headers, details of failures within failures. */
 function payloadsIn(value: unknown): Payload[] {
   if (typeof value !== 'object' || value === null || ArrayBuffer.isView(value)) return [];
   const isPayload = ArrayBuffer.isView((value as Payload).metadata?.['encoding']);
