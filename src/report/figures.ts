@@ -6,15 +6,15 @@ import type { SnapshotManifest, VisitorTotals } from '../contract.js';
 import { plusDays } from '../visitor-export/date-range.js';
 import { type Day, daysOf, isOneDay, mayHaveBegun } from '../snapshots/catalog.js';
 
-/** Shown in charts and sparklines. */
+/** So many days are shown in charts and sparklines. */
 const MAX_DAYS = 90;
-/** Compared with as many before them: whole weeks, so that weekends weigh the same. */
+/** So many days are compared with as many before them: whole weeks, so that weekends weigh the same. */
 export const PERIOD_DAYS = 28;
 
 interface Period {
   /** Days that count: with a snapshot, and over (unless no day is). */
   days: Day[];
-  /** Means of the days' totals; null where there is no day. */
+  /** Means of the days' totals; null without any day. */
   mean: VisitorTotals | null;
 }
 
@@ -27,7 +27,7 @@ export interface Figures {
   before: Period;
 }
 
-/** The figures of the last days up to yesterday by UTC, or to the last snapshot where that is later, or long ago. */
+/** The figures of the last days up to yesterday by UTC; if the last snapshot is later or long ago, up to that one. */
 export function figuresOf(projectId: string, manifests: readonly SnapshotManifest[], generatedAt: string): Figures {
   const today = generatedAt.slice(0, 10);
   const daily = manifests.filter((manifest) => isOneDay(manifest) && mayHaveBegun(manifest, today));
@@ -51,8 +51,8 @@ export function figuresOf(projectId: string, manifests: readonly SnapshotManifes
 }
 
 /**
- * Whether a day is over: an inconsistent one is, and is marked, but one that was read too early would pull every mean
- * down.
+ * Whether a day is over. An inconsistent day is over, and is marked. A day that was read too early would pull every
+ * mean down.
  */
 function isSettled(state: Day['state']): boolean {
   return state === 'final' || state === 'inconsistent';
@@ -69,7 +69,7 @@ function periodOf(days: Day[]): Period {
   };
 }
 
-/** AI visitors as part of all unique visitors; null where there are none. */
+/** AI visitors as part of all unique visitors; null without visitors. */
 export function aiShare({ ai, total }: Pick<VisitorTotals, 'ai' | 'total'>): number | null {
   return total > 0 ? ai / total : null;
 }

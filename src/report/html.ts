@@ -1,4 +1,4 @@
-/** HTML that is known to be whole: made by `html`, which escapes whatever is not. */
+/** HTML that is safe to insert: `html` makes it, and escapes every other value. */
 export class Html {
   readonly text: string;
   constructor(text: string) {
@@ -10,7 +10,7 @@ type Part = string | number | Html | readonly Part[] | null;
 
 const ENTITIES: Record<string, string> = { '&': '&amp;', '<': '&lt;', '>': '&gt;', '"': '&quot;', "'": '&#39;' };
 
-/** A template whose values are escaped, but for those that are HTML already; lists are joined, null is nothing. */
+/** Fills a template. Values are escaped unless they are HTML already; lists are joined, null leaves no text. */
 export function html(strings: TemplateStringsArray, ...values: Part[]): Html {
   return new Html(strings.map((text, i) => text + rendered(values[i] ?? null)).join(''));
 }
@@ -25,7 +25,8 @@ function rendered(part: Part): string {
 const MAX_CHARACTERS = 500;
 
 /**
- * Text from outside with nothing in it that is invisible or turns the reading direction; the beginning of a long one.
+ * Text from outside, with a code for each character that is invisible or turns the reading direction. A long text is
+ * cut.
  */
 export function visible(text: string): string {
   const short = text.length > MAX_CHARACTERS ? `${text.slice(0, MAX_CHARACTERS).toWellFormed()}…` : text;
@@ -60,7 +61,7 @@ export function table(
 
 // How figures are written.
 
-/** How much more or less than before; null where there is nothing to compare. */
+/** How much more or less than before; null if there is nothing to compare. */
 export function change(now: number | undefined, before: number | undefined): Html | null {
   if (now === undefined || before === undefined) return null;
   if (before === 0) return now === 0 ? html`<span class="flat">±0 %</span>` : html`<span class="up">new</span>`;
@@ -76,7 +77,7 @@ export function number(value: number): string {
   return value.toLocaleString('en-US', { maximumFractionDigits: value < 10 ? 1 : 0 });
 }
 
-/** A share of one in per cent; a dash where there is none. */
+/** A part of 1 in per cent; a dash for null. */
 export function percent(share: number | null): string {
   return share === null ? '–' : `${(100 * share).toFixed(share < 0.0995 ? 1 : 0)} %`;
 }

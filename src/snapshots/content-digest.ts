@@ -15,7 +15,7 @@ export interface VisitorRow {
   total: number;
 }
 
-/** Adds a row to sums and largest counts of rows. */
+/** Adds a row to the sums and to the largest values of each count. */
 export function addTo(figures: Record<'rowSums' | 'rowMaxima', VisitorTotals>, row: VisitorRow): void {
   const { rowSums, rowMaxima } = figures;
   for (const count of COUNTS) {
