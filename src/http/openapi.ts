@@ -27,7 +27,7 @@ const JOB = { key: TEXT_OR_NULL, workflowId: TEXT.schema(), state: orNull(ref('J
 /** What HTTP answers with, besides the shapes of the contract. */
 const ANSWERS: Readonly<Record<string, JsonSchema>> = {
   Job: objectOf({ ...JOB, result: orNull(ref('AgentJobResult'), ref('JobFailure')) }),
-  // Of its words, two differ in case alone: generators would make one name of both.
+  // Two outcomes differ in case alone: generators would make one name of both.
   JobState: { ...JOB_STATE, properties: { ...JOB_STATE.properties, outcome: TEXT_OR_NULL } },
   JobFailure: objectOf({ failure: objectOf({ type: TEXT.schema(), message: TEXT.schema(), details: {} }) }),
   StartedJob: objectOf({ ...JOB, key: TEXT.schema(), isNew: FLAG }),

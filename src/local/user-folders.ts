@@ -40,7 +40,7 @@ function firstUsable(folders: readonly (string | undefined)[], variable: string)
       accessSync(folder, constants.W_OK);
       return folder;
     } catch {
-      // The next one may do.
+      // The next folder may be usable.
     }
   }
   const tried = folders.filter((folder) => folder !== undefined).join(', ') || 'nothing';

@@ -2,7 +2,7 @@
 import * as z from 'zod';
 import { errorResponse, type HttpResponse, type Operation } from './http.js';
 
-/** The key that a sandbox accepts by default; valid nowhere else. */
+/** The key that a sandbox accepts by default; no upstream takes this key. */
 export const SANDBOX_API_KEY = 'sandbox_admin_not_a_secret';
 
 export const apiKeySchema = z.union([

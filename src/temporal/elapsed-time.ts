@@ -3,7 +3,8 @@ import { uptime } from 'node:os';
 
 /**
  * Milliseconds since the call, by the clock that says most. The monotonic clock stands still while a machine is
- * suspended, the boot clock while it is restored elsewhere. The wall clock may be set back.
+ * suspended. The boot clock stands still while a copy of the machine is restored elsewhere. The wall clock may be set
+ * back.
  */
 export function startStopwatch(): () => number {
   const begun = readClocks();

@@ -31,7 +31,7 @@ export interface UpstreamSettings {
   timeoutMs: number;
   /** Statuses that the operator vouches are answered before a write is accepted. */
   notTakenStatuses: readonly number[];
-  /** As the variables of these names say: a proxy for https, one for http, hosts without one. */
+  /** The proxies, as the environment variables of these names say: for https, for http, and the hosts without one. */
   proxy?: Partial<ProxySettings>;
   /** Called once for each request, when it has ended; see RESPONSE_CLASSES. */
   onResponse?: (operation: UpstreamOperation, responseClass: (typeof RESPONSE_CLASSES)[number]) => void;
@@ -43,7 +43,7 @@ const MAX_TIMEOUT_MS = 20_000;
 
 const HEADERS = {
   accept: 'application/json',
-  'accept-encoding': 'identity', // What comes compressed all the same is decoded.
+  'accept-encoding': 'identity', // A response that is compressed all the same is decoded.
   'user-agent': 'agent-jobs',
 };
 
@@ -74,7 +74,7 @@ interface CallUnderWay {
 /** What the exchange of a call means to its caller. */
 interface Meaning<T> {
   judge: (exchange: ExchangeResult, context: CallContext) => T;
-  /** Whether a 2xx so judged was of use; default: yes. */
+  /** Whether the body of a 2xx was of use, by the result; default: yes. */
   isReadable?: (result: T) => boolean;
 }
 
@@ -186,7 +186,7 @@ class Caller {
     return underWay.exchange!;
   }
 
-  /** No key is added if the time is over before there is one. */
+  /** Adds the key, unless the time is over before there is one. */
   async #authorize(request: Request, { call, limit, context }: CallUnderWay): Promise<void> {
     context.key ??= await limit.race(this.#settings.keys.keyFor(call.projectId));
     if (context.key !== undefined) request.headers.set('authorization', `Bearer ${context.key}`);
@@ -201,8 +201,8 @@ class Caller {
   }
 
   /**
-   * Whether the request is sent once more: a read that lost its connection, and what was rejected for a key that was
-   * rotated meanwhile. The rejected request was surely not accepted.
+   * Whether the request is sent once more: a read that lost its connection, or a request that was rejected for a key
+   * that was rotated meanwhile. The rejected request was surely not accepted.
    */
   async #isRepeated({ call, limit, context, exchange }: CallUnderWay): Promise<boolean> {
     if (!exchange || context.key === undefined) return false;
@@ -220,7 +220,7 @@ class Caller {
     let isReadable = false;
     try {
       if (exchange.error?.kind === 'aborted') throw options.signal?.reason;
-      // A response that had begun says more.
+      // The status of a response that had begun says more than the error.
       if (exchange.error?.cause !== undefined && exchange.status === undefined) throw exchange.error.cause;
       const result = meaning.judge(exchange, context);
       isReadable = meaning.isReadable?.(result) ?? true;
