@@ -18,7 +18,7 @@ import { setTimeout as pause } from 'node:timers/promises';
 import { fileURLToPath, pathToFileURL } from 'node:url';
 import { Client, Connection } from '@temporalio/client';
 import { startProcess } from '../dist/local/child-process.js';
-import { findDevServer } from '../dist/local/fetched-program.js';
+import { findDevServer } from '../dist/local/find-dev-server.js';
 import { startDevServer } from '../dist/local/dev-server.js';
 import { readRows } from '../dist/snapshots/parquet.js';
 import { AgentJobs } from '../dist/starter.js';

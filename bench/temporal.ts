@@ -1,7 +1,7 @@
 /** The Temporal server of a run: the dev server. */
 import { join } from 'node:path';
 import { Client, Connection } from '@temporalio/client';
-import { findDevServer } from '../src/local/fetched-program.js';
+import { findDevServer } from '../src/local/find-dev-server.js';
 import { startDevServer } from '../src/local/dev-server.js';
 import { freePort } from '../src/local/child-process.js';
 import { ensureSearchAttributes } from '../src/temporal/search-attributes.js';

@@ -16,7 +16,7 @@ import { startOnFreePort, type Stops } from './child-process.js';
 import { DATA_FOLDERS, DataFolder } from './data-folder.js';
 import { DEMO_SCRIPT } from './demo-job.js';
 import { type DevServer, startDevServer } from './dev-server.js';
-import { findDevServer } from './fetched-program.js';
+import { findDevServer } from './find-dev-server.js';
 import { stateFolder } from './user-folders.js';
 import { localTemporalEnvironment, realUpstreamEnvironment, startWorker } from './worker-process.js';
 

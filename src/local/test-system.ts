@@ -11,7 +11,7 @@ import { DEFAULT_TASK_QUEUE } from '../contract.js';
 import { startSandbox, type Sandbox, type SandboxOptions } from '../sandbox/sandbox.js';
 import { type Stops, stopAll } from './child-process.js';
 import { startDevServer } from './dev-server.js';
-import { findDevServer } from './fetched-program.js';
+import { findDevServer } from './find-dev-server.js';
 import { localTemporalEnvironment, startWorker } from './worker-process.js';
 
 export interface TestSystemOptions {

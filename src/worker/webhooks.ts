@@ -2,7 +2,7 @@
 import { type Client, WorkflowExecutionAlreadyStartedError, WorkflowNotFoundError } from '@temporalio/client';
 import { readWebhooksConfig, type WorkerConfig } from '../config.js';
 import { WEBHOOK_SWEEP_WORKFLOW, webhookSweepId, type WebhookSweepState } from '../contract/webhooks.js';
-import { createWebhookActivities } from '../activities/webhooks/activities.js';
+import { createWebhookActivities } from '../activities/webhooks/webhook-activities.js';
 import { Endpoints } from '../activities/webhooks/endpoints.js';
 import { isOpen } from '../temporal/open-workflows.js';
 import { every } from './every.js';

@@ -3,7 +3,7 @@ import { mkdtemp } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { parseArgs } from 'node:util';
-import { findDevServer } from '../../src/local/fetched-program.js';
+import { findDevServer } from '../../src/local/find-dev-server.js';
 import { runChaos, type ChaosOptions } from './chaos-run.js';
 import { everyFault } from './faults.js';
 import { formatReport } from './report.js';

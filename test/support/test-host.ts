@@ -10,7 +10,7 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import type { TestProject } from 'vitest/node';
 import { freePort } from '../../src/local/child-process.js';
-import { findDevServer } from '../../src/local/fetched-program.js';
+import { findDevServer } from '../../src/local/find-dev-server.js';
 import { startDevServer, type DevServer } from '../../src/local/dev-server.js';
 import { workflowBundleOptions, workflowBundlePath } from '../../src/temporal/workflow-bundle.js';
 import { findTimeSkippingProgram } from './time-skipping-program.js';

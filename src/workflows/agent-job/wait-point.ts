@@ -1,6 +1,6 @@
 /**
  * How the parts of a run wait: first the dashboard is brought up to date. Whether the deadline goes on meanwhile is
- * decided in next-write.ts.
+ * decided in write-transitions.ts.
  */
 import { condition } from '@temporalio/workflow';
 import { mustContinueAsNew } from './continue-as-new.js';

@@ -1,6 +1,6 @@
 /**
  * One write to the upstream, as plain data that continue-as-new hands on, and what it tells. What changes it, and how:
- * next-write.ts. Pure: no Temporal. Times in milliseconds.
+ * write-transitions.ts. Pure: no Temporal. Times in milliseconds.
  */
 import type { InDoubtWrite, JobRecord, Priority, RequestTurn } from '../../contract.js';
 import type { Queued } from '../../contract/write-outcome.js';

@@ -1,7 +1,7 @@
 /**
- * What an event makes of a write: `next`, the one function that changes it, from its beginning until its outcome is
- * settled, and which says when the deadline stands still. What the change means for the run follows from the new state
- * alone, in job-run.ts. States are in brackets:
+ * What an event makes of a write. `afterEvent` alone changes a write, from its beginning until its outcome is settled,
+ * and says when the deadline stands still. What a change means for the run follows from the new state alone, in
+ * job-run.ts. States are in brackets:
  *
  *     [ready]     ── it is sent ──────────────────────────────▶ [sending]
  *     [sending]   ── accepted, rejected or given up ──────────▶ [settled]
@@ -71,7 +71,7 @@ export interface Situation {
 }
 
 /** The write after an event; the same object where the event changes nothing. */
-export function next(write: Write, event: WriteEvent, situation: Situation): Write {
+export function afterEvent(write: Write, event: WriteEvent, situation: Situation): Write {
   const { state } = write;
   switch (event.kind) {
     case 'send':
