@@ -4,10 +4,10 @@
 import { createHash, randomInt } from 'node:crypto';
 import { once } from 'node:events';
 import type { JobState } from '../contract.js';
-import { lookAtJob } from '../client/agent-job/list.js';
 import { shownOf } from '../client/agent-job/watch.js';
-import { nullIfUnbegun, resultOf, whileWanted } from '../operations/job-end.js';
+import { whileWanted } from '../operations/job-end.js';
 import { type Answer, type Call, headerOf } from './request.js';
+import { SharedWatch } from './shared-watch.js';
 
 /** Some proxies end what is silent for half a minute; the contract says 15 seconds. */
 const COMMENT_EVERY_MS = 10_000;
@@ -20,39 +20,38 @@ const END = '.end';
 
 /** Streams the states of a job, the present one first, and its result; null where it has streamed. */
 export async function streamEvents(call: Call): Promise<Answer | null> {
-  const { response, gone, job } = call;
+  const { response, gone } = call;
   const lastId = headerOf(call.request, 'last-event-id');
-  // While an answer can still be an error.
-  await lookAtJob(call.jobs.client, job().workflowId, { signal: gone });
-  // A browser comes back after every end, until it is told that there is no more.
-  if (lastId?.endsWith(END) && (await isOver(call, lastId))) return { status: 204 };
-  // nginx would keep events back. Nothing follows on the connection: it would outlive the end of this server.
-  const headers = { 'content-type': 'text/event-stream', 'x-accel-buffering': 'no', connection: 'close' };
-  // Without `no-transform` a proxy may keep events back to compress them.
-  const all = { 'cache-control': 'no-store, no-transform', ...headers };
-  if (call.request.method === 'HEAD') return { status: 200, headers: all };
-  // Of one that has closed before, no end would stop the comments.
-  gone.throwIfAborted();
-  response.writeHead(200, all).write(':\n\n');
-  const comments = setInterval(() => response.writableNeedDrain || response.write(':\n\n'), COMMENT_EVERY_MS);
-  response.once('close', () => clearInterval(comments));
-  const isDone = await whileWanted(call, STREAM_MS, (signal) => sendStates(call, lastId, signal));
-  response.end(isDone ? '' : `retry: ${randomInt(...BACK_AFTER_MS)}\n\n`);
-  return null;
+  const watch = SharedWatch.join(call);
+  try {
+    // While an answer can still be an error.
+    await watch.found;
+    gone.throwIfAborted();
+    // A browser comes back after every end, until it is told that there is no more.
+    if (lastId?.endsWith(END) && (await isOver(call, watch, lastId))) return { status: 204 };
+    // nginx would keep events back. Nothing follows on the connection: it would outlive the end of this server.
+    const headers = { 'content-type': 'text/event-stream', 'x-accel-buffering': 'no', connection: 'close' };
+    // Without `no-transform` a proxy may keep events back to compress them.
+    const all = { 'cache-control': 'no-store, no-transform', ...headers };
+    if (call.request.method === 'HEAD') return { status: 200, headers: all };
+    // No end of a response that has closed before would stop the comments.
+    gone.throwIfAborted();
+    response.writeHead(200, all).write(':\n\n');
+    const comments = setInterval(() => response.writableNeedDrain || response.write(':\n\n'), COMMENT_EVERY_MS);
+    response.once('close', () => clearInterval(comments));
+    const isDone = await whileWanted(call, STREAM_MS, (signal) => sendStates(call, watch, lastId, signal));
+    response.end(isDone ? '' : `retry: ${randomInt(...BACK_AFTER_MS)}\n\n`);
+    return null;
+  } finally {
+    watch.leave();
+  }
 }
 
-async function sendStates(call: Call, lastId: unknown, signal: AbortSignal): Promise<true> {
-  const job = call.job();
-  let last: JobState | null = null;
-  try {
-    for await (const state of job.watch({ signal })) {
-      last = state;
-      if (idOf(state) !== lastId) await send(call, 'state', idOf(state), state);
-    }
-  } catch (error) {
-    nullIfUnbegun(error);
+async function sendStates(call: Call, watch: SharedWatch, lastId: unknown, signal: AbortSignal): Promise<true> {
+  for await (const state of watch.states(signal)) {
+    if (idOf(state) !== lastId) await send(call, 'state', idOf(state), state);
   }
-  await send(call, 'result', idOf(last) + END, await resultOf(job, last, signal));
+  await send(call, 'result', idOf(watch.last) + END, watch.result!);
   return true;
 }
 
@@ -63,12 +62,12 @@ async function send({ response, gone }: Call, event: string, id: string, data: o
 }
 
 /** Whether the result of this id is the job's last word; without a worker that is not known, and the stream waits. */
-async function isOver(call: Call, lastId: string): Promise<boolean> {
-  const isLast = async (signal: AbortSignal) => {
-    const state = await call.job().state({ signal }).catch(nullIfUnbegun);
-    return (state === null || state.phase === 'done') && idOf(state) + END === lastId;
-  };
-  return (await whileWanted(call, COMMENT_EVERY_MS, isLast).catch(() => null)) ?? false;
+async function isOver(call: Call, watch: SharedWatch, lastId: string): Promise<boolean> {
+  const first = await whileWanted(call, COMMENT_EVERY_MS, (signal) => watch.states(signal).next()).catch(() => null);
+  if (first === null) return false;
+  // A run that ended before a worker began it has a result and no state.
+  const state = first.done ? null : first.value;
+  return (state === null || state.phase === 'done') && idOf(state) + END === lastId;
 }
 
 function idOf(state: JobState | null): string {
