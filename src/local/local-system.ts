@@ -170,7 +170,7 @@ export function nextSteps(system: LocalSystem, { workflowId, unset, hasProfile }
     ...(demo === undefined ? [] : [cli(`follow-up ${demo} 'Now in French, too' --wait`), cli(`state ${demo}`)]),
     cli('list'),
     cli(`export run --project ${project}`),
-    `npx agent-jobs report --project ${project} --snapshots ${shellWord(snapshotsUrl)}`,
+    `SNAPSHOTS_URL=${shellWord(snapshotsUrl)} npx agent-jobs report --project ${project}`,
     `curl --noproxy '*' ${httpUrl}/v1/projects/${project}/jobs -H 'Content-Type: application/json' ` +
       `-H 'Idempotency-Key: faq' -d '{"prompt": "Add a page of questions"}'`,
     `python3 -m pip install temporalio && ${prefix}TEMPORAL_ADDRESS=${address} AGENT_JOBS_TASK_QUEUE=` +
