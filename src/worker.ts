@@ -20,7 +20,7 @@ import { payloadCodecs } from './temporal/payload-codec.js';
 import { createUpstream } from './upstream/client.js';
 import { createKeySource } from './upstream/keys.js';
 import type { Upstream } from './upstream/upstream.js';
-import { watchBudgets } from './worker/budget-news.js';
+import { watchBudgets } from './worker/budget-reports.js';
 import { countExportPollers, scheduledProjects, watchConsistentDays } from './worker/export-gauges.js';
 import { connectTemporal, reachNamespace } from './worker/connection.js';
 import { every } from './worker/every.js';

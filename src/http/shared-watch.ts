@@ -50,11 +50,11 @@ export class SharedWatch extends EventEmitter {
 
   /** The present state, and each one that follows: a slow reader misses what is past. */
   async *states(signal: AbortSignal): AsyncGenerator<JobState, void, undefined> {
-    for (let told: JobState | null = null; ;) {
+    for (let sent: JobState | null = null; ;) {
       if (this.#error !== null) throw this.#error;
-      if (this.last !== told) yield (told = this.last!);
+      if (this.last !== sent) yield (sent = this.last!);
       else if (this.result !== null) return;
-      else await once(this, 'news', { signal });
+      else await once(this, 'change', { signal });
     }
   }
 
@@ -68,13 +68,13 @@ export class SharedWatch extends EventEmitter {
       this.#error = error;
     }
     this.emit('end');
-    this.emit('news');
+    this.emit('change');
   }
 
   async #keepLast(states: AsyncIterable<JobState>): Promise<void> {
     for await (const state of states) {
       this.last = state;
-      this.emit('news');
+      this.emit('change');
     }
   }
 }

@@ -92,6 +92,18 @@ test('a job that was cancelled is told as a failure', async () => {
   expect(events.at(-1)).toMatchObject({ event: 'result', data: { failure: { type: 'Canceled' } } });
 });
 
+test('who comes back to a job that ended before a worker began it is told that there is no more', async () => {
+  const { projectId, jobs } = server;
+  const workflowId = `agent-job/${projectId}/unbegun`;
+  const args = [{ projectId, prompt: 'x' }];
+  const run = await jobs.client.workflow.start('agentJob', { workflowId, taskQueue: `none-${randomUUID()}`, args });
+  await run.terminate();
+  const path = `/v1/projects/${projectId}/jobs/unbegun`;
+  const events = told((await stream(path)).body as string);
+  expect(events).toMatchObject([{ event: 'result', data: { failure: { type: 'Terminated' } } }]);
+  expect((await stream(path, events[0]!.id)).status).toBe(204);
+});
+
 test('a job whose follow-up came after its end goes on in the stream of who had seen the result', async () => {
   const path = await server.startJob();
   const seen = told((await stream(path)).body as string).at(-1)!;
@@ -135,6 +147,20 @@ test('a reader who reads nothing holds back what is sent to him, and nobody else
   socket.destroy();
   await once(socket, 'close');
   await vi.waitFor(async () => expect(await openStreams()).toBe(0), PATIENCE);
+});
+
+test('many streams of one job ask Temporal no more than one does', async () => {
+  const path = await endlessJob();
+  const describe = vi.spyOn(server.jobs.client.workflowService, 'describeWorkflowExecution');
+  try {
+    const streams = Array.from({ length: 40 }, () => openStream(path));
+    await vi.waitFor(() => expect(streams.every(({ text }) => told(text()).length > 0)).toBe(true), PATIENCE);
+    expect(describe.mock.calls.length).toBeLessThan(40);
+    for (const { socket } of streams) socket.destroy();
+    await vi.waitFor(async () => expect(await openStreams()).toBe(0), PATIENCE);
+  } finally {
+    describe.mockRestore();
+  }
 });
 
 test('who goes away while he waits leaves no request behind', async () => {

@@ -6,7 +6,7 @@ import type { Client } from '@temporalio/client';
 import { afterAll, afterEach, beforeAll, describe, expect, test, vi } from 'vitest';
 import { Budgets } from '../../src/activities/agent-job/budgets.js';
 import { requestQueueId } from '../../src/contract.js';
-import { watchBudgets } from '../../src/worker/budget-news.js';
+import { watchBudgets } from '../../src/worker/budget-reports.js';
 
 let folder: string;
 beforeAll(async () => {

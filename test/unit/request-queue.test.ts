@@ -106,7 +106,7 @@ class SimulatedQueue {
     const at = this.#now - this.#behindMs;
     if (waitMs === 0) {
       this.accepted.push(this.#now - START);
-      // The queue hears nothing of what was accepted without a turn.
+      // The queue knows nothing of what was accepted without a turn.
       if (turn !== null) this.#run.report({ turn, outcome: 'accepted', at });
       return;
     }
@@ -270,20 +270,20 @@ test('a raised budget holds at once, and a number goes once no worker has named 
 
 test('a number that comes back after `unlimited` finds what was sent in the hour before', () => {
   const { clock, run } = openQueue();
-  const hear = (perHour: number | string, requests?: number) => {
+  const take = (perHour: number | string, requests?: number) => {
     const outcome = requests === undefined ? 'unsent' : 'accepted';
     run.report(parseReport({ turn: null, outcome, at: clock.now, requests, perHour }));
   };
-  hear(10, 10);
+  take(10, 10);
   clock.now += 10 * MINUTE;
-  hear('unlimited', 5);
+  take('unlimited', 5);
   expect([run.isOver, run.nextTurnAt]).toEqual([false, clock.now]);
-  hear(10);
+  take(10);
   expect(run.nextTurnAt).toBe(START + HOUR);
-  hear('unlimited');
+  take('unlimited');
   // What is sent under `unlimited` keeps no queue running.
   clock.now = START + HOUR + 10 * MINUTE;
-  hear('unlimited', 5);
+  take('unlimited', 5);
   expect(run.isOver).toBe(true);
 });
 

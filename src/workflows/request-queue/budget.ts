@@ -83,7 +83,7 @@ export class Budget {
   }
 
   /** Takes what a worker says of the budget that is set; absent says nothing. */
-  hear(perHour: WritesPerHour | null | undefined): void {
+  take(perHour: WritesPerHour | null | undefined): void {
     const { data } = this;
     const now = this.#now();
     if (perHour === undefined || (perHour === null && now - data.namedAt < NAMED_MS)) return;

@@ -90,7 +90,7 @@ export class QueueRun {
 
   /** A workflow asks for its turn. Returns those that must leave for want of room. */
   join({ workflowId, priority, askedAt, requests = 1, report, ...facts }: JoinRequest): Waiter[] {
-    this.#hear(facts);
+    this.#takeBudget(facts);
     if (report) this.#apply(report);
     for (const turn of this.#turns.values()) if (turn.workflowId === workflowId) turn.workflowId = null;
     const asked = { askedAt: Math.min(askedAt, this.#now()), requests: Math.min(requests, this.#maxRequests) };
@@ -105,7 +105,7 @@ export class QueueRun {
 
   /** A worker reports how a request ended. */
   report(report: RequestReport & BudgetFacts): void {
-    this.#hear(report);
+    this.#takeBudget(report);
     this.#apply(report);
   }
 
@@ -162,9 +162,9 @@ export class QueueRun {
     return this.#data.wasUsed ? this.budget.remembersUntil : this.#openedAt + UNUSED_MS;
   }
 
-  #hear({ perHour }: BudgetFacts): void {
+  #takeBudget({ perHour }: BudgetFacts): void {
     this.#data.wasUsed = true;
-    this.budget.hear(perHour);
+    this.budget.take(perHour);
   }
 
   /** What a report says about a turn in flight. A turn that has ended is corrected no more, but a 429 is one. */

@@ -1,6 +1,6 @@
 /**
- * The workflow `requestQueue`: it takes messages, sends turns, and continues as new. budget.ts decides when, queue-
- * run.ts who.
+ * The workflow `requestQueue`: it takes messages, sends turns, and continues as new. When the next turn may be given is
+ * in budget.ts, and whose it is in queue-run.ts.
  */
 import {
   CancellationScope,

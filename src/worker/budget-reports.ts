@@ -17,7 +17,7 @@ const CALL_LIMIT_MS = 10_000;
 
 type PerHour = WritesPerHour | null;
 
-interface BudgetNewsOptions {
+interface BudgetReportsOptions {
   client: Client;
   taskQueue: string;
   budgets: Pick<Budgets, 'of' | 'ofProjects'>;
@@ -25,7 +25,7 @@ interface BudgetNewsOptions {
 }
 
 /** Returns what stops the reports. */
-export function watchBudgets({ client, taskQueue, budgets, log }: BudgetNewsOptions): () => void {
+export function watchBudgets({ client, taskQueue, budgets, log }: BudgetReportsOptions): () => void {
   const isOwn = `TaskQueue = '${taskQueue.replaceAll("'", "''")}'`;
   const query = `WorkflowType = '${REQUEST_QUEUE_WORKFLOW}' AND ${IS_OPEN} AND ${isOwn}`;
   /** What each running queue knows, by workflow id. */
