@@ -3,7 +3,7 @@ import { Client } from '@temporalio/client';
 import { Budgets } from './activities/agent-job/budgets.js';
 import { createJobActivities } from './activities/agent-job/job-activities.js';
 import { KeyHealth } from './activities/agent-job/key-health.js';
-import { Poller } from './activities/agent-job/poller.js';
+import { HeldPolls } from './activities/agent-job/held-polls.js';
 import { countExports, createExportActivities } from './activities/visitor-export/export-activities.js';
 import {
   ConfigError,
@@ -63,7 +63,7 @@ async function runWorker(config: WorkerConfig, log: Logger): Promise<void> {
   });
   const dependencies = { upstream: keyHealth.notedUpstream, shutdownSignal: shutdown.signal, metrics, ...restored };
   const store = await openSnapshots(config);
-  const poller = upstreamRequestsPerSecond ? null : new Poller(shutdown.signal, metrics);
+  const heldPolls = upstreamRequestsPerSecond ? null : new HeldPolls(shutdown.signal, metrics);
   const budgets = new Budgets(config.budgets, { onProblem: logFileProblem(log) });
   const keys = readPayloadKeys();
   const workers = await createWorkers(config, connection, {
@@ -73,7 +73,7 @@ async function runWorker(config: WorkerConfig, log: Logger): Promise<void> {
     // The limit counts attempts: under it each read is one, and questions for a key take at most a quarter.
     jobs: () => {
       const asksPerSecond = (upstreamRequestsPerSecond ?? Infinity) / 4;
-      return createJobActivities({ ...dependencies, keyHealth, budgets, poller, asksPerSecond });
+      return createJobActivities({ ...dependencies, keyHealth, budgets, heldPolls, asksPerSecond });
     },
     // There is a store wherever the exports role is.
     exports: () => {
@@ -82,7 +82,7 @@ async function runWorker(config: WorkerConfig, log: Logger): Promise<void> {
     },
   });
   const client = new Client({ connection, namespace: temporal.namespace, dataConverter: payloadCodecs(keys) });
-  startWatches({ config, client, budgets, figures, store, poller, log, shutdown });
+  startWatches({ config, client, budgets, figures, store, heldPolls, log, shutdown });
   readiness.watch({
     reach: (deadline) => reachNamespace(connection, temporal.namespace, deadline),
     workers,
@@ -95,7 +95,7 @@ async function runWorker(config: WorkerConfig, log: Logger): Promise<void> {
     await shutdown.runUntilEnd(workers);
   } finally {
     // However the workers end, what they left is waited for.
-    await poller?.ended();
+    await heldPolls?.ended();
   }
   await connection.close();
 }
@@ -113,23 +113,23 @@ interface WatchesOptions {
   budgets: Budgets;
   figures: Figures;
   store: SnapshotStore | null;
-  poller: Poller | null;
+  heldPolls: HeldPolls | null;
   log: Logger;
   shutdown: Shutdown;
 }
 
 /** What this process does beside its activities, until it shuts down. */
 function startWatches(options: WatchesOptions): void {
-  const { config, client, budgets, figures, store, poller, log, shutdown } = options;
+  const { config, client, budgets, figures, store, heldPolls, log, shutdown } = options;
   const { taskQueue, roles } = config;
-  shutdown.onBegin(watchVersion({ config, client, poller, log }));
+  shutdown.onBegin(watchVersion({ config, client, heldPolls, log }));
   if (roles.includes('jobs') && Object.keys(config.budgets).length > 0) {
     shutdown.onBegin(watchBudgets({ client, taskQueue, budgets, log }));
   }
   if (config.webhooks) shutdown.onBegin(keepSweeping(client, taskQueue, log));
   if (!config.metricsAddress) return;
   // What no call of an activity shows: held polls, open jobs, workers of the exports, days without a good export.
-  shutdown.onBegin(every(POLLS_HELD_INTERVAL_MS, () => figures.pollsHeld.set(poller?.size ?? 0)));
+  shutdown.onBegin(every(POLLS_HELD_INTERVAL_MS, () => figures.pollsHeld.set(heldPolls?.size ?? 0)));
   shutdown.onBegin(watchOpenJobs(client, figures, log));
   shutdown.onBegin(countExportPollers(client, taskQueue, figures, log));
   if (!store) return;

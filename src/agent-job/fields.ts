@@ -33,7 +33,7 @@ import {
   type Parsed,
 } from '../contract/kinds.js';
 import { METADATA, TAGS } from './labels.js';
-import type { PollPlan } from './poll-plan.js';
+import type { PollPlan } from './poll-waits.js';
 
 const DEFAULT = { pollMin: '2 seconds', pollMax: '60 seconds', pollRatio: 0.1 } as const;
 /** Timers of a Temporal server do not fire sooner. */

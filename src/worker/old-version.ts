@@ -6,7 +6,7 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Client, WorkflowExecutionInfo } from '@temporalio/client';
 import type { WorkerDeploymentVersion } from '@temporalio/common';
-import type { Poller } from '../activities/agent-job/poller.js';
+import type { HeldPolls } from '../activities/agent-job/held-polls.js';
 import { hasGrpcStatus } from '../temporal/grpc.js';
 import { IS_OPEN } from '../temporal/open-workflows.js';
 import type { WorkerConfig } from '../config.js';
@@ -18,7 +18,7 @@ export interface OldVersionOptions {
   config: Pick<WorkerConfig, 'deployment'>;
   client: Client;
   /** Its poll batches of runs that were woken go back: most of those runs have left. */
-  poller: Poller | null;
+  heldPolls: HeldPolls | null;
   log: Logger;
 }
 
@@ -39,7 +39,7 @@ const DRAINING = 4; // temporal.api.enums.v1.WorkerDeploymentVersionStatus
  * Checks now and then whether the version of this worker drains, and then wakes its runs; returns what stops that.
  * Without worker versioning there is nothing to watch.
  */
-export function watchVersion({ config, client, poller, log }: OldVersionOptions): () => void {
+export function watchVersion({ config, client, heldPolls, log }: OldVersionOptions): () => void {
   const version = workerVersion(config);
   if (!version) return () => {};
   let isDraining = false;
@@ -53,7 +53,7 @@ export function watchVersion({ config, client, poller, log }: OldVersionOptions)
         : 'The runs of this version of the workers have left, or it is current again';
       log.info({ deployment, buildId }, text);
     }
-    if (since !== null) await wakeRuns({ client, poller, version, since, stopped });
+    if (since !== null) await wakeRuns({ client, heldPolls, version, since, stopped });
   };
   return every(CHECK_INTERVAL_MS, check, {
     firstMs: CHECK_INTERVAL_MS,
@@ -77,13 +77,13 @@ async function drainingSince(client: Client, deploymentVersion: WorkerDeployment
   }
 }
 
-interface Draining extends Pick<OldVersionOptions, 'client' | 'poller'> {
+interface Draining extends Pick<OldVersionOptions, 'client' | 'heldPolls'> {
   version: WorkerDeploymentVersion;
   since: number;
   stopped: AbortSignal;
 }
 
-async function wakeRuns({ client, poller, version, since, stopped }: Draining): Promise<void> {
+async function wakeRuns({ client, heldPolls, version, since, stopped }: Draining): Promise<void> {
   const woken = new Set<string>();
   const failures: unknown[] = [];
   // The server takes one signal of a request id: many workers, and ever rarer tries, cost a run little. The first may
@@ -104,7 +104,7 @@ async function wakeRuns({ client, poller, version, since, stopped }: Draining): 
   await Promise.all(batch);
   if (woken.size > 0) {
     await delay(LEAVE_MS);
-    poller?.handBack(woken, 'another version of the workers is current');
+    heldPolls?.handBack(woken, 'another version of the workers is current');
   }
   if (failures.length > 0) throw failures[0] as Error;
 }

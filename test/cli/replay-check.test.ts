@@ -32,7 +32,7 @@ afterAll(async () => {
 /** Histories of jobs and of a queue, of open runs and a closed one. */
 async function startLives(): Promise<JobBench> {
   const upstream = new ScriptedUpstream();
-  const jobs = await startJobBench(server, upstream, { hasPoller: true });
+  const jobs = await startJobBench(server, upstream, { holdsPolls: true });
   const job = { projectId: 'p1', prompt: PROMPT, polling: { min: 1_000, max: 1_000 }, settle: 0 };
   await (await jobs.start(job)).result();
   upstream.show = () => ({ status: 'active' });

@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
 import { fileURLToPath } from 'node:url';
 import { expect, test } from 'vitest';
-import type { PollJobInput } from '../../src/activities/agent-job/poll-run.js';
+import type { PollJobInput } from '../../src/activities/agent-job/poll-attempt.js';
 import { AGENT_JOB_WORKFLOW, followUpSignal, type AgentJobInput } from '../../src/contract.js';
 import { jobOptions } from '../../src/worker/workers.js';
 import { createTestWorker } from '../support/worker.js';

@@ -7,7 +7,7 @@ import type { Client } from '@temporalio/client';
 import { defaultDataConverter, defaultFailureConverter, defaultPayloadConverter } from '@temporalio/common';
 import type { ApplicationFailure, Payload, ProtoFailure } from '@temporalio/common';
 import { MockActivityEnvironment } from '@temporalio/testing';
-import type { PollJobInput, PollJobResult } from '../../src/activities/agent-job/poll-run.js';
+import type { PollJobInput, PollJobResult } from '../../src/activities/agent-job/poll-attempt.js';
 import { record } from './scripted-upstream.js';
 
 /** A batch of a job that is active, in nothing special. */

@@ -6,7 +6,7 @@ import type { Client, WorkflowHandleWithFirstExecutionRunId } from '@temporalio/
 import type { NativeConnection, Worker, WorkerOptions } from '@temporalio/worker';
 import { createJobActivities } from '../../src/activities/agent-job/job-activities.js';
 import { KeyHealth } from '../../src/activities/agent-job/key-health.js';
-import { Poller } from '../../src/activities/agent-job/poller.js';
+import { HeldPolls } from '../../src/activities/agent-job/held-polls.js';
 import { requestQueueId, requestQueueStateQuery, type AgentJobInput } from '../../src/contract.js';
 import { Budgets, type BudgetSettings } from '../../src/activities/agent-job/budgets.js';
 import type { Metrics } from '../../src/activities/metrics.js';
@@ -23,8 +23,8 @@ export interface JobBench {
 }
 
 export interface JobBenchOptions {
-  /** Whether attempts go on in a poller; default: each read is an attempt, and a server may skip the waits. */
-  hasPoller?: boolean;
+  /** Whether attempts are held by the worker; default: each read is an attempt, and a server may skip the waits. */
+  holdsPolls?: boolean;
   metrics?: Metrics;
   tryKeyEveryMs?: number;
   onKeyChange?: (projectId: string, reason: string | null) => void;
@@ -45,7 +45,7 @@ export async function startJobBench(
   { client, nativeConnection }: { client: Client; nativeConnection: NativeConnection },
   upstream: Upstream,
   {
-    hasPoller = false,
+    holdsPolls = false,
     metrics = noMetrics,
     tryKeyEveryMs = 1_000,
     onKeyChange = () => {},
@@ -56,12 +56,12 @@ export async function startJobBench(
   }: JobBenchOptions = {},
 ): Promise<JobBench> {
   const shutdown = new AbortController();
-  const poller = hasPoller ? new Poller(shutdown.signal, noMetrics) : null;
+  const heldPolls = holdsPolls ? new HeldPolls(shutdown.signal, noMetrics) : null;
   const activities = createJobActivities({
     upstream,
     shutdownSignal: shutdown.signal,
     metrics,
-    poller,
+    heldPolls,
     confirmWritesBefore,
     budgets: new Budgets(budgets),
     keyHealth: new KeyHealth({ upstream, metrics, tryEveryMs: tryKeyEveryMs, onChange: onKeyChange }),
@@ -93,7 +93,7 @@ export async function startJobBench(
       shutdown.abort();
       worker.shutdown();
       await running;
-      await poller?.ended();
+      await heldPolls?.ended();
     },
   };
 }

@@ -1,7 +1,7 @@
 import { setMaxListeners } from 'node:events';
 import type { NativeConnection } from '@temporalio/worker';
 import { createJobActivities } from '../../src/activities/agent-job/job-activities.js';
-import { Poller } from '../../src/activities/agent-job/poller.js';
+import { HeldPolls } from '../../src/activities/agent-job/held-polls.js';
 import { noMetrics } from './no-metrics.js';
 import { createUpstream } from '../../src/upstream/client.js';
 import { createKeySource } from '../../src/upstream/keys.js';
@@ -20,15 +20,15 @@ export async function startJobsWorker(
   const upstream = createUpstream({ baseUrl, keys, timeoutMs: 20_000, notTakenStatuses: [] });
   const shutdown = new AbortController();
   setMaxListeners(0, shutdown.signal); // as a worker's own has it: every read listens
-  const poller = new Poller(shutdown.signal, noMetrics);
-  const dependencies = { upstream, shutdownSignal: shutdown.signal, metrics: noMetrics, poller };
+  const heldPolls = new HeldPolls(shutdown.signal, noMetrics);
+  const dependencies = { upstream, shutdownSignal: shutdown.signal, metrics: noMetrics, heldPolls };
   const worker = await createTestWorker({ connection, taskQueue, activities: createJobActivities(dependencies) });
   const running = worker.run();
   return async () => {
     shutdown.abort();
     worker.shutdown();
     await running;
-    await poller.ended();
+    await heldPolls.ended();
     await upstream.close();
   };
 }

@@ -4,10 +4,10 @@ import { runInNewContext } from 'node:vm';
 import { MockActivityEnvironment } from '@temporalio/testing';
 import type { Client } from '@temporalio/client';
 import { expect, test, vi } from 'vitest';
-import { createPollJob, type PollJobOptions } from '../../src/activities/agent-job/poll-job.js';
-import { PollProgress } from '../../src/activities/agent-job/poll-progress.js';
-import { Poller } from '../../src/activities/agent-job/poller.js';
-import type { PollJobInput } from '../../src/activities/agent-job/poll-run.js';
+import { createPollJob, type PollJobOptions } from '../../src/activities/agent-job/held-polls.js';
+import { PollProgress } from '../../src/activities/agent-job/poll-attempt.js';
+import { HeldPolls } from '../../src/activities/agent-job/held-polls.js';
+import type { PollJobInput } from '../../src/activities/agent-job/poll-attempt.js';
 import { pollInput, runAttempt, type HeldAttemptOptions } from '../support/held-attempt.js';
 import { record, ScriptedUpstream } from '../support/scripted-upstream.js';
 import { noMetrics } from '../support/no-metrics.js';
@@ -22,15 +22,21 @@ function holding(options: Partial<PollJobOptions> = {}) {
   const upstream = new ScriptedUpstream();
   upstream.show = () => ({ status: 'active' });
   const shutdown = new AbortController();
-  const poller = new Poller(shutdown.signal, noMetrics);
-  const pollJob = createPollJob({ upstream, metrics: noMetrics, shutdownSignal: shutdown.signal, poller, ...options });
+  const heldPolls = new HeldPolls(shutdown.signal, noMetrics);
+  const pollJob = createPollJob({
+    upstream,
+    metrics: noMetrics,
+    shutdownSignal: shutdown.signal,
+    heldPolls,
+    ...options,
+  });
   const attempt = (input: Partial<PollJobInput> = {}, of: HeldAttemptOptions = {}) =>
     runAttempt(pollJob, { ...INPUT, ...input }, of);
-  return { upstream, shutdown, poller, attempt };
+  return { upstream, shutdown, heldPolls, attempt };
 }
 
 test('a poll whose first read outlasts the begin of a later poll is not held in its place', async () => {
-  const { upstream, shutdown, poller, attempt } = holding();
+  const { upstream, shutdown, heldPolls, attempt } = holding();
   let answer = () => {};
   const slow = new Promise<void>((resolve) => (answer = resolve));
   const getJob = upstream.getJob.bind(upstream);
@@ -43,23 +49,23 @@ test('a poll whose first read outlasts the begin of a later poll is not held in 
   const earlier = attempt();
   await expect.poll(() => upstream.reads).toBe(1);
   const later = attempt();
-  await expect.poll(() => poller.size).toBe(1);
+  await expect.poll(() => heldPolls.size).toBe(1);
   answer();
   expect((await earlier).error).toMatchObject({ type: 'StillPolling' });
-  expect(poller.size).toBe(1);
+  expect(heldPolls.size).toBe(1);
   shutdown.abort();
   expect((await later).error).toMatchObject({ message: expect.stringMatching(/shutting down/) });
 });
 
 test('only the polls of workflows that were named are handed back', async () => {
-  const { upstream, shutdown, poller, attempt } = holding();
+  const { upstream, shutdown, heldPolls, attempt } = holding();
   const of = (workflowId: string) => ({ info: { workflowExecution: { workflowId, runId: 'run' } } });
   const left = attempt({}, of('left'));
   const stays = attempt({}, of('stays'));
-  await expect.poll(() => poller.size).toBe(2);
-  poller.handBack(new Set(['left', 'unknown']), 'another version is current');
+  await expect.poll(() => heldPolls.size).toBe(2);
+  heldPolls.handBack(new Set(['left', 'unknown']), 'another version is current');
   expect((await left).error).toMatchObject({ type: 'StillPolling', message: expect.stringMatching(/another version/) });
-  expect(poller.size).toBe(1);
+  expect(heldPolls.size).toBe(1);
   const reads = upstream.reads;
   shutdown.abort();
   expect((await stays).error).toMatchObject({ message: expect.stringMatching(/shutting down/) });
@@ -70,20 +76,20 @@ test('a result that cannot be told does not end the worker: another attempt read
   const endSeen = () => {
     throw new Error('no metrics');
   };
-  const { upstream, poller, attempt } = holding({ metrics: { endSeen } });
+  const { upstream, heldPolls, attempt } = holding({ metrics: { endSeen } });
   upstream.show = (read) => ({ status: read > 1 ? 'completed' : 'active' });
   expect((await attempt({ plan: EVERY_20_MS })).error).toMatchObject({ type: 'StillPolling' });
-  await poller.ended();
-  expect(poller.size).toBe(0);
+  await heldPolls.ended();
+  expect(heldPolls.size).toBe(0);
 });
 
 test('names that look alike are two jobs', async () => {
-  const { shutdown, poller, attempt } = holding();
+  const { shutdown, heldPolls, attempt } = holding();
   const all = [
     attempt({}, { info: { workflowExecution: { workflowId: 'w p', runId: 'r' } } }),
     attempt({ projectId: 'p p1' }, { info: { workflowExecution: { workflowId: 'w', runId: 'r' } } }),
   ];
-  await expect.poll(() => poller.size).toBe(2);
+  await expect.poll(() => heldPolls.size).toBe(2);
   shutdown.abort();
   await Promise.all(all);
 });
@@ -102,25 +108,25 @@ test('what a lease tells people is no news to the next attempt', () => {
     polls: 7,
     ...new PollProgress(input, { attempt: 1, heartbeatDetails: null }).saved,
   };
-  expect(new PollProgress(input, { attempt: 2, heartbeatDetails }).hasNews).toBe(false);
+  expect(new PollProgress(input, { attempt: 2, heartbeatDetails }).hasChanged).toBe(false);
 });
 
 test('a hand-back that the server did not hear is told again with the wait that is left then', async () => {
-  const { shutdown, poller, attempt } = holding();
+  const { shutdown, heldPolls, attempt } = holding();
   const attempted = attempt({}, { answers: [new Error('unavailable')] });
-  await expect.poll(() => poller.size).toBe(1);
+  await expect.poll(() => heldPolls.size).toBe(1);
   shutdown.abort();
   const { error } = await attempted;
   expect(error?.nextRetryDelay).toBeLessThanOrEqual(9_900 - 2_000);
 });
 
 test('a lease that follows failed reads tells the server at once that they are over', async () => {
-  const { poller, shutdown, attempt } = holding();
+  const { heldPolls, shutdown, attempt } = holding();
   const told: unknown[] = [];
   const heartbeatDetails = { failures: 7, notFound: 0, further: 0, unread: 0 };
   const info = { attempt: 8, heartbeatDetails };
   const attempted = attempt({}, { info, onHeartbeat: (details) => told.push(details) });
-  await expect.poll(() => poller.size).toBe(1);
+  await expect.poll(() => heldPolls.size).toBe(1);
   await expect.poll(() => told).toMatchObject([{ failures: 0 }]);
   shutdown.abort();
   await attempted;
@@ -130,17 +136,17 @@ test.each([
   ['after failed reads before the batch', { failures: 5 }, { attempt: 10 }],
   ['that another release chose', { plan: EVERY_MINUTE }, { attempt: 10, heartbeatTimeoutMs: 120_000 }],
 ])('a lease %s is not ended for a longer one, which might never come', async (_, input, info) => {
-  const { poller, shutdown, attempt } = holding();
+  const { heldPolls, shutdown, attempt } = holding();
   const attempted = attempt(input, { info });
-  await expect.poll(() => poller.size).toBe(1);
+  await expect.poll(() => heldPolls.size).toBe(1);
   shutdown.abort();
   await attempted;
 });
 
 test('a machine that was suspended hands its polls back, as its clock may be behind', async () => {
-  const { upstream, poller, attempt } = holding();
+  const { upstream, heldPolls, attempt } = holding();
   const attempted = attempt({ plan: { minMs: 3_000, maxMs: 3_000, ratio: 0 } });
-  await expect.poll(() => poller.size).toBe(1);
+  await expect.poll(() => heldPolls.size).toBe(1);
   const now = Date.now.bind(Date);
   const clock = vi.spyOn(Date, 'now').mockImplementation(() => now() + 60_000);
   try {
@@ -164,9 +170,9 @@ test('a deadline that has passed by the clock alone is left to another attempt, 
 
 test('how late an end was seen is measured, not planned, where reads had to wait for each other', async () => {
   const late: number[] = [];
-  const { upstream, poller, attempt } = holding({ metrics: { endSeen: (seconds) => late.push(seconds) } });
+  const { upstream, heldPolls, attempt } = holding({ metrics: { endSeen: (seconds) => late.push(seconds) } });
   upstream.show = (read) => ({ status: read > 1 ? 'completed' : 'active' });
-  vi.spyOn(poller.starts, 'reserve')
+  vi.spyOn(heldPolls.pacing, 'reserve')
     .mockReturnValueOnce({ ms: 0, why: '', isShort: true })
     .mockReturnValueOnce({ ms: 3_000, why: 'many reads are due at once', isShort: false });
   expect((await attempt({ plan: EVERY_20_MS })).result).toMatchObject({ reads: 2 });
@@ -174,8 +180,13 @@ test('how late an end was seen is measured, not planned, where reads had to wait
 });
 
 test('a held poll keeps no record in memory: it may have 64 KiB, and a worker holds thousands', async () => {
-  const { upstream, poller } = holding();
-  const pollJob = createPollJob({ upstream, metrics: noMetrics, shutdownSignal: new AbortController().signal, poller });
+  const { upstream, heldPolls } = holding();
+  const pollJob = createPollJob({
+    upstream,
+    metrics: noMetrics,
+    shutdownSignal: new AbortController().signal,
+    heldPolls,
+  });
   const client = { withAbortSignal: (_: AbortSignal, work: () => Promise<unknown>) => work() } as unknown as Client;
   const begin = async () => {
     const known = record();
@@ -184,20 +195,20 @@ test('a held poll keeps no record in memory: it may have 64 KiB, and a worker ho
     return new WeakRef(known);
   };
   const known = await begin();
-  expect(poller.size).toBe(1);
+  expect(heldPolls.size).toBe(1);
   setFlagsFromString('--expose-gc');
   const collect = runInNewContext('gc') as () => void;
   await expect.poll(() => (collect(), known.deref() === undefined)).toBe(true);
-  expect(poller.size).toBe(1);
+  expect(heldPolls.size).toBe(1);
 });
 
 test('a held read tells how late it began', async () => {
   const late: number[] = [];
   const shutdown = new AbortController();
-  const poller = new Poller(shutdown.signal, { readBegins: (seconds) => late.push(seconds) });
+  const heldPolls = new HeldPolls(shutdown.signal, { readBegins: (seconds) => late.push(seconds) });
   const upstream = new ScriptedUpstream();
   upstream.show = (read) => ({ status: read > 2 ? 'completed' : 'active' });
-  const pollJob = createPollJob({ upstream, metrics: noMetrics, shutdownSignal: shutdown.signal, poller });
+  const pollJob = createPollJob({ upstream, metrics: noMetrics, shutdownSignal: shutdown.signal, heldPolls });
   await runAttempt(pollJob, { ...INPUT, plan: EVERY_20_MS });
   // The first read is not held: it was not late.
   expect(late).toHaveLength(2);

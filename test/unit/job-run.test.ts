@@ -2,7 +2,7 @@ import { expect, test } from 'vitest';
 import { parseJobInput } from '../../src/agent-job/input.js';
 import { noFollowUps } from '../../src/workflows/agent-job/follow-up-queue.js';
 import { JobRun } from '../../src/workflows/agent-job/job-run.js';
-import { firstPollData } from '../../src/workflows/agent-job/poll-state.js';
+import { firstPollData } from '../../src/workflows/agent-job/poll-findings.js';
 import type { RunData } from '../../src/workflows/agent-job/job-run.js';
 import { inDoubt as inDoubtOutcome } from '../support/outcomes.js';
 

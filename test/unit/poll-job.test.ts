@@ -1,10 +1,10 @@
 import { MockActivityEnvironment } from '@temporalio/testing';
 import { describe, expect, test } from 'vitest';
-import { createPollJob } from '../../src/activities/agent-job/poll-job.js';
+import { createPollJob } from '../../src/activities/agent-job/held-polls.js';
 import { ReadFailedError } from '../../src/upstream/errors.js';
-import { Poller } from '../../src/activities/agent-job/poller.js';
-import { ReadStarts } from '../../src/activities/agent-job/read-starts.js';
-import type { PollJobInput, PollJobResult } from '../../src/activities/agent-job/poll-run.js';
+import { HeldPolls } from '../../src/activities/agent-job/held-polls.js';
+import { PollPacing } from '../../src/activities/agent-job/poll-pacing.js';
+import type { PollJobInput, PollJobResult } from '../../src/activities/agent-job/poll-attempt.js';
 import { pollInput, runAttempt } from '../support/held-attempt.js';
 import { aheadClock } from '../support/monotonic-clock.js';
 import { record, ScriptedUpstream } from '../support/scripted-upstream.js';
@@ -17,11 +17,11 @@ type Watch = (input: PollJobInput) => Promise<PollJobResult>;
 const { signal } = new AbortController();
 
 /** Each read is an attempt. */
-const withoutPoller = (upstream: ScriptedUpstream, shutdownSignal = signal) =>
-  createPollJob({ upstream, metrics: noMetrics, shutdownSignal, poller: null });
+const eachAnAttempt = (upstream: ScriptedUpstream, shutdownSignal = signal) =>
+  createPollJob({ upstream, metrics: noMetrics, shutdownSignal, heldPolls: null });
 
-const withPoller = (upstream: ScriptedUpstream) =>
-  createPollJob({ upstream, metrics: noMetrics, shutdownSignal: signal, poller: new Poller(signal, noMetrics) });
+const holding = (upstream: ScriptedUpstream) =>
+  createPollJob({ upstream, metrics: noMetrics, shutdownSignal: signal, heldPolls: new HeldPolls(signal, noMetrics) });
 
 /** One attempt: its result, or the failure with which it waits, and the last details that it kept. */
 async function attempt(watch: Watch, number: number, kept: unknown) {
@@ -38,13 +38,13 @@ async function attempt(watch: Watch, number: number, kept: unknown) {
 test('an attempt that ends before its read is counted as none', async () => {
   const upstream = new ScriptedUpstream();
   const shutdown = new AbortController();
-  const leaving = withoutPoller(upstream, shutdown.signal);
+  const leaving = eachAnAttempt(upstream, shutdown.signal);
   shutdown.abort();
   const first = await attempt(leaving, 1, undefined);
   const second = await attempt(leaving, 2, first.details);
   expect(second.failure).toMatchObject({ type: 'StillPolling', message: expect.stringContaining('shutting down') });
   expect(upstream.reads).toBe(0);
-  const third = await attempt(withoutPoller(upstream), 3, second.details);
+  const third = await attempt(eachAnAttempt(upstream), 3, second.details);
   expect(third.result).toMatchObject({ reading: { kind: 'record' }, reads: 1 });
   expect(upstream.reads).toBe(1);
 });
@@ -52,7 +52,7 @@ test('an attempt that ends before its read is counted as none', async () => {
 test.each(['text', null, { failures: 'many', missing: null, further: {} }, [1]])(
   'details that another release kept (%j) spoil no figure',
   async (kept) => {
-    expect((await attempt(withoutPoller(new ScriptedUpstream()), 2, kept)).result).toMatchObject({
+    expect((await attempt(eachAnAttempt(new ScriptedUpstream()), 2, kept)).result).toMatchObject({
       reads: 2,
       failures: 0,
     });
@@ -61,7 +61,7 @@ test.each(['text', null, { failures: 'many', missing: null, further: {} }, [1]])
 
 test('ten thousand reads that are due at once are spread over ten seconds, and each begins', () => {
   let now = 0;
-  const starts = new ReadStarts(new AbortController().signal, () => now);
+  const starts = new PollPacing(new AbortController().signal, () => now);
   const due = Array.from({ length: 10_000 }, () => 0);
   const perSecond: number[] = [];
   for (let rounds = 0; due.length > 0; rounds++) {
@@ -82,7 +82,7 @@ describe('an upstream that wishes to be left alone', () => {
     const upstream = new ScriptedUpstream();
     upstream.show = () => ({ status: 'active' });
     upstream.readFaults.push(new ReadFailedError(`the upstream answered ${status}`, status, retryAfterMs));
-    return runAttempt(withPoller(upstream), pollInput());
+    return runAttempt(holding(upstream), pollInput());
   }
 
   test.each([429, 503])(
@@ -119,7 +119,7 @@ describe('a batch ends when its health changes', () => {
     upstream.show = () => ({ status: 'active' });
     if (fault) upstream.readFaults.push(fault);
     const info = { attempt: 2, heartbeatDetails: { failures: kept, notFound: 0, further: 0, unread: 0 } };
-    return runAttempt(withoutPoller(upstream), pollInput(input), { info });
+    return runAttempt(eachAnAttempt(upstream), pollInput(input), { info });
   }
 
   test.each([
@@ -158,7 +158,7 @@ describe('a read that is answered slowly', () => {
       if (read === 1) skip(lateMs);
       return { status: statuses[read - 1]! };
     };
-    return { upstream, attempt: (input: Partial<PollJobInput>) => runAttempt(withPoller(upstream), pollInput(input)) };
+    return { upstream, attempt: (input: Partial<PollJobInput>) => runAttempt(holding(upstream), pollInput(input)) };
   }
 
   test('and began within the settle time of a follow-up ends nothing: the job is read again at once', async () => {

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
-import { healthToldFrom, withHealthChange } from '../../src/agent-job/poll-plan.js';
-import { pollInterruption } from '../../src/workflows/agent-job/poll-state.js';
+import { healthToldFrom, withHealthChange } from '../../src/agent-job/poll-waits.js';
+import { pollInterruption } from '../../src/workflows/agent-job/poll-findings.js';
 import { waitingOf } from '../../src/workflows/agent-job/job-state.js';
 import { beginWrite, type Interruption, type Write } from '../../src/workflows/agent-job/write.js';
 

@@ -74,11 +74,11 @@ async function startRelease(buildId: string, workflowBundle?: WorkflowBundle): P
   const version = { deploymentName, buildId };
   const versioning = { version, useWorkerVersioning: true, defaultVersioningBehavior: 'PINNED' } as const;
   const worker = { workerDeploymentOptions: versioning, ...(workflowBundle && { workflowBundle }) };
-  const bench = await startJobBench(server, upstream, { hasPoller: true, taskQueue, worker });
+  const bench = await startJobBench(server, upstream, { holdsPolls: true, taskQueue, worker });
   const config = { deployment: { name: deploymentName, buildId } };
   const client = new Client({ connection: server.nativeConnection, namespace: server.namespace });
   const log = createLogger({ level: 'warn', format: 'text' });
-  const stopWatch = watchVersion({ config, client, poller: null, log });
+  const stopWatch = watchVersion({ config, client, heldPolls: null, log });
   let isStopped = false;
   const stop = async () => {
     if (isStopped) return;

@@ -101,6 +101,6 @@ test.for([
       );
       expect(await shown(handle)).toBeUndefined();
     },
-    { hasPoller: faults.length > 1 },
+    { holdsPolls: faults.length > 1 },
   ),
 );

@@ -14,7 +14,7 @@ import type { KeyHealth } from './key-health.js';
 import { confirmNotAccepted } from './write-fence.js';
 
 /** A write that wants to be sent. Times in milliseconds of the Temporal server's clock. */
-export interface WantedSend {
+interface WantedSend {
   operation: WriteOperation;
   projectId: string;
   /** Null before the create. */

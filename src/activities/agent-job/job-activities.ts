@@ -9,12 +9,11 @@ import { markedIfAgain } from './earlier-run.js';
 import { createAwaitKey, KeyHealth } from './key-health.js';
 import { startClock, tryLater, type AttemptClock, type MachineClock } from '../../temporal/activity-attempt.js';
 import { Budgets } from './budgets.js';
-import { Gate, type WantedSend } from './gate.js';
+import { Gate } from './gate.js';
 import { joinAgentJob } from './join-job.js';
-import type { PollJobInput, PollJobResult } from './poll-run.js';
-import { createPollJob } from './poll-job.js';
+import { createPollJob, type HeldPolls } from './held-polls.js';
+import type { PollJobInput, PollJobResult } from './poll-attempt.js';
 import { createReadJob, type ReadJobInput, type ReadJobResult } from './read-job.js';
-import type { Poller } from './poller.js';
 import {
   createFence,
   isFenceRefused,
@@ -54,7 +53,7 @@ interface JobActivitiesDependencies {
    */
   confirmWritesBefore?: string | undefined;
   /** Goes on to poll after the first read of an attempt; default none: each read is an attempt. */
-  poller?: Poller | null;
+  heldPolls?: HeldPolls | null;
   /** Default: the clocks of this machine. */
   machine?: MachineClock;
   /** What is known of the projects' keys; default: what these activities find out. */
@@ -82,7 +81,7 @@ export function createJobActivities({
   shutdownSignal,
   metrics,
   confirmWritesBefore,
-  poller = null,
+  heldPolls = null,
   machine,
   keyHealth = new KeyHealth({ upstream: given, metrics, ...(machine && { now: machine.monotonic }) }),
   budgets = new Budgets(),
@@ -114,7 +113,7 @@ export function createJobActivities({
       return write('create', input, (options) => upstream.createJob(input, options));
     },
     sendMessage: (input) => write('message', input, (options) => upstream.sendMessage(input, options)),
-    pollJob: createPollJob({ upstream, shutdownSignal, poller, metrics }),
+    pollJob: createPollJob({ upstream, shutdownSignal, heldPolls, metrics }),
     awaitKey: createAwaitKey(keyHealth, asksPerSecond),
     readJob: createReadJob(upstream, shutdownSignal),
     joinAgentJob,
@@ -122,6 +121,7 @@ export function createJobActivities({
 }
 
 type Send = (options: WriteOptions) => Promise<WriteOutcome>;
+type WantedSend = Parameters<Gate['send']>[0];
 
 function wantedSend(
   operation: WriteOperation,

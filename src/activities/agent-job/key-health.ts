@@ -1,6 +1,7 @@
 /**
- * Which projects' keys the upstream refuses (401, 403), or have none, as the jobs' requests of this worker show. Writes
- * of such a project wait until the key changes or a minute is over. Then one read tries the key, however many wait.
+ * Decides whether a project's writes wait for a key. A key that is refused (401, 403) or missing holds them until it
+ * changes or a minute is over: then one read tries it, however many writes wait. Ten minutes of accepted reads clear
+ * the key.
  */
 import { tryLater } from '../../temporal/activity-attempt.js';
 import type { Metrics } from '../metrics.js';
@@ -10,9 +11,9 @@ import type { Upstream } from '../../upstream/upstream.js';
 
 interface Refusal {
   reason: string;
-  /** The key that was refused or tried last; null where there was none. */
+  /** The key that was refused or tried last; null if there was none. */
   version: string | null;
-  /** When it became refused, or a write was refused, or it was tried: the last of them. */
+  /** When the key was refused to a write, was tried, or became refused: the last of them. */
   at: number;
   /** False once a read has shown that a write may try: only a write shows whether writes are accepted. */
   holdsWrites: boolean;
@@ -29,15 +30,16 @@ export interface KeyHealthOptions {
 }
 
 const TRY_EVERY_MS = 60_000;
-/** Reads that are accepted for so many times as long clear a key, if no write was refused since. */
+/** Reads that are accepted for so many times as long clear a key. */
 const BELIEVE_READS_AFTER = 10;
 /** A worker that serves every project keeps little. */
 const MAX_REMEMBERED = 10_000;
 /** No job has this id: an answer that there is none shows that the key was accepted. */
 const NO_JOB = 'agent-jobs-key-check';
 
+/** What the answers to the jobs' requests of this worker show of keys. */
 export class KeyHealth {
-  /** The upstream; what its answers show of keys is noted here. */
+  /** The upstream; each answer is noted. An export's answer is counted alone: another part of the upstream gives it. */
   readonly notedUpstream: Upstream;
   readonly #options: Required<KeyHealthOptions>;
   readonly #refusals = new Map<string, Refusal>();
@@ -48,11 +50,17 @@ export class KeyHealth {
     this.#options = { onChange: () => {}, now: () => performance.now(), tryEveryMs: TRY_EVERY_MS, ...options };
     const { upstream } = options;
     this.notedUpstream = {
-      createJob: (request, write) => this.#notedWrite('create', request.projectId, upstream.createJob(request, write)),
-      sendMessage: (request, write) =>
-        this.#notedWrite('message', request.projectId, upstream.sendMessage(request, write)),
-      getJob: (request, read) => this.#notedRead(request.projectId, upstream.getJob(request, read)),
-      getVisitors: (request, read) => this.#countedRead(request.projectId, upstream.getVisitors(request, read)),
+      createJob: (request, write) => this.#write('create', request.projectId, upstream.createJob(request, write)),
+      sendMessage: (request, write) => this.#write('message', request.projectId, upstream.sendMessage(request, write)),
+      getJob: (request, read) => this.#read(request.projectId, upstream.getJob(request, read)),
+      getVisitors: async (request, read) => {
+        try {
+          return await upstream.getVisitors(request, read);
+        } catch (error) {
+          await this.#countRefusal('visitors', request.projectId, error);
+          throw error;
+        }
+      },
       keyVersion: (projectId) => upstream.keyVersion(projectId),
     };
   }
@@ -62,60 +70,60 @@ export class KeyHealth {
     return [...this.#refusals.keys()];
   }
 
-  /** Why a project's writes must wait for a key; null where they need not. */
+  /** Why a project's writes must wait for a key; null if they need not. */
   refusalOf(projectId: string): string | null {
     const refusal = this.#refusals.get(projectId);
     return refusal?.holdsWrites ? refusal.reason : null;
   }
 
-  /** The same, after a try where it is time for one. */
+  /** The same, after a try if it is time for one. */
   async refusalNow(projectId: string, jobId: string | null): Promise<string | null> {
     const refusal = this.#refusals.get(projectId);
-    if (refusal?.holdsWrites) {
-      const { now, tryEveryMs } = this.#options;
-      const version = await this.#version(projectId);
-      const isNewKey = version !== refusal.version;
-      if (isNewKey || now() - refusal.at >= tryEveryMs) {
-        // In one step: of those that ask now, this one tries.
-        Object.assign(refusal, { version, at: now() });
-        const isAccepted = await this.#isAccepted({ projectId, jobId: jobId ?? NO_JOB });
-        if (isAccepted && isNewKey) this.#clear(projectId);
-        else if (isAccepted) refusal.holdsWrites = false;
-      }
+    if (!refusal?.holdsWrites) return null;
+    const version = await this.#version(projectId);
+    const isNewKey = version !== refusal.version;
+    if (isNewKey || this.#since(refusal.at) >= this.#options.tryEveryMs) {
+      // In one step: of those that ask now, this one tries.
+      Object.assign(refusal, { version, at: this.#options.now() });
+      const isAccepted = await this.#isAccepted({ projectId, jobId: jobId ?? NO_JOB });
+      if (isAccepted && isNewKey) this.#clear(projectId);
+      else if (isAccepted) refusal.holdsWrites = false;
     }
     return this.refusalOf(projectId);
   }
 
   /** A 403 may forbid this read alone, so a write may try. */
   async #isAccepted(job: { projectId: string; jobId: string }): Promise<boolean> {
-    try {
-      await this.notedUpstream.getJob(job);
-      return true;
-    } catch (error) {
-      return statusOf(error) === 403 || showsAccepted(error);
-    }
+    return this.notedUpstream.getJob(job).then(
+      () => true,
+      (error: unknown) => statusOf(error) === 403 || showsAccepted(error),
+    );
   }
 
-  async #notedWrite(operation: string, projectId: string, call: Promise<WriteOutcome>): Promise<WriteOutcome> {
+  async #write(operation: string, projectId: string, call: Promise<WriteOutcome>): Promise<WriteOutcome> {
     const outcome = await call;
-    if (outcome.kind === 'accepted' || outcome.kind === 'rejected') this.#written(projectId);
+    if (outcome.kind === 'accepted' || outcome.kind === 'rejected') {
+      if (this.#writtenAt.size >= MAX_REMEMBERED) this.#writtenAt.clear();
+      this.#writtenAt.set(projectId, this.#options.now());
+      this.#clear(projectId);
+    }
     if (outcome.kind === 'unauthorized') {
       this.#options.metrics.keyRefused(operation);
-      // What is forbidden beside others that are accepted is forbidden by itself: a firewall may stop a prompt.
-      const isForItself = outcome.isForbidden && this.#wasWritten(projectId);
-      if (!isForItself) await this.#refused(projectId, outcome.reason);
+      // A 403 within a minute of an accepted write forbids this write alone: a firewall may stop a prompt.
+      const wasJustWritten = this.#since(this.#writtenAt.get(projectId) ?? -Infinity) < this.#options.tryEveryMs;
+      if (!outcome.isForbidden || !wasJustWritten) await this.#refused(projectId, outcome.reason);
     }
     return outcome;
   }
 
-  async #notedRead<T>(projectId: string, call: Promise<T>): Promise<T> {
+  async #read<T>(projectId: string, call: Promise<T>): Promise<T> {
     try {
       const result = await call;
-      await this.#read(projectId);
+      await this.#readAccepted(projectId);
       return result;
     } catch (error) {
-      if (showsAccepted(error)) await this.#read(projectId);
-      const reason = await this.#countedRefusal('get', projectId, error);
+      if (showsAccepted(error)) await this.#readAccepted(projectId);
+      const reason = await this.#countRefusal('get', projectId, error);
       // A key may be allowed to write and not to read.
       if (reason === null || statusOf(error) === 403) throw error;
       const known = this.#refusals.get(projectId);
@@ -126,16 +134,16 @@ export class KeyHealth {
     }
   }
 
-  /** What an export shows says nothing of jobs: another part of the upstream answers. */
-  async #countedRead<T>(projectId: string, call: Promise<T>): Promise<T> {
-    return call.catch(async (error: unknown) => {
-      await this.#countedRefusal('visitors', projectId, error);
-      throw error;
-    });
+  /** Clears another key at once, and the refused one in time. */
+  async #readAccepted(projectId: string): Promise<void> {
+    const refusal = this.#refusals.get(projectId);
+    if (!refusal) return;
+    const isLongAgo = this.#since(refusal.at) >= BELIEVE_READS_AFTER * this.#options.tryEveryMs;
+    if (isLongAgo || (await this.#version(projectId)) !== refusal.version) this.#clear(projectId);
   }
 
-  /** Why a read shows that the key is refused or missing; null where it does not. */
-  async #countedRefusal(operation: string, projectId: string, error: unknown): Promise<string | null> {
+  /** Why a read shows that the key is refused or missing; null if it does not. */
+  async #countRefusal(operation: string, projectId: string, error: unknown): Promise<string | null> {
     if (!(error instanceof UpstreamError)) return null;
     const status = statusOf(error);
     // A read that was not even answered may have had no key to go with.
@@ -152,31 +160,15 @@ export class KeyHealth {
     if (!before) this.#options.onChange(projectId, reason);
   }
 
-  /** A job's read was accepted: that clears another key at once, and the refused one in time. */
-  async #read(projectId: string): Promise<void> {
-    const { now, tryEveryMs } = this.#options;
-    const refusal = this.#refusals.get(projectId);
-    if (!refusal) return;
-    const isLongAgo = now() - refusal.at >= BELIEVE_READS_AFTER * tryEveryMs;
-    if (isLongAgo || (await this.#version(projectId)) !== refusal.version) this.#clear(projectId);
-  }
-
-  #written(projectId: string): void {
-    if (this.#writtenAt.size >= MAX_REMEMBERED) this.#writtenAt.clear();
-    this.#writtenAt.set(projectId, this.#options.now());
-    this.#clear(projectId);
-  }
-
-  /** Whether a write of the project was accepted within the last minute. */
-  #wasWritten(projectId: string): boolean {
-    return this.#options.now() - (this.#writtenAt.get(projectId) ?? -Infinity) < this.#options.tryEveryMs;
-  }
-
   #clear(projectId: string): void {
     if (this.#refusals.delete(projectId)) this.#options.onChange(projectId, null);
   }
 
-  /** Null where there is no key, or it cannot be read. */
+  #since(time: number): number {
+    return this.#options.now() - time;
+  }
+
+  /** Null if there is no key, or it cannot be read. */
   async #version(projectId: string): Promise<string | null> {
     return this.#options.upstream.keyVersion(projectId).catch(() => null);
   }

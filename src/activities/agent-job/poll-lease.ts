@@ -1,31 +1,33 @@
 /**
- * A poll batch that a worker holds after its activity's function has ended. Without a heartbeat within the heartbeat
- * timeout the server gives the batch to another worker: so a worker that was killed is noticed. Times in milliseconds
- * by `performance.now()`.
+ * Decides until when a worker may poll a batch that it holds after its activity's function has ended. Without a
+ * heartbeat within the heartbeat timeout the server gives the batch to another worker: so a worker that was killed is
+ * noticed. Times in milliseconds by `performance.now()`.
  */
-import { RENEW_EARLY_MS } from '../../agent-job/poll-plan.js';
+import { RENEW_EARLY_MS } from '../../agent-job/poll-waits.js';
 import { CALL_LIMIT_MS, type AsyncAttempt, type ServerAnswer } from '../../temporal/async-attempt.js';
-import { nextAttemptIn, type PollJobResult, type PollRun } from './poll-run.js';
+import { nextAttemptIn, type PollAttempt, type PollJobResult } from './poll-attempt.js';
 
 /** A call that got no answer is made again after this time. */
 const TRY_AGAIN_MS = 2_000;
 /** The clock of this machine may gain so much on `performance.now()` without a suspension. */
 const CLOCK_JUMP_MS = 5_000;
 
+/** What a lease is of. */
 export interface PollLeaseOptions {
-  /** Tells the polls of one job from those of another. */
+  /** Another one for each job. */
   name: string;
   workflowId: string;
-  run: PollRun;
+  run: PollAttempt;
   attempt: AsyncAttempt;
   /** The heartbeat timeout of the attempt. */
   leaseMs: number;
 }
 
+/** A worker's hold on one batch. */
 export class PollLease {
   readonly name: string;
   readonly workflowId: string;
-  readonly run: PollRun;
+  readonly run: PollAttempt;
   /** This lease has ended, or another attempt holds the batch. */
   isOver = false;
   /** A read is under way. */
@@ -53,7 +55,7 @@ export class PollLease {
 
   /** At once if the server remembers failed reads: after a kill, the next attempt would go on from those reads. */
   get firstRenewAt(): number {
-    return this.run.progress.hasNews ? performance.now() : this.#renewAt;
+    return this.run.progress.hasChanged ? performance.now() : this.#renewAt;
   }
 
   /** Whether the lease is long enough for a wait and the read after it. The server keeps a longer wait for less. */
@@ -110,11 +112,11 @@ export class PollLease {
     return this.#expiresAt - RENEW_EARLY_MS;
   }
 
-  /** Tells the server until it answers, or no longer waits. */
-  async #end(tell: () => Promise<ServerAnswer>): Promise<void> {
+  /** Calls the server until it answers, or no longer waits. */
+  async #end(call: () => Promise<ServerAnswer>): Promise<void> {
     if (this.isOver) return;
     this.isOver = true;
-    while ((await tell()) === 'unknown' && this.mayBeHeld) {
+    while ((await call()) === 'unknown' && this.mayBeHeld) {
       await new Promise((resolve) => setTimeout(resolve, TRY_AGAIN_MS));
     }
   }

@@ -2,7 +2,7 @@
  * What an activity returned, checked before it is believed: another worker of a roll-out, or an operator's
  * `temporal activity complete`, may have made it. What this release does not know proves nothing.
  */
-import type { PollJobResult } from '../../activities/agent-job/poll-run.js';
+import type { PollJobResult } from '../../activities/agent-job/poll-attempt.js';
 import type { ReadJobResult } from '../../activities/agent-job/read-job.js';
 import type { WriteOutcome } from '../../contract/write-outcome.js';
 import { InvalidInputError } from '../../contract/input-checks.js';

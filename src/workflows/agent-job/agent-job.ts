@@ -11,15 +11,12 @@ import {
   makeContinueAsNewFunc,
 } from '@temporalio/workflow';
 import type { AgentJobInput, AgentJobResult } from '../../contract.js';
-import { continuedInput, openRun } from './continue-as-new.js';
-import { Dashboard } from './dashboard.js';
+import { continuedInput, openRun, WaitPoint } from './continue-as-new.js';
+import { Dashboard, logEnd } from './dashboard.js';
 import { handleMessages } from './handlers.js';
-import type { JobRun } from './job-run.js';
+import type { JobRun, RunEnding } from './job-run.js';
 import { jobState } from './job-state.js';
-import { pollLoop } from './polling.js';
-import type { RunEnding } from './job-run.js';
-import { logEnd } from './telemetry.js';
-import { WaitPoint } from './wait-point.js';
+import { pollLoop } from './poll-loop.js';
 import { leaveVersion, nextRunVersion } from '../worker-version.js';
 import { createRemoteJob, leaveQueue, sendFollowUps } from './send.js';
 

@@ -1,18 +1,18 @@
 /**
- * Continue-as-new: when a run must go on as a new one, what it hands on, and how a run begins, with a caller's input or
- * with what the run before it handed on.
+ * Decides when a run must go on as a new one, what it hands on, and how a run begins: with a caller's input, or with
+ * what the run before it handed on.
  */
-import { setHandler, workflowInfo } from '@temporalio/workflow';
+import { condition, setHandler, workflowInfo } from '@temporalio/workflow';
 import { jobStateQuery, MEMO, type AgentJobInput } from '../../contract.js';
 import { invalidInputFailure } from '../../agent-job/end-without-result.js';
 import { InvalidInputError, jsonBytes } from '../../contract/input-checks.js';
 import { jobTitle } from '../../agent-job/title.js';
 import { inputHash, parseJobInput, type JobSpec } from '../../agent-job/input.js';
+import { logRefusal, type Dashboard } from './dashboard.js';
 import { noFollowUps, type CarriedFollowUps } from './follow-up-queue.js';
 import { refusedState } from './job-state.js';
 import { checkStateVersion, isNewRunWanted, leaveVersion } from '../worker-version.js';
 import { firstRunData, JobRun, type RunData } from './job-run.js';
-import { logRefusal } from './telemetry.js';
 
 /** What continue-as-new hands on, inside the input; believed only in a run that continues another. */
 interface Continued {
@@ -32,8 +32,40 @@ const CONTINUED_VERSION = 1;
 /** Continue-as-new input over 2 MiB fails the workflow task for ever; a history can grow a good deal longer instead. */
 const MAX_CARRIED_BYTES = 1_900_000;
 
+/** How the parts of a run wait: first the dashboard is brought up to date. */
+export class WaitPoint {
+  readonly #run: JobRun;
+  readonly #dashboard: Dashboard;
+  readonly #nextInput: () => unknown;
+
+  constructor(run: JobRun, dashboard: Dashboard, nextInput: () => unknown) {
+    this.#run = run;
+    this.#dashboard = dashboard;
+    this.#nextInput = nextInput;
+  }
+
+  /** Once this is true, no waiting part begins anything more: the run is over or continues as new. */
+  readonly mustYield = (): boolean => this.#run.ending() !== null || mustContinueAsNew(this.#run, this.#nextInput);
+
+  /** Waits until something is true, or a time has passed: then it answers false. */
+  async waitUntil(isTrue: () => boolean, forMs = Infinity, summary?: string): Promise<boolean | void> {
+    if (forMs <= 0 || isTrue()) return isTrue();
+    this.#dashboard.refresh();
+    // One more promise in between would change the order of commands that histories have recorded.
+    if (forMs === Infinity) return condition(isTrue);
+    const isInTime = await condition(isTrue, Math.ceil(forMs), summary === undefined ? {} : { summary });
+    return isInTime;
+  }
+
+  /** Does something that takes time. */
+  perform<T>(work: () => Promise<T>): Promise<T> {
+    this.#dashboard.refresh();
+    return work();
+  }
+}
+
 /** Whether the server wants a new run, and nothing is under way that the next one could not know. */
-export function mustContinueAsNew(run: JobRun, nextInput: () => unknown): boolean {
+function mustContinueAsNew(run: JobRun, nextInput: () => unknown): boolean {
   return isNewRunWanted() && !run.isSending && !run.polls.hasResult && jsonBytes(nextInput()) < MAX_CARRIED_BYTES;
 }
 

@@ -1,8 +1,22 @@
-/** What operators see: search attributes, memo and current details, written on change only. */
+/**
+ * Decides what operators see of a job: search attributes, memo and current details, which change only if something
+ * changed; a log line for each send and for the end; and the count of ends. Temporal adds the ids of workflow and run
+ * to the lines. No line holds a text of the upstream, which may repeat a prompt. A replay repeats neither lines nor
+ * counts. docs/runbooks.md finds lines by their text.
+ */
 import { defineSearchAttributeKey, SearchAttributeType, type SearchAttributeUpdatePair } from '@temporalio/common';
-import { setCurrentDetails, upsertMemo, upsertSearchAttributes, workflowInfo } from '@temporalio/workflow';
+import {
+  log,
+  metricMeter,
+  setCurrentDetails,
+  upsertMemo,
+  upsertSearchAttributes,
+  workflowInfo,
+} from '@temporalio/workflow';
 import {
   attributeType,
+  FAILURE,
+  JOBS_ENDED_METRIC,
   LIMIT,
   MEMO,
   SEARCH_ATTRIBUTE,
@@ -11,12 +25,13 @@ import {
   type FollowUpStatus,
   type Waiting,
 } from '../../contract.js';
-import { hasEntries } from '../../agent-job/labels.js';
+import { hasEntries, labelsOf, loggedMetadata } from '../../agent-job/labels.js';
 import { codeBlock, linkMarkdown, plainMarkdown } from '../../agent-job/markdown.js';
 import { shellWord, waitRemedy, waitTimes } from '../../agent-job/waiting-text.js';
+import type { WriteOutcome } from '../../contract/write-outcome.js';
 import type { JobRun } from './job-run.js';
 import { outcomeOf, waitingNow } from './job-state.js';
-import { inDoubtOf, mayHaveArrived } from './write.js';
+import { inDoubtOf, interruptionOf, mayHaveArrived, notBeforeOf, type Write } from './write.js';
 
 type Attribute = keyof typeof SEARCH_ATTRIBUTE;
 const ATTRIBUTES = Object.keys(SEARCH_ATTRIBUTE) as Attribute[];
@@ -196,4 +211,55 @@ function followUpLines(followUps: FollowUpStatus[]): string[] {
       ({ id, state, error }) => `- ${plainMarkdown(id)}: ${state}${error ? ` (${plainMarkdown(error)})` : ''}`,
     ),
   ];
+}
+
+/** Logs how a send ended, once the run has followed. A write that waits is logged when its reason changes. */
+export function logWrite(run: JobRun, before: Write, outcome: WriteOutcome): void {
+  const { kind, followUpId } = before;
+  const notBefore = run.write ? notBeforeOf(run.write) : 0;
+  const ids = { ...idsOf(run), write: kind, ...(followUpId !== undefined && { followUpId }) };
+  switch (outcome.kind) {
+    case 'accepted':
+      return log.info('The upstream took a write', ids);
+    case 'inDoubt':
+      return log.warn('A write is in doubt: it may or may not have arrived', { ...ids, reason: outcome.reason });
+    case 'rejected':
+      return log.warn('The upstream refused a write', { ...ids, status: outcome.status });
+    default:
+      if (outcome.reason === interruptionOf(before)?.reason) return;
+      return log.info('A write waits and is sent again', {
+        ...ids,
+        reason: outcome.reason,
+        ...(notBefore > 0 && { notBefore: new Date(notBefore).toISOString() }),
+      });
+  }
+}
+
+/** Logs and counts a job whose input is wrong. */
+export function logRefusal(input: unknown, reason: string): void {
+  const { projectId } = (input ?? {}) as { projectId?: unknown };
+  log.warn('A job was refused: its input is wrong', {
+    projectId: typeof projectId === 'string' ? projectId : null,
+    reason,
+    ...loggedMetadata(labelsOf(input).metadata),
+  });
+  countEnd(FAILURE.invalidInput);
+}
+
+/** Logs and counts the end of a job; a run that continues as new is no end. */
+export function logEnd(run: JobRun): void {
+  const { polls } = run.polls.known;
+  const outcome = outcomeOf(run) ?? 'completed';
+  const seconds = Math.round((Date.now() - run.startedAt) / 1_000);
+  log.info('The job has ended', { ...idsOf(run), outcome, polls, seconds });
+  countEnd(outcome);
+}
+
+/** With the caller's own: a correlation id, say. */
+function idsOf({ spec, jobId }: JobRun) {
+  return { projectId: spec.projectId, jobId, ...loggedMetadata(spec.metadata) };
+}
+
+function countEnd(outcome: string): void {
+  metricMeter.createCounter(JOBS_ENDED_METRIC, undefined, 'Jobs that ended, by outcome').add(1, { outcome });
 }

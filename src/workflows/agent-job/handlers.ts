@@ -1,16 +1,22 @@
 /**
- * Signals, updates and the query of `agentJob`. Handlers queue and decide synchronously; only updates wait, for their
- * reply.
+ * Decides what a message to `agentJob` does: signals, updates and the query. Handlers change the run synchronously;
+ * only updates wait, for their reply.
  */
 import {
+  ActivityCancellationType,
+  ActivityFailure,
   ApplicationFailure,
   CancellationScope,
   condition,
   currentUpdateInfo,
+  isCancellation,
   log,
+  proxyActivities,
   setHandler,
   uuid4,
 } from '@temporalio/workflow';
+import type { JobActivities } from '../../activities/agent-job/job-activities.js';
+import type { ReadJobInput, ReadJobResult } from '../../activities/agent-job/read-job.js';
 import {
   FAILURE,
   followUpSignal,
@@ -19,6 +25,7 @@ import {
   requestTurnSignal,
   resolveUnknownUpdate,
   sendFollowUpUpdate,
+  type AdoptDecision,
   type FollowUpAnswer,
   type FollowUpInput,
   type JobState,
@@ -29,7 +36,7 @@ import { FOLLOW_UP_ID } from '../../agent-job/fields.js';
 import { followUpConflictText, parseFollowUp, parseResolution, type GivenFollowUp } from '../../agent-job/input.js';
 import { readTurn, type QueueTurn } from '../../agent-job/queue-messages.js';
 import { InvalidInputError, isGiven } from '../../contract/input-checks.js';
-import { adopt, MAX_ADOPTIONS } from './adopt.js';
+import { readReadResult } from './activity-results.js';
 import type { Dashboard } from './dashboard.js';
 import type { JobRun } from './job-run.js';
 import { jobState } from './job-state.js';
@@ -38,6 +45,19 @@ import { canUseTurn, operationOf } from './write.js';
 
 /** Temporal allows ten updates in flight, and `resolveUnknown` must always get through. */
 const MAX_WAITING_UPDATES = 5;
+/** How many decisions may wait for the read of a job at once: `retry` and `abandon` must always get through. */
+const MAX_ADOPTIONS = 3;
+
+const { readJob } = proxyActivities<JobActivities>({
+  // One request takes at most 20 seconds.
+  startToCloseTimeout: '25 seconds',
+  // The person who decides waits for it.
+  scheduleToCloseTimeout: '1 minute',
+  retry: { initialInterval: '1 second', backoffCoefficient: 2 },
+  cancellationType: ActivityCancellationType.TRY_CANCEL,
+  priority: { priorityKey: 1 },
+  summary: 'Read the job to adopt',
+});
 
 /** Registers every handler; to be called before anything else, so that no message meets a run without them. */
 export function handleMessages(run: JobRun, dashboard: Dashboard): void {
@@ -190,4 +210,44 @@ function decide(
     () => jobState(run),
     (error: unknown) => Promise.reject(asRefusal(error)),
   );
+}
+
+/**
+ * `adopt` believes no id that was only typed: it reads the job first, then resolves the write in doubt with it. Throws
+ * InvalidInputError if it may not. activities/agent-job/read-job.ts judges what is read.
+ */
+async function adopt(run: JobRun, resolution: AdoptDecision): Promise<void> {
+  const { inDoubt } = run;
+  // Another person may decide meanwhile, the time to decide may end, or the whole run.
+  const isMoot = () => run.inDoubt !== inDoubt || run.ending() !== null;
+  // A run that Temporal began anew may adopt what an earlier one has created.
+  const firstSentAt = run.isRepeated ? null : (run.write?.mayHaveArrivedSince ?? run.startedAt);
+  const input = { projectId: run.spec.projectId, jobId: resolution.jobId, firstSentAt };
+  const result = await read(input, isMoot);
+  if (isMoot()) {
+    throw new InvalidInputError('action', 'has nothing to settle any more: it was settled meanwhile, or the job ended');
+  }
+  const isSure = result.kind === 'notFound' || resolution.force !== true;
+  if (result.kind !== 'found' && isSure) throw new InvalidInputError('jobId', problemOf(result, input));
+  run.resolveUnknown(resolution);
+}
+
+function problemOf(result: Exclude<ReadJobResult, { kind: 'found' }>, { projectId }: ReadJobInput): string {
+  if (result.kind === 'notFound') return `must name a job of project ${projectId}: the upstream answered 404`;
+  if (result.kind === 'doubtful') return `${result.reason}; nothing was settled: look again, or adopt it with force`;
+  return `could not be read (${result.reason}); nothing was settled: try again, or adopt it unread with force`;
+}
+
+async function read(input: ReadJobInput, isMoot: () => boolean): Promise<ReadJobResult> {
+  const scope = new CancellationScope();
+  try {
+    const reading = scope.run(() => readJob(input));
+    await Promise.race([reading, CancellationScope.nonCancellable(() => condition(isMoot))]);
+    scope.cancel();
+    return readReadResult(await reading);
+  } catch (error) {
+    if (isCancellation(error)) return { kind: 'failed', reason: 'the read was cancelled' };
+    if (!(error instanceof ActivityFailure)) throw error;
+    return { kind: 'failed', reason: error.cause?.message ?? error.message };
+  }
 }

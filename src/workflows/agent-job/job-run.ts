@@ -13,12 +13,12 @@ import {
   type ResolveUnknownInput,
   type UnknownOutcomeDetails,
 } from '../../contract.js';
-import type { PollJobInput, PollJobResult } from '../../activities/agent-job/poll-run.js';
+import type { PollJobInput, PollJobResult } from '../../activities/agent-job/poll-attempt.js';
 import type { JobSpec } from '../../agent-job/input.js';
 import { jsonBytes } from '../../contract/input-checks.js';
 import { FollowUps, type CarriedFollowUps } from './follow-up-queue.js';
 import { afterEvent, type Situation, type WriteEvent } from './write-transitions.js';
-import { firstPollData, PollState, type PollData } from './poll-state.js';
+import { firstPollData, PollFindings, type PollData } from './poll-findings.js';
 import {
   beginWrite,
   countsAsInFlight,
@@ -67,7 +67,7 @@ export class JobRun {
   readonly title: string;
   readonly startedAt: number;
   readonly isRepeated: boolean;
-  readonly polls: PollState;
+  readonly polls: PollFindings;
   readonly followUps: FollowUps;
   readonly #now: () => number;
 
@@ -93,7 +93,7 @@ export class JobRun {
     this.title = data.title;
     this.startedAt = data.startedAt;
     this.isRepeated = data.isRepeated;
-    this.polls = new PollState(data.polls, spec.polling, now);
+    this.polls = new PollFindings(data.polls, spec.polling, now);
     this.followUps = new FollowUps(followUps);
     this.decisions = data.decisions;
     this.jobId = data.jobId;

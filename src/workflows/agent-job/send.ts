@@ -16,12 +16,11 @@ import { leaveQueueSignal, MEMO, reportRequestSignal, requestQueueId, type Queue
 import { plainMarkdown } from '../../agent-job/markdown.js';
 import type { QueueTurn } from '../../agent-job/queue-messages.js';
 import type { WriteOutcome } from '../../contract/write-outcome.js';
-import { isResetRun } from './continue-as-new.js';
+import { isResetRun, type WaitPoint } from './continue-as-new.js';
 import { readWriteOutcome } from './activity-results.js';
-import { logWrite } from './telemetry.js';
+import { logWrite } from './dashboard.js';
 import type { JobRun } from './job-run.js';
 import { waitEndsAt } from './write-transitions.js';
-import type { WaitPoint } from './wait-point.js';
 import {
   inDoubtOf,
   interruptionOf,

@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { createPollJob } from '../../src/activities/agent-job/poll-job.js';
-import { Poller } from '../../src/activities/agent-job/poller.js';
-import type { PollJobInput } from '../../src/activities/agent-job/poll-run.js';
+import { createPollJob } from '../../src/activities/agent-job/held-polls.js';
+import { HeldPolls } from '../../src/activities/agent-job/held-polls.js';
+import type { PollJobInput } from '../../src/activities/agent-job/poll-attempt.js';
 import { ReadFailedError } from '../../src/upstream/errors.js';
 import { connectDevServer, type TestServer } from '../support/dev-server.js';
 import { pollInput, runAttempt, type HeldAttemptOptions } from '../support/held-attempt.js';
@@ -12,25 +12,25 @@ import { noMetrics } from '../support/no-metrics.js';
 const EVERY_600_MS = { minMs: 600, maxMs: 600, ratio: 0 };
 const EVERY_9_S = { minMs: 9_000, maxMs: 9_000, ratio: 0 };
 
-function watching({ hasPoller = true } = {}) {
+function watching({ holdsPolls = true } = {}) {
   const upstream = new ScriptedUpstream();
   upstream.show = () => ({ status: 'active' });
   const shutdown = new AbortController();
-  const poller = hasPoller ? new Poller(shutdown.signal, noMetrics) : null;
-  const pollJob = createPollJob({ upstream, metrics: noMetrics, shutdownSignal: shutdown.signal, poller });
+  const heldPolls = holdsPolls ? new HeldPolls(shutdown.signal, noMetrics) : null;
+  const pollJob = createPollJob({ upstream, metrics: noMetrics, shutdownSignal: shutdown.signal, heldPolls });
   const attempt = (input: Partial<PollJobInput> = {}, options: HeldAttemptOptions = {}) =>
     runAttempt(pollJob, pollInput(input), options);
-  return { upstream, shutdown, poller, attempt };
+  return { upstream, shutdown, heldPolls, attempt };
 }
 
 describe('one attempt', () => {
   test('reads until something has changed, and counts its reads', async () => {
-    const { upstream, attempt, poller } = watching();
+    const { upstream, attempt, heldPolls } = watching();
     upstream.show = (read) => ({ status: read < 4 ? 'active' : 'completed' });
     const { result, kept } = await attempt();
     expect(result).toMatchObject({ reading: { kind: 'record', job: { status: 'completed' } }, reads: 4 });
     expect(kept).toBeNull();
-    expect(poller?.size).toBe(0);
+    expect(heldPolls?.size).toBe(0);
   });
 
   test('goes back to the server with a failed read, which it shows, and with what it has counted', async () => {
@@ -49,24 +49,24 @@ describe('one attempt', () => {
   });
 
   test('goes back to the server at once where its worker shuts down, which keeps the rest of the wait', async () => {
-    const { upstream, shutdown, attempt, poller } = watching();
+    const { upstream, shutdown, attempt, heldPolls } = watching();
     const attempted = attempt({ plan: EVERY_9_S });
-    await expect.poll(() => poller?.size).toBe(1);
+    await expect.poll(() => heldPolls?.size).toBe(1);
     shutdown.abort();
     const { error } = await attempted;
     expect(error).toMatchObject({ type: 'StillPolling', message: expect.stringMatching(/shutting down/) });
     expect(error?.nextRetryDelay).toBeGreaterThan(5_000);
     expect(error?.nextRetryDelay).toBeLessThanOrEqual(9_900);
-    await poller?.ended();
+    await heldPolls?.ended();
     expect(upstream.reads).toBe(1);
   });
 
   test('ends for a later one of the same job, and for none of another job', async () => {
-    const { upstream, attempt, poller } = watching();
+    const { upstream, attempt, heldPolls } = watching();
     const earlier = attempt({ plan: EVERY_9_S });
     const deadlineAt = Date.now() + 3_000;
     const other = attempt({ plan: EVERY_9_S, jobId: 'job-2', known: record({ id: 'job-2' }), deadlineAt });
-    await expect.poll(() => poller?.size).toBe(2);
+    await expect.poll(() => heldPolls?.size).toBe(2);
     const later = attempt({ plan: EVERY_9_S, deadlineAt });
     expect((await earlier).error).toMatchObject({
       type: 'StillPolling',
@@ -82,18 +82,18 @@ describe('one attempt', () => {
     const { attempt } = watching();
     const { result } = await attempt({ plan: EVERY_MINUTE }, { info: { attempt: 10 } });
     expect(result).toMatchObject({ reading: { kind: 'unchanged' }, reads: 10 });
-    const { attempt: early, poller } = watching();
+    const { attempt: early, heldPolls } = watching();
     expect((await early({ plan: EVERY_MINUTE }, { info: { attempt: 9 } })).error).toMatchObject({
       type: 'StillPolling',
     });
-    expect(poller?.size).toBe(0);
-    const { attempt: long, poller: other } = watching();
+    expect(heldPolls?.size).toBe(0);
+    const { attempt: long, heldPolls: other } = watching();
     void long({ plan: EVERY_MINUTE }, { info: { attempt: 10, heartbeatTimeoutMs: 290_000 } });
     await expect.poll(() => other?.size).toBe(1);
   });
 
   test('is each read where requests are limited', async () => {
-    const { upstream, attempt } = watching({ hasPoller: false });
+    const { upstream, attempt } = watching({ holdsPolls: false });
     expect((await attempt()).error).toMatchObject({ type: 'StillPolling' });
     expect(upstream.reads).toBe(1);
   });
@@ -120,10 +120,10 @@ describe('a lease', () => {
     ['ActivityNotFoundError', 'the server knows it no more', 'nothing'],
     ['ActivityCancelledError', 'the workflow no longer wants it', 'a cancellation'],
   ])('is over at a %s, for %s: it tells the server %s', async (name, _, told) => {
-    const { attempt, poller, upstream } = watching();
+    const { attempt, heldPolls, upstream } = watching();
     const attempted = attempt({ plan: EVERY_600_MS }, { info: SHORT, answers: [Object.assign(new Error(), { name })] });
-    await expect.poll(() => poller?.size).toBe(1);
-    await expect.poll(() => poller?.size).toBe(0);
+    await expect.poll(() => heldPolls?.size).toBe(1);
+    await expect.poll(() => heldPolls?.size).toBe(0);
     const { reads } = upstream;
     const nothing = new Promise((resolve) => setTimeout(() => resolve({ wasCancelled: false }), 1_500));
     expect(await Promise.race([attempted, nothing])).toMatchObject({ wasCancelled: told === 'a cancellation' });
@@ -143,11 +143,11 @@ describe('a lease', () => {
   });
 
   test('is not taken where it would have to be renewed within a wait: the server keeps that', async () => {
-    const { attempt, poller, upstream } = watching();
+    const { attempt, heldPolls, upstream } = watching();
     const { error, kept } = await attempt({ plan: { minMs: 45_000, maxMs: 45_000, ratio: 0 } });
     expect(error).toMatchObject({ type: 'StillPolling' });
     expect(error?.nextRetryDelay).toBeGreaterThanOrEqual(40_500);
-    expect({ kept, size: poller?.size, reads: upstream.reads }).toEqual({ kept: null, size: 0, reads: 1 });
+    expect({ kept, size: heldPolls?.size, reads: upstream.reads }).toEqual({ kept: null, size: 0, reads: 1 });
   });
 
   test('is not taken where an operator took the heartbeat timeout away: the server keeps each wait', async () => {
@@ -170,7 +170,7 @@ describe('on a server', () => {
 
   async function withBench(work: (bench: JobBench, upstream: ScriptedUpstream) => Promise<void>) {
     const upstream = new ScriptedUpstream();
-    const bench = await startJobBench(server, upstream, { hasPoller: true });
+    const bench = await startJobBench(server, upstream, { holdsPolls: true });
     try {
       await work(bench, upstream);
     } finally {

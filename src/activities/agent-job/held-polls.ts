@@ -1,33 +1,87 @@
 /**
- * The one poller of a worker: it holds the poll batches of thousands of jobs between their reads, wakes a few times a
- * second and reads all that is due. Reads that leave together cost a third of reads that leave one by one, and a batch
- * that stays here costs the server nothing but a heartbeat. Times in milliseconds by `performance.now()`.
+ * The activity `pollJob`, a poll batch, and the batches that a worker holds after their function has ended. Decides
+ * whether this worker or the Temporal server keeps the wait for the next poll. Polls cost nothing in history. Times in
+ * milliseconds by `performance.now()`.
  */
 import { AsyncResource } from 'node:async_hooks';
+import { activityInfo, CompleteAsyncError, Context } from '@temporalio/activity';
+import { AsyncAttempt } from '../../temporal/async-attempt.js';
 import type { Metrics } from '../metrics.js';
-import type { PollLease } from './poll-lease.js';
-import type { NextStep } from './poll-run.js';
-import { ReadStarts } from './read-starts.js';
-import { TickQueue } from './tick-queue.js';
+import { nextAttemptIn, PollAttempt, type NextStep, type PollJobInput, type PollJobResult } from './poll-attempt.js';
+import { PollLease } from './poll-lease.js';
+import { PollPacing } from './poll-pacing.js';
+
+type PollAttemptOptions = ConstructorParameters<typeof PollAttempt>[2];
+
+/** What `pollJob` needs of its worker. */
+export interface PollJobOptions extends PollAttemptOptions {
+  /** Goes on to read after the first read; null: each read is an attempt. */
+  heldPolls: HeldPolls | null;
+}
+
+/**
+ * Makes the activity: it returns when something changed or ended. Otherwise it stays open for the worker to complete
+ * while its waits are short enough for one lease, or fails retryably (BENIGN) with the wait until the next read, as in
+ * samples-typescript/polling/infrequent. Nothing else retries a read.
+ */
+export function createPollJob(options: PollJobOptions): (input: PollJobInput) => Promise<PollJobResult> {
+  const { heldPolls, shutdownSignal } = options;
+  const pacing = heldPolls?.pacing ?? new PollPacing(shutdownSignal);
+  return async (input) => {
+    const info = activityInfo();
+    // An operator may have taken the heartbeat timeout away.
+    const leaseMs = (heldPolls && info.heartbeatTimeoutMs) || undefined;
+    const run = new PollAttempt(input, info, { ...options, leaseMs });
+    const { progress } = run;
+    const { workflowId = '' } = info.workflowExecution ?? {};
+    const name = JSON.stringify([workflowId, input.projectId, input.jobId]);
+    heldPolls?.dropEarlier(name);
+    try {
+      await pacing.wait();
+      const next = await pacing.count(() => run.read());
+      if (next.kind === 'end') return next.result;
+      if (leaseMs !== undefined && next.isHealthy) {
+        const lease = () => new PollLease({ name, workflowId, run, attempt: new AsyncAttempt(), leaseMs });
+        if (heldPolls?.take(lease, next.ms)) throw new CompleteAsyncError();
+      }
+      throw nextAttemptIn(next.why, next.ms);
+    } catch (error) {
+      if (error instanceof CompleteAsyncError) throw error;
+      progress.skip();
+      // A heartbeat costs an action: only if there is something to remember.
+      if (progress.hasChanged) Context.current().heartbeat(progress.saved);
+      throw error;
+    }
+  };
+}
 
 /** Each takes a few KiB. */
 const MAX_LEASES = 50_000;
 /** How many leases are handed back at once, if all end. */
 const CALLS_AT_ONCE = 100;
-
+/** A poll may begin so late: one timer serves all. */
+const TICK_MS = 200;
 const LEAVING = 'the worker is shutting down';
 
 /** What is due for a lease: a read, one that has waited for its slot, or a heartbeat. */
 type Due = { lease: PollLease; what: 'read' | 'readInSlot' | 'renew' };
 
-export class Poller {
-  readonly starts: ReadStarts;
+/**
+ * The poll batches of thousands of jobs between their reads. It wakes a few times a second and reads all that is due:
+ * reads that leave together cost a third of reads that leave one by one.
+ */
+export class HeldPolls {
+  readonly pacing: PollPacing;
   readonly #shutdownSignal: AbortSignal;
   readonly #metrics: Pick<Metrics, 'readBegins'>;
   /** What runs later belongs to no activity: it would keep the context of the one that began it. */
-  readonly #scope = new AsyncResource('Poller');
+  readonly #scope = new AsyncResource('HeldPolls');
   readonly #leases = new Map<string, PollLease>();
-  readonly #queue = new TickQueue<Due>((due) => this.#handle(due));
+  /** What is due, by the number of the tick. */
+  readonly #dueAtTick = new Map<number, Due[]>();
+  readonly #timer: NodeJS.Timeout;
+  /** The last tick that was handled. */
+  #tick = Math.floor(performance.now() / TICK_MS);
   /** What is handed back as soon as there is a call for it. */
   readonly #leaving: { lease: PollLease; why: string }[] = [];
   #calls = 0;
@@ -36,8 +90,9 @@ export class Poller {
 
   constructor(shutdownSignal: AbortSignal, metrics: Pick<Metrics, 'readBegins'>) {
     this.#metrics = metrics;
-    this.starts = new ReadStarts(shutdownSignal);
+    this.pacing = new PollPacing(shutdownSignal);
     this.#shutdownSignal = shutdownSignal;
+    this.#timer = setInterval(() => this.#handleDue(), TICK_MS).unref();
     shutdownSignal.addEventListener('abort', () => this.#scope.runInAsyncScope(() => this.#handBackAll()));
   }
 
@@ -61,14 +116,14 @@ export class Poller {
     this.dropEarlier(lease.name);
     this.#leases.set(lease.name, lease);
     this.#readAfter(lease, waitMs);
-    this.#queue.add({ lease, what: 'renew' }, lease.firstRenewAt);
+    this.#schedule({ lease, what: 'renew' }, lease.firstRenewAt);
     return true;
   }
 
   /** Hands back what it holds of these workflows, but for a batch that is reading. */
   handBack(workflowIds: ReadonlySet<string>, why: string): void {
-    const held = this.#idle.filter(({ workflowId }) => workflowIds.has(workflowId));
-    this.#scope.runInAsyncScope(() => this.#handBackSome(held, why));
+    const leaving = this.#idle.filter(({ workflowId }) => workflowIds.has(workflowId));
+    this.#scope.runInAsyncScope(() => this.#handBackSome(leaving, why));
   }
 
   /** Resolves when the server knows of all that has ended here; call it after shutdown has begun. */
@@ -88,7 +143,26 @@ export class Poller {
 
   #readAfter(lease: PollLease, waitMs: number): void {
     lease.dueAt = performance.now() + waitMs;
-    this.#queue.add({ lease, what: 'read' }, lease.dueAt);
+    this.#schedule({ lease, what: 'read' }, lease.dueAt);
+  }
+
+  /** At `at` or soon after, never before. */
+  #schedule(due: Due, at: number): void {
+    const tick = Math.max(Math.ceil(at / TICK_MS), this.#tick + 1);
+    const others = this.#dueAtTick.get(tick);
+    if (others) others.push(due);
+    else this.#dueAtTick.set(tick, [due]);
+  }
+
+  /** In the order in which things are due, even after this process stood still. */
+  #handleDue(): void {
+    this.#tick = Math.floor(performance.now() / TICK_MS);
+    const ticks = [...this.#dueAtTick.keys()].filter((tick) => tick <= this.#tick).sort((one, other) => one - other);
+    for (const tick of ticks) {
+      const all = this.#dueAtTick.get(tick)!;
+      this.#dueAtTick.delete(tick);
+      for (const due of all) this.#handle(due);
+    }
   }
 
   #handle({ lease, what }: Due): void {
@@ -107,9 +181,9 @@ export class Poller {
   }
 
   #beginRead(lease: PollLease, hasSlot: boolean): void {
-    const { ms, isShort } = hasSlot ? { ms: 0, isShort: true } : this.starts.reserve();
+    const { ms, isShort } = hasSlot ? { ms: 0, isShort: true } : this.pacing.reserve();
     if (ms <= 0) return this.#keep(this.#read(lease));
-    this.#queue.add({ lease, what: isShort ? 'readInSlot' : 'read' }, performance.now() + ms);
+    this.#schedule({ lease, what: isShort ? 'readInSlot' : 'read' }, performance.now() + ms);
   }
 
   async #read(lease: PollLease): Promise<void> {
@@ -117,22 +191,19 @@ export class Poller {
     this.#metrics.readBegins((performance.now() - lease.dueAt) / 1_000);
     lease.isReading = true;
     try {
-      next = await this.starts.count(() => lease.run.read());
+      next = await this.pacing.count(() => lease.run.read());
     } catch (error) {
       // Only a shutdown makes a read throw, or a defect: either way another attempt reads.
       lease.dueAt = performance.now();
       const failed = error instanceof Error ? error.message : 'the read failed';
-      // What a shutdown makes it throw says already when the next read is.
+      // The error of a shutdown already names the time of the next read.
       return this.#end(lease, lease.handBack(this.#shutdownSignal.aborted ? LEAVING : failed));
     } finally {
       lease.isReading = false;
     }
     if (lease.isOver) return;
     if (next.kind === 'end') return this.#end(lease, lease.complete(next.result));
-    this.#goOn(lease, next);
-  }
-
-  #goOn(lease: PollLease, { ms, why, isHealthy }: NextStep & { kind: 'wait' }): void {
+    const { ms, why, isHealthy } = next;
     if (isHealthy && lease.lasts(ms) && !this.#shutdownSignal.aborted) return this.#readAfter(lease, ms);
     lease.dueAt = performance.now() + ms;
     this.#end(lease, lease.handBack(why));
@@ -141,12 +212,13 @@ export class Poller {
   async #renew(lease: PollLease): Promise<void> {
     const nextAt = await lease.renew();
     if (nextAt === null) this.#forget(lease);
-    else this.#queue.add({ lease, what: 'renew' }, nextAt);
+    else this.#schedule({ lease, what: 'renew' }, nextAt);
   }
 
-  /** What is reading ends by itself: shutdown ends each read. */
+  /** Shutdown ends the reads that are under way, and so their batches. */
   #handBackAll(): void {
-    this.#queue.close();
+    clearInterval(this.#timer);
+    this.#dueAtTick.clear();
     this.#handBackSome(this.#idle, LEAVING);
   }
 

@@ -1,8 +1,7 @@
 /**
- * The poll loop: bounded batches of polls, and durable timers between them that a follow-up or `pollNow` ends. A batch
- * is one activity, which a worker holds under a lease: its heartbeat timeout. Otherwise a BENIGN failure with
- * `nextRetryDelay` keeps the wait, as in samples-typescript/polling/infrequent. How long the waits are, and when a job
- * is `lost`, is decided in agent-job/poll-plan.ts.
+ * Decides when the workflow hands out the next batch of polls, and when it cuts one short: bounded batches, and durable
+ * timers between them that a follow-up or `pollNow` ends. A batch is one activity, which a worker holds under a lease:
+ * its heartbeat timeout.
  */
 import {
   ActivityCancellationType,
@@ -13,12 +12,12 @@ import {
   proxyActivities,
 } from '@temporalio/workflow';
 import type { JobActivities } from '../../activities/agent-job/job-activities.js';
-import type { PollJobInput, PollJobResult } from '../../activities/agent-job/poll-run.js';
-import { pollLeaseMs, POLLS_PER_BATCH, pollWaitMs, untilLostMs } from '../../agent-job/poll-plan.js';
+import type { PollJobInput, PollJobResult } from '../../activities/agent-job/poll-attempt.js';
+import { pollLeaseMs, POLLS_PER_BATCH, pollWaitMs, untilLostMs } from '../../agent-job/poll-waits.js';
 import { readPollResult, STRANGE_RESULT } from './activity-results.js';
 import type { JobRun } from './job-run.js';
-import type { PollState } from './poll-state.js';
-import type { WaitPoint } from './wait-point.js';
+import type { PollFindings } from './poll-findings.js';
+import type { WaitPoint } from './continue-as-new.js';
 
 const POLL = {
   // Temporal wants a limit. The batch has its own, and a worker that dies is noticed by its lease.
@@ -124,7 +123,7 @@ function leaseMs({ plan, lastChangeAt }: PollJobInput): number {
   return pollLeaseMs(pollWaitMs(plan, { sinceChangeMs: Date.now() - lastChangeAt, failures: 0, random: 0.5 }));
 }
 
-function failedPoll({ known }: PollState, reason: string): PollJobResult {
+function failedPoll({ known }: PollFindings, reason: string): PollJobResult {
   const reading = { kind: 'failed', reason } as const;
   return { reading, reads: 1, failures: known.failures + 1, isAtDeadline: false };
 }

@@ -1,6 +1,6 @@
 /**
- * The polling plan: when a job is read next, and how many answers 404 make it `lost` (workflows/agent-job/poll-state.ts
- * counts them). Pure, for workflow and activities alike; randomness is an argument. Times in milliseconds.
+ * Decides when a job is polled next, for how long a worker may hold its polls, and how many answers 404 make it `lost`.
+ * Pure, for workflow and activities alike; randomness is an argument. Times in milliseconds.
  */
 import type { JobRecord } from '../contract.js';
 import { doubled, MAX_FAILING_WAIT_MS, obeyedRetryAfterMs } from './retry-waits.js';

@@ -1,6 +1,9 @@
-/** What the polls of a job have shown, and when the next one is wanted. Pure: no Temporal. Times in milliseconds. */
+/**
+ * What the polls of a job have shown. Decides whether the job has ended, is lost or is badly read, and whether a poll
+ * before its time is wanted. Pure: no Temporal. Times in milliseconds.
+ */
 import { isTerminalStatus, MAX_RETRY_AFTER_MS, type JobRecord } from '../../contract.js';
-import type { PollJobInput, PollJobResult, Reading } from '../../activities/agent-job/poll-run.js';
+import type { PollJobInput, PollJobResult, Reading } from '../../activities/agent-job/poll-attempt.js';
 import {
   healthToldFrom,
   isLongerPause,
@@ -11,7 +14,7 @@ import {
   withHealthChange,
   type PollPlan,
   type ReadHealth,
-} from '../../agent-job/poll-plan.js';
+} from '../../agent-job/poll-waits.js';
 import { MAX_FAILING_WAIT_MS, readPauseMs } from '../../agent-job/retry-waits.js';
 import type { Interruption } from './write.js';
 
@@ -66,7 +69,7 @@ export function firstPollData(startedAt: number): PollData {
   };
 }
 
-export class PollState {
+export class PollFindings {
   readonly #data: PollData;
   readonly #plan: PollPlan;
   readonly #now: () => number;

@@ -1,25 +1,24 @@
-/** Lets the reads of one worker begin: not too many at once, nor too many in a second, and none once it shuts down. */
+/** Decides when the polls of one worker begin: not too many at once or in a second, and none once it shuts down. */
 import { setTimeout as pause } from 'node:timers/promises';
-import { nextAttemptIn } from './poll-run.js';
+import { nextAttemptIn } from './poll-attempt.js';
 
 /** 1,000 a second. */
 const SPACING_MS = 1;
 /** So much may come together unspaced. */
 const BURST_MS = 100;
-/** A longer wait is kept by the server: an attempt has time for its read, too. */
+/** The server keeps a longer wait: an attempt has time for its read, too. */
 const MAX_WAIT_HERE_MS = 2_000;
-
 /** How many reads may be under way in one worker, so that a hanging upstream leaves room for writes. */
 const MAX_CONCURRENT_READS = 4_000;
-/** After so long a worker with too many reads tries again whether one more may begin. */
+/** A worker with too many reads tries again after this time. */
 const FULL_WAIT_MS = 2_000;
 
 /**
- * After an outage the polls of all jobs are due in the same second; begun together, they would open as many connections
- * to the upstream at once. A worker begins them one after the other (a leaky bucket), and hands the rest back to the
- * server, each with a time of its own.
+ * After an outage the polls of all jobs are due in the same second. If they began together, they would open as many
+ * connections to the upstream at once. So a worker begins them one after the other (a leaky bucket), and hands the rest
+ * back to the server, each with a time of its own.
  */
-export class ReadStarts {
+export class PollPacing {
   readonly #shutdownSignal: AbortSignal;
   readonly #now: () => number;
   #inFlight = 0;
@@ -54,13 +53,10 @@ export class ReadStarts {
     this.#refuseInShutdown();
   }
 
+  /** Counts a read while it is under way. */
   async count<T>(read: () => Promise<T>): Promise<T> {
     this.#inFlight += 1;
-    try {
-      return await read();
-    } finally {
-      this.#inFlight -= 1;
-    }
+    return read().finally(() => (this.#inFlight -= 1));
   }
 
   #refuseInShutdown(): void {
