@@ -2,13 +2,21 @@
  * What callers do with jobs: the one table of operations. The routes of `serve`, its OpenAPI document, the tools of
  * agents and the commands of the command line are derived from it.
  */
-import { ADOPT, ATTACH_JOB, ATTRIBUTION, CREATE_JOB, FOLLOW_UP, JOB_OPTIONS } from './agent-job/fields.js';
+import { ADOPT, ATTACH_JOB, ATTRIBUTION, CREATE_JOB, FOLLOW_UP, JOB_OPTIONS, TAGS } from './agent-job/fields.js';
 import { isOtherPrompt } from './agent-job/input.js';
-import { TAGS } from './agent-job/labels.js';
 import { FollowUpConflictError } from './client/errors.js';
-import { agentJobOf, type AgentJobResult, type Attribution, JOB_OUTCOMES, type JobState } from './contract.js';
-import { LIMIT, PHASES, type ResolveUnknownInput, SHOWN_WAITING_FOR } from './contract.js';
-import { cutToBytes } from './contract/input-checks.js';
+import {
+  agentJobOf,
+  type AgentJobResult,
+  type Attribution,
+  JOB_OUTCOMES,
+  type JobState,
+  LIMIT,
+  PHASES,
+  type ResolveUnknownInput,
+  SHOWN_WAITING_FOR,
+} from './contract.js';
+import { cutToBytes } from './contract/shared.js';
 import { ID, type JsonSchema, oneOf, optional, text, TEXT } from './contract/kinds.js';
 import { type Arguments, described, KEY, PAGE_SIZE, published, TIME } from './operations/arguments.js';
 import { nullIfUnbegun, resultOf, type Waiter, whileWanted } from './operations/job-end.js';

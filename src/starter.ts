@@ -5,8 +5,17 @@ import { agentJobStartOptions, checkKey } from './agent-job/start-options.js';
 import { type AttentionItem, listAttention } from './client/agent-job/attention.js';
 import { listStuck, type StuckJob } from './client/agent-job/stuck-jobs.js';
 import { type JobHandle, startHandle, TemporalJobHandle, workflowIdOf } from './client/agent-job/handle.js';
-import { countJobs, listJobs, PAGE_OPTIONS, readJobPage } from './client/agent-job/list.js';
-import type { JobCount, JobFilter, JobPage, JobSummary, PageOptions } from './client/agent-job/list.js';
+import {
+  countJobs,
+  type JobCount,
+  type JobFilter,
+  type JobPage,
+  type JobSummary,
+  listJobs,
+  PAGE_OPTIONS,
+  type PageOptions,
+  readJobPage,
+} from './client/agent-job/list.js';
 import { inPlaces, startMany, type StartFate, type StartManyOptions } from './client/agent-job/start-many.js';
 import { listQueues, type QueueFilter, type QueueReport } from './client/agent-job/queue.js';
 import { connectClient } from './client/connection.js';
@@ -50,7 +59,7 @@ export type { CallOptions } from './client/temporal-call.js';
 export type { VisitorExportHandle } from './client/visitor-export/handle.js';
 export type { ExportSchedule, ExportScheduleSettings } from './client/visitor-export/schedule.js';
 export { ConfigError } from './config/config-error.js';
-export { InvalidInputError } from './contract/input-checks.js';
+export { InvalidInputError } from './contract/errors.js';
 export { ensureSearchAttributes, SearchAttributesRefusedError } from './temporal/search-attributes.js';
 
 /** The way in to agent jobs, over one Temporal client. */

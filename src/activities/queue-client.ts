@@ -13,7 +13,7 @@ import {
   type QueueName,
   type RequestReport,
 } from '../contract.js';
-import { queueSummary } from '../agent-job/title.js';
+import { queueSummary } from '../agent-job/web-ui-text.js';
 import type { WritesPerHour } from '../contract/request-queue.js';
 import type { Queued } from '../contract/write-outcome.js';
 import { isOpen } from '../temporal/open-workflows.js';

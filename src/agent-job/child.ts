@@ -19,7 +19,7 @@ import {
   type JOIN_JOB_ACTIVITY,
   type JoinJobInput,
 } from '../contract.js';
-import { endWithoutResult, refusing } from './end-without-result.js';
+import { endWithoutResult, refusing } from './closed-run.js';
 import { agentJobStartOptions, type AgentJobPlace, type AgentJobStartOptions } from './start-options.js';
 
 export * from '../contract.js';

@@ -3,7 +3,8 @@
  * workflow code. How a client acts on the table without a race: src/client/agent-job/restart.ts.
  */
 import { ApplicationFailure, CancelledFailure, TimeoutFailure } from '@temporalio/common';
-import { FAILURE, type JobOutcome } from '../contract.js';
+import { FAILURE, JOIN_FAILURE, type JobOutcome } from '../contract.js';
+import { InvalidInputError } from '../contract/errors.js';
 
 /**
  * `start again`: surely no job was made, so the id may be started with any input. `go on`: a follow-up goes on with the
@@ -50,3 +51,52 @@ export const ENDED_BY: Readonly<Record<string, JobOutcome & RunEnd>> = {
   TERMINATED: 'Terminated',
   TIMED_OUT: 'TimedOut',
 };
+
+/** The failure of a job that was not started: any other error would fail the workflow task, again and again. */
+export function invalidInputFailure({ message, field }: InvalidInputError): ApplicationFailure {
+  return ApplicationFailure.nonRetryable(message, FAILURE.invalidInput, { field });
+}
+
+/** Makes a check of what a caller sent, and such a failure of what it refuses. */
+export function refusing<T>(check: () => T): T {
+  try {
+    return check();
+  } catch (error) {
+    throw asRefusal(error);
+  }
+}
+
+/** An InvalidInputError as callers get it; any other error as it is. */
+export function asRefusal(error: unknown): unknown {
+  return error instanceof InvalidInputError ? invalidInputFailure(error) : error;
+}
+
+/** The failure of a job that ended: its own, or one that says how Temporal ended it. */
+export function endWithoutResult(workflowId: string, cause: unknown): ApplicationFailure {
+  if (cause instanceof ApplicationFailure) {
+    const { message, type, details } = cause;
+    return ApplicationFailure.nonRetryable(message, type, ...(details ?? []));
+  }
+  const end = endOf(cause);
+  const why = end === JOIN_FAILURE.terminated && cause instanceof Error && cause.message ? ` (${cause.message})` : '';
+  return ApplicationFailure.nonRetryable(`the job ${HOW[end]}${why} [workflowId=${workflowId}]`, end);
+}
+
+const HOW: Partial<Record<RunEnd, string>> = {
+  [JOIN_FAILURE.canceled]: 'was cancelled',
+  [JOIN_FAILURE.timedOut]: 'was ended by a time-out of Temporal',
+  [JOIN_FAILURE.terminated]: 'was terminated',
+};
+
+/** The failure of an activity that did what it should: the worker logs no warning. */
+export function expected({ message, type, details }: Pick<ApplicationFailure, 'message' | 'type' | 'details'>) {
+  const failure = ApplicationFailure.create({
+    message,
+    nonRetryable: true,
+    category: 'BENIGN',
+    ...(type && { type }),
+    ...(details && { details }),
+  });
+  failure.stack = '';
+  return failure;
+}

@@ -5,8 +5,8 @@
 import { sha256 } from '@noble/hashes/sha2.js';
 import { bytesToHex } from '@noble/hashes/utils.js';
 import type { AgentJobOptions, ResolveUnknownInput } from '../contract.js';
-import { checkId, checkObject, InvalidInputError, isGiven } from '../contract/input-checks.js';
-import { parseFields, type Parsed } from '../contract/kinds.js';
+import { checkObject, ID, isGiven, type Parsed, parseFields } from '../contract/kinds.js';
+import { InvalidInputError } from '../contract/errors.js';
 import { ADOPT, ATTACH_JOB, ATTRIBUTION, CREATE_JOB, FOLLOW_UP, JOB_OPTIONS, SETTLE } from './fields.js';
 
 /** A valid input of `agentJob`, defaults filled in: for a job to be created, or for one that exists. */
@@ -23,7 +23,7 @@ type JobOptions = Omit<Options, Time> & { [Name in Time as `${Name}Ms`]: Options
 /** Checks the input of `agentJob`; unknown fields are ignored, null means absent. */
 export function parseJobInput(input: unknown): JobSpec {
   const fields = checkObject(input, 'input');
-  checkId(fields.projectId, 'projectId');
+  ID.check(fields.projectId, 'projectId');
   const hasPrompt = isGiven(fields.prompt);
   if (hasPrompt === isGiven(fields.jobId)) {
     throw new InvalidInputError(

@@ -3,7 +3,7 @@
  * Pure, for workflow and activities alike; randomness is an argument. Times in milliseconds.
  */
 import type { JobRecord } from '../contract.js';
-import { doubled, MAX_FAILING_WAIT_MS, obeyedRetryAfterMs } from './retry-waits.js';
+import { doubled, MAX_FAILING_WAIT_MS, obeyedRetryAfterMs } from './waits.js';
 
 export interface PollPlan {
   minMs: number;

@@ -12,9 +12,10 @@ import {
   type RequestReport,
   type RequestTurn,
 } from '../contract.js';
-import { checkObject, checkWholeNumber, InvalidInputError } from '../contract/input-checks.js';
 import {
+  checkObject,
   ID,
+  type Kind,
   NOTHING,
   object,
   oneOf,
@@ -23,8 +24,8 @@ import {
   PRIORITY,
   text,
   whole,
-  type Kind,
 } from '../contract/kinds.js';
+import { InvalidInputError } from '../contract/errors.js';
 import { UNLIMITED, type WritesPerHour } from '../contract/request-queue.js';
 
 /** A later time is no date. */
@@ -43,8 +44,9 @@ const MILLISECONDS: Kind<number> = {
   schema: () => ({ type: 'number' }),
 };
 
+const COUNT = whole(1, Number.MAX_SAFE_INTEGER);
 const PER_HOUR: Kind<WritesPerHour> = {
-  check: (value, field) => (value === UNLIMITED ? value : checkWholeNumber(value, field, [1, Number.MAX_SAFE_INTEGER])),
+  check: (value, field) => (value === UNLIMITED ? value : COUNT.check(value, field)),
   schema: () => ({ type: ['integer', 'string'] }),
 };
 

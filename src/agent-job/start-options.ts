@@ -19,16 +19,11 @@ import {
   type Phase,
 } from '../contract.js';
 import { inputHash, parseJobInput } from './input.js';
-import { hasEntries } from './labels.js';
-import {
-  checkString,
-  checkText,
-  cutToBytes,
-  InvalidInputError,
-  jsonBytes,
-  utf8Bytes,
-} from '../contract/input-checks.js';
-import { jobTitle, staticDetails, titleSummary } from './title.js';
+import { hasEntries } from './fields.js';
+import { TEXT, text } from '../contract/kinds.js';
+import { cutToBytes, jsonBytes, utf8Bytes } from '../contract/shared.js';
+import { InvalidInputError } from '../contract/errors.js';
+import { jobTitle, staticDetails, titleSummary } from './web-ui-text.js';
 
 const PROJECT = defineSearchAttributeKey(SEARCH_ATTRIBUTE.project, SearchAttributeType.KEYWORD);
 const PHASE = defineSearchAttributeKey(SEARCH_ATTRIBUTE.phase, SearchAttributeType.KEYWORD);
@@ -124,7 +119,7 @@ function checkSize(input: AgentJobInput): void {
 }
 
 function workflowIdFor(projectId: string, jobId: string | null, { key, workflowId }: AgentJobPlace): string {
-  if (workflowId != null) return checkLength(checkString(workflowId, 'workflowId'), 'workflowId');
+  if (workflowId != null) return checkLength(TEXT.check(workflowId, 'workflowId'), 'workflowId');
   if (key != null) return checkLength(agentJobWorkflowId(projectId, checkKey(key)), 'key');
   if (jobId !== null) return checkLength(attachedJobWorkflowId(projectId, jobId), 'jobId', '; give a key in its place');
   throw new InvalidInputError('key', 'must be given: it makes a repeated start answer with the same job');
@@ -139,7 +134,9 @@ function checkLength(workflowId: string, field: string, remedy = ''): string {
   throw new InvalidInputError(field, `${limit}; it has ${characters}${remedy}`);
 }
 
+const KEY = text({ maxBytes: LIMIT.workflowIdBytes });
+
 /** Checks a key: it becomes part of a workflow id. */
 export function checkKey(key: unknown, field = 'key'): string {
-  return checkText(key, field, { maxBytes: LIMIT.workflowIdBytes });
+  return KEY.check(key, field);
 }

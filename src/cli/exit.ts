@@ -1,6 +1,6 @@
 /** How a command ends: its exit code, the one error of commands, and what stderr shows of an error. */
 import { CommanderError, type Command } from 'commander';
-import { jsonLine } from '../agent-job/terminal-text.js';
+import { jsonLine } from '../agent-job/shown-text.js';
 import { printableLines } from './show.js';
 
 /** The exit codes with their meanings, by the ends of a command; docs/commands.md has the same table. */

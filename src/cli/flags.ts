@@ -1,8 +1,7 @@
 /** How an argument of the table of operations is typed: its flags, their help, and what their texts mean. */
 import { type Command, Option } from 'commander';
 import type { JobMetadata } from '../contract.js';
-import { checkDuration } from '../contract/input-checks.js';
-import type { JsonSchema } from '../contract/kinds.js';
+import { duration, type JsonSchema } from '../contract/kinds.js';
 import type { Arguments } from '../operations/arguments.js';
 import { UsageError } from './exit.js';
 
@@ -130,7 +129,7 @@ function toTime(flag: string, text: string): string {
   const time = new Date(text);
   if (/^\d{4}-\d\d-\d\d/.test(text) && !Number.isNaN(time.getTime())) return time.toISOString();
   try {
-    return new Date(Date.now() - checkDuration(text, flag)).toISOString();
+    return new Date(Date.now() - duration().check(text, flag)).toISOString();
   } catch {
     throw new UsageError(`${flag} must be a time such as 2026-01-31T09:15Z, or how long ago, such as "2 hours"`);
   }

@@ -3,7 +3,7 @@
  * write in doubt. Each change is a line of stderr.
  */
 import { setTimeout as delay } from 'node:timers/promises';
-import { lastingWait, waitRemedy } from '../agent-job/waiting-text.js';
+import { lastingWait, waitRemedy } from '../agent-job/shown-text.js';
 import type { JobState } from '../contract.js';
 import type { JobHandle } from '../starter.js';
 import { printToStderr, type GlobalOptions, type Session } from './session.js';

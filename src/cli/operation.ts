@@ -2,7 +2,7 @@
 import { hostname, userInfo } from 'node:os';
 import type { Command } from 'commander';
 import { LIMIT } from '../contract.js';
-import { cutToBytes } from '../contract/input-checks.js';
+import { cutToBytes } from '../contract/shared.js';
 import type { Operation } from '../operations.js';
 import type { JobName } from '../client/settings.js';
 import type { Arguments } from '../operations/arguments.js';

@@ -36,8 +36,8 @@ export function addReplayCheck(program: Command): void {
 }
 
 async function replayCheck(command: Command, flags: ReplayFlags): Promise<void> {
-  const { checkDuration } = await import('../contract/input-checks.js');
-  const since = new Date(Date.now() - checkDuration(flags.since, '--since'));
+  const { duration } = await import('../contract/kinds.js');
+  const since = new Date(Date.now() - duration().check(flags.since, '--since'));
   const limit = toLimit(flags.limit);
   const { taskQueue, json: isJson = false } = flags;
   await withSession(command, async ({ jobs: { client }, signal }) => {

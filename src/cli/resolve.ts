@@ -5,7 +5,7 @@
 import type { Command } from 'commander';
 import { parseResolution } from '../agent-job/input.js';
 import type { AttachJobInput, Attribution, InDoubtWrite, ResolveUnknownInput } from '../contract.js';
-import { InvalidInputError } from '../contract/input-checks.js';
+import { InvalidInputError } from '../contract/errors.js';
 import { isObject } from '../contract/shared.js';
 import { OPERATIONS } from '../operations.js';
 import type { JobHandle } from '../starter.js';

@@ -1,7 +1,7 @@
 /** What every command shares: its connection, its output, and a Ctrl-C that ends a wait and never a job. */
 import type { Command } from 'commander';
 import type { AgentJobs, CallOptions, ConnectSettings } from '../starter.js';
-import { jsonLine } from '../agent-job/terminal-text.js';
+import { jsonLine } from '../agent-job/shown-text.js';
 import { addressOf } from '../client/web-ui.js';
 import { CommandError, UsageError } from './exit.js';
 import { printableLines } from './show.js';

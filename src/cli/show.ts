@@ -1,6 +1,5 @@
 /** The one printer: any answer as lines for a person, lists of them as tables, and the commands that settle a doubt. */
-import { printable, printableLines } from '../agent-job/terminal-text.js';
-import { shellWord, waitTimes } from '../agent-job/waiting-text.js';
+import { printable, printableLines, shellWord, waitTimes } from '../agent-job/shown-text.js';
 import type { Decision, FollowUpStatus, InDoubtWrite, JobRecord, Waiting } from '../contract.js';
 import type { GlobalOptions } from './session.js';
 

@@ -2,7 +2,7 @@
 import { randomUUID } from 'node:crypto';
 import { once } from 'node:events';
 import type { Command } from 'commander';
-import { jsonLine } from '../agent-job/terminal-text.js';
+import { jsonLine } from '../agent-job/shown-text.js';
 import type { StartItem } from '../client/agent-job/start-many.js';
 import type { AgentJobOptions } from '../contract.js';
 import { OPERATIONS } from '../operations.js';

@@ -1,6 +1,6 @@
 /** `state`: what a job is doing, or did, as its workflow reports it. */
 import type { Command } from 'commander';
-import { waitRemedy } from '../agent-job/waiting-text.js';
+import { waitRemedy } from '../agent-job/shown-text.js';
 import { OPERATIONS } from '../operations.js';
 import { addOperation, type JobNameFlags, readJobName } from './operation.js';
 import { printAnswer, withSession } from './session.js';

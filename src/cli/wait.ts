@@ -2,7 +2,7 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Command } from 'commander';
 import { LIMIT } from '../contract.js';
-import { checkText } from '../contract/input-checks.js';
+import { text } from '../contract/kinds.js';
 import { OPERATIONS } from '../operations.js';
 import type { JobCanceledError, JobHandle, JobSummary } from '../starter.js';
 import { isOpen } from '../temporal/open-workflows.js';
@@ -55,7 +55,7 @@ export function addWait(program: Command): void {
         const [name] = readJobName(command.args, flags);
         return withSession(command, (session) => waitAndPrint(session, session.jobs.handle(name), json));
       }
-      checkText(batch, 'batch', { maxBytes: LIMIT.batchBytes });
+      text({ maxBytes: LIMIT.batchBytes }).check(batch, 'batch');
       const isNamed = command.args.length > 0 || (flags.project ?? flags.key) !== undefined;
       if (isNamed) throw new UsageError('give a workflow id or --batch, not both');
       await withSession(command, (session) => waitForBatch(session, batch, json));

@@ -2,8 +2,9 @@
 import { ADOPT, ATTRIBUTION, CREATE_JOB, SETTLE } from '../agent-job/fields.js';
 import { parseResolution } from '../agent-job/input.js';
 import type { Attribution, ResolveUnknownInput } from '../contract.js';
-import { checkObject, cutToBytes, InvalidInputError, isGiven } from '../contract/input-checks.js';
-import { schemaOf, TEXT, type JsonSchema } from '../contract/kinds.js';
+import { checkObject, isGiven, type JsonSchema, schemaOf, TEXT } from '../contract/kinds.js';
+import { cutToBytes } from '../contract/shared.js';
+import { InvalidInputError } from '../contract/errors.js';
 
 /** How what a caller wrote is checked. */
 export interface InputOptions {

@@ -2,7 +2,7 @@
 import { setMaxListeners } from 'node:events';
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Client, Connection, WorkflowExecutionInfo } from '@temporalio/client';
-import { InvalidInputError } from '../contract/input-checks.js';
+import { InvalidInputError } from '../contract/errors.js';
 import { lenientWorkflowClient } from '../temporal/workflow-clients.js';
 import { firstOf, onAbort } from './concurrently.js';
 import { NoWorkerError, TemporalCallError } from './errors.js';

@@ -1,6 +1,6 @@
 /**
- * The base of all errors that our client throws, and their codes. It lies here as checks of input, and the codec, throw
- * one of them. Pure and safe in workflow code.
+ * The base of all errors that our client throws, their codes, and the errors that checks of input and the codec throw.
+ * Pure and safe in workflow code.
  */
 
 /** One for each class of error. Codes are stable: they may be compared, logged and sent on. */
@@ -44,6 +44,17 @@ export abstract class AgentJobsError extends Error {
   constructor(message: string, { retryable = false, ...options }: AgentJobsErrorOptions = {}) {
     super(message, options);
     this.retryable = retryable;
+  }
+}
+
+/** Names the field that is wrong and what it should be. */
+export class InvalidInputError extends AgentJobsError {
+  override readonly name = 'InvalidInputError';
+  override readonly code = 'INVALID_INPUT';
+  readonly field: string;
+  constructor(field: string, shouldBe: string) {
+    super(`${field} ${shouldBe}`);
+    this.field = field;
   }
 }
 

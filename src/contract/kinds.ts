@@ -1,20 +1,11 @@
 /**
- * The fields of inputs, declared once: how each value is checked, and the JSON Schema that tells callers the same. The
- * parsers check with it, and the published schemas are made of it. Safe in workflow code.
+ * The fields of inputs, declared once: how each value is checked, and the JSON Schema that tells callers the same. A
+ * wrong value is an InvalidInputError, which names the field and what it should be. Pure and safe in workflow code.
  */
+import ms from 'ms';
 import { LIMIT, type DurationInput, type Priority } from '../contract.js';
-import {
-  checkDuration,
-  checkId,
-  checkObject,
-  checkString,
-  checkText,
-  checkWholeNumber,
-  CONTROLS,
-  InvalidInputError,
-  isGiven,
-  type TextRule,
-} from './input-checks.js';
+import { InvalidInputError } from './errors.js';
+import { encodeId, isObject, jsonBytes, utf8Bytes } from './shared.js';
 
 /** JSON Schema 2020-12. What the standard can't say is told by keywords that begin with `x-`. */
 export type JsonSchema = { readonly [keyword: string]: unknown };
@@ -96,15 +87,78 @@ export const NOTHING: Kind<null> = {
   schema: () => ({ type: 'null' }),
 };
 
-/** Any text. */
-export const TEXT: Kind<string> = { check: checkString, schema: () => ({ type: 'string' }) };
+/** Whether a field is there; null means absent. */
+export function isGiven(value: unknown): boolean {
+  return value !== undefined && value !== null;
+}
 
-/** A text of 1 byte to a limit. */
-export function text(rule: TextRule): Kind<string> {
-  const { maxBytes, controls = 'none', isEncoded, maxJsonBytes } = rule;
-  const { pattern } = CONTROLS[controls];
+/** Stands for a payload that could not be decoded; every check refuses it. */
+export class Undecodable {
+  readonly undecodable = true;
+}
+
+/** Checks that a payload is one JSON object. */
+export function checkObject(value: unknown, field: string): Record<string, unknown> {
+  if (isObject(value) && !(value instanceof Undecodable)) return value;
+  const shouldBe =
+    value instanceof Undecodable
+      ? 'can not be decoded; it must be plain JSON (encoding json/plain), at most 100 levels deep'
+      : `must be one JSON object; it is ${kindOf(value)}`;
+  throw new InvalidInputError(field, shouldBe);
+}
+
+function kindOf(value: unknown): string {
+  if (value === undefined) return 'missing';
+  if (value === null) return 'null';
+  return Array.isArray(value) ? 'an array' : `of type ${typeof value}`;
+}
+
+/** Any text. */
+export const TEXT: Kind<string> = {
+  check: (value, field) => {
+    if (typeof value === 'string') return value;
+    throw new InvalidInputError(field, `must be a string; it is ${kindOf(value)}`);
+  },
+  schema: () => ({ type: 'string' }),
+};
+
+/** Which texts a field takes. */
+interface TextRule {
+  maxBytes: number;
+  /** The control characters that it takes; default none. */
+  controls?: keyof typeof CONTROLS;
+  /** What counts is the size when percent-encoded. */
+  isEncoded?: true;
+  maxJsonBytes?: number;
+}
+
+/** Control characters that a field takes: what it must match, in a form that every language reads. */
+export const CONTROLS = {
+  none: { pattern: '^[^\u0000-\u001f\u007f-\u009f]*$', rule: ' without control characters' },
+  lines: {
+    pattern: '^[^\u0000-\u0008\u000b\u000c\u000e-\u001f\u007f-\u009f]*$',
+    rule: ' without control characters but line breaks and tabs',
+  },
+  all: { pattern: undefined, rule: '' },
+} as const;
+
+/** A well-formed text of 1 byte to a limit. */
+export function text({ maxBytes, controls = 'none', isEncoded, maxJsonBytes }: TextRule): Kind<string> {
+  const { pattern, rule } = CONTROLS[controls];
+  const unit = isEncoded ? 'when percent-encoded' : 'of UTF-8';
   return {
-    check: (value, field) => checkText(value, field, rule),
+    check: (value, field) => {
+      const given = TEXT.check(value, field);
+      if (!given.isWellFormed() || (pattern !== undefined && !new RegExp(pattern, 'u').test(given))) {
+        throw new InvalidInputError(field, `must be well-formed Unicode${rule}`);
+      }
+      const bytes = isEncoded ? encodeId(given).length : utf8Bytes(given);
+      if (bytes < 1 || bytes > maxBytes) {
+        throw new InvalidInputError(field, `must be 1 to ${maxBytes} bytes ${unit}; it is ${bytes}`);
+      }
+      if (maxJsonBytes === undefined || jsonBytes(given) <= maxJsonBytes) return given;
+      throw new InvalidInputError(field, `must be at most ${maxJsonBytes} bytes as JSON`);
+    },
     schema: () => ({
       type: 'string',
       minLength: 1,
@@ -117,13 +171,15 @@ export function text(rule: TextRule): Kind<string> {
   };
 }
 
-/** A project or job id. */
+const ENCODED = text({ maxBytes: LIMIT.idBytes, isEncoded: true });
+
+/** A project or job id: it becomes one segment of a URL, a path and a workflow id. */
 export const ID: Kind<string> = {
-  check: checkId,
-  schema: () => ({
-    ...text({ maxBytes: LIMIT.idBytes, isEncoded: true }).schema(),
-    not: { enum: ['.', '..'] },
-  }),
+  check: (value, field) => {
+    if (value === '.' || value === '..') throw new InvalidInputError(field, 'must not be "." or ".."');
+    return ENCODED.check(value, field);
+  },
+  schema: () => ({ ...ENCODED.schema(), not: { enum: ['.', '..'] } }),
 };
 
 /** An array of items, each once. */
@@ -143,13 +199,17 @@ const DURATION_TEXT =
   '^\\s*(-0*\\.?0+|[0-9]*\\.?[0-9]+) *(milliseconds?|msecs?|ms|seconds?|secs?|s|minutes?|mins?|m|hours?|hrs?|h|' +
   'days?|d|weeks?|w|years?|yrs?|y)?\\s*$';
 
-/** A duration in milliseconds, up to a limit. */
+/** A number of milliseconds or a string such as `30 seconds`, up to a limit; in milliseconds. */
 export function duration(maxMs: number = LIMIT.durationMs, atMost?: string): Kind<DurationInput, number> {
   return {
     check: (value, field) => {
-      const millis = checkDuration(value, field);
+      const millis = typeof value === 'string' ? durationMs(value) : value;
+      if (typeof millis !== 'number' || !Number.isFinite(millis) || millis < 0 || millis > LIMIT.durationMs) {
+        const form = 'must be a number of milliseconds or a string such as "30 seconds", 0 to 10 years';
+        throw new InvalidInputError(field, form);
+      }
       if (millis > maxMs) throw new InvalidInputError(field, `must be at most ${atMost}`);
-      return millis;
+      return Math.round(millis);
     },
     schema: () => ({
       type: ['number', 'string'],
@@ -162,6 +222,11 @@ export function duration(maxMs: number = LIMIT.durationMs, atMost?: string): Kin
   };
 }
 
+function durationMs(text: string): number | undefined {
+  if (text.trim() === '' || text.length > 100) return undefined;
+  return ms(text.trim() as ms.StringValue) as number | undefined;
+}
+
 /** JSON Schema has no flags: each letter becomes its two forms. */
 function ignoringCase(pattern: string): string {
   return pattern.replace(/\\s|[a-z]/g, (part) => (part.length > 1 ? part : `[${part.toUpperCase()}${part}]`));
@@ -170,7 +235,11 @@ function ignoringCase(pattern: string): string {
 /** A whole number within bounds. */
 export function whole(minimum: number, maximum: number): Kind<number> {
   return {
-    check: (value, field) => checkWholeNumber(value, field, [minimum, maximum]),
+    check: (value, field) => {
+      if (typeof value === 'number' && Number.isInteger(value) && value >= minimum && value <= maximum) return value;
+      const given = typeof value === 'number' ? String(value) : kindOf(value);
+      throw new InvalidInputError(field, `must be a whole number from ${minimum} to ${maximum}; it is ${given}`);
+    },
     schema: () => ({ type: 'integer', minimum, maximum }),
   };
 }
@@ -214,7 +283,7 @@ export function isTimeZone(text: string): boolean {
 /** The IANA name of a time zone. */
 export const TIME_ZONE: Kind<string> = {
   check: (value, field) => {
-    const timeZone = checkString(value, field);
+    const timeZone = TEXT.check(value, field);
     if (isTimeZone(timeZone)) return timeZone;
     throw new InvalidInputError(field, 'must be the IANA name of a time zone, such as Europe/Paris');
   },

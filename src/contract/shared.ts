@@ -113,3 +113,19 @@ export function defineQuery<Answer, Args extends unknown[] = []>(name: string): 
 export function isObject(value: unknown): value is Record<string, unknown> {
   return typeof value === 'object' && value !== null && !Array.isArray(value);
 }
+
+/** Size of a text as UTF-8. */
+export function utf8Bytes(text: string): number {
+  return new TextEncoder().encode(text).length;
+}
+
+/** The longest beginning of a text that fits into a number of bytes of UTF-8, never half a character. */
+export function cutToBytes(text: string, bytes: number): string {
+  const whole = text.toWellFormed();
+  return whole.slice(0, new TextEncoder().encodeInto(whole, new Uint8Array(bytes)).read);
+}
+
+/** Size of a value as JSON in UTF-8. */
+export function jsonBytes(value: unknown): number {
+  return utf8Bytes(JSON.stringify(value));
+}

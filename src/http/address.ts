@@ -1,6 +1,7 @@
 /** Which project and job a path names. Only the decoded parts count, never how the path begins. */
 import { agentJobOf, agentJobWorkflowId } from '../contract.js';
-import { checkId, InvalidInputError } from '../contract/input-checks.js';
+import { ID } from '../contract/kinds.js';
+import { InvalidInputError } from '../contract/errors.js';
 import { KEY } from '../operations/arguments.js';
 import { Problem, readOr400 } from './problem.js';
 
@@ -23,7 +24,7 @@ export function patternOf(template: string): RegExp {
 export function readAddress({ projectId: project = '', key, id }: Record<string, string>): Address {
   try {
     if (id !== undefined) return addressOfId(id);
-    const projectId = checkId(decode(project), 'projectId');
+    const projectId = ID.check(decode(project), 'projectId');
     return {
       projectId,
       workflowId: key === undefined ? null : agentJobWorkflowId(projectId, KEY.check(decode(key), 'key')),
@@ -46,7 +47,7 @@ function addressOfId(id: string): Address {
   const named = agentJobOf(workflowId);
   if (named === null) return { projectId: null, workflowId };
   KEY.check(named.key ?? 'attached', 'key');
-  return { projectId: checkId(named.projectId, 'projectId'), workflowId };
+  return { projectId: ID.check(named.projectId, 'projectId'), workflowId };
 }
 
 function decode(part: string): string {

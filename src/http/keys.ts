@@ -2,7 +2,7 @@
 import { createHash } from 'node:crypto';
 import { z } from 'zod';
 import { LIMIT } from '../contract.js';
-import { cutToBytes } from '../contract/input-checks.js';
+import { cutToBytes } from '../contract/shared.js';
 import { SettingsFile } from '../config/settings-file.js';
 import { Problem } from './problem.js';
 

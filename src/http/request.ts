@@ -1,7 +1,7 @@
 /** One request as a handler sees it: checked headers, query and body, and the job that its path names. */
 import type { IncomingMessage, ServerResponse } from 'node:http';
-import { checkObject, InvalidInputError } from '../contract/input-checks.js';
-import type { JsonSchema } from '../contract/kinds.js';
+import { checkObject, type JsonSchema } from '../contract/kinds.js';
+import { InvalidInputError } from '../contract/errors.js';
 import { checkKnownFields, checkNames, type Names } from '../client/known-fields.js';
 import type { OperationCall } from '../operations.js';
 import type { Arguments } from '../operations/arguments.js';

@@ -2,8 +2,7 @@
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
-import { printableLines } from '../agent-job/terminal-text.js';
-import { shellWord } from '../agent-job/waiting-text.js';
+import { printableLines, shellWord } from '../agent-job/shown-text.js';
 import { connectClient } from '../client/connection.js';
 import type { WebUi } from '../client/web-ui.js';
 import type { Environment } from '../config.js';

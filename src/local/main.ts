@@ -1,7 +1,7 @@
 /** `npm start`: Temporal, a worker and a sandbox upstream on this machine alone, and one job to watch. */
 import { constants } from 'node:os';
 import { parseArgs } from 'node:util';
-import { printableLines } from '../agent-job/terminal-text.js';
+import { printableLines } from '../agent-job/shown-text.js';
 import { checkUpstream } from '../worker/upstream-check.js';
 import {
   ConfigError,

@@ -1,7 +1,7 @@
 /** What an operation takes: its arguments by name, how each is checked, and the schema that every reader takes. */
 import { readFileSync } from 'node:fs';
-import { checkId, checkWholeNumber, InvalidInputError } from '../contract/input-checks.js';
-import { type JsonSchema, type Kind, schemaOf, TEXT } from '../contract/kinds.js';
+import { ID, type JsonSchema, type Kind, schemaOf, TEXT, whole } from '../contract/kinds.js';
+import { InvalidInputError } from '../contract/errors.js';
 
 /** The published schemas, with the descriptions of the types: `npm run docs:contract` writes the file. */
 const SCHEMAS = new URL('../../docs/contract/agent-jobs.schema.json', import.meta.url);
@@ -44,11 +44,12 @@ export function described<Given, Value>(description: string, kind: Kind<Given, V
 /** A time; the client checks it. */
 export const TIME: Kind<string> = { ...TEXT, schema: () => ({ type: 'string', format: 'date-time' }) };
 
+const PAGE = whole(1, MAX_PAGE);
+
 /** How many items a page has at most, as a number or as the text of a query. */
 export const PAGE_SIZE: Kind<number> = {
-  check: (value, field) =>
-    checkWholeNumber(typeof value === 'string' && /^\d+$/.test(value) ? Number(value) : value, field, [1, MAX_PAGE]),
-  schema: () => ({ type: 'integer', minimum: 1, maximum: MAX_PAGE }),
+  ...PAGE,
+  check: (value, field) => PAGE.check(typeof value === 'string' && /^\d+$/.test(value) ? Number(value) : value, field),
 };
 
 /** A key that can stand in a path: some clients and proxies take dots for a step. */
@@ -61,7 +62,7 @@ export const KEY: Kind<string> = {
 };
 
 /** A project's id. */
-export const PROJECT: Kind<string> = { check: checkId, schema: () => ({ type: 'string', minLength: 1 }) };
+export const PROJECT: Kind<string> = { check: ID.check, schema: () => ({ type: 'string', minLength: 1 }) };
 
 /**
  * The schema of an object of arguments for generators and agents: one type for each field, no null, durations as text,

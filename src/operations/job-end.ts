@@ -2,7 +2,7 @@
 import { firstOf } from '../client/concurrently.js';
 import { AgentJobsError, CreateRejectedError, JobTerminatedError, UnknownOutcomeError } from '../client/errors.js';
 import type { AgentJobResult, JobState } from '../contract.js';
-import { InvalidInputError } from '../contract/input-checks.js';
+import { InvalidInputError } from '../contract/errors.js';
 import type { JobHandle } from '../starter.js';
 
 /** What ends a wait before its time. */

@@ -5,7 +5,7 @@
  * copied between threads: it counts as one that can't be decoded.
  */
 import { defaultPayloadConverter, type PayloadConverter } from '@temporalio/common';
-import { Undecodable } from '../contract/input-checks.js';
+import { Undecodable } from '../contract/kinds.js';
 
 /** Tens of times deeper than any value of the contract, and far less deep than the stack allows. */
 const MAX_DEPTH = 100;

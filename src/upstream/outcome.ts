@@ -1,6 +1,6 @@
 /** The one place where what happened on the wire becomes what the caller must decide. */
 import { type JobRecord, MAX_RETRY_AFTER_MS } from '../contract.js';
-import { cutToBytes } from '../contract/input-checks.js';
+import { cutToBytes } from '../contract/shared.js';
 import type { WriteOutcome } from '../contract/write-outcome.js';
 import { ReadFailedError, RejectedError } from './errors.js';
 import { type CallContext, type ExchangeResult, isOk } from './exchange.js';
@@ -183,7 +183,7 @@ const HTTP_DATE = /^(?:mon|tue|wed|thu|fri|sat|sun)[a-z]*,? /i;
 
 /**
  * What a `Retry-After` header asks for, in milliseconds, 0 to one hour unless told otherwise; undefined where it says
- * nothing usable. The wait that follows is chosen in agent-job/retry-waits.ts. A date is counted from the response's
+ * nothing usable. The wait that follows is chosen in agent-job/waits.ts. A date is counted from the response's
  * own `Date`, by the clock that made both; from `now` where there is no valid one.
  */
 export function parseRetryAfter(

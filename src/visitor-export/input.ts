@@ -6,19 +6,22 @@ import {
   type VisitorExportRange,
   type VisitorExportRangeInput,
 } from '../contract.js';
-import { checkId, checkObject, checkString, InvalidInputError, isGiven } from '../contract/input-checks.js';
 import {
+  checkObject,
   FLAG,
   ID,
+  isGiven,
+  type Kind,
+  type Kinds,
   NOTHING,
   optional,
   parseFields,
   PRIORITY,
+  TEXT,
   TIME_ZONE,
-  type Kind,
-  type Kinds,
   whole,
 } from '../contract/kinds.js';
+import { InvalidInputError } from '../contract/errors.js';
 import { isDate } from './date-range.js';
 
 /** A valid input of `visitorExport`, defaults filled in. */
@@ -31,7 +34,7 @@ const MAX_DAYS = 366;
 
 const DATE: Kind<string> = {
   check: (value, field) => {
-    const date = checkString(value, field);
+    const date = TEXT.check(value, field);
     if (isDate(date)) return date;
     throw new InvalidInputError(field, 'must be a date of the calendar, YYYY-MM-DD');
   },
@@ -64,7 +67,7 @@ export const SCHEDULED_EXPORT = {
 /** Checks the input of `visitorExport`; unknown fields are ignored, null means absent. Throws InvalidInputError. */
 export function parseExportInput(input: unknown): ExportSpec {
   const fields = checkObject(input, 'input');
-  checkId(fields['projectId'], 'projectId');
+  ID.check(fields['projectId'], 'projectId');
   const isRange = isGiven(fields['dateFrom']) || isGiven(fields['dateTo']);
   if (isRange && isGiven(fields['timeZone'])) {
     throw new InvalidInputError('timeZone', 'must not be given together with dateFrom and dateTo');

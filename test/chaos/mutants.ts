@@ -242,7 +242,7 @@ export const MUTANTS: Mutant[] = [
   },
   {
     name: 'a lookAfter that ignores the wait in the queue',
-    file: 'src/agent-job/look-after.ts',
+    file: 'src/agent-job/waits.ts',
     find: 'Math.max(arrivedBy ?? now + ARRIVED_AFTER_MS.lostWorker, now + MIN_FROM_NOW_MS)',
     replace: 'arrivedBy ?? now + Math.max(ARRIVED_AFTER_MS.lostWorker, MIN_FROM_NOW_MS)',
     test: 'test/workflows/look-after.test.ts',
@@ -565,7 +565,7 @@ export const MUTANTS: Mutant[] = [
   },
   {
     name: 'a prompt that the web UI renders as HTML',
-    file: 'src/agent-job/markdown.ts',
+    file: 'src/agent-job/web-ui-text.ts',
     find: '}[<|~$]|',
     replace: '}[|~$]|',
     test: 'test/worker/web-ui.test.ts',

@@ -24,8 +24,8 @@ const LENGTHS: readonly { file: string; find: string; name: string; instead: InH
   { file: 'workflows/request-queue/budget', name: 'MAX_CLOSED_MS', find: '20 * 60_000', instead: hours(1 / 3) },
   { file: 'workflows/request-queue/budget', name: 'NAMED_MS', find: '15 * 60_000', instead: hours(1 / 4) },
   // A third of a real hour is long enough to take a queue for dead; a third of this one is a busy machine's silence.
-  { file: 'agent-job/retry-waits', name: 'ASK_AGAIN_MS', find: '20 * 60_000', instead: hours(1) },
-  { file: 'agent-job/retry-waits', name: 'MAX_ASK_AGAIN_MS', find: '6 * 3_600_000', instead: hours(6) },
+  { file: 'agent-job/waits', name: 'ASK_AGAIN_MS', find: '20 * 60_000', instead: hours(1) },
+  { file: 'agent-job/waits', name: 'MAX_ASK_AGAIN_MS', find: '6 * 3_600_000', instead: hours(6) },
 ];
 
 /** Makes a copy of a built checkout below a folder; returns the path of its worker. */

@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { FollowUpUnconfirmedError, MessageRefusedError } from '../../src/starter.js';
-import { plainMarkdown } from '../../src/agent-job/markdown.js';
+import { plainMarkdown } from '../../src/agent-job/web-ui-text.js';
 import { QUICK, startJobServer, type JobServer } from './job-server.js';
 
 let server: JobServer;

@@ -1,9 +1,8 @@
 import { readFileSync } from 'node:fs';
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { parseFollowUp, parseJobInput } from '../../src/agent-job/input.js';
-import { parseAttribution, parseResolution } from '../../src/agent-job/input.js';
-import { InvalidInputError } from '../../src/contract/input-checks.js';
+import { parseAttribution, parseFollowUp, parseJobInput, parseResolution } from '../../src/agent-job/input.js';
+import { InvalidInputError } from '../../src/contract/errors.js';
 import { parseManifest } from '../../src/snapshots/manifest.js';
 import { parseExportInput } from '../../src/visitor-export/input.js';
 import { newValidator } from './validator.js';

@@ -8,7 +8,7 @@ import {
   type SuspectScan,
 } from '../../src/visitor-export/scan-checkpoint.js';
 import { inconsistencyOf } from '../../src/visitor-export/inconsistency.js';
-import { throttledWaitMs } from '../../src/agent-job/retry-waits.js';
+import { throttledWaitMs } from '../../src/agent-job/waits.js';
 import { cleanUpStaging, stageChunk, stagedPaths } from '../../src/snapshots/staging.js';
 import { Scan } from '../../src/snapshots/scan.js';
 import { finishPublication, publishScan } from '../../src/snapshots/publish.js';

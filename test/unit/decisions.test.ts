@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import { parseAttribution } from '../../src/agent-job/input.js';
 import type { Decision, InDoubtWrite } from '../../src/contract.js';
-import { jsonBytes } from '../../src/contract/input-checks.js';
+import { jsonBytes } from '../../src/contract/shared.js';
 import { withDecision } from '../../src/workflows/agent-job/job-run.js';
 
 const SINCE = '2026-01-01T00:00:00.000Z';

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { cutToBytes } from '../../src/contract/input-checks.js';
+import { cutToBytes } from '../../src/contract/shared.js';
 import { FollowUps, noFollowUps, type CarriedFollowUps } from '../../src/workflows/agent-job/follow-up-queue.js';
 
 const empty = () => noFollowUps([]);

@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { LOST_AFTER, plannedPolls, pollWaitMs, untilLostMs, type PollPlan } from '../../src/agent-job/poll-waits.js';
-import { throttledWaitMs, resendWaitMs } from '../../src/agent-job/retry-waits.js';
+import { throttledWaitMs, resendWaitMs } from '../../src/agent-job/waits.js';
 
 const HOUR = 3_600_000;
 const plans: fc.Arbitrary<PollPlan> = fc

@@ -6,7 +6,7 @@ import {
   visitorExportWorkflowId,
   type AgentJobInput,
 } from '../../src/contract.js';
-import type { InvalidInputError } from '../../src/contract/input-checks.js';
+import type { InvalidInputError } from '../../src/contract/errors.js';
 import { agentJobStartOptions, type AgentJobPlace } from '../../src/agent-job/start-options.js';
 
 const JOB: AgentJobInput = { projectId: 'p', prompt: 'x' };

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { METADATA } from '../../src/agent-job/labels.js';
+import { METADATA } from '../../src/agent-job/fields.js';
 import { jobEnded } from '../../src/activities/webhooks/events.js';
 
 const HALF = '\uD83D';

@@ -4,7 +4,7 @@ import type { JOIN_JOB_ACTIVITY, Priority } from '../../contract.js';
 import type { Metrics, WriteOperation } from '../metrics.js';
 import type { WriteOutcome } from '../../contract/write-outcome.js';
 import type { Upstream, WriteOptions } from '../../upstream/upstream.js';
-import { arrivedBy } from '../../agent-job/look-after.js';
+import { arrivedBy } from '../../agent-job/waits.js';
 import { markedIfAgain } from './earlier-run.js';
 import { createAwaitKey, KeyHealth } from './key-health.js';
 import { startClock, tryLater, type AttemptClock, type MachineClock } from '../../temporal/activity-attempt.js';

@@ -11,9 +11,9 @@ import { startJob } from '../../client/agent-job/start-or-join.js';
 import { KeyConflictError } from '../../client/errors.js';
 import { isDeadlineExceeded } from '../../client/temporal-errors.js';
 import { JOIN_FAILURE, type AgentJobResult, type JoinJobInput } from '../../contract.js';
-import { endWithoutResult, expected, invalidInputFailure } from '../../agent-job/end-without-result.js';
-import { checkObject, checkString, InvalidInputError } from '../../contract/input-checks.js';
-import { FLAG, optional } from '../../contract/kinds.js';
+import { endWithoutResult, expected, invalidInputFailure } from '../../agent-job/closed-run.js';
+import { checkObject, FLAG, optional, TEXT } from '../../contract/kinds.js';
+import { InvalidInputError } from '../../contract/errors.js';
 import { startClock, tryLater } from '../../temporal/activity-attempt.js';
 
 /** An attempt waits for the end so long, which a worker that shuts down can wait for too. */
@@ -56,7 +56,7 @@ async function join(client: Client, input: JoinJobInput): Promise<Joined> {
   const { taskQueue } = activityInfo();
   try {
     // Workflows in other languages ask as well.
-    const workflowId = checkString(checkObject(input, 'input').workflowId, 'workflowId');
+    const workflowId = TEXT.check(checkObject(input, 'input').workflowId, 'workflowId');
     const hidePrompts = HIDE_PROMPTS.check(input.hidePrompts, 'hidePrompts');
     const { runId } = await startJob(
       client,

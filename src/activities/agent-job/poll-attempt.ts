@@ -18,7 +18,7 @@ import {
   type PollPlan,
   type ReadHealth,
 } from '../../agent-job/poll-waits.js';
-import { readPauseMs } from '../../agent-job/retry-waits.js';
+import { readPauseMs } from '../../agent-job/waits.js';
 import { startClock, tryLater } from '../../temporal/activity-attempt.js';
 import { ReadFailedError, RejectedError } from '../../upstream/errors.js';
 import type { Upstream } from '../../upstream/upstream.js';

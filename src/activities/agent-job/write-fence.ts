@@ -4,7 +4,7 @@
  * When all but the last byte of the request have left, an *awaited* heartbeat through the Temporal server marks the
  * attempt as "sent". The task token holds the attempt, so the call is a compare-and-set: a stale attempt is refused,
  * and a later attempt that finds the mark does not send again. What stays between mark and last byte is told in
- * docs/guarantees.md; when a read can be trusted to show such a write, in agent-job/look-after.ts.
+ * docs/guarantees.md; when a read can be trusted to show such a write, in agent-job/waits.ts.
  */
 import { activityInfo, ApplicationFailure, Context } from '@temporalio/activity';
 import { startStopwatch } from '../../temporal/elapsed-time.js';

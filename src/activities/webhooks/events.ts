@@ -3,13 +3,13 @@ import { createHash } from 'node:crypto';
 import { type Client, WorkflowFailedError, type WorkflowExecutionInfo } from '@temporalio/client';
 import { ApplicationFailure } from '@temporalio/common';
 import { ENDED_BY } from '../../agent-job/closed-run.js';
-import { shellWord } from '../../agent-job/waiting-text.js';
+import { shellWord } from '../../agent-job/shown-text.js';
 import { TemporalCallError } from '../../client/errors.js';
 import { temporalCall } from '../../client/temporal-call.js';
 import type { JobSummary } from '../../client/agent-job/list.js';
 import { jobUrl, type WebUi } from '../../client/web-ui.js';
 import { agentJobOf, type InDoubtWrite, type VisitorExportResult } from '../../contract.js';
-import { utf8Bytes } from '../../contract/input-checks.js';
+import { utf8Bytes } from '../../contract/shared.js';
 import type { WebhookEventType } from '../../contract/webhooks.js';
 
 /** What happened to a workflow. */

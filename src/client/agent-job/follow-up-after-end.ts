@@ -3,7 +3,7 @@ import { type Client, WithStartWorkflowOperation } from '@temporalio/client';
 import { allowedAfter, type RunEnd } from '../../agent-job/closed-run.js';
 import { givenOptions, isOtherPrompt, promptHash } from '../../agent-job/input.js';
 import { agentJobStartOptions } from '../../agent-job/start-options.js';
-import { attachedDetails, staticDetails } from '../../agent-job/title.js';
+import { attachedDetails, staticDetails } from '../../agent-job/web-ui-text.js';
 import {
   AGENT_JOB_WORKFLOW,
   type AgentJobInput,

@@ -16,7 +16,7 @@ import {
   resolveUnknownUpdate,
 } from '../../contract.js';
 import { asNotRetryable } from '../../contract/errors.js';
-import { checkId, checkText } from '../../contract/input-checks.js';
+import { ID, text } from '../../contract/kinds.js';
 import { CancelClient } from '../../temporal/workflow-clients.js';
 import { ATTRIBUTION_OPTIONS, checkResolution, INPUT_OPTIONS } from '../known-fields.js';
 import { type ClientContext, type JobName, limitsOf } from '../settings.js';
@@ -192,19 +192,17 @@ export class TemporalJobHandle implements JobHandle {
   }
 }
 
+/** Takes longer ids than a start does: another client may have started such a workflow. */
+const WORKFLOW_ID = text({ maxBytes: LIMIT.workflowIdBytes, controls: 'all' });
+
 /** The workflow id of a job that is named in one of three ways; throws InvalidInputError. */
 export function workflowIdOf(job: JobName): string {
-  if (typeof job !== 'object' || job === null) return checkWorkflowId(job);
-  const projectId = checkId(job.projectId, 'projectId');
+  if (typeof job !== 'object' || job === null) return WORKFLOW_ID.check(job, 'workflowId');
+  const projectId = ID.check(job.projectId, 'projectId');
   // Null and undefined mean absent here, too.
   return 'key' in job && job.key != null
-    ? checkWorkflowId(agentJobWorkflowId(projectId, checkKey(job.key)), 'key')
-    : attachedJobWorkflowId(projectId, checkId((job as { jobId?: unknown }).jobId, 'key or jobId'));
-}
-
-/** Takes longer ids than a start does: another client may have started such a workflow. */
-function checkWorkflowId(workflowId: unknown, field = 'workflowId'): string {
-  return checkText(workflowId, field, { maxBytes: LIMIT.workflowIdBytes, controls: 'all' });
+    ? WORKFLOW_ID.check(agentJobWorkflowId(projectId, checkKey(job.key)), 'key')
+    : attachedJobWorkflowId(projectId, ID.check((job as { jobId?: unknown }).jobId, 'key or jobId'));
 }
 
 /** Starts a job, or joins the one that is there, and answers with its handle. */

@@ -2,7 +2,7 @@
 import type { WorkflowExecutionInfo } from '@temporalio/client';
 import { defineSearchAttributeKey, SearchAttributeType } from '@temporalio/common';
 import { ENDED_BY } from '../../agent-job/closed-run.js';
-import { labelsOf } from '../../agent-job/labels.js';
+import { labelsOf } from '../../agent-job/fields.js';
 import {
   AGENT_JOB_WORKFLOW,
   FAILURE,
@@ -13,7 +13,7 @@ import {
   SEARCH_ATTRIBUTE,
   type ShownWaitingFor,
 } from '../../contract.js';
-import { InvalidInputError } from '../../contract/input-checks.js';
+import { InvalidInputError } from '../../contract/errors.js';
 import { IS_OPEN, isOpen } from '../../temporal/open-workflows.js';
 import { checkNames, type Names } from '../known-fields.js';
 import { equals, includes, isExact, quoted } from '../visibility-query.js';

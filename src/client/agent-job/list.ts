@@ -1,6 +1,7 @@
 /** Jobs as Temporal's visibility lists them: open runs first, the newest first, then closed ones by their end. */
 import type { Client } from '@temporalio/client';
-import { checkWholeNumber, InvalidInputError } from '../../contract/input-checks.js';
+import { whole } from '../../contract/kinds.js';
+import { InvalidInputError } from '../../contract/errors.js';
 import { type PageRequest, readListPage, type RunPage } from '../../temporal/workflow-clients.js';
 import type { Names } from '../known-fields.js';
 import { type CallOptions, listWorkflows, temporalCall } from '../temporal-call.js';
@@ -84,7 +85,7 @@ export async function readJobPage(
   filter: JobFilter,
   { pageSize, cursor, ...options }: PageOptions,
 ): Promise<JobPage> {
-  const size = checkWholeNumber(pageSize ?? DEFAULT_PAGE_SIZE, 'pageSize', [1, MAX_PAGE_SIZE]);
+  const size = whole(1, MAX_PAGE_SIZE).check(pageSize ?? DEFAULT_PAGE_SIZE, 'pageSize');
   const token = cursor == null ? null : readCursor(cursor);
   const page = await readPage(client, { query: jobQuery(filter), pageSize: size, token }, options);
   const runs = page.runs.map(toSummary).filter((run) => isAsked(run, filter));

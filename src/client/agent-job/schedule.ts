@@ -3,8 +3,8 @@ import type { ScheduleOptions, ScheduleOverlapPolicy, ScheduleSpec } from '@temp
 import { CREATE_JOB } from '../../agent-job/fields.js';
 import { agentJobStartOptions, checkKey } from '../../agent-job/start-options.js';
 import { AGENT_JOB_WORKFLOW, type AgentJobOptions, agentJobWorkflowId, LIMIT } from '../../contract.js';
-import { checkId, checkObject, checkString, InvalidInputError } from '../../contract/input-checks.js';
-import { oneOf, schemaOf } from '../../contract/kinds.js';
+import { checkObject, ID, oneOf, schemaOf, TEXT } from '../../contract/kinds.js';
+import { InvalidInputError } from '../../contract/errors.js';
 import { checkKnownFields } from '../known-fields.js';
 
 /** When jobs start, and what each of them is to do. */
@@ -45,8 +45,8 @@ export function agentJobSchedule(schedule: AgentJobSchedule): ScheduleOptions {
   checkKnownFields(checkObject(schedule, 'schedule'), KNOWN, null);
   const { name, spec, overlap, taskQueue, hidePrompts, ...input } = schedule;
   checkObject(spec, 'spec');
-  checkName(checkId(input.projectId, 'projectId'), name);
-  checkString(input.prompt, 'prompt');
+  checkName(ID.check(input.projectId, 'projectId'), name);
+  TEXT.check(input.prompt, 'prompt');
   const start = agentJobStartOptions(input, { key: name, taskQueue, hidePrompts });
   // A Schedule takes no priority of Temporal's tasks, and has a reuse policy of its own.
   const { priority: _, workflowIdReusePolicy: __, ...action } = start;

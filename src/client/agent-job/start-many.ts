@@ -3,7 +3,8 @@ import { randomUUID } from 'node:crypto';
 import { setTimeout as pause } from 'node:timers/promises';
 import { checkKey, agentJobStartOptions, type AgentJobStartOptions } from '../../agent-job/start-options.js';
 import type { AgentJobInput } from '../../contract.js';
-import { checkWholeNumber, InvalidInputError } from '../../contract/input-checks.js';
+import { whole } from '../../contract/kinds.js';
+import { InvalidInputError } from '../../contract/errors.js';
 import { startStopwatch } from '../../temporal/elapsed-time.js';
 import { concurrently } from '../concurrently.js';
 import type { ClientContext } from '../settings.js';
@@ -90,7 +91,7 @@ export function startMany(
 
 /** Checks how many starts may be under way. */
 function checkConcurrency(given: unknown): number {
-  return checkWholeNumber(given ?? DEFAULT.concurrency, 'concurrency', [1, MAX_CONCURRENCY]);
+  return whole(1, MAX_CONCURRENCY).check(given ?? DEFAULT.concurrency, 'concurrency');
 }
 
 /** The start that a request asks for, or its refusal: whatever a caller hands over has a fate. */

@@ -3,7 +3,7 @@ import { WorkflowFailedError, type Client } from '@temporalio/client';
 import { ApplicationFailure, WorkflowNotFoundError } from '@temporalio/common';
 import { endOf } from '../../agent-job/closed-run.js';
 import type { AgentJobResult } from '../../contract.js';
-import { InvalidInputError } from '../../contract/input-checks.js';
+import { InvalidInputError } from '../../contract/errors.js';
 import {
   CreateRejectedError,
   JobCanceledError,

@@ -10,7 +10,7 @@ import {
   type VisitorExportResult,
 } from '../../contract.js';
 import { parseExportInput, RANGE_EXPORT, toRangeInput } from '../../visitor-export/input.js';
-import { InvalidInputError } from '../../contract/input-checks.js';
+import { InvalidInputError } from '../../contract/errors.js';
 import { ExportCanceledError, ExportFailedError } from '../errors.js';
 import { limitsOf, type ClientContext } from '../settings.js';
 import { checkNames, type Names } from '../known-fields.js';

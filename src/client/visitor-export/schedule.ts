@@ -15,7 +15,8 @@ import {
   VISITOR_EXPORT_WORKFLOW,
   visitorExportScheduleId,
 } from '../../contract.js';
-import { checkDuration, checkObject, checkWholeNumber, InvalidInputError } from '../../contract/input-checks.js';
+import { checkObject, duration, whole } from '../../contract/kinds.js';
+import { InvalidInputError } from '../../contract/errors.js';
 import { lenientOptions } from '../../temporal/workflow-clients.js';
 import { parseExportInput } from '../../visitor-export/input.js';
 import { checkNames, type Names } from '../known-fields.js';
@@ -175,9 +176,9 @@ function definitionOf(
   const timeZone = settings.timeZone ?? base.timeZone;
   const input = parseExportInput({ projectId, timeZone, days: settings.days ?? base.days });
   if (input.kind !== 'scheduled') throw new InvalidInputError('timeZone', 'must be given');
-  const hour = checkWholeNumber(settings.hour ?? base.hour ?? DEFAULT_SPEC.hour, 'hour', [0, 23]);
-  const minute = checkWholeNumber(settings.minute ?? base.minute ?? DEFAULT_SPEC.minute, 'minute', [0, 59]);
-  const jitter = checkDuration(settings.jitter ?? base.jitterMs, 'jitter');
+  const hour = whole(0, 23).check(settings.hour ?? base.hour ?? DEFAULT_SPEC.hour, 'hour');
+  const minute = whole(0, 59).check(settings.minute ?? base.minute ?? DEFAULT_SPEC.minute, 'minute');
+  const jitter = duration().check(settings.jitter ?? base.jitterMs, 'jitter');
   return {
     spec: { calendars: [{ hour, minute }], timezone: timeZone, jitter },
     action: {

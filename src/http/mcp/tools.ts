@@ -3,8 +3,7 @@
  * for it, and the answer about a job that needs one says whom to ask.
  */
 import { createHash } from 'node:crypto';
-import { checkObject, checkWholeNumber } from '../../contract/input-checks.js';
-import { type Kind, optional } from '../../contract/kinds.js';
+import { checkObject, type Kind, optional, whole } from '../../contract/kinds.js';
 import { checkKnownFields } from '../../client/known-fields.js';
 import { type JobBody, type Operation, type OperationCall, OPERATIONS } from '../../operations.js';
 import { type Arguments, described, KEY, plainObject, PROJECT } from '../../operations/arguments.js';
@@ -65,7 +64,7 @@ export async function callTool(tool: (typeof TOOLS)[number], call: ToolCall): Pr
 function waitOf(waits: number | 'asked' | undefined, seconds: unknown, maxWaitMs: number): number {
   if (waits !== 'asked') return Math.min(waits ?? 0, maxWaitMs);
   const maxSeconds = Math.floor(maxWaitMs / 1_000);
-  return checkWholeNumber(seconds ?? maxSeconds, 'timeoutSeconds', [0, maxSeconds]) * 1_000;
+  return whole(0, maxSeconds).check(seconds ?? maxSeconds, 'timeoutSeconds') * 1_000;
 }
 
 /** Without a key, one that an agent which repeats itself comes to again. */

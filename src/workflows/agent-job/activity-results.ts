@@ -5,7 +5,7 @@
 import type { PollJobResult } from '../../activities/agent-job/poll-attempt.js';
 import type { ReadJobResult } from '../../activities/agent-job/read-job.js';
 import type { WriteOutcome } from '../../contract/write-outcome.js';
-import { InvalidInputError } from '../../contract/input-checks.js';
+import { InvalidInputError } from '../../contract/errors.js';
 import { ID, object, oneOf, optional, parseFields, TEXT, type Kind } from '../../contract/kinds.js';
 
 /** Why such a write is in doubt, and such a read a failed one. */

@@ -4,9 +4,10 @@
  */
 import { condition, setHandler, workflowInfo } from '@temporalio/workflow';
 import { jobStateQuery, MEMO, type AgentJobInput } from '../../contract.js';
-import { invalidInputFailure } from '../../agent-job/end-without-result.js';
-import { InvalidInputError, jsonBytes } from '../../contract/input-checks.js';
-import { jobTitle } from '../../agent-job/title.js';
+import { invalidInputFailure } from '../../agent-job/closed-run.js';
+import { InvalidInputError } from '../../contract/errors.js';
+import { jsonBytes } from '../../contract/shared.js';
+import { jobTitle } from '../../agent-job/web-ui-text.js';
 import { inputHash, parseJobInput, type JobSpec } from '../../agent-job/input.js';
 import { logRefusal, type Dashboard } from './dashboard.js';
 import { noFollowUps, type CarriedFollowUps } from './follow-up-queue.js';

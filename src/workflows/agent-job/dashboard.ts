@@ -25,9 +25,9 @@ import {
   type FollowUpStatus,
   type Waiting,
 } from '../../contract.js';
-import { hasEntries, labelsOf, loggedMetadata } from '../../agent-job/labels.js';
-import { codeBlock, linkMarkdown, plainMarkdown } from '../../agent-job/markdown.js';
-import { shellWord, waitRemedy, waitTimes } from '../../agent-job/waiting-text.js';
+import { hasEntries, labelsOf, loggedMetadata } from '../../agent-job/fields.js';
+import { codeBlock, linkMarkdown, plainMarkdown } from '../../agent-job/web-ui-text.js';
+import { shellWord, waitRemedy, waitTimes } from '../../agent-job/shown-text.js';
 import type { WriteOutcome } from '../../contract/write-outcome.js';
 import type { JobRun } from './job-run.js';
 import { outcomeOf, waitingNow } from './job-state.js';

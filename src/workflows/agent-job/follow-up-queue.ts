@@ -5,7 +5,7 @@
  */
 import { LIMIT, type FollowUpState, type FollowUpStatus, type Priority, type PromptHashes } from '../../contract.js';
 import { isOtherPrompt, promptHash } from '../../agent-job/input.js';
-import { cutToBytes, jsonBytes } from '../../contract/input-checks.js';
+import { cutToBytes, jsonBytes } from '../../contract/shared.js';
 
 interface QueuedFollowUp {
   id: string;

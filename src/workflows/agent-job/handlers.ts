@@ -31,11 +31,12 @@ import {
   type JobState,
   type ResolveUnknownInput,
 } from '../../contract.js';
-import { asRefusal, refusing } from '../../agent-job/end-without-result.js';
+import { asRefusal, refusing } from '../../agent-job/closed-run.js';
 import { FOLLOW_UP_ID } from '../../agent-job/fields.js';
 import { followUpConflictText, parseFollowUp, parseResolution, type GivenFollowUp } from '../../agent-job/input.js';
 import { readTurn, type QueueTurn } from '../../agent-job/queue-messages.js';
-import { InvalidInputError, isGiven } from '../../contract/input-checks.js';
+import { InvalidInputError } from '../../contract/errors.js';
+import { isGiven } from '../../contract/kinds.js';
 import { readReadResult } from './activity-results.js';
 import type { Dashboard } from './dashboard.js';
 import type { JobRun } from './job-run.js';

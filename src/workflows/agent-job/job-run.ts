@@ -15,7 +15,7 @@ import {
 } from '../../contract.js';
 import type { PollJobInput, PollJobResult } from '../../activities/agent-job/poll-attempt.js';
 import type { JobSpec } from '../../agent-job/input.js';
-import { jsonBytes } from '../../contract/input-checks.js';
+import { jsonBytes } from '../../contract/shared.js';
 import { FollowUps, type CarriedFollowUps } from './follow-up-queue.js';
 import { afterEvent, type Situation, type WriteEvent } from './write-transitions.js';
 import { firstPollData, PollFindings, type PollData } from './poll-findings.js';

@@ -1,6 +1,6 @@
 /** What the query `jobState` answers, and why nothing happens right now: derived from what the run knows. */
 import { FAILURE, isTerminalStatus, type JobOutcome, type JobState, type Waiting } from '../../contract.js';
-import { labelsOf } from '../../agent-job/labels.js';
+import { labelsOf } from '../../agent-job/fields.js';
 import type { JobRun } from './job-run.js';
 import { interruptionOf, notBeforeOf, queuedOf } from './write.js';
 

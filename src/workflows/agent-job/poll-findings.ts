@@ -15,7 +15,7 @@ import {
   type PollPlan,
   type ReadHealth,
 } from '../../agent-job/poll-waits.js';
-import { MAX_FAILING_WAIT_MS, readPauseMs } from '../../agent-job/retry-waits.js';
+import { MAX_FAILING_WAIT_MS, readPauseMs } from '../../agent-job/waits.js';
 import type { Interruption } from './write.js';
 
 /** `pollNow` polls at most this often. */

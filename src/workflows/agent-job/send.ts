@@ -13,7 +13,7 @@ import {
 } from '@temporalio/workflow';
 import type { JobActivities } from '../../activities/agent-job/job-activities.js';
 import { leaveQueueSignal, MEMO, reportRequestSignal, requestQueueId, type QueueName } from '../../contract.js';
-import { plainMarkdown } from '../../agent-job/markdown.js';
+import { plainMarkdown } from '../../agent-job/web-ui-text.js';
 import type { QueueTurn } from '../../agent-job/queue-messages.js';
 import type { WriteOutcome } from '../../contract/write-outcome.js';
 import { isResetRun, type WaitPoint } from './continue-as-new.js';

@@ -16,10 +16,16 @@
  *
  * Pure: no Temporal. Times in milliseconds.
  */
-import { lookAfterOf } from '../../agent-job/look-after.js';
+import {
+  askAgainMs,
+  keyWaitMs,
+  lookAfterOf,
+  resendWaitMs,
+  spreadWaitMs,
+  throttledWaitMs,
+} from '../../agent-job/waits.js';
 import type { InDoubtWrite, RequestTurn, ResolveUnknownInput } from '../../contract.js';
 import type { JobSpec } from '../../agent-job/input.js';
-import { askAgainMs, keyWaitMs, resendWaitMs, spreadWaitMs, throttledWaitMs } from '../../agent-job/retry-waits.js';
 import type { WriteOutcome } from '../../contract/write-outcome.js';
 import {
   canUseTurn,

@@ -3,7 +3,7 @@
  * answers 429 say. After a 429 with `Retry-After` the queue opens when that says. Without one it is closed for 30
  * seconds, twice as long after each further refusal, and then sends one request alone. Times in milliseconds; pure.
  */
-import { doubled, throttledWaitMs } from '../../agent-job/retry-waits.js';
+import { doubled, throttledWaitMs } from '../../agent-job/waits.js';
 import { UNLIMITED, type WritesPerHour } from '../../contract/request-queue.js';
 import { countOf, HOUR_MS, leavesAt, setBack, withEvents } from './rolling-hour.js';
 

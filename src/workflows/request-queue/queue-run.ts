@@ -11,7 +11,7 @@ import type {
   RequestReport,
   RequestTurn,
 } from '../../contract.js';
-import { jsonBytes } from '../../contract/input-checks.js';
+import { jsonBytes } from '../../contract/shared.js';
 import { Budget, type BudgetData } from './budget.js';
 
 /** A workflow that waits for its turn, for so many requests. */

@@ -26,8 +26,8 @@ import {
   type RequestQueueInput,
   type RequestQueueState,
 } from '../../contract.js';
-import { refusing } from '../../agent-job/end-without-result.js';
-import { InvalidInputError } from '../../contract/input-checks.js';
+import { refusing } from '../../agent-job/closed-run.js';
+import { InvalidInputError } from '../../contract/errors.js';
 import { parseJoin, parseLeave, parseQueueName, parseReport } from '../../agent-job/queue-messages.js';
 import { checkStateVersion, goOnWithAnyVersion } from '../worker-version.js';
 import { QueueRun, type QueueData } from './queue-run.js';

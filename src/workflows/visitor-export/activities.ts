@@ -13,7 +13,7 @@ import {
 } from '@temporalio/workflow';
 import type { ExportActivities } from '../../activities/visitor-export/export-activities.js';
 import type { Interruption } from '../../activities/visitor-export/read-pages.js';
-import { resendWaitMs, throttledWaitMs } from '../../agent-job/retry-waits.js';
+import { resendWaitMs, throttledWaitMs } from '../../agent-job/waits.js';
 import {
   type ExportFailureDetails,
   type ExportRejectedDetails,

@@ -1,9 +1,13 @@
 /** What people and callers see of an export: its page in the web UI, its progress, and its search attribute. */
 import { defineSearchAttributeKey } from '@temporalio/common';
 import { upsertSearchAttributes, workflowInfo } from '@temporalio/workflow';
-import { SEARCH_ATTRIBUTE } from '../../contract.js';
-import type { SnapshotReceipt, VisitorExportProgress, VisitorExportRange } from '../../contract.js';
-import { plainMarkdown } from '../../agent-job/markdown.js';
+import {
+  SEARCH_ATTRIBUTE,
+  type SnapshotReceipt,
+  type VisitorExportProgress,
+  type VisitorExportRange,
+} from '../../contract.js';
+import { plainMarkdown } from '../../agent-job/web-ui-text.js';
 import { EXPORT_IN_DOUBT } from '../../contract/shared.js';
 import { nextRequestTime, type RangeState } from './range-state.js';
 

@@ -4,7 +4,7 @@ import type { ReadChunkResult } from '../../activities/visitor-export/export-act
 import type { AskedTurn, TurnRequest } from '../../activities/visitor-export/export-turns.js';
 import type { Priority } from '../../contract.js';
 import { readTurn } from '../../agent-job/queue-messages.js';
-import { askAgainMs } from '../../agent-job/retry-waits.js';
+import { askAgainMs } from '../../agent-job/waits.js';
 import { type RequestTurn, requestTurnSignal } from '../../contract/request-queue.js';
 import type { Queued } from '../../contract/write-outcome.js';
 import { NEW_SCAN, type ScanCheckpoint, type SuspectScan } from '../../visitor-export/scan-checkpoint.js';

@@ -16,7 +16,7 @@ import {
   SearchAttributeType,
   WorkflowExecutionAlreadyStartedError,
 } from '@temporalio/common';
-import { invalidInputFailure } from '../../agent-job/end-without-result.js';
+import { invalidInputFailure } from '../../agent-job/closed-run.js';
 import {
   DEFAULT_PRIORITY,
   visitorExportWorkflowId,
@@ -31,7 +31,7 @@ import {
 import { parseExportInput, toRangeInput, type ExportSpec } from '../../visitor-export/input.js';
 import { daysBefore } from '../../visitor-export/date-range.js';
 import { MAX_SECOND_SCANS } from '../../visitor-export/scan-checkpoint.js';
-import { InvalidInputError } from '../../contract/input-checks.js';
+import { InvalidInputError } from '../../contract/errors.js';
 import { checkStateVersion, isNewRunWanted, isOtherVersionCurrent, nextRunVersion } from '../worker-version.js';
 import { failureOf, writeProjectReport } from './activities.js';
 import { rangeTitle } from './details.js';

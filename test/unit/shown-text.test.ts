@@ -1,6 +1,14 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { jsonLine, printable, printableLines } from '../../src/agent-job/terminal-text.js';
+import {
+  jsonLine,
+  lastingWait,
+  printable,
+  printableLines,
+  waitRemedy,
+  waitTimes,
+} from '../../src/agent-job/shown-text.js';
+import { WAITING_FOR, type Waiting } from '../../src/contract.js';
 
 /** Control characters, line separators, and what turns the direction of writing. */
 const UNSAFE = /[\p{Cc}\u2028\u2029\u061C\u200E\u200F\u202A-\u202E\u2066-\u2069]/u;
@@ -44,4 +52,26 @@ test('JSON is one line that a terminal only shows, and a parser reads the same v
       expect(Object.entries(JSON.parse(line) as object)).toEqual([[name, [text]]]);
     }),
   );
+});
+
+const SINCE = '2026-01-01T12:00:00.000Z';
+const UNTIL = '2026-01-01T13:00:00.000Z';
+const wait = (what: Waiting['for'], more: Partial<Waiting> = {}): Waiting => ({ for: what, since: SINCE, ...more });
+
+test('every wait that may last says what to do, and no other', () => {
+  const named = WAITING_FOR.filter((what) => waitRemedy(wait(what), 'shop') !== undefined);
+  expect(named).toEqual(['turn', 'rateLimit', 'upstream', 'key', 'person']);
+  expect(WAITING_FOR.filter((what) => lastingWait(wait(what)) !== undefined)).toEqual(named);
+});
+
+test('a wait with a place in a queue names the command that shows the place, for any project', () => {
+  expect(waitRemedy(wait('turn', { position: 3 }), 'shop')).toContain('"npx agent-jobs queue --project shop"');
+  expect(waitRemedy(wait('rateLimit', { position: 3 }), "a b'; rm")).toContain(`--project 'a b'\\''; rm'`);
+  expect(waitRemedy(wait('turn'), 'shop')).toBe('it goes on by itself');
+});
+
+test('a turn is expected, every other wait ends', () => {
+  expect(waitTimes(wait('turn', { until: UNTIL, position: 3 }))).toBe(`since ${SINCE}, position 3, expected ${UNTIL}`);
+  expect(waitTimes(wait('rateLimit', { until: UNTIL }))).toBe(`since ${SINCE}, until ${UNTIL}`);
+  expect(waitTimes(wait('key'), (iso) => iso.slice(11, 16))).toBe('since 12:00');
 });

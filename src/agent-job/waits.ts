@@ -1,7 +1,6 @@
 /**
- * The waits before a call is made again that was refused or failed: after a 429 with or without `Retry-After`, for want
- * of a key, after a delivery that failed. How long a queue of requests waits without a `Retry-After` is decided in
- * workflows/request-queue/budget.ts. Pure; randomness is an argument. Times in milliseconds.
+ * The waits around calls to the upstream: before a call that was refused or failed is made again, and before a check
+ * can show a write in doubt (docs/guarantees.md). Pure, for workflow and activities alike; in milliseconds.
  */
 import { MAX_RETRY_AFTER_MS } from '../contract.js';
 
@@ -75,4 +74,27 @@ export function doubled(firstMs: number, tries: number): number {
 /** What of a `Retry-After` is obeyed: at most an hour at a time. */
 export function obeyedRetryAfterMs(ms: number | undefined): number {
   return Math.min(ms ?? 0, MAX_RETRY_AFTER_MS);
+}
+
+/** After the outcome was known, by how it was. */
+const ARRIVED_AFTER_MS = {
+  /** This worker reset the connection, or had a response: what is in the network has arrived by then, or never will. */
+  ownEnd: 30_000,
+  /** The kernel of a worker that died goes on to deliver: Linux for up to 102 s. */
+  lostWorker: 120_000,
+};
+
+/**
+ * A worker counts from when its attempt was scheduled. This covers the time that the attempt then waited in the queue.
+ */
+const MIN_FROM_NOW_MS = 30_000;
+
+/** By the server's time as an activity knows it. */
+export function arrivedBy(judgedBy: keyof typeof ARRIVED_AFTER_MS, now: number): number {
+  return Math.ceil(now + ARRIVED_AFTER_MS[judgedBy]);
+}
+
+/** By the workflow's time; undefined if it is unknown by when the write has arrived. */
+export function lookAfterOf(arrivedBy: number | undefined, now: number): number {
+  return Math.max(arrivedBy ?? now + ARRIVED_AFTER_MS.lostWorker, now + MIN_FROM_NOW_MS);
 }

@@ -1,7 +1,9 @@
-/** The texts by which lists and pages of the web UI name a job, a queue and what a job was asked. */
+/**
+ * What Temporal's web UI shows of jobs and queues, as Markdown. Its renderer takes HTML, links of any scheme and bare
+ * addresses as they come: text from outside must act as none of these. Pure and safe in workflow code.
+ */
 import { agentJobOf, type QueueName } from '../contract.js';
-import { cutToBytes, utf8Bytes } from '../contract/input-checks.js';
-import { codeBlock, plainMarkdown } from './markdown.js';
+import { cutToBytes, utf8Bytes } from '../contract/shared.js';
 
 /** Temporal shows at most this much of a summary, in bytes of UTF-8. */
 const SUMMARY_BYTES = 200;
@@ -62,4 +64,56 @@ function firstLine(text: string): string {
 
 function shorten(text: string, bytes: number): string {
   return utf8Bytes(text) <= bytes ? text : `${cutToBytes(text, bytes - utf8Bytes('…'))}…`;
+}
+
+/** What the web UI replaces by values of the page: a workflow id may hold anything. */
+const PLACEHOLDER = /\{(?=(?:namespace|workflowId|runId)\})/g;
+/** Characters that change the direction of text, so that it reads as what it is not. */
+const DIRECTION = /[\u202a-\u202e\u2066-\u2069]/g;
+
+/**
+ * What acts as Markdown, each with its place: the rest stays as it is, so that people can read it unrendered, too.
+ * First what acts at a line's start; `1/2`, `--` and `(c)` would become other characters.
+ */
+const ACTIVE_PARTS = [
+  /^[#+\-:>]|^\d+[.)](?=\s|$)/iu,
+  /[\\`*{}[<|~$]|&(?=#?\w+;)|:(?=\S)/iu,
+  /(?<=www)\.|(?<=\d)\/(?=\d)|-(?=-)|(?<=-)-|\((?=\w{1,2}\))/iu,
+  /(?<![^\W_])_|_(?![^\W_])/iu,
+];
+const ACTIVE = new RegExp(`(${ACTIVE_PARTS.map(({ source }) => source).join('|')})|[^]`, 'giu');
+
+/** One line that reads as the text and acts as nothing; shortened to so many bytes of UTF-8. */
+export function plainMarkdown(text: string, mostBytes = Infinity): string {
+  const pieces = [...oneLine(text).matchAll(ACTIVE)].map(([piece, active]) => (active ? escaped(active) : piece));
+  if (utf8Bytes(pieces.join('')) <= mostBytes) return pieces.join('');
+  const room = mostBytes - utf8Bytes('…');
+  let size = 0;
+  const end = pieces.findIndex((piece) => (size += utf8Bytes(piece)) > room);
+  return `${pieces.slice(0, end).join('')}…`;
+}
+
+/** An indented block, line breaks kept: nothing in the text can close it, as it could a fence. */
+export function codeBlock(text: string): string {
+  return text
+    .replace(DIRECTION, '')
+    .replace(PLACEHOLDER, '{ ')
+    .split(/\r\n|[\r\n\v\f\u0085\u2028\u2029]/)
+    .map((line) => `    ${line}`)
+    .join('\n');
+}
+
+/** A link that shows where it leads; plain text where the address is anything but a simple one of the web. */
+export function linkMarkdown(address: string): string {
+  return /^https?:\/\/[a-z0-9.-]+(:\d+)?(\/[a-z0-9./-]*)?$/i.test(address) ? `<${address}>` : plainMarkdown(address);
+}
+
+function oneLine(text: string): string {
+  const spaced = text.replace(DIRECTION, '').replace(/[\p{Cc}\u2028\u2029]+/gu, ' ');
+  return spaced.trim().toWellFormed();
+}
+
+// A slash can't be escaped as the others are.
+function escaped(active: string): string {
+  return active === '/' ? '&#47;' : `${active.slice(0, -1)}\\${active.at(-1)}`;
 }
