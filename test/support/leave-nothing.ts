@@ -1,7 +1,10 @@
 /** Files share processes: what one has replaced is as it was before the next. */
 import { afterAll, vi } from 'vitest';
+import { ending } from './ending.js';
 
-afterAll(() => {
+afterAll(async () => {
+  await Promise.all(ending);
+  ending.clear();
   vi.restoreAllMocks();
   vi.unstubAllEnvs();
   vi.useRealTimers();

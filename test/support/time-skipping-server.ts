@@ -3,6 +3,7 @@ import { setTimeout as pause } from 'node:timers/promises';
 import { TestWorkflowEnvironment } from '@temporalio/testing';
 import { NativeConnection } from '@temporalio/worker';
 import { attributeType, SEARCH_ATTRIBUTE } from '../../src/contract.js';
+import { ending } from './ending.js';
 import { startTaskOrder } from './task-order.js';
 
 /** The SDK repeats a failed request after so long at most; on a closed connection that throws where nothing catches. */
@@ -31,11 +32,13 @@ async function withTaskOrder(environment: TestWorkflowEnvironment): Promise<Test
   const direct = environment.nativeConnection;
   const teardown = environment.teardown.bind(environment);
   Object.defineProperty(environment, 'nativeConnection', { value: nativeConnection });
-  environment.teardown = async () => {
+  const end = async () => {
     await pause(LAST_RETRY_MS);
     await direct.close();
     await teardown();
     order.close();
   };
+  // The next test need not wait for it.
+  environment.teardown = () => Promise.resolve(void ending.add(end()));
   return environment;
 }
