@@ -1,8 +1,9 @@
 /** The contract of webhooks: the events, and the workflows that find and deliver them. See docs/http.md. */
-import { encodeId } from './shared.js';
+import { DAY_MS, encodeId } from './shared.js';
 
-/** Workflow types. */
+/** The workflow type that finds events. */
 export const WEBHOOK_SWEEP_WORKFLOW = 'webhookSweep';
+/** The workflow type that delivers one event to one endpoint. */
 export const WEBHOOK_DELIVERY_WORKFLOW = 'webhookDelivery';
 
 /** The task queue of the activities of webhooks, next to the jobs' own queue. */
@@ -17,6 +18,7 @@ export function webhookSweepId(taskQueue: string): string {
 
 /** Values of an event's `type`. */
 export const WEBHOOK_EVENTS = ['agent_job.ended', 'agent_job.needs_attention', 'visitor_export.ended'] as const;
+/** What a webhook is about. */
 export type WebhookEventType = (typeof WEBHOOK_EVENTS)[number];
 
 /** The only argument of `webhookDelivery`: built once, and the same at each try. */
@@ -29,6 +31,14 @@ export interface WebhookDelivery {
   /** The bytes of each request. */
   body: string;
 }
+
+/** The tries of a delivery: ten repetitions within 75 hours. A receiver that is back waits for a day at most. */
+export const WEBHOOK_RETRY = {
+  initialInterval: 30_000,
+  backoffCoefficient: 3,
+  maximumInterval: DAY_MS,
+  maximumAttempts: 11,
+} as const;
 
 /** How a delivery ended that did not fail. A receiver that is `gone` (410) wants no more tries. */
 export type WebhookOutcome = 'delivered' | 'gone';

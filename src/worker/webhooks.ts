@@ -1,5 +1,5 @@
 /** Webhooks on a worker that has WEBHOOKS_FILE: their activities, and the workflow that finds the events. */
-import { type Client, WorkflowExecutionAlreadyStartedError, WorkflowNotFoundError } from '@temporalio/client';
+import { type Client, WorkflowNotFoundError } from '@temporalio/client';
 import { readWebhooksConfig, type WorkerConfig } from '../config.js';
 import { WEBHOOK_SWEEP_WORKFLOW, webhookSweepId, type WebhookSweepState } from '../contract/webhooks.js';
 import { createWebhookActivities } from '../activities/webhooks/webhook-activities.js';
@@ -29,13 +29,13 @@ export function openWebhooks({ config, figures, log, shutdown }: WebhooksOptions
     if (problem !== null) log.warn({ problem }, 'Webhooks have a wrong setting');
   };
   const endpoints = new Endpoints({ ...webhooks, onProblem });
-  const onLook = () => figures.lastLook.set(Date.now() / 1_000);
-  onLook(); // the alert also fires for a worker that never looks
+  const onSearch = () => figures.lastLook.set(Date.now() / 1_000);
+  onSearch(); // the alert also fires for a worker that never searches
   // Not awaited: a disk that hangs holds no job up.
   const onError = (error: unknown) => onProblem((error as Error).message);
   shutdown.onBegin(every(CHECK_EVERY_MS, () => endpoints.all(), { onError }));
   return createWebhookActivities({
-    ...{ taskQueue, endpoints, onLook, shutdownSignal: shutdown.signal },
+    ...{ taskQueue, endpoints, onSearch, shutdownSignal: shutdown.signal },
     ...{ webUiUrl: webhooks.webUiUrl, address: temporal.address },
     onTry: (receiver, result) => countWebhookTry(figures, receiver, result),
   });
@@ -58,18 +58,16 @@ export function keepSweeping(client: Client, taskQueue: string, log: Logger): ()
 /** Starts the sweep, unless it runs. It goes on from where a closed one was. */
 export async function startSweep(client: Client, taskQueue: string): Promise<void> {
   const workflowId = webhookSweepId(taskQueue);
-  const last = await client.workflow
-    .getHandle(workflowId)
-    .describe()
-    .catch((error: unknown) => {
-      if (error instanceof WorkflowNotFoundError) return null;
-      throw error;
-    });
+  const describing = client.workflow.getHandle(workflowId).describe();
+  const last = await describing.catch((error: unknown) => {
+    if (error instanceof WorkflowNotFoundError) return null;
+    throw error;
+  });
   if (last && isOpen(last.status.name)) return;
   const { endsFrom } = (last?.memo ?? {}) as Partial<WebhookSweepState>;
-  const state = last && { endsFrom: endsFrom ?? last.startTime.getTime() };
-  const options = { workflowId, taskQueue, args: [state], staticSummary: 'Finds the events of webhooks' };
-  await client.workflow.start(WEBHOOK_SWEEP_WORKFLOW, options).catch((error: unknown) => {
-    if (!(error instanceof WorkflowExecutionAlreadyStartedError)) throw error;
+  await client.workflow.start(WEBHOOK_SWEEP_WORKFLOW, {
+    ...{ workflowId, taskQueue, args: [last && { endsFrom: endsFrom ?? last.startTime.getTime() }] },
+    workflowIdConflictPolicy: 'USE_EXISTING',
+    staticSummary: 'Finds the events of webhooks',
   });
 }

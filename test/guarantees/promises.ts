@@ -577,16 +577,16 @@ export const TESTED_PROMISES: Record<string, TestedPromise[]> = {
       'every worker is killed again and again, and the receiver fails: each end is told, by one id and one body',
     ),
     tested(
-      'an end, at any moment',
-      'told within 20 seconds',
+      'the workflow that finds events begins a new run',
+      'each end is reported once',
       'webhooks/sweep',
-      'before and after the end of a sweep each end is told within 20 seconds',
+      'a run of the workflow that is full hands on what it knows: nothing is reported twice or left out',
     ),
     tested(
       'the workflow that finds events is terminated',
       'no end is missed',
       'webhooks/sweep',
-      'a sweep that was terminated goes on where it was, and tells nothing twice',
+      'a sweep that was terminated goes on from there, and reports nothing twice',
     ),
     tested(
       'a job is reset',
@@ -602,8 +602,8 @@ export const TESTED_PROMISES: Record<string, TestedPromise[]> = {
     ),
     tested(
       'a receiver hangs, with 60 deliveries to it',
-      'another receiver is told beside them',
-      'webhooks/hanging',
+      'another receiver gets its events beside them',
+      'webhooks/deliveries',
       'beside 60 deliveries to a receiver that hangs, another one is made',
     ),
     tested(

@@ -19,36 +19,18 @@ async function open(content: unknown, allowPrivate = false) {
   return new Endpoints({ path: receiver.file, allowPrivate });
 }
 
-test('a project is told by its own endpoints and by those of all projects', async () => {
+test('events of a project go to its own endpoints and to those of all projects', async () => {
   const one = { url, secrets: [SECRET] };
   const two = { url: 'https://other.example.com/', secrets: [OTHER], events: ['agent_job.ended'] };
   const endpoints = await open({ '*': [one], p: [two] });
   expect(await endpoints.all()).toHaveLength(2);
-  const told = async (projectId: string | null) => (await endpoints.of(projectId)).map(({ url: to }) => to.href);
-  expect(await told('p')).toEqual([url, two.url]);
-  expect(await told('q')).toEqual([url]);
-  expect(await told(null)).toEqual([url]);
+  const hrefs = async (projectId: string | null) => (await endpoints.of(projectId)).map(({ url: to }) => to.href);
+  expect(await hrefs('p')).toEqual([two.url, url]);
+  expect(await hrefs('q')).toEqual([url]);
+  expect(await hrefs(null)).toEqual([url]);
   const [first, second] = await endpoints.of('p');
-  expect([first!.events, second!.events]).toEqual([WEBHOOK_EVENTS, ['agent_job.ended']]);
+  expect([first!.events, second!.events]).toEqual([['agent_job.ended'], WEBHOOK_EVENTS]);
   expect(first!.id).toMatch(/^[0-9a-f]{16}$/);
-});
-
-test('an address that is named twice is told what both are told, and each secret signs', async () => {
-  const endpoints = await open({
-    '*': [{ url, secrets: [SECRET], events: ['agent_job.ended'] }],
-    p: [{ url, secrets: [OTHER], events: ['agent_job.needs_attention'] }],
-  });
-  const [endpoint, ...others] = await endpoints.of('p');
-  expect(others).toEqual([]);
-  expect(endpoint!.events).toEqual(['agent_job.ended', 'agent_job.needs_attention']);
-  expect(endpoint!.secrets.map((secret) => `whsec_${secret.toString('base64')}`)).toEqual([SECRET, OTHER]);
-});
-
-test('a URL is one address also where it is spelled in another way, and other URLs are others', async () => {
-  const paths = ['a', 'A', 'a/', 'a?b', 'a%2F', 'a%3Fb'].map((path) => `https://example.com/${path}`);
-  const urls = [...paths, 'https://EXAMPLE.com:443/x/../a'];
-  const endpoints = await open({ p: urls.map((each) => ({ url: each, secrets: [SECRET] })) });
-  expect(await endpoints.of('p')).toHaveLength(paths.length);
 });
 
 const SECRETS = 'project "p", endpoint 1, secrets.0: should be whsec_ and the base64 of 24 to 64';
@@ -91,7 +73,7 @@ test('while a setting beside the file is wrong no endpoint is read: no post goes
   }
 });
 
-test('while the file is wrong its last good content holds, and both are told once', async () => {
+test('while the file is wrong its last good content holds, and both are reported once', async () => {
   const problems: (string | null)[] = [];
   await receiver.configure({ p: [{ url, secrets: [SECRET] }] });
   const onProblem = (problem: string | null) => void problems.push(problem);

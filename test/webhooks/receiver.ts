@@ -1,4 +1,4 @@
-/** A receiver of webhooks over real sockets, which answers as it is told, and keeps what it was sent. */
+/** A receiver of webhooks over real sockets, with scripted answers, which keeps what it was sent. */
 import { once } from 'node:events';
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { createServer, type ServerResponse } from 'node:http';

@@ -1,6 +1,5 @@
 import { randomUUID } from 'node:crypto';
 import { setTimeout as delay } from 'node:timers/promises';
-import { Client, type WorkflowQueryInput } from '@temporalio/client';
 import { defineSearchAttributeKey, SearchAttributeType } from '@temporalio/common';
 import { MockActivityEnvironment } from '@temporalio/testing';
 import { afterAll, beforeAll, expect, test } from 'vitest';
@@ -21,12 +20,12 @@ const MINUTE = 60_000;
 let server: JobServer;
 let receiver: Receiver;
 let end: () => Promise<void>;
-let looks = 0;
+let searches = 0;
 beforeAll(async () => {
   receiver = await new Receiver().start();
   server = await startJobServer();
   await server.sandbox.addScript({ promptIncludes: 'Never end', script: { activeMs: 3_600_000 } });
-  end = await startWebhookWorker({ ...server, receiver, onLook: () => looks++ });
+  end = await startWebhookWorker({ ...server, receiver, onSearch: () => searches++ });
   await startSweep(server.client, server.taskQueue);
 }, 3 * MINUTE);
 afterAll(async () => {
@@ -40,12 +39,12 @@ const start = (more: object = {}) => {
   const key = randomUUID();
   return server.jobs.start({ projectId: server.projectId, key, prompt: 'Hide me', ...QUICK, ...more });
 };
-const toldOf = (type: string, workflowId: string) =>
+const reportedOf = (type: string, workflowId: string) =>
   receiver.events(type).filter(({ data }) => data.workflowId === workflowId);
-const told = async (type: string, workflowId: string, count = 1) => {
-  const isTold = () => toldOf(type, workflowId).length >= count;
-  await until(isTold, `${type} of ${workflowId}`, () => JSON.stringify(receiver.received));
-  return toldOf(type, workflowId);
+const reported = async (type: string, workflowId: string, count = 1) => {
+  const isReported = () => reportedOf(type, workflowId).length >= count;
+  await until(isReported, `${type} of ${workflowId}`, () => JSON.stringify(receiver.received));
+  return reportedOf(type, workflowId);
 };
 const requestsOf = (workflowId: string) =>
   receiver.received.filter(({ event }) => event.data.workflowId === workflowId);
@@ -67,12 +66,12 @@ async function inDoubt() {
 }
 
 test.concurrent(
-  'an end is told once the run has closed, however it closed, without the prompt',
+  'an end is reported once the run has closed, however it closed, without the prompt',
   async () => {
     const handle = await start({ tags: ['web'], metadata: { ticket: 'T-1' } });
     const { projectId, key, workflowId, runId } = handle;
     const { job } = await handle.result();
-    expect(await told('agent_job.ended', workflowId)).toEqual([
+    expect(await reported('agent_job.ended', workflowId)).toEqual([
       {
         type: 'agent_job.ended',
         timestamp: expect.stringMatching(/Z$/),
@@ -84,7 +83,7 @@ test.concurrent(
     ]);
     const terminated = await start({ prompt: 'Never end' });
     await server.client.workflow.getHandle(terminated.workflowId).terminate();
-    const [event] = await told('agent_job.ended', terminated.workflowId);
+    const [event] = await reported('agent_job.ended', terminated.workflowId);
     expect(event.data.outcome).toBe('Terminated');
     expect(JSON.stringify(receiver.received)).not.toContain('Hide me');
   },
@@ -92,13 +91,13 @@ test.concurrent(
 );
 
 test.concurrent(
-  'a follow-up after the end opens another end, and both are told',
+  'a follow-up after the end makes another end, and both are reported',
   async () => {
     const handle = await start();
     await handle.result();
     await handle.followUp('more', { id: 'more' });
     await handle.result();
-    const runs = (await told('agent_job.ended', handle.workflowId, 2)).map(({ data }) => data.runId as string);
+    const runs = (await reported('agent_job.ended', handle.workflowId, 2)).map(({ data }) => data.runId as string);
     expect(new Set(runs).size).toBe(2);
     expect(runs).toContain(handle.runId);
   },
@@ -117,64 +116,42 @@ test.concurrent(
       workflowExecution: { workflowId: handle.workflowId, runId: handle.runId! },
     });
     await server.client.workflow.getHandle(handle.workflowId).terminate();
-    const events = await told('agent_job.ended', handle.workflowId);
+    const events = await reported('agent_job.ended', handle.workflowId);
     expect(events.map(({ data }) => data.runId as string)).toEqual([runId]);
   },
   2 * MINUTE,
 );
 
 test.concurrent(
-  'a write in doubt is told with what settles it, once',
+  'a write in doubt is reported with the command that resolves it, once',
   async () => {
     const handle = await inDoubt();
     const { workflowId, projectId, key, runId } = handle;
-    const [{ data }] = await told('agent_job.needs_attention', workflowId);
+    const [{ data }] = await reported('agent_job.needs_attention', workflowId);
     const { unknown } = await handle.state();
     const page = `workflows/${encodeURIComponent(workflowId)}/${runId}/user-metadata`;
     const url = `http://ui/namespaces/${server.namespace}/${page}`;
     expect(data).toMatchObject({ projectId, workflowId, key, runId, unknown, url });
     expect(data.command).toBe(`npx agent-jobs resolve ${workflowId} ACTION --since ${unknown!.since}`);
-    const seen = looks;
-    await until(() => looks > seen + 4, 'the doubt to be found again');
+    const seen = searches;
+    await until(() => searches > seen + 2, 'the doubt to be found again');
     expect(requestsOf(workflowId)).toHaveLength(1);
   },
   2 * MINUTE,
 );
 
 test.concurrent(
-  'an export is told with its snapshots or its failure',
+  'an export is reported with its snapshots or its failure',
   async () => {
     const range = { projectId: server.projectId, dateFrom: '2026-01-01', dateTo: '2026-01-02' };
     const { workflowId, runId } = await server.jobs.exportVisitors(range);
     await server.client.workflow.getHandle(workflowId).terminate();
-    const [{ data }] = await told('visitor_export.ended', workflowId);
+    const [{ data }] = await reported('visitor_export.ended', workflowId);
     expect(data).toEqual({
       ...{ projectId: server.projectId, workflowId, runId, snapshots: [], failure: 'Terminated' },
     });
   },
   2 * MINUTE,
-);
-
-test.concurrent(
-  'before and after the end of a sweep each end is told within 20 seconds',
-  async () => {
-    const ended: string[] = [];
-    for (let round = 0; round < 18; round++) {
-      const job = await start({ prompt: 'Never end' });
-      await server.client.workflow.getHandle(job.workflowId).terminate();
-      ended.push(job.workflowId);
-      await delay(5_000);
-      const untold = ended.slice(0, -4).filter((id) => toldOf('agent_job.ended', id).length === 0);
-      expect([round, untold]).toEqual([round, []]);
-    }
-    const sweep = server.client.workflow.getHandle(webhookSweepId(server.taskQueue));
-    const { events } = await sweep.fetchHistory();
-    const attempts = events!.flatMap((event) => event.activityTaskStartedEventAttributes?.attempt ?? []);
-    expect(new Set(attempts)).toEqual(new Set([1]));
-    expect(attempts.length).toBeGreaterThanOrEqual(1);
-    for (const id of ended.slice(0, -4)) expect(requestsOf(id)).toHaveLength(1);
-  },
-  4 * MINUTE,
 );
 
 /** A task queue of its own, and a job on it that is terminated. */
@@ -192,21 +169,21 @@ function ownQueue() {
 }
 
 test.concurrent.for([true, false])(
-  'a sweep that was terminated goes on where it was, and tells nothing twice (it had workers: %s)',
+  'a sweep that was terminated goes on from there, and reports nothing twice (it had workers: %s)',
   { timeout: 2 * MINUTE },
   async (hadWorkers) => {
     const { client, taskQueue, workers, sweep, endJob } = ownQueue();
     const endWorkers = hadWorkers ? await startWebhookWorkers(workers) : async () => {};
     await startSweep(client, taskQueue);
     const first = await endJob();
-    if (hadWorkers) await told('agent_job.ended', first);
+    if (hadWorkers) await reported('agent_job.ended', first);
     await endWorkers();
     await sweep.terminate();
     const second = await endJob();
     await startSweep(client, taskQueue);
     const endAgain = await startWebhookWorkers(workers);
-    await told('agent_job.ended', second);
-    await told('agent_job.ended', first);
+    await reported('agent_job.ended', second);
+    await reported('agent_job.ended', first);
     expect(requestsOf(first)).toHaveLength(1);
     await sweep.terminate();
     await endAgain();
@@ -214,15 +191,15 @@ test.concurrent.for([true, false])(
 );
 
 test.concurrent(
-  'a sweep that was killed half-way is done again, and the server refuses what was told',
+  'a sweep that was killed half-way is done again, and the server refuses what was sent',
   async () => {
     const { client, taskQueue, workers, sweep, endJob } = ownQueue();
     const endWorkers = await startWebhookWorkers(workers);
     await startSweep(client, taskQueue);
     const ended = await endJob();
-    await told('agent_job.ended', ended);
+    await reported('agent_job.ended', ended);
     const options = {
-      ...{ client, taskQueue, webUi: null, onLook: () => {}, signal: AbortSignal.timeout(5_000) },
+      ...{ client, taskQueue, webUi: null, onSearch: () => {}, signal: AbortSignal.timeout(5_000) },
       endpoints: new Endpoints({ path: receiver.file, allowPrivate: true }),
     };
     await new MockActivityEnvironment({}).run(sweepEvents, options, { endsFrom: Date.now() - MINUTE });
@@ -234,7 +211,7 @@ test.concurrent(
 );
 
 test.concurrent(
-  'a job in doubt that no worker answers holds no end up',
+  'a job in doubt that no worker answers delays no end',
   async () => {
     const { client, taskQueue, endJob } = ownQueue(); // without a worker
     const phase = defineSearchAttributeKey(SEARCH_ATTRIBUTE.phase, SearchAttributeType.KEYWORD);
@@ -247,7 +224,7 @@ test.concurrent(
     const ended = await endJob();
     const over = new AbortController();
     const options = {
-      ...{ client, taskQueue, webUi: null, onLook: () => {}, signal: over.signal },
+      ...{ client, taskQueue, webUi: null, onSearch: () => {}, signal: over.signal },
       endpoints: new Endpoints({ path: receiver.file, allowPrivate: true }),
     };
     const sweep = new MockActivityEnvironment({ currentAttemptScheduledTimestampMs: Date.now() });
@@ -259,7 +236,7 @@ test.concurrent(
       for await (const { memo } of client.workflow.list({ query })) announced.push(memo?.['of']);
       return announced.length > 0;
     };
-    await until(isAnnounced, 'the end to be told');
+    await until(isAnnounced, 'the end');
     expect(announced).toEqual([ended]);
     over.abort();
     await swept;
@@ -268,49 +245,13 @@ test.concurrent(
   MINUTE,
 );
 
-test.concurrent(
-  'a sweep asks jobs in doubt in another order than the one before: those that hang hide no other one for ever',
-  async () => {
-    const { client, taskQueue } = ownQueue(); // without a worker
-    const phase = defineSearchAttributeKey(SEARCH_ATTRIBUTE.phase, SearchAttributeType.KEYWORD);
-    const doubt = { taskQueue, typedSearchAttributes: [{ key: phase, value: 'needsAttention' }] };
-    const ids = Array.from({ length: 30 }, () => randomUUID());
-    await Promise.all(ids.map((workflowId) => client.workflow.start('agentJob', { ...doubt, workflowId })));
-    const listed = () => client.workflow.count(`TaskQueue = '${taskQueue}' AND ${phase.name} = 'needsAttention'`);
-    await until(async () => (await listed()).count === ids.length, 'the doubts to be listed');
-    const firstAsked = async () => {
-      const [asked, over] = [new Set<string>(), new AbortController()];
-      const query = ({ workflowExecution }: WorkflowQueryInput) => {
-        asked.add(workflowExecution.workflowId!);
-        if (asked.size === 10) over.abort();
-        return new Promise(() => {});
-      };
-      const hanging = new Client({
-        ...client.options,
-        connection: client.connection,
-        interceptors: { workflow: [{ query }] },
-      });
-      const options = {
-        ...{ client: hanging, taskQueue, webUi: null, onLook: () => {}, signal: over.signal },
-        endpoints: new Endpoints({ path: receiver.file, allowPrivate: true }),
-      };
-      const sweep = new MockActivityEnvironment({ currentAttemptScheduledTimestampMs: Date.now() });
-      await sweep.run(sweepEvents, options, { endsFrom: Date.now() });
-      return [...asked].toSorted();
-    };
-    expect(await firstAsked()).not.toEqual(await firstAsked());
-    await Promise.all(ids.map((id) => client.workflow.getHandle(id).terminate()));
-  },
-  MINUTE,
-);
-
-test('where webhooks are new, nothing that ended before is told', async () => {
+test('a new set-up of webhooks reports no earlier end', async () => {
   const { client, taskQueue, workers, endJob, sweep } = ownQueue();
   const before = await endJob();
   await delay(1_100); // the times of ends and starts are compared in milliseconds
   const endWorkers = await startWebhookWorkers(workers);
   await startSweep(client, taskQueue);
-  await told('agent_job.ended', await endJob());
+  await reported('agent_job.ended', await endJob());
   expect(requestsOf(before)).toEqual([]);
   await sweep.terminate();
   await endWorkers();
@@ -321,7 +262,7 @@ test('the id of the workflow has the name of its task queue as one part', () => 
 });
 
 test(
-  'a run of the workflow that is full hands over what it knows: nothing is told twice, or left out',
+  'a run of the workflow that is full hands on what it knows: nothing is reported twice or left out',
   async () => {
     const { client, taskQueue, workers, endJob, sweep } = ownQueue();
     const { nativeConnection: connection } = workers;
@@ -333,11 +274,11 @@ test(
     const run = { workflowId: sweep.workflowId, taskQueue, args: [null], memo: { eventsPerRun: 8 } };
     const { firstExecutionRunId } = await client.workflow.start(WEBHOOK_SWEEP_WORKFLOW, run);
     const first = await endJob();
-    await told('agent_job.ended', first);
+    await reported('agent_job.ended', first);
     await endFirst();
     const second = await endJob();
     const endSecond = await startWebhookWorker(workers);
-    await told('agent_job.ended', second);
+    await reported('agent_job.ended', second);
     const { runId, memo } = await sweep.describe();
     expect(runId).not.toBe(firstExecutionRunId);
     expect(memo).toMatchObject({ endsFrom: expect.any(Number) });

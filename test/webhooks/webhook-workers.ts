@@ -9,10 +9,8 @@ type Dependencies = Parameters<typeof createWebhookActivities>[0];
 
 interface WebhookWorkersOptions extends Pick<TestServer, 'nativeConnection' | 'taskQueue'> {
   receiver: Receiver;
-  /** Activities at once. */
-  slots?: number;
   onTry?: Dependencies['onTry'];
-  onLook?: Dependencies['onLook'];
+  onSearch?: Dependencies['onSearch'];
 }
 
 /** Starts a worker of workflows, without a job's activities, and one of webhooks; answers with what ends them. */
@@ -32,18 +30,16 @@ export async function startWebhookWorker({
   nativeConnection: connection,
   taskQueue,
   receiver,
-  slots = 100,
   onTry = () => {},
-  onLook = () => {},
+  onSearch = () => {},
 }: WebhookWorkersOptions): Promise<() => Promise<void>> {
   const shutdown = new AbortController();
   const activities = createWebhookActivities({
-    ...{ taskQueue, address: '', webUiUrl: 'http://ui', onTry, onLook },
+    ...{ taskQueue, address: '', webUiUrl: 'http://ui', onTry, onSearch },
     endpoints: new Endpoints({ path: receiver.file, allowPrivate: true }),
     shutdownSignal: shutdown.signal,
   });
-  const limit = { maxConcurrentActivityTaskExecutions: slots };
-  const worker = await createWorker({ connection, taskQueue: webhookTaskQueue(taskQueue), activities, ...limit });
+  const worker = await createWorker({ connection, taskQueue: webhookTaskQueue(taskQueue), activities });
   const running = worker.run();
   return async () => {
     shutdown.abort();

@@ -102,29 +102,18 @@ export class Endpoints {
 
   /** Those of all projects. Throws if the file never had a good content. */
   async all(): Promise<Endpoint[]> {
-    return distinct([...(await this.#read()).values()].flat());
+    return [...(await this.#read()).values()].flat();
   }
 
   /** Those that get the events of a project. A job whose id names no project has those of `*` alone. */
   async of(projectId: string | null): Promise<Endpoint[]> {
     const file = await this.#read();
-    return distinct([...(file.get(ALL_PROJECTS) ?? []), ...(projectId === null ? [] : (file.get(projectId) ?? []))]);
+    return [...((projectId !== null && file.get(projectId)) || []), ...(file.get(ALL_PROJECTS) ?? [])];
   }
 
-  /** Events wait while a setting is wrong: without its proxy a request would take a way that none allowed. */
+  /** Events wait while a setting is wrong: without its proxy a request would take a way that is not allowed. */
   async #read(): Promise<EndpointsOf> {
     if (this.#problems.length > 0) throw new Error(this.#problems.join('; '));
     return this.#file.read();
   }
-}
-
-/** An address that is named twice gets the events of both, signed with the secrets of both. */
-function distinct(endpoints: readonly Endpoint[]): Endpoint[] {
-  const byId = new Map<string, Endpoint>();
-  for (const endpoint of endpoints) {
-    const { events = [], secrets = [] } = byId.get(endpoint.id) ?? {};
-    const both = { events: [...events, ...endpoint.events], secrets: [...secrets, ...endpoint.secrets] };
-    byId.set(endpoint.id, { ...endpoint, ...both });
-  }
-  return [...byId.values()];
 }

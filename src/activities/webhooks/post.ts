@@ -90,23 +90,23 @@ const resolver = new Resolver({ timeout: 3_000, tries: 2 });
 
 const lookupPublic: LookupFunction = (host, { all }, callback) => {
   const answer = async () => {
-    const addresses = await publicAddresses(host).catch((error: Error) => error);
-    if (addresses instanceof Error) return callback(addresses, '');
-    const [first] = addresses;
-    if (!first) callback(notPublic(), '');
-    else if (all) callback(null, addresses);
-    else callback(null, first.address, first.family);
+    const found = await publicAddresses(host).catch((error: Error) => error);
+    if (found instanceof Error) callback(found, '');
+    else if (all) callback(null, found);
+    else callback(null, found[0]!.address, found[0]!.family);
   };
   void answer();
 };
 
-/** The public addresses of a name. */
+/** The public addresses of a name. Throws if it has none. */
 export async function publicAddresses(host: string): Promise<LookupAddress[]> {
   const answers = await Promise.allSettled([resolver.resolve4(host), resolver.resolve6(host)]);
   const addresses = answers.flatMap((answer) => (answer.status === 'fulfilled' ? answer.value : []));
   const [refused] = answers.filter((answer) => answer.status === 'rejected');
   if (addresses.length === 0) throw refused?.reason;
-  return addresses.filter(isPublic).map((address) => ({ address, family: isIP(address) }));
+  const taken = addresses.filter(isPublic);
+  if (taken.length === 0) throw notPublic();
+  return taken.map((address) => ({ address, family: isIP(address) }));
 }
 
 /** All public addresses of IPv6, but those of NAT64: their last four bytes are an address of IPv4. */

@@ -4,10 +4,10 @@
  */
 import { setTimeout as delay } from 'node:timers/promises';
 import { Context } from '@temporalio/activity';
-import { type Client, WorkflowExecutionAlreadyStartedError, type WorkflowExecutionInfo } from '@temporalio/client';
+import { type Client, WorkflowExecutionAlreadyStartedError } from '@temporalio/client';
 import { concurrently } from '../../client/concurrently.js';
 import { TemporalJobHandle } from '../../client/agent-job/handle.js';
-import { type JobSummary, listJobs, listRuns } from '../../client/agent-job/list.js';
+import { listJobs, listRuns } from '../../client/agent-job/list.js';
 import { nullIfGone } from '../../client/agent-job/run-record.js';
 import { loggerOf } from '../../client/settings.js';
 import { listWorkflows } from '../../client/temporal-call.js';
@@ -21,48 +21,43 @@ import type { Endpoints } from './endpoints.js';
 import { exportEnded, jobEnded, needsAttention } from './events.js';
 
 /** What a sweep works with. */
-export interface SweepOptions {
+interface SweepOptions {
   client: Client;
   /** The task queue of the jobs. */
   taskQueue: string;
   endpoints: Endpoints;
   webUi: WebUi | null;
-  /** Called after each search for new ends. */
-  onLook: () => void;
+  /** Called after each search for ends. */
+  onSearch: () => void;
   /** Ends the sweep: another worker goes on. */
   signal: AbortSignal;
 }
 
 /** After so long the workflow gets a newer state. */
 const SWEEP_MS = 60_000;
-const NEW_ENDS_EVERY_MS = 5_000;
+const ENDS_EVERY_MS = 5_000;
 const DOUBTS_EVERY_MS = 10_000;
 const HEARTBEAT_MS = 5_000;
-/** Temporal lists most ends at once, and the others within minutes. A sweep reads those minutes once. */
+/** Temporal lists most ends at once, and the others within minutes. Each sweep reads those minutes once. */
 const LATELY_MS = 30_000;
 const MAX_LATE_MS = 5 * 60_000;
 /** After an outage the ends are read hour by hour. */
 const MAX_READ_MS = 60 * 60_000;
-/** Limits the question for the state of one job. */
+/** Limits the question for the state of one job. So many jobs are asked at once: some may not answer. */
 const ASK_LIMIT_MS = 5_000;
+const ASKED_AT_ONCE = 50;
+const ANNOUNCED_AT_ONCE = 10;
 const PAGE_SIZE = 1_000;
 
-/**
- * Announces events for a minute. All ends since `endsFrom` are read once, new ends and doubts again and again. Returns
- * how far the ends were read.
- */
+/** Announces events for a minute, longer only to catch up. Returns how far all ends were read. */
 export async function sweepEvents(options: SweepOptions, { endsFrom }: WebhookSweepState): Promise<WebhookSweepState> {
   const over = new AbortController();
   const signal = AbortSignal.any([options.signal, over.signal]);
   const sweep = new EventSweep({ ...options, signal }, endsFrom);
   const beats = setInterval(() => Context.current().heartbeat(), HEARTBEAT_MS);
   try {
-    await Promise.race([
-      Promise.all([sweep.readAll(), delay(SWEEP_MS, undefined, { signal })]),
-      sweep.repeat(NEW_ENDS_EVERY_MS, () => sweep.readNew()),
-      // Doubts have a loop of their own: a job whose workers do not answer holds up no end.
-      sweep.repeat(DOUBTS_EVERY_MS, () => sweep.readDoubts()),
-    ]);
+    // Doubts have a loop of their own: a job whose workers do not answer delays no end.
+    await Promise.race([sweep.announceEnds(), sweep.announceDoubts()]);
   } catch (error) {
     if (!options.signal.aborted) throw error;
   } finally {
@@ -82,56 +77,48 @@ class EventSweep {
     this.endsFrom = endsFrom;
   }
 
-  /** Does the work again and again until the signal. */
-  async repeat(pauseMs: number, work: () => Promise<void>): Promise<never> {
-    for (;;) {
-      await work();
-      await delay(pauseMs, undefined, { signal: this.#options.signal });
-    }
-  }
-
-  async readAll(): Promise<void> {
+  /** Reads all ends since `endsFrom` once, and then new ones again and again. */
+  async announceEnds(): Promise<void> {
     const endsAt = this.#now() + SWEEP_MS;
-    for (let isBehind = true; isBehind && this.#now() < endsAt;) {
-      const now = this.#now();
-      const until = this.endsFrom + MAX_READ_MS;
-      isBehind = until < now;
-      await this.#announceEnds(this.endsFrom, isBehind ? until : null);
-      this.endsFrom = Math.max(this.endsFrom, Math.min(until, now - MAX_LATE_MS));
+    let [from, isBehind] = [this.endsFrom, true];
+    for (let now = this.#now(); now < endsAt; now = this.#now()) {
+      const until = from + MAX_READ_MS;
+      await this.#announceEndsBetween(from, until < now ? until : null);
+      this.#options.onSearch();
+      if (isBehind) this.endsFrom = Math.max(this.endsFrom, Math.min(until, now - MAX_LATE_MS));
+      isBehind &&= until < now;
+      from = isBehind ? until : now - LATELY_MS;
+      if (!isBehind) await this.#pause(ENDS_EVERY_MS);
     }
   }
 
-  async readNew(): Promise<void> {
-    await this.#announceEnds(Math.max(this.endsFrom, this.#now() - LATELY_MS), null);
-    this.#options.onLook();
-  }
-
-  async readDoubts(): Promise<void> {
-    const filter = { phase: 'needsAttention', isRunning: true } as const;
-    const doubts: { job: JobSummary; order: number }[] = [];
-    for await (const job of listJobs(this.#options.client, filter, { condition: this.#isOwn })) {
-      doubts.push({ job, order: Math.random() });
+  /** Asks the jobs that wait for a person, again and again: one that does not answer is asked in the next round. */
+  async announceDoubts(): Promise<never> {
+    const { client, webUi } = this.#options;
+    const context = { ...this.#options, hidePrompts: true, timeoutMs: ASK_LIMIT_MS, logger: loggerOf(undefined) };
+    for (;;) {
+      const listed = listJobs(client, { phase: 'needsAttention', isRunning: true }, { condition: this.#isOwn });
+      await this.#each(listed, ASKED_AT_ONCE, async ({ workflowId, runId }) => {
+        const state = await new TemporalJobHandle(context, workflowId).state().catch(() => null);
+        if (!state?.unknown || state.outcome !== null) return;
+        const { projectId, unknown } = state;
+        await this.#announce(needsAttention({ workflowId, runId, projectId, unknown }, webUi));
+      });
+      await this.#pause(DOUBTS_EVERY_MS);
     }
-    doubts.sort((a, b) => a.order - b.order); // jobs that do not answer must not stand first each time
-    await this.#each(doubts, async ({ job: { workflowId, runId } }) => {
-      const context = { ...this.#options, hidePrompts: true, timeoutMs: ASK_LIMIT_MS, logger: loggerOf(undefined) };
-      // A job that does not answer is asked again in the next round.
-      const state = await new TemporalJobHandle(context, workflowId).state().catch(() => null);
-      if (!state?.unknown || state.outcome !== null) return;
-      const { projectId, unknown } = state;
-      await this.#announce(needsAttention({ workflowId, runId, projectId, unknown }, this.#options.webUi));
-    });
   }
 
-  async #announceEnds(from: number, until: number | null): Promise<void> {
+  async #announceEndsBetween(from: number, until: number | null): Promise<void> {
     const { client } = this.#options;
     const before = until === null ? '' : ` AND CloseTime < ${timeOf(until)}`;
     const condition = `CloseTime >= ${timeOf(from)}${before} AND ${this.#isOwn}`;
-    await this.#each(listRuns(client, {}, { condition, pageSize: PAGE_SIZE }), async (job: JobSummary) => {
+    const jobs = listRuns(client, {}, { condition, pageSize: PAGE_SIZE });
+    await this.#each(jobs, ANNOUNCED_AT_ONCE, async (job) => {
       if (job.endedAt !== null && !(await this.#isReset(job, job.workflowStatus))) await this.#announce(jobEnded(job));
     });
     const isExport = `WorkflowType = ${quoted(VISITOR_EXPORT_WORKFLOW)} AND ExecutionStatus != 'ContinuedAsNew'`;
-    await this.#each(listWorkflows(client, `${isExport} AND ${condition}`, {}), async (run: WorkflowExecutionInfo) => {
+    const exports = listWorkflows(client, `${isExport} AND ${condition}`, {});
+    await this.#each(exports, ANNOUNCED_AT_ONCE, async (run) => {
       // The export that started this one has this result in its own end.
       if (run.parentExecution?.workflowId?.startsWith(visitorExportScheduleId(''))) return;
       if (!(await this.#isReset(run, run.status.name))) await this.#announce(await exportEnded(client, run));
@@ -163,9 +150,12 @@ class EventSweep {
     }
   }
 
-  /** Works on some items at once. */
-  async #each<T>(items: Iterable<T> | AsyncIterable<T>, work: (item: T) => Promise<void>): Promise<void> {
-    for await (const _ of concurrently(items, this.#options, work));
+  async #each<T>(items: AsyncIterable<T>, limit: number, work: (item: T) => Promise<void>): Promise<void> {
+    for await (const _ of concurrently(items, { limit, signal: this.#options.signal }, work));
+  }
+
+  #pause(ms: number): Promise<void> {
+    return delay(ms, undefined, { signal: this.#options.signal });
   }
 
   get #isOwn(): string {

@@ -1,6 +1,7 @@
 /** The workflows of webhooks: one that finds events, and one for each delivery of an event to an endpoint. */
 import { continueAsNew, proxyActivities, upsertMemo, workflowInfo } from '@temporalio/workflow';
 import {
+  WEBHOOK_RETRY,
   webhookTaskQueue,
   type WebhookActivities,
   type WebhookDelivery,
@@ -17,7 +18,7 @@ export async function webhookSweep(given: WebhookSweepState | null): Promise<nev
     startToCloseTimeout: '1 hour', // a minute, and longer only after an outage
     heartbeatTimeout: '30 seconds',
     retry: { maximumInterval: '10 seconds' },
-    summary: 'Look for events',
+    summary: 'Find events',
     priority: { priorityKey: 1 },
   });
   let state = given ?? { endsFrom: workflowInfo().startTime.getTime() };
@@ -35,10 +36,7 @@ export async function webhookDelivery(delivery: WebhookDelivery): Promise<Webhoo
   const { deliverWebhook } = proxyActivities<Pick<WebhookActivities, 'deliverWebhook'>>({
     taskQueue: webhookTaskQueue(workflowInfo().taskQueue),
     startToCloseTimeout: '30 seconds',
-    // Attempts without a place, or without a good file, are no tries. They must end too.
-    scheduleToCloseTimeout: '7 days',
-    // The activity sets the waits between tries. These are for a worker that died.
-    retry: { initialInterval: '30 seconds', backoffCoefficient: 1 },
+    retry: WEBHOOK_RETRY,
     summary: `To ${delivery.endpoint.origin}`,
     // A server with fairness switched on hands out the deliveries of all endpoints in turn.
     priority: { fairnessKey: delivery.endpoint.id },

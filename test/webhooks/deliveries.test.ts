@@ -1,4 +1,5 @@
 import { randomUUID } from 'node:crypto';
+import type { ServerResponse } from 'node:http';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { Endpoints } from '../../src/activities/webhooks/endpoints.js';
 import { WEBHOOK_DELIVERY_WORKFLOW } from '../../src/contract/webhooks.js';
@@ -7,16 +8,20 @@ import { connectOwnNamespace, type TestServer } from '../support/dev-server.js';
 import { Runbook } from '../support/runbook.js';
 import { needToolchain } from '../support/toolchains.js';
 import { until } from '../support/worker-process.js';
-import { Receiver } from './receiver.js';
+import { Receiver, SECRET } from './receiver.js';
 import { startWebhookWorkers } from './webhook-workers.js';
 
 let server: TestServer;
 let receiver: Receiver;
+let hanging: Receiver;
 let runbook: Runbook;
 let end: () => Promise<void>;
 beforeAll(async () => {
   server = await connectOwnNamespace();
   receiver = await new Receiver().start();
+  hanging = await new Receiver().start();
+  const secrets = [SECRET];
+  await receiver.configure({ '*': [{ url: receiver.url, secrets }], busy: [{ url: hanging.url, secrets }] });
   end = await startWebhookWorkers({ ...server, receiver });
   const env = { TEMPORAL_ADDRESS: server.address, TEMPORAL_NAMESPACE: server.namespace };
   runbook = await Runbook.open('docs/http.md', env);
@@ -24,24 +29,30 @@ beforeAll(async () => {
 afterAll(async () => {
   await end();
   await receiver.close();
+  await hanging.close();
   await server.close();
 });
 
-/** A delivery that is terminated between two tries. */
-async function givenUp(): Promise<string> {
-  const [endpoint] = await new Endpoints({ path: receiver.file, allowPrivate: true }).of(null);
+/** Starts a delivery to the first endpoint of a project. */
+async function start(projectId: string) {
+  const [endpoint] = await new Endpoints({ path: receiver.file, allowPrivate: true }).of(projectId);
+  const { id, url } = endpoint!;
   const eventId = `evt_${randomUUID()}`;
   const type = 'agent_job.ended';
-  const to = { id: endpoint!.id, origin: receiver.origin };
   const body = JSON.stringify({ type, timestamp: '2026-01-01T00:00:00Z', data: {} });
+  return server.client.workflow.start(WEBHOOK_DELIVERY_WORKFLOW, {
+    workflowId: `webhook/${eventId}/${id}`,
+    taskQueue: server.taskQueue,
+    args: [{ eventId, projectId, endpoint: { id, origin: url.origin }, body }],
+    memo: { type, of: 'agent-job/p/k', to: url.origin },
+  });
+}
+
+/** A delivery that is terminated between two tries. */
+async function givenUp(): Promise<string> {
   const before = receiver.received.length;
   receiver.answers.push(500);
-  const handle = await server.client.workflow.start(WEBHOOK_DELIVERY_WORKFLOW, {
-    workflowId: `webhook/${eventId}/${endpoint!.id}`,
-    taskQueue: server.taskQueue,
-    args: [{ eventId, projectId: 'p', endpoint: to, body }],
-    memo: { type, of: 'agent-job/p/k', to: receiver.origin },
-  });
+  const handle = await start('p');
   await until(() => receiver.received.length > before, 'a try');
   await handle.terminate('given up');
   return handle.workflowId;
@@ -75,4 +86,13 @@ test('the command of the page sends all that were given up', async (context) => 
   await runbook.run('temporal workflow reset');
   for (const id of ids) await expectSentAgain(id);
   await expect.poll(listed).toEqual([]);
+});
+
+test('beside 60 deliveries to a receiver that hangs, another one is made', async () => {
+  const held: ServerResponse[] = [];
+  hanging.otherwise = (response) => void held.push(response);
+  const waiting = await Promise.all(Array.from({ length: 60 }, () => start('busy')));
+  await until(() => held.length === 60, 'all requests to hang');
+  expect(await (await start('p')).result()).toBe('delivered');
+  await Promise.all(waiting.map((one) => one.terminate()));
 });
