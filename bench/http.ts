@@ -1,39 +1,27 @@
 /**
- * `npx tsx bench/http.ts`, after `npm run build`: what `agent-jobs serve` answers in how long, how much memory open
- * streams take, and what webhooks cost. One dev server, one worker, one `serve`, each a process of its own.
+ * `npx tsx bench/http.ts`, after `npm run build`: how long `agent-jobs serve` takes to answer, and the memory of open
+ * streams. One dev server, one worker, one `serve`, each a process of its own.
  */
-import { once } from 'node:events';
-import { writeFileSync } from 'node:fs';
-import { createServer } from 'node:http';
-import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
 import { freePort, startProcess } from '../src/local/child-process.js';
-import { startWorkerProgram, type Bench } from './contender.js';
+import { type Bench, ours, TASK_QUEUE } from './contenders.js';
 import { memoryMiB } from './processes.js';
-import { uniqueTag } from './figures.js';
-import { withBench } from './session.js';
+import { uniqueTag } from './results.js';
+import { untilAnswers, withBench } from './session.js';
 
-const WORKER = fileURLToPath(new URL('../dist/worker.js', import.meta.url));
 const CLI = fileURLToPath(new URL('../dist/cli/main.js', import.meta.url));
 const PROJECT = 'bench';
-const TASK_QUEUE = 'bench-http';
 const LONG = 'runs for an hour';
 const OPEN_JOBS = 50;
-const IDLE_MS = 60_000;
-const COUNTER_LOOK_MS = 4_000;
-const UP_WITHIN_MS = 60_000;
-/** The worker reads its file at most a second, and looks for events at most five seconds later. */
-const FILE_READ_MS = 10_000;
 
 const { values } = parseArgs({
   options: {
     rates: { type: 'string', default: '10,25,50' },
     seconds: { type: 'string', default: '20' },
     streams: { type: 'string', default: '1000' },
-    webhooks: { type: 'string', default: '100' },
   },
 });
 
@@ -41,52 +29,33 @@ interface Served {
   bench: Bench;
   base: string;
   pid: number;
-  webhooksFile: string;
 }
 
 async function withServed(run: (served: Served) => Promise<void>): Promise<void> {
   await withBench({ budget: 'unlimited' }, async (bench) => {
-    const { folder, temporal, upstream } = bench;
-    const webhooksFile = join(folder, 'webhooks.json');
-    writeFileSync(webhooksFile, '{}');
-    const shared = {
-      TEMPORAL_ADDRESS: temporal.address,
-      TEMPORAL_NAMESPACE: temporal.namespace,
-      AGENT_JOBS_TASK_QUEUE: TASK_QUEUE,
-    };
-    const env = {
-      ...shared,
-      ...{ UPSTREAM_BASE_URL: upstream.url, ADMIN_API_KEY: upstream.key },
-      ...{ CREATES_PER_HOUR: 'unlimited', MESSAGES_PER_HOUR: 'unlimited' },
-      ...{ WEBHOOKS_FILE: webhooksFile, WEBHOOKS_ALLOW_PRIVATE: 'true' },
-    };
-    const worker = await startWorkerProgram(bench, 'http', { program: WORKER, env, readyText: 'The worker runs' });
+    const { temporal } = bench;
+    const worker = await ours.startWorker(bench);
     const port = await freePort();
     const serve = await startProcess({
       program: process.execPath,
       args: [CLI, 'serve'],
-      env: { ...shared, HTTP_ADDRESS: `127.0.0.1:${port}` },
-      logFile: join(folder, 'serve.log'),
+      env: {
+        TEMPORAL_ADDRESS: temporal.address,
+        TEMPORAL_NAMESPACE: temporal.namespace,
+        AGENT_JOBS_TASK_QUEUE: TASK_QUEUE,
+        HTTP_ADDRESS: `127.0.0.1:${port}`,
+      },
+      logFile: join(bench.folder, 'serve.log'),
     });
     try {
       const base = `http://127.0.0.1:${port}`;
-      await untilReady(base);
-      await run({ bench, base, pid: serve.pid, webhooksFile });
+      await untilAnswers(() => fetch(base));
+      await run({ bench, base, pid: serve.pid });
     } finally {
       await serve.stop(30_000);
       await worker.stop(30_000);
     }
   });
-}
-
-async function untilReady(base: string): Promise<void> {
-  const isReady = () =>
-    fetch(`${base}/readyz`)
-      .then(({ ok }) => ok)
-      .catch(() => false);
-  for (const deadline = Date.now() + UP_WITHIN_MS; !(await isReady()); await pause(200)) {
-    if (Date.now() > deadline) throw new Error('serve does not run');
-  }
 }
 
 function start(base: string, key: string, more: object = {}): Promise<Response> {
@@ -143,75 +112,8 @@ async function measureStreams({ base, pid }: Served, keys: readonly string[]): P
   );
 }
 
-/** The counter once it stands still: it lags behind. */
-async function settledActions({ temporal }: Bench): Promise<number> {
-  for (let before = await temporal.actions(); ;) {
-    await pause(COUNTER_LOOK_MS);
-    const now = await temporal.actions();
-    if (now === before) return now;
-    before = now;
-  }
-}
-
-async function measureSweep(bench: Bench): Promise<void> {
-  const before = await settledActions(bench);
-  await pause(IDLE_MS);
-  const used = (await settledActions(bench)) - before;
-  console.log(`actions of webhooks without an event: ${used} in a minute`);
-}
-
-/** Jobs that end at once, without an endpoint and with one. */
-async function measureWebhooks({ bench, base, webhooksFile }: Served): Promise<void> {
-  const count = Number(values.webhooks);
-  let received = 0;
-  const receiver = createServer((request, response) => {
-    request.resume().on('end', () => response.writeHead(204).end());
-    received += 1;
-  }).listen(0, '127.0.0.1');
-  await once(receiver, 'listening');
-  const url = `http://127.0.0.1:${(receiver.address() as AddressInfo).port}/`;
-  const secrets = [`whsec_${Buffer.alloc(24, 1).toString('base64')}`];
-  const configure = async (hasEndpoint: boolean) => {
-    writeFileSync(webhooksFile, JSON.stringify(hasEndpoint ? { [PROJECT]: [{ url, secrets }] } : {}));
-    await pause(FILE_READ_MS);
-  };
-  const run = async (tag: string, jobs: number) => {
-    const keys = Array.from({ length: jobs }, (_, i) => `${tag}-${i}`);
-    await Promise.all(keys.map((key) => start(base, key)));
-    for (const key of keys) {
-      await fetch(`${base}/v1/projects/${PROJECT}/jobs/${key}`, { headers: { prefer: 'wait=60' } });
-    }
-  };
-  const untilReceived = async (wanted: number) => {
-    for (const deadline = Date.now() + 2 * UP_WITHIN_MS; received < wanted; await pause(200)) {
-      if (Date.now() > deadline) throw new Error(`${received} of ${wanted} webhooks came`);
-    }
-  };
-  const actionsOf = async (tag: string, webhooks: number) => {
-    const [before, came] = [await settledActions(bench), received];
-    await run(uniqueTag(tag), count);
-    await untilReceived(came + webhooks);
-    await pause(FILE_READ_MS); // all ends are looked at
-    return (await settledActions(bench)) - before;
-  };
-  // A server that has just learned its search attributes lists by them after a while.
-  await configure(true);
-  await run(uniqueTag('warm'), 1);
-  await untilReceived(1);
-  await configure(false);
-  await measureSweep(bench);
-  const without = await actionsOf('without', 0);
-  await configure(true);
-  const more = (await actionsOf('with', count)) - without;
-  console.log(
-    `actions of ${count} jobs: ${without}; a webhook of each: ${more} more, ${(more / count).toFixed(2)} each`,
-  );
-  receiver.close();
-}
-
 await withServed(async (served) => {
   const { base, bench } = served;
-  await measureWebhooks(served);
   await bench.upstream.control.addScript({ promptIncludes: LONG, script: { activeMs: 3_600_000 } });
   const tag = uniqueTag('open');
   const keys = Array.from({ length: OPEN_JOBS }, (_, i) => `${tag}-${i}`);

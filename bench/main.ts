@@ -1,54 +1,73 @@
 /** `npm run bench`: our worker against a plain Temporal implementation of the same work, on the same server. */
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { runJobs } from './jobs-run.js';
+import { type Bench, ours, turns } from './contenders.js';
+import { runCrowd } from './crowd.js';
+import { exportWithDlt, exportWithFetchLoop, exportWithOurs } from './export.js';
+import { drain, furtherPoll, runJobs, steady, tenMinutes } from './jobs.js';
 import { readOptions, USAGE, type Options } from './options.js';
-import { Recorder } from './recorder.js';
-import { repeat, turns } from './repetition.js';
-import { runCrowd } from './scenarios/crowd.js';
-import { countsOnly, tenMinutes } from './scenarios/jobs.js';
-import { runKilledWorker } from './scenarios/killed-worker.js';
+import { type Figures, printTables, Recorder } from './results.js';
 import { withBench, withWorker } from './session.js';
-import { tables } from './table.js';
 
 const RESULTS = fileURLToPath(new URL('./results/', import.meta.url));
-const REPEATED = ['drain', 'steady', 'followUp', 'export'] as const;
 
 async function main(options: Options): Promise<void> {
   const { scenarios, reps } = options;
   const file = options.out ?? join(RESULTS, `${new Date().toISOString().replace(/[:.]/g, '-')}.json`);
   const recorder = new Recorder(file);
-  if (REPEATED.some((name) => scenarios.includes(name))) {
+  if (scenarios.some((name) => name !== 'crowd')) {
     await withBench(options, async (bench) => {
       for (let repetition = 1; repetition <= reps; repetition++) await repeat(bench, options, repetition, recorder);
     });
   }
-  if (scenarios.includes('tenMinutes')) await usualJobs(options, recorder);
   // Each contender with a fresh server.
   for (const contender of scenarios.includes('crowd') ? turns(options) : []) {
     await withBench(options, (bench) =>
       withWorker(bench, contender, (worker) => runCrowd({ bench, contender, worker, options, recorder })),
     );
   }
-  for (const contender of scenarios.includes('killed') ? turns(options) : []) {
-    await withBench(options, (bench) => runKilledWorker(bench, contender, options, recorder));
-  }
   console.log(`Measured on ${recorder.place}; median (least–most).\n`);
-  console.log(tables(recorder.measured));
+  printTables(recorder.measured);
   console.error(`JSON: ${file}`);
 }
 
-/** Both contenders at once, each with a server and an upstream of its own: only counts are taken. */
-async function usualJobs(options: Options, recorder: Recorder): Promise<void> {
-  const runs = turns(options).map((contender) =>
-    withBench(options, (bench) =>
-      withWorker(bench, contender, async (worker) => {
-        const measure = async () => countsOnly(await runJobs(bench, contender, worker, tenMinutes(options)));
-        await recorder.run({ scenario: 'ten minutes', contender: contender.name, repetition: 1 }, measure);
-      }),
-    ),
-  );
-  await Promise.all(runs);
+/** One repetition: each contender in turn, on the same server. */
+async function repeat(bench: Bench, options: Options, repetition: number, recorder: Recorder): Promise<void> {
+  const { scenarios, python } = options;
+  const exporting = async (contender: string, measure: (rows: number) => Promise<Figures>) => {
+    for (const rows of scenarios.includes('export') ? options.rows : []) {
+      const scenario = `export of ${rows.toLocaleString('en')} rows`;
+      await recorder.run({ scenario, contender, repetition }, () => measure(rows));
+    }
+  };
+  for (const contender of turns(options, repetition)) {
+    await withWorker(bench, contender, async (worker) => {
+      const works = [
+        ...(scenarios.includes('drain') ? [drain(options)] : []),
+        ...(scenarios.includes('steady') ? [steady(options)] : []),
+        ...(scenarios.includes('tenMinutes') && repetition === 1 ? [tenMinutes(options)] : []),
+      ];
+      for (const work of works) {
+        const measure = () => runJobs(bench, contender, worker, work);
+        await recorder.run({ scenario: work.name, contender: contender.name, repetition }, measure);
+      }
+      const toOurs = (rows: number) =>
+        exportWithOurs(bench, worker, { rows, projectId: `bench-${rows}-${repetition}` });
+      if (contender === ours) await exporting(ours.name, toOurs);
+    });
+    addFurtherPoll(contender.name, repetition, recorder);
+  }
+  await exporting('fetch loop', (rows) => exportWithFetchLoop(bench, rows));
+  if (python !== undefined) await exporting('dlt', (rows) => exportWithDlt(bench, rows, python));
+}
+
+function addFurtherPoll(contender: string, repetition: number, recorder: Recorder): void {
+  const find = (scenario: string) =>
+    recorder.measured.find(
+      (one) => one.scenario === scenario && one.contender === contender && one.repetition === repetition,
+    );
+  const [few, many] = [find('drain'), find('steady')];
+  if (few && many) recorder.add(furtherPoll(few, many));
 }
 
 const options = readOptions(process.argv.slice(2));

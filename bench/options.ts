@@ -1,7 +1,7 @@
 /** The command line of `npm run bench`. */
 import { parseArgs } from 'node:util';
 
-const SCENARIOS = ['drain', 'steady', 'followUp', 'export', 'tenMinutes', 'crowd', 'killed'] as const;
+const SCENARIOS = ['drain', 'steady', 'export', 'tenMinutes', 'crowd'] as const;
 /** What our worker is told of the upstream's budget. */
 export type Budget = 'unlimited' | 'unknown';
 
@@ -20,11 +20,11 @@ export const USAGE = `Usage: npm run bench -- [options]
   --out FILE           where the JSON goes, default bench/results/<time>.json`;
 
 const FULL = {
-  ...{ reps: 3, n: 300, steady: 40, steadyMs: 30_000, followUps: 10, ten: 5, tenMs: 600_000, killed: 200 },
+  ...{ reps: 3, n: 300, steady: 40, steadyMs: 30_000, ten: 5, tenMs: 600_000 },
   ...{ crowd: [500, 2_000, 4_000, 8_000], look: 60, rows: [100_000, 1_000_000] },
 };
 const QUICK: typeof FULL = {
-  ...{ reps: 1, n: 5, steady: 3, steadyMs: 9_000, followUps: 2, ten: 2, tenMs: 20_000, killed: 10 },
+  ...{ reps: 1, n: 5, steady: 3, steadyMs: 9_000, ten: 2, tenMs: 20_000 },
   ...{ crowd: [10, 20], look: 5, rows: [5_000] },
 };
 

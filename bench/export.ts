@@ -3,14 +3,13 @@ import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import type { ManagedProcess } from '../../src/local/child-process.js';
-import type { Bench } from '../contender.js';
-import type { Figures } from '../figures.js';
-import { oursClient } from '../ours.js';
-import { cpuMs, ownCpuMs, watchMemory, watchTreeMemory } from '../processes.js';
+import type { ManagedProcess } from '../src/local/child-process.js';
+import { type Bench, oursClient } from './contenders.js';
+import { cpuMs, ownCpuMs, watchMemory, watchTreeMemory } from './processes.js';
+import type { Figures } from './results.js';
 
-const FETCH_LOOP = fileURLToPath(new URL('../export/fetch-loop.mjs', import.meta.url));
-const DLT = fileURLToPath(new URL('../export/dlt-export.py', import.meta.url));
+const FETCH_LOOP = fileURLToPath(new URL('./export/fetch-loop.mjs', import.meta.url));
+const DLT = fileURLToPath(new URL('./export/dlt-export.py', import.meta.url));
 /** In the past, so that no more data arrive. */
 const DATES = { dateFrom: '2026-01-01', dateTo: '2026-01-02' };
 

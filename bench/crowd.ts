@@ -1,13 +1,12 @@
 /** Thousands of jobs open at once, mostly waiting: their cost while nothing happens. */
 import { setTimeout as pause } from 'node:timers/promises';
 import { availableParallelism } from 'node:os';
-import type { ManagedProcess } from '../../src/local/child-process.js';
-import type { Bench, Contender } from '../contender.js';
-import { type Figures, uniqueTag } from '../figures.js';
-import { cpuBetween, cpuUse } from '../jobs-run.js';
-import type { Options } from '../options.js';
-import { memoryMiB, watchMemory } from '../processes.js';
-import type { Recorder } from '../recorder.js';
+import type { ManagedProcess } from '../src/local/child-process.js';
+import type { Bench, Contender } from './contenders.js';
+import { cpuBetween, cpuUse } from './jobs.js';
+import type { Options } from './options.js';
+import { memoryMiB, watchMemory } from './processes.js';
+import { type Figures, type Recorder, uniqueTag } from './results.js';
 
 interface Crowd {
   bench: Bench;

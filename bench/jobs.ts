@@ -1,11 +1,12 @@
-/** Runs a number of jobs at once and measures their cost. */
+/** Runs a number of jobs at once, measures their cost, and says what the jobs of each scenario do. */
 import { setTimeout as pause } from 'node:timers/promises';
 import type { ManagedProcess } from '../src/local/child-process.js';
-import type { Bench, Contender, Polling, RunningJob } from './contender.js';
-import { mean, quantile, type Figures, uniqueTag } from './figures.js';
+import type { Bench, Contender, Polling } from './contenders.js';
+import type { Options } from './options.js';
 import { cpuMs, ownCpuMs, watchMemory } from './processes.js';
+import { mean, quantile, type Figures, type Measured, uniqueTag } from './results.js';
 
-export interface JobsWork {
+interface JobsWork {
   /** Of the scenario. */
   name: string;
   n: number;
@@ -66,7 +67,7 @@ export async function runJobs(
   const latencies = await detectionMs(bench, work, ended);
   const perJob = (total: number) => total / work.n;
   return {
-    'jobs per second': perSecond(work.n, wallMs),
+    'jobs per second': work.n / (wallMs / 1_000),
     'CPU ms per job': perJob(cpu.all),
     'CPU ms per job, caller': perJob(cpu.caller),
     'CPU ms per job, worker': perJob(cpu.worker),
@@ -91,7 +92,7 @@ interface EndedJob {
 }
 
 async function oneJob(bench: Bench, contender: Contender, work: JobsWork, key: string): Promise<EndedJob> {
-  const job: RunningJob = await contender.start(bench, key, work.polling);
+  const job = await contender.start(bench, key, work.polling);
   const result = job.result();
   const { followUpAfterMs } = work;
   const followUp =
@@ -126,6 +127,44 @@ async function idleRate(bench: Bench, worker: ManagedProcess): Promise<number> {
   return cpuBetween(before, cpuUse(bench, worker)).all / (IDLE_LOOK_MS / 1_000);
 }
 
-function perSecond(n: number, wallMs: number): number {
-  return n / (wallMs / 1_000);
+const every = (ms: number) => ({ min: ms, max: ms, ratio: 0 });
+
+/** Jobs that start at once and end almost at once: throughput, and the cost of a job with one poll. */
+export function drain({ n }: Pick<Options, 'n'>): JobsWork {
+  // A job that is done in its create's answer would not be polled at all.
+  return { name: 'drain', n, polling: every(1_000), activeMs: 10 };
+}
+
+/** Few jobs with many polls, one every 2 seconds: latency without saturation, and the cost of a further poll. */
+export function steady({ steady: n, steadyMs: activeMs }: Options): JobsWork {
+  return { name: 'steady', n, polling: every(2_000), activeMs };
+}
+
+/** A typical job: ten minutes, the default polling plan, one follow-up half way. */
+export function tenMinutes({ ten: n, tenMs: activeMs }: Options): JobsWork {
+  const polling = { min: 2_000, max: 60_000, ratio: 0.1 };
+  return { name: 'ten minutes', n, polling, activeMs, followUpAfterMs: activeMs / 2 };
+}
+
+/** The cost of a further poll: steady minus drain, per poll of difference; CPU without that of idle processes. */
+export function furtherPoll(few: Measured, many: Measured): Measured {
+  const polls = figure(many, 'reads per job') - figure(few, 'reads per job');
+  const perPoll = (of: (measured: Measured) => number) => (of(many) - of(few)) / polls;
+  const figures: Figures = {
+    'CPU ms': perPoll(busyCpuMs),
+    'history events': perPoll((measured) => figure(measured, 'history events per job')),
+    'history bytes': perPoll((measured) => figure(measured, 'history bytes per job')),
+    'billable actions': perPoll((measured) => figure(measured, 'billable actions per job')),
+  };
+  return { ...many, scenario: 'a further poll', figures };
+}
+
+function busyCpuMs(measured: Measured): number {
+  const jobs = (figure(measured, 'jobs per second') * figure(measured, 'wall ms')) / 1_000;
+  const idleMs = (figure(measured, 'idle CPU ms per second') * figure(measured, 'wall ms')) / 1_000;
+  return figure(measured, 'CPU ms per job') - idleMs / jobs;
+}
+
+function figure({ figures }: Measured, name: string): number {
+  return figures[name] ?? NaN;
 }
