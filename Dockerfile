@@ -8,6 +8,7 @@ COPY packages ./packages
 RUN npm ci --ignore-scripts
 COPY tsconfig.json tsconfig.build.json LICENSE ./
 COPY src ./src
+COPY scripts/bundle-workflows.mjs scripts/
 COPY scripts/release/keep-optional.mjs scripts/release/
 # Whoever tests with the package needs neither S3 nor charts; a worker may, so they stay.
 RUN npm run build && node scripts/release/keep-optional.mjs && npm prune --omit=dev --ignore-scripts

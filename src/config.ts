@@ -2,11 +2,10 @@
 import { z } from 'zod';
 import {
   type Environment,
-  payloadKeysProblems,
   present,
   problemsOf,
-  proxyAddress,
   plainAddress,
+  readPayloadKeys,
   readTemporal,
   TASK_QUEUE_RULE,
   taskQueueOf,
@@ -19,12 +18,11 @@ import { field } from './config/fields.js';
 import { DEFAULT_TASK_QUEUE } from './contract.js';
 import { UNLIMITED } from './contract/request-queue.js';
 
-export { hasTemporalProfile, processEnvironment, readClientConfig, type Environment } from './config/client.js';
-export { payloadKeysWarnings, readPayloadKeys } from './config/client.js';
+export { hasTemporalProfile, processEnvironment, readClientConfig, readPayloadKeys } from './config/client.js';
 export type { PayloadKeys } from './config/payload-keys.js';
 export { cannotListen, ConfigError, upstreamWarnings } from './config/config-error.js';
 export type { ListenAddress, WorkerRole } from './config/fields.js';
-export type { TemporalSettings } from './config/client.js';
+export type { Environment, TemporalSettings } from './config/client.js';
 
 const upstreamSchema = z.object({
   UPSTREAM_BASE_URL: fields.baseUrlField,
@@ -48,7 +46,7 @@ const snapshotsSchema = z.object({
 const webhooksSchema = z.object({
   WEBHOOKS_FILE: z.string().optional(),
   WEBHOOKS_ALLOW_PRIVATE: fields.flagField.default(false),
-  WEBHOOKS_PROXY: field('the address of an HTTP proxy, for example proxy:3128', proxyAddress).optional(),
+  WEBHOOKS_PROXY: fields.proxyField.optional(),
   AGENT_JOBS_WEB_UI_URL: field(WEB_UI_RULE, plainAddress).optional(),
 });
 
@@ -95,7 +93,7 @@ export function readWorkerConfig(environment: Environment = process.env): Worker
   const problems = [
     ...(error ? toProblems(error) : []),
     ...problemsOf(() => readTemporal(env)),
-    ...payloadKeysProblems(env),
+    ...problemsOf(() => readPayloadKeys(env)),
     ...missingSettings(env, data?.WORKER_ROLES),
   ];
   if (!data || problems.length > 0) throw new ConfigError(problems);
@@ -107,7 +105,6 @@ function toWorker(env: Record<string, string>, values: z.output<typeof workerSch
   const defaultRoles: fields.WorkerRole[] = snapshotsUrl ? ['jobs', 'exports'] : ['jobs'];
   return {
     taskQueue: values.AGENT_JOBS_TASK_QUEUE,
-    payloadKeysFile: values.PAYLOAD_KEYS_FILE,
     temporal: readTemporal(env),
     roles: values.WORKER_ROLES ?? defaultRoles,
     upstream: toUpstream(values),
@@ -177,12 +174,10 @@ function toUpstream(values: z.output<typeof upstreamSchema>) {
     timeoutMs: values.UPSTREAM_TIMEOUT,
     notTakenStatuses: values.UPSTREAM_NOT_TAKEN_STATUSES,
     proxy: defined({
-      httpsProxy: values.HTTPS_PROXY ?? undefined,
-      httpProxy: values.HTTP_PROXY ?? undefined,
+      httpsProxy: values.HTTPS_PROXY,
+      httpProxy: values.HTTP_PROXY,
       noProxy: values.NO_PROXY,
     }),
-    /** Names of the variables whose proxy can't be used. */
-    unusableProxies: (['HTTPS_PROXY', 'HTTP_PROXY'] as const).filter((name) => values[name] === null),
   };
 }
 

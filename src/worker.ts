@@ -7,7 +7,6 @@ import { HeldPolls } from './activities/agent-job/held-polls.js';
 import { countExports, createExportActivities } from './activities/visitor-export/export-activities.js';
 import {
   ConfigError,
-  payloadKeysWarnings,
   readPayloadKeys,
   readTemporalSettings,
   readWorkerConfig,
@@ -44,9 +43,7 @@ const POLLS_HELD_INTERVAL_MS = 5_000;
 async function runWorker(config: WorkerConfig, log: Logger): Promise<void> {
   const { temporal, taskQueue, healthAddress, metricsAddress, upstreamRequestsPerSecond } = config;
   const shutdown = new Shutdown(log);
-  for (const warning of [...upstreamWarnings(config.upstream), ...payloadKeysWarnings(config.payloadKeysFile)]) {
-    log.warn(warning);
-  }
+  for (const warning of upstreamWarnings(config.upstream)) log.warn(warning);
   const readiness = new Readiness();
   shutdown.onBegin(() => readiness.stop('shuts down'));
   const restored = restoreMode(config, log);

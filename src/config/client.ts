@@ -4,7 +4,7 @@ import { accessSync, constants, readFileSync } from 'node:fs';
 import { loadClientConnectConfig } from '@temporalio/envconfig';
 import type { NativeConnectionOptions } from '@temporalio/worker';
 import { DEFAULT_TASK_QUEUE } from '../contract.js';
-import { ConfigError, type ConfigProblem, readableByAllWarning } from './config-error.js';
+import { ConfigError, type ConfigProblem } from './config-error.js';
 import { PayloadKeys, payloadKeysProblem } from './payload-keys.js';
 
 /** The environment's variables; an empty one counts as unset. */
@@ -141,25 +141,13 @@ export function present(environment: Environment): Record<string, string> {
 
 const PAYLOAD_KEYS_VARIABLE = 'PAYLOAD_KEYS_FILE';
 
-/** What is wrong with the file of keys, where the environment names one; never with a value of it. */
-export function payloadKeysProblems(env: Record<string, string>): ConfigProblem[] {
-  const path = env[PAYLOAD_KEYS_VARIABLE];
-  const problem = path === undefined ? null : payloadKeysProblem(path);
-  return problem === null ? [] : [{ variable: PAYLOAD_KEYS_VARIABLE, problem }];
-}
-
 /** The keys that the environment names; undefined without. Throws a ConfigError. */
 export function readPayloadKeys(environment: Environment = process.env): PayloadKeys | undefined {
-  const env = present(environment);
-  const problems = payloadKeysProblems(env);
-  if (problems.length > 0) throw new ConfigError(problems);
-  const path = env[PAYLOAD_KEYS_VARIABLE];
-  return path === undefined ? undefined : new PayloadKeys(path);
-}
-
-/** Warns of a file of keys that shows them to others; never with a value. */
-export function payloadKeysWarnings(path: string | undefined): string[] {
-  return readableByAllWarning(PAYLOAD_KEYS_VARIABLE, path);
+  const path = present(environment)[PAYLOAD_KEYS_VARIABLE];
+  if (path === undefined) return undefined;
+  const problem = payloadKeysProblem(path);
+  if (problem !== null) throw new ConfigError([{ variable: PAYLOAD_KEYS_VARIABLE, problem }]);
+  return new PayloadKeys(path);
 }
 
 /** How to reach Temporal; `connectionOptions` fit `Connection` and `NativeConnection` alike. */
@@ -182,9 +170,10 @@ const ADDRESS = /^(\[[\da-f.:]+\]|[^\s:/]+)(:\d+)?$/i;
  */
 export function readTemporal(env: Record<string, string>, given?: string | null): TemporalSettings {
   const unreadable = unreadableFiles(env);
-  const unreadableProblem = 'should be the path of a readable file';
   if (unreadable.length > 0)
-    throw new ConfigError(unreadable.map((variable) => ({ variable, problem: unreadableProblem })));
+    throw new ConfigError(
+      unreadable.map((variable) => ({ variable, problem: 'should be the path of a readable file' })),
+    );
   const { connectionOptions, namespace = DEFAULT_NAMESPACE } = loadTemporal(env);
   const address = given ?? connectionOptions.address ?? DEFAULT_ADDRESS;
   if (!ADDRESS.test(address)) {

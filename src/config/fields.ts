@@ -1,11 +1,13 @@
-/** How single settings are read; each says in an error what it should be, and never its value. */
+/** How single settings, and files of projects, are read. An error says what one should be, and never its value. */
 import { readFileSync } from 'node:fs';
 import { networkInterfaces } from 'node:os';
 import ms from 'ms';
 import type { StringValue } from 'ms';
 import { z } from 'zod';
+import { UNLIMITED, type WritesPerHour } from '../contract/request-queue.js';
+import { isObject } from '../contract/shared.js';
 import { parseUrl, plainAddress, proxyAddress } from './client.js';
-import { parseProjectBudgets, parseProjectKeys } from './project-files.js';
+import { parseJson } from './settings-file.js';
 
 /** Where a server of ours listens; a `host` of an IPv6 address has no brackets. */
 export interface ListenAddress {
@@ -57,7 +59,9 @@ function parseWholeNumber(text: string): number | undefined {
   return Number.isSafeInteger(value) ? value : undefined;
 }
 
+/** A number above 0. */
 export const positiveNumberField = field('a number above 0', parsePositive);
+/** A whole number above 0. */
 export const wholeNumberField = field('a whole number above 0', parseWholeNumber);
 
 /** A whole number, or one word. */
@@ -65,6 +69,7 @@ export function wholeNumberOr<W extends string>(word: W) {
   return field(`a whole number above 0, or ${word}`, (text) => (text === word ? word : parseWholeNumber(text)));
 }
 
+/** True or false. */
 export const flagField = wordField('true', 'false').transform((word) => word === 'true');
 
 /** The upstream's address without a trailing slash. */
@@ -86,6 +91,49 @@ export function fileField(shouldHold: string, parse: (text: string) => unknown =
   });
 }
 
+const PROJECT_SHOWN_CHARS = 100;
+
+const writesPerHour = z
+  .custom<WritesPerHour>(
+    (given) => given === UNLIMITED || (Number.isSafeInteger(given) && (given as number) > 0),
+    `should be a whole number above 0, or "${UNLIMITED}"`,
+  )
+  .optional();
+// A misspelt field would be a budget that is not kept.
+const projectBudget = z.strictObject(
+  { createsPerHour: writesPerHour, messagesPerHour: writesPerHour },
+  'should be an object with createsPerHour or messagesPerHour, and no other field',
+);
+
+/** What the upstream takes from a project in any hour; a kind that is absent has no budget of its own. */
+export type ProjectBudget = z.output<typeof projectBudget>;
+
+/** Reads the text of PROJECT_KEYS_FILE: an object of projectId → key. */
+export function parseProjectKeys(text: string): Map<string, string> {
+  return parseByProject(text, z.string('should be a key').trim());
+}
+
+/** Reads the text of PROJECT_BUDGETS_FILE: an object of projectId → budget. */
+export function parseProjectBudgets(text: string): Map<string, ProjectBudget> {
+  return parseByProject(text, projectBudget);
+}
+
+/** Not a `z.record`, which leaves a project of the name `__proto__` out. */
+function parseByProject<T>(text: string, schema: z.ZodType<T>): Map<string, T> {
+  const projects = parseJson(text);
+  if (!isObject(projects)) throw new Error('it should hold a JSON object by projectId');
+  return new Map(Object.entries(projects).map(([projectId, value]) => [projectId, parsed(projectId, value, schema)]));
+}
+
+function parsed<T>(projectId: string, value: unknown, schema: z.ZodType<T>): T {
+  const { data, error } = schema.safeParse(value);
+  if (!error) return data;
+  const { path, message } = error.issues[0]!;
+  const place = [`project ${JSON.stringify(projectId.slice(0, PROJECT_SHOWN_CHARS))}`, ...path.map(String)].join(', ');
+  throw new Error(`${place}: ${message}`);
+}
+
+/** The path of a file with the keys of projects. */
 export const projectKeysFileField = fileField('a JSON object of projectId to key', parseProjectKeys);
 
 /** What is wrong with a file of budgets is said, too: it holds no secret. */
@@ -108,21 +156,23 @@ export const timeField = field('a time with its zone, for example 2026-07-01T12:
   isoTime.safeParse(text).success ? new Date(text).toISOString() : undefined,
 );
 
-/** These say more than "not now": 401 and 403 wait for a key, 404 says that the job is not there, 429 is obeyed. */
-const TOLD_APART = ['401', '403', '404', '429'];
+/** These have a meaning of their own. */
+const OWN_MEANING = ['401', '403', '404', '429'];
 
+/** Statuses of the upstream that count as a 429. */
 export const statusListField = field(
-  `a list of 4xx and 5xx statuses, for example 409,503, without ${TOLD_APART.join(', ')}`,
+  `a list of 4xx and 5xx statuses, for example 409,503, without ${OWN_MEANING.join(', ')}`,
   (text) => {
     const statuses = parseList(text);
-    const isUsable = (status: string) => /^[45]\d\d$/.test(status) && !TOLD_APART.includes(status);
+    const isUsable = (status: string) => /^[45]\d\d$/.test(status) && !OWN_MEANING.includes(status);
     return statuses.every(isUsable) ? statuses.map(Number) : undefined;
   },
 );
 
-/** Null if it can't be used: platforms set these variables for all programs, and a wrong one must not end a worker. */
-export const proxyField = z.string().transform((text) => proxyAddress(text) ?? null);
+/** The address of a proxy. */
+export const proxyField = field('the address of an HTTP proxy, for example proxy:3128', proxyAddress);
 
+/** The folder or bucket of the snapshots. */
 export const snapshotsUrlField = field('file:///dir or s3://bucket/prefix', (text) => {
   const url = parseUrl(text, ['file:', 's3:']);
   if (url === undefined || url.search || url.hash || url.username) return undefined;
@@ -130,6 +180,7 @@ export const snapshotsUrlField = field('file:///dir or s3://bucket/prefix', (tex
   return isUsable ? text.replace(/([^/:])\/+$/, '$1') : undefined;
 });
 
+/** An address at which a server of ours listens. */
 export const listenAddressField = field('host:port, for example 127.0.0.1:8080 or [::]:8080', (text) => {
   const match = /^(?:\[([0-9a-fA-F:.]+)\]|([^[\]:\s]+)):(\d{1,5})$/.exec(text);
   const port = Number(match?.[3]);
@@ -147,6 +198,7 @@ const ROLES = ['jobs', 'exports'] as const;
 /** What a worker process serves: the jobs, the export activities, or both. */
 export type WorkerRole = (typeof ROLES)[number];
 
+/** The roles of a worker. */
 export const rolesField = field('jobs, exports, or both with a comma between them', (text) => {
   const names = parseList(text);
   const roles = ROLES.filter((role) => names.includes(role));

@@ -1,6 +1,6 @@
 /** The job that `npm start` shows: how the sandbox plays the job, and what is printed. */
 import { agentJobWorkflowId, type JobState } from '../contract.js';
-import type { JobScript } from '../sandbox/job-life.js';
+import type { JobScript } from '../sandbox/jobs.js';
 import type { AgentJobs, JobHandle } from '../starter.js';
 
 /** The sandbox's jobs open a pull request after some reads and end later; a follow-up makes them active again. */

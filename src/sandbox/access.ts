@@ -1,10 +1,11 @@
-/** Who may ask, and how often: the accepted keys, and the limits whose excess is a 429. */
+/** The accepted keys, and the limits whose excess is a 429. */
 import * as z from 'zod';
 import { errorResponse, type HttpResponse, type Operation } from './http.js';
 
 /** The key that a sandbox accepts by default; no upstream takes this key. */
 export const SANDBOX_API_KEY = 'sandbox_admin_not_a_secret';
 
+/** The shape of a key. */
 export const apiKeySchema = z.union([
   z.string().min(1),
   /** A key with the only projects that it may touch. */
@@ -39,6 +40,7 @@ export class ApiKeys {
 
 const count = z.int().min(0).optional();
 
+/** The shape of the limits. */
 export const rateLimitsSchema = z.strictObject({
   /** Requests per window and project. */
   create: count,
@@ -50,8 +52,8 @@ export const rateLimitsSchema = z.strictObject({
   windowMs: z.number().positive().optional(),
   /** `sliding` (default): the last `windowMs`. `fixed`: since the clock last passed a multiple of `windowMs`. */
   window: z.enum(['sliding', 'fixed']).optional(),
-  /** Form of `Retry-After` on a 429; default: none, as the upstream promises none. */
-  retryAfter: z.enum(['none', 'seconds', 'date']).optional(),
+  /** Whether a 429 has `Retry-After`; default: none, as the upstream promises none. */
+  retryAfter: z.enum(['none', 'seconds']).optional(),
 });
 
 /** Accepted requests per window; an operation without a number is not limited. */
@@ -90,8 +92,6 @@ export class RateLimiter {
 
   #retryAfter(waitMs: number): Record<string, string> {
     if (this.#limits.retryAfter === 'seconds') return { 'retry-after': String(Math.ceil(waitMs / 1000)) };
-    // A caller compares the date with its own clock, so the date is in real time.
-    if (this.#limits.retryAfter === 'date') return { 'retry-after': new Date(Date.now() + waitMs).toUTCString() };
     return {};
   }
 }

@@ -1,14 +1,40 @@
 /** The control of a sandbox: each command and what it does, the way in by HTTP, and the callers' side. */
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import * as z from 'zod';
-import { type ApiKey, apiKeySchema, type RateLimits, rateLimitsSchema } from './access.js';
-import { type FaultRule, faultRuleSchema } from './faults.js';
-import type { SandboxParts } from './handler.js';
+import {
+  type ApiKey,
+  type ApiKeys,
+  apiKeySchema,
+  type RateLimiter,
+  type RateLimits,
+  rateLimitsSchema,
+} from './access.js';
+import { type FaultRule, type Faults, faultRuleSchema } from './faults.js';
 import { type HttpResponse, jsonResponse, readBody, sendResponse } from './http.js';
-import { type JobScript, jobScriptSchema, type JobStep, jobStepSchema } from './job-life.js';
-import { type ScriptRule, scriptRuleSchema } from './jobs.js';
-import type { OperationCounts } from './request-log.js';
-import { visitorSettingsSchema } from './visitors.js';
+import {
+  type Jobs,
+  type JobScript,
+  jobScriptSchema,
+  type JobStep,
+  jobStepSchema,
+  type ScriptRule,
+  scriptRuleSchema,
+} from './jobs.js';
+import type { OperationCounts, RequestLog } from './request-log.js';
+import { type Visitors, visitorSettingsSchema } from './visitors.js';
+
+/** What a sandbox is composed of; its requests and its control reach all of it. */
+interface SandboxParts {
+  now: () => number;
+  jobs: Jobs;
+  visitors: Visitors;
+  keys: ApiKeys;
+  limiter: RateLimiter;
+  faults: Faults;
+  requestLog: RequestLog;
+  openConnections: () => number;
+  log: (line: string) => void;
+}
 
 /** Counts since the start. */
 export interface SandboxCounts {
@@ -148,7 +174,7 @@ function refuse({ method, headers }: IncomingMessage): HttpResponse | undefined 
   return jsonResponse(405, { error: 'the control takes POST' }, { allow: 'POST' });
 }
 
-function runCommand(commands: Commands, name: string, body: Buffer | 'too large'): HttpResponse {
+function runCommand(commands: Commands, name: string, body: Buffer): HttpResponse {
   if (!Object.hasOwn(commands, name)) {
     return jsonResponse(404, { error: `no command "${name}"; there are ${Object.keys(commands).join(', ')}` });
   }

@@ -1,6 +1,16 @@
-/** The faults that are armed, and which of them a request gets. */
+/** The faults that are armed: which of them a request gets, and how it is injected. */
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import { setTimeout as sleep } from 'node:timers/promises';
 import * as z from 'zod';
-import { type OperationRoute, OPERATIONS } from './http.js';
+import {
+  errorResponse,
+  type HttpResponse,
+  type Operation,
+  type OperationRoute,
+  OPERATIONS,
+  sendHalf,
+  sendResponse,
+} from './http.js';
 import { seededRandom } from './random.js';
 
 /** Which requests a rule is for, and how often and when its fault is injected. */
@@ -22,6 +32,7 @@ const common = {
   effect: z.enum(['before', 'after']).optional(),
 };
 
+/** The shape of a rule. */
 export const faultRuleSchema = z.discriminatedUnion('kind', [
   z.strictObject({
     kind: z.literal('reset'),
@@ -68,7 +79,7 @@ export function isAfterEffect(rule: FaultRule): boolean {
 
 /** What is known of a request when a fault is picked for it. */
 interface FaultFacts extends Pick<OperationRoute, 'operation' | 'projectId'> {
-  prompt: string | undefined;
+  prompt?: string | undefined;
 }
 
 /** A rule as the control shows it: how many requests matched it, and how often its fault was injected. */
@@ -87,11 +98,6 @@ interface ArmedRule extends FaultStatus {
 export class Faults {
   #rules: ArmedRule[] = [];
   #nextId = 1;
-
-  /** Whether any rule matches by prompt. */
-  get wantsPrompts(): boolean {
-    return this.#rules.some(({ rule }) => rule.promptIncludes !== undefined);
-  }
 
   add(rule: FaultRule): number {
     const id = this.#nextId++;
@@ -128,4 +134,47 @@ function isDue(armed: ArmedRule): boolean {
   armed.matched++;
   if (armed.matched < nth || armed.injected >= count) return false;
   return probability === undefined || armed.random() < probability;
+}
+
+/** Resets the connection before the request is read. */
+export function resetEarly(fault: FaultRule, request: IncomingMessage): void {
+  const reset = () => request.socket.resetAndDestroy();
+  request.on('error', () => {});
+  if ('at' in fault && fault.at === 'body') request.once('data', reset).once('end', reset);
+  else reset();
+}
+
+/** Responds as the fault says. A connection that the fault leaves open stays open until either side closes it. */
+export async function injectFault(
+  rule: FaultRule,
+  operation: Operation,
+  response: HttpResponse,
+  serverResponse: ServerResponse,
+): Promise<void> {
+  const { socket } = serverResponse;
+  switch (rule.kind) {
+    case 'hang':
+      if (rule.at === 'response') sendHalf(serverResponse, response);
+      return;
+    case 'reset':
+      if (rule.at === 'response') sendHalf(serverResponse, response, () => socket?.resetAndDestroy());
+      else socket?.resetAndDestroy();
+      return;
+    case 'truncated':
+      return sendHalf(serverResponse, response, () => socket?.end());
+    case 'delay':
+      if (isAfterEffect(rule)) await sleep(rule.delayMs);
+      return sendResponse(serverResponse, response);
+    case 'status':
+      return sendResponse(serverResponse, injectedResponse(rule, operation));
+  }
+}
+
+function injectedResponse(rule: FaultRule & { kind: 'status' }, operation: Operation): HttpResponse {
+  const { status, retryAfter, retryAfterDateMs, body } = rule;
+  const headers = { ...rule.headers };
+  if (retryAfter !== undefined) headers['retry-after'] = String(retryAfter);
+  if (retryAfterDateMs !== undefined) headers['retry-after'] = new Date(Date.now() + retryAfterDateMs).toUTCString();
+  if (body === undefined) return errorResponse(operation, status, `Injected ${status}`, { headers });
+  return { status, body: typeof body === 'string' ? body : JSON.stringify(body), headers };
 }

@@ -8,6 +8,7 @@ export interface HttpResponse {
   headers?: Record<string, string>;
 }
 
+/** A response with a JSON body. */
 export function jsonResponse(status: number, value: unknown, headers: Record<string, string> = {}): HttpResponse {
   return { status, body: JSON.stringify(value), headers };
 }
@@ -41,26 +42,20 @@ function writeHead(serverResponse: ServerResponse, { status, body, headers }: Ht
   serverResponse.writeHead(status, { ...own, ...headers });
 }
 
-/** Bounds the memory of one request; the largest valid prompt is 1 MiB of JSON. */
-const MAX_BODY_BYTES = 8 * 1024 * 1024;
-
 /** The whole body; undefined if the peer closed before its end. */
-export function readBody(request: IncomingMessage): Promise<Buffer | 'too large' | undefined> {
-  return new Promise((resolve) => {
-    const chunks: Buffer[] = [];
-    let bytes = 0;
-    request.on('data', (chunk: Buffer) => {
-      bytes += chunk.length;
-      if (bytes > MAX_BODY_BYTES) resolve('too large');
-      else chunks.push(chunk);
-    });
-    request.on('end', () => resolve(Buffer.concat(chunks)));
-    request.on('error', () => resolve(undefined));
-    request.on('close', () => resolve(undefined));
-  });
+export async function readBody(request: IncomingMessage): Promise<Buffer | undefined> {
+  const chunks: Buffer[] = [];
+  try {
+    for await (const chunk of request) chunks.push(chunk as Buffer);
+    return Buffer.concat(chunks);
+  } catch {
+    return undefined;
+  }
 }
 
+/** The operations of the interface. */
 export const OPERATIONS = ['create', 'message', 'get', 'visitors'] as const;
+/** One of them. */
 export type Operation = (typeof OPERATIONS)[number];
 
 /** What a request of the interface asks for; ids are decoded from single path segments. */

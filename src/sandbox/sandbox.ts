@@ -1,17 +1,28 @@
-/** Starts the stand-in for the upstream: a real HTTP server with scripted jobs, made-up visitors and faults. */
+/** The stand-in for the upstream: a real HTTP server with scripted jobs, made-up visitors and faults. */
 import { once } from 'node:events';
-import { createServer, type ServerResponse } from 'node:http';
+import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import type { AddressInfo, Socket } from 'node:net';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { type ApiKey, ApiKeys, RateLimiter, type RateLimits, SANDBOX_API_KEY } from './access.js';
 import { CONTROL_PATH, controlCommands, controlInProcess, handleControl, type SandboxControl } from './control.js';
-import { Faults } from './faults.js';
-import { handleRequest, type SandboxParts } from './handler.js';
-import { errorResponse, parseRoute, sendResponse } from './http.js';
-import type { JobScript } from './job-life.js';
-import { Jobs } from './jobs.js';
-import { RequestLog } from './request-log.js';
+import { Faults, injectFault, isAfterEffect, resetEarly } from './faults.js';
+import {
+  errorResponse,
+  type HttpResponse,
+  jsonResponse,
+  type Operation,
+  type OperationRoute,
+  parseRoute,
+  readBody,
+  sendResponse,
+} from './http.js';
+import { Jobs, type JobScript } from './jobs.js';
+import { RequestLog, type RequestRecord } from './request-log.js';
 import { Visitors, type VisitorSettings } from './visitors.js';
 
+type SandboxParts = Parameters<typeof controlCommands>[0];
+
+/** How to start a sandbox. */
 export interface SandboxOptions {
   /** Default 0: any free port. */
   port?: number;
@@ -45,6 +56,7 @@ export interface Sandbox extends SandboxControl {
   close(): Promise<void>;
 }
 
+/** Starts a sandbox. */
 export async function startSandbox(options: SandboxOptions = {}): Promise<Sandbox> {
   const { apiKey = SANDBOX_API_KEY, clock: now = Date.now, host = '127.0.0.1' } = options;
   const accepted = typeof apiKey === 'string' ? [apiKey] : apiKey;
@@ -97,4 +109,88 @@ export async function startSandbox(options: SandboxOptions = {}): Promise<Sandbo
 function fail(serverResponse: ServerResponse, error: unknown): void {
   if (serverResponse.headersSent) serverResponse.destroy();
   else sendResponse(serverResponse, errorResponse(undefined, 500, `Sandbox failed: ${String(error)}`));
+}
+
+/** Handles one request; `route` is missing if it is none of the interface's. */
+async function handleRequest(
+  parts: SandboxParts,
+  route: OperationRoute | undefined,
+  request: IncomingMessage,
+  serverResponse: ServerResponse,
+): Promise<void> {
+  const { faults, requestLog } = parts;
+  const entry = requestLog.open(request, route);
+  if (!route) {
+    request.resume();
+    return finish(parts, entry, serverResponse, errorResponse(undefined, 404, 'Not found'));
+  }
+  const early = faults.pick('headers', route);
+  if (early) {
+    resetEarly(early, request);
+    return end(parts, entry, 'reset');
+  }
+  const body = await readBody(request);
+  if (body === undefined) return end(parts, entry, 'aborted');
+  entry.bodyBytes = body.length;
+  const prompt = readPrompt(body);
+  const fault = faults.pick('request', { ...route, prompt });
+  if (fault?.kind === 'delay' && !isAfterEffect(fault)) await sleep(fault.delayMs);
+  const hasEffect = !fault || fault.kind === 'delay' || isAfterEffect(fault);
+  const response = hasEffect
+    ? respond(parts, route, request, prompt)
+    : errorResponse(route.operation, 502, 'Bad gateway');
+  entry.tookEffect = hasEffect && response.status < 300;
+  if (!fault) return finish(parts, entry, serverResponse, response);
+  await injectFault(fault, route.operation, response, serverResponse);
+  end(parts, entry, fault.kind === 'status' || fault.kind === 'delay' ? String(serverResponse.statusCode) : fault.kind);
+}
+
+function finish(
+  parts: SandboxParts,
+  entry: RequestRecord,
+  serverResponse: ServerResponse,
+  response: HttpResponse,
+): void {
+  end(parts, entry, String(response.status));
+  sendResponse(serverResponse, response);
+}
+
+function end({ requestLog, log }: SandboxParts, entry: RequestRecord, response: string): void {
+  requestLog.ended(entry, response);
+  log(`${entry.method} ${entry.path} ${response}`);
+}
+
+/** The prompt of a body, or undefined if it has none. */
+function readPrompt(body: Buffer): string | undefined {
+  try {
+    const { prompt } = JSON.parse(body.toString('utf8')) as { prompt?: unknown };
+    return typeof prompt === 'string' && prompt !== '' ? prompt : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+/** What the upstream does and how it responds, without faults, in one synchronous step. */
+function respond(
+  { now, jobs, keys, limiter, visitors }: SandboxParts,
+  { operation, projectId, jobId = '', query }: OperationRoute,
+  { headers }: IncomingMessage,
+  prompt: string | undefined,
+): HttpResponse {
+  const refusal = keys.refuse(headers.authorization, operation, projectId);
+  if (refusal) return refusal;
+  const retryAfter = limiter.refuse(operation, projectId, now());
+  if (retryAfter) return errorResponse(operation, 429, 'Rate limit exceeded', { headers: retryAfter });
+  if (operation === 'visitors') return visitors.page(projectId, query);
+  if (operation === 'get') return found(operation, jobs.get(projectId, jobId));
+  if (!headers['content-type']?.startsWith('application/json')) {
+    return errorResponse(operation, 400, 'Content-Type must be application/json');
+  }
+  if (prompt === undefined) return errorResponse(operation, 400, 'prompt must be a text that is not empty');
+  if (operation === 'create') return jsonResponse(201, jobs.create(projectId, prompt));
+  return found(operation, jobs.message(projectId, jobId, prompt));
+}
+
+function found(operation: Operation, record: object | undefined): HttpResponse {
+  return record ? jsonResponse(200, record) : errorResponse(operation, 404, 'Agent job not found');
 }

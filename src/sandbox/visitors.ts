@@ -5,6 +5,7 @@ import { hashText, mix } from './random.js';
 
 const entrySchema = z.strictObject({ path: z.string(), human: z.unknown(), ai: z.unknown(), total: z.unknown() });
 
+/** The shape of the settings. */
 export const visitorSettingsSchema = z.strictObject({
   /** Rows of every date range; default 120. */
   rows: z.int().min(0).optional(),

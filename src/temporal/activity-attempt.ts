@@ -1,9 +1,11 @@
 /**
- * Two things about attempts of activities that the SDK has no function for. The server's time: the SDK tells only when
- * an attempt was scheduled. Another attempt at no cost in history: an attempt that ends with a BENIGN failure and its
- * own delay (samples-typescript/polling/infrequent). This can go when the SDK offers them.
+ * What the SDK lacks for attempts of activities, until it offers them: the server's time, another attempt at no cost in
+ * history (samples-typescript/polling/infrequent), and an attempt that outlives its function.
  */
-import { activityInfo, ApplicationFailure } from '@temporalio/activity';
+import { activityInfo, ApplicationFailure, Context } from '@temporalio/activity';
+import type { Client } from '@temporalio/client';
+import type { Payload } from '@temporalio/common';
+import { hasGrpcStatus } from './grpc.js';
 
 /** The clocks of a machine, in milliseconds; tests have others. */
 export interface MachineClock {
@@ -22,8 +24,8 @@ export interface AttemptClock {
    */
   server(): number;
   /**
-   * The same for what is told to others, or may be too late by then: the server's time of an attempt that waited hours
-   * for a worker is hours behind. A machine whose clock is ahead only makes it later.
+   * The same for what is reported to others, or may be too late by then: the server's time of an attempt that waited
+   * hours for a worker is hours behind. A machine whose clock is ahead only makes it later.
    */
   late(): number;
   /** For durations within this process. */
@@ -52,4 +54,74 @@ export function tryLater(type: string, why: string, next: string, waitMs: number
   });
   failure.stack = '';
   return failure;
+}
+
+/** How long one call may take. */
+export const CALL_LIMIT_MS = 10_000;
+
+/**
+ * What the server answers an attempt: `cancelled` if it is not wanted any more, `superseded` if there is no such
+ * attempt or another one has begun, `mustEnd` if an operator paused or reset it, `unknown` if no answer came.
+ */
+export type ServerAnswer = 'accepted' | 'cancelled' | 'superseded' | 'mustEnd' | 'unknown';
+
+/**
+ * An attempt that outlives its function (`CompleteAsyncError`): completed, failed or kept alive by its task token.
+ * `AsyncCompletionClient.fail` takes no details, and a heartbeat with them would be one more billable action.
+ */
+export class AsyncAttempt {
+  readonly #client: Client;
+  readonly #taskToken: Uint8Array;
+
+  /** By default the attempt that runs. */
+  constructor({ client, info } = Context.current()) {
+    this.#client = client;
+    // A copy: the SDK's is a part of the whole task, which it would keep in memory with the activity's input.
+    this.#taskToken = Uint8Array.from(info.taskToken);
+  }
+
+  async complete(result: unknown): Promise<ServerAnswer> {
+    return this.#call((client) => client.activity.complete(this.#taskToken, result));
+  }
+
+  /** Ends the attempt by a failure that another attempt follows; that one gets the `details`. */
+  async fail(failure: ApplicationFailure, details: unknown): Promise<ServerAnswer> {
+    return this.#call(async ({ options, connection }) => {
+      const { payloadConverter, failureConverter, payloadCodecs } = options.loadedDataConverter;
+      let payloads: Payload[] = [payloadConverter.toPayload(details)];
+      for (const codec of payloadCodecs) payloads = await codec.encode(payloads);
+      await connection.workflowService.respondActivityTaskFailed({
+        identity: options.identity,
+        namespace: options.namespace,
+        taskToken: this.#taskToken,
+        failure: failureConverter.errorToFailure(failure, payloadConverter),
+        lastHeartbeatDetails: { payloads },
+      });
+    });
+  }
+
+  /** Shows that the attempt is alive, until the heartbeat timeout from now on. */
+  async heartbeat(details: unknown): Promise<ServerAnswer> {
+    return this.#call((client) => client.activity.heartbeat(this.#taskToken, details));
+  }
+
+  async reportCancellation(): Promise<ServerAnswer> {
+    return this.#call((client) => client.activity.reportCancellation(this.#taskToken));
+  }
+
+  async #call(work: (client: Client) => Promise<void>): Promise<ServerAnswer> {
+    try {
+      await this.#client.withDeadline(Date.now() + CALL_LIMIT_MS, () => work(this.#client));
+      return 'accepted';
+    } catch (error) {
+      return answerIn(error);
+    }
+  }
+}
+
+function answerIn(error: unknown): ServerAnswer {
+  const name = error instanceof Error ? error.name : '';
+  if (name === 'ActivityCancelledError') return 'cancelled';
+  if (name === 'ActivityPausedError' || name === 'ActivityResetError') return 'mustEnd';
+  return name === 'ActivityNotFoundError' || hasGrpcStatus(error, 'notFound') ? 'superseded' : 'unknown';
 }

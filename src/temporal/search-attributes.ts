@@ -1,8 +1,7 @@
 /**
  * Temporal fails a workflow task that sets a search attribute which its namespace does not know, and repeats it for
  * ever. So `agent-jobs setup` and the embedded server register them, as the SDK does not. A worker registers none: it
- * may lack the right, and says what is missing (`src/worker/open-jobs.ts`). Their
- * names and types are in contract/agent-job.ts.
+ * may lack the right, and says what is missing (`src/worker/open-jobs.ts`).
  */
 import { attributeType, SEARCH_ATTRIBUTE } from '../contract.js';
 import { AgentJobsError } from '../contract/errors.js';

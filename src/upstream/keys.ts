@@ -3,7 +3,7 @@
  * and after a 401 or 403 by client.ts; what a refused key means for writes is in activities/agent-job/key-health.ts.
  */
 import { createHash } from 'node:crypto';
-import { parseProjectKeys } from '../config/project-files.js';
+import { parseProjectKeys } from '../config/fields.js';
 import { SettingsFile } from '../config/settings-file.js';
 
 /** The sources of the keys; the file wins over `adminApiKey`, a project's own key over both. */

@@ -10,7 +10,16 @@ import { fileURLToPath } from 'node:url';
 import { MUTANTS, type Mutant } from './mutants.js';
 
 const root = fileURLToPath(new URL('../../', import.meta.url));
-const COPIED = ['src', 'test', 'docs', 'package.json', 'tsconfig.json', 'tsconfig.build.json', 'vitest.config.ts'];
+const COPIED = [
+  'src',
+  'test',
+  'docs',
+  'scripts',
+  'package.json',
+  'tsconfig.json',
+  'tsconfig.build.json',
+  'vitest.config.ts',
+];
 /** What a mutant no longer uses does not keep it from being tested. */
 const TSC = [
   'node_modules/.bin/tsc',
@@ -21,7 +30,7 @@ const TSC = [
   '--noUnusedParameters',
   'false',
 ];
-const BUNDLE = ['dist/temporal/bundle-workflows.js'];
+const BUNDLE = ['scripts/bundle-workflows.mjs'];
 const VITEST = ['node_modules/vitest/vitest.mjs', 'run', '--reporter=json'];
 /** The folders whose tests run built programs; the others bundle the workflows from the sources. */
 const RUNS_BUILT_PROGRAMS = /^test\/(?:chaos|worker|e2e)\//;

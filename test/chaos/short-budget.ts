@@ -6,7 +6,7 @@ import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { WorkflowNotFoundError, type Client } from '@temporalio/client';
 import { requestQueueId } from '../../src/contract.js';
-import type { ProjectBudget } from '../../src/config/project-files.js';
+import type { ProjectBudget } from '../../src/config/fields.js';
 import type { RateLimits } from '../../src/testing.js';
 import { Draw } from './draw.js';
 
@@ -56,7 +56,7 @@ export class ShortBudgetRun {
       message: perHour,
       windowMs: hourMs,
       window: draw.pick(['sliding', 'fixed']),
-      retryAfter: draw.pick(['none', 'none', 'seconds', 'date']),
+      retryAfter: draw.pick(['none', 'none', 'seconds', 'seconds']),
     };
   }
 

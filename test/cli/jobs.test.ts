@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import type { JobScript } from '../../src/sandbox/job-life.js';
+import type { JobScript } from '../../src/sandbox/jobs.js';
 import { startJobServer, type JobServer } from '../client/job-server.js';
 import { envOf, jsonLines, runCli, type CliOptions, type CliRun } from './run-cli.js';
 import { runInProcess } from './run-in-process.js';

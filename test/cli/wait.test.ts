@@ -3,7 +3,7 @@ import { randomUUID } from 'node:crypto';
 import { afterAll, afterEach, beforeAll, expect, test, vi } from 'vitest';
 import type { Session } from '../../src/cli/session.js';
 import { waitForBatch } from '../../src/cli/wait.js';
-import type { JobScript } from '../../src/sandbox/job-life.js';
+import type { JobScript } from '../../src/sandbox/jobs.js';
 import { AgentJobs, TemporalUnavailableError } from '../../src/starter.js';
 import { QUICK, startJobServer, type JobServer } from '../client/job-server.js';
 import { envOf, jsonLines, runCli, type CliRun } from './run-cli.js';

@@ -3,7 +3,7 @@ import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
 import { CreateRejectedError, InvalidInputError, KeyConflictError } from '../../src/starter.js';
 import { inputHash } from '../../src/agent-job/input.js';
 import type { AgentJobInput } from '../../src/contract.js';
-import { withRestartRequestId } from '../../src/temporal/restart-request-id.js';
+import { withRestartRequestId } from '../../src/temporal/workflow-clients.js';
 import { startScriptedServer, type ScriptedServer } from './scripted-server.js';
 
 let server: ScriptedServer;

@@ -19,13 +19,6 @@ test('a write that is delayed before its effect takes effect although its caller
   await expect.poll(() => sandbox.creates()).toHaveLength(1);
 });
 
-test('a write that is delayed after its effect has taken effect when its caller goes', async () => {
-  const sandbox = await sandboxForTest();
-  await sandbox.addFault({ kind: 'delay', delayMs: 12_000, effect: 'after' });
-  expect(await createError(sandbox, 3_000)).toBe('ABORT_ERR');
-  expect(await sandbox.creates()).toHaveLength(1);
-});
-
 test('a status carries any body, headers and Retry-After', async () => {
   const sandbox = await sandboxForTest();
   await sandbox.addFault({ kind: 'status', status: 429, retryAfter: 7 });
@@ -38,16 +31,6 @@ test('a status carries any body, headers and Retry-After', async () => {
   expect(date).toBeGreaterThan(Date.now());
   const last = await createJob(sandbox);
   expect([last.status, last.text, last.headers['x-pot']]).toEqual([418, 'short and stout', 'tea']);
-});
-
-test('errors of the analytics operation carry details, those of the agent operations do not', async () => {
-  const sandbox = await sandboxForTest();
-  await sandbox.addFault({ kind: 'status', status: 500, count: 2 });
-  expect((await createJob(sandbox)).json).toEqual({ error: 'Injected 500' });
-  expect((await getVisitors(sandbox)).json).toEqual({
-    error: 'Injected 500',
-    details: [{ message: 'Injected 500' }],
-  });
 });
 
 test('a rule strikes only what it matches, from the nth on, as often as it says', async () => {

@@ -6,7 +6,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, expect, test } from 'vitest';
 import type { Sandbox } from '../../src/testing.js';
-import { SANDBOX_API_KEY, SandboxControl, startSandbox } from '../../src/testing.js';
+import { SANDBOX_API_KEY, SandboxControl } from '../../src/testing.js';
 import { call, createJob, getJob, getVisitors, sandboxForTest, sendMessage } from './support.js';
 
 const MAIN = join(import.meta.dirname, '../../src/sandbox/main.ts');
@@ -114,18 +114,6 @@ test('a create whose answer was seen outlives kill -9 of the sandbox', async () 
   expect((await getJob(again, created.json.id)).status).toBe(200);
 });
 
-test('the command takes its settings as options and ends by a signal', async () => {
-  const child = spawn(process.execPath, ['--import', 'tsx', MAIN, '--rows', '7', '--active-ms', '0', '--key', 'k']);
-  const ended = once(child, 'exit');
-  const url = await announcedUrl(child);
-  const peer = { port: Number(new URL(url).port), apiKey: 'k' } as Sandbox;
-  const visitors = await getVisitors(peer, '?dateFrom=2026-01-01&dateTo=2026-01-02');
-  const created = await createJob(peer);
-  child.kill('SIGTERM');
-  expect(await ended).toEqual([0, null]);
-  expect([visitors.json.visitors.length, created.json.status]).toEqual([7, 'completed']);
-});
-
 test('the control over HTTP is the control in the process', async () => {
   const sandbox = await sandboxForTest();
   const control = new SandboxControl(sandbox.url);
@@ -150,13 +138,6 @@ test('any language can send a command as JSON, and learns what was wrong with it
   expect(await wrong.json()).toEqual({ error: expect.stringContaining('kind') });
   const none = await fetch(`${sandbox.url}/__sandbox/toString`, { method: 'POST' });
   expect(none.status).toBe(404);
-});
-
-test('a control in another process gets through connections that are reset', async () => {
-  const sandbox = await sandboxForTest();
-  await sandbox.addFault({ kind: 'reset', at: 'connect', count: 3 });
-  const [rule] = await new SandboxControl(sandbox.url).faults();
-  expect(rule?.injected).toBe(3);
 });
 
 test('requests are counted by operation and answer, and the last ones shown without the key', async () => {
@@ -186,18 +167,4 @@ test('requests are counted by operation and answer, and the last ones shown with
     headers: { 'x-trace': '1', authorization: '(set)' },
   });
   expect(JSON.stringify(kept)).not.toContain(sandbox.apiKey);
-});
-
-test('the log has one line per request, without prompt or key', async () => {
-  const lines: string[] = [];
-  const sandbox = await sandboxForTest({ log: (line) => lines.push(line) });
-  await createJob(sandbox, 'secret plan');
-  expect(lines).toEqual(['POST /v2/agent/acme/job 201']);
-});
-
-test('a port that is taken is an error, and closing twice is none', async () => {
-  const sandbox = await sandboxForTest();
-  await expect(startSandbox({ port: sandbox.port })).rejects.toMatchObject({ code: 'EADDRINUSE' });
-  await Promise.all([sandbox.close(), sandbox.close()]);
-  await expect(createJob(sandbox)).rejects.toMatchObject({ code: 'ECONNREFUSED' });
 });

@@ -9,6 +9,7 @@ import {
   readSnapshotsConfig,
   readUpstreamConfig,
   readWorkerConfig,
+  upstreamWarnings,
 } from '../../src/config.js';
 import type { Environment } from '../../src/config.js';
 
@@ -35,20 +36,19 @@ function problemsOf(env: Environment, read: (env: Environment) => unknown = read
 }
 
 describe('readWorkerConfig', () => {
-  test('needs nothing but the upstream and its key', () => {
+  test('needs nothing but the upstream and its key, and takes an empty variable for unset', () => {
     // A proxy to Temporal has a setting of its own.
-    const config = readWorkerConfig({ ...minimal, HTTPS_PROXY: 'socks5://none' });
+    const config = readWorkerConfig({ ...minimal, LOG_LEVEL: '', UPSTREAM_TIMEOUT: ' ', HTTPS_PROXY: 'proxy:3128' });
     expect(config.temporal.connectionOptions).not.toHaveProperty('proxy');
     expect(config).toMatchObject({
       taskQueue: 'agent-jobs',
       roles: ['jobs'],
       temporal: { address: 'localhost:7233', namespace: 'default', connectionOptions: {} },
-      upstream: { baseUrl: 'https://api.example.com', timeoutMs: 20_000, notTakenStatuses: [], proxy: {} },
-      snapshots: undefined,
-      healthAddress: undefined,
-      metricsAddress: undefined,
+      upstream: { baseUrl: 'https://api.example.com', timeoutMs: 20_000, notTakenStatuses: [] },
       log: { level: 'info', format: 'json' },
     });
+    expect(config.upstream.proxy).toEqual({ httpsProxy: 'http://proxy:3128' });
+    expect(problemsOf({ ...minimal, ADMIN_API_KEY: '' })).toHaveProperty('ADMIN_API_KEY');
   });
 
   test('reads every setting', () => {
@@ -162,25 +162,17 @@ describe('readWorkerConfig', () => {
     expect(report).not.toContain('secret');
   });
 
-  test.each([
-    ['proxy.corp:3128', { targetHost: 'proxy.corp:3128' }],
-    ['http://[::1]', { targetHost: '[::1]:80' }],
-    [
-      'http://me:p%40ss@proxy.corp:3128',
-      { targetHost: 'proxy.corp:3128', basicAuth: { username: 'me', password: 'p@ss' } },
-    ],
-  ])('takes %s as the proxy to Temporal', (text, proxy) => {
-    const { connectionOptions } = readWorkerConfig({ ...minimal, TEMPORAL_PROXY: text, HTTPS_PROXY: 'other' }).temporal;
-    expect(connectionOptions.proxy).toEqual({ type: 'http-connect', ...proxy });
-  });
-
-  test.each(['https://secret@proxy.corp', 'socks5://secret:1080', 'http://secret:%zz@proxy.corp:3128', 'secret:port'])(
-    'refuses %s as the proxy to Temporal, and does not show it',
-    (text) => {
+  test('takes a proxy to Temporal with its credentials, refuses what can be none, and does not show it', () => {
+    const proxyOf = (text: string) =>
+      readWorkerConfig({ ...minimal, TEMPORAL_PROXY: text }).temporal.connectionOptions.proxy;
+    expect(proxyOf('http://[::1]')).toEqual({ type: 'http-connect', targetHost: '[::1]:80' });
+    const basicAuth = { username: 'me', password: 'p@ss' };
+    expect(proxyOf('me:p%40ss@proxy.corp:3128')).toMatchObject({ targetHost: 'proxy.corp:3128', basicAuth });
+    for (const text of ['https://secret@proxy', 'socks5://secret:1080', 'http://secret:%zz@proxy', 'secret:port']) {
       const { TEMPORAL_PROXY: problem } = problemsOf({ ...minimal, TEMPORAL_PROXY: text });
-      expect(problem).toBe('should be host:port, or http://user:password@host:port');
-    },
-  );
+      expect(problem, text).toBe('should be host:port, or http://user:password@host:port');
+    }
+  });
 
   test('knows a Temporal profile of the user from none', () => {
     const home = join(folder, 'home');
@@ -188,22 +180,6 @@ describe('readWorkerConfig', () => {
     mkdirSync(join(home, '.config', 'temporalio'), { recursive: true });
     writeFileSync(join(home, '.config', 'temporalio', 'temporal.toml'), '[profile.default]\nnamespace = "prod"\n');
     expect(hasTemporalProfile({ HOME: home, XDG_CONFIG_HOME: join(home, '.config') })).toBe(true);
-  });
-
-  test('treats an empty variable as unset', () => {
-    const config = readWorkerConfig({
-      ...minimal,
-      LOG_LEVEL: '',
-      UPSTREAM_TIMEOUT: ' ',
-      AGENT_JOBS_TASK_QUEUE: '',
-      TEMPORAL_ADDRESS: '',
-    });
-    expect(config).toMatchObject({
-      log: { level: 'info' },
-      taskQueue: 'agent-jobs',
-      temporal: { address: 'localhost:7233' },
-    });
-    expect(problemsOf({ ...minimal, ADMIN_API_KEY: '' })).toHaveProperty('ADMIN_API_KEY');
   });
 
   test('serves the jobs alone without SNAPSHOTS_URL, unless WORKER_ROLES names exports', () => {
@@ -227,21 +203,13 @@ describe('readWorkerConfig', () => {
     });
   });
 
-  test.each(['https://host/base/?', 'https://host/base#', 'https://host/base/?#'])(
-    'takes %s without what nothing follows',
-    (address) => {
-      const { baseUrl } = readUpstreamConfig({ ...minimal, UPSTREAM_BASE_URL: address });
-      expect(baseUrl).toBe('https://host/base');
-    },
-  );
-
-  test.each([
-    ['file:///data/', 'file:///data'],
-    ['file:///', 'file:///'],
-    ['s3://bucket', 's3://bucket'],
-  ])('reads %s as the place of the snapshots', (text, url) =>
-    expect(readSnapshotsConfig({ SNAPSHOTS_URL: text })).toEqual({ url, forcePathStyle: false }),
-  );
+  test('takes addresses without what nothing follows', () => {
+    for (const address of ['https://host/base/?', 'https://host/base#', 'https://host/base/?#']) {
+      expect(readUpstreamConfig({ ...minimal, UPSTREAM_BASE_URL: address }).baseUrl).toBe('https://host/base');
+    }
+    const places = ['file:///data/', 'file:///', 's3://bucket'].map((SNAPSHOTS_URL) => ({ SNAPSHOTS_URL }));
+    expect(places.map((env) => readSnapshotsConfig(env).url)).toEqual(['file:///data', 'file:///', 's3://bucket']);
+  });
 
   test.each([
     ['UPSTREAM_BASE_URL', ['user:pass@host', 'ftp://host', 'https://u:p@host', 'https://host/?q', 'https://host/#f']],
@@ -249,10 +217,19 @@ describe('readWorkerConfig', () => {
     ['UPSTREAM_NOT_TAKEN_STATUSES', ['401', '409,403', '404', '429', '303', '4xx', '600']],
     ['SNAPSHOTS_URL', ['file:/data', 'data', 's3:///prefix', 'https://bucket', 's3://key:secret@bucket']],
     ['EXPORT_REQUESTS_PER_HOUR', ['0', '1.5', '-3', 'Infinity']],
+    ['HTTPS_PROXY', ['socks5://proxy:1080', 'http://proxy:port', 'http://proxy:%zz@proxy', 'http://']],
   ])('%s refuses what it should not be', (variable, texts) => {
     for (const text of texts)
       expect(Object.keys(problemsOf({ ...minimal, [variable]: text })), text).toEqual([variable]);
   });
+});
+
+test('an upstream without TLS is warned about, unless it is on this machine', () => {
+  const warn = (url: string) => upstreamWarnings(readUpstreamConfig({ ...minimal, UPSTREAM_BASE_URL: url })).length;
+  expect(['http://api.example.com', 'http://127.evil.example', 'http://sandbox:8080'].map(warn)).toEqual([1, 1, 1]);
+  expect(['https://api.example.com', 'http://127.1:1', 'http://localhost:1', 'http://[::1]:1'].map(warn)).toEqual([
+    ...[0, 0, 0, 0],
+  ]);
 });
 
 describe('readClientConfig', () => {

@@ -1,5 +1,5 @@
 /** The budgets that are set: how many writes an hour the upstream takes from a project. */
-import { parseProjectBudgets, type ProjectBudget } from '../../config/project-files.js';
+import { parseProjectBudgets, type ProjectBudget } from '../../config/fields.js';
 import { SettingsFile } from '../../config/settings-file.js';
 import type { WritesPerHour } from '../../contract/request-queue.js';
 import type { WriteOperation } from '../metrics.js';

@@ -5,7 +5,7 @@
  */
 import { AsyncResource } from 'node:async_hooks';
 import { activityInfo, CompleteAsyncError, Context } from '@temporalio/activity';
-import { AsyncAttempt } from '../../temporal/async-attempt.js';
+import { AsyncAttempt } from '../../temporal/activity-attempt.js';
 import type { Metrics } from '../metrics.js';
 import { nextAttemptIn, PollAttempt, type NextStep, type PollJobInput, type PollJobResult } from './poll-attempt.js';
 import { PollLease } from './poll-lease.js';

@@ -4,7 +4,7 @@
  * noticed. Times in milliseconds by `performance.now()`.
  */
 import { RENEW_EARLY_MS } from '../../agent-job/poll-waits.js';
-import { CALL_LIMIT_MS, type AsyncAttempt, type ServerAnswer } from '../../temporal/async-attempt.js';
+import { CALL_LIMIT_MS, type AsyncAttempt, type ServerAnswer } from '../../temporal/activity-attempt.js';
 import { nextAttemptIn, type PollAttempt, type PollJobResult } from './poll-attempt.js';
 
 /** A call that got no answer is made again after this time. */

@@ -13,7 +13,7 @@ import {
   type JobState,
   sendFollowUpUpdate,
 } from '../../contract.js';
-import { withRestartRequestId } from '../../temporal/restart-request-id.js';
+import { withRestartRequestId } from '../../temporal/workflow-clients.js';
 import { UpdateWithStartClient } from '../../temporal/workflow-clients.js';
 import { concurrently } from '../concurrently.js';
 import {

@@ -4,7 +4,7 @@
  */
 import { type Client, WorkflowExecutionAlreadyStartedError } from '@temporalio/client';
 import { AGENT_JOB_WORKFLOW } from '../../contract.js';
-import { withRestartRequestId } from '../../temporal/restart-request-id.js';
+import { withRestartRequestId } from '../../temporal/workflow-clients.js';
 import { throwIfOver } from '../temporal-call.js';
 import { isDeadlineExceeded } from '../temporal-errors.js';
 import { readRun, type RunRecord } from './run-record.js';
@@ -49,7 +49,7 @@ function isAnsweredWithClosedRun(error: unknown): boolean {
  * A start that goes on from an older run than `last` may reach the server late. It would make a run that does not know
  * what the later runs did. So the request ids of such starts are attached to the new run while it is open: Temporal
  * then answers them with this run, even after it has closed. A server that can't attach ids answers each with the open
- * run, which harms nothing. See temporal/restart-request-id.ts.
+ * run, which harms nothing. See temporal/workflow-clients.ts.
  */
 async function attachEarlierRequestIds(client: Client, last: RunRecord, earlierRunIds: string[]): Promise<void> {
   if (earlierRunIds.length === 0) return;

@@ -12,7 +12,7 @@ import { inputHash } from '../../agent-job/input.js';
 import { AGENT_JOB_WORKFLOW, type AgentJobInput, type AgentJobResult, MEMO } from '../../contract.js';
 import { startStopwatch } from '../../temporal/elapsed-time.js';
 import { isOpen } from '../../temporal/open-workflows.js';
-import { endedRunIdsOf } from '../../temporal/restart-request-id.js';
+import { endedRunIdsOf } from '../../temporal/workflow-clients.js';
 import { lenientWorkflowClient } from '../../temporal/workflow-clients.js';
 import { JobNotFoundError, KeyConflictError } from '../errors.js';
 import { isNotFound } from '../temporal-errors.js';

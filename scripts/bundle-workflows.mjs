@@ -1,13 +1,10 @@
-/**
- * Bundles the compiled workflows when the package is built. A worker of the SDK bundles them at each start, which takes
- * about a second. This stays: the SDK recommends a bundle made before for production.
- */
+/** Bundles the compiled workflows when the package is built: at the start of a worker it would take a second. */
 import { createHash } from 'node:crypto';
 import { existsSync, readdirSync, readFileSync, renameSync, writeFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { dirname, join } from 'node:path';
 import { bundleWorkflowCode } from '@temporalio/worker';
-import { workflowBundleOptions, workflowBundlePath } from './workflow-bundle.js';
+import { workflowBundleOptions, workflowBundlePath } from '../dist/temporal/workflow-bundle.js';
 
 const distFolder = dirname(workflowBundlePath);
 const hashPath = `${workflowBundlePath}.hash`;
@@ -24,7 +21,7 @@ if (!isCurrent) {
  * The hash of every compiled module, since workflows may import any, and of the SDK's version, which must be the
  * worker's.
  */
-function hashOfInputs(): string {
+function hashOfInputs() {
   const sum = createHash('sha256').update(createRequire(import.meta.url)('@temporalio/worker/package.json').version);
   const modules = readdirSync(distFolder, { recursive: true, encoding: 'utf8' }).filter((path) => path.endsWith('.js'));
   for (const path of modules.sort()) {
@@ -34,8 +31,8 @@ function hashOfInputs(): string {
   return sum.digest('hex');
 }
 
-/** The bundle with paths from the package's folder on: the same sources give the same bytes, wherever they lie. */
-function withoutThisMachine(code: string): string {
+/** The bundle with paths from the package's folder on: the same sources give the same bytes, in every folder. */
+function withoutThisMachine(code) {
   const before = 'sourceMappingURL=data:application/json;charset=utf-8;base64,';
   const start = code.lastIndexOf(before) + before.length;
   const [encoded = ''] = /^[\w+/=]+/.exec(code.slice(start)) ?? [];
@@ -49,7 +46,7 @@ function withoutThisMachine(code: string): string {
 }
 
 // A worker that starts meanwhile sees the old file or the new one.
-function replaceFile(path: string, content: string): void {
+function replaceFile(path, content) {
   const draft = `${path}.${process.pid}`;
   writeFileSync(draft, content);
   renameSync(draft, path);
