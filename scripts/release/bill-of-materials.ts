@@ -1,7 +1,6 @@
 /**
  * What ships, as a CycloneDX 1.5 document: every package of the lock file that is not for development alone, those that
- * are optional and in the image too, and whether its licence allows that. `npm sbom` leaves out what a workspace
- * depends on.
+ * are optional and in the image too. `npm sbom` leaves out what a workspace depends on.
  */
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -36,13 +35,6 @@ interface Locked {
   dependencies?: Record<string, string>;
   peerDependencies?: Record<string, string>;
 }
-
-/** Licences that ask for no more than their own text, or less. */
-const ALLOWED = new Set([
-  ...['0BSD', 'Apache-2.0', 'BlueOak-1.0.0', 'BSD-2-Clause', 'BSD-3-Clause', 'CC-BY-4.0', 'ISC', 'MIT', 'Unlicense'],
-]);
-/** The licences of packages whose package.json names none: read in the file LICENSE of this very version. */
-const READ_BY_HAND: Readonly<Record<string, string>> = { 'unionfs@4.6.0': 'Unlicense' };
 
 /** The bill of materials of the repository in a folder: the same commit gives the same text. */
 export function billOfMaterials(folder: string): BillOfMaterials {
@@ -86,7 +78,6 @@ function placeOf(packages: Record<string, Locked>, name: string, from: string): 
 
 function componentOf(name: string, { version, license, integrity }: Locked): Component {
   const id = `${name}@${version}`;
-  const expression = license ?? READ_BY_HAND[id];
   const hash = integrity?.startsWith('sha512-') ? Buffer.from(integrity.slice(7), 'base64').toString('hex') : null;
   return {
     type: 'library',
@@ -94,23 +85,7 @@ function componentOf(name: string, { version, license, integrity }: Locked): Com
     name,
     version,
     purl: `pkg:npm/${name.replace('@', '%40')}@${version}`,
-    ...(expression && { licenses: [{ expression }] }),
+    ...(license && { licenses: [{ expression: license }] }),
     ...(hash && { hashes: [{ alg: 'SHA-512', content: hash }] }),
   };
-}
-
-/** What may not ship, a line each: name, version and licence. */
-export function refusedLicences(components: readonly Pick<Component, 'bom-ref' | 'licenses'>[]): string[] {
-  return components
-    .map(({ 'bom-ref': id, licenses: [told] = [] }) => ({ id, licence: told?.expression ?? 'no licence' }))
-    .filter(({ licence }) => !mayShip(licence))
-    .map(({ id, licence }) => `${id}: ${licence}`);
-}
-
-/** An expression of SPDX: of alternatives one has to be allowed, of what holds together all. A mixture may not ship. */
-function mayShip(expression: string): boolean {
-  const terms = expression.replace(/^\((.*)\)$/, '$1');
-  const isAllowed = (licence: string) => ALLOWED.has(licence);
-  // What is no list of one kind has brackets or the other word left, and is not in the set.
-  return terms.split(' OR ').some(isAllowed) ? !terms.includes(' AND ') : terms.split(' AND ').every(isAllowed);
 }

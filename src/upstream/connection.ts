@@ -1,5 +1,5 @@
 /** Which proxy an upstream is reached through, and the one connection of a write, which ends with a reset. */
-import { BlockList, connect as connectTcp, isIP, type Socket } from 'node:net';
+import { connect as connectTcp, type Socket } from 'node:net';
 import { buildConnector, Client, type Dispatcher, EnvHttpProxyAgent, Pool } from 'undici';
 
 /** Proxies as the standard variables name them. An empty string keeps undici from reading the environment itself. */
@@ -9,29 +9,10 @@ export interface ProxySettings {
   noProxy: string;
 }
 
-/**
- * The proxies that this upstream is reached through. `HTTP_PROXY` is for http alone, undici would take it for https
- * too; and undici reads no ranges in `NO_PROXY`, such as `10.0.0.0/8`.
- */
+/** The proxies to this upstream. `HTTP_PROXY` is for http alone; undici would take it for https too. */
 export function proxyFor(baseUrl: string, settings: Partial<ProxySettings> = {}): ProxySettings {
   const { httpProxy = '', httpsProxy = '', noProxy = '' } = settings;
-  const { protocol, hostname } = new URL(baseUrl);
-  if (isWithin(hostname.replace(/^\[|\]$/g, ''), noProxy)) return { httpProxy: '', httpsProxy: '', noProxy: '' };
-  return { httpProxy: protocol === 'https:' ? '' : httpProxy, httpsProxy, noProxy };
-}
-
-/** Whether a host is an address of one of the ranges in a list; a single address is a range, too. */
-function isWithin(host: string, list: string): boolean {
-  const version = isIP(host);
-  if (version === 0) return false;
-  const [family, bits] = version === 6 ? (['ipv6', 128] as const) : (['ipv4', 32] as const);
-  const ranges = new BlockList();
-  for (const entry of list.split(/[,\s]+/)) {
-    const [address = '', prefix = String(bits)] = entry.split('/');
-    const length = Number.parseInt(prefix);
-    if (isIP(address) === version && length <= bits) ranges.addSubnet(address, length, family);
-  }
-  return ranges.check(host, family);
+  return { httpProxy: new URL(baseUrl).protocol === 'https:' ? '' : httpProxy, httpsProxy, noProxy };
 }
 
 /** The caller's one time limit covers connecting too, and destroys what has not connected by then. */
@@ -39,7 +20,7 @@ const NO_TIMEOUT = { timeout: 0 };
 
 /**
  * Connects once for each request. undici's own client connects again after a loss: a write could be sent twice, and a
- * proxy that closes each tunnel is called again and again, even when the read is given up.
+ * proxy that closes each tunnel would be called for ever.
  */
 export class OnceClient extends Client {
   #mayConnect = false;
@@ -75,7 +56,7 @@ export class WriteConnection {
   readonly #onSocket: (socket: Socket) => void;
   readonly #connector = buildConnector(NO_TIMEOUT);
 
-  /** `onSocket` is given the way to the upstream, TLS and tunnel included, once it stands. */
+  /** `onSocket` gets the socket to the upstream, TLS and tunnel included, once it is connected. */
   constructor(proxy: ProxySettings, onSocket: (socket: Socket) => void) {
     this.#onSocket = onSocket;
     this.dispatcher = new EnvHttpProxyAgent({

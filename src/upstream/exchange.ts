@@ -1,6 +1,6 @@
 /** One request on the wire and what becomes of it: facts only, which `outcome.ts` judges. */
 import type { Socket } from 'node:net';
-import { brotliDecompressSync, gunzipSync, inflateRawSync, inflateSync } from 'node:zlib';
+import { brotliDecompressSync, unzipSync } from 'node:zlib';
 
 /** How an exchange broke off; the message is for people and names no host, key or body. */
 export class ExchangeError extends Error {
@@ -48,7 +48,7 @@ type Headers = Record<string, string | string[] | undefined>;
 
 /** Collects the facts of one exchange as they come. */
 export class Exchange {
-  /** The way of a write to the upstream, TLS and tunnel included, once it stands. */
+  /** The socket of a write to the upstream, TLS and tunnel included, once it is connected. */
   socket: Socket | undefined;
   /** Set before the last byte of a write is handed over; a read has no body to wait for. */
   requestIsWhole: boolean;
@@ -133,7 +133,7 @@ export class Exchange {
     const code = codeOf(error);
     if (code.startsWith('HPE_') || MALFORMED_CODES.has(code))
       return new ExchangeError('malformed', `answer is not valid HTTP (${code})`);
-    // A read does not know its connection. Nothing hangs on the difference: it is repeated.
+    // A read does not know its connection. The difference does not matter: it is repeated.
     const wasConnected = this.socket ?? (this.requestIsWhole && LOST_CODES.has(code));
     return wasConnected
       ? new ExchangeError('reset', `connection was lost (${code})`)
@@ -141,15 +141,11 @@ export class Exchange {
   }
 }
 
-/** Servers send `deflate` with its header, as they should, or without. */
-const inflate: typeof inflateSync = (body, options) =>
-  ((body as Uint8Array)[0]! & 0x0f) === 8 ? inflateSync(body, options) : inflateRawSync(body, options);
-
 const DECODERS = new Map([
   ['br', brotliDecompressSync],
-  ['gzip', gunzipSync],
-  ['x-gzip', gunzipSync],
-  ['deflate', inflate],
+  ['gzip', unzipSync],
+  ['x-gzip', unzipSync],
+  ['deflate', unzipSync],
 ]);
 
 type ExchangePhase = 'connecting' | 'sending' | 'waiting' | 'receiving';

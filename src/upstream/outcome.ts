@@ -76,7 +76,7 @@ export function isRejection(status: number): boolean {
   return status >= 300 && status < 500 && status !== 408 && status !== 429;
 }
 
-/** Every class that `onResponse` can be told, one for each request. */
+/** Every class that `onResponse` may get, one for each request. */
 export const RESPONSE_CLASSES = [
   '2xx',
   '3xx',
@@ -178,13 +178,13 @@ function reasonOf(error: unknown): string {
 }
 
 const DELTA_SECONDS = /^\d+$/;
-/** The three forms of RFC 9110 5.6.7, which all begin with a day's name; `Date.parse` alone would take far more. */
-const HTTP_DATE = /^(?:mon|tue|wed|thu|fri|sat|sun)[a-z]*,? /i;
+/** The forms of RFC 9110 5.6.7 that servers still send; `Date.parse` alone would take far more. */
+const HTTP_DATE = /^(?:mon|tue|wed|thu|fri|sat|sun)[a-z]*, .* gmt$/i;
 
 /**
- * What a `Retry-After` header asks for, in milliseconds, 0 to one hour unless told otherwise; undefined where it says
- * nothing usable. The wait that follows is chosen in agent-job/waits.ts. A date is counted from the response's
- * own `Date`, by the clock that made both; from `now` where there is no valid one.
+ * What a `Retry-After` header asks for, in milliseconds, 0 to `maxMs`; undefined if it says nothing usable.
+ * The wait that follows is chosen in agent-job/waits.ts. A date is counted from the response's
+ * own `Date`, by the clock that made both; from `now` if there is no valid one.
  */
 export function parseRetryAfter(
   header: string | null,
@@ -201,10 +201,5 @@ export function parseRetryAfter(
 }
 
 function parseDate(text: string): number {
-  return HTTP_DATE.test(text) ? Date.parse(withZone(text)) : NaN;
-}
-
-/** The asctime form names no zone; HTTP dates are always UTC. */
-function withZone(date: string): string {
-  return /(?:gmt|utc|[+-]\d{4})$/i.test(date) ? date : `${date} GMT`;
+  return HTTP_DATE.test(text) ? Date.parse(text) : NaN;
 }

@@ -1,7 +1,7 @@
-/** What a worker counts of the exports for its metrics: those who poll for them, and the days of each project. */
-import type { Client } from '@temporalio/client';
+/** What a worker counts of exports for its metrics: the workers that poll for them, and the days of each project. */
+import { type Client, ScheduleClient, ScheduleNotFoundError } from '@temporalio/client';
 import { exportTaskQueue, scheduledProject, visitorExportScheduleId } from '../contract.js';
-import { hasGrpcStatus } from '../temporal/grpc.js';
+import { lenientOptions } from '../temporal/workflow-clients.js';
 import {
   daysOf,
   findSnapshots,
@@ -20,39 +20,30 @@ import type { Figures } from './metrics.js';
 
 const CALL_LIMIT_MS = 10_000;
 const COUNT_INTERVAL_MS = 60_000;
-const PAGE_SIZE = 500;
+const SCAN_INTERVAL_MS = 10 * 60_000;
 const ACTIVITY_QUEUE = 2; // TASK_QUEUE_TYPE_ACTIVITY
 const ID_START = visitorExportScheduleId('');
 
 /** When the Schedule of each project that this task queue exports was made, in milliseconds since 1970. */
 export async function scheduledProjects(client: Client, taskQueue: string): Promise<Map<string, number>> {
-  const { namespace } = client.options;
+  const schedules = new ScheduleClient(lenientOptions(client));
   const projects = new Map<string, number>();
-  let nextPageToken: Uint8Array = new Uint8Array();
-  do {
-    const request = { namespace, maximumPageSize: PAGE_SIZE, nextPageToken };
-    const page = await withLimit(client, () => client.workflowService.listSchedules(request));
-    for (const { scheduleId } of page.schedules ?? []) {
-      if (!scheduleId?.startsWith(ID_START)) continue;
-      const madeAt = await madeFor(client, scheduleId, taskQueue);
-      if (madeAt !== null) projects.set(scheduledProject(scheduleId), madeAt);
+  const read = async () => {
+    for await (const { scheduleId } of schedules.list()) {
+      if (!scheduleId.startsWith(ID_START)) continue;
+      const found = await schedules.getHandle(scheduleId).describe().catch(nullIfRemoved);
+      if (found?.action.taskQueue === taskQueue)
+        projects.set(scheduledProject(scheduleId), found.info.createdAt.getTime());
     }
-    nextPageToken = page.nextPageToken ?? new Uint8Array();
-  } while (nextPageToken.length > 0);
+  };
+  await client.withDeadline(Date.now() + SCAN_INTERVAL_MS, read);
   return projects;
 }
 
-/** Null where it belongs to another task queue, or was removed meanwhile. */
-async function madeFor(client: Client, scheduleId: string, taskQueue: string): Promise<number | null> {
-  const request = { namespace: client.options.namespace, scheduleId };
-  const described = await withLimit(client, () => client.workflowService.describeSchedule(request)).catch(
-    (error: unknown) => {
-      if (hasGrpcStatus(error, 'notFound')) return null;
-      throw error;
-    },
-  );
-  if (described?.schedule?.action?.startWorkflow?.taskQueue?.name !== taskQueue) return null;
-  return Number(described.info?.createTime?.seconds ?? 0) * 1_000;
+/** A removed Schedule still shows in lists for a moment. */
+function nullIfRemoved(error: unknown): null {
+  if (error instanceof ScheduleNotFoundError) return null;
+  throw error;
 }
 
 type Gauges<Name extends keyof Figures> = Pick<Figures, Name>;
@@ -67,20 +58,16 @@ export function countExportPollers(
   const { namespace } = client.options;
   const request = { namespace, taskQueue: { name: exportTaskQueue(taskQueue) }, taskQueueType: ACTIVITY_QUEUE };
   const count = async () => {
-    const { pollers } = await withLimit(client, () => client.workflowService.describeTaskQueue(request));
+    const ask = () => client.workflowService.describeTaskQueue(request);
+    const { pollers } = await client.withDeadline(Date.now() + CALL_LIMIT_MS, ask);
     exportPollers.set(pollers?.length ?? 0);
   };
   const onError = (error: unknown) => log.debug({ error }, 'Could not count the workers of the exports');
   return every(COUNT_INTERVAL_MS, count, { onError });
 }
 
-function withLimit<T>(client: Client, call: () => Promise<T>): Promise<T> {
-  return client.withDeadline(Date.now() + CALL_LIMIT_MS, call);
-}
-
-const SCAN_INTERVAL_MS = 10 * 60_000;
 const RECORD_INTERVAL_MS = 30_000;
-/** Bounds the days of a project that are looked at: each one is a small read. */
+/** Bounds the days of a project that are read: each is a small read. */
 const MAX_DAYS = 28;
 
 /** The days of a project. */
@@ -122,7 +109,7 @@ export function watchConsistentDays({ store, schedules, figures, log }: Consiste
     known = found;
     record();
   };
-  const onError = (error: unknown) => log.warn({ error }, 'Could not look for the last consistent days');
+  const onError = (error: unknown) => log.warn({ error }, 'Could not read the last consistent days');
   const stops = [every(SCAN_INTERVAL_MS, scan, { onError }), every(RECORD_INTERVAL_MS, record)];
   return () => stops.forEach((stop) => stop());
 }

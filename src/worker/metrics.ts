@@ -1,4 +1,4 @@
-/** The names, units and buckets of the worker's metrics, and the runtime that tells them. */
+/** The names, units and buckets of the worker's metrics, and the runtime that serves them. */
 import { lookup } from 'node:dns/promises';
 import { isIPv6 } from 'node:net';
 import { monitorEventLoopDelay } from 'node:perf_hooks';
@@ -34,9 +34,6 @@ const METRICS = {
   // The process, under the names and with the types that other Node programs have.
   startTime: ['gauge', 'process_start_time_seconds', 'When the process started', 's'],
   resident: ['gauge', 'process_resident_memory_bytes', 'Resident memory, all threads', 'By'],
-  heapUsed: ['gauge', 'nodejs_heap_size_used_bytes', 'Used heap of the main thread', 'By'],
-  heapTotal: ['gauge', 'nodejs_heap_size_total_bytes', 'Heap of the main thread', 'By'],
-  external: ['gauge', 'nodejs_external_memory_bytes', 'Memory outside of the heap, such as buffers', 'By'],
   lag: ['gauge', 'nodejs_eventloop_lag_p99_seconds', 'Of the last 5 seconds', 's'],
   writes: ['counter', 'agent_jobs_writes_total', 'Sends of a create or a message, by outcome'],
   answers: ['counter', 'agent_jobs_upstream_answers_total', 'Answers of the upstream, by class'],
@@ -51,7 +48,7 @@ const METRICS = {
   readLate: ['histogram', 'agent_jobs_poll_late_seconds', 'How late a read of a held poll began', 's'],
 } as const satisfies Record<string, Row>;
 
-/** Upper bounds by metric, in seconds: from an answer at once to a write that a person had to settle. */
+/** Upper bounds by metric, in seconds: from an answer at once to a write that a person had to resolve. */
 const BUCKETS = {
   [METRICS.settle[1]]: [0.1, 0.25, 0.5, 1, 2.5, 5, 10, 20, 60, 300, 3_600, 86_400],
   [METRICS.took[1]]: [0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 20],
@@ -111,7 +108,7 @@ function startAtZero(counter: MetricCounter, labels: Labels): void {
   for (const one of series) counter.add(0, one);
 }
 
-/** What activities tell. */
+/** What activities count. */
 export function metricsOf(figures: Figures): Metrics {
   const { writes, settle, refused, endLate, readLate, snapshots, exportFailures } = figures;
   return {
@@ -148,8 +145,6 @@ export function timedUpstream(upstream: Upstream, { took }: Pick<Figures, 'took'
     getVisitors: (...request) => timed('visitors', upstream.getVisitors(...request)),
   };
 }
-
-// The SDK's runtime, which there is one of per process, and the metrics of the process itself.
 
 /**
  * Sets the Temporal SDK up, once per process: its logs join ours, its signal handlers are off, and its Prometheus
@@ -200,11 +195,7 @@ export function watchProcess(figures: Figures): () => void {
   const delay = monitorEventLoopDelay();
   delay.enable();
   return every(SAMPLE_INTERVAL_MS, () => {
-    const memory = process.memoryUsage();
-    figures.resident.set(memory.rss);
-    figures.heapUsed.set(memory.heapUsed);
-    figures.heapTotal.set(memory.heapTotal);
-    figures.external.set(memory.external);
+    figures.resident.set(process.memoryUsage.rss());
     const { user, system } = process.cpuUsage();
     figures.cpu.set((user + system) / 1e6);
     figures.lag.set(delay.count === 0 ? 0 : delay.percentile(99) / 1e9);

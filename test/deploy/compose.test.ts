@@ -52,10 +52,6 @@ test('every service has a memory limit and an image of an exact version', async 
   }
 });
 
-test('PostgreSQL counts as ready only once it answers over TCP, as its first start does not', async () => {
-  expect(await service('postgresql')).toContain("['CMD', 'pg_isready', '-h', '127.0.0.1', '-U', 'temporal']");
-});
-
 /** Runs the schema script with a tool that notes its calls and fails as often as told. */
 async function setUpSchema(
   password: string,
@@ -99,13 +95,6 @@ test('the schema script makes both databases, with the password as it is', async
     `${PASSWORD}|--db ${database} update-schema --schema-dir /schema/${schema}/versioned`,
   ];
   expect(calls).toEqual([...steps('temporal', 'temporal'), ...steps('temporal_visibility', 'visibility')]);
-});
-
-test('the schema script tries again while the database is away, and says when it gives up', async () => {
-  expect((await setUpSchema(PASSWORD, 4)).code).toBe(0);
-  const { code, calls, words } = await setUpSchema(PASSWORD, 100);
-  expect([code, calls.length]).toEqual([1, 5]);
-  expect(words).toContain('gave up after 5 attempts');
 });
 
 test('a password that the Temporal server’s configuration can’t take is refused before anything is made', async () => {

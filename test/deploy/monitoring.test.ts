@@ -39,20 +39,3 @@ test('Prometheus scrapes the workers where they show their metrics, as the job t
   expect(http.dns_sd_configs).toMatchObject([{ names: ['serve'], port: httpPort }]);
   for (const file of rules) expect(existsSync(join(FOLDER, 'deploy/prometheus', file))).toBe(true);
 });
-
-test('Grafana finds its data source and its dashboard', () => {
-  const { datasources } = read<{ datasources: { url: string }[] }>(
-    'deploy/grafana/provisioning/datasources/prometheus.yml',
-  );
-  const port = services['prometheus']!.ports![0]!.split(':').at(-1);
-  expect(datasources.map(({ url }) => url)).toEqual([`http://prometheus:${port}`]);
-  const { providers } = read<{ providers: { options: { path: string } }[] }>(
-    'deploy/grafana/provisioning/dashboards/agent-jobs.yml',
-  );
-  const mounts = services['grafana']!.volumes!;
-  expect(mounts).toContain(`./deploy/grafana/dashboards:${providers[0]!.options.path}:ro`);
-  expect(services['grafana']!.environment).toMatchObject({
-    GF_AUTH_ANONYMOUS_ORG_ROLE: 'Viewer',
-    GF_DASHBOARDS_DEFAULT_HOME_DASHBOARD_PATH: `${providers[0]!.options.path}/agent-jobs.json`,
-  });
-});

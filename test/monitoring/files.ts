@@ -30,12 +30,10 @@ export function readRules(): Rule[] {
 interface DashboardPanel {
   title: string;
   type: string;
-  description?: string;
-  gridPos: { x: number; y: number; w: number; h: number };
   targets?: { expr: string }[];
 }
 
-export function readDashboard(): { panels: DashboardPanel[] } {
+function readDashboard(): { panels: DashboardPanel[] } {
   return JSON.parse(readFileSync(DASHBOARD_FILE, 'utf8')) as { panels: DashboardPanel[] };
 }
 

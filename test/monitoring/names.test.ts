@@ -9,7 +9,7 @@ import { AgentJobs } from '../../src/starter.js';
 import { usePrivateSystem } from '../e2e/system.js';
 import { startHttp } from '../http/http-server.js';
 import { SECRET } from '../webhooks/receiver.js';
-import { readDashboard, readExpressions, readPanels, readRules } from './files.js';
+import { readExpressions, readRules } from './files.js';
 import { groupingOf, parseExposition, selectorsOf, type Sample } from './promql.js';
 
 /** Prometheus adds them to what it scrapes. */
@@ -105,17 +105,4 @@ test('every alert has a severity, a summary, and a section of the runbooks, and 
     expect(annotations['summary'], alert).toBeTruthy();
     expect(annotations['runbook_url']).toBe(`docs/runbooks.md#${alert.toLowerCase()}`);
   }
-});
-
-test('every panel has a title of its own, a description, a query, and a place that no other panel has', () => {
-  const { panels } = readDashboard();
-  const titles = panels.map(({ title }) => title);
-  expect(new Set(titles).size).toBe(titles.length);
-  for (const { title, queries } of readPanels()) expect(queries.length, title).toBeGreaterThan(0);
-  expect(panels.filter(({ type, description }) => type !== 'row' && !description)).toEqual([]);
-  const cells = panels.flatMap(({ gridPos: { x, y, w, h } }) =>
-    Array.from({ length: w * h }, (_, cell) => `${x + (cell % w)},${y + Math.floor(cell / w)}`),
-  );
-  expect(new Set(cells).size).toBe(cells.length);
-  expect(panels.every(({ gridPos: { x, w } }) => x + w <= 24)).toBe(true);
 });

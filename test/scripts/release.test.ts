@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import { afterEach, expect, test } from 'vitest';
-import { billOfMaterials, refusedLicences, type BillOfMaterials } from '../../scripts/release/bill-of-materials.js';
+import type { BillOfMaterials } from '../../scripts/release/bill-of-materials.js';
 
 const execute = promisify(execFile);
 const ROOT = fileURLToPath(new URL('../../', import.meta.url));
@@ -80,6 +80,11 @@ test('a release sets the version, closes the section of the changelog, packs, co
   const handedOut = async (file: string) => readFile(join(clone, 'release', file));
   const bill = JSON.parse((await handedOut('agent-jobs-99.1.0.cdx.json')).toString()) as BillOfMaterials;
   expect(bill.metadata.component).toMatchObject({ name: 'agent-jobs', version: '99.1.0' });
+  const names = bill.components.map(({ name }) => name);
+  // The image has what is optional in the package, with all that it needs.
+  const some = ['agent-jobs-client', '@temporalio/worker', 'zod', '@aws-sdk/client-s3', '@smithy/core', 'zrender'];
+  expect(names).toEqual(expect.arrayContaining(some));
+  expect(names).not.toContain('vitest');
   const sums = (await handedOut('SHA256SUMS')).toString().trim().split('\n');
   expect(sums).toHaveLength(3);
   for (const line of sums) {
@@ -119,59 +124,4 @@ test('there is no release without a later version, of a changed tree, or with a 
   await writeFile(join(clone, 'left-over.txt'), '');
   await refused('the tree is not clean', '99.1.0', '--no-gate');
   expect(await git('rev-parse', 'HEAD')).toBe(head);
-});
-
-test('a gate that fails leaves the tree as it was', async () => {
-  await makeClone();
-  const scripts = JSON.parse(await readFile(join(clone, 'package.json'), 'utf8')) as { scripts: { check: string } };
-  scripts.scripts.check = 'node --invalid-option';
-  await commit('package.json', JSON.stringify(scripts));
-  const tree = async () => [await git('rev-parse', 'HEAD'), await git('status', '--porcelain'), await git('tag')];
-  const before = await tree();
-  expect(await release('99.1.0')).toMatchObject({ code: 1, output: expect.stringContaining('No release') });
-  expect(await tree()).toEqual(before);
-});
-
-test('what ships has licences that ask for no more than their own text', () => {
-  const { metadata, components } = billOfMaterials(ROOT);
-  expect(metadata.component).toMatchObject({ name: 'agent-jobs', licenses: [{ expression: 'MIT' }] });
-  const names = components.map(({ name }) => name);
-  const some = ['agent-jobs-client', '@temporalio/client', '@temporalio/worker', 'ky', 'zod', 'smol-toml'];
-  expect(names).toEqual(expect.arrayContaining(some));
-  // The image has what is optional in the package, with all that it needs.
-  expect(names).toEqual(expect.arrayContaining(['@aws-sdk/client-s3', '@smithy/core', 'echarts', 'zrender']));
-  expect(names).not.toContain('vitest');
-  expect(components.find(({ name }) => name === 'zod')).toEqual({
-    type: 'library',
-    'bom-ref': expect.stringMatching(/^zod@4\./) as unknown,
-    name: 'zod',
-    version: expect.stringMatching(/^4\./) as unknown,
-    purl: expect.stringMatching(/^pkg:npm\/zod@4\./) as unknown,
-    licenses: [{ expression: 'MIT' }],
-    hashes: [{ alg: 'SHA-512', content: expect.stringMatching(/^[0-9a-f]{128}$/) as unknown }],
-  });
-  expect(refusedLicences(components)).toEqual([]);
-});
-
-test('a licence that asks for more, or none, is refused', () => {
-  const licences = [
-    'GPL-3.0-only',
-    'MIT AND AGPL-3.0-only',
-    undefined,
-    'Apache-2.0 AND MIT',
-    '(MIT OR GPL-2.0-only)',
-    '(MIT OR X) AND AGPL-3.0-only',
-    'MIT OR X AND Y',
-  ];
-  const components = licences.map((expression, index) => ({
-    'bom-ref': `p${index}@1.0.0`,
-    ...(expression && { licenses: [{ expression }] }),
-  }));
-  expect(refusedLicences(components)).toEqual([
-    'p0@1.0.0: GPL-3.0-only',
-    'p1@1.0.0: MIT AND AGPL-3.0-only',
-    'p2@1.0.0: no licence',
-    'p5@1.0.0: (MIT OR X) AND AGPL-3.0-only',
-    'p6@1.0.0: MIT OR X AND Y',
-  ]);
 });

@@ -29,6 +29,13 @@ declare module 'vitest' {
   }
 }
 
+const SHARED_CONFIG = {
+  'history.timerProcessorMaxTimeShift': '"50ms"',
+  'frontend.WorkflowPauseEnabled': 'true',
+  // A workflow task that fails is tried again soon, and listed as stuck after two tries instead of five.
+  'history.workflowTaskRetryMaxInterval': '"2s"',
+  'system.numConsecutiveWorkflowTaskProblemsToTriggerSearchAttribute': '2',
+};
 const source = fileURLToPath(new URL('../../src/', import.meta.url));
 const say = (line: string) => process.stderr.write(`${line}\n`);
 
@@ -46,7 +53,7 @@ export default async function setup(project: TestProject): Promise<() => Promise
         program: path,
         logFile: join(folder, 'dev-server.log'),
         metricsPort,
-        dynamicConfig: { 'history.timerProcessorMaxTimeShift': '"50ms"', 'frontend.WorkflowPauseEnabled': 'true' },
+        dynamicConfig: SHARED_CONFIG,
       });
       const { address, namespace } = devServer;
       return { address, namespace, metricsUrl: `http://127.0.0.1:${metricsPort}/metrics` };

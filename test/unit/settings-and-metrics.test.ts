@@ -37,7 +37,6 @@ test('the list of metrics holds every figure of a worker, and no other', () => {
 test('a figure has a name of ours, but for the gauges that other Node programs have under the same name', () => {
   expect(figureNames().filter((name) => !name.startsWith('agent_jobs_'))).toEqual([
     ...['process_start_time_seconds', 'process_resident_memory_bytes'],
-    ...['nodejs_heap_size_used_bytes', 'nodejs_heap_size_total_bytes', 'nodejs_external_memory_bytes'],
     'nodejs_eventloop_lag_p99_seconds',
   ]);
 });

@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { WorkflowHandle } from '@temporalio/client';
 import { afterAll, afterEach, beforeAll, beforeEach, expect, test, vi } from 'vitest';
-import { followUpSignal, requestTurnSignal, type AgentJobInput, type FollowUpInput } from '../../src/contract.js';
+import { requestTurnSignal, type AgentJobInput } from '../../src/contract.js';
 import { startSandbox, type Sandbox } from '../../src/testing.js';
 import type { agentJob } from '../../src/workflows/index.js';
 import { connectDevServer, type TestServer } from '../support/dev-server.js';
@@ -13,7 +13,6 @@ import { ProjectQueue } from '../support/project-queue.js';
 import { startWorkerProcess, type WorkerProcess } from '../support/worker-process.js';
 
 const PATIENCE = { timeout: 120_000, interval: 500 };
-const HOUR = 3_600_000;
 vi.setConfig({ testTimeout: 240_000 });
 // temporal.api.enums.v1.EventType
 const SIGNALED = 26;
@@ -56,12 +55,6 @@ async function startWorker(env: Record<string, string>): Promise<WorkerProcess> 
   return worker;
 }
 
-/** Writes under way end first. */
-async function stop(ending: WorkerProcess): Promise<void> {
-  ending.signal('SIGTERM');
-  await ending.ended;
-}
-
 type Job = WorkflowHandle<typeof agentJob>;
 
 const asJob = (input: AgentJobInput) => ({
@@ -70,8 +63,7 @@ const asJob = (input: AgentJobInput) => ({
   args: [input] as [AgentJobInput],
 });
 
-const queueOf = (projectId: string, operation?: 'message') =>
-  new ProjectQueue(server.client, taskQueue, projectId, operation);
+const queueOf = (projectId: string) => new ProjectQueue(server.client, taskQueue, projectId);
 
 /** Starts so many jobs, and lets those beyond the budget join the queue. */
 async function startJobs(projectId: string, count: number, budget: number): Promise<Job[]> {
@@ -103,8 +95,8 @@ async function signalsOf(handle: WorkflowHandle, name: string): Promise<unknown[
     .map(({ input }) => JSON.parse(Buffer.from(input!.payloads![0]!.data!).toString()) as unknown);
 }
 
-const news = async (queue: ProjectQueue) =>
-  (await signalsOf(queue.handle, 'reportRequest')).filter((told) => (told as { turn: unknown }).turn === null);
+const reports = async (queue: ProjectQueue) =>
+  (await signalsOf(queue.handle, 'reportRequest')).filter((report) => (report as { turn: unknown }).turn === null);
 const reported = (perHour: number) => ({
   turn: null,
   outcome: 'unsent',
@@ -133,27 +125,7 @@ test('those that wait go when the budget in the file is raised from 1 to 1000, o
   await allComplete(raised, ofRaised);
   await allComplete(freed, ofFreed);
   expect(await queueOf(raised).state()).toMatchObject({ perHour: 1_000, waitingCount: 0 });
-  expect((await news(queueOf(raised))).at(-1)).toEqual(reported(1_000));
+  expect((await reports(queueOf(raised))).at(-1)).toEqual(reported(1_000));
   // A project that no job waits in gets no queue.
   await expect(queueOf(idle).state()).rejects.toThrow();
-});
-
-test('those that wait go when a worker starts with more, creates and follow-ups', async () => {
-  const projectId = `p ${randomUUID()}`;
-  const [creates, messages] = [queueOf(projectId), queueOf(projectId, 'message')];
-  const first = await startWorker({ CREATES_PER_HOUR: '1', MESSAGES_PER_HOUR: '1' });
-  const jobs = await startJobs(projectId, 3, 1);
-  await messages.usedUp(1, HOUR);
-  const [created] = await sandbox.creates({ projectId });
-  const attached = await server.client.workflow.signalWithStart<typeof agentJob, [FollowUpInput]>('agentJob', {
-    ...asJob({ projectId, jobId: created!.id }),
-    signal: followUpSignal,
-    signalArgs: [{ prompt: 'go on', id: 'one' }],
-  });
-  await expect.poll(async () => (await messages.state()).waitingCount, PATIENCE).toBe(1);
-  await stop(first);
-  await startWorker({ CREATES_PER_HOUR: '1000', MESSAGES_PER_HOUR: 'unlimited' });
-  await allComplete(projectId, jobs);
-  expect((await news(creates)).at(-1)).toEqual(reported(1_000));
-  expect(await attached.result()).toMatchObject({ followUps: [{ id: 'one', state: 'sent' }] });
 });

@@ -19,7 +19,7 @@ const running: WorkerProcess[] = [];
 let server: TestServer;
 let sandbox: Sandbox;
 
-// On the shared server jobs of other files are in doubt, some without a worker, and "attention" would tell of them.
+// On the shared server jobs of other files are in doubt, some without a worker, and "attention" would list them.
 beforeAll(async () => {
   server = await connectOwnNamespace();
   sandbox = await startSandbox({ script: { activeMs: 3_600_000 } });
@@ -103,7 +103,7 @@ describe('a bug in workflow code', { timeout: 240_000 }, () => {
 
     const mended = start();
     await until(async () => (await sandbox.creates({ projectId })).length === 1, 'the create', mended.output);
-    // The list learns of the task that went well a moment later.
+    // The list shows the task that went well a moment later.
     await until(async () => (await stuck()) === undefined, 'the job to be no longer listed as stuck', mended.output);
     await handle.terminate();
   });
@@ -122,7 +122,7 @@ describe('SIGTERM', { timeout: 180_000 }, () => {
     const first = running.at(-1) ?? start();
     await sandbox.addFault({ kind: 'hang', operation: 'get', projectId: HANGING, count: 100 });
     const jobs = [HANGING, ...WAITING];
-    for (const id of jobs) handles.set(id, await startJob(id, { polling: { min: '30 seconds' } }));
+    for (const id of jobs) handles.set(id, await startJob(id, { polling: { min: '10 seconds' } }));
     await until(async () => (await readsOf(jobs)).every((reads) => reads > 0), 'a poll of each', first.output);
     const fault = { kind: 'delay', operation: 'create', projectId: HELD, delayMs: 4_000, effect: 'after' } as const;
     await sandbox.addFault(fault);

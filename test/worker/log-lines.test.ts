@@ -108,17 +108,8 @@ test(
   },
 );
 
-/** What platforms inject; no variable of OpenTelemetry concerns a worker. */
-const OPEN_TELEMETRY = {
-  OTEL_EXPORTER_OTLP_PROTOCOL: 'grpc',
-  OTEL_EXPORTER_OTLP_ENDPOINT: 'no address',
-  OTEL_RESOURCE_ATTRIBUTES: 'no pair',
-  OTEL_TRACES_EXPORTER: 'zipkin',
-  OTEL_METRICS_EXPORTER: 'console',
-};
-
 test('a worker of both roles and a normal job leave no warning', { timeout: 120_000 }, async () => {
-  startWorker({ SNAPSHOTS_URL: pathToFileURL(tmpdir()).href, METRICS_ADDRESS: '127.0.0.1:0', ...OPEN_TELEMETRY });
+  startWorker({ SNAPSHOTS_URL: pathToFileURL(tmpdir()).href, METRICS_ADDRESS: '127.0.0.1:0' });
   const job = await startJob('normal');
   await job.signal(followUpSignal, { prompt: PROMPT, id: 'one' });
   await job.result();

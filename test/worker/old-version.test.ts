@@ -13,15 +13,12 @@ import {
   pollNowSignal,
   type AgentJobInput,
 } from '../../src/contract.js';
-import { livePollers } from '../../src/client/pollers.js';
 import { listStuck, type StuckJob } from '../../src/client/agent-job/stuck-jobs.js';
 import { findDevServer } from '../../src/local/find-dev-server.js';
 import type { DevServer } from '../../src/local/dev-server.js';
 import { workflowBundleOptions } from '../../src/temporal/workflow-bundle.js';
 import { createLogger } from '../../src/worker/logging.js';
 import { watchVersion } from '../../src/worker/old-version.js';
-import { jsonLines } from '../cli/run-cli.js';
-import { runInProcess } from '../cli/run-in-process.js';
 import { connectTo, startPrivateDevServer, type TestServer } from '../support/dev-server.js';
 import { failedTasks } from '../support/failed-tasks.js';
 import { startJobBench, type JobBench } from '../support/job-bench.js';
@@ -322,21 +319,3 @@ async function temporalCli(args: string[]): Promise<void> {
   const program = await findDevServer({ env: process.env });
   await promisify(execFile)(program, [...args, ...move, '--address', server.address], { timeout: 120_000 });
 }
-
-test('new jobs wait for workers of no current version, and that is said', { timeout: MOST_MS }, async () => {
-  await startRelease('1');
-  const id = await startJob();
-  await vi.waitFor(async () => expect(await livePollers(server.client, taskQueue, 'workflow')).not.toEqual([]));
-  const env = { TEMPORAL_ADDRESS: server.address, AGENT_JOBS_TASK_QUEUE: taskQueue };
-  const doctor = async () => {
-    const { stdout } = await runInProcess(['doctor', '--json'], { env });
-    return jsonLines(stdout).find(({ check }) => check === 'Worker');
-  };
-  expect(await doctor()).toMatchObject({
-    status: 'fail',
-    text: expect.stringContaining(`${deploymentName}:1`) as string,
-  });
-  await makeCurrent('1');
-  await latest(id).result();
-  expect(await doctor()).toMatchObject({ status: 'ok' });
-});

@@ -93,16 +93,6 @@ describe('text from outside in the web UI', { timeout: 240_000 }, () => {
     };
     await fc.assert(fc.asyncProperty(hostile, check), RUNS);
   });
-
-  test('stays readable as it is where nothing renders it', () => {
-    const summary = (prompt: string) => jobOf({ projectId: 'shop', prompt }).staticSummary;
-    expect(summary('Fix the login, e.g. in src/auth.ts (see #12)!')).toBe(
-      'shop: Fix the login, e.g. in src/auth.ts (see #12)!',
-    );
-    expect(summary('snake_case, 1.5 hours, a-b, R&D: 5 > 4')).toBe('shop: snake_case, 1.5 hours, a-b, R&D: 5 > 4');
-    expect(summary('a'.repeat(300))).toBe(`shop: ${'a'.repeat(191)}…`);
-    expect(Buffer.byteLength(summary('<😀'.repeat(100)))).toBeLessThanOrEqual(200);
-  });
 });
 
 test('nothing that callers and the upstream say becomes an element on a job’s page', { timeout: 120_000 }, async () => {
