@@ -413,7 +413,7 @@ export const MUTANTS: Mutant[] = [
     file: 'src/activities/agent-job/held-polls.ts',
     find: "this.#schedule({ lease, what: 'renew' }, lease.firstRenewAt);",
     replace: "this.#schedule({ lease, what: 'read' }, lease.firstRenewAt);",
-    test: 'test/workflows/held-polls.test.ts',
+    test: 'test/unit/held-polls.test.ts',
     title: 'is renewed by a heartbeat',
   },
   {
@@ -421,7 +421,7 @@ export const MUTANTS: Mutant[] = [
     file: 'src/activities/agent-job/held-polls.ts',
     find: 'runInAsyncScope(() => this.#handBackAll())',
     replace: 'runInAsyncScope(() => {})',
-    test: 'test/workflows/held-polls.test.ts',
+    test: 'test/unit/held-polls.test.ts',
     title: 'goes back to the server at once where its worker shuts down',
   },
   {
@@ -429,7 +429,7 @@ export const MUTANTS: Mutant[] = [
     file: 'src/activities/agent-job/held-polls.ts',
     find: 'if (!earlier) return;',
     replace: 'if (!earlier || earlier.name) return;',
-    test: 'test/workflows/held-polls.test.ts',
+    test: 'test/unit/held-polls.test.ts',
     title: 'ends for a later one of the same job',
   },
   {

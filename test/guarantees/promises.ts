@@ -405,13 +405,13 @@ export const TESTED_PROMISES: Record<string, TestedPromise[]> = {
     tested(
       'the queue is reset by an operator',
       'turns for those that have sent are given back, and the next ones go at once',
-      'workflows/unwanted-turns',
+      'workflows/turns',
       'jobs that have sent give back the turns that a queue gives them after its reset',
     ),
     tested(
       'a turn of the other kind of write reaches a job that waits',
       'it is given back, and the write waits on for its own',
-      'workflows/unwanted-turns',
+      'workflows/turns',
       'a follow-up that waits for its turn does not take one of the queue of creates',
     ),
     tested(

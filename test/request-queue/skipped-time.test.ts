@@ -210,14 +210,6 @@ test('while nothing can change, the history does not grow', async () => {
   expect(await bench.eventCount()).toBe(before);
 });
 
-test('a queue that nobody sends anything ends after a minute', async () => {
-  bench = await startQueueBench(environment);
-  const { starting } = bench;
-  await environment.client.workflow.start('requestQueue', starting);
-  expect(await bench.handle.result()).toBeUndefined();
-  expect(await bench.eventCount()).toBeLessThanOrEqual(10);
-});
-
 test('an input of a wrong shape fails the queue', async () => {
   bench = await startQueueBench(environment);
   for (const input of [

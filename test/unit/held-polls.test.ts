@@ -3,65 +3,39 @@ import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
 import { MockActivityEnvironment } from '@temporalio/testing';
 import type { Client } from '@temporalio/client';
-import { expect, test, vi } from 'vitest';
-import { createPollJob, type PollJobOptions } from '../../src/activities/agent-job/held-polls.js';
-import { PollProgress } from '../../src/activities/agent-job/poll-attempt.js';
-import { HeldPolls } from '../../src/activities/agent-job/held-polls.js';
-import type { PollJobInput } from '../../src/activities/agent-job/poll-attempt.js';
-import { pollInput, runAttempt, type HeldAttemptOptions } from '../support/held-attempt.js';
+import { describe, expect, test, vi } from 'vitest';
+import { createPollJob, HeldPolls, type PollJobOptions } from '../../src/activities/agent-job/held-polls.js';
+import { PollProgress, type PollJobInput } from '../../src/activities/agent-job/poll-attempt.js';
+import { PollLease, type PollLeaseOptions } from '../../src/activities/agent-job/poll-lease.js';
+import { ReadFailedError } from '../../src/upstream/errors.js';
+import { pollInput, runAttempt, type HeldAttempt, type HeldAttemptOptions } from '../support/held-attempt.js';
+import { aheadClock } from '../support/monotonic-clock.js';
 import { record, ScriptedUpstream } from '../support/scripted-upstream.js';
 import { noMetrics } from '../support/no-metrics.js';
 
+const EVERY_600_MS = { minMs: 600, maxMs: 600, ratio: 0 };
 const EVERY_9_S = { minMs: 9_000, maxMs: 9_000, ratio: 0 };
 const EVERY_MINUTE = { minMs: 60_000, maxMs: 60_000, ratio: 0 };
-const EVERY_20_MS = { minMs: 20, maxMs: 20, ratio: 0 };
 
-const INPUT = pollInput({ plan: EVERY_9_S });
-
+/** A worker that holds polls, of which each job is polled every 20 ms unless a test says otherwise. */
 function holding(options: Partial<PollJobOptions> = {}) {
   const upstream = new ScriptedUpstream();
   upstream.show = () => ({ status: 'active' });
   const shutdown = new AbortController();
-  const heldPolls = new HeldPolls(shutdown.signal, noMetrics);
-  const pollJob = createPollJob({
-    upstream,
-    metrics: noMetrics,
-    shutdownSignal: shutdown.signal,
-    heldPolls,
-    ...options,
-  });
+  const late: number[] = [];
+  const heldPolls = new HeldPolls(shutdown.signal, { readBegins: (seconds) => late.push(seconds) });
+  const dependencies = { upstream, metrics: noMetrics, shutdownSignal: shutdown.signal, heldPolls };
+  const pollJob = createPollJob({ ...dependencies, ...options });
   const attempt = (input: Partial<PollJobInput> = {}, of: HeldAttemptOptions = {}) =>
-    runAttempt(pollJob, { ...INPUT, ...input }, of);
-  return { upstream, shutdown, heldPolls, attempt };
+    runAttempt(pollJob, pollInput(input), of);
+  return { upstream, shutdown, heldPolls, late, pollJob, attempt };
 }
-
-test('a poll whose first read outlasts the begin of a later poll is not held in its place', async () => {
-  const { upstream, shutdown, heldPolls, attempt } = holding();
-  let answer = () => {};
-  const slow = new Promise<void>((resolve) => (answer = resolve));
-  const getJob = upstream.getJob.bind(upstream);
-  upstream.getJob = async (input) => {
-    const isFirst = upstream.reads === 0;
-    const job = await getJob(input);
-    if (isFirst) await slow;
-    return job;
-  };
-  const earlier = attempt();
-  await expect.poll(() => upstream.reads).toBe(1);
-  const later = attempt();
-  await expect.poll(() => heldPolls.size).toBe(1);
-  answer();
-  expect((await earlier).error).toMatchObject({ type: 'StillPolling' });
-  expect(heldPolls.size).toBe(1);
-  shutdown.abort();
-  expect((await later).error).toMatchObject({ message: expect.stringMatching(/shutting down/) });
-});
 
 test('only the polls of workflows that were named are handed back', async () => {
   const { upstream, shutdown, heldPolls, attempt } = holding();
   const of = (workflowId: string) => ({ info: { workflowExecution: { workflowId, runId: 'run' } } });
-  const left = attempt({}, of('left'));
-  const stays = attempt({}, of('stays'));
+  const left = attempt({ plan: EVERY_9_S }, of('left'));
+  const stays = attempt({ plan: EVERY_9_S }, of('stays'));
   await expect.poll(() => heldPolls.size).toBe(2);
   heldPolls.handBack(new Set(['left', 'unknown']), 'another version is current');
   expect((await left).error).toMatchObject({ type: 'StillPolling', message: expect.stringMatching(/another version/) });
@@ -78,20 +52,9 @@ test('a result that cannot be told does not end the worker: another attempt read
   };
   const { upstream, heldPolls, attempt } = holding({ metrics: { endSeen } });
   upstream.show = (read) => ({ status: read > 1 ? 'completed' : 'active' });
-  expect((await attempt({ plan: EVERY_20_MS })).error).toMatchObject({ type: 'StillPolling' });
+  expect((await attempt()).error).toMatchObject({ type: 'StillPolling' });
   await heldPolls.ended();
   expect(heldPolls.size).toBe(0);
-});
-
-test('names that look alike are two jobs', async () => {
-  const { shutdown, heldPolls, attempt } = holding();
-  const all = [
-    attempt({}, { info: { workflowExecution: { workflowId: 'w p', runId: 'r' } } }),
-    attempt({ projectId: 'p p1' }, { info: { workflowExecution: { workflowId: 'w', runId: 'r' } } }),
-  ];
-  await expect.poll(() => heldPolls.size).toBe(2);
-  shutdown.abort();
-  await Promise.all(all);
 });
 
 test('an operator who resets the attempts makes no figure negative', () => {
@@ -113,7 +76,7 @@ test('what a lease tells people is no news to the next attempt', () => {
 
 test('a hand-back that the server did not hear is told again with the wait that is left then', async () => {
   const { shutdown, heldPolls, attempt } = holding();
-  const attempted = attempt({}, { answers: [new Error('unavailable')] });
+  const attempted = attempt({ plan: EVERY_9_S }, { answers: [new Error('unavailable')] });
   await expect.poll(() => heldPolls.size).toBe(1);
   shutdown.abort();
   const { error } = await attempted;
@@ -125,7 +88,7 @@ test('a lease that follows failed reads tells the server at once that they are o
   const told: unknown[] = [];
   const heartbeatDetails = { failures: 7, notFound: 0, further: 0, unread: 0 };
   const info = { attempt: 8, heartbeatDetails };
-  const attempted = attempt({}, { info, onHeartbeat: (details) => told.push(details) });
+  const attempted = attempt({ plan: EVERY_9_S }, { info, onHeartbeat: (details) => told.push(details) });
   await expect.poll(() => heldPolls.size).toBe(1);
   await expect.poll(() => told).toMatchObject([{ failures: 0 }]);
   shutdown.abort();
@@ -133,7 +96,7 @@ test('a lease that follows failed reads tells the server at once that they are o
 });
 
 test.each([
-  ['after failed reads before the batch', { failures: 5 }, { attempt: 10 }],
+  ['after failed reads before the batch', { plan: EVERY_9_S, failures: 5 }, { attempt: 10 }],
   ['that another release chose', { plan: EVERY_MINUTE }, { attempt: 10, heartbeatTimeoutMs: 120_000 }],
 ])('a lease %s is not ended for a longer one, which might never come', async (_, input, info) => {
   const { heldPolls, shutdown, attempt } = holding();
@@ -143,24 +106,10 @@ test.each([
   await attempted;
 });
 
-test('a machine that was suspended hands its polls back, as its clock may be behind', async () => {
-  const { upstream, heldPolls, attempt } = holding();
-  const attempted = attempt({ plan: { minMs: 3_000, maxMs: 3_000, ratio: 0 } });
-  await expect.poll(() => heldPolls.size).toBe(1);
-  const now = Date.now.bind(Date);
-  const clock = vi.spyOn(Date, 'now').mockImplementation(() => now() + 60_000);
-  try {
-    expect((await attempted).error).toMatchObject({ type: 'StillPolling' });
-  } finally {
-    clock.mockRestore();
-  }
-  expect(upstream.reads).toBe(1);
-});
-
 test('a deadline that has passed by the clock alone is left to another attempt, which knows the time', async () => {
   const { upstream, attempt } = holding();
   const info = { currentAttemptScheduledTimestampMs: Date.now() - 3_600_000 };
-  const { error } = await attempt({ deadlineAt: Date.now() - 1_000 }, { info });
+  const { error } = await attempt({ plan: EVERY_9_S, deadlineAt: Date.now() - 1_000 }, { info });
   expect(error).toMatchObject({
     type: 'StillPolling',
     message: expect.stringMatching(/^nothing is wrong: the job is active, next poll/),
@@ -175,7 +124,7 @@ test('how late an end was seen is measured, not planned, where reads had to wait
   vi.spyOn(heldPolls.pacing, 'reserve')
     .mockReturnValueOnce({ ms: 0, why: '', isShort: true })
     .mockReturnValueOnce({ ms: 3_000, why: 'many reads are due at once', isShort: false });
-  expect((await attempt({ plan: EVERY_20_MS })).result).toMatchObject({ reads: 2 });
+  expect((await attempt()).result).toMatchObject({ reads: 2 });
   expect(late[0]).toBeGreaterThan(2.9);
 });
 
@@ -191,7 +140,7 @@ test('a held poll keeps no record in memory: it may have 64 KiB, and a worker ho
   const begin = async () => {
     const known = record();
     const environment = new MockActivityEnvironment({ heartbeatTimeoutMs: 50_000 }, { client });
-    await environment.run(pollJob, { ...INPUT, known }).catch(() => {});
+    await environment.run(pollJob, { ...pollInput({ plan: EVERY_9_S }), known }).catch(() => {});
     return new WeakRef(known);
   };
   const known = await begin();
@@ -203,14 +152,216 @@ test('a held poll keeps no record in memory: it may have 64 KiB, and a worker ho
 });
 
 test('a held read tells how late it began', async () => {
-  const late: number[] = [];
-  const shutdown = new AbortController();
-  const heldPolls = new HeldPolls(shutdown.signal, { readBegins: (seconds) => late.push(seconds) });
-  const upstream = new ScriptedUpstream();
+  const { upstream, late, attempt } = holding();
   upstream.show = (read) => ({ status: read > 2 ? 'completed' : 'active' });
-  const pollJob = createPollJob({ upstream, metrics: noMetrics, shutdownSignal: shutdown.signal, heldPolls });
-  await runAttempt(pollJob, { ...INPUT, plan: EVERY_20_MS });
+  await attempt();
   // The first read is not held: it was not late.
   expect(late).toHaveLength(2);
   for (const seconds of late) expect(seconds).toBeGreaterThan(-0.1);
+});
+
+describe('one attempt', () => {
+  test('reads until something has changed, and counts its reads', async () => {
+    const { upstream, attempt, heldPolls } = holding();
+    upstream.show = (read) => ({ status: read < 4 ? 'active' : 'completed' });
+    const { result, kept } = await attempt();
+    expect(result).toMatchObject({ reading: { kind: 'record', job: { status: 'completed' } }, reads: 4 });
+    expect(kept).toBeNull();
+    expect(heldPolls.size).toBe(0);
+  });
+
+  test('goes back to the server with a failed read, which it shows, and with what it has counted', async () => {
+    const { upstream, attempt } = holding();
+    upstream.show = (read) => {
+      if (read === 3) throw new ReadFailedError('the upstream answered 503', 503);
+      return { status: 'active' };
+    };
+    const { error, kept } = await attempt();
+    expect(error).toMatchObject({ type: 'StillPolling', message: expect.stringMatching(/answered 503, next poll in/) });
+    expect(upstream.reads).toBe(3);
+    expect(kept).toMatchObject({ failures: 1 });
+    upstream.show = () => ({ status: 'completed' });
+    const second = await attempt({}, { info: { attempt: 2, heartbeatDetails: kept } });
+    expect(second.result).toMatchObject({ reads: 4, failures: 0 });
+  });
+
+  test('goes back to the server at once where its worker shuts down, which keeps the rest of the wait', async () => {
+    const { upstream, shutdown, attempt, heldPolls } = holding();
+    const attempted = attempt({ plan: EVERY_9_S });
+    await expect.poll(() => heldPolls.size).toBe(1);
+    shutdown.abort();
+    const { error } = await attempted;
+    expect(error).toMatchObject({ type: 'StillPolling', message: expect.stringMatching(/shutting down/) });
+    expect(error?.nextRetryDelay).toBeGreaterThan(5_000);
+    expect(error?.nextRetryDelay).toBeLessThanOrEqual(9_900);
+    await heldPolls.ended();
+    expect(upstream.reads).toBe(1);
+  });
+
+  test('ends for a later one of the same job, and for none of another job', async () => {
+    const { upstream, attempt, heldPolls } = holding();
+    const earlier = attempt({ plan: EVERY_9_S });
+    const deadlineAt = Date.now() + 3_000;
+    const other = attempt({ plan: EVERY_9_S, jobId: 'job-2', known: record({ id: 'job-2' }), deadlineAt });
+    await expect.poll(() => heldPolls.size).toBe(2);
+    const later = attempt({ plan: EVERY_9_S, deadlineAt });
+    expect((await earlier).error).toMatchObject({
+      type: 'StillPolling',
+      message: expect.stringMatching(/later poll/),
+    });
+    expect((await later).result?.reads).toBe(2);
+    expect((await other).result?.reads).toBe(2);
+    expect(upstream.reads).toBe(5);
+  });
+
+  test('whose waits have become long ends for a longer lease, but not before the tenth read of the batch', async () => {
+    const { attempt } = holding();
+    const { result } = await attempt({ plan: EVERY_MINUTE }, { info: { attempt: 10 } });
+    expect(result).toMatchObject({ reading: { kind: 'unchanged' }, reads: 10 });
+    const { attempt: early, heldPolls } = holding();
+    expect((await early({ plan: EVERY_MINUTE }, { info: { attempt: 9 } })).error).toMatchObject({
+      type: 'StillPolling',
+    });
+    expect(heldPolls.size).toBe(0);
+    const { attempt: long, heldPolls: other } = holding();
+    void long({ plan: EVERY_MINUTE }, { info: { attempt: 10, heartbeatTimeoutMs: 290_000 } });
+    await expect.poll(() => other.size).toBe(1);
+  });
+
+  test('is each read where requests are limited', async () => {
+    const { upstream, attempt } = holding({ heldPolls: null });
+    expect((await attempt()).error).toMatchObject({ type: 'StillPolling' });
+    expect(upstream.reads).toBe(1);
+  });
+});
+
+describe('a lease', () => {
+  /** Renewed after a second. */
+  const SHORT = { heartbeatTimeoutMs: 16_000 };
+
+  test('is renewed by a heartbeat, which tells people and the next attempt how far it is', async () => {
+    const { attempt, shutdown } = holding();
+    const heartbeats: unknown[] = [];
+    const attempted = attempt(
+      { plan: EVERY_600_MS },
+      { info: SHORT, onHeartbeat: (details) => heartbeats.push(details) },
+    );
+    await expect.poll(() => heartbeats.length).toBe(2);
+    expect(heartbeats[1]).toMatchObject({ status: 'active', polls: expect.any(Number), failures: 0 });
+    shutdown.abort();
+    expect((await attempted).kept).toMatchObject({ further: expect.any(Number) });
+  });
+
+  test.each([
+    ['ActivityNotFoundError', 'the server knows it no more', 'nothing'],
+    ['ActivityCancelledError', 'the workflow no longer wants it', 'a cancellation'],
+  ])('is over at a %s, for %s: it tells the server %s', async (name, _, told) => {
+    const { attempt, heldPolls, upstream } = holding();
+    const attempted = attempt({ plan: EVERY_600_MS }, { info: SHORT, answers: [Object.assign(new Error(), { name })] });
+    await expect.poll(() => heldPolls.size).toBe(1);
+    await expect.poll(() => heldPolls.size).toBe(0);
+    const { reads } = upstream;
+    const nothing = new Promise((resolve) => setTimeout(() => resolve({ wasCancelled: false }), 1_500));
+    expect(await Promise.race([attempted, nothing])).toMatchObject({ wasCancelled: told === 'a cancellation' });
+    expect(upstream.reads).toBe(reads);
+  });
+
+  test('goes on where the server did not answer, until it did', async () => {
+    const { attempt, shutdown } = holding();
+    const heartbeats: unknown[] = [];
+    const attempted = attempt(
+      { plan: EVERY_600_MS },
+      { info: SHORT, answers: [new Error('unavailable')], onHeartbeat: (details) => heartbeats.push(details) },
+    );
+    await expect.poll(() => heartbeats.length).toBe(2);
+    shutdown.abort();
+    expect((await attempted).error).toMatchObject({ type: 'StillPolling' });
+  });
+
+  test('is not taken where it would have to be renewed within a wait: the server keeps that', async () => {
+    const { attempt, heldPolls, upstream } = holding();
+    const { error, kept } = await attempt({ plan: { minMs: 45_000, maxMs: 45_000, ratio: 0 } });
+    expect(error).toMatchObject({ type: 'StillPolling' });
+    expect(error?.nextRetryDelay).toBeGreaterThanOrEqual(40_500);
+    expect({ kept, size: heldPolls.size, reads: upstream.reads }).toEqual({ kept: null, size: 0, reads: 1 });
+  });
+
+  test('is not taken where an operator took the heartbeat timeout away: the server keeps each wait', async () => {
+    const { attempt, upstream } = holding();
+    const { error } = await attempt({ maxReads: 1_000 }, { info: { heartbeatTimeoutMs: 0 } });
+    expect(error).toMatchObject({
+      type: 'StillPolling',
+      message: expect.stringMatching(/^nothing is wrong: the job is active, next poll/),
+    });
+    expect(upstream.reads).toBe(1);
+  });
+});
+
+describe('a heartbeat without an answer, which the server may have taken or not', () => {
+  /** Renewed after 35 s. */
+  const LEASE_MS = 50_000;
+  const NO_ANSWER = new Error('deadline exceeded');
+
+  async function held(options: HeldAttemptOptions) {
+    const { upstream, heldPolls, attempt } = holding();
+    let ended: HeldAttempt | null = null;
+    const plan = { minMs: 30_000, maxMs: 30_000, ratio: 0 };
+    void attempt({ plan }, { ...options, info: { heartbeatTimeoutMs: LEASE_MS } }).then((end) => (ended = end));
+    await expect.poll(() => heldPolls.size).toBe(1);
+    return { upstream, heldPolls, ended: () => ended };
+  }
+
+  test('one that ran out while the server was slow is handed back until the server has answered', async () => {
+    const { skip } = aheadClock();
+    const lost = [NO_ANSWER, NO_ANSWER];
+    const { upstream, heldPolls, ended } = await held({ answers: lost, onHeartbeat: () => skip(LEASE_MS) });
+    skip(36_000);
+    await expect.poll(() => heldPolls.size).toBe(0);
+    const { reads } = upstream;
+    await expect.poll(ended, { timeout: 60_000 }).toMatchObject({
+      error: { type: 'StillPolling', message: expect.stringContaining('Temporal did not answer') },
+    });
+    expect(lost).toEqual([]);
+    expect(upstream.reads).toBe(reads);
+  });
+
+  test('one that ran out long after its last heartbeat is dropped: another worker polls the job', async () => {
+    const { skip } = aheadClock();
+    const { heldPolls, upstream, ended } = await held({ answers: [NO_ANSWER], onHeartbeat: () => skip(2 * LEASE_MS) });
+    skip(36_000);
+    await expect.poll(() => heldPolls.size).toBe(0);
+    const { reads } = upstream;
+    await heldPolls.ended();
+    expect({ ended: ended(), reads: upstream.reads }).toEqual({ ended: null, reads });
+  });
+
+  test('of thousands that ran out no more than a hundred are handed back at once', async () => {
+    const { skip } = aheadClock();
+    const heldPolls = new HeldPolls(new AbortController().signal, noMetrics);
+    let [heartbeats, calls, told, mostAtOnce] = [0, 0, 0, 0];
+    const answered = { isOver: false };
+    const attempt = {
+      heartbeat: () => Promise.resolve((heartbeats++, 'unknown')),
+      fail: async () => {
+        mostAtOnce = Math.max(mostAtOnce, ++calls);
+        await expect.poll(() => answered.isOver).toBe(true);
+        calls -= 1;
+        told += 1;
+        return 'accepted';
+      },
+    };
+    const read = () => Promise.resolve({ kind: 'wait', ms: 30_000, why: '', isHealthy: true });
+    const run = { elapsedMs: 0, progress: { reads: 1, hasChanged: false, saved: {} }, shown: '', read };
+    for (let i = 0; i < 2_000; i++) {
+      const options = { name: `${i}`, workflowId: `${i}`, run, attempt, leaseMs: LEASE_MS };
+      heldPolls.take(() => new PollLease(options as unknown as PollLeaseOptions), 30_000);
+    }
+    skip(36_000);
+    await expect.poll(() => heartbeats).toBe(2_000);
+    skip(20_000);
+    await expect.poll(() => calls).toBe(100);
+    answered.isOver = true;
+    await expect.poll(() => told).toBe(2_000);
+    expect({ mostAtOnce, size: heldPolls.size }).toEqual({ mostAtOnce: 100, size: 0 });
+  });
 });

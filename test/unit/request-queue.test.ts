@@ -268,25 +268,6 @@ test('a raised budget holds at once, and a number goes once no worker has named 
   expect(run.budget.perHour).toBeNull();
 });
 
-test('a number that comes back after `unlimited` finds what was sent in the hour before', () => {
-  const { clock, run } = openQueue();
-  const take = (perHour: number | string, requests?: number) => {
-    const outcome = requests === undefined ? 'unsent' : 'accepted';
-    run.report(parseReport({ turn: null, outcome, at: clock.now, requests, perHour }));
-  };
-  take(10, 10);
-  clock.now += 10 * MINUTE;
-  take('unlimited', 5);
-  expect([run.isOver, run.nextTurnAt]).toEqual([false, clock.now]);
-  take(10);
-  expect(run.nextTurnAt).toBe(START + HOUR);
-  take('unlimited');
-  // What is sent under `unlimited` keeps no queue running.
-  clock.now = START + HOUR + 10 * MINUTE;
-  take('unlimited', 5);
-  expect(run.isOver).toBe(true);
-});
-
 test('one odd message holds nothing up: a turn is for one write, or for a chunk of an export', () => {
   const { run, join } = openQueue();
   join('odd', { perHour: 100, requests: 1_000_000 });

@@ -2,7 +2,7 @@ import { afterAll, beforeAll, expect, test } from 'vitest';
 import { followUpSignal, jobStateQuery } from '../../src/contract.js';
 import { agentJobStartOptions } from '../../src/agent-job/start-options.js';
 import { connectDevServer, type TestServer } from '../support/dev-server.js';
-import { startJobBench, type JobBench } from '../support/job-bench.js';
+import { startJobBench, type JobBench, type JobBenchOptions } from '../support/job-bench.js';
 import { ScriptedUpstream } from '../support/scripted-upstream.js';
 
 let server: TestServer;
@@ -14,9 +14,9 @@ beforeAll(async () => {
 });
 afterAll(async () => server.close());
 
-async function withBench(work: () => Promise<void>) {
+async function withBench(work: () => Promise<void>, options: JobBenchOptions = {}) {
   upstream = new ScriptedUpstream();
-  bench = await startJobBench(server, upstream);
+  bench = await startJobBench(server, upstream, options);
   try {
     await work();
   } finally {
@@ -55,3 +55,16 @@ test('a follow-up in the middle of a wait costs at most 18 further events', () =
     });
     expect((await events(handle.workflowId)).length).toBeLessThanOrEqual(40);
   }));
+
+test('polls that a worker holds cost no event and no action of their own, and are all counted', () =>
+  withBench(
+    async () => {
+      upstream.show = (read) => (read > 5 ? { status: 'completed' } : { status: 'active' });
+      const handle = await bench.start({ projectId: 'p1', prompt: 'Fix it', polling: { min: 1_000, max: 1_000 } });
+      expect(await handle.result()).toMatchObject({ outcome: 'completed', polls: 6 });
+      const { events } = await handle.fetchHistory();
+      const attempts = events?.flatMap(({ activityTaskStartedEventAttributes: started }) => started?.attempt ?? []);
+      expect(attempts).toEqual([1, 1]);
+    },
+    { holdsPolls: true },
+  ));

@@ -112,7 +112,7 @@ export class HeldPolls {
   take(makeLease: () => PollLease, waitMs: number): boolean {
     if (this.#shutdownSignal.aborted || this.#leases.size >= MAX_LEASES) return false;
     const lease = makeLease();
-    if (!lease.lasts(waitMs) || this.#isLaterHeld(lease)) return false;
+    if (!lease.lasts(waitMs)) return false;
     this.dropEarlier(lease.name);
     this.#leases.set(lease.name, lease);
     this.#readAfter(lease, waitMs);
@@ -133,12 +133,6 @@ export class HeldPolls {
 
   get #idle(): PollLease[] {
     return [...this.#leases.values()].filter(({ isReading }) => !isReading);
-  }
-
-  /** Its first read outlasted the begin of a later attempt: the server wants no answer of it any more. */
-  #isLaterHeld({ name, run }: PollLease): boolean {
-    const held = this.#leases.get(name);
-    return held !== undefined && held.run.elapsedMs < run.elapsedMs;
   }
 
   #readAfter(lease: PollLease, waitMs: number): void {
@@ -168,7 +162,6 @@ export class HeldPolls {
   #handle({ lease, what }: Due): void {
     if (lease.isOver || this.#shutdownSignal.aborted) return;
     if (lease.isExpired) this.#expire(lease);
-    else if (lease.wasSuspended) this.#end(lease, lease.handBack('this machine was suspended, or its clock was set'));
     else if (what === 'renew') this.#keep(this.#renew(lease));
     else this.#beginRead(lease, what === 'readInSlot');
   }

@@ -9,8 +9,6 @@ import { nextAttemptIn, type PollAttempt, type PollJobResult } from './poll-atte
 
 /** A call that got no answer is made again after this time. */
 const TRY_AGAIN_MS = 2_000;
-/** The clock of this machine may gain so much on `performance.now()` without a suspension. */
-const CLOCK_JUMP_MS = 5_000;
 
 /** What a lease is of. */
 export interface PollLeaseOptions {
@@ -40,7 +38,6 @@ export class PollLease {
   #expiresAt: number;
   /** Later than `#expiresAt` if a heartbeat got no answer: the server may have taken that heartbeat. */
   #mayBeHeldUntil: number;
-  readonly #clockOffset = clockOffset();
 
   constructor({ name, workflowId, run, attempt, leaseMs }: PollLeaseOptions) {
     this.name = name;
@@ -70,14 +67,6 @@ export class PollLease {
   /** Whether the server may still wait for this attempt, even if the lease looks expired here. */
   get mayBeHeld(): boolean {
     return performance.now() < this.#mayBeHeldUntil;
-  }
-
-  /**
-   * This machine was suspended, or its clock was set. `performance.now()` stood still: it says neither whether the
-   * lease has expired nor what the server's time is.
-   */
-  get wasSuspended(): boolean {
-    return clockOffset() - this.#clockOffset > CLOCK_JUMP_MS;
   }
 
   /** Shows the server that the batch is polled. Returns when to do so next; null if the lease is over. */
@@ -120,8 +109,4 @@ export class PollLease {
       await new Promise((resolve) => setTimeout(resolve, TRY_AGAIN_MS));
     }
   }
-}
-
-function clockOffset(): number {
-  return Date.now() - performance.now();
 }

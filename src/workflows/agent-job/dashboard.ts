@@ -148,7 +148,6 @@ function currentDetails(run: JobRun): string {
     ...waitingLines(waitingNow(run), run.spec.projectId),
     ...attention(run),
     ...followUpLines(run.followUps.statuses()),
-    ...conflictLines(run.followUps.conflicts),
   ].join('\n');
 }
 
@@ -191,12 +190,6 @@ function attention({ inDoubt, jobId, spec }: JobRun): string[] {
     '',
     codeBlock(`${command(arrived)}\n${command('retry')}`),
   ];
-}
-
-function conflictLines(ids: string[]): string[] {
-  if (ids.length === 0) return [];
-  const named = ids.map((id) => plainMarkdown(id)).join(', ');
-  return ['', `**Ignored**: these ids were said again with another prompt, which was not sent: ${named}`];
 }
 
 function followUpLines(followUps: FollowUpStatus[]): string[] {

@@ -110,8 +110,7 @@ function takeSignal(run: JobRun, input: FollowUpInput, newId: () => string): voi
 function queue(run: JobRun, id: string, { prompt, priority }: GivenFollowUp): void {
   if (run.followUps.isUsed(id)) {
     if (!run.followUps.isConflict(id, prompt)) return;
-    log.warn('A followUp signal was ignored', { reason: followUpConflictText(id) });
-    return run.followUps.addConflict(id);
+    return log.warn('A followUp signal was ignored', { reason: followUpConflictText(id) });
   }
   if (run.followUps.hasRoomFor(id, prompt)) {
     run.followUps.add({ id, prompt, askedAt: Date.now(), ...(priority !== null && { priority }) });

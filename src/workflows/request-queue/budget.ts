@@ -21,8 +21,6 @@ const NOTHING_KNOWN = {
   /** The budget that is set, and when a worker last named it. */
   set: null as WritesPerHour | null,
   namedAt: 0,
-  /** Until then a number that comes back must know what was sent under the number before. */
-  keptUntil: 0,
   /** Requests that were sent, answers 429, and those without `Retry-After` to a request with a turn. */
   spent: [] as RollingHour,
   throttled: [] as RollingHour,
@@ -62,10 +60,9 @@ export class Budget {
 
   /** Until then an answer 429, or what counts towards a number, must be remembered. */
   get remembersUntil(): number {
-    const { throttled, spent, keptUntil } = this.data;
+    const { throttled, spent } = this.data;
     const now = this.#now();
-    const spentUntil = leavesAt(spent, 0, now);
-    return Math.max(leavesAt(throttled, 0, now), this.perHour === null ? Math.min(spentUntil, keptUntil) : spentUntil);
+    return Math.max(leavesAt(throttled, 0, now), this.perHour === null ? 0 : leavesAt(spent, 0, now));
   }
 
   /** How many requests the next turn holds: all that are wanted, or all that the budget has. */
@@ -87,7 +84,6 @@ export class Budget {
     const { data } = this;
     const now = this.#now();
     if (perHour === undefined || (perHour === null && now - data.namedAt < NAMED_MS)) return;
-    if (this.perHour !== null) data.keptUntil = leavesAt(data.spent, 0, now);
     data.set = perHour;
     if (perHour !== null) data.namedAt = now;
   }

@@ -20,8 +20,8 @@ export type Waiter = Required<Pick<JoinRequest, 'workflowId' | 'priority' | 'ask
 /** A waiter as continue-as-new hands it on: there may be many. */
 type CarriedWaiter = [workflowId: string, priority: Priority, askedAt: number, requests: number];
 
-/** So many may wait, and so much may continue-as-new hand on of them: the server takes 2 MiB at most. */
-const LIMITS = { waiters: 20_000, bytes: 1_500_000 };
+/** Continue-as-new may hand on so much of those that wait: the server takes 2 MiB at most. */
+const MAX_BYTES = 1_500_000;
 /** A carried waiter is its id and at most so much. */
 const BYTES_BESIDES_ID = 32;
 
@@ -34,7 +34,7 @@ export interface QueueData {
   waiters: CarriedWaiter[];
   turns: [number: number, turn: TurnInFlight][];
   budget: BudgetData | null;
-  /** A message has come: a queue that is started without one waits for one. */
+  /** A message has come: until then the queue waits for one. */
   wasUsed: boolean;
 }
 
@@ -52,8 +52,6 @@ const TURN_MS = 60_000;
 const FURTHER_REQUEST_MS = 20_000;
 /** So long after the end of its turn a request may still arrive, and its report may be on its way. */
 const REPORT_MS = 30_000;
-/** A queue that no message reaches ends after this time. */
-const UNUSED_MS = 60_000;
 /** One turn of a queue is for so many requests at most: an odd message must not hold a project up. */
 const MAX_REQUESTS: Record<QueueName['operation'], number> = { create: 1, message: 1, visitors: 120 };
 
@@ -62,7 +60,6 @@ export class QueueRun {
   readonly budget: Budget;
   readonly #turns: Map<number, TurnInFlight>;
   readonly #data: Pick<QueueData, 'name' | 'nextTurn' | 'wasUsed'>;
-  readonly #openedAt: number;
   readonly #now: () => number;
   readonly #maxRequests: number;
   #latest: number;
@@ -73,7 +70,6 @@ export class QueueRun {
     this.budget = new Budget(budget, now);
     this.#turns = new Map(turns);
     this.#data = data;
-    this.#openedAt = now();
     // Between two runs the clock may have been set back.
     this.#latest = budget === null ? now() : Infinity;
     this.#now = now;
@@ -159,7 +155,7 @@ export class QueueRun {
   }
 
   get #endsAt(): number {
-    return this.#data.wasUsed ? this.budget.remembersUntil : this.#openedAt + UNUSED_MS;
+    return this.#data.wasUsed ? this.budget.remembersUntil : Infinity;
   }
 
   #takeBudget({ perHour }: BudgetFacts): void {
@@ -239,9 +235,7 @@ export class Waiters {
     this.#order.splice(this.#order.findLastIndex((other) => isBefore(other, waiter)) + 1, 0, waiter);
     this.#bytes += bytesOf(waiter);
     const left: Waiter[] = [];
-    while (this.#order.length > LIMITS.waiters || this.#bytes > LIMITS.bytes) {
-      left.push(this.remove(this.#order.at(-1)!.workflowId)!);
-    }
+    while (this.#bytes > MAX_BYTES) left.push(this.remove(this.#order.at(-1)!.workflowId)!);
     return left;
   }
 
