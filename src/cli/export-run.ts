@@ -2,9 +2,8 @@
 import { setInterval } from 'node:timers/promises';
 import type { Command } from 'commander';
 import type { SnapshotReceipt, VisitorExportProgress, VisitorExportRangeInput } from '../contract.js';
-import { MAX_SECOND_SCANS } from '../visitor-export/scan-checkpoint.js';
 import { type DateRange, plusDays } from '../visitor-export/date-range.js';
-import { inconsistencyText } from '../visitor-export/inconsistency.js';
+import { inconsistencyText, maySecondScan } from '../visitor-export/inconsistency.js';
 import type { VisitorExportHandle } from '../starter.js';
 import { addRangeOptions, openSnapshots, readManifests, toExportRange, type RangeFlags } from './export-options.js';
 import { print, printAnswer, printJson, printToStderr, progressPrinter, withSession, type Session } from './session.js';
@@ -103,13 +102,14 @@ async function backfill(command: Command, flags: BackfillFlags): Promise<void> {
   // The store says which days are still to do, so an interrupted backfill goes on where it was.
   const days = await daysToDo(flags);
   await withSession(command, async (session) => {
-    let [failures, secondScans] = [0, 0];
+    const exported: SnapshotReceipt[] = [];
+    let failures = 0;
     for (const day of days) {
       session.signal.throwIfAborted();
-      const options = { secondScan: secondScans < MAX_SECOND_SCANS, priority: BACKFILL_PRIORITY } as const;
-      const exported = await exportDay(session, flags, day, options);
-      if (exported === null) failures += 1;
-      secondScans += exported ?? 0;
+      const options = { secondScan: maySecondScan(exported), priority: BACKFILL_PRIORITY } as const;
+      const receipts = await exportDay(session, flags, day, options);
+      if (receipts === null) failures += 1;
+      else exported.push(...receipts);
     }
     const summary = `${days.length - failures} days exported, ${failures} failed`;
     if (failures > 0) throw new CommandError('error', summary);
@@ -127,21 +127,21 @@ async function daysToDo(flags: BackfillFlags): Promise<DateRange[]> {
   return left.map(({ date }) => ({ dateFrom: date, dateTo: plusDays(date, 1) }));
 }
 
-/** Exports one day. Returns its second scans; null if it failed: that is reported, and the other days go on. */
+/** Exports one day. Returns its snapshot; null if it failed: that is reported, and the other days go on. */
 async function exportDay(
   session: Session,
   { project: projectId, json }: BackfillFlags,
   day: DateRange,
   options: Pick<VisitorExportRangeInput, 'secondScan' | 'priority'>,
-): Promise<number | null> {
+): Promise<SnapshotReceipt[] | null> {
   const { dateFrom: date } = day;
   try {
-    const result = await runExport(session, { projectId, ...day, ...options }, json);
-    for (const receipt of result.snapshots) {
+    const { snapshots } = await runExport(session, { projectId, ...day, ...options }, json);
+    for (const receipt of snapshots) {
       const verdict = receipt.consistent ? 'consistent' : 'inconsistent';
       printAnswer(json, { date, ...receipt }, () => `${date}  ${receipt.rows} rows, ${verdict}`);
     }
-    return result.secondScans ?? 0;
+    return snapshots;
   } catch (error) {
     session.signal.throwIfAborted();
     const { message } = error as Error;

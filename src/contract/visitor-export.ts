@@ -96,8 +96,6 @@ export interface SnapshotReceipt {
 /** The result of `visitorExport`: one snapshot for an explicit range, one per day for a Schedule. */
 export interface VisitorExportResult {
   snapshots: SnapshotReceipt[];
-  /** Days that were scanned a second time, an hour later; absent where none was. */
-  secondScans?: number;
 }
 
 /** A day that a Schedule's run could not export. */
@@ -119,9 +117,9 @@ export interface FailedDaysDetails {
 
 /** Details of the failure `ExportRejected`. */
 export interface ExportRejectedDetails {
-  /** The HTTP status; 200 where the pages had a wrong field. */
+  /** The HTTP status. */
   status: number;
-  /** The upstream's own text, or what was wrong. */
+  /** The upstream's own text. */
   error: string;
 }
 
@@ -174,10 +172,6 @@ export interface SnapshotManifest {
   rounded?: boolean;
   exportedAt: string;
   files: { name: string; rows: number; bytes: number; sha256: string }[];
-  /** The sum of each count over all rows. The totals are compared with this sum. */
-  rowSums?: VisitorTotals;
-  /** The largest value of each count. The totals are compared with this value, too. */
-  rowMaxima?: VisitorTotals;
   /** The first run id of the workflow that wrote the manifest. */
   run?: string;
   /** When another snapshot replaced this one: only under `superseded/`. */

@@ -29,8 +29,6 @@ export const CHECKED_FIELDS = z.object({
   drift: z.object({ kind: z.string(), offset: COUNT }).optional(),
   exportedAt: z.iso.datetime(),
   files: z.array(z.object({ name: PLAIN_NAME, rows: COUNT, bytes: COUNT, sha256: z.string() })),
-  rowSums: COUNTS.optional(),
-  rowMaxima: COUNTS.optional(),
 });
 
 /** Whether a value is a manifest. Its other fields count for the checksum, so the value itself is used. */

@@ -10,8 +10,9 @@
  */
 import { createHash } from 'node:crypto';
 import type { Inconsistency, SnapshotManifest, SnapshotReceipt, VisitorExportRange } from '../contract.js';
-import { isProvisional, shifted } from '../visitor-export/date-range.js';
-import type { ScanCheckpoint, SuspectScan } from '../visitor-export/scan-checkpoint.js';
+import { isProvisional } from '../visitor-export/date-range.js';
+import { type ScanCheckpoint, SECOND_SCAN_DELAY_MS, type SuspectScan } from '../visitor-export/scan-checkpoint.js';
+import { COUNTS } from './content-digest.js';
 import {
   checkManifest,
   encodeManifest,
@@ -21,13 +22,17 @@ import {
   readManifest,
   receiptOf,
   snapshotId,
-  unlessNewer,
 } from './manifest.js';
 import { chunkKey, intentKey, isParquetName, manifestKey, parquetName, snapshotFolder } from './layout.js';
-import { hasLostMost, implausibilityOf } from './plausibility.js';
 import type { SnapshotStore } from './snapshot-store.js';
-import { checkCheckpoint, cleanUpStaging, stagedParquet, type StagedScan, StaleStagingError } from './staging.js';
-import { keepSuperseded } from './superseded.js';
+import {
+  checkCheckpoint,
+  cleanUpStaging,
+  keepSuperseded,
+  stagedParquet,
+  type StagedScan,
+  StaleStagingError,
+} from './staging.js';
 
 /** A finished scan, ready to be published. */
 export interface FinishedScan extends StagedScan {
@@ -38,9 +43,6 @@ export interface FinishedScan extends StagedScan {
   /** The suspect scan of this run that this one confirms or refutes. */
   suspect?: SuspectScan | null;
 }
-
-/** How many date ranges before one, and after it, show what is usual. */
-const NEIGHBOURS = 14;
 
 /**
  * Publishes a scan unless the current snapshot is better, newer or the same. Then removes the staging of all runs of
@@ -57,7 +59,7 @@ export async function publishScan(
   await finishIntent(store, range);
   const published = await readTrusted(store, range);
   const current = published && (await isWhole(store, published)) ? published : null;
-  const candidate = await judged(store, finished, published);
+  const candidate = judged(finished, published);
   const choice = current && choosePublication(current, candidate);
   let receipt: SnapshotReceipt;
   if (published && isNewer(published, candidate)) {
@@ -92,23 +94,44 @@ function choosePublication(current: SnapshotManifest, candidate: SnapshotManifes
 }
 
 /** The manifest of a scan; inconsistent if the scan is implausible and no second scan has confirmed it. */
-async function judged(
-  store: SnapshotStore,
-  finished: FinishedScan,
-  current: SnapshotManifest | null,
-): Promise<SnapshotManifest> {
+function judged(finished: FinishedScan, current: SnapshotManifest | null): SnapshotManifest {
   const candidate = manifestOf(finished);
   if (candidate.drift) return candidate;
-  // The nearest date ranges of the same length.
-  const steps = Array.from({ length: 2 * NEIGHBOURS + 1 }, (_, i) => i - NEIGHBOURS).filter((step) => step !== 0);
-  const near = steps.map((step) => unlessNewer(readTrusted(store, shifted(finished.range, step))));
-  const neighbours = (await Promise.all(near)).filter((manifest) => manifest !== null);
-  const drift = implausibilityOf(candidate, { current, neighbours, suspect: finished.suspect ?? null });
-  return drift ? { ...candidate, consistent: false, drift } : candidate;
+  const isImpossible = contradictsItself(finished.checkpoint);
+  if (!isImpossible && !hasShrunk(candidate, current, finished.suspect)) return candidate;
+  const drift = { kind: isImpossible ? 'impossible' : 'shrunk', offset: candidate.rows } as const;
+  return { ...candidate, consistent: false, drift };
+}
+
+/** Counts are approximate: differences of up to a tenth and two visitors are ignored. */
+const TOLERANCE = { part: 0.1, visitors: 2 };
+/** Two scans of a day agree if their rows differ by at most this part. */
+const MAX_DIFFERENCE_PART = 0.1;
+
+/** A visitor of the site visits at least one page, and a visitor of a page visits the site. */
+function contradictsItself({ rows, totals, rowSums, rowMaxima }: ScanCheckpoint): boolean {
+  const isLess = (count: number, other: number) => count < other * (1 - TOLERANCE.part) - TOLERANCE.visitors;
+  if (rows === 0) return COUNTS.some((count) => totals[count] > 0);
+  return COUNTS.some((count) => isLess(rowSums[count], totals[count]) || isLess(totals[count], rowMaxima[count]));
+}
+
+/** Whether a final day lost most of its rows, and no second scan agrees. */
+function hasShrunk(
+  { provisional, rows, exportedAt }: SnapshotManifest,
+  current: SnapshotManifest | null,
+  suspect: SuspectScan | null = null,
+): boolean {
+  if (provisional || !hasLostMost(rows, current?.rows ?? 0)) return false;
+  if (!suspect || Date.parse(exportedAt) - Date.parse(suspect.exportedAt) < SECOND_SCAN_DELAY_MS) return true;
+  return Math.abs(rows - suspect.rows) > MAX_DIFFERENCE_PART * Math.max(rows, suspect.rows);
+}
+
+function hasLostMost(rows: number, before: number): boolean {
+  return rows < before / 2;
 }
 
 function manifestOf({ range, runId, checkpoint, inconsistency, exportedAt }: FinishedScan): SnapshotManifest {
-  const { rows, content, totals, rounded, rowSums, rowMaxima } = checkpoint;
+  const { rows, content, totals, rounded } = checkpoint;
   const { projectId, dateFrom, dateTo } = range;
   return {
     formatVersion: FORMAT_VERSION,
@@ -118,7 +141,7 @@ function manifestOf({ range, runId, checkpoint, inconsistency, exportedAt }: Fin
     provisional: isProvisional(Date.parse(exportedAt), dateTo),
     ...(inconsistency && { drift: inconsistency }),
     ...(rounded && { rounded }),
-    ...{ exportedAt, files: [], rowSums, rowMaxima, run: runId },
+    ...{ exportedAt, files: [], run: runId },
   };
 }
 
@@ -244,10 +267,4 @@ async function removeReplaced(store: SnapshotStore, range: VisitorExportRange): 
   const underWay = intent && !isNewer(published, intent.manifest) ? intent.manifest.files : [];
   const named = new Set([...published.files, ...underWay].map(({ name }) => name));
   for (const name of names.filter(isParquetName)) if (!named.has(name)) await store.remove(`${folder}/${name}`);
-}
-
-/** Rows to expect: of the current snapshot, or of the date range before; null if neither is there. */
-export async function expectedRows(store: SnapshotStore, range: VisitorExportRange): Promise<number | null> {
-  const manifest = (await readManifest(store, range)) ?? (await unlessNewer(readManifest(store, shifted(range, -1))));
-  return manifest?.rows ?? null;
 }

@@ -30,12 +30,9 @@ export class ReadFailedError extends UpstreamError {
   /** The HTTP status, where there was a response. */
   readonly status: number | undefined;
   readonly retryAfterMs: number | undefined;
-  /** A field of the response was wrong: reading again may well bring the same. */
-  readonly isWrongField: boolean;
-  constructor(message: string, status?: number, retryAfterMs?: number, reason?: string, isWrongField = false) {
+  constructor(message: string, status?: number, retryAfterMs?: number, reason?: string) {
     super(message, reason);
     this.status = status;
     this.retryAfterMs = retryAfterMs;
-    this.isWrongField = isWrongField;
   }
 }

@@ -53,8 +53,7 @@ export function readOutcome<T>(
 ): T {
   const { status, error } = exchange;
   const retryAfterMs = parseRetryAfter(exchange.retryAfter, exchange.date);
-  const failed = (reason: string, isWrongField = false) =>
-    new ReadFailedError(message(reason, context), status, retryAfterMs, reason, isWrongField);
+  const failed = (reason: string) => new ReadFailedError(message(reason, context), status, retryAfterMs, reason);
   if (status !== undefined && isRejection(status)) {
     const reason = `upstream answered ${status}`;
     throw new RejectedError(message(reason, context), status, textOfRejection(exchange, context), reason);
@@ -64,7 +63,7 @@ export function readOutcome<T>(
   try {
     return parse(exchange.body);
   } catch (error) {
-    throw failed(reasonOf(error), error instanceof InvalidResponseError && error.isWrongField);
+    throw failed(reasonOf(error));
   }
 }
 

@@ -7,12 +7,6 @@ import type { VisitorPage } from './upstream.js';
 /** A response that is not what the interface promises. */
 export class InvalidResponseError extends Error {
   override readonly name = 'InvalidResponseError';
-  /** Whether it is a JSON object with a wrong field: no broken answer, but another interface. */
-  readonly isWrongField: boolean;
-  constructor(message: string, isWrongField: boolean) {
-    super(message);
-    this.isWrongField = isWrongField;
-  }
 }
 
 const NOT_AN_OBJECT = 'it is not a JSON object';
@@ -102,7 +96,7 @@ function check<T>(value: unknown, what: string, schema: z.ZodType<T>, at: Proper
   if (!error) return data;
   const { path, message } = error.issues[0]!;
   const field = [...at, ...path].join('.');
-  throw invalid(what, [field, message].join(' ').trim(), field !== '');
+  throw invalid(what, [field, message].join(' ').trim());
 }
 
 function parseJson(body: Uint8Array, what: string): unknown {
@@ -116,6 +110,6 @@ function parseJson(body: Uint8Array, what: string): unknown {
   }
 }
 
-function invalid(what: string, why: string, isWrongField = false): InvalidResponseError {
-  return new InvalidResponseError(`answer is not ${what}: ${why}`, isWrongField);
+function invalid(what: string, why: string): InvalidResponseError {
+  return new InvalidResponseError(`answer is not ${what}: ${why}`);
 }

@@ -34,12 +34,6 @@ export function plusDays(date: string, days: number): string {
   return dateOf(Date.parse(`${date}T00:00:00Z`) + days * DAY_MS);
 }
 
-/** The date range of the same length that begins so many lengths later. */
-export function shifted<Range extends DateRange>(range: Range, lengths: number): Range {
-  const days = (lengths * (Date.parse(range.dateTo) - Date.parse(range.dateFrom))) / DAY_MS;
-  return { ...range, dateFrom: plusDays(range.dateFrom, days), dateTo: plusDays(range.dateTo, days) };
-}
-
 /** Whether a date range that was read at a moment may not have been over everywhere. */
 export function isProvisional(time: number, dateTo: string): boolean {
   return time < Date.parse(`${dateTo}T12:00:00.000Z`); // the last time zone's day ends

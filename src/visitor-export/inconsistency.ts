@@ -1,9 +1,9 @@
 /**
  * The kinds of inconsistency in words. A new kind has a name (`InconsistencyKind` in contract/visitor-export.ts), words
- * (below), a finder (snapshots/scan.ts, snapshots/plausibility.ts or `inconsistencyOf`), perhaps a second scan
- * (SUSPICIONS in workflows/visitor-export/range-export.ts), a row in docs/exports.md, and a test of its finder. Pure.
+ * (below), a finder (snapshots/scan.ts, snapshots/publish.ts or `inconsistencyOf`), perhaps a second scan
+ * (SUSPICIONS below), a row in docs/exports.md, and a test of its finder. Pure.
  */
-import type { Inconsistency, InconsistencyKind } from '../contract.js';
+import type { Inconsistency, InconsistencyKind, SnapshotReceipt } from '../contract.js';
 import { isSameTotals, type ScanCheckpoint } from './scan-checkpoint.js';
 
 const DESCRIPTIONS: Record<InconsistencyKind, string> = {
@@ -29,4 +29,23 @@ export function inconsistencyOf(scan: ScanCheckpoint, before: ScanCheckpoint | n
   const isSameContent =
     scan.rows === before.rows && scan.content === before.content && isSameTotals(scan.totals, before.totals);
   return isSameContent && scan.order !== before.order ? { ...scan.inconsistency, kind: 'order' } : scan.inconsistency;
+}
+
+/** Inconsistencies of a finished day that a second scan may refute. */
+const SUSPICIONS: Partial<Record<InconsistencyKind, string>> = {
+  impossible: 'rows and totals contradict each other; the day is read once more',
+  shrunk: 'most of the rows are gone; the day is read once more',
+};
+
+/** Why a day is scanned a second time, in words; undefined if it is not. */
+export function suspicionOf({ drift }: Pick<SnapshotReceipt, 'drift'>): string | undefined {
+  return drift && SUSPICIONS[drift.kind];
+}
+
+/** Days of one scheduled run, or of one backfill, that stay in doubt: each made the run wait for an hour. */
+const MAX_IN_DOUBT = 3;
+
+/** Whether a further day may have a second scan, after these were exported. */
+export function maySecondScan(exported: readonly SnapshotReceipt[]): boolean {
+  return exported.filter((receipt) => suspicionOf(receipt) !== undefined).length < MAX_IN_DOUBT;
 }

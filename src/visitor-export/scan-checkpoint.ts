@@ -6,8 +6,6 @@ export const PAGE_ROWS = 250;
 
 /** How long after a suspect scan the second one begins: sooner, it would see the same disturbance. */
 export const SECOND_SCAN_DELAY_MS = 3_600_000;
-/** Days of one scheduled run, or of one backfill, that get a second scan: so many hours is the most that they add. */
-export const MAX_SECOND_SCANS = 3;
 
 /** Raised with every change of a checkpoint, or of what is staged beside it, that another release would misread. */
 export const CHECKPOINT_VERSION = 1;

@@ -4,7 +4,7 @@ import { VISITOR_EXPORT_WORKFLOW, type VisitorExportInput } from '../../src/cont
 import { rangeOf, useExport, withWorkers } from './export.js';
 
 const setUp = useExport({ visitors: { rows: 3 } });
-const STATE = { ranges: [], next: 0, snapshots: [], failed: [], notBefore: 0, secondScans: 0, rangeState: null };
+const STATE = { ranges: [], next: 0, snapshots: [], failed: [], notBefore: 0, rangeState: null };
 
 /** Starts an export whose second run continues the first one with this state; returns the second run's history. */
 async function historyOfNextRun(input: VisitorExportInput, continued: object, has: string): Promise<string> {

@@ -4,14 +4,12 @@ import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import type { SnapshotManifest, SnapshotReceipt } from '../../src/contract.js';
-import { plusDays } from '../../src/visitor-export/date-range.js';
 import { manifestKey, intentKey, supersededFolder } from '../../src/snapshots/layout.js';
 import { encodeManifest } from '../../src/snapshots/manifest.js';
 import { openStore } from '../../src/snapshots/open-store.js';
 import { finishPublication, publishScan } from '../../src/snapshots/publish.js';
 import type { SnapshotStore } from '../../src/snapshots/snapshot-store.js';
-import { StaleStagingError } from '../../src/snapshots/staging.js';
-import { removeExpired } from '../../src/snapshots/superseded.js';
+import { removeExpired, StaleStagingError } from '../../src/snapshots/staging.js';
 import { exportRows, RANGE, readScan, row, rows, type Telling } from './pages.js';
 import { parquetPath } from './published.js';
 
@@ -38,18 +36,6 @@ async function dailyRuns(...told: (Telling & { count: number })[]): Promise<Snap
     receipts.push(await exportRows(store, () => rows(count), more));
   }
   return receipts;
-}
-
-/** The project's days around the date range. */
-async function days(
-  count: number,
-  telling: (i: number) => { count: number; totals?: Telling['totals'] },
-): Promise<void> {
-  for (let i = 1; i <= count; i++) {
-    const range = { ...RANGE, dateFrom: plusDays(RANGE.dateFrom, -i), dateTo: plusDays(RANGE.dateTo, -i) };
-    const { count: rowCount, totals } = telling(i);
-    await exportRows(store, () => rows(rowCount), { range, exportedAt: at(2), ...(totals && { totals }) });
-  }
 }
 
 test.each<[string, number, Telling['totals']]>([
@@ -83,39 +69,6 @@ test('what approximate counts can explain is no contradiction', async () => {
   expect(tiny).toMatchObject({ consistent: true });
 });
 
-test('a ratio that all of the project’s days share is its upstream’s way of counting', async () => {
-  const odd = (count: number) => ({ human: 40 * count, ai: 5 * count, total: 44 * count });
-  await days(2, () => ({ count: 100, totals: odd(100) }));
-  const [first] = await dailyRuns({ count: 110, totals: odd(110) });
-  expect(first).toMatchObject({ consistent: false, drift: { kind: 'impossible' } });
-  await days(3, () => ({ count: 100, totals: odd(100) }));
-  const [then] = await dailyRuns({ count: 110, totals: odd(110), exportedAt: at(3) });
-  expect(then).toMatchObject({ consistent: true });
-  const [other] = await dailyRuns({ count: 110, totals: odd(1_000), exportedAt: at(4) });
-  expect(other?.drift).toMatchObject({ kind: 'impossible' });
-});
-
-test('a new way of counting is known by the days after it, and one wrong day among them changes nothing', async () => {
-  const odd = (count: number) => ({ human: 40 * count, ai: 5 * count, total: 44 * count });
-  await days(10, () => ({ count: 100 }));
-  const after = [1, 2, 3, 4, 5];
-  for (const i of after) {
-    const range = { ...RANGE, dateFrom: plusDays(RANGE.dateFrom, i), dateTo: plusDays(RANGE.dateTo, i) };
-    const totals = i === 3 ? odd(9_000) : odd(100);
-    await exportRows(store, () => rows(100), { range, exportedAt: at(10), totals });
-  }
-  const [first] = await dailyRuns({ count: 110, totals: odd(110), exportedAt: at(11) });
-  expect(first).toMatchObject({ consistent: true });
-  const [other] = await dailyRuns({ count: 110, totals: odd(1_000), exportedAt: at(12) });
-  expect(other?.drift).toMatchObject({ kind: 'impossible' });
-});
-
-test('no rows but visitors are never a way of counting', async () => {
-  await days(5, () => ({ count: 0, totals: { human: 50, ai: 0, total: 50 } }));
-  const [empty] = await dailyRuns({ count: 0, totals: { human: 50, ai: 0, total: 50 } });
-  expect(empty).toMatchObject({ consistent: false, drift: { kind: 'impossible' } });
-});
-
 test('an empty 200 over a final day of 20,000 rows replaces nothing', async () => {
   const kept = await exportRows(store, () => rows(20_000), { limit: 250, exportedAt: at(2) });
   const again = await exportRows(store, () => [], { totals: NONE, exportedAt: at(3), runId: 'run-2' });
@@ -140,17 +93,6 @@ test('a day that lost most rows is believed if a scan an hour later agrees, and 
   const before = JSON.parse(await readFile(inRoot(`${folder}/manifest.json`), 'utf8')) as SnapshotManifest;
   expect(before).toMatchObject({ snapshotId: kept!.snapshotId, rows: 200, supersededAt: later.exportedAt });
   expect((await readFile(inRoot(`${folder}/${before.files[0]?.name}`))).length).toBe(before.files[0]?.bytes);
-});
-
-test('a day far below what the project’s days have is doubted, too, though nothing is there to replace', async () => {
-  await days(8, (i) => ({ count: i % 7 === 2 ? 40 : 100 + i }));
-  const doubtful = await exportRows(store, () => rows(12), { exportedAt: at(3) });
-  expect(doubtful).toMatchObject({ consistent: false, drift: { kind: 'shrunk', offset: 12 }, unchanged: false });
-  const suspect = { rows: 12, exportedAt: at(3) };
-  const sure = await exportRows(store, () => rows(12), { exportedAt: at(3, '15:00'), runId: 'run-2', suspect });
-  expect(sure).toMatchObject({ consistent: true, unchanged: false });
-  const range = { ...RANGE, projectId: 'quiet' };
-  expect(await exportRows(store, () => rows(1), { range })).toMatchObject({ consistent: true });
 });
 
 test('what was replaced is removed after thirty days, and the newer stays', async () => {

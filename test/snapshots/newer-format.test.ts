@@ -5,12 +5,11 @@ import { join } from 'node:path';
 import { setImmediate } from 'node:timers/promises';
 import { pathToFileURL } from 'node:url';
 import { afterEach, beforeEach, expect, test } from 'vitest';
-import type { VisitorExportRange } from '../../src/contract.js';
 import { findSnapshots, listManifests } from '../../src/snapshots/catalog.js';
 import { intentKey, manifestKey } from '../../src/snapshots/layout.js';
 import { parseManifest } from '../../src/snapshots/manifest.js';
 import { openStore } from '../../src/snapshots/open-store.js';
-import { expectedRows, finishPublication } from '../../src/snapshots/publish.js';
+import { finishPublication } from '../../src/snapshots/publish.js';
 import type { SnapshotStore } from '../../src/snapshots/snapshot-store.js';
 import { verifySnapshot } from '../../src/snapshots/verify.js';
 import { plusDays } from '../../src/visitor-export/date-range.js';
@@ -49,7 +48,6 @@ test('it is never replaced, and the failure says what to do', async () => {
 
 test('a run finds that out before it requests anything', async () => {
   await expect(finishPublication(store, RANGE)).rejects.toThrow(WORDS);
-  await expect(expectedRows(store, RANGE)).rejects.toThrow(WORDS);
 });
 
 test('a manifest without a version is of the first format', async () => {
@@ -57,15 +55,6 @@ test('a manifest without a version is of the first format', async () => {
   const manifest = JSON.parse(String(await store.read(manifestKey(NEXT_DAY)))) as { formatVersion?: number };
   delete manifest.formatVersion;
   expect(parseManifest(Buffer.from(JSON.stringify(manifest)))).toEqual(manifest);
-});
-
-test('other days are exported, and it tells nothing of what is usual', async () => {
-  expect(await expectedRows(store, NEXT_DAY)).toBeNull();
-  for (let day = '2026-01-02'; day < '2026-01-05'; day = plusDays(day, 1)) {
-    const range: VisitorExportRange = { projectId: 'p1', dateFrom: day, dateTo: plusDays(day, 1) };
-    const receipt = await exportRows(store, () => rows(5), { exportedAt: '2026-01-09T00:00:00.000Z', range });
-    expect(receipt).toMatchObject({ rows: 5, consistent: true });
-  }
 });
 
 test('what a newer release left half-published is no publication of this one', async () => {

@@ -205,7 +205,6 @@ describe('reading visitors', () => {
     const rejection = await rejectionOf(getVisitors());
     expect(rejection).toBeInstanceOf(ReadFailedError);
     expect(rejection['reason']).toMatch(/^answer is not a visitor page: .*(visitors|totals|hasMore)/);
-    expect(rejection['isWrongField']).toBe(true);
     expect(classes).toEqual(['visitors malformed']);
   });
 

@@ -12,7 +12,7 @@ import {
 } from '../../src/contract.js';
 import type { DevServer } from '../../src/local/dev-server.js';
 import { agentJobStartOptions } from '../../src/agent-job/start-options.js';
-import { rangeDetails, rangeTitle } from '../../src/workflows/visitor-export/details.js';
+import { rangeDetails, rangeTitle } from '../../src/workflows/visitor-export/range-state.js';
 import { newRangeState } from '../../src/workflows/visitor-export/range-state.js';
 import { connectTo, startPrivateDevServer, type TestServer } from '../support/dev-server.js';
 import { startJobBench } from '../support/job-bench.js';

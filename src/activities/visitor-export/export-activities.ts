@@ -13,18 +13,19 @@ import {
 import type { RequestTurn } from '../../contract/request-queue.js';
 import { runFolder } from '../../snapshots/layout.js';
 import { loadOptional } from '../../snapshots/open-store.js';
-import { expectedRows, type FinishedScan, finishPublication, publishScan } from '../../snapshots/publish.js';
+import { readManifest } from '../../snapshots/manifest.js';
+import { type FinishedScan, finishPublication, publishScan } from '../../snapshots/publish.js';
 import { type PathSet, Scan } from '../../snapshots/scan.js';
 import { type SnapshotStore, SnapshotStoreError } from '../../snapshots/snapshot-store.js';
 import {
   checkCheckpoint,
   cleanUpStaging,
+  removeExpired,
   stageChunk,
   stagedPaths,
   type StagedScan,
   StaleStagingError,
 } from '../../snapshots/staging.js';
-import { removeExpired } from '../../snapshots/superseded.js';
 import { startClock } from '../../temporal/activity-attempt.js';
 import { RejectedError } from '../../upstream/errors.js';
 import type { Upstream } from '../../upstream/upstream.js';
@@ -84,14 +85,14 @@ export function createExportActivities(dependencies: ExportActivitiesDependencie
   const pathSets = new PathSets();
   const client = new TurnClient(requestsPerHour);
   return {
-    /** Finishes what an earlier run of the date range left, removes its staging, and tells how many rows to expect. */
+    /** Finishes what an earlier run left, removes its staging, and returns the rows of the snapshot. */
     prepareExport: ({ range }: { range: VisitorExportRange }): Promise<{ expectedRows: number | null }> =>
       reported(async () => {
         await finishPublication(store, range);
         await cleanUpStaging(store, range);
         // Best effort: expired copies cost space, and nothing else.
         await removeExpired(store, startClock().server(), range.projectId).catch(() => {});
-        return { expectedRows: await expectedRows(store, range) };
+        return { expectedRows: (await readManifest(store, range))?.rows ?? null };
       }),
 
     /** Reads the next pages of a scan into staging; without the turn that it needs, it only asks for one. */

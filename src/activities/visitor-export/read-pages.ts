@@ -17,8 +17,6 @@ export interface Interruption {
   kind: 'busy' | 'failed';
   reason: string;
   retryAfterMs: number | null;
-  /** The page had a wrong field: the upstream may have another interface by now. */
-  isWrongField?: boolean;
 }
 
 /** When a chunk ends, though its scan goes on. */
@@ -82,6 +80,6 @@ function interruptionBy(error: unknown): Interruption {
   }
   if (!(error instanceof ReadFailedError)) throw error;
   const kind = error.status === TOO_MANY_REQUESTS ? 'busy' : 'failed';
-  const { message: reason, retryAfterMs = null, isWrongField } = error;
-  return { kind, reason, retryAfterMs, ...(isWrongField && { isWrongField }) };
+  const { message: reason, retryAfterMs = null } = error;
+  return { kind, reason, retryAfterMs };
 }

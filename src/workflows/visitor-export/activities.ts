@@ -1,27 +1,36 @@
-/** The export activities as the workflow calls them, with their time limits. */
+/** The export activities as the workflow calls them: time limits, retries and turns. */
 import {
   ActivityCancellationType,
   ActivityFailure,
   type ActivityOptions,
   ApplicationFailure,
   ChildWorkflowFailure,
+  condition,
   isCancellation,
   log,
   proxyActivities,
+  setHandler,
   sleep,
+  TimeoutFailure,
   workflowInfo,
 } from '@temporalio/workflow';
-import type { ExportActivities } from '../../activities/visitor-export/export-activities.js';
+import type { ExportActivities, ReadChunkResult } from '../../activities/visitor-export/export-activities.js';
+import type { TurnRequest } from '../../activities/visitor-export/export-turns.js';
 import type { Interruption } from '../../activities/visitor-export/read-pages.js';
-import { resendWaitMs, throttledWaitMs } from '../../agent-job/waits.js';
+import { readTurn } from '../../agent-job/queue-messages.js';
+import { askAgainMs, resendWaitMs, throttledWaitMs } from '../../agent-job/waits.js';
 import {
   type ExportFailureDetails,
   type ExportRejectedDetails,
   exportTaskQueue,
   FAILURE,
+  type Priority,
   type SnapshotStoreFailedDetails,
 } from '../../contract.js';
+import { type RequestTurn, requestTurnSignal } from '../../contract/request-queue.js';
 import { DAY_MS } from '../../contract/shared.js';
+import type { Queued } from '../../contract/write-outcome.js';
+import type { RangeState } from './range-state.js';
 
 /** The activities of a date range's one writer. */
 export function exportActivities(): Pick<ExportActivities, 'prepareExport' | 'readChunk' | 'publishSnapshot'> {
@@ -165,4 +174,87 @@ function reasonOf(error: unknown): string {
 export function interruptionWaitMs(failures: number, { kind, retryAfterMs }: Interruption): number {
   if (kind === 'failed' && retryAfterMs === null) return resendWaitMs(failures);
   return throttledWaitMs(failures, retryAfterMs ?? undefined);
+}
+
+// The turns of one export in the queue of all of them. An activity that lacks one asks for it, and the queue answers by
+// a signal. An export that waits too long asks again, as a job does.
+
+/** One half of a turn is for the way to a worker, the other for the requests. */
+const MIN_TURN_MS = 2_000;
+
+/** The turns of one export. Made before its first await: it registers the signal. */
+export class ExportTurns {
+  readonly #state: RangeState;
+  readonly #priority: Priority;
+  readonly #onChange: () => void;
+
+  constructor(state: RangeState, priority: Priority, onChange: () => void) {
+    this.#state = state;
+    this.#priority = priority;
+    this.#onChange = onChange;
+    setHandler(requestTurnSignal, (given) => {
+      const turn = readTurn(given);
+      if (turn?.operation === 'visitors') this.#turns.turn = turn;
+    });
+  }
+
+  /** Reads a chunk once it may be read: with another turn where no worker was free in time. */
+  async withTurn(
+    read: (turns: TurnRequest, turn: RequestTurn | null) => Promise<ReadChunkResult>,
+  ): Promise<ReadChunkResult> {
+    const turns = this.#turns;
+    for (let unused: { unused: string } | undefined; ;) {
+      const turn = await this.#wait();
+      const { isThrottled, asked } = turns;
+      const overdue = asked && { askedAt: asked.askedAt };
+      const request = { taskQueue: workflowInfo().taskQueue, priority: this.#priority, isThrottled };
+      try {
+        const result = await read({ ...request, ...overdue, ...unused }, turn);
+        unused = undefined;
+        turns.isThrottled ||= result.interruption?.kind === 'busy';
+        turns.asked = result.asked;
+        const hasOnlyAsked = turn === null && result.asked !== null && result.requests === 0;
+        if (!hasOnlyAsked) return result;
+      } catch (error) {
+        if (turn === null || !wasNotStarted(error)) throw error;
+        unused = { unused: turn.turn };
+      }
+    }
+  }
+
+  /** Waits for the turn that was asked for; null where none was, and where none came in time: it is asked for again. */
+  async #wait(): Promise<RequestTurn | null> {
+    const turns = this.#turns;
+    if (turns.turn === null) {
+      if (turns.asked === null) return null;
+      const { place } = turns.asked;
+      this.#show(queueReasonOf(place));
+      if (!(await condition(() => turns.turn !== null, askAgainMs(place.position, Math.random())))) return null;
+    }
+    const { turn } = turns;
+    Object.assign(turns, { turn: null, asked: null });
+    this.#show(null);
+    // One whose time is as good as over counts as spent.
+    return turn && turn.until - Date.now() >= MIN_TURN_MS ? turn : null;
+  }
+
+  #show(waitReason: string | null): void {
+    this.#state.waitReason = waitReason;
+    this.#onChange();
+  }
+
+  get #turns(): RangeState['turns'] {
+    return this.#state.turns;
+  }
+}
+
+function wasNotStarted(error: unknown): boolean {
+  const cause = error instanceof ActivityFailure ? error.cause : undefined;
+  return cause instanceof TimeoutFailure && cause.timeoutType === 'SCHEDULE_TO_START';
+}
+
+function queueReasonOf({ for: what, position }: Queued): string {
+  if (position === undefined) return 'its turn in the queue of all exports';
+  const why = what === 'turn' ? 'the budget that all exports share' : 'the upstream, which answered 429';
+  return `${why} (position ${position} in the queue of all exports)`;
 }

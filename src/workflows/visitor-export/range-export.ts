@@ -14,7 +14,6 @@ import {
   exportTaskQueue,
   FAILURE,
   visitorExportProgressQuery,
-  type InconsistencyKind,
   type Priority,
   type SnapshotReceipt,
   type VisitorExportRange,
@@ -23,18 +22,18 @@ import {
 import { DAY_MS } from '../../contract/shared.js';
 import { isProvisional } from '../../visitor-export/date-range.js';
 import { NEW_SCAN, SECOND_SCAN_DELAY_MS } from '../../visitor-export/scan-checkpoint.js';
-import { inconsistencyOf } from '../../visitor-export/inconsistency.js';
+import { inconsistencyOf, suspicionOf } from '../../visitor-export/inconsistency.js';
 import { isNewRunWanted } from '../worker-version.js';
 import {
   cleanUpActivities,
   exportActivities,
   exportFailure,
+  ExportTurns,
   failureOf,
   interruptionWaitMs,
   withRetries,
 } from './activities.js';
-import { markDoubt, rangeDetails, rangeProgress } from './details.js';
-import { ExportTurns, newRangeState, type RangeState } from './range-state.js';
+import { markDoubt, newRangeState, rangeDetails, rangeProgress, type RangeState } from './range-state.js';
 
 /** How a date range is exported. */
 export interface RangeOptions {
@@ -48,14 +47,7 @@ export interface RangeOptions {
 }
 
 const MAX_STALE_STAGINGS = 3;
-/** Inconsistencies of a finished day that a second scan may refute. */
-const SUSPICIONS: Partial<Record<InconsistencyKind, string>> = {
-  impossible: 'rows and totals contradict each other; the day is read once more',
-  shrunk: 'most of the rows are gone; the day is read once more',
-};
 const MAX_UPSTREAM_OUTAGE_MS = DAY_MS;
-/** Pages with a wrong field pass by themselves only where a roll-out of the upstream is under way. */
-const MAX_WRONG_PAGES_MS = 10 * 60_000;
 
 /** Exports one date range as its one writer. */
 export async function exportRange(range: VisitorExportRange, options: RangeOptions): Promise<VisitorExportResult> {
@@ -99,7 +91,7 @@ class RangeWriter {
         const receipt = await this.#publish();
         if (receipt) markDoubt(receipt);
         if (receipt && !this.#scanAgainLater(receipt)) {
-          return { snapshots: [receipt], ...(state.suspect && { secondScans: 1 }) };
+          return { snapshots: [receipt] };
         }
       }
       if (isNewRunWanted()) await this.#options.next(state);
@@ -175,19 +167,14 @@ class RangeWriter {
     state.notBefore = now;
     state.waitReason = interruption?.reason ?? null;
     if (pages > 0 || (!interruption && requests > 0)) {
-      Object.assign(state, { failures: 0, failingSince: null, wrongSince: null });
+      Object.assign(state, { failures: 0, failingSince: null });
     }
-    if (interruption?.isWrongField) state.wrongSince ??= now;
     if (!interruption) return;
     state.failures += 1;
     state.failingSince ??= now;
     // A queue makes it wait for no longer than it must.
     if (asked === null) state.notBefore = now + interruptionWaitMs(state.failures, interruption);
     const { reason: error } = interruption;
-    if (now - (state.wrongSince ?? now) >= MAX_WRONG_PAGES_MS) {
-      const message = `The upstream's pages can't be read: ${error}`;
-      throw exportFailure(FAILURE.exportRejected, message, { status: 200, error });
-    }
     if (now - state.failingSince >= MAX_UPSTREAM_OUTAGE_MS) {
       throw exportFailure(FAILURE.upstreamUnavailable, `The upstream gave no page for 24 hours: ${error}`, { error });
     }
@@ -205,12 +192,12 @@ class RangeWriter {
   }
 
   /** Scans a finished day a second time, an hour later, where its scan is implausible. */
-  #scanAgainLater({ drift, dateTo }: SnapshotReceipt): boolean {
+  #scanAgainLater(receipt: SnapshotReceipt): boolean {
     const state = this.#state;
     const { scanStartedAt, checkpoint } = state;
-    const reason = drift && SUSPICIONS[drift.kind];
+    const reason = suspicionOf(receipt);
     if (!this.#options.secondScan || state.suspect || reason === undefined) return false;
-    if (isProvisional(scanStartedAt, dateTo)) return false;
+    if (isProvisional(scanStartedAt, receipt.dateTo)) return false;
     state.suspect = { rows: checkpoint.rows, exportedAt: new Date(scanStartedAt).toISOString() };
     state.waitReason = reason;
     state.notBefore = Math.max(state.notBefore, Date.now() + SECOND_SCAN_DELAY_MS);

@@ -1,12 +1,16 @@
-/** What the export of a date range knows and hands on, its turns in the queue of all exports, and how it ended. */
-import { ActivityFailure, condition, setHandler, TimeoutFailure, workflowInfo } from '@temporalio/workflow';
-import type { ReadChunkResult } from '../../activities/visitor-export/export-activities.js';
-import type { AskedTurn, TurnRequest } from '../../activities/visitor-export/export-turns.js';
-import type { Priority } from '../../contract.js';
-import { readTurn } from '../../agent-job/queue-messages.js';
-import { askAgainMs } from '../../agent-job/waits.js';
-import { type RequestTurn, requestTurnSignal } from '../../contract/request-queue.js';
-import type { Queued } from '../../contract/write-outcome.js';
+/** What a date range's export remembers, and what people and callers see of it. */
+import { defineSearchAttributeKey } from '@temporalio/common';
+import { upsertSearchAttributes, workflowInfo } from '@temporalio/workflow';
+import type { AskedTurn } from '../../activities/visitor-export/export-turns.js';
+import { plainMarkdown } from '../../agent-job/web-ui-text.js';
+import {
+  SEARCH_ATTRIBUTE,
+  type SnapshotReceipt,
+  type VisitorExportProgress,
+  type VisitorExportRange,
+} from '../../contract.js';
+import type { RequestTurn } from '../../contract/request-queue.js';
+import { EXPORT_IN_DOUBT } from '../../contract/shared.js';
 import { NEW_SCAN, type ScanCheckpoint, type SuspectScan } from '../../visitor-export/scan-checkpoint.js';
 
 /** The plain data of a date range's export, passed on by continue-as-new. Times in milliseconds. */
@@ -30,8 +34,6 @@ export interface RangeState {
   failures: number;
   /** When the upstream began to give no page at all; null while it gives pages. */
   failingSince: number | null;
-  /** When the upstream began to give pages with a wrong field, and nothing else; null while it does not. */
-  wrongSince: number | null;
   /** No request is made before this time. */
   notBefore: number;
   /** Why the export waits; null where it does not. */
@@ -66,98 +68,65 @@ export function newRangeState(runId: string): RangeState {
     expectedRows: null,
     failures: 0,
     failingSince: null,
-    wrongSince: null,
     notBefore: 0,
     waitReason: null,
     turns: { isThrottled: false, asked: null, turn: null },
   };
 }
 
-/** When the export may send its next request, as far as it knows; in the past where it need not wait. */
-export function nextRequestTime({ notBefore, turns }: RangeState): number {
+/** When the export may send its next request, as far as it knows; in the past if it need not wait. */
+function nextRequestTime({ notBefore, turns }: RangeState): number {
   const expectedAt = turns.asked?.place.expectedAt;
   return expectedAt === undefined ? notBefore : Math.max(notBefore, Date.parse(expectedAt));
 }
 
-// The turns of one export in the queue of all of them. An activity that lacks one asks for it, and the queue answers by
-// a signal. An export that waits too long asks again, as a job does.
+// What people and callers see.
 
-/** One half of a turn is for the way to a worker, the other for the requests. */
-const MIN_TURN_MS = 2_000;
+/** A summary holds 200 bytes; the dates and the words around the project's id take the rest. */
+const MAX_PROJECT_BYTES = 150;
 
-/** The turns of one export. Made before its first await: it registers the signal. */
-export class ExportTurns {
-  readonly #state: RangeState;
-  readonly #priority: Priority;
-  readonly #onChange: () => void;
-
-  constructor(state: RangeState, priority: Priority, onChange: () => void) {
-    this.#state = state;
-    this.#priority = priority;
-    this.#onChange = onChange;
-    setHandler(requestTurnSignal, (given) => {
-      const turn = readTurn(given);
-      if (turn?.operation === 'visitors') this.#turns.turn = turn;
-    });
-  }
-
-  /** Reads a chunk once it may be read: with another turn where no worker was free in time. */
-  async withTurn(
-    read: (turns: TurnRequest, turn: RequestTurn | null) => Promise<ReadChunkResult>,
-  ): Promise<ReadChunkResult> {
-    const turns = this.#turns;
-    for (let unused: { unused: string } | undefined; ;) {
-      const turn = await this.#wait();
-      const { isThrottled, asked } = turns;
-      const overdue = asked && { askedAt: asked.askedAt };
-      const request = { taskQueue: workflowInfo().taskQueue, priority: this.#priority, isThrottled };
-      try {
-        const result = await read({ ...request, ...overdue, ...unused }, turn);
-        unused = undefined;
-        turns.isThrottled ||= result.interruption?.kind === 'busy';
-        turns.asked = result.asked;
-        const hasOnlyAsked = turn === null && result.asked !== null && result.requests === 0;
-        if (!hasOnlyAsked) return result;
-      } catch (error) {
-        if (turn === null || !wasNotStarted(error)) throw error;
-        unused = { unused: turn.turn };
-      }
-    }
-  }
-
-  /** Waits for the turn that was asked for; null where none was, and where none came in time: it is asked for again. */
-  async #wait(): Promise<RequestTurn | null> {
-    const turns = this.#turns;
-    if (turns.turn === null) {
-      if (turns.asked === null) return null;
-      const { place } = turns.asked;
-      this.#show(reasonOf(place));
-      if (!(await condition(() => turns.turn !== null, askAgainMs(place.position, Math.random())))) return null;
-    }
-    const { turn } = turns;
-    Object.assign(turns, { turn: null, asked: null });
-    this.#show(null);
-    // One whose time is as good as over counts as spent.
-    return turn && turn.until - Date.now() >= MIN_TURN_MS ? turn : null;
-  }
-
-  #show(waitReason: string | null): void {
-    this.#state.waitReason = waitReason;
-    this.#onChange();
-  }
-
-  get #turns(): TurnState {
-    return this.#state.turns;
-  }
+/** One line that names an export wherever Temporal lists it, as Markdown. */
+export function rangeTitle({ projectId, dateFrom, dateTo }: VisitorExportRange): string {
+  return `Visitors of ${plainMarkdown(projectId, MAX_PROJECT_BYTES)}, ${dateFrom}..${dateTo}`;
 }
 
-function wasNotStarted(error: unknown): boolean {
-  const cause = error instanceof ActivityFailure ? error.cause : undefined;
-  return cause instanceof TimeoutFailure && cause.timeoutType === 'SCHEDULE_TO_START';
+/** Markdown for an export's page in the web UI: its progress, and what it waits for. */
+export function rangeDetails(range: VisitorExportRange, state: RangeState, now: number): string {
+  const { scan, checkpoint, before, waitReason, expectedRows } = state;
+  const nextRequestAt = nextRequestTime(state);
+  const about = expectedRows === null ? '' : ` of about ${grouped(Math.max(expectedRows, checkpoint.rows))}`;
+  const seen = before?.inconsistency;
+  const lines = [
+    `**${rangeTitle(range)}**`,
+    `**Scan ${scan}**: ${grouped(checkpoint.pages)} pages, ${grouped(checkpoint.rows)} rows${about}`,
+    ...(seen ? [`**Repeated**: ${seen.kind} at row ${seen.offset}`] : []),
+    ...(waitReason ? [`**Waits**: ${plainMarkdown(waitReason)}`] : []),
+    ...(nextRequestAt > now ? [`**Next request**: ${new Date(nextRequestAt).toISOString()}`] : []),
+  ];
+  return lines.join('\n\n');
 }
 
-function reasonOf({ for: what, position }: Queued): string {
-  if (position === undefined) return 'its turn in the queue of all exports';
-  const why = what === 'turn' ? 'the budget that all exports share' : 'the upstream, which answered 429';
-  return `${why} (position ${position} in the queue of all exports)`;
+/** The answer to `exportProgress`. */
+export function rangeProgress(range: VisitorExportRange, state: RangeState, now: number): VisitorExportProgress {
+  const { scan, checkpoint, expectedRows, waitReason, turns } = state;
+  const { dateFrom, dateTo } = range;
+  const { pages, rows } = checkpoint;
+  const next = nextRequestTime(state);
+  const nextRequestAt = next > now ? new Date(next).toISOString() : null;
+  const position = turns.asked?.place?.position;
+  const queued = position !== undefined && { position };
+  return { dateFrom, dateTo, scan, pages, rows, expectedRows, waitReason, nextRequestAt, ...queued };
+}
+
+function grouped(count: number): string {
+  return count.toLocaleString('en-US');
+}
+
+const OUTCOME = defineSearchAttributeKey(SEARCH_ATTRIBUTE.outcome, 'KEYWORD');
+
+/** Marks the run while its last publication is in doubt, so that people can list such exports. */
+export function markDoubt({ consistent, drift }: SnapshotReceipt): void {
+  const wanted = consistent && drift === undefined ? undefined : EXPORT_IN_DOUBT;
+  const isShown = workflowInfo().typedSearchAttributes.get(OUTCOME) === wanted;
+  if (!isShown) upsertSearchAttributes([{ key: OUTCOME, value: wanted ?? null }]);
 }

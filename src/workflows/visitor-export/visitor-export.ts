@@ -30,13 +30,12 @@ import {
 } from '../../contract.js';
 import { parseExportInput, toRangeInput, type ExportSpec } from '../../visitor-export/input.js';
 import { daysBefore } from '../../visitor-export/date-range.js';
-import { MAX_SECOND_SCANS } from '../../visitor-export/scan-checkpoint.js';
+import { maySecondScan } from '../../visitor-export/inconsistency.js';
 import { InvalidInputError } from '../../contract/errors.js';
 import { checkStateVersion, isNewRunWanted, isOtherVersionCurrent, nextRunVersion } from '../worker-version.js';
 import { failureOf, writeProjectReport } from './activities.js';
-import { rangeTitle } from './details.js';
 import { exportRange } from './range-export.js';
-import type { RangeState } from './range-state.js';
+import { rangeTitle, type RangeState } from './range-state.js';
 
 /** What continue-as-new passes on, inside the input; ignored in a run that does not continue another. */
 interface Continued extends ExportState {
@@ -50,8 +49,6 @@ interface ExportState {
   next: number;
   snapshots: SnapshotReceipt[];
   failed: FailedDay[];
-  /** Days that were scanned a second time. */
-  secondScans: number;
   rangeState: RangeState | null;
 }
 
@@ -72,9 +69,8 @@ export async function visitorExport(input: VisitorExportInput): Promise<VisitorE
     const range = state.ranges[state.next] as VisitorExportRange;
     try {
       const next = (rangeState: RangeState | null) => continueRun(input, spec, { ...state, rangeState });
-      const { snapshots, secondScans = 0 } = await exportOnce(range, spec, state, next);
+      const { snapshots } = await exportOnce(range, spec, state, next);
       state.snapshots.push(...snapshots);
-      state.secondScans += secondScans;
     } catch (error) {
       // A cancelled child is a failed day. A cancellation of this run ends it.
       const isCancelled = isCancellation(error) && CancellationScope.current().consideredCancelled;
@@ -101,7 +97,7 @@ function open(input: VisitorExportInput): { spec: ExportSpec; state: ExportState
   try {
     const spec = parseExportInput(input);
     const ranges = rangesOf(spec);
-    return { spec, state: { ranges, next: 0, snapshots: [], failed: [], secondScans: 0, rangeState: null } };
+    return { spec, state: { ranges, next: 0, snapshots: [], failed: [], rangeState: null } };
   } catch (error) {
     if (!(error instanceof InvalidInputError)) throw error;
     throw invalidInputFailure(error);
@@ -125,11 +121,10 @@ function rangesOf(spec: ExportSpec): VisitorExportRange[] {
 async function exportOnce(
   range: VisitorExportRange,
   spec: ExportSpec,
-  { secondScans, rangeState }: ExportState,
+  { snapshots, rangeState }: ExportState,
   next: (rangeState: RangeState | null) => Promise<never>,
 ): Promise<VisitorExportResult> {
-  const options =
-    spec.kind === 'range' ? spec : { secondScan: secondScans < MAX_SECOND_SCANS, priority: DEFAULT_PRIORITY };
+  const options = spec.kind === 'range' ? spec : { secondScan: maySecondScan(snapshots), priority: DEFAULT_PRIORITY };
   const { secondScan, priority } = options;
   if (workflowInfo().workflowId === writerId(range)) {
     return exportRange(range, { secondScan, priority, carried: rangeState, next });
@@ -181,7 +176,7 @@ function failedDay({ dateFrom, dateTo }: VisitorExportRange, error: unknown): Fa
 }
 
 /** The result; where days failed, the failure of the first of them. */
-function conclude({ snapshots, failed, secondScans }: ExportState): VisitorExportResult {
+function conclude({ snapshots, failed }: ExportState): VisitorExportResult {
   const [first] = failed;
   if (first) {
     const days = failed.map(({ dateFrom }) => dateFrom).join(', ');
@@ -193,5 +188,5 @@ function conclude({ snapshots, failed, secondScans }: ExportState): VisitorExpor
       details: [{ snapshots, failed } satisfies FailedDaysDetails],
     });
   }
-  return { snapshots, ...(secondScans > 0 && { secondScans }) };
+  return { snapshots };
 }
