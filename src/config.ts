@@ -33,8 +33,8 @@ const upstreamSchema = z.object({
   PROJECT_KEYS_FILE: fields.projectKeysFileField.optional(),
   UPSTREAM_TIMEOUT: fields.durationField('20 seconds', '15 seconds').default(20_000),
   UPSTREAM_NOT_TAKEN_STATUSES: fields.statusListField.default([]),
-  HTTPS_PROXY: fields.proxyField.optional(),
-  HTTP_PROXY: fields.proxyField.optional(),
+  HTTPS_PROXY: fields.standardProxyField.optional(),
+  HTTP_PROXY: fields.standardProxyField.optional(),
   NO_PROXY: z.string().optional(),
 });
 
@@ -174,10 +174,12 @@ function toUpstream(values: z.output<typeof upstreamSchema>) {
     timeoutMs: values.UPSTREAM_TIMEOUT,
     notTakenStatuses: values.UPSTREAM_NOT_TAKEN_STATUSES,
     proxy: defined({
-      httpsProxy: values.HTTPS_PROXY,
-      httpProxy: values.HTTP_PROXY,
+      httpsProxy: values.HTTPS_PROXY ?? undefined,
+      httpProxy: values.HTTP_PROXY ?? undefined,
       noProxy: values.NO_PROXY,
     }),
+    /** Names of the variables whose proxy can't be used. */
+    unusableProxies: (['HTTPS_PROXY', 'HTTP_PROXY'] as const).filter((name) => values[name] === null),
   };
 }
 

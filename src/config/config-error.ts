@@ -1,4 +1,4 @@
-/** All wrong settings in one error, and the warning of an upstream without TLS. The texts of settings: fields.ts. */
+/** All wrong settings in one error, and warnings of the way to the upstream. The texts of settings: fields.ts. */
 import { isIP } from 'node:net';
 import { AgentJobsError } from '../contract/errors.js';
 
@@ -28,11 +28,16 @@ export function cannotListen(setting: string, error: unknown): Error {
   return new Error(`${setting} cannot be used: ${error instanceof Error ? error.message : String(error)}`);
 }
 
-/** Warns of an upstream to which keys and prompts go unencrypted. */
-export function upstreamWarnings({ baseUrl }: { baseUrl: string }): string[] {
+const PROXY_RULE = 'it should be the http or https address of a proxy, for example http://proxy.example.com:3128';
+
+/** Warns of an upstream to which keys and prompts go unencrypted, and of proxies that can't be used. */
+export function upstreamWarnings({ baseUrl, unusableProxies }: { baseUrl: string; unusableProxies: string[] }) {
   const { protocol, hostname } = new URL(baseUrl);
   const isOpen = protocol === 'http:' && !isLoopback(hostname);
-  return isOpen ? ['UPSTREAM_BASE_URL is http: keys and prompts cross the network in clear text'] : [];
+  return [
+    ...(isOpen ? ['UPSTREAM_BASE_URL is http: keys and prompts cross the network in clear text'] : []),
+    ...unusableProxies.map((name) => `${name} is not used: ${PROXY_RULE}`),
+  ];
 }
 
 /** Whether a host is this machine, as far as its name tells. */

@@ -169,6 +169,9 @@ export const statusListField = field(
   },
 );
 
+/** Null if it can't be used: platforms set these variables for all programs, and a wrong one must not end a worker. */
+export const standardProxyField = z.string().transform((text) => proxyAddress(text) ?? null);
+
 /** The address of a proxy. */
 export const proxyField = field('the address of an HTTP proxy, for example proxy:3128', proxyAddress);
 

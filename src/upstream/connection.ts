@@ -1,5 +1,5 @@
 /** Which proxy an upstream is reached through, and the one connection of a write, which ends with a reset. */
-import { connect as connectTcp, type Socket } from 'node:net';
+import { BlockList, connect as connectTcp, isIP, type Socket } from 'node:net';
 import { buildConnector, Client, type Dispatcher, EnvHttpProxyAgent, Pool } from 'undici';
 
 /** Proxies as the standard variables name them. An empty string keeps undici from reading the environment itself. */
@@ -9,10 +9,29 @@ export interface ProxySettings {
   noProxy: string;
 }
 
-/** The proxies to this upstream. `HTTP_PROXY` is for http alone; undici would take it for https too. */
+/**
+ * The proxies that this upstream is reached through. `HTTP_PROXY` is for http alone, undici would take it for https
+ * too; and undici reads no ranges in `NO_PROXY`, such as `10.0.0.0/8`.
+ */
 export function proxyFor(baseUrl: string, settings: Partial<ProxySettings> = {}): ProxySettings {
   const { httpProxy = '', httpsProxy = '', noProxy = '' } = settings;
-  return { httpProxy: new URL(baseUrl).protocol === 'https:' ? '' : httpProxy, httpsProxy, noProxy };
+  const { protocol, hostname } = new URL(baseUrl);
+  if (isWithin(hostname.replace(/^\[|\]$/g, ''), noProxy)) return { httpProxy: '', httpsProxy: '', noProxy: '' };
+  return { httpProxy: protocol === 'https:' ? '' : httpProxy, httpsProxy, noProxy };
+}
+
+/** Whether a host is an address of one of the ranges in a list; a single address is a range, too. */
+function isWithin(host: string, list: string): boolean {
+  const version = isIP(host);
+  if (version === 0) return false;
+  const [family, bits] = version === 6 ? (['ipv6', 128] as const) : (['ipv4', 32] as const);
+  const ranges = new BlockList();
+  for (const entry of list.split(/[,\s]+/)) {
+    const [address = '', prefix = String(bits)] = entry.split('/');
+    const length = Number.parseInt(prefix);
+    if (isIP(address) === version && length <= bits) ranges.addSubnet(address, length, family);
+  }
+  return ranges.check(host, family);
 }
 
 /** The caller's one time limit covers connecting too, and destroys what has not connected by then. */

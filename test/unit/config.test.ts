@@ -217,7 +217,6 @@ describe('readWorkerConfig', () => {
     ['UPSTREAM_NOT_TAKEN_STATUSES', ['401', '409,403', '404', '429', '303', '4xx', '600']],
     ['SNAPSHOTS_URL', ['file:/data', 'data', 's3:///prefix', 'https://bucket', 's3://key:secret@bucket']],
     ['EXPORT_REQUESTS_PER_HOUR', ['0', '1.5', '-3', 'Infinity']],
-    ['HTTPS_PROXY', ['socks5://proxy:1080', 'http://proxy:port', 'http://proxy:%zz@proxy', 'http://']],
   ])('%s refuses what it should not be', (variable, texts) => {
     for (const text of texts)
       expect(Object.keys(problemsOf({ ...minimal, [variable]: text })), text).toEqual([variable]);
@@ -231,6 +230,17 @@ test('an upstream without TLS is warned about, unless it is on this machine', ()
     ...[0, 0, 0, 0],
   ]);
 });
+
+test.each(['socks5://secret:1080', 'http://secret:port', 'http://secret:%zz@proxy', 'http://'])(
+  'a proxy that can’t be used (%s) is left out with a warning',
+  (text) => {
+    const upstream = readUpstreamConfig({ ...minimal, HTTPS_PROXY: text, http_proxy: text });
+    expect(upstream.proxy).toEqual({});
+    const warnings = upstreamWarnings(upstream).map((warning) => warning.split(': it should be ')[0]);
+    expect(warnings).toEqual(['HTTPS_PROXY is not used', 'HTTP_PROXY is not used']);
+    expect(upstreamWarnings(upstream).join()).not.toContain('secret');
+  },
+);
 
 describe('readClientConfig', () => {
   test('needs no upstream', () => {

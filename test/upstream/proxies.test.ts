@@ -125,6 +125,23 @@ test('hosts that NO_PROXY names are reached directly', async () => {
   expect(proxy.heads).toEqual([]);
 });
 
+test.each([
+  ['127.0.0.1', '127.0.0.0/8', 'direct'],
+  ['127.0.0.1', '10.0.0.0/8, .example.com 127.0.0.1/32', 'direct'],
+  ['127.0.0.1', '10.0.0.0/8,127.0.0.1/99,::/0', 'proxied'],
+  ['[::1]', '::/64', 'direct'],
+  ['[::1]', '::1', 'direct'],
+  ['[::1]', '[::1]', 'direct'],
+  ['[::1]', '2001:db8::/32,0.0.0.0/0', 'proxied'],
+])('the address %s is reached where NO_PROXY is "%s": %s', async (host, noProxy, way) => {
+  const proxy = await tunnelProxy();
+  const raw = await RawUpstream.onRequest(() => http(201));
+  const { create } = clientThrough(raw.url.replace('127.0.0.1', host), { httpProxy: proxy.url, noProxy });
+  // Nothing listens at the IPv6 address itself.
+  await create();
+  expect(proxy.heads.length === 0 ? 'direct' : 'proxied').toBe(way);
+});
+
 test('the proxy for http is not one for https', async () => {
   const proxy = await tunnelProxy();
   const raw = await RawUpstream.onRequest(() => http(201));
