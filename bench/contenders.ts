@@ -98,7 +98,7 @@ export const ours: Contender = {
     return startWorkerProgram(bench, 'ours', { program: OURS, env, readyText: 'The worker runs' });
   },
   async start(bench, key, polling) {
-    // The sandbox's jobs do not change at a follow-up here, so nothing is to settle; the baseline doesn't either.
+    // The sandbox's jobs do not change at a follow-up here, so it needs no settle time; nor does the baseline.
     const input = { projectId: PROJECT, prompt: key, polling, settle: 0 };
     const job = await oursClient(bench).start({ key, ...input });
     return {

@@ -27,7 +27,7 @@ const CALM_MS = 15_000;
 const FITS = 'jobs open at 80 % of the CPU (computed)';
 
 /**
- * Lets the crowd grow to each size in turn and looks at it; leaves out a size that does not fit by what the size before
+ * Lets the crowd grow to each size in turn and measures it; leaves out a size that does not fit by what the size before
  * used.
  */
 export async function runCrowd(crowd: Crowd): Promise<void> {

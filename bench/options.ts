@@ -2,14 +2,14 @@
 import { parseArgs } from 'node:util';
 
 const SCENARIOS = ['drain', 'steady', 'export', 'tenMinutes', 'crowd'] as const;
-/** What our worker is told of the upstream's budget. */
+/** What our worker knows of the upstream's budget. */
 export type Budget = 'unlimited' | 'unknown';
 
 export const USAGE = `Usage: npm run bench -- [options]
 
   --scenarios a,b      of ${SCENARIOS.join(', ')}; default: all of them
   --only NAME          one contender alone: agent-jobs or baseline
-  --budget SET         what our worker is told of the upstream's budget: unlimited, which it is (default), or unknown
+  --budget SET         what our worker knows of the upstream's budget: unlimited, which it is (default), or unknown
   --reps N             repetitions of drain, steady and export, default 3
   --n N                jobs of drain, default 300
   --crowd N,M          sizes of the crowd, one after the other, default 500,2000,4000,8000

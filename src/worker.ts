@@ -72,7 +72,7 @@ async function runWorker(config: WorkerConfig, log: Logger): Promise<void> {
       const asksPerSecond = (upstreamRequestsPerSecond ?? Infinity) / 4;
       return createJobActivities({ ...dependencies, keyHealth, budgets, heldPolls, asksPerSecond });
     },
-    // There is a store wherever the exports role is.
+    // With the exports role there is a store.
     exports: () => {
       const settings = { store: store!, requestsPerHour: config.exportRequestsPerHour };
       return countExports(createExportActivities({ ...dependencies, ...settings }), metrics);
@@ -91,7 +91,7 @@ async function runWorker(config: WorkerConfig, log: Logger): Promise<void> {
   try {
     await shutdown.runUntilEnd(workers);
   } finally {
-    // However the workers end, what they left is waited for.
+    // However the workers end, the polls that they left end too.
     await heldPolls?.ended();
   }
   await connection.close();
@@ -176,7 +176,7 @@ function logStart({ temporal, roles, taskQueue, confirmWritesBefore }: WorkerCon
   if (!roles.includes('exports')) log.info('Exports are off: SNAPSHOTS_URL or WORKER_ROLES leaves them out');
 }
 
-/** Null where this worker has no exports. */
+/** Null if this worker has no exports. */
 async function openSnapshots({ roles, snapshots }: WorkerConfig): Promise<SnapshotStore | null> {
   if (!roles.includes('exports') || !snapshots) return null;
   return openStore(snapshots.url, { forcePathStyle: snapshots.forcePathStyle });

@@ -17,7 +17,7 @@ export class TypeSchemas {
   readonly #api: API;
   readonly #checker: Checker;
   readonly #exports: ReadonlyMap<string, Symbol>;
-  /** Named types that schemas refer to, and still have to be told. */
+  /** Named types that schemas refer to, and that still need a definition. */
   readonly #wanted = new Map<string, Type>();
 
   constructor(root: string) {
@@ -42,7 +42,7 @@ export class TypeSchemas {
   definitions(names: readonly string[]): Record<string, JsonSchema> {
     for (const name of names) this.#wanted.set(name, this.#declared(name));
     const definitions: Record<string, JsonSchema> = {};
-    // What is told may want more, which the map then goes on with.
+    // A definition may want more, which the map then goes on with.
     for (const [name, type] of this.#wanted) {
       definitions[name] = { ...this.#description(this.#symbol(name)), ...this.#expand(type) };
     }

@@ -71,7 +71,7 @@ function prepare(version: string, changelog: string): string[] {
     const { version: before } = JSON.parse(readFileSync('package.json', 'utf8')) as Manifest;
     writeFileSync(CHART, readFileSync(CHART, 'utf8').replaceAll(before, version));
     PACKAGES.forEach((file) => setVersion(file, version));
-    // From now on callers may rely on what this version takes and tells.
+    // From now on callers may rely on what this version takes and returns.
     run('npm', 'run', 'docs:contract', '--', '--release');
     return packRelease();
   } catch (error) {

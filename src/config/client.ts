@@ -25,29 +25,19 @@ export interface ClientConfig {
   hasPayloadKeys: boolean;
 }
 
-/** What the name of a task queue should be. */
-export const TASK_QUEUE_RULE = 'a name of 1 to 200 characters';
-
-const MAX_TASK_QUEUE_CHARACTERS = 200;
-
-/** The name, or undefined where none can be like it. */
-export function taskQueueOf(text: string): string | undefined {
-  return text.length <= MAX_TASK_QUEUE_CHARACTERS ? text : undefined;
-}
-
 /** What the address of the web UI should be. */
 export const WEB_UI_RULE =
   'the http or https address of Temporal’s web UI without credentials, query or fragment, ' +
   'for example https://temporal.example.com';
 
-/** The URL that a text is, where it has one of the protocols. */
+/** The URL that a text is, if it has one of the protocols. */
 export function parseUrl(text: string, protocols: string[]): URL | undefined {
   if (!URL.canParse(text)) return undefined;
   const url = new URL(text);
   return protocols.includes(url.protocol) ? url : undefined;
 }
 
-/** The address of a proxy, `http` where it names no scheme; undefined where it can't be used. */
+/** The address of a proxy, `http` without a scheme; undefined if it can't be used. */
 export function proxyAddress(text: string): string | undefined {
   const address = text.includes('://') ? text : `http://${text}`;
   try {
@@ -85,7 +75,7 @@ export function readClientConfig(environment: Environment = process.env, address
     if (text !== undefined && value === undefined) problems.push({ variable, problem: `should be ${rule}` });
     return value;
   };
-  const taskQueue = read('AGENT_JOBS_TASK_QUEUE', TASK_QUEUE_RULE, taskQueueOf) ?? DEFAULT_TASK_QUEUE;
+  const taskQueue = env['AGENT_JOBS_TASK_QUEUE'] ?? DEFAULT_TASK_QUEUE;
   const webUiUrl = read('AGENT_JOBS_WEB_UI_URL', WEB_UI_RULE, plainAddress);
   const hidePrompts = read('AGENT_JOBS_HIDE_PROMPTS', 'true or false', flagOf) ?? false;
   if (problems.length > 0) throw new ConfigError(problems);
@@ -196,7 +186,7 @@ function loadTemporal(env: Record<string, string>): ReturnType<typeof loadClient
   }
 }
 
-/** Undefined without a proxy, null where it can't be one: the way to it is never encrypted. */
+/** Undefined without a proxy, null if it can't be one: the connection to it is never encrypted. */
 function proxyTo(text: string | undefined): NativeConnectionOptions['proxy'] | null {
   if (text === undefined) return undefined;
   const address = proxyAddress(text);

@@ -40,7 +40,7 @@ export function upstreamWarnings({ baseUrl, unusableProxies }: { baseUrl: string
   ];
 }
 
-/** Whether a host is this machine, as far as its name tells. */
+/** Whether a host is this machine, by its name. */
 export function isLoopback(host: string): boolean {
   return ['localhost', '::1', '[::1]'].includes(host) || (isIP(host) === 4 && host.startsWith('127.'));
 }

@@ -111,7 +111,7 @@ export type SandboxControl = {
 class Control {
   constructor(url: string) {
     return new Proxy(this, {
-      // A promise that resolves with this looks for a `then`.
+      // A promise that resolves with this reads its `then`.
       get: (_, name) => (name === 'then' ? undefined : (argument: unknown) => send(url, String(name), argument)),
     });
   }

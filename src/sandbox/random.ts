@@ -1,3 +1,5 @@
+/** Numbers that look random and follow from a seed. */
+
 /** A well-mixed 32-bit hash of a 32-bit number (the finaliser of MurmurHash3). */
 export function mix(value: number): number {
   let h = value | 0;

@@ -2,7 +2,7 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import { defaultGrpcRetryOptions, makeGrpcRetryInterceptor } from '@temporalio/client';
 
-/** gRPC's status codes, which are all that tells the errors of Temporal's client and of its native connection apart. */
+/** gRPC's status codes: by them alone the errors of Temporal's client and of its native connection differ. */
 export const GRPC_STATUS = {
   canceled: 1,
   unknown: 2,
@@ -31,9 +31,8 @@ export function hasGrpcStatus(error: unknown, status: keyof typeof GRPC_STATUS):
   return grpcStatusOf(error) === GRPC_STATUS[status];
 }
 
-// The SDK's retries of requests go on after `Connection.close()`. A retry on a closed channel throws from a timer,
-// where it can't be caught, and ends the process. This can go when closing a connection clears the timers of its
-// retries.
+// The SDK's retries of requests go on after `Connection.close()`. A retry on a closed channel throws from a timer and
+// ends the process. This can go when closing a connection clears the timers of its retries.
 
 /** Sends requests to Temporal again, as the SDK does it, until `end`. */
 export class RequestRetries {

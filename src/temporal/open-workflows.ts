@@ -17,13 +17,13 @@ interface Pause {
   text: string;
 }
 
-/** Null where it is not paused. */
+/** Null if it is not paused. */
 export function pauseOf({ status, raw }: Pick<WorkflowExecutionDescription, 'status' | 'raw'>): Pause | null {
   if (status.name !== 'PAUSED') return null;
   const { pausedTime, identity, reason } = raw.workflowExtendedInfo?.pauseInfo ?? {};
   const since = isoTime(pausedTime);
-  const told = ['paused', since && `since ${since}`, identity && `by ${identity}`, reason && `(${reason})`];
-  return { since, text: told.filter(Boolean).join(' ') };
+  const parts = ['paused', since && `since ${since}`, identity && `by ${identity}`, reason && `(${reason})`];
+  return { since, text: parts.filter(Boolean).join(' ') };
 }
 
 /** Who may let a paused workflow go on, and how. */
@@ -32,7 +32,7 @@ export function unpauseText(workflowId: string): string {
   return `with write access to the namespace, let it go on: temporal workflow unpause --workflow-id '${id}'`;
 }
 
-/** A time of the server's, as ISO 8601; undefined where there is none. */
+/** A time of the server's, as ISO 8601; undefined if there is none. */
 function isoTime(time: { seconds?: unknown; nanos?: number | null } | null | undefined): string | undefined {
   const ms = Number(time?.seconds ?? 0) * 1_000 + Math.trunc((time?.nanos ?? 0) / 1_000_000);
   return ms > 0 ? new Date(ms).toISOString() : undefined;

@@ -1,6 +1,6 @@
 /**
  * Replays histories with a workflow bundle, some at a time, and reads what the SDK's errors say. They may hold the
- * message of an error of workflow code, which may hold a prompt: of those only the kind and the place are told.
+ * message of an error of workflow code, which may hold a prompt: only its kind and place are reported.
  */
 import { Runtime, Worker } from '@temporalio/worker';
 import type { ReplayWorkerOptions } from '@temporalio/worker';
@@ -74,7 +74,7 @@ function mismatch(message: string): string | undefined {
   return /Nondeterminism error: (.*)/.exec(message)?.[1];
 }
 
-/** What workflow code of ours says where another release wrote the input of a run. */
+/** What our workflow code says if another release wrote the input of a run. */
 function versionProblem(message: string): string | undefined {
   return /^(a newer|an older) release continued this workflow \([\w ;,]+\)/.exec(message)?.[0];
 }

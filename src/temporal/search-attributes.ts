@@ -12,7 +12,7 @@ const TYPES = ['Unspecified', 'Text', 'Keyword', 'Int', 'Double', 'Bool', 'Datet
 const NAMES: readonly string[] = Object.values(SEARCH_ATTRIBUTE);
 
 /** What a Connection of the client or of the worker offers. */
-interface Connected {
+export interface Connected {
   operatorService: {
     listSearchAttributes(request: {
       namespace: string;
@@ -58,46 +58,9 @@ export async function missingSearchAttributes(connection: Connected, namespace: 
   return NAMES.filter((name) => customAttributes?.[name] === undefined);
 }
 
-function typeNumber(name: string): number {
-  return TYPES.indexOf(attributeType(name));
-}
-
-/** A search attribute that is registered by another type than the jobs set. */
-export interface WrongAttribute {
-  name: string;
-  /** The type's name, as Temporal's own tools show it. */
-  type: string;
-}
-
-/** The project's search attributes that a namespace has by another type than the jobs set. */
-export async function wrongSearchAttributes(connection: Connected, namespace: string): Promise<WrongAttribute[]> {
-  const { customAttributes } = await connection.operatorService.listSearchAttributes({ namespace });
-  return NAMES.flatMap((name) => {
-    const type = customAttributes?.[name];
-    return type === undefined || type === typeNumber(name) ? [] : [{ name, type: TYPES[Number(type)] ?? 'unknown' }];
-  });
-}
-
-/** How a wrong attribute is put away with Temporal's own command-line tools; `agent-jobs setup` then registers it. */
-export function removalCommands(
-  namespace: string,
-  names: readonly string[],
-): { selfHosted: string[]; cloud: string[] } {
-  return {
-    selfHosted: names.map(
-      (name) => `temporal operator search-attribute remove --namespace "${namespace}" --name ${name}`,
-    ),
-    cloud: names.map(
-      (name) =>
-        `tcld namespace search-attributes rename --namespace "${namespace}" ` +
-        `--existing-name ${name} --new-name ${name}Old`,
-    ),
-  };
-}
-
 async function add({ operatorService }: Connected, namespace: string, names: string[]): Promise<void> {
   try {
-    const searchAttributes = Object.fromEntries(names.map((name) => [name, typeNumber(name)]));
+    const searchAttributes = Object.fromEntries(names.map((name) => [name, TYPES.indexOf(attributeType(name))]));
     await operatorService.addSearchAttributes({ namespace, searchAttributes });
   } catch (error) {
     // Another process registered them in between.

@@ -22,7 +22,7 @@ const payloadConverterPath = built('temporal/payload-converter.js');
  */
 export const isolateTimeout: { isolateExecutionTimeout: string } = { isolateExecutionTimeout: '1 day' };
 
-/** The worker's workflow options; throws where the bundle was not built. */
+/** The worker's workflow options; throws if the bundle was not built. */
 export function loadWorkflowBundle(): {
   workflowBundle: { codePath: string };
   dataConverter: { payloadConverterPath: string };

@@ -1,7 +1,7 @@
 /**
- * The operations over HTTP. ky makes all requests: it joins the URL, adds the key, tells a 2xx from an error status and
+ * The operations over HTTP. ky makes all requests: it joins the URL, adds the key, knows a 2xx from an error status and
  * sends a request once more. Three things stay outside of ky. The wire is `Wire`, because ky's default, fetch, neither
- * tells how far a request got nor caps a response; so ky gets only the status of a response. The time limit is
+ * shows how far a request got nor caps a response; so ky gets only the status of a response. The time limit is
  * `TimeLimit`, because ky's ends with the headers. `outcome.ts` judges `Retry-After`, because the caller waits.
  */
 import ky, { type KyInstance } from 'ky';
@@ -23,6 +23,7 @@ import { Wire } from './wire.js';
 
 type UpstreamOperation = 'create' | 'message' | 'get' | 'visitors';
 
+/** How the upstream is reached. */
 export interface UpstreamSettings {
   /** May have a path, to which the operations' paths are added. */
   baseUrl: string;

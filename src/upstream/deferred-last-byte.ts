@@ -18,7 +18,7 @@ interface DeferredLastByteOptions {
   /** Aborted when the exchange is over. */
   signal: AbortSignal;
   beforeLastByte: BeforeLastByte;
-  /** Told why the last byte does not leave. undici can't bear an error of the body once a response has begun. */
+  /** Gets why the last byte does not leave. undici can't bear an error of the body once a response has begun. */
   onWithheld: (error: ExchangeError) => void;
 }
 
@@ -51,7 +51,7 @@ async function finish(
   const isOver = () => body.destroyed || signal.aborted || exchange.isComplete || exchange.isRejected;
   do {
     await pause(HOLD_MS);
-    await otherEvents(); // What a busy process has not looked at yet counts too.
+    await otherEvents(); // Events that a busy process has not handled yet count too.
     if (isOver()) return;
   } while (!body.readableFlowing || (exchange.socket?.writableLength ?? 0) > 0);
   const mayFinish = await beforeLastByte();

@@ -15,7 +15,7 @@ export abstract class UpstreamError extends Error {
 export class RejectedError extends UpstreamError {
   override readonly name = 'RejectedError';
   readonly status: number;
-  /** The upstream's own text, shortened; empty where it gave none. */
+  /** The upstream's own text, shortened; empty if it gave none. */
   readonly error: string;
   constructor(message: string, status: number, error: string, reason?: string) {
     super(message, reason);
@@ -27,7 +27,7 @@ export class RejectedError extends UpstreamError {
 /** A read that gave no usable response, whatever the reason; reading again later is harmless. */
 export class ReadFailedError extends UpstreamError {
   override readonly name = 'ReadFailedError';
-  /** The HTTP status, where there was a response. */
+  /** The HTTP status, if there was a response. */
   readonly status: number | undefined;
   readonly retryAfterMs: number | undefined;
   constructor(message: string, status?: number, retryAfterMs?: number, reason?: string) {

@@ -12,6 +12,7 @@ export class ExchangeError extends Error {
   }
 }
 
+/** What became of one request. */
 export interface ExchangeResult {
   /** The status of the response, if one began. */
   status: number | undefined;

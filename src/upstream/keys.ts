@@ -1,6 +1,6 @@
 /**
- * The API keys of the upstream, and where they come from. A replaced file is noticed by config/settings-file.ts,
- * and after a 401 or 403 by client.ts; what a refused key means for writes is in activities/agent-job/key-health.ts.
+ * The API keys of the upstream, and their sources. A replaced file is noticed by config/settings-file.ts, and after a
+ * 401 or 403 by client.ts; what a refused key means for writes is in activities/agent-job/key-health.ts.
  */
 import { createHash } from 'node:crypto';
 import { parseProjectKeys } from '../config/fields.js';
@@ -17,11 +17,11 @@ export interface KeySettings {
 interface KeySource {
   /** The key for a project's requests; throws KeyUnavailableError. */
   keyFor(projectId: string): Promise<string>;
-  /** Reads the files again, after a 401 or 403; null where they hold no other key than the one used. */
+  /** Reads the files again, after a 401 or 403; null if they hold no other key than the one used. */
   refresh(projectId: string, usedKey: string): Promise<string | null>;
 }
 
-/** A short fingerprint of the project's key, to notice that it changed; null where none is usable. */
+/** A short fingerprint of the project's key, to notice that it changed; null if none is usable. */
 export async function keyVersion(keys: KeySource, projectId: string): Promise<string | null> {
   try {
     const key = await keys.keyFor(projectId);
@@ -82,8 +82,8 @@ async function contentOf<T>(file: SettingsFile<T>): Promise<T> {
 }
 
 /** A key goes into a header as it is. */
-function usable(key: string, where: string): string {
-  if (key === '') throw new KeyUnavailableError(`${where} holds an empty key`);
+function usable(key: string, source: string): string {
+  if (key === '') throw new KeyUnavailableError(`${source} holds an empty key`);
   if (/^[\x21-\x7e]+$/.test(key)) return key;
-  throw new KeyUnavailableError(`${where} holds characters that a header cannot carry`);
+  throw new KeyUnavailableError(`${source} holds characters that a header cannot carry`);
 }

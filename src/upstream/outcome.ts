@@ -1,4 +1,4 @@
-/** The one place where what happened on the wire becomes what the caller must decide. */
+/** Decides what an exchange on the wire means to the caller. */
 import { type JobRecord, MAX_RETRY_AFTER_MS } from '../contract.js';
 import { cutToBytes } from '../contract/shared.js';
 import type { WriteOutcome } from '../contract/write-outcome.js';

@@ -21,6 +21,7 @@ export interface VisitorPage {
  */
 export type BeforeLastByte = () => Promise<() => boolean>;
 
+/** What a write may ask before its end. */
 export interface WriteOptions {
   beforeLastByte?: BeforeLastByte;
 }
@@ -37,7 +38,7 @@ interface ReadOptions {
  */
 export interface Upstream {
   createJob(request: { projectId: string; prompt: string }, options?: WriteOptions): Promise<WriteOutcome>;
-  /** A 2xx to the whole message is accepted, even where its body can't be read. */
+  /** A 2xx to the whole message is accepted, even if its body can't be read. */
   sendMessage(
     request: { projectId: string; jobId: string; prompt: string },
     options?: WriteOptions,
@@ -51,7 +52,7 @@ export interface Upstream {
     options?: ReadOptions,
   ): Promise<VisitorPage>;
   /**
-   * Another text whenever the project's key is another, never the key itself; null where no usable key exists. Asks no
+   * Another text whenever the project's key is another, never the key itself; null if no usable key exists. Asks no
    * server.
    */
   keyVersion(projectId: string): Promise<string | null>;

@@ -9,6 +9,7 @@ import { OnceClient, type ProxySettings, WriteConnection } from './connection.js
 import { deferredLastByteBody } from './deferred-last-byte.js';
 import type { BeforeLastByte } from './upstream.js';
 
+/** A request without its body. */
 export interface WireRequest {
   url: string;
   headers: Record<string, string>;
@@ -21,6 +22,7 @@ const ALLOWED: BeforeLastByte = () => Promise.resolve(() => true);
 /** A proxy that does not answer `CONNECT` by then gets no tunnel; a call that waits for it is over before. */
 const TUNNEL_TIMEOUT_MS = 20_000;
 
+/** The connections to one upstream. */
 export class Wire {
   readonly #proxy: ProxySettings;
   /** The connections of reads, which are kept for the next ones. */

@@ -18,7 +18,7 @@ class TemporalRefusedError extends Error {
 }
 
 /**
- * Connects once Temporal answers for the namespace; throws TemporalRefusedError where no retry will help. While it
+ * Connects once Temporal answers for the namespace; throws TemporalRefusedError if no retry will help. While it
  * waits, each try has the credentials of `read`: those of the first one may expire. Address and namespace stay.
  */
 export async function connectTemporal(
@@ -45,7 +45,7 @@ export function reachNamespace(connection: NativeConnection, namespace: string, 
   return connection.withDeadline(deadline, () => connection.workflowService.describeNamespace({ namespace }));
 }
 
-/** Connects, and makes a call to the namespace; rejects where either fails or takes too long. */
+/** Connects, and makes a call to the namespace; rejects if either fails or takes too long. */
 async function connectOnce(namespace: string, options: NativeConnectionOptions): Promise<NativeConnection> {
   const connection = await withinLimit(NativeConnection.connect(options));
   try {
@@ -86,7 +86,7 @@ const REFUSED: [code: number, words: RegExp, remedy: string][] = [
   [GRPC_STATUS.invalidArgument, /ParseError/, 'check the TEMPORAL_* settings'],
 ];
 
-/** Failures to connect that no retry mends. The native client tells them in the words of its message alone. */
+/** Failures to connect that no retry mends. The native client names them in its message alone. */
 const FAILURES: [words: RegExp, remedy: string][] = [
   [
     /received fatal alert|AlertReceived\(/,
@@ -121,7 +121,7 @@ function refused({ address, namespace }: TemporalSettings, remedy: string, error
   return new TemporalRefusedError(text, { cause: error });
 }
 
-/** The message of whatever was thrown. */
+/** The message of what was thrown. */
 export function messageOf(error: unknown): string {
   return error instanceof Error ? error.message : String(error);
 }

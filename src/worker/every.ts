@@ -3,7 +3,7 @@
 interface EveryOptions {
   /** Milliseconds before the first round; else it begins at once. */
   firstMs?: number;
-  /** Told what a round threw, once in a row, but for one that ends after the stop. The next one comes all the same. */
+  /** Gets what a round threw, once in a row, unless it ends after the stop. The next round comes all the same. */
   onError?: (error: unknown) => void;
 }
 

@@ -148,7 +148,7 @@ export function timedUpstream(upstream: Upstream, { took }: Pick<Figures, 'took'
 
 /**
  * Sets the Temporal SDK up, once per process: its logs join ours, its signal handlers are off, and its Prometheus
- * exporter serves its metrics and ours at one address. Returns the meter of ours. Throws where that address can't be
+ * exporter serves its metrics and ours at one address. Returns the meter of ours. Throws if that address can't be
  * used.
  */
 export async function installRuntime(

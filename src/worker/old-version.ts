@@ -14,7 +14,7 @@ import { every } from './every.js';
 import type { Logger } from './logging.js';
 import { workerVersion } from './workers.js';
 
-export interface OldVersionOptions {
+interface OldVersionOptions {
   config: Pick<WorkerConfig, 'deployment'>;
   client: Client;
   /** Its poll batches of runs that were woken go back: most of those runs have left. */
@@ -87,7 +87,7 @@ async function wakeRuns({ client, heldPolls, version, since, stopped }: Draining
   const woken = new Set<string>();
   const failures: unknown[] = [];
   // The server takes one signal of a request id: many workers, and ever rarer tries, cost a run little. The first may
-  // come before the server has told its task queues of the change.
+  // come before the task queues know of the change.
   const checks = Math.max(0, Date.now() - since) / CHECK_INTERVAL_MS;
   const requestId = `${WAKE_SIGNAL}/${version.buildId}/${since}/${Math.floor(Math.log2(checks + 1))}`;
   let batch: Promise<void>[] = [];

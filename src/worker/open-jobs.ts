@@ -52,7 +52,7 @@ export function watchOpenJobs(client: Client, figures: Figures, log: Logger): ()
     figures.requestQueues.set(await countWorkflows(client, runningOf(REQUEST_QUEUE_WORKFLOW)));
     figures.lastCount.set(Date.now() / 1_000);
   };
-  const onError = (error: unknown) => log.warn({ error }, 'Could not count the running jobs, for the figures');
+  const onError = (error: unknown) => log.warn({ error }, 'Could not count the running jobs, for the metrics');
   return every(COUNT_INTERVAL_MS, count, { onError });
 }
 
@@ -61,8 +61,8 @@ const WARN_EVERY_MS = 3_600_000;
 const MISSING = 'Search attributes are not registered, and no job makes progress without them: run "agent-jobs setup"';
 
 /**
- * Makes the look for search attributes that the namespace lacks: it tells them, and warns of them. It looks no more
- * once all are there. It needs no more than a worker's own permissions.
+ * Makes the check for search attributes that the namespace lacks: it returns them, and warns of them. It asks no more
+ * once all are there, and needs no more than a worker's own permissions.
  */
 export function searchAttributesCheck(client: Client, log: Logger): (deadline: number) => Promise<string | undefined> {
   const { namespace } = client.options;

@@ -12,7 +12,7 @@ import { every } from './every.js';
 export interface ReadyState {
   ready: boolean;
   reason?: string;
-  /** Projects whose key the last requests showed as refused or missing; absent where there is none. */
+  /** Projects whose key the last requests showed as refused or missing; absent if there is none. */
   refusedKeys?: string[];
 }
 
@@ -21,7 +21,7 @@ const PROBE_EVERY_MS = 5_000;
 const PROBE_LIMIT_MS = 4_000;
 const MAX_NAMED = 100;
 
-/** What a probe looks at, and whom it tells. */
+/** What a probe checks, and what it notifies. */
 interface ProbeOptions {
   /** Makes one call to the server and ends, one way or the other, by the given time. */
   reach: (deadline: number) => Promise<unknown>;
@@ -88,7 +88,7 @@ function notPolling(workers: readonly Pick<Worker, 'getStatus'>[]): string | und
   return undefined;
 }
 
-/** Serves `/healthz` (200) and `/readyz` (200, or 503 with a reason); rejects where it can't listen. */
+/** Serves `/healthz` (200) and `/readyz` (200, or 503 with a reason); rejects if it can't listen. */
 export async function startHealthServer(address: ListenAddress, readyState: () => ReadyState): Promise<void> {
   const server = createServer((request, response) => respond(request, response, readyState));
   await new Promise<void>((resolve, reject) => {

@@ -30,9 +30,9 @@ const CACHED_WORKFLOWS_PER_HEAP_MIB = 4;
 
 interface WorkersOptions {
   keys: PayloadKeys | undefined;
-  /** Told how many unencrypted payloads were read, though there are keys. */
+  /** Gets how many unencrypted payloads were read, though there are keys. */
   onPlain: (payloads: number) => void;
-  /** The activities of webhooks, whatever the roles; null where there are none. */
+  /** The activities of webhooks, whatever the roles; null if there are none. */
   webhooks: object | null;
 }
 

@@ -109,13 +109,6 @@ describe('reading a job', () => {
     await until(() => raw.openConnections === 0);
   });
 
-  test('a refused connection is a failed read', async () => {
-    const { getJob, raw, classes } = await setUp(() => {});
-    await raw.close();
-    expect(await rejectionOf(getJob())).toMatchObject({ name: 'ReadFailedError', reason: 'connection refused' });
-    expect(classes).toEqual(['get notDelivered']);
-  });
-
   test("ends with the caller's own abort", async () => {
     const { getJob, raw, classes } = await setUp(() => {});
     const stop = new AbortController();

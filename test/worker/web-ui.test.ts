@@ -131,21 +131,3 @@ test('nothing that callers and the upstream say becomes an element on a job’s 
     await bench.stop();
   }
 });
-
-test('a pull request of the web is a link that shows where it leads', { timeout: 120_000 }, async () => {
-  const upstream = new ObservedUpstream();
-  upstream.show = () => ({ status: 'active', prLink: 'https://github.example/a/b/pull/1' });
-  const bench = await startJobBench(server, upstream);
-  const handle = await bench.start({ projectId: 'p', prompt: 'x', polling: { min: 1_000 } });
-  try {
-    await expect
-      .poll(async () => (await handle.query(jobStateQuery)).job?.prLink, { timeout: 120_000 })
-      .toContain('pull/1');
-    const { currentDetails } = await handle.query<{ currentDetails: string }>('__temporal_workflow_metadata');
-    expect(await rendered(currentDetails)).toContain(
-      '<a href="https://github.example/a/b/pull/1" target="_blank">https://github.example/a/b/pull/1</a>',
-    );
-  } finally {
-    await bench.stop();
-  }
-});
