@@ -446,7 +446,7 @@ export const MUTANTS: Mutant[] = [
     find: 'return mayHaveArrived(write) && (',
     replace: 'return mayHaveArrived(write) && (true || ',
     test: 'test/workflows/policy-retry.test.ts',
-    title: 'ends with the run at the deadline, and stays unknown',
+    title: 'stays unknown when the run ends at its deadline',
   },
   {
     name: 'a person’s retry that the deadline cancels',

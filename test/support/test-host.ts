@@ -32,6 +32,7 @@ declare module 'vitest' {
 const SHARED_CONFIG = {
   'history.timerProcessorMaxTimeShift': '"50ms"',
   'frontend.WorkflowPauseEnabled': 'true',
+  'frontend.WorkflowTimeSkippingEnabled': 'true',
   // A workflow task that fails is tried again soon, and listed as stuck after two tries instead of five.
   'history.workflowTaskRetryMaxInterval': '"2s"',
   'system.numConsecutiveWorkflowTaskProblemsToTriggerSearchAttribute': '2',

@@ -1,33 +1,33 @@
 import { randomUUID } from 'node:crypto';
 import type { ServerResponse } from 'node:http';
 import { setTimeout as delay } from 'node:timers/promises';
-import type { TestWorkflowEnvironment } from '@temporalio/testing';
 import { Webhook } from 'standardwebhooks';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { Endpoints } from '../../src/activities/webhooks/endpoints.js';
 import { WEBHOOK_DELIVERY_WORKFLOW, type WebhookDelivery } from '../../src/contract/webhooks.js';
-import { startTimeSkipping } from '../support/time-skipping.js';
+import { connectDevServer, type TestServer } from '../support/dev-server.js';
+import { skipTime } from '../support/skip-time.js';
 import { Receiver, SECRET } from './receiver.js';
 import { startWebhookWorkers } from './webhook-workers.js';
 
 const MINUTE = 60_000;
 
-let environment: TestWorkflowEnvironment;
+let server: TestServer;
 let receiver: Receiver;
 let end: () => Promise<void>;
 let taskQueue: string;
 let tries: [string, string][];
 beforeAll(async () => {
-  environment = await startTimeSkipping();
+  server = await connectDevServer();
   receiver = await new Receiver().start();
   taskQueue = `test-${randomUUID()}`;
   tries = [];
-  const { nativeConnection } = environment;
+  const { nativeConnection } = server;
   end = await startWebhookWorkers({ nativeConnection, taskQueue, receiver, onTry: (...one) => void tries.push(one) });
 }, 3 * MINUTE);
 afterAll(async () => {
   await end();
-  await environment.teardown();
+  await server.close();
   await receiver.close();
 });
 
@@ -40,8 +40,9 @@ async function deliver(): Promise<{ result: unknown; seconds: number }> {
   receiver.received.length = 0;
   tries.length = 0;
   const workflowId = `webhook/${randomUUID()}`;
-  const { workflow } = environment.client;
+  const { workflow } = server.client;
   const handle = await workflow.start(WEBHOOK_DELIVERY_WORKFLOW, { workflowId, taskQueue, args: [delivery] });
+  await skipTime(handle);
   const result: unknown = await handle.result().catch((error: { cause: { cause: Error } }) => error.cause.cause);
   const { events } = await handle.fetchHistory();
   const times = events!.map(({ eventTime }) => Number(eventTime!.seconds));

@@ -1,11 +1,12 @@
 import { expect, test } from 'vitest';
 import { followUpSignal, jobStateQuery, pollNowSignal } from '../../src/contract.js';
 import { ReadFailedError } from '../../src/upstream/errors.js';
-import { useSkippedTime } from '../support/job-tests.js';
+import { useDevServer } from '../support/job-tests.js';
 import { gaps } from '../support/observed-upstream.js';
 import { rejected } from '../support/outcomes.js';
+import { skipTime, skipTimeBy } from '../support/skip-time.js';
 
-const tests = useSkippedTime();
+const tests = useDevServer();
 const MINUTE = 60_000;
 const input = { projectId: 'p1', prompt: 'Fix it' };
 const unknownJob = () => rejected(404, 'no such job');
@@ -17,55 +18,61 @@ const times = <T>(n: number, make: () => T) => Array.from({ length: n }, make);
 async function historyOf(reads: (Error | null)[]) {
   const { upstream, bench } = tests;
   const script = [...reads];
+  upstream.reads = 0;
   upstream.show = () => {
     const fault = script.shift();
     if (fault) throw fault;
     return { status: script.length > 0 ? 'active' : 'completed' };
   };
   const handle = await bench.start({ ...input, polling: { min: '1 minute', max: '1 minute' } });
+  // No workflow task is under way, so that the skips cost the same in each history.
+  await expect.poll(() => upstream.reads).toBe(1);
+  await skipTime(handle);
   expect(await handle.result()).toMatchObject({ outcome: 'completed', polls: reads.length });
-  return (await handle.fetchHistory()).events!;
+  const { events } = await handle.fetchHistory();
+  return events!.filter((event) => !event.workflowExecutionTimeSkippingTransitionedEventAttributes);
 }
 
 test.for([
-  ['one cause', times(60, () => failed(503))],
-  ['a Retry-After each time', times(60, () => failed(429, 30_000))],
-  ['other causes in turn', times(60, () => [failed(503), failed(401), failed(403), failed()]).flat()],
+  ['one cause', times(16, () => failed(503))],
+  ['a Retry-After each time', times(16, () => failed(429, 30_000))],
+  ['other causes in turn', times(4, () => [failed(503), failed(401), failed(403), failed()]).flat()],
 ] as const)('a spell of trouble with %s costs at most 25 history events', async ([, faults]) => {
   const quiet = await historyOf([null, null, null]);
-  const troubled = await historyOf([null, ...faults.slice(0, 60), null, null]);
+  const troubled = await historyOf([null, ...faults, null, null]);
   expect(troubled.length - quiet.length).toBeGreaterThan(0);
   expect(troubled.length - quiet.length).toBeLessThanOrEqual(25);
 });
 
 test('an upstream that flaps ends at most six batches an hour, and is shown again and again', async () => {
-  const events = await historyOf([...times(60, () => [failed(503), failed(503), null]).flat(), null]);
+  const events = await historyOf([...times(20, () => [failed(503), failed(503), null]).flat(), null]);
   const ends = events
     .filter(({ activityTaskCompletedEventAttributes: end }) => end)
     .map(({ eventTime }) => 1_000 * Number(eventTime!.seconds))
     // The create, and the end of the job.
     .slice(1, -1);
-  expect(ends.length).toBeGreaterThan(12);
+  expect(ends.length).toBeGreaterThan(6);
   expect(ends.filter((time, i) => time - (ends[i - 6] ?? 0) < 59 * MINUTE)).toEqual([]);
 });
 
 test('Retry-After replaces a shorter wait, at most an hour at a time, and pollNow does not go against it', async () => {
-  const { upstream, bench, environment } = tests;
+  const { upstream, bench } = tests;
   upstream.readFaults.push(failed(429, 30 * MINUTE), failed(503, 7_200_000));
   const handle = await bench.start(input);
   await expect.poll(() => upstream.reads).toBe(1);
-  await environment.sleep('1 minute');
+  await skipTimeBy(handle, '1 minute');
   await handle.signal(pollNowSignal);
-  await environment.sleep('20 minutes');
+  await skipTimeBy(handle, '20 minutes');
   await handle.signal(pollNowSignal);
-  await environment.sleep('1 minute');
+  await skipTimeBy(handle, '1 minute');
   expect(upstream.reads).toBe(1);
-  await environment.sleep('10 minutes');
+  await skipTimeBy(handle, '10 minutes');
   await expect.poll(() => upstream.reads).toBe(2);
   // The batch of polls alone knows of this one.
   await handle.signal(pollNowSignal);
-  await environment.sleep('30 minutes');
+  await skipTimeBy(handle, '30 minutes');
   expect(upstream.reads).toBe(2);
+  await skipTime(handle);
   expect(await handle.result()).toMatchObject({ outcome: 'completed', polls: 3 });
   const [first, second] = gaps(upstream.readTimes);
   expect(first).toBeGreaterThanOrEqual(30 * MINUTE);
@@ -82,6 +89,7 @@ test('a message that is answered 404 within a minute of the create waits, and is
   await expect
     .poll(async () => (await handle.query(jobStateQuery)).waiting)
     .toMatchObject({ for: 'upstream', reason: 'upstream answered 404' });
+  await skipTime(handle);
   expect(await handle.result()).toMatchObject({ outcome: 'completed', followUps: [{ id: 'a', state: 'sent' }] });
   expect(upstream.messages).toEqual(['go', 'go', 'go', 'go']);
 });
@@ -90,8 +98,9 @@ test('a message that is answered 404 after a minute is rejected', async () => {
   const { upstream, bench } = tests;
   upstream.show = () => ({ status: 'active' });
   upstream.messageFaults.push(...times(100, unknownJob));
-  const handle = await bench.start({ ...input, deadline: '5 minutes' });
+  const handle = await bench.start({ ...input, deadline: '5 minutes', polling: { min: '1 minute' } });
   await handle.signal(followUpSignal, { prompt: 'go', id: 'a' });
+  await skipTime(handle);
   const error = '404: no such job';
   expect(await handle.result()).toMatchObject({ followUps: [{ id: 'a', state: 'rejected', error }] });
   // After 1, 2, 4, 8, 16 and 32 seconds.

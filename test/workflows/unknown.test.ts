@@ -2,10 +2,11 @@ import { type WorkflowFailedError } from '@temporalio/client';
 import { defineSearchAttributeKey, type ApplicationFailure } from '@temporalio/common';
 import { expect, test } from 'vitest';
 import { jobStateQuery, resolveUnknownUpdate, SEARCH_ATTRIBUTE, type ResolveUnknownInput } from '../../src/contract.js';
-import { inDoubt, rejected, throttled } from '../support/outcomes.js';
-import { useSkippedTime } from '../support/job-tests.js';
+import { inDoubt, notDelivered, rejected } from '../support/outcomes.js';
+import { useDevServer } from '../support/job-tests.js';
+import { skipTimeBy } from '../support/skip-time.js';
 
-const tests = useSkippedTime();
+const tests = useDevServer();
 const unknown = () => inDoubt('upstream answered 500');
 const input = { projectId: 'p1', prompt: 'Fix it' };
 
@@ -27,13 +28,13 @@ async function startUnknownCreate(options: object = {}): Promise<Handle> {
 }
 
 test('a job that is older than the first send is adopted with force alone, however long the run waited', async () => {
-  const { environment, upstream } = tests;
-  const startedAt = await environment.currentTimeMs();
-  upstream.createFaults.push(throttled('429', 3_600_000), unknown());
+  const { upstream } = tests;
+  // At five minutes at most from one to the next.
+  upstream.createFaults.push(...Array.from({ length: 12 }, () => notDelivered('connection refused')), unknown());
   const handle = await tests.bench.start(input);
-  await environment.sleep('62 minutes');
+  await skipTimeBy(handle, '1 hour');
   await untilAttention(handle);
-  const createdAt = new Date(startedAt + 1_800_000).toISOString();
+  const createdAt = new Date(Date.now() + 60_000).toISOString();
   upstream.show = () => ({ status: 'completed', createdAt });
   const adoption = { action: 'adopt', jobId: 'job-9' } as const;
   await expect(resolve(handle, adoption)).rejects.toMatchObject({
