@@ -45,8 +45,8 @@ interface Write {
   waitsForTurn: boolean;
   /** A person decided `retry`, and no attempt was made since. */
   isRetryDue: boolean;
-  /** Throttled and undelivered attempts in a row. */
-  delays: { throttled: number; notDelivered: number };
+  /** Throttled attempts. */
+  throttled: number;
   notBefore: number;
   /** The last send was throttled, so that a turn is of use. */
   isQueued: boolean;
@@ -95,13 +95,7 @@ export type Asked = 'new' | 'known' | 'conflict';
 
 export class ContractModel {
   readonly #terms: Terms;
-  /** Bounds the difference between the clock of the runner and that of the workflow. */
-  readonly #slack: number;
-  /** Bounds how much later than due the run may end. */
-  readonly #lateness: number;
   readonly #startedAt: number;
-  /** All turns are told. */
-  readonly #knowsTurns: boolean;
   /** The time of the last event. */
   #at: number;
   /** Since when no write prevents the end of the run. */
@@ -109,8 +103,6 @@ export class ContractModel {
   readonly #states = new Map<string, FollowUpState>();
   /** The state before the last change, and when that was. */
   readonly #before = new Map<string, { state: FollowUpState | undefined; at: number }>();
-  /** All states that an id has had. */
-  readonly #had = new Map<string, Set<FollowUpState>>();
   readonly #prompts = new Map<string, string>();
   #write: Write | null = null;
   #queue: string[] = [];
@@ -158,13 +150,10 @@ export class ContractModel {
   /** An adoption is under way; it reads the job first. */
   #isAdopting = false;
 
-  constructor(terms: Terms, startedAt: number, { slack, lateness } = { slack: 0, lateness: 0 }) {
+  constructor(terms: Terms, startedAt: number) {
     this.#terms = terms;
-    this.#slack = slack;
-    this.#lateness = lateness;
     this.#at = startedAt;
     this.#startedAt = startedAt;
-    this.#knowsTurns = slack === 0;
     this.#isJobKnown = terms.isAttached;
     this.#deadline = { min: startedAt + terms.deadline, max: startedAt + terms.deadline };
     if (!terms.isAttached) this.#write = newWrite(null);
@@ -183,17 +172,12 @@ export class ContractModel {
     return 'new';
   }
 
-  /** A new follow-up turned out to have come after the end of the run. */
-  neverAsked(id: string): void {
+  /** A new follow-up was refused, since the run is about to end: it must, at this very moment. */
+  refusedAtEnd(at: number, id: string): void {
     if (this.#write?.id === id) this.#write = null;
     else this.#queue = this.#queue.filter((queued) => queued !== id);
     this.#states.delete(id);
     this.#nextWrite(this.#at);
-  }
-
-  /** A new follow-up was refused, since the run is about to end: it must, at this very moment. */
-  refusedAtEnd(at: number, id: string): void {
-    this.neverAsked(id);
     this.#isEndingSince = at;
   }
 
@@ -233,8 +217,8 @@ export class ContractModel {
     if (this.#terms.isRepeated && !write.isConfirmed) broken('a repeated run sends without asking');
     if (this.#unknownSince !== null) broken('a write is sent while another is unknown');
     if (this.#stop !== null) broken(`a write is sent after ${this.#stop}`);
-    if (at > (this.#cancelledAt ?? Infinity) + this.#slack) broken('a write is sent after the cancellation');
-    if (at < write.notBefore - this.#slack) broken(`a write is sent ${write.notBefore - at} ms too soon`);
+    if (at > (this.#cancelledAt ?? Infinity)) broken('a write is sent after the cancellation');
+    if (at < write.notBefore) broken(`a write is sent ${write.notBefore - at} ms too soon`);
     this.#isSending = true;
     this.#sendBeganAt = at;
   }
@@ -273,7 +257,7 @@ export class ContractModel {
         return;
       case 'throttled':
       case 'held':
-        if (queued && this.#knowsTurns) this.#waitInQueue(at, write, queued);
+        if (queued) this.#waitInQueue(at, write, queued);
         else this.#waitWithoutQueue(at, write, retryAfterMs);
         // The wait is over as soon as it begins.
         if (kept !== null) this.#useTurn(at, write, kept);
@@ -317,11 +301,9 @@ export class ContractModel {
   }
 
   #waitWithoutQueue(at: number, write: Write, retryAfterMs: number | undefined): void {
-    write.delays.throttled += 1;
+    write.throttled += 1;
     const wait =
-      retryAfterMs === undefined
-        ? 5_000 * 2 ** (write.delays.throttled - 1)
-        : Math.max(1_000, Math.min(retryAfterMs, HOUR));
+      retryAfterMs === undefined ? 5_000 * 2 ** (write.throttled - 1) : Math.max(1_000, Math.min(retryAfterMs, HOUR));
     write.notBefore = at + Math.min(wait, retryAfterMs === undefined ? 300_000 : Infinity);
   }
 
@@ -379,17 +361,16 @@ export class ContractModel {
     this.#decideInTime(at, true);
     this.#advanceTo(at);
     if (!this.#isJobKnown) broken('a job is read before its id is known');
-    if (at < this.#noReadBefore - this.#slack)
-      broken(`a read comes ${this.#noReadBefore - at} ms before Retry-After allows it`);
+    if (at < this.#noReadBefore) broken(`a read comes ${this.#noReadBefore - at} ms before Retry-After allows it`);
     // The last read at the deadline and the one after `settle` come exactly when due, or once the one before has ended.
     const due = [this.#settledAt, this.#olderDeadline];
     const isSettled = this.#lastReadAt < this.#settledAt && this.#settledAt <= at;
-    const isPassed = this.#deadline.min - this.#slack <= at;
-    const isDue = isSettled || isPassed || due.some((time) => Math.abs(at - time) <= this.#slack);
-    const isSoon = at < this.#lastReadAt + MIN_WAIT_MS - this.#slack;
+    const isPassed = this.#deadline.min <= at;
+    const isDue = isSettled || isPassed || due.includes(at);
+    const isSoon = at < this.#lastReadAt + MIN_WAIT_MS;
     if (isSoon && this.#readCalledForAt === null && !isDue) broken('two reads within a second');
     // One that was due at the very moment of the call may have come before it.
-    if (at > (this.#readCalledForAt ?? -Infinity) + this.#slack) this.#readCalledForAt = null;
+    if (at > (this.#readCalledForAt ?? -Infinity)) this.#readCalledForAt = null;
     else if (isSoon && --this.#readCalls === 0) this.#readCalledForAt = null;
     this.#lastReadAt = at;
     this.#readCount += 1;
@@ -416,10 +397,10 @@ export class ContractModel {
     if (outcome !== 'record' || status === null) return;
     if (!TERMINAL.includes(status)) this.#stillActive(at, read);
     // What a read shows may be from when it began.
-    else if (read.beganAt >= this.#settledAt - this.#slack) {
+    else if (read.beganAt >= this.#settledAt) {
       if (!read.isDoubtful) this.#mayEndAs.clear();
       this.#mayEndAs.add(status);
-      if (read.wasIdle && this.#isIdle && !read.isDoubtful && read.beganAt >= this.#settledAt + this.#slack)
+      if (read.wasIdle && this.#isIdle && !read.isDoubtful && read.beganAt >= this.#settledAt)
         this.#mustEndSince ??= at;
     }
   }
@@ -438,8 +419,7 @@ export class ContractModel {
       return;
     }
     const state = this.#states.get(id);
-    // If answers take time, an earlier state may arrive now.
-    if (this.#slack > 0 ? this.#had.get(id)?.has(answer) : answer === state) return;
+    if (answer === state) return;
     // What came in the same task may have changed it since.
     const before = this.#before.get(id);
     if (before?.at === at && before.state === answer) return;
@@ -502,10 +482,9 @@ export class ContractModel {
   /** Throws where the run should have ended before this time. */
   #advanceTo(at: number): void {
     const { tryBy = Infinity } = this.#write ?? {};
-    if (!this.#isSending && at > tryBy + this.#lateness) broken(`a write should have been tried ${at - tryBy} ms ago`);
+    if (!this.#isSending && at > tryBy) broken(`a write should have been tried ${at - tryBy} ms ago`);
     const due = this.#dueAt();
-    if (due !== null && at > due + this.#lateness)
-      broken(`the run should have ended ${at - due} ms ago: ${this.#expectation()}`);
+    if (due !== null && at > due) broken(`the run should have ended ${at - due} ms ago: ${this.#expectation()}`);
     this.#at = at;
   }
 
@@ -530,17 +509,17 @@ export class ContractModel {
     if (this.#stop !== null) return verdict === this.#stop;
     if (this.#unknownSince !== null || this.#write?.isRetryDue) return false;
     const standsStill = this.#waitsSince !== null && !this.#mayBeTooLate;
-    const isDue = !standsStill && at >= this.#deadline.min - this.#slack;
+    const isDue = !standsStill && at >= this.#deadline.min;
     const write = this.#write;
     // A create that may have created a job must not end as if it had not.
     if (write?.id === null && this.#mayHaveArrived(write)) {
-      return verdict === 'UnknownOutcome' && ((isDue && !this.#isStillSent) || at >= this.#decideBy - this.#slack);
+      return verdict === 'UnknownOutcome' && ((isDue && !this.#isStillSent) || at >= this.#decideBy);
     }
     if (this.#isStillSent) return false;
-    if (verdict === 'timedOut') return isDue || at >= this.#startBy - this.#slack;
+    if (verdict === 'timedOut') return isDue || at >= this.#startBy;
     if (verdict === 'lost') {
       const { count, since } = this.#notFound ?? { count: 0, since: Infinity };
-      return count >= LOST.count && at - since >= LOST.ms - this.#slack;
+      return count >= LOST.count && at - since >= LOST.ms;
     }
     return this.#isIdle && this.#mayEndAs.has(verdict);
   }
@@ -630,7 +609,6 @@ export class ContractModel {
   #setState(id: string, state: FollowUpState): void {
     this.#before.set(id, { state: this.#states.get(id), at: this.#at });
     this.#states.set(id, state);
-    this.#had.set(id, (this.#had.get(id) ?? new Set()).add(state));
   }
 
   #unknown(at: number, write: Write): void {
@@ -657,7 +635,7 @@ export class ContractModel {
     const { decideWithin } = this.#terms;
     if (this.#unknownSince === null || decideWithin === null || this.#cancelledAt !== null) return;
     const due = this.#unknownSince + decideWithin;
-    if (at < due - (isInclusive ? this.#slack : 0) || (at === due && !isInclusive)) return;
+    if (at < due || (at === due && !isInclusive)) return;
     this.#clockGoesOn(due);
     this.#at = Math.max(this.#at, due);
     if (this.#write!.id === null) this.#stop = 'UnknownOutcome';
@@ -669,7 +647,7 @@ export class ContractModel {
     const write = this.#write;
     if (!write || write.id === null || !write.isHeldUp || this.#isSending || this.#cancelledAt !== null) return;
     const due = Math.max(this.#decideBy, this.#freeSince);
-    if (at < due - (isInclusive ? this.#slack : 0) || (at === due && !isInclusive)) return;
+    if (at < due || (at === due && !isInclusive)) return;
     if (write.notBefore > due || isShown) this.#settle(due, 'unknown');
   }
 
@@ -687,7 +665,7 @@ export class ContractModel {
 
   #stillActive(at: number, read: Read): void {
     // A read at the very time at which the run has to end may have no effect.
-    const isTooLate = this.#mustEndSince !== null && at >= this.#mustEndSince + this.#terms.linger - this.#slack;
+    const isTooLate = this.#mustEndSince !== null && at >= this.#mustEndSince + this.#terms.linger;
     this.#mustEndSince = null;
     if (this.#mayEndAs.size > 0) this.#deadline.max = at + this.#terms.deadline;
     if (!read.isDoubtful && !isTooLate) this.#mayEndAs.clear();
@@ -718,7 +696,7 @@ export class ContractModel {
 
   /** A read that ended at this time, or is under way, may not reach the run. */
   #doubtReads(at: number): void {
-    if (this.#readEndedAt >= at - this.#slack) {
+    if (this.#readEndedAt >= at) {
       this.#mustEndSince = null;
       this.#noReadBefore = 0;
       for (const status of this.#mayHaveEndedAs) this.#mayEndAs.add(status);
@@ -745,7 +723,7 @@ function newWrite(id: string | null): Write {
     isConfirmed: false,
     waitsForTurn: false,
     isRetryDue: false,
-    delays: { throttled: 0, notDelivered: 0 },
+    throttled: 0,
     notBefore: 0,
     isQueued: false,
     turn: null,

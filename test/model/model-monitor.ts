@@ -9,7 +9,6 @@ interface MonitorOptions {
   /** Milliseconds since 1970, on the clock of the scenario's runner. */
   now: () => number;
   startedAt: number;
-  tolerance?: { slack: number; lateness: number };
   /** Called with the first error. */
   onBroken?: (error: unknown) => void;
 }
@@ -27,9 +26,9 @@ export class ModelMonitor {
 
   constructor(options: MonitorOptions) {
     this.#options = options;
-    const { scenario, startedAt, tolerance, now } = options;
+    const { scenario, startedAt, now } = options;
     this.#decisions = [...scenario.decisions];
-    this.model = logged(new ContractModel(scenario, startedAt, tolerance), (call) =>
+    this.model = logged(new ContractModel(scenario, startedAt), (call) =>
       this.log.push(`${(now() - startedAt) / 1_000} s ${call}`),
     );
   }

@@ -16,19 +16,16 @@ export interface UpstreamEvents {
   readEnded(number: number, outcome: ReadOutcome, status: string | null, retryAfterMs?: number): void;
 }
 
-/** What differs between the simulated and the real server. */
 interface UpstreamHost extends UpstreamEvents {
-  /** Awaited as soon as a call arrives. */
-  arrive(): Promise<void>;
   wait(ms: number): Promise<void>;
   /** The worker dies with the call. */
   die(): void;
 }
 
 /** The input of the job that a scenario is about. */
-export function inputOf(scenario: Scenario, projectId = 'p'): AgentJobInput {
+export function inputOf(scenario: Scenario): AgentJobInput {
   const { deadline, startWithin, polling, onUnknownOutcome, decideWithin, settle, linger, usedFollowUpIds } = scenario;
-  const options = { projectId, deadline, startWithin, polling, onUnknownOutcome, decideWithin, settle, linger };
+  const options = { projectId: 'p', deadline, startWithin, polling, onUnknownOutcome, decideWithin, settle, linger };
   return scenario.isAttached ? { ...options, jobId: 'job-1', usedFollowUpIds } : { ...options, prompt: 'create' };
 }
 
@@ -44,7 +41,6 @@ export function modelledUpstream(scenario: Scenario, host: UpstreamHost): Upstre
     options: WriteOptions | undefined,
   ): Promise<WriteOutcome> {
     const answer = answers.shift() ?? { kind: 'accepted', takesMs: 0 };
-    await host.arrive();
     if (!(await mayFinish(options))) return TOO_LATE;
     host.sendBegan(kind, prompt);
     if (answer.kind === 'workerDies') {
@@ -63,7 +59,6 @@ export function modelledUpstream(scenario: Scenario, host: UpstreamHost): Upstre
     async getJob() {
       // A write, and who waits for a key, try a refused one by a read that does not belong to the poll loop.
       if (TRIES_KEYS.includes(activityInfo().activityType)) throw new RejectedError('no such job', 404, '');
-      await host.arrive();
       const number = host.readBegan();
       const answer: ReadAnswer = reads.shift() ?? { kind: scenario.finalRead, takesMs: 0, times: 1 };
       if (answer.takesMs > 0) await host.wait(answer.takesMs);

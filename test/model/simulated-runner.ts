@@ -76,7 +76,6 @@ class SimulatedRunner {
         this.#monitor.record(() => queue.sent(this.#now < turnUntil ? turn : undefined));
         upstreamEvents.sendBegan(kind, prompt);
       },
-      arrive: () => Promise.resolve(),
       wait: (ms) => new Promise((resolve) => this.simulation.queue.add(this.#now + ms, 'outside', () => resolve())),
       die: () => {
         dieHere();

@@ -2,7 +2,7 @@ import type * as workflow from '@temporalio/workflow';
 import fc from 'fast-check';
 import { expect, test, vi } from 'vitest';
 import { agentJob } from '../../src/workflows/index.js';
-import { freshParameters, runParameters, timeFor } from './model-runs.js';
+import { freshRuns, modelRuns } from './model-runs.js';
 import { runSimulated } from './simulated-runner.js';
 import { scenarios, type Scenario } from './scenario.js';
 import { Simulation } from './simulation.js';
@@ -12,20 +12,17 @@ vi.mock('@temporalio/workflow', async (original) => ({
   ...(await import('./simulated-workflow-api.js')).simulatedWorkflow,
 }));
 
-const parameters = runParameters('simulated');
-const fresh = freshParameters();
-
 test(
   'agentJob keeps the contract in whatever order things happen',
-  { timeout: timeFor(parameters.numRuns, 500) },
+  { timeout: 30_000 + 500 * modelRuns.numRuns },
   async () => {
     const property = fc.asyncProperty(scenarios, async (scenario) => void (await runSimulated(scenario, agentJob)));
-    await expect(fc.assert(property, parameters)).resolves.toBeUndefined();
+    await expect(fc.assert(property, modelRuns)).resolves.toBeUndefined();
   },
 );
 
-test.skipIf(fresh === null)('so it does in scenarios of a fresh seed', async () => {
-  console.log(`Scenarios of a fresh seed; the same again: npm run test:model -- --seed ${fresh!.seed}`);
+test.skipIf(freshRuns === null)('so it does in scenarios of a fresh seed', async () => {
+  console.log(`Scenarios of a fresh seed; the same again: npm run test:model -- --seed ${freshRuns!.seed}`);
   let runs = 0;
   let last: Promise<unknown> = Promise.resolve();
   const property = fc.asyncProperty(scenarios, async (scenario) => {
@@ -33,7 +30,7 @@ test.skipIf(fresh === null)('so it does in scenarios of a fresh seed', async () 
     runs += 1;
   });
   try {
-    await expect(fc.assert(property, fresh!)).resolves.toBeUndefined();
+    await expect(fc.assert(property, freshRuns!)).resolves.toBeUndefined();
   } finally {
     // An interruption is no failure, and leaves one run behind, which holds the clock and may last long.
     Simulation.current.bug ??= new Error('the time for scenarios is over');
@@ -45,7 +42,7 @@ test.skipIf(fresh === null)('so it does in scenarios of a fresh seed', async () 
 test('a scenario happens the same way each time', async () => {
   const logOf = (scenario: Scenario) => runSimulated(scenario, agentJob);
   let drawn = 0;
-  for (const scenario of fc.sample(scenarios, { numRuns: 30, seed: parameters.seed })) {
+  for (const scenario of fc.sample(scenarios, { numRuns: 30, seed: modelRuns.seed })) {
     const log = await logOf(scenario);
     expect(await logOf(scenario)).toEqual(log);
     const other = await logOf({ ...scenario, randomSeed: scenario.randomSeed + 1 });

@@ -1,4 +1,3 @@
-import { WorkflowNotFoundError } from '@temporalio/client';
 import type { TestWorkflowEnvironment } from '@temporalio/testing';
 import { shared } from './shared.js';
 import { startTimeSkippingServer } from './time-skipping-server.js';
@@ -11,13 +10,4 @@ import { startTimeSkippingServer } from './time-skipping-server.js';
 export async function startTimeSkipping(): Promise<TestWorkflowEnvironment> {
   const { path } = await shared('time-skipping-program');
   return startTimeSkippingServer(path);
-}
-
-/**
- * This server may forget an update that was accepted in the very task that ends the run; how the run ends tells whether
- * it counted.
- */
-export function unlessForgotten(error: unknown): void {
-  const isForgotten = error instanceof WorkflowNotFoundError && error.message.startsWith('update ');
-  if (!isForgotten) throw error;
 }

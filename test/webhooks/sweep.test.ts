@@ -9,7 +9,7 @@ import { Endpoints } from '../../src/activities/webhooks/endpoints.js';
 import { sweepEvents } from '../../src/activities/webhooks/sweep.js';
 import { startSweep } from '../../src/worker/webhooks.js';
 import { QUICK, startJobServer, type JobServer } from '../client/job-server.js';
-import { earlyBundle } from '../model/early-bundle.js';
+import { earlyBundle } from './early-bundle.js';
 import { createTestWorker } from '../support/worker.js';
 import { until } from '../support/worker-process.js';
 import { Receiver } from './receiver.js';
