@@ -13,8 +13,6 @@ export interface Violation {
 
 export interface AuditResult {
   violations: Violation[];
-  /** Allowed by policy `retry`: further jobs of a prompt, further deliveries of a message. */
-  repeatedByPolicy: { jobs: number; messages: number };
   doubled: number;
   lost: number;
 }
@@ -35,7 +33,7 @@ export interface JobCase {
 }
 
 export function audit(cases: readonly JobCase[], journal: UpstreamJournal): AuditResult {
-  const result: AuditResult = { violations: [], repeatedByPolicy: { jobs: 0, messages: 0 }, doubled: 0, lost: 0 };
+  const result: AuditResult = { violations: [], doubled: 0, lost: 0 };
   for (const job of cases) {
     const view = viewOf(job, journal, result);
     checkEnding(view);
@@ -118,12 +116,9 @@ export function auditQueues(runs: readonly QueueRunSummary[]): Violation[] {
 }
 
 function checkCreates({ caller, runs, created, result, fail }: View): void {
-  if (created.length > 1) {
-    if (caller.plan.policy === 'retry') result.repeatedByPolicy.jobs += created.length - 1;
-    else {
-      result.doubled += created.length - 1;
-      fail(`DOUBLED: its prompt made ${created.length} jobs: ${created.join(', ')}`);
-    }
+  if (created.length > 1 && caller.plan.policy !== 'retry') {
+    result.doubled += created.length - 1;
+    fail(`DOUBLED: its prompt made ${created.length} jobs: ${created.join(', ')}`);
   }
   const known = runs.map(({ jobId }) => jobId).filter((id) => id !== null);
   for (const id of known) if (!created.includes(id)) fail(`knows job ${id}, which its prompt did not make`);
@@ -149,8 +144,7 @@ function checkFollowUps({ caller, runs, delivered, states, result, fail }: View)
   for (const { id, prompt } of plan.followUps) {
     const times = delivered.filter((text) => text === prompt).length;
     const state = states.get(id);
-    if (times > 1 && plan.policy === 'retry') result.repeatedByPolicy.messages += times - 1;
-    else if (times > 1) {
+    if (times > 1 && plan.policy !== 'retry') {
       result.doubled += times - 1;
       fail(`DOUBLED: follow-up ${id} was delivered ${times} times`);
     }

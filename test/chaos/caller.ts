@@ -11,16 +11,8 @@ import {
   type JobHandle,
 } from '../../src/starter.js';
 import { agentJobWorkflowId, type FollowUpState } from '../../src/contract.js';
-import { factsOf, type ErrorFacts } from './error-facts.js';
 import { connectHeldCaller, type CallerPlace } from '../support/held-caller.js';
 import type { FollowUpPlan, JobPlan } from './job-plan.js';
-
-interface CallerError {
-  at: string;
-  during: string;
-  /** The error, then its causes. */
-  chain: ErrorFacts[];
-}
 
 /** All responses that a caller got; the audit compares them with the upstream's journal. */
 export interface CallerRecord {
@@ -37,8 +29,6 @@ export interface CallerRecord {
   ending: string | null;
   /** The error that it was, with its causes. */
   endingText: string | null;
-  /** The last errors that it met, those included after which it said the same again. */
-  errors: CallerError[];
 }
 
 /** Errors after which saying the same again is pointless. */
@@ -56,7 +46,6 @@ const BETWEEN_ATTEMPTS_MS = 500;
 const TOO_LATE_MS = 5_500;
 /** A caller starts a refused job again, with the same key. */
 const MAX_RESTARTS = 2;
-const MAX_ERRORS = 20;
 
 type Say = (jobs: AgentJobs, signal: AbortSignal) => Promise<unknown>;
 
@@ -65,20 +54,13 @@ export class Caller {
   readonly #jobs: AgentJobs;
   readonly #place: CallerPlace;
   readonly #giveUp: AbortSignal;
-  readonly #onError: (name: string) => void;
   /** The other callers, which fail. */
   readonly #failing: Promise<void>[] = [];
 
-  constructor(
-    { jobs, place }: { jobs: AgentJobs; place: CallerPlace },
-    plan: JobPlan,
-    giveUp: AbortSignal,
-    onError: (name: string) => void,
-  ) {
+  constructor({ jobs, place }: { jobs: AgentJobs; place: CallerPlace }, plan: JobPlan, giveUp: AbortSignal) {
     this.#jobs = jobs;
     this.#place = place;
     this.#giveUp = giveUp;
-    this.#onError = onError;
     const workflowId = agentJobWorkflowId(plan.projectId, plan.key);
     this.record = {
       plan,
@@ -89,7 +71,6 @@ export class Caller {
       refused: new Map(),
       ending: null,
       endingText: null,
-      errors: [],
     };
   }
 
@@ -116,14 +97,13 @@ export class Caller {
     } catch (error) {
       if (this.#giveUp.aborted) return this.record;
       this.record.ending = `caller: ${nameOf(error)}`;
-      this.#note('the whole', error);
     }
     await Promise.all(this.#failing);
     return this.record;
   }
 
   #start(): Promise<JobHandle> {
-    return this.#persist('start', (signal) => this.#startBy(this.#jobs, signal));
+    return this.#persist((signal) => this.#startBy(this.#jobs, signal));
   }
 
   #startBy(jobs: AgentJobs, signal: AbortSignal): Promise<JobHandle> {
@@ -134,7 +114,7 @@ export class Caller {
   /** Says something by a caller of its own that is killed, or stands still for too long, before a request leaves. */
   #sayAndFail(start: string, startsBefore: number, say: Say): void {
     const failing = this.#sayByFailing(start, startsBefore, say);
-    this.#failing.push(failing.catch((error: unknown) => this.#onError(nameOf(error))));
+    this.#failing.push(failing.catch(() => {}));
   }
 
   async #sayByFailing(start: string, startsBefore: number, say: Say): Promise<void> {
@@ -150,7 +130,6 @@ export class Caller {
       () => 'ended',
     );
     const isHeld = (await Promise.race([caller.isHeld, ended])) !== 'ended';
-    if (isHeld) this.#onError(`caller ${isKilled ? 'killed' : 'suspended'} before ${before}`);
     if (isHeld && !isKilled) {
       await pause(TOO_LATE_MS);
       caller.release();
@@ -163,7 +142,7 @@ export class Caller {
     const { cancelAfterMs } = this.record.plan;
     if (cancelAfterMs === null) return;
     await pause(cancelAfterMs, undefined, { signal: this.#giveUp });
-    await this.#persist('cancel', (signal) => job.cancel({ signal })).catch(ignoreDefinite);
+    await this.#persist((signal) => job.cancel({ signal })).catch(ignoreDefinite);
   }
 
   /** All copies at once; one may go by the other way. */
@@ -175,7 +154,7 @@ export class Caller {
 
   async #send(job: JobHandle, { id, prompt }: FollowUpPlan, way: 'signal' | 'update'): Promise<void> {
     try {
-      await this.#persist(`${way} ${id}`, async (signal) => {
+      await this.#persist(async (signal) => {
         if (way === 'signal') await job.followUp(prompt, { id, signal });
         else this.#answered(id, (await job.sendFollowUp(prompt, { id, signal })).state);
       });
@@ -201,7 +180,6 @@ export class Caller {
         if (this.#giveUp.aborted) throw error;
         this.record.ending = nameOf(error);
         this.record.endingText = textOf(error);
-        this.#note('result', error);
         if (!(error instanceof CreateRejectedError) || restarts === MAX_RESTARTS) return;
         this.#sayAndFail('StartWorkflowExecution', 1, (jobs, signal) => this.#startBy(jobs, signal));
         await this.#start();
@@ -209,23 +187,15 @@ export class Caller {
     }
   }
 
-  #note(during: string, error: unknown): void {
-    const { errors } = this.record;
-    errors.push({ at: new Date().toISOString(), during, chain: factsOf(error) });
-    if (errors.length > MAX_ERRORS) errors.shift();
-  }
-
   /** Says the same again until the system gives a definite answer. */
-  async #persist<T>(what: string, attempt: (signal: AbortSignal) => Promise<T>): Promise<T> {
+  async #persist<T>(attempt: (signal: AbortSignal) => Promise<T>): Promise<T> {
     for (;;) {
       this.#giveUp.throwIfAborted();
       try {
         return await attempt(AbortSignal.any([this.#giveUp, AbortSignal.timeout(ATTEMPT_LIMIT_MS)]));
       } catch (error) {
         if (this.#giveUp.aborted) throw error;
-        this.#note(what, error);
         if (isDefinite(error)) throw error;
-        this.#onError(nameOf(error));
         await pause(BETWEEN_ATTEMPTS_MS, undefined, { signal: this.#giveUp });
       }
     }

@@ -15,19 +15,14 @@ import { audit, auditQueues, type AuditResult, type JobCase } from './audit.js';
 import { UpstreamJournal } from './upstream-journal.js';
 import { Caller, type CallerRecord } from './caller.js';
 import { disturb } from './disturbance.js';
-import { keepEvidence } from './evidence.js';
 import type { RunSummary } from './run-summary.js';
 import { planJob, type JobPlan } from './job-plan.js';
 import { Operator } from './operator.js';
 import { planWorkerFaults } from './worker-fault.js';
 import { summarizeQueues, summarizeRuns } from './run-summary.js';
-import { ShortBudgetRun, type ShortBudget } from './short-budget.js';
-import { buildWithShortHour, copyBuild } from './short-hour.js';
 import { count, tally } from './tally.js';
 import type { KillableTemporal } from './temporal-server.js';
-import { Timeline } from './timeline.js';
 import { UpstreamProcess } from './upstream-process.js';
-import { whoWaits } from './who-waits.js';
 import { WorkerFleet } from './worker-fleet.js';
 
 // Hundreds of calls wait on the same few signals.
@@ -50,10 +45,6 @@ export interface ChaosOptions {
   /** Whether workers are suspended too: to some, clocks stand still over a stop. */
   suspends: boolean;
   upstreamTimeout: string;
-  /** The upstream takes few writes an hour, and the hour is short; not limited where absent. */
-  budget?: ShortBudget | undefined;
-  /** A checkout that was built: half of the workers are of it, as in a roll-out that goes back and forth. */
-  otherBuild?: string | undefined;
   /** How long the jobs may take to end once nothing disturbs them any more. */
   calmMs: number;
   say: (line: string) => void;
@@ -64,24 +55,15 @@ export interface ChaosReport extends AuditResult {
   jobs: number;
   writes: number;
   seconds: number;
-  injectedFaults: Map<string, number>;
-  disturbances: Map<string, number>;
-  callerErrors: Map<string, number>;
+  /** Faults of processes, and those that the upstream injected. */
+  faults: Map<string, number>;
   endings: Map<string, number>;
-  /** By cause, all policies. */
-  inDoubt: Map<string, number>;
+  /** Writes in doubt, all policies. */
+  inDoubt: number;
   /** Unknown writes that were put before a person. */
   asked: number;
   summaries: RunSummary[];
-  /** The writes that took effect, from the upstream's journal. */
-  upstream: { jobs: number; messages: number };
   workersStarted: number;
-  /** Answers 429 to writes, injected ones included. */
-  refused: { create: number; message: number };
-  /** What the jobs that had not ended waited for when the disturbances were over. */
-  waitedFor: Map<string, number>;
-  /** The folder with the evidence of the violations; null if there are none. */
-  evidence: string | null;
 }
 
 export async function runChaos(temporal: KillableTemporal, options: ChaosOptions): Promise<ChaosReport> {
@@ -94,35 +76,16 @@ export async function runChaos(temporal: KillableTemporal, options: ChaosOptions
   }
 }
 
-/** The workers' programs; undefined where all are the built product as it is. */
-async function buildsOf(folder: string, { budget, otherBuild }: ChaosOptions): Promise<string[] | undefined> {
-  if (!budget && otherBuild === undefined) return undefined;
-  const checkouts = otherBuild === undefined ? [undefined] : [undefined, otherBuild];
-  return Promise.all(
-    checkouts.map((checkout) =>
-      budget ? buildWithShortHour(folder, budget.hourMs, checkout) : copyBuild(folder, checkout),
-    ),
-  );
-}
-
 interface StartedParts {
   folder: string;
-  runName: string;
   upstream: UpstreamProcess;
   connection: Connection;
-  shortBudget: ShortBudgetRun | undefined;
-  settings: Record<string, string> | undefined;
-  /** The workers', where they are not the built product's alone. */
-  programs: string[] | undefined;
 }
 
 class ChaosRun {
   readonly #temporal: KillableTemporal;
   readonly #options: ChaosOptions;
-  readonly #folder: string;
-  readonly #timeline = new Timeline();
   readonly #runName: string;
-  readonly #shortBudget: ShortBudgetRun | undefined;
   readonly #connection: Connection;
   readonly #client: Client;
   readonly #jobs: AgentJobs;
@@ -131,37 +94,23 @@ class ChaosRun {
   readonly #journal: UpstreamJournal;
   readonly #operator: Operator;
   readonly #plans = new Map<string, JobPlan>();
-  readonly #ended = new Set<string>();
-  readonly #callerErrors = new Map<string, number>();
   readonly #startedAt = Date.now();
 
   static async start(temporal: KillableTemporal, options: ChaosOptions, folder: string): Promise<ChaosRun> {
-    const { faults, seed, budget } = options;
-    const runName = `chaos-${seed}-${Date.now().toString(36)}`;
-    const shortBudget = budget && new ShortBudgetRun(seed, runName, budget);
-    const upstream = await UpstreamProcess.start({
-      folder,
-      activeMs: 1_500,
-      faults,
-      rateLimits: shortBudget && ((start) => shortBudget.rateLimits(start)),
-    });
-    const settings = await shortBudget?.settings(folder);
-    const programs = await buildsOf(folder, options);
+    const upstream = await UpstreamProcess.start({ folder, activeMs: 1_500, faults: options.faults });
     const connection = await Connection.connect({ address: temporal.address });
     options.say(`seed ${options.seed}, files in ${folder}`);
-    return new ChaosRun(temporal, options, { folder, runName, upstream, connection, shortBudget, settings, programs });
+    return new ChaosRun(temporal, options, { folder, upstream, connection });
   }
 
   private constructor(
     temporal: KillableTemporal,
     options: ChaosOptions,
-    { folder, runName, upstream, connection, shortBudget, settings, programs }: StartedParts,
+    { folder, upstream, connection }: StartedParts,
   ) {
     this.#temporal = temporal;
     this.#options = options;
-    this.#folder = folder;
-    this.#runName = runName;
-    this.#shortBudget = shortBudget;
+    this.#runName = `chaos-${options.seed}-${Date.now().toString(36)}`;
     this.#connection = connection;
     this.#client = new Client({ connection, namespace: temporal.namespace });
     this.#jobs = new AgentJobs({ client: this.#client, taskQueue: this.#runName });
@@ -178,9 +127,7 @@ class ChaosRun {
         UPSTREAM_TIMEOUT: options.upstreamTimeout,
         ADMIN_API_KEY: SANDBOX_API_KEY,
         LOG_LEVEL: 'warn',
-        ...settings,
       },
-      programs,
       workerFault: planWorkerFaults(options),
     });
     this.#operator = new Operator({
@@ -199,14 +146,11 @@ class ChaosRun {
     const overload = new AbortController();
     const giveUp = new AbortController();
     const progress = setInterval(() => this.#sayProgress(), 30_000);
-    const watching = setInterval(() => this.#timeline.noteWorkerFaults(this.#fleet.workerFaults()), 500);
     const parts = {
       fleet: this.#fleet,
       temporal: this.#temporal,
       upstream: this.#upstream,
       workers: this.#options.workers,
-      timeline: this.#timeline,
-      terminateQueue: this.#shortBudget && (() => this.#shortBudget!.terminateQueue(this.#client)),
     };
     const disturbing = disturbEveryMs === null ? null : disturb(parts, seed, disturbEveryMs, overload.signal);
     const timer = setTimeout(() => overload.abort(), loadMs);
@@ -218,15 +162,10 @@ class ChaosRun {
     await this.#upstream.calm();
     say(`${callers.length} jobs started; nothing disturbs them any more`);
     const limit = setTimeout(() => giveUp.abort(), calmMs);
-    const waitedFor = await whoWaits(
-      this.#jobs,
-      [...this.#plans.keys()].filter((workflowId) => !this.#ended.has(workflowId)),
-    );
     const records = await Promise.all(callers);
     clearTimeout(limit);
     clearInterval(progress);
-    clearInterval(watching);
-    return { ...(await this.#compare(records, disturbances)), waitedFor };
+    return this.#compare(records, disturbances);
   }
 
   async close(): Promise<void> {
@@ -253,15 +192,11 @@ class ChaosRun {
   }
 
   #call(number: number, giveUp: AbortSignal): Promise<CallerRecord> {
-    const { seed, budget } = this.#options;
-    const isBudgetShort = budget !== undefined;
-    const plan = planJob({ seed, runName: this.#runName, isBudgetShort }, number);
-    const workflowId = agentJobWorkflowId(plan.projectId, plan.key);
-    this.#plans.set(workflowId, plan);
+    const plan = planJob(this.#options.seed, this.#runName, number);
+    this.#plans.set(agentJobWorkflowId(plan.projectId, plan.key), plan);
     const { address, namespace } = this.#temporal;
     const place = { address, namespace, taskQueue: this.#runName };
-    const caller = new Caller({ jobs: this.#jobs, place }, plan, giveUp, (name) => count(this.#callerErrors, name));
-    return caller.run().finally(() => this.#ended.add(workflowId));
+    return new Caller({ jobs: this.#jobs, place }, plan, giveUp).run();
   }
 
   #promptOf(workflowId: string, followUpId: string | undefined): string {
@@ -270,7 +205,7 @@ class ChaosRun {
     return plan?.followUps.find(({ id }) => id === followUpId)?.prompt ?? '';
   }
 
-  async #compare(records: CallerRecord[], disturbances: Map<string, number>): Promise<Omit<ChaosReport, 'waitedFor'>> {
+  async #compare(records: CallerRecord[], disturbances: Map<string, number>): Promise<ChaosReport> {
     this.#options.say('comparing with the journal of the upstream');
     const summaries = await summarizeRuns(this.#client, this.#runName);
     await this.#operator.close();
@@ -283,25 +218,18 @@ class ChaosRun {
     for (const fault of this.#fleet.workerFaults()) count(disturbances, `worker: ${fault}`);
     const result = audit(cases, this.#journal);
     result.violations.push(...auditQueues(await summarizeQueues(this.#client, this.#runName)));
-    const { seed } = this.#options;
-    const source = { folder: this.#folder, seed, client: this.#client, timeline: this.#timeline };
     return {
       ...result,
-      seed,
-      evidence: result.violations.length === 0 ? null : await keepEvidence(source, result.violations, cases),
+      seed: this.#options.seed,
       jobs: records.length,
       writes: records.reduce((sum, { accepted }) => sum + 1 + accepted.length, 0),
       seconds: (Date.now() - this.#startedAt) / 1_000,
-      injectedFaults: new Map(this.#upstream.injectedFaults),
-      disturbances,
-      callerErrors: this.#callerErrors,
+      faults: new Map([...disturbances, ...this.#upstream.injectedFaults]),
       endings: tally(records.map(({ ending }) => ending ?? 'not known')),
-      inDoubt: tally(summaries.flatMap(({ inDoubt }) => inDoubt)),
+      inDoubt: summaries.flatMap(({ inDoubt }) => inDoubt).length,
       asked: this.#operator.shown.size,
       summaries,
-      upstream: { jobs: this.#journal.jobs, messages: this.#journal.messages },
       workersStarted: this.#fleet.started,
-      refused: await this.#upstream.refused(),
     };
   }
 

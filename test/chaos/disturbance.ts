@@ -2,7 +2,6 @@ import { setTimeout as pause } from 'node:timers/promises';
 import { Draw } from './draw.js';
 import type { KillableTemporal } from './temporal-server.js';
 import type { UpstreamProcess } from './upstream-process.js';
-import type { Timeline } from './timeline.js';
 import type { WorkerFleet } from './worker-fleet.js';
 
 interface DisturbedParts {
@@ -10,9 +9,6 @@ interface DisturbedParts {
   temporal: KillableTemporal;
   upstream: UpstreamProcess;
   workers: number;
-  timeline: Timeline;
-  /** Terminates a queue of requests; false where it did not run. */
-  terminateQueue?: (() => Promise<boolean>) | undefined;
 }
 
 /** What happens to whole processes, at random moments drawn from the seed. */
@@ -26,10 +22,8 @@ const EVENTS = [
   'Temporal killed',
   'upstream killed',
 ] as const;
-/** Beside them, where requests wait in queues. */
-const QUEUE_EVENTS = ['queue terminated', 'queue terminated'] as const;
 
-type Event = (typeof EVENTS)[number] | (typeof QUEUE_EVENTS)[number];
+type Event = (typeof EVENTS)[number];
 
 /** Disturbs until the signal; answers with how often each thing was done. */
 export async function disturb(
@@ -39,17 +33,13 @@ export async function disturb(
   until: AbortSignal,
 ): Promise<Map<string, number>> {
   const draw = new Draw(seed, 'disturbance');
-  const all: readonly Event[] = parts.terminateQueue ? [...EVENTS, ...QUEUE_EVENTS] : EVENTS;
   const done = new Map<string, number>();
   const frozen: Promise<unknown>[] = [];
-  for (let events = draw.shuffled(all); ; events = events.length > 0 ? events : draw.shuffled(all)) {
+  for (let events = draw.shuffled(EVENTS); ; events = events.length > 0 ? events : draw.shuffled(EVENTS)) {
     await pause(draw.between(meanMs / 2, meanMs * 1.5), undefined, { signal: until }).catch(() => {});
     if (until.aborted) break;
     const event = events.pop()!;
-    parts.timeline.note(event);
-    const isDone = await carryOut(event, parts, draw, frozen);
-    parts.timeline.note(`${event}: ${isDone ? 'done' : 'there was none'}`);
-    if (isDone) done.set(event, (done.get(event) ?? 0) + 1);
+    if (await carryOut(event, parts, draw, frozen)) done.set(event, (done.get(event) ?? 0) + 1);
   }
   parts.fleet.calm();
   await Promise.all(frozen);
@@ -58,7 +48,7 @@ export async function disturb(
 
 async function carryOut(
   event: Event,
-  { fleet, temporal, upstream, workers, terminateQueue }: DisturbedParts,
+  { fleet, temporal, upstream, workers }: DisturbedParts,
   draw: Draw,
   frozen: Promise<unknown>[],
 ): Promise<boolean> {
@@ -67,7 +57,6 @@ async function carryOut(
   if (seconds > 0) frozen.push(fleet.freeze(slot, seconds * 1_000));
   else if (event === 'worker killed') return fleet.kill(slot);
   else if (event === 'all workers killed') for (let each = 0; each < workers; each++) fleet.kill(each);
-  else if (event === 'queue terminated') return terminateQueue?.().catch(() => false) ?? false;
   else if (event === 'Temporal killed') await temporal.restart(draw.between(0, 3_000));
   else await upstream.restart(draw.between(0, 2_000));
   return true;

@@ -1,8 +1,7 @@
 /** What each caller is going to do, drawn from the seed before anything runs. */
-import type { AgentJobOptions, Priority, UnknownOutcomePolicy } from '../../src/contract.js';
+import type { AgentJobOptions, UnknownOutcomePolicy } from '../../src/contract.js';
 import { Draw } from './draw.js';
 import { REFUSED_AT_TIMES } from './faults.js';
-import { PROJECTS_OF_SHORT_BUDGET } from './short-budget.js';
 
 export interface FollowUpPlan {
   id: string;
@@ -28,32 +27,24 @@ export interface JobPlan {
   cancelAfterMs: number | null;
   /** Another caller says the same after an end, and fails before a request of this name leaves. */
   failsAfterEnd: { before: string; isKilled: boolean } | null;
-  /** Ends before its job may have, or before its turn has come: `timedOut` is an honest end. */
+  /** Ends before its job may have: `timedOut` is an honest end. */
   isShort: boolean;
-}
-
-interface PlanOptions {
-  seed: number;
-  /** Sets this run's jobs apart from those of others on the same server. */
-  runName: string;
-  /** The upstream takes few writes an hour: few projects, priorities, and some that must start in time. */
-  isBudgetShort?: boolean | undefined;
 }
 
 const PROJECTS = 12;
 
-export function planJob({ seed, runName, isBudgetShort = false }: PlanOptions, number: number): JobPlan {
+/** @param runName Sets this run's jobs apart from those of others on the same server. */
+export function planJob(seed: number, runName: string, number: number): JobPlan {
   const draw = new Draw(seed, `job ${number}`);
   const key = `job-${number}`;
   const isRefused = new Draw(seed, `refused ${number}`).chance(0.1);
   const place = {
     key,
-    projectId: `${runName}-${number % (isBudgetShort ? PROJECTS_OF_SHORT_BUDGET : PROJECTS)}`,
+    projectId: `${runName}-${number % PROJECTS}`,
     prompt: `[${runName} ${key}] Mend the build${isRefused ? ` ${REFUSED_AT_TIMES}` : ''}`,
   };
   const policy = draw.pick<UnknownOutcomePolicy>(['ask', 'ask', 'ask', 'ask', 'ask', 'ask', 'fail', 'retry']);
   const isShort = draw.chance(0.04);
-  const turns = isBudgetShort ? planTurns(seed, number) : null;
   return {
     ...place,
     policy,
@@ -64,25 +55,16 @@ export function planJob({ seed, runName, isBudgetShort = false }: PlanOptions, n
       onUnknownOutcome: policy,
       ...(draw.chance(0.05) ? { decideWithin: '4 seconds' } : {}),
       ...(isShort ? { deadline: '6 seconds' } : {}),
-      ...turns?.options,
     },
     starts: draw.chance(0.2) ? 2 : 1,
     followUps: planFollowUps(draw, key),
     cancelAfterMs: draw.chance(0.03) ? draw.between(0, 6_000) : null,
     failsAfterEnd: planFailure(seed, number),
-    isShort: isShort || turns?.mustStartSoon === true,
+    isShort,
   };
 }
 
-/** Who goes first, and who gives up where its turn does not come: drawn apart, so that all else is as without. */
-function planTurns(seed: number, number: number): { options: AgentJobOptions; mustStartSoon: boolean } {
-  const draw = new Draw(seed, `turns ${number}`);
-  const priority = draw.pick<Priority>([1, 2, 3, 3, 3, 3, 4, 5]);
-  const mustStartSoon = draw.chance(0.05);
-  return { options: { priority, ...(mustStartSoon && { startWithin: '20 seconds' }) }, mustStartSoon };
-}
-
-/** Between the read of the ended run and the start that goes on from it: drawn apart, as turns are. */
+/** Between the read of the ended run and the start that goes on from it: drawn apart, so that all else is the same. */
 function planFailure(seed: number, number: number): JobPlan['failsAfterEnd'] {
   const draw = new Draw(seed, `caller ${number}`);
   if (draw.chance(0.4)) return null;

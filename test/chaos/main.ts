@@ -7,7 +7,6 @@ import { findDevServer } from '../../src/local/find-dev-server.js';
 import { runChaos, type ChaosOptions } from './chaos-run.js';
 import { everyFault } from './faults.js';
 import { formatReport } from './report.js';
-import type { ShortBudget } from './short-budget.js';
 import { connectCommandedTemporal, startFileTemporal, type KillableTemporal } from './temporal-server.js';
 
 const USAGE = `Usage: npm run test:chaos -- [options]
@@ -20,13 +19,9 @@ const USAGE = `Usage: npm run test:chaos -- [options]
   --faults PERCENT       chance of each kind of upstream fault, default 1
   --disturb-every SECS   mean pause between faults of whole processes, default 10; 0 for none
   --strike-within N      a fault in each worker process at one of its first N writes, default 60
-  --budget N             the upstream takes N creates and N messages an hour from each of 4 projects
-  --hour SECS            with --budget: how long such an hour is, default 60
-  --other-build FOLDER   half of the workers are of this checkout, which was built: a roll-out, back and forth
-  --pg                   a server that runs already, such as one on PostgreSQL:
-  --temporal ADDRESS       its host:port
-  --temporal-kill CMD      a shell command that kills it with SIGKILL
-  --temporal-start CMD     a shell command that starts it again and waits until it answers`;
+  --temporal ADDRESS     host:port of a server that runs already, such as one on PostgreSQL
+  --temporal-kill CMD    a shell command that kills it with SIGKILL
+  --temporal-start CMD   a shell command that starts it again and waits until it answers`;
 
 const OPTIONS = {
   minutes: { type: 'string', default: '2' },
@@ -37,10 +32,6 @@ const OPTIONS = {
   faults: { type: 'string', default: '1' },
   'disturb-every': { type: 'string', default: '10' },
   'strike-within': { type: 'string', default: '60' },
-  budget: { type: 'string' },
-  hour: { type: 'string', default: '60' },
-  'other-build': { type: 'string' },
-  pg: { type: 'boolean' },
   temporal: { type: 'string' },
   'temporal-kill': { type: 'string' },
   'temporal-start': { type: 'string' },
@@ -66,15 +57,9 @@ function chaosOptions(values: Values): ChaosOptions {
     workerFaultWithin: disturbEveryMs === 0 ? null : Number(values['strike-within']),
     suspends: true,
     upstreamTimeout: '5 seconds',
-    budget: shortBudget(values),
-    otherBuild: values['other-build'],
     calmMs: CALM_MS,
     say: (line) => console.log(`${new Date().toISOString().slice(11, 19)}  ${line}`),
   };
-}
-
-function shortBudget({ budget, hour }: Values): ShortBudget | undefined {
-  return budget === undefined ? undefined : { perHour: Number(budget), hourMs: Number(hour) * 1_000 };
 }
 
 function toNumber(text: string | undefined): number | undefined {
@@ -84,8 +69,8 @@ function toNumber(text: string | undefined): number | undefined {
 async function startTemporal(values: Values): Promise<KillableTemporal> {
   const { temporal: address, 'temporal-kill': kill, 'temporal-start': start } = values;
   if (address !== undefined) return connectCommandedTemporal({ address, namespace: 'default', kill, start });
-  if (values.pg) throw new Error('--pg needs --temporal, and --temporal-kill and --temporal-start to be killed');
   const folder = await mkdtemp(join(tmpdir(), 'agent-jobs-chaos-temporal-'));
+  console.log(`Temporal's database is in ${folder}`);
   return startFileTemporal(await findDevServer({ env: process.env, onProgress: console.error }), folder);
 }
 

@@ -28,11 +28,8 @@ export interface RunSummary {
   inDoubtAtEnd: string | null;
   /** What a run that has not closed waits for. */
   waiting: Waiting | null;
-  /** Activities that were to write, repeats included. */
-  sends: number;
   /** Workflow tasks that failed, by cause. */
   failedTasks: string[];
-  events: number;
 }
 
 const CLOSED = {
@@ -46,12 +43,12 @@ const CLOSED = {
 
 type Event = NonNullable<NonNullable<Awaited<ReturnType<typeof fetchEvents>>>>[number];
 
-export async function summarizeRun(
+async function summarizeRun(
   client: Client,
   run: { workflowId: string; runId: string; startedAt: number },
 ): Promise<RunSummary> {
   const events = await fetchEvents(client, run);
-  const summary = { ...emptySummary(run), events: events.length };
+  const summary = emptySummary(run);
   const writes = new Set<string>();
   for (const event of events) {
     readActivity(summary, writes, event);
@@ -73,9 +70,7 @@ function emptySummary(run: ListedRun): RunSummary {
     shown: 0,
     inDoubtAtEnd: null,
     waiting: null,
-    sends: 0,
     failedTasks: [],
-    events: 0,
   };
 }
 
@@ -88,7 +83,6 @@ function readActivity(summary: RunSummary, writes: Set<string>, event: Event): v
   const scheduled = event.activityTaskScheduledEventAttributes;
   if (scheduled && ['createJob', 'sendMessage'].includes(scheduled.activityType?.name ?? '')) {
     writes.add(String(event.eventId));
-    summary.sends += 1;
   }
   const completed = event.activityTaskCompletedEventAttributes;
   if (completed && writes.has(String(completed.scheduledEventId))) {

@@ -1,15 +1,13 @@
 import { join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
 import { freePort, type ManagedProcess, startProcess } from '../../src/local/child-process.js';
-import { SandboxControl, type FaultRule, type RateLimits } from '../../src/testing.js';
+import { SandboxControl, type FaultRule } from '../../src/testing.js';
 import { sandboxProgram } from './worker-fault.js';
 
 interface UpstreamOptions {
   folder: string;
   activeMs: number;
   faults: readonly FaultRule[];
-  /** Kept in memory only: an upstream that was killed has forgotten what it took before. */
-  rateLimits?: ((start: number) => RateLimits) | undefined;
 }
 
 /** The sandbox in a process of its own, which can be killed and comes back with its journal and its faults. */
@@ -20,10 +18,8 @@ export class UpstreamProcess {
   readonly #options: UpstreamOptions;
   readonly #port: number;
   readonly #injectedFaults = new Map<string, number>();
-  readonly #refused = { create: 0, message: 0 };
   #process: ManagedProcess | undefined;
   #isCalm = false;
-  #starts = 0;
 
   static async start(options: UpstreamOptions): Promise<UpstreamProcess> {
     const upstream = new UpstreamProcess(options, await freePort());
@@ -41,7 +37,7 @@ export class UpstreamProcess {
 
   /** Kills the process and starts it again after a pause. */
   async restart(pauseMs: number): Promise<void> {
-    await this.#count();
+    await this.#countInjectedFaults();
     process.kill(this.#process!.pid, 'SIGKILL');
     await this.#process!.stop(0);
     await pause(pauseMs);
@@ -58,13 +54,6 @@ export class UpstreamProcess {
   /** Injected faults by description; those between the last query and a kill are not counted. */
   get injectedFaults(): ReadonlyMap<string, number> {
     return this.#injectedFaults;
-  }
-
-  /** Answers 429 by operation, injected ones included; those between the last query and a kill are not counted. */
-  async refused(): Promise<{ create: number; message: number }> {
-    const { operations } = await this.control.counts();
-    const of = (operation: 'create' | 'message') => operations[operation].responses['429'] ?? 0;
-    return { create: this.#refused.create + of('create'), message: this.#refused.message + of('message') };
   }
 
   async close(): Promise<void> {
@@ -89,8 +78,6 @@ export class UpstreamProcess {
       logFile: join(folder, 'upstream.log'),
     });
     await this.#untilReady();
-    const limits = this.#options.rateLimits?.(this.#starts++);
-    if (limits) await this.control.setRateLimits(limits);
     if (!this.#isCalm) for (const fault of faults) await this.control.addFault(fault);
   }
 
@@ -103,11 +90,6 @@ export class UpstreamProcess {
         await pause(100);
       }
     }
-  }
-
-  async #count(): Promise<void> {
-    Object.assign(this.#refused, await this.refused());
-    await this.#countInjectedFaults();
   }
 
   async #countInjectedFaults(): Promise<void> {

@@ -8,8 +8,6 @@ interface FleetOptions {
   workers: number;
   folder: string;
   env: Record<string, string>;
-  /** The worker's builds, one process each in turn; default: the built product's. */
-  programs?: readonly string[] | undefined;
   /** The fault of the nth process started; none once the fleet is calm. */
   workerFault: ((turn: number) => WorkerFault) | null;
 }
@@ -82,13 +80,13 @@ export class WorkerFleet {
   }
 
   #start(slot: number): Promise<ManagedProcess> {
-    const { workerFault, folder, env, programs = [workerProgram] } = this.#options;
+    const { workerFault, folder, env } = this.#options;
     const faultArguments =
       workerFault && !this.#isCalm ? workerFaultArguments(workerFault(this.#turn++), this.#faultLog) : [];
-    const program = programs[this.started++ % programs.length]!;
+    this.started += 1;
     return startProcess({
       program: process.execPath,
-      args: [...faultArguments, program],
+      args: [...faultArguments, workerProgram],
       env,
       logFile: join(folder, `worker-${slot}.log`),
     });

@@ -14,7 +14,7 @@ import { until } from '../support/worker-process.js';
 import { envOf, jsonLines, runCli } from './run-cli.js';
 
 const PROMPT = 'Fix the login page of the swordfish shop';
-const BROKEN = fileURLToPath(new URL('../chaos/broken-workflows/index.ts', import.meta.url));
+const BROKEN = fileURLToPath(new URL('./broken-workflows/index.ts', import.meta.url));
 const OTHER = fileURLToPath(new URL('./other-workflows/index.ts', import.meta.url));
 let otherWorkflows: Promise<WorkflowBundleWithSourceMap> | undefined;
 let server: TestServer;
