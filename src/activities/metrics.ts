@@ -1,4 +1,4 @@
-/** The upstream's writes, as the figures name them. */
+/** The upstream's writes, as the metrics name them. */
 export type WriteOperation = 'create' | 'message';
 
 /** What a send of a write may end in. */
@@ -6,10 +6,11 @@ export const WRITE_OUTCOMES = ['accepted', 'rejected', 'throttled', 'unauthorize
 
 /** What a publication may come to: `kept` is an earlier snapshot that a scan with drift did not replace. */
 export const SNAPSHOT_VERDICTS = ['consistent', 'inconsistent', 'kept'] as const;
+/** One of them. */
 export type SnapshotVerdict = (typeof SNAPSHOT_VERDICTS)[number];
 
 /**
- * What activities tell of the figures that an operator can alert on. Recording never fails and never blocks.
+ * What activities report to the metrics on which an operator can alert. Recording never fails and never blocks.
  * The names that Prometheus sees are in docs/operations.md.
  */
 export interface Metrics {

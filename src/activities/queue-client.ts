@@ -1,6 +1,6 @@
 /**
- * How an activity speaks with a queue of requests: it joins, tells how a turn ended, and asks whether there is a queue.
- * No call throws, and each is bounded: a queue that can't be reached holds no write up.
+ * Decides whether a queue of requests holds a write: joins the queue, reports how a turn ended, and asks whether there
+ * is a queue. No call throws, and each is bounded: a queue that can't be reached holds no write up.
  */
 import { Context } from '@temporalio/activity';
 import {
@@ -36,6 +36,7 @@ interface JoinOptions {
   taskQueue?: string;
 }
 
+/** The queues, as one worker speaks with them. */
 export class QueueClient {
   readonly #perHourOf: (name: QueueName) => PerHour | Promise<PerHour>;
 

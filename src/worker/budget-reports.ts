@@ -1,6 +1,6 @@
 /**
- * Reports the budgets to the queues of writes that run: when a worker starts, and when its file changes. A queue knows
- * budgets by the messages of writes, and those that wait send few.
+ * Decides when a worker reports the budgets to the queues that run: when it starts, and when its file changes. A queue
+ * knows budgets by the messages of writes, and writes that wait send few.
  */
 import { type Client, WorkflowNotFoundError } from '@temporalio/client';
 import type { Budgets } from '../activities/agent-job/budgets.js';

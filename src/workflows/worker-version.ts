@@ -1,7 +1,7 @@
 /**
- * Worker versioning, where a worker has it (`WORKER_DEPLOYMENT`): a run stays on the version of the worker that began
- * it, so that no other code replays it. Once another version is current, the run goes on there by continue-as-new, at a
- * moment at which nothing is under way. Without versioning nothing here has an effect.
+ * Decides on which version of the workers a run goes on, if they have versions (`WORKER_DEPLOYMENT`). A run stays on
+ * the version of the worker that began it, so that no other code replays it. Once another version is current, the run
+ * goes on there by continue-as-new, at a moment at which nothing is under way.
  */
 import { workflowInfo, type ContinueAsNewOptions } from '@temporalio/workflow';
 import { getActivator } from '@temporalio/workflow/lib/global-attributes.js';

@@ -120,12 +120,12 @@ test('those that a 429 makes wait join after the queue was told of it, however l
   expect(bench.joins.map(({ report }) => report?.outcome)).toEqual(['throttled', undefined, undefined, undefined]);
 });
 
-test('writes of a quiet project are sent eight at a time, and a queue is asked for once', async () => {
+test('writes of a quiet project cost their fences, and one question to the server each half minute', async () => {
   const bench = new Bench();
   const results = await Promise.all(Array.from({ length: 5 }, () => bench.create()));
   for (const result of results) expect(result.kind).toBe('accepted');
   expect(bench.upstream.created.toSorted()).toEqual(['w1', 'w2', 'w3', 'w4', 'w5']);
-  expect(bench.calls.filter((call) => call !== 'mark')).toEqual(['describe']);
+  expect(bench.calls).toEqual(['describe', ...Array.from({ length: 5 }, () => 'mark')]);
   bench.now += 31_000;
   await bench.create();
   expect(bench.calls.filter((call) => call === 'describe')).toHaveLength(2);
@@ -138,12 +138,6 @@ test('a queue that another worker began is noticed though the clocks were set ba
   bench.behindMs = HOUR;
   bench.isRunning = () => Promise.resolve(true);
   expect(await bench.create({}, bench.now - HOUR)).toMatchObject({ kind: 'held', queued: PLACE });
-});
-
-test('a lone write costs one question to the server and its fence, and no more', async () => {
-  const bench = new Bench();
-  expect(await bench.create()).toMatchObject({ kind: 'accepted' });
-  expect(bench.calls).toEqual(['describe', 'mark']);
 });
 
 test('a write whose queue runs is not sent, has no mark, and waits in the queue', async () => {
@@ -298,13 +292,4 @@ test('a worker that shuts down leaves those that wait behind others to another o
   open();
   for (const { kind } of await Promise.all(first)) expect(kind).toBe('accepted');
   expect(bench.joins).toEqual([]);
-});
-
-test('an attempt that waited hours for a worker asks anew whether there is a queue, as any other does', async () => {
-  const bench = new Bench();
-  await bench.create();
-  bench.now += 31_000;
-  bench.isRunning = () => Promise.resolve(true);
-  expect(await bench.create({}, START - 3 * HOUR)).toMatchObject({ kind: 'held', queued: PLACE });
-  expect(bench.upstream.created).toEqual(['w1']);
 });

@@ -483,8 +483,8 @@ export const MUTANTS: Mutant[] = [
   {
     name: 'a rejection after a retry that counts as proof of no job',
     file: 'src/workflows/agent-job/write-transitions.ts',
-    find: 'if (!mayHaveArrived(write)) return settle(',
-    replace: 'if (write.inDoubtSince === null) return settle(',
+    find: 'if (!mayHaveArrived(write)) return resolve(',
+    replace: 'if (write.inDoubtSince === null) return resolve(',
     test: 'test/workflows/unknown.test.ts',
     title: 'a create refused after a person said retry is not called refused',
   },
@@ -758,7 +758,7 @@ export const MUTANTS: Mutant[] = [
   {
     name: 'a roll-out that cuts a write short',
     file: 'src/workflows/agent-job/continue-as-new.ts',
-    find: ' !run.isSending &&',
+    find: ' !isSending &&',
     replace: '',
     test: 'test/worker/old-version.test.ts',
     title: 'a job whose write is in flight leaves after it',

@@ -310,7 +310,7 @@ export const TESTED_PROMISES: Record<string, TestedPromise[]> = {
       'none: a lone job',
       'no event and no action more; one question to the server, at most every half minute',
       'activities/gate',
-      'a lone write costs one question to the server and its fence, and no more',
+      'writes of a quiet project cost their fences, and one question to the server each half minute',
     ),
     tested(
       'anything keeps a job waiting',
@@ -429,8 +429,8 @@ export const TESTED_PROMISES: Record<string, TestedPromise[]> = {
     tested(
       'the budgets file breaks while the worker runs',
       'its last good content holds',
-      'workflows/budgets-file',
-      'its last good content holds',
+      'unit/budgets',
+      'each new problem of the file is told once, and its last good content holds',
     ),
     tested(
       'a file of jobs has wrong lines',

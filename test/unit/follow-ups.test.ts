@@ -33,7 +33,7 @@ test('whatever happens, each id is sent at most once, in the order queued, and u
           followUps = new FollowUps(JSON.parse(JSON.stringify(followUps.carry(false))) as CarriedFollowUps);
         } else if (followUps.next) {
           settled.push(followUps.next.id);
-          followUps.settleNext(step.kind);
+          followUps.resolveNext(step.kind);
         }
       }
       expect(settled).toEqual(queued.slice(0, settled.length));
@@ -65,7 +65,7 @@ test('at most 1 MiB of prompts, as JSON, waits; room is free again when one is s
   add(followUps, 'a', prompt);
   add(followUps, 'b', prompt);
   expect(followUps.hasRoomFor('c', 'x')).toBe(false);
-  followUps.settleNext('sent');
+  followUps.resolveNext('sent');
   expect(followUps.hasRoomFor('c', prompt)).toBe(true);
   expect(new FollowUps(followUps.carry(false)).hasRoomFor('c', `${prompt}x`)).toBe(false);
 });
@@ -104,7 +104,7 @@ test('the error of a follow-up is at most 200 bytes, without control characters'
     fc.property(fc.string({ unit: 'binary', maxLength: 400 }), (error) => {
       const followUps = new FollowUps(empty());
       add(followUps, 'a');
-      followUps.settleNext('rejected', error);
+      followUps.resolveNext('rejected', error);
       const shown = followUps.statuses()[0]?.error;
       expect(Buffer.byteLength(shown ?? '')).toBeLessThanOrEqual(200);
       expect(shown).not.toMatch(/\p{Cc}/u);

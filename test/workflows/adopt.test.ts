@@ -103,7 +103,10 @@ test('a decision that comes while the job is read settles the create, and the ad
   const adoption = refusal(adopt(handle, 'job-1'));
   await expect.poll(() => upstream.reads).toBe(1);
   await resolve(handle, { action: 'retry' });
-  expect(await adoption).toMatchObject({ type: 'InvalidInput', message: expect.stringContaining('settled meanwhile') });
+  expect(await adoption).toMatchObject({
+    type: 'InvalidInput',
+    message: expect.stringContaining('resolved meanwhile'),
+  });
   open();
   await expect.poll(async () => (await handle.query(jobStateQuery)).jobId).toBe('job-2');
 });
@@ -142,7 +145,7 @@ test('however many want to adopt, another decision gets through', async () => {
   await expect.poll(() => tests.upstream.reads).toBe(3);
   await resolve(handle, { action: 'abandon' });
   await Promise.all(adoptions);
-  expect(refusals.map((text) => text.includes('settled meanwhile'))).toEqual([false, false, false, true, true, true]);
+  expect(refusals.map((text) => text.includes('resolved meanwhile'))).toEqual([false, false, false, true, true, true]);
   expect(await handle.result()).toMatchObject({ outcome: 'abandoned' });
 });
 

@@ -1,7 +1,8 @@
 import type { WorkflowFailedError } from '@temporalio/client';
 import { CancelledFailure } from '@temporalio/client';
 import { expect, test } from 'vitest';
-import { jobStateQuery, pollNowSignal } from '../../src/contract.js';
+import { jobStateQuery, pollNowSignal, resolveUnknownUpdate } from '../../src/contract.js';
+import { inDoubt, rejected } from '../support/outcomes.js';
 import { useDevServer } from '../support/job-tests.js';
 import { gate } from '../support/observed-upstream.js';
 
@@ -52,3 +53,45 @@ test('a stream of pollNow neither starves the reads of a slow upstream nor reads
   await ended;
   expect(upstream.reads - readsBefore).toBeLessThanOrEqual(Math.ceil((Date.now() - startedAt) / 1_000) + 1);
 });
+
+test.each(['ask', 'fail', 'retry'] as const)(
+  'under policy %s a cancelled job still tells that its create may have made a job',
+  async (onUnknownOutcome) => {
+    const { upstream, bench } = tests;
+    const { opened, open } = gate();
+    upstream.createGate = opened;
+    upstream.createFaults.push(inDoubt('no answer'));
+    const handle = await bench.start({ ...input, onUnknownOutcome });
+    await expect.poll(() => upstream.created.length).toBe(1);
+    await handle.cancel();
+    open();
+    await expectCanceled(handle);
+    const state = await handle.query(jobStateQuery);
+    expect(state).toMatchObject({ phase: 'done', jobId: null, unknown: { kind: 'create', reason: 'no answer' } });
+    expect(upstream.created).toHaveLength(1);
+  },
+);
+
+async function retryOnceAsked(handle: Handle): Promise<void> {
+  await expect.poll(async () => (await handle.query(jobStateQuery)).phase).toBe('needsAttention');
+  await handle.executeUpdate(resolveUnknownUpdate, { args: [{ action: 'retry' }] });
+}
+
+test.each(['ask', 'retry'] as const)(
+  'under policy %s a create refused after a cancellation still tells that an earlier send may have made a job',
+  async (onUnknownOutcome) => {
+    const { upstream, bench } = tests;
+    const { opened, open } = gate();
+    upstream.createFaults.push(inDoubt('no answer'), rejected(409, 'exists'));
+    const handle = await bench.start({ ...input, onUnknownOutcome });
+    await expect.poll(() => upstream.created.length).toBe(1);
+    upstream.createGate = opened;
+    if (onUnknownOutcome === 'ask') await retryOnceAsked(handle);
+    await expect.poll(() => upstream.created.length).toBe(2);
+    await handle.cancel();
+    open();
+    await expectCanceled(handle);
+    const state = await handle.query(jobStateQuery);
+    expect(state).toMatchObject({ phase: 'done', jobId: null, unknown: { kind: 'create' } });
+  },
+);

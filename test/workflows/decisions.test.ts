@@ -63,32 +63,41 @@ test('every decision is told with its author, in the state, in the answer and in
   expect(await stateOf(handle)).toMatchObject({ phase: 'done', decisions: result.decisions });
 });
 
-test('a decision that ends the run is told in its result', async () => {
-  tests.upstream.createFaults.push(inDoubt('lost'));
-  const handle = await tests.bench.start({ projectId: 'p1', prompt: 'Fix it' });
-  await untilAttention(handle, 'lost');
-  await resolve(handle, { action: 'abandon', by: 'ann' });
-  const decisions = [{ action: 'abandon', kind: 'create', by: 'ann', at: TIME }];
-  expect(await handle.result()).toMatchObject({ outcome: 'abandoned', decisions });
+test('a resolution that does not fit is rejected before it is recorded', async () => {
+  const handle = await startUnknownFollowUp({ polling: { max: '1 second' } });
+  const wrong: unknown[] = [
+    { action: 'adopt', jobId: 'j' },
+    { action: 'guess' },
+    { action: 'retry', since: '2020-01-01T00:00:00.000Z' },
+    { action: 'retry', since: '' },
+    { action: 'retry', followUpId: 'b' },
+    { action: 'retry', followUpId: '' },
+    { action: 'retry', by: 'ann\n' },
+    { action: 'retry', by: 'ann', note: 'n'.repeat(1_001) },
+    { action: 'retry', by: 7 },
+    {},
+    null,
+    'retry',
+  ];
+  for (const resolution of wrong) {
+    await expect(resolve(handle, resolution as ResolveUnknownInput)).rejects.toThrow(WorkflowUpdateFailedError);
+  }
+  const { events } = await handle.fetchHistory();
+  expect(events!.some((e) => e.workflowExecutionUpdateAcceptedEventAttributes)).toBe(false);
+  const { unknown: present, decisions } = await stateOf(handle);
+  expect(decisions).toEqual([]);
+  tests.upstream.show = () => ({ status: 'completed' });
+  await resolve(handle, { action: 'delivered', since: present!.since, followUpId: 'a' });
+  await expect(resolve(handle, { action: 'delivered' })).rejects.toThrow();
+  expect(await handle.result()).toMatchObject({ outcome: 'completed', followUps: [{ id: 'a', state: 'sent' }] });
+  expect(tests.upstream.messages).toEqual(['go']);
 });
 
-test('a decision that was refused is not told', async () => {
+test('an adoption that was refused is not told', async () => {
   const { upstream, bench } = tests;
   upstream.createFaults.push(inDoubt('lost'));
   const handle = await bench.start({ projectId: 'p1', prompt: 'Fix it' });
   await untilAttention(handle, 'lost');
-  const wrong: ResolveUnknownInput[] = [
-    { action: 'delivered', by: 'ann' },
-    { action: 'retry', since: '2020-01-01T00:00:00.000Z', by: 'ann' },
-    { action: 'retry', by: 'ann\n' },
-    { action: 'retry', by: 'ann', note: 'n'.repeat(1_001) },
-    { action: 'retry', by: 7 as never },
-  ];
-  for (const resolution of wrong) {
-    await expect(resolve(handle, resolution)).rejects.toThrow(WorkflowUpdateFailedError);
-  }
-  const { events } = await handle.fetchHistory();
-  expect(events!.filter((event) => event.workflowExecutionUpdateAcceptedEventAttributes)).toEqual([]);
   upstream.readFaults.push(new RejectedError('upstream answered 404', 404, 'no such job'));
   await expect(resolve(handle, { action: 'adopt', jobId: 'nope', by: 'ann' })).rejects.toThrow();
   expect(await stateOf(handle)).toMatchObject({ phase: 'needsAttention', decisions: [] });
@@ -102,10 +111,4 @@ test('of two who decide at once, the one who was first is told', async () => {
   expect(decided.filter(({ status }) => status === 'fulfilled')).toHaveLength(1);
   const first = decided[0]!.status === 'fulfilled' ? 'ann' : 'bob';
   expect((await stateOf(handle)).decisions).toMatchObject([{ action: 'delivered', by: first, note: `by ${first}` }]);
-});
-
-test('what the end of decideWithin settles is nobody’s decision', async () => {
-  const handle = await startUnknownFollowUp({ decideWithin: '10 seconds' });
-  await expect.poll(async () => (await stateOf(handle)).phase).toBe('watching');
-  expect(await stateOf(handle)).toMatchObject({ followUps: [{ id: 'a', state: 'unknown' }], decisions: [] });
 });

@@ -74,14 +74,10 @@ test('a wait costs one event', async () => {
 });
 
 test.for([
-  ['429 twice', 'rateLimit', [[429], [429]]],
   ['429 once, with a Retry-After', 'rateLimit', [[429, 3_000]]],
-  ['401 twice', 'key', [[401], [401]]],
-  ['403 twice', 'key', [[403], [403]]],
   ['503, after another cause', 'upstream', [[401], [503]]],
-  ['no answer three times', 'upstream', [[undefined], [undefined], [undefined]]],
   ['503 once', undefined, [[503]]],
-] as const)('polls that meet %s are shown as %s until a read is good, with a poller or without', ([, what, faults]) =>
+] as const)('polls that meet %s are shown as %s until a read is good, held by the worker or not', ([, what, faults]) =>
   withBench(
     async (bench, upstream) => {
       upstream.show = (read) => ({ status: read > faults.length + 2 ? 'completed' : 'active' });

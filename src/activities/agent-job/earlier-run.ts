@@ -16,7 +16,7 @@ type Run = Pick<WorkflowExecutionInfo, 'workflowId' | 'runId'>;
 /**
  * The input of a create. An earlier run of this workflow id may have made a job: then the input is marked as that of a
  * run that Temporal itself starts again, which asks. Temporal lets a Schedule start such an id, and a backfill does so.
- * It is marked, too, where Temporal refuses to list the runs. Throws during an outage.
+ * It is marked, too, if Temporal refuses to list the runs. Throws during an outage.
  */
 export async function markedIfAgain<Input extends { isScheduled?: boolean }>(input: Input): Promise<Input> {
   if (input.isScheduled !== true) return input;

@@ -1,7 +1,7 @@
 /**
- * Whether a write may leave now: the key must be accepted, and a turn must be there where a budget is set or a queue
- * runs. A worker remembers of budgets only which queues run. Without a queue it sends few writes of a project and kind
- * at a time, so that a burst beyond the upstream's limit meets few answers 429.
+ * Decides whether a write may leave now. The key must be accepted. If a budget is set or a queue runs, the write needs
+ * a turn. Otherwise a worker sends few writes of a project and kind at a time, so that a burst beyond the upstream's
+ * limit meets few answers 429. A worker remembers no budgets, only which queues run.
  */
 import type { Queued, WriteOutcome } from '../../contract/write-outcome.js';
 import type { Priority, RequestReport } from '../../contract.js';
@@ -62,6 +62,7 @@ const REPORTED: Record<Exclude<WriteOutcome['kind'], 'throttled'>, RequestReport
   inDoubt: 'other',
 };
 
+/** The gate of one worker, through which each write leaves. */
 export class Gate {
   readonly #keys: KeyHealth;
   readonly #budgets: Budgets;
@@ -140,7 +141,7 @@ export class Gate {
     return { kind: 'unauthorized', reason, isHeld: true };
   }
 
-  /** Whether a queue orders these writes; false where that is not known. */
+  /** Whether a queue orders these writes; false if that is not known. */
   #isRunning(wanted: WantedSend): Promise<boolean> {
     const known = this.#running.get(nameOf(wanted));
     if (known && wanted.clock.monotonic() - known.askedAt < ASK_EVERY_MS) return known.answer;
@@ -199,7 +200,7 @@ class Lines {
     closed.addEventListener('abort', endAll, { once: true });
   }
 
-  /** Resolves with what must be called after the send; with null where it took too long, or the lines were closed. */
+  /** Resolves with what must be called after the send; with null if it took too long, or the lines were closed. */
   async enter(name: string, maxSending: number): Promise<Leave | null> {
     const line = this.#lines.get(name) ?? { sending: 0, waiting: new Set() };
     this.#lines.set(name, line);

@@ -1,4 +1,4 @@
-/** The activities of `agentJob`: each wraps one HTTP call. */
+/** The activities of `agentJob`, each around one HTTP call. Decides what of a write's outcome its workflow learns. */
 import { activityInfo } from '@temporalio/activity';
 import type { JOIN_JOB_ACTIVITY, Priority } from '../../contract.js';
 import type { Metrics, WriteOperation } from '../metrics.js';
@@ -26,15 +26,15 @@ import {
 interface WriteInput extends Omit<Parameters<typeof checkPriorAttempt>[0], 'confirmWritesBefore'> {
   projectId: string;
   prompt: string;
-  /** Who goes first where writes wait for their turn. */
+  /** Who goes first if writes wait for their turn. */
   priority: Priority;
-  /** The turn that the queue gave it; absent where it was given none. */
+  /** The turn that the queue gave it; absent if it was given none. */
   turn?: string | undefined;
   /** When that ends, in milliseconds. */
   turnUntil?: number | undefined;
   /** It waited for a turn longer than it should. */
   isOverdue?: boolean;
-  /** When the job was created, in milliseconds; null where another than this workflow created it. */
+  /** When the job was created, in milliseconds; null if another than this workflow created it. */
   jobCreatedAt?: number | null;
 }
 
@@ -64,6 +64,7 @@ interface JobActivitiesDependencies {
   asksPerSecond?: number;
 }
 
+/** What the workflow `agentJob` asks of a worker. */
 export interface JobActivities {
   createJob(input: WriteInput): Promise<WriteOutcome>;
   sendMessage(input: SendMessageInput): Promise<WriteOutcome>;
@@ -96,7 +97,7 @@ export function createJobActivities({
     const wanted = wantedSend(operation, input, clock);
     const before = checkPriorAttempt(asked);
     if (before) gate.usedBefore(wanted);
-    else if (mayBeLate(wanted, input)) throw tryLater('StillWaiting', 'its turn may be over', 'looks again', 0);
+    else if (mayBeLate(wanted, input)) throw tryLater('StillWaiting', 'its turn may be over', 'asks again', 0);
     const outcome = before ?? mayBeKnownLater(await gate.send(wanted, () => sendFenced(send)), input, clock.server());
     if (!isHeld(outcome)) metrics.writeEnded(operation, outcome.kind);
     if (outcome.kind === 'accepted' || outcome.kind === 'rejected')

@@ -1,6 +1,6 @@
 /**
  * The activity `joinAgentJob`: a workflow can't read the result of another one, so it asks here. Decides which run it
- * joins, how often it looks for the end, and what a job without a result means to who joined it. Times in milliseconds.
+ * joins, how often it asks for the end, and what a job without a result means to its caller. Times in milliseconds.
  */
 import { activityInfo, Context, heartbeat } from '@temporalio/activity';
 import { WorkflowFailedError, type Client } from '@temporalio/client';
@@ -18,7 +18,7 @@ import { startClock, tryLater } from '../../temporal/activity-attempt.js';
 
 /** An attempt waits for the end so long, which a worker that shuts down can wait for too. */
 const LOOK_MS = 10_000;
-/** The end is told late by at most a tenth of the job's time, and a minute. */
+/** The end is reported late by at most a tenth of the job's time, and a minute. */
 const WAIT = { ratio: 0.1, minMs: 1_000, maxMs: 60_000 };
 
 /** A server that was just restored or that failed over may find a run a little later. */
@@ -45,7 +45,7 @@ export async function joinAgentJob(input: JoinJobInput): Promise<AgentJobResult>
   const result = await resultWithin(client, input.workflowId, joined, now);
   if (result !== null) return result;
   const waitMs = Math.min(WAIT.maxMs, Math.max(WAIT.minMs, (now() - scheduledTimestampMs) * WAIT.ratio));
-  throw tryLater('StillRunning', 'the job runs; nothing is wrong', 'looks again', waitMs);
+  throw tryLater('StillRunning', 'the job runs; nothing is wrong', 'asks again', waitMs);
 }
 
 function isJoined(details: unknown): details is Joined {
@@ -75,7 +75,7 @@ function definiteFailure(error: unknown): ApplicationFailure | null {
   return error instanceof InvalidInputError ? expected(invalidInputFailure(error)) : null;
 }
 
-/** The result of the run that was joined, over continue-as-new and resets; null where it goes on. */
+/** The result of the run that was joined, over continue-as-new and resets; null if it goes on. */
 async function resultWithin(
   client: Client,
   workflowId: string,
@@ -108,7 +108,7 @@ function isTermination(error: unknown): boolean {
   return error instanceof WorkflowFailedError && error.cause instanceof TerminatedFailure;
 }
 
-/** The newest run of the same chain: a reset terminates the run that it begins anew. Null where there is none. */
+/** The newest run of the same chain: a reset terminates the run that it begins anew. Null if there is none. */
 async function laterRun(client: Client, workflowId: string, runId: string): Promise<string | null> {
   const newest = await readRun(client, workflowId);
   if (newest.runId === runId) return null;
@@ -120,8 +120,8 @@ async function laterRun(client: Client, workflowId: string, runId: string): Prom
 function missing(workflowId: string, { runId, missingSince }: Joined, now: number): ApplicationFailure {
   const since = missingSince ?? now;
   heartbeat({ runId, missingSince: since } satisfies Joined);
-  if (now - since < MISSING_MS) return tryLater('JobMissing', 'Temporal does not find the job', 'looks again', 30_000);
+  if (now - since < MISSING_MS) return tryLater('JobMissing', 'Temporal does not find the job', 'asks again', 30_000);
   const gone = 'Temporal no longer keeps the job: it was deleted, or closed longer ago than the retention';
-  const remedy = 'look upstream for what became of it, and use another key for a new job';
+  const remedy = 'check upstream what became of it, and use another key for a new job';
   return expected({ message: `${gone}; ${remedy} [workflowId=${workflowId}]`, type: JOIN_FAILURE.notFound });
 }

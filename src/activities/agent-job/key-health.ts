@@ -19,6 +19,7 @@ interface Refusal {
   holdsWrites: boolean;
 }
 
+/** What the health of keys is made of. */
 export interface KeyHealthOptions {
   upstream: Upstream;
   metrics: Pick<Metrics, 'keyRefused'>;

@@ -248,7 +248,7 @@ function describeResponse(response: JobResponse, failures: number): string {
   return failures > 1 ? `${what}, ${failures} times in a row` : what;
 }
 
-/** The retryable failure that ends an attempt: it tells the server when the next one starts. */
+/** The retryable failure that ends an attempt: the server learns from it when the next one starts. */
 export function nextAttemptIn(why: string, waitMs: number): ApplicationFailure {
   return tryLater('StillPolling', why, 'next poll', waitMs);
 }

@@ -64,7 +64,7 @@ export class PollLease {
     return performance.now() >= this.#expiresAt;
   }
 
-  /** Whether the server may still wait for this attempt, even if the lease looks expired here. */
+  /** Whether the server may still wait for this attempt, even if the lease has expired here. */
   get mayBeHeld(): boolean {
     return performance.now() < this.#mayBeHeldUntil;
   }

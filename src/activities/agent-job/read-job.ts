@@ -8,6 +8,7 @@ import { lenientWorkflowClient } from '../../temporal/workflow-clients.js';
 import { RejectedError, UpstreamError } from '../../upstream/errors.js';
 import type { Upstream } from '../../upstream/upstream.js';
 
+/** Which job to read. */
 export interface ReadJobInput {
   projectId: string;
   jobId: string;
@@ -15,6 +16,7 @@ export interface ReadJobInput {
   firstSentAt?: number | null;
 }
 
+/** Whether the job may be adopted. */
 export type ReadJobResult =
   | { kind: 'found' }
   | { kind: 'notFound' }

@@ -1,18 +1,19 @@
 /**
- * The write fence: a write is sent at most once, also if a process dies in between.
+ * The write fence. Decides when an attempt may send its last byte, and which writes ask a person first, so that a write
+ * is sent at most once, also if a process dies in between.
  *
  * When all but the last byte of the request have left, an *awaited* heartbeat through the Temporal server marks the
  * attempt as "sent". The task token holds the attempt, so the call is a compare-and-set: a stale attempt is refused,
- * and a later attempt that finds the mark does not send again. What stays between mark and last byte is told in
- * docs/guarantees.md; when a read can be trusted to show such a write, in agent-job/waits.ts.
+ * and a later attempt that finds the mark does not send again. docs/guarantees.md says what stays
+ * between mark and last byte, and agent-job/waits.ts when a read can be trusted to show such a write.
  */
 import { activityInfo, ApplicationFailure, Context } from '@temporalio/activity';
 import { startStopwatch } from '../../temporal/elapsed-time.js';
 import type { WriteOutcome } from '../../contract/write-outcome.js';
 
 /**
- * From before the attempt's first mark to the last byte; later, the server may have given the attempt up and told the
- * workflow so.
+ * From before the attempt's first mark to the last byte. Later, the server may have given the attempt up, and the
+ * workflow may go by that.
  */
 const MAX_SEND_DELAY_MS = 10_000;
 /** One call to the server, its own retries included. */
@@ -123,7 +124,7 @@ export function clearSent(): void {
 }
 
 /**
- * Takes the mark back, confirmed by the server: the upstream has said that it did not accept what was sent. False where
+ * Takes the mark back, confirmed by the server: the upstream has said that it did not accept what was sent. False if
  * the server did not take it.
  */
 export async function confirmNotAccepted(): Promise<boolean> {

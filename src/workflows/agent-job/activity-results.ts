@@ -1,6 +1,6 @@
 /**
- * What an activity returned, checked before it is believed: another worker of a roll-out, or an operator's
- * `temporal activity complete`, may have made it. What this release does not know proves nothing.
+ * Decides which results of activities a job believes: another worker of a roll-out, or an operator's `temporal activity
+ * complete`, may have made them. A result that this release does not know proves nothing.
  */
 import type { PollJobResult } from '../../activities/agent-job/poll-attempt.js';
 import type { ReadJobResult } from '../../activities/agent-job/read-job.js';
@@ -51,7 +51,7 @@ const READINGS: Record<PollJobResult['reading']['kind'], Fields> = {
 };
 const READS: Record<ReadJobResult['kind'], Fields> = { found: {}, notFound: {}, doubtful: REASON, failed: REASON };
 
-/** How a write ended; in doubt where this release can't tell what became of it. */
+/** How a write ended; in doubt if this release can't tell what became of it. */
 export function readWriteOutcome(value: unknown): WriteOutcome {
   if (!isOf(WRITES, value)) return { kind: 'inDoubt', reason: STRANGE_RESULT, isUnreadable: true };
   const result = value as WriteOutcome;
@@ -63,7 +63,7 @@ export function readWriteOutcome(value: unknown): WriteOutcome {
   return result;
 }
 
-/** The result of a poll; null where it tells nothing that this release knows. */
+/** The result of a poll; null if this release does not know it. */
 export function readPollResult(value: unknown): PollJobResult | null {
   const isKnown = holds({ reads: NUMBER, failures: NUMBER }, value) && isOf(READINGS, (value as PollJobResult).reading);
   return isKnown ? (value as PollJobResult) : null;

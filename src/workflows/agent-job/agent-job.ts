@@ -1,23 +1,19 @@
-/**
- * The workflow `agentJob`: it opens a run, creates the job, sends follow-ups beside polling, and ends or continues as
- * new.
- */
+/** The workflow `agentJob`. Decides when a run is over: it ends with a result, or continues as new. */
 import {
   allHandlersFinished,
   ApplicationFailure,
   CancellationScope,
   CancelledFailure,
   condition,
-  makeContinueAsNewFunc,
 } from '@temporalio/workflow';
 import type { AgentJobInput, AgentJobResult } from '../../contract.js';
-import { continuedInput, openRun, WaitPoint } from './continue-as-new.js';
-import { Dashboard, logEnd } from './dashboard.js';
+import { openRun, type WaitPoint } from './continue-as-new.js';
+import { logEnd } from './dashboard.js';
 import { handleMessages } from './handlers.js';
 import type { JobRun, RunEnding } from './job-run.js';
 import { jobState } from './job-state.js';
 import { pollLoop } from './poll-loop.js';
-import { leaveVersion, nextRunVersion } from '../worker-version.js';
+import { leaveVersion } from '../worker-version.js';
 import { createRemoteJob, leaveQueue, sendFollowUps } from './send.js';
 
 /**
@@ -25,10 +21,7 @@ import { createRemoteJob, leaveQueue, sendFollowUps } from './send.js';
  * result. Names, shapes, outcomes and failures: docs/contract.md.
  */
 export async function agentJob(input: AgentJobInput): Promise<AgentJobResult> {
-  const { run, hash } = openRun(input);
-  const dashboard = new Dashboard(run, hash);
-  const next = () => continuedInput(input, run, hash);
-  const waitPoint = new WaitPoint(run, dashboard, next);
+  const { run, dashboard, waitPoint } = openRun(input);
   handleMessages(run, dashboard);
   CancellationScope.current().cancelRequested.catch(() => (run.isCancelRequested = true));
   // A cancellation is a wish that the lifecycle obeys when no write is in flight.
@@ -36,17 +29,13 @@ export async function agentJob(input: AgentJobInput): Promise<AgentJobResult> {
     await Promise.race([lifecycle(run, waitPoint), untilOver(run, waitPoint)]);
     run.polls.cancelBatch();
     const ending = run.ending();
-    if (!ending) return continueRun(dashboard, next());
+    if (!ending) return waitPoint.continueAsNew();
     run.abandonRest();
     dashboard.refresh();
     logEnd(run);
     leaveVersion();
     return conclude(run, ending);
   });
-}
-
-function continueRun({ memo }: Dashboard, input: AgentJobInput): Promise<never> {
-  return makeContinueAsNewFunc<typeof agentJob>({ memo, ...nextRunVersion() })(input);
 }
 
 /** Create, then send follow-ups and poll side by side; `untilOver` ends it. */

@@ -1,19 +1,20 @@
 /**
- * Decides when a run must go on as a new one, what it hands on, and how a run begins: with a caller's input, or with
- * what the run before it handed on.
+ * Decides how a run begins, with a caller's input or with what the run before handed on; when it must go on as a new
+ * one; and what it hands on.
  */
-import { condition, setHandler, workflowInfo } from '@temporalio/workflow';
+import { condition, makeContinueAsNewFunc, setHandler, workflowInfo } from '@temporalio/workflow';
 import { jobStateQuery, MEMO, type AgentJobInput } from '../../contract.js';
 import { invalidInputFailure } from '../../agent-job/closed-run.js';
 import { InvalidInputError } from '../../contract/errors.js';
 import { jsonBytes } from '../../contract/shared.js';
 import { jobTitle } from '../../agent-job/web-ui-text.js';
 import { inputHash, parseJobInput, type JobSpec } from '../../agent-job/input.js';
-import { logRefusal, type Dashboard } from './dashboard.js';
+import { Dashboard, logRefusal } from './dashboard.js';
 import { noFollowUps, type CarriedFollowUps } from './follow-up-queue.js';
 import { refusedState } from './job-state.js';
-import { checkStateVersion, isNewRunWanted, leaveVersion } from '../worker-version.js';
-import { firstRunData, JobRun, type RunData } from './job-run.js';
+import { checkStateVersion, isNewRunWanted, leaveVersion, nextRunVersion } from '../worker-version.js';
+import { JobRun, type RunData } from './job-run.js';
+import { firstPollData } from './poll-findings.js';
 
 /** What continue-as-new hands on, inside the input; believed only in a run that continues another. */
 interface Continued {
@@ -33,20 +34,26 @@ const CONTINUED_VERSION = 1;
 /** Continue-as-new input over 2 MiB fails the workflow task for ever; a history can grow a good deal longer instead. */
 const MAX_CARRIED_BYTES = 1_900_000;
 
-/** How the parts of a run wait: first the dashboard is brought up to date. */
+/** How the parts of a run wait, and how it goes on as a new one. */
 export class WaitPoint {
   readonly #run: JobRun;
   readonly #dashboard: Dashboard;
-  readonly #nextInput: () => unknown;
+  readonly #nextInput: () => AgentJobInput;
 
-  constructor(run: JobRun, dashboard: Dashboard, nextInput: () => unknown) {
+  constructor(run: JobRun, dashboard: Dashboard, nextInput: () => AgentJobInput) {
     this.#run = run;
     this.#dashboard = dashboard;
     this.#nextInput = nextInput;
   }
 
   /** Once this is true, no waiting part begins anything more: the run is over or continues as new. */
-  readonly mustYield = (): boolean => this.#run.ending() !== null || mustContinueAsNew(this.#run, this.#nextInput);
+  readonly mustYield = (): boolean => this.#run.ending() !== null || this.#mustContinue;
+
+  /** Whether the server wants a new run, and nothing is under way that the next one could not know. */
+  get #mustContinue(): boolean {
+    const { isSending, polls } = this.#run;
+    return isNewRunWanted() && !isSending && !polls.hasResult && jsonBytes(this.#nextInput()) < MAX_CARRIED_BYTES;
+  }
 
   /** Waits until something is true, or a time has passed: then it answers false. */
   async waitUntil(isTrue: () => boolean, forMs = Infinity, summary?: string): Promise<boolean | void> {
@@ -63,15 +70,23 @@ export class WaitPoint {
     this.#dashboard.refresh();
     return work();
   }
+
+  /** Ends this run; the next one begins with all that this one knows. */
+  continueAsNew(): Promise<never> {
+    const options = { memo: this.#dashboard.memo, ...nextRunVersion() };
+    return makeContinueAsNewFunc<(input: AgentJobInput) => Promise<unknown>>(options)(this.#nextInput());
+  }
 }
 
-/** Whether the server wants a new run, and nothing is under way that the next one could not know. */
-function mustContinueAsNew(run: JobRun, nextInput: () => unknown): boolean {
-  return isNewRunWanted() && !run.isSending && !run.polls.hasResult && jsonBytes(nextInput()) < MAX_CARRIED_BYTES;
+/** The run that an input asks for. */
+export function openRun(input: AgentJobInput): { run: JobRun; dashboard: Dashboard; waitPoint: WaitPoint } {
+  const { run, hash } = beginOrContinue(input);
+  // By this hash a caller recognizes the input.
+  const dashboard = new Dashboard(run, hash);
+  return { run, dashboard, waitPoint: new WaitPoint(run, dashboard, () => continuedInput(input, run, hash)) };
 }
 
-/** The run that an input asks for, and the hash by which a caller recognizes the input. */
-export function openRun(input: AgentJobInput): { run: JobRun; hash: string } {
+function beginOrContinue(input: AgentJobInput): { run: JobRun; hash: string } {
   const continued = (input as { continued?: Continued } | undefined)?.continued;
   const isRepeated = isRepeatedRun(continued);
   if (continued && workflowInfo().continuedFromExecutionRunId !== undefined) {
@@ -81,10 +96,20 @@ export function openRun(input: AgentJobInput): { run: JobRun; hash: string } {
     return { run: new JobRun(spec, known, followUps, Date.now), hash: continued.inputHash };
   }
   const spec = parse(input);
-  const followUps = noFollowUps(spec.usedFollowUpIds);
   const hash = hashOf(spec);
-  const data = { ...firstRunData(spec, workflowInfo().startTime), title: titleOf(spec, hash), isRepeated };
-  return { run: new JobRun(spec, data, followUps, Date.now), hash };
+  const startedAt = workflowInfo().startTime.getTime();
+  const data: RunData = {
+    title: titleOf(spec, hash),
+    startedAt,
+    isRepeated,
+    jobId: spec.jobId,
+    createdAt: null,
+    deadline: { base: startedAt, stoodStillMs: 0, hasExpired: false },
+    polls: firstPollData(startedAt),
+    write: null,
+    decisions: [],
+  };
+  return { run: new JobRun(spec, data, noFollowUps(spec.usedFollowUpIds), Date.now), hash };
 }
 
 /** A run that goes on with the job of an ended one carries that one's hash. A create's hash is its own input's. */
@@ -104,7 +129,7 @@ function titleOf(spec: JobSpec, hash: string): string {
 }
 
 /** The input of the next run. */
-export function continuedInput(input: AgentJobInput, run: JobRun, hash: string): AgentJobInput {
+function continuedInput(input: AgentJobInput, run: JobRun, hash: string): AgentJobInput {
   const { jobId } = run;
   const isReset = isResetRun();
   // The used ids go with the follow-ups, once.

@@ -37,6 +37,7 @@ type Attribute = keyof typeof SEARCH_ATTRIBUTE;
 const ATTRIBUTES = Object.keys(SEARCH_ATTRIBUTE) as Attribute[];
 type Value = string | readonly string[] | undefined;
 
+/** What one run shows. */
 export class Dashboard {
   readonly #run: JobRun;
   readonly #inputHash: string;
@@ -158,7 +159,7 @@ function jobText({ jobId, phase, write }: JobRun): string {
   return write && (inDoubtOf(write) || mayHaveArrived(write)) ? 'not known' : 'not created yet';
 }
 
-/** What everybody waits for most of the time, and what is told below at length, needs no line. */
+/** A wait for the next poll needs no line, and a wait for a person has its own below. */
 function waitingLines(waiting: Waiting | null, projectId: string): string[] {
   if (!waiting || waiting.for === 'poll' || waiting.for === 'person') return [];
   const { for: what, reason } = waiting;

@@ -1,7 +1,6 @@
 /**
- * The one queue of follow-ups, for signals and updates alike. What an id that is said twice is answered is decided in
- * handlers.ts, for a caller over HTTP that does not wait in http/jobs.ts, and after the run's end in
- * client/agent-job/follow-up-after-end.ts. Pure: no Temporal, no clock.
+ * The one queue of follow-ups, for signals and updates alike. Decides whether an id is used, and whether there is room
+ * for another follow-up. Pure: no Temporal, no clock.
  */
 import { LIMIT, type FollowUpState, type FollowUpStatus, type Priority, type PromptHashes } from '../../contract.js';
 import { isOtherPrompt, promptHash } from '../../agent-job/input.js';
@@ -12,7 +11,7 @@ interface QueuedFollowUp {
   prompt: string;
   /** When it was queued, in milliseconds. */
   askedAt: number;
-  /** Its own; absent where the job's holds. */
+  /** Its own; absent if the job's holds. */
   priority?: Priority;
   /** It was queued in a run that an operator had reset: a person must be asked before it is sent. */
   requiresConfirmation?: true;
@@ -38,6 +37,7 @@ export function noFollowUps(givenIds: string[]): CarriedFollowUps {
 /** All ids of a job, as JSON: they are up to three times in state and result, which Temporal limits to 2 MiB. */
 const MAX_ID_BYTES = 400_000;
 
+/** The follow-ups of one run. */
 export class FollowUps {
   readonly #entries = new Map<string, Entry>();
   /** Signals that met a full queue: their ids are free again. */
@@ -53,7 +53,7 @@ export class FollowUps {
     this.#waitingBytes = sizeOf(queue.map(({ prompt }) => prompt));
   }
 
-  /** The one that is to be sent; it stays first until it is settled. */
+  /** The one that is to be sent; it stays first until it is resolved. */
   get next(): QueuedFollowUp | undefined {
     return this.#queue[0];
   }
@@ -111,7 +111,7 @@ export class FollowUps {
   }
 
   /** Ends the place of the first one. */
-  settleNext(state: 'sent' | 'rejected' | 'unknown', error?: string): void {
+  resolveNext(state: 'sent' | 'rejected' | 'unknown', error?: string): void {
     this.showNextAs(state, error);
     this.#waitingBytes -= sizeOf(this.#queue.splice(0, 1).map(({ prompt }) => prompt));
   }

@@ -64,8 +64,8 @@ const { readJob } = proxyActivities<JobActivities>({
 export function handleMessages(run: JobRun, dashboard: Dashboard): void {
   setHandler(jobStateQuery, () => jobState(run));
   setHandler(pollNowSignal, () => run.pollNow());
-  // Drawn once and first: another release may draw other random numbers later, and names that were told stay. The time
-  // is that of the signal: a run that is reset or restored meets other signals.
+  // Drawn once and first: another release may draw other random numbers later, and names that callers know stay. The
+  // time is that of the signal: a run that is reset or restored meets other signals.
   const name = uuid4();
   let unnamed = 0;
   setHandler(followUpSignal, (input) => {
@@ -163,13 +163,13 @@ async function takeUpdate(
 function checkResolution(run: JobRun, adoptions: { reading: number }, input: ResolveUnknownInput): void {
   const { action, since, followUpId } = parseResolution(input);
   const { inDoubt } = run;
-  if (!inDoubt) throw new InvalidInputError('action', 'has nothing to settle: no write of this job is unknown');
+  if (!inDoubt) throw new InvalidInputError('action', 'has nothing to resolve: no write of this job is unknown');
   const { kind } = inDoubt;
   const fits = { adopt: 'create', delivered: 'followUp', retry: kind, abandon: kind }[action];
   const present = inDoubt.followUpId ?? 'the create';
   const problems: [isWrong: boolean, field: string, text: string][] = [
-    // It is shown as still unknown: it was not settled in time.
-    [!run.write, 'action', 'has nothing to settle any more: the job has ended'],
+    // It is shown as still unknown: it was not resolved in time.
+    [!run.write, 'action', 'has nothing to resolve any more: the job has ended'],
     [
       fits !== kind,
       'action',
@@ -225,7 +225,10 @@ async function adopt(run: JobRun, resolution: AdoptDecision): Promise<void> {
   const input = { projectId: run.spec.projectId, jobId: resolution.jobId, firstSentAt };
   const result = await read(input, isMoot);
   if (isMoot()) {
-    throw new InvalidInputError('action', 'has nothing to settle any more: it was settled meanwhile, or the job ended');
+    throw new InvalidInputError(
+      'action',
+      'has nothing to resolve any more: it was resolved meanwhile, or the job ended',
+    );
   }
   const isSure = result.kind === 'notFound' || resolution.force !== true;
   if (result.kind !== 'found' && isSure) throw new InvalidInputError('jobId', problemOf(result, input));
@@ -234,8 +237,9 @@ async function adopt(run: JobRun, resolution: AdoptDecision): Promise<void> {
 
 function problemOf(result: Exclude<ReadJobResult, { kind: 'found' }>, { projectId }: ReadJobInput): string {
   if (result.kind === 'notFound') return `must name a job of project ${projectId}: the upstream answered 404`;
-  if (result.kind === 'doubtful') return `${result.reason}; nothing was settled: look again, or adopt it with force`;
-  return `could not be read (${result.reason}); nothing was settled: try again, or adopt it unread with force`;
+  if (result.kind === 'doubtful')
+    return `${result.reason}; nothing was resolved: read it again, or adopt it with force`;
+  return `could not be read (${result.reason}); nothing was resolved: try again, or adopt it unread with force`;
 }
 
 async function read(input: ReadJobInput, isMoot: () => boolean): Promise<ReadJobResult> {

@@ -1,7 +1,7 @@
 /**
  * All that one run of `agentJob` knows: its deadline, the pending write, what the polls showed, and the queue of
- * follow-ups. Nothing here waits. The lifecycle (agent-job.ts), the sends (send.ts) and the polls (polling.ts) do, and
- * ask `ending()` whether it is over. What an event makes of the write is decided in write-transitions.ts.
+ * follow-ups. Decides by `ending()` whether the run is over. Nothing here waits: agent-job.ts, send.ts and poll-loop.ts
+ * do.
  */
 import {
   FAILURE,
@@ -18,14 +18,14 @@ import type { JobSpec } from '../../agent-job/input.js';
 import { jsonBytes } from '../../contract/shared.js';
 import { FollowUps, type CarriedFollowUps } from './follow-up-queue.js';
 import { afterEvent, type Situation, type WriteEvent } from './write-transitions.js';
-import { firstPollData, PollFindings, type PollData } from './poll-findings.js';
+import { PollFindings, type PollData } from './poll-findings.js';
 import {
   beginWrite,
   countsAsInFlight,
   inDoubtOf,
   isLeaving,
   mayHaveArrived,
-  type Settlement,
+  type Resolution,
   type Write,
   type WriteIdentity,
 } from './write.js';
@@ -37,7 +37,7 @@ export interface RunData {
   /** Temporal itself started this run again, or one before it in its chain: every write asks first. */
   isRepeated: boolean;
   jobId: string | null;
-  /** When this run, or one before it in its chain, created the job; null where it did not. */
+  /** When this run, or one before it in its chain, created the job; null if it did not. */
   createdAt: number | null;
   deadline: DeadlineData;
   polls: PollData;
@@ -62,6 +62,7 @@ export type RunEnding =
   | { kind: 'ended' | 'timedOut' | 'lost' | 'abandoned' | 'canceled' }
   | { kind: 'failed'; type: string; message: string; details: unknown };
 
+/** One run of `agentJob`. */
 export class JobRun {
   readonly spec: JobSpec;
   readonly title: string;
@@ -82,7 +83,7 @@ export class JobRun {
   decisions: readonly Decision[];
   /** Null until the create has brought it. */
   jobId: string | null;
-  /** When the job was created; null where another created it. */
+  /** When the job was created; null if another created it. */
   createdAt: number | null;
   #write: Write | null;
   #deadline: DeadlineData;
@@ -103,9 +104,9 @@ export class JobRun {
     this.#now = now;
   }
 
-  /** The write that is not settled yet: at most one. */
+  /** The write that is not resolved yet: at most one. */
   get write(): Write | null {
-    return this.#write?.state.kind === 'settled' ? null : this.#write;
+    return this.#write?.state.kind === 'resolved' ? null : this.#write;
   }
 
   get isSending(): boolean {
@@ -159,7 +160,7 @@ export class JobRun {
     return endedAt === null ? 0 : endedAt + this.spec.lingerMs - this.#now();
   }
 
-  /** When polling must end; null where no clock runs. */
+  /** When polling must end; null if no clock runs. */
   get pollDeadline(): number | null {
     const isStopped = this.inDoubt !== null || typeof this.write?.deadlineStoppedAt === 'number';
     return isStopped || this.#deadline.hasExpired || this.isLingering ? null : this.deadlineAt;
@@ -214,7 +215,7 @@ export class JobRun {
 
   /** What the new state of the write means for the run. */
   #follow(before: Write, { state, kind }: Write): void {
-    if (state.kind === 'settled') return this.#settled(before, state.as);
+    if (state.kind === 'resolved') return this.#resolved(before, state.as);
     if (state.kind === 'inDoubt') {
       if (kind === 'followUp') this.followUps.showNextAs('unknown');
       this.releases += 1;
@@ -226,7 +227,7 @@ export class JobRun {
     }
   }
 
-  #settled(write: Write, as: Settlement): void {
+  #resolved(write: Write, as: Resolution): void {
     const { kind } = write;
     switch (as.kind) {
       case 'accepted':
@@ -242,7 +243,7 @@ export class JobRun {
         return this.#failed(write, as.reason);
       case 'left':
         if (kind === 'followUp' && (inDoubtOf(write) || mayHaveArrived(write))) {
-          this.followUps.settleNext('unknown', inDoubtOf(write)?.reason);
+          this.followUps.resolveNext('unknown', inDoubtOf(write)?.reason);
         }
     }
   }
@@ -257,19 +258,19 @@ export class JobRun {
 
   /** The upstream accepted the follow-up, or a person gave it up. */
   #followUpDone(state: 'sent' | 'unknown', job: JobRecord | null, error?: string): void {
-    this.followUps.settleNext(state, error);
+    this.followUps.resolveNext(state, error);
     this.polls.followUpAccepted(job, this.spec.settleMs);
     this.#restartDeadline();
   }
 
-  #rejected({ kind }: Write, { status, error }: Settlement & { kind: 'rejected' }): void {
+  #rejected({ kind }: Write, { status, error }: Resolution & { kind: 'rejected' }): void {
     if (kind === 'create') {
       // The SDK logs messages of failures, and no details.
       const message = `the upstream refused to create the job: ${status}`;
       this.#stop = { kind: 'failed', type: FAILURE.createRejected, message, details: { status, error } };
       return;
     }
-    this.followUps.settleNext('rejected', `${status}${error && `: ${error}`}`);
+    this.followUps.resolveNext('rejected', `${status}${error && `: ${error}`}`);
     // The batch of polls that ran beside the write does not end at a terminal status it knows.
     if (this.polls.known.endedAt === null) this.polls.pollAgain();
   }
@@ -280,7 +281,7 @@ export class JobRun {
     const details: UnknownOutcomeDetails = { kind, jobId: this.jobId, followUpId, reason };
     const what = kind === 'create' ? 'create' : `follow-up ${followUpId}`;
     const message = `it is unknown whether the upstream took the ${what}: ${reason}`;
-    if (kind === 'followUp') this.followUps.settleNext('unknown', reason);
+    if (kind === 'followUp') this.followUps.resolveNext('unknown', reason);
     this.leftWrite = write;
     this.#stop = { kind: 'failed', type: FAILURE.unknownOutcome, message, details };
   }
@@ -336,7 +337,7 @@ export class JobRun {
  */
 const MAX_DECISION_BYTES = 200_000;
 
-/** The decisions of a run with one more; the first ones leave where they are too many. */
+/** The decisions of a run with one more; the first ones leave if they are too many. */
 export function withDecision(
   before: readonly Decision[],
   { action, jobId, by, note }: ResolveUnknownInput,
@@ -355,18 +356,4 @@ export function withDecision(
   const decisions = [...before, decision];
   while (decisions.length > LIMIT.listedDecisions || jsonBytes(decisions) > MAX_DECISION_BYTES) decisions.shift();
   return decisions;
-}
-
-/** What a run knows that continues no other. */
-export function firstRunData(spec: JobSpec, startTime: Date): Omit<RunData, 'isRepeated' | 'title'> {
-  const startedAt = startTime.getTime();
-  return {
-    startedAt,
-    jobId: spec.jobId,
-    createdAt: null,
-    deadline: { base: startedAt, stoodStillMs: 0, hasExpired: false },
-    polls: firstPollData(startedAt),
-    write: null,
-    decisions: [],
-  };
 }

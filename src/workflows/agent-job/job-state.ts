@@ -1,4 +1,4 @@
-/** What the query `jobState` answers, and why nothing happens right now: derived from what the run knows. */
+/** Decides what the query `jobState` answers, and what a job waits for: both follow from what the run knows. */
 import { FAILURE, isTerminalStatus, type JobOutcome, type JobState, type Waiting } from '../../contract.js';
 import { labelsOf } from '../../agent-job/fields.js';
 import type { JobRun } from './job-run.js';
@@ -68,10 +68,10 @@ function isoTime(ms: number): string {
   return new Date(ms).toISOString();
 }
 
-/** What of a run tells why it waits. */
+/** What says why a run waits. */
 type WaitingRun = Pick<JobRun, 'jobId' | 'isLingering' | 'write' | 'spec' | 'polls'>;
 
-/** For a run that is not over and has no write under way. Null where it acts within this very workflow task. */
+/** For a run that is not over and has no write under way. Null if it acts within this very workflow task. */
 export function waitingOf(run: WaitingRun, now: number): Waiting | null {
   const { write } = run;
   if (!write) return run.jobId === null ? null : waitingToPoll(run, now);

@@ -31,7 +31,7 @@ export interface PollData {
   settledAt: number;
   /** When a terminal status was read that counts; null while there is none. */
   endedAt: number | null;
-  /** Answers 404 in a row; null where the last one was another. */
+  /** Answers 404 in a row; null if the last one was another. */
   notFound: { count: number; since: number } | null;
   /** The upstream has answered 404 for long enough. */
   isGone: boolean;
@@ -42,7 +42,7 @@ export interface PollData {
   healthChanges: readonly number[];
   /** No poll before this time: the upstream said so. */
   notBefore: number;
-  /** For how long the upstream asked to be left alone; absent where it did not. */
+  /** For how long the upstream asked to be left alone; absent if it did not. */
   pauseMs?: number | undefined;
   /** What reads fail for, and since when; null while the health is good. */
   interruption: Interruption | null;
@@ -69,6 +69,7 @@ export function firstPollData(startedAt: number): PollData {
   };
 }
 
+/** What one run knows of its polls. */
 export class PollFindings {
   readonly #data: PollData;
   readonly #plan: PollPlan;
@@ -112,8 +113,8 @@ export class PollFindings {
     this.requestedAt = this.#now();
   }
 
-  /** What a batch is told of the reads before it. */
-  get told(): Pick<PollJobInput, 'failures' | 'health' | 'pauseMs' | 'healthToldFrom' | 'notFound'> {
+  /** What a batch must know of the reads before it. */
+  get forBatch(): Pick<PollJobInput, 'failures' | 'health' | 'pauseMs' | 'healthToldFrom' | 'notFound'> {
     const { failures, health, pauseMs, healthChanges, notFound } = this.#data;
     return { failures, health, pauseMs, healthToldFrom: healthToldFrom(healthChanges, this.#now()), notFound };
   }
@@ -126,13 +127,13 @@ export class PollFindings {
     this.nextPollAt = null;
     // After it was cut short, no poll would come for so long: the batch itself polls sooner.
     const isLongPause = pauseMs >= Math.max(this.#plan.maxMs, MAX_FAILING_WAIT_MS);
-    // It does not tell of a longer `Retry-After` that it meets before.
+    // It does not report a longer `Retry-After` that it meets before.
     const toldFrom = isLongPause ? Infinity : healthToldFrom;
     const ridesUntil = maxReads > 1 && now < toldFrom ? toldFrom + MAX_RETRY_AFTER_MS : 0;
     this.#batch = { since: now, sinceChangeMs: now - lastChangeAt, maxReads, ridesUntil };
   }
 
-  /** The batch, where one runs, is cut short: its polls are estimated from the plan. */
+  /** The batch that runs is cut short: its polls are estimated from the plan. */
   cancelBatch(): void {
     if (!this.#batch) return;
     const data = this.#data;
@@ -186,7 +187,7 @@ export class PollFindings {
     else if (counts) data.endedAt ??= this.#now();
   }
 
-  /** The job id is known from now on. `job` is what the create's response showed; null where a person named the job. */
+  /** The job id is known from now on. `job` is what the create's response showed; null if a person named the job. */
   jobKnown(job: JobRecord | null): void {
     this.#data.lastChangeAt = this.#now();
     if (!job) return;
@@ -219,7 +220,7 @@ export class PollFindings {
   }
 }
 
-/** What keeps polls from being of use, as the last one showed; null where it brought something. */
+/** What keeps polls from being of use, as the last one showed; null if it brought something. */
 export function pollInterruption(reading: Reading, before: Interruption | null, now: number): Interruption | null {
   if (reading.kind !== 'failed') return null;
   const { reason, waitsFor = 'upstream' } = reading;

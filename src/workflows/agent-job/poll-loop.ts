@@ -140,7 +140,7 @@ function pollInput(run: JobRun, jobId: string): PollJobInput {
     deadlineAt: run.pollDeadline,
     settledAt,
     endsAtTerminal: run.isIdle,
-    ...polls.told,
+    ...polls.forBatch,
     maxReads: run.isLingering || polls.isPollNow ? 1 : POLLS_PER_BATCH,
   };
 }

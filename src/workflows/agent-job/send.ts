@@ -1,6 +1,6 @@
 /**
- * Sends the create and the follow-ups, step by step, until each is settled, and reports to their queue what no activity
- * reports. What becomes of a write: write-transitions.ts.
+ * Decides the next step of a write: send it, or wait for a time, a key or a person, until it is resolved. Reports to
+ * the queue what no activity reports. write-transitions.ts decides what becomes of a write.
  */
 import { defineSearchAttributeKey, SearchAttributeType } from '@temporalio/common';
 import {
@@ -65,7 +65,7 @@ const WRITE = { ...WRITE_ATTEMPT, retry: RETRY, priority: BEFORE_READS };
 const { createJob } = proxyActivities<JobActivities>({ ...WRITE, summary: 'Create the job' });
 const { sendMessage } = proxyActivities<JobActivities>({ ...WRITE, summary: 'Send a follow-up' });
 
-/** Temporal sets it where a Schedule started the run. */
+/** Temporal sets it if a Schedule started the run. */
 const SCHEDULE_ID = defineSearchAttributeKey('TemporalScheduledById', SearchAttributeType.KEYWORD);
 
 /** Starts the activity of a write; what is written is the caller's. */
@@ -76,7 +76,7 @@ export async function createRemoteJob(run: JobRun, waitPoint: WaitPoint, prompt:
   run.beginWrite({ kind: 'create', askedAt: run.startedAt, requiresConfirmation: false });
   const isScheduled = workflowInfo().typedSearchAttributes.get(SCHEDULE_ID) !== undefined;
   const send: Send = (input) => createJob({ ...input, prompt, isScheduled });
-  const jobId = await settle(run, waitPoint, send, () => run.jobId);
+  const jobId = await untilResolved(run, waitPoint, send, () => run.jobId);
   return jobId;
 }
 
@@ -90,12 +90,12 @@ export async function sendFollowUps(run: JobRun, waitPoint: WaitPoint, jobId: st
     const priority = next.priority && { priority: next.priority };
     run.beginWrite({ kind: 'followUp', followUpId, askedAt, requiresConfirmation, ...priority });
     const send: Send = (input) => sendMessage({ ...input, jobId, prompt, jobCreatedAt: run.createdAt });
-    await settle(run, waitPoint, send, () => run.write === null || null);
+    await untilResolved(run, waitPoint, send, () => run.write === null || null);
   }
 }
 
-/** Takes the write from step to step until what it is to bring is there: never, where the run ends before. */
-async function settle<T>(run: JobRun, waitPoint: WaitPoint, send: Send, brought: () => T | null): Promise<T> {
+/** Takes the write from step to step until what it is to bring is there: never if the run ends before. */
+async function untilResolved<T>(run: JobRun, waitPoint: WaitPoint, send: Send, brought: () => T | null): Promise<T> {
   for (;;) {
     const result = brought();
     if (result !== null) return result;
@@ -144,13 +144,13 @@ async function trySend(send: () => Promise<unknown>): Promise<WriteOutcome> {
   }
 }
 
-/** The upstream may repeat the prompt: where prompts are hidden, the text of a refusal goes no further. */
+/** The upstream may repeat the prompt: if prompts are hidden, the text of a refusal goes no further. */
 function withoutHidden(outcome: WriteOutcome): WriteOutcome {
   const isHidden = workflowInfo().memo?.[MEMO.hidePrompts] === true;
   return isHidden && outcome.kind === 'rejected' ? { ...outcome, error: '' } : outcome;
 }
 
-/** A durable timer, which ends early where the write's time is over. */
+/** A durable timer, which ends early when the write's time is over. */
 async function waitToSend(run: JobRun, waitPoint: WaitPoint, write: Write): Promise<void> {
   const notBefore = notBeforeOf(write);
   const endsAt = waitEndsAt(write, run.situation);
@@ -207,7 +207,7 @@ async function isKeyFound(run: JobRun, waitPoint: WaitPoint, forMs: number): Pro
 
 async function decision(run: JobRun, waitPoint: WaitPoint, write: Write): Promise<void> {
   const decideBy = write.state.kind === 'inDoubt' ? write.state.decideBy : null;
-  // The timer is the judge: a second look at the clock could differ when the run is replayed.
+  // The timer is the judge: a second reading of the clock could differ when the run is replayed.
   const isInTime = await waitPoint.waitUntil(
     () => run.write !== write || waitPoint.mustYield(),
     (decideBy ?? Infinity) - Date.now(),

@@ -1,17 +1,16 @@
 /**
- * What an event makes of a write. `afterEvent` alone changes a write, from its beginning until its outcome is settled,
- * and says when the deadline stands still. What a change means for the run follows from the new state alone, in
- * job-run.ts. States are in brackets:
+ * Decides what an event makes of a write, and when the deadline stands still. `afterEvent` alone changes a write, until
+ * the write is resolved. job-run.ts decides what the new state means for the run. States are in brackets:
  *
  *     [ready]     ── it is sent ──────────────────────────────▶ [sending]
- *     [sending]   ── accepted, rejected or given up ──────────▶ [settled]
+ *     [sending]   ── accepted, rejected or given up ──────────▶ [resolved]
  *     [sending]   ── not sent, or in doubt, policy `retry` ───▶ [waiting]
  *     [sending]   ── in doubt, a person is asked ─────────────▶ [inDoubt]
  *     [waiting]   ── its turn or its time has come ───────────▶ [sending]
- *     [waiting]   ── its time is over, or the run ends ───────▶ [settled]
+ *     [waiting]   ── its time is over, or the run ends ───────▶ [resolved]
  *     [waiting]   ── cancelled, and it may have arrived ──────▶ [inDoubt]
  *     [inDoubt]   ── a person says `retry` ───────────────────▶ [confirmed]
- *     [inDoubt]   ── a person decides, or their time is over ─▶ [settled]
+ *     [inDoubt]   ── a person decides, or their time is over ─▶ [resolved]
  *     [confirmed] ── it is sent ──────────────────────────────▶ [sending]
  *
  * Pure: no Temporal. Times in milliseconds.
@@ -36,7 +35,7 @@ import {
   mayHaveArrived,
   NO_SENDS,
   type Interruption,
-  type Settlement,
+  type Resolution,
   type Waiting,
   type Write,
 } from './write.js';
@@ -48,6 +47,7 @@ const MIN_PAUSE_MS = 1_000;
 
 type InDoubtOutcome = WriteOutcome & { kind: 'inDoubt' };
 
+/** What changes a write. */
 export type WriteEvent =
   | { kind: 'send' }
   /** A send ended. `beganAt` is when it began. */
@@ -76,7 +76,7 @@ export interface Situation {
   isCancelRequested: boolean;
 }
 
-/** The write after an event; the same object where the event changes nothing. */
+/** The write after an event; the same object if the event changes nothing. */
 export function afterEvent(write: Write, event: WriteEvent, situation: Situation): Write {
   const { state } = write;
   switch (event.kind) {
@@ -110,7 +110,7 @@ function sendEnded(sent: Write, { outcome, beganAt }: WriteEvent & { kind: 'send
   const write = { ...sent, turn: null };
   switch (outcome.kind) {
     case 'accepted':
-      return settle(write, { kind: 'accepted', jobId: outcome.jobId, job: outcome.job });
+      return resolve(write, { kind: 'accepted', jobId: outcome.jobId, job: outcome.job });
     case 'rejected':
       return rejected(write, outcome, situation);
     case 'throttled':
@@ -128,14 +128,14 @@ function sendEnded(sent: Write, { outcome, beganAt }: WriteEvent & { kind: 'send
 }
 
 function rejected(write: Write, { status, error }: WriteOutcome & { kind: 'rejected' }, situation: Situation): Write {
-  if (!mayHaveArrived(write)) return settle(write, { kind: 'rejected', status, error });
+  if (!mayHaveArrived(write)) return resolve(write, { kind: 'rejected', status, error });
   // The reason is logged: it leaves the upstream's text out.
   const reason = `refused with ${status}, but an earlier send may have arrived`;
-  return write.kind === 'create' ? fail(write, reason, situation) : settle(write, { kind: 'unknown', reason });
+  return write.kind === 'create' ? fail(write, reason, situation) : resolve(write, { kind: 'unknown', reason });
 }
 
 /**
- * A queue gives it a turn; one that hears nothing tries by itself. The deadline stands still from the begin of the send
+ * A queue gives it a turn; without an answer it tries by itself. The deadline stands still from the begin of the send
  * on, unless it had passed before.
  */
 function waitForTurn(
@@ -212,7 +212,7 @@ function askPerson(
 /** The run fails, for the outcome is unknown. A cancelled run shows its create in doubt instead. */
 function fail(write: Write, reason: string, situation: Situation): Write {
   const mustShow = situation.isCancelRequested && write.kind === 'create' && !inDoubtOf(write);
-  return mustShow ? askPerson(write, { reason }, situation) : settle(write, { kind: 'failed', reason });
+  return mustShow ? askPerson(write, { reason }, situation) : resolve(write, { kind: 'failed', reason });
 }
 
 function decided(write: Write, decision: ResolveUnknownInput, { reason }: InDoubtWrite): Write {
@@ -225,11 +225,11 @@ function decided(write: Write, decision: ResolveUnknownInput, { reason }: InDoub
         state: { kind: 'confirmed' },
       };
     case 'adopt':
-      return settle(write, { kind: 'accepted', jobId: decision.jobId, job: null });
+      return resolve(write, { kind: 'accepted', jobId: decision.jobId, job: null });
     case 'delivered':
-      return settle(write, { kind: 'accepted', jobId: null, job: null });
+      return resolve(write, { kind: 'accepted', jobId: null, job: null });
     case 'abandon':
-      return settle(write, write.kind === 'create' ? { kind: 'abandoned' } : { kind: 'unknown', reason });
+      return resolve(write, write.kind === 'create' ? { kind: 'abandoned' } : { kind: 'unknown', reason });
   }
 }
 
@@ -240,14 +240,14 @@ function timeOver(write: Write, situation: Situation): Write {
     ? [inDoubt.reason, 'no person decided in time']
     : [why, 'an earlier send may have arrived, and the time for this one is over'];
   if (write.kind === 'create') return fail(write, `${reason}; ${ending}`, situation);
-  return settle(write, { kind: 'unknown', reason: inDoubt ? reason : `${reason}; ${ending}` });
+  return resolve(write, { kind: 'unknown', reason: inDoubt ? reason : `${reason}; ${ending}` });
 }
 
 /** What waits was surely never sent, but for a write that may have arrived. */
 function leave(write: Write, situation: Situation): Write {
   const mustShow = situation.isCancelRequested && write.kind === 'create' && mayHaveArrived(write) && !inDoubtOf(write);
   const reason = interruptionOf(write)?.reason ?? 'an earlier send may have arrived';
-  return settle(mustShow ? askPerson(write, { reason }, situation) : write, { kind: 'left' });
+  return resolve(mustShow ? askPerson(write, { reason }, situation) : write, { kind: 'left' });
 }
 
 /** A write that has just asked its queue waits a moment. */
@@ -258,12 +258,12 @@ function askAgain(write: Write, { now }: Situation): Write {
   return notBefore < state.notBefore ? { ...write, state: { ...state, notBefore } } : write;
 }
 
-function settle(write: Write, as: Settlement): Write {
+function resolve(write: Write, as: Resolution): Write {
   // With a run that is over, no deadline goes on: one that has expired is why it ended.
   if (as.kind === 'failed' || as.kind === 'left') {
-    return { ...write, state: { kind: 'settled', as, inDoubt: inDoubtOf(write) } };
+    return { ...write, state: { kind: 'resolved', as, inDoubt: inDoubtOf(write) } };
   }
-  return { ...resumeDeadline(write), state: { kind: 'settled', as, inDoubt: null } };
+  return { ...resumeDeadline(write), state: { kind: 'resolved', as, inDoubt: null } };
 }
 
 /** The deadline goes on; what follows may stop it again. */

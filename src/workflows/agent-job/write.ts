@@ -1,6 +1,6 @@
 /**
- * One write to the upstream, as plain data that continue-as-new hands on, and what it tells. What changes it, and how:
- * write-transitions.ts. Pure: no Temporal. Times in milliseconds.
+ * One write to the upstream, as plain data that continue-as-new hands on, and what follows from it.
+ * write-transitions.ts decides what changes it. Pure: no Temporal. Times in milliseconds.
  */
 import type { InDoubtWrite, JobRecord, Priority, RequestTurn } from '../../contract.js';
 import type { Queued } from '../../contract/write-outcome.js';
@@ -17,7 +17,7 @@ export interface WriteIdentity {
   kind: 'create' | 'followUp';
   followUpId?: string;
   askedAt: number;
-  /** Its own; absent where the job's holds. */
+  /** Its own; absent if the job's holds. */
   priority?: Priority;
   /** It comes from a run that an operator reset: a person must confirm it before it is sent. */
   requiresConfirmation: boolean;
@@ -28,9 +28,9 @@ export interface Write extends WriteIdentity {
   state: WriteState;
   /** Ends of sends, since the write began or a person confirmed it; `unqueued`: no queue took it. */
   counts: typeof NO_SENDS;
-  /** When the first send in doubt ended; null where none did since a person confirmed the write. */
+  /** When the first send in doubt ended; null if none did since a person confirmed the write. */
   inDoubtSince: number | null;
-  /** No send that may have arrived began earlier; absent where none may have. */
+  /** No send that may have arrived began earlier; absent if none may have. */
   mayHaveArrivedSince?: number;
   isConfirmed: boolean;
   /** The run, and the restore, about which a person was asked; null if none was. */
@@ -46,11 +46,11 @@ type WriteState =
   | { kind: 'ready' }
   | Sending
   | Waiting
-  /** It may or may not have arrived: a person decides, by `decideBy` where that is given. */
+  /** It may or may not have arrived: a person decides, by `decideBy` if that is given. */
   | { kind: 'inDoubt'; inDoubt: InDoubtWrite; decideBy: number | null }
   /** A person said to send it, whatever happened before. */
   | { kind: 'confirmed' }
-  | Settled;
+  | Resolved;
 
 /** Its activity runs. */
 interface Sending {
@@ -59,29 +59,30 @@ interface Sending {
   interruption: Interruption | null;
 }
 
+/** It is not on its way. */
 export interface Waiting {
   kind: 'waiting';
   interruption: Interruption;
-  /** It waits since then; `interruption` tells since when for the same reason. */
+  /** It waits since then; `interruption` says since when for the same reason. */
   heldAt: number;
   notBefore: number;
   /** Policy `retry` sends again what may have arrived. */
   isResend?: true;
   /** It waited for a key, and a worker has found that it is accepted. */
   hasKey?: true;
-  /** Its place in a queue; null where none could be asked, absent where it waits for something else. */
+  /** Its place in a queue; null if none could be asked, absent if it waits for something else. */
   queued?: Queued | null;
 }
 
-interface Settled {
-  kind: 'settled';
-  as: Settlement;
-  /** The run ended before anybody decided. */
+interface Resolved {
+  kind: 'resolved';
+  as: Resolution;
+  /** The run ended before a person decided. */
   inDoubt: InDoubtWrite | null;
 }
 
 /** What the run must carry out. */
-export type Settlement =
+export type Resolution =
   /** The upstream accepted it, or a person said so. `jobId` is null for a follow-up that a person saw there. */
   | { kind: 'accepted'; jobId: string | null; job: JobRecord | null }
   | { kind: 'rejected'; status: number; error: string }
@@ -94,8 +95,10 @@ export type Settlement =
   /** The run ended before. */
   | { kind: 'left' };
 
+/** A write that was never sent. */
 export const NO_SENDS = { unqueued: 0, unauthorized: 0, notDelivered: 0, inDoubt: 0 };
 
+/** A write before its first send. */
 export function beginWrite(identity: WriteIdentity): Write {
   const nothingSent = { counts: NO_SENDS, inDoubtSince: null, isConfirmed: false, confirmationRequestedIn: null };
   return { ...identity, ...nothingSent, turn: null, deadlineStoppedAt: null, state: { kind: 'ready' } };
@@ -103,10 +106,10 @@ export function beginWrite(identity: WriteIdentity): Write {
 
 /** What a person must decide, or did not decide before the run ended. */
 export function inDoubtOf({ state }: Write): InDoubtWrite | null {
-  return state.kind === 'inDoubt' || state.kind === 'settled' ? state.inDoubt : null;
+  return state.kind === 'inDoubt' || state.kind === 'resolved' ? state.inDoubt : null;
 }
 
-/** What kept the last send from being accepted; null where nothing did. */
+/** What kept the last send from being accepted; null if nothing did. */
 export function interruptionOf({ state }: Write): Interruption | null {
   return state.kind === 'waiting' || state.kind === 'sending' ? state.interruption : null;
 }
@@ -115,7 +118,7 @@ function asWaiting({ state }: Write): Waiting | null {
   return state.kind === 'waiting' ? state : null;
 }
 
-/** Its place in a queue; null where none could be asked, undefined where it waits for no turn. */
+/** Its place in a queue; null if none could be asked, undefined if it waits for no turn. */
 export function queuedOf(write: Write): Queued | null | undefined {
   return asWaiting(write)?.queued;
 }
@@ -130,12 +133,12 @@ export function canUseTurn({ state }: Write): boolean {
   return state.kind === 'sending' || (state.kind === 'waiting' && state.queued !== undefined);
 }
 
-/** It has heard nothing from its queue, and asks again. */
+/** Its queue has not answered, and it asks again. */
 export function isOverdue(write: Write): boolean {
   return Boolean(queuedOf(write)) && !write.turn;
 }
 
-/** It waits for a key: a worker tells when there is one. */
+/** It waits for a key: a worker reports when there is one. */
 export function needsKey(write: Write): boolean {
   return interruptionOf(write)?.for === 'key' && asWaiting(write)?.hasKey !== true;
 }

@@ -1,7 +1,7 @@
 /**
- * When the next request may be sent to an upstream that takes only so many: by the budget that is set, and by what its
- * answers 429 say. After a 429 with `Retry-After` the queue opens when that says. Without one it is closed for 30
- * seconds, twice as long after each further refusal, and then sends one request alone. Times in milliseconds; pure.
+ * Decides when the next request may be sent to an upstream that takes only so many: by the set budget, and by answers
+ * 429. After a 429 with `Retry-After` the queue opens when that says. After another it is closed for 30 seconds, twice
+ * as long after each further refusal, and then sends one request alone. Pure. Times in milliseconds.
  */
 import { doubled, throttledWaitMs } from '../../agent-job/waits.js';
 import { UNLIMITED, type WritesPerHour } from '../../contract/request-queue.js';
@@ -38,6 +38,7 @@ const NOTHING_KNOWN = {
 /** What continue-as-new hands on. */
 export type BudgetData = typeof NOTHING_KNOWN;
 
+/** The budget of one queue. */
 export class Budget {
   readonly data: BudgetData;
   readonly #now: () => number;
@@ -47,12 +48,12 @@ export class Budget {
     this.#now = now;
   }
 
-  /** Requests an hour; null where no number is set. */
+  /** Requests an hour; null if no number is set. */
   get perHour(): number | null {
     return this.data.set === UNLIMITED ? null : this.data.set;
   }
 
-  /** Nothing is sent before; null where nothing holds the queue back. */
+  /** Nothing is sent before; null if nothing holds the queue back. */
   get notBefore(): number | null {
     const opensAt = Math.max(this.data.opensAt, leavesAt(this.data.refused, MAX_REFUSED - 1, this.#now()));
     return opensAt > this.#now() ? opensAt : null;
@@ -70,7 +71,7 @@ export class Budget {
     return Math.min(wanted, this.perHour ?? Infinity);
   }
 
-  /** The earliest time of a turn beside those in flight; null where that takes an answer first. */
+  /** The earliest time of a turn beside those in flight; null if that takes an answer first. */
   nextTurnAt(wanted: number, turns: number, requests: number): number | null {
     // Half of the refusals that the hour has left, so that some are left for later.
     const maxTurns = Math.ceil((MAX_REFUSED - countOf(this.data.refused, this.#now())) / 2);

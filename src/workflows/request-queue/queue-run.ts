@@ -1,6 +1,6 @@
 /**
- * The state of a queue of requests: who waits, which turns are in flight, and its budget. Decides whose turn is next,
- * and what a report means. Pure; the clock is an argument. Times in milliseconds.
+ * The state of a queue of requests: the workflows that wait, the turns in flight, and the budget. Decides whose turn is
+ * next, and what a report means. Pure; the clock is an argument. Times in milliseconds.
  */
 import type {
   BudgetFacts,
@@ -55,6 +55,7 @@ const REPORT_MS = 30_000;
 /** One turn of a queue is for so many requests at most: an odd message must not hold a project up. */
 const MAX_REQUESTS: Record<QueueName['operation'], number> = { create: 1, message: 1, visitors: 120 };
 
+/** One run of a queue. */
 export class QueueRun {
   readonly waiters: Waiters;
   readonly budget: Budget;
@@ -133,7 +134,7 @@ export class QueueRun {
     return expired;
   }
 
-  /** When the next turn may be given, as far as is known now; null where that takes a report. */
+  /** When the next turn may be given, as far as is known now; null if that takes a report. */
   get nextTurnAt(): number | null {
     return this.budget.nextTurnAt(this.waiters.first?.requests ?? 1, this.turnsInFlight, this.requestsInFlight);
   }
@@ -247,7 +248,7 @@ export class Waiters {
     return waiter;
   }
 
-  /** From 1; and how many requests are wanted up to it, its own included. Null where it does not wait. */
+  /** From 1; and how many requests are wanted up to it, its own included. Null if it does not wait. */
   placeOf(workflowId: string): { position: number; requests: number } | null {
     const position = this.#indexOf(workflowId) + 1;
     if (position === 0) return null;

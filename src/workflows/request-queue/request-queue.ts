@@ -1,6 +1,6 @@
 /**
- * The workflow `requestQueue`: it takes messages, sends turns, and continues as new. When the next turn may be given is
- * in budget.ts, and whose it is in queue-run.ts.
+ * The workflow `requestQueue`. Decides when it sends turns, ends and continues as new, and what its queries answer.
+ * budget.ts decides when the next turn may be given, and queue-run.ts whose it is.
  */
 import {
   CancellationScope,

@@ -3,6 +3,7 @@
  * the time of its latest event, so that its size is bounded and nothing leaves the hour early. Pure.
  */
 
+/** How far back it reaches. */
 export const HOUR_MS = 3_600_000;
 /** Bounds the memory: at most 361 steps make an hour. */
 const STEP_MS = 10_000;
