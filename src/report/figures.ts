@@ -18,6 +18,7 @@ interface Period {
   mean: VisitorTotals | null;
 }
 
+/** The numbers of a report. */
 export interface Figures {
   projectId: string;
   generatedAt: string;
