@@ -61,30 +61,3 @@ test('no exported type of src is for one file of the same folder alone', () => {
   const found = cutThoughts(sources);
   expect(found.filter((one) => held.some((file) => one.includes(` of ${file} `)))).toEqual([]);
 });
-
-test('a type that one neighbour takes is found, whichever way it is imported', () => {
-  const declared = 'export interface A {}\nexport type B = string;\nexport const c = 1;\n';
-  const takers = ["import type { A, B } from './a.js';", "import { c, type A } from './a.js';\nlet b: B;"];
-  const found = takers.map((taker) =>
-    cutThoughts(
-      new Map([
-        ['x/a.ts', declared],
-        ['x/b.ts', taker],
-      ]),
-    ),
-  );
-  expect(found).toEqual([
-    ['A of x/a.ts is for x/b.ts alone', 'B of x/a.ts is for x/b.ts alone'],
-    ['A of x/a.ts is for x/b.ts alone'],
-  ]);
-});
-
-test.each([
-  ['that another folder takes', { 'y/b.ts': "import type { A } from '../x/a.js';" }],
-  ['of two users', { 'x/b.ts': "import type { A } from './a.js';", 'x/c.ts': "import type { A } from './a.js';" }],
-  ['of a file that is loaded when needed', { 'x/b.ts': "import type { A } from './a.js'; await import('./a.js');" }],
-  ['that is handed on', { 'x/b.ts': "export { type A } from './a.js';" }],
-  ['of two files too long for one', { 'x/b.ts': `import type { A } from './a.js';\n${'\n'.repeat(MAX_FILE_LINES)}` }],
-])('a type %s is none', (_, users) => {
-  expect(cutThoughts(new Map(Object.entries({ 'x/a.ts': 'export interface A {}\n', ...users })))).toEqual([]);
-});

@@ -76,14 +76,6 @@ test('no function of src has more than 50 lines of its own', () => {
   expect(long).toEqual([]);
 });
 
-test('the lines of a function are counted without the functions inside of it', () => {
-  const text = 'function a() {\n  return () => {\n    b();\n  };\n}\nconst c = () => 1;\n';
-  expect(functionSizes(text)).toEqual([
-    { at: 2, lines: 3 },
-    { at: 1, lines: 2 },
-  ]);
-});
-
 /**
  * The prose of a page with its line numbers: no table rows, no code, nothing generated, no line that is one long link.
  */

@@ -61,13 +61,3 @@ test('every file of src begins with what it decides', () => {
   const sources = files.filter((file) => /^src\/.*\.ts$/.test(file));
   expect(sources.filter((file) => !/^(?:#!.*\n)?\/\*\*/.test(readFileSync(ROOT + file, 'utf8')))).toEqual([]);
 });
-
-test('a hit is found in a page, a comment of one line or more, and a script', () => {
-  const found = (file: string, text: string): number => hitsIn(file, text).length;
-  expect(found('a.md', 'It is so.\n\n- **Of** it. Of which\n\n```\nOf code\n```\n')).toBe(2);
-  expect(found('a.ts', "const of = 'Of a text. nobody';\n// It is late. Of\n// course.\n/** Where it is. */\n")).toBe(
-    2,
-  );
-  expect(found('a.py', 'x = "nobody"  # nobody\n# Somebody\n# else\n')).toBe(1);
-  expect(found('a.ts', '// What is said of it, where nothing is. So it is.\n')).toBe(0);
-});

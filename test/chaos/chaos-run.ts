@@ -33,15 +33,15 @@ export interface ChaosOptions {
   /** How long new jobs are started. */
   loadMs: number;
   /** Ends the load earlier. */
-  maxJobs?: number | undefined;
+  maxJobs?: number;
   /** Jobs under way at once. */
   concurrency: number;
   workers: number;
   faults: readonly FaultRule[];
-  /** Mean pause between two faults of whole processes; none where null. */
-  disturbEveryMs: number | null;
-  /** Each worker gets a fault at one of its first writes, up to this number; none where null. */
-  workerFaultWithin: number | null;
+  /** Mean pause between two faults of whole processes. */
+  disturbEveryMs: number;
+  /** Each worker gets a fault at one of its first writes, up to this number. */
+  workerFaultWithin: number;
   /** Whether workers are suspended too: to some, clocks stand still over a stop. */
   suspends: boolean;
   upstreamTimeout: string;
@@ -152,12 +152,12 @@ class ChaosRun {
       upstream: this.#upstream,
       workers: this.#options.workers,
     };
-    const disturbing = disturbEveryMs === null ? null : disturb(parts, seed, disturbEveryMs, overload.signal);
+    const disturbing = disturb(parts, seed, disturbEveryMs, overload.signal);
     const timer = setTimeout(() => overload.abort(), loadMs);
     const callers = await this.#load(overload.signal, giveUp.signal);
     overload.abort();
     clearTimeout(timer);
-    const disturbances = (await disturbing) ?? new Map<string, number>();
+    const disturbances = await disturbing;
     this.#fleet.calm();
     await this.#upstream.calm();
     say(`${callers.length} jobs started; nothing disturbs them any more`);

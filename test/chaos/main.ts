@@ -13,12 +13,6 @@ const USAGE = `Usage: npm run test:chaos -- [options]
 
   --minutes N            how long jobs are started and disturbed, default 2
   --seed N               the same seed plans the same jobs and faults; default: a random one
-  --jobs N               starts at most so many
-  --concurrency N        jobs under way at once, default 100
-  --workers N            worker processes, default 3
-  --faults PERCENT       chance of each kind of upstream fault, default 1
-  --disturb-every SECS   mean pause between faults of whole processes, default 10; 0 for none
-  --strike-within N      a fault in each worker process at one of its first N writes, default 60
   --temporal ADDRESS     host:port of a server that runs already, such as one on PostgreSQL
   --temporal-kill CMD    a shell command that kills it with SIGKILL
   --temporal-start CMD   a shell command that starts it again and waits until it answers`;
@@ -26,12 +20,6 @@ const USAGE = `Usage: npm run test:chaos -- [options]
 const OPTIONS = {
   minutes: { type: 'string', default: '2' },
   seed: { type: 'string' },
-  jobs: { type: 'string' },
-  concurrency: { type: 'string', default: '100' },
-  workers: { type: 'string', default: '3' },
-  faults: { type: 'string', default: '1' },
-  'disturb-every': { type: 'string', default: '10' },
-  'strike-within': { type: 'string', default: '60' },
   temporal: { type: 'string' },
   'temporal-kill': { type: 'string' },
   'temporal-start': { type: 'string' },
@@ -43,27 +31,21 @@ type Values = ReturnType<typeof parseArgs<{ options: typeof OPTIONS }>>['values'
 /** A server that was short of time gives a workflow task that timed out again and again up to ten minutes. */
 const CALM_MS = 15 * 60_000;
 
-function chaosOptions(values: Values): ChaosOptions {
-  const seed = toNumber(values.seed) ?? Math.floor(Math.random() * 1_000_000);
-  const disturbEveryMs = Number(values['disturb-every']) * 1_000;
+function chaosOptions({ seed: given, minutes }: Values): ChaosOptions {
+  const seed = given === undefined ? Math.floor(Math.random() * 1_000_000) : Number(given);
   return {
     seed,
-    loadMs: Number(values.minutes) * 60_000,
-    maxJobs: toNumber(values.jobs),
-    concurrency: Number(values.concurrency),
-    workers: Number(values.workers),
-    faults: everyFault(seed, Number(values.faults)),
-    disturbEveryMs: disturbEveryMs === 0 ? null : disturbEveryMs,
-    workerFaultWithin: disturbEveryMs === 0 ? null : Number(values['strike-within']),
+    loadMs: Number(minutes) * 60_000,
+    concurrency: 100,
+    workers: 3,
+    faults: everyFault(seed, 1),
+    disturbEveryMs: 10_000,
+    workerFaultWithin: 60,
     suspends: true,
     upstreamTimeout: '5 seconds',
     calmMs: CALM_MS,
     say: (line) => console.log(`${new Date().toISOString().slice(11, 19)}  ${line}`),
   };
-}
-
-function toNumber(text: string | undefined): number | undefined {
-  return text === undefined ? undefined : Number(text);
 }
 
 async function startTemporal(values: Values): Promise<KillableTemporal> {

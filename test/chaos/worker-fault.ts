@@ -26,8 +26,8 @@ export interface WorkerFault {
 
 interface WorkerFaultPlan {
   seed: number;
-  /** Each worker gets a fault at one of its first writes, up to this number; none where null. */
-  workerFaultWithin: number | null;
+  /** Each worker gets a fault at one of its first writes, up to this number. */
+  workerFaultWithin: number;
   suspends: boolean;
 }
 
@@ -38,8 +38,7 @@ export function planWorkerFaults({
   seed,
   workerFaultWithin,
   suspends,
-}: WorkerFaultPlan): ((turn: number) => WorkerFault) | null {
-  if (workerFaultWithin === null) return null;
+}: WorkerFaultPlan): (turn: number) => WorkerFault {
   const kinds = MOMENTS.flatMap((moment) =>
     ACTIONS.map((action) => ({ moment: moment as string, action: action as string })),
   )

@@ -9,7 +9,7 @@ interface FleetOptions {
   folder: string;
   env: Record<string, string>;
   /** The fault of the nth process started; none once the fleet is calm. */
-  workerFault: ((turn: number) => WorkerFault) | null;
+  workerFault: (turn: number) => WorkerFault;
 }
 
 /** Several processes of the product's worker; one that ends is started again. */
@@ -18,7 +18,6 @@ export class WorkerFleet {
   readonly #running: (ManagedProcess | undefined)[] = [];
   readonly #keepers: Promise<void>[] = [];
   readonly #frozen = new Set<number>();
-  #turn = 0;
   #isCalm = false;
   #isClosing = false;
   /** Processes started so far. */
@@ -81,8 +80,7 @@ export class WorkerFleet {
 
   #start(slot: number): Promise<ManagedProcess> {
     const { workerFault, folder, env } = this.#options;
-    const faultArguments =
-      workerFault && !this.#isCalm ? workerFaultArguments(workerFault(this.#turn++), this.#faultLog) : [];
+    const faultArguments = this.#isCalm ? [] : workerFaultArguments(workerFault(this.started), this.#faultLog);
     this.started += 1;
     return startProcess({
       program: process.execPath,

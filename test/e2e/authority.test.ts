@@ -10,7 +10,7 @@ import { afterAll, afterEach, beforeAll, expect, test } from 'vitest';
 import { agentJobSchedule, AgentJobs } from '../../src/starter.js';
 import { agentJobStartOptions } from '../../src/agent-job/start-options.js';
 import { startSandbox, type Sandbox } from '../../src/testing.js';
-import { startAuthorizingServer, type AuthorizingServer } from '../support/authorizing-server.js';
+import { startAuthorizingServer, type AuthorizingServer } from './authorizing-server.js';
 import { runInProcess } from '../cli/run-in-process.js';
 import { connectDevServer, type TestServer } from '../support/dev-server.js';
 import { needToolchain } from '../support/toolchains.js';

@@ -8,7 +8,7 @@ import { afterAll, afterEach, beforeAll, expect, test } from 'vitest';
 import { agentJobSchedule, AgentJobs, type JobHandle, type StartRequest } from '../../src/starter.js';
 import type { InDoubtWrite, ResolveUnknownInput, UnknownOutcomePolicy } from '../../src/contract.js';
 import { startSandbox, type Sandbox } from '../../src/testing.js';
-import { RestorableServer } from '../support/restorable-server.js';
+import { RestorableServer } from './restorable-server.js';
 import { Runbook } from '../support/runbook.js';
 import { needToolchain } from '../support/toolchains.js';
 import { startWorkerProcess, type WorkerProcess } from '../support/worker-process.js';

@@ -60,30 +60,6 @@ test('a file of tests that could not be loaded and a run without a test fail the
   expect((await gate('none', { success: true, numPassedTests: 0, numFailedTests: 0 })).code).not.toBe(0);
 });
 
-test('the files that took longest are told beside their last run on the machine', async () => {
-  const took = (seconds: number[]) => ({
-    success: true,
-    numPassedTests: seconds.length,
-    numFailedTests: 0,
-    testResults: seconds.map((each, index) => ({
-      name: join(ROOT, `test/file-${index}.test.ts`),
-      ...{ status: 'passed', assertionResults: [], startTime: 1_000, endTime: 1_000 + each * 1_000 },
-    })),
-  });
-  const many = Array.from({ length: 25 }, (_, index) => index + 1);
-  const rows = async (seconds: number[]) => (await gate('none', took(seconds))).lines.slice(-22, -1);
-
-  const first = await rows(many);
-  expect(first[0]?.split(/\s+/)).toEqual(['', '25.0', '-', 'test/file-24.test.ts']);
-  expect(first.slice(-2).map((line) => line.trim())).toEqual([
-    expect.stringMatching(/^6\.0 +- {2}test\/file-5\.test\.ts$/),
-    expect.stringMatching(/^325\.0 +- {2}all 25 files$/),
-  ]);
-  const second = await rows([100, ...many.slice(1)]);
-  expect(second[0]?.split(/\s+/)).toEqual(['', '100.0', '1.0', 'test/file-0.test.ts']);
-  expect(second.at(-1)?.trim()).toMatch(/^424\.0 +325\.0 {2}all 25 files$/);
-});
-
 test('"npm test" runs the promise table, and every file that a promise names', async () => {
   const { stdout } = await run('npx', ['vitest', 'list', '--mode', 'fast', '--filesOnly'], { cwd: ROOT });
   const page = await readFile(join(ROOT, 'docs/promises.md'), 'utf8');

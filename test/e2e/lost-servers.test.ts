@@ -9,7 +9,7 @@ import { Client, Connection } from '@temporalio/client';
 import { afterAll, afterEach, beforeAll, expect, test } from 'vitest';
 import { AgentJobs } from '../../src/starter.js';
 import { startSandbox, type Sandbox } from '../../src/testing.js';
-import { RestorableServer } from '../support/restorable-server.js';
+import { RestorableServer } from './restorable-server.js';
 import { Runbook } from '../support/runbook.js';
 import { needToolchain } from '../support/toolchains.js';
 import { startWorkerProcess, until, type WorkerProcess } from '../support/worker-process.js';

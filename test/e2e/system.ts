@@ -4,7 +4,7 @@
  */
 import { afterAll, afterEach, beforeAll } from 'vitest';
 import { startSandbox, type Sandbox, type SandboxOptions } from '../../src/testing.js';
-import { connectDevServer, connectTo, startPrivateDevServer, type TestServer } from '../support/dev-server.js';
+import { connectDevServer, connectPrivateDevServer, type TestServer } from '../support/dev-server.js';
 import { startJobsWorker } from '../support/jobs-worker.js';
 import { startWorkerProcess, type WorkerProcess } from '../support/worker-process.js';
 
@@ -53,15 +53,7 @@ export function useSystem(options: SandboxOptions = {}): System {
 
 /** The same on a Temporal server of the file's own, for loads that others should not feel. */
 export function usePrivateSystem(options: SandboxOptions = {}): System {
-  return useSystemOn(async () => {
-    const own = await startPrivateDevServer();
-    const server = await connectTo(own);
-    const close = async () => {
-      await server.close();
-      await own.stop();
-    };
-    return { ...server, close };
-  }, options);
+  return useSystemOn(() => connectPrivateDevServer({}), options);
 }
 
 function useSystemOn(connect: () => Promise<TestServer>, options: SandboxOptions): System {

@@ -2,6 +2,7 @@
  * A worker with the real workflow and activities over an upstream, on a real Temporal server; for tests of `agentJob`.
  */
 import { randomUUID } from 'node:crypto';
+import { setMaxListeners } from 'node:events';
 import type { Client, WorkflowHandleWithFirstExecutionRunId } from '@temporalio/client';
 import type { NativeConnection, Worker, WorkerOptions } from '@temporalio/worker';
 import { createJobActivities } from '../../src/activities/agent-job/job-activities.js';
@@ -56,6 +57,7 @@ export async function startJobBench(
   }: JobBenchOptions = {},
 ): Promise<JobBench> {
   const shutdown = new AbortController();
+  setMaxListeners(0, shutdown.signal); // as a worker's own has it: every read listens
   const heldPolls = holdsPolls ? new HeldPolls(shutdown.signal, noMetrics) : null;
   const activities = createJobActivities({
     upstream,

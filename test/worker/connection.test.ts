@@ -11,7 +11,7 @@ import type { Logger } from '../../src/worker/logging.js';
 import { Authority } from '../support/certificates.js';
 import { startConnectProxy } from '../support/connect-proxy.js';
 import { connectDevServer, type TestServer } from '../support/dev-server.js';
-import { LOCALHOST, startRefusingServer } from '../support/refusing-temporal.js';
+import { startRefusingServer } from '../support/refusing-temporal.js';
 import { TlsFront } from '../support/tls-front.js';
 
 let server: TestServer;
@@ -46,6 +46,8 @@ test('a worker that waits for Temporal tries with the certificate that its files
 
 const UNAUTHENTICATED = 16;
 const PERMISSION_DENIED = 7;
+const AUTHORITY = new Authority('of localhost');
+const LOCALHOST = { ...AUTHORITY.issue('localhost'), ca: AUTHORITY.cert };
 const LOCALHOST_CA = { TEMPORAL_TLS_SERVER_CA_CERT_DATA: LOCALHOST.ca };
 
 test.each([

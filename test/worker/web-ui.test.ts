@@ -18,7 +18,7 @@ import { connectTo, startPrivateDevServer, type TestServer } from '../support/de
 import { startJobBench } from '../support/job-bench.js';
 import { inDoubt, rejected } from '../support/outcomes.js';
 import { ObservedUpstream } from '../support/observed-upstream.js';
-import { asRead, renderedMarkdown, tagsIn, textIn } from '../support/web-ui.js';
+import { asRead, renderedMarkdown, tagsIn, textIn } from './web-ui.js';
 
 let own: DevServer;
 let server: TestServer;

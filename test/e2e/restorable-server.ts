@@ -3,7 +3,7 @@ import { existsSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { startDevServer, type DevServer } from '../../src/local/dev-server.js';
-import { shared } from './shared.js';
+import { shared } from '../support/shared.js';
 
 /** SQLite's database is these files together. */
 const SUFFIXES = ['', '-wal', '-shm'];

@@ -8,7 +8,7 @@ import { parseEnv } from 'node:util';
 import { Connection } from '@temporalio/client';
 import { stringify } from 'yaml';
 import { freePort, startProcess } from '../../src/local/child-process.js';
-import { until } from './worker-process.js';
+import { until } from '../support/worker-process.js';
 
 const SERVER_ENV = new URL('../../deploy/teams/temporal.env', import.meta.url);
 const KEY_ID = 'test';
