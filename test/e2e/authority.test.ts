@@ -4,16 +4,12 @@ import { mkdtemp, readFile, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { parseEnv } from 'node:util';
-import { Client, Connection } from '@temporalio/client';
 import { defineSearchAttributeKey, SearchAttributeType, TypedSearchAttributes } from '@temporalio/common';
 import { afterAll, afterEach, beforeAll, expect, test } from 'vitest';
-import { agentJobSchedule, AgentJobs } from '../../src/starter.js';
+import { AgentJobs } from '../../src/starter.js';
 import { agentJobStartOptions } from '../../src/agent-job/start-options.js';
 import { startSandbox, type Sandbox } from '../../src/testing.js';
-import { startAuthorizingServer, type AuthorizingServer } from './authorizing-server.js';
-import { runInProcess } from '../cli/run-in-process.js';
 import { connectDevServer, type TestServer } from '../support/dev-server.js';
-import { needToolchain } from '../support/toolchains.js';
 import { startWorkerProcess, type WorkerProcess } from '../support/worker-process.js';
 
 const ROOT = new URL('../../', import.meta.url);
@@ -99,143 +95,6 @@ test(
     await liar.cancel();
     // Temporal lets every caller of a namespace name any task queue.
     expect(await (await start(jobsOn('search'), 'search')).result()).toMatchObject({ outcome: 'completed' });
-  },
-  MOST_MS,
-);
-
-/** A namespace that does not exist: nothing is deleted where that is allowed. */
-const SPARE = 'spare';
-const OTHER = ['search:admin'];
-const COLUMNS = ['no token', 'read', 'write', 'admin', 'of another namespace'];
-/** Temporal's answer to a caller without the right. */
-const DENIED = /PERMISSION_DENIED/;
-
-/** The roles of the page: whether each call is answered, by the columns above. A role may do what those before do. */
-async function roleTable(): Promise<Record<string, readonly string[]>> {
-  const page = await readFile(new URL('docs/operations.md', ROOT), 'utf8');
-  const roles = ['read', 'write', 'admin'];
-  const rows = roles.flatMap((role, first) => {
-    const [, calls = ''] = new RegExp(`^- \`${role}\`: (?:also )?([^.]+)\\.$`, 'm').exec(page) ?? [];
-    const answers = roles.map((_, at) => (at >= first ? 'yes' : 'no'));
-    return calls.split(/;\s+/).map((call) => [call.replaceAll(/\s+/g, ' '), ['no', ...answers, 'no']] as const);
-  });
-  return Object.fromEntries(rows);
-}
-
-/** Each call of the table, on a job of the namespace. Whatever else is wrong with it, it is authorized first. */
-function callsOn(client: Client, workflowId: string): Record<string, () => Promise<unknown>> {
-  const { workflowService, connection, options } = client;
-  const { namespace } = options;
-  const jobs = new AgentJobs({ client, taskQueue: 'nobody' });
-  const job = jobs.handle(workflowId);
-  const raw = client.workflow.getHandle(workflowId);
-  const name = randomUUID();
-  return {
-    'list jobs': () => jobs.listPage(),
-    'read a history, with its prompts': () => raw.fetchHistory(),
-    'ask a job for its state': () => job.state(),
-    'start a job': () => start(jobs, 'shop'),
-    'send a follow-up': () => raw.signal('followUp', { prompt: 'more' }),
-    'resolve an in-doubt write': () => job.resolve({ action: 'retry' }),
-    'cancel a job': () => client.workflow.getHandle(`${workflowId}-none`).cancel(),
-    'terminate a job': () => client.workflow.getHandle(`${workflowId}-none`).terminate(),
-    'make a schedule': () => jobs.ensureExportSchedule({ projectId: 'shop', paused: true }),
-    'poll as a worker': () =>
-      connection.withDeadline(Date.now() + 500, () =>
-        workflowService.pollWorkflowTaskQueue({ namespace, taskQueue: { name } }),
-      ),
-    'register search attributes': () =>
-      (connection as Connection).operatorService.addSearchAttributes({ namespace, searchAttributes: {} }),
-    'delete the namespace': () => (connection as Connection).operatorService.deleteNamespace({ namespace: SPARE }),
-  };
-}
-
-/** What came of each call. */
-async function answersTo(calls: Record<string, () => Promise<unknown>>): Promise<Record<string, 'yes' | 'no'>> {
-  const answers = await Promise.all(
-    Object.entries(calls).map(async ([name, call]) => {
-      const error: unknown = await call().then(
-        () => null,
-        (reason: unknown) => reason,
-      );
-      return [name, error !== null && DENIED.test(textOf(error)) ? 'no' : 'yes'] as const;
-    }),
-  );
-  return Object.fromEntries(answers);
-}
-
-function textOf(error: unknown): string {
-  return error instanceof Error ? `${error.message} ${textOf(error.cause)}` : '';
-}
-
-async function connectAs({ address, token }: AuthorizingServer, namespace: string, permissions: string[] | null) {
-  const metadata = permissions === null ? {} : { authorization: `Bearer ${token(permissions)}` };
-  const connection = await Connection.connect({ address, metadata });
-  closing.push(() => connection.close());
-  return new Client({ connection, namespace });
-}
-
-test(
-  'Temporal’s authorizer keeps callers and workers of two teams apart, as the page says of roles',
-  async (context) => {
-    await needToolchain(context, 'temporalServer');
-    const server = await startAuthorizingServer();
-    closing.push(() => server.stop());
-    const connect = (namespace: string, permissions: string[] | null) => connectAs(server, namespace, permissions);
-    const { workflowService } = (await connect('shop', ['temporal-system:admin'])).connection as Connection;
-    const workflowExecutionRetentionPeriod = { seconds: 86_400 as never };
-    for (const namespace of Object.keys(TEAMS)) {
-      await workflowService.registerNamespace({ namespace, workflowExecutionRetentionPeriod });
-    }
-    const envOf = (namespace: string) => ({
-      TEMPORAL_ADDRESS: server.address,
-      TEMPORAL_TLS: 'false',
-      TEMPORAL_NAMESPACE: namespace,
-    });
-    const tokenFile = async (permission: string) => {
-      const path = join(folder, `${permission}.token`);
-      await writeFile(path, server.token([permission]), { mode: 0o600 });
-      return { TEMPORAL_API_KEY_FILE: path };
-    };
-    const setUp = async (team: string, role: string) =>
-      runInProcess(['setup'], { env: { ...envOf(team), TEMPORAL_API_KEY: server.token([`${team}:${role}`]) } });
-    const refused = await setUp('shop', 'write');
-    expect([refused.code, refused.stderr]).toEqual([expect.any(Number), expect.stringMatching(/unauthorized/i)]);
-    expect(refused.code).not.toBe(0);
-    for (const team of Object.keys(TEAMS)) {
-      await expect.poll(async () => (await setUp(team, 'admin')).code, { timeout: 120_000 }).toBe(0);
-    }
-
-    for (const team of ['shop', 'search'] as const) {
-      const worker = await startTeamWorker(team, { ...envOf(team), ...(await tokenFile(`${team}:write`)) });
-      await worker.wrote('The worker runs');
-    }
-    const stranger = await startTeamWorker('search', { ...envOf('search'), ...(await tokenFile('shop:write')) });
-    expect(await stranger.ended).toBe(1);
-    const shop = new AgentJobs({ client: await connect('shop', ['shop:write']) });
-    const done = await start(shop, 'shop');
-    expect(await done.result()).toMatchObject({ outcome: 'completed' });
-    await expectNoForeignKey(shop, 'search');
-    // The server's own workers, which run schedules, are let in.
-    const job = { projectId: 'shop', name: 'nightly', prompt: 'Review', ...QUICK, taskQueue: shop.taskQueue };
-    const nightly = await shop.client.schedule.create(agentJobSchedule({ ...job, spec: {} }));
-    await nightly.trigger();
-    await expect.poll(async () => (await sandbox.creates({ projectId: 'shop' })).length, { timeout: 120_000 }).toBe(3);
-
-    const table = await roleTable();
-    const permissionsOf = [
-      null,
-      ...['read', 'write', 'admin'].map((role) => [`shop:${role}`, `${SPARE}:${role}`]),
-      OTHER,
-    ];
-    for (const [column, permissions] of permissionsOf.entries()) {
-      const client = await connect('shop', permissions);
-      const expected = Object.fromEntries(Object.entries(table).map(([call, cells]) => [call, cells[column]]));
-      expect([COLUMNS[column], await answersTo(callsOn(client, done.workflowId))]).toEqual([COLUMNS[column], expected]);
-    }
-    // The very first call of a connection is refused.
-    const metadata = { authorization: `Bearer ${server.token(['shop:admin'], -60)}` };
-    await expect(Connection.connect({ address: server.address, metadata })).rejects.toThrow('Failed to connect');
   },
   MOST_MS,
 );

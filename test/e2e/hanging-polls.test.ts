@@ -4,15 +4,12 @@ import { fileURLToPath } from 'node:url';
 import { expect, test } from 'vitest';
 import type { PollJobInput } from '../../src/activities/agent-job/poll-attempt.js';
 import { AGENT_JOB_WORKFLOW, followUpSignal, type AgentJobInput } from '../../src/contract.js';
-import { jobOptions } from '../../src/worker/workers.js';
 import { createTestWorker } from '../support/worker.js';
 import { until, type WorkerProcess } from '../support/worker-process.js';
 import { usePrivateSystem } from './system.js';
 
 const HANGING = 400;
 const PER_WORKFLOW = 200;
-/** A worker has room for twice as many polls. */
-const MOST_HANGING = 2_000;
 /** One poll of each job is enough. */
 const AGAIN_AFTER_MS = 3_600_000;
 const MOST_MEMORY_MIB = 1_024;
@@ -56,12 +53,6 @@ test(
     expect(get.effects).toBeLessThan(10);
   },
 );
-
-test('a worker has room for more activities than polls may be under way', () => {
-  expect(jobOptions({ upstreamRequestsPerSecond: undefined }).maxConcurrentActivityTaskExecutions).toBeGreaterThan(
-    2 * MOST_HANGING,
-  );
-});
 
 function startJob(input: AgentJobInput) {
   const { client, taskQueue } = system.server;

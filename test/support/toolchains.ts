@@ -18,11 +18,6 @@ const TOOLCHAINS = {
     args: ['version'],
     remedy: 'install Helm 3, or name it in HELM (test/README.md)',
   },
-  temporalServer: {
-    program: process.env['TEMPORAL_SERVER'] ?? 'temporal-server',
-    args: ['--version'],
-    remedy: "build Temporal's own server, or name it in TEMPORAL_SERVER (test/README.md)",
-  },
 } as const;
 
 const found = new Map<string, Promise<boolean>>();
