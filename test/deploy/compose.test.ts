@@ -42,6 +42,18 @@ test('the image has root certificates, by which a worker trusts Temporal Cloud',
   expect(asRoot).toMatch(/^RUN .*apt-get install .*\bca-certificates\b/m);
 });
 
+test('what the image is built of is not ignored', async () => {
+  const read = (file: string) => readFile(join(PROJECT_FOLDER, file), 'utf8');
+  const taken = (await read('.dockerignore'))
+    .split('\n')
+    .flatMap((line) => (line.startsWith('!') ? [line.slice(1)] : []));
+  const copies = [...(await read('Dockerfile')).matchAll(/^COPY (?!--from)(.*) \S+$/gm)].flatMap(([, paths]) =>
+    paths!.split(' ').map((path) => path.replace(/^\.\//, '')),
+  );
+  expect(copies).toContain('scripts/bundle-workflows.mjs');
+  expect(copies.filter((path) => !taken.includes(path))).toEqual([]);
+});
+
 test('every service has a memory limit and an image of an exact version', async () => {
   const servers = ['postgresql', 'temporal-schema', 'temporal', 'temporal-namespace', 'temporal-ui'];
   const names = [...servers, 'worker', 'serve', 'sandbox', 'prometheus', 'grafana'];

@@ -4,9 +4,20 @@ import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { AgentJobsError } from '../../src/contract/errors.js';
+import type { Sandbox } from '../../src/testing.js';
+import type { TestServer } from './dev-server.js';
 
 /** The folder that `npm run build` makes. */
 export const distFolder = fileURLToPath(new URL('../../dist', import.meta.url));
+
+/** What leads a worker to a test's server, task queue and upstream. */
+export const workerEnv = (
+  { address, namespace, taskQueue }: Pick<TestServer, 'address' | 'namespace' | 'taskQueue'>,
+  { url, apiKey }: Pick<Sandbox, 'url' | 'apiKey'>,
+): Record<string, string> => ({
+  ...{ UPSTREAM_BASE_URL: url, ADMIN_API_KEY: apiKey, AGENT_JOBS_TASK_QUEUE: taskQueue },
+  ...{ TEMPORAL_ADDRESS: address, TEMPORAL_NAMESPACE: namespace },
+});
 
 /** A production worker in a process of its own. */
 export interface WorkerProcess {

@@ -61,20 +61,6 @@ describe('writes', () => {
 });
 
 describe('reads', () => {
-  test('share connections', async () => {
-    const { raw, client } = await setUp(() => http(200));
-    for (let i = 0; i < 50; i += 1) await client.getJob({ projectId: 'p', jobId: JOB.id });
-    expect(raw.connections).toBeLessThanOrEqual(2);
-  });
-
-  test('that are given up leave no connection behind', async () => {
-    const { raw, client } = await setUp(() => {}, { timeoutMs: 2_000 });
-    const reads = Array.from({ length: 20 }, () => rejectionOf(client.getJob({ projectId: 'p', jobId: JOB.id })));
-    await Promise.all(reads);
-    await until(() => raw.openConnections === 0);
-    expect(raw.requests).toHaveLength(20);
-  });
-
   test('never fail where the upstream closes idle connections just after an answer', async () => {
     const { raw, client } = await setUp((_, socket) => {
       setTimeout(() => socket.destroy(), 2);

@@ -10,7 +10,7 @@ import { startSandbox, type Sandbox } from '../../src/testing.js';
 import type { agentJob } from '../../src/workflows/index.js';
 import { connectDevServer, type TestServer } from '../support/dev-server.js';
 import { ProjectQueue } from '../support/project-queue.js';
-import { startWorkerProcess, type WorkerProcess } from '../support/worker-process.js';
+import { startWorkerProcess, workerEnv, type WorkerProcess } from '../support/worker-process.js';
 
 const PATIENCE = { timeout: 120_000, interval: 500 };
 vi.setConfig({ testTimeout: 240_000 });
@@ -45,10 +45,7 @@ afterEach(async () => {
 
 async function startWorker(env: Record<string, string>): Promise<WorkerProcess> {
   worker = startWorkerProcess({
-    UPSTREAM_BASE_URL: sandbox.url,
-    ADMIN_API_KEY: sandbox.apiKey,
-    TEMPORAL_ADDRESS: server.address,
-    AGENT_JOBS_TASK_QUEUE: taskQueue,
+    ...workerEnv({ ...server, taskQueue }, sandbox),
     ...env,
   });
   await worker.wrote('The worker runs');

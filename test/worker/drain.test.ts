@@ -11,7 +11,7 @@ import { AgentJobs } from '../../src/starter.js';
 import { envOf, jsonLines } from '../cli/run-cli.js';
 import { runInProcess } from '../cli/run-in-process.js';
 import { connectOwnNamespace, type TestServer } from '../support/dev-server.js';
-import { distFolder, startWorkerProcess, until } from '../support/worker-process.js';
+import { distFolder, startWorkerProcess, until, workerEnv } from '../support/worker-process.js';
 import type { WorkerProcess } from '../support/worker-process.js';
 
 const SCHEDULED = 1; // temporal.api.enums.v1.PendingActivityState
@@ -33,14 +33,7 @@ afterAll(async () => {
 });
 
 function start(env: Record<string, string> = {}, dist = distFolder): WorkerProcess {
-  const settings = {
-    UPSTREAM_BASE_URL: sandbox.url,
-    ADMIN_API_KEY: sandbox.apiKey,
-    TEMPORAL_ADDRESS: server.address,
-    TEMPORAL_NAMESPACE: server.namespace,
-    AGENT_JOBS_TASK_QUEUE: server.taskQueue,
-  };
-  const worker = startWorkerProcess({ ...settings, ...env }, dist);
+  const worker = startWorkerProcess({ ...workerEnv(server, sandbox), ...env }, dist);
   running.push(worker);
   return worker;
 }

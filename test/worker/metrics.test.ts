@@ -4,7 +4,7 @@ import { freePort } from '../../src/local/child-process.js';
 import { startSandbox, type Sandbox } from '../../src/sandbox/sandbox.js';
 import { connectOwnNamespace, type TestServer } from '../support/dev-server.js';
 import { startJobsWorker } from '../support/jobs-worker.js';
-import { startWorkerProcess, until, type WorkerProcess } from '../support/worker-process.js';
+import { startWorkerProcess, until, workerEnv, type WorkerProcess } from '../support/worker-process.js';
 
 let server: TestServer;
 let sandbox: Sandbox;
@@ -28,11 +28,7 @@ async function startWorker(): Promise<void> {
   sandbox = await startSandbox({ script: { activeMs: 500 } });
   port = await freePort();
   worker = startWorkerProcess({
-    UPSTREAM_BASE_URL: sandbox.url,
-    ADMIN_API_KEY: sandbox.apiKey,
-    TEMPORAL_ADDRESS: server.address,
-    TEMPORAL_NAMESPACE: server.namespace,
-    AGENT_JOBS_TASK_QUEUE: server.taskQueue,
+    ...workerEnv(server, sandbox),
     METRICS_ADDRESS: `127.0.0.1:${port}`,
   });
   await worker.wrote('The worker runs');
@@ -143,11 +139,7 @@ describe('the figures of a worker', { timeout: 240_000 }, () => {
   test('count jobs by phase, by wait and by age without an id', async () => {
     await endWorker();
     sandbox = await startSandbox({ script: { activeMs: 3_600_000 } });
-    const { url, apiKey } = sandbox;
     port = await freePort();
-    const place = { TEMPORAL_ADDRESS: server.address, TEMPORAL_NAMESPACE: server.namespace };
-    const env = { UPSTREAM_BASE_URL: url, ADMIN_API_KEY: apiKey, ...place };
-    const taskQueue = { AGENT_JOBS_TASK_QUEUE: server.taskQueue };
     await sandbox.addFault({ kind: 'status', operation: 'create', projectId: 'in-doubt', status: 500 });
     const busy = { kind: 'status', operation: 'create', projectId: 'throttled', status: 429 } as const;
     await sandbox.addFault({ ...busy, retryAfter: 3_600, count: 100 });
@@ -160,7 +152,7 @@ describe('the figures of a worker', { timeout: 240_000 }, () => {
     };
     await expect.poll(states).toEqual(['needsAttention person', 'creating rateLimit', 'watching poll']);
     await endFirst();
-    worker = startWorkerProcess({ ...env, ...taskQueue, METRICS_ADDRESS: `127.0.0.1:${port}` });
+    worker = startWorkerProcess({ ...workerEnv(server, sandbox), METRICS_ADDRESS: `127.0.0.1:${port}` });
     await worker.wrote('The worker runs');
     await figure('agent_jobs_open phase="needsAttention"', (n) => n === 1);
     await figure('agent_jobs_needs_attention', (n) => n === 1);

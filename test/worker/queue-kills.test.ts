@@ -12,7 +12,7 @@ import { startFileTemporal } from '../chaos/temporal-server.js';
 import { connectDevServer, connectTo, type TestServer } from '../support/dev-server.js';
 import { ProjectQueue } from '../support/project-queue.js';
 import { shared } from '../support/shared.js';
-import { startWorkerProcess, type WorkerProcess } from '../support/worker-process.js';
+import { startWorkerProcess, workerEnv, type WorkerProcess } from '../support/worker-process.js';
 
 /** Not `expect.poll`, which does not know its test where several run at once. */
 const PATIENCE = { timeout: 120_000, interval: 500 };
@@ -33,12 +33,9 @@ afterAll(async () => {
   await server.close();
 });
 
-async function startWorker({ address, taskQueue }: TestServer, perHour = 4): Promise<WorkerProcess> {
+async function startWorker(at: TestServer, perHour = 4): Promise<WorkerProcess> {
   const worker = startWorkerProcess({
-    UPSTREAM_BASE_URL: sandbox.url,
-    ADMIN_API_KEY: sandbox.apiKey,
-    TEMPORAL_ADDRESS: address,
-    AGENT_JOBS_TASK_QUEUE: taskQueue,
+    ...workerEnv(at, sandbox),
     CREATES_PER_HOUR: String(perHour),
   });
   workers.push(worker);

@@ -6,7 +6,7 @@ import { AgentJobs } from '../../src/starter.js';
 import type { FaultRule } from '../../src/testing.js';
 import { connectDevServer, type TestServer } from '../support/dev-server.js';
 import { textIn } from '../support/text-in.js';
-import { startWorkerProcess, until, type WorkerProcess } from '../support/worker-process.js';
+import { startWorkerProcess, until, workerEnv, type WorkerProcess } from '../support/worker-process.js';
 
 const WORD = `zeugma${randomBytes(6).toString('hex')}`;
 const PROMPT = `Tell ${WORD} to nobody`;
@@ -21,10 +21,7 @@ beforeAll(async () => {
   server = await connectDevServer();
   sandbox = await startSandbox({ script: { activeMs: 600_000 } });
   worker = startWorkerProcess({
-    UPSTREAM_BASE_URL: sandbox.url,
-    ADMIN_API_KEY: sandbox.apiKey,
-    TEMPORAL_ADDRESS: server.address,
-    AGENT_JOBS_TASK_QUEUE: server.taskQueue,
+    ...workerEnv(server, sandbox),
     SNAPSHOTS_URL: 'file:///nowhere',
     LOG_LEVEL: 'trace',
   });

@@ -6,7 +6,7 @@ import { AGENT_JOB_WORKFLOW, SEARCH_ATTRIBUTE } from '../../src/contract.js';
 import { freePort } from '../../src/local/child-process.js';
 import { startSandbox, type Sandbox } from '../../src/sandbox/sandbox.js';
 import { connectOwnNamespace, type TestServer } from '../support/dev-server.js';
-import { startWorkerProcess, until, type WorkerProcess } from '../support/worker-process.js';
+import { startWorkerProcess, until, workerEnv, type WorkerProcess } from '../support/worker-process.js';
 
 const MOST_MS = 240_000;
 const KEYWORD = 2; // temporal.api.enums.v1.IndexedValueType
@@ -39,10 +39,7 @@ async function setAttributes(types: Record<string, number>): Promise<void> {
 
 async function startWorker(): Promise<void> {
   await worker?.kill();
-  const place = { TEMPORAL_ADDRESS: server.address, TEMPORAL_NAMESPACE: server.namespace };
-  const env = { UPSTREAM_BASE_URL: sandbox.url, ADMIN_API_KEY: sandbox.apiKey, ...place };
-  const health = { HEALTH_ADDRESS: `127.0.0.1:${healthPort}` };
-  worker = startWorkerProcess({ ...env, ...health, AGENT_JOBS_TASK_QUEUE: server.taskQueue });
+  worker = startWorkerProcess({ ...workerEnv(server, sandbox), HEALTH_ADDRESS: `127.0.0.1:${healthPort}` });
   await worker.wrote('The worker runs');
 }
 
