@@ -8,6 +8,7 @@ import type { Client } from '@temporalio/client';
 import { MockActivityEnvironment } from '@temporalio/testing';
 import { afterEach, describe, expect, test, vi } from 'vitest';
 import { createJobActivities } from '../../src/activities/agent-job/job-activities.js';
+import { checkPriorAttempt } from '../../src/activities/agent-job/write-fence.js';
 import type { WriteOutcome } from '../../src/contract/write-outcome.js';
 import { noMetrics } from '../support/no-metrics.js';
 import { DEFAULT_PRIORITY } from '../../src/contract.js';
@@ -173,4 +174,31 @@ describe('an unknown outcome says from when on a look upstream can be trusted', 
     expect(lookAfter - SCHEDULED_AT).toBeGreaterThanOrEqual(120_000);
     expect(lookAfter - SCHEDULED_AT).toBeLessThan(180_000);
   });
+});
+
+/** What an attempt knows of the ones before it, by the details that they left. */
+function known(heartbeatDetails: unknown) {
+  const environment = new MockActivityEnvironment({ attempt: 2, heartbeatDetails });
+  return environment.run(() => Promise.resolve(checkPriorAttempt({ afterReset: false, askedAt: 0 })));
+}
+
+test.each([undefined, { sent: false }])('a write that was surely not sent (%j) is sent', async (details) => {
+  expect(await known(details)).toBeNull();
+});
+
+test.each([{ sent: true }, { state: 'sent' }, { sent: 'yes' }, 'sent', null, []])(
+  'a mark (%j), that of another release too, is never overlooked',
+  async (details) => {
+    expect(await known(details)).toMatchObject({ kind: 'inDoubt' });
+  },
+);
+
+test.each([
+  [{}, 'the workflow was reset'],
+  [{ repeatedRun: true }, 'Temporal started this run again'],
+  [{ repeatedRun: true, isScheduled: true }, 'this workflow id may have had a run before'],
+])('why a write of %j asks is told as far as it is known', async (input, reason) => {
+  const environment = new MockActivityEnvironment({});
+  const check = () => Promise.resolve(checkPriorAttempt({ afterReset: true, askedAt: 0, ...input }));
+  expect(await environment.run(check)).toMatchObject({ kind: 'inDoubt', reason: expect.stringContaining(reason) });
 });

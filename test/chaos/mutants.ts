@@ -189,7 +189,7 @@ export const MUTANTS: Mutant[] = [
     file: 'src/workflows/request-queue/queue-run.ts',
     find: '  if (a.priority !== b.priority) return a.priority < b.priority;\n',
     replace: '',
-    test: 'test/unit/waiters.test.ts',
+    test: 'test/unit/request-queue.test.ts',
     title: 'the order is by priority, then by time, then by id',
   },
   {

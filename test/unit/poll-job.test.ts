@@ -85,14 +85,6 @@ describe('an upstream that wishes to be left alone', () => {
     return runAttempt(holding(upstream), pollInput());
   }
 
-  test.each([429, 503])(
-    'even for a second, with a %i, is told to the workflow: no pollNow may read',
-    async (status) => {
-      const { result } = await refusing(status, 1_000);
-      expect(result?.reading).toMatchObject({ kind: 'failed', retryAfterMs: 1_000 });
-    },
-  );
-
   test.each([
     [429, 'rateLimit'],
     [401, 'key'],

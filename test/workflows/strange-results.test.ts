@@ -94,20 +94,6 @@ test('a write that was throttled for longer than any time waits for an hour at m
   expect(await untilMs()).toBeLessThanOrEqual(61 * 60_000);
 });
 
-test('a follow-up with a strange result is in doubt and is not sent again', async () => {
-  const { upstream, bench } = tests;
-  upstream.show = () => ({ status: 'active' });
-  upstream.messageGate = holdBack();
-  const handle = await bench.start({ projectId: 'strange-results', prompt: 'Fix it', settle: 0 });
-  await handle.signal(followUpSignal, { prompt: 'go', id: 'a' });
-  await expect.poll(() => upstream.messages.length).toBe(1);
-  await complete(handle, 'sendMessage', json({ kind: 'queued' }));
-  await expect
-    .poll(async () => (await handle.query(jobStateQuery)).unknown)
-    .toMatchObject({ kind: 'followUp', followUpId: 'a' });
-  expect(upstream.messages).toEqual(['go']);
-});
-
 test('a message that was taken, with a record that is none, counts as sent: the kind is the proof', async () => {
   const { upstream, bench } = tests;
   upstream.show = () => ({ status: 'active' });
