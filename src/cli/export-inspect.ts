@@ -1,7 +1,7 @@
 /** What is done with snapshots that are there: `export verify`, `export gaps` and `report`. */
 import type { Command } from 'commander';
 import type { SnapshotManifest } from '../contract.js';
-import { inconsistencyText } from '../visitor-export/inconsistency.js';
+import { inconsistencyText } from '../visitor-export/scan-checkpoint.js';
 import type { Day } from '../snapshots/catalog.js';
 import { CommandError } from './exit.js';
 import {

@@ -3,7 +3,7 @@ import { setInterval } from 'node:timers/promises';
 import type { Command } from 'commander';
 import type { SnapshotReceipt, VisitorExportProgress, VisitorExportRangeInput } from '../contract.js';
 import { type DateRange, plusDays } from '../visitor-export/date-range.js';
-import { inconsistencyText, maySecondScan } from '../visitor-export/inconsistency.js';
+import { inconsistencyText, maySecondScan } from '../visitor-export/scan-checkpoint.js';
 import type { VisitorExportHandle } from '../starter.js';
 import { addRangeOptions, openSnapshots, readManifests, toExportRange, type RangeFlags } from './export-options.js';
 import { print, printAnswer, printJson, printToStderr, progressPrinter, withSession, type Session } from './session.js';

@@ -60,7 +60,7 @@ export interface VisitorTotals {
 }
 
 /**
- * What a scan saw. The header of src/visitor-export/inconsistency.ts names all places of a new kind.
+ * What a scan saw. src/visitor-export/scan-checkpoint.ts names all places of a new kind.
  */
 export type InconsistencyKind =
   'overlap' | 'totals' | 'repeatedPath' | 'firstPage' | 'noProgress' | 'order' | 'impossible' | 'shrunk';
@@ -105,7 +105,7 @@ export interface FailedDay {
   /** The type of the day's failure. */
   type: string;
   message: string;
-  /** Details of the day's failure; null where it has none. */
+  /** Details of the day's failure; null if it has none. */
   details: unknown;
 }
 
@@ -143,11 +143,11 @@ export interface VisitorExportProgress {
   scan: number;
   pages: number;
   rows: number;
-  /** The rows of the snapshot before; null where there is none. */
+  /** The rows of the snapshot before; null if there is none. */
   expectedRows: number | null;
   /** Why the export waits; null if it does not. */
   waitReason: string | null;
-  /** ISO 8601; null where the next request need not wait. */
+  /** ISO 8601; null if the next request need not wait. */
   nextRequestAt: string | null;
   /** The export's place in the queue of all exports, from 1; absent if it does not wait there. */
   position?: number;

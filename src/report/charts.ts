@@ -28,7 +28,7 @@ export function shareChart(days: readonly Day[]): Html {
   return drawn(days, [line], (value) => `${Math.round(value * 100)} %`, 'AI share of the unique visitors of each day');
 }
 
-/** A small line over the days, without axes; no line where no day has a value. */
+/** A small line over the days, without axes; no line if no day has a value. */
 export function sparkline(values: readonly (number | null)[]): Html {
   const most = Math.max(1, ...values.map((value) => value ?? 0));
   const x = (i: number) => round(values.length < 2 ? 50 : (100 * i) / (values.length - 1));

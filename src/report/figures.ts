@@ -1,5 +1,5 @@
 /**
- * What a report tells, worked out from daily snapshots. Unique visitors of several days can't be added up, so figures
+ * What a report says, worked out from daily snapshots. Unique visitors of several days can't be added up, so figures
  * are averages of days.
  */
 import type { SnapshotManifest, VisitorTotals } from '../contract.js';
@@ -39,9 +39,9 @@ export function figuresOf(projectId: string, manifests: readonly SnapshotManifes
   const earliest = plusDays(dateTo, -MAX_DAYS);
   const first = daily.find(({ dateFrom }) => dateFrom >= earliest)?.dateFrom ?? dateTo;
   const days = daysOf(daily, first, dateTo);
-  const settled = days.some(({ state }) => isSettled(state));
+  const hasOver = days.some(({ state }) => isOver(state));
   const counting = (some: Day[]) =>
-    periodOf(some.filter(({ state }) => (settled ? isSettled(state) : state === 'provisional')));
+    periodOf(some.filter(({ state }) => (hasOver ? isOver(state) : state === 'provisional')));
   return {
     projectId,
     generatedAt,
@@ -55,7 +55,7 @@ export function figuresOf(projectId: string, manifests: readonly SnapshotManifes
  * Whether a day is over. An inconsistent day is over, and is marked. A day that was read too early would pull every
  * mean down.
  */
-function isSettled(state: Day['state']): boolean {
+function isOver(state: Day['state']): boolean {
   return state === 'final' || state === 'inconsistent';
 }
 

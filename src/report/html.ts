@@ -72,7 +72,7 @@ export function change(now: number | undefined, before: number | undefined): Htm
     : html`<span class="down">▼ ${-part} %</span>`;
 }
 
-/** A number with groups of three digits, and one decimal where it is below 10. */
+/** A number with groups of three digits, and one decimal below 10. */
 export function number(value: number): string {
   return value.toLocaleString('en-US', { maximumFractionDigits: value < 10 ? 1 : 0 });
 }

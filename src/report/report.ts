@@ -4,7 +4,7 @@ import { type Day, type DayState, listManifests } from '../snapshots/catalog.js'
 import { reportFolder, reportKey, stagingKey } from '../snapshots/layout.js';
 import type { SnapshotStore } from '../snapshots/snapshot-store.js';
 import { plusDays } from '../visitor-export/date-range.js';
-import { inconsistencyText } from '../visitor-export/inconsistency.js';
+import { inconsistencyText } from '../visitor-export/scan-checkpoint.js';
 import { shareChart, visitorsChart } from './charts.js';
 import { aiShare, type Figures, figuresOf, PERIOD_DAYS } from './figures.js';
 import { change, countOf, html, Html, moment, number, percent, table, visible } from './html.js';
@@ -133,7 +133,7 @@ function charts(days: readonly Day[]): Html {
 function quality(days: readonly Day[], unreadable: readonly string[]): Html {
   const doubtful = days.filter(({ state }) => state !== 'final').toReversed();
   const note = html`<p class="down">
-    The rows of ${unreadable.join(', ')} could not be read; “agent-jobs export verify” tells more.
+    The rows of ${unreadable.join(', ')} could not be read; “agent-jobs export verify” says more.
   </p>`;
   return html`<section>
     <h2>How far the days can be believed</h2>

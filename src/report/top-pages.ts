@@ -71,7 +71,7 @@ async function bestPaths(store: SnapshotStore, days: readonly Day[]): Promise<st
   return top(SHOWN).map(([path]) => path);
 }
 
-/** False where the day has no snapshot, or its rows can't be read. */
+/** False if the day has no snapshot, or its rows can't be read. */
 async function eachRow(store: SnapshotStore, { manifest }: Day, see: (row: VisitorRow) => void): Promise<boolean> {
   if (!manifest) return false;
   try {

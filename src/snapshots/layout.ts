@@ -48,7 +48,7 @@ export function reportFolder(projectId: string): string {
   return `reports/projectId=${encodeId(projectId)}`;
 }
 
-/** The page that tells a project's visitors. */
+/** The page of a project's report. */
 export function reportKey(projectId: string): string {
   return `${reportFolder(projectId)}/index.html`;
 }

@@ -88,7 +88,7 @@ export async function readManifest(store: SnapshotStore, range: VisitorExportRan
   if (!manifest) return null;
   const { projectId } = manifest;
   if (projectId !== range.projectId && folded(projectId) === folded(range.projectId)) {
-    const error = new Error(`the store does not tell the projects ${projectId} and ${range.projectId} apart`);
+    const error = new Error(`the store does not keep the projects ${projectId} and ${range.projectId} apart`);
     throw new SnapshotStoreError('write', manifestKey(range), error);
   }
   return isOf(manifest, range) ? manifest : null;

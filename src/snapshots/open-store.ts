@@ -22,7 +22,7 @@ export async function openStore(url: string, options: S3StoreOptions = {}): Prom
   throw new Error(`A snapshot store's URL must be file:///dir or s3://bucket/prefix; it is ${url}`);
 }
 
-/** Loads what needs an optional package; throws an Error that says how to install it where it is missing. */
+/** Loads what needs an optional package; throws an Error that says how to install it. */
 export async function loadOptional<T>(what: keyof typeof OPTIONAL, load: () => Promise<T>): Promise<T> {
   try {
     return await load();

@@ -18,7 +18,7 @@ export function writeParquet(rows: readonly VisitorRow[]): Uint8Array {
   const path = { name: 'path', encoding: 'PLAIN', statistics: false, offsetIndex: false } as const;
   const columnData = [
     { ...path, data: rows.map((row) => row.path) },
-    // A dictionary where it halves the bytes, else plain: a ninth more than DELTA_BINARY_PACKED, which some refuse.
+    // A dictionary if it halves the bytes, else plain: a ninth more than DELTA_BINARY_PACKED, which some refuse.
     ...COUNTS.map((name) => {
       return { name, data: BigInt64Array.from(rows, (row) => BigInt(row[name])), offsetIndex: false };
     }),
@@ -62,7 +62,7 @@ function moved(group: RowGroup, by: bigint): RowGroup {
   return { ...group, columns };
 }
 
-/** A path may begin with what other texts begin with to tell their encoding. */
+/** A path may begin with what marks the encoding of other texts. */
 const decoder = new TextDecoder('utf-8', { ignoreBOM: true });
 const parsers = { stringFromBytes: (bytes: Uint8Array | undefined) => bytes && decoder.decode(bytes) };
 

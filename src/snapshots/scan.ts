@@ -207,7 +207,7 @@ export class PathSet {
   #slots = new BigUint64Array(FIRST_SLOTS);
   #size = 0;
 
-  /** False where it was there before. */
+  /** False if it was there before. */
   add(hash: bigint): boolean {
     const slot = this.#slotOf(hash || 1n);
     if (this.#slots[slot] !== 0n) return false;

@@ -7,11 +7,11 @@ export interface SnapshotStore {
   readonly url: string;
   /** The URL of an object or folder. */
   urlOf(key: string): string;
-  /** The whole object; null where there is none. */
+  /** The whole object; null if there is none. */
   read(key: string): Promise<Buffer | null>;
-  /** The object's bytes, piece by piece; throws a SnapshotStoreError where there is none. */
+  /** The object's bytes, piece by piece; throws a SnapshotStoreError if there is none. */
   stream(key: string): AsyncIterable<Uint8Array>;
-  /** In bytes; null where there is no such object. */
+  /** In bytes; null if there is no such object. */
   size(key: string): Promise<number | null>;
   /**
    * Writes or replaces the object in one step: readers see the old bytes or the new ones, and none of what failed

@@ -13,7 +13,7 @@ export interface Verification {
   dateTo: string;
   /** Rows that were read and compared. */
   rows: number;
-  /** What differs, in words; none where all is well. */
+  /** What differs, in words; none if all is well. */
   problems: string[];
 }
 
@@ -66,7 +66,7 @@ async function compare(
   if (content.rows !== manifest.rows) problems.push(`${content.rows} rows, the manifest says ${manifest.rows}`);
   const repeated = content.rows - content.paths.size;
   if (repeated > 0) problems.push(`${repeated} paths come twice`);
-  // The id names totals, too: it differs where any part of the manifest or the rows was changed.
+  // The id names totals, too: it differs if any part of the manifest or the rows was changed.
   const id = snapshotId(found, content.rows, content.digest.content, manifest.totals);
   if (id !== manifest.snapshotId) problems.push('rows or totals are not those that snapshotId names');
   return content.rows;

@@ -6,8 +6,8 @@ import {
   type ScanCheckpoint,
   SECOND_SCAN_DELAY_MS,
   type SuspectScan,
+  inconsistencyOf,
 } from '../../src/visitor-export/scan-checkpoint.js';
-import { inconsistencyOf } from '../../src/visitor-export/inconsistency.js';
 import { throttledWaitMs } from '../../src/agent-job/waits.js';
 import { cleanUpStaging, stageChunk, stagedPaths } from '../../src/snapshots/staging.js';
 import { Scan } from '../../src/snapshots/scan.js';

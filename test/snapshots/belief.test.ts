@@ -191,5 +191,5 @@ test('on a disk that folds case, a project that differs in case alone is refused
   const folding = changedStore(store, { read: fold, stream: fold, size: fold, put: fold, list: fold, remove: fold });
   await exportRows(folding, () => rows(20), { range: { ...RANGE, projectId: 'Shop' } });
   const other = exportRows(folding, () => rows(30), { range: { ...RANGE, projectId: 'shop' } });
-  await expect(other).rejects.toThrow(/does not tell the projects Shop and shop apart/);
+  await expect(other).rejects.toThrow(/does not keep the projects Shop and shop apart/);
 });

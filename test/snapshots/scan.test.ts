@@ -1,6 +1,5 @@
 import { expect, test } from 'vitest';
-import { NEW_SCAN, type ScanCheckpoint } from '../../src/visitor-export/scan-checkpoint.js';
-import { inconsistencyOf } from '../../src/visitor-export/inconsistency.js';
+import { NEW_SCAN, type ScanCheckpoint, inconsistencyOf } from '../../src/visitor-export/scan-checkpoint.js';
 import { PathSet, Scan } from '../../src/snapshots/scan.js';
 import type { VisitorPage } from '../../src/upstream/upstream.js';
 import { pageAt, row, rows, type Row } from './pages.js';

@@ -40,7 +40,7 @@ export interface ExportActivitiesDependencies {
   store: SnapshotStore;
   /** Ends chunks early; the pages read so far are staged. */
   shutdownSignal: AbortSignal;
-  /** The budget of all exports together; none is set where undefined. */
+  /** The budget of all exports together; none is set if undefined. */
   requestsPerHour?: number | undefined;
 }
 
@@ -65,7 +65,7 @@ interface CleanUpInput {
 
 /** What `readChunk` brought. */
 export interface ReadChunkResult {
-  /** The turn that was asked for; null where none was. */
+  /** The turn that was asked for; null if none was. */
   asked: AskedTurn | null;
   checkpoint: ScanCheckpoint;
   /** Pages taken, of the requests made. */
@@ -102,7 +102,7 @@ export function createExportActivities(dependencies: ExportActivitiesDependencie
     readChunk: (input: ReadChunkInput): Promise<ReadChunkResult> =>
       readChunk(dependencies, { pathSets, client }, input),
 
-    /** Publishes a finished scan where it says more than the current snapshot. */
+    /** Publishes a finished scan if it says more than the current snapshot. */
     publishSnapshot: (finished: FinishedScan): Promise<SnapshotReceipt> =>
       reported(async () => {
         const { cancellationSignal } = Context.current();

@@ -18,7 +18,7 @@ export interface TurnRequest {
   priority: Priority;
   /** This export was answered 429: it needs turns, whether a budget is set or not. */
   isThrottled: boolean;
-  /** When the export first asked for a turn that did not come in time; absent where it asks for the first time. */
+  /** When the export first asked for a turn that did not come in time; absent if it asks for the first time. */
   askedAt?: number;
   /** A turn that came and was not used: no worker was free in time. */
   unused?: string;
@@ -43,7 +43,7 @@ export class TurnClient {
   }
 
   /**
-   * Asks for a turn for the export of this activity, which needs one where a budget is set or it was answered 429. Null
+   * Asks for a turn for the export of this activity, which needs one if a budget is set or it was answered 429. Null
    * if the export may read without a turn: it needs none, or no queue holds it.
    */
   async askIfNeeded(request: TurnRequest): Promise<AskedTurn | null> {
@@ -55,7 +55,7 @@ export class TurnClient {
     return asked;
   }
 
-  /** Asks for a turn, and reports what became of the one before. Null where no queue holds the export. */
+  /** Asks for a turn, and reports what became of the one before. Null if no queue holds the export. */
   async ask(request: TurnRequest, given?: RequestReport): Promise<AskedTurn | null> {
     const { taskQueue, priority, unused, askedAt: first } = request;
     const workflowId = activityInfo().workflowExecution?.workflowId ?? '';
@@ -129,7 +129,7 @@ export class CountedUpstream {
     return (this.#turn.until - this.#startedAt) / 2 - (this.#clock.server() - this.#startedAt);
   }
 
-  /** What became of the requests, for the queue; undefined where none was sent, and no turn was given. */
+  /** What became of the requests, for the queue; undefined if none was sent, and no turn was given. */
   report(): RequestReport | undefined {
     const { requests } = this;
     const turn = this.#turn?.turn ?? null;

@@ -69,7 +69,7 @@ export async function readPages(
     if (willRepeat && scan.state.inconsistency && scan.state.pages >= MAX_PAGES_BEFORE_REPEAT) scan.abort();
   }
   cancel.throwIfAborted();
-  // A chunk that was told to stop says nothing of the upstream.
+  // A chunk that was stopped says nothing of the upstream.
   return { rows, interruption: stop.aborted ? null : interruption };
 }
 

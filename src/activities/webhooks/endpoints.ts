@@ -50,7 +50,7 @@ function urlField(allowsHttp: boolean) {
 
 type EndpointsOf = ReadonlyMap<string, readonly Endpoint[]>;
 
-/** Throws an Error that says where the file is wrong. */
+/** Throws an Error that names the wrong place of the file. */
 function parseEndpoints(text: string, allowsHttp: boolean): EndpointsOf {
   const endpoint = z.strictObject({
     url: urlField(allowsHttp),

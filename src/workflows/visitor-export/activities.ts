@@ -42,7 +42,7 @@ export function exportActivities(): Pick<ExportActivities, 'prepareExport' | 're
     // `withRetries` owns the retries.
     retry: { maximumAttempts: 1 },
   };
-  // A chunk reads for at most a minute. Its last page and its write take up to two minutes where the store is silent.
+  // A chunk reads for at most a minute. Its last page and its write take up to two minutes if the store is silent.
   const short: ActivityOptions = { ...shared, startToCloseTimeout: '6 minutes' };
   const { prepareExport } = proxyActivities<ExportActivities>({
     ...short,
@@ -110,8 +110,8 @@ const UNFORESEEN: RetryLimit = { type: FAILURE.exportFailed, maxMs: DAY_MS, maxW
 const NOT_RETRIED: readonly string[] = [FAILURE.exportRejected, 'StaleStaging'];
 
 /**
- * Retries work for ten minutes where the store refuses, and for a day where anything unforeseen fails. `probe` is true
- * where the attempt before failed because of the store or died without a word. `onWait` receives why each wait begins.
+ * Retries work for ten minutes if the store refuses, and for a day if anything unforeseen fails. `probe` is true
+ * if the attempt before failed because of the store or died without a word. `onWait` receives why each wait begins.
  */
 export async function withRetries<T>(
   work: (probe: boolean) => Promise<T>,
@@ -149,7 +149,7 @@ export function exportFailure(
   return ApplicationFailure.create({ type, message, nonRetryable: true, details: [details] });
 }
 
-/** The failure that an activity or a child reported; null where it ended in another way. */
+/** The failure that an activity or a child reported; null if it ended in another way. */
 export function failureOf(error: unknown): ApplicationFailure | null {
   const wrapped = error instanceof ActivityFailure || error instanceof ChildWorkflowFailure ? error.cause : error;
   return wrapped instanceof ApplicationFailure ? wrapped : null;
@@ -198,7 +198,7 @@ export class ExportTurns {
     });
   }
 
-  /** Reads a chunk once it may be read: with another turn where no worker was free in time. */
+  /** Reads a chunk once it may be read: with another turn if no worker was free in time. */
   async withTurn(
     read: (turns: TurnRequest, turn: RequestTurn | null) => Promise<ReadChunkResult>,
   ): Promise<ReadChunkResult> {
@@ -222,7 +222,7 @@ export class ExportTurns {
     }
   }
 
-  /** Waits for the turn that was asked for; null where none was, and where none came in time: it is asked for again. */
+  /** Waits for the turn that was asked for; null if none was, or if none came in time: it is asked for again. */
   async #wait(): Promise<RequestTurn | null> {
     const turns = this.#turns;
     if (turns.turn === null) {

@@ -21,8 +21,7 @@ import {
 } from '../../contract.js';
 import { DAY_MS } from '../../contract/shared.js';
 import { isProvisional } from '../../visitor-export/date-range.js';
-import { NEW_SCAN, SECOND_SCAN_DELAY_MS } from '../../visitor-export/scan-checkpoint.js';
-import { inconsistencyOf, suspicionOf } from '../../visitor-export/inconsistency.js';
+import { NEW_SCAN, SECOND_SCAN_DELAY_MS, inconsistencyOf, suspicionOf } from '../../visitor-export/scan-checkpoint.js';
 import { isNewRunWanted } from '../worker-version.js';
 import {
   cleanUpActivities,
@@ -107,7 +106,7 @@ class RangeWriter {
 
   async #prepare(): Promise<void> {
     const state = this.#state;
-    // Without a worker the first activity waits for ever, and nothing else would tell why.
+    // Without a worker the first activity waits for ever, and nothing else would say why.
     const taskQueue = exportTaskQueue(workflowInfo().taskQueue);
     state.waitReason = `no worker of the exports has begun yet (task queue ${taskQueue})`;
     this.#show();
@@ -116,7 +115,7 @@ class RangeWriter {
     state.waitReason = null;
   }
 
-  /** Reads the next chunk; null where the scan had to begin anew. */
+  /** Reads the next chunk; null if the scan had to begin anew. */
   async #readChunk(): Promise<ReadChunkResult | null> {
     const { runId, scan, checkpoint, repeatsLeft } = this.#state;
     const input = { range: this.#range, runId, scan, checkpoint, willRepeat: repeatsLeft > 0 };
@@ -127,7 +126,7 @@ class RangeWriter {
     );
   }
 
-  /** Publishes the scan; null where it had to begin anew. */
+  /** Publishes the scan; null if it had to begin anew. */
   async #publish(): Promise<SnapshotReceipt | null> {
     const { runId, scan, checkpoint, before, scanStartedAt, suspect = null } = this.#state;
     const inconsistency = inconsistencyOf(checkpoint, before);
@@ -143,7 +142,7 @@ class RangeWriter {
     });
   }
 
-  /** Begins the scan anew where its staged rows are lost or are not the ones that were read. */
+  /** Begins the scan anew if its staged rows are lost or are not the ones that were read. */
   async #orNewScan<T>(work: () => Promise<T>): Promise<T | null> {
     try {
       return await work();
@@ -180,7 +179,7 @@ class RangeWriter {
     }
   }
 
-  /** Repeats an inconsistent scan where the run still allows it. */
+  /** Repeats an inconsistent scan if the run still allows it. */
   #repeatScan(): boolean {
     const state = this.#state;
     if (!state.checkpoint.inconsistency || state.repeatsLeft === 0) return false;
@@ -191,7 +190,7 @@ class RangeWriter {
     return true;
   }
 
-  /** Scans a finished day a second time, an hour later, where its scan is implausible. */
+  /** Scans a finished day a second time, an hour later, if its scan is implausible. */
   #scanAgainLater(receipt: SnapshotReceipt): boolean {
     const state = this.#state;
     const { scanStartedAt, checkpoint } = state;

@@ -27,7 +27,7 @@ export interface RangeState {
   checkpoint: ScanCheckpoint;
   /** The inconsistent scan before this one. */
   before: ScanCheckpoint | null;
-  /** The implausible scan that this one confirms or refutes, where this is the second scan of the day. */
+  /** The implausible scan that this one confirms or refutes, if this is the second scan of the day. */
   suspect?: SuspectScan | null;
   expectedRows: number | null;
   /** Consecutive chunks that were interrupted before they got a page. */
@@ -36,7 +36,7 @@ export interface RangeState {
   failingSince: number | null;
   /** No request is made before this time. */
   notBefore: number;
-  /** Why the export waits; null where it does not. */
+  /** Why the export waits; null if it does not. */
   waitReason: string | null;
   /** Its turns in the queue of all exports. */
   turns: TurnState;

@@ -30,7 +30,7 @@ import {
 } from '../../contract.js';
 import { parseExportInput, toRangeInput, type ExportSpec } from '../../visitor-export/input.js';
 import { daysBefore } from '../../visitor-export/date-range.js';
-import { maySecondScan } from '../../visitor-export/inconsistency.js';
+import { maySecondScan } from '../../visitor-export/scan-checkpoint.js';
 import { InvalidInputError } from '../../contract/errors.js';
 import { checkStateVersion, isNewRunWanted, isOtherVersionCurrent, nextRunVersion } from '../worker-version.js';
 import { failureOf, writeProjectReport } from './activities.js';
@@ -132,7 +132,7 @@ async function exportOnce(
   return throughWriter(range, toRangeInput(range, options), () => next(null));
 }
 
-/** Starts the date range's writer as a child; waits where another run's writer is at work. */
+/** Starts the date range's writer as a child; waits while another run's writer is at work. */
 async function throughWriter(
   range: VisitorExportRange,
   input: VisitorExportRangeInput,
@@ -175,7 +175,7 @@ function failedDay({ dateFrom, dateTo }: VisitorExportRange, error: unknown): Fa
   return { dateFrom, dateTo, type, message: failure?.message ?? message, details: failure?.details?.[0] ?? null };
 }
 
-/** The result; where days failed, the failure of the first of them. */
+/** The result; if days failed, the failure of the first of them. */
 function conclude({ snapshots, failed }: ExportState): VisitorExportResult {
   const [first] = failed;
   if (first) {
