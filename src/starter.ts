@@ -2,64 +2,56 @@
 import type { Client, ConnectionOptions } from '@temporalio/client';
 import { DEFAULT_TASK_QUEUE, type VisitorExportRangeInput } from './contract.js';
 import { agentJobStartOptions, checkKey } from './agent-job/start-options.js';
-import { type AttentionItem, listAttention } from './client/agent-job/attention.js';
-import { listStuck, type StuckJob } from './client/agent-job/stuck-jobs.js';
+import { type AttentionItem, listAttention, listStuck, type StuckJob } from './client/agent-job/attention.js';
 import { type JobHandle, startHandle, TemporalJobHandle, workflowIdOf } from './client/agent-job/handle.js';
-import {
-  countJobs,
-  type JobCount,
-  type JobFilter,
-  type JobPage,
-  type JobSummary,
-  listJobs,
-  PAGE_OPTIONS,
-  type PageOptions,
-  readJobPage,
-} from './client/agent-job/list.js';
+import { listJobs, PAGE_OPTIONS, readJobPage } from './client/agent-job/list.js';
+import type { JobFilter, JobPage, JobSummary, PageOptions } from './client/agent-job/list.js';
 import { inPlaces, startMany, type StartFate, type StartManyOptions } from './client/agent-job/start-many.js';
 import { listQueues, type QueueFilter, type QueueReport } from './client/agent-job/queue.js';
 import { connectClient } from './client/connection.js';
-import { checkNames, checkRequest, type InputOptions } from './client/known-fields.js';
 import {
   type AgentJobsSettings,
   type AttachRequest,
+  type CallOptions,
+  checkNames,
+  checkRequest,
   type ClientContext,
   CONNECT_SETTINGS,
   type ConnectSettings,
   converterOf,
+  type InputOptions,
   type JobName,
   limitsOf,
   loggerOf,
   OWN_CLIENT_SETTINGS,
   type StartRequest,
 } from './client/settings.js';
-import { checkTimeout, START_TIMEOUT_MS, temporalCall, type CallOptions } from './client/temporal-call.js';
+import { checkTimeout, START_TIMEOUT_MS, temporalCall } from './client/temporal-call.js';
 import { startVisitorExport, type VisitorExportHandle } from './client/visitor-export/handle.js';
-import {
-  ensureExportSchedule,
-  type ExportSchedule,
-  type ExportScheduleSettings,
-  listExportSchedules,
-} from './client/visitor-export/schedule.js';
+import { ensureExportSchedule, listExportSchedules } from './client/visitor-export/schedule.js';
+import type { ExportSchedule, ExportScheduleSettings } from './client/visitor-export/schedule.js';
 import { webUiOf, type WebUi } from './client/web-ui.js';
 
 export type { AgentJobResult, JobState } from './contract.js';
-export type { AttentionItem } from './client/agent-job/attention.js';
+export type { AttentionItem, StuckJob } from './client/agent-job/attention.js';
 export type { FollowUpOptions } from './client/agent-job/follow-up.js';
 export type { JobHandle } from './client/agent-job/handle.js';
 export type { JobFilter, JobSummary } from './client/agent-job/list.js';
 export type { QueueReport } from './client/agent-job/queue.js';
 export type { StartFate } from './client/agent-job/start-many.js';
-export type { StuckJob } from './client/agent-job/stuck-jobs.js';
 export { agentJobSchedule, type AgentJobSchedule } from './client/agent-job/schedule.js';
 export * from './client/errors.js';
-export type { InputOptions } from './client/known-fields.js';
-export type { AttachRequest, ConnectSettings, Logger, StartRequest } from './client/settings.js';
-export type { CallOptions } from './client/temporal-call.js';
+export type {
+  AttachRequest,
+  CallOptions,
+  ConnectSettings,
+  InputOptions,
+  Logger,
+  StartRequest,
+} from './client/settings.js';
 export type { VisitorExportHandle } from './client/visitor-export/handle.js';
 export type { ExportSchedule, ExportScheduleSettings } from './client/visitor-export/schedule.js';
 export { ConfigError } from './config/config-error.js';
-export { InvalidInputError } from './contract/errors.js';
 export { ensureSearchAttributes, SearchAttributesRefusedError } from './temporal/search-attributes.js';
 
 /** The way in to agent jobs, over one Temporal client. */
@@ -70,6 +62,8 @@ export class AgentJobs {
   readonly webUi: WebUi | null;
   /** Whether lists and pages name jobs by their keys, and show nothing of prompts. */
   readonly hidePrompts: boolean;
+  readonly #context: ClientContext;
+  #close = async (): Promise<void> => {};
 
   /** Throws InvalidInputError. */
   constructor(settings: AgentJobsSettings) {
@@ -81,7 +75,7 @@ export class AgentJobs {
     this.webUi = webUiOf(client, webUiUrl ?? undefined);
     const limit = timeoutMs == null ? undefined : checkTimeout(timeoutMs);
     const shown = { taskQueue: this.taskQueue, webUi: this.webUi, hidePrompts: this.hidePrompts };
-    contexts.set(this, { client, ...shown, timeoutMs: limit, logger: loggerOf(logger) });
+    this.#context = { client, ...shown, timeoutMs: limit, logger: loggerOf(logger) };
   }
 
   /**
@@ -110,13 +104,13 @@ export class AgentJobs {
       timeoutMs: settings.timeoutMs,
       logger: settings.logger,
     });
-    connections.set(jobs, { close });
+    jobs.#close = close;
     return jobs;
   }
 
   /** Closes the connection that `connect` opened; a client of the caller's own stays open. */
   async close(): Promise<void> {
-    await connections.get(this)?.close();
+    await this.#close();
   }
 
   /** For `await using`. */
@@ -130,26 +124,26 @@ export class AgentJobs {
    */
   async start(request: StartRequest, options: CallOptions & InputOptions = {}): Promise<JobHandle> {
     const { key, ...input } = checkRequest<StartRequest>(request, options);
-    const wanted = agentJobStartOptions(input, { ...contextOf(this), key: checkKey(key) });
-    return startHandle(contextOf(this), wanted, options);
+    const wanted = agentJobStartOptions(input, { ...this.#context, key: checkKey(key) });
+    return startHandle(this.#context, wanted, options);
   }
 
   /**
-   * Starts many jobs, or joins those that are there, and tells the fate of each request, in order. The same requests
-   * again start nothing new. What is no valid request is told as refused. Throws where Temporal is away for long, or
-   * refuses the caller: the same call then goes on.
+   * Starts many jobs, or joins those that are there, and yields the outcome of each request, in order. The same
+   * requests again start nothing new. What is no valid request is refused. Throws if Temporal is away for two minutes,
+   * or refuses the caller: the same call then goes on.
    */
   startMany(
     requests: Iterable<StartRequest> | AsyncIterable<StartRequest>,
     options: StartManyOptions = {},
   ): AsyncIterable<StartFate> {
-    return startMany(contextOf(this), inPlaces(requests), options ?? {});
+    return startMany(this.#context, inPlaces(requests), options ?? {});
   }
 
   /** Attaches to a job that exists upstream already. Throws InvalidInputError, and KeyConflictError as `start` does. */
   async attach(request: AttachRequest, options: CallOptions & InputOptions = {}): Promise<JobHandle> {
     const { key, ...input } = checkRequest<AttachRequest>(request, options);
-    return startHandle(contextOf(this), agentJobStartOptions(input, { ...contextOf(this), key }), options);
+    return startHandle(this.#context, agentJobStartOptions(input, { ...this.#context, key }), options);
   }
 
   /**
@@ -157,50 +151,45 @@ export class AgentJobs {
    * InvalidInputError.
    */
   handle(job: JobName): JobHandle {
-    return new TemporalJobHandle(contextOf(this), workflowIdOf(job));
+    return new TemporalJobHandle(this.#context, workflowIdOf(job));
   }
 
   /** Lists jobs as Temporal's visibility shows them, one row a job; `timeoutMs` is for each request. */
   list(filter: JobFilter = {}, options: CallOptions = {}): AsyncIterable<JobSummary> {
-    return listJobs(this.client, filter ?? {}, limitsIn(this, options));
+    return listJobs(this.client, filter ?? {}, this.#limits(options));
   }
 
   /** Reads one page of `list`; its `nextCursor` is where the next one begins. Throws InvalidInputError. */
   async listPage(filter: JobFilter = {}, options: PageOptions = {}): Promise<JobPage> {
-    return readJobPage(this.client, filter ?? {}, { ...options, ...limitsIn(this, options, PAGE_OPTIONS) });
-  }
-
-  /** Counts jobs as Temporal's visibility shows them: each run that a follow-up made counts. */
-  async count(filter: JobFilter = {}, options: CallOptions = {}): Promise<JobCount> {
-    return countJobs(this.client, filter ?? {}, limitsIn(this, options));
+    return readJobPage(this.client, filter ?? {}, { ...options, ...this.#limits(options, PAGE_OPTIONS) });
   }
 
   /** Lists the running jobs that wait for a person, each with its write in doubt; `timeoutMs` is for each request. */
   needsAttention(options: CallOptions = {}): AsyncIterable<AttentionItem> {
-    return listAttention(this, limitsIn(this, options));
+    return listAttention(this.#context, this.#limits(options));
   }
 
   /**
-   * Lists running workflows that make no progress: first those that Temporal marks because their workflow task fails,
-   * which it does from server 1.30 on, then those that are pinned to a version without workers. A worker that ended
-   * counts for 90 seconds. `timeoutMs` is for each request.
+   * Lists open workflows that make no progress: they are paused, Temporal marks them because their workflow task fails
+   * (from server 1.30 on), or they are pinned to a version without workers. A worker that ended counts for 90 seconds.
+   * `timeoutMs` is for each request.
    */
   stuck(options: CallOptions = {}): AsyncIterable<StuckJob> {
-    return listStuck(this.client, limitsIn(this, options));
+    return listStuck(this.client, this.#limits(options));
   }
 
   /**
    * Reads the queues in which writes wait for their turn: of one project, or all of the namespace, with that of the
-   * exports. None where the upstream holds nothing back and no budget is set. `timeoutMs` is for each request.
+   * exports. None if the upstream holds nothing back and no budget is set. `timeoutMs` is for each request.
    */
   queues(filter: QueueFilter = {}, options: CallOptions = {}): AsyncIterable<QueueReport> {
-    return listQueues(this.client, filter ?? {}, limitsIn(this, options));
+    return listQueues(this.client, filter ?? {}, this.#limits(options));
   }
 
   /** Starts the export of a date range into a snapshot, or joins the one that is running. Throws InvalidInputError. */
   async exportVisitors(range: VisitorExportRangeInput, options: CallOptions = {}): Promise<VisitorExportHandle> {
-    const start = () => startVisitorExport(contextOf(this), range);
-    return temporalCall(this.client, limitsIn(this, options, {}, START_TIMEOUT_MS), start);
+    const start = () => startVisitorExport(this.#context, range);
+    return temporalCall(this.client, this.#limits(options, {}, START_TIMEOUT_MS), start);
   }
 
   /**
@@ -212,23 +201,15 @@ export class AgentJobs {
     options: CallOptions = {},
   ): Promise<ExportSchedule & { isNew: boolean }> {
     const ensure = () => ensureExportSchedule(this.client, this.taskQueue, settings);
-    return temporalCall(this.client, limitsIn(this, options, {}, START_TIMEOUT_MS), ensure);
+    return temporalCall(this.client, this.#limits(options, {}, START_TIMEOUT_MS), ensure);
   }
 
   /** Reads the Schedules of all projects' nightly exports, by project. */
   async exportSchedules(options: CallOptions = {}): Promise<ExportSchedule[]> {
-    return listExportSchedules(this.client, limitsIn(this, options));
+    return listExportSchedules(this.client, this.#limits(options));
   }
-}
 
-/** Not fields of the class: a plain object can have its type then. */
-const contexts = new WeakMap<AgentJobs, ClientContext>();
-const connections = new WeakMap<AgentJobs, { close: () => Promise<void> }>();
-
-function contextOf(jobs: AgentJobs): ClientContext {
-  return contexts.get(jobs)!;
-}
-
-function limitsIn(jobs: AgentJobs, options: CallOptions, more?: object, defaultMs?: number): CallOptions {
-  return limitsOf(contextOf(jobs), options, more, defaultMs);
+  #limits(options: CallOptions, more?: object, defaultMs?: number): CallOptions {
+    return limitsOf(this.#context, options, more, defaultMs);
+  }
 }

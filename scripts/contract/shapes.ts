@@ -12,7 +12,7 @@ import {
   VISITOR_EXPORT_WORKFLOW,
 } from '../../src/contract.js';
 import { FLAG, optional, schemaOf, TEXT, type JsonSchema } from '../../src/contract/kinds.js';
-import { ADOPT, ATTACH_JOB, ATTRIBUTION, CREATE_JOB, FOLLOW_UP, SETTLE } from '../../src/agent-job/fields.js';
+import { ADOPT, ATTACH_JOB, ATTRIBUTION, CREATE_JOB, FOLLOW_UP, OTHER_DECISION } from '../../src/agent-job/fields.js';
 import { CHECKED_FIELDS } from '../../src/snapshots/manifest.js';
 import { RANGE_EXPORT, SCHEDULED_EXPORT } from '../../src/visitor-export/input.js';
 
@@ -28,7 +28,7 @@ export const INPUTS: Record<string, JsonSchema> = {
   AttachJobInput: schemaOf(ATTACH_JOB),
   FollowUpInput: schemaOf(FOLLOW_UP),
   ResolveUnknownInput: {
-    oneOf: [schemaOf({ ...ADOPT, ...ATTRIBUTION }), schemaOf({ ...SETTLE, ...ATTRIBUTION })],
+    oneOf: [schemaOf({ ...ADOPT, ...ATTRIBUTION }), schemaOf({ ...OTHER_DECISION, ...ATTRIBUTION })],
   },
   Attribution: schemaOf(ATTRIBUTION),
   JoinJobInput: {

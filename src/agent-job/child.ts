@@ -12,13 +12,8 @@ import {
   type ChildWorkflowHandle,
 } from '@temporalio/workflow';
 import { ApplicationFailure, WorkflowExecutionAlreadyStartedError } from '@temporalio/common';
-import {
-  DEFAULT_TASK_QUEUE,
-  type AgentJobInput,
-  type AgentJobResult,
-  type JOIN_JOB_ACTIVITY,
-  type JoinJobInput,
-} from '../contract.js';
+import { DEFAULT_TASK_QUEUE } from '../contract.js';
+import type { AgentJobInput, AgentJobResult, JOIN_JOB_ACTIVITY, JoinJobInput } from '../contract.js';
 import { endWithoutResult, refusing } from './closed-run.js';
 import { agentJobStartOptions, type AgentJobPlace, type AgentJobStartOptions } from './start-options.js';
 
@@ -65,7 +60,7 @@ export async function runAgentJob(input: AgentJobInput, place: AgentJobPlace): P
   }
 }
 
-/** Null where the workflow id is taken. */
+/** Null if the workflow id is taken. */
 async function startUnlessTaken(options: AgentJobChildOptions): Promise<ChildWorkflowHandle<typeof agentJob> | null> {
   try {
     return await startChild(agentJob, options);
@@ -84,7 +79,7 @@ type JoinActivities = Record<typeof JOIN_JOB_ACTIVITY, (input: JoinJobInput) => 
 function joinActivity(taskQueue: string = DEFAULT_TASK_QUEUE): JoinActivities[typeof JOIN_JOB_ACTIVITY] {
   const { joinAgentJob } = proxyActivities<JoinActivities>({
     taskQueue,
-    // An attempt starts the job and looks for its end once. More attempts follow for as long as the job runs.
+    // An attempt starts the job and checks once for its end. More attempts follow for as long as the job runs.
     startToCloseTimeout: '1 minute',
     retry: { initialInterval: '1 second', backoffCoefficient: 2, maximumInterval: '1 minute' },
     cancellationType: 'TRY_CANCEL',

@@ -33,12 +33,12 @@ export const ALLOWED_AFTER: Readonly<Record<RunEnd, { knownJob: Allowed; noKnown
   TimedOut: MAY_HAVE_JOB,
 };
 
-/** What a closed run allows; `jobId` is null where no job is known. */
+/** What a closed run allows; `jobId` is null if no job is known. */
 export function allowedAfter(end: RunEnd, jobId: string | null): Allowed {
   return ALLOWED_AFTER[end][jobId === null ? 'noKnownJob' : 'knownJob'];
 }
 
-/** The end that the failure of a closed run tells. */
+/** The end that the failure of a closed run means. */
 export function endOf(cause: unknown): RunEnd {
   if (cause instanceof ApplicationFailure) return FAILURES.find((type) => type === cause.type) ?? 'OtherFailure';
   if (cause instanceof CancelledFailure) return 'Canceled';

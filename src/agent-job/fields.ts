@@ -170,7 +170,7 @@ export const ATTRIBUTION = {
 
 const ABOUT = { since: optional(TEXT), followUpId: optional(TEXT) };
 
-/** What settles a write in doubt with the job that it made. */
+/** What resolves a write in doubt with the job that it made. */
 export const ADOPT = {
   ...ABOUT,
   action: oneOf('adopt'),
@@ -178,8 +178,8 @@ export const ADOPT = {
   force: optional(FLAG, false),
 } satisfies Kinds<Omit<AdoptDecision, keyof Attribution>>;
 
-/** What settles it otherwise. */
-export const SETTLE = {
+/** What resolves it otherwise. */
+export const OTHER_DECISION = {
   ...ABOUT,
   action: oneOf('delivered', 'retry', 'abandon'),
 } satisfies Kinds<Omit<OtherDecision, keyof Attribution | 'jobId'>>;

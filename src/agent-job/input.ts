@@ -7,7 +7,7 @@ import { bytesToHex } from '@noble/hashes/utils.js';
 import type { AgentJobOptions, ResolveUnknownInput } from '../contract.js';
 import { checkObject, ID, isGiven, type Parsed, parseFields } from '../contract/kinds.js';
 import { InvalidInputError } from '../contract/errors.js';
-import { ADOPT, ATTACH_JOB, ATTRIBUTION, CREATE_JOB, FOLLOW_UP, JOB_OPTIONS, SETTLE } from './fields.js';
+import { ADOPT, ATTACH_JOB, ATTRIBUTION, CREATE_JOB, FOLLOW_UP, JOB_OPTIONS, OTHER_DECISION } from './fields.js';
 
 /** A valid input of `agentJob`, defaults filled in: for a job to be created, or for one that exists. */
 export type JobSpec = { projectId: string; usedFollowUpIds: string[] } & JobOptions &
@@ -47,7 +47,7 @@ function toSpec({ deadline, startWithin, decideWithin, settle, linger, ...others
   };
 }
 
-/** A follow-up as a caller gave it; `id` and `priority` are null where it has none. */
+/** A follow-up as a caller gave it; `id` and `priority` are null if it has none. */
 export type GivenFollowUp = Parsed<typeof FOLLOW_UP>;
 
 /** Checks the argument of `followUp` and `sendFollowUp`. */
@@ -62,7 +62,7 @@ export function givenOptions(input: unknown): AgentJobOptions {
   return Object.fromEntries(names.map((name) => [name, given[name]]));
 }
 
-/** Tells whether a follow-up id that is said again names the same prompt; see `PromptHashes`. Safe in workflow code. */
+/** Shows whether a repeated follow-up id names the same prompt; see `PromptHashes`. Safe in workflow code. */
 export function promptHash(prompt: string): string {
   return bytesToHex(sha256(new TextEncoder().encode(prompt)).slice(0, 4));
 }
@@ -72,7 +72,7 @@ export function isOtherPrompt(known: string | undefined, prompt: string): boolea
   return known !== undefined && known !== promptHash(prompt);
 }
 
-/** What its caller is told. */
+/** The words of that conflict. */
 export function followUpConflictText(id: string): string {
   return `follow-up ${JSON.stringify(id)} was taken before with another prompt: choose another id`;
 }
@@ -112,7 +112,7 @@ function parseDecision(input: unknown): ResolveUnknownInput {
     case 'delivered':
     case 'retry':
     case 'abandon':
-      return parseFields(SETTLE, fields);
+      return parseFields(OTHER_DECISION, fields);
     default:
       throw new InvalidInputError('action', 'must be one of adopt, delivered, retry, abandon');
   }

@@ -99,12 +99,12 @@ export function withHealthChange(changes: readonly number[], at: number): number
   return [...changes, at].slice(-MAX_HEALTH_CHANGES);
 }
 
-/** From when on a batch may end for its health; no later than in an hour, also where the clock was set back. */
+/** From when on a batch may end for its health; no later than in an hour, also if the clock was set back. */
 export function healthToldFrom(changes: readonly number[], now: number): number {
   return changes.length < MAX_HEALTH_CHANGES ? 0 : Math.min(changes[0]!, now) + PER_MS;
 }
 
-/** Whether two records tell a caller the same. */
+/** Whether two records are the same to a caller. */
 export function isSameRecord(a: JobRecord | null, b: JobRecord | null): boolean {
   return JSON.stringify(a) === JSON.stringify(b);
 }

@@ -2,16 +2,8 @@
  * Checks what is sent to a queue of requests, and what a queue sends. A wrong message is an InvalidInputError, and is
  * ignored; what it holds besides is left out. Pure and safe in workflow code.
  */
-import {
-  DEFAULT_PRIORITY,
-  LIMIT,
-  type BudgetFacts,
-  type JoinRequest,
-  type LeaveRequest,
-  type QueueName,
-  type RequestReport,
-  type RequestTurn,
-} from '../contract.js';
+import { DEFAULT_PRIORITY, LIMIT } from '../contract.js';
+import type { BudgetFacts, JoinRequest, LeaveRequest, QueueName, RequestReport, RequestTurn } from '../contract.js';
 import {
   checkObject,
   ID,
@@ -96,7 +88,7 @@ export function parseReport(input: unknown): RequestReport & BudgetFacts {
 export type QueueTurn = RequestTurn & Pick<QueueName, 'operation'>;
 const QUEUE_TURN = { turn: TURN, until: MILLISECONDS, requests: optional(REQUESTS, 1), operation: OPERATION };
 
-/** Reads the argument of `requestTurn`; null where that is no turn. */
+/** Reads the argument of `requestTurn`; null if that is no turn. */
 export function readTurn(input: unknown): QueueTurn | null {
   try {
     return parseFields(QUEUE_TURN, checkObject(input, 'turn'));

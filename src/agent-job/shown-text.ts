@@ -15,7 +15,7 @@ const LASTING_WAITS: Partial<Record<Waiting['for'], string>> = {
 
 const KEY_SETTINGS = 'ADMIN_API_KEY, ADMIN_API_KEY_FILE or PROJECT_KEYS_FILE';
 
-/** What it waits for, as the end of a sentence; undefined where the wait is a job's normal life. */
+/** What it waits for, as the end of a sentence; undefined if the wait is a job's normal life. */
 export function lastingWait({ for: what }: Waiting): string | undefined {
   return LASTING_WAITS[what];
 }

@@ -1,12 +1,8 @@
 /** The options of a start call, the same for a Temporal client and for a parent workflow. Safe in workflow code. */
 import { sha256 } from '@noble/hashes/sha2.js';
 import { bytesToHex } from '@noble/hashes/utils.js';
-import {
-  defineSearchAttributeKey,
-  SearchAttributeType,
-  TypedSearchAttributes,
-  type Priority,
-} from '@temporalio/common';
+import { defineSearchAttributeKey, SearchAttributeType, TypedSearchAttributes } from '@temporalio/common';
+import type { Priority } from '@temporalio/common';
 import {
   agentJobOf,
   agentJobWorkflowId,

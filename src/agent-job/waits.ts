@@ -30,8 +30,8 @@ const MAX_SPREAD_SHARE = 0.1;
  */
 export function throttledWaitMs(tries: number, retryAfterMs: number | undefined): number {
   if (retryAfterMs === undefined) return Math.min(doubled(FIRST_WAIT_THROTTLED_MS, tries), MAX_FAILING_WAIT_MS);
-  const told = Math.max(MIN_AFTER_429_MS, obeyedRetryAfterMs(retryAfterMs));
-  return Math.max(told, Math.min(doubled(told, tries), MAX_FAILING_WAIT_MS));
+  const asked = Math.max(MIN_AFTER_429_MS, obeyedRetryAfterMs(retryAfterMs));
+  return Math.max(asked, Math.min(doubled(asked, tries), MAX_FAILING_WAIT_MS));
 }
 
 /**
@@ -55,7 +55,7 @@ export function resendWaitMs(tries: number): number {
   return Math.min(doubled(FIRST_WAIT_NOT_DELIVERED_MS, tries), MAX_FAILING_WAIT_MS);
 }
 
-/** How long one waits for its turn before it asks again, by its place: absent where the queue told none. */
+/** How long one waits for its turn before it asks again, by its place: absent if the queue reported none. */
 export function askAgainMs(position: number | undefined, random: number): number {
   const waitMs = Math.min(ASK_AGAIN_MS * Math.max(1, (position ?? 1) / ASK_OFTEN), MAX_ASK_AGAIN_MS);
   return Math.round(waitMs * (1 - ASK_EARLIER_SHARE * random));

@@ -36,20 +36,8 @@ export function titleSummary(title: string): string {
 export function staticDetails({ projectId, prompt, jobId, key }: TitledInput): string {
   const names = [`**Project** ${plainMarkdown(projectId)}`, ...(key ? [`**Key** ${plainMarkdown(key)}`] : [])];
   if (prompt) names.push(`**Prompt**\n\n${codeBlock(shorten(prompt, DETAILS_PROMPT_BYTES))}`);
-  else if (jobId) names.push(attachedTo(jobId));
+  else if (jobId) names.push(`**Attached to job** ${plainMarkdown(jobId)}`);
   return names.join('\n\n');
-}
-
-/** The details of a run that goes on with an ended run's job: the ended run's details, and the job's id. */
-export function attachedDetails(details: string, jobId: string): string {
-  const asked = details.split(ATTACHED, 1)[0]!.trimEnd();
-  return `${asked}\n\n${attachedTo(jobId)}`;
-}
-
-const ATTACHED = '\n\n**Attached to job** ';
-
-function attachedTo(jobId: string): string {
-  return `${ATTACHED.trimStart()}${plainMarkdown(jobId)}`;
 }
 
 /** One line that names a queue of requests wherever Temporal lists it, as Markdown of at most 200 bytes. */

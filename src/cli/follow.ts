@@ -27,7 +27,7 @@ export async function withProgress<T>(session: Session, job: JobHandle, work: Pr
 }
 
 async function follow({ jobs: { client }, globals }: Session, job: JobHandle, signal: AbortSignal): Promise<void> {
-  const { watchJob } = await import('../client/agent-job/watch.js');
+  const { watchJob } = await import('../client/agent-job/wait.js');
   const print = (line: string) => {
     if (!signal.aborted) printToStderr(`agent-jobs: ${line}`);
   };

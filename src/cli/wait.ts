@@ -80,9 +80,9 @@ export async function waitAndPrint(session: Session, job: JobHandle, isJson: boo
 function ofJob(workflowId: string, error: Error): Error {
   const exit = FAILURES[error.name as keyof typeof FAILURES];
   if (exit === undefined) return error;
-  const { prLink, lastResult } = error as JobCanceledError;
+  const { prLink } = error as JobCanceledError;
   const code = codeOf(error) ?? 'ERROR';
-  const details = { code, workflowId, ...(lastResult !== undefined && { prLink, lastResult }) };
+  const details = { code, workflowId, ...(prLink !== undefined && { prLink }) };
   return new CommandError(exit, printable(`the job failed: ${error.message}`), details);
 }
 

@@ -1,4 +1,6 @@
-/** Work on very many items, some of them at once, in memory that does not grow with their number. */
+/** Works on very many items, some of them at once, in memory that does not grow with their number. */
+import { setMaxListeners } from 'node:events';
+
 interface Limits {
   /** Items that are in work at the same moment, or done before an earlier one. */
   limit?: number;
@@ -87,36 +89,14 @@ async function closeSource(source: Iterator<unknown> | AsyncIterator<unknown>): 
   }
 }
 
-interface Listening {
-  callbacks: Set<(reason: unknown) => void>;
-  listener: () => void;
-}
-
-const listening = new WeakMap<AbortSignal, Listening>();
-
-/**
- * Calls back once the signal is aborted; the function that it returns ends that. All callbacks of a signal share one
- * listener. Node warns of a leak at more than ten, and a caller may give one signal to a hundred waits.
- */
+/** Calls back once the signal is aborted; the function that it returns ends that. */
 export function onAbort(signal: AbortSignal | null | undefined, callback: (reason: unknown) => void): () => void {
   if (signal == null) return () => {};
-  const { callbacks, listener } = listening.get(signal) ?? listen(signal);
-  callbacks.add(callback);
-  return () => {
-    callbacks.delete(callback);
-    if (callbacks.size > 0) return;
-    signal.removeEventListener('abort', listener);
-    listening.delete(signal);
-  };
-}
-
-function listen(signal: AbortSignal): Listening {
-  const callbacks = new Set<(reason: unknown) => void>();
-  const listener = () => callbacks.forEach((callback) => callback(signal.reason));
+  // Node warns of a leak at more than ten listeners, and a caller may give one signal to a hundred waits.
+  setMaxListeners(0, signal);
+  const listener = () => callback(signal.reason);
   signal.addEventListener('abort', listener, { once: true });
-  const started = { callbacks, listener };
-  listening.set(signal, started);
-  return started;
+  return () => signal.removeEventListener('abort', listener);
 }
 
 /** A signal that is aborted with the first of those given, until `release`. */

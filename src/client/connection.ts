@@ -11,7 +11,7 @@ import { isUnimplemented, toConnectError } from './temporal-errors.js';
 const CONNECT_TIMEOUT_MS = 4_000;
 const DEFAULT_PORT = 7233;
 
-/** An HTTP proxy that leads to Temporal; with credentials where it wants them. */
+/** An HTTP proxy that leads to Temporal; with credentials if it wants them. */
 interface Proxy {
   /** `host:port`. */
   targetHost: string;
@@ -106,7 +106,7 @@ export async function connectClient(settings: ConnectionSettings): Promise<Conne
   }
 }
 
-/** The SDK's own way waits until its time is over, also where the host refuses the connection at once. */
+/** The SDK's own way waits until its time is over, also if the host refuses the connection at once. */
 async function reach(connection: Connection, deadline: number): Promise<void> {
   try {
     await connection.withDeadline(deadline, () => connection.workflowService.getSystemInfo({}));

@@ -3,13 +3,14 @@
  * error of the SDK means, and whether the call may be tried again.
  */
 import { followUpConflictText } from '../agent-job/input.js';
-import type { AgentJobResult, CreateRejectedDetails, UnknownOutcomeDetails } from '../contract.js';
+import type { CreateRejectedDetails, UnknownOutcomeDetails } from '../contract.js';
 import { AgentJobsError, type AgentJobsErrorOptions } from '../contract/errors.js';
 
 export {
   AgentJobsError,
   type AgentJobsErrorCode,
   type AgentJobsErrorOptions,
+  InvalidInputError,
   PayloadKeysError,
 } from '../contract/errors.js';
 
@@ -59,31 +60,18 @@ export class CreateRejectedError extends AgentJobError implements CreateRejected
   }
 }
 
-/** What is left of a job whose newest run ended without a result. */
 interface JobRemains {
   prLink?: string | null;
-  lastResult?: AgentJobResult | null;
 }
 
 /** The run ended without a result of its own. */
 abstract class NoResultError extends AgentJobError {
   /** The pull request, as far as the workflow knew it. */
   readonly prLink: string | null;
-  /** The newest result of an earlier run: a follow-up had made this run of a job that had ended. */
-  readonly lastResult: AgentJobResult | null;
-  constructor(
-    workflowId: string,
-    message: string,
-    { prLink, lastResult = null, ...options }: AgentJobsErrorOptions & JobRemains = {},
-  ) {
-    super(workflowId, lastResult === null ? message : `${message}; ${lastEndText(lastResult)}`, options);
-    this.lastResult = lastResult;
-    this.prLink = prLink ?? lastResult?.job?.prLink ?? null;
+  constructor(workflowId: string, message: string, { prLink, ...options }: AgentJobsErrorOptions & JobRemains = {}) {
+    super(workflowId, message, options);
+    this.prLink = prLink ?? null;
   }
-}
-
-function lastEndText({ outcome, job }: AgentJobResult): string {
-  return `before its last follow-up it had ended as ${outcome}${job?.prLink ? `, with ${job.prLink}` : ''}`;
 }
 
 /** A write may or may not have reached the upstream, and the job's policy was not to wait for a person. */
@@ -135,14 +123,14 @@ export class NoJobError extends AgentJobError {
 
 /**
  * The ids that an ended run used up can't be read, so attaching anew could send a follow-up twice. The error is
- * `retryable` if a worker may tell the ids.
+ * `retryable` if a worker may know the ids.
  */
 export class UsedIdsUnknownError extends AgentJobError {
   override readonly name = 'UsedIdsUnknownError';
   override readonly code = 'USED_IDS_UNKNOWN';
 }
 
-/** The workflow refused the message; nothing was queued or settled. */
+/** The workflow refused the message; nothing was queued or resolved. */
 export class MessageRefusedError extends AgentJobError {
   override readonly name = 'MessageRefusedError';
   override readonly code = 'MESSAGE_REFUSED';
@@ -175,7 +163,7 @@ export class FollowUpUnconfirmedError extends AgentJobError {
 
 /**
  * No worker of the job's task queue answered a query or update in time: none runs, all are busy, or the workflow's task
- * fails. The error is `retryable`, unless the call may have settled a write in doubt that it did not name.
+ * fails. The error is `retryable`, unless the call may have resolved a write in doubt that it did not name.
  */
 export class NoWorkerError extends AgentJobError {
   override readonly name: string = 'NoWorkerError';

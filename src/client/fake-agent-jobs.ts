@@ -6,14 +6,21 @@ import { randomUUID } from 'node:crypto';
 import { EventEmitter, once } from 'node:events';
 import { inputHash, parseFollowUp } from '../agent-job/input.js';
 import { agentJobStartOptions, type AgentJobStartOptions, checkKey } from '../agent-job/start-options.js';
-import { agentJobOf, type AgentJobInput, type AgentJobResult } from '../contract.js';
-import type { FollowUpAnswer, JobOutcome, JobRecord, JobState, ResolveUnknownInput } from '../contract.js';
+import {
+  type AgentJobInput,
+  agentJobOf,
+  type AgentJobResult,
+  type FollowUpAnswer,
+  type JobOutcome,
+  type JobRecord,
+  type JobState,
+  type ResolveUnknownInput,
+} from '../contract.js';
 import { FOLLOW_UP_OPTIONS, type FollowUpOptions } from './agent-job/follow-up.js';
 import { type JobHandle, workflowIdOf } from './agent-job/handle.js';
 import { CreateRejectedError, JobCanceledError, JobEndedError, JobNotFoundError, KeyConflictError } from './errors.js';
-import { checkRequest, checkResolution, INPUT_OPTIONS, type InputOptions } from './known-fields.js';
-import type { AttachRequest, JobName, StartRequest } from './settings.js';
-import { type CallOptions, checkOptions, type WaitOptions } from './temporal-call.js';
+import { checkOptions, checkRequest, checkResolution, INPUT_OPTIONS } from './settings.js';
+import type { AttachRequest, CallOptions, InputOptions, JobName, StartRequest, WaitOptions } from './settings.js';
 
 /** What `AgentJobs` does with one job: type a parameter with this, and the fake fits too. */
 export type AgentJobsLike = Pick<FakeAgentJobs, 'start' | 'attach' | 'handle' | 'close'>;
@@ -65,7 +72,7 @@ export class FakeAgentJobs {
     return this.#handle(workflowId, isNew);
   }
 
-  /** Each call looks for the job anew, so that a handle may be made before its job. */
+  /** Each call finds the job anew, so that a handle may be made before its job. */
   #handle(workflowId: string, isNew?: boolean): JobHandle {
     const job = () => this.job({ workflowId });
     const { projectId = null, key = null } = agentJobOf(workflowId) ?? {};

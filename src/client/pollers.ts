@@ -1,4 +1,4 @@
-/** Who polls a task queue, as Temporal remembers it. */
+/** Which workers poll a task queue, as Temporal remembers it, and whether new runs come to them. */
 import type { Client } from '@temporalio/client';
 import { quoted } from './visibility-query.js';
 
@@ -8,7 +8,7 @@ const VERSIONED = 2; // temporal.api.enums.v1.WorkerVersioningMode
 /** A worker that waits for work polls anew once a minute; the server lists it for five. */
 const POLLED_WITHIN_MS = 75_000;
 const RUNNING = 1; // temporal.api.enums.v1.WorkerStatus
-/** The last poll of a worker that ends may come so long after it has told so. */
+/** The last poll of a worker that ends may come so long after its report. */
 const LAST_POLL_MS = 2_000;
 
 /** What a worker polls a task queue for. */
@@ -19,13 +19,13 @@ interface Poller {
   identity: string;
   /** When it did, as the server has it. */
   at: number;
-  /** Its version as Temporal writes it, deployment and build id; null where it has none. */
+  /** Its version as Temporal writes it, deployment and build id; null if it has none. */
   version: string | null;
   /** Whether new runs come to it, and those that follow the current version. */
   isCurrent: boolean;
 }
 
-/** The workers that polled so lately that they may live, and have not told since that they end. */
+/** The workers that polled so lately that they may live, and have not reported since that they end. */
 export async function livePollers(client: Client, taskQueue: string, polledFor: PolledFor): Promise<Poller[]> {
   const { namespace } = client.options;
   const taskQueueType = QUEUE_TYPE[polledFor];
@@ -44,13 +44,13 @@ export async function livePollers(client: Client, taskQueue: string, polledFor: 
   return polled.filter(({ identity, at }) => at > Math.max(since, (endOf.get(identity) ?? 0) + LAST_POLL_MS));
 }
 
-/** When workers told that they end, by identity. Only a server from 1.30 on keeps it. */
+/** When workers reported that they end, by identity. Only a server from 1.30 on keeps it. */
 async function readEnds(client: Client, taskQueue: string): Promise<Map<string, number>> {
   const { namespace } = client.options;
   const request = { namespace, query: `TaskQueue = ${quoted(taskQueue)}` };
   const { workersInfo } = await client.workflowService.listWorkers(request).catch(() => ({ workersInfo: [] }));
-  const told = (workersInfo ?? []).flatMap(({ workerHeartbeat: last }) => (last ? [last] : []));
-  const ended = told.filter(({ status }) => (status ?? RUNNING) > RUNNING);
+  const reported = (workersInfo ?? []).flatMap(({ workerHeartbeat: last }) => (last ? [last] : []));
+  const ended = reported.filter(({ status }) => (status ?? RUNNING) > RUNNING);
   return new Map(ended.map(({ workerIdentity, heartbeatTime }) => [workerIdentity ?? '', toMs(heartbeatTime)]));
 }
 

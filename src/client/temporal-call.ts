@@ -6,27 +6,13 @@ import { InvalidInputError } from '../contract/errors.js';
 import { lenientWorkflowClient } from '../temporal/workflow-clients.js';
 import { firstOf, onAbort } from './concurrently.js';
 import { NoWorkerError, TemporalCallError } from './errors.js';
-import { checkNames, type Names } from './known-fields.js';
-import type { Logger } from './settings.js';
+import type { CallOptions, Logger, WaitOptions } from './settings.js';
 import { isOutage, tooSlowError, toUserError } from './temporal-errors.js';
-
-/** How long a call to Temporal may take, and what else ends it; neither ends the job. */
-export interface CallOptions {
-  /** The call ends with the signal's reason. */
-  signal?: AbortSignal | null | undefined;
-  /** Milliseconds; each call has a default, `Infinity` is none. */
-  timeoutMs?: number | null | undefined;
-}
 
 /** The default for a call that asks one thing. */
 export const CALL_TIMEOUT_MS = 10_000;
 /** The default for a call that may read and start more than once. */
 export const START_TIMEOUT_MS = 30_000;
-/** What ends a wait. */
-export interface WaitOptions {
-  /** The wait ends with the signal's reason; the job goes on. */
-  signal?: AbortSignal | null | undefined;
-}
 
 /** The deadline of requests lies so much after the limit: the error of the limit says more. */
 const DEADLINE_AFTER_LIMIT_MS = 1_000;
@@ -53,7 +39,7 @@ export function waitSignal(client: Client, signal: WaitOptions['signal']): Retur
 }
 
 /**
- * Throws where what goes on in steps must not go on: the call has ended or its connection is closed. A caller's own
+ * Throws if what goes on in steps must not go on: the call has ended or its connection is closed. A caller's own
  * deadline that has passed throws the error at hand.
  */
 export function throwIfOver(client: Client, error?: unknown): void {
@@ -95,19 +81,6 @@ export async function temporalCall<T>(
 export function checkTimeout(timeoutMs: number): number {
   if (timeoutMs > 0) return timeoutMs;
   throw new InvalidInputError('timeoutMs', 'must be a number of milliseconds above 0');
-}
-
-const CALL_OPTIONS: Names<CallOptions> = { signal: true, timeoutMs: true };
-const WAIT_OPTIONS: Names<WaitOptions> = { signal: true };
-
-/** Throws InvalidInputError for an option that a call does not have; `more` has those besides its limits. */
-export function checkOptions(options: object | null | undefined, more: object = {}): void {
-  checkNames<object>(options, 'option', { ...CALL_OPTIONS, ...more });
-}
-
-/** Throws InvalidInputError where a wait is given another option than its signal. */
-export function checkWaitOptions(options: WaitOptions | null | undefined): void {
-  checkNames(options, 'option', WAIT_OPTIONS);
 }
 
 /**
@@ -162,8 +135,8 @@ interface LongWaitOptions {
   acceptedAfterMs?: number;
   /** A request like this one was answered before. */
   wasAccepted?: boolean;
-  /** Is told of each failure that the wait outlives. */
-  logger?: Pick<Logger, 'warn'>;
+  /** Takes a warning for each failure that the wait outlives. */
+  logger?: Logger | undefined;
 }
 
 /** A `temporalCall` that waits for what may take days, over outages of Temporal and times without a worker. */
@@ -207,7 +180,7 @@ async function inWaitRounds<T>(
   }
 }
 
-/** Ends sooner, without an error, where the signal is aborted, or what the caller has set around the call ends it. */
+/** Ends sooner, without an error, if the signal is aborted, or what the caller has set around the call ends it. */
 export async function pauseUntilAborted(
   client: Client,
   durationMs: number,

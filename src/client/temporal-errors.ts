@@ -18,7 +18,7 @@ const OUTAGE = [...UNREACHABLE, GRPC.canceled, GRPC.unknown, GRPC.resourceExhaus
 const PAUSED = 8; // temporal.api.enums.v1.WorkflowExecutionStatus
 const REFUSAL: readonly number[] = [GRPC.permissionDenied, GRPC.unauthenticated];
 
-/** True where Temporal gave no definite response: trying again later may help. */
+/** True if Temporal gave no definite response: trying again later may help. */
 export function isOutage(error: unknown): boolean {
   if (error instanceof TemporalUnavailableError) return true;
   const code = grpcError(error)?.code;
@@ -26,28 +26,28 @@ export function isOutage(error: unknown): boolean {
 }
 
 /**
- * True where the server does not understand the request, such as a query by a search attribute that it does not know.
+ * True if the server does not understand the request, such as a query by a search attribute that it does not know.
  */
 export function isInvalidArgument(error: unknown): boolean {
   return grpcError(error)?.code === GRPC.invalidArgument;
 }
 
-/** True where the namespace lacks a search attribute that the request names. */
+/** True if the namespace lacks a search attribute that the request names. */
 export function isAboutSearchAttributes(error: unknown): boolean {
   return isInvalidArgument(error) && /search attribute/i.test(grpcError(error)?.details ?? '');
 }
 
-/** True where the server has no such record. */
+/** True if the server has no such record. */
 export function isNotFound(error: unknown): boolean {
   return grpcError(error)?.code === GRPC.notFound;
 }
 
-/** True where the server does not have the method that was called. */
+/** True if the server does not have the method that was called. */
 export function isUnimplemented(error: unknown): boolean {
   return grpcError(error)?.code === GRPC.unimplemented;
 }
 
-/** True where a request's deadline passed; the server knows the deadline too, and may be the first to end the call. */
+/** True if a request's deadline passed; the server knows the deadline too, and may be the first to end the call. */
 export function isDeadlineExceeded(error: unknown): boolean {
   const code = grpcError(error)?.code;
   return code === GRPC.deadlineExceeded || code === GRPC.canceled;
@@ -72,7 +72,7 @@ export function isNoAnswer(error: unknown): boolean {
 
 /**
  * True if the task that carried an update failed: for example, another message reached a run that was about to end or
- * to continue as new. The server then tells every caller of the update, and may hand the update to the next task.
+ * to continue as new. The server then reports that to every caller of the update, and may give it to the next task.
  */
 export function isTaskFailure(error: unknown): boolean {
   const grpc = grpcError(error);

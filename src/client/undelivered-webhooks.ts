@@ -2,7 +2,8 @@
 import type { Client } from '@temporalio/client';
 import { WEBHOOK_DELIVERY_WORKFLOW } from '../contract/webhooks.js';
 import { nullIfGone, readDescription } from './agent-job/run-record.js';
-import { type CallOptions, listWorkflows, temporalCall } from './temporal-call.js';
+import { listWorkflows, temporalCall } from './temporal-call.js';
+import type { CallOptions } from './settings.js';
 
 /** A delivery that was given up. */
 interface UndeliveredWebhook {

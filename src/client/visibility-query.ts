@@ -6,8 +6,8 @@ export function quoted(value: string): string {
 }
 
 /**
- * No server was found to take `"` and `\` quoted, nor `'` at either end, nor NUL. What precedes them is asked for, and
- * the rest is compared as jobs are read.
+ * Asks for a value. No server was found to take `"` and `\` quoted, nor `'` at either end, nor NUL: the query asks for
+ * what precedes them, and the rest is compared as jobs are read.
  */
 export function equals(attribute: string, value: string): string {
   const [start = ''] = /^(?!')[^"\\\0]*[^"\\\0']/.exec(value) ?? [];
@@ -15,15 +15,11 @@ export function equals(attribute: string, value: string): string {
   return start === '' ? `${attribute} IS NOT NULL` : `${attribute} STARTS_WITH ${quoted(start)}`;
 }
 
-/** Whether `equals` asks for the value and no other. */
-export function isExact(value: string): boolean {
-  return equals('a', value).startsWith('a = ');
-}
-
 /**
  * Asks for a value of a list of keywords, which takes no beginning of one. A dev server takes upper case for lower case
  * there: what is read must be compared.
  */
 export function includes(attribute: string, value: string): string {
-  return isExact(value) ? `${attribute} = ${quoted(value)}` : `${attribute} IS NOT NULL`;
+  const exact = `${attribute} = ${quoted(value)}`;
+  return equals(attribute, value) === exact ? exact : `${attribute} IS NOT NULL`;
 }

@@ -36,7 +36,7 @@ export function webUiOf(client: PartOfClient, url?: string): WebUi | null {
   return known === null || namespace === undefined ? null : { url: known.replace(/\/+$/, ''), namespace };
 }
 
-/** `host:port` of Temporal, also where a proxy leads to it; empty where the connection tells none. */
+/** `host:port` of Temporal, also if a proxy leads to it; empty if the connection has none. */
 export function addressOf({ connection }: Pick<PartOfClient, 'connection'>): string {
   const { options } = (connection ?? {}) as { options?: Partial<ConnectionOptions> };
   const behindProxy = options?.channelArgs?.['grpc.http_connect_target'];

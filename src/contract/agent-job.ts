@@ -1,14 +1,7 @@
 /** The contract of the workflow `agentJob`: its input, messages and names. See docs/contract.md. */
 import type { FollowUpState, JobRecord, JobState } from './job-state.js';
-import {
-  defineQuery,
-  defineSignal,
-  defineUpdate,
-  encodeId,
-  type DecisionAction,
-  type DurationInput,
-  type JobMetadata,
-} from './shared.js';
+import { defineQuery, defineSignal, defineUpdate, encodeId } from './shared.js';
+import type { DecisionAction, DurationInput, JobMetadata } from './shared.js';
 
 /** Workflow type, for callers that start the workflow by name. */
 export const AGENT_JOB_WORKFLOW = 'agentJob';
@@ -48,7 +41,7 @@ export interface AgentJobOptions {
   /** Labels to filter by: at most 10, each at most 64 bytes. */
   tags?: readonly string[] | null | undefined;
   /**
-   * The caller's own, such as a correlation id: texts by name, at most 4 KiB as JSON. Told by state, result and log
+   * The caller's own, such as a correlation id: texts by name, at most 4 KiB as JSON. Shown by state, result and log
    * lines; never sent upstream.
    */
   metadata?: JobMetadata | null | undefined;
@@ -136,7 +129,7 @@ export interface OtherDecision extends Attribution, NamedWrite {
   jobId?: null | undefined;
 }
 
-/** How a person settles a write in doubt. */
+/** How a person resolves a write in doubt. */
 export type ResolveUnknownInput = AdoptDecision | OtherDecision;
 
 /** Queues a follow-up. */
@@ -146,11 +139,11 @@ export const followUpSignal = defineSignal<[FollowUpInput]>('followUp');
  * history; the job ignores it.
  */
 export const pollNowSignal = defineSignal<[Attribution?]>('pollNow');
-/** Queues a follow-up and responds once its fate is known, or that it waits. */
+/** Queues a follow-up and responds once its outcome is known, or that it waits. */
 export const sendFollowUpUpdate = defineUpdate<FollowUpAnswer, [FollowUpInput]>('sendFollowUp');
-/** Settles a write in doubt. */
+/** Resolves a write in doubt. */
 export const resolveUnknownUpdate = defineUpdate<JobState, [ResolveUnknownInput]>('resolveUnknown');
-/** Tells the present state, of a closed workflow too. */
+/** The present state, of a closed workflow too. */
 export const jobStateQuery = defineQuery<JobState>('jobState');
 
 /** The activity by which a workflow gets the result of a job that another one started: on the jobs' task queue. */
@@ -160,14 +153,14 @@ export const JOIN_JOB_ACTIVITY = 'joinAgentJob';
 export interface JoinJobInput {
   /** The id of the job, as it was started or is to be. */
   workflowId: string;
-  /** Tells whether it is the same job; it is started where the key has none. */
+  /** Says whether it is the same job; it is started if the key has none. */
   job: AgentJobInput;
   /** If it is started: its key names it, and nothing of the prompt is shown. */
   hidePrompts?: boolean | null | undefined;
 }
 
 /**
- * `type` of the ApplicationFailure where a workflow has a job done and there is no result, beside those of `agentJob`
+ * `type` of the ApplicationFailure if a workflow has a job done and there is no result, beside those of `agentJob`
  * itself.
  */
 export const JOIN_FAILURE = {
@@ -204,7 +197,7 @@ export const MEMO = {
   inputHash: 'inputHash',
   metadata: 'metadata',
   title: 'title',
-  /** True where neither titles nor texts of the upstream may show the prompt. */
+  /** True if neither titles nor texts of the upstream may show the prompt. */
   hidePrompts: 'hidePrompts',
 } as const;
 
@@ -241,7 +234,7 @@ export interface NamedJob {
   jobId: string | null;
 }
 
-/** The project and key, or job id, that a workflow id names; null where it is of another making. */
+/** The project and key, or job id, that a workflow id names; null if it is of another making. */
 export function agentJobOf(workflowId: string): NamedJob | null {
   const [prefix, ...parts] = workflowId.split('/');
   const isAttached = parts.length === 3 && parts[1] === 'attached';

@@ -31,7 +31,7 @@ export type AgentJobsErrorCode =
 
 /** What an error is made with, beside its message. */
 export interface AgentJobsErrorOptions extends ErrorOptions {
-  /** Given if the class alone does not tell. */
+  /** Given if the class alone does not say. */
   retryable?: boolean;
 }
 

@@ -1,4 +1,4 @@
-/** What is told of a job: the upstream's record, the workflow's state and result. See docs/contract.md. */
+/** What callers read of a job: the upstream's record, the workflow's state and result. See docs/contract.md. */
 import { JOB_ENDS, LIMIT, type DecisionAction, type JobMetadata, type PromptHashes } from './shared.js';
 
 /** The upstream's record of a job: the fields of its interface and no others, absent ones null. */
@@ -79,7 +79,7 @@ export interface Waiting {
   reason?: string;
 }
 
-/** What state and result tell alike. Times are ISO 8601 UTC with milliseconds. */
+/** What state and result have in common. Times are ISO 8601 UTC with milliseconds. */
 interface JobFacts {
   projectId: string;
   followUps: FollowUpStatus[];
@@ -95,7 +95,7 @@ interface JobFacts {
   polls: number;
 }
 
-/** A job as the query `jobState` tells it. Times are ISO 8601 UTC with milliseconds. */
+/** A job as the query `jobState` shows it. Times are ISO 8601 UTC with milliseconds. */
 export interface JobState extends JobFacts {
   phase: Phase;
   jobId: string | null;
@@ -113,7 +113,7 @@ export interface JobState extends JobFacts {
 /** How a job's workflow completed; a failure or a cancellation has no outcome. */
 export type Outcome = TerminalStatus | 'timedOut' | 'lost' | 'abandoned';
 
-/** How jobs end. `Terminated` and `TimedOut` are told by clients: no workflow can see them. */
+/** How jobs end. `Terminated` and `TimedOut` are reported by clients: no workflow can see them. */
 export const JOB_OUTCOMES = [...JOB_ENDS, 'Terminated', 'TimedOut'] as const;
 
 /** How a job's workflow ended: the outcome of its result, the type of its failure, or what ended it. */

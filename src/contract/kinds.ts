@@ -1,5 +1,5 @@
 /**
- * The fields of inputs, declared once: how each value is checked, and the JSON Schema that tells callers the same. A
+ * The fields of inputs, declared once: how each value is checked, and the JSON Schema that says the same to callers. A
  * wrong value is an InvalidInputError, which names the field and what it should be. Pure and safe in workflow code.
  */
 import ms from 'ms';
@@ -7,7 +7,7 @@ import { LIMIT, type DurationInput, type Priority } from '../contract.js';
 import { InvalidInputError } from './errors.js';
 import { encodeId, isObject, jsonBytes, utf8Bytes } from './shared.js';
 
-/** JSON Schema 2020-12. What the standard can't say is told by keywords that begin with `x-`. */
+/** JSON Schema 2020-12. What the standard can't say is said by keywords that begin with `x-`. */
 export type JsonSchema = { readonly [keyword: string]: unknown };
 
 /** A kind of value: what callers give, and what a check makes of it. */

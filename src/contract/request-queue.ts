@@ -17,7 +17,7 @@ export type RequestQueueInput = QueueName & { continued?: unknown };
 
 /** How a request ended, as far as the upstream's budget goes. Times in milliseconds of the worker's clock. */
 export interface RequestReport {
-  /** The turn that it had; null where it was sent without one. */
+  /** The turn that it had; null if it was sent without one. */
   turn: string | null;
   /** `unsent`: the turn was not used. `other`: whether it counts upstream is not known, so it counts. */
   outcome: 'accepted' | 'throttled' | 'unsent' | 'other';
@@ -37,8 +37,8 @@ export type WritesPerHour = number | typeof UNLIMITED;
 /** What a worker knows of a budget, sent along with every message of the queue. */
 export interface BudgetFacts {
   /**
-   * The budget that is set, 1 or more, or `unlimited`: the newest message with one wins. Null, where none is set, takes
-   * it back once no worker has named one for a quarter of an hour: while settings are rolled out, workers differ.
+   * The budget that is set, 1 or more, or `unlimited`: the newest message with one wins. Null takes it
+   * back once no worker has named one for a quarter of an hour: while settings are rolled out, workers differ.
    * Absent says nothing.
    */
   perHour?: WritesPerHour | null;
@@ -79,21 +79,21 @@ export interface QueuedRequest {
   since: string;
   /** From 1. */
   position: number;
-  /** When its turn is expected, as the budget is known now; absent where that is not known. */
+  /** When its turn is expected, as the budget is known now; absent if that is not known. */
   expectedAt?: string;
 }
 
-/** A queue as the query `requestQueueState` tells it. Times are ISO 8601 UTC with milliseconds. */
+/** A queue as the query `requestQueueState` shows it. Times are ISO 8601 UTC with milliseconds. */
 export interface RequestQueueState {
   operation: QueueName['operation'];
   projectId: string | null;
-  /** The budget that is set; null where no number is. */
+  /** The budget that is set; null if no number is. */
   perHour: number | null;
   spentLastHour: number;
   throttledLastHour: number;
   /** Turns that were given and not yet reported. */
   inFlight: number;
-  /** Nothing is sent before; null where nothing holds the queue back. */
+  /** Nothing is sent before; null if nothing holds the queue back. */
   notBefore: string | null;
   /** When the next turn is given, as far as is known. */
   nextTurnAt: string | null;
@@ -102,22 +102,22 @@ export interface RequestQueueState {
   waiting: QueuedRequest[];
 }
 
-/** One that waits: `for` tells whether the budget keeps it, or a time that the upstream named. */
+/** One that waits: `for` says whether the budget keeps it, or a time that the upstream named. */
 export interface QueuePlace {
   for: 'turn' | 'rateLimit';
   position: number;
   expectedAt?: string;
 }
 
-/** Asks for a turn. Sent by activities, together with the start of the queue where there is none. */
+/** Asks for a turn. Sent by activities, together with the start of the queue if there is none. */
 export const joinQueueSignal = defineSignal<[JoinRequest]>('joinQueue');
 /** Frees the place of a workflow that ends, and a turn on its way. Sent by the workflow. */
 export const leaveQueueSignal = defineSignal<[LeaveRequest]>('leaveQueue');
-/** Tells how a request ended. */
+/** Reports how a request ended. */
 export const reportRequestSignal = defineSignal<[RequestReport & BudgetFacts]>('reportRequest');
-/** Tells the state of the queue. */
+/** The state of the queue. */
 export const requestQueueStateQuery = defineQuery<RequestQueueState>('requestQueueState');
-/** Tells the place of a workflow; null where it does not wait. */
+/** The place of a workflow; null if it does not wait. */
 export const queuePlaceQuery = defineQuery<QueuePlace | null, [string]>('queuePlace');
 /** Gives a waiting workflow its turn; the queue sends it, and says which it is: a job may have been in several. */
 export const requestTurnSignal = defineSignal<[RequestTurn & Pick<QueueName, 'operation'>]>('requestTurn');

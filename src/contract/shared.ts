@@ -83,7 +83,7 @@ export const JOB_ENDS = [
   ...[FAILURE.invalidInput, FAILURE.createRejected, FAILURE.unknownOutcome],
 ] as const;
 
-/** How a person settles a write in doubt. */
+/** How a person resolves a write in doubt. */
 export type DecisionAction = 'adopt' | 'delivered' | 'retry' | 'abandon';
 
 /** The search attribute `AgentJobOutcome` of an export whose last publication is not consistent, or met drift. */

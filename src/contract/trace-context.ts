@@ -1,6 +1,6 @@
 /**
- * The trace context that callers send (https://www.w3.org/TR/trace-context/). Temporal's OpenTelemetry interceptors of
- * every language send it in one header, as a JSON object.
+ * Decides which trace context of a caller is handed on (https://www.w3.org/TR/trace-context/). Temporal's OpenTelemetry
+ * interceptors of every language send it in one header, as a JSON object.
  */
 
 /** The header of Temporal's interceptors; its value is a TraceContext. */
@@ -12,18 +12,15 @@ export interface TraceContext {
   tracestate?: string;
 }
 
-/** Versions after 00 may go on after the flags. No id may be of zeros alone. */
-const TRACEPARENT = /^(?!ff)[\da-f]{2}-(?!0{32})[\da-f]{32}-(?!0{16})[\da-f]{16}-[\da-f]{2}(?:$|-)/;
-const VERSION_00_LENGTH = 55;
-/** The longest text that is read; the text of a later version is cut to what version 00 knows. */
-const MAX_TRACEPARENT = 512;
+/** Version 00, the only one there is. No id may be of zeros alone. */
+const TRACEPARENT = /^00-(?!0{32})[\da-f]{32}-(?!0{16})[\da-f]{16}-[\da-f]{2}$/;
 /** The standard asks to hand on at least so much. */
 const MAX_TRACESTATE = 512;
 /** A longer header does not come from Temporal's interceptors. */
 const MAX_HEADER_BYTES = 8_192;
 const PRINTABLE = /^[\x20-\x7e]*$/;
 
-/** The context among the headers of a call; null where there is none, or one that can't be read. */
+/** The context among the headers of a call; null if there is none, or one that can't be read. */
 export function contextIn(headers: Record<string, { data?: Uint8Array | null } | undefined>): TraceContext | null {
   const data = headers[TRACE_HEADER]?.data;
   if (!data || data.length > MAX_HEADER_BYTES) return null;
@@ -37,12 +34,8 @@ export function contextIn(headers: Record<string, { data?: Uint8Array | null } |
 
 function readTraceContext(value: unknown): TraceContext | null {
   const { traceparent, tracestate } = (value ?? {}) as Partial<Record<keyof TraceContext, unknown>>;
-  if (typeof traceparent !== 'string' || traceparent.length > MAX_TRACEPARENT || !TRACEPARENT.test(traceparent)) {
-    return null;
-  }
-  if (traceparent.startsWith('00') && traceparent.length !== VERSION_00_LENGTH) return null;
-  const known = `00${traceparent.slice(2, VERSION_00_LENGTH)}`;
-  return isState(tracestate) ? { traceparent: known, tracestate } : { traceparent: known };
+  if (typeof traceparent !== 'string' || !TRACEPARENT.test(traceparent)) return null;
+  return isState(tracestate) ? { traceparent, tracestate } : { traceparent };
 }
 
 function isState(value: unknown): value is string {

@@ -6,7 +6,7 @@
 import type { JobRecord } from './job-state.js';
 import type { QueuePlace } from './request-queue.js';
 
-/** The place of a write that waits in a queue; without a position where the queue has not told it. */
+/** The place of a write that waits in a queue; without a position if the queue has not reported it. */
 export type Queued = Omit<QueuePlace, 'position'> & { position?: number };
 
 /** How a write ended, by what must be decided. */
@@ -20,7 +20,7 @@ export type WriteOutcome =
       kind: 'throttled';
       reason: string;
       retryAfterMs?: number;
-      /** Its place in the queue; null where no queue could be asked to give it a turn. */
+      /** Its place in the queue; null if no queue could be asked to give it a turn. */
       queued?: Queued | null;
     }
   /** Not sent: the write waits for its turn. `queued` is as above. */
@@ -47,7 +47,7 @@ export type WriteOutcome =
   | {
       kind: 'inDoubt';
       reason: string;
-      /** From this time of the server's clock on, in milliseconds, a read of the upstream tells whether it arrived. */
+      /** From this time of the server's clock on, in milliseconds, a read of the upstream shows whether it arrived. */
       lookAfter?: number;
       /** A reset or a restore may have forgotten the send: under any policy a person is asked. */
       afterReset?: boolean;

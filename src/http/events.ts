@@ -4,7 +4,7 @@
 import { createHash, randomInt } from 'node:crypto';
 import { once } from 'node:events';
 import type { JobState } from '../contract.js';
-import { shownOf } from '../client/agent-job/watch.js';
+import { shownOf } from '../client/agent-job/wait.js';
 import { whileWanted } from '../operations/job-end.js';
 import { type Answer, type Call, headerOf } from './request.js';
 import { SharedWatch } from './shared-watch.js';

@@ -2,7 +2,7 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { checkObject, type JsonSchema } from '../contract/kinds.js';
 import { InvalidInputError } from '../contract/errors.js';
-import { checkKnownFields, checkNames, type Names } from '../client/known-fields.js';
+import { checkKnownFields, checkNames, type Names } from '../client/settings.js';
 import type { OperationCall } from '../operations.js';
 import type { Arguments } from '../operations/arguments.js';
 import type { Caller } from './keys.js';

@@ -8,7 +8,7 @@ export { PayloadKeysError };
 
 /**
  * The codec of a file of keys, the one of the workers' `PAYLOAD_KEYS_FILE`, for the `payloadCodecs` of a
- * `dataConverter`. It reads the file again when it changes. Throws PayloadKeysError where the file has no usable key.
+ * `dataConverter`. It reads the file again when it changes. Throws PayloadKeysError if the file has no usable key.
  *
  * @example
  * ```ts
@@ -24,7 +24,7 @@ export function openPayloadCodec(keysFile: string): PayloadCodec {
   return new EncryptionCodec(new PayloadKeys(keysFile));
 }
 
-/** The variable that should name the file may be unset: the types of a JavaScript caller don't tell. */
+/** The variable that should name the file may be unset: a JavaScript caller has no types. */
 function refuseUnnamed(keysFile: unknown): void {
   if (typeof keysFile === 'string' && keysFile !== '') return;
   throw new PayloadKeysError('no file of payload keys was named: give its path');

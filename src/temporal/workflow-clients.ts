@@ -145,7 +145,7 @@ function lenient({ payloadConverter, payloadCodecs, ...others }: LoadedDataConve
 }
 
 /** What to read. */
-export interface PageRequest {
+interface PageRequest {
   query: string;
   pageSize: number;
   /** The token of the page before; null for the first page. */
@@ -153,7 +153,7 @@ export interface PageRequest {
 }
 
 /** Some runs, newest first as far as the server sorts them, and the token of the next page; null at the end. */
-export interface RunPage {
+interface RunPage {
   runs: WorkflowExecutionInfo[];
   token: Uint8Array | null;
 }

@@ -1,5 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { afterAll, beforeAll, expect, test, vi } from 'vitest';
+import { quoted } from '../../src/client/visibility-query.js';
 import { AgentJobs } from '../../src/starter.js';
 import { startJobServer, type JobServer } from '../client/job-server.js';
 import { Runbook } from '../support/runbook.js';
@@ -100,7 +101,10 @@ test('a job that a follow-up started again is one row, and one end, of its batch
   const [job] = jobs as [(typeof jobs)[0]];
   await job.result();
   await job.followUp('more', { id: 'more' });
-  await vi.waitFor(async () => expect((await server.jobs.count({ batch })).total).toBe(2), PATIENCE);
+  await vi.waitFor(
+    async () => expect((await server.client.workflow.count(`AgentJobBatch = ${quoted(batch)}`)).count).toBe(2),
+    PATIENCE,
+  );
   const { code, stdout } = await cli(['wait', '--batch', batch, '--json']);
   const { runId } = await server.client.workflow.getHandle(job.workflowId).describe();
   expect({ code, ends: jsonLines(stdout) }).toMatchObject({ code: 0, ends: [{ runId, outcome: 'completed' }] });

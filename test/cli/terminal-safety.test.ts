@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { AGENT_JOB_WORKFLOW } from '../../src/contract.js';
-import { QUICK, startJobServer, type JobServer } from '../client/job-server.js';
+import { gathered, QUICK, startJobServer, type JobServer } from '../client/job-server.js';
 import { connectOwnNamespace } from '../support/dev-server.js';
 import { until } from '../support/worker-process.js';
 import { envOf, jsonLines, runOnTerminal } from './run-cli.js';
@@ -41,7 +41,7 @@ beforeAll(async () => {
   await until(async () => (await job.state()).phase === 'needsAttention', 'the job to need attention');
   await job.followUp('more', { id: `id${HOSTILE}` });
   await until(async () => (await job.state()).followUps.length === 1, 'the follow-up');
-  await until(async () => (await server.jobs.count()).total === 1, 'the job to be counted');
+  await until(async () => (await gathered(server.jobs.list())).length === 1, 'the job to be listed');
 });
 afterAll(() => server.close());
 

@@ -70,7 +70,7 @@ test('a caller with a file of keys in its environment and no codec is warned', a
   vi.stubEnv('PAYLOAD_KEYS_FILE', fileOf('worker.json'));
   const told: string[] = [];
   const tell = (message: string) => void told.push(message);
-  const logger = { debug: () => {}, info: () => {}, warn: tell, error: tell };
+  const logger = { warn: tell };
   const emitted: unknown[] = [];
   const emitWarning = vi.spyOn(process, 'emitWarning').mockImplementation((warning) => void emitted.push(warning));
   try {

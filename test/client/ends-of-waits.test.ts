@@ -5,7 +5,7 @@ import type { AddressInfo } from 'node:net';
 import { setTimeout as pause } from 'node:timers/promises';
 import { Client, Connection, type WorkflowService } from '@temporalio/client';
 import { afterAll, afterEach, beforeAll, expect, test, vi } from 'vitest';
-import { watchJob } from '../../src/client/agent-job/watch.js';
+import { watchJob } from '../../src/client/agent-job/wait.js';
 import { loggerOf } from '../../src/client/settings.js';
 import { AgentJobs, TemporalCallError, type JobHandle } from '../../src/starter.js';
 import { gathered } from './job-server.js';
@@ -53,13 +53,6 @@ test('after an abort, a follow-up to an ended job is not sent again', async () =
   expect(send).toHaveBeenCalledTimes(1);
   expect(await server.countRuns(job)).toBe(1);
   await close();
-});
-
-test('a watch ends with the deadline that its caller has set around it', async () => {
-  const job = await start(server.jobs, 'stay');
-  const watching = server.client.withDeadline(Date.now() + 3_000, () => gathered(job.watch()));
-  await expect(watching).rejects.toMatchObject({ code: 'TEMPORAL_UNAVAILABLE' });
-  await job.cancel();
 });
 
 test('a watch throws a definite error at once where no state went before, else after five minutes', async () => {

@@ -24,10 +24,9 @@ import {
   type ResolveUnknownInput,
   type VisitorExportRangeInput,
 } from '../../src/contract.js';
-import type { AgentJobsSettings } from '../../src/client/settings.js';
+import type { AgentJobsSettings, WaitOptions } from '../../src/client/settings.js';
 import type { QueueFilter } from '../../src/client/agent-job/queue.js';
 import type { StartManyOptions } from '../../src/client/agent-job/start-many.js';
-import type { WaitOptions } from '../../src/client/temporal-call.js';
 import { startScriptedServer, type ScriptedServer } from './scripted-server.js';
 
 let server: ScriptedServer;
@@ -39,8 +38,7 @@ afterAll(() => server.close());
 /** A type's members without what only the class itself can have: where they fit, a plain object does. */
 type Plain<T> = { [Name in keyof T]: T[Name] };
 
-test('a plain object can stand in for the client and for each of its handles', () => {
-  expectTypeOf<Plain<AgentJobs>>().toExtend<AgentJobs>();
+test('a plain object can stand in for each handle', () => {
   expectTypeOf<Plain<JobHandle>>().toExtend<JobHandle>();
   expectTypeOf<Plain<VisitorExportHandle>>().toExtend<VisitorExportHandle>();
 });
@@ -64,24 +62,6 @@ test('what an input may leave out may be undefined or null as well', () => {
   expectTypeOf<Loose<QueueFilter>>().toExtend<QueueFilter>();
   expectTypeOf<Loose<VisitorExportRangeInput>>().toExtend<VisitorExportRangeInput>();
   expectTypeOf<Loose<ExportScheduleSettings>>().toExtend<ExportScheduleSettings>();
-});
-
-test('a logger is told what became of starts, and one that throws harms nothing', async () => {
-  const { client, taskQueue, projectId } = server;
-  const told: unknown[] = [];
-  const log = (message: string, meta: object) => {
-    told.push([message, meta]);
-    throw new Error('the disk is full');
-  };
-  const jobs = new AgentJobs({ client, taskQueue, logger: { debug: log, info: log, warn: log, error: log } });
-  const request = { projectId, key: randomUUID(), prompt: 'stay secret' };
-  const { workflowId, runId } = await jobs.start(request);
-  await jobs.start(request);
-  expect(told).toEqual([
-    ['a job was started', { workflowId, runId }],
-    ['a job was joined', { workflowId, runId }],
-  ]);
-  await jobs.handle(workflowId).cancel();
 });
 
 test.each(['agent-job/acme/\ud800', 'x'.repeat(1_001), ''])('no handle has a malformed id', (workflowId) => {

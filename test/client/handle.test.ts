@@ -48,26 +48,6 @@ test('a job that begins while it is asked for is no ended one', async () => {
   await job.cancel();
 });
 
-test.each([`it's "50 %" \\ `, `"quoted" `, `\\back `, `100%_\u{1F600} `, `'); DROP `, `'`])(
-  'a list shows the jobs of one batch alone, whatever its label: %s',
-  async (label) => {
-    const { jobs, projectId } = server;
-    const batch = `${label}${randomUUID()}${label}`;
-    const job = await jobs.start({ projectId, key: randomUUID(), prompt: 'stay', batch });
-    await jobs.start({ projectId, key: randomUUID(), prompt: 'hello', batch: `${batch}x` });
-    await jobs.start({ projectId, key: randomUUID(), prompt: 'hello' });
-    const ofBatch = async (filter: object) => {
-      const found: string[] = [];
-      for await (const { workflowId } of jobs.list({ batch, ...filter })) found.push(workflowId);
-      return found;
-    };
-    await expect.poll(() => ofBatch({ isRunning: true })).toEqual([job.workflowId]);
-    expect(await ofBatch({ projectId })).toEqual([job.workflowId]);
-    expect(await ofBatch({ projectId: 'another' })).toEqual([]);
-    await job.cancel();
-  },
-);
-
 test('a foreign memo that can’t be decoded ends no list', async () => {
   const projectId = `foreign-memo-${randomUUID()}`;
   const undecodable = { metadata: { encoding: Buffer.from('binary/encrypted') }, data: Buffer.from('?') };

@@ -3,9 +3,12 @@ import { defineSearchAttributeKey } from '@temporalio/common';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { inputHash } from '../../src/agent-job/input.js';
 import { SEARCH_ATTRIBUTE } from '../../src/contract.js';
+import { AgentJobs } from '../../src/starter.js';
+import { connectOwnNamespace } from '../support/dev-server.js';
 import { QUICK, startJobServer, type JobServer } from './job-server.js';
 
 const TAGS = defineSearchAttributeKey(SEARCH_ATTRIBUTE.tags, 'KEYWORD_LIST');
+const BATCH = defineSearchAttributeKey(SEARCH_ATTRIBUTE.batch, 'KEYWORD');
 const OUTCOME = defineSearchAttributeKey(SEARCH_ATTRIBUTE.outcome, 'KEYWORD');
 const LABELS = {
   tags: ['night', "Monday's “run”", 'say "hi"\\'],
@@ -25,21 +28,26 @@ const memoEvents = async (workflowId: string): Promise<number> => {
     .length;
 };
 
-test('tags and metadata are shown in state and result, and go on with the run that a follow-up attaches', async () => {
-  const job = await server.jobs.start({ projectId: server.projectId, key: 'k', prompt: 'x', ...QUICK, ...LABELS });
+test('labels are shown in state and result, and go on with the run that a follow-up attaches', async () => {
+  const given = { ...LABELS, priority: 2, batch: "Monday's “night” run", startWithin: '1 hour' } as const;
+  const job = await server.jobs.start({ projectId: server.projectId, key: 'k', prompt: 'x', ...QUICK, ...given });
   expect(await job.state()).toMatchObject(LABELS);
   const result = await job.result();
   expect(result).toMatchObject(LABELS);
   const first = await describeRun(job.workflowId);
   expect(first.typedSearchAttributes.get(TAGS)).toEqual(LABELS.tags);
+  expect(first.typedSearchAttributes.get(BATCH)).toBe(given.batch);
+  expect(first.priority).toMatchObject({ priorityKey: 2, fairnessKey: server.projectId });
   expect(first.typedSearchAttributes.get(OUTCOME)).toBe('completed');
   expect(first.memo).toMatchObject({ metadata: LABELS.metadata });
   // The start call said it already: it costs no event.
   expect(await memoEvents(job.workflowId)).toBe(0);
-  expect(await job.sendFollowUp('go on')).toMatchObject({ state: 'sent' });
+  expect(await job.sendFollowUp('go on', { priority: 1 })).toMatchObject({ state: 'sent' });
   const second = await describeRun(job.workflowId);
   expect(second.runId).not.toBe(first.runId);
   expect(second.typedSearchAttributes.get(TAGS)).toEqual(LABELS.tags);
+  expect(second.typedSearchAttributes.get(BATCH)).toBe(given.batch);
+  expect(second.priority).toMatchObject({ priorityKey: 2, fairnessKey: server.projectId });
   expect(second.memo).toMatchObject({ metadata: LABELS.metadata });
   expect(await job.state()).toMatchObject(LABELS);
 });
@@ -77,7 +85,7 @@ test('a memo of another input, as of a Schedule whose input alone was changed, g
   expect((await describeRun(handle.workflowId)).memo).toMatchObject(memo);
 });
 
-test('the upstream hears nothing of tags and metadata', async () => {
+test('tags and metadata are never sent upstream', async () => {
   const secret = randomUUID();
   const projectId = `quiet-${randomUUID()}`;
   for (const labels of [{}, { tags: [secret], metadata: { [secret]: secret } }]) {
@@ -91,7 +99,7 @@ test('the upstream hears nothing of tags and metadata', async () => {
   expect(JSON.stringify(requests)).not.toContain(secret);
 });
 
-test('a refused job still tells what it was called', async () => {
+test('a refused job still shows its labels', async () => {
   const { client, taskQueue, projectId } = server;
   const args = [{ projectId, prompt: '', tags: ['a'], metadata: { correlationId: '4711' } }];
   const handle = await client.workflow.start('agentJob', { workflowId: randomUUID(), taskQueue, args });
@@ -102,3 +110,28 @@ test('a refused job still tells what it was called', async () => {
     metadata: { correlationId: '4711' },
   });
 });
+
+test('a namespace without the attribute of batches takes jobs without one; errors of others name the setup', async () => {
+  const { client, namespace, close } = await connectOwnNamespace();
+  try {
+    const jobs = new AgentJobs({ client, taskQueue: 'nobody' });
+    // A namespace of its own: no other test needs the attribute.
+    await client.connection.operatorService.removeSearchAttributes({
+      namespace,
+      searchAttributes: [SEARCH_ATTRIBUTE.batch],
+    });
+    const start = (batch?: string) =>
+      jobs.start({ projectId: 'p', key: `k ${batch}`, prompt: 'x', ...(batch && { batch }) });
+    await expect
+      .poll(() => start(randomUUID()).catch((error: Error) => error.message), { timeout: 120_000 })
+      .toMatch(/AgentJobBatch.*run "agent-jobs setup" once for namespace "test_/);
+    await start();
+    const many = jobs.startMany([{ projectId: 'p', key: 'many', prompt: 'x', batch: 'b' }]);
+    const namesSetup = { name: 'TemporalCallError', message: expect.stringContaining('agent-jobs setup') as string };
+    await expect(many[Symbol.asyncIterator]().next()).rejects.toMatchObject(namesSetup);
+    const list = jobs.list({ batch: 'b' });
+    await expect(list[Symbol.asyncIterator]().next()).rejects.toMatchObject(namesSetup);
+  } finally {
+    await close();
+  }
+}, 120_000);

@@ -1,9 +1,7 @@
 import { randomUUID } from 'node:crypto';
-import { setTimeout as delay } from 'node:timers/promises';
-import { Client, Connection } from '@temporalio/client';
 import type { WorkflowIdReusePolicy } from '@temporalio/common';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { AgentJobs, type JobFilter, type JobSummary } from '../../src/starter.js';
+import type { JobFilter, JobSummary } from '../../src/starter.js';
 import { listJobs } from '../../src/client/agent-job/list.js';
 import { agentJobStartOptions } from '../../src/agent-job/start-options.js';
 import { agentJobWorkflowId } from '../../src/contract.js';
@@ -72,12 +70,28 @@ describe('one row a job', () => {
     // By its newest run that fits.
     expect(await listed({ projectId, outcome: 'completed' })).toHaveLength(1);
     expect(await listed({ batch: projectId })).toHaveLength(1);
-    // Temporal counts runs.
-    expect(await server.jobs.count({ projectId })).toEqual({ total: 2, byStatus: { COMPLETED: 2 } });
   });
 });
 
 const TAGS = ['night', 'two words', "it's", "'lead", "trail'", 'say "hi"', 'back\\slash', "x' OR '1'='1"];
+
+const LABELS = [`it's "50 %" \\ `, `"quoted" `, `\\back `, `100%_\u{1F600} `, `'); DROP `, `'`];
+
+test('a batch finds its jobs and no others, whatever its characters', async () => {
+  const projectId = `batches-${randomUUID()}`;
+  const batches = LABELS.map((label) => `${label}${randomUUID()}${label}`);
+  for (const [i, batch] of batches.entries()) {
+    await startIdle(projectId, `k${i}`, { batch });
+    await startIdle(projectId, `x${i}`, { batch: `${batch}x` });
+  }
+  await listedAll(projectId, 2 * batches.length);
+  for (const [i, batch] of batches.entries()) {
+    const found = [agentJobWorkflowId(projectId, `k${i}`)];
+    expect(idsOf(await listed({ batch, isRunning: true })), batch).toEqual(found);
+    expect(idsOf(await listed({ batch, projectId })), batch).toEqual(found);
+    expect(await listed({ batch, projectId: 'another' })).toEqual([]);
+  }
+});
 
 test('a tag finds its jobs and no others, whatever its characters', async () => {
   const projectId = `tags-${randomUUID()}`;
@@ -86,10 +100,6 @@ test('a tag finds its jobs and no others, whatever its characters', async () => 
   for (const tag of TAGS) {
     const found = await listed({ projectId, tags: [tag] });
     expect(idsOf(found), tag).toEqual([agentJobWorkflowId(projectId, tag)]);
-  }
-  // A dev server counts `Night` as `night`.
-  for (const tag of TAGS.slice(1)) {
-    expect((await server.jobs.count({ projectId, tags: [tag, 'all'] })).total, tag).toBe(1);
   }
   expect(await listed({ projectId, tags: ['night', 'two words'] })).toEqual([]);
 });
@@ -106,8 +116,6 @@ test('times bound the start and the end', async () => {
   await listedAll(projectId, 2);
   expect(idsOf(await listed({ projectId, startedAfter: between.toISOString() }))).toEqual([second]);
   expect(idsOf(await listed({ projectId, startedBefore: between }))).toEqual([first]);
-  expect(await listed({ projectId, endedBefore: between })).toEqual([]);
-  expect(await server.jobs.count({ projectId })).toEqual({ total: 2, byStatus: { RUNNING: 1, TERMINATED: 1 } });
   await expect(listed({ startedAfter: 'yesterday' })).rejects.toThrow(/^startedAfter must be a Date/);
 });
 
@@ -116,9 +124,8 @@ test('a job whose id was started again is one row, and comes first by its newest
   for (let i = 0; i < 5; i++) await startIdle(projectId, `k${i}`);
   await server.client.workflow.getHandle(agentJobWorkflowId(projectId, 'k0')).terminate();
   await startIdle(projectId, 'k0', {}, 'ALLOW_DUPLICATE');
-  await expect
-    .poll(async () => (await server.jobs.count({ projectId })).byStatus)
-    .toEqual({ RUNNING: 5, TERMINATED: 1 });
+  const counted = async () => (await server.client.workflow.count(`AgentJobProject = '${projectId}'`)).count;
+  await expect.poll(counted).toBe(6);
   const inOrder = ['k0', 'k4', 'k3', 'k2', 'k1'].map((key) => agentJobWorkflowId(projectId, key));
   const rows = await gathered(listJobs(server.client, { projectId }, { pageSize: 2 }));
   expect(idsOf(rows)).toEqual(inOrder);
@@ -132,17 +139,7 @@ test('a job whose id was started again is one row, and comes first by its newest
   expect([...new Set(paged)]).toEqual(inOrder);
 });
 
-test('a refused cursor leaves nothing behind that would throw once the caller closes the connection', async () => {
-  const connection = await Connection.connect({ address: server.address });
-  const jobs = new AgentJobs({ client: new Client({ connection, namespace: server.namespace }) });
-  const cursor = Buffer.from('made up').toString('base64url');
-  await expect(jobs.listPage({}, { cursor })).rejects.toThrow('cursor must be');
-  await connection.close();
-  // The SDK waits at most so long before it repeats a request; an error thrown from its timer fails the run.
-  await delay(5_000);
-});
-
-test('a cursor that the server does not take, one that is none and a wrong size are refused', async () => {
+test('a cursor that was changed, one that is none and a wrong size are refused', async () => {
   const projectId = `cursor-${randomUUID()}`;
   for (const key of ['a', 'b']) await startIdle(projectId, key);
   await listedAll(projectId, 2);

@@ -45,7 +45,7 @@ test('a wait that has outlived an outage of Temporal still ends with its signal'
   await jobs.client.workflow.getHandle(job.workflowId).terminate();
 }, 120_000);
 
-test('a watch outlives an outage of Temporal, tells its logger, and goes on with what changed', async () => {
+test('a watch outlives an outage of Temporal, warns its logger, and goes on with what changed', async () => {
   const connection = await NativeConnection.connect({ address: temporal.address });
   const taskQueue = `watched-${randomUUID()}`;
   const workflowsPath = fileURLToPath(new URL('./workflows/index.ts', import.meta.url));
@@ -59,7 +59,7 @@ test('a watch outlives an outage of Temporal, tells its logger, and goes on with
   const running = worker.run();
   const told: string[] = [];
   const note = (message: string) => void told.push(message);
-  const logger = { debug: () => {}, info: note, warn: note, error: note };
+  const logger = { warn: note };
   const watched = new AgentJobs({ client: jobs.client, taskQueue, logger, timeoutMs: 4_000 });
   const job = await watched.start({ projectId: 'p1', key: randomUUID(), prompt: 'stay' });
   const followUp = () =>

@@ -6,14 +6,15 @@ import { MockActivityEnvironment } from '@temporalio/testing';
 import { Worker } from '@temporalio/worker';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { joinAgentJob } from '../../src/activities/agent-job/join-job.js';
-import { type AgentJobResult } from '../../src/starter.js';
+import { inputHash } from '../../src/agent-job/input.js';
+import type { AgentJobResult } from '../../src/starter.js';
 import { pollNowSignal, type AgentJobInput } from '../../src/contract.js';
 import { connectTo, startPrivateDevServer } from '../support/dev-server.js';
 import { bundleOf, createTestWorker } from '../support/worker.js';
 import { QUICK, startJobServer, type JobServer } from './job-server.js';
 import type { Ticket, TicketEnd } from './parent-workflows/run-job.js';
 
-const workflowsPath = fileURLToPath(new URL('./parent-workflows/index.ts', import.meta.url));
+const workflowsPath = fileURLToPath(new URL('./parent-workflows/run-job.ts', import.meta.url));
 
 let server: JobServer;
 let parentWorker: Worker;
@@ -43,7 +44,7 @@ afterAll(async () => {
   await stopServer();
 });
 
-type Parent = 'handleTicket' | 'handleTwice' | 'runOnly' | 'runTyped';
+type Parent = 'handleTicket' | 'runOnly';
 
 /** A ticket for a job of its own, which the upstream works on for so long. */
 async function ticket(activeMs = 300): Promise<Ticket & { workflowId: string; prompt: string }> {
@@ -102,6 +103,11 @@ test('a repeated ticket gets the first job’s result, while it runs and after i
   const later = await startParent('handleTicket', same);
   expect(await later.result()).toEqual(result);
   expect(await creates(prompt)).toHaveLength(1);
+  // The child says what it is, as any other job.
+  const run = await server.client.workflow.getHandle(workflowId).describe();
+  expect(run.memo).toMatchObject({ inputHash: inputHash({ projectId: server.projectId, prompt }) });
+  expect(await run.staticSummary()).toBe(`${server.projectId}: ${prompt}`);
+  expect(run.priority).toMatchObject({ priorityKey: 3, fairnessKey: server.projectId });
 });
 
 test('another prompt under the key is refused with a typed failure, and makes no job', async () => {
@@ -122,7 +128,7 @@ test('a wrong input ends the parent instead of failing its task again and again'
   expect(failure).toMatchObject({ type: 'InvalidInput', details: [{ field: 'prompt' }], nonRetryable: true });
 });
 
-test('a refused create is told to all who wait, and the key may be tried again', async () => {
+test('a refused create fails all parents that wait, and the key may be tried again', async () => {
   const { prompt, workflowId, ...same } = await ticket();
   await server.sandbox.addFault({ kind: 'status', status: 429, promptIncludes: prompt, retryAfter: 10 });
   await server.sandbox.addFault({ kind: 'status', status: 422, promptIncludes: prompt });
@@ -138,7 +144,7 @@ test('a refused create is told to all who wait, and the key may be tried again',
   expect(await creates(prompt)).toHaveLength(1);
 });
 
-test('who joined a job that was refused is not told of another job that took its key meanwhile', async () => {
+test('a parent that joined a refused job does not get another job that took its key meanwhile', async () => {
   const { prompt, workflowId, job, place } = await ticket();
   await server.sandbox.addFault({ kind: 'status', status: 422, promptIncludes: prompt });
   await (await startParent('handleTicket', { job, place })).result();
@@ -180,7 +186,7 @@ test.each(['child', 'joined'])('a parent that is cancelled stops waiting, and it
   await server.client.workflow.getHandle(workflowId).terminate();
 });
 
-test('a job that continues as new answers both who had it as a child and who joined', async () => {
+test('a job that continues as new answers the parent that has it as a child, and the one that joined', async () => {
   const { workflowId, prompt, ...same } = await ticket(FOR_LONG_MS);
   const first = await startParent('handleTicket', same);
   await untilPhase(workflowId, 'watching');
@@ -225,37 +231,23 @@ async function reset(workflowId: string): Promise<void> {
   });
 }
 
-/** A job that the upstream works on, attached to under a key: nothing is written anew after a reset. */
-async function attachedTicket(): Promise<Ticket & { workflowId: string; prompt: string }> {
-  const { job, place, prompt } = await ticket(FOR_LONG_MS);
-  const first = await server.jobs.start({ ...job, key: randomUUID() } as never);
+test('a parent that joined a job follows it over an operator’s resets', async () => {
+  // Attached to a job: nothing is written anew after a reset.
+  const { job: create, place, prompt } = await ticket(FOR_LONG_MS);
+  const first = await server.jobs.start({ ...create, key: randomUUID() } as never);
   await untilPhase(first.workflowId, 'watching');
   const { jobId } = await first.state();
   await first.cancel();
-  const { projectId } = server;
-  const { workflowId } = server.jobs.handle({ projectId, key: place.key! });
-  return { job: { projectId, jobId: jobId!, ...QUICK }, place, workflowId, prompt };
-}
-
-/** An attempt that joined the first run of a job which was reset twice since. */
-async function joinedBeforeResets() {
-  const { workflowId, job, place, prompt } = await attachedTicket();
-  await server.jobs.start({ ...job, key: place.key! } as never);
+  const job = { projectId: server.projectId, jobId: jobId!, ...QUICK };
+  const { workflowId, runId } = await server.jobs.attach({ ...job, key: place.key! });
   await untilPhase(workflowId, 'watching');
-  const handle = server.client.workflow.getHandle(workflowId);
-  const { runId } = await handle.describe();
   for (let i = 0; i < 2; i++) await reset(workflowId);
   const attempt = new MockActivityEnvironment({ heartbeatDetails: { runId } }, { client: server.client });
-  return { handle, prompt, result: () => attempt.run(joinAgentJob, { workflowId, job }) };
-}
-
-test('who joined a job follows it over an operator’s resets', async () => {
-  const { result, prompt } = await joinedBeforeResets();
   await complete(prompt);
-  expect(await result()).toMatchObject({ outcome: 'completed' });
+  expect(await attempt.run(joinAgentJob, { workflowId, job })).toMatchObject({ outcome: 'completed' });
 }, 120_000);
 
-test('a joined job that Temporal no longer keeps is looked for a while, and then told as not found', async () => {
+test('a joined job that Temporal no longer keeps is sought for a while, and then reported as not found', async () => {
   const { workflowId, job, place } = await ticket();
   const handle = await server.jobs.start({ ...job, key: place.key! } as never);
   await handle.result();

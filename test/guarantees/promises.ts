@@ -634,10 +634,10 @@ export const TESTED_PROMISES: Record<string, TestedPromise[]> = {
       'a job that another workflow has is adopted with force alone',
     ),
     tested(
-      "a follow-up's id is said again with another prompt",
+      "a follow-up's id is repeated with another prompt",
       'it is refused, after the end too, and only the first prompt is sent',
       'client/re-attach',
-      'a follow-up id that is said again with another prompt is refused, after the end too',
+      'a follow-up id that is repeated with another prompt is refused, after the end too',
     ),
     tested(
       'a script says `retry` before a look upstream can be trusted',

@@ -1,3 +1,5 @@
+import { createHash } from 'node:crypto';
+import { readFileSync } from 'node:fs';
 import { describe, expect, test } from 'vitest';
 import {
   agentJobWorkflowId,
@@ -7,6 +9,7 @@ import {
   type AgentJobInput,
 } from '../../src/contract.js';
 import type { InvalidInputError } from '../../src/contract/errors.js';
+import { inputHash } from '../../src/agent-job/input.js';
 import { agentJobStartOptions, type AgentJobPlace } from '../../src/agent-job/start-options.js';
 
 const JOB: AgentJobInput = { projectId: 'p', prompt: 'x' };
@@ -89,4 +92,12 @@ test('every id of an export fits, whatever its project: its Schedule’s, a nigh
   const window = visitorExportWorkflowId(projectId.concat('pp'), '2026-11-12', '2027-11-13');
   expect(scheduleId).toHaveLength(visitorExportScheduleId('').length + LIMIT.idBytes);
   for (const id of [schedule, night, window]) expect(id.length).toBeLessThanOrEqual(LIMIT.workflowIdCharacters);
+});
+
+test('the input hash covers project and prompt, or project and job id, with NUL between', () => {
+  const sha256 = (text: string) => createHash('sha256').update(text, 'utf8').digest('hex');
+  expect(inputHash({ projectId: 'acme/shop', prompt: 'Füge ✓ hinzu' })).toBe(sha256('acme/shop\0prompt\0Füge ✓ hinzu'));
+  expect(inputHash({ projectId: 'acme', jobId: 'job-1' })).toBe(sha256('acme\0jobId\0job-1'));
+  const page = readFileSync(new URL('../../docs/contract.md', import.meta.url), 'utf8');
+  expect(page).toContain(inputHash({ projectId: 'acme', prompt: 'Fix the login' }));
 });

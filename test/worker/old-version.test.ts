@@ -13,7 +13,7 @@ import {
   pollNowSignal,
   type AgentJobInput,
 } from '../../src/contract.js';
-import { listStuck, type StuckJob } from '../../src/client/agent-job/stuck-jobs.js';
+import { listStuck, type StuckJob } from '../../src/client/agent-job/attention.js';
 import { findDevServer } from '../../src/local/find-dev-server.js';
 import type { DevServer } from '../../src/local/dev-server.js';
 import { workflowBundleOptions } from '../../src/temporal/workflow-bundle.js';

@@ -4,6 +4,7 @@ import type { ApplicationFailure } from '@temporalio/common';
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import { jobStateQuery, resolveUnknownUpdate, type ResolveUnknownInput } from '../../src/contract.js';
 import { AgentJobs } from '../../src/starter.js';
+import { gathered } from '../client/job-server.js';
 import { ReadFailedError, RejectedError } from '../../src/upstream/errors.js';
 import { inDoubt } from '../support/outcomes.js';
 import { useDevServer } from '../support/job-tests.js';
@@ -78,7 +79,7 @@ test.each([false, true])('a job that another workflow has is adopted with force 
   if (isEnded) await other.result();
   const handle = await startUnknownCreate();
   const jobs = new AgentJobs({ client: bench.client });
-  await expect.poll(async () => (await jobs.count({ projectId, jobId: 'job-7' })).total).toBe(1);
+  await expect.poll(() => gathered(jobs.list({ projectId, jobId: 'job-7' }))).toHaveLength(1);
   const failure = await refusal(adopt(handle, 'job-7'));
   expect(failure).toMatchObject({ type: 'InvalidInput', message: expect.stringContaining(other.workflowId) });
   expect(await adopt(handle, 'job-7', true)).toMatchObject({ phase: 'watching', jobId: 'job-7' });

@@ -1,57 +1,155 @@
-/** Jobs that wait for a person to settle a write in doubt. Jobs whose workflow task fails: stuck-jobs.ts. */
-import type { Decision, InDoubtWrite } from '../../contract.js';
+/**
+ * What an operator must see to: jobs that wait for a person to resolve a write in doubt, and workflows that make no
+ * progress because they are paused, their task fails, or no worker of their version runs.
+ */
+import type { Client, WorkflowExecutionInfo } from '@temporalio/client';
+import { defineSearchAttributeKey, SearchAttributeType } from '@temporalio/common';
+import {
+  AGENT_JOB_WORKFLOW,
+  REQUEST_QUEUE_WORKFLOW,
+  SEARCH_ATTRIBUTE,
+  VISITOR_EXPORT_WORKFLOW,
+  type Decision,
+  type InDoubtWrite,
+} from '../../contract.js';
+import { WEBHOOK_DELIVERY_WORKFLOW, WEBHOOK_SWEEP_WORKFLOW } from '../../contract/webhooks.js';
+import { IS_OPEN, pauseOf } from '../../temporal/open-workflows.js';
 import { concurrently } from '../concurrently.js';
-import { CALL_TIMEOUT_MS, type CallOptions } from '../temporal-call.js';
-import { jobUrl, type WebUi } from '../web-ui.js';
-import type { JobHandle } from './handle.js';
-import type { JobFilter, JobSummary } from './job-summary.js';
+import { livePollers } from '../pollers.js';
+import type { CallOptions, ClientContext } from '../settings.js';
+import { CALL_TIMEOUT_MS, listWorkflows, temporalCall } from '../temporal-call.js';
+import { isInvalidArgument } from '../temporal-errors.js';
+import { quoted } from '../visibility-query.js';
+import { jobUrl } from '../web-ui.js';
+import { readState } from './call-job.js';
+import { type JobSummary, listJobs } from './list.js';
+import { nullIfGone, readDescription } from './run-record.js';
 
 /** A job that waits for a person. If its state could not be read, `unknown` is null and `problem` says why. */
 export interface AttentionItem {
   workflowId: string;
   /** As in a list of jobs. */
   title: string | null;
-  /** The page of the run in the web UI that shows the doubt; null where the web UI is not known. */
+  /** The page of the run in the web UI that shows the doubt; null if the web UI is not known. */
   url: string | null;
   projectId: string | null;
   jobId: string | null;
-  /** The write in doubt, to be settled by `resolve`. */
+  /** The write in doubt, which `resolve` decides. */
   unknown: InDoubtWrite | null;
   /** What people decided about this job's writes before. */
   decisions: Decision[];
   problem?: string;
 }
 
-/** The client that lists and asks. */
-interface Jobs {
-  readonly webUi: WebUi | null;
-  list(filter: JobFilter, options: CallOptions): AsyncIterable<JobSummary>;
-  handle(workflowId: string): Pick<JobHandle, 'state'>;
-}
-
 /** Lists every running job in `needsAttention`, with its write in doubt. */
 export async function* listAttention(
-  jobs: Jobs,
-  options: CallOptions = {},
+  context: ClientContext,
+  options: CallOptions,
 ): AsyncGenerator<AttentionItem, void, undefined> {
-  const listed = jobs.list({ phase: 'needsAttention', isRunning: true }, options);
-  for await (const item of concurrently(listed, {}, (job) => readInDoubtWrite(jobs, job, options))) {
-    // A job whose write was settled after the list was made has neither.
+  const listed = listJobs(context.client, { phase: 'needsAttention', isRunning: true }, options);
+  for await (const item of concurrently(listed, {}, (job) => readInDoubtWrite(context, job, options))) {
+    // A job whose write was resolved after the list was made has neither.
     if (item.unknown !== null || item.problem !== undefined) yield item;
   }
 }
 
-async function readInDoubtWrite(jobs: Jobs, job: JobSummary, options: CallOptions): Promise<AttentionItem> {
+async function readInDoubtWrite(
+  { client, webUi }: ClientContext,
+  job: JobSummary,
+  options: CallOptions,
+): Promise<AttentionItem> {
   const { workflowId, title, projectId, jobId } = job;
-  const handle = jobs.handle(workflowId);
-  const known = { workflowId, title, url: jobs.webUi && jobUrl(jobs.webUi, job), projectId, jobId };
+  const known = { workflowId, title, url: webUi && jobUrl(webUi, job), projectId, jobId };
   try {
     // The default limit is longer: with it, jobs whose workers are gone would hold up all others.
-    const state = await handle.state({ ...options, timeoutMs: options.timeoutMs ?? CALL_TIMEOUT_MS });
+    const limits = { ...options, timeoutMs: options.timeoutMs ?? CALL_TIMEOUT_MS };
+    const state = await readState(client, workflowId, limits);
     const { unknown, decisions } = state;
     return { ...known, projectId: state.projectId, jobId: state.jobId, unknown, decisions };
   } catch (error) {
     options.signal?.throwIfAborted();
     return { ...known, unknown: null, decisions: [], problem: (error as Error).message };
+  }
+}
+
+const PROJECT = defineSearchAttributeKey(SEARCH_ATTRIBUTE.project, SearchAttributeType.KEYWORD);
+const PROBLEMS = defineSearchAttributeKey('TemporalReportedProblems', SearchAttributeType.KEYWORD_LIST);
+const VERSION = defineSearchAttributeKey('TemporalWorkerDeploymentVersion', SearchAttributeType.KEYWORD);
+const TYPES = [
+  ...[AGENT_JOB_WORKFLOW, REQUEST_QUEUE_WORKFLOW, VISITOR_EXPORT_WORKFLOW],
+  ...[WEBHOOK_DELIVERY_WORKFLOW, WEBHOOK_SWEEP_WORKFLOW],
+];
+const OURS = `WorkflowType IN (${TYPES.map(quoted).join(', ')})`;
+const PAUSED = `${OURS} AND ExecutionStatus = 'Paused'`;
+const REPORTED = `${OURS} AND ${IS_OPEN} AND ${PROBLEMS.name} IS NOT NULL`;
+const PINNED = `${OURS} AND ${IS_OPEN} AND TemporalWorkflowVersioningBehavior = 'Pinned'`;
+
+/** An open workflow that makes no progress: a job, or one that jobs may wait for. */
+export interface StuckJob {
+  workflowId: string;
+  /** `agentJob`, `requestQueue`, `visitorExport`, or one of webhooks. */
+  workflowType: string;
+  /** Null if the list does not show the project with the workflow. */
+  projectId: string | null;
+  /** Temporal's words for a workflow task that keeps failing; empty for another reason. */
+  problems: string[];
+  /** The version without workers to which the workflow is pinned, as `DEPLOYMENT:BUILD_ID`; null for another reason. */
+  pinnedTo: string | null;
+  /** The pause in words: since when, by whom and why; null for another reason. */
+  paused: string | null;
+}
+
+/** Lists the workflows that are paused, then those with a reported problem, then those pinned to a lost version. */
+export async function* listStuck(client: Client, options: CallOptions = {}): AsyncGenerator<StuckJob, void, undefined> {
+  const listed = new Set<string>();
+  for await (const run of listKnown(client, PAUSED, options)) {
+    const read = () => readDescription(client, run.workflowId).catch(nullIfGone);
+    const description = await temporalCall(client, options, read);
+    const pause = description && pauseOf(description);
+    if (!pause) continue;
+    listed.add(run.workflowId);
+    yield { ...stuckJob(run, null), problems: [], paused: pause.text };
+  }
+  for await (const run of listKnown(client, REPORTED, options)) {
+    if (listed.has(run.workflowId)) continue;
+    listed.add(run.workflowId);
+    yield stuckJob(run, null);
+  }
+  for await (const run of listPinnedToLost(client, options)) {
+    if (!listed.has(run.workflowId)) yield stuckJob(run, run.typedSearchAttributes.get(VERSION) ?? null);
+  }
+}
+
+function stuckJob(run: WorkflowExecutionInfo, pinnedTo: string | null): StuckJob {
+  const { workflowId, type: workflowType, typedSearchAttributes: attributes } = run;
+  const problems = pinnedTo === null ? (attributes.get(PROBLEMS) ?? []) : [];
+  return { workflowId, workflowType, projectId: attributes.get(PROJECT) ?? null, problems, pinnedTo, paused: null };
+}
+
+/** Lists the runs of each version that no worker polls, with one request for each version. */
+async function* listPinnedToLost(client: Client, options: CallOptions): AsyncGenerator<WorkflowExecutionInfo> {
+  for (let query = PINNED; ;) {
+    const { value: run } = await listKnown(client, query, options).next();
+    const version = run?.typedSearchAttributes.get(VERSION);
+    if (!run || version === undefined) return;
+    const [name, taskQueue] = [quoted(version), quoted(run.taskQueue)];
+    const pollers = await temporalCall(client, options, () => livePollers(client, run.taskQueue, 'workflow'));
+    if (!pollers.some((poller) => poller.version === version)) {
+      yield* listKnown(client, `${PINNED} AND ${VERSION.name} = ${name} AND TaskQueue = ${taskQueue}`, options);
+    }
+    query += ` AND (${VERSION.name} != ${name} OR TaskQueue != ${taskQueue})`;
+  }
+}
+
+/** Lists nothing on an older server, which does not know the attributes of the query. */
+async function* listKnown(
+  client: Client,
+  query: string,
+  options: CallOptions,
+): AsyncGenerator<WorkflowExecutionInfo, void> {
+  try {
+    yield* listWorkflows(client, query, options);
+  } catch (error) {
+    if (!isInvalidArgument(error)) throw error;
   }
 }

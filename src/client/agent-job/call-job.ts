@@ -1,11 +1,6 @@
 /** Requests to the newest run of a job: what each failure of them means to the caller. */
-import {
-  type Client,
-  QueryRejectedError,
-  WorkflowClient,
-  type WorkflowHandle,
-  WorkflowUpdateFailedError,
-} from '@temporalio/client';
+import { QueryRejectedError, WorkflowClient, WorkflowUpdateFailedError } from '@temporalio/client';
+import type { Client, WorkflowHandle } from '@temporalio/client';
 import { type QueryDefinition, WorkflowNotFoundError } from '@temporalio/common';
 import { ENDED_BY } from '../../agent-job/closed-run.js';
 import { type AgentJobResult, type JobOutcome, type JobState, jobStateQuery, MEMO } from '../../contract.js';
@@ -20,9 +15,11 @@ import {
   MessageRefusedError,
   NoWorkerError,
 } from '../errors.js';
-import { type CallOptions, START_TIMEOUT_MS, temporalCall } from '../temporal-call.js';
+import { START_TIMEOUT_MS, temporalCall } from '../temporal-call.js';
+import type { CallOptions } from '../settings.js';
 import { isNoAnswer } from '../temporal-errors.js';
-import { readClosedRun, readDescription, readUnbegunInput, type RunRecord, textOrNull } from './run-record.js';
+import { readClosedRun, readDescription, readUnbegunInput, type RunRecord } from './run-record.js';
+import { textOrNull } from './job-summary.js';
 
 /** Calls Temporal about a job; throws MessageRefusedError, JobEndedError and JobNotFoundError. */
 export async function callJob<T>(
@@ -68,7 +65,7 @@ export async function readState(client: Client, workflowId: string, options: Cal
   return askWorker(client, workflowId, { signal, timeoutMs }, () => queryState(client, workflowId));
 }
 
-/** Temporal says the same of a workflow that never was and of one that has ended; null where it has begun since. */
+/** Temporal says the same of a workflow that never was and of one that has ended; null if it has begun since. */
 async function whyNotFound(
   client: Client,
   workflowId: string,
@@ -150,7 +147,7 @@ export function askRunning<Answer>(
 
 /**
  * The last state of a job that ended while no worker runs: by the result, or the last one that was read, ended. Null
- * where neither is known: a failure tells nothing of follow-ups, and an empty list would be untrue.
+ * if neither is known: a failure has nothing of follow-ups, and an empty list would be untrue.
  */
 export async function stateAtEnd(client: Client, run: RunRecord, last: JobState | null): Promise<JobState | null> {
   const { end, result } = await readClosedRun(client, run);
@@ -162,6 +159,6 @@ function ended(last: JobState, outcome: JobOutcome | null): JobState {
   return { ...last, phase: 'done', waiting: null, outcome };
 }
 
-function fromResult({ finishedAt, ...told }: AgentJobResult): JobState {
-  return { ...told, phase: 'done', unknown: null, waiting: null, lastChangeAt: finishedAt };
+function fromResult({ finishedAt, ...facts }: AgentJobResult): JobState {
+  return { ...facts, phase: 'done', unknown: null, waiting: null, lastChangeAt: finishedAt };
 }

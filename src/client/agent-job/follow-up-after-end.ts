@@ -3,16 +3,8 @@ import { type Client, WithStartWorkflowOperation } from '@temporalio/client';
 import { allowedAfter, type RunEnd } from '../../agent-job/closed-run.js';
 import { givenOptions, isOtherPrompt, promptHash } from '../../agent-job/input.js';
 import { agentJobStartOptions } from '../../agent-job/start-options.js';
-import { attachedDetails, staticDetails } from '../../agent-job/web-ui-text.js';
-import {
-  AGENT_JOB_WORKFLOW,
-  type AgentJobInput,
-  type AttachJobInput,
-  type FollowUpAnswer,
-  type FollowUpInput,
-  type JobState,
-  sendFollowUpUpdate,
-} from '../../contract.js';
+import { AGENT_JOB_WORKFLOW, sendFollowUpUpdate } from '../../contract.js';
+import type { AgentJobInput, AttachJobInput, FollowUpAnswer, FollowUpInput, JobState } from '../../contract.js';
 import { withRestartRequestId } from '../../temporal/workflow-clients.js';
 import { UpdateWithStartClient } from '../../temporal/workflow-clients.js';
 import { concurrently } from '../concurrently.js';
@@ -35,8 +27,8 @@ import {
   readUnbegunInput,
   type RunId,
   type RunRecord,
-  textOrNull,
 } from './run-record.js';
+import { textOrNull } from './job-summary.js';
 
 /** A follow-up, by the id that makes it one and the same. */
 export type IdentifiedFollowUp = FollowUpInput & { id: string };
@@ -79,7 +71,7 @@ async function reAttach(
 ): Promise<SentAfterEnd | null> {
   const run = await readRun(client, workflowId);
   if (run.isRunning) return null;
-  if (onlyWhileRunning) throw new JobEndedError(workflowId, run.status);
+  if (onlyWhileRunning) throw new JobEndedError(workflowId, run.workflowStatus);
   const earlier = await listEarlierRuns(client, run);
   if (earlier === null) return null;
   const ended = read.get(run.runId) ?? (await readEndedJob(client, run, earlier.unknownToLast));
@@ -100,20 +92,17 @@ async function reAttach(
   return update && { isQueued: !workflows.isAnswered, answer: () => update.result() };
 }
 
-async function attachOperation(run: RunRecord, { last: { projectId }, jobId, ...ended }: EndedJob) {
-  const { usedFollowUpIds, input, inputHash } = ended;
+async function attachOperation(run: RunRecord, { last, jobId, usedFollowUpIds, input, inputHash }: EndedJob) {
   const { taskQueue, title, hidePrompts } = run;
   const startOptions = agentJobStartOptions(
-    { projectId, jobId, usedFollowUpIds, ...givenOptions(input ?? {}) },
+    { projectId: last.projectId, jobId, usedFollowUpIds, ...givenOptions(input ?? {}) },
     { key: 'ended', taskQueue, inputHash, title, hidePrompts },
   );
-  // The first run's texts say what was asked for; a job's id says nothing to people.
-  const summary = textOrNull(await run.description.staticSummary());
-  const details = textOrNull(await run.description.staticDetails());
+  // The first run's page says what was asked for; a job's id says nothing to people.
+  const asked = textOrNull(await run.details());
   return new WithStartWorkflowOperation<(input: AgentJobInput) => Promise<unknown>>(AGENT_JOB_WORKFLOW, {
     ...startOptions,
-    ...(summary !== null && { staticSummary: summary }),
-    staticDetails: attachedDetails(details ?? staticDetails({ projectId, jobId }), jobId),
+    ...(asked !== null && { staticDetails: asked }),
     // The server has accepted this id before, however long the id is.
     workflowId: run.workflowId,
     ...withRestartRequestId(run.runId),
@@ -140,7 +129,7 @@ function answerOfEndedJob(
 function cutShort(workflowId: string, id: string): FollowUpUnconfirmedError {
   const name = `follow-up ${JSON.stringify(id)}`;
   const text = `${name} was waiting when the workflow was terminated and may have been sent`;
-  const remedy = 'look at the job, and send it under a new id if it is missing';
+  const remedy = 'check the job, and send it under a new id if it is missing';
   return new FollowUpUnconfirmedError(workflowId, id, `${text}; ${remedy}`, { retryable: false });
 }
 
@@ -149,7 +138,7 @@ function cutShort(workflowId: string, id: string): FollowUpUnconfirmedError {
 /** A worker answers a query of a closed run by replay; a longer wait means that no worker is there. */
 const QUERY_TIMEOUT_MS = 10_000;
 
-/** What a run's result or last state tells. */
+/** What is read of a run's result or last state. */
 type FinalState = Pick<JobState, 'projectId' | 'jobId' | 'job' | 'followUps' | 'usedFollowUpIds'> &
   Partial<Pick<JobState, 'promptHashes'>>;
 
@@ -159,7 +148,7 @@ interface EndedJob {
   jobId: string;
   /** The used follow-up ids of all the job's runs. */
   usedFollowUpIds: string[];
-  /** The first run's own input; null where Temporal no longer keeps it. */
+  /** The first run's own input; null if Temporal no longer keeps it. */
   input: AgentJobInput | null;
   inputHash: string | null;
 }
@@ -197,7 +186,7 @@ async function readFinal(client: Client, run: RunId): Promise<{ end: RunEnd; sta
   const { end, result } = await readClosedRun(client, run);
   if (allowedAfter(end, null) === 'start again') return { end, state: null };
   const state = end === 'result' ? result : ((await unbegunState(client, run)) ?? (await queryState(client, run)));
-  if (!tellsUsedIds(state)) throw usedIdsUnknown(run, 'does not tell which follow-up ids it used');
+  if (!tellsUsedIds(state)) throw usedIdsUnknown(run, 'does not say which follow-up ids it used');
   return { end, state };
 }
 
@@ -220,7 +209,7 @@ async function queryState(client: Client, run: RunId): Promise<FinalState> {
   try {
     return await client.withDeadline(Date.now() + QUERY_TIMEOUT_MS, () => askClosedRun(client, run));
   } catch (cause) {
-    const text = 'ended without a result and does not tell which follow-up ids it used; start a worker and try again';
+    const text = 'ended without a result and does not say which follow-up ids it used; start a worker and try again';
     throw usedIdsUnknown(run, text, cause);
   }
 }

@@ -1,16 +1,10 @@
-/** How a follow-up reaches a job, running or ended, and what its caller gets where no worker responds. */
+/** How a follow-up reaches a job, running or ended, and what its caller gets if no worker responds. */
 import { randomUUID } from 'node:crypto';
 import { setTimeout as delay } from 'node:timers/promises';
 import { WorkflowUpdateFailedError, type Client } from '@temporalio/client';
 import { ApplicationFailure, WorkflowNotFoundError } from '@temporalio/common';
-import {
-  FAILURE,
-  followUpSignal,
-  jobStateQuery,
-  sendFollowUpUpdate,
-  type FollowUpAnswer,
-  type Priority,
-} from '../../contract.js';
+import { FAILURE, followUpSignal, jobStateQuery, sendFollowUpUpdate } from '../../contract.js';
+import type { FollowUpAnswer, Priority } from '../../contract.js';
 import { parseFollowUp } from '../../agent-job/input.js';
 import { asNotRetryable } from '../../contract/errors.js';
 import {
@@ -20,8 +14,8 @@ import {
   MessageRefusedError,
   UsedIdsUnknownError,
 } from '../errors.js';
-import type { Names } from '../known-fields.js';
-import { START_TIMEOUT_MS, temporalCall, throwIfOver, type CallOptions } from '../temporal-call.js';
+import type { CallOptions, Names } from '../settings.js';
+import { START_TIMEOUT_MS, temporalCall, throwIfOver } from '../temporal-call.js';
 import { isNoAnswer, isOutage, isPaused, isTaskFailure } from '../temporal-errors.js';
 import { noAnswerError } from './call-job.js';
 import { type IdentifiedFollowUp, reAttacher, updateIdOf } from './follow-up-after-end.js';
@@ -41,7 +35,7 @@ export interface FollowUpOptions {
   id?: string | null | undefined;
   /** Who goes first where the project's messages wait for their turn, 1 to 5, 1 first. Default: that of the job. */
   priority?: Priority | null | undefined;
-  /** Throws JobEndedError where the workflow has ended, in place of attaching to its job anew. Default false. */
+  /** Throws JobEndedError if the workflow has ended, in place of attaching to its job anew. Default false. */
   onlyWhileRunning?: boolean | null | undefined;
   /** Ends the call with the signal's reason; the follow-up may have been queued by then. */
   signal?: AbortSignal | null | undefined;
@@ -77,7 +71,7 @@ export async function queueFollowUp(
   return asRepeatable(options, confirmed(client, workflowId, followUp, limits, queue));
 }
 
-/** Sends a follow-up by update and waits for its fate. */
+/** Sends a follow-up by update and waits for its outcome. */
 export async function deliverFollowUp(
   client: Client,
   workflowId: string,
@@ -99,7 +93,7 @@ export async function deliverFollowUp(
     if (isPaused(error)) throw await noAnswerError(client, workflowId, options.signal, error);
     const isUnanswered = error instanceof FollowUpUnconfirmedError && isNoAnswer(error.cause);
     if (!isUnanswered || options.signal?.aborted) throw error;
-    return readFate(client, workflowId, followUp, options.signal);
+    return readOutcome(client, workflowId, followUp, options.signal);
   });
   return asRepeatable(options, answered);
 }
@@ -115,7 +109,7 @@ async function asRepeatable<T>({ id }: FollowUpOptions, sent: Promise<T>): Promi
 }
 
 /** Asks the job for the state of a follow-up whose update took too long; throws FollowUpUnconfirmedError. */
-async function readFate(
+async function readOutcome(
   client: Client,
   workflowId: string,
   { id }: IdentifiedFollowUp,
@@ -145,7 +139,7 @@ function identify(given: string, options: FollowUpOptions): IdentifiedFollowUp {
   return { prompt, id: id ?? randomUUID(), ...(priority !== null && { priority }) };
 }
 
-/** Undefined where the workflow has ended, or is about to: the message was surely not accepted. */
+/** Undefined if the workflow has ended, or is about to: the message was surely not accepted. */
 async function unlessEnded<T>(send: () => Promise<T>): Promise<T | undefined> {
   try {
     return await send();

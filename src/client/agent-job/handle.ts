@@ -18,46 +18,49 @@ import {
 import { asNotRetryable } from '../../contract/errors.js';
 import { ID, text } from '../../contract/kinds.js';
 import { CancelClient } from '../../temporal/workflow-clients.js';
-import { ATTRIBUTION_OPTIONS, checkResolution, INPUT_OPTIONS } from '../known-fields.js';
-import { type ClientContext, type JobName, limitsOf } from '../settings.js';
 import {
-  CALL_TIMEOUT_MS,
+  ATTRIBUTION_OPTIONS,
   type CallOptions,
   checkOptions,
+  checkResolution,
   checkWaitOptions,
+  type ClientContext,
+  INPUT_OPTIONS,
+  type JobName,
+  limitsOf,
   type WaitOptions,
-} from '../temporal-call.js';
+} from '../settings.js';
+import { CALL_TIMEOUT_MS } from '../temporal-call.js';
 import { jobUrl } from '../web-ui.js';
 import { askWorker, callJob, readState } from './call-job.js';
 import { deliverFollowUp, FOLLOW_UP_OPTIONS, type FollowUpOptions, queueFollowUp } from './follow-up.js';
 import { startJob, type StartedRun } from './start-or-join.js';
-import { waitForResult } from './wait.js';
-import { watchJob } from './watch.js';
+import { waitForResult, watchJob } from './wait.js';
 
 /** One job, by its workflow id: always its newest run, so that a follow-up to an ended job is seen too. */
 export interface JobHandle {
   readonly workflowId: string;
-  /** Null where the workflow id is of the caller's own choice. */
+  /** Null if the workflow id is of the caller's own choice. */
   readonly projectId: string | null;
-  /** Null where the job was attached without one, or the workflow id is of the caller's own choice. */
+  /** Null if the job was attached without one, or the workflow id is of the caller's own choice. */
   readonly key: string | null;
   /** The newest run at the time of the start's answer; null in a handle that no start made. */
   readonly runId: string | null;
-  /** The page in Temporal's web UI that leads to the newest run; null where the web UI's address is not known. */
+  /** The page in Temporal's web UI that leads to the newest run; null if the web UI's address is not known. */
   readonly url: string | null;
   /** Whether the start that answered with this handle made the workflow; undefined in a handle that no start made. */
   readonly isNew: boolean | undefined;
 
   /**
    * Queues a follow-up; of a job whose workflow has ended, a new run attached to the same job takes it. Throws
-   * InvalidInputError, MessageRefusedError, NoJobError, UsedIdsUnknownError, or FollowUpUnconfirmedError where it
+   * InvalidInputError, MessageRefusedError, NoJobError, UsedIdsUnknownError, or FollowUpUnconfirmedError if it
    * may have been queued.
    */
   followUp(prompt: string, options?: FollowUpOptions): Promise<{ id: string }>;
 
   /**
    * As `followUp`, and waits until the upstream accepted it, refused it, or its outcome is unknown. Answers `queued`
-   * where that must wait, or takes longer than a minute.
+   * if that must wait, or takes longer than a minute.
    */
   sendFollowUp(prompt: string, options?: FollowUpOptions): Promise<FollowUpAnswer>;
 
@@ -75,9 +78,9 @@ export interface JobHandle {
   pollNow(options?: CallOptions & Attribution): Promise<void>;
 
   /**
-   * Settles a write in doubt as a person decides. Throws MessageRefusedError where the action does not fit the present
-   * write in doubt, and JobEndedError. Throws NoWorkerError where no worker answers in time: then it may have been
-   * settled. `adopt` reads the job first and has 75 seconds, not 10.
+   * Resolves a write in doubt as a person decides. Throws MessageRefusedError if the action does not fit the present
+   * write in doubt, and JobEndedError. Throws NoWorkerError if no worker answers in time: then it may have been
+   * resolved. `adopt` reads the job first and has 75 seconds, not 10.
    */
   resolve(resolution: ResolveUnknownInput, options?: CallOptions): Promise<JobState>;
 
@@ -89,7 +92,7 @@ export interface JobHandle {
 
   /**
    * Waits for the end, over continue-as-new and outages of Temporal. Throws InvalidInputError, CreateRejectedError,
-   * UnknownOutcomeError, JobCanceledError, JobTerminatedError or JobFailedError where there is no honest result.
+   * UnknownOutcomeError, JobCanceledError, JobTerminatedError or JobFailedError if there is no honest result.
    */
   result(options?: WaitOptions): Promise<AgentJobResult>;
 
@@ -161,7 +164,7 @@ export class TemporalJobHandle implements JobHandle {
         handle.executeUpdate(resolveUnknownUpdate, { args: [checked] }),
       );
     } catch (error) {
-      // A repetition could settle the next write in doubt, unless it names its write: then it is refused.
+      // A repetition could resolve the next write in doubt, unless it names its write: then it is refused.
       throw checked.since == null ? asNotRetryable(error) : error;
     }
   }
@@ -211,9 +214,6 @@ export async function startHandle(
   wanted: AgentJobStartOptions,
   options: CallOptions,
 ): Promise<JobHandle> {
-  const { workflowId } = wanted;
   const started = await startJob(context.client, wanted, limitsOf(context, options, INPUT_OPTIONS));
-  const message = started.isNew ? 'a job was started' : 'a job was joined';
-  context.logger.debug(message, { workflowId, runId: started.runId });
-  return new TemporalJobHandle(context, workflowId, started);
+  return new TemporalJobHandle(context, wanted.workflowId, started);
 }

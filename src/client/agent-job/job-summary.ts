@@ -3,28 +3,19 @@ import type { WorkflowExecutionInfo } from '@temporalio/client';
 import { defineSearchAttributeKey, SearchAttributeType } from '@temporalio/common';
 import { ENDED_BY } from '../../agent-job/closed-run.js';
 import { labelsOf } from '../../agent-job/fields.js';
-import {
-  AGENT_JOB_WORKFLOW,
-  FAILURE,
-  type JobMetadata,
-  type JobOutcome,
-  MEMO,
-  type Phase,
-  SEARCH_ATTRIBUTE,
-  type ShownWaitingFor,
-} from '../../contract.js';
+import { AGENT_JOB_WORKFLOW, FAILURE, MEMO, SEARCH_ATTRIBUTE } from '../../contract.js';
+import type { JobMetadata, JobOutcome, Phase, ShownWaitingFor } from '../../contract.js';
 import { InvalidInputError } from '../../contract/errors.js';
 import { IS_OPEN, isOpen } from '../../temporal/open-workflows.js';
-import { checkNames, type Names } from '../known-fields.js';
-import { equals, includes, isExact, quoted } from '../visibility-query.js';
-import { textOrNull } from './run-record.js';
+import { checkNames, type Names } from '../settings.js';
+import { equals, includes, quoted } from '../visibility-query.js';
 
 /** One job as Temporal lists it; may lag a moment behind the workflow. */
 export interface JobSummary {
   workflowId: string;
   /** The id of the newest run. */
   runId: string;
-  /** Project and the prompt's first line; null where another client than ours started the job. */
+  /** Project and the prompt's first line; null if another client than ours started the job. */
   title: string | null;
   projectId: string | null;
   phase: Phase | null;
@@ -35,7 +26,7 @@ export interface JobSummary {
   status: string | null;
   /** Null while it runs. */
   outcome: JobOutcome | null;
-  /** What a running job waits for, where that may last; null where it waits for none of these. */
+  /** What a running job waits for, if that may last; null if it waits for none of these. */
   waitingFor: ShownWaitingFor | null;
   jobId: string | null;
   prLink: string | null;
@@ -80,11 +71,16 @@ export function toSummary(run: SeenRun): JobSummary {
   };
 }
 
+/** What a memo holds, if it is text. */
+export function textOrNull(value: unknown): string | null {
+  return typeof value === 'string' && value !== '' ? value : null;
+}
+
 /** Only a job whose input was refused fails without the attribute. */
 function outcomeOf({ typedSearchAttributes, status }: SeenRun): JobOutcome | null {
   if (isOpen(status.name)) return null;
-  const told = typedSearchAttributes.get(OUTCOME) as JobOutcome | undefined;
-  return ENDED_BY[status.name] ?? told ?? (status.name === 'FAILED' ? FAILURE.invalidInput : null);
+  const known = typedSearchAttributes.get(OUTCOME) as JobOutcome | undefined;
+  return ENDED_BY[status.name] ?? known ?? (status.name === 'FAILED' ? FAILURE.invalidInput : null);
 }
 
 /** A job that was terminated keeps what it waited for. */
@@ -119,17 +115,15 @@ export interface JobFilter {
   startedBefore?: Date | string | null | undefined;
   /** Only runs that ended at this time or later. */
   endedAfter?: Date | string | null | undefined;
-  /** Only runs that ended before this time. */
-  endedBefore?: Date | string | null | undefined;
 }
 
 const NAMES: Names<JobFilter> = {
   ...{ phase: true, projectId: true, jobId: true, batch: true, tags: true, outcome: true, status: true },
   ...{ isRunning: true, waitingFor: true },
-  ...{ startedAfter: true, startedBefore: true, endedAfter: true, endedBefore: true },
+  ...{ startedAfter: true, startedBefore: true, endedAfter: true },
 };
 
-/** The query for a filter: no job that fits is missing. Throws InvalidInputError where a time or a name is none. */
+/** The query for a filter: no job that fits is missing. Throws InvalidInputError if a time or a name is none. */
 export function jobQuery(filter: JobFilter): string {
   checkNames(filter, 'filter', NAMES);
   const { phase, projectId, jobId, batch, tags, status, waitingFor, outcome } = filter;
@@ -152,11 +146,6 @@ function newestRuns({ isRunning, waitingFor }: JobFilter): string {
   return isRunning || waitingFor != null ? IS_OPEN : `ExecutionStatus != 'ContinuedAsNew'`;
 }
 
-/** Whether the query of a filter finds what fits it and, but for the case of tags on a dev server, nothing else. */
-export function isExactQuery({ projectId, jobId, batch, tags, status }: JobFilter): boolean {
-  return [projectId, jobId, batch, status, ...(tags ?? [])].every((value) => value == null || isExact(value));
-}
-
 /** Whether a job is one that the filter asks for. */
 export function isAsked(job: JobSummary, filter: JobFilter): boolean {
   const { tags, isRunning, waitingFor } = filter;
@@ -172,7 +161,7 @@ export function isAsked(job: JobSummary, filter: JobFilter): boolean {
 const SAME = ['phase', 'projectId', 'jobId', 'batch', 'status', 'outcome', 'waitingFor'] as const;
 
 function endedAs(outcome: JobOutcome): string {
-  // What Temporal itself tells.
+  // What Temporal itself knows.
   if (Object.values(ENDED_BY).includes(outcome as never)) return `ExecutionStatus = ${quoted(outcome)}`;
   const { outcome: attribute } = SEARCH_ATTRIBUTE;
   if (outcome === FAILURE.invalidInput) return `ExecutionStatus = 'Failed' AND ${attribute} IS NULL`;
@@ -182,11 +171,10 @@ function endedAs(outcome: JobOutcome): string {
 type IsIn = (job: JobSummary, time: string) => boolean;
 
 /** Each bound, as a query says it, and as two times of the same form are compared. */
-const TIMES: readonly ['startedAfter' | 'startedBefore' | 'endedAfter' | 'endedBefore', string, IsIn][] = [
+const TIMES: readonly ['startedAfter' | 'startedBefore' | 'endedAfter', string, IsIn][] = [
   ['startedAfter', 'StartTime >=', ({ startedAt }, time) => startedAt >= time],
   ['startedBefore', 'StartTime <', ({ startedAt }, time) => startedAt < time],
   ['endedAfter', 'CloseTime >=', ({ endedAt }, time) => endedAt !== null && endedAt >= time],
-  ['endedBefore', 'CloseTime <', ({ endedAt }, time) => endedAt !== null && endedAt < time],
 ];
 
 function times(filter: JobFilter): string[] {

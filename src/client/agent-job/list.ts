@@ -1,22 +1,22 @@
 /** Jobs as Temporal's visibility lists them: open runs first, the newest first, then closed ones by their end. */
+import { createHash } from 'node:crypto';
 import type { Client } from '@temporalio/client';
 import { whole } from '../../contract/kinds.js';
 import { InvalidInputError } from '../../contract/errors.js';
-import { type PageRequest, readListPage, type RunPage } from '../../temporal/workflow-clients.js';
-import type { Names } from '../known-fields.js';
-import { type CallOptions, listWorkflows, temporalCall } from '../temporal-call.js';
-import { isOutage } from '../temporal-errors.js';
-import { isAsked, isExactQuery, type JobFilter, jobQuery, type JobSummary, toSummary } from './job-summary.js';
+import { readListPage } from '../../temporal/workflow-clients.js';
+import type { CallOptions, Names } from '../settings.js';
+import { listWorkflows, temporalCall } from '../temporal-call.js';
+import { isAsked, type JobFilter, jobQuery, type JobSummary, toSummary } from './job-summary.js';
 import { readDescription } from './run-record.js';
 
+/** What lists are asked for, and show. */
 export type { JobFilter, JobSummary };
 
 /** Runs of one request: a caller that stops early has not waited for a thousand. */
 const PAGE_SIZE = 200;
 const DEFAULT_PAGE_SIZE = 100;
 const MAX_PAGE_SIZE = 1_000;
-/** A server reports a cursor that it can't read as an outage. The SDK repeats the request until this time is over. */
-const CURSOR_TIMEOUT_MS = 2_000;
+const HASH_CHARACTERS = 12;
 
 /** What else to list by, and how. */
 interface ListSettings extends CallOptions {
@@ -79,7 +79,7 @@ export interface JobPage {
   nextCursor: string | null;
 }
 
-/** Reads one page of `listJobs`. Throws InvalidInputError where the server does not take the cursor. */
+/** Reads one page of `listJobs`. Throws InvalidInputError for what is no cursor. */
 export async function readJobPage(
   client: Client,
   filter: JobFilter,
@@ -87,78 +87,24 @@ export async function readJobPage(
 ): Promise<JobPage> {
   const size = whole(1, MAX_PAGE_SIZE).check(pageSize ?? DEFAULT_PAGE_SIZE, 'pageSize');
   const token = cursor == null ? null : readCursor(cursor);
-  const page = await readPage(client, { query: jobQuery(filter), pageSize: size, token }, options);
+  const request = { query: jobQuery(filter), pageSize: size, token };
+  const page = await temporalCall(client, options, () => readListPage(client, request));
   const runs = page.runs.map(toSummary).filter((run) => isAsked(run, filter));
   return { jobs: runs.filter(onceByJob()), nextCursor: page.token && toCursor(page.token) };
 }
 
-/** A server that answers for the first page, but not for this one, does not take the cursor. */
-async function readPage(client: Client, request: PageRequest, options: CallOptions): Promise<RunPage> {
-  const read = (token: Uint8Array | null) => readListPage(client, { ...request, token });
-  if (request.token === null) return temporalCall(client, options, () => read(null));
-  // A deadline ends the SDK's repetitions. An abort would leave the timer of the next one, which throws uncaught where
-  // the caller has closed the connection meanwhile.
-  const soon = () => client.withDeadline(Date.now() + CURSOR_TIMEOUT_MS, () => read(request.token));
-  try {
-    return await temporalCall(client, options, soon);
-  } catch (error) {
-    if (!isOutage(error)) throw error;
-    // During an outage this fails too.
-    await temporalCall(client, options, () => read(null));
-    throw wrongCursor();
-  }
-}
-
-/** The server's token as callers carry it. */
+/** The server's token as callers carry it, after its hash: a server reports one that it can't read as an outage. */
 function toCursor(token: Uint8Array): string {
-  return Buffer.from(token).toString('base64url');
+  const hash = createHash('sha256').update(token).digest('base64url');
+  return `${hash.slice(0, HASH_CHARACTERS)}${Buffer.from(token).toString('base64url')}`;
 }
 
-/** Throws InvalidInputError where the text is no token's. */
+/** Throws InvalidInputError if the text is no cursor. */
 function readCursor(cursor: unknown): Uint8Array {
-  const token = new Uint8Array(Buffer.from(typeof cursor === 'string' ? cursor : '', 'base64url'));
+  const text = typeof cursor === 'string' ? cursor : '';
+  const token = new Uint8Array(Buffer.from(text.slice(HASH_CHARACTERS), 'base64url'));
   if (token.length > 0 && toCursor(token) === cursor) return token;
-  throw wrongCursor();
-}
-
-/** The error of a cursor that leads nowhere. */
-function wrongCursor(): InvalidInputError {
-  return new InvalidInputError('cursor', 'must be the nextCursor of a page of the same list');
-}
-
-/** How many jobs a filter finds. */
-export interface JobCount {
-  total: number;
-  /** By Temporal's status of the workflow, such as `RUNNING`. */
-  byStatus: Partial<Record<string, number>>;
-}
-
-/** Temporal's words of a query's groups that are not those of `workflowStatus` in lower case. */
-const STATUS_NAMES: Readonly<Record<string, string>> = { Canceled: 'CANCELLED', TimedOut: 'TIMED_OUT' };
-
-/** Counts what a filter finds, each of a job's runs that a follow-up made: Temporal counts them in one request. */
-export async function countJobs(client: Client, filter: JobFilter, options: CallOptions): Promise<JobCount> {
-  if (!isExactQuery(filter)) return countListed(listRuns(client, filter, options));
-  const { namespace } = client.options;
-  const request = { namespace, query: `${jobQuery(filter)} GROUP BY ExecutionStatus` };
-  const { count, groups } = await temporalCall(client, options, () =>
-    client.workflowService.countWorkflowExecutions(request),
-  );
-  const byStatus = (groups ?? []).map(({ groupValues, count: jobs }): [string, number] => {
-    const name = JSON.parse(Buffer.from(groupValues?.[0]?.data ?? '').toString() || '""') as string;
-    return [STATUS_NAMES[name] ?? name.toUpperCase(), Number(jobs)];
-  });
-  return { total: Number(count), byStatus: Object.fromEntries(byStatus) };
-}
-
-async function countListed(runs: AsyncIterable<JobSummary>): Promise<JobCount> {
-  const byStatus: Record<string, number> = {};
-  let total = 0;
-  for await (const { workflowStatus } of runs) {
-    byStatus[workflowStatus] = (byStatus[workflowStatus] ?? 0) + 1;
-    total += 1;
-  }
-  return { total, byStatus };
+  throw new InvalidInputError('cursor', 'must be the nextCursor of a page of the same list');
 }
 
 /** Reads a job's newest run as `listJobs` would show it, without the lag of a list; throws JobNotFoundError. */

@@ -1,18 +1,12 @@
-/** The queues in which writes and exports wait for their turn, as their workflows tell. */
+/** The queues in which writes and exports wait for their turn, as their workflows report them. */
 import { type Client, QueryRejectedError } from '@temporalio/client';
 import { WorkflowNotFoundError } from '@temporalio/common';
-import {
-  queueNameOf,
-  REQUEST_QUEUE_WORKFLOW,
-  requestQueueId,
-  requestQueueStateQuery,
-  type QueueName,
-  type RequestQueueState,
-} from '../../contract.js';
+import { queueNameOf, REQUEST_QUEUE_WORKFLOW, requestQueueId, requestQueueStateQuery } from '../../contract.js';
+import type { QueueName, RequestQueueState } from '../../contract.js';
 import { IS_OPEN } from '../../temporal/open-workflows.js';
-import { checkNames } from '../known-fields.js';
+import { type CallOptions, checkNames } from '../settings.js';
 import { concurrently } from '../concurrently.js';
-import { listWorkflows, temporalCall, type CallOptions } from '../temporal-call.js';
+import { listWorkflows, temporalCall } from '../temporal-call.js';
 import { isNoAnswer } from '../temporal-errors.js';
 import { askRunning, noAnswerError } from './call-job.js';
 

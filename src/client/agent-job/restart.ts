@@ -17,7 +17,7 @@ const ATTACH_TIMEOUT_MS = 2_000;
  */
 const MAX_ATTACHED_REQUEST_IDS = 20;
 
-/** Sends a start that goes on from `last`. Null where it came too late, got no response, or one with a closed run. */
+/** Sends a start that goes on from `last`. Null if it came too late, got no response, or one with a closed run. */
 export async function restartAfter<T>(
   client: Client,
   last: RunRecord,

@@ -1,11 +1,6 @@
 /** What Temporal itself knows of a workflow's runs, without asking a worker. */
-import {
-  type Client,
-  WorkflowContinuedAsNewError,
-  type WorkflowExecutionDescription,
-  type WorkflowExecutionInfo,
-  WorkflowFailedError,
-} from '@temporalio/client';
+import { WorkflowContinuedAsNewError, WorkflowFailedError } from '@temporalio/client';
+import type { Client, WorkflowExecutionDescription, WorkflowExecutionInfo } from '@temporalio/client';
 import { WorkflowNotFoundError } from '@temporalio/common';
 import { endOf, type RunEnd } from '../../agent-job/closed-run.js';
 import { inputHash } from '../../agent-job/input.js';
@@ -17,6 +12,7 @@ import { lenientWorkflowClient } from '../../temporal/workflow-clients.js';
 import { JobNotFoundError, KeyConflictError } from '../errors.js';
 import { isNotFound } from '../temporal-errors.js';
 import { equals } from '../visibility-query.js';
+import { type JobSummary, textOrNull, toSummary } from './job-summary.js';
 
 /** One of the runs of a workflow id. */
 export interface RunId {
@@ -25,7 +21,7 @@ export interface RunId {
 }
 
 /** A workflow id's newest run, as it was when it was read. */
-export interface RunRecord extends RunId {
+export interface RunRecord extends JobSummary {
   /** Since before the read: another run may have followed in that time. */
   elapsedMs: () => number;
   /** First of the runs that continue-as-new chained together; its input is the caller's own. */
@@ -33,21 +29,14 @@ export interface RunRecord extends RunId {
   isRunning: boolean;
   /** How many events it has. */
   historyLength: number;
-  /** Temporal's status, such as `COMPLETED`. */
-  status: string;
   /** The request ids of all starts that Temporal answers with this run. */
   requestIds: string[];
   taskQueue: string;
-  /** From the memo; null where no job was known yet. */
-  jobId: string | null;
-  prLink: string | null;
   memoInputHash: string | null;
-  /** From the memo; null where none was given and no worker has begun it. */
-  title: string | null;
   /** From the memo: nothing may show the prompt. */
   hidePrompts: boolean;
-  /** As Temporal gave it. */
-  description: WorkflowExecutionDescription;
+  /** What the page of the run says, as its start gave it. */
+  details: () => Promise<string | undefined>;
 }
 
 /** Reads the newest run of a workflow id; throws JobNotFoundError, and KeyConflictError where it is no agent job. */
@@ -58,21 +47,16 @@ export async function readRun(client: Client, workflowId: string): Promise<RunRe
     throw new KeyConflictError(workflowId, `this id belongs to a workflow of type ${run.type}`);
   }
   return {
-    workflowId,
-    runId: run.runId,
+    ...toSummary(run),
     elapsedMs,
     firstRunId: run.raw.workflowExecutionInfo?.firstRunId || run.runId,
     isRunning: isOpen(run.status.name),
-    status: run.status.name,
     historyLength: run.historyLength,
     requestIds: Object.keys(run.raw.workflowExtendedInfo?.requestIdInfos ?? {}),
     taskQueue: run.taskQueue,
-    jobId: textOrNull(run.memo?.[MEMO.jobId]),
-    prLink: textOrNull(run.memo?.[MEMO.prLink]),
     memoInputHash: textOrNull(run.memo?.[MEMO.inputHash]),
-    title: textOrNull(run.memo?.[MEMO.title]),
     hidePrompts: run.memo?.[MEMO.hidePrompts] === true,
-    description: run,
+    details: () => run.staticDetails(),
   };
 }
 
@@ -87,7 +71,7 @@ export async function readDescription(client: Client, workflowId: string): Promi
   }
 }
 
-/** Null where Temporal has deleted what was listed, or met by a start. */
+/** Null if Temporal has deleted what was listed, or met by a start. */
 export function nullIfGone(error: unknown): null {
   if (error instanceof WorkflowNotFoundError || error instanceof JobNotFoundError) return null;
   throw error;
@@ -109,11 +93,6 @@ export async function readClosedRun(
   }
 }
 
-/** What a memo holds, where it is text. */
-export function textOrNull(value: unknown): string | null {
-  return typeof value === 'string' && value !== '' ? value : null;
-}
-
 /** The closed runs of a workflow id before its newest run. */
 interface EarlierRuns {
   /** Newest first, as far as the list shows them. */
@@ -123,8 +102,8 @@ interface EarlierRuns {
 }
 
 /**
- * Lists the closed runs before the last one; null where another is the last one by now. A chain that continued as new
- * counts by its end alone. The list may lag by a moment, so that a run is missing; what `last` tells of itself never
+ * Lists the closed runs before the last one; null if another is the last one by now. A chain that continued as new
+ * counts by its end alone. The list may lag by a moment, so that a run is missing; what `last` knows of itself never
  * lags.
  */
 export async function listEarlierRuns(client: Client, last: RunRecord): Promise<EarlierRuns | null> {
@@ -136,7 +115,7 @@ export async function listEarlierRuns(client: Client, last: RunRecord): Promise<
     const isOther = run.workflowId === last.workflowId && run.type === AGENT_JOB_WORKFLOW && run.runId !== last.runId;
     if (isOther) found.push(run);
   }
-  // Times tell nothing of the order: the server has more than one clock.
+  // Times say nothing of the order: the server has more than one clock.
   if (found.length > 0 && (await readRun(client, last.workflowId)).runId !== last.runId) return null;
   const listed = found.sort((a, b) => Number(b.startTime) - Number(a.startTime)).map(({ runId }) => runId);
   const knownToLast = endedRunIdsOf(last.requestIds);
@@ -149,7 +128,7 @@ export async function listEarlierRuns(client: Client, last: RunRecord): Promise<
 // What a job was started with, from its memo and the first event of its history.
 
 /**
- * Reads the hash that says which job a run is for: from its memo, else computed from its first start event. Null where
+ * Reads the hash that says which job a run is for: from its memo, else computed from its first start event. Null if
  * neither is left.
  */
 export async function readInputHash(client: Client, run: RunRecord): Promise<string | null> {
@@ -158,7 +137,7 @@ export async function readInputHash(client: Client, run: RunRecord): Promise<str
   return input === null ? null : inputHash(input);
 }
 
-/** Reads the caller's own input in the first start event; null where Temporal no longer keeps it, or it is none. */
+/** Reads the caller's own input in the first start event; null if Temporal no longer keeps it, or it is none. */
 export async function readStartInput(
   client: Client,
   { workflowId, firstRunId }: Pick<RunRecord, 'workflowId' | 'firstRunId'>,
@@ -205,7 +184,7 @@ async function readFirstEvents(
 
 type Payloads = Parameters<Client['options']['loadedDataConverter']['payloadCodecs'][number]['decode']>[0];
 
-/** Decodes the first payload; null where there is none, or it is no JSON object. */
+/** Decodes the first payload; null if there is none, or it is no JSON object. */
 async function decodeFirst<T extends object>(client: Client, payloads: Payloads | null | undefined): Promise<T | null> {
   const { payloadCodecs, payloadConverter } = client.options.loadedDataConverter;
   let decoded = payloads ?? [];

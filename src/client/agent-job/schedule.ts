@@ -5,7 +5,7 @@ import { agentJobStartOptions, checkKey } from '../../agent-job/start-options.js
 import { AGENT_JOB_WORKFLOW, type AgentJobOptions, agentJobWorkflowId, LIMIT } from '../../contract.js';
 import { checkObject, ID, oneOf, schemaOf, TEXT } from '../../contract/kinds.js';
 import { InvalidInputError } from '../../contract/errors.js';
-import { checkKnownFields } from '../known-fields.js';
+import { checkKnownFields } from '../settings.js';
 
 /** When jobs start, and what each of them is to do. */
 export interface AgentJobSchedule extends AgentJobOptions {

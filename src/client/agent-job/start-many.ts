@@ -1,4 +1,4 @@
-/** Starting many jobs: each request has exactly one fate, and the same requests again start nothing new. */
+/** Starting many jobs: each request has exactly one outcome (`fate`), and the same requests again start nothing new. */
 import { randomUUID } from 'node:crypto';
 import { setTimeout as pause } from 'node:timers/promises';
 import { checkKey, agentJobStartOptions, type AgentJobStartOptions } from '../../agent-job/start-options.js';
@@ -7,9 +7,9 @@ import { whole } from '../../contract/kinds.js';
 import { InvalidInputError } from '../../contract/errors.js';
 import { startStopwatch } from '../../temporal/elapsed-time.js';
 import { concurrently } from '../concurrently.js';
-import type { ClientContext } from '../settings.js';
+import { checkNames, checkRequest, INPUT_OPTIONS } from '../settings.js';
+import type { ClientContext, InputOptions, Names } from '../settings.js';
 import { JobNotFoundError, KeyConflictError } from '../errors.js';
-import { checkNames, checkRequest, INPUT_OPTIONS, type InputOptions, type Names } from '../known-fields.js';
 import { isAboutSearchAttributes, isInvalidArgument, isOutage } from '../temporal-errors.js';
 import { START_TIMEOUT_MS } from '../temporal-call.js';
 import { startJob, type StartedRun } from './start-or-join.js';
@@ -18,24 +18,22 @@ import { startJob, type StartedRun } from './start-or-join.js';
 export interface StartManyOptions extends InputOptions {
   /** Starts under way at the same moment, 1 to 200; default 20. */
   concurrency?: number | null | undefined;
-  /** How long one start is tried while Temporal does not answer, in milliseconds; default 2 minutes. */
-  outageLimitMs?: number | null | undefined;
-  /** Once it is aborted no further job is begun. Those under way report their fates; then its reason is thrown. */
+  /** Once it is aborted no further job is begun. Those under way are yielded; then its reason is thrown. */
   signal?: AbortSignal | null | undefined;
 }
 
 const OPTIONS: Names<StartManyOptions> = {
   ...INPUT_OPTIONS,
-  ...{ concurrency: true, outageLimitMs: true, signal: true },
+  ...{ concurrency: true, signal: true },
 };
 
 /** What became of one request. */
 export interface StartFate {
   /** Its place among the requests, from 0. */
   index: number;
-  /** Null where it has none. */
+  /** Null if it has none. */
   key: string | null;
-  /** Null where the request is refused. */
+  /** Null if the request is refused. */
   workflowId: string | null;
   /** `joined`: the job was there already. `conflict`: its key names another job. `refused`: it is no valid request. */
   fate: 'started' | 'joined' | 'conflict' | 'refused';
@@ -47,16 +45,18 @@ export interface StartFate {
 export type StartItem = { index: number } & ({ request: unknown } | { problem: Error });
 type StartItems = Iterable<StartItem> | AsyncIterable<StartItem>;
 
-const DEFAULT = { concurrency: 20, outageLimitMs: 2 * 60_000 } as const;
+const DEFAULT_CONCURRENCY = 20;
 /** More is not faster: all share one connection. */
 const MAX_CONCURRENCY = 200;
+/** How long one start is tried while Temporal does not answer. */
+const OUTAGE_LIMIT_MS = 2 * 60_000;
 const BETWEEN_TRIES_MS = 2_000;
-/** A try gets so long even where the limit has nearly passed: a busy server takes seconds. */
+/** A try gets so long even if the limit has nearly passed: a busy server takes seconds. */
 const MIN_TRY_MS = 5_000;
 
 /**
- * Starts the jobs of many requests and tells the fate of each, in their order. Memory does not grow with their number.
- * Throws where Temporal is away for longer than the limit, or refuses the caller: then the rest has no fate.
+ * Starts the jobs of many requests and yields the outcome of each, in order. Memory does not grow with their number.
+ * Throws if Temporal is away for longer than the limit, or refuses the caller: then the rest has no outcome.
  */
 export function startMany(
   context: StartContext,
@@ -64,9 +64,7 @@ export function startMany(
   { signal, ...options }: StartManyOptions,
 ): AsyncGenerator<StartFate, void, undefined> {
   checkNames(options, 'option', OPTIONS);
-  const outageLimitMs = options.outageLimitMs ?? DEFAULT.outageLimitMs;
-  const limit = checkConcurrency(options.concurrency);
-  if (!(outageLimitMs >= 0)) throw new InvalidInputError('outageLimitMs', 'must be a number of milliseconds');
+  const limit = whole(1, MAX_CONCURRENCY).check(options.concurrency ?? DEFAULT_CONCURRENCY, 'concurrency');
   const inOrder = keepOrder();
   return concurrently(items, { limit, signal }, async (item) => {
     const wanted = readItem(item, context, options);
@@ -77,7 +75,7 @@ export function startMany(
     try {
       const { isNew } = await inOrder(workflowId, () => {
         signal?.throwIfAborted();
-        return startUntilAnswered(context, startOptions, { signal, outageLimitMs });
+        return startUntilAnswered(context, startOptions, signal);
       });
       return { index, key, workflowId, fate: isNew ? 'started' : 'joined' } as const;
     } catch (error) {
@@ -89,12 +87,7 @@ export function startMany(
   });
 }
 
-/** Checks how many starts may be under way. */
-function checkConcurrency(given: unknown): number {
-  return whole(1, MAX_CONCURRENCY).check(given ?? DEFAULT.concurrency, 'concurrency');
-}
-
-/** The start that a request asks for, or its refusal: whatever a caller hands over has a fate. */
+/** The start that a request asks for, or its refusal: each item that a caller hands over has an outcome. */
 function readItem(
   item: StartItem,
   { taskQueue, hidePrompts }: StartContext,
@@ -116,24 +109,24 @@ function readItem(
 type StartContext = Pick<ClientContext, 'client' | 'taskQueue'> & Partial<ClientContext>;
 
 /**
- * Starts a job over an outage of Temporal, for a limited time. All tries are one request: one whose answer was lost is
- * told as started once it is repeated.
+ * Starts a job over an outage of Temporal, for a limited time. All tries are one request: one whose answer was lost
+ * counts as started once it is repeated.
  */
 async function startUntilAnswered(
   { client, timeoutMs, logger }: StartContext,
   options: AgentJobStartOptions,
-  { signal, outageLimitMs }: Pick<StartManyOptions, 'signal'> & { outageLimitMs: number },
+  signal: StartManyOptions['signal'],
 ): Promise<StartedRun> {
   const requestId = randomUUID();
   const elapsedMs = startStopwatch();
   for (;;) {
-    const leftMs = Math.max(outageLimitMs - elapsedMs(), MIN_TRY_MS);
+    const leftMs = Math.max(OUTAGE_LIMIT_MS - elapsedMs(), MIN_TRY_MS);
     try {
       return await startJob(client, options, { requestId, timeoutMs: Math.min(timeoutMs ?? START_TIMEOUT_MS, leftMs) });
     } catch (error) {
-      // Temporal deleted the closed run between the start that met it and the look at it: the key is free.
+      // Temporal deleted the closed run after the start that met it: the key is free.
       const mayWorkLater = isOutage(error) || error instanceof JobNotFoundError;
-      if (!mayWorkLater || signal?.aborted || elapsedMs() >= outageLimitMs) throw error;
+      if (!mayWorkLater || signal?.aborted || elapsedMs() >= OUTAGE_LIMIT_MS) throw error;
       logger?.warn('a start is tried again', { workflowId: options.workflowId, error });
       await pause(BETWEEN_TRIES_MS);
     }

@@ -8,17 +8,11 @@ import { AGENT_JOB_WORKFLOW, type AgentJobInput } from '../../contract.js';
 import { withRequestId, withRestartRequestId } from '../../temporal/workflow-clients.js';
 import { concurrently } from '../concurrently.js';
 import { KeyConflictError } from '../errors.js';
-import { type CallOptions, START_TIMEOUT_MS, temporalCall, throwIfOver } from '../temporal-call.js';
+import { START_TIMEOUT_MS, temporalCall, throwIfOver } from '../temporal-call.js';
+import type { CallOptions } from '../settings.js';
 import { restartAfter } from './restart.js';
-import {
-  listEarlierRuns,
-  nullIfGone,
-  readClosedRun,
-  readInputHash,
-  readRun,
-  readStartInput,
-  type RunRecord,
-} from './run-record.js';
+import { listEarlierRuns, nullIfGone, readClosedRun, readInputHash, readRun, readStartInput } from './run-record.js';
+import type { RunRecord } from './run-record.js';
 
 /** Each further round means that another caller restarted the same key in between, or that a start came too late. */
 const MAX_ROUNDS = 10;
@@ -92,7 +86,7 @@ async function startNew(client: Client, options: AgentJobStartOptions, requestId
 }
 
 async function readAllowed(client: Client, run: RunRecord): Promise<Allowed> {
-  if (run.status !== 'FAILED') return allowedAfter(ENDED_BY[run.status] ?? 'result', run.jobId);
+  if (run.workflowStatus !== 'FAILED') return allowedAfter(ENDED_BY[run.workflowStatus] ?? 'result', run.jobId);
   const { end } = await readClosedRun(client, run);
   const isRefused = allowedAfter(end, null) === 'start again';
   return allowedAfter(end, isRefused && !(await goesOnWithEarlierJob(client, run)) ? null : run.jobId);
@@ -142,14 +136,14 @@ async function refuseWhereJobExists(
     if (run === null) continue;
     if (allowedAfter(run.end, null) !== 'start again') {
       const text = `an earlier run of this key, ${run.runId}, may have made a job, though its last run made none`;
-      throw new KeyConflictError(workflowId, `${text}: look at that run, and use another key for a new job`);
+      throw new KeyConflictError(workflowId, `${text}: check that run, and use another key for a new job`);
     }
     refused.add(run.runId);
   }
 }
 
-function conflict({ workflowId, status, jobId }: RunRecord): KeyConflictError {
-  const job = `workflow ${status.toLowerCase()}, job ${jobId ?? 'not known'}`;
+function conflict({ workflowId, workflowStatus, jobId }: RunRecord): KeyConflictError {
+  const job = `workflow ${workflowStatus.toLowerCase()}, job ${jobId ?? 'not known'}`;
   return new KeyConflictError(
     workflowId,
     `this key names a job with another input (${job}): use another key for a new job`,

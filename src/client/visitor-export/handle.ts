@@ -12,9 +12,16 @@ import {
 import { parseExportInput, RANGE_EXPORT, toRangeInput } from '../../visitor-export/input.js';
 import { InvalidInputError } from '../../contract/errors.js';
 import { ExportCanceledError, ExportFailedError } from '../errors.js';
-import { limitsOf, type ClientContext } from '../settings.js';
-import { checkNames, type Names } from '../known-fields.js';
-import { checkWaitOptions, longWait, temporalCall, type CallOptions, type WaitOptions } from '../temporal-call.js';
+import {
+  type CallOptions,
+  checkNames,
+  checkWaitOptions,
+  type ClientContext,
+  limitsOf,
+  type Names,
+  type WaitOptions,
+} from '../settings.js';
+import { longWait, temporalCall } from '../temporal-call.js';
 import { jobUrl } from '../web-ui.js';
 import { askWorkflow } from '../../temporal/workflow-clients.js';
 

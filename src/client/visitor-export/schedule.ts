@@ -19,8 +19,8 @@ import { checkObject, duration, whole } from '../../contract/kinds.js';
 import { InvalidInputError } from '../../contract/errors.js';
 import { lenientOptions } from '../../temporal/workflow-clients.js';
 import { parseExportInput } from '../../visitor-export/input.js';
-import { checkNames, type Names } from '../known-fields.js';
-import { type CallOptions, temporalCall } from '../temporal-call.js';
+import { type CallOptions, checkNames, type Names } from '../settings.js';
+import { temporalCall } from '../temporal-call.js';
 
 /** Settings of a Schedule; what is left out stays as it is, and takes its default in a new Schedule. */
 export interface ExportScheduleSettings {

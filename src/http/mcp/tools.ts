@@ -4,7 +4,7 @@
  */
 import { createHash } from 'node:crypto';
 import { checkObject, type Kind, optional, whole } from '../../contract/kinds.js';
-import { checkKnownFields } from '../../client/known-fields.js';
+import { checkKnownFields } from '../../client/settings.js';
 import { type JobBody, type Operation, type OperationCall, OPERATIONS } from '../../operations.js';
 import { type Arguments, described, KEY, plainObject, PROJECT } from '../../operations/arguments.js';
 import { type Caller, checkMaySee } from '../keys.js';

@@ -1,12 +1,6 @@
 import { ApplicationFailure, executeChild, isCancellation } from '@temporalio/workflow';
-import {
-  agentJob,
-  agentJobChildOptions,
-  runAgentJob,
-  type AgentJobInput,
-  type AgentJobPlace,
-  type AgentJobResult,
-} from '../../../src/agent-job/child.js';
+import { agentJob, agentJobChildOptions, runAgentJob } from '../../../src/agent-job/child.js';
+import type { AgentJobInput, AgentJobPlace, AgentJobResult } from '../../../src/agent-job/child.js';
 
 export interface Ticket {
   job: AgentJobInput;
@@ -15,7 +9,7 @@ export interface Ticket {
 
 export type TicketEnd = AgentJobResult | { type: string | null | undefined; message: string; details: unknown };
 
-/** A service's workflow that has a job done for a ticket, and tells how it failed. */
+/** A service's workflow that has a job done for a ticket, and reports how it failed. */
 export async function handleTicket({ job, place }: Ticket): Promise<TicketEnd> {
   try {
     return await runAgentJob(job, place);
@@ -26,17 +20,7 @@ export async function handleTicket({ job, place }: Ticket): Promise<TicketEnd> {
   }
 }
 
-/** The same ticket twice at the same time. */
-export function handleTwice(ticket: Ticket): Promise<TicketEnd[]> {
-  return Promise.all([handleTicket(ticket), handleTicket(ticket)]);
-}
-
-/** Without a catch: what becomes of the parent itself. */
+/** A child by its type. Without a catch: the failure is that of the parent. */
 export function runOnly({ job, place }: Ticket): Promise<AgentJobResult> {
-  return runAgentJob(job, place);
-}
-
-/** A child by its type. */
-export function runTyped({ job, place }: Ticket): Promise<AgentJobResult> {
   return executeChild(agentJob, agentJobChildOptions(job, place));
 }
