@@ -3,7 +3,7 @@ import type { Client, ConnectionOptions } from '@temporalio/client';
 import { DEFAULT_TASK_QUEUE, type VisitorExportRangeInput } from './contract.js';
 import { agentJobStartOptions, checkKey } from './agent-job/start-options.js';
 import { type AttentionItem, listAttention, listStuck, type StuckJob } from './client/agent-job/attention.js';
-import { type JobHandle, startHandle, TemporalJobHandle, workflowIdOf } from './client/agent-job/handle.js';
+import { jobHandle, type JobHandle, startHandle, workflowIdOf } from './client/agent-job/handle.js';
 import { listJobs, PAGE_OPTIONS, readJobPage } from './client/agent-job/list.js';
 import type { JobFilter, JobPage, JobSummary, PageOptions } from './client/agent-job/list.js';
 import { inPlaces, startMany, type StartFate, type StartManyOptions } from './client/agent-job/start-many.js';
@@ -151,7 +151,7 @@ export class AgentJobs {
    * InvalidInputError.
    */
   handle(job: JobName): JobHandle {
-    return new TemporalJobHandle(this.#context, workflowIdOf(job));
+    return jobHandle(this.#context, workflowIdOf(job));
   }
 
   /** Lists jobs as Temporal's visibility shows them, one row a job; `timeoutMs` is for each request. */

@@ -1,6 +1,6 @@
 /**
- * What a closed run of `agentJob` allows: one table for starts, follow-ups and parent workflows. Pure and safe in
- * workflow code. How a client acts on the table without a race: src/client/agent-job/restart.ts.
+ * Decides what a closed run of `agentJob` allows, for starts, follow-ups and parent workflows. Pure and safe in workflow
+ * code. How a client acts on that without a race: src/client/agent-job/restart.ts.
  */
 import { ApplicationFailure, CancelledFailure, TimeoutFailure } from '@temporalio/common';
 import { FAILURE, JOIN_FAILURE, type JobOutcome } from '../contract.js';
@@ -12,30 +12,19 @@ import { InvalidInputError } from '../contract/errors.js';
  */
 export type Allowed = 'start again' | 'go on' | 'nothing';
 
-/** How a run closed: with a result, whatever its outcome, by a failure's type, or as Temporal ended it. */
-export type RunEnd = 'result' | (typeof FAILURES)[number] | 'OtherFailure' | 'Canceled' | 'Terminated' | 'TimedOut';
-
 const FAILURES = [FAILURE.invalidInput, FAILURE.createRejected, FAILURE.unknownOutcome] as const;
 
-const MAY_HAVE_JOB = { knownJob: 'go on', noKnownJob: 'nothing' } as const;
-/** A known job is an earlier run's: a follow-up to that run has started this one. */
-const SURELY_MADE_NONE = { knownJob: 'nothing', noKnownJob: 'start again' } as const;
-
-/** What is allowed, by how the run ended and by whether the id of its job is known. */
-export const ALLOWED_AFTER: Readonly<Record<RunEnd, { knownJob: Allowed; noKnownJob: Allowed }>> = {
-  result: MAY_HAVE_JOB,
-  InvalidInput: SURELY_MADE_NONE,
-  CreateRejected: SURELY_MADE_NONE,
-  UnknownOutcome: MAY_HAVE_JOB,
-  OtherFailure: MAY_HAVE_JOB,
-  Canceled: MAY_HAVE_JOB,
-  Terminated: MAY_HAVE_JOB,
-  TimedOut: MAY_HAVE_JOB,
-};
+/** How a run closed: with a result, whatever its outcome, by a failure's type, or as Temporal ended it. */
+export const RUN_ENDS = ['result', ...FAILURES, 'OtherFailure', 'Canceled', 'Terminated', 'TimedOut'] as const;
+/** One of these ends. */
+export type RunEnd = (typeof RUN_ENDS)[number];
 
 /** What a closed run allows; `jobId` is null if no job is known. */
 export function allowedAfter(end: RunEnd, jobId: string | null): Allowed {
-  return ALLOWED_AFTER[end][jobId === null ? 'noKnownJob' : 'knownJob'];
+  const surelyMadeNone = end === FAILURE.invalidInput || end === FAILURE.createRejected;
+  if (!surelyMadeNone) return jobId === null ? 'nothing' : 'go on';
+  // A known job is an earlier run's: a follow-up to that run has started this one.
+  return jobId === null ? 'start again' : 'nothing';
 }
 
 /** The end that the failure of a closed run means. */

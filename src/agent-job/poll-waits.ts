@@ -5,6 +5,7 @@
 import type { JobRecord } from '../contract.js';
 import { doubled, MAX_FAILING_WAIT_MS, obeyedRetryAfterMs } from './waits.js';
 
+/** How often a job is polled; see `PollingInput`. */
 export interface PollPlan {
   minMs: number;
   maxMs: number;
@@ -71,6 +72,7 @@ export function plannedPolls(plan: PollPlan, sinceChangeMs: number, durationMs: 
 
 /** What reads are like, from best to worst. A batch of polls ends when it finds that the workflow knows less. */
 const READ_HEALTH = ['good', 'failing', 'askedToWait'] as const;
+/** One of them. */
 export type ReadHealth = (typeof READ_HEALTH)[number];
 
 /** Reads fail from the second failure in a row on, or from the first that comes with a `Retry-After`. */

@@ -1,4 +1,7 @@
-/** The options of a start call, the same for a Temporal client and for a parent workflow. Safe in workflow code. */
+/**
+ * Decides what a start call says of a job, the same for a Temporal client and for a parent workflow. Safe in workflow
+ * code.
+ */
 import { sha256 } from '@noble/hashes/sha2.js';
 import { bytesToHex } from '@noble/hashes/utils.js';
 import { defineSearchAttributeKey, SearchAttributeType, TypedSearchAttributes } from '@temporalio/common';
@@ -27,6 +30,7 @@ const TAGS = defineSearchAttributeKey(SEARCH_ATTRIBUTE.tags, SearchAttributeType
 const JOB_ID = defineSearchAttributeKey(SEARCH_ATTRIBUTE.jobId, SearchAttributeType.KEYWORD);
 const BATCH = defineSearchAttributeKey(SEARCH_ATTRIBUTE.batch, SearchAttributeType.KEYWORD);
 
+/** Under which id and on which task queue a job runs, and how it is shown. */
 export interface AgentJobPlace {
   /** The caller's name for the job, unique in its project; becomes the workflow id. */
   key?: string | null | undefined;

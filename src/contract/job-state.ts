@@ -14,6 +14,7 @@ export interface JobRecord {
 
 /** The upstream's statuses that end a job. */
 export const TERMINAL_STATUSES = ['completed', 'archived', 'failed'] as const;
+/** One of them. */
 export type TerminalStatus = (typeof TERMINAL_STATUSES)[number];
 
 /** Whether an upstream status ends a job; a status that this release does not know never does. */
@@ -23,6 +24,7 @@ export function isTerminalStatus(status: string | undefined): status is Terminal
 
 /** What a job's workflow is doing. */
 export const PHASES = ['creating', 'watching', 'sending', 'needsAttention', 'lingering', 'done'] as const;
+/** One of them. */
 export type Phase = (typeof PHASES)[number];
 
 /** Docs/contract.md says what each means, and whether the follow-up's id is used up. */
@@ -66,6 +68,7 @@ export const WAITING_FOR = ['turn', 'rateLimit', 'upstream', 'key', 'person', 'p
 
 /** Values of the search attribute `AgentJobWaitingFor`: the other waits are a job's normal life. */
 export const SHOWN_WAITING_FOR = ['turn', 'rateLimit', 'upstream', 'key', 'person'] as const;
+/** One of them. */
 export type ShownWaitingFor = (typeof SHOWN_WAITING_FOR)[number];
 
 /** Why no request is under way. Times are ISO 8601 UTC with milliseconds. */

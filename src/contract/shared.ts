@@ -10,8 +10,7 @@ export function exportTaskQueue(taskQueue: string): string {
 }
 
 /** In milliseconds. */
-const HOUR_MS = 3_600_000;
-export const DAY_MS = 24 * HOUR_MS;
+export const DAY_MS = 24 * 3_600_000;
 
 /** A number of milliseconds or a string such as `30 seconds`; 0 to 10 years. */
 export type DurationInput = number | string;

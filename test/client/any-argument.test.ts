@@ -27,8 +27,8 @@ const objects: Record<string, [object: object, left: string[]]> = {
 type Method = (...args: unknown[]) => unknown;
 
 function methodsOf([object, left]: [object: object, left: string[]]): [name: string, method: Method][] {
-  const prototype = Object.getPrototypeOf(object) as object;
-  return Object.entries(Object.getOwnPropertyDescriptors(prototype))
+  const owner = object instanceof AgentJobs ? AgentJobs.prototype : object;
+  return Object.entries(Object.getOwnPropertyDescriptors(owner))
     .filter(([name, { value }]) => typeof value === 'function' && !['constructor', ...left].includes(name))
     .map(([name, { value }]) => [name, (value as Method).bind(object)]);
 }

@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { ALLOWED_AFTER, type Allowed, allowedAfter, type RunEnd } from '../../src/agent-job/closed-run.js';
+import { type Allowed, allowedAfter, RUN_ENDS } from '../../src/agent-job/closed-run.js';
 import { agentJobWorkflowId } from '../../src/contract.js';
 import { KeyConflictError, NoJobError, type JobHandle } from '../../src/starter.js';
 import { gathered, QUICK, startJobServer, type JobServer } from './job-server.js';
@@ -89,10 +89,7 @@ test.for(ENDS)(
     await expect.poll(async () => (await listed({ outcome }))[0]?.outcome).toBe(outcome);
     expect(await listed({})).toMatchObject([{ outcome }]);
     expect(await listed({ outcome: 'lost' })).toEqual([]);
-    await expectAllowed(
-      job,
-      allowedAfter(outcome in ALLOWED_AFTER ? (outcome as RunEnd) : 'result', await jobIdOf(job)),
-    );
+    await expectAllowed(job, allowedAfter(RUN_ENDS.find((end) => end === outcome) ?? 'result', await jobIdOf(job)));
   },
 );
 
@@ -115,9 +112,10 @@ test('the contract’s page has the table of what a closed run allows', () => {
   const page = readFileSync(new URL('../../docs/contract.md', import.meta.url), 'utf8');
   const rows = [...page.matchAll(/^\| (.+?) +\| (joins|starts again) +\| (goes on|is refused) +\|$/gm)];
   const told = { 'start again': ['starts again', 'is refused'], 'go on': ['joins', 'goes on'], nothing: [] };
-  const ends = Object.values(ALLOWED_AFTER).map(
-    ({ knownJob, noKnownJob }) => told[noKnownJob === 'start again' ? noKnownJob : knownJob],
-  );
+  const ends = RUN_ENDS.map((end) => {
+    const allowed = allowedAfter(end, null);
+    return told[allowed === 'start again' ? allowed : allowedAfter(end, 'job-1')];
+  });
   expect(rows.map(([, , start, followUp]) => [start, followUp])).toEqual(ends);
 });
 

@@ -6,7 +6,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { Context } from '@temporalio/activity';
 import { type Client, WorkflowExecutionAlreadyStartedError } from '@temporalio/client';
 import { concurrently } from '../../client/concurrently.js';
-import { TemporalJobHandle } from '../../client/agent-job/handle.js';
+import { jobHandle } from '../../client/agent-job/handle.js';
 import { listJobs, listRuns } from '../../client/agent-job/list.js';
 import { nullIfGone } from '../../client/agent-job/run-record.js';
 import { loggerOf } from '../../client/settings.js';
@@ -99,7 +99,9 @@ class EventSweep {
     for (;;) {
       const listed = listJobs(client, { phase: 'needsAttention', isRunning: true }, { condition: this.#isOwn });
       await this.#each(listed, ASKED_AT_ONCE, async ({ workflowId, runId }) => {
-        const state = await new TemporalJobHandle(context, workflowId).state().catch(() => null);
+        const state = await jobHandle(context, workflowId)
+          .state()
+          .catch(() => null);
         if (!state?.unknown || state.outcome !== null) return;
         const { projectId, unknown } = state;
         await this.#announce(needsAttention({ workflowId, runId, projectId, unknown }, webUi));

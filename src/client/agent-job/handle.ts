@@ -1,5 +1,4 @@
-/** What callers do with one job. An interface, so that a plain object can stand in for it in their tests. */
-import type { WorkflowHandle } from '@temporalio/client';
+/** What callers do with one job, and how each call is made. */
 import { parseAttribution } from '../../agent-job/input.js';
 import { type AgentJobStartOptions, checkKey } from '../../agent-job/start-options.js';
 import {
@@ -21,7 +20,6 @@ import { CancelClient } from '../../temporal/workflow-clients.js';
 import {
   ATTRIBUTION_OPTIONS,
   type CallOptions,
-  checkOptions,
   checkResolution,
   checkWaitOptions,
   type ClientContext,
@@ -105,93 +103,64 @@ export interface JobHandle {
   watch(options?: WaitOptions): AsyncIterable<JobState>;
 }
 
-// The handle of a job over a Temporal client.
+/** A handle that asks Temporal; `started` is what the start that made it learned. */
+export function jobHandle(context: ClientContext, workflowId: string, started?: StartedRun): JobHandle {
+  const { client, webUi, logger } = context;
+  const { projectId = null, key = null } = agentJobOf(workflowId) ?? {};
+  const url = webUi && jobUrl(webUi, { workflowId });
+  const followUpLimits = (options: FollowUpOptions) => {
+    return { ...options, ...limitsOf(context, options, FOLLOW_UP_OPTIONS) };
+  };
+  return {
+    ...{ workflowId, projectId, key, url, runId: started?.runId ?? null, isNew: started?.isNew },
+    followUp: async (prompt, options = {}) => queueFollowUp(client, workflowId, prompt, followUpLimits(options)),
+    sendFollowUp: async (prompt, options = {}) => deliverFollowUp(client, workflowId, prompt, followUpLimits(options)),
+    state: async (options = {}) => readState(client, workflowId, limitsOf(context, options)),
+    pollNow: async (options = {}) => {
+      const { limits, author } = readAuthor(context, options);
+      const args: [Attribution?] = Object.keys(author).length === 0 ? [] : [author];
+      await callJob(client, workflowId, limits, (handle) => handle.signal(pollNowSignal, ...args));
+    },
+    resolve: async (resolution, options = {}) => resolve(context, workflowId, resolution, options),
+    cancel: async (options = {}) => {
+      const { limits, author } = readAuthor(context, options);
+      const workflows = new CancelClient(client, author);
+      await callJob(client, workflowId, limits, () => workflows.getHandle(workflowId).cancel());
+    },
+    result: async (options = {}) => {
+      checkWaitOptions(options);
+      return waitForResult(client, workflowId, options?.signal, logger);
+    },
+    watch: (options = {}) => {
+      checkWaitOptions(options);
+      return watchJob(context, workflowId, options ?? {});
+    },
+  };
+}
+
+function readAuthor(context: ClientContext, given: CallOptions & Attribution) {
+  const limits = limitsOf(context, given, ATTRIBUTION_OPTIONS);
+  return { limits, author: parseAttribution({ by: given?.by, note: given?.note }) };
+}
 
 /** An adoption reads the job first, which may take a minute. */
 const ADOPT_TIMEOUT_MS = 75_000;
 
-/** A handle that asks Temporal. */
-export class TemporalJobHandle implements JobHandle {
-  readonly workflowId: string;
-  readonly projectId: string | null;
-  readonly key: string | null;
-  readonly runId: string | null;
-  readonly url: string | null;
-  readonly isNew: boolean | undefined;
-  readonly #context: ClientContext;
-
-  constructor(context: ClientContext, workflowId: string, started?: StartedRun) {
-    const named = agentJobOf(workflowId);
-    const { webUi } = context;
-    this.#context = context;
-    this.workflowId = workflowId;
-    this.projectId = named?.projectId ?? null;
-    this.key = named?.key ?? null;
-    this.runId = started?.runId ?? null;
-    this.url = webUi && jobUrl(webUi, { workflowId });
-    this.isNew = started?.isNew;
-  }
-
-  async followUp(prompt: string, options: FollowUpOptions = {}): Promise<{ id: string }> {
-    const limits = this.#limits(options, FOLLOW_UP_OPTIONS);
-    return queueFollowUp(this.#context.client, this.workflowId, prompt, { ...options, ...limits });
-  }
-
-  async sendFollowUp(prompt: string, options: FollowUpOptions = {}): Promise<FollowUpAnswer> {
-    const limits = this.#limits(options, FOLLOW_UP_OPTIONS);
-    return deliverFollowUp(this.#context.client, this.workflowId, prompt, { ...options, ...limits });
-  }
-
-  async state(options: CallOptions = {}): Promise<JobState> {
-    return readState(this.#context.client, this.workflowId, this.#limits(options));
-  }
-
-  async pollNow(given: CallOptions & Attribution = {}): Promise<void> {
-    checkOptions(given, ATTRIBUTION_OPTIONS);
-    const { by, note, ...options } = given ?? {};
-    const attribution = parseAttribution({ by, note });
-    const args: [Attribution?] = Object.keys(attribution).length === 0 ? [] : [attribution];
-    await this.#call(options, (handle) => handle.signal(pollNowSignal, ...args));
-  }
-
-  async resolve(resolution: ResolveUnknownInput, options: CallOptions = {}): Promise<JobState> {
-    const checked = checkResolution(resolution);
-    const { signal, timeoutMs } = this.#limits(options);
-    const defaultMs = checked.action === 'adopt' ? ADOPT_TIMEOUT_MS : CALL_TIMEOUT_MS;
-    const limits = { signal, timeoutMs: timeoutMs ?? defaultMs };
-    try {
-      return await askWorker(this.#context.client, this.workflowId, limits, (handle) =>
-        handle.executeUpdate(resolveUnknownUpdate, { args: [checked] }),
-      );
-    } catch (error) {
-      // A repetition could resolve the next write in doubt, unless it names its write: then it is refused.
-      throw checked.since == null ? asNotRetryable(error) : error;
-    }
-  }
-
-  async cancel(given: CallOptions & Attribution = {}): Promise<void> {
-    checkOptions(given, ATTRIBUTION_OPTIONS);
-    const { by, note, ...options } = given ?? {};
-    const workflows = new CancelClient(this.#context.client, parseAttribution({ by, note }));
-    await this.#call(options, () => workflows.getHandle(this.workflowId).cancel());
-  }
-
-  async result(options: WaitOptions = {}): Promise<AgentJobResult> {
-    checkWaitOptions(options);
-    return waitForResult(this.#context.client, this.workflowId, options?.signal, this.#context.logger);
-  }
-
-  watch(options: WaitOptions = {}): AsyncIterable<JobState> {
-    checkWaitOptions(options);
-    return watchJob(this.#context, this.workflowId, options ?? {});
-  }
-
-  #call<T>(options: CallOptions, call: (handle: WorkflowHandle) => Promise<T>): Promise<T> {
-    return callJob(this.#context.client, this.workflowId, this.#limits(options), call);
-  }
-
-  #limits(options: CallOptions | null, more?: object): CallOptions {
-    return limitsOf(this.#context, options, more);
+async function resolve(
+  context: ClientContext,
+  workflowId: string,
+  resolution: ResolveUnknownInput,
+  options: CallOptions,
+): Promise<JobState> {
+  const checked = checkResolution(resolution);
+  const defaultMs = checked.action === 'adopt' ? ADOPT_TIMEOUT_MS : CALL_TIMEOUT_MS;
+  try {
+    return await askWorker(context.client, workflowId, limitsOf(context, options, {}, defaultMs), (handle) =>
+      handle.executeUpdate(resolveUnknownUpdate, { args: [checked] }),
+    );
+  } catch (error) {
+    // A repetition could resolve the next write in doubt, unless it names its write: then it is refused.
+    throw checked.since == null ? asNotRetryable(error) : error;
   }
 }
 
@@ -215,5 +184,5 @@ export async function startHandle(
   options: CallOptions,
 ): Promise<JobHandle> {
   const started = await startJob(context.client, wanted, limitsOf(context, options, INPUT_OPTIONS));
-  return new TemporalJobHandle(context, wanted.workflowId, started);
+  return jobHandle(context, wanted.workflowId, started);
 }
