@@ -16,7 +16,7 @@ import {
 import { queueSummary } from '../agent-job/web-ui-text.js';
 import type { WritesPerHour } from '../contract/request-queue.js';
 import type { Queued } from '../contract/write-outcome.js';
-import { isOpen } from '../temporal/open-workflows.js';
+import { isOpen } from '../temporal/visibility.js';
 import { queryAgain } from '../temporal/workflow-clients.js';
 
 /** The limit to join and learn the place, even among thousands: the attempt of a write has 45 s in all. */

@@ -1,7 +1,7 @@
 /** `attention`: the jobs, workflows and webhooks that need a person, and how each can be mended. */
 import type { Command } from 'commander';
 import type { AttentionItem, StuckJob } from '../starter.js';
-import { unpauseText } from '../temporal/open-workflows.js';
+import { unpauseText } from '../temporal/visibility.js';
 import { CommandError } from './exit.js';
 import { print, printAnswer, printToStderr, type Session, withSession } from './session.js';
 import { countOf, printable, resolveCommands, shellWord, show } from './show.js';

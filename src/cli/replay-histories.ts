@@ -1,14 +1,12 @@
 /** Which runs `replay-check` replays, how their histories are read, and what came of it. */
 import type { Client, WorkflowExecutionInfo } from '@temporalio/client';
 import type { Payload } from '@temporalio/common';
-import { equals } from '../client/visibility-query.js';
+import { equals, IS_OPEN } from '../temporal/visibility.js';
 import { listWorkflows, temporalCall } from '../client/temporal-call.js';
 import { AGENT_JOB_WORKFLOW, REQUEST_QUEUE_WORKFLOW, VISITOR_EXPORT_WORKFLOW } from '../contract.js';
 import { WEBHOOK_DELIVERY_WORKFLOW, WEBHOOK_SWEEP_WORKFLOW } from '../contract/webhooks.js';
-import { IS_OPEN } from '../temporal/open-workflows.js';
 import { isEncrypted } from '../temporal/payload-codec.js';
-import type { Misfit, ReplayedRun, ReplayOptions } from '../temporal/replay-worker.js';
-import { replayRuns } from '../temporal/replay-worker.js';
+import { type Misfit, type ReplayedRun, type ReplayOptions, replayRuns } from '../temporal/replay-worker.js';
 
 /** Every workflow type of this package. */
 export const WORKFLOW_TYPES: readonly string[] = [

@@ -5,7 +5,7 @@ import { LIMIT } from '../contract.js';
 import { text } from '../contract/kinds.js';
 import { OPERATIONS } from '../operations.js';
 import type { JobCanceledError, JobHandle, JobSummary } from '../starter.js';
-import { isOpen } from '../temporal/open-workflows.js';
+import { isOpen } from '../temporal/visibility.js';
 import { codeOf, CommandError, exitCodesText, EXITS, UsageError } from './exit.js';
 import { withProgress } from './follow.js';
 import { addOperation, type JobNameFlags, readJobName } from './operation.js';

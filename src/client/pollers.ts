@@ -1,6 +1,6 @@
 /** Which workers poll a task queue, as Temporal remembers it, and whether new runs come to them. */
 import type { Client } from '@temporalio/client';
-import { quoted } from './visibility-query.js';
+import { quoted } from '../temporal/visibility.js';
 
 /** Values of `TaskQueueType`. */
 const QUEUE_TYPE = { workflow: 1, activity: 2 } as const;

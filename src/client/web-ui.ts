@@ -5,7 +5,7 @@
 import type { ConnectionOptions } from '@temporalio/client';
 import { AGENT_JOB_WORKFLOW, encodeId, SEARCH_ATTRIBUTE, VISITOR_EXPORT_WORKFLOW } from '../contract.js';
 import { EXPORT_IN_DOUBT } from '../contract/shared.js';
-import { IS_OPEN } from '../temporal/open-workflows.js';
+import { IS_OPEN } from '../temporal/visibility.js';
 
 /** The web UI's page of a namespace. */
 export interface WebUi {

@@ -4,7 +4,7 @@
  */
 import { EventEmitter, once } from 'node:events';
 import type { JobState } from '../contract.js';
-import { lookAtJob } from '../client/agent-job/list.js';
+import { lookAtJob } from '../client/agent-job/run-record.js';
 import { nullIfUnbegun, resultOf } from '../operations/job-end.js';
 import type { AgentJobs, JobHandle } from '../starter.js';
 import type { Call } from './request.js';

@@ -6,7 +6,7 @@ import { type Client, WorkflowNotFoundError } from '@temporalio/client';
 import type { Budgets } from '../activities/agent-job/budgets.js';
 import { queueNameOf, reportRequestSignal, REQUEST_QUEUE_WORKFLOW } from '../contract.js';
 import type { WritesPerHour } from '../contract/request-queue.js';
-import { IS_OPEN } from '../temporal/open-workflows.js';
+import { IS_OPEN } from '../temporal/visibility.js';
 import { every } from './every.js';
 import type { Logger } from './logging.js';
 

@@ -8,7 +8,7 @@ import type { Client, WorkflowExecutionInfo } from '@temporalio/client';
 import type { WorkerDeploymentVersion } from '@temporalio/common';
 import type { HeldPolls } from '../activities/agent-job/held-polls.js';
 import { hasGrpcStatus } from '../temporal/grpc.js';
-import { IS_OPEN } from '../temporal/open-workflows.js';
+import { IS_OPEN } from '../temporal/visibility.js';
 import type { WorkerConfig } from '../config.js';
 import { every } from './every.js';
 import type { Logger } from './logging.js';

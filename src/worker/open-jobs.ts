@@ -8,7 +8,7 @@ import {
   SHOWN_WAITING_FOR,
 } from '../contract.js';
 import { hasGrpcStatus } from '../temporal/grpc.js';
-import { IS_OPEN } from '../temporal/open-workflows.js';
+import { IS_OPEN } from '../temporal/visibility.js';
 import { every } from './every.js';
 import { atMostEvery, type Logger } from './logging.js';
 import type { Figures } from './metrics.js';

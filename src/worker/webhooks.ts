@@ -4,7 +4,7 @@ import { readWebhooksConfig, type WorkerConfig } from '../config.js';
 import { WEBHOOK_SWEEP_WORKFLOW, webhookSweepId, type WebhookSweepState } from '../contract/webhooks.js';
 import { createWebhookActivities } from '../activities/webhooks/webhook-activities.js';
 import { Endpoints } from '../activities/webhooks/endpoints.js';
-import { isOpen } from '../temporal/open-workflows.js';
+import { isOpen } from '../temporal/visibility.js';
 import { every } from './every.js';
 import type { Logger } from './logging.js';
 import { countWebhookTry, type Figures } from './metrics.js';

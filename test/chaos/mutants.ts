@@ -322,7 +322,7 @@ export const MUTANTS: Mutant[] = [
   },
   {
     name: 'a late start that creates another run',
-    file: 'src/client/agent-job/restart.ts',
+    file: 'src/client/agent-job/start-or-join.ts',
     find: 'earlierRunIds.slice(0, MAX_ATTACHED_REQUEST_IDS)',
     replace: 'earlierRunIds.slice(0, 0)',
     test: 'test/client/late-starts.test.ts',
@@ -330,7 +330,7 @@ export const MUTANTS: Mutant[] = [
   },
   {
     name: 'a caller that stood still and uses old information',
-    file: 'src/client/agent-job/restart.ts',
+    file: 'src/client/agent-job/start-or-join.ts',
     find: 'const leftMs = START_WITHIN_MS - last.elapsedMs();',
     replace: 'const leftMs = START_WITHIN_MS;',
     test: 'test/client/late-starts.test.ts',

@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { afterAll, beforeAll, expect, test, vi } from 'vitest';
-import { quoted } from '../../src/client/visibility-query.js';
+import { quoted } from '../../src/temporal/visibility.js';
 import { AgentJobs } from '../../src/starter.js';
 import { startJobServer, type JobServer } from '../client/job-server.js';
 import { Runbook } from '../support/runbook.js';

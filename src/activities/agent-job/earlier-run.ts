@@ -4,8 +4,7 @@ import type { Client, WorkflowExecutionInfo } from '@temporalio/client';
 import { allowedAfter } from '../../agent-job/closed-run.js';
 import { nullIfGone, readClosedRun } from '../../client/agent-job/run-record.js';
 import { isOutage } from '../../client/temporal-errors.js';
-import { equals } from '../../client/visibility-query.js';
-import { isOpen } from '../../temporal/open-workflows.js';
+import { equals, isOpen } from '../../temporal/visibility.js';
 import { lenientWorkflowClient } from '../../temporal/workflow-clients.js';
 
 /** A list takes no longer while Temporal is well. */

@@ -2,7 +2,7 @@
 import { activityInfo, Context } from '@temporalio/activity';
 import type { Client } from '@temporalio/client';
 import type { JobRecord } from '../../contract.js';
-import { jobQuery, toSummary } from '../../client/agent-job/job-summary.js';
+import { jobQuery, toSummary } from '../../client/agent-job/list.js';
 import { isUnimplemented } from '../../client/temporal-errors.js';
 import { lenientWorkflowClient } from '../../temporal/workflow-clients.js';
 import { RejectedError, UpstreamError } from '../../upstream/errors.js';

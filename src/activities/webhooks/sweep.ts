@@ -11,7 +11,7 @@ import { listJobs, listRuns } from '../../client/agent-job/list.js';
 import { nullIfGone } from '../../client/agent-job/run-record.js';
 import { loggerOf } from '../../client/settings.js';
 import { listWorkflows } from '../../client/temporal-call.js';
-import { quoted } from '../../client/visibility-query.js';
+import { quoted } from '../../temporal/visibility.js';
 import type { WebUi } from '../../client/web-ui.js';
 import { VISITOR_EXPORT_WORKFLOW, visitorExportScheduleId } from '../../contract.js';
 import { WEBHOOK_DELIVERY_WORKFLOW, type WebhookDelivery, type WebhookSweepState } from '../../contract/webhooks.js';

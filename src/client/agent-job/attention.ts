@@ -13,13 +13,12 @@ import {
   type InDoubtWrite,
 } from '../../contract.js';
 import { WEBHOOK_DELIVERY_WORKFLOW, WEBHOOK_SWEEP_WORKFLOW } from '../../contract/webhooks.js';
-import { IS_OPEN, pauseOf } from '../../temporal/open-workflows.js';
+import { IS_OPEN, pauseOf, quoted } from '../../temporal/visibility.js';
 import { concurrently } from '../concurrently.js';
 import { livePollers } from '../pollers.js';
 import type { CallOptions, ClientContext } from '../settings.js';
 import { CALL_TIMEOUT_MS, listWorkflows, temporalCall } from '../temporal-call.js';
 import { isInvalidArgument } from '../temporal-errors.js';
-import { quoted } from '../visibility-query.js';
 import { jobUrl } from '../web-ui.js';
 import { readState } from './call-job.js';
 import { type JobSummary, listJobs } from './list.js';

@@ -5,7 +5,7 @@ import { type QueryDefinition, WorkflowNotFoundError } from '@temporalio/common'
 import { ENDED_BY } from '../../agent-job/closed-run.js';
 import { type AgentJobResult, type JobOutcome, type JobState, jobStateQuery, MEMO } from '../../contract.js';
 import { defineQuery } from '../../contract/shared.js';
-import { isOpen, pauseOf, unpauseText } from '../../temporal/open-workflows.js';
+import { isOpen, pauseOf, unpauseText } from '../../temporal/visibility.js';
 import { askWorkflow, queryAgain, workflowOptionsOf } from '../../temporal/workflow-clients.js';
 import {
   JobEndedError,
@@ -19,7 +19,7 @@ import { START_TIMEOUT_MS, temporalCall } from '../temporal-call.js';
 import type { CallOptions } from '../settings.js';
 import { isNoAnswer } from '../temporal-errors.js';
 import { readClosedRun, readDescription, readUnbegunInput, type RunRecord } from './run-record.js';
-import { textOrNull } from './job-summary.js';
+import { textOrNull } from './list.js';
 
 /** Calls Temporal about a job; throws MessageRefusedError, JobEndedError and JobNotFoundError. */
 export async function callJob<T>(

@@ -5,8 +5,7 @@ import { givenOptions, isOtherPrompt, promptHash } from '../../agent-job/input.j
 import { agentJobStartOptions } from '../../agent-job/start-options.js';
 import { AGENT_JOB_WORKFLOW, sendFollowUpUpdate } from '../../contract.js';
 import type { AgentJobInput, AttachJobInput, FollowUpAnswer, FollowUpInput, JobState } from '../../contract.js';
-import { withRestartRequestId } from '../../temporal/workflow-clients.js';
-import { UpdateWithStartClient } from '../../temporal/workflow-clients.js';
+import { UpdateWithStartClient, withRestartRequestId } from '../../temporal/workflow-clients.js';
 import { concurrently } from '../concurrently.js';
 import {
   FollowUpConflictError,
@@ -16,7 +15,7 @@ import {
   UsedIdsUnknownError,
 } from '../errors.js';
 import { askClosedRun } from './call-job.js';
-import { restartAfter } from './restart.js';
+import { restartAfter } from './start-or-join.js';
 import {
   listEarlierRuns,
   nullIfGone,
@@ -28,7 +27,7 @@ import {
   type RunId,
   type RunRecord,
 } from './run-record.js';
-import { textOrNull } from './job-summary.js';
+import { textOrNull } from './list.js';
 
 /** A follow-up, by the id that makes it one and the same. */
 export type IdentifiedFollowUp = FollowUpInput & { id: string };

@@ -17,17 +17,8 @@ import {
 import { asNotRetryable } from '../../contract/errors.js';
 import { ID, text } from '../../contract/kinds.js';
 import { CancelClient } from '../../temporal/workflow-clients.js';
-import {
-  ATTRIBUTION_OPTIONS,
-  type CallOptions,
-  checkResolution,
-  checkWaitOptions,
-  type ClientContext,
-  INPUT_OPTIONS,
-  type JobName,
-  limitsOf,
-  type WaitOptions,
-} from '../settings.js';
+import { ATTRIBUTION_OPTIONS, checkResolution, checkWaitOptions, INPUT_OPTIONS, limitsOf } from '../settings.js';
+import type { CallOptions, ClientContext, JobName, WaitOptions } from '../settings.js';
 import { CALL_TIMEOUT_MS } from '../temporal-call.js';
 import { jobUrl } from '../web-ui.js';
 import { askWorker, callJob, readState } from './call-job.js';

@@ -3,7 +3,7 @@ import { type Client, QueryRejectedError } from '@temporalio/client';
 import { WorkflowNotFoundError } from '@temporalio/common';
 import { queueNameOf, REQUEST_QUEUE_WORKFLOW, requestQueueId, requestQueueStateQuery } from '../../contract.js';
 import type { QueueName, RequestQueueState } from '../../contract.js';
-import { IS_OPEN } from '../../temporal/open-workflows.js';
+import { IS_OPEN } from '../../temporal/visibility.js';
 import { type CallOptions, checkNames } from '../settings.js';
 import { concurrently } from '../concurrently.js';
 import { listWorkflows, temporalCall } from '../temporal-call.js';

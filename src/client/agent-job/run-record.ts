@@ -1,4 +1,4 @@
-/** What Temporal itself knows of a workflow's runs, without asking a worker. */
+/** Reads what Temporal itself knows of a workflow's runs, without asking a worker. */
 import { WorkflowContinuedAsNewError, WorkflowFailedError } from '@temporalio/client';
 import type { Client, WorkflowExecutionDescription, WorkflowExecutionInfo } from '@temporalio/client';
 import { WorkflowNotFoundError } from '@temporalio/common';
@@ -6,13 +6,13 @@ import { endOf, type RunEnd } from '../../agent-job/closed-run.js';
 import { inputHash } from '../../agent-job/input.js';
 import { AGENT_JOB_WORKFLOW, type AgentJobInput, type AgentJobResult, MEMO } from '../../contract.js';
 import { startStopwatch } from '../../temporal/elapsed-time.js';
-import { isOpen } from '../../temporal/open-workflows.js';
-import { endedRunIdsOf } from '../../temporal/workflow-clients.js';
-import { lenientWorkflowClient } from '../../temporal/workflow-clients.js';
+import { equals, isOpen } from '../../temporal/visibility.js';
+import { endedRunIdsOf, lenientWorkflowClient } from '../../temporal/workflow-clients.js';
 import { JobNotFoundError, KeyConflictError } from '../errors.js';
+import type { CallOptions } from '../settings.js';
+import { temporalCall } from '../temporal-call.js';
 import { isNotFound } from '../temporal-errors.js';
-import { equals } from '../visibility-query.js';
-import { type JobSummary, textOrNull, toSummary } from './job-summary.js';
+import { type JobSummary, textOrNull, toSummary } from './list.js';
 
 /** One of the runs of a workflow id. */
 export interface RunId {
@@ -69,6 +69,11 @@ export async function readDescription(client: Client, workflowId: string): Promi
     const text = 'no such workflow: never started, in another namespace, or closed longer ago than Temporal keeps it';
     throw new JobNotFoundError(workflowId, text, { cause: error });
   }
+}
+
+/** Reads a job's newest run as `listJobs` would show it, without the lag of a list; throws JobNotFoundError. */
+export function lookAtJob(client: Client, workflowId: string, options: CallOptions = {}): Promise<JobSummary> {
+  return temporalCall(client, options, async () => toSummary(await readDescription(client, workflowId)));
 }
 
 /** Null if Temporal has deleted what was listed, or met by a start. */

@@ -1,4 +1,7 @@
-/** Workflows that have not closed: those that run, and those that a person has paused, which answer no query. */
+/**
+ * Workflows as Temporal's visibility shows them: which have not closed, paused ones too, and conditions of its query
+ * language, whatever characters their values have.
+ */
 import type { WorkflowExecutionDescription } from '@temporalio/client';
 
 /** As a condition of visibility's query language. Servers before 1.30 refuse the status `Paused`. */
@@ -36,4 +39,28 @@ export function unpauseText(workflowId: string): string {
 function isoTime(time: { seconds?: unknown; nanos?: number | null } | null | undefined): string | undefined {
   const ms = Number(time?.seconds ?? 0) * 1_000 + Math.trunc((time?.nanos ?? 0) / 1_000_000);
   return ms > 0 ? new Date(ms).toISOString() : undefined;
+}
+
+/** A value in quotes. */
+export function quoted(value: string): string {
+  return `'${value.replaceAll("'", "''")}'`;
+}
+
+/**
+ * Asks for a value. No server was found to take `"` and `\` quoted, nor `'` at either end, nor NUL: the query asks for
+ * what precedes them, and the rest is compared as jobs are read.
+ */
+export function equals(attribute: string, value: string): string {
+  const [start = ''] = /^(?!')[^"\\\0]*[^"\\\0']/.exec(value) ?? [];
+  if (start === value) return `${attribute} = ${quoted(value)}`;
+  return start === '' ? `${attribute} IS NOT NULL` : `${attribute} STARTS_WITH ${quoted(start)}`;
+}
+
+/**
+ * Asks for a value of a list of keywords, which takes no beginning of one. A dev server takes upper case for lower case
+ * there: what is read must be compared.
+ */
+export function includes(attribute: string, value: string): string {
+  const exact = `${attribute} = ${quoted(value)}`;
+  return equals(attribute, value) === exact ? exact : `${attribute} IS NOT NULL`;
 }
