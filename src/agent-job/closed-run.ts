@@ -1,6 +1,6 @@
 /**
- * Decides what a closed run of `agentJob` allows, for starts, follow-ups and parent workflows. Pure and safe in workflow
- * code. How a client acts on that without a race: src/client/agent-job/start-or-join.ts.
+ * Decides what a closed run of `agentJob` allows, for starts, follow-ups and parent workflows. Safe in workflow code.
+ * How a client acts on that without a race: src/client/agent-job/start-or-join.ts.
  */
 import { ApplicationFailure, CancelledFailure, TimeoutFailure } from '@temporalio/common';
 import { FAILURE, JOIN_FAILURE, type JobOutcome } from '../contract.js';

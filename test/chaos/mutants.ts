@@ -315,8 +315,8 @@ export const MUTANTS: Mutant[] = [
   {
     name: 'used ids lost when attaching again',
     file: 'src/client/agent-job/follow-up-after-end.ts',
-    find: '{ projectId, jobId, usedFollowUpIds, ...givenOptions(',
-    replace: '{ projectId, jobId, usedFollowUpIds: usedFollowUpIds.slice(0, 0), ...givenOptions(',
+    find: ' jobId, usedFollowUpIds, ...givenOptions(',
+    replace: ' jobId, usedFollowUpIds: usedFollowUpIds.slice(0, 0), ...givenOptions(',
     test: 'test/client/follow-up.test.ts',
     title: 'attaches a run to it that knows the used ids',
   },
@@ -526,7 +526,7 @@ export const MUTANTS: Mutant[] = [
     find: '  if (isOtherPrompt(last.promptHashes?.[id], prompt)) throw',
     replace: '  if (isOtherPrompt(undefined, prompt)) throw',
     test: 'test/client/re-attach.test.ts',
-    title: 'said again with another prompt is refused, after the end too',
+    title: 'repeated with another prompt is refused, after the end too',
   },
   {
     name: 'pages of an export without an overlap',

@@ -111,7 +111,7 @@ test('a refused job still shows its labels', async () => {
   });
 });
 
-test('a namespace without the attribute of batches takes jobs without one; errors of others name the setup', async () => {
+test('a namespace without the attribute of batches takes jobs without one; other errors name the setup', async () => {
   const { client, namespace, close } = await connectOwnNamespace();
   try {
     const jobs = new AgentJobs({ client, taskQueue: 'nobody' });

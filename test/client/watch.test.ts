@@ -98,7 +98,7 @@ test('a run that a follow-up began belongs to the watch, and so do its states', 
   expect(states.at(-1)).toMatchObject({ followUps: [{ state: 'sent' }] });
 });
 
-test('a watch waits for a worker, warns its logger, which may throw, and needs none for the state of a result', async () => {
+test('a watch waits for a worker, warns a logger that throws, and needs none for the state of a result', async () => {
   const { client, namespace, nativeConnection, projectId } = server;
   const taskQueue = `later-${randomUUID()}`;
   const told: string[] = [];
