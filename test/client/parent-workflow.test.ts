@@ -268,7 +268,7 @@ test('a joined job that Temporal no longer keeps is sought for a while, and then
   await expect(attempt(-300_001).run(joinAgentJob, { workflowId, job })).rejects.toMatchObject({
     type: 'NotFound',
     nonRetryable: true,
-    message: expect.stringMatching(/no longer keeps .*look upstream .*another key/),
+    message: expect.stringMatching(/no longer keeps .*check upstream .*another key/),
   });
 });
 
