@@ -14,12 +14,15 @@ import { SANDBOX_API_KEY, type FaultRule } from '../../src/testing.js';
 import { audit, auditQueues, type AuditResult, type JobCase } from './audit.js';
 import { UpstreamJournal } from './upstream-journal.js';
 import { Caller, type CallerRecord } from './caller.js';
+import { buildsOf } from './builds.js';
 import { disturb } from './disturbance.js';
+import { Draw } from './draw.js';
 import type { RunSummary } from './run-summary.js';
 import { planJob, type JobPlan } from './job-plan.js';
 import { Operator } from './operator.js';
 import { planWorkerFaults } from './worker-fault.js';
 import { summarizeQueues, summarizeRuns } from './run-summary.js';
+import { budgetSettings, rateLimits, type ShortBudget, terminateQueue } from './short-budget.js';
 import { count, tally } from './tally.js';
 import type { KillableTemporal } from './temporal-server.js';
 import { UpstreamProcess } from './upstream-process.js';
@@ -45,6 +48,10 @@ export interface ChaosOptions {
   /** Whether workers are suspended too: to some, clocks stand still over a stop. */
   suspends: boolean;
   upstreamTimeout: string;
+  /** The upstream takes few writes an hour, and the hour is short; not limited if absent. */
+  budget?: ShortBudget | undefined;
+  /** A checkout that was built: half of the workers are of it, as in a roll-out that goes back and forth. */
+  otherBuild?: string | undefined;
   /** How long the jobs may take to end once nothing disturbs them any more. */
   calmMs: number;
   say: (line: string) => void;
@@ -78,8 +85,11 @@ export async function runChaos(temporal: KillableTemporal, options: ChaosOptions
 
 interface StartedParts {
   folder: string;
+  runName: string;
   upstream: UpstreamProcess;
   connection: Connection;
+  settings: Record<string, string> | undefined;
+  programs: string[] | undefined;
 }
 
 class ChaosRun {
@@ -97,20 +107,25 @@ class ChaosRun {
   readonly #startedAt = Date.now();
 
   static async start(temporal: KillableTemporal, options: ChaosOptions, folder: string): Promise<ChaosRun> {
-    const upstream = await UpstreamProcess.start({ folder, activeMs: 1_500, faults: options.faults });
+    const { seed, faults, budget, otherBuild } = options;
+    const runName = `chaos-${seed}-${Date.now().toString(36)}`;
+    const limits = budget && ((start: number) => rateLimits(seed, start, budget));
+    const upstream = await UpstreamProcess.start({ folder, activeMs: 1_500, faults, rateLimits: limits });
+    const settings = budget && (await budgetSettings(folder, runName, budget));
+    const programs = await buildsOf(folder, budget?.hourMs, otherBuild);
     const connection = await Connection.connect({ address: temporal.address });
-    options.say(`seed ${options.seed}, files in ${folder}`);
-    return new ChaosRun(temporal, options, { folder, upstream, connection });
+    options.say(`seed ${seed}, files in ${folder}`);
+    return new ChaosRun(temporal, options, { folder, runName, upstream, connection, settings, programs });
   }
 
   private constructor(
     temporal: KillableTemporal,
     options: ChaosOptions,
-    { folder, upstream, connection }: StartedParts,
+    { folder, runName, upstream, connection, settings, programs }: StartedParts,
   ) {
     this.#temporal = temporal;
     this.#options = options;
-    this.#runName = `chaos-${options.seed}-${Date.now().toString(36)}`;
+    this.#runName = runName;
     this.#connection = connection;
     this.#client = new Client({ connection, namespace: temporal.namespace });
     this.#jobs = new AgentJobs({ client: this.#client, taskQueue: this.#runName });
@@ -127,7 +142,9 @@ class ChaosRun {
         UPSTREAM_TIMEOUT: options.upstreamTimeout,
         ADMIN_API_KEY: SANDBOX_API_KEY,
         LOG_LEVEL: 'warn',
+        ...settings,
       },
+      programs,
       workerFault: planWorkerFaults(options),
     });
     this.#operator = new Operator({
@@ -141,7 +158,8 @@ class ChaosRun {
   }
 
   async complete(): Promise<ChaosReport> {
-    const { seed, loadMs, disturbEveryMs, calmMs, say } = this.#options;
+    const { seed, loadMs, disturbEveryMs, calmMs, budget, say } = this.#options;
+    const queues = new Draw(seed, 'queues');
     this.#operator.start();
     const overload = new AbortController();
     const giveUp = new AbortController();
@@ -151,6 +169,7 @@ class ChaosRun {
       temporal: this.#temporal,
       upstream: this.#upstream,
       workers: this.#options.workers,
+      terminateQueue: budget && (() => terminateQueue(this.#client, this.#runName, queues)),
     };
     const disturbing = disturb(parts, seed, disturbEveryMs, overload.signal);
     const timer = setTimeout(() => overload.abort(), loadMs);
@@ -192,7 +211,8 @@ class ChaosRun {
   }
 
   #call(number: number, giveUp: AbortSignal): Promise<CallerRecord> {
-    const plan = planJob(this.#options.seed, this.#runName, number);
+    const { seed, budget } = this.#options;
+    const plan = planJob({ seed, runName: this.#runName, isBudgetShort: budget !== undefined }, number);
     this.#plans.set(agentJobWorkflowId(plan.projectId, plan.key), plan);
     const { address, namespace } = this.#temporal;
     const place = { address, namespace, taskQueue: this.#runName };

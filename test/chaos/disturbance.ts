@@ -9,6 +9,8 @@ interface DisturbedParts {
   temporal: KillableTemporal;
   upstream: UpstreamProcess;
   workers: number;
+  /** Terminates a queue of requests; false if it does not run. */
+  terminateQueue?: (() => Promise<boolean>) | undefined;
 }
 
 /** What happens to whole processes, at random moments drawn from the seed. */
@@ -23,7 +25,10 @@ const EVENTS = [
   'upstream killed',
 ] as const;
 
-type Event = (typeof EVENTS)[number];
+/** Beside them, if requests wait in queues. */
+const QUEUE_EVENTS = ['queue terminated', 'queue terminated'] as const;
+
+type Event = (typeof EVENTS)[number] | (typeof QUEUE_EVENTS)[number];
 
 /** Disturbs until the signal; answers with how often each thing was done. */
 export async function disturb(
@@ -33,9 +38,10 @@ export async function disturb(
   until: AbortSignal,
 ): Promise<Map<string, number>> {
   const draw = new Draw(seed, 'disturbance');
+  const all: readonly Event[] = parts.terminateQueue ? [...EVENTS, ...QUEUE_EVENTS] : EVENTS;
   const done = new Map<string, number>();
   const frozen: Promise<unknown>[] = [];
-  for (let events = draw.shuffled(EVENTS); ; events = events.length > 0 ? events : draw.shuffled(EVENTS)) {
+  for (let events = draw.shuffled(all); ; events = events.length > 0 ? events : draw.shuffled(all)) {
     await pause(draw.between(meanMs / 2, meanMs * 1.5), undefined, { signal: until }).catch(() => {});
     if (until.aborted) break;
     const event = events.pop()!;
@@ -48,7 +54,7 @@ export async function disturb(
 
 async function carryOut(
   event: Event,
-  { fleet, temporal, upstream, workers }: DisturbedParts,
+  { fleet, temporal, upstream, workers, terminateQueue }: DisturbedParts,
   draw: Draw,
   frozen: Promise<unknown>[],
 ): Promise<boolean> {
@@ -57,6 +63,7 @@ async function carryOut(
   if (seconds > 0) frozen.push(fleet.freeze(slot, seconds * 1_000));
   else if (event === 'worker killed') return fleet.kill(slot);
   else if (event === 'all workers killed') for (let each = 0; each < workers; each++) fleet.kill(each);
+  else if (event === 'queue terminated') return terminateQueue?.().catch(() => false) ?? false;
   else if (event === 'Temporal killed') await temporal.restart(draw.between(0, 3_000));
   else await upstream.restart(draw.between(0, 2_000));
   return true;

@@ -1,7 +1,8 @@
 /** What each caller is going to do, drawn from the seed before anything runs. */
-import type { AgentJobOptions, UnknownOutcomePolicy } from '../../src/contract.js';
+import type { AgentJobOptions, Priority, UnknownOutcomePolicy } from '../../src/contract.js';
 import { Draw } from './draw.js';
 import { REFUSED_AT_TIMES } from './faults.js';
+import { PROJECTS_OF_SHORT_BUDGET } from './short-budget.js';
 
 export interface FollowUpPlan {
   id: string;
@@ -27,24 +28,32 @@ export interface JobPlan {
   cancelAfterMs: number | null;
   /** Another caller says the same after an end, and fails before a request of this name leaves. */
   failsAfterEnd: { before: string; isKilled: boolean } | null;
-  /** Ends before its job may have: `timedOut` is an honest end. */
+  /** Ends before its job may have, or before its turn has come: `timedOut` is an honest end. */
   isShort: boolean;
 }
 
 const PROJECTS = 12;
 
-/** @param runName Sets this run's jobs apart from those of others on the same server. */
-export function planJob(seed: number, runName: string, number: number): JobPlan {
+interface PlanOptions {
+  seed: number;
+  /** Sets this run's jobs apart from those of others on the same server. */
+  runName: string;
+  /** The upstream takes few writes an hour: few projects, priorities, and some jobs that must start in time. */
+  isBudgetShort: boolean;
+}
+
+export function planJob({ seed, runName, isBudgetShort }: PlanOptions, number: number): JobPlan {
   const draw = new Draw(seed, `job ${number}`);
   const key = `job-${number}`;
   const isRefused = new Draw(seed, `refused ${number}`).chance(0.1);
   const place = {
     key,
-    projectId: `${runName}-${number % PROJECTS}`,
+    projectId: `${runName}-${number % (isBudgetShort ? PROJECTS_OF_SHORT_BUDGET : PROJECTS)}`,
     prompt: `[${runName} ${key}] Mend the build${isRefused ? ` ${REFUSED_AT_TIMES}` : ''}`,
   };
   const policy = draw.pick<UnknownOutcomePolicy>(['ask', 'ask', 'ask', 'ask', 'ask', 'ask', 'fail', 'retry']);
   const isShort = draw.chance(0.04);
+  const turns = isBudgetShort ? planTurns(seed, number) : null;
   return {
     ...place,
     policy,
@@ -55,13 +64,21 @@ export function planJob(seed: number, runName: string, number: number): JobPlan 
       onUnknownOutcome: policy,
       ...(draw.chance(0.05) ? { decideWithin: '4 seconds' } : {}),
       ...(isShort ? { deadline: '6 seconds' } : {}),
+      ...turns,
     },
     starts: draw.chance(0.2) ? 2 : 1,
     followUps: planFollowUps(draw, key),
     cancelAfterMs: draw.chance(0.03) ? draw.between(0, 6_000) : null,
     failsAfterEnd: planFailure(seed, number),
-    isShort,
+    isShort: isShort || turns?.startWithin !== undefined,
   };
+}
+
+/** Which job goes first, and which gives up if its turn does not come: drawn apart, so that all else is the same. */
+function planTurns(seed: number, number: number): Pick<AgentJobOptions, 'priority' | 'startWithin'> {
+  const draw = new Draw(seed, `turns ${number}`);
+  const priority = draw.pick<Priority>([1, 2, 3, 3, 3, 3, 4, 5]);
+  return draw.chance(0.05) ? { priority, startWithin: '20 seconds' } : { priority };
 }
 
 /** Between the read of the ended run and the start that goes on from it: drawn apart, so that all else is the same. */

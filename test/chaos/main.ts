@@ -13,6 +13,9 @@ const USAGE = `Usage: npm run test:chaos -- [options]
 
   --minutes N            how long jobs are started and disturbed, default 2
   --seed N               the same seed plans the same jobs and faults; default: a random one
+  --budget N             the upstream takes N creates and N messages an hour from each of 4 projects
+  --hour SECS            with --budget: how long such an hour is, default 60
+  --other-build FOLDER   half of the workers are of this checkout, which was built: a roll-out, back and forth
   --temporal ADDRESS     host:port of a server that runs already, such as one on PostgreSQL
   --temporal-kill CMD    a shell command that kills it with SIGKILL
   --temporal-start CMD   a shell command that starts it again and waits until it answers`;
@@ -20,6 +23,9 @@ const USAGE = `Usage: npm run test:chaos -- [options]
 const OPTIONS = {
   minutes: { type: 'string', default: '2' },
   seed: { type: 'string' },
+  budget: { type: 'string' },
+  hour: { type: 'string', default: '60' },
+  'other-build': { type: 'string' },
   temporal: { type: 'string' },
   'temporal-kill': { type: 'string' },
   'temporal-start': { type: 'string' },
@@ -31,7 +37,7 @@ type Values = ReturnType<typeof parseArgs<{ options: typeof OPTIONS }>>['values'
 /** A server that was short of time gives a workflow task that timed out again and again up to ten minutes. */
 const CALM_MS = 15 * 60_000;
 
-function chaosOptions({ seed: given, minutes }: Values): ChaosOptions {
+function chaosOptions({ seed: given, minutes, budget, hour, 'other-build': otherBuild }: Values): ChaosOptions {
   const seed = given === undefined ? Math.floor(Math.random() * 1_000_000) : Number(given);
   return {
     seed,
@@ -43,6 +49,8 @@ function chaosOptions({ seed: given, minutes }: Values): ChaosOptions {
     workerFaultWithin: 60,
     suspends: true,
     upstreamTimeout: '5 seconds',
+    budget: budget === undefined ? undefined : { perHour: Number(budget), hourMs: Number(hour) * 1_000 },
+    otherBuild,
     calmMs: CALM_MS,
     say: (line) => console.log(`${new Date().toISOString().slice(11, 19)}  ${line}`),
   };

@@ -1,13 +1,15 @@
 import { join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
 import { freePort, type ManagedProcess, startProcess } from '../../src/local/child-process.js';
-import { SandboxControl, type FaultRule } from '../../src/testing.js';
+import { SandboxControl, type FaultRule, type RateLimits } from '../../src/testing.js';
 import { sandboxProgram } from './worker-fault.js';
 
 interface UpstreamOptions {
   folder: string;
   activeMs: number;
   faults: readonly FaultRule[];
+  /** Kept in memory only: an upstream that was killed has forgotten what it took before. */
+  rateLimits?: ((start: number) => RateLimits) | undefined;
 }
 
 /** The sandbox in a process of its own, which can be killed and comes back with its journal and its faults. */
@@ -20,6 +22,7 @@ export class UpstreamProcess {
   readonly #injectedFaults = new Map<string, number>();
   #process: ManagedProcess | undefined;
   #isCalm = false;
+  #starts = 0;
 
   static async start(options: UpstreamOptions): Promise<UpstreamProcess> {
     const upstream = new UpstreamProcess(options, await freePort());
@@ -78,6 +81,8 @@ export class UpstreamProcess {
       logFile: join(folder, 'upstream.log'),
     });
     await this.#untilReady();
+    const limits = this.#options.rateLimits?.(this.#starts++);
+    if (limits) await this.control.setRateLimits(limits);
     if (!this.#isCalm) for (const fault of faults) await this.control.addFault(fault);
   }
 

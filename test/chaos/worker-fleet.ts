@@ -8,6 +8,8 @@ interface FleetOptions {
   workers: number;
   folder: string;
   env: Record<string, string>;
+  /** The worker's builds, one process each in turn; default: the built product's. */
+  programs?: readonly string[] | undefined;
   /** The fault of the nth process started; none once the fleet is calm. */
   workerFault: (turn: number) => WorkerFault;
 }
@@ -79,12 +81,13 @@ export class WorkerFleet {
   }
 
   #start(slot: number): Promise<ManagedProcess> {
-    const { workerFault, folder, env } = this.#options;
+    const { workerFault, folder, env, programs = [workerProgram] } = this.#options;
     const faultArguments = this.#isCalm ? [] : workerFaultArguments(workerFault(this.started), this.#faultLog);
+    const program = programs[this.started % programs.length]!;
     this.started += 1;
     return startProcess({
       program: process.execPath,
-      args: [...faultArguments, workerProgram],
+      args: [...faultArguments, program],
       env,
       logFile: join(folder, `worker-${slot}.log`),
     });
