@@ -16,7 +16,7 @@ import { field } from './config/fields.js';
 import { DEFAULT_TASK_QUEUE } from './contract.js';
 import { UNLIMITED } from './contract/request-queue.js';
 
-export { hasTemporalProfile, processEnvironment, readClientConfig, readPayloadKeys } from './config/client.js';
+export { processEnvironment, readClientConfig, readPayloadKeys } from './config/client.js';
 export type { PayloadKeys } from './config/payload-keys.js';
 export { cannotListen, ConfigError, upstreamWarnings } from './config/config-error.js';
 export type { ListenAddress, WorkerRole } from './config/fields.js';

@@ -49,9 +49,9 @@ export interface Operation {
   /** The arguments that the command line takes without a flag, in order. */
   readonly positional?: readonly string[];
   readonly run: (call: OperationCall) => Promise<object>;
-  /** Null where HTTP has no path for it. */
+  /** Null if HTTP has no path for it. */
   readonly http: HttpCall | null;
-  /** Null where agents do not see it. */
+  /** Null if agents do not see it. */
   readonly agents: AgentCall | null;
   /** What a person at a terminal is asked before. */
   readonly question?: string;
@@ -129,7 +129,7 @@ const START: Arguments = {
   ...published('AttachJobInput', ATTACH),
 };
 
-/** Two of its words differ in case alone, of which generators would make one name: the schema names none. */
+/** Two of its words differ in case alone, and generators would make one name of them: the schema names none. */
 const OUTCOME = { ...optional(oneOf(...JOB_OUTCOMES)), schema: () => TEXT.schema() };
 
 const FILTERS: Arguments = {
@@ -255,18 +255,18 @@ export const OPERATIONS = {
   resolve: {
     id: 'resolveJob',
     command: 'resolve',
-    summary: 'Settle an in-doubt write: did the upstream take it?',
+    summary: 'Resolve an in-doubt write: did the upstream take it?',
     of: 'job',
     arguments: DECISION,
     positional: ['action'],
     run: async (call) => call.job().resolve({ ...call.args, ...byWhom(call) } as ResolveUnknownInput),
     http: { method: 'POST', path: '/resolve', takes: 'body', answers: { 200: shape('JobState') } },
-    // A person settles it: no agent may.
+    // A person resolves it: no agent may.
     agents: null,
   },
 } satisfies Record<string, Operation>;
 
-/** Starts a job, or joins it; the state is null where no worker reports it in time: the job is started all the same. */
+/** Starts a job, or joins it; the state is null if no worker reports it in time: the job is started all the same. */
 async function startJob({ jobs, projectId, args }: OperationCall) {
   const key = KEY.check(args['key'], 'key');
   const job = await jobs.start({ ...args, projectId, key } as StartRequest, { timeoutMs: START_TIMEOUT_MS });

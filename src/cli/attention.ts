@@ -2,12 +2,8 @@
 import type { Command } from 'commander';
 import type { AttentionItem, StuckJob } from '../starter.js';
 import { unpauseText } from '../temporal/visibility.js';
-import { CommandError } from './exit.js';
-import { print, printAnswer, printToStderr, type Session, withSession } from './session.js';
-import { countOf, printable, resolveCommands, shellWord, show } from './show.js';
-
-/** What needs a person: the line of JSON, and the text; or why it could not be read. */
-type Item = { line: object; text: string } | { problem: string };
+import { type Item, printItems, type Session, withSession } from './session.js';
+import { resolveCommands, shellWord, show } from './show.js';
 
 /** Adds `attention`. */
 export function addAttention(program: Command): void {
@@ -16,21 +12,10 @@ export function addAttention(program: Command): void {
     .command('attention')
     .description(`list what needs a person: ${what}`)
     .option('--json', 'print one line of JSON for each, to which "resolve --from" takes an action')
-    .action(({ json }: { json?: boolean }) =>
-      withSession(command, async (session) => {
-        let [shown, unread] = [0, 0];
-        for await (const item of itemsOf(session)) {
-          if ('problem' in item) {
-            unread += 1;
-            printToStderr(printable(`agent-jobs: ${item.problem}`));
-          } else {
-            shown += 1;
-            printAnswer(json, item.line, () => `${item.text}\n`);
-          }
-        }
-        if (unread > 0) throw new CommandError('error', `${countOf(unread, 'write')} in doubt could not be read`);
-        if (shown === 0 && !json) print('nothing needs attention');
-      }),
+    .action(({ json: isJson }: { json?: boolean }) =>
+      withSession(command, (session) =>
+        printItems(itemsOf(session), { isJson, noun: 'job', none: 'nothing needs attention' }),
+      ),
     );
 }
 

@@ -9,10 +9,12 @@ import { exportTaskQueue } from '../contract.js';
 import { firstOf } from '../client/concurrently.js';
 import type { PolledFor } from '../client/pollers.js';
 import type { AgentJobs } from '../starter.js';
-import { checkNamespace, checkSearchAttributes, type Finding, type Named, printFindings } from './checks.js';
+import { checkNamespace, checkSearchAttributes, printFindings } from './setup.js';
 import { openSnapshots } from './export-options.js';
 import { connect, type GlobalOptions, withInterrupt } from './session.js';
 import { countOf } from './show.js';
+
+type Finding = Awaited<ReturnType<typeof checkNamespace>>;
 
 interface DoctorFlags {
   project?: string;
@@ -22,7 +24,7 @@ interface DoctorFlags {
 
 const EXITS = `
 Each check is ok, warn, fail or skip (not asked for, or another check failed first).
-Exit code: 0 where none fails, 11 where Temporal does not answer, else 1`;
+Exit code: 0 if none fails, 11 if Temporal does not answer, else 1`;
 
 /** Limits one call to Temporal or the upstream. A check's limit is longer, for the error of a call says more. */
 const CALL_LIMIT_MS = 6_000;
@@ -65,7 +67,7 @@ async function examine(globals: GlobalOptions, flags: DoctorFlags, signal: Abort
   const found = Object.entries(checks).map(([name, check]) => [name, limited(signal, check)] as const);
   // Ctrl-C ends all checks, and the first one reports the end.
   for (const [, finding] of found) finding.catch(() => {});
-  async function* inOrder(): AsyncGenerator<Named> {
+  async function* inOrder(): AsyncGenerator<readonly [name: string, finding: Finding]> {
     for (const [name, finding] of found) yield [name, await finding];
   }
   try {
@@ -90,7 +92,7 @@ async function limited(signal: AbortSignal, check: () => Promise<Finding>): Prom
   }
 }
 
-/** Whether workers serve the jobs, and the exports where they are asked for. */
+/** Whether workers serve the jobs, and the exports if they are asked for. */
 async function checkWorkers({ client, taskQueue }: AgentJobs, wantsExports = false): Promise<Finding> {
   const start = `start one: AGENT_JOBS_TASK_QUEUE=${taskQueue} npm run worker`;
   const jobs = await checkPollers(client, taskQueue, ['workflow', 'activity'], start);

@@ -65,7 +65,7 @@ export class UsageError extends CommandError {
 
 /**
  * Throws an error of the client on, marked as not retryable: the same command would do harm, for it would make up
- * another id, or settle another write.
+ * another id, or resolve another write.
  */
 export function throwNotRetryable(error: unknown): never {
   if (error instanceof Error && 'retryable' in error) Object.assign(error, { retryable: false });

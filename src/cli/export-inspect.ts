@@ -13,15 +13,10 @@ import {
   toExportRange,
   toRange,
   yesterday,
-  type RangeFlags,
+  type ExportFlags,
 } from './export-options.js';
 import { print, printAnswer } from './session.js';
 import { countOf, printable } from './show.js';
-
-interface InspectFlags extends RangeFlags {
-  project?: string;
-  json?: boolean;
-}
 
 /** Adds `export verify` and `export gaps`. */
 export function addExportInspect(group: Command): void {
@@ -36,7 +31,7 @@ export function addExportInspect(group: Command): void {
     .command('gaps')
     .description(
       'list days whose snapshots at SNAPSHOTS_URL are missing, damaged, inconsistent or provisional; ' +
-        'exit code 1 where a scheduled run has left one',
+        'exit code 1 if a scheduled run has left one',
     )
     .requiredOption('--project <id>', 'the upstream project');
   addRangeOptions(gaps).option('--json', 'print one day a line').action(showGaps);
@@ -53,7 +48,7 @@ function markOf({ consistent, provisional, drift, rounded }: SnapshotManifest): 
   return marks.join(', ');
 }
 
-async function verifySnapshots(flags: InspectFlags): Promise<void> {
+async function verifySnapshots(flags: Partial<ExportFlags>): Promise<void> {
   const { findSnapshots } = await import('../snapshots/catalog.js');
   const { verifySnapshot } = await import('../snapshots/verify.js');
   const store = await openSnapshots();
@@ -76,7 +71,7 @@ async function verifySnapshots(flags: InspectFlags): Promise<void> {
   if (!flags.json) print(summary);
 }
 
-async function showGaps(flags: InspectFlags & { project: string }): Promise<void> {
+async function showGaps(flags: ExportFlags): Promise<void> {
   const { daysOf, isOneDay, isStillDue, withDamage } = await import('../snapshots/catalog.js');
   const store = await openSnapshots();
   // A range that was asked for shows what a lost store lacks.

@@ -6,10 +6,16 @@ import type { SnapshotStore } from '../snapshots/snapshot-store.js';
 import { CommandError, UsageError } from './exit.js';
 import { printable } from './show.js';
 
-export interface RangeFlags {
+interface RangeFlags {
   day?: string;
   from?: string;
   to?: string;
+}
+
+/** The flags of a command about a project's exports. */
+export interface ExportFlags extends RangeFlags {
+  project: string;
+  json?: boolean;
 }
 
 /** Adds the options that name days. */
@@ -70,7 +76,7 @@ export function noneFound(store: SnapshotStore, project: string | undefined): Co
   return new CommandError('error', `no snapshots${whose} in this range at ${store.url}`);
 }
 
-/** The manifests of a project's snapshots; throws where there are none. */
+/** The manifests of a project's snapshots; throws if there are none. */
 export async function readSomeManifests(store: SnapshotStore, project: string): Promise<SnapshotManifest[]> {
   const manifests = await readManifests(store, project);
   if (manifests.length === 0) throw noneFound(store, project);

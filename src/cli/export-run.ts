@@ -5,23 +5,19 @@ import type { SnapshotReceipt, VisitorExportProgress, VisitorExportRangeInput } 
 import { type DateRange, plusDays } from '../visitor-export/date-range.js';
 import { inconsistencyText, maySecondScan } from '../visitor-export/scan-checkpoint.js';
 import type { VisitorExportHandle } from '../starter.js';
-import { addRangeOptions, openSnapshots, readManifests, toExportRange, type RangeFlags } from './export-options.js';
+import { addRangeOptions, openSnapshots, readManifests, toExportRange, type ExportFlags } from './export-options.js';
 import { print, printAnswer, printJson, printToStderr, progressPrinter, withSession, type Session } from './session.js';
 import { printable, show } from './show.js';
 import { CommandError, UsageError } from './exit.js';
 
-interface RunFlags extends RangeFlags {
-  project: string;
-  json?: boolean;
-}
-
+/** Adds `export run`. */
 export function addExportRun(group: Command): void {
   const command = group
     .command('run')
     .description('export one date range now, or join its running export (default: yesterday by UTC)')
     .requiredOption('--project <id>', 'the upstream project')
     .option('--json', 'print the result as JSON');
-  addRangeOptions(command).action(async (flags: RunFlags) => {
+  addRangeOptions(command).action(async (flags: ExportFlags) => {
     // A person who gives only the first day hardly wants all days up to yesterday as one snapshot.
     if ((flags.from === undefined) !== (flags.to === undefined))
       throw new UsageError('give --from and --to, or --day for one day');
@@ -37,11 +33,12 @@ export function addExportRun(group: Command): void {
 /** Exports one date range and waits for it, for a person with its progress on stderr. */
 async function runExport({ jobs, signal }: Session, range: VisitorExportRangeInput, isJson = false) {
   const handle = await jobs.exportVisitors(range, { signal });
-  const stop = isJson ? () => {} : showProgress(handle, signal);
+  const over = new AbortController();
+  if (!isJson) showProgress(handle, over.signal).catch(() => {});
   try {
     return await handle.result({ signal });
   } finally {
-    stop();
+    over.abort();
   }
 }
 
@@ -51,23 +48,18 @@ function driftText({ drift, consistent }: SnapshotReceipt): string | null {
 
 const REFRESH_MS = 3_000;
 
-/** Shows on stderr how far an export is, a line for each change. The function that is returned ends the lines. */
-export function showProgress(
+/** Shows on stderr how far an export is, a line for each change, until the signal ends it. */
+export async function showProgress(
   handle: VisitorExportHandle,
   signal: AbortSignal,
   { everyMs = REFRESH_MS } = {},
-): () => void {
+): Promise<void> {
   const show = progressPrinter();
-  const stop = new AbortController();
-  const follow = async () => {
-    // A worker that runs has begun the export by the first look.
-    for await (const _ of setInterval(everyMs, undefined, { signal: stop.signal })) {
-      const progress = await handle.progress({ signal }).catch(() => null);
-      if (!stop.signal.aborted) show(progress === null ? 'no worker answers yet' : lineOf(progress));
-    }
-  };
-  follow().catch(() => {});
-  return () => stop.abort();
+  // A worker that runs has begun the export by the first poll.
+  for await (const _ of setInterval(everyMs, undefined, { signal })) {
+    const progress = await handle.progress({ signal }).catch(() => null);
+    if (!signal.aborted) show(progress === null ? 'no worker answers yet' : lineOf(progress));
+  }
 }
 
 /** One line for a person. */
@@ -80,24 +72,20 @@ function lineOf(progress: VisitorExportProgress): string {
   return `${dateFrom}..${dateTo}  ${pages} pages, ${rows} rows${about}${again}${waits}${why}`;
 }
 
-interface BackfillFlags extends RangeFlags {
-  project: string;
-  json?: boolean;
-}
-
 /** The nightly exports go first. */
 const BACKFILL_PRIORITY = 4;
 
+/** Adds `export backfill`. */
 export function addExportBackfill(group: Command): void {
   const command = group
     .command('backfill')
     .description('export, a day at a time, the days of a range that are missing, damaged, inconsistent or provisional')
     .requiredOption('--project <id>', 'the upstream project')
     .option('--json', 'print one day a line');
-  addRangeOptions(command).action((flags: BackfillFlags) => backfill(command, flags));
+  addRangeOptions(command).action((flags: ExportFlags) => backfill(command, flags));
 }
 
-async function backfill(command: Command, flags: BackfillFlags): Promise<void> {
+async function backfill(command: Command, flags: ExportFlags): Promise<void> {
   if (flags.from === undefined && flags.day === undefined) throw new UsageError('give --from, the first day, or --day');
   // The store says which days are still to do, so an interrupted backfill goes on where it was.
   const days = await daysToDo(flags);
@@ -117,7 +105,7 @@ async function backfill(command: Command, flags: BackfillFlags): Promise<void> {
   });
 }
 
-async function daysToDo(flags: BackfillFlags): Promise<DateRange[]> {
+async function daysToDo(flags: ExportFlags): Promise<DateRange[]> {
   const { daysOf, withDamage } = await import('../snapshots/catalog.js');
   const { dateFrom, dateTo } = await toExportRange(flags);
   const store = await openSnapshots();
@@ -130,7 +118,7 @@ async function daysToDo(flags: BackfillFlags): Promise<DateRange[]> {
 /** Exports one day. Returns its snapshot; null if it failed: that is reported, and the other days go on. */
 async function exportDay(
   session: Session,
-  { project: projectId, json }: BackfillFlags,
+  { project: projectId, json }: ExportFlags,
   day: DateRange,
   options: Pick<VisitorExportRangeInput, 'secondScan' | 'priority'>,
 ): Promise<SnapshotReceipt[] | null> {

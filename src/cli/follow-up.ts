@@ -5,7 +5,7 @@ import type { FollowUpState } from '../contract.js';
 import { OPERATIONS } from '../operations.js';
 import type { FollowUpOptions, JobHandle } from '../starter.js';
 import { CommandError, throwNotRetryable } from './exit.js';
-import { withProgress } from './follow.js';
+import { withProgress } from './wait.js';
 import { readPrompt } from './input.js';
 import { addOperation, readArguments, type JobNameFlags, readJobName } from './operation.js';
 import { printAnswer, printToStderr, withSession } from './session.js';
@@ -30,7 +30,7 @@ const REMEDY: Partial<Record<FollowUpState, string>> = {
 export function addFollowUp(program: Command): void {
   const command = addOperation(program, OPERATIONS.followUp);
   command
-    .option('--wait', 'wait, for at most a minute, until the upstream took it (exit 0; 10 where it is not sent)')
+    .option('--wait', 'wait, for at most a minute, until the upstream took it (exit 0; 10 if it is not sent)')
     .action(() => followUp(command, command.opts()));
 }
 
@@ -57,7 +57,7 @@ async function followUp(command: Command, flags: FollowUpFlags): Promise<void> {
     const { state } = answer;
     printAnswer(flags.json, answer, () => show({ workflowId, followUp: id, state }));
     if (!flags.wait || state === 'sent') return;
-    const next = REMEDY[state] ?? `it is ${printable(state)}, which this release does not know: look at the job`;
+    const next = REMEDY[state] ?? `it is ${printable(state)}, which this release does not know: see the job's state`;
     throw new CommandError('notSent', `the follow-up is not sent: ${next}`, { workflowId });
   });
 }

@@ -100,8 +100,8 @@ function readObject(pieces: readonly Uint8Array[], bytes: number): Read | null {
     return isObject(value) ? { value } : { problem: 'the line must be one JSON object' };
   } catch (error) {
     // The parser's own text shows a piece of the line, which may be a prompt.
-    const [where = ''] = / at position \d+/.exec((error as Error).message) ?? [];
-    return { problem: `the line must be one JSON object; it is not JSON${where}` };
+    const [place = ''] = / at position \d+/.exec((error as Error).message) ?? [];
+    return { problem: `the line must be one JSON object; it is not JSON${place}` };
   }
 }
 
@@ -121,7 +121,7 @@ export function canAsk({ json = false }: ConfirmFlags): boolean {
   return !json && process.stdin.isTTY && process.stderr.isTTY;
 }
 
-/** Asks before what can't be undone; throws where the answer is no. `--yes` answers. */
+/** Asks before what can't be undone; throws if the answer is no. `--yes` answers. */
 export async function confirm(question: string, flags: ConfirmFlags, signal: AbortSignal): Promise<void> {
   if (flags.yes || !canAsk(flags)) return;
   // The input was read as decisions or as a prompt.

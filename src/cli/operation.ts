@@ -7,7 +7,7 @@ import type { Operation } from '../operations.js';
 import type { JobName } from '../client/settings.js';
 import type { Arguments } from '../operations/arguments.js';
 import { UsageError } from './exit.js';
-import { addFlags, helpOf, readFlags } from './flags.js';
+import { addFlags, helpOf, readFlags } from './options.js';
 import { addYesOption, confirm } from './input.js';
 import { printAnswer, withSession } from './session.js';
 import { printable, show } from './show.js';

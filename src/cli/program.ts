@@ -7,10 +7,8 @@ import { printError, UsageError, usageErrorText } from './exit.js';
 import { addExportInspect, addReport } from './export-inspect.js';
 import { addExportBackfill, addExportRun } from './export-run.js';
 import { addFollowUp } from './follow-up.js';
-import { addList } from './list.js';
-import { addState } from './state.js';
+import { addList, addQueue, addState } from './inspect.js';
 import { addPlainOperation } from './operation.js';
-import { addQueue } from './queue.js';
 import { addReplayCheck } from './replay-check.js';
 import { addResolve } from './resolve.js';
 import { addSchedule } from './schedule.js';
@@ -57,7 +55,7 @@ function addExport(program: Command): void {
 /** Makes the tree anew. */
 export function createProgram(version: string): Command {
   const program = new Command('agent-jobs')
-    .description('Start, steer and settle agent jobs on Temporal, and export visitors into snapshots.')
+    .description('Start, steer and resolve agent jobs on Temporal, and export visitors into snapshots.')
     .version(version)
     .option('--address <host:port>', 'Temporal server (default: TEMPORAL_ADDRESS, the profile, or that of npm start)')
     .option('--namespace <name>', 'Temporal namespace (default: TEMPORAL_NAMESPACE or the profile)')

@@ -1,7 +1,7 @@
 /** `replay-check`: replays histories of the namespace with this release. May it be rolled out? */
 import type { Command } from 'commander';
 import { CommandError } from './exit.js';
-import { toLimit } from './flags.js';
+import { toLimit } from './options.js';
 import type { ReplayReport } from './replay-histories.js';
 import { print, printJson, printToStderr, withSession } from './session.js';
 import { countOf, printable, showRows } from './show.js';
@@ -23,7 +23,7 @@ interface ReplayFlags {
   json?: boolean;
 }
 
-/** Adds `replay-check`, which tells whether this release may be rolled out. */
+/** Adds `replay-check`, which says whether this release may be rolled out. */
 export function addReplayCheck(program: Command): void {
   const command = program
     .command('replay-check')
@@ -66,8 +66,8 @@ function printReport({ fits, misfits, unread, isCut }: ReplayReport): void {
     printToStderr(printable(`agent-jobs: not read: ${workflowId} (run ${runId}): ${problem}`));
   }
   for (const { workflowType, workflowId, runId, eventId, problem } of misfits.slice(0, MAX_SHOWN)) {
-    const where = `${workflowType} ${workflowId} (run ${runId})${eventId === null ? '' : `, event ${eventId}`}`;
-    printToStderr(printable(`agent-jobs: does not fit: ${where}: ${problem}`));
+    const run = `${workflowType} ${workflowId} (run ${runId})${eventId === null ? '' : `, event ${eventId}`}`;
+    printToStderr(printable(`agent-jobs: does not fit: ${run}: ${problem}`));
   }
 }
 

@@ -1,5 +1,5 @@
 /**
- * `resolve`: settles writes in doubt, one that is named or those of a file. Each line of the file is one of
+ * `resolve`: resolves writes in doubt, one that is named or those of a file. Each line of the file is one of
  * `attention --json` with an action.
  */
 import type { Command } from 'commander';
@@ -34,17 +34,17 @@ interface Line {
 /** What the lines of one file share. */
 interface Shared {
   flags: ResolveFlags;
-  /** Who decides, and why, where a line does not say. */
+  /** Who decides, and why, if a line does not say. */
   attribution: Attribution;
   /** Which workflow an earlier line has adopt a job, by project and job: Temporal lists it a moment late. */
   adopted: Map<string, string>;
 }
 
-/** Adds `resolve`, which settles writes in doubt, one or many. */
+/** Adds `resolve`, which resolves writes in doubt, one or many. */
 export function addResolve(program: Command): void {
   const command = addYesOption(addOperation(program, OPERATIONS.resolve));
   command
-    .option('--from <path>', 'settle many: lines of "attention --json" with an "action"; "-" is stdin')
+    .option('--from <path>', 'resolve many: lines of "attention --json" with an "action"; "-" is stdin')
     .action(() => {
       const { from, ...flags } = command.opts<ResolveFlags>();
       return from === undefined ? resolveOne(command, flags) : resolveMany(command, from, flags);
@@ -60,10 +60,10 @@ async function resolveOne(command: Command, flags: ResolveFlags): Promise<void> 
     const { workflowId } = job;
     const { unknown, decisions } = await readDoubt(job, resolution, signal);
     if (!flags.json) print(show({ workflowId, unknown, decisions }));
-    const question = `Settle it with ${action}, which can not be undone?`;
-    await settle(job, resolution, unknown, { flags, signal, question });
+    const question = `Resolve it with ${action}, which can not be undone?`;
+    await resolveWrite(job, resolution, unknown, { flags, signal, question });
     const { by = null, note } = resolution;
-    printAnswer(flags.json, { workflowId, action, by, note, unknown }, () => settledText(action, by));
+    printAnswer(flags.json, { workflowId, action, by, note, unknown }, () => resolvedText(action, by));
   });
 }
 
@@ -89,12 +89,12 @@ async function resolveMany(command: Command, file: string, flags: ResolveFlags):
       signal.throwIfAborted();
       if (problem !== null) failures += 1;
       const { workflowId, action, by } = line;
-      printAnswer(flags.json, { line: number, ...line, isSettled: problem === null, problem }, () =>
-        printable(`line ${number}  ${workflowId ?? '-'}  ${problem ?? settledText(action, by)}`),
+      printAnswer(flags.json, { line: number, ...line, isResolved: problem === null, problem }, () =>
+        printable(`line ${number}  ${workflowId ?? '-'}  ${problem ?? resolvedText(action, by)}`),
       );
     }
-    if (!flags.json) print(`${lines.length - failures} settled, ${failures} failed`);
-    if (failures > 0) throw new CommandError('error', `${countOf(failures, 'line')} settled nothing`);
+    if (!flags.json) print(`${lines.length - failures} resolved, ${failures} failed`);
+    if (failures > 0) throw new CommandError('error', `${countOf(failures, 'line')} resolved nothing`);
   });
 }
 
@@ -107,7 +107,7 @@ async function readLine(line: JsonLine, shared: Shared): Promise<Line> {
     if (action == null) throw new Error('has no action');
     if (typeof workflowId !== 'string' || workflowId === '') throw new InvalidInputError('workflowId', 'is missing');
     if (action === 'attach') return { number, ...(await attachment(workflowId, line.value)) };
-    return { number, ...settlement(workflowId, line.value, shared) };
+    return { number, ...resolutionOfLine(workflowId, line.value, shared) };
   } catch (error) {
     return { number, workflowId: null, action: null, by: null, carryOut: () => Promise.reject(error as Error) };
   }
@@ -123,7 +123,7 @@ async function attachment(workflowId: string, fields: Record<string, unknown>): 
   return { workflowId, action: 'attach', by: null, carryOut };
 }
 
-function settlement(workflowId: string, fields: Record<string, unknown>, shared: Shared): Omit<Line, 'number'> {
+function resolutionOfLine(workflowId: string, fields: Record<string, unknown>, shared: Shared): Omit<Line, 'number'> {
   const { attribution, adopted, flags } = shared;
   // A line of `attention` holds the write as the job's state has it.
   const shown = isObject(fields['unknown']) ? fields['unknown'] : {};
@@ -136,19 +136,19 @@ function settlement(workflowId: string, fields: Record<string, unknown>, shared:
   const carryOut = async ({ jobs, signal }: Session) => {
     const job = jobs.handle(workflowId);
     const { unknown, projectId } = await readDoubt(job, resolution, signal);
-    if (resolution.action !== 'adopt') return settle(job, resolution, unknown, { flags, signal });
+    if (resolution.action !== 'adopt') return resolveWrite(job, resolution, unknown, { flags, signal });
     const adoptee = JSON.stringify([projectId, resolution.jobId]);
     const other = resolution.force ? undefined : adopted.get(adoptee);
     if (other !== undefined)
       throw new Error(`the workflow ${other} of an earlier line has the job ${resolution.jobId}`);
-    await settle(job, resolution, unknown, { flags, signal });
+    await resolveWrite(job, resolution, unknown, { flags, signal });
     adopted.set(adoptee, workflowId);
   };
   return { workflowId, action: resolution.action, by: resolution.by ?? null, carryOut };
 }
 
-function settledText(action: string | null, by: string | null): string {
-  return `settled with ${action}${by ? ` by ${by}` : ''}`;
+function resolvedText(action: string | null, by: string | null): string {
+  return `resolved with ${action}${by ? ` by ${by}` : ''}`;
 }
 
 /** The present write in doubt, which must be the one that was named. The workflow checks whether the action fits. */
@@ -157,7 +157,7 @@ async function readDoubt(job: JobHandle, { since, followUpId }: ResolveUnknownIn
   if (unknown === null) {
     const last = decisions.at(-1);
     const decided = last === undefined ? '' : ` (decided last: ${printable(decisionText(last))})`;
-    throw new Error(`no write is in doubt any more: it was settled, or the job has ended${decided}`);
+    throw new Error(`no write is in doubt any more: it was resolved, or the job has ended${decided}`);
   }
   if ((since != null && since !== unknown.since) || (followUpId != null && followUpId !== unknown.followUpId)) {
     throw new Error(`names another write; in doubt is the ${unknown.kind} since ${unknown.since}`);
@@ -166,11 +166,11 @@ async function readDoubt(job: JobHandle, { since, followUpId }: ResolveUnknownIn
 }
 
 /**
- * Settles the write that was read: the workflow settles no other one that came in between. A `retry` while the first
+ * Resolves the write that was read: the workflow resolves no other one that came in between. A `retry` while the first
  * write may still arrive would make it twice: a person at a terminal is asked; a script, which would not read a
  * warning, is refused.
  */
-async function settle(
+async function resolveWrite(
   job: JobHandle,
   resolution: ResolveUnknownInput,
   { since, followUpId, lookAfter }: InDoubtWrite,
@@ -178,13 +178,13 @@ async function settle(
 ): Promise<void> {
   const { workflowId } = job;
   if (resolution.action === 'retry' && Date.now() < Date.parse(lookAfter)) {
-    const advice = 'look upstream after that time first, or retry may double it';
+    const advice = 'check upstream after that time first, or retry may double it';
     const warning = `${workflowId}: until ${lookAfter} the write may still be on its way; ${advice}`;
     if (!flags.yes && !canAsk(flags)) throw new UsageError(`${warning}. Nothing is sent before, but with --yes`);
     printToStderr(printable(`agent-jobs: warning: ${warning}`));
   }
   if (question) await confirm(question, flags, signal);
-  const settled = job.resolve({ ...resolution, since, followUpId: followUpId ?? null }, { signal });
-  // Again, the command would settle what is in doubt by then.
-  await (resolution.since == null ? settled.catch(throwNotRetryable) : settled);
+  const resolved = job.resolve({ ...resolution, since, followUpId: followUpId ?? null }, { signal });
+  // Again, the command would resolve what is in doubt by then.
+  await (resolution.since == null ? resolved.catch(throwNotRetryable) : resolved);
 }

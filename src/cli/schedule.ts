@@ -1,7 +1,7 @@
 /** `agent-jobs schedule …`: creates, changes and lists the Schedules of nightly exports. */
 import type { Command } from 'commander';
 import type { ExportSchedule } from '../starter.js';
-import { toWholeNumber } from './flags.js';
+import { toWholeNumber } from './options.js';
 import { print, printAnswer, printJson, withSession } from './session.js';
 import { show, showRows } from './show.js';
 

@@ -93,7 +93,7 @@ async function serveHttp(service: Service, { signal }: AbortController): Promise
 
 async function serveTools({ maxToolWaitMs: maxWaitMs, ...service }: Service, end: AbortController): Promise<void> {
   const { serveStdio } = await import('@modelcontextprotocol/server/stdio');
-  const { mcpServer } = await import('../http/mcp/server.js');
+  const { mcpServer } = await import('../http/mcp.js');
   const { ANYBODY: caller } = await import('../http/keys.js');
   const { signal: ending } = end;
   process.stdin.once('end', () => end.abort());

@@ -4,7 +4,7 @@ import type { AgentJobs, CallOptions, ConnectSettings } from '../starter.js';
 import { jsonLine } from '../agent-job/shown-text.js';
 import { addressOf } from '../client/web-ui.js';
 import { CommandError, UsageError } from './exit.js';
-import { printableLines } from './show.js';
+import { countOf, printable, printableLines } from './show.js';
 
 /** Options that every command takes, before or after its name; the connection's override the environment. */
 export interface GlobalOptions {
@@ -60,7 +60,12 @@ let isReported = false;
 
 /** The settings that lead to the system of `npm start`, if nothing names another server: that is reported once. */
 async function localSettings({ address, namespace }: GlobalOptions): Promise<ConnectSettings> {
-  const { namesTemporal, processEnvironment: env, readClientConfig } = await import('../config/client.js');
+  const {
+    forgetTemporal,
+    namesTemporal,
+    processEnvironment: env,
+    readClientConfig,
+  } = await import('../config/client.js');
   const { runningSystems } = await import('../local/data-folder.js');
   const running = await runningSystems(env);
   if (running.length === 0) return {};
@@ -75,6 +80,7 @@ async function localSettings({ address, namespace }: GlobalOptions): Promise<Con
   if (!isNamed && !isReported)
     printToStderr(`agent-jobs: the server is that of npm start, ${local.address}, ${local.folder}`);
   isReported = true;
+  forgetTemporal();
   return {
     address: local.address,
     taskQueue: env['AGENT_JOBS_TASK_QUEUE'] ? undefined : local.taskQueue,
@@ -109,6 +115,28 @@ export function printJson(value: unknown): void {
 export function printAnswer(isJson: boolean | undefined, value: unknown, text: () => string): void {
   if (isJson) printJson(value);
   else print(text());
+}
+
+/** One answer of many: its line of JSON and its text, or why it could not be read. */
+export type Item = { line: object; text: string } | { problem: string };
+
+/** Prints items as they come; throws at the end if one could not be read. */
+export async function printItems(
+  items: AsyncIterable<Item>,
+  { isJson = false, noun, none }: { isJson: boolean | undefined; noun: string; none: string },
+): Promise<void> {
+  let [shown, unread] = [0, 0];
+  for await (const item of items) {
+    if ('problem' in item) {
+      unread += 1;
+      printToStderr(printable(`agent-jobs: ${item.problem}`));
+    } else {
+      shown += 1;
+      printAnswer(isJson, item.line, () => `${item.text}\n`);
+    }
+  }
+  if (unread > 0) throw new CommandError('error', `${countOf(unread, noun)} could not be read`);
+  if (shown === 0 && !isJson) print(none);
 }
 
 /** Prints a line for a person that is not the answer itself. */

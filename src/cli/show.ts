@@ -1,4 +1,4 @@
-/** The one printer: any answer as lines for a person, lists of them as tables, and the commands that settle a doubt. */
+/** The one printer: any answer as lines for a person, lists as tables, and the commands that resolve a doubt. */
 import { printable, printableLines, shellWord, waitTimes } from '../agent-job/shown-text.js';
 import type { Decision, FollowUpStatus, InDoubtWrite, JobRecord, Waiting } from '../contract.js';
 import type { GlobalOptions } from './session.js';
@@ -59,7 +59,7 @@ function labelOf(name: string): string {
   return LABELS[name] ?? words[0]!.toUpperCase() + words.slice(1);
 }
 
-/** A value in a line; empty where it says nothing. */
+/** A value in a line; empty if it says nothing. */
 function textOf(value: unknown): string {
   if (value == null) return '';
   if (typeof value === 'boolean') return value ? 'yes' : 'no';
@@ -98,7 +98,7 @@ export function decisionText({ action, kind, followUpId, by, note, at }: Decisio
   return `${action} for ${write}, ${readableTime(at)}${by ? ` by ${by}` : ''}${note ? `: ${note}` : ''}`;
 }
 
-/** The commands that settle a write in doubt, each with its case. They name the write that was shown. */
+/** The commands that resolve a write in doubt, each with its case. They name the write that was shown. */
 export function resolveCommands(workflowId: string, inDoubt: InDoubtWrite | null, globals: GlobalOptions): Row[] {
   if (!inDoubt) return [];
   const arrived = inDoubt.kind === 'create' ? ['adopt', '--job-id', 'ID_OF_THE_JOB'] : ['delivered'];
@@ -111,9 +111,9 @@ export function resolveCommands(workflowId: string, inDoubt: InDoubtWrite | null
 }
 
 /** The first line of a prompt, at most so many characters. */
-export function firstLine(text: string, most: number): string {
+export function firstLine(text: string, maxCharacters: number): string {
   const line = text.trimStart().split(/[\r\n]/, 1)[0] ?? '';
-  return line.length <= most ? line : `${line.slice(0, most - 1).toWellFormed()}…`;
+  return line.length <= maxCharacters ? line : `${line.slice(0, maxCharacters - 1).toWellFormed()}…`;
 }
 
 /** `1 job`, `2,000 jobs`. */

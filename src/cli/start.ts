@@ -8,7 +8,7 @@ import type { AgentJobOptions } from '../contract.js';
 import { OPERATIONS } from '../operations.js';
 import type { StartFate } from '../starter.js';
 import { CommandError, throwNotRetryable, UsageError } from './exit.js';
-import { readFlags } from './flags.js';
+import { readFlags } from './options.js';
 import { type JsonLine, openSource, readJsonLines, readPrompt } from './input.js';
 import { addOperation } from './operation.js';
 import { print, printJson, printToStderr, progressPrinter, serverOf, type Session, withSession } from './session.js';
@@ -26,8 +26,8 @@ interface StartFlags {
 }
 
 const FROM_HELP = `
-With --from, each line has one fate: started, joined (it was there), conflict (its key names another job) or refused.
-The same file again starts nothing new; where the command is cut off, the same command goes on.
+With --from, each line has one outcome: started, joined (it was there), conflict (its key names another job) or refused.
+The same file again starts nothing new; if the command is cut off, the same command goes on.
 Exit code: 0 all started or joined, 13 not all, 11 Temporal did not answer for 2 minutes, 130 interrupted`;
 
 /** Adds `start`, which starts a job or attaches to one. */
@@ -38,7 +38,7 @@ export function addStart(program: Command): void {
       '--from <file>',
       'start the jobs of a file of JSON lines ({"key": …, "prompt": …}), "-" is stdin; flags hold for lines without',
     )
-    .option('--wait', 'wait for the end; the exit code tells the outcome, as with the command wait')
+    .option('--wait', 'wait for the end; the exit code says the outcome, as with the command wait')
     .addHelpText('after', FROM_HELP)
     .action((prompt: string | undefined, flags: StartFlags) =>
       flags.from === undefined ? startOne(command, prompt, flags) : startMany(command, flags.from, prompt, flags),
@@ -127,11 +127,11 @@ async function startLines(
   try {
     for await (const fate of start(jobs, toItems(lines, defaults), { signal })) {
       counts[fate.fate] += 1;
-      await printFate(fate, isJson);
+      await printOutcome(fate, isJson);
       showProgress(summaryOf(counts));
     }
   } catch (error) {
-    printToStderr(`agent-jobs: ${summaryOf(counts)}; these have a fate; the same command goes on with the others`);
+    printToStderr(`agent-jobs: ${summaryOf(counts)}; these are done; the same command goes on with the others`);
     throw signal.aborted ? new CommandError('interrupted', 'interrupted; the same command goes on') : error;
   }
   if (isJson) printToStderr(`agent-jobs: ${summaryOf(counts)}`);
@@ -154,8 +154,8 @@ async function* toItems(lines: AsyncIterable<JsonLine>, defaults: LineDefaults):
   }
 }
 
-/** Prints any fate for a program, a bad one for a person. Waits for a slow reader, so that memory stays small. */
-async function printFate({ index: line, key, workflowId, fate, error }: StartFate, isJson: boolean): Promise<void> {
+/** Prints any outcome for a program, a bad one for a person. Waits for a slow reader, so that memory stays small. */
+async function printOutcome({ index: line, key, workflowId, fate, error }: StartFate, isJson: boolean): Promise<void> {
   const reason = error?.message;
   if (!isJson && reason === undefined) return;
   const text = isJson

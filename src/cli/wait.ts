@@ -1,21 +1,28 @@
-/** `wait`: waits for the end of a job, or of all jobs of a batch, and reports it to a shell. */
+/** `wait`: waits for the end of a job or a batch, shows meanwhile how it goes, and reports the end to a shell. */
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Command } from 'commander';
-import { LIMIT } from '../contract.js';
+import { lastingWait, waitRemedy } from '../agent-job/shown-text.js';
+import { type JobState, LIMIT } from '../contract.js';
 import { text } from '../contract/kinds.js';
 import { OPERATIONS } from '../operations.js';
 import type { JobCanceledError, JobHandle, JobSummary } from '../starter.js';
 import { isOpen } from '../temporal/visibility.js';
 import { codeOf, CommandError, exitCodesText, EXITS, UsageError } from './exit.js';
-import { withProgress } from './follow.js';
 import { addOperation, type JobNameFlags, readJobName } from './operation.js';
-import { printAnswer, printToStderr, progressPrinter, withSession, type Session } from './session.js';
-import { countOf, hint, printable, show } from './show.js';
+import {
+  type GlobalOptions,
+  printAnswer,
+  printToStderr,
+  progressPrinter,
+  type Session,
+  withSession,
+} from './session.js';
+import { countOf, hint, printable, resolveCommands, show } from './show.js';
 
 const HELP = `
 Exit code:
 ${exitCodesText()}
-With --batch: 0 where every job ended as completed or archived, else 13`;
+With --batch: 0 if every job ended as completed or archived, else 13`;
 
 const SUCCESSES = ['completed', 'archived'];
 
@@ -147,4 +154,65 @@ function printEnd(job: JobSummary, ends: Map<string, JobSummary>, isJson: boolea
   const { workflowId, outcome, prLink } = job;
   ends.set(workflowId, job);
   printAnswer(isJson, job, () => [workflowId, String(outcome), prLink ?? ''].map(printable).join('  ').trimEnd());
+}
+
+/** The pause between two reads of a job that has ended, until a follow-up has started it again. */
+const REREAD_MS = 1_000;
+
+/** Awaits work that may take long, and shows meanwhile how the job goes. */
+export async function withProgress<T>(session: Session, job: JobHandle, work: Promise<T>): Promise<T> {
+  const ended = new AbortController();
+  const signal = AbortSignal.any([session.signal, ended.signal]);
+  // What fails the watch also fails the work, which reports the error.
+  const following = follow(session, job, signal).catch(() => {});
+  try {
+    return await work;
+  } finally {
+    ended.abort();
+    await following;
+  }
+}
+
+async function follow({ jobs: { client }, globals }: Session, job: JobHandle, signal: AbortSignal): Promise<void> {
+  const { watchJob } = await import('../client/agent-job/wait.js');
+  const print = (line: string) => {
+    if (!signal.aborted) printToStderr(`agent-jobs: ${line}`);
+  };
+  const ignore = () => {};
+  let trouble = '';
+  const warn = (_: string, { error }: { error?: unknown }) => {
+    const { message } = error as Error;
+    if (message !== trouble) print(`still waiting: ${message}`);
+    trouble = message;
+  };
+  const context = { client, timeoutMs: undefined, logger: { debug: ignore, info: ignore, warn, error: ignore } };
+  let before: string[] = [];
+  while (!signal.aborted) {
+    for await (const state of watchJob(context, job.workflowId, { signal })) {
+      const lines = linesOf(state, job.workflowId, globals);
+      for (const line of lines.filter((one) => !before.includes(one))) print(line);
+      before = lines;
+    }
+    await delay(REREAD_MS, undefined, { signal });
+  }
+}
+
+/** The lines that show a state; `follow` prints those that are new. */
+function linesOf(
+  { phase, job, jobId, waiting, unknown, projectId }: JobState,
+  workflowId: string,
+  globals: GlobalOptions,
+) {
+  const progress = [phase, job?.status, jobId && `job ${jobId}`].filter(Boolean).join(', ');
+  const what = waiting && lastingWait(waiting);
+  const why = waiting?.reason === undefined ? '' : ` (${printable(waiting.reason)})`;
+  const commands = show({}, resolveCommands(workflowId, unknown, globals));
+  return [
+    printable(progress),
+    ...(job?.prLink ? [`pull request: ${printable(job.prLink)}`] : []),
+    ...(what ? [`still waiting: the job waits for ${what}; ${waitRemedy(waiting, projectId)}${why}`] : []),
+    ...(unknown
+      ? [`after a check upstream (from ${unknown.lookAfter} on) one of these resolves it:\n${commands}`]
+      : []),
+  ];
 }

@@ -1,6 +1,7 @@
 /** The settings of a client: read without zod, which a service that starts jobs does not install. */
 import { createPrivateKey, X509Certificate } from 'node:crypto';
 import { accessSync, constants, readFileSync } from 'node:fs';
+import { devNull } from 'node:os';
 import { loadClientConnectConfig } from '@temporalio/envconfig';
 import type { NativeConnectionOptions } from '@temporalio/worker';
 import { DEFAULT_TASK_QUEUE } from '../contract.js';
@@ -94,19 +95,17 @@ export function problemsOf(read: () => unknown): ConfigProblem[] {
   }
 }
 
-/** Whether the user's Temporal profile, in its usual place, sets anything. */
-export function hasTemporalProfile(environment: Environment = process.env): boolean {
-  const entries = Object.entries(environment).filter(([name]) => !name.startsWith('TEMPORAL_'));
-  return namesTemporal(Object.fromEntries(entries));
+/** Takes all settings of Temporal and the profile out of the environment of this process: it goes to a local server. */
+export function forgetTemporal(): void {
+  for (const name of Object.keys(process.env)) if (name.startsWith('TEMPORAL_')) delete process.env[name];
+  process.env['TEMPORAL_CONFIG_FILE'] = devNull;
 }
 
 /** Whether the environment, or the profile that it names, says anything of a server. */
 export function namesTemporal(environment: Environment = process.env): boolean {
   const env = present(environment);
   try {
-    const { connectionOptions, namespace } = loadClientConnectConfig({
-      overrideEnvVars: { ...env, ...keyInFile(env) },
-    });
+    const { connectionOptions, namespace } = readProfile(env);
     return [namespace, ...Object.values(connectionOptions)].some((value) => value !== undefined);
   } catch {
     return true;
@@ -177,13 +176,19 @@ export function readTemporal(env: Record<string, string>, given?: string | null)
 
 function loadTemporal(env: Record<string, string>): ReturnType<typeof loadClientConnectConfig> {
   try {
-    const loaded = loadClientConnectConfig({ overrideEnvVars: { ...env, ...keyInFile(env) } });
+    const loaded = readProfile(env);
     checkCertificates(loaded.connectionOptions.tls);
     checkApiKey(loaded.connectionOptions.apiKey);
     return loaded;
   } catch (error) {
     throw new ConfigError([{ variable: 'TEMPORAL_*', problem: `cannot be used: ${firstLine(error)}` }]);
   }
+}
+
+/** An empty file would be an error to envconfig; the null device is how a process goes without the user's profile. */
+function readProfile(env: Record<string, string>): ReturnType<typeof loadClientConnectConfig> {
+  const disableFile = env['TEMPORAL_CONFIG_FILE'] === devNull;
+  return loadClientConnectConfig({ overrideEnvVars: { ...env, ...keyInFile(env) }, disableFile });
 }
 
 /** Undefined without a proxy, null if it can't be one: the connection to it is never encrypted. */

@@ -2,12 +2,13 @@
  * A job's states as server-sent events, until its result. An id is a hash of what it names: any server goes on from it.
  */
 import { createHash, randomInt } from 'node:crypto';
-import { once } from 'node:events';
+import { EventEmitter, once } from 'node:events';
 import type { JobState } from '../contract.js';
+import { lookAtJob } from '../client/agent-job/run-record.js';
 import { shownOf } from '../client/agent-job/wait.js';
-import { whileWanted } from '../operations/job-end.js';
+import { nullIfUnbegun, resultOf, whileWanted } from '../operations/job-end.js';
+import type { AgentJobs, JobHandle } from '../starter.js';
 import { type Answer, type Call, headerOf } from './request.js';
-import { SharedWatch } from './shared-watch.js';
 
 /** Some proxies end what is silent for half a minute; the contract says 15 seconds. */
 const COMMENT_EVERY_MS = 10_000;
@@ -18,7 +19,7 @@ const BACK_AFTER_MS = [1_000, 5_000] as const;
 const ID_CHARACTERS = 16;
 const END = '.end';
 
-/** Streams the states of a job, the present one first, and its result; null where it has streamed. */
+/** Streams the states of a job, the present one first, and its result; null once it has streamed. */
 export async function streamEvents(call: Call): Promise<Answer | null> {
   const { response, gone } = call;
   const lastId = headerOf(call.request, 'last-event-id');
@@ -27,7 +28,7 @@ export async function streamEvents(call: Call): Promise<Answer | null> {
     // While an answer can still be an error.
     await watch.found;
     gone.throwIfAborted();
-    // A browser comes back after every end, until it is told that there is no more.
+    // A browser comes back after every end, until it learns that there is no more.
     if (lastId?.endsWith(END) && (await isOver(call, watch, lastId))) return { status: 204 };
     // nginx would keep events back. Nothing follows on the connection: it would outlive the end of this server.
     const headers = { 'content-type': 'text/event-stream', 'x-accel-buffering': 'no', connection: 'close' };
@@ -73,4 +74,77 @@ async function isOver(call: Call, watch: SharedWatch, lastId: string): Promise<b
 function idOf(state: JobState | null): string {
   const text = state === null ? '' : shownOf(state);
   return createHash('sha256').update(text).digest('base64url').slice(0, ID_CHARACTERS);
+}
+
+const watches = new WeakMap<AgentJobs, Map<string, SharedWatch>>();
+
+/**
+ * One watch of a job for all its streams of this server, from the first stream to the last: a thousand streams of one
+ * job ask Temporal no more than one does.
+ */
+class SharedWatch extends EventEmitter {
+  /** Rejects if there is no such job, or if Temporal does not answer. */
+  readonly found: Promise<unknown>;
+  last: JobState | null = null;
+  result: Awaited<ReturnType<typeof resultOf>> | null = null;
+  #readers = 0;
+  #error: unknown = null;
+  readonly #stop = new AbortController();
+
+  private constructor({ jobs: { client }, job }: Call) {
+    super();
+    this.setMaxListeners(0);
+    this.found = lookAtJob(client, job().workflowId, { signal: this.#stop.signal });
+    void this.#follow(job());
+  }
+
+  /** Joins the watch that runs, or begins one. The stream calls `leave` at its end. */
+  static join(call: Call): SharedWatch {
+    const running = watches.get(call.jobs) ?? new Map<string, SharedWatch>();
+    watches.set(call.jobs, running);
+    const { workflowId } = call.job();
+    const watch = running.get(workflowId) ?? new SharedWatch(call);
+    watch.#readers += 1;
+    // A stream that comes after its end begins a new one: a follow-up may have gone on with the job.
+    if (running.get(workflowId) !== watch) watch.once('end', () => running.delete(workflowId));
+    running.set(workflowId, watch);
+    return watch;
+  }
+
+  leave(): void {
+    this.#readers -= 1;
+    if (this.#readers > 0) return;
+    this.emit('end');
+    this.#stop.abort();
+  }
+
+  /** The present state, and each one that follows: a slow reader misses what is past. */
+  async *states(signal: AbortSignal): AsyncGenerator<JobState, void, undefined> {
+    for (let sent: JobState | null = null; ;) {
+      if (this.#error !== null) throw this.#error;
+      if (this.last !== sent) yield (sent = this.last!);
+      else if (this.result !== null) return;
+      else await once(this, 'change', { signal });
+    }
+  }
+
+  async #follow(job: JobHandle): Promise<void> {
+    const { signal } = this.#stop;
+    try {
+      await this.found;
+      await this.#keepLast(job.watch({ signal })).catch(nullIfUnbegun);
+      this.result = await resultOf(job, this.last, signal);
+    } catch (error) {
+      this.#error = error;
+    }
+    this.emit('end');
+    this.emit('change');
+  }
+
+  async #keepLast(states: AsyncIterable<JobState>): Promise<void> {
+    for await (const state of states) {
+      this.last = state;
+      this.emit('change');
+    }
+  }
 }

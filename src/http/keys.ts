@@ -1,4 +1,4 @@
-/** Who may call: the keys of HTTP_KEYS_FILE, by their hashes, and what each may see. No key is kept or told. */
+/** Who may call: the keys of HTTP_KEYS_FILE, by their hashes, and what each may see. No key is kept or shown. */
 import { createHash } from 'node:crypto';
 import { z } from 'zod';
 import { LIMIT } from '../contract.js';
@@ -8,7 +8,7 @@ import { Problem } from './problem.js';
 
 /** The sender of a request. */
 export interface Caller {
-  /** The hash of the key, by which callers are told apart: two keys may have one name. Null without keys. */
+  /** The hash of the key, that tells callers apart: two keys may have one name. Null without keys. */
   readonly id: string | null;
   /** Null without keys. */
   readonly name: string | null;
@@ -18,7 +18,7 @@ export interface Caller {
 /** Every caller, if no keys are set. */
 export const ANYBODY: Caller = { id: null, name: null, projects: '*' };
 
-/** Throws a problem 403 where a caller may not see a project; a job whose id tells none is for who may see all. */
+/** Throws a problem 403 if a caller may not see a project; a job whose id names none is for callers that see all. */
 export function checkMaySee({ projects }: Caller, projectId: string | null): void {
   if (projects === '*' || (projectId !== null && projects.includes(projectId))) return;
   throw new Problem(403, 'this key is not for this project');
@@ -41,7 +41,7 @@ function parseKeys(text: string): ReadonlyMap<string, Caller> {
   try {
     keys = keysFile.parse(JSON.parse(text));
   } catch {
-    // The parser's own message would quote the file, where a key may stand in place of its hash.
+    // The parser's own message would quote the file, in which a key may stand in place of its hash.
     throw new Error('it should be a JSON object of the SHA-256 of a key, in hex, to {name, projects}');
   }
   return new Map(Object.entries(keys).map(([hash, caller]) => [hash.toLowerCase(), { id: hash, ...caller }]));
@@ -52,11 +52,11 @@ export class CallerKeys {
   readonly #file: SettingsFile<ReadonlyMap<string, Caller>>;
 
   constructor(path: string, onProblem: (problem: string) => void, checkEveryMs?: number) {
-    const tell = (problem: string | null) => problem !== null && onProblem(problem);
-    this.#file = new SettingsFile({ name: 'HTTP_KEYS_FILE', path, parse: parseKeys, onProblem: tell, checkEveryMs });
+    const report = (problem: string | null) => problem !== null && onProblem(problem);
+    this.#file = new SettingsFile({ name: 'HTTP_KEYS_FILE', path, parse: parseKeys, onProblem: report, checkEveryMs });
   }
 
-  /** Reads them; throws where there never was a good content. */
+  /** Reads them; throws if there never was a good content. */
   read(): Promise<ReadonlyMap<string, Caller>> {
     return this.#file.read();
   }

@@ -14,12 +14,13 @@ export interface Limits {
   readonly idleMs: number;
 }
 
+/** The limits of a server. */
 export const LIMITS: Limits = { requests: 2_000, connections: 1_000, bodyBytes: 64 * 1024 * 1024, idleMs: 100_000 };
 const MAX_DEPTH = 100;
 const MAX_VALUES = 20_000;
 const WINDOW_MS = 10_000;
 
-/** Counts what callers take. Each method throws a problem where a caller takes too much. */
+/** Counts what callers take. Each method throws a problem if a caller takes too much. */
 export class CallerLimits {
   readonly #limits: Limits;
   #window = 0;

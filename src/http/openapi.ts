@@ -45,15 +45,14 @@ const ANSWERS: Readonly<Record<string, JsonSchema>> = {
       ...{ type: TEXT.schema(), title: TEXT.schema(), status: { type: 'integer' }, detail: TEXT.schema() },
       ...{ code: TEXT.schema(), retryable: FLAG },
     }),
-    description: 'What went wrong (RFC 9457); `retryable` where the same request may work later.',
+    description: 'What went wrong (RFC 9457); `retryable` if the same request may work later.',
   },
 };
 
-/** The document; with keys, callers need one. */
-export function openApi({ version, keys }: { version: string; keys: object | null }): object {
-  const hasKeys = keys !== null;
+/** The document. A server without keys ignores the key that it asks for. */
+export function openApi(version: string): object {
   const paths: Record<string, Record<string, object>> = {};
-  for (const route of ROUTES) (paths[route.path] ??= {})[route.method.toLowerCase()] = operationOf(route, hasKeys);
+  for (const route of ROUTES) (paths[route.path] ??= {})[route.method.toLowerCase()] = operationOf(route);
   const bodies = ROUTES.flatMap(({ body, id }): [string, JsonSchema][] => (body ? [[bodyName(id), body]] : []));
   const schemas = { ...CONTRACT_SCHEMAS, ...ANSWERS, ...(Object.fromEntries(bodies) as Record<string, JsonSchema>) };
   return {
@@ -64,11 +63,11 @@ export function openApi({ version, keys }: { version: string; keys: object | nul
     },
     servers: [{ url: '/' }],
     tags: [{ name: 'jobs', description: 'Jobs, each under the address of its key and under that of its id.' }],
-    ...(hasKeys && { security: [{ key: [] }] }),
+    security: [{ key: [] }],
     paths,
     components: {
       schemas: usedOf(paths, schemas),
-      ...(hasKeys && { securitySchemes: { key: { type: 'http', scheme: 'bearer' } } }),
+      securitySchemes: { key: { type: 'http', scheme: 'bearer' } },
     },
   };
 }
@@ -97,29 +96,29 @@ const PARTS: Readonly<Record<string, JsonSchema>> = {
 };
 
 /** Problems by status, and the routes that answer with them. */
-const PROBLEMS: readonly [status: number, description: string, isOf: (route: Route, hasKeys: boolean) => boolean][] = [
+const PROBLEMS: readonly [status: number, description: string, isOf: (route: Route) => boolean][] = [
   [400, 'The path, a header or the JSON is malformed.', () => true],
-  [401, 'No known key came with the request.', (_, hasKeys) => hasKeys],
+  [401, 'No known key came with the request.', () => true],
   [403, 'The key is not for this project.', () => true],
   [404, 'There is no such job.', isOfJob],
   [409, 'The job is not in a state for this call.', (route) => isOfJob(route) && route.method === 'POST'],
-  [413, 'The body is too large.', ({ body }) => body !== null],
-  [415, 'The body is not application/json.', ({ body }) => body !== null],
-  [
-    422,
-    'A field is wrong, or the key or id names another input.',
-    ({ body, query }) => body !== null || 'limit' in query,
-  ],
+  [413, 'The body is too large.', hasBody],
+  [415, 'The body is not application/json.', hasBody],
+  [422, 'A field is wrong, or the key or id names another input.', (route) => hasBody(route) || 'limit' in route.query],
   [429, 'Too many requests; see Retry-After.', () => true],
   [503, 'Temporal does not answer; see Retry-After.', () => true],
   [504, 'No worker answered in time.', isOfJob],
 ];
 
+function hasBody({ body }: Route): boolean {
+  return body !== null;
+}
+
 function isOfJob({ path }: Route): boolean {
   return /\{(key|id)\}/.test(path);
 }
 
-function operationOf(route: Route, hasKeys: boolean): object {
+function operationOf(route: Route): object {
   const { id, path, summary, body, answers } = route;
   const type = path.endsWith('/events') ? 'text/event-stream' : 'application/json';
   const responses = Object.entries(answers).map(([status, schema]) => [
@@ -127,7 +126,7 @@ function operationOf(route: Route, hasKeys: boolean): object {
     { description: schema ? summary : 'There is no more.', ...(schema && { content: { [type]: { schema } } }) },
   ]);
   const content = { 'application/problem+json': { schema: ref('Problem') } };
-  const problems = PROBLEMS.filter(([, , isOf]) => isOf(route, hasKeys));
+  const problems = PROBLEMS.filter(([, , isOf]) => isOf(route));
   return {
     operationId: `${id}${path.startsWith('/v1/jobs/') ? 'ById' : ''}`,
     tags: ['jobs'],

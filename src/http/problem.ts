@@ -27,6 +27,7 @@ export class Problem extends Error {
   }
 }
 
+/** The media type of RFC 9457. */
 export const PROBLEM_TYPE = 'application/problem+json';
 const RETRY_AFTER = { 'retry-after': '2' } as const;
 
@@ -46,10 +47,13 @@ const STATUS_OF: Partial<Record<AgentJobsErrorCode, number>> = {
   TEMPORAL_CALL: 502,
 };
 
-/** The problem that an error means to the caller; null if the error is this server's own fault. */
-export function problemOf(error: unknown): Problem | null {
+/** The problem that an error means to the caller; one that is this server's own fault is reported. */
+export function problemOf(error: unknown, report: (problem: string) => void): Problem {
   if (error instanceof Problem) return error;
-  if (!(error instanceof AgentJobsError)) return null;
+  if (!(error instanceof AgentJobsError)) {
+    report(`a request failed: ${(error as Error)?.stack ?? String(error)}`);
+    return new Problem(500, 'an error of this server, which its log shows');
+  }
   const status = statusOf(error);
   const { message, code, retryable } = error;
   return new Problem(status, message, { code, retryable, headers: status === 503 ? RETRY_AFTER : {} });

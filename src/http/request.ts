@@ -30,7 +30,7 @@ export interface Answer {
   readonly headers?: Readonly<Record<string, string>>;
 }
 
-/** Room for a prompt of 512 KiB, most of whose characters may be escaped. */
+/** Room for a prompt of 512 KiB, if its characters are escaped. */
 const MAX_BODY_BYTES = 2 * 1024 * 1024;
 const MAX_WAIT_SECONDS = 60;
 // A byte order mark is a character like others: one key must not have two spellings.
@@ -43,7 +43,7 @@ export function headerOf({ headersDistinct }: IncomingMessage, name: string): st
   return value;
 }
 
-/** The seconds of `Prefer: wait`, in milliseconds; 0 without, and where they are no number, as RFC 7240 has it. */
+/** The seconds of `Prefer: wait`, in milliseconds; 0 without, and if they are no number, as RFC 7240 has it. */
 export function waitOf({ headers: { prefer = '' } }: IncomingMessage): number {
   const [, seconds = '0'] = /(?:^|[,;])\s*wait\s*=\s*"?(\d{1,9})"?\s*(?:[,;]|$)/i.exec(String(prefer)) ?? [];
   return Math.min(Number(seconds), MAX_WAIT_SECONDS) * 1_000;

@@ -1,10 +1,14 @@
-/** All routes, derived from the table of operations, with the two that are no operation: events and tools. */
-import type { JsonSchema } from '../contract/kinds.js';
+/**
+ * All routes, derived from the table of operations, with the two that are no operation: events and tools. And which
+ * project and job a path names: only its decoded parts count, never how it begins.
+ */
+import { agentJobOf, agentJobWorkflowId } from '../contract.js';
+import { InvalidInputError } from '../contract/errors.js';
+import { ID, type JsonSchema } from '../contract/kinds.js';
 import { type Operation, OPERATIONS } from '../operations.js';
-import { type Arguments, plainObject } from '../operations/arguments.js';
-import { jobPath, patternOf } from './address.js';
+import { type Arguments, KEY, plainObject } from '../operations/arguments.js';
 import { streamEvents } from './events.js';
-import { Problem } from './problem.js';
+import { Problem, readOr400 } from './problem.js';
 import { type Answer, type Call, idempotencyKeyOf, waitOf } from './request.js';
 
 /** One method of one path. */
@@ -15,13 +19,13 @@ export interface Route {
   readonly path: string;
   readonly pattern: RegExp;
   readonly summary: string;
-  /** Null where it has answered itself. */
+  /** Null if it has answered itself. */
   readonly handle: (call: Call) => Promise<Answer | null>;
   readonly query: Arguments;
   readonly headers: readonly (keyof typeof HEADERS)[];
-  /** Null where no body is read. */
+  /** Null if no body is read. */
   readonly body: JsonSchema | null;
-  /** By status, what it may answer besides problems; null where there is no body. */
+  /** By status, what it may answer besides problems; null if there is no body. */
   readonly answers: Readonly<Record<number, JsonSchema | null>>;
 }
 
@@ -71,7 +75,8 @@ function handlerOf({ run, http }: Operation): Route['handle'] {
 }
 
 function at(path: string, route: Omit<Route, 'path' | 'pattern'>): Route {
-  return { ...route, path, pattern: patternOf(path) };
+  // A part is matched as it came, still encoded.
+  return { ...route, path, pattern: new RegExp(`^${path.replace(/\{(\w+)\}/g, '(?<$1>[^/]*)')}$`) };
 }
 
 const EVENTS: Parameters<typeof at>[1] = {
@@ -91,5 +96,49 @@ export const MCP_ROUTE = at('/mcp', {
   ...{ id: 'callTool', method: 'POST', summary: 'Call a tool', query: {}, headers: [], body: {} },
   answers: {},
   // The SDK is loaded when it is first called: few servers have agents.
-  handle: async (call) => (await import('./mcp/server.js')).serveMcp(call),
+  handle: async (call) => (await import('./mcp.js')).serveMcp(call),
 });
+
+/** What a path names; `projectId` is null if another client made up the workflow id. */
+interface Address {
+  readonly projectId: string | null;
+  /** Null if the path names a project alone. */
+  readonly workflowId: string | null;
+}
+
+/** The address of a path that names neither. */
+export const NOWHERE: Address = { projectId: null, workflowId: null };
+
+/** Decodes what a pattern found; throws a problem 400. */
+export function readAddress({ projectId: project = '', key, id }: Record<string, string>): Address {
+  try {
+    if (id !== undefined) return addressOfId(id);
+    const projectId = ID.check(decode(project), 'projectId');
+    return {
+      projectId,
+      workflowId: key === undefined ? null : agentJobWorkflowId(projectId, KEY.check(decode(key), 'key')),
+    };
+  } catch (error) {
+    throw error instanceof InvalidInputError ? new Problem(400, `the path: ${error.message}`) : error;
+  }
+}
+
+/** The second address of a job, which has no encoded slash that a proxy could decode. */
+function jobPath(workflowId: string): string {
+  return `/v1/jobs/${Buffer.from(workflowId).toString('base64url')}`;
+}
+
+function addressOfId(id: string): Address {
+  const workflowId = Buffer.from(id, 'base64url').toString();
+  if (jobPath(workflowId) !== `/v1/jobs/${id}` || !/^\P{Cc}+$/u.test(workflowId)) {
+    throw new Problem(400, 'the path: the id must be the base64url of a workflow id, without padding');
+  }
+  const named = agentJobOf(workflowId);
+  if (named === null) return { projectId: null, workflowId };
+  KEY.check(named.key ?? 'attached', 'key');
+  return { projectId: ID.check(named.projectId, 'projectId'), workflowId };
+}
+
+function decode(part: string): string {
+  return readOr400('the path: a part of it is not percent-encoded UTF-8', () => decodeURIComponent(part));
+}

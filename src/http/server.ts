@@ -7,13 +7,12 @@ import { readDescription } from '../client/agent-job/run-record.js';
 import { JobNotFoundError } from '../client/errors.js';
 import { temporalCall } from '../client/temporal-call.js';
 import type { AgentJobs } from '../starter.js';
-import { NOWHERE, readAddress } from './address.js';
 import { ANYBODY, type Caller, type CallerKeys, checkMaySee } from './keys.js';
 import { CallerLimits, type Limits, LIMITS } from './limits.js';
 import { openApi } from './openapi.js';
 import { Problem, problemOf, PROBLEM_TYPE } from './problem.js';
 import { type Answer, type Call, headerOf, readBody, readQuery } from './request.js';
-import { MCP_ROUTE, type Route, ROUTES } from './routes.js';
+import { MCP_ROUTE, NOWHERE, readAddress, type Route, ROUTES } from './routes.js';
 
 /** What is served, and to whom. */
 interface HttpService extends Readonly<Call['service']> {
@@ -70,7 +69,7 @@ export class HttpServer {
     ['/healthz', () => ({ status: 200, body: { alive: true } })],
     ['/readyz', () => this.#readiness()],
     ['/metrics', () => ({ status: 200, body: this.#metrics() })],
-    ['/openapi.json', () => ({ status: 200, body: openApi(this.#service) })],
+    ['/openapi.json', () => ({ status: 200, body: openApi(this.#service.version) })],
   ]);
 
   private constructor(service: HttpService) {
@@ -81,7 +80,7 @@ export class HttpServer {
     server.maxConnections = MAX_CONNECTIONS;
     server.maxHeadersCount = 0;
     server.timeout = limits.idleMs;
-    // An expected body is asked for where it is read: after the key was checked.
+    // An expected body is asked for when it is read: after the key was checked.
     for (const event of ['request', 'checkContinue', 'checkExpectation']) {
       server.on(event, (request: IncomingMessage, response: ServerResponse) => void this.#serve(request, response));
     }
@@ -89,14 +88,14 @@ export class HttpServer {
     this.#server = server;
   }
 
-  /** Listens; rejects where it can't. */
+  /** Listens; rejects if it can't. */
   static async listen(service: HttpService, { host, port }: { host: string; port: number }): Promise<HttpServer> {
     const http = new HttpServer(service);
     await once(http.#server.listen(port, host), 'listening');
     return http;
   }
 
-  /** Listens at a second address, for `/healthz` and the like alone, without limits; rejects where it can't. */
+  /** Listens at a second address, for `/healthz` and the like alone, without limits; rejects if it can't. */
   async listenForProbes({ host, port }: { host: string; port: number }): Promise<string> {
     this.#probes = createServer(OPTIONS, (request, response) => void this.#serve(request, response, true));
     await once(this.#probes.listen(port, host), 'listening');
@@ -233,10 +232,8 @@ export class HttpServer {
   }
 
   #sendError(response: ServerResponse, error: unknown): void {
-    const problem = problemOf(error);
-    if (problem === null) this.#service.onProblem(`a request failed: ${(error as Error)?.stack ?? String(error)}`);
+    const { status, body, headers } = problemOf(error, this.#service.onProblem);
     if (response.headersSent) return void response.destroy();
-    const { status, body, headers } = problem ?? new Problem(500, 'an error of this server, which its log tells');
     this.#send(response, { status, body, headers: { 'content-type': PROBLEM_TYPE, ...headers } });
   }
 
@@ -301,7 +298,7 @@ async function checkIsJob({ client }: AgentJobs, workflowId: string): Promise<vo
   if (type !== AGENT_JOB_WORKFLOW) throw new JobNotFoundError(workflowId, 'no such job');
 }
 
-/** Without keys no page of a browser may get here: it tells its origin, or has made a name of its own lead here. */
+/** Without keys no page of a browser may get here: it names its origin, or its own host name leads here. */
 function checkIsLocal({ headers: { host = '', origin, 'sec-fetch-site': site } }: IncomingMessage): void {
   const name = host.replace(/:\d*$/, '');
   const isOfPage = origin !== undefined || site === 'cross-site';

@@ -3,6 +3,7 @@ import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { closeSync, fstatSync, openSync, readFileSync } from 'node:fs';
 import { createServer } from 'node:net';
+import { setTimeout as delay } from 'node:timers/promises';
 import type { Environment } from '../config.js';
 
 /** A child process in a session of its own, which ends when this process does, even by SIGKILL. */
@@ -11,6 +12,7 @@ export interface ManagedProcess {
   /** Settles when the process has ended, with its exit code or signal. */
   ended: Promise<string>;
   hasEnded: () => boolean;
+  logFile: string;
   /** The last lines of its output so far. */
   logTail: () => string;
   /** Asks it to end, and kills it if it has not after `graceMs`. */
@@ -28,6 +30,7 @@ interface StartOptions {
 }
 
 const LAST_LINES = 10;
+const READY_TIME_LIMIT_MS = 60_000;
 
 /** Starts a program out of reach of the terminal's Ctrl-C; throws if it can't be started. */
 export async function startProcess({ program, args, env, logFile }: StartOptions): Promise<ManagedProcess> {
@@ -46,6 +49,7 @@ export async function startProcess({ program, args, env, logFile }: StartOptions
     pid: child.pid as number,
     ended,
     hasEnded,
+    logFile,
     logTail: () =>
       readFileSync(logFile).subarray(before).toString().trimEnd().split('\n').slice(-LAST_LINES).join('\n'),
     async stop(graceMs) {
@@ -58,6 +62,27 @@ export async function startProcess({ program, args, env, logFile }: StartOptions
       watchdog.kill('SIGKILL');
     },
   };
+}
+
+/**
+ * Waits until the check of a program succeeds; throws, with the program's last words, if it ends before or takes too
+ * long.
+ */
+export async function untilReady(name: string, child: ManagedProcess, check: () => Promise<void>): Promise<void> {
+  for (const deadline = Date.now() + READY_TIME_LIMIT_MS; ; await delay(50)) {
+    const failure = await check().catch((error: unknown) => error);
+    if (!child.hasEnded() && failure === undefined) return;
+    if (!child.hasEnded() && Date.now() < deadline) continue;
+    const why = child.hasEnded() ? `ended with ${await child.ended}` : `was not ready in time: ${String(failure)}`;
+    throw new Error(`${name} ${why}; its last words (${child.logFile}):\n${child.logTail()}`);
+  }
+}
+
+/** Fetches from a program of this machine, over a connection of its own; throws unless the answer is good. */
+export async function checkAnswer(url: string): Promise<void> {
+  const response = await fetch(url, { signal: AbortSignal.timeout(5_000), headers: { connection: 'close' } });
+  await response.arrayBuffer();
+  if (!response.ok) throw new Error(`${url} answers ${response.status}`);
 }
 
 /** Starts a process that ends the given one when its standard input closes, which happens when this process ends. */
@@ -95,7 +120,6 @@ export async function stopAll(stops: Stops): Promise<void> {
 const MIN_PORT = 20_000;
 const MAX_PORT = 32_000;
 const MAX_TRIES = 200;
-const MAX_STARTS = 5;
 
 /** A free TCP port of the loopback address: the preferred one if it is free, and none of those already chosen. */
 export async function freePort(preferred?: number, chosen: readonly number[] = []): Promise<number> {
@@ -104,17 +128,6 @@ export async function freePort(preferred?: number, chosen: readonly number[] = [
     if (!chosen.includes(port) && (await isFree(port))) return port;
   }
   throw new Error(`No free port found between ${MIN_PORT} and ${MAX_PORT} in ${MAX_TRIES} tries`);
-}
-
-/** Starts a server on a free port, and on another if that one was taken in between. */
-export async function startOnFreePort<T>(preferred: number, start: (port: number) => Promise<T>): Promise<T> {
-  for (let attempt = 1; ; attempt++) {
-    try {
-      return await start(await freePort(preferred));
-    } catch (error) {
-      if ((error as NodeJS.ErrnoException).code !== 'EADDRINUSE' || attempt === MAX_STARTS) throw error;
-    }
-  }
 }
 
 function isFree(port: number): Promise<boolean> {

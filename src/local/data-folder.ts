@@ -1,18 +1,18 @@
 /**
- * The data folder of a running `npm start`: a second start is refused with the address of the first. A file says who
- * has the folder. It counts while its process answers on the port that it names.
+ * The folders of this user, and the data folder of a running `npm start`: a second start is refused with the address of
+ * the first. A port that follows from the folder's path is its lock, for the kernel frees it however a process ends.
  */
-import { randomBytes } from 'node:crypto';
+import { createHash } from 'node:crypto';
 import { once } from 'node:events';
-import { linkSync, mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
-import { type AddressInfo, connect, createServer, type Server } from 'node:net';
-import { join } from 'node:path';
+import { chmodSync, mkdirSync, readFileSync, realpathSync, renameSync, rmSync, writeFileSync } from 'node:fs';
+import { connect, createServer, type Server } from 'node:net';
+import { homedir } from 'node:os';
+import { isAbsolute, join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Environment } from '../config.js';
-import { stateFolders } from './user-folders.js';
 
-/** The address of a running system. */
-interface Place {
+/** How a command reaches a running system. */
+interface SystemAddress {
   /** `host:port` of its Temporal. */
   address: string;
   serverPid: number;
@@ -20,52 +20,64 @@ interface Place {
   webUiUrl: string;
 }
 
-/** What the file holds; the place once the server runs. */
-interface Claim extends Partial<Place> {
-  pid: number;
-  /** A listener of this port of the loopback address answers with the token. */
-  port: number;
-  token: string;
-}
-
-/** The folder's names: of the demo, and of real jobs. */
-export const DATA_FOLDERS = { demo: 'default', real: 'real' };
-const FILE = 'system.json';
 const HOST = '127.0.0.1';
-const ANSWERS_WITHIN_MS = 2_000;
-/** Other starts may be faster, but not so often. */
-const MAX_TRIES = 100;
-/** The server of a start that was killed ends by itself, see child-process.ts. */
+/** Below the ports that `freePort` and outgoing connections take. */
+const MIN_LOCK_PORT = 10_000;
+const LOCK_PORTS = 10_000;
+/** The server of a killed start ends by itself, see child-process.ts. */
 const ORPHAN_ENDS_WITHIN_MS = 15_000;
 
-/** A folder that this process has until it ends, however it ends. */
+/** The user's folder for what can be fetched again (`CACHE`), or for what can't (`STATE`). */
+export function userFolder(env: Environment, kind: 'CACHE' | 'STATE'): string {
+  const set = env[`XDG_${kind}_HOME`];
+  const usual = join(env['HOME'] || homedir(), kind === 'CACHE' ? '.cache' : join('.local', 'state'));
+  return join(set && isAbsolute(set) ? set : usual, 'agent-jobs');
+}
+
+/** Makes a folder, closed to other users; throws if it is another user's. */
+export function makePrivate(folder: string): void {
+  mkdirSync(folder, { recursive: true });
+  chmodSync(folder, 0o700);
+}
+
+/** The data folder of the demo, or of real jobs. */
+export function dataFolder(env: Environment, name: 'default' | 'real'): string {
+  return join(userFolder(env, 'STATE'), 'data', name);
+}
+
+/** A folder that this process has until it ends. */
 export class DataFolder {
   readonly path: string;
-  readonly #guard: Server;
-  #claim: Claim;
+  readonly #lock: Server;
 
-  private constructor(path: string, guard: Server, claim: Claim) {
+  private constructor(path: string, lock: Server) {
     this.path = path;
-    this.#guard = guard;
-    this.#claim = claim;
+    this.#lock = lock;
   }
 
   /** Takes the folder; throws with the address of the system that has it. */
   static async take(path: string): Promise<DataFolder> {
-    mkdirSync(path, { recursive: true, mode: 0o700 });
-    const token = randomBytes(12).toString('hex');
-    const guard = createServer((socket) => socket.on('error', () => {}).end(token)).listen(0, HOST);
-    await once(guard, 'listening');
-    guard.unref();
-    const { port } = guard.address() as AddressInfo;
-    const folder = new DataFolder(path, guard, { pid: process.pid, port, token });
+    makePrivate(path);
+    const lock = createServer((socket) => socket.on('error', () => {}).end());
+    const port = lockPortOf(path);
+    await once(lock.listen({ port, host: HOST, exclusive: true }), 'listening').catch(
+      (error: NodeJS.ErrnoException) => {
+        if (error.code !== 'EADDRINUSE') throw error;
+        const { address } = readAddress(path) ?? {};
+        const serves = address === undefined ? '' : `, and serves Temporal at ${address}`;
+        throw new Error(
+          `npm start already runs${serves} (${path}). Use it, or stop it first. ` +
+            `If it does not run, another program has port ${port}: end that, or set XDG_STATE_HOME to another folder.`,
+        );
+      },
+    );
+    lock.unref();
+    const folder = new DataFolder(path, lock);
     try {
-      for (let tries = 1; !folder.#isTaken(); tries++) {
-        if (tries > MAX_TRIES) throw new Error(`${folder.file(FILE)} can't be read: remove it`);
-        await folder.#removeStale();
-      }
+      const killed = readAddress(path);
+      if (killed !== null) await untilServerEnded(killed, path);
     } catch (error) {
-      guard.close();
+      lock.close();
       throw error;
     }
     return folder;
@@ -76,83 +88,45 @@ export class DataFolder {
   }
 
   /** Lets commands and a second start find the system. */
-  tellPlace(place: Place): void {
-    this.#claim = { ...this.#claim, ...place };
-    renameSync(this.#draft(), this.file(FILE));
+  publish(address: SystemAddress): void {
+    const draft = this.file('.system.json');
+    writeFileSync(draft, JSON.stringify(address));
+    renameSync(draft, systemFile(this.path));
   }
 
   release(): void {
-    rmSync(this.file(FILE), { force: true });
-    this.#guard.close();
-  }
-
-  #draft(): string {
-    const draft = this.file(`.${this.#claim.token}`);
-    writeFileSync(draft, JSON.stringify(this.#claim));
-    return draft;
-  }
-
-  /** Creates the file unless there is one. A link makes it appear with all of its contents. */
-  #isTaken(): boolean {
-    const draft = this.#draft();
-    try {
-      linkSync(draft, this.file(FILE));
-      return true;
-    } catch (error) {
-      if ((error as NodeJS.ErrnoException).code === 'EEXIST') return false;
-      throw error;
-    } finally {
-      rmSync(draft);
-    }
-  }
-
-  /** Moves the file of a killed start away; puts it back if it turns out to be the new one of another start. */
-  async #removeStale(): Promise<void> {
-    const [text, other] = readClaim(this.path);
-    if (text === undefined) return;
-    if (other && (await isRunning(other))) {
-      const where = other.address === undefined ? 'is starting' : `runs, and serves Temporal at ${other.address}`;
-      throw new Error(`npm start already ${where} (process ${other.pid}, ${this.path}). Use it, or stop it first.`);
-    }
-    if (other) await untilServerEnded(other, this.path);
-    const aside = this.file(`.stale-${this.#claim.token}`);
-    try {
-      renameSync(this.file(FILE), aside);
-    } catch {
-      return; // another start was faster
-    }
-    if (readFileSync(aside, 'utf8') !== text) linkSync(aside, this.file(FILE));
-    rmSync(aside);
+    rmSync(systemFile(this.path), { force: true });
+    this.#lock.close();
   }
 }
 
-function readClaim(folder: string): [text?: string, claim?: Claim] {
+function systemFile(folder: string): string {
+  return join(folder, 'system.json');
+}
+
+/** One folder has one port, by whatever path it is reached. */
+function lockPortOf(folder: string): number {
+  const path = realpathSync.native(folder);
+  return MIN_LOCK_PORT + (createHash('sha256').update(path).digest().readUInt32BE() % LOCK_PORTS);
+}
+
+/** The address of the system that runs in a folder, or did until it was killed; null if none can be read. */
+function readAddress(folder: string): SystemAddress | null {
   try {
-    const text = readFileSync(join(folder, FILE), 'utf8');
-    try {
-      const claim = JSON.parse(text) as Claim;
-      return Number.isInteger(claim.port) ? [text, claim] : [text];
-    } catch {
-      return [text];
-    }
+    const system = JSON.parse(readFileSync(systemFile(folder), 'utf8')) as SystemAddress;
+    return typeof system.address === 'string' ? system : null;
   } catch {
-    return [];
+    return null;
   }
 }
 
-/** Whether the process of the claim lives; a suspended one does not answer, and lives. */
-function isRunning({ pid, port, token }: Claim): Promise<boolean> {
-  return new Promise((resolve) => {
-    let said = '';
-    const socket = connect(port, HOST).setTimeout(ANSWERS_WITHIN_MS).setEncoding('utf8');
-    socket.on('error', () => resolve(false));
-    socket.on('data', (text: string) => {
-      said += text;
-      if (!String(token).startsWith(said)) socket.destroy(); // it may talk without end
-    });
-    socket.on('timeout', () => resolve(lives(pid))).on('timeout', () => socket.destroy());
-    socket.on('close', () => resolve(said === token));
-  });
+/** Waits for the Temporal server of a killed start: two servers must not share a database. */
+async function untilServerEnded({ serverPid, address }: SystemAddress, folder: string): Promise<void> {
+  const port = Number(address.split(':').at(-1));
+  for (const deadline = Date.now() + ORPHAN_ENDS_WITHIN_MS; lives(serverPid) && (await isListening(port));) {
+    if (Date.now() > deadline) throw new Error(`Temporal's dev server (process ${serverPid}) still uses ${folder}`);
+    await delay(100);
+  }
 }
 
 function lives(pid: number): boolean {
@@ -160,16 +134,6 @@ function lives(pid: number): boolean {
     return process.kill(pid, 0);
   } catch (error) {
     return (error as NodeJS.ErrnoException).code === 'EPERM';
-  }
-}
-
-/** Waits for the Temporal server of a start that was killed: two servers must not share a database. */
-async function untilServerEnded({ serverPid, address }: Claim, folder: string): Promise<void> {
-  if (serverPid === undefined || address === undefined) return;
-  const port = Number(address.split(':').at(-1));
-  for (const deadline = Date.now() + ORPHAN_ENDS_WITHIN_MS; lives(serverPid) && (await isListening(port));) {
-    if (Date.now() > deadline) throw new Error(`Temporal's dev server (process ${serverPid}) still uses ${folder}`);
-    await delay(100);
   }
 }
 
@@ -181,14 +145,11 @@ function isListening(port: number): Promise<boolean> {
 }
 
 /** The systems of this user that run now, each with its data folder. */
-export async function runningSystems(env: Environment): Promise<(Place & { folder: string })[]> {
-  const roots = stateFolders(env).filter((root) => root !== undefined);
-  const folders = roots.flatMap((root) => Object.values(DATA_FOLDERS).map((name) => join(root, 'data', name)));
-  const found = await Promise.all(
-    folders.map(async (folder) => {
-      const [, claim] = readClaim(folder);
-      return claim?.address && (await isRunning(claim)) ? [{ ...(claim as Claim & Place), folder }] : [];
-    }),
-  );
-  return found.flat();
+export async function runningSystems(env: Environment): Promise<(SystemAddress & { folder: string })[]> {
+  const found = [];
+  for (const folder of [dataFolder(env, 'default'), dataFolder(env, 'real')]) {
+    const system = readAddress(folder);
+    if (system !== null && (await isListening(lockPortOf(folder)))) found.push({ ...system, folder });
+  }
+  return found;
 }

@@ -1,9 +1,8 @@
 /** Temporal's dev server, started on free ports of the loopback address until it answers. */
-import { setTimeout as delay } from 'node:timers/promises';
 import { connectClient } from '../client/connection.js';
 import { attributeType, SEARCH_ATTRIBUTE } from '../contract.js';
 import { ensureSearchAttributes } from '../starter.js';
-import { freePort, type ManagedProcess, startProcess } from './child-process.js';
+import { checkAnswer, freePort, startProcess, untilReady } from './child-process.js';
 
 /** How to start the dev server. */
 export interface DevServerOptions {
@@ -40,7 +39,6 @@ export interface DevServer {
 const HOST = '127.0.0.1';
 const NAMESPACE = 'default';
 const MAX_STARTS = 3; // a port that was free a moment ago may be taken by now
-const START_TIME_LIMIT_MS = 60_000;
 const STOP_GRACE_MS = 5_000;
 /** With a write-ahead log a busy server keeps up; each write is on the disk before it is confirmed. */
 const DURABLE = ['--sqlite-pragma', 'journal_mode=WAL', '--sqlite-pragma', 'synchronous=FULL'];
@@ -60,13 +58,16 @@ export async function startDevServer(options: DevServerOptions): Promise<DevServ
     const server = await startProcess({ program: options.program, args, env: {}, logFile: options.logFile });
     const stop = () => server.stop(STOP_GRACE_MS);
     try {
-      await untilReady(server, address, httpPort);
+      await untilReady("Temporal's dev server", server, async () => {
+        // The HTTP port opens last, and no other start prefers that port. On the gRPC port another server may answer.
+        await checkAnswer(`http://${HOST}:${httpPort}/api/v1/system-info`);
+        await prepareNamespace(address);
+      });
       const uiUrl = uiPort === undefined ? undefined : `http://${HOST}:${uiPort}`;
       return { address, namespace: NAMESPACE, uiUrl, pid: server.pid, ended: server.ended, stop };
     } catch (error) {
       await stop();
-      if (start < MAX_STARTS) continue;
-      throw new Error(`Temporal's dev server did not start: ${String(error)}\n${server.logTail()}`);
+      if (start >= MAX_STARTS) throw error;
     }
   }
 }
@@ -90,31 +91,6 @@ function serverArguments(options: DevServerOptions, { port, uiPort, httpPort }: 
       `${key}=${value}`,
     ]),
   ];
-}
-
-async function untilReady(server: ManagedProcess, address: string, httpPort: number): Promise<void> {
-  for (const deadline = Date.now() + START_TIME_LIMIT_MS; ; await delay(50)) {
-    if (server.hasEnded()) throw new Error(`ended with ${await server.ended}`);
-    try {
-      await answersItself(httpPort);
-      await prepareNamespace(address);
-      if (!server.hasEnded()) return;
-    } catch (error) {
-      if (Date.now() > deadline) throw error;
-    }
-  }
-}
-
-/**
- * Succeeds once this server has all of its ports. The HTTP port opens last, and no other start prefers that port. On
- * the gRPC port another start's server may answer.
- */
-async function answersItself(httpPort: number): Promise<void> {
-  const signal = AbortSignal.timeout(5_000);
-  const url = `http://${HOST}:${httpPort}/api/v1/system-info`;
-  const response = await fetch(url, { signal, headers: { connection: 'close' } });
-  await response.arrayBuffer();
-  if (!response.ok) throw new Error(`its HTTP port answers ${response.status}`);
 }
 
 /** Succeeds once the namespace has its search attributes. Sets how long it keeps closed workflows and their keys. */

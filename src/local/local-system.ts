@@ -1,23 +1,20 @@
-/** What `npm start` runs, in which order it starts and ends, and what happens when a part dies. */
-import { writeFileSync } from 'node:fs';
+/** What `npm start` runs, in which order it starts and ends, and what it prints of it. */
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
-import { printableLines, shellWord } from '../agent-job/shown-text.js';
+import { printableLines } from '../agent-job/shown-text.js';
 import { connectClient } from '../client/connection.js';
 import type { WebUi } from '../client/web-ui.js';
 import type { Environment } from '../config.js';
-import { DEFAULT_TASK_QUEUE } from '../contract.js';
 import { HttpServer } from '../http/server.js';
+import type { JobScript } from '../sandbox/jobs.js';
 import { startSandbox } from '../sandbox/sandbox.js';
 import { AgentJobs } from '../starter.js';
 import { openPayloadCodec } from '../starter/codec.js';
-import { startOnFreePort, type Stops } from './child-process.js';
-import { DATA_FOLDERS, DataFolder } from './data-folder.js';
-import { DEMO_SCRIPT } from './demo-job.js';
+import { freePort, type Stops } from './child-process.js';
+import { DataFolder, dataFolder } from './data-folder.js';
 import { type DevServer, startDevServer } from './dev-server.js';
 import { findDevServer } from './find-dev-server.js';
-import { stateFolder } from './user-folders.js';
-import { localTemporalEnvironment, realUpstreamEnvironment, startWorker } from './worker-process.js';
+import { startWorker } from './worker-process.js';
 
 /** What the local system is composed of. */
 interface LocalSystemOptions {
@@ -27,11 +24,24 @@ interface LocalSystemOptions {
   isReal: boolean;
   /** Aborts a start when the user ends it. */
   signal: AbortSignal;
-  /** Called when the Temporal server ended by itself, or was killed. */
-  onServerEnd: (how: string, log: string) => void;
+  /** Called when the Temporal server or the worker ended by itself, or was killed. */
+  onPartEnd: (part: string, how: string, log: string) => void;
   /** Gets how each part is stopped, in the order of their starts. */
   stops: Stops;
 }
+
+/** The sandbox's jobs open a pull request after some reads and end later; a follow-up makes them active again. */
+const DEMO_SCRIPT: JobScript = {
+  steps: [
+    { status: 'active' },
+    { status: 'active', prLink: true, afterMs: 4_000 },
+    { status: 'completed', prLink: true, afterMs: 8_000, afterReads: 3 },
+  ],
+  followUp: [
+    { status: 'active', prLink: true },
+    { status: 'completed', prLink: true, afterMs: 5_000, afterReads: 2 },
+  ],
+};
 
 const PORTS = { temporal: 7233, webUi: 8233, sandbox: 8234, http: 8080 };
 /** No request to the sandbox takes longer than the first; a real write in flight gets the time that it needs. */
@@ -40,50 +50,35 @@ const STOP_GRACE_MS = { sandbox: 4_000, real: 26_000 };
 /** A Temporal dev server, a worker and, unless jobs are real, a sandbox upstream, all of one data folder, running. */
 interface LocalSystem {
   address: string;
-  taskQueue: string;
   webUi: WebUi;
   jobs: AgentJobs;
   /** The address of the jobs over HTTP, on this machine alone. */
   httpUrl: string;
-  /** The folder of the worker's snapshots. */
-  snapshotsUrl: string;
-  /** The file of an empty Temporal profile, for the worker and for commands. */
-  profileFile: string;
 }
 
-/** Starts one part after the other and tells of each. */
+/** Starts one part after the other and prints each. */
 export async function startLocalSystem(options: LocalSystemOptions): Promise<LocalSystem> {
   const { env, isReal, signal, stops, taskQueue } = options;
-  const root = join(stateFolder(env), 'data');
   const program = await findDevServer({ env, signal, onProgress: printLine });
   signal.throwIfAborted();
-  const folder = await DataFolder.take(join(root, isReal ? DATA_FOLDERS.real : DATA_FOLDERS.demo));
+  const folder = await DataFolder.take(dataFolder(env, isReal ? 'real' : 'default'));
   stops.push(() => folder.release());
   printEntry('Data', folder.path);
   const server = await startServer(options, folder, program);
   const { address, namespace, uiUrl = '' } = server;
-  folder.tellPlace({ address, serverPid: server.pid, taskQueue, webUiUrl: uiUrl });
+  folder.publish({ address, serverPid: server.pid, taskQueue, webUiUrl: uiUrl });
   const jobs = await connectJobs(options, server);
   signal.throwIfAborted();
-  const snapshotsUrl = (isReal && env['SNAPSHOTS_URL']) || pathToFileURL(folder.file('snapshots')).href;
-  const upstream = isReal ? realUpstreamEnvironment(env) : await startDemoSandbox(options, folder);
+  const upstream = isReal ? env : await startDemoSandbox(options, folder);
   signal.throwIfAborted();
-  const profileFile = folder.file('temporal.toml');
-  writeFileSync(profileFile, '[profile.default]\n');
-  const temporal = localTemporalEnvironment(server, profileFile, taskQueue);
-  const logFile = folder.file('worker.log');
-  const onRestart = (how: string) => printEntry('Worker', `ended (${how}); it is started again`);
-  const workerEnv = { SNAPSHOTS_URL: snapshotsUrl, ...upstream, ...temporal };
-  const stopGraceMs = isReal ? STOP_GRACE_MS.real : STOP_GRACE_MS.sandbox;
-  await startWorker({ env: workerEnv, logFile, stopGraceMs, onRestart }, stops);
-  printEntry('Worker', `ready; it logs to ${logFile}`);
+  await startLoggedWorker(options, folder, server, upstream);
   signal.throwIfAborted();
   const httpUrl = await startHttp(options, jobs);
-  return { address, taskQueue, webUi: { url: uiUrl, namespace }, jobs, httpUrl, snapshotsUrl, profileFile };
+  return { address, webUi: { url: uiUrl, namespace }, jobs, httpUrl };
 }
 
 async function startServer(
-  { taskQueue, signal, onServerEnd, stops }: LocalSystemOptions,
+  { taskQueue, signal, onPartEnd, stops }: LocalSystemOptions,
   folder: DataFolder,
   program: string,
 ): Promise<DevServer> {
@@ -92,7 +87,7 @@ async function startServer(
   const databaseFile = folder.file('temporal.db');
   const server = await startDevServer({ program, databaseFile, logFile, ui: true, ...preferred });
   stops.push(server.stop);
-  void server.ended.then((how) => signal.aborted || onServerEnd(how, logFile));
+  void server.ended.then((how) => signal.aborted || onPartEnd("Temporal's dev server", how, logFile));
   printEntry('Temporal', `${server.address}, namespace ${server.namespace}, task queue ${taskQueue}`);
   return server;
 }
@@ -109,10 +104,10 @@ async function connectJobs(
   return new AgentJobs({ client, taskQueue });
 }
 
+/** Answers with all settings of the worker: of the user's, those for the real upstream are left out. */
 async function startDemoSandbox({ env, stops }: LocalSystemOptions, folder: DataFolder): Promise<Environment> {
   const dataFile = folder.file('sandbox.jsonl');
-  const start = (port: number) => startSandbox({ port, dataFile, script: DEMO_SCRIPT });
-  const sandbox = await startOnFreePort(PORTS.sandbox, start);
+  const sandbox = await startSandbox({ port: await freePort(PORTS.sandbox), dataFile, script: DEMO_SCRIPT });
   stops.push(() => sandbox.close());
   printEntry('Sandbox', `${sandbox.url}, a stand-in for the upstream: no real job is made`);
   const { PATH, PAYLOAD_KEYS_FILE } = env;
@@ -122,10 +117,25 @@ async function startDemoSandbox({ env, stops }: LocalSystemOptions, folder: Data
   return { PATH, PAYLOAD_KEYS_FILE, ...upstream };
 }
 
+async function startLoggedWorker(
+  { isReal, taskQueue, signal, onPartEnd, stops }: LocalSystemOptions,
+  folder: DataFolder,
+  server: DevServer,
+  upstream: Environment,
+): Promise<void> {
+  const logFile = folder.file('worker.log');
+  const SNAPSHOTS_URL = upstream['SNAPSHOTS_URL'] || pathToFileURL(join(folder.path, 'snapshots')).href;
+  const stopGraceMs = isReal ? STOP_GRACE_MS.real : STOP_GRACE_MS.sandbox;
+  const env = { ...upstream, SNAPSHOTS_URL };
+  const worker = await startWorker({ env, server, taskQueue, logFile, stopGraceMs }, stops);
+  void worker.ended.then((how) => signal.aborted || onPartEnd('The worker', how, logFile));
+  printEntry('Worker', `ready; it logs to ${logFile}`);
+}
+
 async function startHttp({ stops }: LocalSystemOptions, jobs: AgentJobs): Promise<string> {
   const onProblem = (problem: string) => printEntry('HTTP', problem);
   const service = { connect: () => Promise.resolve(jobs), keys: null, version: 'local', onProblem };
-  const http = await startOnFreePort(PORTS.http, (port) => HttpServer.listen(service, { host: '127.0.0.1', port }));
+  const http = await HttpServer.listen(service, { host: '127.0.0.1', port: await freePort(PORTS.http) });
   stops.push(() => http.end());
   printEntry('HTTP', `${http.url}, for this machine alone, without keys`);
   return http.url;
@@ -143,36 +153,12 @@ export function printLine(text = ''): void {
   process.stdout.write(`${printableLines(text)}\n`);
 }
 
-/** What the commands to try next depend on besides. */
-interface NextStepsOptions {
-  /** The demo job; undefined where jobs are real. */
-  workflowId: string | undefined;
-  /** Settings of the user's shell that would lead the commands to another server. */
-  unset: readonly string[];
-  /** Whether the user has a Temporal profile, which may lead elsewhere. */
-  hasProfile: boolean;
-}
-
 /** Commands to try next, each one line that runs as it is from the project's folder. */
-export function nextSteps(system: LocalSystem, { workflowId, unset, hasProfile }: NextStepsOptions): string[] {
-  const { address, taskQueue, httpUrl, snapshotsUrl, profileFile } = system;
-  const profile = hasProfile ? [`TEMPORAL_CONFIG_FILE=${shellWord(profileFile)}`] : [];
-  const changes = [...unset.map((name) => `-u ${name}`), ...profile];
-  const prefix = changes.length > 0 ? `env ${changes.join(' ')} ` : '';
-  const queue = taskQueue === DEFAULT_TASK_QUEUE ? '' : ` --task-queue ${shellWord(taskQueue)}`;
-  const place = `--address ${address}${queue}`;
-  const cli = (command: string) => `${prefix}npx agent-jobs ${command} ${place}`;
-  const project = workflowId === undefined ? 'YOUR_PROJECT_ID' : 'demo';
-  const demo = workflowId === undefined ? undefined : shellWord(workflowId);
+export function nextSteps({ address, httpUrl }: Pick<LocalSystem, 'address' | 'httpUrl'>, project: string): string[] {
   return [
-    cli(`start 'Add a page about pricing' --project ${project} --wait`),
-    ...(demo === undefined ? [] : [cli(`follow-up ${demo} 'Now in French, too' --wait`), cli(`state ${demo}`)]),
-    cli('list'),
-    cli(`export run --project ${project}`),
-    `SNAPSHOTS_URL=${shellWord(snapshotsUrl)} npx agent-jobs report --project ${project}`,
+    `npx agent-jobs start 'Add a page about pricing' --project ${project} --wait --address ${address}`,
+    `npx agent-jobs list --address ${address}`,
     `curl --noproxy '*' ${httpUrl}/v1/projects/${project}/jobs -H 'Content-Type: application/json' ` +
       `-H 'Idempotency-Key: faq' -d '{"prompt": "Add a page of questions"}'`,
-    `python3 -m pip install temporalio && ${prefix}TEMPORAL_ADDRESS=${address} AGENT_JOBS_TASK_QUEUE=` +
-      `${shellWord(taskQueue)} python3 examples/python/start_job.py ${project}`,
   ];
 }

@@ -1,26 +1,28 @@
 /** `npm start`: Temporal, a worker and a sandbox upstream on this machine alone, and one job to watch. */
-import { constants } from 'node:os';
 import { parseArgs } from 'node:util';
 import { printableLines } from '../agent-job/shown-text.js';
-import { checkUpstream } from '../worker/upstream-check.js';
+import { jobUrl, listUrl } from '../client/web-ui.js';
 import {
   ConfigError,
-  hasTemporalProfile,
   processEnvironment as env,
   readClientConfig,
   readUpstreamConfig,
   upstreamWarnings,
 } from '../config.js';
-import { jobUrl, listUrl, webUiViews, type WebUi } from '../client/web-ui.js';
-import type { AgentJobs } from '../starter.js';
-import { followDemoJob, startDemoJob } from './demo-job.js';
-import { foreignTemporalSettings, ignoredSettings } from './worker-process.js';
-import { nextSteps, printEntry, printLine, startLocalSystem } from './local-system.js';
+import { agentJobOf } from '../contract.js';
+import type { JobHandle } from '../starter.js';
+import { checkUpstream } from '../worker/upstream-check.js';
 import { type Stops, stopAll } from './child-process.js';
+import { nextSteps, printEntry, printLine, startLocalSystem } from './local-system.js';
 
 const USAGE = `Usage: npm start [-- --real]
 
   --real   jobs go to the upstream of UPSTREAM_BASE_URL and ADMIN_API_KEY instead of a sandbox`;
+
+const PROJECT = 'demo';
+const KEY_START = 'demo-';
+const PROMPT = 'Add a page about pricing to the site';
+const FOLLOW_UP = 'Mention the free plan, too';
 
 const ending = new AbortController();
 const PARENT_POLL_MS = 300;
@@ -31,29 +33,21 @@ async function main(): Promise<void> {
   const { values } = parseArgs({ options: { real: { type: 'boolean' }, help: { type: 'boolean' } } });
   if (values.help) return printLine(USAGE);
   const isReal = values.real ?? false;
-  // Without the two dashes between npm takes the option as its own.
-  if (!isReal && env['npm_config_real']) throw new Error('npm kept --real to itself: two more dashes go before it');
   if (isReal) printRealUpstream();
-  const ignored = ignoredSettings(env, isReal);
-  if (ignored.length > 0)
-    printEntry('Ignored', `${ignored.join(', ')} (set here, but npm start uses servers of its own)`);
   const { taskQueue } = readClientConfig({ AGENT_JOBS_TASK_QUEUE: env['AGENT_JOBS_TASK_QUEUE'] });
   const stops: Stops = [];
   const end = endOnce(stops, isReal);
-  const onServerEnd = (how: string, log: string) =>
-    void end(1, `Temporal's dev server ended by itself (${how}). Start again, and the jobs go on; its log: ${log}`);
-  for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const)
-    process.on(signal, () => void end(0, undefined, signal));
+  const onPartEnd = (part: string, how: string, log: string) =>
+    void end(1, `${part} ended by itself (${how}). Start again, and the jobs go on; its log: ${log}`);
+  for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.on(signal, () => void end(0));
   // A kill of npm alone does not reach this process: it gets another parent then.
   const parent = process.ppid;
   if (env['npm_lifecycle_event']) setInterval(() => process.ppid === parent || void end(0), PARENT_POLL_MS).unref();
   try {
-    const options = { env, taskQueue, isReal, signal: ending.signal, onServerEnd, stops };
-    const system = await startLocalSystem(options);
-    const workflowId = isReal ? undefined : await runDemo(system.jobs, system.webUi);
+    const system = await startLocalSystem({ env, taskQueue, isReal, signal: ending.signal, onPartEnd, stops });
     if (isReal) await checkRealUpstream();
-    const shell = { unset: foreignTemporalSettings(env), hasProfile: hasTemporalProfile(env) };
-    printNextSteps(system.webUi, nextSteps(system, { workflowId, ...shell }), isReal);
+    else await runDemo(system);
+    printNextSteps(system, isReal);
   } catch (error) {
     if (!ending.signal.aborted) await end(1, messageOf(error));
   }
@@ -72,22 +66,10 @@ async function checkRealUpstream(): Promise<void> {
   if (finding === 'fails') printEntry('Warning', `${text}; mend that before the first job`);
 }
 
-/** npm and the terminal both pass on one Ctrl-C. */
-const SAME_CTRL_C_MS = 1_000;
-
-/** Ends all processes, then this one; at a second Ctrl-C, this one at once. */
-function endOnce(
-  stops: Stops,
-  isReal: boolean,
-): (code: number, why?: string, signal?: NodeJS.Signals) => Promise<void> {
-  let since = 0;
-  return async (code, why, signal) => {
-    if (ending.signal.aborted) {
-      const isImpatient = signal === 'SIGINT' && performance.now() - since > SAME_CTRL_C_MS;
-      if (isImpatient) process.exit(128 + constants.signals.SIGINT);
-      return;
-    }
-    since = performance.now();
+/** Ends all processes, then this one. npm and the terminal both pass on one Ctrl-C: only the first one counts. */
+function endOnce(stops: Stops, isReal: boolean): (code: number, why?: string) => Promise<void> {
+  return async (code, why) => {
+    if (ending.signal.aborted) return;
     ending.abort();
     if (why !== undefined) printError(why);
     if (stops.length > 0) printLine(isReal ? 'Stopping … (a write in flight is finished first)' : 'Stopping …');
@@ -97,34 +79,59 @@ function endOnce(
   };
 }
 
-/** Runs the demo job to its end and answers with its workflow id. */
-async function runDemo(jobs: AgentJobs, webUi: WebUi): Promise<string> {
-  const { job, isResumed } = await startDemoJob(jobs);
+type LocalSystem = Awaited<ReturnType<typeof startLocalSystem>>;
+
+/** Runs the demo job to its end: a new one, or that of an earlier start if it still runs. */
+async function runDemo({ jobs, webUi }: LocalSystem): Promise<void> {
+  const earlier = await runningDemo(jobs);
+  const key = earlier ?? `${KEY_START}${new Date().toISOString().slice(0, 19).replaceAll(':', '-')}`;
+  const job = await jobs.start({ projectId: PROJECT, prompt: PROMPT, key });
   const { workflowId } = job;
   printLine();
-  printEntry('Workflow', `${workflowId}${isResumed ? ' was under way when the last start ended; it goes on' : ''}`);
+  printEntry('Workflow', `${workflowId}${earlier ? ' was under way when the last start ended; it goes on' : ''}`);
   const { runId } = await jobs.client.workflow.getHandle(workflowId).describe();
-  const page = jobUrl(webUi, { workflowId, runId });
-  printEntry('Web UI', page);
-  await followDemoJob(job, printEntry, ending.signal);
+  printEntry('Web UI', jobUrl(webUi, { workflowId, runId }));
+  await followDemo(job);
   const { outcome, job: record, polls } = await job.result({ signal: ending.signal });
   printLine();
   printEntry('Outcome', `${outcome} after ${polls} reads`);
   printEntry('PR', record?.prLink ?? 'none');
-  printEntry('Web UI', page);
-  return workflowId;
 }
 
-function printNextSteps(webUi: WebUi, commands: string[], isReal: boolean): void {
-  printLine();
-  if (isReal) printEntry('Web UI', listUrl(webUi));
-  for (const { title, url } of webUiViews(webUi)) {
-    printLine(`${title[0]?.toUpperCase()}${title.slice(1)}:`);
-    printLine(`  ${url}`);
+async function runningDemo(jobs: LocalSystem['jobs']): Promise<string | undefined> {
+  for await (const { workflowId } of jobs.list({ projectId: PROJECT, isRunning: true })) {
+    const key = agentJobOf(workflowId)?.key;
+    if (key?.startsWith(KEY_START)) return key;
   }
+  return undefined;
+}
+
+/** Prints each change of the job until its end, and sends the follow-up once there is a pull request. */
+async function followDemo(job: JobHandle): Promise<void> {
+  const printed = new Map<string, string>();
+  for await (const { phase, jobId, job: record, followUps } of job.watch({ signal: ending.signal })) {
+    const [followUp] = followUps;
+    const entries = {
+      Job: jobId && `${jobId} was created in project ${PROJECT}`,
+      Status: record?.status,
+      'PR opened': record?.prLink,
+      'Follow-up': followUp && `"${FOLLOW_UP}" ${followUp.state}`,
+    };
+    for (const [label, text] of Object.entries(entries)) {
+      if (text && printed.get(label) !== text) printEntry(label, text);
+      if (text) printed.set(label, text);
+    }
+    if (record?.prLink && !followUp && phase === 'watching') await job.followUp(FOLLOW_UP, { id: 'demo-follow-up' });
+  }
+}
+
+function printNextSteps(system: LocalSystem, isReal: boolean): void {
+  printLine();
+  printEntry('All jobs', listUrl(system.webUi));
   printLine();
   printLine('Try next, in another terminal, from this folder:');
-  for (const command of commands) printLine(`  ${command}`);
+  for (const command of nextSteps(system, isReal ? 'YOUR_PROJECT_ID' : PROJECT)) printLine(`  ${command}`);
+  printLine('README.md goes on from there.');
   printLine();
   printLine('Everything stays up until Ctrl-C.');
 }

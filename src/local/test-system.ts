@@ -1,5 +1,5 @@
 /** What a caller's tests run against: a Temporal server, a worker and a sandbox upstream, all real, on free ports. */
-import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
@@ -12,8 +12,9 @@ import { startSandbox, type Sandbox, type SandboxOptions } from '../sandbox/sand
 import { type Stops, stopAll } from './child-process.js';
 import { startDevServer } from './dev-server.js';
 import { findDevServer } from './find-dev-server.js';
-import { localTemporalEnvironment, startWorker } from './worker-process.js';
+import { startWorker } from './worker-process.js';
 
+/** How a test system behaves. */
 export interface TestSystemOptions {
   /** How the upstream behaves; by default a job is active for four seconds, then completed. */
   sandbox?: SandboxOptions | undefined;
@@ -67,19 +68,17 @@ async function startAll(options: TestSystemOptions, stops: Stops) {
   const { address, namespace } = server;
   const sandbox = await startSandbox(options.sandbox);
   stops.push(sandbox.close);
-  const profile = join(folder, 'temporal.toml');
-  await writeFile(profile, '[profile.default]\n');
   const env = {
     PATH: processEnv['PATH'],
     UPSTREAM_BASE_URL: sandbox.url,
     ADMIN_API_KEY: sandbox.apiKey,
     SNAPSHOTS_URL: pathToFileURL(join(folder, 'snapshots')).href,
     ...options.worker,
-    ...localTemporalEnvironment(server, profile, DEFAULT_TASK_QUEUE),
   };
-  await startWorker({ env, logFile: join(folder, 'worker.log'), stopGraceMs: WORKER_STOP_GRACE_MS }, stops);
+  const taskQueue = DEFAULT_TASK_QUEUE;
+  const logFile = join(folder, 'worker.log');
+  await startWorker({ env, server, taskQueue, logFile, stopGraceMs: WORKER_STOP_GRACE_MS }, stops);
   const { client, close } = await connectClient({ address, namespace });
   stops.push(close);
-  const jobs = new AgentJobs({ client, taskQueue: DEFAULT_TASK_QUEUE });
-  return { jobs, client, sandbox, address, namespace, taskQueue: DEFAULT_TASK_QUEUE };
+  return { jobs: new AgentJobs({ client, taskQueue }), client, sandbox, address, namespace, taskQueue };
 }

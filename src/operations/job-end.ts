@@ -26,7 +26,7 @@ export async function resultOf(
     return await job.result({ signal });
   } catch (error) {
     if (!(error instanceof AgentJobsError && ENDS.includes(error.code))) throw error;
-    // The state tells a time-out of Temporal's from a termination; the other errors are named as their outcomes.
+    // The state shows whether Temporal timed out or terminated it; the other errors are named as their outcomes.
     const type = state?.outcome ?? error.name.replace(/^Job|Error$/g, '');
     return { failure: { type, message: error.message, details: detailsOf(error) } };
   }

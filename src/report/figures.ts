@@ -18,7 +18,6 @@ interface Period {
   mean: VisitorTotals | null;
 }
 
-/** The numbers of a report. */
 export interface Figures {
   projectId: string;
   generatedAt: string;

@@ -77,7 +77,6 @@ function decoded(text: string): string | null {
  */
 export type DayState = 'final' | 'missing' | 'damaged' | 'inconsistent' | 'provisional';
 
-/** A day of the calendar. */
 export interface Day {
   date: string;
   state: DayState;

@@ -6,7 +6,6 @@ import { ContentDigest, sha256Hex } from './content-digest.js';
 import { foreignFiles, isAsWritten, newerFormat, parseManifest, snapshotId } from './manifest.js';
 import type { SnapshotStore } from './snapshot-store.js';
 
-/** What was found in one snapshot. */
 export interface Verification {
   projectId: string;
   dateFrom: string;

@@ -43,7 +43,7 @@ async function startBatch(
 
 const idsOf = (lines: { workflowId?: unknown }[]) => lines.map(({ workflowId }) => String(workflowId)).toSorted();
 
-test('wait --batch tells each end and exits 0 once every job has succeeded; list shows the batch alone', async () => {
+test('wait --batch prints each end and exits 0 once every job has succeeded; list shows the batch alone', async () => {
   const { batch, jobs } = await startBatch(3);
   const { code, stdout, stderr } = await cli(['wait', '--batch', batch, '--json']);
   const lines = jsonLines(stdout);

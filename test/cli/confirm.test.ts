@@ -59,7 +59,7 @@ test('a file of decisions is summed up before any of them is taken; typed at the
   expect(typed.code).toBe(1);
   expect((await job.state()).phase).toBe('needsAttention');
   const script = await runInProcess(['resolve', '--from', file], { env: envOf(server) });
-  expect(script.stdout).toContain('1 settled, 1 failed');
+  expect(script.stdout).toContain('1 resolved, 1 failed');
   expect(script.stderr).not.toContain('[y/N]');
   expect((await job.result()).outcome).toBe('abandoned');
 });

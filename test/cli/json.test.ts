@@ -67,7 +67,7 @@ function linesOf(text: string): Record<string, unknown>[] {
 }
 
 /** By the last line of stderr, whatever stdout says. */
-function isErrorTold(stderr: string, exitCode: unknown): boolean {
+function isErrorShown(stderr: string, exitCode: unknown): boolean {
   const last = stderr.trimEnd().split('\n').at(-1) ?? '';
   if (!last.startsWith('{')) return false;
   const told = JSON.parse(last) as Record<string, unknown>;
@@ -88,7 +88,7 @@ test('with --json a command prints JSON alone; where it fails, the last line of 
     const env = { SNAPSHOTS_URL: snapshots };
     const { stdout, stderr, code } = await runInProcess([...words, ...wordsFor(name), '--json'], { env });
     for (const line of stdout === '' ? [] : linesOf(stdout)) expect(line, name).toBeTypeOf('object');
-    if (code !== 0 && !isErrorTold(stderr, code)) wrong.push(`${name}: ${stderr}`);
+    if (code !== 0 && !isErrorShown(stderr, code)) wrong.push(`${name}: ${stderr}`);
   }
   expect(wrong).toEqual([]);
 });
@@ -151,14 +151,14 @@ test('each bad end of a job, and of many, is one object as the last line of stde
   });
 });
 
-test.each(names)('%s tells a wrong option as one object, and nothing on stdout', async (name) => {
+test.each(names)('%s reports a wrong option as one object, and nothing on stdout', async (name) => {
   const { stdout, stderr, code: exitCode } = await runInProcess([...name.split(' '), '--no-such-option', '--json']);
   expect(linesOf(stderr)).toMatchObject([{ code: 'USAGE', retryable: false, exitCode: 2 }]);
   expect([stdout, exitCode]).toEqual(['', 2]);
 });
 
 test.each(['list', 'state w', 'setup', 'attention', 'schedule list'])(
-  '%s tells a server that is away as one object',
+  '%s reports a server that is away as one object',
   async (words) => {
     const {
       stdout,

@@ -13,7 +13,7 @@ test('a server that is named is the one, else the one local system that runs; of
   const list = async (args: string[] = [], env = {}) =>
     (await runInProcess(['list', ...args], { env: { XDG_STATE_HOME: state, ...env } })).stderr;
   const demo = await DataFolder.take(join(root, 'default'));
-  demo.tellPlace({ ...place, address: '127.0.0.1:1' });
+  demo.publish({ ...place, address: '127.0.0.1:1' });
   expect(await list()).toMatch(
     /is that of npm start, 127\.0\.0\.1:1, .*default\n.*can not reach Temporal at 127\.0\.0\.1:1/,
   );
@@ -21,7 +21,7 @@ test('a server that is named is the one, else the one local system that runs; of
     expect(await other).toMatch(/^agent-jobs: can not reach Temporal at 127\.0\.0\.1:2/);
   }
   const real = await DataFolder.take(join(root, 'real'));
-  real.tellPlace({ ...place, address: '127.0.0.1:3' });
+  real.publish({ ...place, address: '127.0.0.1:3' });
   expect(await list()).toMatch(
     /several systems .* run.*\n {2}--address 127\.0\.0\.1:1 .*default\n {2}--address 127\.0\.0\.1:3 .*real\n/,
   );

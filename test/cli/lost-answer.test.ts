@@ -49,7 +49,7 @@ async function swallowAnswersAfter(text: string): Promise<SwallowingProxy> {
   return { address: `127.0.0.1:${(proxy.address() as AddressInfo).port}`, hasSwallowed, close };
 }
 
-test('a start without a key whose answer is lost tells the key that makes the same command safe', async () => {
+test('a start without a key whose answer is lost names the key that makes the same command safe', async () => {
   const prompt = `stay ${randomUUID()}`;
   const { address, close } = await swallowAnswersAfter(prompt);
   const args = ['start', '--project', server.projectId, '--json', prompt];
@@ -68,7 +68,7 @@ test('a start without a key whose answer is lost tells the key that makes the sa
   await job.cancel();
 });
 
-test('a follow-up without an id that is interrupted tells the id that makes the same command safe', async () => {
+test('a follow-up without an id that is interrupted names the id that makes the same command safe', async () => {
   const job = await server.jobs.start({ projectId: server.projectId, key: randomUUID(), prompt: 'stay' });
   const message = `message ${randomUUID()}`;
   const { address, hasSwallowed, close } = await swallowAnswersAfter(message);

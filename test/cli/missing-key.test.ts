@@ -92,7 +92,7 @@ test('a command that can not do without the key says which setting it lacks', as
   expect((await cli(null, 'wait', randomUUID())).stderr).not.toContain('PAYLOAD_KEYS_FILE');
 });
 
-test('a write in doubt that can not be read is told with the setting', async () => {
+test('a write in doubt that can not be read is named with the setting', async () => {
   const { projectId, sandbox } = server;
   await sandbox.addFault({ kind: 'status', operation: 'create', status: 500, projectId, body: 'no' });
   const job = await jobs.start({ projectId, key: 'doubtful', prompt: 'p', ...QUICK });
@@ -101,7 +101,7 @@ test('a write in doubt that can not be read is told with the setting', async () 
   expect(await cli(null, 'attention')).toEqual({
     code: 1,
     stdout: '',
-    stderr: [`${job.workflowId} could not be read: ${MESSAGE}`, '1 write in doubt could not be read']
+    stderr: [`${job.workflowId} could not be read: ${MESSAGE}`, '1 job could not be read']
       .map((line) => `agent-jobs: ${line}\n`)
       .join(''),
   });

@@ -53,7 +53,7 @@ async function attentionOf({ workflowId }: JobHandle): Promise<Record<string, un
   return line!;
 }
 
-test('a script may not say retry before a look upstream can be trusted, but with --yes', async () => {
+test('a script may not say retry before a check upstream can be trusted, but with --yes', async () => {
   const other = await unknownCreate();
   const { job, prompt } = await unknownCreate(); // For half a minute no check counts.
   const { lookAfter, since } = (await job.state()).unknown!;
@@ -69,8 +69,8 @@ test('a script may not say retry before a look upstream can be trusted, but with
   const stdin = lines.map((line) => JSON.stringify(line)).join('\n');
   const many = await cli(['resolve', '--from', '-', '--json'], { stdin });
   expect(jsonLines(many.stdout)).toMatchObject([
-    { isSettled: false, problem: expect.stringContaining(`until ${lookAfter}`) as string },
-    { isSettled: true, problem: null },
+    { isResolved: false, problem: expect.stringContaining(`until ${lookAfter}`) as string },
+    { isResolved: true, problem: null },
   ]);
   expect(many.code).toBe(1);
   expect(await job.state()).toMatchObject({ phase: 'needsAttention', decisions: [] });
@@ -96,7 +96,7 @@ describe.concurrent('a write in doubt', { timeout: MOST_MS }, () => {
     const jobId = await jobIdOf(prompt);
     const real = await cli(['resolve', job.workflowId, 'adopt', '--job-id', jobId, '--since', since]);
     expect(real.stdout).toContain(since);
-    expect(real.stdout).toContain(`settled with adopt by ${userInfo().username}@${hostname()}`);
+    expect(real.stdout).toContain(`resolved with adopt by ${userInfo().username}@${hostname()}`);
     expect(real.code).toBe(0);
     expect(await job.result()).toMatchObject({ outcome: 'completed', jobId });
     const again = await cli(['resolve', job.workflowId, 'adopt', '--job-id', jobId]);
@@ -104,7 +104,7 @@ describe.concurrent('a write in doubt', { timeout: MOST_MS }, () => {
     expect(again.code).toBe(1);
   });
 
-  test('an action that does not fit, or means another write, settles nothing', async () => {
+  test('an action that does not fit, or means another write, resolves nothing', async () => {
     const { job } = await unknownCreate();
     const wrongKind = await cli(['resolve', job.workflowId, 'delivered']);
     expect(wrongKind.stderr).toContain('delivered');
@@ -123,13 +123,13 @@ describe.concurrent('a write in doubt', { timeout: MOST_MS }, () => {
     const stdin = (await Promise.all(lines)).map((line) => JSON.stringify(line)).join('\n');
     const { stdout } = await cli(['resolve', '--from', '-', '--json'], { stdin });
     expect(jsonLines(stdout)).toMatchObject([
-      { problem: null, isSettled: true },
+      { problem: null, isResolved: true },
       { problem: `the workflow ${first.job.workflowId} of an earlier line has the job ${jobId}` },
     ]);
     expect((await cli(['resolve', second.job.workflowId, 'adopt', '--job-id', jobId, '--force'])).code).toBe(0);
   });
 
-  test('a file settles many, each line answered on its own', async () => {
+  test('a file resolves many, each line answered on its own', async () => {
     const adopted = await unknownCreate();
     const abandoned = await unknownCreate();
     const lines = [
@@ -140,7 +140,7 @@ describe.concurrent('a write in doubt', { timeout: MOST_MS }, () => {
     ].map((line) => JSON.stringify(line));
     const stdin = [...lines, 'no json', ''].join('\n');
     const { code, stdout } = await cli(['resolve', '--from', '-', '--json'], { stdin });
-    expect(jsonLines(stdout).map(({ isSettled, problem }) => [isSettled, problem])).toEqual([
+    expect(jsonLines(stdout).map(({ isResolved, problem }) => [isResolved, problem])).toEqual([
       [true, null],
       [true, null],
       [false, 'has no action'],
@@ -175,12 +175,12 @@ describe.concurrent('a write in doubt', { timeout: MOST_MS }, () => {
     await job.cancel();
   });
 
-  test('who decided is told to whoever decides next', async () => {
+  test('a decision is shown before the next one, with its author', async () => {
     const { job, prompt } = await unknownCreate();
     await server.sandbox.addFault({ kind: 'reset', effect: 'after', promptIncludes: prompt });
     const resolve = (...args: string[]) => cli(['resolve', job.workflowId, ...args]);
     const retried = await resolve('retry', '--yes', '--by', 'ann b', '--note', 'not there\nat nine');
-    expect(retried.stdout).toContain('settled with retry by ann b');
+    expect(retried.stdout).toContain('resolved with retry by ann b');
     await until(async () => {
       const { unknown, decisions } = await job.state();
       return unknown !== null && decisions.length === 1;
@@ -200,8 +200,8 @@ describe.concurrent('a write in doubt', { timeout: MOST_MS }, () => {
     const many = ['resolve', '--from', '-', '--by', 'carol', '--note', 'all of them', '--json'];
     const { stdout } = await cli(many, { stdin: lines.map((each) => JSON.stringify(each)).join('\n') });
     expect(jsonLines(stdout)).toMatchObject([
-      { by: 'carol', isSettled: false },
-      { by: 'bob', isSettled: true },
+      { by: 'carol', isResolved: false },
+      { by: 'bob', isResolved: true },
     ]);
     const { decisions } = await job.result();
     expect(decisions).toMatchObject([first, { action: 'abandon', by: 'bob', note: 'all of them' }]);

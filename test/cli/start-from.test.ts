@@ -97,7 +97,7 @@ test(
   MOST_MS + LINES * 300,
 );
 
-test('each line has one fate: a bad one is refused with what is wrong, and the others go on', async () => {
+test('each line has one outcome: a bad one is refused with what is wrong, and the others go on', async () => {
   const projectId = `project-${randomUUID()}`;
   const prompt = 'a secret instruction';
   const lines = [
@@ -155,7 +155,7 @@ test('each line has one fate: a bad one is refused with what is wrong, and the o
   expect(described.priority).toMatchObject({ priorityKey: 1 });
 });
 
-test('lines from stdin are started as they come, and Ctrl-C lets what is under way have its fate', async () => {
+test('lines from stdin are started as they come, and Ctrl-C lets what is under way finish', async () => {
   const projectId = `project-${randomUUID()}`;
   const child = spawn(process.execPath, [cliProgram, 'start', '--from', '-', '--project', projectId, '--json'], {
     cwd: ROOT,
@@ -165,11 +165,11 @@ test('lines from stdin are started as they come, and Ctrl-C lets what is under w
   child.stdout.setEncoding('utf8').on('data', (text: string) => (run.stdout += text));
   child.stderr.setEncoding('utf8').on('data', (text: string) => (run.stderr += text));
   for (const key of ['a', 'b']) child.stdin.write(`${JSON.stringify({ key, prompt: 'x' })}\n`);
-  // The pipe stays open: the fates are told without waiting for its end.
+  // The pipe stays open: the outcomes are printed without waiting for its end.
   await expect.poll(() => toldBy(run).length).toBe(2);
   child.kill('SIGINT');
   [run.code] = (await once(child, 'close')) as [number | null];
-  expect(run.stderr).toContain('2 lines: 2 started, 0 joined, 0 conflict, 0 refused; these have a fate');
+  expect(run.stderr).toContain('2 lines: 2 started, 0 joined, 0 conflict, 0 refused; these are done');
   expect(run.stderr).toContain('interrupted; the same command goes on');
   expect(run.code).toBe(130);
 });

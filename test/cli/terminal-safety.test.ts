@@ -76,9 +76,9 @@ test('a file of decisions and an error show a stranger’s text alone, one line 
   await writeFile(file, lines.map((line) => JSON.stringify(line)).join('\n'));
   const run = await runOnTerminal(['resolve', '--from', file, '--yes'], { env, columns: 400 });
   expectSafe(run.output);
-  expect(run.output).toContain('0 settled, 3 failed');
+  expect(run.output).toContain('0 resolved, 3 failed');
   // No line of a stranger's stands alone.
-  for (const line of run.output.trim().split('\r\n')) expect(line).toMatch(/^(line \d  |agent-jobs: |\d settled)/);
+  for (const line of run.output.trim().split('\r\n')) expect(line).toMatch(/^(line \d  |agent-jobs: |\d resolved)/);
   const missing = await runOnTerminal(['state', `${marker}/none${HOSTILE}`], { env });
   expectSafe(missing.output);
 });

@@ -60,7 +60,7 @@ test.each([
   [['export', 'run', '--project', 'p', '--day', 'x'], '--day must be a date'],
   [['export', 'run', '--project', 'p', '--from', '2026-02-05'], 'give --from and --to, or --day'],
   [['schedule', '--project', 'p', '--hour', '30'], 'hour must be a whole number'],
-])('%j is told with the usage, and exits 2', async (args, message) => {
+])('%j is answered with the usage, and exits 2', async (args, message) => {
   const { code, stdout, stderr } = await runInProcess(args);
   expect(stderr).toContain(message);
   expect(stderr).toMatch(/^agent-jobs: .*\nUsage: agent-jobs .*\n\(agent-jobs.* --help lists the options\)\n$/);
@@ -68,7 +68,7 @@ test.each([
   expect(code).toBe(2);
 });
 
-test('the help of wait goes to stdout, exits 0, and tells all exit codes as its page does', async () => {
+test('the help of wait goes to stdout, exits 0, and has all exit codes as its page does', async () => {
   const { code, stdout } = await runInProcess(['wait', '--help']);
   expect(code).toBe(0);
   const page = await readFile(new URL('../../docs/commands.md', import.meta.url), 'utf8');
@@ -109,7 +109,7 @@ test('gaps counts the days still to come beside the gaps, and takes none that ca
   expect([future.code, future.stderr]).toEqual([2, expect.stringContaining('is too late')]);
 });
 
-test('a server that is not there is told in one line, without a stack trace', async () => {
+test('a server that is not there is reported in one line, without a stack trace', async () => {
   const { code, stdout, stderr } = await runInProcess(['--address', '127.0.0.1:1', 'list']);
   // If this process stood still for the 4 seconds of an attempt, it does not say that the connection is refused.
   expect(stderr.trim().split('\n')).toEqual([expect.stringContaining('can not reach Temporal at 127.0.0.1:1')]);

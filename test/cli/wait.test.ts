@@ -27,7 +27,7 @@ async function scripted(script: JobScript): Promise<string> {
   return prompt;
 }
 
-test('whoever waits sees the phases and the pull request as it opens, on stderr, and stdout stays JSON', async () => {
+test('a person who waits sees phases and the pull request as it opens, on stderr, and stdout stays JSON', async () => {
   const prompt = await scripted({
     steps: [
       { status: 'active' },
@@ -43,7 +43,7 @@ test('whoever waits sees the phases and the pull request as it opens, on stderr,
   expect(code).toBe(0);
 });
 
-test('a job that needs a person is told with the exact commands, of which the last ends it', async () => {
+test('a job that needs a person is shown with the exact commands, of which the last ends it', async () => {
   const prompt = `prompt ${randomUUID()}`;
   await server.sandbox.addFault({ kind: 'reset', effect: 'after', promptIncludes: prompt });
   const key = randomUUID();
@@ -65,7 +65,7 @@ test('a job that needs a person is told with the exact commands, of which the la
   expect(code).toBe(6);
 });
 
-test('a job that no worker takes is told with the queue, and Ctrl-C with the command that waits again', async () => {
+test('a job that no worker takes is shown with the queue, and Ctrl-C with the command that waits again', async () => {
   const jobs = new AgentJobs({ client: server.client, taskQueue: `nobody-${randomUUID()}` });
   const job = await jobs.start({ key: randomUUID(), projectId: server.projectId, prompt: 'hello', ...QUICK });
   const interruptAt = /no worker of/;
@@ -80,17 +80,17 @@ test('a job that no worker takes is told with the queue, and Ctrl-C with the com
 
 afterEach(() => void vi.restoreAllMocks());
 
-/** What each list shows: nothing yet, an outage, or jobs by their status. */
-type Look = 'nothing' | 'outage' | Record<string, string>;
+/** What each listing shows: nothing yet, an outage, or jobs by their status. */
+type Listing = 'nothing' | 'outage' | Record<string, string>;
 
 /** Jobs whose list shows this, one after the other; the last one lasts. No real server lags or fails on request. */
-function sessionOf(looks: Look[]): { session: Session; asked: () => number } {
+function sessionOf(listings: Listing[]): { session: Session; asked: () => number } {
   let asked = 0;
   async function* list() {
-    const look = looks[Math.min(asked++, looks.length - 1)] ?? 'nothing';
-    if (look === 'outage') throw new TemporalUnavailableError('away');
-    if (look === 'nothing') return;
-    for (const [workflowId, workflowStatus] of Object.entries(look)) {
+    const listing = listings[Math.min(asked++, listings.length - 1)] ?? 'nothing';
+    if (listing === 'outage') throw new TemporalUnavailableError('away');
+    if (listing === 'nothing') return;
+    for (const [workflowId, workflowStatus] of Object.entries(listing)) {
       const outcome = workflowStatus === 'RUNNING' ? null : 'completed';
       yield await Promise.resolve({ workflowId, runId: 'r', workflowStatus, outcome, prLink: null });
     }

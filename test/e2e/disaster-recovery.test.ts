@@ -253,7 +253,7 @@ test('after a restore nothing is sent twice, what may have been sent asks, and e
   let told = '';
   const resolveByLogs = async () => {
     told += await runbook.run('workers.log', { mayEndWith: [1] });
-    const resolved = [...told.matchAll(/agent-job\/(\w+)\/\S+ {2}settled with (\w+)/g)];
+    const resolved = [...told.matchAll(/agent-job\/(\w+)\/\S+ {2}resolved with (\w+)/g)];
     return [...new Set(resolved.map(([, key, action]) => `${key} ${action}`))].toSorted();
   };
   await expect.poll(resolveByLogs, { timeout: 120_000, interval: 3_000 }).toEqual(RESOLVED_BY_LOGS);

@@ -196,16 +196,6 @@ export function rangeOf(
   return { projectId, dateFrom, dateTo };
 }
 
-/** The same days of a second project. */
-export function anotherOf(setUp: ExportSetUp): VisitorExportRange {
-  return { ...rangeOf(setUp), projectId: `${setUp.projectId}-2` };
-}
-
-/** The most requests within any hour: each hour that ends with a request. */
-export function mostInAnHour(sent: readonly number[]): number {
-  return Math.max(...sent.map((at) => sent.filter((other) => other <= at && other > at - 3_600_000).length));
-}
-
 /** Starts an export; under the date range's own id unless told otherwise. */
 export async function startExport({ server }: ExportSetUp, input: VisitorExportInput, workflowId = exportIdOf(input)) {
   return server.client.workflow.start<(input: VisitorExportInput) => Promise<VisitorExportResult>>(

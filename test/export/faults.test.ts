@@ -1,4 +1,6 @@
 import { execFileSync, type ChildProcess } from 'node:child_process';
+import { rm, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import { VISITOR_EXPORT_WORKFLOW } from '../../src/contract.js';
 import { sha256Of } from '../../src/snapshots/manifest.js';
@@ -104,6 +106,18 @@ test.each([401, 422])('a %i fails the run as ExportRejected with the upstream’
   expect(failure.type).toBe('ExportRejected');
   expect(failure.details).toEqual([{ status, error: expect.stringContaining('no such project') }]);
   expect(await topFolders(setUp)).toEqual([]);
+});
+
+test('a folder that refuses holds the export up, and once it takes writes the export goes on', async () => {
+  const staging = join(setUp.root, 'staging');
+  await writeFile(staging, 'in the way');
+  await withWorkers(setUp, async () => {
+    const handle = await startExport(setUp, rangeOf(setUp));
+    await new Promise((resolve) => setTimeout(resolve, 1_500));
+    expect((await handle.describe()).status.name).toBe('RUNNING');
+    await rm(staging);
+    expect((await handle.result()).snapshots[0]).toMatchObject({ rows: ROWS, consistent: true });
+  });
 });
 
 test('a chunk that the store refuses for a moment is read again, and no row is missing or doubled', async () => {

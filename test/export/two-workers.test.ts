@@ -2,18 +2,11 @@
 import type { ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
 import { afterEach, expect, test } from 'vitest';
+import type { VisitorExportRange } from '../../src/contract.js';
 import { createTestWorker } from '../support/worker.js';
-import {
-  anotherOf,
-  forkExportWorker,
-  mostInAnHour,
-  rangeOf,
-  runExport,
-  startExport,
-  useSkippedTime,
-  type WorkerSettings,
-} from './export.js';
+import { forkExportWorker, rangeOf, runExport, startExport, useSkippedTime, type WorkerSettings } from './export.js';
 
+const HOUR_MS = 3_600_000;
 const PER_HOUR = 10;
 const ROWS = { rows: 1_300 }; // 7 requests
 const DAYS = [
@@ -37,7 +30,7 @@ test('two exports and a backfill over two processes make no more than their one 
   const { setUp } = tests;
   await setUp.sandbox.setRateLimits({ visitors: PER_HOUR, window: 'sliding' });
   await withProcesses([{}, {}], async () => {
-    const both = [await startExport(setUp, rangeOf(setUp)), await startExport(setUp, anotherOf(setUp))];
+    const both = [await startExport(setUp, rangeOf(setUp)), await startExport(setUp, another())];
     // This server skips time for one awaited result at a time.
     const results = [await backfill()];
     for (const handle of both) results.push(await handle.result());
@@ -89,4 +82,14 @@ async function killed(process: ChildProcess): Promise<void> {
   const exited = once(process, 'exit');
   process.kill('SIGKILL');
   await exited;
+}
+
+/** The same days of a second project. */
+function another(): VisitorExportRange {
+  return { ...rangeOf(tests.setUp), projectId: `${tests.setUp.projectId}-2` };
+}
+
+/** The most requests within any hour: each hour that ends with a request. */
+function mostInAnHour(sent: readonly number[]): number {
+  return Math.max(...sent.map((at) => sent.filter((other) => other <= at && other > at - HOUR_MS).length));
 }

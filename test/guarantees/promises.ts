@@ -436,7 +436,7 @@ export const TESTED_PROMISES: Record<string, TestedPromise[]> = {
       'a file of jobs has wrong lines',
       'each line has exactly one fate, and the others go on',
       'cli/start-from',
-      'each line has one fate: a bad one is refused with what is wrong, and the others go on',
+      'each line has one outcome: a bad one is refused with what is wrong, and the others go on',
     ),
   ],
   /** Promises of payloads, if a worker and its callers have keys. */
@@ -640,10 +640,10 @@ export const TESTED_PROMISES: Record<string, TestedPromise[]> = {
       'a follow-up id that is repeated with another prompt is refused, after the end too',
     ),
     tested(
-      'a script says `retry` before a look upstream can be trusted',
+      'a script says `retry` before a check upstream can be trusted',
       'it is refused, unless it says so with `--yes`',
       'cli/resolve',
-      'a script may not say retry before a look upstream can be trusted, but with --yes',
+      'a script may not say retry before a check upstream can be trusted, but with --yes',
     ),
   ],
 };

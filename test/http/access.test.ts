@@ -17,7 +17,7 @@ const withoutKeys = (host = '127.0.0.1') =>
     { host, port: 0 },
   );
 
-test('without a key, or with one that nobody has, each call is 401, and none of the open paths', async () => {
+test('without a key, or with an unknown one, each call is 401, and none of the open paths', async () => {
   for (const key of [null, 'nobody', `${used.bench.own}x`, hashOf(used.bench.own)]) {
     const { status, body, headers } = await send(LIST, { key });
     expect([status, body.code, headers.get('www-authenticate')]).toEqual([401, 'UNAUTHORIZED', 'Bearer']);
@@ -50,7 +50,7 @@ test("another project's job is 403 by every address, whether or not it is there"
   expect(attached.status).toBe(403);
 });
 
-test('an id of a making of its own is for who may see all, and only where it is a job', async () => {
+test('an id of a making of its own is for keys that see all, and only if it is a job', async () => {
   const workflowId = `echo-${randomUUID()}`;
   await used.server.client.workflow.start('requestQueue', { workflowId, taskQueue: used.server.taskQueue });
   const path = `${byId(workflowId)}/cancel`;
@@ -112,7 +112,7 @@ test('a wrong method is 405 with Allow, and HEAD is as GET', async () => {
   expect([head.status, head.body]).toEqual([200, '']);
 });
 
-test('what is wrong with a start is told by its field, and nothing of the prompt', async () => {
+test('what is wrong with a start is named by its field, and nothing of the prompt', async () => {
   const start = (body: unknown, headers: Record<string, string> = { 'idempotency-key': 'k' }) =>
     send(LIST, { body, headers });
   expect((await start({ prompt: 'x' }, {})).status).toBe(400);
@@ -141,6 +141,9 @@ test('what is wrong with a start is told by its field, and nothing of the prompt
   const typeOf = (type: string) => start('{}', { 'idempotency-key': 'k', 'content-type': type });
   for (const type of ['text/plain', 'application/json; charset=latin1', 'application/x-www-form-urlencoded']) {
     expect((await typeOf(type)).status).toBe(415);
+  }
+  for (const charset of ['utf-8', 'utf8', '"UTF-8"']) {
+    expect((await typeOf(`application/json; charset=${charset}`)).status).toBe(422);
   }
   expect((await start(JSON.stringify({ prompt: 'x'.repeat(2 * 1024 * 1024) }))).status).toBe(413);
 });

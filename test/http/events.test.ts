@@ -1,4 +1,4 @@
-/** Server-sent events: what is told, in which order, to whom who comes back; and what is left of thousands. */
+/** Server-sent events: what is sent, in which order, and to a caller that comes back; and what is left of thousands. */
 import { randomUUID } from 'node:crypto';
 import { once } from 'node:events';
 import { connect, type Socket } from 'node:net';
@@ -31,7 +31,7 @@ function eventsOf(text: string): Event[] {
   });
 }
 
-const told = (text: string) => eventsOf(text).filter(({ event }) => event !== undefined);
+const eventsIn = (text: string) => eventsOf(text).filter(({ event }) => event !== undefined);
 const stream = (path: string, lastId?: string) =>
   server.bench.send(`${path}/events`, { headers: lastId === undefined ? {} : { 'last-event-id': lastId } });
 
@@ -60,7 +60,7 @@ const openStreams = async () => {
 test('states come as they change, the present one first, then one result, and the stream ends', async () => {
   const { status, headers, body } = await stream(await server.startJob());
   expect([status, headers.get('content-type')]).toEqual([200, 'text/event-stream']);
-  const events = told(body as string);
+  const events = eventsIn(body as string);
   const states = events.slice(0, -1);
   expect(states.map(({ event }) => event)).toEqual(states.map(() => 'state'));
   expect(new Set(states.map(({ id }) => id)).size).toBe(states.length);
@@ -68,55 +68,47 @@ test('states come as they change, the present one first, then one result, and th
   expect(events.at(-1)).toMatchObject({ event: 'result', data: { outcome: 'completed' } });
 });
 
-test('who comes back is told what is new, by any server, and after the result nothing', async () => {
+test('a caller that comes back gets what is new, from any server, and after the result nothing', async () => {
   const path = await server.startJob();
-  const first = told((await stream(path)).body as string);
+  const first = eventsIn((await stream(path)).body as string);
   const [state, result] = [first.at(-2)!, first.at(-1)!];
-  const again = told((await stream(path, state.id)).body as string);
+  const again = eventsIn((await stream(path, state.id)).body as string);
   expect(again.map(({ event, id }) => [event, id])).toEqual([['result', result.id]]);
   const other = await startHttp(server.jobs, server.projectId);
   const over = await other.send(`${path}/events`, { headers: { 'last-event-id': result.id! } });
   expect([over.status, over.body]).toEqual([204, '']);
   await other.close();
   for (const nonsense of ['', '.end', 'x'.repeat(5_000), '\u00ff\u00fe', "'; --", result.id!.replace('.end', '.END')]) {
-    const events = told((await stream(path, nonsense)).body as string);
+    const events = eventsIn((await stream(path, nonsense)).body as string);
     expect(events.map(({ event }) => event)).toEqual(['state', 'result']);
   }
 });
 
-test('a job that was cancelled is told as a failure', async () => {
-  const path = await endlessJob();
-  const streaming = stream(path);
-  await server.bench.send(`${path}/cancel`, { method: 'POST' });
-  const events = told((await streaming).body as string);
-  expect(events.at(-1)).toMatchObject({ event: 'result', data: { failure: { type: 'Canceled' } } });
-});
-
-test('who comes back to a job that ended before a worker began it is told that there is no more', async () => {
+test('a caller that comes back to a job that no worker began before its end learns that there is no more', async () => {
   const { projectId, jobs } = server;
   const workflowId = `agent-job/${projectId}/unbegun`;
   const args = [{ projectId, prompt: 'x' }];
   const run = await jobs.client.workflow.start('agentJob', { workflowId, taskQueue: `none-${randomUUID()}`, args });
   await run.terminate();
   const path = `/v1/projects/${projectId}/jobs/unbegun`;
-  const events = told((await stream(path)).body as string);
+  const events = eventsIn((await stream(path)).body as string);
   expect(events).toMatchObject([{ event: 'result', data: { failure: { type: 'Terminated' } } }]);
   expect((await stream(path, events[0]!.id)).status).toBe(204);
 });
 
-test('a job whose follow-up came after its end goes on in the stream of who had seen the result', async () => {
+test('a job whose follow-up came after its end goes on in the stream of a caller that saw the result', async () => {
   const path = await server.startJob();
-  const seen = told((await stream(path)).body as string).at(-1)!;
+  const seen = eventsIn((await stream(path)).body as string).at(-1)!;
   await server.bench.send(`${path}/follow-ups`, { body: { prompt: 'more', id: 'later' } });
   await vi.waitFor(async () => {
     const { body } = await server.bench.send(path);
     expect(body.state.followUps).toMatchObject([{ id: 'later', state: 'sent' }]);
   }, PATIENCE);
-  const events = told((await stream(path, seen.id)).body as string);
+  const events = eventsIn((await stream(path, seen.id)).body as string);
   expect(events.at(-1)).toMatchObject({ event: 'result', data: { followUps: [{ id: 'later', state: 'sent' }] } });
 });
 
-test('a server that ends tells its streams and waits to come back, and lets what is under way finish', async () => {
+test('a server that ends asks its streams and waits to come back, and lets what is under way finish', async () => {
   const other = await startHttp(server.jobs, server.projectId);
   const keyed = { key: other.own };
   const { url } = other.http;
@@ -135,7 +127,7 @@ test('a server that ends tells its streams and waits to come back, and lets what
   await expect(fetch(`${url}/healthz`)).rejects.toThrow();
 });
 
-test('a reader who reads nothing holds back what is sent to him, and nobody else', async () => {
+test('a reader that reads nothing holds back its own stream alone', async () => {
   const path = await endlessJob();
   const { socket } = openStream(path);
   socket.pause();
@@ -154,7 +146,7 @@ test('many streams of one job ask Temporal no more than one does', async () => {
   const describe = vi.spyOn(server.jobs.client.workflowService, 'describeWorkflowExecution');
   try {
     const streams = Array.from({ length: 40 }, () => openStream(path));
-    await vi.waitFor(() => expect(streams.every(({ text }) => told(text()).length > 0)).toBe(true), PATIENCE);
+    await vi.waitFor(() => expect(streams.every(({ text }) => eventsIn(text()).length > 0)).toBe(true), PATIENCE);
     expect(describe.mock.calls.length).toBeLessThan(40);
     for (const { socket } of streams) socket.destroy();
     await vi.waitFor(async () => expect(await openStreams()).toBe(0), PATIENCE);
@@ -163,7 +155,7 @@ test('many streams of one job ask Temporal no more than one does', async () => {
   }
 });
 
-test('who goes away while he waits leaves no request behind', async () => {
+test('a caller that goes away while it waits leaves no request behind', async () => {
   const path = await endlessJob();
   const gone = new AbortController();
   const headers = { prefer: 'wait=60' };
@@ -185,7 +177,7 @@ test('many streams that are cut leave no request, handle or memory behind', asyn
   const cut = async (count: number) => {
     const streams = Array.from({ length: count }, () => openStream(path));
     await vi.waitFor(async () => expect(await openStreams()).toBe(count), { timeout: 120_000, interval: 500 });
-    await vi.waitFor(() => expect(streams.every(({ text }) => told(text()).length > 0)).toBe(true), PATIENCE);
+    await vi.waitFor(() => expect(streams.every(({ text }) => eventsIn(text()).length > 0)).toBe(true), PATIENCE);
     for (const { socket } of streams) socket.resetAndDestroy();
     await vi.waitFor(async () => expect(await openStreams()).toBe(0), { timeout: 120_000, interval: 500 });
   };

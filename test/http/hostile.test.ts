@@ -180,7 +180,7 @@ test('requests of random bytes are 4xx or closed, hundreds of them, and the serv
   expect(body).toContain('agent_jobs_http_open_streams 0');
 });
 
-test('who sends headers or a body too slowly is told so', async () => {
+test('headers or a body that come too slowly are answered 408', async () => {
   const slow = async (text: string) => {
     const socket = connect(Number(new URL(used.bench.http.url).port), '127.0.0.1');
     let answer = '';

@@ -21,7 +21,7 @@ const post = (path: string, body: unknown = '', headers: Record<string, string> 
 const start = (key: string, body: object) => post(jobsPath, { ...QUICK, ...body }, { 'idempotency-key': key });
 const idOf = (workflowId: string) => Buffer.from(workflowId).toString('base64url');
 
-/** Runs until it is told to end. */
+/** Runs until it is cancelled. */
 async function endless(): Promise<string> {
   const prompt = `endless ${randomUUID()}`;
   await server.sandbox.addScript({ promptIncludes: prompt, script: { activeMs: 3_600_000 } });
@@ -72,7 +72,7 @@ test('a running job has no result; a wait that is none, or no number, is none', 
   }
 });
 
-test('a follow-up is queued at once, or told by its fate; its id is sent once, with one prompt', async () => {
+test('a follow-up is queued at once, or answered with its outcome; its id is sent once, with one prompt', async () => {
   const location = (await start(randomUUID(), { prompt: await endless() })).headers.get('location')!;
   const path = `${location}/follow-ups`;
   const sent = await post(path, { prompt: 'more', id: 'one' }, { prefer: 'wait=40' });
@@ -89,7 +89,7 @@ test('a follow-up is queued at once, or told by its fate; its id is sent once, w
   expect([half.status, half.body.detail]).toMatchObject([422, expect.stringContaining('id must be well-formed')]);
 });
 
-test('a cancelled job is told as a failure, with who asked in history', async () => {
+test('a cancelled job is answered as a failure, with who asked in history', async () => {
   const location = (await start(randomUUID(), { prompt: await endless() })).headers.get('location')!;
   await vi.waitFor(async () => expect((await send(location)).body.state.jobId).not.toBeNull(), PATIENCE);
   const polled = await send(`${location}/poll-now`, { method: 'POST' });
@@ -106,7 +106,7 @@ test('a cancelled job is told as a failure, with who asked in history', async ()
   expect((await send(`${location}/cancel`, { method: 'POST' })).status).toBe(202);
 });
 
-test('a refused create is told with its details; its key may start again', async () => {
+test('a refused create is answered with its details; its key may start again', async () => {
   const key = randomUUID();
   const prompt = `refused ${key}`;
   await server.sandbox.addFault({ kind: 'status', status: 400, body: { error: 'no' }, promptIncludes: key, count: 1 });
@@ -116,7 +116,7 @@ test('a refused create is told with its details; its key may start again', async
   expect((await start(key, { prompt })).status).toBe(201);
 });
 
-test('a write in doubt is settled where the action fits, and no other is', async () => {
+test('a write in doubt is resolved if the action fits, and no other is', async () => {
   const prompt = `in doubt ${randomUUID()}`;
   await server.sandbox.addFault({ kind: 'status', status: 500, effect: 'before', promptIncludes: prompt, count: 1 });
   const location = (await start(randomUUID(), { prompt })).headers.get('location')!;

@@ -6,7 +6,7 @@ import { tmpdir } from 'node:os';
 import { createInterface } from 'node:readline';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { readMcpConfig } from '../../src/config.js';
-import { keyOf } from '../../src/http/mcp/tools.js';
+import { keyOf } from '../../src/http/mcp.js';
 import { cliProgram } from '../cli/run-cli.js';
 import { QUICK } from '../client/job-server.js';
 import { headOf, type HttpJobServer, peer, startHttpJobServer } from './http-server.js';
@@ -34,7 +34,7 @@ async function call(name: string, args: object, key?: string) {
   return result;
 }
 
-test('the tools are told with the schemas of the contract, and none settles a write in doubt', async () => {
+test('the tools are listed with the schemas of the contract, and none resolves a write in doubt', async () => {
   const { result } = await send('tools/list', {});
   const tools = Object.fromEntries(result.tools.map((tool: { name: string }) => [tool.name, tool]));
   expect(Object.keys(tools)).toEqual(['start_job', 'send_follow_up', 'get_job', 'wait_for_job', 'list_jobs']);
@@ -90,7 +90,7 @@ async function inDoubt(promptIncludes: string) {
 const PATIENCE = { timeout: 60_000, interval: 300 };
 const ASK = /waits for a person.*npx agent-jobs resolve.*Do not start the job again/;
 
-test('a job in doubt says in each answer that a person must settle it', async () => {
+test('a job in doubt says in each answer that a person must resolve it', async () => {
   const prompt = `in doubt ${randomUUID()}`;
   await inDoubt(prompt);
   const { structuredContent: started } = await call('start_job', { prompt, ...QUICK });
@@ -137,7 +137,7 @@ test.each([
   expect(refused.content[0].text).toContain(detail);
 });
 
-test('another project is not looked at, nor is a request without a key or with a wrong tool answered', async () => {
+test('another project is not read, nor is a request without a key or with a wrong tool answered', async () => {
   const { result } = await send('tools/call', { name: 'get_job', arguments: { projectId: 'another', key: 'k' } });
   expect(result.structuredContent).toMatchObject({ status: 403 });
   expect(await send('tools/list', {}, null)).toMatchObject({ status: 401, body: { code: 'UNAUTHORIZED' } });

@@ -1,7 +1,7 @@
 /** The OpenAPI document is one from which generators make clients: every part of it is named, told and used. */
 import { Ajv2020 } from 'ajv/dist/2020.js';
 import { expect, test } from 'vitest';
-import { TOOLS } from '../../src/http/mcp/tools.js';
+import { TOOLS } from '../../src/http/mcp.js';
 import { openApi } from '../../src/http/openapi.js';
 
 interface Schema {
@@ -18,7 +18,7 @@ interface Call {
   responses: Record<string, { description: string }>;
 }
 
-const document = openApi({ version: '1.2.3', keys: {} }) as {
+const document = openApi('1.2.3') as {
   openapi: string;
   info: { version: string };
   paths: Record<string, Record<string, Call>>;

@@ -19,7 +19,7 @@ beforeAll(async () => {
 });
 afterAll(() => server.close());
 
-test('without a worker what it must tell is 504, and what Temporal itself does is done', async () => {
+test('without a worker what it must answer is 504, and what Temporal itself does is done', async () => {
   const jobs = new AgentJobs({ client: server.client, taskQueue: server.taskQueue });
   const bench = await startHttp(jobs, 'p');
   const { args: _, ...options } = agentJobStartOptions({ projectId: 'p', prompt: 'x' }, { key: 'k', ...server });
@@ -117,7 +117,7 @@ const CODES: Record<number, AgentJobsError['code'][]> = {
   504: ['FOLLOW_UP_UNCONFIRMED', 'NO_WORKER'],
 };
 
-test('each error of the client is told as a problem with its code, and never as a fault of this server', async () => {
+test('each error of the client is a problem with its code, and never as a fault of this server', async () => {
   let thrown: unknown;
   const handle = () => ({ pollNow: () => Promise.reject(thrown as Error) });
   const bench = await startHttp({ handle } as unknown as AgentJobs, 'p');

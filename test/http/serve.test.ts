@@ -58,7 +58,7 @@ test('settings have their defaults, and a server of no one machine needs keys', 
   );
 });
 
-test('a file of keys that is wrong at the start is told without what it holds', async () => {
+test('a file of keys that is wrong at the start is reported without what it holds', async () => {
   for (const content of ['{', '{"a-secret-key": {"name": "x", "projects": "*"}}']) {
     const env = { ...envOf(server), HTTP_KEYS_FILE: await keysFile(content) };
     const { code, stderr } = await runInProcess(['serve'], { env });
@@ -67,7 +67,7 @@ test('a file of keys that is wrong at the start is told without what it holds', 
   }
 });
 
-test('an address that is taken is told by its setting', async () => {
+test('an address that is taken is named by its setting', async () => {
   const other = createServer().listen(0, '127.0.0.1');
   await once(other, 'listening');
   const { port } = other.address() as AddressInfo;
@@ -78,7 +78,7 @@ test('an address that is taken is told by its setting', async () => {
   other.close();
 });
 
-test('without keys it says that it is for this machine alone, and ends on SIGTERM with its streams told', async () => {
+test('without keys it is for this machine alone, and says so; SIGTERM ends it and its streams', async () => {
   const { url, output, end } = await serve(envOf(server));
   const path = `${await url()}/v1/projects/serve/jobs`;
   expect(output()).toContain('for this machine alone: HTTP_KEYS_FILE is not set');

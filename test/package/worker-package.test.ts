@@ -193,7 +193,7 @@ console.log(AgentJobs === ofClient);`;
   expect(await execute('classes.js')).toBe('true\n');
 });
 
-test('the package tells no path of the machine that packed it', async () => {
+test('the package holds no path of the machine that packed it', async () => {
   const folder = join(consumer, 'node_modules/agent-jobs');
   const files = await readdir(folder, { recursive: true, withFileTypes: true });
   const texts = await Promise.all(

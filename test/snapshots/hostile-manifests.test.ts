@@ -12,7 +12,7 @@ import { publishScan } from '../../src/snapshots/publish.js';
 import type { SnapshotStore } from '../../src/snapshots/snapshot-store.js';
 import { StaleStagingError } from '../../src/snapshots/staging.js';
 import { removeExpired } from '../../src/snapshots/staging.js';
-import { changedStore, exportRows, RANGE, readScan, rows } from './pages.js';
+import { exportRows, RANGE, readScan, rows } from './pages.js';
 import { parquetPath } from './published.js';
 
 let root: string;
@@ -115,14 +115,17 @@ test('what a scan of weeks replaced is kept for thirty days from then on', async
 test('an attempt that wakes in its last writes after the run’s second look was published changes nothing', async () => {
   const first = { range: RANGE, runId: 'run-1', scan: 1, inconsistency: null, exportedAt: FIRST };
   const checkpoint = await readScan(store, () => rows(60), { runId: 'run-1' });
-  const stalling = changedStore(store, {
-    put: async (real, key, source) => {
-      if (key === intentKey(RANGE)) {
-        const scan = 2;
-        const second = await readScan(store, () => [...rows(60), ...rows(1, 900)], { runId: 'run-1', scan });
-        await publishScan(store, { ...first, scan, checkpoint: second, exportedAt: '2026-01-02T15:00:00.000Z' });
-      }
-      await real(key, source);
+  const stalling = new Proxy(store, {
+    get(target, name) {
+      if (name !== 'put') return (target[name as keyof SnapshotStore] as () => unknown).bind?.(target);
+      return async (key: string, source: Uint8Array) => {
+        if (key === intentKey(RANGE)) {
+          const scan = 2;
+          const second = await readScan(store, () => [...rows(60), ...rows(1, 900)], { runId: 'run-1', scan });
+          await publishScan(store, { ...first, scan, checkpoint: second, exportedAt: '2026-01-02T15:00:00.000Z' });
+        }
+        await target.put(key, source);
+      };
     },
   });
   await expect(publishScan(stalling, { ...first, checkpoint })).rejects.toBeInstanceOf(StaleStagingError);

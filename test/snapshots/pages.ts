@@ -88,22 +88,3 @@ export async function exportRows(
     suspect: suspect ?? null,
   });
 }
-
-export type Operation = (...args: unknown[]) => unknown;
-type Change = (real: Operation, ...args: unknown[]) => unknown;
-
-/** The store as a process sees it for which some operations do something else; each change gets the real operation. */
-export function changedStore(
-  store: SnapshotStore,
-  changes: Partial<Record<keyof SnapshotStore, Change>>,
-): SnapshotStore {
-  return new Proxy(store, {
-    get(target, name) {
-      const value = target[name as keyof SnapshotStore] as unknown;
-      if (typeof value !== 'function') return value;
-      const real = value.bind(target) as Operation;
-      const change = changes[name as keyof SnapshotStore];
-      return change ? (...args: unknown[]) => change(real, ...args) : real;
-    },
-  });
-}

@@ -12,7 +12,7 @@ import { finishPublication } from '../../src/snapshots/publish.js';
 import type { SnapshotStore } from '../../src/snapshots/snapshot-store.js';
 import { cleanUpStaging } from '../../src/snapshots/staging.js';
 import { verifySnapshot } from '../../src/snapshots/verify.js';
-import { changedStore, exportRows, type Operation, RANGE, rows } from './pages.js';
+import { exportRows, RANGE, rows } from './pages.js';
 
 let root: string;
 let store: SnapshotStore;
@@ -35,32 +35,41 @@ const parquets = async (folder = FOLDER) =>
 /** Another run, whole, which began later. */
 const newer = (count: number) => () => exportRows(store, () => rows(count), { runId: 'run-9', exportedAt: LATER });
 
+type Operation = (...args: unknown[]) => unknown;
+
 /** The store of a writer whose first such operation stands still until `meanwhile` is over. */
 function stalled(operation: keyof SnapshotStore, key: RegExp, meanwhile: () => Promise<unknown>): SnapshotStore {
   let isOver = false;
-  return changedStore(store, {
-    [operation]: (real: Operation, ...args: unknown[]) => {
-      if (isOver || !key.test(String(args[0]))) return real(...args);
-      isOver = true;
-      if (operation !== 'list') return meanwhile().then(() => real(...args));
-      return (async function* () {
-        await meanwhile();
-        yield* real(...args) as AsyncIterable<string>;
-      })();
-    },
+  return changed(operation, (real, args) => {
+    if (isOver || !key.test(String(args[0]))) return real(...args);
+    isOver = true;
+    if (operation !== 'list') return meanwhile().then(() => real(...args));
+    return (async function* () {
+      await meanwhile();
+      yield* real(...args) as AsyncIterable<string>;
+    })();
   });
 }
 
 /** A store that has all of a file, and shows it only after `meanwhile`, as S3 may. */
 function late(meanwhile: () => Promise<unknown>): SnapshotStore {
-  return changedStore(store, {
-    put: async (real, key, source) => {
-      if (!PARQUET.test(String(key))) return real(key, source);
-      const pieces: Buffer[] = [];
-      for await (const piece of source as AsyncIterable<Uint8Array>) pieces.push(Buffer.from(piece));
-      await meanwhile();
-      await real(key, Buffer.concat(pieces));
-      throw new Error('reset');
+  return changed('put', async (real, [key, source]) => {
+    if (!PARQUET.test(String(key))) return real(key, source);
+    const pieces: Buffer[] = [];
+    for await (const piece of source as AsyncIterable<Uint8Array>) pieces.push(Buffer.from(piece));
+    await meanwhile();
+    await real(key, Buffer.concat(pieces));
+    throw new Error('reset');
+  });
+}
+
+function changed(operation: keyof SnapshotStore, to: (real: Operation, args: unknown[]) => unknown): SnapshotStore {
+  return new Proxy(store, {
+    get(target, name) {
+      const value = target[name as keyof SnapshotStore];
+      if (typeof value !== 'function') return value;
+      const real = value.bind(target) as Operation;
+      return name === operation ? (...args: unknown[]) => to(real, args) : real;
     },
   });
 }
@@ -89,7 +98,9 @@ test('a file that appears late, though the store says that it failed, is removed
 
 test('a file whose writer died with it is removed with the next run', async () => {
   await exportRows(store, () => rows(20), { runId: 'run-0' });
-  const dead = changedStore(late(newer(60)), { list: () => [] });
+  const dead = new Proxy(late(newer(60)), {
+    get: (target, name) => (name === 'list' ? () => [] : target[name as keyof SnapshotStore]),
+  });
   await expect(exportRows(dead, () => rows(40))).rejects.toThrow('reset');
   expect(await parquets()).toHaveLength(2);
   await finishPublication(store, RANGE);

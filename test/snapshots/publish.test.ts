@@ -14,7 +14,7 @@ import { openStore } from '../../src/snapshots/open-store.js';
 import { finishPublication, publishScan } from '../../src/snapshots/publish.js';
 import type { SnapshotStore } from '../../src/snapshots/snapshot-store.js';
 import { StaleStagingError } from '../../src/snapshots/staging.js';
-import { changedStore, exportRows, type Operation, RANGE, readScan, row, rows, type Row } from './pages.js';
+import { exportRows, RANGE, readScan, row, rows, type Row } from './pages.js';
 import { parquetPath } from './published.js';
 
 let root: string;
@@ -171,7 +171,7 @@ test('0 rows are a snapshot without a parquet, and remove the provisional one be
 
 test('a run that dies between parquet and manifest is finished by whoever comes next', async () => {
   await exportRows(store, () => rows(25));
-  const saved = await dying(() => exportRows(failing(manifestKey(RANGE)), () => rows(40), { runId: 'run-2' }));
+  const saved = await dying(() => exportRows(failing(store, manifestKey(RANGE)), () => rows(40), { runId: 'run-2' }));
   expect(saved.rows).toBe(25);
   // It is no damage that a person would have to remove.
   const days = daysOf([saved], RANGE.dateFrom, RANGE.dateTo);
@@ -184,13 +184,13 @@ test('a run that dies between parquet and manifest is finished by whoever comes 
 test('the retry of an attempt that died between parquet and manifest tells what it changed', async () => {
   const checkpoint = await readScan(store, () => rows(40));
   const finished = { range: RANGE, runId: 'run-1', scan: 1, checkpoint, inconsistency: null, exportedAt: FINAL };
-  await dying(() => publishScan(failing(manifestKey(RANGE)), finished));
+  await dying(() => publishScan(failing(store, manifestKey(RANGE)), finished));
   expect(await publishScan(store, finished)).toMatchObject({ rows: 40, unchanged: false, consistent: true });
 });
 
 test('a run that dies before the parquet is replaced leaves the snapshot as it was', async () => {
   await exportRows(store, () => rows(25));
-  await dying(() => exportRows(failing(PARQUET), () => rows(40), { runId: 'run-2' }));
+  await dying(() => exportRows(failing(store, PARQUET), () => rows(40), { runId: 'run-2' }));
   expect(await finishPublication(store, RANGE)).toBeNull();
   expect(await published()).toMatchObject({ rows: 25 });
   expect(await globRows()).toEqual(rows(25));
@@ -198,7 +198,7 @@ test('a run that dies before the parquet is replaced leaves the snapshot as it w
 
 test('a writer that stalls before its manifest finds that a newer run has published, and leaves it alone', async () => {
   const newer = () => exportRows(store, () => rows(60), { runId: 'run-2' });
-  const stalled = after('put', PARQUET, newer);
+  const stalled = after(store, 'put', PARQUET, newer);
   await expect(exportRows(stalled, () => rows(40))).rejects.toBeInstanceOf(StaleStagingError);
   expect(await published()).toMatchObject({ rows: 60, consistent: true });
   expect(await globRows()).toEqual(rows(60));
@@ -208,7 +208,7 @@ test('a writer that stalls before its manifest finds that a newer run has publis
 test('a writer that stalls while it copies rows finds them swept by a newer run, and leaves that alone', async () => {
   const checkpoint = await readScan(store, () => rows(40));
   const newer = () => exportRows(store, () => rows(60), { runId: 'run-2' });
-  const stalled = after('read', chunkKey(RANGE, 'run-1', 1, checkpoint.chunks - 1), newer);
+  const stalled = after(store, 'read', chunkKey(RANGE, 'run-1', 1, checkpoint.chunks - 1), newer);
   const finished = { range: RANGE, runId: 'run-1', scan: 1, checkpoint, inconsistency: null, exportedAt: FINAL };
   await expect(publishScan(stalled, finished)).rejects.toBeInstanceOf(StaleStagingError);
   expect(await published()).toMatchObject({ rows: 60, consistent: true });
@@ -218,7 +218,7 @@ test('a writer that stalls while it copies rows finds them swept by a newer run,
 
 test('a run that dies before it writes the manifest alone is finished by whoever comes next', async () => {
   await exportRows(store, () => rows(25), { exportedAt: DURING });
-  const isManifest = failing(manifestKey(RANGE));
+  const isManifest = failing(store, manifestKey(RANGE));
   await dying(() => exportRows(isManifest, () => rows(25), { runId: 'run-2', exportedAt: FINAL }));
   expect(await finishPublication(store, RANGE)).toMatchObject({ runId: 'run-2', manifest: { provisional: false } });
   expect(await published()).toMatchObject({ rows: 25, provisional: false });
@@ -236,7 +236,7 @@ test('rows that a given-up worker overwrote in staging are not published', async
 test('a writer that stalls while its file appears takes it away where a newer run has published', async () => {
   await exportRows(store, () => rows(20));
   const newer = () => exportRows(store, () => rows(60), { runId: 'run-2', exportedAt: LATER });
-  const stalled = after('put', PARQUET, newer);
+  const stalled = after(store, 'put', PARQUET, newer);
   const late = exportRows(stalled, () => rows(40), { runId: 'run-3', exportedAt: LATER });
   await expect(late).rejects.toBeInstanceOf(StaleStagingError);
   expect(await globRows()).toEqual(rows(60));
@@ -244,7 +244,13 @@ test('a writer that stalls while its file appears takes it away where a newer ru
 
 test('a run that dies before it removes what it replaced leaves that to whoever comes next', async () => {
   await exportRows(store, () => rows(25));
-  const dies = changedStore(store, { remove: () => Promise.reject(new Error('died')) });
+  const dies = new Proxy(store, {
+    get(target, name) {
+      const value = target[name as keyof SnapshotStore] as unknown;
+      if (name === 'remove') return () => Promise.reject(new Error('died'));
+      return typeof value === 'function' ? value.bind(target) : value;
+    },
+  });
   await dying(() => exportRows(dies, () => rows(40), { runId: 'run-2' }));
   expect(await published()).toMatchObject({ rows: 40 });
   expect(await globRows()).toHaveLength(65);
@@ -296,23 +302,39 @@ async function stats(): Promise<unknown[]> {
 }
 
 /** The store as a process sees it that stalls after one operation on this object, while others go on. */
-function after(operation: 'put' | 'read', key: RegExp | string, meanwhile: () => Promise<unknown>): SnapshotStore {
-  return changedStore(store, {
-    [operation]: async (real: Operation, at: unknown, ...args: unknown[]) => {
-      const result = await real(at, ...args);
-      if (isAt(key, String(at))) await meanwhile();
-      return result;
+function after(
+  real: SnapshotStore,
+  operation: 'put' | 'read',
+  key: RegExp | string,
+  meanwhile: () => Promise<unknown>,
+): SnapshotStore {
+  return new Proxy(real, {
+    get(target, name) {
+      const value = target[name as keyof SnapshotStore] as unknown;
+      if (typeof value !== 'function') return value;
+      return (...args: unknown[]) => {
+        const result = value.apply(target, args) as Promise<unknown>;
+        return name === operation && isAt(key, args[0] as string)
+          ? result.then(async (done) => (await meanwhile(), done))
+          : result;
+      };
     },
   });
 }
 
 /** The store as a process sees it that dies when it writes this object. */
-function failing(key: RegExp | string): SnapshotStore {
-  return changedStore(store, {
-    put: async (real, to, source) => {
-      if (!isAt(key, String(to))) return real(to, source);
-      if (!(source instanceof Uint8Array)) for await (const _ of source as AsyncIterable<Uint8Array>);
-      throw new Error('died');
+function failing(real: SnapshotStore, key: RegExp | string): SnapshotStore {
+  return new Proxy(real, {
+    get(target, name) {
+      if (name === 'put') {
+        return async (to: string, source: AsyncIterable<Uint8Array>) => {
+          if (!isAt(key, to)) return target.put(to, source);
+          if (!(source instanceof Uint8Array)) for await (const _ of source);
+          throw new Error('died');
+        };
+      }
+      const value = target[name as keyof SnapshotStore] as unknown;
+      return typeof value === 'function' ? value.bind(target) : value;
     },
   });
 }

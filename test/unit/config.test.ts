@@ -1,10 +1,9 @@
-import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import {
   ConfigError,
-  hasTemporalProfile,
   readClientConfig,
   readSnapshotsConfig,
   readUpstreamConfig,
@@ -172,14 +171,6 @@ describe('readWorkerConfig', () => {
       const { TEMPORAL_PROXY: problem } = problemsOf({ ...minimal, TEMPORAL_PROXY: text });
       expect(problem, text).toBe('should be host:port, or http://user:password@host:port');
     }
-  });
-
-  test('knows a Temporal profile of the user from none', () => {
-    const home = join(folder, 'home');
-    expect(hasTemporalProfile({ HOME: home, TEMPORAL_ADDRESS: 'temporal.example.com:7233' })).toBe(false);
-    mkdirSync(join(home, '.config', 'temporalio'), { recursive: true });
-    writeFileSync(join(home, '.config', 'temporalio', 'temporal.toml'), '[profile.default]\nnamespace = "prod"\n');
-    expect(hasTemporalProfile({ HOME: home, XDG_CONFIG_HOME: join(home, '.config') })).toBe(true);
   });
 
   test('serves the jobs alone without SNAPSHOTS_URL, unless WORKER_ROLES names exports', () => {

@@ -3,7 +3,7 @@ import { readFileSync } from 'node:fs';
 import { Command } from 'commander';
 import { expect, test } from 'vitest';
 import { JOB_OPTIONS } from '../../src/agent-job/fields.js';
-import { addFlags, readFlags } from '../../src/cli/flags.js';
+import { addFlags, readFlags } from '../../src/cli/options.js';
 import { published } from '../../src/operations/arguments.js';
 
 const read = (path: string): string => readFileSync(new URL(`../../docs/${path}`, import.meta.url), 'utf8');

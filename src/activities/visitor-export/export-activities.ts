@@ -44,7 +44,6 @@ export interface ExportActivitiesDependencies {
   requestsPerHour?: number | undefined;
 }
 
-/** What `readChunk` is asked for. */
 export interface ReadChunkInput extends StagedScan {
   checkpoint: ScanCheckpoint;
   /** Whether an inconsistent scan will be repeated, so that the rest of a long one need not be read. */
@@ -63,7 +62,6 @@ interface CleanUpInput {
   turn?: RequestTurn | null;
 }
 
-/** What `readChunk` brought. */
 export interface ReadChunkResult {
   /** The turn that was asked for; null if none was. */
   asked: AskedTurn | null;
@@ -74,7 +72,6 @@ export interface ReadChunkResult {
   interruption: Interruption | null;
 }
 
-/** The export activities, by name. */
 export type ExportActivities = ReturnType<typeof createExportActivities>;
 
 /** Bounds the work that a killed worker loses. */

@@ -35,15 +35,15 @@ const secretField = z.string().transform((text, context): Buffer => {
   return z.NEVER;
 });
 
-const URL_RULE =
-  'should be an https address without user, password and fragment (http goes with WEBHOOKS_ALLOW_PRIVATE=true)';
-
 function urlField(allowsHttp: boolean) {
+  const scheme = allowsHttp ? 'http or https' : 'https';
+  const more = allowsHttp ? '' : '; http goes with WEBHOOKS_ALLOW_PRIVATE=true';
+  const message = `should be an ${scheme} address without user, password and fragment${more}`;
   return z.string().transform((text, context): URL => {
     const url = URL.canParse(text) ? new URL(text) : null;
     const isAllowed = url?.protocol === 'https:' || (allowsHttp && url?.protocol === 'http:');
     if (url && isAllowed && !url.username && !url.password && !url.hash) return url;
-    context.addIssue({ code: 'custom', message: URL_RULE });
+    context.addIssue({ code: 'custom', message });
     return z.NEVER;
   });
 }

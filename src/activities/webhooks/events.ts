@@ -23,6 +23,7 @@ interface WebhookEvent {
 
 /** Many receivers take no larger body. */
 const MAX_BODY_BYTES = 20 * 1024;
+const MAX_SNAPSHOTS = 20;
 
 /** A job's run has closed, in any way. */
 export function jobEnded(job: JobSummary): WebhookEvent {
@@ -30,9 +31,7 @@ export function jobEnded(job: JobSummary): WebhookEvent {
   // A job that ended before a worker began it has a project only if our client started it.
   const projectId = job.projectId ?? agentJobOf(workflowId)?.projectId ?? null;
   const data = { projectId, key: keyOf(workflowId), workflowId, runId, outcome, jobId, prLink, tags, metadata };
-  // Texts of the upstream, or of a foreign caller, may be too long. The job keeps them whole.
-  const short = { ...data, jobId: null, prLink: null, tags: [], metadata: {} };
-  return eventOf('agent_job.ended', runId, endedAt!, data, short);
+  return eventOf('agent_job.ended', runId, endedAt!, data);
 }
 
 /** A write is in doubt, and only a person can resolve it. */
@@ -56,11 +55,16 @@ function keyOf(workflowId: string): string | null {
 export async function exportEnded(client: Client, run: WorkflowExecutionInfo): Promise<WebhookEvent> {
   const { workflowId, runId } = run;
   const { snapshots, failure } = await endOf(client, run);
-  const sent = snapshots.map(({ snapshotId, dateFrom, dateTo, consistent, unchanged, location }) => {
-    return { snapshotId, dateFrom, dateTo, consistent, unchanged, location };
-  });
-  const data = { projectId: projectOf(workflowId), workflowId, runId, snapshots: sent, failure };
-  return eventOf('visitor_export.ended', runId, run.closeTime!.toISOString(), data, { ...data, snapshots: [] });
+  const sent = snapshots.slice(0, MAX_SNAPSHOTS);
+  const left = snapshots.length - sent.length;
+  const data = {
+    ...{ projectId: projectOf(workflowId), workflowId, runId },
+    snapshots: sent.map(({ snapshotId, dateFrom, dateTo, consistent, unchanged, location }) => {
+      return { snapshotId, dateFrom, dateTo, consistent, unchanged, location };
+    }),
+    ...{ failure, ...(left > 0 && { snapshotsLeftOut: left }) },
+  };
+  return eventOf('visitor_export.ended', runId, run.closeTime!.toISOString(), data);
 }
 
 type ExportEnd = Pick<VisitorExportResult, 'snapshots'> & { failure: string | null };
@@ -93,12 +97,13 @@ function projectOf(workflowId: string): string | null {
 
 type Data = { projectId: string | null; workflowId: string } & Record<string, unknown>;
 
-/** `short` is sent if `data` make a body that is too long. */
-function eventOf(type: WebhookEventType, happened: string, timestamp: string, data: Data, short = data): WebhookEvent {
+function eventOf(type: WebhookEventType, happened: string, timestamp: string, data: Data): WebhookEvent {
   const id = `evt_${createHash('sha256').update(`${type} ${happened}`).digest('base64url').slice(0, 32)}`;
-  const bodyOf = (sent: Data) => JSON.stringify({ type, timestamp, data: sent }, readable);
-  const whole = bodyOf(data);
   const { projectId, workflowId } = data;
+  const bodyOf = (sent: object) => JSON.stringify({ type, timestamp, data: sent }, readable);
+  const whole = bodyOf(data);
+  // Texts of the upstream, or of a foreign caller, may be too long. The job keeps them whole.
+  const short = { ...data, jobId: null, prLink: null, tags: [], metadata: {} };
   return { id, type, projectId, workflowId, body: utf8Bytes(whole) > MAX_BODY_BYTES ? bodyOf(short) : whole };
 }
 

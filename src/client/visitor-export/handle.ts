@@ -44,39 +44,48 @@ export interface VisitorExportHandle {
   result(options?: WaitOptions): Promise<VisitorExportResult>;
 }
 
-/** Null if no worker answers. */
-async function progressOf(
-  context: ClientContext,
-  workflowId: string,
-  options: CallOptions,
-): Promise<VisitorExportProgress | null> {
-  const { client } = context;
-  const { signal, timeoutMs } = limitsOf(context, options);
-  const ask = () => askWorkflow(client, { workflowId }, visitorExportProgressQuery);
-  try {
-    return await temporalCall(client, { signal, timeoutMs: timeoutMs ?? QUERY_MS }, ask);
-  } catch {
-    signal?.throwIfAborted();
-    return null;
-  }
-}
+class TemporalExportHandle implements VisitorExportHandle {
+  readonly workflowId: string;
+  readonly runId: string;
+  readonly url: string | null;
+  readonly #context: ClientContext;
+  readonly #handle: Handle;
 
-async function resultOf(
-  { client, logger }: ClientContext,
-  handle: Handle,
-  options: WaitOptions,
-): Promise<VisitorExportResult> {
-  checkWaitOptions(options);
-  try {
-    return await longWait(client, options?.signal, () => handle.result(), { logger });
-  } catch (error) {
-    if (!(error instanceof WorkflowFailedError)) throw error;
-    const { cause } = error;
-    if (cause instanceof CancelledFailure) throw new ExportCanceledError(handle.workflowId, { cause: error });
-    const isFailure = cause instanceof ApplicationFailure;
-    const type = (isFailure ? cause.type : cause?.name) ?? 'Error';
-    const message = isFailure ? messageOf(cause) : (cause ?? error).message;
-    throw new ExportFailedError(handle.workflowId, type, message, { cause: error });
+  constructor(context: ClientContext, handle: Handle) {
+    this.#context = context;
+    this.#handle = handle;
+    this.workflowId = handle.workflowId;
+    this.runId = handle.firstExecutionRunId;
+    this.url = context.webUi && jobUrl(context.webUi, this);
+  }
+
+  async progress(options: CallOptions = {}): Promise<VisitorExportProgress | null> {
+    const { workflowId } = this;
+    const { client } = this.#context;
+    const { signal, timeoutMs } = limitsOf(this.#context, options);
+    const ask = () => askWorkflow(client, { workflowId }, visitorExportProgressQuery);
+    try {
+      return await temporalCall(client, { signal, timeoutMs: timeoutMs ?? QUERY_MS }, ask);
+    } catch {
+      signal?.throwIfAborted();
+      return null;
+    }
+  }
+
+  async result(options: WaitOptions = {}): Promise<VisitorExportResult> {
+    checkWaitOptions(options);
+    try {
+      const { client, logger } = this.#context;
+      return await longWait(client, options?.signal, () => this.#handle.result(), { logger });
+    } catch (error) {
+      if (!(error instanceof WorkflowFailedError)) throw error;
+      if (error.cause instanceof CancelledFailure) throw new ExportCanceledError(this.workflowId, { cause: error });
+      const { cause } = error;
+      const isFailure = cause instanceof ApplicationFailure;
+      const type = (isFailure ? cause.type : cause?.name) ?? 'Error';
+      const message = isFailure ? messageOf(cause) : (cause ?? error).message;
+      throw new ExportFailedError(this.workflowId, type, message, { cause: error });
+    }
   }
 }
 
@@ -103,10 +112,5 @@ export async function startVisitorExport(
     workflowIdReusePolicy: 'ALLOW_DUPLICATE',
     staticSummary: `Visitors, ${dateFrom}..${dateTo}`,
   });
-  const { workflowId, firstExecutionRunId: runId } = handle;
-  return {
-    ...{ workflowId, runId, url: context.webUi && jobUrl(context.webUi, { workflowId, runId }) },
-    progress: (options = {}) => progressOf(context, workflowId, options),
-    result: (options = {}) => resultOf(context, handle, options),
-  };
+  return new TemporalExportHandle(context, handle);
 }

@@ -1,11 +1,11 @@
-/** How an argument of the table of operations is typed: its flags, their help, and what their texts mean. */
+/** The command-line options of an operation: those of each argument, their help, and how they are read. */
 import { type Command, Option } from 'commander';
 import type { JobMetadata } from '../contract.js';
 import { duration, type JsonSchema } from '../contract/kinds.js';
 import type { Arguments } from '../operations/arguments.js';
 import { UsageError } from './exit.js';
 
-/** One argument as it is typed; `read` answers undefined where it is not given. */
+/** One argument as it is typed; `read` answers undefined if it is not given. */
 interface TypedArgument {
   readonly flags: readonly Option[];
   readonly read: (typed: Readonly<Record<string, unknown>>) => unknown;
@@ -113,7 +113,7 @@ export function toWholeNumber(text: string, flag: string, rule = ''): number {
   throw new UsageError(`${flag} must be a whole number${rule}`);
 }
 
-/** How many at most, where 0 stands for all. */
+/** How many at most; 0 stands for all. */
 export function toLimit(text: string): number {
   return toWholeNumber(text, '--limit', ', 0 for all') || Infinity;
 }

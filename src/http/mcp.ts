@@ -1,0 +1,204 @@
+/**
+ * The Model Context Protocol: tools of agents, derived from the table of operations. Each answer is the body of HTTP's
+ * answer, with what to do next. Only a person resolves a write in doubt: no tool does.
+ */
+import { createHash } from 'node:crypto';
+import type { IncomingHttpHeaders } from 'node:http';
+import { Readable } from 'node:stream';
+import { pipeline } from 'node:stream/promises';
+import {
+  type CallToolResult,
+  createMcpHandler,
+  McpServer,
+  type ServerContext,
+  type StandardSchemaWithJSON,
+} from '@modelcontextprotocol/server';
+import { firstOf } from '../client/concurrently.js';
+import { checkKnownFields } from '../client/settings.js';
+import { checkObject, type JsonSchema, type Kind, optional, whole } from '../contract/kinds.js';
+import { type JobBody, type Operation, type OperationCall, OPERATIONS } from '../operations.js';
+import { type Arguments, described, KEY, plainObject, PROJECT } from '../operations/arguments.js';
+import { STREAM_MS } from './events.js';
+import { type Caller, checkMaySee } from './keys.js';
+import { Problem, problemOf } from './problem.js';
+import type { Answer, Call } from './request.js';
+
+/** One call of a tool. */
+interface ToolCall extends Pick<OperationCall, 'jobs' | 'args' | 'gone' | 'ending'> {
+  caller: Caller;
+  /** The longest time that it may wait. */
+  maxWaitMs: number;
+}
+
+/** Clients cut off calls at 60 or 120 seconds. */
+const DEFAULT_WAIT_MS = 50_000;
+
+const PLACE = { projectId: described("The upstream's project.", PROJECT) };
+const JOB = { ...PLACE, key: described('The key of the job.', KEY) };
+const ANY: Kind<unknown> = { check: (value) => value, schema: () => ({ type: 'integer', minimum: 0 }) };
+const SECONDS = described('How long to wait, in seconds; default as long as this server allows.', optional(ANY));
+
+/** What an agent knows of each tool, in the order of the table, and what it does. */
+export const TOOLS = Object.values<Operation>(OPERATIONS).flatMap((operation) => {
+  const { id, summary, agents, of, arguments: all } = operation;
+  if (agents === null) return [];
+  const { more, needs = [], lacks = [], isReadOnly = false, waits } = agents;
+  const own = Object.entries(all).filter(([name]) => !lacks.includes(name));
+  const taken: Arguments = {
+    ...(of === 'job' ? JOB : PLACE),
+    ...Object.fromEntries(
+      own.map(([name, kind]) => [name, needs.includes(name) ? { ...kind, isOptional: false } : kind]),
+    ),
+    ...(waits === 'asked' && { timeoutSeconds: SECONDS }),
+  };
+  const name = id.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`);
+  const description = [summary, more].filter(Boolean).join('. ').replace(/\.?$/, '.');
+  const isIdempotent = operation.http?.idempotencyKey !== 'id';
+  const shown = { title: summary, description, input: plainObject(taken), isReadOnly, isIdempotent };
+  return [{ name, ...shown, operation, arguments: taken }];
+});
+
+type Tool = (typeof TOOLS)[number];
+
+/** Checks the arguments, and whether the caller may see the project; then runs the tool, and says what to do next. */
+async function callTool(tool: Tool, call: ToolCall): Promise<object> {
+  const { operation, input, arguments: taken } = tool;
+  checkKnownFields(checkObject(call.args, 'arguments'), input, null);
+  for (const [name, kind] of Object.entries(taken)) kind.check(call.args[name], name);
+  const { projectId, key, timeoutSeconds, ...args } = call.args as Record<'projectId', string> & ToolCall['args'];
+  checkMaySee(call.caller, projectId);
+  const named = (key ?? (operation.of === 'project' ? keyOf(projectId, String(args['prompt'])) : '')) as string;
+  const body = await operation.run({
+    ...{ ...call, projectId, keyName: call.caller.name },
+    job: () => call.jobs.handle({ projectId, key: named }),
+    args: 'key' in operation.arguments ? { ...args, key: named } : args,
+    waitMs: waitOf(operation.agents?.waits, timeoutSeconds, call.maxWaitMs),
+  });
+  return { ...body, next: nextStep(body) };
+}
+
+function waitOf(waits: number | 'asked' | undefined, seconds: unknown, maxWaitMs: number): number {
+  if (waits !== 'asked') return Math.min(waits ?? 0, maxWaitMs);
+  const maxSeconds = Math.floor(maxWaitMs / 1_000);
+  return whole(0, maxSeconds).check(seconds ?? maxSeconds, 'timeoutSeconds') * 1_000;
+}
+
+/** Without a key, one that an agent which repeats itself comes to again. */
+export function keyOf(project: string, prompt: string): string {
+  return `mcp-${createHash('sha256').update(`${project}\n${prompt}`).digest('hex').slice(0, 32)}`;
+}
+
+const ASK = 'It is unknown whether a write arrived upstream. Ask the person who operates agent-jobs to check there';
+
+/** What an agent does with an answer: above all, what it must not repeat, for that could write twice. */
+function nextStep(body: Partial<JobBody> & { isNew?: boolean; nextCursor?: string | null }): string {
+  const { state, result, isNew, key, nextCursor, workflowId = '' } = body;
+  // The state of a follow-up.
+  if (typeof state === 'string') {
+    if (state === 'unknown') return `${ASK}, and to resolve it: npx agent-jobs attention. Do not send it again.`;
+    const isTaken = ['sent', 'queued'].includes(state);
+    return `It is ${state as string}.${isTaken ? ' Call wait_for_job for what comes of it.' : ''}`;
+  }
+  if (state?.phase === 'needsAttention') {
+    const command = `npx agent-jobs resolve ${workflowId}`;
+    return `The job waits for a person. ${ASK}, and to resolve it: ${command}. Do not start the job again.`;
+  }
+  if (state?.outcome === 'UnknownOutcome') return `${ASK}. Do not start the job again before that.`;
+  if (isNew !== undefined) {
+    const joined = isNew ? 'The job was started.' : 'The key already named this job: no second one was started.';
+    return `${joined} Its key is ${key}. Call wait_for_job for its result.`;
+  }
+  if (result === null) return 'The job still runs. Call wait_for_job, or get_job in a minute.';
+  if (result !== undefined) return `The job is over: ${'failure' in result ? 'it failed' : result.outcome}.`;
+  return nextCursor == null ? 'That is all.' : 'There are more: give nextCursor as cursor.';
+}
+
+/** The caller, and where errors of this server are reported, never with a key or a prompt. */
+interface McpService extends Pick<ToolCall, 'caller' | 'ending'> {
+  /** Rejects while Temporal is away: each call tries again. */
+  connect: () => Promise<ToolCall['jobs']>;
+  maxWaitMs?: number | undefined;
+  version: string;
+  onProblem: (problem: string) => void;
+}
+
+/** Answers a request over HTTP, which stands alone: any server may answer the next one. */
+export async function serveMcp(call: Call): Promise<Answer | null> {
+  const { service, request, response, args: body, gone, ending } = call;
+  checkOrigin(request.headers);
+  // A tool may wait longer than any other call.
+  request.socket.setTimeout(0);
+  // A stream of notifications has no end of its own: it ends as a stream of events does.
+  const isStream = body['method'] === 'subscriptions/listen';
+  const { signal, release } = firstOf(isStream ? [gone, ending, AbortSignal.timeout(STREAM_MS)] : [gone]);
+  const connect = () => Promise.resolve(call.jobs);
+  const protocol = createMcpHandler(() =>
+    mcpServer({ ...service, ...call, connect, maxWaitMs: service.maxToolWaitMs }),
+  );
+  // One value each, as the protocol has them.
+  const headers = Object.entries(request.headers).map(([name, value]): [string, string] => [name, String(value)]);
+  const given = new Request('http://localhost/mcp', { method: 'POST', headers, body: JSON.stringify(body), signal });
+  const answer = await protocol.fetch(given, { parsedBody: body });
+  response.writeHead(answer.status, {
+    ...Object.fromEntries(answer.headers),
+    'cache-control': 'no-store',
+    connection: 'close',
+  });
+  try {
+    if (answer.body) await pipeline(Readable.fromWeb(answer.body as never), response, { signal: gone });
+    else response.end();
+  } finally {
+    release();
+  }
+  return null;
+}
+
+/** The protocol asks for it: no page of another site may call tools. Throws a problem 403. */
+function checkOrigin({ origin, host }: IncomingHttpHeaders): void {
+  if (origin === undefined) return;
+  // Each of the two may name a port that the other leaves out.
+  const [scheme] = /^https?:\/\//.exec(origin) ?? [];
+  const hostOf = (url: string) => (URL.canParse(url) ? new URL(url).host : null);
+  if (scheme !== undefined && host !== undefined && hostOf(origin) === hostOf(scheme + host)) return;
+  throw new Problem(403, 'the header Origin names another site');
+}
+
+/** Makes the server of one connection, or of one request over HTTP. */
+export function mcpServer(service: McpService): McpServer {
+  const server = new McpServer({ name: 'agent-jobs', version: service.version }, { capabilities: { tools: {} } });
+  for (const tool of TOOLS) {
+    const { name, title, description, input, isReadOnly: readOnlyHint, isIdempotent: idempotentHint } = tool;
+    const annotations = { readOnlyHint, destructiveHint: false, idempotentHint };
+    const config = { title, description, inputSchema: unchecked(input), annotations };
+    server.registerTool(name, config, (args, context) => answer(service, tool, args, context));
+  }
+  return server;
+}
+
+/** Shows agents the schema and checks nothing: the tool checks, and says what to do. */
+function unchecked(schema: JsonSchema): StandardSchemaWithJSON<Record<string, unknown>> {
+  const shown = () => schema as Record<string, unknown>;
+  const validate = (value: unknown) => ({ value: value as Record<string, unknown> });
+  return { '~standard': { version: 1, vendor: 'agent-jobs', validate, jsonSchema: { input: shown, output: shown } } };
+}
+
+async function answer(
+  { maxWaitMs = DEFAULT_WAIT_MS, ...service }: McpService,
+  tool: Tool,
+  args: Record<string, unknown>,
+  { mcpReq: request }: ServerContext,
+): Promise<CallToolResult> {
+  const waiting = { maxWaitMs, gone: request.signal };
+  try {
+    const call = { ...service, ...waiting, jobs: await service.connect(), args };
+    const body = await callTool(tool, call);
+    return { content: [text(JSON.stringify(body))], structuredContent: { ...body } };
+  } catch (error) {
+    const { body, message } = problemOf(error, request.signal.aborted ? () => {} : service.onProblem);
+    return { isError: true, content: [text(message)], structuredContent: { ...body } };
+  }
+}
+
+function text(text: string): { type: 'text'; text: string } {
+  return { type: 'text', text };
+}
