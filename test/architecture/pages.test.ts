@@ -77,7 +77,7 @@ function mistakesIn(page: string): string[] {
   ];
 }
 
-// The changelog also tells what was where before.
+// The changelog names paths of before, too.
 const pages = files.filter((file) => file.endsWith('.md') && file !== 'CHANGELOG.md');
 const readPage = (page: string): string => readFileSync(ROOT + page, 'utf8');
 

@@ -172,7 +172,7 @@ async function liveAfterBackup(): Promise<void> {
   expect(await handleOf('ended').result()).toMatchObject({ outcome: 'completed' });
   await followUp('ended', 'afterwards');
   await untilAccepted('ended', 'afterwards');
-  // Lines are written a tenth of a second later: a worker that is killed before has sent what no log tells.
+  // Log lines are written a tenth of a second later: the log of a worker that is killed before lacks them.
   await worker?.wrote('"followUpId":"afterwards"');
   await loseAnswer('unlogged');
   await stopWorker('SIGKILL');

@@ -37,7 +37,7 @@ async function gate(fails: string, report: object = { success: true, numPassedTe
   return { code, lines, last: lines.at(-1), steps: lines.filter((line) => line.startsWith('step: ')) };
 }
 
-// The checks run beside the tests, and are told after them.
+// The checks run beside the tests, and are printed after them.
 const STEPS = ['step: ci', 'step: run test:all', 'step: run lint', 'step: run types', 'step: run unused'];
 
 test('the gate is what npm run check runs, after a clean installation', async () => {

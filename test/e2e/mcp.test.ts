@@ -29,7 +29,7 @@ async function agent(projectId: string, prompt: string, ...server: string[]) {
   return lines.map((line) => JSON.parse(line));
 }
 
-/** What the agent was told in the end, and what the upstream was asked for. */
+/** The agent's last result, and the count of creates upstream. */
 async function story(...server: string[]) {
   await system.haveWorker();
   const projectId = `mcp-${randomUUID()}`;

@@ -17,7 +17,7 @@ const SPEC: ScheduleSpec = { intervals: [{ every: '30 minutes' }] };
 const system = useSystem({ script: { activeMs: 1_000 } });
 const jobsOf = () => new AgentJobs({ client: system.server.client, taskQueue: system.server.taskQueue });
 
-/** Creates a paused Schedule, which starts jobs when it is told to. */
+/** Creates a paused Schedule, which starts jobs when it is triggered. */
 function create(job: Pick<AgentJobSchedule, 'projectId' | 'name'> & Partial<AgentJobSchedule>) {
   const { client, taskQueue } = system.server;
   const options = agentJobSchedule({ prompt: job.name, ...QUICK, spec: SPEC, taskQueue, ...job });

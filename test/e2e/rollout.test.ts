@@ -12,7 +12,7 @@ import { until } from '../support/worker-process.js';
 import { useSystem } from './system.js';
 
 const PAGE = 'docs/operations.md';
-const MOST_MS = 300_000;
+const MAX_MS = 300_000;
 const JOBS = 5;
 const system = useSystem({ script: { activeMs: 100_000_000 } });
 
@@ -32,7 +32,7 @@ class RollOut {
   async to(version: string, { from = 'none' } = {}): Promise<void> {
     this.#runbook.set({ NEW: version, OLD: from });
     const run = () => this.#runbook.run('set-current-version --yes').then(() => true, isNoWorkerYet);
-    await until(run, `${version} to be current`, () => '', MOST_MS);
+    await until(run, `${version} to be current`, () => '', MAX_MS);
   }
 
   /** The build ids, the newest first, once there are so many. */
@@ -55,7 +55,7 @@ class RollOut {
       async () => (await this.#openRuns(version)) === count,
       `${count} runs of ${version}`,
       () => '',
-      MOST_MS,
+      MAX_MS,
     );
   }
 
@@ -67,7 +67,7 @@ class RollOut {
   }
 }
 
-/** The server has not heard of the version, or of workers of it for all task queues. */
+/** The server does not know the version yet, or no workers of it for all task queues. */
 function isNoWorkerYet(error: Error): boolean {
   if (!/^Error: error .*deployment/im.test(error.message)) throw error;
   return false;
@@ -84,7 +84,7 @@ async function failedTasksOf(projectId: string) {
 
 test(
   'a version is made current, the one before drains, its workers go, and back: jobs and exports go on',
-  { timeout: 2 * MOST_MS },
+  { timeout: 2 * MAX_MS },
   async () => {
     const { server, sandbox } = system;
     const deployment = `rollout-${randomUUID()}`;
@@ -99,12 +99,7 @@ test(
     const request = (key: number) => ({ key: `${key}`, projectId: deployment, prompt: 'Say hello', polling });
     const handles = await Promise.all(Array.from({ length: JOBS }, (_, key) => jobs.start(request(key))));
     for (const handle of handles)
-      await until(
-        async () => (await handle.state()).phase === 'watching',
-        'a job to be watched',
-        first.output,
-        MOST_MS,
-      );
+      await until(async () => (await handle.state()).phase === 'watching', 'a job to be watched', first.output, MAX_MS);
     // The version of this release, which no setting names.
     const second = system.startWorker(settings);
     const [release = ''] = await rollOut.versions(2);
@@ -125,7 +120,7 @@ test(
         async () => (await handle.state()).followUps[0]?.state === 'sent',
         'the follow-up',
         first.output,
-        MOST_MS,
+        MAX_MS,
       );
     }
     expect(await sandbox.creates({ projectId: deployment, promptIncludes: 'Say hello' })).toHaveLength(JOBS);

@@ -41,7 +41,7 @@ afterAll(async () => {
   await server?.close();
 });
 
-/** Runs one job whose write meets the fault, with a person who settles truthfully, and tells how it ended. */
+/** Runs one job whose write meets the fault, with a person who decides truthfully, and answers with its end. */
 async function live(
   promise: Promise_,
   projectId: string,

@@ -82,7 +82,7 @@ const LOST = { count: 5, ms: 60_000 };
 /** One second with its jitter of 10 %. */
 const MIN_WAIT_MS = 900;
 const HOUR = 3_600_000;
-/** One that hears nothing from its queue asks again after so long, or up to a third earlier. */
+/** A write without a turn asks its queue again after so long, or up to a third earlier. */
 const ASK_AGAIN = { soonest: HOUR / 3, often: 100, rarest: 6 * HOUR };
 /** The number of a read before an adoption, which does not belong to the poll loop. */
 const ADOPT_READ = 0;
@@ -124,7 +124,7 @@ export class ContractModel {
   #reads = new Map<number, Read>();
   #readCount = 0;
   #noReadBefore = 0;
-  /** The batch of polls alone knows of that time: the run was told of an earlier one. */
+  /** The batch of polls alone knows of that time: the run knows of an earlier one. */
   #isRidden = false;
   #isAskedToWait = false;
   #lastReadAt = -Infinity;

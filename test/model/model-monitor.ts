@@ -18,7 +18,7 @@ export class ModelMonitor {
   readonly model: ContractModel;
   /** The first broken promise, or an error of the runner; after it nothing is recorded. */
   broken: unknown = null;
-  /** What the model was told, and when. */
+  /** The model's calls, each with its time. */
   readonly log: string[] = [];
   readonly #options: MonitorOptions;
   readonly #decisions: Decision[];

@@ -9,7 +9,7 @@ import { mayFinish, TOO_LATE } from '../support/scripted-upstream.js';
 import type { ReadOutcome } from './contract-model.js';
 import type { ReadAnswer, Scenario, WriteAnswer } from './scenario.js';
 
-/** The calls of the upstream, as the model hears of them. */
+/** The calls of the upstream that the model is notified of. */
 export interface UpstreamEvents {
   sendBegan(kind: 'create' | 'message', prompt: string): void;
   readBegan(): number;

@@ -29,7 +29,7 @@ export interface ReadAnswer {
 
 /** How a queue treats the next one that joins it. */
 export interface QueueAnswer {
-  /** `silent`: it has the request and tells no place. */
+  /** `silent`: it has the request and answers no query of a place. */
   kind: 'joined' | 'unreachable' | 'silent';
   /** When the turn is expected; absent if unknown. */
   expectedInMs?: number;

@@ -1,6 +1,6 @@
 /**
- * The queues of a scenario, as its job meets them: they are joined, tell a place, and give turns as the scenario says,
- * whatever a budget would say. It checks that each turn is used once.
+ * The queues of a scenario, as its job meets them: they are joined, answer with a place, and give turns as the scenario
+ * says, without a budget. It checks that each turn is used once.
  */
 import type { JoinRequest, QueuePlace, RequestReport, RequestTurn } from '../../src/contract.js';
 import { BrokenPromise } from './contract-model.js';

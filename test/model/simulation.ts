@@ -258,7 +258,7 @@ export class Simulation {
     });
   }
 
-  /** A signal to another workflow: a later task tells that it has arrived. */
+  /** A signal to another workflow: a later task reports that it has arrived. */
   signalExternal(): Promise<void> {
     const run = this.#run;
     return new Promise((resolve) => {

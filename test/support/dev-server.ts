@@ -69,7 +69,7 @@ export async function connectOwnNamespace(): Promise<TestServer> {
   return server;
 }
 
-/** Connects to a dev server of one test file alone, which ends with `close`: for what a whole server is told. */
+/** Connects to a dev server of one test file alone, which ends with `close`: for settings of a whole server. */
 export async function connectPrivateDevServer(options: Partial<DevServerOptions>): Promise<TestServer> {
   const program = await startPrivateDevServer(options);
   const server = await connectTo(program);

@@ -1,6 +1,6 @@
 /**
- * One attempt of `pollJob` without a server, which may end after its function has: what became of it, and what it told
- * the server meanwhile.
+ * One attempt of `pollJob` without a server, which may end after its function has: its outcome, and its last heartbeat
+ * details.
  */
 import { CompleteAsyncError, type Info } from '@temporalio/activity';
 import type { Client } from '@temporalio/client';

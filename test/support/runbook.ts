@@ -95,7 +95,7 @@ export class Runbook {
   }
 }
 
-/** Hands a command on, and tells what came of it. */
+/** Runs a command, and answers with its output. */
 const ASK = `import { connect } from 'node:net';
 import { text } from 'node:stream/consumers';
 const [, , path, ...args] = process.argv;

@@ -5,7 +5,7 @@ import type { TestContext } from 'vitest';
 
 const run = promisify(execFile);
 
-/** What some tests need, each with the arguments that make it tell its version. */
+/** What some tests need, each with the arguments that print its version. */
 const TOOLCHAINS = {
   jq: { program: 'jq', args: ['--version'], remedy: 'install jq 1.7 or later' },
   promtool: {
