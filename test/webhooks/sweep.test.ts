@@ -1,5 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { setTimeout as delay } from 'node:timers/promises';
+import { Client, type WorkflowQueryInput } from '@temporalio/client';
 import { defineSearchAttributeKey, SearchAttributeType } from '@temporalio/common';
 import { MockActivityEnvironment } from '@temporalio/testing';
 import { afterAll, beforeAll, expect, test } from 'vitest';
@@ -241,6 +242,39 @@ test.concurrent(
     over.abort();
     await swept;
     await Promise.all(doubts.map((doubt) => doubt.terminate()));
+  },
+  MINUTE,
+);
+
+test.concurrent(
+  'each sweep asks jobs in doubt in another order: those that hang hide no other one for ever',
+  async () => {
+    const { client, taskQueue } = ownQueue(); // without a worker
+    const phase = defineSearchAttributeKey(SEARCH_ATTRIBUTE.phase, SearchAttributeType.KEYWORD);
+    const doubt = { taskQueue, typedSearchAttributes: [{ key: phase, value: 'needsAttention' }] };
+    const ids = Array.from({ length: 60 }, () => randomUUID());
+    await Promise.all(ids.map((workflowId) => client.workflow.start('agentJob', { ...doubt, workflowId })));
+    const listed = () => client.workflow.count(`TaskQueue = '${taskQueue}' AND ${phase.name} = 'needsAttention'`);
+    await until(async () => (await listed()).count === ids.length, 'the doubts to be listed');
+    const firstAsked = async () => {
+      const [asked, over] = [new Set<string>(), new AbortController()];
+      const query = ({ workflowExecution }: WorkflowQueryInput) => {
+        asked.add(workflowExecution.workflowId!);
+        if (asked.size === 50) over.abort();
+        return new Promise(() => {});
+      };
+      const { connection } = client;
+      const options = {
+        ...{ client: new Client({ ...client.options, connection, interceptors: { workflow: [{ query }] } }) },
+        ...{ taskQueue, webUi: null, onSearch: () => {}, signal: over.signal },
+        endpoints: new Endpoints({ path: receiver.file, allowPrivate: true }),
+      };
+      const sweep = new MockActivityEnvironment({ currentAttemptScheduledTimestampMs: Date.now() });
+      await sweep.run(sweepEvents, options, { endsFrom: Date.now() });
+      return [...asked].toSorted();
+    };
+    expect(await firstAsked()).not.toEqual(await firstAsked());
+    await Promise.all(ids.map((id) => client.workflow.getHandle(id).terminate()));
   },
   MINUTE,
 );

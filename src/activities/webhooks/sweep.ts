@@ -7,7 +7,7 @@ import { Context } from '@temporalio/activity';
 import { type Client, WorkflowExecutionAlreadyStartedError } from '@temporalio/client';
 import { concurrently } from '../../client/concurrently.js';
 import { jobHandle } from '../../client/agent-job/handle.js';
-import { listJobs, listRuns } from '../../client/agent-job/list.js';
+import { type JobSummary, listJobs, listRuns } from '../../client/agent-job/list.js';
 import { nullIfGone } from '../../client/agent-job/run-record.js';
 import { loggerOf } from '../../client/settings.js';
 import { listWorkflows } from '../../client/temporal-call.js';
@@ -97,8 +97,11 @@ class EventSweep {
     const { client, webUi } = this.#options;
     const context = { ...this.#options, hidePrompts: true, timeoutMs: ASK_LIMIT_MS, logger: loggerOf(undefined) };
     for (;;) {
+      const doubts: JobSummary[] = [];
       const listed = listJobs(client, { phase: 'needsAttention', isRunning: true }, { condition: this.#isOwn });
-      await this.#each(listed, ASKED_AT_ONCE, async ({ workflowId, runId }) => {
+      // In a random order: jobs that do not answer must not be the first ones each time.
+      for await (const job of listed) doubts.splice(Math.random() * (doubts.length + 1), 0, job);
+      await this.#each(doubts, ASKED_AT_ONCE, async ({ workflowId, runId }) => {
         const state = await jobHandle(context, workflowId)
           .state()
           .catch(() => null);
@@ -152,7 +155,11 @@ class EventSweep {
     }
   }
 
-  async #each<T>(items: AsyncIterable<T>, limit: number, work: (item: T) => Promise<void>): Promise<void> {
+  async #each<T>(
+    items: Iterable<T> | AsyncIterable<T>,
+    limit: number,
+    work: (item: T) => Promise<void>,
+  ): Promise<void> {
     for await (const _ of concurrently(items, { limit, signal: this.#options.signal }, work));
   }
 
