@@ -91,6 +91,18 @@ test('a Retry-After that is later than the next try is obeyed, a sooner one chan
   expect(Math.round(seconds / 10)).toBe((1_200 + 90 + 270) / 10);
 });
 
+test('an address that the file names twice gets one request, which the secrets of both sign', async () => {
+  const other = `whsec_${Buffer.from('the other secret of an address').toString('base64')}`;
+  const [all, own] = [SECRET, other].map((secret) => [{ url: receiver.url, secrets: [secret] }]);
+  await receiver.configure({ '*': all!, p: own! });
+  await delay(1_100);
+  expect(await deliver()).toMatchObject({ result: 'delivered' });
+  const [sent, ...more] = receiver.received;
+  expect(more).toEqual([]);
+  for (const secret of [SECRET, other])
+    expect(() => new Webhook(secret).verify(sent!.body, sent!.headers)).not.toThrow();
+});
+
 test('each try takes the endpoint from the file as it is then: a secret may be exchanged meanwhile', async () => {
   const next = `whsec_${Buffer.from('the next secret of twenty').toString('base64')}`;
   receiver.answers.push((response) => {

@@ -52,11 +52,14 @@ export function createWebhookActivities(dependencies: Dependencies): WebhookActi
 async function send(endpoints: Endpoints, { projectId, eventId, endpoint, body }: WebhookDelivery) {
   const { id, origin } = endpoint;
   // Read at each try: a secret may have changed.
-  const found = (await endpoints.of(projectId)).find((one) => one.id === id);
-  if (!found) {
+  const named = (await endpoints.of(projectId)).filter((one) => one.id === id);
+  const [first] = named;
+  if (!first) {
     const of = projectId === null ? 'all projects' : `project ${JSON.stringify(projectId)}`;
     throw notDelivered(`WEBHOOKS_FILE names this address at ${origin} no more for ${of}`);
   }
+  // An address that the file names twice may know the secrets of one of them alone.
+  const found = { url: first.url, secrets: named.flatMap(({ secrets }) => secrets) };
   return post({ endpoint: found, eventId, body, way: endpoints.way }).catch((error: unknown) => {
     throw notDelivered(`${origin}: ${reasonOf(error)}`);
   });
