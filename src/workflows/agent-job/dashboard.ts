@@ -73,8 +73,8 @@ export class Dashboard {
     const wanted = attributesOf(this.#run);
     const changed = ATTRIBUTES.filter((name) => !isSame(wanted[name], this.#attributes[name]));
     // A send lasts seconds: that nothing is waited for meanwhile is worth no event of its own.
-    const isNews = this.#run.isSending ? changed.some((name) => name !== 'waitingFor') : changed.length > 0;
-    if (!isNews) return;
+    const isWorthIt = this.#run.isSending ? changed.some((name) => name !== 'waitingFor') : changed.length > 0;
+    if (!isWorthIt) return;
     upsertSearchAttributes(
       changed.map((name) => ({ key: keyOf(name), value: wanted[name] ?? null }) as SearchAttributeUpdatePair),
     );
@@ -83,16 +83,16 @@ export class Dashboard {
 
   #refreshMemo(): void {
     const { jobId, title, polls, spec } = this.#run;
-    const told = { [MEMO.jobId]: jobId, [MEMO.prLink]: polls.known.job?.prLink ?? null };
+    const facts = { [MEMO.jobId]: jobId, [MEMO.prLink]: polls.known.job?.prLink ?? null };
     // A Schedule, and a client in another language, may start a job without them.
-    const wanted = { ...told, [MEMO.inputHash]: this.#inputHash, [MEMO.title]: title };
+    const wanted = { ...facts, [MEMO.inputHash]: this.#inputHash, [MEMO.title]: title };
     const changed: Record<string, unknown> = Object.fromEntries(
       Object.entries(wanted).filter(([name, value]) => value !== (this.#memo[name] ?? null)),
     );
     // Without metadata a field of that name is another's.
     const { metadata } = spec;
-    const isTold = JSON.stringify(metadata) === JSON.stringify(this.#memo[MEMO.metadata]);
-    if (hasEntries(metadata) && !isTold) changed[MEMO.metadata] = metadata;
+    const isKept = JSON.stringify(metadata) === JSON.stringify(this.#memo[MEMO.metadata]);
+    if (hasEntries(metadata) && !isKept) changed[MEMO.metadata] = metadata;
     if (!hasEntries(changed)) return;
     upsertMemo(changed);
     Object.assign(this.#memo, wanted, changed);
@@ -149,6 +149,7 @@ function currentDetails(run: JobRun): string {
     ...waitingLines(waitingNow(run), run.spec.projectId),
     ...attention(run),
     ...followUpLines(run.followUps.statuses()),
+    ...conflictLines(run.followUps.conflicts),
   ].join('\n');
 }
 
@@ -205,6 +206,13 @@ function followUpLines(followUps: FollowUpStatus[]): string[] {
       ({ id, state, error }) => `- ${plainMarkdown(id)}: ${state}${error ? ` (${plainMarkdown(error)})` : ''}`,
     ),
   ];
+}
+
+/** Signals that named a used id with another prompt. */
+function conflictLines(ids: string[]): string[] {
+  if (ids.length === 0) return [];
+  const shown = ids.map((id) => plainMarkdown(id)).join(', ');
+  return ['', `**Ignored**: these ids came again with another prompt, which was not sent: ${shown}`];
 }
 
 /** Logs how a send ended, once the run has followed. A write that waits is logged when its reason changes. */

@@ -110,7 +110,8 @@ function takeSignal(run: JobRun, input: FollowUpInput, newId: () => string): voi
 function queue(run: JobRun, id: string, { prompt, priority }: GivenFollowUp): void {
   if (run.followUps.isUsed(id)) {
     if (!run.followUps.isConflict(id, prompt)) return;
-    return log.warn('A followUp signal was ignored', { reason: followUpConflictText(id) });
+    log.warn('A followUp signal was ignored', { reason: followUpConflictText(id) });
+    return run.followUps.addConflict(id);
   }
   if (run.followUps.hasRoomFor(id, prompt)) {
     run.followUps.add({ id, prompt, askedAt: Date.now(), ...(priority !== null && { priority }) });
