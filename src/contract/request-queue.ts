@@ -1,5 +1,5 @@
 /**
- * The contract of the workflow `requestQueue`: who may send next, where the upstream takes only so many requests an
+ * The contract of the workflow `requestQueue`: who may send next to an upstream that takes only so many requests an
  * hour. One queue for each project and kind of write, and one for all exports. See docs/operations.md.
  */
 import type { Priority } from './agent-job.js';
@@ -37,9 +37,8 @@ export type WritesPerHour = number | typeof UNLIMITED;
 /** What a worker knows of a budget, sent along with every message of the queue. */
 export interface BudgetFacts {
   /**
-   * The budget that is set, 1 or more, or `unlimited`: the newest message with one wins. Null takes it
-   * back once no worker has named one for a quarter of an hour: while settings are rolled out, workers differ.
-   * Absent says nothing.
+   * The budget that is set, 1 or more, or `unlimited`: the newest message with one wins. Null takes it back once no
+   * worker has named one for a quarter of an hour: while settings are rolled out, workers differ. Absent says nothing.
    */
   perHour?: WritesPerHour | null;
 }

@@ -30,7 +30,7 @@ interface Point {
 
 /** The latest task that leaves events in any case. */
 interface Task extends Point {
-  /** What it has sent so far; each leaves an event in a history where the task ended well. */
+  /** What it has sent so far; each leaves an event in a history if the task ended well. */
   commands: Set<string>;
 }
 
@@ -113,7 +113,7 @@ function isOfClosedRun({ activation: { jobs } }: ActivateInput): boolean {
   });
 }
 
-/** The time alone does not tell: where the server's clock was set back, tasks begin and no time passes for the run. */
+/** The time alone is not enough: after the server's clock was set back, tasks begin and no time passes for the run. */
 function isOfSameTask(one: Point, other: Point): boolean {
   return one.time === other.time && one.bytes === other.bytes;
 }
@@ -133,7 +133,7 @@ function lacksEvents(input: ActivateInput, { isReplaying, isQuery, events }: Poi
 function leastEvents({ activation }: ActivateInput, { commands }: Task): number {
   const jobs = activation.jobs ?? [];
   const withEvents = jobs.filter((job) => JOBS_WITH_EVENTS.some((kind) => job[kind]));
-  // The start of an activity is told with its end.
+  // The start of an activity is recorded with its end.
   const completed = jobs.filter(({ resolveActivity }) => resolveActivity?.result?.completed);
   return EVENTS_BETWEEN_TASKS + commands.size + withEvents.length + completed.length;
 }

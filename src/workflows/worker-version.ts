@@ -22,7 +22,7 @@ export function nextRunVersion(): Pick<ContinueAsNewOptions, 'initialVersioningB
 }
 
 /**
- * Throws where continue-as-new handed on a state of another version: a worker of another release must not guess. The
+ * Throws if continue-as-new handed on a state of another version: a worker of another release must not guess. The
  * workflow task fails, and a worker of the right release takes it up.
  */
 export function checkStateVersion(version: number, known: number): void {

@@ -91,7 +91,7 @@ export class Gate {
     if (typeof set === 'number') return held(await this.#join(wanted));
     const isQueued = await this.#isRunning(wanted);
     const queued = isQueued && (await this.#join(wanted));
-    // Where no queue can be joined, it is sent.
+    // If no queue can be joined, the write is sent.
     if (queued) return held(queued);
     const leave = await this.#lines.enter(nameOf(wanted), set === UNLIMITED ? MAX_SENDING_UNLIMITED : MAX_SENDING);
     if (!leave) throw tryLater('StillWaiting', 'others of this project are sent first', 'tries again', NEXT_ATTEMPT_MS);

@@ -74,6 +74,6 @@ function conclude(run: JobRun, ending: RunEnding): AgentJobResult {
   if (ending.kind === 'failed') {
     throw ApplicationFailure.nonRetryable(ending.message, ending.type, ending.details);
   }
-  const { phase: _, unknown: __, waiting: ___, lastChangeAt: ____, ...told } = jobState(run);
-  return { ...told, finishedAt: new Date(Date.now()).toISOString() } as AgentJobResult;
+  const { phase: _, unknown: __, waiting: ___, lastChangeAt: ____, ...result } = jobState(run);
+  return { ...result, finishedAt: new Date(Date.now()).toISOString() } as AgentJobResult;
 }

@@ -36,7 +36,7 @@ export function outcomeOf(run: JobRun): JobOutcome | null {
   return ending.kind === 'canceled' ? 'Canceled' : ending.kind;
 }
 
-/** Why nothing happens right now; null while a write is under way, or where the run is over. */
+/** Why nothing happens right now; null while a write is under way, or if the run is over. */
 export function waitingNow(run: JobRun): Waiting | null {
   return run.isSending || run.ending() ? null : waitingOf(run, Date.now());
 }

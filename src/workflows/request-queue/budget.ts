@@ -30,7 +30,7 @@ const NOTHING_KNOWN = {
   refusedAt: 0,
   /** How many may be in flight: one after a refusal, then twice as many with each request that is accepted. */
   window: MAX_IN_FLIGHT,
-  /** Nothing is sent before; `isNamed` where the upstream named that time. */
+  /** Nothing is sent before; `isNamed` if the upstream named that time. */
   opensAt: 0,
   isNamed: false,
 };

@@ -106,7 +106,7 @@ export class QueueRun {
     this.#apply(report);
   }
 
-  /** The next turn, where one may be given now; the workflow waits no more. */
+  /** The next turn; its workflow waits no more. Null if none may be given now. */
   nextTurn(): { workflowId: string; turn: RequestTurn } | null {
     const { first } = this.waiters;
     const { nextTurnAt } = this;
@@ -192,7 +192,7 @@ export class QueueRun {
     this.#latest = now;
   }
 
-  /** The number of a turn that this queue gave; null for one of before its time, and where there was none. */
+  /** The number of a turn that this queue gave; null for one that another queue gave, and if there was none. */
   #numberOf(turn: string | null): number | null {
     const { name, nextTurn } = this.#data;
     if (!turn?.startsWith(`${name}:`)) return null;

@@ -50,8 +50,8 @@ const MIN_TIMER_MS = 1_000;
 const MAX_LISTED = 100;
 
 /**
- * Who may send next, where the upstream takes only so many requests. It runs while a workflow waits, and while what was
- * sent in the last hour counts. Names and shapes: docs/operations.md.
+ * Gives turns to send to an upstream that takes only so many requests. It runs while a workflow waits, and while what
+ * was sent in the last hour counts. Names and shapes: docs/operations.md.
  */
 export async function requestQueue(input: RequestQueueInput): Promise<void> {
   // Jobs of every version wait in it. So a change of this workflow needs `patched`.
@@ -146,7 +146,7 @@ class Alarm {
     const scope = new CancellationScope();
     this.#timer = { at, scope };
     void scope
-      .run(() => sleep(at - Date.now(), { summary: 'Look who may send' }))
+      .run(() => sleep(at - Date.now(), { summary: 'Check who may send' }))
       .then(() => {
         this.#timer = null;
         this.ring();
