@@ -52,6 +52,6 @@ export interface WebhookSweepState {
 export interface WebhookActivities {
   /** Finds events for a minute, and starts their deliveries. */
   sweepEvents: (state: WebhookSweepState) => Promise<WebhookSweepState>;
-  /** Sends the request; fails with `WebhookNotDelivered`. */
+  /** Sends the request; fails if the receiver did not take it. */
   deliverWebhook: (delivery: WebhookDelivery) => Promise<WebhookOutcome>;
 }

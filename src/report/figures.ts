@@ -38,9 +38,9 @@ export function figuresOf(projectId: string, manifests: readonly SnapshotManifes
   const earliest = plusDays(dateTo, -MAX_DAYS);
   const first = daily.find(({ dateFrom }) => dateFrom >= earliest)?.dateFrom ?? dateTo;
   const days = daysOf(daily, first, dateTo);
-  const hasOver = days.some(({ state }) => isOver(state));
+  const isAnyOver = days.some(({ state }) => isOver(state));
   const counting = (some: Day[]) =>
-    periodOf(some.filter(({ state }) => (hasOver ? isOver(state) : state === 'provisional')));
+    periodOf(some.filter(({ state }) => (isAnyOver ? isOver(state) : state === 'provisional')));
   return {
     projectId,
     generatedAt,
