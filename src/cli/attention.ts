@@ -23,7 +23,7 @@ async function* itemsOf(session: Session): AsyncGenerator<Item> {
   const { jobs, signal } = session;
   for await (const item of jobs.needsAttention({ signal })) yield inDoubtItem(session, item);
   for await (const job of jobs.stuck({ signal })) yield stuckItem(job);
-  const { listUndelivered } = await import('../client/undelivered-webhooks.js');
+  const { listUndelivered } = await import('../client/agent-job/attention.js');
   for await (const undelivered of listUndelivered(jobs.client, { signal })) {
     const { workflowId: webhook, type: event, of, to: notTakenBy, givenUpAt } = undelivered;
     const toSendItAgain = `${RESET} ${shellWord(webhook)}`;

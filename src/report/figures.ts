@@ -18,6 +18,7 @@ interface Period {
   mean: VisitorTotals | null;
 }
 
+/** What the report shows of a project. */
 export interface Figures {
   projectId: string;
   generatedAt: string;

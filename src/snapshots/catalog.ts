@@ -77,6 +77,7 @@ function decoded(text: string): string | null {
  */
 export type DayState = 'final' | 'missing' | 'damaged' | 'inconsistent' | 'provisional';
 
+/** A day of a project, and what is published of it. */
 export interface Day {
   date: string;
   state: DayState;

@@ -1,8 +1,10 @@
 /** The keys of a store: what is published, what was replaced, and work in progress. */
 import { encodeId, type VisitorExportRange } from '../contract.js';
 
+/** The folder of what is published. */
 export const SNAPSHOTS_FOLDER = 'visitors';
 const SUPERSEDED_FOLDER = 'superseded';
+/** The folder of work in progress. */
 export const STAGING = 'staging';
 
 /** The folder of all snapshots of a project. */
@@ -15,6 +17,7 @@ export function snapshotFolder({ projectId, dateFrom, dateTo }: VisitorExportRan
   return `${projectFolder(projectId)}/dateFrom=${dateFrom}/dateTo=${dateTo}`;
 }
 
+/** The manifest of one date range's snapshot. */
 export function manifestKey(range: VisitorExportRange): string {
   return `${snapshotFolder(range)}/manifest.json`;
 }

@@ -16,6 +16,7 @@ const PART_BYTES = 8 << 20; // S3 takes 10,000 parts of 5 MiB or more
 /** The SDK gives up a connection that is silent for so long. Three tries fit into an attempt of `readChunk`. */
 const IDLE_MS = 15_000;
 
+/** How the server of a bucket is called. */
 export interface S3StoreOptions {
   /** For servers that do not take the bucket from the host name. */
   forcePathStyle?: boolean;

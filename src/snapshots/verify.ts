@@ -6,6 +6,7 @@ import { ContentDigest, sha256Hex } from './content-digest.js';
 import { foreignFiles, isAsWritten, newerFormat, parseManifest, snapshotId } from './manifest.js';
 import type { SnapshotStore } from './snapshot-store.js';
 
+/** What a comparison of one snapshot found. */
 export interface Verification {
   projectId: string;
   dateFrom: string;

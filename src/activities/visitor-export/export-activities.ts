@@ -44,6 +44,7 @@ export interface ExportActivitiesDependencies {
   requestsPerHour?: number | undefined;
 }
 
+/** What one chunk of a scan goes on from. */
 export interface ReadChunkInput extends StagedScan {
   checkpoint: ScanCheckpoint;
   /** Whether an inconsistent scan will be repeated, so that the rest of a long one need not be read. */
@@ -62,6 +63,7 @@ interface CleanUpInput {
   turn?: RequestTurn | null;
 }
 
+/** How far a chunk came, and why it stopped. */
 export interface ReadChunkResult {
   /** The turn that was asked for; null if none was. */
   asked: AskedTurn | null;
@@ -72,6 +74,7 @@ export interface ReadChunkResult {
   interruption: Interruption | null;
 }
 
+/** The activities of exports, as a worker registers them. */
 export type ExportActivities = ReturnType<typeof createExportActivities>;
 
 /** Bounds the work that a killed worker loses. */

@@ -1,6 +1,6 @@
 /**
- * What an operator must see to: jobs that wait for a person to resolve a write in doubt, and workflows that make no
- * progress because they are paused, their task fails, or no worker of their version runs.
+ * What an operator must see to: jobs that wait for a person to resolve a write in doubt; workflows without progress,
+ * because they are paused, their task fails, or no worker of their version runs; and webhooks that were given up.
  */
 import type { Client, WorkflowExecutionInfo } from '@temporalio/client';
 import { defineSearchAttributeKey, SearchAttributeType } from '@temporalio/common';
@@ -150,5 +150,35 @@ async function* listKnown(
     yield* listWorkflows(client, query, options);
   } catch (error) {
     if (!isInvalidArgument(error)) throw error;
+  }
+}
+
+/** A delivery that was given up. */
+interface UndeliveredWebhook {
+  workflowId: string;
+  /** The type of the event. */
+  type: string | null;
+  /** The workflow that the event is about. */
+  of: string | null;
+  /** The origin of the endpoint. */
+  to: string | null;
+  givenUpAt: string | null;
+}
+
+const GIVEN_UP =
+  `WorkflowType = '${WEBHOOK_DELIVERY_WORKFLOW}' AND ` +
+  `ExecutionStatus IN ('Failed', 'Terminated', 'TimedOut', 'Canceled')`;
+
+/** Lists those whose newest run gave up; `timeoutMs` is for each request. */
+export async function* listUndelivered(
+  client: Client,
+  options: CallOptions = {},
+): AsyncGenerator<UndeliveredWebhook, void, undefined> {
+  for await (const { workflowId, runId, memo, closeTime } of listWorkflows(client, GIVEN_UP, options)) {
+    // A reset makes another run. Temporal's list shows a deleted run for a while.
+    const newest = await temporalCall(client, options, () => readDescription(client, workflowId)).catch(nullIfGone);
+    if (newest?.runId !== runId) continue;
+    const { type = null, of = null, to = null } = (memo ?? {}) as Partial<UndeliveredWebhook>;
+    yield { workflowId, type, of, to, givenUpAt: closeTime?.toISOString() ?? null };
   }
 }
