@@ -58,3 +58,15 @@ test.each(methods)('%s throws an error of ours, or none', async (_, method) => {
   expect(foreign).toEqual([]);
   expect(thrown.filter((error) => error instanceof AgentJobsError && error.code.length > 0).length).toBeGreaterThan(0);
 });
+
+test('a call ends with the reason of a signal that is not Node’s own', async () => {
+  let abort = (): void => {};
+  const reason = new Error('stop');
+  const signal = {
+    ...{ aborted: false, reason, throwIfAborted: () => {}, removeEventListener: () => {} },
+    addEventListener: (_: string, listener: () => void) => (abort = listener),
+  } as unknown as AbortSignal;
+  const waiting = jobs.handle('agent-job/p/k').result({ signal });
+  setImmediate(() => abort());
+  await expect(waiting).rejects.toBe(reason);
+});
