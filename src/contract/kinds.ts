@@ -188,7 +188,8 @@ export function setOf(item: Kind<string>, maxItems: number, items: string): Kind
     check: (value, field) => {
       if (!Array.isArray(value)) throw new InvalidInputError(field, 'must be an array of strings');
       if (value.length > maxItems) throw new InvalidInputError(field, `must hold at most ${maxItems} ${items}`);
-      return [...new Set(value.map((one: unknown, i) => item.check(one, `${field}[${i}]`)))];
+      // Unlike `map`, this checks the holes of a sparse array too, which JSON makes null.
+      return [...new Set(Array.from(value, (one: unknown, i) => item.check(one, `${field}[${i}]`)))];
     },
     schema: () => ({ type: 'array', items: item.schema(), maxItems }),
   };

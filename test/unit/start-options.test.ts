@@ -61,6 +61,12 @@ describe('a workflow id that no VARCHAR(255) holds is refused', () => {
   });
 });
 
+test('a hole in an array is refused before anything is sent, since JSON makes it null', () => {
+  const tags: string[] = [];
+  tags[1] = 'b';
+  expect(refusal({ ...JOB, tags }, { key: 'k' })).toMatchObject({ name: 'InvalidInputError', field: 'tags[0]' });
+});
+
 describe('Temporal’s own priority', () => {
   const priorityOf = (input: AgentJobInput) => agentJobStartOptions(input, { key: 'k' }).priority;
 
