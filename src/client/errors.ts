@@ -66,7 +66,7 @@ interface JobRemains {
 
 /** The run ended without a result of its own. */
 abstract class NoResultError extends AgentJobError {
-  /** The pull request, as far as the workflow knew it. */
+  /** The pull request, as far as the newest run knew it. */
   readonly prLink: string | null;
   constructor(workflowId: string, message: string, { prLink, ...options }: AgentJobsErrorOptions & JobRemains = {}) {
     super(workflowId, message, options);
