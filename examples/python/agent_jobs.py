@@ -93,9 +93,9 @@ class Job:
 
     async def follow_up(self, prompt: str, id: str | None = None) -> dict[str, Any]:
         """Sends a follow-up, and starts an ended job again for it. The same id is sent at most once, ever."""
-        if id == "":
-            raise FollowUpRefused("The id is empty: leave it out, or give one")
-        sent = {"prompt": prompt, "id": id or str(uuid.uuid4())}
+        sent = {"prompt": prompt, "id": str(uuid.uuid4()) if id is None else id}
+        if not all(map(is_text, sent.values())):
+            raise FollowUpRefused("The prompt and the id must be well-formed text, of 1 byte to 512 KiB")
         try:
             for _ in range(ROUNDS):
                 send = self.handle.execute_update("sendFollowUp", sent, id=update_id(sent))
@@ -267,6 +267,11 @@ def input_hash(job: dict[str, Any]) -> str:
     """What makes two starts the same job: project and prompt, or project and job id. Options do not count."""
     field = "prompt" if job.get("prompt") is not None else "jobId"
     return hashlib.sha256(f"{job['projectId']}\0{field}\0{job[field]}".encode()).hexdigest()
+
+
+def is_text(value: object) -> bool:
+    """Whether a text can be sent at all: the SDK or the server would refuse it as if it might have arrived."""
+    return isinstance(value, str) and 0 < len(value) <= 2**19 and not re.search(r"[\ud800-\udfff]", value)
 
 
 def update_id(sent: dict[str, str]) -> str:

@@ -153,11 +153,20 @@ for given in [*GIVEN, {"prompt": "x", "projectId": None}]:
     try:
         asyncio.run(AgentJobs(None).start("k", {"projectId": "acme", **given}))
     except Exception as error:
-        print(type(error).__name__, error)`);
+        print(type(error).__name__, error)
+class Unused:
+    def get_workflow_handle(self, *_): ...
+job = AgentJobs(Unused()).job("acme", "k")
+PROMPTS = ["\\ud800", None, "", "x" * 600_000]
+for prompt, id in [*((prompt, None) for prompt in PROMPTS), ("x", "\\ud800"), ("x", ""), ("x", 7)]:
+    try:
+        asyncio.run(job.follow_up(prompt, id=id))
+    except Exception as error:
+        print(type(error).__name__)`);
     const wrong = 'ValueError projectId must be given, and exactly one of prompt and jobId';
     const unknown = (name: string) => `ValueError ${name} is no field that agent_jobs.py knows`;
     const told = [wrong, wrong, unknown('deadlne'), unknown('polling.mx'), wrong];
-    expect(printed.trim().split('\n')).toEqual(told);
+    expect(printed.trim().split('\n')).toEqual([...told, ...Array<string>(7).fill('FollowUpRefused')]);
   });
 
   test('an id that is said again with another prompt is refused, whether the job runs or has ended', async () => {
