@@ -1,4 +1,4 @@
-/** What the activities of exports tell the queue of all exports. */
+/** What the activities of exports report to the queue of all exports. */
 import { mkdtemp } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';

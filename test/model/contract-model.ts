@@ -50,7 +50,7 @@ interface Write {
   notBefore: number;
   /** The last send was throttled, so that a turn is of use. */
   isQueued: boolean;
-  /** Until when the turn is good with which it is sent next; null where it has none. */
+  /** Until when the turn is good with which it is sent next; null if it has none. */
   turn: number | null;
   /** If it waits in a queue: it is sent, or tried, by then. */
   tryBy: number;
@@ -90,7 +90,7 @@ const TERMINAL = ['completed', 'archived', 'failed'];
 
 export class BrokenPromise extends Error {}
 
-/** What a follow-up is to the run: `conflict` where its id was taken with another prompt. */
+/** What a follow-up is to the run: `conflict` if its id was taken with another prompt. */
 export type Asked = 'new' | 'known' | 'conflict';
 
 export class ContractModel {
@@ -118,7 +118,7 @@ export class ContractModel {
   #unknownSince: number | null = null;
   #cancelledAt: number | null = null;
   #stop: Verdict | null = null;
-  /** Earliest and latest deadline; they differ where the contract leaves it open. */
+  /** Earliest and latest deadline; they differ if the contract leaves it open. */
   #deadline: { min: number; max: number };
   #settledAt = 0;
   #reads = new Map<number, Read>();
@@ -286,7 +286,7 @@ export class ContractModel {
     Object.assign(write, { turn: until, notBefore: at, tryBy: at });
   }
 
-  /** The turn that is left for the next send, where one came meanwhile and is still good. */
+  /** The turn that is left for the next send, if one came meanwhile and is still good. */
   #endTurn(at: number, write: Write, outcome: SendOutcome): number | null {
     const { nextTurn } = write;
     write.isQueued = outcome === 'throttled' || outcome === 'held';
@@ -469,7 +469,7 @@ export class ContractModel {
     }
   }
 
-  /** The number of reads; null where some were cancelled, so that the result may be an estimate. */
+  /** The number of reads; null if some were cancelled, so that the result may be an estimate. */
   get sureReads(): number | null {
     return this.#isReadCountSure ? this.#readCount : null;
   }
@@ -479,7 +479,7 @@ export class ContractModel {
     return [...this.#terms.usedFollowUpIds, ...used];
   }
 
-  /** Throws where the run should have ended before this time. */
+  /** Throws if the run should have ended before this time. */
   #advanceTo(at: number): void {
     const { tryBy = Infinity } = this.#write ?? {};
     if (!this.#isSending && at > tryBy) broken(`a write should have been tried ${at - tryBy} ms ago`);

@@ -75,7 +75,7 @@ export class ModelMonitor {
     this.record(() => this.model.sendEnded(this.#options.now(), outcome, status, { retryAfterMs, queued }));
   }
 
-  /** Compares the end of the run; `result` is null where it failed or was cancelled. */
+  /** Compares the end of the run; `result` is null if it failed or was cancelled. */
   ended(at: number, verdict: string, state: JobState, result: AgentJobResult | null): void {
     this.record(() => {
       this.model.ended(at, verdict);
@@ -94,7 +94,7 @@ export function fittingAction({ action }: Decision, kind: 'create' | 'followUp' 
   return action;
 }
 
-/** Throws where the actual value is not what the model expects. */
+/** Throws if the actual value is not what the model expects. */
 export function expectEqual(what: string, actual: unknown, expected: unknown): void {
   const [a, e] = [JSON.stringify(actual), JSON.stringify(expected)];
   if (a !== e) throw new BrokenPromise(`${what}: ${a} instead of ${e}`);

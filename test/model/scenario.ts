@@ -33,7 +33,7 @@ export interface QueueAnswer {
   kind: 'joined' | 'unreachable' | 'silent';
   /** When the turn is expected; absent if unknown. */
   expectedInMs?: number;
-  /** The turns that it gives, and for how long each is good when it comes: too late where that is 0. */
+  /** The turns that it gives, and for how long each is good when it comes: too late if that is 0. */
   turns: { afterMs: number; validMs: number }[];
 }
 

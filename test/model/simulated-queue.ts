@@ -47,7 +47,7 @@ export class SimulatedQueue {
     };
   }
 
-  /** A write is sent, with the turn that its worker was given where it still holds. */
+  /** A write is sent, with the turn that its worker was given if it still holds. */
   sent(turn: string | undefined): void {
     if (turn === undefined) {
       const isHeld = this.#isRunning && this.#failedAt !== this.#host.now();

@@ -231,7 +231,7 @@ class SimulatedRunner {
     );
   }
 
-  /** The job is read first: where it does not exist, or can't be read, another decision is needed. */
+  /** The job is read first: if it does not exist, or can't be read, another decision is needed. */
   #adopt(since: string): void {
     const { model } = this.#monitor;
     this.#monitor.record(() => model.adoptAsked(this.#now));

@@ -93,7 +93,7 @@ class EventQueue {
   }
 
   /**
-   * Moves the clock to the time of the next event and removes all events of that time; null where the queue is empty.
+   * Moves the clock to the time of the next event and removes all events of that time; null if the queue is empty.
    */
   next(): Event[] | null {
     const at = this.#events[0]?.at;

@@ -28,7 +28,7 @@ export interface ExportScenario {
   prepare?: (setUp: ExportSetUp) => Promise<unknown>;
   /**
    * Starts the runs, and does meanwhile what others would; the recorder waits for their ends. The date range's own run
-   * unless told otherwise.
+   * unless it says otherwise.
    */
   start?: (setUp: ExportSetUp) => Promise<ExportHandle[]>;
 }

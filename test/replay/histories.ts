@@ -8,7 +8,7 @@ export function historiesFolder(version: string = packageJson.version): URL {
   return new URL(`${version}/`, ROOT);
 }
 
-/** A recorded history, and the id under which it was lived: an export asks for its own, so a replay must be told it. */
+/** A recorded history, and the id under which it was lived: an export asks for its own, so a replay must know it. */
 export interface RecordedHistory {
   /** Version and scenario. */
   name: string;

@@ -79,7 +79,7 @@ async function keep(name: string, histories: readonly string[]): Promise<void> {
   }
 }
 
-/** What tells of the machine that recorded, and of its server: a replay reads none of it. */
+/** What belongs to the machine that recorded, and to its server: a replay reads none of it. */
 const UNREAD = [
   'stackTrace',
   'identity',
@@ -98,7 +98,7 @@ function toFile(json: string): string {
   return `{"events":[\n${events.map((event) => JSON.stringify(event)).join(',\n')}\n]}\n`;
 }
 
-/** Lives a scenario and tells the history of each of its runs. */
+/** Lives a scenario and returns the history of each of its runs. */
 async function live(server: TestServer, name: string, { input, upstream: prepare, act }: Scenario): Promise<string[]> {
   const upstream = new ScriptedUpstream();
   prepare?.(upstream);
@@ -116,7 +116,7 @@ async function live(server: TestServer, name: string, { input, upstream: prepare
   }
 }
 
-/** Lives a scenario of writes that wait and tells the history of each run: of the jobs, then of their queues. */
+/** Lives a scenario of writes that wait and returns the history of each run: of the jobs, then of their queues. */
 async function liveInQueue(server: TestServer, taskQueue: string, { act }: QueueScenario): Promise<string[]> {
   const upstream = new ScriptedUpstream();
   const bench = await startJobBench(server, upstream, { taskQueue });
@@ -131,7 +131,7 @@ async function liveInQueue(server: TestServer, taskQueue: string, { act }: Queue
   }
 }
 
-/** The histories of every run of a workflow id, the oldest first; none where there is no such workflow. */
+/** The histories of every run of a workflow id, the oldest first; none if there is no such workflow. */
 async function historiesOfAll(client: Client, workflowId: string): Promise<string[]> {
   const histories: string[] = [];
   for (let runId: string | null | undefined; ;) {
@@ -144,7 +144,7 @@ async function historiesOfAll(client: Client, workflowId: string): Promise<strin
   }
 }
 
-/** Lives a scenario of the export and tells the history of each of its runs, its children's too. */
+/** Lives a scenario of the export and returns the history of each of its runs, its children's too. */
 async function liveExport(
   shared: TestServer,
   taskQueue: string,

@@ -13,7 +13,7 @@ import type { TestServer } from '../support/dev-server.js';
 import { startJobBench } from '../support/job-bench.js';
 import { ScriptedUpstream } from '../support/scripted-upstream.js';
 
-/** Each lives one job and tells its workflow id. */
+/** Each lives one job and returns its workflow id. */
 export const VERSION_SCENARIOS: Record<string, (server: TestServer) => Promise<string>> = {
   'other-version': async (server) => {
     const upstream = new ScriptedUpstream();
@@ -33,7 +33,7 @@ export const VERSION_SCENARIOS: Record<string, (server: TestServer) => Promise<s
     const second = await start('2');
     await job.signal(followUpSignal, { prompt: 'And a test', id: 'one' });
     await until(async () => upstream.messages.length === 1, 'the follow-up');
-    // The server tells the task queues of the change a moment after the call.
+    // The task queues know of the change a moment after the call.
     await until(async () => {
       await job.signal('versionChanged');
       await sleep(500);

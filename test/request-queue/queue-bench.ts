@@ -77,7 +77,7 @@ export async function startQueueBench(
   const handle = client.workflow.getHandle(queueId);
   const starting = { ...start, workflowId: queueId, taskQueue: queueTaskQueue ?? ownQueueTaskQueue, args: [name] };
 
-  /** Signals the queue, and starts it where there is none. */
+  /** Signals the queue, and starts it if there is none. */
   const signal = (signalName: string, argument: unknown) =>
     client.workflow.signalWithStart('requestQueue', { ...starting, signal: signalName, signalArgs: [argument] });
   const join = (request: Partial<JoinRequest> & { workflowId: string }) =>

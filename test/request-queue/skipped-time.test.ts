@@ -49,7 +49,7 @@ test('60 waiters at 20 an hour go in order, with few answers 429 and 13 events a
   const first = await bench.wait(4, { priority: 1, askedAt: 1 });
   await expect.poll(() => bench.sent.length).toBe(4);
   await bench.wait(56, { askedAt: 1_000 });
-  // Real time passes besides: how long it takes is for the simulation to tell.
+  // Real time passes besides: the simulation checks how long it takes.
   const sentWell = () => bench.sent.filter(({ isAccepted }) => isAccepted);
   for (let hours = 0; hours < 8 && sentWell().length < 60; hours++) await environment.sleep('1 hour');
   const accepted = sentWell();

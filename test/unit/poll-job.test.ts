@@ -105,7 +105,7 @@ describe('an upstream that wishes to be left alone', () => {
 
 describe('a batch ends when its health changes', () => {
   const failure = (retryAfterMs?: number) => new ReadFailedError('upstream answered 503', 503, retryAfterMs);
-  /** A read after others of the same batch, whose figures the attempt before has left. */
+  /** A read after others of the same batch, whose numbers the attempt before has left. */
   function read(fault: Error | null, kept: number, input: Partial<PollJobInput>) {
     const upstream = new ScriptedUpstream();
     upstream.show = () => ({ status: 'active' });

@@ -12,7 +12,7 @@ function namesIn(file: string, heading: string): string[] {
   return heads.flatMap((head) => [...head.matchAll(/`(\w+\*?)[^`]*`/g)].map(([, name]) => name!));
 }
 
-/** Temporal's own settings and figures are many, and documented by Temporal. */
+/** Temporal's own settings and metrics are many, and documented by Temporal. */
 const isOurs = (name: string) => !/^temporal_/i.test(name);
 
 test('the list of settings holds every variable of a worker, and no other', () => {

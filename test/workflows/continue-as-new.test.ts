@@ -212,7 +212,7 @@ describe.concurrent('a new run', () => {
       }
       const sent = [...upstream.messages];
       expect((await stateOf(handle)).jobId).toBe('job-1');
-      // Its caller was told `sent`, and repeats it all the same.
+      // Its caller got `sent`, and repeats it all the same.
       await handle.signal(followUpSignal, { prompt: 'go', id });
       await expect
         .poll(async () => (await stateOf(handle)).unknown?.reason)

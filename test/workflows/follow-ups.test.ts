@@ -143,7 +143,7 @@ test('five updates wait, further ones answer queued at once, and resolveUnknown 
   }
   for (const id of ['6', '7', '8']) expect(await send(id)).toMatchObject({ id, state: 'queued' });
   open();
-  // Its own is unknown, the others are told that they wait.
+  // Its own is unknown, the others learn that they wait.
   expect(await first).toMatchObject({ id: '1', state: 'unknown' });
   for (const answer of await Promise.all(others)) expect(answer.state).toBe('queued');
   expect(await send('9')).toMatchObject({ state: 'queued' });

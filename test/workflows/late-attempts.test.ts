@@ -17,7 +17,7 @@ const HOUR = 3_600_000;
 
 let server: TestServer;
 let bench: JobBench;
-/** So long ago the next attempts were scheduled, as they are told. */
+/** So long ago the next attempts were scheduled, as far as they know. */
 let waitedMs: number;
 
 beforeAll(async () => {

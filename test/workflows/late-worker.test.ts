@@ -12,7 +12,7 @@ afterEach(async () => {
   for (const bench of benches.splice(0)) await bench.stop();
 });
 
-/** Starts a job whose create never leaves, and stops its worker while it waits; null where that came too late. */
+/** Starts a job whose create never leaves, and stops its worker while it waits; null if that came too late. */
 async function leaveWaiting(deadlineMs: number) {
   const { server, upstream } = tests;
   upstream.created.length = 0;

@@ -32,7 +32,7 @@ afterEach(async () => {
   bench = undefined;
 });
 
-/** Starts a worker for which the time is so far ahead, or behind where negative, in place of the one before. */
+/** Starts a worker for which the time is so far ahead, or behind if negative, in place of the one before. */
 async function startWorker(aheadMs: number): Promise<JobBench> {
   const confirmWritesBefore = new Date(Date.now() + aheadMs).toISOString();
   await bench?.stop();

@@ -1,4 +1,4 @@
-/** The search attribute that tells what a job waits for: when it is set, and what that costs. */
+/** The search attribute that shows what a job waits for: when it is set, and what that costs. */
 import { randomUUID } from 'node:crypto';
 import type { WorkflowHandle } from '@temporalio/client';
 import { defaultPayloadConverter, defineSearchAttributeKey, type Payload } from '@temporalio/common';

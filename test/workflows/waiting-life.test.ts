@@ -1,4 +1,4 @@
-/** A job's whole life with faults: at every moment its state tells why nothing happens. */
+/** A job's whole life with faults: at every moment its state says why nothing happens. */
 import { randomUUID } from 'node:crypto';
 import { setTimeout as pause } from 'node:timers/promises';
 import { expect, test } from 'vitest';
@@ -17,7 +17,7 @@ interface Sample {
   isWriting: boolean;
 }
 
-/** Null if the history grew meanwhile: then the moment can't be told any more. */
+/** Null if the history grew meanwhile: then the moment is not known any more. */
 async function sample(job: JobHandle): Promise<Sample | null> {
   const describe = () => tests.server.client.workflow.getHandle(job.workflowId).describe();
   const before = await describe();

@@ -27,7 +27,7 @@ afterAll(async () => {
 
 const tooMany = (ms: number) => throttled('upstream answered 429', ms);
 
-/** A project that the upstream has told to come back in an hour, and a create and a message of it that wait. */
+/** A project that the upstream has asked to come back in an hour, and a create and a message of it that wait. */
 async function withClosedProject(
   work: (parts: { bench: JobBench; upstream: ScriptedUpstream; projectId: string }) => Promise<void>,
 ) {

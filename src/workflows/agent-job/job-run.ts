@@ -303,7 +303,7 @@ export class JobRun {
     this.isClosing = true;
   }
 
-  /** Settles the write in doubt as a person says; the caller has checked that it fits. */
+  /** Resolves the write in doubt as a person says; the caller has checked that it fits. */
   resolveUnknown(decision: ResolveUnknownInput): void {
     if (!this.write || !this.inDoubt) return;
     this.decisions = withDecision(this.decisions, decision, this.inDoubt, this.#now());

@@ -12,7 +12,7 @@ export interface WaiterInput {
   queueId: string;
   priority: Priority;
   askedAt: number;
-  /** What it does with its first turn: by default it sends and tells what came of it. */
+  /** What it does with its first turn: by default it sends and reports what came of it. */
   habit?: 'silent' | undefined;
 }
 
@@ -24,7 +24,7 @@ export interface WaiterActivities {
 
 const { sendUpstream } = proxyActivities<WaiterActivities>({ startToCloseTimeout: '1 minute' });
 
-/** Stands in for a job: it waits for its turn, sends, and tells what came of it; after a 429 it asks again. */
+/** Stands in for a job: it waits for its turn, sends, and reports what came of it; after a 429 it asks again. */
 export async function waiter({ queueId, priority, askedAt, habit }: WaiterInput): Promise<RequestTurn[]> {
   const queue = getExternalWorkflowHandle(queueId);
   const { workflowId } = workflowInfo();
