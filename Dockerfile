@@ -10,7 +10,9 @@ COPY tsconfig.json tsconfig.build.json LICENSE ./
 COPY src ./src
 COPY scripts/bundle-workflows.mjs scripts/
 COPY scripts/release/keep-optional.mjs scripts/release/
-# Whoever tests with the package needs neither S3 nor charts; a worker may, so they stay.
+# The README of the client's package.
+COPY docs/client.md docs/
+# S3 and charts are optional in the package. A worker may need them, so they stay.
 RUN npm run build && node scripts/release/keep-optional.mjs && npm prune --omit=dev --ignore-scripts
 
 FROM ${NODE_IMAGE}
@@ -27,7 +29,7 @@ COPY --from=build /app/package.json ./
 COPY --from=build /app/node_modules ./node_modules
 COPY --from=build /app/dist ./dist
 COPY --from=build /app/packages ./packages
-# Of `agent-jobs serve`: its OpenAPI document holds them.
+# The OpenAPI document of `agent-jobs serve` holds the schemas.
 COPY docs/contract/agent-jobs.schema.json ./docs/contract/
 # A named volume takes over the owner of the folder that it covers: snapshots, and the journal of the sandbox.
 RUN mkdir /snapshots /data && chown 10001:10001 /snapshots /data
