@@ -24,6 +24,10 @@ const KEY_START = 'demo-';
 const PROMPT = 'Add a page about pricing to the site';
 const FOLLOW_UP = 'Mention the free plan, too';
 
+/** They lead to servers of the user's, which `npm start` leaves alone. */
+const OF_TEMPORAL = /^TEMPORAL_(?!CLI_PATH$)/;
+const OF_UPSTREAM = /^(UPSTREAM_.*|ADMIN_API_KEY(_FILE)?|PROJECT_KEYS_FILE)$/;
+
 const ending = new AbortController();
 const PARENT_POLL_MS = 300;
 
@@ -34,6 +38,7 @@ async function main(): Promise<void> {
   if (values.help) return printLine(USAGE);
   const isReal = values.real ?? false;
   if (isReal) printRealUpstream();
+  printIgnored(isReal);
   const { taskQueue } = readClientConfig({ AGENT_JOBS_TASK_QUEUE: env['AGENT_JOBS_TASK_QUEUE'] });
   const stops: Stops = [];
   const end = endOnce(stops, isReal);
@@ -58,6 +63,13 @@ function printRealUpstream(): void {
   const upstream = readUpstreamConfig(env);
   printEntry('Upstream', upstream.baseUrl);
   for (const warning of upstreamWarnings(upstream)) printEntry('Warning', warning);
+}
+
+/** Names the settings, without their values. */
+function printIgnored(isReal: boolean): void {
+  const isIgnored = (name: string) => OF_TEMPORAL.test(name) || (!isReal && OF_UPSTREAM.test(name));
+  const names = Object.keys(env).filter((name) => env[name] && isIgnored(name));
+  if (names.length > 0) printEntry('Ignored', names.toSorted().join(', '));
 }
 
 /** Shows at once what would only show in the first job. The start goes on: a key or an upstream may come later. */

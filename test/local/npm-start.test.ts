@@ -150,6 +150,9 @@ test(
     });
     try {
       await start.says(/stays up/);
+      expect(await start.says(/^Ignored +(.*)$/m)).toBe(
+        'ADMIN_API_KEY, TEMPORAL_ADDRESS, TEMPORAL_API_KEY, UPSTREAM_BASE_URL',
+      );
       expect(start.output).toMatch(/^Outcome +completed/m);
       expect(start.output).toMatch(/^Follow-up .* sent$/m);
       expect(start.output).toMatch(/^PR +https:\/\//m);
@@ -275,10 +278,12 @@ async function historyIn(folder: string, workflowId: string): Promise<string> {
 }
 
 test('with --real a key in clear text is warned of first; the end of the worker ends all', LONG, async () => {
-  const env = { UPSTREAM_BASE_URL: 'http://upstream.invalid', ADMIN_API_KEY: 'another-key' };
+  const upstream = { UPSTREAM_BASE_URL: 'http://upstream.invalid', ADMIN_API_KEY: 'another-key' };
+  const env = { ...upstream, TEMPORAL_ADDRESS: 'production.example:7233' };
   const start = new Start(env, ['--real'], 'node');
   await start.says(/^Warning +UPSTREAM_BASE_URL is http: /m);
   expect(start.output).not.toMatch(/^Temporal/m);
+  await start.says(/^Ignored +TEMPORAL_ADDRESS$/m);
   await start.says(/^Worker +ready/m);
   const processes = await start.processes();
   process.kill(processes.find(({ command }) => command.endsWith('worker.js'))!.pid, 'SIGKILL');
