@@ -60,12 +60,7 @@ let isReported = false;
 
 /** The settings that lead to the system of `npm start`, if nothing names another server: that is reported once. */
 async function localSettings({ address, namespace }: GlobalOptions): Promise<ConnectSettings> {
-  const {
-    forgetTemporal,
-    namesTemporal,
-    processEnvironment: env,
-    readClientConfig,
-  } = await import('../config/client.js');
+  const { leadToLocal, namesTemporal, processEnvironment: env, readClientConfig } = await import('../config/client.js');
   const { runningSystems } = await import('../local/data-folder.js');
   const running = await runningSystems(env);
   if (running.length === 0) return {};
@@ -80,7 +75,7 @@ async function localSettings({ address, namespace }: GlobalOptions): Promise<Con
   if (!isNamed && !isReported)
     printToStderr(`agent-jobs: the server is that of npm start, ${local.address}, ${local.folder}`);
   isReported = true;
-  forgetTemporal();
+  leadToLocal(local.address);
   return {
     address: local.address,
     taskQueue: env['AGENT_JOBS_TASK_QUEUE'] ? undefined : local.taskQueue,

@@ -95,9 +95,10 @@ export function problemsOf(read: () => unknown): ConfigProblem[] {
   }
 }
 
-/** Takes all settings of Temporal and the profile out of the environment of this process: it goes to a local server. */
-export function forgetTemporal(): void {
+/** Leads this process to a local server, also when it connects again: no other setting of Temporal and no profile. */
+export function leadToLocal(address: string): void {
   for (const name of Object.keys(process.env)) if (name.startsWith('TEMPORAL_')) delete process.env[name];
+  process.env['TEMPORAL_ADDRESS'] = address;
   process.env['TEMPORAL_CONFIG_FILE'] = devNull;
 }
 

@@ -2,7 +2,8 @@
 import { mkdtemp } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { expect, test } from 'vitest';
+import { expect, test, vi } from 'vitest';
+import { connect } from '../../src/cli/session.js';
 import { DataFolder } from '../../src/local/data-folder.js';
 import { runInProcess } from './run-in-process.js';
 
@@ -29,4 +30,20 @@ test('a server that is named is the one, else the one local system that runs; of
   expect(await list()).toContain('can not reach Temporal at 127.0.0.1:1');
   demo.release();
   expect(await list()).not.toContain('127.0.0.1');
+});
+
+test('a server that the environment names stays the one when a program connects again', async () => {
+  const state = await mkdtemp(join(tmpdir(), 'agent-jobs-state-'));
+  const demo = await DataFolder.take(join(state, 'agent-jobs', 'data', 'default'));
+  demo.publish({ address: '127.0.0.1:1', taskQueue: 'agent-jobs', webUiUrl: 'http://ui', serverPid: process.pid });
+  vi.stubEnv('XDG_STATE_HOME', state);
+  vi.stubEnv('TEMPORAL_ADDRESS', '127.0.0.1:1');
+  vi.stubEnv('TEMPORAL_CONFIG_FILE', undefined);
+  try {
+    await expect(connect({})).rejects.toThrow('can not reach Temporal at 127.0.0.1:1');
+    demo.release();
+    await expect(connect({})).rejects.toThrow('can not reach Temporal at 127.0.0.1:1');
+  } finally {
+    vi.unstubAllEnvs();
+  }
 });
