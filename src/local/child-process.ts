@@ -39,11 +39,12 @@ export async function startProcess({ program, args, env, logFile }: StartOptions
   const alone = { detached: true, windowsHide: true };
   const child = spawn(program, args, { env: { ...env }, stdio: ['ignore', log, log], ...alone });
   closeSync(log);
+  // At once: a Ctrl-C may end this process before the child has reported its start.
+  const watchdog = child.pid === undefined ? undefined : startWatchdog(child.pid);
   const ended = new Promise<string>((resolve) => {
     child.once('exit', (code, signal) => resolve(signal ?? `exit code ${code}`));
   });
   await once(child, 'spawn');
-  const watchdog = startWatchdog(child.pid as number);
   const hasEnded = () => child.exitCode !== null || child.signalCode !== null;
   return {
     pid: child.pid as number,
@@ -59,7 +60,7 @@ export async function startProcess({ program, args, env, logFile }: StartOptions
         await ended;
         clearTimeout(timer);
       }
-      watchdog.kill('SIGKILL');
+      watchdog?.kill('SIGKILL');
     },
   };
 }
