@@ -26,6 +26,7 @@ const MIN_LOCK_PORT = 10_000;
 const LOCK_PORTS = 10_000;
 /** The server of a killed start ends by itself, see child-process.ts. */
 const ORPHAN_ENDS_WITHIN_MS = 15_000;
+const CONNECTS_WITHIN_MS = 2_000;
 
 /** The user's folder for what can be fetched again (`CACHE`), or for what can't (`STATE`). */
 export function userFolder(env: Environment, kind: 'CACHE' | 'STATE'): string {
@@ -76,6 +77,8 @@ export class DataFolder {
     try {
       const killed = readAddress(path);
       if (killed !== null) await untilServerEnded(killed, path);
+      // Until this start has a server, commands find none.
+      rmSync(systemFile(path), { force: true });
     } catch (error) {
       lock.close();
       throw error;
@@ -139,8 +142,14 @@ function lives(pid: number): boolean {
 
 function isListening(port: number): Promise<boolean> {
   return new Promise((resolve) => {
-    const socket = connect(port, HOST, () => resolve(true)).on('error', () => resolve(false));
-    socket.on('connect', () => socket.destroy());
+    const socket = connect(port, HOST);
+    const answer = (isTaken: boolean) => {
+      socket.destroy();
+      resolve(isTaken);
+    };
+    socket.on('connect', () => answer(true)).on('error', () => answer(false));
+    // A suspended process has a full queue of connections at some time.
+    socket.setTimeout(CONNECTS_WITHIN_MS, () => answer(true));
   });
 }
 

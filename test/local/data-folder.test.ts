@@ -1,11 +1,12 @@
-import { spawn } from 'node:child_process';
+import { execFile, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { statSync } from 'node:fs';
-import { mkdir, mkdtemp, rm, symlink, writeFile } from 'node:fs/promises';
+import { copyFile, mkdir, mkdtemp, rename, rm, symlink, writeFile } from 'node:fs/promises';
 import { createServer } from 'node:net';
 import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { promisify } from 'node:util';
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import { DataFolder, dataFolder, runningSystems, userFolder } from '../../src/local/data-folder.js';
 import { freePort } from '../../src/local/child-process.js';
@@ -43,6 +44,18 @@ test.each([
   expect(await outcomesOf([take(), take(), take()])).toEqual(['fulfilled', 'rejected', 'rejected']);
 });
 
+test('the address of a killed start is not that of the next one, which has none yet', async () => {
+  const folder = dataFolder({ XDG_STATE_HOME: parent }, 'default');
+  const killed = await DataFolder.take(folder);
+  killed.publish({ address: '127.0.0.1:9', serverPid: 2 ** 22 + 1, taskQueue: 'q', webUiUrl: 'http://ui' });
+  await copyFile(killed.file('system.json'), killed.file('kept'));
+  killed.release();
+  await rename(killed.file('kept'), killed.file('system.json'));
+  const next = await DataFolder.take(folder);
+  expect(await runningSystems({ XDG_STATE_HOME: parent })).toEqual([]);
+  next.release();
+});
+
 test('a suspended start keeps its folder, and commands find it; a killed one does not', async () => {
   const module = new URL('../../dist/local/data-folder.js', import.meta.url).href;
   const address = JSON.stringify({ address: '127.0.0.1:1', serverPid: 0, taskQueue: 'q', webUiUrl: 'http://ui' });
@@ -57,6 +70,8 @@ test('a suspended start keeps its folder, and commands find it; a killed one doe
   const running = async () => (await runningSystems({ XDG_STATE_HOME: parent })).map((one) => one.address);
   other.kill('SIGSTOP');
   await expect(again()).rejects.toThrow('npm start already runs, and serves Temporal at 127.0.0.1:1');
+  // More than its queue of connections takes.
+  await Promise.all(Array.from({ length: 600 }, running));
   expect(await running()).toEqual(['127.0.0.1:1']);
   other.kill('SIGKILL');
   await once(other, 'exit');
@@ -90,6 +105,18 @@ test('a start waits for the server of a killed one, which still has the database
   expect(isTaken).toBe(false);
   server.kill('SIGKILL');
   (await taken).release();
+});
+
+test('a program ends with the process that starts it, also before its start is reported', async () => {
+  const module = new URL('../../dist/local/child-process.js', import.meta.url).href;
+  const started = { program: process.execPath, args: ['-e', 'setInterval(() => {}, 1_000)', parent], env: {} };
+  const script = `const { startProcess } = await import(${JSON.stringify(module)});
+    void startProcess(${JSON.stringify({ ...started, logFile: join(parent, 'log') })});
+    process.exit();`;
+  const other = spawn(process.execPath, ['--input-type=module', '-e', script], { stdio: 'inherit' });
+  await once(other, 'exit');
+  const running = async () => (await promisify(execFile)('ps', ['-eo', 'stat=,args='])).stdout.includes(parent);
+  await expect.poll(running, { timeout: 10_000 }).toBe(false);
 });
 
 test('a busy port is passed over for a free one that no outgoing connection takes', async () => {
