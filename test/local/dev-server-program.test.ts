@@ -41,6 +41,8 @@ test('the demanded program comes before the one on the PATH', async () => {
   const env = { PATH: dirname(onPath), HOME: folder };
   expect(await findDevServer({ env: { ...env, TEMPORAL_CLI_PATH: demanded } })).toBe(demanded);
   expect(await findDevServer({ env })).toBe(onPath);
+  // Neither needs a cache: no folder can be made below a file.
+  expect(await findDevServer({ env: { ...env, HOME: demanded } })).toBe(onPath);
 });
 
 test('one error names every way to get the dev server, and nothing stands in for a demanded one', async () => {
