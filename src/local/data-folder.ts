@@ -26,7 +26,7 @@ const MIN_LOCK_PORT = 10_000;
 const LOCK_PORTS = 10_000;
 /** The server of a killed start ends by itself, see child-process.ts. */
 const ORPHAN_ENDS_WITHIN_MS = 15_000;
-const CONNECTS_WITHIN_MS = 2_000;
+const CONNECTS_WITHIN_MS = 5_000;
 
 /** The user's folder for what can be fetched again (`CACHE`), or for what can't (`STATE`). */
 export function userFolder(env: Environment, kind: 'CACHE' | 'STATE'): string {

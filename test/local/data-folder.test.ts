@@ -71,8 +71,7 @@ test('a suspended start keeps its folder, and commands find it; a killed one doe
   other.kill('SIGSTOP');
   await expect(again()).rejects.toThrow('npm start already runs, and serves Temporal at 127.0.0.1:1');
   // More than its queue of connections takes.
-  await Promise.all(Array.from({ length: 600 }, running));
-  expect(await running()).toEqual(['127.0.0.1:1']);
+  expect((await Promise.all(Array.from({ length: 600 }, running))).flat()).toHaveLength(600);
   other.kill('SIGKILL');
   await once(other, 'exit');
   expect(await running()).toEqual([]);
