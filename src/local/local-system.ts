@@ -59,7 +59,10 @@ interface LocalSystem {
 /** Starts one part after the other and prints each. */
 export async function startLocalSystem(options: LocalSystemOptions): Promise<LocalSystem> {
   const { env, isReal, signal, stops, taskQueue } = options;
-  const program = await findDevServer({ env, signal, onProgress: printLine });
+  const finding = findDevServer({ env, signal, onProgress: printLine });
+  // A fetch that is given up removes what it has.
+  stops.push(() => finding.catch(() => {}));
+  const program = await finding;
   signal.throwIfAborted();
   const folder = await DataFolder.take(dataFolder(env, isReal ? 'real' : 'default'));
   stops.push(() => folder.release());

@@ -2,7 +2,7 @@ import { execFile, spawn, type ChildProcess } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
 import { once } from 'node:events';
 import { existsSync } from 'node:fs';
-import { mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
+import { mkdir, mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { createServer, type Server } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -291,6 +291,14 @@ test('with --real a key in clear text is warned of first; the end of the worker 
   expect(start.output).toContain('The worker ended by itself (SIGKILL). Start again, and the jobs go on');
   expect(start.output).not.toContain('another-key');
   await untilGone(processes);
+});
+
+test('Ctrl-C within the fetch of the server leaves nothing of it', LONG, async () => {
+  const start = new Start({ TEMPORAL_CLI_PATH: '', PATH: '/nowhere' }, [], 'node');
+  await start.says(/^Fetching/m);
+  start.interrupt();
+  expect(await start.ended()).toBe(0);
+  expect(await readdir(join(home, '.cache', 'agent-jobs', 'programs'))).toEqual([]);
 });
 
 test('with --real and nothing set, all that is missing is named and nothing started', LONG, async () => {
