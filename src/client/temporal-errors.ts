@@ -150,7 +150,8 @@ function isOfTemporal(error: unknown): boolean {
 
 /** Temporal's own words, and what to do if that is known. */
 function remedyFor({ code, details }: GrpcError, namespace: string): string {
-  if (code === GRPC.invalidArgument && /search attribute/i.test(details)) {
+  // An invalid value is one for an attribute of another type, which setup leaves alone.
+  if (code === GRPC.invalidArgument && /^(?!invalid value).*search attribute/i.test(details)) {
     return `${details}; run "agent-jobs setup" once for namespace "${namespace}"`;
   }
   if (REFUSAL.includes(code)) {

@@ -111,6 +111,8 @@ test('a refused job still shows its labels', async () => {
   });
 });
 
+const INT = 3; // temporal.api.enums.v1.IndexedValueType
+
 test('a namespace without the attribute of batches takes jobs without one; other errors name the setup', async () => {
   const { client, namespace, close } = await connectOwnNamespace();
   try {
@@ -131,6 +133,14 @@ test('a namespace without the attribute of batches takes jobs without one; other
     await expect(many[Symbol.asyncIterator]().next()).rejects.toMatchObject(namesSetup);
     const list = jobs.list({ batch: 'b' });
     await expect(list[Symbol.asyncIterator]().next()).rejects.toMatchObject(namesSetup);
+    // Setup adds what is missing, and leaves a wrong type alone.
+    await client.connection.operatorService.addSearchAttributes({
+      namespace,
+      searchAttributes: { [SEARCH_ATTRIBUTE.batch]: INT },
+    });
+    await expect
+      .poll(() => start('b').catch((error: Error) => error.message), { timeout: 60_000 })
+      .toMatch(/value for search attribute AgentJobBatch of type Int: b$/);
   } finally {
     await close();
   }
