@@ -140,7 +140,7 @@ const baseline: Contender = {
 };
 
 /** Both contenders, or the requested one; every second repetition reverses their order. */
-export function turns({ only }: Options, repetition = 1): Contender[] {
+export function inOrder({ only }: Options, repetition = 1): Contender[] {
   const both = repetition % 2 === 1 ? [ours, baseline] : [baseline, ours];
   return both.filter(({ name }) => only === undefined || only === name);
 }

@@ -1,7 +1,7 @@
 /** `npm run bench`: our worker against a plain Temporal implementation of the same work, on the same server. */
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { type Bench, ours, turns } from './contenders.js';
+import { type Bench, inOrder, ours } from './contenders.js';
 import { runCrowd } from './crowd.js';
 import { exportWithDlt, exportWithFetchLoop, exportWithOurs } from './export.js';
 import { drain, furtherPoll, runJobs, steady, tenMinutes } from './jobs.js';
@@ -21,7 +21,7 @@ async function main(options: Options): Promise<void> {
     });
   }
   // Each contender with a fresh server.
-  for (const contender of scenarios.includes('crowd') ? turns(options) : []) {
+  for (const contender of scenarios.includes('crowd') ? inOrder(options) : []) {
     await withBench(options, (bench) =>
       withWorker(bench, contender, (worker) => runCrowd({ bench, contender, worker, options, recorder })),
     );
@@ -40,7 +40,7 @@ async function repeat(bench: Bench, options: Options, repetition: number, record
       await recorder.run({ scenario, contender, repetition }, () => measure(rows));
     }
   };
-  for (const contender of turns(options, repetition)) {
+  for (const contender of inOrder(options, repetition)) {
     await withWorker(bench, contender, async (worker) => {
       const works = [
         ...(scenarios.includes('drain') ? [drain(options)] : []),
