@@ -31,8 +31,10 @@ const ALGORITHM = sequence(hex(OID.ecdsaWithSha256));
 const generalizedTime = (seconds: number) =>
   der(0x18, Buffer.from(`${new Date(seconds * 1_000).toISOString().replace(/[-:T]|\.\d+Z/g, '')}Z`));
 const nameOf = (text: string) => sequence(der(0x31, sequence(hex(OID.commonName), der(0x0c, Buffer.from(text)))));
+/** No line may be empty: not every reader takes that. */
+const lines = (base64: string) => base64.match(/.{1,64}/g)!.join('\n');
 const pem = (content: Buffer) =>
-  `-----BEGIN CERTIFICATE-----\n${content.toString('base64').replace(/.{64}/g, '$&\n')}\n-----END CERTIFICATE-----\n`;
+  `-----BEGIN CERTIFICATE-----\n${lines(content.toString('base64'))}\n-----END CERTIFICATE-----\n`;
 
 /** Signs certificates for `localhost` and 127.0.0.1, which fit servers and clients alike. */
 export class Authority {
