@@ -120,7 +120,7 @@ export class AgentJobs {
 
   /**
    * Starts a job, or answers with the one that this key and input already name. Throws InvalidInputError before
-   * anything is sent, and KeyConflictError where the key names a job with another input.
+   * anything is sent, and KeyConflictError if the key names a job with another input.
    */
   async start(request: StartRequest, options: CallOptions & InputOptions = {}): Promise<JobHandle> {
     const { key, ...input } = checkRequest<StartRequest>(request, options);

@@ -55,7 +55,7 @@ export const RENEW_EARLY_MS = 15_000;
 
 /**
  * For how long a worker may hold a job's polls without a sign of life, by the wait between them: a minute with all that
- * follows where waits are short, five minutes where they are long.
+ * follows if waits are short, five minutes if they are long.
  */
 export function pollLeaseMs(waitMs: number): number {
   return waitMs < YOUNG_WAIT_MS ? 50_000 : 290_000;

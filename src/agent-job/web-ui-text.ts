@@ -91,7 +91,7 @@ export function codeBlock(text: string): string {
     .join('\n');
 }
 
-/** A link that shows where it leads; plain text where the address is anything but a simple one of the web. */
+/** A link that shows where it leads; plain text if the address is anything but a simple one of the web. */
 export function linkMarkdown(address: string): string {
   return /^https?:\/\/[a-z0-9.-]+(:\d+)?(\/[a-z0-9./-]*)?$/i.test(address) ? `<${address}>` : plainMarkdown(address);
 }

@@ -34,7 +34,7 @@ export interface AgentJobOptions {
   deadline?: DurationInput | null | undefined;
   /** How long the create may wait for its first turn before `timedOut`; default for ever. */
   startWithin?: DurationInput | null | undefined;
-  /** Who goes first where writes wait for their turn, 1 to 5, 1 first; default 3. */
+  /** The order of writes that wait for their turn, 1 to 5, 1 first; default 3. */
   priority?: Priority | null | undefined;
   /** A label to find jobs by that were started together; at most 100 bytes. */
   batch?: string | null | undefined;
@@ -85,7 +85,7 @@ export interface FollowUpInput {
   prompt: string;
   /** Sent at most once over the whole life of the job; at most 256 bytes; default a new one each time. */
   id?: string | null | undefined;
-  /** Who goes first where writes wait for their turn, 1 to 5, 1 first; default that of the job. */
+  /** The order of writes that wait for their turn, 1 to 5, 1 first; default that of the job. */
   priority?: Priority | null | undefined;
 }
 

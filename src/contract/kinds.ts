@@ -245,7 +245,7 @@ export function whole(minimum: number, maximum: number): Kind<number> {
   };
 }
 
-/** Who goes first, 1 to 5. */
+/** The order of what waits, 1 to 5. */
 export const PRIORITY = whole(1, 5) as Kind<Priority>;
 
 /** One of several words. */

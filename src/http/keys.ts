@@ -8,7 +8,7 @@ import { Problem } from './problem.js';
 
 /** The sender of a request. */
 export interface Caller {
-  /** The hash of the key, that tells callers apart: two keys may have one name. Null without keys. */
+  /** The hash of the key, by which callers differ: two keys may have one name. Null without keys. */
   readonly id: string | null;
   /** Null without keys. */
   readonly name: string | null;

@@ -26,7 +26,7 @@ import {
 interface WriteInput extends Omit<Parameters<typeof checkPriorAttempt>[0], 'confirmWritesBefore'> {
   projectId: string;
   prompt: string;
-  /** Who goes first if writes wait for their turn. */
+  /** The order of writes that wait for their turn. */
   priority: Priority;
   /** The turn that the queue gave it; absent if it was given none. */
   turn?: string | undefined;

@@ -33,7 +33,7 @@ const STATE_TIMEOUT_MS = 3_000;
 export interface FollowUpOptions {
   /** Makes a repetition harmless: the same id is sent at most once over the job's life. Default: a new one. */
   id?: string | null | undefined;
-  /** Who goes first where the project's messages wait for their turn, 1 to 5, 1 first. Default: that of the job. */
+  /** The order of the project's messages that wait for their turn, 1 to 5, 1 first. Default: that of the job. */
   priority?: Priority | null | undefined;
   /** Throws JobEndedError if the workflow has ended, in place of attaching to its job anew. Default false. */
   onlyWhileRunning?: boolean | null | undefined;
@@ -161,7 +161,7 @@ function isEnding(error: unknown): boolean {
   return (details as { field?: unknown } | undefined)?.field === 'job';
 }
 
-/** Attempts until one is confirmed; throws FollowUpUnconfirmedError, or MessageRefusedError where it is refused. */
+/** Attempts until one is confirmed; throws FollowUpUnconfirmedError, or MessageRefusedError if it is refused. */
 async function confirmed<T>(
   client: Client,
   workflowId: string,

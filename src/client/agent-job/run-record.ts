@@ -39,7 +39,7 @@ export interface RunRecord extends JobSummary {
   details: () => Promise<string | undefined>;
 }
 
-/** Reads the newest run of a workflow id; throws JobNotFoundError, and KeyConflictError where it is no agent job. */
+/** Reads the newest run of a workflow id; throws JobNotFoundError, and KeyConflictError if it is no agent job. */
 export async function readRun(client: Client, workflowId: string): Promise<RunRecord> {
   const elapsedMs = startStopwatch();
   const run = await readDescription(client, workflowId);
@@ -82,7 +82,7 @@ export function nullIfGone(error: unknown): null {
   throw error;
 }
 
-/** Reads how one closed run ended, and its result; throws WorkflowNotFoundError where Temporal has deleted it. */
+/** Reads how one closed run ended, and its result; throws WorkflowNotFoundError if Temporal has deleted it. */
 export async function readClosedRun(
   client: Client,
   { workflowId, runId }: RunId,
