@@ -40,7 +40,7 @@ const REFRESH_MS = 3_000;
 const SHARE_OF_TIME = 0.2;
 /** A line of progress at most so often. */
 const PROGRESS_MS = 30_000;
-/** A batch whose start has just ended may be missing from so many lists. */
+/** The first lists may miss a batch that was just started. After so many, an empty list means that there is none. */
 const FIRST_LISTS = 4;
 /** The list lags behind the jobs: a batch is over once so many lists in a row say so. */
 const LAST_LISTS = 2;

@@ -28,10 +28,7 @@ interface HttpService extends Readonly<Call['service']> {
 /** The limit of all callers together. A stream is one. */
 const MAX_CONNECTIONS = 5_000;
 const KEEP_ALIVE_MS = 75_000;
-/**
- * A request that comes more slowly is answered 408. Node would refuse a request without a host by an answer without a
- * body, and would not show the headers after the first 2,000.
- */
+/** A slower request is answered 408. A request without a host is refused here, because Node's answer has no body. */
 const OPTIONS = {
   headersTimeout: 10_000,
   requestTimeout: 30_000,
@@ -78,7 +75,7 @@ export class HttpServer {
     this.#limits = new CallerLimits(limits);
     const server = createServer({ ...OPTIONS, keepAliveTimeout: service.keepAliveMs ?? KEEP_ALIVE_MS });
     server.maxConnections = MAX_CONNECTIONS;
-    server.maxHeadersCount = 0;
+    server.maxHeadersCount = 0; // Node would hide the headers after the first 2,000
     server.timeout = limits.idleMs;
     // An expected body is asked for when it is read: after the key was checked.
     for (const event of ['request', 'checkContinue', 'checkExpectation']) {
@@ -120,7 +117,7 @@ export class HttpServer {
 
   async #serve(request: IncomingMessage, response: ServerResponse, isProbe = false): Promise<void> {
     const { socket } = request;
-    // Requests that come together would wait here with all that they hold. Their client sends them again, one by one.
+    // A second request before the answer to the first would wait here, with its memory. The client repeats it alone.
     if (this.#open.has(socket)) return void socket.destroy();
     const gone = new AbortController();
     const open: OpenRequest = { response, route: null, isProbe };

@@ -1,6 +1,7 @@
 /**
- * The publication of a finished scan. Decides whether the scan replaces the snapshot that is there, and in which order
- * files change, so that a run that dies in between leaves the old snapshot or one that the next run finishes:
+ * The publication of a finished scan. Decides whether the scan is `impossible` or `shrunk`, whether it replaces the
+ * snapshot that is there, and in which order files change, so that a run that dies in between leaves the old snapshot,
+ * or one that the next run finishes:
  *
  * 1. The snapshot that is there is copied to `superseded/`.
  * 2. The intent record in staging gets the manifest to come (a write-ahead record).

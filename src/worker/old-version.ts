@@ -1,7 +1,7 @@
 /**
  * Lets the version of this worker drain. A job that waits for its next poll has no workflow task for up to an hour, and
- * learns in none that another version is current. So the workers of a version that is current no more wake its runs,
- * however the other one was made current. A run that may not leave yet does so in a later task of its own.
+ * learns in none that another version is current. Once a version is no longer current, its own workers wake its runs,
+ * no matter how the other version became current. A run that may not leave yet does so in a later task of its own.
  */
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Client, WorkflowExecutionInfo } from '@temporalio/client';
@@ -86,8 +86,8 @@ interface Draining extends Pick<OldVersionOptions, 'client' | 'heldPolls'> {
 async function wakeRuns({ client, heldPolls, version, since, stopped }: Draining): Promise<void> {
   const woken = new Set<string>();
   const failures: unknown[] = [];
-  // The server takes one signal of a request id: many workers, and ever rarer tries, cost a run little. The first may
-  // come before the task queues know of the change.
+  // The server takes one signal per request id. All workers share an id, which changes ever more rarely, so a run gets
+  // few signals. One is not enough: the first may come before the task queues know of the change.
   const checks = Math.max(0, Date.now() - since) / CHECK_INTERVAL_MS;
   const requestId = `${WAKE_SIGNAL}/${version.buildId}/${since}/${Math.floor(Math.log2(checks + 1))}`;
   let batch: Promise<void>[] = [];

@@ -55,7 +55,7 @@ export class PollLease {
     return this.run.progress.hasChanged ? performance.now() : this.#renewAt;
   }
 
-  /** Whether the lease is long enough for a wait and the read after it. The server keeps a longer wait for less. */
+  /** Whether the lease is long enough for a wait and the read after it. A longer wait costs less on the server. */
   lasts(waitMs: number): boolean {
     return waitMs < this.#leaseMs - RENEW_EARLY_MS;
   }

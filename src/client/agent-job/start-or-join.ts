@@ -184,7 +184,7 @@ export async function restartAfter<T>(
   }
 }
 
-/** A start with an update whose start Temporal answered with an earlier run can't take the update any more. */
+/** Temporal knew the request id of the start and answered with the closed run, which can't take the update. */
 function isAnsweredWithClosedRun(error: unknown): boolean {
   if (error instanceof WorkflowExecutionAlreadyStartedError) return true;
   return error instanceof Error && error.message.includes('StartDeduped');

@@ -171,7 +171,7 @@ function summaryOf(write: Write): string {
   );
 }
 
-/** What was surely never sent expires with the run. */
+/** The run expires with a write that surely was never sent. One that may have arrived ends its own wait alone. */
 function expire(run: JobRun, write: Write): void {
   if (mayHaveArrived(write)) run.apply({ kind: 'timeOver' });
   else run.expire();

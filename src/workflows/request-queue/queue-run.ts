@@ -164,15 +164,15 @@ export class QueueRun {
     this.budget.take(perHour);
   }
 
-  /** What a report says about a turn in flight. A turn that has ended is corrected no more, but a 429 is one. */
+  /** What a report says about a turn. After the turn's end it no longer changes what was spent; a 429 still counts. */
   #apply({ turn: name, outcome, at, requests = 1, retryAfterMs = null }: RequestReport): void {
     const number = this.#numberOf(name);
     const turn = number === null ? undefined : this.#turns.get(number);
     if (number !== null) this.#turns.delete(number);
     const isLate = number !== null && !turn;
     const sent = outcome === 'unsent' || isLate ? 0 : outcome === 'throttled' ? requests - 1 : requests;
-    // A worker does not know how long its task waited, and the upstream may still count what is taken for free here.
-    // What begins at the end of its turn arrives after it.
+    // A worker does not know how long its task waited. So a request counts from the latest time at which it can have
+    // arrived: an earlier one would free budget here that the upstream still counts.
     this.budget.spend(sent, turn ? turn.until + REPORT_MS : at);
     if (turn && sent > 0 && outcome !== 'other') this.budget.accept(turn.givenAt);
     if (outcome === 'throttled') this.budget.refuse(retryAfterMs, turn?.givenAt ?? null);
