@@ -140,7 +140,9 @@ async function handleRequest(
     ? respond(parts, route, request, prompt)
     : errorResponse(route.operation, 502, 'Bad gateway');
   entry.tookEffect = hasEffect && response.status < 300;
-  if (!fault) return finish(parts, entry, serverResponse, response);
+  // A success after the effect must not stand for a request that was refused.
+  const isRefused = fault?.kind === 'status' && fault.status < 300 && isAfterEffect(fault) && response.status >= 300;
+  if (!fault || isRefused) return finish(parts, entry, serverResponse, response);
   await injectFault(fault, route.operation, response, serverResponse);
   end(parts, entry, fault.kind === 'status' || fault.kind === 'delay' ? String(serverResponse.statusCode) : fault.kind);
 }

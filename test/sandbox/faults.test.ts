@@ -33,6 +33,13 @@ test('a status carries any body, headers and Retry-After', async () => {
   expect([last.status, last.text, last.headers['x-pot']]).toEqual([418, 'short and stout', 'tea']);
 });
 
+test('a success that is injected after the effect does not hide that a write was refused', async () => {
+  const sandbox = await sandboxForTest({ rateLimits: { create: 0 } });
+  await sandbox.addFault({ kind: 'status', status: 201, effect: 'after' });
+  expect((await createJob(sandbox)).status).toBe(429);
+  expect(await sandbox.creates()).toEqual([]);
+});
+
 test('a rule strikes only what it matches, from the nth on, as often as it says', async () => {
   const sandbox = await sandboxForTest();
   const { id } = (await createJob(sandbox)).json;
