@@ -102,7 +102,7 @@ export function withHealthChange(changes: readonly number[], at: number): number
 }
 
 /** From when on a batch may end for its health; no later than in an hour, also if the clock was set back. */
-export function healthToldFrom(changes: readonly number[], now: number): number {
+export function healthReportsFrom(changes: readonly number[], now: number): number {
   return changes.length < MAX_HEALTH_CHANGES ? 0 : Math.min(changes[0]!, now) + PER_MS;
 }
 

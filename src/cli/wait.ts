@@ -178,14 +178,13 @@ async function follow({ jobs: { client }, globals }: Session, job: JobHandle, si
   const print = (line: string) => {
     if (!signal.aborted) printToStderr(`agent-jobs: ${line}`);
   };
-  const ignore = () => {};
   let trouble = '';
   const warn = (_: string, { error }: { error?: unknown }) => {
     const { message } = error as Error;
     if (message !== trouble) print(`still waiting: ${message}`);
     trouble = message;
   };
-  const context = { client, timeoutMs: undefined, logger: { debug: ignore, info: ignore, warn, error: ignore } };
+  const context = { client, timeoutMs: undefined, logger: { warn } };
   let before: string[] = [];
   while (!signal.aborted) {
     for await (const state of watchJob(context, job.workflowId, { signal })) {

@@ -4,7 +4,7 @@
 import { createHash, randomInt } from 'node:crypto';
 import { EventEmitter, once } from 'node:events';
 import type { JobState } from '../contract.js';
-import { lookAtJob } from '../client/agent-job/run-record.js';
+import { readSummary } from '../client/agent-job/run-record.js';
 import { shownOf } from '../client/agent-job/wait.js';
 import { nullIfUnbegun, resultOf, whileWanted } from '../operations/job-end.js';
 import type { AgentJobs, JobHandle } from '../starter.js';
@@ -94,7 +94,7 @@ class SharedWatch extends EventEmitter {
   private constructor({ jobs: { client }, job }: Call) {
     super();
     this.setMaxListeners(0);
-    this.found = lookAtJob(client, job().workflowId, { signal: this.#stop.signal });
+    this.found = readSummary(client, job().workflowId, { signal: this.#stop.signal });
     void this.#follow(job());
   }
 

@@ -1,4 +1,4 @@
-/** What the SDK's client of workflows lacks: clients that differ from the caller's in one thing, and request ids. */
+/** What the SDK's client of workflows lacks: clients that differ from the caller's in one thing. */
 import { randomUUID } from 'node:crypto';
 import {
   type Client,
@@ -9,10 +9,6 @@ import {
   type WorkflowExecutionInfo,
 } from '@temporalio/client';
 import { executionInfoFromRaw } from '@temporalio/client/lib/helpers.js';
-import {
-  InternalWorkflowStartOptionsSymbol,
-  type InternalWorkflowStartOptions,
-} from '@temporalio/client/lib/internal.js';
 import type { Payload, QueryDefinition } from '@temporalio/common';
 import { STALE_COPY } from '../contract/shared.js';
 
@@ -169,37 +165,4 @@ export async function readListPage(client: Client, { query, pageSize, token }: P
   const { executions, nextPageToken } = await client.workflowService.listWorkflowExecutions(request);
   const runs = await Promise.all(executions.map((raw) => executionInfoFromRaw(raw, converter, raw, namespace)));
   return { runs, token: nextPageToken.length > 0 ? nextPageToken : null };
-}
-
-// A request id makes a repeated start idempotent. The start options have none, so it is set through an internal symbol.
-// This can go when the public options take a request id.
-
-const PREFIX = 'agent-jobs/after/';
-
-/** The request id of every start that goes on from this closed run. */
-export function restartRequestId(endedRunId: string): string {
-  return `${PREFIX}${endedRunId}`;
-}
-
-/** The closed runs that these request ids go on from. */
-export function endedRunIdsOf(requestIds: string[]): string[] {
-  return requestIds.filter((id) => id.startsWith(PREFIX)).map((id) => id.slice(PREFIX.length));
-}
-
-/**
- * Makes a start after a closed run a compare-and-set. All who saw that run as the last one send the same request id.
- * Temporal answers each repetition with the run that the first one made, even when that has closed in the meantime.
- */
-export function withRestartRequestId(
-  endedRunId: string,
-  onConflictOptions?: { attachRequestId: boolean },
-): RequestIdOption {
-  return withRequestId(restartRequestId(endedRunId), onConflictOptions);
-}
-
-type RequestIdOption = Required<Pick<InternalWorkflowStartOptions, typeof InternalWorkflowStartOptionsSymbol>>;
-
-/** Makes a start that is repeated the same start: Temporal answers it with the run that the first one made. */
-export function withRequestId(requestId: string, onConflictOptions?: { attachRequestId: boolean }): RequestIdOption {
-  return { [InternalWorkflowStartOptionsSymbol]: { requestId, ...(onConflictOptions && { onConflictOptions }) } };
 }

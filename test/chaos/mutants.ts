@@ -283,8 +283,8 @@ export const MUTANTS: Mutant[] = [
   {
     name: 'polls whose trouble no workflow knows',
     file: 'src/activities/agent-job/poll-attempt.ts',
-    find: 'const mayTellHealth = now >= input.healthToldFrom;',
-    replace: 'const mayTellHealth = now < 0 * input.healthToldFrom;',
+    find: 'const mayReportHealth = now >= input.healthReportsFrom;',
+    replace: 'const mayReportHealth = now < 0 * input.healthReportsFrom;',
     test: 'test/unit/poll-job.test.ts',
     title: 'a batch ends when its health changes',
   },

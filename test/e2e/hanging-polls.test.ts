@@ -91,7 +91,7 @@ function watchInput(jobId: string): PollJobInput {
     endsAtTerminal: true,
     failures: 0,
     health: 'good',
-    healthToldFrom: 0,
+    healthReportsFrom: 0,
     notFound: null,
     maxReads: 1_000,
   };

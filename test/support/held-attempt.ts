@@ -23,7 +23,7 @@ export function pollInput(differences: Partial<PollJobInput> = {}): PollJobInput
     endsAtTerminal: true,
     failures: 0,
     health: 'good',
-    healthToldFrom: 0,
+    healthReportsFrom: 0,
     notFound: null,
     maxReads: 60,
     ...differences,

@@ -122,7 +122,7 @@ describe('a batch ends when its health changes', () => {
     ['at a longer Retry-After', failure(2_000), 9, { health: 'askedToWait', pauseMs: 1_000 }, 'failed'],
     ['at the first good read', null, 9, { health: 'failing' }, 'unchanged'],
     ['at the first good read, also after a worker died', null, 0, { health: 'askedToWait' }, 'unchanged'],
-    ['at the first read after an hour of many ends', failure(), 9, { healthToldFrom: Date.now() - 1 }, 'failed'],
+    ['at the first read after an hour of many ends', failure(), 9, { healthReportsFrom: Date.now() - 1 }, 'failed'],
   ] as const)('%s', async (_, fault, kept, input, kind) => {
     expect((await read(fault, kept, input)).result?.reading).toMatchObject({ kind });
   });
@@ -134,8 +134,8 @@ describe('a batch ends when its health changes', () => {
     ['a failure that is no news', failure(), 9, { health: 'failing' }],
     ['another Retry-After', failure(1_000), 9, { health: 'askedToWait', pauseMs: 1_000 }],
     ['a failure without one', failure(), 9, { health: 'askedToWait' }],
-    ['trouble in an hour of many ends', failure(1_000), 9, { healthToldFrom: Date.now() + 60_000 }],
-    ['good reads in an hour of many ends', null, 9, { health: 'failing', healthToldFrom: Date.now() + 60_000 }],
+    ['trouble in an hour of many ends', failure(1_000), 9, { healthReportsFrom: Date.now() + 60_000 }],
+    ['good reads in an hour of many ends', null, 9, { health: 'failing', healthReportsFrom: Date.now() + 60_000 }],
   ] as const)('and goes on after %s', async (_, fault, kept, input) => {
     expect((await read(fault, kept, input)).error).toMatchObject({ type: 'StillPolling' });
   });

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { healthToldFrom, withHealthChange } from '../../src/agent-job/poll-waits.js';
+import { healthReportsFrom, withHealthChange } from '../../src/agent-job/poll-waits.js';
 import { pollInterruption } from '../../src/workflows/agent-job/poll-findings.js';
 import { waitingOf } from '../../src/workflows/agent-job/job-state.js';
 import { beginWrite, type Interruption, type Write } from '../../src/workflows/agent-job/write.js';
@@ -88,7 +88,7 @@ test.each([
   [[1, 2, 3, 4, 5, 6, 7], 3_600_002],
   [[91, 92, 93, 94, 95, 96], 3_600_009],
 ])('after changes of the health at %j the next is told from %i on', (changes, from) => {
-  expect(healthToldFrom(changes.reduce<number[]>(withHealthChange, []), 9)).toBe(from);
+  expect(healthReportsFrom(changes.reduce<number[]>(withHealthChange, []), 9)).toBe(from);
 });
 
 test('trouble with reads keeps its time while it is the same, and ends with a read of use', () => {

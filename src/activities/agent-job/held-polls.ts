@@ -105,7 +105,7 @@ export class HeldPolls {
   dropEarlier(name: string): void {
     const earlier = this.#leases.get(name);
     if (!earlier) return;
-    this.#scope.runInAsyncScope(() => this.#end(earlier, earlier.handBack('a later poll of this job has begun')));
+    this.#scope.runInAsyncScope(() => this.#end(earlier, earlier.handBack('another poll of this job has begun')));
   }
 
   /** Takes a job over, whose next read is due after `waitMs`; false if the server must keep the wait. */

@@ -17,7 +17,7 @@ import { InvalidInputError } from '../../contract/errors.js';
 import { startClock, tryLater } from '../../temporal/activity-attempt.js';
 
 /** An attempt waits for the end so long, which a worker that shuts down can wait for too. */
-const LOOK_MS = 10_000;
+const ROUND_MS = 10_000;
 /** The end is reported late by at most a tenth of the job's time, and a minute. */
 const WAIT = { ratio: 0.1, minMs: 1_000, maxMs: 60_000 };
 
@@ -83,7 +83,7 @@ async function resultWithin(
   now: () => number,
 ): Promise<AgentJobResult | null> {
   try {
-    return await client.withDeadline(Date.now() + LOOK_MS, () => resultOverResets(client, workflowId, joined.runId));
+    return await client.withDeadline(Date.now() + ROUND_MS, () => resultOverResets(client, workflowId, joined.runId));
   } catch (error) {
     if (isDeadlineExceeded(error)) return null;
     if (error instanceof WorkflowFailedError) throw expected(endWithoutResult(workflowId, error.cause));

@@ -44,7 +44,7 @@ export interface PollJobInput {
   /** For how long the upstream asked to be left alone, as the workflow knows; the batch ends when that is longer. */
   pauseMs?: number | undefined;
   /** Before this time the batch does not end for its health. */
-  healthToldFrom: number;
+  healthReportsFrom: number;
   /** How many 404 came in a row before this batch, and since when; null if the last response was another. */
   notFound: { count: number; since: number } | null;
   /** How many polls the batch may make. */
@@ -143,7 +143,7 @@ export class PollAttempt {
     const input = this.#input;
     const now = this.#clock.server();
     const isLastRead = progress.reads >= input.maxReads || this.#isAtDeadline(begunAt);
-    const mayTellHealth = now >= input.healthToldFrom;
+    const mayReportHealth = now >= input.healthReportsFrom;
     switch (response.kind) {
       case 'notFound': {
         // The workflow counts these at once: a batch that is cancelled must not forget them.
@@ -159,7 +159,7 @@ export class PollAttempt {
         const isChange = isWorse(health, input.health) || isLongerPause(health, pauseMs, input.pauseMs);
         // No last read at the deadline goes against a `Retry-After`.
         const isOver = now + pauseMs >= (input.deadlineAt ?? Infinity);
-        return isLastRead || (mayTellHealth && isChange) || isOver || input.notFound !== null ? response : null;
+        return isLastRead || (mayReportHealth && isChange) || isOver || input.notFound !== null ? response : null;
       }
       case 'record': {
         const isLast = isLastRead || this.#deservesLongerLease(now);
@@ -167,7 +167,7 @@ export class PollAttempt {
         if (ends && begunAt < input.settledAt) return isLast ? { kind: 'settling', job: response.job } : null;
         const isKnown = fingerprint(response.job) === this.#known;
         if (ends || input.notFound !== null || !isKnown) return response;
-        return isLast || (mayTellHealth && input.health !== 'good') ? { kind: 'unchanged' } : null;
+        return isLast || (mayReportHealth && input.health !== 'good') ? { kind: 'unchanged' } : null;
       }
     }
   }

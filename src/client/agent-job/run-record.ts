@@ -6,8 +6,9 @@ import { endOf, type RunEnd } from '../../agent-job/closed-run.js';
 import { inputHash } from '../../agent-job/input.js';
 import { AGENT_JOB_WORKFLOW, type AgentJobInput, type AgentJobResult, MEMO } from '../../contract.js';
 import { startStopwatch } from '../../temporal/elapsed-time.js';
+import { endedRunIdsOf } from '../../temporal/restart-request-id.js';
 import { equals, isOpen } from '../../temporal/visibility.js';
-import { endedRunIdsOf, lenientWorkflowClient } from '../../temporal/workflow-clients.js';
+import { lenientWorkflowClient } from '../../temporal/workflow-clients.js';
 import { JobNotFoundError, KeyConflictError } from '../errors.js';
 import type { CallOptions } from '../settings.js';
 import { temporalCall } from '../temporal-call.js';
@@ -72,7 +73,7 @@ export async function readDescription(client: Client, workflowId: string): Promi
 }
 
 /** Reads a job's newest run as `listJobs` would show it, without the lag of a list; throws JobNotFoundError. */
-export function lookAtJob(client: Client, workflowId: string, options: CallOptions = {}): Promise<JobSummary> {
+export function readSummary(client: Client, workflowId: string, options: CallOptions = {}): Promise<JobSummary> {
   return temporalCall(client, options, async () => toSummary(await readDescription(client, workflowId)));
 }
 

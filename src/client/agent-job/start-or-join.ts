@@ -9,7 +9,7 @@ import { type Allowed, allowedAfter, ENDED_BY } from '../../agent-job/closed-run
 import { inputHash } from '../../agent-job/input.js';
 import type { AgentJobStartOptions } from '../../agent-job/start-options.js';
 import { AGENT_JOB_WORKFLOW, type AgentJobInput } from '../../contract.js';
-import { withRequestId, withRestartRequestId } from '../../temporal/workflow-clients.js';
+import { withRequestId, withRestartRequestId } from '../../temporal/restart-request-id.js';
 import { concurrently } from '../concurrently.js';
 import { KeyConflictError } from '../errors.js';
 import { START_TIMEOUT_MS, temporalCall, throwIfOver } from '../temporal-call.js';

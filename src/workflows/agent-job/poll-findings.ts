@@ -5,7 +5,7 @@
 import { isTerminalStatus, MAX_RETRY_AFTER_MS, type JobRecord } from '../../contract.js';
 import type { PollJobInput, PollJobResult, Reading } from '../../activities/agent-job/poll-attempt.js';
 import {
-  healthToldFrom,
+  healthReportsFrom,
   isLongerPause,
   isSameRecord,
   LOST_AFTER,
@@ -114,12 +114,12 @@ export class PollFindings {
   }
 
   /** What a batch must know of the reads before it. */
-  get forBatch(): Pick<PollJobInput, 'failures' | 'health' | 'pauseMs' | 'healthToldFrom' | 'notFound'> {
+  get forBatch(): Pick<PollJobInput, 'failures' | 'health' | 'pauseMs' | 'healthReportsFrom' | 'notFound'> {
     const { failures, health, pauseMs, healthChanges, notFound } = this.#data;
-    return { failures, health, pauseMs, healthToldFrom: healthToldFrom(healthChanges, this.#now()), notFound };
+    return { failures, health, pauseMs, healthReportsFrom: healthReportsFrom(healthChanges, this.#now()), notFound };
   }
 
-  beginBatch({ maxReads, lastChangeAt, pauseMs = 0, healthToldFrom }: PollJobInput): void {
+  beginBatch({ maxReads, lastChangeAt, pauseMs = 0, healthReportsFrom }: PollJobInput): void {
     const now = this.#now();
     this.requestedAt = null;
     this.isPollNow = false;
@@ -128,8 +128,8 @@ export class PollFindings {
     // After it was cut short, no poll would come for so long: the batch itself polls sooner.
     const isLongPause = pauseMs >= Math.max(this.#plan.maxMs, MAX_FAILING_WAIT_MS);
     // It does not report a longer `Retry-After` that it meets before.
-    const toldFrom = isLongPause ? Infinity : healthToldFrom;
-    const ridesUntil = maxReads > 1 && now < toldFrom ? toldFrom + MAX_RETRY_AFTER_MS : 0;
+    const reportsFrom = isLongPause ? Infinity : healthReportsFrom;
+    const ridesUntil = maxReads > 1 && now < reportsFrom ? reportsFrom + MAX_RETRY_AFTER_MS : 0;
     this.#batch = { since: now, sinceChangeMs: now - lastChangeAt, maxReads, ridesUntil };
   }
 
