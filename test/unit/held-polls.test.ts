@@ -207,7 +207,7 @@ describe('one attempt', () => {
     const later = attempt({ plan: EVERY_9_S, deadlineAt });
     expect((await earlier).error).toMatchObject({
       type: 'StillPolling',
-      message: expect.stringMatching(/later poll/),
+      message: expect.stringMatching(/another poll of this job has begun/),
     });
     expect((await later).result?.reads).toBe(2);
     expect((await other).result?.reads).toBe(2);
