@@ -141,7 +141,7 @@ async function checkPollers(
   return { status: 'ok', text: `${text}, last ${seconds} s ago` };
 }
 
-/** Whether the upstream answers and takes the key. A key that works may still lie open. */
+/** Whether the upstream answers and takes the key. A key that works may still cross the network in clear text. */
 async function checkUpstreamAndKey(project: string | undefined): Promise<Finding> {
   const { checkUpstream } = await import('../worker/upstream-check.js');
   const { readUpstreamConfig, upstreamWarnings } = await import('../config.js');

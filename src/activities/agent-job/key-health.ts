@@ -31,7 +31,7 @@ export interface KeyHealthOptions {
 }
 
 const TRY_EVERY_MS = 60_000;
-/** Reads that are accepted for so many times as long clear a key. */
+/** So many times `TRY_EVERY_MS` of accepted reads clear a key, if no write was refused since. */
 const BELIEVE_READS_AFTER = 10;
 /** A worker that serves every project keeps little. */
 const MAX_REMEMBERED = 10_000;
