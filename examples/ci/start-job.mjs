@@ -54,7 +54,7 @@ async function readEnd(job, signal) {
   }
 }
 
-/** Answers only where the job needs a person; whatever ends the watch, readEnd tells. */
+/** Answers only if the job needs a person; readEnd reports every other end. */
 async function untilAttention(job, signal) {
   try {
     for await (const state of job.watch({ signal })) {
@@ -130,7 +130,7 @@ async function main() {
     const job = await jobs.start(request);
     const { workflowId } = job;
     log(job.isNew ? 'Started' : 'Joined', workflowId);
-    // Told before the wait: a step that is cancelled has said which job it was.
+    // Before the wait: a step that is cancelled has said which job it was.
     await writeOutputs({ 'workflow-id': workflowId });
     const end = waits ? await waitForEnd(job, timeoutMs) : { outcome: 'running', prLink: '', why: '' };
     const { outcome, prLink, why } = end;

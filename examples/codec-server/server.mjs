@@ -138,7 +138,7 @@ const server = createServer({ headersTimeout: 10_000, requestTimeout: 30_000 }, 
   response.setHeader('cache-control', 'no-store');
   answer(request, response).catch((error) => {
     request.resume();
-    // The codec's own errors tell of a payload that can't be decrypted, and hold nothing of it.
+    // The codec's own errors report a payload that can't be decrypted, and hold nothing of it.
     response.writeHead(error.status ?? 400, { 'content-type': 'application/json' });
     response.end(JSON.stringify({ error: error.message }));
   });

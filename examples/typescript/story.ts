@@ -31,11 +31,11 @@ const projectId = process.argv[2] ?? 'acme';
 const jobs = await AgentJobs.connect();
 const ticket = { key: 'a (ticket)/1:2', projectId, prompt: 'Schreib «Grüße» 🐍\n' };
 
-function tell(step: string, facts: object = {}): void {
+function report(step: string, facts: object = {}): void {
   console.log(JSON.stringify({ step, ...facts }));
 }
 
-/** How a job ends: the outcome of its result, or which failure it is. A wrong input is told before anything is sent. */
+/** How a job ends: its outcome, or which failure it is. A wrong input is reported before anything is sent. */
 async function endOf(started: Promise<JobHandle>): Promise<string> {
   try {
     return (await (await started).result()).outcome;
@@ -50,50 +50,54 @@ const start = (key: string) => jobs.start({ key, projectId, prompt: key, ...OPTI
 const others = [...ENDS, 'Terminated'].map((end) => ({
   end,
   started: start(end),
-  told: '' as string | Promise<string>,
+  found: '' as string | Promise<string>,
 }));
-for (const other of others) if (other.end === 'InvalidInput') other.told = endOf(other.started);
+for (const other of others) if (other.end === 'InvalidInput') other.found = endOf(other.started);
 const canceled = await start('Canceled');
 
 const job = await jobs.start(ticket);
-tell('started', { workflowId: job.workflowId, isNew: job.isNew });
+report('started', { workflowId: job.workflowId, isNew: job.isNew });
 const again = await jobs.start(ticket);
-tell('repeated while it runs', { workflowId: again.workflowId, isNew: again.isNew });
+report('repeated while it runs', { workflowId: again.workflowId, isNew: again.isNew });
 try {
   await jobs.start({ ...ticket, prompt: 'Another' });
 } catch (error) {
-  if (error instanceof KeyConflictError) tell('another prompt refused');
+  if (error instanceof KeyConflictError) report('another prompt refused');
 }
 const first = await job.sendFollowUp('Add a test', { id: 'test' });
 const second = await job.sendFollowUp('Add a test', { id: 'test' });
-tell('follow-up said twice', { states: [first.state, second.state] });
+report('follow-up said twice', { states: [first.state, second.state] });
 for await (const { phase, waiting, jobId } of job.watch()) {
   if (waiting === null) continue;
-  tell('state while it waits', { phase, waitsFor: waiting.for, jobId });
+  report('state while it waits', { phase, waitsFor: waiting.for, jobId });
   break;
 }
 const ended = await job.result();
-tell('ended', { outcome: ended.outcome, prLink: ended.job?.prLink, jobId: ended.jobId });
+report('ended', { outcome: ended.outcome, prLink: ended.job?.prLink, jobId: ended.jobId });
 const repeated = await jobs.start(ticket);
-tell('repeated after its end', { workflowId: repeated.workflowId, isNew: repeated.isNew });
+report('repeated after its end', { workflowId: repeated.workflowId, isNew: repeated.isNew });
 const known = await job.sendFollowUp('Add a test', { id: 'test' });
-tell('used id after the end', { state: known.state });
+report('used id after the end', { state: known.state });
 const [after, twin] = await Promise.all([
   job.sendFollowUp('Add docs', { id: 'docs' }),
   job.sendFollowUp('Add docs', { id: 'docs' }),
 ]);
-tell('follow-up after the end', { states: [after.state, twin.state] });
+report('follow-up after the end', { states: [after.state, twin.state] });
 const more = await job.result();
-tell('ended again', { outcome: more.outcome, jobId: more.jobId, usedIds: more.usedFollowUpIds });
+report('ended again', { outcome: more.outcome, jobId: more.jobId, usedIds: more.usedFollowUpIds });
 const last = await job.sendFollowUp('One more', { id: 'last' });
 const most = await job.result();
-tell('ended once more', { state: last.state, outcome: most.outcome, usedIds: most.usedFollowUpIds });
-tell('repeated after all', { isNew: (await jobs.start(ticket)).isNew });
+report('ended once more', { state: last.state, outcome: most.outcome, usedIds: most.usedFollowUpIds });
+report('repeated after all', { isNew: (await jobs.start(ticket)).isNew });
 
 await canceled.cancel();
 const end = await endOf(Promise.resolve(canceled));
 const answer = await canceled.sendFollowUp('Go on', { id: 'on' });
-tell('follow-up after a cancel', { ended: end, state: answer.state, outcome: await endOf(Promise.resolve(canceled)) });
+report('follow-up after a cancel', {
+  ended: end,
+  state: answer.state,
+  outcome: await endOf(Promise.resolve(canceled)),
+});
 await jobs.client.workflow
   .getHandle(jobs.handle({ projectId, key: 'Terminated' }).workflowId)
   .terminate('by the story');
@@ -101,8 +105,8 @@ const abandoned = jobs.handle({ projectId, key: 'abandoned' });
 while ((await abandoned.state()).unknown === null) await pause(200);
 await abandoned.resolve({ action: 'abandon' });
 for (const other of others)
-  tell('told apart', { expected: other.end, told: (await other.told) || (await endOf(other.started)) });
+  report('each end', { expected: other.end, found: (await other.found) || (await endOf(other.started)) });
 const another = { key: 'CreateRejected', projectId, prompt: 'Another prompt' };
 const refused = await Promise.all(Array.from({ length: 5 }, () => endOf(jobs.start(another))));
-tell('refused key starts again', { outcomes: refused });
+report('refused key starts again', { outcomes: refused });
 await jobs.close();

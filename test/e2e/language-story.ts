@@ -83,7 +83,7 @@ export async function expectedSteps({ sandbox }: System, projectId: string): Pro
     { step: 'ended once more', state: 'sent', outcome: 'completed', usedIds: usedIds('test', 'docs', 'last') },
     { step: 'repeated after all', isNew: false },
     { step: 'follow-up after a cancel', ended: 'Canceled', state: 'sent', outcome: 'completed' },
-    ...[...JOBS, 'Terminated'].map((end) => ({ step: 'told apart', expected: end, told: end })),
+    ...[...JOBS, 'Terminated'].map((end) => ({ step: 'each end', expected: end, found: end })),
     { step: 'refused key starts again', outcomes: Array.from({ length: 5 }, () => 'completed') },
   ];
 }

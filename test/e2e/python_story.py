@@ -19,7 +19,7 @@ OPTIONS: dict[str, Any] = {
 }
 
 
-def tell(step: str, **facts: Any) -> None:
+def report(step: str, **facts: Any) -> None:
     print(json.dumps({"step": step, **facts}), flush=True)
 
 
@@ -40,49 +40,49 @@ async def main(project: str) -> None:
     terminated = await jobs.start("Terminated", {"projectId": project, "prompt": "Terminated"})
 
     job = await jobs.start("a (ticket)/1:2", ticket)
-    tell("started", workflowId=job.workflow_id, isNew=job.is_new)
+    report("started", workflowId=job.workflow_id, isNew=job.is_new)
     again = await jobs.start("a (ticket)/1:2", ticket)
-    tell("repeated while it runs", workflowId=again.workflow_id, isNew=again.is_new)
+    report("repeated while it runs", workflowId=again.workflow_id, isNew=again.is_new)
     try:
         await jobs.start("a (ticket)/1:2", {**ticket, "prompt": "Another"})
     except KeyConflict:
-        tell("another prompt refused")
+        report("another prompt refused")
     first = await job.follow_up("Add a test", id="test")
     second = await job.follow_up("Add a test", id="test")
-    tell("follow-up said twice", states=[first["state"], second["state"]])
+    report("follow-up said twice", states=[first["state"], second["state"]])
     while (state := await job.state())["waiting"] is None:
         await asyncio.sleep(0.1)
-    tell("state while it waits", phase=state["phase"], waitsFor=state["waiting"]["for"], jobId=state["jobId"])
+    report("state while it waits", phase=state["phase"], waitsFor=state["waiting"]["for"], jobId=state["jobId"])
     result = await job.result()
-    tell("ended", outcome=result["outcome"], prLink=(result["job"] or {}).get("prLink"), jobId=result["jobId"])
+    report("ended", outcome=result["outcome"], prLink=(result["job"] or {}).get("prLink"), jobId=result["jobId"])
     again = await jobs.start("a (ticket)/1:2", ticket)
-    tell("repeated after its end", workflowId=again.workflow_id, isNew=again.is_new)
+    report("repeated after its end", workflowId=again.workflow_id, isNew=again.is_new)
     known = await job.follow_up("Add a test", id="test")
-    tell("used id after the end", state=known["state"])
+    report("used id after the end", state=known["state"])
     after, twin = await asyncio.gather(job.follow_up("Add docs", id="docs"), job.follow_up("Add docs", id="docs"))
-    tell("follow-up after the end", states=[after["state"], twin["state"]])
+    report("follow-up after the end", states=[after["state"], twin["state"]])
     result = await job.result()
-    tell("ended again", outcome=result["outcome"], jobId=result["jobId"], usedIds=result["usedFollowUpIds"])
+    report("ended again", outcome=result["outcome"], jobId=result["jobId"], usedIds=result["usedFollowUpIds"])
     last = await job.follow_up("One more", id="last")
     result = await job.result()
-    tell("ended once more", state=last["state"], outcome=result["outcome"], usedIds=result["usedFollowUpIds"])
+    report("ended once more", state=last["state"], outcome=result["outcome"], usedIds=result["usedFollowUpIds"])
     again = await jobs.start("a (ticket)/1:2", ticket)
-    tell("repeated after all", isNew=again.is_new)
+    report("repeated after all", isNew=again.is_new)
 
     await canceled.handle.cancel()
     end = await end_of(canceled)
     answer = await canceled.follow_up("Go on", id="on")
-    tell("follow-up after a cancel", ended=end, state=answer["state"], outcome=await end_of(canceled))
+    report("follow-up after a cancel", ended=end, state=answer["state"], outcome=await end_of(canceled))
     await terminated.handle.terminate("by the story")
     abandoned = others["abandoned"]
     while (await abandoned.state())["unknown"] is None:
         await asyncio.sleep(0.2)
     await abandoned.handle.execute_update("resolveUnknown", {"action": "abandon"})
     for end, other in {**others, "Terminated": terminated}.items():
-        tell("told apart", expected=end, told=await end_of(other))
+        report("each end", expected=end, found=await end_of(other))
     another: Any = {"projectId": project, "prompt": "Another prompt"}
     refused = await asyncio.gather(*[jobs.start("CreateRejected", another) for _ in range(5)])
-    tell("refused key starts again", outcomes=[await end_of(one) for one in refused])
+    report("refused key starts again", outcomes=[await end_of(one) for one in refused])
 
 
 asyncio.run(main(sys.argv[1]))
