@@ -19,7 +19,7 @@ const MAX_JOB_ACTIVITIES = 10_000;
 /** A chunk of an export holds its pages in memory. */
 const MAX_EXPORT_ACTIVITIES = 16;
 /** Each takes 15 seconds at most: hundreds to a receiver that hangs leave room for the others. */
-const MAX_WEBHOOK_ACTIVITIES = 500;
+export const MAX_WEBHOOK_ACTIVITIES = 500;
 /** A burst of more open jobs than are cached has each of their tasks replay its history. */
 const MAX_CACHED_WORKFLOWS = 1_500;
 const MIN_CACHED_WORKFLOWS = 50;

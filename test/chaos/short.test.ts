@@ -43,5 +43,5 @@ test('no job is made twice and no follow-up lost while workers, Temporal and the
   expect(formatViolations(report)).toBe('');
   expect(report).toMatchObject({ doubled: 0, lost: 0 });
   expect(report.jobs).toBeGreaterThan(20);
-  expect(report.faults.size).toBeGreaterThan(2);
+  expect([...report.faults.keys()].filter((name) => /killed|frozen/.test(name)).length).toBeGreaterThan(2);
 }, 420_000);

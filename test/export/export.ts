@@ -113,7 +113,6 @@ export function useSkippedTime(
   options: (environment: TestWorkflowEnvironment) => SandboxOptions | Promise<SandboxOptions>,
 ): { setUp: ExportSetUp; environment: TestWorkflowEnvironment } {
   const tests = {} as { setUp: ExportSetUp; environment: TestWorkflowEnvironment };
-  const teardowns: Promise<void>[] = []; // each waits for some seconds, and no test need wait for it
   beforeEach(async () => {
     const environment = await startTimeSkipping();
     const { client, nativeConnection, namespace = 'default', address } = environment;
@@ -123,9 +122,8 @@ export function useSkippedTime(
   });
   afterEach(async () => {
     await tests.setUp.close();
-    teardowns.push(tests.environment.teardown());
+    await tests.environment.teardown();
   });
-  afterAll(() => Promise.all(teardowns));
   return tests;
 }
 

@@ -124,6 +124,13 @@ describe('a 401 or 403', () => {
     }
   });
 
+  test('ends the call if the new key is refused as well', async () => {
+    const { raw, client } = await withOldKey('another', 401);
+    await replace('admin', 'new-key');
+    expect(await client.createJob({ projectId: 'p', prompt: 'x' })).toMatchObject({ kind: 'unauthorized' });
+    expect(raw.requests).toHaveLength(2);
+  });
+
   test('of 401 tells a write that its key is refused where the key is the same', async () => {
     const { raw, client } = await withOldKey('new-key', 401);
     const outcome = await client.createJob({ projectId: 'p', prompt: 'x' });

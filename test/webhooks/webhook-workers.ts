@@ -1,6 +1,7 @@
 import { createWebhookActivities } from '../../src/activities/webhooks/webhook-activities.js';
 import { Endpoints } from '../../src/activities/webhooks/endpoints.js';
 import { webhookTaskQueue } from '../../src/contract/webhooks.js';
+import { MAX_WEBHOOK_ACTIVITIES } from '../../src/worker/workers.js';
 import type { TestServer } from '../support/dev-server.js';
 import { createTestWorker, createWorker } from '../support/worker.js';
 import type { Receiver } from './receiver.js';
@@ -39,7 +40,8 @@ export async function startWebhookWorker({
     endpoints: new Endpoints({ path: receiver.file, allowPrivate: true }),
     shutdownSignal: shutdown.signal,
   });
-  const worker = await createWorker({ connection, taskQueue: webhookTaskQueue(taskQueue), activities });
+  const limit = { maxConcurrentActivityTaskExecutions: MAX_WEBHOOK_ACTIVITIES };
+  const worker = await createWorker({ connection, taskQueue: webhookTaskQueue(taskQueue), activities, ...limit });
   const running = worker.run();
   return async () => {
     shutdown.abort();

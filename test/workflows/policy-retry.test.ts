@@ -1,3 +1,4 @@
+import { randomUUID } from 'node:crypto';
 import type { WorkflowFailedError } from '@temporalio/client';
 import type { ApplicationFailure } from '@temporalio/common';
 import { expect, test } from 'vitest';
@@ -8,7 +9,8 @@ import { skipTime } from '../support/skip-time.js';
 
 const tests = useDevServer();
 const HOUR = 3_600_000;
-const input = { projectId: 'p1', prompt: 'Fix it', onUnknownOutcome: 'retry' };
+/** In a project of this file: a queue that a 429 begins would hold the jobs of other files. */
+const input = { projectId: `p ${randomUUID()}`, prompt: 'Fix it', onUnknownOutcome: 'retry' };
 /** In doubt once, and never delivered from then on. */
 const outage = () => [inDoubt('500'), ...Array.from({ length: 1_000 }, () => notDelivered('connection refused'))];
 

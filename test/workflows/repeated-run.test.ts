@@ -4,7 +4,7 @@ import { followUpSignal, jobStateQuery, resolveUnknownUpdate } from '../../src/c
 import { useDevServer } from '../support/job-tests.js';
 
 const tests = useDevServer();
-const RETRIED = { workflowRunTimeout: '12 seconds', retry: { maximumAttempts: 2, initialInterval: '1 second' } };
+const RETRIED = { workflowRunTimeout: '20 seconds', retry: { maximumAttempts: 2, initialInterval: '1 second' } };
 
 /** The newest run of a workflow id, as callers and operators address it. */
 const latest = (workflowId: string) => tests.server.client.workflow.getHandle(workflowId);

@@ -119,7 +119,7 @@ test(
 
 test('one whose startWithin is over leaves the queue', async () => {
   await queue.usedUp(1, HOUR);
-  const handle = await start('Fix it', { startWithin: '8 seconds' });
+  const handle = await start('Fix it', { startWithin: '15 seconds' });
   await expect.poll(() => queue.placeOf(handle.workflowId), PATIENCE).toMatchObject({ position: 1 });
   expect(await handle.result()).toMatchObject({ outcome: 'timedOut', jobId: null });
   expect(await queue.state()).toMatchObject({ waitingCount: 0 });
