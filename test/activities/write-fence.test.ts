@@ -197,7 +197,7 @@ test.each([
   [{}, 'the workflow was reset'],
   [{ repeatedRun: true }, 'Temporal started this run again'],
   [{ repeatedRun: true, isScheduled: true }, 'this workflow id may have had a run before'],
-])('why a write of %j asks is told as far as it is known', async (input, reason) => {
+])('a write of %j asks, and says why as far as that is known', async (input, reason) => {
   const environment = new MockActivityEnvironment({});
   const check = () => Promise.resolve(checkPriorAttempt({ afterReset: true, askedAt: 0, ...input }));
   expect(await environment.run(check)).toMatchObject({ kind: 'inDoubt', reason: expect.stringContaining(reason) });

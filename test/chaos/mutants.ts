@@ -689,7 +689,7 @@ export const MUTANTS: Mutant[] = [
     find: '      logWrite(run, write, outcome);\n',
     replace: '      void logWrite;\n',
     test: 'test/worker/log-lines.test.ts',
-    title: 'one line tells of each write in doubt',
+    title: 'each write in doubt, refused or held up',
   },
   {
     name: 'a queue that sends all at once after a 429',

@@ -43,7 +43,7 @@ test('a person who waits sees phases and the pull request as it opens, on stderr
   expect(code).toBe(0);
 });
 
-test('a job that needs a person is shown with the exact commands, of which the last ends it', async () => {
+test('a job that needs a person is shown with the exact commands, and the last one ends it', async () => {
   const prompt = `prompt ${randomUUID()}`;
   await server.sandbox.addFault({ kind: 'reset', effect: 'after', promptIncludes: prompt });
   const key = randomUUID();

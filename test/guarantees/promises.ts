@@ -430,7 +430,7 @@ export const TESTED_PROMISES: Record<string, TestedPromise[]> = {
       'the budgets file breaks while the worker runs',
       'its last good content holds',
       'unit/budgets',
-      'each new problem of the file is told once, and its last good content holds',
+      'each new problem of the file is reported once, and its last good content holds',
     ),
     tested(
       'a file of jobs has wrong lines',

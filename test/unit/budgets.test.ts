@@ -26,7 +26,7 @@ test('the file wins over what is set for all, where one of them says that any nu
   expect(await new Budgets().of('create', 'any')).toBeNull();
 });
 
-test('each new problem of the file is told once, and its last good content holds', async () => {
+test('each new problem of the file is reported once, and its last good content holds', async () => {
   const path = join(folder, 'budgets.json');
   const problems: (string | null)[] = [];
   const options = { onProblem: (problem: string | null) => void problems.push(problem), checkEveryMs: 0 };

@@ -17,7 +17,7 @@ const EVERY_600_MS = { minMs: 600, maxMs: 600, ratio: 0 };
 const EVERY_9_S = { minMs: 9_000, maxMs: 9_000, ratio: 0 };
 const EVERY_MINUTE = { minMs: 60_000, maxMs: 60_000, ratio: 0 };
 
-/** A worker that holds polls, of which each job is polled every 20 ms unless a test says otherwise. */
+/** A worker that holds polls. Each job is polled every 20 ms unless a test says otherwise. */
 function holding(options: Partial<PollJobOptions> = {}) {
   const upstream = new ScriptedUpstream();
   upstream.show = () => ({ status: 'active' });
@@ -239,7 +239,7 @@ describe('a lease', () => {
   /** Renewed after a second. */
   const SHORT = { heartbeatTimeoutMs: 16_000 };
 
-  test('is renewed by a heartbeat, which tells people and the next attempt how far it is', async () => {
+  test('is renewed by a heartbeat, which shows people and the next attempt how far it is', async () => {
     const { attempt, shutdown } = holding();
     const heartbeats: unknown[] = [];
     const attempted = attempt(
@@ -255,7 +255,7 @@ describe('a lease', () => {
   test.each([
     ['ActivityNotFoundError', 'the server knows it no more', 'nothing'],
     ['ActivityCancelledError', 'the workflow no longer wants it', 'a cancellation'],
-  ])('is over at a %s, for %s: it tells the server %s', async (name, _, told) => {
+  ])('is over at a %s, for %s: the server gets %s', async (name, _, told) => {
     const { attempt, heldPolls, upstream } = holding();
     const attempted = attempt({ plan: EVERY_600_MS }, { info: SHORT, answers: [Object.assign(new Error(), { name })] });
     await expect.poll(() => heldPolls.size).toBe(1);

@@ -47,7 +47,7 @@ const SINCE = '2026-01-01T00:00:00.000Z';
 const create: InDoubtWrite = { kind: 'create', reason: 'reset', since: SINCE, lookAfter: SINCE };
 const followUp: InDoubtWrite = { ...create, kind: 'followUp', followUpId: 'a' };
 
-test('a decision tells what was decided about which write, by whom, why and when', () => {
+test('a decision says what was decided about which write, by whom, why and when', () => {
   const adopt = { action: 'adopt', jobId: 'job-1', by: 'ann@host', note: 'seen' } as const;
   const first = withDecision([], adopt, create, Date.parse(SINCE));
   expect(withDecision(first, { action: 'retry', by: null, note: null }, followUp, Date.parse(SINCE))).toEqual([

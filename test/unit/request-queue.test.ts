@@ -344,7 +344,7 @@ const waiter = (id: number, priority: number, askedAt: number, requests = 1): Wa
 const inOrder = (a: Waiter, b: Waiter) =>
   a.priority - b.priority || a.askedAt - b.askedAt || (a.workflowId < b.workflowId ? -1 : 1);
 
-test('whoever joins, joins again and leaves, the order is by priority, then by time, then by id', () => {
+test('however waiters join, join again and leave, the order is by priority, then by time, then by id', () => {
   const step = fc.record({
     id: fc.nat(30),
     priority: fc.integer({ min: 1, max: 5 }),

@@ -54,7 +54,7 @@ function linesOf(workflowId: string, msg: string): Line[] {
 }
 
 test(
-  'one line tells of each write in doubt, refused or held up, and of each end, with all ids',
+  'each write in doubt, refused or held up, and each end has one line, with all ids',
   { timeout: 240_000 },
   async () => {
     const fault = { kind: 'status', operation: 'create' } as const;

@@ -55,7 +55,7 @@ test('a stream of pollNow neither starves the reads of a slow upstream nor reads
 });
 
 test.each(['ask', 'fail', 'retry'] as const)(
-  'under policy %s a cancelled job still tells that its create may have made a job',
+  'under policy %s a cancelled job still shows that its create may have made a job',
   async (onUnknownOutcome) => {
     const { upstream, bench } = tests;
     const { opened, open } = gate();
@@ -78,7 +78,7 @@ async function retryOnceAsked(handle: Handle): Promise<void> {
 }
 
 test.each(['ask', 'retry'] as const)(
-  'under policy %s a create refused after a cancellation still tells that an earlier send may have made a job',
+  'under policy %s a create refused after a cancellation still shows that an earlier send may have made a job',
   async (onUnknownOutcome) => {
     const { upstream, bench } = tests;
     const { opened, open } = gate();

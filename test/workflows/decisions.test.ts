@@ -93,7 +93,7 @@ test('a resolution that does not fit is rejected before it is recorded', async (
   expect(tests.upstream.messages).toEqual(['go']);
 });
 
-test('an adoption that was refused is not told', async () => {
+test('an adoption that was refused is not recorded', async () => {
   const { upstream, bench } = tests;
   upstream.createFaults.push(inDoubt('lost'));
   const handle = await bench.start({ projectId: 'p1', prompt: 'Fix it' });
