@@ -57,7 +57,7 @@ async function live(
     linger: write === 'create' ? 0 : '1 minute',
   });
   if (write === 'follow-up') await handle.signal(followUpSignal, { prompt: 'go on', id: 'one' });
-  if (promise.fate[write] === 'not sent') await sendAgainIfAsked(handle);
+  if (promise.outcome[write] === 'not sent') await sendAgainIfAsked(handle);
   if (!rule && write === 'follow-up') await confirmCreate(handle);
   const end = write === 'create' ? endOfCreate : endOfFollowUp;
   const sees = policy === 'ask' || !rule ? await settle(handle, isTaken) : await end(handle);

@@ -9,14 +9,14 @@ import { markdownTable } from './markdown-table.js';
 
 type Write = 'create' | 'follow-up';
 /** What the fault does to the request, before the policy matters. */
-type Fate = 'not sent' | 'not taken' | 'not known yet' | 'no key' | 'refused' | 'unknown' | 'taken' | 'forgotten';
+type Outcome = 'not sent' | 'not taken' | 'not known yet' | 'no key' | 'refused' | 'unknown' | 'taken' | 'forgotten';
 
 interface Fault {
   fault: string;
   moment: string;
   /** The sandbox's rule, which injects its fault once; null where Temporal was restored from a backup. */
   rule: FaultRule | null;
-  fate: Record<Write, Fate>;
+  outcome: Record<Write, Outcome>;
   /** Whether the write took effect all the same. */
   isTaken: boolean;
 }
@@ -31,24 +31,24 @@ export interface Promise_ extends Fault {
   effects: number;
 }
 
-const both = (fate: Fate): Record<Write, Fate> => ({ create: fate, 'follow-up': fate });
+const both = (outcome: Outcome): Record<Write, Outcome> => ({ create: outcome, 'follow-up': outcome });
 const fault = (
   name: string,
   moment: string,
   rule: FaultRule | null,
-  fate: Fate | Record<Write, Fate>,
+  outcome: Outcome | Record<Write, Outcome>,
   isTaken = false,
 ): Fault => ({
   fault: name,
   moment,
   rule,
-  fate: typeof fate === 'string' ? both(fate) : fate,
+  outcome: typeof outcome === 'string' ? both(outcome) : outcome,
   isTaken,
 });
 /** Another body than the right one. */
 const answer = (body: unknown): FaultRule => ({ kind: 'status', status: 201, effect: 'after', body });
 /** A spoilt answer to a taken write: proof enough for a message, not for a create. */
-const SPOILT: Record<Write, Fate> = { create: 'unknown', 'follow-up': 'taken' };
+const SPOILT: Record<Write, Outcome> = { create: 'unknown', 'follow-up': 'taken' };
 
 const FAULTS: Fault[] = [
   fault('connection reset', 'after the headers', { kind: 'reset', at: 'headers' }, 'not sent'),
@@ -113,11 +113,11 @@ function promisesOf(write: Write, entry: Fault): Promise_[] {
     requests,
     effects,
   });
-  switch (entry.fate[write]) {
+  switch (entry.outcome[write]) {
     case 'taken':
       return [row('any', 'the follow-up as `sent`: a 2xx is proof', 1, 1)];
     case 'not sent':
-      return [row('any', 'only a delay; `needsAttention` where the last byte had already left', 2, 1)];
+      return [row('any', 'only a delay; `needsAttention` if the last byte had already left', 2, 1)];
     case 'not taken':
     case 'not known yet':
       return [row('any', 'only a delay: sent again after the wait', 2, 1)];
@@ -138,8 +138,8 @@ function promisesOf(write: Write, entry: Fault): Promise_[] {
   }
 }
 
-/** What a write comes to, as the page calls it. */
-const CALLED: Record<Exclude<Fate, 'unknown'>, string> = {
+/** The outcome of a write, as the page calls it. */
+const CALLED: Record<Exclude<Outcome, 'unknown'>, string> = {
   'not sent': 'not delivered',
   'not taken': 'throttled',
   'not known yet': 'too early',
@@ -149,12 +149,12 @@ const CALLED: Record<Exclude<Fate, 'unknown'>, string> = {
   forgotten: 'asks first',
 };
 
-function called(write: Write, { fate, isTaken }: Fault): string {
-  const name = fate[write];
+function called(write: Write, { outcome, isTaken }: Fault): string {
+  const name = outcome[write];
   return name === 'unknown' ? `in doubt, ${isTaken ? 'accepted' : 'not accepted'}` : CALLED[name];
 }
 
-/** The faults as Markdown, with what each comes to. */
+/** The faults as Markdown, with the outcome of each. */
 function faultTable(): string {
   const rows = FAULTS.map((entry) => [entry.fault, entry.moment, called('create', entry), called('follow-up', entry)]);
   return markdownTable(['fault', 'moment', 'a create is', 'a follow-up is'], rows);
@@ -174,13 +174,13 @@ function promiseTable(): string {
   return markdownTable(['the write is', 'policy', 'what the caller sees', 'requests', 'accepted'], body);
 }
 
-/** What the caller sees, told apart where it differs by the kind of write. */
+/** What the caller sees, for each kind of write if they differ. */
 function seenBy(promises: readonly Promise_[]): string {
   if (new Set(promises.map(({ sees }) => sees)).size === 1) return promises[0]!.sees;
   return [...new Set(promises.map(({ write, sees }) => `${write}: ${sees}`))].join('; ');
 }
 
-/** What is promised, and the title of the test that fails where it does not hold. */
+/** What is promised, and the title of the test that fails if it does not hold. */
 interface TestedPromise {
   fault: string;
   promise: string;
@@ -200,7 +200,7 @@ export const TESTED_PROMISES: Record<string, TestedPromise[]> = {
   'queue-promises': [
     tested(
       'many wait, of several priorities',
-      'the highest priority (1) goes first, within one who asked first',
+      'the highest priority (1) goes first; within a priority, the one that asked first',
       'request-queue/skipped-time',
       'those of a higher priority go first, and within one those who asked first',
     ),
@@ -254,7 +254,7 @@ export const TESTED_PROMISES: Record<string, TestedPromise[]> = {
     ),
     tested(
       'exports of several priorities wait',
-      'the highest priority (1) goes first, whoever asked before',
+      'the highest priority (1) goes first, in whatever order they asked',
       'export/shared-budget',
       'the export of higher priority goes first, whoever asked before',
     ),
@@ -356,7 +356,7 @@ export const TESTED_PROMISES: Record<string, TestedPromise[]> = {
     ),
     tested(
       'the queue continues as new under load',
-      'nobody loses the place',
+      'each write keeps its place',
       'request-queue/real-time',
       'under traffic the queue continues as new again and again, and loses nobody',
     ),
@@ -397,7 +397,7 @@ export const TESTED_PROMISES: Record<string, TestedPromise[]> = {
       'a turn that ended while its write waited for a worker is not used',
     ),
     tested(
-      'a 429 is told after the end of its turn',
+      'a 429 is reported after the end of its turn',
       'its `Retry-After` holds the others back',
       'request-queue/skipped-time',
       'a 429 that is told after the end of its turn holds the others for as long as it said',
@@ -434,7 +434,7 @@ export const TESTED_PROMISES: Record<string, TestedPromise[]> = {
     ),
     tested(
       'a file of jobs has wrong lines',
-      'each line has exactly one fate, and the others go on',
+      'each line has exactly one outcome, and the other lines go on',
       'cli/start-from',
       'each line has one outcome: a bad one is refused with what is wrong, and the others go on',
     ),
@@ -442,7 +442,7 @@ export const TESTED_PROMISES: Record<string, TestedPromise[]> = {
   /** Promises of payloads, if a worker and its callers have keys. */
   'encryption-promises': [
     tested(
-      'somebody reads the database, the logs or the metrics',
+      'a stranger reads the database, the logs or the metrics',
       'no word of a prompt is there',
       'e2e/encryption',
       'with keys no word of a prompt is in database, logs, metrics or output, over a rotation',
@@ -467,7 +467,7 @@ export const TESTED_PROMISES: Record<string, TestedPromise[]> = {
     ),
     tested(
       'a ciphertext was changed, cut, or is of another key with the same id',
-      'it is refused, and nothing of it is told',
+      'it is refused, and nothing of it is shown',
       'unit/payload-codec',
       'what was changed, or encrypted with another key of the same name, is refused without a word of it',
     ),
@@ -500,7 +500,7 @@ export const TESTED_PROMISES: Record<string, TestedPromise[]> = {
     ),
     tested(
       'a scheduled job waits for a person, or is followed up after its end',
-      'only the first holds up the next time',
+      'only a job that waits for a person delays the next run',
       'e2e/recurring',
       'a job that waits for a person holds the next time up; one that is followed up does not',
     ),
@@ -521,7 +521,7 @@ export const TESTED_PROMISES: Record<string, TestedPromise[]> = {
     ),
     tested(
       'no caller sends a trace context',
-      'nothing of one is in the history',
+      'the history holds none',
       'workflows/trace-context',
       'the trace context of a caller is handed on to each activity of the job, and none without one',
     ),
@@ -572,7 +572,7 @@ export const TESTED_PROMISES: Record<string, TestedPromise[]> = {
   'webhook-promises': [
     tested(
       'every worker is killed again and again, and the receiver fails',
-      'each end is told, by one `webhook-id` and one body',
+      'each end is reported, by one `webhook-id` and one body',
       'e2e/webhooks',
       'every worker is killed again and again, and the receiver fails: each end is told, by one id and one body',
     ),
@@ -590,7 +590,7 @@ export const TESTED_PROMISES: Record<string, TestedPromise[]> = {
     ),
     tested(
       'a job is reset',
-      'nothing is told: the job goes on',
+      'no event is sent: the job goes on',
       'webhooks/sweep',
       'a run that is reset is no end: the job goes on',
     ),
@@ -602,7 +602,7 @@ export const TESTED_PROMISES: Record<string, TestedPromise[]> = {
     ),
     tested(
       'a receiver hangs, with 60 deliveries to it',
-      'another receiver gets its events beside them',
+      'another receiver gets its events meanwhile',
       'webhooks/deliveries',
       'beside 60 deliveries to a receiver that hangs, another one is made',
     ),
@@ -614,7 +614,7 @@ export const TESTED_PROMISES: Record<string, TestedPromise[]> = {
     ),
     tested(
       'the file of the endpoints is wrong',
-      'it is told, and every job goes on',
+      'it is reported, and every job goes on',
       'e2e/webhooks',
       'a wrong file is told, and the worker does its jobs',
     ),
@@ -623,13 +623,13 @@ export const TESTED_PROMISES: Record<string, TestedPromise[]> = {
   'decision-promises': [
     tested(
       'a person adopts a job that is older than the first send of the create',
-      'it is refused unless `force` is given, and nothing is settled',
+      'it is refused unless `force` is given, and nothing is resolved',
       'workflows/unknown',
       'a job that is older than the first send is adopted with force alone, however long the run waited',
     ),
     tested(
       'a person adopts a job that another workflow holds',
-      'it is refused unless `force` is given, and nothing is settled',
+      'it is refused unless `force` is given, and nothing is resolved',
       'workflows/adopt',
       'a job that another workflow has is adopted with force alone',
     ),
