@@ -18,11 +18,12 @@ if (!isCurrent) {
 }
 
 /**
- * The hash of every compiled module, since workflows may import any, and of the SDK's version, which must be the
- * worker's.
+ * The hash of every compiled module, since workflows may import any, of this script, and of the SDK's version, which
+ * must be the worker's.
  */
 function hashOfInputs() {
   const sum = createHash('sha256').update(createRequire(import.meta.url)('@temporalio/worker/package.json').version);
+  sum.update(readFileSync(new URL(import.meta.url)));
   const modules = readdirSync(distFolder, { recursive: true, encoding: 'utf8' }).filter((path) => path.endsWith('.js'));
   for (const path of modules.sort()) {
     const file = join(distFolder, path);
@@ -38,10 +39,14 @@ function withoutThisMachine(code) {
   const [encoded = ''] = /^[\w+/=]+/.exec(code.slice(start)) ?? [];
   const folder = JSON.stringify(join(distFolder, '..', '/')).slice(1, -1);
   // The name of the file has a hash of the paths.
-  const map = Buffer.from(encoded, 'base64')
+  const text = Buffer.from(encoded, 'base64')
     .toString()
     .replace(/workflow-bundle-\w+\.js/, 'workflow-bundle.js');
-  const shortened = Buffer.from(map.replaceAll(folder, '')).toString('base64');
+  const map = JSON.parse(text.replaceAll(folder, ''));
+  // The last lines are of a generated module that names others by their whole paths: their columns differ by folder.
+  const entry = code.split('\n').findIndex((line) => line.includes('webpackMode: "eager"'));
+  map.mappings = map.mappings.split(';', entry).join(';');
+  const shortened = Buffer.from(JSON.stringify(map)).toString('base64');
   return `${code.slice(0, start)}${shortened}${code.slice(start + encoded.length)}`;
 }
 

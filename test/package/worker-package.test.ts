@@ -206,6 +206,16 @@ test('the package holds no path of the machine that packed it', async () => {
   expect([...texts, ...decoded].filter((text) => text.includes(PROJECT_FOLDER))).toEqual([]);
 });
 
+test('the bundle of workflows has the same bytes in a folder with a longer path', async () => {
+  const lines = (await readFile(join(consumer, 'node_modules/agent-jobs/dist/workflow-bundle.js'), 'utf8')).split('\n');
+  const [, map = ''] = /base64,([\w+/=]+)/.exec(lines.at(-1)!)!;
+  const { mappings } = JSON.parse(Buffer.from(map, 'base64').toString()) as { mappings: string };
+  // The source of the generated entry names its modules by their whole paths, and columns count those letters.
+  const entry = lines.findIndex((line) => line.includes('webpackMode: "eager"'));
+  expect(entry).toBeGreaterThan(0);
+  expect(mappings.split(';').length).toBe(entry);
+});
+
 describe('the test system of the package', { timeout: LIMIT_MS }, () => {
   let home: string;
   let env: Record<string, string>;
