@@ -6,7 +6,7 @@ import { type AttentionItem, listAttention, listStuck, type StuckJob } from './c
 import { jobHandle, type JobHandle, startHandle, workflowIdOf } from './client/agent-job/handle.js';
 import { listJobs, PAGE_OPTIONS, readJobPage } from './client/agent-job/list.js';
 import type { JobFilter, JobPage, JobSummary, PageOptions } from './client/agent-job/list.js';
-import { inPlaces, startMany, type StartFate, type StartManyOptions } from './client/agent-job/start-many.js';
+import { inPlaces, startMany, type StartOutcome, type StartManyOptions } from './client/agent-job/start-many.js';
 import { listQueues, type QueueFilter, type QueueReport } from './client/agent-job/queue.js';
 import { connectClient } from './client/connection.js';
 import {
@@ -28,7 +28,7 @@ import {
 } from './client/settings.js';
 import { checkTimeout, START_TIMEOUT_MS, temporalCall } from './client/temporal-call.js';
 import { startVisitorExport, type VisitorExportHandle } from './client/visitor-export/handle.js';
-import { ensureExportSchedule, listExportSchedules } from './client/visitor-export/schedule.js';
+import { scheduleExports, listExportSchedules } from './client/visitor-export/schedule.js';
 import type { ExportSchedule, ExportScheduleSettings } from './client/visitor-export/schedule.js';
 import { webUiOf, type WebUi } from './client/web-ui.js';
 
@@ -38,7 +38,7 @@ export type { FollowUpOptions } from './client/agent-job/follow-up.js';
 export type { JobHandle } from './client/agent-job/handle.js';
 export type { JobFilter, JobSummary } from './client/agent-job/list.js';
 export type { QueueReport } from './client/agent-job/queue.js';
-export type { StartFate } from './client/agent-job/start-many.js';
+export type { StartOutcome } from './client/agent-job/start-many.js';
 export { agentJobSchedule, type AgentJobSchedule } from './client/agent-job/schedule.js';
 export * from './client/errors.js';
 export type {
@@ -136,7 +136,7 @@ export class AgentJobs {
   startMany(
     requests: Iterable<StartRequest> | AsyncIterable<StartRequest>,
     options: StartManyOptions = {},
-  ): AsyncIterable<StartFate> {
+  ): AsyncIterable<StartOutcome> {
     return startMany(this.#context, inPlaces(requests), options ?? {});
   }
 
@@ -196,11 +196,11 @@ export class AgentJobs {
    * Creates the Schedule of a project's nightly exports, or changes what is given; a paused one stays paused. Throws
    * InvalidInputError.
    */
-  async ensureExportSchedule(
+  async scheduleExports(
     settings: ExportScheduleSettings,
     options: CallOptions = {},
   ): Promise<ExportSchedule & { isNew: boolean }> {
-    const ensure = () => ensureExportSchedule(this.client, this.taskQueue, settings);
+    const ensure = () => scheduleExports(this.client, this.taskQueue, settings);
     return temporalCall(this.client, this.#limits(options, {}, START_TIMEOUT_MS), ensure);
   }
 

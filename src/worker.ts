@@ -100,7 +100,7 @@ async function runWorker(config: WorkerConfig, log: Logger): Promise<void> {
 function openUpstream({ upstream }: WorkerConfig, figures: Figures, log: Logger): Upstream {
   const keys = createKeySource(upstream.keys, { onProblem: logFileProblem(log) });
   const onResponse = (operation: string, responseClass: string) =>
-    figures.answers.add(1, { operation, class: responseClass });
+    figures.requests.add(1, { operation, class: responseClass });
   return timedUpstream(createUpstream({ ...upstream, keys, onResponse }), figures);
 }
 

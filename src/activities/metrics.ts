@@ -17,7 +17,7 @@ export interface Metrics {
   /** One send of a write has ended, with one of WRITE_OUTCOMES. */
   readonly writeEnded: (operation: WriteOperation, outcome: string) => void;
   /** Seconds from the moment a write was asked for until its outcome was known. */
-  readonly writeSettled: (operation: WriteOperation, seconds: number) => void;
+  readonly writeEndedAfter: (operation: WriteOperation, seconds: number) => void;
   /** The upstream refused the key of a request (401), or there was none to make it with. */
   readonly keyRefused: (operation: string) => void;
   /** A read found that a job has ended, at most so many seconds ago. */

@@ -46,7 +46,7 @@ function addSet(group: Command): void {
       const { checkExportSchedule } = await import('../client/visitor-export/schedule.js');
       checkExportSchedule(settings);
       await withSession(command, async ({ jobs, signal }) => {
-        const { isNew, ...schedule } = await jobs.ensureExportSchedule(settings, { signal });
+        const { isNew, ...schedule } = await jobs.scheduleExports(settings, { signal });
         const done = `${isNew ? 'created' : 'updated'} ${schedule.scheduleId}`;
         printAnswer(json, schedule, () => `${done}\n${show(shownOf(schedule))}`);
       });

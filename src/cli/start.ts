@@ -6,7 +6,7 @@ import { jsonLine } from '../agent-job/shown-text.js';
 import type { StartItem } from '../client/agent-job/start-many.js';
 import type { AgentJobOptions } from '../contract.js';
 import { OPERATIONS } from '../operations.js';
-import type { StartFate } from '../starter.js';
+import type { StartOutcome } from '../starter.js';
 import { CommandError, throwNotRetryable, UsageError } from './exit.js';
 import { readFlags } from './options.js';
 import { type JsonLine, openSource, readJsonLines, readPrompt } from './input.js';
@@ -155,7 +155,10 @@ async function* toItems(lines: AsyncIterable<JsonLine>, defaults: LineDefaults):
 }
 
 /** Prints any outcome for a program, a bad one for a person. Waits for a slow reader, so that memory stays small. */
-async function printOutcome({ index: line, key, workflowId, fate, error }: StartFate, isJson: boolean): Promise<void> {
+async function printOutcome(
+  { index: line, key, workflowId, fate, error }: StartOutcome,
+  isJson: boolean,
+): Promise<void> {
   const reason = error?.message;
   if (!isJson && reason === undefined) return;
   const text = isJson
@@ -164,7 +167,7 @@ async function printOutcome({ index: line, key, workflowId, fate, error }: Start
   if (!process.stdout.write(`${text}\n`)) await once(process.stdout, 'drain');
 }
 
-function summaryOf(counts: Readonly<Record<StartFate['fate'], number>>): string {
+function summaryOf(counts: Readonly<Record<StartOutcome['fate'], number>>): string {
   const total = Object.values(counts).reduce((sum, count) => sum + count, 0);
   const parts = Object.entries(counts).map(([fate, count]) => `${count} ${fate}`);
   return `${countOf(total, 'line')}: ${parts.join(', ')}`;

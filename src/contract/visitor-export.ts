@@ -173,7 +173,7 @@ export interface SnapshotManifest {
   exportedAt: string;
   files: { name: string; rows: number; bytes: number; sha256: string }[];
   /** The first run id of the workflow that wrote the manifest. */
-  run?: string;
+  runId?: string;
   /** When another snapshot replaced this one: only under `superseded/`. */
   supersededAt?: string;
   /** SHA-256 of all other fields, as canonical JSON (RFC 8785). */

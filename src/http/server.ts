@@ -197,12 +197,13 @@ export class HttpServer {
   }
 
   #metrics(): string {
-    const answers = [...this.#answers].map(([labels, count]) => `agent_jobs_http_requests_total{${labels}} ${count}`);
+    const answers = [...this.#answers].map(([labels, count]) => `{${labels}} ${count}`);
     const streams = [...this.#open.values()].filter(({ route }) => route?.path.endsWith('/events')).length;
     return [
-      ...['# TYPE agent_jobs_http_requests_total counter', ...answers],
-      ...['# TYPE agent_jobs_http_open_requests gauge', `agent_jobs_http_open_requests ${this.#open.size}`],
-      ...['# TYPE agent_jobs_http_open_streams gauge', `agent_jobs_http_open_streams ${streams}`, ''],
+      ...exposed('requests_total', 'counter', 'Requests, by route and status of the answer', answers),
+      ...exposed('open_requests', 'gauge', 'Requests without their whole answer', [` ${this.#open.size}`]),
+      ...exposed('open_streams', 'gauge', 'Streams of events that are open', [` ${streams}`]),
+      '',
     ].join('\n');
   }
 
@@ -245,6 +246,12 @@ export class HttpServer {
     } else if (response?.headersSent) socket.destroy();
     else refuse(socket, new Problem(BROKEN[code] ?? 400, 'no request of HTTP/1.1, or it came too slowly'));
   }
+}
+
+/** One metric in Prometheus' format of text; a sample has its labels, if any, and its value. */
+function exposed(name: string, type: 'counter' | 'gauge', help: string, samples: readonly string[]): string[] {
+  const full = `agent_jobs_http_${name}`;
+  return [`# HELP ${full} ${help}`, `# TYPE ${full} ${type}`, ...samples.map((sample) => full + sample)];
 }
 
 function urlOf(server: Server): string {

@@ -69,7 +69,7 @@ export async function publishScan(
   } else if (current && choice === 'keep') {
     // This run may have published it before, and its answer was lost.
     const { drift } = candidate;
-    receipt = { ...receiptOf(store, current, current.run !== runId), ...(drift && { drift }) };
+    receipt = { ...receiptOf(store, current, current.runId !== runId), ...(drift && { drift }) };
   } else {
     const isSame = current !== null && choice === 'manifest';
     if (current && !isSame) await keepSuperseded(store, current, new Date(now()).toISOString());
@@ -142,7 +142,7 @@ function manifestOf({ range, runId, checkpoint, inconsistency, exportedAt }: Fin
     provisional: isProvisional(Date.parse(exportedAt), dateTo),
     ...(inconsistency && { drift: inconsistency }),
     ...(rounded && { rounded }),
-    ...{ exportedAt, files: [], run: runId },
+    ...{ exportedAt, files: [], runId },
   };
 }
 

@@ -20,13 +20,13 @@ const METRICS = {
   attentionJobs: ['gauge', 'agent_jobs_needs_attention', 'Running jobs that wait for a person'],
   openJobs: ['gauge', 'agent_jobs_open', 'Running jobs, by phase'],
   waitingJobs: ['gauge', 'agent_jobs_waiting', 'Running jobs that wait, by reason'],
-  uncreatedJobs: ['gauge', 'agent_jobs_uncreated_older', 'Running jobs without an id, older than this'],
+  uncreatedJobs: ['gauge', 'agent_jobs_uncreated', 'Running jobs without an id, older than this'],
   requestQueues: ['gauge', 'agent_jobs_request_queues', 'Queues of requests that run'],
   lastCount: ['gauge', 'agent_jobs_last_count_timestamp_seconds', 'When the running jobs were last counted', 's'],
   dayAge: ['gauge', 'agent_jobs_last_consistent_day_age_seconds', 'Since the end of the last consistent day', 's'],
-  exportGaps: ['gauge', 'agent_jobs_export_gap_days', 'Days of the last 28 without a good export', 'd'],
+  exportGaps: ['gauge', 'agent_jobs_export_gaps', 'Days of the last 28 without a good export', 'd'],
   exportPollers: ['gauge', 'agent_jobs_export_pollers', 'Workers that ask for exports'],
-  lastLook: ['gauge', 'agent_jobs_webhooks_last_look_timestamp_seconds', 'When webhooks last looked for events', 's'],
+  lastSearch: ['gauge', 'agent_jobs_webhook_last_search_timestamp_seconds', 'When events were last searched', 's'],
   webhooksWrong: ['gauge', 'agent_jobs_webhooks_file_wrong', '1 while WEBHOOKS_FILE is wrong'],
   buildInfo: ['gauge', 'agent_jobs_build_info', 'Always 1: the release and what it runs on'],
   // A gauge, though it only grows: the SDK's counters take whole numbers alone.
@@ -36,21 +36,21 @@ const METRICS = {
   resident: ['gauge', 'process_resident_memory_bytes', 'Resident memory, all threads', 'By'],
   lag: ['gauge', 'nodejs_eventloop_lag_p99_seconds', 'Of the last 5 seconds', 's'],
   writes: ['counter', 'agent_jobs_writes_total', 'Sends of a create or a message, by outcome'],
-  answers: ['counter', 'agent_jobs_upstream_answers_total', 'Answers of the upstream, by class'],
-  refused: ['counter', 'agent_jobs_keys_refused_total', 'Requests whose key was refused or missing'],
+  requests: ['counter', 'agent_jobs_upstream_requests_total', 'Requests to the upstream, by what came back'],
+  refused: ['counter', 'agent_jobs_key_refusals_total', 'Requests whose key was refused or missing'],
   plainPayloads: ['counter', 'agent_jobs_plain_payloads_total', 'Payloads read without encryption, if keys are set'],
   snapshots: ['counter', 'agent_jobs_snapshots_total', 'Publications of snapshots, by verdict'],
   exportFailures: ['counter', 'agent_jobs_export_failures_total', 'Steps of exports that failed, by type'],
   webhookTries: ['counter', 'agent_jobs_webhook_tries_total', 'Requests of webhooks, by receiver and result'],
-  settle: ['histogram', 'agent_jobs_write_settle_seconds', 'From the request of a write to its outcome', 's'],
-  took: ['histogram', 'agent_jobs_upstream_seconds', 'What a call of the upstream took', 's'],
+  duration: ['histogram', 'agent_jobs_write_duration_seconds', 'From the request of a write to its outcome', 's'],
+  took: ['histogram', 'agent_jobs_upstream_request_duration_seconds', 'Duration of a request', 's'],
   endLate: ['histogram', 'agent_jobs_end_seen_late_seconds', 'How long ago, at most, a read job had ended', 's'],
   readLate: ['histogram', 'agent_jobs_poll_late_seconds', 'How late a read of a held poll began', 's'],
 } as const satisfies Record<string, Row>;
 
 /** Upper bounds by metric, in seconds: from an answer at once to a write that a person had to resolve. */
 const BUCKETS = {
-  [METRICS.settle[1]]: [0.1, 0.25, 0.5, 1, 2.5, 5, 10, 20, 60, 300, 3_600, 86_400],
+  [METRICS.duration[1]]: [0.1, 0.25, 0.5, 1, 2.5, 5, 10, 20, 60, 300, 3_600, 86_400],
   [METRICS.took[1]]: [0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 20],
   [METRICS.endLate[1]]: [1, 2, 5, 10, 30, 60, 120, 300, 3_600],
   [METRICS.readLate[1]]: [0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300],
@@ -64,7 +64,7 @@ const EXPORT_FAILURES: readonly string[] = [FAILURE.exportRejected, FAILURE.snap
 /** The labels of the counters whose every series begins at 0: one that begins at 1 shows no increase. */
 const AT_ZERO: Readonly<Partial<Record<keyof Figures, Labels>>> = {
   writes: { operation: WRITES, outcome: WRITE_OUTCOMES },
-  answers: { operation: OPERATIONS, class: RESPONSE_CLASSES },
+  requests: { operation: OPERATIONS, class: RESPONSE_CLASSES },
   refused: { operation: OPERATIONS },
   plainPayloads: {},
   snapshots: { verdict: SNAPSHOT_VERDICTS },
@@ -110,10 +110,10 @@ function startAtZero(counter: MetricCounter, labels: Labels): void {
 
 /** What activities count. */
 export function metricsOf(figures: Figures): Metrics {
-  const { writes, settle, refused, endLate, readLate, snapshots, exportFailures } = figures;
+  const { writes, duration, refused, endLate, readLate, snapshots, exportFailures } = figures;
   return {
     writeEnded: (operation, outcome) => writes.add(1, { operation, outcome }),
-    writeSettled: (operation, seconds) => settle.record(Math.max(0, seconds), { operation }),
+    writeEndedAfter: (operation, seconds) => duration.record(Math.max(0, seconds), { operation }),
     keyRefused: (operation) => refused.add(1, { operation }),
     endSeen: (seconds) => endLate.record(Math.max(0, seconds)),
     readBegins: (seconds) => readLate.record(Math.max(0, seconds)),

@@ -35,9 +35,9 @@ function counts(now: number): Count[] {
       { for: reason },
       `${RUNNING} AND ${SEARCH_ATTRIBUTE.waitingFor} = '${reason}'`,
     ]),
-    ...Object.entries(AGES).map(([than, minutes]): Count => [
+    ...Object.entries(AGES).map(([olderThan, minutes]): Count => [
       'uncreatedJobs',
-      { than },
+      { older_than: olderThan },
       `${phaseIs('creating')} AND StartTime <= '${createdBefore(minutes)}'`,
     ]),
   ];

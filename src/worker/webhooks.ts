@@ -29,7 +29,7 @@ export function openWebhooks({ config, figures, log, shutdown }: WebhooksOptions
     if (problem !== null) log.warn({ problem }, 'Webhooks have a wrong setting');
   };
   const endpoints = new Endpoints({ ...webhooks, onProblem });
-  const onSearch = () => figures.lastLook.set(Date.now() / 1_000);
+  const onSearch = () => figures.lastSearch.set(Date.now() / 1_000);
   onSearch(); // the alert also fires for a worker that never searches
   // Not awaited: a disk that hangs holds no job up.
   const onError = (error: unknown) => onProblem((error as Error).message);

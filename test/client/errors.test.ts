@@ -80,7 +80,7 @@ test('an error without an answer of Temporal is told as one, whatever was called
     stuck: () => first(jobs.stuck(limits)),
     queues: () => first(jobs.queues({}, limits)),
     exportVisitors: () => jobs.exportVisitors(range, limits),
-    ensureExportSchedule: () => jobs.ensureExportSchedule({ projectId: 'p' }, limits),
+    scheduleExports: () => jobs.scheduleExports({ projectId: 'p' }, limits),
     exportSchedules: () => jobs.exportSchedules(limits),
     state: () => job.state(limits),
     pollNow: () => job.pollNow(limits),

@@ -35,15 +35,15 @@ test(
     const projectId = newProject();
     const raw = rawScheduleOf(projectId);
     const defaults = { timeZone: 'Europe/Paris', hour: 4, minute: 30, days: 3, jitterMs: 600_000 };
-    const made = await jobs.ensureExportSchedule({ projectId, timeZone: 'Europe/Paris', jitter: null });
+    const made = await jobs.scheduleExports({ projectId, timeZone: 'Europe/Paris', jitter: null });
     expect(made).toMatchObject({ ...defaults, projectId, scheduleId: raw.scheduleId, isNew: true });
     expect(made).toMatchObject({ paused: false });
     await raw.pause('until Monday');
     const settings = { projectId, hour: 5, minute: null, days: 7, jitter: '1 minute', paused: null };
     const changed = { timeZone: 'Europe/Paris', hour: 5, minute: 30, days: 7, jitterMs: 60_000 };
     const paused = { paused: true, note: 'until Monday', nextRunAt: null };
-    expect(await jobs.ensureExportSchedule(settings)).toMatchObject({ ...changed, ...paused, isNew: false });
-    const resumed = await jobs.ensureExportSchedule({ projectId, paused: false });
+    expect(await jobs.scheduleExports(settings)).toMatchObject({ ...changed, ...paused, isNew: false });
+    const resumed = await jobs.scheduleExports({ projectId, paused: false });
     expect(resumed).toMatchObject({ ...changed, paused: false });
     expect(resumed.nextRunAt).toMatch(/T0[34]:30:/);
     await raw.delete();
@@ -60,7 +60,7 @@ test(
       spec: {},
       action: { type: 'startWorkflow', workflowType: 'buildRelease', taskQueue: 'other' },
     });
-    await expect(jobs.ensureExportSchedule({ projectId })).rejects.toMatchObject({
+    await expect(jobs.scheduleExports({ projectId })).rejects.toMatchObject({
       code: 'INVALID_INPUT',
       message: expect.stringContaining('starts buildRelease') as string,
     });
@@ -74,7 +74,7 @@ test(
   'an outage is caught up for a week, runs wait for each other, a failed one does not stop the next',
   async () => {
     const projectId = newProject();
-    await jobs.ensureExportSchedule({ projectId, paused: true });
+    await jobs.scheduleExports({ projectId, paused: true });
     const { policies } = await rawScheduleOf(projectId).describe();
     expect(policies).toMatchObject({ overlap: 'BUFFER_ONE', catchupWindow: 7 * 86_400_000, pauseOnFailure: false });
     await rawScheduleOf(projectId).delete();
@@ -92,8 +92,8 @@ test(
     const { connection } = server.client;
     const client = new Client({ connection, namespace: server.namespace, dataConverter: payloadCodecs(keys) });
     const encrypting = new AgentJobs({ client, taskQueue: server.taskQueue });
-    await jobs.ensureExportSchedule({ projectId: readable, paused: true });
-    await encrypting.ensureExportSchedule({ projectId: encrypted, days: 7, paused: true });
+    await jobs.scheduleExports({ projectId: readable, paused: true });
+    await encrypting.scheduleExports({ projectId: encrypted, days: 7, paused: true });
     const days = async () => {
       const listed = (await jobs.exportSchedules()).map(({ projectId, days }) => [projectId, days] as const);
       return listed.filter(([projectId]) => [readable, encrypted].includes(projectId)).map(([, days]) => days);
@@ -114,7 +114,7 @@ test.each([
   [{ jitter: 'soon' }, 'jitter'],
 ])('wrong settings are refused by name before anything is sent: %j', async (settings, field) => {
   const projectId = newProject();
-  await expect(jobs.ensureExportSchedule({ projectId, ...settings })).rejects.toThrow(field);
+  await expect(jobs.scheduleExports({ projectId, ...settings })).rejects.toThrow(field);
   await expect(rawScheduleOf(projectId).describe()).rejects.toThrow(ScheduleNotFoundError);
 });
 
@@ -129,7 +129,7 @@ test.each([
   'the scheduled run of %s on %s exports the days before it by its nominal time, and writes the report',
   async (timeZone, date, expected) => {
     const projectId = newProject();
-    await jobs.ensureExportSchedule({ projectId, timeZone, days: 2, paused: true });
+    await jobs.scheduleExports({ projectId, timeZone, days: 2, paused: true });
     const handle = rawScheduleOf(projectId);
     await withWorkers(setUp, async () => {
       // The run that begins within this day of UTC, wherever it is 4:30.

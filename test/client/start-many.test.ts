@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
 import { concurrently } from '../../src/client/concurrently.js';
-import { AgentJobs, TemporalCallError, type StartFate } from '../../src/starter.js';
+import { AgentJobs, TemporalCallError, type StartOutcome } from '../../src/starter.js';
 import { connectDevServer, connectTo, type TestServer } from '../support/dev-server.js';
 
 let server: TestServer;
@@ -16,8 +16,8 @@ function requests(count: number, projectId = `project-${randomUUID()}`) {
   return Array.from({ length: count }, (_, i) => ({ projectId, key: `k${i}`, prompt: `do ${i}` }));
 }
 
-async function collect(fates: AsyncIterable<StartFate>): Promise<{ told: StartFate[]; error: unknown }> {
-  const told: StartFate[] = [];
+async function collect(fates: AsyncIterable<StartOutcome>): Promise<{ told: StartOutcome[]; error: unknown }> {
+  const told: StartOutcome[] = [];
   try {
     for await (const fate of fates) told.push(fate);
     return { told, error: undefined };
@@ -26,7 +26,7 @@ async function collect(fates: AsyncIterable<StartFate>): Promise<{ told: StartFa
   }
 }
 
-const countOf = (fate: StartFate['fate'], told: StartFate[]) => told.filter((one) => one.fate === fate).length;
+const countOf = (fate: StartOutcome['fate'], told: StartOutcome[]) => told.filter((one) => one.fate === fate).length;
 
 test('two callers of the same requests at once start each job once between them', async () => {
   const wanted = requests(60);

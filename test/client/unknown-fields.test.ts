@@ -92,7 +92,7 @@ test('a misspelt filter, and a misspelt setting of exports, is refused', async (
   const misspelt: object = { ...RANGE, secondscan: false };
   await expect(real.exportVisitors(misspelt as typeof RANGE)).rejects.toMatchObject({ field: 'secondscan' });
   const nightly: object = { projectId: 'p', timezone: 'UTC' };
-  await expect(real.ensureExportSchedule(nightly as { projectId: string })).rejects.toMatchObject({
+  await expect(real.scheduleExports(nightly as { projectId: string })).rejects.toMatchObject({
     field: 'timezone',
   });
 });

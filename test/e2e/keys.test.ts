@@ -62,7 +62,7 @@ test(
     const ready = await get(healthPort, '/readyz');
     expect([ready.status, JSON.parse(ready.body)]).toEqual([200, { ready: true, refusedKeys: ['wrong-key'] }]);
     const { body: metrics } = await get(metricsPort, '/metrics');
-    expect(metrics).toMatch(/^agent_jobs_keys_refused_total{[^}]*operation="create"[^}]*} \d+$/m);
+    expect(metrics).toMatch(/^agent_jobs_key_refusals_total{[^}]*operation="create"[^}]*} \d+$/m);
     await first.wrote('The key of this project is refused');
     expect(first.output().match(/The key of this project is refused/g)).toHaveLength(1);
 

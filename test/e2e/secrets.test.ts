@@ -172,7 +172,7 @@ test('the API key is in no history, log, metric, error, command output or snapsh
     expect(read[place], place).toContain(MARKER);
   }
   expect(read['snapshots']).toContain('PAR1');
-  expect(read['/metrics']).toContain('agent_jobs_upstream_answers_total');
+  expect(read['/metrics']).toContain('agent_jobs_upstream_requests_total');
 
   const leaks = Object.entries(read).filter(([, text]) => text.includes(PART));
   expect(leaks.map(([place]) => place)).toEqual([]);

@@ -46,7 +46,7 @@ test('a project with a Schedule has an age without a consistent day, and loses i
   const { projectId, store } = setUp;
   const before = Date.now();
   const jobs = new AgentJobs({ client, taskQueue });
-  await jobs.ensureExportSchedule({ projectId, paused: true });
+  await jobs.scheduleExports({ projectId, paused: true });
   const schedules = () => scheduledProjects(client, taskQueue);
   await until(async () => (await schedules()).has(projectId));
   expect((await schedules()).get(projectId)).toBeGreaterThan(before - 60_000);

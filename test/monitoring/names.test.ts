@@ -28,7 +28,7 @@ describe('a real worker shows what rules and dashboard name', () => {
       const port = await freePort();
       const { client, taskQueue } = system.server;
       const jobs = new AgentJobs({ client, taskQueue });
-      await jobs.ensureExportSchedule({ projectId: 'acme', timeZone: 'UTC', paused: true });
+      await jobs.scheduleExports({ projectId: 'acme', timeZone: 'UTC', paused: true });
       const webhooks = join(folder, 'webhooks.json');
       // It is refused before it is sent, as an address of this machine.
       const receiver = { url: 'https://127.0.0.1:9/', secrets: [SECRET] };

@@ -28,7 +28,7 @@ const MANIFEST: SnapshotManifest = {
     { sha256: '00', name: 'b.parquet', rows: 1, bytes: 2 },
     { name: 'a.parquet', rows: 0, bytes: 2, sha256: '01' },
   ],
-  run: '\b\t\n\f\r\u0000\u001f',
+  runId: '\b\t\n\f\r\u0000\u001f',
   supersededAt: '2026-02-01T00:00:00.000Z',
 };
 

@@ -3,7 +3,7 @@ import type { Metrics } from '../../src/activities/metrics.js';
 /** Metrics that are not looked at. */
 export const noMetrics: Metrics = {
   writeEnded: () => {},
-  writeSettled: () => {},
+  writeEndedAfter: () => {},
   keyRefused: () => {},
   endSeen: () => {},
   readBegins: () => {},

@@ -75,7 +75,7 @@ describe('the figures of a worker', { timeout: 240_000 }, () => {
       }
     }
     for (const answer of ['2xx', '401', '403', '4xx', '429', '5xx', 'timeout', 'reset', 'notDelivered', 'malformed']) {
-      expect(atFirst.get(`agent_jobs_upstream_answers_total class="${answer}" operation="create"`)).toBe(0);
+      expect(atFirst.get(`agent_jobs_upstream_requests_total class="${answer}" operation="create"`)).toBe(0);
     }
     for (const outcome of [
       'completed',
@@ -123,12 +123,12 @@ describe('the figures of a worker', { timeout: 240_000 }, () => {
       .then((job) => job.result())
       .catch(() => {});
     const refused = await Promise.all([startJob('refused'), startJob('forbidden')]);
-    await figure('agent_jobs_upstream_answers_total class="401" operation="create"', (n) => n >= 1);
-    await figure('agent_jobs_upstream_answers_total class="403" operation="create"', (n) => n >= 1);
+    await figure('agent_jobs_upstream_requests_total class="401" operation="create"', (n) => n >= 1);
+    await figure('agent_jobs_upstream_requests_total class="403" operation="create"', (n) => n >= 1);
     await figure('agent_jobs_ended_total outcome="completed"', (n) => n === 1);
     await figure('agent_jobs_ended_total outcome="CreateRejected"', (n) => n >= 1);
-    await figure('agent_jobs_upstream_seconds_count operation="create"', (n) => n >= 3);
-    await figure('agent_jobs_upstream_seconds_count operation="get"', (n) => n >= 1);
+    await figure('agent_jobs_upstream_request_duration_seconds_count operation="create"', (n) => n >= 3);
+    await figure('agent_jobs_upstream_request_duration_seconds_count operation="get"', (n) => n >= 1);
     await figure('agent_jobs_end_seen_late_seconds_count', (n) => n === 1);
     await figure('agent_jobs_end_seen_late_seconds_bucket le="2"', (n) => n === 1);
     await figure('agent_jobs_polls_held', (n) => n >= 0);
@@ -164,7 +164,7 @@ describe('the figures of a worker', { timeout: 240_000 }, () => {
     // The queue of an earlier test remembers its 429 for an hour.
     await figure('agent_jobs_request_queues', (n) => n >= 1);
     await figure('agent_jobs_ready', (n) => n === 1);
-    await figure('agent_jobs_uncreated_older than="10m"', (n) => n === 0);
+    await figure('agent_jobs_uncreated older_than="10m"', (n) => n === 0);
     expect((await figures()).get('agent_jobs_open phase="lingering"')).toBe(0);
     await jobs[0]!.executeUpdate(resolveUnknownUpdate, { args: [{ action: 'abandon' }] });
     for (const job of jobs) await job.terminate().catch(() => {});

@@ -101,7 +101,7 @@ export function createJobActivities({
     const outcome = before ?? mayBeKnownLater(await gate.send(wanted, () => sendFenced(send)), input, clock.server());
     if (!isHeld(outcome)) metrics.writeEnded(operation, outcome.kind);
     if (outcome.kind === 'accepted' || outcome.kind === 'rejected')
-      metrics.writeSettled(operation, (clock.late() - input.askedAt) / 1_000);
+      metrics.writeEndedAfter(operation, (clock.late() - input.askedAt) / 1_000);
     if (outcome.kind !== 'inDoubt') return outcome;
     const lookAfter = arrivedBy(before ? 'lostWorker' : 'ownEnd', clock.server());
     if (!requiresConfirmation(asked)) return { ...outcome, lookAfter };

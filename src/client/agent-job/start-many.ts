@@ -28,7 +28,7 @@ const OPTIONS: Names<StartManyOptions> = {
 };
 
 /** What became of one request. */
-export interface StartFate {
+export interface StartOutcome {
   /** Its place among the requests, from 0. */
   index: number;
   /** Null if it has none. */
@@ -62,7 +62,7 @@ export function startMany(
   context: StartContext,
   items: StartItems,
   { signal, ...options }: StartManyOptions,
-): AsyncGenerator<StartFate, void, undefined> {
+): AsyncGenerator<StartOutcome, void, undefined> {
   checkNames(options, 'option', OPTIONS);
   const limit = whole(1, MAX_CONCURRENCY).check(options.concurrency ?? DEFAULT_CONCURRENCY, 'concurrency');
   const inOrder = keepOrder();
@@ -92,9 +92,9 @@ function readItem(
   item: StartItem,
   { taskQueue, hidePrompts }: StartContext,
   inputOptions: InputOptions,
-): { key: string; options: AgentJobStartOptions } | StartFate {
+): { key: string; options: AgentJobStartOptions } | StartOutcome {
   const { index } = item;
-  const refused = (error: Error, key: unknown): StartFate => {
+  const refused = (error: Error, key: unknown): StartOutcome => {
     return { index, key: typeof key === 'string' ? key : null, workflowId: null, fate: 'refused', error };
   };
   if ('problem' in item) return refused(item.problem, null);

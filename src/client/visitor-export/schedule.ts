@@ -70,7 +70,7 @@ const ID_START = visitorExportScheduleId('');
 const LIST_MS = 60_000;
 
 /** Creates the Schedule of a project's nightly exports, or changes what is given. Throws InvalidInputError. */
-export async function ensureExportSchedule(
+export async function scheduleExports(
   client: Client,
   taskQueue: string,
   settings: ExportScheduleSettings,

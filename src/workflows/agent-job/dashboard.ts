@@ -252,8 +252,8 @@ export function logRefusal(input: unknown, reason: string): void {
 export function logEnd(run: JobRun): void {
   const { polls } = run.polls.known;
   const outcome = outcomeOf(run) ?? 'completed';
-  const seconds = Math.round((Date.now() - run.startedAt) / 1_000);
-  log.info('The job has ended', { ...idsOf(run), outcome, polls, seconds });
+  const durationSeconds = Math.round((Date.now() - run.startedAt) / 1_000);
+  log.info('The job has ended', { ...idsOf(run), outcome, polls, durationSeconds });
   countEnd(outcome);
 }
 

@@ -108,7 +108,7 @@ function handleMessages(name: QueueName, run: QueueRun, changed: () => void): vo
   setHandler(joinQueueSignal, (input) =>
     take('joinQueue', () => {
       for (const { workflowId } of run.join(parseJoin(input))) {
-        log.warn('The queue is full: a workflow leaves it, and asks again later', { waiting: workflowId });
+        log.warn('The queue is full: a workflow leaves it, and asks again later', { waitingWorkflowId: workflowId });
       }
     }),
   );
@@ -120,7 +120,7 @@ async function sendTurn({ operation }: QueueName, run: QueueRun, given: GivenTur
     await getExternalWorkflowHandle(given.workflowId).signal(requestTurnSignal, { ...given.turn, operation });
   } catch {
     // The workflow has ended, so it takes no turn.
-    log.info('A workflow that waited for a turn has ended', { waiting: given.workflowId });
+    log.info('A workflow that waited for a turn has ended', { waitingWorkflowId: given.workflowId });
     // A run that began since may wait already.
     run.report({ turn: given.turn.turn, outcome: 'unsent', at: Date.now() });
   }
