@@ -26,7 +26,7 @@ const chunk: ReadChunkInput = {
   turns: { taskQueue: 'nobody', priority: DEFAULT_PRIORITY, isThrottled: false },
 };
 
-test('the queue is told of this hour what chunks met that had waited hours for a worker', async () => {
+test('the queue learns of this hour what chunks met that had waited hours for a worker', async () => {
   const startedAt = Date.now();
   const told: (RequestReport & BudgetFacts)[] = [];
   let isFull = false;

@@ -17,7 +17,7 @@ const START = Date.UTC(2026, 0, 1);
 const HOUR = 3_600_000;
 const PLACE: QueuePlace = { for: 'turn', position: 7, expectedAt: '2026-01-01T00:30:00.000Z' };
 
-/** A worker's activities, and what the Temporal server hears of them, in order. */
+/** A worker's activities, and what reaches the Temporal server of them, in order. */
 class Bench {
   readonly upstream = new ScriptedUpstream();
   readonly calls: string[] = [];
@@ -107,7 +107,7 @@ test('a burst at the limit meets eight answers 429, and all wait in the queue', 
   expect(bench.joins.filter(({ report }) => report?.outcome === 'throttled')).toHaveLength(8);
 });
 
-test('those that a 429 makes wait join after the queue was told of it, however long that takes', async () => {
+test('those that a 429 makes wait join after the queue knows of it, however long that takes', async () => {
   const bench = new Bench();
   const { opened, open } = gate();
   bench.takesMarks = ({ sent }) => sent || opened.then(() => true);
@@ -190,7 +190,7 @@ test('where the upstream is said to take any number, a hundred are sent at once,
   expect(bench.joins).toMatchObject([{ perHour: 'unlimited' }, { perHour: 'unlimited' }]);
 });
 
-test('where a budget is set, every write waits for its turn, and the queue is told the budget', async () => {
+test('where a budget is set, every write waits for its turn, and the queue gets the budget', async () => {
   const bench = new Bench({ createsPerHour: 100 });
   expect(await bench.create()).toMatchObject({ kind: 'held', queued: PLACE });
   expect(bench.calls).toEqual(['join']);
@@ -201,7 +201,7 @@ test.each([
   ['accepted', null, 'accepted'],
   ['not delivered', notDelivered('refused'), 'unsent'],
   ['in doubt', inDoubt('reset'), 'other'],
-])('a write with its turn is sent past all others, and told as used where it was %s', async (_, fault, outcome) => {
+])('a write with its turn is sent past all others, and reported as used if it was %s', async (_, fault, outcome) => {
   const bench = new Bench({ createsPerHour: 1 });
   if (fault) bench.upstream.createFaults.push(fault);
   await bench.create({ turn: 't:1', turnUntil: START + 60_000 });
@@ -210,7 +210,7 @@ test.each([
   expect(bench.calls).toEqual(['mark', 'report']);
 });
 
-test('a turn that was refused is told with the next place in the queue', async () => {
+test('a turn that was refused is reported with the next place in the queue', async () => {
   const bench = new Bench();
   bench.upstream.createFaults.push(refusal);
   const result = await bench.create({ turn: 't:1', turnUntil: START + 60_000 });

@@ -160,7 +160,7 @@ describe('a last byte is too late', () => {
   });
 });
 
-describe('an unknown outcome says from when on a look upstream can be trusted', () => {
+describe('an unknown outcome says from when on a check upstream can be trusted', () => {
   test('30 s after this worker judged it', async () => {
     const { create } = await attempt({ answer: (_, socket) => void socket.resetAndDestroy() });
     const { lookAfter } = (await create()) as { lookAfter: number };

@@ -38,8 +38,8 @@ const row = (title: string, moment: string, action: string, jobs: number, isUnkn
 const ROWS: Row[] = [
   row('killed within the body, before the fence: the next worker sends it', 'bodyBegun', 'kill', 1, false),
   row('cut off from the answer to its fence: it is sent anew', 'fenceResponse', 'lose', 1, false),
-  row('killed between fence and last byte: nobody sends it, and it shows as unknown', 'afterFence', 'kill', 0, true),
-  row('killed after the answer: nobody sends it again, and it shows as unknown', 'responseRead', 'kill', 1, true),
+  row('killed between fence and last byte: no worker sends it, and it shows as unknown', 'afterFence', 'kill', 0, true),
+  row('killed after the answer: no worker sends it again, and it shows as unknown', 'responseRead', 'kill', 1, true),
   // The zombie: it wakes when the server has given its attempt up.
   row(
     'asleep before the fence until it was given up: only the next attempt sends',

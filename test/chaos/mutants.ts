@@ -54,7 +54,7 @@ export const MUTANTS: Mutant[] = [
     find: '  const mayFinish = await beforeLastByte();\n',
     replace: '  void beforeLastByte();\n  const mayFinish = () => true;\n',
     test: 'test/upstream/write-outcomes.test.ts',
-    title: 'waits for whoever must know of it first',
+    title: 'waits for its permission',
   },
   {
     name: 'a mark that the next attempt ignores',
@@ -158,7 +158,7 @@ export const MUTANTS: Mutant[] = [
     find: '    this.waiters.remove(workflowId);\n    const requests',
     replace: '    const requests',
     test: 'test/request-queue/skipped-time.test.ts',
-    title: 'a turn that nobody reports in time counts as used',
+    title: 'a turn that is not reported in time counts as used',
   },
   {
     name: 'a turn of a queue that is used for two sends',
@@ -174,7 +174,7 @@ export const MUTANTS: Mutant[] = [
     find: 'waiters: this.waiters.carry(), turns',
     replace: 'waiters: this.waiters.carry().slice(1), turns',
     test: 'test/request-queue/real-time.test.ts',
-    title: 'under traffic the queue continues as new again and again, and loses nobody',
+    title: 'under traffic the queue continues as new again and again, and loses no place',
   },
   {
     name: 'a turn of a queue that waits for its report for ever',
@@ -182,7 +182,7 @@ export const MUTANTS: Mutant[] = [
     find: 'if (until + REPORT_MS > this.#now()) continue;',
     replace: 'if (until + REPORT_MS > 0) continue;',
     test: 'test/request-queue/skipped-time.test.ts',
-    title: 'a turn that nobody reports in time counts as used',
+    title: 'a turn that is not reported in time counts as used',
   },
   {
     name: 'a queue that knows no priority',
@@ -193,12 +193,12 @@ export const MUTANTS: Mutant[] = [
     title: 'the order is by priority, then by time, then by id',
   },
   {
-    name: 'a write that hears nothing from its queue and waits on',
+    name: 'a write that gets nothing from its queue and waits on',
     file: 'src/workflows/agent-job/write-transitions.ts',
     find: '? askAgainMs(queued.position, Math.random())',
     replace: '? 1_000 * askAgainMs(queued.position, Math.random())',
     test: 'test/model/simulated.test.ts',
-    title: 'one that hears nothing from its queue asks again',
+    title: 'one that gets nothing from its queue asks again',
   },
   {
     name: 'a create that waits beyond startWithin',
@@ -342,7 +342,7 @@ export const MUTANTS: Mutant[] = [
     find: 'return this.stateOf(id) !== undefined;',
     replace: 'return this.#givenIds.has(id);',
     test: 'test/workflows/follow-ups.test.ts',
-    title: 'the same id is sent once, whoever repeats it',
+    title: 'the same id is sent once, however it is repeated',
   },
   {
     name: 'a write passed on by a reset and sent without asking',
@@ -601,7 +601,7 @@ export const MUTANTS: Mutant[] = [
     find: '.backRefs.add({});',
     replace: '.backRefs.size;',
     test: 'test/worker/worker-process.test.ts',
-    title: 'serves figures from the start',
+    title: 'serves metrics from the start',
   },
   {
     name: 'a counter of writes that begins at 1',
@@ -748,7 +748,7 @@ export const MUTANTS: Mutant[] = [
     title: 'a queue that is terminated delays the exports that wait',
   },
   {
-    name: 'a turn that nobody reports costs nothing',
+    name: 'a turn that is not reported costs nothing',
     file: 'src/workflows/request-queue/queue-run.ts',
     find: '      this.budget.spend(requests, until + REPORT_MS);\n',
     replace: '',
@@ -772,7 +772,7 @@ export const MUTANTS: Mutant[] = [
     title: 'open jobs leave for a release that fits none of their histories',
   },
   {
-    name: 'a roll-out that wakes nobody',
+    name: 'a roll-out that wakes no run',
     file: 'src/worker/old-version.ts',
     find: '      client.workflowService.signalWorkflowExecution(request),\n',
     replace: '      Promise.resolve(request),\n',
@@ -828,7 +828,7 @@ export const MUTANTS: Mutant[] = [
     title: "another project's job is 403 by every address, whether or not it is there",
   },
   {
-    name: 'a reset that is told as an end',
+    name: 'a reset that is sent as an end',
     file: 'src/activities/webhooks/sweep.ts',
     find: '    return Boolean(description?.raw.workflowExtendedInfo?.resetRunId);\n',
     replace: '    return description === undefined;\n',

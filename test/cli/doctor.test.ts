@@ -130,7 +130,7 @@ test('a namespace that is not there is named, and what depends on it is not chec
   expect(code).toBe(1);
 });
 
-test('a server that is not there, or stands still, exits 11; settings that are wrong are told besides', async () => {
+test('a server that is not there, or stands still, exits 11; settings that are wrong are named besides', async () => {
   const away = await doctor({ TEMPORAL_ADDRESS: '127.0.0.1:1', UPSTREAM_BASE_URL: 'ftp://x', ADMIN_API_KEY: 'k' });
   expect(away.found['Temporal']).toMatchObject({ status: 'fail', text: expect.stringContaining('can not reach') });
   expect(away.found['Upstream']).toMatchObject({

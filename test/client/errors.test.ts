@@ -65,7 +65,7 @@ test('the table of errors says what the classes say', () => {
   expect(told).toEqual(SAMPLES.map(({ name, code, retryable }) => ({ name, code, retryable })));
 });
 
-test('an error without an answer of Temporal is told as one, whatever was called', async () => {
+test('an error without an answer of Temporal is reported as one, whatever was called', async () => {
   // Not closed: the SDK sends requests again after their end.
   const client = new Client({ connection: Connection.lazy({ address: '127.0.0.1:1' }) });
   const jobs = new AgentJobs({ client });

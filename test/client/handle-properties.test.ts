@@ -68,7 +68,7 @@ test.each(['agent-job/acme/\ud800', 'x'.repeat(1_001), ''])('no handle has a mal
   expect(() => server.jobs.handle(workflowId)).toThrow(InvalidInputError);
 });
 
-test('a handle tells its project, key, run and page, and whether its start made the job', async () => {
+test('a handle shows its project, key, run and page, and whether its start made the job', async () => {
   const { client, taskQueue, projectId, namespace } = server;
   const jobs = new AgentJobs({ client, taskQueue, webUiUrl: 'https://temporal.example.com/' });
   const request = { projectId, key: `k/1 ${randomUUID()}`, prompt: 'stay' };
@@ -86,7 +86,7 @@ test('a handle tells its project, key, run and page, and whether its start made 
   await made.cancel();
 });
 
-test('a workflow id tells what it was made of, and one of another making tells nothing', () => {
+test('a workflow id shows what it was made of, and one of another making shows nothing', () => {
   const jobs = new AgentJobs({ client: server.client });
   expect(jobs.handle({ projectId: 'a/b', jobId: 'j 1' })).toMatchObject({ projectId: 'a/b', key: null });
   const attached = { projectId: 'a', key: null, jobId: 'j' } as { projectId: string; jobId: string };

@@ -72,14 +72,14 @@ async function listed(projectId: string): Promise<JobSummary[]> {
   return found;
 }
 
-test('a refused connection is told as such, with the remedy', async () => {
+test('a refused connection is reported as such, with the remedy', async () => {
   const message = expect.stringMatching(/connection is refused.*"npm start" of agent-jobs starts one/) as string;
   // A machine that stands still for the four seconds of an attempt learns only that there was no answer.
   const connect = () => AgentJobs.connect({ address: '127.0.0.1:1' }).catch((error: unknown) => error);
   await expect.poll(connect).toMatchObject({ code: 'TEMPORAL_UNAVAILABLE', retryable: true, message });
 });
 
-test('a connection of somebody else that waits to try again holds no other one up', async () => {
+test('another client’s connection that waits to try again holds no other one up', async () => {
   const address = '127.0.0.1:2';
   const other = Connection.lazy({ address, channelArgs: channelArgsFor(address), connectTimeout: 8_000 });
   const trying = other.ensureConnected().catch(() => {});

@@ -34,7 +34,7 @@ async function listedAll(projectId: string, count: number): Promise<void> {
   await expect.poll(async () => (await listed({ projectId })).length).toBe(count);
 }
 
-test('a row tells what a job is', async () => {
+test('a row shows what a job is', async () => {
   const projectId = `rows-${randomUUID()}`;
   const metadata = { correlationId: '4711' };
   const workflowId = await startIdle(projectId, 'k', { tags: ['a', 'b'], metadata, batch: 'night' });

@@ -98,7 +98,7 @@ test('of a job that was ended before a worker began it, no state is waited for',
   for (const error of await Promise.all(errors)) expect(error).toBeInstanceOf(JobTerminatedError);
 });
 
-test('a workflow that has ended is told from one that never was', { timeout: MINUTE }, async () => {
+test('a workflow that has ended is not taken for one that never was', { timeout: MINUTE }, async () => {
   const job = await server.jobs.start(newRequest('hello'));
   await job.result();
   const never = server.jobs.handle(randomUUID());

@@ -35,7 +35,7 @@ async function queuesOf(projectId?: string, { jobs } = server): Promise<QueueRep
   return found;
 }
 
-test('a project without a queue has none, and one with a queue tells who waits', { timeout: MINUTE }, async () => {
+test('a project without a queue has none, and one with a queue shows who waits', { timeout: MINUTE }, async () => {
   const projectId = `shop ${randomUUID()}/1`;
   expect(await queuesOf(projectId)).toEqual([]);
   const queue = await join({ operation: 'message', projectId }, 'job-a', 1);

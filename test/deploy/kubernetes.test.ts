@@ -66,7 +66,7 @@ test('the chart holds workers of both roles, the set-up, HTTP, and what goes wit
   for (const { of: name, image } of containers) expect(image, name).toBe(`agent-jobs:${version}`);
 });
 
-test('every container runs as nobody special, on a file system that it cannot write to', async (context) => {
+test('every container runs as a user without rights, on a file system that it cannot write to', async (context) => {
   const { containers } = await chart(context);
   expect(containers).toHaveLength(4);
   for (const { of: name, pod, securityContext, resources } of containers) {

@@ -30,7 +30,7 @@ async function get(port: number, path: string): Promise<{ status: number; body: 
 }
 
 test(
-  'a wrong key is told by health, metrics and log, and costs the jobs a wait, through the death of their worker too',
+  'a wrong key is shown by health, metrics and log, and costs the jobs a wait, through the death of their worker too',
   { timeout: 300_000 },
   async () => {
     const { sandbox, server } = system;

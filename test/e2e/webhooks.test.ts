@@ -19,7 +19,7 @@ const startWorker = (file = receiver.file) =>
   system.startWorker({ WEBHOOKS_FILE: file, WEBHOOKS_ALLOW_PRIVATE: 'true' });
 
 test(
-  'every worker is killed again and again, and the receiver fails: each end is told, by one id and one body',
+  'every worker is killed again and again, and the receiver fails: each end is sent, by one id and one body',
   { timeout: 5 * MINUTE },
   async () => {
     const { client, taskQueue } = system.server;
@@ -71,7 +71,7 @@ test(
   },
 );
 
-test('a wrong file is told, and the worker does its jobs', { timeout: 2 * MINUTE }, async () => {
+test('a wrong file is reported, and the worker does its jobs', { timeout: 2 * MINUTE }, async () => {
   const { client, taskQueue } = system.server;
   await receiver.configure({ p: [{ url: receiver.url, secrets: ['whsec_c2hvcnQ='] }] });
   const worker = startWorker();

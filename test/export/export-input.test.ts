@@ -5,7 +5,7 @@ import { daysBefore, isDate } from '../../src/visitor-export/date-range.js';
 
 const range = { dateFrom: '2026-01-01', dateTo: '2026-01-03' };
 
-test('a range and a Schedule are told apart, unknown fields ignored, null meaning absent', () => {
+test('a range and a Schedule are distinguished, unknown fields ignored, null meaning absent', () => {
   expect(parseExportInput({ projectId: 'p', ...range, timeZone: null, more: 1 })).toEqual({
     kind: 'range',
     range: { projectId: 'p', ...range },

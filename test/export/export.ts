@@ -89,7 +89,7 @@ async function endQueue({ client }: TestServer): Promise<void> {
   });
 }
 
-/** For a test file: a dev server, the shared one unless told otherwise, and a new set-up of exports for each test. */
+/** For a test file: a dev server, the shared one by default, and a new set-up of exports for each test. */
 export function useExport(options: SandboxOptions, connect: () => Promise<TestServer> = connectDevServer): ExportSetUp {
   const setUp = {} as ExportSetUp;
   let server: TestServer;
@@ -194,7 +194,7 @@ export function rangeOf(
   return { projectId, dateFrom, dateTo };
 }
 
-/** Starts an export; under the date range's own id unless told otherwise. */
+/** Starts an export; under the date range's own id by default. */
 export async function startExport({ server }: ExportSetUp, input: VisitorExportInput, workflowId = exportIdOf(input)) {
   return server.client.workflow.start<(input: VisitorExportInput) => Promise<VisitorExportResult>>(
     VISITOR_EXPORT_WORKFLOW,

@@ -60,7 +60,7 @@ test('a project with a Schedule has an age without a consistent day, and loses i
   await until(async () => !(await schedules()).has(projectId));
 });
 
-test('a Schedule whose id is not percent-encoded costs the other projects no figures', async () => {
+test('a Schedule whose id is not percent-encoded costs the other projects no numbers', async () => {
   const { client, taskQueue } = setUp.server;
   const scheduleId = `visitor-export/100%-${taskQueue}`;
   const action = { type: 'startWorkflow', workflowType: 'visitorExport', taskQueue, args: [{}] } as const;

@@ -82,7 +82,7 @@ test.each(['none', 'seconds'] as const)(
   },
 );
 
-test('the export of higher priority goes first, whoever asked before', async () => {
+test('the export of higher priority goes first, even if another asked before', async () => {
   const [low, high] = [rangeOf(setUp), another()];
   await setUp.sandbox.setVisitors({ rows: 500 }); // 4 requests
   await withWorkers(setUp, () => exportAll([{ ...low, priority: 4 }, high]), { requestsPerHour: 1 });

@@ -256,7 +256,7 @@ export const TESTED_PROMISES: Record<string, TestedPromise[]> = {
       'exports of several priorities wait',
       'the highest priority (1) goes first, in whatever order they asked',
       'export/shared-budget',
-      'the export of higher priority goes first, whoever asked before',
+      'the export of higher priority goes first, even if another asked before',
     ),
     tested(
       'an export is cancelled while it waits',
@@ -316,7 +316,7 @@ export const TESTED_PROMISES: Record<string, TestedPromise[]> = {
       'anything keeps a job waiting',
       '`waiting` says what, since when and until when, at every moment',
       'workflows/waiting-life',
-      'from its start to its end a job tells what it waits for, whatever fails',
+      'from its start to its end a job shows what it waits for, whatever fails',
     ),
     tested(
       'the upstream fails the polls of a job',
@@ -358,7 +358,7 @@ export const TESTED_PROMISES: Record<string, TestedPromise[]> = {
       'the queue continues as new under load',
       'each write keeps its place',
       'request-queue/real-time',
-      'under traffic the queue continues as new again and again, and loses nobody',
+      'under traffic the queue continues as new again and again, and loses no place',
     ),
     tested(
       'jobs are cancelled while they wait',
@@ -382,7 +382,7 @@ export const TESTED_PROMISES: Record<string, TestedPromise[]> = {
       'a turn is lost with its worker, or never reported',
       'it counts as used, so that the budget is never exceeded',
       'request-queue/skipped-time',
-      'a turn that nobody reports in time counts as used, and a late report corrects nothing',
+      'a turn that is not reported in time counts as used, and a late report corrects nothing',
     ),
     tested(
       'a turn comes too late',
@@ -400,7 +400,7 @@ export const TESTED_PROMISES: Record<string, TestedPromise[]> = {
       'a 429 is reported after the end of its turn',
       'its `Retry-After` holds the others back',
       'request-queue/skipped-time',
-      'a 429 that is told after the end of its turn holds the others for as long as it said',
+      'a 429 that is reported after the end of its turn holds the others for as long as it said',
     ),
     tested(
       'the queue is reset by an operator',
@@ -418,7 +418,7 @@ export const TESTED_PROMISES: Record<string, TestedPromise[]> = {
       'a turn comes twice',
       'one write is sent',
       'workflows/turns',
-      'a turn that comes twice sends once, and one that nobody waits for sends nothing',
+      'a turn that comes twice sends once, and one that no write waits for sends nothing',
     ),
     tested(
       'attempts waited hours for a worker, as in an outage',
@@ -574,7 +574,7 @@ export const TESTED_PROMISES: Record<string, TestedPromise[]> = {
       'every worker is killed again and again, and the receiver fails',
       'each end is reported, by one `webhook-id` and one body',
       'e2e/webhooks',
-      'every worker is killed again and again, and the receiver fails: each end is told, by one id and one body',
+      'every worker is killed again and again, and the receiver fails: each end is sent, by one id and one body',
     ),
     tested(
       'the workflow that finds events begins a new run',
@@ -616,7 +616,7 @@ export const TESTED_PROMISES: Record<string, TestedPromise[]> = {
       'the file of the endpoints is wrong',
       'it is reported, and every job goes on',
       'e2e/webhooks',
-      'a wrong file is told, and the worker does its jobs',
+      'a wrong file is reported, and the worker does its jobs',
     ),
   ],
   /** Promises of what people say about a job. */

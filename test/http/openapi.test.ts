@@ -1,4 +1,4 @@
-/** The OpenAPI document is one from which generators make clients: every part of it is named, told and used. */
+/** The OpenAPI document is one from which generators make clients: every part of it is named, described and used. */
 import { Ajv2020 } from 'ajv/dist/2020.js';
 import { expect, test } from 'vitest';
 import { TOOLS } from '../../src/http/mcp.js';

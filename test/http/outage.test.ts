@@ -1,4 +1,4 @@
-/** What callers are told while Temporal, every worker or a key is away, and of each error of the client. */
+/** What callers get while Temporal, every worker or a key is away, and of each error of the client. */
 import { randomBytes, randomUUID } from 'node:crypto';
 import { mkdtemp, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';

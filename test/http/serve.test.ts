@@ -24,7 +24,7 @@ async function keysFile(content: string): Promise<string> {
   return file;
 }
 
-/** A process of its own, once it has told where it listens. */
+/** A process of its own, once it has printed where it listens. */
 async function serve(env: Record<string, string>) {
   const child = spawn(process.execPath, [cliProgram, 'serve'], {
     env: { PATH: process.env['PATH'] ?? '', HOME: tmpdir(), HTTP_ADDRESS: '127.0.0.1:0', ...env },

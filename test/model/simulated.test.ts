@@ -91,7 +91,7 @@ const FOUND: Record<string, Partial<Scenario>> = {
     ],
     tasksPerRun: 7,
   },
-  'a 429 that the queue could not be told of lets no write past it': {
+  'a 429 that could not be reported to the queue lets no write past it': {
     deadline: 3_000,
     creates: [{ kind: 'throttled', takesMs: 0 }],
     queue: [
@@ -186,7 +186,7 @@ const FOUND: Record<string, Partial<Scenario>> = {
     ],
     isQueueThere: true,
   },
-  'one that hears nothing from its queue asks again': {
+  'one that gets nothing from its queue asks again': {
     queue: [{ kind: 'joined', turns: [] }],
     isQueueThere: true,
   },
@@ -299,7 +299,7 @@ const FOUND: Record<string, Partial<Scenario>> = {
     decisions: [{ action: 'adopt', afterMs: 500 }],
     tasksPerRun: 7,
   },
-  'two turns that nobody asked for may come at one moment': {
+  'two turns that no workflow asked for may come at one moment': {
     deadline: 1_800_000,
     messages: [{ kind: 'throttled', takesMs: 500 }],
     queue: [

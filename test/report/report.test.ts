@@ -88,7 +88,7 @@ test('a snapshot of a day that has not begun anywhere, asked for by mistake, is 
   expect(text).toContain('Human visitors a day 35');
 });
 
-test('a project whose last snapshot is weeks old says that no recent day has one, not that nobody came', async () => {
+test('a project whose last snapshot is weeks old has days without one, not days without visitors', async () => {
   await putDay(store, 'p', { date: plusDays(TODAY, -40), rows: [page('/', 7)] });
   const text = await textOf();
   expect(text).toContain('None of the last 28 days has a snapshot that is more than provisional');
@@ -141,7 +141,7 @@ test('the most visited pages are found among many, with their days', async () =>
   expect(paths).toEqual(expected);
 });
 
-test('rows with a flipped bit, which any reader of Parquet takes, are told and not shown', async () => {
+test('rows with a flipped bit, which any reader of Parquet takes, are named and not shown', async () => {
   const range = { projectId: 'p', dateFrom: '2026-03-09', dateTo: '2026-03-10' };
   await putDay(store, 'p', { date: '2026-03-09', rows: [page('/flipped', 3), page('/other', 2)] });
   await putDay(store, 'p', { date: '2026-03-10', rows: [page('/', 4)] });
@@ -154,7 +154,7 @@ test('rows with a flipped bit, which any reader of Parquet takes, are told and n
   expect(text).not.toMatch(/glipped|flipped/);
 });
 
-test('a day whose manifest was changed is damaged, and none of its figures is shown or averaged', async () => {
+test('a day whose manifest was changed is damaged, and none of its numbers is shown or averaged', async () => {
   const range = { projectId: 'p', dateFrom: '2026-03-09', dateTo: '2026-03-10' };
   await putDay(store, 'p', { date: '2026-03-09', rows: [page('/', 3)] });
   await putDay(store, 'p', { date: '2026-03-10', rows: [page('/', 4)] });
@@ -220,7 +220,7 @@ test('gaps and days whose file is gone count, what a night is still to come for 
   expect(after.get('p')?.gaps).toBe(4); // the 8th, 9th and 10th, too
 });
 
-test('a foreign folder and a broken manifest cost the others neither report nor figures', async () => {
+test('a foreign folder and a broken manifest cost the others neither report nor numbers', async () => {
   await putDay(store, 'p', { date: '2026-03-10', rows: [page('/', 3)] });
   const text = await textOf();
   const broken = [

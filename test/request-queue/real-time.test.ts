@@ -55,7 +55,7 @@ async function killWorkers(): Promise<void> {
 
 const accepted = () => bench.sent.filter(({ isAccepted }) => isAccepted).map(({ workflowId }) => workflowId);
 
-test('under traffic the queue continues as new again and again, and loses nobody', async () => {
+test('under traffic the queue continues as new again and again, and loses no place', async () => {
   const attributes = new TypedSearchAttributes([{ key: PROJECT, value: 'p1' }]);
   bench = await startQueueBench(server, { start: { typedSearchAttributes: attributes } });
   const waits = await Promise.all(Array.from({ length: 5 }, (_, i) => bench.wait(8, { askedAt: i, perHour: 1_000 })));
@@ -81,7 +81,7 @@ test('killed workers of the queue cost no turn and double none', async () => {
   await expect.poll(bench.state).toMatchObject({ spentLastHour: 30, inFlight: 0, waitingCount: 0 });
 });
 
-test('a queue that was cancelled is started again by whoever asks, and hears what its turns came to', async () => {
+test('a queue that was cancelled is started again by the next request, and learns how its turns ended', async () => {
   bench = await startQueueBench(server);
   const [silent] = await bench.wait(1, { habit: 'silent', perHour: 2 });
   const [turn] = (await server.client.workflow.getHandle(silent!).result()) as { turn: string }[];
@@ -94,7 +94,7 @@ test('a queue that was cancelled is started again by whoever asks, and hears wha
   expect(await bench.state()).toMatchObject({ waitingCount: 1 });
 });
 
-test('a payload that nobody can decode is ignored', async () => {
+test('a payload that can’t be decoded is ignored', async () => {
   bench = await startQueueBench(server, { start: {} });
   await bench.join({ workflowId: 'w', perHour: 1, report: { turn: null, outcome: 'accepted', at: Date.now() } });
   await server.client.workflowService.signalWorkflowExecution({

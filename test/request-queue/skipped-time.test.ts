@@ -104,7 +104,7 @@ test('a workflow that is started again keeps its place, though a turn for the ru
   const queueTaskQueue = `test-${randomUUID()}`;
   bench = await startQueueBench(environment, { queueTaskQueue });
   let isFirst = true;
-  // It asks while the first turn leaves: the queue hears of that before it hears that the turn found no workflow.
+  // It asks while the first turn leaves: the queue learns of that before it learns that the turn found no workflow.
   const encode = async (payloads: Payload[]) => {
     const isTurn = payloads.some(({ data }) => Buffer.from(data ?? []).includes('"until"'));
     if (isTurn && isFirst) {
@@ -127,7 +127,7 @@ async function turnsGiven(): Promise<number> {
   return events!.filter((event) => event.signalExternalWorkflowExecutionInitiatedEventAttributes).length;
 }
 
-test('a turn that nobody reports in time counts as used, and a late report corrects nothing', async () => {
+test('a turn that is not reported in time counts as used, and a late report corrects nothing', async () => {
   bench = await startQueueBench(environment);
   const [silent] = await bench.wait(1, { habit: 'silent', perHour: 1 });
   const [turn] = (await environment.client.workflow.getHandle(silent!).result()) as { turn: string; until: number }[];
@@ -143,7 +143,7 @@ test('a turn that nobody reports in time counts as used, and a late report corre
   expect(bench.sent[1]!.at - turn!.until).toBeGreaterThanOrEqual(HOUR);
 });
 
-test('a 429 that is told after the end of its turn holds the others for as long as it said', async () => {
+test('a 429 that is reported after the end of its turn holds the others for as long as it said', async () => {
   bench = await startQueueBench(environment);
   const [silent] = await bench.wait(1, { habit: 'silent', perHour: 10 });
   const [turn] = (await environment.client.workflow.getHandle(silent!).result()) as { turn: string; until: number }[];

@@ -33,7 +33,7 @@ const manifest = async () => JSON.parse(await manifestText()) as SnapshotManifes
 /** Every path below the root. */
 const everything = () => readdir(root, { recursive: true });
 
-test('a manifest with one changed digit is a damaged day, which gaps tells and the next run repairs', async () => {
+test('a manifest with one changed digit is a damaged day, which gaps lists and the next run repairs', async () => {
   await exportRows(store, () => rows(50), { exportedAt: FIRST });
   const text = (await manifestText()).replace('"exportedAt": "2026', '"exportedAt": "2926');
   await writeFile(inRoot(manifestKey(RANGE)), text);
@@ -112,7 +112,7 @@ test('what a scan of weeks replaced is kept for thirty days from then on', async
   expect(await removeExpired(store, weeksLater + 31 * 86_400_000, 'p1')).toHaveLength(1);
 });
 
-test('an attempt that wakes in its last writes after the run’s second look was published changes nothing', async () => {
+test('an attempt that wakes in its last writes after the run’s second scan was published changes nothing', async () => {
   const first = { range: RANGE, runId: 'run-1', scan: 1, inconsistency: null, exportedAt: FIRST };
   const checkpoint = await readScan(store, () => rows(60), { runId: 'run-1' });
   const stalling = new Proxy(store, {

@@ -63,7 +63,7 @@ test('what a newer release left half-published is no publication of this one', a
   expect(await finishPublication(store, NEXT_DAY)).toBeNull();
 });
 
-test('verify tells it as such; gaps, backfill and the report refuse to tell its day as missing', async () => {
+test('verify names it as such; gaps, backfill and the report refuse to call its day missing', async () => {
   const problems: string[][] = [];
   for await (const found of findSnapshots(store)) problems.push((await verifySnapshot(store, found)).problems);
   expect(problems).toEqual([[expect.stringContaining(WORDS)]]);

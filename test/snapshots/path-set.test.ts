@@ -14,7 +14,7 @@ test('each of 300,000 paths is new once, however often the set grew in between',
   expect(isRight).toBe(true);
 });
 
-test('hashes at both ends of the range, and those that share a place, are told apart', () => {
+test('hashes at both ends of the range, and those that share a place, are distinguished', () => {
   const most = 2n ** 64n - 1n;
   const hashes = [1n, 2n, most - 1n, most, 1n << 20n, 1n << 21n, (1n << 63n) + 1n];
   const paths = new PathSet();

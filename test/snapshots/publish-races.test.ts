@@ -74,12 +74,12 @@ function changed(operation: keyof SnapshotStore, to: (real: Operation, args: unk
   });
 }
 
-test('whoever stalls before it lists what to remove leaves a newer run’s file alone', async () => {
+test('a run that stalls before it lists what to remove leaves a newer run’s file alone', async () => {
   await exportRows(stalled('list', new RegExp(`^${FOLDER}$`), newer(60)), () => rows(40));
   expect(await isWhole(store, await published())).toBe(true);
 });
 
-test('whoever stalls before it removes a file meets none of a run with the same content', async () => {
+test('a run that stalls before it removes a file meets none of a run with the same content', async () => {
   await exportRows(store, () => rows(25));
   await exportRows(stalled('remove', PARQUET, newer(25)), () => rows(40), { exportedAt: THIRD, runId: 'run-2' });
   expect(await isWhole(store, await published())).toBe(true);

@@ -66,7 +66,7 @@ test('a snapshot of many chunks is one parquet file that DuckDB reads row for ro
   expect(await globRows()).toEqual(all);
 });
 
-test('the manifest tells rows, bytes and hash of the file, and nothing is left in staging', async () => {
+test('the manifest names rows, bytes and hash of the file, and nothing is left in staging', async () => {
   await exportRows(store, () => rows(100));
   const bytes = await parquet();
   const sha256 = createHash('sha256').update(bytes).digest('hex');
@@ -124,7 +124,7 @@ test('changed content replaces the snapshot, and the glob gives the new rows alo
 
 const moving = (all: readonly Row[]) => (request: number) => (request === 1 ? [row(5_000), ...all] : all);
 
-test('an inconsistent scan never replaces a consistent snapshot, and the result tells the inconsistency', async () => {
+test('an inconsistent scan never replaces a consistent snapshot, and the result shows the inconsistency', async () => {
   const kept = await exportRows(store, () => rows(50));
   const before = await stats();
   const receipt = await exportRows(store, moving(rows(60)), { runId: 'run-2' });
@@ -169,7 +169,7 @@ test('0 rows are a snapshot without a parquet, and remove the provisional one be
   expect(await exportRows(store, () => [], { runId: 'run-4' })).toMatchObject({ files: 0, unchanged: true });
 });
 
-test('a run that dies between parquet and manifest is finished by whoever comes next', async () => {
+test('a run that dies between parquet and manifest is finished by the next run', async () => {
   await exportRows(store, () => rows(25));
   const saved = await dying(() => exportRows(failing(store, manifestKey(RANGE)), () => rows(40), { runId: 'run-2' }));
   expect(saved.rows).toBe(25);
@@ -181,7 +181,7 @@ test('a run that dies between parquet and manifest is finished by whoever comes 
   expect(await globRows()).toEqual(rows(40));
 });
 
-test('the retry of an attempt that died between parquet and manifest tells what it changed', async () => {
+test('the retry of an attempt that died between parquet and manifest reports what it changed', async () => {
   const checkpoint = await readScan(store, () => rows(40));
   const finished = { range: RANGE, runId: 'run-1', scan: 1, checkpoint, inconsistency: null, exportedAt: FINAL };
   await dying(() => publishScan(failing(store, manifestKey(RANGE)), finished));
@@ -216,7 +216,7 @@ test('a writer that stalls while it copies rows finds them swept by a newer run,
   expect(await readdir(root)).toEqual(['visitors']);
 });
 
-test('a run that dies before it writes the manifest alone is finished by whoever comes next', async () => {
+test('a run that dies before it writes the manifest alone is finished by the next run', async () => {
   await exportRows(store, () => rows(25), { exportedAt: DURING });
   const isManifest = failing(store, manifestKey(RANGE));
   await dying(() => exportRows(isManifest, () => rows(25), { runId: 'run-2', exportedAt: FINAL }));
@@ -242,7 +242,7 @@ test('a writer that stalls while its file appears takes it away where a newer ru
   expect(await globRows()).toEqual(rows(60));
 });
 
-test('a run that dies before it removes what it replaced leaves that to whoever comes next', async () => {
+test('a run that dies before it removes what it replaced leaves that to the next run', async () => {
   await exportRows(store, () => rows(25));
   const dies = new Proxy(store, {
     get(target, name) {

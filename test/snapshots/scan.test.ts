@@ -187,7 +187,7 @@ test('two scans with the same rows in another order are inconsistent in order on
   expect(inconsistencyOf(three, one)).toBeNull();
 });
 
-test('counts that are not whole are rounded, and that is told', () => {
+test('counts that are not whole are rounded, and the result says so', () => {
   const all = [{ path: '/a', human: 1.5, ai: 0.2, total: 1.7 }];
   const scan = new Scan(NEW_SCAN, new PathSet());
   const page = { ...pageAt(all, 0, LIMIT), totals: { human: 1.6, ai: 0, total: 2 } };

@@ -7,7 +7,7 @@ export interface Shown {
   totals: VisitorTotals;
 }
 
-/** A change right before a page at `atOffset` (1 unless told otherwise) or later, `times` times (once). */
+/** A change right before a page at `atOffset` (1 by default) or later, `times` times (once). */
 export interface Drift {
   kind: keyof typeof EDITS;
   atOffset?: number;

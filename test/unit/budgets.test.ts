@@ -99,7 +99,7 @@ describe('the queues that run', () => {
     expect(warn).toHaveBeenCalledTimes(1);
   });
 
-  test('one that takes no report keeps none from the others, and is told again', async () => {
+  test('one that takes no report keeps none from the others, and gets it again', async () => {
     const silent = [queueOf('odd')];
     const { reports, stop } = watch([queueOf('odd'), queueOf('p')], silent);
     await vi.advanceTimersByTimeAsync(MINUTE);

@@ -20,7 +20,7 @@ test('a round begins once the one before and a pause are over, whatever that one
   stop();
 });
 
-test('after the stop no round begins, and the one under way knows of it and tells no error', async () => {
+test('after the stop no round begins, and the one under way knows of it and reports no error', async () => {
   const signals: AbortSignal[] = [];
   const onError = vi.fn<(error: unknown) => void>();
   const work = async (stopped: AbortSignal) => {
@@ -37,7 +37,7 @@ test('after the stop no round begins, and the one under way knows of it and tell
   expect(onError).not.toHaveBeenCalled();
 });
 
-test('of rounds that fail in a row the first is told, and again after one that went well', async () => {
+test('the first of the rounds that fail in a row is reported, and again after one that went well', async () => {
   const fates = ['broken', 'broken', 'well', 'broken'];
   const told: unknown[] = [];
   const work = () => {

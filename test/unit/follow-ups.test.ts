@@ -59,7 +59,7 @@ test('at most 1,000 follow-ups are taken per job, those of earlier runs included
   ]);
 });
 
-test('at most 1 MiB of prompts, as JSON, waits; room is free again when one is settled', () => {
+test('at most 1 MiB of prompts, as JSON, waits; room is free again when one is over', () => {
   const followUps = new FollowUps(empty());
   const prompt = '"'.repeat(262_143); // 524,288 bytes as JSON
   add(followUps, 'a', prompt);

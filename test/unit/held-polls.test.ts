@@ -46,7 +46,7 @@ test('only the polls of workflows that were named are handed back', async () => 
   expect(upstream.reads).toBe(reads);
 });
 
-test('a result that cannot be told does not end the worker: another attempt reads', async () => {
+test('a result that cannot be reported does not end the worker: another attempt reads', async () => {
   const endSeen = () => {
     throw new Error('no metrics');
   };
@@ -57,14 +57,14 @@ test('a result that cannot be told does not end the worker: another attempt read
   expect(heldPolls.size).toBe(0);
 });
 
-test('an operator who resets the attempts makes no figure negative', () => {
+test('an operator who resets the attempts makes no number negative', () => {
   const input = { failures: 0, notFound: null };
   const progress = new PollProgress(input, { attempt: 1, heartbeatDetails: { unread: 40, further: 3 } });
   progress.add('record');
   expect(progress.reads).toBe(4);
 });
 
-test('what a lease tells people is no news to the next attempt', () => {
+test('what a lease reports to people is no change to the next attempt', () => {
   const input = { failures: 0, notFound: null };
   const heartbeatDetails = {
     status: 'active',
@@ -74,7 +74,7 @@ test('what a lease tells people is no news to the next attempt', () => {
   expect(new PollProgress(input, { attempt: 2, heartbeatDetails }).hasChanged).toBe(false);
 });
 
-test('a hand-back that the server did not hear is told again with the wait that is left then', async () => {
+test('a hand-back that did not reach the server is repeated with the wait that is left then', async () => {
   const { shutdown, heldPolls, attempt } = holding();
   const attempted = attempt({ plan: EVERY_9_S }, { answers: [new Error('unavailable')] });
   await expect.poll(() => heldPolls.size).toBe(1);
@@ -83,7 +83,7 @@ test('a hand-back that the server did not hear is told again with the wait that 
   expect(error?.nextRetryDelay).toBeLessThanOrEqual(9_900 - 2_000);
 });
 
-test('a lease that follows failed reads tells the server at once that they are over', async () => {
+test('a lease that follows failed reads reports at once that they are over', async () => {
   const { heldPolls, shutdown, attempt } = holding();
   const told: unknown[] = [];
   const heartbeatDetails = { failures: 7, notFound: 0, further: 0, unread: 0 };
@@ -151,7 +151,7 @@ test('a held poll keeps no record in memory: it may have 64 KiB, and a worker ho
   expect(heldPolls.size).toBe(1);
 });
 
-test('a held read tells how late it began', async () => {
+test('a held read reports how late it began', async () => {
   const { upstream, late, attempt } = holding();
   upstream.show = (read) => ({ status: read > 2 ? 'completed' : 'active' });
   await attempt();

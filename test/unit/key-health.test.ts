@@ -63,7 +63,7 @@ test('a refused write makes the writes of its project wait, and an accepted one 
   ]);
 });
 
-test('each refused request is counted, and each change is told once', async () => {
+test('each refused request is counted, and each change is reported once', async () => {
   await create(refused());
   await create(refused());
   await read(readRefused());

@@ -158,7 +158,7 @@ test.each([
   ],
   ['a key that is no text', '{"current": "a", "keys": {"a": 7}}', /32 bytes in base64: that of "a" has 0/],
   ['a wrong id', `{"current": "a b", "keys": {"a b": "${SECRET}"}}`, /^it should have key ids of 1 to 100 visible/],
-])('a file with %s is refused, and no key is told', async (_, text, problem) => {
+])('a file with %s is refused, and no key is shown', async (_, text, problem) => {
   await writeFile(file, text);
   expect(payloadKeysProblem(file)).toMatch(problem);
   expect(payloadKeysProblem(file)).not.toContain(SECRET.slice(0, 8));
@@ -166,6 +166,6 @@ test.each([
   expect(payloadKeysProblem(file)).toBeNull();
 });
 
-test('a file that is not there is told', () => {
+test('a file that is not there is named', () => {
   expect(payloadKeysProblem(join(folder, 'none'))).toBe('cannot be read (ENOENT)');
 });

@@ -89,7 +89,7 @@ describe('an upstream that wishes to be left alone', () => {
     [429, 'rateLimit'],
     [401, 'key'],
     [403, 'key'],
-  ])('with a %i is told as %s', async (status, waitsFor) => {
+  ])('with a %i is reported as %s', async (status, waitsFor) => {
     expect((await refusing(status, 1)).result?.reading).toMatchObject({ waitsFor });
   });
 
@@ -131,7 +131,7 @@ describe('a batch ends when its health changes', () => {
     ['one failure', failure(), 0, {}],
     ['a good read', null, 1, {}],
     ['a good read after a worker died with the end of the trouble', null, 2, {}],
-    ['a failure that is no news', failure(), 9, { health: 'failing' }],
+    ['a failure that changes nothing', failure(), 9, { health: 'failing' }],
     ['another Retry-After', failure(1_000), 9, { health: 'askedToWait', pauseMs: 1_000 }],
     ['a failure without one', failure(), 9, { health: 'askedToWait' }],
     ['trouble in an hour of many ends', failure(1_000), 9, { healthReportsFrom: Date.now() + 60_000 }],

@@ -64,7 +64,7 @@ test('Retry-After replaces a shorter wait, for at most an hour', () => {
   );
 });
 
-test('after a 429 a write waits what it is told, 1 second to 1 hour, else 5 seconds doubling to 5 minutes', () => {
+test('after a 429 a write waits as long as it says, 1 second to 1 hour, else 5 seconds doubling to 5 minutes', () => {
   expect([1, 2, 3, 4, 5, 6, 7, 8, 999].map((tries) => throttledWaitMs(tries, undefined))).toEqual([
     5_000, 10_000, 20_000, 40_000, 80_000, 160_000, 300_000, 300_000, 300_000,
   ]);

@@ -196,7 +196,7 @@ test('whatever is killed, and however the clock is set back, all are served and 
   );
 });
 
-test('a message tells of every budget that settings allow', () => {
+test('a message names every budget that settings allow', () => {
   for (const perHour of [1, Number.MAX_SAFE_INTEGER, 'unlimited', null]) {
     expect(parseReport({ outcome: 'unsent', at: 1, perHour })).toMatchObject({ perHour });
   }

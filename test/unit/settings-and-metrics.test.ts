@@ -30,11 +30,11 @@ function figureNames(): string[] {
   return names;
 }
 
-test('the list of metrics holds every figure of a worker, and no other', () => {
+test('the list of metrics holds every metric of a worker, and no other', () => {
   expect(namesIn('operations.md', 'Metrics').filter(isOurs).toSorted()).toEqual(figureNames().toSorted());
 });
 
-test('a figure has a name of ours, but for the gauges that other Node programs have under the same name', () => {
+test('a metric has a name of ours, but for the gauges that other Node programs have under the same name', () => {
   expect(figureNames().filter((name) => !name.startsWith('agent_jobs_'))).toEqual([
     ...['process_start_time_seconds', 'process_resident_memory_bytes'],
     'nodejs_eventloop_lag_p99_seconds',

@@ -59,7 +59,7 @@ test('an activity that completed meanwhile left two events', () => {
   expect(() => taken({ ...first, commands: [timer] }, { ...completed, historyLength: 8 })).toThrow(STALE_COPY);
 });
 
-test('a task that is replayed ended well, however long it tells the history to be', () => {
+test('a task that is replayed ended well, whatever length of the history it names', () => {
   expect(taken({ ...first, historyLength: 4, isReplaying: true }, { ...second, historyLength: 6 })).toBe(2);
 });
 

@@ -39,7 +39,7 @@ describe('what a run waits for', () => {
       { for: 'person', since: iso(-30), until: iso(60), reason: 'no answer' },
     ],
     [
-      'the time that a 429 told',
+      'the time that a 429 gave',
       waiting(held(wait('rateLimit'), at(40))),
       { for: 'rateLimit', since: iso(-30), until: iso(40), reason: 'said so' },
     ],
@@ -87,7 +87,7 @@ test.each([
   [[1, 2, 3, 4, 5, 6], 3_600_001],
   [[1, 2, 3, 4, 5, 6, 7], 3_600_002],
   [[91, 92, 93, 94, 95, 96], 3_600_009],
-])('after changes of the health at %j the next is told from %i on', (changes, from) => {
+])('after changes of the health at %j the next is reported from %i on', (changes, from) => {
   expect(healthReportsFrom(changes.reduce<number[]>(withHealthChange, []), 9)).toBe(from);
 });
 

@@ -16,7 +16,7 @@ test.each([
 
 // On this machine something else may listen beside a server, or nothing: of a tunnel, or of containers.
 test.each(['127.0.0.1:7233', 'temporal.internal:7233', 'localhost', 'tmprl.cloud.example:7233', undefined, 7])(
-  'nobody knows the web UI of a server at %s unless its address is given',
+  'the web UI of a server at %s is not known unless its address is given',
   (address) => {
     expect(webUiOf(clientOf(address))).toBeNull();
     expect(webUiOf(clientOf(address), 'https://ui.example.com/temporal/')).toEqual({

@@ -131,7 +131,7 @@ describe('a 401 or 403', () => {
     expect(raw.requests).toHaveLength(2);
   });
 
-  test('of 401 tells a write that its key is refused where the key is the same', async () => {
+  test('of 401 says that a write’s key is refused if the key is the same', async () => {
     const { raw, client } = await withOldKey('new-key', 401);
     const outcome = await client.createJob({ projectId: 'p', prompt: 'x' });
     expect(outcome).toEqual({ kind: 'unauthorized', reason: 'upstream answered 401' });

@@ -47,7 +47,7 @@ describe('through a proxy', () => {
     expect(proxy.heads.join('')).not.toMatch(/authorization/i);
   });
 
-  test('the name and password of its URL are sent to it, and to nobody else', async () => {
+  test('the name and password of its URL are sent to it alone', async () => {
     const proxy = await tunnelProxy();
     const raw = await RawUpstream.onRequest(() => http(201));
     const { create } = clientThrough(raw.url, { httpProxy: proxy.url.replace('://', '://me:secret@') });

@@ -254,7 +254,7 @@ describe('the last byte of a write', () => {
   }
   const allBut = /^POST [^]*content-length: 14\r\n\r\n\{"prompt":"x"$/;
 
-  test('waits for whoever must know of it first, when all others are there', async () => {
+  test('waits for its permission when all others are there', async () => {
     let held_ = '';
     const { raw, write } = await held(async (server) => {
       await new Promise((resolve) => setTimeout(resolve, 100));
@@ -290,7 +290,7 @@ describe('the last byte of a write', () => {
     expect(raw.text).toMatch(allBut);
   });
 
-  test('never leaves where whoever must know of it refuses, and the call ends with that reason', async () => {
+  test('never leaves if its permission is refused, and the call ends with that reason', async () => {
     const refusal = new Error('no mark');
     const { raw, write } = await held(() => Promise.reject(refusal));
     expect(await rejectionOf(write)).toBe(refusal);

@@ -65,7 +65,7 @@ test('a receiver that is down for two hours gets the same event, signed anew', a
   expect(new Set(tries.map(([to]) => to))).toEqual(new Set([receiver.origin]));
 });
 
-test('who never takes it is asked eleven times within about three days, and the failure tells no secret', async () => {
+test('one that is never taken is tried eleven times in about three days, and the failure shows no secret', async () => {
   receiver.otherwise = 500;
   const { result, seconds } = await deliver();
   receiver.otherwise = 204;

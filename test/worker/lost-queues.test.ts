@@ -38,7 +38,7 @@ async function untilWaiting(handle: WorkflowHandle, queue: ProjectQueue): Promis
   await expect.poll(() => handle.query(jobStateQuery), PATIENCE).toMatchObject({ waiting: { for: 'turn' } });
 }
 
-/** How often a job has asked its queue, and was told to wait. */
+/** How often a job has asked its queue, and had to wait. */
 async function asksOf(job: WorkflowHandle): Promise<number> {
   const { events = [] } = await job.fetchHistory();
   return events!.filter((event) => event.activityTaskCompletedEventAttributes).length;

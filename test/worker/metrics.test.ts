@@ -65,7 +65,7 @@ async function figure(name: string, isRight: (value: number) => boolean): Promis
   await until(holds, `${name} to be right`, () => worker?.output() ?? '', 90_000);
 }
 
-describe('the figures of a worker', { timeout: 240_000 }, () => {
+describe('the metrics of a worker', { timeout: 240_000 }, () => {
   test('are all there before anything happens, the counters at 0: no first increase is missed', async () => {
     await startWorker();
     const atFirst = await figures();
@@ -102,7 +102,7 @@ describe('the figures of a worker', { timeout: 240_000 }, () => {
     await figure('agent_jobs_last_count_timestamp_seconds', (at) => Math.abs(at - Date.now() / 1_000) < 120);
   });
 
-  test('tell what the upstream answered and took, how jobs ended, and how late an end was seen at most', async () => {
+  test('show what the upstream answered and took, how jobs ended, and how late an end was seen at most', async () => {
     if (!worker) await startWorker();
     for (const [projectId, status] of [
       ['refused', 401],

@@ -185,7 +185,7 @@ test('open jobs leave for a release that fits none of their histories', { timeou
     const wakes = events.slice(0, left).filter(({ workflowExecutionSignaledEventAttributes: signal }) => {
       return signal?.signalName === 'versionChanged';
     });
-    // A second one where the first came before the server had told its task queues of the change.
+    // A second one where the first came before the server had sent the change to its task queues.
     expect(wakes.length).toBeLessThanOrEqual(2);
   }
 });

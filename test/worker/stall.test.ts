@@ -10,7 +10,7 @@ import { createTestWorker } from '../support/worker.js';
 import { spin } from './stalled-workflows.js';
 
 const workflowsPath = fileURLToPath(new URL('./stalled-workflows.ts', import.meta.url));
-/** The SDK breaks off an activation after 5 s unless told otherwise. */
+/** The SDK breaks off an activation after 5 s by default. */
 const STALL_MS = 6_500;
 
 let server: TestServer;

@@ -107,7 +107,7 @@ test('a start whose payload can’t be decoded fails as InvalidInput', async () 
   }
 });
 
-test('signals and updates that can’t be decoded, or that nobody knows, harm nothing', async () => {
+test('signals and updates that can’t be decoded, or are unknown, harm nothing', async () => {
   const { bench, server, upstream } = tests;
   upstream.show = () => ({ status: upstream.messages.length > 0 ? 'completed' : 'active' });
   const handle = await bench.start({ projectId, prompt, settle: 0 });

@@ -28,7 +28,7 @@ async function startUnknownFollowUp(options: object = {}): Promise<Handle> {
   return handle;
 }
 
-test('every decision is told with its author, in the state, in the answer and in the result', async () => {
+test('every decision is shown with its author, in the state, in the answer and in the result', async () => {
   const { upstream, bench } = tests;
   upstream.createFaults.push(inDoubt('first'), inDoubt('second'));
   upstream.messageFaults.push(inDoubt('third'), inDoubt('fourth'));
@@ -103,7 +103,7 @@ test('an adoption that was refused is not recorded', async () => {
   expect(await stateOf(handle)).toMatchObject({ phase: 'needsAttention', decisions: [] });
 });
 
-test('of two who decide at once, the one who was first is told', async () => {
+test('if two people decide at once, the first decision is shown', async () => {
   const handle = await startUnknownFollowUp();
   const decided = await Promise.allSettled(
     ['ann', 'bob'].map((by) => resolve(handle, { action: 'delivered', by, note: `by ${by}` })),

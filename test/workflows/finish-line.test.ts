@@ -7,7 +7,7 @@ import { useDevServer } from '../support/job-tests.js';
 const tests = useDevServer();
 const JOBS = 12;
 
-test('a follow-up that comes while its job ends is sent, or its caller is told that the job has ended', async () => {
+test('a follow-up that comes while its job ends is sent, or its caller learns that the job has ended', async () => {
   const { bench, upstream } = tests;
   const job = { projectId: 'p1', prompt: 'Fix it', settle: 0, polling: { max: '1 second' } };
   const prompts: string[] = [];

@@ -41,7 +41,7 @@ test('sendFollowUp answers once the upstream took the message, whether its answe
   await handle.result();
 });
 
-test('the same id is sent once, whoever repeats it, and a repeated update answers with its fate', async () => {
+test('the same id is sent once, however it is repeated, and a repeated update answers with its outcome', async () => {
   const { upstream } = tests;
   staysActiveUntil(() => upstream.messages.length >= 2);
   const handle = await startWatched();

@@ -51,7 +51,7 @@ test('a job that the upstream shows as failed ends so, in the shape of the contr
   });
 });
 
-test('search attributes and memo tell the end, with one upsert per change', async () => {
+test('search attributes and memo show the end, with one upsert per change', async () => {
   const { upstream, bench } = tests;
   upstream.show = (read) => (read < 3 ? { status: 'active' } : { status: 'completed', prLink: PR });
   upstream.createFaults.push(notDelivered('refused'), notDelivered('refused'));

@@ -19,7 +19,7 @@ const STRANGE: Record<string, object> = {
   'that is null': json(null),
   'that is a text': json('done'),
   'that is a list': json([{ kind: 'accepted' }]),
-  'that nobody can decode': { metadata: { encoding: text('binary/encrypted') }, data: text('secret') },
+  'that can not be decoded': { metadata: { encoding: text('binary/encrypted') }, data: text('secret') },
   'without content': { metadata: { encoding: text('binary/null') } },
   'that was taken, without saying which job': json({ kind: 'accepted', job: null, afterReset: false }),
   'that was rejected, without a status': json({ kind: 'rejected', error: 'no', afterReset: false }),
@@ -117,7 +117,7 @@ const STRANGE_POLLS: Record<string, object> = {
   'whose record is none': json({ reading: { kind: 'record', job: { id: 7 } }, reads: 1, failures: 0 }),
   'whose counts are no numbers': json({ reading: { kind: 'unchanged' }, reads: 'many', failures: null }),
   'whose 404 are not counted': json({ reading: { kind: 'notFound' }, reads: 1, failures: 1, afterReset: false }),
-  'that nobody can decode': { metadata: { encoding: text('binary/encrypted') }, data: text('secret') },
+  'that can not be decoded': { metadata: { encoding: text('binary/encrypted') }, data: text('secret') },
 };
 
 test('a poll whose result is strange, in any of these ways, is a failed read, and the watch goes on', async () => {

@@ -70,7 +70,7 @@ test('a turn that comes too late is not used: the job keeps its place, and sends
   expect(upstream.created).toEqual(['Fix it']);
 });
 
-test('a turn that comes twice sends once, and one that nobody waits for sends nothing', async () => {
+test('a turn that comes twice sends once, and one that no write waits for sends nothing', async () => {
   upstream.show = () => ({ status: upstream.messages.length > 0 ? 'completed' : 'active' });
   await queue.usedUp(1, HOUR);
   const handle = await startWaiting('Fix it', { settle: 0 });
