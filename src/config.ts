@@ -27,7 +27,7 @@ const upstreamSchema = z.object({
   ADMIN_API_KEY: fields
     .textField('the key itself: visible ASCII characters without spaces', /^[\x21-\x7e]+$/)
     .optional(),
-  ADMIN_API_KEY_FILE: fields.fileField('the key').optional(),
+  ADMIN_API_KEY_FILE: fields.keyFileField.optional(),
   PROJECT_KEYS_FILE: fields.projectKeysFileField.optional(),
   UPSTREAM_TIMEOUT: fields.durationField('20 seconds', '15 seconds').default(20_000),
   UPSTREAM_NOT_TAKEN_STATUSES: fields.statusListField.default([]),

@@ -133,6 +133,15 @@ function parsed<T>(projectId: string, value: unknown, schema: z.ZodType<T>): T {
   throw new Error(`${place}: ${message}`);
 }
 
+/** Reads the text of ADMIN_API_KEY_FILE. An empty file is one that is being written, or a mistake. */
+export function parseKey(text: string): string {
+  if (text === '') throw new Error('it is empty');
+  return text;
+}
+
+/** The path of a file with the upstream's key. */
+export const keyFileField = fileField('the key', parseKey);
+
 /** The path of a file with the keys of projects. */
 export const projectKeysFileField = fileField('a JSON object of projectId to key', parseProjectKeys);
 

@@ -3,7 +3,7 @@
  * 401 or 403 by client.ts; what a refused key means for writes is in activities/agent-job/key-health.ts.
  */
 import { createHash } from 'node:crypto';
-import { parseProjectKeys } from '../config/fields.js';
+import { parseKey, parseProjectKeys } from '../config/fields.js';
 import { SettingsFile } from '../config/settings-file.js';
 
 /** The sources of the keys; the file wins over `adminApiKey`, a project's own key over both. */
@@ -47,7 +47,7 @@ export function createKeySource(settings: KeySettings, options: KeyFileOptions =
   const { adminApiKey, adminApiKeyFile, projectKeysFile } = settings;
   const open = <T>(name: string, path: string | undefined, parse: (text: string) => T) =>
     path === undefined ? undefined : new SettingsFile({ name, path, parse, ...options });
-  const adminFile = open('ADMIN_API_KEY_FILE', adminApiKeyFile, (text) => text);
+  const adminFile = open('ADMIN_API_KEY_FILE', adminApiKeyFile, parseKey);
   const projectsFile = open('PROJECT_KEYS_FILE', projectKeysFile, parseProjectKeys);
 
   async function keyFor(projectId: string): Promise<string> {

@@ -47,7 +47,7 @@ describe('the key of a project', () => {
       [{}, 'ADMIN_API_KEY is not set'],
       [{ adminApiKey: 'secret value' }, 'ADMIN_API_KEY holds characters that a header cannot carry'],
       [{ adminApiKeyFile: missing }, `ADMIN_API_KEY_FILE ${missing} cannot be read (ENOENT)`],
-      [{ adminApiKeyFile: empty }, `ADMIN_API_KEY_FILE ${empty} holds an empty key`],
+      [{ adminApiKeyFile: empty }, `ADMIN_API_KEY_FILE ${empty} is wrong: it is empty`],
       [{ projectKeysFile: broken, adminApiKey: 'k' }, `PROJECT_KEYS_FILE ${broken} is wrong: it is not valid JSON`],
       [{ projectKeysFile: odd, adminApiKey: 'k' }, `PROJECT_KEYS_FILE ${odd} is wrong: project "p": should be a key`],
     ] as const;
@@ -85,6 +85,16 @@ describe('the key of a project', () => {
     expect(await keys.keyFor('p')).toBe('here');
     const hidden = `PROJECT_KEYS_FILE ${path} is wrong: it is not valid JSON; its last good content holds`;
     expect(problems).toEqual([null, hidden]);
+  });
+
+  test('holds while its file is empty, because it is just being written', async () => {
+    const adminApiKeyFile = await replace('admin', 'old');
+    const keys = createKeySource({ adminApiKeyFile }, { checkEveryMs: 0 });
+    expect(await keys.keyFor('p')).toBe('old');
+    await replace('admin', '');
+    expect(await keys.keyFor('p')).toBe('old');
+    await replace('admin', 'new');
+    expect(await keys.keyFor('p')).toBe('new');
   });
 });
 
