@@ -109,7 +109,9 @@ async function readLine(line: JsonLine, shared: Shared): Promise<Line> {
     if (action === 'attach') return { number, ...(await attachment(workflowId, line.value)) };
     return { number, ...resolutionOfLine(workflowId, line.value, shared) };
   } catch (error) {
-    return { number, workflowId: null, action: null, by: null, carryOut: () => Promise.reject(error as Error) };
+    const given = 'value' in line ? line.value['workflowId'] : null;
+    const workflowId = typeof given === 'string' ? given : null;
+    return { number, workflowId, action: null, by: null, carryOut: () => Promise.reject(error as Error) };
   }
 }
 

@@ -140,7 +140,9 @@ describe.concurrent('a write in doubt', { timeout: MOST_MS }, () => {
     ].map((line) => JSON.stringify(line));
     const stdin = [...lines, 'no json', ''].join('\n');
     const { code, stdout } = await cli(['resolve', '--from', '-', '--json'], { stdin });
-    expect(jsonLines(stdout).map(({ isResolved, problem }) => [isResolved, problem])).toEqual([
+    const reported = jsonLines(stdout);
+    expect(reported[2]).toMatchObject({ line: 3, workflowId: abandoned.job.workflowId });
+    expect(reported.map(({ isResolved, problem }) => [isResolved, problem])).toEqual([
       [true, null],
       [true, null],
       [false, 'has no action'],
