@@ -7,6 +7,8 @@ import {
   plainAddress,
   readPayloadKeys,
   readTemporal,
+  TASK_QUEUE_RULE,
+  taskQueueName,
   type TemporalSettings,
   WEB_UI_RULE,
 } from './config/client.js';
@@ -56,7 +58,7 @@ export type LogLevel = z.output<typeof logLevelField>;
 export type LogFormat = z.output<typeof logFormatField>;
 
 const workerSchema = z.object({
-  AGENT_JOBS_TASK_QUEUE: z.string().default(DEFAULT_TASK_QUEUE),
+  AGENT_JOBS_TASK_QUEUE: field(TASK_QUEUE_RULE, taskQueueName).default(DEFAULT_TASK_QUEUE),
   ...upstreamSchema.shape,
   ...snapshotsSchema.shape,
   CREATES_PER_HOUR: fields.wholeNumberOr(UNLIMITED).optional(),

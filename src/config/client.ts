@@ -5,6 +5,7 @@ import { devNull } from 'node:os';
 import { loadClientConnectConfig } from '@temporalio/envconfig';
 import type { NativeConnectionOptions } from '@temporalio/worker';
 import { DEFAULT_TASK_QUEUE } from '../contract.js';
+import { encodeId, LIMIT } from '../contract/shared.js';
 import { ConfigError, type ConfigProblem } from './config-error.js';
 import { PayloadKeys, payloadKeysProblem } from './payload-keys.js';
 
@@ -58,6 +59,14 @@ export function plainAddress(text: string): string | undefined {
   return isPlain ? (url.origin + url.pathname).replace(/\/+$/, '') : undefined;
 }
 
+/** What a task queue's name should be. */
+export const TASK_QUEUE_RULE = `a name of at most ${LIMIT.idBytes} bytes when percent-encoded, not below /_sys/`;
+
+/** Workers lengthen the name, and it becomes a part of a workflow id: Temporal would refuse a long one at each poll. */
+export function taskQueueName(text: string): string | undefined {
+  return encodeId(text).length <= LIMIT.idBytes && !text.startsWith('/_sys/') ? text : undefined;
+}
+
 /** Whether a text says true or false; undefined for any other. */
 function flagOf(text: string): boolean | undefined {
   return { true: true, false: false }[text.toLowerCase()];
@@ -76,7 +85,7 @@ export function readClientConfig(environment: Environment = process.env, address
     if (text !== undefined && value === undefined) problems.push({ variable, problem: `should be ${rule}` });
     return value;
   };
-  const taskQueue = env['AGENT_JOBS_TASK_QUEUE'] ?? DEFAULT_TASK_QUEUE;
+  const taskQueue = read('AGENT_JOBS_TASK_QUEUE', TASK_QUEUE_RULE, taskQueueName) ?? DEFAULT_TASK_QUEUE;
   const webUiUrl = read('AGENT_JOBS_WEB_UI_URL', WEB_UI_RULE, plainAddress);
   const hidePrompts = read('AGENT_JOBS_HIDE_PROMPTS', 'true or false', flagOf) ?? false;
   if (problems.length > 0) throw new ConfigError(problems);

@@ -208,6 +208,8 @@ describe('readWorkerConfig', () => {
     ['UPSTREAM_NOT_TAKEN_STATUSES', ['401', '409,403', '404', '429', '303', '4xx', '600']],
     ['SNAPSHOTS_URL', ['file:/data', 'data', 's3:///prefix', 'https://bucket', 's3://key:secret@bucket']],
     ['EXPORT_REQUESTS_PER_HOUR', ['0', '1.5', '-3', 'Infinity']],
+    // Temporal refuses every poll of a longer name, and of one that its own queues may have.
+    ['AGENT_JOBS_TASK_QUEUE', ['q'.repeat(201), 'é'.repeat(34), '/_sys/jobs']],
   ])('%s refuses what it should not be', (variable, texts) => {
     for (const text of texts)
       expect(Object.keys(problemsOf({ ...minimal, [variable]: text })), text).toEqual([variable]);
@@ -236,6 +238,12 @@ test.each(['socks5://secret:1080', 'http://secret:port', 'http://secret:%zz@prox
 describe('readClientConfig', () => {
   test('needs no upstream', () => {
     expect(readClientConfig({})).toMatchObject({ taskQueue: 'agent-jobs', temporal: { namespace: 'default' } });
+  });
+
+  test('refuses the name of a task queue that Temporal refuses, as a worker does', () => {
+    expect(readClientConfig({ AGENT_JOBS_TASK_QUEUE: 'q'.repeat(200) }).taskQueue).toHaveLength(200);
+    const problems = problemsOf({ AGENT_JOBS_TASK_QUEUE: 'q'.repeat(201) }, readClientConfig);
+    expect(problems).toEqual({ AGENT_JOBS_TASK_QUEUE: expect.stringContaining('200 bytes') as string });
   });
 
   test('reads a profile of a configuration file, and the environment before it', () => {
