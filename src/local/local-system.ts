@@ -56,6 +56,9 @@ interface LocalSystem {
   httpUrl: string;
 }
 
+/** It is the only worker: it has all roles, and a version that is not the current one would get no job. */
+const ONE_WORKER = { WORKER_ROLES: '', WORKER_DEPLOYMENT: '', WORKER_BUILD_ID: '' };
+
 /** Starts one part after the other and prints each. */
 export async function startLocalSystem(options: LocalSystemOptions): Promise<LocalSystem> {
   const { env, isReal, signal, stops, taskQueue } = options;
@@ -129,7 +132,7 @@ async function startLoggedWorker(
   const logFile = folder.file('worker.log');
   const SNAPSHOTS_URL = upstream['SNAPSHOTS_URL'] || pathToFileURL(join(folder.path, 'snapshots')).href;
   const stopGraceMs = isReal ? STOP_GRACE_MS.real : STOP_GRACE_MS.sandbox;
-  const env = { ...upstream, SNAPSHOTS_URL };
+  const env = { ...upstream, SNAPSHOTS_URL, ...ONE_WORKER };
   const worker = await startWorker({ env, server, taskQueue, logFile, stopGraceMs }, stops);
   void worker.ended.then((how) => signal.aborted || onPartEnd('The worker', how, logFile));
   printEntry('Worker', `ready; it logs to ${logFile}`);

@@ -24,8 +24,8 @@ const KEY_START = 'demo-';
 const PROMPT = 'Add a page about pricing to the site';
 const FOLLOW_UP = 'Mention the free plan, too';
 
-/** They lead to servers of the user's, which `npm start` leaves alone. */
-const OF_TEMPORAL = /^TEMPORAL_(?!CLI_PATH$)/;
+/** They lead to servers of the user's, which `npm start` leaves alone, or divide the work among workers. */
+const NEVER_READ = /^(TEMPORAL_(?!CLI_PATH$)|WORKER_(ROLES|DEPLOYMENT|BUILD_ID)$)/;
 const OF_UPSTREAM = /^(UPSTREAM_.*|ADMIN_API_KEY(_FILE)?|PROJECT_KEYS_FILE)$/;
 
 const ending = new AbortController();
@@ -67,7 +67,7 @@ function printRealUpstream(): void {
 
 /** Names the settings, without their values. */
 function printIgnored(isReal: boolean): void {
-  const isIgnored = (name: string) => OF_TEMPORAL.test(name) || (!isReal && OF_UPSTREAM.test(name));
+  const isIgnored = (name: string) => NEVER_READ.test(name) || (!isReal && OF_UPSTREAM.test(name));
   const names = Object.keys(env).filter((name) => env[name] && isIgnored(name));
   if (names.length > 0) printEntry('Ignored', names.toSorted().join(', '));
 }

@@ -233,7 +233,8 @@ test(
   async () => {
     const apiKey = 'key-of-the-real-one';
     const port = await freePort();
-    const env = { UPSTREAM_BASE_URL: `http://127.0.0.1:${port}`, ADMIN_API_KEY: apiKey };
+    const workers = { WORKER_ROLES: 'exports', WORKER_DEPLOYMENT: 'production', WORKER_BUILD_ID: '1' };
+    const env = { UPSTREAM_BASE_URL: `http://127.0.0.1:${port}`, ADMIN_API_KEY: apiKey, ...workers };
     const first = new Start(env, ['--real'], 'dev');
     // What else the look at the upstream finds, such as a refused key, `agent-jobs doctor` tells in the same words.
     await first.says(/^Warning +http:\/\/127\.0\.0\.1:\d+: .*mend that before the first job$/m);
@@ -242,6 +243,7 @@ test(
     try {
       const lines = first.output.split('\n').filter((line) => line !== '');
       expect(lines[0]).toMatch(/^REAL JOBS/);
+      expect(first.output).toMatch(/^Ignored +WORKER_BUILD_ID, WORKER_DEPLOYMENT, WORKER_ROLES$/m);
       expect(first.output).not.toMatch(/^(Sandbox|Outcome)/m);
       expect(first.output).not.toContain('key-of');
       await upstream.addFault({ kind: 'delay', operation: 'create', effect: 'after', delayMs: 7_000 });
