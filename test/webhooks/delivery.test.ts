@@ -7,6 +7,7 @@ import { Endpoints } from '../../src/activities/webhooks/endpoints.js';
 import { WEBHOOK_DELIVERY_WORKFLOW, type WebhookDelivery } from '../../src/contract/webhooks.js';
 import { connectDevServer, type TestServer } from '../support/dev-server.js';
 import { skipTime } from '../support/skip-time.js';
+import { billableActions } from '../workflows/billable-actions.js';
 import { Receiver, SECRET } from './receiver.js';
 import { startWebhookWorkers } from './webhook-workers.js';
 
@@ -31,8 +32,8 @@ afterAll(async () => {
   await receiver.close();
 });
 
-/** Answers with the result, or what the failure was caused by, and how long it took by the server's clock. */
-async function deliver(): Promise<{ result: unknown; seconds: number }> {
+/** The result or the failure's cause, how long it took by the server's clock, and what Temporal Cloud would bill. */
+async function deliver(): Promise<{ result: unknown; seconds: number; actions: number }> {
   const [endpoint] = await new Endpoints({ path: receiver.file, allowPrivate: true }).of(null);
   const body = JSON.stringify({ type: 'agent_job.ended', timestamp: '2026-01-01T00:00:00Z', data: {} });
   const to = { id: endpoint!.id, origin: receiver.origin };
@@ -46,7 +47,7 @@ async function deliver(): Promise<{ result: unknown; seconds: number }> {
   const result: unknown = await handle.result().catch((error: { cause: { cause: Error } }) => error.cause.cause);
   const { events } = await handle.fetchHistory();
   const times = events!.map(({ eventTime }) => Number(eventTime!.seconds));
-  return { result, seconds: times.at(-1)! - times[0]! };
+  return { result, seconds: times.at(-1)! - times[0]!, actions: billableActions(events!) };
 }
 
 test('a receiver that is down for two hours gets the same event, signed anew', async () => {
@@ -96,7 +97,8 @@ test('an address that the file names twice gets one request, which the secrets o
   const [all, own] = [SECRET, other].map((secret) => [{ url: receiver.url, secrets: [secret] }]);
   await receiver.configure({ '*': all!, p: own! });
   await delay(1_100);
-  expect(await deliver()).toMatchObject({ result: 'delivered' });
+  // The cost that docs/performance.md names.
+  expect(await deliver()).toMatchObject({ result: 'delivered', actions: 2 });
   const [sent, ...more] = receiver.received;
   expect(more).toEqual([]);
   for (const secret of [SECRET, other])
