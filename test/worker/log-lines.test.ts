@@ -1,7 +1,16 @@
+import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { afterAll, afterEach, beforeAll, expect, test } from 'vitest';
-import { AGENT_JOB_WORKFLOW, followUpSignal, resolveUnknownUpdate, type AgentJobInput } from '../../src/contract.js';
+import {
+  AGENT_JOB_WORKFLOW,
+  followUpSignal,
+  resolveUnknownUpdate,
+  VISITOR_EXPORT_WORKFLOW,
+  visitorExportWorkflowId,
+  type AgentJobInput,
+} from '../../src/contract.js';
 import { startSandbox, type Sandbox } from '../../src/sandbox/sandbox.js';
 import { connectDevServer, type TestServer } from '../support/dev-server.js';
 import { TRACE_ID, tracedClient } from '../support/traced-client.js';
@@ -97,6 +106,24 @@ test(
     await oneLine(inDoubt!, 'The job has ended', { outcome: 'abandoned', projectId: 'in-doubt' });
   },
 );
+
+test('a page that an export can not read has one line, however often it is tried', async () => {
+  await sandbox.addFault({ kind: 'status', operation: 'visitors', projectId: 'no-page', status: 503, count: 3 });
+  const folder = await mkdtemp(join(tmpdir(), 'agent-jobs-lines-'));
+  startWorker({ SNAPSHOTS_URL: pathToFileURL(folder).href });
+  const { client, taskQueue } = server;
+  const [projectId, dateFrom, dateTo] = ['no-page', '2026-01-01', '2026-01-02'] as const;
+  const workflowId = visitorExportWorkflowId(projectId, dateFrom, dateTo);
+  await client.workflow.execute(VISITOR_EXPORT_WORKFLOW, {
+    ...{ workflowId, taskQueue, args: [{ projectId, dateFrom, dateTo }] },
+  });
+  const reason = expect.stringContaining('upstream answered 503 (visitors') as string;
+  await until(() => linesOf(workflowId, 'An export').length > 0, 'the line', worker.output);
+  expect(linesOf(workflowId, 'An export')).toEqual([
+    expect.objectContaining({ level: 'warn', projectId, dateFrom, reason }),
+  ]);
+  await rm(folder, { recursive: true });
+});
 
 test('a worker of both roles and a normal job leave no warning', { timeout: 120_000 }, async () => {
   startWorker({ SNAPSHOTS_URL: pathToFileURL(tmpdir()).href, METRICS_ADDRESS: '127.0.0.1:0' });

@@ -4,6 +4,7 @@
 import {
   CancellationScope,
   ContinueAsNew,
+  log,
   setCurrentDetails,
   setHandler,
   sleep,
@@ -162,6 +163,8 @@ class RangeWriter {
     const { checkpoint, pages, requests, interruption, asked } = result;
     const state = this.#state;
     const now = Date.now();
+    if (interruption?.kind === 'failed' && interruption.reason !== state.waitReason)
+      log.warn('An export got no page and tries again', { ...this.#range, reason: interruption.reason });
     state.checkpoint = checkpoint;
     state.notBefore = now;
     state.waitReason = interruption?.reason ?? null;
