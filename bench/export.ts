@@ -1,4 +1,4 @@
-/** One date range of rows out of the paged endpoint: ours against a plain loop, and dlt where Python has it. */
+/** One date range of rows out of the paged endpoint: ours against a plain loop, and dlt if Python has it. */
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { join } from 'node:path';

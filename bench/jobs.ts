@@ -7,7 +7,7 @@ import { cpuMs, ownCpuMs, watchMemory } from './processes.js';
 import { mean, quantile, type Figures, type Measured, uniqueTag } from './results.js';
 
 interface JobsWork {
-  /** Of the scenario. */
+  /** The scenario's name. */
   name: string;
   n: number;
   polling: Polling;

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Registers the namespace with its retention, and the search attributes of the jobs, where they are missing.
+# Registers the namespace with its retention, and the search attributes of the jobs, if they are missing.
 # Safe to run again. The CLI itself reads TEMPORAL_ADDRESS and TEMPORAL_NAMESPACE.
 set -eu
 

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Creates both databases where they are missing, and upgrades their schemas to this image's version. Safe to run again.
+# Creates both databases if they are missing, and upgrades their schemas to this image's version. Safe to run again.
 # The tool itself reads SQL_HOST, SQL_PORT, SQL_USER, SQL_PASSWORD and SQL_PLUGIN.
 set -eu
 

@@ -101,7 +101,7 @@ function plain(text) {
   return oneLine(text).replace(/[!-/:-@[-`{-~]/g, (character) => `&#${character.charCodeAt(0)};`);
 }
 
-/** A link where the address is a simple one of the web; text where it is anything else. */
+/** A link if the address is a simple one of the web, otherwise text. */
 function link(address) {
   return /^https?:\/\/[\w.-]+(:\d+)?(\/[\w./%~@+-]*)?$/.test(address) ? `<${address}>` : plain(address);
 }

@@ -70,7 +70,7 @@ export const CHECKED_OUTPUTS: Readonly<Record<string, JsonSchema>> = {
 /** A workflow that callers start, or only ask; or an activity that their workflows ask. */
 export interface WorkflowShape {
   readonly type: string;
-  /** Null where callers start none. */
+  /** Null if callers start none. */
   readonly input: string | null;
   readonly result: string | null;
   /** What the details of each type of failure may be. */

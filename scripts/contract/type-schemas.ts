@@ -5,7 +5,7 @@
 import { API, SymbolFlags, TypeFlags, type Checker, type Symbol, type Type } from 'typescript/unstable/sync';
 import { nullable, type JsonSchema } from '../../src/contract/kinds.js';
 
-/** What a signal, an update or a query takes and answers; null where it is nothing. */
+/** What a signal, an update or a query takes and answers; null if it is nothing. */
 export interface MessageTypes {
   readonly argument: JsonSchema | null;
   readonly isArgumentOptional: boolean;

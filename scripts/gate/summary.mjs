@@ -1,6 +1,6 @@
 /**
  * `summary.mjs RESULTS KEPT`: what a run of tests says of itself. It prints the files that took longest, beside the
- * durations in the file KEPT of the last run, and how many tests passed. Exits 1 where no test ran or one failed.
+ * durations in the file KEPT of the last run, and how many tests passed. Exits 1 if no test ran or one failed.
  */
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { dirname, relative } from 'node:path';
@@ -32,7 +32,7 @@ function printDurations(now, before) {
   row(`all ${Object.keys(now).length} files`, [total(now), before && total(before)]);
 }
 
-/** Null where this machine kept none. */
+/** Null if this machine kept none. */
 function readKept() {
   try {
     return JSON.parse(readFileSync(kept, 'utf8'));

@@ -18,7 +18,7 @@ export interface AuditResult {
 }
 
 /**
- * Temporal has a task done again where a message came in with the very task that ended the run (1, 31), a worker or the
+ * Temporal repeats a task if a message came in with the very task that ended the run (1, 31), a worker or the
  * server left (13, 17, 18), or a worker threw a copy away that a query had spoilt (workflows/stale-copy.ts). Any other
  * cause is a bug in workflow code.
  */

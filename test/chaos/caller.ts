@@ -25,7 +25,7 @@ export interface CallerRecord {
   answers: Map<string, Set<FollowUpState>>;
   /** Definite refusals of follow-ups, by id. */
   refused: Map<string, string>;
-  /** The last result's outcome or the name of its error; null where the caller gave up waiting. */
+  /** The last result's outcome or the name of its error; null if the caller gave up waiting. */
   ending: string | null;
   /** The error that it was, with its causes. */
   endingText: string | null;
@@ -42,7 +42,7 @@ const DEFINITE = [
 ];
 const ATTEMPT_LIMIT_MS = 90_000;
 const BETWEEN_ATTEMPTS_MS = 500;
-/** Longer than a start may come after what it rests on was read. */
+/** A start that comes later than this after the read that it follows from is too late. */
 const TOO_LATE_MS = 5_500;
 /** A caller starts a refused job again, with the same key. */
 const MAX_RESTARTS = 2;

@@ -105,7 +105,7 @@ async function verdictOf(copy: string, { name, test, title }: Mutant): Promise<V
   return status === 0 ? 'survived' : 'caught';
 }
 
-/** Runs a program of Node's; the status is null where the time limit ended it. */
+/** Runs a program of Node's; the status is null if the time limit ended it. */
 function run(cwd: string, args: string[], timeout = 120_000): Promise<{ status: number | null; stdout: string }> {
   return new Promise((resolve, reject) => {
     const child = spawn(process.execPath, args, { cwd, timeout, stdio: ['ignore', 'pipe', 'ignore'] });

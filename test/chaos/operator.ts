@@ -22,7 +22,7 @@ interface OperatorOptions {
   journal: UpstreamJournal;
   /** Prompt of a create by workflow id, and of a follow-up by its id. */
   promptOf: (workflowId: string, followUpId: string | undefined) => string;
-  /** Throws where the upstream is down. */
+  /** Throws if the upstream is down. */
   isUpstreamUp: () => Promise<unknown>;
   seed: number;
   /**

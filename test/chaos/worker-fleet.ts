@@ -36,7 +36,7 @@ export class WorkerFleet {
     return existsSync(file) ? readFileSync(file, 'utf8').split('\n').filter(Boolean) : [];
   }
 
-  /** Kills one worker at once; false where it does not run. */
+  /** Kills one worker at once; false if it does not run. */
   kill(slot: number): boolean {
     return this.#signal(slot, 'SIGKILL');
   }

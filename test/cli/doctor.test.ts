@@ -22,7 +22,7 @@ beforeAll(async () => {
 });
 afterAll(() => server.close());
 
-/** A worker polls as soon as it runs, and is listed once Temporal has heard it. */
+/** A worker polls as soon as it runs, and is listed once Temporal knows it. */
 async function polled({ client, taskQueue }: JobServer) {
   const seen = async () => {
     for (const polledFor of ['workflow', 'activity'] as const) {

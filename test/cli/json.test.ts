@@ -59,7 +59,7 @@ function wordsFor(name: string): string[] {
   return words[name] ?? [];
 }
 
-/** Each line of a text as JSON; throws where one is none. */
+/** Each line of a text as JSON; throws if one is none. */
 function linesOf(text: string): Record<string, unknown>[] {
   const lines = text.split('\n');
   expect(lines.pop()).toBe('');

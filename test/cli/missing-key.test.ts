@@ -1,4 +1,4 @@
-/** What the command line tells of what is encrypted under a key that it, or a worker, does not have. */
+/** What the command line shows if it, or a worker, lacks the key of a payload. */
 import { randomBytes, randomUUID } from 'node:crypto';
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -82,7 +82,7 @@ test('a run that its worker alone encrypts is not read without the key, and fits
 
 test('a command that can not do without the key says which setting it lacks', async () => {
   const args = ['wait', ended.workflowId];
-  // Before it, progress may be told.
+  // Before it, progress may be printed.
   const lastLineOf = ({ stderr }: CliRun) => stderr.trimEnd().split('\n').at(-1)!;
   const failed = await cli(null, ...args);
   expect([failed.code, lastLineOf(failed)]).toEqual([1, `agent-jobs: ${MESSAGE}`]);

@@ -1,4 +1,4 @@
-/** What a command tells while it waits for a job, or for a batch. */
+/** What a command prints while it waits for a job, or for a batch. */
 import { randomUUID } from 'node:crypto';
 import { afterAll, afterEach, beforeAll, expect, test, vi } from 'vitest';
 import type { Session } from '../../src/cli/session.js';

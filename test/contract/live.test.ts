@@ -1,4 +1,4 @@
-/** What a worker of this source tells, beside the published schemas: no field is missing, none besides is there. */
+/** The answers of a worker against the published schemas: no field is missing, and none is added. */
 import { randomUUID } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import type { WorkflowFailedError, WorkflowUpdateFailedError } from '@temporalio/client';
@@ -22,7 +22,7 @@ const file = new URL('../../docs/contract/agent-jobs.schema.json', import.meta.u
 const { $defs } = closed(JSON.parse(readFileSync(file, 'utf8')) as { $defs: object });
 const validator = newValidator({ isStandard: true });
 
-/** Why a value does not have a shape; null where it has. */
+/** Why a value does not have a shape; null if it has. */
 function misfit(name: string, value: unknown): string | null {
   if (validator.validate({ $ref: `#/$defs/${name}`, $defs }, value)) return null;
   return `${validator.errorsText()}: ${JSON.stringify(value)}`;

@@ -28,7 +28,7 @@ function encodedBytes(text: string): number {
 }
 
 type Fields = Record<string, unknown>;
-/** NaN where a text is no duration. */
+/** NaN if a text is no duration. */
 function millis(value: unknown): number {
   if (typeof value === 'number') return value;
   const isLegal = typeof value === 'string' && value.trim() !== '' && value.length <= 100;

@@ -68,7 +68,7 @@ test('every service has a memory limit and an image of an exact version', async 
   }
 });
 
-/** Runs the schema script with a tool that notes its calls and fails as often as told. */
+/** Runs the schema script with a tool that notes its calls and fails a given number of times. */
 async function setUpSchema(
   password: string,
   failures: number,

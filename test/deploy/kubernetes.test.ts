@@ -33,7 +33,7 @@ const SET_BY_CHART =
 /** Values in manifests are read by many. */
 const HOLDS_A_KEY = /^ADMIN_API_KEY$|_HEADERS$/;
 
-/** The chart with its defaults; every test that asks for it is skipped where Helm is missing. */
+/** The chart with its defaults; every test that asks for it is skipped if Helm is missing. */
 async function chart(context: Pick<TestContext, 'skip'>) {
   const all = await renderedManifests(await needToolchain(context, 'helm'));
   const pods = podsOf(all);

@@ -97,7 +97,7 @@ test(
       body: { error: `bad ${WORD}` },
     });
     await expect((await start('refused')).result()).rejects.toThrow();
-    // The new key reaches every reader before anybody encrypts with it.
+    // The new key reaches every reader before any caller encrypts with it.
     const running = await Promise.all(Array.from({ length: JOBS_UNDER_ROTATION }, (_, i) => start(`load-${i}`)));
     await writeKeys('first', 'second');
     await Promise.all(running.slice(0, 4).map((job) => job.sendFollowUp(`more ${WORD}`)));

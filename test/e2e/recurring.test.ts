@@ -106,7 +106,7 @@ async function expectByKey(projectId: string, key: string): Promise<void> {
   await bench.close();
 }
 
-/** Temporal makes up for one time, and ignores it where a run of that time is open. */
+/** Temporal makes up for one time, and ignores it if a run of that time is open. */
 async function makeUp(schedule: ScheduleHandle): Promise<void> {
   const end = new Date(Date.UTC(2026, 2, 10, 4, 30));
   const start = new Date(end.getTime() - 1_000);

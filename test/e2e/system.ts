@@ -21,7 +21,7 @@ class System {
     return { TEMPORAL_ADDRESS: address, TEMPORAL_NAMESPACE: namespace, AGENT_JOBS_TASK_QUEUE: taskQueue };
   }
 
-  /** Starts one more worker on the file's own task queue; it is killed after the test where it still runs. */
+  /** Starts one more worker on the file's own task queue; it is killed after the test if it still runs. */
   startWorker(env: Record<string, string> = {}): WorkerProcess {
     const upstream = { UPSTREAM_BASE_URL: this.sandbox.url, ADMIN_API_KEY: this.sandbox.apiKey };
     const worker = startWorkerProcess({ ...this.clientEnv(), ...upstream, ...env });

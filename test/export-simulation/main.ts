@@ -1,5 +1,5 @@
 /**
- * `npm run test:export-simulation [count] [seed]`: many scheduled runs, and the fate of their days. Exits with 1 where
+ * `npm run test:export-simulation [count] [seed]`: many scheduled runs, and what became of their days. Exits with 1 if
  * a published day is wrong and not marked.
  */
 import { simulateRuns } from './simulation.js';

@@ -15,7 +15,7 @@ import { type DaySettings, REQUESTS_PER_HOUR, SimulatedUpstream, startOfDay } fr
 import type { Drift } from '../support/moving-visitors.js';
 import { parquetKey } from '../snapshots/published.js';
 
-/** The fate of the days of many scheduled runs. */
+/** What became of the days of many scheduled runs. */
 export interface SimulationFigures {
   runs: number;
   /** Days whose scheduled runs are all over. */
@@ -23,8 +23,8 @@ export interface SimulationFigures {
   /** Days that were not the upstream's final truth, though nothing said so. */
   unmarkedWrong: string[];
   /**
-   * Days still marked as provisional, inconsistent or missing after their last run, where the upstream had settled
-   * before it.
+   * Days still marked as provisional, inconsistent or missing after their last run, though the upstream had
+   * settled before it.
    */
   stillMarked: number;
   settledDays: number;
@@ -188,7 +188,7 @@ class World {
   }
 
   /**
-   * What moves while the day is read in this run. In its last run at most two scans see it: where every scan sees new
+   * What moves while the day is read in this run. In its last run at most two scans see it: if every scan sees new
    * data, the snapshot of the run before stays, and no later run reads the day again.
    */
   #move({ range, settings, exports }: SimulatedDay): void {
@@ -207,7 +207,7 @@ class World {
   }
 
   /**
-   * What befalls the upstream's answers in this run, for less than an hour, and the store before it; true where the
+   * What befalls the upstream's answers in this run, for less than an hour, and the store before it; true if the
    * day's file is damaged.
    */
   async #disturb({ range, exports }: SimulatedDay, isTrue: boolean): Promise<boolean> {

@@ -144,7 +144,7 @@ export async function withWorkers<T>(
   return running([workflows, exports], work).finally(() => shutdown.abort());
 }
 
-/** What a worker process is told. */
+/** The settings of a worker process. */
 export interface WorkerSettings {
   address: string;
   namespace: string;
@@ -153,7 +153,7 @@ export interface WorkerSettings {
   apiKey: string;
   root: string;
   requestsPerHour?: string;
-  /** It tells of each request before it sends it. */
+  /** It reports each request before it sends it. */
   tellsRequests?: boolean;
 }
 

@@ -46,7 +46,7 @@ async function exportWhole() {
   return { receipt: snapshots[0], rows: await publishedRows(setUp, range), entries };
 }
 
-/** Some of those that `test/upstream/reads.test.ts` tells from a page. */
+/** Some of those that `test/upstream/reads.test.ts` tells apart from a page. */
 const passing: FaultRule[] = [
   { kind: 'status', status: 503, count: 3 },
   { kind: 'status', status: 307, headers: { location: '/elsewhere' } },

@@ -231,8 +231,8 @@ function queue() {
 }
 
 /**
- * All of them wait, and nothing is on its way. The server that skips time stops doing so where a workflow ends in the
- * middle of a task, and where one cancels an activity whose result is just being taken.
+ * All of them wait, and nothing is on its way. The server stops skipping time if a workflow ends in the middle of a
+ * task, or cancels an activity whose result is just being taken.
  */
 async function untilAllWait(exports: Awaited<ReturnType<typeof startExport>>[]): Promise<void> {
   await until(async () => {

@@ -1,6 +1,6 @@
 /**
- * A worker of the export task queue in a process of its own, to be killed. Its one argument is JSON. If it was told
- * so, it tells the parent of each request and waits until the parent has heard: the upstream's clock follows.
+ * A worker of the export task queue in a process of its own, to be killed. Its one argument is JSON. With
+ * `tellsRequests` it reports each request and waits for the parent's answer: the upstream's clock follows.
  */
 import { once } from 'node:events';
 import '../support/quiet-runtime.js';

@@ -9,7 +9,7 @@ import { connectDevServer, type TestServer } from '../support/dev-server.js';
 import { startJobBench, type JobBench } from '../support/job-bench.js';
 import { PROMISE_TABLES, PROMISES, TESTED_PROMISES, VOUCHED_STATUSES, type Promise_ } from './promises.js';
 
-/** Not `expect.poll`, which does not know its test where several run at once. */
+/** Not `expect.poll`, which does not know its test if several run at once. */
 const PATIENCE = { timeout: 120_000, interval: 400 };
 
 let server: TestServer;
@@ -132,7 +132,7 @@ function failureOf(error: unknown): string {
   return `failure \`${(error.cause as { type?: string }).type}\``;
 }
 
-/** What `live` says where a row's promise holds. */
+/** What `live` says if a row's promise holds. */
 function expected({ write, policy, sees, rule }: Promise_): string {
   if (!rule) return sees.replace(' before anything is sent', '');
   if (policy === 'ask' || sees.startsWith('failure')) return sees;

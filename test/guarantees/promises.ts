@@ -14,7 +14,7 @@ type Outcome = 'not sent' | 'not taken' | 'not known yet' | 'no key' | 'refused'
 interface Fault {
   fault: string;
   moment: string;
-  /** The sandbox's rule, which injects its fault once; null where Temporal was restored from a backup. */
+  /** The sandbox's rule, which injects its fault once; null if Temporal was restored from a backup. */
   rule: FaultRule | null;
   outcome: Record<Write, Outcome>;
   /** Whether the write took effect all the same. */

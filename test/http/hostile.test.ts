@@ -9,7 +9,7 @@ const used = useHttp();
 
 /**
  * Sends bytes over a connection of their own, and answers with all that comes until it closes. This end closes with the
- * first answer, or at once where the bytes are cut off.
+ * first answer, or at once if the bytes are cut off.
  */
 async function raw(text: string | Buffer, { isCut = false } = {}): Promise<string> {
   const socket = connect(Number(new URL(used.bench.http.url).port), '127.0.0.1');

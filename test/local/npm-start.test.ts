@@ -236,7 +236,7 @@ test(
     const workers = { WORKER_ROLES: 'exports', WORKER_DEPLOYMENT: 'production', WORKER_BUILD_ID: '1' };
     const env = { UPSTREAM_BASE_URL: `http://127.0.0.1:${port}`, ADMIN_API_KEY: apiKey, ...workers };
     const first = new Start(env, ['--real'], 'dev');
-    // What else the look at the upstream finds, such as a refused key, `agent-jobs doctor` tells in the same words.
+    // The check has other findings, such as a refused key. `agent-jobs doctor` prints them in the same words.
     await first.says(/^Warning +http:\/\/127\.0\.0\.1:\d+: .*mend that before the first job$/m);
     await first.says(/stays up/);
     const upstream = await startSandbox({ apiKey, port });
@@ -267,7 +267,7 @@ test(
   },
 );
 
-/** What the database of a start holds of a workflow: its results are there where the worker could tell them. */
+/** What the database of a start holds of a workflow: its results are there if the worker could report them. */
 async function historyIn(folder: string, workflowId: string): Promise<string> {
   const [databaseFile, logFile] = [join(folder, 'temporal.db'), join(home, 'server.log')];
   const server = await startDevServer({ program: cli, databaseFile, logFile });

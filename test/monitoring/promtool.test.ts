@@ -16,7 +16,7 @@ interface RuleTest {
   promql_expr_test: { expr: string; exp_samples: object[] }[];
 }
 
-/** What promtool says against a file; null where all is as it should be. */
+/** What promtool says against a file; null if all is as it should be. */
 function problemsOf(promtool: string, args: readonly string[]): Promise<string | null> {
   return run(promtool, args).then(
     () => null,

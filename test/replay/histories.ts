@@ -31,7 +31,7 @@ export async function recordedHistories(): Promise<RecordedHistory[]> {
       const history = JSON.parse(await readFile(new URL(file, ROOT), 'utf8')) as History;
       const { workflowId } = history.events[0].workflowExecutionStartedEventAttributes;
       const name = file.replace(/\.json$/, '');
-      return { name, workflowId: workflowId ?? name, history }; // One server's started events tell no id.
+      return { name, workflowId: workflowId ?? name, history }; // One server's started events have no id.
     }),
   );
 }

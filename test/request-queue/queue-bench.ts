@@ -21,7 +21,7 @@ type History = Awaited<ReturnType<WorkflowHandle['fetchHistory']>>;
 
 interface QueueRunHistory {
   eventCount: number;
-  /** Why workflow tasks failed, but for those that the server had done again. */
+  /** Why workflow tasks failed, but for those that the server repeated. */
   causes: number[];
 }
 

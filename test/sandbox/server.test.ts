@@ -11,7 +11,7 @@ import { call, createJob, getJob, getVisitors, sandboxForTest, sendMessage } fro
 
 const MAIN = join(import.meta.dirname, '../../src/sandbox/main.ts');
 
-/** The URL that a sandbox process prints; rejects where it ends first. */
+/** The URL that a sandbox process prints; rejects if it ends first. */
 function announcedUrl(child: ChildProcessWithoutNullStreams): Promise<string> {
   return new Promise((resolve, reject) => {
     let out = '';

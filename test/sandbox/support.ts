@@ -31,7 +31,7 @@ export interface CallOptions {
   agent?: Agent;
   /** Sent as it is instead of JSON. */
   rawBody?: string;
-  /** The declared length, where it is to differ. */
+  /** The declared length, if it should differ. */
   timeoutMs?: number;
 }
 

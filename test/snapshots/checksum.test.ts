@@ -1,4 +1,4 @@
-/** The checksum of a manifest, as docs/exports.md tells it to readers of other languages. */
+/** The checksum of a manifest, as docs/exports.md explains it to readers in other languages. */
 import { execFile } from 'node:child_process';
 import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';

@@ -280,7 +280,7 @@ test('a reader in ranges never mixes two files, however often one is replaced', 
   expect(names).toHaveLength(2);
 }, 300_000);
 
-/** As a reader of Parquet does, who opens the file by its name for each range; null where it is gone. */
+/** As a reader of Parquet does, who opens the file by its name for each range; null if it is gone. */
 async function inPieces(path: string, size: number): Promise<Buffer | null> {
   const pieces: Buffer[] = [];
   for (let at = 0; at < size; at += 200) {

@@ -1,11 +1,11 @@
-/** The path of a snapshot's Parquet file: its name follows from its content, and the manifest tells it. */
+/** The path of a snapshot's Parquet file: its name follows from its content, and the manifest names it. */
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { SnapshotManifest, VisitorExportRange } from '../../src/contract.js';
 import { manifestKey, snapshotFolder } from '../../src/snapshots/layout.js';
 import type { SnapshotStore } from '../../src/snapshots/snapshot-store.js';
 
-/** The key of a date range's Parquet file; a key of nothing where there is none. */
+/** The key of a date range's Parquet file; a key of nothing if there is none. */
 export async function parquetKey(store: SnapshotStore, range: VisitorExportRange): Promise<string> {
   return named(range, String(await store.read(manifestKey(range))));
 }

@@ -68,7 +68,7 @@ export class MovingVisitors {
     return { totals, visitors: rows.slice(offset, offset + limit), hasMore: offset + limit < rows.length };
   }
 
-  /** What is shown with all edits so far; of another source if told. */
+  /** What is shown with all edits so far; of another source if one is given. */
   edited(source = this.#source()): Shown {
     const shown = { rows: [...source.rows], totals: { ...source.totals } };
     for (const edit of this.#edits) edit(shown);

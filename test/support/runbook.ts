@@ -39,7 +39,7 @@ export class Runbook {
   }
 
   /**
-   * Runs the one block that holds the text, and answers with its standard output. Throws where a command of it
+   * Runs the one block that holds the text, and answers with its standard output. Throws if a command of it
    * fails; given further exit codes, a command may end with one of them.
    */
   async run(text: string, { mayEndWith = [] }: { mayEndWith?: readonly number[] } = {}): Promise<string> {

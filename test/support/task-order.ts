@@ -1,6 +1,6 @@
 /**
  * A proxy between a worker and the time-skipping server. That server loses a workflow task for ever, and time with it,
- * where the task cancels an activity whose result came while the task was out (`ACTIVITY_UNKNOWN`; a Temporal server
+ * if the task cancels an activity whose result came while the task was out (`ACTIVITY_UNKNOWN`; a Temporal server
  * takes it). So the result of an activity waits here until no workflow task is out.
  */
 import { connect, constants, createServer, type IncomingHttpHeaders, type ServerHttp2Stream } from 'node:http2';

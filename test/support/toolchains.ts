@@ -34,7 +34,7 @@ async function isThere(name: keyof typeof TOOLCHAINS): Promise<boolean> {
 }
 
 /**
- * The name of the program. Skips the test where it is missing, with the reason in the report. If REQUIRED_TOOLCHAINS
+ * The name of the program. Skips the test if it is missing, with the reason in the report. If REQUIRED_TOOLCHAINS
  * names it (`helm,promtool`, or `all`), a missing one fails the test instead.
  */
 export async function needToolchain(

@@ -7,7 +7,7 @@ export const TRACE_ID = '0af7651916cd43dd8448eb211c80319c';
 
 const CONTEXT = { traceparent: `00-${TRACE_ID}-b7ad6b7169203331-01`, tracestate: 'vendor=1' };
 
-/** A copy of the client; it sends this payload in place of a proper context where one is given. */
+/** A copy of the client; it sends this payload in place of a proper context if one is given. */
 export function tracedClient({ options }: Client, payload?: Payload): Client {
   const headers = { '_tracer-data': payload ?? defaultPayloadConverter.toPayload(CONTEXT) };
   const { connection, namespace } = options;

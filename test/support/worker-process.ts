@@ -29,7 +29,7 @@ export interface WorkerProcess {
   signal: (signal: NodeJS.Signals) => void;
   /** Settles when the process has ended, with its exit code, or null after a signal. */
   ended: Promise<number | null>;
-  /** Kills it where it still runs. */
+  /** Kills it if it still runs. */
   kill: () => Promise<void>;
 }
 

@@ -14,7 +14,7 @@ interface Given extends Record<string, unknown> {
 
 const AT_NOON = { seconds: 43_200, nanos: 5 };
 
-/** What a worker is given of one copy of a run, one after the other, and what it sends. Returns how many it took. */
+/** Gives a worker the activations of one copy of a run, one after the other. Returns how many it took. */
 function taken(...activations: Given[]): number {
   const [internals] = interceptors().internals as [Internals];
   const next = vi.fn<(input: ActivateInput) => void>();

@@ -152,7 +152,7 @@ export async function setUp(
   return { raw, client: clientOf(raw.url, { onResponse, ...settings }), classes };
 }
 
-/** What a promise was rejected with; fails where it was not. */
+/** What a promise was rejected with; fails if it was not. */
 export async function rejectionOf(promise: Promise<unknown>): Promise<Error & Record<string, unknown>> {
   try {
     await promise;

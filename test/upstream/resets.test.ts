@@ -216,7 +216,7 @@ test('TLS over a socket of our own names the host, and reaches the one of its ad
       if (chunk.toString().endsWith('}')) socket.write(http(201));
     });
   });
-  // Listens on 127.0.0.1 alone, and the name stands for ::1 too where the machine has it.
+  // Listens on 127.0.0.1 alone, and the name stands for ::1 too if the machine has it.
   const client = clientOf(url.replace('127.0.0.1', 'localhost'));
   expect(await client.createJob({ projectId: 'p', prompt: 'x' })).toMatchObject({ jobId: JOB.id });
   expect(new Set(names)).toEqual(new Set(['localhost']));

@@ -111,7 +111,7 @@ describe('SIGTERM', { timeout: 180_000 }, () => {
 
   /** One worker ends with a create in flight, with jobs that wait for their next poll, and with a poll that hangs. */
   beforeAll(async () => {
-    // The mended one, where the test before this ran.
+    // The mended one, if the test before this ran.
     const first = running.at(-1) ?? start();
     await sandbox.addFault({ kind: 'hang', operation: 'get', projectId: HANGING, count: 100 });
     const jobs = [HANGING, ...WAITING];

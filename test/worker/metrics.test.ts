@@ -145,7 +145,7 @@ describe('the metrics of a worker', { timeout: 240_000 }, () => {
     await sandbox.addFault({ ...busy, retryAfter: 3_600, count: 100 });
     const endFirst = await startJobsWorker(server, server.taskQueue, sandbox);
     const jobs = await Promise.all(['in-doubt', 'throttled', 'watched'].map((projectId) => startJob(projectId)));
-    // All three have heard of what came of their creates: an end before would leave them in doubt.
+    // All three know how their creates ended: an end before would leave them in doubt.
     const states = async () => {
       const all = await Promise.all(jobs.map((job) => job.query(jobStateQuery)));
       return all.map(({ phase, waiting }) => `${phase} ${waiting?.for}`);

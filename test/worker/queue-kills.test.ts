@@ -14,7 +14,7 @@ import { ProjectQueue } from '../support/project-queue.js';
 import { shared } from '../support/shared.js';
 import { startWorkerProcess, workerEnv, type WorkerProcess } from '../support/worker-process.js';
 
-/** Not `expect.poll`, which does not know its test where several run at once. */
+/** Not `expect.poll`, which does not know its test if several run at once. */
 const PATIENCE = { timeout: 120_000, interval: 500 };
 
 const HOUR = 3_600_000;
@@ -87,7 +87,7 @@ describe.concurrent('kills', { timeout: 360_000 }, () => {
       others.map(({ workflowId }) => workflowId),
     );
     expect(await creates()).toHaveLength(1);
-    // The budget that is set is the worker's to tell; one that is told later by hand holds.
+    // The worker reports the budget that is set. A later report by hand wins.
     await queue.report({ outcome: 'unsent', perHour: 100 });
     for (const job of others) expect(await job.result()).toMatchObject({ outcome: 'completed' });
     expect(await creates()).toHaveLength(3);
@@ -132,7 +132,7 @@ async function waitingOf(job: WorkflowHandle<typeof agentJob>): Promise<string |
   return (await job.query(jobStateQuery)).waiting?.for;
 }
 
-/** Its phase, after a person has looked upstream where it asks for one. */
+/** Its phase, after a person has checked upstream if it asks for one. */
 async function settled(job: WorkflowHandle<typeof agentJob>, projectId: string, prompt: string): Promise<string> {
   const { phase, unknown } = await job.query(jobStateQuery);
   if (!unknown) return phase;

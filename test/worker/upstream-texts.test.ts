@@ -1,4 +1,4 @@
-/** What an upstream says in its own words, which may repeat a prompt: in no log line, and hidden where prompts are. */
+/** What an upstream says in its own words, which may repeat a prompt: in no log line, and hidden if prompts are. */
 import { randomBytes } from 'node:crypto';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { startSandbox, type Sandbox } from '../../src/sandbox/sandbox.js';

@@ -37,7 +37,7 @@ export function textIn(html: string): string {
   return asRead(text);
 }
 
-/** Text as `textIn` tells it. */
+/** Text as `textIn` returns it. */
 export function asRead(text: string): string {
   return text
     .replace(/[\p{Cc}\s]+/gu, ' ')

@@ -202,7 +202,7 @@ describe.concurrent('a new run', () => {
       // The next run begins with no more than one of the signals: with many it would soon continue as new itself.
       await untilNextRun(handle, 2_000);
       let id = '';
-      // On a busy machine it may do so all the same, once: what it carries is known to whatever follows it.
+      // On a busy machine it may do so all the same, once: the next run knows all that it carries.
       for (let round = 0; id === '' || !(await isRetried(handle)); round++) {
         id = `a${round}`;
         const { runId } = await handle.describe();

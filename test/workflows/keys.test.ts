@@ -151,7 +151,7 @@ test('a write that is refused whatever a read shows is sent ever more rarely', {
     const started = events!.flatMap(
       ({ timerStartedEventAttributes: timer }) => timer?.startToFireTimeout?.seconds ?? [],
     );
-    // But that of the deadline.
+    // Without the deadline's timer.
     return started.map(Number).filter((seconds) => seconds < 3_600);
   };
   await expect.poll(timers, PATIENCE).toEqual([10, 20]);

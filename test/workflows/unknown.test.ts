@@ -54,7 +54,7 @@ test('an unknown create shows what is unknown, why and since when, wherever an o
     lookAfter: expect.stringMatching(/Z$/),
   });
   const { since, lookAfter } = state.unknown!;
-  // Half a minute from when the workflow heard of it, which is a moment after the worker judged.
+  // Half a minute from when the workflow knew, which is a moment after the worker judged.
   expect(Date.parse(lookAfter) - Date.parse(since)).toBe(30_000);
   const { currentDetails } = await handle.query<{ currentDetails: string }>('__temporal_workflow_metadata');
   expect(currentDetails).toContain(`Look from ${lookAfter} on`);
