@@ -191,7 +191,7 @@ function defined<T extends object>(fields: T): { [Name in keyof T]?: Exclude<T[N
 
 /** Where the snapshots lie; throws a ConfigError if SNAPSHOTS_URL is missing or wrong. */
 export function readSnapshotsConfig(environment: Environment = process.env): { url: string; forcePathStyle: boolean } {
-  const schema = snapshotsSchema.required({ SNAPSHOTS_URL: true });
+  const schema = snapshotsSchema.extend({ SNAPSHOTS_URL: fields.snapshotsUrlField });
   const { SNAPSHOTS_URL: url, S3_FORCE_PATH_STYLE: forcePathStyle } = parse(schema, environment);
   return { url, forcePathStyle };
 }

@@ -202,6 +202,11 @@ describe('readWorkerConfig', () => {
     expect(places.map((env) => readSnapshotsConfig(env).url)).toEqual(['file:///data', 'file:///', 's3://bucket']);
   });
 
+  test('says what SNAPSHOTS_URL should be where a command needs it', () => {
+    const shouldBe = /SNAPSHOTS_URL +is missing; it should be file:\/\/\/dir or s3:\/\/bucket\/prefix/;
+    expect(() => readSnapshotsConfig({})).toThrow(shouldBe);
+  });
+
   test.each([
     ['UPSTREAM_BASE_URL', ['user:pass@host', 'ftp://host', 'https://u:p@host', 'https://host/?q', 'https://host/#f']],
     ['UPSTREAM_TIMEOUT', ['0', '-1 second', '20001', 'soon', '0.5 hours']],
