@@ -24,7 +24,13 @@ export async function buildReport(store: SnapshotStore, projectId: string, gener
   for await (const manifest of listManifests(store, projectId)) manifests.push(manifest);
   const figures = figuresOf(projectId, manifests, generatedAt);
   const { pages, unreadable } = await topPages(store, figures);
-  return pageOf(figures, pagesTable(pages, figures), unreadable);
+  const days = figures.days.map((day) => (unreadable.includes(day.date) ? asDamaged(day) : day));
+  return pageOf({ ...figures, days }, pagesTable(pages, figures), unreadable);
+}
+
+/** A day whose manifest is as written and whose rows are not: its totals still count in the means. */
+function asDamaged(day: Day): Day {
+  return { ...day, state: 'damaged', manifest: null };
 }
 
 /** Puts a project's report into the store, whole; gives its URL. */

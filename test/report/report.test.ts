@@ -151,6 +151,8 @@ test('rows with a flipped bit, which any reader of Parquet takes, are named and 
   await writeFile(file, bytes);
   const text = await textOf();
   expect(text).toContain('The rows of 2026-03-09 could not be read');
+  expect(text).toContain('Days to believe 1 of 2 1 damaged');
+  expect(text).toContain('2026-03-09 damaged');
   expect(text).not.toMatch(/glipped|flipped/);
 });
 
