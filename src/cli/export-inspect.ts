@@ -38,7 +38,12 @@ export function addExportInspect(group: Command): void {
 }
 
 /** How far a snapshot can be believed, in a few words. */
-function markOf({ consistent, provisional, drift, rounded }: SnapshotManifest): string {
+export function markOf({
+  consistent,
+  provisional,
+  drift,
+  rounded,
+}: Pick<SnapshotManifest, 'consistent' | 'provisional' | 'drift' | 'rounded'>): string {
   const marks = [
     ...(consistent ? [] : [`inconsistent${drift ? `: ${inconsistencyText(drift)}` : ''}`]),
     ...(provisional ? ['provisional'] : []),
@@ -87,10 +92,10 @@ async function showGaps(flags: ExportFlags): Promise<void> {
     const due = isStillDue(day, Date.now());
     counts[due ? 'due' : 'gaps'] += 1;
     const line = { date, state, due, drift: manifest?.drift ?? null, exportedAt: manifest?.exportedAt ?? null };
-    const toCome = due ? ', the next scheduled run is still to come' : '';
+    const toCome = due ? ', a nightly run may still export it' : '';
     printAnswer(flags.json, line, () => `${date}  ${gapWords(day)}${toCome}`);
   }
-  const gaps = counts.gaps === 0 ? 'no gaps' : countOf(counts.gaps, 'day');
+  const gaps = counts.gaps === 0 ? 'no gaps' : countOf(counts.gaps, 'gap');
   const due = counts.due > 0 ? `, ${countOf(counts.due, 'day')} still to come` : '';
   const summary = `${range.dateFrom}..${range.dateTo}: ${gaps}${due}`;
   if (counts.gaps > 0) throw new CommandError('error', summary);

@@ -6,8 +6,9 @@ import { type DateRange, plusDays } from '../visitor-export/date-range.js';
 import { inconsistencyText, maySecondScan } from '../visitor-export/scan-checkpoint.js';
 import type { VisitorExportHandle } from '../starter.js';
 import { addRangeOptions, openSnapshots, readManifests, toExportRange, type ExportFlags } from './export-options.js';
+import { markOf } from './export-inspect.js';
 import { print, printAnswer, printJson, printToStderr, progressPrinter, withSession, type Session } from './session.js';
-import { printable, show } from './show.js';
+import { countOf, printable, show } from './show.js';
 import { CommandError, UsageError } from './exit.js';
 
 /** Adds `export run`. */
@@ -99,7 +100,7 @@ async function backfill(command: Command, flags: ExportFlags): Promise<void> {
       if (receipts === null) failures += 1;
       else exported.push(...receipts);
     }
-    const summary = `${days.length - failures} days exported, ${failures} failed`;
+    const summary = `${countOf(days.length - failures, 'day')} exported, ${failures} failed`;
     if (failures > 0) throw new CommandError('error', summary);
     if (!flags.json) print(summary);
   });
@@ -126,8 +127,8 @@ async function exportDay(
   try {
     const { snapshots } = await runExport(session, { projectId, ...day, ...options }, json);
     for (const receipt of snapshots) {
-      const verdict = receipt.consistent ? 'consistent' : 'inconsistent';
-      printAnswer(json, { date, ...receipt }, () => `${date}  ${receipt.rows} rows, ${verdict}`);
+      const kept = receipt.consistent && receipt.drift ? `; ${driftText(receipt)}` : '';
+      printAnswer(json, { date, ...receipt }, () => `${date}  ${receipt.rows} rows, ${markOf(receipt)}${kept}`);
     }
     return snapshots;
   } catch (error) {

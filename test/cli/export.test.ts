@@ -129,6 +129,16 @@ test('backfill exports what is missing and nothing else', async () => {
   expect(again.stdout).toContain('0 days exported');
 });
 
+test('backfill says of each day how far it can be believed', async () => {
+  const own = await withDays([]);
+  const row = { path: '/twice', human: 2, ai: 1, total: 3 };
+  const today = new Date().toISOString().slice(0, 10);
+  await own.sandbox.setVisitors({ projectId: own.projectId, entries: [row, row], totals: row });
+  const words = ['--project', own.projectId, '--day', today];
+  const run = await withWorkers(own, () => cli('export', 'backfill', ...words));
+  expect(run.stdout).toContain('1 rows, inconsistent: a path came twice (repeatedPath, row 1), provisional');
+});
+
 test('backfill goes on over a day that the upstream refuses, under a budget that all exports share', async () => {
   await setUp.sandbox.addFault({ kind: 'status', status: 404, operation: 'visitors' });
   const days = ['--from', '2026-06-01', '--to', '2026-06-03'];
@@ -136,7 +146,7 @@ test('backfill goes on over a day that the upstream refuses, under a budget that
     requestsPerHour: 600,
   });
   expect(run.stderr).toContain('ExportRejected');
-  expect(run.stderr).toContain('1 days exported, 1 failed');
+  expect(run.stderr).toContain('1 day exported, 1 failed');
   expect(run.code).toBe(1);
 });
 
@@ -168,7 +178,7 @@ test('schedule makes, changes and lists; without a subcommand it sets', async ()
   await raw.delete();
 });
 
-test('a day that was read too early to be final is no gap yet: its scheduled run is still to come', async () => {
+test('a day that was read too early to be final is no gap yet: a nightly run may still export it', async () => {
   const today = new Date().toISOString().slice(0, 10);
   const day = plusDays(today, -1);
   const own = await withDays([[day, today]]);
@@ -182,7 +192,7 @@ test('a day that was read too early to be final is no gap yet: its scheduled run
   const early = await gapsOfManifestReadAt('04:30', true);
   expect([early.code, early.stdout]).toEqual([
     0,
-    expect.stringMatching(/provisional, the next scheduled run is still to come[\s\S]*no gaps/),
+    expect.stringMatching(/provisional, a nightly run may still export it[\s\S]*no gaps/),
   ]);
   const late = await gapsOfManifestReadAt('12:30', false);
   expect([late.code, late.stdout]).toEqual([0, expect.stringMatching(/^\S+: no gaps$/m)]);
