@@ -18,7 +18,14 @@ import {
 } from '../contract.js';
 import { FOLLOW_UP_OPTIONS, type FollowUpOptions } from './agent-job/follow-up.js';
 import { type JobHandle, workflowIdOf } from './agent-job/handle.js';
-import { CreateRejectedError, JobCanceledError, JobEndedError, JobNotFoundError, KeyConflictError } from './errors.js';
+import {
+  CreateRejectedError,
+  FollowUpConflictError,
+  JobCanceledError,
+  JobEndedError,
+  JobNotFoundError,
+  KeyConflictError,
+} from './errors.js';
 import { checkOptions, checkRequest, checkResolution, INPUT_OPTIONS } from './settings.js';
 import type { AttachRequest, CallOptions, InputOptions, JobName, StartRequest, WaitOptions } from './settings.js';
 
@@ -148,15 +155,17 @@ export class FakeJob {
     this.set({ phase: 'done', waiting: null, unknown: null, outcome });
   }
 
-  /** Takes a follow-up, once for each id. A job that has ended goes on. */
+  /** Takes a follow-up, once for each id. A job that has ended goes on. Throws FollowUpConflictError. */
   send(id: string, prompt: string, onlyWhileRunning: boolean): FollowUpAnswer {
     if (onlyWhileRunning) this.running();
     const { usedFollowUpIds, followUps, job } = this.state;
+    const taken = this.followUps.find((one) => one.id === id);
+    if (taken && taken.prompt !== prompt) throw new FollowUpConflictError(this.workflowId, id);
     if (!usedFollowUpIds.includes(id)) {
       this.followUps.push({ id, prompt });
       this.end = null;
-      const taken = { followUps: [...followUps, { id, state: 'sent' as const }] };
-      this.set({ phase: 'watching', outcome: null, ...taken, usedFollowUpIds: [...usedFollowUpIds, id] });
+      const added = { followUps: [...followUps, { id, state: 'sent' as const }] };
+      this.set({ phase: 'watching', outcome: null, ...added, usedFollowUpIds: [...usedFollowUpIds, id] });
     }
     return { id, state: this.state.followUps.find((one) => one.id === id)?.state ?? 'sent', job };
   }

@@ -56,10 +56,11 @@ const STORIES: Record<string, Story> = {
   'follow-ups, one of them said twice, and wrong ones, then a cancellation': async (jobs, request) => {
     const job = await jobs.start(request);
     const send = (prompt: string, id: string) => told(() => job.sendFollowUp(prompt, { id }).then((one) => one.state));
-    const sent = [await send('And a test', 'a'), await send('And a test', 'a'), await send('', 'b')];
+    const sent = [await send('And a test', 'a'), await send('And a test', 'a'), await send('Another', 'a')];
     await job.cancel();
     return [
-      ...[sent, await told(() => job.result()), (await job.state()).outcome, (await jobs.start(request)).isNew],
+      ...[sent, await send('', 'b'), await told(() => job.result()), (await job.state()).outcome],
+      (await jobs.start(request)).isNew,
       ...[await told(() => job.pollNow()), await told(() => job.followUp('Go on', { onlyWhileRunning: true }))],
     ];
   },
