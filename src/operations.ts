@@ -82,7 +82,7 @@ interface AgentCall {
   /** How long a call may wait: as long as it asks for, or so many milliseconds. */
   readonly waits?: 'asked' | number;
   /** What an agent must give, and what it can't. */
-  readonly needs?: readonly string[];
+  readonly needs?: Arguments;
   readonly lacks?: readonly string[];
 }
 
@@ -167,7 +167,7 @@ export const OPERATIONS = {
     },
     agents: {
       more: 'It answers at once. The job may run for hours and open a pull request. Default key: made of the prompt.',
-      needs: ['prompt'],
+      needs: published('CreateJobInput', { prompt: CREATE_JOB.prompt }),
       lacks: ['jobId', 'usedFollowUpIds'],
     },
   },

@@ -42,13 +42,12 @@ const SECONDS = described('How long to wait, in seconds; default as long as this
 export const TOOLS = Object.values<Operation>(OPERATIONS).flatMap((operation) => {
   const { id, summary, agents, of, arguments: all } = operation;
   if (agents === null) return [];
-  const { more, needs = [], lacks = [], isReadOnly = false, waits } = agents;
+  const { more, needs = {}, lacks = [], isReadOnly = false, waits } = agents;
   const own = Object.entries(all).filter(([name]) => !lacks.includes(name));
   const taken: Arguments = {
     ...(of === 'job' ? JOB : PLACE),
-    ...Object.fromEntries(
-      own.map(([name, kind]) => [name, needs.includes(name) ? { ...kind, isOptional: false } : kind]),
-    ),
+    ...Object.fromEntries(own),
+    ...needs,
     ...(waits === 'asked' && { timeoutSeconds: SECONDS }),
   };
   const name = id.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`);

@@ -123,7 +123,7 @@ test('a job that ended in doubt, and a follow-up in doubt, are not to be repeate
 
 test.each([
   { args: { prompt: 'x', deadlin: '1 hour' }, status: 422, detail: 'known are projectId' },
-  { args: {}, status: 422, detail: 'prompt' },
+  { args: {}, status: 422, detail: 'prompt must be a string; it is missing' },
   { args: { prompt: 'x', projectId: 'another' }, status: 403, detail: 'not for this project' },
   { args: { prompt: 'x', key: '..' }, status: 422, detail: 'key' },
   { args: { prompt: { toString: 1 } }, status: 422, detail: 'prompt' },
