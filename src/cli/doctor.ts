@@ -41,7 +41,7 @@ export function addDoctor(program: Command): void {
     .option('--json', 'print one line of JSON for each check');
   command.addHelpText('after', EXITS);
   command.action((flags: DoctorFlags) =>
-    withInterrupt(command, (signal) => examine(command.optsWithGlobals<GlobalOptions>(), flags, signal)),
+    withInterrupt((signal) => examine(command.optsWithGlobals<GlobalOptions>(), flags, signal)),
   );
 }
 

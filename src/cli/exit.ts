@@ -19,7 +19,7 @@ export const EXITS = {
   unavailable: [11, 'Temporal did not answer; the same command may work later'],
   noWorker: [12, 'no worker answered in time'],
   notAll: [13, 'of many jobs not all'],
-  interrupted: [130, 'interrupted by Ctrl-C; the job goes on'],
+  interrupted: [130, 'interrupted by Ctrl-C; what was started goes on'],
 } as const;
 
 type Exit = keyof typeof EXITS;

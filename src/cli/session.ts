@@ -24,7 +24,7 @@ export interface Session {
 /** Connects, runs the action of a command, and disconnects whatever happens. */
 export async function withSession(command: Command, action: (session: Session) => Promise<void>): Promise<void> {
   const globals = command.optsWithGlobals<GlobalOptions>();
-  await withInterrupt(command, async (signal) => {
+  await withInterrupt(async (signal) => {
     const jobs = await connect(globals);
     try {
       await action({ jobs, globals, signal });
@@ -84,10 +84,9 @@ async function localSettings({ address, namespace }: GlobalOptions): Promise<Con
 }
 
 /** Runs what Ctrl-C ends by the signal. */
-export async function withInterrupt(command: Command, action: (signal: AbortSignal) => Promise<void>): Promise<void> {
+export async function withInterrupt(action: (signal: AbortSignal) => Promise<void>): Promise<void> {
   const interrupt = new AbortController();
-  const what = command.parent?.name() === 'export' ? 'export' : 'job';
-  const onInterrupt = () => interrupt.abort(new CommandError('interrupted', `interrupted; the ${what} goes on`));
+  const onInterrupt = () => interrupt.abort(new CommandError('interrupted', 'interrupted; what was started goes on'));
   process.once('SIGINT', onInterrupt);
   try {
     await action(interrupt.signal);

@@ -72,7 +72,7 @@ test('a job that no worker takes is shown with the queue, and Ctrl-C with the co
   const { code, stdout, stderr } = await runCli(['wait', job.workflowId], { env: envOf(server), interruptAt });
   expect(stderr.match(/still waiting: no worker of the task queue "nobody-.*agent-jobs doctor/g)).toHaveLength(1);
   expect(stderr).toContain(`agent-jobs: to wait again: npx agent-jobs wait ${job.workflowId}\n`);
-  expect(stderr).toContain('interrupted; the job goes on');
+  expect(stderr).toContain('interrupted; what was started goes on');
   expect(stdout).toBe('');
   expect(code).toBe(130);
   await server.client.workflow.getHandle(job.workflowId).terminate();
