@@ -26,7 +26,7 @@ const FOLLOW_UP = 'Mention the free plan, too';
 
 /** They lead to servers of the user's, which `npm start` leaves alone, or divide the work among workers. */
 const NEVER_READ = /^(TEMPORAL_(?!CLI_PATH$)|WORKER_(ROLES|DEPLOYMENT|BUILD_ID)$)/;
-const OF_UPSTREAM = /^(UPSTREAM_.*|ADMIN_API_KEY(_FILE)?|PROJECT_KEYS_FILE)$/;
+const FOR_REAL_JOBS = /^(UPSTREAM_.*|ADMIN_API_KEY(_FILE)?|PROJECT_KEYS_FILE|SNAPSHOTS_URL|WEBHOOKS_.*)$/;
 
 const ending = new AbortController();
 const PARENT_POLL_MS = 300;
@@ -67,7 +67,7 @@ function printRealUpstream(): void {
 
 /** Names the settings, without their values. */
 function printIgnored(isReal: boolean): void {
-  const isIgnored = (name: string) => NEVER_READ.test(name) || (!isReal && OF_UPSTREAM.test(name));
+  const isIgnored = (name: string) => NEVER_READ.test(name) || (!isReal && FOR_REAL_JOBS.test(name));
   const names = Object.keys(env).filter((name) => env[name] && isIgnored(name));
   if (names.length > 0) printEntry('Ignored', names.toSorted().join(', '));
 }

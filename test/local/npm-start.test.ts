@@ -147,11 +147,12 @@ test(
       UPSTREAM_BASE_URL: 'https://production.example',
       ADMIN_API_KEY: 'secret-of-the-upstream',
       PAYLOAD_KEYS_FILE: keysFile,
+      WEBHOOKS_FILE: join(home, 'webhooks.json'),
     });
     try {
       await start.says(/stays up/);
       expect(await start.says(/^Ignored +(.*)$/m)).toBe(
-        'ADMIN_API_KEY, TEMPORAL_ADDRESS, TEMPORAL_API_KEY, UPSTREAM_BASE_URL',
+        'ADMIN_API_KEY, TEMPORAL_ADDRESS, TEMPORAL_API_KEY, UPSTREAM_BASE_URL, WEBHOOKS_FILE',
       );
       expect(start.output).toMatch(/^Outcome +completed/m);
       expect(start.output).toMatch(/^Follow-up .* sent$/m);
