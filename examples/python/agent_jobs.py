@@ -48,7 +48,7 @@ class JobFailed(Exception):
         is_failure = isinstance(cause, ApplicationError)
         self.type = (cause.type or "Failed") if is_failure else ends.get(type(cause), "TimedOut")
         self.details = cause.details[0] if is_failure and cause.details else None
-        super().__init__(f"{self.type}: {cause}")
+        super().__init__(f"{self.type}: {cause.message if is_failure else cause}")
 
 
 class AgentJobs:

@@ -61,14 +61,16 @@ export async function readRun(client: Client, workflowId: string): Promise<RunRe
   };
 }
 
+export const NO_SUCH_WORKFLOW =
+  'no such workflow: never started, in another namespace, or closed longer ago than Temporal keeps it';
+
 /** Reads Temporal's own description of the newest run; throws JobNotFoundError. */
 export async function readDescription(client: Client, workflowId: string): Promise<WorkflowExecutionDescription> {
   try {
     return await lenientWorkflowClient(client).getHandle(workflowId).describe();
   } catch (error) {
     if (!(error instanceof WorkflowNotFoundError)) throw error;
-    const text = 'no such workflow: never started, in another namespace, or closed longer ago than Temporal keeps it';
-    throw new JobNotFoundError(workflowId, text, { cause: error });
+    throw new JobNotFoundError(workflowId, NO_SUCH_WORKFLOW, { cause: error });
   }
 }
 

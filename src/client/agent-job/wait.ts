@@ -21,7 +21,7 @@ import {
 import type { CallOptions, ClientContext, Logger, WaitOptions } from '../settings.js';
 import { longWait, pauseUntilAborted, temporalCall, waitSignal } from '../temporal-call.js';
 import { readState, stateAtEnd } from './call-job.js';
-import { readRun, type RunRecord } from './run-record.js';
+import { NO_SUCH_WORKFLOW, readRun, type RunRecord } from './run-record.js';
 
 /** Waits for a job's end, over continue-as-new and outages of Temporal; throws the typed error of each failure. */
 export function waitForResult(
@@ -38,7 +38,7 @@ async function readResult(client: Client, workflowId: string): Promise<AgentJobR
     return (await client.workflow.result(workflowId)) as AgentJobResult;
   } catch (error) {
     if (error instanceof WorkflowNotFoundError) {
-      throw new JobNotFoundError(workflowId, 'no such workflow', { cause: error });
+      throw new JobNotFoundError(workflowId, NO_SUCH_WORKFLOW, { cause: error });
     }
     if (!(error instanceof WorkflowFailedError)) throw error;
     throw await toTypedError(client, workflowId, error);
