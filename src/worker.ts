@@ -24,14 +24,7 @@ import { countExportPollers, scheduledProjects, watchConsistentDays } from './wo
 import { connectTemporal, reachNamespace } from './worker/connection.js';
 import { every } from './worker/every.js';
 import { atMostEvery, bridgeToTemporal, createLogger, type Logger } from './worker/logging.js';
-import {
-  createFigures,
-  type Figures,
-  installRuntime,
-  metricsOf,
-  timedUpstream,
-  watchProcess,
-} from './worker/metrics.js';
+import { createMeters, type Meters, installRuntime, metricsOf, timedUpstream, watchProcess } from './worker/metrics.js';
 import { searchAttributesCheck, watchOpenJobs } from './worker/open-jobs.js';
 import { Readiness, startHealthServer } from './worker/readiness.js';
 import { keepSweeping, openWebhooks } from './worker/webhooks.js';
@@ -49,12 +42,12 @@ async function runWorker(config: WorkerConfig, log: Logger): Promise<void> {
   const restored = restoreMode(config, log);
   if (healthAddress) await startHealthServer(healthAddress, () => ({ ...readiness.state(), ...restored }));
   const meter = await installRuntime(bridgeToTemporal(log), metricsAddress);
-  const figures = createFigures(meter, { namespace: temporal.namespace, taskQueue });
-  if (metricsAddress) shutdown.onBegin(watchProcess(figures));
-  const metrics = metricsOf(figures);
+  const meters = createMeters(meter, { namespace: temporal.namespace, taskQueue });
+  if (metricsAddress) shutdown.onBegin(watchProcess(meters));
+  const metrics = metricsOf(meters);
   const connection = await connectTemporal(temporal, log, readTemporalSettings);
   const keyHealth = new KeyHealth({
-    upstream: openUpstream(config, figures, log),
+    upstream: openUpstream(config, meters, log),
     metrics,
     onChange: logKeyChanges(log),
   });
@@ -65,8 +58,8 @@ async function runWorker(config: WorkerConfig, log: Logger): Promise<void> {
   const keys = readPayloadKeys();
   const workers = await createWorkers(config, connection, {
     keys,
-    onPlain: countPlain(figures, log),
-    webhooks: openWebhooks({ config, figures, log, shutdown }),
+    onPlain: countPlain(meters, log),
+    webhooks: openWebhooks({ config, meters, log, shutdown }),
     // The limit counts attempts: under it each read is one, and questions for a key take at most a quarter.
     jobs: () => {
       const asksPerSecond = (upstreamRequestsPerSecond ?? Infinity) / 4;
@@ -79,12 +72,12 @@ async function runWorker(config: WorkerConfig, log: Logger): Promise<void> {
     },
   });
   const client = new Client({ connection, namespace: temporal.namespace, dataConverter: payloadCodecs(keys) });
-  startWatches({ config, client, budgets, figures, store, heldPolls, log, shutdown });
+  startWatches({ config, client, budgets, meters, store, heldPolls, log, shutdown });
   readiness.watch({
     reach: (deadline) => reachNamespace(connection, temporal.namespace, deadline),
     workers,
     lacking: searchAttributesCheck(client, log),
-    onProbe: (isReady) => figures.ready.set(isReady ? 1 : 0),
+    onProbe: (isReady) => meters.ready.set(isReady ? 1 : 0),
     refusedKeys: () => keyHealth.refusedProjects,
   });
   logStart(config, log);
@@ -97,18 +90,18 @@ async function runWorker(config: WorkerConfig, log: Logger): Promise<void> {
   await connection.close();
 }
 
-function openUpstream({ upstream }: WorkerConfig, figures: Figures, log: Logger): Upstream {
+function openUpstream({ upstream }: WorkerConfig, meters: Meters, log: Logger): Upstream {
   const keys = createKeySource(upstream.keys, { onProblem: logFileProblem(log) });
   const onResponse = (operation: string, responseClass: string) =>
-    figures.requests.add(1, { operation, class: responseClass });
-  return timedUpstream(createUpstream({ ...upstream, keys, onResponse }), figures);
+    meters.requests.add(1, { operation, class: responseClass });
+  return timedUpstream(createUpstream({ ...upstream, keys, onResponse }), meters);
 }
 
 interface WatchesOptions {
   config: WorkerConfig;
   client: Client;
   budgets: Budgets;
-  figures: Figures;
+  meters: Meters;
   store: SnapshotStore | null;
   heldPolls: HeldPolls | null;
   log: Logger;
@@ -117,7 +110,7 @@ interface WatchesOptions {
 
 /** What this process does beside its activities, until it shuts down. */
 function startWatches(options: WatchesOptions): void {
-  const { config, client, budgets, figures, store, heldPolls, log, shutdown } = options;
+  const { config, client, budgets, meters, store, heldPolls, log, shutdown } = options;
   const { taskQueue, roles } = config;
   shutdown.onBegin(watchVersion({ config, client, heldPolls, log }));
   if (roles.includes('jobs') && Object.keys(config.budgets).length > 0) {
@@ -126,16 +119,16 @@ function startWatches(options: WatchesOptions): void {
   if (config.webhooks) shutdown.onBegin(keepSweeping(client, taskQueue, log));
   if (!config.metricsAddress) return;
   // What no call of an activity shows: held polls, open jobs, workers of the exports, days without a good export.
-  shutdown.onBegin(every(POLLS_HELD_INTERVAL_MS, () => figures.pollsHeld.set(heldPolls?.size ?? 0)));
-  shutdown.onBegin(watchOpenJobs(client, figures, log));
-  shutdown.onBegin(countExportPollers(client, taskQueue, figures, log));
+  shutdown.onBegin(every(POLLS_HELD_INTERVAL_MS, () => meters.pollsHeld.set(heldPolls?.size ?? 0)));
+  shutdown.onBegin(watchOpenJobs(client, meters, log));
+  shutdown.onBegin(countExportPollers(client, taskQueue, meters, log));
   if (!store) return;
   const schedules = () => scheduledProjects(client, taskQueue);
-  shutdown.onBegin(watchConsistentDays({ store, schedules, figures, log }));
+  shutdown.onBegin(watchConsistentDays({ store, schedules, meters, log }));
 }
 
 /** Old histories are plain, too: a line an hour says that there are any, and the metric how many. */
-function countPlain({ plainPayloads }: Figures, log: Logger): (payloads: number) => void {
+function countPlain({ plainPayloads }: Meters, log: Logger): (payloads: number) => void {
   const warn = atMostEvery(3_600_000, () =>
     log.warn('Payloads are not encrypted: a caller has no keys, or they are older than PAYLOAD_KEYS_FILE'),
   );

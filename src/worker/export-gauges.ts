@@ -16,7 +16,7 @@ import { plusDays } from '../visitor-export/date-range.js';
 import type { SnapshotStore } from '../snapshots/snapshot-store.js';
 import { every } from './every.js';
 import type { Logger } from './logging.js';
-import type { Figures } from './metrics.js';
+import type { Meters } from './metrics.js';
 
 const CALL_LIMIT_MS = 10_000;
 const COUNT_INTERVAL_MS = 60_000;
@@ -46,7 +46,7 @@ function nullIfRemoved(error: unknown): null {
   throw error;
 }
 
-type Gauges<Name extends keyof Figures> = Pick<Figures, Name>;
+type Gauges<Name extends keyof Meters> = Pick<Meters, Name>;
 
 /** Counts, once a minute, the workers that ask for exports, for the metric; returns what stops it. */
 export function countExportPollers(
@@ -83,13 +83,13 @@ export interface ConsistentDaysOptions {
   store: SnapshotStore;
   /** When the Schedule of each project was made, in milliseconds since 1970. */
   schedules: () => Promise<Map<string, number>>;
-  figures: Gauges<'dayAge' | 'exportGaps'>;
+  meters: Gauges<'dayAge' | 'exportGaps'>;
   log: Logger;
 }
 
 /** Records, for the metrics, the days of each project with a Schedule; returns what stops it. */
-export function watchConsistentDays({ store, schedules, figures, log }: ConsistentDaysOptions): () => void {
-  const { dayAge, exportGaps } = figures;
+export function watchConsistentDays({ store, schedules, meters, log }: ConsistentDaysOptions): () => void {
+  const { dayAge, exportGaps } = meters;
   let known = new Map<string, ProjectDays & { since: number }>();
   const record = () => {
     for (const [project, { since, gaps }] of known) {

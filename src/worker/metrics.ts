@@ -62,7 +62,7 @@ const OPERATIONS = [...WRITES, 'get', 'visitors'];
 const EXPORT_FAILURES: readonly string[] = [FAILURE.exportRejected, FAILURE.snapshotStoreFailed, FAILURE.exportFailed];
 
 /** The labels of the counters whose every series begins at 0: one that begins at 1 shows no increase. */
-const AT_ZERO: Readonly<Partial<Record<keyof Figures, Labels>>> = {
+const AT_ZERO: Readonly<Partial<Record<keyof Meters, Labels>>> = {
   writes: { operation: WRITES, outcome: WRITE_OUTCOMES },
   requests: { operation: OPERATIONS, class: RESPONSE_CLASSES },
   refused: { operation: OPERATIONS },
@@ -80,24 +80,24 @@ interface Instruments {
 }
 
 /** All metrics of a worker, by their names in the table above. */
-export type Figures = { [Name in keyof typeof METRICS]: Instruments[(typeof METRICS)[Name][0]] };
+export type Meters = { [Name in keyof typeof METRICS]: Instruments[(typeof METRICS)[Name][0]] };
 
 /** The metrics on the SDK's meter. The workflows' own counter of ended jobs begins at 0, too. */
-export function createFigures(meter: MetricMeter, worker: { namespace: string; taskQueue: string }): Figures {
+export function createMeters(meter: MetricMeter, worker: { namespace: string; taskQueue: string }): Meters {
   const create = ([kind, name, text, unit]: Row) => {
     if (kind === 'histogram') return meter.createHistogram(name, 'float', unit, text);
     if (kind === 'counter') return meter.createCounter(name, undefined, text);
     return meter.createGauge(name, unit === undefined || unit === 'By' ? 'int' : 'float', unit, text);
   };
   const made = Object.entries<Row>(METRICS).map(([name, row]) => [name, create(row)] as const);
-  const figures = Object.fromEntries(made) as unknown as Figures;
-  for (const [name, labels] of Object.entries(AT_ZERO)) startAtZero(figures[name as 'writes'], labels);
+  const meters = Object.fromEntries(made) as unknown as Meters;
+  for (const [name, labels] of Object.entries(AT_ZERO)) startAtZero(meters[name as 'writes'], labels);
   const ended = meter.createCounter(JOBS_ENDED_METRIC, undefined, 'Jobs that ended, by outcome');
   const { namespace, taskQueue } = worker;
   const ofWorkflows = { namespace: [namespace], taskQueue: [taskQueue], workflowType: [AGENT_JOB_WORKFLOW] };
   startAtZero(ended, { ...ofWorkflows, outcome: JOB_ENDS });
-  figures.ready.set(0);
-  return figures;
+  meters.ready.set(0);
+  return meters;
 }
 
 function startAtZero(counter: MetricCounter, labels: Labels): void {
@@ -109,8 +109,8 @@ function startAtZero(counter: MetricCounter, labels: Labels): void {
 }
 
 /** What activities count. */
-export function metricsOf(figures: Figures): Metrics {
-  const { writes, duration, refused, endLate, readLate, snapshots, exportFailures } = figures;
+export function metricsOf(meters: Meters): Metrics {
+  const { writes, duration, refused, endLate, readLate, snapshots, exportFailures } = meters;
   return {
     writeEnded: (operation, outcome) => writes.add(1, { operation, outcome }),
     writeEndedAfter: (operation, seconds) => duration.record(Math.max(0, seconds), { operation }),
@@ -123,12 +123,12 @@ export function metricsOf(figures: Figures): Metrics {
 }
 
 /** Counts a try of a webhook; a receiver's results that did not come begin at 0. */
-export function countWebhookTry({ webhookTries }: Pick<Figures, 'webhookTries'>, receiver: string, came: string): void {
+export function countWebhookTry({ webhookTries }: Pick<Meters, 'webhookTries'>, receiver: string, came: string): void {
   for (const result of ['delivered', 'gone', 'failed']) webhookTries.add(result === came ? 1 : 0, { receiver, result });
 }
 
 /** The same upstream; records how long each call took, whatever its result. */
-export function timedUpstream(upstream: Upstream, { took }: Pick<Figures, 'took'>): Upstream {
+export function timedUpstream(upstream: Upstream, { took }: Pick<Meters, 'took'>): Upstream {
   const timed = async <T>(operation: string, call: Promise<T>): Promise<T> => {
     const startedAt = performance.now();
     try {
@@ -189,16 +189,16 @@ async function prometheusOptions({ host, port }: ListenAddress): Promise<Prometh
 const SAMPLE_INTERVAL_MS = 5_000;
 
 /** Records the metrics of this process; returns what stops that. */
-export function watchProcess(figures: Figures): () => void {
-  figures.startTime.set(Date.now() / 1_000 - process.uptime());
-  figures.buildInfo.set(1, { version: releaseVersion(), node: process.version });
+export function watchProcess(meters: Meters): () => void {
+  meters.startTime.set(Date.now() / 1_000 - process.uptime());
+  meters.buildInfo.set(1, { version: releaseVersion(), node: process.version });
   const delay = monitorEventLoopDelay();
   delay.enable();
   return every(SAMPLE_INTERVAL_MS, () => {
-    figures.resident.set(process.memoryUsage.rss());
+    meters.resident.set(process.memoryUsage.rss());
     const { user, system } = process.cpuUsage();
-    figures.cpu.set((user + system) / 1e6);
-    figures.lag.set(delay.count === 0 ? 0 : delay.percentile(99) / 1e9);
+    meters.cpu.set((user + system) / 1e6);
+    meters.lag.set(delay.count === 0 ? 0 : delay.percentile(99) / 1e9);
     delay.reset();
   });
 }

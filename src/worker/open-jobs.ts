@@ -11,7 +11,7 @@ import { hasGrpcStatus } from '../temporal/grpc.js';
 import { IS_OPEN } from '../temporal/visibility.js';
 import { every } from './every.js';
 import { atMostEvery, type Logger } from './logging.js';
-import type { Figures } from './metrics.js';
+import type { Meters } from './metrics.js';
 
 const PHASES: Phase[] = ['creating', 'watching', 'sending', 'needsAttention', 'lingering'];
 /** The ages by which jobs without an id are counted, in minutes. */
@@ -22,9 +22,9 @@ const runningOf = (workflowType: string) => `WorkflowType = '${workflowType}' AN
 const RUNNING = runningOf(AGENT_JOB_WORKFLOW);
 const phaseIs = (phase: Phase) => `${RUNNING} AND ${SEARCH_ATTRIBUTE.phase} = '${phase}'`;
 
-type Count = [figure: keyof Figures & `${string}Jobs`, labels: Record<string, string>, query: string];
+type Count = [meter: keyof Meters & `${string}Jobs`, labels: Record<string, string>, query: string];
 
-/** All that is counted: each with its figure, its labels and its query. */
+/** All that is counted: each with its meter, its labels and its query. */
 function counts(now: number): Count[] {
   const createdBefore = (minutes: number) => new Date(now - minutes * 60_000).toISOString();
   return [
@@ -44,13 +44,13 @@ function counts(now: number): Count[] {
 }
 
 /** Counts once a minute; returns what stops it. */
-export function watchOpenJobs(client: Client, figures: Figures, log: Logger): () => void {
+export function watchOpenJobs(client: Client, meters: Meters, log: Logger): () => void {
   const count = async () => {
-    for (const [figure, labels, query] of counts(Date.now())) {
-      figures[figure].set(await countWorkflows(client, query), labels);
+    for (const [meter, labels, query] of counts(Date.now())) {
+      meters[meter].set(await countWorkflows(client, query), labels);
     }
-    figures.requestQueues.set(await countWorkflows(client, runningOf(REQUEST_QUEUE_WORKFLOW)));
-    figures.lastCount.set(Date.now() / 1_000);
+    meters.requestQueues.set(await countWorkflows(client, runningOf(REQUEST_QUEUE_WORKFLOW)));
+    meters.lastCount.set(Date.now() / 1_000);
   };
   const onError = (error: unknown) => log.warn({ error }, 'Could not count the running jobs, for the metrics');
   return every(COUNT_INTERVAL_MS, count, { onError });

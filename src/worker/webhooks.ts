@@ -7,7 +7,7 @@ import { Endpoints } from '../activities/webhooks/endpoints.js';
 import { isOpen } from '../temporal/visibility.js';
 import { every } from './every.js';
 import type { Logger } from './logging.js';
-import { countWebhookTry, type Figures } from './metrics.js';
+import { countWebhookTry, type Meters } from './metrics.js';
 import type { Shutdown } from './workers.js';
 
 const CHECK_EVERY_MS = 60_000;
@@ -15,21 +15,21 @@ const CALL_LIMIT_MS = 10_000;
 
 interface WebhooksOptions {
   config: WorkerConfig;
-  figures: Figures;
+  meters: Meters;
   log: Logger;
   shutdown: Pick<Shutdown, 'signal' | 'onBegin'>;
 }
 
 /** The activities; null if the worker has no WEBHOOKS_FILE. A wrong one is logged, and harms no job. */
-export function openWebhooks({ config, figures, log, shutdown }: WebhooksOptions): object | null {
+export function openWebhooks({ config, meters, log, shutdown }: WebhooksOptions): object | null {
   const { webhooks, taskQueue, temporal } = config;
   if (webhooks === undefined) return null;
   const onProblem = (problem: string | null) => {
-    figures.webhooksWrong.set(problem !== null || webhooks.problems.length > 0 ? 1 : 0);
+    meters.webhooksWrong.set(problem !== null || webhooks.problems.length > 0 ? 1 : 0);
     if (problem !== null) log.warn({ problem }, 'Webhooks have a wrong setting');
   };
   const endpoints = new Endpoints({ ...webhooks, onProblem });
-  const onSearch = () => figures.lastSearch.set(Date.now() / 1_000);
+  const onSearch = () => meters.lastSearch.set(Date.now() / 1_000);
   onSearch(); // the alert also fires for a worker that never searches
   // Not awaited: a disk that hangs holds no job up.
   const onError = (error: unknown) => onProblem((error as Error).message);
@@ -37,7 +37,7 @@ export function openWebhooks({ config, figures, log, shutdown }: WebhooksOptions
   return createWebhookActivities({
     ...{ taskQueue, endpoints, onSearch, shutdownSignal: shutdown.signal },
     ...{ webUiUrl: webhooks.webUiUrl, address: temporal.address },
-    onTry: (receiver, result) => countWebhookTry(figures, receiver, result),
+    onTry: (receiver, result) => countWebhookTry(meters, receiver, result),
   });
 }
 

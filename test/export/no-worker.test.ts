@@ -52,7 +52,7 @@ test('a project with a Schedule has an age without a consistent day, and loses i
   expect((await schedules()).get(projectId)).toBeGreaterThan(before - 60_000);
   const told: unknown[] = [];
   const dayAge = gauge((seconds, labels) => told.push([labels?.['project'], seconds]));
-  const stop = watchConsistentDays({ store, schedules, figures: { dayAge, exportGaps: gauge(() => {}) }, log });
+  const stop = watchConsistentDays({ store, schedules, meters: { dayAge, exportGaps: gauge(() => {}) }, log });
   await until(async () => told.length > 0);
   stop();
   expect(told[0]).toEqual([projectId, expect.any(Number)]);

@@ -50,7 +50,7 @@ test('an attempt that ends before its read is counted as none', async () => {
 });
 
 test.each(['text', null, { failures: 'many', missing: null, further: {} }, [1]])(
-  'details that another release kept (%j) spoil no figure',
+  'details that another release kept (%j) spoil no number',
   async (kept) => {
     expect((await attempt(eachAnAttempt(new ScriptedUpstream()), 2, kept)).result).toMatchObject({
       reads: 2,

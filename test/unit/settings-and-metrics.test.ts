@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs';
 import type { MetricMeter } from '@temporalio/common';
 import { expect, test } from 'vitest';
 import { WORKER_VARIABLES } from '../../src/config.js';
-import { createFigures } from '../../src/worker/metrics.js';
+import { createMeters } from '../../src/worker/metrics.js';
 
 /** Every `name` before the colon or bracket of a list item of a section. */
 function namesIn(file: string, heading: string): string[] {
@@ -26,7 +26,7 @@ function figureNames(): string[] {
     return { add() {}, set() {}, record() {} };
   };
   const meter = { createCounter: create, createGauge: create, createHistogram: create } as unknown as MetricMeter;
-  createFigures(meter, { namespace: 'default', taskQueue: 'q' });
+  createMeters(meter, { namespace: 'default', taskQueue: 'q' });
   return names;
 }
 

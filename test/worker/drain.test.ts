@@ -71,9 +71,9 @@ describe('a bug in workflow code', { timeout: 240_000 }, () => {
     const broken = start(addresses, brokenDist);
     const handle = await startJob(projectId);
     await broken.wrote('a bug of ours');
-    const figures = async () => (await fetch(`http://127.0.0.1:${metricsPort}/metrics`)).text();
+    const metrics = async () => (await fetch(`http://127.0.0.1:${metricsPort}/metrics`)).text();
     await until(
-      async () => /^temporal_workflow_task_execution_failed\{.*\} [1-9]/m.test(await figures()),
+      async () => /^temporal_workflow_task_execution_failed\{.*\} [1-9]/m.test(await metrics()),
       'the metric',
       broken.output,
     );

@@ -45,7 +45,7 @@ function startJob(projectId: string, options: Partial<AgentJobInput> = {}) {
 type Series = Map<string, number>;
 
 /** Each series by its name and those of its labels that are ours, in order. */
-async function figures(): Promise<Series> {
+async function metrics(): Promise<Series> {
   const text = await (await fetch(`http://127.0.0.1:${port}/metrics`)).text();
   const series: Series = new Map();
   for (const line of text.split('\n').filter((each) => each && !each.startsWith('#'))) {
@@ -60,15 +60,15 @@ async function figures(): Promise<Series> {
   return series;
 }
 
-async function figure(name: string, isRight: (value: number) => boolean): Promise<void> {
-  const holds = async () => isRight((await figures()).get(name) ?? NaN);
+async function metric(name: string, isRight: (value: number) => boolean): Promise<void> {
+  const holds = async () => isRight((await metrics()).get(name) ?? NaN);
   await until(holds, `${name} to be right`, () => worker?.output() ?? '', 90_000);
 }
 
 describe('the metrics of a worker', { timeout: 240_000 }, () => {
   test('are all there before anything happens, the counters at 0: no first increase is missed', async () => {
     await startWorker();
-    const atFirst = await figures();
+    const atFirst = await metrics();
     for (const operation of ['create', 'message']) {
       for (const outcome of ['accepted', 'rejected', 'throttled', 'notDelivered', 'inDoubt']) {
         expect(atFirst.get(`agent_jobs_writes_total operation="${operation}" outcome="${outcome}"`)).toBe(0);
@@ -91,15 +91,15 @@ describe('the metrics of a worker', { timeout: 240_000 }, () => {
     expect(atFirst.get('process_start_time_seconds')).toBeCloseTo(Date.now() / 1_000, -2);
     expect(atFirst.get('process_resident_memory_bytes')).toBeGreaterThan(10_000_000);
     expect([...atFirst.keys()].join('\n')).toMatch(/^agent_jobs_build_info node="v\d.*" version="\d/m);
-    await figure('agent_jobs_cpu_seconds', (seconds) => seconds > 0 && !Number.isInteger(seconds));
-    await figure('agent_jobs_needs_attention', (jobs) => jobs === 0);
+    await metric('agent_jobs_cpu_seconds', (seconds) => seconds > 0 && !Number.isInteger(seconds));
+    await metric('agent_jobs_needs_attention', (jobs) => jobs === 0);
     for (const phase of ['creating', 'watching', 'sending', 'needsAttention', 'lingering']) {
-      await figure(`agent_jobs_open phase="${phase}"`, (jobs) => jobs === 0);
+      await metric(`agent_jobs_open phase="${phase}"`, (jobs) => jobs === 0);
     }
     for (const reason of ['turn', 'rateLimit', 'upstream', 'key', 'person']) {
-      await figure(`agent_jobs_waiting for="${reason}"`, (jobs) => jobs === 0);
+      await metric(`agent_jobs_waiting for="${reason}"`, (jobs) => jobs === 0);
     }
-    await figure('agent_jobs_last_count_timestamp_seconds', (at) => Math.abs(at - Date.now() / 1_000) < 120);
+    await metric('agent_jobs_last_count_timestamp_seconds', (at) => Math.abs(at - Date.now() / 1_000) < 120);
   });
 
   test('show what the upstream answered and took, how jobs ended, and how late an end was seen at most', async () => {
@@ -123,16 +123,16 @@ describe('the metrics of a worker', { timeout: 240_000 }, () => {
       .then((job) => job.result())
       .catch(() => {});
     const refused = await Promise.all([startJob('refused'), startJob('forbidden')]);
-    await figure('agent_jobs_upstream_requests_total class="401" operation="create"', (n) => n >= 1);
-    await figure('agent_jobs_upstream_requests_total class="403" operation="create"', (n) => n >= 1);
-    await figure('agent_jobs_ended_total outcome="completed"', (n) => n === 1);
-    await figure('agent_jobs_ended_total outcome="CreateRejected"', (n) => n >= 1);
-    await figure('agent_jobs_upstream_request_duration_seconds_count operation="create"', (n) => n >= 3);
-    await figure('agent_jobs_upstream_request_duration_seconds_count operation="get"', (n) => n >= 1);
-    await figure('agent_jobs_end_seen_late_seconds_count', (n) => n === 1);
-    await figure('agent_jobs_end_seen_late_seconds_bucket le="2"', (n) => n === 1);
-    await figure('agent_jobs_polls_held', (n) => n >= 0);
-    expect((await figures()).get('agent_jobs_ended_total outcome="lost"')).toBe(0);
+    await metric('agent_jobs_upstream_requests_total class="401" operation="create"', (n) => n >= 1);
+    await metric('agent_jobs_upstream_requests_total class="403" operation="create"', (n) => n >= 1);
+    await metric('agent_jobs_ended_total outcome="completed"', (n) => n === 1);
+    await metric('agent_jobs_ended_total outcome="CreateRejected"', (n) => n >= 1);
+    await metric('agent_jobs_upstream_request_duration_seconds_count operation="create"', (n) => n >= 3);
+    await metric('agent_jobs_upstream_request_duration_seconds_count operation="get"', (n) => n >= 1);
+    await metric('agent_jobs_end_seen_late_seconds_count', (n) => n === 1);
+    await metric('agent_jobs_end_seen_late_seconds_bucket le="2"', (n) => n === 1);
+    await metric('agent_jobs_polls_held', (n) => n >= 0);
+    expect((await metrics()).get('agent_jobs_ended_total outcome="lost"')).toBe(0);
     await Promise.all(refused.map((job) => job.terminate().catch(() => {})));
   });
 
@@ -154,18 +154,18 @@ describe('the metrics of a worker', { timeout: 240_000 }, () => {
     await endFirst();
     worker = startWorkerProcess({ ...workerEnv(server, sandbox), METRICS_ADDRESS: `127.0.0.1:${port}` });
     await worker.wrote('The worker runs');
-    await figure('agent_jobs_open phase="needsAttention"', (n) => n === 1);
-    await figure('agent_jobs_needs_attention', (n) => n === 1);
-    await figure('agent_jobs_open phase="watching"', (n) => n === 1);
-    await figure('agent_jobs_open phase="creating"', (n) => n === 1);
-    await figure('agent_jobs_waiting for="person"', (n) => n === 1);
-    await figure('agent_jobs_waiting for="rateLimit"', (n) => n === 1);
-    await figure('agent_jobs_waiting for="key"', (n) => n === 0);
+    await metric('agent_jobs_open phase="needsAttention"', (n) => n === 1);
+    await metric('agent_jobs_needs_attention', (n) => n === 1);
+    await metric('agent_jobs_open phase="watching"', (n) => n === 1);
+    await metric('agent_jobs_open phase="creating"', (n) => n === 1);
+    await metric('agent_jobs_waiting for="person"', (n) => n === 1);
+    await metric('agent_jobs_waiting for="rateLimit"', (n) => n === 1);
+    await metric('agent_jobs_waiting for="key"', (n) => n === 0);
     // The queue of an earlier test remembers its 429 for an hour.
-    await figure('agent_jobs_request_queues', (n) => n >= 1);
-    await figure('agent_jobs_ready', (n) => n === 1);
-    await figure('agent_jobs_uncreated older_than="10m"', (n) => n === 0);
-    expect((await figures()).get('agent_jobs_open phase="lingering"')).toBe(0);
+    await metric('agent_jobs_request_queues', (n) => n >= 1);
+    await metric('agent_jobs_ready', (n) => n === 1);
+    await metric('agent_jobs_uncreated older_than="10m"', (n) => n === 0);
+    expect((await metrics()).get('agent_jobs_open phase="lingering"')).toBe(0);
     await jobs[0]!.executeUpdate(resolveUnknownUpdate, { args: [{ action: 'abandon' }] });
     for (const job of jobs) await job.terminate().catch(() => {});
   });

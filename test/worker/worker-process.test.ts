@@ -138,7 +138,7 @@ describe('a worker process and its server', () => {
   );
 
   test(
-    'serves the SDK figures and ours, and says in its log and under /readyz that writes of before a restore ask',
+    'serves the SDK’s metrics and ours, and says in its log and under /readyz that writes of before a restore ask',
     { timeout: 120_000 },
     async () => {
       const healthPort = await freePort();
