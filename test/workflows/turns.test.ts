@@ -75,7 +75,12 @@ test('a turn that comes twice sends once, and one that no write waits for sends 
   await queue.usedUp(1, HOUR);
   const handle = await startWaiting('Fix it', { settle: 0 });
   const turn = { operation: 'create' as const, turn: 'twice:1', until: Date.now() + MINUTE, requests: 1 };
+  const answers = gate();
+  upstream.createGate = answers.opened;
   await Promise.all([handle.signal(requestTurnSignal, turn), handle.signal(requestTurnSignal, turn)]);
+  await expect.poll(() => upstream.created, PATIENCE).toEqual(['Fix it']);
+  await handle.signal(requestTurnSignal, turn);
+  answers.open();
   await expect.poll(() => handle.query(jobStateQuery), PATIENCE).toMatchObject({ phase: 'watching' });
   await handle.signal(requestTurnSignal, turn);
   await handle.signal(followUpSignal, { prompt: 'And a test', id: 'one' });

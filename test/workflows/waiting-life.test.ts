@@ -58,7 +58,7 @@ test('from its start to its end a job shows what it waits for, whatever fails', 
     if (!seen) continue;
     const { state, isWriting } = seen;
     phase = state.phase;
-    if (state.waiting) told.set(state.waiting.for, state.waiting);
+    if (state.waiting) told.set(state.waiting.for, { ...told.get(state.waiting.for), ...state.waiting });
     // Nothing is waited for only while a write is under way, or when all is over.
     else if (!isWriting && phase !== 'done') silent.push(state);
     if (state.waiting?.for === 'person' && !isDecided) {
@@ -74,6 +74,9 @@ test('from its start to its end a job shows what it waits for, whatever fails', 
   expect([...told.keys()].toSorted()).toEqual(
     ['key', 'linger', 'person', 'poll', 'rateLimit', 'settle', 'upstream'].toSorted(),
   );
-  for (const { since, until = since } of told.values()) expect(since <= until).toBe(true);
-  expect(await job.result()).toMatchObject({ outcome: 'completed', followUps: [{ id: 'one', state: 'sent' }] });
+  const { startedAt, finishedAt, ...result } = await job.result();
+  for (const { since } of told.values()) expect(startedAt <= since && since <= finishedAt).toBe(true);
+  const timed = [...told.values()].flatMap(({ for: what, since, until = '' }) => (since < until ? what : []));
+  expect(timed).toEqual(expect.arrayContaining(['linger', 'rateLimit', 'settle', 'upstream']));
+  expect(result).toMatchObject({ outcome: 'completed', followUps: [{ id: 'one', state: 'sent' }] });
 });
