@@ -1,6 +1,6 @@
 /** The OpenAPI 3.1 document for generators of clients, made of the routes and the published schemas of the contract. */
 import { type JsonSchema, TEXT } from '../contract/kinds.js';
-import { CONTRACT_SCHEMAS, plainSchema, type Properties } from '../operations/arguments.js';
+import { CONTRACT_SCHEMAS, plainSchema } from '../operations/arguments.js';
 import { HEADERS, type Route, ROUTES } from './routes.js';
 
 const TEXT_OR_NULL: JsonSchema = { type: ['string', 'null'] };
@@ -20,15 +20,36 @@ function objectOf(properties: Record<string, JsonSchema>): JsonSchema {
   return { type: 'object', properties, required: Object.keys(properties) };
 }
 
-const JOB_STATE = CONTRACT_SCHEMAS['JobState'] as JsonSchema & { properties: Properties };
+type Shape = JsonSchema & { readonly properties: Readonly<Record<string, { readonly enum?: readonly unknown[] }>> };
+
+const { EndedJobResult, UnfinishedJobResult } = CONTRACT_SCHEMAS as Record<string, Shape>;
+
+/** Both forms of a result in one: a generated client would not know a further form. */
+const RESULT: JsonSchema = {
+  ...UnfinishedJobResult,
+  description: CONTRACT_SCHEMAS['AgentJobResult']!['description'],
+  properties: {
+    ...UnfinishedJobResult!.properties,
+    outcome: {
+      type: 'string',
+      enum: [EndedJobResult!, UnfinishedJobResult!].flatMap(({ properties }) => properties['outcome']!.enum!),
+    },
+  },
+};
+
+/** The shapes of the contract as answers. A generated client would fail on a further word of an enum. */
+const SHAPES = JSON.parse(JSON.stringify({ ...CONTRACT_SCHEMAS, AgentJobResult: RESULT }), (_, value: unknown) => {
+  const { enum: words, description, ...others } = (value ?? {}) as { enum?: unknown; description?: string };
+  if (!Array.isArray(words)) return value;
+  const list = `One of ${words.filter((word) => word !== null).join(', ')}; more may come.`;
+  return { ...others, description: description === undefined ? list : `${description} ${list}` };
+}) as Record<string, JsonSchema>;
 
 const JOB = { key: TEXT_OR_NULL, workflowId: TEXT.schema(), state: orNull(ref('JobState')) };
 
 /** What HTTP answers with, besides the shapes of the contract. */
 const ANSWERS: Readonly<Record<string, JsonSchema>> = {
   Job: objectOf({ ...JOB, result: orNull(ref('AgentJobResult'), ref('JobFailure')) }),
-  // Two outcomes differ in case alone: generators would make one name of both.
-  JobState: { ...JOB_STATE, properties: { ...JOB_STATE.properties, outcome: TEXT_OR_NULL } },
   JobFailure: objectOf({ failure: objectOf({ type: TEXT.schema(), message: TEXT.schema(), details: {} }) }),
   StartedJob: objectOf({ ...JOB, key: TEXT.schema(), isNew: FLAG }),
   JobPage: objectOf({ jobs: { type: 'array', items: ref('JobSummary') }, nextCursor: TEXT_OR_NULL }),
@@ -54,12 +75,14 @@ export function openApi(version: string): object {
   const paths: Record<string, Record<string, object>> = {};
   for (const route of ROUTES) (paths[route.path] ??= {})[route.method.toLowerCase()] = operationOf(route);
   const bodies = ROUTES.flatMap(({ body, id }): [string, JsonSchema][] => (body ? [[bodyName(id), body]] : []));
-  const schemas = { ...CONTRACT_SCHEMAS, ...ANSWERS, ...(Object.fromEntries(bodies) as Record<string, JsonSchema>) };
+  const schemas = { ...SHAPES, ...ANSWERS, ...(Object.fromEntries(bodies) as Record<string, JsonSchema>) };
   return {
     openapi: '3.1.0',
     info: {
       ...{ title: 'agent-jobs', version, license: { name: 'MIT', identifier: 'MIT' } },
-      description: 'Starts jobs of coding agents, follows them, and sends them further instructions.',
+      description:
+        'Starts jobs of coding agents, follows them, and sends them further instructions. Answers may get further ' +
+        'fields and words, which clients ignore.',
     },
     servers: [{ url: '/' }],
     tags: [{ name: 'jobs', description: 'Jobs, each under the address of its key and under that of its id.' }],

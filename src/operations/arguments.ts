@@ -11,7 +11,7 @@ const MAX_PAGE = 1_000;
 export type Arguments = Readonly<Record<string, Pick<Kind<unknown, unknown>, 'check' | 'schema' | 'isOptional'>>>;
 
 /** Schemas by the names of their fields. */
-export type Properties = Readonly<Record<string, JsonSchema>>;
+type Properties = Readonly<Record<string, JsonSchema>>;
 
 /** All shapes of the contract by their names, as OpenAPI refers to them. */
 export const CONTRACT_SCHEMAS: Readonly<Record<string, JsonSchema>> = readSchemas();

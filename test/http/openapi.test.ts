@@ -114,6 +114,22 @@ test('no two words of an enum differ in case alone, and each schema is used', ()
   expect(Object.keys(schemas).filter((name) => !used.has(name))).toEqual([]);
 });
 
+test('an answer lists no words: a client of today takes those of a later release', () => {
+  const isClosed = ({ enum: words, const: word, oneOf }: Schema) =>
+    Array.isArray(words) || (word ?? oneOf) !== undefined;
+  const answers = Object.entries(schemas).filter(([name]) => !name.endsWith('Request'));
+  expect(answers.filter(([, schema]) => inside(schema).some(isClosed)).map(([name]) => name)).toEqual([]);
+  const { JobState, AgentJobResult } = schemas;
+  expect(JobState!.properties!['phase']).toEqual({
+    type: 'string',
+    description: 'One of creating, done, lingering, needsAttention, sending, watching; more may come.',
+  });
+  expect(AgentJobResult!.properties!['outcome']).toEqual({
+    type: 'string',
+    description: 'One of archived, completed, failed, abandoned, lost, timedOut; more may come.',
+  });
+});
+
 test('its schemas can be used, and a start is a prompt or a job id', () => {
   const ajv = new Ajv2020({ strict: false, validateFormats: false });
   ajv.addSchema(document, 'openapi');
