@@ -5,6 +5,7 @@ import type { JsonSchema } from '../../src/contract/kinds.js';
 import { type Calls, readCalls } from './calls.js';
 import { CHECKED_OUTPUTS, INPUTS, OUTPUTS, WORKFLOWS, type WorkflowShape } from './shapes.js';
 import { type MessageTypes, TypeSchemas } from './type-schemas.js';
+import { readWords, type Words } from './words.js';
 
 const ABOUT =
   'All shapes that callers of agent-jobs send and read. Fields that are not listed are ignored in inputs, and may ' +
@@ -28,6 +29,7 @@ export interface Contract {
   readonly workflows: readonly WorkflowShape[];
   readonly messages: readonly Message[];
   readonly calls: Calls;
+  readonly words: Words;
 }
 
 /** Reads the contract out of a source tree. */
@@ -45,7 +47,8 @@ export function readContract(root: string, version: string): Contract {
       $defs,
     };
     const messages = readMessages(types);
-    return { version, inputs: Object.keys(INPUTS), schema, workflows: WORKFLOWS, messages, calls: readCalls() };
+    const [calls, words] = [readCalls(), readWords(root)];
+    return { version, inputs: Object.keys(INPUTS), schema, workflows: WORKFLOWS, messages, calls, words };
   } finally {
     types.close();
   }

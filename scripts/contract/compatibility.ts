@@ -1,6 +1,7 @@
 /**
  * Compares the contract with that of the last release: every rule that callers of the release may rely on, and that is
- * gone or new. A new field brings no such rule, unless an input requires it.
+ * gone or new. A new field brings no such rule unless it is required: an input of today, and the answer of an older
+ * release or in an old history, lack it.
  */
 import type { Contract } from './artefacts.js';
 
@@ -13,15 +14,9 @@ export function changesSince(released: Contract, present: Contract): string[] {
   const gone = [...before.rules.keys()].filter((rule) => !now.rules.has(rule));
   const added = [...now.rules].filter(([rule, place]) => {
     const holder = place.slice(0, place.lastIndexOf('.'));
-    return !before.rules.has(rule) && before.places.has(holder) && !isPromise(place, present);
+    return !before.rules.has(rule) && before.places.has(holder);
   });
   return [...gone.map((rule) => `gone: ${rule}`), ...added.map(([rule]) => `new: ${rule}`)];
-}
-
-/** A field that an answer never lacks takes nothing from callers. */
-function isPromise(place: string, { inputs }: Contract): boolean {
-  const [, name] = /^schema\.\$defs\.(\w+).*\.required$/.exec(place) ?? [];
-  return name !== undefined && !inputs.includes(name);
 }
 
 interface Rules {
@@ -54,9 +49,9 @@ function isObject(value: unknown): value is object {
   return typeof value === 'object' && value !== null;
 }
 
-/** Of a message, a workflow, or a form among several. */
+/** Of a message, a workflow, or a form among several; forms of objects have none but their place. */
 function nameOf(item: object): string | undefined {
   const { workflow, kind, name, type, $ref } = item as Record<string, unknown>;
   if (workflow !== undefined) return [workflow, kind, name].join('/');
-  return [$ref, type].find((text) => typeof text === 'string');
+  return [$ref, type].find((text): text is string => typeof text === 'string' && text !== 'object');
 }

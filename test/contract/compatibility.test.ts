@@ -50,6 +50,19 @@ test.each<[told: string, change: (contract: Any, defs: Any) => void]>([
     `gone: ${DEFS}.JobState.required "phase"`,
     (_, { JobState }) => (JobState.required = JobState.required.filter((field: string) => field !== 'phase')),
   ],
+  [
+    `new: ${DEFS}.JobState.required "author"`,
+    (_, { JobState }) => {
+      JobState.properties.author = { type: 'string' };
+      JobState.required.push('author');
+    },
+  ],
+  [
+    `gone: ${DEFS}.ResolveUnknownInput.oneOf[1].properties.note`,
+    (_, { ResolveUnknownInput }) => delete ResolveUnknownInput.oneOf[1].properties.note,
+  ],
+  ['gone: words.events "agent_job.ended"', ({ words }) => words.events.shift()],
+  ['gone: words.exits.lost 5', ({ words }) => (words.exits.lost = 14)],
   ['gone: messages[', ({ messages }) => messages.pop()],
   ['new: workflows[agentJob].failures.Tired []', ({ workflows }) => (workflows[0].failures.Tired = [])],
   [
@@ -64,11 +77,10 @@ test.each<[told: string, change: (contract: Any, defs: Any) => void]>([
   expect(changes.filter((text) => text.startsWith(told))).not.toEqual([]);
 });
 
-test('optional fields of inputs, fields of answers, shapes, messages and operations may come without a word', () => {
+test('optional fields of inputs and answers, shapes, messages and operations may come without a word', () => {
   const changed = structuredClone(present) as Any;
   changed.schema.$defs.CreateJobInput.properties.author = { type: 'string', maxLength: 5 };
   changed.schema.$defs.JobState.properties.author = { type: 'string' };
-  changed.schema.$defs.JobState.required.push('author');
   changed.schema.$defs.Another = { type: 'object', properties: { a: { type: 'string' } }, required: ['a'] };
   changed.messages.push({ workflow: 'agentJob', kind: 'signal', name: 'rest', argument: { type: 'string' } });
   changed.calls.operations['GET /v1/rest'] = { id: 'rest', answers: { 200: { type: 'string' } } };
