@@ -4,7 +4,7 @@
  * out. Nothing is pushed or published.
  */
 import { execFileSync } from 'node:child_process';
-import { readFileSync, writeFileSync } from 'node:fs';
+import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { parseArgs } from 'node:util';
 import { packRelease } from './pack.js';
 
@@ -36,6 +36,8 @@ function main(): void {
   if (read('git', 'status', '--porcelain'))
     throw new ReleaseError('the tree is not clean: commit or remove what is there');
   const changelog = closeSection(readFileSync('CHANGELOG.md', 'utf8'), version);
+  if (!existsSync(`test/replay/histories/${version}`))
+    throw new ReleaseError(`record its histories first: RELEASE=${version} npm run test:record-histories`);
   if (!values['no-gate']) run('npm', 'run', 'check');
   const files = prepare(version, changelog).join(', ');
   run('git', 'commit', '--quiet', '--message', `chore(release): Release ${version}`, '--', ...FILES);

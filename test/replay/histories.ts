@@ -3,8 +3,8 @@ import packageJson from '../../package.json' with { type: 'json' };
 
 const ROOT = new URL('./histories/', import.meta.url);
 
-/** The folder of what this version recorded. */
-export function historiesFolder(version: string = packageJson.version): URL {
+/** The folder of what this version recorded, or the one that is about to be released. */
+export function historiesFolder(version: string = process.env['RELEASE'] ?? packageJson.version): URL {
   return new URL(`${version}/`, ROOT);
 }
 

@@ -1,6 +1,7 @@
 /**
- * Records the histories of this version: `npm run test:record-histories`. It only adds: a history that a release has
- * recorded is what running jobs look like, and must replay for ever.
+ * Records the histories of this version: `npm run test:record-histories`, and before a release those of the next one:
+ * `RELEASE=1.2.3 npm run test:record-histories`. It only adds: a history that a release has recorded is what running
+ * jobs look like, and must replay for ever.
  */
 import { randomUUID } from 'node:crypto';
 import { existsSync } from 'node:fs';

@@ -1,8 +1,8 @@
 import { execFile } from 'node:child_process';
 import { createHash } from 'node:crypto';
-import { mkdtemp, readFile, rm, symlink, writeFile } from 'node:fs/promises';
+import { mkdir, mkdtemp, readFile, rm, symlink, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import { afterEach, expect, test } from 'vitest';
@@ -32,7 +32,9 @@ const git = async (...args: string[]): Promise<string> => {
 };
 
 async function commit(file: string, text: string): Promise<void> {
+  await mkdir(dirname(join(clone, file)), { recursive: true });
   await writeFile(join(clone, file), text);
+  await git('add', file);
   await git('commit', '--quiet', '--all', '--message', `test: Change ${file}`);
 }
 
@@ -56,6 +58,7 @@ async function release(...args: string[]): Promise<{ code: number; output: strin
 
 test('a release sets the version, closes the section of the changelog, packs, commits and tags', async () => {
   await makeClone();
+  await commit('test/replay/histories/99.1.0/polls.json', '{}\n');
   const { code, output } = await release('99.1.0', '--no-gate');
   expect({ code, output }).toEqual({
     code: 0,
@@ -112,7 +115,7 @@ test('a release sets the version, closes the section of the changelog, packs, co
   });
 });
 
-test('there is no release without a later version, of a changed tree, or with a tag that exists', async () => {
+test('there is no release without a later version, histories and a clean tree, or of a tag that exists', async () => {
   await makeClone();
   const head = await git('rev-parse', 'HEAD');
   const refused = async (reason: string, ...args: string[]) =>
@@ -121,6 +124,7 @@ test('there is no release without a later version, of a changed tree, or with a 
   await refused('is not after', '0.0.1', '--no-gate');
   await git('tag', 'v99.0.0');
   await refused('the tag v99.0.0 exists', '99.0.0', '--no-gate');
+  await refused('RELEASE=99.1.0 npm run test:record-histories', '99.1.0', '--no-gate');
   await writeFile(join(clone, 'left-over.txt'), '');
   await refused('the tree is not clean', '99.1.0', '--no-gate');
   expect(await git('rev-parse', 'HEAD')).toBe(head);
