@@ -15,7 +15,7 @@ class Receiver(BaseHTTPRequestHandler):
         try:
             event = webhook.verify(body, dict(self.headers))
             event_id = self.headers["webhook-id"]
-            print("again" if event_id in seen else "new", event["type"], event["data"]["workflowId"], flush=True)
+            print("again" if event_id in seen else "new", event["type"], event["data"].get("workflowId"), flush=True)
             seen.add(event_id)
             self.send_response(204)
         except (WebhookVerificationError, ValueError):  # a wrong signature, an old one, or none
