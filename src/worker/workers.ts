@@ -9,6 +9,7 @@ import { exportTaskQueue } from '../contract.js';
 import { webhookTaskQueue } from '../contract/webhooks.js';
 import { payloadCodecs } from '../temporal/payload-codec.js';
 import { isolateTimeout, loadWorkflowBundle, releaseBuildId } from '../temporal/workflow-bundle.js';
+import { requireDecodedArguments } from './decoded-arguments.js';
 import { addTraceIds, type Logger } from './logging.js';
 
 /** Makes the activities of each role; called for the roles that this process serves. */
@@ -49,7 +50,7 @@ export async function createWorkers(
     connection,
     namespace: temporal.namespace,
     dataConverter: { ...dataConverter, ...codecs },
-    interceptors: { activity: [addTraceIds] },
+    interceptors: { activity: [addTraceIds, requireDecodedArguments] },
     ...versioningOptions(config),
   };
   const options: Record<WorkerRole, WorkerOptions> = {

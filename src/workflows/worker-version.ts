@@ -22,17 +22,6 @@ export function nextRunVersion(): Pick<ContinueAsNewOptions, 'initialVersioningB
 }
 
 /**
- * Throws if continue-as-new handed on a state of another version: a worker of another release must not guess. The
- * workflow task fails, and a worker of the right release takes it up.
- */
-export function checkStateVersion(version: number, known: number): void {
-  if (version === known) return;
-  const age = version > known ? 'a newer' : 'an older';
-  const versions = `state version ${version}; this worker knows ${known}`;
-  throw new Error(`${age} release continued this workflow (${versions}): run it with that release`);
-}
-
-/**
  * Call it right before the run ends: any later version then answers queries of the closed run. Else only workers of its
  * own version could, which are gone one day. The SDK sends this with each task, and lets no workflow change it.
  */

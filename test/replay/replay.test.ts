@@ -42,6 +42,20 @@ test('a history that other code has made is refused', async () => {
   expect((await replayed([other])).get(runIdOf(other))).toContain('otherActivity');
 });
 
+const HANDED_ON = ['continue-as-new-2', 'export-continue-as-new-2', 'queue-continue-as-new-2'];
+
+test.each(HANDED_ON)(
+  '%s: a state that the worker can not decode fails the task, and begins nothing anew',
+  async (name) => {
+    const recorded = structuredClone(histories.find((one) => one.name.endsWith(`/${name}`))!);
+    const [started] = recorded.history.events;
+    const metadata = { encoding: Buffer.from('binary/encrypted').toString('base64') };
+    Object.assign(started.workflowExecutionStartedEventAttributes, { input: { payloads: [{ metadata, data: '' }] } });
+    const error = (await replayed([recorded])).get(runIdOf(recorded));
+    expect(error).toContain('can not decode what the run before handed on');
+  },
+);
+
 function runIdOf({ history }: RecordedHistory): string {
   return history.events[0].workflowExecutionStartedEventAttributes.originalExecutionRunId;
 }

@@ -12,7 +12,8 @@ import { inputHash, parseJobInput, type JobSpec } from '../../agent-job/input.js
 import { Dashboard, logRefusal } from './dashboard.js';
 import { noFollowUps, type CarriedFollowUps } from './follow-up-queue.js';
 import { refusedState } from './job-state.js';
-import { checkStateVersion, isNewRunWanted, leaveVersion, nextRunVersion } from '../worker-version.js';
+import { handedOn } from '../handed-on.js';
+import { isNewRunWanted, leaveVersion, nextRunVersion } from '../worker-version.js';
 import { JobRun, type RunData } from './job-run.js';
 import { firstPollData } from './poll-findings.js';
 
@@ -87,10 +88,9 @@ export function openRun(input: AgentJobInput): { run: JobRun; dashboard: Dashboa
 }
 
 function beginOrContinue(input: AgentJobInput): { run: JobRun; hash: string } {
-  const continued = (input as { continued?: Continued } | undefined)?.continued;
+  const continued = handedOn<Continued>(input, CONTINUED_VERSION);
   const isRepeated = isRepeatedRun(continued);
-  if (continued && workflowInfo().continuedFromExecutionRunId !== undefined) {
-    checkStateVersion(continued.version, CONTINUED_VERSION);
+  if (continued) {
     const { data, spec, followUps } = continued;
     const known = isRepeated ? { ...data, isRepeated } : data;
     return { run: new JobRun(spec, known, followUps, Date.now), hash: continued.inputHash };
@@ -157,11 +157,11 @@ export function isResetRun(): boolean {
  * Whether the server made this run out of one that had ended, by a retry policy or a cron schedule. Its input is that
  * of an earlier moment: what the run before wrote after that moment is not known here.
  */
-function isRepeatedRun(continued: Continued | undefined): boolean {
+function isRepeatedRun(continued: Continued | null): boolean {
   const { attempt, cronSchedule, continuedFromExecutionRunId } = workflowInfo();
   if (attempt > 1) return true;
   // No cron schedule outlives continue-as-new.
-  return continuedFromExecutionRunId !== undefined && (continued === undefined || cronSchedule !== undefined);
+  return continuedFromExecutionRunId !== undefined && (continued === null || cronSchedule !== undefined);
 }
 
 function parse(input: unknown): JobSpec {

@@ -29,7 +29,8 @@ import {
 import { refusing } from '../../agent-job/closed-run.js';
 import { InvalidInputError } from '../../contract/errors.js';
 import { parseJoin, parseLeave, parseQueueName, parseReport } from '../../agent-job/queue-messages.js';
-import { checkStateVersion, goOnWithAnyVersion } from '../worker-version.js';
+import { handedOn } from '../handed-on.js';
+import { goOnWithAnyVersion } from '../worker-version.js';
 import { QueueRun, type QueueData } from './queue-run.js';
 import { countOf, HOUR_MS } from './rolling-hour.js';
 
@@ -82,12 +83,10 @@ export async function requestQueue(input: RequestQueueInput): Promise<void> {
 }
 
 function open(input: unknown): { name: QueueName; run: QueueRun } {
+  const continued = handedOn<Continued>(input, CONTINUED_VERSION);
   const name = refusing(() => parseQueueName(input));
-  const { continued } = input as { continued?: Continued };
-  const handedOn = workflowInfo().continuedFromExecutionRunId === undefined ? null : continued;
-  if (handedOn) checkStateVersion(handedOn.version, CONTINUED_VERSION);
   const empty = () => ({ name: uuid4(), nextTurn: 1, waiters: [], turns: [], budget: null, wasUsed: false });
-  return { name, run: new QueueRun(name.operation, handedOn ?? empty(), Date.now) };
+  return { name, run: new QueueRun(name.operation, continued ?? empty(), Date.now) };
 }
 
 /** Handlers change the state alone; the loop acts on it. A message of a wrong shape is ignored. */

@@ -32,7 +32,8 @@ import { parseExportInput, toRangeInput, type ExportSpec } from '../../visitor-e
 import { daysBefore } from '../../visitor-export/date-range.js';
 import { maySecondScan } from '../../visitor-export/scan-checkpoint.js';
 import { InvalidInputError } from '../../contract/errors.js';
-import { checkStateVersion, isNewRunWanted, isOtherVersionCurrent, nextRunVersion } from '../worker-version.js';
+import { handedOn } from '../handed-on.js';
+import { isNewRunWanted, isOtherVersionCurrent, nextRunVersion } from '../worker-version.js';
 import { failureOf, writeProjectReport } from './activities.js';
 import { exportRange } from './range-export.js';
 import { rangeTitle, type RangeState } from './range-state.js';
@@ -88,10 +89,9 @@ export async function visitorExport(input: VisitorExportInput): Promise<VisitorE
 }
 
 function open(input: VisitorExportInput): { spec: ExportSpec; state: ExportState } {
-  const continued = (input as { continued?: Continued } | undefined)?.continued;
-  if (continued && workflowInfo().continuedFromExecutionRunId) {
-    const { version, spec, ...state } = continued;
-    checkStateVersion(version, CONTINUED_VERSION);
+  const continued = handedOn<Continued>(input, CONTINUED_VERSION);
+  if (continued) {
+    const { version: _, spec, ...state } = continued;
     return { spec, state };
   }
   try {

@@ -8,6 +8,7 @@ import {
   type WebhookOutcome,
   type WebhookSweepState,
 } from '../../contract/webhooks.js';
+import { checkDecoded } from '../handed-on.js';
 import { goOnWithAnyVersion } from '../worker-version.js';
 
 /** Starts a delivery of each event to each endpoint. Without a state it begins with what ends from now on. */
@@ -21,6 +22,7 @@ export async function webhookSweep(given: WebhookSweepState | null): Promise<nev
     summary: 'Find events',
     priority: { priorityKey: 1 },
   });
+  checkDecoded(given);
   let state = given ?? { endsFrom: workflowInfo().startTime.getTime() };
   while (!workflowInfo().continueAsNewSuggested) {
     // A run that is started after this one was terminated goes on from here.
