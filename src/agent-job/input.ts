@@ -7,7 +7,7 @@ import { bytesToHex } from '@noble/hashes/utils.js';
 import type { AgentJobOptions, ResolveUnknownInput } from '../contract.js';
 import { checkObject, ID, isGiven, type Parsed, parseFields } from '../contract/kinds.js';
 import { InvalidInputError } from '../contract/errors.js';
-import { ADOPT, ATTACH_JOB, ATTRIBUTION, CREATE_JOB, FOLLOW_UP, JOB_OPTIONS, OTHER_DECISION } from './fields.js';
+import { ADOPT, ATTACH_JOB, ATTRIBUTION, CREATE_JOB, FOLLOW_UP, type JOB_OPTIONS, OTHER_DECISION } from './fields.js';
 
 /** A valid input of `agentJob`, defaults filled in: for a job to be created, or for one that exists. */
 export type JobSpec = { projectId: string; usedFollowUpIds: string[] } & JobOptions &
@@ -55,11 +55,13 @@ export function parseFollowUp(input: unknown): GivenFollowUp {
   return parseFields(FOLLOW_UP, checkObject(input, 'follow-up'));
 }
 
-/** The caller's own options in an input that a run was started with; what is left out takes its default. */
+/** What says which job an input is about. */
+const ABOUT_THE_JOB: readonly string[] = ['projectId', 'prompt', 'jobId', 'usedFollowUpIds', 'continued'];
+
+/** The caller's own options in an input that a run was started with, those of a newer release among them. */
 export function givenOptions(input: unknown): AgentJobOptions {
-  const given = checkObject(input, 'input');
-  const names = Object.keys(JOB_OPTIONS).filter((name) => isGiven(given[name]));
-  return Object.fromEntries(names.map((name) => [name, given[name]]));
+  const given = Object.entries(checkObject(input, 'input'));
+  return Object.fromEntries(given.filter(([name, value]) => isGiven(value) && !ABOUT_THE_JOB.includes(name)));
 }
 
 /** Shows whether a repeated follow-up id names the same prompt; see `PromptHashes`. Safe in workflow code. */

@@ -1,6 +1,6 @@
 /**
- * Reads what continue-as-new handed on. A worker that can't read it fails the workflow task, and a worker that can takes
- * it up. To begin anew instead would free the key of a job that goes on.
+ * Reads what continue-as-new handed on. A worker that can't read it fails the workflow task, and a worker that can
+ * takes it up. To begin anew instead would free the key of a job that goes on.
  */
 import { workflowInfo } from '@temporalio/workflow';
 import { Undecodable } from '../contract/kinds.js';

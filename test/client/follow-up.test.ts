@@ -35,7 +35,10 @@ test('a running job takes follow-ups by signal and by update, each id once', asy
 });
 
 test('a follow-up to an ended job attaches a run to it that knows the used ids, options and input hash', async () => {
-  const job = await ended({ deadline: '3 hours', linger: 300 });
+  const options = { deadline: '3 hours', linger: 300, ofALaterRelease: ['kept'] };
+  const request = { projectId: server.projectId, key: randomUUID(), prompt: 'hello', ...options };
+  const job = await server.jobs.start(request, { allowUnknown: true });
+  await job.result();
   await job.followUp('one', { id: 'a' });
   await job.result();
   expect(await job.sendFollowUp('two', { id: 'b' })).toMatchObject({ state: 'sent' });
@@ -44,8 +47,7 @@ test('a follow-up to an ended job attaches a run to it that knows the used ids, 
     projectId: server.projectId,
     jobId: 'job-1',
     usedFollowUpIds: ['a'],
-    deadline: '3 hours',
-    linger: 300,
+    ...options,
   });
   expect(run.memo).toMatchObject({
     jobId: 'job-1',
