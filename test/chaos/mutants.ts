@@ -892,6 +892,14 @@ export const MUTANTS: Mutant[] = [
     title: 'a run of the workflow that is full hands on what it knows',
   },
   {
+    name: 'a search for events that begins anew after it was terminated',
+    file: 'src/worker/webhooks.ts',
+    find: 'args: [last && { endsFrom: endsFrom ?? last.startTime.getTime() }]',
+    replace: 'args: [last && endsFrom === 0 ? { endsFrom } : null]',
+    test: 'test/webhooks/sweep.test.ts',
+    title: 'a sweep that was terminated goes on from there, and reports nothing twice',
+  },
+  {
     name: 'a file of settings without a last good content',
     file: 'src/config/settings-file.ts',
     find: 'if (this.#good === null) throw',
@@ -922,14 +930,6 @@ export const MUTANTS: Mutant[] = [
     replace: "({ turn: unused, outcome: 'accepted', at: askedAt } as const)",
     test: 'test/export/shared-budget.test.ts',
     title: 'a turn that comes to no worker in time is given back unused',
-  },
-  {
-    name: 'a worker that asks for a queue more often than each half minute',
-    file: 'src/activities/agent-job/gate.ts',
-    find: 'const ASK_EVERY_MS = 30_000;',
-    replace: 'const ASK_EVERY_MS = 10_000;',
-    test: 'test/activities/gate.test.ts',
-    title: 'writes of a quiet project cost their fences, and one question to the server each half minute',
   },
   {
     name: 'a waiter that loses its place when it asks again',

@@ -181,6 +181,7 @@ test.concurrent.for([true, false])(
     const first = await endJob();
     if (hadWorkers) await reported('agent_job.ended', first);
     await endWorkers();
+    const terminatedAt = Date.now();
     await sweep.terminate();
     const second = await endJob();
     await startSweep(client, taskQueue);
@@ -188,6 +189,8 @@ test.concurrent.for([true, false])(
     await reported('agent_job.ended', second);
     await reported('agent_job.ended', first);
     expect(requestsOf(first)).toHaveLength(1);
+    // However long no sweep ran, it begins before that: each one finds the ends of the last half minute.
+    expect((await sweep.describe()).memo?.['endsFrom']).toBeLessThan(terminatedAt);
     await sweep.terminate();
     await endAgain();
   },
