@@ -63,11 +63,14 @@ export async function publishScan(
   const candidate = judged(finished, published);
   const choice = current && choosePublication(current, candidate);
   let receipt: SnapshotReceipt;
-  if (published && isNewer(published, candidate)) {
+  if (current && isSameScan(current, candidate)) {
+    // Judged by itself, a suspect scan would be confirmed.
+    receipt = receiptOf(store, current, false);
+  } else if (published && isNewer(published, candidate)) {
     if (!current) throw new StaleStagingError('A scan that began later was published, and is damaged');
     receipt = receiptOf(store, current, true);
   } else if (current && choice === 'keep') {
-    // This run may have published it before, and its answer was lost.
+    // An earlier scan of this run may have been published.
     const { drift } = candidate;
     receipt = { ...receiptOf(store, current, current.runId !== runId), ...(drift && { drift }) };
   } else {
@@ -81,6 +84,12 @@ export async function publishScan(
   await removeReplaced(store, range);
   await cleanUpStaging(store, range);
   return receipt;
+}
+
+/** Whether the current snapshot was made of this very scan, by an attempt whose answer was lost. */
+function isSameScan(current: SnapshotManifest, candidate: SnapshotManifest): boolean {
+  const { runId, exportedAt, snapshotId: id } = candidate;
+  return current.runId === runId && current.exportedAt === exportedAt && current.snapshotId === id;
 }
 
 /** What becomes of the current snapshot: it stays, gets a new manifest alone, or is replaced. */

@@ -19,10 +19,10 @@ export interface AuditResult {
 
 /**
  * Temporal repeats a task if a message came in with the very task that ended the run (1, 31), a worker or the
- * server left (13, 17, 18), or a worker threw a copy away that a query had spoilt (workflows/stale-copy.ts). Any other
- * cause is a bug in workflow code.
+ * server left (13, 17, 18), the server could not give the history as it started again, or a worker threw a copy away
+ * that a query had spoilt (workflows/stale-copy.ts). Any other cause is a bug in workflow code.
  */
-const BENIGN_TASK_FAILURE = new RegExp(`^((1|13|17|18|31):|14: ${STALE_COPY})`);
+const BENIGN_TASK_FAILURE = new RegExp(`^((1|13|17|18|31):|14: (Fetching history failed|${STALE_COPY}))`);
 /** Ends at which follow-ups that still wait are given up. */
 const ENDS_THAT_ABANDON = ['timedOut', 'abandoned', 'lost', 'Canceled', 'CreateRejected', 'UnknownOutcome'];
 

@@ -127,6 +127,20 @@ test('a damaged snapshot gives way even to a scan that is not consistent', async
   expect(again).toMatchObject({ consistent: false, unchanged: false });
 });
 
+test('a publication whose answer was lost gives the same answer again, and does not confirm itself', async () => {
+  await dailyRuns({ count: 200 });
+  await rm(parquetPath(root, RANGE));
+  const checkpoint = await readScan(store, () => rows(40), { runId: 'run-2' });
+  const finished = { range: RANGE, runId: 'run-2', scan: 1, checkpoint, inconsistency: null, exportedAt: at(3) };
+  const first = await publishScan(store, finished);
+  expect(first).toMatchObject({ consistent: false, unchanged: false, drift: { kind: 'shrunk', offset: 40 } });
+  // The worker may have died after it had removed the staged rows, or before.
+  expect(await publishScan(store, finished)).toEqual(first);
+  await readScan(store, () => rows(40), { runId: 'run-2' });
+  expect(await publishScan(store, finished)).toEqual(first);
+  expect(await manifest()).toMatchObject({ consistent: false });
+});
+
 test('a scan without rows whose staging was swept meanwhile is not published', async () => {
   const checkpoint = await readScan(store, () => [], { runId: 'old' });
   await store.removeFolder('staging');

@@ -135,7 +135,10 @@ test('an inconsistent scan never replaces a consistent snapshot, and the result 
 test('inconsistent replaces inconsistent, and consistent replaces it', async () => {
   expect(await exportRows(store, moving(rows(50)))).toMatchObject({ consistent: false, unchanged: false });
   expect(await exportRows(store, moving(rows(60)))).toMatchObject({ consistent: false, unchanged: false });
-  expect(await exportRows(store, () => rows(60))).toMatchObject({ consistent: true, unchanged: false });
+  expect(await exportRows(store, () => rows(60), { runId: 'run-2' })).toMatchObject({
+    consistent: true,
+    unchanged: false,
+  });
   expect(await published()).not.toHaveProperty('drift');
 });
 
@@ -145,7 +148,7 @@ test('a consistent scan that confirms an inconsistent snapshot writes the manife
   const first = await exportRows(store, (request) => (request === 3 ? moved : all));
   expect(first).toMatchObject({ consistent: false, drift: { kind: 'firstPage', offset: 0 } });
   const before = (await stat(parquetPath(root, RANGE))).mtimeMs;
-  const second = await exportRows(store, () => all);
+  const second = await exportRows(store, () => all, { runId: 'run-2' });
   expect(second).toMatchObject({ snapshotId: first.snapshotId, consistent: true, unchanged: false });
   expect((await stat(parquetPath(root, RANGE))).mtimeMs).toBe(before);
   expect((await published()).files[0]?.rows).toBe(25);
