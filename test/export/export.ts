@@ -271,8 +271,10 @@ function distorted(
   upstream: Upstream,
   change: (page: VisitorPage, request: Parameters<Upstream['getVisitors']>[0]) => VisitorPage,
 ): Upstream {
+  // Kept, for the caller may put the changed one in its place.
+  const given = upstream.getVisitors;
   const getVisitors: Upstream['getVisitors'] = async (request, options) =>
-    change(await upstream.getVisitors(request, options), request);
+    change(await given(request, options), request);
   return { ...upstream, getVisitors };
 }
 
