@@ -472,6 +472,12 @@ export const TESTED_PROMISES: Record<string, TestedPromise[]> = {
       'what was changed, or encrypted with another key of the same name, is refused without a word of it',
     ),
     tested(
+      'a worker without the keys runs among workers with them',
+      'it sends no request without its arguments, and begins no open job anew',
+      'e2e/mixed-keys',
+      'no request leaves without its project and prompt, and no job is created twice',
+    ),
+    tested(
       'a caller has keys in its environment and no codec',
       'it is warned at once',
       'client/codec',
