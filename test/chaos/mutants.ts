@@ -163,8 +163,8 @@ export const MUTANTS: Mutant[] = [
   {
     name: 'a turn of a queue that is used for two sends',
     file: 'src/workflows/agent-job/write-transitions.ts',
-    find: "state: { kind: 'sending', interruption: interruptionOf(write) }",
-    replace: "state: { kind: 'sending', interruption: interruptionOf(write), turn: turnOf(write)! }",
+    find: "{ ...write, turn: null, state: { kind: 'sending'",
+    replace: "{ ...write, state: { kind: 'sending'",
     test: 'test/model/simulated.test.ts',
     title: 'a turn is good for one send',
   },
