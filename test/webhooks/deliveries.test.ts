@@ -88,13 +88,22 @@ test('the command of the page sends all that were given up', async (context) => 
   await expect.poll(listed).toEqual([]);
 });
 
-test('beside 60 deliveries to a receiver that hangs, another one is made', async () => {
+/** Whether a delivery to another receiver was made while all 60 to one that hangs were under way. */
+async function isMadeBeside60(): Promise<boolean> {
   const held: ServerResponse[] = [];
   hanging.otherwise = (response) => void held.push(response);
   const waiting = await Promise.all(Array.from({ length: 60 }, () => start('busy')));
-  await until(() => held.length === 60, 'all requests to hang');
+  await until(() => held.length >= 60, 'all requests to hang');
   expect(await (await start('p')).result()).toBe('delivered');
-  expect(held.filter(({ destroyed }) => destroyed)).toEqual([]);
-  for (const response of held) response.writeHead(204).end();
+  const isBeside = held.length === 60 && held.every(({ destroyed }) => !destroyed);
+  hanging.otherwise = 204;
+  for (const response of held) if (!response.destroyed) response.writeHead(204).end();
   expect(new Set(await Promise.all(waiting.map((one) => one.result())))).toEqual(new Set(['delivered']));
+  return isBeside;
+}
+
+test('beside 60 deliveries to a receiver that hangs, another one is made', { timeout: 300_000 }, async () => {
+  // On a busy machine the first request is given up, after 15 seconds, before the last one comes.
+  let rounds = 1;
+  while (!(await isMadeBeside60())) expect(rounds++).toBeLessThan(4);
 });
