@@ -492,7 +492,7 @@ export const MUTANTS: Mutant[] = [
     name: 'an adopted id that is not checked',
     file: 'src/workflows/agent-job/handlers.ts',
     find: "if (result.kind !== 'found' && isSure) throw",
-    replace: "if (result.kind === 'found' && isSure && !input) throw",
+    replace: "if (result.kind !== 'found' && !isSure) throw",
     test: 'test/workflows/adopt.test.ts',
     title: 'a job that does not exist is not adopted',
   },

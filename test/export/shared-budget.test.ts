@@ -19,6 +19,7 @@ import { startClock } from '../../src/temporal/activity-attempt.js';
 import { createTestWorker, createWorker } from '../support/worker.js';
 import {
   ALL_EXPORTS,
+  durationOf,
   failureOfRun,
   forkExportWorker,
   rangeOf,
@@ -125,6 +126,7 @@ test('a queue that is terminated delays the exports that wait, and stops none', 
     { requestsPerHour: 10 },
   );
   expect(sent).toHaveLength(2 * 12);
+  for (const range of [one, two]) expect(await durationOf(setUp, range)).toBeLessThan(6 * HOUR_MS);
 });
 
 test('an export that is cancelled while it waits leaves its place to the others', async () => {
