@@ -17,7 +17,7 @@ export interface DevServerOptions {
   preferredUiPort?: number;
   /** Starts the web UI, too. */
   ui?: boolean;
-  /** Serves the server's own figures on this port, under `/metrics`; default: any free one. */
+  /** Serves the server's own metrics on this port, under `/metrics`; default: any free one. */
   metricsPort?: number;
   /** Keys and JSON values, for example `{'history.timerProcessorMaxTimeShift': '"50ms"'}`. */
   dynamicConfig?: Readonly<Record<string, string>>;

@@ -250,13 +250,17 @@ test('after a restore nothing is sent twice, what may have been sent asks, and e
   await handleOf('doubtful').resolve({ action: 'retry' });
   await expect.poll(async () => (await handleOf('doubtful').state()).unknown?.reason).toContain('restored');
   runbook.write('workers.log', log);
-  let told = '';
+  let [printed, proven] = ['', ''];
   const resolveByLogs = async () => {
-    told += await runbook.run('workers.log', { mayEndWith: [1] });
-    const resolved = [...told.matchAll(/agent-job\/(\w+)\/\S+ {2}resolved with (\w+)/g)];
+    printed += await runbook.run('workers.log', { mayEndWith: [1] });
+    proven += runbook.read('proven.ndjson');
+    const resolved = [...printed.matchAll(/agent-job\/(\w+)\/\S+ {2}resolved with (\w+)/g)];
     return [...new Set(resolved.map(([, key, action]) => `${key} ${action}`))].toSorted();
   };
   await expect.poll(resolveByLogs, { timeout: 120_000, interval: 3_000 }).toEqual(RESOLVED_BY_LOGS);
+  // Without force a job that is older than the caller's repetition would be refused.
+  const adopted = proven.split('\n').filter((line) => line.includes('"action":"adopt"'));
+  expect(adopted.filter((line) => !line.includes('"force":true'))).toEqual([]);
   expect(await decideTruthfully()).toEqual(['new create', 'unlogged create']);
   await expect.poll(async () => (await jobsOf('new')).length).toBe(1);
   await expect

@@ -197,9 +197,9 @@ test('a turn that comes to no worker in time is given back unused, and another o
   expect(sent).toHaveLength(4);
   expect(mostInAnHour()).toBe(1);
   const { events } = await queue().fetchHistory();
-  const told = events!.flatMap((event) => event.workflowExecutionSignaledEventAttributes?.input?.payloads ?? []);
+  const signals = events!.flatMap((event) => event.workflowExecutionSignaledEventAttributes?.input?.payloads ?? []);
   const given = expect.stringContaining('"report":{"turn":"of nobody:1","outcome":"unsent"') as string;
-  expect(told.map(({ data }) => Buffer.from(data!).toString())).toContainEqual(given);
+  expect(signals.map(({ data }) => Buffer.from(data!).toString())).toContainEqual(given);
 });
 
 test('an export without a budget and without a 429 asks no queue', async () => {
