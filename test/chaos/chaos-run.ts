@@ -67,8 +67,8 @@ export interface ChaosReport extends AuditResult {
   endings: Map<string, number>;
   /** Writes in doubt, all policies. */
   inDoubt: number;
-  /** Unknown writes that were put before a person. */
-  asked: number;
+  /** How many writes were put before a person for each reason why they were in doubt. */
+  asked: Map<string, number>;
   summaries: RunSummary[];
   workersStarted: number;
 }
@@ -247,7 +247,7 @@ class ChaosRun {
       faults: new Map([...disturbances, ...this.#upstream.injectedFaults]),
       endings: tally(records.map(({ ending }) => ending ?? 'not known')),
       inDoubt: summaries.flatMap(({ inDoubt }) => inDoubt).length,
-      asked: this.#operator.shown.size,
+      asked: tally([...this.#operator.shown.values()].map(({ unknown }) => unknown.reason)),
       summaries,
       workersStarted: this.#fleet.started,
     };

@@ -2,15 +2,17 @@ import type { ChaosReport } from './chaos-run.js';
 
 const MAX_SHOWN = 20;
 
-/** The run in tables: faults survived, ends, and what went wrong. */
+/** The run in tables: faults survived, ends, what a person was asked, and what went wrong. */
 export function formatReport(report: ChaosReport): string {
   const { seed, jobs, writes, seconds, doubled, lost, asked, inDoubt, violations, workersStarted } = report;
+  const allAsked = [...asked.values()].reduce((sum, times) => sum + times, 0);
   return [
     '',
     table('Faults survived', 'count', report.faults),
     table('How the callers saw their jobs end', 'jobs', report.endings),
+    table('Why writes were put before a person', 'writes', asked),
     `seed ${seed}: ${jobs} jobs, ${writes} writes in ${seconds.toFixed(0)} s; ${workersStarted} worker processes`,
-    `in doubt: ${inDoubt}; put before a person: ${asked}`,
+    `in doubt: ${inDoubt}; put before a person: ${allAsked}`,
     `doubled: ${doubled}, lost: ${lost}, violations: ${violations.length}`,
     formatViolations(report),
   ].join('\n');
