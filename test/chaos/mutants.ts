@@ -836,6 +836,14 @@ export const MUTANTS: Mutant[] = [
     title: 'what was changed, or encrypted with another key of the same name, is refused without a word of it',
   },
   {
+    name: 'a codec that reads with the newest key alone',
+    file: 'src/temporal/payload-codec.ts',
+    find: 'await this.#keys.byId(id)',
+    replace: '(await this.#keys.current())[1]',
+    test: 'test/e2e/encryption.test.ts',
+    title: 'with keys no word of a prompt is in database, logs, metrics or output, over a rotation',
+  },
+  {
     name: 'a file of keys that is read once',
     file: 'src/config/payload-keys.ts',
     find: '    this.#file.forget();\n',
