@@ -1,6 +1,5 @@
 /** Compares the callers' records, the workflows' histories and the upstream's journal. */
 import type { FollowUpState } from '../../src/contract.js';
-import { STALE_COPY } from '../../src/contract/shared.js';
 import type { UpstreamJournal } from './upstream-journal.js';
 import type { CallerRecord } from './caller.js';
 import type { QueueRunSummary, RunSummary } from './run-summary.js';
@@ -17,12 +16,6 @@ export interface AuditResult {
   lost: number;
 }
 
-/**
- * Temporal repeats a task if a message came in with the very task that ended the run (1, 31), a worker or the
- * server left (13, 17, 18), the server could not give the history as it started again, or a worker threw a copy away
- * that a query had spoilt (workflows/stale-copy.ts). Any other cause is a bug in workflow code.
- */
-const BENIGN_TASK_FAILURE = new RegExp(`^((1|13|17|18|31):|14: (Fetching history failed|${STALE_COPY}))`);
 /** Ends at which follow-ups that still wait are given up. */
 const ENDS_THAT_ABANDON = ['timedOut', 'abandoned', 'lost', 'Canceled', 'CreateRejected', 'UnknownOutcome'];
 
@@ -78,11 +71,11 @@ function viewOf(job: JobCase, journal: UpstreamJournal, result: AuditResult): Vi
 function checkEnding({ caller, runs, fail }: View): void {
   if (!caller.isStarted) return fail('its caller never got it started');
   if (runs.length === 0) return fail('LOST: the start was confirmed, and there is no workflow');
-  for (const { status, runId, failedTasks, waiting } of runs) {
+  for (const { status, runId, bugs, waiting } of runs) {
     if (status === 'RUNNING') fail(`run ${runId} has not ended: ${whyItWaits(waiting)}`);
     else if (!['COMPLETED', 'FAILED', 'CANCELLED', 'CONTINUED_AS_NEW'].includes(status))
       fail(`run ${runId} is ${status}`);
-    for (const bug of bugsOf(failedTasks)) fail(`a workflow task failed: ${bug}`);
+    for (const bug of bugs) fail(`a workflow task failed: ${bug}`);
   }
   const last = runs.at(-1)!;
   const allowed = ['completed', 'abandoned', 'CreateRejected', 'UnknownOutcome'];
@@ -101,15 +94,11 @@ function whyItWaits(waiting: Waiting | null): string {
   return `it waits for ${what}${place} since ${since}${reason === undefined ? '' : `: ${reason}`}`;
 }
 
-function bugsOf(failedTasks: readonly string[]): string[] {
-  return failedTasks.filter((text) => !BENIGN_TASK_FAILURE.test(text));
-}
-
 /** A queue of requests fails no task, and ends by itself or by an operator. */
 export function auditQueues(runs: readonly QueueRunSummary[]): Violation[] {
   const allowed = ['RUNNING', 'COMPLETED', 'CONTINUED_AS_NEW', 'TERMINATED'];
-  return runs.flatMap(({ workflowId, runId, status, failedTasks }) => {
-    const said = bugsOf(failedTasks).map((bug) => `a workflow task of the queue failed: ${bug}`);
+  return runs.flatMap(({ workflowId, runId, status, bugs }) => {
+    const said = bugs.map((bug) => `a workflow task of the queue failed: ${bug}`);
     if (!allowed.includes(status)) said.push(`run ${runId} of the queue is ${status}`);
     return said.map((what) => ({ workflowId, what }));
   });

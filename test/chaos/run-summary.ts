@@ -9,6 +9,7 @@ import {
   type JobState,
   type Waiting,
 } from '../../src/contract.js';
+import { bugsIn, type History } from './task-failures.js';
 
 export interface RunSummary {
   workflowId: string;
@@ -28,8 +29,8 @@ export interface RunSummary {
   inDoubtAtEnd: string | null;
   /** What a run that has not closed waits for. */
   waiting: Waiting | null;
-  /** Workflow tasks that failed, by cause. */
-  failedTasks: string[];
+  /** Workflow tasks that failed because of a bug, by cause. */
+  bugs: string[];
 }
 
 const CLOSED = {
@@ -41,16 +42,17 @@ const CLOSED = {
   workflowExecutionTimedOutEventAttributes: 'TIMED_OUT',
 };
 
-type Event = NonNullable<NonNullable<Awaited<ReturnType<typeof fetchEvents>>>>[number];
+type Event = NonNullable<History['events']>[number];
 
 async function summarizeRun(
   client: Client,
   run: { workflowId: string; runId: string; startedAt: number },
 ): Promise<RunSummary> {
-  const events = await fetchEvents(client, run);
-  const summary = emptySummary(run);
+  const { workflowId, runId } = run;
+  const history = await client.workflow.getHandle(workflowId, runId).fetchHistory();
+  const summary = { ...emptySummary(run), bugs: await bugsIn(workflowId, history) };
   const writes = new Set<string>();
-  for (const event of events) {
+  for (const event of history.events ?? []) {
     readActivity(summary, writes, event);
     readSigns(summary, event);
     readEnding(summary, event);
@@ -70,13 +72,8 @@ function emptySummary(run: ListedRun): RunSummary {
     shown: 0,
     inDoubtAtEnd: null,
     waiting: null,
-    failedTasks: [],
+    bugs: [],
   };
-}
-
-async function fetchEvents(client: Client, { workflowId, runId }: { workflowId: string; runId: string }) {
-  const { events } = await client.workflow.getHandle(workflowId, runId).fetchHistory();
-  return events ?? [];
 }
 
 function readActivity(summary: RunSummary, writes: Set<string>, event: Event): void {
@@ -101,8 +98,6 @@ function readSigns(summary: RunSummary, event: Event): void {
   if (phase && String(decode({ payloads: [phase] })).includes('needsAttention')) summary.shown += 1;
   const jobId = event.workflowPropertiesModifiedEventAttributes?.upsertedMemo?.fields?.['jobId'];
   if (jobId) summary.jobId = (decode({ payloads: [jobId] }) as string | null) ?? summary.jobId;
-  const failed = event.workflowTaskFailedEventAttributes;
-  if (failed) summary.failedTasks.push(`${failed.cause}: ${failed.failure?.message ?? ''}`.slice(0, 200));
 }
 
 /** The list lags behind a server that was killed; the history does not. */
@@ -133,7 +128,7 @@ async function readState(client: Client, summary: RunSummary): Promise<void> {
     // The worker answers by replaying the run: one that it can't replay is a failed task, only later.
     const isRunning = summary.status === 'RUNNING' && error instanceof Error;
     if (!isRunning && !(error instanceof QueryNotRegisteredError)) throw error;
-    summary.failedTasks.push(`query of the ${isRunning ? 'running' : 'closed'} run: ${error.message}`.slice(0, 200));
+    summary.bugs.push(`query of the ${isRunning ? 'running' : 'closed'} run: ${error.message}`.slice(0, 200));
     return null;
   });
   if (state === null) return;
@@ -166,20 +161,18 @@ export interface QueueRunSummary {
   workflowId: string;
   runId: string;
   status: string;
-  /** Workflow tasks that failed, by cause. */
-  failedTasks: string[];
+  /** Workflow tasks that failed because of a bug, by cause. */
+  bugs: string[];
 }
 
 /** The same of the queues of requests. */
 export function summarizeQueues(client: Client, taskQueue: string): Promise<QueueRunSummary[]> {
   return summarizeAll(client, runsOf(REQUEST_QUEUE_WORKFLOW, taskQueue), async (_, run) => {
+    const { workflowId, runId } = run;
+    const history = await client.workflow.getHandle(workflowId, runId).fetchHistory();
     const summary = emptySummary(run);
-    for (const event of await fetchEvents(client, run)) {
-      readSigns(summary, event);
-      readStatus(summary, event);
-    }
-    const { workflowId, runId, status, failedTasks } = summary;
-    return { workflowId, runId, status, failedTasks };
+    for (const event of history.events ?? []) readStatus(summary, event);
+    return { workflowId, runId, status: summary.status, bugs: await bugsIn(workflowId, history) };
   });
 }
 
