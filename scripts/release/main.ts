@@ -1,6 +1,6 @@
 /**
- * Makes a release of a clean tree: `npm run release -- 1.2.3` runs the gate, sets the version, closes the changelog's
- * section, renews the contract's files, packs into the folder `release`, commits and tags. `--no-gate` leaves the gate
+ * Makes a release of a clean tree: `npm run release -- 1.2.3` sets the version, closes the changelog's section, renews
+ * the contract's files, runs the gate, packs into the folder `release`, commits and tags. `--no-gate` leaves the gate
  * out. Nothing is pushed or published.
  */
 import { execFileSync } from 'node:child_process';
@@ -38,8 +38,7 @@ function main(): void {
   const changelog = closeSection(readFileSync('CHANGELOG.md', 'utf8'), version);
   if (!existsSync(`test/replay/histories/${version}`))
     throw new ReleaseError(`record its histories first: RELEASE=${version} npm run test:record-histories`);
-  if (!values['no-gate']) run('npm', 'run', 'check');
-  const files = prepare(version, changelog).join(', ');
+  const files = prepare(version, changelog, !values['no-gate']).join(', ');
   run('git', 'commit', '--quiet', '--message', `chore(release): Release ${version}`, '--', ...FILES);
   run('git', 'tag', '--annotate', `v${version}`, '--message', `Version ${version}`);
   console.log(`${version} is committed, tagged v${version} and packed in release: ${files}`);
@@ -66,8 +65,8 @@ function closeSection(changelog: string, version: string): string {
   return `${before}${UNRELEASED}\n## ${version} (${today})\n${after}`;
 }
 
-/** Writes the version and packs it; undoes both when the package can't be built. */
-function prepare(version: string, changelog: string): string[] {
+/** Writes the version, checks it and packs it; undoes all if a check or the build fails. */
+function prepare(version: string, changelog: string, hasGate: boolean): string[] {
   try {
     writeFileSync('CHANGELOG.md', changelog);
     const { version: before } = JSON.parse(readFileSync('package.json', 'utf8')) as Manifest;
@@ -75,6 +74,7 @@ function prepare(version: string, changelog: string): string[] {
     PACKAGES.forEach((file) => setVersion(file, version));
     // From now on callers may rely on what this version takes and returns.
     run('npm', 'run', 'docs:contract', '--', '--release');
+    if (hasGate) run('npm', 'run', 'check');
     return packRelease();
   } catch (error) {
     run('git', 'restore', '--', ...FILES);

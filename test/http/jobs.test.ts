@@ -15,7 +15,12 @@ beforeAll(async () => {
 });
 afterAll(() => server.close());
 
-const send: HttpJobServer['bench']['send'] = (path, options) => server.bench.send(path, options);
+/** Reads once more if the worker, on a busy machine, took longer than a query waits. */
+const send: HttpJobServer['bench']['send'] = async (path, options) => {
+  const answer = await server.bench.send(path, options);
+  const isReadInVain = answer.status === 504 && options?.method === undefined;
+  return isReadInVain ? server.bench.send(path, options) : answer;
+};
 const post = (path: string, body: unknown = '', headers: Record<string, string> = {}) =>
   send(path, { body, headers, method: 'POST' });
 const start = (key: string, body: object) => post(jobsPath, { ...QUICK, ...body }, { 'idempotency-key': key });

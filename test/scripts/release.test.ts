@@ -115,6 +115,24 @@ test('a release sets the version, closes the section of the changelog, packs, co
   });
 });
 
+/** The gate of the clone: one command. */
+async function setGate(check: string): Promise<void> {
+  const manifest = JSON.parse(await readFile(join(clone, 'package.json'), 'utf8')) as { scripts: object };
+  manifest.scripts = { ...manifest.scripts, check };
+  await commit('package.json', `${JSON.stringify(manifest, null, 2)}\n`);
+}
+
+test('the gate sees what will be committed; if it fails, all is as before', async () => {
+  await makeClone();
+  await commit('test/replay/histories/99.1.0/polls.json', '{}\n');
+  await setGate('grep -q "## 99.1.0" CHANGELOG.md && exit 3');
+  const head = await git('rev-parse', 'HEAD');
+  expect(await release('99.1.0')).toMatchObject({ code: 1, output: expect.stringContaining('npm run check') });
+  expect([await git('rev-parse', 'HEAD'), await git('status', '--porcelain')]).toEqual([head, '']);
+  await setGate('grep -q "## 99.1.0" CHANGELOG.md');
+  expect(await release('99.1.0')).toMatchObject({ code: 0 });
+});
+
 test('there is no release without a later version, histories and a clean tree, or of a tag that exists', async () => {
   await makeClone();
   const head = await git('rev-parse', 'HEAD');
