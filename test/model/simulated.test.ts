@@ -361,6 +361,20 @@ const FOUND: Record<string, Partial<Scenario>> = {
     ],
     actions: [{ kind: 'signal', id: 'a', at: 2_500 }],
   },
+  'a deadline that passes as the run would continue as new ends it as timed out, whatever the job had come to': {
+    deadline: 0,
+    linger: 10_000,
+    messages: [{ kind: 'throttled', takesMs: 0 }],
+    reads: [
+      { kind: 'failed', takesMs: 0, times: 1 },
+      { kind: 'wait', retryAfterMs: 0, takesMs: 500, times: 1 },
+    ],
+    actions: [
+      { kind: 'pollNow', at: 500 },
+      { kind: 'signal', id: 'a', at: 1_500 },
+    ],
+    tasksPerRun: 7,
+  },
   'a second write that becomes unknown at the moment of a decision is decided as well': {
     isAttached: true,
     isRepeated: true,

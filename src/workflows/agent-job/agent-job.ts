@@ -30,7 +30,8 @@ export async function agentJob(input: AgentJobInput): Promise<AgentJobResult> {
     run.polls.cancelBatch();
     const ending = run.ending();
     if (!ending) return waitPoint.continueAsNew();
-    run.abandonRest();
+    // It may have come while the run was to continue as new.
+    run.close();
     dashboard.refresh();
     logEnd(run);
     leaveVersion();

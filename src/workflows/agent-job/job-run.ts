@@ -286,19 +286,14 @@ export class JobRun {
     this.#stop = { kind: 'failed', type: FAILURE.unknownOutcome, message, details };
   }
 
-  /** The run ends: what waits was surely never sent, but for a write that may have arrived. */
-  abandonRest(): void {
-    this.apply({ kind: 'runEnds' });
-    this.followUps.abandonQueued();
-  }
-
   /** No caller is kept waiting any more: what still waits will never be sent. */
   close(): void {
     const ending = this.ending();
     if (ending && ending.kind !== 'ended') {
       this.#stop = ending;
       this.leftWrite ??= this.write;
-      this.abandonRest();
+      this.apply({ kind: 'runEnds' });
+      this.followUps.abandonQueued();
     }
     this.isClosing = true;
   }
