@@ -673,7 +673,7 @@ export class ContractModel {
 
   #countNotFound(at: number, isNotFound: boolean, isDoubtful: boolean): void {
     if (!isNotFound) {
-      if (!isDoubtful) this.#notFound = null;
+      this.#notFound = isDoubtful && this.#notFound ? unsure(this.#notFound) : null;
       return;
     }
     const before = this.#notFound ?? { count: 0, since: at, sure: 0, sureSince: null, isEnough: false };

@@ -323,6 +323,21 @@ const FOUND: Record<string, Partial<Scenario>> = {
       { kind: 'notFound', takesMs: 0, times: 4 },
     ],
   },
+  'an answer that may be lost may also start the count of 404 anew': {
+    deadline: 1_800_000,
+    polling: { min: 5_000, max: 20_000, ratio: 1 },
+    messages: [{ kind: 'rejected', takesMs: 2_000 }],
+    reads: [
+      { kind: 'active', takesMs: 0, times: 2 },
+      { kind: 'notFound', takesMs: 0, times: 1 },
+      { kind: 'active', takesMs: 500, times: 1 },
+    ],
+    finalRead: 'notFound',
+    actions: [
+      { kind: 'signal', id: 'a', at: 14_500 },
+      { kind: 'pollNow', at: 16_500 },
+    ],
+  },
   'a job that is no longer over when pollNow reads it is watched again': {
     linger: 300_000,
     reads: [{ kind: 'completed', takesMs: 0, times: 1 }],
