@@ -76,8 +76,8 @@ interface NotFound {
   isEnough: boolean;
 }
 
-/** The last read at the deadline may hang until its time-out. */
-const LAST_READ_MS = 45_000;
+/** Three reads of 20 s may hang at the deadline: one that began before it, the last one, and `pollNow`’s. */
+const LAST_READ_MS = 60_000;
 const LOST = { count: 5, ms: 60_000 };
 /** One second with its jitter of 10 %. */
 const MIN_WAIT_MS = 900;

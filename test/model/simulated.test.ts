@@ -338,6 +338,17 @@ const FOUND: Record<string, Partial<Scenario>> = {
       { kind: 'pollNow', at: 16_500 },
     ],
   },
+  'pollNow brings one read more at the deadline': {
+    deadline: 500,
+    reads: [
+      { kind: 'active', takesMs: 14_750, times: 3 },
+      { kind: 'active', takesMs: 16_001, times: 1 },
+    ],
+    actions: [
+      { kind: 'signal', id: 'a', at: 500 },
+      { kind: 'pollNow', at: 30_000 },
+    ],
+  },
   'a job that is no longer over when pollNow reads it is watched again': {
     linger: 300_000,
     reads: [{ kind: 'completed', takesMs: 0, times: 1 }],
