@@ -124,9 +124,12 @@ export class ContractModel {
   #reads = new Map<number, Read>();
   #readCount = 0;
   #noReadBefore = 0;
-  /** The batch of polls alone knows of that time: the run knows of an earlier one. */
+  /** The batch of polls alone knows of that time: the run knows of an earlier one, or the upstream flaps. */
   #isRidden = false;
   #isAskedToWait = false;
+  #isFailing = false;
+  /** When reads began to fail, or to succeed again. */
+  #healthChanges: number[] = [];
   #lastReadAt = -Infinity;
   #readEndedAt = -Infinity;
   /** What might have ended the run before the last read, whose result may be lost. */
@@ -337,7 +340,8 @@ export class ContractModel {
 
   /** A person's decision that the run accepted. */
   resolved(at: number, action: 'adopt' | 'delivered' | 'retry' | 'abandon'): void {
-    this.#decideInTime(at, false);
+    // A run that would continue as new waits for the adoption first, and meanwhile has no timer for the decision.
+    if (!this.#isAdopting) this.#decideInTime(at, false);
     this.#advanceTo(at);
     const write = this.#write;
     if (this.#unknownSince === null || !write) return broken(`${action} was accepted though nothing is unknown`);
@@ -387,9 +391,11 @@ export class ContractModel {
     this.#notFoundBefore = this.#notFound;
     if (!read.isDoubtful) this.#decideInTime(at, false);
     this.#advanceTo(at);
+    if ((outcome === 'failed') !== this.#isFailing) this.#healthChanges.push(at);
+    this.#isFailing = outcome === 'failed';
     if (outcome === 'failed' && !read.isDoubtful && retryAfterMs > 1_000) {
       this.#noReadBefore = at + Math.min(retryAfterMs, HOUR);
-      this.#isRidden = this.#isAskedToWait;
+      this.#isRidden = this.#isAskedToWait || this.#isFlapping(at);
       this.#isAskedToWait = true;
     }
     if (outcome === 'record' && !read.isDoubtful) this.#isAskedToWait = false;
@@ -687,6 +693,11 @@ export class ContractModel {
     const sure = before.sure + 1;
     const isEnough = before.isEnough || (sure >= LOST.count && at - sureSince >= LOST.ms);
     this.#notFound = { count, since, sure, sureSince, isEnough };
+  }
+
+  /** The health changed so often within an hour that the batch reports no more of it. */
+  #isFlapping(at: number): boolean {
+    return this.#healthChanges.filter((change) => change > at - HOUR).length >= 6;
   }
 
   /** Another batch begins, which knows nothing of a `Retry-After` that the one before has ridden out. */

@@ -349,6 +349,36 @@ const FOUND: Record<string, Partial<Scenario>> = {
       { kind: 'pollNow', at: 30_000 },
     ],
   },
+  'an adoption that was asked for in time counts while the run waits with continue-as-new for it': {
+    deadline: 1_800_000,
+    decideWithin: 30_000,
+    creates: [
+      { kind: 'notDelivered', takesMs: 500 },
+      { kind: 'workerDies', takesMs: 0 },
+    ],
+    reads: [
+      { kind: 'wait', retryAfterMs: 0, takesMs: 500, times: 1 },
+      { kind: 'active', takesMs: 9_501, times: 1 },
+    ],
+    decisions: [
+      { action: 'adopt', afterMs: 10_000 },
+      { action: 'adopt', afterMs: 10_000 },
+    ],
+    tasksPerRun: 7,
+  },
+  'a Retry-After of an upstream that flaps is known to its batch alone': {
+    deadline: 1_800_000,
+    reads: [
+      { kind: 'unauthorized', takesMs: 0, times: 3 },
+      { kind: 'active', takesMs: 1, times: 1 },
+      { kind: 'broken', takesMs: 0, times: 3 },
+      { kind: 'active', takesMs: 0, times: 1 },
+      { kind: 'broken', takesMs: 0, times: 3 },
+      { kind: 'active', takesMs: 500, times: 1 },
+      { kind: 'wait', retryAfterMs: 90_000, takesMs: 500, times: 1 },
+    ],
+    actions: [{ kind: 'signal', id: 'a', at: 500 }],
+  },
   'a job that is no longer over when pollNow reads it is watched again': {
     linger: 300_000,
     reads: [{ kind: 'completed', takesMs: 0, times: 1 }],
