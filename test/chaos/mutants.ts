@@ -265,6 +265,14 @@ export const MUTANTS: Mutant[] = [
     title: 'a follow-up that comes while its job ends',
   },
   {
+    name: 'an end at continue-as-new that is forgotten',
+    file: 'src/workflows/agent-job/agent-job.ts',
+    find: '    run.close();\n    dashboard.refresh();\n',
+    replace: '    dashboard.refresh();\n',
+    test: 'test/model/simulated.test.ts',
+    title: 'a deadline that passes as the run would continue as new',
+  },
+  {
     name: 'a settle time that is ignored',
     file: 'src/workflows/agent-job/poll-findings.ts',
     find: 'data.settledAt = this.#now() + settleMs;',
