@@ -239,6 +239,8 @@ export class ContractModel {
     const waitsForTurn = outcome === 'throttled' || outcome === 'held';
     const mayBeUnsent = outcome === 'held' || outcome === 'unauthorized' || this.#asks;
     if (!this.#isSending && !mayBeUnsent) broken(`${outcome}, though nothing was sent`);
+    if (!this.#isSending && outcome === 'inDoubt' && write.isConfirmed)
+      broken('a person who said "retry" is asked again');
     this.#advanceTo(at);
     if (waitsForTurn) this.#waitForTurn(this.#isSending ? this.#sendBeganAt : at);
     else this.#goOn(at);
@@ -575,7 +577,8 @@ export class ContractModel {
     if (id === undefined) return;
     this.#write = newWrite(id);
     // The deadline does not run while the job is terminal.
-    if (this.#mayEndAs.size > 0) this.#deadline.max = at + this.#terms.deadline;
+    if (this.#mustEndSince !== null) this.#restartClock(at);
+    else if (this.#mayEndAs.size > 0) this.#deadline.max = at + this.#terms.deadline;
   }
 
   #jobKnown(at: number, status: string | null): void {

@@ -43,6 +43,15 @@ test('the clock that stands still while a person is needed does so from a job’
   expect(run.deadlineAt - now()).toBe(10 * MINUTE);
 });
 
+test('a cancellation that comes while a closed run leaves its queue changes nothing any more', () => {
+  const { run } = inDoubt();
+  run.resolveUnknown({ action: 'abandon' });
+  run.expire();
+  run.close();
+  run.isCancelRequested = true;
+  expect(run.ending()).toEqual({ kind: 'timedOut' });
+});
+
 const SINCE = '2026-01-01T00:00:00.000Z';
 const create: InDoubtWrite = { kind: 'create', reason: 'reset', since: SINCE, lookAfter: SINCE };
 const followUp: InDoubtWrite = { ...create, kind: 'followUp', followUpId: 'a' };

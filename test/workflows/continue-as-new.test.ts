@@ -19,6 +19,7 @@ import { failedTasks } from '../support/failed-tasks.js';
 import { startJobBench, type JobBench } from '../support/job-bench.js';
 import { throttled } from '../support/outcomes.js';
 import { ObservedUpstream } from '../support/observed-upstream.js';
+import { resetRun } from '../support/reset.js';
 import { CONTEXT_TEXT, contextsOfActivities, tracedClient } from '../support/traced-client.js';
 
 let devServer: DevServer;
@@ -184,6 +185,26 @@ describe.concurrent('a new run', () => {
       expect((await handle.describe()).runId).not.toBe(runId);
       await expect.poll(() => upstream.readTimes.at(-1)).toBeGreaterThanOrEqual(askedAt);
       expect((await stateOf(handle)).phase).toBe('lingering');
+      await handle.terminate();
+    },
+  );
+
+  test(
+    'carries out what a person was asked before it, and a reset of it asks again',
+    { timeout: 240_000 },
+    async ({ bench, upstream, expect }) => {
+      upstream.show = () => ({ status: 'active' });
+      const { handle } = await start(bench, { prompt: 'Fix it' });
+      await expect.poll(() => upstream.reads).toBe(1);
+      await resetRun(server, handle.workflowId, (done) => done[0]!);
+      await expect.poll(async () => (await stateOf(handle)).unknown?.kind).toBe('create');
+      await untilNextRun(handle);
+      await handle.executeUpdate(resolveUnknownUpdate, { args: [{ action: 'retry' }] });
+      await expect.poll(async () => (await stateOf(handle)).phase).toBe('watching');
+      expect(upstream.created).toHaveLength(2);
+      await resetRun(server, handle.workflowId, (done) => done[0]!);
+      await expect.poll(async () => (await stateOf(handle)).unknown?.reason).toContain('reset');
+      expect(upstream.created).toHaveLength(2);
       await handle.terminate();
     },
   );

@@ -6,30 +6,19 @@ import type { agentJob } from '../../src/workflows/index.js';
 import { inDoubt } from '../support/outcomes.js';
 import { useDevServer } from '../support/job-tests.js';
 import { gate } from '../support/observed-upstream.js';
+import { resetRun, TASK_COMPLETED } from '../support/reset.js';
 
 const tests = useDevServer();
 let opened: (() => void) | undefined;
 afterEach(() => opened?.());
 
-const TASK_COMPLETED = 7;
-
-/** Resets a workflow to a finished workflow task, as an operator does, and answers with the new run. */
+/** Answers with the new run. */
 async function reset(
   handle: WorkflowHandle<typeof agentJob>,
   choose: (completedTasks: number[]) => number,
 ): Promise<WorkflowHandle<typeof agentJob>> {
-  const { client, namespace } = tests.server;
-  const { events } = await handle.fetchHistory();
-  const tasks = events!.filter((e) => e.eventType === TASK_COMPLETED).map((e) => Number(e.eventId));
-  const { runId } = await handle.describe();
-  const answer = await client.workflowService.resetWorkflowExecution({
-    namespace,
-    workflowExecution: { workflowId: handle.workflowId, runId },
-    reason: 'test',
-    requestId: randomUUID(),
-    workflowTaskFinishEventId: choose(tasks) as never,
-  });
-  return client.workflow.getHandle(handle.workflowId, answer.runId);
+  const runId = await resetRun(tests.server, handle.workflowId, choose);
+  return tests.server.client.workflow.getHandle(handle.workflowId, runId);
 }
 
 const phaseOf = async (handle: WorkflowHandle<typeof agentJob>) => (await handle.query(jobStateQuery)).phase;

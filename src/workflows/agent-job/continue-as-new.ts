@@ -16,6 +16,7 @@ import { handedOn } from '../handed-on.js';
 import { isNewRunWanted, leaveVersion, nextRunVersion } from '../worker-version.js';
 import { JobRun, type RunData } from './job-run.js';
 import { firstPollData } from './poll-findings.js';
+import type { Write } from './write.js';
 
 /** What continue-as-new hands on, inside the input; believed only in a run that continues another. */
 interface Continued {
@@ -92,7 +93,7 @@ function beginOrContinue(input: AgentJobInput): { run: JobRun; hash: string } {
   const isRepeated = isRepeatedRun(continued);
   if (continued) {
     const { data, spec, followUps } = continued;
-    const known = isRepeated ? { ...data, isRepeated } : data;
+    const known = isRepeated ? { ...data, isRepeated } : { ...data, write: data.write && stillConfirmed(data.write) };
     return { run: new JobRun(spec, known, followUps, Date.now), hash: continued.inputHash };
   }
   const spec = parse(input);
@@ -110,6 +111,17 @@ function beginOrContinue(input: AgentJobInput): { run: JobRun; hash: string } {
     decisions: [],
   };
   return { run: new JobRun(spec, data, noFollowUps(spec.usedFollowUpIds), Date.now), hash };
+}
+
+/**
+ * What a person was asked in the run before is not asked again. The new name is that of the original run: one that an
+ * operator resets this one into has another id, and asks.
+ */
+function stillConfirmed(write: Write): Write {
+  const { confirmationRequestedIn: asked } = write;
+  const { continuedFromExecutionRunId: before, originalExecutionRunId } = workflowInfo();
+  if (before === undefined || asked === null) return write;
+  return { ...write, confirmationRequestedIn: asked.replace(before, originalExecutionRunId) };
 }
 
 /** A run that goes on with the job of an ended one carries that one's hash. A create's hash is its own input's. */

@@ -135,12 +135,14 @@ export class JobRun {
     const { write, polls } = this;
     // Its outcome must be known before anything ends.
     if (this.isSending) return null;
+    // A closed run may still leave its queue: it is too late to cancel it.
+    if (this.isClosing && this.#stop) return this.#stop;
     if (this.isCancelRequested) return { kind: 'canceled' };
     if (this.#stop) return this.#stop;
     if (write && (inDoubtOf(write) || countsAsInFlight(write))) return null;
     if (polls.known.endedAt !== null && this.isIdle) return this.lingerLeftMs > 0 ? null : { kind: 'ended' };
     if (polls.known.isGone) return { kind: 'lost' };
-    return this.#deadline.hasExpired ? { kind: 'timedOut' } : null;
+    return this.#deadline.hasExpired && !this.#isBetweenWrites ? { kind: 'timedOut' } : null;
   }
 
   get phase(): Phase {
@@ -163,7 +165,12 @@ export class JobRun {
   /** When polling must end; null if no clock runs. */
   get pollDeadline(): number | null {
     const isStopped = this.inDoubt !== null || typeof this.write?.deadlineStoppedAt === 'number';
-    return isStopped || this.#deadline.hasExpired || this.isLingering ? null : this.deadlineAt;
+    return isStopped || this.#deadline.hasExpired || this.#isBetweenWrites ? null : this.deadlineAt;
+  }
+
+  /** The job has ended, and no write has begun since: no deadline counts, and the next write gets a full one. */
+  get #isBetweenWrites(): boolean {
+    return this.polls.known.endedAt !== null && this.write === null;
   }
 
   /** A follow-up leaves right now, or within this very workflow task. */
@@ -179,7 +186,6 @@ export class JobRun {
   /** Begins a write, or goes on with the one that an earlier run began. */
   beginWrite(identity: WriteIdentity): void {
     if (this.write) return;
-    // While the job had ended, the deadline was not enforced and may have passed: a follow-up gets a full one.
     if (this.polls.known.endedAt !== null) this.#restartDeadline();
     this.#write = beginWrite(identity);
   }
