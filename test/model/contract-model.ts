@@ -465,6 +465,8 @@ export class ContractModel {
     this.#endUnknownInTime(at, true);
     this.#advanceTo(at);
     if (this.#isSending) broken(`the run ended as ${verdict} while a write was in flight`);
+    // A follow-up that is given up at this very moment may have let the run end.
+    if (!this.#mayEnd(at, verdict)) this.#giveUpInTime(at, true);
     if (!this.#mayEnd(at, verdict)) broken(`the run ended as ${verdict}; ${this.#expectation()}`);
     const write = this.#write;
     if (write && write.id !== null && this.#mayHaveArrived(write)) this.#setState(write.id, 'unknown');
@@ -576,8 +578,8 @@ export class ContractModel {
     const id = this.#queue.shift();
     if (id === undefined) return;
     this.#write = newWrite(id);
-    // The deadline does not run while the job is terminal.
-    if (this.#mustEndSince !== null) this.#restartClock(at);
+    // The deadline does not run while the job is terminal, as far as the run knows.
+    if (this.#mustEndSince !== null && this.#readEndedAt < at) this.#restartClock(at);
     else if (this.#mayEndAs.size > 0) this.#deadline.max = at + this.#terms.deadline;
   }
 

@@ -2,10 +2,9 @@ import type * as workflow from '@temporalio/workflow';
 import fc from 'fast-check';
 import { expect, test, vi } from 'vitest';
 import { agentJob } from '../../src/workflows/index.js';
-import { freshRuns, modelRuns } from './model-runs.js';
+import { modelRuns } from './model-runs.js';
 import { runSimulated } from './simulated-runner.js';
 import { scenarios, type Scenario } from './scenario.js';
-import { Simulation } from './simulation.js';
 
 vi.mock('@temporalio/workflow', async (original) => ({
   ...(await original<typeof workflow>()),
@@ -20,24 +19,6 @@ test(
     await expect(fc.assert(property, modelRuns)).resolves.toBeUndefined();
   },
 );
-
-test.skipIf(freshRuns === null)('so it does in scenarios of a fresh seed', async () => {
-  console.log(`Scenarios of a fresh seed; the same again: npm run test:model -- --seed ${freshRuns!.seed}`);
-  let runs = 0;
-  let last: Promise<unknown> = Promise.resolve();
-  const property = fc.asyncProperty(scenarios, async (scenario) => {
-    await (last = runSimulated(scenario, agentJob));
-    runs += 1;
-  });
-  try {
-    await expect(fc.assert(property, freshRuns!)).resolves.toBeUndefined();
-  } finally {
-    // An interruption is no failure, and leaves one run behind, which holds the clock and may last long.
-    Simulation.current.bug ??= new Error('the time for scenarios is over');
-    await last.catch(() => {});
-  }
-  expect(runs).toBeGreaterThan(0);
-});
 
 test('a scenario happens the same way each time', async () => {
   const logOf = (scenario: Scenario) => runSimulated(scenario, agentJob);
@@ -441,6 +422,27 @@ const FOUND: Record<string, Partial<Scenario>> = {
       { kind: 'signal', id: 'a', at: 2_500 },
       { kind: 'signal', id: 'b', at: 120_000 },
     ],
+  },
+  'a follow-up that comes together with the end of the job has the deadline that was': {
+    deadline: 500,
+    messages: [{ kind: 'throttled', takesMs: 500 }],
+    reads: [{ kind: 'failed', takesMs: 1_000, times: 1 }],
+    actions: [{ kind: 'signal', id: 'a', at: 1_000 }],
+  },
+  'a follow-up that is given up in the moment of its last send lets the deadline end the run': {
+    deadline: 0,
+    linger: 300_000,
+    onUnknownOutcome: 'retry',
+    decideWithin: 0,
+    messages: [
+      { kind: 'inDoubt', takesMs: 0 },
+      { kind: 'throttled', takesMs: 0 },
+    ],
+    reads: [
+      { kind: 'completed', takesMs: 0, times: 1 },
+      { kind: 'wait', retryAfterMs: 0, takesMs: 0, times: 1 },
+    ],
+    actions: [{ kind: 'signal', id: 'a', at: 500 }],
   },
   'a follow-up that a person said to send is sent after continue-as-new, and nobody is asked again': {
     isAttached: true,
