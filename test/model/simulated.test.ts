@@ -444,7 +444,7 @@ const FOUND: Record<string, Partial<Scenario>> = {
     ],
     actions: [{ kind: 'signal', id: 'a', at: 500 }],
   },
-  'a follow-up that a person said to send is sent after continue-as-new, and nobody is asked again': {
+  'a follow-up that a person said to send is sent after continue-as-new without a second question': {
     isAttached: true,
     isRepeated: true,
     deadline: 600_000,
@@ -454,7 +454,7 @@ const FOUND: Record<string, Partial<Scenario>> = {
     decisions: [{ action: 'retry', afterMs: 500 }],
     tasksPerRun: 4,
   },
-  'a create that a person said to send is sent after continue-as-new, and nobody is asked again': {
+  'a create that a person said to send is sent after continue-as-new without a second question': {
     isRepeated: true,
     decideWithin: 3_600_000,
     creates: [{ kind: 'throttled', takesMs: 0 }],

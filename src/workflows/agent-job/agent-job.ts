@@ -30,7 +30,7 @@ export async function agentJob(input: AgentJobInput): Promise<AgentJobResult> {
     run.polls.cancelBatch();
     const ending = run.ending();
     if (!ending) return waitPoint.continueAsNew();
-    // It may have come while the run was to continue as new.
+    // The ending may have come after the run was closed to continue as new.
     run.close();
     dashboard.refresh();
     logEnd(run);

@@ -114,8 +114,8 @@ function beginOrContinue(input: AgentJobInput): { run: JobRun; hash: string } {
 }
 
 /**
- * What a person was asked in the run before is not asked again. The new name is that of the original run: one that an
- * operator resets this one into has another id, and asks.
+ * The write, with the question that the run before asked a person counted as asked in this run. The question names the
+ * original run: a run into which an operator resets this one has another id, and asks again.
  */
 function stillConfirmed(write: Write): Write {
   const { confirmationRequestedIn: asked } = write;

@@ -135,7 +135,7 @@ export class JobRun {
     const { write, polls } = this;
     // Its outcome must be known before anything ends.
     if (this.isSending) return null;
-    // A closed run may still leave its queue: it is too late to cancel it.
+    // A closed run may still be leaving its queue, and is no longer cancelled.
     if (this.isClosing && this.#stop) return this.#stop;
     if (this.isCancelRequested) return { kind: 'canceled' };
     if (this.#stop) return this.#stop;
