@@ -2,7 +2,9 @@
 export type WriteOperation = 'create' | 'message';
 
 /** What a send of a write may end in. */
-export const WRITE_OUTCOMES = ['accepted', 'rejected', 'throttled', 'unauthorized', 'notDelivered', 'inDoubt'] as const;
+export const WRITE_OUTCOMES = [
+  ...['accepted', 'rejected', 'throttled', 'unauthorized', 'blocked', 'notDelivered', 'inDoubt'],
+] as const;
 
 /** What a publication may come to: `kept` is an earlier snapshot that a scan with drift did not replace. */
 export const SNAPSHOT_VERDICTS = ['consistent', 'inconsistent', 'kept'] as const;

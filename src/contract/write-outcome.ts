@@ -3,16 +3,26 @@
  * says what it saw, the gate what became of its turn, the activity what a person must know. Its texts never hold a key,
  * a prompt or a header.
  */
-import type { JobRecord } from './job-state.js';
+import type { JobRecord, TerminalStatus } from './job-state.js';
 import type { QueuePlace } from './request-queue.js';
 
 /** The place of a write that waits in a queue; without a position if the queue has not reported it. */
 export type Queued = Omit<QueuePlace, 'position'> & { position?: number };
 
+/** What a record of the upstream means, as activities hand it to their workflow beside the record. */
+export interface ShownJob {
+  /** The end that its status names; null if it names none. */
+  end: TerminalStatus | null;
+  /** The status is a word that the interface does not name, and that no setting maps to an end. */
+  isUnknownStatus?: true;
+  /** The links in it, if they are more than its `prLink`. */
+  prLinks?: readonly string[];
+}
+
 /** How a write ended, by what must be decided. */
 export type WriteOutcome =
   /** The upstream accepted it; `job` is the record in its response, null without a whole one. */
-  | { kind: 'accepted'; jobId: string; job: JobRecord | null }
+  | ({ kind: 'accepted'; jobId: string; job: JobRecord | null } & Partial<ShownJob>)
   /** The upstream rejected it for good: 3xx but 303 (never followed), or 4xx but 401, 403, 408 and 429. */
   | { kind: 'rejected'; status: number; error: string }
   /** Surely not accepted for now (429, or a status the operator vouches for): send it again after `retryAfterMs`. */
@@ -36,6 +46,16 @@ export type WriteOutcome =
       isHeld?: true;
       /** Answered 403: the key may be good, and this request alone forbidden. */
       isForbidden?: true;
+    }
+  /**
+   * Surely not accepted: something on the way answered in the upstream's place, with a page or a redirect. The write
+   * waits, and one write of its project and kind tries again each minute.
+   */
+  | {
+      kind: 'blocked';
+      reason: string;
+      /** The write was not even sent: the last one of its kind was answered so. */
+      isHeld?: true;
     }
   /** Surely never reached the upstream whole, or met a 404 because its job is new: safe to send again. */
   | { kind: 'notDelivered'; reason: string }

@@ -18,6 +18,7 @@ import {
   readOutcome,
 } from './outcome.js';
 import { readJobRecord, readVisitorPage } from './schema.js';
+import type { EndStatuses } from './shown-job.js';
 import type { Upstream, WriteOptions } from './upstream.js';
 import { Wire } from './wire.js';
 
@@ -32,6 +33,8 @@ export interface UpstreamSettings {
   timeoutMs: number;
   /** Statuses that the operator vouches are answered before a write is accepted. */
   notTakenStatuses: readonly number[];
+  /** Statuses that end a job beside those of the interface; default none. */
+  endStatuses?: EndStatuses;
   /** The proxies, as the environment variables of these names say: for https, for http, and the hosts without one. */
   proxy?: Partial<ProxySettings>;
   /** Called once for each request, when it has ended; see RESPONSE_CLASSES. */
@@ -81,7 +84,7 @@ interface Meaning<T> {
 
 /** The upstream over HTTP; `close` waits for writes in flight, ends reads and closes all connections. */
 export function createUpstream(settings: UpstreamSettings): Upstream & { close(): Promise<void> } {
-  const { notTakenStatuses: throttled } = settings;
+  const { notTakenStatuses: throttled, endStatuses: ends = new Map() } = settings;
   const caller = new Caller(settings);
   return {
     createJob: ({ projectId, prompt }, options) =>
@@ -90,7 +93,7 @@ export function createUpstream(settings: UpstreamSettings): Upstream & { close()
         projectId,
         prompt,
         path: jobPath(projectId),
-        judge: (exchange, context) => createOutcome(exchange, context, throttled),
+        judge: (exchange, context) => createOutcome(exchange, context, { throttled, ends }),
         isReadable: ({ kind }) => kind === 'accepted',
       }),
     sendMessage: ({ projectId, jobId, prompt }, options) =>
@@ -100,12 +103,12 @@ export function createUpstream(settings: UpstreamSettings): Upstream & { close()
         jobId,
         prompt,
         path: `${jobPath(projectId, jobId)}/message`,
-        judge: (exchange, context) => messageOutcome(exchange, context, { jobId, throttled }),
+        judge: (exchange, context) => messageOutcome(exchange, context, { jobId, throttled, ends }),
         isReadable: (outcome) => outcome.kind === 'accepted' && outcome.job !== null,
       }),
     getJob: ({ projectId, jobId }, options) => {
-      const parse = (body: Uint8Array) => readJobRecord(body, jobId);
-      const isFinal = (status: number) => status === 404;
+      const parse = (body: Uint8Array) => readJobRecord(body, jobId, ends);
+      const isFinal = (status: number) => status === 404 || status === 410;
       return caller.call(options, {
         operation: 'get',
         projectId,

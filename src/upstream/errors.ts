@@ -30,9 +30,12 @@ export class ReadFailedError extends UpstreamError {
   /** The HTTP status, if there was a response. */
   readonly status: number | undefined;
   readonly retryAfterMs: number | undefined;
-  constructor(message: string, status?: number, retryAfterMs?: number, reason?: string) {
+  /** Something on the way answered with a page: it says nothing of the key or the job. */
+  readonly isPage: boolean;
+  constructor(message: string, status?: number, retryAfterMs?: number, reason?: string, isPage = false) {
     super(message, reason);
     this.status = status;
     this.retryAfterMs = retryAfterMs;
+    this.isPage = isPage;
   }
 }

@@ -1,22 +1,30 @@
 /** Decides what an exchange on the wire means to the caller. */
-import { type JobRecord, MAX_RETRY_AFTER_MS } from '../contract.js';
+import { MAX_RETRY_AFTER_MS } from '../contract.js';
 import { cutToBytes } from '../contract/shared.js';
 import type { WriteOutcome } from '../contract/write-outcome.js';
 import { ReadFailedError, RejectedError } from './errors.js';
 import { type CallContext, type ExchangeResult, isOk } from './exchange.js';
 import { InvalidResponseError, readCreatedJob, readJobRecord } from './schema.js';
+import type { EndStatuses } from './shown-job.js';
+
+/** What the settings say of answers to writes. */
+interface AnswerSettings {
+  /** Statuses that the operator vouches are answered before a write is accepted. */
+  throttled: readonly number[];
+  ends: EndStatuses;
+}
 
 /** What became of a create. A 2xx without a usable job is in doubt: one may exist. */
 export function createOutcome(
   exchange: ExchangeResult,
   context: CallContext,
-  throttled: readonly number[],
+  { throttled, ends }: AnswerSettings,
 ): WriteOutcome {
   if (!isOk(exchange.status)) return failedWrite(exchange, context, throttled);
   if (exchange.error) return inDoubt(`upstream answered ${exchange.status}, but ${exchange.error.message}`);
   try {
-    const { id, job } = readCreatedJob(exchange.body);
-    return { kind: 'accepted', jobId: id, job };
+    const { id, ...shown } = readCreatedJob(exchange.body, ends);
+    return { kind: 'accepted', jobId: id, ...shown };
   } catch (error) {
     return inDoubt(reasonOf(error));
   }
@@ -26,19 +34,19 @@ export function createOutcome(
 export function messageOutcome(
   exchange: ExchangeResult,
   context: CallContext,
-  { jobId, throttled }: { jobId: string; throttled: readonly number[] },
+  { jobId, throttled, ends }: AnswerSettings & { jobId: string },
 ): WriteOutcome {
   if (!isOk(exchange.status)) return failedWrite(exchange, context, throttled);
-  const job = exchange.error ? null : recordIn(exchange.body, jobId);
+  const shown = exchange.error ? null : recordIn(exchange.body, jobId, ends);
   // The answer came without the whole message: from a sign-in page, or a gateway that asks no upstream.
-  if (job === null && !exchange.requestIsWhole)
+  if (shown === null && !exchange.requestIsWhole)
     return inDoubt(`upstream answered ${exchange.status} before it had all`);
-  return { kind: 'accepted', jobId, job };
+  return { kind: 'accepted', jobId, ...(shown ?? { job: null }) };
 }
 
-function recordIn(body: Uint8Array, jobId: string): JobRecord | null {
+function recordIn(body: Uint8Array, jobId: string, ends: EndStatuses): ReturnType<typeof readJobRecord> | null {
   try {
-    return readJobRecord(body, jobId);
+    return readJobRecord(body, jobId, ends);
   } catch (error) {
     reasonOf(error);
     return null;

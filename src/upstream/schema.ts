@@ -2,6 +2,8 @@
 import { isUtf8 } from 'node:buffer';
 import { z } from 'zod';
 import { encodeId, LIMIT, type JobRecord } from '../contract.js';
+import type { ShownJob } from '../contract/write-outcome.js';
+import { type EndStatuses, linksIn, shownJob } from './shown-job.js';
 import type { VisitorPage } from './upstream.js';
 
 /** A response that is not what the interface promises. */
@@ -19,7 +21,7 @@ const jobRecord = z.object(
     status: vital,
     source: z.object({ repository: textOrNull, ref: textOrNull }).nullable().catch(null),
     model: textOrNull,
-    prLink: textOrNull,
+    prLink: z.unknown().transform(linksIn),
     createdAt: textOrNull,
     archivedAt: textOrNull,
   },
@@ -31,18 +33,26 @@ const createdJob = jobRecord.extend({
 });
 
 /** The record of the job asked for, with the contract's fields and no others; throws InvalidResponseError. */
-export function readJobRecord(body: Uint8Array, jobId: string): JobRecord {
+export function readJobRecord(body: Uint8Array, jobId: string, ends: EndStatuses): { job: JobRecord } & ShownJob {
   const record = limited(read(body, 'an agent job', jobRecord));
   if (record.id !== jobId) throw invalid('an agent job', 'it is that of another job');
-  return record;
+  return withLinks(record, ends);
+}
+
+/** The record has one link, the last of them. */
+function withLinks(record: z.infer<typeof jobRecord>, ends: EndStatuses): { job: JobRecord } & ShownJob {
+  return shownJob({ ...record, prLink: record.prLink.at(-1) ?? null }, record.prLink, ends);
 }
 
 /** The job that a create made: only an id that further requests can name is vital; throws InvalidResponseError. */
-export function readCreatedJob(body: Uint8Array): { id: string; job: JobRecord | null } {
+export function readCreatedJob(
+  body: Uint8Array,
+  ends: EndStatuses,
+): { id: string; job: JobRecord | null } & Partial<ShownJob> {
   const created = limited(read(body, 'an agent job', createdJob));
   const { id, status } = created;
   // In the order of a record that is read: records are compared as texts.
-  return { id, job: status === null ? null : { ...created, status } };
+  return status === null ? { id, job: null } : { id, ...withLinks({ ...created, status }, ends) };
 }
 
 function limited<T extends object>(record: T): T {

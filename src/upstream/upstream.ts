@@ -1,7 +1,7 @@
 /**
  * The upstream as activities see it: its operations. Every way in which a write may end: contract/write-outcome.ts.
  */
-import type { WriteOutcome } from '../contract/write-outcome.js';
+import type { ShownJob, WriteOutcome } from '../contract/write-outcome.js';
 import type { JobRecord, VisitorTotals } from '../contract.js';
 
 /**
@@ -44,9 +44,10 @@ export interface Upstream {
     options?: WriteOptions,
   ): Promise<WriteOutcome>;
   /**
-   * A 404 is a RejectedError with status 404; 401 and 403 and other 4xx are ReadFailedError: the watch outlives them.
+   * A 404 and a 410 are a RejectedError with that status; 401 and 403 and other 4xx, and each page, are
+   * ReadFailedError: the watch outlives them.
    */
-  getJob(request: { projectId: string; jobId: string }, options?: ReadOptions): Promise<JobRecord>;
+  getJob(request: { projectId: string; jobId: string }, options?: ReadOptions): Promise<{ job: JobRecord } & ShownJob>;
   getVisitors(
     request: { projectId: string; dateFrom: string; dateTo: string; limit: number; offset: number },
     options?: ReadOptions,

@@ -17,7 +17,15 @@ interface Terms {
 }
 
 export type SendOutcome =
-  'accepted' | 'acceptedTerminal' | 'rejected' | 'throttled' | 'held' | 'notDelivered' | 'unauthorized' | 'inDoubt';
+  | 'accepted'
+  | 'acceptedTerminal'
+  | 'rejected'
+  | 'throttled'
+  | 'held'
+  | 'notDelivered'
+  | 'unauthorized'
+  | 'blocked'
+  | 'inDoubt';
 export type ReadOutcome = 'record' | 'notFound' | 'failed';
 export type FollowUpState = 'queued' | 'sent' | 'rejected' | 'unknown' | 'abandoned';
 

@@ -2,6 +2,7 @@
 import { activityInfo } from '@temporalio/activity';
 import type { AgentJobInput, JobRecord } from '../../src/contract.js';
 import { ReadFailedError, RejectedError } from '../../src/upstream/errors.js';
+import { shownJob } from '../../src/upstream/shown-job.js';
 import type { WriteOutcome } from '../../src/contract/write-outcome.js';
 import type { Upstream, WriteOptions } from '../../src/upstream/upstream.js';
 import { inDoubt, notDelivered, rejected, throttled, unauthorized } from '../support/outcomes.js';
@@ -74,7 +75,7 @@ export function modelledUpstream(scenario: Scenario, host: UpstreamHost): Upstre
       if (answer.kind === 'changed') changes += 1;
       const status = answer.kind === 'changed' ? 'active' : answer.kind;
       host.readEnded(number, 'record', status);
-      return record(status, changes);
+      return shownJob(record(status, changes), [], new Map());
     },
     keyVersion: () => Promise.resolve('a key'),
     getVisitors: () => Promise.reject(new RejectedError('no visitors here', 404, '')),

@@ -30,7 +30,7 @@ export class ObservedUpstream extends ScriptedUpstream {
     return showing(await noted(super.sendMessage(request, options), this.messageGate), this.messageAnswer);
   }
 
-  override async getJob(request: { jobId: string }): Promise<JobRecord> {
+  override async getJob(request: { jobId: string }): ReturnType<ScriptedUpstream['getJob']> {
     this.readTimes.push(attemptTime());
     return noted(super.getJob(request), this.readGate);
   }

@@ -1,7 +1,8 @@
 /** An upstream in the test's own process, for tests of the workflow that need an answer of their own at each call. */
 import type { JobRecord } from '../../src/contract.js';
 import { RejectedError } from '../../src/upstream/errors.js';
-import type { WriteOutcome } from '../../src/contract/write-outcome.js';
+import type { ShownJob, WriteOutcome } from '../../src/contract/write-outcome.js';
+import { shownJob } from '../../src/upstream/shown-job.js';
 import type { Upstream, WriteOptions } from '../../src/upstream/upstream.js';
 import { notDelivered } from './outcomes.js';
 
@@ -35,11 +36,11 @@ export class ScriptedUpstream implements Upstream {
     return this.messageFaults.shift() ?? { kind: 'accepted', jobId, job: record({ id: jobId }) };
   }
 
-  async getJob({ jobId }: { jobId: string }): Promise<JobRecord> {
+  async getJob({ jobId }: { jobId: string }): Promise<{ job: JobRecord } & ShownJob> {
     this.reads += 1;
     const fault = this.readFaults.shift();
     if (fault) throw fault;
-    return record({ id: jobId, ...this.show(this.reads) });
+    return shown({ id: jobId, ...this.show(this.reads) });
   }
 
   keyVersion(): Promise<string | null> {
@@ -57,6 +58,11 @@ export const TOO_LATE = notDelivered('it was too late to send it');
 export async function mayFinish(options: WriteOptions | undefined): Promise<boolean> {
   const isAllowed = await options?.beforeLastByte?.();
   return isAllowed?.() ?? true;
+}
+
+/** A record as the upstream's client hands it on. */
+export function shown(fields: Partial<JobRecord> = {}): { job: JobRecord } & ShownJob {
+  return shownJob(record(fields), [], new Map());
 }
 
 export function record(fields: Partial<JobRecord> = {}): JobRecord {

@@ -57,6 +57,7 @@ const REPORTED: Record<Exclude<WriteOutcome['kind'], 'throttled'>, RequestReport
   accepted: 'accepted',
   rejected: 'other',
   unauthorized: 'other',
+  blocked: 'other',
   notDelivered: 'unsent',
   held: 'unsent',
   inDoubt: 'other',

@@ -221,10 +221,10 @@ type JobOf = Pick<PollJobInput, 'projectId' | 'jobId'>;
 
 async function read(upstream: Upstream, job: JobOf, signal: AbortSignal): Promise<JobResponse> {
   try {
-    return { kind: 'record', job: await upstream.getJob(job, { signal }) };
+    return { kind: 'record', ...(await upstream.getJob(job, { signal })) };
   } catch (error) {
     if (signal.aborted) throw nextAttemptIn('the worker is shutting down', 1);
-    if (error instanceof RejectedError && error.status === 404) return { kind: 'notFound' };
+    if (error instanceof RejectedError && [404, 410].includes(error.status)) return { kind: 'notFound' };
     if (!(error instanceof ReadFailedError || error instanceof RejectedError)) throw error;
     const retryAfterMs = error instanceof ReadFailedError ? error.retryAfterMs : undefined;
     return {

@@ -36,11 +36,11 @@ export function createReadJob(
 ): (input: ReadJobInput) => Promise<ReadJobResult> {
   return async (input) => {
     try {
-      const job = await upstream.getJob(input, { signal: shutdownSignal });
+      const { job } = await upstream.getJob(input, { signal: shutdownSignal });
       const reason = ageProblem(job, input.firstSentAt ?? null) ?? (await holderProblem(input));
       return reason === null ? { kind: 'found' } : { kind: 'doubtful', reason };
     } catch (error) {
-      if (error instanceof RejectedError && error.status === 404) return { kind: 'notFound' };
+      if (error instanceof RejectedError && [404, 410].includes(error.status)) return { kind: 'notFound' };
       if (error instanceof UpstreamError) return { kind: 'failed', reason: error.reason };
       // The worker shuts down, or Temporal does not answer: another attempt reads.
       throw error;

@@ -39,6 +39,7 @@ const WRITES: Record<WriteOutcome['kind'], Fields> = {
   throttled: { ...REASON, retryAfterMs: optional(NUMBER) },
   held: REASON,
   unauthorized: REASON,
+  blocked: REASON,
   notDelivered: REASON,
   inDoubt: { ...REASON, lookAfter: optional(number(LATEST_DATE_MS)), confirmationRequestedIn: optional(TEXT) },
 };

@@ -117,6 +117,7 @@ function sendEnded(sent: Write, { outcome, beganAt }: WriteEvent & { kind: 'send
     case 'held':
       return waitForTurn(write, sent.turn, outcome, beganAt, situation);
     case 'unauthorized':
+    case 'blocked':
       return keyRefused(resumeDeadline(write), outcome.reason, situation);
     case 'notDelivered': {
       const tried = count(resumeDeadline(write), 'notDelivered');
