@@ -22,6 +22,8 @@ export interface Metrics {
   readonly writeEndedAfter: (operation: WriteOperation, seconds: number) => void;
   /** The upstream refused the key of a request (401), or there was none to make it with. */
   readonly keyRefused: (operation: string) => void;
+  /** A poll showed a status that the interface does not name. */
+  readonly unknownStatus: (projectId: string) => void;
   /** A read found that a job has ended, at most so many seconds ago. */
   readonly endSeen: (lateBySeconds: number) => void;
   /** A read of a poll that this worker holds begins so many seconds after it was due. */

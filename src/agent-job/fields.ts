@@ -133,8 +133,7 @@ export const JOB_OPTIONS = {
   polling: optional(POLLING, {}),
   onUnknownOutcome: optional(oneOf('ask', 'fail', 'retry'), 'ask'),
   decideWithin: optional(duration()),
-  settle: optional(duration(), '5 seconds'),
-  linger: optional(duration(), 0),
+  settle: optional(duration(), '30 seconds'),
 } satisfies Kinds<AgentJobOptions>;
 
 /** The input of `agentJob` that creates a job. */

@@ -15,7 +15,7 @@ export type JobSpec = { projectId: string; usedFollowUpIds: string[] } & JobOpti
 
 type Options = Parsed<typeof JOB_OPTIONS>;
 /** Null: for ever. */
-type Time = 'deadline' | 'startWithin' | 'decideWithin' | 'settle' | 'linger';
+type Time = 'deadline' | 'startWithin' | 'decideWithin' | 'settle';
 
 /** Times in milliseconds, by names that say so. */
 type JobOptions = Omit<Options, Time> & { [Name in Time as `${Name}Ms`]: Options[Name] };
@@ -36,14 +36,13 @@ export function parseJobInput(input: unknown): JobSpec {
 
 type GivenJob = Parsed<typeof CREATE_JOB> | Parsed<typeof ATTACH_JOB>;
 
-function toSpec({ deadline, startWithin, decideWithin, settle, linger, ...others }: GivenJob): JobSpec {
+function toSpec({ deadline, startWithin, decideWithin, settle, ...others }: GivenJob): JobSpec {
   return {
     ...others,
     deadlineMs: deadline,
     startWithinMs: startWithin,
     decideWithinMs: decideWithin,
     settleMs: settle,
-    lingerMs: linger,
   };
 }
 

@@ -15,33 +15,56 @@ export interface PollPlan {
 
 /** Jitter of ±10 %: jobs that started together are not polled together. */
 const JITTER = 0.1;
-/** A job is lost after so many answers 404 in a row, over this time. */
-export const LOST_AFTER = { count: 5, ms: 60_000 } as const;
+/** A job is lost after 5 answers 404 in a row, over this time; pages in place of answers must come for longer. */
+export const LOST_AFTER = { count: 5, ms: 60_000, pagesMs: 3_600_000 } as const;
+
+/** Answers 404 or 410 in a row. */
+export interface NotFound {
+  count: number;
+  since: number;
+  /** They were pages, which may come from something on the way: the last one, for people. */
+  page?: string;
+}
+
+/** Whether these answers make the job lost. */
+export function isLost(notFound: NotFound, now: number): boolean {
+  return notFound.count >= LOST_AFTER.count && now - notFound.since >= lostAfterMs(notFound);
+}
+
+/** For how long such answers must come before the job is lost. */
+export function lostAfterMs({ page }: Pick<NotFound, 'page'>): number {
+  return page === undefined ? LOST_AFTER.ms : LOST_AFTER.pagesMs;
+}
 
 interface PollSituation {
   sinceChangeMs: number;
   /** Failed reads in a row so far. */
   failures: number;
   retryAfterMs?: number | undefined;
+  /** An end that must stand: for how long it has, and must still. */
+  standing?: { forMs: number; leftMs: number } | undefined;
   /** How long until one more answer 404 makes the job lost; absent while none can. Failures delay no read beyond it. */
   untilLostMs?: number | undefined;
   /** 0 to 1. */
   random: number;
 }
 
-/** The wait before the next read. */
+/** The wait before the next read. While an end stands, waits double, and one read falls at the end of that time. */
 export function pollWaitMs(plan: PollPlan, situation: PollSituation): number {
-  const planned = clamp(plan.ratio * situation.sinceChangeMs, plan.minMs, plan.maxMs);
-  const jittered = Math.min(planned * (1 - JITTER + 2 * JITTER * situation.random), plan.maxMs);
-  const longest = Math.min(MAX_FAILING_WAIT_MS, situation.untilLostMs ?? Infinity);
-  const slowed = Math.max(jittered, Math.min(doubled(jittered, situation.failures), longest));
-  return Math.round(Math.max(slowed, obeyedRetryAfterMs(situation.retryAfterMs)));
+  const { standing, random, failures, untilLostMs = Infinity } = situation;
+  const wanted = standing ? plan.minMs + standing.forMs : plan.ratio * situation.sinceChangeMs;
+  const planned = clamp(wanted, plan.minMs, plan.maxMs);
+  const jittered = Math.min(planned * (1 - JITTER + 2 * JITTER * random), plan.maxMs);
+  const longest = Math.min(MAX_FAILING_WAIT_MS, untilLostMs);
+  const slowed = Math.max(jittered, Math.min(doubled(jittered, failures), longest));
+  const untilStood = standing && standing.leftMs > 0 ? standing.leftMs : Infinity;
+  return Math.round(Math.max(Math.min(slowed, untilStood), obeyedRetryAfterMs(situation.retryAfterMs)));
 }
 
 /** How long until one more answer 404 makes a job lost; undefined while more than one is missing. */
-export function untilLostMs(notFound: { count: number; since: number } | null, now: number): number | undefined {
+export function untilLostMs(notFound: NotFound | null, now: number): number | undefined {
   if (!notFound || notFound.count < LOST_AFTER.count - 1) return undefined;
-  return notFound.since + LOST_AFTER.ms - now;
+  return notFound.since + lostAfterMs(notFound) - now;
 }
 
 /** Polls of one batch: few enough to show progress in history, many enough to cost nothing. */
@@ -76,8 +99,11 @@ const READ_HEALTH = ['good', 'failing', 'askedToWait'] as const;
 export type ReadHealth = (typeof READ_HEALTH)[number];
 
 /** Reads fail from the second failure in a row on, or from the first that comes with a `Retry-After`. */
-export function readHealth({ kind, retryAfterMs = 0 }: { kind: string; retryAfterMs?: number }, failures: number) {
-  if (kind !== 'failed') return 'good';
+export function readHealth(
+  { kind, page, retryAfterMs = 0 }: { kind: string; page?: string; retryAfterMs?: number },
+  failures: number,
+): ReadHealth {
+  if (kind !== 'failed' && page === undefined) return 'good';
   if (retryAfterMs > 0) return 'askedToWait';
   return failures > 1 ? 'failing' : 'good';
 }

@@ -128,6 +128,7 @@ export class FakeJob {
     const [at, id] = [new Date().toISOString(), input.jobId ?? `job_${randomUUID()}`];
     const job = { id, status: 'active', createdAt: at, source: null, model: null, prLink: null, archivedAt: null };
     this.state = {
+      ...{ prLink: null, prLinks: [], sawWork: null },
       ...{ phase: 'watching', projectId: input.projectId, jobId: id, job, unknown: null, outcome: null, polls: 1 },
       ...{ followUps: [], usedFollowUpIds: [], promptHashes: {}, decisions: [], startedAt: at, lastChangeAt: at },
       ...{ tags: [...(input.tags ?? [])], metadata: { ...input.metadata }, waiting: { for: 'poll', since: at } },
@@ -144,8 +145,11 @@ export class FakeJob {
   finish(outcome: AgentJobResult['outcome'] = 'completed', record: Partial<JobRecord> = {}): void {
     const job = this.state.job && { ...this.state.job, status: outcome, ...record };
     const { phase: _, unknown: __, waiting: ___, lastChangeAt: ____, ...facts } = this.state;
-    this.end = { ...facts, job, outcome, finishedAt: new Date().toISOString() } as AgentJobResult;
-    this.set({ phase: 'done', waiting: null, unknown: null, job, outcome });
+    const links = [...new Set([...facts.prLinks, ...(job?.prLink ? [job.prLink] : [])])];
+    const prLink = job?.prLink ?? facts.prLink;
+    const shown = { job, outcome, prLink, prLinks: links, sawWork: facts.sawWork === null ? null : true };
+    this.end = { ...facts, ...shown, finishedAt: new Date().toISOString() } as AgentJobResult;
+    this.set({ phase: 'done', waiting: null, unknown: null, ...shown });
   }
 
   /** Ends the job without a result: `result` throws this error. */
@@ -163,8 +167,10 @@ export class FakeJob {
     if (taken && taken.prompt !== prompt) throw new FollowUpConflictError(this.workflowId, id);
     if (!usedFollowUpIds.includes(id)) {
       this.followUps.push({ id, prompt });
+      // A follow-up after the end starts a new run.
+      const run = this.end && { prLink: null, prLinks: [], sawWork: false };
       this.end = null;
-      const added = { followUps: [...followUps, { id, state: 'sent' as const }] };
+      const added = { followUps: [...followUps, { id, state: 'sent' as const }], ...run };
       this.set({ phase: 'watching', outcome: null, ...added, usedFollowUpIds: [...usedFollowUpIds, id] });
     }
     return { id, state: this.state.followUps.find((one) => one.id === id)?.state ?? 'sent', job };

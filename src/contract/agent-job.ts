@@ -51,10 +51,11 @@ export interface AgentJobOptions {
   onUnknownOutcome?: UnknownOutcomePolicy | null | undefined;
   /** How long `needsAttention` waits for a person; default for ever. */
   decideWithin?: DurationInput | null | undefined;
-  /** A terminal status read so soon after a follow-up's acceptance is read again; default 5 seconds. */
+  /**
+   * How long an end must stand that may come too early: any end after a follow-up, and `completed` without a pull
+   * request. Default 30 seconds.
+   */
   settle?: DurationInput | null | undefined;
-  /** Stay open for follow-ups so long after a terminal status; default 0. */
-  linger?: DurationInput | null | undefined;
 }
 
 /** A job to create. */

@@ -17,13 +17,8 @@ export const TERMINAL_STATUSES = ['completed', 'archived', 'failed'] as const;
 /** One of them. */
 export type TerminalStatus = (typeof TERMINAL_STATUSES)[number];
 
-/** Whether an upstream status ends a job; a status that this release does not know never does. */
-export function isTerminalStatus(status: string | undefined): status is TerminalStatus {
-  return (TERMINAL_STATUSES as readonly (string | undefined)[]).includes(status);
-}
-
 /** What a job's workflow is doing. */
-export const PHASES = ['creating', 'watching', 'sending', 'needsAttention', 'lingering', 'done'] as const;
+export const PHASES = ['creating', 'watching', 'sending', 'needsAttention', 'done'] as const;
 /** One of them. */
 export type Phase = (typeof PHASES)[number];
 
@@ -64,7 +59,7 @@ export interface Decision {
 }
 
 /** What a job may wait for; docs/contract.md says what each means. */
-export const WAITING_FOR = ['turn', 'rateLimit', 'upstream', 'key', 'person', 'poll', 'settle', 'linger'] as const;
+export const WAITING_FOR = ['turn', 'rateLimit', 'upstream', 'key', 'person', 'poll', 'settle'] as const;
 
 /** Values of the search attribute `AgentJobWaitingFor`: the other waits are a job's normal life. */
 export const SHOWN_WAITING_FOR = ['turn', 'rateLimit', 'upstream', 'key', 'person'] as const;
@@ -85,6 +80,15 @@ export interface Waiting {
 /** What state and result have in common. Times are ISO 8601 UTC with milliseconds. */
 interface JobFacts {
   projectId: string;
+  /** The last pull request that was seen in this run; null if none was. */
+  prLink: string | null;
+  /** All that were seen, in the order seen; the last 20. */
+  prLinks: string[];
+  /**
+   * Whether the reads after the last accepted follow-up showed that it was worked on. Null without a follow-up, and if
+   * the job was still active at the last read before it.
+   */
+  sawWork: boolean | null;
   followUps: FollowUpStatus[];
   usedFollowUpIds: string[];
   /** The hashes by follow-up id, for the follow-ups that this run took, or a run that it continues. */
@@ -122,10 +126,13 @@ export const JOB_OUTCOMES = [...JOB_ENDS, 'Terminated', 'TimedOut'] as const;
 /** How a job's workflow ended: the outcome of its result, the type of its failure, or what ended it. */
 export type JobOutcome = (typeof JOB_OUTCOMES)[number];
 
-/** The upstream ended the job; `job.prLink` is the pull request or null. */
+/** The upstream ended the job; `prLink` is the pull request or null. */
 export interface EndedJobResult extends JobFacts {
   finishedAt: string;
+  /** The end, never the upstream's word for it. */
   outcome: TerminalStatus;
+  /** Why the end counts though it did not stand for `settle`. */
+  reason?: string;
   jobId: string;
   job: JobRecord;
 }
@@ -134,6 +141,8 @@ export interface EndedJobResult extends JobFacts {
 export interface UnfinishedJobResult extends JobFacts {
   finishedAt: string;
   outcome: 'timedOut' | 'lost' | 'abandoned';
+  /** What the last reads showed, of `timedOut` and `lost`. */
+  reason?: string;
   jobId: string | null;
   job: JobRecord | null;
 }

@@ -43,6 +43,7 @@ export const LIMIT = {
   recordBytes: 64 * 1024,
   statusAttributeCharacters: 64,
   prLinkAttributeCharacters: 255,
+  prLinks: 20,
   durationMs: 10 * 365.25 * DAY_MS,
 } as const;
 

@@ -38,6 +38,7 @@ const METRICS = {
   writes: ['counter', 'agent_jobs_writes_total', 'Sends of a create or a message, by outcome'],
   requests: ['counter', 'agent_jobs_upstream_requests_total', 'Requests to the upstream, by what came back'],
   refused: ['counter', 'agent_jobs_key_refusals_total', 'Requests whose key was refused or missing'],
+  unknownStatus: ['counter', 'agent_jobs_unknown_status_polls_total', 'Polls that showed an unknown status'],
   plainPayloads: ['counter', 'agent_jobs_plain_payloads_total', 'Payloads read without encryption, if keys are set'],
   snapshots: ['counter', 'agent_jobs_snapshots_total', 'Publications of snapshots, by verdict'],
   exportFailures: ['counter', 'agent_jobs_export_failures_total', 'Steps of exports that failed, by type'],
@@ -110,11 +111,12 @@ function startAtZero(counter: MetricCounter, labels: Labels): void {
 
 /** What activities count. */
 export function metricsOf(meters: Meters): Metrics {
-  const { writes, duration, refused, endLate, readLate, snapshots, exportFailures } = meters;
+  const { writes, duration, refused, unknownStatus, endLate, readLate, snapshots, exportFailures } = meters;
   return {
     writeEnded: (operation, outcome) => writes.add(1, { operation, outcome }),
     writeEndedAfter: (operation, seconds) => duration.record(Math.max(0, seconds), { operation }),
     keyRefused: (operation) => refused.add(1, { operation }),
+    unknownStatus: (project) => unknownStatus.add(1, { project }),
     endSeen: (seconds) => endLate.record(Math.max(0, seconds)),
     readBegins: (seconds) => readLate.record(Math.max(0, seconds)),
     snapshotPublished: (verdict) => snapshots.add(1, { verdict }),

@@ -13,7 +13,7 @@ import { every } from './every.js';
 import { atMostEvery, type Logger } from './logging.js';
 import type { Meters } from './metrics.js';
 
-const PHASES: Phase[] = ['creating', 'watching', 'sending', 'needsAttention', 'lingering'];
+const PHASES: Phase[] = ['creating', 'watching', 'sending', 'needsAttention'];
 /** The ages by which jobs without an id are counted, in minutes. */
 const AGES = { '10m': 10, '1h': 60, '2h': 120, '6h': 360 };
 const COUNT_INTERVAL_MS = 60_000;

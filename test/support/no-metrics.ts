@@ -5,6 +5,7 @@ export const noMetrics: Metrics = {
   writeEnded: () => {},
   writeEndedAfter: () => {},
   keyRefused: () => {},
+  unknownStatus: () => {},
   endSeen: () => {},
   readBegins: () => {},
   snapshotPublished: () => {},

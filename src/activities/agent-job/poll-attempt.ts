@@ -4,17 +4,21 @@
  */
 import { createHash } from 'node:crypto';
 import type { ApplicationFailure, Info } from '@temporalio/activity';
-import { isTerminalStatus, shownStatus, type JobRecord } from '../../contract.js';
+import { shownStatus, type JobRecord } from '../../contract.js';
+import type { ShownJob } from '../../contract/write-outcome.js';
 import type { Metrics } from '../metrics.js';
+import { endCounts, isSameEnd, seenEnd, standingOf, type EndRules } from '../../agent-job/ends.js';
 import {
   isLongerPause,
   isWorse,
   LOST_AFTER,
+  lostAfterMs,
   MIN_READS_PER_LEASE,
   pollLeaseMs,
   pollWaitMs,
   readHealth,
   untilLostMs,
+  type NotFound,
   type PollPlan,
   type ReadHealth,
 } from '../../agent-job/poll-waits.js';
@@ -24,19 +28,15 @@ import { ReadFailedError, RejectedError } from '../../upstream/errors.js';
 import type { Upstream } from '../../upstream/upstream.js';
 
 /** What a workflow asks a poll batch. */
-export interface PollJobInput {
+export interface PollJobInput extends EndRules {
   projectId: string;
   jobId: string;
   plan: PollPlan;
-  /** The record that the workflow knows; the batch ends when the upstream shows another. */
+  /** The record that the workflow knows; the batch ends when the upstream shows another, and at its first read if null. */
   known: JobRecord | null;
   lastChangeAt: number;
   /** The batch ends at this time; null if no clock runs. */
   deadlineAt: number | null;
-  /** A terminal status read before this time is read again after it. */
-  settledAt: number;
-  /** Whether a terminal status that the workflow knows already ends the batch. */
-  endsAtTerminal: boolean;
   /** Failed reads in a row before this batch. */
   failures: number;
   /** What the workflow knows of the reads; the batch ends when it finds another health. */
@@ -45,20 +45,19 @@ export interface PollJobInput {
   pauseMs?: number | undefined;
   /** Before this time the batch does not end for its health. */
   healthReportsFrom: number;
-  /** How many 404 came in a row before this batch, and since when; null if the last response was another. */
-  notFound: { count: number; since: number } | null;
+  /** The answers 404 in a row before this batch; null if the last response was another. */
+  notFound: NotFound | null;
   /** How many polls the batch may make. */
   maxReads: number;
 }
 
 /** What a read has shown. */
 export type Reading =
-  | { kind: 'record'; job: JobRecord }
+  /** `counts`: it is an end, and the end counts. */
+  | ({ kind: 'record'; job: JobRecord; counts: boolean } & ShownJob)
   | { kind: 'unchanged' }
-  /** A terminal status, read too soon after a follow-up to count. */
-  | { kind: 'settling'; job: JobRecord }
-  /** The upstream answered 404, `count` times in a row. */
-  | { kind: 'notFound'; count: number }
+  /** The upstream answered 404 or 410, `count` times in a row; `page` is what came in place of its own answer. */
+  | { kind: 'notFound'; count: number; page?: string }
   | { kind: 'failed'; reason: string; retryAfterMs?: number; waitsFor?: 'rateLimit' | 'key' | 'upstream' };
 
 /** What a batch reports to its workflow. */
@@ -75,7 +74,7 @@ interface PollAttemptOptions {
   upstream: Upstream;
   /** Aborted when the worker begins to shut down. */
   shutdownSignal: AbortSignal;
-  metrics: Pick<Metrics, 'endSeen'>;
+  metrics: Pick<Metrics, 'endSeen' | 'unknownStatus'>;
   /** For how long the batch is leased with each heartbeat; absent if each read is an attempt. */
   leaseMs?: number | undefined;
 }
@@ -84,7 +83,10 @@ interface PollAttemptOptions {
 export type NextStep =
   { kind: 'end'; result: PollJobResult } | { kind: 'wait'; ms: number; why: string; isHealthy: boolean };
 
-type JobResponse = Exclude<Reading, { kind: 'unchanged' | 'settling' | 'notFound' }> | { kind: 'notFound' };
+type Response =
+  | ({ kind: 'record'; job: JobRecord } & ShownJob)
+  | { kind: 'notFound'; page?: string }
+  | (Reading & { kind: 'failed' });
 
 /** An attempt: it reads once at each call. */
 export class PollAttempt {
@@ -121,11 +123,12 @@ export class PollAttempt {
     const begunAt = this.#clock.server();
     const response = await read(upstream, this.#input, shutdownSignal);
     this.#readAt = this.#clock.monotonic();
-    progress.add(response.kind);
+    progress.add(response);
+    if (response.kind === 'record' && response.isUnknownStatus) metrics.unknownStatus(this.#input.projectId);
     const reading = this.#endOf(response, begunAt);
     if (reading) {
-      const isEnd = reading.kind === 'record' && isTerminalStatus(reading.job.status);
-      if (isEnd) metrics.endSeen((waitedMs ?? this.#plannedWaitMs(begunAt)) / 1_000);
+      const isNewEnd = reading.kind === 'record' && reading.end !== null && !this.#isCandidate(reading);
+      if (isNewEnd) metrics.endSeen((waitedMs ?? this.#plannedWaitMs(begunAt)) / 1_000);
       const { reads, saved } = progress;
       const isAtDeadline = this.#isAtDeadline(begunAt);
       return { kind: 'end', result: { reading, reads, failures: saved.failures, isAtDeadline } };
@@ -134,11 +137,11 @@ export class PollAttempt {
     this.shown = describeResponse(response, progress.saved.failures);
     // The web UI shows it as the last failure of the activity.
     const why = isRecord ? `nothing is wrong: the job is ${this.shown}` : this.shown;
-    return { kind: 'wait', ms: this.#waitMs(response, begunAt), why, isHealthy: isRecord && !this.#isClockDoubtful };
+    return { kind: 'wait', ms: this.#waitMs(response), why, isHealthy: isRecord && !this.#isClockDoubtful };
   }
 
   /** What the batch ends with after this response; null if the upstream is asked again. */
-  #endOf(response: JobResponse, begunAt: number): Reading | null {
+  #endOf(response: Response, begunAt: number): Reading | null {
     const { progress } = this;
     const input = this.#input;
     const now = this.#clock.server();
@@ -147,11 +150,11 @@ export class PollAttempt {
     switch (response.kind) {
       case 'notFound': {
         // The workflow counts these at once: a batch that is cancelled must not forget them.
-        const { notFound } = progress.saved;
-        const isOneOfThose = notFound <= LOST_AFTER.count;
+        const count = progress.notFound(response);
+        const isOneOfThose = count <= LOST_AFTER.count;
         // The workflow decides by the time at which it takes them in.
-        const mustReport = input.notFound !== null && now - input.notFound.since >= LOST_AFTER.ms;
-        return isLastRead || isOneOfThose || mustReport ? { kind: 'notFound', count: notFound } : null;
+        const mustReport = input.notFound !== null && now - input.notFound.since >= lostAfterMs(response);
+        return isLastRead || isOneOfThose || mustReport ? { ...response, count } : null;
       }
       case 'failed': {
         const health = readHealth(response, progress.saved.failures);
@@ -163,28 +166,33 @@ export class PollAttempt {
       }
       case 'record': {
         const isLast = isLastRead || this.#deservesLongerLease(now);
-        const ends = input.endsAtTerminal && isTerminalStatus(response.job.status);
-        if (ends && begunAt < input.settledAt) return isLast ? { kind: 'settling', job: response.job } : null;
-        const isKnown = fingerprint(response.job) === this.#known;
-        if (ends || input.notFound !== null || !isKnown) return response;
+        const counts = endCounts(seenEnd(response), begunAt, input);
+        const isNews = !this.#isCandidate(response) || fingerprint(response.job) !== this.#known;
+        const hasNowStood = counts && input.candidate?.hasStood !== true;
+        if (isNews || hasNowStood || input.notFound !== null) return { ...response, counts };
         return isLast || (mayReportHealth && input.health !== 'good') ? { kind: 'unchanged' } : null;
       }
     }
   }
 
-  #waitMs(response: JobResponse, begunAt: number): number {
-    const { plan, lastChangeAt, settledAt, deadlineAt, endsAtTerminal, ...input } = this.#input;
-    const { failures, notFound: count } = this.progress.saved;
+  /** Whether a read showed what the workflow knows: the same end as its candidate, or none as before. */
+  #isCandidate(response: Response & { kind: 'record' }): boolean {
+    const { candidate } = this.#input;
+    return candidate ? isSameEnd(seenEnd(response), candidate) : response.end === null;
+  }
+
+  #waitMs(response: Response): number {
+    const { plan, lastChangeAt, deadlineAt, notFound } = this.#input;
     const now = this.#clock.server();
-    const planned = pollWaitMs(plan, {
+    const count = response.kind === 'notFound' ? this.progress.notFound(response) : 0;
+    const wanted = pollWaitMs(plan, {
       sinceChangeMs: now - lastChangeAt,
-      failures,
-      untilLostMs: untilLostMs(input.notFound && { ...input.notFound, count }, now),
+      failures: this.progress.saved.failures,
+      untilLostMs: untilLostMs(notFound && { ...notFound, count }, now),
       retryAfterMs: response.kind === 'failed' ? readPauseMs(response) : undefined,
+      standing: standingOf(this.#input, now),
       random: Math.random(),
     });
-    const isEnd = response.kind === 'record' && isTerminalStatus(response.job.status);
-    const wanted = isEnd && begunAt < settledAt && endsAtTerminal ? Math.max(0, settledAt - now) : planned;
     return Math.min(wanted, deadlineAt === null ? Infinity : Math.max(0, deadlineAt - now));
   }
 
@@ -219,20 +227,21 @@ export class PollAttempt {
 
 type JobOf = Pick<PollJobInput, 'projectId' | 'jobId'>;
 
-async function read(upstream: Upstream, job: JobOf, signal: AbortSignal): Promise<JobResponse> {
+async function read(upstream: Upstream, job: JobOf, signal: AbortSignal): Promise<Response> {
   try {
     return { kind: 'record', ...(await upstream.getJob(job, { signal })) };
   } catch (error) {
     if (signal.aborted) throw nextAttemptIn('the worker is shutting down', 1);
     if (error instanceof RejectedError && [404, 410].includes(error.status)) return { kind: 'notFound' };
-    if (!(error instanceof ReadFailedError || error instanceof RejectedError)) throw error;
-    const retryAfterMs = error instanceof ReadFailedError ? error.retryAfterMs : undefined;
+    if (!(error instanceof ReadFailedError)) throw error;
+    const { reason, status, retryAfterMs, isPage } = error;
+    if (isPage && status === 404) return { kind: 'notFound', page: reason };
     return {
       kind: 'failed',
-      reason: error.reason,
-      ...(retryAfterMs === undefined ? {} : { retryAfterMs }),
-      ...(error.status === 429 && { waitsFor: 'rateLimit' }),
-      ...((error.status === 401 || error.status === 403) && { waitsFor: 'key' }),
+      reason,
+      ...(retryAfterMs !== undefined && { retryAfterMs }),
+      ...(status === 429 && { waitsFor: 'rateLimit' }),
+      ...((status === 401 || status === 403) && !isPage && { waitsFor: 'key' }),
     };
   }
 }
@@ -242,9 +251,9 @@ function fingerprint(job: JobRecord): string {
   return createHash('sha256').update(JSON.stringify(job)).digest('base64');
 }
 
-function describeResponse(response: JobResponse, failures: number): string {
+function describeResponse(response: Response, failures: number): string {
   if (response.kind === 'record') return shownStatus(response.job.status);
-  const what = response.kind === 'notFound' ? 'upstream answered 404' : response.reason;
+  const what = response.kind === 'failed' ? response.reason : (response.page ?? 'upstream answered 404');
   return failures > 1 ? `${what}, ${failures} times in a row` : what;
 }
 
@@ -259,6 +268,8 @@ interface Saved {
   failures: number;
   /** 404 in a row. */
   notFound: number;
+  /** 404 in a row that were pages. */
+  pages: number;
   /** Reads beyond the first of each attempt. */
   further: number;
   /** Attempts that ended before they had read anything. */
@@ -276,7 +287,11 @@ export class PollProgress {
     input: Pick<PollJobInput, 'failures' | 'notFound'>,
     { attempt, heartbeatDetails }: Pick<Info, 'attempt' | 'heartbeatDetails'>,
   ) {
-    const first = { failures: input.failures, notFound: input.notFound?.count ?? 0, further: 0, unread: 0 };
+    const { failures, notFound } = input;
+    const count = notFound?.count ?? 0;
+    const isPage = notFound?.page !== undefined;
+    const inRow = { notFound: isPage ? 0 : count, pages: isPage ? count : 0 };
+    const first = { failures, ...inRow, further: 0, unread: 0 };
     const before = numbersIn(heartbeatDetails, first);
     this.#before = JSON.stringify(before);
     this.#attempt = attempt;
@@ -289,12 +304,19 @@ export class PollProgress {
     return this.#attempt - this.saved.unread + this.saved.further;
   }
 
-  add(response: JobResponse['kind']): void {
+  add(response: Response): void {
     const { saved } = this;
     this.#readsHere += 1;
     if (this.#readsHere > 1) saved.further += 1;
-    saved.failures = response === 'record' ? 0 : saved.failures + 1;
-    saved.notFound = response === 'notFound' ? saved.notFound + 1 : 0;
+    saved.failures = response.kind === 'record' ? 0 : saved.failures + 1;
+    const isPage = response.kind === 'notFound' && response.page !== undefined;
+    saved.pages = isPage ? saved.pages + 1 : 0;
+    saved.notFound = response.kind === 'notFound' && !isPage ? saved.notFound + 1 : 0;
+  }
+
+  /** How many such answers 404 came in a row. */
+  notFound({ page }: Response & { kind: 'notFound' }): number {
+    return page === undefined ? this.saved.notFound : this.saved.pages;
   }
 
   /** This attempt ends before its next read. */

@@ -5,8 +5,9 @@
 import type { PollJobResult } from '../../activities/agent-job/poll-attempt.js';
 import type { ReadJobResult } from '../../activities/agent-job/read-job.js';
 import type { WriteOutcome } from '../../contract/write-outcome.js';
+import { TERMINAL_STATUSES, type TerminalStatus } from '../../contract.js';
 import { InvalidInputError } from '../../contract/errors.js';
-import { ID, object, oneOf, optional, parseFields, TEXT, type Kind } from '../../contract/kinds.js';
+import { FLAG, ID, object, oneOf, optional, parseFields, TEXT, type Kind } from '../../contract/kinds.js';
 
 /** Why such a write is in doubt, and such a read a failed one. */
 export const STRANGE_RESULT = 'the activity gave a result that this release does not know';
@@ -30,6 +31,16 @@ const DATE: Kind<string> = {
 };
 const REASON = { reason: TEXT };
 const RECORD = object({ id: TEXT, status: TEXT, prLink: optional(TEXT) });
+/** An end, or null for none. */
+const END: Kind<TerminalStatus | null> = {
+  check: (value, field) => (value === null ? null : oneOf(...TERMINAL_STATUSES).check(value, field)),
+  schema: () => ({ enum: [...TERMINAL_STATUSES, null] }),
+};
+const LINKS: Kind<string[]> = {
+  check: (value, field) => (Array.isArray(value) ? value : [value]).map((link) => TEXT.check(link, field)),
+  schema: () => ({ type: 'array' }),
+};
+const READ_RECORD = { job: RECORD, end: END, counts: FLAG, prLinks: optional(LINKS) };
 const PLACE = object({ for: oneOf('turn', 'rateLimit'), position: optional(NUMBER), expectedAt: optional(DATE) });
 
 /** What each kind of result must hold. */
@@ -44,10 +55,9 @@ const WRITES: Record<WriteOutcome['kind'], Fields> = {
   inDoubt: { ...REASON, lookAfter: optional(number(LATEST_DATE_MS)), confirmationRequestedIn: optional(TEXT) },
 };
 const READINGS: Record<PollJobResult['reading']['kind'], Fields> = {
-  record: { job: RECORD },
+  record: READ_RECORD,
   unchanged: {},
-  settling: { job: RECORD },
-  notFound: { count: NUMBER },
+  notFound: { count: NUMBER, page: optional(TEXT) },
   failed: { ...REASON, retryAfterMs: optional(NUMBER) },
 };
 const READS: Record<ReadJobResult['kind'], Fields> = { found: {}, notFound: {}, doubtful: REASON, failed: REASON };
@@ -57,7 +67,9 @@ export function readWriteOutcome(value: unknown): WriteOutcome {
   if (!isOf(WRITES, value)) return { kind: 'inDoubt', reason: STRANGE_RESULT, isUnreadable: true };
   const result = value as WriteOutcome;
   // The kind is the proof that it was taken; a record that is none is left out.
-  if (result.kind === 'accepted' && !holds({ job: RECORD }, result)) return { ...result, job: null };
+  if (result.kind === 'accepted' && !holds({ job: RECORD, prLinks: optional(LINKS) }, result)) {
+    return { kind: 'accepted', jobId: result.jobId, job: null };
+  }
   // The kind is the proof that it was not taken; without a place it is sent again by itself.
   const mayBeQueued = result.kind === 'throttled' || result.kind === 'held';
   if (mayBeQueued && !holds({ queued: optional(PLACE) }, result)) return { ...result, queued: null };

@@ -52,13 +52,7 @@ async function lifecycle(run: JobRun, waitPoint: WaitPoint): Promise<void> {
  */
 async function untilOver(run: JobRun, waitPoint: WaitPoint): Promise<void> {
   for (;;) {
-    const { isLingering } = run;
-    await waitPoint.waitUntil(
-      () => waitPoint.mustYield() || run.isLingering !== isLingering,
-      isLingering ? run.lingerLeftMs : Infinity,
-      'Stay open for follow-ups',
-    );
-    if (!waitPoint.mustYield()) continue;
+    await waitPoint.waitUntil(waitPoint.mustYield);
     run.close();
     await condition(allHandlersFinished);
     if (run.leftWrite) {
@@ -76,5 +70,6 @@ function conclude(run: JobRun, ending: RunEnding): AgentJobResult {
     throw ApplicationFailure.nonRetryable(ending.message, ending.type, ending.details);
   }
   const { phase: _, unknown: __, waiting: ___, lastChangeAt: ____, ...result } = jobState(run);
-  return { ...result, finishedAt: new Date(Date.now()).toISOString() } as AgentJobResult;
+  const finishedAt = new Date(Date.now()).toISOString();
+  return { ...result, finishedAt, ...(run.endReason !== null && { reason: run.endReason }) } as AgentJobResult;
 }

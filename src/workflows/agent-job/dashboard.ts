@@ -83,7 +83,7 @@ export class Dashboard {
 
   #refreshMemo(): void {
     const { jobId, title, polls, spec } = this.#run;
-    const facts = { [MEMO.jobId]: jobId, [MEMO.prLink]: polls.known.job?.prLink ?? null };
+    const facts = { [MEMO.jobId]: jobId, [MEMO.prLink]: polls.known.prLink };
     // A Schedule, and a client in another language, may start a job without them.
     const wanted = { ...facts, [MEMO.inputHash]: this.#inputHash, [MEMO.title]: title };
     const changed: Record<string, unknown> = Object.fromEntries(
@@ -111,13 +111,12 @@ function isSame(value: Value, other: Value): boolean {
 
 function attributesOf(run: JobRun): Record<Attribute, Value> {
   const { spec, phase, polls, jobId } = run;
-  const { job } = polls.known;
-  const prLink = job?.prLink ?? undefined;
+  const { job, prLink } = polls.known;
   return {
     project: spec.projectId,
     phase,
     status: job ? shownStatus(job.status) : undefined,
-    prLink: prLink !== undefined && isIndexable(prLink) ? prLink : undefined,
+    prLink: prLink !== null && isIndexable(prLink) ? prLink : undefined,
     waitingFor: SHOWN_WAITING_FOR.find((what) => what === waitingNow(run)?.for),
     batch: spec.batch ?? undefined,
     tags: spec.tags.length > 0 ? spec.tags : undefined,
@@ -137,14 +136,15 @@ const MAX_LISTED = 20;
 /** Markdown: what a job is, how it stands, what its follow-ups came to, and what a person should decide. */
 function currentDetails(run: JobRun): string {
   const { phase, polls } = run;
-  const { job } = polls.known;
+  const { job, prLinks, work } = polls.known;
   const status = job ? `, upstream status **${plainMarkdown(shownStatus(job.status))}**` : '';
   return [
     `**${plainMarkdown(run.title)}**`,
     '',
     `- phase: **${phase}**`,
     `- job: ${jobText(run)}${status}`,
-    `- pull request: ${job?.prLink ? linkMarkdown(job.prLink) : 'none'}`,
+    `- pull request: ${prLinks.length === 0 ? 'none' : prLinks.map(linkMarkdown).join(', ')}`,
+    ...(work?.first && !work.sawWork ? ['- no sign of work after the follow-up'] : []),
     `- last change: ${new Date(polls.known.lastChangeAt).toISOString()}`,
     ...waitingLines(waitingNow(run), run.spec.projectId),
     ...attention(run),
@@ -160,10 +160,11 @@ function jobText({ jobId, phase, write }: JobRun): string {
   return write && (inDoubtOf(write) || mayHaveArrived(write)) ? 'not known' : 'not created yet';
 }
 
-/** A wait for the next poll needs no line, and a wait for a person has its own below. */
+/** A usual wait for the next poll needs no line, and a wait for a person has its own below. */
 function waitingLines(waiting: Waiting | null, projectId: string): string[] {
-  if (!waiting || waiting.for === 'poll' || waiting.for === 'person') return [];
+  if (!waiting || waiting.for === 'person') return [];
   const { for: what, reason } = waiting;
+  if (what === 'poll' && reason === undefined) return [];
   const remedy = waitRemedy(waiting, projectId);
   return [
     `- waits for: **${what}** ${waitTimes(waiting)}${reason ? ` (${plainMarkdown(reason)})` : ''}`,

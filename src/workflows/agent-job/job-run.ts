@@ -11,14 +11,17 @@ import {
   type JobRecord,
   type Phase,
   type ResolveUnknownInput,
+  type TerminalStatus,
   type UnknownOutcomeDetails,
 } from '../../contract.js';
 import type { PollJobInput, PollJobResult } from '../../activities/agent-job/poll-attempt.js';
 import type { JobSpec } from '../../agent-job/input.js';
+import type { ShownJob } from '../../contract/write-outcome.js';
 import { jsonBytes } from '../../contract/shared.js';
 import { FollowUps, type CarriedFollowUps } from './follow-up-queue.js';
 import { afterEvent, type Situation, type WriteEvent } from './write-transitions.js';
 import { PollFindings, type PollData } from './poll-findings.js';
+import { lastReadText, lostText, notCreatedText, whyEnded } from './read-texts.js';
 import {
   beginWrite,
   countsAsInFlight,
@@ -59,8 +62,12 @@ interface DeadlineData {
 
 /** Why a run is over. */
 export type RunEnding =
-  | { kind: 'ended' | 'timedOut' | 'lost' | 'abandoned' | 'canceled' }
+  | { kind: 'ended'; end: TerminalStatus }
+  | { kind: 'timedOut' | 'lost' | 'abandoned' | 'canceled' }
   | { kind: 'failed'; type: string; message: string; details: unknown };
+
+/** What an accepted write brought. */
+type Answered = { job: JobRecord | null } & Partial<ShownJob>;
 
 /** One run of `agentJob`. */
 export class JobRun {
@@ -77,6 +84,8 @@ export class JobRun {
   leftWrite: Write | null = null;
   /** Waiting updates are answered with what is known each time this number grows. */
   releases = 0;
+  /** Why it ended as it did, for people; null if that needs no reason. */
+  endReason: string | null = null;
   /** The run is about to end or to continue as new: no caller is kept waiting. */
   isClosing = false;
   /** What people decided about writes in doubt, in the order carried out. */
@@ -94,7 +103,7 @@ export class JobRun {
     this.title = data.title;
     this.startedAt = data.startedAt;
     this.isRepeated = data.isRepeated;
-    this.polls = new PollFindings(data.polls, spec.polling, now);
+    this.polls = new PollFindings(data.polls, spec, now);
     this.followUps = new FollowUps(followUps);
     this.decisions = data.decisions;
     this.jobId = data.jobId;
@@ -140,37 +149,35 @@ export class JobRun {
     if (this.isCancelRequested) return { kind: 'canceled' };
     if (this.#stop) return this.#stop;
     if (write && (inDoubtOf(write) || countsAsInFlight(write))) return null;
-    if (polls.known.endedAt !== null && this.isIdle) return this.lingerLeftMs > 0 ? null : { kind: 'ended' };
-    if (polls.known.isGone) return { kind: 'lost' };
-    return this.#deadline.hasExpired && !this.#isBetweenWrites ? { kind: 'timedOut' } : null;
+    const { candidate, isGone } = polls.known;
+    // An end that has not stood counts all the same if no further read can show another.
+    const ended = candidate && ({ kind: 'ended', end: candidate.end } as const);
+    if (polls.hasEnded && this.isIdle) return ended;
+    if (isGone) return ended ?? { kind: 'lost' };
+    return this.hasExpired && !this.#isBetweenWrites ? (ended ?? { kind: 'timedOut' }) : null;
   }
 
   get phase(): Phase {
     if (this.ending()) return 'done';
     if (this.inDoubt) return 'needsAttention';
     if (this.jobId === null) return 'creating';
-    if (this.write || !this.followUps.isEmpty) return 'sending';
-    return this.isLingering ? 'lingering' : 'watching';
+    return this.write || !this.followUps.isEmpty ? 'sending' : 'watching';
   }
 
-  get isLingering(): boolean {
-    return this.isIdle && this.lingerLeftMs > 0;
-  }
-
-  get lingerLeftMs(): number {
-    const { endedAt } = this.polls.known;
-    return endedAt === null ? 0 : endedAt + this.spec.lingerMs - this.#now();
+  /** The deadline has passed, and the last poll was made. */
+  get hasExpired(): boolean {
+    return this.#deadline.hasExpired;
   }
 
   /** When polling must end; null if no clock runs. */
   get pollDeadline(): number | null {
     const isStopped = this.inDoubt !== null || typeof this.write?.deadlineStoppedAt === 'number';
-    return isStopped || this.#deadline.hasExpired || this.#isBetweenWrites ? null : this.deadlineAt;
+    return isStopped || this.hasExpired || this.#isBetweenWrites ? null : this.deadlineAt;
   }
 
   /** The job has ended, and no write has begun since: no deadline counts, and the next write gets a full one. */
   get #isBetweenWrites(): boolean {
-    return this.polls.known.endedAt !== null && this.write === null;
+    return this.polls.hasEnded && this.write === null;
   }
 
   /** A follow-up leaves right now, or within this very workflow task. */
@@ -178,7 +185,7 @@ export class JobRun {
     return !this.followUps.isEmpty && (this.write === null || isLeaving(this.write));
   }
 
-  /** Nothing is to be sent: the next terminal status that is read ends the run. */
+  /** Nothing is to be sent: an end that counts ends the run. */
   get isIdle(): boolean {
     return this.followUps.isEmpty && this.write === null && !this.inDoubt && this.jobId !== null;
   }
@@ -186,7 +193,7 @@ export class JobRun {
   /** Begins a write, or goes on with the one that an earlier run began. */
   beginWrite(identity: WriteIdentity): void {
     if (this.write) return;
-    if (this.polls.known.endedAt !== null) this.#restartDeadline();
+    if (this.polls.hasEnded) this.#restartDeadline();
     this.#write = beginWrite(identity);
   }
 
@@ -237,11 +244,11 @@ export class JobRun {
     const { kind } = write;
     switch (as.kind) {
       case 'accepted':
-        return kind === 'create' ? this.#jobKnown(as.jobId, as.job) : this.#followUpDone('sent', as.job);
+        return kind === 'create' ? this.#jobKnown(as) : this.#followUpDone('sent', as);
       case 'rejected':
         return this.#rejected(write, as);
       case 'unknown':
-        return this.#followUpDone('unknown', null, as.reason);
+        return this.#followUpDone('unknown', { job: null }, as.reason);
       case 'abandoned':
         this.#stop = { kind: 'abandoned' };
         return;
@@ -255,17 +262,17 @@ export class JobRun {
   }
 
   /** From the create's answer, or from a person. */
-  #jobKnown(jobId: string | null, job: JobRecord | null): void {
+  #jobKnown({ jobId, job, ...shown }: Resolution & { kind: 'accepted' }): void {
     this.jobId = jobId;
     this.createdAt = this.#now();
-    this.polls.jobKnown(job);
+    this.polls.jobKnown(job, shown);
     this.#restartDeadline();
   }
 
   /** The upstream accepted the follow-up, or a person gave it up. */
-  #followUpDone(state: 'sent' | 'unknown', job: JobRecord | null, error?: string): void {
+  #followUpDone(state: 'sent' | 'unknown', { job, ...shown }: Answered, error?: string): void {
     this.followUps.resolveNext(state, error);
-    this.polls.followUpAccepted(job, this.spec.settleMs);
+    this.polls.followUpTaken(job, shown);
     this.#restartDeadline();
   }
 
@@ -277,8 +284,6 @@ export class JobRun {
       return;
     }
     this.followUps.resolveNext('rejected', `${status}${error && `: ${error}`}`);
-    // The batch of polls that ran beside the write does not end at a terminal status it knows.
-    if (this.polls.known.endedAt === null) this.polls.pollAgain();
   }
 
   /** Whether the write arrived is not known. */
@@ -292,10 +297,20 @@ export class JobRun {
     this.#stop = { kind: 'failed', type: FAILURE.unknownOutcome, message, details };
   }
 
+  #whyEnded({ kind }: RunEnding): string | null {
+    const { polls, jobId, write } = this;
+    if (kind === 'ended') return whyEnded(polls, this.#now());
+    if (kind === 'lost') return lostText(polls.known, this.#now());
+    if (kind !== 'timedOut') return null;
+    return jobId === null ? notCreatedText(write) : lastReadText(polls.known);
+  }
+
   /** No caller is kept waiting any more: what still waits will never be sent. */
   close(): void {
     const ending = this.ending();
-    if (ending && ending.kind !== 'ended') {
+    if (!this.#stop) this.endReason = ending && this.#whyEnded(ending);
+    // A follow-up may still come to a job that has ended with nothing left to send.
+    if (ending && !(ending.kind === 'ended' && this.isIdle)) {
       this.#stop = ending;
       this.leftWrite ??= this.write;
       this.apply({ kind: 'runEnds' });
@@ -313,9 +328,9 @@ export class JobRun {
 
   /** Takes in what a batch of polls brought. */
   observe(result: PollJobResult, asked: PollJobInput): void {
-    const hadEnded = this.polls.known.endedAt !== null;
+    const { hasEnded } = this.polls;
     this.polls.observe(result, asked);
-    if (hadEnded && this.polls.known.endedAt === null) this.#restartDeadline();
+    if (hasEnded && !this.polls.hasEnded) this.#restartDeadline();
   }
 
   pollNow(): void {

@@ -1,17 +1,21 @@
 /** Decides what the query `jobState` answers, and what a job waits for: both follow from what the run knows. */
-import { FAILURE, isTerminalStatus, type JobOutcome, type JobState, type Waiting } from '../../contract.js';
+import { FAILURE, type JobOutcome, type JobState, type Waiting } from '../../contract.js';
 import { labelsOf } from '../../agent-job/fields.js';
 import type { JobRun } from './job-run.js';
+import { oddReadText, unrestText } from './read-texts.js';
 import { interruptionOf, notBeforeOf, queuedOf } from './write.js';
 
 /** The state of a job. */
 export function jobState(run: JobRun): JobState {
-  const { job, lastChangeAt, polls } = run.polls.known;
+  const { job, prLink, prLinks, work, lastChangeAt, polls } = run.polls.known;
   return {
     phase: run.phase,
     projectId: run.spec.projectId,
     jobId: run.jobId,
     job,
+    prLink,
+    prLinks: [...prLinks],
+    sawWork: work && work.sawWork,
     followUps: run.followUps.statuses(),
     usedFollowUpIds: run.followUps.usedIds(),
     promptHashes: run.followUps.promptHashes(),
@@ -31,7 +35,7 @@ export function jobState(run: JobRun): JobState {
 export function outcomeOf(run: JobRun): JobOutcome | null {
   const ending = run.ending();
   if (ending === null) return null;
-  if (ending.kind === 'ended') return run.polls.known.job?.status as JobOutcome;
+  if (ending.kind === 'ended') return ending.end;
   if (ending.kind === 'failed') return ending.type as JobOutcome;
   return ending.kind === 'canceled' ? 'Canceled' : ending.kind;
 }
@@ -50,6 +54,7 @@ export function refusedState(input: unknown, startTime: Date): JobState {
     projectId: typeof projectId === 'string' ? projectId : '',
     jobId: null,
     job: null,
+    ...{ prLink: null, prLinks: [], sawWork: null },
     followUps: [],
     usedFollowUpIds: [],
     promptHashes: {},
@@ -69,7 +74,7 @@ function isoTime(ms: number): string {
 }
 
 /** What says why a run waits. */
-type WaitingRun = Pick<JobRun, 'jobId' | 'isLingering' | 'write' | 'spec' | 'polls'>;
+type WaitingRun = Pick<JobRun, 'jobId' | 'write' | 'spec' | 'polls'>;
 
 /** For a run that is not over and has no write under way. Null if it acts within this very workflow task. */
 export function waitingOf(run: WaitingRun, now: number): Waiting | null {
@@ -91,18 +96,18 @@ export function waitingOf(run: WaitingRun, now: number): Waiting | null {
   return { ...shown, ...(position !== undefined && { position }) };
 }
 
-function waitingToPoll({ spec, isLingering, polls }: WaitingRun, now: number): Waiting {
+function waitingToPoll({ spec, polls }: WaitingRun, now: number): Waiting {
   const { nextPollAt, batchStartedAt } = polls;
-  const { job, interruption, endedAt, settledAt, notBefore, lastChangeAt } = polls.known;
-  if (isLingering && endedAt !== null) return waiting('linger', endedAt, endedAt + spec.lingerMs);
+  const { interruption, candidate, notBefore, lastChangeAt } = polls.known;
   if (interruption) {
     const until = Math.max(nextPollAt ?? 0, notBefore);
     return waiting(interruption.for, interruption.since, until > now ? until : null, interruption.reason);
   }
-  if (settledAt > now && isTerminalStatus(job?.status)) {
-    return waiting('settle', settledAt - spec.settleMs, settledAt);
+  if (candidate && !candidate.hasStood) {
+    const standsAt = candidate.since + spec.settleMs;
+    return waiting('settle', candidate.since, standsAt > now ? standsAt : null, unrestText(polls.known));
   }
-  return waiting('poll', Math.max(batchStartedAt, lastChangeAt), nextPollAt);
+  return waiting('poll', Math.max(batchStartedAt, lastChangeAt), nextPollAt, oddReadText(polls.known));
 }
 
 function waiting(what: Waiting['for'], since: number, until: number | null, reason?: string): Waiting {

@@ -2,16 +2,32 @@
  * What the polls of a job have shown. Decides whether the job has ended, is lost or is badly read, and whether a poll
  * before its time is wanted. Pure: no Temporal. Times in milliseconds.
  */
-import { isTerminalStatus, MAX_RETRY_AFTER_MS, type JobRecord } from '../../contract.js';
+import { LIMIT, MAX_RETRY_AFTER_MS, type JobRecord } from '../../contract.js';
+import { jsonBytes } from '../../contract/shared.js';
+import type { ShownJob } from '../../contract/write-outcome.js';
 import type { PollJobInput, PollJobResult, Reading } from '../../activities/agent-job/poll-attempt.js';
+import {
+  candidateAfter,
+  isEndless,
+  seenEnd,
+  standingOf,
+  unrestAfter,
+  workSigns,
+  workSignsAfter,
+  type EndCandidate,
+  type SeenEnd,
+  type Unrest,
+  type WorkSigns,
+} from '../../agent-job/ends.js';
 import {
   healthReportsFrom,
   isLongerPause,
+  isLost,
   isSameRecord,
-  LOST_AFTER,
   plannedPolls,
   readHealth,
   withHealthChange,
+  type NotFound,
   type PollPlan,
   type ReadHealth,
 } from '../../agent-job/poll-waits.js';
@@ -27,12 +43,23 @@ export interface PollData {
   lastChangeAt: number;
   /** Polls so far; those of a batch that was cut short are estimated. */
   polls: number;
-  /** Until then a terminal status is shown and ends nothing: it may be from before the last follow-up. */
-  settledAt: number;
-  /** When a terminal status was read that counts; null while there is none. */
-  endedAt: number | null;
+  /** The last link that was seen; null if none was. */
+  prLink: string | null;
+  /** All that were seen, in the order seen; the last ones. */
+  prLinks: readonly string[];
+  /** The record's status is a word that the interface does not name. */
+  isUnknownStatus: boolean;
+  /** The end that the last good read showed; null if it showed none, or none was made since the last follow-up. */
+  candidate: EndCandidate | null;
+  unrest: Unrest | null;
+  /** Follow-ups that were accepted, or given up as unknown. */
+  followUpsTaken: number;
+  /** What the last good read showed; null before the first. */
+  lastSeen: SeenEnd | null;
+  /** Null without a follow-up, and if no read can show whose work it is. */
+  work: WorkSigns | null;
   /** Answers 404 in a row; null if the last one was another. */
-  notFound: { count: number; since: number } | null;
+  notFound: NotFound | null;
   /** The upstream has answered 404 for long enough. */
   isGone: boolean;
   /** Failed polls in a row. */
@@ -56,8 +83,14 @@ export function firstPollData(startedAt: number): PollData {
     job: null,
     lastChangeAt: startedAt,
     polls: 0,
-    settledAt: 0,
-    endedAt: null,
+    prLink: null,
+    prLinks: [],
+    isUnknownStatus: false,
+    candidate: null,
+    unrest: null,
+    followUpsTaken: 0,
+    lastSeen: null,
+    work: null,
     notFound: null,
     isGone: false,
     failures: 0,
@@ -73,6 +106,7 @@ export function firstPollData(startedAt: number): PollData {
 export class PollFindings {
   readonly #data: PollData;
   readonly #plan: PollPlan;
+  readonly #settleMs: number;
   readonly #now: () => number;
 
   /** When a poll before its time is wanted; null if none is. */
@@ -87,9 +121,10 @@ export class PollFindings {
   /** The batch that runs. */
   #batch: { since: number; sinceChangeMs: number; maxReads: number; ridesUntil: number } | null = null;
 
-  constructor(data: PollData, plan: PollPlan, now: () => number) {
+  constructor(data: PollData, { polling, settleMs }: { polling: PollPlan; settleMs: number }, now: () => number) {
     this.#data = { ...data };
-    this.#plan = plan;
+    this.#plan = polling;
+    this.#settleMs = settleMs;
     this.#now = now;
     if (data.pollRequested) this.pollNow();
   }
@@ -113,10 +148,36 @@ export class PollFindings {
     this.requestedAt = this.#now();
   }
 
+  /** The end that counts has been read: with nothing left to send, the run is over. */
+  get hasEnded(): boolean {
+    return this.#data.candidate?.hasStood === true;
+  }
+
+  /** For how long an end has stood, and must still; undefined if none must. */
+  get standing(): { forMs: number; leftMs: number } | undefined {
+    return standingOf({ candidate: this.#data.candidate, settleMs: this.#settleMs }, this.#now());
+  }
+
+  /** The upstream goes on changing between ends and other answers. */
+  get isUnsettled(): boolean {
+    const { unrest } = this.#data;
+    return unrest !== null && isEndless(unrest, this.#settleMs, this.#now());
+  }
+
   /** What a batch must know of the reads before it. */
-  get forBatch(): Pick<PollJobInput, 'failures' | 'health' | 'pauseMs' | 'healthReportsFrom' | 'notFound'> {
+  get forBatch(): Omit<PollJobInput, 'projectId' | 'jobId' | 'plan' | 'deadlineAt' | 'maxReads'> {
+    const { job, lastChangeAt, work, candidate, followUpsTaken } = this.#data;
     const { failures, health, pauseMs, healthChanges, notFound } = this.#data;
-    return { failures, health, pauseMs, healthReportsFrom: healthReportsFrom(healthChanges, this.#now()), notFound };
+    // The first read after a follow-up is reported, whatever it shows: the next ones are compared with it.
+    const known = work !== null && work.first === null ? null : job;
+    const reads = {
+      failures,
+      health,
+      pauseMs,
+      healthReportsFrom: healthReportsFrom(healthChanges, this.#now()),
+      notFound,
+    };
+    return { known, lastChangeAt, candidate, settleMs: this.#settleMs, followUpsTaken, ...reads };
   }
 
   beginBatch({ maxReads, lastChangeAt, pauseMs = 0, healthReportsFrom }: PollJobInput): void {
@@ -149,21 +210,19 @@ export class PollFindings {
   observe({ reading, reads, failures }: PollJobResult, asked: PollJobInput): void {
     const data = this.#data;
     const now = this.#now();
-    const isStale = asked.settledAt !== data.settledAt;
+    const isStale = asked.followUpsTaken !== data.followUpsTaken;
     data.polls += reads;
     data.failures = failures;
     this.#batch = null;
     this.hasResult = false;
     data.pollRequested = this.isPollNow;
     this.#noteHealth(reading);
-    if (reading.kind === 'record') this.#read(reading.job, asked.endsAtTerminal && !isStale);
-    if (reading.kind === 'settling') this.#read(reading.job, false);
+    if (reading.kind === 'record') this.#show(reading.job, reading);
+    if (reading.kind === 'record' && !isStale) this.#judge(reading);
     if (data.pauseMs !== undefined) data.notBefore = now + data.pauseMs;
-    const isNotFound = reading.kind === 'notFound' && !isStale;
-    const notFound = isNotFound ? { count: reading.count, since: data.notFound?.since ?? now } : null;
-    data.notFound = notFound;
+    data.notFound = reading.kind === 'notFound' && !isStale ? notFoundAfter(data.notFound, reading, now) : null;
     // Whatever else comes in between, a job is found again: the run may not have ended yet.
-    data.isGone = notFound !== null && notFound.count >= LOST_AFTER.count && now - notFound.since >= LOST_AFTER.ms;
+    data.isGone = data.notFound !== null && isLost(data.notFound, now);
   }
 
   #noteHealth(reading: Reading): void {
@@ -177,34 +236,45 @@ export class PollFindings {
     data.interruption = health === 'good' ? null : pollInterruption(reading, data.interruption, this.#now());
   }
 
-  #read(job: JobRecord, counts: boolean): void {
+  /** Shows a record, of whatever answer. */
+  #show(job: JobRecord, { isUnknownStatus, prLinks = job.prLink === null ? [] : [job.prLink] }: Shown): void {
     const data = this.#data;
     if (!isSameRecord(job, data.job)) {
       data.job = job;
       data.lastChangeAt = this.#now();
     }
-    if (!isTerminalStatus(job.status)) data.endedAt = null;
-    else if (counts) data.endedAt ??= this.#now();
+    data.isUnknownStatus = isUnknownStatus === true;
+    data.prLink = prLinks.at(-1) ?? data.prLink;
+    data.prLinks = withLinks(data.prLinks, prLinks);
+  }
+
+  /** What a read shows decides about the end; the answer to a write is no read. */
+  #judge(reading: Reading & { kind: 'record' }): void {
+    const data = this.#data;
+    const now = this.#now();
+    const seen = seenEnd(reading);
+    const candidate = candidateAfter(data.candidate, seen, { counts: reading.counts, now });
+    data.unrest = unrestAfter(data.unrest, seen, candidate, { settleMs: this.#settleMs, now });
+    data.candidate = this.isUnsettled ? { ...data.unrest!.last, hasStood: true } : candidate;
+    data.work = data.work && workSignsAfter(data.work, seen);
+    data.lastSeen = seen;
   }
 
   /** The job id is known from now on. `job` is what the create's response showed; null if a person named the job. */
-  jobKnown(job: JobRecord | null): void {
+  jobKnown(job: JobRecord | null, shown: Shown): void {
     this.#data.lastChangeAt = this.#now();
-    if (!job) return;
-    this.#data.job = job;
-    if (isTerminalStatus(job.status)) this.#data.endedAt = this.#now();
+    if (job) this.#show(job, shown);
   }
 
-  /**
-   * A follow-up was accepted, or given up: from now on, and for `settleMs`, an older terminal status counts for
-   * nothing.
-   */
-  followUpAccepted(job: JobRecord | null, settleMs: number): void {
+  /** A follow-up was accepted, or given up: an end that was read before counts for nothing. */
+  followUpTaken(job: JobRecord | null, shown: Shown): void {
     const data = this.#data;
-    if (job) data.job = job;
+    if (job) this.#show(job, shown);
     data.lastChangeAt = this.#now();
-    data.settledAt = this.#now() + settleMs;
-    data.endedAt = null;
+    data.followUpsTaken += 1;
+    data.candidate = null;
+    data.unrest = null;
+    data.work = workSigns(data.lastSeen);
     this.forgetNotFound();
     this.pollAgain();
   }
@@ -220,9 +290,32 @@ export class PollFindings {
   }
 }
 
+type Shown = Partial<ShownJob>;
+
+/** All links seen: the last ones, so that what continue-as-new hands on stays small. */
+function withLinks(before: readonly string[], seen: readonly string[]): readonly string[] {
+  const links = [...new Set([...before, ...seen])];
+  while (links.length > LIMIT.prLinks || jsonBytes(links) > LIMIT.recordBytes) links.shift();
+  return links;
+}
+
+/** The answers 404 in a row; a page and an answer are not of one row. */
+function notFoundAfter(
+  before: NotFound | null,
+  { count, page }: Reading & { kind: 'notFound' },
+  now: number,
+): NotFound {
+  const isSameRow = before !== null && (before.page === undefined) === (page === undefined);
+  return { count, since: isSameRow ? before.since : now, ...(page !== undefined && { page }) };
+}
+
 /** What keeps polls from being of use, as the last one showed; null if it brought something. */
 export function pollInterruption(reading: Reading, before: Interruption | null, now: number): Interruption | null {
-  if (reading.kind !== 'failed') return null;
-  const { reason, waitsFor = 'upstream' } = reading;
-  return { for: waitsFor, since: before?.for === waitsFor ? before.since : now, reason };
+  const shown = interruptionIn(reading);
+  return shown && { ...shown, since: before?.for === shown.for ? before.since : now };
+}
+
+function interruptionIn(reading: Reading): Omit<Interruption, 'since'> | null {
+  if (reading.kind === 'failed') return { for: reading.waitsFor ?? 'upstream', reason: reading.reason };
+  return reading.kind === 'notFound' && reading.page !== undefined ? { for: 'upstream', reason: reading.page } : null;
 }

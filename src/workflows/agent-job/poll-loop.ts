@@ -43,8 +43,9 @@ export async function pollLoop(run: JobRun, waitPoint: WaitPoint, jobId: string)
 
 function nextWaitMs({ spec, polls }: JobRun): number {
   const { lastChangeAt, failures, notFound } = polls.known;
+  const { standing } = polls;
   const now = Date.now();
-  const situation = { sinceChangeMs: now - lastChangeAt, failures, untilLostMs: untilLostMs(notFound, now) };
+  const situation = { sinceChangeMs: now - lastChangeAt, failures, standing, untilLostMs: untilLostMs(notFound, now) };
   return pollWaitMs(spec.polling, { ...situation, random: Math.random() });
 }
 
@@ -52,9 +53,9 @@ function nextWaitMs({ spec, polls }: JobRun): number {
 async function untilPollDue(run: JobRun, waitPoint: WaitPoint, dueAt: number): Promise<void> {
   const { polls } = run;
   for (;;) {
-    await waitPoint.waitUntil(() => !waitPoint.mustYield() && (polls.requestedAt !== null || !run.isLingering));
+    await waitPoint.waitUntil(() => !waitPoint.mustYield());
     await untilFirstLeft(run, waitPoint);
-    const { isLingering, pollDeadline } = run;
+    const { pollDeadline } = run;
     const { requestedAt } = polls;
     const { notBefore } = polls.known;
     const pollAt = Math.max(requestedAt ?? dueAt, notBefore);
@@ -63,8 +64,7 @@ async function untilPollDue(run: JobRun, waitPoint: WaitPoint, dueAt: number): P
     if (waitMs <= 0 && notBefore <= Date.now()) return;
     // At the deadline there is no last poll against a Retry-After.
     if (waitMs <= 0) run.expire();
-    const isDifferent = () =>
-      polls.requestedAt !== requestedAt || run.isLingering !== isLingering || run.pollDeadline !== pollDeadline;
+    const isDifferent = () => polls.requestedAt !== requestedAt || run.pollDeadline !== pollDeadline;
     await waitPoint.waitUntil(() => waitPoint.mustYield() || isDifferent(), waitMs, 'Next poll');
   }
 }
@@ -130,17 +130,12 @@ function failedPoll({ known }: PollFindings, reason: string): PollJobResult {
 
 function pollInput(run: JobRun, jobId: string): PollJobInput {
   const { spec, polls } = run;
-  const { job, lastChangeAt, settledAt } = polls.known;
   return {
     projectId: spec.projectId,
     jobId,
     plan: spec.polling,
-    known: job,
-    lastChangeAt,
     deadlineAt: run.pollDeadline,
-    settledAt,
-    endsAtTerminal: run.isIdle,
     ...polls.forBatch,
-    maxReads: run.isLingering || polls.isPollNow ? 1 : POLLS_PER_BATCH,
+    maxReads: polls.isPollNow ? 1 : POLLS_PER_BATCH,
   };
 }

@@ -110,7 +110,7 @@ function sendEnded(sent: Write, { outcome, beganAt }: WriteEvent & { kind: 'send
   const write = { ...sent, turn: null };
   switch (outcome.kind) {
     case 'accepted':
-      return resolve(write, { kind: 'accepted', jobId: outcome.jobId, job: outcome.job });
+      return resolve(write, outcome);
     case 'rejected':
       return rejected(write, outcome, situation);
     case 'throttled':

@@ -3,7 +3,7 @@
  * write-transitions.ts decides what changes it. Pure: no Temporal. Times in milliseconds.
  */
 import type { InDoubtWrite, JobRecord, Priority, RequestTurn } from '../../contract.js';
-import type { Queued } from '../../contract/write-outcome.js';
+import type { Queued, ShownJob } from '../../contract/write-outcome.js';
 
 /** What keeps a request from being made, or from being of use. */
 export interface Interruption {
@@ -84,7 +84,7 @@ interface Resolved {
 /** What the run must carry out. */
 export type Resolution =
   /** The upstream accepted it, or a person said so. `jobId` is null for a follow-up that a person saw there. */
-  | { kind: 'accepted'; jobId: string | null; job: JobRecord | null }
+  | ({ kind: 'accepted'; jobId: string | null; job: JobRecord | null } & Partial<ShownJob>)
   | { kind: 'rejected'; status: number; error: string }
   /** A follow-up that may have arrived is given up. */
   | { kind: 'unknown'; reason: string }

@@ -1,0 +1,133 @@
+/**
+ * Decides when an end of the upstream counts: one that may come too early must stand first. Also what shows that a
+ * follow-up was worked on. Pure, for workflow and activities alike. Times in milliseconds.
+ */
+import type { JobRecord, TerminalStatus } from '../contract.js';
+
+/** What a good read showed, as far as ends are compared by it. */
+export interface SeenEnd {
+  /** Null if the status ends nothing. */
+  end: TerminalStatus | null;
+  prLink: string | null;
+}
+
+/** An end that was read, and by no read since then contradicted. */
+export interface EndCandidate {
+  end: TerminalStatus;
+  prLink: string | null;
+  /** When it was first read, by the workflow's time. */
+  since: number;
+  /** It counts: it need not stand, or it has stood. */
+  hasStood: boolean;
+}
+
+/** What a batch of polls must know to judge an end. */
+export interface EndRules {
+  candidate: EndCandidate | null;
+  /** How long an end must stand that may come too early. */
+  settleMs: number;
+  /** Follow-ups of this run that were accepted, or given up as unknown: after the first, every end must stand. */
+  followUpsTaken: number;
+}
+
+/** What a read showed of a job. */
+export function seenEnd({ job, end }: { job: JobRecord; end: TerminalStatus | null }): SeenEnd {
+  return { end, prLink: job.prLink };
+}
+
+/** Whether two reads showed the same. */
+export function isSameEnd(one: SeenEnd, other: SeenEnd | null): boolean {
+  return other !== null && one.end === other.end && one.prLink === other.prLink;
+}
+
+/** Whether the end in a good read counts. The read began at `begunAt`. */
+export function endCounts(seen: SeenEnd, begunAt: number, { candidate, settleMs, followUpsTaken }: EndRules): boolean {
+  if (seen.end === null) return false;
+  const mayBeTooEarly = followUpsTaken > 0 || (seen.end === 'completed' && seen.prLink === null);
+  if (!mayBeTooEarly || settleMs === 0) return true;
+  return candidate !== null && isSameEnd(seen, candidate) && begunAt >= candidate.since + settleMs;
+}
+
+/** The candidate after a good read; `counts` says whether the end in it counts. */
+export function candidateAfter(
+  before: EndCandidate | null,
+  { end, prLink }: SeenEnd,
+  { counts, now }: { counts: boolean; now: number },
+): EndCandidate | null {
+  if (end === null) return null;
+  if (before === null || !isSameEnd(before, { end, prLink })) return { end, prLink, since: now, hasStood: counts };
+  return { ...before, hasStood: before.hasStood || counts };
+}
+
+/** How long a candidate has stood, and for how long it must still stand; undefined if none must. */
+export function standingOf(
+  { candidate, settleMs }: Pick<EndRules, 'candidate' | 'settleMs'>,
+  now: number,
+): { forMs: number; leftMs: number } | undefined {
+  if (!candidate || candidate.hasStood) return undefined;
+  const forMs = Math.max(0, now - candidate.since);
+  return { forMs, leftMs: Math.max(0, settleMs - forMs) };
+}
+
+/** An upstream that changes between ends and other answers, none of which stands. */
+export interface Unrest {
+  /** When its first end was read. */
+  since: number;
+  /** How often an end was contradicted since. */
+  changes: number;
+  /** The last end that was read. */
+  last: EndCandidate;
+  /** When a read first contradicted that end by a status that ends nothing; null if none did. */
+  brokenAt: number | null;
+}
+
+/** After so many times `settle` an upstream that goes on changing is believed its last end. */
+const MAX_UNREST = 10;
+/** One change is a job that goes on. */
+const MIN_CHANGES = 2;
+
+/** The unrest after a good read. A status without an end that has stood for `settle` is no unrest: the job goes on. */
+export function unrestAfter(
+  before: Unrest | null,
+  seen: SeenEnd,
+  candidate: EndCandidate | null,
+  { settleMs, now }: { settleMs: number; now: number },
+): Unrest | null {
+  const isResumed = before !== null && before.brokenAt !== null && now - before.brokenAt >= settleMs;
+  if (before === null || isResumed) {
+    return candidate && { since: now, changes: 0, last: candidate, brokenAt: null };
+  }
+  const { since, last, brokenAt } = before;
+  const isContradicted = brokenAt === null && !isSameEnd(seen, last);
+  const changes = before.changes + (isContradicted ? 1 : 0);
+  if (candidate) return { since, changes, last: candidate, brokenAt: null };
+  return { since, changes, last, brokenAt: brokenAt ?? now };
+}
+
+/** Whether the last end counts because the upstream would go on changing for ever. */
+export function isEndless({ since, changes }: Unrest, settleMs: number, now: number): boolean {
+  return changes >= MIN_CHANGES && now - since >= MAX_UNREST * settleMs;
+}
+
+/** What shows that the last follow-up was worked on. */
+export interface WorkSigns {
+  /** The last read before the message; null if there was none. */
+  before: SeenEnd | null;
+  /** The first read after the message; null before it. */
+  first: SeenEnd | null;
+  sawWork: boolean;
+}
+
+/**
+ * What is known when a follow-up was accepted; null if the last read before it showed a status without an end: then no
+ * read can tell whose work it shows.
+ */
+export function workSigns(before: SeenEnd | null): WorkSigns | null {
+  return before !== null && before.end === null ? null : { before, first: null, sawWork: false };
+}
+
+/** The same after a further read: a status without an end is a sign of work, and an end that is another one. */
+export function workSignsAfter({ before, first, sawWork }: WorkSigns, seen: SeenEnd): WorkSigns {
+  const isOther = (known: SeenEnd | null) => known !== null && !isSameEnd(seen, known);
+  return { before, first: first ?? seen, sawWork: sawWork || seen.end === null || isOther(before) || isOther(first) };
+}
