@@ -2,7 +2,7 @@ import { activityInfo } from '@temporalio/activity';
 import type { JobRecord } from '../../src/contract.js';
 import type { WriteOutcome } from '../../src/contract/write-outcome.js';
 import type { WriteOptions } from '../../src/upstream/upstream.js';
-import { record, ScriptedUpstream } from './scripted-upstream.js';
+import { record, ScriptedUpstream, shown } from './scripted-upstream.js';
 
 /** A scripted upstream that notes when it was called, by the Temporal server's clock, and can be made to hang. */
 export class ObservedUpstream extends ScriptedUpstream {
@@ -56,7 +56,8 @@ function attemptTime(): number {
 
 function showing(outcome: WriteOutcome, fields: Partial<JobRecord> | null): WriteOutcome {
   if (outcome.kind !== 'accepted') return outcome;
-  return { ...outcome, job: fields && outcome.job && { ...outcome.job, ...fields } };
+  const { kind, jobId, job } = outcome;
+  return { kind, jobId, ...(fields && job ? shown({ ...job, ...fields }) : { job: null }) };
 }
 
 async function noted<T>(answer: Promise<T>, opened: Promise<void> | undefined): Promise<T> {

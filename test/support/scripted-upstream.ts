@@ -24,7 +24,7 @@ export class ScriptedUpstream implements Upstream {
     if (!(await mayFinish(options))) return TOO_LATE;
     this.created.push(prompt);
     const id = `job-${this.created.length}`;
-    return this.createFaults.shift() ?? { kind: 'accepted', jobId: id, job: record({ id }) };
+    return this.createFaults.shift() ?? { kind: 'accepted', jobId: id, ...shown({ id }) };
   }
 
   async sendMessage(
@@ -33,7 +33,7 @@ export class ScriptedUpstream implements Upstream {
   ): Promise<WriteOutcome> {
     if (!(await mayFinish(options))) return TOO_LATE;
     this.messages.push(prompt);
-    return this.messageFaults.shift() ?? { kind: 'accepted', jobId, job: record({ id: jobId }) };
+    return this.messageFaults.shift() ?? { kind: 'accepted', jobId, ...shown({ id: jobId }) };
   }
 
   async getJob({ jobId }: { jobId: string }): Promise<{ job: JobRecord } & ShownJob> {

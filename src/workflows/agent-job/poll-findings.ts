@@ -263,7 +263,10 @@ export class PollFindings {
   /** The job id is known from now on. `job` is what the create's response showed; null if a person named the job. */
   jobKnown(job: JobRecord | null, shown: Shown): void {
     this.#data.lastChangeAt = this.#now();
-    if (job) this.#show(job, shown);
+    if (!job) return;
+    this.#show(job, shown);
+    // A poll that shows the same is not reported.
+    this.#data.lastSeen = seenEnd({ job, end: shown.end ?? null });
   }
 
   /** A follow-up was accepted, or given up: an end that was read before counts for nothing. */

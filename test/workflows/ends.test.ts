@@ -1,0 +1,270 @@
+import { expect, test } from 'vitest';
+import {
+  followUpSignal,
+  jobStateQuery,
+  pollNowSignal,
+  type AgentJobInput,
+  type JobRecord,
+} from '../../src/contract.js';
+import { RejectedError } from '../../src/upstream/errors.js';
+import { useDevServer } from '../support/job-tests.js';
+import { skipTime, skipTimeBy } from '../support/skip-time.js';
+
+const tests = useDevServer();
+const SECOND = 1_000;
+const A = 'https://github.example/a/b/pull/1';
+const B = 'https://github.example/a/b/pull/2';
+const polling = { min: SECOND, max: SECOND };
+const create = { projectId: 'p1', prompt: 'Fix it', polling };
+const attach = { projectId: 'p1', jobId: 'job-7', polling };
+
+const active = { status: 'active', prLink: null };
+const completed = (prLink: string | null = null) => ({ status: 'completed', prLink });
+const failed = { status: 'failed', prLink: null };
+const gone = new RejectedError('gone', 404, '');
+
+type Shown = Partial<JobRecord> | Error;
+/** What reads show, and for how many seconds; the last for ever. */
+type Plan = (readonly [shown: Shown, seconds: number])[];
+
+/** From the first write or read on, or from the first accepted message if there is one. */
+function follow(before: Plan, afterMessage: Plan = []): void {
+  const { upstream } = tests;
+  upstream.show = () => {
+    const now = upstream.readTimes.at(-1)!;
+    const messageAt = upstream.messageTimes.at(0);
+    const isAfter = messageAt !== undefined && afterMessage.length > 0;
+    let left = now - (isAfter ? messageAt : (upstream.createTimes[0] ?? upstream.readTimes[0]!));
+    const plan = isAfter ? afterMessage : before;
+    const [shown] = plan.find(([, seconds]) => (left -= seconds * SECOND) < 0) ?? plan.at(-1)!;
+    if (shown instanceof Error) throw shown;
+    return shown;
+  };
+}
+
+async function endOf(input: Partial<AgentJobInput>) {
+  const handle = await tests.bench.start(input);
+  await skipTime(handle);
+  return handle.result();
+}
+
+test.for<[name: string, input: object, plan: Plan, end: object]>([
+  [
+    'a link that comes 15 s after `completed`',
+    create,
+    [
+      [active, 3],
+      [completed(), 15],
+      [completed(A), 99],
+    ],
+    { prLink: A },
+  ],
+  [
+    'an attached job whose link comes late',
+    attach,
+    [
+      [completed(), 10],
+      [completed(A), 99],
+    ],
+    { prLink: A },
+  ],
+  [
+    '`completed` without a link for ever',
+    create,
+    [
+      [active, 3],
+      [completed(), 99],
+    ],
+    { prLink: null },
+  ],
+  [
+    'a link that the end no longer shows',
+    create,
+    [
+      [{ status: 'active', prLink: A }, 3],
+      [completed(), 99],
+    ],
+    { prLink: A, prLinks: [A], job: { prLink: null } },
+  ],
+  [
+    'an end and then 404 for ever',
+    create,
+    [
+      [active, 3],
+      [completed(), 5],
+      [gone, 999],
+    ],
+    { prLink: null, reason: /404/ },
+  ],
+] as const)('%s is told as it is in the end', async ([, input, plan, end]) => {
+  follow([...plan]);
+  const { reason } = end as { reason?: RegExp };
+  const result = await endOf(input);
+  expect(result).toMatchObject({
+    outcome: 'completed',
+    ...end,
+    ...(reason && { reason: expect.stringMatching(reason) }),
+  });
+  expect('reason' in result).toBe(reason !== undefined);
+});
+
+test('a create whose own answer says `completed` is polled until its link is there', async () => {
+  const { upstream } = tests;
+  upstream.createAnswer = completed();
+  follow([
+    [completed(), 1],
+    [completed(A), 99],
+  ]);
+  const result = await endOf(create);
+  expect(result).toMatchObject({ outcome: 'completed', prLink: A, prLinks: [A], sawWork: null });
+  expect(result.polls).toBeGreaterThanOrEqual(1);
+});
+
+test('a job that ends with a link is read once at its end, as `failed` and `archived` are', async () => {
+  for (const end of [completed(A), failed, { status: 'archived' }]) {
+    tests.upstream.reads = 0;
+    tests.upstream.show = () => end;
+    const { outcome, polls } = await endOf(create);
+    expect({ outcome, polls, reads: tests.upstream.reads }).toEqual({ outcome: end.status, polls: 1, reads: 1 });
+  }
+});
+
+test('`settle: 0` believes the first read', async () => {
+  tests.upstream.show = () => completed();
+  expect(await endOf({ ...create, settle: 0 })).toMatchObject({ outcome: 'completed', prLink: null, polls: 1 });
+});
+
+test('with the default polling an end without a link costs one batch and at most five polls more', async () => {
+  const { upstream, bench } = tests;
+  follow([[completed(), 99]]);
+  const handle = await bench.start({ projectId: 'p1', prompt: 'Fix it' });
+  await expect.poll(() => upstream.reads).toBe(1);
+  await expect.poll(async () => (await handle.query(jobStateQuery)).waiting).toMatchObject({ for: 'settle' });
+  expect(await handle.query(jobStateQuery)).toMatchObject({
+    phase: 'watching',
+    job: { status: 'completed' },
+    outcome: null,
+  });
+  await skipTime(handle);
+  expect(await handle.result()).toMatchObject({ outcome: 'completed', prLink: null });
+  expect(upstream.reads).toBeLessThanOrEqual(6);
+  const { events } = await handle.fetchHistory();
+  const batches = events!.filter(
+    (event) => event.activityTaskScheduledEventAttributes?.activityType?.name === 'pollJob',
+  );
+  expect(batches).toHaveLength(2);
+});
+
+/** Sends a follow-up once a read has shown something, and returns the result of the run. */
+async function afterMessage(input: object, before: Plan, after: Plan, options: { atOnce?: boolean } = {}) {
+  const { bench, upstream } = tests;
+  follow(before, after);
+  const handle = await bench.start(input);
+  if (!options.atOnce) await expect.poll(() => upstream.reads).toBeGreaterThan(0);
+  await handle.signal(followUpSignal, { prompt: 'more', id: 'f' });
+  await skipTime(handle);
+  return handle.result();
+}
+
+test.for<[name: string, input: object, before: Plan, after: Plan, end: object]>([
+  [
+    'the old end is shown for 12 s, then work, then the new one',
+    attach,
+    [[completed(A), 99]],
+    [
+      [completed(A), 12],
+      [active, 20],
+      [completed(B), 99],
+    ],
+    { prLink: B, prLinks: [A, B], sawWork: true },
+  ],
+  [
+    'the first prompt ends, then the message is worked on',
+    create,
+    [[active, 999]],
+    [
+      [completed(A), 8],
+      [active, 6],
+      [completed(B), 99],
+    ],
+    { prLink: B, prLinks: [A, B], sawWork: null },
+  ],
+  [
+    'it fails for 9 s, goes on, and completes',
+    create,
+    [[active, 999]],
+    [
+      [failed, 9],
+      [active, 6],
+      [completed(A), 99],
+    ],
+    { prLink: A, sawWork: null },
+  ],
+  ['nothing changes', attach, [[completed(A), 99]], [[completed(A), 99]], { prLink: A, sawWork: false }],
+  [
+    'the work takes half an hour, between ends that are both true',
+    attach,
+    [[completed(A), 99]],
+    [
+      [completed(A), 12],
+      [active, 1_800],
+      [completed(A), 99],
+    ],
+    { prLink: A, sawWork: true },
+  ],
+])('after a follow-up: %s', async ([, input, before, after, end]) => {
+  const atOnce = 'jobId' in input;
+  const result = await afterMessage({ ...input, polling: { min: SECOND } }, before, after, { atOnce });
+  expect(result).toMatchObject({ outcome: 'completed', followUps: [{ state: 'sent' }], ...end });
+});
+
+test('an upstream that flaps each second ends after ten times `settle`, and the result says why', async () => {
+  const { upstream } = tests;
+  upstream.show = (read) => (read % 2 === 0 ? active : completed());
+  const result = await endOf({ ...create, settle: '5 seconds' });
+  expect(result).toMatchObject({
+    outcome: 'completed',
+    reason: expect.stringMatching(/changed.*last end counts/) as string,
+  });
+  const span = upstream.readTimes.at(-1)! - upstream.readTimes[0]!;
+  expect(span).toBeGreaterThanOrEqual(50 * SECOND);
+  expect(span).toBeLessThan(60 * SECOND);
+});
+
+test('a page that polls the job every five seconds delays no end', async () => {
+  const { upstream, bench } = tests;
+  follow([[completed(), 999]]);
+  const handle = await bench.start(create);
+  await expect.poll(() => upstream.reads).toBe(1);
+  for (let s = 0; s < 30; s += 5) {
+    await handle.signal(pollNowSignal);
+    await skipTimeBy(handle, '5 seconds').catch(() => {});
+  }
+  await skipTime(handle).catch(() => {});
+  expect(await handle.result()).toMatchObject({ outcome: 'completed' });
+  const span = upstream.readTimes.at(-1)! - upstream.readTimes[0]!;
+  expect(span).toBeGreaterThanOrEqual(30 * SECOND);
+  expect(span).toBeLessThan(40 * SECOND);
+});
+
+test('a deadline within `settle` gives the end that was read last, and says so', async () => {
+  follow([
+    [active, 3],
+    [completed(), 999],
+  ]);
+  const result = await endOf({ ...create, deadline: '10 seconds' });
+  expect(result).toMatchObject({ outcome: 'completed', reason: expect.stringMatching(/deadline/) as string });
+});
+
+test('a deadline while the upstream is at work, and a status that no page names, are told in the result', async () => {
+  tests.upstream.show = () => active;
+  expect(await endOf({ ...create, deadline: '10 seconds' })).toMatchObject({
+    outcome: 'timedOut',
+    reason: 'the upstream still said "active"',
+  });
+  tests.upstream.show = () => ({ status: 'cancelled' });
+  expect(await endOf({ ...create, deadline: '10 seconds' })).toMatchObject({
+    outcome: 'timedOut',
+    reason: 'the upstream says "cancelled", a status that its interface does not name',
+  });
+});
