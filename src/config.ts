@@ -33,6 +33,7 @@ const upstreamSchema = z.object({
   PROJECT_KEYS_FILE: fields.projectKeysFileField.optional(),
   UPSTREAM_TIMEOUT: fields.durationField('20 seconds', '15 seconds').default(20_000),
   UPSTREAM_NOT_TAKEN_STATUSES: fields.statusListField.default([]),
+  UPSTREAM_END_STATUSES: fields.endStatusesField.default(new Map()),
   HTTPS_PROXY: fields.standardProxyField.optional(),
   HTTP_PROXY: fields.standardProxyField.optional(),
   NO_PROXY: z.string().optional(),
@@ -173,6 +174,7 @@ function toUpstream(values: z.output<typeof upstreamSchema>) {
     }),
     timeoutMs: values.UPSTREAM_TIMEOUT,
     notTakenStatuses: values.UPSTREAM_NOT_TAKEN_STATUSES,
+    endStatuses: values.UPSTREAM_END_STATUSES,
     proxy: defined({
       httpsProxy: values.HTTPS_PROXY ?? undefined,
       httpProxy: values.HTTP_PROXY ?? undefined,

@@ -73,7 +73,7 @@ for await (const { phase, waiting, jobId } of job.watch()) {
   break;
 }
 const ended = await job.result();
-report('ended', { outcome: ended.outcome, prLink: ended.job?.prLink, jobId: ended.jobId });
+report('ended', { outcome: ended.outcome, prLink: ended.prLink, jobId: ended.jobId });
 const repeated = await jobs.start(ticket);
 report('repeated after its end', { workflowId: repeated.workflowId, isNew: repeated.isNew });
 const known = await job.sendFollowUp('Add a test', { id: 'test' });

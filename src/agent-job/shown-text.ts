@@ -20,6 +20,15 @@ export function lastingWait({ for: what }: Waiting): string | undefined {
   return LASTING_WAITS[what];
 }
 
+/** What a wait of a job's normal life is worth saying; undefined if it is not. */
+export function passingWait({ for: what, until, reason }: Waiting): string | undefined {
+  if (what === 'poll') return reason;
+  if (what !== 'settle') return undefined;
+  return ['the upstream has ended the job: the end must stand', until && ` until ${until}`, reason && `; ${reason}`]
+    .filter(Boolean)
+    .join('');
+}
+
 /** What a person may do about the wait; undefined if the wait is a job's normal life. */
 export function waitRemedy({ for: what, position }: Waiting, projectId: string): string | undefined {
   switch (what) {

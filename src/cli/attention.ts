@@ -1,13 +1,14 @@
 /** `attention`: the jobs, workflows and webhooks that need a person, and how each can be mended. */
 import type { Command } from 'commander';
+import type { EarlyEnd } from '../client/agent-job/attention.js';
 import type { AttentionItem, StuckJob } from '../starter.js';
 import { unpauseText } from '../temporal/visibility.js';
 import { type Item, printItems, type Session, withSession } from './session.js';
-import { resolveCommands, shellWord, show } from './show.js';
+import { hint, resolveCommands, shellWord, show } from './show.js';
 
 /** Adds `attention`. */
 export function addAttention(program: Command): void {
-  const what = 'in-doubt writes, pauses, failing code, versions without workers, webhooks given up';
+  const what = 'in-doubt writes, pauses, failing code, versions without workers, early ends, webhooks given up';
   const command = program
     .command('attention')
     .description(`list what needs a person: ${what}`)
@@ -23,7 +24,8 @@ async function* itemsOf(session: Session): AsyncGenerator<Item> {
   const { jobs, signal } = session;
   for await (const item of jobs.needsAttention({ signal })) yield inDoubtItem(session, item);
   for await (const job of jobs.stuck({ signal })) yield stuckItem(job);
-  const { listUndelivered } = await import('../client/agent-job/attention.js');
+  const { listEarlyEnds, listUndelivered } = await import('../client/agent-job/attention.js');
+  for await (const job of listEarlyEnds(jobs.client, { signal })) yield earlyEndItem(session, job);
   for await (const undelivered of listUndelivered(jobs.client, { signal })) {
     const { workflowId: webhook, type: event, of, to: notTakenBy, givenUpAt } = undelivered;
     const toSendItAgain = `${RESET} ${shellWord(webhook)}`;
@@ -42,6 +44,14 @@ function inDoubtItem({ jobs, globals }: Session, { problem, ...item }: Attention
   const isCreate = unknown?.kind === 'create';
   const checkUpstream = isCreate ? 'is there a job with its prompt?' : 'does the job show this message?';
   return { line, text: show({ ...line, checkUpstream }, resolveCommands(workflowId, unknown, globals)) };
+}
+
+/** A run that ended too early: another run can watch the job to its end. */
+function earlyEndItem({ globals }: Session, earlyEnd: EarlyEnd): Item {
+  const { workflowId, projectId, jobId, outcome, endedAt } = earlyEnd;
+  const ended = `${outcome} at ${endedAt}, while the upstream was still at work on the job`;
+  const watch = ['start', '--project', projectId ?? 'PROJECT', '--job-id', jobId ?? 'ID'];
+  return { line: { earlyEnd }, text: show({ workflowId, ended }, [['To watch it on', hint(globals, watch)]]) };
 }
 
 /** A workflow that makes no progress: why, and what mends it. Without a `kind`, `resolve` does not take the line. */

@@ -24,10 +24,9 @@ const UNSHOWN = ['usedFollowUpIds', 'promptHashes', 'snapshotId'];
 
 /** Fields whose values have a form of their own. */
 const ROWS: Readonly<Record<string, (value: never) => readonly Row[]>> = {
-  job: ({ status, prLink }: JobRecord) => [
-    ['Upstream says', status],
-    ['Pull request', prLink],
-  ],
+  job: ({ status }: JobRecord) => [['Upstream says', status]],
+  prLinks: (all: readonly string[]) => (all.length > 1 ? [['All pull requests', all]] : []),
+  sawWork: (sawWork: boolean) => [['Follow-up', sawWork ? 'worked on' : 'no sign of work after the follow-up']],
   followUps: (all: readonly FollowUpStatus[]) => [
     ['Follow-ups', all.map(({ id, state, error }) => `${id}: ${state}${error ? ` (${error})` : ''}`).join(', ')],
   ],

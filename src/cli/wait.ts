@@ -1,7 +1,7 @@
 /** `wait`: waits for the end of a job or a batch, shows meanwhile how it goes, and reports the end to a shell. */
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Command } from 'commander';
-import { lastingWait, waitRemedy } from '../agent-job/shown-text.js';
+import { lastingWait, passingWait, waitRemedy } from '../agent-job/shown-text.js';
 import { type JobState, LIMIT } from '../contract.js';
 import { text } from '../contract/kinds.js';
 import { OPERATIONS } from '../operations.js';
@@ -198,17 +198,19 @@ async function follow({ jobs: { client }, globals }: Session, job: JobHandle, si
 
 /** The lines that show a state; `follow` prints those that are new. */
 function linesOf(
-  { phase, job, jobId, waiting, unknown, projectId }: JobState,
+  { phase, job, jobId, prLink, waiting, unknown, projectId }: JobState,
   workflowId: string,
   globals: GlobalOptions,
 ) {
   const progress = [phase, job?.status, jobId && `job ${jobId}`].filter(Boolean).join(', ');
   const what = waiting && lastingWait(waiting);
+  const note = waiting && passingWait(waiting);
   const why = waiting?.reason === undefined ? '' : ` (${printable(waiting.reason)})`;
   const commands = show({}, resolveCommands(workflowId, unknown, globals));
   return [
     printable(progress),
-    ...(job?.prLink ? [`pull request: ${printable(job.prLink)}`] : []),
+    ...(prLink ? [`pull request: ${printable(prLink)}`] : []),
+    ...(note ? [printable(note)] : []),
     ...(what ? [`still waiting: the job waits for ${what}; ${waitRemedy(waiting, projectId)}${why}`] : []),
     ...(unknown
       ? [`after a check upstream (from ${unknown.lookAfter} on) one of these resolves it:\n${commands}`]

@@ -5,7 +5,8 @@ import ms from 'ms';
 import type { StringValue } from 'ms';
 import { z } from 'zod';
 import { UNLIMITED, type WritesPerHour } from '../contract/request-queue.js';
-import { isObject } from '../contract/shared.js';
+import { TERMINAL_STATUSES, type TerminalStatus } from '../contract/job-state.js';
+import { isObject, statusWord } from '../contract/shared.js';
 import { parseUrl, plainAddress, proxyAddress } from './client.js';
 import { parseJson } from './settings-file.js';
 
@@ -177,6 +178,25 @@ export const statusListField = field(
     return statuses.every(isUsable) ? statuses.map(Number) : undefined;
   },
 );
+
+/** Words that the upstream's interface names itself. */
+const NAMED_STATUSES = ['active', ...TERMINAL_STATUSES];
+
+/** Further statuses of the upstream, each with the end that it means. */
+export const endStatusesField = field(
+  'a list such as cancelled=failed,done=completed, each word once and none of the interface',
+  (text) => {
+    const entries = text.split(',').map((entry) => entry.split('=').map(statusWord));
+    const isValid = ([word = '', end = '', ...more]: string[]) =>
+      word !== '' && !NAMED_STATUSES.includes(word) && isEnd(end) && more.length === 0;
+    const ends = new Map(entries as [string, TerminalStatus][]);
+    return entries.every(isValid) && ends.size === entries.length ? ends : undefined;
+  },
+);
+
+function isEnd(word: string): word is TerminalStatus {
+  return (TERMINAL_STATUSES as readonly string[]).includes(word);
+}
 
 /** Null if it can't be used: platforms set these variables for all programs, and a wrong one must not end a worker. */
 export const standardProxyField = z.string().transform((text) => proxyAddress(text) ?? null);

@@ -114,6 +114,11 @@ export function isObject(value: unknown): value is Record<string, unknown> {
   return typeof value === 'object' && value !== null && !Array.isArray(value);
 }
 
+/** How two statuses of the upstream are compared: case and outer spaces do not count. */
+export function statusWord(status: string): string {
+  return status.trim().toLowerCase();
+}
+
 /** Size of a text as UTF-8. */
 export function utf8Bytes(text: string): number {
   return new TextEncoder().encode(text).length;

@@ -1,5 +1,6 @@
 /** Decides what a record of the upstream means: which end its status names, and which links it holds. */
 import { TERMINAL_STATUSES, type JobRecord, type TerminalStatus } from '../contract.js';
+import { statusWord } from '../contract/shared.js';
 import type { ShownJob } from '../contract/write-outcome.js';
 
 /** Further words of the upstream that end a job, in lower case. */
@@ -8,11 +9,6 @@ export type EndStatuses = ReadonlyMap<string, TerminalStatus>;
 const NAMED_ENDS: EndStatuses = new Map(TERMINAL_STATUSES.map((status) => [status, status]));
 /** The one status of the interface that ends nothing. */
 const ACTIVE = 'active';
-
-/** How two words for a status are compared: case and outer spaces do not count. */
-export function statusWord(status: string): string {
-  return status.trim().toLowerCase();
-}
 
 /** A record, with what it means. */
 export function shownJob(

@@ -18,7 +18,7 @@ const TARGET_LABELS = ['job', 'instance'];
 const AFTER_A_FAILURE = 'temporal_workflow_task_execution_failed';
 
 describe('a real worker shows what rules and dashboard name', () => {
-  const system = usePrivateSystem({ script: { activeMs: 2_500 } });
+  const system = usePrivateSystem({ script: { steps: [{ status: 'odd' }, { afterMs: 2_500, status: 'failed' }] } });
 
   test(
     'each metric, with every label that is matched or grouped by, and every value',

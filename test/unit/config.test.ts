@@ -63,6 +63,7 @@ describe('readWorkerConfig', () => {
       UPSTREAM_TIMEOUT: '15 seconds',
       UPSTREAM_REQUESTS_PER_SECOND: '2.5',
       UPSTREAM_NOT_TAKEN_STATUSES: '503, 409, 408',
+      UPSTREAM_END_STATUSES: 'Cancelled = failed, done=Completed',
       HTTPS_PROXY: 'http://proxy.example.com:3128',
       no_proxy: 'localhost,.example.com',
       SNAPSHOTS_URL: 's3://bucket/prefix/',
@@ -91,6 +92,10 @@ describe('readWorkerConfig', () => {
         baseUrl: 'http://127.0.0.1:8080/base',
         timeoutMs: 15_000,
         notTakenStatuses: [503, 409, 408],
+        endStatuses: new Map([
+          ['cancelled', 'failed'],
+          ['done', 'completed'],
+        ]),
         proxy: { httpsProxy: 'http://proxy.example.com:3128', noProxy: 'localhost,.example.com' },
       },
       upstreamRequestsPerSecond: 2.5,
@@ -116,6 +121,7 @@ describe('readWorkerConfig', () => {
       UPSTREAM_TIMEOUT: '21 seconds',
       UPSTREAM_REQUESTS_PER_SECOND: '0',
       UPSTREAM_NOT_TAKEN_STATUSES: '429',
+      UPSTREAM_END_STATUSES: 'secret',
       SNAPSHOTS_URL: 'file://host/dir',
       CREATES_PER_HOUR: '1.5',
       MESSAGES_PER_HOUR: '0',
@@ -210,6 +216,10 @@ describe('readWorkerConfig', () => {
   test.each([
     ['UPSTREAM_BASE_URL', ['user:pass@host', 'ftp://host', 'https://u:p@host', 'https://host/?q', 'https://host/#f']],
     ['UPSTREAM_TIMEOUT', ['0', '-1 second', '20001', 'soon', '0.5 hours']],
+    [
+      'UPSTREAM_END_STATUSES',
+      ['cancelled', 'active=failed', 'Failed=completed', 'a=active', 'a=failed,A=completed', '=failed'],
+    ],
     ['UPSTREAM_NOT_TAKEN_STATUSES', ['401', '409,403', '404', '429', '303', '4xx', '600']],
     ['SNAPSHOTS_URL', ['file:/data', 'data', 's3:///prefix', 'https://bucket', 's3://key:secret@bucket']],
     ['EXPORT_REQUESTS_PER_HOUR', ['0', '1.5', '-3', 'Infinity']],

@@ -1,6 +1,7 @@
 /**
  * What an operator must see to: jobs that wait for a person to resolve a write in doubt; workflows without progress,
- * because they are paused, their task fails, or no worker of their version runs; and webhooks that were given up.
+ * because they are paused, their task fails, or no worker of their version runs; runs that ended while the upstream was
+ * still at work; and webhooks that were given up.
  */
 import type { Client, WorkflowExecutionInfo } from '@temporalio/client';
 import { defineSearchAttributeKey, SearchAttributeType } from '@temporalio/common';
@@ -12,6 +13,7 @@ import {
   type Decision,
   type InDoubtWrite,
 } from '../../contract.js';
+import { DAY_MS } from '../../contract/shared.js';
 import { WEBHOOK_DELIVERY_WORKFLOW, WEBHOOK_SWEEP_WORKFLOW } from '../../contract/webhooks.js';
 import { IS_OPEN, pauseOf, quoted } from '../../temporal/visibility.js';
 import { concurrently } from '../concurrently.js';
@@ -21,7 +23,7 @@ import { CALL_TIMEOUT_MS, listWorkflows, temporalCall } from '../temporal-call.j
 import { isInvalidArgument } from '../temporal-errors.js';
 import { jobUrl } from '../web-ui.js';
 import { readState } from './call-job.js';
-import { type JobSummary, listJobs } from './list.js';
+import { type JobSummary, listJobs, toSummary } from './list.js';
 import { nullIfGone, readDescription } from './run-record.js';
 
 /** A job that waits for a person. If its state could not be read, `unknown` is null and `problem` says why. */
@@ -150,6 +152,34 @@ async function* listKnown(
     yield* listWorkflows(client, query, options);
   } catch (error) {
     if (!isInvalidArgument(error)) throw error;
+  }
+}
+
+/** A run that ended while the upstream was still at work on its job. */
+export interface EarlyEnd {
+  workflowId: string;
+  runId: string;
+  projectId: string | null;
+  jobId: string | null;
+  /** `timedOut` or `Canceled`. */
+  outcome: string | null;
+  endedAt: string | null;
+}
+
+const ENDED_EARLY =
+  `WorkflowType = '${AGENT_JOB_WORKFLOW}' AND ${SEARCH_ATTRIBUTE.outcome} IN ('timedOut', 'Canceled') AND ` +
+  `${SEARCH_ATTRIBUTE.status} = 'active'`;
+
+/** Lists the runs of the last day that ended so, unless another run has gone on with the job. */
+export async function* listEarlyEnds(
+  client: Client,
+  options: CallOptions = {},
+): AsyncGenerator<EarlyEnd, void, undefined> {
+  const query = `${ENDED_EARLY} AND CloseTime > '${new Date(Date.now() - DAY_MS).toISOString()}'`;
+  for await (const run of listWorkflows(client, query, options)) {
+    const { workflowId, runId, projectId, jobId, outcome, endedAt } = toSummary(run);
+    const newest = await temporalCall(client, options, () => readDescription(client, workflowId)).catch(nullIfGone);
+    if (newest?.runId === runId) yield { workflowId, runId, projectId, jobId, outcome, endedAt };
   }
 }
 
