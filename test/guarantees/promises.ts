@@ -197,6 +197,50 @@ const tested = (fault: string, promise: string, test: string, title: string): Te
 
 /** All other promises, by the marker of their table on the page. */
 export const TESTED_PROMISES: Record<string, TestedPromise[]> = {
+  'end-promises': [
+    tested(
+      'the pull request comes after `completed`, or goes again',
+      'the result has the last link that was seen, and all of them',
+      'workflows/ends',
+      '%s is told as it is in the end',
+    ),
+    tested(
+      'the create’s own answer says that the job has ended',
+      'the job is polled once at least',
+      'workflows/ends',
+      'a create whose own answer says `completed` is polled until its link is there',
+    ),
+    tested(
+      'the end of an earlier prompt is shown after a follow-up',
+      'the result has the end that stands, and says whether work was seen',
+      'workflows/ends',
+      'after a follow-up: %s',
+    ),
+    tested(
+      'the upstream goes on changing between ends',
+      'its last end counts after 10 × `settle`, and `reason` says so',
+      'workflows/ends',
+      'an upstream that flaps each second ends after ten times `settle`, and the result says why',
+    ),
+    tested(
+      'a page polls the job by `pollNow` all the time',
+      'the end counts at the same moment',
+      'workflows/ends',
+      'a page that polls the job every five seconds delays no end',
+    ),
+    tested(
+      'the deadline passes while an end stands',
+      'the outcome is that end',
+      'workflows/ends',
+      'a deadline within `settle` gives the end that was read last, and says so',
+    ),
+    tested(
+      'the upstream gives a status that its interface does not name',
+      'nothing ends; state, result, metric and alert say so',
+      'workflows/ends',
+      'a deadline while the upstream is at work, and a status that no page names, are told in the result',
+    ),
+  ],
   'queue-promises': [
     tested(
       'many wait, of several priorities',

@@ -32,7 +32,7 @@ export interface PollJobInput extends EndRules {
   projectId: string;
   jobId: string;
   plan: PollPlan;
-  /** The record that the workflow knows; the batch ends when the upstream shows another. Null: at the first good read. */
+  /** The record that the workflow knows: the batch ends when the upstream shows another. Null: any other ends it. */
   known: JobRecord | null;
   lastChangeAt: number;
   /** The batch ends at this time; null if no clock runs. */
