@@ -6,12 +6,14 @@ import { useSystem } from './system.js';
 
 const system = useSystem();
 
-test('a worker killed in a poll of one job and between two of another costs each no more than a delay', async () => {
+test('a worker killed in a poll, between two polls, and while an end stands costs each job no more than a delay', async () => {
   const { sandbox, server } = system;
   const { client, taskQueue } = server;
   // Of this run alone: a queue of requests outlives the test that left it closed.
-  const projects = { held: `held-${taskQueue}`, hanging: `hanging-${taskQueue}` };
+  const projects = { held: `held-${taskQueue}`, hanging: `hanging-${taskQueue}`, ending: `ending-${taskQueue}` };
   await sandbox.addScript({ projectId: projects.held, script: { activeMs: 3_600_000 } });
+  const [completed, late] = [{ status: 'completed' }, { status: 'completed', prLink: true as const, afterMs: 15_000 }];
+  await sandbox.addScript({ projectId: projects.ending, script: { steps: [completed, late] } });
   const jobs = new AgentJobs({ client, taskQueue });
   const start = (projectId: string) =>
     jobs.start({ key: taskQueue, projectId, prompt: 'Say hello', polling: { min: 2_000, max: 2_000 } });
@@ -24,10 +26,18 @@ test('a worker killed in a poll of one job and between two of another costs each
   await sandbox.addFault({ kind: 'hang', operation: 'get', projectId: projects.hanging });
   const hanging = await start(projects.hanging);
   await until(async () => (await reads(projects.hanging)).length === 1, 'a poll to hang', first.output);
+  const ending = await start(projects.ending);
+  const candidate = async () => {
+    const { waiting } = await ending.state();
+    return waiting?.for === 'settle' ? waiting.since : null;
+  };
+  await until(async () => (await candidate()) !== null, 'an end to stand', first.output);
+  const since = await candidate();
   await system.haveWorker();
   await first.kill();
+  expect(await candidate()).toBe(since);
   const [job] = await sandbox.creates({ projectId: projects.held });
-  await sandbox.setJob({ id: job!.id, status: 'completed' });
+  await sandbox.setJob({ id: job!.id, status: 'completed', prLink: true });
 
   const pairs = [
     [projects.held, held],
@@ -44,4 +54,5 @@ test('a worker killed in a poll of one job and between two of another costs each
     expect(failedTasks(events)).toEqual([]);
     expect(events.filter((event) => event.activityTaskFailedEventAttributes)).toEqual([]);
   }
+  expect(await ending.result()).toMatchObject({ outcome: 'completed', prLinks: [expect.stringContaining('/pull/')] });
 });

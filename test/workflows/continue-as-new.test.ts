@@ -87,6 +87,17 @@ async function noTaskFailed(workflowId: string, runId: string): Promise<void> {
 }
 
 describe.concurrent('a new run', () => {
+  test('lets an end go on to stand', async ({ bench, upstream, expect }) => {
+    upstream.show = () => ({ status: 'completed', prLink: null });
+    const { handle, firstRunId } = await start(bench, { prompt: 'Fix it', settle: '20 seconds' });
+    await expect.poll(async () => (await stateOf(handle)).waiting?.for).toBe('settle');
+    const { since } = (await stateOf(handle)).waiting!;
+    await untilNextRun(handle);
+    expect((await stateOf(handle)).waiting).toMatchObject({ for: 'settle', since });
+    expect(await handle.result()).toMatchObject({ outcome: 'completed', prLink: null });
+    await noTaskFailed(handle.workflowId, firstRunId);
+  });
+
   test('has the trace context of the caller that started the job', async ({ bench, upstream, expect }) => {
     upstream.show = () => ({ status: 'active' });
     const { workflowId } = await tracedClient(server.client).workflow.start('agentJob', {

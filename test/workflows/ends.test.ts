@@ -1,12 +1,17 @@
+import { randomUUID } from 'node:crypto';
 import { expect, test } from 'vitest';
 import {
   followUpSignal,
   jobStateQuery,
   pollNowSignal,
+  resolveUnknownUpdate,
   type AgentJobInput,
   type JobRecord,
 } from '../../src/contract.js';
 import { RejectedError } from '../../src/upstream/errors.js';
+import type { agentJob } from '../../src/workflows/index.js';
+import { inDoubt } from '../support/outcomes.js';
+import { resetRun } from '../support/reset.js';
 import { useDevServer } from '../support/job-tests.js';
 import { skipTime, skipTimeBy } from '../support/skip-time.js';
 
@@ -229,6 +234,35 @@ test('an upstream that flaps each second ends after ten times `settle`, and the 
   const span = upstream.readTimes.at(-1)! - upstream.readTimes[0]!;
   expect(span).toBeGreaterThanOrEqual(50 * SECOND);
   expect(span).toBeLessThan(60 * SECOND);
+});
+
+test('a reset while an end stands waits for the link, and creates nothing', async () => {
+  const { upstream, bench, server } = tests;
+  follow([
+    [completed(), 20],
+    [completed(A), 999],
+  ]);
+  const handle = await bench.start(create);
+  await expect.poll(async () => (await handle.query(jobStateQuery)).waiting?.for).toBe('settle');
+  const runId = await resetRun(server, handle.workflowId, (tasks) => tasks.at(-1)!);
+  const again = server.client.workflow.getHandle<typeof agentJob>(handle.workflowId, runId);
+  await skipTime(again);
+  expect(await again.result()).toMatchObject({ outcome: 'completed', prLink: A });
+  expect(upstream.created).toHaveLength(1);
+});
+
+test('an adopted job that has ended is polled until its link is there', async () => {
+  const { upstream, bench } = tests;
+  upstream.createFaults.push(inDoubt('no answer'));
+  follow([
+    [completed(), 10],
+    [completed(A), 999],
+  ]);
+  const handle = await bench.start({ ...create, projectId: randomUUID() });
+  await expect.poll(async () => (await handle.query(jobStateQuery)).phase).toBe('needsAttention');
+  await handle.executeUpdate(resolveUnknownUpdate, { args: [{ action: 'adopt', jobId: 'job-9', force: true }] });
+  await skipTime(handle);
+  expect(await handle.result()).toMatchObject({ outcome: 'completed', jobId: 'job-9', prLink: A });
 });
 
 test('a page that polls the job every five seconds delays no end', async () => {
