@@ -8,7 +8,7 @@ import {
   type AgentJobInput,
   type JobRecord,
 } from '../../src/contract.js';
-import { RejectedError } from '../../src/upstream/errors.js';
+import { ReadFailedError, RejectedError } from '../../src/upstream/errors.js';
 import type { agentJob } from '../../src/workflows/index.js';
 import { inDoubt } from '../support/outcomes.js';
 import { resetRun } from '../support/reset.js';
@@ -263,6 +263,29 @@ test('an adopted job that has ended is polled until its link is there', async ()
   await handle.executeUpdate(resolveUnknownUpdate, { args: [{ action: 'adopt', jobId: 'job-9', force: true }] });
   await skipTime(handle);
   expect(await handle.result()).toMatchObject({ outcome: 'completed', jobId: 'job-9', prLink: A });
+});
+
+test('a 404 page in place of the answer is a failed poll, shown as one, and ends a job after an hour of them', async () => {
+  const { upstream, bench } = tests;
+  const reason = 'a page instead of an answer: 404 default backend - 404';
+  const page = new ReadFailedError(`${reason} (get)`, 404, undefined, reason, true);
+  follow([
+    [page, 1_800],
+    [completed(A), 999],
+  ]);
+  const handle = await bench.start({ projectId: 'p1', prompt: 'Fix it' });
+  const waiting = async () => (await handle.query(jobStateQuery)).waiting;
+  await expect.poll(waiting).toMatchObject({ for: 'upstream', reason });
+  await skipTime(handle);
+  expect(await handle.result()).toMatchObject({ outcome: 'completed', prLink: A });
+
+  upstream.show = () => {
+    throw page;
+  };
+  upstream.readTimes.length = 0;
+  const result = await endOf({ projectId: 'p1', prompt: 'Fix it' });
+  expect(result).toMatchObject({ outcome: 'lost', reason: expect.stringContaining(reason) as string });
+  expect(upstream.readTimes.at(-1)! - upstream.readTimes[0]!).toBeGreaterThanOrEqual(3_600 * SECOND);
 });
 
 test('a page that polls the job every five seconds delays no end', async () => {
