@@ -125,13 +125,14 @@ async function runningDemo(jobs: LocalSystem['jobs']): Promise<string | undefine
 /** Prints each change of the job until its end, and sends the follow-up once there is a pull request. */
 async function followDemo(job: JobHandle): Promise<void> {
   const printed = new Map<string, string>();
-  for await (const { phase, jobId, job: record, followUps } of job.watch({ signal: ending.signal })) {
+  for await (const { phase, jobId, job: record, followUps, waiting } of job.watch({ signal: ending.signal })) {
     const [followUp] = followUps;
     const entries = {
       Job: jobId && `${jobId} was created in project ${PROJECT}`,
       Status: record?.status,
       'PR opened': record?.prLink,
       'Follow-up': followUp && `"${FOLLOW_UP}" ${followUp.state}`,
+      Waiting: waiting?.for === 'settle' && 'an end that may come too early must stand for 30 seconds',
     };
     for (const [label, text] of Object.entries(entries)) {
       if (text && printed.get(label) !== text) printEntry(label, text);
