@@ -73,5 +73,5 @@ function addFurtherPoll(contender: string, repetition: number, recorder: Recorde
 const options = readOptions(process.argv.slice(2));
 if (options === null) console.log(USAGE);
 else await main(options);
-// The Temporal client's connections may linger.
+// The Temporal client's connections may stay open.
 process.exit();

@@ -20,7 +20,7 @@ from temporalio.exceptions import ApplicationError, CancelledError, TerminatedEr
 from temporalio.service import RPCError, RPCStatusCode
 
 FIELDS = set("projectId prompt jobId usedFollowUpIds priority batch tags metadata deadline startWithin polling".split())
-FIELDS |= set("onUnknownOutcome decideWithin settle linger polling.min polling.max polling.ratio".split())
+FIELDS |= set("onUnknownOutcome decideWithin settle polling.min polling.max polling.ratio".split())
 ROUNDS = 5  # Each further one means that another caller went on from the same run, or that a start came too late.
 
 
@@ -85,7 +85,7 @@ class Job:
         return await self.handle.query("jobState")
 
     async def result(self) -> dict[str, Any]:
-        """Waits for the end: a result, whose `outcome` says which, or JobFailed."""
+        """Waits for the end: a result, with its `outcome` and `prLink`, or JobFailed. A run ends once."""
         try:
             return await self.handle.result()
         except WorkflowFailureError as error:

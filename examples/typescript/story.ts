@@ -12,12 +12,15 @@ import {
   type StartRequest,
 } from 'agent-jobs-client';
 
+// How long an end after a follow-up must stand. With the default of 30 seconds the story would take minutes.
+const settle = '1 second';
 // How each of these jobs ends is decided by the sandbox upstream, which goes by the key.
 const ENDS = ['archived', 'failed', 'timedOut', 'abandoned', 'InvalidInput', 'CreateRejected', 'UnknownOutcome'];
 const OPTIONS: Record<string, Partial<StartRequest>> = {
   timedOut: { deadline: '1 second' },
   InvalidInput: { deadline: 'tomorrow' },
   UnknownOutcome: { onUnknownOutcome: 'fail' },
+  Canceled: { settle },
 };
 const FAILURES = {
   InvalidInput: InvalidInputError,
@@ -29,7 +32,7 @@ const FAILURES = {
 
 const projectId = process.argv[2] ?? 'acme';
 const jobs = await AgentJobs.connect();
-const ticket = { key: 'a (ticket)/1:2', projectId, prompt: 'Schreib «Grüße» 🐍\n' };
+const ticket = { key: 'a (ticket)/1:2', projectId, prompt: 'Schreib «Grüße» 🐍\n', settle };
 
 function report(step: string, facts: object = {}): void {
   console.log(JSON.stringify({ step, ...facts }));
@@ -84,7 +87,8 @@ const [after, twin] = await Promise.all([
 ]);
 report('follow-up after the end', { states: [after.state, twin.state] });
 const more = await job.result();
-report('ended again', { outcome: more.outcome, jobId: more.jobId, usedIds: more.usedFollowUpIds });
+const { outcome, jobId, usedFollowUpIds: usedIds, sawWork, prLinks } = more;
+report('ended again', { outcome, jobId, usedIds, sawWork, links: prLinks.length });
 const last = await job.sendFollowUp('One more', { id: 'last' });
 const most = await job.result();
 report('ended once more', { state: last.state, outcome: most.outcome, usedIds: most.usedFollowUpIds });

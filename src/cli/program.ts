@@ -103,10 +103,12 @@ function addPrograms(program: Command): void {
     .command('dev')
     .description('run a server, a worker, a sandbox upstream and a job to watch, on this machine')
     .option('--real', 'jobs go to the upstream of UPSTREAM_BASE_URL and ADMIN_API_KEY instead of a sandbox')
-    .action(async ({ real }: { real?: true }, command: Command) => {
+    .option('--late-pr <duration>', 'how long after "completed" the sandbox shows the pull request')
+    .option('--stale-end <duration>', 'how long after a message the sandbox shows the old status')
+    .action(async (_, command: Command) => {
       refuseServerOptions(command, 'the servers of "agent-jobs dev" are its own');
       // The program reads its own command line.
-      process.argv.splice(2, Infinity, ...(real ? ['--real'] : []));
+      process.argv.splice(2, 1);
       await import('../local/main.js');
       // The servers run on until the program ends this process itself.
       if (!process.exitCode) await new Promise(() => {});

@@ -22,6 +22,8 @@ interface LocalSystemOptions {
   taskQueue: string;
   /** Against the real upstream of the environment, without a sandbox. */
   isReal: boolean;
+  /** How late the sandbox's jobs are. */
+  lags: JobScript;
   /** Aborts a start when the user ends it. */
   signal: AbortSignal;
   /** Called when the Temporal server or the worker ended by itself, or was killed. */
@@ -111,9 +113,10 @@ async function connectJobs(
 }
 
 /** Answers with all settings of the worker: of the user's, those for the real upstream are left out. */
-async function startDemoSandbox({ env, stops }: LocalSystemOptions, folder: DataFolder): Promise<Environment> {
+async function startDemoSandbox({ env, lags, stops }: LocalSystemOptions, folder: DataFolder): Promise<Environment> {
   const dataFile = folder.file('sandbox.jsonl');
-  const sandbox = await startSandbox({ port: await freePort(PORTS.sandbox), dataFile, script: DEMO_SCRIPT });
+  const script = { ...DEMO_SCRIPT, ...lags };
+  const sandbox = await startSandbox({ port: await freePort(PORTS.sandbox), dataFile, script });
   stops.push(() => sandbox.close());
   printEntry('Sandbox', `${sandbox.url}, a stand-in for the upstream: no real job is made`);
   const { PATH, PAYLOAD_KEYS_FILE } = env;

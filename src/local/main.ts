@@ -10,14 +10,17 @@ import {
   upstreamWarnings,
 } from '../config.js';
 import { agentJobOf } from '../contract.js';
+import { LAG_OPTIONS, lagsOf } from '../sandbox/jobs.js';
 import type { JobHandle } from '../starter.js';
 import { checkUpstream } from '../worker/upstream-check.js';
 import { type Stops, stopAll } from './child-process.js';
 import { nextSteps, printEntry, printLine, startLocalSystem } from './local-system.js';
 
-const USAGE = `Usage: npm start [-- --real]
+const USAGE = `Usage: npm start [-- options]
 
-  --real   jobs go to the upstream of UPSTREAM_BASE_URL and ADMIN_API_KEY instead of a sandbox`;
+  --real            jobs go to the upstream of UPSTREAM_BASE_URL and ADMIN_API_KEY instead of a sandbox
+  --late-pr TIME    how long after "completed" the sandbox shows the pull request, for example 15s
+  --stale-end TIME  how long after a message the sandbox shows the old status, for example 10s`;
 
 const PROJECT = 'demo';
 const KEY_START = 'demo-';
@@ -34,8 +37,9 @@ const PARENT_POLL_MS = 300;
 async function main(): Promise<void> {
   // A closed pipe must not end this process before its children.
   for (const stream of [process.stdout, process.stderr]) stream.on('error', () => {});
-  const { values } = parseArgs({ options: { real: { type: 'boolean' }, help: { type: 'boolean' } } });
+  const { values } = parseArgs({ options: { real: { type: 'boolean' }, help: { type: 'boolean' }, ...LAG_OPTIONS } });
   if (values.help) return printLine(USAGE);
+  const lags = lagsOf(values);
   const isReal = values.real ?? false;
   if (isReal) printRealUpstream();
   printIgnored(isReal);
@@ -49,7 +53,7 @@ async function main(): Promise<void> {
   const parent = process.ppid;
   if (env['npm_lifecycle_event']) setInterval(() => process.ppid === parent || void end(0), PARENT_POLL_MS).unref();
   try {
-    const system = await startLocalSystem({ env, taskQueue, isReal, signal: ending.signal, onPartEnd, stops });
+    const system = await startLocalSystem({ env, taskQueue, isReal, lags, signal: ending.signal, onPartEnd, stops });
     if (isReal) await checkRealUpstream();
     else await runDemo(system);
     printNextSteps(system, isReal);
@@ -121,13 +125,14 @@ async function runningDemo(jobs: LocalSystem['jobs']): Promise<string | undefine
 /** Prints each change of the job until its end, and sends the follow-up once there is a pull request. */
 async function followDemo(job: JobHandle): Promise<void> {
   const printed = new Map<string, string>();
-  for await (const { phase, jobId, job: record, followUps } of job.watch({ signal: ending.signal })) {
+  for await (const { phase, jobId, job: record, followUps, waiting } of job.watch({ signal: ending.signal })) {
     const [followUp] = followUps;
     const entries = {
       Job: jobId && `${jobId} was created in project ${PROJECT}`,
       Status: record?.status,
       'PR opened': record?.prLink,
       'Follow-up': followUp && `"${FOLLOW_UP}" ${followUp.state}`,
+      Waiting: waiting?.for === 'settle' && 'an end that may come too early must stand for 30 seconds',
     };
     for (const [label, text] of Object.entries(entries)) {
       if (text && printed.get(label) !== text) printEntry(label, text);

@@ -7,6 +7,7 @@ import { appendFileSync, existsSync, mkdirSync, readFileSync, truncateSync } fro
 import { dirname } from 'node:path';
 import * as z from 'zod';
 import type { JobRecord } from '../contract.js';
+import { duration, optional } from '../contract/kinds.js';
 
 const milliseconds = z.number().min(0);
 
@@ -18,8 +19,8 @@ export const jobStepSchema = z.strictObject({
   afterMs: milliseconds.optional(),
   /** The step begins after so many reads that showed the one before it; with `afterMs`, both must hold. */
   afterReads: z.int().min(0).optional(),
-  /** `true` stands for a made-up address of a pull request; default null. */
-  prLink: z.union([z.literal(true), z.string(), z.null()]).optional(),
+  /** `true` stands for a made-up address of a pull request; anything else is shown as it is. Default null. */
+  prLink: z.json().optional(),
 });
 
 /** One step of a job's life, as its record shows it. */
@@ -33,6 +34,10 @@ export const jobScriptSchema = z.strictObject({
   steps: z.array(jobStepSchema).min(1).optional(),
   /** How long a message waits before the job takes it up; until then the old status shows. Default 50. */
   messageLagMs: milliseconds.optional(),
+  /** A pull request shows only this long after the job was completed; default: as the steps say. */
+  prLinkLagMs: milliseconds.optional(),
+  /** The ids of jobs are whole numbers. */
+  numericId: z.boolean().optional(),
   /** What a message starts: the given steps, nothing, or (default) active for `activeMs`, then completed again. */
   followUp: z.union([z.literal('ignore'), z.array(jobStepSchema).min(1)]).optional(),
 });
@@ -43,16 +48,34 @@ export type JobScript = z.input<typeof jobScriptSchema>;
 const DEFAULT_ACTIVE_MS = 4_000;
 const DEFAULT_MESSAGE_LAG_MS = 50;
 
+/** Options of programs, for jobs that are as late as those of a real upstream. */
+export const LAG_OPTIONS = { 'late-pr': { type: 'string' }, 'stale-end': { type: 'string' } } as const;
+
+/** What these options make of a script. */
+export function lagsOf(values: { [Name in keyof typeof LAG_OPTIONS]?: string | undefined }): JobScript {
+  return {
+    prLinkLagMs: optional(duration(), 0).check(values['late-pr'], '--late-pr'),
+    messageLagMs: optional(duration(), DEFAULT_MESSAGE_LAG_MS).check(values['stale-end'], '--stale-end'),
+  };
+}
+
 function activeThenCompleted({ activeMs = DEFAULT_ACTIVE_MS }: JobScript): JobStep[] {
   return [{ status: 'active' }, { afterMs: activeMs, status: 'completed', prLink: true }];
+}
+
+/** What stays the same in all records of a job. */
+interface JobFacts {
+  id: string | number;
+  number: number;
+  createdAt: number;
 }
 
 /** The record that a step shows; `since` is when the step began. */
 function showStep(
   { status = 'active', prLink = null }: JobStep,
-  job: { id: string; number: number; createdAt: number },
+  job: JobFacts,
   since: number,
-): JobRecord {
+): Record<keyof JobRecord, unknown> {
   return {
     id: job.id,
     status,
@@ -66,7 +89,7 @@ function showStep(
 
 /** The current step of a job, computed from times on each read: a hundred thousand idle jobs need no timers. */
 class JobLife {
-  readonly #job: { id: string; number: number; createdAt: number };
+  readonly #job: JobFacts;
   readonly #script: JobScript;
   #steps: JobStep[];
   #index = 0;
@@ -75,7 +98,7 @@ class JobLife {
   /** When the messages that wait start their steps. */
   #restarts: number[] | undefined;
 
-  constructor(job: { id: string; number: number; createdAt: number }, script: JobScript) {
+  constructor(job: JobFacts, script: JobScript) {
     this.#job = job;
     this.#script = script;
     this.#steps = script.steps ?? activeThenCompleted(script);
@@ -95,14 +118,16 @@ class JobLife {
   }
 
   /** The record now; a counted read advances steps that wait for reads. */
-  show(now: number, isCounted: boolean): JobRecord {
-    const { followUp = activeThenCompleted(this.#script) } = this.#script;
+  show(now: number, isCounted: boolean): object {
+    const { followUp = activeThenCompleted(this.#script), prLinkLagMs: lagMs = 0 } = this.#script;
     while (followUp !== 'ignore' && this.#restarts?.[0] !== undefined && this.#restarts[0] <= now) {
       this.#begin(followUp, this.#restarts.shift() ?? now);
     }
     while (this.#nextIsDue(now)) this.#advance(now);
     if (isCounted) this.#reads++;
-    return showStep(this.#steps[this.#index] ?? {}, this.#job, this.#since);
+    const { prLink, ...step } = this.#steps[this.#index] ?? {};
+    const isLate = lagMs > 0 && (step.status !== 'completed' || now - this.#since < lagMs);
+    return showStep(isLate ? step : { ...step, prLink }, this.#job, this.#since);
   }
 
   #begin(steps: JobStep[], since: number): void {
@@ -194,7 +219,7 @@ export class Jobs {
   create(projectId: string, prompt: string): object {
     const script = this.#takeScript(projectId, prompt);
     const number = this.#jobs.size + 1;
-    const id = `job_${number}_${randomBytes(6).toString('hex')}`;
+    const id = script.numericId ? String(number) : `job_${number}_${randomBytes(6).toString('hex')}`;
     this.#record({
       ...{ type: 'create', id, number, projectId, prompt, at: this.#now() },
       ...(script !== this.#optionScript && { script }),
@@ -256,7 +281,7 @@ export class Jobs {
     const at = new Date(entry.at).toISOString();
     if (entry.type === 'create') {
       const { id, number, projectId, prompt, script = this.#optionScript } = entry;
-      const life = new JobLife({ id, number, createdAt: entry.at }, script);
+      const life = new JobLife({ id: script.numericId ? number : id, number, createdAt: entry.at }, script);
       const created = { id, projectId, prompt: prompt.slice(0, MAX_PROMPT_CHARS), at };
       this.#jobs.set(id, { created, life, messages: [] });
       return;

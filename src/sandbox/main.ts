@@ -1,5 +1,6 @@
 /** `npm run sandbox`: the sandbox upstream in a process of its own. */
 import { parseArgs } from 'node:util';
+import { LAG_OPTIONS, lagsOf } from './jobs.js';
 import { startSandbox } from './sandbox.js';
 
 const USAGE = `Usage: npm run sandbox -- [options]
@@ -9,6 +10,8 @@ const USAGE = `Usage: npm run sandbox -- [options]
   --key KEY        accepted API key, default: a fixed one
   --data FILE      journal file: jobs outlive the process
   --active-ms N    how long a job stays active, default 4000
+  --late-pr TIME   how long after "completed" the pull request shows, for example 15s
+  --stale-end TIME how long after a message the old status shows, for example 10s
   --rows N         visitor rows per date range, default 120
   --rate-limits    100 requests per hour for creates, messages and visitors
   --quiet          no line per request`;
@@ -19,6 +22,7 @@ const OPTIONS = {
   key: { type: 'string' },
   data: { type: 'string' },
   'active-ms': { type: 'string' },
+  ...LAG_OPTIONS,
   rows: { type: 'string' },
   'rate-limits': { type: 'boolean' },
   quiet: { type: 'boolean' },
@@ -40,7 +44,7 @@ async function main(): Promise<void> {
     ...(values.host !== undefined && { host: values.host }),
     ...(values.key !== undefined && { apiKey: values.key }),
     ...(values.data !== undefined && { dataFile: values.data }),
-    script: { activeMs: number('active-ms', 4_000) },
+    script: { activeMs: number('active-ms', 4_000), ...lagsOf(values) },
     visitors: { rows: number('rows', 120) },
     rateLimits: values['rate-limits'] ? DOCUMENTED_LIMITS : {},
     ...(!values.quiet && { log: (line: string) => console.log(line) }),

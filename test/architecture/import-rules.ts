@@ -59,7 +59,7 @@ export const IMPORT_RULES: Record<string, ImportRule> = {
   index: { packages: 'agent-jobs-client' },
   starter: { values: 'contract agent-job temporal config client', types: '@temporalio/client @temporalio/common' },
   // The stand-in for the upstream, and what composes everything on one machine.
-  sandbox: { types: 'contract', packages: 'node zod' },
+  sandbox: { values: 'contract', packages: 'node zod' },
   // The one table of what callers do with jobs, and HTTP and the tools of agents over it.
   operations: { values: 'contract agent-job client', types: 'starter', packages: 'node' },
   http: {

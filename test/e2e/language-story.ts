@@ -79,7 +79,7 @@ export async function expectedSteps({ sandbox }: System, projectId: string): Pro
     { step: 'repeated after its end', workflowId, isNew: false },
     { step: 'used id after the end', state: 'sent' },
     { step: 'follow-up after the end', states: ['sent', 'sent'] },
-    { step: 'ended again', outcome: 'completed', jobId, usedIds: usedIds('test', 'docs') },
+    { step: 'ended again', outcome: 'completed', jobId, usedIds: usedIds('test', 'docs'), sawWork: true, links: 1 },
     { step: 'ended once more', state: 'sent', outcome: 'completed', usedIds: usedIds('test', 'docs', 'last') },
     { step: 'repeated after all', isNew: false },
     { step: 'follow-up after a cancel', ended: 'Canceled', state: 'sent', outcome: 'completed' },

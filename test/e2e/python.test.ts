@@ -28,6 +28,8 @@ const PROJECT_FOLDER = new URL('../../', import.meta.url).pathname;
 const LIMIT_MS = 330_000;
 /** The project of the calls. */
 const projectId = 'trials';
+/** How long an end after a follow-up must stand. */
+const settle = '1 second';
 
 // Its examples name their key: on a server of its own, no other test's job has it.
 const system = usePrivateSystem({ script: { activeMs: 3_000 } });
@@ -110,6 +112,7 @@ describe.concurrent('from Python, with a worker', { timeout: LIMIT_MS }, () => {
     expect(result).toMatchObject({
       outcome: 'completed',
       jobId: create?.id,
+      prLinks: [result.prLink],
       job: { id: create?.id, prLink: expect.stringMatching(/^https:/) },
       followUps: [
         { id: 'short', state: 'sent' },
@@ -170,7 +173,7 @@ for prompt, id in [*((prompt, None) for prompt in PROMPTS), ("x", "\\ud800"), ("
   });
 
   test('an id that is said again with another prompt is refused, whether the job runs or has ended', async () => {
-    const job = await jobs().start({ key: 'conflict', projectId, prompt: 'conflict' });
+    const job = await jobs().start({ key: 'conflict', projectId, prompt: 'conflict', settle });
     const say = (prompt: string) => call('followUp', 'conflict', prompt, 'one').answer;
     expect(await say('first')).toEqual({ state: 'sent' });
     expect(await say('other')).toEqual({ error: 'refused' });
@@ -216,7 +219,7 @@ describe('from Python, while no worker is there', { timeout: LIMIT_MS }, () => {
 
   test('a follow-up without an answer is unconfirmed, has its id, and is sent once', async () => {
     await system.haveWorker();
-    const job = await jobs().start({ key: 'late', projectId, prompt: 'late' });
+    const job = await jobs().start({ key: 'late', projectId, prompt: 'late', settle });
     await until(async () => (await job.state()).jobId !== null, 'the job upstream');
     const { runId: first } = await system.server.client.workflow.getHandle(job.workflowId).describe();
     await job.cancel();

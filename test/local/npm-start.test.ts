@@ -193,11 +193,13 @@ test(
     await first.says(/^Job +\S+ was created/m);
     const killed = await first.processes();
     first.npm.kill('SIGKILL');
-    const second = new Start();
+    const second = new Start({}, ['--late-pr', '1ms']);
     expect(await second.says(/^Workflow +(\S+) was under way when the last start ended/m)).toBe(workflowId);
     await untilGone(killed);
     await second.says(/stays up/);
     expect(second.output).toMatch(/^Outcome +completed/m);
+    // The pull request came after the end: too late for the demo's follow-up.
+    expect(second.output).not.toMatch(/^Follow-up/m);
     const folder = await second.says(/^Data +(\S+)$/m);
     expect(folder).toBe(await first.says(/^Data +(\S+)$/m));
     const { client, close } = await connectTo({
@@ -304,6 +306,13 @@ test('Ctrl-C within the fetch of the server leaves nothing of it', LONG, async (
   start.interrupt();
   expect(await start.ended()).toBe(0);
   expect(await readdir(join(home, '.cache', 'agent-jobs', 'programs'))).toEqual([]);
+});
+
+test('a time that is none is refused, and nothing started', async () => {
+  const start = new Start({}, ['--late-pr=1ms', '--stale-end', 'soon'], 'dev');
+  expect(await start.ended()).toBe(2);
+  expect(start.output).toMatch(/^--stale-end must be a number of milliseconds or a string such as/);
+  expect(start.output).toContain('Usage: npm start');
 });
 
 test('with --real and nothing set, all that is missing is named and nothing started', LONG, async () => {

@@ -43,6 +43,56 @@ test('steps have any status, and can wait for reads, so that a test needs no clo
   expect((await createJob(sandbox, 'plain')).json.status).toBe('active');
 });
 
+test('a late pull request shows some time after the job was completed, also after a message', async () => {
+  let now = 0;
+  const script = { steps: [{ prLink: true }, { status: 'completed', prLink: true, afterMs: 1_000 }], prLinkLagMs: 500 };
+  const sandbox = await sandboxForTest({ clock: () => now, script: { ...script, messageLagMs: 200 } });
+  const { id } = (await createJob(sandbox)).json;
+  const at = async (time: number) => {
+    now = time;
+    const { status, prLink } = (await getJob(sandbox, id)).json;
+    return [status, prLink !== null];
+  };
+  expect([await at(999), await at(1_499), await at(1_500)]).toEqual([
+    ['active', false],
+    ['completed', false],
+    ['completed', true],
+  ]);
+  await sendMessage(sandbox, id);
+  // The default life after a message: active for four seconds.
+  expect([await at(1_699), await at(1_700), await at(6_199), await at(6_200)]).toEqual([
+    ['completed', true],
+    ['active', false],
+    ['completed', false],
+    ['completed', true],
+  ]);
+});
+
+const A = 'https://github.example/acme/site/pull/7';
+
+test.each([
+  ['blank', ['', ' ']],
+  ['several', [[A, `${A}0`], { url: A }, { pulls: [{ url: A, number: 7 }], draft: false }]],
+  ['each another', [A, null, `${A}0`, A]],
+])('a script says what each read shows, status words and links of any kind: %s', async (_, links) => {
+  const sandbox = await sandboxForTest();
+  const words = ['Completed', 'failed', 'active', 'cancelled '];
+  const shown = links.map((prLink, i) => ({ status: words[i]!, prLink }));
+  const steps = shown.map((step, i) => (i === 0 ? step : { ...step, afterReads: 1 }));
+  await sandbox.addScript({ script: { steps: [{}], followUp: steps, messageLagMs: 0 } });
+  const { id } = (await createJob(sandbox)).json;
+  expect((await sendMessage(sandbox, id)).json).toMatchObject(shown[0]!);
+  for (const step of shown) expect((await getJob(sandbox, id)).json).toMatchObject(step);
+});
+
+test('the ids of a script may be whole numbers', async () => {
+  const sandbox = await sandboxForTest({ script: { numericId: true } });
+  expect((await createJob(sandbox)).json.id).toBe(1);
+  expect((await createJob(sandbox)).json.id).toBe(2);
+  expect((await getJob(sandbox, '2')).json.id).toBe(2);
+  expect((await sandbox.creates()).map(({ id }) => id)).toEqual(['1', '2']);
+});
+
 test('a job can be put into any state by hand', async () => {
   const sandbox = await sandboxForTest({ script: { steps: [{}], followUp: 'ignore' } });
   const { id } = (await createJob(sandbox)).json;

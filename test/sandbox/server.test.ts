@@ -114,6 +114,24 @@ test('a create whose answer was seen outlives kill -9 of the sandbox', async () 
   expect((await getJob(again, created.json.id)).status).toBe(200);
 });
 
+test('the program takes times as durations, and a wrong one ends it', async () => {
+  const start = (...options: string[]) => spawn(process.execPath, ['--import', 'tsx', MAIN, '--quiet', ...options]);
+  const child = start('--active-ms', '0', '--late-pr', '1h', '--stale-end', '2 hours');
+  const url = await announcedUrl(child);
+  const peer = { port: Number(new URL(url).port), apiKey: SANDBOX_API_KEY } as Sandbox;
+  const { id } = (await createJob(peer)).json;
+  await new SandboxControl(url).setJob({ id, status: 'completed', prLink: true });
+  expect((await getJob(peer, id)).json).toMatchObject({ status: 'completed', prLink: null });
+  await sendMessage(peer, id);
+  expect((await getJob(peer, id)).json.status).toBe('completed');
+  child.kill();
+  const wrong = start('--late-pr', 'soon');
+  wrong.stderr.setEncoding('utf8');
+  const [said] = await once(wrong.stderr, 'data');
+  expect(said).toMatch(/^--late-pr must be a number of milliseconds or a string such as/);
+  expect(await once(wrong, 'exit')).toEqual([1, null]);
+});
+
 test('the control over HTTP is the control in the process', async () => {
   const sandbox = await sandboxForTest();
   const control = new SandboxControl(sandbox.url);
