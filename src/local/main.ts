@@ -1,6 +1,6 @@
 /** `npm start`: Temporal, a worker and a sandbox upstream on this machine alone, and one job to watch. */
 import { parseArgs } from 'node:util';
-import { printableLines } from '../agent-job/shown-text.js';
+import { passingWait, printableLines } from '../agent-job/shown-text.js';
 import { jobUrl, listUrl } from '../client/web-ui.js';
 import {
   ConfigError,
@@ -108,10 +108,10 @@ async function runDemo({ jobs, webUi }: LocalSystem): Promise<void> {
   const { runId } = await jobs.client.workflow.getHandle(workflowId).describe();
   printEntry('Web UI', jobUrl(webUi, { workflowId, runId }));
   await followDemo(job);
-  const { outcome, job: record, polls } = await job.result({ signal: ending.signal });
+  const { outcome, prLink, polls } = await job.result({ signal: ending.signal });
   printLine();
   printEntry('Outcome', `${outcome} after ${polls} reads`);
-  printEntry('PR', record?.prLink ?? 'none');
+  printEntry('PR', prLink ?? 'none');
 }
 
 async function runningDemo(jobs: LocalSystem['jobs']): Promise<string | undefined> {
@@ -125,20 +125,20 @@ async function runningDemo(jobs: LocalSystem['jobs']): Promise<string | undefine
 /** Prints each change of the job until its end, and sends the follow-up once there is a pull request. */
 async function followDemo(job: JobHandle): Promise<void> {
   const printed = new Map<string, string>();
-  for await (const { phase, jobId, job: record, followUps, waiting } of job.watch({ signal: ending.signal })) {
+  for await (const { phase, jobId, job: record, prLink, followUps, waiting } of job.watch({ signal: ending.signal })) {
     const [followUp] = followUps;
     const entries = {
       Job: jobId && `${jobId} was created in project ${PROJECT}`,
       Status: record?.status,
-      'PR opened': record?.prLink,
+      'PR opened': prLink,
       'Follow-up': followUp && `"${FOLLOW_UP}" ${followUp.state}`,
-      Waiting: waiting?.for === 'settle' && 'an end that may come too early must stand for 30 seconds',
+      Waiting: waiting && passingWait(waiting),
     };
     for (const [label, text] of Object.entries(entries)) {
       if (text && printed.get(label) !== text) printEntry(label, text);
       if (text) printed.set(label, text);
     }
-    if (record?.prLink && !followUp && phase === 'watching') await job.followUp(FOLLOW_UP, { id: 'demo-follow-up' });
+    if (prLink && !followUp && phase === 'watching') await job.followUp(FOLLOW_UP, { id: 'demo-follow-up' });
   }
 }
 
