@@ -84,7 +84,7 @@ test('one is let go a minute after the last refusal, and those that ask at the s
   expect([await isLet('c'), await leaves('c')]).toEqual([true, true]);
 });
 
-test('a write that was let go may come back, for its turn or in another attempt, and others a minute later', async () => {
+test('a write that was let go may come back, for its turn or in another attempt; others a minute later', async () => {
   await ended('a', refused);
   after(1);
   expect(await leaves('b')).toBe(true);

@@ -170,8 +170,8 @@ function isHeld(outcome: WriteOutcome): boolean {
 }
 
 /**
- * The activity `awaitTry`: it returns once a write that is held may try. It sends nothing and knows no prompt, so it may
- * be cancelled at any moment; its waits are kept by the server and cost no history.
+ * The activity `awaitTry`: it returns once a write that is held may try. It sends nothing and knows no prompt, so it
+ * may be cancelled at any moment; its waits are kept by the server and cost no history.
  */
 async function awaitTry(keys: KeyHealth, { operation, projectId }: AwaitTryInput): Promise<void> {
   const held = await keys.ask({ operation, projectId, workflowId: ownWorkflowId() });

@@ -79,6 +79,7 @@ export class KeyHealth {
   /** Why a write is held that could leave now. Null lets it go: if others are held, it tries for them. */
   async heldNow(write: WantedWrite): Promise<Held | null> {
     const now = await this.#now(write);
+    // No wait follows: of those that come at once, one is let go.
     const hold = this.#holds.get(nameOf(write));
     if (!hold || (hold.isTrying && hold.by === write.workflowId)) return null;
     if (!this.#mayTry(hold, write, now)) return this.#noteWait(hold, write, now.at + this.#options.tryEveryMs);
@@ -102,26 +103,16 @@ export class KeyHealth {
     return { ...this.#noteWait(hold, write, this.#lastAskAt), askAgainMs: this.#lastAskAt - now.at };
   }
 
-  /** Notes how a write ended that left, and whether it alone must wait. */
+  /** Notes how a write ended that left, and whether it holds no others. */
   async ended(write: WantedWrite, outcome: WriteOutcome): Promise<WriteOutcome> {
     if (outcome.kind === 'accepted' || outcome.kind === 'rejected') this.#accepted(write);
     if (outcome.kind !== 'unauthorized' && outcome.kind !== 'blocked') return outcome;
-    const { tryEveryMs, onChange } = this.#options;
-    const { projectId, workflowId: by } = write;
     const now = await this.#now(write);
-    const before = this.#holds.get(nameOf(write));
     // A firewall may stop one prompt.
     const mayBeAlone = outcome.kind === 'blocked' || outcome.isForbidden === true;
-    const isJustAccepted = now.at - (this.#acceptedAt.get(projectId) ?? -Infinity) < tryEveryMs;
-    if (!before && mayBeAlone && isJustAccepted) return { ...outcome, isAlone: true };
-    const { kind, reason } = outcome;
-    const waitedUntil = Math.max(before?.waitedUntil ?? 0, now.at + tryEveryMs);
-    const othersUntil = before?.by === by ? before.othersUntil : 0;
-    const last = { by, tried: now, promised: now, isTrying: false };
-    const [oldest] = this.#holds.keys();
-    if (!before && this.#holds.size >= MAX_REMEMBERED) this.#holds.delete(oldest!);
-    this.#holds.set(nameOf(write), { projectId, kind, reason, ...last, waitedUntil, othersUntil });
-    if (before?.kind !== kind) onChange(write, { kind, reason });
+    const isJustAccepted = now.at - (this.#acceptedAt.get(write.projectId) ?? -Infinity) < this.#options.tryEveryMs;
+    if (mayBeAlone && isJustAccepted && !this.#holds.has(nameOf(write))) return { ...outcome, isAlone: true };
+    this.#refused(write, outcome, now);
     return outcome;
   }
 
@@ -131,18 +122,30 @@ export class KeyHealth {
     if (this.#holds.delete(nameOf(write))) this.#options.onChange(write, null);
   }
 
-  /** It is time for a try, and this write comes before others: the one that tried last comes after them. */
+  #refused(write: WantedWrite, { kind, reason }: Held, now: Moment): void {
+    const { projectId, workflowId: by } = write;
+    const before = this.#holds.get(nameOf(write));
+    const waitedUntil = Math.max(before?.waitedUntil ?? 0, now.at + this.#options.tryEveryMs);
+    const othersUntil = before?.by === by ? before.othersUntil : 0;
+    const [oldest] = this.#holds.keys();
+    if (!before && this.#holds.size >= MAX_REMEMBERED) this.#holds.delete(oldest!);
+    const last = { by, tried: now, promised: now, isTrying: false };
+    this.#holds.set(nameOf(write), { projectId, kind, reason, ...last, waitedUntil, othersUntil });
+    if (before?.kind !== kind) this.#options.onChange(write, { kind, reason });
+  }
+
+  /** Whether it is time for a try, and for this write: the one that tried last comes after the others. */
   #mayTry(hold: Hold, { workflowId }: WantedWrite, now: Moment): boolean {
     return this.#isDue(hold, hold.tried, now) && !(hold.by === workflowId && now.at < hold.othersUntil);
   }
 
-  /** A minute has passed since, or there is another key. What is on the way does not depend on the key. */
+  /** Whether a minute has passed, or the key is another one. That says nothing of what is on the way. */
   #isDue({ kind }: Held, last: Moment, now: Moment): boolean {
     if (kind === 'unauthorized' && now.version !== last.version) return true;
     return !(kind === 'unauthorized' && now.version === null) && now.at - last.at >= this.#options.tryEveryMs;
   }
 
-  /** One that asks again no more is known to wait for a minute longer. */
+  /** A write counts as waiting until a minute after it should have asked again. */
   #noteWait(hold: Hold, { workflowId }: WantedWrite, asksAt: number): Held {
     const until = asksAt + this.#options.tryEveryMs;
     hold.waitedUntil = Math.max(hold.waitedUntil, until);
@@ -150,7 +153,7 @@ export class KeyHealth {
     return { kind: hold.kind, reason: hold.reason };
   }
 
-  /** No key counts like one that can't be read. */
+  /** The version is null if there is no key, or it can't be read. */
   async #now({ projectId }: WantedWrite): Promise<Moment> {
     const version = await this.#options.upstream.keyVersion(projectId).catch(() => null);
     return { at: this.#options.now(), version };
