@@ -253,8 +253,8 @@ export const MUTANTS: Mutant[] = [
     file: 'src/activities/agent-job/key-health.ts',
     find: 'now.version !== last.version) return true;',
     replace: 'now.version !== last.version && now.at < 0) return true;',
-    test: 'test/unit/held-writes.test.ts',
-    title: 'that have no key make no try until there is one',
+    test: 'test/unit/key-health.test.ts',
+    title: 'is tried at once, and once',
   },
   {
     name: 'a try that is promised to all that ask',
