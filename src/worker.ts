@@ -2,7 +2,7 @@
 import { Client } from '@temporalio/client';
 import { Budgets } from './activities/agent-job/budgets.js';
 import { createJobActivities } from './activities/agent-job/job-activities.js';
-import { KeyHealth } from './activities/agent-job/key-health.js';
+import { KeyHealth, type KeyHealthOptions } from './activities/agent-job/key-health.js';
 import { HeldPolls } from './activities/agent-job/held-polls.js';
 import { countExports, createExportActivities } from './activities/visitor-export/export-activities.js';
 import {
@@ -46,12 +46,11 @@ async function runWorker(config: WorkerConfig, log: Logger): Promise<void> {
   if (metricsAddress) shutdown.onBegin(watchProcess(meters));
   const metrics = metricsOf(meters);
   const connection = await connectTemporal(temporal, log, readTemporalSettings);
-  const keyHealth = new KeyHealth({
-    upstream: openUpstream(config, meters, log),
-    metrics,
-    onChange: logKeyChanges(log),
-  });
-  const dependencies = { upstream: keyHealth.notedUpstream, shutdownSignal: shutdown.signal, metrics, ...restored };
+  const upstream = openUpstream(config, meters, log);
+  // The limit counts attempts: under it each read is one, and writes that wait ask with at most a quarter.
+  const asksPerSecond = (upstreamRequestsPerSecond ?? Infinity) / 4;
+  const keyHealth = new KeyHealth({ upstream, onChange: logHolds(log), asksPerSecond });
+  const dependencies = { upstream, shutdownSignal: shutdown.signal, metrics, ...restored };
   const store = await openSnapshots(config);
   const heldPolls = upstreamRequestsPerSecond ? null : new HeldPolls(shutdown.signal, metrics);
   const budgets = new Budgets(config.budgets, { onProblem: logFileProblem(log) });
@@ -60,11 +59,7 @@ async function runWorker(config: WorkerConfig, log: Logger): Promise<void> {
     keys,
     onPlain: countPlain(meters, log),
     webhooks: openWebhooks({ config, meters, log, shutdown }),
-    // The limit counts attempts: under it each read is one, and questions for a key take at most a quarter.
-    jobs: () => {
-      const asksPerSecond = (upstreamRequestsPerSecond ?? Infinity) / 4;
-      return createJobActivities({ ...dependencies, keyHealth, budgets, heldPolls, asksPerSecond });
-    },
+    jobs: () => createJobActivities({ ...dependencies, keyHealth, budgets, heldPolls }),
     // With the exports role there is a store.
     exports: () => {
       const settings = { store: store!, requestsPerHour: config.exportRequestsPerHour };
@@ -138,11 +133,13 @@ function countPlain({ plainPayloads }: Meters, log: Logger): (payloads: number) 
   };
 }
 
-/** One line for each change of a project's key, however many jobs wait for it. */
-function logKeyChanges(log: Logger) {
-  return (projectId: string, reason: string | null) => {
-    if (reason === null) log.info({ projectId }, 'The upstream accepts the key of this project again');
-    else log.warn({ projectId, reason }, 'The key of this project is refused or missing: its writes wait');
+/** One line for each change of what holds the writes of a project and operation, however many jobs wait for it. */
+function logHolds(log: Logger): NonNullable<KeyHealthOptions['onChange']> {
+  return ({ projectId, operation }, held) => {
+    const fields = { projectId, operation, ...(held && { reason: held.reason }) };
+    if (held === null) log.info(fields, 'Writes of this project are accepted again');
+    else if (held.kind === 'blocked') log.warn(fields, 'The upstream itself does not answer writes: they wait');
+    else log.warn(fields, 'The key of this project is refused or missing: its writes wait');
   };
 }
 

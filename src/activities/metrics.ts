@@ -20,8 +20,6 @@ export interface Metrics {
   readonly writeEnded: (operation: WriteOperation, outcome: string) => void;
   /** Seconds from the moment a write was asked for until its outcome was known. */
   readonly writeEndedAfter: (operation: WriteOperation, seconds: number) => void;
-  /** The upstream refused the key of a request (401), or there was none to make it with. */
-  readonly keyRefused: (operation: string) => void;
   /** A poll showed a status that the interface does not name. */
   readonly unknownStatus: (projectId: string) => void;
   /** A read found that a job has ended, at most so many seconds ago. */

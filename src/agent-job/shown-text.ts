@@ -38,7 +38,7 @@ export function waitRemedy({ for: what, position }: Waiting, projectId: string):
         ? 'it goes on by itself'
         : `it goes on by itself; "npx agent-jobs queue --project ${shellWord(projectId)}" shows who is next`;
     case 'upstream':
-      return 'check UPSTREAM_BASE_URL of the worker';
+      return 'check UPSTREAM_BASE_URL of the worker, and what is on the way to it';
     case 'key':
       return `give the worker a key that the upstream takes (${KEY_SETTINGS})`;
     case 'person':

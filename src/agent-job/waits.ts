@@ -11,7 +11,7 @@ const MIN_AFTER_429_MS = 1_000;
 const FIRST_WAIT_THROTTLED_MS = 5_000;
 const FIRST_WAIT_NOT_DELIVERED_MS = 1_000;
 const MAX_SPREAD_MS = 30_000;
-const MAX_KEY_WAIT_MS = 60_000;
+const MAX_HELD_WAIT_MS = 60_000;
 
 /** The first of those that wait for a turn ask again so often: their queue may be gone. */
 const ASK_AGAIN_MS = 20 * 60_000;
@@ -34,12 +34,9 @@ export function throttledWaitMs(tries: number, retryAfterMs: number | undefined)
   return Math.max(asked, Math.min(doubled(asked, tries), MAX_FAILING_WAIT_MS));
 }
 
-/**
- * The wait before a write whose key was refused again, though a worker took it for accepted. `tries` counts the
- * refusals in a row, from 1.
- */
-export function keyWaitMs(tries: number): number {
-  return Math.min(doubled(FIRST_WAIT_THROTTLED_MS, tries), MAX_KEY_WAIT_MS);
+/** The wait before a write asks whether it may try that was held alone, or again, `times` in all. */
+export function heldWaitMs(times: number): number {
+  return times === 1 ? 0 : Math.min(doubled(FIRST_WAIT_THROTTLED_MS, times), MAX_HELD_WAIT_MS);
 }
 
 /** Adds jitter to a wait that many jobs may have begun at once: at most a tenth, and 30 seconds. */

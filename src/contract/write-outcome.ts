@@ -44,6 +44,8 @@ export type WriteOutcome =
       reason: string;
       /** The write was not even sent: the upstream is known to refuse the key. */
       isHeld?: true;
+      /** It holds no others: a write of its project was accepted right before. */
+      isAlone?: true;
       /** Answered 403: the key may be good, and this request alone forbidden. */
       isForbidden?: true;
     }
@@ -56,6 +58,8 @@ export type WriteOutcome =
       reason: string;
       /** The write was not even sent: the last one of its kind was answered so. */
       isHeld?: true;
+      /** It holds no others: a write of its project was accepted right before. */
+      isAlone?: true;
     }
   /** Surely never reached the upstream whole, or met a 404 because its job is new: safe to send again. */
   | { kind: 'notDelivered'; reason: string }

@@ -12,7 +12,7 @@ import { every } from './every.js';
 export interface ReadyState {
   ready: boolean;
   reason?: string;
-  /** Projects whose key the last requests showed as refused or missing; absent if there is none. */
+  /** Projects with writes that wait for a key; absent if there is none. */
   refusedKeys?: string[];
 }
 

@@ -10,7 +10,7 @@ import type { WriteOutcome } from '../../src/contract/write-outcome.js';
 import { noMetrics } from '../support/no-metrics.js';
 import { DEFAULT_PRIORITY, type JoinRequest, type QueuePlace, type RequestReport } from '../../src/contract.js';
 import { gate } from '../support/observed-upstream.js';
-import { inDoubt, notDelivered, throttled } from '../support/outcomes.js';
+import { inDoubt, notDelivered, throttled, unauthorized } from '../support/outcomes.js';
 import { ScriptedUpstream } from '../support/scripted-upstream.js';
 
 const START = Date.UTC(2026, 0, 1);
@@ -46,14 +46,7 @@ class Bench {
   }
 
   /** @param scheduledAt When the server scheduled the attempt; a worker may take it hours later. */
-  create(input: object = {}, scheduledAt = this.now): Promise<WriteOutcome> {
-    const workflowId = `w${++this.#workflows}`;
-    const info = {
-      currentAttemptScheduledTimestampMs: scheduledAt,
-      workflowExecution: { workflowId, runId: 'r' },
-      taskQueue: 'q',
-    };
-    const environment = new MockActivityEnvironment(info, { client: this.#client() });
+  create(input: object = {}, scheduledAt = this.now, workflowId = `w${++this.#workflows}`): Promise<WriteOutcome> {
     const asked = {
       projectId: 'p',
       prompt: workflowId,
@@ -62,7 +55,26 @@ class Bench {
       afterReset: false,
       ...input,
     };
+    const environment = this.#environment(workflowId, scheduledAt);
     return environment.run(this.#activities.createJob, asked) as Promise<WriteOutcome>;
+  }
+
+  async awaitTry(workflowId: string): Promise<string> {
+    const asked = { projectId: 'p', operation: 'create' } as const;
+    const asking = this.#environment(workflowId, this.now).run(this.#activities.awaitTry, asked);
+    return asking.then(
+      () => 'may try',
+      (failure: Error) => failure.message,
+    );
+  }
+
+  #environment(workflowId: string, scheduledAt: number): MockActivityEnvironment {
+    const info = {
+      currentAttemptScheduledTimestampMs: scheduledAt,
+      workflowExecution: { workflowId, runId: 'r' },
+      taskQueue: 'q',
+    };
+    return new MockActivityEnvironment(info, { client: this.#client() });
   }
 
   #client(): Client {
@@ -297,4 +309,56 @@ test('a worker that shuts down leaves those that wait behind others to another o
   open();
   for (const { kind } of await Promise.all(first)) expect(kind).toBe('accepted');
   expect(bench.joins).toEqual([]);
+});
+
+const wrongKey = unauthorized('upstream answered 401');
+const MINUTE = 60_000;
+
+test('a burst with a wrong key meets eight refusals, and the others are held', async () => {
+  const bench = new Bench();
+  bench.upstream.createFaults.push(...Array.from({ length: 20 }, () => wrongKey));
+  const results = await Promise.all(Array.from({ length: 20 }, () => bench.create()));
+  expect(bench.upstream.created).toHaveLength(8);
+  expect(results.filter((result) => 'isHeld' in result)).toHaveLength(12);
+  for (const result of results) expect(result).toMatchObject(wrongKey);
+});
+
+test('a write that is held has no mark and asks no queue, and its turn goes to another', async () => {
+  const bench = new Bench({ createsPerHour: 100 });
+  bench.upstream.createFaults.push({ kind: 'blocked', reason: 'a page' });
+  await bench.create({ turn: 't:1', turnUntil: START + MINUTE });
+  bench.calls.length = 0;
+  const held = { kind: 'blocked', reason: 'a page', isHeld: true };
+  expect(await bench.create({ turn: 't:2', turnUntil: START + MINUTE })).toEqual(held);
+  expect(await bench.create()).toEqual(held);
+  expect(bench.calls).toEqual(['report']);
+  expect(bench.reports.at(-1)).toMatchObject({ turn: 't:2', outcome: 'unsent' });
+});
+
+test('a write that is let try waits for its turn first, and tries with it', async () => {
+  const bench = new Bench({ createsPerHour: 100 });
+  bench.upstream.createFaults.push(wrongKey);
+  await bench.create({ turn: 't:1', turnUntil: START + MINUTE });
+  expect(await bench.awaitTry('b')).toBe('upstream answered 401, asks again in 5 s');
+  bench.now += MINUTE;
+  expect(await bench.awaitTry('b')).toBe('may try');
+  expect(await bench.create({}, bench.now, 'b')).toMatchObject({ kind: 'held', queued: PLACE });
+  bench.now += MINUTE / 2;
+  const turn = { turn: 't:2', turnUntil: bench.now + MINUTE };
+  expect(await bench.create(turn, bench.now, 'c')).toMatchObject({ ...wrongKey, isHeld: true });
+  expect(await bench.create(turn, bench.now, 'b')).toMatchObject({ kind: 'accepted' });
+  expect(await bench.awaitTry('c')).toBe('may try');
+  expect(await bench.create(turn, bench.now, 'c')).toMatchObject({ kind: 'accepted' });
+});
+
+test('a write that is let try may try in another attempt, if its mark was not taken', async () => {
+  const bench = new Bench();
+  bench.upstream.createFaults.push(wrongKey);
+  await bench.create();
+  bench.now += MINUTE;
+  bench.takesMarks = () => false;
+  await expect(bench.create({}, bench.now, 'b')).rejects.toMatchObject({ type: 'FenceRefused' });
+  bench.takesMarks = () => true;
+  expect(await bench.create({}, bench.now, 'c')).toMatchObject({ isHeld: true });
+  expect(await bench.create({}, bench.now, 'b')).toMatchObject({ kind: 'accepted' });
 });

@@ -73,8 +73,8 @@ test(
     for (const handle of handles) expect(await handle.result()).toMatchObject({ outcome: 'completed' });
     const prompts = (await sandbox.creates({ projectId: 'wrong-key' })).map(({ prompt }) => prompt);
     expect(prompts.toSorted()).toEqual(Array.from({ length: JOBS }, (_, i) => `prompt ${i}`).toSorted());
-    await second.wrote('The upstream accepts the key of this project again');
-    expect(second.output().match(/The upstream accepts the key of this project again/g)).toHaveLength(1);
+    await second.wrote('Writes of this project are accepted again');
+    expect(second.output().match(/Writes of this project are accepted again/g)).toHaveLength(1);
     const after = await get(healthPort, '/readyz');
     expect([after.status, JSON.parse(after.body)]).toEqual([200, { ready: true }]);
     expect(first.output() + second.output()).not.toContain(WRONG);

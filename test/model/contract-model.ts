@@ -45,11 +45,11 @@ interface Write {
   /** Sends in doubt under policy `retry`, and the time of the first. */
   unknownSends: number;
   inDoubtSince: number | null;
-  /** The last attempt was throttled, unauthorized or not delivered. */
+  /** The last attempt was throttled, refused, blocked or not delivered. */
   isHeldUp: boolean;
   /** A person decided to send a write in doubt again. */
   isConfirmed: boolean;
-  /** Throttled or unauthorized: other writes of the project, or the key, may delay it beyond `notBefore`. */
+  /** Throttled, refused or blocked: other writes of the project, or the key, may delay it beyond `notBefore`. */
   waitsForTurn: boolean;
   /** A person decided `retry`, and no attempt was made since. */
   isRetryDue: boolean;
@@ -116,6 +116,8 @@ export class ContractModel {
   #queue: string[] = [];
   #isSending = false;
   #sendBeganAt = 0;
+  /** A write was refused, or blocked on the way: it may hold those that follow. */
+  #wasRefused = false;
   /** The write waits for its turn since then: the deadline stands still. */
   #waitsSince: number | null = null;
   /** The deadline may have passed before that. */
@@ -243,20 +245,22 @@ export class ContractModel {
   ): void {
     const write = this.#write;
     if (!write) return broken('an answer to nothing');
-    // Other writes of the project may be throttled, a read may have had a 401, and a repeated run asks first.
+    // Other writes of the project may be throttled, one before may have been refused, and a repeated run asks first.
     const waitsForTurn = outcome === 'throttled' || outcome === 'held';
-    const mayBeUnsent = outcome === 'held' || outcome === 'unauthorized' || this.#asks;
+    const isRefused = outcome === 'unauthorized' || outcome === 'blocked';
+    const mayBeUnsent = outcome === 'held' || (isRefused && this.#wasRefused) || this.#asks;
     if (!this.#isSending && !mayBeUnsent) broken(`${outcome}, though nothing was sent`);
     if (!this.#isSending && outcome === 'inDoubt' && write.isConfirmed)
       broken('a person who said "retry" is asked again');
     this.#advanceTo(at);
+    this.#wasRefused ||= isRefused;
     if (waitsForTurn) this.#waitForTurn(this.#isSending ? this.#sendBeganAt : at);
     else this.#goOn(at);
     this.#isSending = false;
     write.isRetryDue = false;
-    write.waitsForTurn = waitsForTurn || outcome === 'unauthorized';
+    write.waitsForTurn = waitsForTurn || isRefused;
     this.#freeSince = at;
-    write.isHeldUp = waitsForTurn || outcome === 'notDelivered' || outcome === 'unauthorized';
+    write.isHeldUp = waitsForTurn || outcome === 'notDelivered' || isRefused;
     const kept = this.#endTurn(at, write, outcome);
     switch (outcome) {
       case 'accepted':
@@ -279,6 +283,7 @@ export class ContractModel {
         write.notBefore = at + 1_000;
         return;
       case 'unauthorized':
+      case 'blocked':
         write.notBefore = at;
         return;
       case 'inDoubt':

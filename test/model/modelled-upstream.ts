@@ -1,5 +1,4 @@
 /** The upstream of a scenario: it responds to each call as the scenario says, and reports the call to the model. */
-import { activityInfo } from '@temporalio/activity';
 import type { AgentJobInput, JobRecord } from '../../src/contract.js';
 import { ReadFailedError, RejectedError } from '../../src/upstream/errors.js';
 import { shownJob } from '../../src/upstream/shown-job.js';
@@ -58,8 +57,6 @@ export function modelledUpstream(scenario: Scenario, host: UpstreamHost): Upstre
     createJob: ({ prompt }, options) => write({ kind: 'create', prompt }, creates, options),
     sendMessage: ({ prompt }, options) => write({ kind: 'message', prompt }, messages, options),
     async getJob() {
-      // A write, and who waits for a key, try a refused one by a read that does not belong to the poll loop.
-      if (TRIES_KEYS.includes(activityInfo().activityType)) throw new RejectedError('no such job', 404, '');
       const number = host.readBegan();
       const answer: ReadAnswer = reads.shift() ?? { kind: scenario.finalRead, takesMs: 0, times: 1 };
       if (answer.takesMs > 0) await host.wait(answer.takesMs);
@@ -82,8 +79,6 @@ export function modelledUpstream(scenario: Scenario, host: UpstreamHost): Upstre
   };
 }
 
-const TRIES_KEYS: readonly string[] = ['awaitKey', 'createJob', 'sendMessage'];
-
 /** The HTTP status of the reads that fail. */
 const READ_FAILURES: Partial<Record<ReadAnswer['kind'], number>> = { broken: 500, unauthorized: 401, wait: 429 };
 
@@ -97,6 +92,8 @@ function faultOf({ kind, retryAfterMs }: WriteAnswer): WriteOutcome | null {
       return notDelivered('no connection');
     case 'unauthorized':
       return unauthorized('the key is refused');
+    case 'blocked':
+      return { kind: 'blocked', reason: 'a page instead of an answer' };
     case 'inDoubt':
       return inDoubt('reset');
     default:

@@ -13,6 +13,7 @@ export interface WriteAnswer {
     | 'throttled'
     | 'notDelivered'
     | 'unauthorized'
+    | 'blocked'
     | 'inDoubt'
     | 'workerDies';
   retryAfterMs?: number;
@@ -116,6 +117,7 @@ const writeAnswer: fc.Arbitrary<WriteAnswer> = fc
       'throttled',
       'notDelivered',
       'unauthorized',
+      'blocked',
       'inDoubt',
       'inDoubt',
       'workerDies',

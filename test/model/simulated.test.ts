@@ -81,7 +81,7 @@ const FOUND: Record<string, Partial<Scenario>> = {
     ],
     isQueueThere: true,
   },
-  'a write that tries a key by a read tells the poll loop nothing': {
+  'reads that are refused hold no write': {
     deadline: 0,
     polling: { min: 5_000, max: 20_000, ratio: 1 },
     decideWithin: 3_600_000,

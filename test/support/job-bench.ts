@@ -6,7 +6,7 @@ import { setMaxListeners } from 'node:events';
 import type { Client, WorkflowHandleWithFirstExecutionRunId } from '@temporalio/client';
 import type { NativeConnection, Worker, WorkerOptions } from '@temporalio/worker';
 import { createJobActivities } from '../../src/activities/agent-job/job-activities.js';
-import { KeyHealth } from '../../src/activities/agent-job/key-health.js';
+import { KeyHealth, type KeyHealthOptions } from '../../src/activities/agent-job/key-health.js';
 import { HeldPolls } from '../../src/activities/agent-job/held-polls.js';
 import { requestQueueId, requestQueueStateQuery, type AgentJobInput } from '../../src/contract.js';
 import { Budgets, type BudgetSettings } from '../../src/activities/agent-job/budgets.js';
@@ -28,7 +28,7 @@ export interface JobBenchOptions {
   holdsPolls?: boolean;
   metrics?: Metrics;
   tryKeyEveryMs?: number;
-  onKeyChange?: (projectId: string, reason: string | null) => void;
+  onHold?: NonNullable<KeyHealthOptions['onChange']>;
   confirmWritesBefore?: string;
   /** Requests an hour of a project; default none is set. */
   budgets?: BudgetSettings;
@@ -49,7 +49,7 @@ export async function startJobBench(
     holdsPolls = false,
     metrics = noMetrics,
     tryKeyEveryMs = 1_000,
-    onKeyChange = () => {},
+    onHold = () => {},
     confirmWritesBefore,
     budgets,
     taskQueue = `test-${randomUUID()}`,
@@ -66,7 +66,7 @@ export async function startJobBench(
     heldPolls,
     confirmWritesBefore,
     budgets: new Budgets(budgets),
-    keyHealth: new KeyHealth({ upstream, metrics, tryEveryMs: tryKeyEveryMs, onChange: onKeyChange }),
+    keyHealth: new KeyHealth({ upstream, tryEveryMs: tryKeyEveryMs, onChange: onHold }),
   });
   const worker: Worker = await createTestWorker({ ...options, connection: nativeConnection, taskQueue, activities });
   const running = worker.run();

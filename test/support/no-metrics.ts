@@ -4,7 +4,6 @@ import type { Metrics } from '../../src/activities/metrics.js';
 export const noMetrics: Metrics = {
   writeEnded: () => {},
   writeEndedAfter: () => {},
-  keyRefused: () => {},
   unknownStatus: () => {},
   endSeen: () => {},
   readBegins: () => {},

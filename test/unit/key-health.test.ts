@@ -1,203 +1,223 @@
+/** Which writes a worker holds: the rules one by one. held-writes.test.ts has thousands of writes. */
 import { beforeEach, describe, expect, test } from 'vitest';
 import { KeyHealth } from '../../src/activities/agent-job/key-health.js';
-import { noMetrics } from '../support/no-metrics.js';
-import { ReadFailedError, RejectedError, type UpstreamError } from '../../src/upstream/errors.js';
+import type { WriteOperation } from '../../src/activities/metrics.js';
 import type { WriteOutcome } from '../../src/contract/write-outcome.js';
-import { inDoubt, rejected, unauthorized } from '../support/outcomes.js';
-import { ScriptedUpstream } from '../support/scripted-upstream.js';
+import { inDoubt, notDelivered, rejected, throttled, unauthorized } from '../support/outcomes.js';
 
 const MINUTE = 60_000;
-const REASON = 'upstream answered 401';
-const FORBIDDEN = 'upstream answered 403';
-const JOB = { projectId: 'p', jobId: 'j' };
-const VISITORS = { projectId: 'p', dateFrom: '2026-01-01', dateTo: '2026-01-02', limit: 1, offset: 0 };
-
-class Upstream extends ScriptedUpstream {
-  version: string | null = 'old';
-  override keyVersion(): Promise<string | null> {
-    return Promise.resolve(this.version);
-  }
-}
+const accepted: WriteOutcome = { kind: 'accepted', jobId: 'j', job: null };
+const refused = unauthorized('upstream answered 401');
+const forbidden: WriteOutcome = { kind: 'unauthorized', reason: 'upstream answered 403', isForbidden: true };
+const page: WriteOutcome = { kind: 'blocked', reason: 'a page instead of an answer: 403 Just a moment…' };
 
 let now: number;
-let upstream: Upstream;
+let version: string | null;
 let health: KeyHealth;
-let changes: (string | null)[];
-let refusals: string[];
+let changes: string[];
 
 beforeEach(() => {
   now = 0;
-  upstream = new Upstream();
+  version = 'old';
   changes = [];
-  refusals = [];
   health = new KeyHealth({
-    upstream,
-    metrics: { ...noMetrics, keyRefused: (operation) => void refusals.push(operation) },
-    onChange: (_, reason) => void changes.push(reason),
+    upstream: { keyVersion: () => Promise.resolve(version) },
+    onChange: ({ operation, projectId }, held) =>
+      void changes.push(`${operation} ${projectId}: ${held?.reason ?? 'go'}`),
     now: () => now,
   });
 });
 
-const refused = () => unauthorized(REASON);
-const readRefused = () => new ReadFailedError(REASON, 401);
-const forbidden = (): WriteOutcome => ({ kind: 'unauthorized', reason: FORBIDDEN, isForbidden: true });
-const readForbidden = () => new ReadFailedError(FORBIDDEN, 403);
-const create = (outcome?: WriteOutcome) => {
-  if (outcome) upstream.createFaults.push(outcome);
-  return health.notedUpstream.createJob({ projectId: 'p', prompt: 'x' });
-};
-const read = (fault?: UpstreamError) => {
-  if (fault) upstream.readFaults.push(fault);
-  return health.notedUpstream.getJob(JOB).catch(() => {});
-};
-/** What the writes wait for, and what the worker shows. */
-const known = () => [health.refusalOf('p'), health.refusedProjects];
+const write = (workflowId: string, operation: WriteOperation = 'create', projectId = 'p') => ({
+  ...{ operation, projectId, workflowId },
+});
+const ended = (workflowId: string, outcome: WriteOutcome) => health.ended(write(workflowId), outcome);
+/** Whether it is let go. */
+const leaves = async (workflowId: string) => (await health.heldNow(write(workflowId))) === null;
+const isLet = async (workflowId: string) => (await health.ask(write(workflowId))) === null;
+const after = (minutes: number) => void (now = minutes * MINUTE);
 
-test('a refused write makes the writes of its project wait, and an accepted one lets them go', async () => {
-  await create(refused());
-  expect([known(), health.refusalOf('q')]).toEqual([[REASON, ['p']], null]);
-  await create();
-  expect([known(), changes]).toEqual([
-    [null, []],
-    [REASON, null],
-  ]);
+test.each([
+  [refused, ['p']],
+  [page, []],
+])('%j holds the writes of its project and operation until one is accepted', async (outcome, refusedProjects) => {
+  expect(await ended('a', outcome)).toEqual(outcome);
+  const { kind, reason } = outcome as { kind: string; reason: string };
+  expect(await health.heldNow(write('b'))).toEqual({ kind, reason });
+  expect(await health.ask(write('b'))).toEqual({ kind, reason, askAgainMs: 5_000 });
+  expect(await health.heldNow(write('b', 'message'))).toBeNull();
+  expect(await health.heldNow(write('b', 'create', 'q'))).toBeNull();
+  expect(health.refusedProjects).toEqual(refusedProjects);
+  await ended('a', outcome);
+  await ended('c', accepted);
+  expect([await leaves('b'), await isLet('b'), health.refusedProjects]).toEqual([true, true, []]);
+  expect(changes).toEqual([`create p: ${reason}`, 'create p: go']);
 });
 
-test('each refused request is counted, and each change is reported once', async () => {
-  await create(refused());
-  await create(refused());
-  await read(readRefused());
-  expect([refusals, changes]).toEqual([['create', 'create', 'get'], [REASON]]);
+test.each([
+  [accepted, true],
+  [rejected(400, ''), true],
+  [throttled('429'), false],
+  [notDelivered('no connection'), false],
+  [inDoubt('no answer'), false],
+])('after %j others may leave: %s', async (outcome, mayLeave) => {
+  await ended('a', refused);
+  after(1);
+  expect(await leaves('b')).toBe(true);
+  await ended('b', outcome);
+  expect(await leaves('c')).toBe(mayLeave);
 });
 
-test('a request without a key counts as refused, one without an answer does not', async () => {
-  await read(new ReadFailedError('no connection'));
-  expect(health.refusedProjects).toEqual([]);
-  upstream.version = null;
-  await read(new ReadFailedError('ADMIN_API_KEY is not set'));
-  expect(health.refusalOf('p')).toBe('ADMIN_API_KEY is not set');
+test('one is let go a minute after the last refusal, and those that ask at the same moment are not', async () => {
+  await ended('a', refused);
+  after(0.99);
+  expect([await leaves('b'), await isLet('b')]).toEqual([false, false]);
+  after(1);
+  expect(await Promise.all(['b', 'c', 'd'].map(isLet))).toEqual([true, false, false]);
+  // The promise may be of use to another worker; here the first that comes leaves.
+  expect(await Promise.all(['e', 'b', 'c'].map(leaves))).toEqual([true, false, false]);
+  after(1.5);
+  await ended('e', refused);
+  after(2.49);
+  expect([await isLet('c'), await leaves('c')]).toEqual([false, false]);
+  after(2.5);
+  expect([await isLet('c'), await leaves('c')]).toEqual([true, true]);
 });
 
-test('reads that are refused between others that are accepted put no try off, and undo none', async () => {
-  for (; now < MINUTE; now += MINUTE / 6) {
-    await read(readRefused());
-    await read();
-  }
-  expect(health.refusalOf('p')).toBe(REASON);
-  await read(readRefused());
-  expect(await health.refusalNow('p', null)).toBeNull();
-  await read(readRefused());
-  expect(await health.refusalNow('p', null)).toBeNull();
+test('a write that was let go may come back, for its turn or in another attempt; others a minute later', async () => {
+  await ended('a', refused);
+  after(1);
+  expect(await leaves('b')).toBe(true);
+  after(1.9);
+  expect(await leaves('b')).toBe(true);
+  after(2);
+  expect(await leaves('c')).toBe(true);
+  expect(await leaves('b')).toBe(false);
 });
 
-describe('while a key is refused', () => {
-  beforeEach(() => create(refused()));
-
-  const asked = async () => Promise.all(Array.from({ length: 200 }, () => health.refusalNow('p', null)));
-
-  test('it is tried once a minute, however many ask', async () => {
-    for (const [minute, reads] of [
-      [0.9, 0],
-      [1, 1],
-      [1.9, 1],
-      [2, 2],
-    ] as const) {
-      now = minute * MINUTE;
-      upstream.readFaults.push(readRefused());
-      expect(new Set(await asked())).toEqual(new Set([REASON]));
-      await asked();
-      expect(upstream.reads).toBe(reads);
-      upstream.readFaults.length = 0;
-    }
-  });
-
-  test.each([
-    ['that is accepted, as an answer shows that there is no such job', 404, [null, []]],
-    ['that is refused too', 401, [REASON, ['p']]],
-  ])('another key %s is tried at once, and once', async (_, status, expected) => {
-    upstream.version = 'new';
-    const fault = status === 401 ? readRefused() : new RejectedError('upstream answered 404', status, '');
-    upstream.readFaults.push(fault);
-    await asked();
-    await asked();
-    expect([upstream.reads, known()]).toEqual([1, expected]);
-  });
-
-  test('the same key that a read shows as accepted lets writes go, and is called accepted when one was', async () => {
-    now = MINUTE;
-    await asked();
-    expect(known()).toEqual([null, ['p']]);
-    await create(inDoubt('no answer'));
-    expect(known()).toEqual([null, ['p']]);
-    await create(rejected(400, ''));
-    expect(known()).toEqual([null, []]);
-  });
-
-  test.each([new ReadFailedError('no answer'), new ReadFailedError('429', 429), new ReadFailedError('503', 503)])(
-    'a try that shows nothing (%s) changes nothing',
-    async (fault) => {
-      now = MINUTE;
-      upstream.readFaults.push(fault);
-      await asked();
-      expect([upstream.reads, health.refusalOf('p')]).toEqual([1, REASON]);
-    },
-  );
-
-  test('ten minutes of accepted reads clear it, and the first one with another key', async () => {
-    now = 10 * MINUTE - 1;
-    await read();
-    expect(known()).toEqual([REASON, ['p']]);
+describe('the write that was refused last', () => {
+  test('comes after another that waits, until that one asks no more', async () => {
+    await ended('a', refused);
+    after(0.5);
+    await isLet('b');
+    after(1);
+    expect([await isLet('a'), await leaves('a')]).toEqual([false, false]);
+    // It should have asked five seconds later, and has a minute to.
+    now = 1.5 * MINUTE + 4_999;
+    expect(await leaves('a')).toBe(false);
     now += 1;
-    await read();
-    expect(known()).toEqual([null, []]);
-    await read(readRefused());
-    expect(known()).toEqual([REASON, ['p']]);
-    upstream.version = 'new';
-    await read();
-    expect(known()).toEqual([null, []]);
-  });
-});
-
-describe('a 403', () => {
-  test('to a write makes the writes of its project wait, but within a minute of one that was accepted', async () => {
-    await create(forbidden());
-    expect(health.refusalOf('p')).toBe(FORBIDDEN);
-    await create();
-    now = MINUTE - 1;
-    await create(forbidden());
-    expect([health.refusalOf('p'), refusals]).toEqual([null, ['create', 'create']]);
-    now = MINUTE;
-    await create(forbidden());
-    expect(health.refusalOf('p')).toBe(FORBIDDEN);
+    expect(await leaves('a')).toBe(true);
   });
 
-  test('to reads says nothing of writes: one that tries the key lets a write show, once a minute', async () => {
-    await read(readForbidden());
-    expect([health.refusalOf('p'), refusals]).toEqual([null, ['get']]);
-    await create(forbidden());
-    for (const minute of [1, 2]) {
-      now = minute * MINUTE;
-      await read(readForbidden());
-      upstream.readFaults.push(readForbidden());
-      expect(await health.refusalNow('p', null)).toBeNull();
-      await create(forbidden());
-      expect(await health.refusalNow('p', null)).toBe(FORBIDDEN);
-      expect(upstream.reads).toBe(1 + 2 * minute);
+  test('comes after another with another key, too', async () => {
+    await ended('a', refused);
+    await isLet('b');
+    version = 'new';
+    expect([await leaves('a'), await leaves('b')]).toEqual([false, true]);
+  });
+
+  test('tries each minute if it is alone', async () => {
+    for (const minute of [0, 1, 2]) {
+      after(minute);
+      expect([await isLet('a'), await leaves('a')]).toEqual([true, true]);
+      await ended('a', refused);
+      expect([await isLet('a'), await leaves('a')]).toEqual([false, false]);
     }
   });
 });
 
-test.each([readRefused(), new RejectedError(FORBIDDEN, 403, '')])(
-  'an export that is refused (%s) is counted, and says nothing of jobs',
-  async (fault) => {
-    upstream.getVisitors = () => Promise.reject(fault);
-    await health.notedUpstream.getVisitors(VISITORS).catch(() => {});
-    expect([health.refusalOf('p'), refusals]).toEqual([null, ['visitors']]);
-    await create(refused());
-    now = MINUTE;
-    await health.notedUpstream.getVisitors(VISITORS).catch(() => {});
-    // It puts no try off.
-    expect(await health.refusalNow('p', null)).toBeNull();
-    expect(upstream.reads).toBe(1);
-  },
-);
+describe('another key', () => {
+  test('is tried at once, and once', async () => {
+    await ended('a', refused);
+    version = 'new';
+    expect(await Promise.all(['b', 'c'].map(isLet))).toEqual([true, false]);
+    expect(await Promise.all(['c', 'b'].map(leaves))).toEqual([true, false]);
+    await ended('c', refused);
+    expect([await isLet('b'), await leaves('b')]).toEqual([false, false]);
+  });
+
+  test('says nothing of a page', async () => {
+    await ended('a', page);
+    version = 'new';
+    expect([await isLet('b'), await leaves('b')]).toEqual([false, false]);
+    version = null;
+    after(1);
+    expect([await isLet('b'), await leaves('b')]).toEqual([true, true]);
+  });
+
+  test('ends the wait for one that is missing, which no minute does', async () => {
+    await ended('a', refused);
+    version = null;
+    // This one learns that it is missing.
+    expect(await leaves('b')).toBe(true);
+    await ended('b', unauthorized('ADMIN_API_KEY is not set'));
+    after(60);
+    expect([await isLet('c'), await leaves('c')]).toEqual([false, false]);
+    expect(await health.heldNow(write('c'))).toMatchObject({ reason: 'ADMIN_API_KEY is not set' });
+    version = 'new';
+    expect([await isLet('c'), await leaves('c')]).toEqual([true, true]);
+  });
+});
+
+describe.each([
+  ['a 403', forbidden],
+  ['a page', page],
+])('%s within a minute of an accepted write of the project', (_, outcome) => {
+  test('holds its write alone', async () => {
+    await health.ended(write('a', 'message'), accepted);
+    after(0.99);
+    expect(await ended('b', outcome)).toEqual({ ...outcome, isAlone: true });
+    expect(await leaves('c')).toBe(true);
+    after(1);
+    expect(await ended('b', outcome)).toEqual(outcome);
+    expect(await leaves('c')).toBe(false);
+  });
+
+  test('holds all that an earlier one held', async () => {
+    await ended('a', outcome);
+    after(1);
+    await health.ended(write('b', 'message'), accepted);
+    await leaves('c');
+    expect(await ended('c', outcome)).toEqual(outcome);
+    expect(await leaves('d')).toBe(false);
+  });
+});
+
+test('a 401 holds all, whatever was accepted before', async () => {
+  await ended('a', accepted);
+  expect(await ended('b', refused)).toEqual(refused);
+  expect(await leaves('c')).toBe(false);
+});
+
+test('a page after a refused key, and a refused key after a page, change what the others wait for', async () => {
+  for (const outcome of [refused, page, refused]) {
+    await ended('a', outcome);
+    expect(await health.heldNow(write('b'))).toEqual(outcome);
+  }
+  expect(changes).toHaveLength(3);
+});
+
+test('of thousands that wait, so many ask in a second', async () => {
+  const slow = new KeyHealth({
+    upstream: { keyVersion: () => Promise.resolve('key') },
+    now: () => 0,
+    asksPerSecond: 2,
+  });
+  for (const [keys, last] of [
+    [health, 5_000 + 99 * 50],
+    [slow, 5_000 + 99 * 500],
+  ] as const) {
+    await keys.ended(write('a'), refused);
+    const waits = await Promise.all(Array.from({ length: 100 }, (_, i) => keys.ask(write(`w${i}`))));
+    expect(waits.map((wait) => wait?.askAgainMs)).toEqual(
+      Array.from({ length: 100 }, (_, i) => 5_000 + (i * (last - 5_000)) / 99),
+    );
+  }
+});
+
+test('a worker remembers at most 10,000 kinds of writes', async () => {
+  for (let i = 0; i <= 10_000; i++) await health.ended(write('a', 'create', `p${i}`), refused);
+  expect(health.refusedProjects).toHaveLength(10_000);
+  expect(await health.heldNow(write('b', 'create', 'p0'))).toBeNull();
+  expect(await health.heldNow(write('b', 'create', 'p1'))).not.toBeNull();
+});

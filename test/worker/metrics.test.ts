@@ -70,7 +70,15 @@ describe('the metrics of a worker', { timeout: 240_000 }, () => {
     await startWorker();
     const atFirst = await metrics();
     for (const operation of ['create', 'message']) {
-      for (const outcome of ['accepted', 'rejected', 'throttled', 'notDelivered', 'inDoubt']) {
+      for (const outcome of [
+        'accepted',
+        'rejected',
+        'throttled',
+        'unauthorized',
+        'blocked',
+        'notDelivered',
+        'inDoubt',
+      ]) {
         expect(atFirst.get(`agent_jobs_writes_total operation="${operation}" outcome="${outcome}"`)).toBe(0);
       }
     }

@@ -1,4 +1,4 @@
-/** Writes whose key is refused or missing wait until it is there. */
+/** Writes whose key is refused or missing, or that something on the way answers, wait until one is accepted. */
 import { mkdtemp, rename, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -11,6 +11,7 @@ import { createUpstream } from '../../src/upstream/client.js';
 import { createKeySource, type KeySettings } from '../../src/upstream/keys.js';
 import { connectDevServer, type TestServer } from '../support/dev-server.js';
 import { startJobBench, type JobBench, type JobBenchOptions } from '../support/job-bench.js';
+import { ScriptedUpstream } from '../support/scripted-upstream.js';
 
 /** More than the eight that are sent at once. */
 const JOBS = 10;
@@ -63,6 +64,23 @@ async function startBench(keys: KeySettings, options: JobBenchOptions = {}): Pro
 const startJobs = (bench: JobBench, count = JOBS) =>
   Promise.all(Array.from({ length: count }, (_, i) => bench.start({ projectId: 'p1', prompt: `prompt ${i}` })));
 
+/** A job that another made, and that stays active. */
+async function startWatched(bench: JobBench, projectId: string): Promise<WorkflowHandle> {
+  await sandbox.addScript({ promptIncludes: 'watched', script: { activeMs: NEVER_MS } });
+  const headers = { authorization: `Bearer ${sandbox.apiKey}`, 'content-type': 'application/json' };
+  const request = { method: 'POST', headers, body: JSON.stringify({ prompt: 'watched' }) };
+  const created = await fetch(`${sandbox.url}/v2/agent/${projectId}/job`, request);
+  const { id } = (await created.json()) as { id: string };
+  const handle = await bench.start({ projectId, jobId: id, polling: { min: 1_000, max: 1_000 } });
+  await expect.poll(async () => (await stateOf(handle)).job?.status, PATIENCE).toBe('active');
+  return handle;
+}
+
+async function activitiesOf(handle: WorkflowHandle): Promise<(string | null | undefined)[]> {
+  const { events } = await handle.fetchHistory();
+  return events!.flatMap(({ activityTaskScheduledEventAttributes: it }) => (it ? it.activityType?.name : []));
+}
+
 const stateOf = (handle: WorkflowHandle) => handle.query<JobState>(jobStateQuery.name);
 
 async function untilTheyWaitForAKey(handles: WorkflowHandle[]): Promise<void> {
@@ -86,9 +104,11 @@ test(
   { timeout: 180_000 },
   async () => {
     const adminApiKeyFile = await write('admin', 'a-wrong-key');
-    const changes: [string, boolean][] = [];
-    const onKeyChange = (projectId: string, reason: string | null) => void changes.push([projectId, reason === null]);
-    const bench = await startBench({ adminApiKeyFile }, { onKeyChange });
+    const changes: string[] = [];
+    const bench = await startBench(
+      { adminApiKeyFile },
+      { onHold: ({ projectId, operation }, held) => void changes.push(`${operation} ${projectId}: ${held?.reason}`) },
+    );
     const handles = await startJobs(bench);
     await untilTheyWaitForAKey(handles);
     const [state] = await Promise.all(handles.map(stateOf));
@@ -102,30 +122,48 @@ test(
     for (const handle of handles) expect(await handle.result()).toMatchObject({ outcome: 'completed' });
     await expectEachOnce(JOBS);
     expect(await creates()).toBe(requests + JOBS);
-    expect(changes).toEqual([
-      ['p1', false],
-      ['p1', true],
-    ]);
+    expect(changes).toEqual(['create p1: upstream answered 401', 'create p1: undefined']);
   },
 );
 
+test('polls that are refused (401) hold no write', { timeout: 60_000 }, async () => {
+  const bench = await startBench({ adminApiKey: sandbox.apiKey });
+  const watched = await startWatched(bench, 'p1');
+  await sandbox.addFault({ kind: 'status', operation: 'get', projectId: 'p1', status: 401, count: 2 });
+  await expect.poll(async () => (await stateOf(watched)).waiting?.for, PATIENCE).toBe('key');
+  const [created] = await startJobs(bench, 1);
+  expect(await created!.result()).toMatchObject({ outcome: 'completed' });
+  await watched.signal(followUpSignal, { prompt: 'go on', id: 'one' });
+  await expect.poll(async () => (await stateOf(watched)).followUps, PATIENCE).toEqual([{ id: 'one', state: 'sent' }]);
+  for (const handle of [created!, watched]) expect(await activitiesOf(handle)).not.toContain('awaitTry');
+  await watched.cancel();
+});
+
 test('writes that are forbidden (403) wait, and go once each when they may', { timeout: 120_000 }, async () => {
   const bench = await startBench({ adminApiKey: sandbox.apiKey }, { tryKeyEveryMs: 1_000 });
-  const open = await bench.start({ projectId: 'p2', prompt: 'first', linger: '1 hour' });
-  await expect.poll(async () => (await stateOf(open)).phase, PATIENCE).toBe('lingering');
+  const watched = await startWatched(bench, 'p2');
   // The address of the worker is not allowed, or the key lacks a scope: an operator mends either.
-  await sandbox.addFault({ kind: 'status', status: 403, count: 100_000 });
+  for (const operation of ['create', 'message'] as const) {
+    await sandbox.addFault({ kind: 'status', operation, status: 403, count: 100_000 });
+  }
   const handles = await startJobs(bench);
-  await open.signal(followUpSignal, { prompt: 'go on', id: 'one' });
-  await untilTheyWaitForAKey([...handles, open]);
+  await watched.signal(followUpSignal, { prompt: 'go on', id: 'one' });
+  await untilTheyWaitForAKey([...handles, watched]);
   await expect.poll(async () => (await stateOf(handles[0]!)).waiting?.reason, PATIENCE).toBe('upstream answered 403');
   expect(await sandbox.creates({ projectId: 'p1' })).toEqual([]);
   await sandbox.clearFaults();
   for (const handle of handles) expect(await handle.result()).toMatchObject({ outcome: 'completed' });
   await expectEachOnce(JOBS);
-  await expect.poll(async () => (await stateOf(open)).followUps, PATIENCE).toEqual([{ id: 'one', state: 'sent' }]);
-  await open.cancel();
+  await expect.poll(async () => (await stateOf(watched)).followUps, PATIENCE).toEqual([{ id: 'one', state: 'sent' }]);
+  await watched.cancel();
 });
+
+/** The seconds of its timers, without that of the deadline. */
+async function timersOf(handle: WorkflowHandle): Promise<number[]> {
+  const { events } = await handle.fetchHistory();
+  const started = events!.flatMap(({ timerStartedEventAttributes: timer }) => timer?.startToFireTimeout?.seconds ?? []);
+  return started.map(Number).filter((seconds) => seconds < 3_600);
+}
 
 test('one prompt that is forbidden for ever keeps no other write waiting', { timeout: 120_000 }, async () => {
   await sandbox.addFault({ kind: 'status', status: 403, operation: 'create', promptIncludes: 'odd', count: 100_000 });
@@ -136,27 +174,47 @@ test('one prompt that is forbidden for ever keeps no other write waiting', { tim
   await untilTheyWaitForAKey([odd]);
   for (let i = 1; i < 4; i++) await (await bench.start({ projectId: 'p1', prompt: `prompt ${i}` })).result();
   await expectEachOnce(4);
+  // It is sent ever more rarely.
+  await expect.poll(() => timersOf(odd), PATIENCE).toEqual([10, 20]);
+  expect(await creates()).toBe(4 + 3);
   await untilTheyWaitForAKey([odd]);
   await expect.poll(async () => (await stateOf(odd)).waiting?.reason, PATIENCE).toBe('upstream answered 403');
   await odd.cancel();
 });
 
-test('a write that is refused whatever a read shows is sent ever more rarely', { timeout: 120_000 }, async () => {
-  // Reads show that the key is accepted.
-  await sandbox.addFault({ kind: 'status', operation: 'create', status: 401, count: 4 });
-  const bench = await startBench({ adminApiKey: sandbox.apiKey }, { tryKeyEveryMs: 100 });
+test('a prompt that is forbidden before all others keeps them waiting for one try', { timeout: 120_000 }, async () => {
+  await sandbox.addFault({ kind: 'status', status: 403, operation: 'create', promptIncludes: 'odd', count: 100_000 });
+  const bench = await startBench({ adminApiKey: sandbox.apiKey }, { tryKeyEveryMs: 3_000 });
+  const odd = await bench.start({ projectId: 'p1', prompt: 'odd' });
+  await untilTheyWaitForAKey([odd]);
+  for (const handle of await startJobs(bench)) expect(await handle.result()).toMatchObject({ outcome: 'completed' });
+  await expectEachOnce(JOBS);
+  await untilTheyWaitForAKey([odd]);
+  await odd.cancel();
+});
+
+test('a lone write that is refused again and again costs no timer', { timeout: 120_000 }, async () => {
+  await sandbox.addFault({ kind: 'status', operation: 'create', status: 401, count: 3 });
+  const bench = await startBench({ adminApiKey: sandbox.apiKey }, { tryKeyEveryMs: 1_000 });
   const [handle] = await startJobs(bench, 1);
-  const timers = async () => {
-    const { events } = await handle!.fetchHistory();
-    const started = events!.flatMap(
-      ({ timerStartedEventAttributes: timer }) => timer?.startToFireTimeout?.seconds ?? [],
-    );
-    // Without the deadline's timer.
-    return started.map(Number).filter((seconds) => seconds < 3_600);
-  };
-  await expect.poll(timers, PATIENCE).toEqual([10, 20]);
-  expect(await creates()).toBe(3);
-  await handle!.cancel();
+  expect(await handle!.result()).toMatchObject({ outcome: 'completed' });
+  expect([await creates(), await timersOf(handle!)]).toEqual([4, []]);
+});
+
+test('writes that a page answers wait for the upstream, and go once each when it is gone', async () => {
+  const upstream = new ScriptedUpstream();
+  const reason = 'a page instead of an answer: 403 Just a moment…';
+  upstream.createFaults.push(...Array.from({ length: 2 }, () => ({ kind: 'blocked', reason }) as const));
+  const bench = await startJobBench(server, upstream, { tryKeyEveryMs: 2_000 });
+  closers.push(() => bench.stop());
+  const [first] = await startJobs(bench, 1);
+  await expect.poll(async () => (await stateOf(first!)).waiting, PATIENCE).toMatchObject({ for: 'upstream', reason });
+  const others = await startJobs(bench, 3);
+  await expect
+    .poll(async () => (await stateOf(others[2]!)).waiting, PATIENCE)
+    .toMatchObject({ for: 'upstream', reason });
+  for (const handle of [first!, ...others]) expect(await handle.result()).toMatchObject({ outcome: 'completed' });
+  expect(upstream.created).toHaveLength(2 + 4);
 });
 
 test('the deadline and a cancellation end the wait for a key, and nothing was sent', { timeout: 120_000 }, async () => {

@@ -49,6 +49,7 @@ const WAITS: [string, WriteOutcome][] = [
   ['rateLimit', throttled('upstream answered 429', 2_000)],
   ['key', unauthorized('upstream answered 401')],
   ['upstream', notDelivered('connection refused')],
+  ['upstream', { kind: 'blocked', reason: 'a page instead of an answer: 403' }],
 ];
 
 test.for(WAITS)('a create that waits for %s is shown so, and no longer once it has been sent', ([what, fault]) =>

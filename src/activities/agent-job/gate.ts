@@ -1,7 +1,7 @@
 /**
- * Decides whether a write may leave now. The key must be accepted. If a budget is set or a queue runs, the write needs
- * a turn. Otherwise a worker sends few writes of a project and kind at a time, so that a burst beyond the upstream's
- * limit meets few answers 429. A worker remembers no budgets, only which queues run.
+ * Decides whether a write may leave now. None may while another that was refused holds its kind. If a budget is set or
+ * a queue runs, the write needs a turn. Otherwise a worker sends few writes of a project and kind at a time, so that a
+ * burst beyond the upstream's limit meets few answers 429. A worker remembers no budgets, only which queues run.
  */
 import type { Queued, WriteOutcome } from '../../contract/write-outcome.js';
 import type { Priority, RequestReport } from '../../contract.js';
@@ -17,8 +17,6 @@ import { confirmNotAccepted } from './write-fence.js';
 interface WantedSend {
   operation: WriteOperation;
   projectId: string;
-  /** Null before the create. */
-  jobId: string | null;
   /** The workflow, which has one write at a time. */
   workflowId: string;
   priority: Priority;
@@ -83,17 +81,17 @@ export class Gate {
 
   /** Sends a write, or holds it back: then nothing was sent. */
   async send(wanted: WantedSend, send: FencedSend): Promise<WriteOutcome> {
-    const { operation, projectId, jobId, turn } = wanted;
-    const refusal = await this.#keys.refusalNow(projectId, jobId);
-    if (refusal !== null) return this.#withoutKey(wanted, refusal);
+    const { operation, projectId, turn } = wanted;
+    const held = await this.#heldByRefused(wanted);
+    if (held) return held;
     if (turn?.isValid) return this.#ended(wanted, await send());
     const set = await this.#budgets.of(operation, projectId);
     // A budget that is set is kept, whether the queue can be asked or not.
-    if (typeof set === 'number') return held(await this.#join(wanted));
+    if (typeof set === 'number') return inQueue(await this.#join(wanted));
     const isQueued = await this.#isRunning(wanted);
     const queued = isQueued && (await this.#join(wanted));
     // If no queue can be joined, the write is sent.
-    if (queued) return held(queued);
+    if (queued) return inQueue(queued);
     const leave = await this.#lines.enter(nameOf(wanted), set === UNLIMITED ? MAX_SENDING_UNLIMITED : MAX_SENDING);
     if (!leave) throw tryLater('StillWaiting', 'others of this project are sent first', 'tries again', NEXT_ATTEMPT_MS);
     try {
@@ -108,16 +106,17 @@ export class Gate {
     if (wanted.turn) void this.#report(wanted, 'other');
   }
 
-  /** What others have met meanwhile holds a write back: a queue, a key that is refused. */
+  /** What others have met meanwhile holds a write back. */
   async #heldByOthers(wanted: WantedSend, wasQueued: boolean): Promise<WriteOutcome | null> {
-    const refusal = this.#keys.refusalOf(wanted.projectId);
-    if (refusal !== null) return this.#withoutKey(wanted, refusal);
+    const held = await this.#heldByRefused(wanted);
+    if (held) return held;
     const queued = !wasQueued && (await this.#isRunning(wanted)) && (await this.#join(wanted));
-    return queued ? held(queued) : null;
+    return queued ? inQueue(queued) : null;
   }
 
   /** A send has ended: one that was throttled waits in the queue from now on, and all others of its project do. */
-  async #ended(wanted: WantedSend, outcome: WriteOutcome): Promise<WriteOutcome> {
+  async #ended(wanted: WantedSend, sent: WriteOutcome): Promise<WriteOutcome> {
+    const outcome = await this.#keys.ended(wanted, sent);
     if (outcome.kind !== 'throttled') {
       if (wanted.turn?.isValid) void this.#report(wanted, REPORTED[outcome.kind]);
       return outcome;
@@ -137,9 +136,11 @@ export class Gate {
     return this.#join(wanted, { outcome: 'throttled', ...(retryAfterMs !== undefined && { retryAfterMs }) });
   }
 
-  #withoutKey(wanted: WantedSend, reason: string): WriteOutcome {
-    if (wanted.turn) void this.#report(wanted, 'unsent');
-    return { kind: 'unauthorized', reason, isHeld: true };
+  /** One that was refused holds it: its turn goes to another. */
+  async #heldByRefused(wanted: WantedSend): Promise<WriteOutcome | null> {
+    const held = await this.#keys.heldNow(wanted);
+    if (held && wanted.turn) void this.#report(wanted, 'unsent');
+    return held && { ...held, isHeld: true };
   }
 
   /** Whether a queue orders these writes; false if that is not known. */
@@ -173,7 +174,7 @@ export class Gate {
   }
 }
 
-function held(queued: Queued | null): WriteOutcome {
+function inQueue(queued: Queued | null): WriteOutcome {
   return { kind: 'held', reason: 'the budget of this project is shared: this waits for its turn', queued };
 }
 

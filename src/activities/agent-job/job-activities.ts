@@ -6,7 +6,7 @@ import type { WriteOutcome } from '../../contract/write-outcome.js';
 import type { Upstream, WriteOptions } from '../../upstream/upstream.js';
 import { arrivedBy } from '../../agent-job/waits.js';
 import { markedIfAgain } from './earlier-run.js';
-import { createAwaitKey, KeyHealth } from './key-health.js';
+import { KeyHealth } from './key-health.js';
 import { startClock, tryLater, type AttemptClock, type MachineClock } from '../../temporal/activity-attempt.js';
 import { Budgets } from './budgets.js';
 import { Gate } from './gate.js';
@@ -60,8 +60,12 @@ interface JobActivitiesDependencies {
   keyHealth?: KeyHealth;
   /** The budgets that are set; default: none. */
   budgets?: Budgets;
-  /** How many of the writes that wait for a key may ask for it in a second. */
-  asksPerSecond?: number;
+}
+
+/** Which writes are held. */
+interface AwaitTryInput {
+  operation: WriteOperation;
+  projectId: string;
 }
 
 /** What the workflow `agentJob` asks of a worker. */
@@ -69,7 +73,7 @@ export interface JobActivities {
   createJob(input: WriteInput): Promise<WriteOutcome>;
   sendMessage(input: SendMessageInput): Promise<WriteOutcome>;
   pollJob(input: PollJobInput): Promise<PollJobResult>;
-  awaitKey: ReturnType<typeof createAwaitKey>;
+  awaitTry(input: AwaitTryInput): Promise<void>;
   readJob(input: ReadJobInput): Promise<ReadJobResult>;
 }
 
@@ -78,17 +82,15 @@ type JoinActivities = Record<typeof JOIN_JOB_ACTIVITY, typeof joinAgentJob>;
 
 /** The activities of `agentJob`. They never fail for what the upstream does: its responses are their results. */
 export function createJobActivities({
-  upstream: given,
+  upstream,
   shutdownSignal,
   metrics,
   confirmWritesBefore,
   heldPolls = null,
   machine,
-  keyHealth = new KeyHealth({ upstream: given, metrics, ...(machine && { now: machine.monotonic }) }),
+  keyHealth = new KeyHealth({ upstream, ...(machine && { now: machine.monotonic }) }),
   budgets = new Budgets(),
-  asksPerSecond,
 }: JobActivitiesDependencies): JobActivities & JoinActivities {
-  const { notedUpstream: upstream } = keyHealth;
   const gate = new Gate({ keys: keyHealth, budgets, shutdownSignal });
 
   async function write(operation: WriteOperation, input: WriteInput, send: Send): Promise<WriteOutcome> {
@@ -115,7 +117,7 @@ export function createJobActivities({
     },
     sendMessage: (input) => write('message', input, (options) => upstream.sendMessage(input, options)),
     pollJob: createPollJob({ upstream, shutdownSignal, heldPolls, metrics }),
-    awaitKey: createAwaitKey(keyHealth, asksPerSecond),
+    awaitTry: (input) => awaitTry(keyHealth, input),
     readJob: createReadJob(upstream, shutdownSignal),
     joinAgentJob,
   };
@@ -124,15 +126,10 @@ export function createJobActivities({
 type Send = (options: WriteOptions) => Promise<WriteOutcome>;
 type WantedSend = Parameters<Gate['send']>[0];
 
-function wantedSend(
-  operation: WriteOperation,
-  input: WriteInput & { jobId?: string },
-  clock: AttemptClock,
-): WantedSend {
-  const { projectId, jobId = null, priority, askedAt, turn, turnUntil = 0, isOverdue = false } = input;
-  const workflowId = activityInfo().workflowExecution?.workflowId ?? '';
+function wantedSend(operation: WriteOperation, input: WriteInput, clock: AttemptClock): WantedSend {
+  const { projectId, priority, askedAt, turn, turnUntil = 0, isOverdue = false } = input;
   const given = turn === undefined ? null : { id: turn, isValid: clock.server() < turnUntil };
-  return { operation, projectId, jobId, workflowId, priority, askedAt, turn: given, isOverdue, clock };
+  return { operation, projectId, workflowId: ownWorkflowId(), priority, askedAt, turn: given, isOverdue, clock };
 }
 
 /**
@@ -169,5 +166,18 @@ function mayBeKnownLater(outcome: WriteOutcome, { jobCreatedAt }: WriteInput, no
 
 /** It was not even sent. */
 function isHeld(outcome: WriteOutcome): boolean {
-  return outcome.kind === 'held' || (outcome.kind === 'unauthorized' && outcome.isHeld === true);
+  return outcome.kind === 'held' || ('isHeld' in outcome && outcome.isHeld === true);
+}
+
+/**
+ * The activity `awaitTry`: it returns once a write that is held may try. It sends nothing and knows no prompt, so it
+ * may be cancelled at any moment; its waits are kept by the server and cost no history.
+ */
+async function awaitTry(keys: KeyHealth, { operation, projectId }: AwaitTryInput): Promise<void> {
+  const held = await keys.ask({ operation, projectId, workflowId: ownWorkflowId() });
+  if (held) throw tryLater('StillWaiting', held.reason, 'asks again', held.askAgainMs);
+}
+
+function ownWorkflowId(): string {
+  return activityInfo().workflowExecution?.workflowId ?? '';
 }

@@ -1,215 +1,165 @@
 /**
- * Decides whether a project's writes wait for a key. A key that is refused (401, 403) or missing holds them until it
- * changes or a minute is over: then one read tries it, however many writes wait. Ten minutes of accepted reads clear
- * the key.
+ * Decides which writes are held. A write whose key is refused (401, 403) or missing, or that something on the way
+ * answered, holds the writes of its project and operation. One of them tries each minute, and one at once with another
+ * key; an accepted one lets the others go. Reads decide nothing.
  */
-import { tryLater } from '../../temporal/activity-attempt.js';
-import type { Metrics } from '../metrics.js';
-import { ReadFailedError, RejectedError, UpstreamError } from '../../upstream/errors.js';
+import type { WriteOperation } from '../metrics.js';
 import type { WriteOutcome } from '../../contract/write-outcome.js';
 import type { Upstream } from '../../upstream/upstream.js';
 
-interface Refusal {
-  reason: string;
-  /** The key that was refused or tried last; null if there was none. */
-  version: string | null;
-  /** When the key was refused to a write, was tried, or became refused: the last of them. */
+/** A write that wants to leave; its workflow has one at a time. */
+interface WantedWrite {
+  operation: WriteOperation;
+  projectId: string;
+  workflowId: string;
+}
+
+/** Why writes are held. */
+type Held = Pick<WriteOutcome & { kind: 'unauthorized' | 'blocked' }, 'kind' | 'reason'>;
+
+/** A moment, and the key that there was: null if there was none. */
+interface Moment {
   at: number;
-  /** False once a read has shown that a write may try: only a write shows whether writes are accepted. */
-  holdsWrites: boolean;
+  version: string | null;
+}
+
+/** What holds the writes of a project and operation. */
+interface Hold extends Held {
+  projectId: string;
+  /** The write that was let go or refused last, by its workflow. */
+  by: string;
+  tried: Moment;
+  /** That write was let go, and is not known to be refused. */
+  isTrying: boolean;
+  /** When a write that waits was last promised a try. It may have ended since, or another worker may send it. */
+  promised: Moment;
+  /** Until then a write is known to wait, and one of another workflow than `by`. */
+  waitedUntil: number;
+  othersUntil: number;
 }
 
 /** What the health of keys is made of. */
 export interface KeyHealthOptions {
-  upstream: Upstream;
-  metrics: Pick<Metrics, 'keyRefused'>;
-  /** Called once for each change of a project: why its key is refused, null when it is accepted. */
-  onChange?: (projectId: string, reason: string | null) => void;
+  upstream: Pick<Upstream, 'keyVersion'>;
+  /** Called once for each change: why the writes of a project and operation are held, null when they may go. */
+  onChange?: (writes: Omit<WantedWrite, 'workflowId'>, held: Held | null) => void;
   /** In milliseconds. */
   now?: () => number;
   tryEveryMs?: number;
+  /** How many of the writes that wait may ask in a second. */
+  asksPerSecond?: number;
 }
 
-const TRY_EVERY_MS = 60_000;
-/** So many times `TRY_EVERY_MS` of accepted reads clear a key, if no write was refused since. */
-const BELIEVE_READS_AFTER = 10;
+/** Each write that waits asks this often, but of thousands not all at once: at most so many in a second. */
+const ASK_EVERY_MS = 5_000;
+const ASKS_PER_SECOND = 20;
 /** A worker that serves every project keeps little. */
 const MAX_REMEMBERED = 10_000;
-/** No job has this id: an answer that there is none shows that the key was accepted. */
-const NO_JOB = 'agent-jobs-key-check';
 
-/** What the answers to the jobs' requests of this worker show of keys. */
+/** What the answers to this worker's writes show of the projects' keys, and of what is on the way. */
 export class KeyHealth {
-  /** The upstream; each answer is noted. An export's answer is counted alone: another part of the upstream gives it. */
-  readonly notedUpstream: Upstream;
   readonly #options: Required<KeyHealthOptions>;
-  readonly #refusals = new Map<string, Refusal>();
-  /** When a write of a project was last accepted. */
-  readonly #writtenAt = new Map<string, number>();
+  readonly #holds = new Map<string, Hold>();
+  /** When the upstream last accepted the key of a project's write. */
+  readonly #acceptedAt = new Map<string, number>();
+  #lastAskAt = -Infinity;
 
-  constructor(options: KeyHealthOptions) {
-    this.#options = { onChange: () => {}, now: () => performance.now(), tryEveryMs: TRY_EVERY_MS, ...options };
-    const { upstream } = options;
-    this.notedUpstream = {
-      createJob: (request, write) => this.#write('create', request.projectId, upstream.createJob(request, write)),
-      sendMessage: (request, write) => this.#write('message', request.projectId, upstream.sendMessage(request, write)),
-      getJob: (request, read) => this.#read(request.projectId, upstream.getJob(request, read)),
-      getVisitors: async (request, read) => {
-        try {
-          return await upstream.getVisitors(request, read);
-        } catch (error) {
-          await this.#countRefusal('visitors', request.projectId, error);
-          throw error;
-        }
-      },
-      keyVersion: (projectId) => upstream.keyVersion(projectId),
-    };
+  constructor({ asksPerSecond = ASKS_PER_SECOND, ...options }: KeyHealthOptions) {
+    const defaults = { onChange: () => {}, now: () => performance.now(), tryEveryMs: 60_000 };
+    this.#options = { ...defaults, ...options, asksPerSecond: Math.min(asksPerSecond, ASKS_PER_SECOND) };
   }
 
-  /** The projects whose key is refused or missing. */
+  /** The projects with writes that wait for a key. */
   get refusedProjects(): string[] {
-    return [...this.#refusals.keys()];
+    const now = this.#options.now();
+    const waiting = [...this.#holds.values()].filter((hold) => hold.kind === 'unauthorized' && now < hold.waitedUntil);
+    return [...new Set(waiting.map(({ projectId }) => projectId))];
   }
 
-  /** Why a project's writes must wait for a key; null if they need not. */
-  refusalOf(projectId: string): string | null {
-    const refusal = this.#refusals.get(projectId);
-    return refusal?.holdsWrites ? refusal.reason : null;
+  /** Why a write is held that could leave now. Null lets it go: if others are held, it tries for them. */
+  async heldNow(write: WantedWrite): Promise<Held | null> {
+    const now = await this.#now(write);
+    // No wait follows: of those that come at once, one is let go.
+    const hold = this.#holds.get(nameOf(write));
+    if (!hold || (hold.isTrying && hold.by === write.workflowId)) return null;
+    if (!this.#mayTry(hold, write, now)) return this.#noteWait(hold, write, now.at + this.#options.tryEveryMs);
+    hold.by = write.workflowId;
+    hold.tried = now;
+    hold.isTrying = true;
+    hold.othersUntil = 0;
+    return null;
   }
 
-  /** The same, after a try if it is time for one. */
-  async refusalNow(projectId: string, jobId: string | null): Promise<string | null> {
-    const refusal = this.#refusals.get(projectId);
-    if (!refusal?.holdsWrites) return null;
-    const version = await this.#version(projectId);
-    const isNewKey = version !== refusal.version;
-    if (isNewKey || this.#since(refusal.at) >= this.#options.tryEveryMs) {
-      // In one step: of those that ask now, this one tries.
-      Object.assign(refusal, { version, at: this.#options.now() });
-      const isAccepted = await this.#isAccepted({ projectId, jobId: jobId ?? NO_JOB });
-      if (isAccepted && isNewKey) this.#clear(projectId);
-      else if (isAccepted) refusal.holdsWrites = false;
+  /** The same for a write that waits, and when it asks again. Null promises a try. */
+  async ask(write: WantedWrite): Promise<(Held & { askAgainMs: number }) | null> {
+    const now = await this.#now(write);
+    const hold = this.#holds.get(nameOf(write));
+    if (!hold) return null;
+    if (this.#mayTry(hold, write, now) && this.#isDue(hold, hold.promised, now)) {
+      hold.promised = now;
+      return null;
     }
-    return this.refusalOf(projectId);
+    this.#lastAskAt = Math.max(this.#lastAskAt + 1_000 / this.#options.asksPerSecond, now.at + ASK_EVERY_MS);
+    return { ...this.#noteWait(hold, write, this.#lastAskAt), askAgainMs: this.#lastAskAt - now.at };
   }
 
-  /** A 403 may forbid this read alone, so a write may try. */
-  async #isAccepted(job: { projectId: string; jobId: string }): Promise<boolean> {
-    return this.notedUpstream.getJob(job).then(
-      () => true,
-      (error: unknown) => statusOf(error) === 403 || showsAccepted(error),
-    );
-  }
-
-  async #write(operation: string, projectId: string, call: Promise<WriteOutcome>): Promise<WriteOutcome> {
-    const outcome = await call;
-    if (outcome.kind === 'accepted' || outcome.kind === 'rejected') {
-      if (this.#writtenAt.size >= MAX_REMEMBERED) this.#writtenAt.clear();
-      this.#writtenAt.set(projectId, this.#options.now());
-      this.#clear(projectId);
-    }
-    if (outcome.kind === 'unauthorized') {
-      this.#options.metrics.keyRefused(operation);
-      // A 403 within a minute of an accepted write forbids this write alone: a firewall may stop a prompt.
-      const wasJustWritten = this.#since(this.#writtenAt.get(projectId) ?? -Infinity) < this.#options.tryEveryMs;
-      if (!outcome.isForbidden || !wasJustWritten) await this.#refused(projectId, outcome.reason);
-    }
+  /** Notes how a write ended that left, and whether it holds no others. */
+  async ended(write: WantedWrite, outcome: WriteOutcome): Promise<WriteOutcome> {
+    if (outcome.kind === 'accepted' || outcome.kind === 'rejected') this.#accepted(write);
+    if (outcome.kind !== 'unauthorized' && outcome.kind !== 'blocked') return outcome;
+    const now = await this.#now(write);
+    // A firewall may stop one prompt.
+    const mayBeAlone = outcome.kind === 'blocked' || outcome.isForbidden === true;
+    const isJustAccepted = now.at - (this.#acceptedAt.get(write.projectId) ?? -Infinity) < this.#options.tryEveryMs;
+    if (mayBeAlone && isJustAccepted && !this.#holds.has(nameOf(write))) return { ...outcome, isAlone: true };
+    this.#refused(write, outcome, now);
     return outcome;
   }
 
-  async #read<T>(projectId: string, call: Promise<T>): Promise<T> {
-    try {
-      const result = await call;
-      await this.#readAccepted(projectId);
-      return result;
-    } catch (error) {
-      if (showsAccepted(error)) await this.#readAccepted(projectId);
-      const reason = await this.#countRefusal('get', projectId, error);
-      // A key may be allowed to write and not to read.
-      if (reason === null || statusOf(error) === 403) throw error;
-      const known = this.#refusals.get(projectId);
-      // Reads that are refused again and again put no try off, and hold no write that a try let go.
-      if (known) known.reason = reason;
-      else await this.#refused(projectId, reason);
-      throw error;
-    }
+  #accepted(write: WantedWrite): void {
+    if (this.#acceptedAt.size >= MAX_REMEMBERED) this.#acceptedAt.clear();
+    this.#acceptedAt.set(write.projectId, this.#options.now());
+    if (this.#holds.delete(nameOf(write))) this.#options.onChange(write, null);
   }
 
-  /** Clears another key at once, and the refused one in time. */
-  async #readAccepted(projectId: string): Promise<void> {
-    const refusal = this.#refusals.get(projectId);
-    if (!refusal) return;
-    const isLongAgo = this.#since(refusal.at) >= BELIEVE_READS_AFTER * this.#options.tryEveryMs;
-    if (isLongAgo || (await this.#version(projectId)) !== refusal.version) this.#clear(projectId);
+  #refused(write: WantedWrite, { kind, reason }: Held, now: Moment): void {
+    const { projectId, workflowId: by } = write;
+    const before = this.#holds.get(nameOf(write));
+    const waitedUntil = Math.max(before?.waitedUntil ?? 0, now.at + this.#options.tryEveryMs);
+    const othersUntil = before?.by === by ? before.othersUntil : 0;
+    const [oldest] = this.#holds.keys();
+    if (!before && this.#holds.size >= MAX_REMEMBERED) this.#holds.delete(oldest!);
+    const last = { by, tried: now, promised: now, isTrying: false };
+    this.#holds.set(nameOf(write), { projectId, kind, reason, ...last, waitedUntil, othersUntil });
+    if (before?.kind !== kind) this.#options.onChange(write, { kind, reason });
   }
 
-  /** Why a read shows that the key is refused or missing; null if it does not. */
-  async #countRefusal(operation: string, projectId: string, error: unknown): Promise<string | null> {
-    if (!(error instanceof UpstreamError)) return null;
-    const status = statusOf(error);
-    // A read that was not even answered may have had no key to go with.
-    const isRefused = status === undefined ? (await this.#version(projectId)) === null : [401, 403].includes(status);
-    if (isRefused) this.#options.metrics.keyRefused(operation);
-    return isRefused ? error.reason : null;
+  /** Whether it is time for a try, and for this write: the one that tried last comes after the others. */
+  #mayTry(hold: Hold, { workflowId }: WantedWrite, now: Moment): boolean {
+    return this.#isDue(hold, hold.tried, now) && !(hold.by === workflowId && now.at < hold.othersUntil);
   }
 
-  async #refused(projectId: string, reason: string): Promise<void> {
-    const refusal = { reason, version: await this.#version(projectId), at: this.#options.now(), holdsWrites: true };
-    const before = this.#refusals.get(projectId);
-    // The same object: a try under way may still change it.
-    this.#refusals.set(projectId, Object.assign(before ?? refusal, refusal));
-    if (!before) this.#options.onChange(projectId, reason);
+  /** Whether a minute has passed, or the key is another one. That says nothing of what is on the way. */
+  #isDue({ kind }: Held, last: Moment, now: Moment): boolean {
+    if (kind === 'unauthorized' && now.version !== last.version) return true;
+    return !(kind === 'unauthorized' && now.version === null) && now.at - last.at >= this.#options.tryEveryMs;
   }
 
-  #clear(projectId: string): void {
-    if (this.#refusals.delete(projectId)) this.#options.onChange(projectId, null);
+  /** A write counts as waiting until a minute after it should have asked again. */
+  #noteWait(hold: Hold, { workflowId }: WantedWrite, asksAt: number): Held {
+    const until = asksAt + this.#options.tryEveryMs;
+    hold.waitedUntil = Math.max(hold.waitedUntil, until);
+    if (workflowId !== hold.by) hold.othersUntil = Math.max(hold.othersUntil, until);
+    return { kind: hold.kind, reason: hold.reason };
   }
 
-  #since(time: number): number {
-    return this.#options.now() - time;
-  }
-
-  /** Null if there is no key, or it cannot be read. */
-  async #version(projectId: string): Promise<string | null> {
-    return this.#options.upstream.keyVersion(projectId).catch(() => null);
+  /** The version is null if there is no key, or it can't be read. */
+  async #now({ projectId }: WantedWrite): Promise<Moment> {
+    const version = await this.#options.upstream.keyVersion(projectId).catch(() => null);
+    return { at: this.#options.now(), version };
   }
 }
 
-function statusOf(error: unknown): number | undefined {
-  return error instanceof RejectedError || error instanceof ReadFailedError ? error.status : undefined;
-}
-
-/** An answer that comes after the key was checked; a 429 or 5xx may come before, from a gateway. */
-function showsAccepted(error: unknown): boolean {
-  const status = statusOf(error);
-  return status !== undefined && status >= 400 && status < 500 && ![401, 403, 408, 429].includes(status);
-}
-
-interface AwaitKeyInput {
-  projectId: string;
-  /** Null before the create. */
-  jobId: string | null;
-}
-
-/** Each job that waits asks this often, but of thousands not all at once: so many in a second. */
-const ASK_EVERY_MS = 5_000;
-const ASKS_PER_SECOND = 20;
-
-/**
- * Makes the activity `awaitKey`: it returns once the key of a write that was refused is accepted. It sends no write and
- * knows no prompt, so it may be cancelled at any moment; its waits are kept by the server and cost no history.
- */
-export function createAwaitKey(
-  keys: Pick<KeyHealth, 'refusalNow'>,
-  asksPerSecond = ASKS_PER_SECOND,
-): (input: AwaitKeyInput) => Promise<void> {
-  const spacingMs = 1_000 / Math.min(asksPerSecond, ASKS_PER_SECOND);
-  let lastAt = 0;
-  return async ({ projectId, jobId }) => {
-    const refusal = await keys.refusalNow(projectId, jobId);
-    if (refusal === null) return;
-    const now = performance.now();
-    lastAt = Math.max(lastAt + spacingMs, now + ASK_EVERY_MS);
-    throw tryLater('StillWaiting', refusal, 'asks again', lastAt - now);
-  };
+function nameOf({ operation, projectId }: WantedWrite): string {
+  return `${operation} ${projectId}`;
 }

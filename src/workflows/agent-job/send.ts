@@ -1,5 +1,5 @@
 /**
- * Decides the next step of a write: send it, or wait for a time, a key or a person, until it is resolved. Reports to
+ * Decides the next step of a write: send it, or wait for a time, a worker or a person, until it is resolved. Reports to
  * the queue what no activity reports. write-transitions.ts decides what becomes of a write.
  */
 import { defineSearchAttributeKey, SearchAttributeType } from '@temporalio/common';
@@ -26,7 +26,7 @@ import {
   interruptionOf,
   isOverdue,
   mayHaveArrived,
-  needsKey,
+  mustAsk,
   notBeforeOf,
   operationOf,
   queuedOf,
@@ -46,19 +46,19 @@ const WRITE_ATTEMPT = { heartbeatTimeout: '30 seconds', startToCloseTimeout: '45
 const BEFORE_READS = { priorityKey: 1 } as const;
 /** A new attempt only ever follows a worker that died, or a fence that could not be raised. */
 const RETRY = { initialInterval: '1 second', backoffCoefficient: 2, maximumInterval: '10 seconds' } as const;
-/** The wait for a key that a person ended from outside begins again so soon. */
+/** The wait of a held write that a person ended from outside begins again so soon. */
 const ASK_AGAIN_MS = 1_000;
 /** Temporal shows at most so much of a summary. */
 const SUMMARY_BYTES = 200;
 
-const { awaitKey } = proxyActivities<JobActivities>({
-  // An attempt asks its worker, and at most reads once from the upstream.
-  startToCloseTimeout: '40 seconds',
+const { awaitTry } = proxyActivities<JobActivities>({
+  // An attempt asks its worker alone.
+  startToCloseTimeout: '10 seconds',
   // The waits come with each attempt; these are for attempts that end without one.
   retry: { initialInterval: '2 seconds', backoffCoefficient: 1 },
   // It sends nothing: the server drops it at once, whether a worker runs or not.
   cancellationType: ActivityCancellationType.TRY_CANCEL,
-  summary: 'Wait for the project’s key',
+  summary: 'Wait until the write may be tried',
 });
 
 const WRITE = { ...WRITE_ATTEMPT, retry: RETRY, priority: BEFORE_READS };
@@ -103,7 +103,7 @@ async function untilResolved<T>(run: JobRun, waitPoint: WaitPoint, send: Send, b
     if (!write || waitPoint.mustYield()) await waitPoint.waitUntil(() => run.write !== null && !waitPoint.mustYield());
     else if (inDoubtOf(write)) await decision(run, waitPoint, write);
     else if (notBeforeOf(write) > Date.now()) await waitToSend(run, waitPoint, write);
-    else if (needsKey(write)) await waitForKey(run, waitPoint, write);
+    else if (mustAsk(write)) await waitForTry(run, waitPoint, write);
     else {
       const input = sendInput(run, write);
       const beganAt = Date.now();
@@ -178,22 +178,26 @@ function expire(run: JobRun, write: Write): void {
 }
 
 /** The write's prompt stays out of this wait, and so does its fence: whatever ends it, nothing was sent. */
-async function waitForKey(run: JobRun, waitPoint: WaitPoint, write: Write): Promise<void> {
+async function waitForTry(run: JobRun, waitPoint: WaitPoint, write: Write): Promise<void> {
   const endsAt = waitEndsAt(write, run.situation);
   const leftMs = endsAt - Date.now();
-  const isFound = leftMs > 0 && (await isKeyFound(run, waitPoint, leftMs));
-  // One that is found too late, as by a worker that was away, is of no use.
-  if (Date.now() > endsAt || (Date.now() === endsAt && !isFound)) expire(run, write);
-  else if (isFound) run.apply({ kind: 'keyFound' });
+  const mayTry = leftMs > 0 && (await isLetTry(run, waitPoint, { write, forMs: leftMs }));
+  // A worker that was away may answer too late.
+  if (Date.now() > endsAt || (Date.now() === endsAt && !mayTry)) expire(run, write);
+  else if (mayTry) run.apply({ kind: 'mayTry' });
 }
 
-async function isKeyFound(run: JobRun, waitPoint: WaitPoint, forMs: number): Promise<boolean> {
-  const { spec, jobId } = run;
+async function isLetTry(
+  run: JobRun,
+  waitPoint: WaitPoint,
+  { write, forMs }: { write: Write; forMs: number },
+): Promise<boolean> {
+  const { projectId } = run.spec;
   const scope = new CancellationScope();
   try {
     return await scope.run(() => {
-      const found = awaitKey({ projectId: spec.projectId, jobId }).then(() => true);
-      return Promise.race([found, waitPoint.waitUntil(waitPoint.mustYield, forMs, 'Deadline').then(() => false)]);
+      const isLet = awaitTry({ projectId, operation: operationOf(write) }).then(() => true);
+      return Promise.race([isLet, waitPoint.waitUntil(waitPoint.mustYield, forMs, 'Deadline').then(() => false)]);
     });
   } catch (error) {
     if (!(error instanceof ActivityFailure)) throw error;

@@ -17,7 +17,7 @@
  */
 import {
   askAgainMs,
-  keyWaitMs,
+  heldWaitMs,
   lookAfterOf,
   resendWaitMs,
   spreadWaitMs,
@@ -54,8 +54,8 @@ export type WriteEvent =
   | { kind: 'sendEnded'; outcome: WriteOutcome; beganAt: number }
   /** Its queue gives it a turn. */
   | { kind: 'turn'; turn: RequestTurn }
-  /** A worker has found a key that is accepted. */
-  | { kind: 'keyFound' }
+  /** It was held, and a worker lets it try. */
+  | { kind: 'mayTry' }
   /** It waits at least until then. */
   | { kind: 'postponed'; notBefore: number }
   /** A person wants to know at once: its queue may be gone. */
@@ -86,8 +86,8 @@ export function afterEvent(write: Write, event: WriteEvent, situation: Situation
       return sendEnded(write, event, situation);
     case 'turn':
       return canUseTurn(write) ? { ...write, turn: event.turn } : write;
-    case 'keyFound':
-      return state.kind === 'waiting' ? { ...write, state: { ...state, hasKey: true } } : write;
+    case 'mayTry':
+      return state.kind === 'waiting' ? { ...write, state: { ...state, mustAsk: false } } : write;
     case 'postponed':
       return state.kind === 'waiting' ? { ...write, state: { ...state, notBefore: event.notBefore } } : write;
     case 'pollNow':
@@ -118,7 +118,7 @@ function sendEnded(sent: Write, { outcome, beganAt }: WriteEvent & { kind: 'send
       return waitForTurn(write, sent.turn, outcome, beganAt, situation);
     case 'unauthorized':
     case 'blocked':
-      return keyRefused(resumeDeadline(write), outcome.reason, situation);
+      return held(resumeDeadline(write), outcome, situation);
     case 'notDelivered': {
       const tried = count(resumeDeadline(write), 'notDelivered');
       return wait(tried, 'upstream', outcome.reason, situation, now + resendWaitMs(tried.counts.notDelivered));
@@ -160,11 +160,19 @@ function waitForTurn(
   return { ...wait(tried, what, reason, situation, now + waitMs, { queued }), turn: kept, deadlineStoppedAt };
 }
 
-/** If a refusal comes again though a key was found, workers may have different keys. */
-function keyRefused(write: Write, reason: string, situation: Situation): Write {
-  const tried = count(write, 'unauthorized');
-  const { unauthorized } = tried.counts;
-  return wait(tried, 'key', reason, situation, unauthorized === 1 ? 0 : situation.now + keyWaitMs(unauthorized));
+/**
+ * The gate that sent it says when it may try again. None does if it is held alone, or if one gate lets it try and
+ * another holds it: then it waits by itself before it asks.
+ */
+function held(
+  write: Write,
+  { kind, reason, isHeld, isAlone }: WriteOutcome & { kind: 'unauthorized' | 'blocked' },
+  situation: Situation,
+): Write {
+  const tried = isHeld || isAlone ? count(write, 'unpaced') : write;
+  const waitMs = tried === write ? 0 : heldWaitMs(tried.counts.unpaced);
+  const what = kind === 'unauthorized' ? 'key' : 'upstream';
+  return wait(tried, what, reason, situation, waitMs && situation.now + waitMs, { mustAsk: true });
 }
 
 function sendInDoubt(write: Write, outcome: InDoubtOutcome, beganAt: number, situation: Situation): Write {
@@ -283,12 +291,12 @@ function wait(
   reason: string,
   { now }: Situation,
   notBefore: number,
-  queue: Pick<Waiting, 'queued'> = {},
+  more: Pick<Waiting, 'queued' | 'mustAsk'> = {},
 ): Write {
   const before = interruptionOf(write);
   const since = before && isSameWait(before.for, what) ? before.since : now;
   const interruption: Interruption = { for: what, since, reason };
-  return { ...write, state: { kind: 'waiting', interruption, heldAt: now, notBefore, ...queue } };
+  return { ...write, state: { kind: 'waiting', interruption, heldAt: now, notBefore, ...more } };
 }
 
 function isoTime(ms: number): string {

@@ -26,7 +26,10 @@ export interface WriteIdentity {
 /** The prompt is not in it. */
 export interface Write extends WriteIdentity {
   state: WriteState;
-  /** Ends of sends, since the write began or a person confirmed it; `unqueued`: no queue took it. */
+  /**
+   * Ends of sends, since the write began or a person confirmed it. `unqueued`: no queue took it; `unpaced`: it was
+   * held alone, or again, so that no gate chooses the time of its next try.
+   */
   counts: typeof NO_SENDS;
   /** When the first send in doubt ended; null if none did since a person confirmed the write. */
   inDoubtSince: number | null;
@@ -68,8 +71,8 @@ export interface Waiting {
   notBefore: number;
   /** Policy `retry` sends again what may have arrived. */
   isResend?: true;
-  /** It waited for a key, and a worker has found that it is accepted. */
-  hasKey?: true;
+  /** Writes of its kind are held: a worker must let it try first. */
+  mustAsk?: boolean;
   /** Its place in a queue; null if none could be asked, absent if it waits for something else. */
   queued?: Queued | null;
 }
@@ -96,7 +99,7 @@ export type Resolution =
   | { kind: 'left' };
 
 /** A write that was never sent. */
-export const NO_SENDS = { unqueued: 0, unauthorized: 0, notDelivered: 0, inDoubt: 0 };
+export const NO_SENDS = { unqueued: 0, unpaced: 0, notDelivered: 0, inDoubt: 0 };
 
 /** A write before its first send. */
 export function beginWrite(identity: WriteIdentity): Write {
@@ -138,9 +141,9 @@ export function isOverdue(write: Write): boolean {
   return Boolean(queuedOf(write)) && !write.turn;
 }
 
-/** It waits for a key: a worker reports when there is one. */
-export function needsKey(write: Write): boolean {
-  return interruptionOf(write)?.for === 'key' && asWaiting(write)?.hasKey !== true;
+/** Writes of its kind are held: it waits until a worker lets it try. */
+export function mustAsk(write: Write): boolean {
+  return asWaiting(write)?.mustAsk === true;
 }
 
 /** An earlier send of it may have arrived. */
@@ -148,7 +151,7 @@ export function mayHaveArrived({ counts, isConfirmed }: Write): boolean {
   return counts.inDoubt > 0 || isConfirmed;
 }
 
-/** It may have arrived, and is surely sent again, soon or in its turn. Whether a key ever comes is not known. */
+/** It may have arrived, and is surely sent again, soon or in its turn. A write that is held may never be. */
 export function countsAsInFlight(write: Write): boolean {
   return mayHaveArrived(write) && (!isHeldUp(write) || queuedOf(write) !== undefined);
 }
