@@ -43,8 +43,8 @@ describe('reading a job', () => {
     expect(rejection).toMatchObject({ status: 404, error: 'no such job', reason: 'upstream answered 404' });
   });
 
-  test.each([301, 400, 401, 403, 408, 429, 500, 503])('a %i is a failed read with its wait', async (status) => {
-    const { getJob, raw } = await setUp(() => http(status, '', { 'retry-after': '9', location: '/' }));
+  test.each([400, 401, 403, 408, 429, 500, 503])('a %i is a failed read with its wait', async (status) => {
+    const { getJob, raw } = await setUp(() => http(status, '', { 'retry-after': '9' }));
     const rejection = await rejectionOf(getJob());
     expect(rejection).toBeInstanceOf(ReadFailedError);
     expect(rejection).toMatchObject({ status, retryAfterMs: 9_000, reason: `upstream answered ${status}` });
