@@ -46,7 +46,7 @@ export function isOk(status: number | undefined): boolean {
 }
 
 /** The headers of a response by their names in lower case; one that came more than once is a list. */
-export type ResponseHeaders = Readonly<Record<string, string | string[] | undefined>>;
+type ResponseHeaders = Readonly<Record<string, string | string[] | undefined>>;
 
 /** The value of a header, the first of several; empty without one. */
 export function headerOf(headers: ResponseHeaders, name: string): string {

@@ -76,12 +76,13 @@ export function readOutcome<T>(
 ): T {
   const { status, error } = exchange;
   const retryAfterMs = retryAfterOf(exchange.headers, status === 429);
-  const failed = (reason: string, isAPage = false) =>
-    new ReadFailedError(message(reason, context), status, retryAfterMs, reason, isAPage);
-  const instead = isPage(exchange)
-    ? shownPage(exchange, context)
-    : isRedirect(status) && shownRedirect(exchange, context);
-  if (instead) throw failed(instead.reason + instead.text, isPage(exchange));
+  const failed = (reason: string, isPageHere = false) =>
+    new ReadFailedError(message(reason, context), status, retryAfterMs, reason, isPageHere);
+  const isPageHere = isPage(exchange);
+  if (isPageHere || isRedirect(status)) {
+    const { reason, text } = isPageHere ? shownPage(exchange, context) : shownRedirect(exchange, context);
+    throw failed(`${reason}${text}`, isPageHere);
+  }
   if (status !== undefined && isRejection(status)) {
     const reason = `upstream answered ${status}`;
     throw new RejectedError(message(reason, context), status, textOfRejection(exchange, context), reason);
@@ -157,8 +158,8 @@ function failedWrite(exchange: ExchangeResult, context: CallContext, throttled: 
 }
 
 /**
- * A redirect is never followed. One of a whole write may be what a POST that was carried out is answered with, unless it
- * asks to send the write elsewhere (307, 308), or comes from elsewhere, as from a sign-in page.
+ * A redirect is never followed. A POST that was carried out may be answered with one. It was not carried out if it is
+ * to be sent elsewhere (307, 308), or if the answer leads away from the upstream, as to a sign-in page.
  */
 function redirected(exchange: ExchangeResult, context: CallContext, reason: string): WriteOutcome {
   const { status, requestIsWhole } = exchange;

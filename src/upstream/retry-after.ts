@@ -1,7 +1,7 @@
 /** Decides how long an answer asks to wait. What of it is obeyed is in agent-job/waits.ts. */
 import { MAX_RETRY_AFTER_MS } from '../contract.js';
 import { DAY_MS } from '../contract/shared.js';
-import { headerOf, type ResponseHeaders } from './exchange.js';
+import { type ExchangeResult, headerOf } from './exchange.js';
 
 /** A larger number is a Unix time: in milliseconds, in seconds. */
 const MAX_UNIX_SECONDS = 1e11;
@@ -13,12 +13,12 @@ const NUMBER = /^(\d+(?:\.\d+)?) *(?:[,;]|$)/;
 const HTTP_DATE = /^(?:mon|tue|wed|thu|fri|sat|sun)[a-z]*, [^,]* gmt(?= *(?:,|$))/i;
 
 /**
- * What `Retry-After` asks for, in milliseconds, at most an hour; undefined if it says nothing usable. A throttled answer
- * without it may say when its limit ends. Times are counted from the response's own `Date`, by the clock that made both;
- * from `now` if there is no valid one.
+ * What `Retry-After` asks for, in milliseconds, at most an hour; undefined if it says nothing usable. A throttled
+ * answer without it may say when its limit ends. Times are counted from the response's own `Date`, by the clock that
+ * made both; from `now` if there is no valid one.
  */
 export function retryAfterOf(
-  headers: ResponseHeaders,
+  headers: ExchangeResult['headers'],
   isThrottled: boolean,
   now: number = Date.now(),
 ): number | undefined {

@@ -64,7 +64,7 @@ const carriedOut: WriteOutcome = {
   text: '; Location: https://app.example/tasks/7',
 };
 
-test('a create that was carried out is not sent again: a person is asked, and the reason shows its Location', async () => {
+test('a create that was carried out is not sent again: a person is asked, and is shown its Location', async () => {
   const { upstream, bench } = tests;
   upstream.createFaults.push(inDoubt('500'), carriedOut);
   const handle = await bench.start({ ...input, decideWithin: '1 hour' });
