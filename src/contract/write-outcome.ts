@@ -23,7 +23,7 @@ export interface ShownJob {
 export type WriteOutcome =
   /** The upstream accepted it; `job` is the record in its response, null without a whole one. */
   | ({ kind: 'accepted'; jobId: string; job: JobRecord | null } & Partial<ShownJob>)
-  /** The upstream rejected it for good: 3xx but 303 (never followed), or 4xx but 401, 403, 408 and 429. */
+  /** The upstream rejected it for good: 4xx but 401, 403, 408 and 429. */
   | { kind: 'rejected'; status: number; error: string }
   /** Surely not accepted for now (429, or a status the operator vouches for): send it again after `retryAfterMs`. */
   | {
@@ -56,6 +56,8 @@ export type WriteOutcome =
   | {
       kind: 'blocked';
       reason: string;
+      /** Follows the reason. It is of the answer itself, which may repeat a prompt: no log line has it. */
+      text?: string;
       /** The write was not even sent: the last one of its kind was answered so. */
       isHeld?: true;
       /** It holds no others: a write of its project was accepted right before. */
@@ -64,19 +66,21 @@ export type WriteOutcome =
   /** Surely never reached the upstream whole, or met a 404 because its job is new: safe to send again. */
   | { kind: 'notDelivered'; reason: string }
   /**
-   * May or may not have been taken, usually after the whole request left: time-out, reset, 303, 408, 5xx (but for
-   * statuses that the settings name as not taken), a response that can't be read. Never sent again without a
+   * May or may not have been taken, usually after the whole request left: time-out, reset, a redirect, 408, 5xx (but
+   * for statuses that the settings name as not taken), a response that can't be read. Never sent again without a
    * decision.
    */
   | {
       kind: 'inDoubt';
       reason: string;
+      /** As above. */
+      text?: string;
       /** From this time of the server's clock on, in milliseconds, a read of the upstream shows whether it arrived. */
       lookAfter?: number;
       /** A reset or a restore may have forgotten the send: under any policy a person is asked. */
       afterReset?: boolean;
       /** The run and the restore that the person is asked about. */
       confirmationRequestedIn?: string;
-      /** The workflow can't read what its activity returned: not even policy `retry` sends it again. */
-      isUnreadable?: true;
+      /** It was carried out, or what its activity returned can't be read: policy `retry` asks a person, too. */
+      asksBeforeRetry?: true;
     };

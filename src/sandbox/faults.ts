@@ -51,6 +51,7 @@ export const faultRuleSchema = z.discriminatedUnion('kind', [
     status: z.int().min(200).max(599),
     /** A text is sent as it is, anything else as JSON; default: the operation's error body. */
     body: z.unknown().optional(),
+    /** `{id}` in a value is the id of the job that the create made. */
     headers: z.record(z.string(), z.string()).optional(),
     /** `Retry-After`: seconds, or any text. */
     retryAfter: z.union([z.number(), z.string()]).optional(),
@@ -166,13 +167,19 @@ export async function injectFault(
       if (isAfterEffect(rule)) await sleep(rule.delayMs);
       return sendResponse(serverResponse, response);
     case 'status':
-      return sendResponse(serverResponse, injectedResponse(rule, operation));
+      return sendResponse(serverResponse, injectedResponse(rule, operation, response));
   }
 }
 
-function injectedResponse(rule: FaultRule & { kind: 'status' }, operation: Operation): HttpResponse {
+function injectedResponse(
+  rule: FaultRule & { kind: 'status' },
+  operation: Operation,
+  effect: HttpResponse,
+): HttpResponse {
   const { status, retryAfter, retryAfterDateMs, body } = rule;
-  const headers = { ...rule.headers };
+  const { id = '' } = JSON.parse(effect.body) as { id?: string };
+  const given = Object.entries(rule.headers ?? {}).map(([name, value]) => [name, value.replaceAll('{id}', id)]);
+  const headers = Object.fromEntries(given) as Record<string, string>;
   if (retryAfter !== undefined) headers['retry-after'] = String(retryAfter);
   if (retryAfterDateMs !== undefined) headers['retry-after'] = new Date(Date.now() + retryAfterDateMs).toUTCString();
   if (body === undefined) return errorResponse(operation, status, `Injected ${status}`, { headers });

@@ -2,7 +2,7 @@
  * The operations over HTTP. ky makes all requests: it joins the URL, adds the key, knows a 2xx from an error status and
  * sends a request once more. Three things stay outside of ky. The wire is `Wire`, because ky's default, fetch, neither
  * shows how far a request got nor caps a response; so ky gets only the status of a response. The time limit is
- * `TimeLimit`, because ky's ends with the headers. `outcome.ts` judges `Retry-After`, because the caller waits.
+ * `TimeLimit`, because ky's ends with the headers. `Retry-After` is handed on, because the caller waits.
  */
 import ky, { type KyInstance } from 'ky';
 import { encodeId } from '../contract.js';
@@ -17,6 +17,7 @@ import {
   messageOutcome,
   readOutcome,
 } from './outcome.js';
+import { isPage } from './on-the-way.js';
 import { readJobRecord, readVisitorPage } from './schema.js';
 import type { EndStatuses } from './shown-job.js';
 import type { Upstream, WriteOptions } from './upstream.js';
@@ -93,7 +94,7 @@ export function createUpstream(settings: UpstreamSettings): Upstream & { close()
         projectId,
         prompt,
         path: jobPath(projectId),
-        judge: (exchange, context) => createOutcome(exchange, context, { throttled, ends }),
+        judge: (exchange, context) => createOutcome(exchange, context, { projectId, throttled, ends }),
         isReadable: ({ kind }) => kind === 'accepted',
       }),
     sendMessage: ({ projectId, jobId, prompt }, options) =>
@@ -118,13 +119,12 @@ export function createUpstream(settings: UpstreamSettings): Upstream & { close()
       });
     },
     getVisitors: ({ projectId, ...query }, options) => {
-      const isFinal = (status: number) => status >= 400 && isRejection(status);
       return caller.call(options, {
         operation: 'visitors',
         projectId,
         query,
         path: `v1/analytics/${encodeId(projectId)}/visitors`,
-        judge: (exchange, context) => readOutcome(exchange, context, { parse: readVisitorPage, isRejection: isFinal }),
+        judge: (exchange, context) => readOutcome(exchange, context, { parse: readVisitorPage, isRejection }),
       });
     },
     keyVersion: (projectId) => keyVersion(settings.keys, projectId),
@@ -140,9 +140,11 @@ class Caller {
   readonly #settings: UpstreamSettings;
   readonly #wire: Wire;
   readonly #ky: KyInstance;
+  readonly #base: URL;
 
   constructor(settings: UpstreamSettings) {
     this.#settings = settings;
+    this.#base = new URL(settings.baseUrl.replace(/\/?$/, '/'));
     this.#wire = new Wire(proxyFor(settings.baseUrl, settings.proxy));
     this.#ky = ky.create({ prefixUrl: settings.baseUrl, headers: HEADERS, redirect: 'manual', timeout: false });
   }
@@ -151,7 +153,7 @@ class Caller {
   async call<T>(options: CallOptions = {}, call: Call & Meaning<T>): Promise<T> {
     options.signal?.throwIfAborted();
     const limit = new TimeLimit(Math.min(this.#settings.timeoutMs, MAX_TIMEOUT_MS), options.signal);
-    const context: CallContext = { description: describeCall(call), key: undefined };
+    const context: CallContext = { description: describeCall(call), key: undefined, base: this.#base };
     const underWay = { call, options, limit, context };
     try {
       return this.#judge(underWay, await this.#exchange(underWay), call);
@@ -206,10 +208,10 @@ class Caller {
 
   /**
    * Whether the request is sent once more: a read that lost its connection, or a request that was rejected for a key
-   * that was rotated meanwhile. The rejected request was surely not accepted.
+   * that was rotated meanwhile. The rejected request was surely not accepted. A page says nothing of the key.
    */
   async #isRepeated({ call, limit, context, exchange }: CallUnderWay): Promise<boolean> {
-    if (!exchange || context.key === undefined) return false;
+    if (!exchange || context.key === undefined || isPage(exchange)) return false;
     const { status, error } = exchange;
     if (status === 401 || status === 403) {
       const newKey = await limit.race(this.#settings.keys.refresh(call.projectId, context.key));

@@ -16,9 +16,7 @@ export class ExchangeError extends Error {
 export interface ExchangeResult {
   /** The status of the response, if one began. */
   status: number | undefined;
-  retryAfter: string | null;
-  /** The response's `Date`, by which one in `Retry-After` is read. */
-  date: string | null;
+  headers: ResponseHeaders;
   /** The response's body, as far as it came. */
   body: Uint8Array;
   /** Null if the response is complete. */
@@ -33,11 +31,13 @@ export interface CallContext {
   description: string;
   /** The key used, so that an echo of it can be masked. */
   key: string | undefined;
+  /** The address of the upstream, with a slash at its end. */
+  base: URL;
 }
 
 /** The result of a request that never began. */
 export function notStarted(error: ExchangeError): ExchangeResult {
-  return { status: undefined, retryAfter: null, date: null, body: new Uint8Array(), error, requestIsWhole: false };
+  return { status: undefined, headers: {}, body: new Uint8Array(), error, requestIsWhole: false };
 }
 
 /** Whether a status is a 2xx. */
@@ -45,7 +45,13 @@ export function isOk(status: number | undefined): boolean {
   return status !== undefined && status >= 200 && status <= 299;
 }
 
-type Headers = Record<string, string | string[] | undefined>;
+/** The headers of a response by their names in lower case; one that came more than once is a list. */
+type ResponseHeaders = Readonly<Record<string, string | string[] | undefined>>;
+
+/** The value of a header, the first of several; empty without one. */
+export function headerOf(headers: ResponseHeaders, name: string): string {
+  return [headers[name]].flat()[0]?.trim() ?? '';
+}
 
 /** Collects the facts of one exchange as they come. */
 export class Exchange {
@@ -57,7 +63,7 @@ export class Exchange {
   isComplete = false;
   readonly #maxBytes: number;
   #status: number | undefined;
-  #headers: Headers = {};
+  #headers: ResponseHeaders = {};
   #chunks: Uint8Array[] = [];
   #bytes = 0;
 
@@ -73,7 +79,7 @@ export class Exchange {
   }
 
   /** Takes the head of the response. */
-  begin(status: number, headers: Headers): void {
+  begin(status: number, headers: ResponseHeaders): void {
     this.#status = status;
     this.#headers = headers;
   }
@@ -102,20 +108,13 @@ export class Exchange {
   }
 
   #result(error: ExchangeError | null, body: Uint8Array = Buffer.concat(this.#chunks)): ExchangeResult {
-    const { requestIsWhole } = this;
-    const [retryAfter, date] = [this.#header('retry-after'), this.#header('date')];
-    return { status: this.#status, retryAfter, date, body, error, requestIsWhole };
-  }
-
-  #header(name: string): string | null {
-    const header = this.#headers[name];
-    return typeof header === 'string' ? header : null;
+    return { status: this.#status, headers: this.#headers, body, error, requestIsWhole: this.requestIsWhole };
   }
 
   /** The body without its compression. One that is not compressed as it says stays as it came, for its reader. */
   #decoded(): Uint8Array {
     const body = this.#chunks.length === 1 ? this.#chunks[0]! : Buffer.concat(this.#chunks);
-    const decode = DECODERS.get(this.#header('content-encoding')?.trim().toLowerCase() ?? '');
+    const decode = DECODERS.get(headerOf(this.#headers, 'content-encoding').toLowerCase());
     try {
       return decode?.(body, { maxOutputLength: this.#maxBytes }) ?? body;
     } catch (error) {

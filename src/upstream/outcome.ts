@@ -1,9 +1,19 @@
 /** Decides what an exchange on the wire means to the caller. */
-import { MAX_RETRY_AFTER_MS } from '../contract.js';
 import { cutToBytes } from '../contract/shared.js';
 import type { WriteOutcome } from '../contract/write-outcome.js';
 import { ReadFailedError, RejectedError } from './errors.js';
 import { type CallContext, type ExchangeResult, isOk } from './exchange.js';
+import {
+  inOneLine,
+  isPage,
+  jobIdInLocation,
+  leavesOrigin,
+  shownLocation,
+  shownPage,
+  shownRedirect,
+  withoutKey,
+} from './on-the-way.js';
+import { retryAfterOf } from './retry-after.js';
 import { InvalidResponseError, readCreatedJob, readJobRecord } from './schema.js';
 import type { EndStatuses } from './shown-job.js';
 
@@ -14,19 +24,24 @@ interface AnswerSettings {
   ends: EndStatuses;
 }
 
-/** What became of a create. A 2xx without a usable job is in doubt: one may exist. */
+/** What became of a create. A 2xx to a whole one means that a job was made: which one, its answer must say. */
 export function createOutcome(
   exchange: ExchangeResult,
   context: CallContext,
-  { throttled, ends }: AnswerSettings,
+  { projectId, throttled, ends }: AnswerSettings & { projectId: string },
 ): WriteOutcome {
-  if (!isOk(exchange.status)) return failedWrite(exchange, context, throttled);
-  if (exchange.error) return inDoubt(`upstream answered ${exchange.status}, but ${exchange.error.message}`);
+  const { status, body, error, requestIsWhole } = exchange;
+  const located = jobIdInLocation(exchange, context, projectId);
+  if (located !== null && (status === 303 || (isOk(status) && error)))
+    return { kind: 'accepted', jobId: located, job: null };
+  if (!isOk(status)) return failedWrite(exchange, context, throttled);
   try {
-    const { id, ...shown } = readCreatedJob(exchange.body, ends);
+    if (error) throw new InvalidResponseError(`upstream answered ${status}, but ${error.message}`);
+    const { id, ...shown } = readCreatedJob(body, located, ends);
     return { kind: 'accepted', jobId: id, ...shown };
-  } catch (error) {
-    return inDoubt(reasonOf(error));
+  } catch (thrown) {
+    const reason = reasonOf(thrown);
+    return requestIsWhole ? inDoubtForGood(reason, exchange, context) : inDoubt(reason);
   }
 }
 
@@ -60,8 +75,14 @@ export function readOutcome<T>(
   { parse, isRejection }: { parse: (body: Uint8Array) => T; isRejection: (status: number) => boolean },
 ): T {
   const { status, error } = exchange;
-  const retryAfterMs = parseRetryAfter(exchange.retryAfter, exchange.date);
-  const failed = (reason: string) => new ReadFailedError(message(reason, context), status, retryAfterMs, reason);
+  const retryAfterMs = retryAfterOf(exchange.headers, status === 429);
+  const failed = (reason: string, isPageHere = false) =>
+    new ReadFailedError(message(reason, context), status, retryAfterMs, reason, isPageHere);
+  const isPageHere = isPage(exchange);
+  if (isPageHere || isRedirect(status)) {
+    const { reason, text } = isPageHere ? shownPage(exchange, context) : shownRedirect(exchange, context);
+    throw failed(`${reason}${text}`, isPageHere);
+  }
   if (status !== undefined && isRejection(status)) {
     const reason = `upstream answered ${status}`;
     throw new RejectedError(message(reason, context), status, textOfRejection(exchange, context), reason);
@@ -75,12 +96,13 @@ export function readOutcome<T>(
   }
 }
 
-/**
- * A rejection: 3xx, which is never followed, or 4xx other than 408 (may have been accepted) and 429 (not for now). A
- * 303 rejects a read alone: after a write it is in doubt.
- */
+/** A rejection: 4xx other than 408 (may have been accepted) and 429 (not for now). */
 export function isRejection(status: number): boolean {
-  return status >= 300 && status < 500 && status !== 408 && status !== 429;
+  return status >= 400 && status < 500 && status !== 408 && status !== 429;
+}
+
+function isRedirect(status: number | undefined): boolean {
+  return status !== undefined && status >= 300 && status < 400;
 }
 
 /** Every class that `onResponse` may get, one for each request. */
@@ -95,13 +117,15 @@ export const RESPONSE_CLASSES = [
   'notDelivered', // No connection, or the request was not handed over whole.
   'timeout',
   'reset',
-  'malformed', // A 2xx whose body can't be believed, or no HTTP at all.
+  'malformed', // A 2xx whose body can't be believed, a page in place of an answer, or no HTTP at all.
   'aborted', // By the caller's signal.
 ] as const;
 type ResponseClass = (typeof RESPONSE_CLASSES)[number];
 
 /** The class of an exchange; `isReadable` says whether the body of a 2xx was of use. */
-export function responseClass({ status, error, requestIsWhole }: ExchangeResult, isReadable: boolean): ResponseClass {
+export function responseClass(exchange: ExchangeResult, isReadable: boolean): ResponseClass {
+  const { status, error, requestIsWhole } = exchange;
+  if (isPage(exchange)) return 'malformed';
   if (status === 401 || status === 403 || status === 429) return `${status}`;
   if (status !== undefined && status >= 300) return CLASS_OF_HUNDREDS[Math.floor(status / 100)] ?? 'malformed';
   if (isReadable) return '2xx';
@@ -115,19 +139,34 @@ const CLASS_OF_HUNDREDS: Partial<Record<number, ResponseClass>> = { 3: '3xx', 4:
 
 function failedWrite(exchange: ExchangeResult, context: CallContext, throttled: readonly number[]): WriteOutcome {
   const { status, error, requestIsWhole } = exchange;
-  const reason = status === undefined ? (error?.message ?? 'no answer') : `upstream answered ${status}`;
-  if (status === 403) return { kind: 'unauthorized', reason, isForbidden: true };
-  if (status === 401 || error?.kind === 'noKey') return { kind: 'unauthorized', reason };
-  if (status !== undefined) {
-    if (status === 429 || throttled.includes(status)) {
-      const retryAfterMs = parseRetryAfter(exchange.retryAfter, exchange.date);
-      return { kind: 'throttled', reason, ...(retryAfterMs !== undefined && { retryAfterMs }) };
-    }
-    // "See Other" is what a POST that was carried out is answered with.
-    if (isRejection(status) && status !== 303)
-      return { kind: 'rejected', status, error: textOfRejection(exchange, context) };
+  if (status === undefined) {
+    const reason = error?.message ?? 'no answer';
+    if (error?.kind === 'noKey') return { kind: 'unauthorized', reason };
+    return requestIsWhole ? inDoubt(reason) : { kind: 'notDelivered', reason };
   }
+  const reason = `upstream answered ${status}`;
+  if (status === 429 || throttled.includes(status)) {
+    const retryAfterMs = retryAfterOf(exchange.headers, true);
+    return { kind: 'throttled', reason, ...(retryAfterMs !== undefined && { retryAfterMs }) };
+  }
+  if (isPage(exchange)) return { kind: 'blocked', ...shownPage(exchange, context) };
+  if (isRedirect(status)) return redirected(exchange, context, reason);
+  if (status === 403) return { kind: 'unauthorized', reason, isForbidden: true };
+  if (status === 401) return { kind: 'unauthorized', reason };
+  if (isRejection(status)) return { kind: 'rejected', status, error: textOfRejection(exchange, context) };
   return requestIsWhole ? inDoubt(reason) : { kind: 'notDelivered', reason };
+}
+
+/**
+ * A redirect is never followed. A POST that was carried out may be answered with one. It was not carried out if it is
+ * to be sent elsewhere (307, 308), or if the answer leads away from the upstream, as to a sign-in page.
+ */
+function redirected(exchange: ExchangeResult, context: CallContext, reason: string): WriteOutcome {
+  const { status, requestIsWhole } = exchange;
+  const wasNotTaken = status === 307 || status === 308 || !requestIsWhole;
+  const isFromElsewhere = (status === 301 || status === 302) && leavesOrigin(exchange, context);
+  if (wasNotTaken || isFromElsewhere) return { kind: 'blocked', ...shownRedirect(exchange, context) };
+  return inDoubtForGood(reason, exchange, context);
 }
 
 /** A body that broke off may end within an echo of the key, which could not be masked. */
@@ -145,8 +184,7 @@ const MAX_TEXT_BYTES = 500;
 function rejectionText(body: Uint8Array, key: string | undefined): string {
   const text = Buffer.from(body).toString('utf8');
   const said = saidInJson(text) ?? (isMarkup(text) ? '' : text);
-  const masked = key ? said.replaceAll(key, '***') : said;
-  return cutToBytes(masked.replace(/[\p{Cc}\p{Cf}\p{Surrogate}\s]+/gu, ' ').trim(), MAX_TEXT_BYTES);
+  return cutToBytes(inOneLine(withoutKey(said, key)), MAX_TEXT_BYTES);
 }
 
 function saidInJson(text: string): string | undefined {
@@ -175,6 +213,11 @@ function inDoubt(reason: string): WriteOutcome {
   return { kind: 'inDoubt', reason };
 }
 
+/** The write was carried out, as far as its answer shows: it must not be sent again without a person. */
+function inDoubtForGood(reason: string, exchange: ExchangeResult, context: CallContext): WriteOutcome {
+  return { kind: 'inDoubt', reason, text: shownLocation(exchange, context), asksBeforeRetry: true };
+}
+
 function message(reason: string, context: CallContext): string {
   return `${reason} (${context.description})`;
 }
@@ -182,31 +225,4 @@ function message(reason: string, context: CallContext): string {
 function reasonOf(error: unknown): string {
   if (error instanceof InvalidResponseError) return error.message;
   throw error;
-}
-
-const DELTA_SECONDS = /^\d+$/;
-/** The forms of RFC 9110 5.6.7 that servers still send; `Date.parse` alone would take far more. */
-const HTTP_DATE = /^(?:mon|tue|wed|thu|fri|sat|sun)[a-z]*, .* gmt$/i;
-
-/**
- * What a `Retry-After` header asks for, in milliseconds, 0 to `maxMs`; undefined if it says nothing usable.
- * The wait that follows is chosen in agent-job/waits.ts. A date is counted from the response's
- * own `Date`, by the clock that made both; from `now` if there is no valid one.
- */
-export function parseRetryAfter(
-  header: string | null,
-  date: string | null,
-  now: number = Date.now(),
-  maxMs: number = MAX_RETRY_AFTER_MS,
-): number | undefined {
-  const text = header?.trim() ?? '';
-  const respondedAt = parseDate(date?.trim() ?? '');
-  const waitMs = DELTA_SECONDS.test(text)
-    ? Number(text) * 1_000
-    : parseDate(text) - (Number.isNaN(respondedAt) ? now : respondedAt);
-  return Number.isNaN(waitMs) ? undefined : Math.min(Math.max(waitMs, 0), maxMs);
-}
-
-function parseDate(text: string): number {
-  return HTTP_DATE.test(text) ? Date.parse(text) : NaN;
 }

@@ -13,30 +13,42 @@ export class InvalidResponseError extends Error {
 
 const NOT_AN_OBJECT = 'it is not a JSON object';
 const vital = z.string({ error: ({ input }) => (input == null ? 'is missing' : 'is not a string') }).min(1, 'is empty');
+/** A number that JSON may have rounded would be the id of another job. */
+const asText = (id: unknown) => (Number.isSafeInteger(id) ? String(id) : id);
+const vitalId = z.preprocess(asText, vital);
 const textOrNull = z.string().nullable().catch(null);
 
 const jobRecord = z.object(
   {
-    id: vital,
+    id: vitalId,
     status: vital,
     source: z.object({ repository: textOrNull, ref: textOrNull }).nullable().catch(null),
     model: textOrNull,
-    prLink: z.unknown().transform(linksIn),
+    prLink: z.unknown().optional().transform(linksIn),
     createdAt: textOrNull,
     archivedAt: textOrNull,
   },
   NOT_AN_OBJECT,
 );
 const createdJob = jobRecord.extend({
-  id: vital.refine(isUsableId, 'is not usable'),
+  id: vitalId.refine(isUsableId, 'is not usable'),
   status: z.string().min(1).nullable().catch(null),
 });
 
 /** The record of the job asked for, with the contract's fields and no others; throws InvalidResponseError. */
 export function readJobRecord(body: Uint8Array, jobId: string, ends: EndStatuses): { job: JobRecord } & ShownJob {
-  const record = limited(read(body, 'an agent job', jobRecord));
-  if (record.id !== jobId) throw invalid('an agent job', 'it is that of another job');
+  const what = 'an agent job';
+  const answer = parseJson(body, what);
+  const own = recordsIn(answer).find(({ id }) => asText(id) === jobId) ?? answer;
+  const record = limited(check(own, what, jobRecord));
+  if (record.id !== jobId) throw invalid(what, 'it is that of another job');
   return withLinks(record, ends);
+}
+
+/** What in an answer has an id: some put the record into a field `job`. */
+function recordsIn(answer: unknown): { id: unknown }[] {
+  const { job } = Object(answer) as { job?: unknown };
+  return [job, answer].map((value) => Object(value) as { id: unknown }).filter(({ id }) => id != null);
 }
 
 /** The record has one link, the last of them. */
@@ -44,13 +56,23 @@ function withLinks(record: z.infer<typeof jobRecord>, ends: EndStatuses): { job:
   return shownJob({ ...record, prLink: record.prLink.at(-1) ?? null }, record.prLink, ends);
 }
 
-/** The job that a create made: only an id that further requests can name is vital; throws InvalidResponseError. */
+/**
+ * The job that a create made: only an id that further requests can name is vital. `located` is the one in its
+ * `Location`; null without one. Throws InvalidResponseError, also if it is not clear which job it is.
+ */
 export function readCreatedJob(
   body: Uint8Array,
+  located: string | null,
   ends: EndStatuses,
 ): { id: string; job: JobRecord | null } & Partial<ShownJob> {
-  const created = limited(read(body, 'an agent job', createdJob));
+  const what = 'an agent job';
+  const answer = located === null ? parseJson(body, what) : jsonOrNull(body);
+  const records = recordsIn(answer);
+  if (located !== null && records.length === 0) return { id: located, job: null };
+  const created = limited(check(records[0] ?? answer, what, createdJob));
   const { id, status } = created;
+  const isOne = [...records.map((record) => asText(record.id)), located ?? id].every((one) => one === id);
+  if (!isOne) throw invalid(what, 'it names two jobs');
   // In the order of a record that is read: records are compared as texts.
   return status === null ? { id, job: null } : { id, ...withLinks({ ...created, status }, ends) };
 }
@@ -60,8 +82,9 @@ function limited<T extends object>(record: T): T {
   throw invalid('an agent job', 'it is over 64 KiB');
 }
 
-function isUsableId(id: string): boolean {
-  if (id === '.' || id === '..' || /\p{Cc}/u.test(id)) return false;
+/** Whether requests can name a job by this id. */
+export function isUsableId(id: string): boolean {
+  if (id === '.' || id === '..' || id.trim() === '' || /\p{Cc}/u.test(id)) return false;
   try {
     return encodeId(id).length <= LIMIT.idBytes;
   } catch {
@@ -117,6 +140,14 @@ function parseJson(body: Uint8Array, what: string): unknown {
     return JSON.parse(new TextDecoder().decode(body));
   } catch {
     throw invalid(what, 'it is not JSON');
+  }
+}
+
+function jsonOrNull(body: Uint8Array): unknown {
+  try {
+    return parseJson(body, '');
+  } catch {
+    return null;
   }
 }
 

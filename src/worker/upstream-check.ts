@@ -42,7 +42,8 @@ export async function checkUpstream(projectId?: string, maxMs = Infinity): Promi
   } catch (error) {
     if (error instanceof RejectedError) return { finding: 'answers', text: `${baseUrl} answers` };
     const text = `${baseUrl}: ${(error as Error).message}`;
-    const status = (error instanceof ReadFailedError && error.status) || 0;
+    // A page is not the upstream's answer.
+    const status = (error instanceof ReadFailedError && !error.isPage && error.status) || 0;
     if (status === 401 || status === 403) {
       const advice = 'check the key (ADMIN_API_KEY, ADMIN_API_KEY_FILE or PROJECT_KEYS_FILE)';
       return { finding: 'fails', text: `${text}; ${advice}` };

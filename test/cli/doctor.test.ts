@@ -78,6 +78,21 @@ test('no worker, a refused key and a store that refuses are failures, each with 
   expect(code).toBe(1);
 });
 
+test('an upstream in whose place a page or a redirect answers is a failure that says so', async () => {
+  const answers = [
+    [403, 'text/html', '<title>Just a moment…</title>', 'a page instead of an answer: 403 Just a moment…'],
+    [404, 'text/plain', 'default backend - 404', 'a page instead of an answer: 404 default backend - 404'],
+    [302, 'text/html', '', 'a redirect instead of an answer: 302 to https://login.example/sso'],
+  ] as const;
+  for (const [status, type, body, text] of answers) {
+    const headers = { 'content-type': type, location: 'https://login.example/sso' };
+    await server.sandbox.addFault({ kind: 'status', operation: 'get', status, body, headers });
+    const { Upstream } = (await doctor(wellEnv())).found;
+    expect(Upstream).toMatchObject({ status: 'fail', text: expect.stringContaining(text) });
+    expect(Upstream!.text).not.toContain('check the key');
+  }
+});
+
 test('a worker that has ended is not counted, though Temporal remembers its polls for minutes', async () => {
   const other = await startJobServer();
   await polled(other);

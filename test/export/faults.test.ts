@@ -50,6 +50,9 @@ async function exportWhole() {
 const passing: FaultRule[] = [
   { kind: 'status', status: 503, count: 3 },
   { kind: 'status', status: 307, headers: { location: '/elsewhere' } },
+  { kind: 'status', status: 302, headers: { location: 'https://login.example/sso' } },
+  { kind: 'status', status: 403, headers: { 'content-type': 'text/html' }, body: '<title>Just a moment…</title>' },
+  { kind: 'status', status: 404, headers: { 'content-type': 'text/plain' }, body: 'default backend - 404' },
 ];
 
 test.each(passing)('a page that fails once is asked for again, and no row is missing or doubled: %j', async (rule) => {

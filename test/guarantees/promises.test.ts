@@ -2,7 +2,7 @@ import { readFile } from 'node:fs/promises';
 import { WorkflowFailedError } from '@temporalio/client';
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
 import { followUpSignal, jobStateQuery, resolveUnknownUpdate } from '../../src/contract.js';
-import { startSandbox, type Sandbox } from '../../src/testing.js';
+import { startSandbox, type FaultRule, type Sandbox } from '../../src/testing.js';
 import { createUpstream } from '../../src/upstream/client.js';
 import { createKeySource } from '../../src/upstream/keys.js';
 import { connectDevServer, type TestServer } from '../support/dev-server.js';
@@ -48,7 +48,8 @@ async function live(
 ): Promise<{ sees: string; requests: number; effects: number }> {
   const { write, rule, policy, isTaken } = promise;
   const operation = write === 'create' ? 'create' : 'message';
-  if (rule) await sandbox.addFault({ ...rule, operation, projectId, count: 1 });
+  const own = JSON.parse(JSON.stringify(rule).replace('{project}', projectId)) as FaultRule | null;
+  if (own) await sandbox.addFault({ ...own, operation, projectId, count: 1 });
   const handle = await (rule ? bench : restoredBench).start({
     projectId,
     prompt: `work for ${projectId}`,
@@ -60,7 +61,7 @@ async function live(
   if (promise.outcome[write] === 'not sent') await sendAgainIfAsked(handle);
   if (!rule && write === 'follow-up') await confirmCreate(handle);
   const end = write === 'create' ? endOfCreate : endOfFollowUp;
-  const sees = policy === 'ask' || !rule ? await settle(handle, isTaken) : await end(handle);
+  const sees = asksPerson(promise) ? await settle(handle, isTaken) : await end(handle);
   const requests = (await sandbox.requests()).filter((r) => r.projectId === projectId && r.operation === operation);
   const creates = await sandbox.creates({ projectId });
   const messages = await Promise.all(creates.map(({ id }) => sandbox.messages({ jobId: id })));
@@ -132,10 +133,15 @@ function failureOf(error: unknown): string {
   return `failure \`${(error.cause as { type?: string }).type}\``;
 }
 
+function asksPerson({ sees }: Promise_): boolean {
+  return sees.includes('a person says');
+}
+
 /** What `live` says if a row's promise holds. */
-function expected({ write, policy, sees, rule }: Promise_): string {
+function expected(promise: Promise_): string {
+  const { write, sees, rule } = promise;
   if (!rule) return sees.replace(' before anything is sent', '');
-  if (policy === 'ask' || sees.startsWith('failure')) return sees;
+  if (asksPerson(promise) || sees.startsWith('failure')) return sees;
   if (sees.endsWith('`rejected`')) return 'rejected';
   return write === 'create' ? 'job' : 'sent';
 }

@@ -9,7 +9,18 @@ import { markdownTable } from './markdown-table.js';
 
 type Write = 'create' | 'follow-up';
 /** What the fault does to the request, before the policy matters. */
-type Outcome = 'not sent' | 'not taken' | 'not known yet' | 'no key' | 'refused' | 'unknown' | 'taken' | 'forgotten';
+type Outcome =
+  | 'not sent'
+  | 'not taken'
+  | 'not known yet'
+  | 'no key'
+  | 'blocked'
+  | 'refused'
+  | 'unknown'
+  /** In doubt, and by its answer carried out: policy `retry` asks a person, too. */
+  | 'carried out'
+  | 'taken'
+  | 'forgotten';
 
 interface Fault {
   fault: string;
@@ -48,7 +59,19 @@ const fault = (
 /** Another body than the right one. */
 const answer = (body: unknown): FaultRule => ({ kind: 'status', status: 201, effect: 'after', body });
 /** A spoilt answer to a taken write: proof enough for a message, not for a create. */
-const SPOILT: Record<Write, Outcome> = { create: 'unknown', 'follow-up': 'taken' };
+const SPOILT: Record<Write, Outcome> = { create: 'carried out', 'follow-up': 'taken' };
+/** What something on the way answers. */
+const page = (status: number, type: string): FaultRule => ({
+  ...{ kind: 'status', status, body: 'Just a moment…' },
+  headers: { 'content-type': type },
+});
+const redirect = (status: number, location: string): FaultRule => ({ kind: 'status', status, headers: { location } });
+
+/** The test knows its project. */
+const LOCATED: FaultRule = {
+  ...{ kind: 'status', status: 202, effect: 'after', body: '' },
+  headers: { location: '/v2/agent/{project}/job/{id}' },
+};
 
 const FAULTS: Fault[] = [
   fault('connection reset', 'after the headers', { kind: 'reset', at: 'headers' }, 'not sent'),
@@ -92,8 +115,13 @@ const FAULTS: Fault[] = [
   ),
   fault('401', 'no newer key', { kind: 'status', status: 401 }, 'no key'),
   fault('403', 'no newer key', { kind: 'status', status: 403 }, 'no key'),
-  fault('303', 'accepted', { kind: 'status', status: 303, effect: 'after' }, 'unknown', true),
-  fault('redirect', 'never followed', { kind: 'status', status: 307, headers: { location: '/elsewhere' } }, 'refused'),
+  fault('a page', '401, 403, 407', page(403, 'text/html'), 'blocked'),
+  fault('a page', '404', page(404, 'text/plain'), 'blocked'),
+  fault('redirect', '307, 308', redirect(307, '/elsewhere'), 'blocked'),
+  fault('redirect', '301, 302, to another origin', redirect(302, 'https://login.example/'), 'blocked'),
+  fault('redirect', '301, 302, accepted', { ...redirect(302, '/tasks/1'), effect: 'after' }, 'carried out', true),
+  fault('redirect', '303, accepted', { ...redirect(303, '/tasks/1'), effect: 'after' }, 'carried out', true),
+  fault('202 and `Location`', 'accepted', LOCATED, 'taken', true),
   fault('Temporal restored', 'before the time set', null, 'forgotten'),
 ];
 
@@ -115,7 +143,7 @@ function promisesOf(write: Write, entry: Fault): Promise_[] {
   });
   switch (entry.outcome[write]) {
     case 'taken':
-      return [row('any', 'the follow-up as `sent`: a 2xx is proof', 1, 1)];
+      return [row('any', write === 'create' ? 'its job' : 'the follow-up as `sent`: a 2xx is proof', 1, 1)];
     case 'not sent':
       return [row('any', 'only a delay; `needsAttention` if the last byte had already left', 2, 1)];
     case 'not taken':
@@ -123,18 +151,24 @@ function promisesOf(write: Write, entry: Fault): Promise_[] {
       return [row('any', 'only a delay: sent again after the wait', 2, 1)];
     case 'no key':
       return [row('any', 'only a delay: `waiting.for` is `key`; sent again once the key is accepted', 2, 1)];
+    case 'blocked':
+      return [row('any', 'only a delay: `waiting.for` is `upstream`, its reason what answered; sent again', 2, 1)];
     case 'refused':
       return [row('any', write === 'create' ? 'failure `CreateRejected`' : 'follow-up `rejected`', 1, 0)];
     case 'forgotten':
       return [row('any', '`needsAttention` before anything is sent; a person says `retry`', 1, 1)];
-    case 'unknown':
+    case 'carried out':
+    case 'unknown': {
+      const asks = entry.isTaken
+        ? row('ask', `\`needsAttention\`; a person says \`${write === 'create' ? 'adopt' : 'delivered'}\``, 1, 1)
+        : row('ask', '`needsAttention`; a person says `retry`', 2, 1);
+      const isSentAgain = entry.outcome[write] === 'unknown';
       return [
-        entry.isTaken
-          ? row('ask', `\`needsAttention\`; a person says \`${write === 'create' ? 'adopt' : 'delivered'}\``, 1, 1)
-          : row('ask', '`needsAttention`; a person says `retry`', 2, 1),
+        asks,
         row('fail', 'failure `UnknownOutcome`', 1, entry.isTaken ? 1 : 0),
-        row('retry', 'only a delay: sent again', 2, entry.isTaken ? 2 : 1),
+        isSentAgain ? row('retry', 'only a delay: sent again', 2, entry.isTaken ? 2 : 1) : { ...asks, policy: 'retry' },
       ];
+    }
   }
 }
 
@@ -144,7 +178,9 @@ const CALLED: Record<Exclude<Outcome, 'unknown'>, string> = {
   'not taken': 'throttled',
   'not known yet': 'too early',
   'no key': 'key refused',
+  blocked: 'not taken',
   refused: 'rejected',
+  'carried out': 'carried out',
   taken: 'accepted',
   forgotten: 'asks first',
 };

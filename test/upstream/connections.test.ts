@@ -67,7 +67,7 @@ describe('reads', () => {
       return http(200);
     });
     for (let i = 0; i < 200; i += 1) {
-      expect(await client.getJob({ projectId: 'p', jobId: JOB.id })).toMatchObject(JOB);
+      expect(await client.getJob({ projectId: 'p', jobId: JOB.id })).toMatchObject({ job: JOB });
       await new Promise((resolve) => setTimeout(resolve, i % 4));
     }
     expect(raw.requests.length).toBeGreaterThanOrEqual(200);
@@ -82,7 +82,7 @@ describe('reads', () => {
     });
     const read = () => client.getJob({ projectId: 'p', jobId: JOB.id });
     await Promise.all(Array.from({ length: 10 }, read));
-    for (let i = 0; i < 10; i += 1) expect(await read()).toMatchObject(JOB);
+    for (let i = 0; i < 10; i += 1) expect(await read()).toMatchObject({ job: JOB });
   });
 
   test('that are reset are repeated once', async () => {

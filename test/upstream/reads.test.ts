@@ -31,7 +31,7 @@ function page(changes: object = {}) {
 describe('reading a job', () => {
   test('asks for it by its percent-encoded id and returns its record', async () => {
     const { raw, getJob, classes } = await setUp(() => http(200, RECORD));
-    expect(await getJob()).toMatchObject(RECORD);
+    expect(await getJob()).toMatchObject({ job: RECORD });
     expect(raw.requests[0]).toMatchObject({ line: 'GET /v2/agent/p/job/j%201 HTTP/1.1', body: '' });
     expect(classes).toEqual(['get 2xx']);
   });
@@ -43,8 +43,8 @@ describe('reading a job', () => {
     expect(rejection).toMatchObject({ status: 404, error: 'no such job', reason: 'upstream answered 404' });
   });
 
-  test.each([301, 400, 401, 403, 408, 429, 500, 503])('a %i is a failed read with its wait', async (status) => {
-    const { getJob, raw } = await setUp(() => http(status, '', { 'retry-after': '9', location: '/' }));
+  test.each([400, 401, 403, 408, 429, 500, 503])('a %i is a failed read with its wait', async (status) => {
+    const { getJob, raw } = await setUp(() => http(status, '', { 'retry-after': '9' }));
     const rejection = await rejectionOf(getJob());
     expect(rejection).toBeInstanceOf(ReadFailedError);
     expect(rejection).toMatchObject({ status, retryAfterMs: 9_000, reason: `upstream answered ${status}` });
@@ -54,13 +54,13 @@ describe('reading a job', () => {
 
   test.each([201, 205, 299])('a %i with a record is read', async (status) => {
     const { getJob, classes } = await setUp(() => http(status, RECORD));
-    expect(await getJob()).toMatchObject(RECORD);
+    expect(await getJob()).toMatchObject({ job: RECORD });
     expect(classes).toEqual(['get 2xx']);
   });
 
   test.each(Object.keys(COMPRESSIONS))('a record in %s, though nothing asked for it, is read', async (how) => {
     const { getJob } = await setUp((_, socket) => void socket.write(compressed(200, RECORD, how)));
-    expect(await getJob()).toMatchObject(RECORD);
+    expect(await getJob()).toMatchObject({ job: RECORD });
   });
 
   const broken: [string, Serve, string][] = [

@@ -37,8 +37,9 @@ describe('a write that is answered', () => {
   test('sends one request with a declared length, a closed connection and the ids percent-encoded', async () => {
     const answers = [http(201), http(200, { ...JOB, id: JOB_ID })];
     const { raw, create, message, classes } = await setUp(() => answers.shift());
-    expect(await create()).toEqual({ kind: 'accepted', jobId: JOB.id, job: { ...JOB, ...record } });
-    expect(await message()).toEqual({ kind: 'accepted', jobId: JOB_ID, job: { ...JOB, id: JOB_ID, ...record } });
+    const shown = { ...JOB, ...record };
+    expect(await create()).toEqual({ kind: 'accepted', jobId: JOB.id, job: shown, end: null });
+    expect(await message()).toEqual({ kind: 'accepted', jobId: JOB_ID, job: { ...shown, id: JOB_ID }, end: null });
     expect(raw.requests.map(({ line }) => line)).toEqual([
       'POST /v2/agent/p%201/job HTTP/1.1',
       'POST /v2/agent/p%201/job/j%2F1/message HTTP/1.1',
@@ -73,7 +74,7 @@ describe('a write that is answered', () => {
     const read = await client.getJob({ projectId: 'p', jobId: JOB.id });
     await client.close();
     const created = await create();
-    expect(JSON.stringify('job' in created && created.job)).toBe(JSON.stringify(read));
+    expect(JSON.stringify('job' in created && created.job)).toBe(JSON.stringify(read.job));
   });
 
   test('returns the record with the fields of the contract and no others', async () => {
@@ -135,8 +136,6 @@ const cases: Case[] = [
   ['404 with text', () => http(404, 'no such project'), { kind: 'rejected', status: 404, error: 'no such project' }],
   ['401 with nothing', () => http(401, ''), { kind: 'unauthorized', reason: 'upstream answered 401' }],
   ['403', () => http(403, { error: 'no scope' }), { kind: 'unauthorized', reason: 'upstream answered 403' }],
-  ['a redirect', () => http(307, '', { location: 'http://127.0.0.1:1/' }), { kind: 'rejected', status: 307 }],
-  ['a redirect to what it made', () => http(303, '', { location: '/job-1' }), { kind: 'inDoubt' }],
   ['408', () => http(408, ''), { kind: 'inDoubt', reason: 'upstream answered 408' }],
   ['500', () => http(500, { error: 'oops' }), { kind: 'inDoubt', reason: 'upstream answered 500' }],
   ['503', () => http(503, ''), { kind: 'inDoubt', reason: 'upstream answered 503' }],
@@ -166,7 +165,6 @@ const unreadable: [string, Serve][] = [
   ['broken JSON', () => http(201, '{"id":"job-1","status":"act')],
   ['no id', () => http(201, { status: 'active' })],
   ['an empty id', () => http(201, { ...JOB, id: '' })],
-  ['an id that is a number', () => http(201, { ...JOB, id: 7 })],
   ['an id that is a dot segment', () => http(201, { ...JOB, id: '..' })],
   ['an id with a line break', () => http(201, { ...JOB, id: 'a\nb' })],
   ['an id with half a character', () => http(201, '{"id":"\\ud800","status":"active"}')],

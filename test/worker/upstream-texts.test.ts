@@ -11,6 +11,7 @@ import { startWorkerProcess, until, workerEnv, type WorkerProcess } from '../sup
 const WORD = `zeugma${randomBytes(6).toString('hex')}`;
 const PROMPT = `Tell ${WORD} to nobody`;
 const ERROR = { error: `not today: "${PROMPT}"`, details: [{ message: PROMPT }] };
+const PAGE = `<title>Blocked ${WORD}</title>`;
 const LEAK = new RegExp(`${WORD}|not today`);
 const EXPORT = { projectId: 'analysed', dateFrom: '2026-01-01', dateTo: '2026-01-02' };
 
@@ -37,6 +38,11 @@ const CASES: Record<string, { faults: Partial<FaultRule>[]; becomes: string; opt
   refused: { faults: [{ status: 400 }], becomes: 'CreateRejected' },
   'without-key': { faults: [{ status: 401, count: 100 }], becomes: 'key' },
   throttled: { faults: [{ status: 429, retryAfter: '600', count: 100 }], becomes: 'rateLimit' },
+  page: {
+    faults: [{ status: 403, body: PAGE, headers: { 'content-type': 'text/html' }, count: 100 }],
+    becomes: 'upstream',
+  },
+  located: { faults: [{ status: 202, body: '', headers: { location: `/tasks/${WORD}` } }], becomes: 'person' },
   'in-doubt': { faults: [{ status: 500 }], becomes: 'person' },
   unreadable: { faults: [{ status: 201, body: `{"id": "${PROMPT}` }], becomes: 'person' },
   'refused-later': {
@@ -85,6 +91,8 @@ test(
     const shown = await runCases(new AgentJobs({ client, taskQueue }), 'shown');
     expect(shown['refused']!.failure).toMatchObject({ status: 400, error: expect.stringContaining(WORD) });
     expect(shown['messages']!.state.followUps[0]!.error).toContain('422: not today');
+    expect(shown['page']!.state.waiting?.reason).toBe(`a page instead of an answer: 403 Blocked ${WORD}`);
+    expect(shown['located']!.state.unknown?.reason).toMatch(new RegExp(`; Location: http.*/tasks/${WORD}$`));
     const hidden = await runCases(new AgentJobs({ client, taskQueue, hidePrompts: true }), 'hidden');
     expect(hidden['refused']!.failure).toMatchObject({ status: 400, error: '' });
     expect(hidden['messages']!.state.followUps).toEqual([{ id: 'more', state: 'rejected', error: '422' }]);

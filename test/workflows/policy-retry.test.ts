@@ -2,7 +2,8 @@ import { randomUUID } from 'node:crypto';
 import type { WorkflowFailedError } from '@temporalio/client';
 import type { ApplicationFailure } from '@temporalio/common';
 import { expect, test } from 'vitest';
-import { followUpSignal } from '../../src/contract.js';
+import { followUpSignal, jobStateQuery, resolveUnknownUpdate } from '../../src/contract.js';
+import type { WriteOutcome } from '../../src/contract/write-outcome.js';
 import { inDoubt, notDelivered, throttled } from '../support/outcomes.js';
 import { useDevServer } from '../support/job-tests.js';
 import { skipTime } from '../support/skip-time.js';
@@ -55,4 +56,43 @@ test('a follow-up in doubt that is not delivered again stays unknown when the ru
     usedFollowUpIds: ['a'],
   });
   expect(Date.parse(result.finishedAt) - Date.parse(result.startedAt)).toBeLessThan(3 * HOUR);
+});
+
+/** A job was made, and the answer does not say which. */
+const carriedOut: WriteOutcome = {
+  ...{ kind: 'inDoubt', asksBeforeRetry: true, reason: 'upstream answered 302' },
+  text: '; Location: https://app.example/tasks/7',
+};
+
+test('a create that was carried out is not sent again: a person is asked, and is shown its Location', async () => {
+  const { upstream, bench } = tests;
+  upstream.createFaults.push(inDoubt('500'), carriedOut);
+  const handle = await bench.start({ ...input, decideWithin: '1 hour' });
+  const state = () => handle.query(jobStateQuery);
+  await expect.poll(async () => (await state()).phase).toBe('needsAttention');
+  expect((await state()).unknown?.reason).toBe('upstream answered 302; Location: https://app.example/tasks/7');
+  expect(upstream.created).toHaveLength(2);
+  await handle.executeUpdate(resolveUnknownUpdate, { args: [{ action: 'adopt', jobId: 'job-7' }] });
+  expect(await handle.result()).toMatchObject({ outcome: 'completed', jobId: 'job-7' });
+  expect(upstream.created).toHaveLength(2);
+});
+
+test('a message that was carried out is not sent again: a person is asked', async () => {
+  const { upstream, bench } = tests;
+  upstream.show = () => ({ status: 'active' });
+  upstream.messageFaults.push(carriedOut);
+  const handle = await bench.start(input);
+  await handle.signal(followUpSignal, { prompt: 'go', id: 'a' });
+  const state = () => handle.query(jobStateQuery);
+  await expect.poll(async () => (await state()).phase).toBe('needsAttention');
+  await handle.executeUpdate(resolveUnknownUpdate, { args: [{ action: 'delivered' }] });
+  expect(upstream.messages).toEqual(['go']);
+});
+
+test('a create that was carried out fails under `fail`, as any other in doubt', async () => {
+  const { upstream, bench } = tests;
+  upstream.createFaults.push(carriedOut);
+  const handle = await bench.start({ ...input, onUnknownOutcome: 'fail' });
+  await expect(handle.result()).rejects.toMatchObject({ cause: { type: 'UnknownOutcome' } });
+  expect(upstream.created).toHaveLength(1);
 });

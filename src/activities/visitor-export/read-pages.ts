@@ -2,7 +2,7 @@
 import type { VisitorExportRange } from '../../contract.js';
 import type { VisitorRow } from '../../snapshots/content-digest.js';
 import type { Scan } from '../../snapshots/scan.js';
-import { ReadFailedError, RejectedError } from '../../upstream/errors.js';
+import { ReadFailedError } from '../../upstream/errors.js';
 import type { Upstream } from '../../upstream/upstream.js';
 import { PAGE_ROWS } from '../../visitor-export/scan-checkpoint.js';
 
@@ -74,10 +74,6 @@ export async function readPages(
 }
 
 function interruptionBy(error: unknown): Interruption {
-  // Redirects are never followed; a redirect may be temporary.
-  if (error instanceof RejectedError && error.status < 400) {
-    return { kind: 'failed', reason: error.message, retryAfterMs: null };
-  }
   if (!(error instanceof ReadFailedError)) throw error;
   const kind = error.status === TOO_MANY_REQUESTS ? 'busy' : 'failed';
   const { message: reason, retryAfterMs = null } = error;

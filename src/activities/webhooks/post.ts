@@ -8,8 +8,7 @@ import { Resolver } from 'node:dns/promises';
 import { isIP, type LookupFunction } from 'node:net';
 import ipaddr from 'ipaddr.js';
 import { Client, type Dispatcher, ProxyAgent } from 'undici';
-import { DAY_MS } from '../../contract/shared.js';
-import { parseRetryAfter } from '../../upstream/outcome.js';
+import { retryAfterOf } from '../../upstream/retry-after.js';
 
 /** How receivers are reached. */
 interface Way {
@@ -58,9 +57,7 @@ export async function post(request: Request): Promise<{ status: number; retryAft
       ...{ headers: signedHeaders(request), body: request.body },
     });
     body.on('error', () => {}).destroy();
-    const text = (header: unknown) => (typeof header === 'string' ? header : null);
-    const [wait, date] = [text(headers['retry-after']), text(headers['date'])];
-    return { status: statusCode, retryAfterMs: parseRetryAfter(wait, date, Date.now(), DAY_MS) ?? null };
+    return { status: statusCode, retryAfterMs: retryAfterOf(headers, statusCode === 429) ?? null };
   } catch (error) {
     signal.throwIfAborted();
     throw error;

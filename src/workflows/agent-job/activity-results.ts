@@ -30,6 +30,7 @@ const DATE: Kind<string> = {
   check: (value, field) => new Date(TEXT.check(value, field)).toISOString(),
 };
 const REASON = { reason: TEXT };
+const WITH_TEXT = { ...REASON, text: optional(TEXT) };
 const RECORD = object({ id: TEXT, status: TEXT, prLink: optional(TEXT) });
 /** An end, or null for none. */
 const END: Kind<TerminalStatus | null> = {
@@ -50,9 +51,9 @@ const WRITES: Record<WriteOutcome['kind'], Fields> = {
   throttled: { ...REASON, retryAfterMs: optional(NUMBER) },
   held: REASON,
   unauthorized: REASON,
-  blocked: REASON,
+  blocked: WITH_TEXT,
   notDelivered: REASON,
-  inDoubt: { ...REASON, lookAfter: optional(number(LATEST_DATE_MS)), confirmationRequestedIn: optional(TEXT) },
+  inDoubt: { ...WITH_TEXT, lookAfter: optional(number(LATEST_DATE_MS)), confirmationRequestedIn: optional(TEXT) },
 };
 const READINGS: Record<PollJobResult['reading']['kind'], Fields> = {
   record: READ_RECORD,
@@ -64,7 +65,7 @@ const READS: Record<ReadJobResult['kind'], Fields> = { found: {}, notFound: {}, 
 
 /** How a write ended; in doubt if this release can't tell what became of it. */
 export function readWriteOutcome(value: unknown): WriteOutcome {
-  if (!isOf(WRITES, value)) return { kind: 'inDoubt', reason: STRANGE_RESULT, isUnreadable: true };
+  if (!isOf(WRITES, value)) return { kind: 'inDoubt', reason: STRANGE_RESULT, asksBeforeRetry: true };
   const result = value as WriteOutcome;
   // The kind is the proof that it was taken; a record that is none is left out.
   if (result.kind === 'accepted' && !holds({ job: RECORD, prLinks: optional(LINKS) }, result)) {

@@ -229,7 +229,7 @@ export function logWrite(run: JobRun, before: Write, outcome: WriteOutcome): voi
     case 'rejected':
       return log.warn('The upstream refused a write', { ...ids, status: outcome.status });
     default:
-      if (outcome.reason === interruptionOf(before)?.reason) return;
+      if (interruptionOf(before)?.reason.startsWith(outcome.reason)) return;
       return log.info('A write waits and is sent again', {
         ...ids,
         reason: outcome.reason,

@@ -111,7 +111,7 @@ async function untilResolved<T>(run: JobRun, waitPoint: WaitPoint, send: Send, b
       const outcome = await trySend(() => waitPoint.perform(() => send(input)));
       const sent = run.write;
       // In one step: no query sees a write that is over and its outcome not known.
-      run.apply({ kind: 'sendEnded', outcome, beganAt });
+      run.apply({ kind: 'sendEnded', outcome: shownOutcome(outcome), beganAt });
       giveBackUnused(run, sent, input.turn);
       logWrite(run, write, outcome);
     }
@@ -137,17 +137,18 @@ function sendInput({ spec, isRepeated: repeatedRun }: JobRun, write: Write): Par
 
 async function trySend(send: () => Promise<unknown>): Promise<WriteOutcome> {
   try {
-    return withoutHidden(readWriteOutcome(await send()));
+    return readWriteOutcome(await send());
   } catch (error) {
     if (!(error instanceof ActivityFailure)) throw error;
     return { kind: 'inDoubt', reason: `the activity failed: ${error.cause?.message ?? error.message}` };
   }
 }
 
-/** The upstream may repeat the prompt: if prompts are hidden, the text of a refusal goes no further. */
-function withoutHidden(outcome: WriteOutcome): WriteOutcome {
+/** What the job shows: with the answer's own text, which may repeat the prompt, unless prompts are hidden. */
+function shownOutcome(outcome: WriteOutcome): WriteOutcome {
   const isHidden = workflowInfo().memo?.[MEMO.hidePrompts] === true;
-  return isHidden && outcome.kind === 'rejected' ? { ...outcome, error: '' } : outcome;
+  if (outcome.kind === 'rejected' && isHidden) return { ...outcome, error: '' };
+  return 'text' in outcome && !isHidden ? { ...outcome, reason: `${outcome.reason}${outcome.text ?? ''}` } : outcome;
 }
 
 /** A durable timer, which ends early when the write's time is over. */

@@ -186,8 +186,8 @@ function sendInDoubt(write: Write, outcome: InDoubtOutcome, beganAt: number, sit
   return policy === 'fail' ? fail(noted, reason, situation) : resend(noted, reason, situation);
 }
 
-function policyFor({ afterReset, isUnreadable }: InDoubtOutcome, { spec }: Situation) {
-  if (afterReset || (isUnreadable && spec.onUnknownOutcome === 'retry')) return 'ask';
+function policyFor({ afterReset, asksBeforeRetry }: InDoubtOutcome, { spec }: Situation) {
+  if (afterReset || (asksBeforeRetry && spec.onUnknownOutcome === 'retry')) return 'ask';
   return spec.onUnknownOutcome;
 }
 

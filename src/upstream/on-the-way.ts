@@ -1,0 +1,99 @@
+/**
+ * Decides whether something on the way answered in the upstream's place, with a page or a redirect, and where a
+ * `Location` points to. What that means to a call is in outcome.ts.
+ */
+import { type CallContext, type ExchangeResult, headerOf } from './exchange.js';
+import { isUsableId } from './schema.js';
+
+const PAGE_STATUSES = [401, 403, 404, 407];
+
+/** Whether an answer is a page: it says nothing of the key, the job or the prompt. */
+export function isPage({ status = 0, headers }: Pick<ExchangeResult, 'status' | 'headers'>): boolean {
+  if (!PAGE_STATUSES.includes(status)) return false;
+  const [type] = headerOf(headers, 'content-type').toLowerCase().split(/[;, ]/);
+  // Cloudflare's mark of a challenge.
+  return headers['cf-mitigated'] !== undefined || type === 'text/html' || (status === 404 && type === 'text/plain');
+}
+
+/** Why a call got no answer of the upstream; `text` follows the reason, and is of the answer itself. */
+interface Instead {
+  reason: string;
+  text: string;
+}
+
+/** What a page is shown as: with its title or its first line. */
+export function shownPage({ status, body, error }: ExchangeResult, { key }: CallContext): Instead {
+  // One that broke off may end within an echo of the key, which could not be masked.
+  const title = error ? '' : titleOf(withoutKey(Buffer.from(body).toString('utf8'), key).slice(0, MAX_EXAMINED));
+  return { reason: `a page instead of an answer: ${status}`, text: title && ` ${title}` };
+}
+
+/** What a redirect is shown as: with its target. */
+export function shownRedirect({ status, headers }: ExchangeResult, context: CallContext): Instead {
+  const target = locationOf(headers, context.base);
+  const reason = `a redirect instead of an answer: ${status}`;
+  return target ? { reason: `${reason} to ${target.origin}`, text: shownPath(target, context) } : { reason, text: '' };
+}
+
+/** Where a `Location` points to, to follow a reason; empty without one. */
+export function shownLocation({ headers }: ExchangeResult, context: CallContext): string {
+  const target = locationOf(headers, context.base);
+  return target ? `; Location: ${target.origin}${shownPath(target, context)}` : '';
+}
+
+/** Whether a redirect leads to another origin: the upstream's own answer would hardly. */
+export function leavesOrigin({ headers }: ExchangeResult, { base }: CallContext): boolean {
+  return (locationOf(headers, base) ?? base).origin !== base.origin;
+}
+
+const JOB_PATH = /^v2\/agent\/([^/]+)\/job\/([^/]+)$/;
+
+/** The id of the project's job to which `Location` points, exactly; null if it points to anything else. */
+export function jobIdInLocation({ headers }: ExchangeResult, { base }: CallContext, projectId: string): string | null {
+  const target = locationOf(headers, base);
+  if (!target?.href.startsWith(base.href)) return null;
+  try {
+    const path = JOB_PATH.exec(target.pathname.slice(base.pathname.length)) ?? [];
+    const [project, id = ''] = path.slice(1).map(decodeURIComponent);
+    return project === projectId && isUsableId(id) ? id : null;
+  } catch {
+    return null; // It is not percent-encoded as it should be.
+  }
+}
+
+/** The one address that `Location` names; null if it can't be read. */
+function locationOf(headers: ExchangeResult['headers'], base: URL): URL | null {
+  const [location, ...others] = new Set([headers['location'] ?? ''].flat());
+  // A URL drops tabs and encodes what is not ASCII: another address could come of it.
+  if (others.length > 0 || !/^[\x21-\x7e]+$/.test(location!) || !URL.canParse(location!, base.href)) return null;
+  const url = new URL(location!, base);
+  return /^https?:$/.test(url.protocol) ? url : null;
+}
+
+const MAX_PATH = 200;
+/** A page's title is near its beginning. */
+const MAX_EXAMINED = 8_192;
+const MAX_TITLE = 60;
+
+/** Without a query, which may hold a secret. */
+function shownPath({ pathname }: URL, { key }: CallContext): string {
+  const path = withoutKey(pathname, key);
+  return path.length > MAX_PATH ? `${path.slice(0, MAX_PATH)}…` : path;
+}
+
+function titleOf(text: string): string {
+  const title = /<title[^>]*>([^<]*)/i.exec(text)?.[1] ?? '';
+  const lines = text.replace(/<(style|script)\b[^]*?<\/\1[^>]*>|<[^>]*>/gi, ' ').split(/[\r\n]/);
+  const shown = [title, ...lines].map(inOneLine).find((line) => line !== '') ?? '';
+  return Array.from(shown).slice(0, MAX_TITLE).join('').trim();
+}
+
+/** Masks an echo of the key. */
+export function withoutKey(text: string, key: string | undefined): string {
+  return key ? text.replaceAll(key, '***') : text;
+}
+
+/** Without control characters and those that change how others are shown. */
+export function inOneLine(text: string): string {
+  return text.replace(/[\p{Cc}\p{Cf}\p{Surrogate}\uFFFD\s]+/gu, ' ').trim();
+}
