@@ -9,14 +9,15 @@ import { inDoubt as inDoubtOutcome } from '../support/outcomes.js';
 
 const MINUTE = 60_000;
 
-/** A run in which follow-up `a` was sent after the job had ended, and is in doubt; `pass` lets time pass. */
+/** A run in which the job has ended while follow-up `a` is in doubt; `pass` lets time pass. */
 function inDoubt() {
   let now = Date.parse('2026-01-01T00:00:00.000Z');
-  const spec = parseJobInput({ projectId: 'p1', jobId: 'j', deadline: 10 * MINUTE, linger: 60 * MINUTE });
+  const spec = parseJobInput({ projectId: 'p1', jobId: 'j', deadline: 10 * MINUTE });
+  const candidate = { end: 'completed', prLink: null, since: now, hasStood: true } as const;
   const data = {
     jobId: 'j',
     deadline: { base: now, stoodStillMs: 0, hasExpired: false },
-    polls: { ...firstPollData(now), endedAt: now },
+    polls: { ...firstPollData(now), candidate },
     write: null,
     decisions: [],
   };
@@ -29,7 +30,7 @@ function inDoubt() {
 }
 
 function pollInput({ polls }: JobRun) {
-  return { settledAt: polls.known.settledAt, endsAtTerminal: false } as never;
+  return { followUpsTaken: polls.known.followUpsTaken } as never;
 }
 
 test('the clock that stands still while a person is needed does so from a job’s revival on, too', () => {
@@ -37,7 +38,7 @@ test('the clock that stands still while a person is needed does so from a job’
   pass(30 * MINUTE);
   const job = { id: 'j', status: 'active', source: null, model: null, prLink: null, createdAt: null, archivedAt: null };
   const result = { reads: 1, failures: 0, isAtDeadline: false };
-  run.observe({ reading: { kind: 'record', job }, ...result }, pollInput(run));
+  run.observe({ reading: { kind: 'record', job, end: null, counts: false }, ...result }, pollInput(run));
   pass(5 * MINUTE);
   run.resolveUnknown({ action: 'retry' });
   expect(run.deadlineAt - now()).toBe(10 * MINUTE);
