@@ -21,7 +21,7 @@ const jobRecord = z.object(
     status: vital,
     source: z.object({ repository: textOrNull, ref: textOrNull }).nullable().catch(null),
     model: textOrNull,
-    prLink: z.unknown().transform(linksIn),
+    prLink: z.unknown().optional().transform(linksIn),
     createdAt: textOrNull,
     archivedAt: textOrNull,
   },
