@@ -122,7 +122,7 @@ test('an answer lists no words: a client of today takes those of a later release
   const { JobState, AgentJobResult } = schemas;
   expect(JobState!.properties!['phase']).toEqual({
     type: 'string',
-    description: 'One of creating, done, lingering, needsAttention, sending, watching; more may come.',
+    description: 'One of creating, done, needsAttention, sending, watching; more may come.',
   });
   expect(AgentJobResult!.properties!['outcome']).toEqual({
     type: 'string',
