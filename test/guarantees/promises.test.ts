@@ -49,12 +49,13 @@ async function live(
   const { write, rule, policy, isTaken } = promise;
   const operation = write === 'create' ? 'create' : 'message';
   if (rule) await sandbox.addFault({ ...rule, operation, projectId, count: 1 });
+  // No follow-up comes too late.
+  if (write === 'follow-up') await sandbox.addScript({ projectId, script: { activeMs: 3_600_000 } });
   const handle = await (rule ? bench : restoredBench).start({
     projectId,
     prompt: `work for ${projectId}`,
     onUnknownOutcome: policy === 'any' ? (rule ? 'ask' : 'retry') : policy,
     settle: 0,
-    linger: write === 'create' ? 0 : '1 minute',
   });
   if (write === 'follow-up') await handle.signal(followUpSignal, { prompt: 'go on', id: 'one' });
   if (promise.outcome[write] === 'not sent') await sendAgainIfAsked(handle);
