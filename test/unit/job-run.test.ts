@@ -9,8 +9,8 @@ import { inDoubt as inDoubtOutcome } from '../support/outcomes.js';
 
 const MINUTE = 60_000;
 
-/** A run in which the job has ended while follow-up `a` is in doubt; `pass` lets time pass. */
-function inDoubt() {
+/** A run whose job has ended; follow-up `a` came with the end. */
+function ended() {
   let now = Date.parse('2026-01-01T00:00:00.000Z');
   const spec = parseJobInput({ projectId: 'p1', jobId: 'j', deadline: 10 * MINUTE });
   const candidate = { end: 'completed', prLink: null, since: now, hasStood: true } as const;
@@ -23,11 +23,28 @@ function inDoubt() {
   };
   const run = new JobRun(spec, data as unknown as RunData, noFollowUps([]), () => now);
   run.followUps.add({ id: 'a', prompt: 'go', askedAt: now });
-  run.beginWrite({ kind: 'followUp', followUpId: 'a', askedAt: now, requiresConfirmation: false });
-  run.apply({ kind: 'send' });
-  run.apply({ kind: 'sendEnded', outcome: inDoubtOutcome('no answer'), beganAt: now });
-  return { run, now: () => now, pass: (ms: number) => (now += ms) };
+  const beginWrite = () =>
+    run.beginWrite({ kind: 'followUp', followUpId: 'a', askedAt: now, requiresConfirmation: false });
+  return { run, beginWrite, now: () => now, pass: (ms: number) => (now += ms) };
 }
+
+/** The follow-up is in doubt; `pass` lets time pass. */
+function inDoubt() {
+  const { run, beginWrite, now, pass } = ended();
+  beginWrite();
+  run.apply({ kind: 'send' });
+  run.apply({ kind: 'sendEnded', outcome: inDoubtOutcome('no answer'), beganAt: now() });
+  return { run, now, pass };
+}
+
+test('a deadline that passed before the job ended counts for no follow-up that came with the end', () => {
+  const { run, beginWrite, now, pass } = ended();
+  pass(20 * MINUTE);
+  run.expire();
+  expect(run.ending()).toBeNull();
+  beginWrite();
+  expect(run).toMatchObject({ hasExpired: false, deadlineAt: now() + 10 * MINUTE });
+});
 
 function pollInput({ polls }: JobRun) {
   return { followUpsTaken: polls.known.followUpsTaken } as never;
