@@ -52,12 +52,14 @@ interface PollSituation {
 /** The wait before the next read. While an end stands, waits double, and one read falls at the end of that time. */
 export function pollWaitMs(plan: PollPlan, situation: PollSituation): number {
   const { standing, random, failures, untilLostMs = Infinity } = situation;
-  const wanted = standing ? plan.minMs + standing.forMs : plan.ratio * situation.sinceChangeMs;
+  const isStanding = standing !== undefined && standing.leftMs > 0;
+  const wanted = isStanding ? plan.minMs + standing.forMs : plan.ratio * situation.sinceChangeMs;
   const planned = clamp(wanted, plan.minMs, plan.maxMs);
   const jittered = Math.min(planned * (1 - JITTER + 2 * JITTER * random), plan.maxMs);
   const longest = Math.min(MAX_FAILING_WAIT_MS, untilLostMs);
   const slowed = Math.max(jittered, Math.min(doubled(jittered, failures), longest));
-  const untilStood = standing && standing.leftMs > 0 ? standing.leftMs : Infinity;
+  // It may have stood since the last read began: the next one, if reads are answered, comes at once.
+  const untilStood = isStanding || (standing && failures === 0) ? standing.leftMs : Infinity;
   return Math.round(Math.max(Math.min(slowed, untilStood), obeyedRetryAfterMs(situation.retryAfterMs)));
 }
 

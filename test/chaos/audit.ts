@@ -77,6 +77,10 @@ function checkEnding({ caller, runs, fail }: View): void {
       fail(`run ${runId} is ${status}`);
     for (const bug of bugs) fail(`a workflow task failed: ${bug}`);
   }
+  // The deadline of a short one may come before its link.
+  const mayLackLink = !caller.plan.isLinkLate || caller.plan.isShort;
+  for (const { ending, prLink, runId } of runs)
+    if (ending === 'completed' && prLink === null && !mayLackLink) fail(`run ${runId} ended before its link was there`);
   const last = runs.at(-1)!;
   const allowed = ['completed', 'abandoned', 'CreateRejected', 'UnknownOutcome'];
   if (caller.plan.isShort) allowed.push('timedOut');

@@ -16,6 +16,7 @@ import { UpstreamJournal } from './upstream-journal.js';
 import { Caller, type CallerRecord } from './caller.js';
 import { buildsOf } from './builds.js';
 import { disturb } from './disturbance.js';
+import { ACTIVE_MS } from './faults.js';
 import { Draw } from './draw.js';
 import type { RunSummary } from './run-summary.js';
 import { planJob, type JobPlan } from './job-plan.js';
@@ -110,7 +111,7 @@ class ChaosRun {
     const { seed, faults, budget, otherBuild } = options;
     const runName = `chaos-${seed}-${Date.now().toString(36)}`;
     const limits = budget && ((start: number) => rateLimits(seed, start, budget));
-    const upstream = await UpstreamProcess.start({ folder, activeMs: 1_500, faults, rateLimits: limits });
+    const upstream = await UpstreamProcess.start({ folder, activeMs: ACTIVE_MS, faults, rateLimits: limits });
     const settings = budget && (await budgetSettings(folder, runName, budget));
     const programs = await buildsOf(folder, budget?.hourMs, otherBuild);
     const connection = await Connection.connect({ address: temporal.address });

@@ -1,10 +1,27 @@
 /** The faults of a run of the crash suite. Responses stay truthful: a 429 has no effect, a 2xx always has. */
-import type { FaultRule } from '../../src/testing.js';
+import type { FaultRule, ScriptRule } from '../../src/testing.js';
 
 /** A few redirects are enough: each refuses a job for good. */
 const REDIRECT_SHARE = 0.2;
 /** Creates with this in their prompts are refused now and then, so that their keys are started again. */
 export const REFUSED_AT_TIMES = '(refused at times)';
+/** Jobs with this in their prompts say `completed` before their pull request, and take a message up late. */
+export const LINK_IS_LATE = '(its link is late)';
+/** They must stand for longer than their links are late. */
+export const STANDS_LATE_LINKS = '3 seconds';
+
+/** Jobs are active for so long. */
+export const ACTIVE_MS = 1_500;
+const UNTIL_LINKED = [
+  { status: 'active' },
+  { afterMs: ACTIVE_MS, status: 'completed' },
+  { afterMs: 1_500, status: 'completed', prLink: true },
+] as const;
+/** The life of such a job; after a message, too. */
+export const LATE_LINKS: ScriptRule = {
+  promptIncludes: LINK_IS_LATE,
+  script: { steps: [...UNTIL_LINKED], messageLagMs: 1_000, followUp: [...UNTIL_LINKED] },
+};
 
 const both = (rule: FaultRule): FaultRule[] => [
   { ...rule, effect: 'before' },

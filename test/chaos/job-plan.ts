@@ -1,7 +1,7 @@
 /** What each caller is going to do, drawn from the seed before anything runs. */
 import type { AgentJobOptions, Priority, UnknownOutcomePolicy } from '../../src/contract.js';
 import { Draw } from './draw.js';
-import { REFUSED_AT_TIMES } from './faults.js';
+import { LINK_IS_LATE, REFUSED_AT_TIMES, STANDS_LATE_LINKS } from './faults.js';
 import { PROJECTS_OF_SHORT_BUDGET } from './short-budget.js';
 
 export interface FollowUpPlan {
@@ -30,6 +30,8 @@ export interface JobPlan {
   failsAfterEnd: { before: string; isKilled: boolean } | null;
   /** Ends before its job may have, or before its turn has come: `timedOut` is an honest end. */
   isShort: boolean;
+  /** The upstream shows its pull request some time after its end. */
+  isLinkLate: boolean;
 }
 
 const PROJECTS = 12;
@@ -46,21 +48,23 @@ export function planJob({ seed, runName, isBudgetShort }: PlanOptions, number: n
   const draw = new Draw(seed, `job ${number}`);
   const key = `job-${number}`;
   const isRefused = new Draw(seed, `refused ${number}`).chance(0.1);
+  const isLinkLate = new Draw(seed, `link ${number}`).chance(0.2);
+  const marks = [...(isRefused ? [REFUSED_AT_TIMES] : []), ...(isLinkLate ? [LINK_IS_LATE] : [])];
   const place = {
     key,
     projectId: `${runName}-${number % (isBudgetShort ? PROJECTS_OF_SHORT_BUDGET : PROJECTS)}`,
-    prompt: `[${runName} ${key}] Mend the build${isRefused ? ` ${REFUSED_AT_TIMES}` : ''}`,
+    prompt: [`[${runName} ${key}] Mend the build`, ...marks].join(' '),
   };
   const policy = draw.pick<UnknownOutcomePolicy>(['ask', 'ask', 'ask', 'ask', 'ask', 'ask', 'fail', 'retry']);
   const isShort = draw.chance(0.04);
+  const settle = draw.pick(['0 seconds', '500 milliseconds', '2 seconds']);
   const turns = isBudgetShort ? planTurns(seed, number) : null;
   return {
     ...place,
     policy,
     options: {
       polling: { min: '1 second', max: '3 seconds', ratio: 0.1 },
-      settle: draw.pick(['0 seconds', '500 milliseconds', '2 seconds']),
-      linger: draw.chance(0.15) ? '3 seconds' : 0,
+      settle: isLinkLate ? STANDS_LATE_LINKS : settle,
       onUnknownOutcome: policy,
       ...(draw.chance(0.05) ? { decideWithin: '4 seconds' } : {}),
       ...(isShort ? { deadline: '6 seconds' } : {}),
@@ -71,6 +75,7 @@ export function planJob({ seed, runName, isBudgetShort }: PlanOptions, number: n
     cancelAfterMs: draw.chance(0.03) ? draw.between(0, 6_000) : null,
     failsAfterEnd: planFailure(seed, number),
     isShort: isShort || turns?.startWithin !== undefined,
+    isLinkLate,
   };
 }
 

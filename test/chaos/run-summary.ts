@@ -20,6 +20,8 @@ export interface RunSummary {
   /** The result's outcome, or the failure's type. */
   ending: string | null;
   jobId: string | null;
+  /** The pull request in its result. */
+  prLink: string | null;
   followUps: FollowUpStatus[];
   /** Reasons of the writes in doubt of this run. */
   inDoubt: string[];
@@ -67,6 +69,7 @@ function emptySummary(run: ListedRun): RunSummary {
     status: 'RUNNING',
     ending: null,
     jobId: null,
+    prLink: null,
     followUps: [],
     inDoubt: [],
     shown: 0,
@@ -113,6 +116,7 @@ function readEnding(summary: RunSummary, event: Event): void {
     const result = decode(completed.result) as AgentJobResult;
     summary.ending = result.outcome;
     summary.jobId = result.jobId;
+    summary.prLink = result.prLink;
     summary.followUps = result.followUps;
   }
   const failure = event.workflowExecutionFailedEventAttributes?.failure;

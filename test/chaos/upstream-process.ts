@@ -2,6 +2,7 @@ import { join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
 import { freePort, type ManagedProcess, startProcess } from '../../src/local/child-process.js';
 import { SandboxControl, type FaultRule, type RateLimits } from '../../src/testing.js';
+import { LATE_LINKS } from './faults.js';
 import { sandboxProgram } from './worker-fault.js';
 
 interface UpstreamOptions {
@@ -83,6 +84,7 @@ export class UpstreamProcess {
     await this.#untilReady();
     const limits = this.#options.rateLimits?.(this.#starts++);
     if (limits) await this.control.setRateLimits(limits);
+    await this.control.addScript(LATE_LINKS);
     if (!this.#isCalm) for (const fault of faults) await this.control.addFault(fault);
   }
 

@@ -40,7 +40,8 @@ beforeAll(async () => {
   jobs = await AgentJobs.connect({ address, namespace, taskQueue, dataConverter });
   ended = await jobs.start({ projectId, key: 'ended', prompt: 'p', ...QUICK });
   await ended.result();
-  await jobs.start({ projectId, key: 'open', prompt: 'p', ...QUICK, linger: '1 hour' });
+  await server.sandbox.addScript({ script: { activeMs: 3_600_000 } });
+  await jobs.start({ projectId, key: 'open', prompt: 'p', ...QUICK });
 });
 afterAll(async () => {
   for (const { workflowId } of await gathered(server.jobs.list({ isRunning: true }))) {

@@ -155,13 +155,8 @@ describe.concurrent('a write in doubt', { timeout: MOST_MS }, () => {
   });
 
   test('an unknown follow-up is named by its id', async () => {
-    const job = await server.jobs.start({
-      projectId: server.projectId,
-      key: randomUUID(),
-      prompt: 'long',
-      linger: '1 minute',
-      ...QUICK,
-    });
+    await server.sandbox.addScript({ promptIncludes: 'long', script: { activeMs: 60_000 } });
+    const job = await server.jobs.start({ projectId: server.projectId, key: randomUUID(), prompt: 'long', ...QUICK });
     await server.sandbox.addFault({ kind: 'reset', effect: 'after', promptIncludes: 'unheard' });
     expect(await job.sendFollowUp('unheard', { id: 'f1' })).toMatchObject({ state: 'unknown' });
     const line = await attentionOf(job);

@@ -45,7 +45,8 @@ test('a caller with the codec starts, steers and reads a job, over a rotation, a
   const file = await writeKeys('caller.json', 'one');
   await using jobs = await connect(file);
   const { projectId } = server;
-  const job = await jobs.start({ projectId, key: 'story', prompt: `Please ${WORD}`, ...QUICK, linger: '5 minutes' });
+  await server.sandbox.addScript({ promptIncludes: 'Please', script: { activeMs: 300_000 } });
+  const job = await jobs.start({ projectId, key: 'story', prompt: `Please ${WORD}`, ...QUICK });
   expect(await job.sendFollowUp(`and ${WORD}`)).toMatchObject({ state: 'sent' });
   await writeKeys('caller.json', 'two', 'one');
   // Another caller has only just read the file.

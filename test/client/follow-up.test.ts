@@ -35,7 +35,7 @@ test('a running job takes follow-ups by signal and by update, each id once', asy
 });
 
 test('a follow-up to an ended job attaches a run to it that knows the used ids, options and input hash', async () => {
-  const options = { deadline: '3 hours', linger: 300, ofALaterRelease: ['kept'] };
+  const options = { deadline: '3 hours', settle: 300, ofALaterRelease: ['kept'] };
   const request = { projectId: server.projectId, key: randomUUID(), prompt: 'hello', ...options };
   const job = await server.jobs.start(request, { allowUnknown: true });
   await job.result();
@@ -92,7 +92,7 @@ test('a follow-up is refused rather than ids forgotten if no worker knows them',
   const worker = await workerOn(taskQueue);
   const jobs = new AgentJobs({ client: server.client, taskQueue });
   const job = await worker.runUntil(async () => {
-    const attached = await jobs.attach({ projectId: server.projectId, jobId: `job-${randomUUID()}`, linger: 60_000 });
+    const attached = await jobs.attach({ projectId: server.projectId, jobId: `job-${randomUUID()}`, settle: 60_000 });
     await attached.sendFollowUp('one', { id: 'a' });
     return attached;
   });

@@ -44,7 +44,7 @@ afterAll(async () => {
   await stopServer();
 });
 
-type Parent = 'handleTicket' | 'runOnly';
+type Parent = 'handleTicket' | 'runOnly' | 'reviewTicket';
 
 /** A ticket for a job of its own, which the upstream works on for so long. */
 async function ticket(activeMs = 300): Promise<Ticket & { workflowId: string; prompt: string }> {
@@ -57,7 +57,7 @@ async function ticket(activeMs = 300): Promise<Ticket & { workflowId: string; pr
 }
 
 function startParent(parent: Parent, { job, place }: Ticket) {
-  return server.client.workflow.start<(input: Ticket) => Promise<TicketEnd>>(parent, {
+  return server.client.workflow.start<(input: Ticket) => Promise<TicketEnd | AgentJobResult[]>>(parent, {
     workflowId: `${parent}-${randomUUID()}`,
     taskQueue: parentTaskQueue,
     args: [{ job, place }],
@@ -204,6 +204,27 @@ test('a job that continues as new answers the parent that has it as a child, and
   expect(await second.result()).toEqual(result);
   expect(await creates(prompt)).toHaveLength(1);
 }, 120_000);
+
+test('a parent sends a follow-up after the end by a new child, which has a result of its own', async () => {
+  const projectId = `reviews-${randomUUID()}`;
+  const [A, B] = ['https://github.example/a/b/pull/1', 'https://github.example/a/b/pull/2'];
+  const script = {
+    steps: [{ status: 'completed', prLink: A }],
+    messageLagMs: 0,
+    followUp: [{ status: 'active' }, { afterReads: 1, status: 'completed', prLink: B }],
+  };
+  await server.sandbox.addScript({ projectId, script });
+  // The new run's first poll would end it if it were answered before the follow-up is there.
+  await server.sandbox.addFault({ kind: 'delay', delayMs: 10_000, operation: 'get', projectId, nth: 2 });
+  const ticket = { job: { projectId, prompt: 'Fix it', ...QUICK }, place: { key: 't', taskQueue: server.taskQueue } };
+  const parent = await startParent('reviewTicket', ticket);
+  expect(await parent.result()).toMatchObject([
+    { outcome: 'completed', prLink: A, followUps: [], sawWork: null },
+    { outcome: 'completed', prLink: B, followUps: [{ id: 'test', state: 'sent' }], sawWork: true },
+  ]);
+  const [job] = await server.sandbox.creates({ projectId });
+  expect(await server.sandbox.messages({ jobId: job!.id })).toHaveLength(1);
+});
 
 test('a parent replays, whichever way it got the result', async () => {
   const same = await ticket();

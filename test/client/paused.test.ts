@@ -35,7 +35,7 @@ afterEach(() => bench.stop());
 /** A job whose create is in doubt, and is listed as such. */
 async function startInDoubt(): Promise<JobHandle> {
   upstream.createFaults.push(inDoubt('the connection was reset'));
-  const job = await jobs.start({ key: randomUUID(), projectId, prompt: 'do it' });
+  const job = await jobs.start({ key: randomUUID(), projectId, prompt: 'do it', settle: 0 });
   await expect.poll(() => gathered(jobs.list({ projectId, phase: 'needsAttention' })), PATIENCE).toHaveLength(1);
   return job;
 }

@@ -28,6 +28,19 @@ test('many followers of an ended job, each repeating itself, deliver each messag
   expect(await server.sandbox.creates({ promptIncludes: prompt })).toHaveLength(1);
 });
 
+test('a follow-up to an ended job starts a run with a result of its own', async () => {
+  const prompt = `prompt ${randomUUID()}`;
+  const [A, B] = ['https://github.example/a/b/pull/1', 'https://github.example/a/b/pull/2'];
+  const steps = [{ status: 'completed', prLink: A }];
+  const followUp = [{ status: 'active' }, { afterReads: 1, status: 'completed', prLink: B }];
+  await server.sandbox.addScript({ promptIncludes: prompt, script: { steps, messageLagMs: 0, followUp } });
+  const job = await start(prompt);
+  expect(await job.result()).toMatchObject({ outcome: 'completed', prLink: A, followUps: [], sawWork: null });
+  await job.sendFollowUp('Go on', { id: 'a' });
+  const sent = [{ id: 'a', state: 'sent' }];
+  expect(await job.result()).toMatchObject({ outcome: 'completed', prLink: B, followUps: sent, sawWork: true });
+});
+
 test('a run that goes on with an ended job keeps the texts of the first, over more than one of them', async () => {
   const key = `Ticket 7/ü ${randomUUID()}`;
   const job = await start('Add a page\nand its tests', key);

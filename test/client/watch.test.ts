@@ -109,7 +109,7 @@ test('a watch waits for a worker, warns a logger that throws, and needs none for
     },
   };
   const jobs = new AgentJobs({ client, taskQueue, timeoutMs: 5_000, logger });
-  const job = await jobs.start({ projectId, key: randomUUID(), prompt: 'hello', linger: 1_000 });
+  const job = await jobs.start({ projectId, key: randomUUID(), prompt: 'hello', settle: 1_000 });
   const watching = statesOf(job.watch());
   await expect.poll(() => told).not.toHaveLength(0);
   const workflowsPath = fileURLToPath(new URL('./workflows/index.ts', import.meta.url));

@@ -50,12 +50,13 @@ async function live(
   const operation = write === 'create' ? 'create' : 'message';
   const own = JSON.parse(JSON.stringify(rule).replace('{project}', projectId)) as FaultRule | null;
   if (own) await sandbox.addFault({ ...own, operation, projectId, count: 1 });
+  // No follow-up comes too late.
+  if (write === 'follow-up') await sandbox.addScript({ projectId, script: { activeMs: 3_600_000 } });
   const handle = await (rule ? bench : restoredBench).start({
     projectId,
     prompt: `work for ${projectId}`,
     onUnknownOutcome: policy === 'any' ? (rule ? 'ask' : 'retry') : policy,
     settle: 0,
-    linger: write === 'create' ? 0 : '1 minute',
   });
   if (write === 'follow-up') await handle.signal(followUpSignal, { prompt: 'go on', id: 'one' });
   if (promise.outcome[write] === 'not sent') await sendAgainIfAsked(handle);

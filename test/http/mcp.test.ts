@@ -111,7 +111,7 @@ test('a job that ended in doubt, and a follow-up in doubt, are not to be repeate
     result: { failure: { type: 'UnknownOutcome' } },
     next: expect.stringMatching(/Ask the person who operates agent-jobs.*Do not start the job again/),
   });
-  const other = await call('start_job', { prompt: `well ${randomUUID()}`, linger: '1 hour', ...QUICK });
+  const other = await call('start_job', { prompt: `well ${randomUUID()}`, ...QUICK });
   const { key } = other.structuredContent;
   await inDoubt(`more ${key}`);
   const sent = await call('send_follow_up', { key, prompt: `more ${key}`, id: 'one' });

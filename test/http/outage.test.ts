@@ -84,7 +84,8 @@ test('a server without the key of the payloads says so, and that it is no use to
   const encrypted = await startJobServer(await connectOwnNamespace(), workers);
   const { address, namespace, taskQueue, projectId } = encrypted;
   const jobs = await AgentJobs.connect({ address, namespace, taskQueue, dataConverter: workers });
-  const { key } = await jobs.start({ projectId, key: 'k', prompt: 'x', linger: '1 hour' });
+  await encrypted.sandbox.addScript({ script: { activeMs: 3_600_000 } });
+  const { key } = await jobs.start({ projectId, key: 'k', prompt: 'x' });
   for (const dataConverter of [undefined, others]) {
     const blind = await AgentJobs.connect({ address, namespace, taskQueue, dataConverter });
     const bench = await startHttp(blind, projectId);

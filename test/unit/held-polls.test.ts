@@ -10,7 +10,7 @@ import { PollLease, type PollLeaseOptions } from '../../src/activities/agent-job
 import { ReadFailedError } from '../../src/upstream/errors.js';
 import { pollInput, runAttempt, type HeldAttempt, type HeldAttemptOptions } from '../support/held-attempt.js';
 import { aheadClock } from '../support/monotonic-clock.js';
-import { record, ScriptedUpstream } from '../support/scripted-upstream.js';
+import { record, ScriptedUpstream, shown } from '../support/scripted-upstream.js';
 import { noMetrics } from '../support/no-metrics.js';
 
 const EVERY_600_MS = { minMs: 600, maxMs: 600, ratio: 0 };
@@ -50,7 +50,7 @@ test('a result that cannot be reported does not end the worker: another attempt 
   const endSeen = () => {
     throw new Error('no metrics');
   };
-  const { upstream, heldPolls, attempt } = holding({ metrics: { endSeen } });
+  const { upstream, heldPolls, attempt } = holding({ metrics: { ...noMetrics, endSeen } });
   upstream.show = (read) => ({ status: read > 1 ? 'completed' : 'active' });
   expect((await attempt()).error).toMatchObject({ type: 'StillPolling' });
   await heldPolls.ended();
@@ -60,7 +60,7 @@ test('a result that cannot be reported does not end the worker: another attempt 
 test('an operator who resets the attempts makes no number negative', () => {
   const input = { failures: 0, notFound: null };
   const progress = new PollProgress(input, { attempt: 1, heartbeatDetails: { unread: 40, further: 3 } });
-  progress.add('record');
+  progress.add({ kind: 'record', ...shown() });
   expect(progress.reads).toBe(4);
 });
 
@@ -119,7 +119,9 @@ test('a deadline that has passed by the clock alone is left to another attempt, 
 
 test('how late an end was seen is measured, not planned, where reads had to wait for each other', async () => {
   const late: number[] = [];
-  const { upstream, heldPolls, attempt } = holding({ metrics: { endSeen: (seconds) => late.push(seconds) } });
+  const { upstream, heldPolls, attempt } = holding({
+    metrics: { ...noMetrics, endSeen: (seconds) => late.push(seconds) },
+  });
   upstream.show = (read) => ({ status: read > 1 ? 'completed' : 'active' });
   vi.spyOn(heldPolls.pacing, 'reserve')
     .mockReturnValueOnce({ ms: 0, why: '', isShort: true })

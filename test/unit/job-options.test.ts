@@ -23,12 +23,12 @@ test('each option of a job can be typed, and becomes the field of its name', () 
   const options = typed(
     ...['--priority', '2', '--batch', 'night', '--tag', 'a', '--tag', 'b', '--meta', 'trace=7=8', '--deadline', '2 h'],
     ...['--start-within', '3 h', '--poll-min', '4 s', '--poll-max', '5000', '--poll-ratio', '0.5'],
-    ...['--on-unknown-outcome', 'fail', '--decide-within', '6 h', '--settle', '0', '--linger', '7 days'],
+    ...['--on-unknown-outcome', 'fail', '--decide-within', '6 h', '--settle', '0'],
   );
   expect(options).toEqual({
     ...{ priority: 2, batch: 'night', tags: ['a', 'b'], metadata: { trace: '7=8' }, deadline: '2 h' },
     ...{ startWithin: '3 h', polling: { min: '4 s', max: '5000', ratio: 0.5 }, onUnknownOutcome: 'fail' },
-    ...{ decideWithin: '6 h', settle: '0', linger: '7 days' },
+    ...{ decideWithin: '6 h', settle: '0' },
   });
   expect(Object.keys(options).toSorted()).toEqual(OPTIONS.toSorted());
 });

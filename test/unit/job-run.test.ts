@@ -9,27 +9,45 @@ import { inDoubt as inDoubtOutcome } from '../support/outcomes.js';
 
 const MINUTE = 60_000;
 
-/** A run in which follow-up `a` was sent after the job had ended, and is in doubt; `pass` lets time pass. */
-function inDoubt() {
+/** A run whose job has ended; follow-up `a` came with the end. */
+function ended() {
   let now = Date.parse('2026-01-01T00:00:00.000Z');
-  const spec = parseJobInput({ projectId: 'p1', jobId: 'j', deadline: 10 * MINUTE, linger: 60 * MINUTE });
+  const spec = parseJobInput({ projectId: 'p1', jobId: 'j', deadline: 10 * MINUTE });
+  const candidate = { end: 'completed', prLink: null, since: now, hasStood: true } as const;
   const data = {
     jobId: 'j',
     deadline: { base: now, stoodStillMs: 0, hasExpired: false },
-    polls: { ...firstPollData(now), endedAt: now },
+    polls: { ...firstPollData(now), candidate },
     write: null,
     decisions: [],
   };
   const run = new JobRun(spec, data as unknown as RunData, noFollowUps([]), () => now);
   run.followUps.add({ id: 'a', prompt: 'go', askedAt: now });
-  run.beginWrite({ kind: 'followUp', followUpId: 'a', askedAt: now, requiresConfirmation: false });
-  run.apply({ kind: 'send' });
-  run.apply({ kind: 'sendEnded', outcome: inDoubtOutcome('no answer'), beganAt: now });
-  return { run, now: () => now, pass: (ms: number) => (now += ms) };
+  const beginWrite = () =>
+    run.beginWrite({ kind: 'followUp', followUpId: 'a', askedAt: now, requiresConfirmation: false });
+  return { run, beginWrite, now: () => now, pass: (ms: number) => (now += ms) };
 }
 
+/** The follow-up is in doubt; `pass` lets time pass. */
+function inDoubt() {
+  const { run, beginWrite, now, pass } = ended();
+  beginWrite();
+  run.apply({ kind: 'send' });
+  run.apply({ kind: 'sendEnded', outcome: inDoubtOutcome('no answer'), beganAt: now() });
+  return { run, now, pass };
+}
+
+test('a deadline that passed before the job ended counts for no follow-up that came with the end', () => {
+  const { run, beginWrite, now, pass } = ended();
+  pass(20 * MINUTE);
+  run.expire();
+  expect(run.ending()).toBeNull();
+  beginWrite();
+  expect(run).toMatchObject({ hasExpired: false, deadlineAt: now() + 10 * MINUTE });
+});
+
 function pollInput({ polls }: JobRun) {
-  return { settledAt: polls.known.settledAt, endsAtTerminal: false } as never;
+  return { followUpsTaken: polls.known.followUpsTaken } as never;
 }
 
 test('the clock that stands still while a person is needed does so from a job’s revival on, too', () => {
@@ -37,7 +55,7 @@ test('the clock that stands still while a person is needed does so from a job’
   pass(30 * MINUTE);
   const job = { id: 'j', status: 'active', source: null, model: null, prLink: null, createdAt: null, archivedAt: null };
   const result = { reads: 1, failures: 0, isAtDeadline: false };
-  run.observe({ reading: { kind: 'record', job }, ...result }, pollInput(run));
+  run.observe({ reading: { kind: 'record', job, end: null, counts: false }, ...result }, pollInput(run));
   pass(5 * MINUTE);
   run.resolveUnknown({ action: 'retry' });
   expect(run.deadlineAt - now()).toBe(10 * MINUTE);

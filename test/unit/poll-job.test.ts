@@ -1,7 +1,8 @@
 import { MockActivityEnvironment } from '@temporalio/testing';
 import { describe, expect, test } from 'vitest';
 import { createPollJob } from '../../src/activities/agent-job/held-polls.js';
-import { ReadFailedError } from '../../src/upstream/errors.js';
+import { isLost, type NotFound } from '../../src/agent-job/poll-waits.js';
+import { ReadFailedError, RejectedError } from '../../src/upstream/errors.js';
 import { HeldPolls } from '../../src/activities/agent-job/held-polls.js';
 import { PollPacing } from '../../src/activities/agent-job/poll-pacing.js';
 import type { PollJobInput, PollJobResult } from '../../src/activities/agent-job/poll-attempt.js';
@@ -153,16 +154,64 @@ describe('a read that is answered slowly', () => {
     return { upstream, attempt: (input: Partial<PollJobInput>) => runAttempt(holding(upstream), pollInput(input)) };
   }
 
-  test('and began within the settle time of a follow-up ends nothing: the job is read again at once', async () => {
-    const { attempt } = answeringLate(40_000, ['completed', 'active']);
+  test('and began before its end had stood does not end the job: it is read again at once', async () => {
+    const { attempt } = answeringLate(40_000, ['completed', 'completed']);
     const known = record({ status: 'completed' });
-    const { result } = await attempt({ known, settledAt: Date.now() + 30_000 });
-    expect(result).toMatchObject({ reading: { kind: 'record', job: { status: 'active' } }, reads: 2 });
+    const candidate = { end: 'completed', prLink: null, since: Date.now(), hasStood: false } as const;
+    const { result } = await attempt({ plan: { minMs: 9_000, maxMs: 9_000, ratio: 0 }, known, candidate });
+    expect(result).toMatchObject({ reading: { kind: 'record', end: 'completed', counts: true }, reads: 2 });
   });
 
   test('and began before the deadline is not the last one', async () => {
     const { attempt } = answeringLate(40_000, ['active', 'completed']);
     const { result } = await attempt({ deadlineAt: Date.now() + 30_000 });
     expect(result).toMatchObject({ reading: { kind: 'record', job: { status: 'completed' } }, reads: 2 });
+  });
+});
+
+describe('answers 404', () => {
+  const GONE = new RejectedError('no such job', 404, '');
+  const GONE_FOR_GOOD = new RejectedError('no such job', 410, '');
+  const PAGE = new ReadFailedError('404', 404, undefined, 'a page instead of an answer: 404 Not found', true);
+  const page = { page: PAGE.reason };
+  const ago = (ms: number) => Date.now() - ms;
+
+  test.for<[what: string, fault: Error, before: NotFound | null, reported: object]>([
+    ['the first', GONE, null, { count: 1 }],
+    ['a 410', GONE_FOR_GOOD, { count: 1, since: 0 }, { count: 2 }],
+    ['the first page', PAGE, null, { count: 1, ...page }],
+    ['a page after others', PAGE, { count: 2, since: 0, ...page }, { count: 3, ...page }],
+    ['a page after answers', PAGE, { count: 4, since: 0 }, { count: 1, ...page }],
+    ['an answer after pages', GONE, { count: 4, since: 0, ...page }, { count: 1 }],
+    ['the sixth, once they came for a minute', GONE, { count: 5, since: ago(60_000) }, { count: 6 }],
+    [
+      'the sixth page, once they came for an hour',
+      PAGE,
+      { count: 5, since: ago(3_600_000), ...page },
+      { count: 6, ...page },
+    ],
+  ])('are reported: %s', async ([, fault, notFound, reported]) => {
+    const upstream = new ScriptedUpstream();
+    upstream.readFaults.push(fault);
+    const { result } = await runAttempt(eachAnAttempt(upstream), pollInput({ notFound }));
+    expect(result?.reading).toEqual({ kind: 'notFound', ...reported });
+  });
+
+  test.for<[what: string, fault: Error, notFound: NotFound]>([
+    ['the sixth within a minute', GONE, { count: 5, since: ago(50_000) }],
+    ['the sixth page within an hour', PAGE, { count: 5, since: ago(3_000_000), ...page }],
+  ])('and %s ends no batch', async ([, fault, notFound]) => {
+    const upstream = new ScriptedUpstream();
+    upstream.readFaults.push(fault);
+    const { error } = await runAttempt(eachAnAttempt(upstream), pollInput({ notFound }));
+    expect(error).toMatchObject({ type: 'StillPolling' });
+  });
+
+  test('make a job lost after five over a minute, and pages over an hour', () => {
+    expect(isLost({ count: 5, since: 0 }, 59_999)).toBe(false);
+    expect(isLost({ count: 5, since: 0 }, 60_000)).toBe(true);
+    expect(isLost({ count: 4, since: 0 }, 60_000)).toBe(false);
+    expect(isLost({ count: 5, since: 0, ...page }, 3_599_999)).toBe(false);
+    expect(isLost({ count: 5, since: 0, ...page }, 3_600_000)).toBe(true);
   });
 });

@@ -54,6 +54,42 @@ test('a wait among answers 404 grows no longer than until the next one makes the
   expect(untilLostMs(null, 11_000)).toBeUndefined();
 });
 
+/** The wait after a read that showed an end, which then had stood for `forMs`. */
+function standingWait(plan: PollPlan, forMs: number, settleMs: number, failures = 0): number {
+  const standing = { forMs, leftMs: Math.max(0, settleMs - forMs) };
+  return pollWaitMs(plan, { sinceChangeMs: 0, failures, standing, random: 0.5 });
+}
+
+/** The waits until an end has stood for `settleMs`. */
+function standingWaits(plan: PollPlan, settleMs: number, failures?: number): number[] {
+  const waits: number[] = [];
+  for (let forMs = 0; forMs < settleMs; forMs += waits.at(-1)!) {
+    waits.push(standingWait(plan, forMs, settleMs, failures));
+  }
+  return waits;
+}
+
+test.for<[what: string, plan: PollPlan, settleMs: number, waits: number[], failures?: number]>([
+  [
+    'waits double from the shortest',
+    { minMs: 2_000, maxMs: 60_000, ratio: 0.1 },
+    30_000,
+    [2_000, 4_000, 8_000, 16_000],
+  ],
+  ['up to the longest', { minMs: 1_000, maxMs: 3_000, ratio: 9 }, 10_000, [1_000, 2_000, 3_000, 3_000, 1_000]],
+  ['one read falls at the end of `settle`', { minMs: 2_000, maxMs: 60_000, ratio: 0.1 }, 7_000, [2_000, 4_000, 1_000]],
+  ['that read also comes to a rare plan', { minMs: HOUR, maxMs: HOUR, ratio: 0 }, 30_000, [30_000]],
+  ['failures do not delay it', { minMs: 2_000, maxMs: 60_000, ratio: 0.1 }, 30_000, [30_000], 9],
+])('while an end stands, %s', ([, plan, settleMs, waits, failures]) => {
+  expect(standingWaits(plan, settleMs, failures)).toEqual(waits);
+});
+
+test('an end that had stood before a read was answered is read again at once, and after failures as planned', () => {
+  const waits = (plan: PollPlan) => [0, 1, 2].map((failures) => standingWait(plan, 31_000, 30_000, failures));
+  expect(waits({ minMs: 2_000, maxMs: 60_000, ratio: 0.1 })).toEqual([0, 2_000, 4_000]);
+  expect(waits({ minMs: HOUR, maxMs: HOUR, ratio: 0 })).toEqual([0, HOUR, HOUR]);
+});
+
 test('Retry-After replaces a shorter wait, for at most an hour', () => {
   fc.assert(
     fc.property(plans, sinceChangeMs, random, fc.nat(10 * HOUR), (plan, since, at, retryAfterMs) => {

@@ -1,18 +1,24 @@
 import { describe, expect, test } from 'vitest';
+import type { EndCandidate } from '../../src/agent-job/ends.js';
 import { healthReportsFrom, withHealthChange } from '../../src/agent-job/poll-waits.js';
-import { pollInterruption } from '../../src/workflows/agent-job/poll-findings.js';
+import { firstPollData, pollInterruption } from '../../src/workflows/agent-job/poll-findings.js';
 import { waitingOf } from '../../src/workflows/agent-job/job-state.js';
 import { beginWrite, type Interruption, type Write } from '../../src/workflows/agent-job/write.js';
+import { record } from '../support/scripted-upstream.js';
 
 const NOW = Date.parse('2026-01-01T12:00:00.000Z');
 const at = (seconds: number) => NOW + seconds * 1_000;
 const iso = (seconds: number) => new Date(at(seconds)).toISOString();
 
-const QUIET = { job: null, lastChangeAt: at(-60), settledAt: 0, endedAt: null, notBefore: 0, interruption: null };
+const QUIET = {
+  ...firstPollData(at(-60)),
+  job: record(),
+};
+/** `completed` was first read two seconds ago. */
+const completed = (hasStood: boolean): EndCandidate => ({ end: 'completed', prLink: null, since: at(-2), hasStood });
 
 function waiting(run: object) {
-  const spec = { lingerMs: 60_000, settleMs: 5_000 };
-  const quiet = { spec, jobId: 'j', isLingering: false, write: null, polls: polls({}) };
+  const quiet = { spec: { settleMs: 5_000 }, jobId: 'j', write: null, polls: polls({}) };
   return waitingOf({ ...quiet, ...run } as unknown as Parameters<typeof waitingOf>[0], NOW);
 }
 
@@ -60,19 +66,40 @@ describe('what a run waits for', () => {
       { for: 'rateLimit', since: iso(-30), until: iso(90), reason: 'said so' },
     ],
     [
-      'an end that counts',
-      waiting({ polls: polls({ job: { status: 'completed' }, settledAt: at(3) }) }),
+      'an end that must stand',
+      waiting({ polls: polls({ candidate: completed(false) }, at(1)) }),
       { for: 'settle', since: iso(-2), until: iso(3) },
     ],
     [
-      'a job that goes on',
-      waiting({ polls: polls({ job: { status: 'active' }, settledAt: at(3) }) }),
+      'an end that must stand, and was taken back before',
+      waiting({ polls: polls({ candidate: completed(false), unrest: { since: at(-20), changes: 3 } }) }),
+      {
+        ...{ for: 'settle', since: iso(-2), until: iso(3) },
+        reason: `since ${iso(-20)} the upstream has changed what it shows of the end 3 times`,
+      },
+    ],
+    [
+      'a read of use while an end stands',
+      waiting({ polls: polls({ candidate: completed(false), interruption: wait('key') }, at(10)) }),
+      { for: 'key', since: iso(-30), until: iso(10), reason: 'said so' },
+    ],
+    [
+      'a write beside an end',
+      waiting({ polls: polls({ candidate: completed(true) }) }),
       { for: 'poll', since: iso(-10) },
     ],
     [
-      'follow-ups',
-      waiting({ polls: polls({ endedAt: at(-20) }), isLingering: true }),
-      { for: 'linger', since: iso(-20), until: iso(40) },
+      'a status that ends something',
+      waiting({ polls: polls({ job: record({ status: 'cancelled' }), isUnknownStatus: true }) }),
+      {
+        ...{ for: 'poll', since: iso(-10) },
+        reason: 'the upstream says "cancelled", a status that its interface does not name',
+      },
+    ],
+    [
+      'a job that is found again',
+      waiting({ polls: polls({ notFound: { count: 3, since: at(-9) } }) }),
+      { for: 'poll', since: iso(-10), reason: 'the upstream answered 404, 3 in a row' },
     ],
     ['nothing: the write leaves now', waiting(write({ kind: 'ready' })), null],
     ['nothing: the create leaves now', waiting({ jobId: null }), null],

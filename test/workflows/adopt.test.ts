@@ -32,7 +32,7 @@ async function untilAttention(handle: Handle): Promise<void> {
 async function startUnknownCreate(options: object = {}): Promise<Handle> {
   tests.upstream.show = () => ({ status: 'active' });
   tests.upstream.createFaults.push(inDoubt('upstream answered 500'));
-  const handle = await tests.bench.start({ projectId, prompt: 'Fix it', ...options });
+  const handle = await tests.bench.start({ projectId, prompt: 'Fix it', settle: 0, ...options });
   await untilAttention(handle);
   return handle;
 }

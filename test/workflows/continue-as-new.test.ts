@@ -181,11 +181,14 @@ describe.concurrent('a new run', () => {
   }, 180_000);
 
   test(
-    'a pollNow that meets continue-as-new while the job lingers is answered by a read',
+    'a pollNow that meets continue-as-new is answered by a read, and an end stands on from its first read',
     { timeout: 120_000 },
     async ({ bench, upstream, expect }) => {
-      const { handle } = await start(bench, { prompt: 'Fix it', linger: '1 hour' });
-      await expect.poll(async () => (await stateOf(handle)).phase).toBe('lingering');
+      upstream.show = () => ({ status: 'completed' });
+      const hourly = { min: '1 hour', max: '1 hour' };
+      const { handle } = await start(bench, { prompt: 'Fix it', polling: hourly, settle: '1 hour' });
+      await expect.poll(async () => (await stateOf(handle)).waiting?.for).toBe('settle');
+      const { waiting } = await stateOf(handle);
       const { runId } = await handle.describe();
       let askedAt = 0;
       for (let i = 0; i < 100 && (await handle.describe()).runId === runId; i++) {
@@ -195,7 +198,7 @@ describe.concurrent('a new run', () => {
       }
       expect((await handle.describe()).runId).not.toBe(runId);
       await expect.poll(() => upstream.readTimes.at(-1)).toBeGreaterThanOrEqual(askedAt);
-      expect((await stateOf(handle)).phase).toBe('lingering');
+      expect(await stateOf(handle)).toMatchObject({ phase: 'watching', waiting });
       await handle.terminate();
     },
   );

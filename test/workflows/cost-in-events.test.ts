@@ -60,7 +60,8 @@ test('polls that a worker holds cost no event and no action of their own, and ar
   withBench(
     async () => {
       upstream.show = (read) => (read > 5 ? { status: 'completed' } : { status: 'active' });
-      const handle = await bench.start({ projectId: 'p1', prompt: 'Fix it', polling: { min: 1_000, max: 1_000 } });
+      const polling = { min: 1_000, max: 1_000 };
+      const handle = await bench.start({ projectId: 'p1', prompt: 'Fix it', settle: 0, polling });
       expect(await handle.result()).toMatchObject({ outcome: 'completed', polls: 6 });
       const { events } = await handle.fetchHistory();
       const attempts = events?.flatMap(({ activityTaskStartedEventAttributes: started }) => started?.attempt ?? []);

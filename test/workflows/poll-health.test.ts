@@ -8,7 +8,7 @@ import { skipTime, skipTimeBy } from '../support/skip-time.js';
 
 const tests = useDevServer();
 const MINUTE = 60_000;
-const input = { projectId: 'p1', prompt: 'Fix it' };
+const input = { projectId: 'p1', prompt: 'Fix it', settle: 0 };
 const unknownJob = () => rejected(404, 'no such job');
 const failed = (status?: number, retryAfterMs?: number) =>
   new ReadFailedError(`upstream answered ${status}`, status, retryAfterMs);

@@ -28,7 +28,7 @@ test.each(['ask', 'fail', 'retry'])(
   async (onUnknownOutcome) => {
     const { upstream, bench } = tests;
     upstream.show = () => ({ status: 'active' });
-    const handle = await bench.start({ projectId: 'p1', prompt: 'Fix it', onUnknownOutcome });
+    const handle = await bench.start({ projectId: 'p1', prompt: 'Fix it', onUnknownOutcome, settle: 0 });
     await expect.poll(() => upstream.reads).toBe(1);
     const again = await reset(handle, (done) => done[0]!);
     await expect.poll(() => phaseOf(again)).toBe('needsAttention');

@@ -8,7 +8,7 @@ import { skipTimeBy } from '../support/skip-time.js';
 
 const tests = useDevServer();
 const unknown = () => inDoubt('upstream answered 500');
-const input = { projectId: 'p1', prompt: 'Fix it' };
+const input = { projectId: 'p1', prompt: 'Fix it', settle: 0 };
 
 type Handle = Awaited<ReturnType<typeof tests.bench.start>>;
 const stateOf = (handle: Handle) => handle.query(jobStateQuery);

@@ -85,7 +85,8 @@ test.for([
       upstream.readFaults.push(
         ...faults.map(([status, ms]) => new ReadFailedError('r', status, ms, `upstream answered ${status}`)),
       );
-      const handle = await bench.start({ projectId: 'p1', prompt: 'Fix it', polling: { min: 1_000, max: 1_000 } });
+      const polling = { min: 1_000, max: 1_000 };
+      const handle = await bench.start({ projectId: 'p1', prompt: 'Fix it', settle: 0, polling });
       const said: (string | undefined)[] = [];
       while ((await handle.describe()).status.name === 'RUNNING') {
         const { waiting } = await handle.query(jobStateQuery);

@@ -38,11 +38,11 @@ test('from its start to its end a job shows what it waits for, whatever fails', 
   );
   upstream.messageFaults.push(throttled('upstream answered 429', 4_000));
   upstream.readFaults.push(new ReadFailedError('429', 429, 4_000), new ReadFailedError('503', 503, 4_000));
-  // The message finds the job at its end, which may be from before: it is read once more.
+  // The message finds the job at its end, which may be from before: it must stand.
   upstream.messageAnswer = { status: 'completed' };
   upstream.show = () => ({ status: upstream.messages.length > 1 ? 'completed' : 'active' });
   const { workflowId } = await bench.start({
-    ...{ projectId: `p ${randomUUID()}`, prompt: 'Fix it', linger: '6 seconds', settle: '6 seconds' },
+    ...{ projectId: `p ${randomUUID()}`, prompt: 'Fix it', settle: '6 seconds' },
     polling: { min: 1_000, max: 1_000 },
   });
   const job = new AgentJobs({ client: server.client }).handle(workflowId);
@@ -71,12 +71,10 @@ test('from its start to its end a job shows what it waits for, whatever fails', 
     }
   }
   expect(silent).toEqual([]);
-  expect([...told.keys()].toSorted()).toEqual(
-    ['key', 'linger', 'person', 'poll', 'rateLimit', 'settle', 'upstream'].toSorted(),
-  );
+  expect([...told.keys()].toSorted()).toEqual(['key', 'person', 'poll', 'rateLimit', 'settle', 'upstream']);
   const { startedAt, finishedAt, ...result } = await job.result();
   for (const { since } of told.values()) expect(startedAt <= since && since <= finishedAt).toBe(true);
   const timed = [...told.values()].flatMap(({ for: what, since, until = '' }) => (since < until ? what : []));
-  expect(timed).toEqual(expect.arrayContaining(['linger', 'rateLimit', 'settle', 'upstream']));
+  expect(timed).toEqual(expect.arrayContaining(['rateLimit', 'settle', 'upstream']));
   expect(result).toMatchObject({ outcome: 'completed', followUps: [{ id: 'one', state: 'sent' }] });
 });

@@ -18,7 +18,7 @@ import {
   type JobState,
 } from '../../../src/contract.js';
 
-/** A stand-in for `agentJob` without an upstream: its prompt says how it ends. */
+/** A stand-in for `agentJob` without an upstream: its prompt says how it ends, and `settle` when. */
 export async function agentJob(input: AgentJobInput): Promise<AgentJobResult> {
   const followUps: FollowUpStatus[] = [];
   const given = input.jobId == null ? [] : (input.usedFollowUpIds ?? []);
@@ -28,6 +28,9 @@ export async function agentJob(input: AgentJobInput): Promise<AgentJobResult> {
     projectId: input.projectId,
     jobId,
     job: null,
+    prLink: null,
+    prLinks: [],
+    sawWork: null,
     followUps,
     tags: [],
     metadata: {},
@@ -52,7 +55,7 @@ export async function agentJob(input: AgentJobInput): Promise<AgentJobResult> {
     decisions: [],
     lastChangeAt: startedAt,
   }));
-  const prompt = input.prompt ?? 'linger';
+  const prompt = input.prompt ?? '';
   const failure = Object.values(FAILURE).find((type) => prompt.startsWith(type));
   if (failure !== undefined) {
     const details = {
@@ -72,7 +75,7 @@ export async function agentJob(input: AgentJobInput): Promise<AgentJobResult> {
     await continueAsNew<typeof agentJob>({ ...(input as CreateJobInput), prompt: 'stay' });
   }
   if (prompt.startsWith('stay')) await condition(() => false);
-  await condition(() => false, input.linger == null ? 1 : (input.linger as number));
+  await condition(() => false, input.settle == null ? 1 : (input.settle as number));
   await condition(allHandlersFinished);
   return {
     ...base,

@@ -1,0 +1,80 @@
+import { expect, test } from 'vitest';
+import type { Reading } from '../../src/activities/agent-job/poll-attempt.js';
+import type { JobRecord } from '../../src/contract.js';
+import { firstPollData, PollFindings } from '../../src/workflows/agent-job/poll-findings.js';
+import { shown } from '../support/scripted-upstream.js';
+
+const A = 'https://github.example/a/b/pull/1';
+const B = 'https://github.example/a/b/pull/2';
+
+/** What a run knows after readings, each a second after the one before. */
+function findings() {
+  let now = 0;
+  const polls = new PollFindings(
+    firstPollData(0),
+    { polling: { minMs: 1, maxMs: 1, ratio: 0 }, settleMs: 30_000 },
+    () => now,
+  );
+  const asked = (followUpsTaken: number) => ({ followUpsTaken }) as Parameters<PollFindings['observe']>[1];
+  return {
+    polls,
+    read(reading: Reading, { waitMs = 1_000, followUpsTaken = polls.known.followUpsTaken } = {}) {
+      now += waitMs;
+      polls.observe({ reading, reads: 1, failures: 0, isAtDeadline: false }, asked(followUpsTaken));
+    },
+  };
+}
+
+const showing = (fields: Partial<JobRecord>, counts = false, prLinks?: string[]): Reading => ({
+  ...{ kind: 'record', counts, ...shown(fields) },
+  ...(prLinks && { prLinks }),
+});
+const gone = (count: number, page?: string): Reading => ({ kind: 'notFound', count, ...(page && { page }) });
+
+test('answers 404 and pages in place of answers are counted apart, each from its own begin', () => {
+  const { polls, read } = findings();
+  read(gone(1));
+  read(gone(2));
+  expect(polls.known.notFound).toEqual({ count: 2, since: 1_000 });
+  read(gone(1, 'a page'));
+  read(gone(5, 'a page'), { waitMs: 60_000 });
+  expect(polls.known).toMatchObject({ notFound: { count: 5, since: 3_000, page: 'a page' }, isGone: false });
+  read(gone(6, 'a page'), { waitMs: 3_600_000 });
+  expect(polls.known.isGone).toBe(true);
+  read(gone(5));
+  expect(polls.known).toMatchObject({ notFound: { count: 5, since: 3_664_000 }, isGone: false });
+  read(gone(6), { waitMs: 60_000 });
+  expect(polls.known.isGone).toBe(true);
+});
+
+test('a link that was seen is kept: the last one, and the last 20 of all', () => {
+  const { polls, read } = findings();
+  read(showing({ prLink: B }, false, [A, B]));
+  read(showing({ prLink: null }));
+  expect(polls.known).toMatchObject({ prLink: B, prLinks: [A, B], job: { prLink: null } });
+  read(showing({ prLink: A }));
+  expect(polls.known).toMatchObject({ prLink: A, prLinks: [A, B] });
+  for (let i = 1; i <= 25; i++) read(showing({ prLink: `${A}${i}` }));
+  expect(polls.known.prLinks).toEqual(Array.from({ length: 20 }, (_, i) => `${A}${i + 6}`));
+});
+
+test('an end in a batch that began before a follow-up was accepted is shown, and ends nothing', () => {
+  const { polls, read } = findings();
+  read(showing({ status: 'completed', prLink: A }, true));
+  expect(polls.hasEnded).toBe(true);
+  polls.followUpTaken(null, {});
+  read(showing({ status: 'completed', prLink: B }, true), { followUpsTaken: 0 });
+  expect(polls.known).toMatchObject({ prLink: B, candidate: null, work: { first: null, sawWork: false } });
+  read(showing({ status: 'completed', prLink: B }));
+  expect(polls.known).toMatchObject({ candidate: { prLink: B, hasStood: false }, work: { sawWork: true } });
+});
+
+test('the record in the answer to a message is shown, and is no read', () => {
+  const { polls, read } = findings();
+  read(showing({ status: 'completed', prLink: A }, true));
+  polls.followUpTaken(shown({ status: 'active' }).job, {});
+  expect(polls.known).toMatchObject({ job: { status: 'active' }, work: { sawWork: false } });
+  expect(polls.forBatch).toMatchObject({ known: null, candidate: null, followUpsTaken: 1 });
+  read(showing({ status: 'completed', prLink: A }));
+  expect(polls.known).toMatchObject({ work: { sawWork: false } });
+});
