@@ -143,13 +143,13 @@ test('a link to what is not there is found', () => {
   expect(brokenLinks('docs/client.md', text)).toEqual(['contract.md#nothing', 'nothing.md', '#nothing']);
 });
 
-/** Written by programs, or copied: the rows of the promises and mutants, and the client's public surface. */
-const GENERATED = ['docs/promises.md', 'test/chaos/mutants.md', 'packages/client/api-report.md'];
+/** Written by programs: the rows of the promises and mutants, and the client's public surface. A changelog only grows. */
+const UNCOUNTED = ['docs/promises.md', 'test/chaos/mutants.md', 'packages/client/api-report.md', 'CHANGELOG.md'];
 const MAX_WORDS = 22_600;
 const MAX_PAGES = 14;
 
 test('the pages are few and short', () => {
-  const written = files.filter((file) => file.endsWith('.md') && !GENERATED.includes(file));
+  const written = files.filter((file) => file.endsWith('.md') && !UNCOUNTED.includes(file));
   const words = written.map((page) => readPage(page).split(/\s+/).filter(Boolean).length);
   expect(words.reduce((sum, count) => sum + count, 0)).toBeLessThanOrEqual(MAX_WORDS);
   const forReaders = files.filter((file) => file === 'README.md' || /^docs\/[\w-]+\.md$/.test(file));

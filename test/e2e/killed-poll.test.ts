@@ -6,7 +6,7 @@ import { useSystem } from './system.js';
 
 const system = useSystem();
 
-test('a worker killed in a poll, between two, and while an end stands costs each job no more than a delay', async () => {
+test('a worker killed in a poll, between two, or while an end stands costs each job only a delay', async () => {
   const { sandbox, server } = system;
   const { client, taskQueue } = server;
   // Of this run alone: a queue of requests outlives the test that left it closed.

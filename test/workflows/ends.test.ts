@@ -260,7 +260,7 @@ test('an adopted job that has ended is polled until its link is there', async ()
   expect(await handle.result()).toMatchObject({ outcome: 'completed', jobId: 'job-9', prLink: A });
 });
 
-test('a 404 page in place of the answer is a failed poll, shown as one, and ends a job after an hour of them', async () => {
+test('a 404 page in place of the answer is a failed poll, shown as one, and ends a job after an hour', async () => {
   const { upstream, bench } = tests;
   const reason = 'a page instead of an answer: 404 default backend - 404';
   const page = new ReadFailedError(`${reason} (get)`, 404, undefined, reason, true);
