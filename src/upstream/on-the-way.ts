@@ -6,13 +6,19 @@ import { type CallContext, type ExchangeResult, headerOf } from './exchange.js';
 import { isUsableId } from './schema.js';
 
 const PAGE_STATUSES = [401, 403, 404, 407];
+const SPACE = 0x20;
+const JSON_STARTS = [...Buffer.from('{[')];
 
 /** Whether an answer is a page: it says nothing of the key, the job or the prompt. */
-export function isPage({ status = 0, headers }: Pick<ExchangeResult, 'status' | 'headers'>): boolean {
+export function isPage({ status = 0, headers, body, error }: ExchangeResult): boolean {
   if (!PAGE_STATUSES.includes(status)) return false;
-  const [type] = headerOf(headers, 'content-type').toLowerCase().split(/[;, ]/);
   // Cloudflare's mark of a challenge.
-  return headers['cf-mitigated'] !== undefined || type === 'text/html' || (status === 404 && type === 'text/plain');
+  if (headers['cf-mitigated'] !== undefined) return true;
+  const [type] = headerOf(headers, 'content-type').toLowerCase().split(/[;, ]/);
+  if (type !== 'text/html' && !(status === 404 && type === 'text/plain')) return false;
+  // Some upstreams call answers HTML that are empty or JSON.
+  const first = body.find((byte) => byte > SPACE);
+  return first === undefined ? error !== null : !JSON_STARTS.includes(first);
 }
 
 /** Why a call got no answer of the upstream; `text` follows the reason, and is of the answer itself. */

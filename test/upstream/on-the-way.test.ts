@@ -66,6 +66,9 @@ describe('a page in place of an answer', () => {
     ['403 without a type', page(403, {}), 'unauthorized'],
     ['401 without anything', page(401, {}, ''), 'unauthorized'],
     ['401 as plain text', page(401, { 'content-type': 'text/plain' }, 'no key'), 'unauthorized'],
+    ['403 as HTML that is empty', page(403, undefined, ' \r\n'), 'unauthorized'],
+    ['401 as HTML that is JSON', page(401, undefined, { error: 'expired' }), 'unauthorized'],
+    ['404 as plain text that is JSON', page(404, { 'content-type': 'text/plain' }, ' [{}]'), 'rejected'],
     ['404 without a type', page(404, {}), 'rejected'],
     ['407 as JSON', page(407, { 'content-type': 'application/json' }, '{}'), 'rejected'],
     ['400 as a page', page(400), 'rejected'],
@@ -87,7 +90,6 @@ describe('a page in place of an answer', () => {
     ['at most 60 characters', `<title>${'é'.repeat(100)}</title>`, ` ${'é'.repeat(60)}`],
     ['no control character', '<title>a\u0000b\u202e\r\n c</title>', ' a b c'],
     ['entities as they came', '<title>a &amp; b&#7;</title>', ' a &amp; b&#7;'],
-    ['nothing of an empty one', '', ''],
     ['nothing of one without words', '<html><title> </title></html>', ''],
     ['no key', `<title>key ${KEY} is wrong</title>`, ' key *** is wrong'],
     ['no half of a key', `<title>${'x'.repeat(50)} ${KEY}</title>`, ` ${'x'.repeat(50)} ***`],
@@ -115,6 +117,12 @@ describe('a page in place of an answer', () => {
     const reason = 'a page instead of an answer: 403';
     expect(await WRITES.create(client)).toEqual({ kind: 'blocked', reason, text: '' });
     expect(await rejectionOf(READS.get(client))).toMatchObject({ isPage: true, reason });
+  });
+
+  test('that breaks off before its body is one, by its type', async () => {
+    const head = 'HTTP/1.1 403 X\r\ncontent-type: text/html\r\ncontent-length: 99\r\n\r\n';
+    const { client } = await setUp((_, socket) => void socket.end(head));
+    expect(await WRITES.create(client)).toMatchObject({ kind: 'blocked', text: '' });
   });
 
   test('that comes before the last byte means the same', async () => {
