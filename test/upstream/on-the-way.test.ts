@@ -158,25 +158,18 @@ describe('a redirect of a write', () => {
       to(302, 'https://login.example:8443/sso?return=secret#x'),
       / to https:\/\/login\.example:8443\/sso$/,
     ],
-    [
-      '301 to another host',
-      to(301, '//other.example/a%20b/é'.replace('é', '%C3%A9')),
-      / to http:\/\/other\.example\/a%20b\/%C3%A9$/,
-    ],
+    ['301 to another host', to(301, '//other.example/a%20b/%C3%A9'), / to http:\/\/other\.example\/a%20b\/%C3%A9$/],
     ['302 to https of the same host', to(302, 'https://127.0.0.1/'), / to https:\/\/127\.0\.0\.1\/$/],
     ['302 with credentials', to(302, 'http://user:secret@127.0.0.2/x'), / to http:\/\/127\.0\.0\.2\/x$/],
-    ['302 with a long path', to(302, `//b.example/${'x'.repeat(10_000)}`), / to http:\/\/b\.example\/x{100,200}…$/],
+    ['302 with a long path', to(302, `//b.example/${'x'.repeat(10_000)}`), / to http:\/\/b\.example\/x{200,300}…$/],
     ['302 with the key', to(302, `//b.example/${KEY}/x`), / to http:\/\/b\.example\/\*\*\*\/x$/],
   ])('was surely not taken: %s', async (what, answer, target) => {
     const { raw, classes, writes, reads } = await outcomes(answer);
     for (const outcome of writes) {
-      expect(outcome).toMatchObject({
-        kind: 'blocked',
-        reason: expect.stringMatching(/^a redirect instead of an answer: 30\d/),
-      });
-      const { reason, text } = outcome as { reason: string; text: string };
-      expect(`${reason}${text}`).toMatch(target);
-      expect(`${reason}${text}`).not.toMatch(/secret|user/);
+      expect(outcome).toEqual({ kind: 'blocked', reason: expect.stringMatching(target) });
+      const { reason } = outcome as { reason: string };
+      expect(reason).toMatch(/^a redirect instead of an answer: 30\d/);
+      expect(reason).not.toMatch(/secret|user/);
     }
     for (const read of reads) {
       expect(read).toMatchObject({ name: 'ReadFailedError', status: Number(what.slice(0, 3)), isPage: false });
@@ -215,8 +208,7 @@ describe('a redirect of a write', () => {
       for (const outcome of [create, message]) {
         expect(outcome).toMatchObject({
           kind: 'blocked',
-          reason: expect.stringContaining(`: ${status} to http:`),
-          text: '/login',
+          reason: expect.stringMatching(`^a redirect instead of an answer: ${status} to http:.*/login$`),
         });
       }
     },
