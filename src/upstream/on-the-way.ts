@@ -6,39 +6,33 @@ import { type CallContext, type ExchangeResult, headerOf } from './exchange.js';
 import { isUsableId } from './schema.js';
 
 const PAGE_STATUSES = [401, 403, 404, 407];
+const SPACE = 0x20;
+const JSON_STARTS = [...Buffer.from('{[')];
 
 /** Whether an answer is a page: it says nothing of the key, the job or the prompt. */
-export function isPage({ status = 0, headers }: Pick<ExchangeResult, 'status' | 'headers'>): boolean {
+export function isPage({ status = 0, headers, body, error }: ExchangeResult): boolean {
   if (!PAGE_STATUSES.includes(status)) return false;
-  const [type] = headerOf(headers, 'content-type').toLowerCase().split(/[;, ]/);
   // Cloudflare's mark of a challenge.
-  return headers['cf-mitigated'] !== undefined || type === 'text/html' || (status === 404 && type === 'text/plain');
+  if (headers['cf-mitigated'] !== undefined) return true;
+  const [type] = headerOf(headers, 'content-type').toLowerCase().split(/[;, ]/);
+  if (type !== 'text/html' && !(status === 404 && type === 'text/plain')) return false;
+  // Some upstreams call answers HTML that are empty or JSON.
+  const first = body.find((byte) => byte > SPACE);
+  return first === undefined ? error !== null : !JSON_STARTS.includes(first);
 }
 
-/** Why a call got no answer of the upstream; `text` follows the reason, and is of the answer itself. */
-interface Instead {
-  reason: string;
-  text: string;
-}
-
-/** What a page is shown as: with its title or its first line. */
-export function shownPage({ status, body, error }: ExchangeResult, { key }: CallContext): Instead {
+/** What a page is shown as; `text` is its title or its first line, and follows the reason. */
+export function shownPage({ status, body, error }: ExchangeResult, key: string | undefined) {
   // One that broke off may end within an echo of the key, which could not be masked.
   const title = error ? '' : titleOf(withoutKey(Buffer.from(body).toString('utf8'), key).slice(0, MAX_EXAMINED));
   return { reason: `a page instead of an answer: ${status}`, text: title && ` ${title}` };
 }
 
-/** What a redirect is shown as: with its target. */
-export function shownRedirect({ status, headers }: ExchangeResult, context: CallContext): Instead {
-  const target = locationOf(headers, context.base);
-  const reason = `a redirect instead of an answer: ${status}`;
-  return target ? { reason: `${reason} to ${target.origin}`, text: shownPath(target, context) } : { reason, text: '' };
-}
-
-/** Where a `Location` points to, to follow a reason; empty without one. */
-export function shownLocation({ headers }: ExchangeResult, context: CallContext): string {
-  const target = locationOf(headers, context.base);
-  return target ? `; Location: ${target.origin}${shownPath(target, context)}` : '';
+/** Where `Location` points to, without its query, which may hold a secret; empty without an address. */
+export function shownTarget({ headers }: ExchangeResult, { base, key }: CallContext): string {
+  const target = locationOf(headers, base);
+  const shown = target ? withoutKey(target.origin + target.pathname, key) : '';
+  return shown.length > MAX_TARGET ? `${shown.slice(0, MAX_TARGET)}…` : shown;
 }
 
 /** Whether a redirect leads to another origin: the upstream's own answer would hardly. */
@@ -70,16 +64,10 @@ function locationOf(headers: ExchangeResult['headers'], base: URL): URL | null {
   return /^https?:$/.test(url.protocol) ? url : null;
 }
 
-const MAX_PATH = 200;
+const MAX_TARGET = 300;
 /** A page's title is near its beginning. */
 const MAX_EXAMINED = 8_192;
 const MAX_TITLE = 60;
-
-/** Without a query, which may hold a secret. */
-function shownPath({ pathname }: URL, { key }: CallContext): string {
-  const path = withoutKey(pathname, key);
-  return path.length > MAX_PATH ? `${path.slice(0, MAX_PATH)}…` : path;
-}
 
 function titleOf(text: string): string {
   const title = /<title[^>]*>([^<]*)/i.exec(text)?.[1] ?? '';

@@ -3,16 +3,7 @@ import { cutToBytes } from '../contract/shared.js';
 import type { WriteOutcome } from '../contract/write-outcome.js';
 import { ReadFailedError, RejectedError } from './errors.js';
 import { type CallContext, type ExchangeResult, isOk } from './exchange.js';
-import {
-  inOneLine,
-  isPage,
-  jobIdInLocation,
-  leavesOrigin,
-  shownLocation,
-  shownPage,
-  shownRedirect,
-  withoutKey,
-} from './on-the-way.js';
+import { inOneLine, isPage, jobIdInLocation, leavesOrigin, shownPage, shownTarget, withoutKey } from './on-the-way.js';
 import { retryAfterOf } from './retry-after.js';
 import { InvalidResponseError, readCreatedJob, readJobRecord } from './schema.js';
 import type { EndStatuses } from './shown-job.js';
@@ -76,13 +67,13 @@ export function readOutcome<T>(
 ): T {
   const { status, error } = exchange;
   const retryAfterMs = retryAfterOf(exchange.headers, status === 429);
-  const failed = (reason: string, isPageHere = false) =>
-    new ReadFailedError(message(reason, context), status, retryAfterMs, reason, isPageHere);
-  const isPageHere = isPage(exchange);
-  if (isPageHere || isRedirect(status)) {
-    const { reason, text } = isPageHere ? shownPage(exchange, context) : shownRedirect(exchange, context);
-    throw failed(`${reason}${text}`, isPageHere);
+  const failed = (reason: string, isOfPage = false) =>
+    new ReadFailedError(message(reason, context), status, retryAfterMs, reason, isOfPage);
+  if (isPage(exchange)) {
+    const { reason, text } = shownPage(exchange, context.key);
+    throw failed(reason + text, true);
   }
+  if (isRedirect(status)) throw failed(redirectReason(exchange, context));
   if (status !== undefined && isRejection(status)) {
     const reason = `upstream answered ${status}`;
     throw new RejectedError(message(reason, context), status, textOfRejection(exchange, context), reason);
@@ -149,7 +140,7 @@ function failedWrite(exchange: ExchangeResult, context: CallContext, throttled: 
     const retryAfterMs = retryAfterOf(exchange.headers, true);
     return { kind: 'throttled', reason, ...(retryAfterMs !== undefined && { retryAfterMs }) };
   }
-  if (isPage(exchange)) return { kind: 'blocked', ...shownPage(exchange, context) };
+  if (isPage(exchange)) return { kind: 'blocked', ...shownPage(exchange, context.key) };
   if (isRedirect(status)) return redirected(exchange, context, reason);
   if (status === 403) return { kind: 'unauthorized', reason, isForbidden: true };
   if (status === 401) return { kind: 'unauthorized', reason };
@@ -165,8 +156,13 @@ function redirected(exchange: ExchangeResult, context: CallContext, reason: stri
   const { status, requestIsWhole } = exchange;
   const wasNotTaken = status === 307 || status === 308 || !requestIsWhole;
   const isFromElsewhere = (status === 301 || status === 302) && leavesOrigin(exchange, context);
-  if (wasNotTaken || isFromElsewhere) return { kind: 'blocked', ...shownRedirect(exchange, context) };
+  if (wasNotTaken || isFromElsewhere) return { kind: 'blocked', reason: redirectReason(exchange, context) };
   return inDoubtForGood(reason, exchange, context);
+}
+
+function redirectReason(exchange: ExchangeResult, context: CallContext): string {
+  const target = shownTarget(exchange, context);
+  return `a redirect instead of an answer: ${exchange.status}${target && ` to ${target}`}`;
 }
 
 /** A body that broke off may end within an echo of the key, which could not be masked. */
@@ -215,7 +211,8 @@ function inDoubt(reason: string): WriteOutcome {
 
 /** The write was carried out, as far as its answer shows: it must not be sent again without a person. */
 function inDoubtForGood(reason: string, exchange: ExchangeResult, context: CallContext): WriteOutcome {
-  return { kind: 'inDoubt', reason, text: shownLocation(exchange, context), asksBeforeRetry: true };
+  const target = shownTarget(exchange, context);
+  return { kind: 'inDoubt', reason, ...(target && { text: `; Location: ${target}` }), asksBeforeRetry: true };
 }
 
 function message(reason: string, context: CallContext): string {

@@ -45,10 +45,11 @@ export function readJobRecord(body: Uint8Array, jobId: string, ends: EndStatuses
   return withLinks(record, ends);
 }
 
-/** What in an answer has an id: some put the record into a field `job`. */
-function recordsIn(answer: unknown): { id: unknown }[] {
-  const { job } = Object(answer) as { job?: unknown };
-  return [job, answer].map((value) => Object(value) as { id: unknown }).filter(({ id }) => id != null);
+/** What in an answer has an id, first what has a status: some put the record into a field `job`. */
+function recordsIn(answer: unknown): { id?: unknown; status?: unknown }[] {
+  const records = [answer, (answer as { job?: unknown } | null)?.job].map(Object) as ReturnType<typeof recordsIn>;
+  const named = records.filter(({ id }) => id != null);
+  return [...named.filter(({ status }) => status != null), ...named.filter(({ status }) => status == null)];
 }
 
 /** The record has one link, the last of them. */

@@ -33,6 +33,7 @@ describe('a create that was answered with the id of its job is accepted', () => 
     ['in both, once as a number', http(201, { id: '1', job: { id: 1, status: 'active' } }), '1', read('1')],
     ['beside a `job` that is none', http(201, { id: 'abc', status: 'active', job: null }), 'abc', read('abc')],
     ['beside a `job` without one', http(201, { id: 'abc', status: 'active', job: {} }), 'abc', read('abc')],
+    ['in both, once without a status', http(201, { id: '1', status: 'active', job: { id: 1 } }), '1', read('1')],
     ['in the body and in `Location`', at(`${PATH}/1`, 201, { id: 1, status: 'active' }), '1', read('1')],
     ['in the body, with a `Location` of something else', at('/runs/5', 201, { id: 'abc' }), 'abc', { job: null }],
   ])('%s', async (_, answer, jobId, shown) => {
@@ -167,6 +168,8 @@ describe('a record of a job that is read or comes with a message', () => {
     ['has a number for its id', { id: 7, status: 'active' }],
     ['is inside of `job`', { job: { id: '7', status: 'active' } }],
     ['is inside of `job` beside another id', { id: 'request-1', job: { id: 7, status: 'active' } }],
+    ['is beside a `job` with its id alone', { id: '7', status: 'active', job: { id: 7 } }],
+    ['is inside of `job`, and its id beside it', { id: 7, job: { id: '7', status: 'active' } }],
     ['has a field `job` of its own', { id: '7', status: 'active', job: { id: 'ci', status: 'failed' } }],
   ])('is that of its job where it %s', async (_, answer) => {
     const { client } = await setUp(() => http(200, answer));
