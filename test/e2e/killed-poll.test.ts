@@ -27,7 +27,7 @@ test('a worker killed in a poll of one job and between two of another costs each
   await system.haveWorker();
   await first.kill();
   const [job] = await sandbox.creates({ projectId: projects.held });
-  await sandbox.setJob({ id: job!.id, status: 'completed' });
+  await sandbox.setJob({ id: job!.id, status: 'completed', prLink: true });
 
   const pairs = [
     [projects.held, held],
