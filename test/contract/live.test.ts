@@ -46,7 +46,7 @@ test('a job in doubt, adopted, with follow-ups, until its end: states, answers, 
   const { bench, upstream } = tests;
   upstream.show = () => ({ status: 'active', source: { repository: 'a/b', ref: null } });
   upstream.createFaults.push(inDoubt('upstream answered 500'));
-  const handle = await bench.start({ projectId: `p ${randomUUID()}`, prompt, batch: 'b' });
+  const handle = await bench.start({ projectId: `p ${randomUUID()}`, prompt, batch: 'b', settle: 0 });
   await untilPhase(handle, 'needsAttention');
   const refused: unknown = await handle
     .executeUpdate(resolveUnknownUpdate, { args: [{ action: 'delivered' }] })
@@ -72,6 +72,14 @@ test('a job in doubt, adopted, with follow-ups, until its end: states, answers, 
   expect(
     misfit('AgentJobSearchAttributes', Object.fromEntries(own.map(([name, values]) => [name, values?.[0]]))),
   ).toBeNull();
+});
+
+test('a job that no end came to: its result', async () => {
+  tests.upstream.show = () => ({ status: 'active' });
+  const handle = await tests.bench.start({ projectId: 'p1', prompt, deadline: 0 });
+  const result = await handle.result();
+  expect(result).toMatchObject({ outcome: 'timedOut', reason: expect.any(String) });
+  expect(misfit('AgentJobResult', result)).toBeNull();
 });
 
 test('jobs that fail: the details of each failure', async () => {

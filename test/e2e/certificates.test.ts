@@ -63,7 +63,7 @@ test(
     expect(await worker.ended).toBe(0);
     front.trust([after.cert]);
     system.startWorker(settings);
-    await system.sandbox.setJob({ id: id!, status: 'completed' });
+    await system.sandbox.setJob({ id: id!, status: 'completed', prLink: true });
     expect(await job.result()).toMatchObject({ outcome: 'completed' });
     const { events } = await jobs.client.workflow.getHandle(job.workflowId).fetchHistory();
     expect(failedTasks(events)).toEqual([]);
@@ -82,7 +82,7 @@ test('a worker with the API key of a file runs a job, and its output has no key'
     polling: { min: 500, max: 500 },
   });
   await until(async () => (await job.state()).jobId !== null, 'the job to be created', worker.output);
-  await system.sandbox.setJob({ id: (await job.state()).jobId!, status: 'completed' });
+  await system.sandbox.setJob({ id: (await job.state()).jobId!, status: 'completed', prLink: true });
   expect(await job.result()).toMatchObject({ outcome: 'completed' });
   expect(worker.output()).not.toContain('the-key');
 });

@@ -81,6 +81,7 @@ test(
     const start = (key: string, more: object = {}) =>
       jobs.start({ projectId: 'p', key, prompt: `Please ${WORD} the page\n${WORD}`, ...QUICK, ...more });
 
+    await sandbox.addScript({ count: 1, script: { activeMs: 300_000 } });
     const first = await start('first', { metadata: { ticket: '4711' }, tags: ['night'] });
     expect(await first.sendFollowUp(`and ${WORD} again`, { id: 'one' })).toMatchObject({ state: 'sent' });
     await first.followUp(`and ${WORD} by a signal`, { id: 'two' });

@@ -22,8 +22,8 @@ async def main(project: str, prompt: str, server: list[str]) -> None:
             return result.structured_content
 
         print(json.dumps([tool.name for tool in (await client.list_tools()).tools]), flush=True)
-        started = await call("start_job", prompt=prompt)
-        await call("start_job", prompt=prompt)
+        started = await call("start_job", prompt=prompt, settle=0)
+        await call("start_job", prompt=prompt, settle=0)
         await call("send_follow_up", key=started["key"], prompt="and the tests", id="tests")
         await call("wait_for_job", key=started["key"])
         await call("get_job", key="no such job")
