@@ -81,7 +81,8 @@ test(
     const start = (key: string, more: object = {}) =>
       jobs.start({ projectId: 'p', key, prompt: `Please ${WORD} the page\n${WORD}`, ...QUICK, ...more });
 
-    await sandbox.addScript({ count: 1, script: { activeMs: 300_000 } });
+    const followUp = [{ status: 'active' }, { afterMs: 2_000, status: 'completed', prLink: true as const }];
+    await sandbox.addScript({ count: 1, script: { activeMs: 300_000, followUp } });
     const first = await start('first', { metadata: { ticket: '4711' }, tags: ['night'] });
     expect(await first.sendFollowUp(`and ${WORD} again`, { id: 'one' })).toMatchObject({ state: 'sent' });
     await first.followUp(`and ${WORD} by a signal`, { id: 'two' });

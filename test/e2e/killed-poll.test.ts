@@ -12,11 +12,17 @@ test('a worker killed in a poll, between two, or while an end stands costs each 
   // Of this run alone: a queue of requests outlives the test that left it closed.
   const projects = { held: `held-${taskQueue}`, hanging: `hanging-${taskQueue}`, ending: `ending-${taskQueue}` };
   await sandbox.addScript({ projectId: projects.held, script: { activeMs: 3_600_000 } });
-  const [completed, late] = [{ status: 'completed' }, { status: 'completed', prLink: true as const, afterMs: 15_000 }];
+  const [completed, late] = [{ status: 'completed' }, { status: 'completed', prLink: true as const, afterMs: 60_000 }];
   await sandbox.addScript({ projectId: projects.ending, script: { steps: [completed, late] } });
   const jobs = new AgentJobs({ client, taskQueue });
   const start = (projectId: string) =>
-    jobs.start({ key: taskQueue, projectId, prompt: 'Say hello', polling: { min: 2_000, max: 2_000 } });
+    jobs.start({
+      key: taskQueue,
+      projectId,
+      prompt: 'Say hello',
+      polling: { min: 2_000, max: 2_000 },
+      settle: '5 minutes',
+    });
   const reads = async (projectId: string) =>
     (await sandbox.requests()).filter((request) => request.projectId === projectId && request.operation === 'get');
 
