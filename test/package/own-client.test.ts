@@ -23,7 +23,7 @@ const connection = await Connection.connect({ address: TEMPORAL_ADDRESS! });
 const client = new Client({ connection, namespace: TEMPORAL_NAMESPACE! });
 const jobs = new AgentJobs({ client, taskQueue: AGENT_JOBS_TASK_QUEUE });
 const told: unknown[] = [];
-const request = { key: KEY, projectId: 'minors', prompt: 'Do it' };
+const request = { key: KEY, projectId: 'minors', prompt: 'Do it', settle: 0 };
 
 const job = await jobs.start(request);
 told.push(job.isNew, (await jobs.start(request)).isNew);

@@ -28,7 +28,11 @@ export interface Scenario {
   act?: (handle: Handle, upstream: ScriptedUpstream) => Promise<void>;
 }
 
-const JOB = { prompt: 'Fix the login page' } satisfies Partial<AgentJobInput>;
+const JOB = { prompt: 'Fix the login page', settle: 0 } satisfies Partial<AgentJobInput>;
+const STANDING = { settle: '3 seconds', polling: { min: 1_000, max: 1_000 } };
+const A = 'https://github.example/a/b/pull/1';
+const B = 'https://github.example/a/b/pull/2';
+const completed = (prLink: string | null) => ({ status: 'completed', prLink });
 const active = (upstream: ScriptedUpstream) => (upstream.show = () => ({ status: 'active' }));
 const activeUntil = (reads: number) => (upstream: ScriptedUpstream) =>
   (upstream.show = (read) => ({ status: read > reads ? 'completed' : 'active' }));
@@ -51,7 +55,7 @@ export const SCENARIOS: Record<string, Scenario> = {
   labels: { input: { ...JOB, batch: 'night', tags: ['a', 'b'], metadata: { correlationId: '4711' } } },
   attached: { input: { jobId: 'job-7', usedFollowUpIds: ['old'] } },
   'follow-up-signal': {
-    input: { ...JOB, settle: 0 },
+    input: JOB,
     upstream: (upstream) => (upstream.show = () => ({ status: upstream.messages.length ? 'completed' : 'active' })),
     act: async (handle) => {
       await reach(handle, 'watching');
@@ -59,7 +63,7 @@ export const SCENARIOS: Record<string, Scenario> = {
     },
   },
   'follow-up-rejected': {
-    input: { ...JOB, settle: 0 },
+    input: JOB,
     upstream: (upstream) => {
       upstream.show = (read) => ({ status: read > 1 ? 'completed' : 'active' });
       upstream.messageFaults.push(rejected(400, 'too long'));
@@ -77,14 +81,19 @@ export const SCENARIOS: Record<string, Scenario> = {
       await handle.signal(pollNowSignal);
     },
   },
-  linger: {
-    input: { ...JOB, linger: '1 minute', settle: 0 },
+  'end-stands': { input: { ...JOB, ...STANDING }, upstream: activeUntil(1) },
+  'late-link': {
+    input: { ...JOB, ...STANDING },
+    upstream: (upstream) => (upstream.show = (read) => completed(read > 2 ? A : null)),
+  },
+  'stale-end-after-follow-up': {
+    input: { jobId: 'job-7', ...STANDING },
+    upstream: (upstream) => {
+      const after = [completed(A), completed(A), { status: 'active' }];
+      upstream.show = () => (upstream.messages.length > 0 ? (after.shift() ?? completed(B)) : { status: 'active' });
+    },
     act: async (handle) => {
-      await reach(handle, 'lingering');
-      await handle.signal(pollNowSignal);
-      await handle.executeUpdate(sendFollowUpUpdate, { args: [{ prompt: 'One more thing', id: 'one' }] });
-      await reach(handle, 'lingering');
-      await handle.cancel();
+      await handle.signal(followUpSignal, { prompt: 'And a test', id: 'one' });
     },
   },
   'key-refused': {
@@ -134,7 +143,7 @@ export const SCENARIOS: Record<string, Scenario> = {
     },
   },
   'continue-as-new': {
-    input: { ...JOB, settle: 0 },
+    input: JOB,
     upstream: (upstream) => (upstream.show = () => ({ status: upstream.messages.length > 6 ? 'completed' : 'active' })),
     act: async (handle) => {
       await reach(handle, 'watching');
@@ -147,7 +156,7 @@ export const SCENARIOS: Record<string, Scenario> = {
 
 function unknownFollowUp(resolution: ResolveUnknownInput): Scenario {
   return {
-    input: { ...JOB, settle: 0 },
+    input: JOB,
     upstream: unknownMessage,
     act: async (handle) => {
       await handle.signal(followUpSignal, { prompt: 'And a test', id: 'one' });

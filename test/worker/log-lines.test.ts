@@ -42,7 +42,7 @@ function startJob(projectId: string, options: Partial<AgentJobInput> = {}, clien
   return client.workflow.start(AGENT_JOB_WORKFLOW, {
     workflowId: `agent-job/${projectId}/${server.taskQueue}`,
     taskQueue: server.taskQueue,
-    args: [{ projectId, prompt: PROMPT, polling: { min: 1_000, max: 1_000 }, ...options }],
+    args: [{ projectId, prompt: PROMPT, polling: { min: 1_000, max: 1_000 }, settle: 0, ...options }],
   });
 }
 

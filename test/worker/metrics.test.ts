@@ -101,7 +101,7 @@ describe('the metrics of a worker', { timeout: 240_000 }, () => {
     expect([...atFirst.keys()].join('\n')).toMatch(/^agent_jobs_build_info node="v\d.*" version="\d/m);
     await metric('agent_jobs_cpu_seconds', (seconds) => seconds > 0 && !Number.isInteger(seconds));
     await metric('agent_jobs_needs_attention', (jobs) => jobs === 0);
-    for (const phase of ['creating', 'watching', 'sending', 'needsAttention', 'lingering']) {
+    for (const phase of ['creating', 'watching', 'sending', 'needsAttention']) {
       await metric(`agent_jobs_open phase="${phase}"`, (jobs) => jobs === 0);
     }
     for (const reason of ['turn', 'rateLimit', 'upstream', 'key', 'person']) {
@@ -126,6 +126,8 @@ describe('the metrics of a worker', { timeout: 240_000 }, () => {
         body: { error: 'no' },
       });
     }
+    const steps = [{ status: 'idle' }, { afterReads: 1, status: 'completed', prLink: true } as const];
+    await sandbox.addScript({ projectId: 'good', script: { steps } });
     await startJob('good').then((job) => job.result());
     await startJob('rejected')
       .then((job) => job.result())
@@ -137,6 +139,7 @@ describe('the metrics of a worker', { timeout: 240_000 }, () => {
     await metric('agent_jobs_ended_total outcome="CreateRejected"', (n) => n >= 1);
     await metric('agent_jobs_upstream_request_duration_seconds_count operation="create"', (n) => n >= 3);
     await metric('agent_jobs_upstream_request_duration_seconds_count operation="get"', (n) => n >= 1);
+    await metric('agent_jobs_unknown_status_polls_total project="good"', (n) => n >= 1);
     await metric('agent_jobs_end_seen_late_seconds_count', (n) => n === 1);
     await metric('agent_jobs_end_seen_late_seconds_bucket le="2"', (n) => n === 1);
     await metric('agent_jobs_polls_held', (n) => n >= 0);
@@ -173,7 +176,7 @@ describe('the metrics of a worker', { timeout: 240_000 }, () => {
     await metric('agent_jobs_request_queues', (n) => n >= 1);
     await metric('agent_jobs_ready', (n) => n === 1);
     await metric('agent_jobs_uncreated older_than="10m"', (n) => n === 0);
-    expect((await metrics()).get('agent_jobs_open phase="lingering"')).toBe(0);
+    expect((await metrics()).get('agent_jobs_open phase="sending"')).toBe(0);
     await jobs[0]!.executeUpdate(resolveUnknownUpdate, { args: [{ action: 'abandon' }] });
     for (const job of jobs) await job.terminate().catch(() => {});
   });
