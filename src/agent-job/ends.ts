@@ -19,6 +19,8 @@ export interface EndCandidate {
   since: number;
   /** It counts: it need not stand, or it has stood. */
   hasStood: boolean;
+  /** It counts though it has not stood: the upstream would go on changing for ever. */
+  isBelieved?: true;
 }
 
 /** What a batch of polls must know to judge an end. */
@@ -28,6 +30,8 @@ export interface EndRules {
   settleMs: number;
   /** Follow-ups of this run that were accepted, or given up as unknown: after the first, every end must stand. */
   followUpsTaken: number;
+  /** When a read first took the last end back; see `Unrest`. */
+  brokenAt: number | null;
 }
 
 /** What a read showed of a job. */
@@ -40,9 +44,13 @@ export function isSameEnd(one: SeenEnd, other: SeenEnd | null): boolean {
   return other !== null && one.end === other.end && one.prLink === other.prLink;
 }
 
-/** Whether the end in a good read counts. The read began at `begunAt`. */
-export function endCounts(seen: SeenEnd, begunAt: number, { candidate, settleMs, followUpsTaken }: EndRules): boolean {
-  if (seen.end === null) return false;
+/**
+ * Whether the end in a good read counts, or the status without an end that took the last end back: then the job goes
+ * on. The read began at `begunAt`.
+ */
+export function endCounts(seen: SeenEnd, begunAt: number, rules: EndRules): boolean {
+  const { candidate, settleMs, followUpsTaken, brokenAt } = rules;
+  if (seen.end === null) return brokenAt !== null && begunAt >= brokenAt + settleMs;
   const mayBeTooEarly = followUpsTaken > 0 || (seen.end === 'completed' && seen.prLink === null);
   if (!mayBeTooEarly || settleMs === 0) return true;
   return candidate !== null && isSameEnd(seen, candidate) && begunAt >= candidate.since + settleMs;
@@ -91,12 +99,10 @@ export function unrestAfter(
   before: Unrest | null,
   seen: SeenEnd,
   candidate: EndCandidate | null,
-  { settleMs, now }: { settleMs: number; now: number },
+  { counts, now }: { counts: boolean; now: number },
 ): Unrest | null {
-  const isResumed = before !== null && before.brokenAt !== null && now - before.brokenAt >= settleMs;
-  if (before === null || isResumed) {
-    return candidate && { since: now, changes: 0, last: candidate, brokenAt: null };
-  }
+  if (counts && seen.end === null) return null;
+  if (before === null) return candidate && { since: now, changes: 0, last: candidate, brokenAt: null };
   const { since, last, brokenAt } = before;
   const isContradicted = brokenAt === null && !isSameEnd(seen, last);
   const changes = before.changes + (isContradicted ? 1 : 0);
@@ -104,9 +110,9 @@ export function unrestAfter(
   return { since, changes, last, brokenAt: brokenAt ?? now };
 }
 
-/** Whether the last end counts because the upstream would go on changing for ever. */
+/** Whether the last end counts because the upstream would go on changing for ever. Without `settle`, none need stand. */
 export function isEndless({ since, changes }: Unrest, settleMs: number, now: number): boolean {
-  return changes >= MIN_CHANGES && now - since >= MAX_UNREST * settleMs;
+  return settleMs > 0 && changes >= MIN_CHANGES && now - since >= MAX_UNREST * settleMs;
 }
 
 /** What shows that the last follow-up was worked on. */

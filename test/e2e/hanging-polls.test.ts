@@ -90,6 +90,7 @@ function watchInput(jobId: string): PollJobInput {
     candidate: null,
     settleMs: 0,
     followUpsTaken: 0,
+    brokenAt: null,
     failures: 0,
     health: 'good',
     healthReportsFrom: 0,

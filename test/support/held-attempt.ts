@@ -22,6 +22,7 @@ export function pollInput(differences: Partial<PollJobInput> = {}): PollJobInput
     candidate: null,
     settleMs: 30_000,
     followUpsTaken: 0,
+    brokenAt: null,
     failures: 0,
     health: 'good',
     healthReportsFrom: 0,

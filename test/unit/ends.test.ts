@@ -35,11 +35,13 @@ function candidate(word: 'bare' | 'A' | 'B' | 'failed', hasStood = false): EndCa
 }
 
 describe('an end counts', () => {
-  const rules: EndRules = { candidate: null, settleMs: SETTLE, followUpsTaken: 0 };
+  const rules: EndRules = { candidate: null, settleMs: SETTLE, followUpsTaken: 0, brokenAt: null };
   const after = { followUpsTaken: 1 };
 
   test.for<[counts: boolean, when: string, word: Word, begunAt: number, rules?: Partial<EndRules>]>([
     [false, 'never: a status that ends nothing', 'active', 99_000, { candidate: candidate('bare', true) }],
+    [false, 'not yet: a status without an end took one back', 'active', SETTLE - 1, { brokenAt: 0 }],
+    [true, 'as a job that goes on: that status has stood', 'active', SETTLE, { brokenAt: 0 }],
     [true, 'at once: `completed` with a link', 'A', 0],
     [true, 'at once: `failed`', 'failed', 0],
     [true, 'at once: `archived`', 'archived', 0],
@@ -88,8 +90,9 @@ test.for<[candidate: EndCandidate | null, now: number, standing: object | undefi
 function reads(words: readonly Word[], everyMs = 1_000) {
   let [unrest, before, now]: [Unrest | null, EndCandidate | null, number] = [null, null, 0];
   for (const word of words) {
-    before = candidateAfter(before, SEEN[word], { counts: false, now });
-    unrest = unrestAfter(unrest, SEEN[word], before, { settleMs: SETTLE, now });
+    const goesOn = SEEN[word].end === null && unrest?.brokenAt != null && now >= unrest.brokenAt + SETTLE;
+    before = candidateAfter(before, SEEN[word], { counts: goesOn, now });
+    unrest = unrestAfter(unrest, SEEN[word], before, { counts: goesOn, now });
     now += everyMs;
   }
   return unrest && { since: unrest.since, changes: unrest.changes, end: unrest.last, brokenAt: unrest.brokenAt };

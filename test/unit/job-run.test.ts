@@ -9,8 +9,8 @@ import { inDoubt as inDoubtOutcome } from '../support/outcomes.js';
 
 const MINUTE = 60_000;
 
-/** A run whose job has ended; follow-up `a` came with the end. */
-function ended() {
+/** A run whose job has ended; follow-up `a` came with the end and is in doubt. `pass` lets time pass. */
+function inDoubt() {
   let now = Date.parse('2026-01-01T00:00:00.000Z');
   const spec = parseJobInput({ projectId: 'p1', jobId: 'j', deadline: 10 * MINUTE });
   const candidate = { end: 'completed', prLink: null, since: now, hasStood: true } as const;
@@ -23,39 +23,22 @@ function ended() {
   };
   const run = new JobRun(spec, data as unknown as RunData, noFollowUps([]), () => now);
   run.followUps.add({ id: 'a', prompt: 'go', askedAt: now });
-  const beginWrite = () =>
-    run.beginWrite({ kind: 'followUp', followUpId: 'a', askedAt: now, requiresConfirmation: false });
-  return { run, beginWrite, now: () => now, pass: (ms: number) => (now += ms) };
-}
-
-/** The follow-up is in doubt; `pass` lets time pass. */
-function inDoubt() {
-  const { run, beginWrite, now, pass } = ended();
-  beginWrite();
+  run.beginWrite({ kind: 'followUp', followUpId: 'a', askedAt: now, requiresConfirmation: false });
   run.apply({ kind: 'send' });
-  run.apply({ kind: 'sendEnded', outcome: inDoubtOutcome('no answer'), beganAt: now() });
-  return { run, now, pass };
+  run.apply({ kind: 'sendEnded', outcome: inDoubtOutcome('no answer'), beganAt: now });
+  return { run, now: () => now, pass: (ms: number) => (now += ms) };
 }
-
-test('a deadline that passed before the job ended counts for no follow-up that came with the end', () => {
-  const { run, beginWrite, now, pass } = ended();
-  pass(20 * MINUTE);
-  run.expire();
-  expect(run.ending()).toBeNull();
-  beginWrite();
-  expect(run).toMatchObject({ hasExpired: false, deadlineAt: now() + 10 * MINUTE });
-});
 
 function pollInput({ polls }: JobRun) {
   return { followUpsTaken: polls.known.followUpsTaken } as never;
 }
 
-test('the clock that stands still while a person is needed does so from a job’s revival on, too', () => {
+test('the clock stands still while a person is needed, also if the job goes on meanwhile', () => {
   const { run, now, pass } = inDoubt();
   pass(30 * MINUTE);
   const job = { id: 'j', status: 'active', source: null, model: null, prLink: null, createdAt: null, archivedAt: null };
   const result = { reads: 1, failures: 0, isAtDeadline: false };
-  run.observe({ reading: { kind: 'record', job, end: null, counts: false }, ...result }, pollInput(run));
+  run.polls.observe({ reading: { kind: 'record', job, end: null, counts: false }, ...result }, pollInput(run));
   pass(5 * MINUTE);
   run.resolveUnknown({ action: 'retry' });
   expect(run.deadlineAt - now()).toBe(10 * MINUTE);

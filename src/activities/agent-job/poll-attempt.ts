@@ -34,6 +34,8 @@ export interface PollJobInput extends EndRules {
   plan: PollPlan;
   /** The record that the workflow knows: the batch ends when the upstream shows another. Null: any other ends it. */
   known: JobRecord | null;
+  /** The links in it, if they are more than its `prLink`. */
+  knownLinks?: readonly string[] | undefined;
   lastChangeAt: number;
   /** The batch ends at this time; null if no clock runs. */
   deadlineAt: number | null;
@@ -53,7 +55,7 @@ export interface PollJobInput extends EndRules {
 
 /** What a read has shown. */
 export type Reading =
-  /** `counts`: it is an end, and the end counts. */
+  /** `counts`: it is an end that counts, or a status without an end that has stood after one. */
   | ({ kind: 'record'; job: JobRecord; counts: boolean } & ShownJob)
   | { kind: 'unchanged' }
   /** The upstream answered 404 or 410, `count` times in a row; `page` is what came in place of its own answer. */
@@ -93,7 +95,7 @@ export class PollAttempt {
   readonly progress: PollProgress;
   readonly #clock = startClock();
   readonly #beganAt = this.#clock.monotonic();
-  readonly #input: Omit<PollJobInput, 'known'>;
+  readonly #input: Omit<PollJobInput, 'known' | 'knownLinks'>;
   /** A record takes up to 64 KiB, and a worker holds thousands: only its fingerprint is kept. */
   readonly #known: string | null;
   readonly #options: PollAttemptOptions;
@@ -102,9 +104,9 @@ export class PollAttempt {
   /** What the last read showed, for people who see a heartbeat. */
   shown = '';
 
-  constructor({ known, ...input }: PollJobInput, info: Info, options: PollAttemptOptions) {
+  constructor({ known, knownLinks, ...input }: PollJobInput, info: Info, options: PollAttemptOptions) {
     this.#input = input;
-    this.#known = known && fingerprint(known);
+    this.#known = known && fingerprint(known, knownLinks);
     this.progress = new PollProgress(input, info);
     this.#options = options;
   }
@@ -167,7 +169,7 @@ export class PollAttempt {
       case 'record': {
         const isLast = isLastRead || this.#deservesLongerLease(now);
         const counts = endCounts(seenEnd(response), begunAt, input);
-        const isNews = !this.#isCandidate(response) || fingerprint(response.job) !== this.#known;
+        const isNews = !this.#isCandidate(response) || fingerprint(response.job, response.prLinks) !== this.#known;
         const hasNowStood = counts && input.candidate?.hasStood !== true;
         if (isNews || hasNowStood || input.notFound !== null) return { ...response, counts };
         return isLast || (mayReportHealth && input.health !== 'good') ? { kind: 'unchanged' } : null;
@@ -247,8 +249,10 @@ async function read(upstream: Upstream, job: JobOf, signal: AbortSignal): Promis
 }
 
 /** Two records have the same one if a caller sees no difference. */
-function fingerprint(job: JobRecord): string {
-  return createHash('sha256').update(JSON.stringify(job)).digest('base64');
+function fingerprint(job: JobRecord, links: readonly string[] | undefined): string {
+  return createHash('sha256')
+    .update(JSON.stringify([job, links]))
+    .digest('base64');
 }
 
 function describeResponse(response: Response, failures: number): string {

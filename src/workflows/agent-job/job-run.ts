@@ -14,7 +14,6 @@ import {
   type TerminalStatus,
   type UnknownOutcomeDetails,
 } from '../../contract.js';
-import type { PollJobInput, PollJobResult } from '../../activities/agent-job/poll-attempt.js';
 import type { JobSpec } from '../../agent-job/input.js';
 import type { ShownJob } from '../../contract/write-outcome.js';
 import { jsonBytes } from '../../contract/shared.js';
@@ -154,7 +153,7 @@ export class JobRun {
     const ended = candidate && ({ kind: 'ended', end: candidate.end } as const);
     if (polls.hasEnded && this.isIdle) return ended;
     if (isGone) return ended ?? { kind: 'lost' };
-    return this.hasExpired && !this.#isBetweenWrites ? (ended ?? { kind: 'timedOut' }) : null;
+    return this.hasExpired ? (ended ?? { kind: 'timedOut' }) : null;
   }
 
   get phase(): Phase {
@@ -172,12 +171,7 @@ export class JobRun {
   /** When polling must end; null if no clock runs. */
   get pollDeadline(): number | null {
     const isStopped = this.inDoubt !== null || typeof this.write?.deadlineStoppedAt === 'number';
-    return isStopped || this.hasExpired || this.#isBetweenWrites ? null : this.deadlineAt;
-  }
-
-  /** The job has ended, and no write has begun since: no deadline counts, and the next write gets a full one. */
-  get #isBetweenWrites(): boolean {
-    return this.polls.hasEnded && this.write === null;
+    return isStopped || this.hasExpired ? null : this.deadlineAt;
   }
 
   /** A follow-up leaves right now, or within this very workflow task. */
@@ -193,7 +187,6 @@ export class JobRun {
   /** Begins a write, or goes on with the one that an earlier run began. */
   beginWrite(identity: WriteIdentity): void {
     if (this.write) return;
-    if (this.polls.hasEnded) this.#restartDeadline();
     this.#write = beginWrite(identity);
   }
 
@@ -324,13 +317,6 @@ export class JobRun {
     if (!this.write || !this.inDoubt) return;
     this.decisions = withDecision(this.decisions, decision, this.inDoubt, this.#now());
     this.apply({ kind: 'decided', decision });
-  }
-
-  /** Takes in what a batch of polls brought. */
-  observe(result: PollJobResult, asked: PollJobInput): void {
-    const { hasEnded } = this.polls;
-    this.polls.observe(result, asked);
-    if (hasEnded && !this.polls.hasEnded) this.#restartDeadline();
   }
 
   pollNow(): void {

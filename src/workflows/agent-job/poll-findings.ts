@@ -40,6 +40,8 @@ const MIN_PAUSE_MS = 1_000;
 /** What continue-as-new hands on. */
 export interface PollData {
   job: JobRecord | null;
+  /** The links in it, if they are more than its `prLink`. */
+  links?: readonly string[] | undefined;
   lastChangeAt: number;
   /** Polls so far; those of a batch that was cut short are estimated. */
   polls: number;
@@ -158,15 +160,9 @@ export class PollFindings {
     return standingOf({ candidate: this.#data.candidate, settleMs: this.#settleMs }, this.#now());
   }
 
-  /** The upstream goes on changing between ends and other answers. */
-  get isUnsettled(): boolean {
-    const { unrest } = this.#data;
-    return unrest !== null && isEndless(unrest, this.#settleMs, this.#now());
-  }
-
   /** What a batch must know of the reads before it. */
   get forBatch(): Omit<PollJobInput, 'projectId' | 'jobId' | 'plan' | 'deadlineAt' | 'maxReads'> {
-    const { job, lastChangeAt, work, candidate, followUpsTaken } = this.#data;
+    const { job, links: knownLinks, lastChangeAt, work, candidate, followUpsTaken, unrest } = this.#data;
     const { failures, health, pauseMs, healthChanges, notFound } = this.#data;
     // The first read after a follow-up is reported, whatever it shows: the next ones are compared with it.
     const known = work !== null && work.first === null ? null : job;
@@ -177,7 +173,8 @@ export class PollFindings {
       healthReportsFrom: healthReportsFrom(healthChanges, this.#now()),
       notFound,
     };
-    return { known, lastChangeAt, candidate, settleMs: this.#settleMs, followUpsTaken, ...reads };
+    const rules = { candidate, settleMs: this.#settleMs, followUpsTaken, brokenAt: unrest?.brokenAt ?? null };
+    return { known, knownLinks, lastChangeAt, ...rules, ...reads };
   }
 
   beginBatch({ maxReads, lastChangeAt, pauseMs = 0, healthReportsFrom }: PollJobInput): void {
@@ -237,8 +234,10 @@ export class PollFindings {
   }
 
   /** Shows a record, of whatever answer. */
-  #show(job: JobRecord, { isUnknownStatus, prLinks = job.prLink === null ? [] : [job.prLink] }: Shown): void {
+  #show(job: JobRecord, { isUnknownStatus, prLinks: links }: Shown): void {
     const data = this.#data;
+    const prLinks = links ?? (job.prLink === null ? [] : [job.prLink]);
+    data.links = links;
     if (!isSameRecord(job, data.job)) {
       data.job = job;
       data.lastChangeAt = this.#now();
@@ -253,9 +252,12 @@ export class PollFindings {
     const data = this.#data;
     const now = this.#now();
     const seen = seenEnd(reading);
-    const candidate = candidateAfter(data.candidate, seen, { counts: reading.counts, now });
-    data.unrest = unrestAfter(data.unrest, seen, candidate, { settleMs: this.#settleMs, now });
-    data.candidate = this.isUnsettled ? { ...data.unrest!.last, hasStood: true } : candidate;
+    const { counts } = reading;
+    const candidate = candidateAfter(data.candidate, seen, { counts, now });
+    data.unrest = unrestAfter(data.unrest, seen, candidate, { counts, now });
+    const { unrest } = data;
+    const isBelieved = !candidate?.hasStood && unrest !== null && isEndless(unrest, this.#settleMs, now);
+    data.candidate = isBelieved ? { ...unrest.last, hasStood: true, isBelieved } : candidate;
     data.work = data.work && workSignsAfter(data.work, seen);
     data.lastSeen = seen;
   }
@@ -266,7 +268,7 @@ export class PollFindings {
     if (!job) return;
     this.#show(job, shown);
     // A poll that shows the same is not reported.
-    this.#data.lastSeen = seenEnd({ job, end: shown.end ?? null });
+    this.#data.lastSeen = { end: shown.end ?? null, prLink: job.prLink };
   }
 
   /** A follow-up was accepted, or given up: an end that was read before counts for nothing. */

@@ -80,7 +80,7 @@ async function pollBatch(run: JobRun, waitPoint: WaitPoint, input: PollJobInput)
   run.polls.beginBatch(input);
   const result = await waitPoint.perform(() => untilPollRequested(run, input));
   if (!result) return run.polls.cancelBatch();
-  run.observe(result, input);
+  run.polls.observe(result, input);
   const { pollDeadline } = run;
   if (pollDeadline !== null && Date.now() >= pollDeadline && wasLast(run, pollDeadline, result)) run.expire();
 }
