@@ -98,7 +98,7 @@ export const ours: Contender = {
     return startWorkerProgram(bench, 'ours', { program: OURS, env, readyText: 'The worker runs' });
   },
   async start(bench, key, polling) {
-    // The sandbox's jobs do not change at a follow-up here, so it needs no settle time; nor does the baseline.
+    // The sandbox's jobs do not change at a follow-up here: no end must stand, and the baseline waits for none either.
     const input = { projectId: PROJECT, prompt: key, polling, settle: 0 };
     const job = await oursClient(bench).start({ key, ...input });
     return {

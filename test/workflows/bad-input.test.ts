@@ -56,7 +56,6 @@ test('unknown fields are ignored, null means absent, and the widest values are t
     onUnknownOutcome: null,
     decideWithin: null,
     settle: '0',
-    linger: 0,
     urgency: 'high',
     priority: null,
     startWithin: null,
