@@ -67,11 +67,17 @@ export function candidateAfter(
   return { ...before, hasStood: before.hasStood || counts };
 }
 
-/** How long a candidate has stood, and for how long it must still stand; undefined if none must. */
+/** How long an end has stood, and for how long it must still stand. */
+export interface Standing {
+  forMs: number;
+  leftMs: number;
+}
+
+/** The standing of a candidate; undefined if none must stand. */
 export function standingOf(
   { candidate, settleMs }: Pick<EndRules, 'candidate' | 'settleMs'>,
   now: number,
-): { forMs: number; leftMs: number } | undefined {
+): Standing | undefined {
   if (!candidate || candidate.hasStood) return undefined;
   const forMs = Math.max(0, now - candidate.since);
   return { forMs, leftMs: Math.max(0, settleMs - forMs) };

@@ -3,6 +3,7 @@
  * Pure, for workflow and activities alike; randomness is an argument. Times in milliseconds.
  */
 import type { JobRecord } from '../contract.js';
+import type { Standing } from './ends.js';
 import { doubled, MAX_FAILING_WAIT_MS, obeyedRetryAfterMs } from './waits.js';
 
 /** How often a job is polled; see `PollingInput`. */
@@ -41,8 +42,8 @@ interface PollSituation {
   /** Failed reads in a row so far. */
   failures: number;
   retryAfterMs?: number | undefined;
-  /** An end that must stand: for how long it has, and must still. */
-  standing?: { forMs: number; leftMs: number } | undefined;
+  /** An end that must stand. */
+  standing?: Standing | undefined;
   /** How long until one more answer 404 makes the job lost; absent while none can. Failures delay no read beyond it. */
   untilLostMs?: number | undefined;
   /** 0 to 1. */
@@ -87,10 +88,17 @@ export function pollLeaseMs(waitMs: number): number {
 }
 
 /** How many reads the plan makes within a time: an estimate for a poll that was cut short. At most `most`. */
-export function plannedPolls(plan: PollPlan, sinceChangeMs: number, durationMs: number, most: number): number {
+export function plannedPolls(
+  plan: PollPlan,
+  { sinceChangeMs, standing }: Pick<PollSituation, 'sinceChangeMs' | 'standing'>,
+  durationMs: number,
+  most: number,
+): number {
   let reads = 0;
   for (let at = 0; at <= durationMs && reads < most; reads++) {
-    at += pollWaitMs(plan, { sinceChangeMs: sinceChangeMs + at, failures: 0, random: 0.5 });
+    const isStanding = standing !== undefined && standing.leftMs > at;
+    const stands = isStanding ? { forMs: standing.forMs + at, leftMs: standing.leftMs - at } : undefined;
+    at += pollWaitMs(plan, { sinceChangeMs: sinceChangeMs + at, standing: stands, failures: 0, random: 0.5 });
   }
   return reads;
 }

@@ -126,9 +126,15 @@ test('five sends that are answered at once fit into a minute', () => {
 test('reads of a cut poll are estimated: at least one, no more than its share or its time allows', () => {
   fc.assert(
     fc.property(plans, sinceChangeMs, fc.nat(HOUR), fc.integer({ min: 1, max: 60 }), (plan, since, duration, most) => {
-      const reads = plannedPolls(plan, since, duration, most);
+      const reads = plannedPolls(plan, { sinceChangeMs: since }, duration, most);
       expect(reads).toBeGreaterThanOrEqual(1);
       expect(reads).toBeLessThanOrEqual(Math.min(most, 1 + duration / (0.9 * plan.minMs)));
     }),
   );
+});
+
+test('reads of a cut poll are estimated by the waits of an end that stands', () => {
+  const plan = { minMs: 2_000, maxMs: 60_000, ratio: 0.1 };
+  const began = { sinceChangeMs: 0, standing: { forMs: 0, leftMs: 30_000 } };
+  expect([1, 15, 31].map((seconds) => plannedPolls(plan, began, seconds * 1_000, 120))).toEqual([1, 4, 5]);
 });

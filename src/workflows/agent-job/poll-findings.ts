@@ -16,6 +16,7 @@ import {
   workSignsAfter,
   type EndCandidate,
   type SeenEnd,
+  type Standing,
   type Unrest,
   type WorkSigns,
 } from '../../agent-job/ends.js';
@@ -121,7 +122,12 @@ export class PollFindings {
   /** A batch has brought something that `observe` has not taken in yet: it must not be lost to continue-as-new. */
   hasResult = false;
   /** The batch that runs. */
-  #batch: { since: number; sinceChangeMs: number; maxReads: number; ridesUntil: number } | null = null;
+  #batch: {
+    since: number;
+    began: { sinceChangeMs: number; standing: Standing | undefined };
+    maxReads: number;
+    ridesUntil: number;
+  } | null = null;
 
   constructor(data: PollData, { polling, settleMs }: { polling: PollPlan; settleMs: number }, now: () => number) {
     this.#data = { ...data };
@@ -155,8 +161,8 @@ export class PollFindings {
     return this.#data.candidate?.hasStood === true;
   }
 
-  /** For how long an end has stood, and must still; undefined if none must. */
-  get standing(): { forMs: number; leftMs: number } | undefined {
+  /** The standing of the candidate; undefined if none must stand. */
+  get standing(): Standing | undefined {
     return standingOf({ candidate: this.#data.candidate, settleMs: this.#settleMs }, this.#now());
   }
 
@@ -188,7 +194,8 @@ export class PollFindings {
     // It does not report a longer `Retry-After` that it meets before.
     const reportsFrom = isLongPause ? Infinity : healthReportsFrom;
     const ridesUntil = maxReads > 1 && now < reportsFrom ? reportsFrom + MAX_RETRY_AFTER_MS : 0;
-    this.#batch = { since: now, sinceChangeMs: now - lastChangeAt, maxReads, ridesUntil };
+    const began = { sinceChangeMs: now - lastChangeAt, standing: this.standing };
+    this.#batch = { since: now, began, maxReads, ridesUntil };
   }
 
   /** The batch that runs is cut short: its polls are estimated from the plan. */
@@ -196,8 +203,8 @@ export class PollFindings {
     if (!this.#batch) return;
     const data = this.#data;
     const now = this.#now();
-    const { since, sinceChangeMs, maxReads } = this.#batch;
-    data.polls += plannedPolls(this.#plan, sinceChangeMs, now - since, maxReads);
+    const { since, began, maxReads } = this.#batch;
+    data.polls += plannedPolls(this.#plan, began, now - since, maxReads);
     // The upstream may have asked again to be left alone for as long, which only the batch knows.
     data.notBefore = Math.max(data.notBefore, now + (data.pauseMs ?? 0));
     this.#batch = null;
