@@ -1,8 +1,18 @@
 /**
  * The promises of docs/contract.md about `agentJob` as a model. It gets all events outside the workflow and checks, at
- * each step and at the end, what must and what may happen. It does not depend on the implementation. Times in
- * milliseconds.
+ * each step and at the end, what must and what may happen. It does not depend on the implementation. polls-model.ts has
+ * what polls have shown. Times in milliseconds.
  */
+import {
+  BrokenPromise,
+  PollsModel,
+  type End,
+  type Knowledge,
+  type PollResponse,
+  type SentRecord,
+  type ShownPolls,
+} from './polls-model.js';
+
 interface Terms {
   isAttached: boolean;
   usedFollowUpIds: string[];
@@ -11,22 +21,15 @@ interface Terms {
   onUnknownOutcome: 'ask' | 'fail' | 'retry';
   decideWithin: number | null;
   settle: number;
-  linger: number;
+  /** Further words of the upstream that end a job. */
+  furtherEnds: Readonly<Record<string, End>>;
+  polling: { min: number };
   /** Temporal restarted the run: every write needs a person's confirmation. */
   isRepeated: boolean;
 }
 
 export type SendOutcome =
-  | 'accepted'
-  | 'acceptedTerminal'
-  | 'rejected'
-  | 'throttled'
-  | 'held'
-  | 'notDelivered'
-  | 'unauthorized'
-  | 'blocked'
-  | 'inDoubt';
-export type ReadOutcome = 'record' | 'notFound' | 'failed';
+  'accepted' | 'rejected' | 'throttled' | 'held' | 'notDelivered' | 'unauthorized' | 'blocked' | 'inDoubt';
 export type FollowUpState = 'queued' | 'sent' | 'rejected' | 'unknown' | 'abandoned';
 
 /** A place in a queue of requests, which gives the turn to send. */
@@ -68,25 +71,20 @@ interface Write {
 
 interface Read {
   beganAt: number;
-  wasIdle: boolean;
-  /** Another event requested a new read meanwhile, so the run may drop this one's result. */
-  isDoubtful: boolean;
+  /** Follow-ups that were taken before it began. */
+  followUps: number;
+  /** Null while it is under way. */
+  response: PollResponse | null;
 }
 
-/** Answers 404 in a row. */
-interface NotFound {
-  count: number;
-  since: number;
-  /** Those that have surely reached the run, and since when. */
-  sure: number;
-  sureSince: number | null;
-  /** Surely enough for the end. */
-  isEnough: boolean;
+/** How the run may end; `hasReason`: its result says why. */
+interface Ending {
+  verdict: Verdict;
+  hasReason: boolean;
 }
 
 /** Three reads of 20 s may hang at the deadline: one that began before it, the last one, and `pollNow`’s. */
 const LAST_READ_MS = 60_000;
-const LOST = { count: 5, ms: 60_000 };
 /** One second with its jitter of 10 %. */
 const MIN_WAIT_MS = 900;
 const HOUR = 3_600_000;
@@ -94,10 +92,6 @@ const HOUR = 3_600_000;
 const ASK_AGAIN = { soonest: HOUR / 3, often: 100, rarest: 6 * HOUR };
 /** The number of a read before an adoption, which does not belong to the poll loop. */
 const ADOPT_READ = 0;
-const TERMINAL = ['completed', 'archived', 'failed'];
-
-export class BrokenPromise extends Error {}
-
 /** What a follow-up is to the run: `conflict` if its id was taken with another prompt. */
 export type Asked = 'new' | 'known' | 'conflict';
 
@@ -120,40 +114,34 @@ export class ContractModel {
   #wasRefused = false;
   /** The write waits for its turn since then: the deadline stands still. */
   #waitsSince: number | null = null;
-  /** The deadline may have passed before that. */
-  #mayBeTooLate = false;
   /** The deadline as the reads knew it that began before a write waited. */
   #olderDeadline = -Infinity;
   #isJobKnown: boolean;
   #unknownSince: number | null = null;
   #cancelledAt: number | null = null;
   #stop: Verdict | null = null;
-  /** Earliest and latest deadline; they differ if the contract leaves it open. */
-  #deadline: { min: number; max: number };
-  #settledAt = 0;
-  #reads = new Map<number, Read>();
+  #deadline: number;
+  readonly #polls: PollsModel;
+  /** Polls whose results have not reached the run. */
+  readonly #reads = new Map<number, Read>();
   #readCount = 0;
   #noReadBefore = 0;
   /** The batch of polls alone knows of that time: the run knows of an earlier one, or the upstream flaps. */
   #isRidden = false;
   #isAskedToWait = false;
   #isFailing = false;
+  /** The last poll that the run took in showed a record. */
+  #isAnswered = true;
   /** When reads began to fail, or to succeed again. */
   #healthChanges: number[] = [];
   #lastReadAt = -Infinity;
   #readEndedAt = -Infinity;
-  /** What might have ended the run before the last read, whose result may be lost. */
-  #mayHaveEndedAs: readonly string[] = [];
+  /** When something last called for another read: the batch of polls was given up. */
+  #cutAt = -Infinity;
   /** A read may follow the last one within a second, and has not yet: something called for it at this time. */
   #readCalledForAt: number | null = null;
   /** How many things called for one at that time: each may bring a read of its own. */
   #readCalls = 0;
-  #notFound: NotFound | null = null;
-  /** As it was before the last read, whose result may be lost. */
-  #notFoundBefore: NotFound | null = null;
-  /** Terminal statuses that may end the run, and since when one must. */
-  #mayEndAs = new Set<string>();
-  #mustEndSince: number | null = null;
   #lastAnswers: { id: string; state: FollowUpState }[] = [];
   #isReadCountSure = true;
   /** What people decided, and the run accepted. */
@@ -162,13 +150,16 @@ export class ContractModel {
   #isEndingSince: number | null = null;
   /** An adoption is under way; it reads the job first. */
   #isAdopting = false;
+  /** What the upstream showed in its response to the write. */
+  #sentRecord: SentRecord | null = null;
 
   constructor(terms: Terms, startedAt: number) {
     this.#terms = terms;
     this.#at = startedAt;
     this.#startedAt = startedAt;
     this.#isJobKnown = terms.isAttached;
-    this.#deadline = { min: startedAt + terms.deadline, max: startedAt + terms.deadline };
+    this.#deadline = startedAt + terms.deadline;
+    this.#polls = new PollsModel(terms);
     if (!terms.isAttached) this.#write = newWrite(null);
   }
 
@@ -181,7 +172,7 @@ export class ContractModel {
     this.#prompts.set(id, prompt);
     this.#queue.push(id);
     this.#isReadCountSure = false;
-    this.#nextWrite(at);
+    this.#nextWrite();
     return 'new';
   }
 
@@ -190,13 +181,13 @@ export class ContractModel {
     if (this.#write?.id === id) this.#write = null;
     else this.#queue = this.#queue.filter((queued) => queued !== id);
     this.#states.delete(id);
-    this.#nextWrite(this.#at);
+    this.#nextWrite();
     this.#isEndingSince = at;
   }
 
   pollNow(at: number): void {
     this.#advanceTo(at);
-    this.#doubtReads(at);
+    this.#cutBatch(at);
     const write = this.#write;
     if (!write || this.#isSending || write.tryBy === Infinity) return;
     // It asks its queue again, at most once a second.
@@ -215,7 +206,9 @@ export class ContractModel {
   continuedAsNew(at: number): void {
     this.#advanceTo(at);
     this.#forgetRidden();
-    this.#doubtReads(at);
+    this.#cutBatch(at);
+    this.#reads.clear();
+    this.#polls.taskEnded();
   }
 
   sendBegan(at: number, kind: 'create' | 'message', prompt: string): void {
@@ -234,13 +227,18 @@ export class ContractModel {
     if (at < write.notBefore) broken(`a write is sent ${write.notBefore - at} ms too soon`);
     this.#isSending = true;
     this.#sendBeganAt = at;
+    this.#sentRecord = null;
+  }
+
+  /** The upstream accepted the write, and its response has this record. */
+  sendAnswered(_: number, record: SentRecord): void {
+    this.#sentRecord = record;
   }
 
   /** The result of the write activity. */
   sendEnded(
     at: number,
     outcome: SendOutcome,
-    status: string | null,
     { retryAfterMs, queued }: { retryAfterMs?: number | undefined; queued?: Place | null | undefined } = {},
   ): void {
     const write = this.#write;
@@ -264,10 +262,7 @@ export class ContractModel {
     const kept = this.#endTurn(at, write, outcome);
     switch (outcome) {
       case 'accepted':
-      case 'acceptedTerminal':
-        return write.id === null
-          ? this.#jobKnown(at, outcome === 'acceptedTerminal' ? status : null)
-          : this.#settle(at, 'sent');
+        return write.id === null ? this.#jobKnown(at, this.#sentRecord) : this.#settle(at, 'sent', this.#sentRecord);
       case 'rejected':
         if (write.id === null) this.#stop = this.#mayHaveArrived(write) ? 'UnknownOutcome' : 'CreateRejected';
         else this.#settle(at, this.#mayHaveArrived(write) ? 'unknown' : 'rejected');
@@ -327,19 +322,16 @@ export class ContractModel {
 
   /** The deadline stands still from now on, unless it had passed. */
   #waitForTurn(since: number): void {
-    if (this.#waitsSince !== null || this.#deadline.max <= since) return;
+    if (this.#waitsSince !== null || this.#deadline <= since) return;
     this.#waitsSince = since;
-    this.#mayBeTooLate = this.#deadline.min <= since;
-    this.#olderDeadline = this.#deadline.min;
+    this.#olderDeadline = this.#deadline;
   }
 
   #goOn(at: number): void {
     if (this.#waitsSince === null) return;
-    const stood = at - this.#waitsSince;
+    this.#deadline += at - this.#waitsSince;
     this.#waitsSince = null;
-    const { min, max } = this.#deadline;
-    this.#deadline = { min: this.#mayBeTooLate ? min : min + stood, max: max + stood };
-    this.#doubtReads(at);
+    this.#cutBatch(at);
     this.#forgetRidden();
   }
 
@@ -365,7 +357,8 @@ export class ContractModel {
     this.#isAdopting = false;
     this.decisions.push(action);
     this.#clockGoesOn(at);
-    this.#doubtReads(at);
+    this.#polls.decided();
+    this.#cutBatch(at);
     if (action === 'adopt') this.#jobKnown(at, null);
     else if (action === 'delivered') this.#settle(at, 'sent');
     else if (action === 'retry') {
@@ -377,58 +370,74 @@ export class ContractModel {
 
   readBegan(at: number): number {
     if (this.#isAdopting && !this.#isJobKnown) return ADOPT_READ;
+    // A follow-up that is given up at this very moment would make it the first read after that.
+    const isSettled = this.#isEndOfSettle(at);
     this.#decideInTime(at, true);
     this.#advanceTo(at);
     if (!this.#isJobKnown) broken('a job is read before its id is known');
     if (at < this.#noReadBefore) broken(`a read comes ${this.#noReadBefore - at} ms before Retry-After allows it`);
-    // The last read at the deadline and the one after `settle` come exactly when due, or once the one before has ended.
-    const due = [this.#settledAt, this.#olderDeadline];
-    const isSettled = this.#lastReadAt < this.#settledAt && this.#settledAt <= at;
-    const isPassed = this.#deadline.min <= at;
-    const isDue = isSettled || isPassed || due.includes(at);
+    // The last read at the deadline and the one at the end of `settle` come exactly when due, or once the one before has
+    // ended.
+    const isDue = isSettled || this.#deadline <= at || this.#olderDeadline === at;
     const isSoon = at < this.#lastReadAt + MIN_WAIT_MS;
     if (isSoon && this.#readCalledForAt === null && !isDue) broken('two reads within a second');
     // One that was due at the very moment of the call may have come before it.
     if (at > (this.#readCalledForAt ?? -Infinity)) this.#readCalledForAt = null;
-    else if (isSoon && --this.#readCalls === 0) this.#readCalledForAt = null;
+    else if (isSoon && !isSettled && --this.#readCalls === 0) this.#readCalledForAt = null;
     this.#lastReadAt = at;
     this.#readCount += 1;
-    this.#reads.set(this.#readCount, { beganAt: at, wasIdle: this.#isIdle, isDoubtful: false });
+    this.#reads.set(this.#readCount, { beganAt: at, followUps: this.#polls.known[0]!.followUps, response: null });
     return this.#readCount;
   }
 
-  readEnded(at: number, number: number, outcome: ReadOutcome, status: string | null, retryAfterMs = 0): void {
-    if (number === ADOPT_READ) return;
-    const read = this.#reads.get(number)!;
-    this.#reads.delete(number);
+  #isEndOfSettle(at: number): boolean {
+    const ends = this.#polls.known.map((known) => this.#polls.standsAt(known)?.at ?? Infinity);
+    return ends.some((end) => this.#lastReadAt < end && end <= at);
+  }
+
+  /** The upstream responded to a poll. */
+  readEnded(at: number, number: number, response: PollResponse): void {
+    const read = this.#reads.get(number);
+    if (!read) return;
     this.#readEndedAt = at;
-    this.#mayHaveEndedAs = [...this.#mayEndAs];
-    this.#notFoundBefore = this.#notFound;
-    if (!read.isDoubtful) this.#decideInTime(at, false);
+    this.#decideInTime(at, false);
     this.#advanceTo(at);
-    if ((outcome === 'failed') !== this.#isFailing) this.#healthChanges.push(at);
-    this.#isFailing = outcome === 'failed';
-    if (outcome === 'failed' && !read.isDoubtful && retryAfterMs > 1_000) {
-      this.#noReadBefore = at + Math.min(retryAfterMs, HOUR);
+    read.response = response;
+  }
+
+  /** The run has the result of a poll, or need not have it, since its batch goes on (`isReported` is false). */
+  pollTaken(at: number, number: number, isReported: boolean): void {
+    const read = this.#reads.get(number);
+    if (!read?.response) return broken('a poll that was not answered has a result');
+    const { response } = read;
+    this.#reads.delete(number);
+    const isFailed = response.kind === 'failed' || response.kind === 'page404';
+    if (isFailed !== this.#isFailing) this.#healthChanges.push(at);
+    this.#isFailing = isFailed;
+    this.#isAnswered = response.kind === 'record';
+    if (response.kind === 'record') this.#isAskedToWait = false;
+    else if (response.retryAfterMs! > 1_000) {
+      this.#noReadBefore = at + Math.min(response.retryAfterMs!, HOUR);
       this.#isRidden = this.#isAskedToWait || this.#isFlapping(at);
       this.#isAskedToWait = true;
     }
-    if (outcome === 'record' && !read.isDoubtful) this.#isAskedToWait = false;
-    this.#countNotFound(at, outcome === 'notFound', read.isDoubtful);
-    if (outcome !== 'record' || status === null) return;
-    if (!TERMINAL.includes(status)) this.#stillActive(at, read);
-    // What a read shows may be from when it began.
-    else if (read.beganAt >= this.#settledAt) {
-      if (!read.isDoubtful) this.#mayEndAs.clear();
-      this.#mayEndAs.add(status);
-      if (read.wasIdle && this.#isIdle && !read.isDoubtful && read.beganAt >= this.#settledAt)
-        this.#mustEndSince ??= at;
-    }
+    this.#polls.polled(at, read, response);
+    if (!isReported) this.#polls.taskEnded();
   }
 
-  /** The result of the last read has reached the run. */
-  readReached(): void {
-    this.#readEndedAt = -Infinity;
+  /** The batch of a poll was given up: its result is lost. */
+  pollLost(at: number, number: number): void {
+    if (!this.#reads.has(number)) return;
+    // A write that is given up at this very moment may be the cause.
+    if (this.#cutAt !== at) this.#decideInTime(at, true);
+    if (this.#cutAt !== at) broken('the result of a poll was given up without a cause');
+    this.#reads.delete(number);
+  }
+
+  /** What a query shows after a task of the workflow. */
+  shown(shown: ShownPolls): void {
+    this.#polls.shown(shown);
+    this.#polls.taskEnded();
   }
 
   /** An update was answered. */
@@ -462,6 +471,13 @@ export class ContractModel {
     this.#endUnknownInTime(at, true);
   }
 
+  /** The phase of a run that is not over. */
+  get phase(): string {
+    if (this.#unknownSince !== null) return 'needsAttention';
+    if (!this.#isJobKnown) return 'creating';
+    return this.#write ? 'sending' : 'watching';
+  }
+
   get unknownSince(): number | null {
     return this.#unknownSince;
   }
@@ -471,8 +487,8 @@ export class ContractModel {
     return [...this.#states].map(([id, state]) => ({ id, state }));
   }
 
-  /** The run ended. */
-  ended(at: number, verdict: Verdict): void {
+  /** The run ended; `result` is null if it failed or was cancelled. */
+  ended(at: number, verdict: Verdict, result: (ShownPolls & { reason?: string }) | null): void {
     // The run may end at the same time at which a follow-up is given up.
     this.#giveUpInTime(at, false);
     this.#endUnknownInTime(at, true);
@@ -481,11 +497,10 @@ export class ContractModel {
     // A follow-up that is given up at this very moment may have let the run end.
     if (!this.#mayEnd(at, verdict)) this.#giveUpInTime(at, true);
     if (!this.#mayEnd(at, verdict)) broken(`the run ended as ${verdict}; ${this.#expectation()}`);
+    if (result) this.#checkResult(at, verdict, result);
     const write = this.#write;
     if (write && write.id !== null && this.#mayHaveArrived(write)) this.#setState(write.id, 'unknown');
     for (const [id, state] of this.#states) if (state === 'queued') this.#setState(id, 'abandoned');
-    if (TERMINAL.includes(verdict) && [...this.#states.values()].includes('abandoned'))
-      broken('a follow-up was dropped at the end');
     for (const { id, state: answer } of this.#lastAnswers) {
       const state = this.#states.get(id);
       if (answer !== state) broken(`an update of ${id} was answered ${answer}; it is ${state}`);
@@ -506,55 +521,85 @@ export class ContractModel {
   #advanceTo(at: number): void {
     const { tryBy = Infinity } = this.#write ?? {};
     if (!this.#isSending && at > tryBy) broken(`a write should have been tried ${at - tryBy} ms ago`);
-    const due = this.#dueAt();
-    if (due !== null && at > due) broken(`the run should have ended ${at - due} ms ago: ${this.#expectation()}`);
+    this.#polls.keep(
+      (known) => at <= (this.#dueAt(known) ?? Infinity),
+      () => `the run should have ended before ${at}: ${this.#expectation()}`,
+    );
+    this.#polls.keep(
+      (known) => at <= this.#readDueAt(known),
+      () => 'no read came as the end had stood',
+    );
     this.#at = at;
   }
 
-  #dueAt(): number | null {
+  /** By when a read must come that shows whether an end stands. */
+  #readDueAt(known: Knowledge): number {
+    const settle = this.#polls.standsAt(known)?.at ?? Infinity;
+    // One that fails may be followed by another as it is planned.
+    const isOver = this.#lastReadAt >= settle || (!this.#isAnswered && this.#readEndedAt >= settle);
+    if (isOver || this.#reads.size > 0 || this.#isSending) return Infinity;
+    // The one under way then ended later, or one before was refused.
+    const soon = this.#readEndedAt >= settle || !this.#isAnswered ? this.#readEndedAt + 1_000 : 0;
+    return Math.max(settle, soon, this.#noReadBefore, this.#freeSince, this.#cutAt + 1_000);
+  }
+
+  #dueAt(known: Knowledge): number | null {
     if (this.#isEndingSince !== null) return this.#isEndingSince;
     if (this.#isSending) return null;
     if (this.#cancelledAt !== null || this.#stop !== null) return this.#at;
     if (this.#unknownSince !== null || this.#write?.isRetryDue) return null;
     if (this.#isStillSent) return this.#isJobKnown ? null : Math.max(this.#decideBy, this.#freeSince);
-    if (this.#notFound?.isEnough) return this.#at;
-    if (this.#mustEndSince !== null) {
-      return this.#isIdle ? Math.max(this.#mustEndSince + this.#terms.linger, this.#freeSince) : null;
-    }
-    if (this.#mayEndAs.size > 0) return null;
-    const deadline = this.#waitsSince === null ? this.#deadline.max : Infinity;
+    if (known.isGone || (known.counted && this.#isIdle)) return this.#at;
+    const deadline = this.#waitsSince === null ? this.#deadline : Infinity;
     if (!this.#isJobKnown) return Math.max(Math.min(deadline, this.#decideBy, this.#startBy), this.#freeSince);
     return Math.max(deadline, this.#freeSince) + LAST_READ_MS;
   }
 
   #mayEnd(at: number, verdict: Verdict): boolean {
-    if (this.#cancelledAt !== null) return verdict === 'canceled';
-    if (this.#stop !== null) return verdict === this.#stop;
-    if (this.#unknownSince !== null || this.#write?.isRetryDue) return false;
-    const standsStill = this.#waitsSince !== null && !this.#mayBeTooLate;
-    const isDue = !standsStill && at >= this.#deadline.min;
+    return this.#polls.known.some((known) => this.#endingsOf(known, at).some((ending) => ending.verdict === verdict));
+  }
+
+  /** All ways in which the run may end now. */
+  #endingsOf(known: Knowledge, at: number): Ending[] {
+    const by = (verdict: Verdict, hasReason = false) => [{ verdict, hasReason }];
+    if (this.#cancelledAt !== null) return by('canceled');
+    if (this.#stop !== null) return by(this.#stop);
+    if (this.#unknownSince !== null || this.#write?.isRetryDue) return [];
+    const isDue = this.#waitsSince === null && at >= this.#deadline;
     const write = this.#write;
     // A create that may have created a job must not end as if it had not.
     if (write?.id === null && this.#mayHaveArrived(write)) {
-      return verdict === 'UnknownOutcome' && ((isDue && !this.#isStillSent) || at >= this.#decideBy);
+      return (isDue && !this.#isStillSent) || at >= this.#decideBy ? by('UnknownOutcome') : [];
     }
-    if (this.#isStillSent) return false;
-    if (verdict === 'timedOut') return isDue || at >= this.#startBy;
-    if (verdict === 'lost') {
-      const { count, since } = this.#notFound ?? { count: 0, since: Infinity };
-      return count >= LOST.count && at - since >= LOST.ms;
-    }
-    return this.#isIdle && this.#mayEndAs.has(verdict);
+    if (this.#isStillSent) return [];
+    const { counted, isGone } = known;
+    if (counted && this.#isIdle) return by(counted.end, counted.isBelieved);
+    // The last end counts, since no read comes that can show another.
+    const end = this.#polls.lastEnd(known);
+    const hasReason = !counted || counted.isBelieved;
+    if (isGone) return by(end ?? 'lost', hasReason);
+    return isDue || at >= this.#startBy ? by(end ?? 'timedOut', hasReason) : [];
+  }
+
+  #checkResult(at: number, verdict: Verdict, result: ShownPolls & { reason?: string }): void {
+    const hasReason = result.reason !== undefined;
+    const isEnding = (ending: Ending) => ending.verdict === verdict && ending.hasReason === hasReason;
+    this.#polls.keep(
+      (known) => this.#endingsOf(known, at).some(isEnding),
+      () => (hasReason ? `${verdict} needs no reason, and has "${result.reason}"` : `${verdict} needs a reason`),
+    );
+    this.#polls.shown(result);
   }
 
   #expectation(): string {
     if (this.#cancelledAt !== null) return 'it was cancelled';
     if (this.#stop !== null) return `it had to end as ${this.#stop}`;
     const idle = this.#isIdle ? 'nothing waits' : 'writes wait';
-    const notFound = this.#notFound ? `, ${this.#notFound.count} times 404` : '';
-    const { min, max } = this.#deadline;
-    const mayEnd = `may end as [${[...this.#mayEndAs].join()}], deadline ${min}..${max}`;
-    return `${idle}, ${mayEnd}${notFound}, unknown since ${this.#unknownSince}`;
+    const known = this.#polls.known.map(({ stretch, counted, notFound }) => {
+      const { end, since } = stretch ?? { end: 'nothing', since: 0 };
+      return `polled ${end} since ${since}, counts ${JSON.stringify(counted)}, 404 ${JSON.stringify(notFound)}`;
+    });
+    return `${idle}, ${known.join(' or ')}, deadline ${this.#deadline}, unknown since ${this.#unknownSince}`;
   }
 
   get #asks(): boolean {
@@ -586,48 +631,36 @@ export class ContractModel {
     return this.#isJobKnown && this.#write === null && this.#unknownSince === null;
   }
 
-  #nextWrite(at: number): void {
+  #nextWrite(): void {
     if (this.#write || !this.#isJobKnown) return;
     const id = this.#queue.shift();
     if (id === undefined) return;
     this.#write = newWrite(id);
-    // The deadline does not run while the job is terminal, as far as the run knows.
-    if (this.#mustEndSince !== null && this.#readEndedAt < at) this.#restartClock(at);
-    else if (this.#mayEndAs.size > 0) this.#deadline.max = at + this.#terms.deadline;
   }
 
-  #jobKnown(at: number, status: string | null): void {
+  #jobKnown(at: number, record: SentRecord | null): void {
     this.#isJobKnown = true;
     this.#write = null;
     this.#restartClock(at);
-    if (status !== null) {
-      this.#mayEndAs.add(status);
-      this.#mustEndSince = at;
-    }
-    this.#nextWrite(at);
+    this.#polls.jobCreated(record);
+    this.#nextWrite();
   }
 
-  #settle(at: number, state: 'sent' | 'rejected' | 'unknown'): void {
+  #settle(at: number, state: 'sent' | 'rejected' | 'unknown', record: SentRecord | null = null): void {
     this.#setState(this.#write!.id!, state);
     this.#write = null;
-    this.#doubtReads(at);
-    this.#forgetRidden();
     if (state !== 'rejected') {
-      // The order of acceptances at the same time is not defined.
-      const isSame = this.#settledAt === at + this.#terms.settle;
-      this.#settledAt = at + this.#terms.settle;
-      this.#mayEndAs.clear();
-      this.#mustEndSince = null;
-      this.#notFound = isSame && this.#notFound ? unsure(this.#notFound) : null;
-      this.#notFoundBefore = null;
+      this.#cutBatch(at);
+      this.#forgetRidden();
+      this.#polls.followUpTaken(record);
       this.#restartClock(at);
     }
-    this.#nextWrite(at);
+    this.#nextWrite();
   }
 
   #restartClock(at: number): void {
     this.#waitsSince = null;
-    this.#deadline = { min: at + this.#terms.deadline, max: at + this.#terms.deadline };
+    this.#deadline = at + this.#terms.deadline;
   }
 
   #setState(id: string, state: FollowUpState): void {
@@ -676,41 +709,13 @@ export class ContractModel {
   }
 
   #clockGoesOn(at: number): void {
-    const stood = at - this.#unknownSince!;
-    this.#deadline = { min: this.#deadline.min + stood, max: this.#deadline.max + stood };
+    this.#deadline += at - this.#unknownSince!;
     this.#unknownSince = null;
-    this.#notFound = this.#notFoundBefore = null;
     this.#freeSince = at;
   }
 
   #mayHaveArrived(write: Write): boolean {
     return write.unknownSends > 0 || write.isConfirmed || this.#unknownSince !== null;
-  }
-
-  #stillActive(at: number, read: Read): void {
-    // A read at the very time at which the run has to end may have no effect.
-    const isTooLate = this.#mustEndSince !== null && at >= this.#mustEndSince + this.#terms.linger;
-    this.#mustEndSince = null;
-    if (this.#mayEndAs.size > 0) this.#deadline.max = at + this.#terms.deadline;
-    if (!read.isDoubtful && !isTooLate) this.#mayEndAs.clear();
-  }
-
-  #countNotFound(at: number, isNotFound: boolean, isDoubtful: boolean): void {
-    if (!isNotFound) {
-      this.#notFound = isDoubtful && this.#notFound ? unsure(this.#notFound) : null;
-      return;
-    }
-    const before = this.#notFound ?? { count: 0, since: at, sure: 0, sureSince: null, isEnough: false };
-    const count = before.count + 1;
-    if (isDoubtful) {
-      this.#notFound = { ...before, count };
-      return;
-    }
-    const { since, sureSince: first } = before;
-    const sureSince = first ?? at;
-    const sure = before.sure + 1;
-    const isEnough = before.isEnough || (sure >= LOST.count && at - sureSince >= LOST.ms);
-    this.#notFound = { count, since, sure, sureSince, isEnough };
   }
 
   /** The health changed so often within an hour that the batch reports no more of it. */
@@ -723,24 +728,13 @@ export class ContractModel {
     if (this.#isRidden) this.#noReadBefore = 0;
   }
 
-  /** A read that ended at this time, or is under way, may not reach the run. */
-  #doubtReads(at: number): void {
-    if (this.#readEndedAt >= at) {
-      this.#mustEndSince = null;
-      this.#noReadBefore = 0;
-      for (const status of this.#mayHaveEndedAs) this.#mayEndAs.add(status);
-      const counted = this.#notFound ?? this.#notFoundBefore;
-      this.#notFound = counted && unsure(counted);
-    }
-    for (const read of this.#reads.values()) read.isDoubtful = true;
+  /** Something calls for another read: one that is under way may be given up. */
+  #cutBatch(at: number): void {
+    this.#cutAt = at;
     this.#readCalls = at === this.#readCalledForAt ? this.#readCalls + 1 : 1;
     this.#readCalledForAt = at;
     this.#isReadCountSure = false;
   }
-}
-
-function unsure(notFound: NotFound): NotFound {
-  return { ...notFound, sure: 0, sureSince: null, isEnough: false };
 }
 
 function newWrite(id: string | null): Write {

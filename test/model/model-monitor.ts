@@ -1,7 +1,8 @@
 import type { WriteOutcome } from '../../src/contract/write-outcome.js';
 import type { AgentJobResult, FollowUpStatus, JobState } from '../../src/contract.js';
-import { BrokenPromise, ContractModel } from './contract-model.js';
+import { ContractModel } from './contract-model.js';
 import type { UpstreamEvents } from './modelled-upstream.js';
+import { BrokenPromise } from './polls-model.js';
 import type { Decision, Scenario } from './scenario.js';
 
 interface MonitorOptions {
@@ -38,6 +39,7 @@ export class ModelMonitor {
     const { now } = this.#options;
     return {
       sendBegan: (kind, prompt) => this.record(() => this.model.sendBegan(now(), kind, prompt)),
+      sendAnswered: (record) => this.record(() => this.model.sendAnswered(now(), record)),
       readBegan: () => this.record(() => this.model.readBegan(now())) ?? 0,
       readEnded: (...read) => this.record(() => this.model.readEnded(now(), ...read)),
     };
@@ -69,16 +71,15 @@ export class ModelMonitor {
   }
 
   writeEnded(result: WriteOutcome): void {
-    const status = result.kind === 'accepted' && result.job?.status === 'failed' ? 'failed' : null;
-    const outcome = result.kind === 'accepted' && status ? 'acceptedTerminal' : result.kind;
     const { retryAfterMs, queued } = result as Partial<WriteOutcome & { kind: 'throttled' }>;
-    this.record(() => this.model.sendEnded(this.#options.now(), outcome, status, { retryAfterMs, queued }));
+    this.record(() => this.model.sendEnded(this.#options.now(), result.kind, { retryAfterMs, queued }));
   }
 
   /** Compares the end of the run; `result` is null if it failed or was cancelled. */
   ended(at: number, verdict: string, state: JobState, result: AgentJobResult | null): void {
     this.record(() => {
-      this.model.ended(at, verdict);
+      this.model.ended(at, verdict, result && shownPolls(result));
+      this.model.shown(shownPolls(state));
       expectEqual('phase', state.phase, 'done');
       expectEqual('follow-ups at the end', statesOf(state.followUps), this.model.followUps);
       expectEqual('used ids', state.usedFollowUpIds, this.model.usedIds);
@@ -98,6 +99,11 @@ export function fittingAction({ action }: Decision, kind: 'create' | 'followUp' 
 export function expectEqual(what: string, actual: unknown, expected: unknown): void {
   const [a, e] = [JSON.stringify(actual), JSON.stringify(expected)];
   if (a !== e) throw new BrokenPromise(`${what}: ${a} instead of ${e}`);
+}
+
+/** What a state or a result shows of the polls. */
+export function shownPolls<T extends JobState | AgentJobResult>({ job, ...others }: T) {
+  return { ...others, job: job && { status: job.status, prLink: job.prLink } };
 }
 
 /** Follow-ups without their errors. */

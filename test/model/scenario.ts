@@ -18,11 +18,34 @@ export interface WriteAnswer {
     | 'workerDies';
   retryAfterMs?: number;
   takesMs: number;
+  /** What the record in the response shows; by default `active`, or `failed` where the response is terminal. */
+  shown?: { kind?: Status; link?: Link };
 }
+
+/** Words of the upstream for a status. */
+const STATUSES = ['active', 'completed', 'archived', 'failed', 'Completed ', 'FAILED', 'cancelled', 'idle'] as const;
+export type Status = (typeof STATUSES)[number];
+
+const [A, B] = ['https://github.example/a/b/pull/100', 'https://github.example/a/b/pull/200'];
+/** Links as the upstream may send them. */
+export const LINKS = {
+  none: null,
+  blank: ' ',
+  A,
+  B,
+  list: [A, B],
+  listOfB: [B],
+  otherList: [B, A],
+  object: { url: A },
+} as const;
+export type Link = keyof typeof LINKS;
 
 /** How the upstream responds to some reads in a row. */
 export interface ReadAnswer {
-  kind: 'active' | 'completed' | 'archived' | 'failed' | 'changed' | 'notFound' | 'broken' | 'unauthorized' | 'wait';
+  /** `changed`: active, with another link than before. The pages come from something on the way. */
+  kind: Status | 'changed' | 'notFound' | 'gone' | 'broken' | 'unauthorized' | 'wait' | 'page403' | 'page404';
+  /** Of a record; by default the last one of `changed`. */
+  link?: Link;
   retryAfterMs?: number;
   takesMs: number;
   times: number;
@@ -52,6 +75,8 @@ export interface Decision {
   afterMs: number;
 }
 
+export type FinalRead = ReadAnswer['kind'] | 'flapping' | 'newLinks';
+
 export interface Scenario {
   isAttached: boolean;
   usedFollowUpIds: string[];
@@ -61,7 +86,8 @@ export interface Scenario {
   onUnknownOutcome: 'ask' | 'fail' | 'retry';
   decideWithin: number | null;
   settle: number;
-  linger: number;
+  /** Further words that end a job, as the operator says. */
+  furtherEnds: Record<string, 'completed' | 'archived' | 'failed'>;
   /** Temporal itself started the run again. */
   isRepeated: boolean;
   creates: WriteAnswer[];
@@ -70,8 +96,10 @@ export interface Scenario {
   /** A queue orders the writes of the project before this job begins. */
   isQueueThere: boolean;
   reads: ReadAnswer[];
+  /** What is read from the acceptance of each message on, in place of what was left. */
+  readsAfterMessages: ReadAnswer[][];
   /** The response to all later reads. */
-  finalRead: 'active' | 'completed' | 'archived' | 'failed' | 'notFound' | 'broken';
+  finalRead: FinalRead;
   actions: Action[];
   decisions: Decision[];
   /** Workflow tasks of a run after which the server suggests to continue as new. */
@@ -106,6 +134,15 @@ const optionalRetryAfter = fc
   .option(retryAfterMs, { nil: undefined })
   .map((ms) => (ms === undefined ? {} : { retryAfterMs: ms }));
 
+const link = fc.constantFrom(...(Object.keys(LINKS) as Link[]));
+const optionalLink = fc.option(link, { nil: undefined }).map((one) => (one === undefined ? {} : { link: one }));
+const shown = fc.option(
+  fc
+    .tuple(fc.constantFrom<Status>('active', 'completed', 'failed'), optionalLink)
+    .map(([kind, of]) => ({ kind, ...of })),
+  { nil: undefined },
+);
+
 const writeAnswer: fc.Arbitrary<WriteAnswer> = fc
   .tuple(
     fc.constantFrom(
@@ -124,31 +161,66 @@ const writeAnswer: fc.Arbitrary<WriteAnswer> = fc
     ),
     optionalRetryAfter,
     takesMs,
-  )
-  .map(([kind, after, takes]) => ({ kind, ...(kind === 'throttled' ? after : {}), takesMs: takes }) as WriteAnswer);
-
-const readAnswer: fc.Arbitrary<ReadAnswer> = fc
-  .tuple(
-    fc.constantFrom(
-      'active',
-      'active',
-      'completed',
-      'archived',
-      'failed',
-      'changed',
-      'notFound',
-      'broken',
-      'unauthorized',
-      'wait',
-    ),
-    retryAfterMs,
-    takesMs,
-    fc.constantFrom(1, 1, 1, 2, 3, 8),
+    shown,
   )
   .map(
-    ([kind, after, takes, times]) =>
-      ({ kind, ...(kind === 'wait' ? { retryAfterMs: after } : {}), takesMs: takes, times }) as ReadAnswer,
+    ([kind, after, takes, record]) =>
+      ({
+        kind,
+        ...(kind === 'throttled' ? after : {}),
+        takesMs: takes,
+        ...(kind === 'accepted' && record && { shown: record }),
+      }) as WriteAnswer,
   );
+
+const times = fc.constantFrom(1, 1, 1, 2, 3, 8);
+const record: fc.Arbitrary<ReadAnswer> = fc
+  .tuple(fc.constantFrom('active', 'active', 'completed', 'completed', ...STATUSES), optionalLink, takesMs, times)
+  .map(([kind, of, takes, often]) => ({ kind, ...of, takesMs: takes, times: often }) as ReadAnswer);
+const failure: fc.Arbitrary<ReadAnswer> = fc
+  .tuple(
+    fc.constantFrom('changed', 'notFound', 'gone', 'broken', 'unauthorized', 'wait', 'page403', 'page404'),
+    retryAfterMs,
+    takesMs,
+    times,
+  )
+  .map(
+    ([kind, after, takes, often]) =>
+      ({ kind, ...(kind === 'wait' ? { retryAfterMs: after } : {}), takesMs: takes, times: often }) as ReadAnswer,
+  );
+
+const at0 = (kind: Status, of?: Link, often = 1): ReadAnswer => ({
+  kind,
+  ...(of && { link: of }),
+  takesMs: 0,
+  times: often,
+});
+const few = fc.integer({ min: 1, max: 12 });
+/** Two answers in turn. */
+const flapping = fc
+  .tuple(record, record, few)
+  .map(([one, other, often]) => Array.from({ length: often }, () => [one, other]).flat());
+/** A link that comes after its end. */
+const lateLink = fc
+  .tuple(few, fc.constantFrom<Status>('completed', 'Completed '))
+  .map(([often, status]) => [at0('active', 'none'), at0(status, 'none', often), at0(status, 'A')]);
+/** The end before a message is shown for a while, then work, then the next end. */
+const staleEnd = fc
+  .tuple(fc.constantFrom<Status>('completed', 'failed'), few, few, fc.constantFrom<Link>('A', 'B', 'list'))
+  .map(([end, stale, work, of]) => [at0(end, 'A', stale), at0('active', 'A', work), at0('completed', of)]);
+
+const readAnswers: fc.Arbitrary<ReadAnswer[]> = fc
+  .array(
+    fc.oneof(
+      { weight: 5, arbitrary: record.map((one) => [one]) },
+      { weight: 4, arbitrary: failure.map((one) => [one]) },
+      { weight: 1, arbitrary: flapping },
+      { weight: 1, arbitrary: lateLink },
+      { weight: 1, arbitrary: staleEnd },
+    ),
+    { maxLength: 8 },
+  )
+  .map((answers) => answers.flat());
 
 const validMs = fc.constantFrom(60 * SECOND, 60 * SECOND, 60 * SECOND, 0, SECOND);
 const queueAnswer: fc.Arbitrary<QueueAnswer> = fc
@@ -193,18 +265,33 @@ export const scenarios: fc.Arbitrary<Scenario> = fc
       { min: SECOND, max: SECOND, ratio: 0 },
       { min: 2 * SECOND, max: 60 * SECOND, ratio: 0.1 },
       { min: 5 * SECOND, max: 20 * SECOND, ratio: 1 },
+      { min: 20 * SECOND, max: 60 * SECOND, ratio: 0.1 },
     ),
     onUnknownOutcome: fc.constantFrom('ask' as const, 'ask' as const, 'fail' as const, 'retry' as const),
     decideWithin: fc.constantFrom(null, null, 0, 30 * SECOND, 60 * MINUTE),
-    settle: fc.constantFrom(0, 5 * SECOND, 5 * SECOND, 2 * MINUTE),
-    linger: fc.constantFrom(0, 0, 10 * SECOND, 5 * MINUTE),
+    settle: fc.constantFrom(0, 5 * SECOND, 5 * SECOND, 30 * SECOND, 2 * MINUTE),
+    furtherEnds: fc.constantFrom({}, { cancelled: 'failed' as const, idle: 'completed' as const }),
     isRepeated: fc.constantFrom(false, false, false, true),
     creates: fc.array(writeAnswer, { maxLength: 4 }),
     messages: fc.array(writeAnswer, { maxLength: 8 }),
     queue: fc.array(queueAnswer, { maxLength: 6 }),
     isQueueThere: fc.constantFrom(false, false, true),
-    reads: fc.array(readAnswer, { maxLength: 8 }),
-    finalRead: fc.constantFrom('completed', 'completed', 'archived', 'failed', 'active', 'notFound', 'broken'),
+    reads: readAnswers,
+    readsAfterMessages: fc.array(readAnswers, { maxLength: 3 }),
+    finalRead: fc.constantFrom<FinalRead>(
+      'completed',
+      'completed',
+      'archived',
+      'failed',
+      'active',
+      'cancelled',
+      'notFound',
+      'gone',
+      'broken',
+      'page404',
+      'flapping',
+      'newLinks',
+    ),
     actions: fc.array(action, { maxLength: 12 }),
     decisions: fc.array(decision, { maxLength: 3 }),
     tasksPerRun: fc.constantFrom(1e9, 1e9, 4, 7, 12),

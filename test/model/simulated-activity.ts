@@ -7,6 +7,8 @@ import { MockActivityEnvironment } from '@temporalio/testing';
 export interface Attempt {
   number: number;
   name: string;
+  /** The number of its activity. */
+  activity: number;
   /** Heartbeat details: those of the attempt before, then those of this one. */
   details: unknown;
   at: number;
@@ -28,6 +30,11 @@ export function dieHere(): void {
 /** What the activity of the attempt that calls it was given. */
 export function inputHere<Input>(): Input {
   return attempts.getStore()?.input as Input;
+}
+
+/** The number of the activity whose attempt calls it. */
+export function activityHere(): number {
+  return attempts.getStore()!.activity;
 }
 
 /** Runs one attempt with the real activity's code. */

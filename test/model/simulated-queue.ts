@@ -3,7 +3,7 @@
  * says, without a budget. It checks that each turn is used once.
  */
 import type { JoinRequest, QueuePlace, RequestReport, RequestTurn } from '../../src/contract.js';
-import { BrokenPromise } from './contract-model.js';
+import { BrokenPromise } from './polls-model.js';
 import type { QueueAnswer } from './scenario.js';
 
 interface QueueHost {

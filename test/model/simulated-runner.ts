@@ -14,11 +14,12 @@ import {
 import { noMetrics } from '../support/no-metrics.js';
 import { seededRandom } from '../../src/sandbox/random.js';
 import type { Upstream } from '../../src/upstream/upstream.js';
-import { BrokenPromise, type Asked } from './contract-model.js';
-import { expectEqual, fittingAction, ModelMonitor, statesOf } from './model-monitor.js';
+import type { Asked } from './contract-model.js';
+import { expectEqual, fittingAction, ModelMonitor, shownPolls, statesOf } from './model-monitor.js';
 import { inputOf, modelledUpstream } from './modelled-upstream.js';
+import { BrokenPromise } from './polls-model.js';
 import { HORIZON_MS, type Action, type Decision, type Scenario } from './scenario.js';
-import { dieHere, inputHere } from './simulated-activity.js';
+import { activityHere, dieHere, inputHere } from './simulated-activity.js';
 import { SimulatedQueue } from './simulated-queue.js';
 import { Simulation, type End } from './simulation.js';
 
@@ -48,6 +49,8 @@ class SimulatedRunner {
   #openUpdates = 0;
   #updates = 0;
   #strayTurns = 0;
+  /** The last poll of each activity. */
+  readonly #polls = new Map<number, number>();
 
   constructor(scenario: Scenario, workflow: Workflow) {
     this.#scenario = scenario;
@@ -59,7 +62,9 @@ class SimulatedRunner {
       onTask: () => this.#monitor.record(() => this.#checkState()),
       onContinued: () => this.#monitor.record(() => this.#monitor.model.continuedAsNew(this.#now)),
       onEnd: (end) => this.#end(end),
-      onActivityResult: (name, result) => this.#activityEnded(name, result as WriteOutcome),
+      onActivityResult: (name, result, activity) => this.#activityEnded(name, result as WriteOutcome, activity),
+      onActivityGoesOn: (activity) => this.#pollEnded(activity, 'goesOn'),
+      onActivityCancelled: (activity) => this.#pollEnded(activity, 'cancelled'),
     });
     this.#monitor = new ModelMonitor({
       scenario,
@@ -75,6 +80,11 @@ class SimulatedRunner {
         const { turn, turnUntil = 0 } = inputHere<{ turn?: string; turnUntil?: number }>();
         this.#monitor.record(() => queue.sent(this.#now < turnUntil ? turn : undefined));
         upstreamEvents.sendBegan(kind, prompt);
+      },
+      readBegan: () => {
+        const number = upstreamEvents.readBegan();
+        if (number > 0) this.#polls.set(activityHere(), number);
+        return number;
       },
       wait: (ms) => new Promise((resolve) => this.simulation.queue.add(this.#now + ms, 'outside', () => resolve())),
       die: () => {
@@ -175,9 +185,19 @@ class SimulatedRunner {
     );
   }
 
-  #activityEnded(name: string, result: WriteOutcome): void {
-    if (name === 'pollJob') this.#monitor.record(() => this.#monitor.model.readReached());
+  #activityEnded(name: string, result: WriteOutcome, activity: number): void {
+    if (name === 'pollJob') this.#pollEnded(activity, 'result');
     else if (name === 'createJob' || name === 'sendMessage') this.#monitor.writeEnded(result);
+  }
+
+  #pollEnded(activity: number, by: 'result' | 'goesOn' | 'cancelled'): void {
+    const number = this.#polls.get(activity);
+    if (number === undefined) return;
+    this.#polls.delete(activity);
+    const { model } = this.#monitor;
+    this.#monitor.record(() =>
+      by === 'cancelled' ? model.pollLost(this.#now, number) : model.pollTaken(this.#now, number, by === 'result'),
+    );
   }
 
   /** Compares what a query shows after each workflow task. */
@@ -190,6 +210,7 @@ class SimulatedRunner {
     for (const followUp of state.phase === 'done' ? [] : shown)
       if (followUp.state === 'unknown' && !state.unknown) model.gaveUp(this.#now, followUp.id);
     if (state.phase !== 'done') expectEqual('follow-ups', shown, model.followUps);
+    if (state.phase !== 'done') this.#checkPhase(state);
     const since = model.unknownSince === null ? null : new Date(model.unknownSince).toISOString();
     // What ends at this very moment may be shown for the last time.
     const { decideWithin } = this.#scenario;
@@ -202,6 +223,15 @@ class SimulatedRunner {
     // While a write is under way, the attribute keeps what it waited for.
     if (!isWriting) expectEqual('what it waits for, as a search attribute', attribute, lasting);
     if (state.unknown && state.unknown.since !== this.#decidedFor) this.#planDecision(state.unknown.since);
+  }
+
+  #checkPhase(state: JobState): void {
+    const { model } = this.#monitor;
+    model.shown(shownPolls(state));
+    expectEqual('phase', state.phase, model.phase);
+    const { attributes } = this.simulation;
+    expectEqual('phase, as a search attribute', attributes.get(SEARCH_ATTRIBUTE.phase), state.phase);
+    expectEqual('link, as a search attribute', attributes.get(SEARCH_ATTRIBUTE.prLink) ?? null, state.prLink);
   }
 
   #planDecision(since: string): void {
@@ -253,6 +283,10 @@ class SimulatedRunner {
     const state = this.simulation.query<JobState>('jobState');
     const result = end.kind === 'completed' ? (end.result as AgentJobResult) : null;
     this.#monitor.ended(this.#now, verdictOf(end), state, result);
+    const verdict = verdictOf(end) === 'canceled' ? 'Canceled' : verdictOf(end);
+    const outcome = this.simulation.attributes.get(SEARCH_ATTRIBUTE.outcome);
+    this.#monitor.record(() => expectEqual('outcome, as a search attribute', outcome, verdict));
+    this.#monitor.record(() => expectEqual('outcome', state.outcome, verdict));
     const { sureReads, decisions } = this.#monitor.model;
     const told = state.decisions.map(({ action }) => action);
     this.#monitor.record(() => expectEqual('decisions', told, decisions));

@@ -42,13 +42,14 @@ const PLAIN: Scenario = {
   onUnknownOutcome: 'ask',
   decideWithin: null,
   settle: 0,
-  linger: 0,
+  furtherEnds: {},
   isRepeated: false,
   creates: [],
   messages: [],
   queue: [],
   isQueueThere: false,
   reads: [],
+  readsAfterMessages: [],
   finalRead: 'completed',
   actions: [],
   decisions: [],
@@ -143,7 +144,6 @@ const FOUND: Record<string, Partial<Scenario>> = {
   },
   'a read that continue-as-new cuts off changes nothing': {
     deadline: 0,
-    linger: 300_000,
     messages: [
       { kind: 'accepted', takesMs: 500 },
       { kind: 'accepted', takesMs: 0 },
@@ -360,12 +360,6 @@ const FOUND: Record<string, Partial<Scenario>> = {
     ],
     actions: [{ kind: 'signal', id: 'a', at: 500 }],
   },
-  'a job that is no longer over when pollNow reads it is watched again': {
-    linger: 300_000,
-    reads: [{ kind: 'completed', takesMs: 0, times: 1 }],
-    finalRead: 'active',
-    actions: [{ kind: 'pollNow', at: 120_000 }],
-  },
   'a 404 that continue-as-new cuts off is none of the five': {
     deadline: 1_800_000,
     messages: [
@@ -400,7 +394,6 @@ const FOUND: Record<string, Partial<Scenario>> = {
   },
   'a deadline that passes as the run would continue as new ends it as timed out, whatever the job had come to': {
     deadline: 0,
-    linger: 10_000,
     messages: [{ kind: 'throttled', takesMs: 0 }],
     reads: [
       { kind: 'failed', takesMs: 0, times: 1 },
@@ -412,17 +405,6 @@ const FOUND: Record<string, Partial<Scenario>> = {
     ],
     tasksPerRun: 7,
   },
-  'a deadline that passed while the job ended counts for no later follow-up': {
-    isAttached: true,
-    deadline: 3_000,
-    linger: 300_000,
-    messages: [{ kind: 'rejected', takesMs: 2_000 }],
-    reads: [{ kind: 'active', takesMs: 0, times: 4 }],
-    actions: [
-      { kind: 'signal', id: 'a', at: 2_500 },
-      { kind: 'signal', id: 'b', at: 120_000 },
-    ],
-  },
   'a follow-up that comes together with the end of the job has the deadline that was': {
     deadline: 500,
     messages: [{ kind: 'throttled', takesMs: 500 }],
@@ -431,7 +413,6 @@ const FOUND: Record<string, Partial<Scenario>> = {
   },
   'a follow-up that is given up in the moment of its last send lets the deadline end the run': {
     deadline: 0,
-    linger: 300_000,
     onUnknownOutcome: 'retry',
     decideWithin: 0,
     messages: [

@@ -61,7 +61,10 @@ interface SimulationOptions {
   onContinued: () => void;
   onEnd: (end: End) => void;
   /** An activity's result reaches the workflow. */
-  onActivityResult: (name: string, result: unknown) => void;
+  onActivityResult: (name: string, result: unknown, activity: number) => void;
+  /** Another attempt of it will follow. */
+  onActivityGoesOn: (activity: number) => void;
+  onActivityCancelled: (activity: number) => void;
 }
 
 /** The activities' heartbeat timeout: how long the server waits for a worker that died. */
@@ -125,6 +128,7 @@ export class Simulation {
   #run!: Run;
   #updateId: string | undefined;
   #ids = 0;
+  #activities = 0;
   #next: (() => Promise<void>) | null = null;
 
   constructor(options: SimulationOptions) {
@@ -224,6 +228,8 @@ export class Simulation {
   startActivity(name: string, input: unknown): Promise<unknown> {
     const run = this.#run;
     const argument = plain(input) as never;
+    const activity = (this.#activities += 1);
+    const { onActivityResult, onActivityGoesOn, onActivityCancelled } = this.#options;
     this.pending.push(name);
     return new Promise((resolve, reject) => {
       let isOver = false;
@@ -233,11 +239,17 @@ export class Simulation {
         this.pending.splice(this.pending.indexOf(name), 1);
         what();
       };
-      this.scopes.at(-1)?.onCancel(() => over(() => reject(cancelledActivity())));
+      this.scopes.at(-1)?.onCancel(() =>
+        over(() => {
+          onActivityCancelled(activity);
+          reject(cancelledActivity());
+        }),
+      );
       const attempt = async (number: number, details: unknown): Promise<void> => {
         if (isOver || run !== this.#run) return;
         const work = this.activities[name]!;
-        const made: Attempt = { number, name, details, at: this.now, runId: run.id, input: argument, isDead: false };
+        const ids = { number, name, activity, runId: run.id };
+        const made: Attempt = { ...ids, details, at: this.now, input: argument, isDead: false };
         const again = (ms: number, kept: unknown) =>
           this.queue.add(this.now + ms, 'outside', () => this.#detached(attempt(number + 1, kept)));
         made.die = () => {
@@ -246,10 +258,13 @@ export class Simulation {
         };
         const outcome = await runAttempt(made, work, { input: argument, workflow: this.workflowClient });
         if (made.isDead) return;
-        if ('retryMs' in outcome) return again(outcome.retryMs ?? FIRST_RETRY_MS, made.details);
+        if ('retryMs' in outcome) {
+          if (!isOver && run === this.#run) onActivityGoesOn(activity);
+          return again(outcome.retryMs ?? FIRST_RETRY_MS, made.details);
+        }
         this.queue.add(this.now, 'job', () =>
           over(() => {
-            this.#options.onActivityResult(name, outcome.result);
+            onActivityResult(name, outcome.result, activity);
             resolve(plain(outcome.result));
           }),
         );

@@ -272,10 +272,9 @@ export class PollFindings {
   /** The job id is known from now on. `job` is what the create's response showed; null if a person named the job. */
   jobKnown(job: JobRecord | null, shown: Shown): void {
     this.#data.lastChangeAt = this.#now();
-    if (!job) return;
-    this.#show(job, shown);
-    // A poll that shows the same is not reported.
-    this.#data.lastSeen = { end: shown.end ?? null, prLink: job.prLink };
+    if (job) this.#show(job, shown);
+    // A poll that shows the same is not reported. A job that was just made is at work.
+    this.#data.lastSeen = { end: shown.end ?? null, prLink: job?.prLink ?? null };
   }
 
   /** A follow-up was accepted, or given up: an end that was read before counts for nothing. */
