@@ -91,7 +91,7 @@ const ASK = 'It is unknown whether a write arrived upstream. Ask the person who 
 
 /** What an agent does with an answer: above all, what it must not repeat, for that could write twice. */
 function nextStep(body: Partial<JobBody> & { isNew?: boolean; nextCursor?: string | null }): string {
-  const { state, result, isNew, key, nextCursor, workflowId = '' } = body;
+  const { state, outcome, result, isNew, key, nextCursor, workflowId = '' } = body;
   // The state of a follow-up.
   if (typeof state === 'string') {
     if (state === 'unknown') return `${ASK}, and to resolve it: npx agent-jobs attention. Do not send it again.`;
@@ -102,13 +102,13 @@ function nextStep(body: Partial<JobBody> & { isNew?: boolean; nextCursor?: strin
     const command = `npx agent-jobs resolve ${workflowId}`;
     return `The job waits for a person. ${ASK}, and to resolve it: ${command}. Do not start the job again.`;
   }
-  if (state?.outcome === 'UnknownOutcome') return `${ASK}. Do not start the job again before that.`;
+  if (outcome === 'UnknownOutcome') return `${ASK}. Do not start the job again before that.`;
   if (isNew !== undefined) {
     const joined = isNew ? 'The job was started.' : 'The key already named this job: no second one was started.';
     return `${joined} Its key is ${key}. Call wait_for_job for its result.`;
   }
-  if (result === null) return 'The job still runs. Call wait_for_job, or get_job in a minute.';
-  if (result !== undefined) return `The job is over: ${'failure' in result ? 'it failed' : result.outcome}.`;
+  if (outcome != null) return `The job is over: ${result === null ? `it failed (${outcome})` : outcome}.`;
+  if (result !== undefined) return 'The job still runs. Call wait_for_job, or get_job in a minute.';
   return nextCursor == null ? 'That is all.' : 'There are more: give nextCursor as cursor.';
 }
 

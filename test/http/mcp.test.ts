@@ -108,7 +108,7 @@ test('a job that ended in doubt, and a follow-up in doubt, are not to be repeate
   const { structuredContent: started } = await call('start_job', { prompt, onUnknownOutcome: 'fail', ...QUICK });
   const ended = await call('wait_for_job', { key: started.key, timeoutSeconds: 40 });
   expect(ended.structuredContent).toMatchObject({
-    result: { failure: { type: 'UnknownOutcome' } },
+    ...{ outcome: 'UnknownOutcome', result: null, failure: { type: 'UnknownOutcome' } },
     next: expect.stringMatching(/Ask the person who operates agent-jobs.*Do not start the job again/),
   });
   const other = await call('start_job', { prompt: `well ${randomUUID()}`, linger: '1 hour', ...QUICK });
