@@ -80,6 +80,13 @@ export const baseUrlField = field(
   plainAddress,
 );
 
+/** The address at which callers reach `serve`, without a trailing slash. */
+export const publicUrlField = field(
+  'the http or https address that callers use, without credentials, query or fragment, ' +
+    'for example https://example.com/agent-jobs',
+  plainAddress,
+);
+
 /** The path of a file that can be read and holds what it should. */
 export function fileField(shouldHold: string, parse: (text: string) => unknown = () => {}) {
   return field(`the path of a readable file that holds ${shouldHold}`, (path) => {

@@ -101,7 +101,7 @@ function canBeNull({ type, anyOf = [], $ref }: Shape): boolean {
 }
 
 /** The document. A server without keys ignores the key that it asks for. */
-export function openApi(version: string): object {
+export function openApi(version: string, publicUrl = '/'): object {
   const paths: Record<string, Record<string, object>> = {};
   for (const route of ROUTES) (paths[route.path] ??= {})[route.method.toLowerCase()] = operationOf(route);
   const bodies = ROUTES.flatMap(({ body, id }): [string, JsonSchema][] => (body ? [[bodyName(id), body]] : []));
@@ -114,7 +114,7 @@ export function openApi(version: string): object {
         'Starts jobs of coding agents, follows them, and sends them further instructions. Answers may get further ' +
         'fields and words, which clients ignore.',
     },
-    servers: [{ url: '/' }],
+    servers: [{ url: publicUrl }],
     tags: [{ name: 'jobs', description: 'Jobs, each under the address of its key and under that of its id.' }],
     security: [{ key: [] }],
     paths,

@@ -12,7 +12,7 @@ import { CallerLimits, type Limits, LIMITS } from './limits.js';
 import { openApi } from './openapi.js';
 import { Problem, problemOf, PROBLEM_TYPE } from './problem.js';
 import { type Answer, type Call, headerOf, readBody, readQuery } from './request.js';
-import { MCP_ROUTE, NOWHERE, readAddress, type Route, ROUTES } from './routes.js';
+import { ENDS_IN_SLASH, MCP_ROUTE, NOWHERE, readAddress, type Route, ROUTES } from './routes.js';
 
 /** What is served, and to whom. */
 interface HttpService extends Readonly<Call['service']> {
@@ -66,7 +66,7 @@ export class HttpServer {
     ['/healthz', () => ({ status: 200, body: { alive: true } })],
     ['/readyz', () => this.#readiness()],
     ['/metrics', () => ({ status: 200, body: this.#metrics() })],
-    ['/openapi.json', () => ({ status: 200, body: openApi(this.#service.version) })],
+    ['/openapi.json', () => ({ status: 200, body: openApi(this.#service.version, this.#service.publicUrl) })],
   ]);
 
   private constructor(service: HttpService) {
@@ -266,7 +266,8 @@ function addressOf({ socket }: IncomingMessage): string {
 /** Throws a problem 400. */
 function targetOf({ method = '', url = '' }: IncomingMessage): { method: string; path: string; search: string } {
   if (!url.startsWith('/')) throw new Problem(400, 'the target must be a path: this is no proxy');
-  const [, path = '', search = ''] = /^([^?]*)\??(.*)$/s.exec(url) ?? [];
+  const [, given = '', search = ''] = /^([^?]*)\??(.*)$/s.exec(url) ?? [];
+  const path = given.startsWith('/v1/') ? given : given.replace(/\/$/, '');
   // Node leaves the body of an answer to HEAD out by itself.
   return { method: method === 'HEAD' ? 'GET' : method, path, search };
 }
@@ -283,7 +284,8 @@ function findRoute(
     const match = route.pattern.exec(path);
     return match ? [{ route, parts: match.groups ?? {} }] : [];
   });
-  if (found.length === 0) throw new Problem(404, 'no such path; /openapi.json has all of them');
+  const isSlash = path.endsWith('/');
+  if (found.length === 0) throw new Problem(404, `no such path; ${isSlash ? ENDS_IN_SLASH : '/openapi.json has all'}`);
   const methods = found.map(({ route }) => route.method);
   checkMethod(method, methods);
   return found.find(({ route }) => route.method === method)!;
