@@ -313,7 +313,7 @@ function checkIsLocal({ headers: { host = '', origin, 'sec-fetch-site': site } }
 }
 
 function refuse(socket: Socket, { status, body }: Problem): void {
-  const text = JSON.stringify(body);
+  const text = `${JSON.stringify(body)}\n`;
   const head = [`HTTP/1.1 ${status} ${STATUS_CODES[status]}`, `content-type: ${PROBLEM_TYPE}`, 'connection: close'];
   closeSoon(socket, [...head, `content-length: ${Buffer.byteLength(text)}`, '', text].join('\r\n'));
 }
