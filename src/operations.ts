@@ -113,6 +113,7 @@ function shape(name: string): JsonSchema {
 const NOTHING: JsonSchema = { type: 'object' };
 const CREATE = { prompt: optional(CREATE_JOB.prompt), ...JOB_OPTIONS };
 const ATTACH = { jobId: optional(ATTACH_JOB.jobId), usedFollowUpIds: ATTACH_JOB.usedFollowUpIds };
+const SINCE = { ...ADOPT.since, schema: TIME.schema };
 const DECISION: Arguments = {
   action: described(
     'What came of it: adopt (a create made jobId), delivered (a follow-up arrived), retry (send it), or abandon.',
@@ -123,10 +124,7 @@ const DECISION: Arguments = {
     'With adopt: also a job that is not read just now, or is older, or of another workflow.',
     ADOPT.force,
   ),
-  ...published('ResolveUnknownInput', {
-    since: { ...ADOPT.since, schema: TIME.schema },
-    ...{ followUpId: ADOPT.followUpId, ...ATTRIBUTION },
-  }),
+  ...published('ResolveUnknownInput', { since: SINCE, followUpId: ADOPT.followUpId, ...ATTRIBUTION }),
 };
 
 const START: Arguments = {

@@ -1,6 +1,6 @@
 /**
- * The Model Context Protocol: tools of agents, derived from the table of operations. Each answer is a short text, and the
- * body of HTTP's answer, with what to do next. Only a person resolves a write in doubt: no tool does.
+ * The Model Context Protocol: tools of agents, derived from the table of operations. Each answer is a short text, and
+ * the body of HTTP's answer, with what to do next. Only a person resolves a write in doubt: no tool does.
  */
 import { createHash } from 'node:crypto';
 import type { IncomingHttpHeaders } from 'node:http';
@@ -22,7 +22,8 @@ import { type Arguments, described, KEY, plainObject, PROJECT } from '../operati
 import { STREAM_MS } from './events.js';
 import type { JobSummary } from '../starter.js';
 import { type Caller, checkMaySee } from './keys.js';
-import { Problem, problemOf } from './problem.js';
+import { checkOrigin } from './origins.js';
+import { problemOf, RpcProblem } from './problem.js';
 import type { Answer, Call } from './request.js';
 
 /** One call of a tool. */
@@ -148,7 +149,8 @@ interface McpService extends Pick<ToolCall, 'caller' | 'ending'> {
 /** Answers a request over HTTP, which stands alone: any server may answer the next one. */
 export async function serveMcp(call: Call): Promise<Answer | null> {
   const { service, request, response, args: body, gone, ending } = call;
-  checkOrigin(request.headers);
+  checkOrigin(request.headers, service.allowedOrigins);
+  checkVersion(request.headers, body);
   // A tool may wait longer than any other call.
   request.socket.setTimeout(0);
   // A stream of notifications has no end of its own: it ends as a stream of events does.
@@ -176,14 +178,12 @@ export async function serveMcp(call: Call): Promise<Answer | null> {
   return null;
 }
 
-/** The protocol asks for it: no page of another site may call tools. Throws a problem 403. */
-function checkOrigin({ origin, host }: IncomingHttpHeaders): void {
-  if (origin === undefined) return;
-  // Each of the two may name a port that the other leaves out.
-  const [scheme] = /^https?:\/\//.exec(origin) ?? [];
-  const hostOf = (url: string) => (URL.canParse(url) ? new URL(url).host : null);
-  if (scheme !== undefined && host !== undefined && hostOf(origin) === hostOf(scheme + host)) return;
-  throw new Problem(403, 'the header Origin names another site');
+/** The SDK does not compare the two in `initialize`. Throws an error of JSON-RPC. */
+function checkVersion({ 'mcp-protocol-version': named }: IncomingHttpHeaders, { id, params }: Call['args']): void {
+  const { _meta: meta } = (params ?? {}) as { _meta?: Record<string, unknown> };
+  const claimed = meta?.['io.modelcontextprotocol/protocolVersion'];
+  if (named === undefined || typeof claimed !== 'string' || claimed === named) return;
+  throw new RpcProblem(-32_020, `MCP-Protocol-Version names ${String(named)}, and _meta ${claimed}`, id);
 }
 
 /** Makes the server of one connection, or of one request over HTTP. */

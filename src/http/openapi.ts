@@ -1,6 +1,6 @@
 /** The OpenAPI 3.1 document for generators of clients, made of the routes and the published schemas of the contract. */
 import { type JsonSchema, TEXT } from '../contract/kinds.js';
-import { CONTRACT_SCHEMAS, plainSchema } from '../operations/arguments.js';
+import { CONTRACT_SCHEMAS, plainSchema, type Shape } from '../operations/arguments.js';
 import { HEADERS, type Route, ROUTES } from './routes.js';
 
 const TEXT_OR_NULL: JsonSchema = { type: ['string', 'null'] };
@@ -18,17 +18,6 @@ function orNull(form: JsonSchema): JsonSchema {
 /** An object of these fields. */
 function objectOf(properties: Record<string, JsonSchema>): JsonSchema {
   return { type: 'object', properties, required: Object.keys(properties) };
-}
-
-/** The keywords of a schema that are read here. */
-interface Shape extends JsonSchema {
-  readonly type?: string | readonly string[];
-  readonly enum?: readonly unknown[];
-  readonly anyOf?: readonly Shape[];
-  readonly $ref?: string;
-  readonly description?: string;
-  readonly required?: readonly string[];
-  readonly properties?: Readonly<Record<string, Shape>>;
 }
 
 const { EndedJobResult, UnfinishedJobResult } = CONTRACT_SCHEMAS as Record<string, Shape>;

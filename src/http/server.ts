@@ -10,7 +10,8 @@ import type { AgentJobs } from '../starter.js';
 import { ANYBODY, type Caller, type CallerKeys, checkMaySee } from './keys.js';
 import { CallerLimits, type Limits, LIMITS } from './limits.js';
 import { openApi } from './openapi.js';
-import { Problem, problemOf, PROBLEM_TYPE } from './problem.js';
+import { admitOrigin } from './origins.js';
+import { Problem, problemOf, PROBLEM_TYPE, RpcProblem } from './problem.js';
 import { type Answer, type Call, headerOf, readBody, readQuery } from './request.js';
 import { ENDS_IN_SLASH, MCP_ROUTE, NOWHERE, readAddress, type Route, ROUTES } from './routes.js';
 
@@ -153,9 +154,15 @@ export class HttpServer {
       if (!open.isProbe) this.#limits.countRequest(addressOf(request));
       return openAnswer();
     }
+    const service = this.#service;
+    const isTools = path === MCP_ROUTE.path && !open.isProbe;
+    const preflight = isTools ? admitOrigin(request, response, service.allowedOrigins) : null;
+    if (preflight) {
+      this.#limits.countRequest(addressOf(request));
+      return preflight;
+    }
     const { route, parts } = findRoute(open.isProbe ? [] : ALL_ROUTES, method, path);
     open.route = route;
-    const service = this.#service;
     const caller = await this.#callerOf(request);
     const { projectId, workflowId } = route === MCP_ROUTE ? NOWHERE : readAddress(parts);
     if (route !== MCP_ROUTE) checkMaySee(caller, projectId);
@@ -163,7 +170,8 @@ export class HttpServer {
     // The caller may keep the connection.
     response.removeHeader('connection');
     const source = { request, response, limits: this.#limits, countedAs: caller.id ?? addressOf(request) };
-    const args = route.body ? await readBody(source, route.body) : query;
+    const refuse = (error: unknown) => Promise.reject(isTools ? RpcProblem.of(error) : error);
+    const args = route.body ? await readBody(source, route.body).catch(refuse) : query;
     const jobs = await service.connect();
     if (workflowId !== null) await checkIsJob(jobs, workflowId);
     const job = () => jobs.handle(workflowId ?? '');
