@@ -119,12 +119,11 @@ test('a job that ended in doubt, and a follow-up in doubt, are not to be repeate
   await inDoubt(prompt);
   const { structuredContent: started } = await call('start_job', { prompt, onUnknownOutcome: 'fail', ...QUICK });
   const ended = await call('wait_for_job', { key: started.key, timeoutSeconds: 40 });
+  const { message } = ended.structuredContent.failure;
+  expect(JSON.parse(ended.content[0].text)).toMatchObject({ outcome: 'UnknownOutcome', failure: message });
   expect(ended.structuredContent).toMatchObject({
     ...{ outcome: 'UnknownOutcome', result: null, failure: { type: 'UnknownOutcome' } },
     next: expect.stringMatching(/Ask the person who operates agent-jobs.*Do not start the job again/),
-  });
-  expect(JSON.parse(ended.content[0].text)).toMatchObject({
-    ...{ outcome: 'UnknownOutcome', failure: ended.structuredContent.failure.message },
   });
   const other = await call('start_job', { prompt: `well ${randomUUID()}`, linger: '1 hour', ...QUICK });
   const { key } = other.structuredContent;
