@@ -220,6 +220,8 @@ const httpSchema = z.object({
   HTTP_ADDRESS: fields.listenAddressField.default({ host: '127.0.0.1', port: 8080 }),
   HTTP_KEYS_FILE: fields.fileField('the keys of callers').optional(),
   HTTP_KEEP_ALIVE: fields.durationField('1 hour', '5 minutes').optional(),
+  HTTP_PUBLIC_URL: fields.publicUrlField.optional(),
+  MCP_ALLOWED_ORIGINS: fields.originsField.optional(),
   HEALTH_ADDRESS: fields.listenAddressField.optional(),
 });
 
@@ -227,9 +229,13 @@ const httpSchema = z.object({
 export function readHttpConfig(environment: Environment = process.env) {
   const values = parse(httpSchema, environment);
   const { HTTP_ADDRESS: address, HTTP_KEYS_FILE: keysFile } = values;
-  const config = { address, keysFile, keepAliveMs: values.HTTP_KEEP_ALIVE, healthAddress: values.HEALTH_ADDRESS };
-  if (keysFile !== undefined || isLoopback(address.host)) return config;
-  const problem = 'is missing; without keys HTTP_ADDRESS should be of this machine alone, such as 127.0.0.1:8080';
+  const { HTTP_KEEP_ALIVE: keepAliveMs, HTTP_PUBLIC_URL: publicUrl, HEALTH_ADDRESS: healthAddress } = values;
+  const { MCP_ALLOWED_ORIGINS: allowedOrigins } = values;
+  const config = { address, keysFile, keepAliveMs, publicUrl, allowedOrigins, healthAddress };
+  if (keysFile !== undefined || (isLoopback(address.host) && allowedOrigins === undefined)) return config;
+  const problem = allowedOrigins
+    ? 'is missing; MCP_ALLOWED_ORIGINS is for callers with keys'
+    : 'is missing; without keys HTTP_ADDRESS should be of this machine alone, such as 127.0.0.1:8080';
   throw new ConfigError([{ variable: 'HTTP_KEYS_FILE', problem }]);
 }
 

@@ -7,7 +7,6 @@ import { isOtherPrompt } from './agent-job/input.js';
 import { FollowUpConflictError } from './client/errors.js';
 import {
   agentJobOf,
-  type AgentJobResult,
   type Attribution,
   JOB_OUTCOMES,
   type JobState,
@@ -19,7 +18,7 @@ import {
 import { cutToBytes } from './contract/shared.js';
 import { ID, type JsonSchema, oneOf, optional, text, TEXT } from './contract/kinds.js';
 import { type Arguments, described, KEY, PAGE_SIZE, published, TIME } from './operations/arguments.js';
-import { nullIfUnbegun, resultOf, type Waiter, whileWanted } from './operations/job-end.js';
+import { type JobEnd, nullIfUnbegun, resultOf, type Waiter, whileWanted } from './operations/job-end.js';
 import type { AgentJobs, FollowUpOptions, JobFilter, JobHandle, StartRequest } from './starter.js';
 
 /** One call of an operation, by whatever way it came. */
@@ -86,12 +85,16 @@ interface AgentCall {
   readonly lacks?: readonly string[];
 }
 
-/** What is known of a job; a result once its run is over. */
-export interface JobBody {
-  key: string | null;
-  workflowId: string;
-  state: JobState | null;
-  result: AgentJobResult | { failure: object } | null;
+/** What is known of a job; a result or a failure once its run is over. */
+export interface JobBody extends JobEnd {
+  readonly key: string | null;
+  readonly workflowId: string;
+  /** Of Temporal's web UI; null if its address is not known. */
+  readonly url: string | null;
+  /** That of the result, or the type of the failure. */
+  readonly outcome: string | null;
+  readonly prLink: string | null;
+  readonly state: JobState | null;
 }
 
 /** An outage of Temporal is reported within 10 seconds. */
@@ -110,6 +113,7 @@ function shape(name: string): JsonSchema {
 const NOTHING: JsonSchema = { type: 'object' };
 const CREATE = { prompt: optional(CREATE_JOB.prompt), ...JOB_OPTIONS };
 const ATTACH = { jobId: optional(ATTACH_JOB.jobId), usedFollowUpIds: ATTACH_JOB.usedFollowUpIds };
+const SINCE = { ...ADOPT.since, schema: TIME.schema };
 const DECISION: Arguments = {
   action: described(
     'What came of it: adopt (a create made jobId), delivered (a follow-up arrived), retry (send it), or abandon.',
@@ -120,7 +124,7 @@ const DECISION: Arguments = {
     'With adopt: also a job that is not read just now, or is older, or of another workflow.',
     ADOPT.force,
   ),
-  ...published('ResolveUnknownInput', { since: ADOPT.since, followUpId: ADOPT.followUpId, ...ATTRIBUTION }),
+  ...published('ResolveUnknownInput', { since: SINCE, followUpId: ADOPT.followUpId, ...ATTRIBUTION }),
 };
 
 const START: Arguments = {
@@ -259,7 +263,8 @@ export const OPERATIONS = {
     of: 'job',
     arguments: DECISION,
     positional: ['action'],
-    run: async (call) => call.job().resolve({ ...call.args, ...byWhom(call) } as ResolveUnknownInput),
+    run: async (call) =>
+      call.job().resolve({ ...call.args, since: inFull(call.args['since']), ...byWhom(call) } as ResolveUnknownInput),
     http: { method: 'POST', path: '/resolve', takes: 'body', answers: { 200: shape('JobState') } },
     // A person resolves it: no agent may.
     agents: null,
@@ -270,8 +275,16 @@ export const OPERATIONS = {
 async function startJob({ jobs, projectId, args }: OperationCall) {
   const key = KEY.check(args['key'], 'key');
   const job = await jobs.start({ ...args, projectId, key } as StartRequest, { timeoutMs: START_TIMEOUT_MS });
-  const { workflowId, isNew } = job;
-  return { key, workflowId, isNew, state: await stateOrNull(job) };
+  const { result: _, failure: __, ...body } = bodyOf(job, await stateOrNull(job), null);
+  return { ...body, key, isNew: job.isNew };
+}
+
+function bodyOf({ key, workflowId, url }: JobHandle, state: JobState | null, end: JobEnd | null): JobBody {
+  const { result, failure } = end ?? { result: null, failure: null };
+  // A result of an older release has no link of its own.
+  const prLink = result?.prLink ?? state?.prLink ?? null;
+  const outcome = result?.outcome ?? failure?.type ?? state?.outcome ?? null;
+  return { key, workflowId, url, outcome, prLink, state, result, failure };
 }
 
 function stateOrNull(job: JobHandle): Promise<JobState | null> {
@@ -286,9 +299,8 @@ async function getJob(call: OperationCall): Promise<JobBody> {
   call.gone.throwIfAborted();
   const state = await job.state({ signal: call.gone, timeoutMs: STATE_TIMEOUT_MS }).catch(nullIfUnbegun);
   const isOver = state === null || state.phase === 'done';
-  const result = isOver ? await whileWanted(call, RESULT_TIMEOUT_MS, (signal) => resultOf(job, state, signal)) : null;
-  const { key, workflowId } = job;
-  return { key, workflowId, state, result };
+  const end = isOver ? await whileWanted(call, RESULT_TIMEOUT_MS, (signal) => resultOf(job, state, signal)) : null;
+  return bodyOf(job, state, end);
 }
 
 /** Queues a follow-up; a call that waits, until its outcome is known. */
@@ -307,6 +319,12 @@ async function listJobs({ jobs, projectId, args, gone: signal }: OperationCall) 
   const filter: JobFilter = { ...others, projectId, tags };
   const { jobs: found, nextCursor } = await jobs.listPage(filter, { pageSize, cursor, signal });
   return { jobs: found.map((job) => ({ key: agentJobOf(job.workflowId)?.key ?? null, ...job })), nextCursor };
+}
+
+/** A client that reads times as such writes one in its own way, and `since` must be the text of the state. */
+function inFull(time: unknown): unknown {
+  const isTime = typeof time === 'string' && !Number.isNaN(Date.parse(time));
+  return isTime ? new Date(time).toISOString() : time;
 }
 
 /** Who decides: the key's own name comes first, whatever the caller writes. */

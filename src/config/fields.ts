@@ -73,11 +73,27 @@ export function wholeNumberOr<W extends string>(word: W) {
 /** True or false. */
 export const flagField = wordField('true', 'false').transform((word) => word === 'true');
 
+function addressField(of: string, example: string) {
+  const form = `the http or https address of ${of} without credentials, query or fragment`;
+  return field(`${form}, for example ${example}`, plainAddress);
+}
+
 /** The upstream's address without a trailing slash. */
-export const baseUrlField = field(
-  'the http or https address of the upstream without credentials, query or fragment, ' +
-    'for example https://api.example.com',
-  plainAddress,
+export const baseUrlField = addressField('the upstream', 'https://api.example.com');
+
+/** The address at which callers reach `serve`, without a trailing slash. */
+export const publicUrlField = addressField('this server for its callers', 'https://example.com/agent-jobs');
+
+/** Origins as browsers send them. `null` is that of any page without an address. */
+export const originsField = field(
+  'a list of origins such as https://app.example.com,app://bundle, and none of them * or null',
+  (text) => {
+    const isOrigin = (origin: string) =>
+      /^[a-z][a-z\d+.-]*:\/\/[^\s/?#*@]+$/.test(origin) &&
+      (!/^https?:/.test(origin) || parseUrl(origin, ['http:', 'https:'])?.origin === origin);
+    const origins = parseList(text);
+    return origins.every(isOrigin) ? origins : undefined;
+  },
 );
 
 /** The path of a file that can be read and holds what it should. */

@@ -1,6 +1,6 @@
 /**
- * The Model Context Protocol: tools of agents, derived from the table of operations. Each answer is the body of HTTP's
- * answer, with what to do next. Only a person resolves a write in doubt: no tool does.
+ * The Model Context Protocol: tools of agents, derived from the table of operations. Each answer is a short text, and
+ * the body of HTTP's answer, with what to do next. Only a person resolves a write in doubt: no tool does.
  */
 import { createHash } from 'node:crypto';
 import type { IncomingHttpHeaders } from 'node:http';
@@ -15,12 +15,15 @@ import {
 } from '@modelcontextprotocol/server';
 import { firstOf } from '../client/concurrently.js';
 import { checkKnownFields } from '../client/settings.js';
+import type { FollowUpState } from '../contract.js';
 import { checkObject, type JsonSchema, type Kind, optional, whole } from '../contract/kinds.js';
 import { type JobBody, type Operation, type OperationCall, OPERATIONS } from '../operations.js';
 import { type Arguments, described, KEY, plainObject, PROJECT } from '../operations/arguments.js';
 import { STREAM_MS } from './events.js';
+import type { JobSummary } from '../starter.js';
 import { type Caller, checkMaySee } from './keys.js';
-import { Problem, problemOf } from './problem.js';
+import { checkOrigin } from './origins.js';
+import { problemOf, RpcProblem } from './problem.js';
 import type { Answer, Call } from './request.js';
 
 /** One call of a tool. */
@@ -60,7 +63,7 @@ export const TOOLS = Object.values<Operation>(OPERATIONS).flatMap((operation) =>
 type Tool = (typeof TOOLS)[number];
 
 /** Checks the arguments, and whether the caller may see the project; then runs the tool, and says what to do next. */
-async function callTool(tool: Tool, call: ToolCall): Promise<object> {
+async function callTool(tool: Tool, call: ToolCall): Promise<Body & { next: string }> {
   const { operation, input, arguments: taken } = tool;
   checkKnownFields(checkObject(call.args, 'arguments'), input, null);
   for (const [name, kind] of Object.entries(taken)) kind.check(call.args[name], name);
@@ -89,26 +92,48 @@ export function keyOf(project: string, prompt: string): string {
 
 const ASK = 'It is unknown whether a write arrived upstream. Ask the person who operates agent-jobs to check there';
 
+/** The body of any operation that is a tool; `state` is also that of a follow-up. */
+type Body = Partial<Omit<JobBody, 'state'>> & {
+  readonly id?: string;
+  readonly state?: JobBody['state'] | FollowUpState;
+  readonly isNew?: boolean;
+  readonly jobs?: readonly (JobSummary & Pick<JobBody, 'key'>)[];
+  readonly nextCursor?: string | null;
+};
+
+/** What an agent reads first: a body of thousands of words would fill its context. */
+function shortText(body: Body, next: string): string {
+  const { key, outcome, prLink, failure, id, state, jobs, nextCursor } = body;
+  if (typeof state === 'string') return JSON.stringify({ id, state, next });
+  if (jobs !== undefined) return JSON.stringify({ jobs: jobs.map(shortRow), nextCursor, next });
+  const { phase = null, waiting = null } = state ?? {};
+  return JSON.stringify({ key, phase, outcome, prLink, waiting, failure: failure?.message, next });
+}
+
+function shortRow({ key, title, phase, outcome, prLink, waitingFor }: NonNullable<Body['jobs']>[number]): object {
+  return { key, title, phase, outcome, prLink, waitingFor };
+}
+
 /** What an agent does with an answer: above all, what it must not repeat, for that could write twice. */
-function nextStep(body: Partial<JobBody> & { isNew?: boolean; nextCursor?: string | null }): string {
-  const { state, result, isNew, key, nextCursor, workflowId = '' } = body;
+function nextStep(body: Body): string {
+  const { state, outcome, result, isNew, key, nextCursor, workflowId = '' } = body;
   // The state of a follow-up.
   if (typeof state === 'string') {
     if (state === 'unknown') return `${ASK}, and to resolve it: npx agent-jobs attention. Do not send it again.`;
     const isTaken = ['sent', 'queued'].includes(state);
-    return `It is ${state as string}.${isTaken ? ' Call wait_for_job for what comes of it.' : ''}`;
+    return `It is ${state}.${isTaken ? ' Call wait_for_job for what comes of it.' : ''}`;
   }
   if (state?.phase === 'needsAttention') {
     const command = `npx agent-jobs resolve ${workflowId}`;
     return `The job waits for a person. ${ASK}, and to resolve it: ${command}. Do not start the job again.`;
   }
-  if (state?.outcome === 'UnknownOutcome') return `${ASK}. Do not start the job again before that.`;
+  if (outcome === 'UnknownOutcome') return `${ASK}. Do not start the job again before that.`;
   if (isNew !== undefined) {
     const joined = isNew ? 'The job was started.' : 'The key already named this job: no second one was started.';
     return `${joined} Its key is ${key}. Call wait_for_job for its result.`;
   }
-  if (result === null) return 'The job still runs. Call wait_for_job, or get_job in a minute.';
-  if (result !== undefined) return `The job is over: ${'failure' in result ? 'it failed' : result.outcome}.`;
+  if (outcome != null) return `The job is over: ${result === null ? `it failed (${outcome})` : outcome}.`;
+  if (result !== undefined) return 'The job still runs. Call wait_for_job, or get_job in a minute.';
   return nextCursor == null ? 'That is all.' : 'There are more: give nextCursor as cursor.';
 }
 
@@ -124,7 +149,8 @@ interface McpService extends Pick<ToolCall, 'caller' | 'ending'> {
 /** Answers a request over HTTP, which stands alone: any server may answer the next one. */
 export async function serveMcp(call: Call): Promise<Answer | null> {
   const { service, request, response, args: body, gone, ending } = call;
-  checkOrigin(request.headers);
+  checkOrigin(request.headers, service.allowedOrigins);
+  checkVersion(request.headers, body);
   // A tool may wait longer than any other call.
   request.socket.setTimeout(0);
   // A stream of notifications has no end of its own: it ends as a stream of events does.
@@ -152,14 +178,12 @@ export async function serveMcp(call: Call): Promise<Answer | null> {
   return null;
 }
 
-/** The protocol asks for it: no page of another site may call tools. Throws a problem 403. */
-function checkOrigin({ origin, host }: IncomingHttpHeaders): void {
-  if (origin === undefined) return;
-  // Each of the two may name a port that the other leaves out.
-  const [scheme] = /^https?:\/\//.exec(origin) ?? [];
-  const hostOf = (url: string) => (URL.canParse(url) ? new URL(url).host : null);
-  if (scheme !== undefined && host !== undefined && hostOf(origin) === hostOf(scheme + host)) return;
-  throw new Problem(403, 'the header Origin names another site');
+/** The SDK does not compare the two in `initialize`. Throws an error of JSON-RPC. */
+function checkVersion({ 'mcp-protocol-version': named }: IncomingHttpHeaders, { id, params }: Call['args']): void {
+  const { _meta: meta } = (params ?? {}) as { _meta?: Record<string, unknown> };
+  const claimed = meta?.['io.modelcontextprotocol/protocolVersion'];
+  if (named === undefined || typeof claimed !== 'string' || claimed === named) return;
+  throw new RpcProblem(-32_020, `MCP-Protocol-Version names ${String(named)}, and _meta ${claimed}`, id);
 }
 
 /** Makes the server of one connection, or of one request over HTTP. */
@@ -191,7 +215,7 @@ async function answer(
   try {
     const call = { ...service, ...waiting, jobs: await service.connect(), args };
     const body = await callTool(tool, call);
-    return { content: [text(JSON.stringify(body))], structuredContent: { ...body } };
+    return { content: [text(shortText(body, body.next))], structuredContent: { ...body } };
   } catch (error) {
     const { body, message } = problemOf(error, request.signal.aborted ? () => {} : service.onProblem);
     return { isError: true, content: [text(message)], structuredContent: { ...body } };

@@ -1,6 +1,6 @@
 /** The OpenAPI 3.1 document for generators of clients, made of the routes and the published schemas of the contract. */
 import { type JsonSchema, TEXT } from '../contract/kinds.js';
-import { CONTRACT_SCHEMAS, plainSchema } from '../operations/arguments.js';
+import { CONTRACT_SCHEMAS, plainSchema, type Shape } from '../operations/arguments.js';
 import { HEADERS, type Route, ROUTES } from './routes.js';
 
 const TEXT_OR_NULL: JsonSchema = { type: ['string', 'null'] };
@@ -11,46 +11,39 @@ function ref(name: string): JsonSchema {
   return { $ref: `#/components/schemas/${name}` };
 }
 
-function orNull(...forms: JsonSchema[]): JsonSchema {
-  return { anyOf: [...forms, { type: 'null' }] };
+function orNull(form: JsonSchema): JsonSchema {
+  return { anyOf: [form, { type: 'null' }] };
 }
 
-/** An object that has all of these fields. */
+/** An object of these fields. */
 function objectOf(properties: Record<string, JsonSchema>): JsonSchema {
   return { type: 'object', properties, required: Object.keys(properties) };
 }
-
-type Shape = JsonSchema & { readonly properties: Readonly<Record<string, { readonly enum?: readonly unknown[] }>> };
 
 const { EndedJobResult, UnfinishedJobResult } = CONTRACT_SCHEMAS as Record<string, Shape>;
 
 /** Both forms of a result in one: a generated client would not know a further form. */
 const RESULT: JsonSchema = {
-  ...UnfinishedJobResult,
+  ...UnfinishedJobResult!,
   description: CONTRACT_SCHEMAS['AgentJobResult']!['description'],
   properties: {
-    ...UnfinishedJobResult!.properties,
+    ...UnfinishedJobResult!.properties!,
     outcome: {
       type: 'string',
-      enum: [EndedJobResult!, UnfinishedJobResult!].flatMap(({ properties }) => properties['outcome']!.enum!),
+      enum: [EndedJobResult!, UnfinishedJobResult!].flatMap(({ properties }) => properties!['outcome']!.enum!),
     },
   },
 };
 
-/** The shapes of the contract as answers. A generated client would fail on a further word of an enum. */
-const SHAPES = JSON.parse(JSON.stringify({ ...CONTRACT_SCHEMAS, AgentJobResult: RESULT }), (_, value: unknown) => {
-  const { enum: words, description, ...others } = (value ?? {}) as { enum?: unknown; description?: string };
-  if (!Array.isArray(words)) return value;
-  const list = `One of ${words.filter((word) => word !== null).join(', ')}; more may come.`;
-  return { ...others, description: description === undefined ? list : `${description} ${list}` };
-}) as Record<string, JsonSchema>;
-
-const JOB = { key: TEXT_OR_NULL, workflowId: TEXT.schema(), state: orNull(ref('JobState')) };
+const JOB = {
+  ...{ key: TEXT_OR_NULL, workflowId: TEXT.schema(), url: TEXT_OR_NULL, outcome: TEXT_OR_NULL, prLink: TEXT_OR_NULL },
+  state: orNull(ref('JobState')),
+};
 
 /** What HTTP answers with, besides the shapes of the contract. */
 const ANSWERS: Readonly<Record<string, JsonSchema>> = {
-  Job: objectOf({ ...JOB, result: orNull(ref('AgentJobResult'), ref('JobFailure')) }),
-  JobFailure: objectOf({ failure: objectOf({ type: TEXT.schema(), message: TEXT.schema(), details: {} }) }),
+  Job: objectOf({ ...JOB, result: orNull(ref('AgentJobResult')), failure: orNull(ref('JobFailure')) }),
+  JobFailure: objectOf({ type: TEXT.schema(), message: TEXT.schema(), details: {} }),
   StartedJob: objectOf({ ...JOB, key: TEXT.schema(), isNew: FLAG }),
   JobPage: objectOf({ jobs: { type: 'array', items: ref('JobSummary') }, nextCursor: TEXT_OR_NULL }),
   JobSummary: objectOf({
@@ -70,12 +63,38 @@ const ANSWERS: Readonly<Record<string, JsonSchema>> = {
   },
 };
 
+/** Times of ours. Those of the upstream's record may be any text. */
+const TIMES = ['at', 'startedAt', 'finishedAt', 'endedAt', 'lastChangeAt', 'since', 'until', 'lookAfter'];
+
+/** All shapes as answers, made of what generated clients read without a failure. */
+const SHAPES = JSON.parse(
+  JSON.stringify({ ...CONTRACT_SCHEMAS, AgentJobResult: RESULT, ...ANSWERS }),
+  (name, value: unknown) => (typeof value === 'object' && value !== null ? forClients(name, value as Shape) : value),
+) as Record<string, JsonSchema>;
+
+/** A generated client would fail on a further word of an enum, and takes the null of a required field for none. */
+function forClients(name: string, schema: Shape): object {
+  const { enum: words, required, properties, type, description, ...others } = schema;
+  if (Array.isArray(required) && properties) {
+    return { ...schema, required: required.filter((field) => !canBeNull(properties[field]!)) };
+  }
+  if (TIMES.includes(name) && type !== undefined) return { ...schema, format: 'date-time' };
+  if (!Array.isArray(words)) return schema;
+  const list = `One of ${words.filter((word) => word !== null).join(', ')}; more may come.`;
+  return { ...others, type, description: description === undefined ? list : `${description} ${list}` };
+}
+
+function canBeNull({ type, anyOf = [], $ref }: Shape): boolean {
+  const isAnything = type === undefined && anyOf.length === 0 && $ref === undefined;
+  return isAnything || [type].flat().includes('null') || anyOf.some(canBeNull);
+}
+
 /** The document. A server without keys ignores the key that it asks for. */
-export function openApi(version: string): object {
+export function openApi(version: string, publicUrl = '/'): object {
   const paths: Record<string, Record<string, object>> = {};
   for (const route of ROUTES) (paths[route.path] ??= {})[route.method.toLowerCase()] = operationOf(route);
   const bodies = ROUTES.flatMap(({ body, id }): [string, JsonSchema][] => (body ? [[bodyName(id), body]] : []));
-  const schemas = { ...SHAPES, ...ANSWERS, ...(Object.fromEntries(bodies) as Record<string, JsonSchema>) };
+  const schemas = { ...SHAPES, ...(Object.fromEntries(bodies) as Record<string, JsonSchema>) };
   return {
     openapi: '3.1.0',
     info: {
@@ -84,7 +103,7 @@ export function openApi(version: string): object {
         'Starts jobs of coding agents, follows them, and sends them further instructions. Answers may get further ' +
         'fields and words, which clients ignore.',
     },
-    servers: [{ url: '/' }],
+    servers: [{ url: publicUrl }],
     tags: [{ name: 'jobs', description: 'Jobs, each under the address of its key and under that of its id.' }],
     security: [{ key: [] }],
     paths,

@@ -2,6 +2,7 @@
 import { STATUS_CODES } from 'node:http';
 import { AgentJobsError, type AgentJobsErrorCode, NoWorkerError, TemporalCallError } from '../client/errors.js';
 import { isAboutSearchAttributes, isInvalidArgument, isOutage } from '../client/temporal-errors.js';
+import { InvalidInputError } from '../contract/errors.js';
 
 /** An answer that is an error. Its code is the client's, or the words of its status, such as `NOT_FOUND`. */
 export class Problem extends Error {
@@ -24,6 +25,22 @@ export class Problem extends Error {
     this.status = status;
     this.body = { type: 'about:blank', title, status, detail, code: named, retryable };
     this.headers = headers;
+  }
+}
+
+/** A message of the Model Context Protocol that is refused, as its clients understand it: an error of JSON-RPC. */
+export class RpcProblem extends Problem {
+  override readonly body: object;
+
+  constructor(code: number, message: string, id: unknown = null) {
+    super(400, message, { headers: { 'content-type': 'application/json' } });
+    this.body = { jsonrpc: '2.0', id, error: { code, message } };
+  }
+
+  /** For a body that is no message, such as a batch; any other error stays. */
+  static of(error: unknown): unknown {
+    if (error instanceof InvalidInputError) return new RpcProblem(-32_600, error.message);
+    return error instanceof Problem && error.status === 400 ? new RpcProblem(-32_700, error.message) : error;
   }
 }
 

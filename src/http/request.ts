@@ -14,6 +14,10 @@ export interface Call extends Omit<OperationCall, 'waitMs' | 'keyName'> {
   /** What this server is, and where it reports what is wrong here, not with a request; never a key or a prompt. */
   readonly service: {
     readonly version: string;
+    /** The address that callers use, if it is another one than that at which this server listens. */
+    readonly publicUrl?: string | undefined;
+    /** Other sites whose pages may call tools. */
+    readonly allowedOrigins?: readonly string[] | undefined;
     /** How long a tool of an agent may wait; default 50 seconds. */
     readonly maxToolWaitMs?: number | undefined;
     readonly onProblem: (problem: string) => void;

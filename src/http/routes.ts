@@ -58,7 +58,7 @@ function routesOf(operation: Operation): Route[] {
 function handlerOf({ run, http }: Operation): Route['handle'] {
   const { idempotencyKey, waits = false, status = () => 200 } = http!;
   return async (call) => {
-    const { request, caller } = call;
+    const { request, caller, service } = call;
     const given = idempotencyKey === undefined ? undefined : idempotencyKeyOf(request);
     if (idempotencyKey === 'key' && given === undefined) {
       throw new Problem(400, 'the header Idempotency-Key is missing: it is the key of the job');
@@ -69,7 +69,8 @@ function handlerOf({ run, http }: Operation): Route['handle'] {
     };
     const body = await run({ ...call, args, keyName: caller.name, waitMs: waits ? waitOf(request) : 0 });
     const { workflowId } = body as { workflowId?: string };
-    const headers = idempotencyKey === 'key' && workflowId !== undefined ? { location: jobPath(workflowId) } : {};
+    const isStart = idempotencyKey === 'key' && workflowId !== undefined;
+    const headers = isStart ? { location: `${service.publicUrl ?? ''}${jobPath(workflowId)}` } : {};
     return { status: status(body), headers, body };
   };
 }
@@ -99,6 +100,9 @@ export const MCP_ROUTE = at('/mcp', {
   handle: async (call) => (await import('./mcp.js')).serveMcp(call),
 });
 
+/** Of a path below `/v1` that ends in a slash. */
+export const ENDS_IN_SLASH = 'no path below /v1 ends in a slash; one that a key ends in is %2F';
+
 /** What a path names; `projectId` is null if another client made up the workflow id. */
 interface Address {
   readonly projectId: string | null;
@@ -111,6 +115,7 @@ export const NOWHERE: Address = { projectId: null, workflowId: null };
 
 /** Decodes what a pattern found; throws a problem 400. */
 export function readAddress({ projectId: project = '', key, id }: Record<string, string>): Address {
+  if (key === '' || id === '') throw new Problem(400, `the path: ${ENDS_IN_SLASH}`);
   try {
     if (id !== undefined) return addressOfId(id);
     const projectId = ID.check(decode(project), 'projectId');

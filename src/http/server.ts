@@ -10,9 +10,10 @@ import type { AgentJobs } from '../starter.js';
 import { ANYBODY, type Caller, type CallerKeys, checkMaySee } from './keys.js';
 import { CallerLimits, type Limits, LIMITS } from './limits.js';
 import { openApi } from './openapi.js';
-import { Problem, problemOf, PROBLEM_TYPE } from './problem.js';
+import { admitOrigin } from './origins.js';
+import { Problem, problemOf, PROBLEM_TYPE, RpcProblem } from './problem.js';
 import { type Answer, type Call, headerOf, readBody, readQuery } from './request.js';
-import { MCP_ROUTE, NOWHERE, readAddress, type Route, ROUTES } from './routes.js';
+import { ENDS_IN_SLASH, MCP_ROUTE, NOWHERE, readAddress, type Route, ROUTES } from './routes.js';
 
 /** What is served, and to whom. */
 interface HttpService extends Readonly<Call['service']> {
@@ -66,7 +67,7 @@ export class HttpServer {
     ['/healthz', () => ({ status: 200, body: { alive: true } })],
     ['/readyz', () => this.#readiness()],
     ['/metrics', () => ({ status: 200, body: this.#metrics() })],
-    ['/openapi.json', () => ({ status: 200, body: openApi(this.#service.version) })],
+    ['/openapi.json', () => ({ status: 200, body: openApi(this.#service.version, this.#service.publicUrl) })],
   ]);
 
   private constructor(service: HttpService) {
@@ -153,9 +154,15 @@ export class HttpServer {
       if (!open.isProbe) this.#limits.countRequest(addressOf(request));
       return openAnswer();
     }
+    const service = this.#service;
+    const isTools = path === MCP_ROUTE.path && !open.isProbe;
+    const preflight = isTools ? admitOrigin(request, response, service.allowedOrigins) : null;
+    if (preflight) {
+      this.#limits.countRequest(addressOf(request));
+      return preflight;
+    }
     const { route, parts } = findRoute(open.isProbe ? [] : ALL_ROUTES, method, path);
     open.route = route;
-    const service = this.#service;
     const caller = await this.#callerOf(request);
     const { projectId, workflowId } = route === MCP_ROUTE ? NOWHERE : readAddress(parts);
     if (route !== MCP_ROUTE) checkMaySee(caller, projectId);
@@ -163,7 +170,8 @@ export class HttpServer {
     // The caller may keep the connection.
     response.removeHeader('connection');
     const source = { request, response, limits: this.#limits, countedAs: caller.id ?? addressOf(request) };
-    const args = route.body ? await readBody(source, route.body) : query;
+    const refuse = (error: unknown) => Promise.reject(isTools ? RpcProblem.of(error) : error);
+    const args = route.body ? await readBody(source, route.body).catch(refuse) : query;
     const jobs = await service.connect();
     if (workflowId !== null) await checkIsJob(jobs, workflowId);
     const job = () => jobs.handle(workflowId ?? '');
@@ -266,7 +274,8 @@ function addressOf({ socket }: IncomingMessage): string {
 /** Throws a problem 400. */
 function targetOf({ method = '', url = '' }: IncomingMessage): { method: string; path: string; search: string } {
   if (!url.startsWith('/')) throw new Problem(400, 'the target must be a path: this is no proxy');
-  const [, path = '', search = ''] = /^([^?]*)\??(.*)$/s.exec(url) ?? [];
+  const [, given = '', search = ''] = /^([^?]*)\??(.*)$/s.exec(url) ?? [];
+  const path = given.startsWith('/v1/') ? given : given.replace(/\/$/, '');
   // Node leaves the body of an answer to HEAD out by itself.
   return { method: method === 'HEAD' ? 'GET' : method, path, search };
 }
@@ -283,7 +292,8 @@ function findRoute(
     const match = route.pattern.exec(path);
     return match ? [{ route, parts: match.groups ?? {} }] : [];
   });
-  if (found.length === 0) throw new Problem(404, 'no such path; /openapi.json has all of them');
+  const isSlash = path.endsWith('/');
+  if (found.length === 0) throw new Problem(404, `no such path; ${isSlash ? ENDS_IN_SLASH : '/openapi.json has all'}`);
   const methods = found.map(({ route }) => route.method);
   checkMethod(method, methods);
   return found.find(({ route }) => route.method === method)!;
@@ -311,7 +321,7 @@ function checkIsLocal({ headers: { host = '', origin, 'sec-fetch-site': site } }
 }
 
 function refuse(socket: Socket, { status, body }: Problem): void {
-  const text = JSON.stringify(body);
+  const text = `${JSON.stringify(body)}\n`;
   const head = [`HTTP/1.1 ${status} ${STATUS_CODES[status]}`, `content-type: ${PROBLEM_TYPE}`, 'connection: close'];
   closeSoon(socket, [...head, `content-length: ${Buffer.byteLength(text)}`, '', text].join('\r\n'));
 }

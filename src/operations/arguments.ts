@@ -73,10 +73,13 @@ export function plainObject(fields: Arguments, { isClosed = false } = {}): JsonS
 }
 
 /** The keywords of a schema that are read here. */
-interface Shape extends JsonSchema {
+export interface Shape extends JsonSchema {
   type?: string | readonly string[];
+  anyOf?: readonly Shape[];
+  $ref?: string;
   description?: string;
-  properties?: Properties;
+  properties?: Readonly<Record<string, Shape>>;
+  required?: readonly string[];
   items?: JsonSchema;
   enum?: readonly unknown[];
   additionalProperties?: unknown;

@@ -13,22 +13,24 @@ export interface Waiter {
   readonly ending: AbortSignal;
 }
 
+/** How a run ended: with a result or a failure, never both; both are null while it is not over. */
+export interface JobEnd {
+  readonly result: AgentJobResult | null;
+  readonly failure: { readonly type: string; readonly message: string; readonly details: object | null } | null;
+}
+
 /** Errors that stand for an end without a result. */
 const ENDS = ['CREATE_REJECTED', 'INVALID_INPUT', 'JOB_CANCELED', 'JOB_FAILED', 'JOB_TERMINATED', 'UNKNOWN_OUTCOME'];
 
 /** Waits for the end: the result, or the failure of a job without one. */
-export async function resultOf(
-  job: JobHandle,
-  state: JobState | null,
-  signal: AbortSignal,
-): Promise<AgentJobResult | { failure: object }> {
+export async function resultOf(job: JobHandle, state: JobState | null, signal: AbortSignal): Promise<JobEnd> {
   try {
-    return await job.result({ signal });
+    return { result: await job.result({ signal }), failure: null };
   } catch (error) {
     if (!(error instanceof AgentJobsError && ENDS.includes(error.code))) throw error;
     // The state shows whether Temporal timed out or terminated it; the other errors are named as their outcomes.
     const type = state?.outcome ?? error.name.replace(/^Job|Error$/g, '');
-    return { failure: { type, message: error.message, details: detailsOf(error) } };
+    return { result: null, failure: { type, message: error.message, details: detailsOf(error) } };
   }
 }
 

@@ -192,6 +192,7 @@ const EVERYTHING = [
   ...set('temporal.tls.secret=tls', 'temporal.apiKey.secret=key', 'payloadKeys.secret=keys', 'snapshots.claim=claim'),
   ...set('webhooks.secret=webhooks', 'upstream.keys.projectKeys=projects'),
   ...set('settings.LOG_LEVEL=debug', 'temporal.tls.serverName=temporal', 'http.maxToolWait=20s'),
+  ...set('http.publicUrl=https://example.com/jobs', 'http.allowedOrigins=https://app.example.com'),
   ...['--set', 'http.replicas=2', '--set-json', 'networkPolicy.httpFrom=[{"podSelector":{}}]'],
   ...turnedOn('temporal.tls.serverAuthority', 'serviceMonitor.enabled', 'autoscaling.enabled', 'versioning.enabled'),
 ];

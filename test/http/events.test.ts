@@ -65,7 +65,7 @@ test('states come as they change, the present one first, then one result, and th
   expect(states.map(({ event }) => event)).toEqual(states.map(() => 'state'));
   expect(new Set(states.map(({ id }) => id)).size).toBe(states.length);
   expect(states.at(-1)?.data).toMatchObject({ phase: 'done', outcome: 'completed' });
-  expect(events.at(-1)).toMatchObject({ event: 'result', data: { outcome: 'completed' } });
+  expect(events.at(-1)).toMatchObject({ event: 'result', data: { result: { outcome: 'completed' }, failure: null } });
 });
 
 test('a caller that comes back gets what is new, from any server, and after the result nothing', async () => {
@@ -92,7 +92,7 @@ test('a caller that comes back to a job that no worker began before its end lear
   await run.terminate();
   const path = `/v1/projects/${projectId}/jobs/unbegun`;
   const events = eventsIn((await stream(path)).body as string);
-  expect(events).toMatchObject([{ event: 'result', data: { failure: { type: 'Terminated' } } }]);
+  expect(events).toMatchObject([{ event: 'result', data: { result: null, failure: { type: 'Terminated' } } }]);
   expect((await stream(path, events[0]!.id)).status).toBe(204);
 });
 
@@ -105,7 +105,8 @@ test('a job whose follow-up came after its end goes on in the stream of a caller
     expect(body.state.followUps).toMatchObject([{ id: 'later', state: 'sent' }]);
   }, PATIENCE);
   const events = eventsIn((await stream(path, seen.id)).body as string);
-  expect(events.at(-1)).toMatchObject({ event: 'result', data: { followUps: [{ id: 'later', state: 'sent' }] } });
+  const result = { followUps: [{ id: 'later', state: 'sent' }] };
+  expect(events.at(-1)).toMatchObject({ event: 'result', data: { result } });
 });
 
 test('a server that ends asks its streams and waits to come back, and lets what is under way finish', async () => {

@@ -31,7 +31,7 @@ const LAST = 'GET /healthz HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n';
 const head = (first: string, ...headers: string[]) => headOf(used.bench, first, ...headers);
 const start = `POST ${LIST}`;
 /** The head and the body of an answer that is an error. */
-const PROBLEM = /^content-type: application\/problem\+json\r\n[^]*"code":/im;
+const PROBLEM = /^content-type: application\/problem\+json\r\n[^]*"code":[^]*\}\n$/im;
 const JSON_TYPE = 'content-type: application/json';
 const KEY = 'idempotency-key: k';
 

@@ -102,7 +102,7 @@ test('a cancelled job is answered as a failure, with who asked in history', asyn
   const canceled = await send(`${location}/cancel`, { method: 'POST' });
   expect([canceled.status, canceled.body]).toEqual([202, {}]);
   const { body } = await send(location, { headers: { prefer: 'wait=40' } });
-  expect(body.result.failure).toMatchObject({ type: 'Canceled', details: null });
+  expect(body.failure).toMatchObject({ type: 'Canceled', details: null });
   const { events } = await server.client.workflow.getHandle(body.workflowId).fetchHistory();
   const by = events?.flatMap((event) => event.workflowExecutionCancelRequestedEventAttributes?.identity ?? []);
   expect(by).toEqual(['own']);
@@ -117,7 +117,7 @@ test('a refused create is answered with its details; its key may start again', a
   await server.sandbox.addFault({ kind: 'status', status: 400, body: { error: 'no' }, promptIncludes: key, count: 1 });
   const location = (await start(key, { prompt })).headers.get('location')!;
   const { body } = await send(location, { headers: { prefer: 'wait=40' } });
-  expect(body.result.failure).toMatchObject({ type: 'CreateRejected', details: { status: 400 } });
+  expect(body.failure).toMatchObject({ type: 'CreateRejected', details: { status: 400 } });
   expect((await start(key, { prompt })).status).toBe(201);
 });
 

@@ -60,7 +60,11 @@ test('an agent that repeats its start without a key makes no second job, and wai
   const waited = await call('wait_for_job', { key, timeoutSeconds: 40 });
   expect(waited.structuredContent).toMatchObject({ key, state: { phase: 'done' }, result: { outcome: 'completed' } });
   expect(waited.structuredContent.next).toBe('The job is over: completed.');
-  expect(JSON.parse(waited.content[0].text)).toEqual(waited.structuredContent);
+  const { state, prLink, next } = waited.structuredContent;
+  expect(prLink).toMatch(/^http/);
+  const short = { key, phase: 'done', outcome: 'completed', prLink, waiting: null, next };
+  expect(waited.content).toEqual([{ type: 'text', text: JSON.stringify(short) }]);
+  expect(state.prLink).toBe(prLink);
   expect(await server.sandbox.creates({ projectId: server.projectId })).toHaveLength(1);
 });
 
@@ -73,12 +77,20 @@ test('a wait that is over answers what there is; a follow-up is sent once under 
   const running = await call('wait_for_job', { key, timeoutSeconds: 0 });
   expect(running.structuredContent.result).toBeNull();
   expect(running.structuredContent.next).toContain('still runs');
+  const { phase, outcome, waiting } = JSON.parse(running.content[0].text);
+  expect([phase, outcome, waiting]).toEqual([expect.any(String), null, running.structuredContent.state.waiting]);
   for (const _ of [1, 2]) {
     const sent = await call('send_follow_up', { key, prompt: 'more', id: 'one' });
-    expect(sent.structuredContent).toMatchObject({ id: 'one', state: 'sent' });
+    expect(sent.structuredContent).toMatchObject({ id: 'one', state: 'sent', job: { status: 'active' } });
+    const { next } = sent.structuredContent;
+    expect(JSON.parse(sent.content[0].text)).toEqual({ id: 'one', state: 'sent', next });
   }
   const listed = await call('list_jobs', { limit: 1000 });
-  expect(listed.structuredContent.nextCursor).toBeNull();
+  const { jobs, nextCursor, next } = listed.structuredContent;
+  expect(nextCursor).toBeNull();
+  const shown = ['key', 'title', 'phase', 'outcome', 'prLink', 'waitingFor'];
+  const rows = jobs.map((job: Record<string, unknown>) => Object.fromEntries(shown.map((name) => [name, job[name]])));
+  expect(JSON.parse(listed.content[0].text)).toEqual({ jobs: rows, nextCursor: null, next });
   const other = await call('send_follow_up', { key, prompt: 'another', id: 'one' });
   expect(other).toMatchObject({ isError: true, structuredContent: { code: 'FOLLOW_UP_CONFLICT', status: 422 } });
 });
@@ -107,8 +119,10 @@ test('a job that ended in doubt, and a follow-up in doubt, are not to be repeate
   await inDoubt(prompt);
   const { structuredContent: started } = await call('start_job', { prompt, onUnknownOutcome: 'fail', ...QUICK });
   const ended = await call('wait_for_job', { key: started.key, timeoutSeconds: 40 });
+  const { message } = ended.structuredContent.failure;
+  expect(JSON.parse(ended.content[0].text)).toMatchObject({ outcome: 'UnknownOutcome', failure: message });
   expect(ended.structuredContent).toMatchObject({
-    result: { failure: { type: 'UnknownOutcome' } },
+    ...{ outcome: 'UnknownOutcome', result: null, failure: { type: 'UnknownOutcome' } },
     next: expect.stringMatching(/Ask the person who operates agent-jobs.*Do not start the job again/),
   });
   const other = await call('start_job', { prompt: `well ${randomUUID()}`, ...QUICK });

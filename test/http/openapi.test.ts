@@ -130,6 +130,40 @@ test('an answer lists no words: a client of today takes those of a later release
   });
 });
 
+test('an answer has no choice of two shapes, and requires nothing that may be null', () => {
+  const answers = Object.entries(schemas).filter(([name]) => !name.endsWith('Request'));
+  const all = answers.flatMap(([name, schema]) => inside(schema).map((part): [string, Schema] => [name, part]));
+  const isNull = ({ type, anyOf }: Schema): boolean =>
+    [type].flat().includes('null') || ((anyOf as Schema[] | undefined)?.some(isNull) ?? false);
+  const choices = all.filter(
+    ([, { anyOf }]) => Array.isArray(anyOf) && anyOf.filter((form) => !isNull(form)).length > 1,
+  );
+  expect(choices).toEqual([]);
+  const needless = all.flatMap(([name, { required, properties }]) =>
+    Array.isArray(required) && properties
+      ? required.filter((field) => isNull(properties[field]!)).map((field) => `${name}.${field}`)
+      : [],
+  );
+  expect(needless).toEqual([]);
+  const { Job, JobFailure } = schemas as Record<string, Schema & { required: string[] }>;
+  expect([Job!.required, JobFailure!.required]).toEqual([['workflowId'], ['type', 'message']]);
+});
+
+test('times are told as such, but for those of the upstream, which may be any text', () => {
+  const { JobState, JobSummary, Waiting, Decision, JobRecord, ResolveJobRequest } = schemas;
+  const times: [Schema, string][] = [
+    [JobState!, 'startedAt'],
+    [JobState!, 'lastChangeAt'],
+    [JobSummary!, 'endedAt'],
+    [Waiting!, 'until'],
+    [Decision!, 'at'],
+    [ResolveJobRequest!, 'since'],
+  ];
+  for (const [shape, field] of times) expect(shape.properties![field], field).toMatchObject({ format: 'date-time' });
+  expect(JobSummary!.properties!['endedAt']).toEqual({ type: ['string', 'null'], format: 'date-time' });
+  for (const field of ['createdAt', 'archivedAt']) expect(JobRecord!.properties![field]).not.toHaveProperty('format');
+});
+
 test('its schemas can be used, and a start is a prompt or a job id', () => {
   const ajv = new Ajv2020({ strict: false, validateFormats: false });
   ajv.addSchema(document, 'openapi');

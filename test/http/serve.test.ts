@@ -1,7 +1,7 @@
 /** The command `serve` as a process: its settings, what it prints, and its end; and the document of all calls. */
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdtemp, writeFile } from 'node:fs/promises';
+import { mkdtemp, readFile, writeFile } from 'node:fs/promises';
 import { type AddressInfo, createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -82,6 +82,8 @@ test('without keys it is for this machine alone, and says so; SIGTERM ends it an
   const { url, output, end } = await serve(envOf(server));
   const path = `${await url()}/v1/projects/serve/jobs`;
   expect(output()).toContain('for this machine alone: HTTP_KEYS_FILE is not set');
+  const { version } = JSON.parse(await readFile('package.json', 'utf8')) as { version: string };
+  expect(await (await fetch(`${await url()}/openapi.json`)).json()).toMatchObject({ info: { version } });
   const headers = { 'idempotency-key': `k-${Date.now()}`, 'content-type': 'application/json' };
   const started = await fetch(path, { method: 'POST', headers, body: '{"prompt": "x"}' });
   // No worker runs here: the job is started all the same.

@@ -18,6 +18,13 @@ const TOOLCHAINS = {
     args: ['version'],
     remedy: 'install Helm 3, or name it in HELM (test/README.md)',
   },
+  go: { program: 'go', args: ['version'], remedy: 'install Go 1.24 or later' },
+  maven: { program: 'mvn', args: ['--version'], remedy: 'install Maven 3 with Java 17 or later' },
+  openapiGenerator: {
+    program: process.env['OPENAPI_GENERATOR'] ?? 'openapi-generator-cli',
+    args: ['version'],
+    remedy: 'install openapi-generator 7, or name it in OPENAPI_GENERATOR (test/README.md)',
+  },
 } as const;
 
 const found = new Map<string, Promise<boolean>>();

@@ -1,0 +1,38 @@
+/** Which pages of other sites may call the tools of agents, and what a browser learns of that (CORS). */
+import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from 'node:http';
+import { Problem } from './problem.js';
+import type { Answer } from './request.js';
+
+const EXPOSED = 'retry-after, www-authenticate';
+const PREFLIGHT = { 'access-control-allow-methods': 'POST', 'access-control-max-age': '600' } as const;
+
+/**
+ * Has a listed page read whatever is answered, errors too. Returns the answer to its preflight, which has no key; null
+ * for any other request.
+ */
+export function admitOrigin(
+  { method, headers }: IncomingMessage,
+  response: ServerResponse,
+  allowed: readonly string[] = [],
+): Answer | null {
+  if (allowed.length === 0) return null;
+  const { origin = '', 'access-control-request-headers': asked = 'authorization, content-type' } = headers;
+  // The answer to another page differs.
+  response.setHeader('vary', 'Origin');
+  if (!allowed.includes(origin)) return null;
+  response.setHeader('access-control-allow-origin', origin);
+  response.setHeader('access-control-expose-headers', EXPOSED);
+  return method === 'OPTIONS'
+    ? { status: 204, headers: { ...PREFLIGHT, 'access-control-allow-headers': asked } }
+    : null;
+}
+
+/** The protocol asks for it: no page of a site that is not listed may call tools. Throws a problem 403. */
+export function checkOrigin({ origin, host }: IncomingHttpHeaders, allowed: readonly string[] = []): void {
+  if (origin === undefined || allowed.includes(origin)) return;
+  // Each of the two may name a port that the other leaves out.
+  const [scheme] = /^https?:\/\//.exec(origin) ?? [];
+  const hostOf = (url: string) => (URL.canParse(url) ? new URL(url).host : null);
+  if (scheme !== undefined && host !== undefined && hostOf(origin) === hostOf(scheme + host)) return;
+  throw new Problem(403, 'the header Origin names another site');
+}
