@@ -1,4 +1,4 @@
-/** What one caller may take of the server: requests in ten seconds, connections, and memory for unfinished bodies. */
+/** What one caller may take of the server: requests in ten seconds, connections, and memory for bodies and answers. */
 import type { Socket } from 'node:net';
 import { Problem } from './problem.js';
 
@@ -10,12 +10,20 @@ export interface Limits {
   readonly connections: number;
   /** Bytes of bodies that are still on their way, of all callers. One caller may take a quarter. */
   readonly bodyBytes: number;
-  /** How long a connection may be idle within a request, in milliseconds: longer than any wait for an answer. */
-  readonly idleMs: number;
+  /** Bytes of answers that their readers have not taken, of all callers. One caller may take a quarter. */
+  readonly answerBytes: number;
+  /** How long a reader may take nothing of an answer. */
+  readonly unreadMs: number;
+  /** How long a stream's reader may take nothing while others need its room. */
+  readonly silentMs: number;
 }
 
 /** The limits of a server. */
-export const LIMITS: Limits = { requests: 2_000, connections: 1_000, bodyBytes: 64 * 1024 * 1024, idleMs: 100_000 };
+export const LIMITS: Limits = {
+  ...{ requests: 2_000, connections: 1_000 },
+  ...{ bodyBytes: 64 * 1024 * 1024, answerBytes: 64 * 1024 * 1024 },
+  ...{ unreadMs: 100_000, silentMs: 10_000 },
+};
 const MAX_DEPTH = 100;
 const MAX_VALUES = 20_000;
 const WINDOW_MS = 10_000;
@@ -77,12 +85,13 @@ export class CallerLimits {
   }
 }
 
-function tooMuch(status: number, detail: string, retryAfterSeconds: number): Problem {
+/** A problem of a caller that took too much, and when it may come again. */
+export function tooMuch(status: number, detail: string, retryAfterSeconds: number): Problem {
   return new Problem(status, detail, { retryable: true, headers: { 'retry-after': String(retryAfterSeconds) } });
 }
 
 /** Adds to a count, and forgets a count of nothing. */
-function add(counts: Map<string, number>, caller: string, more: number): number {
+export function add(counts: Map<string, number>, caller: string, more: number): number {
   const count = (counts.get(caller) ?? 0) + more;
   if (count === 0) counts.delete(caller);
   else counts.set(caller, count);

@@ -21,9 +21,11 @@ export interface Call extends Omit<OperationCall, 'waitMs' | 'keyName'> {
   readonly caller: Caller;
   readonly request: IncomingMessage;
   readonly response: ServerResponse;
+  /** Writes a part of a stream once there is room for it, until its reader took it. Rejects if the reader goes away. */
+  readonly stream: (bytes: Buffer) => Promise<void>;
 }
 
-/** What is answered: text as it is, anything else as JSON. */
+/** What is answered: text and bytes as they are, anything else as JSON. */
 export interface Answer {
   readonly status: number;
   readonly body?: unknown;

@@ -201,20 +201,6 @@ test('a client that vanishes while its job is described leaves no interval behin
   await end();
 });
 
-test('an answer that is not read ends with its connection', () =>
-  withHttp({ idleMs: 1_000 }, async (own) => {
-    const title = 'x'.repeat(32 * 1024 * 1024);
-    const page = vi
-      .spyOn(used.jobs, 'listPage')
-      .mockResolvedValue({ jobs: [{ workflowId: 'w', title }] as never[], nextCursor: null });
-    const { socket } = peer(own, headOf(own, `GET ${LIST}`));
-    socket.pause();
-    await vi.waitUntil(() => page.mock.settledResults.length > 0);
-    await expect.poll(() => openRequests(own), { timeout: 20_000 }).toBe(0);
-    page.mockRestore();
-    socket.destroy();
-  }));
-
 test('a body of a shape that no call needs is refused before it is parsed; texts do not count', async () => {
   const refusal = (json: string) => {
     try {
