@@ -220,14 +220,18 @@ const httpSchema = z.object({
   HTTP_ADDRESS: fields.listenAddressField.default({ host: '127.0.0.1', port: 8080 }),
   HTTP_KEYS_FILE: fields.fileField('the keys of callers').optional(),
   HTTP_KEEP_ALIVE: fields.durationField('1 hour', '5 minutes').optional(),
+  HTTP_CONNECTIONS_PER_ADDRESS: fields.countField.optional(),
   HEALTH_ADDRESS: fields.listenAddressField.optional(),
 });
 
-/** How `agent-jobs serve` listens, how long for an idle connection, and for probes; throws a ConfigError. */
+/** How `agent-jobs serve` listens, what it grants to connections, and where probes ask; throws a ConfigError. */
 export function readHttpConfig(environment: Environment = process.env) {
   const values = parse(httpSchema, environment);
   const { HTTP_ADDRESS: address, HTTP_KEYS_FILE: keysFile } = values;
-  const config = { address, keysFile, keepAliveMs: values.HTTP_KEEP_ALIVE, healthAddress: values.HEALTH_ADDRESS };
+  const config = {
+    ...{ address, keysFile, keepAliveMs: values.HTTP_KEEP_ALIVE, healthAddress: values.HEALTH_ADDRESS },
+    strangersPerAddress: values.HTTP_CONNECTIONS_PER_ADDRESS,
+  };
   if (keysFile !== undefined || isLoopback(address.host)) return config;
   const problem = 'is missing; without keys HTTP_ADDRESS should be of this machine alone, such as 127.0.0.1:8080';
   throw new ConfigError([{ variable: 'HTTP_KEYS_FILE', problem }]);

@@ -8,6 +8,9 @@ export interface Limits {
   readonly requests: number;
   /** Open connections of one caller. A stream is one. */
   readonly connections: number;
+  /** Open connections that have shown no known key: of all, and of an address; 0: no limit of an address. */
+  readonly strangers: number;
+  readonly strangersPerAddress: number;
   /** Bytes of bodies that are still on their way, of all callers. One caller may take a quarter. */
   readonly bodyBytes: number;
   /** Bytes of answers that their readers have not taken, of all callers. One caller may take a quarter. */
@@ -20,7 +23,7 @@ export interface Limits {
 
 /** The limits of a server. */
 export const LIMITS: Limits = {
-  ...{ requests: 2_000, connections: 1_000 },
+  ...{ requests: 2_000, connections: 1_000, strangers: 1_000, strangersPerAddress: 256 },
   ...{ bodyBytes: 64 * 1024 * 1024, answerBytes: 64 * 1024 * 1024 },
   ...{ unreadMs: 100_000, silentMs: 10_000 },
 };

@@ -13,6 +13,7 @@ import { openApi } from './openapi.js';
 import { Problem, problemOf, PROBLEM_TYPE } from './problem.js';
 import { type Answer, type Call, headerOf, readBody, readQuery } from './request.js';
 import { MCP_ROUTE, NOWHERE, readAddress, type Route, ROUTES } from './routes.js';
+import { networkOf, Strangers } from './strangers.js';
 import { type Reader, Unread } from './unread.js';
 
 /** What is served, and to whom. */
@@ -60,6 +61,7 @@ export class HttpServer {
   readonly #server: Server;
   #probes: Server | null = null;
   readonly #limits: CallerLimits;
+  readonly #strangers: Strangers;
   readonly #unread: Unread;
   /** Counts of answers, by their labels as Prometheus has them: no project, key or job is named. */
   readonly #answers = new Map<string, number>();
@@ -80,9 +82,11 @@ export class HttpServer {
     this.#service = service;
     const limits = { ...LIMITS, ...service.limits };
     this.#limits = new CallerLimits(limits);
+    this.#strangers = new Strangers(limits);
     this.#unread = new Unread(limits);
     const server = createServer({ ...OPTIONS, keepAliveTimeout: service.keepAliveMs ?? KEEP_ALIVE_MS });
     server.maxConnections = MAX_CONNECTIONS;
+    server.on('connection', (socket: Socket) => this.#strangers.add(socket));
     server.maxHeadersCount = 0; // Node would hide the headers after the first 2,000
     // An expected body is asked for when it is read: after the key was checked.
     for (const event of ['request', 'checkContinue', 'checkExpectation']) {
@@ -130,6 +134,7 @@ export class HttpServer {
     const { signal } = gone;
     const open = { response, route: null, isProbe, countedAs: addressOf(request), isStream: false, gone: signal };
     this.#open.set(socket, open);
+    this.#strangers.heard(socket);
     response.on('error', () => {});
     response.on('close', () => {
       this.#count(open);
@@ -168,6 +173,7 @@ export class HttpServer {
     open.isStream = route.path.endsWith('/events');
     const service = this.#service;
     const caller = await this.#callerOf(request);
+    this.#strangers.forget(request.socket);
     open.countedAs = caller.id ?? open.countedAs;
     const { projectId, workflowId } = route === MCP_ROUTE ? NOWHERE : readAddress(parts);
     if (route !== MCP_ROUTE) checkMaySee(caller, projectId);
@@ -283,7 +289,7 @@ function urlOf(server: Server): string {
 }
 
 function addressOf({ socket }: IncomingMessage): string {
-  return socket.remoteAddress ?? '';
+  return networkOf(socket.remoteAddress ?? '');
 }
 
 /** Throws a problem 400. */
