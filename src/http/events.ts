@@ -101,12 +101,14 @@ class SharedWatch extends EventEmitter {
   readonly found: Promise<unknown>;
   result: Event | null = null;
   #last: Event | null = null;
+  readonly #turn: Call['turn'];
   #readers = 0;
   #error: unknown = null;
   readonly #stop = new AbortController();
 
-  private constructor({ jobs: { client }, job }: Call) {
+  private constructor({ jobs: { client }, job, turn }: Call) {
     super();
+    this.#turn = turn;
     this.setMaxListeners(0);
     this.found = readSummary(client, job().workflowId, { signal: this.#stop.signal });
     void this.#follow(job());
@@ -159,6 +161,8 @@ class SharedWatch extends EventEmitter {
     let last: JobState | null = null;
     for await (const state of states) {
       last = state;
+      // The readers of other keys wait for it too: it goes on without a turn.
+      await this.#turn().catch(() => {});
       this.#last = eventOf('state', idOf(state), state);
       this.emit('change');
     }

@@ -112,16 +112,27 @@ const CLOSE = [0x5d, 0x7d];
 export function checkShape(json: Uint8Array): void {
   let depth = 0;
   let values = 0;
-  let isText = false;
+  let texts = 0;
   for (let at = 0; at < json.length; at += 1) {
     const byte = json[at]!;
-    if (byte === QUOTE) isText = !isText;
-    else if (isText && byte === BACKSLASH) at += 1;
-    else if (isText) continue;
+    if (byte === QUOTE) [at, texts] = [endOfText(json, at + 1), texts + 1];
     else if (byte === COMMA) values += 1;
     else if (OPEN.includes(byte)) [depth, values] = [depth + 1, values + 1];
     else if (CLOSE.includes(byte)) depth -= 1;
     if (depth > MAX_DEPTH) throw new Problem(400, `the body is nested more than ${MAX_DEPTH} levels deep`);
-    if (values > MAX_VALUES) throw new Problem(400, `the body has more than ${MAX_VALUES} values`);
+    // A value may have a text before it, which is its name.
+    if (values > MAX_VALUES || texts > 2 * MAX_VALUES)
+      throw new Problem(400, `the body has more than ${MAX_VALUES} values`);
   }
+}
+
+/** The runtime finds the end of a text, or its first backslash. */
+function endOfText(json: Uint8Array, from: number): number {
+  const end = json.indexOf(QUOTE, from);
+  const text = json.subarray(from, end === -1 ? json.length : end);
+  const escape = text.indexOf(BACKSLASH);
+  if (escape === -1) return from + text.length;
+  let at = from + escape;
+  while (at < json.length && json[at] !== QUOTE) at += json[at] === BACKSLASH ? 2 : 1;
+  return at;
 }

@@ -118,6 +118,8 @@ interface McpService extends Pick<ToolCall, 'caller' | 'ending'> {
   maxWaitMs?: number | undefined;
   version: string;
   onProblem: (problem: string) => void;
+  /** Waits for a turn to make the answer; a program of one caller has none. */
+  turn?: Call['turn'];
 }
 
 /** Answers a request over HTTP, which stands alone: any server may answer the next one. */
@@ -186,6 +188,7 @@ async function answer(
   try {
     const call = { ...service, ...waiting, jobs: await service.connect(), args };
     const body = await callTool(tool, call);
+    await service.turn?.();
     return { content: [text(JSON.stringify(body))], structuredContent: { ...body } };
   } catch (error) {
     const { body, message } = problemOf(error, request.signal.aborted ? () => {} : service.onProblem);

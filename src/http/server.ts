@@ -8,6 +8,7 @@ import { JobNotFoundError } from '../client/errors.js';
 import { temporalCall } from '../client/temporal-call.js';
 import type { AgentJobs } from '../starter.js';
 import { ANYBODY, type Caller, type CallerKeys, checkMaySee } from './keys.js';
+import { Line } from './line.js';
 import { CallerLimits, type Limits, LIMITS } from './limits.js';
 import { openApi } from './openapi.js';
 import { Problem, problemOf, PROBLEM_TYPE } from './problem.js';
@@ -44,7 +45,7 @@ const READY_LIMIT_MS = 4_000;
 const LAST_WORD_MS = 1_000;
 const BROKEN: Readonly<Record<string, number>> = { ERR_HTTP_REQUEST_TIMEOUT: 408, HPE_HEADER_OVERFLOW: 431 };
 
-type Exchange = Pick<Call, 'request' | 'response' | 'gone' | 'stream'>;
+type Exchange = Pick<Call, 'request' | 'response' | 'gone' | 'stream' | 'turn'>;
 
 /** A request without its whole answer. */
 interface OpenRequest extends Reader {
@@ -61,6 +62,7 @@ export class HttpServer {
   readonly #server: Server;
   #probes: Server | null = null;
   readonly #limits: CallerLimits;
+  readonly #line = new Line();
   readonly #strangers: Strangers;
   readonly #unread: Unread;
   /** Counts of answers, by their labels as Prometheus has them: no project, key or job is named. */
@@ -145,7 +147,8 @@ export class HttpServer {
     if (this.#service.keys !== null) response.setHeader('connection', 'close');
     try {
       const stream = (bytes: Buffer) => this.#unread.stream(open, bytes);
-      const answer = await this.#answer({ request, response, gone: signal, stream }, open);
+      const turn = () => this.#line.turn(open.countedAs, 'begun');
+      const answer = await this.#answer({ request, response, gone: signal, stream, turn }, open);
       if (answer !== null) await this.#send(open, answer);
       else await this.#unread.end(open);
     } catch (error) {
@@ -177,16 +180,20 @@ export class HttpServer {
     open.countedAs = caller.id ?? open.countedAs;
     const { projectId, workflowId } = route === MCP_ROUTE ? NOWHERE : readAddress(parts);
     if (route !== MCP_ROUTE) checkMaySee(caller, projectId);
+    await this.#line.turn(open.countedAs, 'fresh');
+    exchange.gone.throwIfAborted();
     const query = readQuery(search, route.query);
     // The caller may keep the connection.
     response.removeHeader('connection');
-    const source = { request, response, limits: this.#limits, countedAs: open.countedAs };
+    const source = { ...exchange, limits: this.#limits, countedAs: open.countedAs };
     const args = route.body ? await readBody(source, route.body) : query;
     const jobs = await service.connect();
     if (workflowId !== null) await checkIsJob(jobs, workflowId);
     const job = () => jobs.handle(workflowId ?? '');
     const ending = this.#ending.signal;
-    return route.handle({ ...exchange, service, jobs, caller, projectId, job, args, ending });
+    const answer = await route.handle({ ...exchange, service, jobs, caller, projectId, job, args, ending });
+    if (answer !== null) await exchange.turn();
+    return answer;
   }
 
   /** Who asks; throws problems 400, 401, 403 and 429. */

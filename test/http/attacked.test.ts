@@ -77,8 +77,9 @@ test('a body that comes byte by byte takes no more memory than another', async (
   }
   const headers = { 'content-type': 'application/json' };
   const headersDistinct = { 'content-type': [headers['content-type']] };
+  const turn = () => Promise.resolve();
   const request = Object.assign(Readable.from(parts()), { headers, headersDistinct }) as never;
-  const source = { request, response: null as never, limits: new CallerLimits(), countedAs: 'x' };
+  const source = { request, response: null as never, limits: new CallerLimits(), countedAs: 'x', turn };
   expect(await readBody(source, { type: 'object', properties: {} })).toEqual({});
   expect(grown).toBeLessThan(4 * 1024 * 1024);
 });
@@ -293,13 +294,13 @@ test('a body of a shape that no call needs is refused before it is parsed; texts
   };
   const nested = (levels: number) => '['.repeat(levels) + ']'.repeat(levels);
   const many = (values: number) => `[${'1,'.repeat(values - 1)}1]`;
-  const texts = ['['.repeat(500), '"\\"[[['.repeat(200), ','.repeat(50_000)].map((prompt) =>
-    JSON.stringify({ prompt }),
+  const texts = ['['.repeat(500), '"\\"[[['.repeat(200), ','.repeat(50_000), '\\'.repeat(999), '\\",['.repeat(999)].map(
+    (prompt) => JSON.stringify({ prompt }),
   );
   const fine = [nested(100), many(20_000), '[{}],'.repeat(1_000), ...texts];
   expect(fine.map(refusal).filter(Boolean)).toEqual([]);
   expect(refusal(nested(101))).toMatch(/more than 100 levels/);
-  for (const wide of [many(20_001), '[{},{}],'.repeat(7_000), `{${'"a":1,'.repeat(20_001)}}`]) {
+  for (const wide of [many(20_001), '[{},{}],'.repeat(7_000), `{${'"a":1,'.repeat(20_001)}}`, '""'.repeat(40_001)]) {
     expect(refusal(wide)).toMatch(/more than 20000 values/);
   }
   const refused = peer(used.bench, whole('k', `{"metadata":${'['.repeat(200_000)}`));

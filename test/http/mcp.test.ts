@@ -77,7 +77,8 @@ test('a wait that is over answers what there is; a follow-up is sent once under 
     const sent = await call('send_follow_up', { key, prompt: 'more', id: 'one' });
     expect(sent.structuredContent).toMatchObject({ id: 'one', state: 'sent' });
   }
-  const listed = await call('list_jobs', { limit: 1000 });
+  expect(await call('list_jobs', { limit: 201 })).toMatchObject({ isError: true, structuredContent: { status: 422 } });
+  const listed = await call('list_jobs', { limit: 200 });
   expect(listed.structuredContent.nextCursor).toBeNull();
   const other = await call('send_follow_up', { key, prompt: 'another', id: 'one' });
   expect(other).toMatchObject({ isError: true, structuredContent: { code: 'FOLLOW_UP_CONFLICT', status: 422 } });
