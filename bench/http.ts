@@ -1,7 +1,9 @@
 /**
- * `npx tsx bench/http.ts`, after `npm run build`: how long `agent-jobs serve` takes to answer, and the memory of open
- * streams. One dev server, one worker, one `serve`, each a process of its own.
+ * `npx tsx bench/http.ts`, after `npm run build`: how long `agent-jobs serve` takes to answer, also beside a key that
+ * takes all it can, and the memory of open streams. One dev server, one worker, one `serve`, each a process of its own.
  */
+import { createHash } from 'node:crypto';
+import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
@@ -16,6 +18,8 @@ const CLI = fileURLToPath(new URL('../dist/cli/main.js', import.meta.url));
 const PROJECT = 'bench';
 const LONG = 'runs for an hour';
 const OPEN_JOBS = 50;
+const KEY = 'bench';
+const GREEDY_KEY = 'greedy';
 
 const { values } = parseArgs({
   options: {
@@ -36,6 +40,11 @@ async function withServed(run: (served: Served) => Promise<void>): Promise<void>
     const { temporal } = bench;
     const worker = await ours.startWorker(bench);
     const port = await freePort();
+    const keysFile = join(bench.folder, 'http-keys.json');
+    const entries = [KEY, GREEDY_KEY].map((key) => {
+      return [createHash('sha256').update(key).digest('hex'), { name: key, projects: [PROJECT] }] as const;
+    });
+    await writeFile(keysFile, JSON.stringify(Object.fromEntries(entries)));
     const serve = await startProcess({
       program: process.execPath,
       args: [CLI, 'serve'],
@@ -44,6 +53,7 @@ async function withServed(run: (served: Served) => Promise<void>): Promise<void>
         TEMPORAL_NAMESPACE: temporal.namespace,
         AGENT_JOBS_TASK_QUEUE: TASK_QUEUE,
         HTTP_ADDRESS: `127.0.0.1:${port}`,
+        HTTP_KEYS_FILE: keysFile,
       },
       logFile: join(bench.folder, 'serve.log'),
     });
@@ -58,10 +68,12 @@ async function withServed(run: (served: Served) => Promise<void>): Promise<void>
   });
 }
 
-function start(base: string, key: string, more: object = {}): Promise<Response> {
+const by = (key: string) => ({ authorization: `Bearer ${key}` });
+
+function start(base: string, key: string, more: object = {}, caller = KEY): Promise<Response> {
   return fetch(`${base}/v1/projects/${PROJECT}/jobs`, {
     method: 'POST',
-    headers: { 'content-type': 'application/json', 'idempotency-key': key },
+    headers: { 'content-type': 'application/json', 'idempotency-key': key, ...by(caller) },
     body: JSON.stringify({ prompt: key, settle: 0, ...more }),
   });
 }
@@ -84,7 +96,20 @@ async function load(name: string, perSecond: number, call: (i: number) => Promis
   await Promise.all(Array.from({ length: count }, (_, i) => one(i)));
   took.sort((a, b) => a - b);
   const at = (share: number) => `${Math.round(took[Math.min(count - 1, Math.floor(share * count))]!)} ms`;
-  console.log(`${name}, ${perSecond} a second: p50 ${at(0.5)}, p99 ${at(0.99)}, answers ${JSON.stringify(statuses)}`);
+  const times = [0.5, 0.95, 0.99].map((share) => `p${100 * share} ${at(share)}`);
+  console.log(`${name}, ${perSecond} a second: ${times.join(', ')}, answers ${JSON.stringify(statuses)}`);
+}
+
+/** What one key may send without an end, each 50 at a time. */
+function greedyCalls(base: string, tag: string): [string, (i: string) => Promise<unknown>][] {
+  const list = () => fetch(`${base}/v1/projects/${PROJECT}/jobs?limit=200`, { headers: by(GREEDY_KEY) });
+  const large = 'x'.repeat(510 * 1024);
+  const heard = async (answer: Promise<Response>) => (await answer).text();
+  return [
+    ['lists', () => heard(list())],
+    ['large bodies that are refused', (i) => heard(start(base, i, { prompt: 1, metadata: { large } }, GREEDY_KEY))],
+    ['large starts of one job', () => heard(start(base, `${tag}-large`, { prompt: large }, GREEDY_KEY))],
+  ];
 }
 
 async function measureStreams({ base, pid }: Served, keys: readonly string[]): Promise<void> {
@@ -92,7 +117,10 @@ async function measureStreams({ base, pid }: Served, keys: readonly string[]): P
   const before = memoryMiB([pid]);
   const end = new AbortController();
   const open = async (i: number) => {
-    const { body } = await fetch(`${base}/v1/projects/${PROJECT}/jobs/${keys[i % keys.length]}/events`, end);
+    const { body } = await fetch(`${base}/v1/projects/${PROJECT}/jobs/${keys[i % keys.length]}/events`, {
+      headers: by(KEY),
+      signal: end.signal,
+    });
     const reader = body!.getReader();
     await reader.read();
     return reader;
@@ -118,9 +146,21 @@ await withServed(async (served) => {
   const tag = uniqueTag('open');
   const keys = Array.from({ length: OPEN_JOBS }, (_, i) => `${tag}-${i}`);
   await Promise.all(keys.map((key) => start(base, key, { prompt: `${LONG} ${key}` })));
+  const state = (i: number) => {
+    return fetch(`${base}/v1/projects/${PROJECT}/jobs/${keys[i % OPEN_JOBS]}`, { headers: by(KEY) });
+  };
   for (const rate of values.rates.split(',').map(Number)) {
-    await load('a state', rate, (i) => fetch(`${base}/v1/projects/${PROJECT}/jobs/${keys[i % OPEN_JOBS]}`));
+    await load('a state', rate, state);
   }
   await load('a start', 5, (i) => start(base, `${tag}-start-${i}`));
+  for (const [name, greed] of greedyCalls(base, tag)) {
+    const end = new AbortController();
+    const lanes = Array.from({ length: 50 }, async (_, lane) => {
+      for (let i = 0; !end.signal.aborted; i += 1) await greed(`${lane}-${i}`).catch(() => {});
+    });
+    await load(`a state beside ${name}`, 10, state);
+    end.abort();
+    await Promise.all(lanes);
+  }
   await measureStreams(served, keys);
 });

@@ -222,16 +222,17 @@ const httpSchema = z.object({
   HTTP_KEEP_ALIVE: fields.durationField('1 hour', '5 minutes').optional(),
   HTTP_PUBLIC_URL: fields.publicUrlField.optional(),
   MCP_ALLOWED_ORIGINS: fields.originsField.optional(),
+  HTTP_CONNECTIONS_PER_ADDRESS: fields.countField.optional(),
   HEALTH_ADDRESS: fields.listenAddressField.optional(),
 });
 
-/** How `agent-jobs serve` listens, how long for an idle connection, and for probes; throws a ConfigError. */
+/** How `agent-jobs serve` listens, what it grants to connections, and where probes ask; throws a ConfigError. */
 export function readHttpConfig(environment: Environment = process.env) {
   const values = parse(httpSchema, environment);
   const { HTTP_ADDRESS: address, HTTP_KEYS_FILE: keysFile } = values;
   const { HTTP_KEEP_ALIVE: keepAliveMs, HTTP_PUBLIC_URL: publicUrl, HEALTH_ADDRESS: healthAddress } = values;
-  const { MCP_ALLOWED_ORIGINS: allowedOrigins } = values;
-  const config = { address, keysFile, keepAliveMs, publicUrl, allowedOrigins, healthAddress };
+  const { MCP_ALLOWED_ORIGINS: allowedOrigins, HTTP_CONNECTIONS_PER_ADDRESS: strangersPerAddress } = values;
+  const config = { address, keysFile, keepAliveMs, publicUrl, allowedOrigins, healthAddress, strangersPerAddress };
   if (keysFile !== undefined || (isLoopback(address.host) && allowedOrigins === undefined)) return config;
   const problem = allowedOrigins
     ? 'is missing; MCP_ALLOWED_ORIGINS is for callers with keys'

@@ -77,11 +77,13 @@ async function serveHttp(service: Service, { signal }: AbortController): Promise
   const { cannotListen, readHttpConfig } = await import('../config.js');
   const { CallerKeys } = await import('../http/keys.js');
   const { HttpServer } = await import('../http/server.js');
-  const { address, keysFile, healthAddress, ...settings } = readHttpConfig();
+  const { address, keysFile, healthAddress, strangersPerAddress, ...settings } = readHttpConfig();
   const keys = keysFile === undefined ? null : new CallerKeys(keysFile, service.onProblem);
   await keys?.read();
   const fail = (setting: string) => (error: unknown) => Promise.reject(cannotListen(setting, error));
-  const http = await HttpServer.listen({ ...service, ...settings, keys }, address).catch(fail('HTTP_ADDRESS'));
+  const limits = strangersPerAddress === undefined ? {} : { strangersPerAddress };
+  const listening = HttpServer.listen({ ...service, ...settings, keys, limits }, address);
+  const http = await listening.catch(fail('HTTP_ADDRESS'));
   try {
     if (healthAddress) await http.listenForProbes(healthAddress).catch(fail('HEALTH_ADDRESS'));
     print(`HTTP  ${http.url}, ${keys === null ? 'for this machine alone: HTTP_KEYS_FILE is not set' : 'with keys'}`);

@@ -65,6 +65,9 @@ export const positiveNumberField = field('a number above 0', parsePositive);
 /** A whole number above 0. */
 export const wholeNumberField = field('a whole number above 0', parseWholeNumber);
 
+/** A whole number that may be 0. */
+export const countField = field('a whole number, or 0 for none', (text) => (text === '0' ? 0 : parseWholeNumber(text)));
+
 /** A whole number, or one word. */
 export function wholeNumberOr<W extends string>(word: W) {
   return field(`a whole number above 0, or ${word}`, (text) => (text === word ? word : parseWholeNumber(text)));

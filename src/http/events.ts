@@ -18,6 +18,7 @@ export const STREAM_MS = 10 * 60_000;
 const BACK_AFTER_MS = [1_000, 5_000] as const;
 const ID_CHARACTERS = 16;
 const END = '.end';
+const COMMENT = Buffer.from(':\n\n');
 
 /** Streams the states of a job, the present one first, and its result; null once it has streamed. */
 export async function streamEvents(call: Call): Promise<Answer | null> {
@@ -38,10 +39,13 @@ export async function streamEvents(call: Call): Promise<Answer | null> {
     // No end of a response that has closed before would stop the comments.
     gone.throwIfAborted();
     response.writeHead(200, all).write(':\n\n');
-    const comments = setInterval(() => response.writableNeedDrain || response.write(':\n\n'), COMMENT_EVERY_MS);
+    // Behind what the reader has not taken a comment would say nothing.
+    const comment = () => void (response.writableLength > 0 || call.stream(COMMENT).catch(() => {}));
+    const comments = setInterval(comment, COMMENT_EVERY_MS);
     response.once('close', () => clearInterval(comments));
     const isDone = await whileWanted(call, STREAM_MS, (signal) => sendStates(call, watch, lastId, signal));
-    response.end(isDone ? '' : `retry: ${randomInt(...BACK_AFTER_MS)}\n\n`);
+    clearInterval(comments);
+    if (!isDone) await call.stream(Buffer.from(`retry: ${randomInt(...BACK_AFTER_MS)}\n\n`));
     return null;
   } finally {
     watch.leave();
@@ -49,17 +53,11 @@ export async function streamEvents(call: Call): Promise<Answer | null> {
 }
 
 async function sendStates(call: Call, watch: SharedWatch, lastId: unknown, signal: AbortSignal): Promise<true> {
-  for await (const state of watch.states(signal)) {
-    if (idOf(state) !== lastId) await send(call, 'state', idOf(state), state);
+  for await (const event of watch.states(signal)) {
+    if (event.id !== lastId) await call.stream(event.bytes);
   }
-  await send(call, 'result', idOf(watch.last) + END, watch.result!);
+  await call.stream(watch.result!.bytes);
   return true;
-}
-
-/** Sends an event, and waits for a reader who is slow: nothing piles up here. */
-async function send({ response, gone }: Call, event: string, id: string, data: object): Promise<void> {
-  const isTaken = response.write(`event: ${event}\nid: ${id}\ndata: ${JSON.stringify(data)}\n\n`);
-  if (!isTaken) await once(response, 'drain', { signal: gone });
 }
 
 /** Whether the result of this id is the job's last word; without a worker that is not known, and the stream waits. */
@@ -68,12 +66,28 @@ async function isOver(call: Call, watch: SharedWatch, lastId: string): Promise<b
   if (first === null) return false;
   // A run that ended before a worker began it has a result and no state.
   const state = first.done ? null : first.value;
-  return (state === null || state.phase === 'done') && idOf(state) + END === lastId;
+  return (state === null || state.isLast) && endIdOf(state) === lastId;
+}
+
+function endIdOf(last: Event | null): string {
+  return (last?.id ?? idOf(null)) + END;
 }
 
 function idOf(state: JobState | null): string {
   const text = state === null ? '' : shownOf(state);
   return createHash('sha256').update(text).digest('base64url').slice(0, ID_CHARACTERS);
+}
+
+/** One text, one id and one Buffer for all readers. */
+interface Event {
+  readonly id: string;
+  readonly bytes: Buffer;
+  readonly isLast: boolean;
+}
+
+function eventOf(event: 'state' | 'result', id: string, data: Partial<JobState> | object): Event {
+  const bytes = Buffer.from(`event: ${event}\nid: ${id}\ndata: ${JSON.stringify(data)}\n\n`);
+  return { id, bytes, isLast: 'phase' in data && data.phase === 'done' };
 }
 
 const watches = new WeakMap<AgentJobs, Map<string, SharedWatch>>();
@@ -85,14 +99,16 @@ const watches = new WeakMap<AgentJobs, Map<string, SharedWatch>>();
 class SharedWatch extends EventEmitter {
   /** Rejects if there is no such job, or if Temporal does not answer. */
   readonly found: Promise<unknown>;
-  last: JobState | null = null;
-  result: Awaited<ReturnType<typeof resultOf>> | null = null;
+  result: Event | null = null;
+  #last: Event | null = null;
+  readonly #turn: Call['turn'];
   #readers = 0;
   #error: unknown = null;
   readonly #stop = new AbortController();
 
-  private constructor({ jobs: { client }, job }: Call) {
+  private constructor({ jobs: { client }, job, turn }: Call) {
     super();
+    this.#turn = turn;
     this.setMaxListeners(0);
     this.found = readSummary(client, job().workflowId, { signal: this.#stop.signal });
     void this.#follow(job());
@@ -119,10 +135,10 @@ class SharedWatch extends EventEmitter {
   }
 
   /** The present state, and each one that follows: a slow reader misses what is past. */
-  async *states(signal: AbortSignal): AsyncGenerator<JobState, void, undefined> {
-    for (let sent: JobState | null = null; ;) {
+  async *states(signal: AbortSignal): AsyncGenerator<Event, void, undefined> {
+    for (let sent: Event | null = null; ;) {
       if (this.#error !== null) throw this.#error;
-      if (this.last !== sent) yield (sent = this.last!);
+      if (this.#last !== sent) yield (sent = this.#last!);
       else if (this.result !== null) return;
       else await once(this, 'change', { signal });
     }
@@ -132,8 +148,8 @@ class SharedWatch extends EventEmitter {
     const { signal } = this.#stop;
     try {
       await this.found;
-      await this.#keepLast(job.watch({ signal })).catch(nullIfUnbegun);
-      this.result = await resultOf(job, this.last, signal);
+      const state = await this.#keepLast(job.watch({ signal })).catch(nullIfUnbegun);
+      this.result = eventOf('result', endIdOf(this.#last), await resultOf(job, state, signal));
     } catch (error) {
       this.#error = error;
     }
@@ -141,10 +157,15 @@ class SharedWatch extends EventEmitter {
     this.emit('change');
   }
 
-  async #keepLast(states: AsyncIterable<JobState>): Promise<void> {
+  async #keepLast(states: AsyncIterable<JobState>): Promise<JobState | null> {
+    let last: JobState | null = null;
     for await (const state of states) {
-      this.last = state;
+      last = state;
+      // The readers of other keys wait for it too: it goes on without a turn.
+      await this.#turn().catch(() => {});
+      this.#last = eventOf('state', idOf(state), state);
       this.emit('change');
     }
+    return last;
   }
 }

@@ -1,4 +1,4 @@
-/** What one caller may take of the server: requests in ten seconds, connections, and memory for unfinished bodies. */
+/** What one caller may take of the server: requests in ten seconds, connections, and memory for bodies and answers. */
 import type { Socket } from 'node:net';
 import { Problem } from './problem.js';
 
@@ -8,14 +8,25 @@ export interface Limits {
   readonly requests: number;
   /** Open connections of one caller. A stream is one. */
   readonly connections: number;
+  /** Open connections that have shown no known key: of all, and of an address; 0: no limit of an address. */
+  readonly strangers: number;
+  readonly strangersPerAddress: number;
   /** Bytes of bodies that are still on their way, of all callers. One caller may take a quarter. */
   readonly bodyBytes: number;
-  /** How long a connection may be idle within a request, in milliseconds: longer than any wait for an answer. */
-  readonly idleMs: number;
+  /** Bytes of answers that their readers have not taken, of all callers. One caller may take a quarter. */
+  readonly answerBytes: number;
+  /** How long a reader may take nothing of an answer. */
+  readonly unreadMs: number;
+  /** How long a stream's reader may take nothing while others need its room. */
+  readonly silentMs: number;
 }
 
 /** The limits of a server. */
-export const LIMITS: Limits = { requests: 2_000, connections: 1_000, bodyBytes: 64 * 1024 * 1024, idleMs: 100_000 };
+export const LIMITS: Limits = {
+  ...{ requests: 2_000, connections: 1_000, strangers: 1_000, strangersPerAddress: 256 },
+  ...{ bodyBytes: 64 * 1024 * 1024, answerBytes: 64 * 1024 * 1024 },
+  ...{ unreadMs: 100_000, silentMs: 10_000 },
+};
 const MAX_DEPTH = 100;
 const MAX_VALUES = 20_000;
 const WINDOW_MS = 10_000;
@@ -77,12 +88,13 @@ export class CallerLimits {
   }
 }
 
-function tooMuch(status: number, detail: string, retryAfterSeconds: number): Problem {
+/** A problem of a caller that took too much, and when it may come again. */
+export function tooMuch(status: number, detail: string, retryAfterSeconds: number): Problem {
   return new Problem(status, detail, { retryable: true, headers: { 'retry-after': String(retryAfterSeconds) } });
 }
 
 /** Adds to a count, and forgets a count of nothing. */
-function add(counts: Map<string, number>, caller: string, more: number): number {
+export function add(counts: Map<string, number>, caller: string, more: number): number {
   const count = (counts.get(caller) ?? 0) + more;
   if (count === 0) counts.delete(caller);
   else counts.set(caller, count);
@@ -100,16 +112,27 @@ const CLOSE = [0x5d, 0x7d];
 export function checkShape(json: Uint8Array): void {
   let depth = 0;
   let values = 0;
-  let isText = false;
+  let texts = 0;
   for (let at = 0; at < json.length; at += 1) {
     const byte = json[at]!;
-    if (byte === QUOTE) isText = !isText;
-    else if (isText && byte === BACKSLASH) at += 1;
-    else if (isText) continue;
+    if (byte === QUOTE) [at, texts] = [endOfText(json, at + 1), texts + 1];
     else if (byte === COMMA) values += 1;
     else if (OPEN.includes(byte)) [depth, values] = [depth + 1, values + 1];
     else if (CLOSE.includes(byte)) depth -= 1;
     if (depth > MAX_DEPTH) throw new Problem(400, `the body is nested more than ${MAX_DEPTH} levels deep`);
-    if (values > MAX_VALUES) throw new Problem(400, `the body has more than ${MAX_VALUES} values`);
+    // A value may have a text before it, which is its name.
+    if (values > MAX_VALUES || texts > 2 * MAX_VALUES)
+      throw new Problem(400, `the body has more than ${MAX_VALUES} values`);
   }
+}
+
+/** The runtime finds the end of a text, or its first backslash. */
+function endOfText(json: Uint8Array, from: number): number {
+  const end = json.indexOf(QUOTE, from);
+  const text = json.subarray(from, end === -1 ? json.length : end);
+  const escape = text.indexOf(BACKSLASH);
+  if (escape === -1) return from + text.length;
+  let at = from + escape;
+  while (at < json.length && json[at] !== QUOTE) at += json[at] === BACKSLASH ? 2 : 1;
+  return at;
 }

@@ -5,7 +5,6 @@
 import { createHash } from 'node:crypto';
 import type { IncomingHttpHeaders } from 'node:http';
 import { Readable } from 'node:stream';
-import { pipeline } from 'node:stream/promises';
 import {
   type CallToolResult,
   createMcpHandler,
@@ -144,6 +143,8 @@ interface McpService extends Pick<ToolCall, 'caller' | 'ending'> {
   maxWaitMs?: number | undefined;
   version: string;
   onProblem: (problem: string) => void;
+  /** Waits for a turn to make the answer; a program of one caller has none. */
+  turn?: Call['turn'];
 }
 
 /** Answers a request over HTTP, which stands alone: any server may answer the next one. */
@@ -151,8 +152,6 @@ export async function serveMcp(call: Call): Promise<Answer | null> {
   const { service, request, response, args: body, gone, ending } = call;
   checkOrigin(request.headers, service.allowedOrigins);
   checkVersion(request.headers, body);
-  // A tool may wait longer than any other call.
-  request.socket.setTimeout(0);
   // A stream of notifications has no end of its own: it ends as a stream of events does.
   const isStream = body['method'] === 'subscriptions/listen';
   const { signal, release } = firstOf(isStream ? [gone, ending, AbortSignal.timeout(STREAM_MS)] : [gone]);
@@ -164,14 +163,12 @@ export async function serveMcp(call: Call): Promise<Answer | null> {
   const headers = Object.entries(request.headers).map(([name, value]): [string, string] => [name, String(value)]);
   const given = new Request('http://localhost/mcp', { method: 'POST', headers, body: JSON.stringify(body), signal });
   const answer = await protocol.fetch(given, { parsedBody: body });
-  response.writeHead(answer.status, {
-    ...Object.fromEntries(answer.headers),
-    'cache-control': 'no-store',
-    connection: 'close',
-  });
+  // They are sent with the first part, which may find no room.
+  response.statusCode = answer.status;
+  response.setHeaders(new Map([...answer.headers, ['cache-control', 'no-store'], ['connection', 'close']]));
+  const parts = answer.body ? Readable.fromWeb(answer.body as never, { signal: gone }) : [];
   try {
-    if (answer.body) await pipeline(Readable.fromWeb(answer.body as never), response, { signal: gone });
-    else response.end();
+    for await (const part of parts as AsyncIterable<Buffer>) await call.stream(part);
   } finally {
     release();
   }
@@ -215,6 +212,7 @@ async function answer(
   try {
     const call = { ...service, ...waiting, jobs: await service.connect(), args };
     const body = await callTool(tool, call);
+    await service.turn?.();
     return { content: [text(shortText(body, body.next))], structuredContent: { ...body } };
   } catch (error) {
     const { body, message } = problemOf(error, request.signal.aborted ? () => {} : service.onProblem);

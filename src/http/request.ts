@@ -25,9 +25,13 @@ export interface Call extends Omit<OperationCall, 'waitMs' | 'keyName'> {
   readonly caller: Caller;
   readonly request: IncomingMessage;
   readonly response: ServerResponse;
+  /** Writes a part of a stream once there is room for it, until its reader took it. Rejects if the reader goes away. */
+  readonly stream: (bytes: Buffer) => Promise<void>;
+  /** Waits for a turn to work. Throws a problem 503 if that takes too long. */
+  readonly turn: () => Promise<void>;
 }
 
-/** What is answered: text as it is, anything else as JSON. */
+/** What is answered: text and bytes as they are, anything else as JSON. */
 export interface Answer {
   readonly status: number;
   readonly body?: unknown;
@@ -76,7 +80,7 @@ export function readQuery(search: string, kinds: Arguments): Record<string, unkn
 }
 
 /** The source of a body, and what its reading may take. */
-interface BodySource extends Pick<Call, 'request' | 'response'> {
+interface BodySource extends Pick<Call, 'request' | 'response' | 'turn'> {
   readonly limits: CallerLimits;
   /** For whom the limits are counted. */
   readonly countedAs: string;
@@ -94,14 +98,12 @@ export async function readBody(source: BodySource, schema: JsonSchema): Promise<
   checkSize(Number(headers['content-length'] ?? 0));
   // HTTP/1.0 knows no such answer.
   if (headers.expect !== undefined && request.httpVersion === '1.1') response.writeContinue();
-  const given = await readBytes(source);
-  checkShape(given);
-  const body = readOr400('the body must be JSON in UTF-8', (): unknown => JSON.parse(UTF8.decode(given)));
+  const body = await readJson(source);
   checkKnownFields(checkObject(body, 'body'), schema, null);
   return body as Record<string, unknown>;
 }
 
-async function readBytes({ request, limits, countedAs }: BodySource): Promise<Buffer> {
+async function readJson({ request, limits, countedAs, turn }: BodySource): Promise<unknown> {
   let body = Buffer.alloc(0);
   let bytes = 0;
   try {
@@ -109,12 +111,16 @@ async function readBytes({ request, limits, countedAs }: BodySource): Promise<Bu
     for await (const chunk of request.iterator({ destroyOnReturn: false }) as AsyncIterable<Buffer>) {
       checkSize(bytes + chunk.length);
       limits.takeBytes(countedAs, chunk.length);
-      // A list of parts of one byte each would take two hundred times their size.
-      if (bytes + chunk.length > body.length) body = Buffer.concat([body], 2 * (bytes + chunk.length));
-      chunk.copy(body, bytes);
       bytes += chunk.length;
+      await turn();
+      // A list of parts of one byte each would take two hundred times their size.
+      if (bytes > body.length) body = Buffer.concat([body], 2 * bytes);
+      chunk.copy(body, bytes - chunk.length);
     }
-    return body.subarray(0, bytes);
+    await turn();
+    const whole = body.subarray(0, bytes);
+    checkShape(whole);
+    return readOr400('the body must be JSON in UTF-8', (): unknown => JSON.parse(UTF8.decode(whole)));
   } finally {
     limits.freeBytes(countedAs, bytes);
   }

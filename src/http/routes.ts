@@ -19,7 +19,7 @@ export interface Route {
   readonly path: string;
   readonly pattern: RegExp;
   readonly summary: string;
-  /** Null if it has answered itself. */
+  /** Null if it has streamed its answer. */
   readonly handle: (call: Call) => Promise<Answer | null>;
   readonly query: Arguments;
   readonly headers: readonly (keyof typeof HEADERS)[];

@@ -8,12 +8,15 @@ import { JobNotFoundError } from '../client/errors.js';
 import { temporalCall } from '../client/temporal-call.js';
 import type { AgentJobs } from '../starter.js';
 import { ANYBODY, type Caller, type CallerKeys, checkMaySee } from './keys.js';
+import { Line } from './line.js';
 import { CallerLimits, type Limits, LIMITS } from './limits.js';
 import { openApi } from './openapi.js';
 import { admitOrigin } from './origins.js';
 import { Problem, problemOf, PROBLEM_TYPE, RpcProblem } from './problem.js';
 import { type Answer, type Call, headerOf, readBody, readQuery } from './request.js';
 import { ENDS_IN_SLASH, MCP_ROUTE, NOWHERE, readAddress, type Route, ROUTES } from './routes.js';
+import { networkOf, Strangers } from './strangers.js';
+import { type Reader, Unread } from './unread.js';
 
 /** What is served, and to whom. */
 interface HttpService extends Readonly<Call['service']> {
@@ -43,9 +46,12 @@ const READY_LIMIT_MS = 4_000;
 const LAST_WORD_MS = 1_000;
 const BROKEN: Readonly<Record<string, number>> = { ERR_HTTP_REQUEST_TIMEOUT: 408, HPE_HEADER_OVERFLOW: 431 };
 
+type Exchange = Pick<Call, 'request' | 'response' | 'gone' | 'stream' | 'turn'>;
+
 /** A request without its whole answer. */
-interface OpenRequest {
-  readonly response: ServerResponse;
+interface OpenRequest extends Reader {
+  countedAs: string;
+  isStream: boolean;
   route: Route | null;
   /** Whether it came to the address for probes alone. */
   readonly isProbe: boolean;
@@ -57,6 +63,9 @@ export class HttpServer {
   readonly #server: Server;
   #probes: Server | null = null;
   readonly #limits: CallerLimits;
+  readonly #line = new Line();
+  readonly #strangers: Strangers;
+  readonly #unread: Unread;
   /** Counts of answers, by their labels as Prometheus has them: no project, key or job is named. */
   readonly #answers = new Map<string, number>();
   readonly #ending = new AbortController();
@@ -67,17 +76,27 @@ export class HttpServer {
     ['/healthz', () => ({ status: 200, body: { alive: true } })],
     ['/readyz', () => this.#readiness()],
     ['/metrics', () => ({ status: 200, body: this.#metrics() })],
-    ['/openapi.json', () => ({ status: 200, body: openApi(this.#service.version, this.#service.publicUrl) })],
+    [
+      '/openapi.json',
+      () => ({
+        status: 200,
+        body: (this.#openApi ??= bytesOf(openApi(this.#service.version, this.#service.publicUrl))),
+      }),
+    ],
   ]);
+  /** One for all its readers. */
+  #openApi: Buffer | null = null;
 
   private constructor(service: HttpService) {
     this.#service = service;
     const limits = { ...LIMITS, ...service.limits };
     this.#limits = new CallerLimits(limits);
+    this.#strangers = new Strangers(limits);
+    this.#unread = new Unread(limits);
     const server = createServer({ ...OPTIONS, keepAliveTimeout: service.keepAliveMs ?? KEEP_ALIVE_MS });
     server.maxConnections = MAX_CONNECTIONS;
+    server.on('connection', (socket: Socket) => this.#strangers.add(socket));
     server.maxHeadersCount = 0; // Node would hide the headers after the first 2,000
-    server.timeout = limits.idleMs;
     // An expected body is asked for when it is read: after the key was checked.
     for (const event of ['request', 'checkContinue', 'checkExpectation']) {
       server.on(event, (request: IncomingMessage, response: ServerResponse) => void this.#serve(request, response));
@@ -121,8 +140,10 @@ export class HttpServer {
     // A second request before the answer to the first would wait here, with its memory. The client repeats it alone.
     if (this.#open.has(socket)) return void socket.destroy();
     const gone = new AbortController();
-    const open: OpenRequest = { response, route: null, isProbe };
+    const { signal } = gone;
+    const open = { response, route: null, isProbe, countedAs: addressOf(request), isStream: false, gone: signal };
     this.#open.set(socket, open);
+    this.#strangers.heard(socket);
     response.on('error', () => {});
     response.on('close', () => {
       this.#count(open);
@@ -132,16 +153,19 @@ export class HttpServer {
     // Until its key is known, a caller keeps no connection: idle ones would take the place of others.
     if (this.#service.keys !== null) response.setHeader('connection', 'close');
     try {
-      const answer = await this.#answer({ request, response, gone: gone.signal }, open);
-      if (answer !== null) this.#send(response, answer);
+      const stream = (bytes: Buffer) => this.#unread.stream(open, bytes);
+      const turn = () => this.#line.turn(open.countedAs, 'begun');
+      const answer = await this.#answer({ request, response, gone: signal, stream, turn }, open);
+      if (answer !== null) await this.#send(open, answer);
+      else await this.#unread.end(open);
     } catch (error) {
       // What is left of a body must not stand before the next request.
       request.resume();
-      if (!gone.signal.aborted) this.#sendError(response, error);
+      if (!signal.aborted) await this.#sendError(open, error);
     }
   }
 
-  async #answer(exchange: Pick<Call, 'request' | 'response' | 'gone'>, open: OpenRequest): Promise<Answer | null> {
+  async #answer(exchange: Exchange, open: OpenRequest): Promise<Answer | null> {
     const { request, response } = exchange;
     const { host, expect } = request.headers;
     headerOf(request, 'host');
@@ -163,20 +187,27 @@ export class HttpServer {
     }
     const { route, parts } = findRoute(open.isProbe ? [] : ALL_ROUTES, method, path);
     open.route = route;
+    open.isStream = route.path.endsWith('/events');
     const caller = await this.#callerOf(request);
+    this.#strangers.forget(request.socket);
+    open.countedAs = caller.id ?? open.countedAs;
     const { projectId, workflowId } = route === MCP_ROUTE ? NOWHERE : readAddress(parts);
     if (route !== MCP_ROUTE) checkMaySee(caller, projectId);
+    await this.#line.turn(open.countedAs, 'fresh');
+    exchange.gone.throwIfAborted();
     const query = readQuery(search, route.query);
     // The caller may keep the connection.
     response.removeHeader('connection');
-    const source = { request, response, limits: this.#limits, countedAs: caller.id ?? addressOf(request) };
+    const source = { ...exchange, limits: this.#limits, countedAs: open.countedAs };
     const refuse = (error: unknown) => Promise.reject(isTools ? RpcProblem.of(error) : error);
     const args = route.body ? await readBody(source, route.body).catch(refuse) : query;
     const jobs = await service.connect();
     if (workflowId !== null) await checkIsJob(jobs, workflowId);
     const job = () => jobs.handle(workflowId ?? '');
     const ending = this.#ending.signal;
-    return route.handle({ ...exchange, service, jobs, caller, projectId, job, args, ending });
+    const answer = await route.handle({ ...exchange, service, jobs, caller, projectId, job, args, ending });
+    if (answer !== null) await exchange.turn();
+    return answer;
   }
 
   /** Who asks; throws problems 400, 401, 403 and 429. */
@@ -206,11 +237,12 @@ export class HttpServer {
 
   #metrics(): string {
     const answers = [...this.#answers].map(([labels, count]) => `{${labels}} ${count}`);
-    const streams = [...this.#open.values()].filter(({ route }) => route?.path.endsWith('/events')).length;
+    const streams = [...this.#open.values()].filter(({ isStream }) => isStream).length;
     return [
       ...exposed('requests_total', 'counter', 'Requests, by route and status of the answer', answers),
       ...exposed('open_requests', 'gauge', 'Requests without their whole answer', [` ${this.#open.size}`]),
       ...exposed('open_streams', 'gauge', 'Streams of events that are open', [` ${streams}`]),
+      ...exposed('unread_bytes', 'gauge', 'Bytes that readers have not taken', [` ${this.#unread.bytes}`]),
       '',
     ].join('\n');
   }
@@ -227,20 +259,24 @@ export class HttpServer {
     }
   }
 
-  #send(response: ServerResponse, { status, body, headers }: Answer): void {
-    const isText = typeof body === 'string';
-    const type = { 'content-type': isText ? 'text/plain; version=0.0.4' : 'application/json' };
+  async #send(open: OpenRequest, { status, body, headers }: Answer): Promise<void> {
+    const { response } = open;
+    const bytes = bytesOf(body);
+    const type = { 'content-type': typeof body === 'string' ? 'text/plain; version=0.0.4' : 'application/json' };
     const always = { 'cache-control': 'no-store', 'x-content-type-options': 'nosniff' };
     // A connection that stays open would keep this server from its end.
     if (this.#ending.signal.aborted) response.setHeader('connection', 'close');
-    response.writeHead(status, { ...(body !== undefined && type), ...always, ...headers });
-    response.end(isText || body === undefined ? body : `${JSON.stringify(body)}\n`);
+    const described = body !== undefined && { ...type, 'content-length': String(bytes.length) };
+    await this.#unread.answer(open, bytes, () => {
+      response.writeHead(status, { ...described, ...always, ...headers });
+    });
   }
 
-  #sendError(response: ServerResponse, error: unknown): void {
+  async #sendError(open: OpenRequest, error: unknown): Promise<void> {
     const { status, body, headers } = problemOf(error, this.#service.onProblem);
-    if (response.headersSent) return void response.destroy();
-    this.#send(response, { status, body, headers: { 'content-type': PROBLEM_TYPE, ...headers } });
+    if (open.response.headersSent) return void open.response.destroy();
+    const answer = { status, body, headers: { 'content-type': PROBLEM_TYPE, ...headers } };
+    await this.#send(open, answer).catch((full: unknown) => this.#sendError(open, full));
   }
 
   /** What is no HTTP, or comes too slowly, is refused after the answer to the request before. */
@@ -256,6 +292,12 @@ export class HttpServer {
   }
 }
 
+function bytesOf(body: unknown): Buffer {
+  if (Buffer.isBuffer(body)) return body;
+  if (body === undefined) return Buffer.alloc(0);
+  return Buffer.from(typeof body === 'string' ? body : `${JSON.stringify(body)}\n`);
+}
+
 /** One metric in Prometheus' format of text; a sample has its labels, if any, and its value. */
 function exposed(name: string, type: 'counter' | 'gauge', help: string, samples: readonly string[]): string[] {
   const full = `agent_jobs_http_${name}`;
@@ -268,7 +310,7 @@ function urlOf(server: Server): string {
 }
 
 function addressOf({ socket }: IncomingMessage): string {
-  return socket.remoteAddress ?? '';
+  return networkOf(socket.remoteAddress ?? '');
 }
 
 /** Throws a problem 400. */

@@ -5,7 +5,8 @@ import { InvalidInputError } from '../contract/errors.js';
 
 /** The published schemas, with the descriptions of the types: `npm run docs:contract` writes the file. */
 const SCHEMAS = new URL('../../docs/contract/agent-jobs.schema.json', import.meta.url);
-const MAX_PAGE = 1_000;
+/** Of one answer. Our clients read larger pages themselves. */
+const MAX_PAGE = 200;
 
 /** Arguments by their names. */
 export type Arguments = Readonly<Record<string, Pick<Kind<unknown, unknown>, 'check' | 'schema' | 'isOptional'>>>;

@@ -136,8 +136,8 @@ test('HTTP accepts its settings, listens where it is asked, and has the time tha
   const { mountPath } = volumeMounts.find(({ name }) => name === 'http')!;
   const settings = settingsOf({ env });
   settings['HTTP_KEYS_FILE'] = settings['HTTP_KEYS_FILE']?.replace(mountPath, folder);
-  const { address, healthAddress, keysFile } = readHttpConfig(settings);
-  expect(keysFile).toBe(join(folder, 'http_keys'));
+  const { address, healthAddress, keysFile, strangersPerAddress } = readHttpConfig(settings);
+  expect([keysFile, strangersPerAddress]).toEqual([join(folder, 'http_keys'), 0]);
   await rm(folder, { recursive: true });
   expect(settings['HTTP_ADDRESS']).toBe(`[::]:${address.port}`);
   expect(ports).toEqual([

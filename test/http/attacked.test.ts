@@ -1,5 +1,7 @@
 /** Callers that take more than their share, or speak HTTP in ways of their own: what each leaves to the others. */
 import { randomUUID } from 'node:crypto';
+import { once } from 'node:events';
+import { connect, type Socket } from 'node:net';
 import { Readable } from 'node:stream';
 import { setImmediate, setTimeout as delay } from 'node:timers/promises';
 import { setFlagsFromString } from 'node:v8';
@@ -9,6 +11,7 @@ import { agentJobWorkflowId } from '../../src/contract.js';
 import { CallerKeys } from '../../src/http/keys.js';
 import { CallerLimits, checkShape, type Limits } from '../../src/http/limits.js';
 import { readBody } from '../../src/http/request.js';
+import { networkOf } from '../../src/http/strangers.js';
 import type { AgentJobs } from '../../src/starter.js';
 import { connectHeldCaller } from '../support/held-caller.js';
 import { byId, headOf, type HttpBench, LIST, openRequests, OWN, peer, startHttp, useHttp } from './http-server.js';
@@ -74,8 +77,9 @@ test('a body that comes byte by byte takes no more memory than another', async (
   }
   const headers = { 'content-type': 'application/json' };
   const headersDistinct = { 'content-type': [headers['content-type']] };
+  const turn = () => Promise.resolve();
   const request = Object.assign(Readable.from(parts()), { headers, headersDistinct }) as never;
-  const source = { request, response: null as never, limits: new CallerLimits(), countedAs: 'x' };
+  const source = { request, response: null as never, limits: new CallerLimits(), countedAs: 'x', turn };
   expect(await readBody(source, { type: 'object', properties: {} })).toEqual({});
   expect(grown).toBeLessThan(4 * 1024 * 1024);
 });
@@ -109,6 +113,85 @@ test('one key has so many connections and no more, and they count no longer once
     for (const { socket } of idle) socket.destroy();
     await vi.waitUntil(async () => (await own.send(LIST)).status === 200, LONG);
   }));
+
+/** Connections that say nothing, one after the other, and how many of them are open still. */
+async function silentOnes(own: HttpBench, count: number, localAddress = '127.0.0.1') {
+  const port = Number(new URL(own.http.url).port);
+  const sockets: Socket[] = [];
+  for (let i = 0; i < count; i += 1) {
+    const socket = connect({ port, host: '127.0.0.1', localAddress }).on('error', () => {});
+    sockets.push(socket);
+    await once(socket, 'connect');
+  }
+  return { sockets, open: () => sockets.map((socket) => !socket.closed) };
+}
+const states = (closed: number, open: number) => Array.from({ length: closed + open }, (_, i) => i >= closed);
+
+test('of connections without a known key the one that has been silent longest makes room, never a new one', () =>
+  withHttp({ strangers: 20, strangersPerAddress: 0 }, async (own) => {
+    const known = peer(own, headOf(own, `GET ${LIST}`));
+    expect(await known.statuses(1)).toEqual([200]);
+    const body = ['content-type: application/json', 'content-length: 9', 'expect: 100-continue'];
+    const waiting = peer(own, headOf(own, `POST ${LIST}`, ...body));
+    expect(await waiting.statuses(1)).toEqual([100]);
+    const { sockets, open } = await silentOnes(own, 50);
+    await expect.poll(open).toEqual(states(30, 20));
+    // One that has shown its key stays, a new one gets through, and takes the place of another only until it shows it.
+    known.socket.write(headOf(own, `GET ${LIST}`));
+    expect(await known.statuses(2)).toEqual([200, 200]);
+    const callers = Array.from({ length: 30 }, () => peer(own, headOf(own, `GET ${LIST}`)));
+    for (const one of callers) expect(await one.statuses(1)).toEqual([200]);
+    expect(await openRequests(own)).toBe(1);
+    expect(open().filter(Boolean).length).toBeGreaterThan(0);
+    for (const { socket } of [known, waiting, ...callers, ...sockets.map((socket) => ({ socket }))]) socket.destroy();
+  }));
+
+test('a connection whose key is just read has not been silent longest', () =>
+  withHttp({ strangers: 5 }, async (own) => {
+    const { callerOf } = CallerKeys.prototype;
+    let release = () => {};
+    const released = new Promise<void>((resolve) => (release = resolve));
+    const held = vi.spyOn(CallerKeys.prototype, 'callerOf').mockImplementation(async function (
+      this: CallerKeys,
+      given,
+    ) {
+      await released;
+      return callerOf.call(this, given);
+    });
+    const asking = peer(own, '');
+    const { sockets, open } = await silentOnes(own, 3);
+    asking.socket.write(headOf(own, `GET ${LIST}`));
+    await vi.waitUntil(() => held.mock.calls.length > 0);
+    const more = await silentOnes(own, 3);
+    await expect.poll(open).toEqual(states(2, 1));
+    release();
+    expect(await asking.statuses(1)).toEqual([200]);
+    held.mockRestore();
+    for (const socket of [asking.socket, ...sockets, ...more.sockets]) socket.destroy();
+  }));
+
+test('one address has so many connections without a known key, and takes none from another', () =>
+  withHttp({ strangersPerAddress: 5 }, async (own) => {
+    const [one, other] = [await silentOnes(own, 4), await silentOnes(own, 4, '127.0.0.2')];
+    const more = await silentOnes(own, 4);
+    await expect.poll(one.open).toEqual(states(3, 1));
+    expect([other.open(), more.open()]).toEqual([states(0, 4), states(0, 4)]);
+    for (const socket of [one, other, more].flatMap(({ sockets }) => sockets)) socket.destroy();
+    // Those that are closed count no longer.
+    await delay(50);
+    const later = await silentOnes(own, 5);
+    await delay(50);
+    expect(later.open()).toEqual(states(0, 5));
+    for (const socket of later.sockets) socket.destroy();
+  }));
+
+test('a network of IPv6 counts as one address, and IPv4 is the same by either name', () => {
+  const networks = ['::1', '2001:db8:1:2::3', '2001:db8:1:2:ffff::', '2001:db8::7:6:5:4:3', 'fe80::1%eth0'].map(
+    networkOf,
+  );
+  expect(networks).toEqual(['0:0:0:0', '2001:db8:1:2', '2001:db8:1:2', '2001:db8:0:7', 'fe80:0:0:0']);
+  expect(['192.0.2.1', '::ffff:192.0.2.1', '::FFFF:192.0.2.1'].map(networkOf)).toEqual(Array(3).fill('192.0.2.1'));
+});
 
 test('a connection that closes while its key is read is not counted', () =>
   withHttp({ connections: 5 }, async (own) => {
@@ -201,20 +284,6 @@ test('a client that vanishes while its job is described leaves no interval behin
   await end();
 });
 
-test('an answer that is not read ends with its connection', () =>
-  withHttp({ idleMs: 1_000 }, async (own) => {
-    const title = 'x'.repeat(32 * 1024 * 1024);
-    const page = vi
-      .spyOn(used.jobs, 'listPage')
-      .mockResolvedValue({ jobs: [{ workflowId: 'w', title }] as never[], nextCursor: null });
-    const { socket } = peer(own, headOf(own, `GET ${LIST}`));
-    socket.pause();
-    await vi.waitUntil(() => page.mock.settledResults.length > 0);
-    await expect.poll(() => openRequests(own), { timeout: 20_000 }).toBe(0);
-    page.mockRestore();
-    socket.destroy();
-  }));
-
 test('a body of a shape that no call needs is refused before it is parsed; texts do not count', async () => {
   const refusal = (json: string) => {
     try {
@@ -225,13 +294,13 @@ test('a body of a shape that no call needs is refused before it is parsed; texts
   };
   const nested = (levels: number) => '['.repeat(levels) + ']'.repeat(levels);
   const many = (values: number) => `[${'1,'.repeat(values - 1)}1]`;
-  const texts = ['['.repeat(500), '"\\"[[['.repeat(200), ','.repeat(50_000)].map((prompt) =>
-    JSON.stringify({ prompt }),
+  const texts = ['['.repeat(500), '"\\"[[['.repeat(200), ','.repeat(50_000), '\\'.repeat(999), '\\",['.repeat(999)].map(
+    (prompt) => JSON.stringify({ prompt }),
   );
   const fine = [nested(100), many(20_000), '[{}],'.repeat(1_000), ...texts];
   expect(fine.map(refusal).filter(Boolean)).toEqual([]);
   expect(refusal(nested(101))).toMatch(/more than 100 levels/);
-  for (const wide of [many(20_001), '[{},{}],'.repeat(7_000), `{${'"a":1,'.repeat(20_001)}}`]) {
+  for (const wide of [many(20_001), '[{},{}],'.repeat(7_000), `{${'"a":1,'.repeat(20_001)}}`, '""'.repeat(40_001)]) {
     expect(refusal(wide)).toMatch(/more than 20000 values/);
   }
   const refused = peer(used.bench, whole('k', `{"metadata":${'['.repeat(200_000)}`));

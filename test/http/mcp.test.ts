@@ -85,7 +85,8 @@ test('a wait that is over answers what there is; a follow-up is sent once under 
     const { next } = sent.structuredContent;
     expect(JSON.parse(sent.content[0].text)).toEqual({ id: 'one', state: 'sent', next });
   }
-  const listed = await call('list_jobs', { limit: 1000 });
+  expect(await call('list_jobs', { limit: 201 })).toMatchObject({ isError: true, structuredContent: { status: 422 } });
+  const listed = await call('list_jobs', { limit: 200 });
   const { jobs, nextCursor, next } = listed.structuredContent;
   expect(nextCursor).toBeNull();
   const shown = ['key', 'title', 'phase', 'outcome', 'prLink', 'waitingFor'];

@@ -53,6 +53,11 @@ test('settings have their defaults, and a server of no one machine needs keys', 
       /HTTP_KEYS_FILE +is missing; without keys HTTP_ADDRESS/,
     );
   }
+  const perAddress = (text: string) => readHttpConfig({ HTTP_CONNECTIONS_PER_ADDRESS: text }).strangersPerAddress;
+  expect(['', '0', '1000'].map(perAddress)).toEqual([undefined, 0, 1_000]);
+  for (const wrong of ['-1', '1.5', 'none']) {
+    expect(() => perAddress(wrong)).toThrow(/HTTP_CONNECTIONS_PER_ADDRESS +should be a whole number, or 0 for none/);
+  }
   expect(() => readHttpConfig({ HTTP_ADDRESS: '8080', HTTP_KEYS_FILE: '/no/such/file' })).toThrow(
     /2 settings are wrong/,
   );

@@ -1,5 +1,7 @@
-import { createHash } from 'node:crypto';
+import { createHash, hash } from 'node:crypto';
 import { readFileSync } from 'node:fs';
+import { sha256 as sha256Bytes } from '@noble/hashes/sha2.js';
+import { bytesToHex } from '@noble/hashes/utils.js';
 import { describe, expect, test } from 'vitest';
 import {
   agentJobWorkflowId,
@@ -9,7 +11,7 @@ import {
   type AgentJobInput,
 } from '../../src/contract.js';
 import type { InvalidInputError } from '../../src/contract/errors.js';
-import { inputHash } from '../../src/agent-job/input.js';
+import { hashNatively, inputHash, promptHash } from '../../src/agent-job/input.js';
 import { agentJobStartOptions, type AgentJobPlace } from '../../src/agent-job/start-options.js';
 
 const JOB: AgentJobInput = { projectId: 'p', prompt: 'x' };
@@ -106,4 +108,18 @@ test('the input hash covers project and prompt, or project and job id, with NUL 
   expect(inputHash({ projectId: 'acme', jobId: 'job-1' })).toBe(sha256('acme\0jobId\0job-1'));
   const page = readFileSync(new URL('../../docs/contract.md', import.meta.url), 'utf8');
   expect(page).toContain(inputHash({ projectId: 'acme', prompt: 'Fix the login' }));
+});
+
+test('clients hash by the runtime, workflows by code of their own, and both get the same hex', async () => {
+  const texts = ['', 'é✓😀', 'half \ud83d a character, \udc00', '\0', 'x'.repeat(600_000)];
+  const hashes = () => texts.map((prompt) => [inputHash({ projectId: 'p', prompt }), promptHash(prompt)]);
+  const ofWorkflows = (text: string) => bytesToHex(sha256Bytes(new TextEncoder().encode(text)));
+  await import('../../src/client/agent-job/run-record.js');
+  const ofClients = hashes();
+  expect(ofClients.flat()).toEqual(
+    texts.flatMap((prompt) => [ofWorkflows(`p\0prompt\0${prompt}`), ofWorkflows(prompt).slice(0, 8)]),
+  );
+  const asked: string[] = [];
+  hashNatively((text) => (asked.push(text), hash('sha256', text, 'hex')));
+  expect([hashes(), asked.length]).toEqual([ofClients, 2 * texts.length]);
 });

@@ -1,9 +1,10 @@
 /** Reads what Temporal itself knows of a workflow's runs, without asking a worker. */
+import { hash } from 'node:crypto';
 import { WorkflowContinuedAsNewError, WorkflowFailedError } from '@temporalio/client';
 import type { Client, WorkflowExecutionDescription, WorkflowExecutionInfo } from '@temporalio/client';
 import { WorkflowNotFoundError } from '@temporalio/common';
 import { endOf, type RunEnd } from '../../agent-job/closed-run.js';
-import { inputHash } from '../../agent-job/input.js';
+import { hashNatively, inputHash } from '../../agent-job/input.js';
 import { AGENT_JOB_WORKFLOW, type AgentJobInput, type AgentJobResult, MEMO } from '../../contract.js';
 import { startStopwatch } from '../../temporal/elapsed-time.js';
 import { endedRunIdsOf } from '../../temporal/restart-request-id.js';
@@ -14,6 +15,8 @@ import type { CallOptions } from '../settings.js';
 import { temporalCall } from '../temporal-call.js';
 import { isNotFound } from '../temporal-errors.js';
 import { type JobSummary, textOrNull, toSummary } from './list.js';
+
+hashNatively((text) => hash('sha256', text, 'hex'));
 
 /** One of the runs of a workflow id. */
 export interface RunId {
