@@ -76,9 +76,12 @@ function titleOf(text: string): string {
   return Array.from(shown).slice(0, MAX_TITLE).join('').trim();
 }
 
-/** Masks an echo of the key. */
+/** Masks an echo of the key, also one that is percent-encoded, wholly or in part. */
 export function withoutKey(text: string, key: string | undefined): string {
-  return key ? text.replaceAll(key, '***') : text;
+  if (!key) return text;
+  const hexOf = (character: string) => character.charCodeAt(0).toString(16).padStart(2, '0');
+  const echo = Array.from(key, (character) => `(?:\\u{${hexOf(character)}}|%${hexOf(character)})`).join('');
+  return text.replace(new RegExp(echo, 'giu'), '***');
 }
 
 /** Without control characters and those that change how others are shown. */

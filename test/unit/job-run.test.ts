@@ -4,6 +4,9 @@ import type { Decision, InDoubtWrite } from '../../src/contract.js';
 import { jsonBytes } from '../../src/contract/shared.js';
 import { noFollowUps } from '../../src/workflows/agent-job/follow-up-queue.js';
 import { JobRun, withDecision, type RunData } from '../../src/workflows/agent-job/job-run.js';
+import { beginWrite } from '../../src/workflows/agent-job/write.js';
+import { afterEvent } from '../../src/workflows/agent-job/write-transitions.js';
+import type { WriteOutcome } from '../../src/contract/write-outcome.js';
 import { firstPollData } from '../../src/workflows/agent-job/poll-findings.js';
 import { inDoubt as inDoubtOutcome } from '../support/outcomes.js';
 
@@ -51,6 +54,20 @@ test('a cancellation that comes while a closed run leaves its queue changes noth
   run.close();
   run.isCancelRequested = true;
   expect(run.ending()).toEqual({ kind: 'timedOut' });
+});
+
+test('the time to decide runs from the first send in doubt, also if a later one must not be sent again', () => {
+  let now = Date.parse('2026-01-01T00:00:00.000Z');
+  const firstAt = now;
+  const spec = parseJobInput({ projectId: 'p1', jobId: 'j', onUnknownOutcome: 'retry', decideWithin: 60 * MINUTE });
+  const situation = () => ({ spec, now, startedAt: 0, deadlineAt: Infinity, isCancelRequested: false });
+  let write = beginWrite({ kind: 'followUp', followUpId: 'a', askedAt: now, requiresConfirmation: false });
+  for (const outcome of [inDoubtOutcome('no answer'), { ...inDoubtOutcome('no job in it'), asksBeforeRetry: true }]) {
+    write = afterEvent(write, { kind: 'send' }, situation());
+    write = afterEvent(write, { kind: 'sendEnded', outcome: outcome as WriteOutcome, beganAt: now }, situation());
+    now += 30 * MINUTE;
+  }
+  expect(write.state).toMatchObject({ kind: 'inDoubt', decideBy: firstAt + 60 * MINUTE });
 });
 
 const SINCE = '2026-01-01T00:00:00.000Z';

@@ -78,3 +78,22 @@ test('the record in the answer to a message is shown, and is no read', () => {
   read(showing({ status: 'completed', prLink: A }));
   expect(polls.known).toMatchObject({ work: { sawWork: false } });
 });
+
+test('a link that is shown again stays in the list of the last 20', () => {
+  const { polls, read } = findings();
+  for (let i = 1; i <= 20; i++) read(showing({ prLink: `${A}${i}` }));
+  read(showing({ prLink: `${A}1` }, false, [B, `${A}1`]));
+  expect(polls.known.prLink).toBe(`${A}1`);
+  expect(polls.known.prLinks).toHaveLength(20);
+  expect(polls.known.prLinks).toEqual(expect.arrayContaining([`${A}1`, B]));
+});
+
+test('an end that is read long after the last one was taken back must stand like a first one', () => {
+  const { polls, read } = findings();
+  const [active, completed] = [showing({ status: 'active' }), showing({ status: 'completed' })];
+  for (const reading of [completed, active, completed, active]) read(reading);
+  // The upstream failed for an hour: the job may have gone on all the time.
+  read(completed, { waitMs: 3_600_000 });
+  expect(polls.hasEnded).toBe(false);
+  expect(polls.standing).toEqual({ forMs: 0, leftMs: 30_000 });
+});

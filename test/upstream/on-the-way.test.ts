@@ -3,6 +3,9 @@ import { describe, expect, test } from 'vitest';
 import type { UpstreamSettings } from '../../src/upstream/client.js';
 import { clientOf, compressed, http, JOB, KEY, RawUpstream, rejectionOf, setUp } from './raw-upstream.js';
 
+/** Each second character percent-encoded. */
+const encoded = (text: string) => Array.from(text, (c, i) => (i % 2 ? `%${c.charCodeAt(0).toString(16)}` : c)).join('');
+
 type Client = ReturnType<typeof clientOf>;
 
 const IDS = { projectId: 'p', jobId: 'j' };
@@ -163,6 +166,7 @@ describe('a redirect of a write', () => {
     ['302 with credentials', to(302, 'http://user:secret@127.0.0.2/x'), / to http:\/\/127\.0\.0\.2\/x$/],
     ['302 with a long path', to(302, `//b.example/${'x'.repeat(10_000)}`), / to http:\/\/b\.example\/x{200,300}…$/],
     ['302 with the key', to(302, `//b.example/${KEY}/x`), / to http:\/\/b\.example\/\*\*\*\/x$/],
+    ['302 with the key encoded', to(302, `//b.example/${encoded(KEY)}`), / to http:\/\/b\.example\/\*\*\*$/],
   ])('was surely not taken: %s', async (what, answer, target) => {
     const { raw, classes, writes, reads } = await outcomes(answer);
     for (const outcome of writes) {

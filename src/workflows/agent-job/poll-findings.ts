@@ -261,7 +261,9 @@ export class PollFindings {
     const seen = seenEnd(reading);
     const { counts } = reading;
     const candidate = candidateAfter(data.candidate, seen, { counts, now });
-    data.unrest = unrestAfter(data.unrest, seen, candidate, { counts, now });
+    // What came between may have stood for that time, unseen: this end is as new as a first one.
+    const isAfterGap = candidate !== null && now - (data.unrest?.brokenAt ?? now) > this.#settleMs;
+    data.unrest = unrestAfter(isAfterGap ? null : data.unrest, seen, candidate, { counts, now });
     const { unrest } = data;
     const isBelieved = !candidate?.hasStood && unrest !== null && isEndless(unrest, this.#settleMs, now);
     data.candidate = isBelieved ? { ...unrest.last, hasStood: true, isBelieved } : candidate;
@@ -306,7 +308,11 @@ type Shown = Partial<ShownJob>;
 /** All links seen: the last ones, so that what continue-as-new hands on stays small. */
 function withLinks(before: readonly string[], seen: readonly string[]): readonly string[] {
   const links = [...new Set([...before, ...seen])];
-  while (links.length > LIMIT.prLinks || jsonBytes(links) > LIMIT.recordBytes) links.shift();
+  while (links.length > LIMIT.prLinks || jsonBytes(links) > LIMIT.recordBytes) {
+    // What is shown now stays.
+    const oldest = links.findIndex((link) => !seen.includes(link));
+    links.splice(Math.max(oldest, 0), 1);
+  }
   return links;
 }
 

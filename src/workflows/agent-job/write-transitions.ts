@@ -212,7 +212,7 @@ function askPerson(
   const { kind, followUpId } = write;
   const times = { since: isoTime(now), lookAfter: isoTime(lookAfterOf(lookAfter, now)) };
   const inDoubt = { kind, ...(followUpId === undefined ? {} : { followUpId }), reason, ...times };
-  const decideBy = decideWithinMs === null ? null : now + decideWithinMs;
+  const decideBy = decideWithinMs === null ? null : (write.inDoubtSince ?? now) + decideWithinMs;
   const deadlineStoppedAt = write.deadlineStoppedAt ?? now;
   const asked = { confirmationRequestedIn: confirmationRequestedIn ?? null, deadlineStoppedAt };
   return { ...write, ...asked, state: { kind: 'inDoubt', inDoubt, decideBy } };
