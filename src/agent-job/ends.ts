@@ -116,7 +116,7 @@ export function unrestAfter(
   return { since, changes, last, brokenAt: brokenAt ?? now };
 }
 
-/** Whether the last end counts because the upstream would go on changing for ever. Without `settle`, none need stand. */
+/** Whether the last end counts because the upstream would go on changing for ever; never without `settle`. */
 export function isEndless({ since, changes }: Unrest, settleMs: number, now: number): boolean {
   return settleMs > 0 && changes >= MIN_CHANGES && now - since >= MAX_UNREST * settleMs;
 }

@@ -376,7 +376,7 @@ export class ContractModel {
     this.#advanceTo(at);
     if (!this.#isJobKnown) broken('a job is read before its id is known');
     if (at < this.#noReadBefore) broken(`a read comes ${this.#noReadBefore - at} ms before Retry-After allows it`);
-    // The last read at the deadline and the one at the end of `settle` come exactly when due, or once the one before has
+    // The last read at the deadline and the one at the end of `settle` come exactly when due, or once that before has
     // ended.
     const isDue = isSettled || this.#deadline <= at || this.#olderDeadline === at;
     const isSoon = at < this.#lastReadAt + MIN_WAIT_MS;

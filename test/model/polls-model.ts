@@ -1,7 +1,7 @@
 /**
  * What the polls of a job have shown, by the promises of docs/contract.md: which end counts, which links were seen,
- * whether a follow-up was worked on, and whether the job is lost. It does not depend on the implementation. The order of
- * a poll and a write whose results reach the run in one task is not defined: so it holds all that may be known. Times in
+ * whether a follow-up was worked on, and whether the job is lost. It does not depend on the code. The order of a poll
+ * and a write whose results reach the run in one task is not defined: so it holds all that may be known. Times are in
  * milliseconds.
  */
 
@@ -62,7 +62,7 @@ export interface Knowledge {
   followUps: number;
   /** The last good polls since then. */
   stretch: Stretch | null;
-  /** Since a status without an end has stood: the first end that was polled, the last one, and how many were contradicted. */
+  /** Since a status without an end has stood: the first end polled, the last one, and how many were contradicted. */
   unrest: { since: number; last: End; changes: number } | null;
   counted: Counted | null;
   /** What the last good poll showed; a job that was just created is at work. */

@@ -24,7 +24,7 @@ export interface WriteAnswer {
 
 /** Words of the upstream for a status. */
 const STATUSES = ['active', 'completed', 'archived', 'failed', 'Completed ', 'FAILED', 'cancelled', 'idle'] as const;
-export type Status = (typeof STATUSES)[number];
+type Status = (typeof STATUSES)[number];
 
 const [A, B] = ['https://github.example/a/b/pull/100', 'https://github.example/a/b/pull/200'];
 /** Links as the upstream may send them. */
@@ -38,7 +38,7 @@ export const LINKS = {
   otherList: [B, A],
   object: { url: A },
 } as const;
-export type Link = keyof typeof LINKS;
+type Link = keyof typeof LINKS;
 
 /** How the upstream responds to some reads in a row. */
 export interface ReadAnswer {
