@@ -275,7 +275,7 @@ export class PollFindings {
   jobKnown(job: JobRecord | null, shown: Shown): void {
     this.#data.lastChangeAt = this.#now();
     if (job) this.#show(job, shown);
-    // A poll that shows the same is not reported. A job that was just made is at work.
+    // A poll that shows the same is not reported. A job that was just created is at work.
     this.#data.lastSeen = { end: shown.end ?? null, prLink: job?.prLink ?? null };
   }
 
