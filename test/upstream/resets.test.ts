@@ -2,6 +2,7 @@
  * What a write that ended in trouble leaves behind: bytes that the kernel still holds must not arrive after the write
  * was judged.
  */
+import { setTimeout as pause } from 'node:timers/promises';
 import net from 'node:net';
 import type tls from 'node:tls';
 import { afterEach, describe, expect, onTestFinished, test, vi } from 'vitest';
@@ -151,9 +152,10 @@ describe.each([
     },
   );
 
+  // Each comes long after the answer has begun, on a busy machine too.
   const refusals: [string, () => Promise<() => boolean>][] = [
-    ['too late', () => Promise.resolve(() => false)],
-    ['not allowed', () => Promise.reject(new Error('refused'))],
+    ['too late', () => pause(1_000).then(() => () => false)],
+    ['not allowed', () => pause(1_000).then(() => Promise.reject(new Error('refused')))],
   ];
   test.each(refusals)('that is %s once an answer has begun is reset, and harms nothing else', async (why, refuse) => {
     const uncaught = collectUncaught();
