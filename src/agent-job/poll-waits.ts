@@ -23,6 +23,8 @@ export const LOST_AFTER = { count: 5, ms: 60_000, pagesMs: 3_600_000 } as const;
 export interface NotFound {
   count: number;
   since: number;
+  /** The job is lost, as the workflow knows: its run goes on for a write that waits. */
+  isLost?: true;
   /** They were pages, which may come from something on the way: the last one, for people. */
   page?: string;
 }
@@ -66,7 +68,7 @@ export function pollWaitMs(plan: PollPlan, situation: PollSituation): number {
 
 /** How long until one more answer 404 makes a job lost; undefined while more than one is missing. */
 export function untilLostMs(notFound: NotFound | null, now: number): number | undefined {
-  if (!notFound || notFound.count < LOST_AFTER.count - 1) return undefined;
+  if (!notFound || notFound.isLost || notFound.count < LOST_AFTER.count - 1) return undefined;
   return notFound.since + lostAfterMs(notFound) - now;
 }
 

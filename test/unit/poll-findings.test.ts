@@ -41,6 +41,7 @@ test('answers 404 and pages in place of answers are counted apart, each from its
   expect(polls.known).toMatchObject({ notFound: { count: 5, since: 3_000, page: 'a page' }, isGone: false });
   read(gone(6, 'a page'), { waitMs: 3_600_000 });
   expect(polls.known.isGone).toBe(true);
+  expect(polls.forBatch.notFound).toMatchObject({ isLost: true });
   read(gone(5));
   expect(polls.known).toMatchObject({ notFound: { count: 5, since: 3_664_000 }, isGone: false });
   read(gone(6), { waitMs: 60_000 });

@@ -52,6 +52,7 @@ test('a wait among answers 404 grows no longer than until the next one makes the
   expect(untilLostMs({ count: LOST_AFTER.count - 1, since: 1_000 }, 11_000)).toBe(50_000);
   expect(untilLostMs({ count: LOST_AFTER.count - 2, since: 1_000 }, 11_000)).toBeUndefined();
   expect(untilLostMs(null, 11_000)).toBeUndefined();
+  expect(untilLostMs({ count: LOST_AFTER.count, since: 1_000, isLost: true }, 99_000)).toBeUndefined();
 });
 
 /** The wait after a read that showed an end, which then had stood for `forMs`. */

@@ -155,7 +155,8 @@ export class PollAttempt {
         const count = progress.notFound(response);
         const isOneOfThose = count <= LOST_AFTER.count;
         // The workflow decides by the time at which it takes them in.
-        const mustReport = input.notFound !== null && now - input.notFound.since >= lostAfterMs(response);
+        const { since = Infinity, isLost = false } = input.notFound ?? {};
+        const mustReport = !isLost && now - since >= lostAfterMs(response);
         return isLastRead || isOneOfThose || mustReport ? { ...response, count } : null;
       }
       case 'failed': {

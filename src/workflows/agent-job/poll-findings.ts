@@ -226,7 +226,7 @@ export class PollFindings {
     if (data.pauseMs !== undefined) data.notBefore = now + data.pauseMs;
     data.notFound = reading.kind === 'notFound' && !isStale ? notFoundAfter(data.notFound, reading, now) : null;
     // Whatever else comes in between, a job is found again: the run may not have ended yet.
-    data.isGone = data.notFound !== null && isLost(data.notFound, now);
+    data.isGone = data.notFound?.isLost === true;
   }
 
   #noteHealth(reading: Reading): void {
@@ -323,7 +323,8 @@ function notFoundAfter(
   now: number,
 ): NotFound {
   const isSameRow = before !== null && (before.page === undefined) === (page === undefined);
-  return { count, since: isSameRow ? before.since : now, ...(page !== undefined && { page }) };
+  const row: NotFound = { count, since: isSameRow ? before.since : now, ...(page !== undefined && { page }) };
+  return isLost(row, now) ? { ...row, isLost: true } : row;
 }
 
 /** What keeps polls from being of use, as the last one showed; null if it brought something. */
