@@ -2,6 +2,7 @@ import { expect, test } from 'vitest';
 import type { Reading } from '../../src/activities/agent-job/poll-attempt.js';
 import type { JobRecord } from '../../src/contract.js';
 import { firstPollData, PollFindings } from '../../src/workflows/agent-job/poll-findings.js';
+import { whyEnded } from '../../src/workflows/agent-job/read-texts.js';
 import { shown } from '../support/scripted-upstream.js';
 
 const A = 'https://github.example/a/b/pull/1';
@@ -30,6 +31,18 @@ const showing = (fields: Partial<JobRecord>, counts = false, prLinks?: string[])
   ...(prLinks && { prLinks }),
 });
 const gone = (count: number, page?: string): Reading => ({ kind: 'notFound', count, ...(page && { page }) });
+
+test('an upstream that goes on changing is believed its last end, until an end counts by itself', () => {
+  const { polls, read } = findings();
+  for (let i = 0; i < 7; i++) {
+    read(showing({ status: 'completed' }), { waitMs: 25_000 });
+    read(showing({ status: 'active' }), { waitMs: 25_000 });
+  }
+  expect(polls).toMatchObject({ hasEnded: true, lastEnd: 'completed', known: { candidate: null } });
+  read(showing({ status: 'failed' }, true));
+  expect(polls).toMatchObject({ hasEnded: true, lastEnd: 'failed' });
+  expect(whyEnded(polls, 0)).toBeNull();
+});
 
 test('answers 404 and pages in place of answers are counted apart, each from its own begin', () => {
   const { polls, read } = findings();
