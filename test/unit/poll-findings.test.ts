@@ -83,6 +83,16 @@ test('an end in a batch that began before a follow-up was accepted is shown, and
   expect(polls.known).toMatchObject({ candidate: { prLink: B, hasStood: false }, work: { sawWork: true } });
 });
 
+test('no read can tell whose work it shows if a follow-up comes right after the create, whatever that showed', () => {
+  for (const job of [null, shown({ status: 'active' }).job]) {
+    const { polls, read } = findings();
+    polls.jobKnown(job, { end: null });
+    polls.followUpTaken(null, {});
+    read(showing({ status: 'active' }));
+    expect(polls.known.work).toBeNull();
+  }
+});
+
 test('the record in the answer to a message is shown, and is no read', () => {
   const { polls, read } = findings();
   read(showing({ status: 'completed', prLink: A }, true));
