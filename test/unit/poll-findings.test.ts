@@ -9,11 +9,11 @@ const A = 'https://github.example/a/b/pull/1';
 const B = 'https://github.example/a/b/pull/2';
 
 /** What a run knows after readings, each a second after the one before. */
-function findings() {
+function findings(minMs = 1) {
   let now = 0;
   const polls = new PollFindings(
     firstPollData(0),
-    { polling: { minMs: 1, maxMs: 1, ratio: 0 }, settleMs: 30_000 },
+    { polling: { minMs, maxMs: minMs, ratio: 0 }, settleMs: 30_000 },
     () => now,
   );
   const asked = (followUpsTaken: number) => ({ followUpsTaken }) as Parameters<PollFindings['observe']>[1];
@@ -110,6 +110,14 @@ test('a link that is shown again stays in the list of the last 20', () => {
   expect(polls.known.prLink).toBe(`${A}1`);
   expect(polls.known.prLinks).toHaveLength(20);
   expect(polls.known.prLinks).toEqual(expect.arrayContaining([`${A}1`, B]));
+});
+
+test('an upstream that changes with each of rare reads is believed its last end, too', () => {
+  const { polls, read } = findings(60_000);
+  for (let i = 0; i < 5; i++) {
+    for (const status of ['completed', 'active']) read(showing({ status }), { waitMs: 60_000 });
+  }
+  expect(polls).toMatchObject({ hasEnded: true, lastEnd: 'completed' });
 });
 
 test('an end that is read long after the last one was taken back must stand like a first one', () => {
