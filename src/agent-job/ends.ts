@@ -19,8 +19,6 @@ export interface EndCandidate {
   since: number;
   /** It counts: it need not stand, or it has stood. */
   hasStood: boolean;
-  /** It counts though it has not stood: the upstream would go on changing for ever. */
-  isBelieved?: true;
 }
 
 /** What a batch of polls must know to judge an end. */

@@ -6,24 +6,20 @@
 import {
   BrokenPromise,
   PollsModel,
-  type End,
   type Knowledge,
   type PollResponse,
+  type PollTerms,
   type SentRecord,
   type ShownPolls,
 } from './polls-model.js';
 
-interface Terms {
+interface Terms extends PollTerms {
   isAttached: boolean;
   usedFollowUpIds: string[];
   deadline: number;
   startWithin: number | null;
   onUnknownOutcome: 'ask' | 'fail' | 'retry';
   decideWithin: number | null;
-  settle: number;
-  /** Further words of the upstream that end a job. */
-  furtherEnds: Readonly<Record<string, End>>;
-  polling: { min: number };
   /** Temporal restarted the run: every write needs a person's confirmation. */
   isRepeated: boolean;
 }

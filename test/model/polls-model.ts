@@ -92,11 +92,23 @@ const LOST = { count: 5, ms: 60_000, pagesMs: 3_600_000 };
 const MAX_LINKS = 20;
 /** An upstream that contradicts its ends is believed the last one after so many times `settle`. */
 const MAX_UNREST = { times: 10, minChanges: 2 };
+/** Polls that are further apart than so many shortest waits have left something out. */
+const GAP_WAITS = 2;
+
+/** What the job's options say of its polls. */
+export interface PollTerms {
+  settle: number;
+  /** Further words of the upstream that end a job. */
+  furtherEnds: Readonly<Record<string, End>>;
+  polling: { min: number };
+}
 
 type Change = (known: Knowledge) => Knowledge[];
 
 export class PollsModel {
   readonly #settle: number;
+  /** A status without an end that was polled longer ago may have stood, unseen. */
+  readonly #gap: number;
   /** Further words that end a job. */
   readonly #furtherEnds: Readonly<Record<string, End>>;
   #known: readonly Knowledge[] = [NOTHING];
@@ -104,8 +116,9 @@ export class PollsModel {
   #before: readonly Knowledge[] = this.#known;
   #task: { of: 'poll' | 'write'; change: Change }[] = [];
 
-  constructor({ settle, furtherEnds }: { settle: number; furtherEnds: Readonly<Record<string, End>> }) {
+  constructor({ settle, furtherEnds, polling }: PollTerms) {
     this.#settle = settle;
+    this.#gap = Math.max(settle, GAP_WAITS * polling.min);
     this.#furtherEnds = furtherEnds;
   }
 
@@ -185,9 +198,7 @@ export class PollsModel {
     const stretch = { ...(isMore ? last : { ...seen, since: at }), lastBeganAt: beganAt };
     const unrest = this.#unrestAfter(known, stretch);
     const next = { ...known, stretch, unrest, last: seen, work: work && workAfter(work, seen) };
-    // An end that counts does so until a poll contradicts it.
-    const counted = isMore && stretch.end !== null ? known.counted : null;
-    const standing = counted ?? this.#standing(known, stretch);
+    const standing = this.#standing(known, stretch);
     if (standing) return [{ ...next, counted: standing }];
     const believed = this.#believed(unrest, at);
     const going = { ...next, counted: null };
@@ -212,7 +223,8 @@ export class PollsModel {
     const { end } = stretch;
     // A status without an end that has stood is a job that goes on.
     if (end === null && this.#stands(stretch)) return null;
-    if (!unrest) return end && { since: stretch.since, last: end, changes: 0 };
+    const isAfterGap = end !== null && last?.end === null && stretch.since - last.since > this.#gap;
+    if (!unrest || isAfterGap) return end && { since: stretch.since, last: end, changes: 0 };
     const changes = unrest.changes + (last!.end !== null && !isSame(stretch, last) ? 1 : 0);
     return { since: unrest.since, last: end ?? unrest.last, changes };
   }
@@ -276,7 +288,10 @@ export class PollsModel {
 
   #show(known: Knowledge, { status, prLink: sent }: SentRecord): Knowledge {
     const links = linksIn(sent);
-    const prLinks = [...new Set([...known.prLinks, ...links])].slice(-MAX_LINKS);
+    const all = [...new Set([...known.prLinks, ...links])];
+    // Those that are shown now stay.
+    const older = all.filter((link) => !links.includes(link)).slice(0, Math.max(0, all.length - MAX_LINKS));
+    const prLinks = all.filter((link) => !older.includes(link));
     const last = links.at(-1) ?? null;
     return { ...known, job: { status, prLink: last }, prLink: last ?? known.prLink, prLinks };
   }

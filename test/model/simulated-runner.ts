@@ -210,12 +210,15 @@ class SimulatedRunner {
     for (const followUp of state.phase === 'done' ? [] : shown)
       if (followUp.state === 'unknown' && !state.unknown) model.gaveUp(this.#now, followUp.id);
     if (state.phase !== 'done') expectEqual('follow-ups', shown, model.followUps);
-    if (state.phase !== 'done') this.#checkPhase(state);
+    if (state.phase !== 'done') model.shown(shownPolls(state));
     const since = model.unknownSince === null ? null : new Date(model.unknownSince).toISOString();
     // What ends at this very moment may be shown for the last time.
     const { decideWithin } = this.#scenario;
     const isEnding = state.unknown && Date.parse(state.unknown.since) + (decideWithin ?? Infinity) === this.#now;
-    if (state.phase !== 'done' && !isEnding) expectEqual('unknown', state.unknown?.since ?? null, since);
+    if (state.phase !== 'done' && !isEnding) {
+      expectEqual('unknown', state.unknown?.since ?? null, since);
+      this.#checkPhase(state);
+    }
     const isWriting = this.#isWriting;
     expectEqual('waits for nothing', state.waiting === null, isWriting || state.phase === 'done');
     const attribute = this.simulation.attributes.get(SEARCH_ATTRIBUTE.waitingFor) ?? null;
@@ -226,9 +229,7 @@ class SimulatedRunner {
   }
 
   #checkPhase(state: JobState): void {
-    const { model } = this.#monitor;
-    model.shown(shownPolls(state));
-    expectEqual('phase', state.phase, model.phase);
+    expectEqual('phase', state.phase, this.#monitor.model.phase);
     const { attributes } = this.simulation;
     expectEqual('phase, as a search attribute', attributes.get(SEARCH_ATTRIBUTE.phase), state.phase);
     expectEqual('link, as a search attribute', attributes.get(SEARCH_ATTRIBUTE.prLink) ?? null, state.prLink);

@@ -4,7 +4,7 @@ import { expect, test, vi } from 'vitest';
 import { agentJob } from '../../src/workflows/index.js';
 import { modelRuns } from './model-runs.js';
 import { runSimulated } from './simulated-runner.js';
-import { scenarios, type Scenario } from './scenario.js';
+import { scenarios, type ReadAnswer, type Scenario, type WriteAnswer } from './scenario.js';
 
 vi.mock('@temporalio/workflow', async (original) => ({
   ...(await original<typeof workflow>()),
@@ -57,6 +57,10 @@ const PLAIN: Scenario = {
   isBatching: false,
   randomSeed: 0,
 };
+
+function repeated<T>(times: number, ...answers: T[]): T[] {
+  return Array.from({ length: times }, () => answers).flat();
+}
 
 const FOUND: Record<string, Partial<Scenario>> = {
   'a create whose time to start is over as the run would continue as new tells that it timed out': {
@@ -456,6 +460,60 @@ const FOUND: Record<string, Partial<Scenario>> = {
       { action: 'delivered', afterMs: 500 },
       { action: 'retry', afterMs: 0 },
     ],
+  },
+  'a link in a list is seen, also where the last one stays the same': {
+    reads: [
+      { kind: 'active', link: 'B', takesMs: 0, times: 1 },
+      { kind: 'active', link: 'list', takesMs: 0, times: 1 },
+      { kind: 'active', link: 'none', takesMs: 0, times: 1 },
+    ],
+  },
+  'no poll shows work on a follow-up to a job that was just created, whatever the create’s response showed': {
+    creates: [{ kind: 'acceptedUnreadable', takesMs: 0 }],
+    reads: [{ kind: 'active', takesMs: 0, times: 2 }],
+    actions: [{ kind: 'signal', id: 'a', at: 0 }],
+  },
+  'an upstream that changes with each read is believed its last end, also where reads are rare': {
+    deadline: 1_800_000,
+    polling: { min: 20_000, max: 60_000, ratio: 0.1 },
+    settle: 5_000,
+    finalRead: 'flapping',
+  },
+  'an end that has stood needs no reason, however often the upstream changed before': {
+    deadline: 1_800_000,
+    settle: 5_000,
+    reads: repeated<ReadAnswer>(
+      24,
+      { kind: 'completed', takesMs: 0, times: 1 },
+      { kind: 'active', takesMs: 0, times: 1 },
+    ),
+  },
+  'an end that need not stand needs no reason, though the upstream was believed another before': {
+    isAttached: true,
+    polling: { min: 20_000, max: 60_000, ratio: 0.1 },
+    settle: 5_000,
+    queue: [{ kind: 'joined', turns: [] }],
+    isQueueThere: true,
+    reads: repeated<ReadAnswer>(
+      3,
+      { kind: 'failed', takesMs: 0, times: 1 },
+      { kind: 'active', takesMs: 0, times: 1 },
+    ).slice(0, -1),
+    finalRead: 'gone',
+    actions: [{ kind: 'signal', id: 'a', at: 0 }],
+  },
+  'without `settle` the last read counts, also at the deadline': {
+    deadline: 3_000,
+    messages: repeated<WriteAnswer>(8, { kind: 'notDelivered', takesMs: 0 }),
+    finalRead: 'flapping',
+    actions: [{ kind: 'signal', id: 'a', at: 0 }],
+  },
+  'ends that the upstream takes back move no deadline': {
+    settle: 120_000,
+    messages: repeated<WriteAnswer>(12, { kind: 'notDelivered', takesMs: 0 }),
+    reads: [{ kind: 'changed', takesMs: 0, times: 1 }],
+    finalRead: 'flapping',
+    actions: [{ kind: 'signal', id: 'a', at: 0 }],
   },
 };
 

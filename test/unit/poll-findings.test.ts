@@ -2,17 +2,18 @@ import { expect, test } from 'vitest';
 import type { Reading } from '../../src/activities/agent-job/poll-attempt.js';
 import type { JobRecord } from '../../src/contract.js';
 import { firstPollData, PollFindings } from '../../src/workflows/agent-job/poll-findings.js';
+import { whyEnded } from '../../src/workflows/agent-job/read-texts.js';
 import { shown } from '../support/scripted-upstream.js';
 
 const A = 'https://github.example/a/b/pull/1';
 const B = 'https://github.example/a/b/pull/2';
 
 /** What a run knows after readings, each a second after the one before. */
-function findings() {
+function findings(minMs = 1) {
   let now = 0;
   const polls = new PollFindings(
     firstPollData(0),
-    { polling: { minMs: 1, maxMs: 1, ratio: 0 }, settleMs: 30_000 },
+    { polling: { minMs, maxMs: minMs, ratio: 0 }, settleMs: 30_000 },
     () => now,
   );
   const asked = (followUpsTaken: number) => ({ followUpsTaken }) as Parameters<PollFindings['observe']>[1];
@@ -30,6 +31,18 @@ const showing = (fields: Partial<JobRecord>, counts = false, prLinks?: string[])
   ...(prLinks && { prLinks }),
 });
 const gone = (count: number, page?: string): Reading => ({ kind: 'notFound', count, ...(page && { page }) });
+
+test('an upstream that goes on changing is believed its last end, until an end counts by itself', () => {
+  const { polls, read } = findings();
+  for (let i = 0; i < 7; i++) {
+    read(showing({ status: 'completed' }), { waitMs: 25_000 });
+    read(showing({ status: 'active' }), { waitMs: 25_000 });
+  }
+  expect(polls).toMatchObject({ hasEnded: true, lastEnd: 'completed', known: { candidate: null } });
+  read(showing({ status: 'failed' }, true));
+  expect(polls).toMatchObject({ hasEnded: true, lastEnd: 'failed' });
+  expect(whyEnded(polls, 0)).toBeNull();
+});
 
 test('answers 404 and pages in place of answers are counted apart, each from its own begin', () => {
   const { polls, read } = findings();
@@ -97,6 +110,14 @@ test('a link that is shown again stays in the list of the last 20', () => {
   expect(polls.known.prLink).toBe(`${A}1`);
   expect(polls.known.prLinks).toHaveLength(20);
   expect(polls.known.prLinks).toEqual(expect.arrayContaining([`${A}1`, B]));
+});
+
+test('an upstream that changes with each of rare reads is believed its last end, too', () => {
+  const { polls, read } = findings(60_000);
+  for (let i = 0; i < 5; i++) {
+    for (const status of ['completed', 'active']) read(showing({ status }), { waitMs: 60_000 });
+  }
+  expect(polls).toMatchObject({ hasEnded: true, lastEnd: 'completed' });
 });
 
 test('an end that is read long after the last one was taken back must stand like a first one', () => {

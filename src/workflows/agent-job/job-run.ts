@@ -148,11 +148,11 @@ export class JobRun {
     if (this.isCancelRequested) return { kind: 'canceled' };
     if (this.#stop) return this.#stop;
     if (write && (inDoubtOf(write) || countsAsInFlight(write))) return null;
-    const { candidate, isGone } = polls.known;
+    const { lastEnd: end } = polls;
     // An end that has not stood counts all the same if no further read can show another.
-    const ended = candidate && ({ kind: 'ended', end: candidate.end } as const);
+    const ended = end && ({ kind: 'ended', end } as const);
     if (polls.hasEnded && this.isIdle) return ended;
-    if (isGone) return ended ?? { kind: 'lost' };
+    if (polls.known.isGone) return ended ?? { kind: 'lost' };
     return this.hasExpired ? (ended ?? { kind: 'timedOut' }) : null;
   }
 

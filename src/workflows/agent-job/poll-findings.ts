@@ -2,7 +2,7 @@
  * What the polls of a job have shown. Decides whether the job has ended, is lost or is badly read, and whether a poll
  * before its time is wanted. Pure: no Temporal. Times in milliseconds.
  */
-import { LIMIT, MAX_RETRY_AFTER_MS, type JobRecord } from '../../contract.js';
+import { LIMIT, MAX_RETRY_AFTER_MS, type JobRecord, type TerminalStatus } from '../../contract.js';
 import { jsonBytes } from '../../contract/shared.js';
 import type { ShownJob } from '../../contract/write-outcome.js';
 import type { PollJobInput, PollJobResult, Reading } from '../../activities/agent-job/poll-attempt.js';
@@ -55,6 +55,8 @@ export interface PollData {
   /** The end that the last good read showed; null if it showed none, or none was made since the last follow-up. */
   candidate: EndCandidate | null;
   unrest: Unrest | null;
+  /** The end that counts though it has not stood, as the upstream would go on changing for ever; null if none does. */
+  believed: TerminalStatus | null;
   /** Follow-ups that were accepted, or given up as unknown. */
   followUpsTaken: number;
   /** What the last good read showed; null before the first. */
@@ -91,6 +93,7 @@ export function firstPollData(startedAt: number): PollData {
     isUnknownStatus: false,
     candidate: null,
     unrest: null,
+    believed: null,
     followUpsTaken: 0,
     lastSeen: null,
     work: null,
@@ -158,7 +161,12 @@ export class PollFindings {
 
   /** The end that counts has been read: with nothing left to send, the run is over. */
   get hasEnded(): boolean {
-    return this.#data.candidate?.hasStood === true;
+    return this.#data.candidate?.hasStood === true || this.#data.believed !== null;
+  }
+
+  /** The end in the last good read, or the one that is believed; null if there is none. */
+  get lastEnd(): TerminalStatus | null {
+    return this.#data.candidate?.end ?? this.#data.believed;
   }
 
   /** The standing of the candidate; undefined if none must stand. */
@@ -261,12 +269,14 @@ export class PollFindings {
     const seen = seenEnd(reading);
     const { counts } = reading;
     const candidate = candidateAfter(data.candidate, seen, { counts, now });
-    // What came between may have stood for that time, unseen: this end is as new as a first one.
-    const isAfterGap = candidate !== null && now - (data.unrest?.brokenAt ?? now) > this.#settleMs;
-    data.unrest = unrestAfter(isAfterGap ? null : data.unrest, seen, candidate, { counts, now });
-    const { unrest } = data;
+    // What came between may have stood for that time, unseen: this end is as new as a first one. Rare polls leave no gap.
+    const gapMs = Math.max(this.#settleMs, 2 * this.#plan.minMs);
+    const isAfterGap = candidate !== null && now - (data.unrest?.brokenAt ?? now) > gapMs;
+    const unrest = unrestAfter(isAfterGap ? null : data.unrest, seen, candidate, { counts, now });
     const isBelieved = !candidate?.hasStood && unrest !== null && isEndless(unrest, this.#settleMs, now);
-    data.candidate = isBelieved ? { ...unrest.last, hasStood: true, isBelieved } : candidate;
+    data.candidate = candidate;
+    data.unrest = unrest;
+    data.believed = isBelieved ? unrest.last.end : null;
     data.work = data.work && workSignsAfter(data.work, seen);
     data.lastSeen = seen;
   }
@@ -287,6 +297,7 @@ export class PollFindings {
     data.followUpsTaken += 1;
     data.candidate = null;
     data.unrest = null;
+    data.believed = null;
     data.work = workSigns(data.lastSeen);
     this.forgetNotFound();
     this.pollAgain();

@@ -19,7 +19,7 @@ export function unrestText({ unrest }: PollData): string | undefined {
 
 /** Why an end counts that has not stood; null if it has stood, or need not stand. */
 export function whyEnded({ known, hasEnded }: PollFindings, now: number): string | null {
-  if (known.candidate?.isBelieved) return `${unrestText(known)}: its last end counts`;
+  if (known.believed) return `${unrestText(known)}: its last end counts`;
   if (hasEnded) return null;
   return known.isGone ? `after this end, ${lostText(known, now)}` : 'the deadline came before this end had stood';
 }
