@@ -269,7 +269,7 @@ export class PollFindings {
     const seen = seenEnd(reading);
     const { counts } = reading;
     const candidate = candidateAfter(data.candidate, seen, { counts, now });
-    // What came between may have stood for that time, unseen: this end is as new as a first one. Rare polls leave no gap.
+    // What came between may have stood for that time, unseen: this end is as new as a first one. Rare polls are no gap.
     const gapMs = Math.max(this.#settleMs, 2 * this.#plan.minMs);
     const isAfterGap = candidate !== null && now - (data.unrest?.brokenAt ?? now) > gapMs;
     const unrest = unrestAfter(isAfterGap ? null : data.unrest, seen, candidate, { counts, now });
