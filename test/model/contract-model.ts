@@ -366,14 +366,14 @@ export class ContractModel {
 
   readBegan(at: number): number {
     if (this.#isAdopting && !this.#isJobKnown) return ADOPT_READ;
-    // A follow-up that is given up at this very moment would make it the first read after that.
-    const isSettled = this.#isEndOfSettle(at);
-    this.#decideInTime(at, true);
+    // One that comes at this very moment may have been due before a follow-up is given up.
+    this.#decideInTime(at, false);
     this.#advanceTo(at);
     if (!this.#isJobKnown) broken('a job is read before its id is known');
     if (at < this.#noReadBefore) broken(`a read comes ${this.#noReadBefore - at} ms before Retry-After allows it`);
     // The last read at the deadline and the one at the end of `settle` come exactly when due, or once that before has
     // ended.
+    const isSettled = this.#isEndOfSettle(at);
     const isDue = isSettled || this.#deadline <= at || this.#olderDeadline === at;
     const isSoon = at < this.#lastReadAt + MIN_WAIT_MS;
     if (isSoon && this.#readCalledForAt === null && !isDue) broken('two reads within a second');
@@ -433,6 +433,9 @@ export class ContractModel {
   /** What a query shows after a task of the workflow. */
   shown(shown: ShownPolls): void {
     this.#polls.shown(shown);
+  }
+
+  taskEnded(): void {
     this.#polls.taskEnded();
   }
 

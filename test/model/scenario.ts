@@ -177,6 +177,8 @@ const times = fc.constantFrom(1, 1, 1, 2, 3, 8);
 const record: fc.Arbitrary<ReadAnswer> = fc
   .tuple(fc.constantFrom('active', 'active', 'completed', 'completed', ...STATUSES), optionalLink, takesMs, times)
   .map(([kind, of, takes, often]) => ({ kind, ...of, takesMs: takes, times: often }) as ReadAnswer);
+/** Answers that may come with a `Retry-After`. */
+const MAY_WAIT = ['wait', 'page403', 'page404'];
 const failure: fc.Arbitrary<ReadAnswer> = fc
   .tuple(
     fc.constantFrom('changed', 'notFound', 'gone', 'broken', 'unauthorized', 'wait', 'page403', 'page404'),
@@ -186,7 +188,7 @@ const failure: fc.Arbitrary<ReadAnswer> = fc
   )
   .map(
     ([kind, after, takes, often]) =>
-      ({ kind, ...(kind === 'wait' ? { retryAfterMs: after } : {}), takesMs: takes, times: often }) as ReadAnswer,
+      ({ kind, ...(MAY_WAIT.includes(kind) && { retryAfterMs: after }), takesMs: takes, times: often }) as ReadAnswer,
   );
 
 const at0 = (kind: Status, of?: Link, often = 1): ReadAnswer => ({

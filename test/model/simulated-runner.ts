@@ -210,15 +210,16 @@ class SimulatedRunner {
     for (const followUp of state.phase === 'done' ? [] : shown)
       if (followUp.state === 'unknown' && !state.unknown) model.gaveUp(this.#now, followUp.id);
     if (state.phase !== 'done') expectEqual('follow-ups', shown, model.followUps);
-    if (state.phase !== 'done') model.shown(shownPolls(state));
     const since = model.unknownSince === null ? null : new Date(model.unknownSince).toISOString();
     // What ends at this very moment may be shown for the last time.
     const { decideWithin } = this.#scenario;
     const isEnding = state.unknown && Date.parse(state.unknown.since) + (decideWithin ?? Infinity) === this.#now;
     if (state.phase !== 'done' && !isEnding) {
       expectEqual('unknown', state.unknown?.since ?? null, since);
+      model.shown(shownPolls(state));
       this.#checkPhase(state);
     }
+    model.taskEnded();
     const isWriting = this.#isWriting;
     expectEqual('waits for nothing', state.waiting === null, isWriting || state.phase === 'done');
     const attribute = this.simulation.attributes.get(SEARCH_ATTRIBUTE.waitingFor) ?? null;

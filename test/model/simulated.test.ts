@@ -473,6 +473,12 @@ const FOUND: Record<string, Partial<Scenario>> = {
     reads: [{ kind: 'active', takesMs: 0, times: 2 }],
     actions: [{ kind: 'signal', id: 'a', at: 0 }],
   },
+  'a Retry-After that comes with a page in place of an answer is obeyed': {
+    isAttached: true,
+    reads: [{ kind: 'page404', retryAfterMs: 90_000, takesMs: 0, times: 1 }],
+    actions: [{ kind: 'pollNow', at: 10_000 }],
+    deadline: 1_800_000,
+  },
   'an upstream that changes with each read is believed its last end, also where reads are rare': {
     deadline: 1_800_000,
     polling: { min: 20_000, max: 60_000, ratio: 0.1 },
