@@ -425,7 +425,7 @@ export class ContractModel {
   pollLost(at: number, number: number): void {
     if (!this.#reads.has(number)) return;
     // A write that is given up at this very moment may be the cause.
-    if (this.#cutAt !== at) this.#decideInTime(at, true);
+    if (this.#cutAt !== at && this.#write?.id) this.gaveUp(at, this.#write.id);
     if (this.#cutAt !== at) broken('the result of a poll was given up without a cause');
     this.#reads.delete(number);
   }
@@ -651,7 +651,7 @@ export class ContractModel {
     if (state !== 'rejected') {
       this.#cutBatch(at);
       this.#forgetRidden();
-      this.#polls.followUpTaken(record);
+      this.#polls.followUpTaken(at, record);
       this.#restartClock(at);
     }
     this.#nextWrite();

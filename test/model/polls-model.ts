@@ -60,6 +60,8 @@ export interface Knowledge {
   prLinks: readonly string[];
   /** Follow-ups that were accepted, or given up as unknown. */
   followUps: number;
+  /** When the last of them was; a poll that begins in this very millisecond may be taken for an earlier one. */
+  takenAt: number | null;
   /** The last good polls since then. */
   stretch: Stretch | null;
   /** Since a status without an end has stood: the first end polled, the last one, and how many were contradicted. */
@@ -79,6 +81,7 @@ const NOTHING: Knowledge = {
   prLink: null,
   prLinks: [],
   followUps: 0,
+  takenAt: null,
   stretch: null,
   unrest: null,
   counted: null,
@@ -150,7 +153,7 @@ export class PollsModel {
   }
 
   /** A follow-up was accepted, or given up as unknown: all that was polled before ends nothing. */
-  followUpTaken(record: SentRecord | null): void {
+  followUpTaken(at: number, record: SentRecord | null): void {
     this.#happen('write', (known) => {
       const { followUps, last } = known;
       const isAtWork = last !== null && last.end === null;
@@ -158,6 +161,7 @@ export class PollsModel {
         {
           ...(record ? this.#show(known, record) : known),
           followUps: followUps + 1,
+          takenAt: at,
           ...{ stretch: null, unrest: null, counted: null, notFound: null, isGone: false },
           work: isAtWork ? null : { before: last, first: null, sawWork: false },
         },
@@ -178,7 +182,10 @@ export class PollsModel {
       const found = { ...known, notFound: null, isGone: false };
       const shown = this.#show(found, response.record);
       // What began before the follow-up was taken may be shown in place of the record that came since.
-      return isStale ? [found, shown] : this.#judge(shown, this.#seen(response.record), { at, beganAt });
+      const unjudged = [found, shown];
+      if (isStale) return unjudged;
+      const judged = this.#judge(shown, this.#seen(response.record), { at, beganAt });
+      return known.takenAt === beganAt ? [...unjudged, ...judged] : judged;
     });
   }
 
@@ -237,7 +244,7 @@ export class PollsModel {
 
   /** The end in the last good poll that must stand before it counts, and when a poll is due that can show it. */
   standsAt({ stretch, counted }: Knowledge): { since: number; at: number } | null {
-    if (!stretch || stretch.end === null || counted) return null;
+    if (!stretch || stretch.end === null || counted?.isBelieved === false) return null;
     return { since: stretch.since, at: stretch.since + this.#settle };
   }
 

@@ -59,7 +59,7 @@ export type Reading =
   | ({ kind: 'record'; job: JobRecord; counts: boolean } & ShownJob)
   | { kind: 'unchanged' }
   /** The upstream answered 404 or 410, `count` times in a row; `page` is what came in place of its own answer. */
-  | { kind: 'notFound'; count: number; page?: string }
+  | { kind: 'notFound'; count: number; page?: string; retryAfterMs?: number }
   | { kind: 'failed'; reason: string; retryAfterMs?: number; waitsFor?: 'rateLimit' | 'key' | 'upstream' };
 
 /** What a batch reports to its workflow. */
@@ -87,7 +87,7 @@ export type NextStep =
 
 type Response =
   | ({ kind: 'record'; job: JobRecord } & ShownJob)
-  | { kind: 'notFound'; page?: string }
+  | { kind: 'notFound'; page?: string; retryAfterMs?: number }
   | (Reading & { kind: 'failed' });
 
 /** An attempt: it reads once at each call. */
@@ -148,7 +148,6 @@ export class PollAttempt {
     const input = this.#input;
     const now = this.#clock.server();
     const isLastRead = progress.reads >= input.maxReads || this.#isAtDeadline(begunAt);
-    const mayReportHealth = now >= input.healthReportsFrom;
     switch (response.kind) {
       case 'notFound': {
         // The workflow counts these at once: a batch that is cancelled must not forget them.
@@ -157,25 +156,31 @@ export class PollAttempt {
         // The workflow decides by the time at which it takes them in.
         const { since = Infinity, isLost = false } = input.notFound ?? {};
         const mustReport = !isLost && now - since >= lostAfterMs(response);
-        return isLastRead || isOneOfThose || mustReport ? { ...response, count } : null;
+        const isReported = isLastRead || isOneOfThose || mustReport || this.#isWorseThanKnown(response, now);
+        return isReported ? { ...response, count } : null;
       }
-      case 'failed': {
-        const health = readHealth(response, progress.saved.failures);
-        const pauseMs = readPauseMs(response);
-        const isChange = isWorse(health, input.health) || isLongerPause(health, pauseMs, input.pauseMs);
-        // No last read at the deadline goes against a `Retry-After`.
-        const isOver = now + pauseMs >= (input.deadlineAt ?? Infinity);
-        return isLastRead || (mayReportHealth && isChange) || isOver || input.notFound !== null ? response : null;
-      }
+      case 'failed':
+        return isLastRead || input.notFound !== null || this.#isWorseThanKnown(response, now) ? response : null;
       case 'record': {
         const isLast = isLastRead || this.#deservesLongerLease(now);
         const counts = endCounts(seenEnd(response), begunAt, input);
         const isNews = !this.#isCandidate(response) || fingerprint(response.job, response.prLinks) !== this.#known;
         const hasNowStood = counts && input.candidate?.hasStood !== true;
         if (isNews || hasNowStood || input.notFound !== null) return { ...response, counts };
-        return isLast || (mayReportHealth && input.health !== 'good') ? { kind: 'unchanged' } : null;
+        return isLast || (now >= input.healthReportsFrom && input.health !== 'good') ? { kind: 'unchanged' } : null;
       }
     }
+  }
+
+  /** Whether reads are worse than the workflow knows, so that the batch ends. */
+  #isWorseThanKnown(response: Response & { kind: 'failed' | 'notFound' }, now: number): boolean {
+    const { health: known, pauseMs: knownMs, healthReportsFrom, deadlineAt } = this.#input;
+    const health = readHealth(response, this.progress.saved.failures);
+    const pauseMs = readPauseMs(response);
+    const mayReportHealth = now >= healthReportsFrom;
+    if (mayReportHealth && (isWorse(health, known) || isLongerPause(health, pauseMs, knownMs))) return true;
+    // No last read at the deadline goes against a `Retry-After`.
+    return now + pauseMs >= (deadlineAt ?? Infinity);
   }
 
   /** Whether a read showed what the workflow knows: the same end as its candidate, or none as before. */
@@ -192,7 +197,7 @@ export class PollAttempt {
       sinceChangeMs: now - lastChangeAt,
       failures: this.progress.saved.failures,
       untilLostMs: untilLostMs(notFound && { ...notFound, count }, now),
-      retryAfterMs: response.kind === 'failed' ? readPauseMs(response) : undefined,
+      retryAfterMs: response.kind === 'record' ? undefined : readPauseMs(response),
       standing: standingOf(this.#input, now),
       random: Math.random(),
     });
@@ -238,11 +243,12 @@ async function read(upstream: Upstream, job: JobOf, signal: AbortSignal): Promis
     if (error instanceof RejectedError && [404, 410].includes(error.status)) return { kind: 'notFound' };
     if (!(error instanceof ReadFailedError)) throw error;
     const { reason, status, retryAfterMs, isPage } = error;
-    if (isPage && status === 404) return { kind: 'notFound', page: reason };
+    const pause = retryAfterMs !== undefined && { retryAfterMs };
+    if (isPage && status === 404) return { kind: 'notFound', page: reason, ...pause };
     return {
       kind: 'failed',
       reason,
-      ...(retryAfterMs !== undefined && { retryAfterMs }),
+      ...pause,
       ...(status === 429 && { waitsFor: 'rateLimit' }),
       ...((status === 401 || status === 403) && !isPage && { waitsFor: 'key' }),
     };

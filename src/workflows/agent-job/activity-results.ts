@@ -58,7 +58,7 @@ const WRITES: Record<WriteOutcome['kind'], Fields> = {
 const READINGS: Record<PollJobResult['reading']['kind'], Fields> = {
   record: READ_RECORD,
   unchanged: {},
-  notFound: { count: NUMBER, page: optional(TEXT) },
+  notFound: { count: NUMBER, page: optional(TEXT), retryAfterMs: optional(NUMBER) },
   failed: { ...REASON, retryAfterMs: optional(NUMBER) },
 };
 const READS: Record<ReadJobResult['kind'], Fields> = { found: {}, notFound: {}, doubtful: REASON, failed: REASON };

@@ -240,7 +240,8 @@ export class PollFindings {
   #noteHealth(reading: Reading): void {
     const data = this.#data;
     const health = readHealth(reading, data.failures);
-    const pauseMs = reading.kind === 'failed' ? readPauseMs(reading) : undefined;
+    const hasFailed = reading.kind === 'failed' || reading.kind === 'notFound';
+    const pauseMs = hasFailed ? readPauseMs(reading) : undefined;
     const isChange = health !== data.health || isLongerPause(health, pauseMs, data.pauseMs);
     if (isChange) data.healthChanges = withHealthChange(data.healthChanges, this.#now());
     data.health = health;
