@@ -17,7 +17,7 @@ export const IMPORT_RULES: Record<string, ImportRule> = {
   // Names on the wire and pure domain code: workflows, workers and clients share them.
   contract: { types: '@temporalio/common', packages: 'ms' },
   'agent-job': { values: 'contract', packages: '@noble/hashes @temporalio/common @temporalio/workflow ms' },
-  'visitor-export': { values: 'contract' },
+  'visitor-export': { values: 'contract agent-job' },
 
   // Adapters: the SDK, the settings, the HTTP service, the store.
   temporal: {

@@ -57,18 +57,6 @@ test('Retry-After of a 429 is waited for, and the next page is the one that was 
   expect(ms).toBeGreaterThanOrEqual(HOUR_MS);
 });
 
-test('an upstream that gives no page for 24 hours fails the run as UpstreamUnavailable', async () => {
-  const away = { kind: 'status', status: 503, retryAfter: 1_800, operation: 'visitors' } as const;
-  await setUp.sandbox.addFault({ ...away, nth: 5, count: 100_000 });
-  const range = rangeOf(setUp);
-  const result = await withWorkers(setUp, () => failureOfRun(runExport(setUp, range)));
-  const ms = await durationOf(setUp, range);
-  expect(result.type).toBe('UpstreamUnavailable');
-  expect(ms).toBeGreaterThanOrEqual(24 * HOUR_MS);
-  expect(ms).toBeLessThan(25 * HOUR_MS);
-  expect(await topFolders(setUp)).toEqual([]);
-});
-
 test('the 24 hours go on over a worker that stops while it asks', async () => {
   const asked = 5 + 12; // half of what a day takes
   const busy = { kind: 'status', status: 429, retryAfter: 3_600, operation: 'visitors', nth: 5 } as const;
@@ -105,15 +93,6 @@ test('the 24 hours go on over a worker that stops while it asks', async () => {
   expect(type).toBe('UpstreamUnavailable');
   expect(ms).toBeGreaterThanOrEqual(24 * HOUR_MS);
   expect(ms).toBeLessThan(25 * HOUR_MS);
-});
-
-test('an upstream that gives a page now and then is ridden out for days', async () => {
-  // One of each 11 requests is answered: ten hours of refusals between two pages.
-  await setUp.sandbox.setVisitors({ rows: 500 });
-  const busy = { kind: 'status', status: 429, retryAfter: 3_600, operation: 'visitors' } as const;
-  for (let page = 1; page <= 4; page++) await setUp.sandbox.addFault({ ...busy, nth: page + 1, count: 10 });
-  const result = await withWorkers(setUp, () => runExport(setUp, rangeOf(setUp)));
-  expect(result.snapshots[0]).toMatchObject({ rows: 500, consistent: true });
 });
 
 test('a store that refuses for ten minutes fails the run as SnapshotStoreFailed, without a page request', async () => {
@@ -202,13 +181,6 @@ test('the budget holds over a day that fails: the next one waits for it', async 
   expect(failed).toMatchObject({ type: 'ExportRejected', details: [{ failed: [{}, {}] }] });
   expect(await visitorRequests(setUp)).toBe(2);
   expect(await durationOfScheduledRun()).toBeGreaterThanOrEqual(HOUR_MS);
-});
-
-test('an export that asks for no second scan publishes an implausible day at once, marked', async () => {
-  await setUp.sandbox.setVisitors({ rows: 0, totals: { human: 900_000, ai: 7, total: 900_007 } });
-  const result = await withWorkers(setUp, () => runExport(setUp, { ...rangeOf(setUp), secondScan: false }));
-  expect(result.snapshots[0]).toMatchObject({ consistent: false, drift: { kind: 'impossible' } });
-  expect(await visitorRequests(setUp)).toBe(2);
 });
 
 /** Exports some days as a Schedule would: this server has none. */

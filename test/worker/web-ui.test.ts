@@ -12,8 +12,8 @@ import {
 } from '../../src/contract.js';
 import type { DevServer } from '../../src/local/dev-server.js';
 import { agentJobStartOptions } from '../../src/agent-job/start-options.js';
-import { rangeDetails, rangeTitle } from '../../src/workflows/visitor-export/range-state.js';
-import { newRangeState } from '../../src/workflows/visitor-export/range-state.js';
+import { begin } from '../../src/visitor-export/range-transitions.js';
+import { rangeDetails, rangeTitle } from '../../src/workflows/visitor-export/range-shown.js';
 import { connectTo, startPrivateDevServer, type TestServer } from '../support/dev-server.js';
 import { startJobBench } from '../support/job-bench.js';
 import { inDoubt, rejected } from '../support/outcomes.js';
@@ -82,7 +82,7 @@ describe('text from outside in the web UI', { timeout: 240_000 }, () => {
   test('acts as nothing in the names of projects and jobs, and in what an export waits for', async () => {
     const check = async (text: string) => {
       const range = { projectId: text, dateFrom: '2026-01-01', dateTo: '2026-01-02' };
-      const run = { ...newRangeState('run'), waitReason: text };
+      const run = begin({ runId: 'run', secondScan: true, waitReason: text }, 0);
       expect(new Set(tagsIn(await rendered(rangeTitle(range))))).toEqual(new Set(['p']));
       expect(Buffer.byteLength(rangeTitle(range))).toBeLessThanOrEqual(200);
       expect(new Set(tagsIn(await rendered(rangeDetails(range, run, 0))))).toEqual(new Set(['p', 'strong']));

@@ -29,10 +29,11 @@ import {
 import { startClock } from '../../temporal/activity-attempt.js';
 import { RejectedError } from '../../upstream/errors.js';
 import type { Upstream } from '../../upstream/upstream.js';
+import { type ChunkResult, STALE_STAGING } from '../../visitor-export/range-transitions.js';
 import type { ScanCheckpoint } from '../../visitor-export/scan-checkpoint.js';
 import type { Metrics, SnapshotVerdict } from '../metrics.js';
-import { type AskedTurn, CountedUpstream, TurnClient, type TurnRequest } from './export-turns.js';
-import { type Interruption, readPages } from './read-pages.js';
+import { CountedUpstream, TurnClient, type TurnRequest } from './export-turns.js';
+import { readPages } from './read-pages.js';
 
 /** What the export activities work with. */
 export interface ExportActivitiesDependencies {
@@ -63,17 +64,6 @@ interface CleanUpInput {
   turn?: RequestTurn | null;
 }
 
-/** How far a chunk came, and why it stopped. */
-export interface ReadChunkResult {
-  /** The turn that was asked for; null if none was. */
-  asked: AskedTurn | null;
-  checkpoint: ScanCheckpoint;
-  /** Pages taken, of the requests made. */
-  pages: number;
-  requests: number;
-  interruption: Interruption | null;
-}
-
 /** The activities of exports, as a worker registers them. */
 export type ExportActivities = ReturnType<typeof createExportActivities>;
 
@@ -99,8 +89,7 @@ export function createExportActivities(dependencies: ExportActivitiesDependencie
       }),
 
     /** Reads the next pages of a scan into staging; without the turn that it needs, it only asks for one. */
-    readChunk: (input: ReadChunkInput): Promise<ReadChunkResult> =>
-      readChunk(dependencies, { pathSets, client }, input),
+    readChunk: (input: ReadChunkInput): Promise<ChunkResult> => readChunk(dependencies, { pathSets, client }, input),
 
     /** Publishes a finished scan if it says more than the current snapshot. */
     publishSnapshot: (finished: FinishedScan): Promise<SnapshotReceipt> =>
@@ -133,7 +122,7 @@ async function readChunk(
   dependencies: ExportActivitiesDependencies,
   { pathSets, client }: { pathSets: PathSets; client: TurnClient },
   input: ReadChunkInput,
-): Promise<ReadChunkResult> {
+): Promise<ChunkResult> {
   const { upstream, requestsPerHour } = dependencies;
   const { turns, turn = null, checkpoint } = input;
   const { taskQueue, priority, isThrottled } = turns;
@@ -156,7 +145,7 @@ async function readChunk(
 }
 
 /** Whether the next chunk needs a turn, and may be read as soon as it has one. */
-function wantsTurn({ checkpoint, interruption }: Omit<ReadChunkResult, 'asked'>, hasTurns: boolean): boolean {
+function wantsTurn({ checkpoint, interruption }: Omit<ChunkResult, 'asked'>, hasTurns: boolean): boolean {
   if (checkpoint.stage === 'ended' || interruption?.kind === 'failed') return false;
   return hasTurns || interruption !== null;
 }
@@ -166,7 +155,7 @@ async function readCountedChunk(
   { store, shutdownSignal }: ExportActivitiesDependencies,
   pathSets: PathSets,
   { checkpoint, willRepeat, probeStore, ...staged }: ReadChunkInput,
-): Promise<Omit<ReadChunkResult, 'asked'>> {
+): Promise<Omit<ChunkResult, 'asked'>> {
   checkCheckpoint(checkpoint);
   if (probeStore) await probe(store, staged);
   const paths = await pathSets.take(store, staged, checkpoint);
@@ -226,7 +215,7 @@ function toFailure(error: unknown): unknown {
     const details: ExportRejectedDetails = { status: error.status, error: error.error };
     return failure(FAILURE.exportRejected, error.message, details);
   }
-  if (error instanceof StaleStagingError) return ApplicationFailure.nonRetryable(error.message, 'StaleStaging');
+  if (error instanceof StaleStagingError) return ApplicationFailure.nonRetryable(error.message, STALE_STAGING);
   if (error instanceof ApplicationFailure || Context.current().cancellationSignal.aborted) return error;
   const message = error instanceof Error ? `${error.name}: ${error.message}` : String(error);
   return failure(FAILURE.exportFailed, message, null, error instanceof Error ? error : undefined);

@@ -5,10 +5,10 @@
 import { activityInfo } from '@temporalio/activity';
 import type { Priority, QueueName, RequestReport } from '../../contract.js';
 import type { RequestTurn } from '../../contract/request-queue.js';
-import type { Queued } from '../../contract/write-outcome.js';
 import { startClock } from '../../temporal/activity-attempt.js';
 import { ReadFailedError } from '../../upstream/errors.js';
 import type { Upstream } from '../../upstream/upstream.js';
+import type { AskedTurn } from '../../visitor-export/range-transitions.js';
 import { QueueClient } from '../queue-client.js';
 
 /** How an export asks for its turns. */
@@ -22,12 +22,6 @@ export interface TurnRequest {
   askedAt?: number;
   /** A turn that came and was not used: no worker was free in time. */
   unused?: string;
-}
-
-/** A turn that was asked for. */
-export interface AskedTurn {
-  askedAt: number;
-  place: Queued;
 }
 
 const ALL_EXPORTS: QueueName = { operation: 'visitors', projectId: null };

@@ -4,6 +4,7 @@ import type { VisitorRow } from '../../snapshots/content-digest.js';
 import type { Scan } from '../../snapshots/scan.js';
 import { ReadFailedError } from '../../upstream/errors.js';
 import type { Upstream } from '../../upstream/upstream.js';
+import type { Interruption } from '../../visitor-export/range-transitions.js';
 import { PAGE_ROWS } from '../../visitor-export/scan-checkpoint.js';
 
 /** Ends an inconsistent scan that will be repeated. A shorter one is read whole, to see a mere change of order. */
@@ -11,13 +12,6 @@ const MAX_PAGES_BEFORE_REPEAT = 100;
 /** Bounds a worker's memory: a chunk is held in memory, and paths may be long. */
 const MAX_CHUNK_BYTES = 16 << 20;
 const TOO_MANY_REQUESTS = 429;
-
-/** Why a chunk ended early: `busy` is a 429. */
-export interface Interruption {
-  kind: 'busy' | 'failed';
-  reason: string;
-  retryAfterMs: number | null;
-}
 
 /** When a chunk ends, though its scan goes on. */
 interface ChunkLimits {

@@ -30,13 +30,14 @@ import {
 } from '../../contract.js';
 import { parseExportInput, toRangeInput, type ExportSpec } from '../../visitor-export/input.js';
 import { daysBefore } from '../../visitor-export/date-range.js';
+import type { RangeState } from '../../visitor-export/range-transitions.js';
 import { maySecondScan } from '../../visitor-export/scan-checkpoint.js';
 import { InvalidInputError } from '../../contract/errors.js';
 import { handedOn } from '../handed-on.js';
 import { isNewRunWanted, isOtherVersionCurrent, nextRunVersion } from '../worker-version.js';
 import { failureOf, writeProjectReport } from './activities.js';
 import { exportRange } from './range-export.js';
-import { rangeTitle, type RangeState } from './range-state.js';
+import { rangeTitle } from './range-shown.js';
 
 /** What continue-as-new passes on, inside the input; ignored in a run that does not continue another. */
 interface Continued extends ExportState {
@@ -127,7 +128,7 @@ async function exportOnce(
   const options = spec.kind === 'range' ? spec : { secondScan: maySecondScan(snapshots), priority: DEFAULT_PRIORITY };
   const { secondScan, priority } = options;
   if (workflowInfo().workflowId === writerId(range)) {
-    return exportRange(range, { secondScan, priority, carried: rangeState, next });
+    return exportRange(range, { secondScan, priority, carried: rangeState, continueAsNew: next });
   }
   return throughWriter(range, toRangeInput(range, options), () => next(null));
 }

@@ -1,7 +1,6 @@
-/** What a date range's export remembers, and what people and callers see of it. */
+/** What people and callers see of a date range's export. */
 import { defineSearchAttributeKey } from '@temporalio/common';
 import { upsertSearchAttributes, workflowInfo } from '@temporalio/workflow';
-import type { AskedTurn } from '../../activities/visitor-export/export-turns.js';
 import { plainMarkdown } from '../../agent-job/web-ui-text.js';
 import {
   SEARCH_ATTRIBUTE,
@@ -9,70 +8,9 @@ import {
   type VisitorExportProgress,
   type VisitorExportRange,
 } from '../../contract.js';
-import type { RequestTurn } from '../../contract/request-queue.js';
 import { EXPORT_IN_DOUBT } from '../../contract/shared.js';
-import { NEW_SCAN, type ScanCheckpoint, type SuspectScan } from '../../visitor-export/scan-checkpoint.js';
-
-/** The plain data of a date range's export, passed on by continue-as-new. Times in milliseconds. */
-export interface RangeState {
-  /** The first run id of the chain: it names the staging. */
-  runId: string;
-  /** Counts the scans from 1. */
-  scan: number;
-  /** Repeats of an inconsistent scan that this run still allows. */
-  repeatsLeft: number;
-  /** Scans begun anew because their staged rows were lost. */
-  staleStagings: number;
-  scanStartedAt: number;
-  checkpoint: ScanCheckpoint;
-  /** The inconsistent scan before this one. */
-  before: ScanCheckpoint | null;
-  /** The implausible scan that this one confirms or refutes, if this is the second scan of the day. */
-  suspect?: SuspectScan | null;
-  expectedRows: number | null;
-  /** Consecutive chunks that were interrupted before they got a page. */
-  failures: number;
-  /** When the upstream began to give no page at all; null while it gives pages. */
-  failingSince: number | null;
-  /** No request is made before this time. */
-  notBefore: number;
-  /** Why the export waits; null if it does not. */
-  waitReason: string | null;
-  /** Its turns in the queue of all exports. */
-  turns: TurnState;
-}
-
-/** What an export knows of its turns. */
-interface TurnState {
-  /** Whether this export was answered 429. */
-  isThrottled: boolean;
-  /** The turn that was asked for and did not come yet. */
-  asked: AskedTurn | null;
-  /** The turn that came and was not used yet. */
-  turn: RequestTurn | null;
-}
-
-/** Requests are shared with others: after two repeats the last scan is published as it is. */
-const MAX_REPEATS = 2;
-
-/** The state of a date range's export at its beginning; `runId` names its staging. */
-export function newRangeState(runId: string): RangeState {
-  return {
-    runId,
-    scan: 1,
-    repeatsLeft: MAX_REPEATS,
-    staleStagings: 0,
-    scanStartedAt: Date.now(),
-    checkpoint: NEW_SCAN,
-    before: null,
-    expectedRows: null,
-    failures: 0,
-    failingSince: null,
-    notBefore: 0,
-    waitReason: null,
-    turns: { isThrottled: false, asked: null, turn: null },
-  };
-}
+import type { Queued } from '../../contract/write-outcome.js';
+import { next, type RangeState } from '../../visitor-export/range-transitions.js';
 
 /** When the export may send its next request, as far as it knows; in the past if it need not wait. */
 function nextRequestTime({ notBefore, turns }: RangeState): number {
@@ -80,7 +18,17 @@ function nextRequestTime({ notBefore, turns }: RangeState): number {
   return expectedAt === undefined ? notBefore : Math.max(notBefore, Date.parse(expectedAt));
 }
 
-// What people and callers see.
+/** Why the export waits, for its turn or for another reason; null if it does not. */
+function waitReasonOf(state: RangeState, now: number): string | null {
+  const step = next(state, now);
+  return step.kind === 'awaitTurn' ? queueReasonOf(step.asked.place) : state.waitReason;
+}
+
+function queueReasonOf({ for: what, position }: Queued): string {
+  if (position === undefined) return 'its turn in the queue of all exports';
+  const why = what === 'turn' ? 'the budget that all exports share' : 'the upstream, which answered 429';
+  return `${why} (position ${position} in the queue of all exports)`;
+}
 
 /** A summary holds 200 bytes; the dates and the words around the project's id take the rest. */
 const MAX_PROJECT_BYTES = 150;
@@ -92,7 +40,8 @@ export function rangeTitle({ projectId, dateFrom, dateTo }: VisitorExportRange):
 
 /** Markdown for an export's page in the web UI: its progress, and what it waits for. */
 export function rangeDetails(range: VisitorExportRange, state: RangeState, now: number): string {
-  const { scan, checkpoint, before, waitReason, expectedRows } = state;
+  const { scan, checkpoint, before, expectedRows } = state;
+  const waitReason = waitReasonOf(state, now);
   const nextRequestAt = nextRequestTime(state);
   const about = expectedRows === null ? '' : ` of about ${grouped(Math.max(expectedRows, checkpoint.rows))}`;
   const seen = before?.inconsistency;
@@ -108,7 +57,8 @@ export function rangeDetails(range: VisitorExportRange, state: RangeState, now: 
 
 /** The answer to `exportProgress`. */
 export function rangeProgress(range: VisitorExportRange, state: RangeState, now: number): VisitorExportProgress {
-  const { scan, checkpoint, expectedRows, waitReason, turns } = state;
+  const { scan, checkpoint, expectedRows, turns } = state;
+  const waitReason = waitReasonOf(state, now);
   const { dateFrom, dateTo } = range;
   const { pages, rows } = checkpoint;
   const next = nextRequestTime(state);

@@ -1,0 +1,321 @@
+/**
+ * Decides what the export of a date range does next, and what each outcome makes of it:
+ *
+ *     [prepare] ─▶ [read] ── the scan has ended ──▶ [publish] ─▶ [done]
+ *                  ▲   │ inconsistent, repeats left   │ implausible, an hour later
+ *                  ├───┘                              │
+ *                  └──────────────────────────────────┘
+ *
+ * Before each step the export may have to wait, and before a chunk is read it may need a turn of the queue of all
+ * exports. The workflow performs what `next` names, and tells `after` how it went. The retries are the export's own: a
+ * retry of Temporal would use the turn of the attempt before, and could not show why the export waits. Pure: no
+ * Temporal. Times in milliseconds.
+ */
+import { doubled, resendWaitMs, throttledWaitMs } from '../agent-job/waits.js';
+import { FAILURE, type SnapshotReceipt } from '../contract.js';
+import type { RequestTurn } from '../contract/request-queue.js';
+import { DAY_MS } from '../contract/shared.js';
+import type { Queued } from '../contract/write-outcome.js';
+import { isProvisional } from './date-range.js';
+import {
+  NEW_SCAN,
+  SECOND_SCAN_DELAY_MS,
+  suspicionOf,
+  type ScanCheckpoint,
+  type SuspectScan,
+} from './scan-checkpoint.js';
+
+/** The plain data of a date range's export, passed on by continue-as-new. `after` alone makes another one. */
+export interface RangeState {
+  /** The first run id of the chain: it names the staging. */
+  runId: string;
+  /** Whether a suspect final day is scanned a second time. */
+  secondScan: boolean;
+  /** Whether what earlier runs left is tidied up. */
+  isPrepared: boolean;
+  /** The rows of the snapshot that is there; null if there is none. */
+  expectedRows: number | null;
+  /** Counts the scans from 1. */
+  scan: number;
+  scanStartedAt: number;
+  checkpoint: ScanCheckpoint;
+  /** The inconsistent scan before this one. */
+  before: ScanCheckpoint | null;
+  /** The implausible scan that this one confirms or refutes, if this is the second scan of the day. */
+  suspect: SuspectScan | null;
+  /** Repeats of an inconsistent scan that this run still allows. */
+  repeatsLeft: number;
+  /** Scans begun anew because their staged rows were lost. */
+  staleStagings: number;
+  outage: Outage;
+  /** The tries of the present step that failed; null if none did. */
+  retries: Retries | null;
+  /** Nothing is done before this time. */
+  notBefore: number;
+  /** Why the export waits, but for a turn; null if it does not. */
+  waitReason: string | null;
+  turns: TurnState;
+  end: RangeEnd | null;
+}
+
+/** For how long the upstream has given no page. */
+interface Outage {
+  /** Consecutive chunks that were interrupted before they got a page. */
+  failures: number;
+  /** Null while it gives pages. */
+  since: number | null;
+}
+
+interface Retries {
+  tries: number;
+  /** When each kind of failure came first. */
+  since: Partial<Record<RetryKind, number>>;
+  /** Whether the store or the worker failed last: the store is tried before pages are requested. */
+  probe: boolean;
+}
+
+/** What an export knows of its turns in the queue of all exports. */
+interface TurnState {
+  /** Whether this export was answered 429: it needs turns, whether a budget is set or not. */
+  isThrottled: boolean;
+  /** The turn that was asked for and did not come yet. */
+  asked: AskedTurn | null;
+  /** Whether it did not come in time: it is asked for again. */
+  isOverdue: boolean;
+  /** The turn that came and was not used yet. */
+  turn: RequestTurn | null;
+  /** The name of a turn that was not used because no worker was free in time. */
+  unused: string | null;
+}
+
+/** A turn that was asked for. */
+export interface AskedTurn {
+  askedAt: number;
+  place: Queued;
+}
+
+/** How an export ends: with a snapshot, or with a failure whose details are those of its type in the contract. */
+export type RangeEnd =
+  { kind: 'published'; receipt: SnapshotReceipt } | { kind: 'failed'; type: string; message: string; details: object };
+
+/** What is to be done. */
+export type Step =
+  | { kind: 'wait'; ms: number }
+  | { kind: 'prepare' }
+  /** Waits for the turn that was asked for. */
+  | { kind: 'awaitTurn'; asked: AskedTurn }
+  /** Reads a chunk of pages; without a turn where one is needed it only asks for one. */
+  | { kind: 'read'; turn: RequestTurn | null }
+  | { kind: 'publish' }
+  | { kind: 'done'; end: RangeEnd };
+
+/** How a step went. */
+export type Outcome =
+  | { kind: 'waited' }
+  /** No turn came in time. */
+  | { kind: 'noTurn' }
+  /** A turn came; it may come at any time. */
+  | { kind: 'turn'; turn: RequestTurn }
+  | { kind: 'prepared'; expectedRows: number | null; asked: AskedTurn | null }
+  | { kind: 'read'; chunk: ChunkResult }
+  | { kind: 'published'; receipt: SnapshotReceipt }
+  | StepFailure;
+
+/** How far a chunk came, and why it stopped. */
+export interface ChunkResult {
+  /** The turn that was asked for; null if none was. */
+  asked: AskedTurn | null;
+  checkpoint: ScanCheckpoint;
+  /** Pages taken, of the requests made. */
+  pages: number;
+  requests: number;
+  interruption: Interruption | null;
+}
+
+/** Why a chunk ended early: `busy` is a 429. */
+export interface Interruption {
+  kind: 'busy' | 'failed';
+  reason: string;
+  retryAfterMs: number | null;
+}
+
+/** A step that failed: `type` is null if its worker died without a word. */
+export interface StepFailure {
+  kind: 'failed';
+  type: string | null;
+  message: string;
+  details: object | null;
+  /** No worker took it in time. */
+  wasNotStarted: boolean;
+}
+
+/** The failure of a step whose staged rows are lost, or are not the ones that were read. */
+export const STALE_STAGING = 'StaleStaging';
+
+/** Requests are shared with others: after two repeats the last scan is published as it is. */
+const MAX_REPEATS = 2;
+const MAX_STALE_STAGINGS = 3;
+const MAX_OUTAGE_MS = DAY_MS;
+/** One half of a turn is for the way to a worker, the other for the requests. */
+const MIN_TURN_MS = 2_000;
+
+const FIRST_WAIT_MS = 1_000;
+/** For how long a kind of failure is retried, with waits that double up to a maximum. */
+const RETRIES = {
+  store: { maxMs: 10 * 60_000, maxWaitMs: 60_000 },
+  /** Bugs, and workers that die or stop. */
+  unforeseen: { maxMs: DAY_MS, maxWaitMs: 5 * 60_000 },
+};
+type RetryKind = keyof typeof RETRIES;
+
+/** The state of a date range's export at its beginning. */
+export function begin(given: Pick<RangeState, 'runId' | 'secondScan' | 'waitReason'>, now: number): RangeState {
+  return {
+    ...given,
+    isPrepared: false,
+    expectedRows: null,
+    scan: 1,
+    scanStartedAt: now,
+    checkpoint: NEW_SCAN,
+    before: null,
+    suspect: null,
+    repeatsLeft: MAX_REPEATS,
+    staleStagings: 0,
+    outage: { failures: 0, since: null },
+    retries: null,
+    notBefore: 0,
+    turns: { isThrottled: false, asked: null, isOverdue: false, turn: null, unused: null },
+    end: null,
+  };
+}
+
+/** What is to be done now. */
+export function next(state: RangeState, now: number): Step {
+  const { end, isPrepared, notBefore, checkpoint, turns } = state;
+  const { turn, asked, isOverdue } = turns;
+  if (end) return { kind: 'done', end };
+  if (now < notBefore) return { kind: 'wait', ms: notBefore - now };
+  if (!isPrepared) return { kind: 'prepare' };
+  if (checkpoint.stage === 'ended') return { kind: 'publish' };
+  if (turn === null && asked !== null && !isOverdue) return { kind: 'awaitTurn', asked };
+  // One whose time is as good as over counts as spent.
+  return { kind: 'read', turn: turn && turn.until - now >= MIN_TURN_MS ? turn : null };
+}
+
+/** The state after an outcome. */
+export function after(state: RangeState, outcome: Outcome, now: number): RangeState {
+  switch (outcome.kind) {
+    case 'waited':
+      return state;
+    case 'noTurn':
+      return { ...state, turns: { ...state.turns, isOverdue: true } };
+    case 'turn':
+      return { ...state, turns: { ...state.turns, turn: outcome.turn, asked: null, isOverdue: false } };
+    case 'prepared': {
+      const { expectedRows, asked } = outcome;
+      const turns = { ...state.turns, asked };
+      return { ...state, isPrepared: true, expectedRows, retries: null, waitReason: null, turns };
+    }
+    case 'read':
+      return chunkRead(state, outcome.chunk, now);
+    case 'published':
+      return published(state, outcome.receipt, now);
+    case 'failed':
+      return stepFailed(state, outcome, now);
+  }
+}
+
+function chunkRead(state: RangeState, chunk: ChunkResult, now: number): RangeState {
+  const { checkpoint, pages, requests, interruption, asked } = chunk;
+  const isThrottled = state.turns.isThrottled || interruption?.kind === 'busy';
+  const turns = { isThrottled, asked, isOverdue: false, turn: null, unused: null };
+  const hasOnlyAsked = asked !== null && requests === 0;
+  if (hasOnlyAsked) return { ...state, turns };
+  const hasGivenPages = pages > 0 || (!interruption && requests > 0);
+  const outage = hasGivenPages ? { failures: 0, since: null } : state.outage;
+  const read = { ...state, checkpoint, turns, outage, retries: null, notBefore: now, waitReason: null };
+  if (interruption) return interrupted(read, interruption, now);
+  return mayRepeat(read) ? { ...newScan(read, now), repeatsLeft: read.repeatsLeft - 1, before: checkpoint } : read;
+}
+
+/** An inconsistent scan is repeated as long as the run allows it. */
+function mayRepeat({ checkpoint, repeatsLeft }: RangeState): boolean {
+  return checkpoint.stage === 'ended' && checkpoint.inconsistency !== null && repeatsLeft > 0;
+}
+
+function interrupted(state: RangeState, interruption: Interruption, now: number): RangeState {
+  const { reason } = interruption;
+  const { failures, since } = state.outage;
+  const outage = { failures: failures + 1, since: since ?? now };
+  if (now - outage.since >= MAX_OUTAGE_MS) {
+    const message = `The upstream gave no page for 24 hours: ${reason}`;
+    return failed(state, { type: FAILURE.upstreamUnavailable, message, details: { error: reason } });
+  }
+  // A queue makes it wait for no longer than it must.
+  if (state.turns.asked !== null) return { ...state, outage };
+  return { ...state, outage, waitReason: reason, notBefore: now + interruptionWaitMs(outage.failures, interruption) };
+}
+
+function interruptionWaitMs(failures: number, { kind, retryAfterMs }: Interruption): number {
+  if (kind === 'failed' && retryAfterMs === null) return resendWaitMs(failures);
+  return throttledWaitMs(failures, retryAfterMs ?? undefined);
+}
+
+/** A finished day whose scan is implausible is scanned a second time, an hour later. */
+function published(state: RangeState, receipt: SnapshotReceipt, now: number): RangeState {
+  const { secondScan, suspect, scanStartedAt, checkpoint } = state;
+  const waitReason = suspicionOf(receipt);
+  const isConfirmed = !secondScan || suspect !== null || isProvisional(scanStartedAt, receipt.dateTo);
+  if (waitReason === undefined || isConfirmed) return { ...state, end: { kind: 'published', receipt } };
+  const notBefore = now + SECOND_SCAN_DELAY_MS;
+  const doubted = { rows: checkpoint.rows, exportedAt: new Date(scanStartedAt).toISOString() };
+  return newScan({ ...state, suspect: doubted, before: null, retries: null, notBefore, waitReason }, now);
+}
+
+function stepFailed(state: RangeState, failure: StepFailure, now: number): RangeState {
+  const isReading = state.isPrepared && state.checkpoint.stage !== 'ended';
+  if (!isReading) return failedOrRetried(state, failure, now);
+  const { turns } = state;
+  // Another turn is asked for at once.
+  if (failure.wasNotStarted && turns.turn)
+    return { ...state, turns: { ...turns, turn: null, unused: turns.turn.turn } };
+  return failedOrRetried({ ...state, turns: { ...turns, turn: null } }, failure, now);
+}
+
+function failedOrRetried(state: RangeState, failure: StepFailure, now: number): RangeState {
+  const { type, message, details } = failure;
+  if (type === FAILURE.exportRejected) return failed(state, { type, message, details: details ?? {} });
+  if (type === STALE_STAGING) {
+    if (state.staleStagings < MAX_STALE_STAGINGS)
+      return newScan({ ...state, staleStagings: state.staleStagings + 1, retries: null }, now);
+    return failed(state, {
+      type: FAILURE.snapshotStoreFailed,
+      message,
+      details: { operation: 'read', error: message },
+    });
+  }
+  const kind = type === FAILURE.snapshotStoreFailed ? 'store' : 'unforeseen';
+  const { tries, since } = state.retries ?? { tries: 0, since: {} };
+  const firstAt = since[kind] ?? now;
+  if (now - firstAt >= RETRIES[kind].maxMs) return failed(state, finalFailure(kind, failure));
+  const retries = { tries: tries + 1, since: { ...since, [kind]: firstAt }, probe: kind === 'store' || type === null };
+  const waitMs = Math.min(doubled(FIRST_WAIT_MS, retries.tries), RETRIES[kind].maxWaitMs);
+  return { ...state, retries, notBefore: now + waitMs, waitReason: message };
+}
+
+function finalFailure(
+  kind: RetryKind,
+  { message: error, details }: StepFailure,
+): Omit<RangeEnd & { kind: 'failed' }, 'kind'> {
+  if (kind === 'store') return { type: FAILURE.snapshotStoreFailed, message: error, details: details ?? { error } };
+  const message = `The export failed for 24 hours, though neither upstream nor store refused: ${error}`;
+  return { type: FAILURE.exportFailed, message, details: { error } };
+}
+
+function failed(state: RangeState, end: Omit<RangeEnd & { kind: 'failed' }, 'kind'>): RangeState {
+  return { ...state, end: { kind: 'failed', ...end } };
+}
+
+function newScan(state: RangeState, now: number): RangeState {
+  return { ...state, scan: state.scan + 1, scanStartedAt: Math.max(now, state.notBefore), checkpoint: NEW_SCAN };
+}
