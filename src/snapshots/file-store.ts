@@ -52,8 +52,9 @@ export class FileStore implements SnapshotStore {
     } catch (error) {
       await rm(part, { force: true }).catch(() => {}); // the date range's next run sweeps it
       throw error;
+    } finally {
+      await this.#removeEmpty(dirname(part));
     }
-    await this.#removeEmpty(dirname(part));
   }
 
   async *list(folder: string): AsyncGenerator<string> {

@@ -174,7 +174,7 @@ async function* parquetOf(store: SnapshotStore, finished: FinishedScan): AsyncGe
   yield* joinParquet(stagedParquet(store, finished, finished.checkpoint));
 }
 
-/** Steps 2 to 4. Before each of them this attempt must still be the writer. */
+/** Steps 2 to 4. An object appears when its pieces end: before that this attempt must still be the writer. */
 async function write(
   store: SnapshotStore,
   finished: FinishedScan,
@@ -182,27 +182,23 @@ async function write(
   checkLease: () => void,
 ): Promise<void> {
   const { range, runId } = finished;
-  const assertWriter = async () => {
+  const asWriter = async function* (pieces: AsyncIterable<Uint8Array> | Iterable<Uint8Array>) {
+    yield* pieces;
     await assertNotOvertaken(store, finished);
     checkLease();
   };
-  await assertWriter();
-  await store.put(intentKey(range), Buffer.from(JSON.stringify({ runId, manifest } satisfies Intent)));
+  const intent = Buffer.from(JSON.stringify({ runId, manifest } satisfies Intent));
+  await store.put(intentKey(range), asWriter([intent]));
   try {
     for (const { name } of hasNewFiles ? manifest.files : []) {
-      const pieces = async function* () {
-        yield* parquetOf(store, finished);
-        await assertWriter(); // the file appears when its pieces end
-      };
-      await store.put(`${snapshotFolder(range)}/${name}`, pieces());
+      await store.put(`${snapshotFolder(range)}/${name}`, asWriter(parquetOf(store, finished)));
     }
-    await assertWriter();
+    await store.put(manifestKey(range), asWriter([encodeManifest(manifest)]));
   } catch (error) {
     // The file may be there, though the store did not say so.
     await removeReplaced(store, range).catch(() => {});
     throw error;
   }
-  await store.put(manifestKey(range), encodeManifest(manifest));
 }
 
 /**

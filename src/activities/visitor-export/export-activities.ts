@@ -29,7 +29,7 @@ import {
 import { startClock } from '../../temporal/activity-attempt.js';
 import { RejectedError } from '../../upstream/errors.js';
 import type { Upstream } from '../../upstream/upstream.js';
-import { type ChunkResult, STALE_STAGING } from '../../visitor-export/range-transitions.js';
+import { type AskedTurn, type ChunkResult, STALE_STAGING } from '../../visitor-export/range-transitions.js';
 import type { ScanCheckpoint } from '../../visitor-export/scan-checkpoint.js';
 import type { Metrics, SnapshotVerdict } from '../metrics.js';
 import { CountedUpstream, TurnClient, type TurnRequest } from './export-turns.js';
@@ -58,6 +58,18 @@ export interface ReadChunkInput extends StagedScan {
   turn?: RequestTurn | null;
 }
 
+interface PrepareInput {
+  range: VisitorExportRange;
+  /** How the export asks for a turn. */
+  turns: TurnRequest;
+}
+
+interface Prepared {
+  /** The rows of the snapshot that is there; null if there is none. */
+  expectedRows: number | null;
+  asked: AskedTurn | null;
+}
+
 interface CleanUpInput {
   range: VisitorExportRange;
   /** A turn that came too late to be used. */
@@ -78,14 +90,15 @@ export function createExportActivities(dependencies: ExportActivitiesDependencie
   const pathSets = new PathSets();
   const client = new TurnClient(requestsPerHour);
   return {
-    /** Finishes what an earlier run left, removes its staging, and returns the rows of the snapshot. */
-    prepareExport: ({ range }: { range: VisitorExportRange }): Promise<{ expectedRows: number | null }> =>
+    /** Finishes what an earlier run left, removes its staging, and asks for the first turn where one is needed. */
+    prepareExport: ({ range, turns }: PrepareInput): Promise<Prepared> =>
       reported(async () => {
         await finishPublication(store, range);
         await cleanUpStaging(store, range);
         // Best effort: expired copies cost space, and nothing else.
         await removeExpired(store, startClock().server(), range.projectId).catch(() => {});
-        return { expectedRows: (await readManifest(store, range))?.rows ?? null };
+        const expectedRows = (await readManifest(store, range))?.rows ?? null;
+        return { expectedRows, asked: await client.askIfNeeded(turns) };
       }),
 
     /** Reads the next pages of a scan into staging; without the turn that it needs, it only asks for one. */
@@ -118,6 +131,8 @@ export function createExportActivities(dependencies: ExportActivitiesDependencie
   };
 }
 
+type Chunk = Omit<ChunkResult, 'asked'>;
+
 async function readChunk(
   dependencies: ExportActivitiesDependencies,
   { pathSets, client }: { pathSets: PathSets; client: TurnClient },
@@ -137,7 +152,7 @@ async function readChunk(
     });
     const report = counted.report();
     const hasTurns = turn !== null || requestsPerHour !== undefined;
-    if (wantsTurn(chunk, hasTurns))
+    if (wantsTurn(chunk, input.willRepeat, hasTurns))
       return { ...chunk, asked: await client.ask({ taskQueue, priority, isThrottled }, report) };
     await client.report(report);
     return { ...chunk, asked: null };
@@ -145,8 +160,9 @@ async function readChunk(
 }
 
 /** Whether the next chunk needs a turn, and may be read as soon as it has one. */
-function wantsTurn({ checkpoint, interruption }: Omit<ChunkResult, 'asked'>, hasTurns: boolean): boolean {
-  if (checkpoint.stage === 'ended' || interruption?.kind === 'failed') return false;
+function wantsTurn({ checkpoint, interruption }: Chunk, willRepeat: boolean, hasTurns: boolean): boolean {
+  const isOver = checkpoint.stage === 'ended' && !(willRepeat && checkpoint.inconsistency);
+  if (isOver || interruption?.kind === 'failed') return false;
   return hasTurns || interruption !== null;
 }
 
@@ -155,7 +171,7 @@ async function readCountedChunk(
   { store, shutdownSignal }: ExportActivitiesDependencies,
   pathSets: PathSets,
   { checkpoint, willRepeat, probeStore, ...staged }: ReadChunkInput,
-): Promise<Omit<ChunkResult, 'asked'>> {
+): Promise<Chunk> {
   checkCheckpoint(checkpoint);
   if (probeStore) await probe(store, staged);
   const paths = await pathSets.take(store, staged, checkpoint);

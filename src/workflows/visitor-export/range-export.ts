@@ -10,6 +10,7 @@ import {
   sleep,
   workflowInfo,
 } from '@temporalio/workflow';
+import type { TurnRequest } from '../../activities/visitor-export/export-turns.js';
 import { readTurn } from '../../agent-job/queue-messages.js';
 import { askAgainMs } from '../../agent-job/waits.js';
 import {
@@ -126,8 +127,8 @@ class RangeWriter {
   async #work(step: Step & { kind: 'prepare' | 'read' | 'publish' }): Promise<Outcome> {
     switch (step.kind) {
       case 'prepare': {
-        const { expectedRows } = await this.#activities.prepareExport({ range: this.#range });
-        return { kind: 'prepared', expectedRows, asked: null };
+        const prepared = await this.#activities.prepareExport({ range: this.#range, turns: this.#turnRequest() });
+        return { kind: 'prepared', ...prepared };
       }
       case 'read':
         return { kind: 'read', chunk: await this.#readChunk(step.turn) };
@@ -137,16 +138,21 @@ class RangeWriter {
   }
 
   #readChunk(turn: RequestTurn | null): Promise<ChunkResult> {
-    const { runId, scan, checkpoint, repeatsLeft, retries, turns } = this.#state;
-    const { isThrottled, asked, isOverdue, unused } = turns;
-    const { taskQueue } = workflowInfo();
-    const request = {
-      ...{ taskQueue, priority: this.#options.priority, isThrottled },
+    const { runId, scan, checkpoint, repeatsLeft, retries } = this.#state;
+    const scanned = { range: this.#range, runId, scan, checkpoint, willRepeat: repeatsLeft > 0 };
+    const turns = this.#turnRequest();
+    return this.#activities.readChunk({ ...scanned, probeStore: retries?.probe ?? false, turns, turn });
+  }
+
+  #turnRequest(): TurnRequest {
+    const { isThrottled, asked, isOverdue, unused } = this.#state.turns;
+    return {
+      taskQueue: workflowInfo().taskQueue,
+      priority: this.#options.priority,
+      isThrottled,
       ...(asked && isOverdue && { askedAt: asked.askedAt }),
       ...(unused !== null && { unused }),
     };
-    const scanned = { range: this.#range, runId, scan, checkpoint, willRepeat: repeatsLeft > 0 };
-    return this.#activities.readChunk({ ...scanned, probeStore: retries?.probe ?? false, turns: request, turn });
   }
 
   #publish() {
