@@ -28,6 +28,8 @@ export interface Metrics {
   readonly readBegins: (lateBySeconds: number) => void;
   /** A scan of a date range was published, or an earlier snapshot kept in its place. */
   readonly snapshotPublished: (verdict: SnapshotVerdict) => void;
+  /** Rows of a published snapshot were left out because they are not as the interface says. */
+  readonly malformedRows: (count: number) => void;
   /** A step of an export failed, by the type of its failure. */
   readonly exportFailed: (type: string) => void;
 }

@@ -63,12 +63,25 @@ export interface VisitorTotals {
  * What a scan saw. src/visitor-export/scan-checkpoint.ts names all places of a new kind.
  */
 export type InconsistencyKind =
-  'overlap' | 'totals' | 'repeatedPath' | 'firstPage' | 'noProgress' | 'order' | 'impossible' | 'shrunk';
+  | 'overlap'
+  | 'totals'
+  | 'repeatedPath'
+  | 'firstPage'
+  | 'noProgress'
+  | 'order'
+  | 'impossible'
+  | 'shrunk'
+  | 'malformedRows';
 
 /** The place at which a scan of the pages saw the data change, or contradict itself. */
 export interface Inconsistency {
   kind: InconsistencyKind;
   offset: number;
+  /** `malformedRows` alone: how many rows were left out, and the first one's wrong field, with what is wrong with it. */
+  count?: number;
+  field?: string;
+  /** The path of that row, at most 100 characters; absent if it has none. */
+  path?: string;
 }
 
 /** One snapshot, as an export's result describes it. */

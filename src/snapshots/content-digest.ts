@@ -1,19 +1,14 @@
 /** Digests of rows and paths, and sums over rows. */
 import { hash, randomBytes } from 'node:crypto';
 import type { VisitorTotals } from '../contract.js';
+import type { VisitorRow } from '../upstream/upstream.js';
+
+export type { VisitorRow };
 
 /** The counts of a row, in the order of a file's columns. */
 export const COUNTS = ['human', 'ai', 'total'] as const;
 const PATH_KEY_BYTES = 16;
 const DIGEST_BITS = 256;
-
-/** One row of a snapshot, counts whole. */
-export interface VisitorRow {
-  path: string;
-  human: number;
-  ai: number;
-  total: number;
-}
 
 /** Adds a row to the sums and to the largest values of each count. */
 export function addTo(figures: Record<'rowSums' | 'rowMaxima', VisitorTotals>, row: VisitorRow): void {

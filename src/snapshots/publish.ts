@@ -96,17 +96,22 @@ function isSameScan(current: SnapshotManifest, candidate: SnapshotManifest): boo
 function choosePublication(current: SnapshotManifest, candidate: SnapshotManifest): 'keep' | 'manifest' | 'replace' {
   // A provisional snapshot, even a consistent one, gives way to a scan of the finished day.
   const isOnlyProvisional = current.provisional && !candidate.provisional;
-  if (current.consistent && !candidate.consistent && !isOnlyProvisional) return 'keep';
-  if (!candidate.consistent && hasLostMost(candidate.rows, current.rows)) return 'keep';
+  if (isSound(current) && !isSound(candidate) && !isOnlyProvisional) return 'keep';
+  if (!isSound(candidate) && hasLostMost(candidate.rows, current.rows)) return 'keep';
   if (current.snapshotId !== candidate.snapshotId) return 'replace';
   const isConfirmed = candidate.consistent && !current.consistent;
   return isConfirmed || isOnlyProvisional ? 'manifest' : 'keep';
 }
 
+/** Whether a scan saw nothing change: rows that are left out make a snapshot incomplete, not doubtful. */
+function isSound({ consistent, drift }: SnapshotManifest): boolean {
+  return consistent || drift?.kind === 'malformedRows';
+}
+
 /** The manifest of a scan; inconsistent if the scan is implausible and no second scan has confirmed it. */
 function judged(finished: FinishedScan, current: SnapshotManifest | null): SnapshotManifest {
   const candidate = manifestOf(finished);
-  if (candidate.drift) return candidate;
+  if (!isSound(candidate)) return candidate;
   const isImpossible = contradictsItself(finished.checkpoint);
   if (!isImpossible && !hasShrunk(candidate, current, finished.suspect)) return candidate;
   const drift = { kind: isImpossible ? 'impossible' : 'shrunk', offset: candidate.rows } as const;
@@ -142,14 +147,15 @@ function hasLostMost(rows: number, before: number): boolean {
 
 function manifestOf({ range, runId, checkpoint, inconsistency, exportedAt }: FinishedScan): SnapshotManifest {
   const { rows, content, totals, rounded } = checkpoint;
+  const drift = inconsistency ?? checkpoint.malformed;
   const { projectId, dateFrom, dateTo } = range;
   return {
     formatVersion: FORMAT_VERSION,
     snapshotId: snapshotId(range, rows, content, totals),
     ...{ projectId, dateFrom, dateTo, rows, totals },
-    consistent: inconsistency === null,
+    consistent: drift === null,
     provisional: isProvisional(Date.parse(exportedAt), dateTo),
-    ...(inconsistency && { drift: inconsistency }),
+    ...(drift && { drift }),
     ...(rounded && { rounded }),
     ...{ exportedAt, files: [], runId },
   };

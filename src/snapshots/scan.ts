@@ -1,11 +1,15 @@
 /** One scan over the pages of a date range: the rows that they add, and whether the data changed meanwhile. */
 import type { InconsistencyKind, VisitorTotals } from '../contract.js';
-import type { VisitorPage } from '../upstream/upstream.js';
+import type { MalformedRow, VisitorPage, VisitorRow } from '../upstream/upstream.js';
 import { isSameTotals, PAGE_ROWS, type ScanCheckpoint } from '../visitor-export/scan-checkpoint.js';
-import { addTo, ContentDigest, newPathKey, pathHash, sha256Hex, type VisitorRow } from './content-digest.js';
+import { addTo, ContentDigest, newPathKey, pathHash, sha256Hex } from './content-digest.js';
 
 /** After so many pages in a row without a new row the scan ends: an upstream may leave out 2,500 rows, but not more. */
 const MAX_BARREN_PAGES = 10;
+/** Characters of a path that a snapshot's mark may show. */
+const MAX_SHOWN = 100;
+
+type PageRow = VisitorPage['visitors'][number];
 
 /** Takes the pages in order, from `checkpoint` on; `paths` holds the path hashes of all rows taken so far. */
 export class Scan {
@@ -54,9 +58,12 @@ export class Scan {
     const overlapped = this.#overlaps(page);
     const added: VisitorRow[] = [];
     page.visitors.forEach((row, i) => {
-      if ((i > 0 || !overlapped) && this.#isNew(row, i)) added.push(row);
+      if (i === 0 && overlapped) return;
+      if (isMalformed(row)) this.#leaveOut(row, i);
+      else if (this.#isNew(row, i)) added.push(row);
     });
-    this.#advance(page, added.length, overlapped);
+    const leftOut = page.visitors.filter(isMalformed).length;
+    this.#advance(page, { added: added.length, leftOut }, overlapped);
     return added;
   }
 
@@ -69,7 +76,8 @@ export class Scan {
     return { totals: this.#wholeCounts(totals), visitors: visitors.map((row) => this.#wholeRow(row)), hasMore };
   }
 
-  #wholeRow(row: VisitorRow): VisitorRow {
+  #wholeRow(row: PageRow): PageRow {
+    if (isMalformed(row)) return row;
     // Half a surrogate pair has no UTF-8, so a file can't hold it. A copy of each row would cost time.
     if (isWhole(row) && row.path.isWellFormed()) return row;
     return { path: row.path.toWellFormed(), ...this.#wholeCounts(row) };
@@ -93,7 +101,7 @@ export class Scan {
     const { gapEnd, offset, lastRow, leavesOut, pathKey } = this.#state;
     if (leavesOut === false || gapEnd === null || offset === gapEnd) return false;
     if (first === undefined || rowDigest(first) === lastRow) return false;
-    return this.#paths.has(pathHash(pathKey, first.path));
+    return !isMalformed(first) && this.#paths.has(pathHash(pathKey, first.path));
   }
 
   #leaveGap(): VisitorRow[] {
@@ -139,7 +147,21 @@ export class Scan {
     return true;
   }
 
-  #advance({ visitors, hasMore }: VisitorPage, added: number, overlapped: boolean): void {
+  /** Counts a row that can be no row of a snapshot; the first one is named. */
+  #leaveOut({ malformed, field, fault }: MalformedRow, i: number): void {
+    const { path } = Object(malformed) as { path?: unknown };
+    this.#state.malformed ??= {
+      ...{ kind: 'malformedRows', offset: this.#state.offset + i, count: 0, field: `${field} ${fault}` },
+      ...(typeof path === 'string' && { path: path.toWellFormed().slice(0, MAX_SHOWN) }),
+    };
+    this.#state.malformed.count! += 1;
+  }
+
+  #advance(
+    { visitors, hasMore }: VisitorPage,
+    { added, leftOut }: { added: number; leftOut: number },
+    overlapped: boolean,
+  ): void {
     const state = this.#state;
     const { offset } = state;
     const { length } = visitors;
@@ -147,7 +169,7 @@ export class Scan {
     state.pages++;
     state.isConfirming = false;
     state.rows += added;
-    state.barren = added === 0 ? state.barren + 1 : 0;
+    state.barren = added + leftOut === 0 ? state.barren + 1 : 0;
     state.lastRow = last ? rowDigest(last) : null;
     // The offset advances by the limit, because rows are left out of a short page. But an upstream with a limit of its
     // own has all rows side by side, and is followed row by row.
@@ -160,7 +182,7 @@ export class Scan {
       state.stage = state.inconsistency ? 'ended' : 'checking';
       return;
     }
-    const isRepetition = added === 0 && length > (overlapped ? 1 : 0);
+    const isRepetition = added + leftOut === 0 && length > (overlapped ? 1 : 0);
     // Pages without an end must not keep us for ever.
     if (isRepetition || state.barren > MAX_BARREN_PAGES || state.offset <= offset) {
       this.#recordInconsistency('noProgress', offset);
@@ -181,6 +203,10 @@ export class Scan {
   }
 }
 
+function isMalformed(row: PageRow): row is MalformedRow {
+  return 'malformed' in row;
+}
+
 function isWhole({ human, ai, total }: VisitorTotals): boolean {
   return Number.isInteger(human) && Number.isInteger(ai) && Number.isInteger(total);
 }
@@ -189,12 +215,12 @@ function pageDigest({ totals, visitors, hasMore }: VisitorPage): string {
   return sha256Hex(JSON.stringify([totals.human, totals.ai, totals.total, hasMore, visitors.map(rowValues)]));
 }
 
-function rowDigest(row: VisitorRow): string {
+function rowDigest(row: PageRow): string {
   return sha256Hex(JSON.stringify(rowValues(row)));
 }
 
-function rowValues({ path, human, ai, total }: VisitorRow): unknown[] {
-  return [path, human, ai, total];
+function rowValues(row: PageRow): unknown[] {
+  return isMalformed(row) ? [row.malformed] : [row.path, row.human, row.ai, row.total];
 }
 
 const FIRST_SLOTS = 1 << 14;

@@ -119,12 +119,13 @@ export function createUpstream(settings: UpstreamSettings): Upstream & { close()
       });
     },
     getVisitors: ({ projectId, ...query }, options) => {
+      const parse = (body: Uint8Array) => readVisitorPage(body, query.limit);
       return caller.call(options, {
         operation: 'visitors',
         projectId,
         query,
         path: `v1/analytics/${encodeId(projectId)}/visitors`,
-        judge: (exchange, context) => readOutcome(exchange, context, { parse: readVisitorPage, isRejection }),
+        judge: (exchange, context) => readOutcome(exchange, context, { parse, isRejection }),
       });
     },
     keyVersion: (projectId) => keyVersion(settings.keys, projectId),

@@ -93,44 +93,73 @@ export function isUsableId(id: string): boolean {
   }
 }
 
-/** Some serializers write whole numbers as strings. */
-const wholeNumber = z
+/** Some serializers write numbers as strings. */
+const numberText = z
   .string()
-  .regex(/^\d{1,16}$/)
+  .regex(/^\d{1,16}(\.\d{1,16})?$/)
   .transform(Number);
 const count = z
-  .union([z.number(), wholeNumber], 'is not a number')
-  .pipe(z.number().min(0).max(Number.MAX_SAFE_INTEGER));
+  .union([z.number(), numberText], 'is not a number')
+  .pipe(z.number().min(0, 'is below 0').max(Number.MAX_SAFE_INTEGER, 'is over 2^53 - 1'));
 const counts = { human: count, ai: count, total: count };
 const visitorPage = z.object(
   {
-    totals: z.object(counts, 'is not an object'),
-    visitors: z.array(z.unknown(), 'is not a list'),
-    hasMore: z.boolean('is not a boolean'),
+    totals: z.object(counts, 'is not an object').nullable(),
+    visitors: z.array(z.unknown(), 'is not a list').nullable(),
+    hasMore: z.boolean('is not a boolean').nullish(),
   },
   NOT_AN_OBJECT,
 );
+const visitorRow = z.object({ path: z.string('is not a text'), ...counts }, 'is not an object');
 
-const visitorRow = z.object({ path: z.string('is not a string'), ...counts }, 'is not an object');
+const PAGE = 'a visitor page';
+const NO_VISITORS = { human: 0, ai: 0, total: 0 };
+/** A page with more malformed rows than each of these is none. */
+const MAX_MALFORMED = { rows: 5, part: 1 / 20 };
 
-/** A page of the visitor export; throws InvalidResponseError. */
-export function readVisitorPage(body: Uint8Array): VisitorPage {
-  const what = 'a visitor page';
-  const { visitors, ...page } = read(body, what, visitorPage);
-  // One by one: zod notes all that is wrong in a list, and millions of wrong rows would take the whole memory.
-  return { ...page, visitors: visitors.map((row, index) => check(row, what, visitorRow, ['visitors', index])) };
+/** A page of the visitor export that was asked for with this limit; throws InvalidResponseError. */
+export function readVisitorPage(body: Uint8Array, limit: number): VisitorPage {
+  const { totals, visitors, hasMore } = read(body, PAGE, visitorPage);
+  const rows = readRows(visitors ?? []);
+  const hasVisitors = !totals || totals.human + totals.ai + totals.total > 0;
+  if (visitors === null && hasVisitors) throw invalid(PAGE, 'visitors is null, and totals is not 0');
+  if (totals === null && (rows.length > 0 || hasMore)) throw invalid(PAGE, 'totals is null, and there are rows');
+  if (hasMore == null && rows.length >= limit) throw invalid(PAGE, `hasMore is ${hasMore}, and the page is full`);
+  const readAs = [
+    ...(visitors === null ? ['visitors: null as no rows'] : []),
+    ...(totals === null ? ['totals: null as 0'] : []),
+    ...(hasMore == null ? [`hasMore: ${hasMore} as the last page`] : []),
+  ];
+  const page = { totals: totals ?? NO_VISITORS, visitors: rows, hasMore: hasMore ?? false };
+  return readAs.length > 0 ? { ...page, readAs } : page;
+}
+
+/** One by one: zod notes all that is wrong in a list, and millions of wrong rows would take the whole memory. */
+function readRows(sent: unknown[]): VisitorPage['visitors'] {
+  const most = Math.max(MAX_MALFORMED.rows, sent.length * MAX_MALFORMED.part);
+  const malformed: string[] = [];
+  return sent.map((row, index) => {
+    const { data, error } = visitorRow.safeParse(row);
+    if (!error) return data;
+    const { path, message: fault } = error.issues[0]!;
+    const field = path.join('.') || 'row';
+    malformed.push(`visitors.${index}: ${field} ${fault}`);
+    if (malformed.length > most) {
+      throw invalid(PAGE, `more than ${Math.floor(most)} of ${sent.length} rows are malformed, first ${malformed[0]}`);
+    }
+    return { malformed: row, field, fault };
+  });
 }
 
 function read<T>(body: Uint8Array, what: string, schema: z.ZodType<T>): T {
   return check(parseJson(body, what), what, schema);
 }
 
-function check<T>(value: unknown, what: string, schema: z.ZodType<T>, at: PropertyKey[] = []): T {
+function check<T>(value: unknown, what: string, schema: z.ZodType<T>): T {
   const { data, error } = schema.safeParse(value);
   if (!error) return data;
   const { path, message } = error.issues[0]!;
-  const field = [...at, ...path].join('.');
-  throw invalid(what, [field, message].join(' ').trim());
+  throw invalid(what, [path.join('.'), message].join(' ').trim());
 }
 
 function parseJson(body: Uint8Array, what: string): unknown {

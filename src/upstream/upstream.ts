@@ -10,8 +10,25 @@ import type { JobRecord, VisitorTotals } from '../contract.js';
  */
 export interface VisitorPage {
   totals: VisitorTotals;
-  visitors: { path: string; human: number; ai: number; total: number }[];
+  visitors: (VisitorRow | MalformedRow)[];
   hasMore: boolean;
+  /** Fields that the answer lacked, and what they were read as, in words; absent if it lacked none. */
+  readAs?: string[];
+}
+
+/** The visitors of one path. */
+export interface VisitorRow extends VisitorTotals {
+  path: string;
+}
+
+/** A row that is not as the interface says. */
+export interface MalformedRow {
+  /** As it was sent. */
+  malformed: unknown;
+  /** The first field that is wrong, or `row`. */
+  field: string;
+  /** What is wrong with it, in words; no value. */
+  fault: string;
 }
 
 /**

@@ -44,6 +44,8 @@ export interface ScanCheckpoint {
   content: string;
   order: number;
   rounded: boolean;
+  /** Rows that were left out because they are not as the interface says; null if none was. */
+  malformed: Inconsistency | null;
   inconsistency: Inconsistency | null;
 }
 
@@ -62,7 +64,7 @@ export const NEW_SCAN: Readonly<ScanCheckpoint> = {
   ...{ version: CHECKPOINT_VERSION, stage: 'paging', complete: false, offset: 0, pages: 0, rows: 0 },
   ...{ chunks: 0, staged: '', pathKey: '', totals: none(), rowSums: none(), rowMaxima: none() },
   ...{ lastRow: null, gapEnd: null, leavesOut: null, isConfirming: false, barren: 0, firstPage: null },
-  ...{ content: '', order: 0, rounded: false, inconsistency: null },
+  ...{ content: '', order: 0, rounded: false, malformed: null, inconsistency: null },
 };
 
 /** Whether two totals are the same counts. */
@@ -83,12 +85,14 @@ const DESCRIPTIONS: Record<InconsistencyKind, string> = {
   order: 'the rows changed places',
   impossible: 'rows and totals contradict each other',
   shrunk: 'most of the rows were gone, and no later scan agreed',
+  malformedRows: 'rows that are not as the interface says were left out',
 };
 
 /** An inconsistency in words, for a person. */
-export function inconsistencyText({ kind, offset }: Inconsistency): string {
+export function inconsistencyText({ kind, offset, count, field, path }: Inconsistency): string {
+  const which = count === undefined ? '' : `, ${count} in all: ${field}${path === undefined ? '' : ` of ${path}`}`;
   // A newer release may know more kinds.
-  return `${DESCRIPTIONS[kind] ?? kind} (${kind}, row ${offset})`;
+  return `${DESCRIPTIONS[kind] ?? kind} (${kind}, row ${offset}${which})`;
 }
 
 /** What a scan saw change; `order` if the scan before it holds the same rows and totals in another order. */

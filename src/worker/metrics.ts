@@ -43,6 +43,7 @@ const METRICS = {
   unknownStatus: ['counter', 'agent_jobs_unknown_status_polls_total', 'Polls that showed an unknown status'],
   plainPayloads: ['counter', 'agent_jobs_plain_payloads_total', 'Payloads read without encryption, if keys are set'],
   snapshots: ['counter', 'agent_jobs_snapshots_total', 'Publications of snapshots, by verdict'],
+  malformedRows: ['counter', 'agent_jobs_malformed_rows_total', 'Rows left out of published snapshots'],
   exportFailures: ['counter', 'agent_jobs_export_failures_total', 'Steps of exports that failed, by type'],
   webhookTries: ['counter', 'agent_jobs_webhook_tries_total', 'Requests of webhooks, by receiver and result'],
   duration: ['histogram', 'agent_jobs_write_duration_seconds', 'From the request of a write to its outcome', 's'],
@@ -71,6 +72,7 @@ const AT_ZERO: Readonly<Partial<Record<keyof Meters, Labels>>> = {
   refused: { operation: OPERATIONS },
   plainPayloads: {},
   snapshots: { verdict: SNAPSHOT_VERDICTS },
+  malformedRows: {},
   exportFailures: { type: EXPORT_FAILURES },
 };
 
@@ -113,7 +115,7 @@ function startAtZero(counter: MetricCounter, labels: Labels): void {
 
 /** What activities count. */
 export function metricsOf(meters: Meters): Metrics {
-  const { writes, duration, unknownStatus, endLate, readLate, snapshots, exportFailures } = meters;
+  const { writes, duration, unknownStatus, endLate, readLate, snapshots, malformedRows, exportFailures } = meters;
   return {
     writeEnded: (operation, outcome) => writes.add(1, { operation, outcome }),
     writeEndedAfter: (operation, seconds) => duration.record(Math.max(0, seconds), { operation }),
@@ -121,6 +123,7 @@ export function metricsOf(meters: Meters): Metrics {
     endSeen: (seconds) => endLate.record(Math.max(0, seconds)),
     readBegins: (seconds) => readLate.record(Math.max(0, seconds)),
     snapshotPublished: (verdict) => snapshots.add(1, { verdict }),
+    malformedRows: (count) => malformedRows.add(count),
     exportFailed: (type) => EXPORT_FAILURES.includes(type) && exportFailures.add(1, { type }),
   };
 }

@@ -1,8 +1,9 @@
 /** Disturbances of the upstream's answers. */
 import type { VisitorPage } from '../../src/upstream/upstream.js';
+import type { GoodPage } from '../support/moving-visitors.js';
 
 /** What no counts can explain. */
-export const CONTRADICTIONS: ((page: VisitorPage) => VisitorPage)[] = [
+export const CONTRADICTIONS: ((page: GoodPage) => VisitorPage)[] = [
   ({ totals }) => ({ totals: { ...totals, total: totals.total + 1 }, visitors: [], hasMore: false }),
   ({ totals, ...page }) => ({
     ...page,
@@ -16,9 +17,20 @@ export const CONTRADICTIONS: ((page: VisitorPage) => VisitorPage)[] = [
 ];
 
 /** The pages of an upstream that has lost most of its rows, and counts what is left. */
-export function shrunk({ totals, visitors }: VisitorPage, left: number): VisitorPage {
+export function shrunk({ totals, visitors }: GoodPage, left: number): VisitorPage {
   const rows = visitors.slice(0, Math.floor(visitors.length * left));
   const most = (count: 'human' | 'ai' | 'total') => rows.reduce((all, row) => Math.max(all, row[count]), 0);
   const few = { human: most('human'), ai: most('ai'), total: most('total') };
   return { totals: left === 0 ? { human: 0, ai: 0, total: 0 } : { ...totals, ...few }, visitors: rows, hasMore: false };
+}
+
+/** The pages of an upstream that lost a field of each row whose path ends in 7 and 3. */
+export function withOddRows({ visitors, ...page }: GoodPage): VisitorPage {
+  const isOdd = ({ path }: { path: string }) => path.endsWith('73');
+  return {
+    ...page,
+    visitors: visitors.map((row) =>
+      isOdd(row) ? { malformed: { path: row.path }, field: 'human', fault: 'is missing' } : row,
+    ),
+  };
 }

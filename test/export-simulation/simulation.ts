@@ -7,12 +7,12 @@ import { daysBefore, plusDays } from '../../src/visitor-export/date-range.js';
 import { isWhole, readManifest } from '../../src/snapshots/manifest.js';
 import { readRows } from '../../src/snapshots/parquet.js';
 import { ReadFailedError } from '../../src/upstream/errors.js';
-import type { VisitorPage } from '../../src/upstream/upstream.js';
-import { CONTRADICTIONS, shrunk } from './disturbances.js';
+import type { VisitorPage, VisitorRow } from '../../src/upstream/upstream.js';
+import { CONTRADICTIONS, shrunk, withOddRows } from './disturbances.js';
 import { runExport, RunEnded, WorkerKilled } from './export-run.js';
 import { MemoryStore } from './memory-store.js';
 import { type DaySettings, REQUESTS_PER_HOUR, SimulatedUpstream, startOfDay } from './upstream.js';
-import type { Drift } from '../support/moving-visitors.js';
+import type { Drift, GoodPage } from '../support/moving-visitors.js';
 import { parquetKey } from '../snapshots/published.js';
 
 /** What became of the days of many scheduled runs. */
@@ -40,6 +40,8 @@ export interface SimulationFigures {
     /** Readings that met contradictions, or rows that had gone for a while. */
     contradictions: number;
     lossesForAWhile: number;
+    /** Readings of rows that were not as the interface says. */
+    oddRows: number;
     /** Readings marked or kept for one of these. */
     doubted: number;
     damagedFiles: number;
@@ -77,7 +79,7 @@ export async function simulateRuns(seed: number, runs: number): Promise<Simulati
     ...{ unmarkedWrong: [], stillMarked: 0, settledDays: 0, worse: [] },
     met: {
       ...{ drifted: 0, kills: 0, endedRuns: 0, busy: 0, movingDays: 0, shuffledDays: 0, provisional: 0 },
-      ...{ contradictions: 0, lossesForAWhile: 0, doubted: 0, damagedFiles: 0 },
+      ...{ contradictions: 0, lossesForAWhile: 0, oddRows: 0, doubted: 0, damagedFiles: 0 },
     },
   };
   for (let world = 0; figures.runs < runs; world++) {
@@ -102,7 +104,7 @@ class World {
   /** Days whose last run failed: an operator exports them a day later. */
   #backfill: SimulatedDay[] = [];
   #mayDie = false;
-  #distortion: { until: number; distort: (page: VisitorPage) => VisitorPage } | null = null;
+  #distortion: { until: number; distort: (page: GoodPage) => VisitorPage } | null = null;
 
   constructor(seed: number, world: number, figures: SimulationFigures) {
     this.#name = `${seed}/${world}`;
@@ -223,6 +225,9 @@ class World {
       met.lossesForAWhile += 1;
       const left = this.#pick([0, 0, 0.1, 0.3]);
       this.#distortion = { until, distort: (page) => shrunk(page, left) };
+    } else if (distortion < 0.12) {
+      met.oddRows += 1;
+      this.#distortion = { until, distort: withOddRows };
     }
     // What is damaged after the last run is never read again.
     if (exports > 1 && this.#random() < 0.05) {
@@ -243,6 +248,8 @@ class World {
     const manifest = await readManifest(this.#store, range);
     const isTrue =
       manifest?.consistent === true && this.#upstream.isTruth(range, await this.#rowsOf(range), manifest.totals);
+    // Without rows that were odd in this run it is marked.
+    if (manifest?.drift?.kind === 'malformedRows') return;
     // Rows that moved in this run are another truth.
     const moved = !isTrue && manifest?.consistent === true && manifest.rows > 0;
     if (!isTrue && !moved) this.#figures.worse.push(`${range.projectId}, export ${exports}`);
@@ -276,15 +283,16 @@ class World {
     if (wasSettled) figures.settledDays += 1;
     const manifest = await readManifest(this.#store, range);
     const isMarked = !manifest || !manifest.consistent || manifest.provisional;
-    if (isMarked && wasSettled) figures.stillMarked += 1;
+    const wasOdd = manifest?.drift?.kind === 'malformedRows';
+    if (isMarked && wasSettled && !wasOdd) figures.stillMarked += 1;
     if (manifest && !isMarked && !this.#upstream.isTruth(range, await this.#rowsOf(range), manifest.totals)) {
       figures.unmarkedWrong.push(`${range.projectId} (upstream in ${this.#zone}, schedule in ${this.#scheduleZone})`);
     }
   }
 
-  async #rowsOf(range: VisitorExportRange): Promise<VisitorPage['visitors']> {
+  async #rowsOf(range: VisitorExportRange): Promise<VisitorRow[]> {
     const bytes = await this.#store.read(await parquetKey(this.#store, range));
-    const found: VisitorPage['visitors'] = [];
+    const found: VisitorRow[] = [];
     if (!bytes) return found;
     for await (const rows of readRows(bytes)) for (const row of rows) found.push(row);
     return found;

@@ -2,8 +2,8 @@ import type { VisitorExportRange, VisitorTotals } from '../../src/contract.js';
 import { RateLimiter } from '../../src/sandbox/access.js';
 import { Visitors, type VisitorSettings } from '../../src/sandbox/visitors.js';
 import { ReadFailedError } from '../../src/upstream/errors.js';
-import type { Upstream, VisitorPage } from '../../src/upstream/upstream.js';
-import { type Drift, MovingVisitors, type Shown } from '../support/moving-visitors.js';
+import type { Upstream, VisitorRow } from '../../src/upstream/upstream.js';
+import { type Drift, type GoodPage, MovingVisitors, type Shown } from '../support/moving-visitors.js';
 
 /** A moment of simulated time, in milliseconds since 1970. */
 export interface SimulatedTime {
@@ -54,13 +54,13 @@ export class SimulatedUpstream {
   }
 
   /** One page; throws a ReadFailedError with 429 beyond the limit that all share. */
-  page(page: Page): VisitorPage {
+  page(page: Page): GoodPage {
     if (this.#limiter.refuse('visitors', '', this.#time.now)) throw new ReadFailedError('answered 429', 429);
     return this.#dayOf(page).moving.page(page);
   }
 
   /** Whether rows and totals are the day's own, once all of it has arrived. */
-  isTruth(range: VisitorExportRange, rows: VisitorPage['visitors'], totals: VisitorTotals): boolean {
+  isTruth(range: VisitorExportRange, rows: VisitorRow[], totals: VisitorTotals): boolean {
     const { whole, moving } = this.#dayOf(range);
     const truth = moving.edited(whole);
     return linesOf(truth.rows) === linesOf(rows) && JSON.stringify(truth.totals) === JSON.stringify(totals);
@@ -101,7 +101,7 @@ function scaled(counts: VisitorTotals, part: number): VisitorTotals {
   return { human, ai, total: Math.min(Math.floor(counts.total * part), human + ai) };
 }
 
-function linesOf(rows: VisitorPage['visitors']): string {
+function linesOf(rows: VisitorRow[]): string {
   return rows
     .map(({ path, human, ai, total }) => [path, human, ai, total].join('\t'))
     .toSorted()

@@ -267,7 +267,7 @@ export async function moving(
 }
 
 /** The upstream, whose pages are changed on the way. */
-function distorted(
+export function distorted(
   upstream: Upstream,
   change: (page: VisitorPage, request: Parameters<Upstream['getVisitors']>[0]) => VisitorPage,
 ): Upstream {

@@ -2,6 +2,7 @@ import { expect, test } from 'vitest';
 import { webUiViews } from '../../src/client/web-ui.js';
 import { visitorExportWorkflowId } from '../../src/contract.js';
 import {
+  distorted,
   moving,
   publishedManifest,
   publishedRows,
@@ -26,6 +27,23 @@ test.each(['swap', 'totals'] as const)(
     expect(await publishedRows(setUp, range)).toEqual(visitors.edited().rows);
   },
 );
+
+test('a row that is not as the interface says is left out, in one scan, and the next page is read on', async () => {
+  const range = rangeOf(setUp);
+  const { entries } = await setUp.sandbox.expectedSnapshot(range);
+  const odd = entries[249]!.path;
+  const upstream = distorted(setUp.upstream, (page) => ({
+    ...page,
+    visitors: page.visitors.map((row) =>
+      'path' in row && row.path === odd ? { malformed: { path: odd }, field: 'ai', fault: 'is not a number' } : row,
+    ),
+  }));
+  const { snapshots } = await withWorkers(setUp, () => runExport(setUp, range), { upstream });
+  const drift = { kind: 'malformedRows', offset: 249, count: 1, field: 'ai is not a number', path: odd };
+  expect(snapshots[0]).toMatchObject({ rows: ROWS - 1, consistent: false, drift });
+  expect(await publishedRows(setUp, range)).toEqual(entries.filter(({ path }) => path !== odd));
+  expect(await visitorRequests(setUp)).toBe(6);
+});
 
 test('data that never stop moving are read three times, then published as inconsistent', async () => {
   const range = rangeOf(setUp);

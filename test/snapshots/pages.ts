@@ -1,4 +1,4 @@
-import type { VisitorExportRange, VisitorTotals } from '../../src/contract.js';
+import type { Inconsistency, VisitorExportRange, VisitorTotals } from '../../src/contract.js';
 import { NEW_SCAN, type SuspectScan, type ScanCheckpoint } from '../../src/visitor-export/scan-checkpoint.js';
 import { Scan } from '../../src/snapshots/scan.js';
 import { stageChunk, stagedPaths } from '../../src/snapshots/staging.js';
@@ -67,6 +67,7 @@ export interface Telling {
   limit?: number;
   range?: VisitorExportRange;
   totals?: VisitorTotals;
+  malformed?: Inconsistency;
   suspect?: SuspectScan;
 }
 
@@ -74,10 +75,10 @@ export interface Telling {
 export async function exportRows(
   store: SnapshotStore,
   rowsAt: (request: number) => readonly Row[],
-  { exportedAt = FINAL, runId = 'run-1', limit = 10, range = RANGE, totals, suspect }: Telling = {},
+  { exportedAt = FINAL, runId = 'run-1', limit = 10, range = RANGE, totals, malformed, suspect }: Telling = {},
 ) {
   const read = await readScan(store, rowsAt, { runId, limit, range });
-  const checkpoint = { ...read, ...(totals && { totals }) };
+  const checkpoint = { ...read, ...(totals && { totals }), ...(malformed && { malformed }) };
   return publishScan(store, {
     range,
     runId,

@@ -142,6 +142,17 @@ test('inconsistent replaces inconsistent, and consistent replaces it', async () 
   expect(await published()).not.toHaveProperty('drift');
 });
 
+test('a scan that left rows out replaces a snapshot as a consistent one does, and says so', async () => {
+  const malformed = { kind: 'malformedRows', offset: 3, count: 2, field: 'path is not a text' } as const;
+  await exportRows(store, () => rows(25));
+  const receipt = await exportRows(store, () => rows(24), { runId: 'run-2', exportedAt: LATER, malformed });
+  expect(receipt).toMatchObject({ rows: 24, consistent: false, drift: malformed });
+  await exportRows(store, (request) => rows(24, request), { runId: 'run-3', exportedAt: '2026-01-04T12:00:00.000Z' });
+  expect(await published()).toMatchObject({ rows: 24, drift: malformed, runId: 'run-2' });
+  await exportRows(store, () => rows(25), { runId: 'run-4', exportedAt: '2026-01-04T12:00:00.000Z' });
+  expect(await published()).toMatchObject({ rows: 25, consistent: true });
+});
+
 test('a consistent scan that confirms an inconsistent snapshot writes the manifest alone', async () => {
   const all = rows(25);
   const moved = [...all.slice(1, 10), row(0), ...all.slice(10)];

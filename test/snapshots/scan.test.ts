@@ -1,4 +1,4 @@
-import { expect, test } from 'vitest';
+import { describe, expect, test } from 'vitest';
 import { NEW_SCAN, type ScanCheckpoint, inconsistencyOf } from '../../src/visitor-export/scan-checkpoint.js';
 import { PathSet, Scan } from '../../src/snapshots/scan.js';
 import type { VisitorPage } from '../../src/upstream/upstream.js';
@@ -193,4 +193,44 @@ test('counts that are not whole are rounded, and the result says so', () => {
   const page = { ...pageAt(all, 0, LIMIT), totals: { human: 1.6, ai: 0, total: 2 } };
   expect(scan.take(page)).toEqual([{ path: '/a', human: 2, ai: 0, total: 2 }]);
   expect(scan.checkpoint()).toMatchObject({ rounded: true, totals: { human: 2, ai: 0, total: 2 } });
+});
+
+describe('rows that are not as the interface says', () => {
+  const odd = (path: unknown) => ({ malformed: { path }, field: 'human', fault: 'is missing' });
+  /** An upstream that spoils these rows. */
+  const spoilt = (count: number, ...indexes: number[]) =>
+    readPages((_, offset) => {
+      const spoil = (one: Row, i: number) => (indexes.includes(offset + i) ? odd(one.path) : one);
+      const visitors = rows(count)
+        .slice(offset, offset + LIMIT)
+        .map(spoil);
+      return { ...pageAt(rows(count), offset, LIMIT), visitors };
+    });
+
+  test.each([[[0]], [[4]], [[9]], [[9, 10]], [[24]], [[0, 9, 18, 24]]])(
+    'are left out wherever they are (%j), and no other row is',
+    (indexes) => {
+      const { paths, inconsistency, malformed, complete } = spoilt(25, ...indexes);
+      expect(paths).toEqual(
+        rows(25)
+          .filter((_, i) => !indexes.includes(i))
+          .map(({ path }) => path),
+      );
+      const first = {
+        offset: indexes[0],
+        count: indexes.length,
+        field: 'human is missing',
+        path: `/page/${indexes[0]}`,
+      };
+      expect({ inconsistency, complete, malformed }).toEqual({
+        ...{ inconsistency: null, complete: true },
+        malformed: { kind: 'malformedRows', ...first },
+      });
+    },
+  );
+
+  test('are told without more than 100 characters of a path', () => {
+    const seen = readPages(() => ({ ...pageAt([], 0, LIMIT), visitors: [odd('/x'.repeat(4_000))] }));
+    expect(seen.malformed!.path).toHaveLength(100);
+  });
 });

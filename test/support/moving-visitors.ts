@@ -1,10 +1,15 @@
 /** Visitors that change while they are read: edits over the rows that a source shows, and pages of the outcome. */
 import type { VisitorTotals } from '../../src/contract.js';
-import type { VisitorPage } from '../../src/upstream/upstream.js';
+import type { VisitorPage, VisitorRow } from '../../src/upstream/upstream.js';
 
 export interface Shown {
-  rows: VisitorPage['visitors'];
+  rows: VisitorRow[];
   totals: VisitorTotals;
+}
+
+/** A page whose rows are all as the interface says. */
+export interface GoodPage extends VisitorPage {
+  visitors: VisitorRow[];
 }
 
 /** A change right before a page at `atOffset` (1 by default) or later, `times` times (once). */
@@ -56,7 +61,7 @@ export class MovingVisitors {
     this.#drift = drift.map((event) => ({ event, left: event.times ?? 1 }));
   }
 
-  page({ offset, limit }: { offset: number; limit: number }): VisitorPage {
+  page({ offset, limit }: { offset: number; limit: number }): GoodPage {
     for (const drift of this.#drift) {
       const { kind, atOffset = 1, index = 0 } = drift.event;
       if (drift.left === 0 || offset < atOffset) continue;

@@ -8,5 +8,6 @@ export const noMetrics: Metrics = {
   endSeen: () => {},
   readBegins: () => {},
   snapshotPublished: () => {},
+  malformedRows: () => {},
   exportFailed: () => {},
 };

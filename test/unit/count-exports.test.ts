@@ -6,7 +6,12 @@ import { countExports, type ExportActivities } from '../../src/activities/visito
 function counted(publishSnapshot: () => Promise<object>) {
   const seen: string[] = [];
   const count = (text: string) => void seen.push(text);
-  const metrics = { ...noMetrics, snapshotPublished: count, exportFailed: count };
+  const metrics = {
+    ...noMetrics,
+    snapshotPublished: count,
+    malformedRows: (rows: number) => count(`${rows} left out`),
+    exportFailed: count,
+  };
   const activities = { publishSnapshot, cleanUpExport: publishSnapshot } as unknown as ExportActivities;
   const made = countExports(activities, metrics) as unknown as Record<string, (input: object) => Promise<object>>;
   return { seen, publish: made['publishSnapshot']!, cleanUp: made['cleanUpExport']! };
@@ -20,6 +25,13 @@ test.each([
   const { seen, publish } = counted(async () => receipt);
   expect(await publish({})).toEqual(receipt);
   expect(seen).toEqual([verdict]);
+});
+
+test('rows that were left out count apart', async () => {
+  const drift = { kind: 'malformedRows', offset: 0, count: 3 };
+  const { seen, publish } = counted(async () => ({ consistent: false, drift }));
+  await publish({});
+  expect(seen).toEqual(['inconsistent', '3 left out']);
 });
 
 test('a failed step counts by its type, and a cancelled one does not', async () => {

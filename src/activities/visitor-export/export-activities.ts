@@ -2,7 +2,7 @@
  * The activities of `visitorExport`, on a task queue of their own. Rows go from the upstream to the store; the workflow
  * sees counts and digests only.
  */
-import { ApplicationFailure, Context, heartbeat } from '@temporalio/activity';
+import { ApplicationFailure, Context, heartbeat, log } from '@temporalio/activity';
 import {
   type ExportRejectedDetails,
   FAILURE,
@@ -183,7 +183,8 @@ async function readCountedChunk(
     stop: shutdownSignal,
     cancel: Context.current().cancellationSignal,
   };
-  const { rows, interruption } = await readPages(counted, staged.range, scan, limits);
+  const { rows, readAs, interruption } = await readPages(counted, staged.range, scan, limits);
+  if (readAs.size > 0) log.warn('Pages lacked what the interface names', { ...staged.range, readAs: [...readAs] });
   // Nothing was learned of the upstream, so the workflow must not count this as a page or as an outage.
   if (shutdownSignal.aborted && scan.state.pages === checkpoint.pages && !interruption) {
     throw failure('WorkerStopped', 'The worker stopped before a page came', null);
@@ -278,13 +279,14 @@ function nameOf({ pathKey, staged }: ScanCheckpoint): string {
 
 // Counts what the steps of exports come to: verdicts of published snapshots, and failures.
 
-type Counting = Pick<Metrics, 'snapshotPublished' | 'exportFailed'>;
+type Counting = Pick<Metrics, 'snapshotPublished' | 'malformedRows' | 'exportFailed'>;
 
 /** The same activities; each result and failure is counted once it is known. */
 export function countExports(activities: ExportActivities, metrics: Counting): ExportActivities {
   const publishSnapshot: ExportActivities['publishSnapshot'] = async (finished) => {
     const receipt = await activities.publishSnapshot(finished);
     metrics.snapshotPublished(verdictOf(receipt));
+    if (receipt.drift?.count) metrics.malformedRows(receipt.drift.count);
     return receipt;
   };
   const counted = Object.entries({ ...activities, publishSnapshot }).map(([name, activity]) => {

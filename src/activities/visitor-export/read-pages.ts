@@ -1,9 +1,8 @@
 /** The pages of one chunk, read in order. The first failure or 429 ends the chunk: the workflow owns all waits. */
 import type { VisitorExportRange } from '../../contract.js';
-import type { VisitorRow } from '../../snapshots/content-digest.js';
 import type { Scan } from '../../snapshots/scan.js';
 import { ReadFailedError } from '../../upstream/errors.js';
-import type { Upstream } from '../../upstream/upstream.js';
+import type { Upstream, VisitorRow } from '../../upstream/upstream.js';
 import type { Interruption } from '../../visitor-export/range-transitions.js';
 import { PAGE_ROWS } from '../../visitor-export/scan-checkpoint.js';
 
@@ -29,6 +28,8 @@ interface ChunkLimits {
 /** What a chunk brought, and why it ended early. */
 interface Chunk {
   rows: VisitorRow[];
+  /** What pages lacked, and what it was read as; each once. */
+  readAs: Set<string>;
   interruption: Interruption | null;
 }
 
@@ -43,6 +44,7 @@ export async function readPages(
   const signal = AbortSignal.any([stop, cancel]);
   const endsAt = performance.now() + limits.duration;
   const rows: VisitorRow[] = [];
+  const readAs = new Set<string>();
   let [requests, bytes] = [0, 0];
   let interruption: Interruption | null = null;
   while (scan.state.stage !== 'ended' && !stop.aborted && interruption === null) {
@@ -52,9 +54,10 @@ export async function readPages(
     const result = await upstream.getVisitors(request, { signal }).catch((error: unknown) => ({ error }));
     cancel.throwIfAborted();
     if ('error' in result) {
-      if (!stop.aborted) interruption = interruptionBy(result.error);
+      if (!stop.aborted) interruption = interruptionBy(result.error, scan);
       continue;
     }
+    for (const one of result.readAs ?? []) readAs.add(one);
     // Rows are pushed one by one: a page of 8 MiB may have more rows than a call takes arguments.
     for (const row of scan.take(result)) {
       rows.push(row);
@@ -64,12 +67,12 @@ export async function readPages(
   }
   cancel.throwIfAborted();
   // A chunk that was stopped says nothing of the upstream.
-  return { rows, interruption: stop.aborted ? null : interruption };
+  return { rows, readAs, interruption: stop.aborted ? null : interruption };
 }
 
-function interruptionBy(error: unknown): Interruption {
+function interruptionBy(error: unknown, { offset, state }: Scan): Interruption {
   if (!(error instanceof ReadFailedError)) throw error;
   const kind = error.status === TOO_MANY_REQUESTS ? 'busy' : 'failed';
-  const { message: reason, retryAfterMs = null } = error;
-  return { kind, reason, retryAfterMs };
+  const { message, retryAfterMs = null } = error;
+  return { kind, reason: `page ${state.pages + 1}, at offset ${offset}: ${message}`, retryAfterMs };
 }
