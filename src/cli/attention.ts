@@ -24,8 +24,10 @@ async function* itemsOf(session: Session): AsyncGenerator<Item> {
   const { jobs, signal } = session;
   for await (const item of jobs.needsAttention({ signal })) yield inDoubtItem(session, item);
   for await (const job of jobs.stuck({ signal })) yield stuckItem(job);
-  const { listEarlyEnds, listUndelivered } = await import('../client/agent-job/attention.js');
+  const { listEarlyEnds, listUndelivered, listWaitingExports } = await import('../client/agent-job/attention.js');
   for await (const job of listEarlyEnds(jobs.client, { signal })) yield earlyEndItem(session, job);
+  for await (const waitingExport of listWaitingExports(jobs.client, { signal }))
+    yield { line: { waitingExport }, text: show({ ...waitingExport, forOverAnHour: 'why: its page in the web UI' }) };
   for await (const undelivered of listUndelivered(jobs.client, { signal })) {
     const { workflowId: webhook, type: event, of, to: notTakenBy, givenUpAt } = undelivered;
     const toSendItAgain = `${RESET} ${shellWord(webhook)}`;

@@ -42,12 +42,15 @@ function addSet(group: Command): void {
       const [hour, days] = [number('hour'), number('days')];
       // An hour without a minute means the hour's beginning.
       const minute = number('minute') ?? (hour === undefined ? undefined : 0);
-      const settings = { projectId, timeZone, hour, minute, days, jitter, paused };
+      const { taskQueue } = command.optsWithGlobals<{ taskQueue?: string }>();
+      const settings = { projectId, timeZone, hour, minute, days, jitter, paused, taskQueue };
       const { checkExportSchedule } = await import('../client/visitor-export/schedule.js');
       checkExportSchedule(settings);
       await withSession(command, async ({ jobs, signal }) => {
         const { isNew, ...schedule } = await jobs.scheduleExports(settings, { signal });
-        const done = `${isNew ? 'created' : 'updated'} ${schedule.scheduleId}`;
+        const store =
+          isNew || taskQueue === undefined ? '' : `; its runs write into the store of task queue ${taskQueue}`;
+        const done = `${isNew ? 'created' : 'updated'} ${schedule.scheduleId}${store}`;
         printAnswer(json, schedule, () => `${done}\n${show(shownOf(schedule))}`);
       });
     });

@@ -281,11 +281,17 @@ export function isTimeZone(text: string): boolean {
   }
 }
 
-/** The IANA name of a time zone. */
+/** In the case that servers know: `europe/paris` is `Europe/Paris`. Another spelling stays. */
+function ownNameOf(timeZone: string): string {
+  const { timeZone: own } = new Intl.DateTimeFormat('en-US', { timeZone }).resolvedOptions();
+  return own.toLowerCase() === timeZone.toLowerCase() ? own : timeZone;
+}
+
+/** The IANA name of a time zone; in any case. */
 export const TIME_ZONE: Kind<string> = {
   check: (value, field) => {
     const timeZone = TEXT.check(value, field);
-    if (isTimeZone(timeZone)) return timeZone;
+    if (isTimeZone(timeZone)) return ownNameOf(timeZone);
     throw new InvalidInputError(field, 'must be the IANA name of a time zone, such as Europe/Paris');
   },
   schema: () => ({ type: 'string', pattern: '^[A-Za-z]', 'x-format': 'iana-time-zone' }),

@@ -10,7 +10,8 @@ export function exportTaskQueue(taskQueue: string): string {
 }
 
 /** In milliseconds. */
-export const DAY_MS = 24 * 3_600_000;
+export const HOUR_MS = 3_600_000;
+export const DAY_MS = 24 * HOUR_MS;
 
 /** A number of milliseconds or a string such as `30 seconds`; 0 to 10 years. */
 export type DurationInput = number | string;

@@ -1,6 +1,6 @@
 /** The contract of the workflow `visitorExport`: its input, progress, result and snapshots. See docs/exports.md. */
 import type { Priority } from './agent-job.js';
-import { defineQuery, encodeId } from './shared.js';
+import { type DurationInput, defineQuery, encodeId } from './shared.js';
 
 /** Workflow type, for callers that start the workflow by name. */
 export const VISITOR_EXPORT_WORKFLOW = 'visitorExport';
@@ -38,6 +38,8 @@ export interface VisitorExportRangeInput extends VisitorExportRange {
   secondScan?: boolean | null | undefined;
   /** Which export goes first if several wait for their shared budget: 1 to 5, 1 first; default 3. */
   priority?: Priority | null | undefined;
+  /** How long the upstream may give no page before the export fails; default 24 hours. */
+  giveUpAfter?: DurationInput | null | undefined;
 }
 
 /** What a Schedule gives: the `days` whole local days before the scheduled time. */
@@ -77,8 +79,9 @@ export type InconsistencyKind =
 export interface Inconsistency {
   kind: InconsistencyKind;
   offset: number;
-  /** `malformedRows` alone: how many rows were left out, and the first one's wrong field, with what is wrong with it. */
+  /** Of `malformedRows`: how many rows were left out. */
   count?: number;
+  /** Of the first one: its wrong field, and what is wrong with it. */
   field?: string;
   /** The path of that row, at most 100 characters; absent if it has none. */
   path?: string;

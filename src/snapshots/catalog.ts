@@ -2,7 +2,7 @@
 import { isDeepStrictEqual } from 'node:util';
 import { encodeId, type SnapshotManifest } from '../contract.js';
 import { DAY_MS } from '../contract/shared.js';
-import { isDate, plusDays } from '../visitor-export/date-range.js';
+import { type DateRange, isDate, plusDays } from '../visitor-export/date-range.js';
 import { intentKey, projectFolder, snapshotFolder, SNAPSHOTS_FOLDER } from './layout.js';
 import { foreignFiles, isAsWritten, isOf, isWhole, readManifest, readManifestAt } from './manifest.js';
 import type { SnapshotStore } from './snapshot-store.js';
@@ -34,6 +34,26 @@ export async function* findSnapshots(store: SnapshotStore, projectId?: string): 
     else byFolder.set(range.folder, { ...range, keys: [key] });
   }
   yield* [...byFolder.values()].sort((a, b) => (a.folder < b.folder ? -1 : 1));
+}
+
+/** How far back days are made up for, and how many at a time. */
+const MADE_UP = { within: 28, most: 7 };
+
+/** Days without a snapshot between others of the last weeks, the newest first; `now` in milliseconds since 1970. */
+export async function missedDays(store: SnapshotStore, projectId: string, now: number): Promise<DateRange[]> {
+  const from = plusDays(new Date(now).toISOString().slice(0, 10), -MADE_UP.within);
+  const there = new Set<string>();
+  for await (const found of findSnapshots(store, projectId)) {
+    const hasManifest = found.keys.includes(`${found.folder}/${MANIFEST}`);
+    if (hasManifest && isOneDay(found) && found.dateFrom >= from) there.add(found.dateFrom);
+  }
+  const dates = [...there].toSorted();
+  const missed: DateRange[] = [];
+  for (let date = dates.at(-1); date !== undefined && date > dates[0]! && missed.length < MADE_UP.most;) {
+    date = plusDays(date, -1);
+    if (!there.has(date)) missed.push({ dateFrom: date, dateTo: plusDays(date, 1) });
+  }
+  return missed;
 }
 
 /** The manifests of a project's snapshots, or of all, in order of project and dates. */

@@ -26,7 +26,7 @@ export const CHECKED_FIELDS = z.object({
   consistent: z.boolean(),
   provisional: z.boolean(),
   // A newer release may know more kinds.
-  drift: z.looseObject({ kind: z.string(), offset: COUNT }).optional(),
+  drift: z.object({ kind: z.string(), offset: COUNT }).optional(),
   exportedAt: z.iso.datetime(),
   files: z.array(z.object({ name: PLAIN_NAME, rows: COUNT, bytes: COUNT, sha256: z.string() })),
 });

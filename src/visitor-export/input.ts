@@ -8,6 +8,7 @@ import {
 } from '../contract.js';
 import {
   checkObject,
+  duration,
   FLAG,
   ID,
   isGiven,
@@ -21,13 +22,23 @@ import {
   TIME_ZONE,
   whole,
 } from '../contract/kinds.js';
+import { DAY_MS } from '../contract/shared.js';
 import { InvalidInputError } from '../contract/errors.js';
 import { isDate } from './date-range.js';
 
 /** A valid input of `visitorExport`, defaults filled in. */
 export type ExportSpec =
-  | { kind: 'range'; range: VisitorExportRange; secondScan: boolean; priority: Priority }
+  | { kind: 'range'; range: VisitorExportRange; how: ExportHow }
   | { kind: 'scheduled'; projectId: string; timeZone: string; days: number };
+
+/** How a date range is exported. */
+export interface ExportHow {
+  secondScan: boolean;
+  priority: Priority;
+  giveUpAfterMs: number;
+}
+
+export const DEFAULT_HOW: ExportHow = { secondScan: true, priority: DEFAULT_PRIORITY, giveUpAfterMs: DAY_MS };
 
 /** A year of days: each is an export of its own in one workflow. */
 const MAX_DAYS = 366;
@@ -52,8 +63,9 @@ export const RANGE_EXPORT = {
   dateFrom: DATE,
   dateTo: DATE,
   ...NO_TIME_ZONE,
-  secondScan: optional(FLAG, true),
-  priority: optional(PRIORITY, DEFAULT_PRIORITY),
+  secondScan: optional(FLAG, DEFAULT_HOW.secondScan),
+  priority: optional(PRIORITY, DEFAULT_HOW.priority),
+  giveUpAfter: optional(duration(), DEFAULT_HOW.giveUpAfterMs),
 } satisfies Kinds<VisitorExportRangeInput>;
 
 /** The input of `visitorExport` that a Schedule gives. */
@@ -81,17 +93,24 @@ function parseScheduled(fields: Record<string, unknown>): ExportSpec {
 }
 
 function parseRange(fields: Record<string, unknown>): ExportSpec {
-  const { projectId, dateFrom, dateTo, secondScan, priority } = parseFields(RANGE_EXPORT, fields);
+  const { projectId, dateFrom, dateTo, giveUpAfter, ...how } = parseFields(RANGE_EXPORT, fields);
   if (dateTo <= dateFrom) {
     throw new InvalidInputError('dateTo', `must be later than dateFrom (it is exclusive): ${dateFrom}..${dateTo}`);
   }
-  return { kind: 'range', range: { projectId, dateFrom, dateTo }, secondScan, priority };
+  const range = { projectId, dateFrom, dateTo };
+  const { secondScan, priority } = how;
+  return { kind: 'range', range, how: { secondScan, priority, giveUpAfterMs: giveUpAfter } };
 }
 
 /** The input of the export of a range, without what is the default. */
 export function toRangeInput(
   range: VisitorExportRange,
-  { secondScan, priority }: { secondScan: boolean; priority: Priority },
+  { secondScan, priority, giveUpAfterMs }: ExportHow,
 ): VisitorExportRangeInput {
-  return { ...range, ...(!secondScan && { secondScan }), ...(priority !== DEFAULT_PRIORITY && { priority }) };
+  return {
+    ...range,
+    ...(secondScan !== DEFAULT_HOW.secondScan && { secondScan }),
+    ...(priority !== DEFAULT_HOW.priority && { priority }),
+    ...(giveUpAfterMs !== DEFAULT_HOW.giveUpAfterMs && { giveUpAfter: giveUpAfterMs }),
+  };
 }

@@ -14,7 +14,7 @@
 import { doubled, resendWaitMs, throttledWaitMs } from '../agent-job/waits.js';
 import { FAILURE, type SnapshotReceipt } from '../contract.js';
 import type { RequestTurn } from '../contract/request-queue.js';
-import { DAY_MS } from '../contract/shared.js';
+import { HOUR_MS } from '../contract/shared.js';
 import type { Queued } from '../contract/write-outcome.js';
 import { isProvisional } from './date-range.js';
 import {
@@ -31,6 +31,8 @@ export interface RangeState {
   runId: string;
   /** Whether a suspect final day is scanned a second time. */
   secondScan: boolean;
+  /** For how long the upstream may give no page, and a step may fail for reasons that were not foreseen. */
+  giveUpAfterMs: number;
   /** Whether what earlier runs left is tidied up. */
   isPrepared: boolean;
   /** The rows of the snapshot that is there; null if there is none. */
@@ -155,21 +157,20 @@ export const STALE_STAGING = 'StaleStaging';
 /** Requests are shared with others: after two repeats the last scan is published as it is. */
 const MAX_REPEATS = 2;
 const MAX_STALE_STAGINGS = 3;
-const MAX_OUTAGE_MS = DAY_MS;
 /** One half of a turn is for the way to a worker, the other for the requests. */
 const MIN_TURN_MS = 2_000;
 
 const FIRST_WAIT_MS = 1_000;
-/** For how long a kind of failure is retried, with waits that double up to a maximum. */
-const RETRIES = {
-  store: { maxMs: 10 * 60_000, maxWaitMs: 60_000 },
-  /** Bugs, and workers that die or stop. */
-  unforeseen: { maxMs: DAY_MS, maxWaitMs: 5 * 60_000 },
-};
-type RetryKind = keyof typeof RETRIES;
+/** `unforeseen` are bugs, and workers that die or stop. Waits double up to these. */
+const MAX_WAIT_MS = { store: 60_000, unforeseen: 5 * 60_000 };
+type RetryKind = keyof typeof MAX_WAIT_MS;
+const MAX_STORE_FAILURE_MS = 10 * 60_000;
 
 /** The state of a date range's export at its beginning. */
-export function begin(given: Pick<RangeState, 'runId' | 'secondScan' | 'waitReason'>, now: number): RangeState {
+export function begin(
+  given: Pick<RangeState, 'runId' | 'secondScan' | 'giveUpAfterMs' | 'waitReason'>,
+  now: number,
+): RangeState {
   return {
     ...given,
     isPrepared: false,
@@ -247,8 +248,8 @@ function interrupted(state: RangeState, interruption: Interruption, now: number)
   const { reason } = interruption;
   const { failures, since } = state.outage;
   const outage = { failures: failures + 1, since: since ?? now };
-  if (now - outage.since >= MAX_OUTAGE_MS) {
-    const message = `The upstream gave no page for 24 hours: ${reason}`;
+  if (now - outage.since >= state.giveUpAfterMs) {
+    const message = `The upstream gave no page for ${hoursText(state)}: ${reason}`;
     return failed(state, { type: FAILURE.upstreamUnavailable, message, details: { error: reason } });
   }
   // A queue makes it wait for no longer than it must.
@@ -297,23 +298,37 @@ function failedOrRetried(state: RangeState, failure: StepFailure, now: number): 
   const kind = type === FAILURE.snapshotStoreFailed ? 'store' : 'unforeseen';
   const { tries, since } = state.retries ?? { tries: 0, since: {} };
   const firstAt = since[kind] ?? now;
-  if (now - firstAt >= RETRIES[kind].maxMs) return failed(state, finalFailure(kind, failure));
+  const maxMs = kind === 'store' ? MAX_STORE_FAILURE_MS : state.giveUpAfterMs;
+  if (now - firstAt >= maxMs) return failed(state, finalFailure(state, kind, failure));
   const retries = { tries: tries + 1, since: { ...since, [kind]: firstAt }, probe: kind === 'store' || type === null };
-  const waitMs = Math.min(doubled(FIRST_WAIT_MS, retries.tries), RETRIES[kind].maxWaitMs);
+  const waitMs = Math.min(doubled(FIRST_WAIT_MS, retries.tries), MAX_WAIT_MS[kind]);
   return { ...state, retries, notBefore: now + waitMs, waitReason: message };
 }
 
 function finalFailure(
+  state: RangeState,
   kind: RetryKind,
   { message: error, details }: StepFailure,
 ): Omit<RangeEnd & { kind: 'failed' }, 'kind'> {
   if (kind === 'store') return { type: FAILURE.snapshotStoreFailed, message: error, details: details ?? { error } };
-  const message = `The export failed for 24 hours, though neither upstream nor store refused: ${error}`;
+  const message = `The export failed for ${hoursText(state)}, though neither upstream nor store refused: ${error}`;
   return { type: FAILURE.exportFailed, message, details: { error } };
 }
 
 function failed(state: RangeState, end: Omit<RangeEnd & { kind: 'failed' }, 'kind'>): RangeState {
   return { ...state, end: { kind: 'failed', ...end } };
+}
+
+/** What an export waits for that has got no page, or not on, for an hour; null if it has, or waits for its turn. */
+export function stuckOn({ outage, retries }: RangeState, now: number): 'upstream' | 'store' | 'worker' | null {
+  const isLong = (since: number | null | undefined) => now - (since ?? now) >= HOUR_MS;
+  if (isLong(outage.since)) return 'upstream';
+  if (isLong(retries?.since.unforeseen)) return 'worker';
+  return isLong(retries?.since.store) ? 'store' : null;
+}
+
+function hoursText({ giveUpAfterMs }: RangeState): string {
+  return `${giveUpAfterMs / HOUR_MS} hours`;
 }
 
 function newScan(state: RangeState, now: number): RangeState {

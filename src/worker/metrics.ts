@@ -23,6 +23,7 @@ const METRICS = {
   openJobs: ['gauge', 'agent_jobs_open', 'Running jobs, by phase'],
   waitingJobs: ['gauge', 'agent_jobs_waiting', 'Running jobs that wait, by reason'],
   uncreatedJobs: ['gauge', 'agent_jobs_uncreated', 'Running jobs without an id, older than this'],
+  waitingExports: ['gauge', 'agent_jobs_waiting_exports', 'Exports that have waited for more than an hour'],
   requestQueues: ['gauge', 'agent_jobs_request_queues', 'Queues of requests that run'],
   lastCount: ['gauge', 'agent_jobs_last_count_timestamp_seconds', 'When the running jobs were last counted', 's'],
   dayAge: ['gauge', 'agent_jobs_last_consistent_day_age_seconds', 'Since the end of the last consistent day', 's'],

@@ -6,6 +6,7 @@ import {
   REQUEST_QUEUE_WORKFLOW,
   SEARCH_ATTRIBUTE,
   SHOWN_WAITING_FOR,
+  VISITOR_EXPORT_WORKFLOW,
 } from '../contract.js';
 import { hasGrpcStatus } from '../temporal/grpc.js';
 import { IS_OPEN } from '../temporal/visibility.js';
@@ -21,6 +22,9 @@ const COUNT_INTERVAL_MS = 60_000;
 const runningOf = (workflowType: string) => `WorkflowType = '${workflowType}' AND ${IS_OPEN}`;
 const RUNNING = runningOf(AGENT_JOB_WORKFLOW);
 const phaseIs = (phase: Phase) => `${RUNNING} AND ${SEARCH_ATTRIBUTE.phase} = '${phase}'`;
+
+/** They have waited for more than an hour. */
+const WAITING_EXPORTS = `${runningOf(VISITOR_EXPORT_WORKFLOW)} AND ${SEARCH_ATTRIBUTE.waitingFor} IS NOT NULL`;
 
 type Count = [meter: keyof Meters & `${string}Jobs`, labels: Record<string, string>, query: string];
 
@@ -49,6 +53,7 @@ export function watchOpenJobs(client: Client, meters: Meters, log: Logger): () =
     for (const [meter, labels, query] of counts(Date.now())) {
       meters[meter].set(await countWorkflows(client, query), labels);
     }
+    meters.waitingExports.set(await countWorkflows(client, WAITING_EXPORTS));
     meters.requestQueues.set(await countWorkflows(client, runningOf(REQUEST_QUEUE_WORKFLOW)));
     meters.lastCount.set(Date.now() / 1_000);
   };

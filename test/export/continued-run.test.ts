@@ -4,7 +4,7 @@ import { VISITOR_EXPORT_WORKFLOW, type VisitorExportInput } from '../../src/cont
 import { rangeOf, useExport, withWorkers } from './export.js';
 
 const setUp = useExport({ visitors: { rows: 3 } });
-const STATE = { ranges: [], next: 0, snapshots: [], failed: [], notBefore: 0, rangeState: null };
+const STATE = { todo: [], hasSoughtMissed: true, snapshots: [], failed: [], rangeState: null };
 
 /** Starts an export whose second run continues the first one with this state; returns the second run's history. */
 async function historyOfNextRun(input: VisitorExportInput, continued: object, has: string): Promise<string> {
@@ -28,7 +28,7 @@ async function historyOfNextRun(input: VisitorExportInput, continued: object, ha
 }
 
 test('a run that a newer release continued is left to a worker of that release', async () => {
-  const continued = { ...STATE, version: 99, ranges: null };
+  const continued = { ...STATE, version: 99, todo: null };
   const told = 'a newer release continued this workflow (state version 99; this worker knows 1)';
   const history = await withWorkers(setUp, () => historyOfNextRun(rangeOf(setUp), continued, told));
   expect(history).not.toContain('workflowExecutionFailedEventAttributes');

@@ -9,8 +9,7 @@ test('a range and a Schedule are distinguished, unknown fields ignored, null mea
   expect(parseExportInput({ projectId: 'p', ...range, timeZone: null, more: 1 })).toEqual({
     kind: 'range',
     range: { projectId: 'p', ...range },
-    secondScan: true,
-    priority: 3,
+    how: { secondScan: true, priority: 3, giveUpAfterMs: 86_400_000 },
   });
   const scheduled = { kind: 'scheduled', projectId: 'p', timeZone: 'Europe/Paris' };
   expect(parseExportInput({ projectId: 'p', timeZone: 'Europe/Paris' })).toEqual({ ...scheduled, days: 1 });
@@ -44,6 +43,7 @@ test.each<[string, unknown]>([
   ['priority', { projectId: 'p', ...range, priority: 0 }],
   ['priority', { projectId: 'p', ...range, priority: '1' }],
   ['secondScan', { projectId: 'p', ...range, secondScan: 'no' }],
+  ['giveUpAfter', { projectId: 'p', ...range, giveUpAfter: 'soon' }],
   ['timeZone', { projectId: 'p', ...range, timeZone: 'UTC' }],
   ['timeZone', { projectId: 'p', timeZone: 'Mars/Olympus' }],
   ['timeZone', { projectId: 'p', timeZone: '+01:00' }],

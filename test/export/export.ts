@@ -202,15 +202,16 @@ export async function startExport({ server }: ExportSetUp, input: VisitorExportI
   );
 }
 
-/** A run as a Schedule starts it: of the days before 2026-03-10, 00:00 UTC. */
+/** A run as a Schedule starts it at a whole minute. */
 export async function startScheduledRun(
   { server, projectId }: ExportSetUp,
   input = { timeZone: 'Europe/Paris', days: 2 },
+  scheduledAt = new Date('2026-03-10T00:00:00Z'),
 ) {
   const scheduleId = `schedule-${projectId}`;
   const schedule = await server.client.schedule.create({
     scheduleId,
-    spec: { intervals: [{ every: '1 day' }] },
+    spec: { intervals: [{ every: '1 minute' }] },
     state: { paused: true },
     action: {
       type: 'startWorkflow',
@@ -220,10 +221,9 @@ export async function startScheduledRun(
       args: [{ projectId, ...input }],
     },
   });
-  const scheduledAt = new Date('2026-03-10T00:00:00Z');
   await schedule.backfill({ start: new Date(scheduledAt.getTime() - 1_000), end: scheduledAt, overlap: 'ALLOW_ALL' });
   const handle = server.client.workflow.getHandle<(input: VisitorExportInput) => Promise<VisitorExportResult>>(
-    `${scheduleId}-2026-03-10T00:00:00Z`,
+    `${scheduleId}-${scheduledAt.toISOString().replace('.000', '')}`,
   );
   await until(() => handle.describe().then(Boolean, () => false));
   await schedule.delete();

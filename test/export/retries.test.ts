@@ -6,10 +6,14 @@ import { createExportActivities } from '../../src/activities/visitor-export/expo
 import { defineSearchAttributeKey, SearchAttributeType } from '@temporalio/common';
 import {
   exportTaskQueue,
+  SEARCH_ATTRIBUTE,
   VISITOR_EXPORT_WORKFLOW,
+  visitorExportWorkflowId,
   type VisitorExportInput,
   type VisitorExportResult,
 } from '../../src/contract.js';
+import { ReadFailedError } from '../../src/upstream/errors.js';
+import type { Upstream } from '../../src/upstream/upstream.js';
 import { createTestWorker } from '../support/worker.js';
 import {
   durationOf,
@@ -175,11 +179,35 @@ test('at most three days of a scheduled run are read a second time, and the othe
   expect(ms).toBeLessThan(4 * HOUR_MS);
 });
 
+const serverNow = () => tests.environment.currentTimeMs();
+
+/** The upstream, which can't be read for a day before a moment. */
+const without = (dateFrom: string, until: number): Upstream => ({
+  ...setUp.upstream,
+  getVisitors: async (request, options) => {
+    if (request.dateFrom === dateFrom && (await serverNow()) < until) throw new ReadFailedError('no page', 500);
+    return setUp.upstream.getVisitors(request, options);
+  },
+});
+
+test('a day that can not be read holds no other day back, is marked while it waits, and comes in the end', async () => {
+  const upstream = without('2026-01-07', (await serverNow()) + 4 * HOUR_MS);
+  const { snapshots } = await withWorkers(setUp, () => scheduledRun(3), { upstream });
+  expect(snapshots.map(({ dateFrom }) => dateFrom)).toEqual(['2026-01-08', '2026-01-09', '2026-01-07']);
+  const writer = visitorExportWorkflowId(setUp.projectId, '2026-01-07', '2026-01-08');
+  const { events } = await setUp.server.client.workflow.getHandle(writer).fetchHistory();
+  const marks = events!.flatMap(({ upsertWorkflowSearchAttributesEventAttributes: upsert }) => {
+    const value = upsert?.searchAttributes?.indexedFields?.[SEARCH_ATTRIBUTE.waitingFor];
+    return value ? [String(value.data)] : [];
+  });
+  expect(marks).toEqual(['"upstream"', expect.anything()]);
+});
+
 test('the budget holds over a day that fails: the next one waits for it', async () => {
-  await setUp.sandbox.addFault({ kind: 'status', status: 404, operation: 'visitors', count: 2 });
+  await setUp.sandbox.addFault({ kind: 'status', status: 404, operation: 'visitors', count: 4 });
   const failed = await withWorkers(setUp, () => failureOfRun(scheduledRun(2)), { requestsPerHour: 1 });
   expect(failed).toMatchObject({ type: 'ExportRejected', details: [{ failed: [{}, {}] }] });
-  expect(await visitorRequests(setUp)).toBe(2);
+  expect(await visitorRequests(setUp)).toBe(4);
   expect(await durationOfScheduledRun()).toBeGreaterThanOrEqual(HOUR_MS);
 });
 

@@ -4,6 +4,8 @@ import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import { visitorExportWorkflowId } from '../../src/contract.js';
 import { reportKey } from '../../src/snapshots/layout.js';
+import { RejectedError } from '../../src/upstream/errors.js';
+import type { Upstream } from '../../src/upstream/upstream.js';
 import { connectOwnNamespace } from '../support/dev-server.js';
 import {
   failureOfRun,
@@ -153,6 +155,31 @@ test('a Schedule’s run exports each local day before its nominal time', async 
     ['2026-03-08', '2026-03-09'],
   ]);
   expect(snapshots.every(({ rows, consistent }) => rows === 2_600 && consistent)).toBe(true);
+});
+
+test('days that earlier runs missed are made up for, the newest first, and one that fails ends no run', async () => {
+  const now = Math.floor(Date.now() / 60_000) * 60_000;
+  const day = (before: number) => new Date(now - before * 86_400_000).toISOString().slice(0, 10);
+  const upstream: Upstream = {
+    ...setUp.upstream,
+    getVisitors: async (request, options) => {
+      if (request.dateFrom === day(6)) throw new RejectedError('no such day', 404, '');
+      return setUp.upstream.getVisitors(request, options);
+    },
+  };
+  const dates = await withWorkers(
+    setUp,
+    async () => {
+      for (const before of [8, 3])
+        await runExport(setUp, { ...rangeOf(setUp), dateFrom: day(before), dateTo: day(before - 1) });
+      const { snapshots } = await (
+        await startScheduledRun(setUp, { timeZone: 'UTC', days: 1 }, new Date(now))
+      ).result();
+      return snapshots.map(({ dateFrom }) => dateFrom);
+    },
+    { upstream },
+  );
+  expect(dates).toEqual([1, 2, 4, 5].map(day));
 });
 
 test('a day whose own run is cancelled fails alone, and the other days are exported', async () => {

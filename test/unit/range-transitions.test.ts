@@ -14,7 +14,7 @@ import { NEW_SCAN, type ScanCheckpoint } from '../../src/visitor-export/scan-che
 const DAY_MS = 86_400_000;
 const HOUR_MS = 3_600_000;
 const NOW = Date.parse('2026-03-10T04:30:00Z');
-const NEW = begin({ runId: 'run', secondScan: true, waitReason: 'no worker' }, NOW);
+const NEW = begin({ runId: 'run', secondScan: true, giveUpAfterMs: DAY_MS, waitReason: 'no worker' }, NOW);
 const PREPARED = after(NEW, { kind: 'prepared', expectedRows: 7, asked: null }, NOW);
 const ENDED: ScanCheckpoint = { ...NEW_SCAN, stage: 'ended', complete: true, pages: 2, rows: 300 };
 const DRIFTED: ScanCheckpoint = { ...ENDED, inconsistency: { kind: 'overlap', offset: 9 } };

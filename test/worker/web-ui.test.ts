@@ -82,7 +82,7 @@ describe('text from outside in the web UI', { timeout: 240_000 }, () => {
   test('acts as nothing in the names of projects and jobs, and in what an export waits for', async () => {
     const check = async (text: string) => {
       const range = { projectId: text, dateFrom: '2026-01-01', dateTo: '2026-01-02' };
-      const run = begin({ runId: 'run', secondScan: true, waitReason: text }, 0);
+      const run = begin({ runId: 'run', secondScan: true, giveUpAfterMs: 0, waitReason: text }, 0);
       expect(new Set(tagsIn(await rendered(rangeTitle(range))))).toEqual(new Set(['p']));
       expect(Buffer.byteLength(rangeTitle(range))).toBeLessThanOrEqual(200);
       expect(new Set(tagsIn(await rendered(rangeDetails(range, run, 0))))).toEqual(new Set(['p', 'strong']));

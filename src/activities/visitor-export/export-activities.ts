@@ -11,6 +11,7 @@ import {
   type VisitorExportRange,
 } from '../../contract.js';
 import type { RequestTurn } from '../../contract/request-queue.js';
+import { missedDays } from '../../snapshots/catalog.js';
 import { runFolder } from '../../snapshots/layout.js';
 import { loadOptional } from '../../snapshots/open-store.js';
 import { readManifest } from '../../snapshots/manifest.js';
@@ -29,6 +30,7 @@ import {
 import { startClock } from '../../temporal/activity-attempt.js';
 import { RejectedError } from '../../upstream/errors.js';
 import type { Upstream } from '../../upstream/upstream.js';
+import type { DateRange } from '../../visitor-export/date-range.js';
 import { type AskedTurn, type ChunkResult, STALE_STAGING } from '../../visitor-export/range-transitions.js';
 import type { ScanCheckpoint } from '../../visitor-export/scan-checkpoint.js';
 import type { Metrics, SnapshotVerdict } from '../metrics.js';
@@ -111,6 +113,10 @@ export function createExportActivities(dependencies: ExportActivitiesDependencie
         const { server: now } = startClock();
         return heartbeating(() => publishScan(store, finished, () => cancellationSignal.throwIfAborted(), now));
       }),
+
+    /** Days that earlier runs missed. Temporal retries it. */
+    findMissedDays: ({ projectId }: { projectId: string }): Promise<DateRange[]> =>
+      heartbeating(() => missedDays(store, projectId, startClock().server())),
 
     /** Writes the project's report anew from its snapshots. Temporal retries it: no run waits for a report. */
     writeReport: async ({ projectId }: { projectId: string }): Promise<string> => {

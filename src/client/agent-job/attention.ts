@@ -74,6 +74,7 @@ async function readInDoubtWrite(
 }
 
 const PROJECT = defineSearchAttributeKey(SEARCH_ATTRIBUTE.project, SearchAttributeType.KEYWORD);
+const WAITING_FOR = defineSearchAttributeKey(SEARCH_ATTRIBUTE.waitingFor, SearchAttributeType.KEYWORD);
 const PROBLEMS = defineSearchAttributeKey('TemporalReportedProblems', SearchAttributeType.KEYWORD_LIST);
 const VERSION = defineSearchAttributeKey('TemporalWorkerDeploymentVersion', SearchAttributeType.KEYWORD);
 const TYPES = [
@@ -181,6 +182,20 @@ export async function* listEarlyEnds(
     const newest = await temporalCall(client, options, () => readDescription(client, workflowId)).catch(nullIfGone);
     if (newest?.runId === runId) yield { workflowId, runId, projectId, jobId, outcome, endedAt };
   }
+}
+
+/** An export that has waited for more than an hour. */
+interface WaitingExport {
+  workflowId: string;
+  /** `upstream`, `store`, or `worker` if its steps fail for reasons that were not foreseen. */
+  waitsFor: string | null;
+}
+
+/** Lists the exports that have got no page, or not on, for more than an hour. */
+export async function* listWaitingExports(client: Client, options: CallOptions = {}): AsyncGenerator<WaitingExport> {
+  const query = `WorkflowType = '${VISITOR_EXPORT_WORKFLOW}' AND ${IS_OPEN} AND ${WAITING_FOR.name} IS NOT NULL`;
+  for await (const { workflowId, typedSearchAttributes } of listWorkflows(client, query, options))
+    yield { workflowId, waitsFor: typedSearchAttributes.get(WAITING_FOR) ?? null };
 }
 
 /** A delivery that was given up. */

@@ -107,7 +107,7 @@ export async function startVisitorExport(
   const { projectId, dateFrom, dateTo } = spec.range;
   const handle: Handle = await client.workflow.start(VISITOR_EXPORT_WORKFLOW, {
     workflowId: visitorExportWorkflowId(projectId, dateFrom, dateTo),
-    ...{ taskQueue, args: [toRangeInput(spec.range, spec)] },
+    ...{ taskQueue, args: [toRangeInput(spec.range, spec.how)] },
     workflowIdConflictPolicy: 'USE_EXISTING',
     workflowIdReusePolicy: 'ALLOW_DUPLICATE',
     staticSummary: `Visitors, ${dateFrom}..${dateTo}`,

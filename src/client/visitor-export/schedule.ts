@@ -15,7 +15,7 @@ import {
   VISITOR_EXPORT_WORKFLOW,
   visitorExportScheduleId,
 } from '../../contract.js';
-import { checkObject, duration, whole } from '../../contract/kinds.js';
+import { checkObject, duration, optional, TEXT, whole } from '../../contract/kinds.js';
 import { InvalidInputError } from '../../contract/errors.js';
 import { lenientOptions } from '../../temporal/workflow-clients.js';
 import { parseExportInput } from '../../visitor-export/input.js';
@@ -35,10 +35,13 @@ export interface ExportScheduleSettings {
   /** Each scheduled run starts up to so much later; default 10 minutes. */
   jitter?: DurationInput | null | undefined;
   paused?: boolean | null | undefined;
+  /** Whose workers export, and so into which store; default that of the client in a new Schedule. */
+  taskQueue?: string | null | undefined;
 }
 
 const SETTINGS: Names<ExportScheduleSettings> = {
   ...{ projectId: true, timeZone: true, hour: true, minute: true, days: true, jitter: true, paused: true },
+  taskQueue: true,
 };
 
 /** A Schedule of nightly exports as Temporal has it. */
@@ -78,7 +81,7 @@ export async function scheduleExports(
   const definition = definitionOf(settings, DEFAULT_SPEC, taskQueue);
   const scheduleId = visitorExportScheduleId(settings.projectId);
   const isNew = await tryCreate(client, { scheduleId, ...definition, state: { paused: settings.paused ?? false } });
-  if (!isNew) await change(client, scheduleId, taskQueue, settings);
+  if (!isNew) await change(client, scheduleId, settings);
   return { ...(await readSchedule(client, scheduleId)), isNew };
 }
 
@@ -99,9 +102,9 @@ async function tryCreate(client: Client, options: Pick<ScheduleOptions, 'schedul
   }
 }
 
-async function change(client: Client, scheduleId: string, taskQueue: string, settings: ExportScheduleSettings) {
+async function change(client: Client, scheduleId: string, settings: ExportScheduleSettings) {
   await client.schedule.getHandle(scheduleId).update((current) => {
-    const { workflowType } = current.action;
+    const { workflowType, taskQueue } = current.action;
     if (workflowType !== VISITOR_EXPORT_WORKFLOW) {
       throw new InvalidInputError('projectId', `has a Schedule ${scheduleId} that starts ${workflowType}: remove it`);
     }
@@ -173,9 +176,13 @@ function definitionOf(
   const settings = checkObject(given, 'settings') as object as ExportScheduleSettings;
   checkNames<object>(settings, 'setting', SETTINGS);
   const { projectId } = settings;
-  const timeZone = settings.timeZone ?? base.timeZone;
-  const input = parseExportInput({ projectId, timeZone, days: settings.days ?? base.days });
+  const input = parseExportInput({
+    projectId,
+    timeZone: settings.timeZone ?? base.timeZone,
+    days: settings.days ?? base.days,
+  });
   if (input.kind !== 'scheduled') throw new InvalidInputError('timeZone', 'must be given');
+  const { timeZone } = input;
   const hour = whole(0, 23).check(settings.hour ?? base.hour ?? DEFAULT_SPEC.hour, 'hour');
   const minute = whole(0, 59).check(settings.minute ?? base.minute ?? DEFAULT_SPEC.minute, 'minute');
   const jitter = duration().check(settings.jitter ?? base.jitterMs, 'jitter');
@@ -185,7 +192,7 @@ function definitionOf(
       type: 'startWorkflow',
       workflowType: VISITOR_EXPORT_WORKFLOW,
       workflowId: visitorExportScheduleId(projectId),
-      taskQueue,
+      taskQueue: optional(TEXT, taskQueue).check(settings.taskQueue, 'taskQueue'),
       args: [{ projectId, timeZone, days: input.days }],
       staticSummary: `Visitors of the last ${input.days} ${input.days === 1 ? 'day' : 'days'}`,
     },

@@ -13,6 +13,7 @@ import {
 } from '@temporalio/workflow';
 import type { ExportActivities } from '../../activities/visitor-export/export-activities.js';
 import { exportTaskQueue } from '../../contract.js';
+import type { DateRange } from '../../visitor-export/date-range.js';
 import type { StepFailure } from '../../visitor-export/range-transitions.js';
 
 /** The activities of a date range's one writer. */
@@ -55,6 +56,25 @@ export function cleanUpActivities(): Pick<ExportActivities, 'cleanUpExport'> {
     retry: { maximumAttempts: 2 },
     summary: 'Remove what is left',
   });
+}
+
+/** Days that earlier runs missed; none if they can't be found. */
+export async function findMissedDays(projectId: string): Promise<DateRange[]> {
+  const { findMissedDays: find } = proxyActivities<Pick<ExportActivities, 'findMissedDays'>>({
+    taskQueue: exportTaskQueue(workflowInfo().taskQueue),
+    startToCloseTimeout: '5 minutes',
+    scheduleToCloseTimeout: '1 hour',
+    heartbeatTimeout: '1 minute',
+    retry: { initialInterval: '5 seconds', maximumAttempts: 5 },
+    summary: 'Look for missed days',
+  });
+  try {
+    return await find({ projectId });
+  } catch (error) {
+    if (isCancellation(error)) throw error;
+    log.warn('Days that earlier runs missed could not be looked for', { projectId, error });
+    return [];
+  }
 }
 
 /** Writes the project's report anew. A failure is logged: it fails no run whose snapshots are published. */

@@ -16,11 +16,11 @@ import { askAgainMs } from '../../agent-job/waits.js';
 import {
   exportTaskQueue,
   visitorExportProgressQuery,
-  type Priority,
   type VisitorExportRange,
   type VisitorExportResult,
 } from '../../contract.js';
 import { type RequestTurn, requestTurnSignal } from '../../contract/request-queue.js';
+import type { ExportHow } from '../../visitor-export/input.js';
 import {
   after,
   begin,
@@ -34,13 +34,10 @@ import {
 import { inconsistencyOf } from '../../visitor-export/scan-checkpoint.js';
 import { isNewRunWanted } from '../worker-version.js';
 import { cleanUpActivities, exportActivities, failureOf, stepFailureOf } from './activities.js';
-import { markDoubt, rangeDetails, rangeProgress } from './range-shown.js';
+import { markDoubt, markWait, rangeDetails, rangeProgress } from './range-shown.js';
 
 /** How a date range is exported. */
-export interface RangeOptions {
-  /** Whether a suspect final day is scanned a second time. */
-  secondScan: boolean;
-  priority: Priority;
+export interface RangeOptions extends ExportHow {
   /** What the run before continue-as-new passed on. */
   carried: RangeState | null;
   /** Continues as new. */
@@ -86,6 +83,7 @@ class RangeWriter {
   async export(): Promise<RangeEnd> {
     for (;;) {
       setCurrentDetails(rangeDetails(this.#range, this.#state, Date.now()));
+      markWait(this.#state, Date.now());
       const step = next(this.#state, Date.now());
       if (step.kind === 'done') return step.end;
       this.#take(await this.#perform(step));
@@ -169,9 +167,9 @@ class RangeWriter {
   }
 }
 
-function newState({ secondScan }: RangeOptions): RangeState {
+function newState({ secondScan, giveUpAfterMs }: RangeOptions): RangeState {
   const { firstExecutionRunId: runId, taskQueue } = workflowInfo();
   // Without a worker the first activity waits for ever, and nothing else would say why.
   const waitReason = `no worker of the exports has begun yet (task queue ${exportTaskQueue(taskQueue)})`;
-  return begin({ runId, secondScan, waitReason }, Date.now());
+  return begin({ runId, secondScan, giveUpAfterMs, waitReason }, Date.now());
 }

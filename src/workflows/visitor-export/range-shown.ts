@@ -10,7 +10,7 @@ import {
 } from '../../contract.js';
 import { EXPORT_IN_DOUBT } from '../../contract/shared.js';
 import type { Queued } from '../../contract/write-outcome.js';
-import { next, type RangeState } from '../../visitor-export/range-transitions.js';
+import { next, type RangeState, stuckOn } from '../../visitor-export/range-transitions.js';
 
 /** When the export may send its next request, as far as it knows; in the past if it need not wait. */
 function nextRequestTime({ notBefore, turns }: RangeState): number {
@@ -73,10 +73,19 @@ function grouped(count: number): string {
 }
 
 const OUTCOME = defineSearchAttributeKey(SEARCH_ATTRIBUTE.outcome, 'KEYWORD');
+const WAITING_FOR = defineSearchAttributeKey(SEARCH_ATTRIBUTE.waitingFor, 'KEYWORD');
 
 /** Marks the run while its last publication is in doubt, so that people can list such exports. */
 export function markDoubt({ consistent, drift }: SnapshotReceipt): void {
-  const wanted = consistent && drift === undefined ? undefined : EXPORT_IN_DOUBT;
-  const isShown = workflowInfo().typedSearchAttributes.get(OUTCOME) === wanted;
-  if (!isShown) upsertSearchAttributes([{ key: OUTCOME, value: wanted ?? null }]);
+  mark(OUTCOME, consistent && drift === undefined ? null : EXPORT_IN_DOUBT);
+}
+
+/** Marks the run while it has waited for an hour. */
+export function markWait(state: RangeState, now: number): void {
+  mark(WAITING_FOR, stuckOn(state, now));
+}
+
+function mark(key: typeof OUTCOME, value: string | null): void {
+  const isShown = (workflowInfo().typedSearchAttributes.get(key) ?? null) === value;
+  if (!isShown) upsertSearchAttributes([{ key, value }]);
 }

@@ -5,6 +5,7 @@ import {
   ContinueAsNew,
   executeChild,
   isCancellation,
+  log,
   makeContinueAsNewFunc,
   ParentClosePolicy,
   setCurrentDetails,
@@ -18,7 +19,6 @@ import {
 } from '@temporalio/common';
 import { invalidInputFailure } from '../../agent-job/closed-run.js';
 import {
-  DEFAULT_PRIORITY,
   visitorExportWorkflowId,
   type FailedDay,
   type FailedDaysDetails,
@@ -28,14 +28,15 @@ import {
   type VisitorExportRangeInput,
   type VisitorExportResult,
 } from '../../contract.js';
-import { parseExportInput, toRangeInput, type ExportSpec } from '../../visitor-export/input.js';
+import { DEFAULT_HOW, parseExportInput, toRangeInput, type ExportSpec } from '../../visitor-export/input.js';
 import { daysBefore } from '../../visitor-export/date-range.js';
 import type { RangeState } from '../../visitor-export/range-transitions.js';
 import { maySecondScan } from '../../visitor-export/scan-checkpoint.js';
 import { InvalidInputError } from '../../contract/errors.js';
+import { HOUR_MS } from '../../contract/shared.js';
 import { handedOn } from '../handed-on.js';
 import { isNewRunWanted, isOtherVersionCurrent, nextRunVersion } from '../worker-version.js';
-import { failureOf, writeProjectReport } from './activities.js';
+import { failureOf, findMissedDays, writeProjectReport } from './activities.js';
 import { exportRange } from './range-export.js';
 import { rangeTitle } from './range-shown.js';
 
@@ -47,11 +48,22 @@ interface Continued extends ExportState {
 }
 
 interface ExportState {
-  ranges: VisitorExportRange[];
-  next: number;
+  /** What is left to export, in this order. */
+  todo: Task[];
+  /** Whether days that earlier runs missed are among them, or none are to be. */
+  hasSoughtMissed: boolean;
   snapshots: SnapshotReceipt[];
   failed: FailedDay[];
   rangeState: RangeState | null;
+}
+
+/**
+ * A date range to export. A day that fails at first is tried again behind the others; one that earlier runs `missed`
+ * fails no run.
+ */
+interface Task {
+  range: VisitorExportRange;
+  as: 'first' | 'last' | 'missed';
 }
 
 /** Raised with every change of `Continued` that another release would misread. */
@@ -60,6 +72,10 @@ const CONTINUED_VERSION = 1;
 const SCHEDULED_AT = defineSearchAttributeKey('TemporalScheduledStartTime', SearchAttributeType.DATETIME);
 /** How often a run tries to write a date range that another run is writing. */
 const WRITER_WAIT_MS = { first: 1_000, max: 5 * 60_000 };
+/** Days wait behind the one that is tried: it gives up sooner, and comes again after them. */
+const FIRST_TRY_MS = HOUR_MS;
+/** Missed days are made up for so long after a run's nominal time: the next run comes soon. */
+const MAKE_UP_MS = 12 * HOUR_MS;
 
 /**
  * Exports the visitors of a date range, or of each of the days before a Schedule's time, into snapshots that say
@@ -67,26 +83,56 @@ const WRITER_WAIT_MS = { first: 1_000, max: 5 * 60_000 };
  */
 export async function visitorExport(input: VisitorExportInput): Promise<VisitorExportResult> {
   const { spec, state } = open(input);
-  for (; state.next < state.ranges.length; state.next++) {
-    const range = state.ranges[state.next] as VisitorExportRange;
+  for (let task = await nextTask(spec, state); task; task = await nextTask(spec, state)) {
     try {
       const next = (rangeState: RangeState | null) => continueRun(input, spec, { ...state, rangeState });
-      const { snapshots } = await exportOnce(range, spec, state, next);
+      const { snapshots } = await exportOnce(task, spec, state, next);
       state.snapshots.push(...snapshots);
+      state.todo.shift();
     } catch (error) {
       // A cancelled child is a failed day. A cancellation of this run ends it.
       const isCancelled = isCancellation(error) && CancellationScope.current().consideredCancelled;
       if (spec.kind !== 'scheduled' || isCancelled || error instanceof ContinueAsNew) throw error;
-      state.failed.push(failedDay(range, error));
+      noteFailure(state, task, error);
     }
     state.rangeState = null;
     // The other days are the next version's.
-    if (isOtherVersionCurrent() && state.next + 1 < state.ranges.length) {
-      await continueRun(input, spec, { ...state, next: state.next + 1 });
-    }
+    if (isOtherVersionCurrent() && state.todo.length > 0) await continueRun(input, spec, state);
   }
   if (spec.kind === 'scheduled' && state.snapshots.length > 0) await writeProjectReport(spec.projectId);
   return conclude(state);
+}
+
+/** The date range to export now. Days that earlier runs missed follow a run's own. */
+async function nextTask(spec: ExportSpec, state: ExportState): Promise<Task | undefined> {
+  if (spec.kind === 'scheduled' && state.todo.length === 0 && !state.hasSoughtMissed) {
+    state.hasSoughtMissed = true;
+    if (mayMakeUp()) state.todo.push(...(await missedDays(spec.projectId, state)));
+  }
+  const [task] = state.todo;
+  return task?.as === 'missed' && !mayMakeUp() ? undefined : task;
+}
+
+/** Only soon after the nominal time: a backfill and a run that is late make up for nothing. */
+function mayMakeUp(): boolean {
+  return Date.now() < (scheduledAt()?.getTime() ?? 0) + MAKE_UP_MS;
+}
+
+async function missedDays(projectId: string, { failed }: ExportState): Promise<Task[]> {
+  const own = failed.map(({ dateFrom }) => dateFrom);
+  const days = (await findMissedDays(projectId)).filter(({ dateFrom }) => !own.includes(dateFrom));
+  return days.map((dates) => ({ range: { projectId, ...dates }, as: 'missed' }));
+}
+
+function noteFailure(state: ExportState, { range, as }: Task, error: unknown): void {
+  state.todo.shift();
+  // What a person cancelled stays cancelled.
+  if (as === 'first' && !isCancellation(error)) state.todo.push({ range, as: 'last' });
+  else if (as !== 'missed') state.failed.push(failedDay(range, error));
+  else {
+    log.warn('A day that earlier runs missed could not be exported: the next run tries again', { ...range, error });
+    state.todo = [];
+  }
 }
 
 function open(input: VisitorExportInput): { spec: ExportSpec; state: ExportState } {
@@ -98,7 +144,9 @@ function open(input: VisitorExportInput): { spec: ExportSpec; state: ExportState
   try {
     const spec = parseExportInput(input);
     const ranges = rangesOf(spec);
-    return { spec, state: { ranges, next: 0, snapshots: [], failed: [], rangeState: null } };
+    const as = ranges.length > 1 ? 'first' : 'last';
+    const todo = ranges.map((range): Task => ({ range, as }));
+    return { spec, state: { todo, hasSoughtMissed: false, snapshots: [], failed: [], rangeState: null } };
   } catch (error) {
     if (!(error instanceof InvalidInputError)) throw error;
     throw invalidInputFailure(error);
@@ -111,26 +159,30 @@ function open(input: VisitorExportInput): { spec: ExportSpec; state: ExportState
 function rangesOf(spec: ExportSpec): VisitorExportRange[] {
   if (spec.kind === 'range') return [spec.range];
   const { projectId, timeZone, days } = spec;
-  const scheduledAt = workflowInfo().typedSearchAttributes.get(SCHEDULED_AT);
-  if (!scheduledAt) {
+  const nominal = scheduledAt();
+  if (!nominal) {
     throw new InvalidInputError('timeZone', 'is for runs of a Schedule; without one give dateFrom and dateTo');
   }
-  return daysBefore(scheduledAt.getTime(), timeZone, days).map((dates) => ({ projectId, ...dates }));
+  return daysBefore(nominal.getTime(), timeZone, days).map((dates) => ({ projectId, ...dates }));
+}
+
+function scheduledAt(): Date | undefined {
+  return workflowInfo().typedSearchAttributes.get(SCHEDULED_AT);
 }
 
 /** Exports one date range, as its one writer or through it. */
 async function exportOnce(
-  range: VisitorExportRange,
+  { range, as }: Task,
   spec: ExportSpec,
   { snapshots, rangeState }: ExportState,
   next: (rangeState: RangeState | null) => Promise<never>,
 ): Promise<VisitorExportResult> {
-  const options = spec.kind === 'range' ? spec : { secondScan: maySecondScan(snapshots), priority: DEFAULT_PRIORITY };
-  const { secondScan, priority } = options;
+  const how = spec.kind === 'range' ? spec.how : { ...DEFAULT_HOW, secondScan: maySecondScan(snapshots) };
+  const tried = as === 'last' ? how : { ...how, giveUpAfterMs: FIRST_TRY_MS };
   if (workflowInfo().workflowId === writerId(range)) {
-    return exportRange(range, { secondScan, priority, carried: rangeState, continueAsNew: next });
+    return exportRange(range, { ...how, carried: rangeState, continueAsNew: next });
   }
-  return throughWriter(range, toRangeInput(range, options), () => next(null));
+  return throughWriter(range, toRangeInput(range, tried), () => next(null));
 }
 
 /** Starts the date range's writer as a child; waits while another run's writer is at work. */
