@@ -3,8 +3,6 @@
  * agents and the commands of the command line are derived from it.
  */
 import { ADOPT, ATTACH_JOB, ATTRIBUTION, CREATE_JOB, FOLLOW_UP, JOB_OPTIONS, TAGS } from './agent-job/fields.js';
-import { isOtherPrompt } from './agent-job/input.js';
-import { FollowUpConflictError } from './client/errors.js';
 import {
   agentJobOf,
   type Attribution,
@@ -307,11 +305,8 @@ async function getJob(call: OperationCall): Promise<JobBody> {
 async function sendFollowUp({ job, args, waitMs: timeoutMs, gone: signal }: OperationCall) {
   const { prompt, ...options } = args as Record<'prompt', string> & FollowUpOptions & OperationCall['args'];
   if (timeoutMs > 0) return job().sendFollowUp(prompt, { ...options, timeoutMs, signal });
-  const { id } = await job().followUp(prompt, { ...options, timeoutMs: START_TIMEOUT_MS });
-  // A signal reports to no caller that its id has another prompt; without a worker, the job's page does.
-  const hashes = options.id == null ? undefined : (await stateOrNull(job()))?.promptHashes;
-  if (isOtherPrompt(hashes?.[id], prompt)) throw new FollowUpConflictError(job().workflowId, id);
-  return { id, state: 'queued' };
+  const { id, checked } = await job().followUp(prompt, { ...options, timeoutMs: START_TIMEOUT_MS });
+  return { id, state: 'queued', checked };
 }
 
 async function listJobs({ jobs, projectId, args, gone: signal }: OperationCall) {

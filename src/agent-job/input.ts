@@ -81,6 +81,9 @@ export function isOtherPrompt(known: string | undefined, prompt: string): boolea
 }
 
 /** The words of that conflict. */
+/** What is wrong with a follow-up that a job has no room for. */
+export const FULL_QUEUE = 'meets a full queue: at most 1 MiB of prompts wait, 1,000 are taken per job';
+
 export function followUpConflictText(id: string): string {
   return `follow-up ${JSON.stringify(id)} was taken before with another prompt: choose another id`;
 }

@@ -8,7 +8,8 @@ import { hint, resolveCommands, shellWord, show } from './show.js';
 
 /** Adds `attention`. */
 export function addAttention(program: Command): void {
-  const what = 'in-doubt writes, pauses, failing code, versions without workers, early ends, webhooks given up';
+  const what =
+    'in-doubt writes, refused keys, pauses, failing code, versions without workers, early ends, webhooks given up';
   const command = program
     .command('attention')
     .description(`list what needs a person: ${what}`)
@@ -24,7 +25,10 @@ async function* itemsOf(session: Session): AsyncGenerator<Item> {
   const { jobs, signal } = session;
   for await (const item of jobs.needsAttention({ signal })) yield inDoubtItem(session, item);
   for await (const job of jobs.stuck({ signal })) yield stuckItem(job);
-  const { listEarlyEnds, listUndelivered, listWaitingExports } = await import('../client/agent-job/attention.js');
+  const lists = await import('../client/agent-job/attention.js');
+  const { listEarlyEnds, listRefusedKeys, listUndelivered, listWaitingExports } = lists;
+  for await (const refusedKey of listRefusedKeys(jobs.client, { signal }))
+    yield { line: { refusedKey }, text: show({ ...refusedKey, toMendIt: TO_MEND_A_KEY }) };
   for await (const job of listEarlyEnds(jobs.client, { signal })) yield earlyEndItem(session, job);
   for await (const waitingExport of listWaitingExports(jobs.client, { signal }))
     yield { line: { waitingExport }, text: show({ ...waitingExport, forOverAnHour: 'why: its page in the web UI' }) };
@@ -34,6 +38,8 @@ async function* itemsOf(session: Session): AsyncGenerator<Item> {
     yield { line: { undelivered }, text: show({ webhook, event, of, notTakenBy, givenUpAt, toSendItAgain }) };
   }
 }
+
+const TO_MEND_A_KEY = 'its key is refused or missing: see docs/runbooks.md, "AgentJobsKeyRefused"';
 
 /** A delivery is sent again by the Temporal CLI, with the same id and body. */
 const RESET = `temporal workflow reset --type FirstWorkflowTask --reason 'send again' --workflow-id`;

@@ -55,7 +55,8 @@ async function followUp(command: Command, flags: FollowUpFlags): Promise<void> {
     });
     const { workflowId } = job;
     const { state } = answer;
-    printAnswer(flags.json, answer, () => show({ workflowId, followUp: id, state }));
+    const notChecked = 'checked' in answer && !answer.checked && 'no worker has said that the job keeps it';
+    printAnswer(flags.json, answer, () => show({ workflowId, followUp: id, state, ...(notChecked && { notChecked }) }));
     if (!flags.wait || state === 'sent') return;
     const next = REMEDY[state] ?? `it is ${printable(state)}, which this release does not know: see the job's state`;
     throw new CommandError('notSent', `the follow-up is not sent: ${next}`, { workflowId });
@@ -63,6 +64,5 @@ async function followUp(command: Command, flags: FollowUpFlags): Promise<void> {
 }
 
 async function queued(job: JobHandle, prompt: string, options: FollowUpOptions) {
-  const { id } = await job.followUp(prompt, options);
-  return { id, state: 'queued' as FollowUpState };
+  return { ...(await job.followUp(prompt, options)), state: 'queued' as FollowUpState };
 }

@@ -4,7 +4,7 @@
  */
 import { randomUUID } from 'node:crypto';
 import { EventEmitter, once } from 'node:events';
-import { inputHash, parseFollowUp } from '../agent-job/input.js';
+import { FULL_QUEUE, inputHash, parseFollowUp } from '../agent-job/input.js';
 import { agentJobStartOptions, type AgentJobStartOptions, checkKey } from '../agent-job/start-options.js';
 import {
   type AgentJobInput,
@@ -14,6 +14,7 @@ import {
   type JobOutcome,
   type JobRecord,
   type JobState,
+  LIMIT,
   type ResolveUnknownInput,
 } from '../contract.js';
 import { FOLLOW_UP_OPTIONS, type FollowUpOptions } from './agent-job/follow-up.js';
@@ -25,6 +26,7 @@ import {
   JobEndedError,
   JobNotFoundError,
   KeyConflictError,
+  MessageRefusedError,
 } from './errors.js';
 import { checkOptions, checkRequest, checkResolution, INPUT_OPTIONS } from './settings.js';
 import type { AttachRequest, CallOptions, InputOptions, JobName, StartRequest, WaitOptions } from './settings.js';
@@ -35,6 +37,18 @@ export type AgentJobsLike = Pick<FakeAgentJobs, 'start' | 'attach' | 'handle' | 
 /** Jobs in memory. A job is active until the test says otherwise, through `job`. */
 export class FakeAgentJobs {
   readonly #jobs = new Map<string, FakeJob>();
+  #failure: Error | null = null;
+
+  /** The next call, of this client or of a handle, throws this error, such as a TemporalUnavailableError. */
+  failNext(error: Error): void {
+    this.#failure = error;
+  }
+
+  #throwFailure(): void {
+    const failure = this.#failure;
+    this.#failure = null;
+    if (failure) throw failure;
+  }
 
   /** Every job that was started or attached to, the oldest first. */
   get jobs(): readonly FakeJob[] {
@@ -66,6 +80,7 @@ export class FakeAgentJobs {
   async close(): Promise<void> {}
 
   #start(request: object, options: CallOptions & InputOptions, keyOf: (key: AttachRequest['key']) => typeof key) {
+    this.#throwFailure();
     const { key, ...input } = checkRequest<AttachRequest>(request, options);
     checkOptions(options, INPUT_OPTIONS);
     const wanted = agentJobStartOptions(input, { key: keyOf(key) });
@@ -81,7 +96,10 @@ export class FakeAgentJobs {
 
   /** Each call finds the job anew, so that a handle may be made before its job. */
   #handle(workflowId: string, isNew?: boolean): JobHandle {
-    const job = () => this.job({ workflowId });
+    const job = () => {
+      this.#throwFailure();
+      return this.job({ workflowId });
+    };
     const { projectId = null, key = null } = agentJobOf(workflowId) ?? {};
     const send = (prompt: string, options: FollowUpOptions = {}) => {
       const followUp = parseFollowUp({ prompt, id: options.id ?? randomUUID(), priority: options.priority });
@@ -90,7 +108,7 @@ export class FakeAgentJobs {
     };
     return {
       ...{ workflowId, projectId, key, runId: null, url: null, isNew },
-      followUp: async (prompt, options) => ({ id: send(prompt, options).id }),
+      followUp: async (prompt, options) => ({ id: send(prompt, options).id, checked: true }),
       sendFollowUp: async (prompt, options) => send(prompt, options),
       pollNow: async () => void job().running(),
       cancel: async () => {
@@ -130,7 +148,14 @@ export class FakeJob {
     this.state = {
       ...{ prLink: null, prLinks: [], sawWork: null },
       ...{ phase: 'watching', projectId: input.projectId, jobId: id, job, unknown: null, outcome: null, polls: 1 },
-      ...{ followUps: [], usedFollowUpIds: [], promptHashes: {}, decisions: [], startedAt: at, lastChangeAt: at },
+      ...{
+        followUps: [],
+        usedFollowUpIds: [...('usedFollowUpIds' in input ? (input.usedFollowUpIds ?? []) : [])],
+        promptHashes: {},
+        decisions: [],
+        startedAt: at,
+        lastChangeAt: at,
+      },
       ...{ tags: [...(input.tags ?? [])], metadata: { ...input.metadata }, waiting: { for: 'poll', since: at } },
     };
   }
@@ -159,13 +184,15 @@ export class FakeJob {
     this.set({ phase: 'done', waiting: null, unknown: null, outcome });
   }
 
-  /** Takes a follow-up, once for each id. A job that has ended goes on. Throws FollowUpConflictError. */
+  /** Takes a follow-up, once for each id. A job that has ended goes on. Throws as a job's handle does. */
   send(id: string, prompt: string, onlyWhileRunning: boolean): FollowUpAnswer {
     if (onlyWhileRunning) this.running();
     const { usedFollowUpIds, followUps, job } = this.state;
     const taken = this.followUps.find((one) => one.id === id);
     if (taken && taken.prompt !== prompt) throw new FollowUpConflictError(this.workflowId, id);
     if (!usedFollowUpIds.includes(id)) {
+      if (usedFollowUpIds.length >= LIMIT.followUpsPerJob)
+        throw new MessageRefusedError(this.workflowId, `follow-up ${FULL_QUEUE}`);
       this.followUps.push({ id, prompt });
       // A follow-up after the end starts a new run.
       const run = this.end && { prLink: null, prLinks: [], sawWork: false };

@@ -53,7 +53,7 @@ const ANSWERS: Readonly<Record<string, JsonSchema>> = {
     ...{ outcome: TEXT_OR_NULL, waitingFor: TEXT_OR_NULL, prLink: TEXT_OR_NULL, workflowStatus: TEXT.schema() },
     ...{ startedAt: TEXT.schema(), endedAt: TEXT_OR_NULL },
   }),
-  QueuedFollowUp: objectOf({ id: TEXT.schema(), state: TEXT.schema() }),
+  QueuedFollowUp: objectOf({ id: TEXT.schema(), state: TEXT.schema(), checked: FLAG }),
   Problem: {
     ...objectOf({
       ...{ type: TEXT.schema(), title: TEXT.schema(), status: { type: 'integer' }, detail: TEXT.schema() },

@@ -224,3 +224,15 @@ describe.concurrent('a write in doubt', { timeout: MOST_MS }, () => {
     await job.resolve({ action: 'abandon' });
   });
 });
+
+test('a project whose key is refused is listed once, however many of its jobs wait', async () => {
+  const projectId = `refused-${randomUUID()}`;
+  await server.sandbox.addFault({ kind: 'status', status: 401, operation: 'create', count: 1_000 });
+  const start = (key: string) => server.jobs.start({ projectId, key, prompt: 'p', ...QUICK });
+  const jobs = await Promise.all(['one', 'two'].map(start));
+  const line = async () =>
+    (await listed()).find((one) => (one['refusedKey'] as { projectId?: string })?.projectId === projectId);
+  await until(async () => (await line()) !== undefined && JSON.stringify(await line()).includes('2'), 'two that wait');
+  expect(await line()).toEqual({ refusedKey: { projectId, waitingJobs: 2 } });
+  for (const job of jobs) await job.cancel();
+});

@@ -68,7 +68,7 @@ describe('a run that was terminated before a worker began it', () => {
     const job = await unbegun();
     const ended = await server.newestRunId(job);
     expect(await job.sendFollowUp('again', { id: 'a' })).toMatchObject({ id: 'a', state: 'unknown' });
-    expect(await job.followUp('new', { id: 'b' })).toEqual({ id: 'b' });
+    expect(await job.followUp('new', { id: 'b' })).toEqual({ id: 'b', checked: false });
     const begun = await server.newestRunId(job);
     expect(begun).not.toBe(ended);
     const input = await readStartInput(server.client, { ...job, firstRunId: begun });

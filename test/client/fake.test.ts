@@ -53,6 +53,17 @@ const STORIES: Record<string, Story> = {
     ];
     return Promise.all(calls.map((call) => told(call)));
   },
+  'follow-ups that are queued: one said twice, another under its id, and one of a job that takes no more': async (
+    jobs,
+    request,
+  ) => {
+    const job = await jobs.start(request);
+    const queue = (prompt: string) => told(() => job.followUp(prompt, { id: 'a' }));
+    const queued = [await queue('And a test'), await queue('And a test'), await queue('Another')];
+    const usedFollowUpIds = Array.from({ length: 1_000 }, (_, i) => `f${i}`);
+    const full = await jobs.attach({ projectId: request.projectId, jobId: request.key, usedFollowUpIds });
+    return [...queued, await told(() => full.followUp('One more', { id: 'b' }))];
+  },
   'follow-ups, one of them said twice, and wrong ones, then a cancellation': async (jobs, request) => {
     const job = await jobs.start(request);
     const send = (prompt: string, id: string) => told(() => job.sendFollowUp(prompt, { id }).then((one) => one.state));
@@ -77,6 +88,15 @@ test.concurrent.each(Object.entries(STORIES))('as the real client: %s', async (t
   const { projectId, jobs } = server;
   const request = { key: title, projectId, prompt: `Do it: ${title}`, ...QUICK };
   expect(await story(new FakeAgentJobs(), request)).toEqual(await story(jobs, request));
+});
+
+test('the next call alone fails as a test says', async () => {
+  const fake = new FakeAgentJobs();
+  const job = await fake.start({ projectId: 'p', key: 'k', prompt: 'Fix it' });
+  fake.failNext(new Error('Temporal is down'));
+  await expect(job.followUp('And a test')).rejects.toThrow('Temporal is down');
+  await job.followUp('And a test');
+  expect(fake.job(job).followUps).toHaveLength(1);
 });
 
 test('a test says what becomes of a fake job, and its watchers see it', async () => {

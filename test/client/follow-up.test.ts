@@ -61,7 +61,7 @@ test('a follow-up that an ended run already sent is answered from its books, wit
   await job.sendFollowUp('one', { id: 'a' });
   const first = await job.result();
   expect(await job.sendFollowUp('one', { id: 'a' })).toMatchObject({ id: 'a', state: 'sent' });
-  expect(await job.followUp('one', { id: 'a' })).toEqual({ id: 'a' });
+  expect(await job.followUp('one', { id: 'a' })).toEqual({ id: 'a', checked: true });
   expect((await job.result()).startedAt).toBe(first.startedAt);
 });
 

@@ -104,7 +104,11 @@ async function expectAllowed(job: JobHandle, allowed: Allowed): Promise<void> {
   const start = await server.jobs.start(another).catch(refusal);
   const refused = [expect.any(NoJobError), expect.any(KeyConflictError)];
   const isNew = expect.objectContaining({ isNew: true });
-  const expected = { 'start again': [refused[0], isNew], 'go on': [{ id: 'after' }, refused[1]], nothing: refused };
+  const expected = {
+    'start again': [refused[0], isNew],
+    'go on': [{ id: 'after', checked: true }, refused[1]],
+    nothing: refused,
+  };
   expect([followUp, start]).toEqual(expected[allowed]);
 }
 

@@ -67,7 +67,7 @@ test('a paused job is listed as open, says who may let it go on, and goes on wit
   await expect(job.state()).rejects.toEqual(paused);
   await expect(job.resolve({ action: 'retry' })).rejects.toEqual(paused);
   await expect(job.sendFollowUp('more', { id: 'm' })).rejects.toEqual(paused);
-  expect(await job.followUp('go on', { id: 'f' })).toEqual({ id: 'f' });
+  expect(await job.followUp('go on', { id: 'f' })).toEqual({ id: 'f', checked: false });
   const watched = job.watch()[Symbol.asyncIterator]();
   const first = watched.next();
   await unpause();

@@ -83,7 +83,7 @@ test('a follow-up is queued at once, or answered with its outcome; its id is sen
   const sent = await post(path, { prompt: 'more', id: 'one' }, { prefer: 'wait=40' });
   expect([sent.status, sent.body]).toMatchObject([200, { id: 'one', state: 'sent' }]);
   const queued = await post(path, { prompt: 'and more', priority: 1 }, { 'idempotency-key': 'two' });
-  expect([queued.status, queued.body]).toEqual([202, { id: 'two', state: 'queued' }]);
+  expect([queued.status, queued.body]).toEqual([202, { id: 'two', state: 'queued', checked: true }]);
   const again = await post(path, { prompt: 'and more' }, { 'idempotency-key': 'two', prefer: 'wait=40' });
   expect([again.status, again.body]).toMatchObject([200, { id: 'two', state: 'sent' }]);
   const other = await post(path, { prompt: 'another', id: 'two' }, { prefer: 'wait=40' });

@@ -184,6 +184,24 @@ export async function* listEarlyEnds(
   }
 }
 
+/** A project whose key is refused or missing: its jobs wait. */
+interface RefusedKey {
+  projectId: string | null;
+  /** How many of its jobs wait for a key. */
+  waitingJobs: number;
+}
+
+/** Lists the projects of jobs that wait for a key. */
+export async function* listRefusedKeys(client: Client, options: CallOptions = {}): AsyncGenerator<RefusedKey> {
+  const query = `WorkflowType = '${AGENT_JOB_WORKFLOW}' AND ${IS_OPEN} AND ${WAITING_FOR.name} = 'key'`;
+  const waiting = new Map<string | null, number>();
+  for await (const { typedSearchAttributes } of listWorkflows(client, query, options)) {
+    const projectId = typedSearchAttributes.get(PROJECT) ?? null;
+    waiting.set(projectId, (waiting.get(projectId) ?? 0) + 1);
+  }
+  for (const [projectId, waitingJobs] of waiting) yield { projectId, waitingJobs };
+}
+
 /** An export that has waited for more than an hour. */
 interface WaitingExport {
   workflowId: string;

@@ -4,8 +4,8 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { WorkflowUpdateFailedError, type Client } from '@temporalio/client';
 import { ApplicationFailure, WorkflowNotFoundError } from '@temporalio/common';
 import { FAILURE, followUpSignal, jobStateQuery, sendFollowUpUpdate } from '../../contract.js';
-import type { FollowUpAnswer, Priority } from '../../contract.js';
-import { parseFollowUp } from '../../agent-job/input.js';
+import type { FollowUpAnswer, JobState, Priority } from '../../contract.js';
+import { FULL_QUEUE, isOtherPrompt, parseFollowUp } from '../../agent-job/input.js';
 import { asNotRetryable } from '../../contract/errors.js';
 import {
   AgentJobError,
@@ -28,6 +28,7 @@ const BETWEEN_ROUNDS_MS = 200;
 /** A write takes at most 20 seconds, but may wait for its turn. Then the caller gets the state that the job knows. */
 const DELIVERY_TIMEOUT_MS = 60_000;
 const STATE_TIMEOUT_MS = 3_000;
+const CHECK_TIMEOUT_MS = 5_000;
 
 /** How a follow-up is sent. */
 export interface FollowUpOptions {
@@ -50,25 +51,55 @@ export const FOLLOW_UP_OPTIONS: Names<Omit<FollowUpOptions, keyof CallOptions>> 
   onlyWhileRunning: true,
 };
 
+/** A follow-up that was queued. */
+export interface QueuedFollowUp {
+  id: string;
+  /** Whether the job itself has said that it keeps the follow-up; false if no worker answered within 5 seconds. */
+  checked: boolean;
+}
+
 /** Queues a follow-up by signal, which needs no worker while the workflow runs. */
 export async function queueFollowUp(
   client: Client,
   workflowId: string,
   prompt: string,
   options: FollowUpOptions,
-): Promise<{ id: string }> {
+): Promise<QueuedFollowUp> {
   const followUp = identify(prompt, options);
   const goOn = reAttacher(client, { workflowId, followUp, onlyWhileRunning: options.onlyWhileRunning });
   const limits = { signal: options.signal, timeoutMs: options.timeoutMs ?? START_TIMEOUT_MS };
   const queue = async () => {
     const handle = client.workflow.getHandle(workflowId);
     const queued = await unlessEnded(() => handle.signal(followUpSignal, followUp).then(() => true));
-    if (queued) return { id: followUp.id };
+    if (queued) return 'signalled';
     const sent = await goOn();
-    const isQueued = sent && (sent.isQueued || (await unlessEnded(sent.answer)));
-    return isQueued ? { id: followUp.id } : undefined;
+    return sent && (sent.isQueued || (await unlessEnded(sent.answer))) ? 'answered' : undefined;
   };
-  return asRepeatable(options, confirmed(client, workflowId, followUp, limits, queue));
+  const how = await asRepeatable(options, confirmed(client, workflowId, followUp, limits, queue));
+  const checked = how === 'answered' || (await isKept(client, workflowId, followUp, options.signal));
+  return { id: followUp.id, checked };
+}
+
+/**
+ * Asks the job whether it keeps a follow-up: a signal tells no caller that its id has another prompt, or that the job
+ * takes no more. False if no worker says. Throws FollowUpConflictError or MessageRefusedError.
+ */
+async function isKept(
+  client: Client,
+  workflowId: string,
+  { id, prompt }: IdentifiedFollowUp,
+  signal: AbortSignal | null | undefined,
+): Promise<boolean> {
+  const ask = () => askWorkflow(client, { workflowId }, jobStateQuery);
+  const state = await temporalCall(client, { signal, timeoutMs: CHECK_TIMEOUT_MS }, ask).catch(() => null);
+  if (state === null) return false;
+  // A worker of another release may say less.
+  const { promptHashes, followUps, phase }: Partial<JobState> = state;
+  if (isOtherPrompt(promptHashes?.[id], prompt)) throw new FollowUpConflictError(workflowId, id);
+  const isDropped = followUps?.some((known) => known.id === id && known.state === 'abandoned');
+  // What is abandoned at the end of a run was kept until then.
+  if (isDropped && phase !== 'done') throw new MessageRefusedError(workflowId, `follow-up ${FULL_QUEUE}`);
+  return true;
 }
 
 /** Sends a follow-up by update and waits for its outcome. */

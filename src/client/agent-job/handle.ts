@@ -22,7 +22,8 @@ import type { CallOptions, ClientContext, JobName, WaitOptions } from '../settin
 import { CALL_TIMEOUT_MS } from '../temporal-call.js';
 import { jobUrl } from '../web-ui.js';
 import { askWorker, callJob, readState } from './call-job.js';
-import { deliverFollowUp, FOLLOW_UP_OPTIONS, type FollowUpOptions, queueFollowUp } from './follow-up.js';
+import { deliverFollowUp, FOLLOW_UP_OPTIONS, queueFollowUp } from './follow-up.js';
+import type { FollowUpOptions, QueuedFollowUp } from './follow-up.js';
 import { startJob, type StartedRun } from './start-or-join.js';
 import { waitForResult, watchJob } from './wait.js';
 
@@ -42,10 +43,10 @@ export interface JobHandle {
 
   /**
    * Queues a follow-up; of a job whose workflow has ended, a new run attached to the same job takes it. Throws
-   * InvalidInputError, MessageRefusedError, NoJobError, UsedIdsUnknownError, or FollowUpUnconfirmedError if it
-   * may have been queued.
+   * InvalidInputError, FollowUpConflictError, MessageRefusedError, NoJobError, UsedIdsUnknownError, or
+   * FollowUpUnconfirmedError if it may have been queued.
    */
-  followUp(prompt: string, options?: FollowUpOptions): Promise<{ id: string }>;
+  followUp(prompt: string, options?: FollowUpOptions): Promise<QueuedFollowUp>;
 
   /**
    * As `followUp`, and waits until the upstream accepted it, refused it, or its outcome is unknown. Answers `queued`

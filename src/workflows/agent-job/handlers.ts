@@ -33,7 +33,8 @@ import {
 } from '../../contract.js';
 import { asRefusal, refusing } from '../../agent-job/closed-run.js';
 import { FOLLOW_UP_ID } from '../../agent-job/fields.js';
-import { followUpConflictText, parseFollowUp, parseResolution, type GivenFollowUp } from '../../agent-job/input.js';
+import { FULL_QUEUE, followUpConflictText, parseFollowUp, parseResolution } from '../../agent-job/input.js';
+import type { GivenFollowUp } from '../../agent-job/input.js';
 import { readTurn, type QueueTurn } from '../../agent-job/queue-messages.js';
 import { InvalidInputError } from '../../contract/errors.js';
 import { isGiven } from '../../contract/kinds.js';
@@ -128,10 +129,7 @@ function checkUpdate(run: JobRun, input: FollowUpInput): void {
   if (run.followUps.isUsed(id)) return;
   if (run.isClosing && run.ending()) throw new InvalidInputError('job', 'has ended; start it again to send follow-ups');
   if (!run.followUps.hasRoomFor(id, prompt)) {
-    throw new InvalidInputError(
-      'follow-up',
-      'meets a full queue: at most 1 MiB of prompts wait, 1,000 are taken per job',
-    );
+    throw new InvalidInputError('follow-up', FULL_QUEUE);
   }
 }
 
