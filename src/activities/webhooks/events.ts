@@ -13,7 +13,7 @@ import { utf8Bytes } from '../../contract/shared.js';
 import type { WebhookEventType } from '../../contract/webhooks.js';
 
 /** What happened to a workflow. */
-interface WebhookEvent {
+export interface WebhookEvent {
   id: string;
   type: WebhookEventType;
   projectId: string | null;
@@ -24,6 +24,8 @@ interface WebhookEvent {
 /** Many receivers take no larger body. */
 const MAX_BODY_BYTES = 20 * 1024;
 const MAX_SNAPSHOTS = 20;
+/** The rest is for ids, and for a failure's type. */
+const MAX_SNAPSHOTS_BYTES = MAX_BODY_BYTES - 4 * 1024;
 
 /** A job's run has closed, in any way. */
 export function jobEnded(job: JobSummary): WebhookEvent {
@@ -55,13 +57,15 @@ function keyOf(workflowId: string): string | null {
 export async function exportEnded(client: Client, run: WorkflowExecutionInfo): Promise<WebhookEvent> {
   const { workflowId, runId } = run;
   const { snapshots, failure } = await endOf(client, run);
-  const sent = snapshots.slice(0, MAX_SNAPSHOTS);
-  const left = snapshots.length - sent.length;
+  const all = snapshots.map(({ snapshotId, dateFrom, dateTo, consistent, unchanged, location }) => {
+    return { snapshotId, dateFrom, dateTo, consistent, unchanged, location };
+  });
+  const sent = all.slice(0, MAX_SNAPSHOTS);
+  // Addresses of a store may be long.
+  while (utf8Bytes(JSON.stringify(sent)) > MAX_SNAPSHOTS_BYTES) sent.pop();
+  const left = all.length - sent.length;
   const data = {
-    ...{ projectId: projectOf(workflowId), workflowId, runId },
-    snapshots: sent.map(({ snapshotId, dateFrom, dateTo, consistent, unchanged, location }) => {
-      return { snapshotId, dateFrom, dateTo, consistent, unchanged, location };
-    }),
+    ...{ projectId: projectOf(workflowId), workflowId, runId, snapshots: sent },
     ...{ failure, ...(left > 0 && { snapshotsLeftOut: left }) },
   };
   return eventOf('visitor_export.ended', runId, run.closeTime!.toISOString(), data);

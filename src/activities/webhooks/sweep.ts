@@ -3,8 +3,9 @@
  * there when an event happens. Each event is found many times with one id: the server refuses a second delivery.
  */
 import { setTimeout as delay } from 'node:timers/promises';
-import { Context } from '@temporalio/activity';
+import { Context, log } from '@temporalio/activity';
 import { type Client, WorkflowExecutionAlreadyStartedError } from '@temporalio/client';
+import { TemporalCallError } from '../../client/errors.js';
 import { concurrently } from '../../client/concurrently.js';
 import { jobHandle } from '../../client/agent-job/handle.js';
 import { type JobSummary, listJobs, listRuns } from '../../client/agent-job/list.js';
@@ -18,7 +19,7 @@ import { WEBHOOK_DELIVERY_WORKFLOW, type WebhookDelivery, type WebhookSweepState
 import { startClock } from '../../temporal/activity-attempt.js';
 import { lenientWorkflowClient } from '../../temporal/workflow-clients.js';
 import type { Endpoints } from './endpoints.js';
-import { exportEnded, jobEnded, needsAttention } from './events.js';
+import { exportEnded, jobEnded, needsAttention, type WebhookEvent } from './events.js';
 
 /** What a sweep works with. */
 interface SweepOptions {
@@ -29,6 +30,8 @@ interface SweepOptions {
   webUi: WebUi | null;
   /** Called after each search for ends. */
   onSearch: () => void;
+  /** How many ends are asked for at a time, from one sweep to the next. */
+  page?: { size: number };
   /** Ends the sweep: another worker goes on. */
   signal: AbortSignal;
 }
@@ -47,7 +50,7 @@ const MAX_READ_MS = 60 * 60_000;
 const ASK_LIMIT_MS = 5_000;
 const ASKED_AT_ONCE = 50;
 const ANNOUNCED_AT_ONCE = 10;
-const PAGE_SIZE = 1_000;
+const PAGE_SIZE = { min: 50, max: 1_000 };
 
 /** Announces events for a minute, longer only to catch up. Returns how far all ends were read. */
 export async function sweepEvents(options: SweepOptions, { endsFrom }: WebhookSweepState): Promise<WebhookSweepState> {
@@ -67,27 +70,36 @@ export async function sweepEvents(options: SweepOptions, { endsFrom }: WebhookSw
   return { endsFrom: sweep.endsFrom };
 }
 
+interface RunName {
+  workflowId: string;
+  runId: string;
+}
+
 class EventSweep {
   endsFrom: number;
   readonly #options: SweepOptions;
   readonly #now = startClock().server;
+  readonly #page: { size: number };
 
   constructor(options: SweepOptions, endsFrom: number) {
     this.#options = options;
     this.endsFrom = endsFrom;
+    this.#page = options.page ?? { size: PAGE_SIZE.max };
+    this.#page.size = Math.min(2 * this.#page.size, PAGE_SIZE.max);
   }
 
   /** Reads all ends since `endsFrom` once, and then new ones again and again. */
   async announceEnds(): Promise<void> {
     const endsAt = this.#now() + SWEEP_MS;
-    let [from, isBehind] = [this.endsFrom, true];
+    const first = this.endsFrom;
+    let [from, isBehind] = [first, true];
     for (let now = this.#now(); now < endsAt; now = this.#now()) {
       const until = from + MAX_READ_MS;
-      await this.#announceEndsBetween(from, until < now ? until : null);
+      await this.#inSmallerPages(() => this.#announceEndsBetween(from, until < now ? until : null));
       this.#options.onSearch();
       if (isBehind) this.endsFrom = Math.max(this.endsFrom, Math.min(until, now - MAX_LATE_MS));
       isBehind &&= until < now;
-      from = isBehind ? until : now - LATELY_MS;
+      from = isBehind ? until : Math.max(first, now - LATELY_MS);
       if (!isBehind) await this.#pause(ENDS_EVERY_MS);
     }
   }
@@ -113,32 +125,61 @@ class EventSweep {
     }
   }
 
+  /** A page that a slow server does not list in time is asked for again in halves. */
+  async #inSmallerPages(announce: () => Promise<void>): Promise<void> {
+    try {
+      await announce();
+    } catch (error) {
+      this.#options.signal.throwIfAborted();
+      if (this.#page.size === PAGE_SIZE.min) throw error;
+      this.#page.size = Math.max(Math.floor(this.#page.size / 2), PAGE_SIZE.min);
+      log.warn('The ends of runs could not be listed: smaller pages are asked for', { error, page: this.#page.size });
+      await this.#inSmallerPages(announce);
+    }
+  }
+
   async #announceEndsBetween(from: number, until: number | null): Promise<void> {
     const { client } = this.#options;
     const before = until === null ? '' : ` AND CloseTime < ${timeOf(until)}`;
     const condition = `CloseTime >= ${timeOf(from)}${before} AND ${this.#isOwn}`;
-    const jobs = listRuns(client, {}, { condition, pageSize: PAGE_SIZE });
+    const pageSize = this.#page.size;
+    const jobs = listRuns(client, {}, { condition, pageSize });
     await this.#each(jobs, ANNOUNCED_AT_ONCE, async (job) => {
-      if (job.endedAt !== null && !(await this.#isReset(job, job.workflowStatus))) await this.#announce(jobEnded(job));
+      if (job.endedAt === null || (await this.#isReset(job, job.workflowStatus))) return;
+      await this.#announceBuilt(job, () => jobEnded(job));
     });
     const isExport = `WorkflowType = ${quoted(VISITOR_EXPORT_WORKFLOW)} AND ExecutionStatus != 'ContinuedAsNew'`;
-    const exports = listWorkflows(client, `${isExport} AND ${condition}`, {});
+    const exports = listWorkflows(client, `${isExport} AND ${condition}`, { pageSize });
     await this.#each(exports, ANNOUNCED_AT_ONCE, async (run) => {
       // The export that started this one has this result in its own end.
       if (run.parentExecution?.workflowId?.startsWith(visitorExportScheduleId(''))) return;
-      if (!(await this.#isReset(run, run.status.name))) await this.#announce(await exportEnded(client, run));
+      if (await this.#isReset(run, run.status.name)) return;
+      await this.#announceBuilt(run, () => exportEnded(client, run));
     });
   }
 
+  /** A run that a stranger gave an odd memo or result costs its own event alone. */
+  async #announceBuilt({ workflowId, runId }: RunName, build: () => WebhookEvent | Promise<WebhookEvent>): Promise<void> {
+    let event: WebhookEvent;
+    try {
+      event = await build();
+    } catch (error) {
+      if (error instanceof TemporalCallError) throw error;
+      log.error('An event could not be built, and is passed over', { ofWorkflow: workflowId, ofRun: runId, error });
+      return;
+    }
+    await this.#announce(event);
+  }
+
   /** Whether a reset terminated the run, so that another run goes on. */
-  async #isReset(run: { workflowId: string; runId: string }, status: string): Promise<boolean> {
+  async #isReset(run: RunName, status: string): Promise<boolean> {
     if (status !== 'TERMINATED') return false;
     const handle = lenientWorkflowClient(this.#options.client).getHandle(run.workflowId, run.runId);
     const description = await handle.describe().catch(nullIfGone);
     return Boolean(description?.raw.workflowExtendedInfo?.resetRunId);
   }
 
-  async #announce({ id: eventId, type, projectId, workflowId: of, body }: ReturnType<typeof jobEnded>): Promise<void> {
+  async #announce({ id: eventId, type, projectId, workflowId: of, body }: WebhookEvent): Promise<void> {
     const { client, endpoints, taskQueue } = this.#options;
     for (const { id, url, events } of await endpoints.of(projectId)) {
       if (!events.includes(type)) continue;

@@ -27,12 +27,13 @@ interface Dependencies extends Pick<SweepOptions, 'taskQueue' | 'endpoints' | 'o
 /** What a worker of webhooks registers. */
 export function createWebhookActivities(dependencies: Dependencies): WebhookActivities {
   const { webUiUrl, address, shutdownSignal, endpoints, onTry } = dependencies;
+  const page = { size: Infinity };
   return {
     sweepEvents: (state) => {
       const { client, cancellationSignal } = Context.current();
       const webUi = webUiOf({ connection: { options: { address } }, options: client.options }, webUiUrl);
       const signal = AbortSignal.any([shutdownSignal, cancellationSignal]);
-      return sweepEvents({ ...dependencies, client, webUi, signal }, state);
+      return sweepEvents({ ...dependencies, client, webUi, signal, page }, state);
     },
     deliverWebhook: async (delivery) => {
       const { origin } = delivery.endpoint;
