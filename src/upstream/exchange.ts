@@ -131,6 +131,9 @@ export class Exchange {
   #errorOf(error: unknown): ExchangeError {
     if (error instanceof ExchangeError) return error;
     const code = codeOf(error);
+    // undici says no more of an answer `100 Continue` to a request that did not ask for one.
+    if (error instanceof Error && error.message === 'bad response')
+      return new ExchangeError('malformed', 'answer is 100, which was not asked for');
     if (code.startsWith('HPE_') || MALFORMED_CODES.has(code))
       return new ExchangeError('malformed', `answer is not valid HTTP (${code})`);
     // A read does not know its connection. The difference does not matter: it is repeated.

@@ -8,7 +8,7 @@ import { markedIfAgain } from '../../src/activities/agent-job/earlier-run.js';
 import { connectDevServer, type TestServer } from '../support/dev-server.js';
 
 // temporal.api.enums.v1.WorkflowExecutionStatus
-const [RUNNING, FAILED, CONTINUED_AS_NEW] = [1, 3, 6];
+const [RUNNING, COMPLETED, FAILED, CONTINUED_AS_NEW] = [1, 2, 3, 6];
 
 let server: TestServer;
 beforeAll(async () => {
@@ -22,8 +22,13 @@ afterAll(() => server.close());
 type Service = Client['workflowService'];
 type Runs = NonNullable<Awaited<ReturnType<Service['listWorkflowExecutions']>>['executions']>;
 
+interface Started {
+  workflowId: string;
+  runIds: string[];
+}
+
 /** An id whose first run ran when the list was last brought up to date, and whose second run is about to create. */
-async function startedTwice(): Promise<{ workflowId: string; runIds: string[] }> {
+async function startedTwice(): Promise<Started> {
   const { client, taskQueue } = server;
   const workflowId = `agent-job/p/${randomUUID()}`;
   const runIds: string[] = [];
@@ -41,6 +46,13 @@ async function asItRan(workflowId: string, runId: string): Promise<Runs[number]>
   return { ...raw.workflowExecutionInfo!, status: RUNNING, closeTime: null };
 }
 
+/** Describes the first run with this status. */
+async function describeAs({ workflowId, runIds }: Started, status: number): Promise<void> {
+  const { raw } = await server.client.workflow.getHandle(workflowId, runIds[0]).describe();
+  const described = { ...raw, workflowExecutionInfo: { ...raw.workflowExecutionInfo, status } };
+  vi.spyOn(server.client.workflowService, 'describeWorkflowExecution').mockResolvedValue(described as never);
+}
+
 function listAs(runs: Runs): void {
   vi.spyOn(server.client.workflowService, 'listWorkflowExecutions').mockImplementation((({
     query,
@@ -53,7 +65,7 @@ function listAs(runs: Runs): void {
     })) as never);
 }
 
-function marked({ workflowId, runIds }: { workflowId: string; runIds: string[] }): Promise<object> {
+function marked({ workflowId, runIds }: Started): Promise<object> {
   const info = { workflowExecution: { workflowId, runId: runIds.at(-1)! } };
   const environment = new MockActivityEnvironment(info, { client: server.client });
   return environment.run(markedIfAgain, { isScheduled: true }) as Promise<object>;
@@ -67,19 +79,15 @@ test('a run that has ended a moment ago, and is still listed as running, makes t
 
 test('a run that this one continues, and that is still listed as running, does not', async () => {
   const started = await startedTwice();
-  const { workflowService } = server.client;
-  const described = await server.client.workflow.getHandle(started.workflowId, started.runIds[0]).describe();
-  const { raw } = described;
-  const info = { ...raw.workflowExecutionInfo, status: CONTINUED_AS_NEW };
-  vi.spyOn(workflowService, 'describeWorkflowExecution').mockImplementation((() =>
-    Promise.resolve({ ...raw, workflowExecutionInfo: info })) as never);
+  await describeAs(started, CONTINUED_AS_NEW);
   expect(await marked(started)).toEqual({ isScheduled: true });
 });
 
 test('the run itself, and runs that Temporal has deleted since they were listed, do not', async () => {
   const { workflowId, runIds } = await startedTwice();
   const itself = await asItRan(workflowId, runIds[1]!);
-  listAs([itself, { ...itself, execution: { workflowId, runId: randomUUID() } }]);
+  const deleted = { ...itself, execution: { workflowId, runId: randomUUID() } };
+  listAs([itself, deleted, { ...deleted, status: COMPLETED }]);
   expect(await marked({ workflowId, runIds })).toEqual({ isScheduled: true });
 });
 
@@ -101,7 +109,7 @@ test.each([
 ])('what a closed run allows decides: after a failure %s', async (type, expected) => {
   const started = await startedTwice();
   const failure = new WorkflowFailedError('failed', ApplicationFailure.create({ type }), 'NON_RETRYABLE_FAILURE');
-  listAs([{ ...(await asItRan(started.workflowId, started.runIds[0]!)), status: FAILED }]);
+  await describeAs(started, FAILED);
   vi.spyOn(server.client.workflow, 'result').mockRejectedValue(failure);
   expect(await marked(started)).toEqual(expected);
 });

@@ -32,6 +32,8 @@ class Bench {
   /** The clock of the worker's machine was set back by so much. */
   behindMs = 0;
   readonly shutdown = new AbortController();
+  /** Which attempt of its activity the next write is. */
+  attempt = 1;
   readonly #activities;
   #workflows = 0;
 
@@ -71,6 +73,7 @@ class Bench {
   #environment(workflowId: string, scheduledAt: number): MockActivityEnvironment {
     const info = {
       currentAttemptScheduledTimestampMs: scheduledAt,
+      attempt: this.attempt,
       workflowExecution: { workflowId, runId: 'r' },
       taskQueue: 'q',
     };
@@ -233,6 +236,14 @@ test('a turn that was refused is reported with the next place in the queue', asy
   const result = await bench.create({ turn: 't:1', turnUntil: START + 60_000 });
   expect(result).toMatchObject({ kind: 'throttled', queued: PLACE });
   expect(bench.joins[0]?.report).toMatchObject({ turn: 't:1', outcome: 'throttled' });
+});
+
+test('a turn of an attempt before is not used again, and counts as used', async () => {
+  const bench = new Bench({ createsPerHour: 60 });
+  bench.attempt = 2;
+  const result = await bench.create({ turn: 't:1', turnUntil: START + 60_000 });
+  expect([result.kind, bench.upstream.created.length]).toEqual(['held', 0]);
+  expect(bench.joins[0]!.report).toMatchObject({ turn: 't:1', outcome: 'other' });
 });
 
 test('a turn that comes too late is not used: the write joins again, in its old place', async () => {

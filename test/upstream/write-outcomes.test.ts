@@ -142,7 +142,11 @@ const cases: Case[] = [
   ['a reset after the request', (_, socket) => void socket.resetAndDestroy(), { kind: 'inDoubt' }],
   ['a close after the request', (_, socket) => void socket.end(), { kind: 'inDoubt' }],
   ['no HTTP', () => 'SSH-2.0-x\r\n\r\n', { kind: 'inDoubt' }],
-  ['100 before its answer', () => `HTTP/1.1 100 Continue\r\n\r\n${http(201)}`, { kind: 'inDoubt' }],
+  [
+    '100 before its answer',
+    () => `HTTP/1.1 100 Continue\r\n\r\n${http(201)}`,
+    { kind: 'inDoubt', reason: 'answer is 100, which was not asked for' },
+  ],
   ['101', () => 'HTTP/1.1 101 Switching Protocols\r\nupgrade: x\r\nconnection: upgrade\r\n\r\n', { kind: 'inDoubt' }],
   ['103 before its answer', () => `HTTP/1.1 103 Early Hints\r\nlink: </a>\r\n\r\n${http(201)}`, { kind: 'accepted' }],
   ['half a head', (_, socket) => void socket.end('HTTP/1.1 201 Cre'), { kind: 'inDoubt' }],

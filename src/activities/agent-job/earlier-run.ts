@@ -4,7 +4,7 @@ import type { Client, WorkflowExecutionInfo } from '@temporalio/client';
 import { allowedAfter } from '../../agent-job/closed-run.js';
 import { nullIfGone, readClosedRun } from '../../client/agent-job/run-record.js';
 import { isOutage } from '../../client/temporal-errors.js';
-import { equals, isOpen } from '../../temporal/visibility.js';
+import { equals } from '../../temporal/visibility.js';
 import { lenientWorkflowClient } from '../../temporal/workflow-clients.js';
 
 /** A list takes no longer while Temporal is well. */
@@ -38,12 +38,9 @@ async function hasEnded(client: Client, { workflowId, runId }: Run): Promise<boo
   return false;
 }
 
-/** One run of an id is open at a time: an earlier one that is listed as open has closed since. */
-async function mayHaveMadeJob(client: Client, listed: WorkflowExecutionInfo): Promise<boolean> {
-  const { workflowId, runId } = listed;
-  const read = () => lenientWorkflowClient(client).getHandle(workflowId, runId).describe();
-  // Null: Temporal has deleted it since it was listed.
-  const run = isOpen(listed.status.name) ? await read().catch(nullIfGone) : listed;
+/** One run of an id is open at a time: an earlier one that is listed as open has closed, or was deleted since. */
+async function mayHaveMadeJob(client: Client, { workflowId, runId }: Run): Promise<boolean> {
+  const run = await lenientWorkflowClient(client).getHandle(workflowId, runId).describe().catch(nullIfGone);
   if (run === null || run.status.name === 'CONTINUED_AS_NEW') return false;
   if (run.status.name !== 'FAILED') return true;
   const closed = await readClosedRun(client, { workflowId, runId }).catch(nullIfGone);

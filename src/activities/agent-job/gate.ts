@@ -21,8 +21,8 @@ interface WantedSend {
   workflowId: string;
   priority: Priority;
   askedAt: number;
-  /** The turn that the queue gave it, and whether it still holds. */
-  turn: { id: string; isValid: boolean } | null;
+  /** The turn that the queue gave it: whether an attempt before may have used it, and whether it still holds. */
+  turn: { id: string; isUsed: boolean; isValid: boolean } | null;
   /** It has waited for a turn longer than it should: a queue that does not answer holds it no more. */
   isOverdue: boolean;
   clock: AttemptClock;
@@ -139,7 +139,7 @@ export class Gate {
   /** One that was refused holds it: its turn goes to another. */
   async #heldByRefused(wanted: WantedSend): Promise<WriteOutcome | null> {
     const held = await this.#keys.heldNow(wanted);
-    if (held && wanted.turn) void this.#report(wanted, 'unsent');
+    if (held && wanted.turn) void this.#report(wanted, unusedAs(wanted));
     return held && { ...held, isHeld: true };
   }
 
@@ -164,7 +164,7 @@ export class Gate {
 
   #join(wanted: WantedSend, ended?: Pick<RequestReport, 'outcome' | 'retryAfterMs'>): Promise<Queued | null> {
     const { workflowId, priority, askedAt, turn, isOverdue, clock } = wanted;
-    const report = { turn: turn?.id ?? null, outcome: 'unsent', at: clock.late(), ...ended } as const;
+    const report = { turn: turn?.id ?? null, outcome: unusedAs(wanted), at: clock.late(), ...ended } as const;
     const joining = { workflowId, priority, askedAt, ...((turn || ended) && { report }) };
     return this.#queues.join(queueOf(wanted), joining, { isOverdue });
   }
@@ -176,6 +176,11 @@ export class Gate {
 
 function inQueue(queued: Queued | null): WriteOutcome {
   return { kind: 'held', reason: 'the budget of this project is shared: this waits for its turn', queued };
+}
+
+/** How a turn is reported that this attempt does not use. */
+function unusedAs({ turn }: WantedSend): RequestReport['outcome'] {
+  return turn?.isUsed ? 'other' : 'unsent';
 }
 
 /** The queue of its project and kind. */

@@ -128,7 +128,9 @@ type WantedSend = Parameters<Gate['send']>[0];
 
 function wantedSend(operation: WriteOperation, input: WriteInput, clock: AttemptClock): WantedSend {
   const { projectId, priority, askedAt, turn, turnUntil = 0, isOverdue = false } = input;
-  const given = turn === undefined ? null : { id: turn, isValid: clock.server() < turnUntil };
+  // A worker that died may have used it.
+  const isUsed = activityInfo().attempt > 1;
+  const given = turn === undefined ? null : { id: turn, isUsed, isValid: !isUsed && clock.server() < turnUntil };
   return { operation, projectId, workflowId: ownWorkflowId(), priority, askedAt, turn: given, isOverdue, clock };
 }
 
@@ -137,7 +139,7 @@ function wantedSend(operation: WriteOperation, input: WriteInput, clock: Attempt
  * the turn, another attempt decides: it is scheduled now.
  */
 function mayBeLate({ turn, clock }: WantedSend, { turnUntil = 0 }: WriteInput): boolean {
-  return turn?.isValid === true && clock.late() >= turnUntil && activityInfo().attempt === 1;
+  return turn?.isValid === true && clock.late() >= turnUntil;
 }
 
 async function sendFenced(send: Send): Promise<WriteOutcome> {

@@ -159,7 +159,10 @@ class EventSweep {
   }
 
   /** A run that a stranger gave an odd memo or result costs its own event alone. */
-  async #announceBuilt({ workflowId, runId }: RunName, build: () => WebhookEvent | Promise<WebhookEvent>): Promise<void> {
+  async #announceBuilt(
+    { workflowId, runId }: RunName,
+    build: () => WebhookEvent | Promise<WebhookEvent>,
+  ): Promise<void> {
     let event: WebhookEvent;
     try {
       event = await build();
