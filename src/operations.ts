@@ -143,6 +143,7 @@ const FILTERS: Arguments = {
   ),
   waitingFor: described('Only running jobs that wait for this.', optional(oneOf(...SHOWN_WAITING_FOR))),
   jobId: described("Only the job that has this id of the upstream's.", optional(ID)),
+  prLink: described('Only the jobs of this pull request, as one of their runs has seen it last.', optional(TEXT)),
   tag: described('Only jobs that have all of these tags.', optional(TAGS)),
   batch: described('Only jobs that were started with this label.', optional(text({ maxBytes: LIMIT.batchBytes }))),
   startedAfter: described('Only runs that started at this time or later.', optional(TIME)),

@@ -32,8 +32,8 @@ class Bench {
   /** The clock of the worker's machine was set back by so much. */
   behindMs = 0;
   readonly shutdown = new AbortController();
-  /** Which attempt of its activity the next write is. */
-  attempt = 1;
+  /** What the attempt before the next write left. */
+  before: { attempt: number; heartbeatDetails?: unknown } = { attempt: 1 };
   readonly #activities;
   #workflows = 0;
 
@@ -73,7 +73,7 @@ class Bench {
   #environment(workflowId: string, scheduledAt: number): MockActivityEnvironment {
     const info = {
       currentAttemptScheduledTimestampMs: scheduledAt,
-      attempt: this.attempt,
+      ...this.before,
       workflowExecution: { workflowId, runId: 'r' },
       taskQueue: 'q',
     };
@@ -240,10 +240,19 @@ test('a turn that was refused is reported with the next place in the queue', asy
 
 test('a turn of an attempt before is not used again, and counts as used', async () => {
   const bench = new Bench({ createsPerHour: 60 });
-  bench.attempt = 2;
+  bench.before = { attempt: 2, heartbeatDetails: { sent: false } };
   const result = await bench.create({ turn: 't:1', turnUntil: START + 60_000 });
   expect([result.kind, bench.upstream.created.length]).toEqual(['held', 0]);
   expect(bench.joins[0]!.report).toMatchObject({ turn: 't:1', outcome: 'other' });
+});
+
+test('a worker whose clock is far ahead asks once more, and then uses the turn', async () => {
+  const bench = new Bench({ createsPerHour: 60 });
+  bench.behindMs = -2 * MINUTE;
+  const create = () => bench.create({ turn: 't:1', turnUntil: START + MINUTE });
+  await expect(create()).rejects.toThrow('its turn may be over');
+  bench.before = { attempt: 2 };
+  expect((await create()).kind).toBe('accepted');
 });
 
 test('a turn that comes too late is not used: the write joins again, in its old place', async () => {

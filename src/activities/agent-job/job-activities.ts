@@ -128,8 +128,8 @@ type WantedSend = Parameters<Gate['send']>[0];
 
 function wantedSend(operation: WriteOperation, input: WriteInput, clock: AttemptClock): WantedSend {
   const { projectId, priority, askedAt, turn, turnUntil = 0, isOverdue = false } = input;
-  // A worker that died may have used it.
-  const isUsed = activityInfo().attempt > 1;
+  // No byte leaves without a mark: after one, a worker that died may have used the turn.
+  const isUsed = activityInfo().heartbeatDetails !== undefined;
   const given = turn === undefined ? null : { id: turn, isUsed, isValid: !isUsed && clock.server() < turnUntil };
   return { operation, projectId, workflowId: ownWorkflowId(), priority, askedAt, turn: given, isOverdue, clock };
 }
@@ -139,7 +139,7 @@ function wantedSend(operation: WriteOperation, input: WriteInput, clock: Attempt
  * the turn, another attempt decides: it is scheduled now.
  */
 function mayBeLate({ turn, clock }: WantedSend, { turnUntil = 0 }: WriteInput): boolean {
-  return turn?.isValid === true && clock.late() >= turnUntil;
+  return turn?.isValid === true && clock.late() >= turnUntil && activityInfo().attempt === 1;
 }
 
 async function sendFenced(send: Send): Promise<WriteOutcome> {

@@ -9,7 +9,7 @@ import { temporalCall } from '../../client/temporal-call.js';
 import type { JobSummary } from '../../client/agent-job/list.js';
 import { jobUrl, type WebUi } from '../../client/web-ui.js';
 import { agentJobOf, type InDoubtWrite, type VisitorExportResult } from '../../contract.js';
-import { utf8Bytes } from '../../contract/shared.js';
+import { cutToBytes, utf8Bytes } from '../../contract/shared.js';
 import type { WebhookEventType } from '../../contract/webhooks.js';
 
 /** What happened to a workflow. */
@@ -24,6 +24,7 @@ export interface WebhookEvent {
 /** Many receivers take no larger body. */
 const MAX_BODY_BYTES = 20 * 1024;
 const MAX_SNAPSHOTS = 20;
+const MAX_TYPE_BYTES = 200;
 /** The rest is for ids, and for a failure's type. */
 const MAX_SNAPSHOTS_BYTES = MAX_BODY_BYTES - 4 * 1024;
 
@@ -85,7 +86,7 @@ async function endOf(client: Client, { workflowId, runId, status }: WorkflowExec
     const { cause } = error;
     if (!(cause instanceof ApplicationFailure)) return { snapshots: [], failure: ENDED_BY[status.name] ?? 'Failed' };
     const [details] = (cause.details ?? []) as [Partial<VisitorExportResult>?];
-    return { snapshots: details?.snapshots ?? [], failure: cause.type ?? 'Failed' };
+    return { snapshots: details?.snapshots ?? [], failure: cutToBytes(cause.type ?? 'Failed', MAX_TYPE_BYTES) };
   }
 }
 

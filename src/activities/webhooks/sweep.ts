@@ -62,7 +62,8 @@ export async function sweepEvents(options: SweepOptions, { endsFrom }: WebhookSw
     // Doubts have a loop of their own: a job whose workers do not answer delays no end.
     await Promise.race([sweep.announceEnds(), sweep.announceDoubts()]);
   } catch (error) {
-    if (!options.signal.aborted) throw error;
+    // What was read on the way is kept: the next sweep goes on from there.
+    if (!options.signal.aborted && sweep.endsFrom === endsFrom) throw error;
   } finally {
     over.abort();
     clearInterval(beats);
@@ -119,7 +120,8 @@ class EventSweep {
           .catch(() => null);
         if (!state?.unknown || state.outcome !== null) return;
         const { projectId, unknown } = state;
-        await this.#announce(needsAttention({ workflowId, runId, projectId, unknown }, webUi));
+        const job = { workflowId, runId, projectId, unknown };
+        await this.#announceBuilt(job, () => needsAttention(job, webUi));
       });
       await this.#pause(DOUBTS_EVERY_MS);
     }
@@ -131,7 +133,7 @@ class EventSweep {
       await announce();
     } catch (error) {
       this.#options.signal.throwIfAborted();
-      if (this.#page.size === PAGE_SIZE.min) throw error;
+      if (!(error instanceof TemporalCallError) || this.#page.size === PAGE_SIZE.min) throw error;
       this.#page.size = Math.max(Math.floor(this.#page.size / 2), PAGE_SIZE.min);
       log.warn('The ends of runs could not be listed: smaller pages are asked for', { error, page: this.#page.size });
       await this.#inSmallerPages(announce);

@@ -7,7 +7,7 @@ import type { Client, WorkflowExecutionInfo } from '@temporalio/client';
 import { defineSearchAttributeKey, SearchAttributeType } from '@temporalio/common';
 import { ENDED_BY } from '../../agent-job/closed-run.js';
 import { labelsOf } from '../../agent-job/fields.js';
-import { AGENT_JOB_WORKFLOW, FAILURE, MEMO, SEARCH_ATTRIBUTE } from '../../contract.js';
+import { AGENT_JOB_WORKFLOW, FAILURE, LIMIT, MEMO, SEARCH_ATTRIBUTE } from '../../contract.js';
 import type { JobMetadata, JobOutcome, Phase, ShownWaitingFor } from '../../contract.js';
 import { InvalidInputError } from '../../contract/errors.js';
 import { whole } from '../../contract/kinds.js';
@@ -103,6 +103,8 @@ export interface JobFilter {
   projectId?: string | null | undefined;
   /** The upstream's id of the job. */
   jobId?: string | null | undefined;
+  /** The pull request that a run of the job has seen last. */
+  prLink?: string | null | undefined;
   /** The label of jobs that were started together. */
   batch?: string | null | undefined;
   /** Only jobs that have all of these. */
@@ -125,14 +127,14 @@ export interface JobFilter {
 
 const NAMES: Names<JobFilter> = {
   ...{ phase: true, projectId: true, jobId: true, batch: true, tags: true, outcome: true, status: true },
-  ...{ isRunning: true, waitingFor: true },
+  ...{ prLink: true, isRunning: true, waitingFor: true },
   ...{ startedAfter: true, startedBefore: true, endedAfter: true },
 };
 
 /** The query for a filter: no job that fits is missing. Throws InvalidInputError if a time or a name is none. */
 export function jobQuery(filter: JobFilter): string {
   checkNames(filter, 'filter', NAMES);
-  const { phase, projectId, jobId, batch, tags, status, waitingFor, outcome } = filter;
+  const { phase, projectId, jobId, prLink, batch, tags, status, waitingFor, outcome } = filter;
   return [
     `WorkflowType = ${quoted(AGENT_JOB_WORKFLOW)}`,
     newestRuns(filter),
@@ -140,12 +142,19 @@ export function jobQuery(filter: JobFilter): string {
     ...(waitingFor == null ? [] : [`${SEARCH_ATTRIBUTE.waitingFor} = ${quoted(waitingFor)}`]),
     ...(projectId == null ? [] : [equals(SEARCH_ATTRIBUTE.project, projectId)]),
     ...(jobId == null ? [] : [equals(SEARCH_ATTRIBUTE.jobId, jobId)]),
+    ...(prLink == null ? [] : [equals(SEARCH_ATTRIBUTE.prLink, indexed(prLink))]),
     ...(batch == null ? [] : [equals(SEARCH_ATTRIBUTE.batch, batch)]),
     ...(tags ?? []).map((tag) => includes(SEARCH_ATTRIBUTE.tags, tag)),
     ...(status == null ? [] : [equals(SEARCH_ATTRIBUTE.status, status)]),
     ...(outcome == null ? [] : [endedAs(outcome)]),
     ...times(filter),
   ].join(' AND ');
+}
+
+function indexed(prLink: string): string {
+  const most = LIMIT.prLinkAttributeCharacters;
+  if (prLink.length <= most) return prLink;
+  throw new InvalidInputError('prLink', `must have at most ${most} characters: a longer link is not indexed`);
 }
 
 function newestRuns({ isRunning, waitingFor }: JobFilter): string {
@@ -164,7 +173,7 @@ function isAsked(job: JobSummary, filter: JobFilter): boolean {
   );
 }
 
-const SAME = ['phase', 'projectId', 'jobId', 'batch', 'status', 'outcome', 'waitingFor'] as const;
+const SAME = ['phase', 'projectId', 'jobId', 'prLink', 'batch', 'status', 'outcome', 'waitingFor'] as const;
 
 function endedAs(outcome: JobOutcome): string {
   // What Temporal itself knows.
