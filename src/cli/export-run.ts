@@ -17,18 +17,28 @@ export function addExportRun(group: Command): void {
     .command('run')
     .description('export one date range now, or join its running export (default: yesterday by UTC)')
     .requiredOption('--project <id>', 'the upstream project')
-    .option('--json', 'print the result as JSON');
-  addRangeOptions(command).action(async (flags: ExportFlags) => {
+    .option('--no-wait', 'only start it')
+    .option('--json', 'print the result as JSON')
+    .addHelpText('after', EXAMPLE);
+  addRangeOptions(command).action(async (flags: ExportFlags & { wait: boolean }) => {
     // A person who gives only the first day hardly wants all days up to yesterday as one snapshot.
     if ((flags.from === undefined) !== (flags.to === undefined))
       throw new UsageError('give --from and --to, or --day for one day');
     const range = { projectId: flags.project, ...(await toExportRange(flags)) };
     await withSession(command, async (session) => {
+      if (!flags.wait) return startExport(session, range, flags.json);
       const result = await runExport(session, range, flags.json);
       const shown = result.snapshots.map((receipt) => show({ ...receipt, drift: driftText(receipt) }));
       printAnswer(flags.json, result, () => shown.join('\n'));
     });
   });
+}
+
+const EXAMPLE = '\nExample: agent-jobs export run --project acme --day 2026-01-31';
+
+async function startExport({ jobs, signal }: Session, range: VisitorExportRangeInput, isJson = false): Promise<void> {
+  const { workflowId } = await jobs.exportVisitors(range, { signal });
+  printAnswer(isJson, { workflowId }, () => show({ workflowId }));
 }
 
 /** Exports one date range and waits for it, for a person with its progress on stderr. */

@@ -31,6 +31,7 @@ export function addFollowUp(program: Command): void {
   const command = addOperation(program, OPERATIONS.followUp);
   command
     .option('--wait', 'wait, for at most a minute, until the upstream took it (exit 0; 10 if it is not sent)')
+    .addHelpText('after', "\nExample: agent-jobs follow-up --project acme --key ticket-4711 'Add a test, too' --wait")
     .action(() => followUp(command, command.opts()));
 }
 

@@ -1,5 +1,6 @@
 /** `state`, `list` and `queue`: what jobs do or did, and who waits to send. */
 import type { Command } from 'commander';
+import ms from 'ms';
 import { waitRemedy } from '../agent-job/shown-text.js';
 import type { RequestQueueState } from '../contract.js';
 import { OPERATIONS } from '../operations.js';
@@ -42,6 +43,8 @@ const COLUMNS = [
   ...['workflowId', 'phase', 'waitingFor', 'outcome', 'status', 'startedAt', 'workflowStatus', 'prLink', 'tags'],
   'title',
 ] as const;
+/** The last ones are cut where the terminal ends. */
+const TERMINAL_COLUMNS = ['workflowId', 'now', 'age', 'prLink', 'title'];
 /** `--json` has titles whole. */
 const TITLE_CHARACTERS = 60;
 
@@ -77,8 +80,21 @@ async function list(command: Command, flags: ListFlags): Promise<void> {
       if (flags.json) printJson(job);
       else rows.push(shortened(job));
     }
-    if (!flags.json) print(rows.length === 0 ? 'no jobs' : showRows(rows, COLUMNS));
+    if (!flags.json) print(rows.length === 0 ? 'no jobs' : tableOf(rows));
   });
+}
+
+/** The table of a list: at a terminal what fits in its width, else all columns. */
+function tableOf(rows: readonly JobSummary[]): string {
+  const { isTTY, columns } = process.stdout;
+  if (!isTTY) return showRows(rows, COLUMNS);
+  const table = showRows(rows.map(atTerminal), TERMINAL_COLUMNS);
+  return table.replace(/^.+$/gm, (line) => firstLine(line, columns));
+}
+
+function atTerminal({ workflowId, phase, waitingFor, outcome, startedAt, prLink, title }: JobSummary) {
+  const now = outcome ?? (waitingFor === null ? phase : `waits: ${waitingFor}`);
+  return { workflowId, now, age: ms(Date.now() - Date.parse(startedAt)), prLink, title };
 }
 
 /** The project stands in the workflow's id. */

@@ -28,9 +28,13 @@ const MORE: Readonly<Record<string, string>> = {
 };
 const SUCH_AS = ', such as 2026-01-31T09:15Z, or so long ago: "2 hours"';
 
+/** Options that few callers need, in a group of their own. */
+const RARE = /^--(settle|poll-|deadline|start-within|decide-within|on-unknown|priority)/;
+
 /** Adds the flags of all arguments. */
 export function addFlags(command: Command, fields: Arguments): Command {
-  for (const { flags } of typedArguments(fields).values()) for (const flag of flags) command.addOption(flag);
+  const flags = [...typedArguments(fields).values()].flatMap((one) => one.flags);
+  for (const flag of flags) command.addOption(RARE.test(flag.flags) ? flag.helpGroup('Waits and limits:') : flag);
   return command;
 }
 

@@ -1,5 +1,5 @@
 /** The whole command line as one tree. */
-import { Command } from 'commander';
+import { Command, Help, type Option } from 'commander';
 import { type Operation, OPERATIONS } from '../operations.js';
 import { addAttention } from './attention.js';
 import { addDoctor } from './doctor.js';
@@ -60,7 +60,7 @@ export function createProgram(version: string): Command {
     .option('--address <host:port>', 'Temporal server (default: TEMPORAL_ADDRESS, the profile, or that of npm start)')
     .option('--namespace <name>', 'Temporal namespace (default: TEMPORAL_NAMESPACE or the profile)')
     .option('--task-queue <name>', 'where the worker listens (default: AGENT_JOBS_TASK_QUEUE or agent-jobs)')
-    .configureHelp({ showGlobalOptions: true, subcommandTerm: (command) => command.name() })
+    .configureHelp({ showGlobalOptions: true, subcommandTerm: (command) => command.name(), optionDescription })
     .showSuggestionAfterError(false)
     .exitOverride();
   for (const [heading, group] of Object.entries(COMMANDS)) {
@@ -69,6 +69,11 @@ export function createProgram(version: string): Command {
   }
   showUsageOnErrors(program);
   return program;
+}
+
+function optionDescription(option: Option): string {
+  const text = Help.prototype.optionDescription.call(new Help(), option);
+  return option.mandatory ? `${text} (required)` : text;
 }
 
 /** Runs the command line of this process; prints an error, and sets its exit code. */

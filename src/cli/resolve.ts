@@ -45,6 +45,7 @@ export function addResolve(program: Command): void {
   const command = addYesOption(addOperation(program, OPERATIONS.resolve));
   command
     .option('--from <path>', 'resolve many: lines of "attention --json" with an "action"; "-" is stdin')
+    .addHelpText('after', "\nExample: agent-jobs resolve 'agent-job/acme/ticket-4711' adopt --job-id job_1")
     .action(() => {
       const { from, ...flags } = command.opts<ResolveFlags>();
       return from === undefined ? resolveOne(command, flags) : resolveMany(command, from, flags);

@@ -36,6 +36,7 @@ function addSet(group: Command): void {
     .option('--paused', 'create it, but start no run yet')
     .option('--no-paused', 'let it start runs')
     .option('--json', 'print the Schedule as JSON')
+    .addHelpText('after', '\nExample: agent-jobs schedule --project acme --time-zone Europe/Paris --hour 5')
     .action(async ({ project: projectId, json, timeZone, jitter, paused, ...typed }: SetFlags) => {
       const number = (name: keyof typeof typed) =>
         typed[name] === undefined ? undefined : toWholeNumber(typed[name], `--${name}`);

@@ -56,12 +56,10 @@ export async function connect(globals: GlobalOptions, options: CallOptions = {})
   return AgentJobs.connect({ ...local, address, namespace, taskQueue, dataConverter }, options);
 }
 
-let isReported = false;
-
-/** The settings that lead to the system of `npm start`, if nothing names another server: that is reported once. */
+/** The settings that lead to the system of `npm start`, if nothing names another server: its first command says so. */
 async function localSettings({ address, namespace }: GlobalOptions): Promise<ConnectSettings> {
   const { leadToLocal, namesTemporal, processEnvironment: env, readClientConfig } = await import('../config/client.js');
-  const { runningSystems } = await import('../local/data-folder.js');
+  const { isToldFirst, runningSystems } = await import('../local/data-folder.js');
   const running = await runningSystems(env);
   if (running.length === 0) return {};
   const isNamed = (address ?? namespace) !== undefined || namesTemporal(env);
@@ -72,9 +70,8 @@ async function localSettings({ address, namespace }: GlobalOptions): Promise<Con
   const named = readClientConfig(env, address).temporal.address;
   const local = isNamed ? running.find((one) => one.address === named) : running[0];
   if (local === undefined) return {};
-  if (!isNamed && !isReported)
+  if (!isNamed && isToldFirst(local.folder))
     printToStderr(`agent-jobs: the server is that of npm start, ${local.address}, ${local.folder}`);
-  isReported = true;
   leadToLocal(local.address);
   return {
     address: local.address,
@@ -139,9 +136,8 @@ export function printToStderr(line: string): void {
 }
 
 /** Prints lines of progress to stderr: each that is new, and at most one in `everyMs`. */
-export function progressPrinter(everyMs = 0): (line: string) => void {
+export function progressPrinter(everyMs = 0, printedAt = -Infinity): (line: string) => void {
   let last = '';
-  let printedAt = -Infinity;
   return (line) => {
     const now = performance.now();
     if (line === last || now - printedAt < everyMs) return;

@@ -26,6 +26,8 @@ interface StartFlags {
 }
 
 const FROM_HELP = `
+Example: agent-jobs start 'Fix the login page' --project acme --key ticket-4711 --wait
+
 With --from, each line has one outcome: started, joined (it was there), conflict (its key names another job) or refused.
 The same file again starts nothing new; if the command is cut off, the same command goes on.
 Exit code: 0 all started or joined, 13 not all, 11 Temporal did not answer for 2 minutes, 130 interrupted`;
@@ -123,7 +125,7 @@ async function startLines(
   const { startMany: start } = await import('../client/agent-job/start-many.js');
   if (!isJson) printToStderr(`agent-jobs: Temporal at ${serverOf(session)}`);
   const counts = { started: 0, joined: 0, conflict: 0, refused: 0 };
-  const showProgress = progressPrinter(PROGRESS_MS);
+  const showProgress = progressPrinter(PROGRESS_MS, performance.now());
   try {
     for await (const fate of start(jobs, toItems(lines, defaults), { signal })) {
       counts[fate.fate] += 1;

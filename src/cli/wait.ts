@@ -90,7 +90,8 @@ function ofJob(workflowId: string, error: Error): Error {
   const { prLink } = error as JobCanceledError;
   const code = codeOf(error) ?? 'ERROR';
   const details = { code, workflowId, ...(prLink !== undefined && { prLink }) };
-  return new CommandError(exit, printable(`the job failed: ${error.message}`), details);
+  const how = error.name === 'JobCanceledError' ? 'the job was cancelled' : 'the job failed';
+  return new CommandError(exit, printable(`${how}: ${error.message}`), details);
 }
 
 /** Prints each end as it is listed, then how many jobs ended in each way; throws if one is no success. */

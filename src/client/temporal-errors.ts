@@ -87,9 +87,14 @@ interface GrpcError {
 /** The SDK wraps gRPC errors in its own. */
 function grpcError(error: unknown): GrpcError | undefined {
   for (let inner = error; inner instanceof Error; inner = inner.cause) {
-    if (isGrpcServiceError(inner)) return inner;
+    if (isGrpcServiceError(inner)) return { code: inner.code, details: plainDetails(inner.details) };
   }
   return undefined;
+}
+
+/** gRPC's client adds its last try, and an empty note, to what it says of a server that it can't reach. */
+function plainDetails(details: string): string {
+  return details.replace(/\.? Last error: (?:Error: )?(.*?)\.? Resolution note: ?;?\s*$/s, ' ($1)');
 }
 
 /** A call that took too long. */

@@ -95,11 +95,24 @@ export class DataFolder {
     const draft = this.file('.system.json');
     writeFileSync(draft, JSON.stringify(address));
     renameSync(draft, systemFile(this.path));
+    rmSync(this.file(TOLD), { force: true });
   }
 
   release(): void {
     rmSync(systemFile(this.path), { force: true });
     this.#lock.close();
+  }
+}
+
+const TOLD = 'told';
+
+/** Whether no command has told a person of the system in a folder yet; from now on one has. */
+export function isToldFirst(folder: string): boolean {
+  try {
+    writeFileSync(join(folder, TOLD), '', { flag: 'wx' });
+    return true;
+  } catch {
+    return false;
   }
 }
 

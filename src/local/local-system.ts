@@ -1,10 +1,12 @@
 /** What `npm start` runs, in which order it starts and ends, and what it prints of it. */
+import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { printableLines } from '../agent-job/shown-text.js';
 import { connectClient } from '../client/connection.js';
 import type { WebUi } from '../client/web-ui.js';
-import type { Environment } from '../config.js';
+import { type Environment, WORKER_VARIABLES } from '../config.js';
+import { isLoopback } from '../config/config-error.js';
 import { HttpServer } from '../http/server.js';
 import type { JobScript } from '../sandbox/jobs.js';
 import { startSandbox } from '../sandbox/sandbox.js';
@@ -112,18 +114,41 @@ async function connectJobs(
   return new AgentJobs({ client, taskQueue });
 }
 
-/** Answers with all settings of the worker: of the user's, those for the real upstream are left out. */
+/** They lead to servers of the user's, which `npm start` leaves alone, or divide the work among workers. */
+const NEVER_READ = /^(TEMPORAL_(?!CLI_PATH$)|WORKER_(ROLES|DEPLOYMENT|BUILD_ID)$|HTTP_(?!PROXY$)|MCP_)/;
+const FOR_REAL_JOBS =
+  /^(UPSTREAM_BASE_URL|ADMIN_API_KEY(_FILE)?|PROJECT_KEYS_FILE|SNAPSHOTS_URL|S3_FORCE_PATH_STYLE|\w+_PROXY)$/;
+
+/** Whether a setting of the user's is left out. The sandbox's worker keeps what leads to no other machine. */
+export function isIgnored(name: string, env: Environment, isReal: boolean): boolean {
+  if (NEVER_READ.test(name)) return true;
+  if (isReal) return false;
+  return FOR_REAL_JOBS.test(name) || (name === 'WEBHOOKS_FILE' && !staysHere(env[name] ?? ''));
+}
+
+/** Whether a file of webhooks names this machine alone. */
+function staysHere(file: string): boolean {
+  try {
+    const endpoints = Object.values(JSON.parse(readFileSync(file, 'utf8')) as Record<string, { url: string }[]>);
+    return endpoints.flat().every(({ url }) => isLoopback(new URL(url).hostname));
+  } catch {
+    return false;
+  }
+}
+
+/** Answers with all settings of the worker. */
 async function startDemoSandbox({ env, lags, stops }: LocalSystemOptions, folder: DataFolder): Promise<Environment> {
   const dataFile = folder.file('sandbox.jsonl');
   const script = { ...DEMO_SCRIPT, ...lags };
   const sandbox = await startSandbox({ port: await freePort(PORTS.sandbox), dataFile, script });
   stops.push(() => sandbox.close());
   printEntry('Sandbox', `${sandbox.url}, a stand-in for the upstream: no real job is made`);
-  const { PATH, PAYLOAD_KEYS_FILE } = env;
+  const kept = ['PATH', ...WORKER_VARIABLES].filter((name) => !isIgnored(name, env, false));
   // With a limit each read is an attempt of its own: after `kill -9` no longer one has to time out.
   const UPSTREAM_REQUESTS_PER_SECOND = '100';
-  const upstream = { UPSTREAM_BASE_URL: sandbox.url, ADMIN_API_KEY: sandbox.apiKey, UPSTREAM_REQUESTS_PER_SECOND };
-  return { PATH, PAYLOAD_KEYS_FILE, ...upstream };
+  const upstream = { UPSTREAM_BASE_URL: sandbox.url, ADMIN_API_KEY: sandbox.apiKey };
+  const settings = Object.fromEntries(kept.map((name) => [name, env[name]]));
+  return { UPSTREAM_REQUESTS_PER_SECOND, WEBHOOKS_ALLOW_PRIVATE: 'true', ...settings, ...upstream };
 }
 
 async function startLoggedWorker(

@@ -14,7 +14,7 @@ import { LAG_OPTIONS, lagsOf } from '../sandbox/jobs.js';
 import type { JobHandle } from '../starter.js';
 import { checkUpstream } from '../worker/upstream-check.js';
 import { type Stops, stopAll } from './child-process.js';
-import { nextSteps, printEntry, printLine, startLocalSystem } from './local-system.js';
+import { isIgnored, nextSteps, printEntry, printLine, startLocalSystem } from './local-system.js';
 
 const USAGE = `Usage: npm start [-- options]
 
@@ -26,10 +26,6 @@ const PROJECT = 'demo';
 const KEY_START = 'demo-';
 const PROMPT = 'Add a page about pricing to the site';
 const FOLLOW_UP = 'Mention the free plan, too';
-
-/** They lead to servers of the user's, which `npm start` leaves alone, or divide the work among workers. */
-const NEVER_READ = /^(TEMPORAL_(?!CLI_PATH$)|WORKER_(ROLES|DEPLOYMENT|BUILD_ID)$)/;
-const FOR_REAL_JOBS = /^(UPSTREAM_.*|ADMIN_API_KEY(_FILE)?|PROJECT_KEYS_FILE|SNAPSHOTS_URL|WEBHOOKS_.*)$/;
 
 const ending = new AbortController();
 const PARENT_POLL_MS = 300;
@@ -71,8 +67,7 @@ function printRealUpstream(): void {
 
 /** Names the settings, without their values. */
 function printIgnored(isReal: boolean): void {
-  const isIgnored = (name: string) => NEVER_READ.test(name) || (!isReal && FOR_REAL_JOBS.test(name));
-  const names = Object.keys(env).filter((name) => env[name] && isIgnored(name));
+  const names = Object.keys(env).filter((name) => env[name] && isIgnored(name, env, isReal));
   if (names.length > 0) printEntry('Ignored', names.toSorted().join(', '));
 }
 

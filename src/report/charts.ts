@@ -1,7 +1,7 @@
 /** Charts as SVG. Colours are CSS variables of the page, so that one drawing serves light and dark. */
 import { init, type EChartsCoreOption } from 'echarts/dist/echarts.esm.min.mjs';
 import type { Day } from '../snapshots/catalog.js';
-import { aiShare } from './figures.js';
+import { aiShare, isBelieved } from './figures.js';
 import { Html } from './html.js';
 
 interface Line {
@@ -77,11 +77,22 @@ function optionOf(days: readonly Day[], lines: Line[], format: (value: number) =
       axisLabel: { ...text, formatter: format },
       splitLine: { lineStyle: { color: 'var(--line)' } },
     },
-    series: lines.map((line) => seriesOf(days, line)),
+    series: lines.map((line) => seriesOf(days, line, mostOf(days, lines), format)),
   };
 }
 
-function seriesOf(days: readonly Day[], { name, color, valueOf }: Line): object {
+/** The largest value of a day that is believed: the axis ends there. */
+function mostOf(days: readonly Day[], lines: Line[]): number {
+  const values = days.filter(isBelieved).flatMap((day) => lines.map(({ valueOf }) => valueOf(day) ?? 0));
+  return values.length > 0 ? Math.max(...values) : Infinity;
+}
+
+function seriesOf(
+  days: readonly Day[],
+  { name, color, valueOf }: Line,
+  most: number,
+  format: (value: number) => string,
+): object {
   const values = days.map(valueOf);
   return {
     type: 'line',
@@ -91,12 +102,26 @@ function seriesOf(days: readonly Day[], { name, color, valueOf }: Line): object 
     symbol: 'circle',
     showSymbol: true,
     showAllSymbol: true,
-    data: days.map(({ state }, i) => pointOf(values, i, state, color)),
+    data: days.map(({ state }, i) => withinAxis(pointOf(values, i, state, color), most, format)),
   };
 }
 
+/** A dot that lies outside stands at the end of the axis, with its value beside it. */
+function withinAxis(point: Point, most: number, format: (value: number) => string): object {
+  const { value } = point;
+  if (value === null || value <= most) return point;
+  const label = { show: true, position: 'bottom', color: 'var(--muted)', fontSize: 12, formatter: format(value) };
+  return { ...point, value: most, label };
+}
+
+interface Point {
+  value: number | null;
+  symbolSize: number;
+  itemStyle: object;
+}
+
 /** Days to doubt are dots; so is a day between two gaps, which no line would show. */
-function pointOf(values: readonly (number | null)[], i: number, state: Day['state'], color: string): object {
+function pointOf(values: readonly (number | null)[], i: number, state: Day['state'], color: string): Point {
   const value = values[i] ?? null;
   const isAlone = (values[i - 1] ?? null) === null && (values[i + 1] ?? null) === null;
   if (state === 'inconsistent') return { value, symbolSize: 9, itemStyle: { color: 'var(--bad)' } };

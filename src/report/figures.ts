@@ -12,7 +12,7 @@ const MAX_DAYS = 90;
 export const PERIOD_DAYS = 28;
 
 interface Period {
-  /** Days that count: with a snapshot, and over (unless no day is). */
+  /** Days that count: those that are believed, or provisional ones if none is. */
   days: Day[];
   /** Means of the days' totals; null without any day. */
   mean: VisitorTotals | null;
@@ -39,9 +39,9 @@ export function figuresOf(projectId: string, manifests: readonly SnapshotManifes
   const earliest = plusDays(dateTo, -MAX_DAYS);
   const first = daily.find(({ dateFrom }) => dateFrom >= earliest)?.dateFrom ?? dateTo;
   const days = daysOf(daily, first, dateTo);
-  const isAnyOver = days.some(({ state }) => isOver(state));
+  const isAnyBelieved = days.some(isBelieved);
   const counting = (some: Day[]) =>
-    periodOf(some.filter(({ state }) => (isAnyOver ? isOver(state) : state === 'provisional')));
+    periodOf(some.filter((day) => (isAnyBelieved ? isBelieved(day) : day.state === 'provisional')));
   return {
     projectId,
     generatedAt,
@@ -51,12 +51,9 @@ export function figuresOf(projectId: string, manifests: readonly SnapshotManifes
   };
 }
 
-/**
- * Whether a day is over. An inconsistent day is over, and is marked. A day that was read too early would pull every
- * mean down.
- */
-function isOver(state: Day['state']): boolean {
-  return state === 'final' || state === 'inconsistent';
+/** Whether a day is over and not in doubt. Its totals are the site's own, also where rows were left out. */
+export function isBelieved({ state, manifest }: Day): boolean {
+  return state === 'final' || (state === 'inconsistent' && manifest?.drift?.kind === 'malformedRows');
 }
 
 function periodOf(days: Day[]): Period {

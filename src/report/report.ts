@@ -94,7 +94,7 @@ function tiles({ days, recent, before }: Figures): Html {
   const was = shareThen === null ? null : html`<span class="flat">was ${percent(shareThen)}</span>`;
   const inDoubt = doubts.length === 0 ? null : html`<span class="down">${doubts.join(', ')}</span>`;
   const against = then
-    ? `, against ${countWithDoubts(before.days)} in the ${PERIOD_DAYS} before`
+    ? `, against ${countOf(before.days.length)} in the ${PERIOD_DAYS} before`
     : '; no days before to compare with';
   return html`<dl class="tiles">
       ${tile('Human visitors a day', mean && number(mean.human), change(mean?.human, then?.human))}
@@ -103,15 +103,9 @@ function tiles({ days, recent, before }: Figures): Html {
       ${tile('Days to believe', `${counts('final')} of ${days.length}`, inDoubt)}
     </dl>
     <p class="muted">
-      Means of ${countWithDoubts(recent.days)} in the last ${PERIOD_DAYS}${against}. Unique visitors of different days
-      or pages can’t be added up.
+      Means of ${countOf(recent.days.length)} in the last ${PERIOD_DAYS}${against}. Unique visitors of different days or
+      pages can’t be added up.
     </p>`;
-}
-
-/** How many days a mean is of: an inconsistent one counts, and may be far off. */
-function countWithDoubts(days: readonly Day[]): string {
-  const count = days.filter(({ state }) => state === 'inconsistent').length;
-  return `${countOf(days.length)}${count === 0 ? '' : `, ${count} of them inconsistent,`}`;
 }
 
 function tile(name: string, value: string | null, note: Html | null): Html {

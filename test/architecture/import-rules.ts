@@ -79,7 +79,7 @@ export const IMPORT_RULES: Record<string, ImportRule> = {
     values:
       'contract agent-job visitor-export temporal config snapshots report worker client operations starter http local',
     types: '@temporalio/client @temporalio/common',
-    packages: 'node @modelcontextprotocol/server commander',
+    packages: 'node @modelcontextprotocol/server commander ms',
   },
 };
 

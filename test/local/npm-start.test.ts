@@ -1,5 +1,5 @@
 import { execFile, spawn, type ChildProcess } from 'node:child_process';
-import { randomBytes } from 'node:crypto';
+import { randomBytes, randomUUID } from 'node:crypto';
 import { once } from 'node:events';
 import { existsSync } from 'node:fs';
 import { mkdir, mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises';
@@ -10,6 +10,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { promisify } from 'node:util';
 import { afterEach, beforeAll, beforeEach, expect, test } from 'vitest';
 import { freePort } from '../../src/local/child-process.js';
+import { isIgnored } from '../../src/local/local-system.js';
 import { startDevServer } from '../../src/local/dev-server.js';
 import { startSandbox } from '../../src/sandbox/sandbox.js';
 import { connectTo } from '../support/dev-server.js';
@@ -139,6 +140,7 @@ test(
     await writeFile(join(profile, 'temporal.toml'), '[profile.default]\nnamespace = "production"\n');
     const keysFile = join(home, 'payload-keys.json');
     await writeFile(keysFile, JSON.stringify({ current: 'k', keys: { k: randomBytes(32).toString('base64') } }));
+    const metricsPort = await freePort();
     const start = new Start({
       // The proxy is not there: what is on this machine must be reached without it.
       http_proxy: 'http://127.0.0.1:9',
@@ -148,12 +150,15 @@ test(
       ADMIN_API_KEY: 'secret-of-the-upstream',
       PAYLOAD_KEYS_FILE: keysFile,
       WEBHOOKS_FILE: join(home, 'webhooks.json'),
+      METRICS_ADDRESS: `127.0.0.1:${metricsPort}`,
     });
     try {
       await start.says(/stays up/);
       expect(await start.says(/^Ignored +(.*)$/m)).toBe(
         'ADMIN_API_KEY, TEMPORAL_ADDRESS, TEMPORAL_API_KEY, UPSTREAM_BASE_URL, WEBHOOKS_FILE',
       );
+      const metrics = await (await fetch(`http://127.0.0.1:${metricsPort}/metrics`)).text();
+      expect(metrics).toMatch(/^agent_jobs_ended_total{.*completed.* 1$/m);
       expect(start.output).toMatch(/^Outcome +completed/m);
       expect(start.output).toMatch(/^Follow-up .* sent$/m);
       expect(start.output).toMatch(/^PR +https:\/\//m);
@@ -322,4 +327,18 @@ test('with --real and nothing set, all that is missing is named and nothing star
   expect(await start.ended()).toBe(1);
   expect(start.output).not.toContain('Stopping');
   expect(existsSync(join(home, '.local', 'state'))).toBe(false);
+});
+
+test('webhooks stay on this machine, and what leads to another one is ignored', async () => {
+  const fileOf = async (...urls: string[]) => {
+    const file = join(home, `${randomUUID()}.json`);
+    await writeFile(file, JSON.stringify({ demo: urls.map((url) => ({ url, secrets: [] })) }));
+    return file;
+  };
+  const isDropped = (file: string) => isIgnored('WEBHOOKS_FILE', { WEBHOOKS_FILE: file }, false);
+  expect(isDropped(await fileOf('http://127.0.0.1:9000/a', 'http://localhost/b'))).toBe(false);
+  expect(isDropped(await fileOf('http://127.0.0.1:9000/a', 'https://example.com/b'))).toBe(true);
+  expect(isDropped('/not/there')).toBe(true);
+  const env = { HTTPS_PROXY: 'http://proxy', HTTP_KEYS_FILE: 'keys', MESSAGES_PER_HOUR: '5', LOG_LEVEL: 'debug' };
+  expect(Object.keys(env).filter((name) => isIgnored(name, env, false))).toEqual(['HTTPS_PROXY', 'HTTP_KEYS_FILE']);
 });

@@ -64,7 +64,7 @@ test('28 days are compared with the 28 before, days in doubt are shown and provi
   }
   const text = await textOf();
   expect(text).toContain('Human visitors a day 210 ▲ 91 %');
-  expect(text).toContain('Means of 26 days, 1 of them inconsistent, in the last 28, against 28 days in the 28 before');
+  expect(text).toContain('Means of 25 days in the last 28, against 28 days in the 28 before');
   expect(text).toContain('Days to believe 53 of 56 1 inconsistent, 1 provisional, 1 missing');
   expect(text).toContain(
     `${plusDays(TODAY, -9)} inconsistent a page did not begin with the last row of the page before (overlap, row 249)`,
@@ -243,4 +243,19 @@ test('a foreign folder and a broken manifest cost the others neither report nor 
   await store.put('visitors/readme.txt', Buffer.from('x'));
   expect(await textOf()).toBe(text);
   expect(await projectDays(store, Date.parse(NOW))).toEqual(new Map([['p', { lastEnd: '2026-03-11', gaps: 1 }]]));
+});
+
+test('a day that can not be right moves no mean and stretches no axis; its dot has its value', async () => {
+  const rows = [page('/', 80, 20)];
+  for (let back = 2; back <= 9; back++) await putDay(store, 'p', { date: plusDays(TODAY, -back), rows });
+  const drift = { kind: 'impossible', offset: 1 } as const;
+  await putDay(store, 'p', { date: plusDays(TODAY, -1), rows, totals: { human: 90_000, ai: 7, total: 90_007 }, drift });
+  const leftOut = { kind: 'malformedRows', offset: 3, count: 1, field: 'ai is missing' } as const;
+  await putDay(store, 'p', { date: plusDays(TODAY, -10), rows: [page('/', 44, 20)], drift: leftOut });
+  expect(await textOf()).toContain('Human visitors a day 76');
+  const [chart] = /<svg[\s\S]*?<\/svg>/.exec(await buildReport(store, 'p', NOW))!;
+  const labels = [...chart.matchAll(/<text[^>]*>([^<]*)</g)].map(([, text]) => text);
+  expect(labels).toContain('90K');
+  expect(labels).toContain('80');
+  expect(labels.filter((label) => /K$/.test(label!))).toEqual(['90K']);
 });
