@@ -13,8 +13,8 @@ import {
   upstreamWarnings,
   type WorkerConfig,
 } from './config.js';
-import { openStore } from './snapshots/open-store.js';
-import type { SnapshotStore } from './snapshots/snapshot-store.js';
+import { openStore } from './exports/snapshots/open-store.js';
+import type { SnapshotStore } from './exports/snapshots/snapshot-store.js';
 import { payloadCodecs } from './temporal/payload-codec.js';
 import { createUpstream } from './upstream/client.js';
 import { createKeySource } from './upstream/keys.js';

@@ -1,8 +1,9 @@
 /**
  * A step of GitHub Actions that tells an agent job what became of its pull request: its checks failed, or a member asks
- * for changes. It finds the job by the pull request's link and sends a follow-up, once for each commit or review, at most
- * five for a pull request. Texts of the event go into JSON alone. It needs Node and the HTTP server of agent-jobs:
- * AGENT_JOBS_URL, AGENT_JOBS_PROJECT, and AGENT_JOBS_KEY, which a fork does not get. Ends with 1 if a call fails.
+ * for changes. It finds the job by the pull request's link and sends a follow-up, once for each commit or review, and
+ * at most five for a pull request. Texts of the event go into JSON alone. It needs Node and the HTTP server of
+ * agent-jobs: AGENT_JOBS_URL, AGENT_JOBS_PROJECT, and AGENT_JOBS_KEY, which a fork does not get. Ends with 1 if a call
+ * fails.
  */
 import { readFile } from 'node:fs/promises';
 

@@ -13,8 +13,8 @@ import {
 } from '../../src/contract.js';
 import { FLAG, optional, schemaOf, TEXT, type JsonSchema } from '../../src/contract/kinds.js';
 import { ADOPT, ATTACH_JOB, ATTRIBUTION, CREATE_JOB, FOLLOW_UP, OTHER_DECISION } from '../../src/agent-job/fields.js';
-import { CHECKED_FIELDS } from '../../src/snapshots/manifest.js';
-import { RANGE_EXPORT, SCHEDULED_EXPORT } from '../../src/visitor-export/input.js';
+import { CHECKED_FIELDS } from '../../src/exports/snapshots/manifest.js';
+import { RANGE_EXPORT, SCHEDULED_EXPORT } from '../../src/exports/input.js';
 
 /** A reference to a shape. */
 function ref(name: string): JsonSchema {

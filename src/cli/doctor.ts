@@ -169,7 +169,7 @@ async function checkStore(): Promise<Finding> {
   if (store.url.startsWith('file:') && !existsSync(fileURLToPath(store.url))) {
     return { status: 'warn', text: `${store.url} is not there yet: the first export makes it` };
   }
-  const { STAGING } = await import('../snapshots/layout.js');
+  const { STAGING } = await import('../exports/snapshots/layout.js');
   const folder = `${STAGING}/doctor-${randomUUID()}`;
   const key = `${folder}/probe`;
   const probe = Buffer.from(key);

@@ -1,8 +1,8 @@
 /** What is done with snapshots that are there: `export verify`, `export gaps` and `report`. */
 import type { Command } from 'commander';
 import type { SnapshotManifest } from '../contract.js';
-import { inconsistencyText } from '../visitor-export/scan-checkpoint.js';
-import type { Day } from '../snapshots/catalog.js';
+import { inconsistencyText } from '../exports/scan-checkpoint.js';
+import type { Day } from '../exports/snapshots/catalog.js';
 import { CommandError } from './exit.js';
 import {
   addRangeOptions,
@@ -54,8 +54,8 @@ export function markOf({
 }
 
 async function verifySnapshots(flags: Partial<ExportFlags>): Promise<void> {
-  const { findSnapshots } = await import('../snapshots/catalog.js');
-  const { verifySnapshot } = await import('../snapshots/verify.js');
+  const { findSnapshots } = await import('../exports/snapshots/catalog.js');
+  const { verifySnapshot } = await import('../exports/snapshots/verify.js');
   const store = await openSnapshots();
   const { dateFrom, dateTo } = toRange(flags, { dateFrom: '0000-01-01', dateTo: '9999-12-31' });
   let [count, wrong] = [0, 0];
@@ -77,7 +77,7 @@ async function verifySnapshots(flags: Partial<ExportFlags>): Promise<void> {
 }
 
 async function showGaps(flags: ExportFlags): Promise<void> {
-  const { daysOf, isOneDay, isStillDue, withDamage } = await import('../snapshots/catalog.js');
+  const { daysOf, isOneDay, isStillDue, withDamage } = await import('../exports/snapshots/catalog.js');
   const store = await openSnapshots();
   // A range that was asked for shows what a lost store lacks.
   const isAsked = flags.day !== undefined || flags.from !== undefined;
@@ -121,8 +121,8 @@ export function addReport(program: Command): void {
     const store = await openSnapshots();
     // The report of a mistyped name would be a page that says so little.
     await readSomeManifests(store, projectId);
-    const { loadOptional } = await import('../snapshots/open-store.js');
-    const { writeReport } = await loadOptional('the report', () => import('../report/report.js'));
+    const { loadOptional } = await import('../exports/snapshots/open-store.js');
+    const { writeReport } = await loadOptional('the report', () => import('../exports/report/report.js'));
     const location = await writeReport(store, projectId, new Date().toISOString());
     printAnswer(json, { projectId, location }, () => location);
   });

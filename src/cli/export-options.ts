@@ -1,8 +1,8 @@
 /** The options that commands of exports share: which days, and where the snapshots lie. */
 import type { Command } from 'commander';
-import { isDate, plusDays, type DateRange } from '../visitor-export/date-range.js';
+import { isDate, plusDays, type DateRange } from '../exports/date-range.js';
 import type { SnapshotManifest } from '../contract.js';
-import type { SnapshotStore } from '../snapshots/snapshot-store.js';
+import type { SnapshotStore } from '../exports/snapshots/snapshot-store.js';
 import { CommandError, UsageError } from './exit.js';
 import { printable } from './show.js';
 
@@ -45,7 +45,7 @@ export function toRange({ day, from, to }: RangeFlags, preset: DateRange): DateR
  * snapshot would be empty, and look like a day without visitors.
  */
 export async function toExportRange(flags: RangeFlags, preset = yesterday()): Promise<DateRange> {
-  const { mayHaveBegun } = await import('../snapshots/catalog.js');
+  const { mayHaveBegun } = await import('../exports/snapshots/catalog.js');
   const range = toRange(flags, preset);
   const today = todayByUtc();
   if (mayHaveBegun({ dateFrom: plusDays(range.dateTo, -1) }, today)) return range;
@@ -65,7 +65,7 @@ export function yesterday(): DateRange {
 /** Opens the store that SNAPSHOTS_URL names; throws a ConfigError. */
 export async function openSnapshots(): Promise<SnapshotStore> {
   const { readSnapshotsConfig } = await import('../config.js');
-  const { openStore } = await import('../snapshots/open-store.js');
+  const { openStore } = await import('../exports/snapshots/open-store.js');
   const { url, forcePathStyle } = readSnapshotsConfig();
   return openStore(url, { forcePathStyle });
 }
@@ -85,7 +85,7 @@ export async function readSomeManifests(store: SnapshotStore, project: string): 
 
 /** The manifests of a project's snapshots. */
 export async function readManifests(store: SnapshotStore, project: string): Promise<SnapshotManifest[]> {
-  const { listManifests } = await import('../snapshots/catalog.js');
+  const { listManifests } = await import('../exports/snapshots/catalog.js');
   const manifests: SnapshotManifest[] = [];
   for await (const manifest of listManifests(store, project)) manifests.push(manifest);
   return manifests;

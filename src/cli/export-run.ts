@@ -2,8 +2,8 @@
 import { setInterval } from 'node:timers/promises';
 import type { Command } from 'commander';
 import type { SnapshotReceipt, VisitorExportProgress, VisitorExportRangeInput } from '../contract.js';
-import { type DateRange, plusDays } from '../visitor-export/date-range.js';
-import { inconsistencyText, maySecondScan } from '../visitor-export/scan-checkpoint.js';
+import { type DateRange, plusDays } from '../exports/date-range.js';
+import { inconsistencyText, maySecondScan } from '../exports/scan-checkpoint.js';
 import type { VisitorExportHandle } from '../starter.js';
 import { addRangeOptions, openSnapshots, readManifests, toExportRange, type ExportFlags } from './export-options.js';
 import { markOf } from './export-inspect.js';
@@ -117,7 +117,7 @@ async function backfill(command: Command, flags: ExportFlags): Promise<void> {
 }
 
 async function daysToDo(flags: ExportFlags): Promise<DateRange[]> {
-  const { daysOf, withDamage } = await import('../snapshots/catalog.js');
+  const { daysOf, withDamage } = await import('../exports/snapshots/catalog.js');
   const { dateFrom, dateTo } = await toExportRange(flags);
   const store = await openSnapshots();
   const manifests = await readManifests(store, flags.project);

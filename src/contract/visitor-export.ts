@@ -62,7 +62,7 @@ export interface VisitorTotals {
 }
 
 /**
- * What a scan saw. src/visitor-export/scan-checkpoint.ts names all places of a new kind.
+ * What a scan saw. src/exports/scan-checkpoint.ts names all places of a new kind.
  */
 export type InconsistencyKind =
   | 'overlap'

@@ -10,10 +10,10 @@ import {
   isStillDue,
   mayHaveBegun,
   readFoundManifest,
-} from '../snapshots/catalog.js';
-import { isAsWritten, unlessNewer } from '../snapshots/manifest.js';
-import { plusDays } from '../visitor-export/date-range.js';
-import type { SnapshotStore } from '../snapshots/snapshot-store.js';
+} from '../exports/snapshots/catalog.js';
+import { isAsWritten, unlessNewer } from '../exports/snapshots/manifest.js';
+import { plusDays } from '../exports/date-range.js';
+import type { SnapshotStore } from '../exports/snapshots/snapshot-store.js';
 import { every } from './every.js';
 import type { Logger } from './logging.js';
 import type { Meters } from './metrics.js';

@@ -7,11 +7,11 @@ import type { Client } from '@temporalio/client';
 import { MockActivityEnvironment } from '@temporalio/testing';
 import { expect, test } from 'vitest';
 import { createExportActivities, type ReadChunkInput } from '../../src/activities/visitor-export/export-activities.js';
-import { openStore } from '../../src/snapshots/open-store.js';
+import { openStore } from '../../src/exports/snapshots/open-store.js';
 import { DEFAULT_PRIORITY, type BudgetFacts, type RequestReport } from '../../src/contract.js';
 import { ReadFailedError } from '../../src/upstream/errors.js';
 import type { Upstream } from '../../src/upstream/upstream.js';
-import { NEW_SCAN } from '../../src/visitor-export/scan-checkpoint.js';
+import { NEW_SCAN } from '../../src/exports/scan-checkpoint.js';
 
 const MINUTE_MS = 60_000;
 const HOUR_MS = 60 * MINUTE_MS;

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import { readPages } from '../../src/activities/visitor-export/read-pages.js';
-import { PathSet, Scan } from '../../src/snapshots/scan.js';
-import { NEW_SCAN } from '../../src/visitor-export/scan-checkpoint.js';
+import { PathSet, Scan } from '../../src/exports/snapshots/scan.js';
+import { NEW_SCAN } from '../../src/exports/scan-checkpoint.js';
 import { pageAt, rows } from '../snapshots/pages.js';
 
 test('a page of as many rows as its bytes hold is taken', async () => {

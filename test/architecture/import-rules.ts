@@ -17,7 +17,6 @@ export const IMPORT_RULES: Record<string, ImportRule> = {
   // Names on the wire and pure domain code: workflows, workers and clients share them.
   contract: { types: '@temporalio/common', packages: 'ms' },
   'agent-job': { values: 'contract', packages: '@noble/hashes @temporalio/common @temporalio/workflow ms' },
-  'visitor-export': { values: 'contract agent-job' },
 
   // Adapters: the SDK, the settings, the HTTP service, the store.
   temporal: {
@@ -26,31 +25,30 @@ export const IMPORT_RULES: Record<string, ImportRule> = {
   },
   config: { values: 'contract', types: '@temporalio/worker', packages: 'node @temporalio/envconfig ms zod' },
   upstream: { values: 'contract config', packages: 'node ky undici zod' },
-  snapshots: {
-    values: 'contract visitor-export',
+  exports: {
+    values: 'contract agent-job',
     types: 'upstream',
-    packages: 'node @aws-sdk/client-s3 @aws-sdk/lib-storage hyparquet hyparquet-writer zod',
+    packages: 'node @aws-sdk/client-s3 @aws-sdk/lib-storage echarts hyparquet hyparquet-writer zod',
   },
-  report: { values: 'snapshots visitor-export', types: 'contract', packages: 'echarts' },
 
   // What starts and steers from outside; the worker starts jobs for other workflows.
   client: {
-    values: 'contract agent-job visitor-export temporal',
+    values: 'contract agent-job temporal exports',
     packages: 'node @temporalio/client @temporalio/common',
   },
 
   // What runs on a worker. Workflow code runs in a sandbox without Node, and knows activities by their types.
   activities: {
-    values: 'contract agent-job visitor-export temporal config upstream snapshots report client',
+    values: 'contract agent-job temporal config upstream exports client',
     packages: 'node @temporalio/activity @temporalio/client @temporalio/common ipaddr.js undici zod',
   },
   workflows: {
-    values: 'contract agent-job visitor-export',
+    values: 'contract agent-job exports',
     types: 'activities',
     packages: '@temporalio/common @temporalio/workflow',
   },
   worker: {
-    values: 'contract visitor-export temporal config upstream snapshots activities',
+    values: 'contract temporal config upstream exports activities',
     types: '@temporalio/common',
     packages: 'node @temporalio/client @temporalio/worker pino',
   },
@@ -76,8 +74,7 @@ export const IMPORT_RULES: Record<string, ImportRule> = {
 
   // The command line, which can become each of the programs.
   cli: {
-    values:
-      'contract agent-job visitor-export temporal config snapshots report worker client operations starter http local',
+    values: 'contract agent-job temporal config exports worker client operations starter http local',
     types: '@temporalio/client @temporalio/common',
     packages: 'node @modelcontextprotocol/server commander ms',
   },

@@ -666,7 +666,7 @@ export const MUTANTS: Mutant[] = [
   },
   {
     name: 'pages of an export without an overlap',
-    file: 'src/snapshots/scan.ts',
+    file: 'src/exports/snapshots/scan.ts',
     find: "    if (!isOverlap && offset !== gapEnd) this.#recordInconsistency('overlap', offset);\n",
     replace: '',
     test: 'test/snapshots/scan.test.ts',
@@ -674,7 +674,7 @@ export const MUTANTS: Mutant[] = [
   },
   {
     name: 'an inconsistent snapshot that replaces a consistent one',
-    file: 'src/snapshots/publish.ts',
+    file: 'src/exports/snapshots/publish.ts',
     find: "  if (isSound(current) && !isSound(candidate) && !isOnlyProvisional) return 'keep';\n",
     replace: '',
     test: 'test/snapshots/publish.test.ts',
@@ -698,7 +698,7 @@ export const MUTANTS: Mutant[] = [
   },
   {
     name: 'a turn of an export that is used again after its chunk failed',
-    file: 'src/visitor-export/range-transitions.ts',
+    file: 'src/exports/range-transitions.ts',
     find: 'failedOrRetried({ ...state, turns: { ...turns, turn: null } }',
     replace: 'failedOrRetried(state',
     test: 'test/unit/range-transitions.test.ts',
@@ -706,7 +706,7 @@ export const MUTANTS: Mutant[] = [
   },
   {
     name: 'the manifest published before the Parquet file',
-    file: 'src/snapshots/publish.ts',
+    file: 'src/exports/snapshots/publish.ts',
     find: '  await store.put(intentKey(range), asWriter',
     replace:
       '  await store.put(manifestKey(range), encodeManifest(manifest));\n' +
@@ -716,7 +716,7 @@ export const MUTANTS: Mutant[] = [
   },
   {
     name: 'a Parquet file that was replaced stays beside the new one',
-    file: 'src/snapshots/publish.ts',
+    file: 'src/exports/snapshots/publish.ts',
     find: '  await removeReplaced(store, range);\n  await cleanUpStaging',
     replace: '  await cleanUpStaging',
     test: 'test/snapshots/publish.test.ts',
@@ -772,7 +772,7 @@ export const MUTANTS: Mutant[] = [
   },
   {
     name: 'path hashes that a visitor can choose',
-    file: 'src/snapshots/content-digest.ts',
+    file: 'src/exports/snapshots/content-digest.ts',
     find: 'sha256Hex(key + path)',
     replace: 'sha256Hex(key.slice(0, 0) + path)',
     test: 'test/snapshots/path-set.test.ts',
@@ -780,7 +780,7 @@ export const MUTANTS: Mutant[] = [
   },
   {
     name: 'totals that contradict the rows and count as consistent',
-    file: 'src/snapshots/publish.ts',
+    file: 'src/exports/snapshots/publish.ts',
     find: 'const isImpossible = contradictsItself(finished.checkpoint);',
     replace: 'const isImpossible = contradictsItself(finished.checkpoint) && candidate.rows < 0;',
     test: 'test/snapshots/belief.test.ts',
@@ -788,7 +788,7 @@ export const MUTANTS: Mutant[] = [
   },
   {
     name: 'a day that lost most of its rows and is published at once',
-    file: 'src/snapshots/publish.ts',
+    file: 'src/exports/snapshots/publish.ts',
     find: 'if (provisional || !hasLostMost(rows, current?.rows ?? 0)) return false;',
     replace: 'if (provisional || rows >= 0 || !hasLostMost(rows, current?.rows ?? 0)) return false;',
     test: 'test/snapshots/belief.test.ts',
@@ -796,7 +796,7 @@ export const MUTANTS: Mutant[] = [
   },
   {
     name: 'a damaged file reported as unchanged',
-    file: 'src/snapshots/manifest.ts',
+    file: 'src/exports/snapshots/manifest.ts',
     find: '(await sha256Of(store, key)) !== sha256',
     replace: '(await sha256Of(store, key)).length !== sha256.length',
     test: 'test/snapshots/belief.test.ts',
@@ -804,7 +804,7 @@ export const MUTANTS: Mutant[] = [
   },
   {
     name: 'an older scan that replaces a newer snapshot',
-    file: 'src/snapshots/publish.ts',
+    file: 'src/exports/snapshots/publish.ts',
     find: 'if (published && isNewer(published, candidate)) {',
     replace: 'if (published && isNewer(published, candidate) && candidate.rows < 0) {',
     test: 'test/snapshots/belief.test.ts',
@@ -812,7 +812,7 @@ export const MUTANTS: Mutant[] = [
   },
   {
     name: 'a snapshot of a newer release that is taken for none',
-    file: 'src/snapshots/manifest.ts',
+    file: 'src/exports/snapshots/manifest.ts',
     find: 'if (newer !== null) throw',
     replace: "if (newer === '') throw",
     test: 'test/snapshots/newer-format.test.ts',
@@ -820,7 +820,7 @@ export const MUTANTS: Mutant[] = [
   },
   {
     name: 'a replaced snapshot that is not kept',
-    file: 'src/snapshots/publish.ts',
+    file: 'src/exports/snapshots/publish.ts',
     find: 'if (current && !isSame) await keepSuperseded',
     replace: 'if (current && !isSame && current.rows < 0) await keepSuperseded',
     test: 'test/snapshots/belief.test.ts',
@@ -980,7 +980,7 @@ export const MUTANTS: Mutant[] = [
   },
   {
     name: 'a suspect scan that is confirmed by itself',
-    file: 'src/snapshots/publish.ts',
+    file: 'src/exports/snapshots/publish.ts',
     find: 'if (current && isSameScan(current, candidate)) {',
     replace: 'if (current && candidate.files.length > 0 && isSameScan(current, candidate)) {',
     test: 'test/snapshots/belief.test.ts',

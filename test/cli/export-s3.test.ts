@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { afterAll, afterEach, beforeAll, expect, test, vi } from 'vitest';
-import { openStore } from '../../src/snapshots/open-store.js';
+import { openStore } from '../../src/exports/snapshots/open-store.js';
 import { putDay } from '../report/snapshots.js';
 import { startOddS3, startS3Server, type S3Server } from '../support/s3-server.js';
 import { jsonLines } from './run-cli.js';

@@ -2,8 +2,8 @@ import { readFileSync } from 'node:fs';
 import { expect, test } from 'vitest';
 import { parseAttribution, parseFollowUp, parseJobInput, parseResolution } from '../../src/agent-job/input.js';
 import { InvalidInputError } from '../../src/contract/errors.js';
-import { parseManifest } from '../../src/snapshots/manifest.js';
-import { parseExportInput } from '../../src/visitor-export/input.js';
+import { parseManifest } from '../../src/exports/snapshots/manifest.js';
+import { parseExportInput } from '../../src/exports/input.js';
 import { newValidator } from './validator.js';
 
 type Schema = Record<string, unknown>;

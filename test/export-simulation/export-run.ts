@@ -1,18 +1,18 @@
 import { readPages } from '../../src/activities/visitor-export/read-pages.js';
 import type { SnapshotReceipt, VisitorExportRange } from '../../src/contract.js';
-import { isProvisional } from '../../src/visitor-export/date-range.js';
+import { isProvisional } from '../../src/exports/date-range.js';
 import {
   NEW_SCAN,
   type ScanCheckpoint,
   SECOND_SCAN_DELAY_MS,
   type SuspectScan,
   inconsistencyOf,
-} from '../../src/visitor-export/scan-checkpoint.js';
+} from '../../src/exports/scan-checkpoint.js';
 import { throttledWaitMs } from '../../src/agent-job/waits.js';
-import { cleanUpStaging, stageChunk, stagedPaths } from '../../src/snapshots/staging.js';
-import { Scan } from '../../src/snapshots/scan.js';
-import { finishPublication, publishScan } from '../../src/snapshots/publish.js';
-import type { SnapshotStore } from '../../src/snapshots/snapshot-store.js';
+import { cleanUpStaging, stageChunk, stagedPaths } from '../../src/exports/snapshots/staging.js';
+import { Scan } from '../../src/exports/snapshots/scan.js';
+import { finishPublication, publishScan } from '../../src/exports/snapshots/publish.js';
+import type { SnapshotStore } from '../../src/exports/snapshots/snapshot-store.js';
 import type { Upstream } from '../../src/upstream/upstream.js';
 import type { SimulatedTime } from './upstream.js';
 

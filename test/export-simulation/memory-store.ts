@@ -1,5 +1,5 @@
-import type { SnapshotStore } from '../../src/snapshots/snapshot-store.js';
-import { SnapshotStoreError } from '../../src/snapshots/snapshot-store.js';
+import type { SnapshotStore } from '../../src/exports/snapshots/snapshot-store.js';
+import { SnapshotStoreError } from '../../src/exports/snapshots/snapshot-store.js';
 
 /**
  * A store whose objects appear whole or not at all, as the real ones do, and which may be struck before or after any

@@ -3,9 +3,9 @@
  * rows, limits and deaths.
  */
 import { visitorExportWorkflowId, type VisitorExportRange } from '../../src/contract.js';
-import { daysBefore, plusDays } from '../../src/visitor-export/date-range.js';
-import { isWhole, readManifest } from '../../src/snapshots/manifest.js';
-import { readRows } from '../../src/snapshots/parquet.js';
+import { daysBefore, plusDays } from '../../src/exports/date-range.js';
+import { isWhole, readManifest } from '../../src/exports/snapshots/manifest.js';
+import { readRows } from '../../src/exports/snapshots/parquet.js';
 import { ReadFailedError } from '../../src/upstream/errors.js';
 import type { VisitorPage, VisitorRow } from '../../src/upstream/upstream.js';
 import { CONTRADICTIONS, shrunk, withOddRows } from './disturbances.js';

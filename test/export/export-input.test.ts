@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
-import { parseExportInput } from '../../src/visitor-export/input.js';
+import { parseExportInput } from '../../src/exports/input.js';
 import { isTimeZone, Undecodable } from '../../src/contract/kinds.js';
-import { daysBefore, isDate } from '../../src/visitor-export/date-range.js';
+import { daysBefore, isDate } from '../../src/exports/date-range.js';
 
 const range = { dateFrom: '2026-01-01', dateTo: '2026-01-03' };
 

@@ -21,9 +21,9 @@ import {
   type VisitorExportRange,
   type VisitorExportResult,
 } from '../../src/contract.js';
-import { manifestKey } from '../../src/snapshots/layout.js';
-import { openStore } from '../../src/snapshots/open-store.js';
-import type { SnapshotStore } from '../../src/snapshots/snapshot-store.js';
+import { manifestKey } from '../../src/exports/snapshots/layout.js';
+import { openStore } from '../../src/exports/snapshots/open-store.js';
+import type { SnapshotStore } from '../../src/exports/snapshots/snapshot-store.js';
 import { startSandbox, type Sandbox, type SandboxOptions } from '../../src/testing.js';
 import { createUpstream } from '../../src/upstream/client.js';
 import { createKeySource } from '../../src/upstream/keys.js';

@@ -3,7 +3,7 @@ import { readdir, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import { visitorExportWorkflowId } from '../../src/contract.js';
-import { reportKey } from '../../src/snapshots/layout.js';
+import { reportKey } from '../../src/exports/snapshots/layout.js';
 import { RejectedError } from '../../src/upstream/errors.js';
 import type { Upstream } from '../../src/upstream/upstream.js';
 import { connectOwnNamespace } from '../support/dev-server.js';

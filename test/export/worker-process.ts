@@ -8,7 +8,7 @@ import { pathToFileURL } from 'node:url';
 import { NativeConnection, Worker } from '@temporalio/worker';
 import { createExportActivities } from '../../src/activities/visitor-export/export-activities.js';
 import { startClock } from '../../src/temporal/activity-attempt.js';
-import { openStore } from '../../src/snapshots/open-store.js';
+import { openStore } from '../../src/exports/snapshots/open-store.js';
 import { createUpstream } from '../../src/upstream/client.js';
 import { createKeySource } from '../../src/upstream/keys.js';
 import type { WorkerSettings } from './export.js';

@@ -1,10 +1,10 @@
 import type { Inconsistency, SnapshotManifest, VisitorTotals } from '../../src/contract.js';
-import { plusDays } from '../../src/visitor-export/date-range.js';
-import { ContentDigest, sha256Hex, type VisitorRow } from '../../src/snapshots/content-digest.js';
-import { manifestKey, parquetName, snapshotFolder } from '../../src/snapshots/layout.js';
-import { encodeManifest, FORMAT_VERSION, snapshotId } from '../../src/snapshots/manifest.js';
-import { writeParquet } from '../../src/snapshots/parquet.js';
-import type { SnapshotStore } from '../../src/snapshots/snapshot-store.js';
+import { plusDays } from '../../src/exports/date-range.js';
+import { ContentDigest, sha256Hex, type VisitorRow } from '../../src/exports/snapshots/content-digest.js';
+import { manifestKey, parquetName, snapshotFolder } from '../../src/exports/snapshots/layout.js';
+import { encodeManifest, FORMAT_VERSION, snapshotId } from '../../src/exports/snapshots/manifest.js';
+import { writeParquet } from '../../src/exports/snapshots/parquet.js';
+import type { SnapshotStore } from '../../src/exports/snapshots/snapshot-store.js';
 
 export interface MadeDay {
   date: string;

@@ -4,12 +4,12 @@ import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import type { SnapshotManifest, SnapshotReceipt } from '../../src/contract.js';
-import { manifestKey, intentKey, supersededFolder } from '../../src/snapshots/layout.js';
-import { encodeManifest } from '../../src/snapshots/manifest.js';
-import { openStore } from '../../src/snapshots/open-store.js';
-import { finishPublication, publishScan } from '../../src/snapshots/publish.js';
-import type { SnapshotStore } from '../../src/snapshots/snapshot-store.js';
-import { removeExpired, StaleStagingError } from '../../src/snapshots/staging.js';
+import { manifestKey, intentKey, supersededFolder } from '../../src/exports/snapshots/layout.js';
+import { encodeManifest } from '../../src/exports/snapshots/manifest.js';
+import { openStore } from '../../src/exports/snapshots/open-store.js';
+import { finishPublication, publishScan } from '../../src/exports/snapshots/publish.js';
+import type { SnapshotStore } from '../../src/exports/snapshots/snapshot-store.js';
+import { removeExpired, StaleStagingError } from '../../src/exports/snapshots/staging.js';
 import { exportRows, RANGE, readScan, row, rows, type Telling } from './pages.js';
 import { parquetPath } from './published.js';
 

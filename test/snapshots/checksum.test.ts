@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import type { SnapshotManifest } from '../../src/contract.js';
-import { encodeManifest, FORMAT_VERSION } from '../../src/snapshots/manifest.js';
+import { encodeManifest, FORMAT_VERSION } from '../../src/exports/snapshots/manifest.js';
 
 const run = promisify(execFile);
 const DOCS = new URL('../../docs/exports.md', import.meta.url);

@@ -5,12 +5,12 @@ import { pathToFileURL } from 'node:url';
 import { DuckDBInstance, type DuckDBConnection } from '@duckdb/node-api';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import type { VisitorExportRange } from '../../src/contract.js';
-import { openStore } from '../../src/snapshots/open-store.js';
-import { PathSet, Scan } from '../../src/snapshots/scan.js';
-import { publishScan } from '../../src/snapshots/publish.js';
-import type { SnapshotStore } from '../../src/snapshots/snapshot-store.js';
-import { NEW_SCAN } from '../../src/visitor-export/scan-checkpoint.js';
-import { stageChunk } from '../../src/snapshots/staging.js';
+import { openStore } from '../../src/exports/snapshots/open-store.js';
+import { PathSet, Scan } from '../../src/exports/snapshots/scan.js';
+import { publishScan } from '../../src/exports/snapshots/publish.js';
+import type { SnapshotStore } from '../../src/exports/snapshots/snapshot-store.js';
+import { NEW_SCAN } from '../../src/exports/scan-checkpoint.js';
+import { stageChunk } from '../../src/exports/snapshots/staging.js';
 import { putDay } from '../report/snapshots.js';
 import { pageAt, rows } from './pages.js';
 

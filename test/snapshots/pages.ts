@@ -1,9 +1,9 @@
 import type { Inconsistency, VisitorExportRange, VisitorTotals } from '../../src/contract.js';
-import { NEW_SCAN, type SuspectScan, type ScanCheckpoint } from '../../src/visitor-export/scan-checkpoint.js';
-import { Scan } from '../../src/snapshots/scan.js';
-import { stageChunk, stagedPaths } from '../../src/snapshots/staging.js';
-import { publishScan } from '../../src/snapshots/publish.js';
-import type { SnapshotStore } from '../../src/snapshots/snapshot-store.js';
+import { NEW_SCAN, type SuspectScan, type ScanCheckpoint } from '../../src/exports/scan-checkpoint.js';
+import { Scan } from '../../src/exports/snapshots/scan.js';
+import { stageChunk, stagedPaths } from '../../src/exports/snapshots/staging.js';
+import { publishScan } from '../../src/exports/snapshots/publish.js';
+import type { SnapshotStore } from '../../src/exports/snapshots/snapshot-store.js';
 import type { VisitorPage } from '../../src/upstream/upstream.js';
 
 export interface Row {

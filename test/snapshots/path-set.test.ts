@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
-import { NEW_SCAN } from '../../src/visitor-export/scan-checkpoint.js';
-import { PathSet, Scan } from '../../src/snapshots/scan.js';
-import { pathHash } from '../../src/snapshots/content-digest.js';
+import { NEW_SCAN } from '../../src/exports/scan-checkpoint.js';
+import { PathSet, Scan } from '../../src/exports/snapshots/scan.js';
+import { pathHash } from '../../src/exports/snapshots/content-digest.js';
 
 test('each of 300,000 paths is new once, however often the set grew in between', () => {
   const paths = new PathSet();

@@ -2,8 +2,8 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { SnapshotManifest, VisitorExportRange } from '../../src/contract.js';
-import { manifestKey, snapshotFolder } from '../../src/snapshots/layout.js';
-import type { SnapshotStore } from '../../src/snapshots/snapshot-store.js';
+import { manifestKey, snapshotFolder } from '../../src/exports/snapshots/layout.js';
+import type { SnapshotStore } from '../../src/exports/snapshots/snapshot-store.js';
 
 /** The key of a date range's Parquet file; a key of nothing if there is none. */
 export async function parquetKey(store: SnapshotStore, range: VisitorExportRange): Promise<string> {

@@ -6,7 +6,7 @@ import { delimiter, join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { promisify } from 'node:util';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { openStore } from '../../src/snapshots/open-store.js';
+import { openStore } from '../../src/exports/snapshots/open-store.js';
 import { putDay } from '../report/snapshots.js';
 import { fetchPythonPackage } from '../support/python-packages.js';
 

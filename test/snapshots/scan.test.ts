@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
-import { NEW_SCAN, type ScanCheckpoint, inconsistencyOf } from '../../src/visitor-export/scan-checkpoint.js';
-import { PathSet, Scan } from '../../src/snapshots/scan.js';
+import { NEW_SCAN, type ScanCheckpoint, inconsistencyOf } from '../../src/exports/scan-checkpoint.js';
+import { PathSet, Scan } from '../../src/exports/snapshots/scan.js';
 import type { VisitorPage } from '../../src/upstream/upstream.js';
 import { pageAt, row, rows, type Row } from './pages.js';
 

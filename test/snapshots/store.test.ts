@@ -7,8 +7,8 @@ import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { CreateMultipartUploadCommand, ListMultipartUploadsCommand, S3Client } from '@aws-sdk/client-s3';
 import { afterAll, afterEach, beforeAll, describe, expect, test, vi } from 'vitest';
-import { openStore } from '../../src/snapshots/open-store.js';
-import { SnapshotStoreError, type SnapshotStore } from '../../src/snapshots/snapshot-store.js';
+import { openStore } from '../../src/exports/snapshots/open-store.js';
+import { SnapshotStoreError, type SnapshotStore } from '../../src/exports/snapshots/snapshot-store.js';
 import { startS3Server, type S3Server } from '../support/s3-server.js';
 
 let folder: string;

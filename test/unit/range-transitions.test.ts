@@ -8,8 +8,8 @@ import {
   type Outcome,
   type RangeState,
   type StepFailure,
-} from '../../src/visitor-export/range-transitions.js';
-import { NEW_SCAN, type ScanCheckpoint } from '../../src/visitor-export/scan-checkpoint.js';
+} from '../../src/exports/range-transitions.js';
+import { NEW_SCAN, type ScanCheckpoint } from '../../src/exports/scan-checkpoint.js';
 
 const DAY_MS = 86_400_000;
 const HOUR_MS = 3_600_000;

@@ -12,7 +12,7 @@ import {
 } from '../../src/contract.js';
 import type { DevServer } from '../../src/local/dev-server.js';
 import { agentJobStartOptions } from '../../src/agent-job/start-options.js';
-import { begin } from '../../src/visitor-export/range-transitions.js';
+import { begin } from '../../src/exports/range-transitions.js';
 import { rangeDetails, rangeTitle } from '../../src/workflows/visitor-export/range-shown.js';
 import { connectTo, startPrivateDevServer, type TestServer } from '../support/dev-server.js';
 import { startJobBench } from '../support/job-bench.js';

@@ -11,13 +11,13 @@ import {
   type VisitorExportRange,
 } from '../../contract.js';
 import type { RequestTurn } from '../../contract/request-queue.js';
-import { missedDays } from '../../snapshots/catalog.js';
-import { runFolder } from '../../snapshots/layout.js';
-import { loadOptional } from '../../snapshots/open-store.js';
-import { readManifest } from '../../snapshots/manifest.js';
-import { type FinishedScan, finishPublication, publishScan } from '../../snapshots/publish.js';
-import { type PathSet, Scan } from '../../snapshots/scan.js';
-import { type SnapshotStore, SnapshotStoreError } from '../../snapshots/snapshot-store.js';
+import { missedDays } from '../../exports/snapshots/catalog.js';
+import { runFolder } from '../../exports/snapshots/layout.js';
+import { loadOptional } from '../../exports/snapshots/open-store.js';
+import { readManifest } from '../../exports/snapshots/manifest.js';
+import { type FinishedScan, finishPublication, publishScan } from '../../exports/snapshots/publish.js';
+import { type PathSet, Scan } from '../../exports/snapshots/scan.js';
+import { type SnapshotStore, SnapshotStoreError } from '../../exports/snapshots/snapshot-store.js';
 import {
   checkCheckpoint,
   cleanUpStaging,
@@ -26,13 +26,13 @@ import {
   stagedPaths,
   type StagedScan,
   StaleStagingError,
-} from '../../snapshots/staging.js';
+} from '../../exports/snapshots/staging.js';
 import { startClock } from '../../temporal/activity-attempt.js';
 import { RejectedError } from '../../upstream/errors.js';
 import type { Upstream } from '../../upstream/upstream.js';
-import type { DateRange } from '../../visitor-export/date-range.js';
-import { type AskedTurn, type ChunkResult, STALE_STAGING } from '../../visitor-export/range-transitions.js';
-import type { ScanCheckpoint } from '../../visitor-export/scan-checkpoint.js';
+import type { DateRange } from '../../exports/date-range.js';
+import { type AskedTurn, type ChunkResult, STALE_STAGING } from '../../exports/range-transitions.js';
+import type { ScanCheckpoint } from '../../exports/scan-checkpoint.js';
 import type { Metrics, SnapshotVerdict } from '../metrics.js';
 import { CountedUpstream, TurnClient, type TurnRequest } from './export-turns.js';
 import { readPages } from './read-pages.js';
@@ -121,7 +121,7 @@ export function createExportActivities(dependencies: ExportActivitiesDependencie
     /** Writes the project's report anew from its snapshots. Temporal retries it: no run waits for a report. */
     writeReport: async ({ projectId }: { projectId: string }): Promise<string> => {
       // Loads the charts' library, which few runs need.
-      const { writeReport } = await loadOptional('the report', () => import('../../report/report.js'));
+      const { writeReport } = await loadOptional('the report', () => import('../../exports/report/report.js'));
       return heartbeating(() => writeReport(store, projectId, new Date(startClock().server()).toISOString()));
     },
 

@@ -8,7 +8,7 @@ import type { RequestTurn } from '../../contract/request-queue.js';
 import { startClock } from '../../temporal/activity-attempt.js';
 import { ReadFailedError } from '../../upstream/errors.js';
 import type { Upstream } from '../../upstream/upstream.js';
-import type { AskedTurn } from '../../visitor-export/range-transitions.js';
+import type { AskedTurn } from '../../exports/range-transitions.js';
 import { QueueClient } from '../queue-client.js';
 
 /** How an export asks for its turns. */

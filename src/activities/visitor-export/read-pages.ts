@@ -1,10 +1,10 @@
 /** The pages of one chunk, read in order. The first failure or 429 ends the chunk: the workflow owns all waits. */
 import type { VisitorExportRange } from '../../contract.js';
-import type { Scan } from '../../snapshots/scan.js';
+import type { Scan } from '../../exports/snapshots/scan.js';
 import { ReadFailedError } from '../../upstream/errors.js';
 import type { Upstream, VisitorRow } from '../../upstream/upstream.js';
-import type { Interruption } from '../../visitor-export/range-transitions.js';
-import { PAGE_ROWS } from '../../visitor-export/scan-checkpoint.js';
+import type { Interruption } from '../../exports/range-transitions.js';
+import { PAGE_ROWS } from '../../exports/scan-checkpoint.js';
 
 /** Ends an inconsistent scan that will be repeated. A shorter one is read whole, to see a mere change of order. */
 const MAX_PAGES_BEFORE_REPEAT = 100;

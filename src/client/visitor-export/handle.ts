@@ -9,7 +9,7 @@ import {
   type VisitorExportRangeInput,
   type VisitorExportResult,
 } from '../../contract.js';
-import { parseExportInput, RANGE_EXPORT, toRangeInput } from '../../visitor-export/input.js';
+import { parseExportInput, RANGE_EXPORT, toRangeInput } from '../../exports/input.js';
 import { InvalidInputError } from '../../contract/errors.js';
 import { ExportCanceledError, ExportFailedError } from '../errors.js';
 import {

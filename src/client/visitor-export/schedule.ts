@@ -18,7 +18,7 @@ import {
 import { checkObject, duration, optional, TEXT, whole } from '../../contract/kinds.js';
 import { InvalidInputError } from '../../contract/errors.js';
 import { lenientOptions } from '../../temporal/workflow-clients.js';
-import { parseExportInput } from '../../visitor-export/input.js';
+import { parseExportInput } from '../../exports/input.js';
 import { type CallOptions, checkNames, type Names } from '../settings.js';
 import { temporalCall } from '../temporal-call.js';
 

@@ -13,8 +13,8 @@ import {
 } from '@temporalio/workflow';
 import type { ExportActivities } from '../../activities/visitor-export/export-activities.js';
 import { exportTaskQueue } from '../../contract.js';
-import type { DateRange } from '../../visitor-export/date-range.js';
-import type { StepFailure } from '../../visitor-export/range-transitions.js';
+import type { DateRange } from '../../exports/date-range.js';
+import type { StepFailure } from '../../exports/range-transitions.js';
 
 /** The activities of a date range's one writer. */
 export function exportActivities(): Pick<ExportActivities, 'prepareExport' | 'readChunk' | 'publishSnapshot'> {
@@ -23,7 +23,7 @@ export function exportActivities(): Pick<ExportActivities, 'prepareExport' | 're
     heartbeatTimeout: '20 seconds',
     // A run that ended earlier than its activity would leave rows behind its clean-up, and meet the next writer.
     cancellationType: ActivityCancellationType.WAIT_CANCELLATION_COMPLETED,
-    // The export retries by itself: visitor-export/range-transitions.ts.
+    // The export retries by itself: exports/range-transitions.ts.
     retry: { maximumAttempts: 1 },
   };
   // A chunk reads for at most a minute. Its last page and its write take up to two minutes if the store is silent.

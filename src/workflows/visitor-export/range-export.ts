@@ -20,7 +20,7 @@ import {
   type VisitorExportResult,
 } from '../../contract.js';
 import { type RequestTurn, requestTurnSignal } from '../../contract/request-queue.js';
-import type { ExportHow } from '../../visitor-export/input.js';
+import type { ExportHow } from '../../exports/input.js';
 import {
   after,
   begin,
@@ -30,8 +30,8 @@ import {
   type RangeEnd,
   type RangeState,
   type Step,
-} from '../../visitor-export/range-transitions.js';
-import { inconsistencyOf } from '../../visitor-export/scan-checkpoint.js';
+} from '../../exports/range-transitions.js';
+import { inconsistencyOf } from '../../exports/scan-checkpoint.js';
 import { isNewRunWanted } from '../worker-version.js';
 import { cleanUpActivities, exportActivities, failureOf, stepFailureOf } from './activities.js';
 import { markDoubt, markWait, rangeDetails, rangeProgress } from './range-shown.js';

@@ -10,7 +10,7 @@ import {
 } from '../../contract.js';
 import { EXPORT_IN_DOUBT } from '../../contract/shared.js';
 import type { Queued } from '../../contract/write-outcome.js';
-import { next, type RangeState, stuckOn } from '../../visitor-export/range-transitions.js';
+import { next, type RangeState, stuckOn } from '../../exports/range-transitions.js';
 
 /** When the export may send its next request, as far as it knows; in the past if it need not wait. */
 function nextRequestTime({ notBefore, turns }: RangeState): number {

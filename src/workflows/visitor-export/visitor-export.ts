@@ -28,10 +28,10 @@ import {
   type VisitorExportRangeInput,
   type VisitorExportResult,
 } from '../../contract.js';
-import { DEFAULT_HOW, parseExportInput, toRangeInput, type ExportSpec } from '../../visitor-export/input.js';
-import { daysBefore } from '../../visitor-export/date-range.js';
-import type { RangeState } from '../../visitor-export/range-transitions.js';
-import { maySecondScan } from '../../visitor-export/scan-checkpoint.js';
+import { DEFAULT_HOW, parseExportInput, toRangeInput, type ExportSpec } from '../../exports/input.js';
+import { daysBefore } from '../../exports/date-range.js';
+import type { RangeState } from '../../exports/range-transitions.js';
+import { maySecondScan } from '../../exports/scan-checkpoint.js';
 import { InvalidInputError } from '../../contract/errors.js';
 import { HOUR_MS } from '../../contract/shared.js';
 import { handedOn } from '../handed-on.js';

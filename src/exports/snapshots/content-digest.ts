@@ -1,7 +1,7 @@
 /** Digests of rows and paths, and sums over rows. */
 import { hash, randomBytes } from 'node:crypto';
-import type { VisitorTotals } from '../contract.js';
-import type { VisitorRow } from '../upstream/upstream.js';
+import type { VisitorTotals } from '../../contract.js';
+import type { VisitorRow } from '../../upstream/upstream.js';
 
 export type { VisitorRow };
 

@@ -1,8 +1,8 @@
 /** Which snapshots a store has, and the state of each day of a calendar. */
 import { isDeepStrictEqual } from 'node:util';
-import { encodeId, type SnapshotManifest } from '../contract.js';
-import { DAY_MS } from '../contract/shared.js';
-import { type DateRange, isDate, plusDays } from '../visitor-export/date-range.js';
+import { encodeId, type SnapshotManifest } from '../../contract.js';
+import { DAY_MS } from '../../contract/shared.js';
+import { type DateRange, isDate, plusDays } from '../date-range.js';
 import { intentKey, projectFolder, snapshotFolder, SNAPSHOTS_FOLDER } from './layout.js';
 import { foreignFiles, isAsWritten, isOf, isWhole, readManifest, readManifestAt } from './manifest.js';
 import type { SnapshotStore } from './snapshot-store.js';

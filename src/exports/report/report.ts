@@ -1,10 +1,10 @@
 /** The report as one HTML page that needs nothing else. */
-import type { SnapshotManifest } from '../contract.js';
+import type { SnapshotManifest } from '../../contract.js';
 import { type Day, type DayState, listManifests } from '../snapshots/catalog.js';
 import { reportFolder, reportKey, stagingKey } from '../snapshots/layout.js';
 import type { SnapshotStore } from '../snapshots/snapshot-store.js';
-import { plusDays } from '../visitor-export/date-range.js';
-import { inconsistencyText } from '../visitor-export/scan-checkpoint.js';
+import { plusDays } from '../date-range.js';
+import { inconsistencyText } from '../scan-checkpoint.js';
 import { shareChart, visitorsChart } from './charts.js';
 import { aiShare, type Figures, figuresOf, PERIOD_DAYS } from './figures.js';
 import { change, countOf, html, Html, moment, number, percent, table, visible } from './html.js';

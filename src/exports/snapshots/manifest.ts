@@ -1,7 +1,7 @@
 /** `manifest.json` of a snapshot: parsing and checks, its checksum, `snapshotId`, and the receipt made from it. */
 import { createHash } from 'node:crypto';
 import { z } from 'zod';
-import type { SnapshotManifest, SnapshotReceipt, VisitorExportRange, VisitorTotals } from '../contract.js';
+import type { SnapshotManifest, SnapshotReceipt, VisitorExportRange, VisitorTotals } from '../../contract.js';
 import { sha256Hex } from './content-digest.js';
 import { manifestKey, snapshotFolder } from './layout.js';
 import { type SnapshotStore, SnapshotStoreError } from './snapshot-store.js';

@@ -1,6 +1,6 @@
 /** What differs between a snapshot's files and its manifest, in words, for `export verify`. */
 import { isDeepStrictEqual } from 'node:util';
-import type { SnapshotManifest } from '../contract.js';
+import type { SnapshotManifest } from '../../contract.js';
 import type { FoundSnapshot } from './catalog.js';
 import { ContentDigest, sha256Hex } from './content-digest.js';
 import { foreignFiles, isAsWritten, newerFormat, parseManifest, snapshotId } from './manifest.js';

@@ -10,9 +10,9 @@
  * 5. The old file and the staging go.
  */
 import { createHash } from 'node:crypto';
-import type { Inconsistency, SnapshotManifest, SnapshotReceipt, VisitorExportRange } from '../contract.js';
-import { isProvisional } from '../visitor-export/date-range.js';
-import { type ScanCheckpoint, SECOND_SCAN_DELAY_MS, type SuspectScan } from '../visitor-export/scan-checkpoint.js';
+import type { Inconsistency, SnapshotManifest, SnapshotReceipt, VisitorExportRange } from '../../contract.js';
+import { isProvisional } from '../date-range.js';
+import { type ScanCheckpoint, SECOND_SCAN_DELAY_MS, type SuspectScan } from '../scan-checkpoint.js';
 import { COUNTS } from './content-digest.js';
 import {
   checkManifest,

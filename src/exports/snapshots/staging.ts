@@ -2,9 +2,9 @@
  * What lies beside the published snapshots: rows on their way into one, an object for each chunk, so that any worker
  * can go on; and replaced snapshots, retained for thirty days.
  */
-import type { SnapshotManifest, VisitorExportRange } from '../contract.js';
-import { DAY_MS } from '../contract/shared.js';
-import { CHECKPOINT_VERSION, type ScanCheckpoint } from '../visitor-export/scan-checkpoint.js';
+import type { SnapshotManifest, VisitorExportRange } from '../../contract.js';
+import { DAY_MS } from '../../contract/shared.js';
+import { CHECKPOINT_VERSION, type ScanCheckpoint } from '../scan-checkpoint.js';
 import { pathHash, sha256Hex, type VisitorRow } from './content-digest.js';
 import {
   chunkKey,

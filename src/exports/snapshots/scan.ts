@@ -1,7 +1,7 @@
 /** One scan over the pages of a date range: the rows that they add, and whether the data changed meanwhile. */
-import type { InconsistencyKind, VisitorTotals } from '../contract.js';
-import type { MalformedRow, VisitorPage, VisitorRow } from '../upstream/upstream.js';
-import { isSameTotals, PAGE_ROWS, type ScanCheckpoint } from '../visitor-export/scan-checkpoint.js';
+import type { InconsistencyKind, VisitorTotals } from '../../contract.js';
+import type { MalformedRow, VisitorPage, VisitorRow } from '../../upstream/upstream.js';
+import { isSameTotals, PAGE_ROWS, type ScanCheckpoint } from '../scan-checkpoint.js';
 import { addTo, ContentDigest, newPathKey, pathHash, sha256Hex } from './content-digest.js';
 
 /** After so many pages in a row without a new row the scan ends: an upstream may leave out 2,500 rows, but not more. */

@@ -1,5 +1,5 @@
 /** The keys of a store: what is published, what was replaced, and work in progress. */
-import { encodeId, type VisitorExportRange } from '../contract.js';
+import { encodeId, type VisitorExportRange } from '../../contract.js';
 
 /** The folder of what is published. */
 export const SNAPSHOTS_FOLDER = 'visitors';

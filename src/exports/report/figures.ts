@@ -2,8 +2,8 @@
  * What a report says, worked out from daily snapshots. Unique visitors of several days can't be added up, so figures
  * are averages of days.
  */
-import type { SnapshotManifest, VisitorTotals } from '../contract.js';
-import { plusDays } from '../visitor-export/date-range.js';
+import type { SnapshotManifest, VisitorTotals } from '../../contract.js';
+import { plusDays } from '../date-range.js';
 import { type Day, daysOf, isOneDay, mayHaveBegun } from '../snapshots/catalog.js';
 
 /** So many days are shown in charts and sparklines. */
