@@ -1,6 +1,6 @@
 /** What a worker counts of exports for its metrics: the workers that poll for them, and the days of each project. */
 import { type Client, ScheduleClient, ScheduleNotFoundError } from '@temporalio/client';
-import { exportTaskQueue, scheduledProject, visitorExportScheduleId } from '../contract.js';
+import { exportTaskQueue, scheduledProject, type SnapshotManifest, visitorExportScheduleId } from '../contract.js';
 import { lenientOptions } from '../temporal/workflow-clients.js';
 import {
   daysOf,
@@ -90,6 +90,7 @@ export interface ConsistentDaysOptions {
 /** Records, for the metrics, the days of each project with a Schedule; returns what stops it. */
 export function watchConsistentDays({ store, schedules, meters, log }: ConsistentDaysOptions): () => void {
   const { dayAge, exportGaps } = meters;
+  const finals = new Map<string, SnapshotManifest>();
   let known = new Map<string, ProjectDays & { since: number }>();
   const record = () => {
     for (const [project, { since, gaps }] of known) {
@@ -99,7 +100,8 @@ export function watchConsistentDays({ store, schedules, meters, log }: Consisten
   };
   const scan = async () => {
     const now = Date.now();
-    const [days, made] = [await projectDays(store, now), await schedules()];
+    const made = await schedules();
+    const days = await projectDays(store, now, made, finals);
     const found = new Map([...made].map(([projectId, madeAt]) => [projectId, sinceOf(days.get(projectId), madeAt)]));
     for (const project of known.keys()) {
       if (found.has(project)) continue;
@@ -120,28 +122,43 @@ function sinceOf(days: ProjectDays | undefined, madeAt: number): ProjectDays & {
   return { lastEnd, gaps, since: lastEnd === null ? madeAt : Date.parse(`${lastEnd}T00:00:00Z`) };
 }
 
-/** How the last days of every project with snapshots are; `now` in milliseconds since 1970. */
-export async function projectDays(store: SnapshotStore, now: number): Promise<Map<string, ProjectDays>> {
-  const today = new Date(now).toISOString().slice(0, 10);
-  const byProject = new Map<string, FoundSnapshot[]>();
-  for await (const found of findSnapshots(store)) {
-    if (!isOneDay(found) || !mayHaveBegun(found, today)) continue;
-    byProject.set(found.projectId, [...(byProject.get(found.projectId) ?? []), found]);
-  }
+/**
+ * How the last days of each project with a Schedule are, but none before its Schedule was made; `now` in milliseconds
+ * since 1970. `finals` keeps final days from one look to the next: another manifest comes with another file.
+ */
+export async function projectDays(
+  store: SnapshotStore,
+  now: number,
+  schedules: ReadonlyMap<string, number>,
+  finals = new Map<string, SnapshotManifest>(),
+): Promise<Map<string, ProjectDays>> {
+  const today = dateOf(now);
   const earliest = plusDays(today, -MAX_DAYS);
   const projects = new Map<string, ProjectDays>();
+  const known = new Map(finals);
+  finals.clear();
   // One project after the other: each manifest that is read at the same time is an open file.
-  for (const [projectId, found] of byProject) {
-    const recent = found.filter(({ dateFrom }) => dateFrom >= earliest);
-    const manifests = (await Promise.all(recent.map((day) => presentManifest(store, day)))).filter(
-      (one) => one !== null,
-    );
-    const first = found[0]!.dateFrom;
+  for (const [projectId, madeAt] of schedules) {
+    const found: FoundSnapshot[] = [];
+    for await (const one of findSnapshots(store, projectId, earliest))
+      if (isOneDay(one) && mayHaveBegun(one, today)) found.push(one);
+    const read = async (one: FoundSnapshot) => {
+      const name = one.keys.join();
+      const manifest = known.get(name) ?? (await presentManifest(store, one));
+      if (manifest?.consistent && !manifest.provisional) finals.set(name, manifest);
+      return manifest;
+    };
+    const manifests = (await Promise.all(found.map(read))).filter((one) => one !== null);
+    const first = dateOf(madeAt);
     const days = daysOf(manifests, first > earliest ? first : earliest, today);
     const gaps = days.filter((day) => day.state !== 'final' && !isStillDue(day, now)).length;
     projects.set(projectId, { lastEnd: manifests.findLast(({ consistent }) => consistent)?.dateTo ?? null, gaps });
   }
   return projects;
+}
+
+function dateOf(time: number): string {
+  return new Date(time).toISOString().slice(0, 10);
 }
 
 /** The manifest, if its files are there; what they hold is for `export gaps` and `export verify`. */

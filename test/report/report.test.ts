@@ -26,6 +26,9 @@ beforeEach(async () => {
 });
 afterEach(() => rm(root, { recursive: true, force: true }));
 
+/** How the days are of projects whose Schedules were made on a date. */
+const daysOf = (now: string, made: string, ...projects: string[]) =>
+  projectDays(store, Date.parse(now), new Map(projects.map((project) => [project, Date.parse(made)])));
 const page = (path: string, human: number, ai = 0) => ({ path, human, ai, total: human + ai });
 
 /** The text of a page, tags removed. */
@@ -201,12 +204,48 @@ test('the last consistent day of each project is found, whatever came after it',
   await putDay(store, 'b', { date: '2026-03-10', rows: [page('/', 3)] });
   await putDay(store, 'b', { date: '2027-03-10', rows: [] });
   await putDay(store, 'c', { date: '2026-03-10', rows: [page('/', 3)], drift: { kind: 'totals', offset: 0 } });
-  const found = await projectDays(store, Date.parse(NOW));
+  const found = await daysOf(NOW, '2026-03-08', 'a', 'b', 'c', 'none');
   expect([...found].map(([project, { lastEnd }]) => [project, lastEnd])).toEqual([
     ['a', '2026-03-09'],
     ['b', '2026-03-11'],
     ['c', null],
+    ['none', null],
   ]);
+});
+
+test('a look costs one list a scheduled project, and a read for each manifest that is new; no day before counts', async () => {
+  const asked: string[] = [];
+  const counting = new Proxy(store, {
+    get: (target, name) => {
+      const value: unknown = target[name as 'read'];
+      if (typeof value !== 'function') return value;
+      return (...args: unknown[]) => {
+        asked.push([name, ...args].join(' '));
+        return Reflect.apply(value, target, args) as unknown;
+      };
+    },
+  });
+  for (const project of ['a', 'b', 'unscheduled']) {
+    for (const date of ['2018-03-05', '2026-03-09', '2026-03-10'])
+      await putDay(store, project, { date, rows: [page('/', 3)] });
+  }
+  const [schedules, finals] = [
+    new Map([
+      ['a', Date.parse(NOW)],
+      ['b', Date.parse(NOW)],
+    ]),
+    new Map(),
+  ];
+  const look = () => projectDays(counting, Date.parse(NOW), schedules, finals);
+  expect((await look()).get('a')).toEqual({ lastEnd: '2026-03-11', gaps: 0 });
+  const lists = ['a', 'b'].map((project) => `list visitors/projectId=${project} dateFrom=2026-02-11`);
+  expect(asked.filter((one) => one.startsWith('list'))).toEqual(lists);
+  expect(asked.filter((one) => one.startsWith('read'))).toHaveLength(4);
+  asked.length = 0;
+  await putDay(store, 'b', { date: '2026-03-10', rows: [page('/', 4)] });
+  asked.length = 0;
+  await look();
+  expect(asked).toHaveLength(lists.length + 1);
 });
 
 test('gaps and days whose file is gone count, what a night is still to come for does not', async () => {
@@ -215,10 +254,10 @@ test('gaps and days whose file is gone count, what a night is still to come for 
   await putDay(store, 'p', { date: '2026-03-09', rows: [page('/', 3)], provisional: true });
   await putDay(store, 'p', { date: '2026-03-10', rows: [page('/', 3)], provisional: true });
   await store.remove(await parquetKey(store, { projectId: 'p', dateFrom: '2026-03-10', dateTo: '2026-03-11' }));
-  const before = await projectDays(store, Date.parse(NOW));
+  const before = await daysOf(NOW, '2026-03-05', 'p');
   expect(before.get('p')).toEqual({ lastEnd: '2026-03-10', gaps: 1 }); // the 6th
   await store.remove(await parquetKey(store, { projectId: 'p', dateFrom: '2026-03-08', dateTo: '2026-03-09' }));
-  const after = await projectDays(store, Date.parse('2026-03-12T06:00:00Z'));
+  const after = await daysOf('2026-03-12T06:00:00Z', '2026-03-05', 'p');
   expect(after.get('p')?.gaps).toBe(4); // the 8th, 9th and 10th, too
 });
 
@@ -242,7 +281,7 @@ test('a foreign folder and a broken manifest cost the others neither report nor 
   await store.put('visitors/projectId=%ZZ/dateFrom=2026-03-09/dateTo=2026-03-10/manifest.json', Buffer.from('{}'));
   await store.put('visitors/readme.txt', Buffer.from('x'));
   expect(await textOf()).toBe(text);
-  expect(await projectDays(store, Date.parse(NOW))).toEqual(new Map([['p', { lastEnd: '2026-03-11', gaps: 1 }]]));
+  expect(await daysOf(NOW, '2026-03-09', 'p')).toEqual(new Map([['p', { lastEnd: '2026-03-11', gaps: 1 }]]));
 });
 
 test('a day that can not be right moves no mean and stretches no axis; its dot has its value', async () => {

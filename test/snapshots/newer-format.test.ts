@@ -74,7 +74,12 @@ test('verify names it as such; gaps, backfill and the report refuse to call its 
 test('a worker counts its day as a gap, and the days of all projects as before', async () => {
   const range = { projectId: 'p2', dateFrom: '2026-01-01', dateTo: '2026-01-02' };
   await exportRows(store, () => rows(5), { range });
-  const days = await projectDays(store, Date.parse('2026-01-02T00:00:00Z') + 2 * 86_400_000);
+  const made = Date.parse('2026-01-01T00:00:00Z');
+  const schedules = new Map([
+    ['p1', made],
+    ['p2', made],
+  ]);
+  const days = await projectDays(store, made + 3 * 86_400_000, schedules);
   expect(days.get('p1')).toMatchObject({ lastEnd: null });
   expect(days.get('p1')!.gaps).toBeGreaterThan(days.get('p2')!.gaps);
   expect(days.get('p2')).toMatchObject({ lastEnd: '2026-01-02' });
@@ -84,10 +89,9 @@ test('a worker that counts the days of many projects has few manifests open at t
   let [open, most] = [0, 0];
   const dates = Array.from({ length: 28 }, (_, n) => plusDays('2026-01-01', n));
   const crowded = {
-    async *list() {
-      for (let project = 0; project < 20; project++)
-        for (const date of dates)
-          yield manifestKey({ projectId: `p${project}`, dateFrom: date, dateTo: plusDays(date, 1) });
+    async *list(folder: string) {
+      const projectId = folder.split('=')[1]!;
+      for (const date of dates) yield manifestKey({ projectId, dateFrom: date, dateTo: plusDays(date, 1) });
     },
     async read() {
       most = Math.max(most, ++open);
@@ -96,6 +100,7 @@ test('a worker that counts the days of many projects has few manifests open at t
       return null;
     },
   } as Partial<SnapshotStore> as SnapshotStore;
-  const days = await projectDays(crowded, Date.parse('2026-01-29T00:00:00Z'));
+  const schedules = new Map(Array.from({ length: 20 }, (_, n) => [`p${n}`, 0]));
+  const days = await projectDays(crowded, Date.parse('2026-01-29T00:00:00Z'), schedules);
   expect([days.size, most]).toEqual([20, dates.length]);
 });

@@ -22,11 +22,15 @@ const MANIFEST = 'manifest.json';
 const RANGE_FOLDER = /^visitors\/projectId=([^/]+)\/dateFrom=([^/]+)\/dateTo=([^/]+)\//;
 const READS_AT_ONCE = 8;
 
-/** The folders of a project's date ranges, or of all projects, in order of project and dates. */
-export async function* findSnapshots(store: SnapshotStore, projectId?: string): AsyncGenerator<FoundSnapshot> {
+/** The folders of a project's date ranges, or of all projects, in order of project and dates; of one, `from` a date on. */
+export async function* findSnapshots(
+  store: SnapshotStore,
+  projectId?: string,
+  from?: string,
+): AsyncGenerator<FoundSnapshot> {
   const byFolder = new Map<string, FoundSnapshot>();
   const folder = projectId === undefined ? SNAPSHOTS_FOLDER : projectFolder(projectId);
-  for await (const key of store.list(folder)) {
+  for await (const key of store.list(folder, from && `dateFrom=${from}`)) {
     const range = rangeFolderOf(key);
     if (!range) continue; // not put there by an export
     const found = byFolder.get(range.folder);
@@ -43,9 +47,9 @@ const MADE_UP = { within: 28, most: 7 };
 export async function missedDays(store: SnapshotStore, projectId: string, now: number): Promise<DateRange[]> {
   const from = plusDays(new Date(now).toISOString().slice(0, 10), -MADE_UP.within);
   const there = new Set<string>();
-  for await (const found of findSnapshots(store, projectId)) {
+  for await (const found of findSnapshots(store, projectId, from)) {
     const hasManifest = found.keys.includes(`${found.folder}/${MANIFEST}`);
-    if (hasManifest && isOneDay(found) && found.dateFrom >= from) there.add(found.dateFrom);
+    if (hasManifest && isOneDay(found)) there.add(found.dateFrom);
   }
   const dates = [...there].toSorted();
   const missed: DateRange[] = [];

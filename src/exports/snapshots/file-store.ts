@@ -57,8 +57,8 @@ export class FileStore implements SnapshotStore {
     }
   }
 
-  async *list(folder: string): AsyncGenerator<string> {
-    const paths = await inStore('list', folder, () => filesBelow(this.#path(folder)));
+  async *list(folder: string, from = ''): AsyncGenerator<string> {
+    const paths = await inStore('list', folder, () => filesBelow(this.#path(folder), from));
     yield* paths.map((path) => this.#key(path)).sort();
   }
 
@@ -128,11 +128,12 @@ export class FileStore implements SnapshotStore {
 }
 
 /** All files below a folder. If one is removed meanwhile, `readdir` with `recursive` would give up the others too. */
-async function filesBelow(root: string): Promise<string[]> {
+async function filesBelow(root: string, from: string): Promise<string[]> {
   const files: string[] = [];
   const folders = [root];
   for (let folder = folders.pop(); folder !== undefined; folder = folders.pop()) {
     for (const entry of (await orNull(readdir(folder, { withFileTypes: true }))) ?? []) {
+      if (folder === root && entry.name < from) continue;
       const path = join(folder, entry.name);
       if (entry.isDirectory()) folders.push(path);
       // Readers of the folder read a link like a file.

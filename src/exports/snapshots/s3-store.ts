@@ -81,8 +81,9 @@ export class S3Store implements SnapshotStore {
     });
   }
 
-  async *list(folder: string): AsyncGenerator<string> {
-    const query = { Bucket: this.#bucket, Prefix: `${this.#prefix}${folder}/` };
+  async *list(folder: string, from?: string): AsyncGenerator<string> {
+    const Prefix = `${this.#prefix}${folder}/`;
+    const query = { Bucket: this.#bucket, Prefix, ...(from !== undefined && { StartAfter: Prefix + from }) };
     try {
       for await (const page of paginateListObjectsV2({ client: this.#client }, query)) {
         for (const { Key } of page.Contents ?? []) if (Key) yield Key.slice(this.#prefix.length);

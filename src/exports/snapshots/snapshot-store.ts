@@ -18,8 +18,11 @@ export interface SnapshotStore {
    * half-way. Errors of the source pass through.
    */
   put(key: string, source: Uint8Array | AsyncIterable<Uint8Array>): Promise<void>;
-  /** Keys of all objects below a folder, in any order: not every S3 server sorts them. */
-  list(folder: string): AsyncIterable<string>;
+  /**
+   * Keys of all objects below a folder, those whose next part is `from` or later, in any order: not every S3 server
+   * sorts them.
+   */
+  list(folder: string, from?: string): AsyncIterable<string>;
   /** Removes an object; none there is fine. */
   remove(key: string): Promise<void>;
   /** Removes all objects below a folder of work in progress. */
