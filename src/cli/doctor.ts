@@ -10,9 +10,11 @@ import { firstOf } from '../client/concurrently.js';
 import type { PolledFor } from '../client/pollers.js';
 import type { AgentJobs } from '../starter.js';
 import { checkNamespace, checkSearchAttributes, printFindings } from './setup.js';
-import { openSnapshots } from './export-options.js';
+import { plusDays } from '../exports/date-range.js';
+import type { SnapshotStore } from '../exports/snapshots/snapshot-store.js';
+import { openSnapshots, yesterday } from './export-options.js';
 import { connect, type GlobalOptions, withInterrupt } from './session.js';
-import { countOf } from './show.js';
+import { countOf, printable } from './show.js';
 
 type Finding = Awaited<ReturnType<typeof checkNamespace>>;
 
@@ -61,7 +63,7 @@ async function examine(globals: GlobalOptions, flags: DoctorFlags, signal: Abort
     'Search attributes': () => ifThere(({ client }) => checkSearchAttributes(client)),
     Worker: () => ifThere((jobs) => checkWorkers(jobs, flags.exports)),
     Upstream: () => checkUpstreamAndKey(flags.project),
-    Snapshots: checkStore,
+    Snapshots: async () => checkStore((await namespace).status === 'fail' ? null : await connection),
     Webhooks: checkWebhooks,
   };
   const found = Object.entries(checks).map(([name, check]) => [name, limited(signal, check)] as const);
@@ -159,8 +161,8 @@ async function checkWebhooks(): Promise<Finding> {
   return { status: 'ok', text: `${countOf(count, 'endpoint')} named` };
 }
 
-/** Whether the store can write, read and remove a file; the file lies outside of what is published. */
-async function checkStore(): Promise<Finding> {
+/** Whether the store can write, read and remove a file, and whether each project in it has a Schedule. */
+async function checkStore(jobs: AgentJobs | null): Promise<Finding> {
   const { processEnvironment } = await import('../config.js');
   if (!processEnvironment['SNAPSHOTS_URL']) {
     return { status: 'skip', text: 'not checked: SNAPSHOTS_URL is not set here' };
@@ -177,5 +179,24 @@ async function checkStore(): Promise<Finding> {
   const read = await store.read(key);
   await store.removeFolder(folder);
   if (!read?.equals(probe)) throw new Error(`${store.urlOf(key)} is not read as it was written`);
-  return { status: 'ok', text: `${store.url} can be written and read` };
+  const text = `${store.url} can be written and read`;
+  const unscheduled = jobs === null ? [] : await unscheduledProjects(store, jobs);
+  if (unscheduled.length === 0) return { status: 'ok', text };
+  const names = unscheduled.map((project) => printable(project)).join(', ');
+  const remedy = ['a server forgets a Schedule that was paused for long: npx agent-jobs schedule --project ID'];
+  return { status: 'warn', text: `${text}, but projects with fresh snapshots have no Schedule: ${names}`, remedy };
+}
+
+const FRESH_DAYS = 3;
+
+/** The projects with snapshots of the last days and without a Schedule. Throws if a scheduled one is not kept apart. */
+async function unscheduledProjects(store: SnapshotStore, jobs: AgentJobs): Promise<string[]> {
+  const { findSnapshots } = await import('../exports/snapshots/catalog.js');
+  const { checkProject } = await import('../exports/snapshots/project-marker.js');
+  const scheduled = (await jobs.exportSchedules()).map(({ projectId }) => projectId);
+  for (const project of scheduled) await checkProject(store, project);
+  const earliest = plusDays(yesterday().dateTo, -FRESH_DAYS);
+  const fresh = new Set<string>();
+  for await (const { projectId, dateTo } of findSnapshots(store)) if (dateTo > earliest) fresh.add(projectId);
+  return [...fresh].filter((project) => !scheduled.includes(project));
 }

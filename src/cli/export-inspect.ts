@@ -1,6 +1,7 @@
 /** What is done with snapshots that are there: `export verify`, `export gaps` and `report`. */
 import type { Command } from 'commander';
 import type { SnapshotManifest } from '../contract.js';
+import { type DateRange, plusDays } from '../exports/date-range.js';
 import { inconsistencyText } from '../exports/scan-checkpoint.js';
 import type { Day } from '../exports/snapshots/catalog.js';
 import { CommandError } from './exit.js';
@@ -54,7 +55,7 @@ export function markOf({
 }
 
 async function verifySnapshots(flags: Partial<ExportFlags>): Promise<void> {
-  const { findSnapshots } = await import('../exports/snapshots/catalog.js');
+  const { findSnapshots, strayFiles } = await import('../exports/snapshots/catalog.js');
   const { verifySnapshot } = await import('../exports/snapshots/verify.js');
   const store = await openSnapshots();
   const { dateFrom, dateTo } = toRange(flags, { dateFrom: '0000-01-01', dateTo: '9999-12-31' });
@@ -69,6 +70,11 @@ async function verifySnapshots(flags: Partial<ExportFlags>): Promise<void> {
     if (flags.json || verification.problems.length > 0) {
       printAnswer(flags.json, verification, () => linesOf(found.folder, verification.problems));
     }
+  }
+  for await (const key of strayFiles(store, flags.project)) {
+    wrong += 1;
+    const problems = ['no manifest can name it, and a glob for Parquet reads it'];
+    printAnswer(flags.json, { file: key, problems }, () => linesOf(key, problems));
   }
   if (count === 0) throw noneFound(store, flags.project);
   const summary = `${count} snapshots verified, ${wrong} with differences`;
@@ -110,20 +116,30 @@ function gapWords({ state, manifest }: Day): string {
   return manifest ? markOf(manifest) : state;
 }
 
+/** The days of a report for which one end is given. */
+async function reportRange(flags: Pick<ExportFlags, 'from' | 'to'>): Promise<DateRange> {
+  const { REPORT_DAYS } = await import('../exports/report/figures.js');
+  const { dateTo } = yesterday();
+  return toRange(flags, { dateFrom: plusDays(dateTo, -REPORT_DAYS), dateTo });
+}
+
 /** Adds `report`. */
 export function addReport(program: Command): void {
   const command = program
     .command('report')
     .description('make the HTML report of a project from its snapshots at SNAPSHOTS_URL, beside them')
     .requiredOption('--project <id>', 'the upstream project')
+    .option('--from <date>', 'from this day on (default: the last 90 days)')
+    .option('--to <date>', 'up to before this day')
     .option('--json', 'print where it is as JSON');
-  command.action(async ({ project: projectId, json }: { project: string; json?: boolean }) => {
+  command.action(async ({ project: projectId, json, ...flags }: ExportFlags) => {
+    const range = flags.from === undefined && flags.to === undefined ? undefined : await reportRange(flags);
     const store = await openSnapshots();
     // The report of a mistyped name would be a page that says so little.
     await readSomeManifests(store, projectId);
     const { loadOptional } = await import('../exports/snapshots/open-store.js');
     const { writeReport } = await loadOptional('the report', () => import('../exports/report/report.js'));
-    const location = await writeReport(store, projectId, new Date().toISOString());
+    const location = await writeReport(store, projectId, new Date().toISOString(), range);
     printAnswer(json, { projectId, location }, () => location);
   });
 }

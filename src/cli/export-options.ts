@@ -70,6 +70,14 @@ export async function openSnapshots(): Promise<SnapshotStore> {
   return openStore(url, { forcePathStyle });
 }
 
+/** Throws InvalidInputError if the store that SNAPSHOTS_URL names, if it does, takes the project for another one. */
+export async function checkOwnFolders(projectId: string): Promise<void> {
+  const { processEnvironment } = await import('../config.js');
+  if (!processEnvironment['SNAPSHOTS_URL']) return;
+  const { checkProject } = await import('../exports/snapshots/project-marker.js');
+  await checkProject(await openSnapshots(), projectId);
+}
+
 /** Nothing was found: no output could pass for a good answer, and a mistyped name for a clean one. */
 export function noneFound(store: SnapshotStore, project: string | undefined): CommandError {
   const whose = project === undefined ? '' : ` of project ${printable(project)}`;

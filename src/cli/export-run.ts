@@ -5,7 +5,14 @@ import type { SnapshotReceipt, VisitorExportProgress, VisitorExportRangeInput } 
 import { type DateRange, plusDays } from '../exports/date-range.js';
 import { inconsistencyText, maySecondScan } from '../exports/scan-checkpoint.js';
 import type { VisitorExportHandle } from '../starter.js';
-import { addRangeOptions, openSnapshots, readManifests, toExportRange, type ExportFlags } from './export-options.js';
+import {
+  addRangeOptions,
+  checkOwnFolders,
+  openSnapshots,
+  readManifests,
+  toExportRange,
+  type ExportFlags,
+} from './export-options.js';
 import { markOf } from './export-inspect.js';
 import { print, printAnswer, printJson, printToStderr, progressPrinter, withSession, type Session } from './session.js';
 import { countOf, printable, show } from './show.js';
@@ -25,6 +32,7 @@ export function addExportRun(group: Command): void {
     if ((flags.from === undefined) !== (flags.to === undefined))
       throw new UsageError('give --from and --to, or --day for one day');
     const range = { projectId: flags.project, ...(await toExportRange(flags)) };
+    await checkOwnFolders(flags.project);
     await withSession(command, async (session) => {
       if (!flags.wait) return startExport(session, range, flags.json);
       const result = await runExport(session, range, flags.json);

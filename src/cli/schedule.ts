@@ -1,6 +1,7 @@
 /** `agent-jobs schedule …`: creates, changes and lists the Schedules of nightly exports. */
 import type { Command } from 'commander';
 import type { ExportSchedule } from '../starter.js';
+import { checkOwnFolders } from './export-options.js';
 import { toWholeNumber } from './options.js';
 import { print, printAnswer, printJson, withSession } from './session.js';
 import { show, showRows } from './show.js';
@@ -47,6 +48,7 @@ function addSet(group: Command): void {
       const settings = { projectId, timeZone, hour, minute, days, jitter, paused, taskQueue };
       const { checkExportSchedule } = await import('../client/visitor-export/schedule.js');
       checkExportSchedule(settings);
+      await checkOwnFolders(projectId);
       await withSession(command, async ({ jobs, signal }) => {
         const { isNew, ...schedule } = await jobs.scheduleExports(settings, { signal });
         const store =

@@ -285,7 +285,8 @@ function stepFailed(state: RangeState, failure: StepFailure, now: number): Range
 
 function failedOrRetried(state: RangeState, failure: StepFailure, now: number): RangeState {
   const { type, message, details } = failure;
-  if (type === FAILURE.exportRejected) return failed(state, { type, message, details: details ?? {} });
+  if (type === FAILURE.exportRejected || type === FAILURE.invalidInput)
+    return failed(state, { type, message, details: details ?? {} });
   if (type === STALE_STAGING) {
     if (state.staleStagings < MAX_STALE_STAGINGS)
       return newScan({ ...state, staleStagings: state.staleStagings + 1, retries: null }, now);

@@ -5,7 +5,9 @@ import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { afterAll, beforeAll, expect, test, vi } from 'vitest';
 import { livePollers } from '../../src/client/pollers.js';
+import { openStore } from '../../src/exports/snapshots/open-store.js';
 import { startJobServer, type JobServer } from '../client/job-server.js';
+import { putDay } from '../report/snapshots.js';
 import { startPrivateDevServer } from '../support/dev-server.js';
 import { Receiver, SECRET } from '../webhooks/receiver.js';
 import { envOf, jsonLines } from './run-cli.js';
@@ -48,6 +50,21 @@ async function doctor(env: Record<string, string>, ...args: string[]) {
   const found = Object.fromEntries(jsonLines(stdout).map(({ check, ...rest }) => [check, rest]));
   return { code, found: found as Record<string, { status: string; text: string; remedy: string[] }>, stderr };
 }
+
+test('a project with fresh snapshots and no Schedule is named', async () => {
+  const root = await mkdtemp(join(tmpdir(), 'agent-jobs-doctor-'));
+  const url = pathToFileURL(root).href;
+  const store = await openStore(url);
+  const day = (before: number) => new Date(Date.now() - before * 86_400_000).toISOString().slice(0, 10);
+  for (const [project, date] of [
+    ['forgotten', day(1)],
+    ['given-up', day(40)],
+  ] as const)
+    await putDay(store, project, { date, rows: [] });
+  const { found, code } = await doctor({ ...wellEnv(), SNAPSHOTS_URL: url });
+  expect(found['Snapshots']).toMatchObject({ status: 'warn', text: expect.stringMatching(/no Schedule: forgotten$/) });
+  expect(code).toBe(0);
+});
 
 test('where all is well each check is ok, and nothing is left behind', async () => {
   const { code, found, stderr } = await doctor(wellEnv());

@@ -5,7 +5,7 @@ import { afterAll, beforeAll, expect, test } from 'vitest';
 import { type SnapshotManifest, visitorExportScheduleId } from '../../src/contract.js';
 import { plusDays } from '../../src/exports/date-range.js';
 import { encodeManifest } from '../../src/exports/snapshots/manifest.js';
-import { manifestKey } from '../../src/exports/snapshots/layout.js';
+import { manifestKey, projectFolder, reportKey } from '../../src/exports/snapshots/layout.js';
 import { rangeOf, runExport, setUpExport, withWorkers, type ExportSetUp } from '../export/export.js';
 import { connectOwnNamespace } from '../support/dev-server.js';
 import { envOf, jsonLines, type CliRun } from './run-cli.js';
@@ -99,7 +99,25 @@ test('verify finds nothing wrong where nothing is, and each kind of damage where
   expect(problems[2]).toContain('manifest.json is missing');
   expect(problems[3]).toContain('snapshotId');
   expect(problems[4]).toBe('');
+  const stray = `${projectFolder(own.projectId)}/copy.parquet`;
+  await writeFile(join(own.root, stray), 'x');
+  const named = jsonLines((await verify()).stdout).find(({ file }) => file === stray);
+  expect(named).toMatchObject({ problems: [expect.stringContaining('no manifest can name it')] });
   expect(damaged.code).toBe(1);
+});
+
+test('a report of a range has its days alone', async () => {
+  const own = await withDays([
+    ['2026-03-01', '2026-03-02'],
+    ['2026-03-02', '2026-03-03'],
+    ['2026-03-03', '2026-03-04'],
+  ]);
+  const report = async (...more: string[]) => {
+    expect((await cli('report', '--project', own.projectId, ...more)).code).toBe(0);
+    return String(await own.store.read(reportKey(own.projectId))).replace(/\s+/g, ' ');
+  };
+  expect(await report()).toContain('2026-03-01 to 2026-03-03, 3 days; there is no later snapshot');
+  expect(await report('--from', '2026-03-01', '--to', '2026-03-03')).toContain('2026-03-01 to 2026-03-02, 2 days<');
 });
 
 test('gaps names the days that are missing or can not be believed, and ends with 1 where there is one', async () => {

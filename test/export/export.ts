@@ -307,9 +307,9 @@ export async function publishedManifest({ root }: ExportSetUp, range: VisitorExp
   return JSON.parse(await readFile(join(root, manifestKey(range)), 'utf8')) as SnapshotManifest;
 }
 
-/** What lies in the store's folder, by its first names. */
+/** What lies in the store's folder, by its first names, but the marks of projects: they stay. */
 export async function topFolders({ root }: ExportSetUp): Promise<string[]> {
-  return (await readdir(root)).sort();
+  return (await readdir(root)).filter((name) => name !== 'projects').sort();
 }
 
 /** Waits until something holds, for at most a minute and a half. */

@@ -213,7 +213,7 @@ test('the last consistent day of each project is found, whatever came after it',
   ]);
 });
 
-test('a look costs one list a scheduled project, and a read for each manifest that is new; no day before counts', async () => {
+test('a look costs one list a scheduled project and a read for each manifest that is new', async () => {
   const asked: string[] = [];
   const counting = new Proxy(store, {
     get: (target, name) => {

@@ -13,6 +13,7 @@ import {
 import type { RequestTurn } from '../../contract/request-queue.js';
 import { missedDays } from '../../exports/snapshots/catalog.js';
 import { runFolder } from '../../exports/snapshots/layout.js';
+import { checkProject } from '../../exports/snapshots/project-marker.js';
 import { loadOptional } from '../../exports/snapshots/open-store.js';
 import { readManifest } from '../../exports/snapshots/manifest.js';
 import { type FinishedScan, finishPublication, publishScan } from '../../exports/snapshots/publish.js';
@@ -27,6 +28,8 @@ import {
   type StagedScan,
   StaleStagingError,
 } from '../../exports/snapshots/staging.js';
+import { invalidInputFailure } from '../../agent-job/closed-run.js';
+import { InvalidInputError } from '../../contract/errors.js';
 import { startClock } from '../../temporal/activity-attempt.js';
 import { RejectedError } from '../../upstream/errors.js';
 import type { Upstream } from '../../upstream/upstream.js';
@@ -95,10 +98,11 @@ export function createExportActivities(dependencies: ExportActivitiesDependencie
     /** Finishes what an earlier run left, removes its staging, and asks for the first turn where one is needed. */
     prepareExport: ({ range, turns }: PrepareInput): Promise<Prepared> =>
       reported(async () => {
+        await checkProject(store, range.projectId, true);
         await finishPublication(store, range);
-        await cleanUpStaging(store, range);
+        await cleanUpStaging(store, range, warn);
         // Best effort: expired copies cost space, and nothing else.
-        await removeExpired(store, startClock().server(), range.projectId).catch(() => {});
+        await removeExpired(store, startClock().server(), range.projectId).catch(warn);
         const expectedRows = (await readManifest(store, range))?.rows ?? null;
         return { expectedRows, asked: await client.askIfNeeded(turns) };
       }),
@@ -131,10 +135,14 @@ export function createExportActivities(dependencies: ExportActivitiesDependencie
         heartbeating(async () => {
           if (turn) await client.report({ turn: turn.turn, outcome: 'unsent', at: Date.now() });
           await finishPublication(store, range);
-          await cleanUpStaging(store, range);
+          await cleanUpStaging(store, range, warn);
         }),
       ),
   };
+}
+
+function warn(error: unknown): void {
+  log.warn('Old work of an export could not be removed: it costs space', { error });
 }
 
 type Chunk = Omit<ChunkResult, 'asked'>;
@@ -238,6 +246,7 @@ function toFailure(error: unknown): unknown {
     const details: ExportRejectedDetails = { status: error.status, error: error.error };
     return failure(FAILURE.exportRejected, error.message, details);
   }
+  if (error instanceof InvalidInputError) return invalidInputFailure(error);
   if (error instanceof StaleStagingError) return ApplicationFailure.nonRetryable(error.message, STALE_STAGING);
   if (error instanceof ApplicationFailure || Context.current().cancellationSignal.aborted) return error;
   const message = error instanceof Error ? `${error.name}: ${error.message}` : String(error);

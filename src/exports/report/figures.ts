@@ -3,11 +3,11 @@
  * are averages of days.
  */
 import type { SnapshotManifest, VisitorTotals } from '../../contract.js';
-import { plusDays } from '../date-range.js';
+import { type DateRange, plusDays } from '../date-range.js';
 import { type Day, daysOf, isOneDay, mayHaveBegun } from '../snapshots/catalog.js';
 
 /** So many days are shown in charts and sparklines. */
-const MAX_DAYS = 90;
+export const REPORT_DAYS = 90;
 /** So many days are compared with as many before them: whole weeks, so that weekends weigh the same. */
 export const PERIOD_DAYS = 28;
 
@@ -24,19 +24,29 @@ export interface Figures {
   generatedAt: string;
   /** Every day shown, in order, gaps included. */
   days: Day[];
+  /** Whether there are snapshots of later days. */
+  hasLater: boolean;
   recent: Period;
   before: Period;
 }
 
-/** The figures of the last days up to yesterday by UTC; if the last snapshot is later or long ago, up to that one. */
-export function figuresOf(projectId: string, manifests: readonly SnapshotManifest[], generatedAt: string): Figures {
+/**
+ * The figures of a range; without one those of the last days up to yesterday by UTC, or up to the last snapshot if that
+ * is later or long ago.
+ */
+export function figuresOf(
+  projectId: string,
+  manifests: readonly SnapshotManifest[],
+  generatedAt: string,
+  range?: DateRange,
+): Figures {
   const today = generatedAt.slice(0, 10);
   const daily = manifests.filter((manifest) => isOneDay(manifest) && mayHaveBegun(manifest, today));
   const last = daily.at(-1)?.dateTo ?? '';
   // A project that ended long ago shows its last days, not an empty page.
-  const isOld = last !== '' && last <= plusDays(today, -MAX_DAYS);
-  const dateTo = last > today || isOld ? last : today;
-  const earliest = plusDays(dateTo, -MAX_DAYS);
+  const isOld = last !== '' && last <= plusDays(today, -REPORT_DAYS);
+  const dateTo = range?.dateTo ?? (last > today || isOld ? last : today);
+  const earliest = range?.dateFrom ?? plusDays(dateTo, -REPORT_DAYS);
   const first = daily.find(({ dateFrom }) => dateFrom >= earliest)?.dateFrom ?? dateTo;
   const days = daysOf(daily, first, dateTo);
   const isAnyBelieved = days.some(isBelieved);
@@ -46,6 +56,7 @@ export function figuresOf(projectId: string, manifests: readonly SnapshotManifes
     projectId,
     generatedAt,
     days,
+    hasLater: last > dateTo,
     recent: counting(days.slice(-PERIOD_DAYS)),
     before: counting(days.slice(-2 * PERIOD_DAYS, -PERIOD_DAYS)),
   };

@@ -3,7 +3,7 @@ import type { SnapshotManifest } from '../../contract.js';
 import { type Day, type DayState, listManifests } from '../snapshots/catalog.js';
 import { reportFolder, reportKey, stagingKey } from '../snapshots/layout.js';
 import type { SnapshotStore } from '../snapshots/snapshot-store.js';
-import { plusDays } from '../date-range.js';
+import { type DateRange, plusDays } from '../date-range.js';
 import { inconsistencyText } from '../scan-checkpoint.js';
 import { shareChart, visitorsChart } from './charts.js';
 import { aiShare, type Figures, figuresOf, PERIOD_DAYS } from './figures.js';
@@ -19,10 +19,15 @@ const DOUBTS: Partial<Record<DayState, string>> = {
 };
 
 /** A project's report as one HTML file, from its snapshots alone. `generatedAt` is ISO 8601. */
-export async function buildReport(store: SnapshotStore, projectId: string, generatedAt: string): Promise<string> {
+export async function buildReport(
+  store: SnapshotStore,
+  projectId: string,
+  generatedAt: string,
+  range?: DateRange,
+): Promise<string> {
   const manifests: SnapshotManifest[] = [];
   for await (const manifest of listManifests(store, projectId)) manifests.push(manifest);
-  const figures = figuresOf(projectId, manifests, generatedAt);
+  const figures = figuresOf(projectId, manifests, generatedAt, range);
   const { pages, unreadable } = await topPages(store, figures);
   const days = figures.days.map((day) => (unreadable.includes(day.date) ? asDamaged(day) : day));
   return pageOf({ ...figures, days }, pagesTable(pages, figures), unreadable);
@@ -33,9 +38,14 @@ function asDamaged(day: Day): Day {
   return { ...day, state: 'damaged', manifest: null };
 }
 
-/** Puts a project's report into the store, whole; gives its URL. */
-export async function writeReport(store: SnapshotStore, projectId: string, generatedAt: string): Promise<string> {
-  const page = await buildReport(store, projectId, generatedAt);
+/** Puts a project's report into the store, whole, of the last days or of a range; gives its URL. */
+export async function writeReport(
+  store: SnapshotStore,
+  projectId: string,
+  generatedAt: string,
+  range?: DateRange,
+): Promise<string> {
+  const page = await buildReport(store, projectId, generatedAt, range);
   await store.put(reportKey(projectId), Buffer.from(page));
   // Best effort: what a killed writer left was never visible.
   await store.removeFolder(stagingKey(reportFolder(projectId))).catch(() => {});
@@ -76,11 +86,11 @@ function nothingYet(): Html {
   return html`<p>There are no snapshots of single days yet. The nightly export makes one for each day.</p>`;
 }
 
-function spanOf({ days, generatedAt }: Figures): Html | null {
+function spanOf({ days, generatedAt, hasLater }: Figures): Html | null {
   const [first, last] = [days.at(0), days.at(-1)];
   if (!first || !last) return null;
   const span = first.date === last.date ? first.date : `${first.date} to ${last.date}`;
-  const isOld = plusDays(last.date, 2) < generatedAt.slice(0, 10);
+  const isOld = !hasLater && plusDays(last.date, 2) < generatedAt.slice(0, 10);
   return html`<p class="muted">${span}, ${countOf(days.length)}${isOld ? '; there is no later snapshot' : ''}</p>`;
 }
 

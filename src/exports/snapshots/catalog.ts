@@ -5,6 +5,7 @@ import { DAY_MS } from '../../contract/shared.js';
 import { type DateRange, isDate, plusDays } from '../date-range.js';
 import { intentKey, projectFolder, snapshotFolder, SNAPSHOTS_FOLDER } from './layout.js';
 import { foreignFiles, isAsWritten, isOf, isWhole, readManifest, readManifestAt } from './manifest.js';
+import { checkProject } from './project-marker.js';
 import type { SnapshotStore } from './snapshot-store.js';
 
 /** The folder of one snapshot, as found: without a manifest there is no snapshot. */
@@ -22,7 +23,7 @@ const MANIFEST = 'manifest.json';
 const RANGE_FOLDER = /^visitors\/projectId=([^/]+)\/dateFrom=([^/]+)\/dateTo=([^/]+)\//;
 const READS_AT_ONCE = 8;
 
-/** The folders of a project's date ranges, or of all projects, in order of project and dates; of one, `from` a date on. */
+/** The folders of a project's date ranges from a date on, or of all projects, in order of project and dates. */
 export async function* findSnapshots(
   store: SnapshotStore,
   projectId?: string,
@@ -60,8 +61,15 @@ export async function missedDays(store: SnapshotStore, projectId: string, now: n
   return missed;
 }
 
+/** Parquet files that lie in no date range's folder: no manifest can name them. */
+export async function* strayFiles(store: SnapshotStore, projectId?: string): AsyncGenerator<string> {
+  const folder = projectId === undefined ? SNAPSHOTS_FOLDER : projectFolder(projectId);
+  for await (const key of store.list(folder)) if (key.endsWith('.parquet') && !rangeFolderOf(key)) yield key;
+}
+
 /** The manifests of a project's snapshots, or of all, in order of project and dates. */
 export async function* listManifests(store: SnapshotStore, projectId?: string): AsyncGenerator<SnapshotManifest> {
+  if (projectId !== undefined) await checkProject(store, projectId);
   const all: FoundSnapshot[] = [];
   for await (const found of findSnapshots(store, projectId)) all.push(found);
   while (all.length > 0) {

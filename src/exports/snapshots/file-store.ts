@@ -110,7 +110,7 @@ export class FileStore implements SnapshotStore {
   }
 
   async #makeFolder(folder: string): Promise<void> {
-    const first = await mkdir(folder, { recursive: true });
+    const first = await makeFolders(folder);
     if (first === undefined) return;
     for (let made = folder; made.length >= first.length; made = dirname(made)) await syncFolder(dirname(made));
   }
@@ -125,6 +125,24 @@ export class FileStore implements SnapshotStore {
       if (!removed) return;
     }
   }
+}
+
+/** Makes a folder and those above; the first one made. Node's own way says ENOENT of a disk that is read-only. */
+async function makeFolders(folder: string): Promise<string | undefined> {
+  const made = await mkdir(folder).then(
+    () => folder,
+    (error: unknown) => {
+      if (codeOf(error) === 'EEXIST') return undefined;
+      if (!isMissing(error)) throw error;
+      return null;
+    },
+  );
+  if (made !== null) return made;
+  const first = await makeFolders(dirname(folder));
+  await mkdir(folder).catch((error: unknown) => {
+    if (codeOf(error) !== 'EEXIST') throw error;
+  });
+  return first ?? folder;
 }
 
 /** All files below a folder. If one is removed meanwhile, `readdir` with `recursive` would give up the others too. */
@@ -159,6 +177,10 @@ async function orNull<T>(result: Promise<T>): Promise<T | null> {
   }
 }
 
+function codeOf(error: unknown): string | undefined {
+  return (error as NodeJS.ErrnoException).code;
+}
+
 function isMissing(error: unknown): boolean {
-  return (error as NodeJS.ErrnoException).code === 'ENOENT';
+  return codeOf(error) === 'ENOENT';
 }

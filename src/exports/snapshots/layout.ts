@@ -43,6 +43,11 @@ export function supersededFolder(range: VisitorExportRange, snapshotId?: string)
   return snapshotId === undefined ? folder : `${folder}/snapshotId=${snapshotId}`;
 }
 
+/** The file that says whose a project's folders are. */
+export function projectMarkerKey(projectId: string): string {
+  return `projects/projectId=${encodeId(projectId)}/project.json`;
+}
+
 /** The folder of a project's report. */
 export function reportFolder(projectId: string): string {
   return `reports/projectId=${encodeId(projectId)}`;

@@ -107,9 +107,13 @@ export class S3Store implements SnapshotStore {
     const Bucket = this.#bucket;
     await inStore('remove', folder, async () => {
       const Prefix = `${this.#prefix}${folder}/`;
-      const { Uploads = [] } = await this.#client.send(new ListMultipartUploadsCommand({ Bucket, Prefix }));
-      for (const { Key, UploadId } of Uploads) {
-        await this.#client.send(new AbortMultipartUploadCommand({ Bucket, Key, UploadId }));
+      // Those of a page are gone when the next one is asked for.
+      for (let isMore = true; isMore;) {
+        const page = await this.#client.send(new ListMultipartUploadsCommand({ Bucket, Prefix }));
+        for (const { Key, UploadId } of page.Uploads ?? []) {
+          await this.#client.send(new AbortMultipartUploadCommand({ Bucket, Key, UploadId }));
+        }
+        isMore = page.IsTruncated === true && (page.Uploads ?? []).length > 0;
       }
     });
   }

@@ -93,12 +93,16 @@ function chained(chain: string, bytes: Uint8Array): string {
 }
 
 /** Removes a date range's work in progress, of every run. */
-export async function cleanUpStaging(store: SnapshotStore, range: VisitorExportRange): Promise<void> {
+export async function cleanUpStaging(
+  store: SnapshotStore,
+  range: VisitorExportRange,
+  warn: (error: unknown) => void = () => {},
+): Promise<void> {
   await store.removeFolder(stagingFolder(range));
-  await cleanUpSuperseded(store, range);
+  await cleanUpSuperseded(store, range, warn);
   // Best effort: not every account may list uploads, and unfinished ones are never visible.
   for (const folder of [snapshotFolder(range), stagingFolder(range)]) {
-    await store.removeUnfinished(folder).catch(() => {});
+    await store.removeUnfinished(folder).catch(warn);
   }
 }
 
@@ -126,14 +130,18 @@ export async function keepSuperseded(
 }
 
 /** Removes unfinished copies of killed writers of the date range: the manifest of a copy is its last object. */
-async function cleanUpSuperseded(store: SnapshotStore, range: VisitorExportRange): Promise<void> {
+async function cleanUpSuperseded(
+  store: SnapshotStore,
+  range: VisitorExportRange,
+  warn: (error: unknown) => void,
+): Promise<void> {
   const folder = supersededFolder(range);
   const keys: string[] = [];
   for await (const key of store.list(folder)) keys.push(key);
   const whole = new Set(keys.filter((key) => COPY.test(key)).map(folderOf));
   for (const key of keys) if (!whole.has(folderOf(key))) await store.remove(key);
   await store.removeFolder(stagingKey(folder));
-  await store.removeUnfinished(folder).catch(() => {}); // never visible
+  await store.removeUnfinished(folder).catch(warn); // never visible
 }
 
 /** Removes what a project has retained for longer than thirty days; returns the folders. */
