@@ -5,6 +5,7 @@ import { pathToFileURL } from 'node:url';
 import { DuckDBInstance, type DuckDBConnection } from '@duckdb/node-api';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import type { VisitorExportRange } from '../../src/contract.js';
+import { manifestKey } from '../../src/exports/snapshots/layout.js';
 import { openStore } from '../../src/exports/snapshots/open-store.js';
 import { PathSet, Scan } from '../../src/exports/snapshots/scan.js';
 import { publishScan } from '../../src/exports/snapshots/publish.js';
@@ -32,13 +33,22 @@ beforeAll(async () => {
   const pages = [{ path: '/', human: 1, ai: 2, total: 3 }];
   await putDay(store, 'doubted', { date: '2026-02-01', rows: pages, drift: { kind: 'totals', offset: 0 } });
   await putDay(store, 'doubted', { date: '2026-02-02', rows: pages, provisional: true });
-  connection = await (await DuckDBInstance.create()).connect();
-  const docs = await readFile(new URL('../../docs/recipes.md', import.meta.url), 'utf8');
-  const views = [...docs.matchAll(/```sql\n([\s\S]*?)```/g)].map(([, sql]) =>
-    sql?.replaceAll('/snapshots/', `${root}/`),
-  );
-  for (const view of views) await connection.run(view as string);
+  await putDay(store, 'dead', { date: '2026-02-01', rows: pages });
+  await store.remove(manifestKey({ projectId: 'dead', dateFrom: '2026-02-01', dateTo: '2026-02-02' }));
+  connection = await connectTo(root);
 });
+
+/** A connection with the views of the page over a folder of snapshots. */
+async function connectTo(folder: string): Promise<DuckDBConnection> {
+  const made = await (await DuckDBInstance.create()).connect();
+  const docs = await readFile(new URL('../../docs/recipes.md', import.meta.url), 'utf8');
+  for (const [, sql] of docs.matchAll(/```sql\n([\s\S]*?)```/g)) {
+    for (const statement of sql!.replaceAll('/snapshots/', `${folder}/`).split(/;\n/)) {
+      if (statement.trim() !== '') await made.run(statement);
+    }
+  }
+  return made;
+}
 
 afterAll(async () => {
   connection.closeSync();
@@ -77,6 +87,19 @@ test('the documented view of believed pages leaves out the days that daily total
     ['007', '2026-01-01', 3],
     ['hostile', '2026-02-01', 6],
   ]);
+});
+
+test('the documented views are empty where no day has rows', async () => {
+  const empty = await mkdtemp(join(tmpdir(), 'agent-jobs-views-'));
+  const store = await openStore(pathToFileURL(empty).href);
+  await putDay(store, 'p', { date: '2026-01-02', rows: [] });
+  const other = await connectTo(empty);
+  const found = await other.runAndReadAll(
+    'select count(*)::int from daily_pages union all select pages::int from daily_totals',
+  );
+  expect(found.getRows()).toEqual([[0], [0]]);
+  other.closeSync();
+  await rm(empty, { recursive: true });
 });
 
 test('the documented CSV is safe for a spreadsheet, whatever the paths', async () => {

@@ -6,6 +6,7 @@ import { delimiter, join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { promisify } from 'node:util';
 import { afterAll, beforeAll, expect, test } from 'vitest';
+import { manifestKey } from '../../src/exports/snapshots/layout.js';
 import { openStore } from '../../src/exports/snapshots/open-store.js';
 import { putDay } from '../report/snapshots.js';
 import { fetchPythonPackage } from '../support/python-packages.js';
@@ -15,10 +16,10 @@ const DOCS = new URL('../../docs/recipes.md', import.meta.url);
 const PACKAGES = ['pandas==3.1.1', 'pyarrow==26.0.1', 'polars==2.1.0'];
 /** What is asked of the rows after each block of the page. */
 const QUESTIONS = [
-  'print(table.num_rows, len(pages), sorted(set(pages["projectId"])), pages["human"].sum())',
-  'print(pages.height, sorted(set(pages["projectId"])), pages["human"].sum())',
-  'print(pages.height, pages["human"].sum())',
-  'print(len(pages), sorted(set(pages["projectId"])), pages["human"].sum())',
+  'print(len(files))',
+  'print(len(pages), sorted(set(pages.get("projectId", []))), pages.get("human", pd.Series()).sum())',
+  'print(table.num_rows)',
+  'print(pages.height, pages.select(pl.col("^human$").sum()).rows())',
 ];
 
 let root: string;
@@ -30,6 +31,10 @@ beforeAll(async () => {
   const rows = Array.from({ length: 50 }, (_, i) => ({ path: `/${i}`, human: 1, ai: 3 * i, total: 5 * i }));
   for (const date of ['2026-01-01', '2026-01-03']) await putDay(store, '007', { date, rows });
   await putDay(store, '007', { date: '2026-01-02', rows: [] });
+  // A run that died before its manifest leaves such a file.
+  const dead = { projectId: '007', dateFrom: '2026-01-04', dateTo: '2026-01-05' };
+  await putDay(store, '007', { date: '2026-01-04', rows });
+  await store.remove(manifestKey(dead));
   await putDay(store, '007', { date: '2026-01-01', dateTo: '2026-01-08', rows });
   const folders: string[] = [];
   for (const name of PACKAGES) folders.push(await fetchPythonPackage(name));
@@ -37,10 +42,23 @@ beforeAll(async () => {
 }, 600_000);
 afterAll(() => rm(root, { recursive: true, force: true }));
 
-test('the lines of the page read a whole folder with pyarrow, pandas and Polars, and by the manifests', async () => {
+/** Runs the lines of the page over a folder of snapshots; what they answer. */
+async function answers(folder: string): Promise<string[]> {
   const [section = ''] = (await readFile(DOCS, 'utf8')).split('### Pandas, pyarrow').slice(1);
   const blocks = [...section.matchAll(/```python\n([^]*?)```/g)].map(([, lines]) => lines!);
-  const program = blocks.map((lines, i) => `${lines.replaceAll('"/snapshots/', `"${root}/`)}${QUESTIONS[i]}\n`);
+  const program = blocks.map((lines, i) => `${lines.replaceAll('"/snapshots/', `"${folder}/`)}${QUESTIONS[i]}\n`);
   const { stdout } = await run('python3', ['-c', program.join('')], { env });
-  expect(stdout.trim().split('\n')).toEqual(["150 100 ['007'] 100", "150 ['007'] 150", '100 100', "100 ['007'] 100"]);
+  return stdout.trim().split('\n');
+}
+
+test('the lines of the page read what manifests name with pandas, pyarrow and Polars', async () => {
+  expect(await answers(root)).toEqual(['2', "100 ['007'] 100", '100', '100 [(100,)]']);
+}, 120_000);
+
+test('they read a store whose days have no rows', async () => {
+  const empty = await mkdtemp(join(tmpdir(), 'agent-jobs-python-readers-'));
+  const store = await openStore(pathToFileURL(empty).href);
+  await putDay(store, '007', { date: '2026-01-02', rows: [] });
+  expect(await answers(empty)).toEqual(['0', '0 [] 0', '0', '0 []']);
+  await rm(empty, { recursive: true });
 }, 120_000);
