@@ -14,7 +14,7 @@
 import { doubled, resendWaitMs, throttledWaitMs } from '../agent-job/waits.js';
 import { FAILURE, type SnapshotReceipt } from '../contract.js';
 import type { RequestTurn } from '../contract/request-queue.js';
-import { HOUR_MS } from '../contract/shared.js';
+import { DAY_MS, HOUR_MS } from '../contract/shared.js';
 import type { Queued } from '../contract/write-outcome.js';
 import { isProvisional } from './date-range.js';
 import {
@@ -248,13 +248,18 @@ function interrupted(state: RangeState, interruption: Interruption, now: number)
   const { reason } = interruption;
   const { failures, since } = state.outage;
   const outage = { failures: failures + 1, since: since ?? now };
-  if (now - outage.since >= state.giveUpAfterMs) {
-    const message = `The upstream gave no page for ${hoursText(state)}: ${reason}`;
+  if (now - outage.since >= patienceMs(state, outage.since)) {
+    const message = `The upstream gave no page for ${hoursText(now - outage.since)}: ${reason}`;
     return failed(state, { type: FAILURE.upstreamUnavailable, message, details: { error: reason } });
   }
   // A queue makes it wait for no longer than it must.
   if (state.turns.asked !== null) return { ...state, outage };
   return { ...state, outage, waitReason: reason, notBefore: now + interruptionWaitMs(outage.failures, interruption) };
+}
+
+/** A scan that has gone on for hours is worth as many, up to a day: another one would begin anew. */
+function patienceMs({ giveUpAfterMs, scanStartedAt }: RangeState, since: number): number {
+  return Math.max(giveUpAfterMs, Math.min(since - scanStartedAt, DAY_MS));
 }
 
 function interruptionWaitMs(failures: number, { kind, retryAfterMs }: Interruption): number {
@@ -312,7 +317,8 @@ function finalFailure(
   { message: error, details }: StepFailure,
 ): Omit<RangeEnd & { kind: 'failed' }, 'kind'> {
   if (kind === 'store') return { type: FAILURE.snapshotStoreFailed, message: error, details: details ?? { error } };
-  const message = `The export failed for ${hoursText(state)}, though neither upstream nor store refused: ${error}`;
+  const howLong = hoursText(state.giveUpAfterMs);
+  const message = `The export failed for ${howLong}, though neither upstream nor store refused: ${error}`;
   return { type: FAILURE.exportFailed, message, details: { error } };
 }
 
@@ -328,8 +334,8 @@ export function stuckOn({ outage, retries }: RangeState, now: number): 'upstream
   return isLong(retries?.since.store) ? 'store' : null;
 }
 
-function hoursText({ giveUpAfterMs }: RangeState): string {
-  return `${giveUpAfterMs / HOUR_MS} hours`;
+function hoursText(ms: number): string {
+  return `${Math.round(ms / HOUR_MS)} hours`;
 }
 
 function newScan(state: RangeState, now: number): RangeState {

@@ -129,6 +129,15 @@ describe('an upstream that gives no page', () => {
     expect(ms).toBe(DAY_MS);
   });
 
+  test('is waited for as long as the scan has gone on, if that is longer than the patience', () => {
+    const hasty = { ...PREPARED, giveUpAfterMs: HOUR_MS, scanStartedAt: NOW };
+    const endAfter = (state: RangeState, hours: number) =>
+      after(after(state, failing(), NOW + hours * HOUR_MS), failing(), NOW + 3 * hours * HOUR_MS).end;
+    expect(endAfter(hasty, 0.5)).toMatchObject({ type: 'UpstreamUnavailable' });
+    expect(after(after(hasty, failing(), NOW + 5 * HOUR_MS), failing(), NOW + 9 * HOUR_MS).end).toBeNull();
+    expect(endAfter(hasty, 5)).toMatchObject({ message: expect.stringContaining('for 10 hours') });
+  });
+
   test('is ridden out if a page comes now and then, and a chunk that no worker could finish says nothing', () => {
     const failures = through(PREPARED, failing(), failing());
     expect(failures.outage).toEqual({ failures: 2, since: NOW });

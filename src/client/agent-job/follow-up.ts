@@ -97,8 +97,9 @@ async function isKept(
   const { promptHashes, followUps, phase }: Partial<JobState> = state;
   if (isOtherPrompt(promptHashes?.[id], prompt)) throw new FollowUpConflictError(workflowId, id);
   const isDropped = followUps?.some((known) => known.id === id && known.state === 'abandoned');
-  // What is abandoned at the end of a run was kept until then.
-  if (isDropped && phase !== 'done') throw new MessageRefusedError(workflowId, `follow-up ${FULL_QUEUE}`);
+  // The end of the run came first: the same call again would start another run.
+  if (isDropped && phase === 'done') return false;
+  if (isDropped) throw new MessageRefusedError(workflowId, `follow-up ${FULL_QUEUE}`);
   return true;
 }
 
