@@ -1,8 +1,8 @@
-import { execFileSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { parseSync, Visitor } from 'rolldown/utils';
 import { expect, test } from 'vitest';
+import { projectFiles } from '../support/project-files.js';
 
 const ROOT = fileURLToPath(new URL('../../', import.meta.url));
 const MAX_FILE_LINES = 400;
@@ -13,12 +13,7 @@ const MAX_SHORT_FILES = 12;
 const MAX_COLUMNS = 120;
 
 /** Files that git knows or would add, so that neither builds nor what lies in ignored folders counts. */
-const files = execFileSync('git', ['ls-files', '--cached', '--others', '--exclude-standard', '--deduplicate'], {
-  cwd: ROOT,
-  encoding: 'utf8',
-})
-  .trim()
-  .split('\n');
+const files = projectFiles();
 const inSrc = files.filter((file) => file.startsWith('src/'));
 
 function read(file: string): string {

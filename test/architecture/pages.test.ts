@@ -2,12 +2,12 @@
  * What the pages name is there: each path, each symbol in the file that a page gives for it, each page and heading of a
  * link. The drawing of the rooms is that of the import table, and the pages are short.
  */
-import { execFileSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import { posix } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { parseSync, Visitor } from 'rolldown/utils';
 import { expect, test } from 'vitest';
+import { projectFiles } from '../support/project-files.js';
 import { arrowsLeft } from './check-imports.js';
 import { IMPORT_RULES } from './import-rules.js';
 
@@ -16,12 +16,7 @@ const ROOT = fileURLToPath(new URL('../../', import.meta.url));
 const FOLDERS = 'src|test|docs|bench|scripts|examples|packages';
 
 /** Files that git knows or would add: what lies in ignored folders is no part of the repository. */
-const files = execFileSync('git', ['ls-files', '--cached', '--others', '--exclude-standard', '--deduplicate'], {
-  cwd: ROOT,
-  encoding: 'utf8',
-})
-  .trim()
-  .split('\n');
+const files = projectFiles();
 const folders = new Set(files.flatMap((file) => [...file.matchAll(/\//g)].map(({ index }) => file.slice(0, index))));
 const known = new Set([...files, ...folders]);
 

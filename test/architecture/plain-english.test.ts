@@ -1,9 +1,9 @@
 /** Comments and pages name their nouns: they seldom say "whoever", and seldom begin a sentence with "Of" or "Where". */
-import { execFileSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { parseSync } from 'rolldown/utils';
 import { expect, test } from 'vitest';
+import { projectFiles } from '../support/project-files.js';
 
 const ROOT = fileURLToPath(new URL('../../', import.meta.url));
 const MAX_HITS = 40;
@@ -44,13 +44,9 @@ function hitsIn(file: string, text: string): string[] {
   );
 }
 
-const files = execFileSync('git', ['ls-files', '--cached', '--others', '--exclude-standard', '--deduplicate'], {
-  cwd: ROOT,
-  encoding: 'utf8',
-})
-  .trim()
-  .split('\n')
-  .filter((file) => /\.(?:ts|mts|mjs|js|py|md|ya?ml|sh)$/.test(file) && !GENERATED.test(file));
+const files = projectFiles().filter(
+  (file) => /\.(?:ts|mts|mjs|js|py|md|ya?ml|sh)$/.test(file) && !GENERATED.test(file),
+);
 
 test('comments and pages seldom put a sentence backwards', () => {
   const hits = files.flatMap((file) => hitsIn(file, readFileSync(ROOT + file, 'utf8')));

@@ -7,6 +7,7 @@ import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import { afterEach, expect, test } from 'vitest';
 import type { BillOfMaterials } from '../../scripts/release/bill-of-materials.js';
+import { projectRepository } from '../support/project-files.js';
 
 const execute = promisify(execFile);
 const ROOT = fileURLToPath(new URL('../../', import.meta.url));
@@ -20,7 +21,7 @@ afterEach(async () => {
 
 async function makeClone(): Promise<void> {
   clone = await mkdtemp(join(tmpdir(), 'agent-jobs-release-'));
-  await execute('git', ['clone', '--quiet', '--depth=1', `file://${ROOT}`, clone]);
+  await execute('git', ['clone', '--quiet', '--depth=1', `file://${projectRepository()}`, clone]);
   await symlink(join(ROOT, 'node_modules'), join(clone, 'node_modules'));
   await writeFile(join(clone, '.git/info/exclude'), 'node_modules\n');
   await commit('CHANGELOG.md', CHANGELOG);
