@@ -39,6 +39,9 @@ const upstreamSchema = z.object({
   NO_PROXY: z.string().optional(),
 });
 
+/** Otherwise the AWS SDK warns of Node's age with each command; which Node is supported, README says. */
+process.env['AWS_SDK_JS_NODE_VERSION_SUPPORT_WARNING_DISABLED'] ??= 'true';
+
 const snapshotsSchema = z.object({
   SNAPSHOTS_URL: fields.snapshotsUrlField.optional(),
   S3_FORCE_PATH_STYLE: fields.flagField.default(false),

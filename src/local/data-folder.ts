@@ -29,10 +29,19 @@ const ORPHAN_ENDS_WITHIN_MS = 15_000;
 const CONNECTS_WITHIN_MS = 5_000;
 
 /** The user's folder for what can be fetched again (`CACHE`), or for what can't (`STATE`). */
-export function userFolder(env: Environment, kind: 'CACHE' | 'STATE'): string {
+export function userFolder(env: Environment, kind: 'CACHE' | 'STATE', readHome = homedir): string {
   const set = env[`XDG_${kind}_HOME`];
-  const usual = join(env['HOME'] || homedir(), kind === 'CACHE' ? '.cache' : join('.local', 'state'));
+  const usual = join(env['HOME'] || homeOf(readHome), kind === 'CACHE' ? '.cache' : join('.local', 'state'));
   return join(set && isAbsolute(set) ? set : usual, 'agent-jobs');
+}
+
+/** A container may run under a user id that has no entry. It has no systems; a folder of all users' could name some. */
+function homeOf(readHome: () => string): string {
+  try {
+    return readHome();
+  } catch {
+    return '/nonexistent';
+  }
 }
 
 /** Makes a folder, closed to other users; throws if it is another user's. */

@@ -44,6 +44,13 @@ test.each([
   expect(await outcomesOf([take(), take(), take()])).toEqual(['fulfilled', 'rejected', 'rejected']);
 });
 
+test('a user id without an entry and a HOME has a folder that is not there', () => {
+  const noEntry = () => {
+    throw new Error('uv_os_homedir returned ENOENT');
+  };
+  expect(userFolder({}, 'STATE', noEntry)).toBe('/nonexistent/.local/state/agent-jobs');
+});
+
 test('the address of a killed start is not that of the next one, which has none yet', async () => {
   const folder = dataFolder({ XDG_STATE_HOME: parent }, 'default');
   const killed = await DataFolder.take(folder);
