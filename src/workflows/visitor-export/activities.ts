@@ -58,40 +58,37 @@ export function cleanUpActivities(): Pick<ExportActivities, 'cleanUpExport'> {
   });
 }
 
+type ProjectActivities = Pick<ExportActivities, 'findMissedDays' | 'writeReport'>;
+
 /** Days that earlier runs missed; none if they can't be found. */
 export async function findMissedDays(projectId: string): Promise<DateRange[]> {
-  const { findMissedDays: find } = proxyActivities<Pick<ExportActivities, 'findMissedDays'>>({
-    taskQueue: exportTaskQueue(workflowInfo().taskQueue),
-    startToCloseTimeout: '5 minutes',
-    scheduleToCloseTimeout: '1 hour',
-    heartbeatTimeout: '1 minute',
-    retry: { initialInterval: '5 seconds', maximumAttempts: 5 },
-    summary: 'Look for missed days',
-  });
-  try {
-    return await find({ projectId });
-  } catch (error) {
-    if (isCancellation(error)) throw error;
-    log.warn('Days that earlier runs missed could not be looked for', { projectId, error });
-    return [];
-  }
+  const find = projectActivities('Look for missed days').findMissedDays({ projectId });
+  return (await orLogged(find, 'Days that earlier runs missed could not be looked for')) ?? [];
 }
 
-/** Writes the project's report anew. A failure is logged: it fails no run whose snapshots are published. */
+/** Writes the project's report anew. A failure fails no run whose snapshots are published. */
 export async function writeProjectReport(projectId: string): Promise<void> {
-  const { writeReport } = proxyActivities<Pick<ExportActivities, 'writeReport'>>({
+  await orLogged(projectActivities('Write the report').writeReport({ projectId }), 'The report could not be written');
+}
+
+function projectActivities(summary: string): ProjectActivities {
+  return proxyActivities<ProjectActivities>({
     taskQueue: exportTaskQueue(workflowInfo().taskQueue),
-    startToCloseTimeout: '15 minutes', // reads up to 90 days of snapshots
+    startToCloseTimeout: '15 minutes', // a report reads up to 90 days of snapshots
     scheduleToCloseTimeout: '1 hour',
     heartbeatTimeout: '1 minute',
     retry: { initialInterval: '5 seconds', maximumAttempts: 5 }, // over a minute for a store that refuses
-    summary: 'Write the report',
+    summary,
   });
+}
+
+async function orLogged<T>(work: Promise<T>, problem: string): Promise<T | null> {
   try {
-    await writeReport({ projectId });
+    return await work;
   } catch (error) {
     if (isCancellation(error)) throw error;
-    log.warn('The report could not be written', { projectId, error });
+    log.warn(problem, { error });
+    return null;
   }
 }
 
