@@ -122,6 +122,8 @@ export class ContractModel {
   readonly #reads = new Map<number, Read>();
   #readCount = 0;
   #noReadBefore = 0;
+  /** Until then the run may wait for a `Retry-After` that it need not know any more. */
+  #mayWaitUntil = 0;
   /** The batch of polls alone knows of that time: the run knows of an earlier one, or the upstream flaps. */
   #isRidden = false;
   #isAskedToWait = false;
@@ -414,6 +416,7 @@ export class ContractModel {
     if (response.kind === 'record') this.#isAskedToWait = false;
     else if (response.retryAfterMs! > 1_000) {
       this.#noReadBefore = at + Math.min(response.retryAfterMs!, HOUR);
+      this.#mayWaitUntil = this.#noReadBefore;
       this.#isRidden = this.#isAskedToWait || this.#isFlapping(at);
       this.#isAskedToWait = true;
     }
@@ -539,7 +542,7 @@ export class ContractModel {
     if (isOver || this.#reads.size > 0 || this.#isSending) return Infinity;
     // The one under way then ended later, or one before was refused.
     const soon = this.#readEndedAt >= settle || !this.#isAnswered ? this.#readEndedAt + 1_000 : 0;
-    return Math.max(settle, soon, this.#noReadBefore, this.#freeSince, this.#cutAt + 1_000);
+    return Math.max(settle, soon, this.#mayWaitUntil, this.#freeSince, this.#cutAt + 1_000);
   }
 
   #dueAt(known: Knowledge): number | null {
