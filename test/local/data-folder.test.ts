@@ -13,10 +13,25 @@ import { freePort } from '../../src/local/child-process.js';
 
 let parent: string;
 beforeEach(async () => {
-  parent = await mkdtemp(join(tmpdir(), 'agent-jobs-data-'));
+  // A folder's port follows from its path, and another program may have that one.
+  for (let isFree = false; !isFree;) {
+    parent = await mkdtemp(join(tmpdir(), 'agent-jobs-data-'));
+    const folders = [join(parent, 'default'), dataFolder({ XDG_STATE_HOME: parent }, 'default')];
+    isFree = (await Promise.all(folders.map(canTake))).every(Boolean);
+    await rm(parent, { recursive: true });
+    if (isFree) await mkdir(parent);
+  }
 });
 afterEach(() => rm(parent, { recursive: true, force: true }));
 
+const canTake = (folder: string) =>
+  DataFolder.take(folder).then(
+    (taken) => {
+      taken.release();
+      return true;
+    },
+    () => false,
+  );
 const take = () => DataFolder.take(join(parent, 'default'));
 const systemFile = () => join(parent, 'default', 'system.json');
 const outcomesOf = async (starts: Promise<DataFolder>[]) =>
