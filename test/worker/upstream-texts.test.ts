@@ -1,5 +1,9 @@
 /** What an upstream says in its own words, which may repeat a prompt: in no log line, and hidden if prompts are. */
 import { randomBytes } from 'node:crypto';
+import { mkdtemp } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { pathToFileURL } from 'node:url';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { startSandbox, type Sandbox } from '../../src/sandbox/sandbox.js';
 import { AgentJobs } from '../../src/starter.js';
@@ -23,7 +27,7 @@ beforeAll(async () => {
   sandbox = await startSandbox({ script: { activeMs: 600_000 } });
   worker = startWorkerProcess({
     ...workerEnv(server, sandbox),
-    SNAPSHOTS_URL: 'file:///nowhere',
+    SNAPSHOTS_URL: pathToFileURL(await mkdtemp(join(tmpdir(), 'agent-jobs-texts-'))).href,
     LOG_LEVEL: 'trace',
   });
 });
