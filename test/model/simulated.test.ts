@@ -1,15 +1,10 @@
-import type * as workflow from '@temporalio/workflow';
+import './sdk-globals.js';
 import fc from 'fast-check';
-import { expect, test, vi } from 'vitest';
+import { expect, test } from 'vitest';
 import { agentJob } from '../../src/workflows/index.js';
 import { modelRuns } from './model-runs.js';
 import { runSimulated } from './simulated-runner.js';
 import { scenarios, type ReadAnswer, type Scenario, type WriteAnswer } from './scenario.js';
-
-vi.mock('@temporalio/workflow', async (original) => ({
-  ...(await original<typeof workflow>()),
-  ...(await import('./simulated-workflow-api.js')).simulatedWorkflow,
-}));
 
 test(
   'agentJob keeps the contract in whatever order things happen',

@@ -1,50 +1,19 @@
 /**
- * A simulated Temporal server and worker: the workflow's code runs in this process, on a clock that jumps from event to
- * event. So a job of days takes milliseconds. Tests replace `@temporalio/workflow` by `simulatedWorkflow`.
+ * A simulated Temporal server and worker: the workflow's code runs in this process, under the SDK's own activator, on a
+ * clock that jumps from event to event. So a job of days takes milliseconds.
  */
-import { ActivityFailure, ApplicationFailure, CancelledFailure } from '@temporalio/common';
+import {
+  ActivityFailure,
+  CancelledFailure,
+  defaultFailureConverter,
+  defaultPayloadConverter,
+  type Payload,
+} from '@temporalio/common';
+import { ActivatedRun, settled, valueOf, valuesOf, type Command, type Job, type Payloads } from './activated-run.js';
 import { runAttempt, type Attempt } from './simulated-activity.js';
 
-export type Handler = (input: unknown) => unknown;
-export type Validator = (input: unknown) => void;
 type Activities = Record<string, (input: never) => Promise<unknown>>;
 type Workflow = (input: never) => Promise<unknown>;
-
-/** What a cancellation scope offers to the calls made in it. */
-interface Scope {
-  onCancel(cancel: () => void): void;
-}
-
-/** A `condition` that is not true yet. */
-interface Blocked {
-  isTrue: () => boolean;
-  resolve: (value: boolean) => void;
-}
-
-/** One run of the workflow: continue-as-new begins another. */
-interface Run {
-  id: string;
-  continued: string | undefined;
-  startedAt: number;
-  memo: Record<string, unknown> | undefined;
-  tasks: number;
-  blocked: Set<Blocked>;
-  handlers: Map<string, { handle: Handler; validate?: Validator | undefined }>;
-  handling: number;
-  cancel: (error: Error) => void;
-  cancelRequested: Promise<never>;
-}
-
-/** Thrown by the workflow's code to continue as new. */
-export class ContinueAsNew extends Error {
-  readonly input: unknown;
-  readonly memo: Record<string, unknown>;
-  constructor(input: unknown, memo: Record<string, unknown>) {
-    super('continue as new');
-    this.input = input;
-    this.memo = memo;
-  }
-}
 
 export type End = { kind: 'completed'; result: unknown } | { kind: 'failed'; error: unknown } | { kind: 'canceled' };
 
@@ -107,11 +76,13 @@ class EventQueue {
   }
 }
 
+/** An update that was not answered yet. */
+interface Asked {
+  resolve(answer: unknown): void;
+  reject(error: unknown): void;
+}
+
 export class Simulation {
-  /** The simulation that the workflow's code runs in. */
-  static current: Simulation;
-  /** Cancellation scopes that the workflow's code has entered, innermost last. */
-  readonly scopes: Scope[] = [];
   readonly queue = new EventQueue();
   end: End | null = null;
   activities: Activities = {};
@@ -125,207 +96,202 @@ export class Simulation {
   /** Activities that have neither ended nor been cancelled. */
   readonly pending: string[] = [];
   readonly #options: SimulationOptions;
-  #run!: Run;
-  #updateId: string | undefined;
-  #ids = 0;
+  #run!: ActivatedRun;
+  /** Jobs of the next workflow task. */
+  #jobs: Job[] = [];
+  readonly #timers = new Set<number>();
+  /** Ends an activity of this run, by its number in the run. */
+  readonly #open = new Map<number, (what: () => void) => void>();
+  readonly #updates = new Map<string, Asked>();
+  #payloads: { memo: Payloads; attributes: Payloads } = { memo: {}, attributes: {} };
   #activities = 0;
-  #next: (() => Promise<void>) | null = null;
 
   constructor(options: SimulationOptions) {
     this.#options = options;
-    Simulation.current = this;
   }
 
   get now(): number {
     return this.queue.now;
   }
 
-  get run(): Run {
-    return this.#run;
-  }
-
-  get updateId(): string | undefined {
-    return this.#updateId;
-  }
-
   /** Runs the workflow from its start to its end. */
   async play(input: unknown): Promise<void> {
-    await this.#begin(input, undefined, undefined);
-    for (let events = this.queue.next(); events && !this.end && !this.bug; events = this.queue.next()) {
-      await this.#deliver(events);
+    try {
+      await this.#begin([defaultPayloadConverter.toPayload(input)], undefined);
+      for (let events = this.queue.next(); events && !this.end && !this.bug; events = this.queue.next()) {
+        await this.#deliver(events);
+      }
+    } catch (error) {
+      this.bug ??= error;
     }
   }
 
-  uuid(): string {
-    return `uuid-${++this.#ids}`;
-  }
-
-  /** Call it within an event of the queue. */
-  signal(name: string, input: unknown): void {
-    this.#run.handlers.get(name)?.handle(input);
+  /** Call it within an event of the queue, as the other messages. */
+  signal(signalName: string, input: unknown): void {
+    const signalWorkflow = { signalName, input: [defaultPayloadConverter.toPayload(input)] };
+    this.#jobs.push({ variant: 'signalWorkflow', signalWorkflow });
   }
 
   /** Rejects with what the validator threw. */
   update(name: string, id: string, input: unknown): Promise<unknown> {
-    const run = this.#run;
-    const { handle, validate } = run.handlers.get(name)!;
-    this.#updateId = id;
-    try {
-      validate?.(input);
-      run.handling += 1;
-      const answer = Promise.resolve(handle(input));
-      void answer.finally(() => (run.handling -= 1)).catch(() => {});
-      return answer;
-    } catch (error) {
-      return Promise.reject(error);
-    } finally {
-      this.#updateId = undefined;
-    }
+    const doUpdate = { id, protocolInstanceId: id, name, input: [defaultPayloadConverter.toPayload(input)] };
+    this.#jobs.push({ variant: 'doUpdate', doUpdate: { ...doUpdate, runValidator: true } });
+    return new Promise((resolve, reject) => this.#updates.set(id, { resolve, reject }));
   }
 
   query<T>(name: string): T {
-    return plain(this.#run.handlers.get(name)?.handle(undefined)) as T;
+    return this.#run.query(name) as T;
   }
 
   cancel(): void {
-    this.#run.cancel(new CancelledFailure('cancelled'));
+    this.#jobs.push({ variant: 'cancelWorkflow', cancelWorkflow: {} });
   }
 
-  workflowInfo() {
-    const { id, continued, startedAt, memo, tasks } = this.#run;
-    return {
-      workflowId: 'agent-job/model/1',
-      runId: id,
-      attempt: this.#options.isRepeated && continued === undefined ? 2 : 1,
-      originalExecutionRunId: id,
-      continuedFromExecutionRunId: continued,
-      startTime: new Date(startedAt),
-      memo,
-      typedSearchAttributes: { get: ({ name }: { name: string }) => this.attributes.get(name) ?? undefined },
-      continueAsNewSuggested: tasks >= this.#options.tasksPerRun,
-      // As in a replay, the spans of a trace go nowhere.
-      unsafe: { isReplaying: true },
-    };
-  }
-
-  condition(isTrue: () => boolean, ms: number | undefined): Promise<boolean> {
-    return new Promise((resolve, reject) => {
-      const run = this.#run;
-      this.scopes.at(-1)?.onCancel(() => {
-        run.blocked.delete(blocked);
-        reject(new CancelledFailure('cancelled'));
-      });
-      if (isTrue()) return resolve(true);
-      const blocked: Blocked = { isTrue, resolve };
-      run.blocked.add(blocked);
-      if (ms === undefined) return;
-      this.queue.add(this.now + Math.max(1, ms), 'job', () => {
-        if (run === this.#run && run.blocked.delete(blocked)) resolve(false);
-      });
-    });
-  }
-
-  startActivity(name: string, input: unknown): Promise<unknown> {
-    const run = this.#run;
-    const argument = plain(input) as never;
-    const activity = (this.#activities += 1);
-    const { onActivityResult, onActivityGoesOn, onActivityCancelled } = this.#options;
-    this.pending.push(name);
-    return new Promise((resolve, reject) => {
-      let isOver = false;
-      const over = (what: () => void) => {
-        if (isOver || run !== this.#run) return;
-        isOver = true;
-        this.pending.splice(this.pending.indexOf(name), 1);
-        what();
-      };
-      this.scopes.at(-1)?.onCancel(() =>
-        over(() => {
-          onActivityCancelled(activity);
-          reject(cancelledActivity());
-        }),
-      );
-      const attempt = async (number: number, details: unknown): Promise<void> => {
-        if (isOver || run !== this.#run) return;
-        const work = this.activities[name]!;
-        const ids = { number, name, activity, runId: run.id };
-        const made: Attempt = { ...ids, details, at: this.now, input: argument, isDead: false };
-        const again = (ms: number, kept: unknown) =>
-          this.queue.add(this.now + ms, 'outside', () => this.#detached(attempt(number + 1, kept)));
-        made.die = () => {
-          made.isDead = true;
-          again(HEARTBEAT_TIMEOUT_MS + FIRST_RETRY_MS, made.details);
-        };
-        const outcome = await runAttempt(made, work, { input: argument, workflow: this.workflowClient });
-        if (made.isDead) return;
-        if ('retryMs' in outcome) {
-          if (!isOver && run === this.#run) onActivityGoesOn(activity);
-          return again(outcome.retryMs ?? FIRST_RETRY_MS, made.details);
-        }
-        this.queue.add(this.now, 'job', () =>
-          over(() => {
-            onActivityResult(name, outcome.result, activity);
-            resolve(plain(outcome.result));
-          }),
-        );
-      };
-      this.queue.add(this.now, 'outside', () => this.#detached(attempt(1, undefined)));
-    });
-  }
-
-  /** A signal to another workflow: a later task reports that it has arrived. */
-  signalExternal(): Promise<void> {
-    const run = this.#run;
-    return new Promise((resolve) => {
-      this.queue.add(this.now, 'job', () => run === this.#run && resolve());
-    });
-  }
-
-  #detached(work: Promise<void>): void {
-    work.catch((error: unknown) => (this.bug = error));
-  }
-
-  async #begin(input: unknown, memo: Record<string, unknown> | undefined, continued: string | undefined) {
-    let cancel!: (error: Error) => void;
-    const cancelRequested = new Promise<never>((_, reject) => (cancel = reject));
-    cancelRequested.catch(() => {});
-    this.#run = {
-      id: `run-${++this.runs}`,
-      continued,
-      startedAt: this.now,
-      memo: plain(memo) as Record<string, unknown> | undefined,
-      tasks: 0,
-      blocked: new Set(),
-      handlers: new Map(),
-      handling: 0,
-      cancel,
-      cancelRequested,
-    };
-    const run = this.#run;
+  async #begin(input: Payload[], continued: string | undefined): Promise<void> {
+    const { workflow, isRepeated } = this.#options;
+    const runId = `run-${++this.runs}`;
+    const attempt = isRepeated && continued === undefined ? 2 : 1;
+    const start = { workflow, input, runId, continued, attempt, seed: this.runs, ...this.#payloads };
+    this.#run = new ActivatedRun(start, this.now);
     this.pending.length = 0;
-    await this.#task(() => {
-      this.#options.workflow(plain(input) as never).then(
-        (result) => this.#ended(run, { kind: 'completed', result: plain(result) }),
-        (error: unknown) => this.#threw(run, error),
-      );
-    });
+    this.#timers.clear();
+    this.#open.clear();
+    await this.#task();
   }
 
-  #ended(run: Run, end: End): void {
-    if (run !== this.#run) return;
-    if (run.handling > 0) this.bug = new Error('the run ended and left an update without an answer');
+  /** One workflow task, with the jobs that have come. */
+  async #task(): Promise<void> {
+    const run = this.#run;
+    const isContinueSuggested = run.tasks + 1 >= this.#options.tasksPerRun;
+    let continued: Payload[] | null = null;
+    // An activity whose cancellation is not waited for ends within the task.
+    do {
+      const commands = await run.task(this.#jobs.splice(0), { now: this.now, isContinueSuggested });
+      for (const command of commands) continued = this.#carryOut(run, command) ?? continued;
+      await settled();
+    } while (this.#jobs.length > 0 && !this.end && !continued);
+    this.#jobs = [];
+    if ((this.end || continued) && this.#updates.size > 0) this.bug = new Error('an update was left without an answer');
+    if (this.bug) return;
+    // Queries go to the newest run of the chain, never to one that has just been continued.
+    if (!continued) return this.#options.onTask();
+    this.#options.onContinued();
+    await this.#begin(continued, run.id);
+  }
+
+  /** Returns the input of the next run if the command begins one. */
+  #carryOut(run: ActivatedRun, command: Command): Payload[] | null {
+    const { startTimer, cancelTimer, scheduleActivity, requestCancelActivity, updateResponse } = command;
+    if (startTimer) this.#startTimer(startTimer.seq!, millisecondsOf(startTimer.startToFireTimeout!));
+    if (cancelTimer) this.#timers.delete(cancelTimer.seq!);
+    if (scheduleActivity) {
+      const { seq, activityType } = scheduleActivity;
+      this.#startActivity(run, seq!, activityType!, valueOf(scheduleActivity.arguments?.[0]) as never);
+    }
+    if (requestCancelActivity) this.#cancelActivity(requestCancelActivity.seq!);
+    if (updateResponse) this.#answer(updateResponse);
+    // A later task reports that the signal has arrived.
+    const seq = command.signalExternalWorkflowExecution?.seq;
+    if (seq != null)
+      this.#later(run, 0, { variant: 'resolveSignalExternalWorkflow', resolveSignalExternalWorkflow: { seq } });
+    const attributes = command.upsertWorkflowSearchAttributes?.searchAttributes?.indexedFields as Payloads | undefined;
+    if (attributes) {
+      Object.assign(this.#payloads.attributes, attributes);
+      for (const [name, value] of valuesOf(attributes)) this.attributes.set(name, value);
+    }
+    return this.#carryOutEnd(command);
+  }
+
+  #carryOutEnd(command: Command): Payload[] | null {
+    const { completeWorkflowExecution: completed, failWorkflowExecution: failed } = command;
+    if (completed) this.#ended({ kind: 'completed', result: valueOf(completed.result) });
+    if (failed) this.#ended({ kind: 'failed', error: errorOf(failed.failure) });
+    if (command.cancelWorkflowExecution) this.#ended({ kind: 'canceled' });
+    const continued = command.continueAsNewWorkflowExecution;
+    if (!continued) return null;
+    this.#payloads.memo = continued.memo as Payloads;
+    return continued.arguments as Payload[];
+  }
+
+  #ended(end: End): void {
     this.end = end;
     this.#options.onEnd(end);
   }
 
-  #threw(run: Run, error: unknown): void {
-    if (error instanceof ContinueAsNew) {
-      if (run.handling > 0) this.bug = new Error('continue-as-new left an update without an answer');
-      this.#options.onContinued();
-      this.#next = () => this.#begin(error.input, error.memo, run.id);
-    } else if (error instanceof CancelledFailure) this.#ended(run, { kind: 'canceled' });
-    else if (error instanceof ApplicationFailure) this.#ended(run, { kind: 'failed', error });
-    else this.bug = error;
+  #answer({ protocolInstanceId, rejected, completed }: NonNullable<Command['updateResponse']>): void {
+    if (!rejected && !completed) return;
+    const id = protocolInstanceId!;
+    const asked = this.#updates.get(id);
+    this.#updates.delete(id);
+    if (rejected) asked?.reject(errorOf(rejected));
+    else asked?.resolve(valueOf(completed));
+  }
+
+  #startTimer(seq: number, ms: number): void {
+    const run = this.#run;
+    this.#timers.add(seq);
+    this.queue.add(this.now + Math.max(1, ms), 'job', () => {
+      if (run === this.#run && this.#timers.delete(seq)) this.#jobs.push({ variant: 'fireTimer', fireTimer: { seq } });
+    });
+  }
+
+  #later(run: ActivatedRun, ms: number, job: Job): void {
+    this.queue.add(this.now + ms, 'job', () => run === this.#run && this.#jobs.push(job));
+  }
+
+  #cancelActivity(seq: number): void {
+    const failure = defaultFailureConverter.errorToFailure(cancelledActivity(), defaultPayloadConverter);
+    const result = { cancelled: { failure } };
+    this.#open.get(seq)?.(() => this.#jobs.push({ variant: 'resolveActivity', resolveActivity: { seq, result } }));
+  }
+
+  #startActivity(run: ActivatedRun, seq: number, name: string, argument: never): void {
+    const activity = (this.#activities += 1);
+    const { onActivityResult, onActivityGoesOn, onActivityCancelled } = this.#options;
+    this.pending.push(name);
+    const isOpen = () => run === this.#run && this.#open.has(seq);
+    const over = (what: () => void) => {
+      if (!isOpen()) return;
+      this.#open.delete(seq);
+      this.pending.splice(this.pending.indexOf(name), 1);
+      what();
+    };
+    this.#open.set(seq, (resolve) =>
+      over(() => {
+        onActivityCancelled(activity);
+        resolve();
+      }),
+    );
+    const attempt = async (number: number, details: unknown): Promise<void> => {
+      if (!isOpen()) return;
+      const work = this.activities[name]!;
+      const ids = { number, name, activity, runId: run.id };
+      const made: Attempt = { ...ids, details, at: this.now, input: argument, isDead: false };
+      const again = (ms: number, kept: unknown) =>
+        this.queue.add(this.now + ms, 'outside', () => this.#detached(attempt(number + 1, kept)));
+      made.die = () => {
+        made.isDead = true;
+        again(HEARTBEAT_TIMEOUT_MS + FIRST_RETRY_MS, made.details);
+      };
+      const outcome = await runAttempt(made, work, { input: argument, workflow: this.workflowClient });
+      if (made.isDead) return;
+      if ('retryMs' in outcome) {
+        if (isOpen()) onActivityGoesOn(activity);
+        return again(outcome.retryMs ?? FIRST_RETRY_MS, made.details);
+      }
+      const result = { completed: { result: defaultPayloadConverter.toPayload(outcome.result) } };
+      this.queue.add(this.now, 'job', () =>
+        over(() => {
+          onActivityResult(name, outcome.result, activity);
+          this.#jobs.push({ variant: 'resolveActivity', resolveActivity: { seq, result } });
+        }),
+      );
+    };
+    this.queue.add(this.now, 'outside', () => this.#detached(attempt(1, undefined)));
+  }
+
+  #detached(work: Promise<void>): void {
+    work.catch((error: unknown) => (this.bug = error));
   }
 
   async #deliver(events: ReturnType<EventQueue['next']> & object): Promise<void> {
@@ -333,45 +299,18 @@ export class Simulation {
       await happen();
       await settled();
     }
-    const jobs = events.filter(({ kind }) => kind !== 'outside');
-    const messages = jobs.filter(({ kind }) => kind === 'message');
-    const others = jobs.filter(({ kind }) => kind === 'job');
-    if (jobs.length === 0) return;
-    if (this.#options.isBatching)
-      await this.#task(...messages.map(({ happen }) => happen), ...others.map(({ happen }) => happen));
-    else for (const { happen } of jobs) await this.#task(happen);
+    const messages = events.filter(({ kind }) => kind === 'message');
+    const others = events.filter(({ kind }) => kind === 'job');
+    const jobs = this.#options.isBatching ? [...messages, ...others] : events.filter(({ kind }) => kind !== 'outside');
+    for (const { happen } of jobs) {
+      void happen();
+      if (!this.#options.isBatching) await this.#taskIfAny();
+    }
+    await this.#taskIfAny();
   }
 
-  /** One workflow task: its jobs one after the other, then the conditions that they made true. */
-  async #task(...jobs: (() => unknown)[]): Promise<void> {
-    if (this.end || this.bug) return;
-    const run = this.#run;
-    run.tasks += 1;
-    for (const job of jobs) {
-      void job();
-      this.#unblock(run);
-    }
-    do await settled();
-    while (this.#unblock(run));
-    // Queries go to the newest run of the chain, never to one that has just been continued.
-    if (!this.#next) this.#options.onTask();
-    const next = this.#next;
-    this.#next = null;
-    await next?.();
-  }
-
-  #unblock(run: Run): boolean {
-    let any = false;
-    for (let more = true; more;) {
-      more = false;
-      for (const blocked of run.blocked) {
-        if (!blocked.isTrue()) continue;
-        blocked.resolve(true);
-        run.blocked.delete(blocked);
-        any = more = true;
-      }
-    }
-    return any;
+  async #taskIfAny(): Promise<void> {
+    if (this.#jobs.length > 0 && !this.end && !this.bug) await this.#task();
   }
 }
 
@@ -379,12 +318,10 @@ function cancelledActivity(): ActivityFailure {
   return new ActivityFailure('cancelled', 'pollJob', '1', 'CANCEL_REQUESTED', 'w', new CancelledFailure('cancelled'));
 }
 
-/** Resolves when all promise callbacks have run. */
-function settled(): Promise<void> {
-  return new Promise((resolve) => setImmediate(resolve));
+function errorOf(failure: unknown): unknown {
+  return defaultFailureConverter.failureToError(failure as never, defaultPayloadConverter);
 }
 
-/** The value after Temporal's JSON conversion. */
-function plain(value: unknown): unknown {
-  return value === undefined ? undefined : JSON.parse(JSON.stringify(value));
+function millisecondsOf({ seconds, nanos }: { seconds?: unknown; nanos?: number | null }): number {
+  return Number(seconds ?? 0) * 1_000 + (nanos ?? 0) / 1e6;
 }
