@@ -303,6 +303,7 @@ export class Simulation {
     const others = events.filter(({ kind }) => kind === 'job');
     const jobs = this.#options.isBatching ? [...messages, ...others] : events.filter(({ kind }) => kind !== 'outside');
     for (const { happen } of jobs) {
+      if (this.end || this.bug) return;
       void happen();
       if (!this.#options.isBatching) await this.#taskIfAny();
     }
