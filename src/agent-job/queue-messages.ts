@@ -3,7 +3,7 @@
  * ignored; what it holds besides is left out. Pure and safe in workflow code.
  */
 import { DEFAULT_PRIORITY, LIMIT } from '../contract.js';
-import type { BudgetFacts, JoinRequest, LeaveRequest, QueueName, RequestReport, RequestTurn } from '../contract.js';
+import type { BudgetFacts, JoinRequest, QueueName, RequestReport, Turn } from '../contract.js';
 import {
   checkObject,
   ID,
@@ -43,10 +43,10 @@ const PER_HOUR: Kind<WritesPerHour> = {
 };
 
 // Names go on to activities and to the next run: a large one would fail the workflow task for ever.
-const TURN = text({ maxBytes: 100, controls: 'all' });
+const TURN_ID = text({ maxBytes: 100, controls: 'all' });
 const WORKFLOW_ID = text({ maxBytes: LIMIT.workflowIdBytes, controls: 'all' });
 const REPORT = {
-  turn: optional(TURN),
+  turn: optional(TURN_ID),
   outcome: OUTCOME,
   at: MILLISECONDS,
   requests: optional(REQUESTS, 1),
@@ -74,24 +74,17 @@ export function parseJoin(input: unknown): JoinRequest {
   return { ...parseFields(JOIN, checkObject(input, 'join')), ...parseFacts(input) };
 }
 
-/** Checks the argument of `leaveQueue`. */
-export function parseLeave(input: unknown): LeaveRequest {
-  return parseFields({ workflowId: WORKFLOW_ID }, checkObject(input, 'leave'));
-}
-
 /** Checks the argument of `reportRequest`. */
 export function parseReport(input: unknown): RequestReport & BudgetFacts {
   return { ...parseFields(REPORT, checkObject(input, 'report')), ...parseFacts(input) };
 }
 
-/** A turn, and the kind of request that its queue orders. */
-export type QueueTurn = RequestTurn & Pick<QueueName, 'operation'>;
-const QUEUE_TURN = { turn: TURN, until: MILLISECONDS, requests: optional(REQUESTS, 1), operation: OPERATION };
+const TURN = { id: TURN_ID, operation: OPERATION, until: MILLISECONDS, requests: optional(REQUESTS, 1) };
 
 /** Reads the argument of `requestTurn`; null if that is no turn. */
-export function readTurn(input: unknown): QueueTurn | null {
+export function readTurn(input: unknown): Turn | null {
   try {
-    return parseFields(QUEUE_TURN, checkObject(input, 'turn'));
+    return parseFields(TURN, checkObject(input, 'turn'));
   } catch (error) {
     if (error instanceof InvalidInputError) return null;
     throw error;

@@ -17,8 +17,8 @@ export type RequestQueueInput = QueueName & { continued?: unknown };
 
 /** How a request ended, as far as the upstream's budget goes. Times in milliseconds of the worker's clock. */
 export interface RequestReport {
-  /** The turn that it had; null if it was sent without one. */
-  turn: string | null;
+  /** The id of the turn that it had; null if it was sent without one. */
+  turn: Turn['id'] | null;
   /** `unsent`: the turn was not used. `other`: whether it counts upstream is not known, so it counts. */
   outcome: 'accepted' | 'throttled' | 'unsent' | 'other';
   at: number;
@@ -55,18 +55,15 @@ export interface JoinRequest extends BudgetFacts {
   report?: RequestReport | null;
 }
 
-/** A workflow ends: it waits for no turn any more, and does not use one that is on its way. */
-export interface LeaveRequest {
-  workflowId: string;
-}
-
 /**
  * A turn: that many requests may be sent one after the other, all before `until` (milliseconds of the server's clock).
  * There may be fewer than were asked for: then the workflow asks again. Every turn is reported, used or not.
  */
-export interface RequestTurn {
-  /** Its name, at most 100 characters, for the report. */
-  turn: string;
+export interface Turn {
+  /** At most 100 characters. */
+  id: string;
+  /** Whose queue gave it: a job may have been in several. */
+  operation: QueueName['operation'];
   until: number;
   requests: number;
 }
@@ -110,16 +107,14 @@ export interface QueuePlace {
 
 /** Asks for a turn. Sent by activities, together with the start of the queue if there is none. */
 export const joinQueueSignal = defineSignal<[JoinRequest]>('joinQueue');
-/** Frees the place of a workflow that ends, and a turn on its way. Sent by the workflow. */
-export const leaveQueueSignal = defineSignal<[LeaveRequest]>('leaveQueue');
 /** Reports how a request ended. */
 export const reportRequestSignal = defineSignal<[RequestReport & BudgetFacts]>('reportRequest');
 /** The state of the queue. */
 export const requestQueueStateQuery = defineQuery<RequestQueueState>('requestQueueState');
 /** The place of a workflow; null if it does not wait. */
 export const queuePlaceQuery = defineQuery<QueuePlace | null, [string]>('queuePlace');
-/** Gives a waiting workflow its turn; the queue sends it, and says which it is: a job may have been in several. */
-export const requestTurnSignal = defineSignal<[RequestTurn & Pick<QueueName, 'operation'>]>('requestTurn');
+/** Gives a waiting workflow its turn. Sent by the queue. */
+export const requestTurnSignal = defineSignal<[Turn]>('requestTurn');
 
 /** The workflow id of a queue. */
 export function requestQueueId({ operation, projectId }: QueueName): string {

@@ -13,7 +13,7 @@
  */
 import { doubled, resendWaitMs, throttledWaitMs } from '../agent-job/waits.js';
 import { FAILURE, type SnapshotReceipt } from '../contract.js';
-import type { RequestTurn } from '../contract/request-queue.js';
+import type { Turn } from '../contract/request-queue.js';
 import { DAY_MS, HOUR_MS } from '../contract/shared.js';
 import type { Queued } from '../contract/write-outcome.js';
 import { isProvisional } from './date-range.js';
@@ -78,22 +78,16 @@ interface Retries {
 
 /** What an export knows of its turns in the queue of all exports. */
 interface TurnState {
-  /** Whether this export was answered 429: it needs turns, whether a budget is set or not. */
-  isThrottled: boolean;
-  /** The turn that was asked for and did not come yet. */
-  asked: AskedTurn | null;
+  /** The order among exports: when the scan began, or had its last two hours of turns. */
+  since: number;
+  /** When it got the first turn since then; null if it got none. */
+  firstAt: number | null;
+  /** The place of the turn that was asked for and did not come yet. */
+  queued: Queued | null;
   /** Whether it did not come in time: it is asked for again. */
   isOverdue: boolean;
-  /** The turn that came and was not used yet. */
-  turn: RequestTurn | null;
-  /** The name of a turn that was not used because no worker was free in time. */
-  unused: string | null;
-}
-
-/** A turn that was asked for. */
-export interface AskedTurn {
-  askedAt: number;
-  place: Queued;
+  /** The turn that came and was not used. */
+  turn: Turn | null;
 }
 
 /** How an export ends: with a snapshot, or with a failure whose details are those of its type in the contract. */
@@ -105,9 +99,9 @@ export type Step =
   | { kind: 'wait'; ms: number }
   | { kind: 'prepare' }
   /** Waits for the turn that was asked for. */
-  | { kind: 'awaitTurn'; asked: AskedTurn }
+  | { kind: 'awaitTurn'; queued: Queued }
   /** Reads a chunk of pages; without a turn where one is needed it only asks for one. */
-  | { kind: 'read'; turn: RequestTurn | null }
+  | { kind: 'read' }
   | { kind: 'publish' }
   | { kind: 'done'; end: RangeEnd };
 
@@ -117,16 +111,26 @@ export type Outcome =
   /** No turn came in time. */
   | { kind: 'noTurn' }
   /** A turn came; it may come at any time. */
-  | { kind: 'turn'; turn: RequestTurn }
-  | { kind: 'prepared'; expectedRows: number | null; asked: AskedTurn | null }
+  | { kind: 'turn'; turn: Turn }
+  | ({ kind: 'prepared' } & Prepared)
+  /** No page was requested: a turn is needed. `queued` is null if the Temporal server did not take the request. */
+  | { kind: 'held'; queued: Queued | null }
   | { kind: 'read'; chunk: ChunkResult }
   | { kind: 'published'; receipt: SnapshotReceipt }
   | StepFailure;
 
+/** What was found before the first scan. */
+export interface Prepared {
+  /** The rows of the snapshot that is there; null if there is none. */
+  expectedRows: number | null;
+  /** The place of the first turn; null if none is needed. */
+  queued: Queued | null;
+}
+
 /** How far a chunk came, and why it stopped. */
 export interface ChunkResult {
-  /** The turn that was asked for; null if none was. */
-  asked: AskedTurn | null;
+  /** The place of the next turn; null if none was asked for. */
+  queued: Queued | null;
   checkpoint: ScanCheckpoint;
   /** Pages taken, of the requests made. */
   pages: number;
@@ -157,8 +161,8 @@ export const STALE_STAGING = 'StaleStaging';
 /** Requests are shared with others: after two repeats the last scan is published as it is. */
 const MAX_REPEATS = 2;
 const MAX_STALE_STAGINGS = 3;
-/** One half of a turn is for the way to a worker, the other for the requests. */
-const MIN_TURN_MS = 2_000;
+/** A scan that has had turns for this long lets the other scans go before it. */
+const TURNS_IN_A_ROW_MS = 2 * HOUR_MS;
 
 const FIRST_WAIT_MS = 1_000;
 /** `unforeseen` are bugs, and workers that die or stop. Waits double up to these. */
@@ -185,7 +189,7 @@ export function begin(
     outage: { failures: 0, since: null },
     retries: null,
     notBefore: 0,
-    turns: { isThrottled: false, asked: null, isOverdue: false, turn: null, unused: null },
+    turns: { since: now, firstAt: null, queued: null, isOverdue: false, turn: null },
     end: null,
   };
 }
@@ -193,14 +197,13 @@ export function begin(
 /** What is to be done now. */
 export function next(state: RangeState, now: number): Step {
   const { end, isPrepared, notBefore, checkpoint, turns } = state;
-  const { turn, asked, isOverdue } = turns;
+  const { turn, queued, isOverdue } = turns;
   if (end) return { kind: 'done', end };
   if (now < notBefore) return { kind: 'wait', ms: notBefore - now };
   if (!isPrepared) return { kind: 'prepare' };
   if (checkpoint.stage === 'ended') return { kind: 'publish' };
-  if (turn === null && asked !== null && !isOverdue) return { kind: 'awaitTurn', asked };
-  // One whose time is as good as over counts as spent.
-  return { kind: 'read', turn: turn && turn.until - now >= MIN_TURN_MS ? turn : null };
+  if (turn === null && queued !== null && !isOverdue) return { kind: 'awaitTurn', queued };
+  return { kind: 'read' };
 }
 
 /** The state after an outcome. */
@@ -211,12 +214,14 @@ export function after(state: RangeState, outcome: Outcome, now: number): RangeSt
     case 'noTurn':
       return { ...state, turns: { ...state.turns, isOverdue: true } };
     case 'turn':
-      return { ...state, turns: { ...state.turns, turn: outcome.turn, asked: null, isOverdue: false } };
+      return { ...state, turns: withTurn(state.turns, outcome.turn, now) };
     case 'prepared': {
-      const { expectedRows, asked } = outcome;
-      const turns = { ...state.turns, asked };
+      const { expectedRows, queued } = outcome;
+      const turns = { ...state.turns, queued };
       return { ...state, isPrepared: true, expectedRows, retries: null, waitReason: null, turns };
     }
+    case 'held':
+      return held(state, outcome.queued, now);
     case 'read':
       return chunkRead(state, outcome.chunk, now);
     case 'published':
@@ -226,12 +231,27 @@ export function after(state: RangeState, outcome: Outcome, now: number): RangeSt
   }
 }
 
+function withTurn(turns: TurnState, turn: Turn, now: number): TurnState {
+  const firstAt = turns.firstAt ?? now;
+  return { ...turns, firstAt, turn, queued: null, isOverdue: false };
+}
+
+/** The scan keeps its place before scans that began later, for two hours of turns. */
+function askedAgain(turns: TurnState, queued: Queued | null, now: number): TurnState {
+  const isOthersTurn = now - (turns.firstAt ?? now) >= TURNS_IN_A_ROW_MS;
+  const order = isOthersTurn ? { since: now, firstAt: null } : { since: turns.since, firstAt: turns.firstAt };
+  return { ...order, queued, isOverdue: false, turn: null };
+}
+
+function held(state: RangeState, queued: Queued | null, now: number): RangeState {
+  if (queued) return { ...state, turns: askedAgain(state.turns, queued, now) };
+  const message = 'The Temporal server did not take the request for a turn';
+  return failedOrRetried(state, { kind: 'failed', type: '', message, details: null, wasNotStarted: false }, now);
+}
+
 function chunkRead(state: RangeState, chunk: ChunkResult, now: number): RangeState {
-  const { checkpoint, pages, requests, interruption, asked } = chunk;
-  const isThrottled = state.turns.isThrottled || interruption?.kind === 'busy';
-  const turns = { isThrottled, asked, isOverdue: false, turn: null, unused: null };
-  const hasOnlyAsked = asked !== null && requests === 0;
-  if (hasOnlyAsked) return { ...state, turns };
+  const { checkpoint, pages, requests, interruption, queued } = chunk;
+  const turns = askedAgain(state.turns, queued, now);
   const hasGivenPages = pages > 0 || (!interruption && requests > 0);
   const outage = hasGivenPages ? { failures: 0, since: null } : state.outage;
   const read = { ...state, checkpoint, turns, outage, retries: null, notBefore: now, waitReason: null };
@@ -253,7 +273,7 @@ function interrupted(state: RangeState, interruption: Interruption, now: number)
     return failed(state, { type: FAILURE.upstreamUnavailable, message, details: { error: reason } });
   }
   // A queue makes it wait for no longer than it must.
-  if (state.turns.asked !== null) return { ...state, outage };
+  if (state.turns.queued !== null) return { ...state, outage };
   return { ...state, outage, waitReason: reason, notBefore: now + interruptionWaitMs(outage.failures, interruption) };
 }
 
@@ -282,9 +302,8 @@ function stepFailed(state: RangeState, failure: StepFailure, now: number): Range
   const isReading = state.isPrepared && state.checkpoint.stage !== 'ended';
   if (!isReading) return failedOrRetried(state, failure, now);
   const { turns } = state;
-  // Another turn is asked for at once.
-  if (failure.wasNotStarted && turns.turn)
-    return { ...state, turns: { ...turns, turn: null, unused: turns.turn.turn } };
+  // No worker was free in time: another turn is asked for at once, and this one given back.
+  if (failure.wasNotStarted && turns.turn) return { ...state, turns: { ...turns, turn: { ...turns.turn, until: 0 } } };
   return failedOrRetried({ ...state, turns: { ...turns, turn: null } }, failure, now);
 }
 

@@ -23,7 +23,7 @@ const chunk: ReadChunkInput = {
   checkpoint: NEW_SCAN,
   willRepeat: true,
   probeStore: false,
-  turns: { taskQueue: 'nobody', priority: DEFAULT_PRIORITY, isThrottled: false },
+  ...{ taskQueue: 'none', priority: DEFAULT_PRIORITY, askedAt: 0, turn: null, isOverdue: false },
 };
 
 test('the queue learns of this hour what chunks met that had waited hours for a worker', async () => {

@@ -14,7 +14,8 @@ import { inDoubt, notDelivered, throttled, unauthorized } from '../support/outco
 import { ScriptedUpstream } from '../support/scripted-upstream.js';
 
 const START = Date.UTC(2026, 0, 1);
-const HOUR = 3_600_000;
+const MINUTE = 60_000;
+const HOUR = 60 * MINUTE;
 const PLACE: QueuePlace = { for: 'turn', position: 7, expectedAt: '2026-01-01T00:30:00.000Z' };
 
 /** A worker's activities, and what reaches the Temporal server of them, in order. */
@@ -54,6 +55,8 @@ class Bench {
       prompt: workflowId,
       priority: DEFAULT_PRIORITY,
       askedAt: this.now,
+      turn: null,
+      isOverdue: false,
       afterReset: false,
       ...input,
     };
@@ -111,6 +114,7 @@ class Bench {
 const isHeld = (outcome: WriteOutcome) => outcome.kind === 'held';
 
 const refusal = throttled('429');
+const turn = (id: string, until: number) => ({ id, operation: 'create', until, requests: 1 });
 
 test('a burst at the limit meets eight answers 429, and all wait in the queue', async () => {
   const bench = new Bench();
@@ -166,7 +170,9 @@ test('a write whose queue runs is not sent, has no mark, and waits in the queue'
   expect(await bench.create({ priority: 2 })).toMatchObject({ kind: 'held', queued: PLACE });
   expect(bench.upstream.created).toEqual([]);
   expect(bench.calls).toEqual(['describe', 'join']);
-  expect(bench.joins).toEqual([{ workflowId: 'w1', priority: 2, askedAt: START, perHour: null }]);
+  expect(bench.joins).toEqual([
+    { workflowId: 'w1', priority: 2, askedAt: START, requests: 1, report: null, perHour: null },
+  ]);
 });
 
 test('a write that was refused takes its mark back before it joins the queue', async () => {
@@ -224,7 +230,7 @@ test.each([
 ])('a write with its turn is sent past all others, and reported as used if it was %s', async (_, fault, outcome) => {
   const bench = new Bench({ createsPerHour: 1 });
   if (fault) bench.upstream.createFaults.push(fault);
-  await bench.create({ turn: 't:1', turnUntil: START + 60_000 });
+  await bench.create({ turn: turn('t:1', START + MINUTE) });
   expect(bench.upstream.created).toEqual(['w1']);
   await expect.poll(() => bench.reports).toMatchObject([{ turn: 't:1', outcome }]);
   expect(bench.calls).toEqual(['mark', 'report']);
@@ -233,7 +239,7 @@ test.each([
 test('a turn that was refused is reported with the next place in the queue', async () => {
   const bench = new Bench();
   bench.upstream.createFaults.push(refusal);
-  const result = await bench.create({ turn: 't:1', turnUntil: START + 60_000 });
+  const result = await bench.create({ turn: turn('t:1', START + MINUTE) });
   expect(result).toMatchObject({ kind: 'throttled', queued: PLACE });
   expect(bench.joins[0]?.report).toMatchObject({ turn: 't:1', outcome: 'throttled' });
 });
@@ -241,7 +247,7 @@ test('a turn that was refused is reported with the next place in the queue', asy
 test('a turn of an attempt before is not used again, and counts as used', async () => {
   const bench = new Bench({ createsPerHour: 60 });
   bench.before = { attempt: 2, heartbeatDetails: { sent: false } };
-  const result = await bench.create({ turn: 't:1', turnUntil: START + 60_000 });
+  const result = await bench.create({ turn: turn('t:1', START + MINUTE) });
   expect([result.kind, bench.upstream.created.length]).toEqual(['held', 0]);
   expect(bench.joins[0]!.report).toMatchObject({ turn: 't:1', outcome: 'other' });
 });
@@ -249,7 +255,7 @@ test('a turn of an attempt before is not used again, and counts as used', async 
 test('a worker whose clock is far ahead asks once more, and then uses the turn', async () => {
   const bench = new Bench({ createsPerHour: 60 });
   bench.behindMs = -2 * MINUTE;
-  const create = () => bench.create({ turn: 't:1', turnUntil: START + MINUTE });
+  const create = () => bench.create({ turn: turn('t:1', START + MINUTE) });
   await expect(create()).rejects.toThrow('its turn may be over');
   bench.before = { attempt: 2 };
   expect((await create()).kind).toBe('accepted');
@@ -258,7 +264,7 @@ test('a worker whose clock is far ahead asks once more, and then uses the turn',
 test('a turn that comes too late is not used: the write joins again, in its old place', async () => {
   const bench = new Bench({ createsPerHour: 1 });
   bench.now += HOUR;
-  const result = await bench.create({ turn: 't:1', turnUntil: START, askedAt: START });
+  const result = await bench.create({ turn: turn('t:1', START), askedAt: START });
   expect(result).toMatchObject({ kind: 'held', queued: PLACE });
   expect(bench.joins).toMatchObject([{ askedAt: START, report: { turn: 't:1', outcome: 'unsent' } }]);
 });
@@ -332,7 +338,6 @@ test('a worker that shuts down leaves those that wait behind others to another o
 });
 
 const wrongKey = unauthorized('upstream answered 401');
-const MINUTE = 60_000;
 
 test('a burst with a wrong key meets eight refusals, and the others are held', async () => {
   const bench = new Bench();
@@ -346,10 +351,10 @@ test('a burst with a wrong key meets eight refusals, and the others are held', a
 test('a write that is held has no mark and asks no queue, and its turn goes to another', async () => {
   const bench = new Bench({ createsPerHour: 100 });
   bench.upstream.createFaults.push({ kind: 'blocked', reason: 'a page' });
-  await bench.create({ turn: 't:1', turnUntil: START + MINUTE });
+  await bench.create({ turn: turn('t:1', START + MINUTE) });
   bench.calls.length = 0;
   const held = { kind: 'blocked', reason: 'a page', isHeld: true };
-  expect(await bench.create({ turn: 't:2', turnUntil: START + MINUTE })).toEqual(held);
+  expect(await bench.create({ turn: turn('t:2', START + MINUTE) })).toEqual(held);
   expect(await bench.create()).toEqual(held);
   expect(bench.calls).toEqual(['report']);
   expect(bench.reports.at(-1)).toMatchObject({ turn: 't:2', outcome: 'unsent' });
@@ -358,17 +363,17 @@ test('a write that is held has no mark and asks no queue, and its turn goes to a
 test('a write that is let try waits for its turn first, and tries with it', async () => {
   const bench = new Bench({ createsPerHour: 100 });
   bench.upstream.createFaults.push(wrongKey);
-  await bench.create({ turn: 't:1', turnUntil: START + MINUTE });
+  await bench.create({ turn: turn('t:1', START + MINUTE) });
   expect(await bench.awaitTry('b')).toBe('upstream answered 401, asks again in 5 s');
   bench.now += MINUTE;
   expect(await bench.awaitTry('b')).toBe('may try');
   expect(await bench.create({}, bench.now, 'b')).toMatchObject({ kind: 'held', queued: PLACE });
   bench.now += MINUTE / 2;
-  const turn = { turn: 't:2', turnUntil: bench.now + MINUTE };
-  expect(await bench.create(turn, bench.now, 'c')).toMatchObject({ ...wrongKey, isHeld: true });
-  expect(await bench.create(turn, bench.now, 'b')).toMatchObject({ kind: 'accepted' });
+  const given = { turn: turn('t:2', bench.now + MINUTE) };
+  expect(await bench.create(given, bench.now, 'c')).toMatchObject({ ...wrongKey, isHeld: true });
+  expect(await bench.create(given, bench.now, 'b')).toMatchObject({ kind: 'accepted' });
   expect(await bench.awaitTry('c')).toBe('may try');
-  expect(await bench.create(turn, bench.now, 'c')).toMatchObject({ kind: 'accepted' });
+  expect(await bench.create(given, bench.now, 'c')).toMatchObject({ kind: 'accepted' });
 });
 
 test('a write that is let try may try in another attempt, if its mark was not taken', async () => {

@@ -62,7 +62,15 @@ async function attempt({
   environment.on('heartbeat', (details: unknown) => marks.push(details));
   const shutdownSignal = new AbortController().signal;
   const { createJob } = createJobActivities({ upstream, shutdownSignal, metrics: noMetrics });
-  const input = { projectId: 'p', prompt: 'x', priority: DEFAULT_PRIORITY, askedAt: SCHEDULED_AT, afterReset: false };
+  const input = {
+    projectId: 'p',
+    prompt: 'x',
+    priority: DEFAULT_PRIORITY,
+    askedAt: SCHEDULED_AT,
+    turn: null,
+    isOverdue: false,
+    afterReset: false,
+  };
   return { raw, marks, create: () => environment.run(createJob, input) };
 }
 
@@ -154,7 +162,15 @@ describe('a last byte is too late', () => {
     const shutdownSignal = new AbortController().signal;
     const { createJob } = createJobActivities({ upstream, shutdownSignal, metrics: noMetrics });
     vi.spyOn(Date, 'now').mockReturnValue(startedAt);
-    const input = { projectId: 'p', prompt: 'x', priority: DEFAULT_PRIORITY, askedAt: startedAt, afterReset: false };
+    const input = {
+      projectId: 'p',
+      prompt: 'x',
+      priority: DEFAULT_PRIORITY,
+      askedAt: startedAt,
+      turn: null,
+      isOverdue: false,
+      afterReset: false,
+    };
     expect(await environment.run(createJob, input)).toMatchObject(late);
     expect({ marks, requests: raw.requests.length }).toEqual({ marks: 2, requests: 1 });
   });

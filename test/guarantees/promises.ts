@@ -442,21 +442,15 @@ export const TESTED_PROMISES: Record<string, TestedPromise[]> = {
     ),
     tested(
       'jobs are cancelled while they wait',
-      'their places are free at once',
+      'each costs the ones behind it a signal, and nothing of the budget',
       'workflows/turns',
-      'thirty that are cancelled leave the queue, and the one that waits behind them goes at once',
+      'thirty that are cancelled cost the one that waits behind them a signal each, and nothing of the budget',
     ),
     tested(
       'a job is terminated while it waits',
       'its turn goes to the next one at once, and costs nothing',
       'request-queue/skipped-time',
       'a turn for a workflow that is not there goes to the next one at once',
-    ),
-    tested(
-      'a turn reaches a job that is cancelled in that moment',
-      'it is given back, and goes to the next one',
-      'workflows/turns',
-      'a turn that reaches a job in the very moment of its cancellation is given on',
     ),
     tested(
       'a turn is lost with its worker, or never reported',

@@ -2,7 +2,7 @@
  * The queues of a scenario, as its job meets them: they are joined, answer with a place, and give turns as the scenario
  * says, without a budget. It checks that each turn is used once.
  */
-import type { JoinRequest, QueuePlace, RequestReport, RequestTurn } from '../../src/contract.js';
+import type { JoinRequest, QueuePlace, RequestReport, Turn } from '../../src/contract.js';
 import { BrokenPromise } from './polls-model.js';
 import type { QueueAnswer } from './scenario.js';
 
@@ -11,7 +11,7 @@ interface QueueHost {
   /** Has something happen after a time, as a message for the workflow. */
   later(ms: number, happen: () => void): void;
   /** The turn reaches the workflow. */
-  giveTurn(turn: RequestTurn): void;
+  giveTurn(turn: Pick<Turn, 'id' | 'until'>): void;
   fail(error: unknown): void;
 }
 
@@ -63,9 +63,9 @@ export class SimulatedQueue {
     this.#isRunning = true;
     if (report) this.#report(report);
     for (const { afterMs, validMs } of this.#answer.turns) {
-      const turn = `turn ${++this.#turns}`;
+      const id = `turn ${++this.#turns}`;
       const until = this.#host.now() + afterMs + validMs;
-      this.#host.later(afterMs, () => this.#host.giveTurn({ turn, until, requests: 1 }));
+      this.#host.later(afterMs, () => this.#host.giveTurn({ id, until }));
     }
   }
 

@@ -9,7 +9,7 @@ import {
   type AgentJobInput,
   type AgentJobResult,
   type JobState,
-  type RequestTurn,
+  type Turn,
 } from '../../src/contract.js';
 import { noMetrics } from '../support/no-metrics.js';
 import { seededRandom } from '../../src/sandbox/random.js';
@@ -77,8 +77,8 @@ class SimulatedRunner {
     const upstream = modelledUpstream(scenario, {
       ...upstreamEvents,
       sendBegan: (kind, prompt) => {
-        const { turn, turnUntil = 0 } = inputHere<{ turn?: string; turnUntil?: number }>();
-        this.#monitor.record(() => queue.sent(this.#now < turnUntil ? turn : undefined));
+        const { turn } = inputHere<{ turn: Turn | null }>();
+        this.#monitor.record(() => queue.sent(turn && this.#now < turn.until ? turn.id : undefined));
         upstreamEvents.sendBegan(kind, prompt);
       },
       readBegan: () => {
@@ -110,11 +110,12 @@ class SimulatedRunner {
     return queue;
   }
 
-  #giveTurn(turn: RequestTurn): void {
+  #giveTurn(turn: Pick<Turn, 'id' | 'until'>): void {
     this.#monitor.record(() => this.#monitor.model.turnGiven(this.#now, turn.until, this.#isWriting));
     // As of the queue in which the job waits.
     const { jobId } = this.simulation.query<JobState>('jobState');
-    this.simulation.signal('requestTurn', { ...turn, operation: jobId === null ? 'create' : 'message' });
+    const operation = jobId === null ? 'create' : 'message';
+    this.simulation.signal('requestTurn', { ...turn, operation, requests: 1 });
   }
 
   get #isWriting(): boolean {
@@ -155,11 +156,7 @@ class SimulatedRunner {
         return this.simulation.signal('pollNow', undefined);
       case 'turn':
         this.#strayTurns += 1;
-        return this.#giveTurn({
-          turn: `stray ${this.#strayTurns}`,
-          until: this.#now + action.validMs,
-          requests: 1,
-        });
+        return this.#giveTurn({ id: `stray ${this.#strayTurns}`, until: this.#now + action.validMs });
       case 'cancel':
         monitor.record(() => model.cancelRequested(this.#now));
         return this.simulation.cancel();

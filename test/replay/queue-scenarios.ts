@@ -145,12 +145,12 @@ export const QUEUE_SCENARIOS: Record<string, QueueScenario> = {
     act: waiting(5_000, {}, ({ client }, id) =>
       client.workflow
         .getHandle(id)
-        .signal(requestTurnSignal, { operation: 'create', turn: 'late:1', until: Date.now() - 1_000, requests: 1 }),
+        .signal(requestTurnSignal, { operation: 'create', id: 'late:1', until: Date.now() - 1_000, requests: 1 }),
     ),
   },
   'turn-twice': {
     act: waiting(5_000, {}, async ({ client }, id) => {
-      const turn = { operation: 'create' as const, turn: 'twice:1', until: Date.now() + MINUTE, requests: 1 };
+      const turn = { operation: 'create' as const, id: 'twice:1', until: Date.now() + MINUTE, requests: 1 };
       for (let i = 0; i < 2; i++) await client.workflow.getHandle(id).signal(requestTurnSignal, turn);
     }),
   },

@@ -4,7 +4,7 @@ import { once } from 'node:events';
 import { fileURLToPath } from 'node:url';
 import { defineSearchAttributeKey, SearchAttributeType, TypedSearchAttributes } from '@temporalio/common';
 import { afterAll, afterEach, beforeAll, expect, test, vi } from 'vitest';
-import { joinQueueSignal, reportRequestSignal, SEARCH_ATTRIBUTE } from '../../src/contract.js';
+import { joinQueueSignal, reportRequestSignal, SEARCH_ATTRIBUTE, type Turn } from '../../src/contract.js';
 import type { DevServer } from '../../src/local/dev-server.js';
 import { ensureSearchAttributes } from '../../src/temporal/search-attributes.js';
 import { connectTo, startPrivateDevServer, type TestServer } from '../support/dev-server.js';
@@ -84,10 +84,10 @@ test('killed workers of the queue cost no turn and double none', async () => {
 test('a queue that was cancelled is started again by the next request, and learns how its turns ended', async () => {
   bench = await startQueueBench(server);
   const [silent] = await bench.wait(1, { habit: 'silent', perHour: 2 });
-  const [turn] = (await server.client.workflow.getHandle(silent!).result()) as { turn: string }[];
+  const [turn] = (await server.client.workflow.getHandle(silent!).result()) as Turn[];
   await bench.handle.cancel();
   await expect(bench.handle.result()).rejects.toThrow('cancelled');
-  await bench.signal(reportRequestSignal.name, { turn: turn!.turn, outcome: 'accepted', at: Date.now(), perHour: 2 });
+  await bench.signal(reportRequestSignal.name, { turn: turn!.id, outcome: 'accepted', at: Date.now(), perHour: 2 });
   expect(await bench.state()).toMatchObject({ perHour: 2, spentLastHour: 1, inFlight: 0 });
   const ids = await bench.wait(2);
   await expect.poll(accepted).toEqual([silent, ids[0]]);

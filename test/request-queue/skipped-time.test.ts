@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto';
 import type { Payload } from '@temporalio/common';
 import type { TestWorkflowEnvironment } from '@temporalio/testing';
 import { afterEach, beforeEach, expect, test } from 'vitest';
-import { FAILURE, queuePlaceQuery, reportRequestSignal } from '../../src/contract.js';
+import { FAILURE, queuePlaceQuery, reportRequestSignal, type Turn } from '../../src/contract.js';
 import { startTimeSkipping } from '../support/time-skipping.js';
 import { createTestWorker } from '../support/worker.js';
 import { startQueueBench, type QueueBench } from './queue-bench.js';
@@ -130,12 +130,12 @@ async function turnsGiven(): Promise<number> {
 test('a turn that is not reported in time counts as used, and a late report corrects nothing', async () => {
   bench = await startQueueBench(environment);
   const [silent] = await bench.wait(1, { habit: 'silent', perHour: 1 });
-  const [turn] = (await environment.client.workflow.getHandle(silent!).result()) as { turn: string; until: number }[];
+  const [turn] = (await environment.client.workflow.getHandle(silent!).result()) as Turn[];
   const [next] = await bench.wait(1, { askedAt: 1 });
   await environment.sleep('95 seconds');
   await expect.poll(bench.state).toMatchObject({ spentLastHour: 1, inFlight: 0, waitingCount: 1 });
   for (const outcome of ['accepted', 'unsent', 'other']) {
-    await bench.signal(reportRequestSignal.name, { turn: turn!.turn, outcome, at: turn!.until });
+    await bench.signal(reportRequestSignal.name, { turn: turn!.id, outcome, at: turn!.until });
   }
   expect(await bench.state()).toMatchObject({ spentLastHour: 1, throttledLastHour: 0, waitingCount: 1 });
   await environment.sleep('61 minutes');
@@ -146,10 +146,10 @@ test('a turn that is not reported in time counts as used, and a late report corr
 test('a 429 that is reported after the end of its turn holds the others for as long as it said', async () => {
   bench = await startQueueBench(environment);
   const [silent] = await bench.wait(1, { habit: 'silent', perHour: 10 });
-  const [turn] = (await environment.client.workflow.getHandle(silent!).result()) as { turn: string; until: number }[];
+  const [turn] = (await environment.client.workflow.getHandle(silent!).result()) as Turn[];
   await environment.sleep('95 seconds');
   const at = await now();
-  const refused = { turn: turn!.turn, outcome: 'throttled', at, retryAfterMs: 30 * MINUTE } as const;
+  const refused = { turn: turn!.id, outcome: 'throttled', at, retryAfterMs: 30 * MINUTE } as const;
   await bench.signal(reportRequestSignal.name, refused);
   const [next] = await bench.wait(1, { askedAt: 1 });
   expect(await bench.handle.query(queuePlaceQuery, next!)).toMatchObject({ for: 'rateLimit', position: 1 });

@@ -15,21 +15,21 @@ const DAY_MS = 86_400_000;
 const HOUR_MS = 3_600_000;
 const NOW = Date.parse('2026-03-10T04:30:00Z');
 const NEW = begin({ runId: 'run', secondScan: true, giveUpAfterMs: DAY_MS, waitReason: 'no worker' }, NOW);
-const PREPARED = after(NEW, { kind: 'prepared', expectedRows: 7, asked: null }, NOW);
+const PREPARED = after(NEW, { kind: 'prepared', expectedRows: 7, queued: null }, NOW);
 const ENDED: ScanCheckpoint = { ...NEW_SCAN, stage: 'ended', complete: true, pages: 2, rows: 300 };
 const DRIFTED: ScanCheckpoint = { ...ENDED, inconsistency: { kind: 'overlap', offset: 9 } };
-const TURN = { turn: 'one', until: NOW + 60_000, requests: 8 };
-const ASKED = { askedAt: NOW, place: { for: 'turn', position: 3 } } as const;
+const TURN = { id: 'one', operation: 'visitors', until: NOW + 60_000, requests: 8 } as const;
+const PLACE = { for: 'turn', position: 3 } as const;
 
 const read = (chunk: Partial<ChunkResult>): Outcome => ({
   kind: 'read',
-  chunk: { asked: null, checkpoint: NEW_SCAN, pages: 1, requests: 1, interruption: null, ...chunk },
+  chunk: { queued: null, checkpoint: NEW_SCAN, pages: 1, requests: 1, interruption: null, ...chunk },
 });
 const noPage = { pages: 0, requests: 1 };
 const failing = (retryAfterMs: number | null = null) =>
   read({ ...noPage, interruption: { kind: 'failed', reason: '503', retryAfterMs } });
-const busy = (asked: ChunkResult['asked'] = null) =>
-  read({ ...noPage, asked, interruption: { kind: 'busy', reason: '429', retryAfterMs: 5_000 } });
+const busy = (queued: ChunkResult['queued'] = null) =>
+  read({ ...noPage, queued, interruption: { kind: 'busy', reason: '429', retryAfterMs: 5_000 } });
 const failed = (type: string | null, given: Partial<StepFailure> = {}): StepFailure => ({
   kind: 'failed',
   type,
@@ -60,8 +60,8 @@ function until24Hours(state: RangeState, outcome: Outcome): { state: RangeState;
 
 test('a range is prepared, read chunk by chunk, and published', () => {
   expect(next(NEW, NOW)).toEqual({ kind: 'prepare' });
-  expect(next(PREPARED, NOW)).toEqual({ kind: 'read', turn: null });
-  expect(next(through(PREPARED, read({})), NOW)).toEqual({ kind: 'read', turn: null });
+  expect(next(PREPARED, NOW)).toEqual({ kind: 'read' });
+  expect(next(through(PREPARED, read({})), NOW)).toEqual({ kind: 'read' });
   const scanned = through(PREPARED, read({ checkpoint: ENDED }));
   expect(next(scanned, NOW)).toEqual({ kind: 'publish' });
   expect(next(through(scanned, published()), NOW)).toMatchObject({ kind: 'done', end: { kind: 'published' } });
@@ -80,7 +80,7 @@ describe('a scan', () => {
     const second = through(PREPARED, read({ checkpoint: DRIFTED }));
     expect(second).toMatchObject({ scan: 2, repeatsLeft: 1, checkpoint: NEW_SCAN, before: DRIFTED });
     const third = through(second, read({ checkpoint: DRIFTED }));
-    expect(next(third, NOW)).toEqual({ kind: 'read', turn: null });
+    expect(next(third, NOW)).toEqual({ kind: 'read' });
     expect(next(through(third, read({ checkpoint: DRIFTED })), NOW)).toEqual({ kind: 'publish' });
   });
 
@@ -150,33 +150,46 @@ describe('an upstream that gives no page', () => {
 });
 
 describe('a turn', () => {
-  const waiting = through(PREPARED, busy(ASKED));
+  const waiting = through(PREPARED, busy(PLACE));
 
   test('that was asked for is waited for, whatever the pause', () => {
-    expect(next(waiting, NOW)).toEqual({ kind: 'awaitTurn', asked: ASKED });
+    expect(next(waiting, NOW)).toEqual({ kind: 'awaitTurn', queued: PLACE });
     const come = through(waiting, { kind: 'turn', turn: TURN });
-    expect(next(come, NOW)).toEqual({ kind: 'read', turn: TURN });
-    expect(through(come, read({})).turns).toMatchObject({ turn: null, asked: null, isThrottled: true });
+    expect(next(come, NOW)).toEqual({ kind: 'read' });
+    expect(through(come, read({})).turns).toMatchObject({ turn: null, queued: null });
   });
 
   test('that does not come in time is asked for again, and keeps its place', () => {
     const overdue = through(waiting, { kind: 'noTurn' });
-    expect(next(overdue, NOW)).toEqual({ kind: 'read', turn: null });
-    expect(overdue.turns).toMatchObject({ isOverdue: true, asked: ASKED });
-    const again = through(overdue, read({ asked: ASKED, pages: 0, requests: 0 }));
-    expect(next(again, NOW)).toEqual({ kind: 'awaitTurn', asked: ASKED });
-  });
-
-  test('whose time is as good as over counts as spent', () => {
-    const late = through(waiting, { kind: 'turn', turn: { ...TURN, until: NOW + 1_000 } });
-    expect(next(late, NOW)).toEqual({ kind: 'read', turn: null });
+    expect(next(overdue, NOW)).toEqual({ kind: 'read' });
+    expect(overdue.turns).toMatchObject({ isOverdue: true, since: NOW });
+    const again = through(overdue, { kind: 'held', queued: PLACE });
+    expect(next(again, NOW)).toEqual({ kind: 'awaitTurn', queued: PLACE });
   });
 
   test('that no worker took in time is given back by name, without a wait', () => {
     const come = through(waiting, { kind: 'turn', turn: TURN });
     const unused = through(come, failed(null, { wasNotStarted: true }));
-    expect(unused.turns).toMatchObject({ turn: null, unused: 'one' });
-    expect(next(unused, NOW)).toEqual({ kind: 'read', turn: null });
+    expect(unused.turns.turn).toEqual({ ...TURN, until: 0 });
+    expect(next(unused, NOW)).toEqual({ kind: 'read' });
+  });
+
+  test('that the server did not take the request for is asked for again after a wait', () => {
+    const lost = through(PREPARED, { kind: 'held', queued: null }, { kind: 'held', queued: null });
+    expect(next(lost, NOW)).toEqual({ kind: 'wait', ms: 2_000 });
+    expect(lost.waitReason).toBe('The Temporal server did not take the request for a turn');
+  });
+
+  test('goes to the scan that began first, and after two hours of turns to the next', () => {
+    const chunkWithTurn = (state: RangeState, now: number) =>
+      after(after(state, { kind: 'turn', turn: TURN }, now), read({ queued: PLACE }), now);
+    let state = chunkWithTurn(waiting, NOW + 1);
+    state = chunkWithTurn(state, NOW + 2 * HOUR_MS);
+    expect(state.turns.since).toBe(NOW);
+    const order = [1, 2, 3, 4].map(
+      (hours) => (state = chunkWithTurn(state, NOW + 1 + (1 + hours) * HOUR_MS)).turns.since,
+    );
+    expect(order.map((since) => (since - NOW - 1) / HOUR_MS)).toEqual([2, 2, 2, 5]);
   });
 
   test('is not used again after the chunk that had it failed', () => {
@@ -225,7 +238,7 @@ describe('a step that fails', () => {
   });
 
   test('is tried by its own kind alone: an answer that only gives a place in the queue is no success', () => {
-    const onlyAsked = read({ asked: ASKED, pages: 0, requests: 0 });
+    const onlyAsked = { kind: 'held', queued: PLACE } as const;
     expect(through(PREPARED, failed('TypeError'), onlyAsked).retries).toMatchObject({ tries: 1 });
   });
 });

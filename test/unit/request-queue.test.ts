@@ -75,7 +75,7 @@ class SimulatedQueue {
     while (!this.#isEngaged && this.#waiting.length > 0 && this.#inFlight.length < WITHOUT_QUEUE)
       this.#send(this.#waiting.shift()!, null);
     this.#run.expireTurns();
-    for (let next; (next = this.#run.nextTurn());) this.#send(next.workflowId, next.turn.turn);
+    for (let next; (next = this.#run.nextTurn());) this.#send(next.workflowId, next.turn.id);
     const queueAt = this.#isEngaged ? this.#run.wakeAt + this.#behindMs : Infinity;
     const next = Math.min(queueAt, this.#asked[0] ?? Infinity, ...this.#inFlight.map(({ answersAt }) => answersAt));
     this.#now = Math.max(this.#now + 1, next);
@@ -216,10 +216,10 @@ function openQueue(operation: 'create' | 'visitors' = 'create') {
     const { workflowId, turn } = run.nextTurn()!;
     clock.now += SECOND;
     const told = retryAfterMs === undefined ? {} : { retryAfterMs };
-    join(workflowId, { report: { turn: turn.turn, outcome: 'throttled', at: clock.now, ...told } });
+    join(workflowId, { report: { turn: turn.id, outcome: 'throttled', at: clock.now, ...told } });
     return (run.nextTurnAt! - clock.now) / SECOND;
   };
-  const acceptNext = () => run.report({ turn: run.nextTurn()!.turn.turn, outcome: 'accepted', at: clock.now });
+  const acceptNext = () => run.report({ turn: run.nextTurn()!.turn.id, outcome: 'accepted', at: clock.now });
   return { clock, run, join, refuseNext, acceptNext };
 }
 
@@ -240,7 +240,7 @@ test('one is in flight after a 429 until something is accepted, then two, four a
   clock.now = run.nextTurnAt!;
   const sizes = Array.from({ length: 5 }, () => {
     const turns = [];
-    for (let next; (next = run.nextTurn());) turns.push(next.turn.turn);
+    for (let next; (next = run.nextTurn());) turns.push(next.turn.id);
     for (const turn of turns) run.report({ turn, outcome: 'unsent', at: clock.now });
     acceptNext();
     return turns.length;
@@ -283,7 +283,7 @@ test('a write that leaves at the end of its turn, and arrives after it, counts f
   for (const isReported of [true, false]) {
     const { clock, run, join } = openQueue();
     for (const id of ['late', 'next']) join(id, { perHour: 1 });
-    const { turn, until } = run.nextTurn()!.turn;
+    const { id: turn, until } = run.nextTurn()!.turn;
     // A worker begins to send while the turn lasts; connection and request may take as long as one request may.
     const arrivedAt = until + 19 * SECOND;
     clock.now = isReported ? arrivedAt + SECOND : until + 30 * SECOND;
@@ -306,7 +306,7 @@ test('where the clock is set back between two runs of a queue, nothing lasts lon
 test('requests that were in flight together are one refusal, and what was accepted beside them opens nothing', () => {
   const { clock, run, join } = openQueue();
   for (const id of ['0', '1', '2']) join(id);
-  const [first, second, third] = [run.nextTurn()!, run.nextTurn()!, run.nextTurn()!].map(({ turn }) => turn.turn);
+  const [first, second, third] = [run.nextTurn()!, run.nextTurn()!, run.nextTurn()!].map(({ turn }) => turn.id);
   clock.now += SECOND;
   join('0', { report: { turn: first, outcome: 'throttled', at: clock.now } });
   const { nextTurnAt } = run;

@@ -73,7 +73,7 @@ test('a turn that ended while its write waited for a worker is not used', async 
   waitedMs = HOUR / 2;
   await handle.signal(requestTurnSignal, {
     operation: 'create',
-    turn: 'of-before:1',
+    id: 'of-before:1',
     until: Date.now() - HOUR / 4,
     requests: 1,
   });

@@ -1,6 +1,6 @@
 /** The activities of `agentJob`, each around one HTTP call. Decides what of a write's outcome its workflow learns. */
 import { activityInfo } from '@temporalio/activity';
-import type { JOIN_JOB_ACTIVITY, Priority } from '../../contract.js';
+import type { JOIN_JOB_ACTIVITY } from '../../contract.js';
 import type { Metrics, WriteOperation } from '../metrics.js';
 import type { WriteOutcome } from '../../contract/write-outcome.js';
 import type { Upstream, WriteOptions } from '../../upstream/upstream.js';
@@ -11,6 +11,7 @@ import { startClock, tryLater, type AttemptClock, type MachineClock } from '../.
 import { Budgets } from './budgets.js';
 import { Gate } from './gate.js';
 import { joinAgentJob } from './join-job.js';
+import { usableTurn, type TurnRequest } from '../turns.js';
 import { createPollJob, type HeldPolls } from './held-polls.js';
 import type { PollJobInput, PollJobResult } from './poll-attempt.js';
 import { createReadJob, type ReadJobInput, type ReadJobResult } from './read-job.js';
@@ -21,19 +22,12 @@ import {
   confirmationRequest,
   clearSent,
   checkPriorAttempt,
+  type FenceOptions,
 } from './write-fence.js';
 
-interface WriteInput extends Omit<Parameters<typeof checkPriorAttempt>[0], 'confirmWritesBefore'> {
+interface WriteInput extends Omit<FenceOptions, 'confirmWritesBefore'>, TurnRequest {
   projectId: string;
   prompt: string;
-  /** The order of writes that wait for their turn. */
-  priority: Priority;
-  /** The turn that the queue gave it; absent if it was given none. */
-  turn?: string | undefined;
-  /** When that ends, in milliseconds. */
-  turnUntil?: number | undefined;
-  /** It waited for a turn longer than it should. */
-  isOverdue?: boolean;
   /** When the job was created, in milliseconds; null if another than this workflow created it. */
   jobCreatedAt?: number | null;
 }
@@ -96,10 +90,9 @@ export function createJobActivities({
   async function write(operation: WriteOperation, input: WriteInput, send: Send): Promise<WriteOutcome> {
     const clock = startClock(machine);
     const asked = { ...input, confirmWritesBefore };
-    const wanted = wantedSend(operation, input, clock);
+    const wanted = { ...input, operation, workflowId: ownWorkflowId(), clock };
     const before = checkPriorAttempt(asked);
-    if (before) gate.usedBefore(wanted);
-    else if (mayBeLate(wanted, input)) throw tryLater('StillWaiting', 'its turn may be over', 'asks again', 0);
+    if (!before && mayBeLate(wanted)) throw tryLater('StillWaiting', 'its turn may be over', 'asks again', 0);
     const outcome = before ?? mayBeKnownLater(await gate.send(wanted, () => sendFenced(send)), input, clock.server());
     if (!isHeld(outcome)) metrics.writeEnded(operation, outcome.kind);
     if (outcome.kind === 'accepted' || outcome.kind === 'rejected')
@@ -124,22 +117,14 @@ export function createJobActivities({
 }
 
 type Send = (options: WriteOptions) => Promise<WriteOutcome>;
-type WantedSend = Parameters<Gate['send']>[0];
-
-function wantedSend(operation: WriteOperation, input: WriteInput, clock: AttemptClock): WantedSend {
-  const { projectId, priority, askedAt, turn, turnUntil = 0, isOverdue = false } = input;
-  // No byte leaves without a mark: after one, a worker that died may have used the turn.
-  const isUsed = activityInfo().heartbeatDetails !== undefined;
-  const given = turn === undefined ? null : { id: turn, isUsed, isValid: !isUsed && clock.server() < turnUntil };
-  return { operation, projectId, workflowId: ownWorkflowId(), priority, askedAt, turn: given, isOverdue, clock };
-}
 
 /**
  * An attempt that waited for a worker takes its turn for valid long after it ended. If this machine's clock is past
  * the turn, another attempt decides: it is scheduled now.
  */
-function mayBeLate({ turn, clock }: WantedSend, { turnUntil = 0 }: WriteInput): boolean {
-  return turn?.isValid === true && clock.late() >= turnUntil && activityInfo().attempt === 1;
+function mayBeLate(wanted: TurnRequest & { clock: AttemptClock }): boolean {
+  const turn = usableTurn(wanted);
+  return turn !== null && wanted.clock.late() >= turn.until && activityInfo().attempt === 1;
 }
 
 async function sendFenced(send: Send): Promise<WriteOutcome> {

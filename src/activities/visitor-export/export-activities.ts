@@ -10,7 +10,6 @@ import {
   type SnapshotStoreFailedDetails,
   type VisitorExportRange,
 } from '../../contract.js';
-import type { RequestTurn } from '../../contract/request-queue.js';
 import { missedDays } from '../../exports/snapshots/catalog.js';
 import { runFolder } from '../../exports/snapshots/layout.js';
 import { checkProject } from '../../exports/snapshots/project-marker.js';
@@ -34,10 +33,11 @@ import { startClock } from '../../temporal/activity-attempt.js';
 import { RejectedError } from '../../upstream/errors.js';
 import type { Upstream } from '../../upstream/upstream.js';
 import type { DateRange } from '../../exports/date-range.js';
-import { type AskedTurn, type ChunkResult, STALE_STAGING } from '../../exports/range-transitions.js';
+import { type ChunkResult, type Prepared, STALE_STAGING } from '../../exports/range-transitions.js';
 import type { ScanCheckpoint } from '../../exports/scan-checkpoint.js';
 import type { Metrics, SnapshotVerdict } from '../metrics.js';
-import { CountedUpstream, TurnClient, type TurnRequest } from './export-turns.js';
+import { Turns, type Held } from '../turns.js';
+import { CountedUpstream, wantedTurn, type ExportTurnRequest } from './export-turns.js';
 import { readPages } from './read-pages.js';
 
 /** What the export activities work with. */
@@ -51,34 +51,16 @@ export interface ExportActivitiesDependencies {
 }
 
 /** What one chunk of a scan goes on from. */
-export interface ReadChunkInput extends StagedScan {
+export interface ReadChunkInput extends StagedScan, ExportTurnRequest {
   checkpoint: ScanCheckpoint;
   /** Whether an inconsistent scan will be repeated, so that the rest of a long one need not be read. */
   willRepeat: boolean;
   /** Whether the store or the worker just failed: the store is tried before pages are requested. */
   probeStore: boolean;
-  /** How the export asks for a turn. */
-  turns: TurnRequest;
-  /** The turn that the requests have. */
-  turn?: RequestTurn | null;
 }
 
-interface PrepareInput {
+interface PrepareInput extends ExportTurnRequest {
   range: VisitorExportRange;
-  /** How the export asks for a turn. */
-  turns: TurnRequest;
-}
-
-interface Prepared {
-  /** The rows of the snapshot that is there; null if there is none. */
-  expectedRows: number | null;
-  asked: AskedTurn | null;
-}
-
-interface CleanUpInput {
-  range: VisitorExportRange;
-  /** A turn that came too late to be used. */
-  turn?: RequestTurn | null;
 }
 
 /** The activities of exports, as a worker registers them. */
@@ -93,10 +75,10 @@ const PROBE_BYTES = 1 << 20;
 export function createExportActivities(dependencies: ExportActivitiesDependencies) {
   const { store, requestsPerHour } = dependencies;
   const pathSets = new PathSets();
-  const client = new TurnClient(requestsPerHour);
+  const turns = new Turns(() => requestsPerHour ?? null);
   return {
     /** Finishes what an earlier run left, removes its staging, and asks for the first turn where one is needed. */
-    prepareExport: ({ range, turns }: PrepareInput): Promise<Prepared> =>
+    prepareExport: ({ range, ...request }: PrepareInput): Promise<Prepared> =>
       reported(async () => {
         await checkProject(store, range.projectId, true);
         await finishPublication(store, range);
@@ -104,11 +86,12 @@ export function createExportActivities(dependencies: ExportActivitiesDependencie
         // Best effort: expired copies cost space, and nothing else.
         await removeExpired(store, startClock().server(), range.projectId).catch(warn);
         const expectedRows = (await readManifest(store, range))?.rows ?? null;
-        return { expectedRows, asked: await client.askIfNeeded(turns) };
+        const held = await turns.askIfNeeded(wantedTurn(request, requestsPerHour));
+        return { expectedRows, queued: held?.held ?? null };
       }),
 
     /** Reads the next pages of a scan into staging; without the turn that it needs, it only asks for one. */
-    readChunk: (input: ReadChunkInput): Promise<ChunkResult> => readChunk(dependencies, { pathSets, client }, input),
+    readChunk: (input: ReadChunkInput): Promise<ChunkResult | Held> => readChunk(dependencies, pathSets, turns, input),
 
     /** Publishes a finished scan if it says more than the current snapshot. */
     publishSnapshot: (finished: FinishedScan): Promise<SnapshotReceipt> =>
@@ -130,10 +113,10 @@ export function createExportActivities(dependencies: ExportActivitiesDependencie
     },
 
     /** Finishes a publication that the run left half-done, and removes the date range's work in progress. */
-    cleanUpExport: ({ range, turn }: CleanUpInput): Promise<void> =>
+    cleanUpExport: ({ range, ...request }: PrepareInput): Promise<void> =>
       reported(() =>
         heartbeating(async () => {
-          if (turn) await client.report({ turn: turn.turn, outcome: 'unsent', at: Date.now() });
+          turns.giveBack(wantedTurn(request, requestsPerHour));
           await finishPublication(store, range);
           await cleanUpStaging(store, range, warn);
         }),
@@ -145,46 +128,43 @@ function warn(error: unknown): void {
   log.warn('Old work of an export could not be removed: it costs space', { error });
 }
 
-type Chunk = Omit<ChunkResult, 'asked'>;
+type Chunk = Omit<ChunkResult, 'queued'>;
 
 async function readChunk(
   dependencies: ExportActivitiesDependencies,
-  { pathSets, client }: { pathSets: PathSets; client: TurnClient },
-  input: ReadChunkInput,
-): Promise<ChunkResult> {
-  const { upstream, requestsPerHour } = dependencies;
-  const { turns, turn = null, checkpoint } = input;
-  const { taskQueue, priority, isThrottled } = turns;
-  const wanted = turn === null ? await reported(() => client.askIfNeeded(turns)) : null;
-  if (wanted) return { checkpoint, pages: 0, requests: 0, interruption: null, asked: wanted };
-  const counted = new CountedUpstream(upstream, turn);
-  const work = () => readCountedChunk(counted, dependencies, pathSets, input);
+  pathSets: PathSets,
+  turns: Turns,
+  { taskQueue, priority, askedAt, turn: given, isOverdue, ...chunk }: ReadChunkInput,
+): Promise<ChunkResult | Held> {
+  const request = { taskQueue, priority, askedAt, turn: given, isOverdue };
+  const wanted = wantedTurn(request, dependencies.requestsPerHour);
   return heartbeating(async () => {
-    const chunk = await reported(work).catch(async (error: unknown) => {
-      await client.report(counted.report());
-      throw error;
+    const ended = await turns.withTurn(wanted, async (turn) => {
+      const counted = new CountedUpstream(dependencies.upstream, turn);
+      const work = reported(() => readCountedChunk(counted, dependencies, pathSets, chunk));
+      const result = await work.catch((error: unknown) => ({ error }));
+      const asksAgain = !('error' in result) && wantsTurn(result, chunk.willRepeat, turn !== null);
+      return { result, used: counted.used, asksAgain };
     });
-    const report = counted.report();
-    const hasTurns = turn !== null || requestsPerHour !== undefined;
-    if (wantsTurn(chunk, input.willRepeat, hasTurns))
-      return { ...chunk, asked: await client.ask({ taskQueue, priority, isThrottled }, report) };
-    await client.report(report);
-    return { ...chunk, asked: null };
+    if ('held' in ended) return ended;
+    const { result, queued } = ended;
+    if ('error' in result) throw result.error;
+    return { ...result, queued };
   });
 }
 
 /** Whether the next chunk needs a turn, and may be read as soon as it has one. */
-function wantsTurn({ checkpoint, interruption }: Chunk, willRepeat: boolean, hasTurns: boolean): boolean {
+function wantsTurn({ checkpoint, interruption }: Chunk, willRepeat: boolean, hadTurn: boolean): boolean {
   const isOver = checkpoint.stage === 'ended' && !(willRepeat && checkpoint.inconsistency);
   if (isOver || interruption?.kind === 'failed') return false;
-  return hasTurns || interruption !== null;
+  return hadTurn || interruption !== null;
 }
 
 async function readCountedChunk(
   counted: CountedUpstream,
   { store, shutdownSignal }: ExportActivitiesDependencies,
   pathSets: PathSets,
-  { checkpoint, willRepeat, probeStore, ...staged }: ReadChunkInput,
+  { checkpoint, willRepeat, probeStore, ...staged }: Omit<ReadChunkInput, keyof ExportTurnRequest>,
 ): Promise<Chunk> {
   checkCheckpoint(checkpoint);
   if (probeStore) await probe(store, staged);

@@ -14,7 +14,7 @@ import type { JobRun, RunEnding } from './job-run.js';
 import { jobState } from './job-state.js';
 import { pollLoop } from './poll-loop.js';
 import { leaveVersion } from '../worker-version.js';
-import { createRemoteJob, leaveQueue, sendFollowUps } from './send.js';
+import { createRemoteJob, sendFollowUps } from './send.js';
 
 /**
  * A long-running agent job: created (or attached to), watched by durable polling, steered by follow-ups, ended with one
@@ -55,10 +55,6 @@ async function untilOver(run: JobRun, waitPoint: WaitPoint): Promise<void> {
     await waitPoint.waitUntil(waitPoint.mustYield);
     run.close();
     await condition(allHandlersFinished);
-    if (run.leftWrite) {
-      await leaveQueue(run.leftWrite, run.spec.projectId);
-      await condition(allHandlersFinished);
-    }
     if (waitPoint.mustYield()) return;
     run.isClosing = false;
   }

@@ -30,12 +30,13 @@ import {
   type FollowUpInput,
   type JobState,
   type ResolveUnknownInput,
+  type Turn,
 } from '../../contract.js';
 import { asRefusal, refusing } from '../../agent-job/closed-run.js';
 import { FOLLOW_UP_ID } from '../../agent-job/fields.js';
 import { FULL_QUEUE, followUpConflictText, parseFollowUp, parseResolution } from '../../agent-job/input.js';
 import type { GivenFollowUp } from '../../agent-job/input.js';
-import { readTurn, type QueueTurn } from '../../agent-job/queue-messages.js';
+import { readTurn } from '../../agent-job/queue-messages.js';
 import { InvalidInputError } from '../../contract/errors.js';
 import { isGiven } from '../../contract/kinds.js';
 import { readReadResult } from './activity-results.js';
@@ -89,10 +90,10 @@ export function handleMessages(run: JobRun, dashboard: Dashboard): void {
 }
 
 /** False if no write here waits for it. */
-function takeTurn(run: JobRun, { operation, ...turn }: QueueTurn): boolean {
+function takeTurn(run: JobRun, turn: Turn): boolean {
   const { write } = run;
   // The queue of the other kind of write may have given it.
-  if (!write || operation !== operationOf(write) || !canUseTurn(write)) return false;
+  if (!write || turn.operation !== operationOf(write) || !canUseTurn(write)) return false;
   run.apply({ kind: 'turn', turn });
   return true;
 }

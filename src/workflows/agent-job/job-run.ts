@@ -79,8 +79,6 @@ export class JobRun {
   readonly #now: () => number;
 
   isCancelRequested = false;
-  /** The write that the run ends with: it may have a place in a queue. */
-  leftWrite: Write | null = null;
   /** Waiting updates are answered with what is known each time this number grows. */
   releases = 0;
   /** Why it ended as it did, for people; null if that needs no reason. */
@@ -286,7 +284,6 @@ export class JobRun {
     const what = kind === 'create' ? 'create' : `follow-up ${followUpId}`;
     const message = `it is unknown whether the upstream took the ${what}: ${reason}`;
     if (kind === 'followUp') this.followUps.resolveNext('unknown', reason);
-    this.leftWrite = write;
     this.#stop = { kind: 'failed', type: FAILURE.unknownOutcome, message, details };
   }
 
@@ -305,7 +302,6 @@ export class JobRun {
     // A follow-up may still come to a job that has ended with nothing left to send.
     if (ending && !(ending.kind === 'ended' && this.isIdle)) {
       this.#stop = ending;
-      this.leftWrite ??= this.write;
       this.apply({ kind: 'runEnds' });
       this.followUps.abandonQueued();
     }

@@ -12,9 +12,8 @@ import {
   workflowInfo,
 } from '@temporalio/workflow';
 import type { JobActivities } from '../../activities/agent-job/job-activities.js';
-import { leaveQueueSignal, MEMO, reportRequestSignal, requestQueueId, type QueueName } from '../../contract.js';
+import { MEMO, reportRequestSignal, requestQueueId, type QueueName, type Turn } from '../../contract.js';
 import { plainMarkdown } from '../../agent-job/web-ui-text.js';
-import type { QueueTurn } from '../../agent-job/queue-messages.js';
 import type { WriteOutcome } from '../../contract/write-outcome.js';
 import { isResetRun, type WaitPoint } from './continue-as-new.js';
 import { readWriteOutcome } from './activity-results.js';
@@ -119,20 +118,19 @@ async function untilResolved<T>(run: JobRun, waitPoint: WaitPoint, send: Send, b
 }
 
 /** Gives back a turn that came while the write was sent, unless the write waits again and will use it. */
-function giveBackUnused({ write, spec }: JobRun, sent: Write | null, usedTurn: string | undefined): void {
-  if (!sent?.turn || sent.turn.turn === usedTurn || write?.turn === sent.turn) return;
-  giveBack({ ...sent.turn, operation: operationOf(sent) }, spec.projectId);
+function giveBackUnused({ write, spec }: JobRun, sent: Write | null, used: Turn | null): void {
+  if (!sent?.turn || sent.turn.id === used?.id || write?.turn === sent.turn) return;
+  giveBack(sent.turn, spec.projectId);
 }
 
 function sendInput({ spec, isRepeated: repeatedRun }: JobRun, write: Write): Parameters<Send>[0] {
-  const { askedAt, requiresConfirmation, priority = spec.priority } = write;
-  const { turn } = write;
+  const { askedAt, requiresConfirmation, priority = spec.priority, turn } = write;
   const afterReset = requiresConfirmation || isResetRun() || repeatedRun;
   // What a person said to send; null if no person was asked.
   const confirmedInRun = write.isConfirmed ? write.confirmationRequestedIn : null;
   const { runId } = workflowInfo();
   const asked = { projectId: spec.projectId, priority, askedAt, confirmedInRun, afterReset, repeatedRun, runId };
-  return { ...asked, turn: turn?.turn, turnUntil: turn?.until, isOverdue: isOverdue(write) };
+  return { ...asked, turn, isOverdue: isOverdue(write) };
 }
 
 async function trySend(send: () => Promise<unknown>): Promise<WriteOutcome> {
@@ -221,19 +219,11 @@ async function decision(run: JobRun, waitPoint: WaitPoint, write: Write): Promis
   if (isInTime === false && run.write === write) run.apply({ kind: 'timeOver' });
 }
 
-/** The run ends with this write: its place is free, and a turn goes to the next job. */
-export async function leaveQueue(write: Write, projectId: string): Promise<void> {
-  if (!queuedOf(write) && !write.turn) return;
-  const queue = getExternalWorkflowHandle(requestQueueId({ operation: operationOf(write), projectId }));
-  // There may be no such queue any more.
-  await queue.signal(leaveQueueSignal, { workflowId: workflowInfo().workflowId }).catch(() => {});
-}
-
 /**
  * Gives back a turn that no write waits for: of a queue that was reset, or that gave none for so long that the write
  * was sent without.
  */
-export function giveBack({ turn, operation }: QueueTurn, projectId: string): void {
+export function giveBack({ id: turn, operation }: Turn, projectId: string): void {
   const report = { turn, outcome: 'unsent', at: Date.now() } as const;
   const queue = getExternalWorkflowHandle(requestQueueId({ operation, projectId } as QueueName));
   // There may be no such queue.

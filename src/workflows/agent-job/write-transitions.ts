@@ -23,7 +23,7 @@ import {
   spreadWaitMs,
   throttledWaitMs,
 } from '../../agent-job/waits.js';
-import type { InDoubtWrite, RequestTurn, ResolveUnknownInput } from '../../contract.js';
+import type { InDoubtWrite, ResolveUnknownInput, Turn } from '../../contract.js';
 import type { JobSpec } from '../../agent-job/input.js';
 import type { WriteOutcome } from '../../contract/write-outcome.js';
 import {
@@ -53,7 +53,7 @@ export type WriteEvent =
   /** A send ended. `beganAt` is when it began. */
   | { kind: 'sendEnded'; outcome: WriteOutcome; beganAt: number }
   /** Its queue gives it a turn. */
-  | { kind: 'turn'; turn: RequestTurn }
+  | { kind: 'turn'; turn: Turn }
   /** It was held, and a worker lets it try. */
   | { kind: 'mayTry' }
   /** It waits at least until then. */
@@ -141,7 +141,7 @@ function rejected(write: Write, { status, error }: WriteOutcome & { kind: 'rejec
  */
 function waitForTurn(
   write: Write,
-  turn: RequestTurn | null,
+  turn: Turn | null,
   outcome: WriteOutcome & { kind: 'throttled' | 'held' },
   beganAt: number,
   situation: Situation,

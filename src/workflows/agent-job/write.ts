@@ -2,7 +2,7 @@
  * One write to the upstream, as plain data that continue-as-new hands on, and what follows from it.
  * write-transitions.ts decides what changes it. Pure: no Temporal. Times in milliseconds.
  */
-import type { InDoubtWrite, JobRecord, Priority, RequestTurn } from '../../contract.js';
+import type { InDoubtWrite, JobRecord, Priority, Turn } from '../../contract.js';
 import type { Queued, ShownJob } from '../../contract/write-outcome.js';
 
 /** What keeps a request from being made, or from being of use. */
@@ -39,7 +39,7 @@ export interface Write extends WriteIdentity {
   /** The run, and the restore, about which a person was asked; null if none was. */
   confirmationRequestedIn: string | null;
   /** For the next send: its queue has given it, while it waited or was sent. */
-  turn: RequestTurn | null;
+  turn: Turn | null;
   /** The deadline stands still since then: a person must decide, or it waits for its turn. Null while it runs. */
   deadlineStoppedAt: number | null;
 }

@@ -71,6 +71,11 @@ export class Budget {
     return Math.min(wanted, this.perHour ?? Infinity);
   }
 
+  /** Whether so many requests beside those of the last hour take more than half of the number that is set. */
+  isHalfUsed(requests: number): boolean {
+    return this.perHour !== null && countOf(this.data.spent, this.#now()) + requests > this.perHour / 2;
+  }
+
   /** The earliest time of a turn beside those in flight; null if that takes an answer first. */
   nextTurnAt(wanted: number, turns: number, requests: number): number | null {
     // Half of the refusals that the hour has left, so that some are left for later.

@@ -2,15 +2,7 @@
  * The state of a queue of requests: the workflows that wait, the turns in flight, and the budget. Decides whose turn is
  * next, and what a report means. Pure; the clock is an argument. Times in milliseconds.
  */
-import type {
-  BudgetFacts,
-  JoinRequest,
-  LeaveRequest,
-  Priority,
-  QueueName,
-  RequestReport,
-  RequestTurn,
-} from '../../contract.js';
+import type { BudgetFacts, JoinRequest, Priority, QueueName, RequestReport, Turn } from '../../contract.js';
 import { jsonBytes } from '../../contract/shared.js';
 import { Budget, type BudgetData } from './budget.js';
 
@@ -40,8 +32,8 @@ export interface QueueData {
 
 /** A turn that was given and not yet reported. */
 interface TurnInFlight {
-  /** Null once that workflow asks again: then it may have used the turn. */
-  workflowId: string | null;
+  /** Who has it; null once that workflow asks again, for it may have used the turn. */
+  by: Waiter | null;
   requests: number;
   givenAt: number;
   until: number;
@@ -62,11 +54,11 @@ export class QueueRun {
   readonly #turns: Map<number, TurnInFlight>;
   readonly #data: Pick<QueueData, 'name' | 'nextTurn' | 'wasUsed'>;
   readonly #now: () => number;
-  readonly #maxRequests: number;
+  readonly #operation: QueueName['operation'];
   #latest: number;
 
   constructor(operation: QueueName['operation'], { waiters, turns, budget, ...data }: QueueData, now: () => number) {
-    this.#maxRequests = MAX_REQUESTS[operation];
+    this.#operation = operation;
     this.waiters = new Waiters(waiters);
     this.budget = new Budget(budget, now);
     this.#turns = new Map(turns);
@@ -89,15 +81,12 @@ export class QueueRun {
   join({ workflowId, priority, askedAt, requests = 1, report, ...facts }: JoinRequest): Waiter[] {
     this.#takeBudget(facts);
     if (report) this.#apply(report);
-    for (const turn of this.#turns.values()) if (turn.workflowId === workflowId) turn.workflowId = null;
-    const asked = { askedAt: Math.min(askedAt, this.#now()), requests: Math.min(requests, this.#maxRequests) };
+    for (const turn of this.#turns.values()) if (turn.by?.workflowId === workflowId) turn.by = null;
+    const asked = {
+      askedAt: Math.min(askedAt, this.#now()),
+      requests: Math.min(requests, MAX_REQUESTS[this.#operation]),
+    };
     return this.waiters.join({ workflowId, priority, ...asked });
-  }
-
-  /** A workflow has ended: its place is free, and so is a turn that was on its way. */
-  leave({ workflowId }: LeaveRequest): void {
-    this.waiters.remove(workflowId);
-    for (const [number, turn] of this.#turns) if (turn.workflowId === workflowId) this.#turns.delete(number);
   }
 
   /** A worker reports how a request ended. */
@@ -107,7 +96,7 @@ export class QueueRun {
   }
 
   /** The next turn; its workflow waits no more. Null if none may be given now. */
-  nextTurn(): { workflowId: string; turn: RequestTurn } | null {
+  nextTurn(): { workflowId: string; turn: Turn } | null {
     const { first } = this.waiters;
     const { nextTurnAt } = this;
     const givenAt = this.#now();
@@ -117,8 +106,9 @@ export class QueueRun {
     const requests = this.budget.requestsOf(first.requests);
     const until = givenAt + TURN_MS + (requests - 1) * FURTHER_REQUEST_MS;
     const number = this.#data.nextTurn++;
-    this.#turns.set(number, { workflowId, requests, givenAt, until });
-    return { workflowId, turn: { turn: `${this.#data.name}:${number}`, until, requests } };
+    this.#turns.set(number, { by: first, requests, givenAt, until });
+    const turn = { id: `${this.#data.name}:${number}`, operation: this.#operation, until, requests };
+    return { workflowId, turn };
   }
 
   /** Turns that were not reported in time count as used. Returns how many requests that are. */
@@ -136,6 +126,7 @@ export class QueueRun {
 
   /** When the next turn may be given, as far as is known now; null if that takes a report. */
   get nextTurnAt(): number | null {
+    if (this.#mustWaitForEarlier()) return null;
     return this.budget.nextTurnAt(this.waiters.first?.requests ?? 1, this.turnsInFlight, this.requestsInFlight);
   }
 
@@ -157,6 +148,17 @@ export class QueueRun {
 
   get #endsAt(): number {
     return this.#data.wasUsed ? this.budget.remembersUntil : Infinity;
+  }
+
+  /**
+   * Scans that share a budget shall end one after the other. So from the second half of the budget on, none gets a turn
+   * while one that goes before it still has one, and may ask for another.
+   */
+  #mustWaitForEarlier(): boolean {
+    const { first } = this.waiters;
+    if (this.#operation !== 'visitors' || !first) return false;
+    if (!this.budget.isHalfUsed(this.requestsInFlight + first.requests)) return false;
+    return [...this.#turns.values()].some(({ by }) => by !== null && isBefore(by, first));
   }
 
   #takeBudget({ perHour }: BudgetFacts): void {

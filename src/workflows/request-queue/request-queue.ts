@@ -15,7 +15,6 @@ import {
 } from '@temporalio/workflow';
 import {
   joinQueueSignal,
-  leaveQueueSignal,
   queuePlaceQuery,
   reportRequestSignal,
   requestQueueStateQuery,
@@ -28,7 +27,7 @@ import {
 } from '../../contract.js';
 import { refusing } from '../../agent-job/closed-run.js';
 import { InvalidInputError } from '../../contract/errors.js';
-import { parseJoin, parseLeave, parseQueueName, parseReport } from '../../agent-job/queue-messages.js';
+import { parseJoin, parseQueueName, parseReport } from '../../agent-job/queue-messages.js';
 import { handedOn } from '../handed-on.js';
 import { goOnWithAnyVersion } from '../worker-version.js';
 import { QueueRun, type QueueData } from './queue-run.js';
@@ -62,7 +61,7 @@ export async function requestQueue(input: RequestQueueInput): Promise<void> {
   let underWay = 0;
   const give = async (given: GivenTurn) => {
     underWay += 1;
-    await sendTurn(name, run, given);
+    await sendTurn(run, given);
     underWay -= 1;
     alarm.ring();
   };
@@ -103,7 +102,6 @@ function handleMessages(name: QueueName, run: QueueRun, changed: () => void): vo
   setHandler(requestQueueStateQuery, () => queueState(name, run));
   setHandler(queuePlaceQuery, (workflowId) => queuePlace(run, workflowId));
   setHandler(reportRequestSignal, (input) => take('reportRequest', () => run.report(parseReport(input))));
-  setHandler(leaveQueueSignal, (input) => take('leaveQueue', () => run.leave(parseLeave(input))));
   setHandler(joinQueueSignal, (input) =>
     take('joinQueue', () => {
       for (const { workflowId } of run.join(parseJoin(input))) {
@@ -113,15 +111,14 @@ function handleMessages(name: QueueName, run: QueueRun, changed: () => void): vo
   );
 }
 
-async function sendTurn({ operation }: QueueName, run: QueueRun, given: GivenTurn): Promise<void> {
+async function sendTurn(run: QueueRun, given: GivenTurn): Promise<void> {
   try {
-    // A job may have been in the queue of its other writes, too.
-    await getExternalWorkflowHandle(given.workflowId).signal(requestTurnSignal, { ...given.turn, operation });
+    await getExternalWorkflowHandle(given.workflowId).signal(requestTurnSignal, given.turn);
   } catch {
     // The workflow has ended, so it takes no turn.
     log.info('A workflow that waited for a turn has ended', { waitingWorkflowId: given.workflowId });
     // A run that began since may wait already.
-    run.report({ turn: given.turn.turn, outcome: 'unsent', at: Date.now() });
+    run.report({ turn: given.turn.id, outcome: 'unsent', at: Date.now() });
   }
 }
 

@@ -34,8 +34,9 @@ export function exportActivities(): Pick<ExportActivities, 'prepareExport' | 're
     summary: 'Tidy up after earlier runs',
   });
   const readChunk: ExportActivities['readChunk'] = (input) => {
-    const startMs = input.turn ? (input.turn.until - Date.now()) / 2 : undefined;
-    const inTime = startMs !== undefined && { scheduleToStartTimeout: startMs };
+    // One half of a turn is for the way to a worker, the other for the requests.
+    const startMs = input.turn ? (input.turn.until - Date.now()) / 2 : 0;
+    const inTime = startMs > 0 && { scheduleToStartTimeout: startMs };
     return proxyActivities<ExportActivities>({ ...short, ...inTime, summary: 'Read pages' }).readChunk(input);
   };
   const { publishSnapshot } = proxyActivities<ExportActivities>({

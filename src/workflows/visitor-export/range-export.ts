@@ -10,7 +10,7 @@ import {
   sleep,
   workflowInfo,
 } from '@temporalio/workflow';
-import type { TurnRequest } from '../../activities/visitor-export/export-turns.js';
+import type { TurnRequest } from '../../activities/turns.js';
 import { readTurn } from '../../agent-job/queue-messages.js';
 import { askAgainMs } from '../../agent-job/waits.js';
 import {
@@ -19,7 +19,7 @@ import {
   type VisitorExportRange,
   type VisitorExportResult,
 } from '../../contract.js';
-import { type RequestTurn, requestTurnSignal } from '../../contract/request-queue.js';
+import { requestTurnSignal, type Turn } from '../../contract/request-queue.js';
 import type { ExportHow } from '../../exports/input.js';
 import {
   after,
@@ -66,7 +66,7 @@ class RangeWriter {
   readonly #options: RangeOptions;
   #state: RangeState;
   /** The turn that came, until the next step sees it. */
-  #came: RequestTurn | null = null;
+  #came: Turn | null = null;
   readonly #activities = exportActivities();
 
   constructor(range: VisitorExportRange, options: RangeOptions) {
@@ -96,7 +96,8 @@ class RangeWriter {
   async cleanUp(): Promise<void> {
     const { cleanUpExport } = cleanUpActivities();
     const turn = this.#came ?? this.#state.turns.turn;
-    await CancellationScope.nonCancellable(() => cleanUpExport({ range: this.#range, turn })).catch(() => {});
+    const input = { range: this.#range, ...this.#turnRequest(), turn };
+    await CancellationScope.nonCancellable(() => cleanUpExport(input)).catch(() => {});
   }
 
   #take(outcome: Outcome): void {
@@ -113,7 +114,7 @@ class RangeWriter {
         await sleep(step.ms);
         return { kind: 'waited' };
       case 'awaitTurn': {
-        const waitMs = askAgainMs(step.asked.place.position, Math.random());
+        const waitMs = askAgainMs(step.queued.position, Math.random());
         const hasCome = await condition(() => this.#came !== null, waitMs);
         return { kind: hasCome ? 'waited' : 'noTurn' };
       }
@@ -125,32 +126,27 @@ class RangeWriter {
   async #work(step: Step & { kind: 'prepare' | 'read' | 'publish' }): Promise<Outcome> {
     switch (step.kind) {
       case 'prepare': {
-        const prepared = await this.#activities.prepareExport({ range: this.#range, turns: this.#turnRequest() });
+        const prepared = await this.#activities.prepareExport({ range: this.#range, ...this.#turnRequest() });
         return { kind: 'prepared', ...prepared };
       }
       case 'read':
-        return { kind: 'read', chunk: await this.#readChunk(step.turn) };
+        return await this.#readChunk();
       case 'publish':
         return { kind: 'published', receipt: await this.#publish() };
     }
   }
 
-  #readChunk(turn: RequestTurn | null): Promise<ChunkResult> {
+  async #readChunk(): Promise<Outcome> {
     const { runId, scan, checkpoint, repeatsLeft, retries } = this.#state;
     const scanned = { range: this.#range, runId, scan, checkpoint, willRepeat: repeatsLeft > 0 };
-    const turns = this.#turnRequest();
-    return this.#activities.readChunk({ ...scanned, probeStore: retries?.probe ?? false, turns, turn });
+    const probeStore = retries?.probe ?? false;
+    const ended = await this.#activities.readChunk({ ...scanned, probeStore, ...this.#turnRequest() });
+    return 'held' in ended ? { kind: 'held', queued: ended.held } : { kind: 'read', chunk: ended };
   }
 
-  #turnRequest(): TurnRequest {
-    const { isThrottled, asked, isOverdue, unused } = this.#state.turns;
-    return {
-      taskQueue: workflowInfo().taskQueue,
-      priority: this.#options.priority,
-      isThrottled,
-      ...(asked && isOverdue && { askedAt: asked.askedAt }),
-      ...(unused !== null && { unused }),
-    };
+  #turnRequest(): TurnRequest & { taskQueue: string } {
+    const { since: askedAt, isOverdue, turn } = this.#state.turns;
+    return { taskQueue: workflowInfo().taskQueue, priority: this.#options.priority, askedAt, turn, isOverdue };
   }
 
   #publish() {

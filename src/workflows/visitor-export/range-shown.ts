@@ -14,14 +14,14 @@ import { next, type RangeState, stuckOn } from '../../exports/range-transitions.
 
 /** When the export may send its next request, as far as it knows; in the past if it need not wait. */
 function nextRequestTime({ notBefore, turns }: RangeState): number {
-  const expectedAt = turns.asked?.place.expectedAt;
+  const expectedAt = turns.queued?.expectedAt;
   return expectedAt === undefined ? notBefore : Math.max(notBefore, Date.parse(expectedAt));
 }
 
 /** Why the export waits, for its turn or for another reason; null if it does not. */
 function waitReasonOf(state: RangeState, now: number): string | null {
   const step = next(state, now);
-  return step.kind === 'awaitTurn' ? queueReasonOf(step.asked.place) : state.waitReason;
+  return step.kind === 'awaitTurn' ? queueReasonOf(step.queued) : state.waitReason;
 }
 
 function queueReasonOf({ for: what, position }: Queued): string {
@@ -63,7 +63,7 @@ export function rangeProgress(range: VisitorExportRange, state: RangeState, now:
   const { pages, rows } = checkpoint;
   const next = nextRequestTime(state);
   const nextRequestAt = next > now ? new Date(next).toISOString() : null;
-  const position = turns.asked?.place?.position;
+  const position = turns.queued?.position;
   const queued = position !== undefined && { position };
   return { dateFrom, dateTo, scan, pages, rows, expectedRows, waitReason, nextRequestAt, ...queued };
 }

@@ -5,7 +5,7 @@ import {
   requestTurnSignal,
   type Priority,
   type RequestReport,
-  type RequestTurn,
+  type Turn,
 } from '../../../src/contract.js';
 
 export interface WaiterInput {
@@ -25,14 +25,14 @@ export interface WaiterActivities {
 const { sendUpstream } = proxyActivities<WaiterActivities>({ startToCloseTimeout: '1 minute' });
 
 /** Stands in for a job: it waits for its turn, sends, and reports what came of it; after a 429 it asks again. */
-export async function waiter({ queueId, priority, askedAt, habit }: WaiterInput): Promise<RequestTurn[]> {
+export async function waiter({ queueId, priority, askedAt, habit }: WaiterInput): Promise<Turn[]> {
   const queue = getExternalWorkflowHandle(queueId);
   const { workflowId } = workflowInfo();
-  const turns: RequestTurn[] = [];
+  const turns: Turn[] = [];
   setHandler(requestTurnSignal, (turn) => void turns.push(turn));
   for (let used = 0; ;) {
     await condition(() => turns.length > used);
-    const { turn } = turns[used++]!;
+    const { id: turn } = turns[used++]!;
     const report = { turn, ...(await sendUpstream(workflowId)) };
     if (habit === 'silent') return turns;
     if (report.outcome === 'accepted') {
