@@ -128,7 +128,6 @@ export const WORKFLOWS: readonly WorkflowShape[] = [
 /** Definitions of messages between workflows of this project, which callers never send. */
 export const INTERNAL_MESSAGES: readonly string[] = [
   'joinQueueSignal',
-  'leaveQueueSignal',
   'reportRequestSignal',
   'requestTurnSignal',
 ];

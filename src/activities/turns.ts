@@ -88,7 +88,7 @@ export class Turns {
     this.#perHourOf = perHourOf;
   }
 
-  /** Sends with the turn that was given, or without one if none is needed. Without one that is needed it asks for it. */
+  /** Sends with the turn that was given, or without one if none is needed; asks for one that is needed and missing. */
   async withTurn<T>(wanted: WantedTurn, send: (turn: Turn | null) => Promise<Sent<T>>): Promise<TurnResult<T>> {
     const turn = usableTurn(wanted);
     const held = turn ? null : await this.askIfNeeded(wanted);

@@ -13,14 +13,6 @@ const FIRST_WAIT_NOT_DELIVERED_MS = 1_000;
 const MAX_SPREAD_MS = 30_000;
 const MAX_HELD_WAIT_MS = 60_000;
 
-/** The first of those that wait for a turn ask again so often: their queue may be gone. */
-const ASK_AGAIN_MS = 20 * 60_000;
-/** So many of them. Those behind are not near their turn, and ask less often: the queue has about as many to answer. */
-const ASK_OFTEN = 100;
-const MAX_ASK_AGAIN_MS = 6 * 3_600_000;
-/** Those that began to wait at once ask at different moments: earlier by up to this share. */
-const ASK_EARLIER_SHARE = 1 / 3;
-
 /** Jitter of a wait that many jobs may have begun at once, as a share of it. */
 const MAX_SPREAD_SHARE = 0.1;
 
@@ -50,12 +42,6 @@ export function spreadWaitMs(waitMs: number, random: number): number {
  */
 export function resendWaitMs(tries: number): number {
   return Math.min(doubled(FIRST_WAIT_NOT_DELIVERED_MS, tries), MAX_FAILING_WAIT_MS);
-}
-
-/** How long one waits for its turn before it asks again, by its place: absent if the queue reported none. */
-export function askAgainMs(position: number | undefined, random: number): number {
-  const waitMs = Math.min(ASK_AGAIN_MS * Math.max(1, (position ?? 1) / ASK_OFTEN), MAX_ASK_AGAIN_MS);
-  return Math.round(waitMs * (1 - ASK_EARLIER_SHARE * random));
 }
 
 /** How long no read follows a failed one: as long as `Retry-After` says, and a second after a 429. */

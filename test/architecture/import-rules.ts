@@ -18,6 +18,8 @@ export const IMPORT_RULES: Record<string, ImportRule> = {
   contract: { types: '@temporalio/common', packages: 'ms' },
   'agent-job': { values: 'contract', packages: '@noble/hashes @temporalio/common @temporalio/workflow ms' },
 
+  'request-queue': { values: 'contract agent-job' },
+
   // Adapters: the SDK, the settings, the HTTP service, the store.
   temporal: {
     values: 'contract',
@@ -43,7 +45,7 @@ export const IMPORT_RULES: Record<string, ImportRule> = {
     packages: 'node @temporalio/activity @temporalio/client @temporalio/common ipaddr.js undici zod',
   },
   workflows: {
-    values: 'contract agent-job exports',
+    values: 'contract agent-job request-queue exports',
     types: 'activities',
     packages: '@temporalio/common @temporalio/workflow',
   },

@@ -18,14 +18,14 @@ const hours =
 
 /** Each length of the built product: where it is, its text, and what stands there instead. */
 const LENGTHS: readonly { file: string; find: string; name: string; instead: InHours }[] = [
-  { file: 'workflows/request-queue/rolling-hour', name: 'HOUR_MS', find: '3_600_000', instead: hours(1) },
-  { file: 'workflows/request-queue/rolling-hour', name: 'STEP_MS', find: '10_000', instead: hours(1 / 360) },
-  { file: 'workflows/request-queue/budget', name: 'FIRST_CLOSED_MS', find: '30_000', instead: hours(1 / 120) },
-  { file: 'workflows/request-queue/budget', name: 'MAX_CLOSED_MS', find: '20 * 60_000', instead: hours(1 / 3) },
-  { file: 'workflows/request-queue/budget', name: 'NAMED_MS', find: '15 * 60_000', instead: hours(1 / 4) },
+  { file: 'request-queue/rolling-hour', name: 'HOUR_MS', find: '3_600_000', instead: hours(1) },
+  { file: 'request-queue/rolling-hour', name: 'STEP_MS', find: '10_000', instead: hours(1 / 360) },
+  { file: 'request-queue/budget', name: 'FIRST_CLOSED_MS', find: '30_000', instead: hours(1 / 120) },
+  { file: 'request-queue/budget', name: 'MAX_CLOSED_MS', find: '20 * 60_000', instead: hours(1 / 3) },
+  { file: 'request-queue/budget', name: 'NAMED_MS', find: '15 * 60_000', instead: hours(1 / 4) },
   // A third of a real hour is long enough to take a queue for dead; a third of this one is a busy machine's silence.
-  { file: 'agent-job/waits', name: 'ASK_AGAIN_MS', find: '20 * 60_000', instead: hours(1) },
-  { file: 'agent-job/waits', name: 'MAX_ASK_AGAIN_MS', find: '6 * 3_600_000', instead: hours(6) },
+  { file: 'request-queue/waits', name: 'ASK_AGAIN_MS', find: '20 * 60_000', instead: hours(1) },
+  { file: 'request-queue/waits', name: 'MAX_ASK_AGAIN_MS', find: '6 * 3_600_000', instead: hours(6) },
 ];
 
 /** The workers' programs, one for each checkout; undefined if all are the built product as it is. */

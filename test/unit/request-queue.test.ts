@@ -2,9 +2,9 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import type { Priority } from '../../src/contract.js';
-import { parseReport } from '../../src/agent-job/queue-messages.js';
-import { QueueRun, Waiters, type QueueData, type Waiter } from '../../src/workflows/request-queue/queue-run.js';
-import { countOf, leavesAt, withEvents } from '../../src/workflows/request-queue/rolling-hour.js';
+import { parseReport } from '../../src/request-queue/messages.js';
+import { QueueRun, Waiters, type QueueData, type Waiter } from '../../src/request-queue/queue-run.js';
+import { countOf, leavesAt, withEvents } from '../../src/request-queue/rolling-hour.js';
 
 const SECOND = 1_000;
 const MINUTE = 60 * SECOND;

@@ -24,8 +24,7 @@ interface Mark {
   sent: boolean;
 }
 
-/** What is known of a write before it is sent. */
-export interface FenceOptions {
+interface FenceOptions {
   /** An operator reset the workflow: the run before may have sent this write. */
   afterReset: boolean;
   /** Temporal itself started the workflow again, or a Schedule may have; `afterReset` is true then too. */

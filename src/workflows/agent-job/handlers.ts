@@ -36,7 +36,7 @@ import { asRefusal, refusing } from '../../agent-job/closed-run.js';
 import { FOLLOW_UP_ID } from '../../agent-job/fields.js';
 import { FULL_QUEUE, followUpConflictText, parseFollowUp, parseResolution } from '../../agent-job/input.js';
 import type { GivenFollowUp } from '../../agent-job/input.js';
-import { readTurn } from '../../agent-job/queue-messages.js';
+import { readTurn } from '../../request-queue/messages.js';
 import { InvalidInputError } from '../../contract/errors.js';
 import { isGiven } from '../../contract/kinds.js';
 import { readReadResult } from './activity-results.js';

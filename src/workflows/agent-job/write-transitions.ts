@@ -15,15 +15,9 @@
  *
  * Pure: no Temporal. Times in milliseconds.
  */
-import {
-  askAgainMs,
-  heldWaitMs,
-  lookAfterOf,
-  resendWaitMs,
-  spreadWaitMs,
-  throttledWaitMs,
-} from '../../agent-job/waits.js';
+import { heldWaitMs, lookAfterOf, resendWaitMs, spreadWaitMs, throttledWaitMs } from '../../agent-job/waits.js';
 import type { InDoubtWrite, ResolveUnknownInput, Turn } from '../../contract.js';
+import { askAgainMs } from '../../request-queue/waits.js';
 import type { JobSpec } from '../../agent-job/input.js';
 import type { WriteOutcome } from '../../contract/write-outcome.js';
 import {

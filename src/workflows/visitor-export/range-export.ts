@@ -10,9 +10,9 @@ import {
   sleep,
   workflowInfo,
 } from '@temporalio/workflow';
-import type { TurnRequest } from '../../activities/turns.js';
-import { readTurn } from '../../agent-job/queue-messages.js';
-import { askAgainMs } from '../../agent-job/waits.js';
+import type { ExportTurnRequest } from '../../activities/visitor-export/export-turns.js';
+import { readTurn } from '../../request-queue/messages.js';
+import { askAgainMs } from '../../request-queue/waits.js';
 import {
   exportTaskQueue,
   visitorExportProgressQuery,
@@ -144,7 +144,7 @@ class RangeWriter {
     return 'held' in ended ? { kind: 'held', queued: ended.held } : { kind: 'read', chunk: ended };
   }
 
-  #turnRequest(): TurnRequest & { taskQueue: string } {
+  #turnRequest(): ExportTurnRequest {
     const { since: askedAt, isOverdue, turn } = this.#state.turns;
     return { taskQueue: workflowInfo().taskQueue, priority: this.#options.priority, askedAt, turn, isOverdue };
   }

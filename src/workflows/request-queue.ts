@@ -24,14 +24,14 @@ import {
   type QueuePlace,
   type RequestQueueInput,
   type RequestQueueState,
-} from '../../contract.js';
-import { refusing } from '../../agent-job/closed-run.js';
-import { InvalidInputError } from '../../contract/errors.js';
-import { parseJoin, parseQueueName, parseReport } from '../../agent-job/queue-messages.js';
-import { handedOn } from '../handed-on.js';
-import { goOnWithAnyVersion } from '../worker-version.js';
-import { QueueRun, type QueueData } from './queue-run.js';
-import { countOf, HOUR_MS } from './rolling-hour.js';
+} from '../contract.js';
+import { refusing } from '../agent-job/closed-run.js';
+import { InvalidInputError } from '../contract/errors.js';
+import { parseJoin, parseQueueName, parseReport } from '../request-queue/messages.js';
+import { handedOn } from './handed-on.js';
+import { goOnWithAnyVersion } from './worker-version.js';
+import { QueueRun, type QueueData } from '../request-queue/queue-run.js';
+import { countOf, HOUR_MS } from '../request-queue/rolling-hour.js';
 
 /** What continue-as-new hands on, inside the input; believed only in a run that continues another. */
 interface Continued extends QueueData {

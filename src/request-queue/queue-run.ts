@@ -2,8 +2,8 @@
  * The state of a queue of requests: the workflows that wait, the turns in flight, and the budget. Decides whose turn is
  * next, and what a report means. Pure; the clock is an argument. Times in milliseconds.
  */
-import type { BudgetFacts, JoinRequest, Priority, QueueName, RequestReport, Turn } from '../../contract.js';
-import { jsonBytes } from '../../contract/shared.js';
+import type { BudgetFacts, JoinRequest, Priority, QueueName, RequestReport, Turn } from '../contract.js';
+import { jsonBytes } from '../contract/shared.js';
 import { Budget, type BudgetData } from './budget.js';
 
 /** A workflow that waits for its turn, for so many requests. */

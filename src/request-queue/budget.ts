@@ -3,8 +3,8 @@
  * 429. After a 429 with `Retry-After` the queue opens when that says. After another it is closed for 30 seconds, twice
  * as long after each further refusal, and then sends one request alone. Pure. Times in milliseconds.
  */
-import { doubled, throttledWaitMs } from '../../agent-job/waits.js';
-import { UNLIMITED, type WritesPerHour } from '../../contract/request-queue.js';
+import { doubled, throttledWaitMs } from '../agent-job/waits.js';
+import { UNLIMITED, type WritesPerHour } from '../contract/request-queue.js';
 import { countOf, HOUR_MS, leavesAt, setBack, withEvents } from './rolling-hour.js';
 
 /** In flight at once: so many may be refused together. A worker without a queue sends as many. */
