@@ -14,7 +14,7 @@ import {
   type RequestReport,
 } from '../contract.js';
 import { queueSummary } from '../agent-job/web-ui-text.js';
-import type { WritesPerHour } from '../contract/request-queue.js';
+import type { BudgetFacts } from '../contract/request-queue.js';
 import type { Queued } from '../contract/write-outcome.js';
 import { isOpen } from '../temporal/visibility.js';
 import { queryAgain } from '../temporal/workflow-clients.js';
@@ -27,8 +27,6 @@ const REPORT_LIMIT_MS = 10_000;
 /** Thousands of workflows ask one queue for turns: the queue's tasks go before theirs. */
 const BEFORE_ALL = { priorityKey: 1 } as const;
 
-type PerHour = WritesPerHour | null;
-
 interface JoinOptions {
   /** The sender has waited for a turn longer than it should. */
   isOverdue: boolean;
@@ -38,11 +36,11 @@ interface JoinOptions {
 
 /** The queues, as one worker speaks with them. */
 export class QueueClient {
-  readonly #perHourOf: (name: QueueName) => PerHour | Promise<PerHour>;
+  readonly #budgetOf: (name: QueueName) => BudgetFacts | Promise<BudgetFacts>;
 
-  /** @param perHourOf The budget that is set, which goes with each message. */
-  constructor(perHourOf: (name: QueueName) => PerHour | Promise<PerHour>) {
-    this.#perHourOf = perHourOf;
+  /** @param budgetOf The budget that is set, which goes with each message. */
+  constructor(budgetOf: (name: QueueName) => BudgetFacts | Promise<BudgetFacts>) {
+    this.#budgetOf = budgetOf;
   }
 
   /**
@@ -51,13 +49,13 @@ export class QueueClient {
    */
   async join(name: QueueName, request: JoinRequest, { isOverdue, taskQueue }: JoinOptions): Promise<Queued | null> {
     const { client, info } = Context.current();
-    const perHour = await this.#perHourOf(name);
+    const budget = await this.#budgetOf(name);
     const start = {
       workflowId: requestQueueId(name),
       taskQueue: taskQueue ?? info.taskQueue,
       args: [name],
       signal: joinQueueSignal,
-      signalArgs: [{ ...request, perHour }] as [JoinRequest],
+      signalArgs: [{ ...request, ...budget }] as [JoinRequest],
       priority: BEFORE_ALL,
       staticSummary: queueSummary(name),
     };
@@ -71,14 +69,14 @@ export class QueueClient {
     // Null if the sender no longer waits: its turn is on the way.
     const asking = within(deadline, () => queryAgain(() => queueOf(name).query(queuePlaceQuery, request.workflowId)));
     const place = await asking.catch(() => undefined);
-    const isSilent = place === undefined && typeof perHour !== 'number';
+    const isSilent = place === undefined && !isLimited(budget);
     return isOverdue && isSilent ? null : { for: 'turn', ...place };
   }
 
   /** Reports how requests ended. A lost report does no harm: the queue counts the turn as used. */
   async report(name: QueueName, report: RequestReport): Promise<void> {
     const reporting = within(Date.now() + REPORT_LIMIT_MS, async () =>
-      queueOf(name).signal(reportRequestSignal, { ...report, perHour: await this.#perHourOf(name) }),
+      queueOf(name).signal(reportRequestSignal, { ...report, ...(await this.#budgetOf(name)) }),
     );
     await reporting.catch(() => {});
   }
@@ -92,6 +90,11 @@ export class QueueClient {
       return error instanceof Error && error.name === 'WorkflowNotFoundError' ? false : null;
     }
   }
+}
+
+/** Whether a number is set: then each request needs a turn. */
+export function isLimited({ perHour, perDay }: BudgetFacts): boolean {
+  return typeof perHour === 'number' || typeof perDay === 'number';
 }
 
 function queueOf(name: QueueName) {

@@ -1,6 +1,6 @@
 /**
  * The contract of the workflow `requestQueue`: who may send next to an upstream that takes only so many requests an
- * hour. One queue for each project and kind of write, and one for all exports. See docs/operations.md.
+ * hour or a day. One queue for each project and kind of write, and one for all exports. See docs/operations.md.
  */
 import type { Priority } from './agent-job.js';
 import { defineQuery, defineSignal, encodeId } from './shared.js';
@@ -31,16 +31,19 @@ export interface RequestReport {
 /** A budget without a limit. */
 export const UNLIMITED = 'unlimited';
 
-/** So many writes in any hour, or any number of them. */
-export type WritesPerHour = number | typeof UNLIMITED;
+/** At most so many writes in any hour or day, or any number of them. */
+export type WriteLimit = number | typeof UNLIMITED;
 
-/** What a worker knows of a budget, sent along with every message of the queue. */
+/**
+ * What a worker knows of a budget, sent along with every message of the queue. A limit is 1 or more, or `unlimited`: the
+ * newest message with one wins. Null takes it back once no worker has named one for a quarter of an hour: while settings
+ * are rolled out, workers differ. Absent says nothing.
+ */
 export interface BudgetFacts {
-  /**
-   * The budget that is set, 1 or more, or `unlimited`: the newest message with one wins. Null takes it back once no
-   * worker has named one for a quarter of an hour: while settings are rolled out, workers differ. Absent says nothing.
-   */
-  perHour?: WritesPerHour | null;
+  /** For any hour. */
+  perHour?: WriteLimit | null;
+  /** For any day. */
+  perDay?: WriteLimit | null;
 }
 
 /** A workflow asks for its turn; asked again, it keeps its place. */
@@ -86,9 +89,12 @@ export interface QueuedRequest {
 export interface RequestQueueState {
   operation: QueueName['operation'];
   projectId: string | null;
-  /** The budget that is set; null if no number is. */
+  /** The budget of an hour; null if no number is set. */
   perHour: number | null;
+  /** The budget of a day; null if no number is set. */
+  perDay: number | null;
   spentLastHour: number;
+  spentLastDay: number;
   throttledLastHour: number;
   /** Turns that were given and not yet reported. */
   inFlight: number;
@@ -106,6 +112,8 @@ export interface QueuePlace {
   for: 'turn' | 'rateLimit';
   position: number;
   expectedAt?: string;
+  /** Which budget is used up, if one is. */
+  reason?: string;
 }
 
 /** Asks for a turn. Sent by activities, together with the start of the queue if there is none. */

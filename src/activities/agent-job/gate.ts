@@ -8,7 +8,7 @@ import type { Priority, RequestReport } from '../../contract.js';
 import { UNLIMITED } from '../../contract/request-queue.js';
 import { tryLater, type AttemptClock } from '../../temporal/activity-attempt.js';
 import type { WriteOperation } from '../metrics.js';
-import { QueueClient } from '../queue-client.js';
+import { isLimited, QueueClient } from '../queue-client.js';
 import type { Budgets } from './budgets.js';
 import type { KeyHealth } from './key-health.js';
 import { confirmNotAccepted } from './write-fence.js';
@@ -87,12 +87,15 @@ export class Gate {
     if (turn?.isValid) return this.#ended(wanted, await send());
     const set = await this.#budgets.of(operation, projectId);
     // A budget that is set is kept, whether the queue can be asked or not.
-    if (typeof set === 'number') return inQueue(await this.#join(wanted));
+    if (isLimited(set)) return inQueue(await this.#join(wanted));
     const isQueued = await this.#isRunning(wanted);
     const queued = isQueued && (await this.#join(wanted));
     // If no queue can be joined, the write is sent.
     if (queued) return inQueue(queued);
-    const leave = await this.#lines.enter(nameOf(wanted), set === UNLIMITED ? MAX_SENDING_UNLIMITED : MAX_SENDING);
+    const leave = await this.#lines.enter(
+      nameOf(wanted),
+      set.perHour === UNLIMITED ? MAX_SENDING_UNLIMITED : MAX_SENDING,
+    );
     if (!leave) throw tryLater('StillWaiting', 'others of this project are sent first', 'tries again', NEXT_ATTEMPT_MS);
     try {
       return (await this.#heldByOthers(wanted, isQueued)) ?? (await this.#ended(wanted, await send()));
@@ -175,7 +178,8 @@ export class Gate {
 }
 
 function inQueue(queued: Queued | null): WriteOutcome {
-  return { kind: 'held', reason: 'the budget of this project is shared: this waits for its turn', queued };
+  const reason = queued?.reason ?? 'the budget of this project is shared: this waits for its turn';
+  return { kind: 'held', reason, queued };
 }
 
 /** How a turn is reported that this attempt does not use. */

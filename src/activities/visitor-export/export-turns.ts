@@ -33,7 +33,7 @@ export class TurnClient {
 
   constructor(requestsPerHour: number | undefined) {
     this.#requestsPerHour = requestsPerHour;
-    this.#queue = new QueueClient(() => requestsPerHour ?? null);
+    this.#queue = new QueueClient(() => ({ perHour: requestsPerHour ?? null }));
   }
 
   /**

@@ -139,6 +139,11 @@ export class QueueRun {
     return this.budget.nextTurnAt(this.waiters.first?.requests ?? 1, this.turnsInFlight, this.requestsInFlight);
   }
 
+  /** When each request that waits is expected to be sent, the first in line first; empty if no limit is set. */
+  sendTimes(requests: number): number[] {
+    return this.budget.sendTimes(this.requestsInFlight + requests).slice(this.requestsInFlight);
+  }
+
   /** The next time at which anything can change by itself. */
   get wakeAt(): number {
     if (this.waiters.count === 0 && this.#turns.size === 0) return this.#endsAt;
@@ -159,9 +164,9 @@ export class QueueRun {
     return this.#data.wasUsed ? this.budget.remembersUntil : Infinity;
   }
 
-  #takeBudget({ perHour }: BudgetFacts): void {
+  #takeBudget(facts: BudgetFacts): void {
     this.#data.wasUsed = true;
-    this.budget.take(perHour);
+    this.budget.take(facts);
   }
 
   /** What a report says about a turn. After the turn's end it no longer changes what was spent; a 429 still counts. */
