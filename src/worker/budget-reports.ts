@@ -24,8 +24,6 @@ interface BudgetReportsOptions {
 
 /** Returns what stops the reports. */
 export function watchBudgets({ client, taskQueue, budgets, log }: BudgetReportsOptions): () => void {
-  const isOwn = `TaskQueue = '${taskQueue.replaceAll("'", "''")}'`;
-  const query = `WorkflowType = '${REQUEST_QUEUE_WORKFLOW}' AND ${IS_OPEN} AND ${isOwn}`;
   /** What each running queue knows, as JSON, by workflow id. */
   let known = new Map<string, string>();
   let projects: object | null = null;
@@ -40,11 +38,9 @@ export function watchBudgets({ client, taskQueue, budgets, log }: BudgetReportsO
     // A queue for which Temporal does not answer keeps no report from the others.
     const failures: unknown[] = [];
     const reported = new Map<string, string>();
-    for await (const { workflowId } of client.workflow.list({ query })) {
-      const name = queueNameOf(workflowId);
+    for await (const { workflowId, operation, projectId } of runningQueues(client, taskQueue)) {
       if (stopped.aborted) return;
-      if (!name || name.projectId === null) continue;
-      const budget = await budgets.of(name.operation, name.projectId);
+      const budget = await budgets.of(operation, projectId);
       await report(workflowId, budget).then(
         () => reported.set(workflowId, JSON.stringify(budget)),
         (error: unknown) => failures.push(error),
@@ -58,6 +54,16 @@ export function watchBudgets({ client, taskQueue, budgets, log }: BudgetReportsO
     log.warn({ error }, 'Could not report the budgets to the queues of writes: tries again');
   // Workers that start together do not report together.
   return every(INTERVAL_MS, check, { firstMs: INTERVAL_MS * Math.random(), onError });
+}
+
+/** The queues of writes that run on a task queue. */
+export async function* runningQueues(client: Client, taskQueue: string) {
+  const isOwn = `TaskQueue = '${taskQueue.replaceAll("'", "''")}'`;
+  const query = `WorkflowType = '${REQUEST_QUEUE_WORKFLOW}' AND ${IS_OPEN} AND ${isOwn}`;
+  for await (const { workflowId } of client.workflow.list({ query })) {
+    const name = queueNameOf(workflowId);
+    if (name && name.projectId !== null) yield { workflowId, ...name };
+  }
 }
 
 async function reportTo(client: Client, queueId: string, budget: BudgetFacts): Promise<void> {

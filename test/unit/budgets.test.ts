@@ -6,7 +6,9 @@ import type { Client } from '@temporalio/client';
 import { afterAll, afterEach, beforeAll, describe, expect, test, vi } from 'vitest';
 import { Budgets } from '../../src/activities/agent-job/budgets.js';
 import { type BudgetFacts, requestQueueId } from '../../src/contract.js';
+import { watchBudgetUse } from '../../src/worker/budget-gauges.js';
 import { watchBudgets } from '../../src/worker/budget-reports.js';
+import type { Meters } from '../../src/worker/metrics.js';
 
 let folder: string;
 beforeAll(async () => {
@@ -120,5 +122,40 @@ describe('the queues that run', () => {
     await vi.advanceTimersByTimeAsync(MINUTE);
     stop();
     expect(reports).toEqual([`${queueOf('p')} 1 9`, `${queueOf('odd')} 1 9`]);
+  });
+
+  test('what is used of each budget is recorded, and 0 of 0 once none is set or no queue runs', async () => {
+    vi.useFakeTimers();
+    const series = new Map<string, string>();
+    const gauge = (kind: string) => ({
+      set: (value: number, { project, per }: { project: string; per: string }) =>
+        series.set(`${project} ${per} ${kind}`, String(value)),
+    });
+    const meters = { budgetLimit: gauge('limit'), budgetUsed: gauge('used') } as unknown as Meters;
+    const warn = vi.fn<() => void>();
+    const state = { perHour: null as number | null, perDay: 200 as number | null, spentLastHour: 5, spentLastDay: 160 };
+    const running = new Set([queueOf('p'), queueOf('odd'), 'request-queue/visitors']);
+    const query = (id: string) => (id === queueOf('odd') ? Promise.reject(new Error('no')) : Promise.resolve(state));
+    const workflow = {
+      list: async function* () {
+        await Promise.resolve();
+        for (const workflowId of running) yield { workflowId };
+      },
+      getHandle: (id: string) => ({ query: () => query(id) }),
+    };
+    const client = { workflow, withDeadline: (_: unknown, work: () => unknown) => work() } as unknown as Client;
+    const stop = watchBudgetUse({ client, taskQueue: 'q', meters, log: { warn } });
+    await vi.advanceTimersByTimeAsync(MINUTE);
+    expect(Object.fromEntries(series)).toEqual({ 'p day limit': '200', 'p day used': '160' });
+    Object.assign(state, { perHour: 10, perDay: null });
+    running.delete(queueOf('odd'));
+    await vi.advanceTimersByTimeAsync(MINUTE);
+    const ofHour = { 'p hour limit': '10', 'p hour used': '5' };
+    expect(Object.fromEntries(series)).toEqual({ ...ofHour, 'p day limit': '0', 'p day used': '0' });
+    running.clear();
+    await vi.advanceTimersByTimeAsync(MINUTE);
+    stop();
+    expect([...series.values()]).toEqual(['0', '0', '0', '0']);
+    expect(warn).toHaveBeenCalledTimes(1);
   });
 });
