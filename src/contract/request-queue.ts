@@ -122,8 +122,8 @@ export const joinQueueSignal = defineSignal<[JoinRequest]>('joinQueue');
 export const leaveQueueSignal = defineSignal<[LeaveRequest]>('leaveQueue');
 /** Reports how a request ended. */
 export const reportRequestSignal = defineSignal<[RequestReport & BudgetFacts]>('reportRequest');
-/** The state of the queue. */
-export const requestQueueStateQuery = defineQuery<RequestQueueState>('requestQueueState');
+/** The state of the queue, at a time in milliseconds; default: when a worker last took a message or timer of it. */
+export const requestQueueStateQuery = defineQuery<RequestQueueState, [now?: number]>('requestQueueState');
 /** The place of a workflow; null if it does not wait. */
 export const queuePlaceQuery = defineQuery<QueuePlace | null, [string]>('queuePlace');
 /** Gives a waiting workflow its turn; the queue sends it, and says which it is: a job may have been in several. */

@@ -57,6 +57,6 @@ function budgetsOf({ perHour, perDay, spentLastHour, spentLastDay }: RequestQueu
 }
 
 function stateOf(client: Client, queueId: string): Promise<RequestQueueState> {
-  const query = () => client.workflow.getHandle(queueId).query(requestQueueStateQuery);
+  const query = () => client.workflow.getHandle(queueId).query(requestQueueStateQuery, Date.now());
   return client.withDeadline(Date.now() + CALL_LIMIT_MS, () => queryAgain(query));
 }

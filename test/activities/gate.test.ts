@@ -166,7 +166,7 @@ test('a write whose queue runs is not sent, has no mark, and waits in the queue'
   expect(await bench.create({ priority: 2 })).toMatchObject({ kind: 'held', queued: PLACE });
   expect(bench.upstream.created).toEqual([]);
   expect(bench.calls).toEqual(['describe', 'join']);
-  expect(bench.joins).toEqual([{ workflowId: 'w1', priority: 2, askedAt: START, perHour: null }]);
+  expect(bench.joins).toEqual([{ workflowId: 'w1', priority: 2, askedAt: START, perHour: null, perDay: null }]);
 });
 
 test('a write that was refused takes its mark back before it joins the queue', async () => {

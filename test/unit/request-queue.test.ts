@@ -23,7 +23,11 @@ interface Simulation {
   perDay?: number | null;
   roundTripMs?: number;
   /** What happens beside, after so many sends. */
-  troubles?: readonly { after: number; kind: 'worker killed' | 'continues' | 'clock back'; byMs: number }[];
+  troubles?: readonly {
+    after: number;
+    kind: 'worker killed' | 'continues' | 'terminated' | 'clock back';
+    byMs: number;
+  }[];
 }
 
 /** Sends until no job waits. The clock of the upstream goes on, while that of the queue may be set back. */
@@ -100,6 +104,12 @@ class SimulatedQueue {
     this.#sends += 1;
     if (trouble?.kind === 'continues')
       this.#run = this.#open(JSON.parse(JSON.stringify(this.#run.carry())) as QueueData);
+    if (trouble?.kind === 'terminated') {
+      // What waits asks again.
+      const waiting = this.#run.waiters.head(Infinity);
+      this.#run = this.#open({ ...EMPTY, name: `queue after ${this.#sends}` });
+      for (const { workflowId } of waiting) this.#join(workflowId);
+    }
     if (trouble?.kind === 'clock back') this.#behindMs += trouble.byMs;
     if (trouble?.kind === 'worker killed') {
       // It sent, and nothing is ever reported.
@@ -229,6 +239,20 @@ test('never above the budgets of an hour and a day, with workers killed and the 
       expect(mostWithin(24 * HOUR, accepted)).toBeLessThanOrEqual(perDay);
     }),
     { numRuns: 150 },
+  );
+});
+
+test('after a queue was terminated, at most twice the budget is sent in any hour or day', () => {
+  const simulations = fc.record({ limits, after: fc.nat(60), count: fc.integer({ min: 1, max: 100 }) });
+  fc.assert(
+    fc.property(simulations, ({ limits: { perHour, perDay }, after, count }) => {
+      const troubles = [{ after, kind: 'terminated', byMs: 0 }] as const;
+      const { accepted } = simulate({ limit: ANY, perHour, perDay, asked: burst(count), troubles });
+      expect(accepted).toHaveLength(count);
+      expect(mostInAnHour(accepted)).toBeLessThanOrEqual(2 * (perHour ?? Infinity));
+      expect(mostWithin(24 * HOUR, accepted)).toBeLessThanOrEqual(2 * perDay);
+    }),
+    { numRuns: 100 },
   );
 });
 

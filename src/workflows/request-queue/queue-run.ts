@@ -62,11 +62,11 @@ export class QueueRun {
   readonly #turns: Map<number, TurnInFlight>;
   readonly #data: Pick<QueueData, 'name' | 'nextTurn' | 'wasUsed'>;
   readonly #now: () => number;
-  readonly #maxRequests: number;
+  readonly #operation: QueueName['operation'];
   #latest: number;
 
   constructor(operation: QueueName['operation'], { waiters, turns, budget, ...data }: QueueData, now: () => number) {
-    this.#maxRequests = MAX_REQUESTS[operation];
+    this.#operation = operation;
     this.waiters = new Waiters(waiters);
     this.budget = new Budget(budget, now);
     this.#turns = new Map(turns);
@@ -90,7 +90,10 @@ export class QueueRun {
     this.#takeBudget(facts);
     if (report) this.#apply(report);
     for (const turn of this.#turns.values()) if (turn.workflowId === workflowId) turn.workflowId = null;
-    const asked = { askedAt: Math.min(askedAt, this.#now()), requests: Math.min(requests, this.#maxRequests) };
+    const asked = {
+      askedAt: Math.min(askedAt, this.#now()),
+      requests: Math.min(requests, MAX_REQUESTS[this.#operation]),
+    };
     return this.waiters.join({ workflowId, priority, ...asked });
   }
 
@@ -154,6 +157,11 @@ export class QueueRun {
   /** No workflow waits, nothing is in flight, and nothing need be remembered. */
   get isOver(): boolean {
     return this.waiters.count === 0 && this.#turns.size === 0 && this.#endsAt <= this.#now();
+  }
+
+  /** The same queue at a later time. */
+  asOf(now: number): QueueRun {
+    return new QueueRun(this.#operation, this.carry(), () => now);
   }
 
   carry(): QueueData {

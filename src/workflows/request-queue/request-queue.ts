@@ -101,7 +101,7 @@ function handleMessages(name: QueueName, run: QueueRun, changed: () => void): vo
     }
     changed();
   };
-  setHandler(requestQueueStateQuery, () => queueState(name, run));
+  setHandler(requestQueueStateQuery, (now) => queueState(name, run, now));
   setHandler(queuePlaceQuery, (workflowId) => queuePlace(name, run, workflowId));
   setHandler(reportRequestSignal, (input) => take('reportRequest', () => run.report(parseReport(input))));
   setHandler(leaveQueueSignal, (input) => take('leaveQueue', () => run.leave(parseLeave(input))));
@@ -156,10 +156,13 @@ class Alarm {
 }
 
 /** The answer to `requestQueueState`. */
-function queueState({ operation, projectId }: QueueName, run: QueueRun): RequestQueueState {
+function queueState({ operation, projectId }: QueueName, current: QueueRun, at: unknown): RequestQueueState {
+  // A query sees the time of the last workflow task, and while nothing changes there is none.
+  const now = Math.max(Date.now(), Number.isSafeInteger(at) ? (at as number) : 0);
+  const run = current.asOf(now);
   const { budget, waiters, nextTurnAt } = run;
   // If a turn could be given at once and no workflow waits, there is no next turn.
-  const isIdle = waiters.count === 0 && nextTurnAt !== null && nextTurnAt <= Date.now();
+  const isIdle = waiters.count === 0 && nextTurnAt !== null && nextTurnAt <= now;
   return {
     operation,
     projectId,
@@ -167,7 +170,7 @@ function queueState({ operation, projectId }: QueueName, run: QueueRun): Request
     perDay: budget.numberOf('perDay'),
     spentLastHour: budget.spentOf('perHour'),
     spentLastDay: budget.spentOf('perDay'),
-    throttledLastHour: HOUR.countOf(budget.data.throttled, Date.now()),
+    throttledLastHour: HOUR.countOf(budget.data.throttled, now),
     inFlight: run.turnsInFlight,
     notBefore: budget.notBefore === null ? null : iso(budget.notBefore),
     nextTurnAt: isIdle || nextTurnAt === null ? null : iso(nextTurnAt),
