@@ -66,7 +66,9 @@ const workerSchema = z.object({
   ...upstreamSchema.shape,
   ...snapshotsSchema.shape,
   CREATES_PER_HOUR: fields.wholeNumberOr(UNLIMITED).optional(),
+  CREATES_PER_DAY: fields.wholeNumberOr(UNLIMITED).optional(),
   MESSAGES_PER_HOUR: fields.wholeNumberOr(UNLIMITED).optional(),
+  MESSAGES_PER_DAY: fields.wholeNumberOr(UNLIMITED).optional(),
   PROJECT_BUDGETS_FILE: fields.projectBudgetsFileField.optional(),
   WORKER_ROLES: fields.rolesField.optional(),
   UPSTREAM_REQUESTS_PER_SECOND: fields.positiveNumberField.optional(),
@@ -115,7 +117,9 @@ function toWorker(env: Record<string, string>, values: z.output<typeof workerSch
     upstreamRequestsPerSecond: values.UPSTREAM_REQUESTS_PER_SECOND,
     budgets: defined({
       createsPerHour: values.CREATES_PER_HOUR,
+      createsPerDay: values.CREATES_PER_DAY,
       messagesPerHour: values.MESSAGES_PER_HOUR,
+      messagesPerDay: values.MESSAGES_PER_DAY,
       projectBudgetsFile: values.PROJECT_BUDGETS_FILE,
     }),
     /** Set if `roles` has exports. */

@@ -19,6 +19,7 @@ import { payloadCodecs } from './temporal/payload-codec.js';
 import { createUpstream } from './upstream/client.js';
 import { createKeySource } from './upstream/keys.js';
 import type { Upstream } from './upstream/upstream.js';
+import { watchBudgetUse } from './worker/budget-gauges.js';
 import { watchBudgets } from './worker/budget-reports.js';
 import { countExportPollers, scheduledProjects, watchConsistentDays } from './worker/export-gauges.js';
 import { connectTemporal, reachNamespace } from './worker/connection.js';
@@ -113,9 +114,10 @@ function startWatches(options: WatchesOptions): void {
   }
   if (config.webhooks) shutdown.onBegin(keepSweeping(client, taskQueue, log));
   if (!config.metricsAddress) return;
-  // What no call of an activity shows: held polls, open jobs, workers of the exports, days without a good export.
+  // What no call of an activity shows: held polls, open jobs, budgets, workers of the exports, days without an export.
   shutdown.onBegin(every(POLLS_HELD_INTERVAL_MS, () => meters.pollsHeld.set(heldPolls?.size ?? 0)));
   shutdown.onBegin(watchOpenJobs(client, meters, log));
+  shutdown.onBegin(watchBudgetUse({ client, taskQueue, meters, log }));
   shutdown.onBegin(countExportPollers(client, taskQueue, meters, log));
   if (!store) return;
   const schedules = () => scheduledProjects(client, taskQueue);

@@ -17,7 +17,7 @@ import {
   type Turn,
 } from '../contract.js';
 import { queueSummary } from '../agent-job/web-ui-text.js';
-import type { WritesPerHour } from '../contract/request-queue.js';
+import type { BudgetFacts } from '../contract/request-queue.js';
 import type { Queued } from '../contract/write-outcome.js';
 import type { AttemptClock } from '../temporal/activity-attempt.js';
 import { isOpen } from '../temporal/visibility.js';
@@ -63,7 +63,7 @@ export interface Held {
 /** `queued` is the place of the next request; null if none was asked for, or no queue took it. */
 type TurnResult<T> = { result: T; queued: Queued | null } | Held;
 
-type PerHour = WritesPerHour | null;
+type BudgetOf = (name: QueueName) => BudgetFacts | Promise<BudgetFacts>;
 
 /** The limit to join and learn the place, even among thousands: the attempt of a write has 45 s in all. */
 const JOIN_LIMIT_MS = 10_000;
@@ -79,13 +79,13 @@ const BEFORE_ALL = { priorityKey: 1 } as const;
 
 /** The turns of one worker. It remembers no budgets, only which queues run. */
 export class Turns {
-  readonly #perHourOf: (name: QueueName) => PerHour | Promise<PerHour>;
+  readonly #budgetOf: BudgetOf;
   /** Whether a queue runs, as the server said; after a 429, whether it could be joined. */
   readonly #running = new Map<string, { answer: Promise<boolean>; askedAt: number }>();
 
-  /** @param perHourOf The budget that is set, which goes with each message. */
-  constructor(perHourOf: (name: QueueName) => PerHour | Promise<PerHour>) {
-    this.#perHourOf = perHourOf;
+  /** @param budgetOf The budget that is set, which goes with each message. */
+  constructor(budgetOf: BudgetOf) {
+    this.#budgetOf = budgetOf;
   }
 
   /** Sends with the turn that was given, or without one if none is needed; asks for one that is needed and missing. */
@@ -109,7 +109,7 @@ export class Turns {
   /** Asks for a turn if a budget is set or a queue runs; null if nothing holds what wants to be sent. */
   async askIfNeeded(wanted: WantedTurn): Promise<Held | null> {
     // A budget that is set is kept, whether the queue can be asked or not.
-    const isSet = typeof (await this.#perHourOf(wanted.name)) === 'number';
+    const isSet = isLimited(await this.#budgetOf(wanted.name));
     if (!isSet && !(await this.#isRunning(wanted))) return null;
     const queued = await this.#join(wanted, unused(wanted));
     return queued || isSet ? { held: queued } : null;
@@ -147,9 +147,9 @@ export class Turns {
   async #join(wanted: WantedTurn, report: RequestReport | null): Promise<Queued | null> {
     const { name, priority, askedAt, requests = 1, isOverdue } = wanted;
     const { client, info } = Context.current();
-    const perHour = await this.#perHourOf(name);
+    const budget = await this.#budgetOf(name);
     const workflowId = ownWorkflowId();
-    const request: JoinRequest = { workflowId, priority, askedAt: Math.round(askedAt), requests, report, perHour };
+    const request: JoinRequest = { workflowId, priority, askedAt: Math.round(askedAt), requests, report, ...budget };
     const start = {
       workflowId: requestQueueId(name),
       taskQueue: wanted.taskQueue ?? info.taskQueue,
@@ -169,17 +169,22 @@ export class Turns {
     // Null if the sender no longer waits: its turn is on the way.
     const asking = within(deadline, () => queryAgain(() => queueOf(name).query(queuePlaceQuery, workflowId)));
     const place = await asking.catch(() => undefined);
-    const isSilent = place === undefined && typeof perHour !== 'number';
+    const isSilent = place === undefined && !isLimited(budget);
     return isOverdue && isSilent ? null : { for: 'turn', ...place };
   }
 
   /** A lost report does no harm: the queue counts the turn as used. */
   async #report(name: QueueName, report: RequestReport): Promise<void> {
     const reporting = within(Date.now() + REPORT_LIMIT_MS, async () =>
-      queueOf(name).signal(reportRequestSignal, { ...report, perHour: await this.#perHourOf(name) }),
+      queueOf(name).signal(reportRequestSignal, { ...report, ...(await this.#budgetOf(name)) }),
     );
     await reporting.catch(() => {});
   }
+}
+
+/** Whether a number is set: then each request needs a turn. */
+export function isLimited({ perHour, perDay }: BudgetFacts): boolean {
+  return typeof perHour === 'number' || typeof perDay === 'number';
 }
 
 /** The turn, if this attempt may use it: it still holds, and no attempt before may have used it. */

@@ -126,7 +126,8 @@ async function* queueItems(queues: ReturnType<Session['jobs']['queues']>): Async
 }
 
 function queueText(workflowId: string, { waiting, ...queue }: RequestQueueState): string {
-  const head = show({ workflowId, ...queue, perHour: queue.perHour ?? 'no budget is set' });
+  const [perHour, perDay] = [queue.perHour, queue.perDay].map((limit) => limit ?? 'no budget is set');
+  const head = show({ workflowId, ...queue, perHour, perDay });
   if (waiting.length === 0) return head;
   const hidden = queue.waitingCount - waiting.length;
   const rest = hidden > 0 ? `\n… and ${hidden} more, each with its place in "agent-jobs state"` : '';

@@ -4,7 +4,7 @@ import { networkInterfaces } from 'node:os';
 import ms from 'ms';
 import type { StringValue } from 'ms';
 import { z } from 'zod';
-import { UNLIMITED, type WritesPerHour } from '../contract/request-queue.js';
+import { UNLIMITED, type WriteLimit } from '../contract/request-queue.js';
 import { TERMINAL_STATUSES, type TerminalStatus } from '../contract/job-state.js';
 import { isObject, statusWord } from '../contract/shared.js';
 import { parseUrl, plainAddress, proxyAddress } from './client.js';
@@ -113,19 +113,19 @@ export function fileField(shouldHold: string, parse: (text: string) => unknown =
 
 const PROJECT_SHOWN_CHARS = 100;
 
-const writesPerHour = z
-  .custom<WritesPerHour>(
+const writeLimit = z
+  .custom<WriteLimit>(
     (given) => given === UNLIMITED || (Number.isSafeInteger(given) && (given as number) > 0),
     `should be a whole number above 0, or "${UNLIMITED}"`,
   )
   .optional();
 // A misspelt field would be a budget that is not kept.
 const projectBudget = z.strictObject(
-  { createsPerHour: writesPerHour, messagesPerHour: writesPerHour },
-  'should be an object with createsPerHour or messagesPerHour, and no other field',
+  { createsPerHour: writeLimit, createsPerDay: writeLimit, messagesPerHour: writeLimit, messagesPerDay: writeLimit },
+  'should be an object with createsPerHour, createsPerDay, messagesPerHour or messagesPerDay, and no other field',
 );
 
-/** What the upstream takes from a project in any hour; a kind that is absent has no budget of its own. */
+/** What the upstream takes from a project in any hour and day; what is absent has no limit of its own. */
 export type ProjectBudget = z.output<typeof projectBudget>;
 
 /** Reads the text of PROJECT_KEYS_FILE: an object of projectId → key. */

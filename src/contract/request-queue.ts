@@ -1,6 +1,6 @@
 /**
  * The contract of the workflow `requestQueue`: who may send next to an upstream that takes only so many requests an
- * hour. One queue for each project and kind of write, and one for all exports. See docs/operations.md.
+ * hour or a day. One queue for each project and kind of write, and one for all exports. See docs/operations.md.
  */
 import type { Priority } from './agent-job.js';
 import { defineQuery, defineSignal, encodeId } from './shared.js';
@@ -31,16 +31,19 @@ export interface RequestReport {
 /** A budget without a limit. */
 export const UNLIMITED = 'unlimited';
 
-/** So many writes in any hour, or any number of them. */
-export type WritesPerHour = number | typeof UNLIMITED;
+/** At most so many writes in any hour or day, or any number of them. */
+export type WriteLimit = number | typeof UNLIMITED;
 
-/** What a worker knows of a budget, sent along with every message of the queue. */
+/**
+ * What a worker knows of a budget, sent along with every message of the queue. A limit is 1 or more, or `unlimited`:
+ * the newest message with one wins. Null takes it back once no worker has named one for a quarter of an hour: while
+ * settings are rolled out, workers differ. Absent says nothing.
+ */
 export interface BudgetFacts {
-  /**
-   * The budget that is set, 1 or more, or `unlimited`: the newest message with one wins. Null takes it back once no
-   * worker has named one for a quarter of an hour: while settings are rolled out, workers differ. Absent says nothing.
-   */
-  perHour?: WritesPerHour | null;
+  /** For any hour. */
+  perHour?: WriteLimit | null;
+  /** For any day. */
+  perDay?: WriteLimit | null;
 }
 
 /** A workflow asks for its turn; asked again, it keeps its place. */
@@ -83,9 +86,12 @@ export interface QueuedRequest {
 export interface RequestQueueState {
   operation: QueueName['operation'];
   projectId: string | null;
-  /** The budget that is set; null if no number is. */
+  /** The budget of an hour; null if no number is set. */
   perHour: number | null;
+  /** The budget of a day; null if no number is set. */
+  perDay: number | null;
   spentLastHour: number;
+  spentLastDay: number;
   throttledLastHour: number;
   /** Turns that were given and not yet reported. */
   inFlight: number;
@@ -103,14 +109,16 @@ export interface QueuePlace {
   for: 'turn' | 'rateLimit';
   position: number;
   expectedAt?: string;
+  /** Which budget is used up, if one is. */
+  reason?: string;
 }
 
 /** Asks for a turn. Sent by activities, together with the start of the queue if there is none. */
 export const joinQueueSignal = defineSignal<[JoinRequest]>('joinQueue');
 /** Reports how a request ended. */
 export const reportRequestSignal = defineSignal<[RequestReport & BudgetFacts]>('reportRequest');
-/** The state of the queue. */
-export const requestQueueStateQuery = defineQuery<RequestQueueState>('requestQueueState');
+/** The state of the queue, at a time in milliseconds; default: when a worker last took a message or timer of it. */
+export const requestQueueStateQuery = defineQuery<RequestQueueState, [now?: number]>('requestQueueState');
 /** The place of a workflow; null if it does not wait. */
 export const queuePlaceQuery = defineQuery<QueuePlace | null, [string]>('queuePlace');
 /** Gives a waiting workflow its turn. Sent by the queue. */

@@ -1,11 +1,12 @@
 /**
- * Decides when the next request may be sent to an upstream that takes only so many: by the set budget, and by answers
- * 429. After a 429 with `Retry-After` the queue opens when that says. After another it is closed for 30 seconds, twice
- * as long after each further refusal, and then sends one request alone. Pure. Times in milliseconds.
+ * Decides when the next request may be sent to an upstream that takes only so many: by the budgets of an hour and of a
+ * day, and by answers 429. After a 429 with `Retry-After` the queue opens when that says. After another it is closed
+ * for 30 seconds, twice as long after each further refusal, and then sends one request alone. Pure. Times in
+ * milliseconds.
  */
 import { doubled, throttledWaitMs } from '../agent-job/waits.js';
-import { UNLIMITED, type WritesPerHour } from '../contract/request-queue.js';
-import { countOf, HOUR_MS, leavesAt, setBack, withEvents } from './rolling-hour.js';
+import type { BudgetFacts, WriteLimit } from '../contract/request-queue.js';
+import { DAY, HOUR, setBack } from './rolling-window.js';
 
 /** In flight at once: so many may be refused together. A worker without a queue sends as many. */
 const MAX_IN_FLIGHT = 8;
@@ -16,15 +17,20 @@ const MAX_REFUSED = 16;
 /** A budget that no worker has named for so long is taken back by workers that know of none. */
 const NAMED_MS = 15 * 60_000;
 
-type RollingHour = ReturnType<typeof withEvents>;
-const NOTHING_KNOWN = {
-  /** The budget that is set, and when a worker last named it. */
-  set: null as WritesPerHour | null,
-  namedAt: 0,
-  /** Requests that were sent, answers 429, and those without `Retry-After` to a request with a turn. */
-  spent: [] as RollingHour,
-  throttled: [] as RollingHour,
-  refused: [] as RollingHour,
+type Counted = ReturnType<typeof setBack>;
+type LimitName = keyof BudgetFacts;
+/** The window of each limit, the longest last. */
+const WINDOWS = { perHour: HOUR, perDay: DAY } as const satisfies Record<LimitName, unknown>;
+const LIMIT_NAMES = Object.keys(WINDOWS) as LimitName[];
+
+/** What is set, when a worker last named it, and the requests that were sent within the window. */
+const unset = () => ({ set: null as WriteLimit | null, namedAt: 0, spent: [] as Counted });
+
+const nothingKnown = () => ({
+  limits: { perHour: unset(), perDay: unset() },
+  /** Answers 429, and those without `Retry-After` to a request with a turn, within the hour. */
+  throttled: [] as Counted,
+  refused: [] as Counted,
   /** Refusals since a request was accepted. Requests that are in flight together make one. */
   refusals: 0,
   refusedAt: 0,
@@ -33,10 +39,10 @@ const NOTHING_KNOWN = {
   /** Nothing is sent before; `isNamed` if the upstream named that time. */
   opensAt: 0,
   isNamed: false,
-};
+});
 
 /** What continue-as-new hands on. */
-export type BudgetData = typeof NOTHING_KNOWN;
+export type BudgetData = ReturnType<typeof nothingKnown>;
 
 /** The budget of one queue. */
 export class Budget {
@@ -44,59 +50,78 @@ export class Budget {
   readonly #now: () => number;
 
   constructor(data: BudgetData | null, now: () => number) {
-    this.data = { ...NOTHING_KNOWN, ...data };
+    this.data = { ...nothingKnown(), ...data };
     this.#now = now;
   }
 
-  /** Requests an hour; null if no number is set. */
-  get perHour(): number | null {
-    return this.data.set === UNLIMITED ? null : this.data.set;
+  /** The number of a limit; null if none is set. */
+  numberOf(name: LimitName): number | null {
+    const { set } = this.data.limits[name];
+    return typeof set === 'number' ? set : null;
+  }
+
+  /** The requests of a limit's window. */
+  spentOf(name: LimitName): number {
+    return WINDOWS[name].countOf(this.data.limits[name].spent, this.#now());
+  }
+
+  /** The limits with a number, the longest last. */
+  get #limits() {
+    return LIMIT_NAMES.flatMap((name) => {
+      const max = this.numberOf(name);
+      return max === null ? [] : [{ max, window: WINDOWS[name], spent: this.data.limits[name].spent }];
+    });
   }
 
   /** Nothing is sent before; null if nothing holds the queue back. */
   get notBefore(): number | null {
-    const opensAt = Math.max(this.data.opensAt, leavesAt(this.data.refused, MAX_REFUSED - 1, this.#now()));
+    const opensAt = Math.max(this.data.opensAt, HOUR.leavesAt(this.data.refused, MAX_REFUSED - 1, this.#now()));
     return opensAt > this.#now() ? opensAt : null;
   }
 
   /** Until then an answer 429, or what counts towards a number, must be remembered. */
   get remembersUntil(): number {
-    const { throttled, spent } = this.data;
     const now = this.#now();
-    return Math.max(leavesAt(throttled, 0, now), this.perHour === null ? 0 : leavesAt(spent, 0, now));
+    const emptyAt = this.#limits.map(({ window, spent }) => window.leavesAt(spent, 0, now));
+    return Math.max(HOUR.leavesAt(this.data.throttled, 0, now), ...emptyAt);
   }
 
-  /** How many requests the next turn holds: all that are wanted, or all that the budget has. */
+  /** How many requests the next turn holds: all that are wanted, or all that the smallest limit has. */
   requestsOf(wanted: number): number {
-    return Math.min(wanted, this.perHour ?? Infinity);
+    return Math.min(wanted, ...this.#limits.map(({ max }) => max));
   }
 
-  /** Whether so many requests beside those of the last hour take more than half of the number that is set. */
+  /** Whether so many requests beside those that were sent take more than half of a limit. */
   isHalfUsed(requests: number): boolean {
-    return this.perHour !== null && countOf(this.data.spent, this.#now()) + requests > this.perHour / 2;
+    return this.usedUp(requests, 2) !== undefined;
   }
 
   /** The earliest time of a turn beside those in flight; null if that takes an answer first. */
   nextTurnAt(wanted: number, turns: number, requests: number): number | null {
     // Half of the refusals that the hour has left, so that some are left for later.
-    const maxTurns = Math.ceil((MAX_REFUSED - countOf(this.data.refused, this.#now())) / 2);
+    const maxTurns = Math.ceil((MAX_REFUSED - HOUR.countOf(this.data.refused, this.#now())) / 2);
     const needed = requests + this.requestsOf(wanted);
     if (turns >= Math.min(this.data.window, Math.max(maxTurns, 1)) || needed > this.requestsOf(Infinity)) return null;
     return this.freeAt(needed);
   }
 
-  /** Takes what a worker says of the budget that is set; absent says nothing. */
-  take(perHour: WritesPerHour | null | undefined): void {
-    const { data } = this;
+  /** Takes what a worker says of the limits that are set; absent says nothing. */
+  take(facts: BudgetFacts): void {
     const now = this.#now();
-    if (perHour === undefined || (perHour === null && now - data.namedAt < NAMED_MS)) return;
-    data.set = perHour;
-    if (perHour !== null) data.namedAt = now;
+    for (const name of LIMIT_NAMES) {
+      const [set, limit] = [facts[name], this.data.limits[name]];
+      if (set === undefined || (set === null && now - limit.namedAt < NAMED_MS)) continue;
+      limit.set = set;
+      if (set !== null) limit.namedAt = now;
+    }
   }
 
-  /** Requests were sent, and may count upstream: until an hour after that time. */
+  /** Requests were sent, and may count upstream: for an hour and a day after that time. */
   spend(requests: number, at: number): void {
-    this.data.spent = withEvents(this.data.spent, requests, at, this.#now());
+    for (const name of LIMIT_NAMES) {
+      const limit = this.data.limits[name];
+      limit.spent = WINDOWS[name].withEvents(limit.spent, requests, at, this.#now());
+    }
   }
 
   /** A request was accepted whose turn was given at a time. */
@@ -110,7 +135,7 @@ export class Budget {
   refuse(retryAfterMs: number | null, givenAt: number | null): void {
     const { data } = this;
     const now = this.#now();
-    data.throttled = withEvents(data.throttled, 1, now, now);
+    data.throttled = HOUR.withEvents(data.throttled, 1, now, now);
     // Without a turn it belongs to a refusal of the last moments.
     const isTogether = givenAt === null ? now < data.refusedAt + FIRST_CLOSED_MS : givenAt <= data.refusedAt;
     if (!isTogether) Object.assign(data, { refusals: data.refusals + 1, refusedAt: now, window: 1 });
@@ -119,7 +144,7 @@ export class Budget {
       Object.assign(data, { opensAt: Math.max(opensAt, data.isNamed ? data.opensAt : 0), isNamed: true });
       return;
     }
-    if (givenAt !== null) data.refused = withEvents(data.refused, 1, now, now);
+    if (givenAt !== null) data.refused = HOUR.withEvents(data.refused, 1, now, now);
     if (isTogether || (data.isNamed && data.opensAt > now)) return;
     const closedMs = Math.min(doubled(FIRST_CLOSED_MS, data.refusals), MAX_CLOSED_MS);
     Object.assign(data, { opensAt: now + closedMs, isNamed: false });
@@ -129,15 +154,43 @@ export class Budget {
   clockWasSetBack(): void {
     const { data } = this;
     const now = this.#now();
-    const [spent, throttled, refused] = [data.spent, data.throttled, data.refused].map((hour) => setBack(hour, now));
+    for (const limit of Object.values(data.limits)) {
+      Object.assign(limit, { spent: setBack(limit.spent, now), namedAt: Math.min(limit.namedAt, now) });
+    }
+    const [throttled, refused] = [data.throttled, data.refused].map((counted) => setBack(counted, now));
     const refusedAt = Math.min(data.refusedAt, now - 1); // before the turns that are given from now on
-    const opensAt = Math.min(data.opensAt, now + HOUR_MS);
-    Object.assign(data, { spent, throttled, refused, refusedAt, opensAt, namedAt: Math.min(data.namedAt, now) });
+    Object.assign(data, { throttled, refused, refusedAt, opensAt: Math.min(data.opensAt, now + HOUR.spanMs) });
   }
 
-  /** When so many of the budget are free, and the queue is open. */
+  /** When so many of each limit are free, and the queue is open. */
   freeAt(needed: number): number {
-    const freeAt = this.perHour === null ? 0 : leavesAt(this.data.spent, this.perHour - needed, this.#now());
-    return Math.max(freeAt, this.notBefore ?? this.#now());
+    const now = this.#now();
+    const freeAt = this.#limits.map(({ max, window, spent }) => window.leavesAt(spent, max - needed, now));
+    return Math.max(this.notBefore ?? now, ...freeAt);
+  }
+
+  /** When each of the next requests may be sent, if each is sent as soon as it may; empty if no limit is set. */
+  sendTimes(requests: number): number[] {
+    const now = this.#now();
+    const opensAt = this.notBefore ?? now;
+    const limits = this.#limits.map(({ max, window, spent }) => {
+      return { max, spanMs: window.spanMs, rooms: window.roomsAt(spent, max, now) };
+    });
+    const times: number[] = [];
+    for (let sent = 0; limits.length > 0 && sent < requests; sent++) {
+      // A request takes the room of an earlier one: first of those that were sent, then of those of this line.
+      const roomAt = limits.map(({ max, spanMs, rooms }) =>
+        sent < max ? (rooms.next().value ?? now) : times[sent - max]! + spanMs,
+      );
+      times.push(Math.max(opensAt, ...roomAt));
+    }
+    return times;
+  }
+
+  /** The longest limit whose `part` (1: all, 2: half) does not hold that many more; undefined if none is. */
+  usedUp(requests: number, part = 1): { name: string; max: number } | undefined {
+    const now = this.#now();
+    const used = this.#limits.findLast(({ max, window, spent }) => window.countOf(spent, now) + requests > max / part);
+    return used && { name: used.window.name, max: used.max };
   }
 }

@@ -18,7 +18,7 @@ import {
   whole,
 } from '../contract/kinds.js';
 import { InvalidInputError } from '../contract/errors.js';
-import { UNLIMITED, type WritesPerHour } from '../contract/request-queue.js';
+import { UNLIMITED, type WriteLimit } from '../contract/request-queue.js';
 
 /** A later time is no date. */
 const LATEST_DATE = 8.64e15;
@@ -37,7 +37,7 @@ const MILLISECONDS: Kind<number> = {
 };
 
 const COUNT = whole(1, Number.MAX_SAFE_INTEGER);
-const PER_HOUR: Kind<WritesPerHour> = {
+const WRITE_LIMIT: Kind<WriteLimit> = {
   check: (value, field) => (value === UNLIMITED ? value : COUNT.check(value, field)),
   schema: () => ({ type: ['integer', 'string'] }),
 };
@@ -91,8 +91,9 @@ export function readTurn(input: unknown): Turn | null {
   }
 }
 
-/** Absent says nothing of the budget, and null that none is set. */
+/** Absent says nothing of a limit, and null that none is set. */
 function parseFacts(input: unknown): BudgetFacts {
-  const { perHour } = input as Record<string, unknown>;
-  return perHour === undefined ? {} : { perHour: optional(PER_HOUR).check(perHour, 'perHour') };
+  const given = input as Record<string, unknown>;
+  const limits = (['perHour', 'perDay'] as const).filter((name) => given[name] !== undefined);
+  return Object.fromEntries(limits.map((name) => [name, optional(WRITE_LIMIT).check(given[name], name)]));
 }

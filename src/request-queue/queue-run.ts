@@ -130,6 +130,11 @@ export class QueueRun {
     return this.budget.nextTurnAt(this.waiters.first?.requests ?? 1, this.turnsInFlight, this.requestsInFlight);
   }
 
+  /** When each request that waits is expected to be sent, the first in line first; empty if no limit is set. */
+  sendTimes(requests: number): number[] {
+    return this.budget.sendTimes(this.requestsInFlight + requests).slice(this.requestsInFlight);
+  }
+
   /** The next time at which anything can change by itself. */
   get wakeAt(): number {
     if (this.waiters.count === 0 && this.#turns.size === 0) return this.#endsAt;
@@ -140,6 +145,11 @@ export class QueueRun {
   /** No workflow waits, nothing is in flight, and nothing need be remembered. */
   get isOver(): boolean {
     return this.waiters.count === 0 && this.#turns.size === 0 && this.#endsAt <= this.#now();
+  }
+
+  /** The same queue at a later time. */
+  asOf(now: number): QueueRun {
+    return new QueueRun(this.#operation, this.carry(), () => now);
   }
 
   carry(): QueueData {
@@ -161,9 +171,9 @@ export class QueueRun {
     return [...this.#turns.values()].some(({ by }) => by !== null && isBefore(by, first));
   }
 
-  #takeBudget({ perHour }: BudgetFacts): void {
+  #takeBudget(facts: BudgetFacts): void {
     this.#data.wasUsed = true;
-    this.budget.take(perHour);
+    this.budget.take(facts);
   }
 
   /** What a report says about a turn. After the turn's end it no longer changes what was spent; a 429 still counts. */

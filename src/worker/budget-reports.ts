@@ -5,7 +5,7 @@
 import { type Client, WorkflowNotFoundError } from '@temporalio/client';
 import type { Budgets } from '../activities/agent-job/budgets.js';
 import { queueNameOf, reportRequestSignal, REQUEST_QUEUE_WORKFLOW } from '../contract.js';
-import type { WritesPerHour } from '../contract/request-queue.js';
+import type { BudgetFacts } from '../contract/request-queue.js';
 import { IS_OPEN } from '../temporal/visibility.js';
 import { every } from './every.js';
 import type { Logger } from './logging.js';
@@ -14,8 +14,6 @@ const INTERVAL_MS = 5_000;
 /** The running queues are listed so often for each change: Temporal's list lags behind. */
 const ROUNDS = 2;
 const CALL_LIMIT_MS = 10_000;
-
-type PerHour = WritesPerHour | null;
 
 interface BudgetReportsOptions {
   client: Client;
@@ -26,14 +24,12 @@ interface BudgetReportsOptions {
 
 /** Returns what stops the reports. */
 export function watchBudgets({ client, taskQueue, budgets, log }: BudgetReportsOptions): () => void {
-  const isOwn = `TaskQueue = '${taskQueue.replaceAll("'", "''")}'`;
-  const query = `WorkflowType = '${REQUEST_QUEUE_WORKFLOW}' AND ${IS_OPEN} AND ${isOwn}`;
-  /** What each running queue knows, by workflow id. */
-  let known = new Map<string, PerHour>();
+  /** What each running queue knows, as JSON, by workflow id. */
+  let known = new Map<string, string>();
   let projects: object | null = null;
   let rounds = 0;
-  const report = async (id: string, perHour: PerHour) => {
-    if (known.get(id) !== perHour) await reportTo(client, id, perHour);
+  const report = async (id: string, budget: BudgetFacts) => {
+    if (known.get(id) !== JSON.stringify(budget)) await reportTo(client, id, budget);
   };
   const check = async (stopped: AbortSignal) => {
     const now = await budgets.ofProjects();
@@ -41,14 +37,12 @@ export function watchBudgets({ client, taskQueue, budgets, log }: BudgetReportsO
     if (rounds === 0) return;
     // A queue for which Temporal does not answer keeps no report from the others.
     const failures: unknown[] = [];
-    const reported = new Map<string, PerHour>();
-    for await (const { workflowId } of client.workflow.list({ query })) {
-      const name = queueNameOf(workflowId);
+    const reported = new Map<string, string>();
+    for await (const { workflowId, operation, projectId } of runningQueues(client, taskQueue)) {
       if (stopped.aborted) return;
-      if (!name || name.projectId === null) continue;
-      const perHour = await budgets.of(name.operation, name.projectId);
-      await report(workflowId, perHour).then(
-        () => reported.set(workflowId, perHour),
+      const budget = await budgets.of(operation, projectId);
+      await report(workflowId, budget).then(
+        () => reported.set(workflowId, JSON.stringify(budget)),
         (error: unknown) => failures.push(error),
       );
     }
@@ -62,8 +56,18 @@ export function watchBudgets({ client, taskQueue, budgets, log }: BudgetReportsO
   return every(INTERVAL_MS, check, { firstMs: INTERVAL_MS * Math.random(), onError });
 }
 
-async function reportTo(client: Client, queueId: string, perHour: PerHour): Promise<void> {
-  const message = { turn: null, outcome: 'unsent', at: Date.now(), perHour } as const;
+/** The queues of writes that run on a task queue. */
+export async function* runningQueues(client: Client, taskQueue: string) {
+  const isOwn = `TaskQueue = '${taskQueue.replaceAll("'", "''")}'`;
+  const query = `WorkflowType = '${REQUEST_QUEUE_WORKFLOW}' AND ${IS_OPEN} AND ${isOwn}`;
+  for await (const { workflowId } of client.workflow.list({ query })) {
+    const name = queueNameOf(workflowId);
+    if (name && name.projectId !== null) yield { workflowId, ...name };
+  }
+}
+
+async function reportTo(client: Client, queueId: string, budget: BudgetFacts): Promise<void> {
+  const message = { turn: null, outcome: 'unsent', at: Date.now(), ...budget } as const;
   const queue = client.workflow.getHandle(queueId);
   try {
     await client.withDeadline(Date.now() + CALL_LIMIT_MS, () => queue.signal(reportRequestSignal, message));

@@ -25,6 +25,8 @@ const METRICS = {
   uncreatedJobs: ['gauge', 'agent_jobs_uncreated', 'Running jobs without an id, older than this'],
   waitingExports: ['gauge', 'agent_jobs_waiting_exports', 'Exports that have waited for more than an hour'],
   requestQueues: ['gauge', 'agent_jobs_request_queues', 'Queues of requests that run'],
+  budgetLimit: ['gauge', 'agent_jobs_budget_limit', 'Requests that a budget allows'],
+  budgetUsed: ['gauge', 'agent_jobs_budget_used', 'Requests that count towards a budget'],
   lastCount: ['gauge', 'agent_jobs_last_count_timestamp_seconds', 'When the running jobs were last counted', 's'],
   dayAge: ['gauge', 'agent_jobs_last_consistent_day_age_seconds', 'Since the end of the last consistent day', 's'],
   exportGaps: ['gauge', 'agent_jobs_export_gaps', 'Days of the last 28 without a good export', 'd'],

@@ -31,7 +31,7 @@ import { parseJoin, parseQueueName, parseReport } from '../request-queue/message
 import { handedOn } from './handed-on.js';
 import { goOnWithAnyVersion } from './worker-version.js';
 import { QueueRun, type QueueData } from '../request-queue/queue-run.js';
-import { countOf, HOUR_MS } from '../request-queue/rolling-hour.js';
+import { HOUR } from '../request-queue/rolling-window.js';
 
 /** What continue-as-new hands on, inside the input; believed only in a run that continues another. */
 interface Continued extends QueueData {
@@ -41,17 +41,18 @@ interface Continued extends QueueData {
 type GivenTurn = NonNullable<ReturnType<QueueRun['nextTurn']>>;
 
 /** Raised with every change of `Continued` that another release would misread. */
-const CONTINUED_VERSION = 1;
+const CONTINUED_VERSION = 2;
 /** When many join at once, a longer history takes so long to replay that more messages come than a task may miss. */
 const MAX_EVENTS = 2_000;
 /** Timers of a Temporal server do not fire sooner. */
 const MIN_TIMER_MS = 1_000;
 /** So many that wait are listed. */
 const MAX_LISTED = 100;
+const REQUEST: Record<QueueName['operation'], string> = { create: 'create', message: 'message', visitors: 'request' };
 
 /**
  * Gives turns to send to an upstream that takes only so many requests. It runs while a workflow waits, and while what
- * was sent in the last hour counts. Names and shapes: docs/operations.md.
+ * was sent counts. Names and shapes: docs/operations.md.
  */
 export async function requestQueue(input: RequestQueueInput): Promise<void> {
   // Jobs of every version wait in it. So a change of this workflow needs `patched`.
@@ -99,8 +100,8 @@ function handleMessages(name: QueueName, run: QueueRun, changed: () => void): vo
     }
     changed();
   };
-  setHandler(requestQueueStateQuery, () => queueState(name, run));
-  setHandler(queuePlaceQuery, (workflowId) => queuePlace(run, workflowId));
+  setHandler(requestQueueStateQuery, (now) => queueState(name, run, now));
+  setHandler(queuePlaceQuery, (workflowId) => queuePlace(name, run, workflowId));
   setHandler(reportRequestSignal, (input) => take('reportRequest', () => run.report(parseReport(input))));
   setHandler(joinQueueSignal, (input) =>
     take('joinQueue', () => {
@@ -152,16 +153,21 @@ class Alarm {
 }
 
 /** The answer to `requestQueueState`. */
-function queueState({ operation, projectId }: QueueName, run: QueueRun): RequestQueueState {
+function queueState({ operation, projectId }: QueueName, current: QueueRun, at: unknown): RequestQueueState {
+  // A query sees the time of the last workflow task, and while nothing changes there is none.
+  const now = Math.max(Date.now(), Number.isSafeInteger(at) ? (at as number) : 0);
+  const run = current.asOf(now);
   const { budget, waiters, nextTurnAt } = run;
   // If a turn could be given at once and no workflow waits, there is no next turn.
-  const isIdle = waiters.count === 0 && nextTurnAt !== null && nextTurnAt <= Date.now();
+  const isIdle = waiters.count === 0 && nextTurnAt !== null && nextTurnAt <= now;
   return {
     operation,
     projectId,
-    perHour: budget.perHour,
-    spentLastHour: countOf(budget.data.spent, Date.now()),
-    throttledLastHour: countOf(budget.data.throttled, Date.now()),
+    perHour: budget.numberOf('perHour'),
+    perDay: budget.numberOf('perDay'),
+    spentLastHour: budget.spentOf('perHour'),
+    spentLastDay: budget.spentOf('perDay'),
+    throttledLastHour: HOUR.countOf(budget.data.throttled, now),
     inFlight: run.turnsInFlight,
     notBefore: budget.notBefore === null ? null : iso(budget.notBefore),
     nextTurnAt: isIdle || nextTurnAt === null ? null : iso(nextTurnAt),
@@ -171,33 +177,42 @@ function queueState({ operation, projectId }: QueueName, run: QueueRun): Request
 }
 
 /** The answer to `queuePlace`. */
-function queuePlace(run: QueueRun, workflowId: unknown): QueuePlace | null {
+function queuePlace({ operation }: QueueName, run: QueueRun, workflowId: unknown): QueuePlace | null {
   const place = typeof workflowId === 'string' ? run.waiters.placeOf(workflowId) : null;
   if (!place) return null;
+  const { position, requests } = place;
   const { data, notBefore } = run.budget;
-  const isNamed = data.isNamed && notBefore !== null;
-  return { for: isNamed ? 'rateLimit' : 'turn', position: place.position, ...expectation(run, place) };
+  const expected = expectation(run, place, run.sendTimes(requests));
+  if (data.isNamed && notBefore !== null) return { for: 'rateLimit', position, ...expected };
+  const used = run.budget.usedUp(run.requestsInFlight + requests);
+  const what = used && `${used.max} ${REQUEST[operation]}${used.max === 1 ? '' : 's'}`;
+  return {
+    for: 'turn',
+    position,
+    ...expected,
+    ...(used && { reason: `the ${used.name}'s budget of ${what} is used` }),
+  };
 }
 
 function listed(run: QueueRun): QueuedRequest[] {
+  const head = run.waiters.head(MAX_LISTED);
+  const times = run.sendTimes(head.reduce((sum, { requests }) => sum + requests, 0));
   let wanted = 0;
-  return run.waiters.head(MAX_LISTED).map(({ workflowId, priority, askedAt, requests }, index) => {
+  return head.map(({ workflowId, priority, askedAt, requests }, index) => {
     const place = { position: index + 1, requests: (wanted += requests) };
     const since = iso(askedAt);
-    return { workflowId, priority, since, position: place.position, ...expectation(run, place) };
+    return { workflowId, priority, since, position: place.position, ...expectation(run, place, times) };
   });
 }
 
-/** When a turn is expected. Without a number of an hour, only the time of the first one is known. */
+/** When a turn is expected. Without a limit, only the time of the first one is known. */
 function expectation(
-  { budget, nextTurnAt, requestsInFlight }: QueueRun,
+  { nextTurnAt }: QueueRun,
   { position, requests }: { position: number; requests: number },
+  sendTimes: readonly number[],
 ): { expectedAt?: string } {
-  const { perHour } = budget;
-  if (perHour === null) return position === 1 && nextTurnAt !== null ? { expectedAt: iso(nextTurnAt) } : {};
-  const hours = Math.floor((requests - 1) / perHour);
-  const at = budget.freeAt(requestsInFlight + requests - hours * perHour) + hours * HOUR_MS;
-  return { expectedAt: iso(at) };
+  const at = sendTimes[requests - 1] ?? (position === 1 ? nextTurnAt : null);
+  return at === null ? {} : { expectedAt: iso(at) };
 }
 
 function iso(time: number): string {

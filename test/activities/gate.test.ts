@@ -171,7 +171,7 @@ test('a write whose queue runs is not sent, has no mark, and waits in the queue'
   expect(bench.upstream.created).toEqual([]);
   expect(bench.calls).toEqual(['describe', 'join']);
   expect(bench.joins).toEqual([
-    { workflowId: 'w1', priority: 2, askedAt: START, requests: 1, report: null, perHour: null },
+    { workflowId: 'w1', priority: 2, askedAt: START, requests: 1, report: null, perHour: null, perDay: null },
   ]);
 });
 

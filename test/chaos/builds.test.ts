@@ -8,7 +8,7 @@ test('the copy of the product whose hour is short holds no length of an hour of 
   const folder = await mkdtemp(join(tmpdir(), 'agent-jobs-test-'));
   try {
     const worker = await buildWithShortHour(folder, 60_000);
-    const queueFiles = ['request-queue/rolling-hour', 'request-queue/budget', 'request-queue/waits'];
+    const queueFiles = ['request-queue/rolling-window', 'request-queue/budget', 'request-queue/waits'];
     const texts = await Promise.all(queueFiles.map((name) => readFile(join(worker, `../${name}.js`), 'utf8')));
     expect(texts.filter((text) => text.includes('3_600_000'))).toEqual([]);
     expect(texts[0]).toContain('HOUR_MS = 60000;');

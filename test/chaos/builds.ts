@@ -18,8 +18,9 @@ const hours =
 
 /** Each length of the built product: where it is, its text, and what stands there instead. */
 const LENGTHS: readonly { file: string; find: string; name: string; instead: InHours }[] = [
-  { file: 'request-queue/rolling-hour', name: 'HOUR_MS', find: '3_600_000', instead: hours(1) },
-  { file: 'request-queue/rolling-hour', name: 'STEP_MS', find: '10_000', instead: hours(1 / 360) },
+  { file: 'request-queue/rolling-window', name: 'HOUR_MS', find: '3_600_000', instead: hours(1) },
+  { file: 'request-queue/rolling-window', name: 'HOUR_STEP_MS', find: '10_000', instead: hours(1 / 360) },
+  { file: 'request-queue/rolling-window', name: 'DAY_STEP_MS', find: '10 * 60_000', instead: hours(1 / 6) },
   { file: 'request-queue/budget', name: 'FIRST_CLOSED_MS', find: '30_000', instead: hours(1 / 120) },
   { file: 'request-queue/budget', name: 'MAX_CLOSED_MS', find: '20 * 60_000', instead: hours(1 / 3) },
   { file: 'request-queue/budget', name: 'NAMED_MS', find: '15 * 60_000', instead: hours(1 / 4) },

@@ -45,12 +45,9 @@ test('a queue is shown with its budget, its next turn and who waits', async () =
       ?.slice(label.length)
       .trim();
   expect([field('Operation'), field('Project')]).toEqual(['create', projectId]);
-  expect(['Per hour', 'Spent last hour', 'Throttled last hour', 'In flight'].map(field)).toEqual([
-    '60',
-    '60',
-    '1',
-    '2',
-  ]);
+  const facts = { 'Per hour': '60', 'Per day': '500', 'Spent last hour': '60', 'Spent last day': '480' };
+  for (const [label, shown] of Object.entries(facts)) expect(field(label)).toBe(shown);
+  expect(['Throttled last hour', 'In flight'].map(field)).toEqual(['1', '2']);
   expect(field('Waiting count')).toBe('3');
   expect(stdout).toMatch(
     /POSITION +PRIORITY +SINCE +EXPECTED AT +WORKFLOW\n1 +2 +\d{4}-.* UTC +\d{4}-\S+ \S+ UTC +first \[2J\n/,

@@ -303,6 +303,18 @@ export const TESTED_PROMISES: Record<string, TestedPromise[]> = {
       'a set budget lets so many go at once, and the others when the hour frees their turns',
     ),
     tested(
+      'a budget of a day is set, alone or beside one of an hour',
+      'no more are sent in any hour and any day, with workers killed and the queue continued as new',
+      'unit/request-queue',
+      'never above the budgets of an hour and a day, with workers killed and the queue continued as new',
+    ),
+    tested(
+      'the queue of a project with a budget is terminated',
+      'at most twice the budget is sent in any hour or day',
+      'unit/request-queue',
+      'after a queue was terminated, at most twice the budget is sent in any hour or day',
+    ),
+    tested(
       '300 creates meet a budget of 100 an hour',
       'with the budget set all are sent in 2 h + 3 %; without it in 2 h 40 min, with at most 16 answers 429 an hour',
       'unit/request-queue',
@@ -319,6 +331,12 @@ export const TESTED_PROMISES: Record<string, TestedPromise[]> = {
       'a worker reports it, and they go',
       'worker/budget-change',
       'those that wait go when the budget in the file is raised from 1 to 1000, or becomes "unlimited"',
+    ),
+    tested(
+      'a raised budget of a day while jobs wait',
+      'their `waiting` names the budget until then, with the time of their turn, and they go',
+      'worker/budget-change',
+      'those that wait for the budget of a day say so, and go when it is raised in the file',
     ),
     tested(
       'exports at the same time',

@@ -37,6 +37,7 @@ describe('a real worker shows what rules and dashboard name', () => {
         METRICS_ADDRESS: `127.0.0.1:${port}`,
         SNAPSHOTS_URL: pathToFileURL(folder).href,
         WEBHOOKS_FILE: webhooks,
+        CREATES_PER_DAY: '100',
       };
       const worker = system.startWorker(settings);
       await worker.wrote('The worker runs');

@@ -89,7 +89,7 @@ export async function startQueueBench(
     sent,
     signal,
     join,
-    state: () => handle.query(requestQueueStateQuery),
+    state: (now?: number) => handle.query(requestQueueStateQuery, now),
     /** Starts workflows that wait for a turn, and lets each join before the next. */
     async wait(
       count: number,

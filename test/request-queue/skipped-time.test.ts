@@ -32,7 +32,7 @@ test('a set budget lets so many go at once, and the others when the hour frees t
   bench = await startQueueBench(environment, { limits: { create: 10 } });
   const ids = await bench.wait(20, { perHour: 10 });
   const first = { perHour: 10, spentLastHour: 10, throttledLastHour: 0, waitingCount: 10 };
-  await expect.poll(bench.state).toMatchObject(first);
+  await expect.poll(() => bench.state()).toMatchObject(first);
   expect(await bench.handle.query(queuePlaceQuery, ids[15]!)).toMatchObject({ for: 'turn', position: 6 });
   await environment.sleep('61 minutes');
   expect(bench.sent.filter(({ isAccepted }) => isAccepted)).toHaveLength(20);
@@ -41,6 +41,32 @@ test('a set budget lets so many go at once, and the others when the hour frees t
   expect(Math.min(...late) - bench.sent[0]!.at).toBeGreaterThanOrEqual(HOUR);
   // When nothing need be remembered, the queue ends.
   await environment.sleep('61 minutes');
+  expect((await bench.handle.describe()).status.name).toBe('COMPLETED');
+});
+
+test('what is over the budget of a day waits for a day, and its place says so', async () => {
+  bench = await startQueueBench(environment);
+  const ids = await bench.wait(5, { perHour: 10, perDay: 3 });
+  await expect
+    .poll(() => bench.state())
+    .toMatchObject({ perDay: 3, spentLastDay: 3, spentLastHour: 3, waitingCount: 2 });
+  const places = await Promise.all(ids.map((id) => bench.handle.query(queuePlaceQuery, id)));
+  const reason = "the day's budget of 3 creates is used";
+  expect(places.slice(3)).toMatchObject([
+    { for: 'turn', position: 1, reason },
+    { for: 'turn', position: 2, reason },
+  ]);
+  const expectedAt = places.slice(3).map((place) => Date.parse(place!.expectedAt!));
+  await environment.sleep('23 hours');
+  expect(bench.sent).toHaveLength(3);
+  expect(await bench.state(await now())).toMatchObject({ spentLastDay: 3, spentLastHour: 0, waitingCount: 2 });
+  await environment.sleep('61 minutes');
+  expect(senders().slice(3).toSorted()).toEqual(ids.slice(3).toSorted());
+  for (const [i, { at }] of bench.sent.slice(3).entries()) {
+    expect(at).toBeGreaterThanOrEqual(bench.sent[0]!.at + 24 * HOUR);
+    expect(Math.abs(at - expectedAt[i]!)).toBeLessThanOrEqual(10 * MINUTE);
+  }
+  await environment.sleep('25 hours');
   expect((await bench.handle.describe()).status.name).toBe('COMPLETED');
 });
 
@@ -133,7 +159,7 @@ test('a turn that is not reported in time counts as used, and a late report corr
   const [turn] = (await environment.client.workflow.getHandle(silent!).result()) as Turn[];
   const [next] = await bench.wait(1, { askedAt: 1 });
   await environment.sleep('95 seconds');
-  await expect.poll(bench.state).toMatchObject({ spentLastHour: 1, inFlight: 0, waitingCount: 1 });
+  await expect.poll(() => bench.state()).toMatchObject({ spentLastHour: 1, inFlight: 0, waitingCount: 1 });
   for (const outcome of ['accepted', 'unsent', 'other']) {
     await bench.signal(reportRequestSignal.name, { turn: turn!.id, outcome, at: turn!.until });
   }

@@ -5,6 +5,7 @@ import {
   reportRequestSignal,
   requestQueueId,
   requestQueueStateQuery,
+  type BudgetFacts,
   type QueuePlace,
   type RequestQueueState,
   type RequestReport,
@@ -31,7 +32,7 @@ export class ProjectQueue {
   }
 
   /** Sends it a report, and starts it if it does not run. */
-  async report(report: Partial<RequestReport> & { perHour?: number }): Promise<void> {
+  async report(report: Partial<RequestReport> & BudgetFacts): Promise<void> {
     await this.#client.workflow.signalWithStart('requestQueue', {
       workflowId: requestQueueId(this.name),
       taskQueue: this.#taskQueue,

@@ -68,7 +68,9 @@ describe('readWorkerConfig', () => {
       no_proxy: 'localhost,.example.com',
       SNAPSHOTS_URL: 's3://bucket/prefix/',
       CREATES_PER_HOUR: '100',
+      CREATES_PER_DAY: '800',
       MESSAGES_PER_HOUR: 'unlimited',
+      MESSAGES_PER_DAY: '500',
       PROJECT_BUDGETS_FILE: file('budgets.json', '{"p": {"createsPerHour": 5}}'),
       EXPORT_REQUESTS_PER_HOUR: '60',
       CONFIRM_WRITES_BEFORE: '2026-07-01T14:30:00+02:00',
@@ -124,7 +126,9 @@ describe('readWorkerConfig', () => {
       UPSTREAM_END_STATUSES: 'secret',
       SNAPSHOTS_URL: 'file://host/dir',
       CREATES_PER_HOUR: '1.5',
+      CREATES_PER_DAY: '-1',
       MESSAGES_PER_HOUR: '0',
+      MESSAGES_PER_DAY: 'none',
       PROJECT_BUDGETS_FILE: file('wrong-budgets.json', '{"p": {"createsPerHour": "secret"}}'),
       EXPORT_REQUESTS_PER_HOUR: 'many',
       CONFIRM_WRITES_BEFORE: '2026-02-30T12:30:00Z',
@@ -146,7 +150,8 @@ describe('readWorkerConfig', () => {
 
   test('says what is wrong with a file of budgets', () => {
     const path = file('budgets.json', '{"p": {"createsPerHour": 5, "perHour": 100}}');
-    const problem = 'project "p": should be an object with createsPerHour or messagesPerHour, and no other field';
+    const names = 'createsPerHour, createsPerDay, messagesPerHour or messagesPerDay';
+    const problem = `project "p": should be an object with ${names}, and no other field`;
     expect(problemsOf({ ...minimal, PROJECT_BUDGETS_FILE: path }).PROJECT_BUDGETS_FILE).toBe(`${path}: ${problem}`);
   });
 

@@ -4,7 +4,7 @@ import { expect, test } from 'vitest';
 import type { Priority } from '../../src/contract.js';
 import { parseReport } from '../../src/request-queue/messages.js';
 import { QueueRun, Waiters, type QueueData, type Waiter } from '../../src/request-queue/queue-run.js';
-import { countOf, leavesAt, withEvents } from '../../src/request-queue/rolling-hour.js';
+import { DAY, HOUR as LAST_HOUR, type setBack } from '../../src/request-queue/rolling-window.js';
 
 const SECOND = 1_000;
 const MINUTE = 60 * SECOND;
@@ -20,9 +20,14 @@ interface Simulation {
   /** When jobs begin to wait, in milliseconds after the start. */
   asked: readonly number[];
   perHour?: number | null;
+  perDay?: number | null;
   roundTripMs?: number;
   /** What happens beside, after so many sends. */
-  troubles?: readonly { after: number; kind: 'worker killed' | 'continues' | 'clock back'; byMs: number }[];
+  troubles?: readonly {
+    after: number;
+    kind: 'worker killed' | 'continues' | 'terminated' | 'clock back';
+    byMs: number;
+  }[];
 }
 
 /** Sends until no job waits. The clock of the upstream goes on, while that of the queue may be set back. */
@@ -32,6 +37,9 @@ class SimulatedQueue {
   readonly refused: number[] = [];
   /** With a turn, and without a `Retry-After`. */
   readonly refusedTurns: number[] = [];
+  /** When each job was sent first, and when its queue expected that, when the job asked. */
+  readonly sentAt = new Map<string, number>();
+  readonly expectedAt = new Map<string, number>();
   #run: QueueRun;
   #now = START;
   #behindMs = 0;
@@ -46,7 +54,7 @@ class SimulatedQueue {
     this.#simulation = simulation;
     this.#asked = simulation.asked.map((at) => START + at).toSorted((a, b) => a - b);
     this.#run = this.#open(EMPTY);
-    this.#isEngaged = typeof simulation.perHour === 'number';
+    this.#isEngaged = typeof (simulation.perHour ?? simulation.perDay) === 'number';
   }
 
   runToEnd(): this {
@@ -67,7 +75,7 @@ class SimulatedQueue {
 
   #step(): void {
     while ((this.#asked[0] ?? Infinity) <= this.#now)
-      this.#waiting.push(`w${this.#asked.shift()}-${this.#asked.length}`);
+      this.#waiting.push(`w${this.#asked.shift()}-${2e6 - this.#asked.length}`);
     const ended = this.#inFlight.filter(({ answersAt }) => answersAt <= this.#now);
     this.#inFlight = this.#inFlight.filter(({ answersAt }) => answersAt > this.#now);
     for (const { id, turn } of ended) this.#answered(id, turn);
@@ -75,6 +83,7 @@ class SimulatedQueue {
     while (!this.#isEngaged && this.#waiting.length > 0 && this.#inFlight.length < WITHOUT_QUEUE)
       this.#send(this.#waiting.shift()!, null);
     this.#run.expireTurns();
+    if (this.#run.isOver) this.#run = this.#open({ ...EMPTY, name: `queue after ${this.#sends}` });
     for (let next; (next = this.#run.nextTurn());) this.#send(next.workflowId, next.turn.id);
     const queueAt = this.#isEngaged ? this.#run.wakeAt + this.#behindMs : Infinity;
     const next = Math.min(queueAt, this.#asked[0] ?? Infinity, ...this.#inFlight.map(({ answersAt }) => answersAt));
@@ -82,16 +91,25 @@ class SimulatedQueue {
   }
 
   #join(workflowId: string, report?: object): void {
-    const { perHour = null } = this.#simulation;
-    const asked = { workflowId, priority: 3 as const, askedAt: 0, perHour };
+    const { perHour = null, perDay = null } = this.#simulation;
+    const asked = { workflowId, priority: 3 as const, askedAt: this.#now, perHour, perDay };
     this.#run.join({ ...asked, ...(report && { report: report as never }) });
+    const expected = this.#run.sendTimes(this.#run.waiters.placeOf(workflowId)!.requests).at(-1);
+    if (expected !== undefined) this.expectedAt.set(workflowId, expected - START);
   }
 
   #send(id: string, turn: string | null): void {
+    if (!this.sentAt.has(id)) this.sentAt.set(id, this.#now - START);
     const trouble = this.#simulation.troubles?.find(({ after }) => after === this.#sends);
     this.#sends += 1;
     if (trouble?.kind === 'continues')
       this.#run = this.#open(JSON.parse(JSON.stringify(this.#run.carry())) as QueueData);
+    if (trouble?.kind === 'terminated') {
+      // What waits asks again.
+      const waiting = this.#run.waiters.head(Infinity);
+      this.#run = this.#open({ ...EMPTY, name: `queue after ${this.#sends}` });
+      for (const { workflowId } of waiting) this.#join(workflowId);
+    }
     if (trouble?.kind === 'clock back') this.#behindMs += trouble.byMs;
     if (trouble?.kind === 'worker killed') {
       // It sent, and nothing is ever reported.
@@ -128,8 +146,9 @@ class SimulatedQueue {
 const simulate = (simulation: Simulation) => new SimulatedQueue(simulation).runToEnd();
 const burst = (count: number) => Array.from({ length: count }, () => 0);
 const evenly = (count: number, everyMs: number) => Array.from({ length: count }, (_, i) => i * everyMs);
-const mostInAnHour = (times: readonly number[]) =>
-  Math.max(0, ...times.map((from) => times.filter((at) => at >= from && at < from + HOUR).length));
+const mostWithin = (spanMs: number, times: readonly number[]) =>
+  Math.max(0, ...times.map((from) => times.filter((at) => at >= from && at < from + spanMs).length));
+const mostInAnHour = (times: readonly number[]) => mostWithin(HOUR, times);
 const HOURLY = { requests: 100, windowMs: HOUR };
 
 test('300 creates at 100 an hour keep the promise, with the budget set and without', () => {
@@ -196,12 +215,82 @@ test('whatever is killed, and however the clock is set back, all are served and 
   );
 });
 
-test('a message names every budget that settings allow', () => {
-  for (const perHour of [1, Number.MAX_SAFE_INTEGER, 'unlimited', null]) {
-    expect(parseReport({ outcome: 'unsent', at: 1, perHour })).toMatchObject({ perHour });
+const ANY = { requests: Infinity, windowMs: HOUR };
+const limits = fc.record({
+  perHour: fc.option(fc.integer({ min: 1, max: 12 })),
+  perDay: fc.integer({ min: 1, max: 40 }),
+});
+
+test('never above the budgets of an hour and a day, with workers killed and the queue continued as new', () => {
+  const simulations = fc.record({
+    limits,
+    asked: fc.array(fc.nat(3 * 24 * HOUR), { minLength: 1, maxLength: 120 }),
+    roundTripMs: fc.integer({ min: 10, max: 20_000 }),
+    troubles: fc.array(
+      fc.record({ after: fc.nat(120), kind: fc.constantFrom('worker killed', 'continues'), byMs: fc.constant(0) }),
+      { maxLength: 20 },
+    ),
+  });
+  fc.assert(
+    fc.property(simulations, ({ limits: { perHour, perDay }, ...simulation }) => {
+      const { accepted } = simulate({ limit: ANY, perHour, perDay, ...simulation });
+      expect(accepted).toHaveLength(simulation.asked.length);
+      expect(mostInAnHour(accepted)).toBeLessThanOrEqual(perHour ?? Infinity);
+      expect(mostWithin(24 * HOUR, accepted)).toBeLessThanOrEqual(perDay);
+    }),
+    { numRuns: 150 },
+  );
+});
+
+test('after a queue was terminated, at most twice the budget is sent in any hour or day', () => {
+  const simulations = fc.record({ limits, after: fc.nat(60), count: fc.integer({ min: 1, max: 100 }) });
+  fc.assert(
+    fc.property(simulations, ({ limits: { perHour, perDay }, after, count }) => {
+      const troubles = [{ after, kind: 'terminated', byMs: 0 }] as const;
+      const { accepted } = simulate({ limit: ANY, perHour, perDay, asked: burst(count), troubles });
+      expect(accepted).toHaveLength(count);
+      expect(mostInAnHour(accepted)).toBeLessThanOrEqual(2 * (perHour ?? Infinity));
+      expect(mostWithin(24 * HOUR, accepted)).toBeLessThanOrEqual(2 * perDay);
+    }),
+    { numRuns: 100 },
+  );
+});
+
+test('each is sent when its queue expected that, as far as steps of ten minutes allow', () => {
+  fc.assert(
+    fc.property(limits, fc.integer({ min: 1, max: 150 }), ({ perHour, perDay }, count) => {
+      const { sentAt, expectedAt } = simulate({ limit: ANY, asked: burst(count), perHour, perDay, roundTripMs: 100 });
+      expect(expectedAt.size).toBe(count);
+      for (const [id, at] of expectedAt) {
+        const days = Math.ceil(at / (24 * HOUR));
+        expect(sentAt.get(id)! - at).toBeGreaterThanOrEqual(0);
+        expect(sentAt.get(id)! - at).toBeLessThanOrEqual((days + 1) * 10 * MINUTE);
+      }
+    }),
+    { numRuns: 100 },
+  );
+});
+
+test('what a queue hands on is small, with 100,000 requests a day', () => {
+  const clock = { now: START };
+  const run = new QueueRun('create', EMPTY, () => clock.now);
+  for (let sent = 0; sent < 100_000; sent += 10) {
+    clock.now += 8_640;
+    run.report({ turn: null, outcome: sent % 20 ? 'accepted' : 'throttled', requests: 10, at: clock.now });
   }
-  for (const perHour of [0, 2.5, 'many', {}]) {
-    expect(() => parseReport({ outcome: 'unsent', at: 1, perHour })).toThrow('perHour');
+  expect(run.budget.spentOf('perDay')).toBe(95_000);
+  expect(JSON.stringify(run.carry()).length).toBeLessThan(200_000);
+});
+
+test('a message names every limit that settings allow', () => {
+  for (const limit of ['perHour', 'perDay']) {
+    for (const set of [1, Number.MAX_SAFE_INTEGER, 'unlimited', null]) {
+      expect(parseReport({ outcome: 'unsent', at: 1, [limit]: set })).toMatchObject({ [limit]: set });
+    }
+    for (const set of [0, 2.5, 'many', {}]) {
+      expect(() => parseReport({ outcome: 'unsent', at: 1, [limit]: set })).toThrow(limit);
+    }
+    expect(parseReport({ outcome: 'unsent', at: 1 })).not.toHaveProperty(limit);
   }
 });
 
@@ -248,25 +337,42 @@ test('one is in flight after a 429 until something is accepted, then two, four a
   expect(sizes).toEqual([1, 2, 4, 8, 8]);
 });
 
-test('a raised budget holds at once, and a number goes once no worker has named one for 15 minutes', () => {
+test.each([
+  ['perHour', HOUR],
+  ['perDay', 24 * HOUR],
+] as const)('a raised %s holds at once, and goes once no worker has named one for 15 minutes', (limit, spanMs) => {
   const { clock, run, join } = openQueue();
-  join('w', { perHour: 1, report: { turn: null, outcome: 'accepted', at: START } });
-  expect(run.nextTurnAt).toBe(START + HOUR);
-  for (const [perHour, isFree] of [
+  join('w', { [limit]: 1, report: { turn: null, outcome: 'accepted', at: START } });
+  expect(run.nextTurnAt).toBe(START + spanMs);
+  for (const [set, isFree] of [
     [null, false],
     [2, true],
     [1, false],
     ['unlimited', true],
     [1, false],
   ] as const) {
-    run.report({ turn: null, outcome: 'unsent', at: START, perHour });
+    run.report({ turn: null, outcome: 'unsent', at: START, [limit]: set });
     expect(run.nextTurnAt === START).toBe(isFree);
   }
   clock.now += 15 * MINUTE;
   run.report({ turn: null, outcome: 'unsent', at: START });
-  expect(run.budget.perHour).toBe(1);
-  run.report({ turn: null, outcome: 'unsent', at: START, perHour: null });
-  expect(run.budget.perHour).toBeNull();
+  expect(run.budget.numberOf(limit)).toBe(1);
+  run.report({ turn: null, outcome: 'unsent', at: START, [limit]: null });
+  expect(run.budget.numberOf(limit)).toBeNull();
+});
+
+test('the smaller of what both limits leave holds, and the longest limit that is used up is the reason', () => {
+  const { clock, run, join } = openQueue();
+  join('w', { perHour: 2, perDay: 3, report: { turn: null, outcome: 'accepted', at: START, requests: 2 } });
+  expect(run.budget.usedUp(1)).toEqual({ name: 'hour', max: 2 });
+  clock.now += HOUR;
+  expect(run.budget.usedUp(1)).toBeUndefined();
+  run.report({ turn: run.nextTurn()!.turn.id, outcome: 'accepted', at: clock.now });
+  join('w');
+  expect(run.budget.usedUp(1)).toEqual({ name: 'day', max: 3 });
+  expect(run.nextTurnAt).toBe(START + 24 * HOUR);
+  clock.now = START + 24 * HOUR - 1;
+  expect(run.isOver).toBe(false);
 });
 
 test('one odd message holds nothing up: a turn is for one write, or for a chunk of an export', () => {
@@ -316,19 +422,27 @@ test('requests that were in flight together are one refusal, and what was accept
   expect(run.nextTurnAt).toBe(clock.now + 30 * SECOND);
 });
 
-test('an hour of requests is kept in at most 361 steps, and none leaves early', () => {
-  const times = fc.array(fc.tuple(fc.nat(2 * HOUR), fc.integer({ min: 1, max: 5 })), { maxLength: 500 });
+test.each([
+  [LAST_HOUR, 361],
+  [DAY, 145],
+])('a window of requests is kept in few steps, and none leaves early (%#)', (window, maxSteps) => {
+  const { spanMs } = window;
+  const times = fc.array(fc.tuple(fc.nat(2 * spanMs), fc.integer({ min: 1, max: 5 })), { maxLength: 500 });
   fc.assert(
     fc.property(times, (events) => {
-      const end = START + 2 * HOUR;
-      let hour: ReturnType<typeof withEvents> = [];
-      for (const [at, count] of events) hour = withEvents(hour, count, START + at, end);
-      expect(countOf(hour, end)).toBe(events.reduce((sum, [at, count]) => (at > HOUR ? sum + count : sum), 0));
-      expect(hour.length).toBeLessThanOrEqual(361);
+      const end = START + 2 * spanMs;
+      let counted: ReturnType<typeof setBack> = [];
+      for (const [at, count] of events) counted = window.withEvents(counted, count, START + at, end);
+      const exact = (since: number) => events.reduce((sum, [at, count]) => (at > since ? sum + count : sum), 0);
+      expect(window.countOf(counted, end)).toBe(exact(spanMs));
+      expect(counted.length).toBeLessThanOrEqual(maxSteps);
       for (const max of [0, 3, 50]) {
-        const at = leavesAt(hour, max, end);
-        expect(countOf(hour, at)).toBeLessThanOrEqual(max);
-        expect(at === end || countOf(hour, at - 1) > max).toBe(true);
+        const at = window.leavesAt(counted, max, end);
+        expect(exact(at - START - spanMs)).toBeLessThanOrEqual(max);
+        expect(at === end || window.countOf(counted, at - 1) > max).toBe(true);
+        const rooms = [...window.roomsAt(counted, max, end)];
+        expect(rooms).toEqual(rooms.map((_, index) => window.leavesAt(counted, max - index - 1, end)));
+        expect(rooms).toHaveLength(max);
       }
     }),
     { numRuns: 100 },

@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { WorkflowHandle } from '@temporalio/client';
 import { afterAll, afterEach, beforeAll, beforeEach, expect, test, vi } from 'vitest';
-import { requestTurnSignal, type AgentJobInput } from '../../src/contract.js';
+import { jobStateQuery, requestTurnSignal, type AgentJobInput } from '../../src/contract.js';
 import { startSandbox, type Sandbox } from '../../src/testing.js';
 import type { agentJob } from '../../src/workflows/index.js';
 import { connectDevServer, type TestServer } from '../support/dev-server.js';
@@ -99,6 +99,7 @@ const reported = (perHour: number) => ({
   outcome: 'unsent',
   at: expect.any(Number) as number,
   perHour,
+  perDay: null,
 });
 
 test('those that wait go when the budget in the file is raised from 1 to 1000, or becomes "unlimited"', async () => {
@@ -125,4 +126,24 @@ test('those that wait go when the budget in the file is raised from 1 to 1000, o
   expect((await reports(queueOf(raised))).at(-1)).toEqual(reported(1_000));
   // A project that no job waits in gets no queue.
   await expect(queueOf(idle).state()).rejects.toThrow();
+});
+
+test('those that wait for the budget of a day say so, and go when it is raised in the file', async () => {
+  const path = join(folder, 'day-budgets.json');
+  const projectId = `day ${randomUUID()}`;
+  await writeFile(path, JSON.stringify({ [projectId]: { createsPerDay: 2 } }));
+  await startWorker({ PROJECT_BUDGETS_FILE: path, CREATES_PER_HOUR: '100' });
+  const jobs = await startJobs(projectId, 5, 2);
+  const states = await Promise.all(jobs.map((job) => job.query(jobStateQuery)));
+  const waits = states.flatMap(({ waiting }) => (waiting?.for === 'turn' ? [waiting] : []));
+  const reason = "the day's budget of 2 creates is used";
+  expect(waits.map((wait) => wait.reason)).toEqual([reason, reason, reason]);
+  const state = await queueOf(projectId).state();
+  expect(state).toMatchObject({ perHour: 100, perDay: 2, spentLastHour: 2, spentLastDay: 2 });
+  // Two go a day after the first two, and the last one a day later.
+  const days = waits.map(({ until }) => Math.round((Date.parse(until!) - Date.now()) / 86_400_000));
+  expect(days.toSorted()).toEqual([1, 1, 2]);
+  await writeFile(path, JSON.stringify({ [projectId]: { createsPerDay: 1_000 } }));
+  await allComplete(projectId, jobs);
+  expect(await queueOf(projectId).state()).toMatchObject({ perDay: 1_000, spentLastDay: 5, waitingCount: 0 });
 });

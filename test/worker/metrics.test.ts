@@ -4,6 +4,7 @@ import { freePort } from '../../src/local/child-process.js';
 import { startSandbox, type Sandbox } from '../../src/sandbox/sandbox.js';
 import { connectOwnNamespace, type TestServer } from '../support/dev-server.js';
 import { startJobsWorker } from '../support/jobs-worker.js';
+import { ProjectQueue } from '../support/project-queue.js';
 import { startWorkerProcess, until, workerEnv, type WorkerProcess } from '../support/worker-process.js';
 
 let server: TestServer;
@@ -162,6 +163,8 @@ describe('the metrics of a worker', { timeout: 240_000 }, () => {
       return all.map(({ phase, waiting }) => `${phase} ${waiting?.for}`);
     };
     await expect.poll(states).toEqual(['needsAttention person', 'creating rateLimit', 'watching poll']);
+    const queue = new ProjectQueue(server.client, server.taskQueue, 'budgeted');
+    await queue.report({ requests: 4, perHour: 20, perDay: 5 });
     await endFirst();
     worker = startWorkerProcess({ ...workerEnv(server, sandbox), METRICS_ADDRESS: `127.0.0.1:${port}` });
     await worker.wrote('The worker runs');
@@ -174,6 +177,14 @@ describe('the metrics of a worker', { timeout: 240_000 }, () => {
     await metric('agent_jobs_waiting for="key"', (n) => n === 0);
     // The queue of an earlier test remembers its 429 for an hour.
     await metric('agent_jobs_request_queues', (n) => n >= 1);
+    for (const [per, limit] of [
+      ['hour', 20],
+      ['day', 5],
+    ] as const) {
+      const labels = `operation="create" per="${per}" project="budgeted"`;
+      await metric(`agent_jobs_budget_used ${labels}`, (n) => n === 4);
+      await metric(`agent_jobs_budget_limit ${labels}`, (n) => n === limit);
+    }
     await metric('agent_jobs_ready', (n) => n === 1);
     await metric('agent_jobs_uncreated older_than="10m"', (n) => n === 0);
     expect((await metrics()).get('agent_jobs_open phase="sending"')).toBe(0);

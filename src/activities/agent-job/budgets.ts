@@ -1,7 +1,7 @@
-/** Decides how many writes an hour the upstream takes from a project: by the file of projects, or one setting. */
+/** Decides how many writes of a project the upstream takes in an hour and a day: by a file of projects, or settings. */
 import { parseProjectBudgets, type ProjectBudget } from '../../config/fields.js';
 import { SettingsFile } from '../../config/settings-file.js';
-import type { WritesPerHour } from '../../contract/request-queue.js';
+import type { BudgetFacts } from '../../contract/request-queue.js';
 import type { WriteOperation } from '../metrics.js';
 
 /** What a worker is set to. */
@@ -19,7 +19,6 @@ export interface BudgetOptions {
 
 type ProjectBudgets = ReadonlyMap<string, ProjectBudget>;
 
-const FIELD = { create: 'createsPerHour', message: 'messagesPerHour' } as const;
 const NO_FILE: ProjectBudgets = new Map();
 
 /** The budgets of one worker. */
@@ -34,10 +33,12 @@ export class Budgets {
     this.#file = path === '' ? null : new SettingsFile(file);
   }
 
-  /** The budget of a project's writes; null if none is set. Throws if the file never had a good content. */
-  async of(operation: WriteOperation, projectId: string): Promise<WritesPerHour | null> {
-    const field = FIELD[operation];
-    return (await this.ofProjects()).get(projectId)?.[field] ?? this.#forAll[field] ?? null;
+  /** The budget of a project's writes: null where none is set. Throws if the file never had a good content. */
+  async of(operation: WriteOperation, projectId: string): Promise<Required<BudgetFacts>> {
+    const set = { ...this.#forAll, ...(await this.ofProjects()).get(projectId) };
+    const [perHour = null, perDay = null] =
+      operation === 'create' ? [set.createsPerHour, set.createsPerDay] : [set.messagesPerHour, set.messagesPerDay];
+    return { perHour, perDay };
   }
 
   /** The budgets of single projects: another map once the file has changed. */

@@ -8,7 +8,7 @@ import type { RequestReport } from '../../contract.js';
 import { UNLIMITED } from '../../contract/request-queue.js';
 import { tryLater, type AttemptClock } from '../../temporal/activity-attempt.js';
 import type { WriteOperation } from '../metrics.js';
-import { Turns, usableTurn, type Sent, type TurnRequest } from '../turns.js';
+import { isLimited, Turns, usableTurn, type Sent, type TurnRequest } from '../turns.js';
 import type { Budgets } from './budgets.js';
 import type { KeyHealth } from './key-health.js';
 import { confirmNotAccepted } from './write-fence.js';
@@ -72,8 +72,8 @@ export class Gate {
     const { operation, projectId } = wanted;
     const set = await this.#budgets.of(operation, projectId);
     // One that has its turn, or must ask for it, waits for no other.
-    if (usableTurn(wanted) || typeof set === 'number') return this.#sendInTurn(wanted, send);
-    const maxSending = set === UNLIMITED ? MAX_SENDING_UNLIMITED : MAX_SENDING;
+    if (usableTurn(wanted) || isLimited(set)) return this.#sendInTurn(wanted, send);
+    const maxSending = set.perHour === UNLIMITED ? MAX_SENDING_UNLIMITED : MAX_SENDING;
     const leave = await this.#lines.enter(`${operation} ${projectId}`, maxSending);
     if (!leave) throw tryLater('StillWaiting', 'others of this project are sent first', 'tries again', NEXT_ATTEMPT_MS);
     try {
@@ -92,7 +92,7 @@ export class Gate {
       return { ...held, isHeld: true };
     }
     const ended = await this.#turns.withTurn(request, async () => sentOf(await this.#keys.ended(wanted, await send())));
-    if ('held' in ended) return { kind: 'held', reason: SHARED, queued: ended.held };
+    if ('held' in ended) return { kind: 'held', reason: ended.held?.reason ?? SHARED, queued: ended.held };
     const { result, queued } = ended;
     return result.kind === 'throttled' ? { ...result, queued } : result;
   }

@@ -75,7 +75,7 @@ const PROBE_BYTES = 1 << 20;
 export function createExportActivities(dependencies: ExportActivitiesDependencies) {
   const { store, requestsPerHour } = dependencies;
   const pathSets = new PathSets();
-  const turns = new Turns(() => requestsPerHour ?? null);
+  const turns = new Turns(() => ({ perHour: requestsPerHour ?? null }));
   return {
     /** Finishes what an earlier run left, removes its staging, and asks for the first turn where one is needed. */
     prepareExport: ({ range, ...request }: PrepareInput): Promise<Prepared> =>

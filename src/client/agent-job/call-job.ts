@@ -136,13 +136,14 @@ export function askClosedRun(client: Client, run: { workflowId: string; runId: s
 }
 
 /** Asks the newest run while it is open; throws QueryRejectedError of one that is closed, or paused. */
-export function askRunning<Answer>(
+export function askRunning<Answer, Args extends unknown[]>(
   client: Client,
   workflowId: string,
-  query: QueryDefinition<Answer>,
+  query: QueryDefinition<Answer, Args>,
+  ...args: Args
 ): Promise<Answer> {
   const workflows = new WorkflowClient({ ...workflowOptionsOf(client), queryRejectCondition: 'NOT_OPEN' });
-  return queryAgain(() => workflows.getHandle(workflowId).query(query));
+  return queryAgain(() => workflows.getHandle(workflowId).query(query, ...args));
 }
 
 /**

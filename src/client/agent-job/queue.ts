@@ -57,7 +57,8 @@ async function* runningQueues(client: Client, options: CallOptions): AsyncGenera
 async function readQueue(client: Client, name: QueueName, options: CallOptions): Promise<QueueReport | null> {
   const workflowId = requestQueueId(name);
   try {
-    const state = await temporalCall(client, options, () => askRunning(client, workflowId, requestQueueStateQuery));
+    const ask = () => askRunning(client, workflowId, requestQueueStateQuery, Date.now());
+    const state = await temporalCall(client, options, ask);
     return { ...name, workflowId, state };
   } catch (error) {
     options.signal?.throwIfAborted();
