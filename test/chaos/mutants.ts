@@ -651,8 +651,8 @@ export const MUTANTS: Mutant[] = [
   {
     name: 'a follow-up id with another prompt that passes for the same',
     file: 'src/workflows/agent-job/handlers.ts',
-    find: '  if (run.followUps.isConflict(id, prompt)) {\n',
-    replace: '  if (run.followUps.isConflict(id, prompt) && !run.followUps.isUsed(id)) {\n',
+    find: '  if (run.followUps.isConflict(id, prompt)) {\n    throw',
+    replace: '  if (run.followUps.isConflict(id, prompt) && !run.followUps.isUsed(id)) {\n    throw',
     test: 'test/workflows/follow-ups.test.ts',
     title: 'an id said again with another prompt is refused as an update',
   },
