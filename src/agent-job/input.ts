@@ -80,10 +80,10 @@ export function isOtherPrompt(known: string | undefined, prompt: string): boolea
   return known !== undefined && known !== promptHash(prompt);
 }
 
-/** The words of that conflict. */
 /** What is wrong with a follow-up that a job has no room for. */
 export const FULL_QUEUE = 'meets a full queue: at most 1 MiB of prompts wait, 1,000 are taken per job';
 
+/** The words for a follow-up whose id was taken with another prompt. */
 export function followUpConflictText(id: string): string {
   return `follow-up ${JSON.stringify(id)} was taken before with another prompt: choose another id`;
 }

@@ -105,43 +105,15 @@ export function plannedPolls(
   return reads;
 }
 
-/** What reads are like, from best to worst. A batch of polls ends when it finds that the workflow knows less. */
-const READ_HEALTH = ['good', 'failing', 'askedToWait'] as const;
-/** One of them. */
-export type ReadHealth = (typeof READ_HEALTH)[number];
+/** A batch ends at most so often since reads begin to fail: an upstream that flaps more is ridden out. */
+export const TROUBLE_REPORTED_EVERY_MS = 10 * 60_000;
 
 /** Reads fail from the second failure in a row on, or from the first that comes with a `Retry-After`. */
-export function readHealth(
+export function isTrouble(
   { kind, page, retryAfterMs = 0 }: { kind: string; page?: string; retryAfterMs?: number },
   failures: number,
-): ReadHealth {
-  if (kind !== 'failed' && page === undefined) return 'good';
-  if (retryAfterMs > 0) return 'askedToWait';
-  return failures > 1 ? 'failing' : 'good';
-}
-
-/** Whether reads have become worse than the workflow knows. */
-export function isWorse(health: ReadHealth, known: ReadHealth): boolean {
-  return READ_HEALTH.indexOf(health) > READ_HEALTH.indexOf(known);
-}
-
-/** Whether the upstream asks to be left alone for longer than is known: no poll that is asked for goes against it. */
-export function isLongerPause(health: ReadHealth, pauseMs = 0, knownMs = Infinity): boolean {
-  return health === 'askedToWait' && pauseMs > knownMs;
-}
-
-/** Within an hour so many batches end for their health: an upstream that flaps more is ridden out. */
-const MAX_HEALTH_CHANGES = 6;
-const PER_MS = 3_600_000;
-
-/** The times of the last changes of the health, with one more. */
-export function withHealthChange(changes: readonly number[], at: number): number[] {
-  return [...changes, at].slice(-MAX_HEALTH_CHANGES);
-}
-
-/** From when on a batch may end for its health; no later than in an hour, also if the clock was set back. */
-export function healthReportsFrom(changes: readonly number[], now: number): number {
-  return changes.length < MAX_HEALTH_CHANGES ? 0 : Math.min(changes[0]!, now) + PER_MS;
+): boolean {
+  return (kind === 'failed' || page !== undefined) && (failures > 1 || retryAfterMs > 0);
 }
 
 /** Whether two records are the same to a caller. */

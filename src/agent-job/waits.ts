@@ -45,7 +45,8 @@ export function resendWaitMs(tries: number): number {
 }
 
 /** How long no read follows a failed one: as long as `Retry-After` says, and a second after a 429. */
-export function readPauseMs({ waitsFor, retryAfterMs }: { waitsFor?: string; retryAfterMs?: number }): number {
+export function readPauseMs(read: { kind: string; waitsFor?: string; retryAfterMs?: number }): number {
+  const { waitsFor, retryAfterMs } = read;
   return Math.max(waitsFor === 'rateLimit' ? MIN_AFTER_429_MS : 0, obeyedRetryAfterMs(retryAfterMs));
 }
 

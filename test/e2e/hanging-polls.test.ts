@@ -92,8 +92,9 @@ function watchInput(jobId: string): PollJobInput {
     followUpsTaken: 0,
     brokenAt: null,
     failures: 0,
-    health: 'good',
-    healthReportsFrom: 0,
+    isFailing: false,
+    troubleReportsFrom: 0,
+    pauseMs: 0,
     notFound: null,
     maxReads: 1_000,
   };

@@ -424,9 +424,9 @@ export const TESTED_PROMISES: Record<string, TestedPromise[]> = {
     ),
     tested(
       'the upstream flaps',
-      'at most six batches of polls an hour end for it',
+      'new trouble ends a batch of polls at most every ten minutes, and the next good poll ends one',
       'workflows/poll-health',
-      'an upstream that flaps ends at most six batches an hour, and is shown again and again',
+      'an upstream that flaps is shown again at most every ten minutes, and each recovery at once',
     ),
     tested(
       'the queue workflow is terminated',

@@ -84,6 +84,8 @@ const LAST_READ_MS = 60_000;
 /** One second with its jitter of 10 %. */
 const MIN_WAIT_MS = 900;
 const HOUR = 3_600_000;
+/** That polls fail again after a good one is reported so often. */
+const REPORTED_EVERY = HOUR / 6;
 /** A write without a turn asks its queue again after so long, or up to a third earlier. */
 const ASK_AGAIN = { soonest: HOUR / 3, often: 100, rarest: 6 * HOUR };
 /** The number of a read before an adoption, which does not belong to the poll loop. */
@@ -122,16 +124,10 @@ export class ContractModel {
   readonly #reads = new Map<number, Read>();
   #readCount = 0;
   #noReadBefore = 0;
-  /** Until then the run may wait for a `Retry-After` that it need not know any more. */
-  #mayWaitUntil = 0;
-  /** The batch of polls alone knows of that time: the run knows of an earlier one, or the upstream flaps. */
-  #isRidden = false;
-  #isAskedToWait = false;
-  #isFailing = false;
+  /** The longest `Retry-After` of late, and when the last one came: the upstream may just have asked for it again. */
+  #pause = { ms: 0, at: 0 };
   /** The last poll that the run took in showed a record. */
   #isAnswered = true;
-  /** When reads began to fail, or to succeed again. */
-  #healthChanges: number[] = [];
   #lastReadAt = -Infinity;
   #readEndedAt = -Infinity;
   /** When something last called for another read: the batch of polls was given up. */
@@ -203,7 +199,6 @@ export class ContractModel {
   /** The run continued as new: waiting updates may have been answered, a read was cancelled. */
   continuedAsNew(at: number): void {
     this.#advanceTo(at);
-    this.#forgetRidden();
     this.#cutBatch(at);
     this.#reads.clear();
     this.#polls.taskEnded();
@@ -330,7 +325,6 @@ export class ContractModel {
     this.#deadline += at - this.#waitsSince;
     this.#waitsSince = null;
     this.#cutBatch(at);
-    this.#forgetRidden();
   }
 
   /** A person decided `adopt`: the job may be read, then `resolved` or `adoptRefused` follows. */
@@ -409,16 +403,13 @@ export class ContractModel {
     if (!read?.response) return broken('a poll that was not answered has a result');
     const { response } = read;
     this.#reads.delete(number);
-    const isFailed = response.kind === 'failed' || response.kind === 'page404';
-    if (isFailed !== this.#isFailing) this.#healthChanges.push(at);
-    this.#isFailing = isFailed;
     this.#isAnswered = response.kind === 'record';
-    if (response.kind === 'record') this.#isAskedToWait = false;
-    else if (response.retryAfterMs! > 1_000) {
-      this.#noReadBefore = at + Math.min(response.retryAfterMs!, HOUR);
-      this.#mayWaitUntil = this.#noReadBefore;
-      this.#isRidden = this.#isAskedToWait || this.#isFlapping(at);
-      this.#isAskedToWait = true;
+    if (response.kind === 'record') {
+      if (at > this.#pause.at + this.#pause.ms + REPORTED_EVERY) this.#pause.ms = 0;
+    } else if (response.retryAfterMs! > 1_000) {
+      const ms = Math.min(response.retryAfterMs!, HOUR);
+      this.#noReadBefore = at + ms;
+      this.#pause = { ms: Math.max(ms, this.#pause.ms), at };
     }
     this.#polls.polled(at, read, response);
     if (!isReported) this.#polls.taskEnded();
@@ -542,7 +533,8 @@ export class ContractModel {
     if (isOver || this.#reads.size > 0 || this.#isSending) return Infinity;
     // The one under way then ended later, or one before was refused.
     const soon = this.#readEndedAt >= settle || !this.#isAnswered ? this.#readEndedAt + 1_000 : 0;
-    return Math.max(settle, soon, this.#mayWaitUntil, this.#freeSince, this.#cutAt + 1_000);
+    const cutUntil = this.#cutAt + Math.max(1_000, this.#pause.ms);
+    return Math.max(settle, soon, this.#noReadBefore, this.#freeSince, cutUntil);
   }
 
   #dueAt(known: Knowledge): number | null {
@@ -653,7 +645,6 @@ export class ContractModel {
     this.#write = null;
     if (state !== 'rejected') {
       this.#cutBatch(at);
-      this.#forgetRidden();
       this.#polls.followUpTaken(at, record);
       this.#restartClock(at);
     }
@@ -718,16 +709,6 @@ export class ContractModel {
 
   #mayHaveArrived(write: Write): boolean {
     return write.unknownSends > 0 || write.isConfirmed || this.#unknownSince !== null;
-  }
-
-  /** The health changed so often within an hour that the batch reports no more of it. */
-  #isFlapping(at: number): boolean {
-    return this.#healthChanges.filter((change) => change > at - HOUR).length >= 6;
-  }
-
-  /** Another batch begins, which knows nothing of a `Retry-After` that the one before has ridden out. */
-  #forgetRidden(): void {
-    if (this.#isRidden) this.#noReadBefore = 0;
   }
 
   /** Something calls for another read: one that is under way may be given up. */

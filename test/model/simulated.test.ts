@@ -474,6 +474,27 @@ const FOUND: Record<string, Partial<Scenario>> = {
     actions: [{ kind: 'pollNow', at: 10_000 }],
     deadline: 1_800_000,
   },
+  'a follow-up brings no poll against a Retry-After, however often reads have failed before': {
+    isAttached: true,
+    deadline: 1_800_000,
+    reads: [
+      ...repeated<ReadAnswer>(4, { kind: 'broken', takesMs: 0, times: 2 }, { kind: 'active', takesMs: 0, times: 1 }),
+      { kind: 'wait', retryAfterMs: 90_000, takesMs: 0, times: 1 },
+    ],
+    finalRead: 'active',
+    actions: [{ kind: 'signal', id: 'a', at: 40_000 }],
+  },
+  'pollNow brings no poll against a Retry-After that is given again soon': {
+    isAttached: true,
+    deadline: 1_800_000,
+    reads: repeated<ReadAnswer>(
+      8,
+      { kind: 'wait', retryAfterMs: 90_000, takesMs: 0, times: 1 },
+      { kind: 'active', takesMs: 0, times: 1 },
+    ),
+    finalRead: 'active',
+    actions: [120_000, 605_000].map((at) => ({ kind: 'pollNow', at })),
+  },
   'an upstream that changes with each read is believed its last end, also where reads are rare': {
     deadline: 1_800_000,
     polling: { min: 20_000, max: 60_000, ratio: 0.1 },

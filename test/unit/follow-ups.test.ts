@@ -70,14 +70,6 @@ test('at most 1 MiB of prompts, as JSON, waits; room is free again when one is o
   expect(new FollowUps(followUps.carry(false)).hasRoomFor('c', `${prompt}x`)).toBe(false);
 });
 
-test('of ids that came again with another prompt the last 20 are kept, over continue-as-new too', () => {
-  const followUps = new FollowUps(empty());
-  for (const i of [...Array(30).keys(), 15]) followUps.addConflict(`${i}`);
-  const last = [...Array(20).keys()].map((i) => `${i + 10}`).filter((id) => id !== '15');
-  const { conflicts } = new FollowUps(JSON.parse(JSON.stringify(followUps.carry(false))) as CarriedFollowUps);
-  expect(conflicts).toEqual([...last, '15']);
-});
-
 test('of signals that met a full queue the last 20 are listed, and their ids are free', () => {
   const followUps = new FollowUps(empty());
   for (let i = 0; i < 30; i++) followUps.overflow(`${i}`);

@@ -104,8 +104,9 @@ describe('an upstream that wishes to be left alone', () => {
   );
 });
 
-describe('a batch ends when its health changes', () => {
+describe('a batch ends when reads begin to fail or to succeed', () => {
   const failure = (retryAfterMs?: number) => new ReadFailedError('upstream answered 503', 503, retryAfterMs);
+  const soon = { troubleReportsFrom: Date.now() + 600_000 };
   /** A read after others of the same batch, whose numbers the attempt before has left. */
   function read(fault: Error | null, kept: number, input: Partial<PollJobInput>) {
     const upstream = new ScriptedUpstream();
@@ -119,11 +120,13 @@ describe('a batch ends when its health changes', () => {
     ['at the second failure in a row', failure(), 1, {}, 'failed'],
     ['after a worker died with the end that it found', failure(), 2, {}, 'failed'],
     ['at the first Retry-After', failure(1_000), 0, {}, 'failed'],
-    ['at the first Retry-After of reads that fail', failure(1_000), 9, { health: 'failing' }, 'failed'],
-    ['at a longer Retry-After', failure(2_000), 9, { health: 'askedToWait', pauseMs: 1_000 }, 'failed'],
-    ['at the first good read', null, 9, { health: 'failing' }, 'unchanged'],
-    ['at the first good read, also after a worker died', null, 0, { health: 'askedToWait' }, 'unchanged'],
-    ['at the first read after an hour of many ends', failure(), 9, { healthReportsFrom: Date.now() - 1 }, 'failed'],
+    ['at the first Retry-After of reads that fail', failure(1_000), 9, { isFailing: true }, 'failed'],
+    ['at a longer Retry-After', failure(2_000), 9, { isFailing: true, pauseMs: 1_000 }, 'failed'],
+    ['at a longer Retry-After, also soon after another', failure(2_000), 0, { ...soon, pauseMs: 1_000 }, 'failed'],
+    ['at the first good read', null, 9, { isFailing: true }, 'unchanged'],
+    ['at the first good read, also soon after trouble', null, 9, { ...soon, isFailing: true }, 'unchanged'],
+    ['at the first good read, also after a worker died', null, 0, { isFailing: true }, 'unchanged'],
+    ['once trouble may be reported again', failure(), 9, { troubleReportsFrom: Date.now() - 1 }, 'failed'],
   ] as const)('%s', async (_, fault, kept, input, kind) => {
     expect((await read(fault, kept, input)).result?.reading).toMatchObject({ kind });
   });
@@ -132,11 +135,10 @@ describe('a batch ends when its health changes', () => {
     ['one failure', failure(), 0, {}],
     ['a good read', null, 1, {}],
     ['a good read after a worker died with the end of the trouble', null, 2, {}],
-    ['a failure that changes nothing', failure(), 9, { health: 'failing' }],
-    ['another Retry-After', failure(1_000), 9, { health: 'askedToWait', pauseMs: 1_000 }],
-    ['a failure without one', failure(), 9, { health: 'askedToWait' }],
-    ['trouble in an hour of many ends', failure(1_000), 9, { healthReportsFrom: Date.now() + 60_000 }],
-    ['good reads in an hour of many ends', null, 9, { health: 'failing', healthReportsFrom: Date.now() + 60_000 }],
+    ['a failure that changes nothing', failure(), 9, { isFailing: true }],
+    ['another Retry-After', failure(1_000), 9, { isFailing: true, pauseMs: 1_000 }],
+    ['trouble soon after other trouble', failure(), 9, soon],
+    ['a Retry-After as long as one before, soon after it', failure(1_000), 9, { ...soon, pauseMs: 1_000 }],
   ] as const)('and goes on after %s', async (_, fault, kept, input) => {
     expect((await read(fault, kept, input)).error).toMatchObject({ type: 'StillPolling' });
   });

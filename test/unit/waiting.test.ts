@@ -1,6 +1,5 @@
 import { describe, expect, test } from 'vitest';
 import type { EndCandidate } from '../../src/agent-job/ends.js';
-import { healthReportsFrom, withHealthChange } from '../../src/agent-job/poll-waits.js';
 import { firstPollData, pollInterruption } from '../../src/workflows/agent-job/poll-findings.js';
 import { waitingOf } from '../../src/workflows/agent-job/job-state.js';
 import { beginWrite, type Interruption, type Write } from '../../src/workflows/agent-job/write.js';
@@ -106,16 +105,6 @@ describe('what a run waits for', () => {
   ])('%s', (_, actual, expected) => {
     expect(actual).toEqual(expected);
   });
-});
-
-test.each([
-  [[], 0],
-  [[1, 2, 3, 4, 5], 0],
-  [[1, 2, 3, 4, 5, 6], 3_600_001],
-  [[1, 2, 3, 4, 5, 6, 7], 3_600_002],
-  [[91, 92, 93, 94, 95, 96], 3_600_009],
-])('after changes of the health at %j the next is reported from %i on', (changes, from) => {
-  expect(healthReportsFrom(changes.reduce<number[]>(withHealthChange, []), 9)).toBe(from);
 });
 
 test('trouble with reads keeps its time while it is the same, and ends with a read of use', () => {

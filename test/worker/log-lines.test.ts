@@ -78,7 +78,9 @@ test(
     const [inDoubt, refused, held] = await Promise.all(
       ['in-doubt', 'refused', 'held'].map((projectId) => startJob(projectId)),
     );
-    await held!.signal(followUpSignal, { prompt: `${PROMPT} still`, id: 'more' });
+    for (const more of ['still', 'again']) {
+      await held!.signal(followUpSignal, { prompt: `${PROMPT} ${more}`, id: 'more' });
+    }
     const oneLine = async (handle: { workflowId: string }, msg: string, fields: object) => {
       await until(() => linesOf(handle.workflowId, msg).length > 0, `"${msg}"`, worker.output);
       expect(linesOf(handle.workflowId, msg)).toEqual([expect.objectContaining(fields)]);
@@ -95,6 +97,10 @@ test(
       status: 400,
     });
     await oneLine(refused!, 'The job has ended', { level: 'info', outcome: 'CreateRejected', projectId: 'refused' });
+    await oneLine(held!, 'A followUp signal was ignored', {
+      level: 'warn',
+      reason: expect.stringContaining('"more" was taken before with another prompt'),
+    });
     await held!.result();
     await oneLine(held!, 'A write waits', { level: 'info', projectId: 'held', reason: expect.stringContaining('429') });
     await oneLine(held!, 'The job has ended', {
@@ -104,6 +110,7 @@ test(
     });
     await inDoubt!.executeUpdate(resolveUnknownUpdate, { args: [{ action: 'abandon' }] });
     await oneLine(inDoubt!, 'The job has ended', { outcome: 'abandoned', projectId: 'in-doubt' });
+    expect(worker.output()).not.toContain(PROMPT);
   },
 );
 

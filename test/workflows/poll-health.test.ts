@@ -44,15 +44,17 @@ test.for([
   expect(troubled.length - quiet.length).toBeLessThanOrEqual(25);
 });
 
-test('an upstream that flaps ends at most six batches an hour, and is shown again and again', async () => {
+test('an upstream that flaps is shown again at most every ten minutes, and each recovery at once', async () => {
   const events = await historyOf([...times(20, () => [failed(503), failed(503), null]).flat(), null]);
   const ends = events
     .filter(({ activityTaskCompletedEventAttributes: end }) => end)
     .map(({ eventTime }) => 1_000 * Number(eventTime!.seconds))
     // The create, and the end of the job.
     .slice(1, -1);
-  expect(ends.length).toBeGreaterThan(6);
-  expect(ends.filter((time, i) => time - (ends[i - 6] ?? 0) < 59 * MINUTE)).toEqual([]);
+  const failing = ends.filter((_, i) => i % 2 === 0);
+  expect(failing.length).toBeGreaterThan(3);
+  expect(failing.filter((time, i) => time - (failing[i - 1] ?? 0) < 10 * MINUTE - 1_000)).toEqual([]);
+  expect(ends).toHaveLength(2 * failing.length);
 });
 
 test('Retry-After replaces a shorter wait, at most an hour at a time, and pollNow does not go against it', async () => {

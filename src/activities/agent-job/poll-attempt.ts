@@ -9,18 +9,15 @@ import type { ShownJob } from '../../contract/write-outcome.js';
 import type { Metrics } from '../metrics.js';
 import { endCounts, isSameEnd, seenEnd, standingOf, type EndRules } from '../../agent-job/ends.js';
 import {
-  isLongerPause,
-  isWorse,
+  isTrouble,
   LOST_AFTER,
   lostAfterMs,
   MIN_READS_PER_LEASE,
   pollLeaseMs,
   pollWaitMs,
-  readHealth,
   untilLostMs,
   type NotFound,
   type PollPlan,
-  type ReadHealth,
 } from '../../agent-job/poll-waits.js';
 import { readPauseMs } from '../../agent-job/waits.js';
 import { startClock, tryLater } from '../../temporal/activity-attempt.js';
@@ -41,12 +38,12 @@ export interface PollJobInput extends EndRules {
   deadlineAt: number | null;
   /** Failed reads in a row before this batch. */
   failures: number;
-  /** What the workflow knows of the reads; the batch ends when it finds another health. */
-  health: ReadHealth;
-  /** For how long the upstream asked to be left alone, as the workflow knows; the batch ends when that is longer. */
-  pauseMs?: number | undefined;
-  /** Before this time the batch does not end for its health. */
-  healthReportsFrom: number;
+  /** Reads fail, as the workflow knows: the batch ends at a good one. */
+  isFailing: boolean;
+  /** Before this time the batch does not end because reads begin to fail. */
+  troubleReportsFrom: number;
+  /** For how long the upstream asked to be left alone, as the workflow knows: the batch ends when that is longer. */
+  pauseMs: number;
   /** The answers 404 in a row before this batch; null if the last response was another. */
   notFound: NotFound | null;
   /** How many polls the batch may make. */
@@ -167,18 +164,17 @@ export class PollAttempt {
         const isNews = !this.#isCandidate(response) || fingerprint(response.job, response.prLinks) !== this.#known;
         const hasNowStood = counts && input.candidate?.hasStood !== true;
         if (isNews || hasNowStood || input.notFound !== null) return { ...response, counts };
-        return isLast || (now >= input.healthReportsFrom && input.health !== 'good') ? { kind: 'unchanged' } : null;
+        return isLast || input.isFailing ? { kind: 'unchanged' } : null;
       }
     }
   }
 
   /** Whether reads are worse than the workflow knows, so that the batch ends. */
   #isWorseThanKnown(response: Response & { kind: 'failed' | 'notFound' }, now: number): boolean {
-    const { health: known, pauseMs: knownMs, healthReportsFrom, deadlineAt } = this.#input;
-    const health = readHealth(response, this.progress.saved.failures);
+    const { isFailing, troubleReportsFrom, pauseMs: knownMs, deadlineAt } = this.#input;
     const pauseMs = readPauseMs(response);
-    const mayReportHealth = now >= healthReportsFrom;
-    if (mayReportHealth && (isWorse(health, known) || isLongerPause(health, pauseMs, knownMs))) return true;
+    const isNews = pauseMs > knownMs || (!isFailing && now >= troubleReportsFrom);
+    if (isNews && isTrouble(response, this.progress.saved.failures)) return true;
     // No last read at the deadline goes against a `Retry-After`.
     return now + pauseMs >= (deadlineAt ?? Infinity);
   }
@@ -197,7 +193,7 @@ export class PollAttempt {
       sinceChangeMs: now - lastChangeAt,
       failures: this.progress.saved.failures,
       untilLostMs: untilLostMs(notFound && { ...notFound, count }, now),
-      retryAfterMs: response.kind === 'record' ? undefined : readPauseMs(response),
+      retryAfterMs: readPauseMs(response),
       standing: standingOf(this.#input, now),
       random: Math.random(),
     });

@@ -149,7 +149,6 @@ function currentDetails(run: JobRun): string {
     ...waitingLines(waitingNow(run), run.spec.projectId),
     ...attention(run),
     ...followUpLines(run.followUps.statuses()),
-    ...conflictLines(run.followUps.conflicts),
   ].join('\n');
 }
 
@@ -207,13 +206,6 @@ function followUpLines(followUps: FollowUpStatus[]): string[] {
       ({ id, state, error }) => `- ${plainMarkdown(id)}: ${state}${error ? ` (${plainMarkdown(error)})` : ''}`,
     ),
   ];
-}
-
-/** Signals that named a used id with another prompt. */
-function conflictLines(ids: string[]): string[] {
-  if (ids.length === 0) return [];
-  const shown = ids.map((id) => plainMarkdown(id)).join(', ');
-  return ['', `**Ignored**: these ids came again with another prompt, which was not sent: ${shown}`];
 }
 
 /** Logs how a send ended, once the run has followed. A write that waits is logged when its reason changes. */

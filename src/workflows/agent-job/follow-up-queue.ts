@@ -27,19 +27,15 @@ export interface CarriedFollowUps {
   queue: QueuedFollowUp[];
   /** Ids that runs before this workflow used up. */
   givenIds: string[];
-  /** Ids that a signal repeated with another prompt; the last ones. */
-  conflicts: string[];
 }
 
 /** What a workflow that continues no other begins with. */
 export function noFollowUps(givenIds: string[]): CarriedFollowUps {
-  return { list: [], queue: [], givenIds, conflicts: [] };
+  return { list: [], queue: [], givenIds };
 }
 
 /** All ids of a job, as JSON: they are up to three times in state and result, which Temporal limits to 2 MiB. */
 const MAX_ID_BYTES = 400_000;
-/** The page shows so many ids of ignored signals. */
-const MAX_CONFLICTS = 20;
 
 /** The follow-ups of one run. */
 export class FollowUps {
@@ -48,14 +44,12 @@ export class FollowUps {
   readonly #overflows = new Map<string, Entry>();
   readonly #queue: QueuedFollowUp[];
   readonly #givenIds: Set<string>;
-  readonly #conflicts: Set<string>;
   #waitingBytes: number;
 
-  constructor({ list, queue, givenIds, conflicts }: CarriedFollowUps) {
+  constructor({ list, queue, givenIds }: CarriedFollowUps) {
     for (const entry of list) (entry.state === 'abandoned' ? this.#overflows : this.#entries).set(entry.id, entry);
     this.#queue = queue;
     this.#givenIds = new Set(givenIds);
-    this.#conflicts = new Set(conflicts);
     this.#waitingBytes = sizeOf(queue.map(({ prompt }) => prompt));
   }
 
@@ -76,17 +70,6 @@ export class FollowUps {
   /** Whether the id was taken before with another prompt, as far as that is known. */
   isConflict(id: string, prompt: string): boolean {
     return isOtherPrompt(this.#entries.get(id)?.promptHash, prompt);
-  }
-
-  /** Lists an id that a signal repeated with another prompt, which is sent nowhere. */
-  addConflict(id: string): void {
-    this.#conflicts.delete(id);
-    this.#conflicts.add(id);
-    keepLast(this.#conflicts, MAX_CONFLICTS);
-  }
-
-  get conflicts(): string[] {
-    return [...this.#conflicts];
   }
 
   /** The state of an id; `unknown` for one of a run before this workflow, which hands on the ids alone. */
@@ -115,7 +98,9 @@ export class FollowUps {
   overflow(id: string): void {
     this.#overflows.delete(id);
     this.#overflows.set(id, { id, state: 'abandoned', error: 'queue full' });
-    keepLast(this.#overflows, LIMIT.listedOverflows);
+    for (const oldest of this.#overflows.keys()) {
+      if (this.#overflows.size > LIMIT.listedOverflows) this.#overflows.delete(oldest);
+    }
   }
 
   /** Shows the first one as queued or unknown while it stays first. */
@@ -156,7 +141,7 @@ export class FollowUps {
   carry(requiresConfirmation: boolean): CarriedFollowUps {
     const mark = requiresConfirmation && { requiresConfirmation };
     const queue = this.#queue.map((followUp) => ({ ...followUp, ...mark }));
-    return { list: this.#list(), queue, givenIds: [...this.#givenIds], conflicts: this.conflicts };
+    return { list: this.#list(), queue, givenIds: [...this.#givenIds] };
   }
 
   #list(): Entry[] {
@@ -171,8 +156,4 @@ function shownError(error: string): string {
 /** As JSON. */
 function sizeOf(texts: string[]): number {
   return texts.reduce((total, text) => total + jsonBytes(text), 0);
-}
-
-function keepLast(kept: Set<string> | Map<string, unknown>, max: number): void {
-  for (const id of kept.keys()) if (kept.size > max) kept.delete(id);
 }

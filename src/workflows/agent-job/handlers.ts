@@ -110,11 +110,10 @@ function takeSignal(run: JobRun, input: FollowUpInput, newId: () => string): voi
 
 /** Queues a follow-up, once. */
 function queue(run: JobRun, id: string, { prompt, priority }: GivenFollowUp): void {
-  if (run.followUps.isUsed(id)) {
-    if (!run.followUps.isConflict(id, prompt)) return;
+  if (run.followUps.isConflict(id, prompt)) {
     log.warn('A followUp signal was ignored', { reason: followUpConflictText(id) });
-    return run.followUps.addConflict(id);
   }
+  if (run.followUps.isUsed(id)) return;
   if (run.followUps.hasRoomFor(id, prompt)) {
     run.followUps.add({ id, prompt, askedAt: Date.now(), ...(priority !== null && { priority }) });
   } else run.followUps.overflow(id);

@@ -2,7 +2,7 @@
  * What the polls of a job have shown. Decides whether the job has ended, is lost or is badly read, and whether a poll
  * before its time is wanted. Pure: no Temporal. Times in milliseconds.
  */
-import { LIMIT, MAX_RETRY_AFTER_MS, type JobRecord, type TerminalStatus } from '../../contract.js';
+import { LIMIT, type JobRecord, type TerminalStatus } from '../../contract.js';
 import { jsonBytes } from '../../contract/shared.js';
 import type { ShownJob } from '../../contract/write-outcome.js';
 import type { PollJobInput, PollJobResult, Reading } from '../../activities/agent-job/poll-attempt.js';
@@ -21,16 +21,13 @@ import {
   type WorkSigns,
 } from '../../agent-job/ends.js';
 import {
-  healthReportsFrom,
-  isLongerPause,
   isLost,
   isSameRecord,
+  isTrouble,
   plannedPolls,
-  readHealth,
-  withHealthChange,
+  TROUBLE_REPORTED_EVERY_MS,
   type NotFound,
   type PollPlan,
-  type ReadHealth,
 } from '../../agent-job/poll-waits.js';
 import { MAX_FAILING_WAIT_MS, readPauseMs } from '../../agent-job/waits.js';
 import type { Interruption } from './write.js';
@@ -69,14 +66,13 @@ export interface PollData {
   isGone: boolean;
   /** Failed polls in a row. */
   failures: number;
-  health: ReadHealth;
-  /** When the health changed, the last times. */
-  healthChanges: readonly number[];
   /** No poll before this time: the upstream said so. */
   notBefore: number;
-  /** For how long the upstream asked to be left alone; absent if it did not. */
-  pauseMs?: number | undefined;
-  /** What reads fail for, and since when; null while the health is good. */
+  /** Before this time no batch reports that reads begin to fail. */
+  troubleReportsFrom: number;
+  /** For how long the upstream asked to be left alone, at most, until that time: no batch reports that again. */
+  pauseMs: number;
+  /** What reads fail for, and since when; null while they succeed. */
   interruption: Interruption | null;
   /** A caller said `pollNow`, and no poll has answered it yet. */
   pollRequested: boolean;
@@ -100,9 +96,9 @@ export function firstPollData(startedAt: number): PollData {
     notFound: null,
     isGone: false,
     failures: 0,
-    health: 'good',
-    healthChanges: [],
     notBefore: 0,
+    troubleReportsFrom: 0,
+    pauseMs: 0,
     interruption: null,
     pollRequested: false,
   };
@@ -129,7 +125,6 @@ export class PollFindings {
     since: number;
     began: { sinceChangeMs: number; standing: Standing | undefined };
     maxReads: number;
-    ridesUntil: number;
   } | null = null;
 
   constructor(data: PollData, { polling, settleMs }: { polling: PollPlan; settleMs: number }, now: () => number) {
@@ -147,8 +142,9 @@ export class PollFindings {
 
   /** `pollNow`: at once, but at most once a second, and never against a `Retry-After`. */
   pollNow(): void {
-    // The batch that runs reads as soon as it may. Another one would not know what it knows.
-    if (this.#batch && this.#now() < this.#batch.ridesUntil) return;
+    const isLongPause = this.#pauseAfterCutMs >= Math.max(this.#plan.maxMs, MAX_FAILING_WAIT_MS);
+    // The batch that runs polls sooner than another one might.
+    if (this.#batch && this.#batch.maxReads > 1 && isLongPause) return;
     this.requestedAt ??= Math.max(this.#now(), this.batchStartedAt + MIN_PAUSE_MS);
     this.isPollNow = true;
     this.#data.pollRequested = true;
@@ -177,33 +173,22 @@ export class PollFindings {
   /** What a batch must know of the reads before it. */
   get forBatch(): Omit<PollJobInput, 'projectId' | 'jobId' | 'plan' | 'deadlineAt' | 'maxReads'> {
     const { job, links: knownLinks, lastChangeAt, work, candidate, followUpsTaken, unrest } = this.#data;
-    const { failures, health, pauseMs, healthChanges, notFound } = this.#data;
+    const { failures, interruption, troubleReportsFrom, pauseMs, notFound } = this.#data;
     // The first read after a follow-up is reported, whatever it shows: the next ones are compared with it.
     const known = work !== null && work.first === null ? null : job;
-    const reads = {
-      failures,
-      health,
-      pauseMs,
-      healthReportsFrom: healthReportsFrom(healthChanges, this.#now()),
-      notFound,
-    };
+    const reads = { failures, isFailing: interruption !== null, troubleReportsFrom, pauseMs, notFound };
     const rules = { candidate, settleMs: this.#settleMs, followUpsTaken, brokenAt: unrest?.brokenAt ?? null };
     return { known, knownLinks, lastChangeAt, ...rules, ...reads };
   }
 
-  beginBatch({ maxReads, lastChangeAt, pauseMs = 0, healthReportsFrom }: PollJobInput): void {
+  beginBatch({ maxReads, lastChangeAt }: PollJobInput): void {
     const now = this.#now();
     this.requestedAt = null;
     this.isPollNow = false;
     this.batchStartedAt = now;
     this.nextPollAt = null;
-    // After it was cut short, no poll would come for so long: the batch itself polls sooner.
-    const isLongPause = pauseMs >= Math.max(this.#plan.maxMs, MAX_FAILING_WAIT_MS);
-    // It does not report a longer `Retry-After` that it meets before.
-    const reportsFrom = isLongPause ? Infinity : healthReportsFrom;
-    const ridesUntil = maxReads > 1 && now < reportsFrom ? reportsFrom + MAX_RETRY_AFTER_MS : 0;
     const began = { sinceChangeMs: now - lastChangeAt, standing: this.standing };
-    this.#batch = { since: now, began, maxReads, ridesUntil };
+    this.#batch = { since: now, began, maxReads };
   }
 
   /** The batch that runs is cut short: its polls are estimated from the plan. */
@@ -213,9 +198,14 @@ export class PollFindings {
     const now = this.#now();
     const { since, began, maxReads } = this.#batch;
     data.polls += plannedPolls(this.#plan, began, now - since, maxReads);
-    // The upstream may have asked again to be left alone for as long, which only the batch knows.
-    data.notBefore = Math.max(data.notBefore, now + (data.pauseMs ?? 0));
+    data.notBefore = Math.max(data.notBefore, now + this.#pauseAfterCutMs);
     this.#batch = null;
+  }
+
+  /** The upstream may just have asked again to be left alone for so long: only the batch that runs knows. */
+  get #pauseAfterCutMs(): number {
+    const { interruption, troubleReportsFrom, pauseMs } = this.#data;
+    return interruption || this.#now() < troubleReportsFrom + pauseMs ? pauseMs : 0;
   }
 
   /** Takes in what a batch brought; what it read before a follow-up was accepted ends nothing. */
@@ -231,7 +221,6 @@ export class PollFindings {
     this.#noteHealth(reading);
     if (reading.kind === 'record') this.#show(reading.job, reading);
     if (reading.kind === 'record' && !isStale) this.#judge(reading);
-    if (data.pauseMs !== undefined) data.notBefore = now + data.pauseMs;
     data.notFound = reading.kind === 'notFound' && !isStale ? notFoundAfter(data.notFound, reading, now) : null;
     // Whatever else comes in between, a job is found again: the run may not have ended yet.
     data.isGone = data.notFound?.isLost === true;
@@ -239,14 +228,13 @@ export class PollFindings {
 
   #noteHealth(reading: Reading): void {
     const data = this.#data;
-    const health = readHealth(reading, data.failures);
-    const hasFailed = reading.kind === 'failed' || reading.kind === 'notFound';
-    const pauseMs = hasFailed ? readPauseMs(reading) : undefined;
-    const isChange = health !== data.health || isLongerPause(health, pauseMs, data.pauseMs);
-    if (isChange) data.healthChanges = withHealthChange(data.healthChanges, this.#now());
-    data.health = health;
-    data.pauseMs = pauseMs;
-    data.interruption = health === 'good' ? null : pollInterruption(reading, data.interruption, this.#now());
+    const now = this.#now();
+    const { interruption: before, troubleReportsFrom } = data;
+    const pauseMs = readPauseMs(reading);
+    data.notBefore = now + pauseMs;
+    data.pauseMs = Math.max(pauseMs, now < troubleReportsFrom ? data.pauseMs : 0);
+    data.interruption = isTrouble(reading, data.failures) ? pollInterruption(reading, before, now) : null;
+    if (!before && data.interruption) data.troubleReportsFrom = now + TROUBLE_REPORTED_EVERY_MS;
   }
 
   /** Shows a record, of whatever answer. */
