@@ -114,7 +114,7 @@ function startWatches(options: WatchesOptions): void {
   }
   if (config.webhooks) shutdown.onBegin(keepSweeping(client, taskQueue, log));
   if (!config.metricsAddress) return;
-  // What no call of an activity shows: held polls, open jobs, budgets, workers of the exports, days without a good export.
+  // What no call of an activity shows: held polls, open jobs, budgets, exports' workers, days without a good export.
   shutdown.onBegin(every(POLLS_HELD_INTERVAL_MS, () => meters.pollsHeld.set(heldPolls?.size ?? 0)));
   shutdown.onBegin(watchOpenJobs(client, meters, log));
   shutdown.onBegin(watchBudgetUse({ client, taskQueue, meters, log }));

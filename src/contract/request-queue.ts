@@ -35,9 +35,9 @@ export const UNLIMITED = 'unlimited';
 export type WriteLimit = number | typeof UNLIMITED;
 
 /**
- * What a worker knows of a budget, sent along with every message of the queue. A limit is 1 or more, or `unlimited`: the
- * newest message with one wins. Null takes it back once no worker has named one for a quarter of an hour: while settings
- * are rolled out, workers differ. Absent says nothing.
+ * What a worker knows of a budget, sent along with every message of the queue. A limit is 1 or more, or `unlimited`:
+ * the newest message with one wins. Null takes it back once no worker has named one for a quarter of an hour: while
+ * settings are rolled out, workers differ. Absent says nothing.
  */
 export interface BudgetFacts {
   /** For any hour. */
@@ -123,7 +123,7 @@ export const leaveQueueSignal = defineSignal<[LeaveRequest]>('leaveQueue');
 /** Reports how a request ended. */
 export const reportRequestSignal = defineSignal<[RequestReport & BudgetFacts]>('reportRequest');
 /** The state of the queue, at a time in milliseconds; default: when a worker last took a message or timer of it. */
-export const requestQueueStateQuery = defineQuery<RequestQueueState, [now?: number]>('requestQueueState');
+export const requestQueueStateQuery = defineQuery<RequestQueueState, [number?]>('requestQueueState');
 /** The place of a workflow; null if it does not wait. */
 export const queuePlaceQuery = defineQuery<QueuePlace | null, [string]>('queuePlace');
 /** Gives a waiting workflow its turn; the queue sends it, and says which it is: a job may have been in several. */

@@ -60,7 +60,9 @@ test('under traffic the queue continues as new again and again, and loses no pla
   bench = await startQueueBench(server, { start: { typedSearchAttributes: attributes } });
   const waits = await Promise.all(Array.from({ length: 5 }, (_, i) => bench.wait(8, { askedAt: i, perHour: 1_000 })));
   await expect.poll(() => accepted().toSorted(), { timeout: 120_000 }).toEqual(waits.flat().toSorted());
-  await expect.poll(() => bench.state()).toMatchObject({ spentLastHour: 40, inFlight: 0, waitingCount: 0, perHour: 1_000 });
+  await expect
+    .poll(() => bench.state())
+    .toMatchObject({ spentLastHour: 40, inFlight: 0, waitingCount: 0, perHour: 1_000 });
   const runs = await bench.runs();
   expect(runs.length).toBeGreaterThan(2);
   expect(runs.flatMap(({ causes }) => causes)).toEqual([]);

@@ -47,7 +47,9 @@ test('a set budget lets so many go at once, and the others when the hour frees t
 test('what is over the budget of a day waits for a day, and its place says so', async () => {
   bench = await startQueueBench(environment);
   const ids = await bench.wait(5, { perHour: 10, perDay: 3 });
-  await expect.poll(() => bench.state()).toMatchObject({ perDay: 3, spentLastDay: 3, spentLastHour: 3, waitingCount: 2 });
+  await expect
+    .poll(() => bench.state())
+    .toMatchObject({ perDay: 3, spentLastDay: 3, spentLastHour: 3, waitingCount: 2 });
   const places = await Promise.all(ids.map((id) => bench.handle.query(queuePlaceQuery, id)));
   const reason = "the day's budget of 3 creates is used";
   expect(places.slice(3)).toMatchObject([

@@ -10,6 +10,7 @@ import { watchBudgetUse } from '../../src/worker/budget-gauges.js';
 import { watchBudgets } from '../../src/worker/budget-reports.js';
 import type { Meters } from '../../src/worker/metrics.js';
 
+const FIELDS = 'createsPerHour, createsPerDay, messagesPerHour or messagesPerDay';
 let folder: string;
 beforeAll(async () => {
   folder = await mkdtemp(join(tmpdir(), 'agent-jobs-test-'));
@@ -48,9 +49,7 @@ test('each new problem of the file is reported once, and its last good content h
   const wrong = {
     '{': 'it is not valid JSON',
     '{"p": {"createsPerHour": 0}}': 'project "p", createsPerHour: should be a whole number above 0, or "unlimited"',
-    '{"p": {"creates": 5}}':
-      'project "p": should be an object with createsPerHour, createsPerDay, messagesPerHour or messagesPerDay, and no ' +
-      'other field',
+    '{"p": {"creates": 5}}': `project "p": should be an object with ${FIELDS}, and no other field`,
     '[]': 'it should hold a JSON object by projectId',
   };
   for (const content of Object.keys(wrong)) {

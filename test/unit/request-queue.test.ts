@@ -4,7 +4,7 @@ import { expect, test } from 'vitest';
 import type { Priority } from '../../src/contract.js';
 import { parseReport } from '../../src/agent-job/queue-messages.js';
 import { QueueRun, Waiters, type QueueData, type Waiter } from '../../src/workflows/request-queue/queue-run.js';
-import { type Counted, DAY, HOUR as LAST_HOUR } from '../../src/workflows/request-queue/rolling-window.js';
+import { DAY, HOUR as LAST_HOUR } from '../../src/workflows/request-queue/rolling-window.js';
 
 const SECOND = 1_000;
 const MINUTE = 60 * SECOND;
@@ -431,7 +431,7 @@ test.each([
   fc.assert(
     fc.property(times, (events) => {
       const end = START + 2 * spanMs;
-      let counted: Counted = [];
+      let counted: ReturnType<typeof window.withEvents> = [];
       for (const [at, count] of events) counted = window.withEvents(counted, count, START + at, end);
       const exact = (since: number) => events.reduce((sum, [at, count]) => (at > since ? sum + count : sum), 0);
       expect(window.countOf(counted, end)).toBe(exact(spanMs));

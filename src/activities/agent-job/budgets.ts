@@ -1,4 +1,4 @@
-/** Decides how many writes an hour and a day the upstream takes from a project: by the file of projects, or by settings. */
+/** Decides how many writes an hour and a day the upstream takes from a project: by its file, or by the settings. */
 import { parseProjectBudgets, type ProjectBudget } from '../../config/fields.js';
 import { SettingsFile } from '../../config/settings-file.js';
 import type { BudgetFacts } from '../../contract/request-queue.js';

@@ -6,7 +6,7 @@
  */
 import { doubled, throttledWaitMs } from '../../agent-job/waits.js';
 import type { BudgetFacts, WriteLimit } from '../../contract/request-queue.js';
-import { type Counted, DAY, HOUR, setBack } from './rolling-window.js';
+import { DAY, HOUR, setBack } from './rolling-window.js';
 
 /** In flight at once: so many may be refused together. A worker without a queue sends as many. */
 const MAX_IN_FLIGHT = 8;
@@ -17,6 +17,7 @@ const MAX_REFUSED = 16;
 /** A budget that no worker has named for so long is taken back by workers that know of none. */
 const NAMED_MS = 15 * 60_000;
 
+type Counted = ReturnType<typeof HOUR.withEvents>;
 type LimitName = keyof BudgetFacts;
 /** The window of each limit, the longest last. */
 const WINDOWS = { perHour: HOUR, perDay: DAY } as const satisfies Record<LimitName, unknown>;

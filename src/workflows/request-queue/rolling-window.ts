@@ -1,11 +1,12 @@
 /**
- * What happened within the last hour or day, counted: requests that were sent, answers 429. In steps, each with the time
- * of its latest event, so that its size is bounded and nothing leaves the window early. Pure. Times in milliseconds.
+ * What happened within the last hour or day, counted: requests that were sent, answers 429. In steps, each with the
+ * time of its latest event, so that its size is bounded and nothing leaves the window early. Pure. Times in
+ * milliseconds.
  */
 import { DAY_MS, HOUR_MS } from '../../contract/shared.js';
 
 /** `[time of the latest, count]` of each step, oldest first. */
-export type Counted = readonly (readonly [at: number, count: number])[];
+type Counted = readonly (readonly [at: number, count: number])[];
 
 /** A window of time that ends now. */
 class RollingWindow {
