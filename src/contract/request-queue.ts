@@ -118,7 +118,7 @@ export const joinQueueSignal = defineSignal<[JoinRequest]>('joinQueue');
 /** Reports how a request ended. */
 export const reportRequestSignal = defineSignal<[RequestReport & BudgetFacts]>('reportRequest');
 /** The state of the queue, at a time in milliseconds; default: when a worker last took a message or timer of it. */
-export const requestQueueStateQuery = defineQuery<RequestQueueState, [now?: number]>('requestQueueState');
+export const requestQueueStateQuery = defineQuery<RequestQueueState, [number?]>('requestQueueState');
 /** The place of a workflow; null if it does not wait. */
 export const queuePlaceQuery = defineQuery<QueuePlace | null, [string]>('queuePlace');
 /** Gives a waiting workflow its turn. Sent by the queue. */

@@ -142,7 +142,7 @@ test('those that wait for the budget of a day say so, and go when it is raised i
   expect(state).toMatchObject({ perHour: 100, perDay: 2, spentLastHour: 2, spentLastDay: 2 });
   // Two go a day after the first two, and the last one a day later.
   const days = waits.map(({ until }) => Math.round((Date.parse(until!) - Date.now()) / 86_400_000));
-  expect(days.toSorted()).toEqual([1, 1, 2]);
+  expect(days.toSorted((a, b) => a - b)).toEqual([1, 1, 2]);
   await writeFile(path, JSON.stringify({ [projectId]: { createsPerDay: 1_000 } }));
   await allComplete(projectId, jobs);
   expect(await queueOf(projectId).state()).toMatchObject({ perDay: 1_000, spentLastDay: 5, waitingCount: 0 });
