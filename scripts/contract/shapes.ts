@@ -126,8 +126,4 @@ export const WORKFLOWS: readonly WorkflowShape[] = [
 ];
 
 /** Definitions of messages between workflows of this project, which callers never send. */
-export const INTERNAL_MESSAGES: readonly string[] = [
-  'joinQueueSignal',
-  'reportRequestSignal',
-  'requestTurnSignal',
-];
+export const INTERNAL_MESSAGES: readonly string[] = ['joinQueueSignal', 'reportRequestSignal', 'requestTurnSignal'];

@@ -1,5 +1,5 @@
 /**
- * Decides when the next request may be sent to an upstream that takes only so many: by the budgets of an hour and of a
+ * Decides when the next request may be sent to an upstream that limits them: by the budgets of an hour and of a
  * day, and by answers 429. After a 429 with `Retry-After` the queue opens when that says. After another it is closed
  * for 30 seconds, twice as long after each further refusal, and then sends one request alone. Pure. Times in
  * milliseconds.
@@ -8,7 +8,7 @@ import { doubled, throttledWaitMs } from '../agent-job/waits.js';
 import type { BudgetFacts, WriteLimit } from '../contract/request-queue.js';
 import { DAY, HOUR, setBack } from './rolling-window.js';
 
-/** In flight at once: so many may be refused together. A worker without a queue sends as many. */
+/** In flight at once, and so at most answered 429 together. A worker without a queue sends as many. */
 const MAX_IN_FLIGHT = 8;
 const FIRST_CLOSED_MS = 30_000;
 const MAX_CLOSED_MS = 20 * 60_000;
@@ -91,7 +91,7 @@ export class Budget {
     return Math.min(wanted, ...this.#limits.map(({ max }) => max));
   }
 
-  /** Whether so many requests beside those that were sent take more than half of a limit. */
+  /** Whether that many requests beside those that were sent take more than half of a limit. */
   isHalfUsed(requests: number): boolean {
     return this.usedUp(requests, 2) !== undefined;
   }
@@ -162,7 +162,7 @@ export class Budget {
     Object.assign(data, { throttled, refused, refusedAt, opensAt: Math.min(data.opensAt, now + HOUR.spanMs) });
   }
 
-  /** When so many of each limit are free, and the queue is open. */
+  /** When `needed` requests of each limit are free, and the queue is open. */
   freeAt(needed: number): number {
     const now = this.#now();
     const freeAt = this.#limits.map(({ max, window, spent }) => window.leavesAt(spent, max - needed, now));

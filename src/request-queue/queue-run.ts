@@ -6,15 +6,15 @@ import type { BudgetFacts, JoinRequest, Priority, QueueName, RequestReport, Turn
 import { jsonBytes } from '../contract/shared.js';
 import { Budget, type BudgetData } from './budget.js';
 
-/** A workflow that waits for its turn, for so many requests. */
+/** A workflow that waits for its turn, and for how many requests. */
 export type Waiter = Required<Pick<JoinRequest, 'workflowId' | 'priority' | 'askedAt' | 'requests'>>;
 
 /** A waiter as continue-as-new hands it on: there may be many. */
 type CarriedWaiter = [workflowId: string, priority: Priority, askedAt: number, requests: number];
 
-/** Continue-as-new may hand on so much of those that wait: the server takes 2 MiB at most. */
+/** What continue-as-new may hand on of those that wait: the server takes 2 MiB at most. */
 const MAX_BYTES = 1_500_000;
-/** A carried waiter is its id and at most so much. */
+/** What a carried waiter has at most beside its id. */
 const BYTES_BESIDES_ID = 32;
 
 /** What continue-as-new hands on. */
@@ -39,12 +39,12 @@ interface TurnInFlight {
   until: number;
 }
 
-/** A turn is good for so long, and for so much longer with each further request: as long as one may take. */
+/** How long a turn of one request is good, and how much longer with each further one: as long as one may take. */
 const TURN_MS = 60_000;
 const FURTHER_REQUEST_MS = 20_000;
 /** So long after the end of its turn a request may still arrive, and its report may be on its way. */
 const REPORT_MS = 30_000;
-/** One turn of a queue is for so many requests at most: an odd message must not hold a project up. */
+/** The most requests of one turn: an odd message must not hold a project up. */
 const MAX_REQUESTS: Record<QueueName['operation'], number> = { create: 1, message: 1, visitors: 120 };
 
 /** One run of a queue. */
@@ -235,7 +235,7 @@ export class Waiters {
     return this.#order[0];
   }
 
-  /** The first so many, in order. */
+  /** The first ones, in order. */
   head(count: number): Waiter[] {
     return this.#order.slice(0, count);
   }

@@ -1,6 +1,6 @@
 /**
- * The workflow `requestQueue`. Decides when it sends turns, ends and continues as new, and what its queries answer.
- * budget.ts decides when the next turn may be given, and queue-run.ts whose it is.
+ * The workflow `requestQueue`. Decides when it sends turns, ends and continues as new. The room `request-queue` decides
+ * when the next turn may be given, whose it is, and what its queries answer.
  */
 import {
   CancellationScope,
@@ -19,19 +19,16 @@ import {
   reportRequestSignal,
   requestQueueStateQuery,
   requestTurnSignal,
-  type QueuedRequest,
   type QueueName,
-  type QueuePlace,
   type RequestQueueInput,
-  type RequestQueueState,
 } from '../contract.js';
 import { refusing } from '../agent-job/closed-run.js';
 import { InvalidInputError } from '../contract/errors.js';
 import { parseJoin, parseQueueName, parseReport } from '../request-queue/messages.js';
+import { QueueRun, type QueueData } from '../request-queue/queue-run.js';
+import { queuePlace, queueState } from '../request-queue/queue-shown.js';
 import { handedOn } from './handed-on.js';
 import { goOnWithAnyVersion } from './worker-version.js';
-import { QueueRun, type QueueData } from '../request-queue/queue-run.js';
-import { HOUR } from '../request-queue/rolling-window.js';
 
 /** What continue-as-new hands on, inside the input; believed only in a run that continues another. */
 interface Continued extends QueueData {
@@ -41,14 +38,11 @@ interface Continued extends QueueData {
 type GivenTurn = NonNullable<ReturnType<QueueRun['nextTurn']>>;
 
 /** Raised with every change of `Continued` that another release would misread. */
-const CONTINUED_VERSION = 2;
+const CONTINUED_VERSION = 1;
 /** When many join at once, a longer history takes so long to replay that more messages come than a task may miss. */
 const MAX_EVENTS = 2_000;
 /** Timers of a Temporal server do not fire sooner. */
 const MIN_TIMER_MS = 1_000;
-/** So many that wait are listed. */
-const MAX_LISTED = 100;
-const REQUEST: Record<QueueName['operation'], string> = { create: 'create', message: 'message', visitors: 'request' };
 
 /**
  * Gives turns to send to an upstream that takes only so many requests. It runs while a workflow waits, and while what
@@ -100,7 +94,7 @@ function handleMessages(name: QueueName, run: QueueRun, changed: () => void): vo
     }
     changed();
   };
-  setHandler(requestQueueStateQuery, (now) => queueState(name, run, now));
+  setHandler(requestQueueStateQuery, (at) => queueState(name, run, latest(at)));
   setHandler(queuePlaceQuery, (workflowId) => queuePlace(name, run, workflowId));
   setHandler(reportRequestSignal, (input) => take('reportRequest', () => run.report(parseReport(input))));
   setHandler(joinQueueSignal, (input) =>
@@ -110,6 +104,11 @@ function handleMessages(name: QueueName, run: QueueRun, changed: () => void): vo
       }
     }),
   );
+}
+
+/** A query sees the time of the last workflow task, which may be long ago: the asker gives the time of its own. */
+function latest(at: unknown): number {
+  return Math.max(Date.now(), Number.isSafeInteger(at) ? (at as number) : 0);
 }
 
 async function sendTurn(run: QueueRun, given: GivenTurn): Promise<void> {
@@ -150,71 +149,4 @@ class Alarm {
       })
       .catch(() => {});
   }
-}
-
-/** The answer to `requestQueueState`. */
-function queueState({ operation, projectId }: QueueName, current: QueueRun, at: unknown): RequestQueueState {
-  // A query sees the time of the last workflow task, and while nothing changes there is none.
-  const now = Math.max(Date.now(), Number.isSafeInteger(at) ? (at as number) : 0);
-  const run = current.asOf(now);
-  const { budget, waiters, nextTurnAt } = run;
-  // If a turn could be given at once and no workflow waits, there is no next turn.
-  const isIdle = waiters.count === 0 && nextTurnAt !== null && nextTurnAt <= now;
-  return {
-    operation,
-    projectId,
-    perHour: budget.numberOf('perHour'),
-    perDay: budget.numberOf('perDay'),
-    spentLastHour: budget.spentOf('perHour'),
-    spentLastDay: budget.spentOf('perDay'),
-    throttledLastHour: HOUR.countOf(budget.data.throttled, now),
-    inFlight: run.turnsInFlight,
-    notBefore: budget.notBefore === null ? null : iso(budget.notBefore),
-    nextTurnAt: isIdle || nextTurnAt === null ? null : iso(nextTurnAt),
-    waitingCount: waiters.count,
-    waiting: listed(run),
-  };
-}
-
-/** The answer to `queuePlace`. */
-function queuePlace({ operation }: QueueName, run: QueueRun, workflowId: unknown): QueuePlace | null {
-  const place = typeof workflowId === 'string' ? run.waiters.placeOf(workflowId) : null;
-  if (!place) return null;
-  const { position, requests } = place;
-  const { data, notBefore } = run.budget;
-  const expected = expectation(run, place, run.sendTimes(requests));
-  if (data.isNamed && notBefore !== null) return { for: 'rateLimit', position, ...expected };
-  const used = run.budget.usedUp(run.requestsInFlight + requests);
-  const what = used && `${used.max} ${REQUEST[operation]}${used.max === 1 ? '' : 's'}`;
-  return {
-    for: 'turn',
-    position,
-    ...expected,
-    ...(used && { reason: `the ${used.name}'s budget of ${what} is used` }),
-  };
-}
-
-function listed(run: QueueRun): QueuedRequest[] {
-  const head = run.waiters.head(MAX_LISTED);
-  const times = run.sendTimes(head.reduce((sum, { requests }) => sum + requests, 0));
-  let wanted = 0;
-  return head.map(({ workflowId, priority, askedAt, requests }, index) => {
-    const place = { position: index + 1, requests: (wanted += requests) };
-    const since = iso(askedAt);
-    return { workflowId, priority, since, position: place.position, ...expectation(run, place, times) };
-  });
-}
-
-/** When a turn is expected. Without a limit, only the time of the first one is known. */
-function expectation(
-  { nextTurnAt }: QueueRun,
-  { position, requests }: { position: number; requests: number },
-  sendTimes: readonly number[],
-): { expectedAt?: string } {
-  const at = sendTimes[requests - 1] ?? (position === 1 ? nextTurnAt : null);
-  return at === null ? {} : { expectedAt: iso(at) };
-}
-
-function iso(time: number): string {
-  return new Date(time).toISOString();
 }
