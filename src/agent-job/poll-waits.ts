@@ -105,7 +105,7 @@ export function plannedPolls(
   return reads;
 }
 
-/** A batch ends at most so often since reads begin to fail: an upstream that flaps more is ridden out. */
+/** A batch ends at most so often because reads begin to fail: an upstream that flaps more is ridden out. */
 export const TROUBLE_REPORTED_EVERY_MS = 10 * 60_000;
 
 /** Reads fail from the second failure in a row on, or from the first that comes with a `Retry-After`. */
