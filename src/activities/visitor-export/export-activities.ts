@@ -99,8 +99,8 @@ export function createExportActivities(dependencies: ExportActivitiesDependencie
     prepareExport: ({ range, turns }: PrepareInput): Promise<Prepared> =>
       reported(async () => {
         await checkProject(store, range.projectId, true);
-        await finishPublication(store, range);
-        await cleanUpStaging(store, range, warn);
+        await finishPublication(store, range, warn);
+        await cleanUpStaging(store, range);
         // Best effort: expired copies cost space, and nothing else.
         await removeExpired(store, startClock().server(), range.projectId).catch(warn);
         const expectedRows = (await readManifest(store, range))?.rows ?? null;
@@ -134,8 +134,8 @@ export function createExportActivities(dependencies: ExportActivitiesDependencie
       reported(() =>
         heartbeating(async () => {
           if (turn) await client.report({ turn: turn.turn, outcome: 'unsent', at: Date.now() });
-          await finishPublication(store, range);
-          await cleanUpStaging(store, range, warn);
+          await finishPublication(store, range, warn);
+          await cleanUpStaging(store, range);
         }),
       ),
   };

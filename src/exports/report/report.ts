@@ -49,7 +49,6 @@ export async function writeReport(
   await store.put(reportKey(projectId), Buffer.from(page));
   // Best effort: what a killed writer left was never visible.
   await store.removeFolder(stagingKey(reportFolder(projectId))).catch(() => {});
-  await store.removeUnfinished(reportFolder(projectId)).catch(() => {});
   return store.urlOf(reportKey(projectId));
 }
 

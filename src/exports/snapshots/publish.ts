@@ -29,6 +29,7 @@ import type { SnapshotStore } from './snapshot-store.js';
 import {
   checkCheckpoint,
   cleanUpStaging,
+  copyKeys,
   keepSuperseded,
   stagedParquet,
   type StagedScan,
@@ -249,19 +250,37 @@ async function readIntent(store: SnapshotStore, range: VisitorExportRange): Prom
 }
 
 /** Finishes what a run left after step 3 or 4; returns the intent record of the publication that is now whole. */
-export async function finishPublication(store: SnapshotStore, range: VisitorExportRange): Promise<Intent | null> {
-  const intent = await finishIntent(store, range);
+export async function finishPublication(
+  store: SnapshotStore,
+  range: VisitorExportRange,
+  warn?: (error: unknown) => void,
+): Promise<Intent | null> {
+  const intent = await finishIntent(store, range, warn);
   await removeReplaced(store, range);
   return intent;
 }
 
-async function finishIntent(store: SnapshotStore, range: VisitorExportRange): Promise<Intent | null> {
+async function finishIntent(
+  store: SnapshotStore,
+  range: VisitorExportRange,
+  warn: (error: unknown) => void = () => {},
+): Promise<Intent | null> {
   const intent = await readIntent(store, range);
+  for (const key of await unfinishedKeys(store, range, intent)) {
+    await store.removeUnfinished(key).catch(warn); // Best effort: not every account may list uploads.
+  }
   if (!intent || !(await isWhole(store, intent.manifest))) return null;
   const published = await readTrusted(store, range);
   if (published && isNewer(published, intent.manifest)) return null;
   await store.put(manifestKey(range), encodeManifest(intent.manifest));
   return intent;
+}
+
+/** What a killed writer may have been at: the copy of the snapshot that is there, or the file that it intended. */
+async function unfinishedKeys(store: SnapshotStore, range: VisitorExportRange, intent: Intent | null) {
+  const published = await readTrusted(store, range);
+  const intended = intent?.manifest.files ?? [];
+  return [...(published ? copyKeys(published) : []), ...intended.map(({ name }) => `${snapshotFolder(range)}/${name}`)];
 }
 
 /**

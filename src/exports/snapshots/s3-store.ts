@@ -76,8 +76,10 @@ export class S3Store implements SnapshotStore {
     await writeFrom(key, source, async (pieces) => {
       const Body = Readable.from(pieces, { objectMode: false });
       const params = { ...this.#object(key), Body, ContentType: contentType(key) };
+      // Bytes in memory are one part, so one request: a killed writer leaves no unfinished upload of them.
+      const partSize = source instanceof Uint8Array ? Math.max(source.length, PART_BYTES) : PART_BYTES;
       // An error in between aborts the upload, and nothing of it is ever visible.
-      assertStored(await new Upload({ client: this.#client, params, partSize: PART_BYTES, queueSize: 1 }).done());
+      assertStored(await new Upload({ client: this.#client, params, partSize, queueSize: 1 }).done());
     });
   }
 
@@ -103,10 +105,10 @@ export class S3Store implements SnapshotStore {
     for await (const key of this.list(folder)) await this.remove(key);
   }
 
-  async removeUnfinished(folder: string): Promise<void> {
-    const Bucket = this.#bucket;
-    await inStore('remove', folder, async () => {
-      const Prefix = `${this.#prefix}${folder}/`;
+  async removeUnfinished(key: string): Promise<void> {
+    const { Bucket, Key: Prefix } = this.#object(key);
+    await inStore('remove', key, async () => {
+      // A whole key: MinIO lists uploads of no other prefix.
       // Those of a page are gone when the next one is asked for.
       for (let isMore = true; isMore;) {
         const page = await this.#client.send(new ListMultipartUploadsCommand({ Bucket, Prefix }));

@@ -27,8 +27,8 @@ export interface SnapshotStore {
   remove(key: string): Promise<void>;
   /** Removes all objects below a folder of work in progress. */
   removeFolder(folder: string): Promise<void>;
-  /** Gives up unfinished writes below a folder that lie outside of staging: never visible, but they cost space. */
-  removeUnfinished(folder: string): Promise<void>;
+  /** Gives up unfinished writes of an object outside of staging: never visible, but they cost space. */
+  removeUnfinished(key: string): Promise<void>;
 }
 
 /**

@@ -93,17 +93,9 @@ function chained(chain: string, bytes: Uint8Array): string {
 }
 
 /** Removes a date range's work in progress, of every run. */
-export async function cleanUpStaging(
-  store: SnapshotStore,
-  range: VisitorExportRange,
-  warn: (error: unknown) => void = () => {},
-): Promise<void> {
+export async function cleanUpStaging(store: SnapshotStore, range: VisitorExportRange): Promise<void> {
   await store.removeFolder(stagingFolder(range));
-  await cleanUpSuperseded(store, range, warn);
-  // Best effort: not every account may list uploads, and unfinished ones are never visible.
-  for (const folder of [snapshotFolder(range), stagingFolder(range)]) {
-    await store.removeUnfinished(folder).catch(warn);
-  }
+  await cleanUpSuperseded(store, range);
 }
 
 // Replaced snapshots.
@@ -112,6 +104,11 @@ export async function cleanUpStaging(
 const RETENTION_MS = 30 * DAY_MS;
 /** The manifest of a copy. */
 const COPY = /\/snapshotId=[^/]+\/manifest\.json$/;
+
+/** The keys of the Parquet files of a snapshot's copy. */
+export function copyKeys(snapshot: SnapshotManifest): string[] {
+  return snapshot.files.map(({ name }) => `${supersededFolder(snapshot, snapshot.snapshotId)}/${name}`);
+}
 
 /** Copies a snapshot that is about to be replaced, its manifest last. `supersededAt` is ISO 8601. */
 export async function keepSuperseded(
@@ -125,23 +122,18 @@ export async function keepSuperseded(
   for (const { name } of current.files) await store.put(`${to}/${name}`, store.stream(`${from}/${name}`));
   await store.put(`${to}/manifest.json`, encodeManifest({ ...current, supersededAt }));
   // The same content was replaced before, and its rows may have come in another order.
-  const kept = ['manifest.json', ...current.files.map(({ name }) => name)].map((name) => `${to}/${name}`);
+  const kept = [`${to}/manifest.json`, ...copyKeys(current)];
   for (const key of before) if (!kept.includes(key)) await store.remove(key);
 }
 
 /** Removes unfinished copies of killed writers of the date range: the manifest of a copy is its last object. */
-async function cleanUpSuperseded(
-  store: SnapshotStore,
-  range: VisitorExportRange,
-  warn: (error: unknown) => void,
-): Promise<void> {
+async function cleanUpSuperseded(store: SnapshotStore, range: VisitorExportRange): Promise<void> {
   const folder = supersededFolder(range);
   const keys: string[] = [];
   for await (const key of store.list(folder)) keys.push(key);
   const whole = new Set(keys.filter((key) => COPY.test(key)).map(folderOf));
   for (const key of keys) if (!whole.has(folderOf(key))) await store.remove(key);
   await store.removeFolder(stagingKey(folder));
-  await store.removeUnfinished(folder).catch(warn); // never visible
 }
 
 /** Removes what a project has retained for longer than thirty days; returns the folders. */
