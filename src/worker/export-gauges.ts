@@ -12,7 +12,7 @@ import {
   readFoundManifest,
 } from '../exports/snapshots/catalog.js';
 import { isAsWritten, unlessNewer } from '../exports/snapshots/manifest.js';
-import { plusDays } from '../exports/date-range.js';
+import { dateOf, plusDays } from '../exports/date-range.js';
 import type { SnapshotStore } from '../exports/snapshots/snapshot-store.js';
 import { every } from './every.js';
 import type { Logger } from './logging.js';
@@ -155,10 +155,6 @@ export async function projectDays(
     projects.set(projectId, { lastEnd: manifests.findLast(({ consistent }) => consistent)?.dateTo ?? null, gaps });
   }
   return projects;
-}
-
-function dateOf(time: number): string {
-  return new Date(time).toISOString().slice(0, 10);
 }
 
 /** The manifest, if its files are there; what they hold is for `export gaps` and `export verify`. */

@@ -58,7 +58,7 @@ export async function publishScan(
 ): Promise<SnapshotReceipt> {
   const { range, runId, checkpoint } = finished;
   checkCheckpoint(checkpoint);
-  await finishIntent(store, range);
+  await finishPublication(store, range);
   const published = await readTrusted(store, range);
   const current = published && (await isWhole(store, published)) ? published : null;
   const candidate = judged(finished, published);
@@ -249,31 +249,22 @@ async function readIntent(store: SnapshotStore, range: VisitorExportRange): Prom
   }
 }
 
-/** Finishes what a run left after step 3 or 4; returns the intent record of the publication that is now whole. */
+/** Finishes or removes what an attempt left after step 1, 3 or 4; `warn` gets errors that cost only space. */
 export async function finishPublication(
   store: SnapshotStore,
   range: VisitorExportRange,
-  warn?: (error: unknown) => void,
-): Promise<Intent | null> {
-  const intent = await finishIntent(store, range, warn);
-  await removeReplaced(store, range);
-  return intent;
-}
-
-async function finishIntent(
-  store: SnapshotStore,
-  range: VisitorExportRange,
   warn: (error: unknown) => void = () => {},
-): Promise<Intent | null> {
+): Promise<void> {
   const intent = await readIntent(store, range);
   for (const key of await unfinishedKeys(store, range, intent)) {
     await store.removeUnfinished(key).catch(warn); // Best effort: not every account may list uploads.
   }
-  if (!intent || !(await isWhole(store, intent.manifest))) return null;
-  const published = await readTrusted(store, range);
-  if (published && isNewer(published, intent.manifest)) return null;
-  await store.put(manifestKey(range), encodeManifest(intent.manifest));
-  return intent;
+  if (intent && (await isWhole(store, intent.manifest))) {
+    const published = await readTrusted(store, range);
+    const isOutdated = published && isNewer(published, intent.manifest);
+    if (!isOutdated) await store.put(manifestKey(range), encodeManifest(intent.manifest));
+  }
+  await removeReplaced(store, range);
 }
 
 /** What a killed writer may have been at: the copy of the snapshot that is there, or the file that it intended. */

@@ -10,7 +10,7 @@ import {
   paginateListObjectsV2,
 } from '@aws-sdk/client-s3';
 import { Upload } from '@aws-sdk/lib-storage';
-import { inStore, SnapshotStoreError, writeFrom, type SnapshotStore } from './snapshot-store.js';
+import { inStore, orNull, SnapshotStoreError, writeFrom, type SnapshotStore } from './snapshot-store.js';
 
 const PART_BYTES = 8 << 20; // S3 takes 10,000 parts of 5 MiB or more
 /** The SDK gives up a connection that is silent for so long. Three tries fit into an attempt of `readChunk`. */
@@ -51,7 +51,7 @@ export class S3Store implements SnapshotStore {
 
   read(key: string): Promise<Buffer | null> {
     return inStore('read', key, async () => {
-      const found = await orNull(this.#client.send(new GetObjectCommand(this.#object(key))));
+      const found = await orNull(this.#client.send(new GetObjectCommand(this.#object(key))), isMissing);
       return found?.Body ? Buffer.from(await found.Body.transformToByteArray()) : null;
     });
   }
@@ -67,7 +67,7 @@ export class S3Store implements SnapshotStore {
 
   size(key: string): Promise<number | null> {
     return inStore('read', key, async () => {
-      const head = await orNull(this.#client.send(new HeadObjectCommand(this.#object(key))));
+      const head = await orNull(this.#client.send(new HeadObjectCommand(this.#object(key))), isMissing);
       return head?.ContentLength ?? null;
     });
   }
@@ -136,12 +136,6 @@ function contentType(key: string): string {
   return key.endsWith('.json') ? 'application/json' : 'application/octet-stream';
 }
 
-async function orNull<T>(result: Promise<T>): Promise<T | null> {
-  try {
-    return await result;
-  } catch (error) {
-    const { name } = error as Error;
-    if (name === 'NoSuchKey' || name === 'NotFound') return null;
-    throw error;
-  }
+function isMissing(error: unknown): boolean {
+  return ['NoSuchKey', 'NotFound'].includes((error as Error).name);
 }

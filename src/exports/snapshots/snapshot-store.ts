@@ -71,6 +71,14 @@ export async function inStore<T>(operation: string, key: string, work: () => Pro
   }
 }
 
+/** What is read; null if the error says that it is missing. */
+export async function orNull<T>(result: Promise<T>, isMissing: (error: unknown) => boolean): Promise<T | null> {
+  return result.catch((error: unknown) => {
+    if (isMissing(error)) return null;
+    throw error;
+  });
+}
+
 /** Writes what a source gives: an error of the source passes through, one of the store is named. */
 export async function writeFrom(
   key: string,

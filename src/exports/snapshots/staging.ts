@@ -92,10 +92,18 @@ function chained(chain: string, bytes: Uint8Array): string {
   return sha256Hex(chain + sha256Hex(bytes));
 }
 
-/** Removes a date range's work in progress, of every run. */
+/**
+ * Removes a date range's work in progress, of every run, and unfinished copies of killed writers: the manifest of a
+ * copy is its last object.
+ */
 export async function cleanUpStaging(store: SnapshotStore, range: VisitorExportRange): Promise<void> {
   await store.removeFolder(stagingFolder(range));
-  await cleanUpSuperseded(store, range);
+  const copies = supersededFolder(range);
+  const keys: string[] = [];
+  for await (const key of store.list(copies)) keys.push(key);
+  const whole = new Set(keys.filter((key) => COPY.test(key)).map(folderOf));
+  for (const key of keys) if (!whole.has(folderOf(key))) await store.remove(key);
+  await store.removeFolder(stagingKey(copies));
 }
 
 // Replaced snapshots.
@@ -124,16 +132,6 @@ export async function keepSuperseded(
   // The same content was replaced before, and its rows may have come in another order.
   const kept = [`${to}/manifest.json`, ...copyKeys(current)];
   for (const key of before) if (!kept.includes(key)) await store.remove(key);
-}
-
-/** Removes unfinished copies of killed writers of the date range: the manifest of a copy is its last object. */
-async function cleanUpSuperseded(store: SnapshotStore, range: VisitorExportRange): Promise<void> {
-  const folder = supersededFolder(range);
-  const keys: string[] = [];
-  for await (const key of store.list(folder)) keys.push(key);
-  const whole = new Set(keys.filter((key) => COPY.test(key)).map(folderOf));
-  for (const key of keys) if (!whole.has(folderOf(key))) await store.remove(key);
-  await store.removeFolder(stagingKey(folder));
 }
 
 /** Removes what a project has retained for longer than thirty days; returns the folders. */
