@@ -1,30 +1,24 @@
-import { mkdir, mkdtemp, readFile, readdir, rm, writeFile } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
+import { mkdir, readFile, readdir, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
-import { pathToFileURL } from 'node:url';
 import { MockActivityEnvironment } from '@temporalio/testing';
-import { afterEach, beforeEach, expect, test, vi } from 'vitest';
+import { expect, test, vi } from 'vitest';
 import { createExportActivities } from '../../src/activities/visitor-export/export-activities.js';
 import { plusDays } from '../../src/exports/date-range.js';
 import { buildReport, writeReport } from '../../src/exports/report/report.js';
 import { manifestKey, reportKey } from '../../src/exports/snapshots/layout.js';
-import { openStore } from '../../src/exports/snapshots/open-store.js';
 import type { SnapshotStore } from '../../src/exports/snapshots/snapshot-store.js';
 import type { Upstream } from '../../src/upstream/upstream.js';
 import { projectDays } from '../../src/worker/export-gauges.js';
 import { putDay } from './snapshots.js';
 import { parquetKey, parquetPath } from '../snapshots/published.js';
+import { changed, useStore } from '../snapshots/test-store.js';
 
 const NOW = '2026-03-11T06:00:00.000Z';
 const TODAY = '2026-03-11';
 
 let root: string;
 let store: SnapshotStore;
-beforeEach(async () => {
-  root = await mkdtemp(join(tmpdir(), 'agent-jobs-report-'));
-  store = await openStore(pathToFileURL(root).href);
-});
-afterEach(() => rm(root, { recursive: true, force: true }));
+useStore((made) => ({ root, store } = made));
 
 /** How the days are of projects whose Schedules were made on a date. */
 const daysOf = (now: string, made: string, ...projects: string[]) =>
@@ -215,15 +209,9 @@ test('the last consistent day of each project is found, whatever came after it',
 
 test('a look costs one list a scheduled project and a read for each manifest that is new', async () => {
   const asked: string[] = [];
-  const counting = new Proxy(store, {
-    get: (target, name) => {
-      const value: unknown = target[name as 'read'];
-      if (typeof value !== 'function') return value;
-      return (...args: unknown[]) => {
-        asked.push([name, ...args].join(' '));
-        return Reflect.apply(value, target, args) as unknown;
-      };
-    },
+  const counting = changed(store, 'all', (real, args, name) => {
+    asked.push([name, ...args].join(' '));
+    return real(...args);
   });
   for (const project of ['a', 'b', 'unscheduled']) {
     for (const date of ['2018-03-05', '2026-03-09', '2026-03-10'])

@@ -14,6 +14,7 @@ import { NEW_SCAN } from '../../src/exports/scan-checkpoint.js';
 import { stageChunk } from '../../src/exports/snapshots/staging.js';
 import { putDay } from '../report/snapshots.js';
 import { pageAt, rows } from './pages.js';
+import { makeStore } from './test-store.js';
 
 let root: string;
 let connection: DuckDBConnection;
@@ -22,8 +23,8 @@ const ODD_PROJECT = '../ä & 7';
 const FORMULAS = ['=HYPERLINK("http://x")', '@x', '\u0001=1', '＝4', '/x;=2', '/x\n=3'];
 
 beforeAll(async () => {
-  root = await mkdtemp(join(tmpdir(), 'agent-jobs-views-'));
-  const store = await openStore(pathToFileURL(root).href);
+  const { store, ...made } = await makeStore();
+  ({ root } = made);
   await publishRows(store, { projectId: '007', dateFrom: '2026-01-01', dateTo: '2026-01-02' }, 3);
   await publishRows(store, { projectId: '007', dateFrom: '2026-01-02', dateTo: '2026-01-03' }, 0);
   await publishRows(store, { projectId: '007', dateFrom: '2026-01-01', dateTo: '2026-01-08' }, 9);

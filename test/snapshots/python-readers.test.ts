@@ -10,6 +10,7 @@ import { manifestKey } from '../../src/exports/snapshots/layout.js';
 import { openStore } from '../../src/exports/snapshots/open-store.js';
 import { putDay } from '../report/snapshots.js';
 import { fetchPythonPackage } from '../support/python-packages.js';
+import { makeStore } from './test-store.js';
 
 const run = promisify(execFile);
 const DOCS = new URL('../../docs/recipes.md', import.meta.url);
@@ -26,8 +27,8 @@ let root: string;
 let env: NodeJS.ProcessEnv;
 
 beforeAll(async () => {
-  root = await mkdtemp(join(tmpdir(), 'agent-jobs-python-readers-'));
-  const store = await openStore(pathToFileURL(root).href);
+  const { store, ...made } = await makeStore();
+  ({ root } = made);
   const rows = Array.from({ length: 50 }, (_, i) => ({ path: `/${i}`, human: 1, ai: 3 * i, total: 5 * i }));
   for (const date of ['2026-01-01', '2026-01-03']) await putDay(store, '007', { date, rows });
   await putDay(store, '007', { date: '2026-01-02', rows: [] });

@@ -17,6 +17,7 @@ import { SnapshotStoreError, type SnapshotStore } from '../../src/exports/snapsh
 import { finishPublication } from '../../src/exports/snapshots/publish.js';
 import { startOddS3, startS3Server, type S3Server } from '../support/s3-server.js';
 import { exportRows, RANGE, rows } from './pages.js';
+import { changed } from './test-store.js';
 
 let folder: string;
 let s3: S3Server;
@@ -213,16 +214,10 @@ test('uploads that killed writers left unfinished are given up, also where a lis
   };
   /** The store of a writer that is killed while it uploads this object. */
   const killedAt = (where: RegExp): SnapshotStore =>
-    new Proxy(store, {
-      get(target, name) {
-        const value = target[name as keyof SnapshotStore] as unknown;
-        if (name !== 'put') return typeof value === 'function' ? value.bind(target) : value;
-        return async (key: string, source: Uint8Array) => {
-          if (!where.test(key)) return store.put(key, source);
-          await client.send(new CreateMultipartUploadCommand({ Bucket, Key: `${prefix}/${key}` }));
-          throw new Error('killed');
-        };
-      },
+    changed(store, 'put', async (real, [key, source]) => {
+      if (!where.test(String(key))) return real(key, source);
+      await client.send(new CreateMultipartUploadCommand({ Bucket, Key: `${prefix}/${String(key)}` }));
+      throw new Error('killed');
     });
   await exportRows(store, () => rows(20));
   for (const folder of ['superseded', 'visitors']) {
