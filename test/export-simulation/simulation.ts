@@ -16,6 +16,20 @@ import { type DaySettings, REQUESTS_PER_HOUR, SimulatedUpstream, startOfDay } fr
 import type { Drift, GoodPage } from '../support/moving-visitors.js';
 import { parquetKey } from '../snapshots/published.js';
 
+/** What the runs met, and what their readings came to. */
+const MET = [
+  ...(['drifted', 'kills', 'endedRuns', 'busy', 'movingDays', 'shuffledDays', 'provisional'] as const),
+  // Readings that met contradictions, rows that had gone for a while, or rows that are not as the interface says.
+  ...(['contradictions', 'lossesForAWhile', 'oddRows', 'damagedFiles'] as const),
+  /** Readings marked or kept for a contradiction or a loss. */
+  'doubted',
+  'missedNights',
+  /** Days that no night of their own read, and a later one did. */
+  'madeUpDays',
+  /** Days whose last nights were missed before the upstream had settled: `exportedAt` says when they were read. */
+  'cutShort',
+] as const;
+
 /** What became of the days of many scheduled runs. */
 export interface SimulationFigures {
   runs: number;
@@ -31,29 +45,7 @@ export interface SimulationFigures {
   settledDays: number;
   /** Days without a snapshot between others, which nights to come should have made up for. */
   notMadeUp: string[];
-  /** What the runs met. */
-  met: {
-    drifted: number;
-    kills: number;
-    endedRuns: number;
-    busy: number;
-    movingDays: number;
-    shuffledDays: number;
-    provisional: number;
-    /** Readings that met contradictions, or rows that had gone for a while. */
-    contradictions: number;
-    lossesForAWhile: number;
-    /** Readings of rows that were not as the interface says. */
-    oddRows: number;
-    missedNights: number;
-    /** Days that no night of their own read, and a later one did. */
-    madeUpDays: number;
-    /** Days whose last nights were missed before the upstream had settled: `exportedAt` says when they were read. */
-    cutShort: number;
-    /** Readings marked or kept for one of these. */
-    doubted: number;
-    damagedFiles: number;
-  };
+  met: Record<(typeof MET)[number], number>;
   /** Nights after which a good snapshot was worse than before, with nothing in the upstream to explain it. */
   worse: string[];
 }
@@ -90,11 +82,7 @@ export async function simulateRuns(seed: number, runs: number): Promise<Simulati
     runs: 0,
     days: 0,
     ...{ unmarkedWrong: [], stillMarked: 0, settledDays: 0, notMadeUp: [], worse: [] },
-    met: {
-      ...{ drifted: 0, kills: 0, endedRuns: 0, busy: 0, movingDays: 0, shuffledDays: 0, provisional: 0 },
-      ...{ contradictions: 0, lossesForAWhile: 0, oddRows: 0, doubted: 0, damagedFiles: 0 },
-      ...{ missedNights: 0, madeUpDays: 0, cutShort: 0 },
-    },
+    met: Object.fromEntries(MET.map((name) => [name, 0])) as SimulationFigures['met'],
   };
   for (let world = 0; figures.runs < runs; world++) {
     const count = Math.min(RUNS_PER_WORLD, runs - figures.runs);

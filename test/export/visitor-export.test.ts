@@ -131,20 +131,6 @@ test('an export cancelled within a chunk sweeps only after the chunk, so that no
   expect(await topFolders(setUp)).toEqual([]);
 });
 
-test('a Schedule’s run exports each local day before its nominal time', async () => {
-  const { snapshots } = await withWorkers(setUp, async () => {
-    const handle = await startScheduledRun(setUp, { timeZone: 'America/Los_Angeles', days: 3 });
-    return handle.result();
-  });
-  // 00:00 UTC is the afternoon before in Los Angeles.
-  expect(snapshots.map(({ dateFrom, dateTo }) => [dateFrom, dateTo])).toEqual([
-    ['2026-03-06', '2026-03-07'],
-    ['2026-03-07', '2026-03-08'],
-    ['2026-03-08', '2026-03-09'],
-  ]);
-  expect(snapshots.every(({ rows, consistent }) => rows === 2_600 && consistent)).toBe(true);
-});
-
 test('days that earlier runs missed are made up for, the newest first, and one that fails ends no run', async () => {
   const now = Math.floor(Date.now() / 60_000) * 60_000;
   const day = (before: number) => new Date(now - before * 86_400_000).toISOString().slice(0, 10);
