@@ -79,10 +79,7 @@ export function parseExportInput(input: unknown): ExportSpec {
   if (isRange && isGiven(fields['timeZone'])) {
     throw new InvalidInputError('timeZone', 'must not be given together with dateFrom and dateTo');
   }
-  return !isRange && isGiven(fields['timeZone']) ? parseScheduled(fields) : parseRange(fields);
-}
-
-function parseScheduled(fields: Record<string, unknown>): ExportSpec {
+  if (isRange || !isGiven(fields['timeZone'])) return parseRange(fields);
   const { projectId, timeZone, days } = parseFields(SCHEDULED_EXPORT, fields);
   return { kind: 'scheduled', projectId, timeZone, days };
 }

@@ -1,7 +1,7 @@
 /** What a worker counts of exports for its metrics: the workers that poll for them, and the days of each project. */
-import { type Client, ScheduleClient, ScheduleNotFoundError } from '@temporalio/client';
+import type { Client } from '@temporalio/client';
 import { exportTaskQueue, scheduledProject, type SnapshotManifest, visitorExportScheduleId } from '../contract.js';
-import { lenientOptions } from '../temporal/workflow-clients.js';
+import { schedulesWithId } from '../temporal/workflow-clients.js';
 import {
   daysOf,
   findSnapshots,
@@ -26,24 +26,13 @@ const ID_START = visitorExportScheduleId('');
 
 /** When the Schedule of each project that this task queue exports was made, in milliseconds since 1970. */
 export async function scheduledProjects(client: Client, taskQueue: string): Promise<Map<string, number>> {
-  const schedules = new ScheduleClient(lenientOptions(client));
   const projects = new Map<string, number>();
   const read = async () => {
-    for await (const { scheduleId } of schedules.list()) {
-      if (!scheduleId.startsWith(ID_START)) continue;
-      const found = await schedules.getHandle(scheduleId).describe().catch(nullIfRemoved);
-      if (found?.action.taskQueue === taskQueue)
-        projects.set(scheduledProject(scheduleId), found.info.createdAt.getTime());
-    }
+    for await (const { scheduleId, action, info } of schedulesWithId(client, ID_START))
+      if (action.taskQueue === taskQueue) projects.set(scheduledProject(scheduleId), info.createdAt.getTime());
   };
   await client.withDeadline(Date.now() + SCAN_INTERVAL_MS, read);
   return projects;
-}
-
-/** A removed Schedule still shows in lists for a moment. */
-function nullIfRemoved(error: unknown): null {
-  if (error instanceof ScheduleNotFoundError) return null;
-  throw error;
 }
 
 type Gauges<Name extends keyof Meters> = Pick<Meters, Name>;

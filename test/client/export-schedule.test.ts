@@ -26,7 +26,7 @@ const newProject = () => `p/${randomUUID()}`;
 
 const rawScheduleOf = (projectId: string) => server.client.schedule.getHandle(visitorExportScheduleId(projectId));
 
-test('a new Schedule has the defaults and catches up for a week; what is given later changes, the rest stays', async () => {
+test('a new Schedule has the defaults and catches up for a week; only what is given later changes', async () => {
   const projectId = newProject();
   const raw = rawScheduleOf(projectId);
   const defaults = { timeZone: 'Europe/Paris', hour: 4, minute: 30, days: 3, jitterMs: 600_000 };

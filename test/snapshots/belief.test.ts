@@ -159,7 +159,7 @@ test('an older publication that was left half-done does not take the place of a 
   await exportRows(store, () => [], { exportedAt: at(4), runId: 'new', totals: NONE });
   const newest = { ...(await manifest()), exportedAt: at(4) };
   await store.put(manifestKey(RANGE), encodeManifest(newest));
-  await store.put(intentKey(RANGE), Buffer.from(JSON.stringify({ runId: 'old', manifest: older })));
+  await store.put(intentKey(RANGE), encodeManifest(older));
   await finishPublication(store, RANGE);
   expect(await manifest()).toMatchObject({ exportedAt: at(4) });
 });

@@ -198,7 +198,7 @@ test('a page that a proxy answers a write with, which names nothing as stored, i
   await proxy.stop();
 });
 
-test('uploads that killed writers left unfinished are given up, also where a list has those of a whole key alone', async () => {
+test('uploads that killed writers left are given up, also where a list has those of a whole key alone', async () => {
   const odd = await startOddS3(s3.url);
   for (const key of ['AWS_REQUEST_CHECKSUM_CALCULATION', 'AWS_RESPONSE_CHECKSUM_VALIDATION'])
     vi.stubEnv(key, 'WHEN_REQUIRED');

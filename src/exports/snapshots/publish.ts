@@ -15,14 +15,15 @@ import { isProvisional } from '../date-range.js';
 import { type ScanCheckpoint, SECOND_SCAN_DELAY_MS, type SuspectScan } from '../scan-checkpoint.js';
 import { COUNTS } from './content-digest.js';
 import {
-  checkManifest,
   encodeManifest,
   FORMAT_VERSION,
   isAsWritten,
   isWhole,
   readManifest,
+  readManifestAt,
   receiptOf,
   snapshotId,
+  unlessNewer,
 } from './manifest.js';
 import { chunkKey, intentKey, isParquetName, manifestKey, parquetName, snapshotFolder } from './layout.js';
 import type { SnapshotStore } from './snapshot-store.js';
@@ -188,19 +189,19 @@ async function write(
   { manifest, hasNewFiles }: { manifest: SnapshotManifest; hasNewFiles: boolean },
   checkLease: () => void,
 ): Promise<void> {
-  const { range, runId } = finished;
+  const { range } = finished;
+  const bytes = encodeManifest(manifest);
   const asWriter = async function* (pieces: AsyncIterable<Uint8Array> | Iterable<Uint8Array>) {
     yield* pieces;
     await assertNotOvertaken(store, finished);
     checkLease();
   };
-  const intent = Buffer.from(JSON.stringify({ runId, manifest } satisfies Intent));
-  await store.put(intentKey(range), asWriter([intent]));
+  await store.put(intentKey(range), asWriter([bytes]));
   try {
     for (const { name } of hasNewFiles ? manifest.files : []) {
       await store.put(`${snapshotFolder(range)}/${name}`, asWriter(parquetOf(store, finished)));
     }
-    await store.put(manifestKey(range), asWriter([encodeManifest(manifest)]));
+    await store.put(manifestKey(range), asWriter([bytes]));
   } catch (error) {
     // The file may be there, though the store did not say so.
     await removeReplaced(store, range).catch(() => {});
@@ -232,21 +233,9 @@ async function readTrusted(store: SnapshotStore, range: VisitorExportRange): Pro
   return manifest && isAsWritten(manifest) ? manifest : null;
 }
 
-/** The publication under way: the manifest to come, and the first run id of its workflow. */
-interface Intent {
-  runId: string;
-  manifest: SnapshotManifest;
-}
-
-async function readIntent(store: SnapshotStore, range: VisitorExportRange): Promise<Intent | null> {
-  const bytes = await store.read(intentKey(range));
-  if (!bytes) return null;
-  try {
-    const intent = JSON.parse(String(bytes)) as Intent;
-    return checkManifest(intent.manifest) ? intent : null;
-  } catch {
-    return null;
-  }
+/** The manifest to come of the publication under way; null if none is, or a newer release's. */
+function readIntent(store: SnapshotStore, range: VisitorExportRange): Promise<SnapshotManifest | null> {
+  return unlessNewer(readManifestAt(store, intentKey(range)));
 }
 
 /** Finishes or removes what an attempt left after step 1, 3 or 4; `warn` gets errors that cost only space. */
@@ -259,18 +248,18 @@ export async function finishPublication(
   for (const key of await unfinishedKeys(store, range, intent)) {
     await store.removeUnfinished(key).catch(warn); // Best effort: not every account may list uploads.
   }
-  if (intent && (await isWhole(store, intent.manifest))) {
+  if (intent && (await isWhole(store, intent))) {
     const published = await readTrusted(store, range);
-    const isOutdated = published && isNewer(published, intent.manifest);
-    if (!isOutdated) await store.put(manifestKey(range), encodeManifest(intent.manifest));
+    const isOutdated = published && isNewer(published, intent);
+    if (!isOutdated) await store.put(manifestKey(range), encodeManifest(intent));
   }
   await removeReplaced(store, range);
 }
 
 /** What a killed writer may have been at: the copy of the snapshot that is there, or the file that it intended. */
-async function unfinishedKeys(store: SnapshotStore, range: VisitorExportRange, intent: Intent | null) {
+async function unfinishedKeys(store: SnapshotStore, range: VisitorExportRange, intent: SnapshotManifest | null) {
   const published = await readTrusted(store, range);
-  const intended = intent?.manifest.files ?? [];
+  const intended = intent?.files ?? [];
   return [...(published ? copyKeys(published) : []), ...intended.map(({ name }) => `${snapshotFolder(range)}/${name}`)];
 }
 
@@ -286,7 +275,7 @@ async function removeReplaced(store: SnapshotStore, range: VisitorExportRange): 
   const published = await readTrusted(store, range);
   // The manifest of a late writer may name what is gone. Then the other files are all there is.
   if (!published || !(await isWhole(store, published, { sizesOnly: true }))) return;
-  const underWay = intent && !isNewer(published, intent.manifest) ? intent.manifest.files : [];
+  const underWay = intent && !isNewer(published, intent) ? intent.files : [];
   const named = new Set([...published.files, ...underWay].map(({ name }) => name));
   for (const name of names.filter(isParquetName)) if (!named.has(name)) await store.remove(`${folder}/${name}`);
 }

@@ -51,14 +51,11 @@ export class SnapshotStoreError extends Error {
 function words(cause: unknown): string {
   if (!(cause instanceof Error)) return String(cause);
   const { name, message, $metadata } = cause as Error & { $metadata?: { httpStatusCode?: number } };
+  const status = $metadata?.httpStatusCode;
   // An answer without a body has no words: HEAD has none, and not every server gives one with a refusal.
-  if (/Unknown/.test(message) && $metadata?.httpStatusCode) return answerWords($metadata.httpStatusCode);
+  if (/Unknown/.test(message) && status) return `${status === 403 ? 'AccessDenied: ' : ''}the store answered ${status}`;
   // The AWS SDK keeps the code (AccessDenied, NoSuchBucket) in the name.
   return name === 'Error' || message.includes(name) ? message : `${name}: ${message}`;
-}
-
-function answerWords(status: number): string {
-  return status === 403 ? 'AccessDenied: the store answered 403' : `the store answered ${status}`;
 }
 
 /** Names the failure of one store operation. */

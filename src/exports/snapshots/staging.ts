@@ -14,7 +14,7 @@ import {
   supersededFolder,
   supersededProjectFolder,
 } from './layout.js';
-import { encodeManifest } from './manifest.js';
+import { encodeManifest, jsonOf } from './manifest.js';
 import { PathSet } from './scan.js';
 import type { SnapshotStore } from './snapshot-store.js';
 
@@ -139,7 +139,8 @@ export async function removeExpired(store: SnapshotStore, now: number, projectId
   const expired: string[] = [];
   for await (const key of store.list(supersededProjectFolder(projectId))) {
     if (!COPY.test(key)) continue; // not written by an export
-    const supersededAt = supersededAtOf(await store.read(key));
+    const { supersededAt } = Object(jsonOf(await store.read(key))) as { supersededAt?: unknown };
+    if (typeof supersededAt !== 'string') continue;
     if (now - Date.parse(supersededAt) > RETENTION_MS) expired.push(folderOf(key));
   }
   for (const folder of expired) await store.removeFolder(folder);
@@ -148,13 +149,4 @@ export async function removeExpired(store: SnapshotStore, now: number, projectId
 
 function folderOf(key: string): string {
   return key.slice(0, key.lastIndexOf('/'));
-}
-
-function supersededAtOf(bytes: Buffer | null): string {
-  try {
-    const { supersededAt } = JSON.parse(String(bytes)) as { supersededAt?: unknown };
-    return typeof supersededAt === 'string' ? supersededAt : '';
-  } catch {
-    return '';
-  }
 }
