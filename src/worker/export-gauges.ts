@@ -61,8 +61,8 @@ const MAX_DAYS = 28;
 
 /** The days of a project. */
 export interface ProjectDays {
-  /** The exclusive end (`YYYY-MM-DD`) of the last of these days with a consistent, complete snapshot. */
-  lastEnd: string | null;
+  /** When the last of these days with a consistent snapshot ended; when the Schedule was made, if there is none. */
+  since: number;
   /** Days of the last 28 that are missing, damaged, inconsistent or provisional though their export is over. */
   gaps: number;
 }
@@ -80,7 +80,7 @@ export interface ConsistentDaysOptions {
 export function watchConsistentDays({ store, schedules, meters, log }: ConsistentDaysOptions): () => void {
   const { dayAge, exportGaps } = meters;
   const finals = new Map<string, SnapshotManifest>();
-  let known = new Map<string, ProjectDays & { since: number }>();
+  let known = new Map<string, ProjectDays>();
   const record = () => {
     for (const [project, { since, gaps }] of known) {
       dayAge.set((Date.now() - since) / 1_000, { project });
@@ -88,10 +88,7 @@ export function watchConsistentDays({ store, schedules, meters, log }: Consisten
     }
   };
   const scan = async () => {
-    const now = Date.now();
-    const made = await schedules();
-    const days = await projectDays(store, now, made, finals);
-    const found = new Map([...made].map(([projectId, madeAt]) => [projectId, sinceOf(days.get(projectId), madeAt)]));
+    const found = await projectDays(store, Date.now(), await schedules(), finals);
     for (const project of known.keys()) {
       if (found.has(project)) continue;
       // The SDK's meter forgets no series: one without a number raises no alert.
@@ -103,12 +100,6 @@ export function watchConsistentDays({ store, schedules, meters, log }: Consisten
   const onError = (error: unknown) => log.warn({ error }, 'Could not read the last consistent days');
   const stops = [every(SCAN_INTERVAL_MS, scan, { onError }), every(RECORD_INTERVAL_MS, record)];
   return () => stops.forEach((stop) => stop());
-}
-
-/** A project that never had a consistent day is as late as its Schedule is old. */
-function sinceOf(days: ProjectDays | undefined, madeAt: number): ProjectDays & { since: number } {
-  const { lastEnd, gaps } = days ?? { lastEnd: null, gaps: 0 };
-  return { lastEnd, gaps, since: lastEnd === null ? madeAt : Date.parse(`${lastEnd}T00:00:00Z`) };
 }
 
 /**
@@ -141,7 +132,8 @@ export async function projectDays(
     const first = dateOf(madeAt);
     const days = daysOf(manifests, first > earliest ? first : earliest, today);
     const gaps = days.filter((day) => day.state !== 'final' && !isStillDue(day, now)).length;
-    projects.set(projectId, { lastEnd: manifests.findLast(({ consistent }) => consistent)?.dateTo ?? null, gaps });
+    const last = manifests.findLast(({ consistent }) => consistent);
+    projects.set(projectId, { since: last ? Date.parse(last.dateTo) : madeAt, gaps });
   }
   return projects;
 }

@@ -199,12 +199,9 @@ test('the last consistent day of each project is found, whatever came after it',
   await putDay(store, 'b', { date: '2027-03-10', rows: [] });
   await putDay(store, 'c', { date: '2026-03-10', rows: [page('/', 3)], drift: { kind: 'totals', offset: 0 } });
   const found = await daysOf(NOW, '2026-03-08', 'a', 'b', 'c', 'none');
-  expect([...found].map(([project, { lastEnd }]) => [project, lastEnd])).toEqual([
-    ['a', '2026-03-09'],
-    ['b', '2026-03-11'],
-    ['c', null],
-    ['none', null],
-  ]);
+  const ends = { a: '2026-03-09', b: '2026-03-11', c: '2026-03-08', none: '2026-03-08' };
+  const since = Object.entries(ends).map(([project, end]) => [project, Date.parse(end)]);
+  expect([...found].map(([project, days]) => [project, days.since])).toEqual(since);
 });
 
 test('a look costs one list a scheduled project and a read for each manifest that is new', async () => {
@@ -225,7 +222,7 @@ test('a look costs one list a scheduled project and a read for each manifest tha
     new Map(),
   ];
   const look = () => projectDays(counting, Date.parse(NOW), schedules, finals);
-  expect((await look()).get('a')).toEqual({ lastEnd: '2026-03-11', gaps: 0 });
+  expect((await look()).get('a')).toEqual({ since: Date.parse('2026-03-11'), gaps: 0 });
   const lists = ['a', 'b'].map((project) => `list visitors/projectId=${project} dateFrom=2026-02-11`);
   expect(asked.filter((one) => one.startsWith('list'))).toEqual(lists);
   expect(asked.filter((one) => one.startsWith('read'))).toHaveLength(4);
@@ -243,7 +240,7 @@ test('gaps and days whose file is gone count, what a night is still to come for 
   await putDay(store, 'p', { date: '2026-03-10', rows: [page('/', 3)], provisional: true });
   await store.remove(await parquetKey(store, { projectId: 'p', dateFrom: '2026-03-10', dateTo: '2026-03-11' }));
   const before = await daysOf(NOW, '2026-03-05', 'p');
-  expect(before.get('p')).toEqual({ lastEnd: '2026-03-10', gaps: 1 }); // the 6th
+  expect(before.get('p')).toEqual({ since: Date.parse('2026-03-10'), gaps: 1 }); // the 6th
   await store.remove(await parquetKey(store, { projectId: 'p', dateFrom: '2026-03-08', dateTo: '2026-03-09' }));
   const after = await daysOf('2026-03-12T06:00:00Z', '2026-03-05', 'p');
   expect(after.get('p')?.gaps).toBe(4); // the 8th, 9th and 10th, too
@@ -269,7 +266,7 @@ test('a foreign folder and a broken manifest cost the others neither report nor 
   await store.put('visitors/projectId=%ZZ/dateFrom=2026-03-09/dateTo=2026-03-10/manifest.json', Buffer.from('{}'));
   await store.put('visitors/readme.txt', Buffer.from('x'));
   expect(await textOf()).toBe(text);
-  expect(await daysOf(NOW, '2026-03-09', 'p')).toEqual(new Map([['p', { lastEnd: '2026-03-11', gaps: 1 }]]));
+  expect(await daysOf(NOW, '2026-03-09', 'p')).toEqual(new Map([['p', { since: Date.parse('2026-03-11'), gaps: 1 }]]));
 });
 
 test('a day that can not be right moves no mean and stretches no axis; its dot has its value', async () => {

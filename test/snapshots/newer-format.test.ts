@@ -78,9 +78,9 @@ test('a worker counts its day as a gap, and the days of all projects as before',
     ['p2', made],
   ]);
   const days = await projectDays(store, made + 3 * 86_400_000, schedules);
-  expect(days.get('p1')).toMatchObject({ lastEnd: null });
+  expect(days.get('p1')).toMatchObject({ since: made });
   expect(days.get('p1')!.gaps).toBeGreaterThan(days.get('p2')!.gaps);
-  expect(days.get('p2')).toMatchObject({ lastEnd: '2026-01-02' });
+  expect(days.get('p2')).toMatchObject({ since: Date.parse('2026-01-02') });
 });
 
 test('a worker that counts the days of many projects has few manifests open at the same time', async () => {

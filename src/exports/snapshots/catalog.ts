@@ -1,7 +1,7 @@
 /** Which snapshots a store has, and the state of each day of a calendar. */
 import { isDeepStrictEqual } from 'node:util';
 import { encodeId, type SnapshotManifest } from '../../contract.js';
-import { DAY_MS } from '../../contract/shared.js';
+import { DAY_MS, decodeId } from '../../contract/shared.js';
 import { type DateRange, dateOf, isDate, plusDays } from '../date-range.js';
 import { intentKey, projectFolder, snapshotFolder } from './layout.js';
 import { foreignFiles, isAsWritten, isOf, isWhole, readManifest, readManifestAt } from './manifest.js';
@@ -89,17 +89,9 @@ export async function readFoundManifest(store: SnapshotStore, found: FoundSnapsh
 function rangeFolderOf(key: string): Omit<FoundSnapshot, 'keys'> | null {
   const [folder, encoded = '', dateFrom = '', dateTo = ''] = RANGE_FOLDER.exec(key) ?? [];
   if (folder === undefined || !isDate(dateFrom) || !isDate(dateTo) || dateTo <= dateFrom) return null;
-  const projectId = decoded(encoded);
+  const projectId = decodeId(encoded);
   if (projectId === null || encodeId(projectId) !== encoded) return null;
   return { folder: folder.slice(0, -1), projectId, dateFrom, dateTo };
-}
-
-function decoded(text: string): string | null {
-  try {
-    return decodeURIComponent(text);
-  } catch {
-    return null;
-  }
 }
 
 /**
