@@ -1,6 +1,6 @@
 /** The options that commands of exports share: which days, and where the snapshots lie. */
 import type { Command } from 'commander';
-import { isDate, plusDays, type DateRange } from '../exports/date-range.js';
+import { dateOf, isDate, plusDays, type DateRange } from '../exports/date-range.js';
 import type { SnapshotManifest } from '../contract.js';
 import type { SnapshotStore } from '../exports/snapshots/snapshot-store.js';
 import { CommandError, UsageError } from './exit.js';
@@ -47,18 +47,14 @@ export function toRange({ day, from, to }: RangeFlags, preset: DateRange): DateR
 export async function toExportRange(flags: RangeFlags, preset = yesterday()): Promise<DateRange> {
   const { mayHaveBegun } = await import('../exports/snapshots/catalog.js');
   const range = toRange(flags, preset);
-  const today = todayByUtc();
+  const today = dateOf(Date.now());
   if (mayHaveBegun({ dateFrom: plusDays(range.dateTo, -1) }, today)) return range;
   throw new UsageError(`the range is too late: no time zone is past ${plusDays(today, 1)} yet`);
 }
 
-function todayByUtc(): string {
-  return new Date().toISOString().slice(0, 10);
-}
-
 /** Yesterday by UTC. */
 export function yesterday(): DateRange {
-  const dateTo = todayByUtc();
+  const dateTo = dateOf(Date.now());
   return { dateFrom: plusDays(dateTo, -1), dateTo };
 }
 

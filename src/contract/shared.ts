@@ -72,6 +72,15 @@ export function encodeId(id: string): string {
   return encodeURIComponent(id).replace(/[!'()*]/g, (c) => `%${c.charCodeAt(0).toString(16).toUpperCase()}`);
 }
 
+/** The id in such a form; null if the text is none. */
+export function decodeId(encoded: string): string | null {
+  try {
+    return decodeURIComponent(encoded);
+  } catch {
+    return null;
+  }
+}
+
 /** The counter that the workflows themselves keep. */
 export const JOBS_ENDED_METRIC = 'agent_jobs_ended_total';
 

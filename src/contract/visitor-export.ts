@@ -1,6 +1,6 @@
 /** The contract of the workflow `visitorExport`: its input, progress, result and snapshots. See docs/exports.md. */
 import type { Priority } from './agent-job.js';
-import { type DurationInput, defineQuery, encodeId } from './shared.js';
+import { decodeId, type DurationInput, defineQuery, encodeId } from './shared.js';
 
 /** Workflow type, for callers that start the workflow by name. */
 export const VISITOR_EXPORT_WORKFLOW = 'visitorExport';
@@ -18,11 +18,7 @@ export function visitorExportScheduleId(projectId: string): string {
 /** The project that a Schedule's id names. An id that can't be decoded stands for itself: no id may end a list. */
 export function scheduledProject(scheduleId: string): string {
   const encoded = scheduleId.slice(visitorExportScheduleId('').length);
-  try {
-    return decodeURIComponent(encoded);
-  } catch {
-    return encoded;
-  }
+  return decodeId(encoded) ?? encoded;
 }
 
 /** An explicit date range to export; dates are `YYYY-MM-DD`, `dateTo` is exclusive and later. */

@@ -39,7 +39,8 @@ export function isProvisional(time: number, dateTo: string): boolean {
   return time < Date.parse(`${dateTo}T12:00:00.000Z`); // the last time zone's day ends
 }
 
-function dateOf(time: number): string {
+/** The date by UTC of a moment, in milliseconds since 1970. */
+export function dateOf(time: number): string {
   return new Date(time).toISOString().slice(0, 10);
 }
 

@@ -52,17 +52,12 @@ const DATE: Kind<string> = {
   schema: () => ({ type: 'string', format: 'date', pattern: '^[0-9]{4}-[0-9]{2}-[0-9]{2}$' }),
 };
 
-const DAYS = whole(1, MAX_DAYS);
-
-const NO_TIME_ZONE = { timeZone: NOTHING };
-const NO_RANGE = { dateFrom: NOTHING, dateTo: NOTHING };
-
 /** The input of `visitorExport` that names a range. */
 export const RANGE_EXPORT = {
   projectId: ID,
   dateFrom: DATE,
   dateTo: DATE,
-  ...NO_TIME_ZONE,
+  ...{ timeZone: NOTHING },
   secondScan: optional(FLAG, DEFAULT_HOW.secondScan),
   priority: optional(PRIORITY, DEFAULT_HOW.priority),
   giveUpAfter: optional(duration(), DEFAULT_HOW.giveUpAfterMs),
@@ -71,9 +66,9 @@ export const RANGE_EXPORT = {
 /** The input of `visitorExport` that a Schedule gives. */
 export const SCHEDULED_EXPORT = {
   projectId: ID,
-  ...NO_RANGE,
+  ...{ dateFrom: NOTHING, dateTo: NOTHING },
   timeZone: TIME_ZONE,
-  days: optional(DAYS, 1),
+  days: optional(whole(1, MAX_DAYS), 1),
 } satisfies Kinds<ScheduledExportInput>;
 
 /** Checks the input of `visitorExport`; unknown fields are ignored, null means absent. Throws InvalidInputError. */
@@ -84,10 +79,7 @@ export function parseExportInput(input: unknown): ExportSpec {
   if (isRange && isGiven(fields['timeZone'])) {
     throw new InvalidInputError('timeZone', 'must not be given together with dateFrom and dateTo');
   }
-  return !isRange && isGiven(fields['timeZone']) ? parseScheduled(fields) : parseRange(fields);
-}
-
-function parseScheduled(fields: Record<string, unknown>): ExportSpec {
+  if (isRange || !isGiven(fields['timeZone'])) return parseRange(fields);
   const { projectId, timeZone, days } = parseFields(SCHEDULED_EXPORT, fields);
   return { kind: 'scheduled', projectId, timeZone, days };
 }
@@ -102,15 +94,8 @@ function parseRange(fields: Record<string, unknown>): ExportSpec {
   return { kind: 'range', range, how: { secondScan, priority, giveUpAfterMs: giveUpAfter } };
 }
 
-/** The input of the export of a range, without what is the default. */
-export function toRangeInput(
-  range: VisitorExportRange,
-  { secondScan, priority, giveUpAfterMs }: ExportHow,
-): VisitorExportRangeInput {
-  return {
-    ...range,
-    ...(secondScan !== DEFAULT_HOW.secondScan && { secondScan }),
-    ...(priority !== DEFAULT_HOW.priority && { priority }),
-    ...(giveUpAfterMs !== DEFAULT_HOW.giveUpAfterMs && { giveUpAfter: giveUpAfterMs }),
-  };
+/** The input of the export of a range. */
+export function toRangeInput(range: VisitorExportRange, how: ExportHow): VisitorExportRangeInput {
+  const { secondScan, priority, giveUpAfterMs: giveUpAfter } = how;
+  return { ...range, secondScan, priority, giveUpAfter };
 }

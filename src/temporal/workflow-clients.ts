@@ -3,6 +3,9 @@ import { randomUUID } from 'node:crypto';
 import {
   type Client,
   isGrpcServiceError,
+  ScheduleClient,
+  type ScheduleDescription,
+  ScheduleNotFoundError,
   type WorkflowCancelInput,
   WorkflowClient,
   type WorkflowClientOptions,
@@ -165,4 +168,17 @@ export async function readListPage(client: Client, { query, pageSize, token }: P
   const { executions, nextPageToken } = await client.workflowService.listWorkflowExecutions(request);
   const runs = await Promise.all(executions.map((raw) => executionInfoFromRaw(raw, converter, raw, namespace)));
   return { runs, token: nextPageToken.length > 0 ? nextPageToken : null };
+}
+
+/** The Schedules whose ids begin so. No lack of a codec hides one, nor one that was removed since it was listed. */
+export async function* schedulesWithId(client: Client, start: string): AsyncGenerator<ScheduleDescription> {
+  const schedules = new ScheduleClient(lenientOptions(client));
+  for await (const { scheduleId } of schedules.list()) {
+    if (!scheduleId.startsWith(start)) continue;
+    const description = schedules.getHandle(scheduleId).describe();
+    const found = await description.catch((error: unknown) => {
+      if (!(error instanceof ScheduleNotFoundError)) throw error;
+    });
+    if (found) yield found;
+  }
 }

@@ -1,7 +1,7 @@
 /** What a worker counts of exports for its metrics: the workers that poll for them, and the days of each project. */
-import { type Client, ScheduleClient, ScheduleNotFoundError } from '@temporalio/client';
+import type { Client } from '@temporalio/client';
 import { exportTaskQueue, scheduledProject, type SnapshotManifest, visitorExportScheduleId } from '../contract.js';
-import { lenientOptions } from '../temporal/workflow-clients.js';
+import { schedulesWithId } from '../temporal/workflow-clients.js';
 import {
   daysOf,
   findSnapshots,
@@ -12,7 +12,7 @@ import {
   readFoundManifest,
 } from '../exports/snapshots/catalog.js';
 import { isAsWritten, unlessNewer } from '../exports/snapshots/manifest.js';
-import { plusDays } from '../exports/date-range.js';
+import { dateOf, plusDays } from '../exports/date-range.js';
 import type { SnapshotStore } from '../exports/snapshots/snapshot-store.js';
 import { every } from './every.js';
 import type { Logger } from './logging.js';
@@ -26,24 +26,13 @@ const ID_START = visitorExportScheduleId('');
 
 /** When the Schedule of each project that this task queue exports was made, in milliseconds since 1970. */
 export async function scheduledProjects(client: Client, taskQueue: string): Promise<Map<string, number>> {
-  const schedules = new ScheduleClient(lenientOptions(client));
   const projects = new Map<string, number>();
   const read = async () => {
-    for await (const { scheduleId } of schedules.list()) {
-      if (!scheduleId.startsWith(ID_START)) continue;
-      const found = await schedules.getHandle(scheduleId).describe().catch(nullIfRemoved);
-      if (found?.action.taskQueue === taskQueue)
-        projects.set(scheduledProject(scheduleId), found.info.createdAt.getTime());
-    }
+    for await (const { scheduleId, action, info } of schedulesWithId(client, ID_START))
+      if (action.taskQueue === taskQueue) projects.set(scheduledProject(scheduleId), info.createdAt.getTime());
   };
   await client.withDeadline(Date.now() + SCAN_INTERVAL_MS, read);
   return projects;
-}
-
-/** A removed Schedule still shows in lists for a moment. */
-function nullIfRemoved(error: unknown): null {
-  if (error instanceof ScheduleNotFoundError) return null;
-  throw error;
 }
 
 type Gauges<Name extends keyof Meters> = Pick<Meters, Name>;
@@ -72,8 +61,8 @@ const MAX_DAYS = 28;
 
 /** The days of a project. */
 export interface ProjectDays {
-  /** The exclusive end (`YYYY-MM-DD`) of the last of these days with a consistent, complete snapshot. */
-  lastEnd: string | null;
+  /** When the last of these days with a consistent snapshot ended; when the Schedule was made, if there is none. */
+  since: number;
   /** Days of the last 28 that are missing, damaged, inconsistent or provisional though their export is over. */
   gaps: number;
 }
@@ -91,7 +80,7 @@ export interface ConsistentDaysOptions {
 export function watchConsistentDays({ store, schedules, meters, log }: ConsistentDaysOptions): () => void {
   const { dayAge, exportGaps } = meters;
   const finals = new Map<string, SnapshotManifest>();
-  let known = new Map<string, ProjectDays & { since: number }>();
+  let known = new Map<string, ProjectDays>();
   const record = () => {
     for (const [project, { since, gaps }] of known) {
       dayAge.set((Date.now() - since) / 1_000, { project });
@@ -99,10 +88,7 @@ export function watchConsistentDays({ store, schedules, meters, log }: Consisten
     }
   };
   const scan = async () => {
-    const now = Date.now();
-    const made = await schedules();
-    const days = await projectDays(store, now, made, finals);
-    const found = new Map([...made].map(([projectId, madeAt]) => [projectId, sinceOf(days.get(projectId), madeAt)]));
+    const found = await projectDays(store, Date.now(), await schedules(), finals);
     for (const project of known.keys()) {
       if (found.has(project)) continue;
       // The SDK's meter forgets no series: one without a number raises no alert.
@@ -114,12 +100,6 @@ export function watchConsistentDays({ store, schedules, meters, log }: Consisten
   const onError = (error: unknown) => log.warn({ error }, 'Could not read the last consistent days');
   const stops = [every(SCAN_INTERVAL_MS, scan, { onError }), every(RECORD_INTERVAL_MS, record)];
   return () => stops.forEach((stop) => stop());
-}
-
-/** A project that never had a consistent day is as late as its Schedule is old. */
-function sinceOf(days: ProjectDays | undefined, madeAt: number): ProjectDays & { since: number } {
-  const { lastEnd, gaps } = days ?? { lastEnd: null, gaps: 0 };
-  return { lastEnd, gaps, since: lastEnd === null ? madeAt : Date.parse(`${lastEnd}T00:00:00Z`) };
 }
 
 /**
@@ -152,13 +132,10 @@ export async function projectDays(
     const first = dateOf(madeAt);
     const days = daysOf(manifests, first > earliest ? first : earliest, today);
     const gaps = days.filter((day) => day.state !== 'final' && !isStillDue(day, now)).length;
-    projects.set(projectId, { lastEnd: manifests.findLast(({ consistent }) => consistent)?.dateTo ?? null, gaps });
+    const last = manifests.findLast(({ consistent }) => consistent);
+    projects.set(projectId, { since: last ? Date.parse(last.dateTo) : madeAt, gaps });
   }
   return projects;
-}
-
-function dateOf(time: number): string {
-  return new Date(time).toISOString().slice(0, 10);
 }
 
 /** The manifest, if its files are there; what they hold is for `export gaps` and `export verify`. */

@@ -51,8 +51,8 @@ export class MemoryStore implements SnapshotStore {
     return true;
   }
 
-  async *list(folder: string): AsyncGenerator<string> {
-    yield* [...this.#objects.keys()].filter((key) => key.startsWith(`${folder}/`));
+  async *list(folder: string, from = ''): AsyncGenerator<string> {
+    yield* [...this.#objects.keys()].filter((key) => key.startsWith(`${folder}/`) && key >= `${folder}/${from}`);
   }
 
   async remove(key: string): Promise<void> {

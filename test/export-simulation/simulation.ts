@@ -1,9 +1,10 @@
 /**
  * Nights of exports on simulated time, worked out from a seed: days of the upstream in any time zone, late data, moving
- * rows, limits and deaths.
+ * rows, limits, deaths, and nights on which nothing runs.
  */
 import { visitorExportWorkflowId, type VisitorExportRange } from '../../src/contract.js';
-import { daysBefore, plusDays } from '../../src/exports/date-range.js';
+import { daysBefore, isProvisional, plusDays } from '../../src/exports/date-range.js';
+import { missedDays } from '../../src/exports/snapshots/catalog.js';
 import { isWhole, readManifest } from '../../src/exports/snapshots/manifest.js';
 import { readRows } from '../../src/exports/snapshots/parquet.js';
 import { ReadFailedError } from '../../src/upstream/errors.js';
@@ -15,6 +16,20 @@ import { type DaySettings, REQUESTS_PER_HOUR, SimulatedUpstream, startOfDay } fr
 import type { Drift, GoodPage } from '../support/moving-visitors.js';
 import { parquetKey } from '../snapshots/published.js';
 
+/** What the runs met, and what their readings came to. */
+const MET = [
+  ...(['drifted', 'kills', 'endedRuns', 'busy', 'movingDays', 'shuffledDays', 'provisional'] as const),
+  // Readings that met contradictions, rows that had gone for a while, or rows that are not as the interface says.
+  ...(['contradictions', 'lossesForAWhile', 'oddRows', 'damagedFiles'] as const),
+  /** Readings marked or kept for a contradiction or a loss. */
+  'doubted',
+  'missedNights',
+  /** Days that no night of their own read, and a later one did. */
+  'madeUpDays',
+  /** Days whose last nights were missed before the upstream had settled: `exportedAt` says when they were read. */
+  'cutShort',
+] as const;
+
 /** What became of the days of many scheduled runs. */
 export interface SimulationFigures {
   runs: number;
@@ -23,36 +38,26 @@ export interface SimulationFigures {
   /** Days that were not the upstream's final truth, though nothing said so. */
   unmarkedWrong: string[];
   /**
-   * Days still marked as provisional, inconsistent or missing after their last run, though the upstream had
-   * settled before it.
+   * Days still marked as provisional, inconsistent or missing after their last run, though the day was over and the
+   * upstream had settled before it.
    */
   stillMarked: number;
   settledDays: number;
-  /** What the runs met. */
-  met: {
-    drifted: number;
-    kills: number;
-    endedRuns: number;
-    busy: number;
-    movingDays: number;
-    shuffledDays: number;
-    provisional: number;
-    /** Readings that met contradictions, or rows that had gone for a while. */
-    contradictions: number;
-    lossesForAWhile: number;
-    /** Readings of rows that were not as the interface says. */
-    oddRows: number;
-    /** Readings marked or kept for one of these. */
-    doubted: number;
-    damagedFiles: number;
-  };
+  /** Days without a snapshot between others, which nights to come should have made up for. */
+  notMadeUp: string[];
+  met: Record<(typeof MET)[number], number>;
   /** Nights after which a good snapshot was worse than before, with nothing in the upstream to explain it. */
   worse: string[];
 }
 
 const HOUR_MS = 3_600_000;
+const DAY_MS = 24 * HOUR_MS;
 const DAYS = 3;
 const RUNS_PER_WORLD = 10;
+/** Nights of a world after the last day's own, none of them missed. */
+const NIGHTS_AFTER = 3;
+/** As in the workflow: when no missed day is begun any more. */
+const MAKE_UP_MS = 12 * HOUR_MS;
 const UPSTREAM_ZONES = [
   'Etc/GMT+12',
   'Pacific/Pago_Pago',
@@ -76,11 +81,8 @@ export async function simulateRuns(seed: number, runs: number): Promise<Simulati
   const figures: SimulationFigures = {
     runs: 0,
     days: 0,
-    ...{ unmarkedWrong: [], stillMarked: 0, settledDays: 0, worse: [] },
-    met: {
-      ...{ drifted: 0, kills: 0, endedRuns: 0, busy: 0, movingDays: 0, shuffledDays: 0, provisional: 0 },
-      ...{ contradictions: 0, lossesForAWhile: 0, oddRows: 0, doubted: 0, damagedFiles: 0 },
-    },
+    ...{ unmarkedWrong: [], stillMarked: 0, settledDays: 0, notMadeUp: [], worse: [] },
+    met: Object.fromEntries(MET.map((name) => [name, 0])) as SimulationFigures['met'],
   };
   for (let world = 0; figures.runs < runs; world++) {
     const count = Math.min(RUNS_PER_WORLD, runs - figures.runs);
@@ -91,7 +93,7 @@ export async function simulateRuns(seed: number, runs: number): Promise<Simulati
 
 /** Ten scheduled runs in a row of one upstream and one Schedule. */
 class World {
-  readonly #name: string;
+  readonly #projectId: string;
   readonly #random: () => number;
   readonly #figures: SimulationFigures;
   readonly #time = { now: 0 };
@@ -107,7 +109,7 @@ class World {
   #distortion: { until: number; distort: (page: GoodPage) => VisitorPage } | null = null;
 
   constructor(seed: number, world: number, figures: SimulationFigures) {
-    this.#name = `${seed}/${world}`;
+    this.#projectId = `p ${seed}/${world}`;
     this.#random = mulberry(seed * 1_000_003 + world);
     this.#figures = figures;
     this.#zone = this.#pick(UPSTREAM_ZONES);
@@ -117,30 +119,74 @@ class World {
   }
 
   async play(runs: number): Promise<void> {
-    for (let run = 0; run < runs + DAYS; run++) {
-      const backfill = this.#backfill;
-      this.#backfill = [];
-      const date = plusDays(this.#firstDay, run + 1);
+    const isMissed = this.#missedNights(runs + DAYS);
+    for (let night = 0; night < runs + DAYS + NIGHTS_AFTER; night++) {
+      if (isMissed[night]) continue;
+      const date = plusDays(this.#firstDay, night + 1);
       const nominal = startOfDay(date, this.#scheduleZone) + 4.5 * HOUR_MS;
       // A run that took longer than a day makes the next one wait.
       this.#time.now = Math.max(this.#time.now, nominal + this.#random() * 10 * 60_000);
       // Another program of the organization has asked before us.
       if (this.#random() < 0.3) this.#upstream.useUp(Math.floor(this.#random() * REQUESTS_PER_HOUR));
+      const backfill = this.#backfill;
+      this.#backfill = [];
+      const failed: SimulatedDay[] = [];
       for (const dates of daysBefore(nominal, this.#scheduleZone, DAYS)) {
         // The days before the first run and after the last one are left out.
         if (dates.dateFrom < this.#firstDay || dates.dateFrom >= plusDays(this.#firstDay, runs)) continue;
-        await this.#export(this.#dayOf(dates.dateFrom));
+        const nights = daysNights(dates.dateFrom, this.#firstDay);
+        const own = nights.filter((one) => !isMissed[one]);
+        const day = this.#dayOf(dates.dateFrom);
+        day.isLast = own.at(-1) === night;
+        day.isCutShort = own.at(-1) !== nights.at(-1);
+        if (!(await this.#export(day))) failed.push(day);
       }
       for (const day of backfill) await this.#export(day);
+      await this.#makeUp(nominal, failed);
     }
+    for (const day of this.#days.values()) await this.#judge(day);
+    const isThere: boolean[] = [];
+    for (let i = 0; i < runs; i++) isThere.push((await readManifest(this.#store, this.#rangeOf(i))) !== null);
+    const gaps = isThere.flatMap((is, i) =>
+      is || i < isThere.indexOf(true) || i > isThere.lastIndexOf(true) ? [] : i,
+    );
+    this.#figures.notMadeUp.push(...gaps.map((i) => `${this.#projectId} ${this.#rangeOf(i).dateFrom}`));
     this.#figures.runs += runs;
+  }
+
+  /** One to five nights in a row, now and then. */
+  #missedNights(nights: number): boolean[] {
+    const isMissed: boolean[] = [];
+    while (isMissed.length < nights) {
+      const length = this.#random() < 0.06 ? this.#pick([1, 1, 2, 3, 4, 5]) : 0;
+      isMissed.push(...Array<boolean>(length).fill(true), false);
+      this.#figures.met.missedNights += length;
+    }
+    return isMissed.slice(0, nights);
+  }
+
+  /** Exports days that no earlier night did, as the workflow does after a night's own. */
+  async #makeUp(nominal: number, failed: readonly SimulatedDay[]): Promise<void> {
+    for (const { dateFrom } of await missedDays(this.#store, this.#projectId, this.#time.now)) {
+      const isKnown = this.#days.has(dateFrom);
+      const day = this.#dayOf(dateFrom);
+      if (failed.includes(day)) continue;
+      if (this.#time.now >= nominal + MAKE_UP_MS) return;
+      if (!isKnown) this.#figures.met.madeUpDays += 1;
+      day.isLast = true;
+      if (!(await this.#export(day))) return;
+    }
+  }
+
+  #rangeOf(day: number): VisitorExportRange {
+    const dateFrom = plusDays(this.#firstDay, day);
+    return { projectId: this.#projectId, dateFrom, dateTo: plusDays(dateFrom, 1) };
   }
 
   #dayOf(date: string): SimulatedDay {
     const known = this.#days.get(date);
     if (known) return known;
-    // Each day is a project of its own, so that it moves by itself; the limit of requests is one for all.
-    const range = { projectId: `p ${this.#name} ${date}`, dateFrom: date, dateTo: plusDays(date, 1) };
+    const range = { projectId: this.#projectId, dateFrom: date, dateTo: plusDays(date, 1) };
     const settings: DaySettings = {
       rows: this.#pick(ROWS),
       seed: Math.floor(this.#random() * 1e6),
@@ -150,16 +196,18 @@ class World {
       isShuffled: this.#random() < 0.05,
     };
     if (settings.isShuffled) this.#figures.met.shuffledDays += 1;
-    const day = { range, settings, exports: 0, wasSettled: false };
+    const day = { range, settings, exports: 0, isLast: false, isCutShort: false, hadSettled: false, wasOver: false };
     this.#days.set(date, day);
     return day;
   }
 
-  async #export(day: SimulatedDay): Promise<void> {
+  /** False if the run was ended from outside. */
+  async #export(day: SimulatedDay): Promise<boolean> {
     const { range } = day;
     day.exports += 1;
     this.#move(day);
-    day.wasSettled = !day.settings.isShuffled && this.#upstream.hasSettled(range);
+    day.hadSettled = this.#upstream.hasSettled(range);
+    day.wasOver = !isProvisional(this.#time.now, range.dateTo);
     this.#mayDie = this.#random() < 0.03;
     const before = await readManifest(this.#store, range);
     const wasGood = before !== null && before.consistent && !before.provisional && (await isWhole(this.#store, before));
@@ -177,24 +225,23 @@ class World {
       if (receipt.provisional) this.#figures.met.provisional += 1;
       if (receipt.drift?.kind === 'shrunk' || receipt.drift?.kind === 'impossible') this.#figures.met.doubted += 1;
       await this.#checkForLoss(day, wasTrue && !isDamaged);
+      return true;
     } catch (error) {
       if (!(error instanceof RunEnded)) throw error;
       this.#figures.met.endedRuns += 1;
-      if (day.exports >= DAYS) this.#backfill.push(day);
-      return;
+      if (day.isLast) this.#backfill.push(day);
+      return false;
     } finally {
       this.#mayDie = false;
       this.#distortion = null;
     }
-    if (day.exports >= DAYS) await this.#judge(day);
   }
 
   /**
    * What moves while the day is read in this run. In its last run at most two scans see it: if every scan sees new
    * data, the snapshot of the run before stays, and no later run reads the day again.
    */
-  #move({ range, settings, exports }: SimulatedDay): void {
-    const isLast = exports >= DAYS;
+  #move({ range, settings, isLast }: SimulatedDay): void {
     const drift: Drift[] = [];
     while (drift.length < (isLast ? 2 : 4) && this.#random() < 0.35) {
       const atOffset = 1 + Math.floor(this.#random() * 700);
@@ -252,7 +299,7 @@ class World {
     if (manifest?.drift?.kind === 'malformedRows') return;
     // Rows that moved in this run are another truth.
     const moved = !isTrue && manifest?.consistent === true && manifest.rows > 0;
-    if (!isTrue && !moved) this.#figures.worse.push(`${range.projectId}, export ${exports}`);
+    if (!isTrue && !moved) this.#figures.worse.push(`${range.projectId} ${range.dateFrom}, export ${exports}`);
   }
 
   async #answer(request: Parameters<SimulatedUpstream['page']>[0]): Promise<VisitorPage> {
@@ -277,16 +324,21 @@ class World {
   }
 
   /** Compares what is published, now that all its runs are over, with what the upstream ends up with. */
-  async #judge({ range, wasSettled }: SimulatedDay): Promise<void> {
+  async #judge({ range, settings, hadSettled, wasOver, isCutShort }: SimulatedDay): Promise<void> {
     const figures = this.#figures;
     figures.days += 1;
+    const wasSettled = hadSettled && wasOver && !settings.isShuffled;
     if (wasSettled) figures.settledDays += 1;
     const manifest = await readManifest(this.#store, range);
     const isMarked = !manifest || !manifest.consistent || manifest.provisional;
     const wasOdd = manifest?.drift?.kind === 'malformedRows';
     if (isMarked && wasSettled && !wasOdd) figures.stillMarked += 1;
-    if (manifest && !isMarked && !this.#upstream.isTruth(range, await this.#rowsOf(range), manifest.totals)) {
-      figures.unmarkedWrong.push(`${range.projectId} (upstream in ${this.#zone}, schedule in ${this.#scheduleZone})`);
+    if (!manifest || isMarked) return;
+    if (this.#upstream.isTruth(range, await this.#rowsOf(range), manifest.totals)) return;
+    if (isCutShort && !hadSettled) figures.met.cutShort += 1;
+    else {
+      const zones = `upstream in ${this.#zone}, schedule in ${this.#scheduleZone}`;
+      figures.unmarkedWrong.push(`${range.projectId} ${range.dateFrom} (${zones})`);
     }
   }
 
@@ -307,8 +359,19 @@ interface SimulatedDay {
   range: VisitorExportRange;
   settings: DaySettings;
   exports: number;
-  /** Whether the upstream had all of the day when its last run began, in one order. */
-  wasSettled: boolean;
+  /** Whether no night to come reads the day, unless this one fails. */
+  isLast: boolean;
+  /** Whether the last of its own nights was missed. */
+  isCutShort: boolean;
+  /** Whether the upstream had all of the day when its last run began, and the day was over everywhere. */
+  hadSettled: boolean;
+  wasOver: boolean;
+}
+
+/** The nights that read a day. */
+function daysNights(date: string, firstDay: string): number[] {
+  const first = (Date.parse(date) - Date.parse(firstDay)) / DAY_MS;
+  return Array.from({ length: DAYS }, (_, i) => first + i);
 }
 
 function mulberry(seed: number): () => number {

@@ -28,7 +28,7 @@ type Page = Parameters<Upstream['getVisitors']>[0];
 
 export const REQUESTS_PER_HOUR = 100;
 
-/** The sandbox's visitors, arriving and moving on simulated time; each day is a project of its own. */
+/** The sandbox's visitors of one project, arriving and moving on simulated time; each day by itself. */
 export class SimulatedUpstream {
   readonly #time: SimulatedTime;
   readonly #timeZone: string;
@@ -45,7 +45,7 @@ export class SimulatedUpstream {
     const { entries, totals } = new Visitors(settings).expectedSnapshot(range);
     const whole = { rows: entries, totals } as Shown;
     const moving = new MovingVisitors(() => arrived(whole, this.#part(range, settings)), drift);
-    this.#days.set(range.projectId, { range, settings, whole, moving });
+    this.#days.set(range.dateFrom, { range, settings, whole, moving });
   }
 
   /** Other requests that count. */
@@ -66,13 +66,13 @@ export class SimulatedUpstream {
     return linesOf(truth.rows) === linesOf(rows) && JSON.stringify(truth.totals) === JSON.stringify(totals);
   }
 
-  hasSettled({ projectId }: Pick<VisitorExportRange, 'projectId'>): boolean {
-    const { range, settings } = this.#dayOf({ projectId });
+  hasSettled(day: Pick<VisitorExportRange, 'dateFrom'>): boolean {
+    const { range, settings } = this.#dayOf(day);
     return this.#part(range, settings) === 1;
   }
 
-  #dayOf({ projectId }: Pick<VisitorExportRange, 'projectId'>): Day {
-    return this.#days.get(projectId)!;
+  #dayOf({ dateFrom }: Pick<VisitorExportRange, 'dateFrom'>): Day {
+    return this.#days.get(dateFrom)!;
   }
 
   /** The part of a day that has arrived, 0 to 1: evenly from its start until it has settled, in steps. */

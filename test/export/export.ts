@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath, pathToFileURL } from 'node:url';
 import { WorkflowNotFoundError } from '@temporalio/client';
-import type { Worker } from '@temporalio/worker';
+import type { Worker, WorkerOptions } from '@temporalio/worker';
 import { parquetReadObjects } from 'hyparquet';
 import {
   createExportActivities,
@@ -133,15 +133,24 @@ export async function withWorkers<T>(
   work: () => Promise<T>,
   overrides: Partial<ExportActivitiesDependencies> = {},
 ): Promise<T> {
-  const { nativeConnection: connection, taskQueue, namespace } = server;
   const shutdown = new AbortController();
   const activities = createExportActivities({ upstream, store, shutdownSignal: shutdown.signal, ...overrides });
-  const workflows = await createTestWorker({ connection, namespace, taskQueue, activities: {} });
-  const exports = await createWorker({
-    ...{ connection, namespace, taskQueue: exportTaskQueue(taskQueue) },
-    activities,
-  });
-  return running([workflows, exports], work).finally(() => shutdown.abort());
+  const workers = [await workflowWorker(server), await exportWorker(server, activities)];
+  return running(workers, work).finally(() => shutdown.abort());
+}
+
+/** A worker of the workflows alone. */
+export function workflowWorker({ nativeConnection: connection, taskQueue, namespace }: TestServer): Promise<Worker> {
+  return createTestWorker({ connection, namespace, taskQueue, activities: {} });
+}
+
+/** A worker of the export task queue alone. */
+export function exportWorker(
+  { nativeConnection: connection, taskQueue, namespace }: TestServer,
+  activities: object,
+  more: Partial<WorkerOptions> = {},
+): Promise<Worker> {
+  return createWorker({ connection, namespace, taskQueue: exportTaskQueue(taskQueue), activities, ...more });
 }
 
 /** The settings of a worker process. */

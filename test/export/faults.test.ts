@@ -7,7 +7,6 @@ import { sha256Of } from '../../src/exports/snapshots/manifest.js';
 import { SnapshotStoreError } from '../../src/exports/snapshots/snapshot-store.js';
 import type { FaultRule } from '../../src/testing.js';
 import { connectPrivateDevServer } from '../support/dev-server.js';
-import { createTestWorker } from '../support/worker.js';
 import {
   exportIdOf,
   failureMessages,
@@ -23,6 +22,7 @@ import {
   useExport,
   visitorRequests,
   withWorkers,
+  workflowWorker,
 } from './export.js';
 import { parquetKey } from '../snapshots/published.js';
 
@@ -49,6 +49,9 @@ async function exportWhole() {
 /** Some of those that `test/upstream/reads.test.ts` tells apart from a page. */
 const passing: FaultRule[] = [
   { kind: 'status', status: 503, count: 3 },
+  { kind: 'reset', count: 2 },
+  { kind: 'truncated' },
+  { kind: 'status', status: 200, body: '{,' },
   { kind: 'status', status: 307, headers: { location: '/elsewhere' } },
   { kind: 'status', status: 302, headers: { location: 'https://login.example/sso' } },
   { kind: 'status', status: 403, headers: { 'content-type': 'text/html' }, body: '<title>Just a moment…</title>' },
@@ -61,16 +64,6 @@ test.each(passing)('a page that fails once is asked for again, and no row is mis
   expect(receipt).toMatchObject({ rows: ROWS, consistent: true });
   expect(rows).toEqual(entries);
   expect((await setUp.sandbox.counts()).operations.other.requests).toBe(0);
-});
-
-test('pages that fail at random are ridden out', async () => {
-  const kinds: FaultRule[] = [{ kind: 'reset' }, { kind: 'truncated' }, { kind: 'status', status: 200, body: '{,' }];
-  for (const rule of kinds) {
-    await setUp.sandbox.addFault({ ...rule, operation: 'visitors', probability: 0.15, seed: 7 });
-  }
-  const { receipt, rows, entries } = await exportWhole();
-  expect(receipt).toMatchObject({ rows: ROWS, consistent: true });
-  expect(rows).toEqual(entries);
 });
 
 test('an export whose history has grown long goes on over continue-as-new, row for row', async () => {
@@ -143,8 +136,7 @@ test.runIf(process.platform === 'linux')(
     const range = rangeOf(setUp);
     const rows = 110_000; // four chunks
     await setUp.sandbox.setVisitors({ rows });
-    const { nativeConnection: connection, taskQueue, namespace } = setUp.server;
-    const workflows = await createTestWorker({ connection, namespace, taskQueue, activities: {} });
+    const workflows = await workflowWorker(setUp.server);
     const worker = forkExportWorker(setUp);
     await workflows
       .runUntil(async () => {

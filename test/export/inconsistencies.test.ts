@@ -55,15 +55,6 @@ test('data that never stop moving are read three times, then published as incons
   expect(await visitorRequests(setUp)).toBe(3 * pages);
 });
 
-test('a consistent snapshot outlives a run in which the data never stop moving', async () => {
-  const range = rangeOf(setUp);
-  const [kept] = (await withWorkers(setUp, () => runExport(setUp, range))).snapshots;
-  const { upstream } = await moving(setUp, range, { kind: 'totals', times: Infinity });
-  const [again] = (await withWorkers(setUp, () => runExport(setUp, range), { upstream })).snapshots;
-  expect(again).toEqual({ ...kept, unchanged: true, drift: { kind: 'totals', offset: 249 } });
-  expect((await publishedManifest(setUp, range)).consistent).toBe(true);
-});
-
 test('an export is listed as in doubt while its last publication is, and its result is the same', async () => {
   const { client } = setUp.server;
   const range = rangeOf(setUp);
@@ -79,15 +70,6 @@ test('an export is listed as in doubt while its last publication is, and its res
   expect(snapshots[0]).toMatchObject({ consistent: true });
   await expect.poll(async () => (await client.workflow.count(`WorkflowId = '${workflowId}'`)).count).toBe(2);
   expect(await listed()).toBe(1); // the earlier run alone
-});
-
-test('rows that change places with each request are never taken for consistent', async () => {
-  const range = rangeOf(setUp);
-  const { upstream } = await moving(setUp, range, { kind: 'shuffle', atOffset: 0, times: Infinity });
-  const { snapshots } = await withWorkers(setUp, () => runExport(setUp, range), { upstream });
-  expect(snapshots[0]?.consistent).toBe(false);
-  const paths = (await publishedRows(setUp, range)).map(({ path }) => path);
-  expect(new Set(paths).size).toBe(paths.length);
 });
 
 test('a long scan that was inconsistent early is aborted after 100 pages, since it will be repeated', async () => {

@@ -2,12 +2,10 @@ import type { ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
 import { rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { Worker } from '@temporalio/worker';
 import { afterEach, expect, test } from 'vitest';
 import { createExportActivities } from '../../src/activities/visitor-export/export-activities.js';
-import { exportTaskQueue } from '../../src/contract.js';
-import { createTestWorker } from '../support/worker.js';
 import {
+  exportWorker,
   failureMessages,
   forkExportWorker,
   publishedRows,
@@ -17,6 +15,7 @@ import {
   until,
   useExport,
   visitorRequests,
+  workflowWorker,
 } from './export.js';
 
 const running: ChildProcess[] = [];
@@ -31,8 +30,7 @@ afterEach(() => killAll());
 test('a worker that is killed in a chunk costs that chunk again, and no row is missing or doubled', async () => {
   const inSecondChunk = 140;
   await setUp.sandbox.addFault({ kind: 'hang', operation: 'visitors', nth: inSecondChunk });
-  const { nativeConnection: connection, taskQueue, namespace } = setUp.server;
-  const workflows = await createTestWorker({ connection, namespace, taskQueue, activities: {} });
+  const workflows = await workflowWorker(setUp.server);
   const range = rangeOf(setUp);
   await workflows.runUntil(async () => {
     startWorkerProcess();
@@ -44,7 +42,7 @@ test('a worker that is killed in a chunk costs that chunk again, and no row is m
     expect(snapshots[0]).toMatchObject({ rows: ROWS, consistent: true });
   });
   expect(await visitorRequests(setUp)).toBe(inSecondChunk + (PAGES + 1 - 120));
-  expect(await publishedRows(setUp, range)).toEqual(await truthRows());
+  expect(await publishedRows(setUp, range)).toEqual((await setUp.sandbox.expectedSnapshot(range)).entries);
   expect(await topFolders(setUp)).toEqual(['visitors']);
 }, 180_000);
 
@@ -52,8 +50,7 @@ test('the worker after a killed one asks for no page while the store refuses', a
   const held = 50;
   await setUp.sandbox.setVisitors({ rows: SHORT_ROWS });
   await setUp.sandbox.addFault({ kind: 'hang', operation: 'visitors', nth: held });
-  const { nativeConnection: connection, taskQueue, namespace } = setUp.server;
-  const workflows = await createTestWorker({ connection, namespace, taskQueue, activities: {} });
+  const workflows = await workflowWorker(setUp.server);
   await workflows.runUntil(async () => {
     startWorkerProcess();
     const handle = await startExport(setUp, rangeOf(setUp));
@@ -73,16 +70,11 @@ test('a worker that shuts down keeps what it has read, and the next one goes on 
   const held = 50;
   await setUp.sandbox.setVisitors({ rows: SHORT_ROWS });
   await setUp.sandbox.addFault({ kind: 'hang', operation: 'visitors', nth: held });
-  const { nativeConnection: connection, taskQueue, namespace } = setUp.server;
-  const workflows = await createTestWorker({ connection, namespace, taskQueue, activities: {} });
+  const workflows = await workflowWorker(setUp.server);
   const shutdown = new AbortController();
-  const exports = (signal: AbortSignal) =>
-    Worker.create({
-      connection,
-      namespace,
-      taskQueue: exportTaskQueue(taskQueue),
+  const exports = (shutdownSignal: AbortSignal) =>
+    exportWorker(setUp.server, createExportActivities({ ...setUp, shutdownSignal }), {
       shutdownGraceTime: '10 seconds',
-      activities: createExportActivities({ upstream: setUp.upstream, store: setUp.store, shutdownSignal: signal }),
     });
   await workflows.runUntil(async () => {
     const first = await exports(shutdown.signal);
@@ -109,11 +101,4 @@ async function killAll(): Promise<void> {
     child.kill('SIGKILL');
     await exited;
   }
-}
-
-async function truthRows() {
-  const { entries } = await setUp.sandbox.expectedSnapshot(rangeOf(setUp));
-  const rows = await publishedRows(setUp, rangeOf(setUp));
-  expect(rows).toEqual(entries);
-  return rows;
 }

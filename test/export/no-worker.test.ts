@@ -5,8 +5,7 @@ import { AgentJobs } from '../../src/starter.js';
 import { countExportPollers, scheduledProjects, watchConsistentDays } from '../../src/worker/export-gauges.js';
 import { createLogger } from '../../src/worker/logging.js';
 import { connectDevServer } from '../support/dev-server.js';
-import { createTestWorker } from '../support/worker.js';
-import { rangeOf, setUpExport, startExport, until, type ExportSetUp } from './export.js';
+import { rangeOf, setUpExport, startExport, until, workflowWorker, type ExportSetUp } from './export.js';
 
 let setUp: ExportSetUp;
 beforeAll(async () => {
@@ -21,12 +20,11 @@ const log = createLogger({ level: 'error', format: 'json' });
 const gauge = (set: MetricGauge['set']) => ({ set }) as MetricGauge;
 
 test('an export that no worker takes says so, with the name of the task queue', async () => {
-  const { nativeConnection: connection, taskQueue, namespace } = setUp.server;
-  const workflows = await createTestWorker({ connection, namespace, taskQueue, activities: {} });
+  const workflows = await workflowWorker(setUp.server);
   await workflows.runUntil(async () => {
     const handle = await startExport(setUp, rangeOf(setUp));
     const { waitReason } = await handle.query(visitorExportProgressQuery);
-    expect(waitReason).toBe(`no worker of the exports has begun yet (task queue ${taskQueue}-export)`);
+    expect(waitReason).toBe(`no worker of the exports has begun yet (task queue ${setUp.server.taskQueue}-export)`);
     await handle.terminate();
   });
 });

@@ -1,11 +1,9 @@
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { Worker } from '@temporalio/worker';
 import { beforeEach, expect, test } from 'vitest';
 import { createExportActivities } from '../../src/activities/visitor-export/export-activities.js';
 import { defineSearchAttributeKey, SearchAttributeType } from '@temporalio/common';
 import {
-  exportTaskQueue,
   SEARCH_ATTRIBUTE,
   VISITOR_EXPORT_WORKFLOW,
   visitorExportWorkflowId,
@@ -14,9 +12,9 @@ import {
 } from '../../src/contract.js';
 import { ReadFailedError } from '../../src/upstream/errors.js';
 import type { Upstream } from '../../src/upstream/upstream.js';
-import { createTestWorker } from '../support/worker.js';
 import {
   durationOf,
+  exportWorker,
   failureOfRun,
   rangeOf,
   runExport,
@@ -25,6 +23,7 @@ import {
   useSkippedTime,
   visitorRequests,
   withWorkers,
+  workflowWorker,
   type ExportSetUp,
 } from './export.js';
 
@@ -44,23 +43,6 @@ beforeEach(async () => {
   });
 });
 
-test('Retry-After of a 429 is waited for, and the next page is the one that was refused', async () => {
-  await setUp.sandbox.addFault({
-    kind: 'status',
-    status: 429,
-    retryAfter: 1_800,
-    operation: 'visitors',
-    nth: 5,
-    count: 2,
-  });
-  const range = rangeOf(setUp);
-  const result = await withWorkers(setUp, () => runExport(setUp, range));
-  const ms = await durationOf(setUp, range);
-  expect(result.snapshots[0]).toMatchObject({ rows: 2_600, consistent: true });
-  expect(await visitorRequests(setUp)).toBe(14);
-  expect(ms).toBeGreaterThanOrEqual(HOUR_MS);
-});
-
 test('the 24 hours go on over a worker that stops while it asks', async () => {
   const asked = 5 + 12; // half of what a day takes
   const busy = { kind: 'status', status: 429, retryAfter: 3_600, operation: 'visitors', nth: 5 } as const;
@@ -69,17 +51,12 @@ test('the 24 hours go on over a worker that stops while it asks', async () => {
   await setUp.sandbox.addFault({ kind: 'hang', operation: 'visitors', nth: 5 });
   await setUp.sandbox.addFault({ ...busy, count: 100_000 });
   const range = rangeOf(setUp);
-  const { nativeConnection: connection, taskQueue, namespace } = setUp.server;
-  const workflows = await createTestWorker({ connection, namespace, taskQueue, activities: {} });
+  const workflows = await workflowWorker(setUp.server);
   const exports = ({ signal }: AbortController) =>
-    Worker.create({
-      connection,
-      namespace,
-      taskQueue: exportTaskQueue(taskQueue),
+    exportWorker(setUp.server, createExportActivities({ ...setUp, shutdownSignal: signal }), {
       shutdownGraceTime: '10 seconds',
       // It polls for nothing while it reads: the server would give what it polled for to a worker that is gone.
       maxConcurrentActivityTaskExecutions: 1,
-      activities: createExportActivities({ ...setUp, shutdownSignal: signal }),
     });
   const { type } = await workflows.runUntil(async () => {
     const stopping = new AbortController();
@@ -138,34 +115,6 @@ test('a final day that lost most of its rows is read again an hour later, and be
   expect(snapshots[0]).toMatchObject({ rows: 300, consistent: true, unchanged: false });
   expect(await durationOf(setUp, range)).toBeGreaterThanOrEqual(HOUR_MS);
   expect(await topFolders(setUp)).toEqual(['superseded', 'visitors']);
-});
-
-test('a final day that was empty for a moment stays as it was, and the run says nothing of it', async () => {
-  const empty = { totals: { human: 0, ai: 0, total: 0 }, visitors: [], hasMore: false };
-  const range = rangeOf(setUp);
-  let left = 0;
-  const getVisitors: typeof setUp.upstream.getVisitors = async (...args) =>
-    left-- > 0 ? empty : setUp.upstream.getVisitors(...args);
-  const upstream = { ...setUp.upstream, getVisitors };
-  const both = async () => {
-    const kept = await runExport(setUp, range);
-    left = 2; // the page and the first page again
-    return [kept, await runExport(setUp, range)];
-  };
-  const [kept, again] = await withWorkers(setUp, both, { upstream });
-  expect(again!.snapshots).toEqual([{ ...kept!.snapshots[0], unchanged: true }]);
-});
-
-test('a day whose rows and totals contradict each other twice is kept, the result has the inconsistency', async () => {
-  const range = rangeOf(setUp);
-  const { snapshots } = await withWorkers(setUp, async () => {
-    await runExport(setUp, range);
-    await setUp.sandbox.setVisitors({ rows: 0, totals: { human: 900_000, ai: 7, total: 900_007 } });
-    return runExport(setUp, range);
-  });
-  expect(snapshots[0]).toMatchObject({ rows: 2_600, unchanged: true, drift: { kind: 'impossible', offset: 0 } });
-  expect(await durationOf(setUp, range)).toBeGreaterThanOrEqual(HOUR_MS);
-  expect(await visitorRequests(setUp)).toBe(12 + 2 + 2);
 });
 
 test('at most three days of a scheduled run are read a second time, and the others are marked at once', async () => {

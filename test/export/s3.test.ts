@@ -41,31 +41,6 @@ test('an export into a bucket is whole, leaves no staging, and is unchanged the 
   expect(await parquetReadObjects({ file: new Uint8Array(bytes).buffer })).toHaveLength(TWO_CHUNKS);
 });
 
-test('a bucket that denies the publication keeps the old snapshot, and once it allows it the run goes on', async () => {
-  const prefix = randomUUID();
-  const store = await openStore(`s3://${s3.bucket}/${prefix}`, { forcePathStyle: true });
-  const range = rangeOf(setUp, '2026-01-03', '2026-01-04');
-  await withWorkers({ ...setUp, store }, async () => {
-    const [kept] = (await runExport(setUp, range)).snapshots;
-    await setUp.sandbox.setVisitors({ rows: ROWS + 500 });
-    const allow = await s3.deny(['PutObject'], `${prefix}/visitors/*`);
-    const handle = await startExport(setUp, range);
-    await until(async () =>
-      (await failureMessages(handle)).some((message) => /write visitors.*AccessDenied/.test(message)),
-    );
-    expect(await readManifest(store, range)).toMatchObject({ snapshotId: kept?.snapshotId, rows: ROWS });
-    expect(await sha256Of(store, await parquetKey(store, range))).toBe(
-      (await readManifest(store, range))?.files[0]?.sha256,
-    );
-    await allow();
-    expect((await handle.result()).snapshots[0]).toMatchObject({
-      rows: ROWS + 500,
-      consistent: true,
-      unchanged: false,
-    });
-  });
-});
-
 const MORE_ROWS = ROWS + 600;
 
 /** A run of new rows that stands between its parquet and its manifest, which the bucket denies. */

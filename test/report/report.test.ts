@@ -1,30 +1,24 @@
-import { mkdir, mkdtemp, readFile, readdir, rm, writeFile } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
+import { mkdir, readFile, readdir, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
-import { pathToFileURL } from 'node:url';
 import { MockActivityEnvironment } from '@temporalio/testing';
-import { afterEach, beforeEach, expect, test, vi } from 'vitest';
+import { expect, test, vi } from 'vitest';
 import { createExportActivities } from '../../src/activities/visitor-export/export-activities.js';
 import { plusDays } from '../../src/exports/date-range.js';
 import { buildReport, writeReport } from '../../src/exports/report/report.js';
 import { manifestKey, reportKey } from '../../src/exports/snapshots/layout.js';
-import { openStore } from '../../src/exports/snapshots/open-store.js';
 import type { SnapshotStore } from '../../src/exports/snapshots/snapshot-store.js';
 import type { Upstream } from '../../src/upstream/upstream.js';
 import { projectDays } from '../../src/worker/export-gauges.js';
 import { putDay } from './snapshots.js';
 import { parquetKey, parquetPath } from '../snapshots/published.js';
+import { changed, useStore } from '../snapshots/test-store.js';
 
 const NOW = '2026-03-11T06:00:00.000Z';
 const TODAY = '2026-03-11';
 
 let root: string;
 let store: SnapshotStore;
-beforeEach(async () => {
-  root = await mkdtemp(join(tmpdir(), 'agent-jobs-report-'));
-  store = await openStore(pathToFileURL(root).href);
-});
-afterEach(() => rm(root, { recursive: true, force: true }));
+useStore((made) => ({ root, store } = made));
 
 /** How the days are of projects whose Schedules were made on a date. */
 const daysOf = (now: string, made: string, ...projects: string[]) =>
@@ -205,25 +199,16 @@ test('the last consistent day of each project is found, whatever came after it',
   await putDay(store, 'b', { date: '2027-03-10', rows: [] });
   await putDay(store, 'c', { date: '2026-03-10', rows: [page('/', 3)], drift: { kind: 'totals', offset: 0 } });
   const found = await daysOf(NOW, '2026-03-08', 'a', 'b', 'c', 'none');
-  expect([...found].map(([project, { lastEnd }]) => [project, lastEnd])).toEqual([
-    ['a', '2026-03-09'],
-    ['b', '2026-03-11'],
-    ['c', null],
-    ['none', null],
-  ]);
+  const ends = { a: '2026-03-09', b: '2026-03-11', c: '2026-03-08', none: '2026-03-08' };
+  const since = Object.entries(ends).map(([project, end]) => [project, Date.parse(end)]);
+  expect([...found].map(([project, days]) => [project, days.since])).toEqual(since);
 });
 
 test('a look costs one list a scheduled project and a read for each manifest that is new', async () => {
   const asked: string[] = [];
-  const counting = new Proxy(store, {
-    get: (target, name) => {
-      const value: unknown = target[name as 'read'];
-      if (typeof value !== 'function') return value;
-      return (...args: unknown[]) => {
-        asked.push([name, ...args].join(' '));
-        return Reflect.apply(value, target, args) as unknown;
-      };
-    },
+  const counting = changed(store, 'all', (real, args, name) => {
+    asked.push([name, ...args].join(' '));
+    return real(...args);
   });
   for (const project of ['a', 'b', 'unscheduled']) {
     for (const date of ['2018-03-05', '2026-03-09', '2026-03-10'])
@@ -237,7 +222,7 @@ test('a look costs one list a scheduled project and a read for each manifest tha
     new Map(),
   ];
   const look = () => projectDays(counting, Date.parse(NOW), schedules, finals);
-  expect((await look()).get('a')).toEqual({ lastEnd: '2026-03-11', gaps: 0 });
+  expect((await look()).get('a')).toEqual({ since: Date.parse('2026-03-11'), gaps: 0 });
   const lists = ['a', 'b'].map((project) => `list visitors/projectId=${project} dateFrom=2026-02-11`);
   expect(asked.filter((one) => one.startsWith('list'))).toEqual(lists);
   expect(asked.filter((one) => one.startsWith('read'))).toHaveLength(4);
@@ -255,7 +240,7 @@ test('gaps and days whose file is gone count, what a night is still to come for 
   await putDay(store, 'p', { date: '2026-03-10', rows: [page('/', 3)], provisional: true });
   await store.remove(await parquetKey(store, { projectId: 'p', dateFrom: '2026-03-10', dateTo: '2026-03-11' }));
   const before = await daysOf(NOW, '2026-03-05', 'p');
-  expect(before.get('p')).toEqual({ lastEnd: '2026-03-10', gaps: 1 }); // the 6th
+  expect(before.get('p')).toEqual({ since: Date.parse('2026-03-10'), gaps: 1 }); // the 6th
   await store.remove(await parquetKey(store, { projectId: 'p', dateFrom: '2026-03-08', dateTo: '2026-03-09' }));
   const after = await daysOf('2026-03-12T06:00:00Z', '2026-03-05', 'p');
   expect(after.get('p')?.gaps).toBe(4); // the 8th, 9th and 10th, too
@@ -281,7 +266,7 @@ test('a foreign folder and a broken manifest cost the others neither report nor 
   await store.put('visitors/projectId=%ZZ/dateFrom=2026-03-09/dateTo=2026-03-10/manifest.json', Buffer.from('{}'));
   await store.put('visitors/readme.txt', Buffer.from('x'));
   expect(await textOf()).toBe(text);
-  expect(await daysOf(NOW, '2026-03-09', 'p')).toEqual(new Map([['p', { lastEnd: '2026-03-11', gaps: 1 }]]));
+  expect(await daysOf(NOW, '2026-03-09', 'p')).toEqual(new Map([['p', { since: Date.parse('2026-03-11'), gaps: 1 }]]));
 });
 
 test('a day that can not be right moves no mean and stretches no axis; its dot has its value', async () => {

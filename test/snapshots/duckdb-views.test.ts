@@ -1,19 +1,11 @@
-import { mkdtemp, readFile, rm } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
+import { readFile, rm } from 'node:fs/promises';
 import { join } from 'node:path';
-import { pathToFileURL } from 'node:url';
 import { DuckDBInstance, type DuckDBConnection } from '@duckdb/node-api';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import type { VisitorExportRange } from '../../src/contract.js';
 import { manifestKey } from '../../src/exports/snapshots/layout.js';
-import { openStore } from '../../src/exports/snapshots/open-store.js';
-import { PathSet, Scan } from '../../src/exports/snapshots/scan.js';
-import { publishScan } from '../../src/exports/snapshots/publish.js';
-import type { SnapshotStore } from '../../src/exports/snapshots/snapshot-store.js';
-import { NEW_SCAN } from '../../src/exports/scan-checkpoint.js';
-import { stageChunk } from '../../src/exports/snapshots/staging.js';
 import { putDay } from '../report/snapshots.js';
-import { pageAt, rows } from './pages.js';
+import { exportRows, rows } from './pages.js';
+import { makeStore } from './test-store.js';
 
 let root: string;
 let connection: DuckDBConnection;
@@ -22,12 +14,14 @@ const ODD_PROJECT = '../ä & 7';
 const FORMULAS = ['=HYPERLINK("http://x")', '@x', '\u0001=1', '＝4', '/x;=2', '/x\n=3'];
 
 beforeAll(async () => {
-  root = await mkdtemp(join(tmpdir(), 'agent-jobs-views-'));
-  const store = await openStore(pathToFileURL(root).href);
-  await publishRows(store, { projectId: '007', dateFrom: '2026-01-01', dateTo: '2026-01-02' }, 3);
-  await publishRows(store, { projectId: '007', dateFrom: '2026-01-02', dateTo: '2026-01-03' }, 0);
-  await publishRows(store, { projectId: '007', dateFrom: '2026-01-01', dateTo: '2026-01-08' }, 9);
-  await publishRows(store, { projectId: ODD_PROJECT, dateFrom: '2026-01-01', dateTo: '2026-01-02' }, 2);
+  const { store, ...made } = await makeStore();
+  ({ root } = made);
+  const exported = (projectId: string, dateFrom: string, dateTo: string, count: number) =>
+    exportRows(store, () => rows(count), { range: { projectId, dateFrom, dateTo } });
+  await exported('007', '2026-01-01', '2026-01-02', 3);
+  await exported('007', '2026-01-02', '2026-01-03', 0);
+  await exported('007', '2026-01-01', '2026-01-08', 9);
+  await exported(ODD_PROJECT, '2026-01-01', '2026-01-02', 2);
   const hostile = FORMULAS.map((path) => ({ path, human: 1, ai: 2, total: 3 }));
   await putDay(store, 'hostile', { date: '2026-02-01', rows: hostile });
   const pages = [{ path: '/', human: 1, ai: 2, total: 3 }];
@@ -90,8 +84,7 @@ test('the documented view of believed pages leaves out the days that daily total
 });
 
 test('the documented views are empty where no day has rows', async () => {
-  const empty = await mkdtemp(join(tmpdir(), 'agent-jobs-views-'));
-  const store = await openStore(pathToFileURL(empty).href);
+  const { root: empty, store } = await makeStore();
   await putDay(store, 'p', { date: '2026-01-02', rows: [] });
   const other = await connectTo(empty);
   const found = await other.runAndReadAll(
@@ -108,12 +101,3 @@ test('the documented CSV is safe for a spreadsheet, whatever the paths', async (
   for (const path of [`"'=HYPERLINK(""http://x"")"`, "'@x", "'\u0001=1", "'＝4", "/x;'=2", `"/x\n'=3"`, '/page/0'])
     expect(csv).toContain(`-01,${path},`);
 });
-
-async function publishRows(store: SnapshotStore, range: VisitorExportRange, count: number): Promise<void> {
-  const staged = { range, runId: 'run', scan: 1 };
-  const scan = new Scan(NEW_SCAN, new PathSet());
-  const page = pageAt(rows(count), 0, 250);
-  const kept = [...scan.take(page), ...scan.take(page)];
-  const checkpoint = { ...scan.checkpoint(), ...(await stageChunk(store, staged, NEW_SCAN, kept)) };
-  await publishScan(store, { ...staged, checkpoint, inconsistency: null, exportedAt: '2026-02-01T00:00:00.000Z' });
-}

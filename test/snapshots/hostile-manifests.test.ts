@@ -1,34 +1,26 @@
-import { cp, mkdtemp, readFile, readdir, rm, symlink, writeFile } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
+import { cp, readFile, readdir, rm, symlink, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { pathToFileURL } from 'node:url';
-import { afterEach, beforeEach, expect, test } from 'vitest';
-import type { SnapshotManifest } from '../../src/contract.js';
+import { expect, test } from 'vitest';
 import { daysOf, withDamage } from '../../src/exports/snapshots/catalog.js';
 import { manifestKey, intentKey, snapshotFolder, supersededFolder } from '../../src/exports/snapshots/layout.js';
 import { encodeManifest, parseManifest } from '../../src/exports/snapshots/manifest.js';
-import { openStore } from '../../src/exports/snapshots/open-store.js';
 import { publishScan } from '../../src/exports/snapshots/publish.js';
 import type { SnapshotStore } from '../../src/exports/snapshots/snapshot-store.js';
-import { StaleStagingError } from '../../src/exports/snapshots/staging.js';
-import { removeExpired } from '../../src/exports/snapshots/staging.js';
+import { removeExpired, StaleStagingError } from '../../src/exports/snapshots/staging.js';
 import { exportRows, RANGE, readScan, rows } from './pages.js';
 import { parquetPath } from './published.js';
+import { changed, manifestIn, useStore } from './test-store.js';
 
 let root: string;
 let store: SnapshotStore;
 
-beforeEach(async () => {
-  root = await mkdtemp(join(tmpdir(), 'agent-jobs-hostile-'));
-  store = await openStore(pathToFileURL(root).href);
-});
-afterEach(() => rm(root, { recursive: true, force: true }));
+useStore((made) => ({ root, store } = made));
 
 const FIRST = '2026-01-02T13:00:00.000Z';
 const NEXT = '2026-01-03T13:00:00.000Z';
 const inRoot = (key: string) => join(root, ...key.split('/'));
 const manifestText = () => readFile(inRoot(manifestKey(RANGE)), 'utf8');
-const manifest = async () => JSON.parse(await manifestText()) as SnapshotManifest;
+const manifest = () => manifestIn(store);
 
 /** Every path below the root. */
 const everything = () => readdir(root, { recursive: true });
@@ -115,18 +107,13 @@ test('what a scan of weeks replaced is kept for thirty days from then on', async
 test('an attempt that wakes in its last writes after the run’s second scan was published changes nothing', async () => {
   const first = { range: RANGE, runId: 'run-1', scan: 1, inconsistency: null, exportedAt: FIRST };
   const checkpoint = await readScan(store, () => rows(60), { runId: 'run-1' });
-  const stalling = new Proxy(store, {
-    get(target, name) {
-      if (name !== 'put') return (target[name as keyof SnapshotStore] as () => unknown).bind?.(target);
-      return async (key: string, source: Uint8Array) => {
-        if (key === intentKey(RANGE)) {
-          const scan = 2;
-          const second = await readScan(store, () => [...rows(60), ...rows(1, 900)], { runId: 'run-1', scan });
-          await publishScan(store, { ...first, scan, checkpoint: second, exportedAt: '2026-01-02T15:00:00.000Z' });
-        }
-        await target.put(key, source);
-      };
-    },
+  const stalling = changed(store, 'put', async (real, args) => {
+    if (args[0] === intentKey(RANGE)) {
+      const scan = 2;
+      const second = await readScan(store, () => [...rows(60), ...rows(1, 900)], { runId: 'run-1', scan });
+      await publishScan(store, { ...first, scan, checkpoint: second, exportedAt: '2026-01-02T15:00:00.000Z' });
+    }
+    await real(...args);
   });
   await expect(publishScan(stalling, { ...first, checkpoint })).rejects.toBeInstanceOf(StaleStagingError);
   expect(await manifest()).toMatchObject({ rows: 61, exportedAt: '2026-01-02T15:00:00.000Z' });

@@ -1,35 +1,15 @@
 /** Projects that a disk does not keep apart: it takes `Acme` for `acme`. */
-import { mkdtemp, rm } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
-import { pathToFileURL } from 'node:url';
-import { afterEach, beforeEach, expect, test } from 'vitest';
+import { expect, test } from 'vitest';
 import { listManifests } from '../../src/exports/snapshots/catalog.js';
-import { openStore } from '../../src/exports/snapshots/open-store.js';
 import { checkProject } from '../../src/exports/snapshots/project-marker.js';
 import type { SnapshotStore } from '../../src/exports/snapshots/snapshot-store.js';
+import { ignoringCase, useStore } from './test-store.js';
 
-let root: string;
 let store: SnapshotStore;
-beforeEach(async () => {
-  root = await mkdtemp(join(tmpdir(), 'agent-jobs-marker-'));
-  store = await openStore(pathToFileURL(root).href);
-});
-afterEach(() => rm(root, { recursive: true, force: true }));
-
-/** The store on a disk that ignores case. */
-const ignoringCase = (): SnapshotStore =>
-  new Proxy(store, {
-    get(target, name) {
-      const value: unknown = target[name as 'read'];
-      if (typeof value !== 'function') return value;
-      return (key: unknown, ...more: unknown[]) =>
-        Reflect.apply(value, target, [String(key).toLowerCase(), ...more]) as unknown;
-    },
-  });
+useStore((made) => ({ store } = made));
 
 test('the second of two projects that share their folders is refused, and its reader too', async () => {
-  const disk = ignoringCase();
+  const disk = ignoringCase(store);
   await checkProject(disk, 'Acme', true);
   await checkProject(disk, 'Acme', true);
   const refusal = { name: 'InvalidInputError', field: 'projectId', message: expect.stringContaining('project "Acme"') };

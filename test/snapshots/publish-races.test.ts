@@ -1,26 +1,19 @@
-import { mkdtemp, readdir, readFile, rm } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
+import { readdir } from 'node:fs/promises';
 import { join } from 'node:path';
-import { pathToFileURL } from 'node:url';
-import { afterEach, beforeEach, expect, test } from 'vitest';
-import type { SnapshotManifest } from '../../src/contract.js';
+import { expect, test } from 'vitest';
 import { daysOf, findSnapshots, type FoundSnapshot, withDamage } from '../../src/exports/snapshots/catalog.js';
-import { manifestKey, snapshotFolder, supersededFolder } from '../../src/exports/snapshots/layout.js';
+import { snapshotFolder, supersededFolder } from '../../src/exports/snapshots/layout.js';
 import { isWhole } from '../../src/exports/snapshots/manifest.js';
-import { openStore } from '../../src/exports/snapshots/open-store.js';
 import { finishPublication } from '../../src/exports/snapshots/publish.js';
 import type { SnapshotStore } from '../../src/exports/snapshots/snapshot-store.js';
 import { cleanUpStaging } from '../../src/exports/snapshots/staging.js';
 import { verifySnapshot } from '../../src/exports/snapshots/verify.js';
 import { exportRows, RANGE, rows } from './pages.js';
+import { changed, manifestIn, useStore } from './test-store.js';
 
 let root: string;
 let store: SnapshotStore;
-beforeEach(async () => {
-  root = await mkdtemp(join(tmpdir(), 'agent-jobs-races-'));
-  store = await openStore(pathToFileURL(root).href);
-});
-afterEach(() => rm(root, { recursive: true, force: true }));
+useStore((made) => ({ root, store } = made));
 
 const FOLDER = snapshotFolder(RANGE);
 const PARQUET = /^visitors\/.*\.parquet$/;
@@ -28,19 +21,17 @@ const MANIFEST = /^visitors\/.*manifest\.json$/;
 const THIRD = '2026-01-03T12:00:00.000Z';
 const LATER = '2026-01-04T12:00:00.000Z';
 
-const published = async () => JSON.parse(await readFile(join(root, manifestKey(RANGE)), 'utf8')) as SnapshotManifest;
+const published = () => manifestIn(store);
 const named = async () => (await published()).files.map(({ name }) => name);
 const parquets = async (folder = FOLDER) =>
   (await readdir(join(root, folder))).filter((name) => name.endsWith('.parquet')).toSorted();
 /** Another run, whole, which began later. */
 const newer = (count: number) => () => exportRows(store, () => rows(count), { runId: 'run-9', exportedAt: LATER });
 
-type Operation = (...args: unknown[]) => unknown;
-
 /** The store of a writer whose first such operation stands still until `meanwhile` is over. */
 function stalled(operation: keyof SnapshotStore, key: RegExp, meanwhile: () => Promise<unknown>): SnapshotStore {
   let isOver = false;
-  return changed(operation, (real, args) => {
+  return changed(store, operation, (real, args) => {
     if (isOver || !key.test(String(args[0]))) return real(...args);
     isOver = true;
     if (operation !== 'list') return meanwhile().then(() => real(...args));
@@ -53,24 +44,13 @@ function stalled(operation: keyof SnapshotStore, key: RegExp, meanwhile: () => P
 
 /** A store that has all of a file, and shows it only after `meanwhile`, as S3 may. */
 function late(meanwhile: () => Promise<unknown>): SnapshotStore {
-  return changed('put', async (real, [key, source]) => {
+  return changed(store, 'put', async (real, [key, source]) => {
     if (!PARQUET.test(String(key))) return real(key, source);
     const pieces: Buffer[] = [];
     for await (const piece of source as AsyncIterable<Uint8Array>) pieces.push(Buffer.from(piece));
     await meanwhile();
     await real(key, Buffer.concat(pieces));
     throw new Error('reset');
-  });
-}
-
-function changed(operation: keyof SnapshotStore, to: (real: Operation, args: unknown[]) => unknown): SnapshotStore {
-  return new Proxy(store, {
-    get(target, name) {
-      const value = target[name as keyof SnapshotStore];
-      if (typeof value !== 'function') return value;
-      const real = value.bind(target) as Operation;
-      return name === operation ? (...args: unknown[]) => to(real, args) : real;
-    },
   });
 }
 
@@ -98,9 +78,7 @@ test('a file that appears late, though the store says that it failed, is removed
 
 test('a file whose writer died with it is removed with the next run', async () => {
   await exportRows(store, () => rows(20), { runId: 'run-0' });
-  const dead = new Proxy(late(newer(60)), {
-    get: (target, name) => (name === 'list' ? () => [] : target[name as keyof SnapshotStore]),
-  });
+  const dead = changed(late(newer(60)), 'list', () => []);
   await expect(exportRows(dead, () => rows(40))).rejects.toThrow('reset');
   expect(await parquets()).toHaveLength(2);
   await finishPublication(store, RANGE);

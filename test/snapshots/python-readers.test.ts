@@ -1,15 +1,13 @@
 /** The lines of docs/recipes.md for Python, run with the libraries themselves over a folder of snapshots. */
 import { execFile } from 'node:child_process';
-import { mkdtemp, readFile, rm } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
-import { delimiter, join } from 'node:path';
-import { pathToFileURL } from 'node:url';
+import { readFile, rm } from 'node:fs/promises';
+import { delimiter } from 'node:path';
 import { promisify } from 'node:util';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { manifestKey } from '../../src/exports/snapshots/layout.js';
-import { openStore } from '../../src/exports/snapshots/open-store.js';
 import { putDay } from '../report/snapshots.js';
 import { fetchPythonPackage } from '../support/python-packages.js';
+import { makeStore } from './test-store.js';
 
 const run = promisify(execFile);
 const DOCS = new URL('../../docs/recipes.md', import.meta.url);
@@ -26,8 +24,8 @@ let root: string;
 let env: NodeJS.ProcessEnv;
 
 beforeAll(async () => {
-  root = await mkdtemp(join(tmpdir(), 'agent-jobs-python-readers-'));
-  const store = await openStore(pathToFileURL(root).href);
+  const { store, ...made } = await makeStore();
+  ({ root } = made);
   const rows = Array.from({ length: 50 }, (_, i) => ({ path: `/${i}`, human: 1, ai: 3 * i, total: 5 * i }));
   for (const date of ['2026-01-01', '2026-01-03']) await putDay(store, '007', { date, rows });
   await putDay(store, '007', { date: '2026-01-02', rows: [] });
@@ -56,8 +54,7 @@ test('the lines of the page read what manifests name with pandas, pyarrow and Po
 }, 120_000);
 
 test('they read a store whose days have no rows', async () => {
-  const empty = await mkdtemp(join(tmpdir(), 'agent-jobs-python-readers-'));
-  const store = await openStore(pathToFileURL(empty).href);
+  const { root: empty, store } = await makeStore();
   await putDay(store, '007', { date: '2026-01-02', rows: [] });
   expect(await answers(empty)).toEqual(['0', '0 [] 0', '0', '0 []']);
   await rm(empty, { recursive: true });

@@ -5,11 +5,19 @@ import { createServer, type AddressInfo, type Socket } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
-import { CreateMultipartUploadCommand, ListMultipartUploadsCommand, S3Client } from '@aws-sdk/client-s3';
+import {
+  CreateMultipartUploadCommand,
+  HeadObjectCommand,
+  ListMultipartUploadsCommand,
+  S3Client,
+} from '@aws-sdk/client-s3';
 import { afterAll, afterEach, beforeAll, describe, expect, test, vi } from 'vitest';
 import { openStore } from '../../src/exports/snapshots/open-store.js';
 import { SnapshotStoreError, type SnapshotStore } from '../../src/exports/snapshots/snapshot-store.js';
-import { startS3Server, type S3Server } from '../support/s3-server.js';
+import { finishPublication } from '../../src/exports/snapshots/publish.js';
+import { startOddS3, startS3Server, type S3Server } from '../support/s3-server.js';
+import { exportRows, RANGE, rows } from './pages.js';
+import { changed } from './test-store.js';
 
 let folder: string;
 let s3: S3Server;
@@ -190,15 +198,49 @@ test('a page that a proxy answers a write with, which names nothing as stored, i
   await proxy.stop();
 });
 
-test('an upload that a killed writer left unfinished is given up', async () => {
+test('uploads that killed writers left are given up, also where a list has those of a whole key alone', async () => {
+  const odd = await startOddS3(s3.url);
+  for (const key of ['AWS_REQUEST_CHECKSUM_CALCULATION', 'AWS_RESPONSE_CHECKSUM_VALIDATION'])
+    vi.stubEnv(key, 'WHEN_REQUIRED');
+  vi.stubEnv('AWS_ENDPOINT_URL', odd.url);
   const prefix = randomUUID();
+  const store = await openStore(`s3://${s3.bucket}/${prefix}`, { forcePathStyle: true });
+  vi.unstubAllEnvs();
   const client = new S3Client({ forcePathStyle: true });
   const Bucket = s3.bucket;
-  await client.send(new CreateMultipartUploadCommand({ Bucket, Key: `${prefix}/visitors/w/visitors.parquet` }));
-  await (await openStore(`s3://${Bucket}/${prefix}`, { forcePathStyle: true })).removeUnfinished('visitors/w');
-  const { Uploads = [] } = await client.send(new ListMultipartUploadsCommand({ Bucket, Prefix: prefix }));
+  const unfinished = async () => {
+    const { Uploads = [] } = await client.send(new ListMultipartUploadsCommand({ Bucket, Prefix: prefix }));
+    return Uploads.map(({ Key }) => Key!.split('/')[1]);
+  };
+  /** The store of a writer that is killed while it uploads this object. */
+  const killedAt = (where: RegExp): SnapshotStore =>
+    changed(store, 'put', async (real, [key, source]) => {
+      if (!where.test(String(key))) return real(key, source);
+      await client.send(new CreateMultipartUploadCommand({ Bucket, Key: `${prefix}/${String(key)}` }));
+      throw new Error('killed');
+    });
+  await exportRows(store, () => rows(20));
+  for (const folder of ['superseded', 'visitors']) {
+    const killed = killedAt(new RegExp(`^${folder}/.*parquet$`));
+    await expect(exportRows(killed, () => rows(40), { runId: folder })).rejects.toThrow('killed');
+    // The one before was given up as this attempt began.
+    expect(await unfinished()).toEqual([folder]);
+  }
+  await finishPublication(store, RANGE);
+  expect(await unfinished()).toEqual([]);
   client.destroy();
-  expect(Uploads).toEqual([]);
+  await odd.stop();
+});
+
+test('an object in memory goes into a bucket by one request, of which no killed writer leaves a part', async () => {
+  const prefix = randomUUID();
+  const store = await openStore(`s3://${s3.bucket}/${prefix}`, { forcePathStyle: true });
+  await store.put('staging/rows', Buffer.alloc(20 << 20));
+  const client = new S3Client({ forcePathStyle: true });
+  const head = await client.send(new HeadObjectCommand({ Bucket: s3.bucket, Key: `${prefix}/staging/rows` }));
+  client.destroy();
+  // The tag of several parts ends in their number.
+  expect(head).toMatchObject({ ContentLength: 20 << 20, ETag: expect.not.stringContaining('-') });
 });
 
 /**

@@ -66,7 +66,10 @@ async function deny(actions: string[], keys: string): Promise<() => Promise<void
   };
 }
 
-/** A front of a server that lists in no order, as some do, and refuses the SDK's checksums, as others do. */
+/**
+ * A front of a server that lists in no order, as some do, refuses the SDK's checksums, as others do, and lists
+ * unfinished uploads only of a prefix that is a whole key, as MinIO does.
+ */
 export async function startOddS3(url: string): Promise<Pick<S3Server, 'url' | 'stop'>> {
   const server = createServer((incoming, response) => {
     const { method, url: path = '/', headers } = incoming;
@@ -76,8 +79,12 @@ export async function startOddS3(url: string): Promise<Pick<S3Server, 'url' | 's
     }
     const onward = request(new URL(path, url), { method: method!, headers }, (answer) => {
       response.writeHead(answer.statusCode!, answer.headers);
-      if (!path.includes('list-type=2')) return answer.pipe(response);
-      return void buffer(answer).then((list) => response.end(inNoOrder(String(list))));
+      const { searchParams } = new URL(path, url);
+      const isListOfUploads = method === 'GET' && searchParams.has('uploads');
+      if (!isListOfUploads && !searchParams.has('list-type')) return answer.pipe(response);
+      const changed = (list: string) =>
+        isListOfUploads ? ofWholeKey(list, searchParams.get('prefix') ?? '') : inNoOrder(list);
+      return void buffer(answer).then((list) => response.end(changed(String(list))));
     });
     incoming.pipe(onward);
   });
@@ -89,6 +96,11 @@ export async function startOddS3(url: string): Promise<Pick<S3Server, 'url' | 's
     await once(server, 'close');
   };
   return { url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`, stop };
+}
+
+/** A list of unfinished uploads without those of other keys. */
+function ofWholeKey(list: string, key: string): string {
+  return list.replace(/<Upload>[^]*?<\/Upload>/g, (upload) => (upload.includes(`<Key>${key}</Key>`) ? upload : ''));
 }
 
 /** A list with every second object first, and backwards. */

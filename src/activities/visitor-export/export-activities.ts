@@ -81,8 +81,8 @@ export function createExportActivities(dependencies: ExportActivitiesDependencie
     prepareExport: ({ range, ...request }: PrepareInput): Promise<Prepared> =>
       reported(async () => {
         await checkProject(store, range.projectId, true);
-        await finishPublication(store, range);
-        await cleanUpStaging(store, range, warn);
+        await finishPublication(store, range, warn);
+        await cleanUpStaging(store, range);
         // Best effort: expired copies cost space, and nothing else.
         await removeExpired(store, startClock().server(), range.projectId).catch(warn);
         const expectedRows = (await readManifest(store, range))?.rows ?? null;
@@ -117,8 +117,8 @@ export function createExportActivities(dependencies: ExportActivitiesDependencie
       reported(() =>
         heartbeating(async () => {
           turns.giveBack(wantedTurn(request, requestsPerHour));
-          await finishPublication(store, range);
-          await cleanUpStaging(store, range, warn);
+          await finishPublication(store, range, warn);
+          await cleanUpStaging(store, range);
         }),
       ),
   };

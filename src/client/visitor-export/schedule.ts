@@ -4,7 +4,6 @@ import {
   ScheduleAlreadyRunning,
   ScheduleClient,
   type ScheduleDescription,
-  ScheduleNotFoundError,
   type ScheduleOptions,
   ScheduleOverlapPolicy,
 } from '@temporalio/client';
@@ -17,7 +16,7 @@ import {
 } from '../../contract.js';
 import { checkObject, duration, optional, TEXT, whole } from '../../contract/kinds.js';
 import { InvalidInputError } from '../../contract/errors.js';
-import { lenientOptions } from '../../temporal/workflow-clients.js';
+import { lenientOptions, schedulesWithId } from '../../temporal/workflow-clients.js';
 import { parseExportInput } from '../../exports/input.js';
 import { type CallOptions, checkNames, type Names } from '../settings.js';
 import { temporalCall } from '../temporal-call.js';
@@ -68,7 +67,6 @@ type ScheduleSpec = Pick<ExportSchedule, 'timeZone' | 'hour' | 'minute' | 'days'
 
 /** No time zone changes its clock as late as 4:30. */
 const DEFAULT_SPEC = { timeZone: 'UTC', hour: 4, minute: 30, days: 3, jitterMs: 10 * 60_000 } as const;
-const ID_START = visitorExportScheduleId('');
 /** The limit for a list, which takes one request for each Schedule. */
 const LIST_MS = 60_000;
 
@@ -82,7 +80,8 @@ export async function scheduleExports(
   const scheduleId = visitorExportScheduleId(settings.projectId);
   const isNew = await tryCreate(client, { scheduleId, ...definition, state: { paused: settings.paused ?? false } });
   if (!isNew) await change(client, scheduleId, settings);
-  return { ...(await readSchedule(client, scheduleId)), isNew };
+  const described = new ScheduleClient(lenientOptions(client)).getHandle(scheduleId).describe();
+  return { ...shownSchedule(await described), isNew };
 }
 
 /** False if there is a Schedule of that id. */
@@ -121,23 +120,15 @@ async function change(client: Client, scheduleId: string, settings: ExportSchedu
 export function listExportSchedules(client: Client, options: CallOptions = {}): Promise<ExportSchedule[]> {
   return temporalCall(client, { ...options, timeoutMs: options.timeoutMs ?? LIST_MS }, async () => {
     const schedules: ExportSchedule[] = [];
-    for await (const { scheduleId } of client.schedule.list()) {
-      if (!scheduleId.startsWith(ID_START)) continue;
-      try {
-        schedules.push(await readSchedule(client, scheduleId));
-      } catch (error) {
-        // A removed Schedule still shows in lists for a moment.
-        if (!(error instanceof ScheduleNotFoundError)) throw error;
-      }
+    for await (const description of schedulesWithId(client, visitorExportScheduleId(''))) {
+      schedules.push(shownSchedule(description));
     }
     return schedules.sort((a, b) => (a.scheduleId < b.scheduleId ? -1 : 1));
   });
 }
 
-/** Reads a Schedule, also one whose input this client can't decrypt: no such Schedule may hide the others. */
-async function readSchedule(client: Client, scheduleId: string): Promise<ExportSchedule> {
-  const description = await new ScheduleClient(lenientOptions(client)).getHandle(scheduleId).describe();
-  const { state, info, action } = description;
+function shownSchedule(description: ScheduleDescription): ExportSchedule {
+  const { scheduleId, state, info, action } = description;
   const [next] = info.nextActionTimes;
   return {
     projectId: scheduledProject(scheduleId),

@@ -29,13 +29,10 @@ export async function buildReport(
   for await (const manifest of listManifests(store, projectId)) manifests.push(manifest);
   const figures = figuresOf(projectId, manifests, generatedAt, range);
   const { pages, unreadable } = await topPages(store, figures);
-  const days = figures.days.map((day) => (unreadable.includes(day.date) ? asDamaged(day) : day));
+  // The rows of such a day are not as written, but its manifest is: its totals still count in the means.
+  const damaged = { state: 'damaged', manifest: null } as const;
+  const days = figures.days.map((day) => (unreadable.includes(day.date) ? { ...day, ...damaged } : day));
   return pageOf({ ...figures, days }, pagesTable(pages, figures), unreadable);
-}
-
-/** A day whose manifest is as written and whose rows are not: its totals still count in the means. */
-function asDamaged(day: Day): Day {
-  return { ...day, state: 'damaged', manifest: null };
 }
 
 /** Puts a project's report into the store, whole, of the last days or of a range; gives its URL. */
@@ -49,7 +46,6 @@ export async function writeReport(
   await store.put(reportKey(projectId), Buffer.from(page));
   // Best effort: what a killed writer left was never visible.
   await store.removeFolder(stagingKey(reportFolder(projectId))).catch(() => {});
-  await store.removeUnfinished(reportFolder(projectId)).catch(() => {});
   return store.urlOf(reportKey(projectId));
 }
 
@@ -57,7 +53,8 @@ function pageOf(figures: Figures, top: Html, unreadable: readonly string[]): str
   const { projectId, days } = figures;
   const hasData = days.some(({ manifest }) => manifest !== null);
   const title = `Visitors of ${visible(projectId)}`;
-  const content = hasData ? [tiles(figures), charts(days), top, quality(days, unreadable)] : nothingYet();
+  const nothing = html`<p>There are no snapshots of single days yet. The nightly export makes one for each day.</p>`;
+  const content = hasData ? [tiles(figures), charts(days), top, quality(days, unreadable)] : nothing;
   const page = html`<!doctype html>
     <html lang="en">
       <head>
@@ -80,10 +77,6 @@ function pageOf(figures: Figures, top: Html, unreadable: readonly string[]): str
       </body>
     </html> `;
   return page.text;
-}
-
-function nothingYet(): Html {
-  return html`<p>There are no snapshots of single days yet. The nightly export makes one for each day.</p>`;
 }
 
 function spanOf({ days, generatedAt, hasLater }: Figures): Html | null {

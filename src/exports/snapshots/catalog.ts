@@ -1,9 +1,9 @@
 /** Which snapshots a store has, and the state of each day of a calendar. */
 import { isDeepStrictEqual } from 'node:util';
 import { encodeId, type SnapshotManifest } from '../../contract.js';
-import { DAY_MS } from '../../contract/shared.js';
-import { type DateRange, isDate, plusDays } from '../date-range.js';
-import { intentKey, projectFolder, snapshotFolder, SNAPSHOTS_FOLDER } from './layout.js';
+import { DAY_MS, decodeId } from '../../contract/shared.js';
+import { type DateRange, dateOf, isDate, plusDays } from '../date-range.js';
+import { intentKey, projectFolder, snapshotFolder } from './layout.js';
 import { foreignFiles, isAsWritten, isOf, isWhole, readManifest, readManifestAt } from './manifest.js';
 import { checkProject } from './project-marker.js';
 import type { SnapshotStore } from './snapshot-store.js';
@@ -30,8 +30,7 @@ export async function* findSnapshots(
   from?: string,
 ): AsyncGenerator<FoundSnapshot> {
   const byFolder = new Map<string, FoundSnapshot>();
-  const folder = projectId === undefined ? SNAPSHOTS_FOLDER : projectFolder(projectId);
-  for await (const key of store.list(folder, from && `dateFrom=${from}`)) {
+  for await (const key of store.list(projectFolder(projectId), from && `dateFrom=${from}`)) {
     const range = rangeFolderOf(key);
     if (!range) continue; // not put there by an export
     const found = byFolder.get(range.folder);
@@ -46,7 +45,7 @@ const MADE_UP = { within: 28, most: 7 };
 
 /** Days without a snapshot between others of the last weeks, the newest first; `now` in milliseconds since 1970. */
 export async function missedDays(store: SnapshotStore, projectId: string, now: number): Promise<DateRange[]> {
-  const from = plusDays(new Date(now).toISOString().slice(0, 10), -MADE_UP.within);
+  const from = plusDays(dateOf(now), -MADE_UP.within);
   const there = new Set<string>();
   for await (const found of findSnapshots(store, projectId, from)) {
     const hasManifest = found.keys.includes(`${found.folder}/${MANIFEST}`);
@@ -63,8 +62,8 @@ export async function missedDays(store: SnapshotStore, projectId: string, now: n
 
 /** Parquet files that lie in no date range's folder: no manifest can name them. */
 export async function* strayFiles(store: SnapshotStore, projectId?: string): AsyncGenerator<string> {
-  const folder = projectId === undefined ? SNAPSHOTS_FOLDER : projectFolder(projectId);
-  for await (const key of store.list(folder)) if (key.endsWith('.parquet') && !rangeFolderOf(key)) yield key;
+  for await (const key of store.list(projectFolder(projectId)))
+    if (key.endsWith('.parquet') && !rangeFolderOf(key)) yield key;
 }
 
 /** The manifests of a project's snapshots, or of all, in order of project and dates. */
@@ -90,17 +89,9 @@ export async function readFoundManifest(store: SnapshotStore, found: FoundSnapsh
 function rangeFolderOf(key: string): Omit<FoundSnapshot, 'keys'> | null {
   const [folder, encoded = '', dateFrom = '', dateTo = ''] = RANGE_FOLDER.exec(key) ?? [];
   if (folder === undefined || !isDate(dateFrom) || !isDate(dateTo) || dateTo <= dateFrom) return null;
-  const projectId = decoded(encoded);
+  const projectId = decodeId(encoded);
   if (projectId === null || encodeId(projectId) !== encoded) return null;
   return { folder: folder.slice(0, -1), projectId, dateFrom, dateTo };
-}
-
-function decoded(text: string): string | null {
-  try {
-    return decodeURIComponent(text);
-  } catch {
-    return null;
-  }
 }
 
 /**

@@ -5,7 +5,7 @@ import { mkdir, open, readFile, readdir, rename, rm, rmdir, stat, writeFile, typ
 import { dirname, join, relative, sep } from 'node:path';
 import { fileURLToPath, pathToFileURL } from 'node:url';
 import { stagingKey } from './layout.js';
-import { SnapshotStoreError, inStore, writeFrom, type SnapshotStore } from './snapshot-store.js';
+import { SnapshotStoreError, inStore, orNull, writeFrom, type SnapshotStore } from './snapshot-store.js';
 
 const CREATE_TRIES = 20;
 
@@ -24,7 +24,7 @@ export class FileStore implements SnapshotStore {
   }
 
   read(key: string): Promise<Buffer | null> {
-    return inStore('read', key, () => orNull(readFile(this.#path(key))));
+    return inStore('read', key, () => orNull(readFile(this.#path(key)), isMissing));
   }
 
   async *stream(key: string): AsyncGenerator<Uint8Array> {
@@ -36,7 +36,7 @@ export class FileStore implements SnapshotStore {
   }
 
   size(key: string): Promise<number | null> {
-    return inStore('read', key, async () => (await orNull(stat(this.#path(key))))?.size ?? null);
+    return inStore('read', key, async () => (await orNull(stat(this.#path(key)), isMissing))?.size ?? null);
   }
 
   async put(key: string, source: Uint8Array | AsyncIterable<Uint8Array>): Promise<void> {
@@ -129,20 +129,16 @@ export class FileStore implements SnapshotStore {
 
 /** Makes a folder and those above; the first one made. Node's own way says ENOENT of a disk that is read-only. */
 async function makeFolders(folder: string): Promise<string | undefined> {
-  const made = await mkdir(folder).then(
-    () => folder,
-    (error: unknown) => {
-      if (codeOf(error) === 'EEXIST') return undefined;
-      if (!isMissing(error)) throw error;
-      return null;
-    },
-  );
-  if (made !== null) return made;
-  const first = await makeFolders(dirname(folder));
-  await mkdir(folder).catch((error: unknown) => {
-    if (codeOf(error) !== 'EEXIST') throw error;
-  });
-  return first ?? folder;
+  try {
+    await mkdir(folder);
+    return folder;
+  } catch (error) {
+    if (codeOf(error) === 'EEXIST') return undefined;
+    if (!isMissing(error)) throw error;
+  }
+  const above = await makeFolders(dirname(folder));
+  const own = await makeFolders(folder);
+  return above ?? own;
 }
 
 /** All files below a folder. If one is removed meanwhile, `readdir` with `recursive` would give up the others too. */
@@ -150,7 +146,7 @@ async function filesBelow(root: string, from: string): Promise<string[]> {
   const files: string[] = [];
   const folders = [root];
   for (let folder = folders.pop(); folder !== undefined; folder = folders.pop()) {
-    for (const entry of (await orNull(readdir(folder, { withFileTypes: true }))) ?? []) {
+    for (const entry of (await orNull(readdir(folder, { withFileTypes: true }), isMissing)) ?? []) {
       if (folder === root && entry.name < from) continue;
       const path = join(folder, entry.name);
       if (entry.isDirectory()) folders.push(path);
@@ -166,15 +162,6 @@ async function syncFolder(folder: string): Promise<void> {
   const handle = await open(folder, 'r').catch(() => null);
   await handle?.sync().catch(() => {});
   await handle?.close();
-}
-
-async function orNull<T>(result: Promise<T>): Promise<T | null> {
-  try {
-    return await result;
-  } catch (error) {
-    if (isMissing(error)) return null;
-    throw error;
-  }
 }
 
 function codeOf(error: unknown): string | undefined {

@@ -2,14 +2,14 @@
 import { encodeId, type VisitorExportRange } from '../../contract.js';
 
 /** The folder of what is published. */
-export const SNAPSHOTS_FOLDER = 'visitors';
+const SNAPSHOTS_FOLDER = 'visitors';
 const SUPERSEDED_FOLDER = 'superseded';
 /** The folder of work in progress. */
 export const STAGING = 'staging';
 
-/** The folder of all snapshots of a project. */
-export function projectFolder(projectId: string): string {
-  return `${SNAPSHOTS_FOLDER}/projectId=${encodeId(projectId)}`;
+/** The folder of all snapshots, or of those of a project. */
+export function projectFolder(projectId?: string): string {
+  return SNAPSHOTS_FOLDER + (projectId === undefined ? '' : `/projectId=${encodeId(projectId)}`);
 }
 
 /** The folder of one date range's snapshot: what lies here is published. */

@@ -31,15 +31,11 @@ export const CHECKED_FIELDS = z.object({
   files: z.array(z.object({ name: PLAIN_NAME, rows: COUNT, bytes: COUNT, sha256: z.string() })),
 });
 
-/** Whether a value is a manifest. Its other fields count for the checksum, so the value itself is used. */
-export function checkManifest(value: unknown): value is SnapshotManifest {
-  return CHECKED_FIELDS.safeParse(value).success;
-}
-
 /** The manifest in the bytes; null if they hold none: a file that is no manifest must not stop a reader of many. */
 export function parseManifest(bytes: Uint8Array): SnapshotManifest | null {
   const value = jsonOf(bytes);
-  return checkManifest(value) ? value : null;
+  // Its other fields count for the checksum, so the value itself is used.
+  return CHECKED_FIELDS.safeParse(value).success ? (value as SnapshotManifest) : null;
 }
 
 /** Why a manifest of a newer release can't be read, in words; null if it is no such manifest. */
@@ -50,9 +46,10 @@ export function newerFormat(bytes: Uint8Array): string | null {
   return `a newer release wrote this manifest (${versions}): upgrade the workers and the command line`;
 }
 
-function jsonOf(bytes: Uint8Array): unknown {
+/** The JSON in the bytes; null if they hold none, or there are none. */
+export function jsonOf(bytes: Uint8Array | null): unknown {
   try {
-    return JSON.parse(Buffer.from(bytes).toString('utf8'));
+    return JSON.parse(Buffer.from(bytes ?? []).toString('utf8'));
   } catch {
     return null;
   }

@@ -15,20 +15,22 @@ import { isProvisional } from '../date-range.js';
 import { type ScanCheckpoint, SECOND_SCAN_DELAY_MS, type SuspectScan } from '../scan-checkpoint.js';
 import { COUNTS } from './content-digest.js';
 import {
-  checkManifest,
   encodeManifest,
   FORMAT_VERSION,
   isAsWritten,
   isWhole,
   readManifest,
+  readManifestAt,
   receiptOf,
   snapshotId,
+  unlessNewer,
 } from './manifest.js';
 import { chunkKey, intentKey, isParquetName, manifestKey, parquetName, snapshotFolder } from './layout.js';
 import type { SnapshotStore } from './snapshot-store.js';
 import {
   checkCheckpoint,
   cleanUpStaging,
+  copyKeys,
   keepSuperseded,
   stagedParquet,
   type StagedScan,
@@ -57,7 +59,7 @@ export async function publishScan(
 ): Promise<SnapshotReceipt> {
   const { range, runId, checkpoint } = finished;
   checkCheckpoint(checkpoint);
-  await finishIntent(store, range);
+  await finishPublication(store, range);
   const published = await readTrusted(store, range);
   const current = published && (await isWhole(store, published)) ? published : null;
   const candidate = judged(finished, published);
@@ -187,19 +189,19 @@ async function write(
   { manifest, hasNewFiles }: { manifest: SnapshotManifest; hasNewFiles: boolean },
   checkLease: () => void,
 ): Promise<void> {
-  const { range, runId } = finished;
+  const { range } = finished;
+  const bytes = encodeManifest(manifest);
   const asWriter = async function* (pieces: AsyncIterable<Uint8Array> | Iterable<Uint8Array>) {
     yield* pieces;
     await assertNotOvertaken(store, finished);
     checkLease();
   };
-  const intent = Buffer.from(JSON.stringify({ runId, manifest } satisfies Intent));
-  await store.put(intentKey(range), asWriter([intent]));
+  await store.put(intentKey(range), asWriter([bytes]));
   try {
     for (const { name } of hasNewFiles ? manifest.files : []) {
       await store.put(`${snapshotFolder(range)}/${name}`, asWriter(parquetOf(store, finished)));
     }
-    await store.put(manifestKey(range), asWriter([encodeManifest(manifest)]));
+    await store.put(manifestKey(range), asWriter([bytes]));
   } catch (error) {
     // The file may be there, though the store did not say so.
     await removeReplaced(store, range).catch(() => {});
@@ -231,37 +233,34 @@ async function readTrusted(store: SnapshotStore, range: VisitorExportRange): Pro
   return manifest && isAsWritten(manifest) ? manifest : null;
 }
 
-/** The publication under way: the manifest to come, and the first run id of its workflow. */
-interface Intent {
-  runId: string;
-  manifest: SnapshotManifest;
+/** The manifest to come of the publication under way; null if none is, or a newer release's. */
+function readIntent(store: SnapshotStore, range: VisitorExportRange): Promise<SnapshotManifest | null> {
+  return unlessNewer(readManifestAt(store, intentKey(range)));
 }
 
-async function readIntent(store: SnapshotStore, range: VisitorExportRange): Promise<Intent | null> {
-  const bytes = await store.read(intentKey(range));
-  if (!bytes) return null;
-  try {
-    const intent = JSON.parse(String(bytes)) as Intent;
-    return checkManifest(intent.manifest) ? intent : null;
-  } catch {
-    return null;
-  }
-}
-
-/** Finishes what a run left after step 3 or 4; returns the intent record of the publication that is now whole. */
-export async function finishPublication(store: SnapshotStore, range: VisitorExportRange): Promise<Intent | null> {
-  const intent = await finishIntent(store, range);
-  await removeReplaced(store, range);
-  return intent;
-}
-
-async function finishIntent(store: SnapshotStore, range: VisitorExportRange): Promise<Intent | null> {
+/** Finishes or removes what an attempt left after step 1, 3 or 4; `warn` gets errors that cost only space. */
+export async function finishPublication(
+  store: SnapshotStore,
+  range: VisitorExportRange,
+  warn: (error: unknown) => void = () => {},
+): Promise<void> {
   const intent = await readIntent(store, range);
-  if (!intent || !(await isWhole(store, intent.manifest))) return null;
+  for (const key of await unfinishedKeys(store, range, intent)) {
+    await store.removeUnfinished(key).catch(warn); // Best effort: not every account may list uploads.
+  }
+  if (intent && (await isWhole(store, intent))) {
+    const published = await readTrusted(store, range);
+    const isOutdated = published && isNewer(published, intent);
+    if (!isOutdated) await store.put(manifestKey(range), encodeManifest(intent));
+  }
+  await removeReplaced(store, range);
+}
+
+/** What a killed writer may have been at: the copy of the snapshot that is there, or the file that it intended. */
+async function unfinishedKeys(store: SnapshotStore, range: VisitorExportRange, intent: SnapshotManifest | null) {
   const published = await readTrusted(store, range);
-  if (published && isNewer(published, intent.manifest)) return null;
-  await store.put(manifestKey(range), encodeManifest(intent.manifest));
-  return intent;
+  const intended = intent?.files ?? [];
+  return [...(published ? copyKeys(published) : []), ...intended.map(({ name }) => `${snapshotFolder(range)}/${name}`)];
 }
 
 /**
@@ -276,7 +275,7 @@ async function removeReplaced(store: SnapshotStore, range: VisitorExportRange): 
   const published = await readTrusted(store, range);
   // The manifest of a late writer may name what is gone. Then the other files are all there is.
   if (!published || !(await isWhole(store, published, { sizesOnly: true }))) return;
-  const underWay = intent && !isNewer(published, intent.manifest) ? intent.manifest.files : [];
+  const underWay = intent && !isNewer(published, intent) ? intent.files : [];
   const named = new Set([...published.files, ...underWay].map(({ name }) => name));
   for (const name of names.filter(isParquetName)) if (!named.has(name)) await store.remove(`${folder}/${name}`);
 }

@@ -10,7 +10,7 @@ import {
   paginateListObjectsV2,
 } from '@aws-sdk/client-s3';
 import { Upload } from '@aws-sdk/lib-storage';
-import { inStore, SnapshotStoreError, writeFrom, type SnapshotStore } from './snapshot-store.js';
+import { inStore, orNull, SnapshotStoreError, writeFrom, type SnapshotStore } from './snapshot-store.js';
 
 const PART_BYTES = 8 << 20; // S3 takes 10,000 parts of 5 MiB or more
 /** The SDK gives up a connection that is silent for so long. Three tries fit into an attempt of `readChunk`. */
@@ -51,7 +51,7 @@ export class S3Store implements SnapshotStore {
 
   read(key: string): Promise<Buffer | null> {
     return inStore('read', key, async () => {
-      const found = await orNull(this.#client.send(new GetObjectCommand(this.#object(key))));
+      const found = await orNull(this.#client.send(new GetObjectCommand(this.#object(key))), isMissing);
       return found?.Body ? Buffer.from(await found.Body.transformToByteArray()) : null;
     });
   }
@@ -67,7 +67,7 @@ export class S3Store implements SnapshotStore {
 
   size(key: string): Promise<number | null> {
     return inStore('read', key, async () => {
-      const head = await orNull(this.#client.send(new HeadObjectCommand(this.#object(key))));
+      const head = await orNull(this.#client.send(new HeadObjectCommand(this.#object(key))), isMissing);
       return head?.ContentLength ?? null;
     });
   }
@@ -76,8 +76,10 @@ export class S3Store implements SnapshotStore {
     await writeFrom(key, source, async (pieces) => {
       const Body = Readable.from(pieces, { objectMode: false });
       const params = { ...this.#object(key), Body, ContentType: contentType(key) };
+      // Bytes in memory are one part, so one request: a killed writer leaves no unfinished upload of them.
+      const partSize = source instanceof Uint8Array ? Math.max(source.length, PART_BYTES) : PART_BYTES;
       // An error in between aborts the upload, and nothing of it is ever visible.
-      assertStored(await new Upload({ client: this.#client, params, partSize: PART_BYTES, queueSize: 1 }).done());
+      assertStored(await new Upload({ client: this.#client, params, partSize, queueSize: 1 }).done());
     });
   }
 
@@ -103,10 +105,10 @@ export class S3Store implements SnapshotStore {
     for await (const key of this.list(folder)) await this.remove(key);
   }
 
-  async removeUnfinished(folder: string): Promise<void> {
-    const Bucket = this.#bucket;
-    await inStore('remove', folder, async () => {
-      const Prefix = `${this.#prefix}${folder}/`;
+  async removeUnfinished(key: string): Promise<void> {
+    const { Bucket, Key: Prefix } = this.#object(key);
+    await inStore('remove', key, async () => {
+      // A whole key: MinIO lists uploads of no other prefix.
       // Those of a page are gone when the next one is asked for.
       for (let isMore = true; isMore;) {
         const page = await this.#client.send(new ListMultipartUploadsCommand({ Bucket, Prefix }));
@@ -134,12 +136,6 @@ function contentType(key: string): string {
   return key.endsWith('.json') ? 'application/json' : 'application/octet-stream';
 }
 
-async function orNull<T>(result: Promise<T>): Promise<T | null> {
-  try {
-    return await result;
-  } catch (error) {
-    const { name } = error as Error;
-    if (name === 'NoSuchKey' || name === 'NotFound') return null;
-    throw error;
-  }
+function isMissing(error: unknown): boolean {
+  return ['NoSuchKey', 'NotFound'].includes((error as Error).name);
 }

@@ -27,8 +27,8 @@ export interface SnapshotStore {
   remove(key: string): Promise<void>;
   /** Removes all objects below a folder of work in progress. */
   removeFolder(folder: string): Promise<void>;
-  /** Gives up unfinished writes below a folder that lie outside of staging: never visible, but they cost space. */
-  removeUnfinished(folder: string): Promise<void>;
+  /** Gives up unfinished writes of an object outside of staging: never visible, but they cost space. */
+  removeUnfinished(key: string): Promise<void>;
 }
 
 /**
@@ -51,14 +51,11 @@ export class SnapshotStoreError extends Error {
 function words(cause: unknown): string {
   if (!(cause instanceof Error)) return String(cause);
   const { name, message, $metadata } = cause as Error & { $metadata?: { httpStatusCode?: number } };
+  const status = $metadata?.httpStatusCode;
   // An answer without a body has no words: HEAD has none, and not every server gives one with a refusal.
-  if (/Unknown/.test(message) && $metadata?.httpStatusCode) return answerWords($metadata.httpStatusCode);
+  if (/Unknown/.test(message) && status) return `${status === 403 ? 'AccessDenied: ' : ''}the store answered ${status}`;
   // The AWS SDK keeps the code (AccessDenied, NoSuchBucket) in the name.
   return name === 'Error' || message.includes(name) ? message : `${name}: ${message}`;
-}
-
-function answerWords(status: number): string {
-  return status === 403 ? 'AccessDenied: the store answered 403' : `the store answered ${status}`;
 }
 
 /** Names the failure of one store operation. */
@@ -69,6 +66,14 @@ export async function inStore<T>(operation: string, key: string, work: () => Pro
     if (error instanceof SnapshotStoreError) throw error;
     throw new SnapshotStoreError(operation, key, error);
   }
+}
+
+/** What is read; null if the error says that it is missing. */
+export async function orNull<T>(result: Promise<T>, isMissing: (error: unknown) => boolean): Promise<T | null> {
+  return result.catch((error: unknown) => {
+    if (isMissing(error)) return null;
+    throw error;
+  });
 }
 
 /** Writes what a source gives: an error of the source passes through, one of the store is named. */

@@ -14,7 +14,7 @@ import {
   supersededFolder,
   supersededProjectFolder,
 } from './layout.js';
-import { encodeManifest } from './manifest.js';
+import { encodeManifest, jsonOf } from './manifest.js';
 import { PathSet } from './scan.js';
 import type { SnapshotStore } from './snapshot-store.js';
 
@@ -92,18 +92,18 @@ function chained(chain: string, bytes: Uint8Array): string {
   return sha256Hex(chain + sha256Hex(bytes));
 }
 
-/** Removes a date range's work in progress, of every run. */
-export async function cleanUpStaging(
-  store: SnapshotStore,
-  range: VisitorExportRange,
-  warn: (error: unknown) => void = () => {},
-): Promise<void> {
+/**
+ * Removes a date range's work in progress, of every run, and unfinished copies of killed writers: the manifest of a
+ * copy is its last object.
+ */
+export async function cleanUpStaging(store: SnapshotStore, range: VisitorExportRange): Promise<void> {
   await store.removeFolder(stagingFolder(range));
-  await cleanUpSuperseded(store, range, warn);
-  // Best effort: not every account may list uploads, and unfinished ones are never visible.
-  for (const folder of [snapshotFolder(range), stagingFolder(range)]) {
-    await store.removeUnfinished(folder).catch(warn);
-  }
+  const copies = supersededFolder(range);
+  const keys: string[] = [];
+  for await (const key of store.list(copies)) keys.push(key);
+  const whole = new Set(keys.filter((key) => COPY.test(key)).map(folderOf));
+  for (const key of keys) if (!whole.has(folderOf(key))) await store.remove(key);
+  await store.removeFolder(stagingKey(copies));
 }
 
 // Replaced snapshots.
@@ -112,6 +112,11 @@ export async function cleanUpStaging(
 const RETENTION_MS = 30 * DAY_MS;
 /** The manifest of a copy. */
 const COPY = /\/snapshotId=[^/]+\/manifest\.json$/;
+
+/** The keys of the Parquet files of a snapshot's copy. */
+export function copyKeys(snapshot: SnapshotManifest): string[] {
+  return snapshot.files.map(({ name }) => `${supersededFolder(snapshot, snapshot.snapshotId)}/${name}`);
+}
 
 /** Copies a snapshot that is about to be replaced, its manifest last. `supersededAt` is ISO 8601. */
 export async function keepSuperseded(
@@ -125,23 +130,8 @@ export async function keepSuperseded(
   for (const { name } of current.files) await store.put(`${to}/${name}`, store.stream(`${from}/${name}`));
   await store.put(`${to}/manifest.json`, encodeManifest({ ...current, supersededAt }));
   // The same content was replaced before, and its rows may have come in another order.
-  const kept = ['manifest.json', ...current.files.map(({ name }) => name)].map((name) => `${to}/${name}`);
+  const kept = [`${to}/manifest.json`, ...copyKeys(current)];
   for (const key of before) if (!kept.includes(key)) await store.remove(key);
-}
-
-/** Removes unfinished copies of killed writers of the date range: the manifest of a copy is its last object. */
-async function cleanUpSuperseded(
-  store: SnapshotStore,
-  range: VisitorExportRange,
-  warn: (error: unknown) => void,
-): Promise<void> {
-  const folder = supersededFolder(range);
-  const keys: string[] = [];
-  for await (const key of store.list(folder)) keys.push(key);
-  const whole = new Set(keys.filter((key) => COPY.test(key)).map(folderOf));
-  for (const key of keys) if (!whole.has(folderOf(key))) await store.remove(key);
-  await store.removeFolder(stagingKey(folder));
-  await store.removeUnfinished(folder).catch(warn); // never visible
 }
 
 /** Removes what a project has retained for longer than thirty days; returns the folders. */
@@ -149,7 +139,8 @@ export async function removeExpired(store: SnapshotStore, now: number, projectId
   const expired: string[] = [];
   for await (const key of store.list(supersededProjectFolder(projectId))) {
     if (!COPY.test(key)) continue; // not written by an export
-    const supersededAt = supersededAtOf(await store.read(key));
+    const { supersededAt } = Object(jsonOf(await store.read(key))) as { supersededAt?: unknown };
+    if (typeof supersededAt !== 'string') continue;
     if (now - Date.parse(supersededAt) > RETENTION_MS) expired.push(folderOf(key));
   }
   for (const folder of expired) await store.removeFolder(folder);
@@ -158,13 +149,4 @@ export async function removeExpired(store: SnapshotStore, now: number, projectId
 
 function folderOf(key: string): string {
   return key.slice(0, key.lastIndexOf('/'));
-}
-
-function supersededAtOf(bytes: Buffer | null): string {
-  try {
-    const { supersededAt } = JSON.parse(String(bytes)) as { supersededAt?: unknown };
-    return typeof supersededAt === 'string' ? supersededAt : '';
-  } catch {
-    return '';
-  }
 }
