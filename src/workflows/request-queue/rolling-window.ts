@@ -39,10 +39,7 @@ class RollingWindow {
 
   /** The first time at which at most `max` are left within the window. */
   leavesAt(counted: Counted, max: number, now: number): number {
-    let left = this.countOf(counted, now);
-    if (left <= max) return now;
-    for (const [at, count] of this.#within(counted, now)) if ((left -= count) <= max) return at + this.spanMs;
-    return now + this.spanMs;
+    return this.roomsAt(counted, max + 1, now).next().value ?? now + this.spanMs;
   }
 
   /** For each of the next `max` events, the first time at which it makes no more than `max` within the window. */
