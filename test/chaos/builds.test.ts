@@ -8,10 +8,10 @@ test('the copy of the product whose hour is short holds no length of an hour of 
   const folder = await mkdtemp(join(tmpdir(), 'agent-jobs-test-'));
   try {
     const worker = await buildWithShortHour(folder, 60_000);
-    const queueFiles = ['workflows/request-queue/rolling-hour', 'workflows/request-queue/budget', 'agent-job/waits'];
+    const queueFiles = ['workflows/request-queue/rolling-window', 'workflows/request-queue/budget', 'agent-job/waits'];
     const texts = await Promise.all(queueFiles.map((name) => readFile(join(worker, `../${name}.js`), 'utf8')));
     expect(texts.filter((text) => text.includes('3_600_000'))).toEqual([]);
-    expect(texts[0]).toContain('HOUR_MS = 60000;');
+    expect(texts[0]).toContain("HOUR = new RollingWindow('hour', 60000, 167);");
   } finally {
     await rm(folder, { recursive: true, force: true });
   }

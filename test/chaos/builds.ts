@@ -18,8 +18,18 @@ const hours =
 
 /** Each length of the built product: where it is, its text, and what stands there instead. */
 const LENGTHS: readonly { file: string; find: string; name: string; instead: InHours }[] = [
-  { file: 'workflows/request-queue/rolling-hour', name: 'HOUR_MS', find: '3_600_000', instead: hours(1) },
-  { file: 'workflows/request-queue/rolling-hour', name: 'STEP_MS', find: '10_000', instead: hours(1 / 360) },
+  {
+    file: 'workflows/request-queue/rolling-window',
+    name: 'HOUR',
+    find: "new RollingWindow('hour', 3_600_000, 10_000)",
+    instead: (hourMs) => `new RollingWindow('hour', ${hourMs}, ${hours(1 / 360)(hourMs)})`,
+  },
+  {
+    file: 'workflows/request-queue/rolling-window',
+    name: 'DAY',
+    find: "new RollingWindow('day', 24 * 3_600_000, 10 * 60_000)",
+    instead: (hourMs) => `new RollingWindow('day', ${24 * hourMs}, ${hours(1 / 6)(hourMs)})`,
+  },
   { file: 'workflows/request-queue/budget', name: 'FIRST_CLOSED_MS', find: '30_000', instead: hours(1 / 120) },
   { file: 'workflows/request-queue/budget', name: 'MAX_CLOSED_MS', find: '20 * 60_000', instead: hours(1 / 3) },
   { file: 'workflows/request-queue/budget', name: 'NAMED_MS', find: '15 * 60_000', instead: hours(1 / 4) },

@@ -3,8 +3,6 @@
  * time of its latest event, so that its size is bounded and nothing leaves the window early. Pure. Times in
  * milliseconds.
  */
-import { DAY_MS, HOUR_MS } from '../../contract/shared.js';
-
 /** `[time of the latest, count]` of each step, oldest first. */
 type Counted = readonly (readonly [at: number, count: number])[];
 
@@ -61,9 +59,9 @@ class RollingWindow {
 }
 
 /** At most 361 steps. */
-export const HOUR = new RollingWindow('hour', HOUR_MS, 10_000);
+export const HOUR = new RollingWindow('hour', 3_600_000, 10_000);
 /** At most 145 steps. */
-export const DAY = new RollingWindow('day', DAY_MS, 10 * 60_000);
+export const DAY = new RollingWindow('day', 24 * 3_600_000, 10 * 60_000);
 
 /** What was counted, after the clock was set back: nothing happened later than now. */
 export function setBack(counted: Counted, now: number): Counted {
