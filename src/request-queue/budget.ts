@@ -173,16 +173,18 @@ export class Budget {
   sendTimes(requests: number): number[] {
     const now = this.#now();
     const opensAt = this.notBefore ?? now;
-    const limits = this.#limits.map(({ max, window, spent }) => {
-      return { max, spanMs: window.spanMs, rooms: window.roomsAt(spent, max, now) };
-    });
+    const limits = this.#limits.map((limit) => ({
+      ...limit,
+      rooms: limit.window.roomsAt(limit.spent, limit.max, now),
+    }));
     const times: number[] = [];
     for (let sent = 0; limits.length > 0 && sent < requests; sent++) {
+      let at = opensAt;
       // A request takes the room of an earlier one: first of those that were sent, then of those of this line.
-      const roomAt = limits.map(({ max, spanMs, rooms }) =>
-        sent < max ? (rooms.next().value ?? now) : times[sent - max]! + spanMs,
-      );
-      times.push(Math.max(opensAt, ...roomAt));
+      for (const { max, window, rooms } of limits) {
+        at = Math.max(at, sent < max ? (rooms.next().value ?? now) : times[sent - max]! + window.spanMs);
+      }
+      times.push(at);
     }
     return times;
   }

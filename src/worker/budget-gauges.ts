@@ -1,6 +1,6 @@
 /** Records, for the metrics, the budgets of each project and what is used of them, as the queues that run report it. */
 import type { Client } from '@temporalio/client';
-import { type RequestQueueState, requestQueueStateQuery } from '../contract.js';
+import { requestQueueStateQuery } from '../contract.js';
 import { queryAgain } from '../temporal/workflow-clients.js';
 import { runningQueues } from './budget-reports.js';
 import { every } from './every.js';
@@ -32,31 +32,29 @@ export function watchBudgetUse({ client, taskQueue, meters, log }: BudgetGaugesO
     const found = new Map<string, Labels>();
     for await (const { workflowId, operation, projectId: project } of runningQueues(client, taskQueue)) {
       if (stopped.aborted) return;
-      const state = await stateOf(client, workflowId).catch((error: unknown) => void failures.push(error));
-      for (const [per, limit, used] of state ? budgetsOf(state) : []) {
-        if (limit === null) continue;
+      const budgets = await budgetsOf(client, workflowId).catch((error: unknown) => void failures.push(error));
+      for (const { per, limit, used } of budgets ?? []) {
         const labels = { project, operation, per };
         set(labels, limit, used);
         found.set(JSON.stringify(labels), labels);
       }
     }
-    // A queue that does not answer keeps its last numbers.
-    if (failures.length > 0) known = new Map([...known, ...found]);
+    // The SDK's meter forgets no series: 0 of 0 raises no alert. A queue that does not answer keeps its last numbers.
+    const gone = failures.length > 0 ? [] : [...known].filter(([key]) => !found.has(key));
+    for (const [, labels] of gone) set(labels, 0, 0);
+    known = failures.length > 0 ? new Map([...known, ...found]) : found;
     if (failures.length > 0) throw failures[0] as Error;
-    // The SDK's meter forgets no series: 0 of 0 raises no alert.
-    for (const [key, labels] of known) if (!found.has(key)) set(labels, 0, 0);
-    known = found;
   };
   const onError = (error: unknown) =>
     log.warn({ error }, 'Could not read what is used of the budgets, for the metrics');
   return every(INTERVAL_MS, record, { onError });
 }
 
-function budgetsOf({ perHour, perDay, spentLastHour, spentLastDay }: RequestQueueState) {
-  return [['hour', perHour, spentLastHour] as const, ['day', perDay, spentLastDay] as const];
-}
-
-function stateOf(client: Client, queueId: string): Promise<RequestQueueState> {
+/** The limits of a queue that have a number. */
+async function budgetsOf(client: Client, queueId: string) {
   const query = () => client.workflow.getHandle(queueId).query(requestQueueStateQuery, Date.now());
-  return client.withDeadline(Date.now() + CALL_LIMIT_MS, () => queryAgain(query));
+  const state = await client.withDeadline(Date.now() + CALL_LIMIT_MS, () => queryAgain(query));
+  const hour = { per: 'hour', limit: state.perHour, used: state.spentLastHour };
+  const day = { per: 'day', limit: state.perDay, used: state.spentLastDay };
+  return [hour, day].flatMap(({ limit, ...more }) => (limit === null ? [] : [{ limit, ...more }]));
 }

@@ -859,6 +859,22 @@ export const MUTANTS: Mutant[] = [
     title: 'one is in flight after a 429 until something is accepted',
   },
   {
+    name: 'a budget of a day of which some is free early',
+    file: 'src/request-queue/rolling-window.ts',
+    find: '[Math.max(a, b), one + other]',
+    replace: '[Math.min(a, b), one + other]',
+    test: 'test/unit/request-queue.test.ts',
+    title: 'a window of requests is kept in few steps, and none leaves early',
+  },
+  {
+    name: 'a queue that does not keep the budget of a day',
+    file: 'src/request-queue/budget.ts',
+    find: 'const WINDOWS = { perHour: HOUR, perDay: DAY }',
+    replace: 'const WINDOWS = { perHour: HOUR, perDay: [DAY, HOUR][1]! }',
+    test: 'test/unit/request-queue.test.ts',
+    title: 'never above the budgets of an hour and a day',
+  },
+  {
     name: 'a queue whose turns are refused without an end',
     file: 'src/request-queue/budget.ts',
     find: 'const MAX_REFUSED = 16;',

@@ -42,12 +42,7 @@ const LINKS: Kind<string[]> = {
   schema: () => ({ type: 'array' }),
 };
 const READ_RECORD = { job: RECORD, end: END, counts: FLAG, prLinks: optional(LINKS) };
-const PLACE = object({
-  for: oneOf('turn', 'rateLimit'),
-  position: optional(NUMBER),
-  expectedAt: optional(DATE),
-  reason: optional(TEXT),
-});
+const PLACE = object({ for: oneOf('turn', 'rateLimit'), position: optional(NUMBER), expectedAt: optional(DATE) });
 
 /** What each kind of result must hold. */
 const WRITES: Record<WriteOutcome['kind'], Fields> = {
