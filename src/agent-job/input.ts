@@ -4,7 +4,7 @@
  */
 import { sha256 } from '@noble/hashes/sha2.js';
 import { bytesToHex } from '@noble/hashes/utils.js';
-import type { AgentJobOptions, ResolveUnknownInput } from '../contract.js';
+import type { AgentJobInput, AgentJobOptions, ResolveUnknownInput } from '../contract.js';
 import { checkObject, ID, isGiven, type Parsed, parseFields } from '../contract/kinds.js';
 import { InvalidInputError } from '../contract/errors.js';
 import { ADOPT, ATTACH_JOB, ATTRIBUTION, CREATE_JOB, FOLLOW_UP, type JOB_OPTIONS, OTHER_DECISION } from './fields.js';
@@ -32,6 +32,11 @@ export function parseJobInput(input: unknown): JobSpec {
     );
   }
   return toSpec(hasPrompt ? parseFields(CREATE_JOB, fields) : parseFields(ATTACH_JOB, fields));
+}
+
+/** The same check of what another kind of caller wrote. */
+export function checkJobInput(input: object): asserts input is AgentJobInput {
+  parseJobInput(input);
 }
 
 type GivenJob = Parsed<typeof CREATE_JOB> | Parsed<typeof ATTACH_JOB>;
@@ -80,10 +85,10 @@ export function isOtherPrompt(known: string | undefined, prompt: string): boolea
   return known !== undefined && known !== promptHash(prompt);
 }
 
-/** The words of that conflict. */
 /** What is wrong with a follow-up that a job has no room for. */
 export const FULL_QUEUE = 'meets a full queue: at most 1 MiB of prompts wait, 1,000 are taken per job';
 
+/** The words of that conflict. */
 export function followUpConflictText(id: string): string {
   return `follow-up ${JSON.stringify(id)} was taken before with another prompt: choose another id`;
 }
