@@ -79,15 +79,6 @@ export class UsageError extends CommandError {
   }
 }
 
-/**
- * Throws an error of the client on, marked as not retryable: the same command would do harm, for it would make up
- * another id, or resolve another write.
- */
-export function throwNotRetryable(error: unknown): never {
-  if (error instanceof Error && 'retryable' in error) Object.assign(error, { retryable: false });
-  throw error;
-}
-
 /** Prints the error of the command that was called, and answers with the exit code. */
 export function printError(called: Command, error: Error): number {
   // Commander has printed it already; help and version end with 0.

@@ -2,8 +2,9 @@
 import { randomUUID } from 'node:crypto';
 import type { Command } from 'commander';
 import type { FollowUpState } from '../contract.js';
+import { asNotRetryable } from '../contract/errors.js';
 import { OPERATIONS } from '../operations.js';
-import { CommandError, throwNotRetryable } from './exit.js';
+import { CommandError } from './exit.js';
 import { withProgress } from './wait.js';
 import { readPrompt } from './input.js';
 import { addOperation, callOf, readArguments, type JobNameFlags, readJobName } from './operation.js';
@@ -53,7 +54,7 @@ async function followUp(command: Command, flags: FollowUpFlags): Promise<void> {
       // The command made the id. An error of the client names the id; after Ctrl-C this line does.
       const repeat = `repeat the command with --id ${id}, which sends nothing twice`;
       if (signal.aborted) printToStderr(`agent-jobs: the follow-up may be queued: ${repeat}`);
-      return throwNotRetryable(error);
+      throw asNotRetryable(error);
     });
     const { workflowId } = job;
     const state: FollowUpState = answer.state;

@@ -4,20 +4,11 @@ import ms from 'ms';
 import { waitRemedy } from '../agent-job/shown-text.js';
 import type { RequestQueueState } from '../contract.js';
 import { OPERATIONS } from '../operations.js';
-import type { JobSummary } from '../starter.js';
+import type { JobSummary, QueueReport } from '../starter.js';
 import { CommandError } from './exit.js';
 import { addOperation, callOf, type JobNameFlags, readArguments, readJobName } from './operation.js';
 import { toLimit } from './options.js';
-import {
-  type Item,
-  print,
-  printAnswer,
-  printItems,
-  printJson,
-  printToStderr,
-  type Session,
-  withSession,
-} from './session.js';
+import { type Item, print, printAnswer, printItems, printJson, printToStderr, withSession } from './session.js';
 import { firstLine, resolveCommands, show, showRows } from './show.js';
 
 /** Adds `state`. */
@@ -118,7 +109,7 @@ export function addQueue(program: Command): void {
     );
 }
 
-async function* queueItems(queues: ReturnType<Session['jobs']['queues']>): AsyncGenerator<Item> {
+async function* queueItems(queues: AsyncIterable<QueueReport>): AsyncGenerator<Item> {
   for await (const { workflowId, state, problem } of queues) {
     if (state) yield { line: { workflowId, ...state }, text: queueText(workflowId, state) };
     else yield { problem: `${workflowId} could not be read: ${problem}` };

@@ -5,11 +5,11 @@
 import type { Command } from 'commander';
 import { parseResolution } from '../agent-job/input.js';
 import type { AttachJobInput, Attribution, InDoubtWrite, ResolveUnknownInput } from '../contract.js';
-import { InvalidInputError } from '../contract/errors.js';
+import { asNotRetryable, InvalidInputError } from '../contract/errors.js';
 import { isObject } from '../contract/shared.js';
 import { OPERATIONS } from '../operations.js';
 import type { JobHandle } from '../starter.js';
-import { CommandError, throwNotRetryable, UsageError } from './exit.js';
+import { CommandError, UsageError } from './exit.js';
 import { addYesOption, canAsk, confirm, type JsonLine, openSource, readJsonLines } from './input.js';
 import { addOperation, callOf, type JobNameFlags, readArguments, readJobName } from './operation.js';
 import { print, printAnswer, printToStderr, type Session, withSession } from './session.js';
@@ -190,5 +190,7 @@ async function resolveWrite(
   const args = { ...resolution, since, followUpId: followUpId ?? null };
   const resolved = OPERATIONS.resolve.run({ ...callOf(session), args, job });
   // Again, the command would resolve what is in doubt by then.
-  await (resolution.since == null ? resolved.catch(throwNotRetryable) : resolved);
+  await resolved.catch((error: unknown) => {
+    throw resolution.since == null ? asNotRetryable(error) : error;
+  });
 }

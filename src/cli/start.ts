@@ -6,9 +6,10 @@ import { JOB_OPTIONS } from '../agent-job/fields.js';
 import { jsonLine } from '../agent-job/shown-text.js';
 import type { StartItem } from '../client/agent-job/start-many.js';
 import type { AgentJobOptions } from '../contract.js';
+import { asNotRetryable } from '../contract/errors.js';
 import { OPERATIONS } from '../operations.js';
 import type { StartOutcome } from '../starter.js';
-import { CommandError, throwNotRetryable, UsageError } from './exit.js';
+import { CommandError, UsageError } from './exit.js';
 import { type JsonLine, openSource, readJsonLines, readPrompt } from './input.js';
 import { addOperation, readArguments } from './operation.js';
 import { print, printJson, printToStderr, progressPrinter, serverOf, type Session, withSession } from './session.js';
@@ -68,7 +69,7 @@ async function startOne(command: Command, argument: string | undefined, flags: S
       // Only this process knows the key: without it, the same command again would start a second job.
       const advice = `repeat the command with --key ${key}, which makes no second one`;
       printToStderr(`agent-jobs: the job may have been started: ${advice}`);
-      return throwNotRetryable(error);
+      throw asNotRetryable(error);
     });
     const { workflowId } = job;
     if (isJson && !wait) printJson({ workflowId, key: key ?? null });

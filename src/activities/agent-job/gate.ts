@@ -14,7 +14,7 @@ import type { KeyHealth } from './key-health.js';
 import { confirmNotAccepted } from './write-fence.js';
 
 /** A write that wants to be sent. Times in milliseconds of the Temporal server's clock. */
-interface WantedSend {
+export interface WantedSend {
   operation: WriteOperation;
   projectId: string;
   /** The workflow, which has one write at a time. */

@@ -9,7 +9,7 @@ import { markedIfAgain } from './earlier-run.js';
 import { KeyHealth } from './key-health.js';
 import { startClock, tryLater, type AttemptClock, type MachineClock } from '../../temporal/activity-attempt.js';
 import { Budgets } from './budgets.js';
-import { Gate } from './gate.js';
+import { Gate, type WantedSend } from './gate.js';
 import { joinAgentJob } from './join-job.js';
 import { createPollJob, type HeldPolls } from './held-polls.js';
 import type { PollJobInput, PollJobResult } from './poll-attempt.js';
@@ -21,9 +21,10 @@ import {
   confirmationRequest,
   clearSent,
   checkPriorAttempt,
+  type FenceOptions,
 } from './write-fence.js';
 
-interface WriteInput extends Omit<Parameters<typeof checkPriorAttempt>[0], 'confirmWritesBefore'> {
+interface WriteInput extends Omit<FenceOptions, 'confirmWritesBefore'> {
   projectId: string;
   prompt: string;
   /** The order of writes that wait for their turn. */
@@ -124,7 +125,6 @@ export function createJobActivities({
 }
 
 type Send = (options: WriteOptions) => Promise<WriteOutcome>;
-type WantedSend = Parameters<Gate['send']>[0];
 
 function wantedSend(operation: WriteOperation, input: WriteInput, clock: AttemptClock): WantedSend {
   const { projectId, priority, askedAt, turn, turnUntil = 0, isOverdue = false } = input;
