@@ -48,7 +48,7 @@ const WAITS_ON = { stopsDeadline: false, isShown: true } as const;
 const STANDS_STILL = { stopsDeadline: true, isShown: true } as const;
 const NORMAL = { stopsDeadline: false, isShown: false, remedy: null } as const;
 
-const WATCH_ON = '"npx agent-jobs start --job-id" watches it to its end';
+const WATCH_ON = 'a job that was made may go on: "npx agent-jobs start --job-id" watches it to its end';
 const BY_UPSTREAM = { by: 'upstream', status: 'COMPLETED', job: 'yes', error: null } as const;
 const WITHOUT_AN_END = { by: 'workflow', status: 'COMPLETED', job: 'maybe', error: null } as const;
 const NOT_CREATED = { by: 'workflow', status: 'FAILED', job: 'no', exit: ['notCreated', 7] } as const;
