@@ -2,6 +2,7 @@
  * What callers do with jobs: the one table of operations. The routes of `serve`, its OpenAPI document, the tools of
  * agents and the commands of the command line are derived from it.
  */
+import { checkJobInput, parseResolution } from './agent-job/input.js';
 import { ADOPT, ATTACH_JOB, ATTRIBUTION, CREATE_JOB, FOLLOW_UP, JOB_OPTIONS, TAGS } from './agent-job/fields.js';
 import {
   agentJobOf,
@@ -10,42 +11,47 @@ import {
   type JobState,
   LIMIT,
   PHASES,
-  type ResolveUnknownInput,
   SHOWN_WAITING_FOR,
 } from './contract.js';
 import { cutToBytes } from './contract/shared.js';
 import { ID, type JsonSchema, oneOf, optional, text, TEXT } from './contract/kinds.js';
-import { type Arguments, described, KEY, PAGE_SIZE, published, TIME } from './operations/arguments.js';
+import { type Arguments, checkArguments, described, type Given, KEY } from './operations/arguments.js';
+import { PAGE_SIZE, published, TIME, type Written } from './operations/arguments.js';
 import { type JobEnd, nullIfUnbegun, resultOf, type Waiter, whileWanted } from './operations/job-end.js';
-import type { AgentJobs, FollowUpOptions, JobFilter, JobHandle, StartRequest } from './starter.js';
+import type { AgentJobs, JobHandle } from './starter.js';
 
-/** One call of an operation, by whatever way it came. */
-export interface OperationCall extends Waiter {
+/** One call of an operation, by whatever way it came; `run` checks the arguments. */
+export interface OperationCall<Args = Written> extends Waiter {
   readonly jobs: AgentJobs;
-  /** The project of a call that names one. */
-  readonly projectId: string | null;
-  /** The job that the call names; sends no request. */
-  readonly job: () => JobHandle;
-  readonly args: Readonly<Record<string, unknown>>;
+  readonly args: Args;
   /** How long the answer may wait for an end or an outcome; 0: not at all. */
   readonly waitMs: number;
+  /** How long a request to Temporal may take; by default an outage is reported within 10 seconds. */
+  readonly limitMs?: number;
   /** The name of the key that came with the call. */
   readonly keyName: string | null;
 }
 
-/** A row of the table. */
-export interface Operation {
+/** A call that names a project, if it names anything. */
+interface ProjectCall<Args = Written> extends OperationCall<Args> {
+  readonly projectId: string | null;
+}
+
+/** A call that names a job. */
+interface JobCall<Args = Written> extends OperationCall<Args> {
+  readonly job: JobHandle;
+}
+
+/** What a row says, but for what it does. */
+interface Description<Fields extends Arguments> {
   /** OpenAPI's name; in snake case it is that of the tool. */
   readonly id: string;
   readonly command: string;
   /** A sentence without its full stop. */
   readonly summary: string;
-  /** Whether the call names a job, or a project alone. */
-  readonly of: 'job' | 'project';
-  readonly arguments: Arguments;
+  readonly arguments: Fields;
   /** The arguments that the command line takes without a flag, in order. */
   readonly positional?: readonly string[];
-  readonly run: (call: OperationCall) => Promise<object>;
   /** Null if HTTP has no path for it. */
   readonly http: HttpCall | null;
   /** Null if agents do not see it. */
@@ -56,7 +62,22 @@ export interface Operation {
   readonly report?: string;
 }
 
-interface HttpCall {
+interface ProjectOperation<Fields extends Arguments = Arguments, Body = object> extends Description<Fields> {
+  readonly of: 'project';
+  readonly run: (call: ProjectCall) => Promise<Body>;
+}
+
+/** A row of an operation on one job. */
+export interface JobOperation<Fields extends Arguments = Arguments, Body = object> extends Description<Fields> {
+  readonly of: 'job';
+  readonly run: (call: JobCall) => Promise<Body>;
+}
+
+/** A row of the table. */
+export type Operation = ProjectOperation | JobOperation;
+
+/** How HTTP calls an operation. */
+export interface HttpCall {
   readonly method: 'GET' | 'POST';
   /** Below the address of the project or the job. */
   readonly path: string;
@@ -64,8 +85,8 @@ interface HttpCall {
   readonly takes: 'body' | 'query' | 'nothing';
   /** By status, what the body is besides problems. */
   readonly answers: Readonly<Record<number, JsonSchema>>;
-  /** The status of a body; default 200. */
-  readonly status?: (body: object) => number;
+  /** The status of a body with one value in a field, or of every body; default 200. */
+  readonly status?: { readonly field: string; readonly value: unknown; readonly status: number } | number;
   /** The argument that the header `Idempotency-Key` gives. */
   readonly idempotencyKey?: 'key' | 'id';
   /** Whether `Prefer: wait` makes the answer wait. */
@@ -95,7 +116,6 @@ export interface JobBody extends JobEnd {
   readonly state: JobState | null;
 }
 
-/** An outage of Temporal is reported within 10 seconds. */
 const START_TIMEOUT_MS = 9_000;
 const STATE_TIMEOUT_MS = 10_000;
 /** For the result of a run that is over: another may have begun since. */
@@ -112,7 +132,7 @@ const NOTHING: JsonSchema = { type: 'object' };
 const CREATE = { prompt: optional(CREATE_JOB.prompt), ...JOB_OPTIONS };
 const ATTACH = { jobId: optional(ATTACH_JOB.jobId), usedFollowUpIds: ATTACH_JOB.usedFollowUpIds };
 const SINCE = { ...ADOPT.since, schema: TIME.schema };
-const DECISION: Arguments = {
+const DECISION = {
   action: described(
     'What came of it: adopt (a create made jobId), delivered (a follow-up arrived), retry (send it), or abandon.',
     oneOf('adopt', 'delivered', 'retry', 'abandon'),
@@ -125,7 +145,7 @@ const DECISION: Arguments = {
   ...published('ResolveUnknownInput', { since: SINCE, followUpId: ADOPT.followUpId, ...ATTRIBUTION }),
 };
 
-const START: Arguments = {
+const START = {
   key: described('The key of the job: a start repeated with it makes no second job.', optional(KEY)),
   ...published('CreateJobInput', CREATE),
   ...published('AttachJobInput', ATTACH),
@@ -134,7 +154,7 @@ const START: Arguments = {
 /** Two of its words differ in case alone, and generators would make one name of them: the schema names none. */
 const OUTCOME = { ...optional(oneOf(...JOB_OUTCOMES)), schema: () => TEXT.schema() };
 
-const FILTERS: Arguments = {
+const FILTERS = {
   phase: described('Only jobs whose workflows are in this phase.', optional(oneOf(...PHASES))),
   outcome: described('Only jobs that ended so, such as completed or Canceled.', OUTCOME),
   status: described(
@@ -155,55 +175,51 @@ const FILTERS: Arguments = {
 
 /** All of them, in the order of help. */
 export const OPERATIONS = {
-  start: {
+  start: ofProject({
     id: 'startJob',
     command: 'start',
     summary: 'Start a job, or join the one that the same key started',
-    of: 'project',
     arguments: START,
     positional: ['prompt'],
     run: startJob,
     http: {
       ...{ method: 'POST', path: '/jobs', takes: 'body', idempotencyKey: 'key' },
       answers: { 200: shape('StartedJob'), 201: shape('StartedJob') },
-      status: (body) => ((body as { isNew: boolean }).isNew ? 201 : 200),
+      status: { field: 'isNew', value: true, status: 201 },
     },
     agents: {
       more: 'It answers at once. The job may run for hours and open a pull request. Default key: made of the prompt.',
       needs: published('CreateJobInput', { prompt: CREATE_JOB.prompt }),
       lacks: ['jobId', 'usedFollowUpIds'],
     },
-  },
-  followUp: {
+  }),
+  followUp: ofJob({
     id: 'sendFollowUp',
     command: 'follow-up',
     summary: 'Send a further instruction to a job, also after its end',
-    of: 'job',
     arguments: published('FollowUpInput', FOLLOW_UP),
     positional: ['prompt'],
     run: sendFollowUp,
     http: {
       ...{ method: 'POST', path: '/follow-ups', takes: 'body', idempotencyKey: 'id', waits: true },
       answers: { 200: shape('FollowUpAnswer'), 202: shape('QueuedFollowUp') },
-      status: (body) => ((body as { state: string }).state === 'queued' ? 202 : 200),
+      status: { field: 'state', value: 'queued', status: 202 },
     },
     agents: { more: 'Repeated with the same id, it is delivered once.', waits: OUTCOME_TIMEOUT_MS },
-  },
-  state: {
+  }),
+  state: ofJob({
     id: 'getJob',
     command: 'state',
     summary: 'Show what a job is doing, or did',
-    of: 'job',
     arguments: {},
     run: getJob,
     http: { method: 'GET', path: '', takes: 'nothing', answers: { 200: shape('Job') }, waits: true },
     agents: { more: 'It has the result once the run is over.', isReadOnly: true },
-  },
-  wait: {
+  }),
+  wait: ofJob({
     id: 'waitForJob',
     command: 'wait',
     summary: 'Wait for the end of a job',
-    of: 'job',
     arguments: {},
     run: getJob,
     http: null,
@@ -212,12 +228,11 @@ export const OPERATIONS = {
       isReadOnly: true,
       waits: 'asked',
     },
-  },
-  list: {
+  }),
+  list: ofProject({
     id: 'listJobs',
     command: 'list',
     summary: 'List jobs, one row a job',
-    of: 'project',
     arguments: FILTERS,
     run: listJobs,
     http: { method: 'GET', path: '/jobs', takes: 'query', answers: { 200: shape('JobPage') } },
@@ -225,55 +240,77 @@ export const OPERATIONS = {
       more: 'Those that run first, by their start, then those that have ended, by their end, the newest first.',
       isReadOnly: true,
     },
-  },
-  pollNow: {
+  }),
+  pollNow: ofJob({
     id: 'pollNow',
     command: 'poll-now',
     summary: 'Read a job from the upstream at once',
-    of: 'job',
     arguments: published('Attribution', ATTRIBUTION),
     run: async (call) => {
-      await call.job().pollNow({ ...byWhom(call), signal: call.gone });
+      await call.job.pollNow({ ...byWhom(call), signal: call.gone });
       return {};
     },
-    http: { method: 'POST', path: '/poll-now', takes: 'nothing', answers: { 202: NOTHING }, status: () => 202 },
+    http: { method: 'POST', path: '/poll-now', takes: 'nothing', answers: { 202: NOTHING }, status: 202 },
     agents: null,
     report: 'will be read now',
-  },
-  cancel: {
+  }),
+  cancel: ofJob({
     id: 'cancelJob',
     command: 'cancel',
     summary: "End a job's workflow; the remote job goes on",
-    of: 'job',
     arguments: published('Attribution', ATTRIBUTION),
     run: async (call) => {
-      await call.job().cancel({ ...byWhom(call), signal: call.gone });
+      await call.job.cancel({ ...byWhom(call), signal: call.gone });
       return {};
     },
-    http: { method: 'POST', path: '/cancel', takes: 'nothing', answers: { 202: NOTHING }, status: () => 202 },
+    http: { method: 'POST', path: '/cancel', takes: 'nothing', answers: { 202: NOTHING }, status: 202 },
     agents: null,
     question: 'end its workflow? The remote job goes on.',
     report: 'is asked to end, unless it has ended; a write in flight is finished first',
-  },
-  resolve: {
+  }),
+  resolve: ofJob({
     id: 'resolveJob',
     command: 'resolve',
     summary: 'Resolve an in-doubt write: did the upstream take it?',
-    of: 'job',
     arguments: DECISION,
     positional: ['action'],
-    run: async (call) =>
-      call.job().resolve({ ...call.args, since: inFull(call.args['since']), ...byWhom(call) } as ResolveUnknownInput),
+    run: async (call) => {
+      const decision = { ...call.args, since: inFull(call.args.since), ...byWhom(call) };
+      return call.job.resolve(parseResolution(decision), { signal: call.gone });
+    },
     http: { method: 'POST', path: '/resolve', takes: 'body', answers: { 200: shape('JobState') } },
     // A person resolves it: no agent may.
     agents: null,
-  },
-} satisfies Record<string, Operation>;
+  }),
+};
+
+function ofProject<Fields extends Arguments, Body extends object>(
+  row: Description<Fields> & { run: (call: ProjectCall<Given<Fields>>) => Promise<Body> },
+): ProjectOperation<Fields, Body> {
+  return { ...row, of: 'project', run: async (call) => row.run(checked(row, call)) };
+}
+
+function ofJob<Fields extends Arguments, Body extends object>(
+  row: Description<Fields> & { run: (call: JobCall<Given<Fields>>) => Promise<Body> },
+): JobOperation<Fields, Body> {
+  return { ...row, of: 'job', run: async (call) => row.run(checked(row, call)) };
+}
+
+function checked<Fields extends Arguments, Call extends OperationCall>(
+  { arguments: fields }: Description<Fields>,
+  call: Call,
+): Omit<Call, 'args'> & { args: Given<Fields> } {
+  const { args } = call;
+  checkArguments(fields, args);
+  return { ...call, args };
+}
 
 /** Starts a job, or joins it; the state is null if no worker reports it in time: the job is started all the same. */
-async function startJob({ jobs, projectId, args }: OperationCall) {
-  const key = KEY.check(args['key'], 'key');
-  const job = await jobs.start({ ...args, projectId, key } as StartRequest, { timeoutMs: START_TIMEOUT_MS });
+async function startJob({ jobs, projectId, args }: ProjectCall<Given<typeof START>>) {
+  const key = KEY.check(args.key, 'key');
+  const request = { ...args, projectId, key };
+  checkJobInput(request);
+  const job = await jobs.start(request, { timeoutMs: START_TIMEOUT_MS });
   const { result: _, failure: __, ...body } = bodyOf(job, await stateOrNull(job), null);
   return { ...body, key, isNew: job.isNew };
 }
@@ -291,42 +328,40 @@ function stateOrNull(job: JobHandle): Promise<JobState | null> {
 }
 
 /** Reads a job; a call that waits, when its run is over. */
-async function getJob(call: OperationCall): Promise<JobBody> {
-  const job = call.job();
+async function getJob(call: JobCall<object>): Promise<JobBody> {
+  const { job, limitMs = STATE_TIMEOUT_MS } = call;
   // Whether it ended, and how, is read below.
   if (call.waitMs > 0) await whileWanted(call, call.waitMs, (signal) => job.result({ signal })).catch(() => {});
   call.gone.throwIfAborted();
-  const state = await job.state({ signal: call.gone, timeoutMs: STATE_TIMEOUT_MS }).catch(nullIfUnbegun);
+  const state = await job.state({ signal: call.gone, timeoutMs: limitMs }).catch(nullIfUnbegun);
   const isOver = state === null || state.phase === 'done';
   const end = isOver ? await whileWanted(call, RESULT_TIMEOUT_MS, (signal) => resultOf(job, state, signal)) : null;
   return bodyOf(job, state, end);
 }
 
 /** Queues a follow-up; a call that waits, until its outcome is known. */
-async function sendFollowUp({ job, args, waitMs: timeoutMs, gone: signal }: OperationCall) {
-  const { prompt, ...options } = args as Record<'prompt', string> & FollowUpOptions & OperationCall['args'];
-  if (timeoutMs > 0) return job().sendFollowUp(prompt, { ...options, timeoutMs, signal });
-  const { id, checked } = await job().followUp(prompt, { ...options, timeoutMs: START_TIMEOUT_MS });
-  return { id, state: 'queued', checked };
+async function sendFollowUp(call: JobCall<Given<typeof FOLLOW_UP>>) {
+  const { job, args, waitMs, limitMs = START_TIMEOUT_MS, gone: signal } = call;
+  const { prompt, ...options } = args;
+  if (waitMs > 0) return job.sendFollowUp(prompt, { ...options, timeoutMs: waitMs, signal });
+  const { id, checked } = await job.followUp(prompt, { ...options, timeoutMs: limitMs, signal });
+  return { id, state: 'queued' as const, checked };
 }
 
-async function listJobs({ jobs, projectId, args, gone: signal }: OperationCall) {
-  const { tag: tags, limit: pageSize, cursor, ...others } = args as Record<string, never>;
-  const filter: JobFilter = { ...others, projectId, tags };
-  const { jobs: found, nextCursor } = await jobs.listPage(filter, { pageSize, cursor, signal });
+async function listJobs({ jobs, projectId, args, gone: signal }: ProjectCall<Given<typeof FILTERS>>) {
+  const { tag: tags, limit: pageSize, cursor, ...others } = args;
+  const { jobs: found, nextCursor } = await jobs.listPage({ ...others, projectId, tags }, { pageSize, cursor, signal });
   return { jobs: found.map((job) => ({ key: agentJobOf(job.workflowId)?.key ?? null, ...job })), nextCursor };
 }
 
 /** A client that reads times as such writes one in its own way, and `since` must be the text of the state. */
-function inFull(time: unknown): unknown {
-  const isTime = typeof time === 'string' && !Number.isNaN(Date.parse(time));
-  return isTime ? new Date(time).toISOString() : time;
+function inFull(time: string | null | undefined): string | null | undefined {
+  return time == null || Number.isNaN(Date.parse(time)) ? time : new Date(time).toISOString();
 }
 
 /** Who decides: the key's own name comes first, whatever the caller writes. */
-function byWhom({ args, keyName }: OperationCall): Attribution {
-  const by = ATTRIBUTION.by.check(args['by'], 'by');
-  const note = ATTRIBUTION.note.check(args['note'], 'note');
+function byWhom({ args, keyName }: OperationCall<Attribution>): Attribution {
+  const { by = null, note = null } = args;
   const both = keyName === null || by === null ? (keyName ?? by) : `${keyName}: ${by}`;
   return { by: both === null ? null : cutToBytes(both, LIMIT.decisionByBytes), note };
 }

@@ -3,8 +3,9 @@
  * How a client acts on that without a race: src/client/agent-job/start-or-join.ts.
  */
 import { ApplicationFailure, CancelledFailure, TimeoutFailure } from '@temporalio/common';
-import { FAILURE, JOIN_FAILURE, type JobOutcome } from '../contract.js';
+import { FAILURE, JOIN_FAILURE, type JobOutcome, type Outcome } from '../contract.js';
 import { InvalidInputError } from '../contract/errors.js';
+import { endNamed, JOB_FAILURE, WORDS } from '../contract/words.js';
 
 /**
  * `start again`: surely no job was made, so the id may be started with any input. `go on`: a follow-up goes on with the
@@ -12,34 +13,28 @@ import { InvalidInputError } from '../contract/errors.js';
  */
 export type Allowed = 'start again' | 'go on' | 'nothing';
 
-const FAILURES = [FAILURE.invalidInput, FAILURE.createRejected, FAILURE.unknownOutcome] as const;
-
-/** How a run closed: with a result, whatever its outcome, by a failure's type, or as Temporal ended it. */
-export const RUN_ENDS = ['result', ...FAILURES, 'OtherFailure', 'Canceled', 'Terminated', 'TimedOut'] as const;
-/** One of these ends. */
-export type RunEnd = (typeof RUN_ENDS)[number];
+/** How a run closed: with a result, whatever its outcome, as a row of the table of ends says, or by another failure. */
+export type RunEnd = 'result' | Exclude<JobOutcome, Outcome> | 'OtherFailure';
 
 /** What a closed run allows; `jobId` is null if no job is known. */
 export function allowedAfter(end: RunEnd, jobId: string | null): Allowed {
-  const surelyMadeNone = end === FAILURE.invalidInput || end === FAILURE.createRejected;
-  if (!surelyMadeNone) return jobId === null ? 'nothing' : 'go on';
+  if (endNamed(end)?.job !== 'no') return jobId === null ? 'nothing' : 'go on';
   // A known job is an earlier run's: a follow-up to that run has started this one.
   return jobId === null ? 'start again' : 'nothing';
 }
 
 /** The end that the failure of a closed run means. */
 export function endOf(cause: unknown): RunEnd {
-  if (cause instanceof ApplicationFailure) return FAILURES.find((type) => type === cause.type) ?? 'OtherFailure';
+  const failures: readonly RunEnd[] = Object.values(JOB_FAILURE);
+  if (cause instanceof ApplicationFailure) return failures.find((type) => type === cause.type) ?? 'OtherFailure';
   if (cause instanceof CancelledFailure) return 'Canceled';
   return cause instanceof TimeoutFailure ? 'TimedOut' : 'Terminated';
 }
 
 /** The statuses of Temporal that say how a job ended. */
-export const ENDED_BY: Readonly<Record<string, JobOutcome & RunEnd>> = {
-  CANCELLED: 'Canceled',
-  TERMINATED: 'Terminated',
-  TIMED_OUT: 'TimedOut',
-};
+export const ENDED_BY: Readonly<Record<string, JobOutcome & RunEnd>> = Object.fromEntries(
+  WORDS.ends.flatMap(({ status, word }) => (status === 'COMPLETED' || status === 'FAILED' ? [] : [[status, word]])),
+);
 
 /** The failure of a job that was not started: any other error would fail the workflow task, again and again. */
 export function invalidInputFailure({ message, field }: InvalidInputError): ApplicationFailure {
@@ -68,14 +63,8 @@ export function endWithoutResult(workflowId: string, cause: unknown): Applicatio
   }
   const end = endOf(cause);
   const why = end === JOIN_FAILURE.terminated && cause instanceof Error && cause.message ? ` (${cause.message})` : '';
-  return ApplicationFailure.nonRetryable(`the job ${HOW[end]}${why} [workflowId=${workflowId}]`, end);
+  return ApplicationFailure.nonRetryable(`the job ${endNamed(end)?.text}${why} [workflowId=${workflowId}]`, end);
 }
-
-const HOW: Partial<Record<RunEnd, string>> = {
-  [JOIN_FAILURE.canceled]: 'was cancelled',
-  [JOIN_FAILURE.timedOut]: 'was ended by a time-out of Temporal',
-  [JOIN_FAILURE.terminated]: 'was terminated',
-};
 
 /** The failure of an activity that did what it should: the worker logs no warning. */
 export function expected({ message, type, details }: Pick<ApplicationFailure, 'message' | 'type' | 'details'>) {

@@ -4,7 +4,7 @@
  */
 import { sha256 } from '@noble/hashes/sha2.js';
 import { bytesToHex } from '@noble/hashes/utils.js';
-import type { AgentJobOptions, ResolveUnknownInput } from '../contract.js';
+import type { AgentJobInput, AgentJobOptions, ResolveUnknownInput } from '../contract.js';
 import { checkObject, ID, isGiven, type Parsed, parseFields } from '../contract/kinds.js';
 import { InvalidInputError } from '../contract/errors.js';
 import { ADOPT, ATTACH_JOB, ATTRIBUTION, CREATE_JOB, FOLLOW_UP, type JOB_OPTIONS, OTHER_DECISION } from './fields.js';
@@ -32,6 +32,11 @@ export function parseJobInput(input: unknown): JobSpec {
     );
   }
   return toSpec(hasPrompt ? parseFields(CREATE_JOB, fields) : parseFields(ATTACH_JOB, fields));
+}
+
+/** The same check of what another kind of caller wrote. */
+export function checkJobInput(input: object): asserts input is AgentJobInput {
+  parseJobInput(input);
 }
 
 type GivenJob = Parsed<typeof CREATE_JOB> | Parsed<typeof ATTACH_JOB>;

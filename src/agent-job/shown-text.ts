@@ -3,21 +3,12 @@
  * a terminal only shows. It must not move the cursor, change the window, or show itself in another order. Pure.
  */
 import type { Waiting } from '../contract.js';
-
-/** The waits that may last until a person acts, or longer than expected; the others are a job's normal life. */
-const LASTING_WAITS: Partial<Record<Waiting['for'], string>> = {
-  turn: 'its turn to send',
-  rateLimit: 'the upstream’s rate limit',
-  upstream: 'the upstream, which is tried again and again',
-  key: 'its key',
-  person: 'a person',
-};
-
-const KEY_SETTINGS = 'ADMIN_API_KEY, ADMIN_API_KEY_FILE or PROJECT_KEYS_FILE';
+import { waitNamed } from '../contract/words.js';
 
 /** What it waits for, as the end of a sentence; undefined if the wait is a job's normal life. */
-export function lastingWait({ for: what }: Waiting): string | undefined {
-  return LASTING_WAITS[what];
+export function lastingWait(waiting: Waiting): string | undefined {
+  const { isShown, text } = waitNamed(waiting.for);
+  return isShown ? text : undefined;
 }
 
 /** What a wait of a job's normal life is worth saying; undefined if it is not. */
@@ -31,21 +22,10 @@ export function passingWait({ for: what, until, reason }: Waiting): string | und
 
 /** What a person may do about the wait; undefined if the wait is a job's normal life. */
 export function waitRemedy({ for: what, position }: Waiting, projectId: string): string | undefined {
-  switch (what) {
-    case 'turn':
-    case 'rateLimit':
-      return position === undefined
-        ? 'it goes on by itself'
-        : `it goes on by itself; "npx agent-jobs queue --project ${shellWord(projectId)}" shows who is next`;
-    case 'upstream':
-      return 'check UPSTREAM_BASE_URL of the worker, and what is on the way to it';
-    case 'key':
-      return `give the worker a key that the upstream takes (${KEY_SETTINGS})`;
-    case 'person':
-      return '"npx agent-jobs attention" shows what can be done';
-    default:
-      return undefined;
-  }
+  const { remedy } = waitNamed(what);
+  if (remedy === null) return undefined;
+  const queue = `"npx agent-jobs queue --project ${shellWord(projectId)}" shows who is next`;
+  return position === undefined ? remedy : `${remedy}; ${queue}`;
 }
 
 /** Since when it waits, at which place, and until when; `time` formats an ISO time. */

@@ -9,14 +9,12 @@ import { exportTaskQueue } from '../contract.js';
 import { firstOf } from '../client/concurrently.js';
 import type { PolledFor } from '../client/pollers.js';
 import type { AgentJobs } from '../starter.js';
-import { checkNamespace, checkSearchAttributes, printFindings } from './setup.js';
+import { checkNamespace, checkSearchAttributes, type Finding, printFindings } from './setup.js';
 import { plusDays } from '../exports/date-range.js';
 import type { SnapshotStore } from '../exports/snapshots/snapshot-store.js';
 import { openSnapshots, yesterday } from './export-options.js';
 import { connect, type GlobalOptions, withInterrupt } from './session.js';
 import { countOf, printable } from './show.js';
-
-type Finding = Awaited<ReturnType<typeof checkNamespace>>;
 
 interface DoctorFlags {
   project?: string;

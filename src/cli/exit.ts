@@ -1,20 +1,13 @@
 /** How a command ends: its exit code, the one error of commands, and what stderr shows of an error. */
 import { CommanderError, type Command } from 'commander';
 import { jsonLine } from '../agent-job/shown-text.js';
+import { WORDS } from '../contract/words.js';
 import { printableLines } from './show.js';
 
-/** The exit codes with their meanings, by the ends of a command; docs/commands.md has the same table. */
-export const EXITS = {
-  ok: [0, 'completed or archived'],
+/** Ends of a command that are no end of a job, with their exit codes and meanings. */
+const OWN = {
   error: [1, 'any other error: no such job, it has ended, refused'],
   usage: [2, 'a wrong command or value; the usage was shown'],
-  failed: [3, 'failed'],
-  timedOut: [4, 'timedOut'],
-  lost: [5, 'lost'],
-  abandoned: [6, 'abandoned'],
-  notCreated: [7, 'InvalidInput or CreateRejected: there is surely no job'],
-  unknownOutcome: [8, 'UnknownOutcome'],
-  canceled: [9, 'cancelled or terminated'],
   notSent: [10, 'follow-up --wait: not sent'],
   unavailable: [11, 'Temporal did not answer; the same command may work later'],
   noWorker: [12, 'no worker answered in time'],
@@ -22,7 +15,30 @@ export const EXITS = {
   interrupted: [130, 'interrupted by Ctrl-C; what was started goes on'],
 } as const;
 
-type Exit = keyof typeof EXITS;
+type Exit = keyof typeof OWN | (typeof WORDS.ends)[number]['exit'][0];
+
+/** The exit codes with their meanings, by the ends of a command; docs/commands.md has the same table. */
+export const EXITS = Object.fromEntries(
+  [...WORDS.ends.map(({ exit: [name, code] }) => [name, [code, meaningOf(name)]]), ...Object.entries(OWN)].toSorted(
+    ([, [one]], [, [other]]) => Number(one) - Number(other),
+  ),
+) as Readonly<Record<Exit, readonly [code: number, meaning: string]>>;
+
+function meaningOf(name: Exit): string {
+  const ends = WORDS.ends.filter(({ exit }) => exit[0] === name);
+  const words = new Intl.ListFormat('en-GB', { type: 'disjunction' }).format(ends.map(({ word }) => word));
+  return ends.every(({ job }) => job === 'no') ? `${words}: there is surely no job` : words;
+}
+
+/** How a command ends that waited for a job which ended so; a word of another release is an error. */
+export function exitOfEnd(end: string): Exit {
+  return WORDS.ends.find(({ word }) => word === end)?.exit[0] ?? 'error';
+}
+
+/** How it ends by an error that stands for an end without a result; undefined for any other error. */
+export function exitOfCode(code: string | undefined): Exit | undefined {
+  return WORDS.ends.find(({ error }) => error === code)?.exit[0];
+}
 
 /** Each exit code on a line, as help shows them. */
 export function exitCodesText(): string {
@@ -61,15 +77,6 @@ export class UsageError extends CommandError {
   constructor(message: string) {
     super('usage', message);
   }
-}
-
-/**
- * Throws an error of the client on, marked as not retryable: the same command would do harm, for it would make up
- * another id, or resolve another write.
- */
-export function throwNotRetryable(error: unknown): never {
-  if (error instanceof Error && 'retryable' in error) Object.assign(error, { retryable: false });
-  throw error;
 }
 
 /** Prints the error of the command that was called, and answers with the exit code. */

@@ -4,19 +4,11 @@ import ms from 'ms';
 import { waitRemedy } from '../agent-job/shown-text.js';
 import type { RequestQueueState } from '../contract.js';
 import { OPERATIONS } from '../operations.js';
-import type { JobFilter, JobSummary } from '../starter.js';
-import { addOperation, type JobNameFlags, readArguments, readJobName } from './operation.js';
+import type { JobSummary, QueueReport } from '../starter.js';
+import { CommandError } from './exit.js';
+import { addOperation, callOf, type JobNameFlags, readArguments, readJobName } from './operation.js';
 import { toLimit } from './options.js';
-import {
-  type Item,
-  print,
-  printAnswer,
-  printItems,
-  printJson,
-  printToStderr,
-  type Session,
-  withSession,
-} from './session.js';
+import { type Item, print, printAnswer, printItems, printJson, printToStderr, withSession } from './session.js';
 import { firstLine, resolveCommands, show, showRows } from './show.js';
 
 /** Adds `state`. */
@@ -25,13 +17,13 @@ export function addState(program: Command): void {
   command.action(() => {
     const { json, ...flags } = command.opts<JobNameFlags & { json?: boolean }>();
     const [name] = readJobName(command.args, flags);
-    return withSession(command, async ({ jobs, globals, signal }) => {
-      const job = jobs.handle(name);
-      const state = await job.state({ signal });
-      const { workflowId, url } = job;
+    return withSession(command, async (session) => {
+      const job = session.jobs.handle(name);
+      const { workflowId, url, state, failure } = await OPERATIONS.state.run({ ...callOf(session), args: {}, job });
+      if (state === null) throw new CommandError('error', `it has no state: ${failure?.message}`, { workflowId });
       // For a write in doubt the commands stand below.
       const whatToDo = state.waiting && !state.unknown ? waitRemedy(state.waiting, state.projectId) : null;
-      const commands = resolveCommands(workflowId, state.unknown, globals);
+      const commands = resolveCommands(workflowId, state.unknown, session.globals);
       const answer = { workflowId, url, ...state };
       printAnswer(json, answer, () => show({ ...answer, whatToDo }, commands));
     });
@@ -65,12 +57,11 @@ export function addList(program: Command): void {
 async function list(command: Command, flags: ListFlags): Promise<void> {
   const limit = toLimit(flags.limit ?? (flags.json ? '0' : String(DEFAULT_LIMIT)));
   const { limit: _, ...typed } = flags;
-  const { tag: tags, ...others } = readArguments(typed, OPERATIONS.list) as JobFilter & { tag?: string[] };
-  const filter: JobFilter = { ...others, tags, projectId: flags.project };
+  const { tag: tags, ...others } = readArguments(typed, OPERATIONS.list);
   await withSession(command, async ({ jobs, signal }) => {
     const rows: JobSummary[] = [];
     let count = 0;
-    for await (const job of jobs.list(filter, { signal })) {
+    for await (const job of jobs.list({ ...others, tags, projectId: flags.project }, { signal })) {
       signal.throwIfAborted();
       if (count === limit) {
         printToStderr(`agent-jobs: there are more; --limit 0 lists all`);
@@ -118,7 +109,7 @@ export function addQueue(program: Command): void {
     );
 }
 
-async function* queueItems(queues: ReturnType<Session['jobs']['queues']>): AsyncGenerator<Item> {
+async function* queueItems(queues: AsyncIterable<QueueReport>): AsyncGenerator<Item> {
   for await (const { workflowId, state, problem } of queues) {
     if (state) yield { line: { workflowId, ...state }, text: queueText(workflowId, state) };
     else yield { problem: `${workflowId} could not be read: ${problem}` };

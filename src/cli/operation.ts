@@ -3,15 +3,17 @@ import { hostname, userInfo } from 'node:os';
 import type { Command } from 'commander';
 import { LIMIT } from '../contract.js';
 import { cutToBytes } from '../contract/shared.js';
-import type { Operation } from '../operations.js';
+import type { JobOperation, Operation, OperationCall } from '../operations.js';
 import type { JobName } from '../client/settings.js';
-import type { Arguments } from '../operations/arguments.js';
+import { type Arguments, checkGiven, type Given, type Written } from '../operations/arguments.js';
 import { UsageError } from './exit.js';
 import { addFlags, helpOf, readFlags } from './options.js';
 import { addYesOption, confirm } from './input.js';
-import { printAnswer, withSession } from './session.js';
+import { printAnswer, type Session, withSession } from './session.js';
 import { printable, show } from './show.js';
 
+/** A worker may be behind a burst of starts. */
+const LIMIT_MS = 30_000;
 const OF_PROJECT = 'the upstream project';
 
 /** Adds a command with all that the table says of it, but for the arguments that it `lacks`. */
@@ -40,34 +42,39 @@ function without(fields: Arguments, names: readonly string[]): Arguments {
  * The arguments of a command that was called: those of its flags, and those that are given by position. Checks each
  * before anything is connected; throws a UsageError or InvalidInputError.
  */
-export function readArguments(
+export function readArguments<Fields extends Arguments>(
   typed: object,
-  { arguments: all, positional = [] }: Operation,
-  given: Readonly<Record<string, unknown>> = {},
-): Record<string, unknown> {
-  const args = { ...readFlags(typed, without(all, positional)), ...given };
-  for (const [name, value] of Object.entries(args)) all[name]?.check(value, name);
-  return 'by' in all ? { by: userAtHost(), ...args } : args;
+  { arguments: all, positional = [] }: { readonly arguments: Fields; readonly positional?: readonly string[] },
+  given: Written = {},
+): Partial<Given<Fields>> {
+  const byDefault = 'by' in all ? { by: userAtHost() } : {};
+  const args: Written = { ...byDefault, ...readFlags(typed, without(all, positional)), ...given };
+  checkGiven(all, args);
+  return args;
 }
 
-/** Adds a command that does nothing but call its operation, and shows the answer. */
-export function addPlainOperation(program: Command, operation: Operation): void {
-  const { of, question, report } = operation;
+/** Adds a command that does nothing but call its operation on a job, and shows the answer. */
+export function addPlainOperation(program: Command, operation: JobOperation): void {
+  const { question, report } = operation;
   const command = addOperation(program, operation);
   if (question) addYesOption(command);
   command.action(async () => {
     const { json, yes, ...typed } = command.opts<JobNameFlags & { json?: boolean; yes?: boolean }>();
-    const [name] = of === 'job' ? readJobName(command.args, typed) : [null];
+    const [name] = readJobName(command.args, typed);
     const args = readArguments(typed, operation);
-    await withSession(command, async ({ jobs, signal }) => {
-      const job = name === null ? null : jobs.handle(name);
-      if (question) await confirm(`${printable(job?.workflowId ?? '')}: ${question}`, { yes, json }, signal);
-      const call = { jobs, args, waitMs: 0, keyName: null, gone: signal, ending: new AbortController().signal };
-      const body = await operation.run({ ...call, projectId: typed.project ?? null, job: () => job! });
-      const answer = { ...(job && { workflowId: job.workflowId }), ...args, ...body };
-      printAnswer(json, answer, () => (job && report ? `${printable(job.workflowId)} ${report}` : show(answer)));
+    await withSession(command, async (session) => {
+      const job = session.jobs.handle(name);
+      const { workflowId } = job;
+      if (question) await confirm(`${printable(workflowId)}: ${question}`, { yes, json }, session.signal);
+      const answer = { workflowId, ...args, ...(await operation.run({ ...callOf(session), args: { ...args }, job })) };
+      printAnswer(json, answer, () => (report ? `${printable(workflowId)} ${report}` : show(answer)));
     });
   });
+}
+
+/** What a command's call of an operation has in any case; Ctrl-C ends it. */
+export function callOf({ jobs, signal: gone }: Session): Omit<OperationCall, 'args'> {
+  return { jobs, waitMs: 0, limitMs: LIMIT_MS, keyName: null, gone, ending: new AbortController().signal };
 }
 
 /** The flags that name a job. */

@@ -1,6 +1,6 @@
 /** The whole command line as one tree. */
 import { Command, Help, type Option } from 'commander';
-import { type Operation, OPERATIONS } from '../operations.js';
+import { OPERATIONS } from '../operations.js';
 import { addAttention } from './attention.js';
 import { addDoctor } from './doctor.js';
 import { printError, UsageError, usageErrorText } from './exit.js';
@@ -17,27 +17,16 @@ import { addSetup } from './setup.js';
 import { addStart } from './start.js';
 import { addWait } from './wait.js';
 
-/** Operations whose commands do more than the table says, each in a file of its own. */
-const OWN: Readonly<Record<string, (program: Command) => void>> = {
-  start: addStart,
-  'follow-up': addFollowUp,
-  state: addState,
-  wait: addWait,
-  list: addList,
-  resolve: addResolve,
-};
-
-function addOperations(program: Command): void {
-  for (const operation of Object.values<Operation>(OPERATIONS)) {
-    const { command } = operation;
-    if (command in OWN) OWN[command]!(program);
-    else addPlainOperation(program, operation);
-  }
-}
+/** Jobs' commands in the order of help. The last two do no more than their rows say. */
+const OF_JOBS = [
+  ...[addStart, addFollowUp, addState, addWait, addList],
+  ...[OPERATIONS.pollNow, OPERATIONS.cancel].map((row) => (program: Command) => addPlainOperation(program, row)),
+  addResolve,
+];
 
 /** The commands, by who needs them, in the order of help. A command's file loads the rest only when it runs. */
 const COMMANDS = {
-  'Jobs:': [addOperations, addAttention, addQueue],
+  'Jobs:': [...OF_JOBS, addAttention, addQueue],
   'Operators:': [addSetup, addPrograms, addServe, addMcp, addDoctor, addReplayCheck],
   'Exports:': [addExport, addReport, addSchedule],
 };

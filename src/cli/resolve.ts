@@ -5,13 +5,13 @@
 import type { Command } from 'commander';
 import { parseResolution } from '../agent-job/input.js';
 import type { AttachJobInput, Attribution, InDoubtWrite, ResolveUnknownInput } from '../contract.js';
-import { InvalidInputError } from '../contract/errors.js';
+import { asNotRetryable, InvalidInputError } from '../contract/errors.js';
 import { isObject } from '../contract/shared.js';
 import { OPERATIONS } from '../operations.js';
 import type { JobHandle } from '../starter.js';
-import { CommandError, throwNotRetryable, UsageError } from './exit.js';
+import { CommandError, UsageError } from './exit.js';
 import { addYesOption, canAsk, confirm, type JsonLine, openSource, readJsonLines } from './input.js';
-import { addOperation, type JobNameFlags, readArguments, readJobName } from './operation.js';
+import { addOperation, callOf, type JobNameFlags, readArguments, readJobName } from './operation.js';
 import { print, printAnswer, printToStderr, type Session, withSession } from './session.js';
 import { countOf, decisionText, printable, show } from './show.js';
 
@@ -56,13 +56,13 @@ async function resolveOne(command: Command, flags: ResolveFlags): Promise<void> 
   const [name, action] = readJobName(command.args, flags, 1);
   if (action === undefined) throw new UsageError('name the workflow and the action, or give --from');
   const resolution = parseResolution(readArguments(flags, OPERATIONS.resolve, { action }));
-  await withSession(command, async ({ jobs, signal }) => {
-    const job = jobs.handle(name);
+  await withSession(command, async (session) => {
+    const job = session.jobs.handle(name);
     const { workflowId } = job;
-    const { unknown, decisions } = await readDoubt(job, resolution, signal);
+    const { unknown, decisions } = await readDoubt(job, resolution, session.signal);
     if (!flags.json) print(show({ workflowId, unknown, decisions }));
     const question = `Resolve it with ${action}, which can not be undone?`;
-    await resolveWrite(job, resolution, unknown, { flags, signal, question });
+    await resolveWrite(job, resolution, unknown, { flags, session, question });
     const { by = null, note } = resolution;
     printAnswer(flags.json, { workflowId, action, by, note, unknown }, () => resolvedText(action, by));
   });
@@ -136,15 +136,15 @@ function resolutionOfLine(workflowId: string, fields: Record<string, unknown>, s
   const by = fields['by'] ?? attribution.by;
   const note = fields['note'] ?? attribution.note;
   const resolution = parseResolution({ ...fields, since, followUpId, by, note });
-  const carryOut = async ({ jobs, signal }: Session) => {
-    const job = jobs.handle(workflowId);
-    const { unknown, projectId } = await readDoubt(job, resolution, signal);
-    if (resolution.action !== 'adopt') return resolveWrite(job, resolution, unknown, { flags, signal });
+  const carryOut = async (session: Session) => {
+    const job = session.jobs.handle(workflowId);
+    const { unknown, projectId } = await readDoubt(job, resolution, session.signal);
+    if (resolution.action !== 'adopt') return resolveWrite(job, resolution, unknown, { flags, session });
     const adoptee = JSON.stringify([projectId, resolution.jobId]);
     const other = resolution.force ? undefined : adopted.get(adoptee);
     if (other !== undefined)
       throw new Error(`the workflow ${other} of an earlier line has the job ${resolution.jobId}`);
-    await resolveWrite(job, resolution, unknown, { flags, signal });
+    await resolveWrite(job, resolution, unknown, { flags, session });
     adopted.set(adoptee, workflowId);
   };
   return { workflowId, action: resolution.action, by: resolution.by ?? null, carryOut };
@@ -177,7 +177,7 @@ async function resolveWrite(
   job: JobHandle,
   resolution: ResolveUnknownInput,
   { since, followUpId, lookAfter }: InDoubtWrite,
-  { flags, signal, question }: { flags: ResolveFlags; signal: AbortSignal; question?: string },
+  { flags, session, question }: { flags: ResolveFlags; session: Session; question?: string },
 ): Promise<void> {
   const { workflowId } = job;
   if (resolution.action === 'retry' && Date.now() < Date.parse(lookAfter)) {
@@ -186,8 +186,11 @@ async function resolveWrite(
     if (!flags.yes && !canAsk(flags)) throw new UsageError(`${warning}. Nothing is sent before, but with --yes`);
     printToStderr(printable(`agent-jobs: warning: ${warning}`));
   }
-  if (question) await confirm(question, flags, signal);
-  const resolved = job.resolve({ ...resolution, since, followUpId: followUpId ?? null }, { signal });
+  if (question) await confirm(question, flags, session.signal);
+  const args = { ...resolution, since, followUpId: followUpId ?? null };
+  const resolved = OPERATIONS.resolve.run({ ...callOf(session), args, job });
   // Again, the command would resolve what is in doubt by then.
-  await (resolution.since == null ? resolved.catch(throwNotRetryable) : resolved);
+  await resolved.catch((error: unknown) => {
+    throw resolution.since == null ? asNotRetryable(error) : error;
+  });
 }

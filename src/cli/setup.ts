@@ -3,7 +3,7 @@ import type { Client } from '@temporalio/client';
 import type { Command } from 'commander';
 import { listUrl, type WebUi, webUiViews } from '../client/web-ui.js';
 import type { AgentJobs } from '../starter.js';
-import type { missingSearchAttributes } from '../temporal/search-attributes.js';
+import type { Connected } from '../temporal/search-attributes.js';
 import { CommandError } from './exit.js';
 import { print, printJson, withSession } from './session.js';
 import { countOf, printable } from './show.js';
@@ -55,7 +55,7 @@ const MAKE_ROOM = [
 ];
 
 /** What a check found; `skip`: it was not asked for, or another check failed first. */
-interface Finding {
+export interface Finding {
   status: 'ok' | 'warn' | 'fail' | 'skip';
   text: string;
   /** What to do: each line is a sentence or a command. */
@@ -128,6 +128,6 @@ function indented(line: string): string {
 }
 
 /** The client's connection type leaves the operator service out; every real Connection has it. */
-function operatorOf({ connection }: Client): Parameters<typeof missingSearchAttributes>[0] {
-  return connection as unknown as Parameters<typeof missingSearchAttributes>[0];
+function operatorOf({ connection }: Client): Connected {
+  return connection as unknown as Connected;
 }

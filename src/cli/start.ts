@@ -2,15 +2,16 @@
 import { randomUUID } from 'node:crypto';
 import { once } from 'node:events';
 import type { Command } from 'commander';
+import { JOB_OPTIONS } from '../agent-job/fields.js';
 import { jsonLine } from '../agent-job/shown-text.js';
 import type { StartItem } from '../client/agent-job/start-many.js';
 import type { AgentJobOptions } from '../contract.js';
+import { asNotRetryable } from '../contract/errors.js';
 import { OPERATIONS } from '../operations.js';
 import type { StartOutcome } from '../starter.js';
-import { CommandError, throwNotRetryable, UsageError } from './exit.js';
-import { readFlags } from './options.js';
+import { CommandError, UsageError } from './exit.js';
 import { type JsonLine, openSource, readJsonLines, readPrompt } from './input.js';
-import { addOperation } from './operation.js';
+import { addOperation, readArguments } from './operation.js';
 import { print, printJson, printToStderr, progressPrinter, serverOf, type Session, withSession } from './session.js';
 import { countOf, hint, printable, show } from './show.js';
 import { waitAndPrint } from './wait.js';
@@ -56,7 +57,7 @@ async function startOne(command: Command, argument: string | undefined, flags: S
   const { agentJobStartOptions } = await import('../agent-job/start-options.js');
   const key = flags.key ?? (prompt === undefined ? undefined : randomUUID());
   if (projectId === undefined) throw new UsageError('--project must be given');
-  const { jobId: _, key: __, ...options } = readOptions(flags);
+  const options = readArguments(flags, { arguments: JOB_OPTIONS });
   const input = { projectId, ...options, ...(prompt === undefined ? { jobId: jobId ?? '' } : { prompt }) };
   agentJobStartOptions(input, { key }); // Wrong values are reported before the command connects.
   await withSession(command, async (session) => {
@@ -68,7 +69,7 @@ async function startOne(command: Command, argument: string | undefined, flags: S
       // Only this process knows the key: without it, the same command again would start a second job.
       const advice = `repeat the command with --key ${key}, which makes no second one`;
       printToStderr(`agent-jobs: the job may have been started: ${advice}`);
-      return throwNotRetryable(error);
+      throw asNotRetryable(error);
     });
     const { workflowId } = job;
     if (isJson && !wait) printJson({ workflowId, key: key ?? null });
@@ -79,10 +80,6 @@ async function startOne(command: Command, argument: string | undefined, flags: S
     }
     if (wait) await waitAndPrint(session, job, isJson);
   });
-}
-
-function readOptions(flags: StartFlags): AgentJobOptions & { key?: string; jobId?: string } {
-  return readFlags(flags, OPERATIONS.start.arguments);
 }
 
 const PROGRESS_MS = 5_000;
@@ -102,7 +99,8 @@ async function startMany(
       '--from takes the key, and the prompt or job id, of each job from its line, and does not wait',
     );
   }
-  const defaults: LineDefaults = { ...readOptions(flags), ...(projectId !== undefined && { projectId }) };
+  const options = readArguments(flags, { arguments: JOB_OPTIONS });
+  const defaults = { ...options, ...(projectId !== undefined && { projectId }) };
   const { parseJobInput } = await import('../agent-job/input.js');
   // Wrong values are reported before any line is read.
   parseJobInput({ projectId: 'p', prompt: 'x', ...defaults });

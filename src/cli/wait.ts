@@ -4,10 +4,11 @@ import type { Command } from 'commander';
 import { lastingWait, passingWait, waitRemedy } from '../agent-job/shown-text.js';
 import { type JobState, LIMIT } from '../contract.js';
 import { text } from '../contract/kinds.js';
+import { endNamed } from '../contract/words.js';
 import { OPERATIONS } from '../operations.js';
 import type { JobCanceledError, JobHandle, JobSummary } from '../starter.js';
 import { isOpen } from '../temporal/visibility.js';
-import { codeOf, CommandError, exitCodesText, EXITS, UsageError } from './exit.js';
+import { codeOf, CommandError, exitCodesText, exitOfCode, exitOfEnd, UsageError } from './exit.js';
 import { addOperation, type JobNameFlags, readJobName } from './operation.js';
 import {
   type GlobalOptions,
@@ -23,17 +24,6 @@ const HELP = `
 Exit code:
 ${exitCodesText()}
 With --batch: 0 if every job ended as completed or archived, else 13`;
-
-const SUCCESSES = ['completed', 'archived'];
-
-/** How a command ends with a failure of the job, by the name of the starter's error. */
-const FAILURES = {
-  InvalidInputError: 'notCreated',
-  CreateRejectedError: 'notCreated',
-  UnknownOutcomeError: 'unknownOutcome',
-  JobCanceledError: 'canceled',
-  JobTerminatedError: 'canceled',
-} as const;
 
 const REFRESH_MS = 3_000;
 /** A list of thousands of jobs is several requests: the server is busy with it for at most this share of the time. */
@@ -79,16 +69,18 @@ export async function waitAndPrint(session: Session, job: JobHandle, isJson: boo
   });
   const { outcome } = result;
   printAnswer(isJson, result, () => show({ workflowId, ...result }));
-  if (SUCCESSES.includes(outcome)) return;
-  throw new CommandError(outcome in EXITS ? (outcome as 'failed') : 'error', `the job ended as ${printable(outcome)}`);
+  const exit = exitOfEnd(outcome);
+  if (exit === 'ok') return;
+  const remedy = endNamed(outcome)?.remedy;
+  throw new CommandError(exit, `the job ended as ${printable(outcome)}${remedy ? `: ${remedy}` : ''}`);
 }
 
 /** The job's failure as the error of the command; any other error is the command's own. */
 function ofJob(workflowId: string, error: Error): Error {
-  const exit = FAILURES[error.name as keyof typeof FAILURES];
-  if (exit === undefined) return error;
+  const code = codeOf(error);
+  const exit = exitOfCode(code);
+  if (code === undefined || exit === undefined) return error;
   const { prLink } = error as JobCanceledError;
-  const code = codeOf(error) ?? 'ERROR';
   const details = { code, workflowId, ...(prLink !== undefined && { prLink }) };
   const how = error.name === 'JobCanceledError' ? 'the job was cancelled' : 'the job failed';
   return new CommandError(exit, printable(`${how}: ${error.message}`), details);
@@ -108,7 +100,7 @@ export async function waitForBatch(session: Session, batch: string, isJson: bool
     printToStderr(`agent-jobs: ${ended}`);
     if (signal.aborted) printToStderr(`agent-jobs: to wait again: ${hint(globals, ['wait', '--batch', batch])}`);
   }
-  const bad = [...ends.values()].filter(({ outcome }) => !SUCCESSES.includes(String(outcome)));
+  const bad = [...ends.values()].filter(({ outcome }) => exitOfEnd(String(outcome)) !== 'ok');
   if (bad.length > 0) throw new CommandError('notAll', `${countOf(bad.length, 'job')} ended without success`);
 }
 

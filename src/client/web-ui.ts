@@ -3,9 +3,16 @@
  * of its pages shows a job's summary, and what the lists of the dashboard ask for. Sends no request.
  */
 import type { ConnectionOptions } from '@temporalio/client';
-import { AGENT_JOB_WORKFLOW, encodeId, SEARCH_ATTRIBUTE, VISITOR_EXPORT_WORKFLOW } from '../contract.js';
+import {
+  AGENT_JOB_WORKFLOW,
+  encodeId,
+  SEARCH_ATTRIBUTE,
+  SHOWN_WAITING_FOR,
+  VISITOR_EXPORT_WORKFLOW,
+} from '../contract.js';
 import { EXPORT_IN_DOUBT } from '../contract/shared.js';
-import { IS_OPEN } from '../temporal/visibility.js';
+import { WORDS } from '../contract/words.js';
+import { IS_OPEN, quoted } from '../temporal/visibility.js';
 
 /** The web UI's page of a namespace. */
 export interface WebUi {
@@ -61,10 +68,12 @@ const { phase: PHASE, waitingFor: WAITING_FOR, outcome: OUTCOME } = SEARCH_ATTRI
 const JOBS = `WorkflowType = '${AGENT_JOB_WORKFLOW}'`;
 const EXPORTS = `WorkflowType = '${VISITOR_EXPORT_WORKFLOW}'`;
 const OPEN_JOBS = `${JOBS} AND ${IS_OPEN}`;
-const WAITS = `'turn', 'rateLimit', 'upstream', 'key'`;
+const listed = (words: readonly string[]) => words.map(quoted).join(', ');
+const WAITS = listed(SHOWN_WAITING_FOR.filter((word) => word !== 'person'));
 const FAILED = `ExecutionStatus IN ('Failed', 'Terminated', 'TimedOut')`;
 /** A cancellation is none: a person asked for it. */
-const BAD_END = `${OUTCOME} IN ('failed', 'timedOut', 'lost', 'abandoned')`;
+const BAD = WORDS.ends.filter(({ status, exit: [, code] }) => status === 'COMPLETED' && code !== 0);
+const BAD_END = `${OUTCOME} IN (${listed(BAD.map(({ word }) => word))})`;
 
 /** The lists of the dashboard, each by its title. The day of `now` begins at midnight UTC. */
 export function webUiViews(ui: WebUi, now = new Date()): WebUiView[] {

@@ -5,7 +5,7 @@ import ms from 'ms';
 import type { StringValue } from 'ms';
 import { z } from 'zod';
 import { UNLIMITED, type WriteLimit } from '../contract/request-queue.js';
-import { TERMINAL_STATUSES, type TerminalStatus } from '../contract/job-state.js';
+import { TERMINAL_STATUSES, type TerminalStatus } from '../contract/words.js';
 import { isObject, statusWord } from '../contract/shared.js';
 import { parseUrl, plainAddress, proxyAddress } from './client.js';
 import { parseJson } from './settings-file.js';

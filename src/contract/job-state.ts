@@ -1,5 +1,6 @@
 /** What callers read of a job: the upstream's record, the workflow's state and result. See docs/contract.md. */
-import { JOB_ENDS, LIMIT, type DecisionAction, type JobMetadata, type PromptHashes } from './shared.js';
+import { LIMIT, type DecisionAction, type JobMetadata, type PromptHashes } from './shared.js';
+import type { JobOutcome, Outcome, Phase, TerminalStatus, WAITING_FOR } from './words.js';
 
 /** The upstream's record of a job: the fields of its interface and no others, absent ones null. */
 export interface JobRecord {
@@ -11,16 +12,6 @@ export interface JobRecord {
   createdAt: string | null;
   archivedAt: string | null;
 }
-
-/** The upstream's statuses that end a job. */
-export const TERMINAL_STATUSES = ['completed', 'archived', 'failed'] as const;
-/** One of them. */
-export type TerminalStatus = (typeof TERMINAL_STATUSES)[number];
-
-/** What a job's workflow is doing. */
-export const PHASES = ['creating', 'watching', 'sending', 'needsAttention', 'done'] as const;
-/** One of them. */
-export type Phase = (typeof PHASES)[number];
 
 /** Docs/contract.md says what each means, and whether the follow-up's id is used up. */
 export type FollowUpState = 'queued' | 'sent' | 'rejected' | 'unknown' | 'abandoned';
@@ -57,14 +48,6 @@ export interface Decision {
   /** ISO 8601 UTC with milliseconds. */
   at: string;
 }
-
-/** What a job may wait for; docs/contract.md says what each means. */
-export const WAITING_FOR = ['turn', 'rateLimit', 'upstream', 'key', 'person', 'poll', 'settle'] as const;
-
-/** Values of the search attribute `AgentJobWaitingFor`: the other waits are a job's normal life. */
-export const SHOWN_WAITING_FOR = ['turn', 'rateLimit', 'upstream', 'key', 'person'] as const;
-/** One of them. */
-export type ShownWaitingFor = (typeof SHOWN_WAITING_FOR)[number];
 
 /** Why no request is under way. Times are ISO 8601 UTC with milliseconds. */
 export interface Waiting {
@@ -117,15 +100,6 @@ export interface JobState extends JobFacts {
   lastChangeAt: string;
 }
 
-/** How a job's workflow completed; a failure or a cancellation has no outcome. */
-export type Outcome = TerminalStatus | 'timedOut' | 'lost' | 'abandoned';
-
-/** How jobs end. `Terminated` and `TimedOut` are reported by clients: no workflow can see them. */
-export const JOB_OUTCOMES = [...JOB_ENDS, 'Terminated', 'TimedOut'] as const;
-
-/** How a job's workflow ended: the outcome of its result, the type of its failure, or what ended it. */
-export type JobOutcome = (typeof JOB_OUTCOMES)[number];
-
 /** The upstream ended the job; `prLink` is the pull request or null. */
 export interface EndedJobResult extends JobFacts {
   finishedAt: string;
@@ -140,7 +114,7 @@ export interface EndedJobResult extends JobFacts {
 /** Polling ended without a terminal status; `job` is the last record read. */
 export interface UnfinishedJobResult extends JobFacts {
   finishedAt: string;
-  outcome: 'timedOut' | 'lost' | 'abandoned';
+  outcome: Exclude<Outcome, TerminalStatus>;
   /** What the last reads showed, of `timedOut` and `lost`. */
   reason?: string;
   jobId: string | null;

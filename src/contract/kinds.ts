@@ -25,7 +25,8 @@ export interface Kind<Given, Parsed = Given> {
 /** A kind for each field of a type of the contract; the compiler notices one that is missing, or too much. */
 export type Kinds<T> = { readonly [Field in keyof T]-?: Kind<Exclude<T[Field], undefined>, unknown> };
 
-type AnyKinds = { readonly [field: string]: Pick<Kind<never, unknown>, 'check' | 'schema' | 'isOptional'> };
+/** Kinds by the names of fields. */
+export type AnyKinds = { readonly [field: string]: Pick<Kind<never, unknown>, 'check' | 'schema' | 'isOptional'> };
 
 /** What the checks of all fields make. */
 export type Parsed<Fields> = {

@@ -1,5 +1,6 @@
 /** What both workflows share: task queues, durations, bounds, failure types, and how an id becomes part of another. */
 import type { QueryDefinition, SignalDefinition, UpdateDefinition } from '@temporalio/common';
+import { JOB_FAILURE } from './words.js';
 
 /** The task queue of workers and starters unless `AGENT_JOBS_TASK_QUEUE` or a caller names another. */
 export const DEFAULT_TASK_QUEUE = 'agent-jobs';
@@ -53,9 +54,7 @@ export const MAX_RETRY_AFTER_MS = 60 * 60_000;
 
 /** `type` of the ApplicationFailure with which a workflow fails. */
 export const FAILURE = {
-  invalidInput: 'InvalidInput',
-  createRejected: 'CreateRejected',
-  unknownOutcome: 'UnknownOutcome',
+  ...JOB_FAILURE,
   /** The failure of an update: an earlier follow-up has the same id and another prompt. */
   followUpConflict: 'FollowUpConflict',
   exportRejected: 'ExportRejected',
@@ -83,15 +82,6 @@ export function decodeId(encoded: string): string | null {
 
 /** The counter that the workflows themselves keep. */
 export const JOBS_ENDED_METRIC = 'agent_jobs_ended_total';
-
-/**
- * The label `outcome` of that counter: the outcomes of results, the types of failures, and Temporal's own word for a
- * cancellation.
- */
-export const JOB_ENDS = [
-  ...['completed', 'archived', 'failed', 'timedOut', 'lost', 'abandoned', 'Canceled'],
-  ...[FAILURE.invalidInput, FAILURE.createRejected, FAILURE.unknownOutcome],
-] as const;
 
 /** How a person resolves a write in doubt. */
 export type DecisionAction = 'adopt' | 'delivered' | 'retry' | 'abandon';

@@ -3,8 +3,9 @@
  * says what it saw, the gate what became of its turn, the activity what a person must know. Its texts never hold a key,
  * a prompt or a header.
  */
-import type { JobRecord, TerminalStatus } from './job-state.js';
+import type { JobRecord } from './job-state.js';
 import type { QueuePlace } from './request-queue.js';
+import type { TerminalStatus } from './words.js';
 
 /** The place of a write that waits in a queue; without a position if the queue has not reported it. */
 export type Queued = Omit<QueuePlace, 'position'> & { position?: number };

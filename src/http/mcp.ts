@@ -17,7 +17,7 @@ import { checkKnownFields } from '../client/settings.js';
 import type { FollowUpState } from '../contract.js';
 import { checkObject, type JsonSchema, type Kind, optional, whole } from '../contract/kinds.js';
 import { type JobBody, type Operation, type OperationCall, OPERATIONS } from '../operations.js';
-import { type Arguments, described, KEY, plainObject, PROJECT } from '../operations/arguments.js';
+import { type Arguments, checkArguments, described, KEY, plainObject, PROJECT } from '../operations/arguments.js';
 import { STREAM_MS } from './events.js';
 import type { JobSummary } from '../starter.js';
 import { type Caller, checkMaySee } from './keys.js';
@@ -64,17 +64,18 @@ type Tool = (typeof TOOLS)[number];
 /** Checks the arguments, and whether the caller may see the project; then runs the tool, and says what to do next. */
 async function callTool(tool: Tool, call: ToolCall): Promise<Body & { next: string }> {
   const { operation, input, arguments: taken } = tool;
-  checkKnownFields(checkObject(call.args, 'arguments'), input, null);
-  for (const [name, kind] of Object.entries(taken)) kind.check(call.args[name], name);
-  const { projectId, key, timeoutSeconds, ...args } = call.args as Record<'projectId', string> & ToolCall['args'];
-  checkMaySee(call.caller, projectId);
-  const named = (key ?? (operation.of === 'project' ? keyOf(projectId, String(args['prompt'])) : '')) as string;
-  const body = await operation.run({
-    ...{ ...call, projectId, keyName: call.caller.name },
-    job: () => call.jobs.handle({ projectId, key: named }),
-    args: 'key' in operation.arguments ? { ...args, key: named } : args,
-    waitMs: waitOf(operation.agents?.waits, timeoutSeconds, call.maxWaitMs),
-  });
+  const { jobs, caller, args: written } = call;
+  checkKnownFields(checkObject(written, 'arguments'), input, null);
+  checkArguments(taken, written);
+  checkArguments(PLACE, written);
+  const { projectId, key, timeoutSeconds, ...args } = written;
+  checkMaySee(caller, projectId);
+  const waitMs = waitOf(operation.agents?.waits, timeoutSeconds, call.maxWaitMs);
+  const given = { ...call, waitMs, keyName: caller.name };
+  const made = () => key ?? keyOf(projectId, String(args['prompt']));
+  const body = await (operation.of === 'job'
+    ? operation.run({ ...given, args, job: jobs.handle({ projectId, key: KEY.check(key, 'key') }) })
+    : operation.run({ ...given, projectId, args: 'key' in operation.arguments ? { ...args, key: made() } : args }));
   return { ...body, next: nextStep(body) };
 }
 

@@ -5,12 +5,17 @@ import { InvalidInputError } from '../contract/errors.js';
 import { checkKnownFields, checkNames, type Names } from '../client/settings.js';
 import type { OperationCall } from '../operations.js';
 import type { Arguments } from '../operations/arguments.js';
+import type { JobHandle } from '../starter.js';
 import type { Caller } from './keys.js';
 import { type CallerLimits, checkShape } from './limits.js';
 import { Problem, readOr400 } from './problem.js';
 
 /** What a handler works with; `args` are those of the query or the body. */
 export interface Call extends Omit<OperationCall, 'waitMs' | 'keyName'> {
+  /** The project of a path that names one. */
+  readonly projectId: string | null;
+  /** The job that the path names; sends no request. */
+  readonly job: () => JobHandle;
   /** What this server is, and where it reports what is wrong here, not with a request; never a key or a prompt. */
   readonly service: {
     readonly version: string;

@@ -5,7 +5,7 @@
 import { agentJobOf, agentJobWorkflowId } from '../contract.js';
 import { InvalidInputError } from '../contract/errors.js';
 import { ID, type JsonSchema } from '../contract/kinds.js';
-import { type Operation, OPERATIONS } from '../operations.js';
+import { type HttpCall, type Operation, OPERATIONS } from '../operations.js';
 import { type Arguments, KEY, plainObject } from '../operations/arguments.js';
 import { streamEvents } from './events.js';
 import { Problem, readOr400 } from './problem.js';
@@ -47,16 +47,15 @@ function routesOf(operation: Operation): Route[] {
   const { method, takes, answers, idempotencyKey, waits } = http;
   const { key: _, ...fields } = all;
   const headers = [...(idempotencyKey ? (['Idempotency-Key'] as const) : []), ...(waits ? (['Prefer'] as const) : [])];
-  const route = {
-    ...{ id, method, summary, answers, headers, handle: handlerOf(operation) },
+  const route: Handled = {
+    ...{ id, method, summary, answers, headers, handle: handlerOf(operation, http) },
     query: takes === 'query' ? fields : {},
     body: takes === 'body' ? plainObject(fields, { isClosed: true }) : null,
   };
   return BASES[of].map((base) => at(base + http.path, route));
 }
 
-function handlerOf({ run, http }: Operation): Route['handle'] {
-  const { idempotencyKey, waits = false, status = () => 200 } = http!;
+function handlerOf(operation: Operation, { idempotencyKey, waits = false, status = 200 }: HttpCall): Route['handle'] {
   return async (call) => {
     const { request, caller, service } = call;
     const given = idempotencyKey === undefined ? undefined : idempotencyKeyOf(request);
@@ -67,20 +66,29 @@ function handlerOf({ run, http }: Operation): Route['handle'] {
       ...call.args,
       ...(given !== undefined && { [idempotencyKey!]: call.args[idempotencyKey!] ?? given }),
     };
-    const body = await run({ ...call, args, keyName: caller.name, waitMs: waits ? waitOf(request) : 0 });
-    const { workflowId } = body as { workflowId?: string };
-    const isStart = idempotencyKey === 'key' && workflowId !== undefined;
-    const headers = isStart ? { location: `${service.publicUrl ?? ''}${jobPath(workflowId)}` } : {};
-    return { status: status(body), headers, body };
+    const taken = { ...call, args, keyName: caller.name, waitMs: waits ? waitOf(request) : 0 };
+    const body = await (operation.of === 'job' ? operation.run({ ...taken, job: call.job() }) : operation.run(taken));
+    const isStart = idempotencyKey === 'key' && 'workflowId' in body;
+    const headers = isStart ? { location: `${service.publicUrl ?? ''}${jobPath(String(body.workflowId))}` } : {};
+    return { status: statusOf(body, status), headers, body };
   };
 }
 
-function at(path: string, route: Omit<Route, 'path' | 'pattern'>): Route {
+function statusOf(body: object, status: NonNullable<HttpCall['status']>): number {
+  if (typeof status === 'number') return status;
+  const isOne = Object.entries(body).some(([name, value]) => name === status.field && value === status.value);
+  return isOne ? status.status : 200;
+}
+
+/** A route without its path. */
+type Handled = Omit<Route, 'path' | 'pattern'>;
+
+function at(path: string, route: Handled): Route {
   // A part is matched as it came, still encoded.
   return { ...route, path, pattern: new RegExp(`^${path.replace(/\{(\w+)\}/g, '(?<$1>[^/]*)')}$`) };
 }
 
-const EVENTS: Parameters<typeof at>[1] = {
+const EVENTS: Handled = {
   ...{ id: 'streamEvents', method: 'GET', query: {}, headers: ['Last-Event-ID'], body: null, handle: streamEvents },
   summary: 'Stream the states of a job as they change, then its result',
   answers: { 200: { type: 'string' }, 204: null },

@@ -52,7 +52,7 @@ const PORTS = { temporal: 7233, webUi: 8233, sandbox: 8234, http: 8080 };
 const STOP_GRACE_MS = { sandbox: 4_000, real: 26_000 };
 
 /** A Temporal dev server, a worker and, unless jobs are real, a sandbox upstream, all of one data folder, running. */
-interface LocalSystem {
+export interface LocalSystem {
   address: string;
   webUi: WebUi;
   jobs: AgentJobs;

@@ -14,7 +14,7 @@ import { LAG_OPTIONS, lagsOf } from '../sandbox/jobs.js';
 import type { JobHandle } from '../starter.js';
 import { checkUpstream } from '../worker/upstream-check.js';
 import { type Stops, stopAll } from './child-process.js';
-import { isIgnored, nextSteps, printEntry, printLine, startLocalSystem } from './local-system.js';
+import { isIgnored, type LocalSystem, nextSteps, printEntry, printLine, startLocalSystem } from './local-system.js';
 
 const USAGE = `Usage: npm start [-- options]
 
@@ -89,8 +89,6 @@ function endOnce(stops: Stops, isReal: boolean): (code: number, why?: string) =>
     process.exit(code);
   };
 }
-
-type LocalSystem = Awaited<ReturnType<typeof startLocalSystem>>;
 
 /** Runs the demo job to its end: a new one, or that of an earlier start if it still runs. */
 async function runDemo({ jobs, webUi }: LocalSystem): Promise<void> {

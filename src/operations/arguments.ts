@@ -11,6 +11,35 @@ const MAX_PAGE = 200;
 /** Arguments by their names. */
 export type Arguments = Readonly<Record<string, Pick<Kind<unknown, unknown>, 'check' | 'schema' | 'isOptional'>>>;
 
+type GivenTo<Argument> = Argument extends { readonly given?: (value: infer Value) => unknown } ? Value : never;
+
+/** What callers give for arguments: one that may be null may also be left out. */
+export type Given<Fields> = {
+  readonly [Name in keyof Fields as null extends GivenTo<Fields[Name]> ? never : Name]: GivenTo<Fields[Name]>;
+} & {
+  readonly [Name in keyof Fields as null extends GivenTo<Fields[Name]> ? Name : never]?:
+    GivenTo<Fields[Name]> | undefined;
+};
+
+/** Arguments as a caller wrote them. */
+export type Written = Readonly<Record<string, unknown>>;
+
+/** Checks all arguments; throws InvalidInputError. */
+export function checkArguments<Fields extends Arguments>(
+  fields: Fields,
+  args: Written,
+): asserts args is Written & Given<Fields> {
+  for (const [name, kind] of Object.entries(fields)) kind.check(args[name], name);
+}
+
+/** Checks those that are given; throws InvalidInputError. */
+export function checkGiven<Fields extends Arguments>(
+  fields: Fields,
+  args: Written,
+): asserts args is Written & Partial<Given<Fields>> {
+  for (const [name, value] of Object.entries(args)) fields[name]?.check(value, name);
+}
+
 /** Schemas by the names of their fields. */
 type Properties = Readonly<Record<string, JsonSchema>>;
 
@@ -23,10 +52,10 @@ function readSchemas(): Record<string, JsonSchema> {
 }
 
 /** Fields of an input of the contract, with the descriptions that its published schema has. */
-export function published(shape: string, fields: object): Arguments {
+export function published<Fields extends Arguments>(shape: string, fields: Fields): Fields {
   const { properties, oneOf } = CONTRACT_SCHEMAS[shape] as { properties?: Properties; oneOf?: JsonSchema[] };
   const known = properties ?? (oneOf?.[0]?.['properties'] as Properties);
-  const entries = Object.entries(fields as Arguments).map(([name, kind]): [string, Arguments[string]] => {
+  const entries = Object.entries(fields).map(([name, kind]): [string, Arguments[string]] => {
     const { description } = known[name] ?? {};
     const isNested = 'properties' in kind.schema();
     const schema = isNested
@@ -34,7 +63,7 @@ export function published(shape: string, fields: object): Arguments {
       : () => ({ ...kind.schema(), ...(description ? { description } : {}) });
     return [name, { ...kind, schema }];
   });
-  return Object.fromEntries(entries);
+  return Object.fromEntries(entries) as Fields;
 }
 
 /** A kind with its description. */

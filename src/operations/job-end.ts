@@ -3,6 +3,7 @@ import { firstOf } from '../client/concurrently.js';
 import { AgentJobsError, CreateRejectedError, JobTerminatedError, UnknownOutcomeError } from '../client/errors.js';
 import type { AgentJobResult, JobState } from '../contract.js';
 import { InvalidInputError } from '../contract/errors.js';
+import { WORDS } from '../contract/words.js';
 import type { JobHandle } from '../starter.js';
 
 /** What ends a wait before its time. */
@@ -19,15 +20,15 @@ export interface JobEnd {
   readonly failure: { readonly type: string; readonly message: string; readonly details: object | null } | null;
 }
 
-/** Errors that stand for an end without a result. */
-const ENDS = ['CREATE_REJECTED', 'INVALID_INPUT', 'JOB_CANCELED', 'JOB_FAILED', 'JOB_TERMINATED', 'UNKNOWN_OUTCOME'];
+/** The codes of errors that stand for an end without a result, that of an unforeseen failure among them. */
+const CODES: readonly unknown[] = ['JOB_FAILED', ...WORDS.ends.map(({ error }) => error)];
 
 /** Waits for the end: the result, or the failure of a job without one. */
 export async function resultOf(job: JobHandle, state: JobState | null, signal: AbortSignal): Promise<JobEnd> {
   try {
     return { result: await job.result({ signal }), failure: null };
   } catch (error) {
-    if (!(error instanceof AgentJobsError && ENDS.includes(error.code))) throw error;
+    if (!(error instanceof AgentJobsError && CODES.includes(error.code))) throw error;
     // The state shows whether Temporal timed out or terminated it; the other errors are named as their outcomes.
     const type = state?.outcome ?? error.name.replace(/^Job|Error$/g, '');
     return { result: null, failure: { type, message: error.message, details: detailsOf(error) } };

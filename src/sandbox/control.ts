@@ -24,7 +24,7 @@ import type { OperationCounts, RequestLog } from './request-log.js';
 import { type Visitors, visitorSettingsSchema } from './visitors.js';
 
 /** What a sandbox is composed of; its requests and its control reach all of it. */
-interface SandboxParts {
+export interface SandboxParts {
   now: () => number;
   jobs: Jobs;
   visitors: Visitors;

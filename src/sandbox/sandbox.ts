@@ -4,7 +4,8 @@ import { createServer, type IncomingMessage, type ServerResponse } from 'node:ht
 import type { AddressInfo, Socket } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { type ApiKey, ApiKeys, RateLimiter, type RateLimits, SANDBOX_API_KEY } from './access.js';
-import { CONTROL_PATH, controlCommands, controlInProcess, handleControl, type SandboxControl } from './control.js';
+import { CONTROL_PATH, controlCommands, controlInProcess, handleControl } from './control.js';
+import type { SandboxControl, SandboxParts } from './control.js';
 import { Faults, injectFault, isAfterEffect, resetEarly } from './faults.js';
 import {
   errorResponse,
@@ -19,8 +20,6 @@ import {
 import { Jobs, type JobScript } from './jobs.js';
 import { RequestLog, type RequestRecord } from './request-log.js';
 import { Visitors, type VisitorSettings } from './visitors.js';
-
-type SandboxParts = Parameters<typeof controlCommands>[0];
 
 /** How to start a sandbox. */
 export interface SandboxOptions {

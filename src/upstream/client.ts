@@ -8,7 +8,7 @@ import ky, { type KyInstance } from 'ky';
 import { encodeId } from '../contract.js';
 import { proxyFor, type ProxySettings } from './connection.js';
 import { type CallContext, type ExchangeResult, ExchangeError, notStarted, TimeLimit } from './exchange.js';
-import { type createKeySource, KeyUnavailableError, keyVersion } from './keys.js';
+import { type KeySource, KeyUnavailableError, keyVersion } from './keys.js';
 import {
   type RESPONSE_CLASSES,
   responseClass,
@@ -29,7 +29,7 @@ type UpstreamOperation = 'create' | 'message' | 'get' | 'visitors';
 export interface UpstreamSettings {
   /** May have a path, to which the operations' paths are added. */
   baseUrl: string;
-  keys: ReturnType<typeof createKeySource>;
+  keys: KeySource;
   /** For one call from connect to the response's last byte, a repeat with a new key included; 1 to 20,000. */
   timeoutMs: number;
   /** Statuses that the operator vouches are answered before a write is accepted. */

@@ -14,7 +14,8 @@ export interface KeySettings {
   projectKeysFile?: string;
 }
 
-interface KeySource {
+/** The keys of all projects. */
+export interface KeySource {
   /** The key for a project's requests; throws KeyUnavailableError. */
   keyFor(projectId: string): Promise<string>;
   /** Reads the files again, after a 401 or 403; null if they hold no other key than the one used. */

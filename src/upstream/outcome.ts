@@ -5,7 +5,7 @@ import { ReadFailedError, RejectedError } from './errors.js';
 import { type CallContext, type ExchangeResult, isOk } from './exchange.js';
 import { inOneLine, isPage, jobIdInLocation, leavesOrigin, shownPage, shownTarget, withoutKey } from './on-the-way.js';
 import { retryAfterOf } from './retry-after.js';
-import { InvalidResponseError, readCreatedJob, readJobRecord } from './schema.js';
+import { InvalidResponseError, readCreatedJob, readJobRecord, type ReadRecord } from './schema.js';
 import type { EndStatuses } from './shown-job.js';
 
 /** What the settings say of answers to writes. */
@@ -50,7 +50,7 @@ export function messageOutcome(
   return { kind: 'accepted', jobId, ...(shown ?? { job: null }) };
 }
 
-function recordIn(body: Uint8Array, jobId: string, ends: EndStatuses): ReturnType<typeof readJobRecord> | null {
+function recordIn(body: Uint8Array, jobId: string, ends: EndStatuses): ReadRecord | null {
   try {
     return readJobRecord(body, jobId, ends);
   } catch (error) {

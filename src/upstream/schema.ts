@@ -35,8 +35,11 @@ const createdJob = jobRecord.extend({
   status: z.string().min(1).nullable().catch(null),
 });
 
+/** A record, with what it shows. */
+export type ReadRecord = { job: JobRecord } & ShownJob;
+
 /** The record of the job asked for, with the contract's fields and no others; throws InvalidResponseError. */
-export function readJobRecord(body: Uint8Array, jobId: string, ends: EndStatuses): { job: JobRecord } & ShownJob {
+export function readJobRecord(body: Uint8Array, jobId: string, ends: EndStatuses): ReadRecord {
   const what = 'an agent job';
   const answer = parseJson(body, what);
   const own = recordsIn(answer).find(({ id }) => asText(id) === jobId) ?? answer;
@@ -47,13 +50,13 @@ export function readJobRecord(body: Uint8Array, jobId: string, ends: EndStatuses
 
 /** What in an answer has an id, first what has a status: some put the record into a field `job`. */
 function recordsIn(answer: unknown): { id?: unknown; status?: unknown }[] {
-  const records = [answer, (answer as { job?: unknown } | null)?.job].map(Object) as ReturnType<typeof recordsIn>;
+  const records: { id?: unknown; status?: unknown }[] = [answer, (answer as { job?: unknown } | null)?.job].map(Object);
   const named = records.filter(({ id }) => id != null);
   return [...named.filter(({ status }) => status != null), ...named.filter(({ status }) => status == null)];
 }
 
 /** The record has one link, the last of them. */
-function withLinks(record: z.infer<typeof jobRecord>, ends: EndStatuses): { job: JobRecord } & ShownJob {
+function withLinks(record: z.infer<typeof jobRecord>, ends: EndStatuses): ReadRecord {
   return shownJob({ ...record, prLink: record.prLink.at(-1) ?? null }, record.prLink, ends);
 }
 

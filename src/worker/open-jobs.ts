@@ -3,6 +3,7 @@ import type { Client } from '@temporalio/client';
 import {
   AGENT_JOB_WORKFLOW,
   type Phase,
+  PHASES,
   REQUEST_QUEUE_WORKFLOW,
   SEARCH_ATTRIBUTE,
   SHOWN_WAITING_FOR,
@@ -14,7 +15,7 @@ import { every } from './every.js';
 import { atMostEvery, type Logger } from './logging.js';
 import type { Meters } from './metrics.js';
 
-const PHASES: Phase[] = ['creating', 'watching', 'sending', 'needsAttention'];
+const OPEN_PHASES = PHASES.filter((phase) => phase !== 'done');
 /** The ages by which jobs without an id are counted, in minutes. */
 const AGES = { '10m': 10, '1h': 60, '2h': 120, '6h': 360 };
 const COUNT_INTERVAL_MS = 60_000;
@@ -32,7 +33,7 @@ type Count = [meter: keyof Meters & `${string}Jobs`, labels: Record<string, stri
 function counts(now: number): Count[] {
   const createdBefore = (minutes: number) => new Date(now - minutes * 60_000).toISOString();
   return [
-    ...PHASES.map((phase): Count => ['openJobs', { phase }, phaseIs(phase)]),
+    ...OPEN_PHASES.map((phase): Count => ['openJobs', { phase }, phaseIs(phase)]),
     ['attentionJobs', {}, phaseIs('needsAttention')],
     ...SHOWN_WAITING_FOR.map((reason): Count => [
       'waitingJobs',

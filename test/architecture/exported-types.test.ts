@@ -1,4 +1,4 @@
-/** A type that goes from one file to a single other one beside it is a sign that a thought was cut in two. */
+/** A type that its own file does not use, for a single other one beside it, is a sign of a thought cut in two. */
 import { readFileSync } from 'node:fs';
 import { posix } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -7,8 +7,6 @@ import { expect, test } from 'vitest';
 import { importsOf, type ModuleImport, readModuleGraph } from './module-graph.js';
 
 const SRC = fileURLToPath(new URL('../../src/', import.meta.url));
-/** Two files that have more lines together can't be one: measures.test.ts. */
-const MAX_FILE_LINES = 400;
 /** The vocabulary on the wire: callers in another language read it type by type. */
 const isContract = (file: string): boolean => file.startsWith('contract/');
 
@@ -34,22 +32,14 @@ function onlyUser(imports: ReadonlyMap<string, ModuleImport[]>, file: string, ty
   return users.length === 1 && posix.dirname(user!) === posix.dirname(file) ? user : undefined;
 }
 
-/**
- * Each exported type that only one file of the same folder imports. Two files may have such a type between them where
- * one loads the other only when it needs it, where one hands the type on, and where both are too long for one file.
- */
+/** Each exported type that only one other file of the same folder imports, and that its own file does not use. */
 function cutThoughts(sources: Sources): string[] {
   const imports = new Map([...sources].map(([file, text]) => [file, importsOf(file, text)]));
-  const lines = (file: string): number => sources.get(file)!.split('\n').length - 1;
-  const isLazy = (user: string, file: string): boolean =>
-    imports.get(user)!.some(({ target, kind }) => target === file && kind === 'lazy');
-  const handsOn = (user: string, type: string): boolean =>
-    new RegExp(`^export [^;]*\\b${type}\\b[^;]* from `, 'm').test(sources.get(user)!);
+  const isUsedIn = (text: string, type: string): boolean => text.split(new RegExp(`\\b${type}\\b`)).length > 2;
   return [...sources].flatMap(([file, text]) =>
     exportedTypes(file, text).flatMap((type) => {
-      const user = onlyUser(imports, file, type);
-      if (user === undefined || isLazy(user, file) || handsOn(user, type)) return [];
-      return lines(file) + lines(user) > MAX_FILE_LINES ? [] : [`${type} of ${file} is for ${user} alone`];
+      const user = isUsedIn(text, type) ? undefined : onlyUser(imports, file, type);
+      return user === undefined ? [] : [`${type} of ${file} is for ${user} alone`];
     }),
   );
 }

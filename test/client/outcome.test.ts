@@ -1,10 +1,16 @@
 import { randomUUID } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { type Allowed, allowedAfter, RUN_ENDS } from '../../src/agent-job/closed-run.js';
+import { type Allowed, allowedAfter, type RunEnd } from '../../src/agent-job/closed-run.js';
 import { agentJobWorkflowId } from '../../src/contract.js';
 import { KeyConflictError, NoJobError, type JobHandle } from '../../src/starter.js';
 import { gathered, QUICK, startJobServer, type JobServer } from './job-server.js';
+
+/** In the order of the page. */
+const RUN_ENDS: readonly RunEnd[] = [
+  ...(['result', 'InvalidInput', 'CreateRejected', 'UnknownOutcome', 'OtherFailure'] as const),
+  ...(['Canceled', 'Terminated', 'TimedOut'] as const),
+];
 
 let server: JobServer;
 beforeAll(async () => {

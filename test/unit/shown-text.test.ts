@@ -1,14 +1,7 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import {
-  jsonLine,
-  lastingWait,
-  printable,
-  printableLines,
-  waitRemedy,
-  waitTimes,
-} from '../../src/agent-job/shown-text.js';
-import { WAITING_FOR, type Waiting } from '../../src/contract.js';
+import { jsonLine, printable, printableLines, waitRemedy, waitTimes } from '../../src/agent-job/shown-text.js';
+import type { Waiting } from '../../src/contract.js';
 
 /** Control characters, line separators, and what turns the direction of writing. */
 const UNSAFE = /[\p{Cc}\u2028\u2029\u061C\u200E\u200F\u202A-\u202E\u2066-\u2069]/u;
@@ -57,12 +50,6 @@ test('JSON is one line that a terminal only shows, and a parser reads the same v
 const SINCE = '2026-01-01T12:00:00.000Z';
 const UNTIL = '2026-01-01T13:00:00.000Z';
 const wait = (what: Waiting['for'], more: Partial<Waiting> = {}): Waiting => ({ for: what, since: SINCE, ...more });
-
-test('every wait that may last says what to do, and no other', () => {
-  const named = WAITING_FOR.filter((what) => waitRemedy(wait(what), 'shop') !== undefined);
-  expect(named).toEqual(['turn', 'rateLimit', 'upstream', 'key', 'person']);
-  expect(WAITING_FOR.filter((what) => lastingWait(wait(what)) !== undefined)).toEqual(named);
-});
 
 test('a wait with a place in a queue names the command that shows the place, for any project', () => {
   expect(waitRemedy(wait('turn', { position: 3 }), 'shop')).toContain('"npx agent-jobs queue --project shop"');

@@ -1,5 +1,14 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { AGENT_JOB_WORKFLOW, jobStateQuery, resolveUnknownUpdate, type AgentJobInput } from '../../src/contract.js';
+import { WRITE_OUTCOMES } from '../../src/activities/metrics.js';
+import {
+  AGENT_JOB_WORKFLOW,
+  type AgentJobInput,
+  JOB_ENDS,
+  jobStateQuery,
+  PHASES,
+  resolveUnknownUpdate,
+  SHOWN_WAITING_FOR,
+} from '../../src/contract.js';
 import { freePort } from '../../src/local/child-process.js';
 import { startSandbox, type Sandbox } from '../../src/sandbox/sandbox.js';
 import { connectOwnNamespace, type TestServer } from '../support/dev-server.js';
@@ -71,30 +80,14 @@ describe('the metrics of a worker', { timeout: 240_000 }, () => {
     await startWorker();
     const atFirst = await metrics();
     for (const operation of ['create', 'message']) {
-      for (const outcome of [
-        'accepted',
-        'rejected',
-        'throttled',
-        'unauthorized',
-        'blocked',
-        'notDelivered',
-        'inDoubt',
-      ]) {
+      for (const outcome of WRITE_OUTCOMES) {
         expect(atFirst.get(`agent_jobs_writes_total operation="${operation}" outcome="${outcome}"`)).toBe(0);
       }
     }
     for (const answer of ['2xx', '401', '403', '4xx', '429', '5xx', 'timeout', 'reset', 'notDelivered', 'malformed']) {
       expect(atFirst.get(`agent_jobs_upstream_requests_total class="${answer}" operation="create"`)).toBe(0);
     }
-    for (const outcome of [
-      'completed',
-      'timedOut',
-      'lost',
-      'abandoned',
-      'Canceled',
-      'CreateRejected',
-      'UnknownOutcome',
-    ]) {
+    for (const outcome of JOB_ENDS) {
       expect(atFirst.get(`agent_jobs_ended_total outcome="${outcome}"`)).toBe(0);
     }
     expect(atFirst.get('process_start_time_seconds')).toBeCloseTo(Date.now() / 1_000, -2);
@@ -102,10 +95,10 @@ describe('the metrics of a worker', { timeout: 240_000 }, () => {
     expect([...atFirst.keys()].join('\n')).toMatch(/^agent_jobs_build_info node="v\d.*" version="\d/m);
     await metric('agent_jobs_cpu_seconds', (seconds) => seconds > 0 && !Number.isInteger(seconds));
     await metric('agent_jobs_needs_attention', (jobs) => jobs === 0);
-    for (const phase of ['creating', 'watching', 'sending', 'needsAttention']) {
+    for (const phase of PHASES.filter((word) => word !== 'done')) {
       await metric(`agent_jobs_open phase="${phase}"`, (jobs) => jobs === 0);
     }
-    for (const reason of ['turn', 'rateLimit', 'upstream', 'key', 'person']) {
+    for (const reason of SHOWN_WAITING_FOR) {
       await metric(`agent_jobs_waiting for="${reason}"`, (jobs) => jobs === 0);
     }
     await metric('agent_jobs_last_count_timestamp_seconds', (at) => Math.abs(at - Date.now() / 1_000) < 120);

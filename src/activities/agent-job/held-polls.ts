@@ -7,11 +7,10 @@ import { AsyncResource } from 'node:async_hooks';
 import { activityInfo, CompleteAsyncError, Context } from '@temporalio/activity';
 import { AsyncAttempt } from '../../temporal/activity-attempt.js';
 import type { Metrics } from '../metrics.js';
-import { nextAttemptIn, PollAttempt, type NextStep, type PollJobInput, type PollJobResult } from './poll-attempt.js';
+import { nextAttemptIn, PollAttempt } from './poll-attempt.js';
+import type { NextStep, PollAttemptOptions, PollJobInput, PollJobResult } from './poll-attempt.js';
 import { PollLease } from './poll-lease.js';
 import { PollPacing } from './poll-pacing.js';
-
-type PollAttemptOptions = ConstructorParameters<typeof PollAttempt>[2];
 
 /** What `pollJob` needs of its worker. */
 export interface PollJobOptions extends PollAttemptOptions {

@@ -22,9 +22,10 @@ import {
   confirmationRequest,
   clearSent,
   checkPriorAttempt,
+  type FenceOptions,
 } from './write-fence.js';
 
-interface WriteInput extends Omit<Parameters<typeof checkPriorAttempt>[0], 'confirmWritesBefore'>, TurnRequest {
+interface WriteInput extends Omit<FenceOptions, 'confirmWritesBefore'>, TurnRequest {
   projectId: string;
   prompt: string;
   /** When the job was created, in milliseconds; null if another than this workflow created it. */

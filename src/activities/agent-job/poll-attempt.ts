@@ -69,7 +69,7 @@ export interface PollJobResult {
 }
 
 /** What an attempt needs of its worker. */
-interface PollAttemptOptions {
+export interface PollAttemptOptions {
   upstream: Upstream;
   /** Aborted when the worker begins to shut down. */
   shutdownSignal: AbortSignal;

@@ -24,7 +24,8 @@ interface Mark {
   sent: boolean;
 }
 
-interface FenceOptions {
+/** What is known of a write before it is sent. */
+export interface FenceOptions {
   /** An operator reset the workflow: the run before may have sent this write. */
   afterReset: boolean;
   /** Temporal itself started the workflow again, or a Schedule may have; `afterReset` is true then too. */

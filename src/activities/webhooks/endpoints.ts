@@ -6,9 +6,7 @@ import { z } from 'zod';
 import { WEBHOOK_EVENTS, type WebhookEventType } from '../../contract/webhooks.js';
 import { createHash } from 'node:crypto';
 import { parseJson, SettingsFile } from '../../config/settings-file.js';
-import type { post } from './post.js';
-
-type Way = Parameters<typeof post>[0]['way'];
+import type { Way } from './post.js';
 
 /** A receiver of a project's events. */
 interface Endpoint {

@@ -13,7 +13,7 @@ import { cutToBytes, utf8Bytes } from '../../contract/shared.js';
 import type { WebhookEventType } from '../../contract/webhooks.js';
 
 /** What happened to a workflow. */
-interface WebhookEvent {
+export interface WebhookEvent {
   id: string;
   type: WebhookEventType;
   projectId: string | null;

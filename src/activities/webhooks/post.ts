@@ -11,7 +11,7 @@ import { Client, type Dispatcher, ProxyAgent } from 'undici';
 import { retryAfterOf } from '../../upstream/retry-after.js';
 
 /** How receivers are reached. */
-interface Way {
+export interface Way {
   /** Whether addresses that are not public are taken. */
   allowPrivate: boolean;
   /** A proxy, which then judges addresses. */

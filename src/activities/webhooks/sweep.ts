@@ -19,10 +19,10 @@ import { WEBHOOK_DELIVERY_WORKFLOW, type WebhookDelivery, type WebhookSweepState
 import { startClock } from '../../temporal/activity-attempt.js';
 import { lenientWorkflowClient } from '../../temporal/workflow-clients.js';
 import type { Endpoints } from './endpoints.js';
-import { exportEnded, jobEnded, needsAttention } from './events.js';
+import { exportEnded, jobEnded, needsAttention, type WebhookEvent } from './events.js';
 
 /** What a sweep works with. */
-interface SweepOptions {
+export interface SweepOptions {
   client: Client;
   /** The task queue of the jobs. */
   taskQueue: string;
@@ -70,8 +70,6 @@ export async function sweepEvents(options: SweepOptions, { endsFrom }: WebhookSw
   }
   return { endsFrom: sweep.endsFrom };
 }
-
-type WebhookEvent = ReturnType<typeof jobEnded>;
 
 interface RunName {
   workflowId: string;

@@ -9,9 +9,7 @@ import {
 } from '../../contract/webhooks.js';
 import type { Endpoints } from './endpoints.js';
 import { post, reasonOf } from './post.js';
-import { sweepEvents } from './sweep.js';
-
-type SweepOptions = Parameters<typeof sweepEvents>[0];
+import { sweepEvents, type SweepOptions } from './sweep.js';
 
 /** What the activities work with. */
 interface Dependencies extends Pick<SweepOptions, 'taskQueue' | 'endpoints' | 'onSearch'> {

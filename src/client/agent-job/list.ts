@@ -177,7 +177,7 @@ const SAME = ['phase', 'projectId', 'jobId', 'prLink', 'batch', 'status', 'outco
 
 function endedAs(outcome: JobOutcome): string {
   // What Temporal itself knows.
-  if (Object.values(ENDED_BY).includes(outcome as never)) return `ExecutionStatus = ${quoted(outcome)}`;
+  if (Object.values<string>(ENDED_BY).includes(outcome)) return `ExecutionStatus = ${quoted(outcome)}`;
   const { outcome: attribute } = SEARCH_ATTRIBUTE;
   if (outcome === FAILURE.invalidInput) return `ExecutionStatus = 'Failed' AND ${attribute} IS NULL`;
   return `${attribute} = ${quoted(outcome)}`;

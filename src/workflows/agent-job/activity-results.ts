@@ -7,12 +7,20 @@ import type { ReadJobResult } from '../../activities/agent-job/read-job.js';
 import type { WriteOutcome } from '../../contract/write-outcome.js';
 import { TERMINAL_STATUSES, type TerminalStatus } from '../../contract.js';
 import { InvalidInputError } from '../../contract/errors.js';
-import { FLAG, ID, object, oneOf, optional, parseFields, TEXT, type Kind } from '../../contract/kinds.js';
+import {
+  type AnyKinds,
+  FLAG,
+  ID,
+  type Kind,
+  object,
+  oneOf,
+  optional,
+  parseFields,
+  TEXT,
+} from '../../contract/kinds.js';
 
 /** Why such a write is in doubt, and such a read a failed one. */
 export const STRANGE_RESULT = 'the activity gave a result that this release does not know';
-
-type Fields = Parameters<typeof parseFields>[0];
 
 /** A number that is finite; a later time is no date. */
 function number(most = Number.MAX_VALUE): Kind<number> {
@@ -45,7 +53,7 @@ const READ_RECORD = { job: RECORD, end: END, counts: FLAG, prLinks: optional(LIN
 const PLACE = object({ for: oneOf('turn', 'rateLimit'), position: optional(NUMBER), expectedAt: optional(DATE) });
 
 /** What each kind of result must hold. */
-const WRITES: Record<WriteOutcome['kind'], Fields> = {
+const WRITES: Record<WriteOutcome['kind'], AnyKinds> = {
   accepted: { jobId: ID },
   rejected: { status: NUMBER, error: TEXT },
   throttled: { ...REASON, retryAfterMs: optional(NUMBER) },
@@ -55,13 +63,13 @@ const WRITES: Record<WriteOutcome['kind'], Fields> = {
   notDelivered: REASON,
   inDoubt: { ...WITH_TEXT, lookAfter: optional(number(LATEST_DATE_MS)), confirmationRequestedIn: optional(TEXT) },
 };
-const READINGS: Record<PollJobResult['reading']['kind'], Fields> = {
+const READINGS: Record<PollJobResult['reading']['kind'], AnyKinds> = {
   record: READ_RECORD,
   unchanged: {},
   notFound: { count: NUMBER, page: optional(TEXT), retryAfterMs: optional(NUMBER) },
   failed: { ...REASON, retryAfterMs: optional(NUMBER) },
 };
-const READS: Record<ReadJobResult['kind'], Fields> = { found: {}, notFound: {}, doubtful: REASON, failed: REASON };
+const READS: Record<ReadJobResult['kind'], AnyKinds> = { found: {}, notFound: {}, doubtful: REASON, failed: REASON };
 
 /** How a write ended; in doubt if this release can't tell what became of it. */
 export function readWriteOutcome(value: unknown): WriteOutcome {
@@ -88,12 +96,12 @@ export function readReadResult(value: unknown): ReadJobResult {
   return isOf(READS, value) ? (value as ReadJobResult) : { kind: 'failed', reason: STRANGE_RESULT };
 }
 
-function isOf(kinds: Record<string, Fields>, value: unknown): boolean {
+function isOf(kinds: Record<string, AnyKinds>, value: unknown): boolean {
   const { kind } = (value ?? {}) as { kind?: unknown };
   return typeof kind === 'string' && Object.hasOwn(kinds, kind) && holds(kinds[kind]!, value);
 }
 
-function holds(fields: Fields, value: unknown): boolean {
+function holds(fields: AnyKinds, value: unknown): boolean {
   try {
     parseFields(fields, (value ?? {}) as Record<string, unknown>);
     return true;

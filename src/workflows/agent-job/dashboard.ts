@@ -42,7 +42,7 @@ export class Dashboard {
   readonly #run: JobRun;
   readonly #inputHash: string;
   readonly #attributes: Partial<Record<Attribute, Value>> = {};
-  readonly #memo: Record<string, unknown>;
+  #memo: Record<string, unknown>;
 
   constructor(run: JobRun, inputHash: string) {
     this.#run = run;
@@ -95,7 +95,7 @@ export class Dashboard {
     if (hasEntries(metadata) && !isKept) changed[MEMO.metadata] = metadata;
     if (!hasEntries(changed)) return;
     upsertMemo(changed);
-    Object.assign(this.#memo, wanted, changed);
+    this.#memo = { ...this.#memo, ...wanted, ...changed };
   }
 }
 

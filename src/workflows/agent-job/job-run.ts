@@ -9,6 +9,7 @@ import {
   type Decision,
   type InDoubtWrite,
   type JobRecord,
+  type Outcome,
   type Phase,
   type ResolveUnknownInput,
   type TerminalStatus,
@@ -62,7 +63,7 @@ interface DeadlineData {
 /** Why a run is over. */
 export type RunEnding =
   | { kind: 'ended'; end: TerminalStatus }
-  | { kind: 'timedOut' | 'lost' | 'abandoned' | 'canceled' }
+  | { kind: Exclude<Outcome, TerminalStatus> | 'canceled' }
   | { kind: 'failed'; type: string; message: string; details: unknown };
 
 /** What an accepted write brought. */

@@ -173,7 +173,8 @@ export class PollFindings {
   /** What a batch must know of the reads before it. */
   get forBatch(): Omit<PollJobInput, 'projectId' | 'jobId' | 'plan' | 'deadlineAt' | 'maxReads'> {
     const { job, links: knownLinks, lastChangeAt, work, candidate, followUpsTaken, unrest } = this.#data;
-    const { failures, interruption, troubleReportsFrom, pauseMs, notFound } = this.#data;
+    const { failures, interruption, pauseMs, notFound } = this.#data;
+    const troubleReportsFrom = this.#troubleReportsFrom;
     // The first read after a follow-up is reported, whatever it shows: the next ones are compared with it.
     const known = work !== null && work.first === null ? null : job;
     const reads = { failures, isFailing: interruption !== null, troubleReportsFrom, pauseMs, notFound };
@@ -204,8 +205,13 @@ export class PollFindings {
 
   /** The upstream may just have asked again to be left alone for so long: only the batch that runs knows. */
   get #pauseAfterCutMs(): number {
-    const { interruption, troubleReportsFrom, pauseMs } = this.#data;
-    return interruption || this.#now() < troubleReportsFrom + pauseMs ? pauseMs : 0;
+    const { interruption, pauseMs } = this.#data;
+    return interruption || this.#now() < this.#troubleReportsFrom + pauseMs ? pauseMs : 0;
+  }
+
+  /** Never further ahead than it can have been set: the server's clock may have been set back. */
+  get #troubleReportsFrom(): number {
+    return Math.min(this.#data.troubleReportsFrom, this.#now() + TROUBLE_REPORTED_EVERY_MS);
   }
 
   /** Takes in what a batch brought; what it read before a follow-up was accepted ends nothing. */
@@ -229,10 +235,10 @@ export class PollFindings {
   #noteHealth(reading: Reading): void {
     const data = this.#data;
     const now = this.#now();
-    const { interruption: before, troubleReportsFrom } = data;
+    const { interruption: before } = data;
     const pauseMs = readPauseMs(reading);
     data.notBefore = now + pauseMs;
-    data.pauseMs = Math.max(pauseMs, now < troubleReportsFrom ? data.pauseMs : 0);
+    data.pauseMs = Math.max(pauseMs, now < this.#troubleReportsFrom ? data.pauseMs : 0);
     data.interruption = isTrouble(reading, data.failures) ? pollInterruption(reading, before, now) : null;
     if (!before && data.interruption) data.troubleReportsFrom = now + TROUBLE_REPORTED_EVERY_MS;
   }

@@ -19,6 +19,7 @@ import { heldWaitMs, lookAfterOf, resendWaitMs, spreadWaitMs, throttledWaitMs } 
 import type { InDoubtWrite, ResolveUnknownInput, Turn } from '../../contract.js';
 import { askAgainMs } from '../../request-queue/waits.js';
 import type { JobSpec } from '../../agent-job/input.js';
+import { waitNamed } from '../../contract/words.js';
 import type { WriteOutcome } from '../../contract/write-outcome.js';
 import {
   canUseTurn,
@@ -112,10 +113,11 @@ function sendEnded(sent: Write, { outcome, beganAt }: WriteEvent & { kind: 'send
       return waitForTurn(write, sent.turn, outcome, beganAt, situation);
     case 'unauthorized':
     case 'blocked':
-      return held(resumeDeadline(write), outcome, situation);
+      return held(write, outcome, beganAt, situation);
     case 'notDelivered': {
-      const tried = count(resumeDeadline(write), 'notDelivered');
-      return wait(tried, 'upstream', outcome.reason, situation, now + resendWaitMs(tried.counts.notDelivered));
+      const tried = count(write, 'notDelivered');
+      const notBefore = now + resendWaitMs(tried.counts.notDelivered);
+      return wait(tried, 'upstream', outcome.reason, beganAt, situation, { notBefore });
     }
     case 'inDoubt':
       return sendInDoubt(resumeDeadline(write), outcome, beganAt, situation);
@@ -129,10 +131,7 @@ function rejected(write: Write, { status, error }: WriteOutcome & { kind: 'rejec
   return write.kind === 'create' ? fail(write, reason, situation) : resolve(write, { kind: 'unknown', reason });
 }
 
-/**
- * A queue gives it a turn; without an answer it tries by itself. The deadline stands still from the begin of the send
- * on, unless it had passed before.
- */
+/** A queue gives it a turn; without an answer it tries by itself. */
 function waitForTurn(
   write: Write,
   turn: Turn | null,
@@ -140,7 +139,7 @@ function waitForTurn(
   beganAt: number,
   situation: Situation,
 ): Write {
-  const { now, deadlineAt } = situation;
+  const { now } = situation;
   const { kind, reason, queued = null } = outcome;
   const retryAfterMs = kind === 'throttled' ? outcome.retryAfterMs : undefined;
   const tried = queued ? write : count(write, 'unqueued');
@@ -149,9 +148,8 @@ function waitForTurn(
     : spreadWaitMs(throttledWaitMs(tried.counts.unqueued, retryAfterMs), Math.random());
   // A turn that came during the send is of use while it lasts.
   const kept = turn && turn.until > now ? turn : null;
-  const deadlineStoppedAt = write.deadlineStoppedAt ?? (deadlineAt > beganAt ? beganAt : null);
   const what = queued?.for ?? (kind === 'held' ? 'turn' : 'rateLimit');
-  return { ...wait(tried, what, reason, situation, now + waitMs, { queued }), turn: kept, deadlineStoppedAt };
+  return { ...wait(tried, what, reason, beganAt, situation, { notBefore: now + waitMs, queued }), turn: kept };
 }
 
 /**
@@ -161,12 +159,14 @@ function waitForTurn(
 function held(
   write: Write,
   { kind, reason, isHeld, isAlone }: WriteOutcome & { kind: 'unauthorized' | 'blocked' },
+  beganAt: number,
   situation: Situation,
 ): Write {
   const tried = isHeld || isAlone ? count(write, 'unpaced') : write;
   const waitMs = tried === write ? 0 : heldWaitMs(tried.counts.unpaced);
   const what = kind === 'unauthorized' ? 'key' : 'upstream';
-  return wait(tried, what, reason, situation, waitMs && situation.now + waitMs, { mustAsk: true });
+  const notBefore = waitMs && situation.now + waitMs;
+  return wait(tried, what, reason, beganAt, situation, { notBefore, mustAsk: true });
 }
 
 function sendInDoubt(write: Write, outcome: InDoubtOutcome, beganAt: number, situation: Situation): Write {
@@ -278,19 +278,24 @@ function count(write: Write, end: keyof Write['counts']): Write {
   return { ...write, counts: { ...write.counts, [end]: write.counts[end] + 1 } };
 }
 
-/** The time of an interruption counts from its first send. */
+/**
+ * The time of an interruption counts from its first send. If the deadline stands still meanwhile, it does so from the
+ * begin of the send on, unless it had passed before.
+ */
 function wait(
   write: Write,
   what: Interruption['for'],
   reason: string,
-  { now }: Situation,
-  notBefore: number,
-  more: Pick<Waiting, 'queued' | 'mustAsk'> = {},
+  beganAt: number,
+  { now, deadlineAt }: Situation,
+  more: Pick<Waiting, 'notBefore' | 'queued' | 'mustAsk'>,
 ): Write {
+  const stoppedAt = write.deadlineStoppedAt ?? (deadlineAt > beganAt ? beganAt : null);
+  const deadlineStoppedAt = waitNamed(what).stopsDeadline ? stoppedAt : null;
   const before = interruptionOf(write);
   const since = before && isSameWait(before.for, what) ? before.since : now;
   const interruption: Interruption = { for: what, since, reason };
-  return { ...write, state: { kind: 'waiting', interruption, heldAt: now, notBefore, ...more } };
+  return { ...write, deadlineStoppedAt, state: { kind: 'waiting', interruption, heldAt: now, ...more } };
 }
 
 function isoTime(ms: number): string {

@@ -2,12 +2,12 @@
  * One write to the upstream, as plain data that continue-as-new hands on, and what follows from it.
  * write-transitions.ts decides what changes it. Pure: no Temporal. Times in milliseconds.
  */
-import type { InDoubtWrite, JobRecord, Priority, Turn } from '../../contract.js';
+import type { InDoubtWrite, JobRecord, Priority, ShownWaitingFor, Turn } from '../../contract.js';
 import type { Queued, ShownJob } from '../../contract/write-outcome.js';
 
 /** What keeps a request from being made, or from being of use. */
 export interface Interruption {
-  for: 'turn' | 'rateLimit' | 'upstream' | 'key';
+  for: Exclude<ShownWaitingFor, 'person'>;
   since: number;
   reason: string;
 }
