@@ -7,7 +7,7 @@ import { readDescription } from '../client/agent-job/run-record.js';
 import { JobNotFoundError } from '../client/errors.js';
 import { temporalCall } from '../client/temporal-call.js';
 import type { AgentJobs } from '../starter.js';
-import { ANYBODY, type Caller, type CallerKeys, checkMaySee } from './keys.js';
+import { ANYBODY, type Caller, type CallerKeys, checkMaySee, checkMayWrite } from './keys.js';
 import { Line } from './line.js';
 import { CallerLimits, type Limits, LIMITS } from './limits.js';
 import { openApi } from './openapi.js';
@@ -193,6 +193,7 @@ export class HttpServer {
     open.countedAs = caller.id ?? open.countedAs;
     const { projectId, workflowId } = route === MCP_ROUTE ? NOWHERE : readAddress(parts);
     if (route !== MCP_ROUTE) checkMaySee(caller, projectId);
+    if (route !== MCP_ROUTE) checkMayWrite(caller, { method, response });
     await this.#line.turn(open.countedAs, 'fresh');
     exchange.gone.throwIfAborted();
     const query = readQuery(search, route.query);

@@ -50,6 +50,24 @@ test("another project's job is 403 by every address, whether or not it is there"
   expect(attached.status).toBe(403);
 });
 
+test('a key that may only read is refused each write by every address, and its answers say so', async () => {
+  const key = used.bench.reader;
+  const allow = 'GET, HEAD';
+  for (const path of [LIST, ...['follow-ups', 'cancel', 'poll-now', 'resolve'].map((call) => `${LIST}/k/${call}`)]) {
+    for (const address of [path, path.replace(`${LIST}/k`, byId(agentJobWorkflowId(OWN, 'k')))]) {
+      const { status, body, headers } = await send(address, { key, body: { prompt: 'x' } });
+      expect([address, status, body.code, headers.get('allow')]).toEqual([address, 403, 'READ_ONLY_KEY', allow]);
+    }
+  }
+  const list = await send(LIST, { key });
+  expect([list.status, list.headers.get('allow')]).toEqual([200, allow]);
+  expect((await send(LIST)).headers.get('allow')).toBeNull();
+  expect((await send(`${LIST}/k`, { key })).body.code).toBe('JOB_NOT_FOUND');
+  // What it may see is judged first.
+  const other = await send('/v1/projects/other/jobs/k/cancel', { key, method: 'POST' });
+  expect([other.status, other.body.code]).toEqual([403, 'FORBIDDEN']);
+});
+
 test('an id of a making of its own is for keys that see all, and only if it is a job', async () => {
   const workflowId = `echo-${randomUUID()}`;
   await used.server.client.workflow.start('requestQueue', { workflowId, taskQueue: used.server.taskQueue });
@@ -173,7 +191,14 @@ test('a query of another kind is refused', async () => {
 test('a key is taken and withdrawn as the file changes; while that is wrong, its last good content holds', async () => {
   const good = await readFile(used.bench.keysFile, 'utf8');
   const statusFor = async (key: string) => (await send(LIST, { key })).status;
-  for (const content of ['{', '[]', '{"x": {}}', JSON.stringify({ 'a-secret-key': { name: 'x', projects: [OWN] } })]) {
+  const odd = JSON.stringify({ [hashOf('x')]: { name: 'x', projects: [OWN], access: 'some' } });
+  for (const content of [
+    '{',
+    '[]',
+    '{"x": {}}',
+    odd,
+    JSON.stringify({ 'a-secret-key': { name: 'x', projects: [OWN] } }),
+  ]) {
     await writeFile(used.bench.keysFile, content);
     expect(await statusFor(used.bench.own)).toBe(200);
   }
