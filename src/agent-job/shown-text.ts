@@ -2,22 +2,48 @@
  * Text for people: what a job waits for in words, the same in the web UI and at a terminal, and text from outside that
  * a terminal only shows. It must not move the cursor, change the window, or show itself in another order. Pure.
  */
-import type { Waiting } from '../contract.js';
+import { type JobOutcome, type Phase, SHOWN_WAITING_FOR, type Waiting } from '../contract.js';
 
-/** The waits that may last until a person acts, or longer than expected; the others are a job's normal life. */
-const LASTING_WAITS: Partial<Record<Waiting['for'], string>> = {
-  turn: 'its turn to send',
-  rateLimit: 'the upstream’s rate limit',
-  upstream: 'the upstream, which is tried again and again',
-  key: 'its key',
-  person: 'a person',
+/** The one table of words for people, at a terminal and on the page of `serve`. */
+export const WORDS: Record<'phases' | 'waits' | 'ends', Readonly<Record<string, string>>> = {
+  phases: {
+    creating: 'being created',
+    watching: 'at work',
+    sending: 'takes a follow-up',
+    needsAttention: 'needs a person',
+    done: 'over',
+  } satisfies Record<Phase, string>,
+  waits: {
+    turn: 'its turn to send',
+    rateLimit: 'the upstream’s rate limit',
+    upstream: 'the upstream, which is tried again and again',
+    key: 'its key',
+    person: 'a person',
+    poll: 'its next poll',
+    settle: 'its end, which must stand',
+  } satisfies Record<Waiting['for'], string>,
+  ends: {
+    completed: 'completed',
+    archived: 'archived',
+    failed: 'failed',
+    timedOut: 'its deadline passed',
+    lost: 'the upstream no longer knows it',
+    abandoned: 'a person gave up its create',
+    InvalidInput: 'its input is invalid: there is no job',
+    CreateRejected: 'the upstream rejected it: there is no job',
+    UnknownOutcome: 'it is unknown whether a write arrived',
+    Canceled: 'its workflow was cancelled',
+    Terminated: 'its workflow was terminated',
+    TimedOut: 'its workflow timed out in Temporal',
+  } satisfies Record<JobOutcome, string>,
 };
 
 const KEY_SETTINGS = 'ADMIN_API_KEY, ADMIN_API_KEY_FILE or PROJECT_KEYS_FILE';
 
 /** What it waits for, as the end of a sentence; undefined if the wait is a job's normal life. */
 export function lastingWait({ for: what }: Waiting): string | undefined {
-  return LASTING_WAITS[what];
+  // The other waits are a job's normal life.
+  return SHOWN_WAITING_FOR.some((lasting) => lasting === what) ? WORDS.waits[what] : undefined;
 }
 
 /** What a wait of a job's normal life is worth saying; undefined if it is not. */
