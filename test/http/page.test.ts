@@ -151,7 +151,7 @@ test('markup in a title and a link that is no link are shown as text; no key is 
   expect(await page.evaluate('sessionStorage.length')).toBe(0);
 });
 
-test('a link to the web opens without its opener; an empty list, no such job and a wrong key say so', async (context) => {
+test('a link opens without its opener; an empty list, no such job and a wrong key say so', async (context) => {
   const job = await startJob(`fix ${randomUUID()}`);
   const { prLink } = await job.result();
   const tab = await openJob(context, job);
@@ -232,7 +232,8 @@ test('a server that goes away and comes back is noticed, and the job is shown as
 
 /** A page of another site: a form that sends, a request of a script, and a frame. */
 async function startOtherSite(target: string) {
-  const html = `<form method=post action="${target}/cancel"></form><iframe src="${new URL('/', target).href}"></iframe>`;
+  const frame = `<iframe src="${new URL('/', target).href}"></iframe>`;
+  const html = `<form method=post action="${target}/cancel"></form>${frame}`;
   const site = createServer((_, response) => void response.setHeader('content-type', 'text/html').end(html));
   await once(site.listen(0, '127.0.0.1'), 'listening');
   return { site, address: `http://127.0.0.1:${(site.address() as AddressInfo).port}/` };

@@ -80,7 +80,7 @@ async function show(failures = 0) {
   const { signal } = (view = new AbortController());
   if (kept.getItem('project') === null || (needsKey && kept.getItem('key') === null)) return tell('enter', '');
   if (document.hidden) return;
-  const next = (waitMs, failed) => setTimeout(() => signal.aborted || show(failed), waitMs);
+  const next = (waitMs, failed) => setTimeout(() => void (signal.aborted || show(failed)), waitMs);
   try {
     await (/^#[\w-]+$/.test(location.hash) ? followJob(signal) : showList(signal));
     next(REFRESH_MS, 0);
