@@ -2,7 +2,7 @@
  * Text for people: what a job waits for in words, the same in the web UI and at a terminal, and text from outside that
  * a terminal only shows. It must not move the cursor, change the window, or show itself in another order. Pure.
  */
-import { type JobOutcome, type Phase, SHOWN_WAITING_FOR, type Waiting } from '../contract.js';
+import { type JobOutcome, type Phase, SHOWN_WAITING_FOR, type TerminalStatus, type Waiting } from '../contract.js';
 
 /** The one table of words for people, at a terminal and on the page of `serve`. */
 export const WORDS: Record<'phases' | 'waits' | 'ends', Readonly<Record<string, string>>> = {
@@ -23,9 +23,6 @@ export const WORDS: Record<'phases' | 'waits' | 'ends', Readonly<Record<string, 
     settle: 'its end, which must stand',
   } satisfies Record<Waiting['for'], string>,
   ends: {
-    completed: 'completed',
-    archived: 'archived',
-    failed: 'failed',
     timedOut: 'its deadline passed',
     lost: 'the upstream no longer knows it',
     abandoned: 'a person gave up its create',
@@ -35,14 +32,13 @@ export const WORDS: Record<'phases' | 'waits' | 'ends', Readonly<Record<string, 
     Canceled: 'its workflow was cancelled',
     Terminated: 'its workflow was terminated',
     TimedOut: 'its workflow timed out in Temporal',
-  } satisfies Record<JobOutcome, string>,
+  } satisfies Record<Exclude<JobOutcome, TerminalStatus>, string>,
 };
 
 const KEY_SETTINGS = 'ADMIN_API_KEY, ADMIN_API_KEY_FILE or PROJECT_KEYS_FILE';
 
 /** What it waits for, as the end of a sentence; undefined if the wait is a job's normal life. */
 export function lastingWait({ for: what }: Waiting): string | undefined {
-  // The other waits are a job's normal life.
   return SHOWN_WAITING_FOR.some((lasting) => lasting === what) ? WORDS.waits[what] : undefined;
 }
 

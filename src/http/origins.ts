@@ -40,14 +40,13 @@ export function checkOrigin({ origin, host }: IncomingHttpHeaders, allowed: read
 
 /**
  * Without keys no page of another site may get here: it names its origin, or its own host name leads here. The server's
- * own page is let through at a literal address of this machine. What it sends is no form's. Throws a problem 403.
+ * own page may, at a literal address of this machine, with what no form sends. Throws a problem 403.
  */
 export function checkIsLocal({ method, headers }: Pick<IncomingMessage, 'method' | 'headers'>): void {
   const { host = '', origin, 'sec-fetch-site': site, 'content-type': type } = headers;
   const name = host.replace(/:\d*$/, '');
   const isLocal = isIP(name) !== 0 || ['', 'localhost', '[::1]'].includes(name);
-  const isForm = method !== 'GET' && type !== 'application/json';
-  const isOwn = origin === undefined || (origin === `http://${host}` && !isForm);
-  if (isLocal && isOwn && site !== 'cross-site') return;
+  const isOwn = origin === `http://${host}` && (method === 'GET' || type === 'application/json');
+  if (isLocal && (isOwn || origin === undefined) && site !== 'cross-site') return;
   throw new Problem(403, 'without keys this server is for this machine alone, and for no page of another site');
 }
