@@ -65,7 +65,8 @@ test('a job in doubt is adopted, and a tab that was asked before decides nothing
   const { job, prompt } = await startInDoubt();
   const tab = await openTab(context);
   await enter(tab, server.bench.http.url, server.projectId, server.bench.own);
-  await tab.page.getByRole('link', { name: prompt }).click();
+  // By keyboard alone.
+  await tab.page.getByRole('link', { name: prompt }).press('Enter');
   await tab.page.getByText('whether the job was created').waitFor();
   // Sent again before `lookAfter`, it might be made twice.
   await expect.poll(() => buttons(tab)).toEqual(['It is there …', 'Send again …', 'Give up …', 'Cancel …', 'Send …']);
@@ -143,6 +144,8 @@ test('markup in a title and a link that is no link are shown as text; no key is 
   expect(await page.getByRole('heading', { level: 1 }).textContent()).toBe(prompt);
   expect(await page.locator('img, b, body script, a[href^=javascript]').count()).toBe(0);
   expect(errors).toEqual([]);
+  await page.setViewportSize({ width: 360, height: 640 });
+  expect(await page.evaluate('document.documentElement.scrollWidth')).toBe(360);
   const addresses = [...requests, page.url()].join();
   expect([addresses.includes(server.bench.own), await page.evaluate('localStorage.length')]).toEqual([false, 0]);
   await job.cancel();
