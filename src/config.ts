@@ -228,6 +228,7 @@ const httpSchema = z.object({
   HTTP_KEYS_FILE: fields.fileField('the keys of callers').optional(),
   HTTP_KEEP_ALIVE: fields.durationField('1 hour', '5 minutes').optional(),
   HTTP_PUBLIC_URL: fields.publicUrlField.optional(),
+  HTTP_PAGE: fields.wordField('on', 'off').default('on'),
   MCP_ALLOWED_ORIGINS: fields.originsField.optional(),
   HTTP_CONNECTIONS_PER_ADDRESS: fields.countField.optional(),
   HEALTH_ADDRESS: fields.listenAddressField.optional(),
@@ -239,7 +240,8 @@ export function readHttpConfig(environment: Environment = process.env) {
   const { HTTP_ADDRESS: address, HTTP_KEYS_FILE: keysFile } = values;
   const { HTTP_KEEP_ALIVE: keepAliveMs, HTTP_PUBLIC_URL: publicUrl, HEALTH_ADDRESS: healthAddress } = values;
   const { MCP_ALLOWED_ORIGINS: allowedOrigins, HTTP_CONNECTIONS_PER_ADDRESS: strangersPerAddress } = values;
-  const config = { address, keysFile, keepAliveMs, publicUrl, allowedOrigins, healthAddress, strangersPerAddress };
+  const listens = { address, healthAddress, keepAliveMs, strangersPerAddress };
+  const config = { ...listens, keysFile, publicUrl, allowedOrigins, hasPage: values.HTTP_PAGE === 'on' };
   if (keysFile !== undefined || (isLoopback(address.host) && allowedOrigins === undefined)) return config;
   const problem = allowedOrigins
     ? 'is missing; MCP_ALLOWED_ORIGINS is for callers with keys'

@@ -7,7 +7,8 @@ import { connect, type GlobalOptions, print, printToStderr, versionOf } from './
 const SERVE_HELP = `
 HTTP_ADDRESS says where it listens (default: 127.0.0.1:8080). HTTP_KEYS_FILE names a JSON object of the SHA-256 of a
 key, in hex, to {"name": …, "projects": [projectId, …]}, or "*" for all projects. Without it no caller needs a key, and
-it listens on this machine alone. To listen beyond it, put TLS before it. /openapi.json has all calls.`;
+it listens on this machine alone. To listen beyond it, put TLS before it. / is a page for people, and /openapi.json has
+all calls.`;
 
 /** Adds `serve`. */
 export function addServe(program: Command): void {

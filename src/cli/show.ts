@@ -1,6 +1,7 @@
 /** The one printer: any answer as lines for a person, lists as tables, and the commands that resolve a doubt. */
 import { printable, printableLines, shellWord, waitTimes } from '../agent-job/shown-text.js';
 import type { Decision, FollowUpStatus, InDoubtWrite, JobRecord, Waiting } from '../contract.js';
+import { textsOf, WORDS } from '../contract/words.js';
 import type { GlobalOptions } from './session.js';
 
 export { printable, printableLines, shellWord };
@@ -24,6 +25,8 @@ const UNSHOWN = ['usedFollowUpIds', 'promptHashes', 'snapshotId'];
 
 /** Fields whose values have a form of their own. */
 const ROWS: Readonly<Record<string, (value: never) => readonly Row[]>> = {
+  phase: (phase: string) => [['Phase', inWords(phase, textsOf(WORDS.phases))]],
+  outcome: (outcome: string) => [['Outcome', inWords(outcome, textsOf(WORDS.ends))]],
   job: ({ status }: JobRecord) => [['Upstream says', status]],
   prLinks: (all: readonly string[]) => (all.length > 1 ? [['All pull requests', all]] : []),
   sawWork: (sawWork: boolean) => [['Follow-up', sawWork ? 'worked on' : 'no sign of work after the follow-up']],
@@ -83,6 +86,11 @@ function linesOf(rows: readonly (readonly string[])[]): string {
 /** Far faster than spreading the widths of thousands of rows. */
 function widest(rows: readonly (readonly string[])[], column: number): number {
   return rows.reduce((most, cells) => Math.max(most, cells[column]?.length ?? 0), 0);
+}
+
+/** A word of the contract with its meaning; a word of a newer release as it is. */
+function inWords(word: string, { [word]: meaning = word }: Readonly<Record<string, string>>): string {
+  return meaning === word ? word : `${word}: ${meaning}`;
 }
 
 /** What a job waits for, since and until when, in a line. */

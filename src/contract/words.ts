@@ -6,7 +6,7 @@ import type { AgentJobsErrorCode } from './errors.js';
 
 interface PhaseRow {
   word: string;
-  /** Follows "the job". */
+  /** Stands alone. */
   text: string;
 }
 
@@ -34,7 +34,7 @@ interface EndRow {
   error: AgentJobsErrorCode | null;
   /** How the command line ends that waits for the job. */
   exit: readonly [name: string, code: number];
-  /** Follows "the job". */
+  /** Follows "the job", or stands alone. */
   text: string;
   /** What a person does about it; null if there is nothing to do. */
   remedy: string | null;
@@ -57,11 +57,11 @@ const BY_TEMPORAL = { by: 'temporal', job: 'maybe', error: 'JOB_TERMINATED', exi
 /** The three tables. A new wait or end has a row here, and the one place that waits or ends so. */
 export const WORDS = {
   phases: [
-    { word: 'creating', text: 'is not created yet' },
-    { word: 'watching', text: 'is polled until it ends' },
-    { word: 'sending', text: 'has a follow-up to send' },
-    { word: 'needsAttention', text: 'has a write in doubt, which a person must resolve' },
-    { word: 'done', text: 'is over' },
+    { word: 'creating', text: 'being created' },
+    { word: 'watching', text: 'at work' },
+    { word: 'sending', text: 'takes a follow-up' },
+    { word: 'needsAttention', text: 'needs a person' },
+    { word: 'done', text: 'over' },
   ],
   waits: [
     { word: 'turn', ...STANDS_STILL, text: 'its turn to send', remedy: ITSELF },
@@ -78,8 +78,8 @@ export const WORDS = {
     { word: 'settle', ...NORMAL, text: 'its end to stand' },
   ],
   ends: [
-    { word: 'completed', ...BY_UPSTREAM, exit: ['ok', 0], text: 'is completed', remedy: null },
-    { word: 'archived', ...BY_UPSTREAM, exit: ['ok', 0], text: 'is archived', remedy: null },
+    { word: 'completed', ...BY_UPSTREAM, exit: ['ok', 0], text: 'completed', remedy: null },
+    { word: 'archived', ...BY_UPSTREAM, exit: ['ok', 0], text: 'archived', remedy: null },
     { word: 'failed', ...BY_UPSTREAM, exit: ['failed', 3], text: 'failed', remedy: 'its page upstream may say why' },
     {
       word: 'timedOut',
@@ -178,6 +178,11 @@ export const WAITING_FOR = wordsOf(WORDS.waits);
 export const SHOWN_WAITING_FOR = wordsOf(WORDS.waits, 'isShown', true);
 /** One of them. */
 export type ShownWaitingFor = (typeof SHOWN_WAITING_FOR)[number];
+
+/** The texts of a table by word, for people. */
+export function textsOf(rows: readonly { word: string; text: string }[]): Readonly<Record<string, string>> {
+  return Object.fromEntries(rows.map(({ word, text }) => [word, text]));
+}
 
 /** The row of a wait. */
 export function waitNamed(word: (typeof WAITING_FOR)[number]): WaitRow {

@@ -1,5 +1,6 @@
 /** Who may call: the keys of HTTP_KEYS_FILE, by their hashes, and what each may see. No key is kept or shown. */
 import { createHash } from 'node:crypto';
+import type { ServerResponse } from 'node:http';
 import { z } from 'zod';
 import { LIMIT } from '../contract.js';
 import { cutToBytes } from '../contract/shared.js';
@@ -13,15 +14,23 @@ export interface Caller {
   /** Null without keys. */
   readonly name: string | null;
   readonly projects: readonly string[] | '*';
+  readonly access: 'read' | 'write';
 }
 
 /** Every caller, if no keys are set. */
-export const ANYBODY: Caller = { id: null, name: null, projects: '*' };
+export const ANYBODY: Caller = { id: null, name: null, projects: '*', access: 'write' };
 
 /** Throws a problem 403 if a caller may not see a project; a job whose id names none is for callers that see all. */
 export function checkMaySee({ projects }: Caller, projectId: string | null): void {
   if (projects === '*' || (projectId !== null && projects.includes(projectId))) return;
   throw new Problem(403, 'this key is not for this project');
+}
+
+/** Throws a problem 403 for a write of a caller that may only read. Each of its answers says so, for its buttons. */
+export function checkMayWrite({ access }: Caller, { method, response }: { method: string; response: ServerResponse }) {
+  if (access === 'write') return;
+  response.setHeader('allow', 'GET, HEAD');
+  if (method !== 'GET') throw new Problem(403, 'this key may only read', { code: 'READ_ONLY_KEY' });
 }
 
 const keysFile = z.record(
@@ -33,6 +42,7 @@ const keysFile = z.record(
       .regex(/^\P{Cc}+$/u)
       .transform((name) => cutToBytes(name, LIMIT.decisionByBytes)),
     projects: z.union([z.literal('*'), z.array(z.string())]),
+    access: z.enum(['read', 'write']).default('write'),
   }),
 );
 
@@ -42,7 +52,7 @@ function parseKeys(text: string): ReadonlyMap<string, Caller> {
     keys = keysFile.parse(JSON.parse(text));
   } catch {
     // The parser's own message would quote the file, in which a key may stand in place of its hash.
-    throw new Error('it should be a JSON object of the SHA-256 of a key, in hex, to {name, projects}');
+    throw new Error('it should be a JSON object of the SHA-256 of a key, in hex, to {name, projects, access?}');
   }
   return new Map(Object.entries(keys).map(([hash, caller]) => [hash.toLowerCase(), { id: hash, ...caller }]));
 }

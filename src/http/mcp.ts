@@ -187,7 +187,8 @@ function checkVersion({ 'mcp-protocol-version': named }: IncomingHttpHeaders, { 
 /** Makes the server of one connection, or of one request over HTTP. */
 export function mcpServer(service: McpService): McpServer {
   const server = new McpServer({ name: 'agent-jobs', version: service.version }, { capabilities: { tools: {} } });
-  for (const tool of TOOLS) {
+  const { access } = service.caller;
+  for (const tool of TOOLS.filter(({ isReadOnly }) => isReadOnly || access === 'write')) {
     const { name, title, description, input, isReadOnly: readOnlyHint, isIdempotent: idempotentHint } = tool;
     const annotations = { readOnlyHint, destructiveHint: false, idempotentHint };
     const config = { title, description, inputSchema: unchecked(input), annotations };

@@ -141,7 +141,7 @@ const PARTS: Readonly<Record<string, JsonSchema>> = {
 const PROBLEMS: readonly [status: number, description: string, isOf: (route: Route) => boolean][] = [
   [400, 'The path, a header or the JSON is malformed.', () => true],
   [401, 'No known key came with the request.', () => true],
-  [403, 'The key is not for this project.', () => true],
+  [403, 'The key is not for this project, or writes although it may only read (READ_ONLY_KEY).', () => true],
   [404, 'There is no such job.', isOfJob],
   [409, 'The job is not in a state for this call.', (route) => isOfJob(route) && route.method === 'POST'],
   [413, 'The body is too large.', hasBody],

@@ -1,5 +1,6 @@
-/** Which pages of other sites may call the tools of agents, and what a browser learns of that (CORS). */
+/** Which pages of a browser may call: other sites the tools of agents (CORS), and without keys the server's own. */
 import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from 'node:http';
+import { isIP } from 'node:net';
 import { Problem } from './problem.js';
 import type { Answer } from './request.js';
 
@@ -35,4 +36,17 @@ export function checkOrigin({ origin, host }: IncomingHttpHeaders, allowed: read
   const hostOf = (url: string) => (URL.canParse(url) ? new URL(url).host : null);
   if (scheme !== undefined && host !== undefined && hostOf(origin) === hostOf(scheme + host)) return;
   throw new Problem(403, 'the header Origin names another site');
+}
+
+/**
+ * Without keys no page of another site may get here: it names its origin, or its own host name leads here. The server's
+ * own page may, at a literal address of this machine, with what no form sends. Throws a problem 403.
+ */
+export function checkIsLocal({ method, headers }: Pick<IncomingMessage, 'method' | 'headers'>): void {
+  const { host = '', origin, 'sec-fetch-site': site, 'content-type': type } = headers;
+  const name = host.replace(/:\d*$/, '');
+  const isLocal = isIP(name) !== 0 || ['', 'localhost', '[::1]'].includes(name);
+  const isOwn = origin === `http://${host}` && (method === 'GET' || type === 'application/json');
+  if (isLocal && (isOwn || origin === undefined) && site !== 'cross-site') return;
+  throw new Problem(403, 'without keys this server is for this machine alone, and for no page of another site');
 }

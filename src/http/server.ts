@@ -1,17 +1,18 @@
 /** The HTTP server: who may ask for what, the limits of what is open, and an end that cuts off no answer. */
 import { once } from 'node:events';
 import { createServer, type IncomingMessage, type Server, type ServerResponse, STATUS_CODES } from 'node:http';
-import { type AddressInfo, isIP, type Socket } from 'node:net';
+import type { AddressInfo, Socket } from 'node:net';
 import { AGENT_JOB_WORKFLOW, agentJobOf } from '../contract.js';
 import { readDescription } from '../client/agent-job/run-record.js';
 import { JobNotFoundError } from '../client/errors.js';
 import { temporalCall } from '../client/temporal-call.js';
 import type { AgentJobs } from '../starter.js';
-import { ANYBODY, type Caller, type CallerKeys, checkMaySee } from './keys.js';
+import { ANYBODY, type Caller, type CallerKeys, checkMaySee, checkMayWrite } from './keys.js';
 import { Line } from './line.js';
 import { CallerLimits, type Limits, LIMITS } from './limits.js';
 import { openApi } from './openapi.js';
-import { admitOrigin } from './origins.js';
+import { admitOrigin, checkIsLocal } from './origins.js';
+import { pageAnswers } from './page.js';
 import { Problem, problemOf, PROBLEM_TYPE, RpcProblem } from './problem.js';
 import { type Answer, type Call, headerOf, readBody, readQuery } from './request.js';
 import { ENDS_IN_SLASH, MCP_ROUTE, NOWHERE, readAddress, type Route, ROUTES } from './routes.js';
@@ -27,6 +28,8 @@ interface HttpService extends Readonly<Call['service']> {
   readonly limits?: Partial<Limits> | undefined;
   /** How long a connection may stay without a request; default 75 seconds. */
   readonly keepAliveMs?: number | undefined;
+  /** Whether `/` is a page for people; default true. */
+  readonly hasPage?: boolean | undefined;
 }
 
 /** The limit of all callers together. A stream is one. */
@@ -84,11 +87,13 @@ export class HttpServer {
       }),
     ],
   ]);
+  readonly #page: ReadonlyMap<string, Answer>;
   /** One for all its readers. */
   #openApi: Buffer | null = null;
 
   private constructor(service: HttpService) {
     this.#service = service;
+    this.#page = service.hasPage === false ? new Map() : pageAnswers(service.keys !== null);
     const limits = { ...LIMITS, ...service.limits };
     this.#limits = new CallerLimits(limits);
     this.#strangers = new Strangers(limits);
@@ -173,10 +178,11 @@ export class HttpServer {
     if (!/^(100-continue)?$/i.test(expect ?? '')) throw new Problem(417, 'the header expect may be 100-continue alone');
     const { method, path, search } = targetOf(request);
     const openAnswer = this.#openPaths.get(path);
-    if (openAnswer) {
+    const page = open.isProbe ? undefined : this.#page.get(path);
+    if (openAnswer ?? page) {
       checkMethod(method, ['GET']);
       if (!open.isProbe) this.#limits.countRequest(addressOf(request));
-      return openAnswer();
+      return page ?? openAnswer!();
     }
     const service = this.#service;
     const isTools = path === MCP_ROUTE.path && !open.isProbe;
@@ -193,6 +199,7 @@ export class HttpServer {
     open.countedAs = caller.id ?? open.countedAs;
     const { projectId, workflowId } = route === MCP_ROUTE ? NOWHERE : readAddress(parts);
     if (route !== MCP_ROUTE) checkMaySee(caller, projectId);
+    if (route !== MCP_ROUTE) checkMayWrite(caller, { method, response });
     await this.#line.turn(open.countedAs, 'fresh');
     exchange.gone.throwIfAborted();
     const query = readQuery(search, route.query);
@@ -352,14 +359,6 @@ async function checkIsJob({ client }: AgentJobs, workflowId: string): Promise<vo
   if (agentJobOf(workflowId) !== null) return;
   const { type } = await temporalCall(client, {}, () => readDescription(client, workflowId));
   if (type !== AGENT_JOB_WORKFLOW) throw new JobNotFoundError(workflowId, 'no such job');
-}
-
-/** Without keys no page of a browser may get here: it names its origin, or its own host name leads here. */
-function checkIsLocal({ headers: { host = '', origin, 'sec-fetch-site': site } }: IncomingMessage): void {
-  const name = host.replace(/:\d*$/, '');
-  const isOfPage = origin !== undefined || site === 'cross-site';
-  if (!isOfPage && (isIP(name) !== 0 || ['', 'localhost', '[::1]'].includes(name))) return;
-  throw new Problem(403, 'without keys this server is for this machine alone, and for no browser');
 }
 
 function refuse(socket: Socket, { status, body }: Problem): void {

@@ -18,7 +18,8 @@ export type ModuleGraph = ReadonlyMap<string, readonly ModuleImport[]>;
 
 export function readModuleGraph(folder: string): ModuleGraph {
   const files = readdirSync(folder, { recursive: true, encoding: 'utf8' }).map((path) => path.split('\\').join('/'));
-  const sources = files.filter((file) => file.includes('.') && !file.endsWith('/')).toSorted();
+  // The files of the page are a browser's, and import nothing.
+  const sources = files.filter((file) => /\.m?ts$/.test(file)).toSorted();
   return new Map(sources.map((file) => [file, importsOf(file, readFileSync(join(folder, file), 'utf8'))]));
 }
 

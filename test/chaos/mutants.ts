@@ -1083,6 +1083,22 @@ export const MUTANTS: Mutant[] = [
     title: 'paths that a proxy may read otherwise lead to no other project',
   },
   {
+    name: 'a read-only key that writes',
+    file: 'src/http/keys.ts',
+    find: "if (method !== 'GET') throw",
+    replace: "if (method === 'PUT') throw",
+    test: 'test/http/access.test.ts',
+    title: 'a key that may only read is refused each write by every address, and its answers say so',
+  },
+  {
+    name: 'a page of another site that writes without a key',
+    file: 'src/http/origins.ts',
+    find: 'origin === `http://${host}` &&',
+    replace: "origin?.startsWith('http') &&",
+    test: 'test/http/access.test.ts',
+    title: 'without keys a server is for this machine, and for no page of another site',
+  },
+  {
     name: 'a webhook that is signed with the time of its first try',
     file: 'src/activities/webhooks/post.ts',
     find: 'const timestamp = String(Math.floor(Date.now() / 1_000));',

@@ -4,7 +4,8 @@ import { once } from 'node:events';
 import { readFile, rm, writeFile } from 'node:fs/promises';
 import { get, type IncomingMessage } from 'node:http';
 import { expect, test, vi } from 'vitest';
-import { agentJobWorkflowId, attachedJobWorkflowId } from '../../src/contract.js';
+import { readHttpConfig } from '../../src/config.js';
+import { agentJobWorkflowId, attachedJobWorkflowId, PHASES } from '../../src/contract.js';
 import { HttpServer } from '../../src/http/server.js';
 import { byId, hashOf, LIST, OWN, useHttp } from './http-server.js';
 
@@ -50,6 +51,24 @@ test("another project's job is 403 by every address, whether or not it is there"
   expect(attached.status).toBe(403);
 });
 
+test('a key that may only read is refused each write by every address, and its answers say so', async () => {
+  const key = used.bench.reader;
+  const allow = 'GET, HEAD';
+  for (const path of [LIST, ...['follow-ups', 'cancel', 'poll-now', 'resolve'].map((call) => `${LIST}/k/${call}`)]) {
+    for (const address of [path, path.replace(`${LIST}/k`, byId(agentJobWorkflowId(OWN, 'k')))]) {
+      const { status, body, headers } = await send(address, { key, body: { prompt: 'x' } });
+      expect([address, status, body.code, headers.get('allow')]).toEqual([address, 403, 'READ_ONLY_KEY', allow]);
+    }
+  }
+  const list = await send(LIST, { key });
+  expect([list.status, list.headers.get('allow')]).toEqual([200, allow]);
+  expect((await send(LIST)).headers.get('allow')).toBeNull();
+  expect((await send(`${LIST}/k`, { key })).body.code).toBe('JOB_NOT_FOUND');
+  // What it may see is judged first.
+  const other = await send('/v1/projects/other/jobs/k/cancel', { key, method: 'POST' });
+  expect([other.status, other.body.code]).toEqual([403, 'FORBIDDEN']);
+});
+
 test('an id of a making of its own is for keys that see all, and only if it is a job', async () => {
   const workflowId = `echo-${randomUUID()}`;
   await used.server.client.workflow.start('requestQueue', { workflowId, taskQueue: used.server.taskQueue });
@@ -76,15 +95,7 @@ test('a path that names nothing is 400 or 404', async () => {
     expect([path, status]).toEqual([path, 400]);
     expect(body).toMatchObject({ type: 'about:blank', title: 'Bad Request', status: 400, code: 'BAD_REQUEST' });
   }
-  for (const path of [
-    '/',
-    '/v1',
-    '/v1/projects',
-    `/v1/projects/${OWN}`,
-    named('a/b'),
-    `${named('a')}/nothing`,
-    '/V1/x',
-  ]) {
+  for (const path of ['/v1', '/v1/projects', `/v1/projects/${OWN}`, named('a/b'), `${named('a')}/nothing`, '/V1/x']) {
     expect([path, (await send(path)).status]).toEqual([path, 404]);
   }
   for (const path of [named('of-nobody'), byId(agentJobWorkflowId(OWN, 'of-nobody'))]) {
@@ -173,7 +184,14 @@ test('a query of another kind is refused', async () => {
 test('a key is taken and withdrawn as the file changes; while that is wrong, its last good content holds', async () => {
   const good = await readFile(used.bench.keysFile, 'utf8');
   const statusFor = async (key: string) => (await send(LIST, { key })).status;
-  for (const content of ['{', '[]', '{"x": {}}', JSON.stringify({ 'a-secret-key': { name: 'x', projects: [OWN] } })]) {
+  const odd = JSON.stringify({ [hashOf('x')]: { name: 'x', projects: [OWN], access: 'some' } });
+  for (const content of [
+    '{',
+    '[]',
+    '{"x": {}}',
+    odd,
+    JSON.stringify({ 'a-secret-key': { name: 'x', projects: [OWN] } }),
+  ]) {
     await writeFile(used.bench.keysFile, content);
     expect(await statusFor(used.bench.own)).toBe(200);
   }
@@ -193,22 +211,62 @@ test('a key is taken and withdrawn as the file changes; while that is wrong, its
 });
 
 /** `fetch` takes no host of the caller's choice. */
-async function statusOfHost(url: string, host: string): Promise<number | undefined> {
-  const sent = get(`${url}/v1/projects/any/jobs`, { headers: { host } });
+async function statusOfHost(url: string, host: string, headers = {}): Promise<number | undefined> {
+  const sent = get(`${url}/v1/projects/any/jobs`, { headers: { ...headers, host } });
   const [response] = (await once(sent, 'response')) as [IncomingMessage];
   response.resume();
   return response.statusCode;
 }
 
-test('without keys a server is for this machine, and for no page of a browser', async () => {
+test('without keys a server is for this machine, and for no page of another site', async () => {
   const http = await withoutKeys();
   const statusWith = async (headers: Record<string, string>) =>
     (await fetch(`${http.url}/v1/projects/any/jobs`, { headers })).status;
   expect(await statusWith({})).toBe(200);
-  for (const origin of ['https://evil.example', 'null', 'http://localhost:3000']) {
+  for (const origin of ['https://evil.example', 'null', 'http://localhost:3000', http.url.replace('http', 'https')]) {
     expect(await statusWith({ origin })).toBe(403);
   }
   expect(await statusOfHost(http.url, 'localhost')).toBe(200);
   for (const host of ['evil.example', 'evil']) expect(await statusOfHost(http.url, host)).toBe(403);
+  // Its own page may read, and write with a header that no form sends.
+  const cancel = (headers: Record<string, string>) =>
+    fetch(`${http.url}${LIST}/of-nobody/cancel`, { method: 'POST', headers: { origin: http.url, ...headers } });
+  expect([await statusWith({ origin: http.url }), (await cancel({})).status]).toEqual([200, 403]);
+  expect((await cancel({ 'content-type': 'text/plain' })).status).toBe(403);
+  expect((await cancel({ 'content-type': 'application/json' })).status).toBe(404);
+  const evil = { origin: 'http://evil.example', host: 'evil.example', 'content-type': 'application/json' };
+  expect(await statusOfHost(http.url, 'evil.example', evil)).toBe(403);
   await http.end();
+});
+
+test('the page answers any navigation, without a key, and may do little in a browser', async () => {
+  const files = { '/': 'text/html', '/page.js': 'text/javascript', '/page.css': 'text/css' };
+  for (const [path, type] of Object.entries(files)) {
+    const { status, headers } = await send(path, { key: null, headers: { 'sec-fetch-site': 'cross-site' } });
+    expect([path, status, headers.get('content-type')]).toEqual([path, 200, `${type}; charset=utf-8`]);
+    expect([headers.get('cache-control'), headers.get('x-frame-options')]).toEqual(['no-store', 'DENY']);
+    expect(headers.get('content-security-policy')).toMatch(/^default-src 'none'; .*frame-ancestors 'none'/);
+    expect(headers.get('content-security-policy')).not.toMatch(/unsafe|http/);
+  }
+  const { body: html } = await send('/', { key: null });
+  // Behind a prefix, it finds its files and calls below the prefix.
+  expect(html.match(/(?:src|href)="[^"]*"/g)).toEqual([
+    ...['href="data:,"', 'href="page.css"', 'src="page.js"', 'href="#"'],
+  ]);
+  expect((await send('/', { key: null, method: 'POST' })).status).toBe(405);
+  const { body: script } = await send('/page.js', { key: null });
+  expect(script).toContain('"needsKey":true');
+  for (const phase of PHASES) expect(script).toContain(`"${phase}":"`);
+});
+
+test('HTTP_PAGE takes the page away, and probes have none', async () => {
+  expect(readHttpConfig({ HTTP_PAGE: 'off' }).hasPage).toBe(false);
+  expect(() => readHttpConfig({ HTTP_PAGE: 'no' })).toThrow(/HTTP_PAGE +should be/);
+  const service = { connect: () => Promise.resolve(used.jobs), keys: null, version: '0', onProblem: () => {} };
+  const bare = await HttpServer.listen({ ...service, hasPage: false }, { host: '127.0.0.1', port: 0 });
+  const http = await withoutKeys();
+  const probes = await http.listenForProbes({ host: '127.0.0.1', port: 0 });
+  const statuses = [bare.url, probes, http.url].map(async (url) => (await fetch(`${url}/`)).status);
+  expect(await Promise.all(statuses)).toEqual([404, 404, 200]);
+  await Promise.all([bare.end(), http.end()]);
 });

@@ -36,6 +36,8 @@ export interface HttpBench {
   /** Another key with the same name. */
   namesake: string;
   operator: string;
+  /** It sees the test's own project, and may only read. */
+  reader: string;
   send(path: string, options?: RequestOptions): Promise<HttpAnswer>;
   close(): Promise<void>;
 }
@@ -45,11 +47,12 @@ export const hashOf = (key: string) => createHash('sha256').update(key).digest('
 export async function startHttp(jobs: AgentJobs, projectId: string, limits?: Partial<Limits>): Promise<HttpBench> {
   const folder = await mkdtemp(join(tmpdir(), 'agent-jobs-http-'));
   const keysFile = join(folder, 'keys.json');
-  const [own, namesake, operator] = [randomUUID(), randomUUID(), randomUUID()];
+  const [own, namesake, operator, reader] = [randomUUID(), randomUUID(), randomUUID(), randomUUID()];
   const keys = {
     [hashOf(own)]: { name: 'own', projects: [projectId] },
     [hashOf(namesake)]: { name: 'own', projects: [projectId] },
     [hashOf(operator)]: { name: 'operator', projects: '*' },
+    [hashOf(reader)]: { name: 'reader', projects: [projectId], access: 'read' },
   };
   await writeFile(keysFile, JSON.stringify(keys));
   const problems: string[] = [];
@@ -58,7 +61,7 @@ export async function startHttp(jobs: AgentJobs, projectId: string, limits?: Par
   const service = { connect: () => Promise.resolve(jobs), keys: callers, version: '1.2.3', limits, onProblem };
   const http = await HttpServer.listen(service, { host: '127.0.0.1', port: 0 });
   return {
-    ...{ http, keysFile, problems, own, namesake, operator },
+    ...{ http, keysFile, problems, own, namesake, operator, reader },
     send: (path, options) => send(http.url + path, { key: own, ...options }),
     async close() {
       await http.end();

@@ -49,6 +49,18 @@ test('the tools are listed with the schemas of the contract, and none resolves a
   });
 });
 
+test('an agent whose key may only read sees the reading tools, and no other answers', async () => {
+  const { reader } = server.bench;
+  const { result } = await send('tools/list', {}, reader);
+  expect(result.tools.map(({ name }: { name: string }) => name)).toEqual(['get_job', 'wait_for_job', 'list_jobs']);
+  for (const name of ['start_job', 'send_follow_up']) {
+    const args = { projectId: server.projectId, prompt: 'by a reader', key: 'k' };
+    expect(await send('tools/call', { name, arguments: args }, reader)).toMatchObject({ error: {} });
+  }
+  expect(await call('list_jobs', {}, reader)).toMatchObject({ structuredContent: { nextCursor: null } });
+  expect(await server.sandbox.creates({ projectId: server.projectId })).toEqual([]);
+});
+
 test('an agent that repeats its start without a key makes no second job, and waits for the result', async () => {
   const prompt = `by an agent ${randomUUID()}`;
   const key = keyOf(server.projectId, prompt);

@@ -44,7 +44,7 @@ async function serve(env: Record<string, string>) {
 }
 
 test('settings have their defaults, and a server of no one machine needs keys', () => {
-  expect(readHttpConfig({})).toEqual({ address: { host: '127.0.0.1', port: 8080 } });
+  expect(readHttpConfig({})).toEqual({ address: { host: '127.0.0.1', port: 8080 }, hasPage: true });
   for (const local of ['localhost:1', '127.0.0.2:1', '[::1]:1']) {
     expect(readHttpConfig({ HTTP_ADDRESS: local }).keysFile).toBeUndefined();
   }
