@@ -16,7 +16,7 @@ import {
 import { cutToBytes } from './contract/shared.js';
 import { ID, type JsonSchema, oneOf, optional, text, TEXT } from './contract/kinds.js';
 import { type Arguments, described, KEY, PAGE_SIZE, published, TIME } from './operations/arguments.js';
-import { type JobEnd, nullIfUnbegun, resultOf, type Waiter, whileWanted } from './operations/job-end.js';
+import { type JobEnd, resultOf, type Waiter, whileWanted } from './operations/job-end.js';
 import type { AgentJobs, FollowUpOptions, JobFilter, JobHandle, StartRequest } from './starter.js';
 
 /** One call of an operation, by whatever way it came. */
@@ -296,8 +296,8 @@ async function getJob(call: OperationCall): Promise<JobBody> {
   // Whether it ended, and how, is read below.
   if (call.waitMs > 0) await whileWanted(call, call.waitMs, (signal) => job.result({ signal })).catch(() => {});
   call.gone.throwIfAborted();
-  const state = await job.state({ signal: call.gone, timeoutMs: STATE_TIMEOUT_MS }).catch(nullIfUnbegun);
-  const isOver = state === null || state.phase === 'done';
+  const state = await job.state({ signal: call.gone, timeoutMs: STATE_TIMEOUT_MS });
+  const isOver = state.phase === 'done';
   const end = isOver ? await whileWanted(call, RESULT_TIMEOUT_MS, (signal) => resultOf(job, state, signal)) : null;
   return bodyOf(job, state, end);
 }

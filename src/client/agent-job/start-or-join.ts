@@ -44,16 +44,20 @@ export async function startJob(
   { signal, timeoutMs, requestId = randomUUID() }: StartCall,
 ): Promise<StartedRun> {
   const limits = { signal, timeoutMs: timeoutMs ?? START_TIMEOUT_MS };
-  return temporalCall(client, limits, () => startOrJoin(client, options, requestId));
+  return temporalCall(client, limits, (over) => startOrJoin(client, options, { requestId, over }));
 }
 
 /** Callers that go on from one refused run at once share the next; each counts as its maker. */
-async function startOrJoin(client: Client, options: AgentJobStartOptions, requestId: string): Promise<StartedRun> {
+async function startOrJoin(
+  client: Client,
+  options: AgentJobStartOptions,
+  { requestId, over }: { requestId: string; over: AbortSignal },
+): Promise<StartedRun> {
   const { workflowId } = options;
   const wanted = inputHash(options.args[0]);
-  const refused = new Set<string>();
+  const call = { over, refused: new Set<string>() };
   for (let round = 1; round <= MAX_ROUNDS; round++) {
-    throwIfOver(client);
+    throwIfOver(client, over);
     const made = await startNew(client, options, requestId);
     if (made !== null) return { isNew: true, runId: made };
     // Null: Temporal has deleted the closed run since the start met it.
@@ -65,7 +69,7 @@ async function startOrJoin(client: Client, options: AgentJobStartOptions, reques
       if ((await readInputHash(client, run)) !== wanted) throw conflict(run);
       return { isNew: false, runId: run.runId };
     }
-    const restarted = await startAgain(client, options, run, refused);
+    const restarted = await startAgain(client, options, run, call);
     // Another caller's start of the same moment may have another input.
     if (restarted && (await readInputHash(client, restarted)) === wanted)
       return { isNew: true, runId: restarted.runId };
@@ -111,12 +115,12 @@ async function startAgain(
   client: Client,
   options: AgentJobStartOptions,
   run: RunRecord,
-  refused: Set<string>,
+  { refused, over }: { refused: Set<string>; over: AbortSignal },
 ): Promise<RunRecord | null> {
   const earlier = await listEarlierRuns(client, run);
   if (earlier === null) return null;
   await refuseWhereJobExists(client, run, earlier.unknownToLast, refused);
-  const started = await restartAfter(client, run, earlier.all, () =>
+  const started = await restartAfter(client, { last: run, earlierRunIds: earlier.all, over }, () =>
     client.workflow.start<JobWorkflow>(AGENT_JOB_WORKFLOW, {
       ...options,
       workflowIdConflictPolicy: 'USE_EXISTING',
@@ -165,11 +169,10 @@ const MAX_ATTACHED_REQUEST_IDS = 20;
 /** Sends a start that goes on from `last`. Null if it came too late, got no response, or one with a closed run. */
 export async function restartAfter<T>(
   client: Client,
-  last: RunRecord,
-  earlierRunIds: string[],
+  { last, earlierRunIds, over }: { last: RunRecord; earlierRunIds: string[]; over: AbortSignal },
   start: () => Promise<T>,
 ): Promise<T | null> {
-  throwIfOver(client);
+  throwIfOver(client, over);
   const leftMs = START_WITHIN_MS - last.elapsedMs();
   if (leftMs <= 0) return null;
   try {
