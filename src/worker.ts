@@ -58,6 +58,7 @@ async function runWorker(config: WorkerConfig, log: Logger): Promise<void> {
   const workers = await createWorkers(config, connection, {
     keys,
     onPlain: countPlain(meters, log),
+    onStaleCopy: () => meters.staleCopies.add(1),
     webhooks: openWebhooks({ config, meters, log, shutdown }),
     jobs: () => createJobActivities({ ...dependencies, keyHealth, budgets, heldPolls }),
     // With the exports role there is a store.

@@ -5,8 +5,8 @@ import { givenOptions, isOtherPrompt, promptHash } from '../../agent-job/input.j
 import { agentJobStartOptions } from '../../agent-job/start-options.js';
 import { AGENT_JOB_WORKFLOW, sendFollowUpUpdate } from '../../contract.js';
 import type { AgentJobInput, FollowUpAnswer, FollowUpInput, JobState } from '../../contract.js';
-import { withRestartRequestId } from '../../temporal/restart-request-id.js';
-import { UpdateWithStartClient } from '../../temporal/workflow-clients.js';
+import { withRestartRequestId } from '../../temporal/private/restart-request-id.js';
+import { UpdateWithStartClient } from '../../temporal/private/update-with-start.js';
 import { concurrently } from '../concurrently.js';
 import { isClosedUnbegun } from '../temporal-errors.js';
 import {

@@ -7,7 +7,7 @@ import { endOf, type RunEnd } from '../../agent-job/closed-run.js';
 import { hashNatively, inputHash } from '../../agent-job/input.js';
 import { AGENT_JOB_WORKFLOW, type AgentJobInput, type AgentJobResult, MEMO } from '../../contract.js';
 import { startStopwatch } from '../../temporal/elapsed-time.js';
-import { endedRunIdsOf } from '../../temporal/restart-request-id.js';
+import { endedRunIdsOf } from '../../temporal/private/restart-request-id.js';
 import { equals, isOpen } from '../../temporal/visibility.js';
 import { lenientWorkflowClient } from '../../temporal/workflow-clients.js';
 import { JobNotFoundError, KeyConflictError } from '../errors.js';

@@ -9,7 +9,7 @@ import { type Allowed, allowedAfter, ENDED_BY } from '../../agent-job/closed-run
 import { inputHash } from '../../agent-job/input.js';
 import type { AgentJobStartOptions } from '../../agent-job/start-options.js';
 import { AGENT_JOB_WORKFLOW, type AgentJobInput } from '../../contract.js';
-import { withRequestId, withRestartRequestId } from '../../temporal/restart-request-id.js';
+import { withRequestId, withRestartRequestId } from '../../temporal/private/restart-request-id.js';
 import { concurrently } from '../concurrently.js';
 import { KeyConflictError } from '../errors.js';
 import { START_TIMEOUT_MS, temporalCall, throwIfOver } from '../temporal-call.js';
@@ -197,7 +197,7 @@ function isAnsweredWithClosedRun(error: unknown): boolean {
  * A start that goes on from an older run than `last` may reach the server late. It would make a run that does not know
  * what the later runs did. So the request ids of such starts are attached to the new run while it is open: Temporal
  * then answers them with this run, even after it has closed. A server that can't attach ids answers each with the open
- * run, which harms nothing. See temporal/workflow-clients.ts.
+ * run, which harms nothing. See temporal/private/restart-request-id.ts.
  */
 async function attachEarlierRequestIds(client: Client, last: RunRecord, earlierRunIds: string[]): Promise<void> {
   if (earlierRunIds.length === 0) return;
