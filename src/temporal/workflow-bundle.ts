@@ -17,17 +17,28 @@ const payloadConverterPath = built('temporal/payload-converter.js');
  */
 export const isolateTimeout: { isolateExecutionTimeout: string } = { isolateExecutionTimeout: '1 day' };
 
-/** The worker's workflow options, by default with the guard of stale copies; throws if the bundle was not built. */
-export function loadWorkflowBundle({ guardsStaleCopies = true } = {}): {
+/** What workflow code reads of its worker. None of it changes which command comes next. */
+interface WorkflowSettings {
+  /** False: copies of runs that a query spoilt go on. */
+  guardsStaleCopies?: boolean;
+  /** For how long a worker may hold the polls of any job. */
+  pollLeaseMs?: number | undefined;
+}
+
+/** The worker's workflow options; throws if the bundle was not built. */
+export function loadWorkflowBundle({ guardsStaleCopies = true, pollLeaseMs }: WorkflowSettings = {}): {
   workflowBundle: { codePath: string } | { code: string };
   dataConverter: { payloadConverterPath: string };
 } {
   if (!existsSync(workflowBundlePath)) {
     throw new Error(`There is no workflow bundle at ${workflowBundlePath}: run "npm run build" first.`);
   }
-  const workflowBundle = guardsStaleCopies
-    ? { codePath: workflowBundlePath }
-    : { code: `globalThis.staleCopyGuard = 'off'; ${readFileSync(workflowBundlePath, 'utf8')}` };
+  const settings = { ...(!guardsStaleCopies && { staleCopyGuard: 'off' }), ...(pollLeaseMs && { pollLeaseMs }) };
+  const set = Object.entries(settings).map(([name, value]) => `globalThis.${name} = ${JSON.stringify(value)};`);
+  const workflowBundle =
+    set.length === 0
+      ? { codePath: workflowBundlePath }
+      : { code: set.join('') + readFileSync(workflowBundlePath, 'utf8') };
   return { workflowBundle, dataConverter: { payloadConverterPath } };
 }
 

@@ -34,6 +34,8 @@ interface WorkersOptions {
   keys: PayloadKeys | undefined;
   /** Gets how many unencrypted payloads were read, though there are keys. */
   onPlain: (payloads: number) => void;
+  /** For how long this worker may hold the polls of any job; default by their waits. */
+  pollLeaseMs: number | undefined;
   /** A copy of a run was thrown away. */
   onStaleCopy: () => void;
   /** The activities of webhooks, whatever the roles; null if there are none. */
@@ -44,10 +46,10 @@ interface WorkersOptions {
 export async function createWorkers(
   config: WorkerConfig,
   connection: NativeConnection,
-  { keys, onPlain, onStaleCopy, webhooks, ...activities }: Activities & WorkersOptions,
+  { keys, onPlain, pollLeaseMs, onStaleCopy, webhooks, ...activities }: Activities & WorkersOptions,
 ): Promise<Worker[]> {
   const { taskQueue, roles, temporal } = config;
-  const { workflowBundle, dataConverter } = loadWorkflowBundle(config);
+  const { workflowBundle, dataConverter } = loadWorkflowBundle({ ...config, pollLeaseMs });
   const codecs = payloadCodecs(keys, onPlain);
   const shared = {
     connection,
