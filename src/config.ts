@@ -77,6 +77,7 @@ const workerSchema = z.object({
   CONFIRM_WRITES_BEFORE: fields.timeField.optional(),
   WORKER_DEPLOYMENT: fields.textField('a name of 1 to 100 letters, digits, - and _', /^[\w-]{1,100}$/).optional(),
   WORKER_BUILD_ID: fields.textField('1 to 100 letters, digits, and . _ + -', /^[\w.+-]{1,100}$/).optional(),
+  WORKER_STALE_COPY_GUARD: fields.wordField('on', 'off').default('on'),
   HEALTH_ADDRESS: fields.listenAddressField.optional(),
   METRICS_ADDRESS: fields.listenAddressField.optional(),
   LOG_LEVEL: logLevelField.default('info'),
@@ -130,6 +131,7 @@ function toWorker(env: Record<string, string>, values: z.output<typeof workerSch
     webhooks: readWebhooksConfig(env),
     /** Temporal's worker versioning, if it is on. */
     deployment: deployment === undefined ? undefined : { name: deployment, buildId },
+    guardsStaleCopies: values.WORKER_STALE_COPY_GUARD === 'on',
     healthAddress: values.HEALTH_ADDRESS,
     metricsAddress: values.METRICS_ADDRESS,
     log: { level: values.LOG_LEVEL, format: values.LOG_FORMAT },

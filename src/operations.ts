@@ -17,7 +17,7 @@ import { cutToBytes } from './contract/shared.js';
 import { ID, type JsonSchema, oneOf, optional, text, TEXT } from './contract/kinds.js';
 import { type Arguments, checkArguments, described, type Given, KEY } from './operations/arguments.js';
 import { PAGE_SIZE, published, TIME, type Written } from './operations/arguments.js';
-import { type JobEnd, nullIfUnbegun, resultOf, type Waiter, whileWanted } from './operations/job-end.js';
+import { type JobEnd, resultOf, type Waiter, whileWanted } from './operations/job-end.js';
 import type { AgentJobs, JobHandle } from './starter.js';
 
 /** One call of an operation, by whatever way it came; `run` checks the arguments. */
@@ -333,8 +333,8 @@ async function getJob(call: JobCall<object>): Promise<JobBody> {
   // Whether it ended, and how, is read below.
   if (call.waitMs > 0) await whileWanted(call, call.waitMs, (signal) => job.result({ signal })).catch(() => {});
   call.gone.throwIfAborted();
-  const state = await job.state({ signal: call.gone, timeoutMs: limitMs }).catch(nullIfUnbegun);
-  const isOver = state === null || state.phase === 'done';
+  const state = await job.state({ signal: call.gone, timeoutMs: limitMs });
+  const isOver = state.phase === 'done';
   const end = isOver ? await whileWanted(call, RESULT_TIMEOUT_MS, (signal) => resultOf(job, state, signal)) : null;
   return bodyOf(job, state, end);
 }

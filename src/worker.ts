@@ -34,7 +34,7 @@ import { watchVersion } from './worker/old-version.js';
 
 const POLLS_HELD_INTERVAL_MS = 5_000;
 
-async function runWorker(config: WorkerConfig, log: Logger): Promise<void> {
+async function runWorker(config: WorkerConfig, log: Logger, pollLeaseMs: number | undefined): Promise<void> {
   const { temporal, taskQueue, healthAddress, metricsAddress, upstreamRequestsPerSecond } = config;
   const shutdown = new Shutdown(log);
   for (const warning of upstreamWarnings(config.upstream)) log.warn(warning);
@@ -59,6 +59,8 @@ async function runWorker(config: WorkerConfig, log: Logger): Promise<void> {
   const workers = await createWorkers(config, connection, {
     keys,
     onPlain: countPlain(meters, log),
+    pollLeaseMs,
+    onStaleCopy: () => meters.staleCopies.add(1),
     webhooks: openWebhooks({ config, meters, log, shutdown }),
     jobs: () => createJobActivities({ ...dependencies, keyHealth, budgets, heldPolls }),
     // With the exports role there is a store.
@@ -176,8 +178,10 @@ async function openSnapshots({ roles, snapshots }: WorkerConfig): Promise<Snapsh
 
 try {
   const config = readWorkerConfig();
+  // What `npm start` gives.
+  const [pollLeaseMs] = process.argv.slice(2).map(Number);
   const log = createLogger(config.log);
-  await runWorker(config, log).catch((error: unknown) => {
+  await runWorker(config, log, pollLeaseMs).catch((error: unknown) => {
     log.error({ error }, 'The worker cannot go on');
     process.exit(1);
   });

@@ -216,16 +216,9 @@ class Job:
     async def _input_of(self, run: WorkflowExecutionDescription) -> dict[str, Any]:
         """The start of a chain that continued as new has the caller's own input."""
         first_run_id = run.raw_description.workflow_execution_info.first_run_id or run.run_id
-        return (await self._start_of(first_run_id, page_size=1))[0]
-
-    async def _start_of(self, run_id: str, page_size: int) -> tuple[dict[str, Any], bool]:
-        """A run's input, and whether it ended before its first workflow task: then it did nothing with it."""
-        events = self._run(run_id).fetch_history_events(page_size=page_size)
-        start = (await anext(events)).workflow_execution_started_event_attributes
-        [given] = await self._client.data_converter.decode(start.input.payloads)
-        if page_size == 1 or start.continued_execution_run_id:
-            return given, False
-        return given, not any([event.HasField("workflow_task_completed_event_attributes") async for event in events])
+        first = await anext(self._run(first_run_id).fetch_history_events(page_size=1))
+        payloads = first.workflow_execution_started_event_attributes.input.payloads
+        return (await self._client.data_converter.decode(payloads))[0]
 
     async def _runs_before(self, last: WorkflowExecutionDescription) -> tuple[list[str], list[str]] | None:
         """The closed runs before the last one, and which its caller had not read; None where another is the last."""
@@ -254,10 +247,12 @@ class Job:
         return self._read.setdefault(run_id, state)
 
     async def _ask(self, run_id: str) -> dict[str, Any]:
-        given, is_unbegun = await self._start_of(run_id, page_size=100)
-        if is_unbegun:
-            return {"jobId": None, "job": None, "followUps": [], "usedFollowUpIds": [], **given}
-        return await self._run(run_id).query("jobState", {"isClosed": True}, rpc_timeout=timedelta(seconds=10))
+        try:
+            return await self._run(run_id).query("jobState", {"isClosed": True}, rpc_timeout=timedelta(seconds=10))
+        except RPCError as error:
+            if "closed before WorkflowTaskStarted" in str(error):
+                raise FollowUpRefused(f"{self.workflow_id} ended before a worker began it") from error
+            raise
 
     def _run(self, run_id: str) -> Any:
         return self._client.get_workflow_handle(self.workflow_id, run_id=run_id)

@@ -78,8 +78,10 @@ export const POLLS_PER_BATCH = 120;
 export const MIN_READS_PER_LEASE = 10;
 /** Up to this wait a job is young: that its worker died must show soon. */
 const YOUNG_WAIT_MS = 20_000;
-/** A heartbeat renews a lease so long before its end. */
-export const RENEW_EARLY_MS = 15_000;
+/** How long before its end a heartbeat renews a lease. */
+export function renewEarlyMs(leaseMs: number): number {
+  return Math.min(15_000, 0.3 * leaseMs);
+}
 
 /**
  * For how long a worker may hold a job's polls without a sign of life, by the wait between them: a minute with all that

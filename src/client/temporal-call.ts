@@ -1,7 +1,7 @@
 /** Calls to Temporal within the caller's limits: a signal and a time for each, and waits that outlive outages. */
 import { setMaxListeners } from 'node:events';
 import { setTimeout as delay } from 'node:timers/promises';
-import type { Client, Connection, WorkflowExecutionInfo } from '@temporalio/client';
+import type { Client, WorkflowExecutionInfo } from '@temporalio/client';
 import { InvalidInputError } from '../contract/errors.js';
 import { lenientWorkflowClient } from '../temporal/workflow-clients.js';
 import { firstOf, onAbort } from './concurrently.js';
@@ -38,27 +38,22 @@ export function waitSignal(client: Client, signal: WaitOptions['signal']): Retur
   return firstOf([signal, closingOf(client).signal]);
 }
 
-/**
- * Throws if what goes on in steps must not go on: the call has ended or its connection is closed. A caller's own
- * deadline that has passed throws the error at hand.
- */
-export function throwIfOver(client: Client, error?: unknown): void {
-  const { leftMs, abortSignal } = surroundingLimits(client);
-  abortSignal?.throwIfAborted();
+/** Throws if what goes on in steps must not go on: the call of this signal has ended, or its connection is closed. */
+export function throwIfOver(client: Client, signal: AbortSignal): void {
+  signal.throwIfAborted();
   closings.get(client)?.signal.throwIfAborted();
-  if (leftMs === 0 && error !== undefined) throw error;
 }
 
-/** Runs requests that end with the signal's reason once it is aborted, or after a time; their errors say what to do. */
+/**
+ * Runs requests that end with the signal's reason once it is aborted, or after a time; their errors say what to do.
+ * What goes on in steps asks `throwIfOver` with the signal that the call gets.
+ */
 export async function temporalCall<T>(
   client: Client,
-  { signal: given, timeoutMs: givenMs }: CallOptions,
-  call: () => Promise<T>,
+  { signal, timeoutMs: givenMs }: CallOptions,
+  call: (over: AbortSignal) => Promise<T>,
 ): Promise<T> {
-  const limitMs = checkTimeout(givenMs ?? CALL_TIMEOUT_MS);
-  const { leftMs, abortSignal } = surroundingLimits(client);
-  const signal = given && abortSignal ? AbortSignal.any([given, abortSignal]) : (given ?? abortSignal);
-  const timeoutMs = Math.min(limitMs, leftMs);
+  const timeoutMs = checkTimeout(givenMs ?? CALL_TIMEOUT_MS);
   signal?.throwIfAborted();
   const own = new AbortController();
   const tooSlow = tooSlowError(client, timeoutMs);
@@ -66,7 +61,8 @@ export async function temporalCall<T>(
   const timer = isLimited ? setTimeout(() => own.abort(tooSlow), timeoutMs) : undefined;
   try {
     const deadline = Date.now() + timeoutMs + DEADLINE_AFTER_LIMIT_MS;
-    const limited = isLimited ? () => client.withDeadline(deadline, call) : call;
+    const within = () => call(own.signal);
+    const limited = isLimited ? () => client.withDeadline(deadline, within) : within;
     return await untilAborted(client, own, signal, limited);
   } catch (error) {
     signal?.throwIfAborted();
@@ -81,16 +77,6 @@ export async function temporalCall<T>(
 export function checkTimeout(timeoutMs: number): number {
   if (timeoutMs > 0) return timeoutMs;
   throw new InvalidInputError('timeoutMs', 'must be a number of milliseconds above 0');
-}
-
-/**
- * What the caller has set around the call with its client's own `withDeadline` and `withAbortSignal`, which ours would
- * replace.
- */
-function surroundingLimits({ connection }: Client): { leftMs: number; abortSignal: AbortSignal | undefined } {
-  const own = connection as Partial<Pick<Connection, 'callContextStorage'>> | undefined;
-  const { deadline = Infinity, abortSignal } = own?.callContextStorage?.getStore() ?? {};
-  return { leftMs: Math.max(0, Number(deadline) - Date.now()), abortSignal };
 }
 
 /**
@@ -167,7 +153,6 @@ async function inWaitRounds<T>(
       return await temporalCall(client, { signal, timeoutMs: Infinity }, () => client.withDeadline(roundEnd, call));
     } catch (error) {
       signal.throwIfAborted();
-      throwIfOver(client, error);
       if (Date.now() - startedAt >= acceptedAfterMs) acceptedAt = Date.now();
       const isInDoubt = error instanceof TemporalCallError && Date.now() - acceptedAt < DOUBT_MS;
       if (!isOutage(error) && !isInDoubt && !(error instanceof NoWorkerError)) throw error;
@@ -175,21 +160,14 @@ async function inWaitRounds<T>(
       if (Date.now() >= roundEnd) continue;
       logger?.warn('no answer; the wait goes on', { error });
       // One that is aborted meanwhile ends as the next round begins.
-      await pauseUntilAborted(client, OUTAGE_PAUSE_MS, signal);
+      await pauseUntilAborted(OUTAGE_PAUSE_MS, signal);
     }
   }
 }
 
-/** Ends sooner, without an error, if the signal is aborted, or what the caller has set around the call ends it. */
-export async function pauseUntilAborted(
-  client: Client,
-  durationMs: number,
-  given: AbortSignal | null | undefined,
-): Promise<void> {
-  const { leftMs, abortSignal } = surroundingLimits(client);
-  const { signal, release } = firstOf([given, abortSignal]);
-  await delay(Math.min(durationMs, leftMs), undefined, { signal }).catch(() => {});
-  release();
+/** Ends sooner, without an error, if the signal is aborted. */
+export async function pauseUntilAborted(durationMs: number, signal: AbortSignal | null | undefined): Promise<void> {
+  await delay(durationMs, undefined, { ...(signal && { signal }) }).catch(() => {});
 }
 
 /** Lists what fits a query of Temporal's visibility; each page is a call of its own, with the limits of `options`. */

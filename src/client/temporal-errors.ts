@@ -60,6 +60,12 @@ export function isPaused(error: unknown): boolean {
   return grpc?.code === GRPC.failedPrecondition && /is paused/i.test(grpc.details);
 }
 
+/** True if the server can't ask a closed run: no worker began it. No worker ever will. */
+export function isClosedUnbegun(error: unknown): boolean {
+  const grpc = grpcError(error);
+  return grpc?.code === GRPC.failedPrecondition && /closed before WorkflowTaskStarted/i.test(grpc.details);
+}
+
 /** True if the server knows of no worker that polls, no worker answered in time, or a pause keeps all away. */
 export function isNoAnswer(error: unknown): boolean {
   if (error instanceof TemporalUnavailableError || isPaused(error)) return true;

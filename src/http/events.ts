@@ -6,7 +6,7 @@ import { EventEmitter, once } from 'node:events';
 import type { JobState } from '../contract.js';
 import { readSummary } from '../client/agent-job/run-record.js';
 import { shownOf } from '../client/agent-job/wait.js';
-import { nullIfUnbegun, resultOf, whileWanted } from '../operations/job-end.js';
+import { resultOf, whileWanted } from '../operations/job-end.js';
 import type { AgentJobs, JobHandle } from '../starter.js';
 import { type Answer, type Call, headerOf } from './request.js';
 
@@ -64,7 +64,7 @@ async function sendStates(call: Call, watch: SharedWatch, lastId: unknown, signa
 async function isOver(call: Call, watch: SharedWatch, lastId: string): Promise<boolean> {
   const first = await whileWanted(call, COMMENT_EVERY_MS, (signal) => watch.states(signal).next()).catch(() => null);
   if (first === null) return false;
-  // A run that ended before a worker began it has a result and no state.
+  // A run that ended before a worker began it has no state.
   const state = first.done ? null : first.value;
   return (state === null || state.isLast) && endIdOf(state) === lastId;
 }
@@ -148,8 +148,8 @@ class SharedWatch extends EventEmitter {
     const { signal } = this.#stop;
     try {
       await this.found;
-      const state = await this.#keepLast(job.watch({ signal })).catch(nullIfUnbegun);
-      this.result = eventOf('result', endIdOf(this.#last), await resultOf(job, state, signal));
+      const end = await resultOf(job, this.#keepLast(job.watch({ signal })), signal);
+      this.result = eventOf('result', endIdOf(this.#last), end);
     } catch (error) {
       this.#error = error;
     }

@@ -48,6 +48,8 @@ const DEMO_SCRIPT: JobScript = {
 };
 
 const PORTS = { temporal: 7233, webUi: 8233, sandbox: 8234, http: 8080 };
+/** The demo is killed, and looked at when it starts again. */
+const DEMO_LEASE_MS = 10_000;
 /** No request to the sandbox takes longer than the first; a real write in flight gets the time that it needs. */
 const STOP_GRACE_MS = { sandbox: 4_000, real: 26_000 };
 
@@ -144,11 +146,9 @@ async function startDemoSandbox({ env, lags, stops }: LocalSystemOptions, folder
   stops.push(() => sandbox.close());
   printEntry('Sandbox', `${sandbox.url}, a stand-in for the upstream: no real job is made`);
   const kept = ['PATH', ...WORKER_VARIABLES].filter((name) => !isIgnored(name, env, false));
-  // With a limit each read is an attempt of its own: after `kill -9` no longer one has to time out.
-  const UPSTREAM_REQUESTS_PER_SECOND = '100';
   const upstream = { UPSTREAM_BASE_URL: sandbox.url, ADMIN_API_KEY: sandbox.apiKey };
   const settings = Object.fromEntries(kept.map((name) => [name, env[name]]));
-  return { UPSTREAM_REQUESTS_PER_SECOND, WEBHOOKS_ALLOW_PRIVATE: 'true', ...settings, ...upstream };
+  return { WEBHOOKS_ALLOW_PRIVATE: 'true', ...settings, ...upstream };
 }
 
 async function startLoggedWorker(
@@ -161,7 +161,8 @@ async function startLoggedWorker(
   const SNAPSHOTS_URL = upstream['SNAPSHOTS_URL'] || pathToFileURL(join(folder.path, 'snapshots')).href;
   const stopGraceMs = isReal ? STOP_GRACE_MS.real : STOP_GRACE_MS.sandbox;
   const env = { ...upstream, SNAPSHOTS_URL, ...ONE_WORKER };
-  const worker = await startWorker({ env, server, taskQueue, logFile, stopGraceMs }, stops);
+  const pollLeaseMs = isReal ? undefined : DEMO_LEASE_MS;
+  const worker = await startWorker({ env, server, taskQueue, logFile, pollLeaseMs, stopGraceMs }, stops);
   void worker.ended.then((how) => signal.aborted || onPartEnd('The worker', how, logFile));
   printEntry('Worker', `ready; it logs to ${logFile}`);
 }

@@ -12,18 +12,20 @@ interface WorkerOptions {
   server: Pick<DevServer, 'address' | 'namespace'>;
   taskQueue: string;
   logFile: string;
+  /** How soon the next worker goes on with the polls of one that was killed; default: within five minutes. */
+  pollLeaseMs?: number | undefined;
   /** How long it may take to end; then it is killed. */
   stopGraceMs: number;
 }
 
 /** Starts the worker and waits until it is ready; throws with its last words if it is not. */
 export async function startWorker(options: WorkerOptions, stops: Stops): Promise<{ ended: Promise<string> }> {
-  const { env, server, taskQueue, logFile, stopGraceMs } = options;
+  const { env, server, taskQueue, logFile, pollLeaseMs, stopGraceMs } = options;
   const healthAddress = `127.0.0.1:${await freePort()}`;
   const others = Object.entries(env).filter(([name]) => !name.startsWith('TEMPORAL_'));
   const child = await startProcess({
     program: process.execPath,
-    args: [fileURLToPath(new URL('../worker.js', import.meta.url))],
+    args: [fileURLToPath(new URL('../worker.js', import.meta.url)), ...(pollLeaseMs ? [String(pollLeaseMs)] : [])],
     env: {
       ...Object.fromEntries(others),
       TEMPORAL_ADDRESS: server.address,

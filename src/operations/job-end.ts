@@ -1,6 +1,6 @@
 /** What the end of a job is to a caller that waits for it: a result, a failure, or nothing yet. */
 import { firstOf } from '../client/concurrently.js';
-import { AgentJobsError, CreateRejectedError, JobTerminatedError, UnknownOutcomeError } from '../client/errors.js';
+import { AgentJobsError, CreateRejectedError, UnknownOutcomeError } from '../client/errors.js';
 import type { AgentJobResult, JobState } from '../contract.js';
 import { InvalidInputError } from '../contract/errors.js';
 import { WORDS } from '../contract/words.js';
@@ -23,9 +23,15 @@ export interface JobEnd {
 /** The codes of errors that stand for an end without a result, that of an unforeseen failure among them. */
 const CODES: readonly unknown[] = ['JOB_FAILED', ...WORDS.ends.map(({ error }) => error)];
 
-/** Waits for the end: the result, or the failure of a job without one. */
-export async function resultOf(job: JobHandle, state: JobState | null, signal: AbortSignal): Promise<JobEnd> {
+/** Waits for the last state, and for the end: the result, or the failure of a job without one. */
+export async function resultOf(
+  job: JobHandle,
+  last: JobState | Promise<JobState | null>,
+  signal: AbortSignal,
+): Promise<JobEnd> {
+  let state: JobState | null = null;
   try {
+    state = await last;
     return { result: await job.result({ signal }), failure: null };
   } catch (error) {
     if (!(error instanceof AgentJobsError && CODES.includes(error.code))) throw error;
@@ -39,12 +45,6 @@ function detailsOf(error: unknown): object | null {
   if (error instanceof InvalidInputError) return { field: error.field };
   if (error instanceof CreateRejectedError) return { status: error.status, error: error.error };
   return error instanceof UnknownOutcomeError ? error.details : null;
-}
-
-/** A run that ended before a worker began it has no state. */
-export function nullIfUnbegun(error: unknown): null {
-  if (error instanceof JobTerminatedError) return null;
-  throw error;
 }
 
 /** Waits until the work is done or the caller goes away; null if the time is over or this program ends first. */

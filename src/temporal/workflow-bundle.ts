@@ -1,15 +1,10 @@
-/**
- * The SDK's bundler compiles TypeScript for ES2017 (temporalio/sdk-typescript#588), with helpers for each private
- * field. They made the bundle 75 kB larger than one for Node 20. `compileForNode20` can go when the bundler takes the
- * target as an option. A banner above each module, with its path, would be another 40 kB.
- *
- * The SDK's worker takes a bundle, and the payload converter, as paths of compiled files.
- */
+/** How the workflows become a bundle, and where the worker finds that and the payload converter, as compiled files. */
 import { createHash } from 'node:crypto';
 import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { DefaultLogger, type BundleOptions } from '@temporalio/worker';
+import { compileForNode20, type WebpackConfig } from './private/bundle-target.js';
 
 /** What `npm run build` makes of the workflows; the worker loads nothing else of them. */
 export const workflowBundlePath = built('workflow-bundle.js');
@@ -22,15 +17,29 @@ const payloadConverterPath = built('temporal/payload-converter.js');
  */
 export const isolateTimeout: { isolateExecutionTimeout: string } = { isolateExecutionTimeout: '1 day' };
 
+/** What workflow code reads of its worker. None of it changes which command comes next. */
+interface WorkflowSettings {
+  /** False: copies of runs that a query spoilt go on. */
+  guardsStaleCopies?: boolean;
+  /** For how long a worker may hold the polls of any job. */
+  pollLeaseMs?: number | undefined;
+}
+
 /** The worker's workflow options; throws if the bundle was not built. */
-export function loadWorkflowBundle(): {
-  workflowBundle: { codePath: string };
+export function loadWorkflowBundle({ guardsStaleCopies = true, pollLeaseMs }: WorkflowSettings = {}): {
+  workflowBundle: { codePath: string } | { code: string };
   dataConverter: { payloadConverterPath: string };
 } {
   if (!existsSync(workflowBundlePath)) {
     throw new Error(`There is no workflow bundle at ${workflowBundlePath}: run "npm run build" first.`);
   }
-  return { workflowBundle: { codePath: workflowBundlePath }, dataConverter: { payloadConverterPath } };
+  const settings = { ...(!guardsStaleCopies && { staleCopyGuard: 'off' }), ...(pollLeaseMs && { pollLeaseMs }) };
+  const set = Object.entries(settings).map(([name, value]) => `globalThis.${name} = ${JSON.stringify(value)};`);
+  const workflowBundle =
+    set.length === 0
+      ? { codePath: workflowBundlePath }
+      : { code: set.join('') + readFileSync(workflowBundlePath, 'utf8') };
+  return { workflowBundle, dataConverter: { payloadConverterPath } };
 }
 
 /** Names the workflow code of this release: its version, and a hash of its bundle without the source map's paths. */
@@ -63,22 +72,13 @@ export function workflowBundleOptions(
     payloadConverterPath,
     // Run once for all workflows instead of once for each: our modules keep no state between calls.
     preloadModules: [path('temporal/stack-traces'), workflowsPath, payloadConverterPath],
-    workflowInterceptorModules: [path('workflows/stale-copy'), path('workflows/trace-context')],
+    workflowInterceptorModules: [path('temporal/private/stale-copy'), path('workflows/trace-context')],
     logger: new DefaultLogger('WARN'),
     webpackConfigHook: (config) => withoutBanners(compileForNode20(config)),
   };
 }
 
-type WebpackConfig = Parameters<NonNullable<BundleOptions['webpackConfigHook']>>[0];
-
-function compileForNode20(config: WebpackConfig): WebpackConfig {
-  for (const rule of config.module?.rules ?? []) {
-    const { options } = ((rule as { use?: unknown } | null)?.use ?? {}) as { options?: { jsc?: { target: string } } };
-    if (options?.jsc) options.jsc.target = 'es2022';
-  }
-  return config;
-}
-
+/** Each would be above a module, with its path: 40 kB. */
 function withoutBanners(config: WebpackConfig): WebpackConfig {
   return { ...config, output: { ...config.output, pathinfo: false } };
 }

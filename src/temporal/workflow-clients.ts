@@ -1,17 +1,13 @@
 /** What the SDK's client of workflows lacks: clients that differ from the caller's in one thing. */
-import { randomUUID } from 'node:crypto';
 import {
   type Client,
   isGrpcServiceError,
   ScheduleClient,
   type ScheduleDescription,
   ScheduleNotFoundError,
-  type WorkflowCancelInput,
   WorkflowClient,
   type WorkflowClientOptions,
-  type WorkflowExecutionInfo,
 } from '@temporalio/client';
-import { executionInfoFromRaw } from '@temporalio/client/lib/helpers.js';
 import type { Payload, QueryDefinition } from '@temporalio/common';
 import { STALE_COPY } from '../contract/shared.js';
 
@@ -21,59 +17,12 @@ export function workflowOptionsOf({ connection, options, workflow }: Client): Wo
   return { connection, namespace, identity, dataConverter, interceptors: workflow.options.interceptors };
 }
 
-/**
- * For one update with a start. A refused update counts as accepted too, and the SDK's handle does not say whether its
- * outcome is known already. This can go when the handle says it.
- */
-export class UpdateWithStartClient extends WorkflowClient {
-  /** Whether the response to the update held its outcome: its result needs no further request then. */
-  isAnswered = false;
-
-  constructor(client: Client) {
-    super(workflowOptionsOf(client));
-  }
-
-  protected override async _updateWithStartHandler(
-    ...given: Parameters<WorkflowClient['_updateWithStartHandler']>
-  ): ReturnType<WorkflowClient['_updateWithStartHandler']> {
-    const output = await super._updateWithStartHandler(...given);
-    this.isAnswered = output.updateOutcome != null;
-    return output;
-  }
-}
-
-/**
- * The client's workflows, whose cancellations say who asks, as the identity, and why, as the reason. Both are plain
- * text in history, whatever codec the client has. This can go when the SDK's `cancel` takes a reason.
- */
-export class CancelClient extends WorkflowClient {
-  readonly #reason: string;
-
-  constructor(client: Client, { by, note }: { by?: string | undefined; note?: string | undefined }) {
-    super({ ...workflowOptionsOf(client), identity: by ?? client.options.identity });
-    this.#reason = note ?? '';
-  }
-
-  protected override async _cancelWorkflowHandler({
-    workflowExecution,
-    firstExecutionRunId = '',
-  }: WorkflowCancelInput) {
-    const { namespace, identity } = this.options;
-    const request = { namespace, identity, requestId: randomUUID(), workflowExecution, firstExecutionRunId };
-    try {
-      return await this.workflowService.requestCancelWorkflowExecution({ ...request, reason: this.#reason });
-    } catch (error) {
-      this.rethrowGrpcError(error, 'Failed to cancel workflow', workflowExecution);
-    }
-  }
-}
-
 /** Another worker may have spoilt its copy too; then something else is wrong. */
 const MAX_TRIES = 3;
 
 /**
  * Repeats a query that a worker could not answer for one reason alone: its copy of the run was spoilt by that very
- * query, and is thrown away (src/workflows/stale-copy.ts). The next try reads the run from its history.
+ * query, and is thrown away (src/temporal/private/stale-copy.ts). The next try reads the run from its history.
  */
 export async function queryAgain<Answer>(query: () => Promise<Answer>): Promise<Answer> {
   for (let tries = 1; ; tries++) {
@@ -122,7 +71,8 @@ export function lenientOptions({ connection, options }: Client): Omit<WorkflowCl
 
 type LoadedDataConverter = Client['options']['loadedDataConverter'];
 
-function lenient({ payloadConverter, payloadCodecs, ...others }: LoadedDataConverter): LoadedDataConverter {
+/** The same converter, to which what it can't decode is undefined. */
+export function lenient({ payloadConverter, payloadCodecs, ...others }: LoadedDataConverter): LoadedDataConverter {
   return {
     ...others,
     payloadConverter: {
@@ -141,33 +91,6 @@ function lenient({ payloadConverter, payloadCodecs, ...others }: LoadedDataConve
       decode: async (payloads) => await codec.decode(payloads).catch(() => payloads),
     })),
   };
-}
-
-/** What to read. */
-interface PageRequest {
-  query: string;
-  pageSize: number;
-  /** The token of the page before; null for the first page. */
-  token: Uint8Array | null;
-}
-
-/** Some runs, newest first as far as the server sorts them, and the token of the next page; null at the end. */
-interface RunPage {
-  runs: WorkflowExecutionInfo[];
-  token: Uint8Array | null;
-}
-
-/**
- * Reads one page of a list of workflows, as a lenient client does. This can go when the SDK's list takes and returns
- * tokens.
- */
-export async function readListPage(client: Client, { query, pageSize, token }: PageRequest): Promise<RunPage> {
-  const { namespace, loadedDataConverter } = client.options;
-  const converter = lenient(loadedDataConverter);
-  const request = { namespace, query, pageSize, ...(token && { nextPageToken: token }) };
-  const { executions, nextPageToken } = await client.workflowService.listWorkflowExecutions(request);
-  const runs = await Promise.all(executions.map((raw) => executionInfoFromRaw(raw, converter, raw, namespace)));
-  return { runs, token: nextPageToken.length > 0 ? nextPageToken : null };
 }
 
 /** The Schedules whose ids begin so. No lack of a codec hides one, nor one that was removed since it was listed. */

@@ -1,6 +1,7 @@
 /** Which proxy an upstream is reached through, and the one connection of a write, which ends with a reset. */
 import { BlockList, connect as connectTcp, isIP, type Socket } from 'node:net';
 import { buildConnector, Client, type Dispatcher, EnvHttpProxyAgent, Pool } from 'undici';
+import { closeWhenDestroyed, neverShutDown, resetWhenDestroyed } from './private.js';
 
 /** Proxies as the standard variables name them. An empty string keeps undici from reading the environment itself. */
 export interface ProxySettings {
@@ -132,32 +133,4 @@ export class WriteConnection {
         callback(...result);
       });
   }
-}
-
-/**
- * Ends a TCP connection with a reset (RST), as `SO_LINGER` with 0 does: from now on whatever destroys the TCP socket,
- * undici and TLS on top of it included, resets the connection. A closed socket leaves its send buffer to the kernel,
- * which delivers it for up to two minutes, after the write was judged and even after this process has ended.
- */
-function resetWhenDestroyed(socket: Socket): void {
-  neverShutDown(socket);
-  socket.destroy = (error) => {
-    // While connecting, nothing was sent.
-    if (!socket.destroyed && !socket.connecting) {
-      socket.destroy = () => socket; // It would destroy it without the error, or only once all is written.
-      socket.resetAndDestroy();
-    }
-    closeWhenDestroyed(socket);
-    return socket.destroy(error);
-  };
-}
-
-/** Takes `resetWhenDestroyed` back: the connection has done its work and may close. */
-function closeWhenDestroyed(socket: Socket): void {
-  Reflect.deleteProperty(socket, 'destroy');
-}
-
-/** Keeps a socket (TLS included) from sending FIN by a shutdown: libuv refuses a reset while one is under way. */
-function neverShutDown(socket: Socket): void {
-  socket._final = (done) => done();
 }

@@ -10,6 +10,7 @@ import { AGENT_JOB_WORKFLOW, FAILURE, JOB_ENDS, JOBS_ENDED_METRIC } from '../con
 import type { WriteOutcome } from '../contract/write-outcome.js';
 import { type ReadFailedError, UpstreamError } from '../upstream/errors.js';
 import { RESPONSE_CLASSES } from '../upstream/outcome.js';
+import { keepRuntime } from '../temporal/private/keep-runtime.js';
 import { releaseVersion } from '../temporal/workflow-bundle.js';
 import type { Upstream } from '../upstream/upstream.js';
 import { every } from './every.js';
@@ -45,6 +46,7 @@ const METRICS = {
   refused: ['counter', 'agent_jobs_key_refusals_total', 'Requests whose key was refused or missing'],
   unknownStatus: ['counter', 'agent_jobs_unknown_status_polls_total', 'Polls that showed an unknown status'],
   plainPayloads: ['counter', 'agent_jobs_plain_payloads_total', 'Payloads read without encryption, if keys are set'],
+  staleCopies: ['counter', 'agent_jobs_stale_copies_total', 'Copies of runs that the guard threw away'],
   snapshots: ['counter', 'agent_jobs_snapshots_total', 'Publications of snapshots, by verdict'],
   malformedRows: ['counter', 'agent_jobs_malformed_rows_total', 'Rows left out of published snapshots'],
   exportFailures: ['counter', 'agent_jobs_export_failures_total', 'Steps of exports that failed, by type'],
@@ -74,6 +76,7 @@ const AT_ZERO: Readonly<Partial<Record<keyof Meters, Labels>>> = {
   requests: { operation: OPERATIONS, class: RESPONSE_CLASSES },
   refused: { operation: OPERATIONS },
   plainPayloads: {},
+  staleCopies: {},
   snapshots: { verdict: SNAPSHOT_VERDICTS },
   malformedRows: {},
   exportFailures: { type: EXPORT_FAILURES },
@@ -178,20 +181,11 @@ export async function installRuntime(
   try {
     const prometheus = await prometheusOptions(metricsAddress);
     const runtime = Runtime.install({ ...base, telemetryOptions: { logging, metrics: { prometheus } } });
-    keepAlive(runtime);
+    keepRuntime(runtime);
     return runtime.metricMeter;
   } catch (error) {
     throw cannotListen('METRICS_ADDRESS', error);
   }
-}
-
-/**
- * The SDK ends its runtime, exporter included, with the last native connection, and so after each failed try to
- * connect. It counts connections in a private field. An entry of our own keeps the exporter while the worker waits for
- * Temporal.
- */
-function keepAlive(runtime: Runtime): void {
-  (runtime as unknown as { backRefs: Set<object> }).backRefs.add({});
 }
 
 type PrometheusOptions = Extract<NonNullable<TelemetryOptions['metrics']>, { prometheus: unknown }>['prometheus'];

@@ -3,11 +3,12 @@ import { setMaxListeners } from 'node:events';
 import { totalmem } from 'node:os';
 import { getHeapStatistics } from 'node:v8';
 import type { WorkerDeploymentVersion } from '@temporalio/common';
-import { type NativeConnection, Worker, type WorkerOptions } from '@temporalio/worker';
+import { type InjectedSinks, type NativeConnection, Worker, type WorkerOptions } from '@temporalio/worker';
 import type { PayloadKeys, WorkerConfig, WorkerRole } from '../config.js';
 import { exportTaskQueue } from '../contract.js';
 import { webhookTaskQueue } from '../contract/webhooks.js';
 import { payloadCodecs } from '../temporal/payload-codec.js';
+import type { StaleCopySinks } from '../temporal/private/stale-copy.js';
 import { isolateTimeout, loadWorkflowBundle, releaseBuildId } from '../temporal/workflow-bundle.js';
 import { requireDecodedArguments } from './decoded-arguments.js';
 import { addTraceIds, type Logger } from './logging.js';
@@ -33,6 +34,10 @@ interface WorkersOptions {
   keys: PayloadKeys | undefined;
   /** Gets how many unencrypted payloads were read, though there are keys. */
   onPlain: (payloads: number) => void;
+  /** For how long this worker may hold the polls of any job; default by their waits. */
+  pollLeaseMs: number | undefined;
+  /** A copy of a run was thrown away. */
+  onStaleCopy: () => void;
   /** The activities of webhooks, whatever the roles; null if there are none. */
   webhooks: object | null;
 }
@@ -41,10 +46,10 @@ interface WorkersOptions {
 export async function createWorkers(
   config: WorkerConfig,
   connection: NativeConnection,
-  { keys, onPlain, webhooks, ...activities }: Activities & WorkersOptions,
+  { keys, onPlain, pollLeaseMs, onStaleCopy, webhooks, ...activities }: Activities & WorkersOptions,
 ): Promise<Worker[]> {
   const { taskQueue, roles, temporal } = config;
-  const { workflowBundle, dataConverter } = loadWorkflowBundle();
+  const { workflowBundle, dataConverter } = loadWorkflowBundle({ ...config, pollLeaseMs });
   const codecs = payloadCodecs(keys, onPlain);
   const shared = {
     connection,
@@ -54,7 +59,7 @@ export async function createWorkers(
     ...versioningOptions(config),
   };
   const options: Record<WorkerRole, WorkerOptions> = {
-    jobs: { ...shared, ...jobOptions(config), taskQueue, workflowBundle },
+    jobs: { ...shared, ...jobOptions(config), taskQueue, workflowBundle, sinks: staleCopySinks(onStaleCopy) },
     exports: { ...shared, ...exportOptions(), taskQueue: exportTaskQueue(taskQueue) },
   };
   const all: WorkerOptions[] = roles.map((role) => ({ ...options[role], activities: activities[role]() }));
@@ -62,6 +67,11 @@ export async function createWorkers(
     all.push({ ...shared, ...webhookOptions(), taskQueue: webhookTaskQueue(taskQueue), activities: webhooks });
   }
   return Promise.all(all.map((one) => Worker.create(one)));
+}
+
+/** A spoilt copy may be met while it replays. */
+function staleCopySinks(onStaleCopy: () => void): InjectedSinks<StaleCopySinks> {
+  return { staleCopies: { thrownAway: { fn: onStaleCopy, callDuringReplay: true } } };
 }
 
 /** The version of this process's workers; undefined without worker versioning. */

@@ -4,7 +4,7 @@
  * goes on there by continue-as-new, at a moment at which nothing is under way.
  */
 import { workflowInfo, type ContinueAsNewOptions } from '@temporalio/workflow';
-import { getActivator } from '@temporalio/workflow/lib/global-attributes.js';
+import { setVersioningBehavior } from '../temporal/private/versioning-behavior.js';
 
 /** Whether another version than this run's is current. */
 export function isOtherVersionCurrent(): boolean {
@@ -23,10 +23,10 @@ export function nextRunVersion(): Pick<ContinueAsNewOptions, 'initialVersioningB
 
 /**
  * Call it right before the run ends: any later version then answers queries of the closed run. Else only workers of its
- * own version could, which are gone one day. The SDK sends this with each task, and lets no workflow change it.
+ * own version could, which are gone one day.
  */
 export function leaveVersion(): void {
-  if (isVersioned()) getActivator().versioningBehavior = 'AUTO_UPGRADE';
+  if (isVersioned()) setVersioningBehavior(() => 'AUTO_UPGRADE');
 }
 
 /**
@@ -34,8 +34,7 @@ export function leaveVersion(): void {
  * setting may be switched while a run is open, and a worker without versions may not name any.
  */
 export function goOnWithAnyVersion(): void {
-  const get = (): 'AUTO_UPGRADE' | undefined => (isVersioned() ? 'AUTO_UPGRADE' : undefined);
-  Object.defineProperty(getActivator(), 'versioningBehavior', { configurable: true, get });
+  setVersioningBehavior(() => (isVersioned() ? 'AUTO_UPGRADE' : undefined));
 }
 
 /** Without versioning the name is empty, or there is none. */

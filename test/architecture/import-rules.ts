@@ -23,7 +23,9 @@ export const IMPORT_RULES: Record<string, ImportRule> = {
   // Adapters: the SDK, the settings, the HTTP service, the store.
   temporal: {
     values: 'contract',
-    packages: 'node @temporalio/activity @temporalio/client @temporalio/common @temporalio/proto @temporalio/worker',
+    packages:
+      'node @temporalio/activity @temporalio/client @temporalio/common @temporalio/proto @temporalio/worker ' +
+      '@temporalio/workflow',
   },
   config: { values: 'contract', types: '@temporalio/worker', packages: 'node @temporalio/envconfig ms zod' },
   upstream: { values: 'contract config', packages: 'node ky undici zod' },
@@ -45,7 +47,7 @@ export const IMPORT_RULES: Record<string, ImportRule> = {
     packages: 'node @temporalio/activity @temporalio/client @temporalio/common ipaddr.js undici zod',
   },
   workflows: {
-    values: 'contract agent-job request-queue exports',
+    values: 'contract agent-job request-queue temporal exports',
     types: 'activities',
     packages: '@temporalio/common @temporalio/workflow',
   },

@@ -732,7 +732,7 @@ export const MUTANTS: Mutant[] = [
   },
   {
     name: 'a copy of a run that a query has spoilt and that goes on',
-    file: 'src/workflows/stale-copy.ts',
+    file: 'src/temporal/private/stale-copy.ts',
     find: 'const isSpoilt = isOfNoTask ||',
     replace: 'const isSpoilt =',
     test: 'test/unit/stale-copy.test.ts',
@@ -740,7 +740,7 @@ export const MUTANTS: Mutant[] = [
   },
   {
     name: 'a task in another worker’s hand taken for done',
-    file: 'src/workflows/stale-copy.ts',
+    file: 'src/temporal/private/stale-copy.ts',
     find: 'if (isSpoilt || (isBehind',
     replace: 'if (isOfNoTask || (isBehind',
     test: 'test/chaos/query-in-hand.test.ts',
@@ -756,7 +756,7 @@ export const MUTANTS: Mutant[] = [
   },
   {
     name: 'no metrics while Temporal is away',
-    file: 'src/worker/metrics.ts',
+    file: 'src/temporal/private/keep-runtime.ts',
     find: '.backRefs.add({});',
     replace: '.backRefs.size;',
     test: 'test/worker/worker-process.test.ts',
@@ -965,8 +965,8 @@ export const MUTANTS: Mutant[] = [
   {
     name: 'a roll-out after which ended jobs answer no more',
     file: 'src/workflows/worker-version.ts',
-    find: "  if (isVersioned()) getActivator().versioningBehavior = 'AUTO_UPGRADE';\n",
-    replace: '  getActivator();\n',
+    find: "  if (isVersioned()) setVersioningBehavior(() => 'AUTO_UPGRADE');\n",
+    replace: '  setVersioningBehavior(() => undefined);\n',
     test: 'test/worker/old-version.test.ts',
     title: 'a later release answers for jobs that ended on a version without workers',
   },

@@ -18,7 +18,7 @@ beforeAll(async () => {
   server = await connectDevServer();
   workflowBundle = await bundleWorkflowCode({
     workflowsPath: fileURLToPath(new URL('./counting-workflow.ts', import.meta.url)),
-    workflowInterceptorModules: [fileURLToPath(new URL('../../src/workflows/stale-copy.ts', import.meta.url))],
+    workflowInterceptorModules: [fileURLToPath(new URL('../../src/temporal/private/stale-copy.ts', import.meta.url))],
     logger: new DefaultLogger('WARN'),
   });
 });
@@ -78,17 +78,21 @@ function startCalled(workflowId: string, isShown: boolean) {
   });
 }
 
-function newWorker(): Promise<Worker> {
+let thrownAway = 0;
+
+function newWorker(bundle = workflowBundle): Promise<Worker> {
   const { nativeConnection: connection, taskQueue } = server;
   const activities = { shout: (text: string) => Promise.resolve(text.toUpperCase()) };
-  return createWorker({ connection, taskQueue, activities, workflowBundle });
+  const sinks = { staleCopies: { thrownAway: { fn: () => void (thrownAway += 1), callDuringReplay: true } } };
+  return createWorker({ connection, taskQueue, activities, workflowBundle: bundle, sinks });
 }
 
-test('a query that meets a workflow task in another worker’s hand leaves a history that replays', async () => {
-  const handle = await startCalled(server.taskQueue, false);
+/** A worker is asked by way of another that stands still, which then takes a workflow task that no one completes. */
+async function historyOfTwoHands(workflowId: string, bundle: WorkflowBundle) {
+  const handle = await startCalled(workflowId, false);
   const still = new StillWorker();
   await still.takeFirstTask();
-  const worker = await newWorker();
+  const worker = await newWorker(bundle);
   await worker.runUntil(async () => {
     const first = await still.wait();
     const asked = handle.query('calls');
@@ -100,8 +104,20 @@ test('a query that meets a workflow task in another worker’s hand leaves a his
     await handle.signal('call');
     expect(await handle.result()).toBe('DONE');
   });
-  const history = await handle.fetchHistory();
+  return handle.fetchHistory();
+}
+
+test('a query that meets a workflow task in another worker’s hand leaves a history that replays', async () => {
+  const history = await historyOfTwoHands(server.taskQueue, workflowBundle);
   await expect(Worker.runReplayHistory({ workflowBundle }, history)).resolves.toBeUndefined();
+  expect(thrownAway).toBe(1);
+}, 120_000);
+
+test('a guard that is switched off is missed: the history does not replay', async () => {
+  const code = `globalThis.staleCopyGuard = 'off'; ${workflowBundle.code}`;
+  const history = await historyOfTwoHands(`${server.taskQueue}-3`, { ...workflowBundle, code });
+  await expect(Worker.runReplayHistory({ workflowBundle }, history)).rejects.toThrow('Nondeterminism');
+  expect(thrownAway).toBe(1);
 }, 120_000);
 
 test('a query that comes first to a new worker costs no workflow task', async () => {

@@ -9,7 +9,7 @@ export type History = Awaited<ReturnType<ReturnType<Client['workflow']['getHandl
 /**
  * Temporal repeats a task if a message came in with the very task that ended the run (1, 31), a worker or the
  * server left (13, 17, 18), the server could not give the history as it started again, or a worker threw a copy away
- * that a query had spoilt (src/workflows/stale-copy.ts).
+ * that a query had spoilt (src/temporal/private/stale-copy.ts).
  */
 const BENIGN = new RegExp(`^((1|13|17|18|31):|14: (Fetching history failed|${STALE_COPY}))`);
 /** The history did not fit the worker's copy of the run. */

@@ -3,7 +3,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import { AGENT_JOB_WORKFLOW, type AgentJobInput } from '../../src/contract.js';
 import { JobCanceledError, KeyConflictError, type JobHandle } from '../../src/starter.js';
-import { withRestartRequestId, restartRequestId } from '../../src/temporal/restart-request-id.js';
+import { withRestartRequestId, restartRequestId } from '../../src/temporal/private/restart-request-id.js';
 import { connectHeldCaller, type HeldCaller } from '../support/held-caller.js';
 import { QUICK, startJobServer, type JobServer } from './job-server.js';
 

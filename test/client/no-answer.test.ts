@@ -75,15 +75,6 @@ describe('where the server is silent', () => {
     expect(error.message).toContain('127.0.0.1:');
   });
 
-  test.concurrent.each<[string, (call: () => Promise<unknown>) => Promise<unknown>]>([
-    ['withDeadline', (call) => jobs.client.withDeadline(Date.now() + 1_000, call)],
-    ['withAbortSignal', (call) => jobs.client.withAbortSignal(AbortSignal.timeout(1_000), call)],
-  ])('what a caller sets around calls by %s holds', { timeout: MINUTE }, async (_, within) => {
-    const calls = [() => jobs.handle('w').pollNow({ timeoutMs: Infinity }), () => jobs.handle('w').result()];
-    // Without these limits the second would never end.
-    for (const call of calls) expect(await errorOf(within(call))).not.toMatchObject({ message: 'was answered' });
-  });
-
   test('a follow-up may have been queued, and Temporal is blamed', { timeout: MINUTE }, async () => {
     const error = await errorOf(jobs.handle('w').followUp('more', { id: 'a', ...NOW }));
     expect(error).toBeInstanceOf(FollowUpUnconfirmedError);

@@ -29,7 +29,7 @@ const SHUTDOWN_SECONDS = 25;
 const [PAUSE_SECONDS, HTTP_SHUTDOWN_SECONDS] = [5, 20];
 /** What the chart sets itself, from other values. */
 const SET_BY_CHART =
-  /^(UPSTREAM_BASE_URL|(ADMIN_API_KEY|PROJECT_KEYS|PAYLOAD_KEYS|WEBHOOKS)_FILE|SNAPSHOTS_URL|WORKER_\w+|\w+_ADDRESS)$/;
+  /^((UPSTREAM_BASE|SNAPSHOTS)_URL|(ADMIN_API_KEY|\w+_KEYS|WEBHOOKS)_FILE|WORKER_(?!STALE)\w+|\w+_ADDRESS)$/;
 /** Values in manifests are read by many. */
 const HOLDS_A_KEY = /^ADMIN_API_KEY$|_HEADERS$/;
 

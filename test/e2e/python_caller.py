@@ -31,8 +31,8 @@ async def perform(jobs: AgentJobs, call: str, key: str, text: str, id: str | Non
     project = os.environ["PROJECT"]
     if call == "followUp":
         return {"state": (await jobs.job(project, key).follow_up(text, id=id))["state"]}
-    given: Any = {"projectId": project, ("prompt" if call == "start" else "jobId"): text}
-    return {"isNew": (await jobs.start(key, given)).is_new}
+    given: Any = {"prompt": text} if call == "start" else {"jobId": text, "usedFollowUpIds": []}
+    return {"isNew": (await jobs.start(key, {"projectId": project, **given})).is_new}
 
 
 async def answer(call: Any) -> None:

@@ -40,7 +40,7 @@ test('without a worker what it must answer is 504, and what Temporal itself does
   expect((await bench.send(`${path}/cancel`, { method: 'POST' })).status).toBe(202);
   await server.client.workflow.getHandle('agent-job/p/k').terminate();
   const { status, body } = await bench.send(path, { headers: { prefer: 'wait=5' } });
-  expect([status, body]).toMatchObject([200, { state: null, failure: { type: 'Terminated' } }]);
+  expect([status, body]).toMatchObject([409, { code: 'JOB_TERMINATED', retryable: false }]);
   await bench.close();
 });
 

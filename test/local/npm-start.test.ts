@@ -213,7 +213,14 @@ test(
     });
     try {
       expect((await client.workflow.count('WorkflowType = "agentJob"')).count).toBe(1);
-      expect((await client.workflow.getHandle(workflowId).describe()).status.name).toBe('COMPLETED');
+      const handle = client.workflow.getHandle(workflowId);
+      expect((await handle.describe()).status.name).toBe('COMPLETED');
+      // Its worker notices the death of the one before within ten seconds.
+      const { events } = await handle.fetchHistory();
+      const polls = events?.flatMap(({ activityTaskScheduledEventAttributes: scheduled }) =>
+        scheduled?.activityType?.name === 'pollJob' ? [Number(scheduled.heartbeatTimeout?.seconds)] : [],
+      );
+      expect([...new Set(polls)]).toEqual([10]);
     } finally {
       await close();
     }

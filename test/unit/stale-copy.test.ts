@@ -2,7 +2,7 @@ import { defaultPayloadConverter } from '@temporalio/common';
 import type { WorkflowInterceptors } from '@temporalio/workflow';
 import { expect, test, vi } from 'vitest';
 import { STALE_COPY } from '../../src/contract/shared.js';
-import { interceptors } from '../../src/workflows/stale-copy.js';
+import { guard } from '../../src/temporal/private/stale-copy.js';
 
 type Internals = Required<NonNullable<WorkflowInterceptors['internals']>[number]>;
 type ActivateInput = Parameters<Internals['activate']>[0];
@@ -14,9 +14,11 @@ interface Given extends Record<string, unknown> {
 
 const AT_NOON = { seconds: 43_200, nanos: 5 };
 
+const thrownAway = vi.fn<() => void>();
+
 /** Gives a worker the activations of one copy of a run, one after the other. Returns how many it took. */
 function taken(...activations: Given[]): number {
-  const [internals] = interceptors().internals as [Internals];
+  const [internals] = guard(thrownAway).internals as [Internals];
   const next = vi.fn<(input: ActivateInput) => void>();
   for (const { commands = [], ...activation } of activations) {
     internals.activate({ activation } as unknown as ActivateInput, next);
@@ -35,6 +37,7 @@ const second = { ...fired, historyLength: 7, historySizeBytes: 1_100 };
 test('events that come with a query, and with no task, end a copy of a run', () => {
   expect(() => taken(first, { ...fired, historySizeBytes: 700 })).toThrow(STALE_COPY);
   expect(() => taken(first, { ...second, historySizeBytes: 700 })).toThrow(STALE_COPY);
+  expect(thrownAway).toHaveBeenCalledTimes(2);
 });
 
 test('a task whose commands left no events ends a copy of a run', () => {

@@ -3,7 +3,7 @@
  * heartbeat within the heartbeat timeout the server gives the batch to another worker: so a worker that was killed is
  * noticed. Times in milliseconds by `performance.now()`.
  */
-import { RENEW_EARLY_MS } from '../../agent-job/poll-waits.js';
+import { renewEarlyMs } from '../../agent-job/poll-waits.js';
 import { CALL_LIMIT_MS, type AsyncAttempt, type ServerAnswer } from '../../temporal/activity-attempt.js';
 import { nextAttemptIn, type PollAttempt, type PollJobResult } from './poll-attempt.js';
 
@@ -57,7 +57,7 @@ export class PollLease {
 
   /** Whether the lease is long enough for a wait and the read after it. A longer wait costs less on the server. */
   lasts(waitMs: number): boolean {
-    return waitMs < this.#leaseMs - RENEW_EARLY_MS;
+    return waitMs < this.#leaseMs - renewEarlyMs(this.#leaseMs);
   }
 
   get isExpired(): boolean {
@@ -98,7 +98,7 @@ export class PollLease {
 
   /** A heartbeat renews a lease some time before its end. */
   get #renewAt(): number {
-    return this.#expiresAt - RENEW_EARLY_MS;
+    return this.#expiresAt - renewEarlyMs(this.#leaseMs);
   }
 
   /** Calls the server until it answers, or no longer waits. */

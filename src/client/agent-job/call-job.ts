@@ -17,8 +17,8 @@ import {
 } from '../errors.js';
 import { START_TIMEOUT_MS, temporalCall } from '../temporal-call.js';
 import type { CallOptions } from '../settings.js';
-import { isNoAnswer } from '../temporal-errors.js';
-import { readClosedRun, readDescription, readUnbegunInput, type RunRecord } from './run-record.js';
+import { isClosedUnbegun, isNoAnswer } from '../temporal-errors.js';
+import { readClosedRun, readDescription, type RunRecord } from './run-record.js';
 import { textOrNull } from './list.js';
 
 /** Calls Temporal about a job; throws MessageRefusedError, JobEndedError and JobNotFoundError. */
@@ -92,13 +92,13 @@ export async function noAnswerError(
   try {
     return await temporalCall(client, { signal, timeoutMs: DESCRIBE_TIMEOUT_MS }, async () => {
       const run = await readDescription(client, workflowId);
-      const { runId, closeTime, memo, taskQueue } = run;
+      const { memo, taskQueue } = run;
       const pause = pauseOf(run);
       if (pause) {
         const text = `the workflow is ${pause.text}; ${unpauseText(workflowId)}`;
         return new JobPausedError(workflowId, text, { cause });
       }
-      if (closeTime && (await readUnbegunInput(client, { workflowId, runId })) !== null) {
+      if (isClosedUnbegun(cause)) {
         return new JobTerminatedError(workflowId, 'ended before a worker began it', textOrNull(memo?.[MEMO.jobId]));
       }
       const text = `no worker of the task queue ${JSON.stringify(taskQueue)} answered in time`;

@@ -4,10 +4,11 @@ import { allowedAfter, type RunEnd } from '../../agent-job/closed-run.js';
 import { givenOptions, isOtherPrompt, promptHash } from '../../agent-job/input.js';
 import { agentJobStartOptions } from '../../agent-job/start-options.js';
 import { AGENT_JOB_WORKFLOW, sendFollowUpUpdate } from '../../contract.js';
-import type { AgentJobInput, AttachJobInput, FollowUpAnswer, FollowUpInput, JobState } from '../../contract.js';
-import { withRestartRequestId } from '../../temporal/restart-request-id.js';
-import { UpdateWithStartClient } from '../../temporal/workflow-clients.js';
+import type { AgentJobInput, FollowUpAnswer, FollowUpInput, JobState } from '../../contract.js';
+import { withRestartRequestId } from '../../temporal/private/restart-request-id.js';
+import { UpdateWithStartClient } from '../../temporal/private/update-with-start.js';
 import { concurrently } from '../concurrently.js';
+import { isClosedUnbegun } from '../temporal-errors.js';
 import {
   FollowUpConflictError,
   FollowUpUnconfirmedError,
@@ -24,8 +25,6 @@ import {
   readInputHash,
   readRun,
   readStartInput,
-  readUnbegunInput,
-  type RunId,
   type RunRecord,
 } from './run-record.js';
 import { textOrNull } from './list.js';
@@ -58,16 +57,16 @@ interface LateFollowUp {
  * same call. Callers that read the same ended run share one new run. What is known of an ended run answers a follow-up
  * that the run used up. Null asks for another attempt: the workflow runs, or the start came too late.
  */
-export function reAttacher(client: Client, late: LateFollowUp): () => Promise<SentAfterEnd | null> {
+export function reAttacher(client: Client, late: LateFollowUp): (over: AbortSignal) => Promise<SentAfterEnd | null> {
   // An ended run does not change: each is read once.
   const read = new Map<string, EndedJob>();
-  return () => reAttach(client, late, read);
+  return (over) => reAttach(client, late, { read, over });
 }
 
 async function reAttach(
   client: Client,
   { workflowId, followUp, onlyWhileRunning }: LateFollowUp,
-  read: Map<string, EndedJob>,
+  { read, over }: { read: Map<string, EndedJob>; over: AbortSignal },
 ): Promise<SentAfterEnd | null> {
   const run = await readRun(client, workflowId);
   if (run.isRunning) return null;
@@ -80,7 +79,7 @@ async function reAttach(
   if (known !== null) return { isQueued: false, answer: () => Promise.resolve(known) };
   const startWorkflowOperation = await attachOperation(run, ended);
   const workflows = new UpdateWithStartClient(client);
-  const update = await restartAfter(client, run, earlier.all, () =>
+  const update = await restartAfter(client, { last: run, earlierRunIds: earlier.all, over }, () =>
     workflows.startUpdateWithStart(sendFollowUpUpdate, {
       args: [followUp],
       updateId: updateIdOf(followUp),
@@ -153,6 +152,8 @@ interface EndedJob {
   inputHash: string | null;
 }
 
+type RunId = Pick<RunRecord, 'workflowId' | 'runId'>;
+
 /** Reads what the closed runs leave behind; throws NoJobError, or UsedIdsUnknownError rather than forget ids. */
 async function readEndedJob(client: Client, run: RunRecord, unknownToLast: string[]): Promise<EndedJob> {
   const { end, state: last } = await readFinal(client, run);
@@ -185,7 +186,7 @@ async function readEarlierIds(client: Client, workflowId: string, jobId: string,
 async function readFinal(client: Client, run: RunId): Promise<{ end: RunEnd; state: FinalState | null }> {
   const { end, result } = await readClosedRun(client, run);
   if (allowedAfter(end, null) === 'start again') return { end, state: null };
-  const state = end === 'result' ? result : ((await unbegunState(client, run)) ?? (await queryState(client, run)));
+  const state = end === 'result' ? result : await queryState(client, run);
   if (!tellsUsedIds(state)) throw usedIdsUnknown(run, 'does not say which follow-up ids it used');
   return { end, state };
 }
@@ -196,19 +197,12 @@ function tellsUsedIds(final: Partial<FinalState> | null | undefined): final is F
   return typeof final?.projectId === 'string' && lists.every((list) => Array.isArray(list));
 }
 
-/** A run that was ended before it began can't answer a query, and has used nothing but what it was given. */
-async function unbegunState(client: Client, run: RunId): Promise<Partial<FinalState> | null> {
-  const input = await readUnbegunInput(client, run);
-  if (input === null) return null;
-  const { projectId, jobId, usedFollowUpIds } = input as Partial<AttachJobInput> & AgentJobInput;
-  return { projectId, jobId: jobId ?? null, job: null, followUps: [], usedFollowUpIds: [...(usedFollowUpIds ?? [])] };
-}
-
 /** A run that ended without a result still answers its query, while a worker runs and its history is kept. */
 async function queryState(client: Client, run: RunId): Promise<FinalState> {
   try {
     return await client.withDeadline(Date.now() + QUERY_TIMEOUT_MS, () => askClosedRun(client, run));
   } catch (cause) {
+    if (isClosedUnbegun(cause)) throw usedIdsUnknown(run, 'was closed before a worker began it, and says nothing');
     const text = 'ended without a result and does not say which follow-up ids it used; start a worker and try again';
     throw usedIdsUnknown(run, text, cause);
   }

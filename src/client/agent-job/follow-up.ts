@@ -68,11 +68,11 @@ export async function queueFollowUp(
   const followUp = identify(prompt, options);
   const goOn = reAttacher(client, { workflowId, followUp, onlyWhileRunning: options.onlyWhileRunning });
   const limits = { signal: options.signal, timeoutMs: options.timeoutMs ?? START_TIMEOUT_MS };
-  const queue = async () => {
+  const queue = async (over: AbortSignal) => {
     const handle = client.workflow.getHandle(workflowId);
     const queued = await unlessEnded(() => handle.signal(followUpSignal, followUp).then(() => true));
     if (queued) return 'signalled';
-    const sent = await goOn();
+    const sent = await goOn(over);
     return sent && (sent.isQueued || (await unlessEnded(sent.answer))) ? 'answered' : undefined;
   };
   const how = await asRepeatable(options, confirmed(client, workflowId, followUp, limits, queue));
@@ -113,12 +113,12 @@ export async function deliverFollowUp(
   const followUp = identify(prompt, options);
   const goOn = reAttacher(client, { workflowId, followUp, onlyWhileRunning: options.onlyWhileRunning });
   const limits = { signal: options.signal, timeoutMs: options.timeoutMs ?? DELIVERY_TIMEOUT_MS };
-  const send = async () => {
+  const send = async (over: AbortSignal) => {
     const handle = client.workflow.getHandle(workflowId);
     const request = { args: [followUp] as [IdentifiedFollowUp], updateId: updateIdOf(followUp) };
     const answer = await unlessEnded(() => handle.executeUpdate(sendFollowUpUpdate, request));
     if (answer) return answer;
-    const sent = await goOn();
+    const sent = await goOn(over);
     return sent ? unlessEnded(sent.answer) : undefined;
   };
   const answered = confirmed(client, workflowId, followUp, limits, send).catch(async (error: unknown) => {
@@ -199,10 +199,10 @@ async function confirmed<T>(
   workflowId: string,
   { id }: IdentifiedFollowUp,
   limits: CallOptions,
-  attempt: () => Promise<T | undefined>,
+  attempt: (over: AbortSignal) => Promise<T | undefined>,
 ): Promise<T> {
   try {
-    const confirmation = await temporalCall(client, limits, () => inRounds(client, attempt));
+    const confirmation = await temporalCall(client, limits, (over) => inRounds(client, over, attempt));
     if (confirmation !== undefined) return confirmation;
   } catch (error) {
     const refusedAs = refusalIn(error)?.type;
@@ -224,11 +224,15 @@ async function confirmed<T>(
   throw unconfirmed(workflowId, id, text);
 }
 
-async function inRounds<T>(client: Client, attempt: () => Promise<T | undefined>): Promise<T | undefined> {
+async function inRounds<T>(
+  client: Client,
+  over: AbortSignal,
+  attempt: (over: AbortSignal) => Promise<T | undefined>,
+): Promise<T | undefined> {
   for (let round = 1; round <= MAX_ROUNDS; round++) {
     if (round > 1) await delay(BETWEEN_ROUNDS_MS);
-    throwIfOver(client);
-    const confirmation = await attempt().catch((error: unknown) => {
+    throwIfOver(client, over);
+    const confirmation = await attempt(over).catch((error: unknown) => {
       // The same id, and the same id of the update, are taken once.
       if (round === MAX_ROUNDS || !isTaskFailure(error)) throw error;
     });

