@@ -216,6 +216,41 @@ test('with everything turned on, every object is valid, and a version has worker
   }
 });
 
+const RESTRICTED = ['runAsUser', 'runAsGroup', 'fsGroup'].flatMap((key) => ['--set', `podSecurityContext.${key}=null`]);
+
+test('under a platform that chooses user and group, nothing but them is left out', async (context) => {
+  const helm = await needToolchain(context, 'helm');
+  const [usual, restricted] = await Promise.all([
+    renderChart(helm, EVERYTHING),
+    renderChart(helm, [...EVERYTHING, ...RESTRICTED]),
+  ]);
+  const chosen = /^ +(?:runAsUser|runAsGroup|fsGroup): 10001\n/gm;
+  expect(usual.match(chosen)).toHaveLength(4 * 3);
+  expect(restricted).toBe(usual.replaceAll(chosen, ''));
+  for (const { pod } of podsOf(parseManifests(restricted))) {
+    expect(pod.securityContext).toEqual({
+      runAsNonRoot: true,
+      fsGroupChangePolicy: 'OnRootMismatch',
+      seccompProfile: { type: 'RuntimeDefault' },
+    });
+  }
+});
+
+test('a container may do without a key of its security context, or have another', async (context) => {
+  const helm = await needToolchain(context, 'helm');
+  const changed = ['--set', 'securityContext.readOnlyRootFilesystem=null,securityContext.privileged=false'];
+  for (const { pod } of podsOf(parseManifests(await renderChart(helm, [...EVERYTHING, ...changed])))) {
+    const rest = { allowPrivilegeEscalation: false, capabilities: { drop: ['ALL'] } };
+    expect(pod.containers[0]!.securityContext).toEqual({ ...rest, privileged: false });
+  }
+});
+
+test('without the values of security, as after --reuse-values, the pods have them all the same', async (context) => {
+  const helm = await needToolchain(context, 'helm');
+  const without = ['--set', 'podSecurityContext=null,securityContext=null'];
+  expect(await renderChart(helm, [...EVERYTHING, ...without])).toBe(await renderChart(helm, EVERYTHING));
+});
+
 test.for([
   ['temporal.address is missing', set('temporal.address=')],
   ['upstream.baseUrl is missing', set('upstream.baseUrl=')],

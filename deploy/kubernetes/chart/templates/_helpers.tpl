@@ -80,20 +80,24 @@ agent-jobs/version: {{ include "agent-jobs.version" .root | quote }}
 {{- end }}
 {{- end }}
 
+{{- /* Absent after `helm upgrade --reuse-values` from a chart without these values. A key that is null is left out. */ -}}
 {{- define "agent-jobs.podSecurity" -}}
-runAsNonRoot: true
-runAsUser: 10001
-runAsGroup: 10001
-# The group of mounted Secrets and of the snapshots' volume.
-fsGroup: 10001
-fsGroupChangePolicy: OnRootMismatch
-seccompProfile: { type: RuntimeDefault }
+{{- $today := dict "runAsNonRoot" true "runAsUser" 10001 "runAsGroup" 10001 "fsGroup" 10001 -}}
+{{- $_ := set $today "fsGroupChangePolicy" "OnRootMismatch" -}}
+{{- $_ := set $today "seccompProfile" (dict "type" "RuntimeDefault") -}}
+{{- include "agent-jobs.withoutNull" (kindIs "map" .Values.podSecurityContext | ternary .Values.podSecurityContext $today) }}
 {{- end }}
 
 {{- define "agent-jobs.containerSecurity" -}}
-allowPrivilegeEscalation: false
-readOnlyRootFilesystem: true
-capabilities: { drop: [ALL] }
+{{- $today := dict "allowPrivilegeEscalation" false "readOnlyRootFilesystem" true -}}
+{{- $_ := set $today "capabilities" (dict "drop" (list "ALL")) -}}
+{{- include "agent-jobs.withoutNull" (kindIs "map" .Values.securityContext | ternary .Values.securityContext $today) }}
+{{- end }}
+
+{{- define "agent-jobs.withoutNull" -}}
+{{- $kept := dict -}}
+{{- range $key, $value := . }}{{ if not (kindIs "invalid" $value) }}{{ $_ := set $kept $key $value }}{{ end }}{{ end -}}
+{{- toYaml $kept }}
 {{- end }}
 
 {{- define "agent-jobs.egress" -}}
