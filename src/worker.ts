@@ -115,7 +115,7 @@ function startWatches(options: WatchesOptions): void {
   if (!config.metricsAddress) return;
   // What no call of an activity shows: held polls, open jobs, workers of the exports, days without a good export.
   shutdown.onBegin(every(POLLS_HELD_INTERVAL_MS, () => meters.pollsHeld.set(heldPolls?.size ?? 0)));
-  shutdown.onBegin(watchOpenJobs(client, meters, log));
+  shutdown.onBegin(watchOpenJobs(client, config, meters, log));
   shutdown.onBegin(countExportPollers(client, taskQueue, meters, log));
   if (!store) return;
   const schedules = () => scheduledProjects(client, taskQueue);

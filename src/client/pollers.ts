@@ -1,6 +1,6 @@
 /** Which workers poll a task queue, as Temporal remembers it, and whether new runs come to them. */
 import type { Client } from '@temporalio/client';
-import { quoted } from '../temporal/visibility.js';
+import { openRunsPinnedTo, quoted } from '../temporal/visibility.js';
 
 /** Values of `TaskQueueType`. */
 const QUEUE_TYPE = { workflow: 1, activity: 2 } as const;
@@ -42,6 +42,22 @@ export async function livePollers(client: Client, taskQueue: string, polledFor: 
     return { identity: identity ?? '', at: toMs(lastAccessTime), version, isCurrent: served.includes(version) };
   });
   return polled.filter(({ identity, at }) => at > Math.max(since, (endOf.get(identity) ?? 0) + LAST_POLL_MS));
+}
+
+const DRAINS: unknown[] = [4, 5]; // temporal.api.enums.v1.WorkerDeploymentVersionStatus: draining, drained
+
+/** The versions among these workers that were current and are no longer, and that no open run needs. */
+export async function idleVersions(client: Client, pollers: readonly Poller[]): Promise<string[]> {
+  const { namespace } = client.options;
+  const versions = new Set(pollers.flatMap(({ version, isCurrent }) => (version && !isCurrent ? [version] : [])));
+  const found = [...versions].map(async (version) => {
+    const [deploymentName = '', buildId = ''] = version.split(/:(.*)/s);
+    const request = { namespace, deploymentVersion: { deploymentName, buildId } };
+    const { workerDeploymentVersionInfo: info } = await client.workflowService.describeWorkerDeploymentVersion(request);
+    if (!DRAINS.includes(info?.status)) return [];
+    return (await client.workflow.count(openRunsPinnedTo(version))).count === 0 ? [version] : [];
+  });
+  return (await Promise.all(found)).flat();
 }
 
 /** When workers reported that they end, by identity. Only a server from 1.30 on keeps it. */

@@ -46,6 +46,16 @@ export function quoted(value: string): string {
   return `'${value.replaceAll("'", "''")}'`;
 }
 
+/** Asks for the runs of a version of the workers, which Temporal writes as `DEPLOYMENT:BUILD_ID`. */
+export function isOfVersion(version: string): string {
+  return `TemporalWorkerDeploymentVersion = ${quoted(version)}`;
+}
+
+/** Asks for the open runs that no workers but those of this version serve. */
+export function openRunsPinnedTo(version: string): string {
+  return `${isOfVersion(version)} AND TemporalWorkflowVersioningBehavior = 'Pinned' AND ${IS_OPEN}`;
+}
+
 /**
  * Asks for a value. No server was found to take `"` and `\` quoted, nor `'` at either end, nor NUL: the query asks for
  * what precedes them, and the rest is compared as jobs are read.

@@ -2,6 +2,7 @@
 import { expect, test, type TestContext } from 'vitest';
 import { needToolchain } from '../support/toolchains.js';
 import {
+  dashed,
   EVERYTHING,
   NEEDED,
   parseManifests,
@@ -165,6 +166,24 @@ test.for([
   const manifests = parseManifests(await rendered(context, ...NEEDED, ...values, ...args));
   const names = ['agent-jobs', 'agent-jobs-http', 'agent-jobs-setup'];
   expect(egressOf(manifests)).toEqual(Object.fromEntries(names.map((name) => [name, ports])));
+});
+
+test('workers of jobs scale by the open jobs of their own version', async (context) => {
+  const scaled = async (...args: string[]) => {
+    const manifests = parseManifests(await rendered(context, ...EVERYTHING, ...args));
+    const { spec } = manifests.find(({ kind }) => kind === 'ScaledObject')!;
+    const { minReplicaCount, triggers } = spec as {
+      minReplicaCount: number;
+      triggers: { metadata: { query: string } }[];
+    };
+    return { minReplicaCount, queries: triggers.map(({ metadata }) => metadata.query) };
+  };
+  const query = (selector: string) => `max(sum by (instance) (agent_jobs_open{${selector}}))`;
+  const tag = setText('image.tag=1.1.0_a', 'autoscaling.selector=job="mine"');
+  expect(await scaled(...tag)).toEqual({ minReplicaCount: 2, queries: [query('job="mine",version="1-1-0-a"')] });
+  expect((await scaled(...setText('autoscaling.selector='))).queries).toEqual([query(`version="${dashed}"`)]);
+  const unversioned = ['--set', 'versioning.enabled=false,autoscaling.minReplicas=1'];
+  expect(await scaled(...unversioned)).toEqual({ minReplicaCount: 1, queries: [query('job="agent-jobs"')] });
 });
 
 const mounted = (mountPath: string, more = {}) => setJson({ extraVolumeMounts: [{ name: 'v', mountPath, ...more }] });

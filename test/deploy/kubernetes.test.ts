@@ -8,6 +8,7 @@ import { readHttpConfig, readWorkerConfig, WORKER_VARIABLES } from '../../src/co
 import { needToolchain } from '../support/toolchains.js';
 import {
   CHART,
+  dashed,
   EVERYTHING,
   NEEDED,
   parseManifests,
@@ -16,15 +17,11 @@ import {
   renderChart,
   renderedManifests,
   setText,
+  version,
   type Manifest,
   type PodSpec,
 } from './manifests.js';
 
-const { version } = JSON.parse(await readFile(new URL('../../package.json', import.meta.url), 'utf8')) as {
-  version: string;
-};
-/** As in names of objects. */
-const dashed = version.replaceAll('.', '-');
 /** A worker has ended by then. */
 const SHUTDOWN_SECONDS = 25;
 /** So has HTTP, after the pause of its manifest. */

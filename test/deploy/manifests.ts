@@ -56,6 +56,12 @@ export function parseManifests(text: string): Manifest[] {
 
 export const CHART = fileURLToPath(new URL('../../deploy/kubernetes/chart/', import.meta.url));
 
+/** The release, and the same in names of objects. */
+export const { version } = JSON.parse(readFileSync(new URL('../../package.json', import.meta.url), 'utf8')) as {
+  version: string;
+};
+export const dashed = version.replaceAll('.', '-');
+
 export const setText = (...values: string[]): string[] => values.flatMap((value) => ['--set-string', value]);
 
 /** The values that have no default. */
