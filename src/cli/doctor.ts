@@ -9,6 +9,7 @@ import { exportTaskQueue } from '../contract.js';
 import { firstOf } from '../client/concurrently.js';
 import type { PolledFor } from '../client/pollers.js';
 import type { AgentJobs } from '../starter.js';
+import { POLLS_ARE_CUT } from '../temporal/heartbeats.js';
 import { checkNamespace, checkSearchAttributes, printFindings } from './setup.js';
 import { plusDays } from '../exports/date-range.js';
 import type { SnapshotStore } from '../exports/snapshots/snapshot-store.js';
@@ -120,13 +121,13 @@ async function checkVersions(client: Client, taskQueue: string, polled: Finding)
     const remedy = ['temporal worker deployment set-current-version: see docs/operations.md'];
     return [{ status: 'fail', text: `the workers ${has}: new jobs wait`, remedy }];
   }
-  const idle = await idleVersions(client, pollers);
-  if (idle.length === 0) return [polled];
-  const remedy = ['its workers can go: see docs/operations.md'];
-  return [
-    polled,
-    ...idle.map((version) => ({ status: 'warn' as const, text: `no open run is on ${version}`, remedy })),
-  ];
+  const found: Finding[] = [polled];
+  if (pollers.some(({ isCut }) => isCut)) found.push({ status: 'warn', text: POLLS_ARE_CUT });
+  for (const version of await idleVersions(client, pollers)) {
+    const remedy = ['its workers can go: see docs/operations.md'];
+    found.push({ status: 'warn', text: `no open run is on ${version}`, remedy });
+  }
+  return found;
 }
 
 async function checkPollers(

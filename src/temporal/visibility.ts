@@ -46,14 +46,10 @@ export function quoted(value: string): string {
   return `'${value.replaceAll("'", "''")}'`;
 }
 
-/** Asks for the runs of a version of the workers, which Temporal writes as `DEPLOYMENT:BUILD_ID`. */
-export function isOfVersion(version: string): string {
-  return `TemporalWorkerDeploymentVersion = ${quoted(version)}`;
-}
-
-/** Asks for the open runs that no workers but those of this version serve. */
+/** Asks for the open runs that only workers of a version serve, which Temporal writes as `DEPLOYMENT:BUILD_ID`. */
 export function openRunsPinnedTo(version: string): string {
-  return `${isOfVersion(version)} AND TemporalWorkflowVersioningBehavior = 'Pinned' AND ${IS_OPEN}`;
+  const ofVersion = `TemporalWorkerDeploymentVersion = ${quoted(version)}`;
+  return `${ofVersion} AND TemporalWorkflowVersioningBehavior = 'Pinned' AND ${IS_OPEN}`;
 }
 
 /**

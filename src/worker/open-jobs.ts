@@ -11,7 +11,7 @@ import {
 } from '../contract.js';
 import type { WorkerConfig } from '../config.js';
 import { hasGrpcStatus } from '../temporal/grpc.js';
-import { IS_OPEN, isOfVersion } from '../temporal/visibility.js';
+import { IS_OPEN, openRunsPinnedTo } from '../temporal/visibility.js';
 import { every } from './every.js';
 import { atMostEvery, type Logger } from './logging.js';
 import type { Meters } from './metrics.js';
@@ -47,7 +47,7 @@ async function findVersions(found: Map<string, string>, client: Client, own?: Wo
   const needed = listed.filter(({ status }) => Number(status) !== DRAINED);
   found.set('', ' AND TemporalWorkerDeploymentVersion IS NULL');
   for (const id of [buildId, ...needed.map(({ deploymentVersion }) => deploymentVersion?.buildId)]) {
-    if (id) found.set(id, ` AND ${isOfVersion(`${deploymentName}:${id}`)}`);
+    if (id) found.set(id, ` AND ${openRunsPinnedTo(`${deploymentName}:${id}`)}`);
   }
 }
 
