@@ -27,7 +27,7 @@ import { every } from './worker/every.js';
 import { atMostEvery, bridgeToTemporal, createLogger, type Logger } from './worker/logging.js';
 import { createMeters, type Meters, installRuntime, metricsOf, timedUpstream, watchProcess } from './worker/metrics.js';
 import { searchAttributesCheck, watchOpenJobs } from './worker/open-jobs.js';
-import { Readiness, startHealthServer } from './worker/readiness.js';
+import { Readiness, startHealthServer, watchCutCalls } from './worker/readiness.js';
 import { keepSweeping, openWebhooks } from './worker/webhooks.js';
 import { createWorkers, Shutdown } from './worker/workers.js';
 import { watchVersion } from './worker/old-version.js';
@@ -41,7 +41,8 @@ async function runWorker(config: WorkerConfig, log: Logger, pollLeaseMs: number 
   const readiness = new Readiness();
   shutdown.onBegin(() => readiness.stop('shuts down'));
   const restored = restoreMode(config, log);
-  if (healthAddress) await startHealthServer(healthAddress, () => ({ ...readiness.state(), ...restored }));
+  const cut = {};
+  if (healthAddress) await startHealthServer(healthAddress, () => ({ ...readiness.state(), ...restored, ...cut }));
   const meter = await installRuntime(bridgeToTemporal(log), metricsAddress);
   const meters = createMeters(meter, { namespace: temporal.namespace, taskQueue });
   if (metricsAddress) shutdown.onBegin(watchProcess(meters));
@@ -78,6 +79,7 @@ async function runWorker(config: WorkerConfig, log: Logger, pollLeaseMs: number 
     onProbe: (isReady) => meters.ready.set(isReady ? 1 : 0),
     refusedKeys: () => keyHealth.refusedProjects,
   });
+  watchCutCalls(cut, client, workers[0]!.options.identity);
   logStart(config, log);
   try {
     await shutdown.runUntilEnd(workers);
@@ -118,7 +120,7 @@ function startWatches(options: WatchesOptions): void {
   if (!config.metricsAddress) return;
   // What no call of an activity shows: held polls, open jobs, budgets, workers of the exports, days without an export.
   shutdown.onBegin(every(POLLS_HELD_INTERVAL_MS, () => meters.pollsHeld.set(heldPolls?.size ?? 0)));
-  shutdown.onBegin(watchOpenJobs(client, meters, log));
+  shutdown.onBegin(watchOpenJobs(client, config, meters, log));
   shutdown.onBegin(watchBudgetUse({ client, taskQueue, meters, log }));
   shutdown.onBegin(countExportPollers(client, taskQueue, meters, log));
   if (!store) return;

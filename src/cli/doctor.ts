@@ -9,6 +9,7 @@ import { exportTaskQueue } from '../contract.js';
 import { firstOf } from '../client/concurrently.js';
 import type { PolledFor } from '../client/pollers.js';
 import type { AgentJobs } from '../starter.js';
+import { POLLS_ARE_CUT } from '../temporal/heartbeats.js';
 import { checkNamespace, checkSearchAttributes, type Finding, printFindings } from './setup.js';
 import { plusDays } from '../exports/date-range.js';
 import type { SnapshotStore } from '../exports/snapshots/snapshot-store.js';
@@ -96,27 +97,35 @@ async function limited(signal: AbortSignal, check: () => Promise<Finding>): Prom
 async function checkWorkers({ client, taskQueue }: AgentJobs, wantsExports = false): Promise<Finding> {
   const start = `start one: AGENT_JOBS_TASK_QUEUE=${taskQueue} npm run worker`;
   const jobs = await checkPollers(client, taskQueue, ['workflow', 'activity'], start);
-  const found = [jobs.status === 'ok' ? ((await checkCurrentVersion(client, taskQueue)) ?? jobs) : jobs];
+  const found = jobs.status === 'ok' ? await checkVersions(client, taskQueue, jobs) : [jobs];
   if (wantsExports) {
     const remedy = 'run a worker with SNAPSHOTS_URL set';
     found.push(await checkPollers(client, exportTaskQueue(taskQueue), ['activity'], remedy));
   }
   return {
-    status: found.every(({ status }) => status === 'ok') ? 'ok' : 'fail',
+    status: (['fail', 'warn'] as const).find((each) => found.some(({ status }) => status === each)) ?? 'ok',
     text: found.map(({ text }) => text).join('\n'),
     remedy: found.flatMap(({ remedy = [] }) => remedy),
   };
 }
 
-/** Why new jobs do not reach the workers that poll; null if they do. */
-async function checkCurrentVersion(client: Client, taskQueue: string): Promise<Finding | null> {
-  const { livePollers } = await import('../client/pollers.js');
+/** What the workers that poll are good for: that new jobs do not reach them, or that no open run needs some of them. */
+async function checkVersions(client: Client, taskQueue: string, polled: Finding): Promise<Finding[]> {
+  const { idleVersions, livePollers } = await import('../client/pollers.js');
   const pollers = await livePollers(client, taskQueue, 'workflow');
-  if (pollers.length === 0 || pollers.some(({ isCurrent }) => isCurrent)) return null;
-  const version = pollers[0]?.version ?? null;
-  const has = version === null ? 'have no version, and another is current' : `have ${version}, which is not current`;
-  const remedy = ['temporal worker deployment set-current-version: see docs/operations.md'];
-  return { status: 'fail', text: `the workers ${has}: new jobs wait`, remedy };
+  if (pollers.length > 0 && !pollers.some(({ isCurrent }) => isCurrent)) {
+    const version = pollers[0]?.version ?? null;
+    const has = version === null ? 'have no version, and another is current' : `have ${version}, which is not current`;
+    const remedy = ['temporal worker deployment set-current-version: see docs/operations.md'];
+    return [{ status: 'fail', text: `the workers ${has}: new jobs wait`, remedy }];
+  }
+  const found: Finding[] = [polled];
+  if (pollers.some(({ isCut }) => isCut)) found.push({ status: 'warn', text: POLLS_ARE_CUT });
+  for (const version of await idleVersions(client, pollers)) {
+    const remedy = ['its workers can go: see docs/operations.md'];
+    found.push({ status: 'warn', text: `no open run is on ${version}`, remedy });
+  }
+  return found;
 }
 
 async function checkPollers(

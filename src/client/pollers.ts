@@ -1,6 +1,7 @@
 /** Which workers poll a task queue, as Temporal remembers it, and whether new runs come to them. */
 import type { Client } from '@temporalio/client';
-import { quoted } from '../temporal/visibility.js';
+import { arePollsCut, readHeartbeats, toMs } from '../temporal/heartbeats.js';
+import { openRunsPinnedTo, quoted } from '../temporal/visibility.js';
 
 /** Values of `TaskQueueType`. */
 const QUEUE_TYPE = { workflow: 1, activity: 2 } as const;
@@ -23,41 +24,46 @@ interface Poller {
   version: string | null;
   /** Whether new runs come to it, and those that follow the current version. */
   isCurrent: boolean;
+  /** Whether its polls are cut before their answer. */
+  isCut: boolean;
 }
 
 /** The workers that polled so lately that they may live, and have not reported since that they end. */
 export async function livePollers(client: Client, taskQueue: string, polledFor: PolledFor): Promise<Poller[]> {
   const { namespace } = client.options;
   const taskQueueType = QUEUE_TYPE[polledFor];
-  const [{ pollers, versioningInfo }, endOf] = await Promise.all([
+  const [{ pollers, versioningInfo }, reports] = await Promise.all([
     client.workflowService.describeTaskQueue({ namespace, taskQueue: { name: taskQueue }, taskQueueType }),
-    readEnds(client, taskQueue),
+    readHeartbeats(client, `TaskQueue = ${quoted(taskQueue)}`),
   ]);
   const { currentDeploymentVersion, rampingDeploymentVersion, rampingVersionPercentage } = versioningInfo ?? {};
   const served = [nameOf(currentDeploymentVersion)];
   if (rampingVersionPercentage) served.push(nameOf(rampingDeploymentVersion));
   const since = Date.now() - POLLED_WITHIN_MS;
+  const ended = reports.filter(({ status }) => (status ?? RUNNING) > RUNNING);
+  const endOf = new Map(ended.map(({ workerIdentity, heartbeatTime }) => [workerIdentity, toMs(heartbeatTime)]));
   const polled = (pollers ?? []).map(({ identity, lastAccessTime, deploymentOptions }) => {
     const version = deploymentOptions?.workerVersioningMode === VERSIONED ? nameOf(deploymentOptions) : null;
-    return { identity: identity ?? '', at: toMs(lastAccessTime), version, isCurrent: served.includes(version) };
+    const isCut = reports.some((report) => report.workerIdentity === identity && arePollsCut(report));
+    return { identity: identity ?? '', at: toMs(lastAccessTime), version, isCurrent: served.includes(version), isCut };
   });
   return polled.filter(({ identity, at }) => at > Math.max(since, (endOf.get(identity) ?? 0) + LAST_POLL_MS));
 }
 
-/** When workers reported that they end, by identity. Only a server from 1.30 on keeps it. */
-async function readEnds(client: Client, taskQueue: string): Promise<Map<string, number>> {
+const DRAINS: unknown[] = [4, 5]; // temporal.api.enums.v1.WorkerDeploymentVersionStatus: draining, drained
+
+/** The versions among these workers that were current and are no longer, and that no open run needs. */
+export async function idleVersions(client: Client, pollers: readonly Poller[]): Promise<string[]> {
   const { namespace } = client.options;
-  const request = { namespace, query: `TaskQueue = ${quoted(taskQueue)}` };
-  const { workersInfo } = await client.workflowService.listWorkers(request).catch(() => ({ workersInfo: [] }));
-  const reported = (workersInfo ?? []).flatMap(({ workerHeartbeat: last }) => (last ? [last] : []));
-  const ended = reported.filter(({ status }) => (status ?? RUNNING) > RUNNING);
-  return new Map(ended.map(({ workerIdentity, heartbeatTime }) => [workerIdentity ?? '', toMs(heartbeatTime)]));
-}
-
-type Time = { seconds?: unknown; nanos?: number | null };
-
-function toMs(time: Time | null | undefined): number {
-  return Number(time?.seconds ?? 0) * 1_000 + (time?.nanos ?? 0) / 1e6;
+  const versions = new Set(pollers.flatMap(({ version, isCurrent }) => (version && !isCurrent ? [version] : [])));
+  const found = [...versions].map(async (version) => {
+    const [deploymentName = '', buildId = ''] = version.split(/:(.*)/s);
+    const request = { namespace, deploymentVersion: { deploymentName, buildId } };
+    const { workerDeploymentVersionInfo: info } = await client.workflowService.describeWorkerDeploymentVersion(request);
+    if (!DRAINS.includes(info?.status)) return [];
+    return (await client.workflow.count(openRunsPinnedTo(version))).count === 0 ? [version] : [];
+  });
+  return (await Promise.all(found)).flat();
 }
 
 type Version = { deploymentName?: string | null; buildId?: string | null };

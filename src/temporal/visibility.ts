@@ -46,6 +46,12 @@ export function quoted(value: string): string {
   return `'${value.replaceAll("'", "''")}'`;
 }
 
+/** Asks for the open runs that only workers of a version serve, which Temporal writes as `DEPLOYMENT:BUILD_ID`. */
+export function openRunsPinnedTo(version: string): string {
+  const ofVersion = `TemporalWorkerDeploymentVersion = ${quoted(version)}`;
+  return `${ofVersion} AND TemporalWorkflowVersioningBehavior = 'Pinned' AND ${IS_OPEN}`;
+}
+
 /**
  * Asks for a value. No server was found to take `"` and `\` quoted, nor `'` at either end, nor NUL: the query asks for
  * what precedes them, and the rest is compared as jobs are read.

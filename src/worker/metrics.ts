@@ -21,7 +21,7 @@ const METRICS = {
   ready: ['gauge', 'agent_jobs_ready', '1 while the worker polls and reaches Temporal, else 0'],
   pollsHeld: ['gauge', 'agent_jobs_polls_held', 'Polls that this worker holds between their reads'],
   attentionJobs: ['gauge', 'agent_jobs_needs_attention', 'Running jobs that wait for a person'],
-  openJobs: ['gauge', 'agent_jobs_open', 'Running jobs, by phase'],
+  openJobs: ['gauge', 'agent_jobs_open', 'Running jobs, by phase and version of the workers'],
   waitingJobs: ['gauge', 'agent_jobs_waiting', 'Running jobs that wait, by reason'],
   uncreatedJobs: ['gauge', 'agent_jobs_uncreated', 'Running jobs without an id, older than this'],
   waitingExports: ['gauge', 'agent_jobs_waiting_exports', 'Exports that have waited for more than an hour'],

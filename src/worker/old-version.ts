@@ -8,7 +8,7 @@ import type { Client, WorkflowExecutionInfo } from '@temporalio/client';
 import type { WorkerDeploymentVersion } from '@temporalio/common';
 import type { HeldPolls } from '../activities/agent-job/held-polls.js';
 import { hasGrpcStatus } from '../temporal/grpc.js';
-import { IS_OPEN } from '../temporal/visibility.js';
+import { openRunsPinnedTo } from '../temporal/visibility.js';
 import type { WorkerConfig } from '../config.js';
 import { every } from './every.js';
 import type { Logger } from './logging.js';
@@ -90,8 +90,9 @@ async function wakeRuns({ client, heldPolls, version, since, stopped }: Draining
   // few signals. One is not enough: the first may come before the task queues know of the change.
   const checks = Math.max(0, Date.now() - since) / CHECK_INTERVAL_MS;
   const requestId = `${WAKE_SIGNAL}/${version.buildId}/${since}/${Math.floor(Math.log2(checks + 1))}`;
+  const query = openRunsPinnedTo(`${version.deploymentName}:${version.buildId}`);
   let batch: Promise<void>[] = [];
-  for await (const run of client.workflow.list({ query: runsOf(version) })) {
+  for await (const run of client.workflow.list({ query })) {
     if (stopped.aborted) return;
     // One that takes no signal, such as one with a full history, must not keep the others.
     batch.push(wake(client, run, requestId).catch((error: unknown) => void failures.push(error)));
@@ -119,11 +120,6 @@ async function wake(client: Client, { workflowId, runId }: WorkflowExecutionInfo
   } catch (error) {
     if (!isNotFound(error)) throw error;
   }
-}
-
-function runsOf({ deploymentName, buildId }: WorkerDeploymentVersion): string {
-  const ofVersion = `TemporalWorkerDeploymentVersion = '${deploymentName}:${buildId}'`;
-  return `${ofVersion} AND TemporalWorkflowVersioningBehavior = 'Pinned' AND ${IS_OPEN}`;
 }
 
 /** The native connection wraps some answers of the server. */

@@ -1,5 +1,6 @@
-/** Counts the running jobs of the namespace for the metrics, with a fixed number of bounded calls a minute. */
+/** Counts the running jobs of the namespace for the metrics, with a few bounded calls a minute for each version. */
 import type { Client } from '@temporalio/client';
+import type { WorkerDeploymentVersion } from '@temporalio/common';
 import {
   AGENT_JOB_WORKFLOW,
   type Phase,
@@ -9,11 +10,13 @@ import {
   SHOWN_WAITING_FOR,
   VISITOR_EXPORT_WORKFLOW,
 } from '../contract.js';
+import type { WorkerConfig } from '../config.js';
 import { hasGrpcStatus } from '../temporal/grpc.js';
-import { IS_OPEN } from '../temporal/visibility.js';
+import { IS_OPEN, openRunsPinnedTo } from '../temporal/visibility.js';
 import { every } from './every.js';
 import { atMostEvery, type Logger } from './logging.js';
 import type { Meters } from './metrics.js';
+import { workerVersion } from './workers.js';
 
 const OPEN_PHASES = PHASES.filter((phase) => phase !== 'done');
 /** The ages by which jobs without an id are counted, in minutes. */
@@ -27,13 +30,37 @@ const phaseIs = (phase: Phase) => `${RUNNING} AND ${SEARCH_ATTRIBUTE.phase} = '$
 /** They have waited for more than an hour. */
 const WAITING_EXPORTS = `${runningOf(VISITOR_EXPORT_WORKFLOW)} AND ${SEARCH_ATTRIBUTE.waitingFor} IS NOT NULL`;
 
+const DRAINED = 5; // temporal.api.enums.v1.WorkerDeploymentVersionStatus
+
+/**
+ * Finds the versions of the workers by which open jobs are counted, '' for none, each with its condition. One that was
+ * found stays: it must be seen that its jobs have left.
+ */
+async function findVersions(found: Map<string, string>, client: Client, own?: WorkerDeploymentVersion): Promise<void> {
+  if (!own) return void found.set('', '');
+  const { deploymentName, buildId } = own;
+  const request = { namespace: client.options.namespace, deploymentName };
+  const described = await client
+    .withDeadline(Date.now() + CALL_LIMIT_MS, () => client.workflowService.describeWorkerDeployment(request))
+    // The server learns of a deployment from the polls of its first worker.
+    .catch(() => null);
+  const listed = described?.workerDeploymentInfo?.versionSummaries ?? [];
+  const needed = listed.filter(({ status }) => Number(status) !== DRAINED);
+  found.set('', ' AND TemporalWorkerDeploymentVersion IS NULL');
+  for (const id of [buildId, ...needed.map(({ deploymentVersion }) => deploymentVersion?.buildId)]) {
+    if (id) found.set(id, ` AND ${openRunsPinnedTo(`${deploymentName}:${id}`)}`);
+  }
+}
+
 type Count = [meter: keyof Meters & `${string}Jobs`, labels: Record<string, string>, query: string];
 
 /** All that is counted: each with its meter, its labels and its query. */
-function counts(now: number): Count[] {
+function counts(now: number, versions: ReadonlyMap<string, string>): Count[] {
   const createdBefore = (minutes: number) => new Date(now - minutes * 60_000).toISOString();
   return [
-    ...OPEN_PHASES.map((phase): Count => ['openJobs', { phase }, phaseIs(phase)]),
+    ...[...versions].flatMap(([version, isOf]) =>
+      OPEN_PHASES.map((phase): Count => ['openJobs', { phase, version }, phaseIs(phase) + isOf]),
+    ),
     ['attentionJobs', {}, phaseIs('needsAttention')],
     ...SHOWN_WAITING_FOR.map((reason): Count => [
       'waitingJobs',
@@ -49,9 +76,11 @@ function counts(now: number): Count[] {
 }
 
 /** Counts once a minute; returns what stops it. */
-export function watchOpenJobs(client: Client, meters: Meters, log: Logger): () => void {
+export function watchOpenJobs(client: Client, config: WorkerConfig, meters: Meters, log: Logger): () => void {
+  const versions = new Map<string, string>();
   const count = async () => {
-    for (const [meter, labels, query] of counts(Date.now())) {
+    await findVersions(versions, client, workerVersion(config));
+    for (const [meter, labels, query] of counts(Date.now(), versions)) {
       meters[meter].set(await countWorkflows(client, query), labels);
     }
     meters.waitingExports.set(await countWorkflows(client, WAITING_EXPORTS));

@@ -3,8 +3,11 @@
  */
 import { createServer } from 'node:http';
 import type { IncomingMessage, ServerResponse } from 'node:http';
+import type { Client } from '@temporalio/client';
 import type { Worker } from '@temporalio/worker';
 import { cannotListen, type ListenAddress } from '../config.js';
+import { arePollsCut, POLLS_ARE_CUT, readHeartbeats } from '../temporal/heartbeats.js';
+import { quoted } from '../temporal/visibility.js';
 import { messageOf } from './connection.js';
 import { every } from './every.js';
 
@@ -19,6 +22,7 @@ export interface ReadyState {
 // Together below the 10 seconds within which a lost server must show.
 const PROBE_EVERY_MS = 5_000;
 const PROBE_LIMIT_MS = 4_000;
+const CUTS_EVERY_MS = 60_000;
 const MAX_NAMED = 100;
 
 /** What a probe checks, and what it notifies. */
@@ -69,6 +73,14 @@ export class Readiness {
     this.#options.onProbe(false);
     this.#reason = reason;
   }
+}
+
+/** Looks once a minute whether the long calls of this process are cut, and says so beside the state. */
+export function watchCutCalls(body: { cutCalls?: string | undefined }, client: Client, identity: string): void {
+  every(CUTS_EVERY_MS, async () => {
+    const isCut = (await readHeartbeats(client, `WorkerIdentity = ${quoted(identity)}`)).some(arePollsCut);
+    body.cutCalls = isCut ? POLLS_ARE_CUT : undefined;
+  });
 }
 
 async function unreachable(reach: (deadline: number) => Promise<unknown>): Promise<string | undefined> {

@@ -8,21 +8,20 @@ import { readHttpConfig, readWorkerConfig, WORKER_VARIABLES } from '../../src/co
 import { needToolchain } from '../support/toolchains.js';
 import {
   CHART,
+  dashed,
+  EVERYTHING,
   NEEDED,
   parseManifests,
   podsOf,
   problemsOf,
   renderChart,
   renderedManifests,
+  setText,
+  version,
   type Manifest,
   type PodSpec,
 } from './manifests.js';
 
-const { version } = JSON.parse(await readFile(new URL('../../package.json', import.meta.url), 'utf8')) as {
-  version: string;
-};
-/** As in names of objects. */
-const dashed = version.replaceAll('.', '-');
 /** A worker has ended by then. */
 const SHUTDOWN_SECONDS = 25;
 /** So has HTTP, after the pause of its manifest. */
@@ -54,7 +53,7 @@ test('the chart holds workers of both roles, the set-up, HTTP, and what goes wit
   expect(kindsOf(all)).toEqual([
     ...['Deployment', 'Deployment', 'Deployment'],
     'Job',
-    ...['NetworkPolicy', 'NetworkPolicy'],
+    ...['NetworkPolicy', 'NetworkPolicy', 'NetworkPolicy'],
     ...['PodDisruptionBudget', 'PodDisruptionBudget', 'PodDisruptionBudget'],
     'ScaledObject',
     ...['Service', 'Service'],
@@ -173,6 +172,7 @@ test('what selects pods selects those that it is meant for', async (context) => 
     'NetworkPolicy agent-jobs': ['agent-jobs-jobs', 'agent-jobs-exports', setup],
     'Service agent-jobs-http': ['agent-jobs-http'],
     'NetworkPolicy agent-jobs-http': ['agent-jobs-http'],
+    'NetworkPolicy agent-jobs-setup': [setup],
   });
 });
 
@@ -185,17 +185,25 @@ test('the chart has the version of the package, and takes every setting of a wor
   expect(Object.keys(properties.settings.properties).toSorted()).toEqual(free.toSorted());
 });
 
-const set = (...values: string[]) => values.flatMap((value) => ['--set-string', value]);
-const turnedOn = (...values: string[]) => values.flatMap((value) => ['--set', `${value}=true`]);
-const EVERYTHING = [
-  ...NEEDED,
-  ...set('temporal.tls.secret=tls', 'temporal.apiKey.secret=key', 'payloadKeys.secret=keys', 'snapshots.claim=claim'),
-  ...set('webhooks.secret=webhooks', 'upstream.keys.projectKeys=projects'),
-  ...set('settings.LOG_LEVEL=debug', 'temporal.tls.serverName=temporal', 'http.maxToolWait=20s'),
-  ...set('http.publicUrl=https://example.com/jobs', 'http.allowedOrigins=https://app.example.com'),
-  ...['--set', 'http.replicas=2', '--set-json', 'networkPolicy.httpFrom=[{"podSelector":{}}]'],
-  ...turnedOn('temporal.tls.serverAuthority', 'serviceMonitor.enabled', 'autoscaling.enabled', 'versioning.enabled'),
-];
+interface Schema {
+  properties?: Record<string, Schema>;
+}
+
+/** Each value of the chart by its path; of what Kubernetes knows itself, such as resources, the whole. */
+function pathsOf(schema: Schema, path = ''): string[] {
+  if (!schema.properties) return [path];
+  return Object.entries(schema.properties).flatMap(([key, value]) => pathsOf(value, path ? `${path}.${key}` : key));
+}
+
+test('the schema has every value, and every value but those of one part alone has a default', async () => {
+  const values = parse(await readFile(join(CHART, 'values.yaml'), 'utf8')) as object;
+  const schema = JSON.parse(await readFile(join(CHART, 'values.schema.json'), 'utf8')) as Schema;
+  const valueAt = (path: string) =>
+    path.split('.').reduce<unknown>((value, key) => (value as Record<string, unknown> | undefined)?.[key], values);
+  const without = pathsOf(schema).filter((path) => valueAt(path) === undefined && !path.startsWith('settings.'));
+  const ofOnePart = ['podAnnotations', 'nodeSelector', 'tolerations', 'affinity'];
+  expect(without).toEqual(['global', ...['http', 'setup'].flatMap((part) => ofOnePart.map((key) => `${part}.${key}`))]);
+});
 
 test('with everything turned on, every object is valid, and a version has workers of its own', async (context) => {
   const manifests = parseManifests(await renderChart(await needToolchain(context, 'helm'), EVERYTHING));
@@ -217,13 +225,13 @@ test('with everything turned on, every object is valid, and a version has worker
 });
 
 test.for([
-  ['temporal.address is missing', set('temporal.address=')],
-  ['upstream.baseUrl is missing', set('upstream.baseUrl=')],
-  ['snapshots.url is missing', set('snapshots.url=')],
-  ['LOGLEVEL', set('settings.LOGLEVEL=debug')],
-  ['ADMIN_API_KEY', set('settings.ADMIN_API_KEY=a-key')],
-  ['memory', set('roles.jobs.memory=2Gi')],
-  ['request', set('http.resources.request.cpu=1')],
+  ['temporal.address is missing', setText('temporal.address=')],
+  ['upstream.baseUrl is missing', setText('upstream.baseUrl=')],
+  ['snapshots.url is missing', setText('snapshots.url=')],
+  ['LOGLEVEL', setText('settings.LOGLEVEL=debug')],
+  ['ADMIN_API_KEY', setText('settings.ADMIN_API_KEY=a-key')],
+  ['memory', setText('roles.jobs.memory=2Gi')],
+  ['request', setText('http.resources.request.cpu=1')],
   ['minReplicas', ['--set', 'autoscaling.minReplicas=0']],
 ] as const)('a value that is wrong or missing is named: %s', async ([text, args], context) => {
   const helm = await needToolchain(context, 'helm');

@@ -35,6 +35,9 @@ interface Volume {
 export interface PodSpec {
   securityContext: Record<string, unknown>;
   automountServiceAccountToken: boolean;
+  nodeSelector?: Record<string, string>;
+  tolerations?: { key: string }[];
+  affinity?: Record<string, unknown>;
   terminationGracePeriodSeconds?: number;
   containers: Container[];
   volumes: Volume[];
@@ -44,7 +47,7 @@ export interface Manifest {
   apiVersion: string;
   kind: string;
   metadata: { name: string; labels: Record<string, string>; annotations?: Record<string, string> };
-  spec?: Record<string, unknown> & { template?: { metadata: { labels: Record<string, string> }; spec: PodSpec } };
+  spec?: Record<string, unknown> & { template?: { metadata: Omit<Manifest['metadata'], 'name'>; spec: PodSpec } };
 }
 
 export function parseManifests(text: string): Manifest[] {
@@ -53,10 +56,35 @@ export function parseManifests(text: string): Manifest[] {
 
 export const CHART = fileURLToPath(new URL('../../deploy/kubernetes/chart/', import.meta.url));
 
+/** The release, and the same in names of objects. */
+export const { version } = JSON.parse(readFileSync(new URL('../../package.json', import.meta.url), 'utf8')) as {
+  version: string;
+};
+export const dashed = version.replaceAll('.', '-');
+
+export const setText = (...values: string[]): string[] => values.flatMap((value) => ['--set-string', value]);
+
 /** The values that have no default. */
-export const NEEDED = [
+export const NEEDED = setText(
   ...['temporal.address=temporal:7233', 'upstream.baseUrl=https://u.example', 'snapshots.url=s3://b/p'],
-].flatMap((value) => ['--set-string', value]);
+);
+
+const turnedOn = (...values: string[]) => values.flatMap((value) => ['--set', `${value}=true`]);
+/** Every part that values turn on. */
+export const EVERYTHING = [
+  ...NEEDED,
+  ...setText(
+    'temporal.tls.secret=tls',
+    'temporal.apiKey.secret=key',
+    'payloadKeys.secret=keys',
+    'snapshots.claim=claim',
+  ),
+  ...setText('webhooks.secret=webhooks', 'upstream.keys.projectKeys=projects'),
+  ...setText('settings.LOG_LEVEL=debug', 'temporal.tls.serverName=temporal', 'http.maxToolWait=20s'),
+  ...setText('http.publicUrl=https://example.com/jobs', 'http.allowedOrigins=https://app.example.com'),
+  ...['--set', 'http.replicas=2', '--set-json', 'networkPolicy.httpFrom=[{"podSelector":{}}]'],
+  ...turnedOn('temporal.tls.serverAuthority', 'serviceMonitor.enabled', 'autoscaling.enabled', 'versioning.enabled'),
+];
 
 /** The text that Helm makes of the chart with these arguments; rejects with what Helm says. */
 export async function renderChart(helm: string, args: readonly string[]): Promise<string> {
@@ -93,8 +121,8 @@ export function problemsOf(manifest: Manifest): string[] {
 /** The pods that an object makes. */
 export function podsOf(
   manifests: readonly Manifest[],
-): { name: string; labels: Record<string, string>; pod: PodSpec }[] {
-  return manifests.flatMap(({ metadata, spec }) =>
-    spec?.template ? [{ name: metadata.name, labels: spec.template.metadata.labels, pod: spec.template.spec }] : [],
+): { name: string; labels: Record<string, string>; annotations?: Record<string, string>; pod: PodSpec }[] {
+  return manifests.flatMap(({ metadata: { name }, spec }) =>
+    spec?.template ? [{ name, ...spec.template.metadata, pod: spec.template.spec }] : [],
   );
 }

@@ -5,7 +5,11 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { expect, test } from 'vitest';
+import { freePort } from '../../src/local/child-process.js';
 import { AgentJobs } from '../../src/starter.js';
+import { jsonLines } from '../cli/run-cli.js';
+import { runInProcess } from '../cli/run-in-process.js';
+import { parseExposition } from '../monitoring/promql.js';
 import { failedTasks } from '../support/failed-tasks.js';
 import { Runbook } from '../support/runbook.js';
 import { until } from '../support/worker-process.js';
@@ -82,6 +86,19 @@ async function failedTasksOf(projectId: string) {
   return failed;
 }
 
+/** What `doctor` says of the workers. */
+async function checkOfWorkers(): Promise<unknown> {
+  const { stdout } = await runInProcess(['doctor', '--json'], { env: system.clientEnv() });
+  return jsonLines(stdout).find(({ check }) => check === 'Worker');
+}
+
+/** The jobs that are watched on each version, as a worker counts them once a minute. */
+async function watchedOf(metricsAddress: string): Promise<Record<string, number>> {
+  const samples = parseExposition(await (await fetch(`http://${metricsAddress}/metrics`)).text());
+  const open = samples.filter(({ metric, labels }) => metric === 'agent_jobs_open' && labels['phase'] === 'watching');
+  return Object.fromEntries(open.map(({ labels, value }) => [labels['version'], value]));
+}
+
 test(
   'a version is made current, the one before drains, its workers go, and back: jobs and exports go on',
   { timeout: 2 * MAX_MS },
@@ -91,8 +108,10 @@ test(
     const folder = await mkdtemp(join(tmpdir(), 'agent-jobs-rollout-'));
     const settings = { WORKER_DEPLOYMENT: deployment, SNAPSHOTS_URL: pathToFileURL(folder).href };
     const rollOut = await RollOut.of(deployment);
-    const first = system.startWorker({ ...settings, WORKER_BUILD_ID: '1.0.0' });
+    const METRICS_ADDRESS = `127.0.0.1:${await freePort()}`;
+    const first = system.startWorker({ ...settings, WORKER_BUILD_ID: '1.0.0', METRICS_ADDRESS });
     await rollOut.to('1.0.0');
+    expect(await checkOfWorkers()).toMatchObject({ status: 'ok', remedy: [] });
 
     const jobs = new AgentJobs({ client: server.client, taskQueue: server.taskQueue });
     const polling = { min: '1 hour', max: '1 hour' };
@@ -107,6 +126,13 @@ test(
     await rollOut.to(release, { from: '1.0.0' });
     await rollOut.hasOpenRuns(release, JOBS);
     expect(first.output()).toContain('Another version of the workers is current');
+    expect(await checkOfWorkers()).toMatchObject({
+      status: 'warn',
+      text: expect.stringMatching(new RegExp(`^2 workers poll .*\nno open run is on ${deployment}:1\\.0\\.0$`)),
+      remedy: ['its workers can go: see docs/operations.md'],
+    });
+    const watchedJobs = { '1.0.0': 0, [release]: JOBS };
+    await expect.poll(() => watchedOf(METRICS_ADDRESS), { timeout: MAX_MS }).toMatchObject(watchedJobs);
 
     // Back again; 1.0.0 still polls.
     await rollOut.to('1.0.0', { from: release });

@@ -24,18 +24,19 @@ export function groupingOf(expression: string): string[] {
   return lists.flat().flatMap((label) => label.trim() || []);
 }
 
-/** A series of an exposition: the metric and its labels. */
+/** A series of an exposition: the metric, its labels and its value. */
 export interface Sample {
   metric: string;
   labels: Record<string, string>;
+  value: number;
 }
 
 /** Reads what `/metrics` answers. */
 export function parseExposition(text: string): Sample[] {
   return text.split('\n').flatMap((line) => {
-    const [, metric, labels = ''] = /^(\w+)(?:\{(.*)\})? \S+$/.exec(line) ?? [];
+    const [, metric, labels = '', value] = /^(\w+)(?:\{(.*)\})? (\S+)$/.exec(line) ?? [];
     if (metric === undefined) return [];
     const pairs = [...labels.matchAll(/(\w+)="((?:[^"\\]|\\.)*)"/g)].map(([, name, text]) => [name!, text!]);
-    return [{ metric, labels: Object.fromEntries(pairs) as Record<string, string> }];
+    return [{ metric, labels: Object.fromEntries(pairs) as Record<string, string>, value: Number(value) }];
   });
 }

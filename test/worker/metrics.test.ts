@@ -96,7 +96,7 @@ describe('the metrics of a worker', { timeout: 240_000 }, () => {
     await metric('agent_jobs_cpu_seconds', (seconds) => seconds > 0 && !Number.isInteger(seconds));
     await metric('agent_jobs_needs_attention', (jobs) => jobs === 0);
     for (const phase of PHASES.filter((word) => word !== 'done')) {
-      await metric(`agent_jobs_open phase="${phase}"`, (jobs) => jobs === 0);
+      await metric(`agent_jobs_open phase="${phase}" version=""`, (jobs) => jobs === 0);
     }
     for (const reason of SHOWN_WAITING_FOR) {
       await metric(`agent_jobs_waiting for="${reason}"`, (jobs) => jobs === 0);
@@ -161,10 +161,10 @@ describe('the metrics of a worker', { timeout: 240_000 }, () => {
     await endFirst();
     worker = startWorkerProcess({ ...workerEnv(server, sandbox), METRICS_ADDRESS: `127.0.0.1:${port}` });
     await worker.wrote('The worker runs');
-    await metric('agent_jobs_open phase="needsAttention"', (n) => n === 1);
+    await metric('agent_jobs_open phase="needsAttention" version=""', (n) => n === 1);
     await metric('agent_jobs_needs_attention', (n) => n === 1);
-    await metric('agent_jobs_open phase="watching"', (n) => n === 1);
-    await metric('agent_jobs_open phase="creating"', (n) => n === 1);
+    await metric('agent_jobs_open phase="watching" version=""', (n) => n === 1);
+    await metric('agent_jobs_open phase="creating" version=""', (n) => n === 1);
     await metric('agent_jobs_waiting for="person"', (n) => n === 1);
     await metric('agent_jobs_waiting for="rateLimit"', (n) => n === 1);
     await metric('agent_jobs_waiting for="key"', (n) => n === 0);
@@ -180,7 +180,7 @@ describe('the metrics of a worker', { timeout: 240_000 }, () => {
     }
     await metric('agent_jobs_ready', (n) => n === 1);
     await metric('agent_jobs_uncreated older_than="10m"', (n) => n === 0);
-    expect((await metrics()).get('agent_jobs_open phase="sending"')).toBe(0);
+    expect((await metrics()).get('agent_jobs_open phase="sending" version=""')).toBe(0);
     await jobs[0]!.executeUpdate(resolveUnknownUpdate, { args: [{ action: 'abandon' }] });
     for (const job of jobs) await job.terminate().catch(() => {});
   });

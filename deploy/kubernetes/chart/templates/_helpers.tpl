@@ -80,20 +80,45 @@ agent-jobs/version: {{ include "agent-jobs.version" .root | quote }}
 {{- end }}
 {{- end }}
 
+{{- /* Absent after `helm upgrade --reuse-values` from a chart without these values. A key that is null is left out. */ -}}
 {{- define "agent-jobs.podSecurity" -}}
-runAsNonRoot: true
-runAsUser: 10001
-runAsGroup: 10001
-# The group of mounted Secrets and of the snapshots' volume.
-fsGroup: 10001
-fsGroupChangePolicy: OnRootMismatch
-seccompProfile: { type: RuntimeDefault }
+{{- $today := dict "runAsNonRoot" true "runAsUser" 10001 "runAsGroup" 10001 "fsGroup" 10001 -}}
+{{- $_ := set $today "fsGroupChangePolicy" "OnRootMismatch" -}}
+{{- $_ := set $today "seccompProfile" (dict "type" "RuntimeDefault") -}}
+{{- include "agent-jobs.withoutNull" (kindIs "map" .Values.podSecurityContext | ternary .Values.podSecurityContext $today) }}
 {{- end }}
 
 {{- define "agent-jobs.containerSecurity" -}}
-allowPrivilegeEscalation: false
-readOnlyRootFilesystem: true
-capabilities: { drop: [ALL] }
+{{- $today := dict "allowPrivilegeEscalation" false "readOnlyRootFilesystem" true -}}
+{{- $_ := set $today "capabilities" (dict "drop" (list "ALL")) -}}
+{{- include "agent-jobs.withoutNull" (kindIs "map" .Values.securityContext | ternary .Values.securityContext $today) }}
+{{- end }}
+
+{{- define "agent-jobs.withoutNull" -}}
+{{- $kept := dict -}}
+{{- range $key, $value := . }}{{ if not (kindIs "invalid" $value) }}{{ $_ := set $kept $key $value }}{{ end }}{{ end -}}
+{{- toYaml $kept }}
+{{- end }}
+
+{{- /* The port of "host:port" or of an address with a scheme, a user or a path; without one that of the scheme. */ -}}
+{{- define "agent-jobs.port" -}}
+{{- $host := regexReplaceAll "^(?:[A-Za-z]+://)?(?:[^/?#]*@)?([^/?#]*).*$" .address "${1}" -}}
+{{- $byScheme := hasPrefix "https:" (lower .address) | ternary "443" .default -}}
+{{- regexFind ":[0-9]+$" $host | trimPrefix ":" | default $byScheme }}
+{{- end }}
+
+{{- /* As text: numbers of values and of templates differ in type, and would be listed twice. */ -}}
+{{- define "agent-jobs.egressPorts" -}}
+{{- $ports := list (include "agent-jobs.port" (dict "address" .Values.temporal.address "default" "7233")) -}}
+{{- $web := list .Values.upstream.baseUrl .Values.temporal.proxy -}}
+{{- range $name := list "HTTPS_PROXY" "HTTP_PROXY" "WEBHOOKS_PROXY" -}}
+{{- $web = append $web (get $.Values.settings $name) -}}
+{{- end -}}
+{{- range compact $web -}}
+{{- $ports = append $ports (include "agent-jobs.port" (dict "address" . "default" "80")) -}}
+{{- end -}}
+{{- range .Values.networkPolicy.egressPorts }}{{ $ports = append $ports (int . | toString) }}{{ end -}}
+{{- $ports | uniq | join " " }}
 {{- end }}
 
 {{- define "agent-jobs.egress" -}}
@@ -109,7 +134,39 @@ capabilities: { drop: [ALL] }
         {{- end }}
     - ipBlock: { cidr: '::/0' }
   ports:
-    {{- range .Values.networkPolicy.egressPorts }}
+    {{- range include "agent-jobs.egressPorts" . | splitList " " }}
     - { protocol: TCP, port: {{ . }} }
     {{- end }}
+{{- end }}
+
+{{- /* Where pods go, and their annotations: what a part sets for itself (`own`) takes the place of the common value. */ -}}
+{{- define "agent-jobs.placement" -}}
+{{- range $name := list "nodeSelector" "tolerations" "affinity" }}
+{{- with hasKey $.own $name | ternary (get $.own $name) (get $.root.Values $name) }}
+{{ $name }}:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- end }}
+{{- end }}
+
+{{- define "agent-jobs.podAnnotations" -}}
+{{- with hasKey .own "podAnnotations" | ternary .own.podAnnotations .root.Values.podAnnotations }}
+annotations:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- end }}
+
+{{- /* Snapshots in a folder of the container itself would be lost with it, and can't be written there. */ -}}
+{{- define "agent-jobs.snapshotsStay" -}}
+{{- if hasPrefix "file:" .Values.snapshots.url }}
+{{- $path := printf "%s/" (get (urlParse .Values.snapshots.url) "path" | trimSuffix "/") -}}
+{{- $folders := empty .Values.snapshots.claim | ternary list (list "/snapshots") -}}
+{{- range .Values.extraVolumeMounts }}{{ if not .readOnly }}{{ $folders = append $folders .mountPath }}{{ end }}{{ end -}}
+{{- $isMounted := false -}}
+{{- range $folders }}{{ if hasPrefix (printf "%s/" (trimSuffix "/" .)) $path }}{{ $isMounted = true }}{{ end }}{{ end -}}
+{{- if not $isMounted }}
+{{- $remedy := "set snapshots.claim, which is mounted at /snapshots, or mount one there with extraVolumeMounts" -}}
+{{- printf "snapshots.url %s is in no volume: %s" .Values.snapshots.url $remedy | fail }}
+{{- end }}
+{{- end }}
 {{- end }}
