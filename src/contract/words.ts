@@ -179,9 +179,9 @@ export const SHOWN_WAITING_FOR = wordsOf(WORDS.waits, 'isShown', true);
 /** One of them. */
 export type ShownWaitingFor = (typeof SHOWN_WAITING_FOR)[number];
 
-/** The row of a wait. */
-export function waitNamed(word: (typeof WAITING_FOR)[number]): WaitRow {
-  return WORDS.waits.find((wait) => wait.word === word)!;
+/** The row of a wait; none for a word of another release. */
+export function waitNamed(word: string): WaitRow | undefined {
+  return WORDS.waits.find((wait) => wait.word === word);
 }
 
 /** The upstream's statuses that end a job. */
