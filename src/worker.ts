@@ -45,7 +45,6 @@ async function runWorker(config: WorkerConfig, log: Logger, pollLeaseMs: number 
   if (healthAddress) await startHealthServer(healthAddress, () => ({ ...readiness.state(), ...restored, ...cut }));
   const meter = await installRuntime(bridgeToTemporal(log), metricsAddress);
   const meters = createMeters(meter, { namespace: temporal.namespace, taskQueue });
-  if (metricsAddress) shutdown.onBegin(watchProcess(meters));
   const metrics = metricsOf(meters);
   const connection = await connectTemporal(temporal, log, readTemporalSettings);
   const upstream = openUpstream(config, meters, log);
@@ -118,6 +117,7 @@ function startWatches(options: WatchesOptions): void {
   }
   if (config.webhooks) shutdown.onBegin(keepSweeping(client, taskQueue, log));
   if (!config.metricsAddress) return;
+  shutdown.onBegin(watchProcess(meters));
   // What no call of an activity shows: held polls, open jobs, budgets, workers of the exports, days without an export.
   shutdown.onBegin(every(POLLS_HELD_INTERVAL_MS, () => meters.pollsHeld.set(heldPolls?.size ?? 0)));
   shutdown.onBegin(watchOpenJobs(client, config, meters, log));

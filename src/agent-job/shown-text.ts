@@ -7,8 +7,8 @@ import { waitNamed } from '../contract/words.js';
 
 /** What it waits for, as the end of a sentence; undefined if the wait is a job's normal life. */
 export function lastingWait(waiting: Waiting): string | undefined {
-  const { isShown, text } = waitNamed(waiting.for);
-  return isShown ? text : undefined;
+  const row = waitNamed(waiting.for);
+  return row?.isShown ? row.text : undefined;
 }
 
 /** What a wait of a job's normal life is worth saying; undefined if it is not. */
@@ -22,8 +22,8 @@ export function passingWait({ for: what, until, reason }: Waiting): string | und
 
 /** What a person may do about the wait; undefined if the wait is a job's normal life. */
 export function waitRemedy({ for: what, position }: Waiting, projectId: string): string | undefined {
-  const { remedy } = waitNamed(what);
-  if (remedy === null) return undefined;
+  const remedy = waitNamed(what)?.remedy;
+  if (remedy == null) return undefined;
   const queue = `"npx agent-jobs queue --project ${shellWord(projectId)}" shows who is next`;
   return position === undefined ? remedy : `${remedy}; ${queue}`;
 }

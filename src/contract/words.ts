@@ -184,9 +184,9 @@ export function textsOf(rows: readonly { word: string; text: string }[]): Readon
   return Object.fromEntries(rows.map(({ word, text }) => [word, text]));
 }
 
-/** The row of a wait. */
-export function waitNamed(word: (typeof WAITING_FOR)[number]): WaitRow {
-  return WORDS.waits.find((wait) => wait.word === word)!;
+/** The row of a wait; none for a word of another release. */
+export function waitNamed(word: string): WaitRow | undefined {
+  return WORDS.waits.find((wait) => wait.word === word);
 }
 
 /** The upstream's statuses that end a job. */

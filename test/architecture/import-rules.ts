@@ -65,7 +65,7 @@ export const IMPORT_RULES: Record<string, ImportRule> = {
   // The one table of what callers do with jobs, and HTTP and the tools of agents over it.
   operations: { values: 'contract agent-job client', types: 'starter', packages: 'node' },
   http: {
-    values: 'contract agent-job config client operations',
+    values: 'contract config client operations',
     types: 'starter',
     packages: 'node zod @modelcontextprotocol/server',
   },

@@ -33,6 +33,6 @@ test('a file of settings may begin with a byte order mark, as editors on Windows
   expect(config.temporal.connectionOptions.apiKey).toBe('a-key');
   const keys = createKeySource({ adminApiKeyFile, projectKeysFile });
   expect([await keys.keyFor('p'), await keys.keyFor('q')]).toEqual(['its-key', 'the-key']);
-  expect(await new Budgets({ projectBudgetsFile }).of('create', 'p')).toBe(5);
+  expect(await new Budgets({ projectBudgetsFile }).of('create', 'p')).toMatchObject({ perHour: 5 });
   expect((await readPayloadKeys({ PAYLOAD_KEYS_FILE: payloadKeysFile })?.current())?.[0]).toBe('a');
 });

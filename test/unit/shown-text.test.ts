@@ -1,6 +1,13 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { jsonLine, printable, printableLines, waitRemedy, waitTimes } from '../../src/agent-job/shown-text.js';
+import {
+  jsonLine,
+  lastingWait,
+  printable,
+  printableLines,
+  waitRemedy,
+  waitTimes,
+} from '../../src/agent-job/shown-text.js';
 import type { Waiting } from '../../src/contract.js';
 
 /** Control characters, line separators, and what turns the direction of writing. */
@@ -50,6 +57,11 @@ test('JSON is one line that a terminal only shows, and a parser reads the same v
 const SINCE = '2026-01-01T12:00:00.000Z';
 const UNTIL = '2026-01-01T13:00:00.000Z';
 const wait = (what: Waiting['for'], more: Partial<Waiting> = {}): Waiting => ({ for: what, since: SINCE, ...more });
+
+test('a wait of a later release is one without words', () => {
+  const later = wait('window' as Waiting['for']);
+  expect([lastingWait(later), waitRemedy(later, 'shop')]).toEqual([undefined, undefined]);
+});
 
 test('a wait with a place in a queue names the command that shows the place, for any project', () => {
   expect(waitRemedy(wait('turn', { position: 3 }), 'shop')).toContain('"npx agent-jobs queue --project shop"');

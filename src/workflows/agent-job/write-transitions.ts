@@ -291,7 +291,7 @@ function wait(
   more: Pick<Waiting, 'notBefore' | 'queued' | 'mustAsk'>,
 ): Write {
   const stoppedAt = write.deadlineStoppedAt ?? (deadlineAt > beganAt ? beganAt : null);
-  const deadlineStoppedAt = waitNamed(what).stopsDeadline ? stoppedAt : null;
+  const deadlineStoppedAt = waitNamed(what)?.stopsDeadline ? stoppedAt : null;
   const before = interruptionOf(write);
   const since = before && isSameWait(before.for, what) ? before.since : now;
   const interruption: Interruption = { for: what, since, reason };
