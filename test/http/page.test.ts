@@ -106,7 +106,7 @@ test('a follow-up is sent once, though its answer is lost and the button is pres
   expect([message!.prompt, others]).toEqual(['And add a test', []]);
   expect(tab.requests.filter((request) => request.startsWith('POST'))).toHaveLength(2);
   // The same words are a new message once the first one was taken.
-  expect(await text.inputValue()).toBe('');
+  await expect.poll(() => text.inputValue()).toBe('');
   await job.cancel();
 });
 
@@ -249,18 +249,15 @@ test('without keys the own page writes, and no other site', async (context) => {
   const { site, address } = await startOtherSite(http.url + byId(job.workflowId));
   const { page, errors } = await openTab(context);
   await page.goto(address);
-  expect(errors.join()).toMatch(/frame-ancestors/);
+  await expect.poll(() => errors.join()).toMatch(/frame-ancestors/);
+  const scripted = page.waitForResponse(/cancel$/);
+  const options = { method: 'POST', mode: 'no-cors' } as const;
+  const target = `${http.url}${byId(job.workflowId)}/cancel`;
+  await page.evaluate(([to, how]) => void fetch(to, how), [target, options] as const);
+  expect((await scripted).status()).toBe(403);
   const sent = page.waitForResponse(/cancel$/);
   await page.evaluate('document.forms[0].submit()');
   expect((await sent).status()).toBe(403);
-  await page.goto(address);
-  const scripted = page.waitForResponse(/cancel$/);
-  const options = { method: 'POST', mode: 'no-cors' } as const;
-  await page.evaluate(([to, how]) => void fetch(to, how), [
-    `${http.url}${byId(job.workflowId)}/cancel`,
-    options,
-  ] as const);
-  expect((await scripted).status()).toBe(403);
   expect((await job.state()).outcome).toBeNull();
   // The page of this server asks for no key.
   const tab = await openTab(context);
