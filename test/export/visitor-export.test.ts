@@ -157,7 +157,7 @@ test('days that earlier runs missed are made up for, the newest first, and one t
 });
 
 test('a day whose own run is cancelled fails alone, and the other days are exported', async () => {
-  await setUp.sandbox.addFault({ kind: 'status', status: 429, operation: 'visitors', retryAfter: 1_000 });
+  await setUp.sandbox.addFault({ kind: 'status', status: 503, operation: 'visitors', retryAfter: 1_000 });
   const { type, details } = await withWorkers(setUp, async () => {
     const scheduled = await startScheduledRun(setUp);
     await until(async () => (await requests()) >= 1);
