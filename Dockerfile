@@ -8,7 +8,7 @@ COPY packages ./packages
 RUN npm ci --ignore-scripts
 COPY tsconfig.json tsconfig.build.json LICENSE ./
 COPY src ./src
-COPY scripts/bundle-workflows.mjs scripts/
+COPY scripts/bundle-workflows.mjs scripts/copy-page.mjs scripts/
 COPY scripts/release/keep-optional.mjs scripts/release/
 # The README of the client's package.
 COPY docs/client.md docs/
