@@ -42,6 +42,8 @@ export interface WantedTurn extends TurnRequest {
   requests?: number;
   /** The task queue of the queue's workflow; default: the activity's. */
   taskQueue?: string;
+  /** Says to the server that nothing was sent, so that no other attempt uses the turn; false if one may. */
+  confirmUnsent?: () => Promise<boolean>;
 }
 
 /** How a turn was used, for the queue. */
@@ -96,7 +98,8 @@ export class Turns {
     const { result, used, asksAgain } = await send(turn);
     const report = { ...used, turn: turn?.id ?? null, at: Math.round(wanted.clock.late()) };
     if (asksAgain === false) {
-      if (turn) void this.#report(wanted.name, report);
+      if (turn && used.outcome === 'unsent') await this.giveBack(wanted);
+      else if (turn) void this.#report(wanted.name, report);
       return { result, queued: null };
     }
     const joining = Promise.resolve(asksAgain).then((asks) => (asks ? this.#join(wanted, report) : null));
@@ -111,13 +114,13 @@ export class Turns {
     // A budget that is set is kept, whether the queue can be asked or not.
     const isSet = isLimited(await this.#budgetOf(wanted.name));
     if (!isSet && !(await this.#isRunning(wanted))) return null;
-    const queued = await this.#join(wanted, unused(wanted));
+    const queued = await this.#join(wanted, await unused(wanted));
     return queued || isSet ? { held: queued } : null;
   }
 
-  /** Gives back a turn that is not used. */
-  giveBack(wanted: WantedTurn): void {
-    const report = unused(wanted);
+  /** Gives back a turn that is not used. Resolves once no other attempt can use it. */
+  async giveBack(wanted: WantedTurn): Promise<void> {
+    const report = await unused(wanted);
     if (report) void this.#report(wanted.name, report);
   }
 
@@ -197,10 +200,12 @@ function isUsed(): boolean {
   return activityInfo().heartbeatDetails !== undefined;
 }
 
-/** How a turn is reported that this attempt does not use. */
-function unused({ turn, clock }: WantedTurn): RequestReport | null {
+/** How a turn is reported that this attempt does not use; null if another attempt may use it: the queue counts it. */
+async function unused({ turn, clock, confirmUnsent }: WantedTurn): Promise<RequestReport | null> {
+  if (!turn) return null;
   const outcome = isUsed() ? 'other' : 'unsent';
-  return turn && { turn: turn.id, outcome, at: Math.round(clock.late()) };
+  if (outcome === 'unsent' && confirmUnsent && !(await confirmUnsent())) return null;
+  return { turn: turn.id, outcome, at: Math.round(clock.late()) };
 }
 
 /** Whether a queue is there; null if that is not known. */

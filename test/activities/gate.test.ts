@@ -224,16 +224,16 @@ test('where a budget is set, every write waits for its turn, and the queue gets 
 });
 
 test.each([
-  ['accepted', null, 'accepted'],
-  ['not delivered', notDelivered('refused'), 'unsent'],
-  ['in doubt', inDoubt('reset'), 'other'],
-])('a write with its turn is sent past all others, and reported as used if it was %s', async (_, fault, outcome) => {
+  ['accepted', null, 'accepted', []],
+  ['not delivered', notDelivered('refused'), 'unsent', ['take the mark back']],
+  ['in doubt', inDoubt('reset'), 'other', []],
+])('a write with its turn is sent past all others, and is reported if it was %s', async (_, fault, outcome, before) => {
   const bench = new Bench({ createsPerHour: 1 });
   if (fault) bench.upstream.createFaults.push(fault);
   await bench.create({ turn: turn('t:1', START + MINUTE) });
   expect(bench.upstream.created).toEqual(['w1']);
   await expect.poll(() => bench.reports).toMatchObject([{ turn: 't:1', outcome }]);
-  expect(bench.calls).toEqual(['mark', 'report']);
+  expect(bench.calls).toEqual(['mark', ...before, 'report']);
 });
 
 test('a turn that was refused is reported with the next place in the queue', async () => {
@@ -356,8 +356,54 @@ test('a write that is held has no mark and asks no queue, and its turn goes to a
   const held = { kind: 'blocked', reason: 'a page', isHeld: true };
   expect(await bench.create({ turn: turn('t:2', START + MINUTE) })).toEqual(held);
   expect(await bench.create()).toEqual(held);
-  expect(bench.calls).toEqual(['report']);
+  expect(bench.calls).toEqual(['take the mark back', 'report']);
   expect(bench.reports.at(-1)).toMatchObject({ turn: 't:2', outcome: 'unsent' });
+});
+
+/** Ways for a write to end whose turn goes to another. */
+const UNSENT = {
+  'was not delivered': (bench: Bench) => (bench.upstream.createJob = () => Promise.resolve(notDelivered('refused'))),
+  'was held': async (bench: Bench) => {
+    bench.upstream.createFaults.push(wrongKey);
+    await bench.create({ turn: turn('t:1', START + MINUTE) });
+    await expect.poll(() => bench.reports).toHaveLength(1);
+    bench.reports.length = 0;
+  },
+};
+
+test.each(Object.entries(UNSENT))(
+  'after a write %s, no later attempt uses the turn that it gave back',
+  async (_, end) => {
+    const [bench, other] = [new Bench({ createsPerHour: 100 }), new Bench({ createsPerHour: 100 })];
+    await end(bench);
+    let heartbeatDetails: unknown;
+    bench.takesMarks = (mark) => ((heartbeatDetails = mark), true);
+    await bench.create({ turn: turn('t:2', START + MINUTE) });
+    await expect.poll(() => bench.reports).toMatchObject([{ turn: 't:2', outcome: 'unsent' }]);
+    // The worker was killed before the server had the result.
+    other.before = { attempt: 2, heartbeatDetails };
+    expect((await other.create({ turn: turn('t:2', START + MINUTE) })).kind).toBe('held');
+    expect(other.upstream.created).toEqual([]);
+  },
+);
+
+test.each(Object.entries(UNSENT))(
+  'after a write %s, a turn that another attempt may use is not given back',
+  async (_, end) => {
+    const bench = new Bench({ createsPerHour: 100 });
+    await end(bench);
+    bench.calls.length = 0;
+    bench.takesMarks = () => false;
+    await bench.create({ turn: turn('t:2', START + MINUTE) });
+    expect(bench.calls).toEqual(['take the mark back']);
+  },
+);
+
+test('a turn that came too late, and that another attempt may have used, is not given back', async () => {
+  const bench = new Bench({ createsPerHour: 100 });
+  bench.takesMarks = () => false;
+  expect((await bench.create({ turn: turn('t:1', START - 1) })).kind).toBe('held');
+  expect(bench.joins).toMatchObject([{ report: null }]);
 });
 
 test('a write that is let try waits for its turn first, and tries with it', async () => {

@@ -164,6 +164,22 @@ test('an export that is cancelled while it waits leaves its place to the others'
   expect(sent[7]!.at - sent[4]!.at).toBeLessThan(HOUR_MS / 2);
 });
 
+test('an export that is cancelled while it reads gives back no turn: its requests were made', async () => {
+  await setUp.sandbox.addFault({ kind: 'hang', operation: 'visitors' });
+  await withWorkers(
+    setUp,
+    async () => {
+      const handle = await startExport(setUp, rangeOf(setUp));
+      await until(async () => (await visitorRequests(setUp)) === 1);
+      await handle.cancel();
+      await failureOfRun(handle.result());
+    },
+    { requestsPerHour: 24 },
+  );
+  const reports = (await signalsOfQueue()).filter((signal) => signal.includes('"outcome"'));
+  expect(reports).toEqual([expect.stringContaining('"outcome":"accepted","requests":1')]);
+});
+
 test('a chunk whose worker is killed has spent its whole turn', async () => {
   await setUp.sandbox.setVisitors({ rows: 500 }); // 4 requests
   await setUp.sandbox.addFault({ kind: 'hang', operation: 'visitors' });
@@ -212,10 +228,8 @@ test('a turn that comes to no worker in time is given back unused, and another o
   });
   expect(sent).toHaveLength(4);
   expect(mostInAnHour()).toBe(1);
-  const { events } = await queue().fetchHistory();
-  const signals = events!.flatMap((event) => event.workflowExecutionSignaledEventAttributes?.input?.payloads ?? []);
   const given = expect.stringContaining('"report":{"turn":"of nobody:1","outcome":"unsent"') as string;
-  expect(signals.map(({ data }) => Buffer.from(data!).toString())).toContainEqual(given);
+  expect(await signalsOfQueue()).toContainEqual(given);
 });
 
 test('an export without a budget and without a 429 asks no queue', async () => {
@@ -249,6 +263,13 @@ async function exportAll(inputs: VisitorExportRangeInput[]): Promise<void> {
   for (const input of inputs) handles.push(await startExport(setUp, input));
   // Time is skipped for one awaited result at a time.
   for (const handle of handles) await handle.result();
+}
+
+/** What the queue was told, as JSON. */
+async function signalsOfQueue(): Promise<string[]> {
+  const { events } = await queue().fetchHistory();
+  const signals = events!.flatMap((event) => event.workflowExecutionSignaledEventAttributes?.input?.payloads ?? []);
+  return signals.map(({ data }) => Buffer.from(data!).toString());
 }
 
 function queue() {

@@ -85,10 +85,10 @@ export class Gate {
 
   async #sendInTurn(wanted: WantedSend, send: FencedSend): Promise<WriteOutcome> {
     const { operation, projectId } = wanted;
-    const request = { ...wanted, name: { operation, projectId } };
+    const request = { ...wanted, name: { operation, projectId }, confirmUnsent: confirmNotAccepted };
     const held = await this.#keys.heldNow(wanted);
     if (held) {
-      this.#turns.giveBack(request);
+      await this.#turns.giveBack(request);
       return { ...held, isHeld: true };
     }
     const ended = await this.#turns.withTurn(request, async () => sentOf(await this.#keys.ended(wanted, await send())));

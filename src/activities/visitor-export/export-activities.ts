@@ -116,7 +116,7 @@ export function createExportActivities(dependencies: ExportActivitiesDependencie
     cleanUpExport: ({ range, ...request }: PrepareInput): Promise<void> =>
       reported(() =>
         heartbeating(async () => {
-          turns.giveBack(wantedTurn(request, requestsPerHour));
+          await turns.giveBack(wantedTurn(request, requestsPerHour));
           await finishPublication(store, range, warn);
           await cleanUpStaging(store, range);
         }),

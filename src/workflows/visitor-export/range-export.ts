@@ -67,6 +67,8 @@ class RangeWriter {
   #state: RangeState;
   /** The turn that came, until the next step sees it. */
   #came: Turn | null = null;
+  /** The turn of the last chunk, which alone reports it: a worker may have used it. */
+  #lent: Turn | null = null;
   readonly #activities = exportActivities();
 
   constructor(range: VisitorExportRange, options: RangeOptions) {
@@ -95,8 +97,9 @@ class RangeWriter {
   /** Best effort: the date range's next run cleans up what is left. */
   async cleanUp(): Promise<void> {
     const { cleanUpExport } = cleanUpActivities();
-    const turn = this.#came ?? this.#state.turns.turn;
-    const input = { range: this.#range, ...this.#turnRequest(), turn };
+    const { turn } = this.#state.turns;
+    const unused = this.#came ?? (turn?.id === this.#lent?.id ? null : turn);
+    const input = { range: this.#range, ...this.#turnRequest(), turn: unused };
     await CancellationScope.nonCancellable(() => cleanUpExport(input)).catch(() => {});
   }
 
@@ -140,6 +143,7 @@ class RangeWriter {
     const { runId, scan, checkpoint, repeatsLeft, retries } = this.#state;
     const scanned = { range: this.#range, runId, scan, checkpoint, willRepeat: repeatsLeft > 0 };
     const probeStore = retries?.probe ?? false;
+    this.#lent = this.#state.turns.turn;
     const ended = await this.#activities.readChunk({ ...scanned, probeStore, ...this.#turnRequest() });
     return 'held' in ended ? { kind: 'held', queued: ended.held } : { kind: 'read', chunk: ended };
   }
