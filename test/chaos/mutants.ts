@@ -251,8 +251,8 @@ export const MUTANTS: Mutant[] = [
   {
     name: 'a deadline that runs while a write waits for its turn',
     file: 'src/workflows/agent-job/write-transitions.ts',
-    find: 'write.deadlineStoppedAt ?? (deadlineAt > beganAt ? beganAt : null)',
-    replace: 'write.deadlineStoppedAt ?? (deadlineAt > beganAt ? null : null)',
+    find: 'return leftAt(deadline, since) > 0 ? stop(deadline, since) : deadline;',
+    replace: 'return leftAt(deadline, since) > 0 ? deadline : deadline;',
     test: 'test/workflows/waiting-writes.test.ts',
     title: 'outlives its deadline',
   },

@@ -9,6 +9,7 @@ import { InvalidInputError } from '../../contract/errors.js';
 import { jsonBytes } from '../../contract/shared.js';
 import { jobTitle } from '../../agent-job/web-ui-text.js';
 import { inputHash, parseJobInput, type JobSpec } from '../../agent-job/input.js';
+import { restart } from './deadline.js';
 import { Dashboard, logRefusal } from './dashboard.js';
 import { noFollowUps, type CarriedFollowUps } from './follow-up-queue.js';
 import { refusedState } from './job-state.js';
@@ -105,7 +106,7 @@ function beginOrContinue(input: AgentJobInput): { run: JobRun; hash: string } {
     isRepeated,
     jobId: spec.jobId,
     createdAt: null,
-    deadline: { base: startedAt, stoodStillMs: 0, hasExpired: false },
+    deadline: restart(startedAt + spec.deadlineMs),
     polls: firstPollData(startedAt),
     write: null,
     decisions: [],

@@ -152,7 +152,7 @@ function shownOutcome(outcome: WriteOutcome): WriteOutcome {
 /** A durable timer, which ends early when the write's time is over. */
 async function waitToSend(run: JobRun, waitPoint: WaitPoint, write: Write): Promise<void> {
   const notBefore = notBeforeOf(write);
-  const endsAt = waitEndsAt(write, run.situation);
+  const endsAt = waitEndsAt(write, run.situation, run.deadline);
   const isOver = () => waitPoint.mustYield() || run.write !== write;
   await waitPoint.waitUntil(isOver, Math.min(notBefore, endsAt) - Date.now(), summaryOf(write));
   if (run.write !== write) return;
@@ -178,7 +178,7 @@ function expire(run: JobRun, write: Write): void {
 
 /** The write's prompt stays out of this wait, and so does its fence: whatever ends it, nothing was sent. */
 async function waitForTry(run: JobRun, waitPoint: WaitPoint, write: Write): Promise<void> {
-  const endsAt = waitEndsAt(write, run.situation);
+  const endsAt = waitEndsAt(write, run.situation, run.deadline);
   const leftMs = endsAt - Date.now();
   const mayTry = leftMs > 0 && (await isLetTry(run, waitPoint, { write, forMs: leftMs }));
   // A worker that was away may answer too late.

@@ -3,6 +3,7 @@
  * write-transitions.ts decides what changes it. Pure: no Temporal. Times in milliseconds.
  */
 import type { InDoubtWrite, JobRecord, Priority, ShownWaitingFor, Turn } from '../../contract.js';
+import { waitNamed } from '../../contract/words.js';
 import type { Queued, ShownJob } from '../../contract/write-outcome.js';
 
 /** What keeps a request from being made, or from being of use. */
@@ -40,8 +41,6 @@ export interface Write extends WriteIdentity {
   confirmationRequestedIn: string | null;
   /** For the next send: its queue has given it, while it waited or was sent. */
   turn: Turn | null;
-  /** The deadline stands still since then: a person must decide, or it waits for its turn. Null while it runs. */
-  deadlineStoppedAt: number | null;
 }
 
 type WriteState =
@@ -104,7 +103,7 @@ export const NO_SENDS = { unqueued: 0, unpaced: 0, notDelivered: 0, inDoubt: 0 }
 /** A write before its first send. */
 export function beginWrite(identity: WriteIdentity): Write {
   const nothingSent = { counts: NO_SENDS, inDoubtSince: null, isConfirmed: false, confirmationRequestedIn: null };
-  return { ...identity, ...nothingSent, turn: null, deadlineStoppedAt: null, state: { kind: 'ready' } };
+  return { ...identity, ...nothingSent, turn: null, state: { kind: 'ready' } };
 }
 
 /** What a person must decide, or did not decide before the run ended. */
@@ -115,6 +114,11 @@ export function inDoubtOf({ state }: Write): InDoubtWrite | null {
 /** What kept the last send from being accepted; null if nothing did. */
 export function interruptionOf({ state }: Write): Interruption | null {
   return state.kind === 'waiting' || state.kind === 'sending' ? state.interruption : null;
+}
+
+/** A person must decide, or it waits for its turn: the deadline stands still meanwhile. */
+export function stopsDeadline(write: Write): boolean {
+  return write.state.kind === 'inDoubt' || waitNamed(interruptionOf(write)?.for ?? '')?.stopsDeadline === true;
 }
 
 function asWaiting({ state }: Write): Waiting | null {
