@@ -175,9 +175,9 @@ function held(
 }
 
 function sendInDoubt(write: Write, outcome: InDoubtOutcome, beganAt: number, situation: Situation): Write {
-  const { reason, afterReset = false } = outcome;
+  const { reason, toConfirm } = outcome;
   // When a run before a reset or a restore sent is not known. The first send counts.
-  const mayHaveArrivedSince = write.mayHaveArrivedSince ?? (afterReset ? situation.startedAt : beganAt);
+  const mayHaveArrivedSince = write.mayHaveArrivedSince ?? (toConfirm ? situation.startedAt : beganAt);
   const noted = { ...write, mayHaveArrivedSince };
   const policy = policyFor(outcome, situation);
   // A cancelled run fails no more and sends no more: its closed state shows the write in doubt.
@@ -185,8 +185,8 @@ function sendInDoubt(write: Write, outcome: InDoubtOutcome, beganAt: number, sit
   return policy === 'fail' ? fail(noted, reason, situation) : resend(noted, reason, situation);
 }
 
-function policyFor({ afterReset, asksBeforeRetry }: InDoubtOutcome, { spec }: Situation) {
-  if (afterReset || (asksBeforeRetry && spec.onUnknownOutcome === 'retry')) return 'ask';
+function policyFor({ toConfirm, asksBeforeRetry }: InDoubtOutcome, { spec }: Situation) {
+  if (toConfirm || (asksBeforeRetry && spec.onUnknownOutcome === 'retry')) return 'ask';
   return spec.onUnknownOutcome;
 }
 
@@ -194,7 +194,7 @@ function policyFor({ afterReset, asksBeforeRetry }: InDoubtOutcome, { spec }: Si
 function resend(write: Write, reason: string, situation: Situation): Write {
   const { now } = situation;
   const inDoubtSince = write.inDoubtSince ?? now;
-  const tried = count({ ...write, inDoubtSince, confirmationRequestedIn: null }, 'inDoubt');
+  const tried = count({ ...write, inDoubtSince, toConfirm: null }, 'inDoubt');
   const sends = tried.counts.inDoubt;
   if (sends >= MAX_SENDS) return fail(tried, `${MAX_SENDS} sends, the last: ${reason}`, situation);
   const interruption: Interruption = { for: 'upstream', since: now, reason };
@@ -205,15 +205,14 @@ function resend(write: Write, reason: string, situation: Situation): Write {
 /** It may or may not have arrived: a person is asked, and the deadline stands still. */
 function askPerson(
   write: Write,
-  { reason, lookAfter, confirmationRequestedIn }: Omit<InDoubtOutcome, 'kind'>,
+  { reason, lookAfter, toConfirm }: Omit<InDoubtOutcome, 'kind'>,
   { now, spec: { decideWithinMs } }: Situation,
 ): Write {
   const { kind, followUpId } = write;
   const times = { since: isoTime(now), lookAfter: isoTime(lookAfterOf(lookAfter, now)) };
   const inDoubt = { kind, ...(followUpId === undefined ? {} : { followUpId }), reason, ...times };
   const decideBy = decideWithinMs === null ? null : (write.inDoubtSince ?? now) + decideWithinMs;
-  const asked = { confirmationRequestedIn: confirmationRequestedIn ?? null };
-  return { ...write, ...asked, state: { kind: 'inDoubt', inDoubt, decideBy } };
+  return { ...write, toConfirm: toConfirm ?? null, state: { kind: 'inDoubt', inDoubt, decideBy } };
 }
 
 /** The run fails, for the outcome is unknown. A cancelled run shows its create in doubt instead. */

@@ -4,7 +4,7 @@
  */
 import type { InDoubtWrite, JobRecord, Priority, ShownWaitingFor, Turn } from '../../contract.js';
 import { waitNamed } from '../../contract/words.js';
-import type { Queued, ShownJob } from '../../contract/write-outcome.js';
+import type { Confirmation, Queued, ShownJob } from '../../contract/write-outcome.js';
 
 /** What keeps a request from being made, or from being of use. */
 export interface Interruption {
@@ -37,8 +37,8 @@ export interface Write extends WriteIdentity {
   /** No send that may have arrived began earlier; absent if none may have. */
   mayHaveArrivedSince?: number;
   isConfirmed: boolean;
-  /** The run, and the restore, about which a person was asked; null if none was. */
-  confirmationRequestedIn: string | null;
+  /** What a person was asked to confirm; null if they need confirm no life and no restore. */
+  toConfirm: Confirmation | null;
   /** For the next send: its queue has given it, while it waited or was sent. */
   turn: Turn | null;
 }
@@ -102,7 +102,7 @@ export const NO_SENDS = { unqueued: 0, unpaced: 0, notDelivered: 0, inDoubt: 0 }
 
 /** A write before its first send. */
 export function beginWrite(identity: WriteIdentity): Write {
-  const nothingSent = { counts: NO_SENDS, inDoubtSince: null, isConfirmed: false, confirmationRequestedIn: null };
+  const nothingSent = { counts: NO_SENDS, inDoubtSince: null, isConfirmed: false, toConfirm: null };
   return { ...identity, ...nothingSent, turn: null, state: { kind: 'ready' } };
 }
 
