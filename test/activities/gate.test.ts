@@ -57,7 +57,7 @@ class Bench {
       askedAt: this.now,
       turn: null,
       isOverdue: false,
-      life: { runId: 'test-runId', doubt: null },
+      life: { runId: 'r', doubt: null },
       confirmed: null,
       ...input,
     };

@@ -30,8 +30,11 @@ interface Attempt {
   create: () => Promise<WriteOutcome>;
 }
 
-/** No life before may have sent anything. The id of the run is that of the mocked environment. */
-const FIRST_LIFE = { life: { runId: 'test-runId', doubt: null }, confirmed: null };
+/** No life before may have sent anything. */
+const FIRST_LIFE = {
+  life: { runId: new MockActivityEnvironment().context.info.workflowExecution!.runId, doubt: null },
+  confirmed: null,
+};
 
 /** A Temporal client that knows nothing but the fence's heartbeat. */
 function clientWith(heartbeat: (token: unknown, details: unknown) => Promise<void>): Client {
