@@ -20,6 +20,23 @@ export interface ShownJob {
   prLinks?: readonly string[];
 }
 
+/** The life of a workflow in which it sends a write. */
+export interface Life {
+  runId: string;
+  /**
+   * Why a life before may have sent this write already: an operator reset the workflow, Temporal itself started it
+   * again, or a Schedule may have. Null if none may.
+   */
+  doubt: 'reset' | 'repeated' | 'scheduled' | null;
+}
+
+/** What a person confirms, if they say to send a write: that no life before this run, and no restore, counts. */
+export interface Confirmation {
+  runId: string;
+  /** The setting `CONFIRM_WRITES_BEFORE`, which names the restore; absent if there was none. */
+  confirmWritesBefore?: string | undefined;
+}
+
 /** How a write ended, by what must be decided. */
 export type WriteOutcome =
   /** The upstream accepted it; `job` is the record in its response, null without a whole one. */
@@ -78,10 +95,8 @@ export type WriteOutcome =
       text?: string;
       /** From this time of the server's clock on, in milliseconds, a read of the upstream shows whether it arrived. */
       lookAfter?: number;
-      /** A reset or a restore may have forgotten the send: under any policy a person is asked. */
-      afterReset?: boolean;
-      /** The run and the restore that the person is asked about. */
-      confirmationRequestedIn?: string;
+      /** A life before this one, or a restore, may have forgotten the send: under any policy a person is asked. */
+      toConfirm?: Confirmation;
       /** It was carried out, or what its activity returned can't be read: policy `retry` asks a person, too. */
       asksBeforeRetry?: true;
     };

@@ -4,7 +4,8 @@ import { type Client, WorkflowFailedError } from '@temporalio/client';
 import { ApplicationFailure } from '@temporalio/common';
 import { MockActivityEnvironment } from '@temporalio/testing';
 import { afterAll, afterEach, beforeAll, expect, test, vi } from 'vitest';
-import { markedIfAgain } from '../../src/activities/agent-job/earlier-run.js';
+import { surelyDoubted } from '../../src/activities/agent-job/earlier-run.js';
+import type { Life } from '../../src/contract/write-outcome.js';
 import { connectDevServer, type TestServer } from '../support/dev-server.js';
 
 // temporal.api.enums.v1.WorkflowExecutionStatus
@@ -65,22 +66,22 @@ function listAs(runs: Runs): void {
     })) as never);
 }
 
-function marked({ workflowId, runIds }: Started): Promise<object> {
-  const info = { workflowExecution: { workflowId, runId: runIds.at(-1)! } };
+async function doubtOf({ workflowId, runIds }: Started): Promise<Life['doubt']> {
+  const runId = runIds.at(-1)!;
+  const info = { workflowExecution: { workflowId, runId } };
   const environment = new MockActivityEnvironment(info, { client: server.client });
-  return environment.run(markedIfAgain, { isScheduled: true }) as Promise<object>;
+  const life: Life = { runId, doubt: 'scheduled' };
+  return environment.run(async (given: Life) => (await surelyDoubted(given)).doubt, life) as Promise<Life['doubt']>;
 }
 
-const ASKS = { isScheduled: true, afterReset: true, repeatedRun: true };
-
 test('a run that has ended a moment ago, and is still listed as running, makes the next one ask', async () => {
-  expect(await marked(await startedTwice())).toEqual(ASKS);
+  expect(await doubtOf(await startedTwice())).toBe('scheduled');
 });
 
 test('a run that this one continues, and that is still listed as running, does not', async () => {
   const started = await startedTwice();
   await describeAs(started, CONTINUED_AS_NEW);
-  expect(await marked(started)).toEqual({ isScheduled: true });
+  expect(await doubtOf(started)).toBeNull();
 });
 
 test('the run itself, and runs that Temporal has deleted since they were listed, do not', async () => {
@@ -88,28 +89,28 @@ test('the run itself, and runs that Temporal has deleted since they were listed,
   const itself = await asItRan(workflowId, runIds[1]!);
   const deleted = { ...itself, execution: { workflowId, runId: randomUUID() } };
   listAs([itself, deleted, { ...deleted, status: COMPLETED }]);
-  expect(await marked({ workflowId, runIds })).toEqual({ isScheduled: true });
+  expect(await doubtOf({ workflowId, runIds })).toBeNull();
 });
 
 test.each([
-  [7, ASKS],
+  [7, 'scheduled'],
   [14, 'is tried again'],
 ])('where Temporal refuses the list it asks, and in an outage it is tried again: %i', async (code, outcome) => {
   const started = await startedTwice();
   const refusal = Object.assign(new Error('no'), { code, details: 'no', metadata: { get: () => [] } });
   vi.spyOn(server.client.workflowService, 'listWorkflowExecutions').mockRejectedValue(refusal as never);
-  expect(await marked(started).catch(() => 'is tried again')).toEqual(outcome);
+  expect(await doubtOf(started).catch(() => 'is tried again')).toBe(outcome);
 });
 
 test.each([
-  ['CreateRejected', { isScheduled: true }],
-  ['InvalidInput', { isScheduled: true }],
-  ['UnknownOutcome', ASKS],
-  ['of another service', ASKS],
+  ['CreateRejected', null],
+  ['InvalidInput', null],
+  ['UnknownOutcome', 'scheduled'],
+  ['of another service', 'scheduled'],
 ])('what a closed run allows decides: after a failure %s', async (type, expected) => {
   const started = await startedTwice();
   const failure = new WorkflowFailedError('failed', ApplicationFailure.create({ type }), 'NON_RETRYABLE_FAILURE');
   await describeAs(started, FAILED);
   vi.spyOn(server.client.workflow, 'result').mockRejectedValue(failure);
-  expect(await marked(started)).toEqual(expected);
+  expect(await doubtOf(started)).toBe(expected);
 });

@@ -57,7 +57,8 @@ class Bench {
       askedAt: this.now,
       turn: null,
       isOverdue: false,
-      afterReset: false,
+      life: { runId: 'r', doubt: null },
+      confirmed: null,
       ...input,
     };
     const environment = this.#environment(workflowId, scheduledAt);

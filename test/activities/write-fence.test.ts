@@ -30,6 +30,12 @@ interface Attempt {
   create: () => Promise<WriteOutcome>;
 }
 
+/** No life before may have sent anything. */
+const FIRST_LIFE = {
+  life: { runId: new MockActivityEnvironment().context.info.workflowExecution!.runId, doubt: null },
+  confirmed: null,
+};
+
 /** A Temporal client that knows nothing but the fence's heartbeat. */
 function clientWith(heartbeat: (token: unknown, details: unknown) => Promise<void>): Client {
   const call = <T>(_: unknown, work: () => T) => work();
@@ -69,7 +75,7 @@ async function attempt({
     askedAt: SCHEDULED_AT,
     turn: null,
     isOverdue: false,
-    afterReset: false,
+    ...FIRST_LIFE,
   };
   return { raw, marks, create: () => environment.run(createJob, input) };
 }
@@ -169,7 +175,7 @@ describe('a last byte is too late', () => {
       askedAt: startedAt,
       turn: null,
       isOverdue: false,
-      afterReset: false,
+      ...FIRST_LIFE,
     };
     expect(await environment.run(createJob, input)).toMatchObject(late);
     expect({ marks, requests: raw.requests.length }).toEqual({ marks: 2, requests: 1 });
@@ -195,7 +201,7 @@ describe('an unknown outcome says from when on a check upstream can be trusted',
 /** What an attempt knows of the ones before it, by the details that they left. */
 function known(heartbeatDetails: unknown) {
   const environment = new MockActivityEnvironment({ attempt: 2, heartbeatDetails });
-  return environment.run(() => Promise.resolve(checkPriorAttempt({ afterReset: false, askedAt: 0 })));
+  return environment.run(() => Promise.resolve(checkPriorAttempt({ ...FIRST_LIFE, askedAt: 0 })));
 }
 
 test.each([undefined, { sent: false }])('a write that was surely not sent (%j) is sent', async (details) => {
@@ -210,11 +216,13 @@ test.each([{ sent: true }, { state: 'sent' }, { sent: 'yes' }, 'sent', null, []]
 );
 
 test.each([
-  [{}, 'the workflow was reset'],
-  [{ repeatedRun: true }, 'Temporal started this run again'],
-  [{ repeatedRun: true, isScheduled: true }, 'this workflow id may have had a run before'],
-])('a write of %j asks, and says why as far as that is known', async (input, reason) => {
+  [{ doubt: 'reset' }, 'the workflow was reset'],
+  [{ runId: 'another', doubt: null }, 'the workflow was reset'],
+  [{ doubt: 'repeated' }, 'Temporal started this run again'],
+  [{ doubt: 'scheduled' }, 'this workflow id may have had a run before'],
+] as const)('a write of the life %j asks, and says why as far as that is known', async (life, reason) => {
   const environment = new MockActivityEnvironment({});
-  const check = () => Promise.resolve(checkPriorAttempt({ afterReset: true, askedAt: 0, ...input }));
+  const asked = { askedAt: 0, life: { ...FIRST_LIFE.life, ...life }, confirmed: null };
+  const check = () => Promise.resolve(checkPriorAttempt(asked));
   expect(await environment.run(check)).toMatchObject({ kind: 'inDoubt', reason: expect.stringContaining(reason) });
 });

@@ -138,7 +138,7 @@ class Fleet {
 
   get #situation() {
     const spec = { onUnknownOutcome: 'ask', decideWithinMs: null, startWithinMs: null } as const;
-    return { spec, now: this.now, startedAt: 0, deadlineAt: Infinity, isCancelRequested: false };
+    return { spec, now: this.now, startedAt: 0, isCancelRequested: false };
   }
 }
 

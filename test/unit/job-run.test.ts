@@ -2,6 +2,7 @@ import { expect, test } from 'vitest';
 import { parseAttribution, parseJobInput } from '../../src/agent-job/input.js';
 import type { Decision, InDoubtWrite } from '../../src/contract.js';
 import { jsonBytes } from '../../src/contract/shared.js';
+import { leftAt, restart } from '../../src/workflows/agent-job/deadline.js';
 import { noFollowUps } from '../../src/workflows/agent-job/follow-up-queue.js';
 import { JobRun, withDecision, type RunData } from '../../src/workflows/agent-job/job-run.js';
 import { beginWrite } from '../../src/workflows/agent-job/write.js';
@@ -19,7 +20,7 @@ function inDoubt() {
   const candidate = { end: 'completed', prLink: null, since: now, hasStood: true } as const;
   const data = {
     jobId: 'j',
-    deadline: { base: now, stoodStillMs: 0, hasExpired: false },
+    deadline: restart(now + 10 * MINUTE),
     polls: { ...firstPollData(now), candidate },
     write: null,
     decisions: [],
@@ -44,7 +45,7 @@ test('the clock stands still while a person is needed, also if the job goes on m
   run.polls.observe({ reading: { kind: 'record', job, end: null, counts: false }, ...result }, pollInput(run));
   pass(5 * MINUTE);
   run.resolveUnknown({ action: 'retry' });
-  expect(run.deadlineAt - now()).toBe(10 * MINUTE);
+  expect(leftAt(run.deadline, now())).toBe(10 * MINUTE);
 });
 
 test('a cancellation that comes while a closed run leaves its queue changes nothing any more', () => {
@@ -60,7 +61,7 @@ test('the time to decide runs from the first send in doubt, also if a later one 
   let now = Date.parse('2026-01-01T00:00:00.000Z');
   const firstAt = now;
   const spec = parseJobInput({ projectId: 'p1', jobId: 'j', onUnknownOutcome: 'retry', decideWithin: 60 * MINUTE });
-  const situation = () => ({ spec, now, startedAt: 0, deadlineAt: Infinity, isCancelRequested: false });
+  const situation = () => ({ spec, now, startedAt: 0, isCancelRequested: false });
   let write = beginWrite({ kind: 'followUp', followUpId: 'a', askedAt: now, requiresConfirmation: false });
   for (const outcome of [inDoubtOutcome('no answer'), { ...inDoubtOutcome('no job in it'), asksBeforeRetry: true }]) {
     write = afterEvent(write, { kind: 'send' }, situation());

@@ -15,22 +15,21 @@ const json = (value: unknown) => ({ metadata: { encoding: text('json/plain') }, 
 
 /** Results that no activity of this release gives: a newer worker's, or an operator's `temporal activity complete`. */
 const STRANGE: Record<string, object> = {
-  'of a kind of a later release': json({ kind: 'queued', reason: 'wait', afterReset: false }),
+  'of a kind of a later release': json({ kind: 'queued', reason: 'wait' }),
   'that is null': json(null),
   'that is a text': json('done'),
   'that is a list': json([{ kind: 'accepted' }]),
   'that can not be decoded': { metadata: { encoding: text('binary/encrypted') }, data: text('secret') },
   'without content': { metadata: { encoding: text('binary/null') } },
-  'that was taken, without saying which job': json({ kind: 'accepted', job: null, afterReset: false }),
-  'that was rejected, without a status': json({ kind: 'rejected', error: 'no', afterReset: false }),
+  'that was taken, without saying which job': json({ kind: 'accepted', job: null }),
+  'that was rejected, without a status': json({ kind: 'rejected', error: 'no' }),
   'that was not taken, with a wait that is no number': json({ kind: 'throttled', reason: '429', retryAfterMs: 'soon' }),
   'that is unknown, asked about in no run': json({
     kind: 'inDoubt',
     reason: 'x',
-    afterReset: true,
-    confirmationRequestedIn: 7,
+    toConfirm: { runId: 7 },
   }),
-  'that was not sent, without a reason': json({ kind: 'notDelivered', afterReset: false }),
+  'that was not sent, without a reason': json({ kind: 'notDelivered' }),
 };
 
 /** Completes the pending activity of a type as an operator would. */
@@ -101,22 +100,18 @@ test('a message that was taken, with a record that is none, counts as sent: the 
   const handle = await bench.start({ projectId: 'strange-results', prompt: 'Fix it', settle: 0 });
   await handle.signal(followUpSignal, { prompt: 'go', id: 'a' });
   await expect.poll(() => upstream.messages.length).toBe(1);
-  await complete(
-    handle,
-    'sendMessage',
-    json({ kind: 'accepted', jobId: 'job-1', job: { status: 7 }, afterReset: false }),
-  );
+  await complete(handle, 'sendMessage', json({ kind: 'accepted', jobId: 'job-1', job: { status: 7 } }));
   await expect.poll(async () => (await handle.query(jobStateQuery)).followUps[0]?.state).toBe('sent');
   expect((await handle.query(jobStateQuery)).job).toMatchObject({ status: 'active' });
 });
 
 const STRANGE_POLLS: Record<string, object> = {
   'that is null': json(null),
-  'of a kind of a later release': json({ reading: { kind: 'moved' }, reads: 1, failures: 0, afterReset: false }),
-  'without a reading': json({ reads: 1, failures: 0, afterReset: false }),
+  'of a kind of a later release': json({ reading: { kind: 'moved' }, reads: 1, failures: 0 }),
+  'without a reading': json({ reads: 1, failures: 0 }),
   'whose record is none': json({ reading: { kind: 'record', job: { id: 7 } }, reads: 1, failures: 0 }),
   'whose counts are no numbers': json({ reading: { kind: 'unchanged' }, reads: 'many', failures: null }),
-  'whose 404 are not counted': json({ reading: { kind: 'notFound' }, reads: 1, failures: 1, afterReset: false }),
+  'whose 404 are not counted': json({ reading: { kind: 'notFound' }, reads: 1, failures: 1 }),
   'that can not be decoded': { metadata: { encoding: text('binary/encrypted') }, data: text('secret') },
 };
 

@@ -2,6 +2,7 @@
 import { activityInfo, Context } from '@temporalio/activity';
 import type { Client, WorkflowExecutionInfo } from '@temporalio/client';
 import { allowedAfter } from '../../agent-job/closed-run.js';
+import type { Life } from '../../contract/write-outcome.js';
 import { nullIfGone, readClosedRun } from '../../client/agent-job/run-record.js';
 import { isOutage } from '../../client/temporal-errors.js';
 import { equals } from '../../temporal/visibility.js';
@@ -13,12 +14,12 @@ const LIST_TIMEOUT_MS = 5_000;
 type Run = Pick<WorkflowExecutionInfo, 'workflowId' | 'runId'>;
 
 /**
- * The input of a create. An earlier run of this workflow id may have made a job: then the input is marked as that of a
- * run that Temporal itself starts again, which asks. Temporal lets a Schedule start such an id, and a backfill does so.
- * It is marked, too, if Temporal refuses to list the runs. Throws during an outage.
+ * The life of a create, without the doubt of a Schedule if no earlier run of this workflow id may have made a job.
+ * Temporal lets a Schedule start such an id again, and a backfill does so. The doubt stays, too, if Temporal refuses to
+ * list the runs. Throws during an outage.
  */
-export async function markedIfAgain<Input extends { isScheduled?: boolean }>(input: Input): Promise<Input> {
-  if (input.isScheduled !== true) return input;
+export async function surelyDoubted(life: Life): Promise<Life> {
+  if (life.doubt !== 'scheduled') return life;
   const { client } = Context.current();
   const run = activityInfo().workflowExecution ?? { workflowId: '', runId: '' };
   const listing = client.withDeadline(Date.now() + LIST_TIMEOUT_MS, () => hasEnded(client, run));
@@ -26,7 +27,7 @@ export async function markedIfAgain<Input extends { isScheduled?: boolean }>(inp
     if (isOutage(error)) throw error;
     return true;
   });
-  return isAgain ? { ...input, afterReset: true, repeatedRun: true } : input;
+  return isAgain ? life : { ...life, doubt: null };
 }
 
 async function hasEnded(client: Client, { workflowId, runId }: Run): Promise<boolean> {

@@ -5,7 +5,7 @@ import type { Metrics, WriteOperation } from '../metrics.js';
 import type { WriteOutcome } from '../../contract/write-outcome.js';
 import type { Upstream, WriteOptions } from '../../upstream/upstream.js';
 import { arrivedBy } from '../../agent-job/waits.js';
-import { markedIfAgain } from './earlier-run.js';
+import { surelyDoubted } from './earlier-run.js';
 import { KeyHealth } from './key-health.js';
 import { startClock, tryLater, type AttemptClock, type MachineClock } from '../../temporal/activity-attempt.js';
 import { Budgets } from './budgets.js';
@@ -18,14 +18,14 @@ import { createReadJob, type ReadJobInput, type ReadJobResult } from './read-job
 import {
   createFence,
   isFenceRefused,
-  requiresConfirmation,
-  confirmationRequest,
+  toBeConfirmed,
   clearSent,
   checkPriorAttempt,
-  type FenceOptions,
+  type AskedWrite,
 } from './write-fence.js';
 
-interface WriteInput extends Omit<FenceOptions, 'confirmWritesBefore'>, TurnRequest {
+/** A write that a workflow asks for. */
+export interface WriteInput extends Omit<AskedWrite, 'confirmWritesBefore'>, TurnRequest {
   projectId: string;
   prompt: string;
   /** When the job was created, in milliseconds; null if another than this workflow created it. */
@@ -99,13 +99,13 @@ export function createJobActivities({
       metrics.writeEndedAfter(operation, (clock.late() - input.askedAt) / 1_000);
     if (outcome.kind !== 'inDoubt') return outcome;
     const lookAfter = arrivedBy(before ? 'lostWorker' : 'ownEnd', clock.server());
-    if (!requiresConfirmation(asked)) return { ...outcome, lookAfter };
-    return { ...outcome, lookAfter, afterReset: true, confirmationRequestedIn: confirmationRequest(asked) };
+    const toConfirm = toBeConfirmed(asked);
+    return { ...outcome, lookAfter, ...(toConfirm && { toConfirm }) };
   }
 
   return {
     createJob: async (given) => {
-      const input = await markedIfAgain(given);
+      const input = { ...given, life: await surelyDoubted(given.life) };
       return write('create', input, (options) => upstream.createJob(input, options));
     },
     sendMessage: (input) => write('message', input, (options) => upstream.sendMessage(input, options)),

@@ -9,7 +9,7 @@
  */
 import { activityInfo, ApplicationFailure, Context } from '@temporalio/activity';
 import { startStopwatch } from '../../temporal/elapsed-time.js';
-import type { WriteOutcome } from '../../contract/write-outcome.js';
+import type { Confirmation, Life, WriteOutcome } from '../../contract/write-outcome.js';
 
 /**
  * From before the attempt's first mark to the last byte. Later, the server may have given the attempt up, and the
@@ -25,45 +25,40 @@ interface Mark {
 }
 
 /** What is known of a write before it is sent. */
-export interface FenceOptions {
-  /** An operator reset the workflow: the run before may have sent this write. */
-  afterReset: boolean;
-  /** Temporal itself started the workflow again, or a Schedule may have; `afterReset` is true then too. */
-  repeatedRun?: boolean;
-  /** A Schedule started the run. */
-  isScheduled?: boolean;
-  /** The `confirmationRequest` that a person answered with "send". A later reset or restore asks anew. */
-  confirmedInRun?: string | null;
+export interface AskedWrite {
   /** When the write was asked for, in milliseconds of the server's clock. */
   askedAt: number;
+  /** The life that sends it. A reset hands the activity to a run of another id, without its mark. */
+  life: Life;
+  /** What a person confirmed; null if none did. A later reset or restore asks anew. */
+  confirmed: Confirmation | null;
   /** The time of the setting `CONFIRM_WRITES_BEFORE`. */
   confirmWritesBefore?: string | undefined;
-  /** The run that asked for this write: a reset hands it to a run of another id, without its mark. */
-  runId?: string;
 }
+
+const WHAT_HAPPENED = {
+  reset: 'the workflow was reset',
+  repeated: 'Temporal started this run again',
+  // Temporal may not list the runs before.
+  scheduled: 'this workflow id may have had a run before',
+} as const;
 
 /**
  * What is known before anything is sent: an outcome in doubt if an earlier attempt, or an earlier run, may have sent
  * this write; otherwise null.
  */
-export function checkPriorAttempt({ confirmedInRun, ...asked }: FenceOptions): WriteOutcome | null {
-  const [confirmedRun, confirmedTime] = confirmedInRun?.split(' ') ?? [];
-  if (isOfLostTime(asked) && confirmedTime !== asked.confirmWritesBefore) {
+export function checkPriorAttempt(asked: AskedWrite): WriteOutcome | null {
+  const { life, confirmed, confirmWritesBefore } = asked;
+  if (isOfLostTime(asked) && confirmed?.confirmWritesBefore !== confirmWritesBefore) {
     return inDoubt('Temporal was restored from a backup: this may have been sent in the time it lost');
   }
-  if (isFromAnotherRun(asked) || (asked.afterReset && confirmedRun !== activityInfo().workflowExecution?.runId)) {
-    return inDoubt(`${whatHappened(asked)}: the run before may have sent this already`);
+  if (life.runId !== ownRunId() || (life.doubt && confirmed?.runId !== ownRunId())) {
+    return inDoubt(`${WHAT_HAPPENED[life.doubt ?? 'reset']}: the run before may have sent this already`);
   }
   if (mayBeSent(activityInfo().heartbeatDetails)) {
     return inDoubt('the worker that was about to send this died or lost its connection');
   }
   return null;
-}
-
-/** A Schedule's run may be the first or not: Temporal may not list the runs before. */
-function whatHappened({ repeatedRun, isScheduled }: Partial<FenceOptions>): string {
-  if (repeatedRun !== true) return 'the workflow was reset';
-  return isScheduled === true ? 'this workflow id may have had a run before' : 'Temporal started this run again';
 }
 
 function inDoubt(reason: string): WriteOutcome {
@@ -76,24 +71,19 @@ function mayBeSent(details: unknown): boolean {
 }
 
 /** Whether a restore of Temporal may have forgotten the send of this write; true if the write's time is not known. */
-function isOfLostTime({ askedAt, confirmWritesBefore }: FenceOptions): boolean {
+function isOfLostTime({ askedAt, confirmWritesBefore }: AskedWrite): boolean {
   return confirmWritesBefore !== undefined && !(askedAt >= Date.parse(confirmWritesBefore));
 }
 
-/** Whether a person must be asked, whatever the policy: a reset or a restore may have forgotten that it was sent. */
-export function requiresConfirmation(asked: FenceOptions): boolean {
-  return asked.afterReset || isFromAnotherRun(asked) || isOfLostTime(asked);
+/** What a person must confirm, whatever the policy; null if no life before and no restore may have sent it. */
+export function toBeConfirmed(asked: AskedWrite): Confirmation | null {
+  const { life, confirmWritesBefore } = asked;
+  const isInDoubt = life.doubt || life.runId !== ownRunId() || isOfLostTime(asked);
+  return isInDoubt ? { runId: ownRunId(), confirmWritesBefore } : null;
 }
 
-/** What a person is asked about now: this run, and the restore if there was one. */
-export function confirmationRequest({ confirmWritesBefore }: FenceOptions): string {
-  const runId = activityInfo().workflowExecution?.runId ?? '';
-  return confirmWritesBefore === undefined ? runId : `${runId} ${confirmWritesBefore}`;
-}
-
-/** Whether a reset handed this write, as the run before had asked for it, to the run that it made. */
-function isFromAnotherRun({ runId }: FenceOptions): boolean {
-  return runId !== undefined && runId !== activityInfo().workflowExecution?.runId;
+function ownRunId(): string {
+  return activityInfo().workflowExecution?.runId ?? '';
 }
 
 /**

@@ -51,6 +51,7 @@ const LINKS: Kind<string[]> = {
 };
 const READ_RECORD = { job: RECORD, end: END, counts: FLAG, prLinks: optional(LINKS) };
 const PLACE = object({ for: oneOf('turn', 'rateLimit'), position: optional(NUMBER), expectedAt: optional(DATE) });
+const CONFIRMATION = object({ runId: TEXT, confirmWritesBefore: optional(TEXT) });
 
 /** What each kind of result must hold. */
 const WRITES: Record<WriteOutcome['kind'], AnyKinds> = {
@@ -61,7 +62,7 @@ const WRITES: Record<WriteOutcome['kind'], AnyKinds> = {
   unauthorized: REASON,
   blocked: WITH_TEXT,
   notDelivered: REASON,
-  inDoubt: { ...WITH_TEXT, lookAfter: optional(number(LATEST_DATE_MS)), confirmationRequestedIn: optional(TEXT) },
+  inDoubt: { ...WITH_TEXT, lookAfter: optional(number(LATEST_DATE_MS)), toConfirm: optional(CONFIRMATION) },
 };
 const READINGS: Record<PollJobResult['reading']['kind'], AnyKinds> = {
   record: READ_RECORD,

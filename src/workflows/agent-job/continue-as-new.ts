@@ -9,14 +9,15 @@ import { InvalidInputError } from '../../contract/errors.js';
 import { jsonBytes } from '../../contract/shared.js';
 import { jobTitle } from '../../agent-job/web-ui-text.js';
 import { inputHash, parseJobInput, type JobSpec } from '../../agent-job/input.js';
+import { restart } from './deadline.js';
 import { Dashboard, logRefusal } from './dashboard.js';
 import { noFollowUps, type CarriedFollowUps } from './follow-up-queue.js';
 import { refusedState } from './job-state.js';
 import { handedOn } from '../handed-on.js';
 import { isNewRunWanted, leaveVersion, nextRunVersion } from '../worker-version.js';
 import { JobRun, type RunData } from './job-run.js';
+import { isRepeatedRun, isResetRun, stillConfirmed } from './life.js';
 import { firstPollData } from './poll-findings.js';
-import type { Write } from './write.js';
 
 /** What continue-as-new hands on, inside the input; believed only in a run that continues another. */
 interface Continued {
@@ -90,7 +91,7 @@ export function openRun(input: AgentJobInput): { run: JobRun; dashboard: Dashboa
 
 function beginOrContinue(input: AgentJobInput): { run: JobRun; hash: string } {
   const continued = handedOn<Continued>(input, CONTINUED_VERSION);
-  const isRepeated = isRepeatedRun(continued);
+  const isRepeated = isRepeatedRun(continued !== null);
   if (continued) {
     const { data, spec, followUps } = continued;
     const known = isRepeated ? { ...data, isRepeated } : { ...data, write: data.write && stillConfirmed(data.write) };
@@ -105,23 +106,12 @@ function beginOrContinue(input: AgentJobInput): { run: JobRun; hash: string } {
     isRepeated,
     jobId: spec.jobId,
     createdAt: null,
-    deadline: { base: startedAt, stoodStillMs: 0, hasExpired: false },
+    deadline: restart(startedAt + spec.deadlineMs),
     polls: firstPollData(startedAt),
     write: null,
     decisions: [],
   };
   return { run: new JobRun(spec, data, noFollowUps(spec.usedFollowUpIds), Date.now), hash };
-}
-
-/**
- * The write, with the question that the run before asked a person counted as asked in this run. The question names the
- * original run: a run into which an operator resets this one has another id, and asks again.
- */
-function stillConfirmed(write: Write): Write {
-  const { confirmationRequestedIn: asked } = write;
-  const { continuedFromExecutionRunId: before, originalExecutionRunId } = workflowInfo();
-  if (before === undefined || asked === null) return write;
-  return { ...write, confirmationRequestedIn: asked.replace(before, originalExecutionRunId) };
 }
 
 /** A run that goes on with the job of an ended one carries that one's hash. A create's hash is its own input's. */
@@ -155,25 +145,6 @@ function continuedInput(input: AgentJobInput, run: JobRun, hash: string): AgentJ
   };
   const { prompt: _, usedFollowUpIds: __, ...given } = input as { prompt?: unknown; usedFollowUpIds?: unknown };
   return { ...given, ...(jobId !== null && { jobId }), continued } as unknown as AgentJobInput;
-}
-
-/**
- * Whether an operator reset the workflow into this run. Only an argument of an activity may depend on this: replay does
- * not compare arguments.
- */
-export function isResetRun(): boolean {
-  return workflowInfo().runId !== workflowInfo().originalExecutionRunId;
-}
-
-/**
- * Whether the server made this run out of one that had ended, by a retry policy or a cron schedule. Its input is that
- * of an earlier moment: what the run before wrote after that moment is not known here.
- */
-function isRepeatedRun(continued: Continued | null): boolean {
-  const { attempt, cronSchedule, continuedFromExecutionRunId } = workflowInfo();
-  if (attempt > 1) return true;
-  // No cron schedule outlives continue-as-new.
-  return continuedFromExecutionRunId !== undefined && (continued === null || cronSchedule !== undefined);
 }
 
 function parse(input: unknown): JobSpec {

@@ -18,8 +18,9 @@ import {
 import type { JobSpec } from '../../agent-job/input.js';
 import type { ShownJob } from '../../contract/write-outcome.js';
 import { jsonBytes } from '../../contract/shared.js';
+import { passesAt, restart, type Deadline } from './deadline.js';
 import { FollowUps, type CarriedFollowUps } from './follow-up-queue.js';
-import { afterEvent, type Situation, type WriteEvent } from './write-transitions.js';
+import { afterEvent, deadlineAfter, type Situation, type WriteEvent } from './write-transitions.js';
 import { PollFindings, type PollData } from './poll-findings.js';
 import { lastReadText, lostText, notCreatedText, whyEnded } from './read-texts.js';
 import {
@@ -42,22 +43,10 @@ export interface RunData {
   jobId: string | null;
   /** When this run, or one before it in its chain, created the job; null if it did not. */
   createdAt: number | null;
-  deadline: DeadlineData;
+  deadline: Deadline;
   polls: PollData;
   write: Write | null;
   decisions: readonly Decision[];
-}
-
-/**
- * The deadline of a job: its duration after `base`, and the time that it stood still since. It restarts with each
- * accepted write, and stands still while a person must decide and while a write waits for its turn.
- */
-interface DeadlineData {
-  base: number;
-  /** Without the present standstill, which the write knows. */
-  stoodStillMs: number;
-  /** It has passed, and the last poll was made. */
-  hasExpired: boolean;
 }
 
 /** Why a run is over. */
@@ -93,7 +82,7 @@ export class JobRun {
   /** When the job was created; null if another created it. */
   createdAt: number | null;
   #write: Write | null;
-  #deadline: DeadlineData;
+  #deadline: Deadline;
   #stop: RunEnding | null = null;
 
   constructor(spec: JobSpec, data: RunData, followUps: CarriedFollowUps, now: () => number) {
@@ -125,16 +114,14 @@ export class JobRun {
     return this.#write && inDoubtOf(this.#write);
   }
 
-  /** While it stands still, it is as far away as when that began. */
-  get deadlineAt(): number {
-    const { base, stoodStillMs } = this.#deadline;
-    return base + this.spec.deadlineMs + stoodStillMs;
+  get deadline(): Deadline {
+    return this.#deadline;
   }
 
   /** Why a write changes as it does, and when its wait is over. */
   get situation(): Situation {
-    const { spec, startedAt, deadlineAt, isCancelRequested } = this;
-    return { spec, now: this.#now(), startedAt, deadlineAt, isCancelRequested };
+    const { spec, startedAt, isCancelRequested } = this;
+    return { spec, now: this.#now(), startedAt, isCancelRequested };
   }
 
   /** Why the run is over; null while it is not. */
@@ -152,7 +139,7 @@ export class JobRun {
     const ended = end && ({ kind: 'ended', end } as const);
     if (polls.hasEnded && this.isIdle) return ended;
     if (polls.known.isGone) return ended ?? { kind: 'lost' };
-    return this.hasExpired ? (ended ?? { kind: 'timedOut' }) : null;
+    return this.deadline.hasExpired ? (ended ?? { kind: 'timedOut' }) : null;
   }
 
   get phase(): Phase {
@@ -162,15 +149,9 @@ export class JobRun {
     return this.write || !this.followUps.isEmpty ? 'sending' : 'watching';
   }
 
-  /** The deadline has passed, and the last poll was made. */
-  get hasExpired(): boolean {
-    return this.#deadline.hasExpired;
-  }
-
   /** When polling must end; null if no clock runs. */
   get pollDeadline(): number | null {
-    const isStopped = this.inDoubt !== null || typeof this.write?.deadlineStoppedAt === 'number';
-    return isStopped || this.hasExpired ? null : this.deadlineAt;
+    return passesAt(this.#deadline);
   }
 
   /** A follow-up leaves right now, or within this very workflow task. */
@@ -193,24 +174,23 @@ export class JobRun {
   apply(event: WriteEvent): void {
     const before = this.write;
     if (!before) return;
-    const after = afterEvent(before, event, this.situation);
+    const { situation } = this;
+    const after = afterEvent(before, event, situation);
+    if (after === before) return;
     this.#write = after;
-    if (after.deadlineStoppedAt !== before.deadlineStoppedAt) this.#deadlineChanged(before);
+    this.#setDeadline(deadlineAfter(this.#deadline, { event, write: after, now: situation.now }));
     if (after.state.kind !== before.state.kind) this.#follow(before, after);
   }
 
-  /** It begins to stand still, goes on, or both. */
-  #deadlineChanged({ deadlineStoppedAt }: Write): void {
-    const { base, stoodStillMs } = this.#deadline;
-    const stoodMs = deadlineStoppedAt === null ? 0 : this.#now() - Math.max(deadlineStoppedAt, base);
-    this.#deadline = { base, stoodStillMs: stoodStillMs + stoodMs, hasExpired: false };
+  #setDeadline(after: Deadline): void {
+    const before = this.#deadline;
+    this.#deadline = after;
     // The batch of polls that runs knows no deadline.
-    if (deadlineStoppedAt !== null && this.jobId !== null) this.polls.pollAgain();
+    if (after !== before && before.stoppedAt !== null && this.jobId !== null) this.polls.pollAgain();
   }
 
-  /** Counts the whole time anew. */
   #restartDeadline(): void {
-    this.#deadline = { base: this.#now(), stoodStillMs: 0, hasExpired: false };
+    this.#deadline = restart(this.#now() + this.spec.deadlineMs);
   }
 
   /** The deadline has passed, and the last poll was made; or a create has waited for its first turn long enough. */

@@ -2,7 +2,6 @@
  * Decides the next step of a write: send it, or wait for a time, a worker or a person, until it is resolved. Reports to
  * the queue what no activity reports. write-transitions.ts decides what becomes of a write.
  */
-import { defineSearchAttributeKey, SearchAttributeType } from '@temporalio/common';
 import {
   ActivityCancellationType,
   ActivityFailure,
@@ -11,14 +10,15 @@ import {
   proxyActivities,
   workflowInfo,
 } from '@temporalio/workflow';
-import type { JobActivities } from '../../activities/agent-job/job-activities.js';
+import type { JobActivities, WriteInput } from '../../activities/agent-job/job-activities.js';
 import { MEMO, reportRequestSignal, requestQueueId, type QueueName, type Turn } from '../../contract.js';
 import { plainMarkdown } from '../../agent-job/web-ui-text.js';
 import type { WriteOutcome } from '../../contract/write-outcome.js';
-import { isResetRun, type WaitPoint } from './continue-as-new.js';
+import type { WaitPoint } from './continue-as-new.js';
 import { readWriteOutcome } from './activity-results.js';
 import { logWrite } from './dashboard.js';
 import type { JobRun } from './job-run.js';
+import { lifeOf } from './life.js';
 import { waitEndsAt } from './write-transitions.js';
 import {
   inDoubtOf,
@@ -64,17 +64,14 @@ const WRITE = { ...WRITE_ATTEMPT, retry: RETRY, priority: BEFORE_READS };
 const { createJob } = proxyActivities<JobActivities>({ ...WRITE, summary: 'Create the job' });
 const { sendMessage } = proxyActivities<JobActivities>({ ...WRITE, summary: 'Send a follow-up' });
 
-/** Temporal sets it if a Schedule started the run. */
-const SCHEDULE_ID = defineSearchAttributeKey('TemporalScheduledById', SearchAttributeType.KEYWORD);
-
 /** Starts the activity of a write; what is written is the caller's. */
-type Send = (input: Omit<Parameters<JobActivities['createJob']>[0], 'prompt'>) => Promise<unknown>;
+type Send = (input: SendInput) => Promise<unknown>;
+type SendInput = Omit<WriteInput, 'prompt'>;
 
 /** Creates the job; returns its id. */
 export async function createRemoteJob(run: JobRun, waitPoint: WaitPoint, prompt: string): Promise<string> {
   run.beginWrite({ kind: 'create', askedAt: run.startedAt, requiresConfirmation: false });
-  const isScheduled = workflowInfo().typedSearchAttributes.get(SCHEDULE_ID) !== undefined;
-  const send: Send = (input) => createJob({ ...input, prompt, isScheduled });
+  const send: Send = (input) => createJob({ ...input, prompt });
   const jobId = await untilResolved(run, waitPoint, send, () => run.jobId);
   return jobId;
 }
@@ -123,13 +120,10 @@ function giveBackUnused({ write, spec }: JobRun, sent: Write | null, used: Turn 
   giveBack(sent.turn, spec.projectId);
 }
 
-function sendInput({ spec, isRepeated: repeatedRun }: JobRun, write: Write): Parameters<Send>[0] {
-  const { askedAt, requiresConfirmation, priority = spec.priority, turn } = write;
-  const afterReset = requiresConfirmation || isResetRun() || repeatedRun;
-  // What a person said to send; null if no person was asked.
-  const confirmedInRun = write.isConfirmed ? write.confirmationRequestedIn : null;
-  const { runId } = workflowInfo();
-  const asked = { projectId: spec.projectId, priority, askedAt, confirmedInRun, afterReset, repeatedRun, runId };
+function sendInput({ spec, isRepeated }: JobRun, write: Write): SendInput {
+  const { askedAt, priority = spec.priority, turn } = write;
+  const confirmed = write.isConfirmed ? write.toConfirm : null;
+  const asked = { projectId: spec.projectId, priority, askedAt, life: lifeOf(write, isRepeated), confirmed };
   return { ...asked, turn, isOverdue: isOverdue(write) };
 }
 
@@ -152,7 +146,7 @@ function shownOutcome(outcome: WriteOutcome): WriteOutcome {
 /** A durable timer, which ends early when the write's time is over. */
 async function waitToSend(run: JobRun, waitPoint: WaitPoint, write: Write): Promise<void> {
   const notBefore = notBeforeOf(write);
-  const endsAt = waitEndsAt(write, run.situation);
+  const endsAt = waitEndsAt(write, run.situation, run.deadline);
   const isOver = () => waitPoint.mustYield() || run.write !== write;
   await waitPoint.waitUntil(isOver, Math.min(notBefore, endsAt) - Date.now(), summaryOf(write));
   if (run.write !== write) return;
@@ -178,7 +172,7 @@ function expire(run: JobRun, write: Write): void {
 
 /** The write's prompt stays out of this wait, and so does its fence: whatever ends it, nothing was sent. */
 async function waitForTry(run: JobRun, waitPoint: WaitPoint, write: Write): Promise<void> {
-  const endsAt = waitEndsAt(write, run.situation);
+  const endsAt = waitEndsAt(write, run.situation, run.deadline);
   const leftMs = endsAt - Date.now();
   const mayTry = leftMs > 0 && (await isLetTry(run, waitPoint, { write, forMs: leftMs }));
   // A worker that was away may answer too late.

@@ -1,6 +1,6 @@
 /**
- * Decides what an event makes of a write, and when the deadline stands still. `afterEvent` alone changes a write, until
- * the write is resolved. job-run.ts decides what the new state means for the run. States are in brackets:
+ * Decides what an event makes of a write and of the deadline. `afterEvent` alone changes a write, until the write is
+ * resolved. job-run.ts decides what the new state means for the run. States are in brackets:
  *
  *     [ready]     ── it is sent ──────────────────────────────▶ [sending]
  *     [sending]   ── accepted, rejected or given up ──────────▶ [resolved]
@@ -19,8 +19,8 @@ import { heldWaitMs, lookAfterOf, resendWaitMs, spreadWaitMs, throttledWaitMs } 
 import type { InDoubtWrite, ResolveUnknownInput, Turn } from '../../contract.js';
 import { askAgainMs } from '../../request-queue/waits.js';
 import type { JobSpec } from '../../agent-job/input.js';
-import { waitNamed } from '../../contract/words.js';
 import type { WriteOutcome } from '../../contract/write-outcome.js';
+import { leftAt, passesAt, resume, stop, type Deadline } from './deadline.js';
 import {
   canUseTurn,
   countsAsInFlight,
@@ -29,6 +29,7 @@ import {
   isHeldUp,
   mayHaveArrived,
   NO_SENDS,
+  stopsDeadline,
   type Interruption,
   type Resolution,
   type Waiting,
@@ -67,8 +68,14 @@ export interface Situation {
   now: number;
   /** When the job began. */
   startedAt: number;
-  deadlineAt: number;
   isCancelRequested: boolean;
+}
+
+/** An event, the other write that it made, and when. */
+interface Step {
+  event: WriteEvent;
+  write: Write;
+  now: number;
 }
 
 /** The write after an event; the same object if the event changes nothing. */
@@ -110,17 +117,17 @@ function sendEnded(sent: Write, { outcome, beganAt }: WriteEvent & { kind: 'send
       return rejected(write, outcome, situation);
     case 'throttled':
     case 'held':
-      return waitForTurn(write, sent.turn, outcome, beganAt, situation);
+      return waitForTurn(write, sent.turn, outcome, situation);
     case 'unauthorized':
     case 'blocked':
-      return held(write, outcome, beganAt, situation);
+      return held(write, outcome, situation);
     case 'notDelivered': {
       const tried = count(write, 'notDelivered');
       const notBefore = now + resendWaitMs(tried.counts.notDelivered);
-      return wait(tried, 'upstream', outcome.reason, beganAt, situation, { notBefore });
+      return wait(tried, 'upstream', outcome.reason, situation, { notBefore });
     }
     case 'inDoubt':
-      return sendInDoubt(resumeDeadline(write), outcome, beganAt, situation);
+      return sendInDoubt(write, outcome, beganAt, situation);
   }
 }
 
@@ -136,7 +143,6 @@ function waitForTurn(
   write: Write,
   turn: Turn | null,
   outcome: WriteOutcome & { kind: 'throttled' | 'held' },
-  beganAt: number,
   situation: Situation,
 ): Write {
   const { now } = situation;
@@ -149,7 +155,7 @@ function waitForTurn(
   // A turn that came during the send is of use while it lasts.
   const kept = turn && turn.until > now ? turn : null;
   const what = queued?.for ?? (kind === 'held' ? 'turn' : 'rateLimit');
-  return { ...wait(tried, what, reason, beganAt, situation, { notBefore: now + waitMs, queued }), turn: kept };
+  return { ...wait(tried, what, reason, situation, { notBefore: now + waitMs, queued }), turn: kept };
 }
 
 /**
@@ -159,20 +165,19 @@ function waitForTurn(
 function held(
   write: Write,
   { kind, reason, isHeld, isAlone }: WriteOutcome & { kind: 'unauthorized' | 'blocked' },
-  beganAt: number,
   situation: Situation,
 ): Write {
   const tried = isHeld || isAlone ? count(write, 'unpaced') : write;
   const waitMs = tried === write ? 0 : heldWaitMs(tried.counts.unpaced);
   const what = kind === 'unauthorized' ? 'key' : 'upstream';
   const notBefore = waitMs && situation.now + waitMs;
-  return wait(tried, what, reason, beganAt, situation, { notBefore, mustAsk: true });
+  return wait(tried, what, reason, situation, { notBefore, mustAsk: true });
 }
 
 function sendInDoubt(write: Write, outcome: InDoubtOutcome, beganAt: number, situation: Situation): Write {
-  const { reason, afterReset = false } = outcome;
+  const { reason, toConfirm } = outcome;
   // When a run before a reset or a restore sent is not known. The first send counts.
-  const mayHaveArrivedSince = write.mayHaveArrivedSince ?? (afterReset ? situation.startedAt : beganAt);
+  const mayHaveArrivedSince = write.mayHaveArrivedSince ?? (toConfirm ? situation.startedAt : beganAt);
   const noted = { ...write, mayHaveArrivedSince };
   const policy = policyFor(outcome, situation);
   // A cancelled run fails no more and sends no more: its closed state shows the write in doubt.
@@ -180,8 +185,8 @@ function sendInDoubt(write: Write, outcome: InDoubtOutcome, beganAt: number, sit
   return policy === 'fail' ? fail(noted, reason, situation) : resend(noted, reason, situation);
 }
 
-function policyFor({ afterReset, asksBeforeRetry }: InDoubtOutcome, { spec }: Situation) {
-  if (afterReset || (asksBeforeRetry && spec.onUnknownOutcome === 'retry')) return 'ask';
+function policyFor({ toConfirm, asksBeforeRetry }: InDoubtOutcome, { spec }: Situation) {
+  if (toConfirm || (asksBeforeRetry && spec.onUnknownOutcome === 'retry')) return 'ask';
   return spec.onUnknownOutcome;
 }
 
@@ -189,7 +194,7 @@ function policyFor({ afterReset, asksBeforeRetry }: InDoubtOutcome, { spec }: Si
 function resend(write: Write, reason: string, situation: Situation): Write {
   const { now } = situation;
   const inDoubtSince = write.inDoubtSince ?? now;
-  const tried = count({ ...write, inDoubtSince, confirmationRequestedIn: null }, 'inDoubt');
+  const tried = count({ ...write, inDoubtSince, toConfirm: null }, 'inDoubt');
   const sends = tried.counts.inDoubt;
   if (sends >= MAX_SENDS) return fail(tried, `${MAX_SENDS} sends, the last: ${reason}`, situation);
   const interruption: Interruption = { for: 'upstream', since: now, reason };
@@ -200,16 +205,14 @@ function resend(write: Write, reason: string, situation: Situation): Write {
 /** It may or may not have arrived: a person is asked, and the deadline stands still. */
 function askPerson(
   write: Write,
-  { reason, lookAfter, confirmationRequestedIn }: Omit<InDoubtOutcome, 'kind'>,
+  { reason, lookAfter, toConfirm }: Omit<InDoubtOutcome, 'kind'>,
   { now, spec: { decideWithinMs } }: Situation,
 ): Write {
   const { kind, followUpId } = write;
   const times = { since: isoTime(now), lookAfter: isoTime(lookAfterOf(lookAfter, now)) };
   const inDoubt = { kind, ...(followUpId === undefined ? {} : { followUpId }), reason, ...times };
   const decideBy = decideWithinMs === null ? null : (write.inDoubtSince ?? now) + decideWithinMs;
-  const deadlineStoppedAt = write.deadlineStoppedAt ?? now;
-  const asked = { confirmationRequestedIn: confirmationRequestedIn ?? null, deadlineStoppedAt };
-  return { ...write, ...asked, state: { kind: 'inDoubt', inDoubt, decideBy } };
+  return { ...write, toConfirm: toConfirm ?? null, state: { kind: 'inDoubt', inDoubt, decideBy } };
 }
 
 /** The run fails, for the outcome is unknown. A cancelled run shows its create in doubt instead. */
@@ -222,11 +225,7 @@ function decided(write: Write, decision: ResolveUnknownInput, { reason }: InDoub
   switch (decision.action) {
     case 'retry':
       // What happened before counts no more.
-      return {
-        ...resumeDeadline(write),
-        ...{ counts: NO_SENDS, inDoubtSince: null, isConfirmed: true },
-        state: { kind: 'confirmed' },
-      };
+      return { ...write, counts: NO_SENDS, inDoubtSince: null, isConfirmed: true, state: { kind: 'confirmed' } };
     case 'adopt':
       return resolve(write, { kind: 'accepted', jobId: decision.jobId, job: null });
     case 'delivered':
@@ -262,40 +261,44 @@ function askAgain(write: Write, { now }: Situation): Write {
 }
 
 function resolve(write: Write, as: Resolution): Write {
-  // With a run that is over, no deadline goes on: one that has expired is why it ended.
-  if (as.kind === 'failed' || as.kind === 'left') {
-    return { ...write, state: { kind: 'resolved', as, inDoubt: inDoubtOf(write) } };
-  }
-  return { ...resumeDeadline(write), state: { kind: 'resolved', as, inDoubt: null } };
+  return { ...write, state: { kind: 'resolved', as, inDoubt: endsRun(as) ? inDoubtOf(write) : null } };
 }
 
-/** The deadline goes on; what follows may stop it again. */
-function resumeDeadline(write: Write): Write {
-  return { ...write, deadlineStoppedAt: null };
+function endsRun({ kind }: Resolution): boolean {
+  return kind === 'failed' || kind === 'left';
+}
+
+/** The deadline after an event that made another write. */
+export function deadlineAfter(before: Deadline, { event, write, now }: Step): Deadline {
+  const { state } = write;
+  const isSendInDoubt = event.kind === 'sendEnded' && event.outcome.kind === 'inDoubt';
+  // The wait for the turn of this send is over; what follows may stop the deadline again.
+  const deadline = isSendInDoubt ? resume(before, now) : before;
+  if (state.kind === 'inDoubt') return stop(deadline, now);
+  // With a run that is over, no deadline goes on: one that has expired is why it ended.
+  if (state.kind === 'resolved' && endsRun(state.as)) return deadline;
+  if (!stopsDeadline(write)) return resume(deadline, now);
+  // One that has passed before the send began has passed for good.
+  const since = event.kind === 'sendEnded' ? event.beganAt : now;
+  return leftAt(deadline, since) > 0 ? stop(deadline, since) : deadline;
 }
 
 function count(write: Write, end: keyof Write['counts']): Write {
   return { ...write, counts: { ...write.counts, [end]: write.counts[end] + 1 } };
 }
 
-/**
- * The time of an interruption counts from its first send. If the deadline stands still meanwhile, it does so from the
- * begin of the send on, unless it had passed before.
- */
+/** The time of an interruption counts from its first send. */
 function wait(
   write: Write,
   what: Interruption['for'],
   reason: string,
-  beganAt: number,
-  { now, deadlineAt }: Situation,
+  { now }: Situation,
   more: Pick<Waiting, 'notBefore' | 'queued' | 'mustAsk'>,
 ): Write {
-  const stoppedAt = write.deadlineStoppedAt ?? (deadlineAt > beganAt ? beganAt : null);
-  const deadlineStoppedAt = waitNamed(what)?.stopsDeadline ? stoppedAt : null;
   const before = interruptionOf(write);
   const since = before && isSameWait(before.for, what) ? before.since : now;
   const interruption: Interruption = { for: what, since, reason };
-  return { ...write, deadlineStoppedAt, state: { kind: 'waiting', interruption, heldAt: now, ...more } };
+  return { ...write, state: { kind: 'waiting', interruption, heldAt: now, ...more } };
 }
 
 function isoTime(ms: number): string {
@@ -313,12 +316,11 @@ function isSameWait(one: Interruption['for'], other: Interruption['for']): boole
  * poll loop checks the deadline. `decideWithin` ends the wait of a write in doubt. A create that may have arrived has
  * had its first turn.
  */
-export function waitEndsAt(write: Write, { spec, startedAt, deadlineAt: deadline }: Omit<Situation, 'now'>): number {
+export function waitEndsAt(write: Write, { spec, startedAt }: Situation, deadline: Deadline): number {
   // The next of a few sends of policy `retry` is near.
   if (!isHeldUp(write)) return Infinity;
   const isCreate = write.kind === 'create';
-  const isDeadlineRunning = write.deadlineStoppedAt === null && !countsAsInFlight(write);
-  const deadlineAt = isCreate && isDeadlineRunning ? deadline : Infinity;
+  const deadlineAt = (isCreate && !countsAsInFlight(write) ? passesAt(deadline) : null) ?? Infinity;
   const startBy = isCreate && !mayHaveArrived(write) ? startedAt + (spec.startWithinMs ?? Infinity) : Infinity;
   const decideBy = write.inDoubtSince === null ? Infinity : write.inDoubtSince + (spec.decideWithinMs ?? Infinity);
   return Math.min(deadlineAt, startBy, decideBy);

@@ -3,7 +3,8 @@
  * write-transitions.ts decides what changes it. Pure: no Temporal. Times in milliseconds.
  */
 import type { InDoubtWrite, JobRecord, Priority, ShownWaitingFor, Turn } from '../../contract.js';
-import type { Queued, ShownJob } from '../../contract/write-outcome.js';
+import { waitNamed } from '../../contract/words.js';
+import type { Confirmation, Queued, ShownJob } from '../../contract/write-outcome.js';
 
 /** What keeps a request from being made, or from being of use. */
 export interface Interruption {
@@ -36,12 +37,10 @@ export interface Write extends WriteIdentity {
   /** No send that may have arrived began earlier; absent if none may have. */
   mayHaveArrivedSince?: number;
   isConfirmed: boolean;
-  /** The run, and the restore, about which a person was asked; null if none was. */
-  confirmationRequestedIn: string | null;
+  /** What a person was asked to confirm; null if they need confirm no life and no restore. */
+  toConfirm: Confirmation | null;
   /** For the next send: its queue has given it, while it waited or was sent. */
   turn: Turn | null;
-  /** The deadline stands still since then: a person must decide, or it waits for its turn. Null while it runs. */
-  deadlineStoppedAt: number | null;
 }
 
 type WriteState =
@@ -103,8 +102,8 @@ export const NO_SENDS = { unqueued: 0, unpaced: 0, notDelivered: 0, inDoubt: 0 }
 
 /** A write before its first send. */
 export function beginWrite(identity: WriteIdentity): Write {
-  const nothingSent = { counts: NO_SENDS, inDoubtSince: null, isConfirmed: false, confirmationRequestedIn: null };
-  return { ...identity, ...nothingSent, turn: null, deadlineStoppedAt: null, state: { kind: 'ready' } };
+  const nothingSent = { counts: NO_SENDS, inDoubtSince: null, isConfirmed: false, toConfirm: null };
+  return { ...identity, ...nothingSent, turn: null, state: { kind: 'ready' } };
 }
 
 /** What a person must decide, or did not decide before the run ended. */
@@ -115,6 +114,11 @@ export function inDoubtOf({ state }: Write): InDoubtWrite | null {
 /** What kept the last send from being accepted; null if nothing did. */
 export function interruptionOf({ state }: Write): Interruption | null {
   return state.kind === 'waiting' || state.kind === 'sending' ? state.interruption : null;
+}
+
+/** A person must decide, or it waits for its turn: the deadline stands still meanwhile. */
+export function stopsDeadline(write: Write): boolean {
+  return write.state.kind === 'inDoubt' || waitNamed(interruptionOf(write)?.for ?? '')?.stopsDeadline === true;
 }
 
 function asWaiting({ state }: Write): Waiting | null {
