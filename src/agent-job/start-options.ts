@@ -4,8 +4,7 @@
  */
 import { sha256 } from '@noble/hashes/sha2.js';
 import { bytesToHex } from '@noble/hashes/utils.js';
-import { defineSearchAttributeKey, SearchAttributeType, TypedSearchAttributes } from '@temporalio/common';
-import type { Priority } from '@temporalio/common';
+import { defineSearchAttributeKey, type Priority, TypedSearchAttributes } from '@temporalio/common';
 import {
   agentJobOf,
   agentJobWorkflowId,
@@ -24,11 +23,13 @@ import { cutToBytes, jsonBytes, utf8Bytes } from '../contract/shared.js';
 import { InvalidInputError } from '../contract/errors.js';
 import { jobTitle, staticDetails, titleSummary } from './web-ui-text.js';
 
-const PROJECT = defineSearchAttributeKey(SEARCH_ATTRIBUTE.project, SearchAttributeType.KEYWORD);
-const PHASE = defineSearchAttributeKey(SEARCH_ATTRIBUTE.phase, SearchAttributeType.KEYWORD);
-const TAGS = defineSearchAttributeKey(SEARCH_ATTRIBUTE.tags, SearchAttributeType.KEYWORD_LIST);
-const JOB_ID = defineSearchAttributeKey(SEARCH_ATTRIBUTE.jobId, SearchAttributeType.KEYWORD);
-const BATCH = defineSearchAttributeKey(SEARCH_ATTRIBUTE.batch, SearchAttributeType.KEYWORD);
+/** The key of the tags. */
+export const TAGS_KEY = defineSearchAttributeKey(SEARCH_ATTRIBUTE.tags, 'KEYWORD_LIST');
+
+/** The key of any other search attribute. */
+export function keyOf(name: Exclude<keyof typeof SEARCH_ATTRIBUTE, 'tags'>) {
+  return defineSearchAttributeKey(SEARCH_ATTRIBUTE[name], 'KEYWORD');
+}
 
 /** Under which id and on which task queue a job runs, and how it is shown. */
 export interface AgentJobPlace {
@@ -84,12 +85,12 @@ export function agentJobStartOptions(input: AgentJobInput, place: AgentJobPlace)
       ...(place.hidePrompts && { [MEMO.hidePrompts]: true }),
     },
     typedSearchAttributes: new TypedSearchAttributes([
-      { key: PROJECT, value: projectId },
-      { key: PHASE, value: phase },
-      ...(jobId === null ? [] : [{ key: JOB_ID, value: jobId }]),
+      { key: keyOf('project'), value: projectId },
+      { key: keyOf('phase'), value: phase },
+      ...(jobId === null ? [] : [{ key: keyOf('jobId'), value: jobId }]),
       // A namespace that lacks these attributes still takes jobs without a batch and tags.
-      ...(batch === null ? [] : [{ key: BATCH, value: batch }]),
-      ...(tags.length === 0 ? [] : [{ key: TAGS, value: tags }]),
+      ...(batch === null ? [] : [{ key: keyOf('batch'), value: batch }]),
+      ...(tags.length === 0 ? [] : [{ key: TAGS_KEY, value: tags }]),
     ]),
     staticSummary: titleSummary(title),
     staticDetails: staticDetails({ projectId, prompt: shown, jobId, key: agentJobOf(workflowId)?.key }),

@@ -1,21 +1,10 @@
 /** Which runs `replay-check` replays, how their histories are read, and what came of it. */
 import type { Client, WorkflowExecutionInfo } from '@temporalio/client';
 import type { Payload } from '@temporalio/common';
-import { equals, IS_OPEN } from '../temporal/visibility.js';
+import { equals, IS_OPEN, IS_OURS } from '../temporal/visibility.js';
 import { listWorkflows, temporalCall } from '../client/temporal-call.js';
-import { AGENT_JOB_WORKFLOW, REQUEST_QUEUE_WORKFLOW, VISITOR_EXPORT_WORKFLOW } from '../contract.js';
-import { WEBHOOK_DELIVERY_WORKFLOW, WEBHOOK_SWEEP_WORKFLOW } from '../contract/webhooks.js';
 import { isEncrypted } from '../temporal/payload-codec.js';
 import { type Misfit, type ReplayedRun, type ReplayOptions, replayRuns } from '../temporal/replay-worker.js';
-
-/** Every workflow type of this package. */
-export const WORKFLOW_TYPES: readonly string[] = [
-  AGENT_JOB_WORKFLOW,
-  REQUEST_QUEUE_WORKFLOW,
-  VISITOR_EXPORT_WORKFLOW,
-  WEBHOOK_SWEEP_WORKFLOW,
-  WEBHOOK_DELIVERY_WORKFLOW,
-];
 
 /** How long one history may take to be read: the longest are tens of MiB. */
 const HISTORY_MS = 60_000;
@@ -69,11 +58,10 @@ async function* listRuns(
   signal: AbortSignal,
 ): AsyncGenerator<WorkflowExecutionInfo, void, undefined> {
   const ofQueue = taskQueue === undefined ? '' : ` AND ${equals('TaskQueue', taskQueue)}`;
-  const types = WORKFLOW_TYPES.map((type) => `'${type}'`).join(', ');
   const closed = `CloseTime >= '${since.toISOString()}'`;
   let left = limit;
   // Temporal lists open runs first: those must go on with the new release.
-  const query = `WorkflowType IN (${types})${ofQueue} AND (${IS_OPEN} OR ${closed})`;
+  const query = `${IS_OURS}${ofQueue} AND (${IS_OPEN} OR ${closed})`;
   for await (const listed of listWorkflows(client, query, { signal })) {
     signal.throwIfAborted();
     report.isCut = left === 0;

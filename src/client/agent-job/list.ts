@@ -4,9 +4,9 @@
  */
 import { createHash } from 'node:crypto';
 import type { Client, WorkflowExecutionInfo } from '@temporalio/client';
-import { defineSearchAttributeKey, SearchAttributeType } from '@temporalio/common';
 import { ENDED_BY } from '../../agent-job/closed-run.js';
 import { labelsOf } from '../../agent-job/fields.js';
+import { keyOf, TAGS_KEY } from '../../agent-job/start-options.js';
 import { AGENT_JOB_WORKFLOW, FAILURE, LIMIT, MEMO, SEARCH_ATTRIBUTE } from '../../contract.js';
 import type { JobMetadata, JobOutcome, Phase, ShownWaitingFor } from '../../contract.js';
 import { InvalidInputError } from '../../contract/errors.js';
@@ -42,14 +42,6 @@ export interface JobSummary {
   endedAt: string | null;
 }
 
-const PROJECT = defineSearchAttributeKey(SEARCH_ATTRIBUTE.project, SearchAttributeType.KEYWORD);
-const PHASE = defineSearchAttributeKey(SEARCH_ATTRIBUTE.phase, SearchAttributeType.KEYWORD);
-const BATCH = defineSearchAttributeKey(SEARCH_ATTRIBUTE.batch, SearchAttributeType.KEYWORD);
-const TAGS = defineSearchAttributeKey(SEARCH_ATTRIBUTE.tags, SearchAttributeType.KEYWORD_LIST);
-const STATUS = defineSearchAttributeKey(SEARCH_ATTRIBUTE.status, SearchAttributeType.KEYWORD);
-const OUTCOME = defineSearchAttributeKey(SEARCH_ATTRIBUTE.outcome, SearchAttributeType.KEYWORD);
-const WAITING_FOR = defineSearchAttributeKey(SEARCH_ATTRIBUTE.waitingFor, SearchAttributeType.KEYWORD);
-
 /** A run as it is listed, or described. */
 type SeenRun = Omit<WorkflowExecutionInfo, 'raw'>;
 
@@ -60,12 +52,12 @@ export function toSummary(run: SeenRun): JobSummary {
     workflowId: run.workflowId,
     runId: run.runId,
     title: textOrNull(run.memo?.[MEMO.title]),
-    projectId: attributes.get(PROJECT) ?? null,
-    phase: (attributes.get(PHASE) as Phase | undefined) ?? null,
-    batch: attributes.get(BATCH) ?? null,
-    tags: attributes.get(TAGS) ?? [],
+    projectId: attributes.get(keyOf('project')) ?? null,
+    phase: (attributes.get(keyOf('phase')) as Phase | undefined) ?? null,
+    batch: attributes.get(keyOf('batch')) ?? null,
+    tags: attributes.get(TAGS_KEY) ?? [],
     metadata: labelsOf({ metadata: run.memo?.[MEMO.metadata] }).metadata,
-    status: attributes.get(STATUS) ?? null,
+    status: attributes.get(keyOf('status')) ?? null,
     outcome: outcomeOf(run),
     waitingFor: waitingForOf(run),
     jobId: textOrNull(run.memo?.[MEMO.jobId]),
@@ -85,14 +77,14 @@ export function textOrNull(value: unknown): string | null {
 /** Only a job whose input was refused fails without the attribute. */
 function outcomeOf({ typedSearchAttributes, status }: SeenRun): JobOutcome | null {
   if (isOpen(status.name)) return null;
-  const known = typedSearchAttributes.get(OUTCOME) as JobOutcome | undefined;
+  const known = typedSearchAttributes.get(keyOf('outcome')) as JobOutcome | undefined;
   return ENDED_BY[status.name] ?? known ?? (status.name === 'FAILED' ? FAILURE.invalidInput : null);
 }
 
 /** A job that was terminated keeps what it waited for. */
 function waitingForOf({ typedSearchAttributes, status }: SeenRun): ShownWaitingFor | null {
   if (!isOpen(status.name)) return null;
-  return (typedSearchAttributes.get(WAITING_FOR) as ShownWaitingFor | undefined) ?? null;
+  return (typedSearchAttributes.get(keyOf('waitingFor')) as ShownWaitingFor | undefined) ?? null;
 }
 
 // Which jobs a filter asks for: what a query of Temporal's visibility can say, and what is compared as jobs are read.

@@ -6,6 +6,7 @@ import { WorkflowNotFoundError } from '@temporalio/common';
 import { endOf, type RunEnd } from '../../agent-job/closed-run.js';
 import { hashNatively, inputHash } from '../../agent-job/input.js';
 import { AGENT_JOB_WORKFLOW, type AgentJobInput, type AgentJobResult, MEMO } from '../../contract.js';
+import { hasGrpcStatus } from '../../temporal/grpc.js';
 import { startStopwatch } from '../../temporal/elapsed-time.js';
 import { endedRunIdsOf } from '../../temporal/private/restart-request-id.js';
 import { equals, isOpen } from '../../temporal/visibility.js';
@@ -13,7 +14,6 @@ import { lenientWorkflowClient } from '../../temporal/workflow-clients.js';
 import { JobNotFoundError, KeyConflictError } from '../errors.js';
 import type { CallOptions } from '../settings.js';
 import { temporalCall } from '../temporal-call.js';
-import { isNotFound } from '../temporal-errors.js';
 import { type JobSummary, textOrNull, toSummary } from './list.js';
 
 hashNatively((text) => hash('sha256', text, 'hex'));
@@ -160,7 +160,7 @@ export async function readStartInput(
     const [first] = page.history?.events ?? [];
     return await decodeFirst<AgentJobInput>(client, first?.workflowExecutionStartedEventAttributes?.input?.payloads);
   } catch (error) {
-    if (error instanceof WorkflowNotFoundError || isNotFound(error)) return null;
+    if (error instanceof WorkflowNotFoundError || hasGrpcStatus(error, 'notFound')) return null;
     throw error;
   }
 }
