@@ -3,7 +3,8 @@
  * agents and the commands of the command line are derived from it.
  */
 import { checkJobInput, parseResolution } from './agent-job/input.js';
-import { ADOPT, ATTACH_JOB, ATTRIBUTION, CREATE_JOB, FOLLOW_UP, JOB_OPTIONS, TAGS } from './agent-job/fields.js';
+import { ADOPT, ATTACH_JOB, ATTRIBUTION, CREATE_JOB, DECISION_ACTION, FOLLOW_UP } from './agent-job/fields.js';
+import { JOB_OPTIONS, TAGS } from './agent-job/fields.js';
 import {
   agentJobOf,
   type Attribution,
@@ -135,7 +136,7 @@ const SINCE = { ...ADOPT.since, schema: TIME.schema };
 const DECISION = {
   action: described(
     'What came of it: adopt (a create made jobId), delivered (a follow-up arrived), retry (send it), or abandon.',
-    oneOf('adopt', 'delivered', 'retry', 'abandon'),
+    DECISION_ACTION,
   ),
   jobId: described('With adopt: the job that the create made.', optional(ID)),
   force: described(

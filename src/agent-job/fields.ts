@@ -169,6 +169,9 @@ export const ATTRIBUTION = {
 
 const ABOUT = { since: optional(TEXT), followUpId: optional(TEXT) };
 
+/** What a person may decide. */
+export const DECISION_ACTION = oneOf('adopt', 'delivered', 'retry', 'abandon');
+
 /** What resolves a write in doubt with the job that it made. */
 export const ADOPT = {
   ...ABOUT,

@@ -2,8 +2,6 @@
  * Decides what a start call says of a job, the same for a Temporal client and for a parent workflow. Safe in workflow
  * code.
  */
-import { sha256 } from '@noble/hashes/sha2.js';
-import { bytesToHex } from '@noble/hashes/utils.js';
 import { defineSearchAttributeKey, type Priority, TypedSearchAttributes } from '@temporalio/common';
 import {
   agentJobOf,
@@ -16,7 +14,7 @@ import {
   type AgentJobInput,
   type Phase,
 } from '../contract.js';
-import { inputHash, parseJobInput } from './input.js';
+import { inputHash, parseJobInput, sha256Hex } from './input.js';
 import { hasEntries } from './fields.js';
 import { TEXT, text } from '../contract/kinds.js';
 import { cutToBytes, jsonBytes, utf8Bytes } from '../contract/shared.js';
@@ -106,7 +104,7 @@ const HASH_DIGITS = 16;
 /** By which Temporal shares its workers among projects: the project's id, or its beginning and a hash of it. */
 function fairnessKey(projectId: string): string {
   if (utf8Bytes(projectId) <= FAIRNESS_KEY_BYTES) return projectId;
-  const hash = bytesToHex(sha256(new TextEncoder().encode(projectId))).slice(0, HASH_DIGITS);
+  const hash = sha256Hex(projectId).slice(0, HASH_DIGITS);
   return `${cutToBytes(projectId, FAIRNESS_KEY_BYTES - HASH_DIGITS - 1)}~${hash}`;
 }
 

@@ -1,5 +1,4 @@
 /** How single settings, and files of projects, are read. An error says what one should be, and never its value. */
-import { readFileSync } from 'node:fs';
 import { networkInterfaces } from 'node:os';
 import ms from 'ms';
 import type { StringValue } from 'ms';
@@ -8,7 +7,7 @@ import { UNLIMITED, type WriteLimit } from '../contract/request-queue.js';
 import { TERMINAL_STATUSES, type TerminalStatus } from '../contract/words.js';
 import { isObject, statusWord } from '../contract/shared.js';
 import { parseUrl, plainAddress, proxyAddress } from './client.js';
-import { parseJson } from './settings-file.js';
+import { fileProblem, parseJson } from './settings-file.js';
 
 /** Where a server of ours listens; a `host` of an IPv6 address has no brackets. */
 export interface ListenAddress {
@@ -101,14 +100,8 @@ export const originsField = field(
 
 /** The path of a file that can be read and holds what it should. */
 export function fileField(shouldHold: string, parse: (text: string) => unknown = () => {}) {
-  return field(`the path of a readable file that holds ${shouldHold}`, (path) => {
-    try {
-      parse(readFileSync(path, 'utf8').trim());
-      return path;
-    } catch {
-      return undefined;
-    }
-  });
+  const isGood = (path: string) => fileProblem(path, parse) === null;
+  return field(`the path of a readable file that holds ${shouldHold}`, (path) => (isGood(path) ? path : undefined));
 }
 
 const PROJECT_SHOWN_CHARS = 100;
@@ -167,15 +160,10 @@ export const projectKeysFileField = fileField('a JSON object of projectId to key
 
 /** What is wrong with a file of budgets is said, too: it holds no secret. */
 export const projectBudgetsFileField = z.string().transform((path, context): string => {
-  try {
-    parseProjectBudgets(readFileSync(path, 'utf8').trim());
-    return path;
-  } catch (error) {
-    const { code, message } = error as NodeJS.ErrnoException;
-    const problem = code === undefined ? message : `it cannot be read (${code})`;
-    context.addIssue({ code: 'custom', message: `${path}: ${problem}` });
-    return z.NEVER;
-  }
+  const problem = fileProblem(path, parseProjectBudgets);
+  if (problem === null) return path;
+  context.addIssue({ code: 'custom', message: `${path}: ${problem}` });
+  return z.NEVER;
 });
 
 const isoTime = z.iso.datetime({ offset: true });

@@ -2,10 +2,9 @@
  * The keys that payloads are encrypted with: which one encrypts, and how a rotation is noticed. The file is a JSON
  * object, `{"current": "<id>", "keys": {"<id>": "<32 bytes in base64>", …}}`. Old keys stay in it for what they wrote.
  */
-import { readFileSync } from 'node:fs';
 import { PayloadKeysError } from '../contract/errors.js';
 import { isObject } from '../contract/shared.js';
-import { parseJson, SettingsFile } from './settings-file.js';
+import { fileProblem, parseJson, SettingsFile } from './settings-file.js';
 
 const KEY_BYTES = 32;
 
@@ -50,13 +49,7 @@ export class PayloadKeys {
 
 /** What is wrong with a file, without a value of it; null if nothing is. */
 export function payloadKeysProblem(path: string): string | null {
-  try {
-    parseKeyRing(readFileSync(path, 'utf8').trim());
-    return null;
-  } catch (error) {
-    const { code, message } = error as NodeJS.ErrnoException;
-    return code ? `cannot be read (${code})` : message;
-  }
+  return fileProblem(path, parseKeyRing);
 }
 
 // By hand: a service that encrypts does not install zod.

@@ -113,7 +113,14 @@ export async function* listStuck(client: Client, options: CallOptions = {}): Asy
 function stuckJob(run: WorkflowExecutionInfo, pinnedTo: string | null): StuckJob {
   const { workflowId, type: workflowType, typedSearchAttributes: attributes } = run;
   const problems = pinnedTo === null ? (attributes.get(PROBLEMS) ?? []) : [];
-  return { workflowId, workflowType, projectId: attributes.get(keyOf('project')) ?? null, problems, pinnedTo, paused: null };
+  return {
+    workflowId,
+    workflowType,
+    projectId: attributes.get(keyOf('project')) ?? null,
+    problems,
+    pinnedTo,
+    paused: null,
+  };
 }
 
 /** Lists the runs of each version that no worker polls, with one request for each version. */
