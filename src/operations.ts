@@ -5,15 +5,8 @@
 import { checkJobInput, parseResolution } from './agent-job/input.js';
 import { ADOPT, ATTACH_JOB, ATTRIBUTION, CREATE_JOB, DECISION_ACTION, FOLLOW_UP } from './agent-job/fields.js';
 import { JOB_OPTIONS, TAGS } from './agent-job/fields.js';
-import {
-  agentJobOf,
-  type Attribution,
-  JOB_OUTCOMES,
-  type JobState,
-  LIMIT,
-  PHASES,
-  SHOWN_WAITING_FOR,
-} from './contract.js';
+import { agentJobOf, JOB_OUTCOMES, LIMIT, PHASES, SHOWN_WAITING_FOR } from './contract.js';
+import type { Attribution, JobState } from './contract.js';
 import { cutToBytes } from './contract/shared.js';
 import { ID, type JsonSchema, oneOf, optional, text, TEXT } from './contract/kinds.js';
 import { type Arguments, checkArguments, described, type Given, KEY } from './operations/arguments.js';

@@ -5,14 +5,8 @@ import { createJobActivities } from './activities/agent-job/job-activities.js';
 import { KeyHealth, type KeyHealthOptions } from './activities/agent-job/key-health.js';
 import { HeldPolls } from './activities/agent-job/held-polls.js';
 import { countExports, createExportActivities } from './activities/visitor-export/export-activities.js';
-import {
-  ConfigError,
-  readPayloadKeys,
-  readTemporalSettings,
-  readWorkerConfig,
-  upstreamWarnings,
-  type WorkerConfig,
-} from './config.js';
+import { ConfigError, readPayloadKeys, readTemporalSettings, readWorkerConfig, upstreamWarnings } from './config.js';
+import type { WorkerConfig } from './config.js';
 import { openStore } from './exports/snapshots/open-store.js';
 import type { SnapshotStore } from './exports/snapshots/snapshot-store.js';
 import { payloadCodecs } from './temporal/payload-codec.js';

@@ -5,14 +5,8 @@ import type { SnapshotReceipt, VisitorExportProgress, VisitorExportRangeInput } 
 import { type DateRange, plusDays } from '../exports/date-range.js';
 import { inconsistencyText, maySecondScan } from '../exports/scan-checkpoint.js';
 import type { VisitorExportHandle } from '../starter.js';
-import {
-  addRangeOptions,
-  checkOwnFolders,
-  openSnapshots,
-  readManifests,
-  toExportRange,
-  type ExportFlags,
-} from './export-options.js';
+import { addRangeOptions, checkOwnFolders, openSnapshots, readManifests, toExportRange } from './export-options.js';
+import type { ExportFlags } from './export-options.js';
 import { markOf } from './export-inspect.js';
 import { print, printAnswer, printJson, printToStderr, progressPrinter, withSession, type Session } from './session.js';
 import { countOf, printable, show } from './show.js';

@@ -5,13 +5,8 @@
 import { createHash } from 'node:crypto';
 import type { IncomingHttpHeaders } from 'node:http';
 import { Readable } from 'node:stream';
-import {
-  type CallToolResult,
-  createMcpHandler,
-  McpServer,
-  type ServerContext,
-  type StandardSchemaWithJSON,
-} from '@modelcontextprotocol/server';
+import { createMcpHandler, McpServer } from '@modelcontextprotocol/server';
+import type { CallToolResult, ServerContext, StandardSchemaWithJSON } from '@modelcontextprotocol/server';
 import { firstOf } from '../client/concurrently.js';
 import { checkKnownFields } from '../client/settings.js';
 import type { FollowUpState } from '../contract.js';

@@ -2,15 +2,8 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { setTimeout as sleep } from 'node:timers/promises';
 import * as z from 'zod';
-import {
-  errorResponse,
-  type HttpResponse,
-  type Operation,
-  type OperationRoute,
-  OPERATIONS,
-  sendHalf,
-  sendResponse,
-} from './http.js';
+import { errorResponse, OPERATIONS, sendHalf, sendResponse } from './http.js';
+import type { HttpResponse, Operation, OperationRoute } from './http.js';
 import { seededRandom } from './random.js';
 
 /** Which requests a rule is for, and how often and when its fault is injected. */

@@ -9,14 +9,8 @@ import { encodeId } from '../contract.js';
 import { proxyFor, type ProxySettings } from './connection.js';
 import { type CallContext, type ExchangeResult, ExchangeError, notStarted, TimeLimit } from './exchange.js';
 import { type KeySource, KeyUnavailableError, keyVersion } from './keys.js';
-import {
-  type RESPONSE_CLASSES,
-  responseClass,
-  createOutcome,
-  isRejection,
-  messageOutcome,
-  readOutcome,
-} from './outcome.js';
+import { responseClass, createOutcome, isRejection, messageOutcome, readOutcome } from './outcome.js';
+import type { RESPONSE_CLASSES } from './outcome.js';
 import { isPage } from './on-the-way.js';
 import { readJobRecord, readVisitorPage } from './schema.js';
 import type { EndStatuses } from './shown-job.js';

@@ -1,12 +1,8 @@
 /** The activities of webhooks, on a task queue of their own, which workers with WEBHOOKS_FILE serve. */
 import { ApplicationFailure, Context } from '@temporalio/activity';
 import { webUiOf } from '../../client/web-ui.js';
-import {
-  WEBHOOK_RETRY,
-  type WebhookActivities,
-  type WebhookDelivery,
-  type WebhookOutcome,
-} from '../../contract/webhooks.js';
+import { WEBHOOK_RETRY } from '../../contract/webhooks.js';
+import type { WebhookActivities, WebhookDelivery, WebhookOutcome } from '../../contract/webhooks.js';
 import type { Endpoints } from './endpoints.js';
 import { post, reasonOf } from './post.js';
 import { sweepEvents, type SweepOptions } from './sweep.js';

@@ -1,26 +1,13 @@
 /** Starts the export of a date range, and what a caller then does with it. */
 import { WorkflowFailedError, type WorkflowHandleWithStartDetails } from '@temporalio/client';
 import { ApplicationFailure, CancelledFailure } from '@temporalio/common';
-import {
-  visitorExportProgressQuery,
-  visitorExportWorkflowId,
-  VISITOR_EXPORT_WORKFLOW,
-  type VisitorExportProgress,
-  type VisitorExportRangeInput,
-  type VisitorExportResult,
-} from '../../contract.js';
+import { visitorExportProgressQuery, visitorExportWorkflowId, VISITOR_EXPORT_WORKFLOW } from '../../contract.js';
+import type { VisitorExportProgress, VisitorExportRangeInput, VisitorExportResult } from '../../contract.js';
 import { parseExportInput, RANGE_EXPORT, toRangeInput } from '../../exports/input.js';
 import { InvalidInputError } from '../../contract/errors.js';
 import { ExportCanceledError, ExportFailedError } from '../errors.js';
-import {
-  type CallOptions,
-  checkNames,
-  checkWaitOptions,
-  type ClientContext,
-  limitsOf,
-  type Names,
-  type WaitOptions,
-} from '../settings.js';
+import { checkNames, checkWaitOptions, limitsOf } from '../settings.js';
+import type { CallOptions, ClientContext, Names, WaitOptions } from '../settings.js';
 import { longWait, temporalCall } from '../temporal-call.js';
 import { jobUrl } from '../web-ui.js';
 import { askWorkflow } from '../../temporal/workflow-clients.js';
