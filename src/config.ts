@@ -90,7 +90,6 @@ export const WORKER_VARIABLES: readonly string[] = [
   ...Object.keys(webhooksSchema.shape),
 ];
 
-/** The settings of a worker. */
 export type WorkerConfig = ReturnType<typeof toWorker>;
 
 /** All settings of a worker; throws a ConfigError that names every wrong one. */

@@ -43,7 +43,6 @@ const DEFAULT = { pollMin: '2 seconds', pollMax: '60 seconds', pollRatio: 0.1 } 
 const MIN_POLL_MS = 1_000;
 
 const PROMPT = text({ maxBytes: LIMIT.promptBytes, controls: 'all', maxJsonBytes: LIMIT.promptJsonBytes });
-/** The id of a follow-up. */
 export const FOLLOW_UP_ID = text({ maxBytes: LIMIT.followUpIdBytes, controls: 'all' });
 const usedIds = (maxItems: number) => setOf(FOLLOW_UP_ID, maxItems, 'ids');
 
@@ -122,7 +121,6 @@ function checkReadable(text: unknown, field: string): void {
   throw new InvalidInputError(field, 'must be well-formed Unicode without NUL');
 }
 
-/** All options of a job. */
 export const JOB_OPTIONS = {
   priority: optional(PRIORITY, DEFAULT_PRIORITY),
   batch: optional(text({ maxBytes: LIMIT.batchBytes })),

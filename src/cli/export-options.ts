@@ -18,7 +18,6 @@ export interface ExportFlags extends RangeFlags {
   json?: boolean;
 }
 
-/** Adds the options that name days. */
 export function addRangeOptions(command: Command): Command {
   return command
     .option('--day <date>', 'one day, YYYY-MM-DD')
@@ -87,7 +86,6 @@ export async function readSomeManifests(store: SnapshotStore, project: string): 
   return manifests;
 }
 
-/** The manifests of a project's snapshots. */
 export async function readManifests(store: SnapshotStore, project: string): Promise<SnapshotManifest[]> {
   const { listManifests } = await import('../exports/snapshots/catalog.js');
   const manifests: SnapshotManifest[] = [];

@@ -12,7 +12,6 @@ import { print, printAnswer, printJson, printToStderr, progressPrinter, withSess
 import { countOf, printable, show } from './show.js';
 import { CommandError, UsageError } from './exit.js';
 
-/** Adds `export run`. */
 export function addExportRun(group: Command): void {
   const command = group
     .command('run')
@@ -75,7 +74,6 @@ export async function showProgress(
   }
 }
 
-/** One line for a person. */
 function lineOf(progress: VisitorExportProgress): string {
   const { dateFrom, dateTo, scan, pages, rows, expectedRows, waitReason, nextRequestAt } = progress;
   const about = expectedRows === null ? '' : ` of about ${Math.max(rows, expectedRows)}`;
@@ -88,7 +86,6 @@ function lineOf(progress: VisitorExportProgress): string {
 /** The nightly exports go first. */
 const BACKFILL_PRIORITY = 4;
 
-/** Adds `export backfill`. */
 export function addExportBackfill(group: Command): void {
   const command = group
     .command('backfill')

@@ -111,7 +111,6 @@ interface ConfirmFlags {
   json?: boolean | undefined;
 }
 
-/** Adds the option that answers. */
 export function addYesOption(command: Command): Command {
   return command.option('--yes', 'do not ask at a terminal');
 }

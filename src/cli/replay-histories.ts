@@ -9,7 +9,6 @@ import { type Misfit, type ReplayedRun, type ReplayOptions, replayRuns } from '.
 /** How long one history may take to be read: the longest are tens of MiB. */
 const HISTORY_MS = 60_000;
 
-/** What to replay. */
 interface ReplayBounds {
   /** Runs that closed after this time count, and all open runs. */
   since: Date;
@@ -17,7 +16,6 @@ interface ReplayBounds {
   taskQueue: string | undefined;
 }
 
-/** What the replay showed. */
 export interface ReplayReport {
   /** How many runs replay, by workflow type. */
   fits: Record<string, number>;

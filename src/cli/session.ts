@@ -39,7 +39,6 @@ export function serverOf({ jobs: { client, taskQueue } }: Pick<Session, 'jobs'>)
   return `${addressOf(client)}, namespace ${client.options.namespace}, task queue ${taskQueue}`;
 }
 
-/** The version of the program. */
 export function versionOf(command: Command): string {
   return command.parent ? versionOf(command.parent) : (command.version() ?? '');
 }
@@ -97,7 +96,6 @@ export function print(line: string): void {
   process.stdout.write(`${printableLines(line)}\n`);
 }
 
-/** Prints one value as a line of JSON. */
 export function printJson(value: unknown): void {
   process.stdout.write(`${jsonLine(value)}\n`);
 }

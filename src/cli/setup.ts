@@ -8,7 +8,6 @@ import { CommandError } from './exit.js';
 import { print, printJson, withSession } from './session.js';
 import { countOf, printable } from './show.js';
 
-/** Adds `setup`, which prepares a namespace. */
 export function addSetup(program: Command): void {
   const command = program
     .command('setup')
@@ -64,7 +63,6 @@ export interface Finding {
   error?: Error;
 }
 
-/** A finding with the name of its check. */
 type Named = readonly [name: string, finding: Finding];
 
 /** Prints the findings as they come; throws at the end if one is a failure. */

@@ -99,7 +99,6 @@ function waitingText(waiting: Waiting): string {
   return `${waiting.for} ${waitTimes(waiting, readableTime)}${why}`;
 }
 
-/** A decision in one line. */
 export function decisionText({ action, kind, followUpId, by, note, at }: Decision): string {
   const write = kind === 'create' ? 'the create' : `follow-up ${followUpId}`;
   return `${action} for ${write}, ${readableTime(at)}${by ? ` by ${by}` : ''}${note ? `: ${note}` : ''}`;

@@ -34,7 +34,6 @@ interface WaitFlags extends JobNameFlags {
   json?: boolean;
 }
 
-/** Adds `wait`. */
 export function addWait(program: Command): void {
   const command = addOperation(program, OPERATIONS.wait);
   command

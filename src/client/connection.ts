@@ -34,7 +34,6 @@ interface ConnectionSettings {
   timeoutMs?: number | null | undefined;
 }
 
-/** A client over a connection of its own. */
 interface ConnectedClient {
   client: Client;
   /** Waits, for seconds at most, until no request is about to be sent again; then closes the connection. */

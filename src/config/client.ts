@@ -15,7 +15,6 @@ export type Environment = Readonly<Record<string, string | undefined>>;
 /** The environment of this process, for `npm start`, which passes a part of it to its child processes. */
 export const processEnvironment: Environment = process.env;
 
-/** The way to Temporal and the task queue. */
 export interface ClientConfig {
   taskQueue: string;
   temporal: TemporalSettings;

@@ -20,7 +20,6 @@ import { checkOrigin } from './origins.js';
 import { problemOf, RpcProblem } from './problem.js';
 import type { Answer, Call } from './request.js';
 
-/** One call of a tool. */
 interface ToolCall extends Pick<OperationCall, 'jobs' | 'args' | 'gone' | 'ending'> {
   caller: Caller;
   /** The longest time that it may wait. */

@@ -11,7 +11,6 @@ import { streamEvents } from './events.js';
 import { Problem, readOr400 } from './problem.js';
 import { type Answer, type Call, idempotencyKeyOf, waitOf } from './request.js';
 
-/** One method of one path. */
 export interface Route {
   readonly id: string;
   readonly method: 'GET' | 'POST';
@@ -80,7 +79,6 @@ function statusOf(body: object, status: NonNullable<HttpCall['status']>): number
   return isOne ? status.status : 200;
 }
 
-/** A route without its path. */
 type Handled = Omit<Route, 'path' | 'pattern'>;
 
 function at(path: string, route: Handled): Route {

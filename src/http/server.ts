@@ -60,7 +60,6 @@ interface OpenRequest extends Reader {
   readonly isProbe: boolean;
 }
 
-/** A server that listens. */
 export class HttpServer {
   readonly #service: HttpService;
   readonly #server: Server;
@@ -124,7 +123,6 @@ export class HttpServer {
     return urlOf(this.#probes);
   }
 
-  /** The address at which it listens. */
   get url(): string {
     return urlOf(this.#server);
   }

@@ -28,7 +28,6 @@ const NEXT_CHECK_MS = 1_000;
 /** All callers together: no hash of a key, and no address. */
 const ALL = 'all';
 
-/** The answers of a server that wait for their readers. */
 export class Unread {
   readonly #limits: Limits;
   /** The longest silent first. */
@@ -65,7 +64,6 @@ export class Unread {
     reader.gone.throwIfAborted();
   }
 
-  /** Ends a stream. */
   end({ response }: Reader): Promise<void> {
     return this.#taken(response, (done) => response.end(done));
   }

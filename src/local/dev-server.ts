@@ -4,7 +4,6 @@ import { attributeType, SEARCH_ATTRIBUTE } from '../contract.js';
 import { ensureSearchAttributes } from '../starter.js';
 import { checkAnswer, freePort, startProcess, untilReady } from './child-process.js';
 
-/** How to start the dev server. */
 export interface DevServerOptions {
   /** Path of the Temporal CLI. */
   program: string;

@@ -18,7 +18,6 @@ import { type DevServer, startDevServer } from './dev-server.js';
 import { findDevServer } from './find-dev-server.js';
 import { startWorker } from './worker-process.js';
 
-/** What the local system is composed of. */
 interface LocalSystemOptions {
   env: Environment;
   taskQueue: string;
@@ -178,7 +177,6 @@ async function startHttp({ stops }: LocalSystemOptions, jobs: AgentJobs): Promis
 
 const LABEL_WIDTH = 12;
 
-/** Prints a line that begins with a label. */
 export function printEntry(label: string, text: string): void {
   printLine(label.padEnd(LABEL_WIDTH) + text);
 }

@@ -8,7 +8,6 @@ export interface HttpResponse {
   headers?: Record<string, string>;
 }
 
-/** A response with a JSON body. */
 export function jsonResponse(status: number, value: unknown, headers: Record<string, string> = {}): HttpResponse {
   return { status, body: JSON.stringify(value), headers };
 }
@@ -24,7 +23,6 @@ export function errorResponse(
   return jsonResponse(status, { error, ...more }, headers);
 }
 
-/** Sends a whole response. */
 export function sendResponse(serverResponse: ServerResponse, response: HttpResponse): void {
   writeHead(serverResponse, response);
   serverResponse.end(response.body);
@@ -53,9 +51,7 @@ export async function readBody(request: IncomingMessage): Promise<Buffer | undef
   }
 }
 
-/** The operations of the interface. */
 export const OPERATIONS = ['create', 'message', 'get', 'visitors'] as const;
-/** One of them. */
 export type Operation = (typeof OPERATIONS)[number];
 
 /** What a request of the interface asks for; ids are decoded from single path segments. */

@@ -11,7 +11,6 @@ import { duration, optional } from '../contract/kinds.js';
 
 const milliseconds = z.number().min(0);
 
-/** The shape of a step. */
 export const jobStepSchema = z.strictObject({
   /** Any text, known to the interface or not; default `active`. */
   status: z.string().optional(),
@@ -26,7 +25,6 @@ export const jobStepSchema = z.strictObject({
 /** One step of a job's life, as its record shows it. */
 export type JobStep = z.input<typeof jobStepSchema>;
 
-/** The shape of a script. */
 export const jobScriptSchema = z.strictObject({
   /** Without `steps`: how long the job stays active before it completes with a pull request. Default 4000. */
   activeMs: milliseconds.optional(),
@@ -51,7 +49,6 @@ const DEFAULT_MESSAGE_LAG_MS = 50;
 /** Options of programs, for jobs that are as late as those of a real upstream. */
 export const LAG_OPTIONS = { 'late-pr': { type: 'string' }, 'stale-end': { type: 'string' } } as const;
 
-/** What these options make of a script. */
 export function lagsOf(values: { [Name in keyof typeof LAG_OPTIONS]?: string | undefined }): JobScript {
   return {
     prLinkLagMs: optional(duration(), 0).check(values['late-pr'], '--late-pr'),
@@ -150,7 +147,6 @@ class JobLife {
   }
 }
 
-/** The shape of a rule for scripts. */
 export const scriptRuleSchema = z.strictObject({
   promptIncludes: z.string().optional(),
   projectId: z.string().optional(),
@@ -239,7 +235,6 @@ export class Jobs {
     return job?.life.show(this.#now(), false);
   }
 
-  /** Puts a job into a state. */
   set(id: string, step: JobStep): void {
     if (!this.#jobs.has(id)) throw new Error(`no job ${id}`);
     this.#record({ type: 'set', id, step, at: this.#now() });

@@ -67,7 +67,6 @@ export class RequestLog {
     return request;
   }
 
-  /** Records how a request ended. */
   ended(request: RequestRecord, response: string): void {
     request.response = response;
     const count = this.counts[request.operation ?? 'other'];

@@ -38,7 +38,6 @@ export function unpauseText(workflowId: string): string {
   return `with write access to the namespace, let it go on: temporal workflow unpause --workflow-id '${id}'`;
 }
 
-/** A value in quotes. */
 export function quoted(value: string): string {
   return `'${value.replaceAll("'", "''")}'`;
 }

@@ -16,7 +16,6 @@ export interface VisitorPage {
   readAs?: string[];
 }
 
-/** The visitors of one path. */
 export interface VisitorRow extends VisitorTotals {
   path: string;
 }

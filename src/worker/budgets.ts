@@ -119,7 +119,6 @@ export function watchBudgetUse(
   return every(RECORD_EVERY_MS, record, { onError });
 }
 
-/** The limits of a queue that have a number. */
 async function budgetsOf(client: Client, queueId: string) {
   const query = () => client.workflow.getHandle(queueId).query(requestQueueStateQuery, Date.now());
   const state = await client.withDeadline(Date.now() + READ_LIMIT_MS, () => queryAgain(query));

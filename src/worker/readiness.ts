@@ -55,7 +55,6 @@ export class Readiness {
     };
   }
 
-  /** Starts to probe. */
   watch(options: ProbeOptions): void {
     this.#options = options;
     const { reach, workers, lacking, onProbe } = options;

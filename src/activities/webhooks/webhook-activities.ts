@@ -7,7 +7,6 @@ import type { Endpoints } from './endpoints.js';
 import { post, reasonOf } from './post.js';
 import { sweepEvents, type SweepOptions } from './sweep.js';
 
-/** What the activities work with. */
 interface Dependencies extends Pick<SweepOptions, 'taskQueue' | 'endpoints' | 'onSearch'> {
   /** The setting of Temporal's web UI, and the address of Temporal. */
   webUiUrl: string | undefined;

@@ -45,7 +45,6 @@ export interface JobSummary {
 /** A run as it is listed, or described. */
 type SeenRun = Omit<WorkflowExecutionInfo, 'raw'>;
 
-/** The row of a run. */
 export function toSummary(run: SeenRun): JobSummary {
   const attributes = run.typedSearchAttributes;
   return {
@@ -153,7 +152,6 @@ function newestRuns({ isRunning, waitingFor }: JobFilter): string {
   return isRunning || waitingFor != null ? IS_OPEN : `ExecutionStatus != 'ContinuedAsNew'`;
 }
 
-/** Whether a job is one that the filter asks for. */
 function isAsked(job: JobSummary, filter: JobFilter): boolean {
   const { tags, isRunning, waitingFor } = filter;
   const isSame = (field: (typeof SAME)[number]) => filter[field] == null || job[field] === filter[field];
@@ -200,7 +198,6 @@ const DEFAULT_PAGE_SIZE = 100;
 const MAX_PAGE_SIZE = 1_000;
 const HASH_CHARACTERS = 12;
 
-/** What else to list by, and how. */
 interface ListSettings extends CallOptions {
   /** One more condition in the server's query language. */
   condition?: string | undefined;

@@ -18,7 +18,6 @@ import { type JobSummary, textOrNull, toSummary } from './list.js';
 
 hashNatively((text) => hash('sha256', text, 'hex'));
 
-/** One of the runs of a workflow id. */
 interface RunId {
   workflowId: string;
   runId: string;
