@@ -82,14 +82,8 @@ export class RateLimiter {
     const since = window === 'fixed' ? now - (now % windowMs) : now - windowMs + 1;
     const times = (this.#passed.get(key) ?? []).filter((time) => time >= since);
     this.#passed.set(key, times);
-    if (times.length >= limit)
-      return this.#retryAfter((window === 'fixed' ? since : (times[0] ?? now)) + windowMs - now);
-    times.push(now);
-    return undefined;
-  }
-
-  #retryAfter(waitMs: number): Record<string, string> {
-    if (this.#limits.retryAfter === 'seconds') return { 'retry-after': String(Math.ceil(waitMs / 1000)) };
-    return {};
+    if (times.length < limit) return void times.push(now);
+    const waitMs = (window === 'fixed' ? since : (times[0] ?? now)) + windowMs - now;
+    return this.#limits.retryAfter === 'seconds' ? { 'retry-after': String(Math.ceil(waitMs / 1000)) } : {};
   }
 }

@@ -76,13 +76,9 @@ export class RequestLog {
 
   /** The last requests, oldest first. */
   requests(): RequestRecord[] {
-    const secrets = (headers: IncomingHttpHeaders) =>
-      SECRET_HEADERS.filter((name) => headers[name] !== undefined).map((name) => [name, '(set)'] as const);
+    const shown = ([name, value]: [string, unknown]) => [name, SECRET_HEADERS.includes(name) ? '(set)' : value];
     return this.#recent
       .toSorted((a, b) => a.number - b.number)
-      .map((request) => ({
-        ...request,
-        headers: { ...request.headers, ...Object.fromEntries(secrets(request.headers)) },
-      }));
+      .map((request) => ({ ...request, headers: Object.fromEntries(Object.entries(request.headers).map(shown)) }));
   }
 }

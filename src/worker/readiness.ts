@@ -6,9 +6,9 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Client } from '@temporalio/client';
 import type { Worker } from '@temporalio/worker';
 import { cannotListen, type ListenAddress } from '../config.js';
+import { messageOf } from '../config/config-error.js';
 import { arePollsCut, POLLS_ARE_CUT, readHeartbeats } from '../temporal/heartbeats.js';
 import { quoted } from '../temporal/visibility.js';
-import { messageOf } from './connection.js';
 import { every } from './every.js';
 
 /** Whether this process serves, and why not. */

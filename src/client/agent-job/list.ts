@@ -125,45 +125,35 @@ const NAMES: Names<JobFilter> = {
 /** The query for a filter: no job that fits is missing. Throws InvalidInputError if a time or a name is none. */
 export function jobQuery(filter: JobFilter): string {
   checkNames(filter, 'filter', NAMES);
-  const { phase, projectId, jobId, prLink, batch, tags, status, waitingFor, outcome } = filter;
+  const { prLink, tags, waitingFor, outcome, isRunning } = filter;
+  const most = LIMIT.prLinkAttributeCharacters;
+  if (prLink != null && prLink.length > most) {
+    throw new InvalidInputError('prLink', `must have at most ${most} characters: a longer link is not indexed`);
+  }
   return [
     `WorkflowType = ${quoted(AGENT_JOB_WORKFLOW)}`,
-    newestRuns(filter),
-    ...(phase == null ? [] : [`${SEARCH_ATTRIBUTE.phase} = ${quoted(phase)}`]),
-    ...(waitingFor == null ? [] : [`${SEARCH_ATTRIBUTE.waitingFor} = ${quoted(waitingFor)}`]),
-    ...(projectId == null ? [] : [equals(SEARCH_ATTRIBUTE.project, projectId)]),
-    ...(jobId == null ? [] : [equals(SEARCH_ATTRIBUTE.jobId, jobId)]),
-    ...(prLink == null ? [] : [equals(SEARCH_ATTRIBUTE.prLink, indexed(prLink))]),
-    ...(batch == null ? [] : [equals(SEARCH_ATTRIBUTE.batch, batch)]),
+    isRunning || waitingFor != null ? IS_OPEN : `ExecutionStatus != 'ContinuedAsNew'`,
+    ...SAME.flatMap((field) => {
+      const value = filter[field];
+      return value == null ? [] : [equals(SEARCH_ATTRIBUTE[field === 'projectId' ? 'project' : field], value)];
+    }),
     ...(tags ?? []).map((tag) => includes(SEARCH_ATTRIBUTE.tags, tag)),
-    ...(status == null ? [] : [equals(SEARCH_ATTRIBUTE.status, status)]),
     ...(outcome == null ? [] : [endedAs(outcome)]),
     ...times(filter),
   ].join(' AND ');
 }
 
-function indexed(prLink: string): string {
-  const most = LIMIT.prLinkAttributeCharacters;
-  if (prLink.length <= most) return prLink;
-  throw new InvalidInputError('prLink', `must have at most ${most} characters: a longer link is not indexed`);
-}
-
-function newestRuns({ isRunning, waitingFor }: JobFilter): string {
-  return isRunning || waitingFor != null ? IS_OPEN : `ExecutionStatus != 'ContinuedAsNew'`;
-}
-
 function isAsked(job: JobSummary, filter: JobFilter): boolean {
   const { tags, isRunning, waitingFor } = filter;
-  const isSame = (field: (typeof SAME)[number]) => filter[field] == null || job[field] === filter[field];
   return (
-    SAME.every(isSame) &&
+    [...SAME, 'outcome' as const].every((field) => filter[field] == null || job[field] === filter[field]) &&
     (tags ?? []).every((tag) => job.tags.includes(tag)) &&
     (isOpen(job.workflowStatus) || !(isRunning || waitingFor != null)) &&
     TIMES.every(([field, , isIn]) => filter[field] == null || isIn(job, new Date(filter[field]).toISOString()))
   );
 }
 
-const SAME = ['phase', 'projectId', 'jobId', 'prLink', 'batch', 'status', 'outcome', 'waitingFor'] as const;
+const SAME = ['phase', 'projectId', 'jobId', 'prLink', 'batch', 'status', 'waitingFor'] as const;
 
 function endedAs(outcome: JobOutcome): string {
   // What Temporal itself knows.
