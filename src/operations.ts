@@ -22,7 +22,6 @@ export interface OperationCall<Args = Written> extends Waiter {
   readonly waitMs: number;
   /** How long a request to Temporal may take; by default an outage is reported within 10 seconds. */
   readonly limitMs?: number;
-  /** The name of the key that came with the call. */
   readonly keyName: string | null;
 }
 
@@ -35,7 +34,6 @@ interface JobCall<Args = Written> extends OperationCall<Args> {
   readonly job: JobHandle;
 }
 
-/** What a row says, but for what it does. */
 interface Description<Fields extends Arguments> {
   /** OpenAPI's name; in snake case it is that of the tool. */
   readonly id: string;
@@ -79,7 +77,6 @@ export interface HttpCall {
   readonly status?: { readonly field: string; readonly value: unknown; readonly status: number } | number;
   /** The argument that the header `Idempotency-Key` gives. */
   readonly idempotencyKey?: 'key' | 'id';
-  /** Whether `Prefer: wait` makes the answer wait. */
   readonly waits?: boolean;
 }
 
@@ -113,7 +110,6 @@ const RESULT_TIMEOUT_MS = 5_000;
 /** Clients of tools cut off calls at 60 seconds. */
 const OUTCOME_TIMEOUT_MS = 20_000;
 
-/** A reference to a shape of OpenAPI. */
 function shape(name: string): JsonSchema {
   return { $ref: `#/components/schemas/${name}` };
 }

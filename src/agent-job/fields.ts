@@ -134,7 +134,6 @@ export const JOB_OPTIONS = {
   settle: optional(duration(), '30 seconds'),
 } satisfies Kinds<AgentJobOptions>;
 
-/** The input of `agentJob` that creates a job. */
 export const CREATE_JOB = {
   projectId: ID,
   prompt: PROMPT,
@@ -143,7 +142,6 @@ export const CREATE_JOB = {
   ...JOB_OPTIONS,
 } satisfies Kinds<CreateJobInput>;
 
-/** The input of `agentJob` that attaches to a job. */
 export const ATTACH_JOB = {
   projectId: ID,
   prompt: NOTHING,
@@ -167,7 +165,6 @@ export const ATTRIBUTION = {
 
 const ABOUT = { since: optional(TEXT), followUpId: optional(TEXT) };
 
-/** What a person may decide. */
 export const DECISION_ACTION = oneOf('adopt', 'delivered', 'retry', 'abandon');
 
 /** What resolves a write in doubt with the job that it made. */

@@ -23,7 +23,6 @@ import { jobTitle, staticDetails, titleSummary } from './web-ui-text.js';
 
 export const TAGS_KEY = defineSearchAttributeKey(SEARCH_ATTRIBUTE.tags, 'KEYWORD_LIST');
 
-/** The key of any other search attribute. */
 export function keyOf(name: Exclude<keyof typeof SEARCH_ATTRIBUTE, 'tags'>) {
   return defineSearchAttributeKey(SEARCH_ATTRIBUTE[name], 'KEYWORD');
 }

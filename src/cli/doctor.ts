@@ -159,7 +159,6 @@ async function checkUpstreamAndKey(project: string | undefined): Promise<Finding
   return { status: remedy.length === 0 ? 'ok' : 'warn', text: `${text}, and takes the key`, remedy };
 }
 
-/** Whether the endpoints of webhooks can be read. */
 async function checkWebhooks(): Promise<Finding> {
   const { countEndpoints } = await import('../worker/webhooks.js');
   const count = await countEndpoints();

@@ -37,7 +37,6 @@ export function addExportInspect(group: Command): void {
   addRangeOptions(gaps).option('--json', 'print one day a line').action(showGaps);
 }
 
-/** How far a snapshot can be believed, in a few words. */
 export function markOf({
   consistent,
   provisional,

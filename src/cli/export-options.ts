@@ -12,7 +12,6 @@ interface RangeFlags {
   to?: string;
 }
 
-/** The flags of a command about a project's exports. */
 export interface ExportFlags extends RangeFlags {
   project: string;
   json?: boolean;

@@ -105,7 +105,6 @@ function readObject(pieces: readonly Uint8Array[], bytes: number): Read | null {
   }
 }
 
-/** What decides whether a command asks. */
 interface ConfirmFlags {
   yes?: boolean | undefined;
   json?: boolean | undefined;

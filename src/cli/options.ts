@@ -11,7 +11,6 @@ interface TypedArgument {
   readonly read: (typed: Readonly<Record<string, unknown>>) => unknown;
 }
 
-/** Arguments that are typed by another name than theirs. */
 const TYPED_NAMES: Readonly<Record<string, string>> = {
   polling: 'poll',
   tags: 'tag',

@@ -17,15 +17,12 @@ interface ReplayBounds {
 }
 
 export interface ReplayReport {
-  /** How many runs replay, by workflow type. */
   fits: Record<string, number>;
   misfits: Misfit[];
   unread: { workflowId: string; runId: string; problem: string }[];
-  /** Whether the limit left runs out. */
   isCut: boolean;
 }
 
-/** Replays what the bounds name with the given workflow code. */
 export async function replayHistories(
   client: Client,
   bounds: ReplayBounds,

@@ -31,7 +31,6 @@ interface Line {
   carryOut: (session: Session) => Promise<unknown>;
 }
 
-/** What the lines of one file share. */
 interface Shared {
   flags: ResolveFlags;
   /** Who decides, and why, if a line does not say. */

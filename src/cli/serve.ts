@@ -30,7 +30,6 @@ export function addMcp(program: Command): void {
     .action(() => withService(command, serveTools));
 }
 
-/** What both servers work with. */
 interface Service {
   /** Connects at the first call, and again after a call that rejected because Temporal was away. */
   connect: () => Promise<AgentJobs>;

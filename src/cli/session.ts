@@ -13,7 +13,6 @@ export interface GlobalOptions {
   taskQueue?: string;
 }
 
-/** What a command works with while it is connected. */
 export interface Session {
   jobs: AgentJobs;
   globals: GlobalOptions;
@@ -100,7 +99,6 @@ export function printJson(value: unknown): void {
   process.stdout.write(`${jsonLine(value)}\n`);
 }
 
-/** Prints an answer, for a program or for a person. */
 export function printAnswer(isJson: boolean | undefined, value: unknown, text: () => string): void {
   if (isJson) printJson(value);
   else print(text());

@@ -59,7 +59,6 @@ export interface Finding {
   text: string;
   /** What to do: each line is a sentence or a command. */
   remedy?: readonly string[];
-  /** What the check threw. */
   error?: Error;
 }
 

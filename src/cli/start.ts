@@ -83,7 +83,6 @@ async function startOne(command: Command, argument: string | undefined, flags: S
 
 const PROGRESS_MS = 5_000;
 
-/** The options of lines that give none of their own. */
 type LineDefaults = AgentJobOptions & { projectId?: string };
 
 async function startMany(

@@ -18,7 +18,6 @@ interface Proxy {
   basicAuth?: { username: string; password: string };
 }
 
-/** How to reach Temporal. */
 interface ConnectionSettings {
   /** `host:port`. */
   address: string;

@@ -28,7 +28,6 @@ export function cannotListen(setting: string, error: unknown): Error {
   return new Error(`${setting} cannot be used: ${messageOf(error)}`);
 }
 
-/** The message of what was thrown. */
 export function messageOf(error: unknown): string {
   return error instanceof Error ? error.message : String(error);
 }
@@ -45,7 +44,6 @@ export function upstreamWarnings({ baseUrl, unusableProxies }: { baseUrl: string
   ];
 }
 
-/** Whether a host is this machine, by its name. */
 export function isLoopback(host: string): boolean {
   return ['localhost', '::1', '[::1]'].includes(host) || (isIP(host) === 4 && host.startsWith('127.'));
 }

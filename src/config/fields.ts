@@ -177,7 +177,6 @@ export const statusListField = field(
   },
 );
 
-/** Words that the upstream's interface names itself. */
 const NAMED_STATUSES = ['active', ...TERMINAL_STATUSES];
 
 /** Further statuses of the upstream, each with the end that it means. */

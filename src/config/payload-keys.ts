@@ -23,7 +23,6 @@ export class PayloadKeys {
     this.#file = new SettingsFile({ name: 'the payload keys file', path, parse: parseKeyRing });
   }
 
-  /** The key that encrypts. */
   async current(): Promise<[id: string, key: Buffer]> {
     return (await this.#read()).current;
   }

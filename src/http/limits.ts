@@ -15,7 +15,6 @@ export interface Limits {
   readonly bodyBytes: number;
   /** Bytes of answers that their readers have not taken, of all callers. One caller may take a quarter. */
   readonly answerBytes: number;
-  /** How long a reader may take nothing of an answer. */
   readonly unreadMs: number;
   /** How long a stream's reader may take nothing while others need its room. */
   readonly silentMs: number;

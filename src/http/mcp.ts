@@ -22,7 +22,6 @@ import type { Answer, Call } from './request.js';
 
 interface ToolCall extends Pick<OperationCall, 'jobs' | 'args' | 'gone' | 'ending'> {
   caller: Caller;
-  /** The longest time that it may wait. */
   maxWaitMs: number;
 }
 

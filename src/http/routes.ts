@@ -22,13 +22,11 @@ export interface Route {
   readonly handle: (call: Call) => Promise<Answer | null>;
   readonly query: Arguments;
   readonly headers: readonly (keyof typeof HEADERS)[];
-  /** Null if no body is read. */
   readonly body: JsonSchema | null;
   /** By status, what it may answer besides problems; null if there is no body. */
   readonly answers: Readonly<Record<number, JsonSchema | null>>;
 }
 
-/** What the headers of requests mean. */
 export const HEADERS = {
   'Idempotency-Key': 'The key of the job, or the id of the follow-up: repeated with it, a request does nothing twice.',
   Prefer: '`wait=SECONDS`, at most 60: the answer comes once the run is over, or the outcome is known.',
@@ -116,7 +114,6 @@ interface Address {
   readonly workflowId: string | null;
 }
 
-/** The address of a path that names neither. */
 export const NOWHERE: Address = { projectId: null, workflowId: null };
 
 /** Decodes what a pattern found; throws a problem 400. */

@@ -5,7 +5,6 @@ import { ensureSearchAttributes } from '../starter.js';
 import { checkAnswer, freePort, startProcess, untilReady } from './child-process.js';
 
 export interface DevServerOptions {
-  /** Path of the Temporal CLI. */
   program: string;
   /** Takes the server's output; if the server does not start, the error has the file's last lines. */
   logFile: string;

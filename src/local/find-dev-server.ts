@@ -46,7 +46,6 @@ interface FetchOptions {
   env: Environment;
   /** Called with a line that says what is fetched, without a line end. */
   onProgress?: (line: string) => void;
-  /** Ends a fetch. */
   signal?: AbortSignal;
 }
 

@@ -23,7 +23,6 @@ interface LocalSystemOptions {
   taskQueue: string;
   /** Against the real upstream of the environment, without a sandbox. */
   isReal: boolean;
-  /** How late the sandbox's jobs are. */
   lags: JobScript;
   /** Aborts a start when the user ends it. */
   signal: AbortSignal;

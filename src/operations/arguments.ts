@@ -20,10 +20,8 @@ export type Given<Fields> = {
     GivenTo<Fields[Name]> | undefined;
 };
 
-/** Arguments as a caller wrote them. */
 export type Written = Readonly<Record<string, unknown>>;
 
-/** Checks all arguments; throws InvalidInputError. */
 export function checkArguments<Fields extends Arguments>(
   fields: Fields,
   args: Written,

@@ -106,7 +106,6 @@ export class Faults {
     return this.#rules.map(({ random: _, ...status }) => status);
   }
 
-  /** The rule whose fault is to be injected now. */
   pick(moment: FaultMoment, facts?: FaultFacts): FaultRule | undefined {
     const armed = this.#rules.find((one) => momentOf(one.rule) === moment && matches(one.rule, facts) && isDue(one));
     if (armed) armed.injected++;

@@ -1,7 +1,6 @@
 /** HTTP of the sandbox: which operation a request is for, its body, and its response. */
 import type { IncomingMessage, ServerResponse } from 'node:http';
 
-/** A whole HTTP response, not yet sent. */
 export interface HttpResponse {
   status: number;
   body: string;

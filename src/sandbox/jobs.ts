@@ -60,7 +60,6 @@ function activeThenCompleted({ activeMs = DEFAULT_ACTIVE_MS }: JobScript): JobSt
   return [{ status: 'active' }, { afterMs: activeMs, status: 'completed', prLink: true }];
 }
 
-/** What stays the same in all records of a job. */
 interface JobFacts {
   id: string | number;
   number: number;
@@ -223,7 +222,6 @@ export class Jobs {
     return this.#jobs.get(id)!.life.show(this.#now(), false);
   }
 
-  /** The job's record, or undefined if it does not exist. */
   get(projectId: string, id: string): object | undefined {
     return this.#find(projectId, id)?.life.show(this.#now(), true);
   }
@@ -244,7 +242,6 @@ export class Jobs {
     return [...this.#jobs.values()].map(({ created }) => created);
   }
 
-  /** The messages of one job or of all, in order per job. */
   messages(jobId?: string): MessageRecord[] {
     const jobs = [...this.#jobs.values()].filter(({ created }) => jobId === undefined || created.id === jobId);
     return jobs.flatMap(({ messages }) => messages);

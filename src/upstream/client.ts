@@ -65,11 +65,9 @@ interface CallUnderWay {
   limit: TimeLimit;
   /** `key` is the one in use. */
   context: CallContext;
-  /** What became of the last request. */
   exchange?: ExchangeResult;
 }
 
-/** What the exchange of a call means to its caller. */
 interface Meaning<T> {
   judge: (exchange: ExchangeResult, context: CallContext) => T;
   /** Whether the body of a 2xx was of use, by the result; default: yes. */

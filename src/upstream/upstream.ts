@@ -22,7 +22,6 @@ export interface VisitorRow extends VisitorTotals {
 
 /** A row that is not as the interface says. */
 export interface MalformedRow {
-  /** As it was sent. */
   malformed: unknown;
   /** The first field that is wrong, or `row`. */
   field: string;
@@ -37,7 +36,6 @@ export interface MalformedRow {
  */
 export type BeforeLastByte = () => Promise<() => boolean>;
 
-/** What a write may ask before its end. */
 export interface WriteOptions {
   beforeLastByte?: BeforeLastByte;
 }

@@ -66,7 +66,6 @@ export interface ProjectDays {
   gaps: number;
 }
 
-/** What the days are read from and recorded in. */
 export interface ConsistentDaysOptions {
   store: SnapshotStore;
   /** When the Schedule of each project was made, in milliseconds since 1970. */

@@ -25,7 +25,6 @@ const PROBE_LIMIT_MS = 4_000;
 const CUTS_EVERY_MS = 60_000;
 const MAX_NAMED = 100;
 
-/** What a probe checks, and what it notifies. */
 interface ProbeOptions {
   /** Makes one call to the server and ends, one way or the other, by the given time. */
   reach: (deadline: number) => Promise<unknown>;

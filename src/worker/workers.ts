@@ -37,7 +37,6 @@ interface WorkersOptions {
   onPlain: (payloads: number) => void;
   /** For how long this worker may hold the polls of any job; default by their waits. */
   pollLeaseMs: number | undefined;
-  /** A copy of a run was thrown away. */
   onStaleCopy: () => void;
   /** The activities of webhooks, whatever the roles; null if there are none. */
   webhooks: object | null;

@@ -26,7 +26,6 @@ export interface SweepOptions {
   taskQueue: string;
   endpoints: Endpoints;
   webUi: WebUi | null;
-  /** Called after each search for ends. */
   onSearch: () => void;
   /** How many ends are asked for at a time, from one sweep to the next. */
   page?: { size: number };

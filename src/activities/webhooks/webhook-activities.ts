@@ -11,13 +11,10 @@ interface Dependencies extends Pick<SweepOptions, 'taskQueue' | 'endpoints' | 'o
   /** The setting of Temporal's web UI, and the address of Temporal. */
   webUiUrl: string | undefined;
   address: string;
-  /** Ends a sweep. */
   shutdownSignal: AbortSignal;
-  /** Called after each try. */
   onTry: (receiver: string, result: WebhookOutcome | 'failed') => void;
 }
 
-/** What a worker of webhooks registers. */
 export function createWebhookActivities(dependencies: Dependencies): WebhookActivities {
   const { webUiUrl, address, shutdownSignal, endpoints, onTry } = dependencies;
   const page = { size: Infinity };

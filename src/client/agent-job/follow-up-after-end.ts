@@ -30,7 +30,6 @@ export function updateIdOf({ id, prompt }: IdentifiedFollowUp): string {
   return `${id}:${promptHash(prompt)}`;
 }
 
-/** What came of a follow-up to an ended workflow. */
 interface SentAfterEnd {
   /** The new run has it, and has not refused it. */
   isQueued: boolean;

@@ -268,7 +268,6 @@ function toCursor(token: Uint8Array): string {
   return `${hash.slice(0, HASH_CHARACTERS)}${Buffer.from(token).toString('base64url')}`;
 }
 
-/** Throws InvalidInputError if the text is no cursor. */
 function readCursor(cursor: unknown): Uint8Array {
   const text = typeof cursor === 'string' ? cursor : '';
   const token = new Uint8Array(Buffer.from(text.slice(HASH_CHARACTERS), 'base64url'));

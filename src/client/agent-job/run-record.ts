@@ -30,7 +30,6 @@ export interface RunRecord extends JobSummary {
   /** First of the runs that continue-as-new chained together; its input is the caller's own. */
   firstRunId: string;
   isRunning: boolean;
-  /** How many events it has. */
   historyLength: number;
   /** The request ids of all starts that Temporal answers with this run. */
   requestIds: string[];
@@ -103,7 +102,6 @@ export async function readClosedRun(
   }
 }
 
-/** The closed runs of a workflow id before its newest run. */
 interface EarlierRuns {
   /** Newest first, as far as the list shows them. */
   all: string[];
