@@ -3,16 +3,10 @@
  * agents and the commands of the command line are derived from it.
  */
 import { checkJobInput, parseResolution } from './agent-job/input.js';
-import { ADOPT, ATTACH_JOB, ATTRIBUTION, CREATE_JOB, FOLLOW_UP, JOB_OPTIONS, TAGS } from './agent-job/fields.js';
-import {
-  agentJobOf,
-  type Attribution,
-  JOB_OUTCOMES,
-  type JobState,
-  LIMIT,
-  PHASES,
-  SHOWN_WAITING_FOR,
-} from './contract.js';
+import { ADOPT, ATTACH_JOB, ATTRIBUTION, CREATE_JOB, DECISION_ACTION, FOLLOW_UP } from './agent-job/fields.js';
+import { JOB_OPTIONS, TAGS } from './agent-job/fields.js';
+import { agentJobOf, JOB_OUTCOMES, LIMIT, PHASES, SHOWN_WAITING_FOR } from './contract.js';
+import type { Attribution, JobState } from './contract.js';
 import { cutToBytes } from './contract/shared.js';
 import { ID, type JsonSchema, oneOf, optional, text, TEXT } from './contract/kinds.js';
 import { type Arguments, checkArguments, described, type Given, KEY } from './operations/arguments.js';
@@ -28,7 +22,6 @@ export interface OperationCall<Args = Written> extends Waiter {
   readonly waitMs: number;
   /** How long a request to Temporal may take; by default an outage is reported within 10 seconds. */
   readonly limitMs?: number;
-  /** The name of the key that came with the call. */
   readonly keyName: string | null;
 }
 
@@ -37,12 +30,10 @@ interface ProjectCall<Args = Written> extends OperationCall<Args> {
   readonly projectId: string | null;
 }
 
-/** A call that names a job. */
 interface JobCall<Args = Written> extends OperationCall<Args> {
   readonly job: JobHandle;
 }
 
-/** What a row says, but for what it does. */
 interface Description<Fields extends Arguments> {
   /** OpenAPI's name; in snake case it is that of the tool. */
   readonly id: string;
@@ -67,16 +58,13 @@ interface ProjectOperation<Fields extends Arguments = Arguments, Body = object> 
   readonly run: (call: ProjectCall) => Promise<Body>;
 }
 
-/** A row of an operation on one job. */
 export interface JobOperation<Fields extends Arguments = Arguments, Body = object> extends Description<Fields> {
   readonly of: 'job';
   readonly run: (call: JobCall) => Promise<Body>;
 }
 
-/** A row of the table. */
 export type Operation = ProjectOperation | JobOperation;
 
-/** How HTTP calls an operation. */
 export interface HttpCall {
   readonly method: 'GET' | 'POST';
   /** Below the address of the project or the job. */
@@ -89,7 +77,6 @@ export interface HttpCall {
   readonly status?: { readonly field: string; readonly value: unknown; readonly status: number } | number;
   /** The argument that the header `Idempotency-Key` gives. */
   readonly idempotencyKey?: 'key' | 'id';
-  /** Whether `Prefer: wait` makes the answer wait. */
   readonly waits?: boolean;
 }
 
@@ -123,7 +110,6 @@ const RESULT_TIMEOUT_MS = 5_000;
 /** Clients of tools cut off calls at 60 seconds. */
 const OUTCOME_TIMEOUT_MS = 20_000;
 
-/** A reference to a shape of OpenAPI. */
 function shape(name: string): JsonSchema {
   return { $ref: `#/components/schemas/${name}` };
 }
@@ -135,7 +121,7 @@ const SINCE = { ...ADOPT.since, schema: TIME.schema };
 const DECISION = {
   action: described(
     'What came of it: adopt (a create made jobId), delivered (a follow-up arrived), retry (send it), or abandon.',
-    oneOf('adopt', 'delivered', 'retry', 'abandon'),
+    DECISION_ACTION,
   ),
   jobId: described('With adopt: the job that the create made.', optional(ID)),
   force: described(

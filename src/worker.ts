@@ -5,22 +5,15 @@ import { createJobActivities } from './activities/agent-job/job-activities.js';
 import { KeyHealth, type KeyHealthOptions } from './activities/agent-job/key-health.js';
 import { HeldPolls } from './activities/agent-job/held-polls.js';
 import { countExports, createExportActivities } from './activities/visitor-export/export-activities.js';
-import {
-  ConfigError,
-  readPayloadKeys,
-  readTemporalSettings,
-  readWorkerConfig,
-  upstreamWarnings,
-  type WorkerConfig,
-} from './config.js';
+import { ConfigError, readPayloadKeys, readTemporalSettings, readWorkerConfig, upstreamWarnings } from './config.js';
+import type { WorkerConfig } from './config.js';
 import { openStore } from './exports/snapshots/open-store.js';
 import type { SnapshotStore } from './exports/snapshots/snapshot-store.js';
 import { payloadCodecs } from './temporal/payload-codec.js';
 import { createUpstream } from './upstream/client.js';
 import { createKeySource } from './upstream/keys.js';
 import type { Upstream } from './upstream/upstream.js';
-import { watchBudgetUse } from './worker/budget-gauges.js';
-import { watchBudgets } from './worker/budget-reports.js';
+import { watchBudgets, watchBudgetUse } from './worker/budgets.js';
 import { countExportPollers, scheduledProjects, watchConsistentDays } from './worker/export-gauges.js';
 import { connectTemporal, reachNamespace } from './worker/connection.js';
 import { every } from './worker/every.js';
@@ -113,7 +106,7 @@ function startWatches(options: WatchesOptions): void {
   const { taskQueue, roles } = config;
   shutdown.onBegin(watchVersion({ config, client, heldPolls, log }));
   if (roles.includes('jobs') && Object.keys(config.budgets).length > 0) {
-    shutdown.onBegin(watchBudgets({ client, taskQueue, budgets, log }));
+    shutdown.onBegin(watchBudgets({ client, taskQueue, log }, budgets));
   }
   if (config.webhooks) shutdown.onBegin(keepSweeping(client, taskQueue, log));
   if (!config.metricsAddress) return;
@@ -121,7 +114,7 @@ function startWatches(options: WatchesOptions): void {
   // What no call of an activity shows: held polls, open jobs, budgets, workers of the exports, days without an export.
   shutdown.onBegin(every(POLLS_HELD_INTERVAL_MS, () => meters.pollsHeld.set(heldPolls?.size ?? 0)));
   shutdown.onBegin(watchOpenJobs(client, config, meters, log));
-  shutdown.onBegin(watchBudgetUse({ client, taskQueue, meters, log }));
+  shutdown.onBegin(watchBudgetUse({ client, taskQueue, log }, meters));
   shutdown.onBegin(countExportPollers(client, taskQueue, meters, log));
   if (!store) return;
   const schedules = () => scheduledProjects(client, taskQueue);

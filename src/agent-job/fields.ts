@@ -43,7 +43,6 @@ const DEFAULT = { pollMin: '2 seconds', pollMax: '60 seconds', pollRatio: 0.1 } 
 const MIN_POLL_MS = 1_000;
 
 const PROMPT = text({ maxBytes: LIMIT.promptBytes, controls: 'all', maxJsonBytes: LIMIT.promptJsonBytes });
-/** The id of a follow-up. */
 export const FOLLOW_UP_ID = text({ maxBytes: LIMIT.followUpIdBytes, controls: 'all' });
 const usedIds = (maxItems: number) => setOf(FOLLOW_UP_ID, maxItems, 'ids');
 
@@ -122,7 +121,6 @@ function checkReadable(text: unknown, field: string): void {
   throw new InvalidInputError(field, 'must be well-formed Unicode without NUL');
 }
 
-/** All options of a job. */
 export const JOB_OPTIONS = {
   priority: optional(PRIORITY, DEFAULT_PRIORITY),
   batch: optional(text({ maxBytes: LIMIT.batchBytes })),
@@ -136,7 +134,6 @@ export const JOB_OPTIONS = {
   settle: optional(duration(), '30 seconds'),
 } satisfies Kinds<AgentJobOptions>;
 
-/** The input of `agentJob` that creates a job. */
 export const CREATE_JOB = {
   projectId: ID,
   prompt: PROMPT,
@@ -145,7 +142,6 @@ export const CREATE_JOB = {
   ...JOB_OPTIONS,
 } satisfies Kinds<CreateJobInput>;
 
-/** The input of `agentJob` that attaches to a job. */
 export const ATTACH_JOB = {
   projectId: ID,
   prompt: NOTHING,
@@ -168,6 +164,8 @@ export const ATTRIBUTION = {
 } satisfies Kinds<Attribution>;
 
 const ABOUT = { since: optional(TEXT), followUpId: optional(TEXT) };
+
+export const DECISION_ACTION = oneOf('adopt', 'delivered', 'retry', 'abandon');
 
 /** What resolves a write in doubt with the job that it made. */
 export const ADOPT = {

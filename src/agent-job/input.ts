@@ -7,7 +7,8 @@ import { bytesToHex } from '@noble/hashes/utils.js';
 import type { AgentJobInput, AgentJobOptions, ResolveUnknownInput } from '../contract.js';
 import { checkObject, ID, isGiven, type Parsed, parseFields } from '../contract/kinds.js';
 import { InvalidInputError } from '../contract/errors.js';
-import { ADOPT, ATTACH_JOB, ATTRIBUTION, CREATE_JOB, FOLLOW_UP, type JOB_OPTIONS, OTHER_DECISION } from './fields.js';
+import { ADOPT, ATTACH_JOB, ATTRIBUTION, CREATE_JOB, DECISION_ACTION, FOLLOW_UP, OTHER_DECISION } from './fields.js';
+import type { JOB_OPTIONS } from './fields.js';
 
 /** A valid input of `agentJob`, defaults filled in: for a job to be created, or for one that exists. */
 export type JobSpec = { projectId: string; usedFollowUpIds: string[] } & JobOptions &
@@ -68,7 +69,8 @@ export function givenOptions(input: unknown): AgentJobOptions {
   return Object.fromEntries(given.filter(([name, value]) => isGiven(value) && !ABOUT_THE_JOB.includes(name)));
 }
 
-let sha256Hex = (text: string): string => bytesToHex(sha256(new TextEncoder().encode(text)));
+/** Lower-case hex of the SHA-256 of a text's UTF-8. */
+export let sha256Hex = (text: string): string => bytesToHex(sha256(new TextEncoder().encode(text)));
 
 /** Hashes by the runtime's own SHA-256 from now on. Workflow code has none; ours is ten times as slow. */
 export function hashNatively(native: (text: string) => string): void {
@@ -122,14 +124,6 @@ export function parseAttribution(input: unknown): { by?: string; note?: string }
 
 function parseDecision(input: unknown): ResolveUnknownInput {
   const fields = checkObject(input, 'resolution');
-  switch (fields.action) {
-    case 'adopt':
-      return parseFields(ADOPT, fields);
-    case 'delivered':
-    case 'retry':
-    case 'abandon':
-      return parseFields(OTHER_DECISION, fields);
-    default:
-      throw new InvalidInputError('action', 'must be one of adopt, delivered, retry, abandon');
-  }
+  const action = DECISION_ACTION.check(fields.action, 'action');
+  return action === 'adopt' ? parseFields(ADOPT, fields) : parseFields(OTHER_DECISION, fields);
 }

@@ -29,7 +29,6 @@ export interface NotFound {
   page?: string;
 }
 
-/** Whether these answers make the job lost. */
 export function isLost(notFound: NotFound, now: number): boolean {
   return notFound.count >= LOST_AFTER.count && now - notFound.since >= lostAfterMs(notFound);
 }
@@ -57,7 +56,7 @@ export function pollWaitMs(plan: PollPlan, situation: PollSituation): number {
   const { standing, random, failures, untilLostMs = Infinity } = situation;
   const isStanding = standing !== undefined && standing.leftMs > 0;
   const wanted = isStanding ? plan.minMs + standing.forMs : plan.ratio * situation.sinceChangeMs;
-  const planned = clamp(wanted, plan.minMs, plan.maxMs);
+  const planned = Math.min(Math.max(wanted, plan.minMs), plan.maxMs);
   const jittered = Math.min(planned * (1 - JITTER + 2 * JITTER * random), plan.maxMs);
   const longest = Math.min(MAX_FAILING_WAIT_MS, untilLostMs);
   const slowed = Math.max(jittered, Math.min(doubled(jittered, failures), longest));
@@ -121,8 +120,4 @@ export function isTrouble(
 /** Whether two records are the same to a caller. */
 export function isSameRecord(a: JobRecord | null, b: JobRecord | null): boolean {
   return JSON.stringify(a) === JSON.stringify(b);
-}
-
-function clamp(value: number, min: number, max: number): number {
-  return Math.min(Math.max(value, min), max);
 }

@@ -2,10 +2,7 @@
  * Decides what a start call says of a job, the same for a Temporal client and for a parent workflow. Safe in workflow
  * code.
  */
-import { sha256 } from '@noble/hashes/sha2.js';
-import { bytesToHex } from '@noble/hashes/utils.js';
-import { defineSearchAttributeKey, SearchAttributeType, TypedSearchAttributes } from '@temporalio/common';
-import type { Priority } from '@temporalio/common';
+import { defineSearchAttributeKey, type Priority, TypedSearchAttributes } from '@temporalio/common';
 import {
   agentJobOf,
   agentJobWorkflowId,
@@ -17,18 +14,18 @@ import {
   type AgentJobInput,
   type Phase,
 } from '../contract.js';
-import { inputHash, parseJobInput } from './input.js';
+import { inputHash, parseJobInput, sha256Hex } from './input.js';
 import { hasEntries } from './fields.js';
 import { TEXT, text } from '../contract/kinds.js';
 import { cutToBytes, jsonBytes, utf8Bytes } from '../contract/shared.js';
 import { InvalidInputError } from '../contract/errors.js';
 import { jobTitle, staticDetails, titleSummary } from './web-ui-text.js';
 
-const PROJECT = defineSearchAttributeKey(SEARCH_ATTRIBUTE.project, SearchAttributeType.KEYWORD);
-const PHASE = defineSearchAttributeKey(SEARCH_ATTRIBUTE.phase, SearchAttributeType.KEYWORD);
-const TAGS = defineSearchAttributeKey(SEARCH_ATTRIBUTE.tags, SearchAttributeType.KEYWORD_LIST);
-const JOB_ID = defineSearchAttributeKey(SEARCH_ATTRIBUTE.jobId, SearchAttributeType.KEYWORD);
-const BATCH = defineSearchAttributeKey(SEARCH_ATTRIBUTE.batch, SearchAttributeType.KEYWORD);
+export const TAGS_KEY = defineSearchAttributeKey(SEARCH_ATTRIBUTE.tags, 'KEYWORD_LIST');
+
+export function keyOf(name: Exclude<keyof typeof SEARCH_ATTRIBUTE, 'tags'>) {
+  return defineSearchAttributeKey(SEARCH_ATTRIBUTE[name], 'KEYWORD');
+}
 
 /** Under which id and on which task queue a job runs, and how it is shown. */
 export interface AgentJobPlace {
@@ -84,12 +81,12 @@ export function agentJobStartOptions(input: AgentJobInput, place: AgentJobPlace)
       ...(place.hidePrompts && { [MEMO.hidePrompts]: true }),
     },
     typedSearchAttributes: new TypedSearchAttributes([
-      { key: PROJECT, value: projectId },
-      { key: PHASE, value: phase },
-      ...(jobId === null ? [] : [{ key: JOB_ID, value: jobId }]),
+      { key: keyOf('project'), value: projectId },
+      { key: keyOf('phase'), value: phase },
+      ...(jobId === null ? [] : [{ key: keyOf('jobId'), value: jobId }]),
       // A namespace that lacks these attributes still takes jobs without a batch and tags.
-      ...(batch === null ? [] : [{ key: BATCH, value: batch }]),
-      ...(tags.length === 0 ? [] : [{ key: TAGS, value: tags }]),
+      ...(batch === null ? [] : [{ key: keyOf('batch'), value: batch }]),
+      ...(tags.length === 0 ? [] : [{ key: TAGS_KEY, value: tags }]),
     ]),
     staticSummary: titleSummary(title),
     staticDetails: staticDetails({ projectId, prompt: shown, jobId, key: agentJobOf(workflowId)?.key }),
@@ -105,7 +102,7 @@ const HASH_DIGITS = 16;
 /** By which Temporal shares its workers among projects: the project's id, or its beginning and a hash of it. */
 function fairnessKey(projectId: string): string {
   if (utf8Bytes(projectId) <= FAIRNESS_KEY_BYTES) return projectId;
-  const hash = bytesToHex(sha256(new TextEncoder().encode(projectId))).slice(0, HASH_DIGITS);
+  const hash = sha256Hex(projectId).slice(0, HASH_DIGITS);
   return `${cutToBytes(projectId, FAIRNESS_KEY_BYTES - HASH_DIGITS - 1)}~${hash}`;
 }
 

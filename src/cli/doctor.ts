@@ -32,7 +32,6 @@ const CALL_LIMIT_MS = 6_000;
 /** Limits a whole check; a disk may take long. */
 const CHECK_LIMIT_MS = 20_000;
 
-/** Adds `doctor`. */
 export function addDoctor(program: Command): void {
   const command = program
     .command('doctor')
@@ -160,7 +159,6 @@ async function checkUpstreamAndKey(project: string | undefined): Promise<Finding
   return { status: remedy.length === 0 ? 'ok' : 'warn', text: `${text}, and takes the key`, remedy };
 }
 
-/** Whether the endpoints of webhooks can be read. */
 async function checkWebhooks(): Promise<Finding> {
   const { countEndpoints } = await import('../worker/webhooks.js');
   const count = await countEndpoints();

@@ -5,20 +5,13 @@ import type { SnapshotReceipt, VisitorExportProgress, VisitorExportRangeInput } 
 import { type DateRange, plusDays } from '../exports/date-range.js';
 import { inconsistencyText, maySecondScan } from '../exports/scan-checkpoint.js';
 import type { VisitorExportHandle } from '../starter.js';
-import {
-  addRangeOptions,
-  checkOwnFolders,
-  openSnapshots,
-  readManifests,
-  toExportRange,
-  type ExportFlags,
-} from './export-options.js';
+import { addRangeOptions, checkOwnFolders, openSnapshots, readManifests, toExportRange } from './export-options.js';
+import type { ExportFlags } from './export-options.js';
 import { markOf } from './export-inspect.js';
 import { print, printAnswer, printJson, printToStderr, progressPrinter, withSession, type Session } from './session.js';
 import { countOf, printable, show } from './show.js';
 import { CommandError, UsageError } from './exit.js';
 
-/** Adds `export run`. */
 export function addExportRun(group: Command): void {
   const command = group
     .command('run')
@@ -81,7 +74,6 @@ export async function showProgress(
   }
 }
 
-/** One line for a person. */
 function lineOf(progress: VisitorExportProgress): string {
   const { dateFrom, dateTo, scan, pages, rows, expectedRows, waitReason, nextRequestAt } = progress;
   const about = expectedRows === null ? '' : ` of about ${Math.max(rows, expectedRows)}`;
@@ -94,7 +86,6 @@ function lineOf(progress: VisitorExportProgress): string {
 /** The nightly exports go first. */
 const BACKFILL_PRIORITY = 4;
 
-/** Adds `export backfill`. */
 export function addExportBackfill(group: Command): void {
   const command = group
     .command('backfill')

@@ -105,13 +105,11 @@ function readObject(pieces: readonly Uint8Array[], bytes: number): Read | null {
   }
 }
 
-/** What decides whether a command asks. */
 interface ConfirmFlags {
   yes?: boolean | undefined;
   json?: boolean | undefined;
 }
 
-/** Adds the option that answers. */
 export function addYesOption(command: Command): Command {
   return command.option('--yes', 'do not ask at a terminal');
 }

@@ -77,13 +77,11 @@ export function callOf({ jobs, signal: gone }: Session): Omit<OperationCall, 'ar
   return { jobs, waitMs: 0, limitMs: LIMIT_MS, keyName: null, gone, ending: new AbortController().signal };
 }
 
-/** The flags that name a job. */
 export interface JobNameFlags {
   project?: string;
   key?: string;
 }
 
-/** Adds the argument and the flags that name a job. */
 function addJobName(command: Command): Command {
   return command
     .argument('[job]', 'its workflow id; none with --project and --key')

@@ -1,26 +1,14 @@
 /** Which runs `replay-check` replays, how their histories are read, and what came of it. */
 import type { Client, WorkflowExecutionInfo } from '@temporalio/client';
 import type { Payload } from '@temporalio/common';
-import { equals, IS_OPEN } from '../temporal/visibility.js';
+import { equals, IS_OPEN, IS_OURS } from '../temporal/visibility.js';
 import { listWorkflows, temporalCall } from '../client/temporal-call.js';
-import { AGENT_JOB_WORKFLOW, REQUEST_QUEUE_WORKFLOW, VISITOR_EXPORT_WORKFLOW } from '../contract.js';
-import { WEBHOOK_DELIVERY_WORKFLOW, WEBHOOK_SWEEP_WORKFLOW } from '../contract/webhooks.js';
 import { isEncrypted } from '../temporal/payload-codec.js';
 import { type Misfit, type ReplayedRun, type ReplayOptions, replayRuns } from '../temporal/replay-worker.js';
-
-/** Every workflow type of this package. */
-export const WORKFLOW_TYPES: readonly string[] = [
-  AGENT_JOB_WORKFLOW,
-  REQUEST_QUEUE_WORKFLOW,
-  VISITOR_EXPORT_WORKFLOW,
-  WEBHOOK_SWEEP_WORKFLOW,
-  WEBHOOK_DELIVERY_WORKFLOW,
-];
 
 /** How long one history may take to be read: the longest are tens of MiB. */
 const HISTORY_MS = 60_000;
 
-/** What to replay. */
 interface ReplayBounds {
   /** Runs that closed after this time count, and all open runs. */
   since: Date;
@@ -28,17 +16,13 @@ interface ReplayBounds {
   taskQueue: string | undefined;
 }
 
-/** What the replay showed. */
 export interface ReplayReport {
-  /** How many runs replay, by workflow type. */
   fits: Record<string, number>;
   misfits: Misfit[];
   unread: { workflowId: string; runId: string; problem: string }[];
-  /** Whether the limit left runs out. */
   isCut: boolean;
 }
 
-/** Replays what the bounds name with the given workflow code. */
 export async function replayHistories(
   client: Client,
   bounds: ReplayBounds,
@@ -69,11 +53,10 @@ async function* listRuns(
   signal: AbortSignal,
 ): AsyncGenerator<WorkflowExecutionInfo, void, undefined> {
   const ofQueue = taskQueue === undefined ? '' : ` AND ${equals('TaskQueue', taskQueue)}`;
-  const types = WORKFLOW_TYPES.map((type) => `'${type}'`).join(', ');
   const closed = `CloseTime >= '${since.toISOString()}'`;
   let left = limit;
   // Temporal lists open runs first: those must go on with the new release.
-  const query = `WorkflowType IN (${types})${ofQueue} AND (${IS_OPEN} OR ${closed})`;
+  const query = `${IS_OURS}${ofQueue} AND (${IS_OPEN} OR ${closed})`;
   for await (const listed of listWorkflows(client, query, { signal })) {
     signal.throwIfAborted();
     report.isCut = left === 0;

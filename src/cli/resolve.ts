@@ -31,7 +31,6 @@ interface Line {
   carryOut: (session: Session) => Promise<unknown>;
 }
 
-/** What the lines of one file share. */
 interface Shared {
   flags: ResolveFlags;
   /** Who decides, and why, if a line does not say. */
@@ -40,7 +39,6 @@ interface Shared {
   adopted: Map<string, string>;
 }
 
-/** Adds `resolve`, which resolves writes in doubt, one or many. */
 export function addResolve(program: Command): void {
   const command = addYesOption(addOperation(program, OPERATIONS.resolve));
   command

@@ -10,7 +10,6 @@ key, in hex, to {"name": …, "projects": [projectId, …]}, or "*" for all proj
 it listens on this machine alone. To listen beyond it, put TLS before it. / is a page for people, and /openapi.json has
 all calls.`;
 
-/** Adds `serve`. */
 export function addServe(program: Command): void {
   const command = program
     .command('serve')
@@ -23,7 +22,6 @@ const MCP_HELP = `
 It has the rights of the user that starts it: all projects. "agent-jobs serve" has the same tools at /mcp, for callers
 with keys. MCP_MAX_WAIT says how long a tool may wait (default: 50 seconds, since clients cut off calls at 60).`;
 
-/** Adds `mcp`. */
 export function addMcp(program: Command): void {
   const command = program
     .command('mcp')
@@ -32,7 +30,6 @@ export function addMcp(program: Command): void {
     .action(() => withService(command, serveTools));
 }
 
-/** What both servers work with. */
 interface Service {
   /** Connects at the first call, and again after a call that rejected because Temporal was away. */
   connect: () => Promise<AgentJobs>;

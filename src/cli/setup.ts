@@ -8,7 +8,6 @@ import { CommandError } from './exit.js';
 import { print, printJson, withSession } from './session.js';
 import { countOf, printable } from './show.js';
 
-/** Adds `setup`, which prepares a namespace. */
 export function addSetup(program: Command): void {
   const command = program
     .command('setup')
@@ -60,11 +59,9 @@ export interface Finding {
   text: string;
   /** What to do: each line is a sentence or a command. */
   remedy?: readonly string[];
-  /** What the check threw. */
   error?: Error;
 }
 
-/** A finding with the name of its check. */
 type Named = readonly [name: string, finding: Finding];
 
 /** Prints the findings as they come; throws at the end if one is a failure. */

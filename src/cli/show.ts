@@ -50,7 +50,6 @@ export function show(answer: object, more: readonly Row[] = []): string {
   return linesOf([...rows, ...more].flatMap(([label, value]) => (textOf(value) ? [[label, textOf(value)]] : [])));
 }
 
-/** A list of answers as a table of these fields. */
 export function showRows(rows: readonly object[], names: readonly string[]): string {
   const cellsOf = (row: object) => names.map((name) => textOf((row as Record<string, unknown>)[name]));
   return linesOf([names.map((name) => labelOf(name).toUpperCase()), ...rows.map(cellsOf)]);
@@ -93,13 +92,11 @@ function inWords(word: string, { [word]: meaning = word }: Readonly<Record<strin
   return meaning === word ? word : `${word}: ${meaning}`;
 }
 
-/** What a job waits for, since and until when, in a line. */
 function waitingText(waiting: Waiting): string {
   const why = waiting.reason === undefined ? '' : `: ${waiting.reason}`;
   return `${waiting.for} ${waitTimes(waiting, readableTime)}${why}`;
 }
 
-/** A decision in one line. */
 export function decisionText({ action, kind, followUpId, by, note, at }: Decision): string {
   const write = kind === 'create' ? 'the create' : `follow-up ${followUpId}`;
   return `${action} for ${write}, ${readableTime(at)}${by ? ` by ${by}` : ''}${note ? `: ${note}` : ''}`;

@@ -10,14 +10,8 @@ import type { JobCanceledError, JobHandle, JobSummary } from '../starter.js';
 import { isOpen } from '../temporal/visibility.js';
 import { codeOf, CommandError, exitCodesText, exitOfCode, exitOfEnd, UsageError } from './exit.js';
 import { addOperation, type JobNameFlags, readJobName } from './operation.js';
-import {
-  type GlobalOptions,
-  printAnswer,
-  printToStderr,
-  progressPrinter,
-  type Session,
-  withSession,
-} from './session.js';
+import { printAnswer, printToStderr, progressPrinter, withSession } from './session.js';
+import type { GlobalOptions, Session } from './session.js';
 import { countOf, hint, printable, resolveCommands, show } from './show.js';
 
 const HELP = `
@@ -40,7 +34,6 @@ interface WaitFlags extends JobNameFlags {
   json?: boolean;
 }
 
-/** Adds `wait`. */
 export function addWait(program: Command): void {
   const command = addOperation(program, OPERATIONS.wait);
   command

@@ -100,6 +100,17 @@ export function onAbort(signal: AbortSignal | null | undefined, callback: (reaso
   return () => signal.removeEventListener('abort', listener);
 }
 
+/** The outcome of work, or the reason of a signal that is aborted before: not all that the SDK does takes a signal. */
+export async function unlessAborted<T>(work: Promise<T>, signal: AbortSignal): Promise<T> {
+  let stopListening = () => {};
+  const aborted = new Promise<never>((_, reject) => (stopListening = onAbort(signal, reject)));
+  try {
+    return await Promise.race([work, aborted]);
+  } finally {
+    stopListening();
+  }
+}
+
 /** A signal that is aborted with the first of those given, until `release`. */
 export function firstOf(signals: (AbortSignal | null | undefined)[]): { signal: AbortSignal; release: () => void } {
   const own = new AbortController();

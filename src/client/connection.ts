@@ -3,7 +3,7 @@ import { Client, Connection } from '@temporalio/client';
 import type { ClientInterceptors, ConnectionOptions } from '@temporalio/client';
 import type { DataConverter } from '@temporalio/common';
 import { RequestRetries } from '../temporal/grpc.js';
-import { onAbort } from './concurrently.js';
+import { unlessAborted } from './concurrently.js';
 import { checkTimeout, endWaits, MAX_TIMER_MS } from './temporal-call.js';
 import { isUnimplemented, toConnectError } from './temporal-errors.js';
 
@@ -18,7 +18,6 @@ interface Proxy {
   basicAuth?: { username: string; password: string };
 }
 
-/** How to reach Temporal. */
 interface ConnectionSettings {
   /** `host:port`. */
   address: string;
@@ -34,7 +33,6 @@ interface ConnectionSettings {
   timeoutMs?: number | null | undefined;
 }
 
-/** A client over a connection of its own. */
 interface ConnectedClient {
   client: Client;
   /** Waits, for seconds at most, until no request is about to be sent again; then closes the connection. */
@@ -113,16 +111,5 @@ async function reach(connection: Connection, deadline: number): Promise<void> {
   } catch (error) {
     // An old server, which is reached.
     if (!isUnimplemented(error)) throw error;
-  }
-}
-
-/** The SDK takes no signal. */
-async function unlessAborted(connecting: Promise<void>, signal: AbortSignal): Promise<void> {
-  let stopListening = () => {};
-  const aborted = new Promise<never>((_, reject) => (stopListening = onAbort(signal, reject)));
-  try {
-    await Promise.race([connecting, aborted]);
-  } finally {
-    stopListening();
   }
 }

@@ -12,10 +12,8 @@ const RUNNING = 1; // temporal.api.enums.v1.WorkerStatus
 /** The last poll of a worker that ends may come so long after its report. */
 const LAST_POLL_MS = 2_000;
 
-/** What a worker polls a task queue for. */
 export type PolledFor = keyof typeof QUEUE_TYPE;
 
-/** A worker that polled. */
 interface Poller {
   identity: string;
   /** When it did, as the server has it. */
@@ -24,7 +22,6 @@ interface Poller {
   version: string | null;
   /** Whether new runs come to it, and those that follow the current version. */
   isCurrent: boolean;
-  /** Whether its polls are cut before their answer. */
   isCut: boolean;
 }
 

@@ -4,7 +4,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import type { Client, WorkflowExecutionInfo } from '@temporalio/client';
 import { InvalidInputError } from '../contract/errors.js';
 import { lenientWorkflowClient } from '../temporal/workflow-clients.js';
-import { firstOf, onAbort } from './concurrently.js';
+import { firstOf, onAbort, unlessAborted } from './concurrently.js';
 import { NoWorkerError, TemporalCallError } from './errors.js';
 import type { CallOptions, Logger, WaitOptions } from './settings.js';
 import { isOutage, tooSlowError, toUserError } from './temporal-errors.js';
@@ -73,7 +73,6 @@ export async function temporalCall<T>(
   }
 }
 
-/** Checks a limit of calls. */
 export function checkTimeout(timeoutMs: number): number {
   if (timeoutMs > 0) return timeoutMs;
   throw new InvalidInputError('timeoutMs', 'must be a number of milliseconds above 0');
@@ -92,11 +91,8 @@ async function untilAborted<T>(
 ): Promise<T> {
   setMaxListeners(0, own.signal);
   const stopListening = onAbort(signal, (reason) => own.abort(reason));
-  const aborted = new Promise<never>((_, reject) => {
-    own.signal.addEventListener('abort', () => reject(own.signal.reason as Error), { once: true });
-  });
   try {
-    return await Promise.race([client.withAbortSignal(own.signal, call), aborted]);
+    return await unlessAborted(client.withAbortSignal(own.signal, call), own.signal);
   } finally {
     stopListening();
   }

@@ -8,7 +8,7 @@ import {
   type Client,
 } from '@temporalio/client';
 import { NamespaceNotFoundError, ValueError } from '@temporalio/common';
-import { GRPC_STATUS as GRPC, isConnectionRefused } from '../temporal/grpc.js';
+import { GRPC_STATUS as GRPC, hasGrpcStatus, isConnectionRefused } from '../temporal/grpc.js';
 import { PayloadKeysError, TemporalCallError, TemporalUnavailableError } from './errors.js';
 import { addressOf } from './web-ui.js';
 
@@ -25,45 +25,30 @@ export function isOutage(error: unknown): boolean {
   return code !== undefined && OUTAGE.includes(code);
 }
 
-/**
- * True if the server does not understand the request, such as a query by a search attribute that it does not know.
- */
-export function isInvalidArgument(error: unknown): boolean {
-  return grpcError(error)?.code === GRPC.invalidArgument;
-}
-
-/** True if the namespace lacks a search attribute that the request names. */
-export function isAboutSearchAttributes(error: unknown): boolean {
-  return isInvalidArgument(error) && /search attribute/i.test(grpcError(error)?.details ?? '');
-}
-
-/** True if the server has no such record. */
-export function isNotFound(error: unknown): boolean {
-  return grpcError(error)?.code === GRPC.notFound;
+/** True if the server takes this one request amiss; a missing search attribute is the namespace's fault. */
+export function isRequestInvalid(error: unknown): boolean {
+  return hasGrpcStatus(error, 'invalidArgument') && !/search attribute/i.test(grpcError(error)?.details ?? '');
 }
 
 /** True if the server does not have the method that was called. */
 export function isUnimplemented(error: unknown): boolean {
-  return grpcError(error)?.code === GRPC.unimplemented;
+  return hasGrpcStatus(error, 'unimplemented');
 }
 
 /** True if a request's deadline passed; the server knows the deadline too, and may be the first to end the call. */
 export function isDeadlineExceeded(error: unknown): boolean {
-  const code = grpcError(error)?.code;
-  return code === GRPC.deadlineExceeded || code === GRPC.canceled;
+  return hasGrpcStatus(error, 'deadlineExceeded') || hasGrpcStatus(error, 'canceled');
 }
 
 /** True if the server keeps a query or an update from workers because the workflow is paused. */
 export function isPaused(error: unknown): boolean {
   if (error instanceof QueryRejectedError) return error.status === PAUSED;
-  const grpc = grpcError(error);
-  return grpc?.code === GRPC.failedPrecondition && /is paused/i.test(grpc.details);
+  return isUnfit(error, /is paused/i);
 }
 
 /** True if the server can't ask a closed run: no worker began it. No worker ever will. */
 export function isClosedUnbegun(error: unknown): boolean {
-  const grpc = grpcError(error);
-  return grpc?.code === GRPC.failedPrecondition && /closed before WorkflowTaskStarted/i.test(grpc.details);
+  return isUnfit(error, /closed before WorkflowTaskStarted/i);
 }
 
 /** True if the server knows of no worker that polls, no worker answered in time, or a pause keeps all away. */
@@ -81,8 +66,12 @@ export function isNoAnswer(error: unknown): boolean {
  * to continue as new. The server then reports that to every caller of the update, and may give it to the next task.
  */
 export function isTaskFailure(error: unknown): boolean {
-  const grpc = grpcError(error);
-  return grpc?.code === GRPC.failedPrecondition && /workflow task failure/i.test(grpc.details);
+  return isUnfit(error, /workflow task failure/i);
+}
+
+/** True if the workflow is in no state for the request, in such words. */
+function isUnfit(error: unknown, words: RegExp): boolean {
+  return hasGrpcStatus(error, 'failedPrecondition') && words.test(grpcError(error)?.details ?? '');
 }
 
 interface GrpcError {
@@ -103,13 +92,11 @@ function plainDetails(details: string): string {
   return details.replace(/\.? Last error: (?:Error: )?(.*?)\.? Resolution note: ?;?\s*$/s, ' ($1)');
 }
 
-/** A call that took too long. */
 export function tooSlowError(client: Client, timeoutMs: number): TemporalUnavailableError {
   const text = `Temporal${placeOf(client)} did not answer within ${timeoutMs / 1_000} seconds`;
   return new TemporalUnavailableError(`${text}: check that the server runs and that TEMPORAL_ADDRESS names it`);
 }
 
-/** Why no connection could be made. */
 export function toConnectError({ address, namespace }: { address: string; namespace: string }, cause: unknown): Error {
   const grpc = grpcError(cause);
   if (grpc !== undefined && REFUSAL.includes(grpc.code)) {

@@ -25,7 +25,11 @@ export class ConfigError extends AgentJobsError {
 
 /** The error for an address at which nothing can listen: it says which setting or option names it. */
 export function cannotListen(setting: string, error: unknown): Error {
-  return new Error(`${setting} cannot be used: ${error instanceof Error ? error.message : String(error)}`);
+  return new Error(`${setting} cannot be used: ${messageOf(error)}`);
+}
+
+export function messageOf(error: unknown): string {
+  return error instanceof Error ? error.message : String(error);
 }
 
 const PROXY_RULE = 'it should be the http or https address of a proxy, for example http://proxy.example.com:3128';
@@ -40,7 +44,6 @@ export function upstreamWarnings({ baseUrl, unusableProxies }: { baseUrl: string
   ];
 }
 
-/** Whether a host is this machine, by its name. */
 export function isLoopback(host: string): boolean {
   return ['localhost', '::1', '[::1]'].includes(host) || (isIP(host) === 4 && host.startsWith('127.'));
 }

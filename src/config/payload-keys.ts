@@ -2,10 +2,9 @@
  * The keys that payloads are encrypted with: which one encrypts, and how a rotation is noticed. The file is a JSON
  * object, `{"current": "<id>", "keys": {"<id>": "<32 bytes in base64>", …}}`. Old keys stay in it for what they wrote.
  */
-import { readFileSync } from 'node:fs';
 import { PayloadKeysError } from '../contract/errors.js';
 import { isObject } from '../contract/shared.js';
-import { parseJson, SettingsFile } from './settings-file.js';
+import { fileProblem, parseJson, SettingsFile } from './settings-file.js';
 
 const KEY_BYTES = 32;
 
@@ -24,7 +23,6 @@ export class PayloadKeys {
     this.#file = new SettingsFile({ name: 'the payload keys file', path, parse: parseKeyRing });
   }
 
-  /** The key that encrypts. */
   async current(): Promise<[id: string, key: Buffer]> {
     return (await this.#read()).current;
   }
@@ -50,13 +48,7 @@ export class PayloadKeys {
 
 /** What is wrong with a file, without a value of it; null if nothing is. */
 export function payloadKeysProblem(path: string): string | null {
-  try {
-    parseKeyRing(readFileSync(path, 'utf8').trim());
-    return null;
-  } catch (error) {
-    const { code, message } = error as NodeJS.ErrnoException;
-    return code ? `cannot be read (${code})` : message;
-  }
+  return fileProblem(path, parseKeyRing);
 }
 
 // By hand: a service that encrypts does not install zod.

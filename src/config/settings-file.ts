@@ -1,4 +1,5 @@
 /** A small file of settings that is read again when it changes. While it is wrong, its last good content holds. */
+import { readFileSync } from 'node:fs';
 import { readFile, stat } from 'node:fs/promises';
 
 /** A change is noticed within this time; a check with each request would be waste. */
@@ -15,7 +16,6 @@ interface SettingsFileOptions<T> {
   checkEveryMs?: number | undefined;
 }
 
-/** Such a file. */
 export class SettingsFile<T> {
   readonly #options: SettingsFileOptions<T>;
   #good: { content: T; seen: string } | null = null;
@@ -52,7 +52,7 @@ export class SettingsFile<T> {
       this.forget(); // A broken file is read again with the next request.
       const { name, path } = this.#options;
       const { code, message } = error as NodeJS.ErrnoException;
-      const problem = `${name} ${path} ${code ? `cannot be read (${code})` : `is wrong: ${message}`}`;
+      const problem = `${name} ${path} ${code ? unreadable(code) : `is wrong: ${message}`}`;
       if (this.#good === null) throw new Error(problem, { cause: error });
       this.#report(`${problem}; its last good content holds`);
     }
@@ -72,6 +72,21 @@ export class SettingsFile<T> {
   #report(problem: string | null): void {
     if (problem !== this.#problem) this.#options.onProblem?.(problem);
     this.#problem = problem;
+  }
+}
+
+function unreadable(code: string): string {
+  return `cannot be read (${code})`;
+}
+
+/** What is wrong with a file, in words that quote no secret if those of `parse` do not; null if nothing is. */
+export function fileProblem(path: string, parse: (text: string) => unknown): string | null {
+  try {
+    parse(readFileSync(path, 'utf8').trim());
+    return null;
+  } catch (error) {
+    const { code, message } = error as NodeJS.ErrnoException;
+    return code ? unreadable(code) : message;
   }
 }
 

@@ -15,13 +15,11 @@ export interface Limits {
   readonly bodyBytes: number;
   /** Bytes of answers that their readers have not taken, of all callers. One caller may take a quarter. */
   readonly answerBytes: number;
-  /** How long a reader may take nothing of an answer. */
   readonly unreadMs: number;
   /** How long a stream's reader may take nothing while others need its room. */
   readonly silentMs: number;
 }
 
-/** The limits of a server. */
 export const LIMITS: Limits = {
   ...{ requests: 2_000, connections: 1_000, strangers: 1_000, strangersPerAddress: 256 },
   ...{ bodyBytes: 64 * 1024 * 1024, answerBytes: 64 * 1024 * 1024 },

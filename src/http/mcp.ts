@@ -5,13 +5,8 @@
 import { createHash } from 'node:crypto';
 import type { IncomingHttpHeaders } from 'node:http';
 import { Readable } from 'node:stream';
-import {
-  type CallToolResult,
-  createMcpHandler,
-  McpServer,
-  type ServerContext,
-  type StandardSchemaWithJSON,
-} from '@modelcontextprotocol/server';
+import { createMcpHandler, McpServer } from '@modelcontextprotocol/server';
+import type { CallToolResult, ServerContext, StandardSchemaWithJSON } from '@modelcontextprotocol/server';
 import { firstOf } from '../client/concurrently.js';
 import { checkKnownFields } from '../client/settings.js';
 import type { FollowUpState } from '../contract.js';
@@ -25,10 +20,8 @@ import { checkOrigin } from './origins.js';
 import { problemOf, RpcProblem } from './problem.js';
 import type { Answer, Call } from './request.js';
 
-/** One call of a tool. */
 interface ToolCall extends Pick<OperationCall, 'jobs' | 'args' | 'gone' | 'ending'> {
   caller: Caller;
-  /** The longest time that it may wait. */
   maxWaitMs: number;
 }
 

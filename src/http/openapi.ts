@@ -15,7 +15,6 @@ function orNull(form: JsonSchema): JsonSchema {
   return { anyOf: [form, { type: 'null' }] };
 }
 
-/** An object of these fields. */
 function objectOf(properties: Record<string, JsonSchema>): JsonSchema {
   return { type: 'object', properties, required: Object.keys(properties) };
 }
@@ -137,7 +136,6 @@ const PARTS: Readonly<Record<string, JsonSchema>> = {
   id: { type: 'string', pattern: '^[A-Za-z0-9_-]+$', description: "The base64url of the job's workflow id." },
 };
 
-/** Problems by status, and the routes that answer with them. */
 const PROBLEMS: readonly [status: number, description: string, isOf: (route: Route) => boolean][] = [
   [400, 'The path, a header or the JSON is malformed.', () => true],
   [401, 'No known key came with the request.', () => true],

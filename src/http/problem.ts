@@ -1,7 +1,7 @@
 /** What a caller over HTTP learns of an error: RFC 9457, with our client's code and whether to try again. */
 import { STATUS_CODES } from 'node:http';
 import { AgentJobsError, type AgentJobsErrorCode, NoWorkerError, TemporalCallError } from '../client/errors.js';
-import { isAboutSearchAttributes, isInvalidArgument, isOutage } from '../client/temporal-errors.js';
+import { isOutage, isRequestInvalid } from '../client/temporal-errors.js';
 import { InvalidInputError } from '../contract/errors.js';
 
 /** An answer that is an error. Its code is the client's, or the words of its status, such as `NOT_FOUND`. */
@@ -80,7 +80,7 @@ function statusOf(error: AgentJobsError): number {
   if (error instanceof TemporalCallError) {
     if (error.retryable) return 503;
     // Temporal's text says what is wrong with the request, for example that it is too large.
-    if (isInvalidArgument(error) && !isAboutSearchAttributes(error)) return 422;
+    if (isRequestInvalid(error)) return 422;
   }
   const isUnconfirmed = error.code === 'FOLLOW_UP_UNCONFIRMED' && !(error.cause instanceof NoWorkerError);
   if (isUnconfirmed && isOutage(error.cause)) return 503;

@@ -84,7 +84,6 @@ export function readQuery(search: string, kinds: Arguments): Record<string, unkn
   return Object.fromEntries(parsed);
 }
 
-/** The source of a body, and what its reading may take. */
 interface BodySource extends Pick<Call, 'request' | 'response' | 'turn'> {
   readonly limits: CallerLimits;
   /** For whom the limits are counted. */

@@ -19,7 +19,6 @@ import { ENDS_IN_SLASH, MCP_ROUTE, NOWHERE, readAddress, type Route, ROUTES } fr
 import { networkOf, Strangers } from './strangers.js';
 import { type Reader, Unread } from './unread.js';
 
-/** What is served, and to whom. */
 interface HttpService extends Readonly<Call['service']> {
   /** Rejects while Temporal is away: each request tries again. */
   readonly connect: () => Promise<AgentJobs>;
@@ -51,7 +50,6 @@ const BROKEN: Readonly<Record<string, number>> = { ERR_HTTP_REQUEST_TIMEOUT: 408
 
 type Exchange = Pick<Call, 'request' | 'response' | 'gone' | 'stream' | 'turn'>;
 
-/** A request without its whole answer. */
 interface OpenRequest extends Reader {
   countedAs: string;
   isStream: boolean;
@@ -60,7 +58,6 @@ interface OpenRequest extends Reader {
   readonly isProbe: boolean;
 }
 
-/** A server that listens. */
 export class HttpServer {
   readonly #service: HttpService;
   readonly #server: Server;
@@ -74,7 +71,6 @@ export class HttpServer {
   readonly #ending = new AbortController();
   /** The one request of each connection. */
   readonly #open = new Map<Socket, OpenRequest>();
-  /** What needs no key. */
   readonly #openPaths = new Map<string, () => Answer | Promise<Answer>>([
     ['/healthz', () => ({ status: 200, body: { alive: true } })],
     ['/readyz', () => this.#readiness()],
@@ -124,7 +120,6 @@ export class HttpServer {
     return urlOf(this.#probes);
   }
 
-  /** The address at which it listens. */
   get url(): string {
     return urlOf(this.#server);
   }

@@ -3,10 +3,8 @@ import type { ServerResponse } from 'node:http';
 import { setTimeout as delay } from 'node:timers/promises';
 import { add, type Limits, tooMuch } from './limits.js';
 
-/** An answer on its way. */
 export interface Reader {
   readonly response: ServerResponse;
-  /** For whom its bytes are counted. */
   readonly countedAs: string;
   /** The caller of a stream comes back. */
   readonly isStream: boolean;
@@ -28,21 +26,18 @@ const NEXT_CHECK_MS = 1_000;
 /** All callers together: no hash of a key, and no address. */
 const ALL = 'all';
 
-/** The answers of a server that wait for their readers. */
 export class Unread {
   readonly #limits: Limits;
   /** The longest silent first. */
   readonly #held = new Map<Reader, Held>();
   /** How many readers of each caller wait for the same bytes, which are in memory once. */
   readonly #readersOf = new Map<Buffer, Map<string, number>>();
-  /** By caller, and of all. */
   readonly #bytes = new Map<string, number>();
 
   constructor(limits: Limits) {
     this.#limits = limits;
   }
 
-  /** What waits for all readers. */
   get bytes(): number {
     return this.#bytes.get(ALL) ?? 0;
   }
@@ -65,7 +60,6 @@ export class Unread {
     reader.gone.throwIfAborted();
   }
 
-  /** Ends a stream. */
   end({ response }: Reader): Promise<void> {
     return this.#taken(response, (done) => response.end(done));
   }

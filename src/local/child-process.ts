@@ -19,7 +19,6 @@ export interface ManagedProcess {
   stop(graceMs: number): Promise<void>;
 }
 
-/** What to start, and how. */
 interface StartOptions {
   program: string;
   args: readonly string[];

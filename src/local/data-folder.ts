@@ -11,7 +11,6 @@ import { isAbsolute, join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Environment } from '../config.js';
 
-/** How a command reaches a running system. */
 interface SystemAddress {
   /** `host:port` of its Temporal. */
   address: string;

@@ -9,6 +9,7 @@ import { createRequire } from 'node:module';
 import { delimiter, dirname, join } from 'node:path';
 import { promisify } from 'node:util';
 import type { Environment } from '../config.js';
+import { messageOf } from '../config/config-error.js';
 import { makePrivate, userFolder } from './data-folder.js';
 
 const execFileAsync = promisify(execFile);
@@ -45,7 +46,6 @@ interface FetchOptions {
   env: Environment;
   /** Called with a line that says what is fetched, without a line end. */
   onProgress?: (line: string) => void;
-  /** Ends a fetch. */
   signal?: AbortSignal;
 }
 
@@ -62,7 +62,7 @@ export async function findDevServer(options: FetchOptions): Promise<string> {
       return program;
     } catch (error) {
       options.signal?.throwIfAborted();
-      failures.push(`  tried ${name}: ${error instanceof Error ? error.message : String(error)}`);
+      failures.push(`  tried ${name}: ${messageOf(error)}`);
     }
   }
   throw new Error(`Temporal's dev server was not found.\n${failures.join('\n')}

@@ -18,13 +18,11 @@ import { type DevServer, startDevServer } from './dev-server.js';
 import { findDevServer } from './find-dev-server.js';
 import { startWorker } from './worker-process.js';
 
-/** What the local system is composed of. */
 interface LocalSystemOptions {
   env: Environment;
   taskQueue: string;
   /** Against the real upstream of the environment, without a sandbox. */
   isReal: boolean;
-  /** How late the sandbox's jobs are. */
   lags: JobScript;
   /** Aborts a start when the user ends it. */
   signal: AbortSignal;
@@ -178,7 +176,6 @@ async function startHttp({ stops }: LocalSystemOptions, jobs: AgentJobs): Promis
 
 const LABEL_WIDTH = 12;
 
-/** Prints a line that begins with a label. */
 export function printEntry(label: string, text: string): void {
   printLine(label.padEnd(LABEL_WIDTH) + text);
 }

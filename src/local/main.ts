@@ -9,6 +9,7 @@ import {
   readUpstreamConfig,
   upstreamWarnings,
 } from '../config.js';
+import { messageOf } from '../config/config-error.js';
 import { agentJobOf } from '../contract.js';
 import { LAG_OPTIONS, lagsOf } from '../sandbox/jobs.js';
 import type { JobHandle } from '../starter.js';
@@ -148,10 +149,6 @@ function printNextSteps(system: LocalSystem, isReal: boolean): void {
 
 function printError(text: string): void {
   process.stderr.write(`${printableLines(text)}\n`);
-}
-
-function messageOf(error: unknown): string {
-  return error instanceof Error ? error.message : String(error);
 }
 
 await main().catch((error: unknown) => {

@@ -5,7 +5,6 @@ import type { Environment } from '../config.js';
 import { checkAnswer, freePort, startProcess, type Stops, untilReady } from './child-process.js';
 import type { DevServer } from './dev-server.js';
 
-/** How to run the worker. */
 interface WorkerOptions {
   /** Its settings, but those of Temporal and its health address. */
   env: Environment;

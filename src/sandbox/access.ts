@@ -5,7 +5,6 @@ import { errorResponse, type HttpResponse, type Operation } from './http.js';
 /** The key that a sandbox accepts by default; no upstream takes this key. */
 export const SANDBOX_API_KEY = 'sandbox_admin_not_a_secret';
 
-/** The shape of a key. */
 export const apiKeySchema = z.union([
   z.string().min(1),
   /** A key with the only projects that it may touch. */
@@ -40,7 +39,6 @@ export class ApiKeys {
 
 const count = z.int().min(0).optional();
 
-/** The shape of the limits. */
 export const rateLimitsSchema = z.strictObject({
   /** Requests per window and project. */
   create: count,
@@ -84,14 +82,8 @@ export class RateLimiter {
     const since = window === 'fixed' ? now - (now % windowMs) : now - windowMs + 1;
     const times = (this.#passed.get(key) ?? []).filter((time) => time >= since);
     this.#passed.set(key, times);
-    if (times.length >= limit)
-      return this.#retryAfter((window === 'fixed' ? since : (times[0] ?? now)) + windowMs - now);
-    times.push(now);
-    return undefined;
-  }
-
-  #retryAfter(waitMs: number): Record<string, string> {
-    if (this.#limits.retryAfter === 'seconds') return { 'retry-after': String(Math.ceil(waitMs / 1000)) };
-    return {};
+    if (times.length < limit) return void times.push(now);
+    const waitMs = (window === 'fixed' ? since : (times[0] ?? now)) + windowMs - now;
+    return this.#limits.retryAfter === 'seconds' ? { 'retry-after': String(Math.ceil(waitMs / 1000)) } : {};
   }
 }

@@ -1,25 +1,12 @@
 /** The control of a sandbox: each command and what it does, the way in by HTTP, and the callers' side. */
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import * as z from 'zod';
-import {
-  type ApiKey,
-  type ApiKeys,
-  apiKeySchema,
-  type RateLimiter,
-  type RateLimits,
-  rateLimitsSchema,
-} from './access.js';
+import { apiKeySchema, rateLimitsSchema } from './access.js';
+import type { ApiKey, ApiKeys, RateLimiter, RateLimits } from './access.js';
 import { type FaultRule, type Faults, faultRuleSchema } from './faults.js';
 import { type HttpResponse, jsonResponse, readBody, sendResponse } from './http.js';
-import {
-  type Jobs,
-  type JobScript,
-  jobScriptSchema,
-  type JobStep,
-  jobStepSchema,
-  type ScriptRule,
-  scriptRuleSchema,
-} from './jobs.js';
+import { jobScriptSchema, jobStepSchema, scriptRuleSchema } from './jobs.js';
+import type { Jobs, JobScript, JobStep, ScriptRule } from './jobs.js';
 import type { OperationCounts, RequestLog } from './request-log.js';
 import { type Visitors, visitorSettingsSchema } from './visitors.js';
 
@@ -136,7 +123,6 @@ async function send(url: string, name: string, argument: unknown): Promise<unkno
   }
 }
 
-/** The same commands in this process. */
 export function controlInProcess(commands: Commands): SandboxControl {
   const inProcess = Object.entries(commands).map(([name, run]) => [
     name,
@@ -145,7 +131,6 @@ export function controlInProcess(commands: Commands): SandboxControl {
   return Object.fromEntries(inProcess) as SandboxControl;
 }
 
-/** The path before a command's name. */
 export const CONTROL_PATH = '/__sandbox/';
 
 /**

@@ -2,15 +2,8 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { setTimeout as sleep } from 'node:timers/promises';
 import * as z from 'zod';
-import {
-  errorResponse,
-  type HttpResponse,
-  type Operation,
-  type OperationRoute,
-  OPERATIONS,
-  sendHalf,
-  sendResponse,
-} from './http.js';
+import { errorResponse, OPERATIONS, sendHalf, sendResponse } from './http.js';
+import type { HttpResponse, Operation, OperationRoute } from './http.js';
 import { seededRandom } from './random.js';
 
 /** Which requests a rule is for, and how often and when its fault is injected. */
@@ -32,7 +25,6 @@ const common = {
   effect: z.enum(['before', 'after']).optional(),
 };
 
-/** The shape of a rule. */
 export const faultRuleSchema = z.discriminatedUnion('kind', [
   z.strictObject({
     kind: z.literal('reset'),
@@ -114,7 +106,6 @@ export class Faults {
     return this.#rules.map(({ random: _, ...status }) => status);
   }
 
-  /** The rule whose fault is to be injected now. */
   pick(moment: FaultMoment, facts?: FaultFacts): FaultRule | undefined {
     const armed = this.#rules.find((one) => momentOf(one.rule) === moment && matches(one.rule, facts) && isDue(one));
     if (armed) armed.injected++;

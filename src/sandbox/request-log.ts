@@ -67,7 +67,6 @@ export class RequestLog {
     return request;
   }
 
-  /** Records how a request ended. */
   ended(request: RequestRecord, response: string): void {
     request.response = response;
     const count = this.counts[request.operation ?? 'other'];
@@ -75,15 +74,10 @@ export class RequestLog {
     if (request.tookEffect) count.effects++;
   }
 
-  /** The last requests, oldest first. */
   requests(): RequestRecord[] {
-    const secrets = (headers: IncomingHttpHeaders) =>
-      SECRET_HEADERS.filter((name) => headers[name] !== undefined).map((name) => [name, '(set)'] as const);
+    const shown = ([name, value]: [string, unknown]) => [name, SECRET_HEADERS.includes(name) ? '(set)' : value];
     return this.#recent
       .toSorted((a, b) => a.number - b.number)
-      .map((request) => ({
-        ...request,
-        headers: { ...request.headers, ...Object.fromEntries(secrets(request.headers)) },
-      }));
+      .map((request) => ({ ...request, headers: Object.fromEntries(Object.entries(request.headers).map(shown)) }));
   }
 }

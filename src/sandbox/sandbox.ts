@@ -7,16 +7,8 @@ import { type ApiKey, ApiKeys, RateLimiter, type RateLimits, SANDBOX_API_KEY } f
 import { CONTROL_PATH, controlCommands, controlInProcess, handleControl } from './control.js';
 import type { SandboxControl, SandboxParts } from './control.js';
 import { Faults, injectFault, isAfterEffect, resetEarly } from './faults.js';
-import {
-  errorResponse,
-  type HttpResponse,
-  jsonResponse,
-  type Operation,
-  type OperationRoute,
-  parseRoute,
-  readBody,
-  sendResponse,
-} from './http.js';
+import { errorResponse, jsonResponse, parseRoute, readBody, sendResponse } from './http.js';
+import type { HttpResponse, Operation, OperationRoute } from './http.js';
 import { Jobs, type JobScript } from './jobs.js';
 import { RequestLog, type RequestRecord } from './request-log.js';
 import { Visitors, type VisitorSettings } from './visitors.js';

@@ -20,13 +20,15 @@ export const GRPC_STATUS = {
   unauthenticated: 16,
 } as const;
 
-/** The status of an error that is itself an answer of gRPC; undefined for any other error. */
+/** The status of gRPC's answer, which the SDK and the native connection wrap; undefined for any other error. */
 export function grpcStatusOf(error: unknown): number | undefined {
-  const code = error instanceof Error ? (error as { code?: unknown }).code : undefined;
-  return typeof code === 'number' ? code : undefined;
+  for (let inner = error; inner instanceof Error; inner = inner.cause) {
+    const { code } = inner as { code?: unknown };
+    if (typeof code === 'number') return code;
+  }
+  return undefined;
 }
 
-/** Whether an error is gRPC's answer with this status. */
 export function hasGrpcStatus(error: unknown, status: keyof typeof GRPC_STATUS): boolean {
   return grpcStatusOf(error) === GRPC_STATUS[status];
 }

@@ -5,7 +5,6 @@
 import { Runtime, Worker } from '@temporalio/worker';
 import type { ReplayWorkerOptions } from '@temporalio/worker';
 
-/** The code to replay with. */
 export type ReplayOptions = Pick<ReplayWorkerOptions, 'workflowBundle' | 'workflowsPath' | 'dataConverter'>;
 
 /** One run, and its history once it was read. */
@@ -65,18 +64,12 @@ export async function replayRuns(
 function misfitOf({ workflowId, runId, workflowType }: ReplayedRun, text: string): Misfit {
   const message = /message: "((?:[^"\\]|\\.)*)"/.exec(text)?.[1] ?? '';
   const named = /HistoryEvent\(id: (\d+), \w+\)/.exec(message);
-  const problem = mismatch(message) ?? versionProblem(message) ?? thrown(text);
+  // What the SDK's native part names: types and ids.
+  const mismatch = /Nondeterminism error: (.*)/.exec(message)?.[1];
+  // What our workflow code says if another release wrote the input of a run.
+  const [otherRelease] = /^(a newer|an older) release continued this workflow \([\w ;,]+\)/.exec(message) ?? [];
+  const problem = mismatch ?? otherRelease ?? thrown(text);
   return { workflowId, runId, workflowType, eventId: named ? Number(named[1]) : null, problem };
-}
-
-/** What the SDK's native part names: types and ids. */
-function mismatch(message: string): string | undefined {
-  return /Nondeterminism error: (.*)/.exec(message)?.[1];
-}
-
-/** What our workflow code says if another release wrote the input of a run. */
-function versionProblem(message: string): string | undefined {
-  return /^(a newer|an older) release continued this workflow \([\w ;,]+\)/.exec(message)?.[0];
 }
 
 function thrown(text: string): string {

@@ -3,6 +3,9 @@
  * language, whatever characters their values have.
  */
 import type { WorkflowExecutionDescription } from '@temporalio/client';
+import { AGENT_JOB_WORKFLOW, REQUEST_QUEUE_WORKFLOW, VISITOR_EXPORT_WORKFLOW } from '../contract.js';
+import { WEBHOOK_DELIVERY_WORKFLOW, WEBHOOK_SWEEP_WORKFLOW } from '../contract/webhooks.js';
+import { toMs } from './heartbeats.js';
 
 /** As a condition of visibility's query language. Servers before 1.30 refuse the status `Paused`. */
 export const IS_OPEN = 'CloseTime IS NULL';
@@ -24,7 +27,7 @@ interface Pause {
 export function pauseOf({ status, raw }: Pick<WorkflowExecutionDescription, 'status' | 'raw'>): Pause | null {
   if (status.name !== 'PAUSED') return null;
   const { pausedTime, identity, reason } = raw.workflowExtendedInfo?.pauseInfo ?? {};
-  const since = isoTime(pausedTime);
+  const since = pausedTime ? new Date(toMs(pausedTime)).toISOString() : undefined;
   const parts = ['paused', since && `since ${since}`, identity && `by ${identity}`, reason && `(${reason})`];
   return { since, text: parts.filter(Boolean).join(' ') };
 }
@@ -35,16 +38,15 @@ export function unpauseText(workflowId: string): string {
   return `with write access to the namespace, let it go on: temporal workflow unpause --workflow-id '${id}'`;
 }
 
-/** A time of the server's, as ISO 8601; undefined if there is none. */
-function isoTime(time: { seconds?: unknown; nanos?: number | null } | null | undefined): string | undefined {
-  const ms = Number(time?.seconds ?? 0) * 1_000 + Math.trunc((time?.nanos ?? 0) / 1_000_000);
-  return ms > 0 ? new Date(ms).toISOString() : undefined;
-}
-
-/** A value in quotes. */
 export function quoted(value: string): string {
   return `'${value.replaceAll("'", "''")}'`;
 }
+
+export const WORKFLOW_TYPES: readonly string[] = [
+  ...[AGENT_JOB_WORKFLOW, REQUEST_QUEUE_WORKFLOW, VISITOR_EXPORT_WORKFLOW],
+  ...[WEBHOOK_SWEEP_WORKFLOW, WEBHOOK_DELIVERY_WORKFLOW],
+];
+export const IS_OURS = `WorkflowType IN (${WORKFLOW_TYPES.map(quoted).join(', ')})`;
 
 /** Asks for the open runs that only workers of a version serve, which Temporal writes as `DEPLOYMENT:BUILD_ID`. */
 export function openRunsPinnedTo(version: string): string {

@@ -1,13 +1,6 @@
 /** What the SDK's client of workflows lacks: clients that differ from the caller's in one thing. */
-import {
-  type Client,
-  isGrpcServiceError,
-  ScheduleClient,
-  type ScheduleDescription,
-  ScheduleNotFoundError,
-  WorkflowClient,
-  type WorkflowClientOptions,
-} from '@temporalio/client';
+import { isGrpcServiceError, ScheduleClient, ScheduleNotFoundError, WorkflowClient } from '@temporalio/client';
+import type { Client, ScheduleDescription, WorkflowClientOptions } from '@temporalio/client';
 import type { Payload, QueryDefinition } from '@temporalio/common';
 import { STALE_COPY } from '../contract/shared.js';
 

@@ -9,14 +9,8 @@ import { encodeId } from '../contract.js';
 import { proxyFor, type ProxySettings } from './connection.js';
 import { type CallContext, type ExchangeResult, ExchangeError, notStarted, TimeLimit } from './exchange.js';
 import { type KeySource, KeyUnavailableError, keyVersion } from './keys.js';
-import {
-  type RESPONSE_CLASSES,
-  responseClass,
-  createOutcome,
-  isRejection,
-  messageOutcome,
-  readOutcome,
-} from './outcome.js';
+import { responseClass, createOutcome, isRejection, messageOutcome, readOutcome } from './outcome.js';
+import type { RESPONSE_CLASSES } from './outcome.js';
 import { isPage } from './on-the-way.js';
 import { readJobRecord, readVisitorPage } from './schema.js';
 import type { EndStatuses } from './shown-job.js';
@@ -25,7 +19,6 @@ import { Wire } from './wire.js';
 
 type UpstreamOperation = 'create' | 'message' | 'get' | 'visitors';
 
-/** How the upstream is reached. */
 export interface UpstreamSettings {
   /** May have a path, to which the operations' paths are added. */
   baseUrl: string;
@@ -72,11 +65,9 @@ interface CallUnderWay {
   limit: TimeLimit;
   /** `key` is the one in use. */
   context: CallContext;
-  /** What became of the last request. */
   exchange?: ExchangeResult;
 }
 
-/** What the exchange of a call means to its caller. */
 interface Meaning<T> {
   judge: (exchange: ExchangeResult, context: CallContext) => T;
   /** Whether the body of a 2xx was of use, by the result; default: yes. */

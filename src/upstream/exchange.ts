@@ -12,9 +12,7 @@ export class ExchangeError extends Error {
   }
 }
 
-/** What became of one request. */
 export interface ExchangeResult {
-  /** The status of the response, if one began. */
   status: number | undefined;
   headers: ResponseHeaders;
   /** The response's body, as far as it came. */
@@ -35,7 +33,6 @@ export interface CallContext {
   base: URL;
 }
 
-/** The result of a request that never began. */
 export function notStarted(error: ExchangeError): ExchangeResult {
   return { status: undefined, headers: {}, body: new Uint8Array(), error, requestIsWhole: false };
 }
@@ -59,7 +56,6 @@ export class Exchange {
   socket: Socket | undefined;
   /** Set before the last byte of a write is handed over; a read has no body to wait for. */
   requestIsWhole: boolean;
-  /** Whether the response is complete. */
   isComplete = false;
   readonly #maxBytes: number;
   #status: number | undefined;
@@ -78,7 +74,6 @@ export class Exchange {
     return this.#status !== undefined && !isOk(this.#status);
   }
 
-  /** Takes the head of the response. */
   begin(status: number, headers: ResponseHeaders): void {
     this.#status = status;
     this.#headers = headers;

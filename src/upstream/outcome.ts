@@ -8,7 +8,6 @@ import { retryAfterOf } from './retry-after.js';
 import { InvalidResponseError, readCreatedJob, readJobRecord, type ReadRecord } from './schema.js';
 import type { EndStatuses } from './shown-job.js';
 
-/** What the settings say of answers to writes. */
 interface AnswerSettings {
   /** Statuses that the operator vouches are answered before a write is accepted. */
   throttled: readonly number[];

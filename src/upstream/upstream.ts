@@ -16,14 +16,12 @@ export interface VisitorPage {
   readAs?: string[];
 }
 
-/** The visitors of one path. */
 export interface VisitorRow extends VisitorTotals {
   path: string;
 }
 
 /** A row that is not as the interface says. */
 export interface MalformedRow {
-  /** As it was sent. */
   malformed: unknown;
   /** The first field that is wrong, or `row`. */
   field: string;
@@ -38,7 +36,6 @@ export interface MalformedRow {
  */
 export type BeforeLastByte = () => Promise<() => boolean>;
 
-/** What a write may ask before its end. */
 export interface WriteOptions {
   beforeLastByte?: BeforeLastByte;
 }

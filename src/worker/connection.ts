@@ -2,6 +2,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { NativeConnection, type NativeConnectionOptions } from '@temporalio/worker';
 import type { TemporalSettings } from '../config.js';
+import { messageOf } from '../config/config-error.js';
 import { GRPC_STATUS, grpcStatusOf } from '../temporal/grpc.js';
 import type { Logger } from './logging.js';
 
@@ -119,9 +120,4 @@ function remedyFor(error: unknown, elapsedMs: number): string | undefined {
 function refused({ address, namespace }: TemporalSettings, remedy: string, error: unknown): TemporalRefusedError {
   const text = `Temporal at ${address}, namespace ${namespace}: ${remedy} (${messageOf(error)})`;
   return new TemporalRefusedError(text, { cause: error });
-}
-
-/** The message of what was thrown. */
-export function messageOf(error: unknown): string {
-  return error instanceof Error ? error.message : String(error);
 }

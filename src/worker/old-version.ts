@@ -72,7 +72,7 @@ async function drainingSince(client: Client, deploymentVersion: WorkerDeployment
     return Number(info?.drainageInfo?.lastChangedTime?.seconds ?? 0) * 1_000;
   } catch (error) {
     // The server learns of the version from its first worker's polls.
-    if (isNotFound(error)) return null;
+    if (hasGrpcStatus(error, 'notFound')) return null;
     throw error;
   }
 }
@@ -118,11 +118,6 @@ async function wake(client: Client, { workflowId, runId }: WorkflowExecutionInfo
       client.workflowService.signalWorkflowExecution(request),
     );
   } catch (error) {
-    if (!isNotFound(error)) throw error;
+    if (!hasGrpcStatus(error, 'notFound')) throw error;
   }
-}
-
-/** The native connection wraps some answers of the server. */
-function isNotFound(error: unknown): boolean {
-  return hasGrpcStatus(error, 'notFound') || hasGrpcStatus((error as { cause?: unknown }).cause, 'notFound');
 }

@@ -132,7 +132,6 @@ async function isRegistered(client: Client, name: string, deadline: number): Pro
   }
 }
 
-/** How many workflows a query finds. */
 async function countWorkflows(
   { connection, options }: Client,
   query: string,

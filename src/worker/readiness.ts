@@ -6,9 +6,9 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Client } from '@temporalio/client';
 import type { Worker } from '@temporalio/worker';
 import { cannotListen, type ListenAddress } from '../config.js';
+import { messageOf } from '../config/config-error.js';
 import { arePollsCut, POLLS_ARE_CUT, readHeartbeats } from '../temporal/heartbeats.js';
 import { quoted } from '../temporal/visibility.js';
-import { messageOf } from './connection.js';
 import { every } from './every.js';
 
 /** Whether this process serves, and why not. */
@@ -25,7 +25,6 @@ const PROBE_LIMIT_MS = 4_000;
 const CUTS_EVERY_MS = 60_000;
 const MAX_NAMED = 100;
 
-/** What a probe checks, and what it notifies. */
 interface ProbeOptions {
   /** Makes one call to the server and ends, one way or the other, by the given time. */
   reach: (deadline: number) => Promise<unknown>;
@@ -55,7 +54,6 @@ export class Readiness {
     };
   }
 
-  /** Starts to probe. */
   watch(options: ProbeOptions): void {
     this.#options = options;
     const { reach, workers, lacking, onProbe } = options;

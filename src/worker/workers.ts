@@ -4,13 +4,14 @@ import { totalmem } from 'node:os';
 import { getHeapStatistics } from 'node:v8';
 import type { WorkerDeploymentVersion } from '@temporalio/common';
 import { type InjectedSinks, type NativeConnection, Worker, type WorkerOptions } from '@temporalio/worker';
+import type { ActivityInterceptorsFactory } from '@temporalio/worker';
 import type { PayloadKeys, WorkerConfig, WorkerRole } from '../config.js';
-import { exportTaskQueue } from '../contract.js';
+import { exportTaskQueue, JOIN_JOB_ACTIVITY } from '../contract.js';
+import { Undecodable } from '../contract/kinds.js';
 import { webhookTaskQueue } from '../contract/webhooks.js';
 import { payloadCodecs } from '../temporal/payload-codec.js';
 import type { StaleCopySinks } from '../temporal/private/stale-copy.js';
 import { isolateTimeout, loadWorkflowBundle, releaseBuildId } from '../temporal/workflow-bundle.js';
-import { requireDecodedArguments } from './decoded-arguments.js';
 import { addTraceIds, type Logger } from './logging.js';
 
 /** Makes the activities of each role; called for the roles that this process serves. */
@@ -36,7 +37,6 @@ interface WorkersOptions {
   onPlain: (payloads: number) => void;
   /** For how long this worker may hold the polls of any job; default by their waits. */
   pollLeaseMs: number | undefined;
-  /** A copy of a run was thrown away. */
   onStaleCopy: () => void;
   /** The activities of webhooks, whatever the roles; null if there are none. */
   webhooks: object | null;
@@ -68,6 +68,21 @@ export async function createWorkers(
   }
   return Promise.all(all.map((one) => Worker.create(one)));
 }
+
+/**
+ * Fails an activity whose argument this worker can't decode, so that another worker's attempt does the work. Otherwise
+ * a worker without PAYLOAD_KEYS_FILE among workers with it would send requests without project and prompt. Our own
+ * workflows give only what can be decoded. `joinAgentJob` has other callers, and refuses by itself.
+ */
+const requireDecodedArguments: ActivityInterceptorsFactory = ({ info }) => ({
+  inbound: {
+    execute(input, next) {
+      const isOurs = info.activityType !== JOIN_JOB_ACTIVITY;
+      if (!isOurs || !input.args.some((argument) => argument instanceof Undecodable)) return next(input);
+      throw new Error('this worker can not decode an argument: it may lack PAYLOAD_KEYS_FILE');
+    },
+  },
+});
 
 /** A spoilt copy may be met while it replays. */
 function staleCopySinks(onStaleCopy: () => void): InjectedSinks<StaleCopySinks> {

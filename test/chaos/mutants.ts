@@ -980,7 +980,7 @@ export const MUTANTS: Mutant[] = [
   },
   {
     name: 'an activity whose arguments the worker can not decode',
-    file: 'src/worker/decoded-arguments.ts',
+    file: 'src/worker/workers.ts',
     find: 'if (!isOurs || ',
     replace: 'if (isOurs || ',
     test: 'test/e2e/mixed-keys.test.ts',

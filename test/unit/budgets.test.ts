@@ -6,8 +6,7 @@ import type { Client } from '@temporalio/client';
 import { afterAll, afterEach, beforeAll, describe, expect, test, vi } from 'vitest';
 import { Budgets } from '../../src/activities/agent-job/budgets.js';
 import { type BudgetFacts, requestQueueId } from '../../src/contract.js';
-import { watchBudgetUse } from '../../src/worker/budget-gauges.js';
-import { watchBudgets } from '../../src/worker/budget-reports.js';
+import { watchBudgets, watchBudgetUse } from '../../src/worker/budgets.js';
 import type { Meters } from '../../src/worker/metrics.js';
 
 let folder: string;
@@ -91,7 +90,7 @@ describe('the queues that run', () => {
       ofProjects: () => Promise.resolve(projects as Map<string, never>),
       of: (_: unknown, projectId: string) => Promise.resolve({ perHour: 1, perDay: projects.get(projectId) ?? 9 }),
     };
-    const stop = watchBudgets({ client, taskQueue: 'q', budgets, log: { warn } });
+    const stop = watchBudgets({ client, taskQueue: 'q', log: { warn } }, budgets);
     const change = (given: Record<string, number>) => (projects = new Map(Object.entries(given)));
     return { reports, warn, server, change, stop };
   }
@@ -144,7 +143,7 @@ describe('the queues that run', () => {
       getHandle: (id: string) => ({ query: () => query(id) }),
     };
     const client = { workflow, withDeadline: (_: unknown, work: () => unknown) => work() } as unknown as Client;
-    const stop = watchBudgetUse({ client, taskQueue: 'q', meters, log: { warn } });
+    const stop = watchBudgetUse({ client, taskQueue: 'q', log: { warn } }, meters);
     await vi.advanceTimersByTimeAsync(MINUTE);
     expect(Object.fromEntries(series)).toEqual({ 'p day limit': '200', 'p day used': '160' });
     Object.assign(state, { perHour: 10, perDay: null });

@@ -8,7 +8,6 @@ import { createHash } from 'node:crypto';
 import { parseJson, SettingsFile } from '../../config/settings-file.js';
 import type { Way } from './post.js';
 
-/** A receiver of a project's events. */
 interface Endpoint {
   /** A hash of the URL: ids and histories must not hold what is secret in it. */
   readonly id: string;

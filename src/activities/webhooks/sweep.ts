@@ -21,14 +21,11 @@ import { lenientWorkflowClient } from '../../temporal/workflow-clients.js';
 import type { Endpoints } from './endpoints.js';
 import { exportEnded, jobEnded, needsAttention, type WebhookEvent } from './events.js';
 
-/** What a sweep works with. */
 export interface SweepOptions {
   client: Client;
-  /** The task queue of the jobs. */
   taskQueue: string;
   endpoints: Endpoints;
   webUi: WebUi | null;
-  /** Called after each search for ends. */
   onSearch: () => void;
   /** How many ends are asked for at a time, from one sweep to the next. */
   page?: { size: number };

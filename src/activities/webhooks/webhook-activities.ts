@@ -1,28 +1,20 @@
 /** The activities of webhooks, on a task queue of their own, which workers with WEBHOOKS_FILE serve. */
 import { ApplicationFailure, Context } from '@temporalio/activity';
 import { webUiOf } from '../../client/web-ui.js';
-import {
-  WEBHOOK_RETRY,
-  type WebhookActivities,
-  type WebhookDelivery,
-  type WebhookOutcome,
-} from '../../contract/webhooks.js';
+import { WEBHOOK_RETRY } from '../../contract/webhooks.js';
+import type { WebhookActivities, WebhookDelivery, WebhookOutcome } from '../../contract/webhooks.js';
 import type { Endpoints } from './endpoints.js';
 import { post, reasonOf } from './post.js';
 import { sweepEvents, type SweepOptions } from './sweep.js';
 
-/** What the activities work with. */
 interface Dependencies extends Pick<SweepOptions, 'taskQueue' | 'endpoints' | 'onSearch'> {
   /** The setting of Temporal's web UI, and the address of Temporal. */
   webUiUrl: string | undefined;
   address: string;
-  /** Ends a sweep. */
   shutdownSignal: AbortSignal;
-  /** Called after each try. */
   onTry: (receiver: string, result: WebhookOutcome | 'failed') => void;
 }
 
-/** What a worker of webhooks registers. */
 export function createWebhookActivities(dependencies: Dependencies): WebhookActivities {
   const { webUiUrl, address, shutdownSignal, endpoints, onTry } = dependencies;
   const page = { size: Infinity };

@@ -4,23 +4,18 @@
  * still at work; and webhooks that were given up.
  */
 import type { Client, WorkflowExecutionInfo } from '@temporalio/client';
-import { defineSearchAttributeKey, SearchAttributeType } from '@temporalio/common';
-import {
-  AGENT_JOB_WORKFLOW,
-  REQUEST_QUEUE_WORKFLOW,
-  SEARCH_ATTRIBUTE,
-  VISITOR_EXPORT_WORKFLOW,
-  type Decision,
-  type InDoubtWrite,
-} from '../../contract.js';
+import { defineSearchAttributeKey } from '@temporalio/common';
+import { keyOf } from '../../agent-job/start-options.js';
+import { AGENT_JOB_WORKFLOW, SEARCH_ATTRIBUTE, VISITOR_EXPORT_WORKFLOW } from '../../contract.js';
+import type { Decision, InDoubtWrite } from '../../contract.js';
 import { DAY_MS } from '../../contract/shared.js';
-import { WEBHOOK_DELIVERY_WORKFLOW, WEBHOOK_SWEEP_WORKFLOW } from '../../contract/webhooks.js';
-import { IS_OPEN, pauseOf, quoted } from '../../temporal/visibility.js';
+import { WEBHOOK_DELIVERY_WORKFLOW } from '../../contract/webhooks.js';
+import { hasGrpcStatus } from '../../temporal/grpc.js';
+import { IS_OPEN, IS_OURS, pauseOf, quoted } from '../../temporal/visibility.js';
 import { concurrently } from '../concurrently.js';
 import { livePollers } from '../pollers.js';
 import type { CallOptions, ClientContext } from '../settings.js';
 import { CALL_TIMEOUT_MS, listWorkflows, temporalCall } from '../temporal-call.js';
-import { isInvalidArgument } from '../temporal-errors.js';
 import { jobUrl } from '../web-ui.js';
 import { readState } from './call-job.js';
 import { type JobSummary, listJobs, toSummary } from './list.js';
@@ -73,18 +68,11 @@ async function readInDoubtWrite(
   }
 }
 
-const PROJECT = defineSearchAttributeKey(SEARCH_ATTRIBUTE.project, SearchAttributeType.KEYWORD);
-const WAITING_FOR = defineSearchAttributeKey(SEARCH_ATTRIBUTE.waitingFor, SearchAttributeType.KEYWORD);
-const PROBLEMS = defineSearchAttributeKey('TemporalReportedProblems', SearchAttributeType.KEYWORD_LIST);
-const VERSION = defineSearchAttributeKey('TemporalWorkerDeploymentVersion', SearchAttributeType.KEYWORD);
-const TYPES = [
-  ...[AGENT_JOB_WORKFLOW, REQUEST_QUEUE_WORKFLOW, VISITOR_EXPORT_WORKFLOW],
-  ...[WEBHOOK_DELIVERY_WORKFLOW, WEBHOOK_SWEEP_WORKFLOW],
-];
-const OURS = `WorkflowType IN (${TYPES.map(quoted).join(', ')})`;
-const PAUSED = `${OURS} AND ExecutionStatus = 'Paused'`;
-const REPORTED = `${OURS} AND ${IS_OPEN} AND ${PROBLEMS.name} IS NOT NULL`;
-const PINNED = `${OURS} AND ${IS_OPEN} AND TemporalWorkflowVersioningBehavior = 'Pinned'`;
+const PROBLEMS = defineSearchAttributeKey('TemporalReportedProblems', 'KEYWORD_LIST');
+const VERSION = defineSearchAttributeKey('TemporalWorkerDeploymentVersion', 'KEYWORD');
+const PAUSED = `${IS_OURS} AND ExecutionStatus = 'Paused'`;
+const REPORTED = `${IS_OURS} AND ${IS_OPEN} AND ${PROBLEMS.name} IS NOT NULL`;
+const PINNED = `${IS_OURS} AND ${IS_OPEN} AND TemporalWorkflowVersioningBehavior = 'Pinned'`;
 
 /** An open workflow that makes no progress: a job, or one that jobs may wait for. */
 export interface StuckJob {
@@ -125,7 +113,14 @@ export async function* listStuck(client: Client, options: CallOptions = {}): Asy
 function stuckJob(run: WorkflowExecutionInfo, pinnedTo: string | null): StuckJob {
   const { workflowId, type: workflowType, typedSearchAttributes: attributes } = run;
   const problems = pinnedTo === null ? (attributes.get(PROBLEMS) ?? []) : [];
-  return { workflowId, workflowType, projectId: attributes.get(PROJECT) ?? null, problems, pinnedTo, paused: null };
+  return {
+    workflowId,
+    workflowType,
+    projectId: attributes.get(keyOf('project')) ?? null,
+    problems,
+    pinnedTo,
+    paused: null,
+  };
 }
 
 /** Lists the runs of each version that no worker polls, with one request for each version. */
@@ -152,96 +147,70 @@ async function* listKnown(
   try {
     yield* listWorkflows(client, query, options);
   } catch (error) {
-    if (!isInvalidArgument(error)) throw error;
+    if (!hasGrpcStatus(error, 'invalidArgument')) throw error;
   }
 }
 
-/** A run that ended while the upstream was still at work on its job. */
-export interface EarlyEnd {
-  workflowId: string;
-  runId: string;
-  projectId: string | null;
-  jobId: string | null;
-  /** `timedOut` or `Canceled`. */
-  outcome: string | null;
-  endedAt: string | null;
-}
+/** The row of a run that ended while the upstream was still at work on its job. */
+export type EarlyEnd = Pick<JobSummary, 'workflowId' | 'runId' | 'projectId' | 'jobId' | 'outcome' | 'endedAt'>;
 
 const ENDED_EARLY =
   `WorkflowType = '${AGENT_JOB_WORKFLOW}' AND ${SEARCH_ATTRIBUTE.outcome} IN ('timedOut', 'Canceled') AND ` +
   `${SEARCH_ATTRIBUTE.status} = 'active'`;
 
 /** Lists the runs of the last day that ended so, unless another run has gone on with the job. */
-export async function* listEarlyEnds(
-  client: Client,
-  options: CallOptions = {},
-): AsyncGenerator<EarlyEnd, void, undefined> {
+export async function* listEarlyEnds(client: Client, options: CallOptions = {}): AsyncGenerator<EarlyEnd> {
   const query = `${ENDED_EARLY} AND CloseTime > '${new Date(Date.now() - DAY_MS).toISOString()}'`;
-  for await (const run of listWorkflows(client, query, options)) {
+  for await (const run of listNewest(client, query, options)) {
     const { workflowId, runId, projectId, jobId, outcome, endedAt } = toSummary(run);
-    const newest = await temporalCall(client, options, () => readDescription(client, workflowId)).catch(nullIfGone);
-    if (newest?.runId === runId) yield { workflowId, runId, projectId, jobId, outcome, endedAt };
+    yield { workflowId, runId, projectId, jobId, outcome, endedAt };
   }
 }
 
-/** A project whose key is refused or missing: its jobs wait. */
-interface RefusedKey {
-  projectId: string | null;
-  /** How many of its jobs wait for a key. */
-  waitingJobs: number;
+/** Lists runs that no other has followed, as after a reset. Temporal's list shows a deleted run for a while. */
+async function* listNewest(
+  client: Client,
+  query: string,
+  options: CallOptions,
+): AsyncGenerator<WorkflowExecutionInfo, void> {
+  for await (const run of listWorkflows(client, query, options)) {
+    const read = () => readDescription(client, run.workflowId);
+    const newest = await temporalCall(client, options, read).catch(nullIfGone);
+    if (newest?.runId === run.runId) yield run;
+  }
 }
 
-/** Lists the projects of jobs that wait for a key. */
-export async function* listRefusedKeys(client: Client, options: CallOptions = {}): AsyncGenerator<RefusedKey> {
-  const query = `WorkflowType = '${AGENT_JOB_WORKFLOW}' AND ${IS_OPEN} AND ${WAITING_FOR.name} = 'key'`;
+const WAITING_FOR = SEARCH_ATTRIBUTE.waitingFor;
+
+/** Counts by project the jobs that wait for a key, because it is refused or missing. */
+export async function* listRefusedKeys(client: Client, options: CallOptions = {}) {
+  const query = `WorkflowType = '${AGENT_JOB_WORKFLOW}' AND ${IS_OPEN} AND ${WAITING_FOR} = 'key'`;
   const waiting = new Map<string | null, number>();
-  for await (const { typedSearchAttributes } of listWorkflows(client, query, options)) {
-    const projectId = typedSearchAttributes.get(PROJECT) ?? null;
+  for await (const run of listWorkflows(client, query, options)) {
+    const { projectId } = toSummary(run);
     waiting.set(projectId, (waiting.get(projectId) ?? 0) + 1);
   }
   for (const [projectId, waitingJobs] of waiting) yield { projectId, waitingJobs };
 }
 
-/** An export that has waited for more than an hour. */
-interface WaitingExport {
-  workflowId: string;
-  /** `upstream`, `store`, or `worker` if its steps fail for reasons that were not foreseen. */
-  waitsFor: string | null;
-}
-
-/** Lists the exports that have got no page, or not on, for more than an hour. */
-export async function* listWaitingExports(client: Client, options: CallOptions = {}): AsyncGenerator<WaitingExport> {
-  const query = `WorkflowType = '${VISITOR_EXPORT_WORKFLOW}' AND ${IS_OPEN} AND ${WAITING_FOR.name} IS NOT NULL`;
+/**
+ * Lists the exports that have got no page, or not on, for more than an hour. They wait for `upstream`, `store`, or
+ * `worker` if their steps fail for reasons that were not foreseen.
+ */
+export async function* listWaitingExports(client: Client, options: CallOptions = {}) {
+  const query = `WorkflowType = '${VISITOR_EXPORT_WORKFLOW}' AND ${IS_OPEN} AND ${WAITING_FOR} IS NOT NULL`;
   for await (const { workflowId, typedSearchAttributes } of listWorkflows(client, query, options))
-    yield { workflowId, waitsFor: typedSearchAttributes.get(WAITING_FOR) ?? null };
-}
-
-/** A delivery that was given up. */
-interface UndeliveredWebhook {
-  workflowId: string;
-  /** The type of the event. */
-  type: string | null;
-  /** The workflow that the event is about. */
-  of: string | null;
-  /** The origin of the endpoint. */
-  to: string | null;
-  givenUpAt: string | null;
+    yield { workflowId, waitsFor: typedSearchAttributes.get(keyOf('waitingFor')) ?? null };
 }
 
 const GIVEN_UP =
   `WorkflowType = '${WEBHOOK_DELIVERY_WORKFLOW}' AND ` +
   `ExecutionStatus IN ('Failed', 'Terminated', 'TimedOut', 'Canceled')`;
 
-/** Lists those whose newest run gave up; `timeoutMs` is for each request. */
-export async function* listUndelivered(
-  client: Client,
-  options: CallOptions = {},
-): AsyncGenerator<UndeliveredWebhook, void, undefined> {
-  for await (const { workflowId, runId, memo, closeTime } of listWorkflows(client, GIVEN_UP, options)) {
-    // A reset makes another run. Temporal's list shows a deleted run for a while.
-    const newest = await temporalCall(client, options, () => readDescription(client, workflowId)).catch(nullIfGone);
-    if (newest?.runId !== runId) continue;
-    const { type = null, of = null, to = null } = (memo ?? {}) as Partial<UndeliveredWebhook>;
+/** Lists the deliveries that were given up: the type of the event, its workflow, and the origin of the endpoint. */
+export async function* listUndelivered(client: Client, options: CallOptions = {}) {
+  for await (const { workflowId, memo, closeTime } of listNewest(client, GIVEN_UP, options)) {
+    const { type = null, of = null, to = null } = (memo ?? {}) as { type?: string; of?: string; to?: string };
     yield { workflowId, type, of, to, givenUpAt: closeTime?.toISOString() ?? null };
   }
 }

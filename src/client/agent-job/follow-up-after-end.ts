@@ -18,15 +18,8 @@ import {
 } from '../errors.js';
 import { askClosedRun } from './call-job.js';
 import { restartAfter } from './start-or-join.js';
-import {
-  listEarlierRuns,
-  nullIfGone,
-  readClosedRun,
-  readInputHash,
-  readRun,
-  readStartInput,
-  type RunRecord,
-} from './run-record.js';
+import { listEarlierRuns, nullIfGone, readClosedRun, readInputHash, readRun, readStartInput } from './run-record.js';
+import type { RunRecord } from './run-record.js';
 import { textOrNull } from './list.js';
 
 /** A follow-up, by the id that makes it one and the same. */
@@ -37,7 +30,6 @@ export function updateIdOf({ id, prompt }: IdentifiedFollowUp): string {
   return `${id}:${promptHash(prompt)}`;
 }
 
-/** What came of a follow-up to an ended workflow. */
 interface SentAfterEnd {
   /** The new run has it, and has not refused it. */
   isQueued: boolean;

@@ -4,9 +4,9 @@
  */
 import { createHash } from 'node:crypto';
 import type { Client, WorkflowExecutionInfo } from '@temporalio/client';
-import { defineSearchAttributeKey, SearchAttributeType } from '@temporalio/common';
 import { ENDED_BY } from '../../agent-job/closed-run.js';
 import { labelsOf } from '../../agent-job/fields.js';
+import { keyOf, TAGS_KEY } from '../../agent-job/start-options.js';
 import { AGENT_JOB_WORKFLOW, FAILURE, LIMIT, MEMO, SEARCH_ATTRIBUTE } from '../../contract.js';
 import type { JobMetadata, JobOutcome, Phase, ShownWaitingFor } from '../../contract.js';
 import { InvalidInputError } from '../../contract/errors.js';
@@ -42,30 +42,21 @@ export interface JobSummary {
   endedAt: string | null;
 }
 
-const PROJECT = defineSearchAttributeKey(SEARCH_ATTRIBUTE.project, SearchAttributeType.KEYWORD);
-const PHASE = defineSearchAttributeKey(SEARCH_ATTRIBUTE.phase, SearchAttributeType.KEYWORD);
-const BATCH = defineSearchAttributeKey(SEARCH_ATTRIBUTE.batch, SearchAttributeType.KEYWORD);
-const TAGS = defineSearchAttributeKey(SEARCH_ATTRIBUTE.tags, SearchAttributeType.KEYWORD_LIST);
-const STATUS = defineSearchAttributeKey(SEARCH_ATTRIBUTE.status, SearchAttributeType.KEYWORD);
-const OUTCOME = defineSearchAttributeKey(SEARCH_ATTRIBUTE.outcome, SearchAttributeType.KEYWORD);
-const WAITING_FOR = defineSearchAttributeKey(SEARCH_ATTRIBUTE.waitingFor, SearchAttributeType.KEYWORD);
-
 /** A run as it is listed, or described. */
 type SeenRun = Omit<WorkflowExecutionInfo, 'raw'>;
 
-/** The row of a run. */
 export function toSummary(run: SeenRun): JobSummary {
   const attributes = run.typedSearchAttributes;
   return {
     workflowId: run.workflowId,
     runId: run.runId,
     title: textOrNull(run.memo?.[MEMO.title]),
-    projectId: attributes.get(PROJECT) ?? null,
-    phase: (attributes.get(PHASE) as Phase | undefined) ?? null,
-    batch: attributes.get(BATCH) ?? null,
-    tags: attributes.get(TAGS) ?? [],
+    projectId: attributes.get(keyOf('project')) ?? null,
+    phase: (attributes.get(keyOf('phase')) as Phase | undefined) ?? null,
+    batch: attributes.get(keyOf('batch')) ?? null,
+    tags: attributes.get(TAGS_KEY) ?? [],
     metadata: labelsOf({ metadata: run.memo?.[MEMO.metadata] }).metadata,
-    status: attributes.get(STATUS) ?? null,
+    status: attributes.get(keyOf('status')) ?? null,
     outcome: outcomeOf(run),
     waitingFor: waitingForOf(run),
     jobId: textOrNull(run.memo?.[MEMO.jobId]),
@@ -85,14 +76,14 @@ export function textOrNull(value: unknown): string | null {
 /** Only a job whose input was refused fails without the attribute. */
 function outcomeOf({ typedSearchAttributes, status }: SeenRun): JobOutcome | null {
   if (isOpen(status.name)) return null;
-  const known = typedSearchAttributes.get(OUTCOME) as JobOutcome | undefined;
+  const known = typedSearchAttributes.get(keyOf('outcome')) as JobOutcome | undefined;
   return ENDED_BY[status.name] ?? known ?? (status.name === 'FAILED' ? FAILURE.invalidInput : null);
 }
 
 /** A job that was terminated keeps what it waited for. */
 function waitingForOf({ typedSearchAttributes, status }: SeenRun): ShownWaitingFor | null {
   if (!isOpen(status.name)) return null;
-  return (typedSearchAttributes.get(WAITING_FOR) as ShownWaitingFor | undefined) ?? null;
+  return (typedSearchAttributes.get(keyOf('waitingFor')) as ShownWaitingFor | undefined) ?? null;
 }
 
 // Which jobs a filter asks for: what a query of Temporal's visibility can say, and what is compared as jobs are read.
@@ -134,46 +125,35 @@ const NAMES: Names<JobFilter> = {
 /** The query for a filter: no job that fits is missing. Throws InvalidInputError if a time or a name is none. */
 export function jobQuery(filter: JobFilter): string {
   checkNames(filter, 'filter', NAMES);
-  const { phase, projectId, jobId, prLink, batch, tags, status, waitingFor, outcome } = filter;
+  const { prLink, tags, waitingFor, outcome, isRunning } = filter;
+  const most = LIMIT.prLinkAttributeCharacters;
+  if (prLink != null && prLink.length > most) {
+    throw new InvalidInputError('prLink', `must have at most ${most} characters: a longer link is not indexed`);
+  }
   return [
     `WorkflowType = ${quoted(AGENT_JOB_WORKFLOW)}`,
-    newestRuns(filter),
-    ...(phase == null ? [] : [`${SEARCH_ATTRIBUTE.phase} = ${quoted(phase)}`]),
-    ...(waitingFor == null ? [] : [`${SEARCH_ATTRIBUTE.waitingFor} = ${quoted(waitingFor)}`]),
-    ...(projectId == null ? [] : [equals(SEARCH_ATTRIBUTE.project, projectId)]),
-    ...(jobId == null ? [] : [equals(SEARCH_ATTRIBUTE.jobId, jobId)]),
-    ...(prLink == null ? [] : [equals(SEARCH_ATTRIBUTE.prLink, indexed(prLink))]),
-    ...(batch == null ? [] : [equals(SEARCH_ATTRIBUTE.batch, batch)]),
+    isRunning || waitingFor != null ? IS_OPEN : `ExecutionStatus != 'ContinuedAsNew'`,
+    ...SAME.flatMap((field) => {
+      const value = filter[field];
+      return value == null ? [] : [equals(SEARCH_ATTRIBUTE[field === 'projectId' ? 'project' : field], value)];
+    }),
     ...(tags ?? []).map((tag) => includes(SEARCH_ATTRIBUTE.tags, tag)),
-    ...(status == null ? [] : [equals(SEARCH_ATTRIBUTE.status, status)]),
     ...(outcome == null ? [] : [endedAs(outcome)]),
     ...times(filter),
   ].join(' AND ');
 }
 
-function indexed(prLink: string): string {
-  const most = LIMIT.prLinkAttributeCharacters;
-  if (prLink.length <= most) return prLink;
-  throw new InvalidInputError('prLink', `must have at most ${most} characters: a longer link is not indexed`);
-}
-
-function newestRuns({ isRunning, waitingFor }: JobFilter): string {
-  return isRunning || waitingFor != null ? IS_OPEN : `ExecutionStatus != 'ContinuedAsNew'`;
-}
-
-/** Whether a job is one that the filter asks for. */
 function isAsked(job: JobSummary, filter: JobFilter): boolean {
   const { tags, isRunning, waitingFor } = filter;
-  const isSame = (field: (typeof SAME)[number]) => filter[field] == null || job[field] === filter[field];
   return (
-    SAME.every(isSame) &&
+    [...SAME, 'outcome' as const].every((field) => filter[field] == null || job[field] === filter[field]) &&
     (tags ?? []).every((tag) => job.tags.includes(tag)) &&
     (isOpen(job.workflowStatus) || !(isRunning || waitingFor != null)) &&
     TIMES.every(([field, , isIn]) => filter[field] == null || isIn(job, new Date(filter[field]).toISOString()))
   );
 }
 
-const SAME = ['phase', 'projectId', 'jobId', 'prLink', 'batch', 'status', 'outcome', 'waitingFor'] as const;
+const SAME = ['phase', 'projectId', 'jobId', 'prLink', 'batch', 'status', 'waitingFor'] as const;
 
 function endedAs(outcome: JobOutcome): string {
   // What Temporal itself knows.
@@ -208,7 +188,6 @@ const DEFAULT_PAGE_SIZE = 100;
 const MAX_PAGE_SIZE = 1_000;
 const HASH_CHARACTERS = 12;
 
-/** What else to list by, and how. */
 interface ListSettings extends CallOptions {
   /** One more condition in the server's query language. */
   condition?: string | undefined;
@@ -289,7 +268,6 @@ function toCursor(token: Uint8Array): string {
   return `${hash.slice(0, HASH_CHARACTERS)}${Buffer.from(token).toString('base64url')}`;
 }
 
-/** Throws InvalidInputError if the text is no cursor. */
 function readCursor(cursor: unknown): Uint8Array {
   const text = typeof cursor === 'string' ? cursor : '';
   const token = new Uint8Array(Buffer.from(text.slice(HASH_CHARACTERS), 'base64url'));

@@ -6,6 +6,7 @@ import { WorkflowNotFoundError } from '@temporalio/common';
 import { endOf, type RunEnd } from '../../agent-job/closed-run.js';
 import { hashNatively, inputHash } from '../../agent-job/input.js';
 import { AGENT_JOB_WORKFLOW, type AgentJobInput, type AgentJobResult, MEMO } from '../../contract.js';
+import { hasGrpcStatus } from '../../temporal/grpc.js';
 import { startStopwatch } from '../../temporal/elapsed-time.js';
 import { endedRunIdsOf } from '../../temporal/private/restart-request-id.js';
 import { equals, isOpen } from '../../temporal/visibility.js';
@@ -13,12 +14,10 @@ import { lenientWorkflowClient } from '../../temporal/workflow-clients.js';
 import { JobNotFoundError, KeyConflictError } from '../errors.js';
 import type { CallOptions } from '../settings.js';
 import { temporalCall } from '../temporal-call.js';
-import { isNotFound } from '../temporal-errors.js';
 import { type JobSummary, textOrNull, toSummary } from './list.js';
 
 hashNatively((text) => hash('sha256', text, 'hex'));
 
-/** One of the runs of a workflow id. */
 interface RunId {
   workflowId: string;
   runId: string;
@@ -31,7 +30,6 @@ export interface RunRecord extends JobSummary {
   /** First of the runs that continue-as-new chained together; its input is the caller's own. */
   firstRunId: string;
   isRunning: boolean;
-  /** How many events it has. */
   historyLength: number;
   /** The request ids of all starts that Temporal answers with this run. */
   requestIds: string[];
@@ -104,7 +102,6 @@ export async function readClosedRun(
   }
 }
 
-/** The closed runs of a workflow id before its newest run. */
 interface EarlierRuns {
   /** Newest first, as far as the list shows them. */
   all: string[];
@@ -160,7 +157,7 @@ export async function readStartInput(
     const [first] = page.history?.events ?? [];
     return await decodeFirst<AgentJobInput>(client, first?.workflowExecutionStartedEventAttributes?.input?.payloads);
   } catch (error) {
-    if (error instanceof WorkflowNotFoundError || isNotFound(error)) return null;
+    if (error instanceof WorkflowNotFoundError || hasGrpcStatus(error, 'notFound')) return null;
     throw error;
   }
 }

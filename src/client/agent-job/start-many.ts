@@ -10,7 +10,7 @@ import { concurrently } from '../concurrently.js';
 import { checkNames, checkRequest, INPUT_OPTIONS } from '../settings.js';
 import type { ClientContext, InputOptions, Names } from '../settings.js';
 import { JobNotFoundError, KeyConflictError } from '../errors.js';
-import { isAboutSearchAttributes, isInvalidArgument, isOutage } from '../temporal-errors.js';
+import { isOutage, isRequestInvalid } from '../temporal-errors.js';
 import { START_TIMEOUT_MS } from '../temporal-call.js';
 import { startJob, type StartedRun } from './start-or-join.js';
 
@@ -80,8 +80,7 @@ export function startMany(
       return { index, key, workflowId, fate: isNew ? 'started' : 'joined' } as const;
     } catch (error) {
       if (error instanceof KeyConflictError) return { index, key, workflowId, fate: 'conflict', error } as const;
-      // The server takes this one request of all amiss; a missing search attribute is the namespace's fault.
-      if (!isInvalidArgument(error) || isAboutSearchAttributes(error)) throw error;
+      if (!isRequestInvalid(error)) throw error;
       return { index, key, workflowId: null, fate: 'refused', error: error as Error } as const;
     }
   });

@@ -84,7 +84,6 @@ const PACE = { minMs: 1_000, maxMs: 30_000, ratio: 1.5 };
 
 type WatchContext = Pick<ClientContext, 'client' | 'logger' | 'timeoutMs'>;
 
-/** What a round found. */
 interface Seen {
   run: RunRecord;
   state: JobState;

@@ -1,26 +1,13 @@
 /** Starts the export of a date range, and what a caller then does with it. */
 import { WorkflowFailedError, type WorkflowHandleWithStartDetails } from '@temporalio/client';
 import { ApplicationFailure, CancelledFailure } from '@temporalio/common';
-import {
-  visitorExportProgressQuery,
-  visitorExportWorkflowId,
-  VISITOR_EXPORT_WORKFLOW,
-  type VisitorExportProgress,
-  type VisitorExportRangeInput,
-  type VisitorExportResult,
-} from '../../contract.js';
+import { visitorExportProgressQuery, visitorExportWorkflowId, VISITOR_EXPORT_WORKFLOW } from '../../contract.js';
+import type { VisitorExportProgress, VisitorExportRangeInput, VisitorExportResult } from '../../contract.js';
 import { parseExportInput, RANGE_EXPORT, toRangeInput } from '../../exports/input.js';
 import { InvalidInputError } from '../../contract/errors.js';
 import { ExportCanceledError, ExportFailedError } from '../errors.js';
-import {
-  type CallOptions,
-  checkNames,
-  checkWaitOptions,
-  type ClientContext,
-  limitsOf,
-  type Names,
-  type WaitOptions,
-} from '../settings.js';
+import { checkNames, checkWaitOptions, limitsOf } from '../settings.js';
+import type { CallOptions, ClientContext, Names, WaitOptions } from '../settings.js';
 import { longWait, temporalCall } from '../temporal-call.js';
 import { jobUrl } from '../web-ui.js';
 import { askWorkflow } from '../../temporal/workflow-clients.js';
@@ -44,49 +31,39 @@ export interface VisitorExportHandle {
   result(options?: WaitOptions): Promise<VisitorExportResult>;
 }
 
-class TemporalExportHandle implements VisitorExportHandle {
-  readonly workflowId: string;
-  readonly runId: string;
-  readonly url: string | null;
-  readonly #context: ClientContext;
-  readonly #handle: Handle;
+function exportHandle(context: ClientContext, handle: Handle): VisitorExportHandle {
+  const { client, webUi, logger } = context;
+  const { workflowId, firstExecutionRunId: runId } = handle;
+  return {
+    ...{ workflowId, runId, url: webUi && jobUrl(webUi, { workflowId, runId }) },
+    progress: async (options = {}) => {
+      const { signal, timeoutMs } = limitsOf(context, options);
+      const ask = () => askWorkflow(client, { workflowId }, visitorExportProgressQuery);
+      try {
+        return await temporalCall(client, { signal, timeoutMs: timeoutMs ?? QUERY_MS }, ask);
+      } catch {
+        signal?.throwIfAborted();
+        return null;
+      }
+    },
+    result: async (options = {}) => {
+      checkWaitOptions(options);
+      try {
+        return await longWait(client, options?.signal, () => handle.result(), { logger });
+      } catch (error) {
+        throw error instanceof WorkflowFailedError ? failureOf(workflowId, error) : error;
+      }
+    },
+  };
+}
 
-  constructor(context: ClientContext, handle: Handle) {
-    this.#context = context;
-    this.#handle = handle;
-    this.workflowId = handle.workflowId;
-    this.runId = handle.firstExecutionRunId;
-    this.url = context.webUi && jobUrl(context.webUi, this);
-  }
-
-  async progress(options: CallOptions = {}): Promise<VisitorExportProgress | null> {
-    const { workflowId } = this;
-    const { client } = this.#context;
-    const { signal, timeoutMs } = limitsOf(this.#context, options);
-    const ask = () => askWorkflow(client, { workflowId }, visitorExportProgressQuery);
-    try {
-      return await temporalCall(client, { signal, timeoutMs: timeoutMs ?? QUERY_MS }, ask);
-    } catch {
-      signal?.throwIfAborted();
-      return null;
-    }
-  }
-
-  async result(options: WaitOptions = {}): Promise<VisitorExportResult> {
-    checkWaitOptions(options);
-    try {
-      const { client, logger } = this.#context;
-      return await longWait(client, options?.signal, () => this.#handle.result(), { logger });
-    } catch (error) {
-      if (!(error instanceof WorkflowFailedError)) throw error;
-      if (error.cause instanceof CancelledFailure) throw new ExportCanceledError(this.workflowId, { cause: error });
-      const { cause } = error;
-      const isFailure = cause instanceof ApplicationFailure;
-      const type = (isFailure ? cause.type : cause?.name) ?? 'Error';
-      const message = isFailure ? messageOf(cause) : (cause ?? error).message;
-      throw new ExportFailedError(this.workflowId, type, message, { cause: error });
-    }
-  }
+function failureOf(workflowId: string, error: WorkflowFailedError): Error {
+  const { cause } = error;
+  if (cause instanceof CancelledFailure) return new ExportCanceledError(workflowId, { cause: error });
+  const isFailure = cause instanceof ApplicationFailure;
+  const type = (isFailure ? cause.type : cause?.name) ?? 'Error';
+  const message = isFailure ? messageOf(cause) : (cause ?? error).message;
+  return new ExportFailedError(workflowId, type, message, { cause: error });
 }
 
 /** The failure's message, with the upstream's text if it lacks that. */
@@ -112,5 +89,5 @@ export async function startVisitorExport(
     workflowIdReusePolicy: 'ALLOW_DUPLICATE',
     staticSummary: `Visitors, ${dateFrom}..${dateTo}`,
   });
-  return new TemporalExportHandle(context, handle);
+  return exportHandle(context, handle);
 }

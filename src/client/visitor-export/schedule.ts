@@ -1,19 +1,8 @@
 /** The Schedules of nightly exports: create one, change it, list them. */
-import {
-  type Client,
-  ScheduleAlreadyRunning,
-  ScheduleClient,
-  type ScheduleDescription,
-  type ScheduleOptions,
-  ScheduleOverlapPolicy,
-} from '@temporalio/client';
-import {
-  type DurationInput,
-  type ScheduledExportInput,
-  scheduledProject,
-  VISITOR_EXPORT_WORKFLOW,
-  visitorExportScheduleId,
-} from '../../contract.js';
+import { ScheduleAlreadyRunning, ScheduleClient, ScheduleOverlapPolicy } from '@temporalio/client';
+import type { Client, ScheduleDescription, ScheduleOptions } from '@temporalio/client';
+import { scheduledProject, VISITOR_EXPORT_WORKFLOW, visitorExportScheduleId } from '../../contract.js';
+import type { DurationInput, ScheduledExportInput } from '../../contract.js';
 import { checkObject, duration, optional, TEXT, whole } from '../../contract/kinds.js';
 import { InvalidInputError } from '../../contract/errors.js';
 import { lenientOptions, schedulesWithId } from '../../temporal/workflow-clients.js';

@@ -9,7 +9,6 @@ import type { Client, WorkflowExecutionInfo } from '@temporalio/client';
 import { executionInfoFromRaw } from '@temporalio/client/lib/helpers.js';
 import { lenient } from '../workflow-clients.js';
 
-/** What to read. */
 interface PageRequest {
   query: string;
   pageSize: number;

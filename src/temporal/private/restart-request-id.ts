@@ -5,10 +5,8 @@
  * Can go when: the public options take a request id.
  * Test: `test/private/client.test.ts`.
  */
-import {
-  InternalWorkflowStartOptionsSymbol,
-  type InternalWorkflowStartOptions,
-} from '@temporalio/client/lib/internal.js';
+import { InternalWorkflowStartOptionsSymbol } from '@temporalio/client/lib/internal.js';
+import type { InternalWorkflowStartOptions } from '@temporalio/client/lib/internal.js';
 
 const PREFIX = 'agent-jobs/after/';
 
