@@ -8,7 +8,7 @@ import { parseSync } from 'rolldown/utils';
 import { expect, test } from 'vitest';
 import { LOST_AFTER, pollLeaseMs, renewEarlyMs } from '../../src/agent-job/poll-waits.js';
 import { arrivedBy } from '../../src/agent-job/waits.js';
-import { DEFAULT_TASK_QUEUE, LIMIT } from '../../src/contract.js';
+import { attributeType, DEFAULT_TASK_QUEUE, LIMIT, SEARCH_ATTRIBUTE } from '../../src/contract.js';
 import { WEBHOOK_RETRY } from '../../src/contract/webhooks.js';
 import { LIMITS } from '../../src/http/limits.js';
 import { askAgainMs } from '../../src/request-queue/waits.js';
@@ -202,4 +202,14 @@ test('each setting that a page names is one that a program reads', () => {
     );
   expect(named.length).toBeGreaterThan(100);
   expect(named.filter((name) => !isOthers(name) && !known.has(name))).toEqual([]);
+});
+
+test('the script of the Compose file registers the search attributes of the contract, and its page names them', () => {
+  const script = read('deploy/temporal/setup-namespace.sh');
+  const names = Object.values(SEARCH_ATTRIBUTE);
+  expect([...new Set(script.match(/AgentJob\w+/g))].toSorted()).toEqual(names.toSorted());
+  const lists = [...script.matchAll(/(AgentJob\w+)\) type=KeywordList/g)].map(([, name]) => name);
+  expect(lists).toEqual(names.filter((name) => attributeType(name) === 'KeywordList'));
+  const page = /^- Search attributes[^]*?^- Memo/m.exec(read('docs/contract.md'))![0];
+  expect([...new Set(page.match(/AgentJob\w+/g))].toSorted()).toEqual(names.toSorted());
 });
