@@ -17,8 +17,8 @@ const MAX_HELD_WAIT_MS = 60_000;
 const MAX_SPREAD_SHARE = 0.1;
 
 /**
- * The wait before a write that was refused for now (429) is sent again; `tries` counts the refusals in a row, from 1.
- * A short `Retry-After` that is given again and again is doubled each time.
+  * The wait after a 429: of a write without a queue, of a queue with a `Retry-After`, and of an export. `tries` counts
+ * such answers in a row, from 1. A short `Retry-After` that is given again and again is doubled each time.
  */
 export function throttledWaitMs(tries: number, retryAfterMs: number | undefined): number {
   if (retryAfterMs === undefined) return Math.min(doubled(FIRST_WAIT_THROTTLED_MS, tries), MAX_FAILING_WAIT_MS);

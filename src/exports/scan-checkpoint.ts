@@ -81,7 +81,7 @@ const DESCRIPTIONS: Record<InconsistencyKind, string> = {
   totals: 'the totals changed while the pages were read',
   repeatedPath: 'a path came twice',
   firstPage: 'the first page was another when it was read again',
-  noProgress: 'a page brought nothing new and claimed that more follow',
+  noProgress: 'pages brought nothing new and claimed that more follow',
   order: 'the rows changed places',
   impossible: 'rows and totals contradict each other',
   shrunk: 'most of the rows were gone, and no later scan agreed',

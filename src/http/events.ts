@@ -10,7 +10,7 @@ import { resultOf, whileWanted } from '../operations/job-end.js';
 import type { AgentJobs, JobHandle } from '../starter.js';
 import { type Answer, type Call, headerOf } from './request.js';
 
-/** Some proxies end what is silent for half a minute; the contract says 15 seconds. */
+/** Some proxies end what is silent for half a minute. */
 const COMMENT_EVERY_MS = 10_000;
 /** The caller comes back then, with a key that may have been withdrawn, and to another server. */
 export const STREAM_MS = 10 * 60_000;

@@ -141,7 +141,7 @@ test('a link to what is not there is found', () => {
 /** Written by programs: the rows of promises and mutants, and the client's public surface. A changelog only grows. */
 const UNCOUNTED = ['docs/promises.md', 'test/chaos/mutants.md', 'packages/client/api-report.md', 'CHANGELOG.md'];
 const MAX_WORDS = 22_600;
-const MAX_PAGES = 14;
+const MAX_PAGES = 15;
 
 test('the pages are few and short', () => {
   const written = files.filter((file) => file.endsWith('.md') && !UNCOUNTED.includes(file));

@@ -145,7 +145,7 @@ function promisesOf(write: Write, entry: Fault): Promise_[] {
     case 'taken':
       return [row('any', write === 'create' ? 'its job' : 'the follow-up as `sent`: a 2xx is proof', 1, 1)];
     case 'not sent':
-      return [row('any', 'only a delay; `needsAttention` if the last byte had already left', 2, 1)];
+      return [row('any', 'only a delay: sent again', 2, 1)];
     case 'not taken':
     case 'not known yet':
       return [row('any', 'only a delay: sent again after the wait', 2, 1)];

@@ -17,7 +17,7 @@ const ALL_EXPORTS: QueueName = { operation: 'visitors', projectId: null };
 const MAX_REQUESTS = 120;
 /** A paced chunk is five minutes' worth of requests, so that history stays short. */
 const CHUNKS_PER_HOUR = 12;
-/** The requests of a turn if no budget is set and a 429 came: a twelfth of the budget that the upstream documents. */
+/** The requests of a turn if no budget is set and a 429 came: a twelfth of 100 an hour. */
 const REQUESTS_OF_UNKNOWN_BUDGET = 8;
 const TOO_MANY_REQUESTS = 429;
 
