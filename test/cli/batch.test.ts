@@ -1,19 +1,16 @@
 import { randomUUID } from 'node:crypto';
-import { afterAll, beforeAll, expect, test, vi } from 'vitest';
+import { expect, test, vi } from 'vitest';
 import { quoted } from '../../src/temporal/visibility.js';
 import { AgentJobs } from '../../src/starter.js';
-import { startJobServer, type JobServer } from '../client/job-server.js';
+import { startJobServer } from '../client/job-server.js';
 import { Runbook } from '../support/runbook.js';
 import { envOf, jsonLines, type CliRun } from './run-cli.js';
 import { runInProcess } from './run-in-process.js';
+import { useForFile } from '../support/use.js';
 
 const PATIENCE = { timeout: 120_000, interval: 500 };
 
-let server: JobServer;
-beforeAll(async () => {
-  server = await startJobServer();
-});
-afterAll(() => server.close());
+const server = useForFile(startJobServer);
 
 function cli(args: string[], options: { stdin?: string } = {}): Promise<CliRun> {
   return runInProcess(args, { ...options, env: envOf(server) });

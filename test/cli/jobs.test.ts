@@ -1,17 +1,14 @@
 import { randomUUID } from 'node:crypto';
-import { afterAll, beforeAll, expect, test } from 'vitest';
+import { expect, test } from 'vitest';
 import type { JobScript } from '../../src/sandbox/jobs.js';
-import { startJobServer, type JobServer } from '../client/job-server.js';
+import { startJobServer } from '../client/job-server.js';
 import { envOf, jsonLines, runCli, type CliOptions, type CliRun } from './run-cli.js';
 import { runInProcess } from './run-in-process.js';
+import { useForFile } from '../support/use.js';
 
 const QUICK = ['--poll-min', '1s', '--poll-max', '1s', '--settle', '0'];
 
-let server: JobServer;
-beforeAll(async () => {
-  server = await startJobServer();
-});
-afterAll(() => server.close());
+const server = useForFile(startJobServer);
 
 function cli(args: string[], options: CliOptions = {}): Promise<CliRun> {
   const env = { ...envOf(server), ...options.env };

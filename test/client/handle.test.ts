@@ -1,18 +1,15 @@
 import { randomUUID } from 'node:crypto';
-import { afterAll, beforeAll, expect, test } from 'vitest';
+import { expect, test } from 'vitest';
 import { setTimeout as delay } from 'node:timers/promises';
 import { Client, Connection, type WorkflowClientInterceptor } from '@temporalio/client';
 import { defaultPayloadConverter } from '@temporalio/common';
 import { AGENT_JOB_WORKFLOW, agentJobWorkflowId, SEARCH_ATTRIBUTE } from '../../src/contract.js';
 import { channelArgsFor } from '../../src/client/connection.js';
 import { AgentJobs, type JobSummary } from '../../src/starter.js';
-import { startScriptedServer, type ScriptedServer } from './scripted-server.js';
+import { startScriptedServer } from './scripted-server.js';
+import { useForFile } from '../support/use.js';
 
-let server: ScriptedServer;
-beforeAll(async () => {
-  server = await startScriptedServer();
-});
-afterAll(() => server.close());
+const server = useForFile(startScriptedServer);
 
 test('every wait ends with the reason of its signal, and the job goes on', async () => {
   const job = await server.jobs.start({ projectId: server.projectId, key: randomUUID(), prompt: 'stay' });

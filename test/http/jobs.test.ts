@@ -1,19 +1,18 @@
 /** A job's life over HTTP, under both of its addresses. */
 import { randomUUID } from 'node:crypto';
-import { afterAll, beforeAll, expect, test, vi } from 'vitest';
+import { beforeAll, expect, test, vi } from 'vitest';
 import { agentJobWorkflowId } from '../../src/contract.js';
 import { QUICK } from '../client/job-server.js';
 import { type HttpJobServer, startHttpJobServer } from './http-server.js';
+import { useForFile } from '../support/use.js';
 
 const PATIENCE = { timeout: 120_000, interval: 300 };
 
-let server: HttpJobServer;
+const server = useForFile(startHttpJobServer);
 let jobsPath: string;
 beforeAll(async () => {
-  server = await startHttpJobServer();
   jobsPath = `/v1/projects/${server.projectId}/jobs`;
 });
-afterAll(() => server.close());
 
 /** Reads once more if the worker, on a busy machine, took longer than a query waits. */
 const send: HttpJobServer['bench']['send'] = async (path, options) => {

@@ -5,21 +5,21 @@ import { Webhook } from 'standardwebhooks';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { Endpoints } from '../../src/activities/webhooks/endpoints.js';
 import { WEBHOOK_DELIVERY_WORKFLOW, type WebhookDelivery } from '../../src/contract/webhooks.js';
-import { connectDevServer, type TestServer } from '../support/dev-server.js';
+import { connectDevServer } from '../support/dev-server.js';
 import { skipTime } from '../support/skip-time.js';
 import { billableActions } from '../workflows/billable-actions.js';
 import { Receiver, SECRET } from './receiver.js';
 import { startWebhookWorkers } from './webhook-workers.js';
+import { useForFile } from '../support/use.js';
 
 const MINUTE = 60_000;
 
-let server: TestServer;
+const server = useForFile(connectDevServer);
 let receiver: Receiver;
 let end: () => Promise<void>;
 let taskQueue: string;
 let tries: [string, string][];
 beforeAll(async () => {
-  server = await connectDevServer();
   receiver = await new Receiver().start();
   taskQueue = `test-${randomUUID()}`;
   tries = [];
@@ -28,7 +28,6 @@ beforeAll(async () => {
 }, 3 * MINUTE);
 afterAll(async () => {
   await end();
-  await server.close();
   await receiver.close();
 });
 

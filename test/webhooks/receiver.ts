@@ -1,11 +1,11 @@
 /** A receiver of webhooks over real sockets, with scripted answers, which keeps what it was sent. */
 import { once } from 'node:events';
-import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { writeFile } from 'node:fs/promises';
 import { createServer, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
-import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
+import { newFolder } from '../support/folder.js';
 
 export const SECRET = `whsec_${Buffer.from('a secret of twenty-four b').toString('base64')}`;
 
@@ -38,7 +38,7 @@ export class Receiver {
   async start(): Promise<this> {
     this.#server.listen(0, '127.0.0.1');
     await once(this.#server, 'listening');
-    this.#folder = await mkdtemp(join(tmpdir(), 'agent-jobs-webhooks-'));
+    this.#folder = newFolder();
     await this.configure({ '*': [{ url: this.url, secrets: [SECRET] }] });
     return this;
   }
@@ -68,6 +68,5 @@ export class Receiver {
   async close(): Promise<void> {
     this.#server.closeAllConnections();
     this.#server.close();
-    await rm(this.#folder, { recursive: true, force: true });
   }
 }

@@ -9,22 +9,22 @@ import { WEBHOOK_DELIVERY_WORKFLOW, WEBHOOK_SWEEP_WORKFLOW, webhookSweepId } fro
 import { Endpoints } from '../../src/activities/webhooks/endpoints.js';
 import { sweepEvents } from '../../src/activities/webhooks/sweep.js';
 import { startSweep } from '../../src/worker/webhooks.js';
-import { QUICK, startJobServer, type JobServer } from '../client/job-server.js';
+import { QUICK, startJobServer } from '../client/job-server.js';
 import { earlyBundle } from './early-bundle.js';
 import { createTestWorker } from '../support/worker.js';
 import { until } from '../support/worker-process.js';
 import { Receiver } from './receiver.js';
 import { startWebhookWorker, startWebhookWorkers } from './webhook-workers.js';
+import { useForFile } from '../support/use.js';
 
 const MINUTE = 60_000;
 
-let server: JobServer;
+const server = useForFile(startJobServer);
 let receiver: Receiver;
 let end: () => Promise<void>;
 let searches = 0;
 beforeAll(async () => {
   receiver = await new Receiver().start();
-  server = await startJobServer();
   await server.sandbox.addScript({ promptIncludes: 'Never end', script: { activeMs: 3_600_000 } });
   end = await startWebhookWorker({ ...server, receiver, onSearch: () => searches++ });
   await startSweep(server.client, server.taskQueue);
@@ -32,7 +32,6 @@ beforeAll(async () => {
 afterAll(async () => {
   await server.client.workflow.getHandle(webhookSweepId(server.taskQueue)).terminate();
   await end();
-  await server.close();
   await receiver.close();
 });
 

@@ -1,28 +1,25 @@
 /** Jobs whose queue is paused or terminated while they wait. */
 import { randomUUID } from 'node:crypto';
 import type { WorkflowHandle } from '@temporalio/client';
-import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from 'vitest';
+import { afterEach, beforeEach, expect, test } from 'vitest';
 import { jobStateQuery, pollNowSignal } from '../../src/contract.js';
 import { AgentJobs } from '../../src/starter.js';
 import { gathered } from '../client/job-server.js';
-import { connectDevServer, type TestServer } from '../support/dev-server.js';
+import { connectDevServer } from '../support/dev-server.js';
 import { startJobBench, type JobBench } from '../support/job-bench.js';
 import { ObservedUpstream } from '../support/observed-upstream.js';
 import { pauseWorkflow } from '../support/paused.js';
 import { ProjectQueue } from '../support/project-queue.js';
+import { useForFile } from '../support/use.js';
 
 const HOUR = 3_600_000;
 const PATIENCE = { timeout: 120_000, interval: 250 };
 
-let server: TestServer;
+const server = useForFile(connectDevServer);
 let upstream: ObservedUpstream;
 let bench: JobBench;
 let projectId: string;
 
-beforeAll(async () => {
-  server = await connectDevServer();
-});
-afterAll(() => server.close());
 beforeEach(async () => {
   upstream = new ObservedUpstream();
   bench = await startJobBench(server, upstream, { budgets: { createsPerHour: 1, messagesPerHour: 1 } });

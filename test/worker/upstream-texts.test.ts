@@ -1,16 +1,15 @@
 /** What an upstream says in its own words, which may repeat a prompt: in no log line, and hidden if prompts are. */
 import { randomBytes } from 'node:crypto';
-import { mkdtemp } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { startSandbox, type Sandbox } from '../../src/sandbox/sandbox.js';
+import { startSandbox } from '../../src/sandbox/sandbox.js';
 import { AgentJobs } from '../../src/starter.js';
 import type { FaultRule } from '../../src/testing.js';
-import { connectDevServer, type TestServer } from '../support/dev-server.js';
+import { connectDevServer } from '../support/dev-server.js';
 import { textIn } from '../support/text-in.js';
 import { startWorkerProcess, until, workerEnv, type WorkerProcess } from '../support/worker-process.js';
+import { newFolder } from '../support/folder.js';
+import { useForFile } from '../support/use.js';
 
 const WORD = `zeugma${randomBytes(6).toString('hex')}`;
 const PROMPT = `Tell ${WORD} to nobody`;
@@ -19,22 +18,18 @@ const PAGE = `<title>Blocked ${WORD}</title>`;
 const LEAK = new RegExp(`${WORD}|not today`);
 const EXPORT = { projectId: 'analysed', dateFrom: '2026-01-01', dateTo: '2026-01-02' };
 
-let server: TestServer;
-let sandbox: Sandbox;
+const server = useForFile(connectDevServer);
+const sandbox = useForFile(() => startSandbox({ script: { activeMs: 600_000 } }));
 let worker: WorkerProcess;
 beforeAll(async () => {
-  server = await connectDevServer();
-  sandbox = await startSandbox({ script: { activeMs: 600_000 } });
   worker = startWorkerProcess({
     ...workerEnv(server, sandbox),
-    SNAPSHOTS_URL: pathToFileURL(await mkdtemp(join(tmpdir(), 'agent-jobs-texts-'))).href,
+    SNAPSHOTS_URL: pathToFileURL(newFolder()).href,
     LOG_LEVEL: 'trace',
   });
 });
 afterAll(async () => {
   await worker.kill();
-  await sandbox.close();
-  await server.close();
 });
 
 /** The faults that a job of each project meets, and its outcome then, or what it waits for. */

@@ -1,17 +1,18 @@
 /** Writes whose key is refused or missing, or that something on the way answers, wait until one is accepted. */
-import { mkdtemp, rename, rm, writeFile } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
+import { rename, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { WorkflowFailedError, WorkflowHandle } from '@temporalio/client';
 import { CancelledFailure } from '@temporalio/common';
-import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from 'vitest';
+import { afterEach, beforeEach, expect, test } from 'vitest';
 import { followUpSignal, jobStateQuery, type JobState } from '../../src/contract.js';
 import { startSandbox, type Sandbox } from '../../src/testing.js';
 import { createUpstream } from '../../src/upstream/client.js';
 import { createKeySource, type KeySettings } from '../../src/upstream/keys.js';
-import { connectDevServer, type TestServer } from '../support/dev-server.js';
+import { connectDevServer } from '../support/dev-server.js';
 import { startJobBench, type JobBench, type JobBenchOptions } from '../support/job-bench.js';
 import { ScriptedUpstream } from '../support/scripted-upstream.js';
+import { newFolder } from '../support/folder.js';
+import { useForFile } from '../support/use.js';
 
 /** More than the eight that are sent at once. */
 const JOBS = 10;
@@ -19,25 +20,20 @@ const PATIENCE = { timeout: 120_000, interval: 100 };
 /** Longer than any test: what goes on goes on because the file changed. */
 const NEVER_MS = 3_600_000;
 
-let server: TestServer;
+const server = useForFile(connectDevServer);
 let sandbox: Sandbox;
 let folder: string;
 let closers: (() => Promise<unknown>)[] = [];
 
-beforeAll(async () => {
-  server = await connectDevServer();
-});
 beforeEach(async () => {
-  folder = await mkdtemp(join(tmpdir(), 'keys-'));
+  folder = newFolder();
   sandbox = await startSandbox({ script: { activeMs: 0, messageLagMs: 0 }, keptRequests: 100_000 });
 });
 afterEach(async () => {
   for (const close of closers) await close();
   closers = [];
   await sandbox.close();
-  await rm(folder, { recursive: true });
 });
-afterAll(async () => server?.close());
 
 async function write(name: string, text: string): Promise<string> {
   const path = join(folder, name);

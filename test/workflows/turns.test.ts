@@ -1,12 +1,13 @@
 /** The job's side of the queue: turns that come early, late, twice or unwanted, and places that are given up. */
 import { randomUUID } from 'node:crypto';
 import type { WorkflowHandle } from '@temporalio/client';
-import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from 'vitest';
+import { afterEach, beforeEach, expect, test } from 'vitest';
 import { followUpSignal, joinQueueSignal, jobStateQuery, requestTurnSignal } from '../../src/contract.js';
-import { connectDevServer, type TestServer } from '../support/dev-server.js';
+import { connectDevServer } from '../support/dev-server.js';
 import { startJobBench, type JobBench } from '../support/job-bench.js';
 import { gate, ObservedUpstream } from '../support/observed-upstream.js';
 import { ProjectQueue } from '../support/project-queue.js';
+import { useForFile } from '../support/use.js';
 
 const PATIENCE = { timeout: 120_000, interval: 250 };
 const HOUR = 3_600_000;
@@ -16,16 +17,12 @@ const CROWD = 30;
 const ACTIVITY_SCHEDULED = 10;
 const TASK_COMPLETED = 7;
 
-let server: TestServer;
+const server = useForFile(connectDevServer);
 let upstream: ObservedUpstream;
 let bench: JobBench;
 let projectId: string;
 let queue: ProjectQueue;
 
-beforeAll(async () => {
-  server = await connectDevServer();
-});
-afterAll(() => server.close());
 beforeEach(async () => {
   upstream = new ObservedUpstream();
   bench = await startJobBench(server, upstream);
