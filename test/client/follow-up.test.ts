@@ -22,15 +22,6 @@ async function ended(options: object = {}): Promise<JobHandle> {
   return job;
 }
 
-test('a running job takes follow-ups by signal and by update, each id once', async () => {
-  const job = await start('stay');
-  await job.followUp('one', { id: 'a' });
-  await job.followUp('one', { id: 'a' });
-  expect(await job.sendFollowUp('two', { id: 'b' })).toMatchObject({ id: 'b', state: 'sent' });
-  expect((await job.state()).usedFollowUpIds).toEqual(['a', 'b']);
-  await job.cancel();
-});
-
 test('a follow-up to an ended job attaches a run to it that knows the used ids, options and input hash', async () => {
   const options = { deadline: '3 hours', settle: 300, ofALaterRelease: ['kept'] };
   const request = { projectId: server.projectId, key: randomUUID(), prompt: 'hello', ...options };

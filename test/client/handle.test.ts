@@ -11,20 +11,6 @@ import { useForFile } from '../support/use.js';
 
 const server = useForFile(startScriptedServer);
 
-test('every wait ends with the reason of its signal, and the job goes on', async () => {
-  const job = await server.jobs.start({ projectId: server.projectId, key: randomUUID(), prompt: 'stay' });
-  const waits = [job.result.bind(job), (o: object) => server.jobs.handle(job.workflowId).result(o)];
-  for (const wait of waits) {
-    const stop = new AbortController();
-    const waiting = wait({ signal: stop.signal });
-    const reason = new Error('enough');
-    setTimeout(() => stop.abort(reason), 50);
-    await expect(waiting).rejects.toBe(reason);
-  }
-  expect((await job.state()).phase).toBe('watching');
-  await job.cancel();
-});
-
 test('a job that begins while it is asked for is no ended one', async () => {
   const request = { projectId: server.projectId, key: randomUUID(), prompt: 'stay' };
   let asked = 0;
@@ -68,13 +54,6 @@ async function listed(projectId: string): Promise<JobSummary[]> {
   for await (const job of server.jobs.list({ projectId, isRunning: true })) found.push(job);
   return found;
 }
-
-test('a refused connection is reported as such, with the remedy', async () => {
-  const message = expect.stringMatching(/connection is refused.*"npm start" of agent-jobs starts one/) as string;
-  // A machine that stands still for the four seconds of an attempt learns only that there was no answer.
-  const connect = () => AgentJobs.connect({ address: '127.0.0.1:1' }).catch((error: unknown) => error);
-  await expect.poll(connect).toMatchObject({ code: 'TEMPORAL_UNAVAILABLE', retryable: true, message });
-});
 
 test('another client’s connection that waits to try again holds no other one up', async () => {
   const address = '127.0.0.1:2';

@@ -110,16 +110,6 @@ test('a cancelled job is answered as a failure, with who asked in history', asyn
   expect((await send(`${location}/cancel`, { method: 'POST' })).status).toBe(202);
 });
 
-test('a refused create is answered with its details; its key may start again', async () => {
-  const key = randomUUID();
-  const prompt = `refused ${key}`;
-  await server.sandbox.addFault({ kind: 'status', status: 400, body: { error: 'no' }, promptIncludes: key, count: 1 });
-  const location = (await start(key, { prompt })).headers.get('location')!;
-  const { body } = await send(location, { headers: { prefer: 'wait=40' } });
-  expect(body.failure).toMatchObject({ type: 'CreateRejected', details: { status: 400 } });
-  expect((await start(key, { prompt })).status).toBe(201);
-});
-
 test('a write in doubt is resolved if the action fits, and no other is', async () => {
   const prompt = `in doubt ${randomUUID()}`;
   await server.sandbox.addFault({ kind: 'status', status: 500, effect: 'before', promptIncludes: prompt, count: 1 });

@@ -1,13 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { expect, test } from 'vitest';
-import {
-  followUpSignal,
-  jobStateQuery,
-  pollNowSignal,
-  resolveUnknownUpdate,
-  type AgentJobInput,
-  type JobRecord,
-} from '../../src/contract.js';
+import { followUpSignal, jobStateQuery, pollNowSignal, resolveUnknownUpdate, type AgentJobInput, type JobRecord } from '../../src/contract.js';
 import { ReadFailedError, RejectedError } from '../../src/upstream/errors.js';
 import type { agentJob } from '../../src/workflows/index.js';
 import { inDoubt } from '../support/outcomes.js';
@@ -125,11 +118,6 @@ test('a job that ends with a link is read once at its end, as `failed` and `arch
     const { outcome, polls } = await endOf(create);
     expect({ outcome, polls, reads: tests.upstream.reads }).toEqual({ outcome: end.status, polls: 1, reads: 1 });
   }
-});
-
-test('`settle: 0` believes the first read', async () => {
-  tests.upstream.show = () => completed();
-  expect(await endOf({ ...create, settle: 0 })).toMatchObject({ outcome: 'completed', prLink: null, polls: 1 });
 });
 
 test('with the default polling an end without a link costs one batch and at most five polls more', async () => {

@@ -161,34 +161,6 @@ async function timersOf(handle: WorkflowHandle): Promise<number[]> {
   return started.map(Number).filter((seconds) => seconds < 3_600);
 }
 
-test('one prompt that is forbidden for ever keeps no other write waiting', { timeout: 120_000 }, async () => {
-  await sandbox.addFault({ kind: 'status', status: 403, operation: 'create', promptIncludes: 'odd', count: 100_000 });
-  // By its own time no minute passes: what was accepted was accepted just now.
-  const bench = await startBench({ adminApiKey: sandbox.apiKey });
-  await (await bench.start({ projectId: 'p1', prompt: 'prompt 0' })).result();
-  const odd = await bench.start({ projectId: 'p1', prompt: 'odd' });
-  await untilTheyWaitForAKey([odd]);
-  for (let i = 1; i < 4; i++) await (await bench.start({ projectId: 'p1', prompt: `prompt ${i}` })).result();
-  await expectEachOnce(4);
-  // It is sent ever more rarely.
-  await expect.poll(() => timersOf(odd), PATIENCE).toEqual([10, 20]);
-  expect(await creates()).toBe(4 + 3);
-  await untilTheyWaitForAKey([odd]);
-  await expect.poll(async () => (await stateOf(odd)).waiting?.reason, PATIENCE).toBe('upstream answered 403');
-  await odd.cancel();
-});
-
-test('a prompt that is forbidden before all others keeps them waiting for one try', { timeout: 120_000 }, async () => {
-  await sandbox.addFault({ kind: 'status', status: 403, operation: 'create', promptIncludes: 'odd', count: 100_000 });
-  const bench = await startBench({ adminApiKey: sandbox.apiKey }, { tryKeyEveryMs: 3_000 });
-  const odd = await bench.start({ projectId: 'p1', prompt: 'odd' });
-  await untilTheyWaitForAKey([odd]);
-  for (const handle of await startJobs(bench)) expect(await handle.result()).toMatchObject({ outcome: 'completed' });
-  await expectEachOnce(JOBS);
-  await untilTheyWaitForAKey([odd]);
-  await odd.cancel();
-});
-
 test('a lone write that is refused again and again costs no timer', { timeout: 120_000 }, async () => {
   await sandbox.addFault({ kind: 'status', operation: 'create', status: 401, count: 3 });
   const bench = await startBench({ adminApiKey: sandbox.apiKey }, { tryKeyEveryMs: 1_000 });

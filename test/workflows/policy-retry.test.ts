@@ -76,23 +76,3 @@ test('a create that was carried out is not sent again: a person is asked, and is
   expect(await handle.result()).toMatchObject({ outcome: 'completed', jobId: 'job-7' });
   expect(upstream.created).toHaveLength(2);
 });
-
-test('a message that was carried out is not sent again: a person is asked', async () => {
-  const { upstream, bench } = tests;
-  upstream.show = () => ({ status: 'active' });
-  upstream.messageFaults.push(carriedOut);
-  const handle = await bench.start(input);
-  await handle.signal(followUpSignal, { prompt: 'go', id: 'a' });
-  const state = () => handle.query(jobStateQuery);
-  await expect.poll(async () => (await state()).phase).toBe('needsAttention');
-  await handle.executeUpdate(resolveUnknownUpdate, { args: [{ action: 'delivered' }] });
-  expect(upstream.messages).toEqual(['go']);
-});
-
-test('a create that was carried out fails under `fail`, as any other in doubt', async () => {
-  const { upstream, bench } = tests;
-  upstream.createFaults.push(carriedOut);
-  const handle = await bench.start({ ...input, onUnknownOutcome: 'fail' });
-  await expect(handle.result()).rejects.toMatchObject({ cause: { type: 'UnknownOutcome' } });
-  expect(upstream.created).toHaveLength(1);
-});

@@ -114,15 +114,6 @@ test(
   },
 );
 
-test('a job whose queue is gone ends all the same', async () => {
-  await queue.usedUp(1, HOUR);
-  const handle = await startWaiting('Fix it');
-  await queue.handle.terminate();
-  await handle.cancel();
-  await expect(handle.result()).rejects.toMatchObject({ cause: { name: 'CancelledFailure' } });
-  expect(upstream.created).toEqual([]);
-});
-
 async function resetQueue(): Promise<void> {
   const { events } = await queue.handle.fetchHistory();
   const first = events!.find(({ eventType }) => eventType === TASK_COMPLETED)!;
