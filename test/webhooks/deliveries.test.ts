@@ -8,29 +8,23 @@ import { connectOwnNamespace } from '../support/dev-server.js';
 import { Runbook } from '../support/runbook.js';
 import { needToolchain } from '../support/toolchains.js';
 import { until } from '../support/worker-process.js';
-import { Receiver, SECRET } from './receiver.js';
+import { SECRET, useReceiver } from './receiver.js';
 import { startWebhookWorkers } from './webhook-workers.js';
 import { useForFile } from '../support/use.js';
 
 const server = useForFile(connectOwnNamespace);
-let receiver: Receiver;
-let hanging: Receiver;
+const receiver = useReceiver();
+const hanging = useReceiver();
 let runbook: Runbook;
 let end: () => Promise<void>;
 beforeAll(async () => {
-  receiver = await new Receiver().start();
-  hanging = await new Receiver().start();
   const secrets = [SECRET];
   await receiver.configure({ '*': [{ url: receiver.url, secrets }], busy: [{ url: hanging.url, secrets }] });
   end = await startWebhookWorkers({ ...server, receiver });
   const env = { TEMPORAL_ADDRESS: server.address, TEMPORAL_NAMESPACE: server.namespace };
   runbook = await Runbook.open('docs/http.md', env);
 });
-afterAll(async () => {
-  await end();
-  await receiver.close();
-  await hanging.close();
-});
+afterAll(() => end());
 
 /** Starts a delivery to the first endpoint of a project. */
 async function start(projectId: string) {

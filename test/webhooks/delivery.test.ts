@@ -8,28 +8,22 @@ import { WEBHOOK_DELIVERY_WORKFLOW, type WebhookDelivery } from '../../src/contr
 import { connectDevServer } from '../support/dev-server.js';
 import { skipTime } from '../support/skip-time.js';
 import { billableActions } from '../workflows/billable-actions.js';
-import { Receiver, SECRET } from './receiver.js';
+import { SECRET, useReceiver } from './receiver.js';
 import { startWebhookWorkers } from './webhook-workers.js';
 import { useForFile } from '../support/use.js';
 
 const MINUTE = 60_000;
 
 const server = useForFile(connectDevServer);
-let receiver: Receiver;
+const receiver = useReceiver();
+const taskQueue = `test-${randomUUID()}`;
+const tries: [string, string][] = [];
 let end: () => Promise<void>;
-let taskQueue: string;
-let tries: [string, string][];
 beforeAll(async () => {
-  receiver = await new Receiver().start();
-  taskQueue = `test-${randomUUID()}`;
-  tries = [];
   const { nativeConnection } = server;
   end = await startWebhookWorkers({ nativeConnection, taskQueue, receiver, onTry: (...one) => void tries.push(one) });
 }, 3 * MINUTE);
-afterAll(async () => {
-  await end();
-  await receiver.close();
-});
+afterAll(() => end());
 
 /** The result or the failure's cause, how long it took by the server's clock, and what Temporal Cloud would bill. */
 async function deliver(): Promise<{ result: unknown; seconds: number; actions: number }> {

@@ -5,6 +5,7 @@ import { createServer, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
+import { afterAll, beforeAll } from 'vitest';
 import { newFolder } from '../support/folder.js';
 
 export const SECRET = `whsec_${Buffer.from('a secret of twenty-four b').toString('base64')}`;
@@ -18,6 +19,14 @@ interface Received {
 }
 
 type Answer = number | ((response: ServerResponse) => void);
+
+/** One for the tests of a file. */
+export function useReceiver(): Receiver {
+  const receiver = new Receiver();
+  beforeAll(() => receiver.start());
+  afterAll(() => receiver.close());
+  return receiver;
+}
 
 export class Receiver {
   readonly received: Received[] = [];
@@ -65,7 +74,7 @@ export class Receiver {
     return [...new Map(ofType.map(({ headers, event }) => [headers['webhook-id'], event])).values()];
   }
 
-  async close(): Promise<void> {
+  close(): void {
     this.#server.closeAllConnections();
     this.#server.close();
   }

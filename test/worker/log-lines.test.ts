@@ -1,6 +1,6 @@
 import { tmpdir } from 'node:os';
 import { pathToFileURL } from 'node:url';
-import { afterEach, expect, test } from 'vitest';
+import { expect, test } from 'vitest';
 import {
   AGENT_JOB_WORKFLOW,
   followUpSignal,
@@ -9,26 +9,17 @@ import {
   visitorExportWorkflowId,
   type AgentJobInput,
 } from '../../src/contract.js';
-import { startSandbox } from '../../src/sandbox/sandbox.js';
-import { connectDevServer } from '../support/dev-server.js';
+import { useSystem } from '../e2e/system.js';
 import { TRACE_ID, tracedClient } from '../support/traced-client.js';
-import { startWorkerProcess, until, workerEnv, type WorkerProcess } from '../support/worker-process.js';
+import { until, type WorkerProcess } from '../support/worker-process.js';
 import { newFolder } from '../support/folder.js';
-import { useForFile } from '../support/use.js';
 
 const PROMPT = 'Customer Jane Doe says that the login page is broken';
-const server = useForFile(connectDevServer);
-const sandbox = useForFile(() => startSandbox({ script: { activeMs: 1_500 } }));
+const system = useSystem({ script: { activeMs: 1_500 } });
+const { server, sandbox } = system;
 let worker: WorkerProcess;
 
-afterEach(async () => worker.kill());
-
-function startWorker(env: Record<string, string> = {}): void {
-  worker = startWorkerProcess({
-    ...workerEnv(server, sandbox),
-    ...env,
-  });
-}
+const startWorker = (env?: Record<string, string>) => void (worker = system.startWorker(env));
 
 function startJob(projectId: string, options: Partial<AgentJobInput> = {}, client = server.client) {
   return client.workflow.start(AGENT_JOB_WORKFLOW, {

@@ -2,26 +2,32 @@ import { createHash } from 'node:crypto';
 import { setTimeout as pause } from 'node:timers/promises';
 import { WorkflowUpdateFailedError } from '@temporalio/client';
 import { expect, test } from 'vitest';
-import { followUpSignal, jobStateQuery, pollNowSignal, resolveUnknownUpdate, sendFollowUpUpdate, type FollowUpAnswer } from '../../src/contract.js';
+import {
+  followUpSignal,
+  jobStateQuery,
+  pollNowSignal,
+  resolveUnknownUpdate,
+  sendFollowUpUpdate,
+  type FollowUpAnswer,
+} from '../../src/contract.js';
 import { inDoubt } from '../support/outcomes.js';
 import { useDevServer } from '../support/job-tests.js';
 import { gate } from '../support/observed-upstream.js';
 
-const tests = useDevServer();
+const { upstream, bench } = useDevServer();
 const unknown = () => inDoubt('upstream answered 500');
 
 async function startWatched(options: object = {}) {
-  const handle = await tests.bench.start({ projectId: 'follow-ups', prompt: 'Fix it', settle: 0, ...options });
-  await expect.poll(() => tests.upstream.reads).toBeGreaterThan(0);
+  const handle = await bench.start({ projectId: 'follow-ups', prompt: 'Fix it', settle: 0, ...options });
+  await expect.poll(() => upstream.reads).toBeGreaterThan(0);
   return handle;
 }
 
 const staysActiveUntil = (isDone: () => boolean) => {
-  tests.upstream.show = () => ({ status: isDone() ? 'completed' : 'active' });
+  upstream.show = () => ({ status: isDone() ? 'completed' : 'active' });
 };
 
 test('sendFollowUp answers once the upstream took the message, whether its answer could be read or not', async () => {
-  const { upstream } = tests;
   staysActiveUntil(() => upstream.messages.length >= 2);
   const handle = await startWatched();
   upstream.messageAnswer = null;
@@ -35,7 +41,6 @@ test('sendFollowUp answers once the upstream took the message, whether its answe
 });
 
 test('the same id is sent once, however it is repeated, and a repeated update answers with its outcome', async () => {
-  const { upstream } = tests;
   staysActiveUntil(() => upstream.messages.length >= 2);
   const handle = await startWatched();
   await handle.signal(followUpSignal, { prompt: 'go', id: 'a' });
@@ -55,7 +60,6 @@ test('the same id is sent once, however it is repeated, and a repeated update an
 const sha256 = (text: string) => createHash('sha256').update(text).digest('hex');
 
 test('an id said again with another prompt is refused as an update, and ignored as a signal', async () => {
-  const { upstream } = tests;
   staysActiveUntil(() => upstream.messages.length >= 2);
   const handle = await startWatched();
   await handle.executeUpdate(sendFollowUpUpdate, { args: [{ prompt: 'go', id: 'a' }] });
@@ -70,9 +74,8 @@ test('an id said again with another prompt is refused as an update, and ignored 
 });
 
 test('ids that an earlier run used up are not sent again', async () => {
-  const { upstream } = tests;
   staysActiveUntil(() => upstream.messages.length >= 1);
-  const handle = await tests.bench.start({ projectId: 'follow-ups', jobId: 'j', usedFollowUpIds: ['old'], settle: 0 });
+  const handle = await bench.start({ projectId: 'follow-ups', jobId: 'j', usedFollowUpIds: ['old'], settle: 0 });
   await handle.signal(followUpSignal, { prompt: 'again', id: 'old' });
   expect(await handle.executeUpdate(sendFollowUpUpdate, { args: [{ prompt: 'again', id: 'old' }] })).toMatchObject({
     id: 'old',
@@ -84,7 +87,6 @@ test('ids that an earlier run used up are not sent again', async () => {
 });
 
 test('malformed follow-ups harm nothing: the update is rejected and not recorded, the signal ignored', async () => {
-  const { upstream } = tests;
   staysActiveUntil(() => upstream.messages.length >= 1);
   const handle = await startWatched();
   const wrong: unknown[] = [
@@ -117,7 +119,6 @@ test('malformed follow-ups harm nothing: the update is rejected and not recorded
 });
 
 test('five updates wait, further ones answer queued at once, and resolveUnknown still gets through', async () => {
-  const { upstream } = tests;
   staysActiveUntil(() => upstream.messages.length >= 9);
   const handle = await startWatched();
   upstream.messageFaults.push(unknown());
@@ -149,7 +150,6 @@ test('five updates wait, further ones answer queued at once, and resolveUnknown 
 });
 
 test('a job whose queue is full at its start is polled on from the first follow-up on', async () => {
-  const { bench, upstream } = tests;
   const { opened, open } = gate();
   upstream.createGate = opened;
   upstream.show = () => ({ status: upstream.messages.length === 3 ? 'completed' : 'active' });

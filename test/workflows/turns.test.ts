@@ -1,13 +1,11 @@
 /** The job's side of the queue: turns that come early, late, twice or unwanted, and places that are given up. */
 import { randomUUID } from 'node:crypto';
 import type { WorkflowHandle } from '@temporalio/client';
-import { afterEach, beforeEach, expect, test } from 'vitest';
+import { beforeEach, expect, test } from 'vitest';
 import { followUpSignal, joinQueueSignal, jobStateQuery, requestTurnSignal } from '../../src/contract.js';
-import { connectDevServer } from '../support/dev-server.js';
-import { startJobBench, type JobBench } from '../support/job-bench.js';
-import { gate, ObservedUpstream } from '../support/observed-upstream.js';
+import { gate } from '../support/observed-upstream.js';
+import { useDevServer } from '../support/job-tests.js';
 import { ProjectQueue } from '../support/project-queue.js';
-import { useForFile } from '../support/use.js';
 
 const PATIENCE = { timeout: 120_000, interval: 250 };
 const HOUR = 3_600_000;
@@ -17,19 +15,14 @@ const CROWD = 30;
 const ACTIVITY_SCHEDULED = 10;
 const TASK_COMPLETED = 7;
 
-const server = useForFile(connectDevServer);
-let upstream: ObservedUpstream;
-let bench: JobBench;
+const { server, upstream, bench } = useDevServer();
 let projectId: string;
 let queue: ProjectQueue;
 
-beforeEach(async () => {
-  upstream = new ObservedUpstream();
-  bench = await startJobBench(server, upstream);
+beforeEach(() => {
   projectId = `p ${randomUUID()}`;
   queue = new ProjectQueue(server.client, bench.taskQueue, projectId);
 });
-afterEach(() => bench.stop());
 
 const start = (prompt: string, more: object = {}) => bench.start({ projectId, prompt, ...more });
 const eventsOf = async (handle: WorkflowHandle, type: number) =>
