@@ -59,7 +59,9 @@ const FIRST_TEST = "import test from 'node:test'";
 
 const ENTRIES = `
 import { AgentJobs, type JobHandle } from 'agent-jobs';
-import { agentJobWorkflowId, DEFAULT_TASK_QUEUE, jobStateQuery, type AgentJobResult, type JobState } from 'agent-jobs/contract';
+import {
+  agentJobWorkflowId, DEFAULT_TASK_QUEUE, jobStateQuery, type AgentJobResult, type JobState,
+} from 'agent-jobs/contract';
 import { agentJobStartOptions } from 'agent-jobs/start-options';
 import { openPayloadCodec, PayloadKeysError } from 'agent-jobs/codec';
 import { startSandbox, type Sandbox } from 'agent-jobs/testing';

@@ -3,7 +3,18 @@ import { gzipSync } from 'node:zlib';
 import { describe, expect, test } from 'vitest';
 import type { UpstreamSettings } from '../../src/upstream/client.js';
 import type { WriteOutcome } from '../../src/contract/write-outcome.js';
-import { clientOf, compressed, COMPRESSIONS, CREATED, http, JOB, KEY, RawUpstream, rejectionOf, setUp as setUpUpstream } from './raw-upstream.js';
+import {
+  clientOf,
+  compressed,
+  COMPRESSIONS,
+  CREATED,
+  http,
+  JOB,
+  KEY,
+  RawUpstream,
+  rejectionOf,
+  setUp as setUpUpstream,
+} from './raw-upstream.js';
 
 const JOB_ID = 'j/1';
 
