@@ -3,22 +3,19 @@ import { randomUUID } from 'node:crypto';
 import { type Client, WorkflowFailedError } from '@temporalio/client';
 import { ApplicationFailure } from '@temporalio/common';
 import { MockActivityEnvironment } from '@temporalio/testing';
-import { afterAll, afterEach, beforeAll, expect, test, vi } from 'vitest';
+import { afterEach, expect, test, vi } from 'vitest';
 import { surelyDoubted } from '../../src/activities/agent-job/earlier-run.js';
 import type { Life } from '../../src/contract/write-outcome.js';
-import { connectDevServer, type TestServer } from '../support/dev-server.js';
+import { connectDevServer } from '../support/dev-server.js';
+import { useForFile } from '../support/use.js';
 
 // temporal.api.enums.v1.WorkflowExecutionStatus
 const [RUNNING, COMPLETED, FAILED, CONTINUED_AS_NEW] = [1, 2, 3, 6];
 
-let server: TestServer;
-beforeAll(async () => {
-  server = await connectDevServer();
-});
+const server = useForFile(connectDevServer);
 afterEach(() => {
   vi.restoreAllMocks();
 });
-afterAll(() => server.close());
 
 type Service = Client['workflowService'];
 type Runs = NonNullable<Awaited<ReturnType<Service['listWorkflowExecutions']>>['executions']>;

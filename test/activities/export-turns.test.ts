@@ -1,7 +1,4 @@
 /** What the activities of exports report to the queue of all exports. */
-import { mkdtemp } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import type { Client } from '@temporalio/client';
 import { MockActivityEnvironment } from '@temporalio/testing';
@@ -12,6 +9,7 @@ import { DEFAULT_PRIORITY, type BudgetFacts, type RequestReport } from '../../sr
 import { ReadFailedError } from '../../src/upstream/errors.js';
 import type { Upstream } from '../../src/upstream/upstream.js';
 import { NEW_SCAN } from '../../src/exports/scan-checkpoint.js';
+import { newFolder } from '../support/folder.js';
 
 const MINUTE_MS = 60_000;
 const HOUR_MS = 60 * MINUTE_MS;
@@ -34,7 +32,7 @@ test('the queue learns of this hour what chunks met that had waited hours for a 
     if (isFull) throw new ReadFailedError('429', 429);
     return { totals: { human: 0, ai: 0, total: 0 }, visitors: [], hasMore: false };
   };
-  const store = await openStore(pathToFileURL(await mkdtemp(join(tmpdir(), 'agent-jobs-turns-'))).href);
+  const store = await openStore(pathToFileURL(newFolder()).href);
   const shutdownSignal = new AbortController().signal;
   const { readChunk } = createExportActivities({ upstream: { getVisitors } as Upstream, store, shutdownSignal });
   const call = <T>(_: unknown, work: () => T) => work();
@@ -57,7 +55,7 @@ test('the queue learns of this hour what chunks met that had waited hours for a 
 });
 
 test('a scan of another release is begun anew, or tried again before its first page, unrequested', async () => {
-  const store = await openStore(pathToFileURL(await mkdtemp(join(tmpdir(), 'agent-jobs-turns-'))).href);
+  const store = await openStore(pathToFileURL(newFolder()).href);
   let requests = 0;
   const getVisitors: Upstream['getVisitors'] = () => Promise.reject(new Error(`request ${++requests}`));
   const { signal: shutdownSignal } = new AbortController();

@@ -138,7 +138,7 @@ test('a link to what is not there is found', () => {
   expect(brokenLinks('docs/client.md', text)).toEqual(['contract.md#nothing', 'nothing.md', '#nothing']);
 });
 
-/** Written by programs: the rows of promises and mutants, and the client's public surface. A changelog only grows. */
+/** The rows of promises and mutants, and the client's public surface. A changelog only grows. */
 const UNCOUNTED = ['docs/promises.md', 'test/chaos/mutants.md', 'packages/client/api-report.md', 'CHANGELOG.md'];
 const MAX_WORDS = 22_600;
 const MAX_PAGES = 15;

@@ -1,17 +1,18 @@
 import { existsSync } from 'node:fs';
-import { mkdir, mkdtemp, rm } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
+import { mkdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
 import { afterAll, beforeAll, describe, test } from 'vitest';
 import { AgentJobs, type JobState } from '../../src/starter.js';
 import { startProcess, type ManagedProcess } from '../../src/local/child-process.js';
 import { SANDBOX_API_KEY } from '../../src/testing.js';
-import { connectDevServer, type TestServer } from '../support/dev-server.js';
+import { connectDevServer } from '../support/dev-server.js';
 import { startJobsWorker } from '../support/jobs-worker.js';
 import { UpstreamJournal } from './upstream-journal.js';
 import { UpstreamProcess } from './upstream-process.js';
 import { workerFaultArguments, workerProgram } from './worker-fault.js';
+import { newFolder } from '../support/folder.js';
+import { useForFile } from '../support/use.js';
 
 interface Row {
   title: string;
@@ -82,8 +83,8 @@ const ROWS: Row[] = [
 /** The attempt's 30 s, a zombie's 40 s, and what starting these processes takes on a busy machine. */
 const SETTLED_WITHIN_MS = 180_000;
 
-let folder: string;
-let server: TestServer;
+const folder = newFolder();
+const server = useForFile(connectDevServer);
 let upstream: UpstreamProcess;
 /** What ends the workers: first the processes, then those that took over. */
 const processes: ManagedProcess[] = [];
@@ -92,8 +93,6 @@ let isOver = false;
 const workflowIds: string[] = [];
 
 beforeAll(async () => {
-  folder = await mkdtemp(join(tmpdir(), 'agent-jobs-test-'));
-  server = await connectDevServer();
   upstream = await UpstreamProcess.start({ folder, activeMs: 300, faults: [] });
 });
 
@@ -105,8 +104,6 @@ afterAll(async () => {
   await Promise.all(processes.map((worker) => worker.stop(0)));
   for (const successor of successors) await (await successor)();
   await upstream?.close();
-  await server?.close();
-  await rm(folder, { recursive: true, force: true });
 });
 
 /** Starts one job, injects the fault into its create, and waits until the job has ended or needs a person. */

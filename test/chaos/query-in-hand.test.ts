@@ -1,30 +1,26 @@
 import { fileURLToPath } from 'node:url';
 import { msToTs } from '@temporalio/common/lib/time.js';
 import { bundleWorkflowCode, DefaultLogger, Worker, type WorkflowBundle } from '@temporalio/worker';
-import { afterAll, beforeAll, expect, test } from 'vitest';
-import { connectDevServer, type TestServer } from '../support/dev-server.js';
+import { beforeAll, expect, test } from 'vitest';
+import { connectDevServer } from '../support/dev-server.js';
 import { failedTasks } from '../support/failed-tasks.js';
 import { until } from '../support/worker-process.js';
 import { createWorker } from '../support/worker.js';
+import { useForFile } from '../support/use.js';
 
 /** How long the server waits for a worker that stands still: with a query, and with a workflow task. */
 const STICKY = msToTs('6 seconds');
 const TASK_TIMEOUT = '15 seconds';
 
-let server: TestServer;
+const server = useForFile(connectDevServer);
 let workflowBundle: WorkflowBundle;
 
 beforeAll(async () => {
-  server = await connectDevServer();
   workflowBundle = await bundleWorkflowCode({
     workflowsPath: fileURLToPath(new URL('./counting-workflow.ts', import.meta.url)),
     workflowInterceptorModules: [fileURLToPath(new URL('../../src/temporal/private/stale-copy.ts', import.meta.url))],
     logger: new DefaultLogger('WARN'),
   });
-});
-
-afterAll(async () => {
-  await server?.close();
 });
 
 /** A worker that takes what comes and answers nothing but a first workflow task. */

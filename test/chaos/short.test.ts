@@ -1,28 +1,24 @@
-import { mkdtemp, rm } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { shared } from '../support/shared.js';
 import { runChaos } from './chaos-run.js';
 import { everyFault } from './faults.js';
 import { formatViolations } from './report.js';
 import { startFileTemporal, type KillableTemporal } from './temporal-server.js';
+import { newFolder } from '../support/folder.js';
 
 /** A seed that kills the first two workers as the answer to a write comes, which a lost mark would double. */
 const SEED = 20_392_974;
 
-let folder: string;
+const folder = newFolder();
 let temporal: KillableTemporal;
 
 beforeAll(async () => {
-  folder = await mkdtemp(join(tmpdir(), 'agent-jobs-test-'));
   const { path } = await shared('dev-server-program');
   temporal = await startFileTemporal(path, folder);
 });
 
 afterAll(async () => {
   await temporal?.close();
-  await rm(folder, { recursive: true, force: true });
 });
 
 test('no job is made twice and no follow-up lost while workers, Temporal and the upstream are killed', async () => {

@@ -1,19 +1,15 @@
 import { randomUUID } from 'node:crypto';
-import { afterAll, beforeAll, expect, test, vi } from 'vitest';
-import { quoted } from '../../src/temporal/visibility.js';
+import { expect, test, vi } from 'vitest';
 import { AgentJobs } from '../../src/starter.js';
-import { startJobServer, type JobServer } from '../client/job-server.js';
+import { startJobServer } from '../client/job-server.js';
 import { Runbook } from '../support/runbook.js';
 import { envOf, jsonLines, type CliRun } from './run-cli.js';
 import { runInProcess } from './run-in-process.js';
+import { useForFile } from '../support/use.js';
 
 const PATIENCE = { timeout: 120_000, interval: 500 };
 
-let server: JobServer;
-beforeAll(async () => {
-  server = await startJobServer();
-});
-afterAll(() => server.close());
+const server = useForFile(startJobServer);
 
 function cli(args: string[], options: { stdin?: string } = {}): Promise<CliRun> {
   return runInProcess(args, { ...options, env: envOf(server) });
@@ -94,20 +90,4 @@ test('the commands of the page steer and end all jobs of a batch, each once; wai
   expect(waited.stderr).toContain('3 jobs ended: 3 Canceled');
   expect(waited.code).toBe(13);
   for (const jobId of jobIds) expect(await server.sandbox.messages({ jobId })).toHaveLength(1);
-});
-
-test('a job that a follow-up started again is one row, and one end, of its batch: that of its newest run', async () => {
-  const { batch, jobs } = await startBatch(1);
-  const [job] = jobs as [(typeof jobs)[0]];
-  await job.result();
-  await job.followUp('more', { id: 'more' });
-  await vi.waitFor(
-    async () => expect((await server.client.workflow.count(`AgentJobBatch = ${quoted(batch)}`)).count).toBe(2),
-    PATIENCE,
-  );
-  const { code, stdout } = await cli(['wait', '--batch', batch, '--json']);
-  const { runId } = await server.client.workflow.getHandle(job.workflowId).describe();
-  expect({ code, ends: jsonLines(stdout) }).toMatchObject({ code: 0, ends: [{ runId, outcome: 'completed' }] });
-  const rows = jsonLines((await cli(['list', '--batch', batch, '--json'])).stdout);
-  expect(rows).toMatchObject([{ runId }]);
 });

@@ -1,18 +1,15 @@
 /** What can't be undone: who is asked, what the question says, and that a no and a script mean what they say. */
 import { randomUUID } from 'node:crypto';
-import { mkdtemp, writeFile } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
+import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { afterAll, beforeAll, expect, test } from 'vitest';
-import { QUICK, startJobServer, type JobServer } from '../client/job-server.js';
+import { expect, test } from 'vitest';
+import { QUICK, startJobServer } from '../client/job-server.js';
 import { envOf, runOnTerminal } from './run-cli.js';
 import { runInProcess } from './run-in-process.js';
+import { newFolder } from '../support/folder.js';
+import { useForFile } from '../support/use.js';
 
-let server: JobServer;
-beforeAll(async () => {
-  server = await startJobServer();
-});
-afterAll(() => server.close());
+const server = useForFile(startJobServer);
 
 /** At a terminal, with this answer to the question. */
 async function answered(answer: string, args: string[], env: Record<string, string> = {}) {
@@ -44,7 +41,7 @@ test('a file of decisions is summed up before any of them is taken; typed at the
   await expect.poll(async () => (await job.state()).phase).toBe('needsAttention');
   const { since } = (await job.state()).unknown!;
   const line = JSON.stringify({ workflowId: job.workflowId, action: 'abandon', since });
-  const file = join(await mkdtemp(join(tmpdir(), 'agent-jobs-test-')), 'decisions');
+  const file = join(newFolder(), 'decisions');
   await writeFile(file, `${line}\nnot JSON\n`);
   const declined = await answered('n\n', ['resolve', '--from', file]);
   expect(declined.output).toContain(

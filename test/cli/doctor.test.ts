@@ -1,9 +1,8 @@
 import { randomUUID } from 'node:crypto';
-import { mkdtemp, readdir, writeFile } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
+import { readdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
-import { afterAll, beforeAll, expect, test, vi } from 'vitest';
+import { beforeAll, expect, test, vi } from 'vitest';
 import { livePollers } from '../../src/client/pollers.js';
 import { openStore } from '../../src/exports/snapshots/open-store.js';
 import { startJobServer, type JobServer } from '../client/job-server.js';
@@ -12,17 +11,16 @@ import { startPrivateDevServer } from '../support/dev-server.js';
 import { Receiver, SECRET } from '../webhooks/receiver.js';
 import { envOf, jsonLines } from './run-cli.js';
 import { runInProcess } from './run-in-process.js';
+import { newFolder } from '../support/folder.js';
+import { useForFile } from '../support/use.js';
 
 const MINUTE = 60_000;
 
-let server: JobServer;
-let snapshots: string;
+const server = useForFile(startJobServer);
+const snapshots = newFolder();
 beforeAll(async () => {
-  server = await startJobServer();
   await polled(server);
-  snapshots = await mkdtemp(join(tmpdir(), 'agent-jobs-test-'));
 });
-afterAll(() => server.close());
 
 /** A worker polls as soon as it runs, and is listed once Temporal knows it. */
 async function polled({ client, taskQueue }: JobServer) {
@@ -52,7 +50,7 @@ async function doctor(env: Record<string, string>, ...args: string[]) {
 }
 
 test('a project with fresh snapshots and no Schedule is named', async () => {
-  const root = await mkdtemp(join(tmpdir(), 'agent-jobs-doctor-'));
+  const root = newFolder();
   const url = pathToFileURL(root).href;
   const store = await openStore(url);
   const day = (before: number) => new Date(Date.now() - before * 86_400_000).toISOString().slice(0, 10);

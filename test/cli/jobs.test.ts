@@ -1,17 +1,14 @@
 import { randomUUID } from 'node:crypto';
-import { afterAll, beforeAll, expect, test } from 'vitest';
+import { expect, test } from 'vitest';
 import type { JobScript } from '../../src/sandbox/jobs.js';
-import { startJobServer, type JobServer } from '../client/job-server.js';
+import { startJobServer } from '../client/job-server.js';
 import { envOf, jsonLines, runCli, type CliOptions, type CliRun } from './run-cli.js';
 import { runInProcess } from './run-in-process.js';
+import { useForFile } from '../support/use.js';
 
 const QUICK = ['--poll-min', '1s', '--poll-max', '1s', '--settle', '0'];
 
-let server: JobServer;
-beforeAll(async () => {
-  server = await startJobServer();
-});
-afterAll(() => server.close());
+const server = useForFile(startJobServer);
 
 function cli(args: string[], options: CliOptions = {}): Promise<CliRun> {
   const env = { ...envOf(server), ...options.env };
@@ -38,17 +35,6 @@ test('a job is started and awaited in one command, which prints the pull request
   expect(code).toBe(0);
 });
 
-test('the same key and prompt again answer with the same job, another prompt is an error', async () => {
-  const key = randomUUID();
-  const first = await start('Fix the header', '--key', key, '--json');
-  const again = await start('Fix the header', '--key', key, '--json');
-  expect(jsonLines(again.stdout)).toEqual(jsonLines(first.stdout));
-  const other = await start('Fix the body', '--key', key);
-  expect(other.stderr).toContain('use another key');
-  expect(other.code).toBe(1);
-  expect(await server.sandbox.creates({ promptIncludes: 'Fix the body' })).toHaveLength(0);
-});
-
 test('a prompt comes from stdin as well, without its last newline', async () => {
   const prompt = `from stdin ${randomUUID()}`;
   const args = ['start', '--project', server.projectId, ...QUICK, '--wait'];
@@ -57,7 +43,6 @@ test('a prompt comes from stdin as well, without its last newline', async () => 
 });
 
 test.each([
-  ['failed', 3, { steps: [{ status: 'failed' }] }, []],
   ['archived', 0, { steps: [{ status: 'archived' }] }, []],
   ['timedOut', 4, { activeMs: 3_600_000 }, ['--deadline', '0']],
 ] as const)('the outcome %s exits %i', async (outcome, exit, script, options) => {

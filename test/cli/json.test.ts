@@ -1,32 +1,29 @@
 /** Every command of the tree with `--json`: what it prints is JSON and nothing else, and so is its error. */
 import { randomUUID } from 'node:crypto';
-import { mkdtemp } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import type { Command } from 'commander';
-import { afterAll, beforeAll, expect, test } from 'vitest';
+import { beforeAll, expect, test } from 'vitest';
 import { createProgram } from '../../src/cli/program.js';
-import { gathered, QUICK, startJobServer, type JobServer } from '../client/job-server.js';
+import { gathered, QUICK, startJobServer } from '../client/job-server.js';
 import { connectOwnNamespace } from '../support/dev-server.js';
 import { until } from '../support/worker-process.js';
 import { runInProcess } from './run-in-process.js';
+import { newFolder } from '../support/folder.js';
+import { useForFile } from '../support/use.js';
 
 /** They become servers, which write log lines. */
 const SERVERS = ['dev', 'mcp', 'serve', 'worker'];
 
-let server: JobServer;
+const server = useForFile(async () => startJobServer(await connectOwnNamespace()));
 let workflowId: string;
 let snapshots: string;
 beforeAll(async () => {
-  server = await startJobServer(await connectOwnNamespace());
   const prompt = `prompt ${randomUUID()}`;
   await server.sandbox.addScript({ promptIncludes: prompt, script: { activeMs: 3_600_000 } });
   ({ workflowId } = await server.jobs.start({ key: 'k', projectId: 'p', prompt, batch: 'b', ...QUICK }));
   await until(async () => (await gathered(server.jobs.list())).length === 1, 'the job to be listed');
-  snapshots = pathToFileURL(await mkdtemp(join(tmpdir(), 'agent-jobs-test-'))).href;
+  snapshots = pathToFileURL(newFolder()).href;
 });
-afterAll(() => server.close());
 
 /** All commands that have an action, each with the words that lead to it. */
 function leaves(command: Command, words: readonly string[] = []): { command: Command; words: readonly string[] }[] {

@@ -1,14 +1,13 @@
 /** Which server a command goes to where `npm start` runs on this machine. */
-import { mkdtemp } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect, test, vi } from 'vitest';
 import { connect } from '../../src/cli/session.js';
 import { DataFolder } from '../../src/local/data-folder.js';
 import { runInProcess } from './run-in-process.js';
+import { newFolder } from '../support/folder.js';
 
 test('a server that is named is the one, else the one local system that runs; of two none is guessed', async () => {
-  const state = await mkdtemp(join(tmpdir(), 'agent-jobs-state-'));
+  const state = newFolder();
   const root = join(state, 'agent-jobs', 'data');
   const place = { taskQueue: 'agent-jobs', webUiUrl: 'http://ui', serverPid: process.pid };
   const list = async (args: string[] = [], env = {}) =>
@@ -33,7 +32,7 @@ test('a server that is named is the one, else the one local system that runs; of
 });
 
 test('a server that the environment names stays the one when a program connects again', async () => {
-  const state = await mkdtemp(join(tmpdir(), 'agent-jobs-state-'));
+  const state = newFolder();
   const demo = await DataFolder.take(join(state, 'agent-jobs', 'data', 'default'));
   demo.publish({ address: '127.0.0.1:1', taskQueue: 'agent-jobs', webUiUrl: 'http://ui', serverPid: process.pid });
   vi.stubEnv('XDG_STATE_HOME', state);

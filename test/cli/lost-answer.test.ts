@@ -2,18 +2,15 @@
 import { randomUUID } from 'node:crypto';
 import { once } from 'node:events';
 import { connect, createServer, type AddressInfo, type Socket } from 'node:net';
-import { afterAll, beforeAll, expect, test } from 'vitest';
-import { startScriptedServer, type ScriptedServer } from '../client/scripted-server.js';
+import { expect, test } from 'vitest';
+import { startScriptedServer } from '../client/scripted-server.js';
 import { envOf, jsonLines, runCli } from './run-cli.js';
 import { runInProcess } from './run-in-process.js';
+import { useForFile } from '../support/use.js';
 
 const PATIENTLY = { timeout: 120_000 };
 
-let server: ScriptedServer;
-beforeAll(async () => {
-  server = await startScriptedServer();
-});
-afterAll(() => server.close());
+const server = useForFile(startScriptedServer);
 
 interface SwallowingProxy {
   address: string;

@@ -1,7 +1,6 @@
 /** What the command line shows if it, or a worker, lacks the key of a payload. */
 import { randomBytes, randomUUID } from 'node:crypto';
-import { mkdtemp, rm, writeFile } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
+import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { openPayloadCodec } from '../../src/starter/codec.js';
@@ -10,11 +9,12 @@ import { gathered, QUICK, startJobServer, type JobServer } from '../client/job-s
 import { connectOwnNamespace } from '../support/dev-server.js';
 import { envOf, runCli, type CliRun } from './run-cli.js';
 import { runInProcess } from './run-in-process.js';
+import { newFolder } from '../support/folder.js';
 
 const MESSAGE =
   'what was read is "binary/encrypted", for which this client has no key: set PAYLOAD_KEYS_FILE, or give its codec';
 
-let folder: string;
+const folder = newFolder();
 let server: JobServer;
 /** Has the worker's key. */
 let jobs: AgentJobs;
@@ -29,7 +29,6 @@ const envWith = (keyId: string | null) => ({
 const cli = (keyId: string | null, ...args: string[]): Promise<CliRun> => runInProcess(args, { env: envWith(keyId) });
 
 beforeAll(async () => {
-  folder = await mkdtemp(join(tmpdir(), 'agent-jobs-missing-key-'));
   for (const id of ['a', 'b']) {
     const keys = { [id]: randomBytes(32).toString('base64') };
     await writeFile(keysFile(id), JSON.stringify({ current: id, keys }), { mode: 0o600 });
@@ -53,7 +52,6 @@ afterAll(async () => {
   }
   await jobs.close();
   await server.close();
-  await rm(folder, { recursive: true, force: true });
 });
 
 test('without keys, encrypted jobs that are well need no attention', async () => {

@@ -1,15 +1,12 @@
 import { randomUUID } from 'node:crypto';
-import { afterAll, beforeAll, expect, test } from 'vitest';
+import { expect, test } from 'vitest';
 import { joinQueueSignal, requestQueueId, type QueueName } from '../../src/contract.js';
-import { startScriptedServer, type ScriptedServer } from '../client/scripted-server.js';
+import { startScriptedServer } from '../client/scripted-server.js';
 import { envOf, jsonLines } from './run-cli.js';
 import { runInProcess } from './run-in-process.js';
+import { useForFile } from '../support/use.js';
 
-let server: ScriptedServer;
-beforeAll(async () => {
-  server = await startScriptedServer();
-});
-afterAll(() => server.close());
+const server = useForFile(startScriptedServer);
 
 async function joined(name: QueueName, workflowIds: string[]) {
   for (const workflowId of workflowIds)

@@ -6,28 +6,27 @@ import { replayHistories } from '../../src/cli/replay-histories.js';
 import { WORKFLOW_TYPES } from '../../src/temporal/visibility.js';
 import { joinQueueSignal, jobStateQuery, pollNowSignal, requestQueueId, type JoinRequest } from '../../src/contract.js';
 import * as workflows from '../../src/workflows/index.js';
-import { connectOwnNamespace, type TestServer } from '../support/dev-server.js';
+import { connectOwnNamespace } from '../support/dev-server.js';
 import { startJobBench, type JobBench } from '../support/job-bench.js';
 import { ScriptedUpstream } from '../support/scripted-upstream.js';
 import { shared } from '../support/shared.js';
 import { createTestWorker } from '../support/worker.js';
 import { until } from '../support/worker-process.js';
 import { envOf, jsonLines, runCli } from './run-cli.js';
+import { useForFile } from '../support/use.js';
 
 const PROMPT = 'Fix the login page of the swordfish shop';
 const BROKEN = fileURLToPath(new URL('./broken-workflows/index.ts', import.meta.url));
 const OTHER = fileURLToPath(new URL('./other-workflows/index.ts', import.meta.url));
 let otherWorkflows: Promise<WorkflowBundleWithSourceMap> | undefined;
-let server: TestServer;
+const server = useForFile(connectOwnNamespace);
 let bench: JobBench;
 
 beforeAll(async () => {
-  server = await connectOwnNamespace();
   bench = await startLives();
 });
 afterAll(async () => {
   await bench?.stop();
-  await server.close();
 });
 
 /** Histories of jobs and of a queue, of open runs and a closed one. */

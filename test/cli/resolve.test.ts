@@ -1,22 +1,19 @@
 /** Most wait for the list of jobs together; `expect.poll` knows one test at a time. */
 import { randomUUID } from 'node:crypto';
 import { hostname, userInfo } from 'node:os';
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { describe, expect, test } from 'vitest';
 import type { JobHandle } from '../../src/starter.js';
-import { QUICK, startJobServer, type JobServer } from '../client/job-server.js';
+import { QUICK, startJobServer } from '../client/job-server.js';
 import { connectOwnNamespace } from '../support/dev-server.js';
 import { until } from '../support/worker-process.js';
 import { envOf, jsonLines, type CliRun } from './run-cli.js';
 import { runInProcess } from './run-in-process.js';
+import { useForFile } from '../support/use.js';
 
 const MOST_MS = 240_000; // a busy machine starts a process slowly
 
-let server: JobServer;
-beforeAll(async () => {
-  // Its list asks every job in doubt: those that other tests left would each take ten seconds.
-  server = await startJobServer(await connectOwnNamespace());
-});
-afterAll(() => server.close());
+// Its list asks every job in doubt: those that other tests left would each take ten seconds.
+const server = useForFile(async () => startJobServer(await connectOwnNamespace()));
 
 function cli(args: string[], options: { stdin?: string } = {}): Promise<CliRun> {
   return runInProcess(args, { ...options, env: { ...envOf(server), AGENT_JOBS_WEB_UI_URL: 'http://ui' } });

@@ -1,20 +1,17 @@
 import { randomUUID } from 'node:crypto';
-import { afterAll, beforeAll, expect, test } from 'vitest';
+import { expect, test } from 'vitest';
 import { SEARCH_ATTRIBUTE } from '../../src/contract.js';
 import { ensureSearchAttributes } from '../../src/temporal/search-attributes.js';
-import { connectDevServer, type TestServer } from '../support/dev-server.js';
+import { connectDevServer } from '../support/dev-server.js';
 import { runInProcess } from './run-in-process.js';
+import { useForFile } from '../support/use.js';
 
 const LONG = { timeout: 120_000 };
 const ALL = `registered ${Object.values(SEARCH_ATTRIBUTE).join(', ')}`;
 /** `temporal.api.enums.v1.IndexedValueType`. */
 const KEYWORD = 2;
 
-let server: TestServer;
-beforeAll(async () => {
-  server = await connectDevServer();
-});
-afterAll(() => server.close());
+const server = useForFile(connectDevServer);
 
 function setup(namespace: string, env: Record<string, string> = {}) {
   return runInProcess(['setup'], { env: { TEMPORAL_ADDRESS: server.address, TEMPORAL_NAMESPACE: namespace, ...env } });

@@ -1,14 +1,16 @@
 import { spawn } from 'node:child_process';
 import { randomUUID } from 'node:crypto';
 import { once } from 'node:events';
-import { mkdtemp, readFile, writeFile } from 'node:fs/promises';
+import { readFile, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { afterAll, beforeAll, expect, test } from 'vitest';
-import { connectDevServer, type TestServer } from '../support/dev-server.js';
+import { expect, test } from 'vitest';
+import { connectDevServer } from '../support/dev-server.js';
 import { cliProgram, envOf, jsonLines, runCli, type CliOptions, type CliRun } from './run-cli.js';
 import { runInProcess } from './run-in-process.js';
+import { newFolder } from '../support/folder.js';
+import { useForFile } from '../support/use.js';
 
 const MOST_MS = 240_000; // a busy machine starts a process slowly
 const ROOT = fileURLToPath(new URL('../..', import.meta.url));
@@ -16,11 +18,7 @@ const ROOT = fileURLToPath(new URL('../..', import.meta.url));
 const LINES = Number(process.env['START_LINES'] ?? 100);
 const KILLS = 3;
 
-let server: TestServer;
-beforeAll(async () => {
-  server = await connectDevServer();
-});
-afterAll(() => server.close());
+const server = useForFile(connectDevServer);
 
 /** No worker serves the jobs: that they start is what counts. */
 function cli(args: string[], options: CliOptions = {}): Promise<CliRun> {
@@ -52,7 +50,7 @@ async function writeLines(count: number): Promise<{ file: string; batch: string;
   const batch = `batch-${randomUUID()}`;
   const keyOf = (i: number) => `k${i % 10 === 9 ? i - 1 : i}`;
   const lines = Array.from({ length: count }, (_, i) => JSON.stringify({ key: keyOf(i), prompt: `do ${keyOf(i)}` }));
-  const file = join(await mkdtemp(join(tmpdir(), 'agent-jobs-test-')), 'jobs.ndjson');
+  const file = join(newFolder(), 'jobs.ndjson');
   await writeFile(file, lines.join('\n'));
   return { file, batch, keys: new Set(lines).size };
 }
@@ -118,7 +116,7 @@ test('each line has one outcome: a bad one is refused with what is wrong, and th
   ];
   const bytes = Buffer.concat([Buffer.from('\ufeff'), Buffer.from(lines.join('\r\n'))]);
   const notText = Buffer.concat([Buffer.from('\n{"key": "i", "prompt": "'), Buffer.from([0xff]), Buffer.from('"}\n')]);
-  const file = join(await mkdtemp(join(tmpdir(), 'agent-jobs-test-')), 'jobs.ndjson');
+  const file = join(newFolder(), 'jobs.ndjson');
   await writeFile(file, Buffer.concat([bytes, notText]));
   const run = await cli(['start', '--from', file, '--project', projectId, '--json']);
   const workflowId = (key: string) => `agent-job/${projectId}/${key}`;

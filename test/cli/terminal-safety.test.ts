@@ -1,26 +1,26 @@
 /** What strangers wrote, ids included, as every command shows it: on a terminal it is text and nothing else. */
 import { randomUUID } from 'node:crypto';
-import { mkdtemp, writeFile } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
+import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { afterAll, beforeAll, expect, test } from 'vitest';
+import { beforeAll, expect, test } from 'vitest';
 import { AGENT_JOB_WORKFLOW } from '../../src/contract.js';
-import { gathered, QUICK, startJobServer, type JobServer } from '../client/job-server.js';
+import { gathered, QUICK, startJobServer } from '../client/job-server.js';
 import { connectOwnNamespace } from '../support/dev-server.js';
 import { until } from '../support/worker-process.js';
 import { envOf, jsonLines, runOnTerminal } from './run-cli.js';
 import { runInProcess } from './run-in-process.js';
+import { newFolder } from '../support/folder.js';
+import { useForFile } from '../support/use.js';
 
 /** Clears the screen, names the window, colours (C1), and turns the rest of the line around. */
 const HOSTILE = '\u001B[2J\u001B]0;mine\u0007\u009B31m\u202Edrawkcab\u2066\u2069';
 const UNSAFE = /[\p{Cc}\u2028\u2029\p{Bidi_Control}]/u;
 
-let server: JobServer;
+const server = useForFile(async () => startJobServer(await connectOwnNamespace()));
 let workflowId: string;
 let marker: string;
 
 beforeAll(async () => {
-  server = await startJobServer(await connectOwnNamespace());
   marker = randomUUID();
   workflowId = `${marker}${HOSTILE}`;
   await server.sandbox.addFault({ kind: 'reset', effect: 'after', promptIncludes: marker });
@@ -43,7 +43,6 @@ beforeAll(async () => {
   await until(async () => (await job.state()).followUps.length === 1, 'the follow-up');
   await until(async () => (await gathered(server.jobs.list())).length === 1, 'the job to be listed');
 });
-afterAll(() => server.close());
 
 function expectSafe(output: string): void {
   expect(output).toContain(marker);
@@ -65,7 +64,7 @@ test('what strangers wrote is text alone to a terminal, and to a program JSON wi
 
 test('a file of decisions and an error show a stranger’s text alone, one line each', async () => {
   const env = envOf(server);
-  const folder = await mkdtemp(join(tmpdir(), 'agent-jobs-test-'));
+  const folder = newFolder();
   const file = join(folder, 'decisions.ndjson');
   const since = new Date(0).toISOString();
   const lines = [

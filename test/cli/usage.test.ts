@@ -1,6 +1,4 @@
-import { mkdtemp, readFile } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { readFile } from 'node:fs/promises';
 import { pathToFileURL } from 'node:url';
 import { expect, test } from 'vitest';
 import { EXITS } from '../../src/cli/exit.js';
@@ -9,6 +7,7 @@ import { plusDays } from '../../src/exports/date-range.js';
 import { putDay } from '../report/snapshots.js';
 import { CONNECTS, startRefusingServer } from '../support/refusing-temporal.js';
 import { runInProcess } from './run-in-process.js';
+import { newFolder } from '../support/folder.js';
 
 const UNAUTHENTICATED = 16;
 const PERMISSION_DENIED = 7;
@@ -98,7 +97,7 @@ test('the help of each command has the options of the connection', async () => {
 });
 
 test('gaps counts the days still to come beside the gaps, and takes none that can not have begun', async () => {
-  const url = pathToFileURL(await mkdtemp(join(tmpdir(), 'agent-jobs-test-'))).href;
+  const url = pathToFileURL(newFolder()).href;
   const today = new Date().toISOString().slice(0, 10);
   await putDay(await openStore(url), 'p', { date: plusDays(today, -2), rows: [] });
   const gaps = (...dates: string[]) =>

@@ -1,19 +1,16 @@
 /** What a command prints while it waits for a job, or for a batch. */
 import { randomUUID } from 'node:crypto';
-import { afterAll, afterEach, beforeAll, expect, test, vi } from 'vitest';
+import { afterEach, expect, test, vi } from 'vitest';
 import type { Session } from '../../src/cli/session.js';
 import { waitForBatch } from '../../src/cli/wait.js';
 import type { JobScript } from '../../src/sandbox/jobs.js';
 import { AgentJobs, TemporalUnavailableError } from '../../src/starter.js';
-import { QUICK, startJobServer, type JobServer } from '../client/job-server.js';
+import { QUICK, startJobServer } from '../client/job-server.js';
 import { envOf, jsonLines, runCli, type CliRun } from './run-cli.js';
 import { runInProcess } from './run-in-process.js';
+import { useForFile } from '../support/use.js';
 
-let server: JobServer;
-beforeAll(async () => {
-  server = await startJobServer();
-});
-afterAll(() => server.close());
+const server = useForFile(startJobServer);
 
 function start(prompt: string, ...more: string[]): Promise<CliRun> {
   const quick = ['--poll-min', '1s', '--poll-max', '1s', '--settle', '0'];

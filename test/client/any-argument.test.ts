@@ -1,21 +1,9 @@
 /** Whatever a JavaScript caller gives, the client's error says what was wrong; null options are none. */
-import { Client, Connection } from '@temporalio/client';
-import { afterAll, expect, test } from 'vitest';
+import { expect, test } from 'vitest';
 import { AgentJobs, AgentJobsError } from '../../src/starter.js';
-import { RequestRetries } from '../../src/temporal/grpc.js';
+import { useNoServer } from './no-server.js';
 
-const retries = new RequestRetries();
-// No server listens there.
-const connection = Connection.lazy({
-  address: '127.0.0.1:1',
-  connectTimeout: 100,
-  interceptors: [retries.interceptor],
-});
-const jobs = new AgentJobs({ client: new Client({ connection }), timeoutMs: 100 });
-afterAll(async () => {
-  await retries.end();
-  await connection.close();
-});
+const jobs = useNoServer();
 
 const objects: Record<string, [object: object, left: string[]]> = {
   // It does not close a client of the caller's own.

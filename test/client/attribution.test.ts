@@ -1,16 +1,13 @@
 import { randomUUID } from 'node:crypto';
 import { hostname } from 'node:os';
-import { afterAll, beforeAll, expect, test } from 'vitest';
+import { expect, test } from 'vitest';
 import { InvalidInputError, type JobHandle } from '../../src/starter.js';
-import { startScriptedServer, type ScriptedServer } from './scripted-server.js';
+import { startScriptedServer } from './scripted-server.js';
+import { useForFile } from '../support/use.js';
 
 const AUTHOR = { by: 'ann@host', note: 'superseded,\nsee #12' };
 
-let server: ScriptedServer;
-beforeAll(async () => {
-  server = await startScriptedServer();
-});
-afterAll(() => server.close());
+const server = useForFile(startScriptedServer);
 
 function startJob(): Promise<JobHandle> {
   return server.jobs.start({ projectId: server.projectId, key: randomUUID(), prompt: 'stay' });

@@ -1,20 +1,17 @@
 import { execFile } from 'node:child_process';
 import { randomUUID } from 'node:crypto';
-import { chmod, mkdtemp, readFile, writeFile } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
+import { chmod, readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { afterAll, beforeAll, expect, test } from 'vitest';
-import { startJobServer, type JobServer } from './job-server.js';
+import { expect, test } from 'vitest';
+import { startJobServer } from './job-server.js';
+import { newFolder } from '../support/folder.js';
+import { useForFile } from '../support/use.js';
 
 const ROOT = fileURLToPath(new URL('../..', import.meta.url));
 const CI = join(ROOT, 'examples/ci');
 
-let server: JobServer;
-beforeAll(async () => {
-  server = await startJobServer();
-});
-afterAll(() => server.close());
+const server = useForFile(startJobServer);
 
 interface Step {
   code: number;
@@ -27,7 +24,7 @@ const commit = () => randomUUID().replaceAll('-', '').padEnd(40, '0');
 
 /** The environment that Actions gives to a step, and its files. */
 async function step(inputs: Record<string, string>, GITHUB_SHA = commit()): Promise<Step> {
-  const folder = await mkdtemp(join(tmpdir(), 'agent-jobs-ci-'));
+  const folder = newFolder();
   const GITHUB_OUTPUT = join(folder, 'output');
   const GITHUB_STEP_SUMMARY = join(folder, 'summary.md');
   await writeFile(GITHUB_OUTPUT, '');
@@ -167,7 +164,7 @@ test('no input of the action becomes part of a command, and each one reaches the
 test('the plain shell recipe of the page starts one job, however often it runs, and shows its outcome', async () => {
   const page = await readFile(join(ROOT, 'docs/recipes.md'), 'utf8');
   const recipe = /```sh\n([^`]*agent-jobs start[^`]*)```/.exec(page)?.[1] ?? '';
-  const folder = await mkdtemp(join(tmpdir(), 'agent-jobs-sh-'));
+  const folder = newFolder();
   const bin = join(folder, 'agent-jobs');
   await writeFile(bin, `#!/bin/sh\nexec '${process.execPath}' '${join(ROOT, 'dist/cli/main.js')}' "$@"\n`);
   await chmod(bin, 0o755);

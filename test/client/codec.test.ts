@@ -1,16 +1,16 @@
 import { randomBytes } from 'node:crypto';
-import { mkdtemp, rm, writeFile } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
+import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test, vi } from 'vitest';
 import { openPayloadCodec } from '../../src/starter/codec.js';
 import { AgentJobs, JobCanceledError } from '../../src/starter.js';
 import { textIn } from '../support/text-in.js';
 import { QUICK, startJobServer, type JobServer } from './job-server.js';
+import { newFolder } from '../support/folder.js';
 
 const WORD = `zeugma${randomBytes(6).toString('hex')}`;
 
-let folder: string;
+const folder = newFolder();
 let server: JobServer;
 const keys: Record<string, string> = {};
 const fileOf = (name: string) => join(folder, name);
@@ -32,13 +32,11 @@ const connect = (keysFile: string) =>
   });
 
 beforeAll(async () => {
-  folder = await mkdtemp(join(tmpdir(), 'agent-jobs-codec-'));
   const workerKeys = await writeKeys('worker.json', 'one', 'two');
   server = await startJobServer(undefined, { payloadCodecs: [openPayloadCodec(workerKeys)] });
 });
 afterAll(async () => {
   await server.close();
-  await rm(folder, { recursive: true, force: true });
 });
 
 test('a caller with the codec starts, steers and reads a job, over a rotation, and its words are nowhere', async () => {

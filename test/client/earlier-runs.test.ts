@@ -1,18 +1,15 @@
 import { randomUUID } from 'node:crypto';
 import { InterceptingCall, type Interceptor } from '@grpc/grpc-js';
 import { Client, Connection } from '@temporalio/client';
-import { afterAll, beforeAll, expect, test } from 'vitest';
+import { expect, test } from 'vitest';
 import { AgentJobs, type JobHandle, UsedIdsUnknownError } from '../../src/starter.js';
 import { AGENT_JOB_WORKFLOW, type AgentJobInput } from '../../src/contract.js';
-import { startScriptedServer, type ScriptedServer } from './scripted-server.js';
+import { startScriptedServer } from './scripted-server.js';
+import { useForFile } from '../support/use.js';
 
 const MINUTE = 60_000;
 
-let server: ScriptedServer;
-beforeAll(async () => {
-  server = await startScriptedServer();
-});
-afterAll(() => server.close());
+const server = useForFile(startScriptedServer);
 
 const newRequest = (prompt: string) => ({ projectId: server.projectId, key: randomUUID(), prompt });
 const handleOf = ({ projectId, key }: { projectId: string; key: string }) => server.jobs.handle({ projectId, key });

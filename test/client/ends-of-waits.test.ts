@@ -4,18 +4,15 @@ import { createServer } from 'node:http2';
 import type { AddressInfo } from 'node:net';
 import { setTimeout as pause } from 'node:timers/promises';
 import { Client, Connection, type WorkflowService } from '@temporalio/client';
-import { afterAll, afterEach, beforeAll, expect, test, vi } from 'vitest';
+import { afterEach, expect, test, vi } from 'vitest';
 import { watchJob } from '../../src/client/agent-job/wait.js';
 import { loggerOf } from '../../src/client/settings.js';
 import { AgentJobs, TemporalCallError, type JobHandle } from '../../src/starter.js';
 import { gathered } from './job-server.js';
-import { startScriptedServer, type ScriptedServer } from './scripted-server.js';
+import { startScriptedServer } from './scripted-server.js';
+import { useForFile } from '../support/use.js';
 
-let server: ScriptedServer;
-beforeAll(async () => {
-  server = await startScriptedServer();
-});
-afterAll(() => server.close());
+const server = useForFile(startScriptedServer);
 afterEach(() => vi.restoreAllMocks());
 
 const start = (jobs: AgentJobs, prompt: string): Promise<JobHandle> =>

@@ -1,16 +1,9 @@
 import { readFileSync } from 'node:fs';
 import { Client, Connection } from '@temporalio/client';
-import { afterAll, beforeAll, expect, test } from 'vitest';
+import { expect, test } from 'vitest';
 import * as contract from '../../src/contract.js';
 import * as starter from '../../src/starter.js';
 import { AgentJobs, AgentJobsError } from '../../src/starter.js';
-import { startScriptedServer, type ScriptedServer } from './scripted-server.js';
-
-let server: ScriptedServer;
-beforeAll(async () => {
-  server = await startScriptedServer();
-});
-afterAll(() => server.close());
 
 const UNKNOWN = { kind: 'create', jobId: null, followUpId: null, reason: 'reset' } as const;
 

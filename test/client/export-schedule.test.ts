@@ -7,19 +7,18 @@ import { listManifests } from '../../src/exports/snapshots/catalog.js';
 import { reportKey } from '../../src/exports/snapshots/layout.js';
 import { payloadCodecs } from '../../src/temporal/payload-codec.js';
 import { setUpExport, until, withWorkers, type ExportSetUp } from '../export/export.js';
-import { connectDevServer, type TestServer } from '../support/dev-server.js';
+import { connectDevServer } from '../support/dev-server.js';
+import { useForFile } from '../support/use.js';
 
-let server: TestServer;
+const server = useForFile(connectDevServer);
 let setUp: ExportSetUp;
 let jobs: AgentJobs;
 beforeAll(async () => {
-  server = await connectDevServer();
   setUp = await setUpExport(server, { visitors: { rows: 3 } });
   jobs = new AgentJobs({ client: server.client, taskQueue: setUp.server.taskQueue });
 });
 afterAll(async () => {
   await setUp.close();
-  await server.close();
 });
 
 const newProject = () => `p/${randomUUID()}`;

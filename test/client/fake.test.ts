@@ -1,16 +1,15 @@
 /** The fake checks and refuses as the real client does, and ends its jobs as a test says. */
-import { afterAll, beforeAll, expect, test } from 'vitest';
+import { beforeAll, expect, test } from 'vitest';
 import { type AgentJobsLike, FakeAgentJobs } from '../../src/client/fake-agent-jobs.js';
 import { CreateRejectedError } from '../../src/client/errors.js';
 import type { StartRequest } from '../../src/starter.js';
-import { QUICK, startJobServer, type JobServer } from './job-server.js';
+import { QUICK, startJobServer } from './job-server.js';
+import { useForFile } from '../support/use.js';
 
-let server: JobServer;
+const server = useForFile(startJobServer);
 beforeAll(async () => {
-  server = await startJobServer();
   await server.sandbox.setScript({ activeMs: 3_600_000, messageLagMs: 10 });
 });
-afterAll(() => server.close());
 
 const changed = (request: StartRequest, change: object) => ({ ...request, ...change }) as StartRequest;
 

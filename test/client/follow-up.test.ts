@@ -2,18 +2,15 @@ import { randomUUID } from 'node:crypto';
 import { fileURLToPath } from 'node:url';
 import { Client } from '@temporalio/client';
 import proto from '@temporalio/proto';
-import { afterAll, beforeAll, expect, test } from 'vitest';
+import { expect, test } from 'vitest';
 import { AgentJobs, JobNotFoundError, NoJobError, UsedIdsUnknownError, type JobHandle } from '../../src/starter.js';
 import { inputHash } from '../../src/agent-job/input.js';
 import { readStartInput } from '../../src/client/agent-job/run-record.js';
 import { createTestWorker } from '../support/worker.js';
-import { startScriptedServer, type ScriptedServer } from './scripted-server.js';
+import { startScriptedServer } from './scripted-server.js';
+import { useForFile } from '../support/use.js';
 
-let server: ScriptedServer;
-beforeAll(async () => {
-  server = await startScriptedServer();
-});
-afterAll(() => server.close());
+const server = useForFile(startScriptedServer);
 
 function start(prompt: string, options: object = {}): Promise<JobHandle> {
   return server.jobs.start({ projectId: server.projectId, key: randomUUID(), prompt, ...options });
@@ -24,15 +21,6 @@ async function ended(options: object = {}): Promise<JobHandle> {
   await job.result();
   return job;
 }
-
-test('a running job takes follow-ups by signal and by update, each id once', async () => {
-  const job = await start('stay');
-  await job.followUp('one', { id: 'a' });
-  await job.followUp('one', { id: 'a' });
-  expect(await job.sendFollowUp('two', { id: 'b' })).toMatchObject({ id: 'b', state: 'sent' });
-  expect((await job.state()).usedFollowUpIds).toEqual(['a', 'b']);
-  await job.cancel();
-});
 
 test('a follow-up to an ended job attaches a run to it that knows the used ids, options and input hash', async () => {
   const options = { deadline: '3 hours', settle: 300, ofALaterRelease: ['kept'] };

@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { Client, Connection } from '@temporalio/client';
-import { afterAll, beforeAll, expect, expectTypeOf, test } from 'vitest';
+import { expect, expectTypeOf, test } from 'vitest';
 import {
   AgentJobs,
   InvalidInputError,
@@ -27,13 +27,10 @@ import {
 import type { AgentJobsSettings, WaitOptions } from '../../src/client/settings.js';
 import type { QueueFilter } from '../../src/client/agent-job/queue.js';
 import type { StartManyOptions } from '../../src/client/agent-job/start-many.js';
-import { startScriptedServer, type ScriptedServer } from './scripted-server.js';
+import { startScriptedServer } from './scripted-server.js';
+import { useForFile } from '../support/use.js';
 
-let server: ScriptedServer;
-beforeAll(async () => {
-  server = await startScriptedServer();
-});
-afterAll(() => server.close());
+const server = useForFile(startScriptedServer);
 
 /** A type's members without what only the class itself can have: where they fit, a plain object does. */
 type Plain<T> = { [Name in keyof T]: T[Name] };

@@ -1,32 +1,15 @@
 import { randomUUID } from 'node:crypto';
-import { afterAll, beforeAll, expect, test } from 'vitest';
+import { expect, test } from 'vitest';
 import { setTimeout as delay } from 'node:timers/promises';
 import { Client, Connection, type WorkflowClientInterceptor } from '@temporalio/client';
 import { defaultPayloadConverter } from '@temporalio/common';
 import { AGENT_JOB_WORKFLOW, agentJobWorkflowId, SEARCH_ATTRIBUTE } from '../../src/contract.js';
 import { channelArgsFor } from '../../src/client/connection.js';
 import { AgentJobs, type JobSummary } from '../../src/starter.js';
-import { startScriptedServer, type ScriptedServer } from './scripted-server.js';
+import { startScriptedServer } from './scripted-server.js';
+import { useForFile } from '../support/use.js';
 
-let server: ScriptedServer;
-beforeAll(async () => {
-  server = await startScriptedServer();
-});
-afterAll(() => server.close());
-
-test('every wait ends with the reason of its signal, and the job goes on', async () => {
-  const job = await server.jobs.start({ projectId: server.projectId, key: randomUUID(), prompt: 'stay' });
-  const waits = [job.result.bind(job), (o: object) => server.jobs.handle(job.workflowId).result(o)];
-  for (const wait of waits) {
-    const stop = new AbortController();
-    const waiting = wait({ signal: stop.signal });
-    const reason = new Error('enough');
-    setTimeout(() => stop.abort(reason), 50);
-    await expect(waiting).rejects.toBe(reason);
-  }
-  expect((await job.state()).phase).toBe('watching');
-  await job.cancel();
-});
+const server = useForFile(startScriptedServer);
 
 test('a job that begins while it is asked for is no ended one', async () => {
   const request = { projectId: server.projectId, key: randomUUID(), prompt: 'stay' };
@@ -71,13 +54,6 @@ async function listed(projectId: string): Promise<JobSummary[]> {
   for await (const job of server.jobs.list({ projectId, isRunning: true })) found.push(job);
   return found;
 }
-
-test('a refused connection is reported as such, with the remedy', async () => {
-  const message = expect.stringMatching(/connection is refused.*"npm start" of agent-jobs starts one/) as string;
-  // A machine that stands still for the four seconds of an attempt learns only that there was no answer.
-  const connect = () => AgentJobs.connect({ address: '127.0.0.1:1' }).catch((error: unknown) => error);
-  await expect.poll(connect).toMatchObject({ code: 'TEMPORAL_UNAVAILABLE', retryable: true, message });
-});
 
 test('another client’s connection that waits to try again holds no other one up', async () => {
   const address = '127.0.0.1:2';

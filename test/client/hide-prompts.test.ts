@@ -1,20 +1,19 @@
 import { randomBytes } from 'node:crypto';
-import { afterAll, beforeAll, expect, test } from 'vitest';
+import { beforeAll, expect, test } from 'vitest';
 import { agentJobChildOptions } from '../../src/agent-job/child.js';
 import { agentJobWorkflowId } from '../../src/contract.js';
 import { AgentJobs, ConfigError } from '../../src/starter.js';
 import { readClientConfig } from '../../src/config/client.js';
-import { gathered, QUICK, startJobServer, type JobServer } from './job-server.js';
+import { gathered, QUICK, startJobServer } from './job-server.js';
+import { useForFile } from '../support/use.js';
 
 const WORD = `zeugma${randomBytes(6).toString('hex')}`;
 
-let server: JobServer;
+const server = useForFile(startJobServer);
 let jobs: AgentJobs;
 beforeAll(async () => {
-  server = await startJobServer();
   jobs = new AgentJobs({ client: server.client, taskQueue: server.taskQueue, hidePrompts: true });
 });
-afterAll(() => server.close());
 
 /** What lists and pages show of a workflow. */
 async function shown(workflowId: string): Promise<string> {

@@ -1,11 +1,12 @@
 import { randomUUID } from 'node:crypto';
 import { defineSearchAttributeKey } from '@temporalio/common';
-import { afterAll, beforeAll, expect, test } from 'vitest';
+import { expect, test } from 'vitest';
 import { inputHash } from '../../src/agent-job/input.js';
 import { SEARCH_ATTRIBUTE } from '../../src/contract.js';
 import { AgentJobs } from '../../src/starter.js';
 import { connectOwnNamespace } from '../support/dev-server.js';
-import { QUICK, startJobServer, type JobServer } from './job-server.js';
+import { QUICK, startJobServer } from './job-server.js';
+import { useForFile } from '../support/use.js';
 
 const TAGS = defineSearchAttributeKey(SEARCH_ATTRIBUTE.tags, 'KEYWORD_LIST');
 const BATCH = defineSearchAttributeKey(SEARCH_ATTRIBUTE.batch, 'KEYWORD');
@@ -15,11 +16,7 @@ const LABELS = {
   metadata: { correlationId: '4711', 'a key': 'two\nlines' },
 };
 
-let server: JobServer;
-beforeAll(async () => {
-  server = await startJobServer();
-});
-afterAll(() => server.close());
+const server = useForFile(startJobServer);
 
 const describeRun = (workflowId: string) => server.client.workflow.getHandle(workflowId).describe();
 const memoEvents = async (workflowId: string): Promise<number> => {

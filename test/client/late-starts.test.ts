@@ -1,26 +1,23 @@
 import { randomUUID } from 'node:crypto';
 import { setTimeout as delay } from 'node:timers/promises';
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
+import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { AGENT_JOB_WORKFLOW, type AgentJobInput } from '../../src/contract.js';
 import { JobCanceledError, KeyConflictError, type JobHandle } from '../../src/starter.js';
 import { withRestartRequestId, restartRequestId } from '../../src/temporal/private/restart-request-id.js';
 import { connectHeldCaller, type HeldCaller } from '../support/held-caller.js';
-import { QUICK, startJobServer, type JobServer } from './job-server.js';
+import { QUICK, startJobServer } from './job-server.js';
+import { useForFile } from '../support/use.js';
 
 const MINUTE = 60_000;
 /** Longer than a caller may take from what it read to its start. */
 const TOO_LONG_MS = 5_500;
 
-let server: JobServer;
+const server = useForFile(startJobServer);
 let late: HeldCaller;
-beforeAll(async () => {
-  server = await startJobServer();
-});
 beforeEach(async () => {
   late = await connectHeldCaller(server);
 });
 afterEach(() => late.close());
-afterAll(() => server.close());
 
 function newRequest() {
   return { projectId: server.projectId, key: randomUUID(), prompt: `prompt ${randomUUID()}`, ...QUICK };

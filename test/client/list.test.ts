@@ -1,17 +1,14 @@
 import { randomUUID } from 'node:crypto';
 import type { WorkflowIdReusePolicy } from '@temporalio/common';
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { describe, expect, test } from 'vitest';
 import type { JobFilter, JobSummary } from '../../src/starter.js';
 import { listJobs } from '../../src/client/agent-job/list.js';
 import { agentJobStartOptions } from '../../src/agent-job/start-options.js';
 import { agentJobWorkflowId } from '../../src/contract.js';
-import { gathered, QUICK, startJobServer, type JobServer } from './job-server.js';
+import { gathered, QUICK, startJobServer } from './job-server.js';
+import { useForFile } from '../support/use.js';
 
-let server: JobServer;
-beforeAll(async () => {
-  server = await startJobServer();
-});
-afterAll(() => server.close());
+const server = useForFile(startJobServer);
 
 const listed = (filter: JobFilter): Promise<JobSummary[]> => gathered(server.jobs.list(filter));
 const idsOf = (rows: JobSummary[]): string[] => rows.map(({ workflowId }) => workflowId);

@@ -13,16 +13,13 @@ import {
   TemporalUnavailableError,
 } from '../../src/starter.js';
 import { RequestRetries } from '../../src/temporal/grpc.js';
-import { startScriptedServer, type ScriptedServer } from './scripted-server.js';
+import { startScriptedServer } from './scripted-server.js';
+import { useForFile } from '../support/use.js';
 
 const MINUTE = 60_000;
 const NOW = { timeoutMs: 1_000 };
 
-let server: ScriptedServer;
-beforeAll(async () => {
-  server = await startScriptedServer();
-});
-afterAll(() => server.close());
+const server = useForFile(startScriptedServer);
 
 function newRequest(prompt: string) {
   return { projectId: server.projectId, key: randomUUID(), prompt };

@@ -1,7 +1,4 @@
 import { randomUUID } from 'node:crypto';
-import { mkdtemp, rm } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { NativeConnection } from '@temporalio/worker';
@@ -11,13 +8,13 @@ import { AgentJobs, type JobState } from '../../src/starter.js';
 import { startFileTemporal, type KillableTemporal } from '../chaos/temporal-server.js';
 import { shared } from '../support/shared.js';
 import { createTestWorker } from '../support/worker.js';
+import { newFolder } from '../support/folder.js';
 
-let folder: string;
+const folder = newFolder();
 let temporal: KillableTemporal;
 let jobs: AgentJobs;
 
 beforeAll(async () => {
-  folder = await mkdtemp(join(tmpdir(), 'agent-jobs-test-'));
   temporal = await startFileTemporal((await shared('dev-server-program')).path, folder);
   jobs = await AgentJobs.connect({ address: temporal.address, namespace: temporal.namespace });
   await ensureSearchAttributes(jobs.client.connection, temporal.namespace);
@@ -26,7 +23,6 @@ beforeAll(async () => {
 afterAll(async () => {
   await jobs?.close();
   await temporal?.close();
-  await rm(folder, { recursive: true, force: true });
 });
 
 test('a wait that has outlived an outage of Temporal still ends with its signal', async () => {

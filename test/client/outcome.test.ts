@@ -1,10 +1,11 @@
 import { randomUUID } from 'node:crypto';
 import { readFileSync } from 'node:fs';
-import { afterAll, beforeAll, expect, test } from 'vitest';
+import { beforeAll, expect, test } from 'vitest';
 import { type Allowed, allowedAfter, type RunEnd } from '../../src/agent-job/closed-run.js';
 import { agentJobWorkflowId } from '../../src/contract.js';
 import { KeyConflictError, NoJobError, type JobHandle } from '../../src/starter.js';
-import { gathered, QUICK, startJobServer, type JobServer } from './job-server.js';
+import { gathered, QUICK, startJobServer } from './job-server.js';
+import { useForFile } from '../support/use.js';
 
 /** In the order of the page. */
 const RUN_ENDS: readonly RunEnd[] = [
@@ -12,13 +13,11 @@ const RUN_ENDS: readonly RunEnd[] = [
   ...(['Canceled', 'Terminated', 'TimedOut'] as const),
 ];
 
-let server: JobServer;
+const server = useForFile(startJobServer);
 beforeAll(async () => {
-  server = await startJobServer();
   await server.sandbox.addScript({ promptIncludes: 'fails', script: { steps: [{ status: 'failed' }] } });
   await server.sandbox.addScript({ promptIncludes: 'never ends', script: { activeMs: 3_600_000 } });
 });
-afterAll(() => server.close());
 
 const begin = (prompt: string, options: object = {}): Promise<JobHandle> =>
   server.jobs.start({ projectId: server.projectId, key: randomUUID(), prompt, ...QUICK, ...options });

@@ -9,26 +9,23 @@ import { joinAgentJob } from '../../src/activities/agent-job/join-job.js';
 import { inputHash } from '../../src/agent-job/input.js';
 import type { AgentJobResult } from '../../src/starter.js';
 import { pollNowSignal, type AgentJobInput } from '../../src/contract.js';
-import { connectTo, startPrivateDevServer } from '../support/dev-server.js';
+import { connectPrivateDevServer } from '../support/dev-server.js';
+import { useForFile } from '../support/use.js';
 import { bundleOf, createTestWorker } from '../support/worker.js';
-import { QUICK, startJobServer, type JobServer } from './job-server.js';
+import { QUICK, startJobServer } from './job-server.js';
 import type { Ticket, TicketEnd } from './parent-workflows/run-job.js';
 
 const workflowsPath = fileURLToPath(new URL('./parent-workflows/run-job.ts', import.meta.url));
 
-let server: JobServer;
+// A long history is short here, so that a job of a few polls continues as new.
+const server = useForFile(async () =>
+  startJobServer(await connectPrivateDevServer({ dynamicConfig: { 'limit.historyCount.suggestContinueAsNew': '40' } })),
+);
 let parentWorker: Worker;
 let running: Promise<void>;
-let stopServer: () => Promise<void>;
 const parentTaskQueue = `tickets-${randomUUID()}`;
 
 beforeAll(async () => {
-  // A long history is short here, so that a job of a few polls continues as new.
-  const devServer = await startPrivateDevServer({
-    dynamicConfig: { 'limit.historyCount.suggestContinueAsNew': '40' },
-  });
-  stopServer = () => devServer.stop();
-  server = await startJobServer(await connectTo(devServer));
   parentWorker = await createTestWorker({
     connection: server.nativeConnection,
     taskQueue: parentTaskQueue,
@@ -40,8 +37,6 @@ beforeAll(async () => {
 afterAll(async () => {
   parentWorker.shutdown();
   await running;
-  await server.close();
-  await stopServer();
 });
 
 type Parent = 'handleTicket' | 'runOnly' | 'reviewTicket';

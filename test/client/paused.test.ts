@@ -1,10 +1,9 @@
 /** A workflow that a person has paused is open: it is listed, counted and read as such, and goes on afterwards. */
 import { randomUUID } from 'node:crypto';
-import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from 'vitest';
+import { beforeEach, expect, test } from 'vitest';
 import { AgentJobs, JobPausedError, type JobHandle } from '../../src/starter.js';
-import { connectOwnNamespace, type TestServer } from '../support/dev-server.js';
-import { startJobBench, type JobBench } from '../support/job-bench.js';
-import { ObservedUpstream } from '../support/observed-upstream.js';
+import { connectOwnNamespace } from '../support/dev-server.js';
+import { useDevServer } from '../support/job-tests.js';
 import { inDoubt } from '../support/outcomes.js';
 import { pauseWorkflow } from '../support/paused.js';
 import { gathered } from './job-server.js';
@@ -14,23 +13,10 @@ const WORDS =
   /paused since 20\S+ by ann@ops \(the upstream is migrated\); with write access .* workflow unpause --workflow-id '/;
 const paused = expect.objectContaining({ code: 'JOB_PAUSED', message: expect.stringMatching(WORDS) as string });
 
-let server: TestServer;
-let upstream: ObservedUpstream;
-let bench: JobBench;
+const { server, upstream, bench } = useDevServer({}, connectOwnNamespace);
+const projectId = `p-${randomUUID()}`;
 let jobs: AgentJobs;
-let projectId: string;
-
-beforeAll(async () => {
-  server = await connectOwnNamespace();
-});
-afterAll(() => server.close());
-beforeEach(async () => {
-  upstream = new ObservedUpstream();
-  bench = await startJobBench(server, upstream);
-  jobs = new AgentJobs({ client: server.client, taskQueue: bench.taskQueue });
-  projectId = `p-${randomUUID()}`;
-});
-afterEach(() => bench.stop());
+beforeEach(() => void (jobs = new AgentJobs({ client: server.client, taskQueue: bench.taskQueue })));
 
 /** A job whose create is in doubt, and is listed as such. */
 async function startInDoubt(): Promise<JobHandle> {

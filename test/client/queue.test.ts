@@ -1,17 +1,14 @@
 import { randomUUID } from 'node:crypto';
-import { afterAll, beforeAll, expect, test } from 'vitest';
+import { expect, test } from 'vitest';
 import { joinQueueSignal, requestQueueId, type Priority, type QueueName } from '../../src/contract.js';
 import { AgentJobs, type QueueReport } from '../../src/starter.js';
 import { ensureSearchAttributes } from '../../src/temporal/search-attributes.js';
 import { connectOwnNamespace } from '../support/dev-server.js';
 import { startScriptedServer, type ScriptedServer } from './scripted-server.js';
+import { useForFile } from '../support/use.js';
 
 const MINUTE = 60_000;
-let server: ScriptedServer;
-beforeAll(async () => {
-  server = await startScriptedServer();
-});
-afterAll(() => server.close());
+const server = useForFile(startScriptedServer);
 
 /** Joins a queue as an activity does. */
 function join(

@@ -1,13 +1,10 @@
 import { randomUUID } from 'node:crypto';
-import { afterAll, beforeAll, expect, test } from 'vitest';
+import { expect, test } from 'vitest';
 import { FollowUpUnconfirmedError, MessageRefusedError } from '../../src/starter.js';
-import { QUICK, startJobServer, type JobServer } from './job-server.js';
+import { QUICK, startJobServer } from './job-server.js';
+import { useForFile } from '../support/use.js';
 
-let server: JobServer;
-beforeAll(async () => {
-  server = await startJobServer();
-});
-afterAll(() => server.close());
+const server = useForFile(startJobServer);
 
 function start(prompt: string, key: string = randomUUID()) {
   return server.jobs.start({ projectId: server.projectId, key, prompt, ...QUICK });

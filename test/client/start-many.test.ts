@@ -1,16 +1,15 @@
 import { randomUUID } from 'node:crypto';
-import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
+import { beforeAll, describe, expect, test, vi } from 'vitest';
 import { concurrently } from '../../src/client/concurrently.js';
 import { AgentJobs, TemporalCallError, type StartOutcome } from '../../src/starter.js';
-import { connectDevServer, connectTo, type TestServer } from '../support/dev-server.js';
+import { connectDevServer, connectTo } from '../support/dev-server.js';
+import { useForFile } from '../support/use.js';
 
-let server: TestServer;
+const server = useForFile(connectDevServer);
 let jobs: AgentJobs;
 beforeAll(async () => {
-  server = await connectDevServer();
   jobs = new AgentJobs({ client: server.client, taskQueue: server.taskQueue });
 });
-afterAll(() => server.close());
 
 function requests(count: number, projectId = `project-${randomUUID()}`) {
   return Array.from({ length: count }, (_, i) => ({ projectId, key: `k${i}`, prompt: `do ${i}` }));

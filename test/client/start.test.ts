@@ -1,14 +1,11 @@
 import { randomUUID } from 'node:crypto';
-import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
+import { describe, expect, test, vi } from 'vitest';
 import { CreateRejectedError, InvalidInputError, KeyConflictError } from '../../src/starter.js';
 import { inputHash } from '../../src/agent-job/input.js';
-import { startScriptedServer, type ScriptedServer } from './scripted-server.js';
+import { startScriptedServer } from './scripted-server.js';
+import { useForFile } from '../support/use.js';
 
-let server: ScriptedServer;
-beforeAll(async () => {
-  server = await startScriptedServer();
-});
-afterAll(() => server.close());
+const server = useForFile(startScriptedServer);
 
 function request(prompt: string, key: string = randomUUID()) {
   return { projectId: server.projectId, key, prompt };

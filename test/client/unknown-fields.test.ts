@@ -1,23 +1,11 @@
 /** A misspelt field of what a person wrote is refused before anything is sent, with the names that are known. */
-import { Client, Connection } from '@temporalio/client';
-import { afterAll, expect, test } from 'vitest';
+import { expect, test } from 'vitest';
 import { FakeAgentJobs } from '../../src/client/fake-agent-jobs.js';
 import { AgentJobs, type AttachRequest, type JobFilter, type StartRequest } from '../../src/starter.js';
-import { RequestRetries } from '../../src/temporal/grpc.js';
 import { gathered } from './job-server.js';
+import { useNoServer } from './no-server.js';
 
-const retries = new RequestRetries();
-// No server listens there: what passes the check ends as TEMPORAL_UNAVAILABLE.
-const connection = Connection.lazy({
-  address: '127.0.0.1:1',
-  connectTimeout: 100,
-  interceptors: [retries.interceptor],
-});
-const real = new AgentJobs({ client: new Client({ connection }), timeoutMs: 100 });
-afterAll(async () => {
-  await retries.end();
-  await connection.close();
-});
+const real = useNoServer();
 
 /** As a caller without types writes it. */
 const job = (more: object) => ({ key: 'k', projectId: 'p', prompt: 'x', ...more }) as StartRequest;

@@ -28,11 +28,11 @@ function misfit(name: string, value: unknown): string | null {
   return `${validator.errorsText()}: ${JSON.stringify(value)}`;
 }
 
-const tests = useDevServer();
+const { upstream, bench } = useDevServer();
 const setUp = useExport({ visitors: { rows: 600 } });
 const prompt = 'Fix it';
 
-async function untilPhase(handle: Awaited<ReturnType<typeof tests.bench.start>>, phase: string): Promise<void> {
+async function untilPhase(handle: Awaited<ReturnType<typeof bench.start>>, phase: string): Promise<void> {
   await expect
     .poll(async () => {
       const state = await handle.query(jobStateQuery);
@@ -43,7 +43,6 @@ async function untilPhase(handle: Awaited<ReturnType<typeof tests.bench.start>>,
 }
 
 test('a job in doubt, adopted, with follow-ups, until its end: states, answers, result, memo', async () => {
-  const { bench, upstream } = tests;
   upstream.show = () => ({ status: 'active', source: { repository: 'a/b', ref: null } });
   upstream.createFaults.push(inDoubt('upstream answered 500'));
   const handle = await bench.start({ projectId: `p ${randomUUID()}`, prompt, batch: 'b', settle: 0 });
@@ -75,15 +74,14 @@ test('a job in doubt, adopted, with follow-ups, until its end: states, answers, 
 });
 
 test('a job that no end came to: its result', async () => {
-  tests.upstream.show = () => ({ status: 'active' });
-  const handle = await tests.bench.start({ projectId: 'p1', prompt, deadline: 0 });
+  upstream.show = () => ({ status: 'active' });
+  const handle = await bench.start({ projectId: 'p1', prompt, deadline: 0 });
   const result = await handle.result();
   expect(result).toMatchObject({ outcome: 'timedOut', reason: expect.any(String) });
   expect(misfit('AgentJobResult', result)).toBeNull();
 });
 
 test('jobs that fail: the details of each failure', async () => {
-  const { bench, upstream } = tests;
   const detailsOf = async (input: object): Promise<unknown> => {
     const handle = await bench.start(input);
     const error = (await handle.result().catch((e: unknown) => e)) as WorkflowFailedError;
@@ -100,7 +98,6 @@ test('jobs that fail: the details of each failure', async () => {
 });
 
 test('a job that waits for its turn: the state of the queue, and its place', async () => {
-  const { bench } = tests;
   const projectId = `p ${randomUUID()}`;
   const queue = new ProjectQueue(bench.client, bench.taskQueue, projectId);
   await queue.usedUp(1, 3_600_000);

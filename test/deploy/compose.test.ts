@@ -1,19 +1,16 @@
 import { execFile } from 'node:child_process';
-import { access, chmod, cp, mkdtemp, readFile, rm, symlink, writeFile } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
+import { access, chmod, cp, readFile, symlink, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
-import { afterEach, beforeEach, expect, test } from 'vitest';
+import { beforeEach, expect, test } from 'vitest';
 import { WORKER_VARIABLES } from '../../src/config.js';
+import { newFolder } from '../support/folder.js';
 
 const run = promisify(execFile);
 const PROJECT_FOLDER = new URL('../../', import.meta.url).pathname;
 
 let folder: string;
-beforeEach(async () => {
-  folder = await mkdtemp(join(tmpdir(), 'agent-jobs-compose-'));
-});
-afterEach(() => rm(folder, { recursive: true, force: true }));
+beforeEach(() => void (folder = newFolder()));
 
 /** The lines of one service, without comments. */
 async function service(name: string): Promise<string> {

@@ -1,6 +1,5 @@
 /** What Helm makes of the chart for Kubernetes: of its defaults, and of other values. */
-import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
+import { readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { expect, test, type TestContext } from 'vitest';
 import { parse } from 'yaml';
@@ -21,6 +20,7 @@ import {
   type Manifest,
   type PodSpec,
 } from './manifests.js';
+import { newFolder } from '../support/folder.js';
 
 /** A worker has ended by then. */
 const SHUTDOWN_SECONDS = 25;
@@ -115,7 +115,7 @@ test('a worker has the time that it needs to end, and is asked where it answers'
 
 test('a worker accepts its settings', async (context) => {
   const { workers } = await chart(context);
-  const folder = await mkdtemp(join(tmpdir(), 'agent-jobs-manifest-'));
+  const folder = newFolder();
   await writeFile(join(folder, 'admin_api_key'), 'a-key');
   for (const { of: name, env } of workers) {
     const settings = Object.fromEntries(
@@ -123,21 +123,19 @@ test('a worker accepts its settings', async (context) => {
     );
     expect(readWorkerConfig(settings).roles, name).toEqual([settings['WORKER_ROLES']]);
   }
-  await rm(folder, { recursive: true });
 });
 
 test('HTTP accepts its settings, listens where it is asked, and has the time that it needs to end', async (context) => {
   const { containers } = await chart(context);
   const { env, pod, ports, volumeMounts, args, ...probes } = containers.find(({ of }) => of === 'agent-jobs-http')!;
   expect(args).toEqual(['dist/cli/main.js', 'serve']);
-  const folder = await mkdtemp(join(tmpdir(), 'agent-jobs-manifest-'));
+  const folder = newFolder();
   await writeFile(join(folder, 'http_keys'), '{}');
   const { mountPath } = volumeMounts.find(({ name }) => name === 'http')!;
   const settings = settingsOf({ env });
   settings['HTTP_KEYS_FILE'] = settings['HTTP_KEYS_FILE']?.replace(mountPath, folder);
   const { address, healthAddress, keysFile, strangersPerAddress } = readHttpConfig(settings);
   expect([keysFile, strangersPerAddress]).toEqual([join(folder, 'http_keys'), 0]);
-  await rm(folder, { recursive: true });
   expect(settings['HTTP_ADDRESS']).toBe(`[::]:${address.port}`);
   expect(ports).toEqual([
     { name: 'http', containerPort: address.port },

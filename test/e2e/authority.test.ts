@@ -1,7 +1,6 @@
 /** docs/operations.md: what keeps two teams apart, and what does not. */
 import { randomUUID } from 'node:crypto';
-import { mkdtemp, readFile, writeFile } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
+import { readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { parseEnv } from 'node:util';
 import { defineSearchAttributeKey, SearchAttributeType, TypedSearchAttributes } from '@temporalio/common';
@@ -11,6 +10,7 @@ import { agentJobStartOptions } from '../../src/agent-job/start-options.js';
 import { startSandbox, type Sandbox } from '../../src/testing.js';
 import { connectDevServer, type TestServer } from '../support/dev-server.js';
 import { startWorkerProcess, type WorkerProcess } from '../support/worker-process.js';
+import { newFolder } from '../support/folder.js';
 
 const ROOT = new URL('../../', import.meta.url);
 const MAX_MS = 240_000;
@@ -21,13 +21,12 @@ const TEAMS = { shop: 'key-of-the-shop', search: 'key-of-the-search' } as const;
 type Team = keyof typeof TEAMS;
 
 let sandbox: Sandbox;
-let folder: string;
+const folder = newFolder();
 const closing: (() => unknown)[] = [];
 
 beforeAll(async () => {
   const apiKey = Object.entries(TEAMS).map(([team, key]) => ({ key, projectIds: [team] }));
   sandbox = await startSandbox({ apiKey, script: { activeMs: 300 } });
-  folder = await mkdtemp(join(tmpdir(), 'agent-jobs-authority-'));
 });
 afterEach(async () => {
   for (const close of closing.splice(0).toReversed()) await close();

@@ -1,26 +1,22 @@
 /** Workers that reach Temporal with a client certificate or an API key. */
-import { mkdtemp, rm, writeFile } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
+import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { afterAll, afterEach, beforeAll, expect, test } from 'vitest';
+import { afterEach, expect, test } from 'vitest';
 import { AgentJobs } from '../../src/starter.js';
 import { Authority, type Identity } from '../support/certificates.js';
 import { failedTasks } from '../support/failed-tasks.js';
 import { TlsFront } from '../support/tls-front.js';
 import { until } from '../support/worker-process.js';
 import { useSystem } from './system.js';
+import { newFolder } from '../support/folder.js';
 
 const LIMIT = { timeout: 120_000 };
 
 const system = useSystem({ script: { activeMs: 3_600_000 } });
 const servers = new Authority('servers');
-let folder: string;
+const folder = newFolder();
 let front: TlsFront;
-beforeAll(async () => {
-  folder = await mkdtemp(join(tmpdir(), 'agent-jobs-certificates-'));
-});
 afterEach(() => front.close());
-afterAll(() => rm(folder, { recursive: true, force: true }));
 
 const path = (name: string) => join(folder, name);
 

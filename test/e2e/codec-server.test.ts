@@ -1,8 +1,7 @@
 /** `examples/codec-server`, asked as Temporal's web UI and command line ask it. */
 import { execFile } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
-import { mkdtemp, rm, writeFile } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
+import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
@@ -12,6 +11,7 @@ import { AgentJobs } from '../../src/starter.js';
 import { QUICK, startJobServer, type JobServer } from '../client/job-server.js';
 import { shared } from '../support/shared.js';
 import { startProgram, type WorkerProcess } from '../support/worker-process.js';
+import { newFolder } from '../support/folder.js';
 
 const PROGRAM = fileURLToPath(new URL('../../examples/codec-server/server.mjs', import.meta.url));
 const UI = 'https://temporal.example.com';
@@ -23,14 +23,13 @@ interface JsonPayload {
   data: string;
 }
 
-let folder: string;
+const folder = newFolder();
 let server: JobServer;
 let program: WorkerProcess;
 let url: string;
 let workflowId: string;
 
 beforeAll(async () => {
-  folder = await mkdtemp(join(tmpdir(), 'agent-jobs-codec-server-'));
   const keys = { current: 'one', keys: { one: randomBytes(32).toString('base64') } };
   await writeFile(join(folder, 'keys.json'), JSON.stringify(keys));
   const dataConverter = { payloadCodecs: [openPayloadCodec(join(folder, 'keys.json'))] };
@@ -47,7 +46,6 @@ beforeAll(async () => {
 afterAll(async () => {
   await program?.kill();
   await server?.close();
-  await rm(folder, { recursive: true, force: true });
 });
 
 async function start(token: string): Promise<WorkerProcess> {

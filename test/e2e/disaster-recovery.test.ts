@@ -7,17 +7,18 @@ import { Client, Connection, type ScheduleHandle } from '@temporalio/client';
 import { afterAll, afterEach, beforeAll, expect, test } from 'vitest';
 import { agentJobSchedule, AgentJobs, type JobHandle, type StartRequest } from '../../src/starter.js';
 import type { InDoubtWrite, ResolveUnknownInput, UnknownOutcomePolicy } from '../../src/contract.js';
-import { startSandbox, type Sandbox } from '../../src/testing.js';
+import { startSandbox } from '../../src/testing.js';
 import { RestorableServer } from './restorable-server.js';
 import { Runbook } from '../support/runbook.js';
 import { needToolchain } from '../support/toolchains.js';
 import { startWorkerProcess, type WorkerProcess } from '../support/worker-process.js';
+import { useForFile } from '../support/use.js';
 
 const TASK_QUEUE = 'restored';
 const AN_HOUR_MS = 3_600_000;
 
 let server: RestorableServer;
-let sandbox: Sandbox;
+const sandbox = useForFile(() => startSandbox({ script: { activeMs: AN_HOUR_MS, followUp: 'ignore' } }));
 let connection: Connection;
 let jobs: AgentJobs;
 let worker: WorkerProcess | undefined;
@@ -28,7 +29,6 @@ let log = '';
 
 beforeAll(async () => {
   server = await RestorableServer.start();
-  sandbox = await startSandbox({ script: { activeMs: AN_HOUR_MS, followUp: 'ignore' } });
   connection = await Connection.connect({ address: server.address });
   const client = new Client({ connection, namespace: server.namespace });
   jobs = new AgentJobs({ client, taskQueue: TASK_QUEUE });
@@ -38,7 +38,6 @@ beforeAll(async () => {
 afterEach(() => worker?.kill());
 afterAll(async () => {
   await connection?.close();
-  await sandbox?.close();
   await server?.close();
 });
 

@@ -1,20 +1,21 @@
 import { randomBytes } from 'node:crypto';
-import { mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
+import { readdir, readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { afterAll, beforeAll, expect, test } from 'vitest';
+import { beforeAll, expect, test } from 'vitest';
 import { startDevServer, type DevServer } from '../../src/local/dev-server.js';
 import { freePort } from '../../src/local/child-process.js';
 import { PayloadKeys } from '../../src/config/payload-keys.js';
 import { payloadCodecs } from '../../src/temporal/payload-codec.js';
 import { AgentJobs } from '../../src/starter.js';
-import { startSandbox, type Sandbox } from '../../src/testing.js';
+import { startSandbox } from '../../src/testing.js';
 import { runCli } from '../cli/run-cli.js';
 import { runInProcess } from '../cli/run-in-process.js';
 import { failedTasks } from '../support/failed-tasks.js';
 import { shared } from '../support/shared.js';
 import { startWorkerProcess } from '../support/worker-process.js';
 import { connectTo } from '../support/dev-server.js';
+import { newFolder } from '../support/folder.js';
+import { useForFile } from '../support/use.js';
 
 /** In every prompt of the jobs whose caller encrypts; in no other place. */
 const WORD = `zeugma${randomBytes(6).toString('hex')}`;
@@ -24,9 +25,9 @@ const TASK_QUEUE = 'encrypted';
 const JOBS_UNDER_ROTATION = 12;
 const QUICK = { polling: { min: 1_000, max: 1_000 }, settle: 0 };
 
-let folder: string;
+const folder = newFolder();
 let server: DevServer;
-let sandbox: Sandbox;
+const sandbox = useForFile(() => startSandbox({ script: { activeMs: 2_000 } }));
 const keys: Record<string, string> = {};
 const keysFile = () => join(folder, 'keys.json');
 
@@ -37,18 +38,12 @@ async function writeKeys(current: string, ...added: string[]): Promise<void> {
 }
 
 beforeAll(async () => {
-  folder = await mkdtemp(join(tmpdir(), 'agent-jobs-encryption-'));
   await writeKeys('first', 'first');
   server = await startDevServer({
     program: (await shared('dev-server-program')).path,
     logFile: join(folder, 'dev-server.log'),
     databaseFile: join(folder, 'temporal.db'),
   });
-  sandbox = await startSandbox({ script: { activeMs: 2_000 } });
-});
-afterAll(async () => {
-  await sandbox.close();
-  await rm(folder, { recursive: true, force: true });
 });
 
 const place = () => ({ address: server.address, namespace: server.namespace, taskQueue: TASK_QUEUE });

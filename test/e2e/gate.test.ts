@@ -1,10 +1,10 @@
 import { execFile } from 'node:child_process';
-import { chmod, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
+import { chmod, readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
-import { afterEach, beforeEach, expect, test } from 'vitest';
+import { beforeEach, expect, test } from 'vitest';
+import { newFolder } from '../support/folder.js';
 
 const run = promisify(execFile);
 const ROOT = fileURLToPath(new URL('../../', import.meta.url));
@@ -20,11 +20,10 @@ echo "step: \${step%% --*}"
 
 let folder: string;
 beforeEach(async () => {
-  folder = await mkdtemp(join(tmpdir(), 'agent-jobs-gate-'));
+  folder = newFolder();
   await writeFile(join(folder, 'npm'), NPM);
   await chmod(join(folder, 'npm'), 0o755);
 });
-afterEach(() => rm(folder, { recursive: true, force: true }));
 
 async function gate(fails: string, report: object = { success: true, numPassedTests: 7, numFailedTests: 0 }) {
   const PATH = `${folder}:${process.env['PATH']}`;

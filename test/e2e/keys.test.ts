@@ -1,21 +1,17 @@
-import { mkdtemp, rename, rm, writeFile } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
+import { rename, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { afterAll, beforeAll, expect, test } from 'vitest';
+import { expect, test } from 'vitest';
 import { AGENT_JOB_WORKFLOW, jobStateQuery, type AgentJobInput, type AgentJobResult } from '../../src/contract.js';
 import { freePort } from '../../src/local/child-process.js';
 import { until } from '../support/worker-process.js';
 import { useSystem } from './system.js';
+import { newFolder } from '../support/folder.js';
 
 const JOBS = 10;
 const WRONG = 'a-key-that-was-never-right';
 
 const system = useSystem({ script: { activeMs: 0 } });
-let folder: string;
-beforeAll(async () => {
-  folder = await mkdtemp(join(tmpdir(), 'agent-jobs-keys-'));
-});
-afterAll(() => rm(folder, { recursive: true, force: true }));
+const folder = newFolder();
 
 async function writeKey(key: string): Promise<string> {
   const path = join(folder, 'key');

@@ -8,11 +8,12 @@ import { pathToFileURL } from 'node:url';
 import { Client, Connection } from '@temporalio/client';
 import { afterAll, afterEach, beforeAll, expect, test } from 'vitest';
 import { AgentJobs } from '../../src/starter.js';
-import { startSandbox, type Sandbox } from '../../src/testing.js';
+import { startSandbox } from '../../src/testing.js';
 import { RestorableServer } from './restorable-server.js';
 import { Runbook } from '../support/runbook.js';
 import { needToolchain } from '../support/toolchains.js';
 import { startWorkerProcess, until, type WorkerProcess } from '../support/worker-process.js';
+import { useForFile } from '../support/use.js';
 
 const TASK_QUEUE = 'disasters';
 const PAGE = 'docs/runbooks.md';
@@ -24,18 +25,18 @@ const PATIENCE = { timeout: 120_000, interval: 2_000 };
 const RUN_ELSEWHERE = ['agent-jobs attention --json > rest.ndjson', 'agent-jobs resolve --from rest.ndjson --yes'];
 
 let server: RestorableServer;
-let sandbox: Sandbox;
+const sandbox = useForFile(() =>
+  startSandbox({ script: { activeMs: 3_600_000, followUp: 'ignore' }, visitors: { rows: 300 } }),
+);
 const closed: (() => unknown)[] = [];
 
 beforeAll(async () => {
   server = await RestorableServer.start();
-  sandbox = await startSandbox({ script: { activeMs: 3_600_000, followUp: 'ignore' }, visitors: { rows: 300 } });
 });
 afterEach(async () => {
   for (const close of closed.splice(0).toReversed()) await close();
 });
 afterAll(async () => {
-  await sandbox?.close();
   await server?.close();
 });
 

@@ -1,30 +1,23 @@
 /** A worker without `PAYLOAD_KEYS_FILE` among workers with it, as while the file is rolled out. */
 import { randomBytes, randomUUID } from 'node:crypto';
-import { mkdtemp, rm, writeFile } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
+import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { afterAll, beforeAll, expect, test } from 'vitest';
-import { startSandbox, type Sandbox } from '../../src/testing.js';
-import { connectDevServer, type TestServer } from '../support/dev-server.js';
+import { afterAll, expect, test } from 'vitest';
+import { startSandbox } from '../../src/testing.js';
+import { connectDevServer } from '../support/dev-server.js';
 import { startWorkerProcess, workerEnv, type WorkerProcess } from '../support/worker-process.js';
+import { newFolder } from '../support/folder.js';
+import { useForFile } from '../support/use.js';
 
 const JOBS = 16;
 
-let server: TestServer;
-let sandbox: Sandbox;
-let folder: string;
+const server = useForFile(connectDevServer);
+const sandbox = useForFile(() => startSandbox({ script: { activeMs: 0 }, keptRequests: 10_000 }));
+const folder = newFolder();
 const workers: WorkerProcess[] = [];
 
-beforeAll(async () => {
-  server = await connectDevServer();
-  sandbox = await startSandbox({ script: { activeMs: 0 }, keptRequests: 10_000 });
-  folder = await mkdtemp(join(tmpdir(), 'agent-jobs-test-'));
-});
 afterAll(async () => {
   await Promise.all(workers.map((worker) => worker.kill()));
-  await sandbox.close();
-  await server.close();
-  await rm(folder, { recursive: true });
 });
 
 test(

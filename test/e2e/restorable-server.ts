@@ -1,9 +1,9 @@
-import { copyFile, mkdtemp, rm } from 'node:fs/promises';
+import { copyFile, rm } from 'node:fs/promises';
 import { existsSync } from 'node:fs';
-import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { startDevServer, type DevServer } from '../../src/local/dev-server.js';
 import { shared } from '../support/shared.js';
+import { newFolder } from '../support/folder.js';
 
 /** SQLite's database is these files together. */
 const SUFFIXES = ['', '-wal', '-shm'];
@@ -14,14 +14,14 @@ export class RestorableServer {
   #server!: DevServer;
 
   static async start(): Promise<RestorableServer> {
-    const server = new RestorableServer(await mkdtemp(join(tmpdir(), 'agent-jobs-test-')));
+    const server = new RestorableServer(newFolder());
     await server.#start();
     return server;
   }
 
   /** Starts another server on the copy, at another address, while this one goes on. */
   async standby(): Promise<RestorableServer> {
-    const server = new RestorableServer(await mkdtemp(join(tmpdir(), 'agent-jobs-test-')));
+    const server = new RestorableServer(newFolder());
     await this.#copyFiles('copy', 'live', server.#folder);
     await server.#start();
     return server;
@@ -56,7 +56,6 @@ export class RestorableServer {
 
   async close(): Promise<void> {
     await this.#server.stop();
-    await rm(this.#folder, { recursive: true, force: true });
   }
 
   async #start(preferredPort?: number): Promise<void> {

@@ -1,8 +1,5 @@
 /** A roll-out and its reverse with production workers, by the commands of docs/operations.md. */
 import { randomUUID } from 'node:crypto';
-import { mkdtemp, rm } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { expect, test } from 'vitest';
 import { freePort } from '../../src/local/child-process.js';
@@ -14,6 +11,7 @@ import { failedTasks } from '../support/failed-tasks.js';
 import { Runbook } from '../support/runbook.js';
 import { until } from '../support/worker-process.js';
 import { useSystem } from './system.js';
+import { newFolder } from '../support/folder.js';
 
 const PAGE = 'docs/operations.md';
 const MAX_MS = 300_000;
@@ -105,7 +103,7 @@ test(
   async () => {
     const { server, sandbox } = system;
     const deployment = `rollout-${randomUUID()}`;
-    const folder = await mkdtemp(join(tmpdir(), 'agent-jobs-rollout-'));
+    const folder = newFolder();
     const settings = { WORKER_DEPLOYMENT: deployment, SNAPSHOTS_URL: pathToFileURL(folder).href };
     const rollOut = await RollOut.of(deployment);
     const METRICS_ADDRESS = `127.0.0.1:${await freePort()}`;
@@ -155,6 +153,5 @@ test(
     expect(snapshots).toHaveLength(1);
     expect(await failedTasksOf(deployment)).toEqual([]);
     for (const handle of handles) await handle.cancel();
-    await rm(folder, { recursive: true });
   },
 );

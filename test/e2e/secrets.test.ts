@@ -1,9 +1,8 @@
 import { randomBytes, randomUUID } from 'node:crypto';
-import { mkdtemp, readdir, readFile, rm } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
+import { readdir, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
-import { afterAll, beforeAll, expect, test } from 'vitest';
+import { expect, test } from 'vitest';
 import {
   AGENT_JOB_WORKFLOW,
   FAILURE,
@@ -19,6 +18,7 @@ import { runInProcess } from '../cli/run-in-process.js';
 import { textIn } from '../support/text-in.js';
 import { until } from '../support/worker-process.js';
 import { useSystem } from './system.js';
+import { newFolder } from '../support/folder.js';
 
 const KEY = `key-${randomBytes(24).toString('hex')}`;
 /**
@@ -32,11 +32,7 @@ const ECHO = `${MARKER} Bearer ${KEY}`;
 const WINDOW = { projectId: 'exported', dateFrom: '2026-01-01', dateTo: '2026-01-02' };
 
 const system = useSystem({ apiKey: KEY, script: { activeMs: 500 } });
-let snapshots: string;
-beforeAll(async () => {
-  snapshots = await mkdtemp(join(tmpdir(), 'agent-jobs-secrets-'));
-});
-afterAll(() => rm(snapshots, { recursive: true, force: true }));
+const snapshots = newFolder();
 
 /** Faults by the name of the project whose job meets them; all of them show the key to the worker. */
 const FAULTS: Record<string, FaultRule[]> = {

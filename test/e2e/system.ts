@@ -2,29 +2,35 @@
  * What the end-to-end tests share: a real Temporal server, a sandbox upstream, and production workers in processes of
  * their own, or in the test's where it is not about them.
  */
-import { afterAll, afterEach, beforeAll } from 'vitest';
+import { afterEach } from 'vitest';
 import { startSandbox, type Sandbox, type SandboxOptions } from '../../src/testing.js';
+import { envOf } from '../cli/run-cli.js';
 import { connectDevServer, connectPrivateDevServer, type TestServer } from '../support/dev-server.js';
 import { startJobsWorker } from '../support/jobs-worker.js';
-import { startWorkerProcess, type WorkerProcess } from '../support/worker-process.js';
+import { useForFile } from '../support/use.js';
+import { startWorkerProcess, workerEnv, type WorkerProcess } from '../support/worker-process.js';
 
 /** The servers and workers of one test file. */
 class System {
-  server!: TestServer;
-  sandbox!: Sandbox;
+  readonly server: TestServer;
+  readonly sandbox: Sandbox;
   readonly #workers: WorkerProcess[] = [];
   #endOwnWorker: (() => Promise<void>) | undefined;
 
+  constructor(connect: () => Promise<TestServer>, options: SandboxOptions) {
+    this.server = useForFile(connect);
+    this.sandbox = useForFile(() => startSandbox(options));
+    afterEach(() => this.endWorkers());
+  }
+
   /** The way to the Temporal server and the task queue, as environment variables. */
   clientEnv(): Record<string, string> {
-    const { address, namespace, taskQueue } = this.server;
-    return { TEMPORAL_ADDRESS: address, TEMPORAL_NAMESPACE: namespace, AGENT_JOBS_TASK_QUEUE: taskQueue };
+    return envOf(this.server);
   }
 
   /** Starts one more worker on the file's own task queue; it is killed after the test if it still runs. */
   startWorker(env: Record<string, string> = {}): WorkerProcess {
-    const upstream = { UPSTREAM_BASE_URL: this.sandbox.url, ADMIN_API_KEY: this.sandbox.apiKey };
-    const worker = startWorkerProcess({ ...this.clientEnv(), ...upstream, ...env });
+    const worker = startWorkerProcess({ ...workerEnv(this.server, this.sandbox), ...env });
     this.#workers.push(worker);
     return worker;
   }
@@ -48,24 +54,10 @@ class System {
  * own.
  */
 export function useSystem(options: SandboxOptions = {}): System {
-  return useSystemOn(connectDevServer, options);
+  return new System(connectDevServer, options);
 }
 
 /** The same on a Temporal server of the file's own, for loads that others should not feel. */
 export function usePrivateSystem(options: SandboxOptions = {}): System {
-  return useSystemOn(() => connectPrivateDevServer({}), options);
-}
-
-function useSystemOn(connect: () => Promise<TestServer>, options: SandboxOptions): System {
-  const system = new System();
-  beforeAll(async () => {
-    system.server = await connect();
-    system.sandbox = await startSandbox(options);
-  });
-  afterEach(() => system.endWorkers());
-  afterAll(async () => {
-    await system.sandbox.close();
-    await system.server.close();
-  });
-  return system;
+  return new System(connectPrivateDevServer, options);
 }

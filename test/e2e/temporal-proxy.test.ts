@@ -1,6 +1,5 @@
 /** Workers, callers and the command line that reach Temporal through a proxy alone. */
-import { mkdtemp, rm, writeFile } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
+import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { afterEach, expect, test } from 'vitest';
 import { jsonLines, runCli } from '../cli/run-cli.js';
@@ -8,6 +7,7 @@ import { Authority } from '../support/certificates.js';
 import { type ConnectProxy, startConnectProxy } from '../support/connect-proxy.js';
 import { TlsFront } from '../support/tls-front.js';
 import { useSystem } from './system.js';
+import { newFolder } from '../support/folder.js';
 
 const LIMIT = { timeout: 120_000 };
 const system = useSystem({ script: { activeMs: 200 } });
@@ -37,7 +37,7 @@ test('a job runs where worker and command line reach Temporal through TEMPORAL_P
 });
 
 test('TLS goes through it, to Temporal itself', LIMIT, async () => {
-  const [servers, folder] = [new Authority('servers'), await mkdtemp(join(tmpdir(), 'agent-jobs-proxy-'))];
+  const [servers, folder] = [new Authority('servers'), newFolder()];
   await writeFile(join(folder, 'ca.pem'), servers.cert);
   const front = await TlsFront.start({
     address: system.server.address,
@@ -56,5 +56,4 @@ test('TLS goes through it, to Temporal itself', LIMIT, async () => {
   expect(outcome, output).toMatchObject({ outcome: 'completed' });
   for (const each of proxy.asked) expect(each).toEqual({ target: 'localhost:9', credentials: null });
   await front.close();
-  await rm(folder, { recursive: true });
 });

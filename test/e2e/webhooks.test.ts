@@ -1,19 +1,15 @@
 import { setTimeout as delay } from 'node:timers/promises';
-import { afterAll, beforeAll, expect, test } from 'vitest';
+import { expect, test } from 'vitest';
 import { webhookSweepId } from '../../src/contract/webhooks.js';
 import { AgentJobs } from '../../src/starter.js';
 import { until } from '../support/worker-process.js';
-import { Receiver } from '../webhooks/receiver.js';
+import { useReceiver } from '../webhooks/receiver.js';
 import { usePrivateSystem } from './system.js';
 
 const MINUTE = 60_000;
 const system = usePrivateSystem();
 
-let receiver: Receiver;
-beforeAll(async () => {
-  receiver = await new Receiver().start();
-});
-afterAll(() => receiver.close());
+const receiver = useReceiver();
 
 const startWorker = (file = receiver.file) =>
   system.startWorker({ WEBHOOKS_FILE: file, WEBHOOKS_ALLOW_PRIVATE: 'true' });

@@ -2,26 +2,26 @@ import { readFile } from 'node:fs/promises';
 import { WorkflowFailedError } from '@temporalio/client';
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
 import { followUpSignal, jobStateQuery, resolveUnknownUpdate } from '../../src/contract.js';
-import { startSandbox, type FaultRule, type Sandbox } from '../../src/testing.js';
+import { startSandbox, type FaultRule } from '../../src/testing.js';
 import { createUpstream } from '../../src/upstream/client.js';
 import { createKeySource } from '../../src/upstream/keys.js';
-import { connectDevServer, type TestServer } from '../support/dev-server.js';
+import { connectDevServer } from '../support/dev-server.js';
 import { startJobBench, type JobBench } from '../support/job-bench.js';
-import { PROMISE_TABLES, PROMISES, TESTED_PROMISES, VOUCHED_STATUSES, type Promise_ } from './promises.js';
+import { HELD_BY } from './held-by.js';
+import { PROMISE_TABLES, PROMISES, VOUCHED_STATUSES, type Promise_ } from './promises.js';
+import { useForFile } from '../support/use.js';
 
 /** Not `expect.poll`, which does not know its test if several run at once. */
 const PATIENCE = { timeout: 120_000, interval: 400 };
 
-let server: TestServer;
-let sandbox: Sandbox;
+const server = useForFile(connectDevServer);
+const sandbox = useForFile(() => startSandbox({ script: { activeMs: 0, messageLagMs: 0 }, keptRequests: 100_000 }));
 let bench: JobBench;
 /** Jobs whose worker runs after a restore: writes requested before it may have been sent already. */
 let restoredBench: JobBench;
 let upstream: ReturnType<typeof createUpstream>;
 
 beforeAll(async () => {
-  server = await connectDevServer();
-  sandbox = await startSandbox({ script: { activeMs: 0, messageLagMs: 0 }, keptRequests: 100_000 });
   upstream = createUpstream({
     baseUrl: sandbox.url,
     keys: createKeySource({ adminApiKey: sandbox.apiKey }),
@@ -37,8 +37,6 @@ afterAll(async () => {
   await bench?.stop();
   await restoredBench?.stop();
   await upstream?.close();
-  await sandbox?.close();
-  await server?.close();
 });
 
 /** Runs one job whose write meets the fault, with a person who decides truthfully, and answers with its end. */
@@ -164,9 +162,16 @@ test.each(Object.keys(PROMISE_TABLES))('docs/promises.md shows exactly these row
   expect(await read('docs/promises.md')).toContain(PROMISE_TABLES[marker]);
 });
 
-test.each(Object.values(TESTED_PROMISES).flat())(
-  'what is promised for "$fault" has its test: $title',
-  async ({ test, title }) => {
-    expect(await read(test)).toContain(title);
-  },
+const HELD = Object.entries(HELD_BY).flatMap(([file, titles]) =>
+  Object.entries(titles).map(([fault, title]) => ({ file, fault, title })),
 );
+
+test('docs/promises.md shows exactly the other rows, each with the file that holds it', async () => {
+  const rows = (await read('docs/promises.md')).matchAll(/^\| (.*?) +\| .* \| `test\/(.*)\.test\.ts` *\|$/gm);
+  const shown = [...rows].map(([, fault, file]) => `${file}: ${fault}`);
+  expect(shown.toSorted()).toEqual(HELD.map(({ file, fault }) => `${file}: ${fault}`).toSorted());
+});
+
+test.each(HELD)('what is promised for "$fault" has its test: $title', async ({ file, title }) => {
+  expect(await read(`test/${file}.test.ts`)).toContain(title);
+});

@@ -1,11 +1,12 @@
 /** Real answers against the OpenAPI document: each has the shape that generated clients expect, and no other field. */
 import { randomUUID } from 'node:crypto';
-import { afterAll, beforeAll, expect, test, vi } from 'vitest';
+import { expect, test, vi } from 'vitest';
 import { openApi } from '../../src/http/openapi.js';
 import { QUICK } from '../client/job-server.js';
 import { closed } from '../contract/closed.js';
 import { newValidator } from '../contract/validator.js';
-import { type HttpJobServer, startHttpJobServer } from './http-server.js';
+import { startHttpJobServer } from './http-server.js';
+import { useForFile } from '../support/use.js';
 
 const PATIENCE = { timeout: 120_000, interval: 300 };
 const { paths, components } = closed(openApi('1.2.3')) as {
@@ -14,11 +15,7 @@ const { paths, components } = closed(openApi('1.2.3')) as {
 };
 const validator = newValidator({ isStandard: false });
 
-let server: HttpJobServer;
-beforeAll(async () => {
-  server = await startHttpJobServer();
-});
-afterAll(() => server.close());
+const server = useForFile(startHttpJobServer);
 
 type Path = '/jobs' | '/jobs/{key}' | `/jobs/{key}/${string}`;
 

@@ -2,16 +2,13 @@
 import { randomUUID } from 'node:crypto';
 import { once } from 'node:events';
 import { connect, type Socket } from 'node:net';
-import { afterAll, beforeAll, expect, test, vi } from 'vitest';
-import { type HttpJobServer, startHttp, startHttpJobServer } from './http-server.js';
+import { expect, test, vi } from 'vitest';
+import { startHttp, startHttpJobServer } from './http-server.js';
+import { useForFile } from '../support/use.js';
 
 const PATIENCE = { timeout: 120_000, interval: 300 };
 
-let server: HttpJobServer;
-beforeAll(async () => {
-  server = await startHttpJobServer();
-});
-afterAll(() => server.close());
+const server = useForFile(startHttpJobServer);
 
 interface Event {
   event?: string;

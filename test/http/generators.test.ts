@@ -3,29 +3,27 @@
  * completed and a failed one apart.
  */
 import { execFile } from 'node:child_process';
-import { copyFile, mkdir, mkdtemp, readFile, rm, symlink, writeFile } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
+import { copyFile, mkdir, readFile, symlink, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import { generateSource } from 'oazapfts';
-import { afterAll, beforeAll, expect, test } from 'vitest';
+import { beforeAll, expect, test } from 'vitest';
 import { QUICK } from '../client/job-server.js';
 import { needToolchain } from '../support/toolchains.js';
-import { type HttpJobServer, startHttpJobServer } from './http-server.js';
+import { newFolder } from '../support/folder.js';
+import { useForFile } from '../support/use.js';
+import { startHttpJobServer } from './http-server.js';
 
 const ROOT = fileURLToPath(new URL('../../', import.meta.url));
 const programs = join(ROOT, 'test/http/generators');
 /** Compilers are fetched, and libraries. */
 const PATIENCE_MS = 15 * 60_000;
 
-let server: HttpJobServer;
-let folder: string;
-let document: string;
+const server = useForFile(startHttpJobServer);
+const folder = newFolder();
+const document = join(folder, 'openapi.json');
 beforeAll(async () => {
-  server = await startHttpJobServer();
-  folder = await mkdtemp(join(tmpdir(), 'agent-jobs-generators-'));
-  document = join(folder, 'openapi.json');
   const { body } = await server.bench.send('/openapi.json');
   await writeFile(document, JSON.stringify(body));
   await server.sandbox.addScript({ promptIncludes: 'endless', script: { activeMs: 3_600_000 } });
@@ -38,10 +36,6 @@ beforeAll(async () => {
     start('failed', 'refused'),
   ]);
   await Promise.allSettled(ending.map((job) => job.result()));
-});
-afterAll(async () => {
-  await server.close();
-  await rm(folder, { recursive: true, force: true });
 });
 
 async function run(program: string, args: string[], { cwd = folder, env = {} } = {}): Promise<string> {

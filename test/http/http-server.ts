@@ -1,8 +1,7 @@
 /** The HTTP server over a real Temporal server, a worker and a sandbox, and a caller over real sockets. */
 import { createHash, randomUUID } from 'node:crypto';
-import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { writeFile } from 'node:fs/promises';
 import { connect, type Socket } from 'node:net';
-import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, vi } from 'vitest';
 import { CallerKeys } from '../../src/http/keys.js';
@@ -11,6 +10,7 @@ import { HttpServer } from '../../src/http/server.js';
 import { AgentJobs } from '../../src/starter.js';
 import { QUICK, startJobServer, type JobServer } from '../client/job-server.js';
 import { connectDevServer, type TestServer } from '../support/dev-server.js';
+import { newFolder } from '../support/folder.js';
 
 interface HttpAnswer {
   status: number;
@@ -45,7 +45,7 @@ export interface HttpBench {
 export const hashOf = (key: string) => createHash('sha256').update(key).digest('hex');
 
 export async function startHttp(jobs: AgentJobs, projectId: string, limits?: Partial<Limits>): Promise<HttpBench> {
-  const folder = await mkdtemp(join(tmpdir(), 'agent-jobs-http-'));
+  const folder = newFolder();
   const keysFile = join(folder, 'keys.json');
   const [own, namesake, operator, reader] = [randomUUID(), randomUUID(), randomUUID(), randomUUID()];
   const keys = {
@@ -65,7 +65,6 @@ export async function startHttp(jobs: AgentJobs, projectId: string, limits?: Par
     send: (path, options) => send(http.url + path, { key: own, ...options }),
     async close() {
       await http.end();
-      await rm(folder, { recursive: true, force: true });
     },
   };
 }

@@ -1,19 +1,18 @@
 /** A job's life over HTTP, under both of its addresses. */
 import { randomUUID } from 'node:crypto';
-import { afterAll, beforeAll, expect, test, vi } from 'vitest';
+import { beforeAll, expect, test, vi } from 'vitest';
 import { agentJobWorkflowId } from '../../src/contract.js';
 import { QUICK } from '../client/job-server.js';
 import { type HttpJobServer, startHttpJobServer } from './http-server.js';
+import { useForFile } from '../support/use.js';
 
 const PATIENCE = { timeout: 120_000, interval: 300 };
 
-let server: HttpJobServer;
+const server = useForFile(startHttpJobServer);
 let jobsPath: string;
 beforeAll(async () => {
-  server = await startHttpJobServer();
   jobsPath = `/v1/projects/${server.projectId}/jobs`;
 });
-afterAll(() => server.close());
 
 /** Reads once more if the worker, on a busy machine, took longer than a query waits. */
 const send: HttpJobServer['bench']['send'] = async (path, options) => {
@@ -109,16 +108,6 @@ test('a cancelled job is answered as a failure, with who asked in history', asyn
   const late = await send(`${location}/poll-now`, { method: 'POST' });
   expect([late.status, late.body.code]).toEqual([409, 'JOB_ENDED']);
   expect((await send(`${location}/cancel`, { method: 'POST' })).status).toBe(202);
-});
-
-test('a refused create is answered with its details; its key may start again', async () => {
-  const key = randomUUID();
-  const prompt = `refused ${key}`;
-  await server.sandbox.addFault({ kind: 'status', status: 400, body: { error: 'no' }, promptIncludes: key, count: 1 });
-  const location = (await start(key, { prompt })).headers.get('location')!;
-  const { body } = await send(location, { headers: { prefer: 'wait=40' } });
-  expect(body.failure).toMatchObject({ type: 'CreateRejected', details: { status: 400 } });
-  expect((await start(key, { prompt })).status).toBe(201);
 });
 
 test('a write in doubt is resolved if the action fits, and no other is', async () => {

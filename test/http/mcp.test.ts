@@ -4,18 +4,15 @@ import { randomUUID } from 'node:crypto';
 import { once } from 'node:events';
 import { tmpdir } from 'node:os';
 import { createInterface } from 'node:readline';
-import { afterAll, beforeAll, expect, test } from 'vitest';
+import { expect, test } from 'vitest';
 import { readMcpConfig } from '../../src/config.js';
 import { keyOf } from '../../src/http/mcp.js';
 import { cliProgram } from '../cli/run-cli.js';
 import { QUICK } from '../client/job-server.js';
-import { headOf, type HttpJobServer, peer, startHttpJobServer } from './http-server.js';
+import { headOf, peer, startHttpJobServer } from './http-server.js';
+import { useForFile } from '../support/use.js';
 
-let server: HttpJobServer;
-beforeAll(async () => {
-  server = await startHttpJobServer();
-});
-afterAll(() => server.close());
+const server = useForFile(startHttpJobServer);
 
 const ACCEPT = { accept: 'application/json, text/event-stream' };
 

@@ -1,23 +1,22 @@
 /** What callers get while Temporal, every worker or a key is away, and of each error of the client. */
 import { randomBytes, randomUUID } from 'node:crypto';
-import { mkdtemp, writeFile } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
+import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { afterAll, beforeAll, expect, test } from 'vitest';
+import { beforeAll, expect, test } from 'vitest';
 import { agentJobStartOptions } from '../../src/agent-job/start-options.js';
 import { openPayloadCodec } from '../../src/starter/codec.js';
 import { AgentJobs, AgentJobsError } from '../../src/starter.js';
 import { startJobServer } from '../client/job-server.js';
-import { connectOwnNamespace, startPrivateDevServer, type TestServer } from '../support/dev-server.js';
+import { connectOwnNamespace, startPrivateDevServer } from '../support/dev-server.js';
 import { ensureSearchAttributes } from '../../src/temporal/search-attributes.js';
 import { startHttp } from './http-server.js';
+import { newFolder } from '../support/folder.js';
+import { useForFile } from '../support/use.js';
 
-let server: TestServer;
+const server = useForFile(connectOwnNamespace);
 beforeAll(async () => {
-  server = await connectOwnNamespace();
   await ensureSearchAttributes(server.client.connection, server.namespace);
 });
-afterAll(() => server.close());
 
 test('without a worker what it must answer is 504, and what Temporal itself does is done', async () => {
   const jobs = new AgentJobs({ client: server.client, taskQueue: server.taskQueue });
@@ -73,7 +72,7 @@ test('while Temporal is away each call is 503 with Retry-After', async () => {
 });
 
 test('a server without the key of the payloads says so, and that it is no use to try again', async () => {
-  const folder = await mkdtemp(join(tmpdir(), 'agent-jobs-http-keys-'));
+  const folder = newFolder();
   const [workers, others] = await Promise.all(
     ['workers', 'others'].map(async (id) => {
       const path = join(folder, `${id}.json`);

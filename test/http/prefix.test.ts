@@ -1,16 +1,13 @@
 /** Addresses behind a proxy: the prefix that it adds to each path, and slashes at a path's end. */
 import { randomUUID } from 'node:crypto';
-import { afterAll, beforeAll, expect, test } from 'vitest';
+import { expect, test } from 'vitest';
 import { readHttpConfig } from '../../src/config.js';
 import { HttpServer } from '../../src/http/server.js';
 import { QUICK } from '../client/job-server.js';
-import { byId, type HttpJobServer, startHttpJobServer } from './http-server.js';
+import { byId, startHttpJobServer } from './http-server.js';
+import { useForFile } from '../support/use.js';
 
-let server: HttpJobServer;
-beforeAll(async () => {
-  server = await startHttpJobServer();
-});
-afterAll(() => server.close());
+const server = useForFile(startHttpJobServer);
 
 /** Of a server without keys: the servers of its document, and the address of a job that it starts. */
 async function addressesOf(publicUrl?: string) {

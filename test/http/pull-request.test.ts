@@ -1,22 +1,22 @@
 /** The step of Actions that tells a job what became of its pull request, against a real server. */
 import { execFile } from 'node:child_process';
 import { randomUUID } from 'node:crypto';
-import { mkdtemp, writeFile } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
+import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { afterAll, beforeAll, expect, test } from 'vitest';
+import { beforeAll, expect, test } from 'vitest';
 import { QUICK } from '../client/job-server.js';
 import { until } from '../support/worker-process.js';
-import { type HttpJobServer, startHttpJobServer } from './http-server.js';
+import { startHttpJobServer } from './http-server.js';
+import { newFolder } from '../support/folder.js';
+import { useForFile } from '../support/use.js';
 
 const SCRIPT = fileURLToPath(new URL('../../examples/ci/pull-request.mjs', import.meta.url));
 
-let server: HttpJobServer;
+const server = useForFile(startHttpJobServer);
 let link: string;
 let workflowId: string;
 beforeAll(async () => {
-  server = await startHttpJobServer();
   const job = await server.jobs.start({ projectId: server.projectId, key: randomUUID(), prompt: 'p', ...QUICK });
   workflowId = job.workflowId;
   link = (await job.result()).prLink!;
@@ -26,11 +26,10 @@ beforeAll(async () => {
   };
   await until(async () => (await isListed()) === workflowId, 'the job to be listed by its link');
 });
-afterAll(() => server.close());
 
 /** Runs the step with an event; returns its exit code and its output. */
 async function step(event: object, more: Record<string, string> = {}): Promise<[number, string]> {
-  const file = join(await mkdtemp(join(tmpdir(), 'agent-jobs-pull-')), 'event.json');
+  const file = join(newFolder(), 'event.json');
   await writeFile(file, JSON.stringify(event));
   const [, site, repository] = /^(https?:\/\/[^/]+)\/(.+)\/pull\/\d+$/.exec(link)!;
   const env = {

@@ -1,25 +1,23 @@
 /** The command `serve` as a process: its settings, what it prints, and its end; and the document of all calls. */
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdtemp, readFile, writeFile } from 'node:fs/promises';
+import { readFile, writeFile } from 'node:fs/promises';
 import { type AddressInfo, createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { afterAll, beforeAll, expect, test, vi } from 'vitest';
+import { expect, test, vi } from 'vitest';
 import { readHttpConfig } from '../../src/config.js';
 import { cliProgram, envOf } from '../cli/run-cli.js';
 import { runInProcess } from '../cli/run-in-process.js';
-import { connectDevServer, startPrivateDevServer, type TestServer } from '../support/dev-server.js';
+import { connectDevServer, startPrivateDevServer } from '../support/dev-server.js';
 import { hashOf } from './http-server.js';
+import { newFolder } from '../support/folder.js';
+import { useForFile } from '../support/use.js';
 
-let server: TestServer;
-beforeAll(async () => {
-  server = await connectDevServer();
-});
-afterAll(() => server.close());
+const server = useForFile(connectDevServer);
 
 async function keysFile(content: string): Promise<string> {
-  const file = join(await mkdtemp(join(tmpdir(), 'agent-jobs-serve-')), 'keys.json');
+  const file = join(newFolder(), 'keys.json');
   await writeFile(file, content);
   return file;
 }

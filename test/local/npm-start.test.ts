@@ -2,9 +2,8 @@ import { execFile, spawn, type ChildProcess } from 'node:child_process';
 import { randomBytes, randomUUID } from 'node:crypto';
 import { once } from 'node:events';
 import { existsSync } from 'node:fs';
-import { mkdir, mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises';
+import { mkdir, readdir, readFile, writeFile } from 'node:fs/promises';
 import { createServer, type Server } from 'node:net';
-import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { promisify } from 'node:util';
@@ -16,6 +15,7 @@ import { startSandbox } from '../../src/sandbox/sandbox.js';
 import { connectTo } from '../support/dev-server.js';
 import { shared } from '../support/shared.js';
 import { textIn } from '../support/text-in.js';
+import { newFolder } from '../support/folder.js';
 
 const PROJECT_FOLDER = new URL('../../', import.meta.url).pathname;
 const LIMIT_MS = 120_000;
@@ -32,13 +32,10 @@ let started: Start[] = [];
 beforeAll(async () => {
   cli = (await shared('dev-server-program')).path;
 });
-beforeEach(async () => {
-  home = await mkdtemp(join(tmpdir(), 'agent-jobs-start-'));
-});
+beforeEach(() => void (home = newFolder()));
 afterEach(async () => {
   for (const start of started) await start.kill();
   started = [];
-  await rm(home, { recursive: true, force: true });
 });
 
 /** `npm start`, its build left out, with a home of the test's own; or its program, or `agent-jobs dev`, without npm. */

@@ -1,6 +1,5 @@
 /** The rules and the dashboard name what a real worker shows: each metric, with the labels and values that they use. */
-import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
+import { readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { describe, expect, test } from 'vitest';
@@ -11,6 +10,7 @@ import { startHttp } from '../http/http-server.js';
 import { SECRET } from '../webhooks/receiver.js';
 import { readExpressions, readRules } from './files.js';
 import { groupingOf, parseExposition, selectorsOf, type Sample } from './promql.js';
+import { newFolder } from '../support/folder.js';
 
 /** Prometheus adds them to what it scrapes. */
 const TARGET_LABELS = ['job', 'instance'];
@@ -24,7 +24,7 @@ describe('a real worker shows what rules and dashboard name', () => {
     'each metric, with every label that is matched or grouped by, and every value',
     { timeout: 240_000 },
     async () => {
-      const folder = await mkdtemp(join(tmpdir(), 'agent-jobs-names-'));
+      const folder = newFolder();
       const port = await freePort();
       const { client, taskQueue } = system.server;
       const jobs = new AgentJobs({ client, taskQueue });
@@ -60,7 +60,6 @@ describe('a real worker shows what rules and dashboard name', () => {
       // Some appear within the first count, a minute apart.
       await expect.poll(missing, { timeout: 120_000, interval: 1_000 }).toEqual([]);
       await http.close();
-      await rm(folder, { recursive: true, force: true });
     },
   );
 });

@@ -1,13 +1,13 @@
 /** Every alert has a test of its own, and Prometheus' own engine runs them and reads the dashboard's queries. */
 import { execFile } from 'node:child_process';
-import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
+import { readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { expect, test } from 'vitest';
 import { parse, stringify } from 'yaml';
 import { needToolchain } from '../support/toolchains.js';
 import { readPanels, readRules, RULE_TESTS_FILE } from './files.js';
+import { newFolder } from '../support/folder.js';
 
 const run = promisify(execFile);
 
@@ -43,10 +43,9 @@ test('each alert fires for its series, and not for their neighbours', async (con
 
 test('every query of the dashboard is one that Prometheus reads', async (context) => {
   const promtool = await needToolchain(context, 'promtool');
-  const folder = await mkdtemp(join(tmpdir(), 'agent-jobs-promtool-'));
+  const folder = newFolder();
   const queries = readPanels().flatMap((panel) => panel.queries);
   const rules = queries.map((expr, index) => ({ record: `query_${index}`, expr }));
   await writeFile(join(folder, 'queries.yml'), stringify({ groups: [{ name: 'dashboard', rules }] }));
   expect(await problemsOf(promtool, ['check', 'rules', join(folder, 'queries.yml')])).toBeNull();
-  await rm(folder, { recursive: true });
 });

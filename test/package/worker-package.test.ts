@@ -1,12 +1,11 @@
 /** The packages as they are packed: what a service has of them, by the programs of README and docs. */
 import { execFile, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
+import { readdir, readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { transform } from 'esbuild';
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { beforeAll, describe, expect, test } from 'vitest';
 import {
   expectedSteps,
   expectedTraces,
@@ -16,6 +15,7 @@ import {
   readTraces,
 } from '../e2e/language-story.js';
 import { usePrivateSystem } from '../e2e/system.js';
+import { newFolder } from '../support/folder.js';
 import { shared } from '../support/shared.js';
 import {
   CLIENT_PROGRAMS,
@@ -220,12 +220,11 @@ describe('the test system of the package', { timeout: LIMIT_MS }, () => {
   let home: string;
   let env: Record<string, string>;
   beforeAll(async () => {
-    home = await mkdtemp(join(tmpdir(), 'agent-jobs-home-'));
+    home = newFolder();
     const { path } = await shared('dev-server-program');
     // Nothing else leads to the server's program, and no network: `PATH` has Node alone.
     env = { HOME: home, TEMPORAL_CLI_PATH: path, PATH: join(process.execPath, '..'), TMPDIR: home };
   });
-  afterAll(() => rm(home, { recursive: true, force: true }));
 
   /** The processes whose command line or environment names the home folder, which all of a system's do. */
   async function left(): Promise<string[]> {

@@ -2,17 +2,14 @@
 import { randomUUID } from 'node:crypto';
 import type { ListOptions, WorkflowHandle, WorkflowStartOptions, WorkflowUpdateHandle } from '@temporalio/client';
 import { WorkflowClient } from '@temporalio/client';
-import { afterAll, beforeAll, expect, expectTypeOf, test } from 'vitest';
+import { expect, expectTypeOf, test } from 'vitest';
 import { CancelClient } from '../../src/temporal/private/cancel-reason.js';
 import { readListPage } from '../../src/temporal/private/list-page.js';
 import { withRequestId } from '../../src/temporal/private/restart-request-id.js';
-import { connectDevServer, type TestServer } from '../support/dev-server.js';
+import { connectDevServer } from '../support/dev-server.js';
+import { useForFile } from '../support/use.js';
 
-let server: TestServer;
-beforeAll(async () => {
-  server = await connectDevServer();
-});
-afterAll(() => server.close());
+const server = useForFile(connectDevServer);
 
 /** No worker takes it. */
 function optionsOf(workflowId: string) {

@@ -1,13 +1,13 @@
 import type { ChildProcessWithoutNullStreams } from 'node:child_process';
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { appendFileSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { appendFileSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { afterAll, expect, test } from 'vitest';
+import { expect, test } from 'vitest';
 import type { Sandbox } from '../../src/testing.js';
 import { SANDBOX_API_KEY, SandboxControl } from '../../src/testing.js';
 import { call, createJob, getJob, getVisitors, sandboxForTest, sendMessage } from './support.js';
+import { newFolder } from '../support/folder.js';
 
 const MAIN = join(import.meta.dirname, '../../src/sandbox/main.ts');
 
@@ -24,8 +24,7 @@ function announcedUrl(child: ChildProcessWithoutNullStreams): Promise<string> {
   });
 }
 
-const folder = mkdtempSync(join(tmpdir(), 'sandbox-test-'));
-afterAll(() => rmSync(folder, { recursive: true }));
+const folder = newFolder();
 
 test('a wrong key is a 401, a foreign project a 403, in the error form of the operation', async () => {
   const sandbox = await sandboxForTest();

@@ -1,26 +1,23 @@
 import { execFile } from 'node:child_process';
 import { createHash } from 'node:crypto';
-import { mkdir, mkdtemp, readFile, rm, symlink, writeFile } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
+import { mkdir, readFile, symlink, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import { afterEach, expect, test } from 'vitest';
 import type { BillOfMaterials } from '../../scripts/release/bill-of-materials.js';
 import { projectRepository } from '../support/project-files.js';
+import { newFolder } from '../support/folder.js';
 
 const execute = promisify(execFile);
 const ROOT = fileURLToPath(new URL('../../', import.meta.url));
 const CHANGELOG = '# Changelog\n\n## Unreleased\n\n- Something new.\n\n## 0.1.0 (2026-01-02)\n\n- The first.\n';
 
 let clone = '';
-afterEach(async () => {
-  if (clone) await rm(clone, { recursive: true, force: true });
-  clone = '';
-});
+afterEach(() => void (clone = ''));
 
 async function makeClone(): Promise<void> {
-  clone = await mkdtemp(join(tmpdir(), 'agent-jobs-release-'));
+  clone = newFolder();
   await execute('git', ['clone', '--quiet', '--depth=1', `file://${projectRepository()}`, clone]);
   await symlink(join(ROOT, 'node_modules'), join(clone, 'node_modules'));
   await writeFile(join(clone, '.git/info/exclude'), 'node_modules\n');

@@ -70,11 +70,14 @@ export async function connectOwnNamespace(): Promise<TestServer> {
 }
 
 /** Connects to a dev server of one test file alone, which ends with `close`: for settings of a whole server. */
-export async function connectPrivateDevServer(options: Partial<DevServerOptions>): Promise<TestServer> {
+export async function connectPrivateDevServer(
+  options: Partial<DevServerOptions> = {},
+): Promise<TestServer & Pick<DevServer, 'uiUrl'>> {
   const program = await startPrivateDevServer(options);
   const server = await connectTo(program);
   return {
     ...server,
+    uiUrl: program.uiUrl,
     async close() {
       await server.close();
       await program.stop();
@@ -89,8 +92,8 @@ export async function startPrivateDevServer(options: Partial<DevServerOptions> =
   const server = await startDevServer({
     program: path,
     logFile: join(folder, 'dev-server.log'),
-    dynamicConfig: { 'history.timerProcessorMaxTimeShift': '"50ms"' },
     ...options,
+    dynamicConfig: { 'history.timerProcessorMaxTimeShift': '"50ms"', ...options.dynamicConfig },
   });
   return {
     ...server,

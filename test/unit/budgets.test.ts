@@ -1,19 +1,15 @@
 /** The budgets that are set, and what a worker reports of them to the queues that run. */
-import { mkdtemp, rm, writeFile } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
+import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { Client } from '@temporalio/client';
-import { afterAll, afterEach, beforeAll, describe, expect, test, vi } from 'vitest';
+import { afterEach, describe, expect, test, vi } from 'vitest';
 import { Budgets } from '../../src/activities/agent-job/budgets.js';
 import { type BudgetFacts, requestQueueId } from '../../src/contract.js';
 import { watchBudgets, watchBudgetUse } from '../../src/worker/budgets.js';
 import type { Meters } from '../../src/worker/metrics.js';
+import { newFolder } from '../support/folder.js';
 
-let folder: string;
-beforeAll(async () => {
-  folder = await mkdtemp(join(tmpdir(), 'agent-jobs-test-'));
-});
-afterAll(() => rm(folder, { recursive: true }));
+const folder = newFolder();
 
 test('the file wins over what is set for all, where one of them says that any number may be sent', async () => {
   const path = join(folder, 'unlimited.json');

@@ -1,14 +1,13 @@
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { afterAll, expect, test } from 'vitest';
+import { expect, test } from 'vitest';
 import { Budgets } from '../../src/activities/agent-job/budgets.js';
 import { readWorkerConfig } from '../../src/config.js';
 import { readPayloadKeys } from '../../src/config/client.js';
 import { createKeySource } from '../../src/upstream/keys.js';
+import { newFolder } from '../support/folder.js';
 
-const folder = mkdtempSync(join(tmpdir(), 'byte-order-mark-'));
-afterAll(() => rmSync(folder, { recursive: true }));
+const folder = newFolder();
 
 function file(name: string, content: unknown): string {
   const path = join(folder, name);

@@ -1,7 +1,6 @@
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { describe, expect, test } from 'vitest';
 import {
   ConfigError,
   readClientConfig,
@@ -11,12 +10,11 @@ import {
   upstreamWarnings,
 } from '../../src/config.js';
 import type { Environment } from '../../src/config.js';
+import { newFolder } from '../support/folder.js';
 
 const minimal = { UPSTREAM_BASE_URL: 'https://api.example.com', ADMIN_API_KEY: 'the-secret-key' };
 
-let folder: string;
-beforeAll(() => (folder = mkdtempSync(join(tmpdir(), 'config-'))));
-afterAll(() => rmSync(folder, { recursive: true }));
+const folder = newFolder();
 
 function file(name: string, content: string): string {
   const path = join(folder, name);

@@ -1,12 +1,12 @@
 import { randomBytes, webcrypto } from 'node:crypto';
-import { mkdtemp, rm, writeFile } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
+import { rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import proto from '@temporalio/proto';
 import { defaultPayloadConverter, type Payload } from '@temporalio/common';
-import { afterEach, beforeEach, expect, test } from 'vitest';
+import { beforeEach, expect, test } from 'vitest';
 import { EncryptionCodec } from '../../src/temporal/payload-codec.js';
 import { PayloadKeys, payloadKeysProblem } from '../../src/config/payload-keys.js';
+import { newFolder } from '../support/folder.js';
 
 const { Payload: PayloadMessage } = proto.temporal.api.common.v1;
 const KEYS = { one: randomBytes(32), two: randomBytes(32) };
@@ -15,10 +15,9 @@ const VALUES = ['', 'text', { a: [1, null, 'ü'.repeat(100)] }, null, 'x'.repeat
 let folder: string;
 let file: string;
 beforeEach(async () => {
-  folder = await mkdtemp(join(tmpdir(), 'agent-jobs-keys-'));
+  folder = newFolder();
   file = join(folder, 'keys.json');
 });
-afterEach(() => rm(folder, { recursive: true, force: true }));
 
 function ring(current: string, keys: Record<string, Buffer> = KEYS): string {
   const encoded = Object.entries(keys).map(([id, key]) => [id, key.toString('base64')]);

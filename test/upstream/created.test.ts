@@ -79,10 +79,7 @@ describe('a create that was answered with the id of its job is accepted', () => 
 
 /** Answers before the last byte. */
 async function early(answer: string): Promise<{ outcome: WriteOutcome }> {
-  const raw = await RawUpstream.onConnection((socket) => {
-    socket.once('data', () => void socket.write(answer));
-    socket.resume();
-  });
+  const raw = await RawUpstream.answeringEarly(answer);
   return { outcome: await clientOf(raw.url).createJob({ projectId: 'p 1', prompt: 'do it' }) };
 }
 

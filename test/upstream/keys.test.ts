@@ -1,15 +1,12 @@
-import { mkdtemp, rename, rm, writeFile } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
+import { rename, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { beforeEach, describe, expect, test } from 'vitest';
 import { createKeySource, KeyUnavailableError } from '../../src/upstream/keys.js';
 import { clientOf, http, JOB, rejectionOf, setUp } from './raw-upstream.js';
+import { newFolder } from '../support/folder.js';
 
 let folder: string;
-beforeEach(async () => {
-  folder = await mkdtemp(join(tmpdir(), 'keys-'));
-});
-afterEach(() => rm(folder, { recursive: true }));
+beforeEach(() => void (folder = newFolder()));
 
 /** As a rotation does it: a new file in the old one's place. */
 async function replace(name: string, text: string): Promise<string> {

@@ -105,51 +105,43 @@ test('a prompt over any socket buffer is not sent if the server does not read it
   expect(await create('p'.repeat(8 * 1024 * 1024))).toEqual({ kind: 'notDelivered', reason });
 });
 
-/** Answers as soon as the head is there, before the body's end. */
-async function answersEarly(text: string): Promise<RawUpstream> {
-  return RawUpstream.onConnection((socket) => {
-    socket.once('data', () => void socket.write(text));
-    socket.resume();
-  });
-}
-
 describe('an answer before the end of the request', ANSWERED_IN_TIME, () => {
   test.each([500, 502, 503, 408])('is not sent where it is %i: the rest never follows', async (status) => {
-    const raw = await answersEarly(http(status, ''));
+    const raw = await RawUpstream.answeringEarly(http(status, ''));
     const ending = `${String(status)[0]}xx notDelivered: upstream answered ${status}`;
     expect(await bothWrites(raw.url)).toEqual([ending, ending]);
   });
 
   test('keeps the last byte back even while its own body stalls', async () => {
-    const raw = await answersEarly('HTTP/1.1 503 X\r\ncontent-length: 10\r\n\r\n');
+    const raw = await RawUpstream.answeringEarly('HTTP/1.1 503 X\r\ncontent-length: 10\r\n\r\n');
     const ending = '5xx notDelivered: upstream answered 503';
     expect(await bothWrites(raw.url, { timeoutMs: 2_000 })).toEqual([ending, ending]);
   });
 
   test('keeps its meaning where it is a refusal or asks to wait', async () => {
-    const refused = writer((await answersEarly(http(413, { error: 'too long' }))).url);
+    const refused = writer((await RawUpstream.answeringEarly(http(413, { error: 'too long' }))).url);
     expect(await refused.create()).toEqual({ kind: 'rejected', status: 413, error: 'too long' });
     expect(await refused.message()).toMatchObject({ kind: 'rejected' });
-    const busy = writer((await answersEarly(http(429, '', { 'retry-after': '2' }))).url);
+    const busy = writer((await RawUpstream.answeringEarly(http(429, '', { 'retry-after': '2' }))).url);
     expect(await busy.create()).toMatchObject({ kind: 'throttled' });
   });
 
   test('is a job where it is a 2xx with an id, and a message where it is its job’s record', async () => {
-    const { create } = writer((await answersEarly(http(201))).url);
+    const { create } = writer((await RawUpstream.answeringEarly(http(201))).url);
     expect(await create()).toMatchObject(CREATED);
-    const { message } = writer((await answersEarly(http(200, { ...JOB, id: 'j' }))).url);
+    const { message } = writer((await RawUpstream.answeringEarly(http(200, { ...JOB, id: 'j' }))).url);
     expect(await message()).toMatchObject({ kind: 'accepted', job: { id: 'j' } });
   });
 
   test('proves nothing where it is a 2xx without such a body: the rest of the message never followed', async () => {
     for (const body of ['', '<html>sign in</html>', JSON.stringify(JOB)]) {
-      const { message } = writer((await answersEarly(http(200, body))).url);
+      const { message } = writer((await RawUpstream.answeringEarly(http(200, body))).url);
       expect(await message(), body).toMatchObject({
         kind: 'inDoubt',
         reason: 'upstream answered 200 before it had all',
       });
     }
-    const { create } = writer((await answersEarly(http(200, ''))).url);
+    const { create } = writer((await RawUpstream.answeringEarly(http(200, ''))).url);
     expect(await create()).toMatchObject({ kind: 'inDoubt' });
   });
 });

@@ -142,10 +142,7 @@ describe('a page in place of an answer', () => {
 
 /** What becomes of writes that are answered before their last byte. */
 async function early(answer: string) {
-  const raw = await RawUpstream.onConnection((socket) => {
-    socket.once('data', () => void socket.write(answer));
-    socket.resume();
-  });
+  const raw = await RawUpstream.answeringEarly(answer);
   const client = clientOf(raw.url);
   return { create: await WRITES.create(client), message: await WRITES.message(client) };
 }

@@ -72,6 +72,14 @@ export class RawUpstream {
     });
   }
 
+  /** Answers each connection with a raw text as soon as the head is there, before the last byte of the request. */
+  static answeringEarly(text: string): Promise<RawUpstream> {
+    return RawUpstream.onConnection((socket) => {
+      socket.once('data', () => void socket.write(text));
+      socket.resume();
+    });
+  }
+
   get port(): number {
     return (this.#server.address() as net.AddressInfo).port;
   }

@@ -4,34 +4,27 @@ import { afterAll, beforeAll, expect, test } from 'vitest';
 import { Endpoints } from '../../src/activities/webhooks/endpoints.js';
 import { WEBHOOK_DELIVERY_WORKFLOW } from '../../src/contract/webhooks.js';
 import { jsonLines } from '../cli/run-cli.js';
-import { connectOwnNamespace, type TestServer } from '../support/dev-server.js';
+import { connectOwnNamespace } from '../support/dev-server.js';
 import { Runbook } from '../support/runbook.js';
 import { needToolchain } from '../support/toolchains.js';
 import { until } from '../support/worker-process.js';
-import { Receiver, SECRET } from './receiver.js';
+import { SECRET, useReceiver } from './receiver.js';
 import { startWebhookWorkers } from './webhook-workers.js';
+import { useForFile } from '../support/use.js';
 
-let server: TestServer;
-let receiver: Receiver;
-let hanging: Receiver;
+const server = useForFile(connectOwnNamespace);
+const receiver = useReceiver();
+const hanging = useReceiver();
 let runbook: Runbook;
 let end: () => Promise<void>;
 beforeAll(async () => {
-  server = await connectOwnNamespace();
-  receiver = await new Receiver().start();
-  hanging = await new Receiver().start();
   const secrets = [SECRET];
   await receiver.configure({ '*': [{ url: receiver.url, secrets }], busy: [{ url: hanging.url, secrets }] });
   end = await startWebhookWorkers({ ...server, receiver });
   const env = { TEMPORAL_ADDRESS: server.address, TEMPORAL_NAMESPACE: server.namespace };
   runbook = await Runbook.open('docs/http.md', env);
 });
-afterAll(async () => {
-  await end();
-  await receiver.close();
-  await hanging.close();
-  await server.close();
-});
+afterAll(() => end());
 
 /** Starts a delivery to the first endpoint of a project. */
 async function start(projectId: string) {

@@ -5,32 +5,25 @@ import { Webhook } from 'standardwebhooks';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { Endpoints } from '../../src/activities/webhooks/endpoints.js';
 import { WEBHOOK_DELIVERY_WORKFLOW, type WebhookDelivery } from '../../src/contract/webhooks.js';
-import { connectDevServer, type TestServer } from '../support/dev-server.js';
+import { connectDevServer } from '../support/dev-server.js';
 import { skipTime } from '../support/skip-time.js';
 import { billableActions } from '../workflows/billable-actions.js';
-import { Receiver, SECRET } from './receiver.js';
+import { SECRET, useReceiver } from './receiver.js';
 import { startWebhookWorkers } from './webhook-workers.js';
+import { useForFile } from '../support/use.js';
 
 const MINUTE = 60_000;
 
-let server: TestServer;
-let receiver: Receiver;
+const server = useForFile(connectDevServer);
+const receiver = useReceiver();
+const taskQueue = `test-${randomUUID()}`;
+const tries: [string, string][] = [];
 let end: () => Promise<void>;
-let taskQueue: string;
-let tries: [string, string][];
 beforeAll(async () => {
-  server = await connectDevServer();
-  receiver = await new Receiver().start();
-  taskQueue = `test-${randomUUID()}`;
-  tries = [];
   const { nativeConnection } = server;
   end = await startWebhookWorkers({ nativeConnection, taskQueue, receiver, onTry: (...one) => void tries.push(one) });
 }, 3 * MINUTE);
-afterAll(async () => {
-  await end();
-  await server.close();
-  await receiver.close();
-});
+afterAll(() => end());
 
 /** The result or the failure's cause, how long it took by the server's clock, and what Temporal Cloud would bill. */
 async function deliver(): Promise<{ result: unknown; seconds: number; actions: number }> {

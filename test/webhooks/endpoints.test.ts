@@ -1,18 +1,14 @@
 import { writeFile } from 'node:fs/promises';
-import { afterAll, beforeAll, expect, test } from 'vitest';
+import { expect, test } from 'vitest';
 import { Endpoints } from '../../src/activities/webhooks/endpoints.js';
 import { readWebhooksConfig } from '../../src/config.js';
 import { WEBHOOK_EVENTS } from '../../src/contract/webhooks.js';
-import { Receiver, SECRET } from './receiver.js';
+import { useReceiver, SECRET } from './receiver.js';
 
 const OTHER = `whsec_${Buffer.alloc(64, 7).toString('base64')}`;
 const url = 'https://example.com/hooks/of-a-secret-path?token=secret';
 
-let receiver: Receiver;
-beforeAll(async () => {
-  receiver = await new Receiver().start();
-});
-afterAll(() => receiver.close());
+const receiver = useReceiver();
 
 async function open(content: unknown, allowPrivate = false) {
   await (typeof content === 'string' ? writeFile(receiver.file, content) : receiver.configure(content));

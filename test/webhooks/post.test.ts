@@ -5,17 +5,13 @@ import { once } from 'node:events';
 import { Webhook } from 'standardwebhooks';
 import { afterAll, afterEach, beforeAll, describe, expect, test, vi } from 'vitest';
 import { isPublic, post, publicAddresses } from '../../src/activities/webhooks/post.js';
-import { Receiver, SECRET } from './receiver.js';
+import { Receiver, SECRET, useReceiver } from './receiver.js';
 
 const OTHER = `whsec_${Buffer.from('another secret of twenty-').toString('base64')}`;
 const bytes = (secret: string) => Buffer.from(secret.slice('whsec_'.length), 'base64');
 const BODY = JSON.stringify({ type: 'agent_job.ended', timestamp: '2026-01-01T00:00:00Z', data: { é: 'ü' } });
 
-let receiver: Receiver;
-beforeAll(async () => {
-  receiver = await new Receiver().start();
-});
-afterAll(() => receiver.close());
+const receiver = useReceiver();
 afterEach(() => void vi.restoreAllMocks());
 
 const send = (url: string, options: { secrets?: string[]; allowPrivate?: boolean; proxy?: string } = {}) =>

@@ -1,11 +1,12 @@
 /** A receiver of webhooks over real sockets, with scripted answers, which keeps what it was sent. */
 import { once } from 'node:events';
-import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { writeFile } from 'node:fs/promises';
 import { createServer, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
-import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
+import { afterAll, beforeAll } from 'vitest';
+import { newFolder } from '../support/folder.js';
 
 export const SECRET = `whsec_${Buffer.from('a secret of twenty-four b').toString('base64')}`;
 
@@ -18,6 +19,14 @@ interface Received {
 }
 
 type Answer = number | ((response: ServerResponse) => void);
+
+/** One for the tests of a file. */
+export function useReceiver(): Receiver {
+  const receiver = new Receiver();
+  beforeAll(() => receiver.start());
+  afterAll(() => receiver.close());
+  return receiver;
+}
 
 export class Receiver {
   readonly received: Received[] = [];
@@ -38,7 +47,7 @@ export class Receiver {
   async start(): Promise<this> {
     this.#server.listen(0, '127.0.0.1');
     await once(this.#server, 'listening');
-    this.#folder = await mkdtemp(join(tmpdir(), 'agent-jobs-webhooks-'));
+    this.#folder = newFolder();
     await this.configure({ '*': [{ url: this.url, secrets: [SECRET] }] });
     return this;
   }
@@ -65,9 +74,8 @@ export class Receiver {
     return [...new Map(ofType.map(({ headers, event }) => [headers['webhook-id'], event])).values()];
   }
 
-  async close(): Promise<void> {
+  close(): void {
     this.#server.closeAllConnections();
     this.#server.close();
-    await rm(this.#folder, { recursive: true, force: true });
   }
 }

@@ -9,22 +9,21 @@ import { WEBHOOK_DELIVERY_WORKFLOW, WEBHOOK_SWEEP_WORKFLOW, webhookSweepId } fro
 import { Endpoints } from '../../src/activities/webhooks/endpoints.js';
 import { sweepEvents } from '../../src/activities/webhooks/sweep.js';
 import { startSweep } from '../../src/worker/webhooks.js';
-import { QUICK, startJobServer, type JobServer } from '../client/job-server.js';
+import { QUICK, startJobServer } from '../client/job-server.js';
 import { earlyBundle } from './early-bundle.js';
 import { createTestWorker } from '../support/worker.js';
 import { until } from '../support/worker-process.js';
-import { Receiver } from './receiver.js';
+import { useReceiver } from './receiver.js';
 import { startWebhookWorker, startWebhookWorkers } from './webhook-workers.js';
+import { useForFile } from '../support/use.js';
 
 const MINUTE = 60_000;
 
-let server: JobServer;
-let receiver: Receiver;
+const server = useForFile(startJobServer);
+const receiver = useReceiver();
 let end: () => Promise<void>;
 let searches = 0;
 beforeAll(async () => {
-  receiver = await new Receiver().start();
-  server = await startJobServer();
   await server.sandbox.addScript({ promptIncludes: 'Never end', script: { activeMs: 3_600_000 } });
   end = await startWebhookWorker({ ...server, receiver, onSearch: () => searches++ });
   await startSweep(server.client, server.taskQueue);
@@ -32,8 +31,6 @@ beforeAll(async () => {
 afterAll(async () => {
   await server.client.workflow.getHandle(webhookSweepId(server.taskQueue)).terminate();
   await end();
-  await server.close();
-  await receiver.close();
 });
 
 const start = (more: object = {}) => {
@@ -49,6 +46,25 @@ const reported = async (type: string, workflowId: string, count = 1) => {
   await until(isReported, `${type} of ${workflowId}`, received, 4 * MINUTE);
   return reportedOf(type, workflowId);
 };
+/** What a sweep on a task queue of its own is given. */
+const sweepOptions = (taskQueue: string, more: Partial<Parameters<typeof sweepEvents>[0]> = {}) => ({
+  ...{ client: server.client, taskQueue, webUi: null, onSearch: () => {}, signal: AbortSignal.timeout(5_000) },
+  endpoints: new Endpoints({ path: receiver.file, allowPrivate: true }),
+  ...more,
+});
+
+/** Jobs that say they are in doubt, on a task queue without a worker, once they are listed. */
+async function startDoubts({ client, taskQueue }: ReturnType<typeof ownQueue>, count: number) {
+  const phase = defineSearchAttributeKey(SEARCH_ATTRIBUTE.phase, SearchAttributeType.KEYWORD);
+  const typedSearchAttributes = [{ key: phase, value: 'needsAttention' }];
+  const startOne = () =>
+    client.workflow.start('agentJob', { workflowId: randomUUID(), taskQueue, typedSearchAttributes });
+  const doubts = await Promise.all(Array.from({ length: count }, startOne));
+  const listed = () => client.workflow.count(`TaskQueue = '${taskQueue}' AND ${phase.name} = 'needsAttention'`);
+  await until(async () => (await listed()).count === count, 'the doubts to be listed');
+  return () => Promise.all(doubts.map((doubt) => doubt.terminate()));
+}
+
 const requestsOf = (workflowId: string) =>
   receiver.received.filter(({ event }) => event.data.workflowId === workflowId);
 
@@ -204,11 +220,7 @@ test.concurrent(
     await startSweep(client, taskQueue);
     const ended = await endJob();
     await reported('agent_job.ended', ended);
-    const options = {
-      ...{ client, taskQueue, webUi: null, onSearch: () => {}, signal: AbortSignal.timeout(5_000) },
-      endpoints: new Endpoints({ path: receiver.file, allowPrivate: true }),
-    };
-    await new MockActivityEnvironment({}).run(sweepEvents, options, { endsFrom: Date.now() - MINUTE });
+    await new MockActivityEnvironment({}).run(sweepEvents, sweepOptions(taskQueue), { endsFrom: Date.now() - MINUTE });
     expect(requestsOf(ended)).toHaveLength(1);
     await sweep.terminate();
     await endWorkers();
@@ -219,22 +231,15 @@ test.concurrent(
 test.concurrent(
   'a job in doubt that no worker answers delays no end',
   async () => {
-    const { client, taskQueue, endJob } = ownQueue(); // without a worker
-    const phase = defineSearchAttributeKey(SEARCH_ATTRIBUTE.phase, SearchAttributeType.KEYWORD);
-    const inDoubtForEver = { typedSearchAttributes: [{ key: phase, value: 'needsAttention' }] };
-    const startDoubt = () =>
-      client.workflow.start('agentJob', { workflowId: randomUUID(), taskQueue, ...inDoubtForEver });
-    const doubts = await Promise.all(Array.from({ length: 11 }, startDoubt));
-    const listed = () => client.workflow.count(`TaskQueue = '${taskQueue}' AND ${phase.name} = 'needsAttention'`);
-    await until(async () => (await listed()).count === 11, 'the doubts to be listed');
+    const queue = ownQueue();
+    const { client, taskQueue, endJob } = queue;
+    const endDoubts = await startDoubts(queue, 11);
     const ended = await endJob();
     const over = new AbortController();
-    const options = {
-      ...{ client, taskQueue, webUi: null, onSearch: () => {}, signal: over.signal },
-      endpoints: new Endpoints({ path: receiver.file, allowPrivate: true }),
-    };
     const sweep = new MockActivityEnvironment({ currentAttemptScheduledTimestampMs: Date.now() });
-    const swept = sweep.run(sweepEvents, options, { endsFrom: Date.now() - MINUTE });
+    const swept = sweep.run(sweepEvents, sweepOptions(taskQueue, { signal: over.signal }), {
+      endsFrom: Date.now() - MINUTE,
+    });
     let announced: unknown[] = [];
     const isAnnounced = async () => {
       const query = `WorkflowType = '${WEBHOOK_DELIVERY_WORKFLOW}' AND TaskQueue = '${taskQueue}'`;
@@ -246,7 +251,7 @@ test.concurrent(
     expect(announced).toEqual([ended]);
     over.abort();
     await swept;
-    await Promise.all(doubts.map((doubt) => doubt.terminate()));
+    await endDoubts();
   },
   MINUTE,
 );
@@ -254,13 +259,9 @@ test.concurrent(
 test.concurrent(
   'each sweep asks jobs in doubt in another order: those that hang hide no other one for ever',
   async () => {
-    const { client, taskQueue } = ownQueue(); // without a worker
-    const phase = defineSearchAttributeKey(SEARCH_ATTRIBUTE.phase, SearchAttributeType.KEYWORD);
-    const doubt = { taskQueue, typedSearchAttributes: [{ key: phase, value: 'needsAttention' }] };
-    const ids = Array.from({ length: 60 }, () => randomUUID());
-    await Promise.all(ids.map((workflowId) => client.workflow.start('agentJob', { ...doubt, workflowId })));
-    const listed = () => client.workflow.count(`TaskQueue = '${taskQueue}' AND ${phase.name} = 'needsAttention'`);
-    await until(async () => (await listed()).count === ids.length, 'the doubts to be listed');
+    const queue = ownQueue();
+    const { client, taskQueue } = queue;
+    const endDoubts = await startDoubts(queue, 60);
     const firstAsked = async () => {
       const [asked, over] = [new Set<string>(), new AbortController()];
       const query = ({ workflowExecution }: WorkflowQueryInput) => {
@@ -269,17 +270,14 @@ test.concurrent(
         return new Promise(() => {});
       };
       const { connection } = client;
-      const options = {
-        ...{ client: new Client({ ...client.options, connection, interceptors: { workflow: [{ query }] } }) },
-        ...{ taskQueue, webUi: null, onSearch: () => {}, signal: over.signal },
-        endpoints: new Endpoints({ path: receiver.file, allowPrivate: true }),
-      };
+      const asking = new Client({ ...client.options, connection, interceptors: { workflow: [{ query }] } });
+      const options = sweepOptions(taskQueue, { client: asking, signal: over.signal });
       const sweep = new MockActivityEnvironment({ currentAttemptScheduledTimestampMs: Date.now() });
       await sweep.run(sweepEvents, options, { endsFrom: Date.now() });
       return [...asked].toSorted();
     };
     expect(await firstAsked()).not.toEqual(await firstAsked());
-    await Promise.all(ids.map((id) => client.workflow.getHandle(id).terminate()));
+    await endDoubts();
   },
   MINUTE,
 );
@@ -313,10 +311,8 @@ test.concurrent(
     const over = new AbortController();
     let found = 0;
     const onSearch = () => void (++found === 2 && over.abort());
-    const options = {
-      ...{ client: new Client({ ...client.options, connection: slow }), taskQueue, webUi: null, onSearch },
-      ...{ signal: over.signal, endpoints: new Endpoints({ path: receiver.file, allowPrivate: true }) },
-    };
+    const asking = new Client({ ...client.options, connection: slow });
+    const options = sweepOptions(taskQueue, { client: asking, onSearch, signal: over.signal });
     const sweep = new MockActivityEnvironment({ currentAttemptScheduledTimestampMs: Date.now() });
     const listed = () => client.workflow.count(`TaskQueue = '${taskQueue}' AND CloseTime IS NOT NULL`);
     await until(async () => (await listed()).count === 2, 'both to be listed');

@@ -1,38 +1,29 @@
 /** `PROJECT_BUDGETS_FILE` is rewritten while jobs wait: those go, though nothing new is sent. */
 import { randomUUID } from 'node:crypto';
-import { mkdtemp, rm, writeFile } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
+import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { WorkflowHandle } from '@temporalio/client';
-import { afterAll, afterEach, beforeAll, beforeEach, expect, test, vi } from 'vitest';
+import { afterEach, beforeEach, expect, test, vi } from 'vitest';
 import { jobStateQuery, requestTurnSignal, type AgentJobInput } from '../../src/contract.js';
-import { startSandbox, type Sandbox } from '../../src/testing.js';
+import { startSandbox } from '../../src/testing.js';
 import type { agentJob } from '../../src/workflows/index.js';
-import { connectDevServer, type TestServer } from '../support/dev-server.js';
+import { connectDevServer } from '../support/dev-server.js';
 import { ProjectQueue } from '../support/project-queue.js';
 import { startWorkerProcess, workerEnv, type WorkerProcess } from '../support/worker-process.js';
+import { newFolder } from '../support/folder.js';
+import { useForFile } from '../support/use.js';
 
 const PATIENCE = { timeout: 120_000, interval: 500 };
 vi.setConfig({ testTimeout: 240_000 });
 // temporal.api.enums.v1.EventType
 const SIGNALED = 26;
 
-let server: TestServer;
-let sandbox: Sandbox;
-let folder: string;
+const server = useForFile(connectDevServer);
+const sandbox = useForFile(() => startSandbox({ script: { activeMs: 0 } }));
+const folder = newFolder();
 let taskQueue: string;
 let worker: WorkerProcess | undefined;
 
-beforeAll(async () => {
-  server = await connectDevServer();
-  sandbox = await startSandbox({ script: { activeMs: 0 } });
-  folder = await mkdtemp(join(tmpdir(), 'agent-jobs-test-'));
-});
-afterAll(async () => {
-  await sandbox.close();
-  await server.close();
-  await rm(folder, { recursive: true });
-});
 beforeEach(() => {
   taskQueue = `test-${randomUUID()}`;
 });

@@ -3,22 +3,19 @@ import { once } from 'node:events';
 import { createServer as createHttp2Server } from 'node:http2';
 import type { AddressInfo } from 'node:net';
 import { createServer as createTlsServer } from 'node:tls';
-import { afterAll, beforeAll, expect, test } from 'vitest';
+import { expect, test } from 'vitest';
 import { readTemporalSettings, type TemporalSettings } from '../../src/config.js';
 import { freePort } from '../../src/local/child-process.js';
 import { connectTemporal } from '../../src/worker/connection.js';
 import type { Logger } from '../../src/worker/logging.js';
 import { Authority } from '../support/certificates.js';
 import { startConnectProxy } from '../support/connect-proxy.js';
-import { connectDevServer, type TestServer } from '../support/dev-server.js';
+import { connectDevServer } from '../support/dev-server.js';
 import { startRefusingServer } from '../support/refusing-temporal.js';
 import { TlsFront } from '../support/tls-front.js';
+import { useForFile } from '../support/use.js';
 
-let server: TestServer;
-beforeAll(async () => {
-  server = await connectDevServer();
-});
-afterAll(() => server.close());
+const server = useForFile(connectDevServer);
 
 test('a worker that waits for Temporal tries with the certificate that its files have by then', async () => {
   const [servers, expired, renewed] = [new Authority('servers'), new Authority('expired'), new Authority('renewed')];

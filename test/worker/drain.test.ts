@@ -1,33 +1,25 @@
-import { cpSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { cpSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { AGENT_JOB_WORKFLOW, jobStateQuery } from '../../src/contract.js';
 import type { AgentJobInput } from '../../src/contract.js';
 import { freePort } from '../../src/local/child-process.js';
 import { startSandbox } from '../../src/sandbox/sandbox.js';
-import type { Sandbox } from '../../src/sandbox/sandbox.js';
 import { AgentJobs } from '../../src/starter.js';
 import { envOf, jsonLines } from '../cli/run-cli.js';
 import { runInProcess } from '../cli/run-in-process.js';
-import { connectOwnNamespace, type TestServer } from '../support/dev-server.js';
+import { connectOwnNamespace } from '../support/dev-server.js';
 import { distFolder, startWorkerProcess, until, workerEnv } from '../support/worker-process.js';
 import type { WorkerProcess } from '../support/worker-process.js';
+import { useForFile } from '../support/use.js';
+import { newFolder } from '../support/folder.js';
 
 const SCHEDULED = 1; // temporal.api.enums.v1.PendingActivityState
 const running: WorkerProcess[] = [];
-let server: TestServer;
-let sandbox: Sandbox;
-
 // On the shared server jobs of other files are in doubt, some without a worker, and "attention" would list them.
-beforeAll(async () => {
-  server = await connectOwnNamespace();
-  sandbox = await startSandbox({ script: { activeMs: 3_600_000 } });
-});
-afterAll(async () => {
-  await sandbox.close();
-  await server.close();
-});
+const server = useForFile(connectOwnNamespace);
+const sandbox = useForFile(() => startSandbox({ script: { activeMs: 3_600_000 } }));
+
 afterAll(async () => {
   for (const worker of running.splice(0)) await worker.kill();
 });
@@ -176,7 +168,7 @@ async function listsAsStuck(workflowId: string): Promise<void> {
 
 /** A copy of the build whose workflow throws at its first line. */
 function brokenBuild(): string {
-  const folder = mkdtempSync(join(tmpdir(), 'broken-build-'));
+  const folder = newFolder();
   const dist = join(folder, 'dist');
   cpSync(distFolder, dist, { recursive: true });
   for (const name of ['node_modules', 'package.json']) symlinkSync(join(dirname(distFolder), name), join(folder, name));

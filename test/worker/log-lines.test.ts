@@ -1,8 +1,6 @@
-import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
-import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
-import { afterAll, afterEach, beforeAll, expect, test } from 'vitest';
+import { expect, test } from 'vitest';
 import {
   AGENT_JOB_WORKFLOW,
   followUpSignal,
@@ -11,32 +9,17 @@ import {
   visitorExportWorkflowId,
   type AgentJobInput,
 } from '../../src/contract.js';
-import { startSandbox, type Sandbox } from '../../src/sandbox/sandbox.js';
-import { connectDevServer, type TestServer } from '../support/dev-server.js';
+import { useSystem } from '../e2e/system.js';
 import { TRACE_ID, tracedClient } from '../support/traced-client.js';
-import { startWorkerProcess, until, workerEnv, type WorkerProcess } from '../support/worker-process.js';
+import { until, type WorkerProcess } from '../support/worker-process.js';
+import { newFolder } from '../support/folder.js';
 
 const PROMPT = 'Customer Jane Doe says that the login page is broken';
-let server: TestServer;
-let sandbox: Sandbox;
+const system = useSystem({ script: { activeMs: 1_500 } });
+const { server, sandbox } = system;
 let worker: WorkerProcess;
 
-beforeAll(async () => {
-  server = await connectDevServer();
-  sandbox = await startSandbox({ script: { activeMs: 1_500 } });
-});
-afterAll(async () => {
-  await sandbox.close();
-  await server.close();
-});
-afterEach(async () => worker.kill());
-
-function startWorker(env: Record<string, string> = {}): void {
-  worker = startWorkerProcess({
-    ...workerEnv(server, sandbox),
-    ...env,
-  });
-}
+const startWorker = (env?: Record<string, string>) => void (worker = system.startWorker(env));
 
 function startJob(projectId: string, options: Partial<AgentJobInput> = {}, client = server.client) {
   return client.workflow.start(AGENT_JOB_WORKFLOW, {
@@ -116,7 +99,7 @@ test(
 
 test('a page that an export can not read has one line, however often it is tried', async () => {
   await sandbox.addFault({ kind: 'status', operation: 'visitors', projectId: 'no-page', status: 503, count: 3 });
-  const folder = await mkdtemp(join(tmpdir(), 'agent-jobs-lines-'));
+  const folder = newFolder();
   startWorker({ SNAPSHOTS_URL: pathToFileURL(folder).href });
   const { client, taskQueue } = server;
   const [projectId, dateFrom, dateTo] = ['no-page', '2026-01-01', '2026-01-02'] as const;
@@ -129,7 +112,6 @@ test('a page that an export can not read has one line, however often it is tried
   expect(linesOf(workflowId, 'An export')).toEqual([
     expect.objectContaining({ level: 'warn', projectId, dateFrom, reason }),
   ]);
-  await rm(folder, { recursive: true });
 });
 
 test('a worker of both roles and a normal job leave no warning', { timeout: 120_000 }, async () => {

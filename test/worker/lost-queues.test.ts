@@ -1,34 +1,20 @@
 /** Jobs whose queue is paused or terminated while they wait. */
 import { randomUUID } from 'node:crypto';
 import type { WorkflowHandle } from '@temporalio/client';
-import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from 'vitest';
+import { beforeEach, expect, test } from 'vitest';
 import { jobStateQuery, pollNowSignal } from '../../src/contract.js';
 import { AgentJobs } from '../../src/starter.js';
 import { gathered } from '../client/job-server.js';
-import { connectDevServer, type TestServer } from '../support/dev-server.js';
-import { startJobBench, type JobBench } from '../support/job-bench.js';
-import { ObservedUpstream } from '../support/observed-upstream.js';
+import { useDevServer } from '../support/job-tests.js';
 import { pauseWorkflow } from '../support/paused.js';
 import { ProjectQueue } from '../support/project-queue.js';
 
 const HOUR = 3_600_000;
 const PATIENCE = { timeout: 120_000, interval: 250 };
 
-let server: TestServer;
-let upstream: ObservedUpstream;
-let bench: JobBench;
+const { server, upstream, bench } = useDevServer({ budgets: { createsPerHour: 1, messagesPerHour: 1 } });
 let projectId: string;
-
-beforeAll(async () => {
-  server = await connectDevServer();
-});
-afterAll(() => server.close());
-beforeEach(async () => {
-  upstream = new ObservedUpstream();
-  bench = await startJobBench(server, upstream, { budgets: { createsPerHour: 1, messagesPerHour: 1 } });
-  projectId = `p ${randomUUID()}`;
-});
-afterEach(() => bench.stop());
+beforeEach(() => void (projectId = `p ${randomUUID()}`));
 
 const queueOf = (operation: 'create' | 'message') =>
   new ProjectQueue(server.client, bench.taskQueue, projectId, operation);

@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { afterAll, describe, expect, test } from 'vitest';
 import { WRITE_OUTCOMES } from '../../src/activities/metrics.js';
 import {
   AGENT_JOB_WORKFLOW,
@@ -11,22 +11,19 @@ import {
 } from '../../src/contract.js';
 import { freePort } from '../../src/local/child-process.js';
 import { startSandbox, type Sandbox } from '../../src/sandbox/sandbox.js';
-import { connectOwnNamespace, type TestServer } from '../support/dev-server.js';
+import { connectOwnNamespace } from '../support/dev-server.js';
 import { startJobsWorker } from '../support/jobs-worker.js';
 import { ProjectQueue } from '../support/project-queue.js';
 import { startWorkerProcess, until, workerEnv, type WorkerProcess } from '../support/worker-process.js';
+import { useForFile } from '../support/use.js';
 
-let server: TestServer;
+const server = useForFile(connectOwnNamespace);
 let sandbox: Sandbox;
 let worker: WorkerProcess | undefined;
 let port: number;
 
-beforeAll(async () => {
-  server = await connectOwnNamespace();
-}, 120_000);
 afterAll(async () => {
   await endWorker();
-  await server.close();
 });
 /** The worker of one test goes on in the next. */
 async function endWorker(): Promise<void> {

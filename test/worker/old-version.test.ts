@@ -5,7 +5,7 @@ import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import { Client } from '@temporalio/client';
 import { bundleWorkflowCode, type WorkflowBundle } from '@temporalio/worker';
-import { afterAll, afterEach, beforeAll, beforeEach, expect, test, vi } from 'vitest';
+import { afterEach, beforeAll, beforeEach, expect, test, vi } from 'vitest';
 import {
   AGENT_JOB_WORKFLOW,
   followUpSignal,
@@ -15,23 +15,30 @@ import {
 } from '../../src/contract.js';
 import { listStuck, type StuckJob } from '../../src/client/agent-job/attention.js';
 import { findDevServer } from '../../src/local/find-dev-server.js';
-import type { DevServer } from '../../src/local/dev-server.js';
 import { workflowBundleOptions } from '../../src/temporal/workflow-bundle.js';
 import { createLogger } from '../../src/worker/logging.js';
 import { watchVersion } from '../../src/worker/old-version.js';
-import { connectTo, startPrivateDevServer, type TestServer } from '../support/dev-server.js';
+import { connectPrivateDevServer } from '../support/dev-server.js';
 import { failedTasks } from '../support/failed-tasks.js';
 import { startJobBench, type JobBench } from '../support/job-bench.js';
 import { ProjectQueue } from '../support/project-queue.js';
 import { ScriptedUpstream } from '../support/scripted-upstream.js';
+import { useForFile } from '../support/use.js';
 import { until } from '../support/worker-process.js';
 
 const MOST_MS = 240_000;
 const JOBS = 8;
 /** No task of a job comes soon by itself. */
 const HOURLY = { min: '1 hour', max: '1 hour' };
-let devServer: DevServer;
-let server: TestServer;
+const server = useForFile(() =>
+  connectPrivateDevServer({
+    dynamicConfig: {
+      // The server looks every few minutes whether a version has drained.
+      'matching.wv.VersionDrainageStatusRefreshInterval': '"1s"',
+      'matching.wv.VersionDrainageStatusVisibilityGracePeriod': '"1s"',
+    },
+  }),
+);
 let version2: WorkflowBundle;
 let deploymentName: string;
 let taskQueue: string;
@@ -39,24 +46,11 @@ let upstream: ScriptedUpstream;
 const ends: (() => unknown)[] = [];
 
 beforeAll(async () => {
-  devServer = await startPrivateDevServer({
-    dynamicConfig: {
-      'history.timerProcessorMaxTimeShift': '"50ms"',
-      // The server looks every few minutes whether a version has drained.
-      'matching.wv.VersionDrainageStatusRefreshInterval': '"1s"',
-      'matching.wv.VersionDrainageStatusVisibilityGracePeriod': '"1s"',
-    },
-  });
-  server = await connectTo(devServer);
   const workflowsPath = fileURLToPath(new URL('./version-2/index.ts', import.meta.url));
   const source = fileURLToPath(new URL('../../src/', import.meta.url));
   const { preloadModules: _, ...options } = workflowBundleOptions(source, '.ts');
   version2 = await bundleWorkflowCode({ ...options, workflowsPath });
 }, MOST_MS);
-afterAll(async () => {
-  await server.close();
-  await devServer.stop();
-});
 beforeEach(() => {
   deploymentName = `deployment-${randomUUID()}`;
   taskQueue = `test-${randomUUID()}`;

@@ -1,21 +1,17 @@
 import type { WorkflowHandle } from '@temporalio/client';
-import { afterAll, beforeAll, expect, test } from 'vitest';
+import { expect, test } from 'vitest';
 import { followUpSignal } from '../../src/contract.js';
 import { jobOptions } from '../../src/worker/workers.js';
-import { connectDevServer, type TestServer } from '../support/dev-server.js';
+import { connectDevServer } from '../support/dev-server.js';
 import { startJobBench } from '../support/job-bench.js';
 import { ScriptedUpstream } from '../support/scripted-upstream.js';
+import { useForFile } from '../support/use.js';
 
 const PER_SECOND = 4;
 const JOBS = 60;
 const PATIENCE = { timeout: 120_000, interval: 20 };
 
-let server: TestServer;
-
-beforeAll(async () => {
-  server = await connectDevServer();
-});
-afterAll(async () => server.close());
+const server = useForFile(connectDevServer);
 
 /** When the server had an activity to hand out, and when a worker took it. */
 async function waitOf(handle: WorkflowHandle, type: string): Promise<[from: number, to: number]> {

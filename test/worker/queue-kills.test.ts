@@ -1,36 +1,29 @@
 /** Workers and Temporal, killed while jobs wait for their turn, and while turns are given and used. */
 import { randomUUID } from 'node:crypto';
-import { mkdtemp, rm } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
 import type { WorkflowHandle } from '@temporalio/client';
-import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
+import { afterAll, describe, expect, test, vi } from 'vitest';
 import { jobStateQuery, resolveUnknownUpdate, type Priority } from '../../src/contract.js';
 import type { agentJob } from '../../src/workflows/index.js';
-import { startSandbox, type Sandbox } from '../../src/testing.js';
+import { startSandbox } from '../../src/testing.js';
 import { startFileTemporal } from '../chaos/temporal-server.js';
 import { connectDevServer, connectTo, type TestServer } from '../support/dev-server.js';
 import { ProjectQueue } from '../support/project-queue.js';
 import { shared } from '../support/shared.js';
 import { startWorkerProcess, workerEnv, type WorkerProcess } from '../support/worker-process.js';
+import { newFolder } from '../support/folder.js';
+import { useForFile } from '../support/use.js';
 
 /** Not `expect.poll`, which does not know its test if several run at once. */
 const PATIENCE = { timeout: 120_000, interval: 500 };
 
 const HOUR = 3_600_000;
 
-let server: TestServer;
-let sandbox: Sandbox;
+const server = useForFile(connectDevServer);
+const sandbox = useForFile(() => startSandbox({ script: { activeMs: 0 } }));
 const workers: WorkerProcess[] = [];
 
-beforeAll(async () => {
-  server = await connectDevServer();
-  sandbox = await startSandbox({ script: { activeMs: 0 } });
-});
 afterAll(async () => {
   for (const worker of workers) await worker.kill();
-  await sandbox.close();
-  await server.close();
 });
 
 async function startWorker(at: TestServer, perHour = 4): Promise<WorkerProcess> {
@@ -95,7 +88,7 @@ describe.concurrent('kills', { timeout: 360_000 }, () => {
   });
 
   test('Temporal that is killed while jobs wait and while turns are given costs no job and doubles none', async () => {
-    const folder = await mkdtemp(join(tmpdir(), 'agent-jobs-test-'));
+    const folder = newFolder();
     const temporal = await startFileTemporal((await shared('dev-server-program')).path, folder);
     const own = await connectTo(temporal);
     const projectId = `p ${randomUUID()}`;
@@ -123,7 +116,6 @@ describe.concurrent('kills', { timeout: 360_000 }, () => {
       await worker.kill();
       await own.close();
       await temporal.close();
-      await rm(folder, { recursive: true, force: true });
     }
   });
 });

@@ -2,22 +2,19 @@ import { randomUUID } from 'node:crypto';
 import { fileURLToPath } from 'node:url';
 import { WorkflowFailedError } from '@temporalio/client';
 import { CancelledFailure } from '@temporalio/common';
-import { afterAll, beforeAll, expect, test } from 'vitest';
+import { expect, test } from 'vitest';
 import { jobOptions } from '../../src/worker/workers.js';
-import { connectDevServer, type TestServer } from '../support/dev-server.js';
+import { connectDevServer } from '../support/dev-server.js';
 import { failedTasks } from '../support/failed-tasks.js';
 import { createTestWorker } from '../support/worker.js';
 import { spin } from './stalled-workflows.js';
+import { useForFile } from '../support/use.js';
 
 const workflowsPath = fileURLToPath(new URL('./stalled-workflows.ts', import.meta.url));
 /** The SDK breaks off an activation after 5 s by default. */
 const STALL_MS = 6_500;
 
-let server: TestServer;
-beforeAll(async () => {
-  server = await connectDevServer();
-});
-afterAll(async () => server.close());
+const server = useForFile(connectDevServer);
 
 function roundsOf(ms: number): number {
   const sample = 50_000_000;

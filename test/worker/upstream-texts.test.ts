@@ -1,16 +1,13 @@
 /** What an upstream says in its own words, which may repeat a prompt: in no log line, and hidden if prompts are. */
 import { randomBytes } from 'node:crypto';
-import { mkdtemp } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
-import { afterAll, beforeAll, expect, test } from 'vitest';
-import { startSandbox, type Sandbox } from '../../src/sandbox/sandbox.js';
+import { expect, test } from 'vitest';
 import { AgentJobs } from '../../src/starter.js';
 import type { FaultRule } from '../../src/testing.js';
-import { connectDevServer, type TestServer } from '../support/dev-server.js';
+import { useSystem } from '../e2e/system.js';
 import { textIn } from '../support/text-in.js';
-import { startWorkerProcess, until, workerEnv, type WorkerProcess } from '../support/worker-process.js';
+import { until } from '../support/worker-process.js';
+import { newFolder } from '../support/folder.js';
 
 const WORD = `zeugma${randomBytes(6).toString('hex')}`;
 const PROMPT = `Tell ${WORD} to nobody`;
@@ -19,23 +16,8 @@ const PAGE = `<title>Blocked ${WORD}</title>`;
 const LEAK = new RegExp(`${WORD}|not today`);
 const EXPORT = { projectId: 'analysed', dateFrom: '2026-01-01', dateTo: '2026-01-02' };
 
-let server: TestServer;
-let sandbox: Sandbox;
-let worker: WorkerProcess;
-beforeAll(async () => {
-  server = await connectDevServer();
-  sandbox = await startSandbox({ script: { activeMs: 600_000 } });
-  worker = startWorkerProcess({
-    ...workerEnv(server, sandbox),
-    SNAPSHOTS_URL: pathToFileURL(await mkdtemp(join(tmpdir(), 'agent-jobs-texts-'))).href,
-    LOG_LEVEL: 'trace',
-  });
-});
-afterAll(async () => {
-  await worker.kill();
-  await sandbox.close();
-  await server.close();
-});
+const system = useSystem({ script: { activeMs: 600_000 } });
+const { server, sandbox } = system;
 
 /** The faults that a job of each project meets, and its outcome then, or what it waits for. */
 const CASES: Record<string, { faults: Partial<FaultRule>[]; becomes: string; options?: object }> = {
@@ -64,7 +46,7 @@ const CASES: Record<string, { faults: Partial<FaultRule>[]; becomes: string; opt
 };
 
 /** Runs a job of each case; returns all that a caller and the web UI are shown of them. */
-async function runCases(jobs: AgentJobs, kind: string) {
+async function runCases(jobs: AgentJobs, kind: string, output: () => string) {
   const runs = Object.entries(CASES).map(async ([name, { faults, becomes, options }]) => {
     const projectId = `${name}-${kind}`;
     for (const fault of faults)
@@ -75,7 +57,7 @@ async function runCases(jobs: AgentJobs, kind: string) {
       const { outcome, waiting } = await job.state();
       return (outcome ?? waiting?.for) === becomes;
     };
-    await until(hasCome, `${projectId} to become ${becomes}`, worker.output);
+    await until(hasCome, `${projectId} to become ${becomes}`, output);
     const state = await job.state();
     const failure: unknown = state.outcome === null ? null : await job.result().catch((error: unknown) => error);
     const handle = server.client.workflow.getHandle(job.workflowId);
@@ -92,12 +74,14 @@ test(
   { timeout: 240_000 },
   async () => {
     const { client, taskQueue } = server;
-    const shown = await runCases(new AgentJobs({ client, taskQueue }), 'shown');
+    const worker = system.startWorker({ SNAPSHOTS_URL: pathToFileURL(newFolder()).href, LOG_LEVEL: 'trace' });
+    const shown = await runCases(new AgentJobs({ client, taskQueue }), 'shown', worker.output);
     expect(shown['refused']!.failure).toMatchObject({ status: 400, error: expect.stringContaining(WORD) });
     expect(shown['messages']!.state.followUps[0]!.error).toContain('422: not today');
     expect(shown['page']!.state.waiting?.reason).toBe(`a page instead of an answer: 403 Blocked ${WORD}`);
     expect(shown['located']!.state.unknown?.reason).toMatch(new RegExp(`; Location: http.*/tasks/${WORD}$`));
-    const hidden = await runCases(new AgentJobs({ client, taskQueue, hidePrompts: true }), 'hidden');
+    const hiding = new AgentJobs({ client, taskQueue, hidePrompts: true });
+    const hidden = await runCases(hiding, 'hidden', worker.output);
     expect(hidden['refused']!.failure).toMatchObject({ status: 400, error: '' });
     expect(hidden['messages']!.state.followUps).toEqual([{ id: 'more', state: 'rejected', error: '422' }]);
     for (const [name, { text }] of Object.entries(hidden)) expect(text, name).not.toMatch(LEAK);

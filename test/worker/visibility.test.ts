@@ -4,9 +4,10 @@ import { defineSearchAttributeKey } from '@temporalio/common';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { AGENT_JOB_WORKFLOW, SEARCH_ATTRIBUTE } from '../../src/contract.js';
 import { freePort } from '../../src/local/child-process.js';
-import { startSandbox, type Sandbox } from '../../src/sandbox/sandbox.js';
-import { connectOwnNamespace, type TestServer } from '../support/dev-server.js';
+import { startSandbox } from '../../src/sandbox/sandbox.js';
+import { connectOwnNamespace } from '../support/dev-server.js';
 import { startWorkerProcess, until, workerEnv, type WorkerProcess } from '../support/worker-process.js';
+import { useForFile } from '../support/use.js';
 
 const MOST_MS = 240_000;
 const KEYWORD = 2; // temporal.api.enums.v1.IndexedValueType
@@ -14,20 +15,16 @@ const KEYWORD_LIST = 7;
 const NAMES = [SEARCH_ATTRIBUTE.waitingFor, SEARCH_ATTRIBUTE.batch, SEARCH_ATTRIBUTE.tags];
 const TAGS = defineSearchAttributeKey(SEARCH_ATTRIBUTE.tags, 'KEYWORD_LIST');
 
-let server: TestServer;
-let sandbox: Sandbox;
+const server = useForFile(connectOwnNamespace);
+const sandbox = useForFile(() => startSandbox({ script: { activeMs: 0 } }));
 let worker: WorkerProcess;
 let healthPort: number;
 
 beforeAll(async () => {
-  server = await connectOwnNamespace();
-  sandbox = await startSandbox({ script: { activeMs: 0 } });
   healthPort = await freePort();
 }, MOST_MS);
 afterAll(async () => {
   await worker?.kill();
-  await sandbox.close();
-  await server.close();
 });
 
 async function setAttributes(types: Record<string, number>): Promise<void> {

@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import fc from 'fast-check';
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { describe, expect, test } from 'vitest';
 import {
   encodeId,
   followUpSignal,
@@ -10,28 +10,19 @@ import {
   resolveUnknownUpdate,
   type AgentJobInput,
 } from '../../src/contract.js';
-import type { DevServer } from '../../src/local/dev-server.js';
 import { agentJobStartOptions } from '../../src/agent-job/start-options.js';
 import { begin } from '../../src/exports/range-transitions.js';
 import { rangeDetails, rangeTitle } from '../../src/workflows/visitor-export/range-shown.js';
-import { connectTo, startPrivateDevServer, type TestServer } from '../support/dev-server.js';
+import { connectPrivateDevServer } from '../support/dev-server.js';
 import { startJobBench } from '../support/job-bench.js';
 import { inDoubt, rejected } from '../support/outcomes.js';
 import { ObservedUpstream } from '../support/observed-upstream.js';
+import { useForFile } from '../support/use.js';
 import { asRead, renderedMarkdown, tagsIn, textIn } from './web-ui.js';
 
-let own: DevServer;
-let server: TestServer;
-beforeAll(async () => {
-  own = await startPrivateDevServer({ ui: true });
-  server = await connectTo(own);
-}, 120_000);
-afterAll(async () => {
-  await server.close();
-  await own.stop();
-});
+const server = useForFile(() => connectPrivateDevServer({ ui: true }));
 
-const rendered = (markdown: string) => renderedMarkdown(own.uiUrl!, markdown);
+const rendered = (markdown: string) => renderedMarkdown(server.uiUrl!, markdown);
 
 /** What Markdown, HTML, links and the web UI's own placeholders are made of. */
 const PARTS = [

@@ -1,29 +1,24 @@
-import { mkdtempSync, rmSync } from 'node:fs';
 import { createServer } from 'node:net';
 import type { AddressInfo } from 'node:net';
-import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
 import { freePort } from '../../src/local/child-process.js';
 import { startRefusingServer } from '../support/refusing-temporal.js';
 import { connectDevServer, startPrivateDevServer } from '../support/dev-server.js';
-import type { TestServer } from '../support/dev-server.js';
 import { startWorkerProcess, until } from '../support/worker-process.js';
 import type { WorkerProcess } from '../support/worker-process.js';
+import { useForFile } from '../support/use.js';
+import { newFolder } from '../support/folder.js';
 
 const KEY = 'a-key-that-must-never-show';
 const running: WorkerProcess[] = [];
 let folder: string;
-let server: TestServer;
+const server = useForFile(connectDevServer);
 
 beforeAll(async () => {
-  folder = mkdtempSync(join(tmpdir(), 'worker-process-'));
-  server = await connectDevServer();
+  folder = newFolder();
 });
-afterAll(async () => {
-  rmSync(folder, { recursive: true });
-  await server.close();
-});
+afterAll(async () => {});
 afterEach(async () => {
   for (const worker of running.splice(0)) {
     await worker.kill();

@@ -10,14 +10,14 @@ import { inDoubt } from '../support/outcomes.js';
 import { useDevServer } from '../support/job-tests.js';
 import { gate } from '../support/observed-upstream.js';
 
-const tests = useDevServer();
+const { upstream, bench } = useDevServer();
 /** Each test's own: a job that another workflow has had is refused. */
 let projectId: string;
 beforeEach(() => void (projectId = `p ${randomUUID()}`));
 let opened: (() => void) | undefined;
 afterEach(() => opened?.());
 
-type Handle = Awaited<ReturnType<typeof tests.bench.start>>;
+type Handle = Awaited<ReturnType<typeof bench.start>>;
 const noSuchJob = () => new RejectedError('upstream answered 404', 404, 'no such job');
 const ill = () => new ReadFailedError('upstream answered 503', 503);
 const resolve = (handle: Handle, resolution: ResolveUnknownInput) =>
@@ -30,9 +30,9 @@ async function untilAttention(handle: Handle): Promise<void> {
 }
 
 async function startUnknownCreate(options: object = {}): Promise<Handle> {
-  tests.upstream.show = () => ({ status: 'active' });
-  tests.upstream.createFaults.push(inDoubt('upstream answered 500'));
-  const handle = await tests.bench.start({ projectId, prompt: 'Fix it', settle: 0, ...options });
+  upstream.show = () => ({ status: 'active' });
+  upstream.createFaults.push(inDoubt('upstream answered 500'));
+  const handle = await bench.start({ projectId, prompt: 'Fix it', settle: 0, ...options });
   await untilAttention(handle);
   return handle;
 }
@@ -50,7 +50,7 @@ async function refusal(decision: Promise<unknown>): Promise<ApplicationFailure> 
 /** Makes reads hang; answers with what lets them go on. */
 function holdReads(): () => void {
   const { opened: answered, open } = gate();
-  tests.upstream.readGate = answered;
+  upstream.readGate = answered;
   opened = open;
   return open;
 }
@@ -58,7 +58,6 @@ function holdReads(): () => void {
 test.each([undefined, true])(
   'a job that does not exist is not adopted (force: %s), and the create stays unknown',
   async (force) => {
-    const { upstream } = tests;
     const handle = await startUnknownCreate();
     const before = (await handle.query(jobStateQuery)).unknown;
     upstream.readFaults.push(noSuchJob());
@@ -73,7 +72,6 @@ test.each([undefined, true])(
 );
 
 test.each([false, true])('a job that another workflow has is adopted with force alone (ended: %s)', async (isEnded) => {
-  const { bench, upstream } = tests;
   if (!isEnded) upstream.show = () => ({ status: 'active' });
   const other = await bench.start({ projectId, jobId: 'job-7' });
   if (isEnded) await other.result();
@@ -88,7 +86,6 @@ test.each([false, true])('a job that another workflow has is adopted with force 
 });
 
 test('where the upstream is ill adopt is refused with its reason, and force adopts all the same', async () => {
-  const { upstream } = tests;
   const handle = await startUnknownCreate();
   upstream.readFaults.push(ill(), ill());
   const failure = await refusal(adopt(handle, 'job-1'));
@@ -98,7 +95,6 @@ test('where the upstream is ill adopt is refused with its reason, and force adop
 });
 
 test('a decision that comes while the job is read settles the create, and the adoption is refused', async () => {
-  const { upstream } = tests;
   const handle = await startUnknownCreate();
   const open = holdReads();
   const adoption = refusal(adopt(handle, 'job-1'));
@@ -113,7 +109,6 @@ test('a decision that comes while the job is read settles the create, and the ad
 });
 
 test('the create that is unknown again is another one than that which was to be adopted', async () => {
-  const { upstream } = tests;
   const handle = await startUnknownCreate();
   const open = holdReads();
   upstream.createFaults.push(inDoubt('upstream answered 502'));
@@ -130,7 +125,7 @@ test('a cancellation does not wait for the read of a job to adopt', async () => 
   const handle = await startUnknownCreate();
   holdReads();
   const adoption = refusal(adopt(handle, 'job-1'));
-  await expect.poll(() => tests.upstream.reads).toBe(1);
+  await expect.poll(() => upstream.reads).toBe(1);
   await handle.cancel();
   expect((await adoption).type).toBe('InvalidInput');
   await expect(handle.result()).rejects.toMatchObject({ cause: { name: 'CancelledFailure' } });
@@ -143,7 +138,7 @@ test('however many want to adopt, another decision gets through', async () => {
   const note = ({ message }: ApplicationFailure) => void refusals.push(message);
   const adoptions = Array.from({ length: 6 }, (_, i) => refusal(adopt(handle, `job-${i}`)).then(note));
   await expect.poll(() => refusals.length).toBe(3);
-  await expect.poll(() => tests.upstream.reads).toBe(3);
+  await expect.poll(() => upstream.reads).toBe(3);
   await resolve(handle, { action: 'abandon' });
   await Promise.all(adoptions);
   expect(refusals.map((text) => text.includes('resolved meanwhile'))).toEqual([false, false, false, true, true, true]);
@@ -153,9 +148,9 @@ test('however many want to adopt, another decision gets through', async () => {
 test('our client waits for a read that takes longer than its other calls may', { timeout: 120_000 }, async () => {
   const handle = await startUnknownCreate();
   const open = holdReads();
-  const job = new AgentJobs({ client: tests.bench.client }).handle(handle.workflowId);
+  const job = new AgentJobs({ client: bench.client }).handle(handle.workflowId);
   const adoption = job.resolve({ action: 'adopt', jobId: 'job-1' });
-  await expect.poll(() => tests.upstream.reads).toBe(1);
+  await expect.poll(() => upstream.reads).toBe(1);
   setTimeout(open, 14_000);
   expect(await adoption).toMatchObject({ phase: 'watching', jobId: 'job-1', unknown: null });
 });

@@ -5,7 +5,7 @@ import { expect, test } from 'vitest';
 import { followUpSignal, jobStateQuery, resolveUnknownUpdate } from '../../src/contract.js';
 import { useDevServer } from '../support/job-tests.js';
 
-const tests = useDevServer();
+const { server, upstream, bench } = useDevServer();
 const prompt = 'Fix it';
 const projectId = 'p1';
 
@@ -26,7 +26,6 @@ const WRONG: [field: string, input: unknown][] = [
 ];
 
 test('every wrong input fails as InvalidInput naming the field, and nothing is sent', async () => {
-  const { bench, upstream } = tests;
   const failures = await Promise.all(
     WRONG.map(async ([field, input]) => {
       const handle = await bench.start(input);
@@ -46,7 +45,7 @@ test('every wrong input fails as InvalidInput naming the field, and nothing is s
 });
 
 test('unknown fields are ignored, null means absent, and the widest values are taken', async () => {
-  const handle = await tests.bench.start({
+  const handle = await bench.start({
     projectId: 'é'.repeat(33),
     prompt: 'é'.repeat(256 * 1024),
     jobId: null,
@@ -66,7 +65,7 @@ test('unknown fields are ignored, null means absent, and the widest values are t
 });
 
 test('the state of a refused start can be asked for', async () => {
-  const handle = await tests.bench.start({ projectId: 'p1' });
+  const handle = await bench.start({ projectId: 'p1' });
   await expect(handle.result()).rejects.toThrow(WorkflowFailedError);
   expect(await handle.query(jobStateQuery)).toMatchObject({
     phase: 'done',
@@ -86,7 +85,6 @@ const nested = `{"projectId":"p1","prompt":"Fix it","other":${'['.repeat(50_000)
 const tooDeep = { metadata: { encoding: Buffer.from('json/plain') }, data: Buffer.from(nested) };
 
 test('a start whose payload can’t be decoded fails as InvalidInput', async () => {
-  const { bench, server } = tests;
   for (const payload of [undecodable, broken, tooDeep]) {
     const workflowId = randomUUID();
     await server.client.workflowService.startWorkflowExecution({
@@ -107,7 +105,6 @@ test('a start whose payload can’t be decoded fails as InvalidInput', async () 
 });
 
 test('signals and updates that can’t be decoded, or are unknown, harm nothing', async () => {
-  const { bench, server, upstream } = tests;
   upstream.show = () => ({ status: upstream.messages.length > 0 ? 'completed' : 'active' });
   const handle = await bench.start({ projectId, prompt, settle: 0 });
   await expect.poll(() => upstream.reads).toBe(1);

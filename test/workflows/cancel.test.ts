@@ -6,9 +6,9 @@ import { inDoubt, rejected } from '../support/outcomes.js';
 import { useDevServer } from '../support/job-tests.js';
 import { gate } from '../support/observed-upstream.js';
 
-const tests = useDevServer();
+const { upstream, bench } = useDevServer();
 const input = { projectId: 'cancel', prompt: 'Fix it', settle: 0 };
-type Handle = Awaited<ReturnType<typeof tests.bench.start>>;
+type Handle = Awaited<ReturnType<typeof bench.start>>;
 
 async function expectCanceled(handle: Handle): Promise<void> {
   const error = await handle.result().catch((e: unknown) => e);
@@ -17,7 +17,6 @@ async function expectCanceled(handle: Handle): Promise<void> {
 }
 
 test('a create in flight is finished first: its job id stays readable', async () => {
-  const { upstream, bench } = tests;
   const { opened, open } = gate();
   upstream.createGate = opened;
   const handle = await bench.start(input);
@@ -33,7 +32,6 @@ test('a create in flight is finished first: its job id stays readable', async ()
 });
 
 test('a stream of pollNow neither starves the reads of a slow upstream nor reads more than once a second', async () => {
-  const { upstream, bench } = tests;
   let over = false;
   upstream.show = () => ({ status: over ? 'completed' : 'active' });
   const slow = () => new Promise<void>((resolve) => setTimeout(resolve, 1_500));
@@ -57,7 +55,6 @@ test('a stream of pollNow neither starves the reads of a slow upstream nor reads
 test.each(['ask', 'fail', 'retry'] as const)(
   'under policy %s a cancelled job still shows that its create may have made a job',
   async (onUnknownOutcome) => {
-    const { upstream, bench } = tests;
     const { opened, open } = gate();
     upstream.createGate = opened;
     upstream.createFaults.push(inDoubt('no answer'));
@@ -80,7 +77,6 @@ async function retryOnceAsked(handle: Handle): Promise<void> {
 test.each(['ask', 'retry'] as const)(
   'under policy %s a create refused after a cancellation still shows that an earlier send may have made a job',
   async (onUnknownOutcome) => {
-    const { upstream, bench } = tests;
     const { opened, open } = gate();
     upstream.createFaults.push(inDoubt('no answer'), rejected(409, 'exists'));
     const handle = await bench.start({ ...input, onUnknownOutcome });

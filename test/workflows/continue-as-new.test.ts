@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { defineSearchAttributeKey } from '@temporalio/common';
-import { afterAll, beforeAll, describe, expect as expectNow, test as base, vi } from 'vitest';
+import { describe, expect as expectNow, test as base, vi } from 'vitest';
 import {
   followUpSignal,
   jobStateQuery,
@@ -11,19 +11,20 @@ import {
   sendFollowUpUpdate,
   type AgentJobInput,
 } from '../../src/contract.js';
-import type { DevServer } from '../../src/local/dev-server.js';
 import { inputHash } from '../../src/agent-job/input.js';
 import { agentJobStartOptions } from '../../src/agent-job/start-options.js';
-import { connectTo, startPrivateDevServer, type TestServer } from '../support/dev-server.js';
+import { connectPrivateDevServer } from '../support/dev-server.js';
 import { failedTasks } from '../support/failed-tasks.js';
 import { startJobBench, type JobBench } from '../support/job-bench.js';
 import { throttled } from '../support/outcomes.js';
 import { ObservedUpstream } from '../support/observed-upstream.js';
 import { resetRun } from '../support/reset.js';
+import { useForFile } from '../support/use.js';
 import { CONTEXT_TEXT, contextsOfActivities, tracedClient } from '../support/traced-client.js';
 
-let devServer: DevServer;
-let server: TestServer;
+const server = useForFile(() =>
+  connectPrivateDevServer({ dynamicConfig: { 'limit.historyCount.suggestContinueAsNew': '40' } }),
+);
 
 /** Each test has a worker of its own, so that all can wait at once. */
 const test = base.extend<{ upstream: ObservedUpstream; bench: JobBench }>({
@@ -34,20 +35,6 @@ const test = base.extend<{ upstream: ObservedUpstream; bench: JobBench }>({
     await use(bench);
     await bench.stop();
   },
-});
-
-beforeAll(async () => {
-  devServer = await startPrivateDevServer({
-    dynamicConfig: {
-      'history.timerProcessorMaxTimeShift': '"50ms"',
-      'limit.historyCount.suggestContinueAsNew': '40',
-    },
-  });
-  server = await connectTo(devServer);
-});
-afterAll(async () => {
-  await server.close();
-  await devServer.stop();
 });
 
 type Handle = ReturnType<typeof latest>;

@@ -1,18 +1,14 @@
-import { afterAll, beforeAll, expect, test } from 'vitest';
+import { expect, test } from 'vitest';
 import { followUpSignal, jobStateQuery } from '../../src/contract.js';
 import { agentJobStartOptions } from '../../src/agent-job/start-options.js';
-import { connectDevServer, type TestServer } from '../support/dev-server.js';
+import { connectDevServer } from '../support/dev-server.js';
 import { startJobBench, type JobBench, type JobBenchOptions } from '../support/job-bench.js';
 import { ScriptedUpstream } from '../support/scripted-upstream.js';
+import { useForFile } from '../support/use.js';
 
-let server: TestServer;
+const server = useForFile(connectDevServer);
 let bench: JobBench;
 let upstream: ScriptedUpstream;
-
-beforeAll(async () => {
-  server = await connectDevServer();
-});
-afterAll(async () => server.close());
 
 async function withBench(work: () => Promise<void>, options: JobBenchOptions = {}) {
   upstream = new ScriptedUpstream();

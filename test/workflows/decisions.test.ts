@@ -6,10 +6,10 @@ import { RejectedError } from '../../src/upstream/errors.js';
 import { inDoubt } from '../support/outcomes.js';
 import { useDevServer } from '../support/job-tests.js';
 
-const tests = useDevServer();
+const { upstream, bench } = useDevServer();
 const TIME = expect.stringMatching(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/) as string;
 
-type Handle = Awaited<ReturnType<typeof tests.bench.start>>;
+type Handle = Awaited<ReturnType<typeof bench.start>>;
 const stateOf = (handle: Handle) => handle.query(jobStateQuery);
 const resolve = (handle: Handle, resolution: ResolveUnknownInput) =>
   handle.executeUpdate(resolveUnknownUpdate, { args: [resolution] });
@@ -19,7 +19,6 @@ async function untilAttention(handle: Handle, reason = ''): Promise<void> {
 }
 
 async function startUnknownFollowUp(options: object = {}): Promise<Handle> {
-  const { upstream, bench } = tests;
   upstream.show = () => ({ status: 'active' });
   upstream.messageFaults.push(inDoubt('upstream answered 500'));
   const handle = await bench.start({ projectId: 'p1', jobId: 'job-1', settle: 0, ...options });
@@ -29,7 +28,6 @@ async function startUnknownFollowUp(options: object = {}): Promise<Handle> {
 }
 
 test('every decision is shown with its author, in the state, in the answer and in the result', async () => {
-  const { upstream, bench } = tests;
   upstream.createFaults.push(inDoubt('first'), inDoubt('second'));
   upstream.messageFaults.push(inDoubt('third'), inDoubt('fourth'));
   upstream.show = () => ({ status: 'active' });
@@ -86,15 +84,14 @@ test('a resolution that does not fit is rejected before it is recorded', async (
   expect(events!.some((e) => e.workflowExecutionUpdateAcceptedEventAttributes)).toBe(false);
   const { unknown: present, decisions } = await stateOf(handle);
   expect(decisions).toEqual([]);
-  tests.upstream.show = () => ({ status: 'completed' });
+  upstream.show = () => ({ status: 'completed' });
   await resolve(handle, { action: 'delivered', since: present!.since, followUpId: 'a' });
   await expect(resolve(handle, { action: 'delivered' })).rejects.toThrow();
   expect(await handle.result()).toMatchObject({ outcome: 'completed', followUps: [{ id: 'a', state: 'sent' }] });
-  expect(tests.upstream.messages).toEqual(['go']);
+  expect(upstream.messages).toEqual(['go']);
 });
 
 test('an adoption that was refused is not recorded', async () => {
-  const { upstream, bench } = tests;
   upstream.createFaults.push(inDoubt('lost'));
   const handle = await bench.start({ projectId: 'p1', prompt: 'Fix it' });
   await untilAttention(handle, 'lost');

@@ -15,7 +15,7 @@ import { resetRun } from '../support/reset.js';
 import { useDevServer } from '../support/job-tests.js';
 import { skipTime, skipTimeBy } from '../support/skip-time.js';
 
-const tests = useDevServer();
+const { server, upstream, bench } = useDevServer();
 const SECOND = 1_000;
 const A = 'https://github.example/a/b/pull/1';
 const B = 'https://github.example/a/b/pull/2';
@@ -34,7 +34,6 @@ type Plan = (readonly [shown: Shown, seconds: number])[];
 
 /** From the first write or read on, or from the first accepted message if there is one. */
 function follow(before: Plan, afterMessage: Plan = []): void {
-  const { upstream } = tests;
   upstream.show = () => {
     const now = upstream.readTimes.at(-1)!;
     const messageAt = upstream.messageTimes.at(0);
@@ -48,7 +47,7 @@ function follow(before: Plan, afterMessage: Plan = []): void {
 }
 
 async function endOf(input: Partial<AgentJobInput>) {
-  const handle = await tests.bench.start(input);
+  const handle = await bench.start(input);
   await skipTime(handle);
   return handle.result();
 }
@@ -107,7 +106,6 @@ test.for<[name: string, input: object, plan: Plan, end: object]>([
 });
 
 test('a create whose own answer says `completed` is polled until its link is there', async () => {
-  const { upstream } = tests;
   upstream.createAnswer = completed();
   follow([
     [completed(), 1],
@@ -120,20 +118,14 @@ test('a create whose own answer says `completed` is polled until its link is the
 
 test('a job that ends with a link is read once at its end, as `failed` and `archived` are', async () => {
   for (const end of [completed(A), failed, { status: 'archived' }]) {
-    tests.upstream.reads = 0;
-    tests.upstream.show = () => end;
+    upstream.reads = 0;
+    upstream.show = () => end;
     const { outcome, polls } = await endOf(create);
-    expect({ outcome, polls, reads: tests.upstream.reads }).toEqual({ outcome: end.status, polls: 1, reads: 1 });
+    expect({ outcome, polls, reads: upstream.reads }).toEqual({ outcome: end.status, polls: 1, reads: 1 });
   }
 });
 
-test('`settle: 0` believes the first read', async () => {
-  tests.upstream.show = () => completed();
-  expect(await endOf({ ...create, settle: 0 })).toMatchObject({ outcome: 'completed', prLink: null, polls: 1 });
-});
-
 test('with the default polling an end without a link costs one batch and at most five polls more', async () => {
-  const { upstream, bench } = tests;
   follow([[completed(), 99]]);
   const handle = await bench.start({ projectId: 'p1', prompt: 'Fix it' });
   await expect.poll(() => upstream.reads).toBe(1);
@@ -155,7 +147,6 @@ test('with the default polling an end without a link costs one batch and at most
 
 /** Sends a follow-up, to a job that the run created once a read has shown it, and returns the result of the run. */
 async function afterMessage(input: object, before: Plan, after: Plan) {
-  const { bench, upstream } = tests;
   follow(before, after);
   const handle = await bench.start(input);
   await expect.poll(() => 'jobId' in input || upstream.reads > 0).toBe(true);
@@ -219,7 +210,6 @@ test.for<[name: string, input: object, before: Plan, after: Plan, end: object]>(
 });
 
 test('an upstream that flaps each second ends after ten times `settle`, and the result says why', async () => {
-  const { upstream } = tests;
   upstream.show = (read) => (read % 2 === 0 ? active : completed());
   // A busy machine leaves no gap between two polls that is longer.
   const result = await endOf({ ...create, settle: '8 seconds' });
@@ -232,7 +222,6 @@ test('an upstream that flaps each second ends after ten times `settle`, and the 
 });
 
 test('a reset while an end stands waits for the link, and creates nothing', async () => {
-  const { upstream, bench, server } = tests;
   follow([
     [completed(), 20],
     [completed(A), 999],
@@ -247,7 +236,6 @@ test('a reset while an end stands waits for the link, and creates nothing', asyn
 });
 
 test('an adopted job that has ended is polled until its link is there', async () => {
-  const { upstream, bench } = tests;
   upstream.createFaults.push(inDoubt('no answer'));
   follow([
     [completed(), 10],
@@ -261,7 +249,6 @@ test('an adopted job that has ended is polled until its link is there', async ()
 });
 
 test('a 404 page in place of the answer is a failed poll, shown as one, and ends a job after an hour', async () => {
-  const { upstream, bench } = tests;
   const reason = 'a page instead of an answer: 404 default backend - 404';
   const page = new ReadFailedError(`${reason} (get)`, 404, undefined, reason, true);
   follow([
@@ -284,7 +271,6 @@ test('a 404 page in place of the answer is a failed poll, shown as one, and ends
 });
 
 test('a page that polls the job every five seconds delays no end', async () => {
-  const { upstream, bench } = tests;
   follow([[completed(), 999]]);
   const handle = await bench.start(create);
   await expect.poll(() => upstream.reads).toBe(1);
@@ -309,12 +295,12 @@ test('a deadline within `settle` gives the end that was read last, and says so',
 });
 
 test('a deadline while the upstream is at work, and a status that no page names, are told in the result', async () => {
-  tests.upstream.show = () => active;
+  upstream.show = () => active;
   expect(await endOf({ ...create, deadline: '5 seconds' })).toMatchObject({
     outcome: 'timedOut',
     reason: 'the upstream still said "active"',
   });
-  tests.upstream.show = () => ({ status: 'cancelled' });
+  upstream.show = () => ({ status: 'cancelled' });
   expect(await endOf({ ...create, deadline: '5 seconds' })).toMatchObject({
     outcome: 'timedOut',
     reason: 'the upstream says "cancelled", a status that its interface does not name',

@@ -4,11 +4,10 @@ import { expect, test } from 'vitest';
 import { followUpSignal } from '../../src/contract.js';
 import { useDevServer } from '../support/job-tests.js';
 
-const tests = useDevServer();
+const { upstream, bench } = useDevServer();
 const JOBS = 12;
 
 test('a follow-up that comes while its job ends is sent, or its caller learns that the job has ended', async () => {
-  const { bench, upstream } = tests;
   const job = { projectId: 'p1', prompt: 'Fix it', settle: 0, polling: { max: '1 second' } };
   const prompts: string[] = [];
   // How long so many jobs take to end on this machine, and as busy as it is.

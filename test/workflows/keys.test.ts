@@ -1,17 +1,18 @@
 /** Writes whose key is refused or missing, or that something on the way answers, wait until one is accepted. */
-import { mkdtemp, rename, rm, writeFile } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
+import { rename, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { WorkflowFailedError, WorkflowHandle } from '@temporalio/client';
 import { CancelledFailure } from '@temporalio/common';
-import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from 'vitest';
+import { afterEach, beforeEach, expect, test } from 'vitest';
 import { followUpSignal, jobStateQuery, type JobState } from '../../src/contract.js';
 import { startSandbox, type Sandbox } from '../../src/testing.js';
 import { createUpstream } from '../../src/upstream/client.js';
 import { createKeySource, type KeySettings } from '../../src/upstream/keys.js';
-import { connectDevServer, type TestServer } from '../support/dev-server.js';
+import { connectDevServer } from '../support/dev-server.js';
 import { startJobBench, type JobBench, type JobBenchOptions } from '../support/job-bench.js';
 import { ScriptedUpstream } from '../support/scripted-upstream.js';
+import { newFolder } from '../support/folder.js';
+import { useForFile } from '../support/use.js';
 
 /** More than the eight that are sent at once. */
 const JOBS = 10;
@@ -19,25 +20,20 @@ const PATIENCE = { timeout: 120_000, interval: 100 };
 /** Longer than any test: what goes on goes on because the file changed. */
 const NEVER_MS = 3_600_000;
 
-let server: TestServer;
+const server = useForFile(connectDevServer);
 let sandbox: Sandbox;
 let folder: string;
 let closers: (() => Promise<unknown>)[] = [];
 
-beforeAll(async () => {
-  server = await connectDevServer();
-});
 beforeEach(async () => {
-  folder = await mkdtemp(join(tmpdir(), 'keys-'));
+  folder = newFolder();
   sandbox = await startSandbox({ script: { activeMs: 0, messageLagMs: 0 }, keptRequests: 100_000 });
 });
 afterEach(async () => {
   for (const close of closers) await close();
   closers = [];
   await sandbox.close();
-  await rm(folder, { recursive: true });
 });
-afterAll(async () => server?.close());
 
 async function write(name: string, text: string): Promise<string> {
   const path = join(folder, name);
@@ -164,34 +160,6 @@ async function timersOf(handle: WorkflowHandle): Promise<number[]> {
   const started = events!.flatMap(({ timerStartedEventAttributes: timer }) => timer?.startToFireTimeout?.seconds ?? []);
   return started.map(Number).filter((seconds) => seconds < 3_600);
 }
-
-test('one prompt that is forbidden for ever keeps no other write waiting', { timeout: 120_000 }, async () => {
-  await sandbox.addFault({ kind: 'status', status: 403, operation: 'create', promptIncludes: 'odd', count: 100_000 });
-  // By its own time no minute passes: what was accepted was accepted just now.
-  const bench = await startBench({ adminApiKey: sandbox.apiKey });
-  await (await bench.start({ projectId: 'p1', prompt: 'prompt 0' })).result();
-  const odd = await bench.start({ projectId: 'p1', prompt: 'odd' });
-  await untilTheyWaitForAKey([odd]);
-  for (let i = 1; i < 4; i++) await (await bench.start({ projectId: 'p1', prompt: `prompt ${i}` })).result();
-  await expectEachOnce(4);
-  // It is sent ever more rarely.
-  await expect.poll(() => timersOf(odd), PATIENCE).toEqual([10, 20]);
-  expect(await creates()).toBe(4 + 3);
-  await untilTheyWaitForAKey([odd]);
-  await expect.poll(async () => (await stateOf(odd)).waiting?.reason, PATIENCE).toBe('upstream answered 403');
-  await odd.cancel();
-});
-
-test('a prompt that is forbidden before all others keeps them waiting for one try', { timeout: 120_000 }, async () => {
-  await sandbox.addFault({ kind: 'status', status: 403, operation: 'create', promptIncludes: 'odd', count: 100_000 });
-  const bench = await startBench({ adminApiKey: sandbox.apiKey }, { tryKeyEveryMs: 3_000 });
-  const odd = await bench.start({ projectId: 'p1', prompt: 'odd' });
-  await untilTheyWaitForAKey([odd]);
-  for (const handle of await startJobs(bench)) expect(await handle.result()).toMatchObject({ outcome: 'completed' });
-  await expectEachOnce(JOBS);
-  await untilTheyWaitForAKey([odd]);
-  await odd.cancel();
-});
 
 test('a lone write that is refused again and again costs no timer', { timeout: 120_000 }, async () => {
   await sandbox.addFault({ kind: 'status', operation: 'create', status: 401, count: 3 });

@@ -4,26 +4,23 @@
  */
 import { randomUUID } from 'node:crypto';
 import type { ActivityInterceptorsFactory } from '@temporalio/worker';
-import { afterAll, afterEach, beforeAll, expect, test } from 'vitest';
+import { afterEach, expect, test } from 'vitest';
 import { requestTurnSignal } from '../../src/contract.js';
-import { connectDevServer, type TestServer } from '../support/dev-server.js';
+import { connectDevServer } from '../support/dev-server.js';
 import { startJobBench, type JobBench } from '../support/job-bench.js';
 import { ObservedUpstream } from '../support/observed-upstream.js';
 import { throttled } from '../support/outcomes.js';
 import { ProjectQueue } from '../support/project-queue.js';
+import { useForFile } from '../support/use.js';
 
 const PATIENCE = { timeout: 120_000, interval: 250 };
 const HOUR = 3_600_000;
 
-let server: TestServer;
+const server = useForFile(connectDevServer);
 let bench: JobBench;
 /** So long ago the next attempts were scheduled, as far as they know. */
 let waitedMs: number;
 
-beforeAll(async () => {
-  server = await connectDevServer();
-});
-afterAll(() => server.close());
 afterEach(() => bench.stop());
 
 const afterWaiting: ActivityInterceptorsFactory = ({ info }) => {

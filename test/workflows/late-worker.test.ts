@@ -6,7 +6,7 @@ import { startJobBench, type JobBench } from '../support/job-bench.js';
 import { notDelivered } from '../support/outcomes.js';
 import { useDevServer } from '../support/job-tests.js';
 
-const tests = useDevServer();
+const { server, upstream } = useDevServer();
 const benches: JobBench[] = [];
 afterEach(async () => {
   for (const bench of benches.splice(0)) await bench.stop();
@@ -14,7 +14,6 @@ afterEach(async () => {
 
 /** Starts a job whose create never leaves, and stops its worker while it waits; null if that came too late. */
 async function leaveWaiting(deadlineMs: number) {
-  const { server, upstream } = tests;
   upstream.created.length = 0;
   upstream.createFaults.push(...Array.from({ length: 4 }, () => notDelivered('connection refused')));
   const taskQueue = `test-${randomUUID()}`;
@@ -33,7 +32,6 @@ async function leaveWaiting(deadlineMs: number) {
 }
 
 test('a create that never left, whose deadline passed while no worker ran, is not sent by the next one', async () => {
-  const { server, upstream } = tests;
   // A busy machine needs longer to stop the worker before the deadline.
   const left = (await leaveWaiting(10_000)) ?? (await leaveWaiting(40_000));
   expect(left).not.toBeNull();

@@ -6,12 +6,11 @@ import { notDelivered } from '../support/outcomes.js';
 import { useDevServer } from '../support/job-tests.js';
 import { record } from '../support/observed-upstream.js';
 
-const tests = useDevServer();
+const { upstream, bench } = useDevServer();
 const PR = 'https://github.example/a/b/pull/1';
 const ISO = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/;
 
 test('a job that the upstream shows as failed ends so, in the shape of the contract', async () => {
-  const { upstream, bench } = tests;
   const status = 'failed';
   upstream.show = (read) => (read < 3 ? { status: 'active' } : { status, prLink: PR });
   const handle = await bench.start({ projectId: 'p 1', prompt: 'Fix it' });
@@ -58,7 +57,6 @@ test('a job that the upstream shows as failed ends so, in the shape of the contr
 });
 
 test('search attributes and memo show the end, with one upsert per change', async () => {
-  const { upstream, bench } = tests;
   upstream.show = (read) => (read < 3 ? { status: 'active' } : { status: 'completed', prLink: PR });
   upstream.createFaults.push(notDelivered('refused'), notDelivered('refused'));
   const handle = await bench.start({ projectId: 'p1', prompt: 'Fix it' });
@@ -78,7 +76,6 @@ test('search attributes and memo show the end, with one upsert per change', asyn
 });
 
 test('a pull request address over 255 characters is kept in the memo, not in the search attributes', async () => {
-  const { upstream, bench } = tests;
   const prLink = `https://github.example/${'x'.repeat(300)}`;
   upstream.show = () => ({ status: 'completed', prLink });
   const handle = await bench.start({ projectId: 'p1', prompt: 'Fix it' });

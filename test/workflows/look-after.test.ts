@@ -5,13 +5,12 @@ import { useDevServer } from '../support/job-tests.js';
 import { startJobBench } from '../support/job-bench.js';
 import { createTestWorker } from '../support/worker.js';
 
-const tests = useDevServer();
+const { server, upstream } = useDevServer();
 const WAIT_MS = 3_000;
 /** Takes the workflow's tasks and leaves its activities in the queue. */
 const NO_ACTIVITIES = { activities: undefined as unknown as object };
 
 test('a write that waited before it was sent may be looked for half a minute after it was judged', async () => {
-  const { server, upstream } = tests;
   const taskQueue = 'no-activities-yet';
   const connection = server.nativeConnection;
   const workflows = await createTestWorker({ connection, taskQueue, ...NO_ACTIVITIES });

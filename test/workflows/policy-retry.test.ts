@@ -8,7 +8,7 @@ import { inDoubt, notDelivered, throttled } from '../support/outcomes.js';
 import { useDevServer } from '../support/job-tests.js';
 import { skipTime } from '../support/skip-time.js';
 
-const tests = useDevServer();
+const { upstream, bench } = useDevServer();
 const HOUR = 3_600_000;
 /** In a project of this file: a queue that a 429 begins would hold the jobs of other files. */
 const input = { projectId: `p ${randomUUID()}`, prompt: 'Fix it', onUnknownOutcome: 'retry' };
@@ -19,14 +19,12 @@ test.each([
   ['whatever its deadline', '1 second'],
   ['also where its deadline passed before', 0],
 ])('a create in doubt that is throttled from then on is sent in its turn, %s', async (_, deadline) => {
-  const { upstream, bench } = tests;
   upstream.createFaults.push(inDoubt('500'), throttled('429', 2_000));
   const handle = await bench.start({ ...input, deadline });
   expect(await handle.result()).toMatchObject({ outcome: 'completed', jobId: 'job-3' });
 });
 
 test('a create in doubt that is not delivered from then on ends at the deadline as UnknownOutcome', async () => {
-  const { upstream, bench } = tests;
   upstream.createFaults.push(...outage());
   const handle = await bench.start({ ...input, deadline: '1 hour' });
   await skipTime(handle);
@@ -43,7 +41,6 @@ test('a create in doubt that is not delivered from then on ends at the deadline 
 });
 
 test('a follow-up in doubt that is not delivered again stays unknown when the run ends at its deadline', async () => {
-  const { upstream, bench } = tests;
   upstream.show = () => ({ status: 'active' });
   upstream.messageFaults.push(...outage());
   const handle = await bench.start({ ...input, deadline: '1 hour', polling: { min: '10 minutes' } });
@@ -65,7 +62,6 @@ const carriedOut: WriteOutcome = {
 };
 
 test('a create that was carried out is not sent again: a person is asked, and is shown its Location', async () => {
-  const { upstream, bench } = tests;
   upstream.createFaults.push(inDoubt('500'), carriedOut);
   const handle = await bench.start({ ...input, decideWithin: '1 hour' });
   const state = () => handle.query(jobStateQuery);
@@ -75,24 +71,4 @@ test('a create that was carried out is not sent again: a person is asked, and is
   await handle.executeUpdate(resolveUnknownUpdate, { args: [{ action: 'adopt', jobId: 'job-7' }] });
   expect(await handle.result()).toMatchObject({ outcome: 'completed', jobId: 'job-7' });
   expect(upstream.created).toHaveLength(2);
-});
-
-test('a message that was carried out is not sent again: a person is asked', async () => {
-  const { upstream, bench } = tests;
-  upstream.show = () => ({ status: 'active' });
-  upstream.messageFaults.push(carriedOut);
-  const handle = await bench.start(input);
-  await handle.signal(followUpSignal, { prompt: 'go', id: 'a' });
-  const state = () => handle.query(jobStateQuery);
-  await expect.poll(async () => (await state()).phase).toBe('needsAttention');
-  await handle.executeUpdate(resolveUnknownUpdate, { args: [{ action: 'delivered' }] });
-  expect(upstream.messages).toEqual(['go']);
-});
-
-test('a create that was carried out fails under `fail`, as any other in doubt', async () => {
-  const { upstream, bench } = tests;
-  upstream.createFaults.push(carriedOut);
-  const handle = await bench.start({ ...input, onUnknownOutcome: 'fail' });
-  await expect(handle.result()).rejects.toMatchObject({ cause: { type: 'UnknownOutcome' } });
-  expect(upstream.created).toHaveLength(1);
 });

@@ -6,7 +6,7 @@ import { gaps } from '../support/observed-upstream.js';
 import { rejected } from '../support/outcomes.js';
 import { skipTime, skipTimeBy } from '../support/skip-time.js';
 
-const tests = useDevServer();
+const { upstream, bench } = useDevServer();
 const MINUTE = 60_000;
 const input = { projectId: 'p1', prompt: 'Fix it', settle: 0 };
 const unknownJob = () => rejected(404, 'no such job');
@@ -16,7 +16,6 @@ const times = <T>(n: number, make: () => T) => Array.from({ length: n }, make);
 
 /** The history of a job that reads show so, one after the other: null is active, and the last read ends it. */
 async function historyOf(reads: (Error | null)[]) {
-  const { upstream, bench } = tests;
   const script = [...reads];
   upstream.reads = 0;
   upstream.show = () => {
@@ -58,7 +57,6 @@ test('an upstream that flaps is shown again at most every ten minutes, and each 
 });
 
 test('Retry-After replaces a shorter wait, at most an hour at a time, and pollNow does not go against it', async () => {
-  const { upstream, bench } = tests;
   upstream.readFaults.push(failed(429, 30 * MINUTE), failed(503, 7_200_000));
   const handle = await bench.start(input);
   await expect.poll(() => upstream.reads).toBe(1);
@@ -83,7 +81,6 @@ test('Retry-After replaces a shorter wait, at most an hour at a time, and pollNo
 });
 
 test('a message that is answered 404 within a minute of the create waits, and is sent again', async () => {
-  const { upstream, bench } = tests;
   upstream.show = () => ({ status: upstream.messages.length > 3 ? 'completed' : 'active' });
   upstream.messageFaults.push(...times(3, unknownJob));
   const handle = await bench.start(input);
@@ -97,7 +94,6 @@ test('a message that is answered 404 within a minute of the create waits, and is
 });
 
 test('a message that is answered 404 after a minute is rejected', async () => {
-  const { upstream, bench } = tests;
   upstream.show = () => ({ status: 'active' });
   upstream.messageFaults.push(...times(100, unknownJob));
   const handle = await bench.start({ ...input, deadline: '5 minutes', polling: { min: '1 minute' } });
@@ -110,7 +106,6 @@ test('a message that is answered 404 after a minute is rejected', async () => {
 });
 
 test('a message to an attached job that is answered 404 is rejected at once', async () => {
-  const { upstream, bench } = tests;
   upstream.messageFaults.push(unknownJob());
   const handle = await bench.start({ projectId: 'p1', jobId: 'gone' });
   await handle.signal(followUpSignal, { prompt: 'go', id: 'a' });

@@ -3,11 +3,11 @@ import { expect, test } from 'vitest';
 import { followUpSignal, jobStateQuery, resolveUnknownUpdate } from '../../src/contract.js';
 import { useDevServer } from '../support/job-tests.js';
 
-const tests = useDevServer();
+const { server, upstream, bench } = useDevServer();
 const RETRIED = { workflowRunTimeout: '20 seconds', retry: { maximumAttempts: 2, initialInterval: '1 second' } };
 
 /** The newest run of a workflow id, as callers and operators address it. */
-const latest = (workflowId: string) => tests.server.client.workflow.getHandle(workflowId);
+const latest = (workflowId: string) => server.client.workflow.getHandle(workflowId);
 const stateOf = (workflowId: string) => latest(workflowId).query(jobStateQuery);
 
 async function untilAnotherRun(workflowId: string, firstRunId: string): Promise<void> {
@@ -15,7 +15,6 @@ async function untilAnotherRun(workflowId: string, firstRunId: string): Promise<
 }
 
 test('a run that Temporal’s retry policy started again asks before it creates, whatever the policy', async () => {
-  const { upstream, bench } = tests;
   upstream.show = () => ({ status: 'active' });
   // The run time-out passes for all of them at once.
   const asking = ['ask', 'fail', 'retry'].map(async (onUnknownOutcome) => {
@@ -42,7 +41,6 @@ test(
   'the next run of a cron schedule asks before it creates, and before each follow-up',
   { timeout: 120_000 },
   async () => {
-    const { upstream, bench } = tests;
     const { workflowId, firstExecutionRunId } = await bench.start(
       { projectId: `p ${randomUUID()}`, prompt: 'Fix it' },
       { cronSchedule: '@every 2s' },
@@ -62,7 +60,6 @@ test(
 );
 
 test('a run that a newer release continued is left to a worker of that release', { timeout: 120_000 }, async () => {
-  const { upstream, bench } = tests;
   // Cron is the one way to give a run that continues another an input of one's own.
   const continued = { version: 99, jobs: [] };
   const input = { projectId: 'p1', jobId: 'job-1', continued };

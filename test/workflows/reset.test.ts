@@ -8,7 +8,7 @@ import { useDevServer } from '../support/job-tests.js';
 import { gate } from '../support/observed-upstream.js';
 import { resetRun, TASK_COMPLETED } from '../support/reset.js';
 
-const tests = useDevServer();
+const { server, upstream, bench } = useDevServer();
 let opened: (() => void) | undefined;
 afterEach(() => opened?.());
 
@@ -17,8 +17,8 @@ async function reset(
   handle: WorkflowHandle<typeof agentJob>,
   choose: (completedTasks: number[]) => number,
 ): Promise<WorkflowHandle<typeof agentJob>> {
-  const runId = await resetRun(tests.server, handle.workflowId, choose);
-  return tests.server.client.workflow.getHandle(handle.workflowId, runId);
+  const runId = await resetRun(server, handle.workflowId, choose);
+  return server.client.workflow.getHandle(handle.workflowId, runId);
 }
 
 const phaseOf = async (handle: WorkflowHandle<typeof agentJob>) => (await handle.query(jobStateQuery)).phase;
@@ -26,7 +26,6 @@ const phaseOf = async (handle: WorkflowHandle<typeof agentJob>) => (await handle
 test.each(['ask', 'fail', 'retry'])(
   'a reset to before the create asks a person, whatever the policy (%s)',
   async (onUnknownOutcome) => {
-    const { upstream, bench } = tests;
     upstream.show = () => ({ status: 'active' });
     const handle = await bench.start({ projectId: 'p1', prompt: 'Fix it', onUnknownOutcome, settle: 0 });
     await expect.poll(() => upstream.reads).toBe(1);
@@ -45,7 +44,6 @@ test.each(['ask', 'fail', 'retry'])(
 );
 
 test('follow-ups of a reset run ask one after the other, those said after the reset too', async () => {
-  const { upstream, bench } = tests;
   upstream.show = () => ({ status: 'active' });
   const handle = await bench.start({ projectId: 'p1', prompt: 'Fix it', onUnknownOutcome: 'retry', settle: 0 });
   await expect.poll(() => upstream.reads).toBe(1);
@@ -67,7 +65,6 @@ test('follow-ups of a reset run ask one after the other, those said after the re
 });
 
 test('a write that was in flight at the reset point is not sent again without asking', async () => {
-  const { upstream, bench } = tests;
   upstream.show = () => ({ status: 'active' });
   const handle = await bench.start({ projectId: 'p1', prompt: 'Fix it', onUnknownOutcome: 'retry', settle: 0 });
   await expect.poll(() => upstream.reads).toBe(1);
@@ -95,7 +92,6 @@ test.each([
 ] as const)(
   'a reset to before a person said retry of a %s asks again: the decision is repeated, the write is not',
   async (kind, jobId) => {
-    const { upstream, bench } = tests;
     upstream.show = () => ({ status: 'active' });
     const isCreate = kind === 'create';
     (isCreate ? upstream.createFaults : upstream.messageFaults).push(inDoubt('upstream answered 500'));

@@ -4,24 +4,21 @@
  */
 import { randomUUID } from 'node:crypto';
 import type { agentJob } from '../../src/workflows/index.js';
-import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from 'vitest';
+import { afterEach, beforeEach, expect, test } from 'vitest';
 import { followUpSignal, jobStateQuery, resolveUnknownUpdate, type ResolveUnknownInput } from '../../src/contract.js';
-import { connectDevServer, type TestServer } from '../support/dev-server.js';
+import { connectDevServer } from '../support/dev-server.js';
 import { startJobBench, type JobBench } from '../support/job-bench.js';
 import { throttled } from '../support/outcomes.js';
 import { ObservedUpstream } from '../support/observed-upstream.js';
+import { useForFile } from '../support/use.js';
 
 type Handle = Awaited<ReturnType<JobBench['start']>>;
 
-let server: TestServer;
+const server = useForFile(connectDevServer);
 let upstream: ObservedUpstream;
 let bench: JobBench | undefined;
 let taskQueue: string;
 
-beforeAll(async () => {
-  server = await connectDevServer();
-});
-afterAll(async () => server.close());
 beforeEach(() => {
   taskQueue = `test-${randomUUID()}`;
   upstream = new ObservedUpstream();

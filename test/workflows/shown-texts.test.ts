@@ -4,7 +4,7 @@ import { SEARCH_ATTRIBUTE, shownStatus } from '../../src/contract.js';
 import { throttled } from '../support/outcomes.js';
 import { useDevServer } from '../support/job-tests.js';
 
-const tests = useDevServer();
+const { upstream, bench } = useDevServer();
 
 test('a status is shown by its first 64 characters, none of them halved and none that steers', () => {
   expect(shownStatus('😀'.repeat(100))).toBe('😀'.repeat(64));
@@ -14,7 +14,6 @@ test('a status is shown by its first 64 characters, none of them halved and none
 });
 
 test('control characters of the upstream reach no search attribute', async () => {
-  const { upstream, bench } = tests;
   upstream.show = () => ({ status: 'acti\u0000ve', prLink: 'https://pr/\u0000' });
   const handle = await bench.start({ projectId: 'shown-texts', jobId: 'job-1' });
   const shown = async (name: 'status' | 'prLink') => {
@@ -26,7 +25,6 @@ test('control characters of the upstream reach no search attribute', async () =>
 });
 
 test('the summary of a wait is cut between characters, at the bytes that Temporal shows', async () => {
-  const { upstream, bench } = tests;
   upstream.createFaults.push(throttled('😀é'.repeat(80), 60_000));
   const handle = await bench.start({ projectId: 'shown-texts', prompt: 'Fix it' });
   const summaries = async () => {

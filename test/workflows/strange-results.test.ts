@@ -5,11 +5,11 @@ import { throttled } from '../support/outcomes.js';
 import { useDevServer } from '../support/job-tests.js';
 import { gate } from '../support/observed-upstream.js';
 
-const tests = useDevServer();
+const { server, upstream, bench } = useDevServer();
 let opened: (() => void) | undefined;
 afterEach(() => opened?.());
 
-type Handle = Awaited<ReturnType<typeof tests.bench.start>>;
+type Handle = Awaited<ReturnType<typeof bench.start>>;
 const text = (value: string) => new TextEncoder().encode(value);
 const json = (value: unknown) => ({ metadata: { encoding: text('json/plain') }, data: text(JSON.stringify(value)) });
 
@@ -34,7 +34,7 @@ const STRANGE: Record<string, object> = {
 
 /** Completes the pending activity of a type as an operator would. */
 async function complete({ workflowId }: Handle, type: string, payload: object): Promise<void> {
-  const { client, namespace } = tests.server;
+  const { client, namespace } = server;
   const pending = async () => {
     const { raw } = await client.workflow.getHandle(workflowId).describe();
     return raw.pendingActivities?.find(({ activityType }) => activityType?.name === type)?.activityId ?? null;
@@ -58,7 +58,6 @@ function holdBack(): Promise<void> {
 }
 
 test('a create whose result is strange, in any of these ways, is in doubt and is not sent again', async () => {
-  const { upstream, bench } = tests;
   upstream.show = () => ({ status: 'active' });
   upstream.createGate = holdBack();
   const job = { prompt: 'Fix it', onUnknownOutcome: 'retry' };
@@ -80,7 +79,6 @@ test('a create whose result is strange, in any of these ways, is in doubt and is
 });
 
 test('a write that was throttled for longer than any time waits for an hour at most', async () => {
-  const { upstream, bench } = tests;
   upstream.createFaults.push(throttled('429', 1_000));
   const handle = await bench.start({ projectId: 'strange-results', prompt: 'Fix it' });
   await expect.poll(() => upstream.created.length).toBe(1);
@@ -94,7 +92,6 @@ test('a write that was throttled for longer than any time waits for an hour at m
 });
 
 test('a message that was taken, with a record that is none, counts as sent: the kind is the proof', async () => {
-  const { upstream, bench } = tests;
   upstream.show = () => ({ status: 'active' });
   upstream.messageGate = holdBack();
   const handle = await bench.start({ projectId: 'strange-results', prompt: 'Fix it', settle: 0 });
@@ -116,7 +113,6 @@ const STRANGE_POLLS: Record<string, object> = {
 };
 
 test('a poll whose result is strange, in any of these ways, is a failed read, and the watch goes on', async () => {
-  const { upstream, bench } = tests;
   upstream.readGate = holdBack();
   const results = Object.entries(STRANGE_POLLS);
   const start = (_: unknown, i: number) => bench.start({ projectId: 'strange-results', jobId: `job-${i}` });

@@ -5,12 +5,12 @@ import { expect, test } from 'vitest';
 import { useDevServer } from '../support/job-tests.js';
 import { CONTEXT_TEXT, contextsOfActivities, TRACE_ID, tracedClient } from '../support/traced-client.js';
 
-const tests = useDevServer();
+const { server, bench } = useDevServer();
 
 /** Runs a job to its end; returns the contexts that its activities were given. */
 async function contextsOfJob(client: Client): Promise<(string | null)[]> {
   const handle = await client.workflow.start('agentJob', {
-    taskQueue: tests.bench.taskQueue,
+    taskQueue: bench.taskQueue,
     workflowId: `agent-job/traced/${randomUUID()}`,
     args: [{ projectId: 'traced', prompt: 'Mend it', settle: 0 }],
   });
@@ -22,10 +22,10 @@ const json = (value: unknown) => defaultPayloadConverter.toPayload(value);
 const SPAN = 'b7ad6b7169203331';
 
 test('the trace context of a caller is handed on to each activity of the job, and none without one', async () => {
-  const traced = await contextsOfJob(tracedClient(tests.server.client));
+  const traced = await contextsOfJob(tracedClient(server.client));
   expect(traced.length).toBeGreaterThan(1);
   expect(new Set(traced)).toEqual(new Set([CONTEXT_TEXT]));
-  expect(await contextsOfJob(tests.server.client)).toEqual(traced.map(() => null));
+  expect(await contextsOfJob(server.client)).toEqual(traced.map(() => null));
 });
 
 test('a header that is no trace context harms nothing, and is not handed on', async () => {
@@ -38,8 +38,6 @@ test('a header that is no trace context harms nothing, and is not handed on', as
     { metadata: { encoding: Buffer.from('json/plain') }, data: Buffer.from('{"traceparent":') },
     {},
   ];
-  const contexts = await Promise.all(
-    strange.map((payload) => contextsOfJob(tracedClient(tests.server.client, payload))),
-  );
+  const contexts = await Promise.all(strange.map((payload) => contextsOfJob(tracedClient(server.client, payload))));
   expect(new Set(contexts.flat())).toEqual(new Set([null]));
 });

@@ -1,34 +1,23 @@
 /** What hours of waiting for a turn cost, and what a job does whose queue is gone. */
 import { randomUUID } from 'node:crypto';
 import type { WorkflowHandle } from '@temporalio/client';
-import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from 'vitest';
+import { beforeEach, expect, test } from 'vitest';
 import { billableActions, type HistoryEvents } from './billable-actions.js';
-import { connectDevServer, type TestServer } from '../support/dev-server.js';
-import { startJobBench, type JobBench } from '../support/job-bench.js';
-import { ObservedUpstream } from '../support/observed-upstream.js';
+import { useDevServer } from '../support/job-tests.js';
 import { ProjectQueue } from '../support/project-queue.js';
 import { skipTimeBy } from '../support/skip-time.js';
 
 const HOUR = 3_600_000;
 const PATIENCE = { timeout: 120_000, interval: 100 };
 
-let server: TestServer;
-let upstream: ObservedUpstream;
-let bench: JobBench;
+const { server, upstream, bench } = useDevServer({ budgets: { createsPerHour: 1 } });
 let projectId: string;
 let queue: ProjectQueue;
 
-beforeAll(async () => {
-  server = await connectDevServer();
-});
-afterAll(() => server.close());
-beforeEach(async () => {
-  upstream = new ObservedUpstream();
-  bench = await startJobBench(server, upstream, { budgets: { createsPerHour: 1 } });
+beforeEach(() => {
   projectId = `p ${randomUUID()}`;
   queue = new ProjectQueue(server.client, bench.taskQueue, projectId);
 });
-afterEach(() => bench.stop());
 
 async function startWaiting(prompt: string) {
   const handle = await bench.start({ projectId, prompt });

@@ -1,11 +1,10 @@
 /** The job's side of the queue: turns that come early, late, twice or unwanted, and places that are given up. */
 import { randomUUID } from 'node:crypto';
 import type { WorkflowHandle } from '@temporalio/client';
-import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from 'vitest';
+import { beforeEach, expect, test } from 'vitest';
 import { followUpSignal, joinQueueSignal, jobStateQuery, requestTurnSignal } from '../../src/contract.js';
-import { connectDevServer, type TestServer } from '../support/dev-server.js';
-import { startJobBench, type JobBench } from '../support/job-bench.js';
-import { gate, ObservedUpstream } from '../support/observed-upstream.js';
+import { gate } from '../support/observed-upstream.js';
+import { useDevServer } from '../support/job-tests.js';
 import { ProjectQueue } from '../support/project-queue.js';
 
 const PATIENCE = { timeout: 120_000, interval: 250 };
@@ -16,23 +15,14 @@ const CROWD = 30;
 const ACTIVITY_SCHEDULED = 10;
 const TASK_COMPLETED = 7;
 
-let server: TestServer;
-let upstream: ObservedUpstream;
-let bench: JobBench;
+const { server, upstream, bench } = useDevServer();
 let projectId: string;
 let queue: ProjectQueue;
 
-beforeAll(async () => {
-  server = await connectDevServer();
-});
-afterAll(() => server.close());
-beforeEach(async () => {
-  upstream = new ObservedUpstream();
-  bench = await startJobBench(server, upstream);
+beforeEach(() => {
   projectId = `p ${randomUUID()}`;
   queue = new ProjectQueue(server.client, bench.taskQueue, projectId);
 });
-afterEach(() => bench.stop());
 
 const start = (prompt: string, more: object = {}) => bench.start({ projectId, prompt, ...more });
 const eventsOf = async (handle: WorkflowHandle, type: number) =>
@@ -116,15 +106,6 @@ test(
     await expect.poll(() => queue.state(), PATIENCE).toMatchObject({ spentLastHour: 2, inFlight: 0 });
   },
 );
-
-test('a job whose queue is gone ends all the same', async () => {
-  await queue.usedUp(1, HOUR);
-  const handle = await startWaiting('Fix it');
-  await queue.handle.terminate();
-  await handle.cancel();
-  await expect(handle.result()).rejects.toMatchObject({ cause: { name: 'CancelledFailure' } });
-  expect(upstream.created).toEqual([]);
-});
 
 async function resetQueue(): Promise<void> {
   const { events } = await queue.handle.fetchHistory();

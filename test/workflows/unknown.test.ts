@@ -6,11 +6,11 @@ import { inDoubt, notDelivered, rejected } from '../support/outcomes.js';
 import { useDevServer } from '../support/job-tests.js';
 import { skipTimeBy } from '../support/skip-time.js';
 
-const tests = useDevServer();
+const { upstream, bench } = useDevServer();
 const unknown = () => inDoubt('upstream answered 500');
 const input = { projectId: 'p1', prompt: 'Fix it', settle: 0 };
 
-type Handle = Awaited<ReturnType<typeof tests.bench.start>>;
+type Handle = Awaited<ReturnType<typeof bench.start>>;
 const stateOf = (handle: Handle) => handle.query(jobStateQuery);
 async function untilAttention(handle: Handle): Promise<void> {
   await expect.poll(async () => (await stateOf(handle)).phase).toBe('needsAttention');
@@ -21,17 +21,16 @@ const causeOf = async (handle: Handle) =>
   ((await handle.result().catch((e: unknown) => e)) as WorkflowFailedError).cause as ApplicationFailure;
 
 async function startUnknownCreate(options: object = {}): Promise<Handle> {
-  tests.upstream.createFaults.push(unknown());
-  const handle = await tests.bench.start({ ...input, ...options });
+  upstream.createFaults.push(unknown());
+  const handle = await bench.start({ ...input, ...options });
   await untilAttention(handle);
   return handle;
 }
 
 test('a job that is older than the first send is adopted with force alone, however long the run waited', async () => {
-  const { upstream } = tests;
   // At five minutes at most from one to the next.
   upstream.createFaults.push(...Array.from({ length: 12 }, () => notDelivered('connection refused')), unknown());
-  const handle = await tests.bench.start(input);
+  const handle = await bench.start(input);
   await skipTimeBy(handle, '1 hour');
   await untilAttention(handle);
   const createdAt = new Date(Date.now() + 60_000).toISOString();
@@ -71,12 +70,12 @@ test('an unknown create shows what is unknown, why and since when, wherever an o
   const adopted = await resolve(handle, { action: 'adopt', jobId: 'found', since: state.unknown!.since });
   expect(adopted).toMatchObject({ phase: 'watching', jobId: 'found', unknown: null });
   expect(await handle.result()).toMatchObject({ outcome: 'completed', jobId: 'found' });
-  expect(tests.upstream.created).toHaveLength(1);
+  expect(upstream.created).toHaveLength(1);
 });
 
 test('a create refused after a person said retry is not called refused: the first send may have made one', async () => {
   const handle = await startUnknownCreate();
-  tests.upstream.createFaults.push(rejected(409, 'exists'));
+  upstream.createFaults.push(rejected(409, 'exists'));
   await resolve(handle, { action: 'retry' });
   const cause = await causeOf(handle);
   expect(cause.type).toBe('UnknownOutcome');

@@ -2,24 +2,21 @@
 import { randomUUID } from 'node:crypto';
 import type { WorkflowHandle } from '@temporalio/client';
 import { defaultPayloadConverter, defineSearchAttributeKey, type Payload } from '@temporalio/common';
-import { afterAll, beforeAll, expect, test } from 'vitest';
+import { expect, test } from 'vitest';
 import { jobStateQuery, SEARCH_ATTRIBUTE } from '../../src/contract.js';
 import type { WriteOutcome } from '../../src/contract/write-outcome.js';
-import { connectDevServer, type TestServer } from '../support/dev-server.js';
+import { connectDevServer } from '../support/dev-server.js';
 import { startJobBench, type JobBench } from '../support/job-bench.js';
 import { ReadFailedError } from '../../src/upstream/errors.js';
 import { notDelivered, throttled, unauthorized } from '../support/outcomes.js';
 import { ScriptedUpstream } from '../support/scripted-upstream.js';
+import { useForFile } from '../support/use.js';
 
 const WAITING_FOR = defineSearchAttributeKey(SEARCH_ATTRIBUTE.waitingFor, 'KEYWORD');
 // temporal.api.enums.v1.EventType
 const UPSERT = 40;
 
-let server: TestServer;
-beforeAll(async () => {
-  server = await connectDevServer();
-});
-afterAll(() => server.close());
+const server = useForFile(connectDevServer);
 
 async function withBench(
   work: (bench: JobBench, upstream: ScriptedUpstream) => Promise<void>,

@@ -8,7 +8,7 @@ import { ReadFailedError } from '../../src/upstream/errors.js';
 import { useDevServer } from '../support/job-tests.js';
 import { inDoubt, notDelivered, throttled, unauthorized } from '../support/outcomes.js';
 
-const tests = useDevServer();
+const { server, upstream, bench } = useDevServer();
 const WRITES: readonly unknown[] = ['createJob', 'sendMessage'];
 
 /** A state, and whether a write's activity was handed out at that very moment. */
@@ -19,7 +19,7 @@ interface Sample {
 
 /** Null if the history grew meanwhile: then the moment is not known any more. */
 async function sample(job: JobHandle): Promise<Sample | null> {
-  const describe = () => tests.server.client.workflow.getHandle(job.workflowId).describe();
+  const describe = () => server.client.workflow.getHandle(job.workflowId).describe();
   const before = await describe();
   const state = await job.state();
   const after = await describe();
@@ -29,7 +29,6 @@ async function sample(job: JobHandle): Promise<Sample | null> {
 }
 
 test('from its start to its end a job shows what it waits for, whatever fails', { timeout: 120_000 }, async () => {
-  const { bench, upstream, server } = tests;
   upstream.createFaults.push(
     throttled('upstream answered 429', 4_000),
     unauthorized('upstream answered 401'),

@@ -2,28 +2,18 @@
 import { randomUUID } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { WorkflowFailedError, WorkflowHandle } from '@temporalio/client';
-import { afterAll, beforeAll, expect, test } from 'vitest';
+import { expect, test } from 'vitest';
 import { followUpSignal, jobStateQuery, type JobState, type Waiting } from '../../src/contract.js';
-import { startSandbox, type Sandbox } from '../../src/testing.js';
-import { connectDevServer, type TestServer } from '../support/dev-server.js';
+import { connectDevServer } from '../support/dev-server.js';
 import { startJobBench, type JobBench } from '../support/job-bench.js';
 import { throttled } from '../support/outcomes.js';
 import { ScriptedUpstream } from '../support/scripted-upstream.js';
+import { useForFile } from '../support/use.js';
 
 const HOUR = 3_600_000;
 const PATIENCE = { timeout: 120_000, interval: 250 };
 
-let server: TestServer;
-let sandbox: Sandbox;
-
-beforeAll(async () => {
-  server = await connectDevServer();
-  sandbox = await startSandbox({ script: { activeMs: 0 }, keptRequests: 100_000 });
-});
-afterAll(async () => {
-  await sandbox?.close();
-  await server?.close();
-});
+const server = useForFile(connectDevServer);
 
 const tooMany = (ms: number) => throttled('upstream answered 429', ms);
 
