@@ -17,19 +17,13 @@ export function isOpen(status: string): boolean {
   return !CLOSED.includes(status);
 }
 
-/** When a workflow was paused, ISO 8601, and the same with by whom and why, in words. */
-interface Pause {
-  since: string | undefined;
-  text: string;
-}
-
-/** Null if it is not paused. */
-export function pauseOf({ status, raw }: Pick<WorkflowExecutionDescription, 'status' | 'raw'>): Pause | null {
+/** When a workflow was paused, by whom and why, in words; null if it is not paused. */
+export function pauseOf({ status, raw }: Pick<WorkflowExecutionDescription, 'status' | 'raw'>): string | null {
   if (status.name !== 'PAUSED') return null;
   const { pausedTime, identity, reason } = raw.workflowExtendedInfo?.pauseInfo ?? {};
   const since = pausedTime ? new Date(toMs(pausedTime)).toISOString() : undefined;
   const parts = ['paused', since && `since ${since}`, identity && `by ${identity}`, reason && `(${reason})`];
-  return { since, text: parts.filter(Boolean).join(' ') };
+  return parts.filter(Boolean).join(' ');
 }
 
 /** Who may let a paused workflow go on, and how. */

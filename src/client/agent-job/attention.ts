@@ -98,7 +98,7 @@ export async function* listStuck(client: Client, options: CallOptions = {}): Asy
     const pause = description && pauseOf(description);
     if (!pause) continue;
     listed.add(run.workflowId);
-    yield { ...stuckJob(run, null), problems: [], paused: pause.text };
+    yield { ...stuckJob(run, null), problems: [], paused: pause };
   }
   for await (const run of listKnown(client, REPORTED, options)) {
     if (listed.has(run.workflowId)) continue;

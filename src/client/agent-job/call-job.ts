@@ -95,7 +95,7 @@ export async function noAnswerError(
       const { memo, taskQueue } = run;
       const pause = pauseOf(run);
       if (pause) {
-        const text = `the workflow is ${pause.text}; ${unpauseText(workflowId)}`;
+        const text = `the workflow is ${pause}; ${unpauseText(workflowId)}`;
         return new JobPausedError(workflowId, text, { cause });
       }
       if (isClosedUnbegun(cause)) {
