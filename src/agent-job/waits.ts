@@ -17,7 +17,7 @@ const MAX_HELD_WAIT_MS = 60_000;
 const MAX_SPREAD_SHARE = 0.1;
 
 /**
-  * The wait after a 429: of a write without a queue, of a queue with a `Retry-After`, and of an export. `tries` counts
+ * The wait after a 429: of a write without a queue, of a queue with a `Retry-After`, and of an export. `tries` counts
  * such answers in a row, from 1. A short `Retry-After` that is given again and again is doubled each time.
  */
 export function throttledWaitMs(tries: number, retryAfterMs: number | undefined): number {
