@@ -25,7 +25,10 @@ import {
   type SuspectScan,
 } from './scan-checkpoint.js';
 
-/** The plain data of a date range's export, passed on by continue-as-new. `after` alone makes another one. */
+/**
+ * The plain data of a date range's export, passed on by continue-as-new. `begin` makes it, and `after` alone makes
+ * another one of it; each field that changes names the function that writes it.
+ */
 export interface RangeState {
   /** The first run id of the chain: it names the staging. */
   runId: string;
@@ -33,30 +36,35 @@ export interface RangeState {
   secondScan: boolean;
   /** For how long the upstream may give no page, and a step may fail for reasons that were not foreseen. */
   giveUpAfterMs: number;
-  /** Whether what earlier runs left is tidied up. */
+  /** Whether what earlier runs left is tidied up. Written by `after`. */
   isPrepared: boolean;
-  /** The rows of the snapshot that is there; null if there is none. */
+  /** The rows of the snapshot that is there; null if there is none. Written by `after`. */
   expectedRows: number | null;
-  /** Counts the scans from 1. */
+  /** Counts the scans from 1. Written by `newScan`. */
   scan: number;
+  /** Written by `newScan`. */
   scanStartedAt: number;
+  /** Written by `chunkRead` and `newScan`. */
   checkpoint: ScanCheckpoint;
-  /** The inconsistent scan before this one. */
+  /** The inconsistent scan before this one. Written by `chunkRead` and `published`. */
   before: ScanCheckpoint | null;
-  /** The implausible scan that this one confirms or refutes, if this is the second scan of the day. */
+  /** The implausible scan that this one confirms or refutes, if it is the day's second. Written by `published`. */
   suspect: SuspectScan | null;
-  /** Repeats of an inconsistent scan that this run still allows. */
+  /** Repeats of an inconsistent scan that this run still allows. Written by `chunkRead`. */
   repeatsLeft: number;
-  /** Scans begun anew because their staged rows were lost. */
+  /** Scans begun anew because their staged rows were lost. Written by `failedOrRetried`. */
   staleStagings: number;
+  /** Written by `chunkRead` and `interrupted`. */
   outage: Outage;
-  /** The tries of the present step that failed; null if none did. */
+  /** The tries of the present step that failed; null if none did. Written by `failedOrRetried`, and by each success. */
   retries: Retries | null;
-  /** Nothing is done before this time. */
+  /** Nothing is done before this time. Written by each step that makes the export wait, and by `chunkRead`. */
   notBefore: number;
-  /** Why the export waits, but for a turn; null if it does not. */
+  /** Why the export waits, but for a turn; null if it does not. Written beside `notBefore`, and by each success. */
   waitReason: string | null;
+  /** Written by `withTurn`, `askedAgain` and `stepFailed`. */
   turns: TurnState;
+  /** Written by `published` and `failed`. */
   end: RangeEnd | null;
 }
 

@@ -6,7 +6,7 @@
  */
 import { doubled, throttledWaitMs } from '../agent-job/waits.js';
 import type { BudgetFacts, WriteLimit } from '../contract/request-queue.js';
-import { DAY, HOUR, setBack } from './rolling-window.js';
+import { DAY, HOUR, setBack, type Counted } from './rolling-window.js';
 
 /** In flight at once, and so at most answered 429 together. A worker without a queue sends as many. */
 const MAX_IN_FLIGHT = 8;
@@ -17,7 +17,6 @@ const MAX_REFUSED = 16;
 /** A budget that no worker has named for so long is taken back by workers that know of none. */
 const NAMED_MS = 15 * 60_000;
 
-type Counted = ReturnType<typeof setBack>;
 type LimitName = keyof BudgetFacts;
 /** The window of each limit, the longest last. */
 const WINDOWS = { perHour: HOUR, perDay: DAY } as const satisfies Record<LimitName, unknown>;
@@ -128,7 +127,8 @@ export class Budget {
   accept(givenAt: number): void {
     // What was sent before a refusal and is reported after it opens nothing.
     if (givenAt <= this.data.refusedAt) return;
-    Object.assign(this.data, { refusals: 0, window: Math.min(2 * this.data.window, MAX_IN_FLIGHT) });
+    this.data.refusals = 0;
+    this.data.window = Math.min(2 * this.data.window, MAX_IN_FLIGHT);
   }
 
   /** A request was answered 429, which counts from now on: clocks of workers may be wrong. It may have had no turn. */
@@ -138,16 +138,21 @@ export class Budget {
     data.throttled = HOUR.withEvents(data.throttled, 1, now, now);
     // Without a turn it belongs to a refusal of the last moments.
     const isTogether = givenAt === null ? now < data.refusedAt + FIRST_CLOSED_MS : givenAt <= data.refusedAt;
-    if (!isTogether) Object.assign(data, { refusals: data.refusals + 1, refusedAt: now, window: 1 });
+    if (!isTogether) {
+      data.refusals += 1;
+      data.refusedAt = now;
+      data.window = 1;
+    }
     if (retryAfterMs !== null) {
       const opensAt = now + throttledWaitMs(Math.max(1, data.refusals), retryAfterMs);
-      Object.assign(data, { opensAt: Math.max(opensAt, data.isNamed ? data.opensAt : 0), isNamed: true });
+      data.opensAt = Math.max(opensAt, data.isNamed ? data.opensAt : 0);
+      data.isNamed = true;
       return;
     }
     if (givenAt !== null) data.refused = HOUR.withEvents(data.refused, 1, now, now);
     if (isTogether || (data.isNamed && data.opensAt > now)) return;
-    const closedMs = Math.min(doubled(FIRST_CLOSED_MS, data.refusals), MAX_CLOSED_MS);
-    Object.assign(data, { opensAt: now + closedMs, isNamed: false });
+    data.opensAt = now + Math.min(doubled(FIRST_CLOSED_MS, data.refusals), MAX_CLOSED_MS);
+    data.isNamed = false;
   }
 
   /** The server's clock was set back: nothing lies further ahead than it would have from now on. */
@@ -155,11 +160,13 @@ export class Budget {
     const { data } = this;
     const now = this.#now();
     for (const limit of Object.values(data.limits)) {
-      Object.assign(limit, { spent: setBack(limit.spent, now), namedAt: Math.min(limit.namedAt, now) });
+      limit.spent = setBack(limit.spent, now);
+      limit.namedAt = Math.min(limit.namedAt, now);
     }
-    const [throttled, refused] = [data.throttled, data.refused].map((counted) => setBack(counted, now));
-    const refusedAt = Math.min(data.refusedAt, now - 1); // before the turns that are given from now on
-    Object.assign(data, { throttled, refused, refusedAt, opensAt: Math.min(data.opensAt, now + HOUR.spanMs) });
+    data.throttled = setBack(data.throttled, now);
+    data.refused = setBack(data.refused, now);
+    data.refusedAt = Math.min(data.refusedAt, now - 1); // before the turns that are given from now on
+    data.opensAt = Math.min(data.opensAt, now + HOUR.spanMs);
   }
 
   /** When `needed` requests of each limit are free, and the queue is open. */

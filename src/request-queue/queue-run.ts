@@ -30,6 +30,12 @@ export interface QueueData {
   wasUsed: boolean;
 }
 
+/** A turn, and whose it is. */
+export interface GivenTurn {
+  workflowId: string;
+  turn: Turn;
+}
+
 /** A turn that was given and not yet reported. */
 interface TurnInFlight {
   /** Who has it; null once that workflow asks again, for it may have used the turn. */
@@ -96,7 +102,7 @@ export class QueueRun {
   }
 
   /** The next turn; its workflow waits no more. Null if none may be given now. */
-  nextTurn(): { workflowId: string; turn: Turn } | null {
+  nextTurn(): GivenTurn | null {
     const { first } = this.waiters;
     const { nextTurnAt } = this;
     const givenAt = this.#now();

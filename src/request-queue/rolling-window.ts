@@ -9,7 +9,7 @@ const HOUR_STEP_MS = 10_000;
 const DAY_STEP_MS = 10 * 60_000;
 
 /** `[time of the latest, count]` of each step, oldest first. */
-type Counted = readonly (readonly [at: number, count: number])[];
+export type Counted = readonly (readonly [at: number, count: number])[];
 
 /** A window of time that ends now. */
 class RollingWindow {

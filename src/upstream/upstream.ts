@@ -40,8 +40,18 @@ export interface WriteOptions {
   beforeLastByte?: BeforeLastByte;
 }
 
-interface ReadOptions {
+/** What a read may be ended by. */
+export interface ReadOptions {
   signal?: AbortSignal;
+}
+
+/** Which page of a project's visitors is read. */
+export interface VisitorsRequest {
+  projectId: string;
+  dateFrom: string;
+  dateTo: string;
+  limit: number;
+  offset: number;
 }
 
 /**
@@ -62,10 +72,7 @@ export interface Upstream {
    * ReadFailedError: the watch outlives them.
    */
   getJob(request: { projectId: string; jobId: string }, options?: ReadOptions): Promise<{ job: JobRecord } & ShownJob>;
-  getVisitors(
-    request: { projectId: string; dateFrom: string; dateTo: string; limit: number; offset: number },
-    options?: ReadOptions,
-  ): Promise<VisitorPage>;
+  getVisitors(request: VisitorsRequest, options?: ReadOptions): Promise<VisitorPage>;
   /**
    * Another text whenever the project's key is another, never the key itself; null if no usable key exists. Asks no
    * server.

@@ -25,7 +25,7 @@ import {
 import { refusing } from '../agent-job/closed-run.js';
 import { InvalidInputError } from '../contract/errors.js';
 import { parseJoin, parseQueueName, parseReport } from '../request-queue/messages.js';
-import { QueueRun, type QueueData } from '../request-queue/queue-run.js';
+import { QueueRun, type GivenTurn, type QueueData } from '../request-queue/queue-run.js';
 import { queuePlace, queueState } from '../request-queue/queue-shown.js';
 import { handedOn } from './handed-on.js';
 import { goOnWithAnyVersion } from './worker-version.js';
@@ -34,8 +34,6 @@ import { goOnWithAnyVersion } from './worker-version.js';
 interface Continued extends QueueData {
   version: number;
 }
-
-type GivenTurn = NonNullable<ReturnType<QueueRun['nextTurn']>>;
 
 /** Raised with every change of `Continued` that another release would misread. */
 const CONTINUED_VERSION = 1;

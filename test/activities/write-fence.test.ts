@@ -12,7 +12,7 @@ import { checkPriorAttempt } from '../../src/activities/agent-job/write-fence.js
 import type { WriteOutcome } from '../../src/contract/write-outcome.js';
 import { noMetrics } from '../support/no-metrics.js';
 import { DEFAULT_PRIORITY } from '../../src/contract.js';
-import { clientOf, http, RawUpstream, rejectionOf } from '../upstream/raw-upstream.js';
+import { type Answer, clientOf, http, RawUpstream, rejectionOf } from '../upstream/raw-upstream.js';
 
 const SCHEDULED_AT = Date.UTC(2026, 0, 1);
 
@@ -49,7 +49,7 @@ async function attempt({
   heartbeatDetails,
 }: {
   mark?: (raw: RawUpstream) => Promise<void>;
-  answer?: Parameters<typeof RawUpstream.onRequest>[0];
+  answer?: Answer;
   heartbeatDetails?: unknown;
 }): Promise<Attempt> {
   const raw = await RawUpstream.onRequest(answer);

@@ -12,6 +12,7 @@ import type { VisitorPage, VisitorRow } from '../../src/upstream/upstream.js';
 import { CONTRADICTIONS, shrunk, withOddRows } from './disturbances.js';
 import { runExport, RunEnded, WorkerKilled } from './export-run.js';
 import { MemoryStore } from './memory-store.js';
+import type { VisitorsRequest } from '../../src/upstream/upstream.js';
 import { type DaySettings, REQUESTS_PER_HOUR, SimulatedUpstream, startOfDay } from './upstream.js';
 import type { Drift, GoodPage } from '../support/moving-visitors.js';
 import { parquetKey } from '../snapshots/published.js';
@@ -302,7 +303,7 @@ class World {
     if (!isTrue && !moved) this.#figures.worse.push(`${range.projectId} ${range.dateFrom}, export ${exports}`);
   }
 
-  async #answer(request: Parameters<SimulatedUpstream['page']>[0]): Promise<VisitorPage> {
+  async #answer(request: VisitorsRequest): Promise<VisitorPage> {
     this.#time.now += 100 + this.#random() * 2_000;
     this.#perhapsKilled(0.01);
     if (this.#random() < 0.01) throw new ReadFailedError('answered 503', 503);

@@ -2,7 +2,7 @@ import type { VisitorExportRange, VisitorTotals } from '../../src/contract.js';
 import { RateLimiter } from '../../src/sandbox/access.js';
 import { Visitors, type VisitorSettings } from '../../src/sandbox/visitors.js';
 import { ReadFailedError } from '../../src/upstream/errors.js';
-import type { Upstream, VisitorRow } from '../../src/upstream/upstream.js';
+import type { VisitorRow, VisitorsRequest } from '../../src/upstream/upstream.js';
 import { type Drift, type GoodPage, MovingVisitors, type Shown } from '../support/moving-visitors.js';
 
 /** A moment of simulated time, in milliseconds since 1970. */
@@ -23,8 +23,6 @@ interface Day {
   whole: Shown;
   moving: MovingVisitors;
 }
-
-type Page = Parameters<Upstream['getVisitors']>[0];
 
 export const REQUESTS_PER_HOUR = 100;
 
@@ -54,7 +52,7 @@ export class SimulatedUpstream {
   }
 
   /** One page; throws a ReadFailedError with 429 beyond the limit that all share. */
-  page(page: Page): GoodPage {
+  page(page: VisitorsRequest): GoodPage {
     if (this.#limiter.refuse('visitors', '', this.#time.now)) throw new ReadFailedError('answered 429', 429);
     return this.#dayOf(page).moving.page(page);
   }

@@ -27,7 +27,7 @@ import type { SnapshotStore } from '../../src/exports/snapshots/snapshot-store.j
 import { startSandbox, type Sandbox, type SandboxOptions } from '../../src/testing.js';
 import { createUpstream } from '../../src/upstream/client.js';
 import { createKeySource } from '../../src/upstream/keys.js';
-import type { Upstream, VisitorPage } from '../../src/upstream/upstream.js';
+import type { Upstream, VisitorPage, VisitorsRequest } from '../../src/upstream/upstream.js';
 import type { TestWorkflowEnvironment } from '@temporalio/testing';
 import { afterAll, afterEach, beforeAll, beforeEach, vi } from 'vitest';
 import { connectDevServer, type TestServer } from '../support/dev-server.js';
@@ -278,7 +278,7 @@ export async function moving(
 /** The upstream, whose pages are changed on the way. */
 export function distorted(
   upstream: Upstream,
-  change: (page: VisitorPage, request: Parameters<Upstream['getVisitors']>[0]) => VisitorPage,
+  change: (page: VisitorPage, request: VisitorsRequest) => VisitorPage,
 ): Upstream {
   // Kept, for the caller may put the changed one in its place.
   const given = upstream.getVisitors;

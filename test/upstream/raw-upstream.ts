@@ -12,6 +12,9 @@ export const JOB = { id: 'job-1', status: 'active' };
 /** What a create answered with JOB returns, in part. */
 export const CREATED = { kind: 'accepted', jobId: JOB.id, job: JOB };
 
+/** What the upstream answers with, if it does; it may close the connection instead. */
+export type Answer = (request: RawRequest, socket: net.Socket) => string | void;
+
 export interface RawRequest {
   /** Which connection it came over, from 1. */
   connection: number;
@@ -52,7 +55,7 @@ export class RawUpstream {
   }
 
   /** Every whole request is handed over; the answer is a raw text, or whatever the test does to the socket. */
-  static onRequest(answer: (request: RawRequest, socket: net.Socket) => string | void): Promise<RawUpstream> {
+  static onRequest(answer: Answer): Promise<RawUpstream> {
     return RawUpstream.onConnection((socket, upstream) => {
       const connection = upstream.connections;
       let received: Buffer = Buffer.alloc(0);
@@ -151,7 +154,7 @@ export function clientOf(
 
 /** An upstream that answers so, and a client of it, with the class of each response. */
 export async function setUp(
-  answer: Parameters<typeof RawUpstream.onRequest>[0],
+  answer: Answer,
   settings: Partial<UpstreamSettings> = {},
 ): Promise<{ raw: RawUpstream; client: ReturnType<typeof clientOf>; classes: string[] }> {
   const raw = await RawUpstream.onRequest(answer);

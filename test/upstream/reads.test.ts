@@ -3,15 +3,13 @@ import { describe, expect, test } from 'vitest';
 import type { UpstreamSettings } from '../../src/upstream/client.js';
 import { ReadFailedError, RejectedError } from '../../src/upstream/errors.js';
 import { createKeySource } from '../../src/upstream/keys.js';
-import { compressed, COMPRESSIONS, http, JOB, type RawUpstream, rejectionOf, until } from './raw-upstream.js';
+import { type Answer, compressed, COMPRESSIONS, http, JOB, rejectionOf, until } from './raw-upstream.js';
 import { setUp as setUpUpstream } from './raw-upstream.js';
 
 const JOB_ID = 'j 1';
 const RECORD = { ...JOB, id: JOB_ID };
 
-type Serve = Parameters<typeof RawUpstream.onRequest>[0];
-
-async function setUp(serve: Serve, settings: Partial<UpstreamSettings> = {}) {
+async function setUp(serve: Answer, settings: Partial<UpstreamSettings> = {}) {
   const { raw, client, classes } = await setUpUpstream(serve, settings);
   return {
     raw,
@@ -63,7 +61,7 @@ describe('reading a job', () => {
     expect(await getJob()).toMatchObject({ job: RECORD });
   });
 
-  const broken: [string, Serve, string][] = [
+  const broken: [string, Answer, string][] = [
     ['no status', () => http(200, { id: 'j' }), 'answer is not an agent job: status is missing'],
     [
       'a status that is no text',

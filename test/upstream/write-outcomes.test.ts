@@ -14,13 +14,12 @@ import {
   RawUpstream,
   rejectionOf,
   setUp as setUpUpstream,
+  type Answer,
 } from './raw-upstream.js';
 
 const JOB_ID = 'j/1';
 
-type Serve = Parameters<typeof RawUpstream.onRequest>[0];
-
-async function setUp(serve: Serve, settings: Partial<UpstreamSettings> = {}) {
+async function setUp(serve: Answer, settings: Partial<UpstreamSettings> = {}) {
   const { raw, client, classes } = await setUpUpstream(serve, settings);
   return {
     raw,
@@ -111,7 +110,7 @@ describe('a write that is answered', () => {
   });
 });
 
-type Case = [what: string, serve: Serve, outcome: Partial<WriteOutcome>];
+type Case = [what: string, serve: Answer, outcome: Partial<WriteOutcome>];
 
 const cases: Case[] = [
   ['429 without a wait', () => http(429, ''), { kind: 'throttled' }],
@@ -159,6 +158,8 @@ test.each(cases)('%s ends both writes as it should, with one request', async (_,
 });
 
 const unreadable: [string, Serve][] = [
+  ['an empty body', () => http(201, '')],
+  ['204', () => 'HTTP/1.1 204 No Content\r\n\r\n'],
   ['broken JSON', () => http(201, '{"id":"job-1","status":"act')],
   ['no id', () => http(201, { status: 'active' })],
   ['an empty id', () => http(201, { ...JOB, id: '' })],
@@ -236,7 +237,7 @@ test('a refusal that breaks off within an echo of the key shows no part of it', 
 
 describe('the last byte of a write', () => {
   /** A create whose server says how much it has read. */
-  async function held(beforeLastByte: (raw: RawUpstream) => Promise<() => boolean>, serve: Serve = () => http(201)) {
+  async function held(beforeLastByte: (raw: RawUpstream) => Promise<() => boolean>, serve: Answer = () => http(201)) {
     const raw = await RawUpstream.onRequest(serve);
     const client = clientOf(raw.url, { timeoutMs: 5_000 });
     const write = client.createJob({ projectId: 'p', prompt: 'x' }, { beforeLastByte: () => beforeLastByte(raw) });

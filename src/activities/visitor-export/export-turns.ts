@@ -5,7 +5,7 @@
 import type { QueueName, Turn } from '../../contract.js';
 import { startClock } from '../../temporal/activity-attempt.js';
 import { ReadFailedError } from '../../upstream/errors.js';
-import type { Upstream } from '../../upstream/upstream.js';
+import type { ReadOptions, Upstream, VisitorPage, VisitorsRequest } from '../../upstream/upstream.js';
 import type { TurnRequest, Used, WantedTurn } from '../turns.js';
 
 /** How an export asks for its turn; `taskQueue` is that on which the queue runs. */
@@ -47,9 +47,9 @@ export class CountedUpstream {
     this.#turn = turn;
   }
 
-  getVisitors(...args: Parameters<Upstream['getVisitors']>): ReturnType<Upstream['getVisitors']> {
+  getVisitors(request: VisitorsRequest, options?: ReadOptions): Promise<VisitorPage> {
     this.requests++;
-    return this.#upstream.getVisitors(...args).catch((error: unknown) => {
+    return this.#upstream.getVisitors(request, options).catch((error: unknown) => {
       if (error instanceof ReadFailedError && error.status === TOO_MANY_REQUESTS) {
         this.#throttled = error.retryAfterMs === undefined ? {} : { retryAfterMs: error.retryAfterMs };
       }

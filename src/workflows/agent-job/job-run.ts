@@ -58,7 +58,7 @@ export type RunEnding =
 /** What an accepted write brought. */
 type Answered = { job: JobRecord | null } & Partial<ShownJob>;
 
-/** One run of `agentJob`. */
+/** One run of `agentJob`. Only this file writes its fields, but where another writer is named. */
 export class JobRun {
   readonly spec: JobSpec;
   readonly title: string;
@@ -68,21 +68,25 @@ export class JobRun {
   readonly followUps: FollowUps;
   readonly #now: () => number;
 
+  /** Written by agent-job.ts. */
   isCancelRequested = false;
-  /** Waiting updates are answered with what is known each time this number grows. */
+  /** Waiting updates are answered with what is known each time this number grows. Written by `apply`. */
   releases = 0;
-  /** Why it ended as it did, for people; null if that needs no reason. */
+  /** Why it ended as it did, for people; null if that needs no reason. Written by `close`. */
   endReason: string | null = null;
-  /** The run is about to end or to continue as new: no caller is kept waiting. */
+  /** The run is about to end or to continue as new: no caller is kept waiting. Written by `close` and agent-job.ts. */
   isClosing = false;
-  /** What people decided about writes in doubt, in the order carried out. */
+  /** What people decided about writes in doubt, in the order carried out. Written by `resolveUnknown`. */
   decisions: readonly Decision[];
-  /** Null until the create has brought it. */
+  /** Null until the create has brought it. Written by `apply`. */
   jobId: string | null;
-  /** When the job was created; null if another created it. */
+  /** When the job was created; null if another created it. Written by `apply`. */
   createdAt: number | null;
+  /** Written by `beginWrite` and `apply`. */
   #write: Write | null;
+  /** Written by `apply` and `expire`. */
   #deadline: Deadline;
+  /** What ends the run whatever comes. Written by `apply` and `close`. */
   #stop: RunEnding | null = null;
 
   constructor(spec: JobSpec, data: RunData, followUps: CarriedFollowUps, now: () => number) {
@@ -174,11 +178,10 @@ export class JobRun {
   apply(event: WriteEvent): void {
     const before = this.write;
     if (!before) return;
-    const { situation } = this;
-    const after = afterEvent(before, event, situation);
+    const after = afterEvent(before, event, this.situation);
     if (after === before) return;
     this.#write = after;
-    this.#setDeadline(deadlineAfter(this.#deadline, { event, write: after, now: situation.now }));
+    this.#setDeadline(deadlineAfter(this.#deadline, event, after, this.#now()));
     if (after.state.kind !== before.state.kind) this.#follow(before, after);
   }
 
@@ -187,10 +190,6 @@ export class JobRun {
     this.#deadline = after;
     // The batch of polls that runs knows no deadline.
     if (after !== before && before.stoppedAt !== null && this.jobId !== null) this.polls.pollAgain();
-  }
-
-  #restartDeadline(): void {
-    this.#deadline = restart(this.#now() + this.spec.deadlineMs);
   }
 
   /** The deadline has passed, and the last poll was made; or a create has waited for its first turn long enough. */
@@ -238,14 +237,14 @@ export class JobRun {
     this.jobId = jobId;
     this.createdAt = this.#now();
     this.polls.jobKnown(job, shown);
-    this.#restartDeadline();
+    this.#deadline = restart(this.#now() + this.spec.deadlineMs);
   }
 
   /** The upstream accepted the follow-up, or a person gave it up. */
   #followUpDone(state: 'sent' | 'unknown', { job, ...shown }: Answered, error?: string): void {
     this.followUps.resolveNext(state, error);
     this.polls.followUpTaken(job, shown);
-    this.#restartDeadline();
+    this.#deadline = restart(this.#now() + this.spec.deadlineMs);
   }
 
   #rejected({ kind }: Write, { status, error }: Resolution & { kind: 'rejected' }): void {

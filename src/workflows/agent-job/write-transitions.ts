@@ -71,13 +71,6 @@ export interface Situation {
   isCancelRequested: boolean;
 }
 
-/** An event, the other write that it made, and when. */
-interface Step {
-  event: WriteEvent;
-  write: Write;
-  now: number;
-}
-
 /** The write after an event; the same object if the event changes nothing. */
 export function afterEvent(write: Write, event: WriteEvent, situation: Situation): Write {
   const { state } = write;
@@ -268,8 +261,8 @@ function endsRun({ kind }: Resolution): boolean {
   return kind === 'failed' || kind === 'left';
 }
 
-/** The deadline after an event that made another write. */
-export function deadlineAfter(before: Deadline, { event, write, now }: Step): Deadline {
+/** The deadline after an event that made this write of another. */
+export function deadlineAfter(before: Deadline, event: WriteEvent, write: Write, now: number): Deadline {
   const { state } = write;
   const isSendInDoubt = event.kind === 'sendEnded' && event.outcome.kind === 'inDoubt';
   // The wait for the turn of this send is over; what follows may stop the deadline again.

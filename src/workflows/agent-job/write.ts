@@ -24,22 +24,27 @@ export interface WriteIdentity {
   requiresConfirmation: boolean;
 }
 
-/** The prompt is not in it. */
+/**
+ * A write without its prompt. `beginWrite` makes it, and write-transitions.ts alone makes another one of it; each field
+ * names the function there that writes it.
+ */
 export interface Write extends WriteIdentity {
+  /** Written by every transition. */
   state: WriteState;
   /**
    * Ends of sends, since the write began or a person confirmed it. `unqueued`: no queue took it; `unpaced`: it was
-   * held alone, or again, so that no gate chooses the time of its next try.
+   * held alone, or again, so that no gate chooses the time of its next try. Written by `count` and `decided`.
    */
   counts: typeof NO_SENDS;
-  /** When the first send in doubt ended; null if none did since a person confirmed the write. */
+  /** When the first send in doubt ended; null if none did since `confirmed`. Written by `resend` and `decided`. */
   inDoubtSince: number | null;
-  /** No send that may have arrived began earlier; absent if none may have. */
+  /** No send that may have arrived began earlier; absent if none may have. Written by `sendInDoubt`. */
   mayHaveArrivedSince?: number;
+  /** A person said to send it. Written by `decided`. */
   isConfirmed: boolean;
-  /** What a person was asked to confirm; null if they need confirm no life and no restore. */
+  /** What a person must confirm; null if no life and no restore. Written by `askPerson` and `resend`. */
   toConfirm: Confirmation | null;
-  /** For the next send: its queue has given it, while it waited or was sent. */
+  /** For the next send: its queue has given it, while it waited or was sent. Written by `afterEvent` and each send. */
   turn: Turn | null;
 }
 
