@@ -1,6 +1,6 @@
 /**
  * The budgets of the queues of writes that run. A worker reports them when it starts, and when its file changes: a
- * queue knows budgets by the messages of writes, and writes that wait send few. It records what is used of them, too.
+ * queue knows budgets by the messages of writes, and writes that wait send few. Metrics show what is used of them.
  */
 import { type Client, WorkflowNotFoundError } from '@temporalio/client';
 import type { Budgets } from '../activities/agent-job/budgets.js';

@@ -157,7 +157,7 @@ test.each(cases)('%s ends both writes as it should, with one request', async (_,
   expect(raw.requests).toHaveLength(2);
 });
 
-const unreadable: [string, Serve][] = [
+const unreadable: [string, Answer][] = [
   ['an empty body', () => http(201, '')],
   ['204', () => 'HTTP/1.1 204 No Content\r\n\r\n'],
   ['broken JSON', () => http(201, '{"id":"job-1","status":"act')],
