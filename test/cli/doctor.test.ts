@@ -186,7 +186,7 @@ test('the endpoints of webhooks are counted', async () => {
   await receiver.configure({ p: [endpoint], q: [endpoint] });
   const env = { WEBHOOKS_FILE: receiver.file, WEBHOOKS_ALLOW_PRIVATE: 'true', TEMPORAL_ADDRESS: '127.0.0.1:1' };
   expect((await doctor(env)).found['Webhooks']).toMatchObject({ status: 'ok', text: '2 endpoints named' });
-  await receiver.close();
+  receiver.close();
 });
 
 test('a wrong file of payload keys is named, for without them no answer of Temporal can be read', async () => {

@@ -38,7 +38,7 @@ test('a redirect is an answer, and is not followed', async () => {
   receiver.answers.push((response) => response.writeHead(302, { location: elsewhere.url }).end());
   expect(await send(receiver.url)).toMatchObject({ status: 302 });
   expect(elsewhere.received).toEqual([]);
-  await elsewhere.close();
+  elsewhere.close();
 });
 
 test('Retry-After is read, in seconds or as a date', async () => {
