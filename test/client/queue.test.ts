@@ -2,7 +2,6 @@ import { randomUUID } from 'node:crypto';
 import { expect, test } from 'vitest';
 import { joinQueueSignal, requestQueueId, type Priority, type QueueName } from '../../src/contract.js';
 import { AgentJobs, type QueueReport } from '../../src/starter.js';
-import { ensureSearchAttributes } from '../../src/temporal/search-attributes.js';
 import { connectOwnNamespace } from '../support/dev-server.js';
 import { startScriptedServer, type ScriptedServer } from './scripted-server.js';
 import { useForFile } from '../support/use.js';
@@ -57,7 +56,6 @@ test('all queues are found, the one of the exports too', { timeout: MINUTE }, as
   ];
   // There is one queue of all exports: on the shared server it is everybody's.
   const own = await connectOwnNamespace();
-  await ensureSearchAttributes(own.client.connection, own.namespace);
   const jobs = new AgentJobs({ client: own.client, taskQueue: own.taskQueue });
   // No worker serves them: they would ask for their waiters, who do not exist, and end.
   await Promise.all(names.map((name) => join(name, 'somebody', 3, own)));

@@ -2,21 +2,17 @@
 import { randomBytes, randomUUID } from 'node:crypto';
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { beforeAll, expect, test } from 'vitest';
+import { expect, test } from 'vitest';
 import { agentJobStartOptions } from '../../src/agent-job/start-options.js';
 import { openPayloadCodec } from '../../src/starter/codec.js';
 import { AgentJobs, AgentJobsError } from '../../src/starter.js';
 import { startJobServer } from '../client/job-server.js';
 import { connectOwnNamespace, startPrivateDevServer } from '../support/dev-server.js';
-import { ensureSearchAttributes } from '../../src/temporal/search-attributes.js';
 import { startHttp } from './http-server.js';
 import { newFolder } from '../support/folder.js';
 import { useForFile } from '../support/use.js';
 
 const server = useForFile(connectOwnNamespace);
-beforeAll(async () => {
-  await ensureSearchAttributes(server.client.connection, server.namespace);
-});
 
 test('without a worker what it must answer is 504, and what Temporal itself does is done', async () => {
   const jobs = new AgentJobs({ client: server.client, taskQueue: server.taskQueue });

@@ -1,7 +1,7 @@
 import { createServer } from 'node:net';
 import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
-import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
+import { afterEach, describe, expect, test } from 'vitest';
 import { freePort } from '../../src/local/child-process.js';
 import { startRefusingServer } from '../support/refusing-temporal.js';
 import { connectDevServer, startPrivateDevServer } from '../support/dev-server.js';
@@ -12,13 +12,9 @@ import { newFolder } from '../support/folder.js';
 
 const KEY = 'a-key-that-must-never-show';
 const running: WorkerProcess[] = [];
-let folder: string;
+const folder = newFolder();
 const server = useForFile(connectDevServer);
 
-beforeAll(async () => {
-  folder = newFolder();
-});
-afterAll(async () => {});
 afterEach(async () => {
   for (const worker of running.splice(0)) {
     await worker.kill();
