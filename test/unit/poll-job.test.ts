@@ -50,6 +50,17 @@ test('an attempt that ends before its read is counted as none', async () => {
   expect(upstream.reads).toBe(1);
 });
 
+test('a Retry-After that comes as the worker begins to shut down binds the next attempt', async () => {
+  const upstream = new ScriptedUpstream();
+  const shutdown = new AbortController();
+  upstream.getJob = () => {
+    shutdown.abort();
+    return Promise.reject(new ReadFailedError('upstream answered 429', 429, 600_000));
+  };
+  const { result } = await attempt(eachAnAttempt(upstream, shutdown.signal), 1, undefined);
+  expect(result).toMatchObject({ reading: { kind: 'failed', waitsFor: 'rateLimit', retryAfterMs: 600_000 } });
+});
+
 test.each(['text', null, { failures: 'many', missing: null, further: {} }, [1]])(
   'details that another release kept (%j) spoil no number',
   async (kept) => {

@@ -235,7 +235,9 @@ async function read(upstream: Upstream, job: JobOf, signal: AbortSignal): Promis
   try {
     return { kind: 'record', ...(await upstream.getJob(job, { signal })) };
   } catch (error) {
-    if (signal.aborted) throw nextAttemptIn('the worker is shutting down', 1);
+    const mustPause = error instanceof ReadFailedError && error.retryAfterMs !== undefined;
+    // The next attempt would go against it.
+    if (signal.aborted && !mustPause) throw nextAttemptIn('the worker is shutting down', 1);
     if (error instanceof RejectedError && [404, 410].includes(error.status)) return { kind: 'notFound' };
     if (!(error instanceof ReadFailedError)) throw error;
     const { reason, status, retryAfterMs, isPage } = error;
