@@ -176,10 +176,10 @@ async function checkStore(jobs: AgentJobs | null): Promise<Finding> {
   if (store.url.startsWith('file:') && !existsSync(fileURLToPath(store.url))) {
     return { status: 'warn', text: `${store.url} is not there yet: the first export makes it` };
   }
-  const { STAGING } = await import('../exports/snapshots/layout.js');
+  const { PROBE_BYTES, STAGING } = await import('../exports/snapshots/layout.js');
   const folder = `${STAGING}/doctor-${randomUUID()}`;
   const key = `${folder}/probe`;
-  const probe = Buffer.from(key);
+  const probe = Buffer.alloc(PROBE_BYTES, key);
   await store.put(key, probe);
   const read = await store.read(key);
   await store.removeFolder(folder);

@@ -136,7 +136,11 @@ function withoutGrpc(error: unknown): unknown {
     const text = `what was read is "${encoding}", for which this client has no key`;
     return new PayloadKeysError(`${text}: set PAYLOAD_KEYS_FILE, or give its codec`, { cause: error });
   }
-  if (!(error instanceof ServiceError || error instanceof QueryNotRegisteredError)) return error;
+  // The SDK makes it of each query that a worker could not answer.
+  if (error instanceof QueryNotRegisteredError) {
+    return new TemporalCallError(`no worker could answer: ${error.message}`, { cause: error });
+  }
+  if (!(error instanceof ServiceError)) return error;
   const { message } = error.cause instanceof Error ? error.cause : error;
   return new TemporalCallError(`Temporal could not be called: ${message}`, { cause: error });
 }

@@ -66,10 +66,16 @@ export async function startProcess({ program, args, env, logFile }: StartOptions
 
 /**
  * Waits until the check of a program succeeds; throws, with the program's last words, if it ends before or takes too
- * long.
+ * long. An abort ends the wait.
  */
-export async function untilReady(name: string, child: ManagedProcess, check: () => Promise<void>): Promise<void> {
+export async function untilReady(
+  name: string,
+  child: ManagedProcess,
+  check: () => Promise<void>,
+  signal?: AbortSignal,
+): Promise<void> {
   for (const deadline = Date.now() + READY_TIME_LIMIT_MS; ; await delay(50)) {
+    signal?.throwIfAborted();
     const failure = await check().catch((error: unknown) => error);
     if (!child.hasEnded() && failure === undefined) return;
     if (!child.hasEnded() && Date.now() < deadline) continue;

@@ -19,6 +19,8 @@ export interface DevServerOptions {
   metricsPort?: number;
   /** Keys and JSON values, for example `{'history.timerProcessorMaxTimeShift': '"50ms"'}`. */
   dynamicConfig?: Readonly<Record<string, string>>;
+  /** Ends the start, and the server that it began. */
+  signal?: AbortSignal;
 }
 
 /** Temporal's dev server, running, with the contract's search attributes registered in its namespace. */
@@ -56,16 +58,17 @@ export async function startDevServer(options: DevServerOptions): Promise<DevServ
     const server = await startProcess({ program: options.program, args, env: {}, logFile: options.logFile });
     const stop = () => server.stop(STOP_GRACE_MS);
     try {
-      await untilReady("Temporal's dev server", server, async () => {
+      const check = async () => {
         // The HTTP port opens last, and no other start prefers that port. On the gRPC port another server may answer.
         await checkAnswer(`http://${HOST}:${httpPort}/api/v1/system-info`);
         await prepareNamespace(address);
-      });
+      };
+      await untilReady("Temporal's dev server", server, check, options.signal);
       const uiUrl = uiPort === undefined ? undefined : `http://${HOST}:${uiPort}`;
       return { address, namespace: NAMESPACE, uiUrl, pid: server.pid, ended: server.ended, stop };
     } catch (error) {
       await stop();
-      if (start >= MAX_STARTS) throw error;
+      if (start >= MAX_STARTS || options.signal?.aborted) throw error;
     }
   }
 }

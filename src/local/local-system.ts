@@ -95,8 +95,10 @@ async function startServer(
   const logFile = folder.file('temporal.log');
   const preferred = { preferredPort: PORTS.temporal, preferredUiPort: PORTS.webUi };
   const databaseFile = folder.file('temporal.db');
-  const server = await startDevServer({ program, databaseFile, logFile, ui: true, ...preferred });
-  stops.push(server.stop);
+  const starting = startDevServer({ program, databaseFile, logFile, ui: true, signal, ...preferred });
+  // A start that is given up ends its server: the next start must not share the database with it.
+  stops.push(() => starting.then(({ stop }) => stop()).catch(() => {}));
+  const server = await starting;
   void server.ended.then((how) => signal.aborted || onPartEnd("Temporal's dev server", how, logFile));
   printEntry('Temporal', `${server.address}, namespace ${server.namespace}, task queue ${taskQueue}`);
   return server;

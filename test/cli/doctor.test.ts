@@ -1,6 +1,8 @@
+import { spawn } from 'node:child_process';
 import { randomUUID } from 'node:crypto';
 import { readdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
+import { text as textOf } from 'node:stream/consumers';
 import { pathToFileURL } from 'node:url';
 import { beforeAll, expect, test, vi } from 'vitest';
 import { livePollers } from '../../src/client/pollers.js';
@@ -8,6 +10,7 @@ import { openStore } from '../../src/exports/snapshots/open-store.js';
 import { startJobServer, type JobServer } from '../client/job-server.js';
 import { putDay } from '../report/snapshots.js';
 import { startPrivateDevServer } from '../support/dev-server.js';
+import { distFolder } from '../support/worker-process.js';
 import { Receiver, SECRET } from '../webhooks/receiver.js';
 import { envOf, jsonLines } from './run-cli.js';
 import { runInProcess } from './run-in-process.js';
@@ -91,6 +94,14 @@ test('no worker, a refused key and a store that refuses are failures, each with 
   expect(found['Snapshots']).toMatchObject({ status: 'fail', text: expect.stringContaining('write') });
   expect(JSON.stringify(found)).not.toContain('not-this-one');
   expect(code).toBe(1);
+});
+
+test('a store with room for less than an export asks for is a failure', async () => {
+  const script = 'ulimit -f 512; exec "$0" "$1" doctor --json'; // no file may be larger than 512 KiB
+  const args = ['-c', script, process.execPath, join(distFolder, 'cli/main.js')];
+  const { stdout } = spawn('bash', args, { env: wellEnv(), timeout: MINUTE, stdio: ['ignore', 'pipe', 'inherit'] });
+  const found = jsonLines(await textOf(stdout)).find(({ check }) => check === 'Snapshots');
+  expect(found).toMatchObject({ status: 'fail', text: expect.stringContaining('EFBIG') as string });
 });
 
 test('an upstream in whose place a page or a redirect answers is a failure that says so', async () => {

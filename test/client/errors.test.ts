@@ -1,6 +1,7 @@
 import { readFileSync } from 'node:fs';
-import { Client, Connection } from '@temporalio/client';
+import { Client, Connection, QueryNotRegisteredError } from '@temporalio/client';
 import { expect, test } from 'vitest';
+import { toUserError } from '../../src/client/temporal-errors.js';
 import * as contract from '../../src/contract.js';
 import * as starter from '../../src/starter.js';
 import { AgentJobs, AgentJobsError } from '../../src/starter.js';
@@ -108,3 +109,13 @@ async function errorOf(call: () => Promise<unknown>): Promise<unknown> {
     return { code: error.code, retryable: error.retryable };
   }
 }
+
+test('what a worker answers in place of a state is not blamed on Temporal', async () => {
+  const connection = await Connection.connect({ address: server.address });
+  const lacksKey = new QueryNotRegisteredError('the payload keys file k.json has no key "2026-11": add it', 3);
+  expect(toUserError(new Client({ connection }), lacksKey)).toMatchObject({
+    message: 'no worker could answer: the payload keys file k.json has no key "2026-11": add it',
+    cause: lacksKey,
+  });
+  await connection.close();
+});

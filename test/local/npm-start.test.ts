@@ -317,6 +317,14 @@ test('Ctrl-C within the fetch of the server leaves nothing of it', LONG, async (
   expect(await readdir(join(home, '.cache', 'agent-jobs', 'programs'))).toEqual([]);
 });
 
+test('Ctrl-C within the start of the server leaves no process', LONG, async () => {
+  const start = new Start({}, [], 'node');
+  const folder = await start.says(/^Data +(\S+)$/m);
+  start.interrupt();
+  expect(await start.ended()).toBe(0);
+  expect((await allProcesses()).filter(({ command }) => command.includes(folder))).toEqual([]);
+});
+
 test('a time that is none is refused, and nothing started', async () => {
   const start = new Start({}, ['--late-pr=1ms', '--stale-end', 'soon'], 'dev');
   expect(await start.ended()).toBe(2);

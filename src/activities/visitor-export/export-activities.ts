@@ -11,7 +11,7 @@ import {
   type VisitorExportRange,
 } from '../../contract.js';
 import { missedDays } from '../../exports/snapshots/catalog.js';
-import { runFolder } from '../../exports/snapshots/layout.js';
+import { PROBE_BYTES, runFolder } from '../../exports/snapshots/layout.js';
 import { checkProject } from '../../exports/snapshots/project-marker.js';
 import { loadOptional } from '../../exports/snapshots/open-store.js';
 import { readManifest } from '../../exports/snapshots/manifest.js';
@@ -69,7 +69,6 @@ export type ExportActivities = ReturnType<typeof createExportActivities>;
 /** Bounds the work that a killed worker loses. */
 const MAX_CHUNK_MS = 60_000;
 const HEARTBEAT_MS = 2_000;
-const PROBE_BYTES = 1 << 20;
 
 /** What the worker of the export task queue registers. */
 export function createExportActivities(dependencies: ExportActivitiesDependencies) {
@@ -199,7 +198,7 @@ async function heartbeating<T>(work: () => Promise<T>): Promise<T> {
   }
 }
 
-/** Writes as much as a small chunk: a full disk may still have room for a few bytes. */
+/** Whether there is room again. */
 async function probe(store: SnapshotStore, { range, runId }: StagedScan): Promise<void> {
   const key = `${runFolder(range, runId)}/probe`;
   await store.put(key, Buffer.alloc(PROBE_BYTES));
