@@ -5,6 +5,10 @@ import { toUserError } from '../../src/client/temporal-errors.js';
 import * as contract from '../../src/contract.js';
 import * as starter from '../../src/starter.js';
 import { AgentJobs, AgentJobsError } from '../../src/starter.js';
+import { useForFile } from '../support/use.js';
+import { startScriptedServer } from './scripted-server.js';
+
+const server = useForFile(startScriptedServer);
 
 const UNKNOWN = { kind: 'create', jobId: null, followUpId: null, reason: 'reset' } as const;
 
