@@ -201,7 +201,7 @@ export class ContractModel {
     this.#advanceTo(at);
     this.#cutBatch(at);
     this.#reads.clear();
-    this.#polls.taskEnded();
+    // What happened in the task that ended the run is first shown by the next one: in whatever order it happened.
   }
 
   sendBegan(at: number, kind: 'create' | 'message', prompt: string): void {
