@@ -256,7 +256,8 @@ test('without keys the own page writes, and no other site', async (context) => {
   await page.evaluate(([to, how]) => void fetch(to, how), [target, options] as const);
   expect((await scripted).status()).toBe(403);
   const sent = page.waitForResponse(/cancel$/);
-  await page.evaluate('document.forms[0].submit()');
+  // After the call has returned: the page that is left takes its answer along.
+  await page.evaluate('void setTimeout(() => document.forms[0].submit())');
   expect((await sent).status()).toBe(403);
   expect((await job.state()).outcome).toBeNull();
   // The page of this server asks for no key.
@@ -264,9 +265,11 @@ test('without keys the own page writes, and no other site', async (context) => {
   await enter(tab, pageOf(job, http.url), server.projectId);
   await fact(tab, 'State').toBe('at work');
   expect(await tab.page.getByLabel('Key').isVisible()).toBe(false);
-  await server.sandbox.setJob({ id: jobId, status: 'completed', prLink: true });
+  const polled = tab.page.waitForResponse(/poll-now$/);
   await press(tab, 'Poll now …');
   await press(tab, 'Yes');
+  expect((await polled).ok()).toBe(true);
+  await server.sandbox.setJob({ id: jobId, status: 'completed', prLink: true });
   await fact(tab, 'State').toBe('completed');
   expect(tab.errors).toEqual([]);
   await http.end();
