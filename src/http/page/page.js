@@ -109,7 +109,7 @@ async function showList(signal) {
   if (mayRun && !at('phase').value) await take([['phase', 'needsAttention']]);
   rows = found;
   const groups = Map.groupBy(rows.values(), groupOf);
-  const parts = ['Need a person', 'Wait', 'Run', 'Ended'].flatMap((name) => {
+  const parts = ['Need a person', 'Waiting', 'Running', 'Ended'].flatMap((name) => {
     const jobs = groups.get(name) ?? [];
     return jobs.length === 0
       ? []
@@ -124,7 +124,7 @@ async function showList(signal) {
 function groupOf({ phase, waitingFor, endedAt }) {
   if (endedAt !== null) return 'Ended';
   if (phase === 'needsAttention' || waitingFor === 'person') return 'Need a person';
-  return waitingFor === null ? 'Run' : 'Wait';
+  return waitingFor === null ? 'Running' : 'Waiting';
 }
 
 function rowOf(one) {
