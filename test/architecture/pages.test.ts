@@ -151,6 +151,10 @@ test('the pages are few and short', () => {
   expect(forReaders.length).toBeLessThanOrEqual(MAX_PAGES);
 });
 
+test('the README has the command that runs a job, and the one that tests all promises', () => {
+  expect(readPage('README.md')).toMatch(/^npm ci && npm start$[^]*^npm test$/m);
+});
+
 test('the walk of a throttled create opens at most 20 files, and turns back at most twice', () => {
   const walk = readPage('docs/guarantees.md').split('## One throttled create')[1]!.split('\n\nWhat ends each wait')[0]!;
   const opened = namedIn(walk).paths.filter((path, i, all) => path !== all[i - 1]);
