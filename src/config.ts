@@ -84,11 +84,13 @@ const workerSchema = z.object({
   LOG_FORMAT: logFormatField.default('json'),
 });
 
+/** Every variable of a worker, but Temporal's own. */
 export const WORKER_VARIABLES: readonly string[] = [
   ...Object.keys(workerSchema.shape),
   ...Object.keys(webhooksSchema.shape),
 ];
 
+/** The settings of a worker. */
 export type WorkerConfig = ReturnType<typeof toWorker>;
 
 /** All settings of a worker; throws a ConfigError that names every wrong one. */
@@ -192,6 +194,7 @@ function toUpstream(values: z.output<typeof upstreamSchema>) {
   };
 }
 
+/** Without the fields that are undefined. */
 function defined<T extends object>(fields: T): { [Name in keyof T]?: Exclude<T[Name], undefined> } {
   const present = Object.entries(fields).filter(([, value]) => value !== undefined);
   return Object.fromEntries(present) as { [Name in keyof T]?: Exclude<T[Name], undefined> };

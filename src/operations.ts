@@ -58,13 +58,16 @@ interface ProjectOperation<Fields extends Arguments = Arguments, Body = object> 
   readonly run: (call: ProjectCall) => Promise<Body>;
 }
 
+/** A row of an operation on one job. */
 export interface JobOperation<Fields extends Arguments = Arguments, Body = object> extends Description<Fields> {
   readonly of: 'job';
   readonly run: (call: JobCall) => Promise<Body>;
 }
 
+/** A row of the table. */
 export type Operation = ProjectOperation | JobOperation;
 
+/** How HTTP calls an operation. */
 export interface HttpCall {
   readonly method: 'GET' | 'POST';
   /** Below the address of the project or the job. */

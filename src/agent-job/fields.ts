@@ -43,6 +43,7 @@ const DEFAULT = { pollMin: '2 seconds', pollMax: '60 seconds', pollRatio: 0.1 } 
 const MIN_POLL_MS = 1_000;
 
 const PROMPT = text({ maxBytes: LIMIT.promptBytes, controls: 'all', maxJsonBytes: LIMIT.promptJsonBytes });
+/** The id of a follow-up. */
 export const FOLLOW_UP_ID = text({ maxBytes: LIMIT.followUpIdBytes, controls: 'all' });
 const usedIds = (maxItems: number) => setOf(FOLLOW_UP_ID, maxItems, 'ids');
 
@@ -121,6 +122,7 @@ function checkReadable(text: unknown, field: string): void {
   throw new InvalidInputError(field, 'must be well-formed Unicode without NUL');
 }
 
+/** All options of a job. */
 export const JOB_OPTIONS = {
   priority: optional(PRIORITY, DEFAULT_PRIORITY),
   batch: optional(text({ maxBytes: LIMIT.batchBytes })),
@@ -134,6 +136,7 @@ export const JOB_OPTIONS = {
   settle: optional(duration(), '30 seconds'),
 } satisfies Kinds<AgentJobOptions>;
 
+/** The input of `agentJob` that creates a job. */
 export const CREATE_JOB = {
   projectId: ID,
   prompt: PROMPT,
@@ -142,6 +145,7 @@ export const CREATE_JOB = {
   ...JOB_OPTIONS,
 } satisfies Kinds<CreateJobInput>;
 
+/** The input of `agentJob` that attaches to a job. */
 export const ATTACH_JOB = {
   projectId: ID,
   prompt: NOTHING,
@@ -165,6 +169,7 @@ export const ATTRIBUTION = {
 
 const ABOUT = { since: optional(TEXT), followUpId: optional(TEXT) };
 
+/** What a person may decide. */
 export const DECISION_ACTION = oneOf('adopt', 'delivered', 'retry', 'abandon');
 
 /** What resolves a write in doubt with the job that it made. */

@@ -29,6 +29,7 @@ export interface NotFound {
   page?: string;
 }
 
+/** Whether these answers make the job lost. */
 export function isLost(notFound: NotFound, now: number): boolean {
   return notFound.count >= LOST_AFTER.count && now - notFound.since >= lostAfterMs(notFound);
 }

@@ -21,8 +21,10 @@ import { cutToBytes, jsonBytes, utf8Bytes } from '../contract/shared.js';
 import { InvalidInputError } from '../contract/errors.js';
 import { jobTitle, staticDetails, titleSummary } from './web-ui-text.js';
 
+/** The key of the tags. */
 export const TAGS_KEY = defineSearchAttributeKey(SEARCH_ATTRIBUTE.tags, 'KEYWORD_LIST');
 
+/** The key of any other search attribute. */
 export function keyOf(name: Exclude<keyof typeof SEARCH_ATTRIBUTE, 'tags'>) {
   return defineSearchAttributeKey(SEARCH_ATTRIBUTE[name], 'KEYWORD');
 }

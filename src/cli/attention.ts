@@ -6,6 +6,7 @@ import { unpauseText } from '../temporal/visibility.js';
 import { type Item, printItems, type Session, withSession } from './session.js';
 import { hint, resolveCommands, shellWord, show } from './show.js';
 
+/** Adds `attention`. */
 export function addAttention(program: Command): void {
   const what =
     'in-doubt writes, refused keys, pauses, failing code, versions without workers, early ends, webhooks given up';

@@ -32,6 +32,7 @@ const CALL_LIMIT_MS = 6_000;
 /** Limits a whole check; a disk may take long. */
 const CHECK_LIMIT_MS = 20_000;
 
+/** Adds `doctor`. */
 export function addDoctor(program: Command): void {
   const command = program
     .command('doctor')

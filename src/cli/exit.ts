@@ -40,6 +40,7 @@ export function exitOfCode(code: string | undefined): Exit | undefined {
   return WORDS.ends.find(({ error }) => error === code)?.exit[0];
 }
 
+/** Each exit code on a line, as help shows them. */
 export function exitCodesText(): string {
   return Object.values(EXITS)
     .map(([code, meaning]) => `${String(code).padStart(5)}  ${meaning}`)
@@ -87,6 +88,7 @@ export function printError(called: Command, error: Error): number {
   return line.exitCode;
 }
 
+/** What stderr shows of a wrong command or option. */
 export function usageErrorText(command: Command, message: string): string {
   const line = lineOf(new UsageError(message));
   return isJsonAsked() ? `${jsonLine(line)}\n` : textOf(command, line);
@@ -117,6 +119,7 @@ function lineOf(error: Error): ErrorLine {
   };
 }
 
+/** The code of an error of the client or of a command. */
 export function codeOf(error: Error): string | undefined {
   if (error instanceof CommandError) return error.exit.replace(/[A-Z]/g, '_$&').toUpperCase();
   const { code = '' } = error as Error & { code?: string };

@@ -19,6 +19,7 @@ import {
 import { print, printAnswer } from './session.js';
 import { countOf, printable } from './show.js';
 
+/** Adds `export verify` and `export gaps`. */
 export function addExportInspect(group: Command): void {
   const verify = group
     .command('verify')
@@ -37,6 +38,7 @@ export function addExportInspect(group: Command): void {
   addRangeOptions(gaps).option('--json', 'print one day a line').action(showGaps);
 }
 
+/** How far a snapshot can be believed, in a few words. */
 export function markOf({
   consistent,
   provisional,
@@ -121,6 +123,7 @@ async function reportRange(flags: Pick<ExportFlags, 'from' | 'to'>): Promise<Dat
   return toRange(flags, { dateFrom: plusDays(dateTo, -REPORT_DAYS), dateTo });
 }
 
+/** Adds `report`. */
 export function addReport(program: Command): void {
   const command = program
     .command('report')

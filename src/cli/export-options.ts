@@ -12,11 +12,13 @@ interface RangeFlags {
   to?: string;
 }
 
+/** The flags of a command about a project's exports. */
 export interface ExportFlags extends RangeFlags {
   project: string;
   json?: boolean;
 }
 
+/** Adds the options that name days. */
 export function addRangeOptions(command: Command): Command {
   return command
     .option('--day <date>', 'one day, YYYY-MM-DD')
@@ -85,6 +87,7 @@ export async function readSomeManifests(store: SnapshotStore, project: string): 
   return manifests;
 }
 
+/** The manifests of a project's snapshots. */
 export async function readManifests(store: SnapshotStore, project: string): Promise<SnapshotManifest[]> {
   const { listManifests } = await import('../exports/snapshots/catalog.js');
   const manifests: SnapshotManifest[] = [];

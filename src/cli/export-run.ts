@@ -12,6 +12,7 @@ import { print, printAnswer, printJson, printToStderr, progressPrinter, withSess
 import { countOf, printable, show } from './show.js';
 import { CommandError, UsageError } from './exit.js';
 
+/** Adds `export run`. */
 export function addExportRun(group: Command): void {
   const command = group
     .command('run')
@@ -86,6 +87,7 @@ function lineOf(progress: VisitorExportProgress): string {
 /** The nightly exports go first. */
 const BACKFILL_PRIORITY = 4;
 
+/** Adds `export backfill`. */
 export function addExportBackfill(group: Command): void {
   const command = group
     .command('backfill')

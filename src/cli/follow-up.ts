@@ -28,6 +28,7 @@ const REMEDY: Partial<Record<FollowUpState, string>> = {
   abandoned: 'the job ended first, or its queue was full; the same --id may be sent again',
 };
 
+/** Adds `follow-up`. */
 export function addFollowUp(program: Command): void {
   const command = addOperation(program, OPERATIONS.followUp);
   command

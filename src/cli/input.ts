@@ -110,6 +110,7 @@ interface ConfirmFlags {
   json?: boolean | undefined;
 }
 
+/** Adds the option that answers. */
 export function addYesOption(command: Command): Command {
   return command.option('--yes', 'do not ask at a terminal');
 }

@@ -11,6 +11,7 @@ import { toLimit } from './options.js';
 import { type Item, print, printAnswer, printItems, printJson, printToStderr, withSession } from './session.js';
 import { firstLine, resolveCommands, show, showRows } from './show.js';
 
+/** Adds `state`. */
 export function addState(program: Command): void {
   const command = addOperation(program, OPERATIONS.state);
   command.action(() => {
@@ -45,6 +46,7 @@ interface ListFlags {
   json?: boolean;
 }
 
+/** Adds `list`, which lists jobs. */
 export function addList(program: Command): void {
   const command = addOperation(program, OPERATIONS.list, ['limit', 'cursor']);
   command
@@ -92,6 +94,7 @@ function shortened(job: JobSummary): JobSummary {
   return { ...job, title, workflowStatus: job.workflowStatus.toLowerCase() };
 }
 
+/** Adds `queue`, which shows who waits for a turn to send. */
 export function addQueue(program: Command): void {
   const command = program
     .command('queue')

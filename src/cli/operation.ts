@@ -77,6 +77,7 @@ export function callOf({ jobs, signal: gone }: Session): Omit<OperationCall, 'ar
   return { jobs, waitMs: 0, limitMs: LIMIT_MS, keyName: null, gone, ending: new AbortController().signal };
 }
 
+/** The flags that name a job. */
 export interface JobNameFlags {
   project?: string;
   key?: string;

@@ -30,6 +30,7 @@ const SUCH_AS = ', such as 2026-01-31T09:15Z, or so long ago: "2 hours"';
 /** Options that few callers need, in a group of their own. */
 const RARE = /^--(settle|poll-|deadline|start-within|decide-within|on-unknown|priority)/;
 
+/** Adds the flags of all arguments. */
 export function addFlags(command: Command, fields: Arguments): Command {
   const flags = [...typedArguments(fields).values()].flatMap((one) => one.flags);
   for (const flag of flags) command.addOption(RARE.test(flag.flags) ? flag.helpGroup('Waits and limits:') : flag);

@@ -41,6 +41,7 @@ function addExport(program: Command): void {
   addExportInspect(group);
 }
 
+/** Makes the tree anew. */
 export function createProgram(version: string): Command {
   const program = new Command('agent-jobs')
     .description('Start, steer and resolve agent jobs on Temporal, and export visitors into snapshots.')

@@ -23,6 +23,7 @@ interface ReplayFlags {
   json?: boolean;
 }
 
+/** Adds `replay-check`, which says whether this release may be rolled out. */
 export function addReplayCheck(program: Command): void {
   const command = program
     .command('replay-check')

@@ -16,6 +16,7 @@ interface ReplayBounds {
   taskQueue: string | undefined;
 }
 
+/** What the replay showed. */
 export interface ReplayReport {
   fits: Record<string, number>;
   misfits: Misfit[];
@@ -23,6 +24,7 @@ export interface ReplayReport {
   isCut: boolean;
 }
 
+/** Replays what the bounds name with the given workflow code. */
 export async function replayHistories(
   client: Client,
   bounds: ReplayBounds,

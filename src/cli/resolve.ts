@@ -39,6 +39,7 @@ interface Shared {
   adopted: Map<string, string>;
 }
 
+/** Adds `resolve`, which resolves writes in doubt, one or many. */
 export function addResolve(program: Command): void {
   const command = addYesOption(addOperation(program, OPERATIONS.resolve));
   command

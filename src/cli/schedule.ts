@@ -6,6 +6,7 @@ import { toWholeNumber } from './options.js';
 import { print, printAnswer, printJson, withSession } from './session.js';
 import { show, showRows } from './show.js';
 
+/** Adds `schedule`. */
 export function addSchedule(program: Command): void {
   const group = program.command('schedule').description('export visitors every night');
   addSet(group);

@@ -10,6 +10,7 @@ key, in hex, to {"name": …, "projects": [projectId, …]}, or "*" for all proj
 it listens on this machine alone. To listen beyond it, put TLS before it. / is a page for people, and /openapi.json has
 all calls.`;
 
+/** Adds `serve`. */
 export function addServe(program: Command): void {
   const command = program
     .command('serve')
@@ -22,6 +23,7 @@ const MCP_HELP = `
 It has the rights of the user that starts it: all projects. "agent-jobs serve" has the same tools at /mcp, for callers
 with keys. MCP_MAX_WAIT says how long a tool may wait (default: 50 seconds, since clients cut off calls at 60).`;
 
+/** Adds `mcp`. */
 export function addMcp(program: Command): void {
   const command = program
     .command('mcp')

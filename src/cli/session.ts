@@ -13,6 +13,7 @@ export interface GlobalOptions {
   taskQueue?: string;
 }
 
+/** What a command works with while it is connected. */
 export interface Session {
   jobs: AgentJobs;
   globals: GlobalOptions;
@@ -38,6 +39,7 @@ export function serverOf({ jobs: { client, taskQueue } }: Pick<Session, 'jobs'>)
   return `${addressOf(client)}, namespace ${client.options.namespace}, task queue ${taskQueue}`;
 }
 
+/** The version of the program. */
 export function versionOf(command: Command): string {
   return command.parent ? versionOf(command.parent) : (command.version() ?? '');
 }
@@ -95,10 +97,12 @@ export function print(line: string): void {
   process.stdout.write(`${printableLines(line)}\n`);
 }
 
+/** Prints one value as a line of JSON. */
 export function printJson(value: unknown): void {
   process.stdout.write(`${jsonLine(value)}\n`);
 }
 
+/** Prints an answer, for a program or for a person. */
 export function printAnswer(isJson: boolean | undefined, value: unknown, text: () => string): void {
   if (isJson) printJson(value);
   else print(text());

@@ -8,6 +8,7 @@ import { CommandError } from './exit.js';
 import { print, printJson, withSession } from './session.js';
 import { countOf, printable } from './show.js';
 
+/** Adds `setup`, which prepares a namespace. */
 export function addSetup(program: Command): void {
   const command = program
     .command('setup')

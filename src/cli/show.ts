@@ -50,6 +50,7 @@ export function show(answer: object, more: readonly Row[] = []): string {
   return linesOf([...rows, ...more].flatMap(([label, value]) => (textOf(value) ? [[label, textOf(value)]] : [])));
 }
 
+/** A list of answers as a table of these fields. */
 export function showRows(rows: readonly object[], names: readonly string[]): string {
   const cellsOf = (row: object) => names.map((name) => textOf((row as Record<string, unknown>)[name]));
   return linesOf([names.map((name) => labelOf(name).toUpperCase()), ...rows.map(cellsOf)]);
@@ -97,6 +98,7 @@ function waitingText(waiting: Waiting): string {
   return `${waiting.for} ${waitTimes(waiting, readableTime)}${why}`;
 }
 
+/** A decision in one line. */
 export function decisionText({ action, kind, followUpId, by, note, at }: Decision): string {
   const write = kind === 'create' ? 'the create' : `follow-up ${followUpId}`;
   return `${action} for ${write}, ${readableTime(at)}${by ? ` by ${by}` : ''}${note ? `: ${note}` : ''}`;

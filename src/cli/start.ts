@@ -33,6 +33,7 @@ With --from, each line has one outcome: started, joined (it was there), conflict
 The same file again starts nothing new; if the command is cut off, the same command goes on.
 Exit code: 0 all started or joined, 13 not all, 11 Temporal did not answer for 2 minutes, 130 interrupted`;
 
+/** Adds `start`, which starts a job or attaches to one. */
 export function addStart(program: Command): void {
   const command = addOperation(program, OPERATIONS.start, ['usedFollowUpIds']);
   command

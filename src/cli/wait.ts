@@ -34,6 +34,7 @@ interface WaitFlags extends JobNameFlags {
   json?: boolean;
 }
 
+/** Adds `wait`. */
 export function addWait(program: Command): void {
   const command = addOperation(program, OPERATIONS.wait);
   command

@@ -12,6 +12,7 @@ const RUNNING = 1; // temporal.api.enums.v1.WorkerStatus
 /** The last poll of a worker that ends may come so long after its report. */
 const LAST_POLL_MS = 2_000;
 
+/** What a worker polls a task queue for. */
 export type PolledFor = keyof typeof QUEUE_TYPE;
 
 interface Poller {

@@ -97,12 +97,16 @@ export type Names<T> = Readonly<Record<keyof T, true>>;
 const SHARED: Names<SharedSettings> = {
   ...{ taskQueue: true, webUiUrl: true, hidePrompts: true, timeoutMs: true, logger: true },
 };
+/** The names of ConnectSettings. */
 export const CONNECT_SETTINGS: Names<ConnectSettings> = {
   ...SHARED,
   ...{ address: true, namespace: true, dataConverter: true, interceptors: true },
 };
+/** The names of AgentJobsSettings. */
 export const OWN_CLIENT_SETTINGS: Names<AgentJobsSettings> = { ...SHARED, client: true };
+/** The names of InputOptions. */
 export const INPUT_OPTIONS: Names<InputOptions> = { allowUnknown: true };
+/** The names of Attribution. */
 export const ATTRIBUTION_OPTIONS: Names<Attribution> = { by: true, note: true };
 const WAIT_OPTIONS: Names<WaitOptions> = { signal: true };
 const CALL_OPTIONS: Names<CallOptions> = { signal: true, timeoutMs: true };

@@ -73,6 +73,7 @@ export async function temporalCall<T>(
   }
 }
 
+/** Checks a limit of calls. */
 export function checkTimeout(timeoutMs: number): number {
   if (timeoutMs > 0) return timeoutMs;
   throw new InvalidInputError('timeoutMs', 'must be a number of milliseconds above 0');

@@ -92,11 +92,13 @@ function plainDetails(details: string): string {
   return details.replace(/\.? Last error: (?:Error: )?(.*?)\.? Resolution note: ?;?\s*$/s, ' ($1)');
 }
 
+/** A call that took too long. */
 export function tooSlowError(client: Client, timeoutMs: number): TemporalUnavailableError {
   const text = `Temporal${placeOf(client)} did not answer within ${timeoutMs / 1_000} seconds`;
   return new TemporalUnavailableError(`${text}: check that the server runs and that TEMPORAL_ADDRESS names it`);
 }
 
+/** Why no connection could be made. */
 export function toConnectError({ address, namespace }: { address: string; namespace: string }, cause: unknown): Error {
   const grpc = grpcError(cause);
   if (grpc !== undefined && REFUSAL.includes(grpc.code)) {

@@ -15,20 +15,24 @@ export type Environment = Readonly<Record<string, string | undefined>>;
 /** The environment of this process, for `npm start`, which passes a part of it to its child processes. */
 export const processEnvironment: Environment = process.env;
 
+/** The way to Temporal and the task queue. */
 export interface ClientConfig {
   taskQueue: string;
   temporal: TemporalSettings;
   /** The address of Temporal's web UI, for links to it; undefined if nothing names it. */
   webUiUrl: string | undefined;
+  /** Whether jobs are shown without their prompts. */
   hidePrompts: boolean;
   /** Whether the environment names a file of payload keys, which a client can't read itself. */
   hasPayloadKeys: boolean;
 }
 
+/** What the address of the web UI should be. */
 export const WEB_UI_RULE =
   'the http or https address of Temporal’s web UI without credentials, query or fragment, ' +
   'for example https://temporal.example.com';
 
+/** The URL that a text is, if it has one of the protocols. */
 export function parseUrl(text: string, protocols: string[]): URL | undefined {
   if (!URL.canParse(text)) return undefined;
   const url = new URL(text);
@@ -55,6 +59,7 @@ export function plainAddress(text: string): string | undefined {
   return isPlain ? (url.origin + url.pathname).replace(/\/+$/, '') : undefined;
 }
 
+/** What a task queue's name should be. */
 export const TASK_QUEUE_RULE = `a name of at most ${LIMIT.idBytes} bytes when percent-encoded, not below /_sys/`;
 
 /** Workers lengthen the name, and it becomes a part of a workflow id: Temporal would refuse a long one at each poll. */
@@ -88,6 +93,7 @@ export function readClientConfig(environment: Environment = process.env, address
   return { taskQueue, temporal: readTemporal(env, address), webUiUrl, hidePrompts, hasPayloadKeys };
 }
 
+/** The problems that a reader of settings throws. */
 export function problemsOf(read: () => unknown): ConfigProblem[] {
   try {
     read();

@@ -28,6 +28,7 @@ export function cannotListen(setting: string, error: unknown): Error {
   return new Error(`${setting} cannot be used: ${messageOf(error)}`);
 }
 
+/** The message of what was thrown. */
 export function messageOf(error: unknown): string {
   return error instanceof Error ? error.message : String(error);
 }
@@ -44,6 +45,7 @@ export function upstreamWarnings({ baseUrl, unusableProxies }: { baseUrl: string
   ];
 }
 
+/** Whether a host is this machine, by its name. */
 export function isLoopback(host: string): boolean {
   return ['localhost', '::1', '[::1]'].includes(host) || (isIP(host) === 4 && host.startsWith('127.'));
 }

@@ -25,6 +25,7 @@ export function field<T>(shouldBe: string, read: (text: string) => T | undefined
   });
 }
 
+/** A text of a certain form. */
 export function textField(shouldBe: string, form: RegExp) {
   return field(shouldBe, (text) => (form.test(text) ? text : undefined));
 }
@@ -58,15 +59,20 @@ function parseWholeNumber(text: string): number | undefined {
   return Number.isSafeInteger(value) ? value : undefined;
 }
 
+/** A number above 0. */
 export const positiveNumberField = field('a number above 0', parsePositive);
+/** A whole number above 0. */
 export const wholeNumberField = field('a whole number above 0', parseWholeNumber);
 
+/** A whole number that may be 0. */
 export const countField = field('a whole number, or 0 for none', (text) => (text === '0' ? 0 : parseWholeNumber(text)));
 
+/** A whole number, or one word. */
 export function wholeNumberOr<W extends string>(word: W) {
   return field(`a whole number above 0, or ${word}`, (text) => (text === word ? word : parseWholeNumber(text)));
 }
 
+/** True or false. */
 export const flagField = wordField('true', 'false').transform((word) => word === 'true');
 
 function addressField(of: string, example: string) {
@@ -92,6 +98,7 @@ export const originsField = field(
   },
 );
 
+/** The path of a file that can be read and holds what it should. */
 export function fileField(shouldHold: string, parse: (text: string) => unknown = () => {}) {
   const isGood = (path: string) => fileProblem(path, parse) === null;
   return field(`the path of a readable file that holds ${shouldHold}`, (path) => (isGood(path) ? path : undefined));
@@ -145,8 +152,10 @@ export function parseKey(text: string): string {
   return text;
 }
 
+/** The path of a file with the upstream's key. */
 export const keyFileField = fileField('the key', parseKey);
 
+/** The path of a file with the keys of projects. */
 export const projectKeysFileField = fileField('a JSON object of projectId to key', parseProjectKeys);
 
 /** What is wrong with a file of budgets is said, too: it holds no secret. */
@@ -198,8 +207,10 @@ function isEnd(word: string): word is TerminalStatus {
 /** Null if it can't be used: platforms set these variables for all programs, and a wrong one must not end a worker. */
 export const standardProxyField = z.string().transform((text) => proxyAddress(text) ?? null);
 
+/** The address of a proxy. */
 export const proxyField = field('the address of an HTTP proxy, for example proxy:3128', proxyAddress);
 
+/** The folder or bucket of the snapshots. */
 export const snapshotsUrlField = field('file:///dir or s3://bucket/prefix', (text) => {
   const url = parseUrl(text, ['file:', 's3:']);
   if (url === undefined || url.search || url.hash || url.username) return undefined;
@@ -207,6 +218,7 @@ export const snapshotsUrlField = field('file:///dir or s3://bucket/prefix', (tex
   return isUsable ? text.replace(/([^/:])\/+$/, '$1') : undefined;
 });
 
+/** An address at which a server of ours listens. */
 export const listenAddressField = field('host:port, for example 127.0.0.1:8080 or [::]:8080', (text) => {
   const match = /^(?:\[([0-9a-fA-F:.]+)\]|([^[\]:\s]+)):(\d{1,5})$/.exec(text);
   const port = Number(match?.[3]);
@@ -224,6 +236,7 @@ const ROLES = ['jobs', 'exports'] as const;
 /** What a worker process serves: the jobs, the export activities, or both. */
 export type WorkerRole = (typeof ROLES)[number];
 
+/** The roles of a worker. */
 export const rolesField = field('jobs, exports, or both with a comma between them', (text) => {
   const names = parseList(text);
   const roles = ROLES.filter((role) => names.includes(role));

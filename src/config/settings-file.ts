@@ -16,6 +16,7 @@ interface SettingsFileOptions<T> {
   checkEveryMs?: number | undefined;
 }
 
+/** Such a file. */
 export class SettingsFile<T> {
   readonly #options: SettingsFileOptions<T>;
   #good: { content: T; seen: string } | null = null;

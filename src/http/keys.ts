@@ -7,6 +7,7 @@ import { cutToBytes } from '../contract/shared.js';
 import { SettingsFile } from '../config/settings-file.js';
 import { Problem } from './problem.js';
 
+/** The sender of a request. */
 export interface Caller {
   /** The hash of the key, by which callers differ: two keys may have one name. Null without keys. */
   readonly id: string | null;

@@ -20,6 +20,7 @@ export interface Limits {
   readonly silentMs: number;
 }
 
+/** The limits of a server. */
 export const LIMITS: Limits = {
   ...{ requests: 2_000, connections: 1_000, strangers: 1_000, strangersPerAddress: 256 },
   ...{ bodyBytes: 64 * 1024 * 1024, answerBytes: 64 * 1024 * 1024 },

@@ -11,6 +11,7 @@ import { streamEvents } from './events.js';
 import { Problem, readOr400 } from './problem.js';
 import { type Answer, type Call, idempotencyKeyOf, waitOf } from './request.js';
 
+/** One method of one path. */
 export interface Route {
   readonly id: string;
   readonly method: 'GET' | 'POST';
@@ -22,11 +23,13 @@ export interface Route {
   readonly handle: (call: Call) => Promise<Answer | null>;
   readonly query: Arguments;
   readonly headers: readonly (keyof typeof HEADERS)[];
+  /** Null if no body is read. */
   readonly body: JsonSchema | null;
   /** By status, what it may answer besides problems; null if there is no body. */
   readonly answers: Readonly<Record<number, JsonSchema | null>>;
 }
 
+/** What the headers of requests mean. */
 export const HEADERS = {
   'Idempotency-Key': 'The key of the job, or the id of the follow-up: repeated with it, a request does nothing twice.',
   Prefer: '`wait=SECONDS`, at most 60: the answer comes once the run is over, or the outcome is known.',
@@ -77,6 +80,7 @@ function statusOf(body: object, status: NonNullable<HttpCall['status']>): number
   return isOne ? status.status : 200;
 }
 
+/** A route without its path. */
 type Handled = Omit<Route, 'path' | 'pattern'>;
 
 function at(path: string, route: Handled): Route {
@@ -114,6 +118,7 @@ interface Address {
   readonly workflowId: string | null;
 }
 
+/** The address of a path that names neither. */
 export const NOWHERE: Address = { projectId: null, workflowId: null };
 
 /** Decodes what a pattern found; throws a problem 400. */

@@ -50,6 +50,7 @@ const BROKEN: Readonly<Record<string, number>> = { ERR_HTTP_REQUEST_TIMEOUT: 408
 
 type Exchange = Pick<Call, 'request' | 'response' | 'gone' | 'stream' | 'turn'>;
 
+/** A request without its whole answer. */
 interface OpenRequest extends Reader {
   countedAs: string;
   isStream: boolean;
@@ -58,6 +59,7 @@ interface OpenRequest extends Reader {
   readonly isProbe: boolean;
 }
 
+/** A server that listens. */
 export class HttpServer {
   readonly #service: HttpService;
   readonly #server: Server;
@@ -71,6 +73,7 @@ export class HttpServer {
   readonly #ending = new AbortController();
   /** The one request of each connection. */
   readonly #open = new Map<Socket, OpenRequest>();
+  /** What needs no key. */
   readonly #openPaths = new Map<string, () => Answer | Promise<Answer>>([
     ['/healthz', () => ({ status: 200, body: { alive: true } })],
     ['/readyz', () => this.#readiness()],

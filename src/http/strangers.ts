@@ -2,6 +2,7 @@
 import type { Socket } from 'node:net';
 import type { Limits } from './limits.js';
 
+/** All of a server. */
 export class Strangers {
   readonly #limits: Limits;
   /** The networks that they come from, the longest silent first. */

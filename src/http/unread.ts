@@ -3,6 +3,7 @@ import type { ServerResponse } from 'node:http';
 import { setTimeout as delay } from 'node:timers/promises';
 import { add, type Limits, tooMuch } from './limits.js';
 
+/** An answer on its way. */
 export interface Reader {
   readonly response: ServerResponse;
   readonly countedAs: string;
@@ -26,6 +27,7 @@ const NEXT_CHECK_MS = 1_000;
 /** All callers together: no hash of a key, and no address. */
 const ALL = 'all';
 
+/** The answers of a server that wait for their readers. */
 export class Unread {
   readonly #limits: Limits;
   /** The longest silent first. */

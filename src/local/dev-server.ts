@@ -4,6 +4,7 @@ import { attributeType, SEARCH_ATTRIBUTE } from '../contract.js';
 import { ensureSearchAttributes } from '../starter.js';
 import { checkAnswer, freePort, startProcess, untilReady } from './child-process.js';
 
+/** How to start the dev server. */
 export interface DevServerOptions {
   program: string;
   /** Takes the server's output; if the server does not start, the error has the file's last lines. */

@@ -178,6 +178,7 @@ async function startHttp({ stops }: LocalSystemOptions, jobs: AgentJobs): Promis
 
 const LABEL_WIDTH = 12;
 
+/** Prints a line that begins with a label. */
 export function printEntry(label: string, text: string): void {
   printLine(label.padEnd(LABEL_WIDTH) + text);
 }

@@ -8,6 +8,7 @@ const SCHEMAS = new URL('../../docs/contract/agent-jobs.schema.json', import.met
 /** Of one answer. Our clients read larger pages themselves. */
 const MAX_PAGE = 200;
 
+/** Arguments by their names. */
 export type Arguments = Readonly<Record<string, Pick<Kind<unknown, unknown>, 'check' | 'schema' | 'isOptional'>>>;
 
 type GivenTo<Argument> = Argument extends { readonly given?: (value: infer Value) => unknown } ? Value : never;
@@ -20,8 +21,10 @@ export type Given<Fields> = {
     GivenTo<Fields[Name]> | undefined;
 };
 
+/** Arguments as a caller wrote them. */
 export type Written = Readonly<Record<string, unknown>>;
 
+/** Checks all arguments; throws InvalidInputError. */
 export function checkArguments<Fields extends Arguments>(
   fields: Fields,
   args: Written,
@@ -62,6 +65,7 @@ export function published<Fields extends Arguments>(shape: string, fields: Field
   return Object.fromEntries(entries) as Fields;
 }
 
+/** A kind with its description. */
 export function described<Given, Value>(description: string, kind: Kind<Given, Value>): Kind<Given, Value> {
   return { ...kind, schema: () => ({ ...kind.schema(), description }) };
 }
@@ -86,6 +90,7 @@ export const KEY: Kind<string> = {
   schema: () => ({ type: 'string', minLength: 1 }),
 };
 
+/** A project's id. */
 export const PROJECT: Kind<string> = { check: ID.check, schema: () => ({ type: 'string', minLength: 1 }) };
 
 /**
@@ -109,6 +114,7 @@ export interface Shape extends JsonSchema {
   additionalProperties?: unknown;
 }
 
+/** A schema in that plain form. */
 export function plainSchema(schema: JsonSchema): JsonSchema {
   const { type = [], description, properties, items, enum: words, minimum, maximum, ...others } = schema as Shape;
   const { required, format, additionalProperties: values } = others;

@@ -5,6 +5,7 @@ import { errorResponse, type HttpResponse, type Operation } from './http.js';
 /** The key that a sandbox accepts by default; no upstream takes this key. */
 export const SANDBOX_API_KEY = 'sandbox_admin_not_a_secret';
 
+/** The shape of a key. */
 export const apiKeySchema = z.union([
   z.string().min(1),
   /** A key with the only projects that it may touch. */
@@ -39,6 +40,7 @@ export class ApiKeys {
 
 const count = z.int().min(0).optional();
 
+/** The shape of the limits. */
 export const rateLimitsSchema = z.strictObject({
   /** Requests per window and project. */
   create: count,

@@ -123,6 +123,7 @@ async function send(url: string, name: string, argument: unknown): Promise<unkno
   }
 }
 
+/** The same commands in this process. */
 export function controlInProcess(commands: Commands): SandboxControl {
   const inProcess = Object.entries(commands).map(([name, run]) => [
     name,
@@ -131,6 +132,7 @@ export function controlInProcess(commands: Commands): SandboxControl {
   return Object.fromEntries(inProcess) as SandboxControl;
 }
 
+/** The path before a command's name. */
 export const CONTROL_PATH = '/__sandbox/';
 
 /**

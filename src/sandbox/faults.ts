@@ -25,6 +25,7 @@ const common = {
   effect: z.enum(['before', 'after']).optional(),
 };
 
+/** The shape of a rule. */
 export const faultRuleSchema = z.discriminatedUnion('kind', [
   z.strictObject({
     kind: z.literal('reset'),

@@ -1,12 +1,14 @@
 /** HTTP of the sandbox: which operation a request is for, its body, and its response. */
 import type { IncomingMessage, ServerResponse } from 'node:http';
 
+/** A whole HTTP response, not yet sent. */
 export interface HttpResponse {
   status: number;
   body: string;
   headers?: Record<string, string>;
 }
 
+/** A response with a JSON body. */
 export function jsonResponse(status: number, value: unknown, headers: Record<string, string> = {}): HttpResponse {
   return { status, body: JSON.stringify(value), headers };
 }
@@ -22,6 +24,7 @@ export function errorResponse(
   return jsonResponse(status, { error, ...more }, headers);
 }
 
+/** Sends a whole response. */
 export function sendResponse(serverResponse: ServerResponse, response: HttpResponse): void {
   writeHead(serverResponse, response);
   serverResponse.end(response.body);
@@ -50,7 +53,9 @@ export async function readBody(request: IncomingMessage): Promise<Buffer | undef
   }
 }
 
+/** The operations of the interface. */
 export const OPERATIONS = ['create', 'message', 'get', 'visitors'] as const;
+/** One of them. */
 export type Operation = (typeof OPERATIONS)[number];
 
 /** What a request of the interface asks for; ids are decoded from single path segments. */

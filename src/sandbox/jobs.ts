@@ -11,6 +11,7 @@ import { duration, optional } from '../contract/kinds.js';
 
 const milliseconds = z.number().min(0);
 
+/** The shape of a step. */
 export const jobStepSchema = z.strictObject({
   /** Any text, known to the interface or not; default `active`. */
   status: z.string().optional(),
@@ -25,6 +26,7 @@ export const jobStepSchema = z.strictObject({
 /** One step of a job's life, as its record shows it. */
 export type JobStep = z.input<typeof jobStepSchema>;
 
+/** The shape of a script. */
 export const jobScriptSchema = z.strictObject({
   /** Without `steps`: how long the job stays active before it completes with a pull request. Default 4000. */
   activeMs: milliseconds.optional(),
@@ -49,6 +51,7 @@ const DEFAULT_MESSAGE_LAG_MS = 50;
 /** Options of programs, for jobs that are as late as those of a real upstream. */
 export const LAG_OPTIONS = { 'late-pr': { type: 'string' }, 'stale-end': { type: 'string' } } as const;
 
+/** What these options make of a script. */
 export function lagsOf(values: { [Name in keyof typeof LAG_OPTIONS]?: string | undefined }): JobScript {
   return {
     prLinkLagMs: optional(duration(), 0).check(values['late-pr'], '--late-pr'),
@@ -146,6 +149,7 @@ class JobLife {
   }
 }
 
+/** The shape of a rule for scripts. */
 export const scriptRuleSchema = z.strictObject({
   promptIncludes: z.string().optional(),
   projectId: z.string().optional(),
@@ -222,6 +226,7 @@ export class Jobs {
     return this.#jobs.get(id)!.life.show(this.#now(), false);
   }
 
+  /** The job's record, or undefined if it does not exist. */
   get(projectId: string, id: string): object | undefined {
     return this.#find(projectId, id)?.life.show(this.#now(), true);
   }
@@ -242,6 +247,7 @@ export class Jobs {
     return [...this.#jobs.values()].map(({ created }) => created);
   }
 
+  /** The messages of one job or of all, in order per job. */
   messages(jobId?: string): MessageRecord[] {
     const jobs = [...this.#jobs.values()].filter(({ created }) => jobId === undefined || created.id === jobId);
     return jobs.flatMap(({ messages }) => messages);

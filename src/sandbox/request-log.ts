@@ -74,6 +74,7 @@ export class RequestLog {
     if (request.tookEffect) count.effects++;
   }
 
+  /** The last requests, oldest first. */
   requests(): RequestRecord[] {
     const shown = ([name, value]: [string, unknown]) => [name, SECRET_HEADERS.includes(name) ? '(set)' : value];
     return this.#recent

@@ -5,6 +5,7 @@ import { hashText, mix } from './random.js';
 
 const entrySchema = z.strictObject({ path: z.string(), human: z.unknown(), ai: z.unknown(), total: z.unknown() });
 
+/** The shape of the settings. */
 export const visitorSettingsSchema = z.strictObject({
   /** Rows of every date range; default 120. */
   rows: z.int().min(0).optional(),
@@ -45,6 +46,7 @@ const DEFAULT_ROWS = 120;
 const DEFAULT_LIMIT = 50;
 const MAX_LIMIT = 250;
 
+/** The visitors of all projects. */
 export class Visitors {
   readonly #projects = new Map<string, VisitorSettings>();
   #others: VisitorSettings;

@@ -56,6 +56,7 @@ export function tryLater(type: string, why: string, next: string, waitMs: number
   return failure;
 }
 
+/** How long one call may take. */
 export const CALL_LIMIT_MS = 10_000;
 
 /**

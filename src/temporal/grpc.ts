@@ -29,6 +29,7 @@ export function grpcStatusOf(error: unknown): number | undefined {
   return undefined;
 }
 
+/** Whether an error is gRPC's answer with this status. */
 export function hasGrpcStatus(error: unknown, status: keyof typeof GRPC_STATUS): boolean {
   return grpcStatusOf(error) === GRPC_STATUS[status];
 }

@@ -60,6 +60,7 @@ export function payloadCodecs(
   return { payloadCodecs: keys === undefined ? [] : [new EncryptionCodec(keys, onPlain)] };
 }
 
+/** Whether a payload is encrypted in this scheme. */
 export function isEncrypted(payload: Payload): boolean {
   return textOf(payload, 'encoding') === ENCODING;
 }

@@ -10,6 +10,7 @@ import { Undecodable } from '../contract/kinds.js';
 /** Tens of times deeper than any value of the contract, and far less deep than the stack allows. */
 const MAX_DEPTH = 100;
 
+/** The converter of workers and workflows. */
 export const payloadConverter: PayloadConverter = {
   toPayload: (value, context, hint) => defaultPayloadConverter.toPayload(value, context, hint),
   fromPayload<T>(...args: Parameters<PayloadConverter['fromPayload']>): T {

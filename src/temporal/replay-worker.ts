@@ -5,6 +5,7 @@
 import { Runtime, Worker } from '@temporalio/worker';
 import type { ReplayWorkerOptions } from '@temporalio/worker';
 
+/** The code to replay with. */
 export type ReplayOptions = Pick<ReplayWorkerOptions, 'workflowBundle' | 'workflowsPath' | 'dataConverter'>;
 
 /** One run, and its history once it was read. */

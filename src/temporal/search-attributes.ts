@@ -52,6 +52,7 @@ export async function ensureSearchAttributes(connection: Connected, namespace: s
   }
 }
 
+/** The project's search attributes that a namespace lacks. */
 export async function missingSearchAttributes(connection: Connected, namespace: string): Promise<string[]> {
   const { customAttributes } = await connection.operatorService.listSearchAttributes({ namespace });
   return NAMES.filter((name) => customAttributes?.[name] === undefined);

@@ -32,14 +32,17 @@ export function unpauseText(workflowId: string): string {
   return `with write access to the namespace, let it go on: temporal workflow unpause --workflow-id '${id}'`;
 }
 
+/** A value in quotes. */
 export function quoted(value: string): string {
   return `'${value.replaceAll("'", "''")}'`;
 }
 
+/** Every workflow type of this package. */
 export const WORKFLOW_TYPES: readonly string[] = [
   ...[AGENT_JOB_WORKFLOW, REQUEST_QUEUE_WORKFLOW, VISITOR_EXPORT_WORKFLOW],
   ...[WEBHOOK_SWEEP_WORKFLOW, WEBHOOK_DELIVERY_WORKFLOW],
 ];
+/** Asks for the workflows of this package. */
 export const IS_OURS = `WorkflowType IN (${WORKFLOW_TYPES.map(quoted).join(', ')})`;
 
 /** Asks for the open runs that only workers of a version serve, which Temporal writes as `DEPLOYMENT:BUILD_ID`. */

@@ -48,6 +48,7 @@ export function releaseBuildId(): string {
   return `${releaseVersion()}-${createHash('sha256').update(code).digest('hex').slice(0, 12)}`;
 }
 
+/** The version of the package. */
 export function releaseVersion(): string {
   return (JSON.parse(readFileSync(built('../package.json'), 'utf8')) as { version: string }).version;
 }

@@ -19,6 +19,7 @@ import { Wire } from './wire.js';
 
 type UpstreamOperation = 'create' | 'message' | 'get' | 'visitors';
 
+/** How the upstream is reached. */
 export interface UpstreamSettings {
   /** May have a path, to which the operations' paths are added. */
   baseUrl: string;

@@ -27,6 +27,7 @@ export class RejectedError extends UpstreamError {
 /** A read that gave no usable response, whatever the reason; reading again later is harmless. */
 export class ReadFailedError extends UpstreamError {
   override readonly name = 'ReadFailedError';
+  /** The HTTP status, if there was a response. */
   readonly status: number | undefined;
   readonly retryAfterMs: number | undefined;
   /** Something on the way answered with a page: it says nothing of the key or the job. */

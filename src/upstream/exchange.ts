@@ -12,7 +12,9 @@ export class ExchangeError extends Error {
   }
 }
 
+/** What became of one request. */
 export interface ExchangeResult {
+  /** The status of the response, if one began. */
   status: number | undefined;
   headers: ResponseHeaders;
   /** The response's body, as far as it came. */
@@ -33,6 +35,7 @@ export interface CallContext {
   base: URL;
 }
 
+/** The result of a request that never began. */
 export function notStarted(error: ExchangeError): ExchangeResult {
   return { status: undefined, headers: {}, body: new Uint8Array(), error, requestIsWhole: false };
 }

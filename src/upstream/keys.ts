@@ -14,6 +14,7 @@ export interface KeySettings {
   projectKeysFile?: string;
 }
 
+/** The keys of all projects. */
 export interface KeySource {
   /** The key for a project's requests; throws KeyUnavailableError. */
   keyFor(projectId: string): Promise<string>;

@@ -35,6 +35,7 @@ const createdJob = jobRecord.extend({
   status: z.string().min(1).nullable().catch(null),
 });
 
+/** A record, with what it shows. */
 export type ReadRecord = { job: JobRecord } & ShownJob;
 
 /** The record of the job asked for, with the contract's fields and no others; throws InvalidResponseError. */

@@ -10,6 +10,7 @@ const NAMED_ENDS: EndStatuses = new Map(TERMINAL_STATUSES.map((status) => [statu
 /** The one status of the interface that ends nothing. */
 const ACTIVE = 'active';
 
+/** A record, with what it means. */
 export function shownJob(
   job: JobRecord,
   links: readonly string[],

@@ -16,6 +16,7 @@ export interface VisitorPage {
   readAs?: string[];
 }
 
+/** The visitors of one path. */
 export interface VisitorRow extends VisitorTotals {
   path: string;
 }
@@ -36,6 +37,7 @@ export interface MalformedRow {
  */
 export type BeforeLastByte = () => Promise<() => boolean>;
 
+/** What a write may ask before its end. */
 export interface WriteOptions {
   beforeLastByte?: BeforeLastByte;
 }

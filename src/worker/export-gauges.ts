@@ -59,6 +59,7 @@ const RECORD_INTERVAL_MS = 30_000;
 /** Bounds the days of a project that are read: each is a small read. */
 const MAX_DAYS = 28;
 
+/** The days of a project. */
 export interface ProjectDays {
   /** When the last of these days with a consistent snapshot ended; when the Schedule was made, if there is none. */
   since: number;
@@ -66,6 +67,7 @@ export interface ProjectDays {
   gaps: number;
 }
 
+/** What the days are read from and recorded in. */
 export interface ConsistentDaysOptions {
   store: SnapshotStore;
   /** When the Schedule of each project was made, in milliseconds since 1970. */

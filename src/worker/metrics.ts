@@ -119,6 +119,7 @@ function startAtZero(counter: MetricCounter, labels: Labels): void {
   for (const one of series) counter.add(0, one);
 }
 
+/** What activities count. */
 export function metricsOf(meters: Meters): Metrics {
   const { writes, duration, unknownStatus, endLate, readLate, snapshots, malformedRows, exportFailures } = meters;
   return {

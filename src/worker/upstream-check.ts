@@ -7,6 +7,7 @@ import { createKeySource } from '../upstream/keys.js';
 /** A project and a job that do not exist: the question is only whether anything answers, and takes the key. */
 const NONE = 'agent-jobs-setup';
 
+/** What came of asking, as printed. */
 export interface UpstreamFinding {
   finding: 'answers' | 'notAsked' | 'fails';
   text: string;

@@ -12,6 +12,7 @@ import { agentJobOf, type InDoubtWrite, type VisitorExportResult } from '../../c
 import { cutToBytes, utf8Bytes } from '../../contract/shared.js';
 import type { WebhookEventType } from '../../contract/webhooks.js';
 
+/** What happened to a workflow. */
 export interface WebhookEvent {
   id: string;
   type: WebhookEventType;

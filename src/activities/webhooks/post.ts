@@ -10,6 +10,7 @@ import ipaddr from 'ipaddr.js';
 import { Client, type Dispatcher, ProxyAgent } from 'undici';
 import { retryAfterOf } from '../../upstream/retry-after.js';
 
+/** How receivers are reached. */
 export interface Way {
   /** Whether addresses that are not public are taken. */
   allowPrivate: boolean;

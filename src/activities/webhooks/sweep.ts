@@ -21,6 +21,7 @@ import { lenientWorkflowClient } from '../../temporal/workflow-clients.js';
 import type { Endpoints } from './endpoints.js';
 import { exportEnded, jobEnded, needsAttention, type WebhookEvent } from './events.js';
 
+/** What a sweep works with. */
 export interface SweepOptions {
   client: Client;
   taskQueue: string;

@@ -15,6 +15,7 @@ interface Dependencies extends Pick<SweepOptions, 'taskQueue' | 'endpoints' | 'o
   onTry: (receiver: string, result: WebhookOutcome | 'failed') => void;
 }
 
+/** What a worker of webhooks registers. */
 export function createWebhookActivities(dependencies: Dependencies): WebhookActivities {
   const { webUiUrl, address, shutdownSignal, endpoints, onTry } = dependencies;
   const page = { size: Infinity };

@@ -45,6 +45,7 @@ export interface JobSummary {
 /** A run as it is listed, or described. */
 type SeenRun = Omit<WorkflowExecutionInfo, 'raw'>;
 
+/** The row of a run. */
 export function toSummary(run: SeenRun): JobSummary {
   const attributes = run.typedSearchAttributes;
   return {
@@ -268,6 +269,7 @@ function toCursor(token: Uint8Array): string {
   return `${hash.slice(0, HASH_CHARACTERS)}${Buffer.from(token).toString('base64url')}`;
 }
 
+/** Throws InvalidInputError if the text is no cursor. */
 function readCursor(cursor: unknown): Uint8Array {
   const text = typeof cursor === 'string' ? cursor : '';
   const token = new Uint8Array(Buffer.from(text.slice(HASH_CHARACTERS), 'base64url'));

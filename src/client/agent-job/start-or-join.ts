@@ -23,6 +23,7 @@ const MAX_ROUNDS = 10;
 
 type JobWorkflow = (input: AgentJobInput) => Promise<unknown>;
 
+/** What a start learns of the run that answers it. */
 export interface StartedRun {
   isNew: boolean;
   runId: string;

@@ -8,6 +8,7 @@
  */
 import type { BundleOptions } from '@temporalio/worker';
 
+/** The bundler's configuration. */
 export type WebpackConfig = Parameters<NonNullable<BundleOptions['webpackConfigHook']>>[0];
 
 /** The same configuration, which it changes, for Node 20. */

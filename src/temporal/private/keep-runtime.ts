@@ -8,6 +8,7 @@
  */
 import type { Runtime } from '@temporalio/worker';
 
+/** Keeps the runtime until the process ends. */
 export function keepRuntime(runtime: Runtime): void {
   (runtime as unknown as { backRefs: Set<object> }).backRefs.add({});
 }
