@@ -3,14 +3,31 @@
  * agents and the commands of the command line are derived from it.
  */
 import { checkJobInput, parseResolution } from './agent-job/input.js';
-import { ADOPT, ATTACH_JOB, ATTRIBUTION, CREATE_JOB, DECISION_ACTION, FOLLOW_UP } from './agent-job/fields.js';
-import { JOB_OPTIONS, TAGS } from './agent-job/fields.js';
+import {
+  ADOPT,
+  ATTACH_JOB,
+  ATTRIBUTION,
+  CREATE_JOB,
+  DECISION_ACTION,
+  FOLLOW_UP,
+  JOB_OPTIONS,
+  TAGS,
+} from './agent-job/fields.js';
 import { agentJobOf, JOB_OUTCOMES, LIMIT, PHASES, SHOWN_WAITING_FOR } from './contract.js';
 import type { Attribution, JobState } from './contract.js';
 import { cutToBytes } from './contract/shared.js';
 import { ID, type JsonSchema, oneOf, optional, text, TEXT } from './contract/kinds.js';
-import { type Arguments, checkArguments, described, type Given, KEY } from './operations/arguments.js';
-import { PAGE_SIZE, published, TIME, type Written } from './operations/arguments.js';
+import {
+  type Arguments,
+  checkArguments,
+  described,
+  type Given,
+  KEY,
+  PAGE_SIZE,
+  published,
+  TIME,
+  type Written,
+} from './operations/arguments.js';
 import { type JobEnd, resultOf, type Waiter, whileWanted } from './operations/job-end.js';
 import type { AgentJobs, JobHandle } from './starter.js';
 
