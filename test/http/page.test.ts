@@ -198,7 +198,7 @@ test('1,000 jobs are listed with five requests, and a hidden tab asks nothing', 
   const tab = await openTab(context);
   const { page } = tab;
   await enter(tab, bench.http.url, 'many', bench.own);
-  await page.getByText('Run (990)').waitFor();
+  await page.getByText('Running (990)').waitFor();
   const lists = () => tab.requests.filter((request) => request.includes('/v1/')).length;
   expect([lists(), await page.getByRole('listitem').count()]).toEqual([5, 1_000]);
   const seen = (isHidden: boolean) =>
