@@ -121,8 +121,8 @@ export const reportRequestSignal = defineSignal<[RequestReport & BudgetFacts]>('
 export const requestQueueStateQuery = defineQuery<RequestQueueState, [number?]>('requestQueueState');
 /** The place of a workflow; null if it does not wait. */
 export const queuePlaceQuery = defineQuery<QueuePlace | null, [string]>('queuePlace');
-/** Gives a waiting workflow its turn. Sent by the queue. */
-export const requestTurnSignal = defineSignal<[Turn]>('requestTurn');
+/** Gives a waiting workflow its turn; null asks only whether it still runs. Sent by the queue. */
+export const requestTurnSignal = defineSignal<[Turn | null]>('requestTurn');
 
 /** The workflow id of a queue. */
 export function requestQueueId({ operation, projectId }: QueueName): string {

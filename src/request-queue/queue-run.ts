@@ -266,6 +266,11 @@ export class Waiters {
     return waiter;
   }
 
+  /** Removes one that has ended, unless a new run of its id has asked since. */
+  removeUnlessNew(waiter: Waiter): void {
+    if (this.#order.includes(waiter)) this.remove(waiter.workflowId);
+  }
+
   /** From 1; and how many requests are wanted up to it, its own included. Null if it does not wait. */
   placeOf(workflowId: string): { position: number; requests: number } | null {
     const position = this.#indexOf(workflowId) + 1;

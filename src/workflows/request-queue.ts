@@ -21,6 +21,7 @@ import {
   requestTurnSignal,
   type QueueName,
   type RequestQueueInput,
+  type Turn,
 } from '../contract.js';
 import { refusing } from '../agent-job/closed-run.js';
 import { InvalidInputError } from '../contract/errors.js';
@@ -39,6 +40,8 @@ interface Continued extends QueueData {
 const CONTINUED_VERSION = 1;
 /** When many join at once, a longer history takes so long to replay that more messages come than a task may miss. */
 const MAX_EVENTS = 2_000;
+/** How many workflows are asked at once whether they run: each takes two events. */
+const MAX_ASKED = 256;
 /** Timers of a Temporal server do not fire sooner. */
 const MIN_TIMER_MS = 1_000;
 
@@ -52,9 +55,13 @@ export async function requestQueue(input: RequestQueueInput): Promise<void> {
   const { name, run } = open(input);
   const alarm = new Alarm();
   let underWay = 0;
-  const give = async (given: GivenTurn) => {
+  let removal: Promise<void> | null = null;
+  const give = async ({ workflowId, turn }: GivenTurn) => {
     underWay += 1;
-    await sendTurn(run, given);
+    if (!(await hasTaken(workflowId, turn))) {
+      await (removal ??= removeEnded(run).finally(() => (removal = null)));
+      run.report({ turn: turn.id, outcome: 'unsent', at: Date.now() });
+    }
     underWay -= 1;
     alarm.ring();
   };
@@ -109,14 +116,27 @@ function latest(at: unknown): number {
   return Math.max(Date.now(), Number.isSafeInteger(at) ? (at as number) : 0);
 }
 
-async function sendTurn(run: QueueRun, given: GivenTurn): Promise<void> {
+/** False if the workflow has ended. One that runs ignores an empty turn. */
+async function hasTaken(workflowId: string, turn: Turn | null): Promise<boolean> {
   try {
-    await getExternalWorkflowHandle(given.workflowId).signal(requestTurnSignal, given.turn);
+    await getExternalWorkflowHandle(workflowId).signal(requestTurnSignal, turn);
+    return true;
   } catch {
-    // The workflow has ended, so it takes no turn.
-    log.info('A workflow that waited for a turn has ended', { waitingWorkflowId: given.workflowId });
-    // A run that began since may wait already.
-    run.report({ turn: given.turn.id, outcome: 'unsent', at: Date.now() });
+    log.info('A workflow that waited for a turn has ended', { waitingWorkflowId: workflowId });
+    return false;
+  }
+}
+
+/**
+ * When one workflow has ended, many may have: a person cancels a batch. A turn for each, one after the other, would hold
+ * up those behind them. So empty turns ask the next one, two, four, … workflows, until one of them runs.
+ */
+async function removeEnded({ waiters }: QueueRun): Promise<void> {
+  for (let count = 1; count <= MAX_ASKED; count *= 2) {
+    const asked = waiters.head(count);
+    const areOpen = await Promise.all(asked.map(({ workflowId }) => hasTaken(workflowId, null)));
+    for (const [i, waiter] of asked.entries()) if (!areOpen[i]) waiters.removeUnlessNew(waiter);
+    if (asked.length < count || areOpen.includes(true)) return;
   }
 }
 

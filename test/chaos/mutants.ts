@@ -1141,7 +1141,7 @@ export const MUTANTS: Mutant[] = [
   {
     name: 'a turn that is lost with an export that was cancelled',
     file: 'src/workflows/request-queue.ts',
-    find: "    run.report({ turn: given.turn.id, outcome: 'unsent', at: Date.now() });\n",
+    find: "      run.report({ turn: turn.id, outcome: 'unsent', at: Date.now() });\n",
     replace: '',
     test: 'test/export/shared-budget.test.ts',
     title: 'an export that is cancelled while it waits leaves its place to the others',

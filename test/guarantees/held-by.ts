@@ -85,6 +85,8 @@ export const HELD_BY: Record<string, Record<string, string>> = {
     'the upstream flaps': 'an upstream that flaps is shown again at most every ten minutes, and each recovery at once',
   },
   'request-queue/real-time': {
+    'jobs are cancelled while they wait':
+      'a thousand workflows that have ended hold up the one behind them for few tasks of the queue',
     'the worker of the queue is killed': 'killed workers of the queue cost no turn and double none',
     'the queue continues as new under load':
       'under traffic the queue continues as new again and again, and loses no place',
@@ -96,8 +98,6 @@ export const HELD_BY: Record<string, Record<string, string>> = {
       'Temporal that is killed while jobs wait and while turns are given costs no job and doubles none',
   },
   'workflows/turns': {
-    'jobs are cancelled while they wait':
-      'thirty that are cancelled cost the one that waits behind them a signal each, and nothing of the budget',
     'a turn comes too late':
       'a turn that comes too late is not used: the job keeps its place, and sends with the next one',
     'the queue is reset by an operator':

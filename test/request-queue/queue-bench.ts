@@ -21,6 +21,7 @@ type History = Awaited<ReturnType<WorkflowHandle['fetchHistory']>>;
 
 interface QueueRunHistory {
   eventCount: number;
+  taskCount: number;
   /** Why workflow tasks failed, but for those that the server repeated. */
   causes: number[];
 }
@@ -93,9 +94,9 @@ export async function startQueueBench(
     /** Starts workflows that wait for a turn, and lets each join before the next. */
     async wait(
       count: number,
-      { priority = 3, askedAt = 0, habit, ...more }: Partial<WaiterInput & JoinRequest> = {},
+      { priority = 3, askedAt = 0, habit, workflowId: id, ...more }: Partial<WaiterInput & JoinRequest> = {},
     ): Promise<string[]> {
-      const ids = Array.from({ length: count }, (_, i) => `waiter-${i}-${randomUUID()}`);
+      const ids = Array.from({ length: count }, (_, i) => id ?? `waiter-${i}-${randomUUID()}`);
       for (const [i, workflowId] of ids.entries()) {
         const asked = { priority: priority as Priority, askedAt: askedAt + i };
         const args = [{ queueId, habit, ...asked } satisfies WaiterInput];
@@ -114,7 +115,9 @@ export async function startQueueBench(
       for (let runId: string | null | undefined = (await handle.describe()).runId; runId;) {
         const history: History = await client.workflow.getHandle(queueId, runId ?? undefined).fetchHistory();
         const events = history.events!;
-        runs.push({ eventCount: events.length, causes: failedTasks(events).map(({ cause }) => Number(cause)) });
+        const taskCount = events.filter((event) => event.workflowTaskCompletedEventAttributes).length;
+        const causes = failedTasks(events).map(({ cause }) => Number(cause));
+        runs.push({ eventCount: events.length, taskCount, causes });
         runId = events[0]!.workflowExecutionStartedEventAttributes!.continuedExecutionRunId;
       }
       return runs;

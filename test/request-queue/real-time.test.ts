@@ -96,6 +96,21 @@ test('a queue that was cancelled is started again by the next request, and learn
   expect(await bench.state()).toMatchObject({ waitingCount: 1 });
 });
 
+test('a thousand workflows that have ended hold up the one behind them for few tasks of the queue', async () => {
+  const queueTaskQueue = `test-${randomUUID()}`;
+  bench = await startQueueBench(server, { queueTaskQueue });
+  await bench.join({ workflowId: 'gone', perHour: 2, report: { turn: null, outcome: 'accepted', at: Date.now() } });
+  for (let i = 0; i < 1_000; i += 50) {
+    await Promise.all(Array.from({ length: 50 }, (_, j) => bench.join({ workflowId: `gone-${i + j}` })));
+  }
+  const alive = await bench.wait(1, { askedAt: 1 });
+  await startWorker(queueTaskQueue);
+  await expect.poll(accepted, { timeout: 200_000 }).toEqual(alive);
+  await expect.poll(() => bench.state()).toMatchObject({ spentLastHour: 2, inFlight: 0, waitingCount: 0 });
+  const runs = await bench.runs();
+  expect(runs.reduce((sum, { taskCount }) => sum + taskCount, 0)).toBeLessThanOrEqual(100);
+});
+
 test('a payload that can’t be decoded is ignored', async () => {
   bench = await startQueueBench(server, { start: {} });
   await bench.join({ workflowId: 'w', perHour: 1, report: { turn: null, outcome: 'accepted', at: Date.now() } });

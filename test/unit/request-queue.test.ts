@@ -489,6 +489,16 @@ test('however waiters join, join again and leave, the order is by priority, then
   );
 });
 
+test('one that asked again is not removed for the end of the run before', () => {
+  const waiters = new Waiters([['a', 3, 1, 1]]);
+  const before = waiters.first!;
+  waiters.join({ workflowId: 'a', priority: 3, askedAt: 2, requests: 1 });
+  waiters.removeUnlessNew(before);
+  expect(waiters.count).toBe(1);
+  waiters.removeUnlessNew(waiters.first!);
+  expect(waiters.count).toBe(0);
+});
+
 test('where more wait than can be handed on, the last one must leave', () => {
   const waiters = new Waiters([]);
   const long = (id: number, priority: number) =>

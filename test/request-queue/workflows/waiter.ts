@@ -29,7 +29,7 @@ export async function waiter({ queueId, priority, askedAt, habit }: WaiterInput)
   const queue = getExternalWorkflowHandle(queueId);
   const { workflowId } = workflowInfo();
   const turns: Turn[] = [];
-  setHandler(requestTurnSignal, (turn) => void turns.push(turn));
+  setHandler(requestTurnSignal, (turn) => void (turn && turns.push(turn)));
   for (let used = 0; ;) {
     await condition(() => turns.length > used);
     const { id: turn } = turns[used++]!;
