@@ -43,8 +43,8 @@ export function isSameEnd(one: SeenEnd, other: SeenEnd | null): boolean {
 }
 
 /**
- * Whether the end in a good read counts, or the status without an end that took the last end back: then the job goes
- * on. The read began at `begunAt`.
+ * Whether what a good read showed counts; it began at `begunAt`. An end that counts ends the job. A status without an
+ * end counts once it has stood after an end: then the job goes on.
  */
 export function endCounts(seen: SeenEnd, begunAt: number, rules: EndRules): boolean {
   const { candidate, settleMs, followUpsTaken, brokenAt } = rules;

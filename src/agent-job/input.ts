@@ -1,6 +1,7 @@
 /**
- * Checks what callers of `agentJob` send: the input, follow-ups, and decisions about writes in doubt. The workflow,
- * which trusts no caller, and our own client use it. Pure and safe in workflow code.
+ * Checks what callers of `agentJob` send: the input, follow-ups, and decisions about writes in doubt. Also the hashes
+ * that show whether a key or a follow-up's id was used before for something else. The workflow, which trusts no caller,
+ * and our own client use it. Pure and safe in workflow code.
  */
 import { sha256 } from '@noble/hashes/sha2.js';
 import { bytesToHex } from '@noble/hashes/utils.js';

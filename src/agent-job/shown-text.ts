@@ -1,6 +1,7 @@
 /**
- * Text for people: what a job waits for in words, the same in the web UI and at a terminal, and text from outside that
- * a terminal only shows. It must not move the cursor, change the window, or show itself in another order. Pure.
+ * Text for people: what a job waits for, by the words of contract/words.ts, the same in the web UI and at a terminal.
+ * Also text from outside that a terminal only shows: it must not move the cursor, change the window, or show itself in
+ * another order. Pure.
  */
 import type { Waiting } from '../contract.js';
 import { waitNamed } from '../contract/words.js';

@@ -26,7 +26,7 @@ export function throttledWaitMs(tries: number, retryAfterMs: number | undefined)
   return Math.max(asked, Math.min(doubled(asked, tries), MAX_FAILING_WAIT_MS));
 }
 
-/** The wait before a write asks whether it may try that was held alone, or again, `times` in all. */
+/** How long a write waits before it asks whether it may try, if it was held alone, or again: `times` so far. */
 export function heldWaitMs(times: number): number {
   return times === 1 ? 0 : Math.min(doubled(FIRST_WAIT_THROTTLED_MS, times), MAX_HELD_WAIT_MS);
 }
@@ -37,8 +37,7 @@ export function spreadWaitMs(waitMs: number, random: number): number {
 }
 
 /**
- * The wait before a write is sent again that was not delivered, or that is in doubt under policy `retry`; `tries` from
- * 1.
+ * The wait before a resend: the write was not delivered, or is in doubt under policy `retry`. `tries` counts from 1.
  */
 export function resendWaitMs(tries: number): number {
   return Math.min(doubled(FIRST_WAIT_NOT_DELIVERED_MS, tries), MAX_FAILING_WAIT_MS);
@@ -60,7 +59,7 @@ export function obeyedRetryAfterMs(ms: number | undefined): number {
   return Math.min(ms ?? 0, MAX_RETRY_AFTER_MS);
 }
 
-/** After the outcome was known, by how it was. */
+/** How long after its outcome was known a write has surely arrived or never will, by who knew the outcome. */
 const ARRIVED_AFTER_MS = {
   /** This worker reset the connection, or had a response: what is in the network has arrived by then, or never will. */
   ownEnd: 30_000,

@@ -1,4 +1,7 @@
-/** How a command ends: its exit code, the one error of commands, and what stderr shows of an error. */
+/**
+ * How a command ends: its exit code, the one error of commands, and what stderr shows of an error. The codes for ends
+ * of jobs are in contract/words.ts.
+ */
 import { CommanderError, type Command } from 'commander';
 import { jsonLine } from '../agent-job/shown-text.js';
 import { WORDS } from '../contract/words.js';

@@ -1,4 +1,7 @@
-/** `setup` prepares a namespace, and the checks that it shares with `doctor`: what each found, and how it is shown. */
+/**
+ * `setup`, which prepares a namespace, and the checks that it shares with `doctor`: what each found, and how that is
+ * shown.
+ */
 import type { Client } from '@temporalio/client';
 import type { Command } from 'commander';
 import { listUrl, type WebUi, webUiViews } from '../client/web-ui.js';

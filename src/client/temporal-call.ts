@@ -38,7 +38,7 @@ export function waitSignal(client: Client, signal: WaitOptions['signal']): Retur
   return firstOf([signal, closingOf(client).signal]);
 }
 
-/** Throws if what goes on in steps must not go on: the call of this signal has ended, or its connection is closed. */
+/** Throws between two steps of a call that must not go on: its signal is aborted, or its connection is closed. */
 export function throwIfOver(client: Client, signal: AbortSignal): void {
   signal.throwIfAborted();
   closings.get(client)?.signal.throwIfAborted();
@@ -101,10 +101,7 @@ async function untilAborted<T>(
 
 /** Between two rounds during an outage: a wait of hours should outlive a restart of the server. */
 const OUTAGE_PAUSE_MS = 2_000;
-/**
- * A wait is made of rounds. What a request leaves behind on its signal stays little, and an abandoned
- * round ends.
- */
+/** A wait is made of rounds: so its requests leave little behind on a signal, and an abandoned round ends. */
 const ROUND_MS = 5 * 60_000;
 /** A request that the server has not refused for so long was accepted. */
 const ACCEPTED_AFTER_MS = 10_000;

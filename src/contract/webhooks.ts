@@ -1,4 +1,7 @@
-/** The contract of webhooks: the events, and the workflows that find and deliver them. See docs/http.md. */
+/**
+ * The contract of webhooks: the events, the workflows that find and deliver them, and when a delivery is tried again or
+ * given up. See docs/http.md.
+ */
 import { DAY_MS, encodeId } from './shared.js';
 
 /** The workflow type that finds events. */

@@ -26,7 +26,7 @@ export function checkMaySee({ projects }: Caller, projectId: string | null): voi
   throw new Problem(403, 'this key is not for this project');
 }
 
-/** Throws a problem 403 for a write of a caller that may only read. Each of its answers says so, for its buttons. */
+/** Throws a problem 403 for a write of a caller that may only read. `Allow` tells the page to hide its buttons. */
 export function checkMayWrite({ access }: Caller, { method, response }: { method: string; response: ServerResponse }) {
   if (access === 'write') return;
   response.setHeader('allow', 'GET, HEAD');

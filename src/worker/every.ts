@@ -3,7 +3,7 @@
 interface EveryOptions {
   /** Milliseconds before the first round; else it begins at once. */
   firstMs?: number;
-  /** Gets what a round threw, once in a row, unless it ends after the stop. The next round comes all the same. */
+  /** Gets what a round threw before the stop; of failures in a row, the first. The next round comes all the same. */
   onError?: (error: unknown) => void;
 }
 

@@ -28,7 +28,7 @@ const SHUTDOWN_SECONDS = 25;
 const [PAUSE_SECONDS, HTTP_SHUTDOWN_SECONDS] = [5, 20];
 /** What the chart sets itself, from other values. */
 const SET_BY_CHART =
-  /^((UPSTREAM_BASE|SNAPSHOTS)_URL|(ADMIN_API_KEY|\w+_KEYS|WEBHOOKS)_FILE|WORKER_(?!STALE)\w+|\w+_ADDRESS)$/;
+  /^(UPSTREAM_BASE_URL|SNAPSHOTS_URL|\w+_KEYS?_FILE|WEBHOOKS_FILE|WORKER_(ROLES|DEPLOYMENT|BUILD_ID)|\w+_ADDRESS)$/;
 /** Values in manifests are read by many. */
 const HOLDS_A_KEY = /^ADMIN_API_KEY$|_HEADERS$/;
 

@@ -1,4 +1,5 @@
 /** The OpenAPI document is one from which generators make clients: every part of it is named, described and used. */
+import { readFile } from 'node:fs/promises';
 import { Ajv2020 } from 'ajv/dist/2020.js';
 import { expect, test } from 'vitest';
 import { TOOLS } from '../../src/http/mcp.js';
@@ -29,6 +30,15 @@ const calls = Object.entries(document.paths).flatMap(([path, item]) =>
   Object.entries(item).map(([method, call]) => ({ name: `${method.toUpperCase()} ${path}`, path, call })),
 );
 const requests = Object.entries(schemas).filter(([name]) => name.endsWith('Request'));
+
+test('docs/http.md names each parameter of the list', async () => {
+  const [, lists = ''] = /^### Lists$([^]*?)^###/m.exec(await readFile('docs/http.md', 'utf8')) ?? [];
+  const named = [...lists.matchAll(/`(\w+)`/g)].map(([, name]) => name);
+  const { parameters } = document.paths['/v1/projects/{projectId}/jobs']!['get']!;
+  const taken = parameters.map(({ name }) => name).filter((name) => name !== 'projectId');
+  expect(taken.length).toBeGreaterThan(5);
+  expect(named).toEqual(expect.arrayContaining(taken));
+});
 
 test('it names each call under its addresses', () => {
   const ofJob = (base: string) => [

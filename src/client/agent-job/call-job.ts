@@ -1,4 +1,4 @@
-/** Requests to the newest run of a job: what each failure of them means to the caller. */
+/** Requests to the newest run of a job, and the read of its state: what each failure of them means to the caller. */
 import { QueryRejectedError, WorkflowClient, WorkflowUpdateFailedError } from '@temporalio/client';
 import type { Client, WorkflowHandle } from '@temporalio/client';
 import { type QueryDefinition, WorkflowNotFoundError } from '@temporalio/common';

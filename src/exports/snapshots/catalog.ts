@@ -1,4 +1,4 @@
-/** Which snapshots a store has, and the state of each day of a calendar. */
+/** Which snapshots a store has, the state of each day of a calendar, and which missed days are made up for. */
 import { isDeepStrictEqual } from 'node:util';
 import { encodeId, type SnapshotManifest } from '../../contract.js';
 import { DAY_MS, decodeId } from '../../contract/shared.js';

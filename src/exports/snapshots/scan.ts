@@ -1,4 +1,7 @@
-/** One scan over the pages of a date range: the rows that they add, and whether the data changed meanwhile. */
+/**
+ * One scan over the pages of a date range: the rows that they add, those that are left out as malformed, and whether
+ * the data changed meanwhile. publish.ts decides what that does to the snapshot.
+ */
 import type { InconsistencyKind, VisitorTotals } from '../../contract.js';
 import type { MalformedRow, VisitorPage, VisitorRow } from '../../upstream/upstream.js';
 import { isSameTotals, PAGE_ROWS, type ScanCheckpoint } from '../scan-checkpoint.js';

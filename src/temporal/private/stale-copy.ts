@@ -1,7 +1,7 @@
 /**
- * Decides when a worker's copy of a run is thrown away: once a query has spoilt it, one that reaches its worker by way
- * of another that has died or stands still. No replay does what such a copy would do, so that the run would stand still
- * for good. The query fails instead, or the next task, which then begins from the history.
+ * Decides when a worker's copy of a run is thrown away: once a query has spoilt it. Such a query reaches the worker by
+ * way of another one that has died or stands still. No replay does what the spoilt copy would do, so the run would
+ * stand still for good. The query fails instead, or the next task, which then begins from the history.
  *
  * Needs: the SDK's internal interceptors, which see each activation. They are not in its public types' documentation.
  * Can go when: no query reaches a copy with events of no task. The SDK (1.24.0) spoils a copy in two ways:
@@ -11,9 +11,9 @@
  * - A task is taken for done that another worker has in hand, and then times out there. The copy's commands would go
  *   out together with those of the next task.
  *
- * A run that was terminated, or timed out, before a worker took what came last has no next task, and each copy of it is
- * spoilt anew. So the events are kept from one that was just read from the history, and who says by an argument that
- * the run is closed is answered, as of its last task.
+ * A run may be terminated, or time out, before a worker took what came last. It has no next task, and each copy of it
+ * would be spoilt anew. So a copy that was just read from the history is not given those events. A query whose argument
+ * says that the run is closed is answered from it, as of the last task.
  *
  * Test: `test/chaos/query-in-hand.test.ts`, with and without it. `WORKER_STALE_COPY_GUARD=off` switches it off.
  */
