@@ -107,7 +107,7 @@ function greedyCalls(base: string, tag: string): [string, (i: string) => Promise
   const heard = async (answer: Promise<Response>) => (await answer).text();
   return [
     ['lists', () => heard(list())],
-    ['large bodies that are refused', (i) => heard(start(base, i, { prompt: 1, metadata: { large } }, GREEDY_KEY))],
+    ['large bodies that are invalid', (i) => heard(start(base, i, { prompt: 1, metadata: { large } }, GREEDY_KEY))],
     ['large starts of one job', () => heard(start(base, `${tag}-large`, { prompt: large }, GREEDY_KEY))],
   ];
 }

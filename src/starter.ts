@@ -130,8 +130,8 @@ export class AgentJobs {
 
   /**
    * Starts many jobs, or joins those that are there, and yields the outcome of each request, in order. The same
-   * requests again start nothing new. What is no valid request is refused. Throws if Temporal is away for two minutes,
-   * or refuses the caller: the same call then goes on.
+   * requests again start nothing new. An invalid one has the fate `refused`. Throws if Temporal is away for two
+   * minutes, or refuses the caller: the same call then goes on.
    */
   startMany(
     requests: Iterable<StartRequest> | AsyncIterable<StartRequest>,

@@ -169,8 +169,8 @@ async function readDoubt(job: JobHandle, { since, followUpId }: ResolveUnknownIn
 
 /**
  * Resolves the write that was read: the workflow resolves no other one that came in between. A `retry` while the first
- * write may still arrive would make it twice: a person at a terminal is asked; a script, which would not read a
- * warning, is refused.
+ * write may still arrive would make it twice: a person at a terminal is asked. A script would not read a warning: the
+ * command ends with an error.
  */
 async function resolveWrite(
   job: JobHandle,

@@ -93,7 +93,7 @@ async function closeSource(source: Iterator<unknown> | AsyncIterator<unknown>): 
 export function onAbort(signal: AbortSignal | null | undefined, callback: (reason: unknown) => void): () => void {
   if (signal == null) return () => {};
   // Node warns of a leak at more than ten listeners, and a caller may give one signal to a hundred waits. A signal of
-  // another library has no such limit, and Node's function would refuse it.
+  // another library has no such limit, and Node's function takes no other.
   if (signal instanceof EventTarget) setMaxListeners(0, signal);
   const listener = () => callback(signal.reason);
   signal.addEventListener('abort', listener, { once: true });

@@ -1,6 +1,6 @@
 /**
  * What callers give: settings of a client, the job to start or attach to, and the options of a call. An unknown name is
- * refused before anything is sent; workflows ignore such fields.
+ * invalid: nothing is sent. Workflows ignore such fields.
  */
 import type { Client, ClientInterceptors } from '@temporalio/client';
 import type { DataConverter } from '@temporalio/common';
@@ -87,7 +87,7 @@ export interface WaitOptions {
 
 /** How what a caller wrote is checked. */
 export interface InputOptions {
-  /** Also send fields that this release does not know, to workers of a newer one; default false: they are refused. */
+  /** Also send fields that this release does not know, to workers of a newer one; default false: they are invalid. */
   allowUnknown?: boolean | null | undefined;
 }
 

@@ -76,7 +76,7 @@ export class RateLimiter {
   }
 
   /** Undefined if the request is accepted; else the headers of the 429. */
-  refuse(operation: Operation, projectId: string, now: number): Record<string, string> | undefined {
+  throttle(operation: Operation, projectId: string, now: number): Record<string, string> | undefined {
     const limit = operation === 'get' ? undefined : this.#limits[operation];
     if (limit === undefined) return undefined;
     const key = operation === 'visitors' ? operation : `${operation}/${projectId}`;

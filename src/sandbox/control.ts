@@ -146,14 +146,14 @@ export async function handleControl(
 ): Promise<void> {
   const body = await readBody(request);
   if (body === undefined) return;
-  sendResponse(serverResponse, refuse(request) ?? runCommand(commands, request.url!.slice(CONTROL_PATH.length), body));
+  sendResponse(serverResponse, decline(request) ?? runCommand(commands, request.url!.slice(CONTROL_PATH.length), body));
 }
 
 /**
  * The control asks for no key, and any page that a developer visits can send requests to loopback. A browser names the
  * page as the origin of every POST, and an image or a link is a GET.
  */
-function refuse({ method, headers }: IncomingMessage): HttpResponse | undefined {
+function decline({ method, headers }: IncomingMessage): HttpResponse | undefined {
   if (headers.origin !== undefined || headers['sec-fetch-site'] !== undefined) {
     return jsonResponse(403, { error: 'the control takes no requests from web pages' });
   }

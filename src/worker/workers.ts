@@ -72,7 +72,7 @@ export async function createWorkers(
 /**
  * Fails an activity whose argument this worker can't decode, so that another worker's attempt does the work. Otherwise
  * a worker without PAYLOAD_KEYS_FILE among workers with it would send requests without project and prompt. Our own
- * workflows give only what can be decoded. `joinAgentJob` has other callers, and refuses by itself.
+ * workflows give only what can be decoded. `joinAgentJob` has other callers, and checks its input itself.
  */
 const requireDecodedArguments: ActivityInterceptorsFactory = ({ info }) => ({
   inbound: {

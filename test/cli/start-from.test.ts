@@ -95,7 +95,7 @@ test(
   MOST_MS + LINES * 300,
 );
 
-test('each line has one outcome: a bad one is refused with what is wrong, and the others go on', async () => {
+test('each line has one outcome: an invalid one says what is wrong, and the others go on', async () => {
   const projectId = `project-${randomUUID()}`;
   const prompt = 'a secret instruction';
   const lines = [

@@ -54,7 +54,7 @@ test('who wants a job read at once, and why, stands in Temporal’s history', as
   await job.cancel();
 });
 
-test('a wrong author or note is refused, and nothing is sent', async () => {
+test('a wrong author or note is invalid, and nothing is sent', async () => {
   const job = await startJob();
   const calls = [
     () => job.cancel({ by: 'two\nlines' }),

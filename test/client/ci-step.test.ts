@@ -131,14 +131,14 @@ test('a hostile prompt reaches the upstream as it is, and acts nowhere on its wa
 });
 
 test('a hostile answer of the upstream becomes no command, no output and no element', async () => {
-  const prompt = `Refuse badly ${randomUUID()}`;
+  const prompt = `Reject badly ${randomUUID()}`;
   const error = `no\n::set-output name=outcome::completed\n<img src=x>\n::error::x%0A::warning::y`;
   await server.sandbox.addFault({ kind: 'status', status: 422, body: { error }, promptIncludes: prompt });
-  const refused = await step({ INPUT_PROMPT: prompt });
-  expect(refused).toMatchObject({ code: 1, outputs: { outcome: 'CreateRejected', 'pr-link': '' } });
-  expect(commands(refused.stdout)).toHaveLength(1);
-  expect(commands(refused.stdout)[0]).not.toMatch(/%0A/i);
-  expect(refused.summary).not.toContain('<img');
+  const rejected = await step({ INPUT_PROMPT: prompt });
+  expect(rejected).toMatchObject({ code: 1, outputs: { outcome: 'CreateRejected', 'pr-link': '' } });
+  expect(commands(rejected.stdout)).toHaveLength(1);
+  expect(commands(rejected.stdout)[0]).not.toMatch(/%0A/i);
+  expect(rejected.summary).not.toContain('<img');
 });
 
 test('no input of the action becomes part of a command, and each one reaches the script', async () => {

@@ -64,7 +64,7 @@ test('a start that says no more than to hide prompts shows none', async () => {
   }
 });
 
-test('a parent and the environment can ask for it, and a wrong value is refused', () => {
+test('a parent and the environment can ask for it, and another value is invalid', () => {
   const options = agentJobChildOptions({ projectId: 'p', prompt: WORD }, { workflowId: 'own', hidePrompts: true });
   expect([options.staticSummary, options.staticDetails]).toEqual(['p: own', '**Project** p']);
   expect(readClientConfig({ AGENT_JOBS_HIDE_PROMPTS: 'TRUE' }).hidePrompts).toBe(true);

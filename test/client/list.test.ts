@@ -136,7 +136,7 @@ test('a job whose id was started again is one row, and comes first by its newest
   expect([...new Set(paged)]).toEqual(inOrder);
 });
 
-test('a cursor that was changed, one that is none and a wrong size are refused', async () => {
+test('a cursor that was changed, one that is none and a wrong size are invalid', async () => {
   const projectId = `cursor-${randomUUID()}`;
   for (const key of ['a', 'b']) await startIdle(projectId, key);
   await listedAll(projectId, 2);

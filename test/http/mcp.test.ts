@@ -152,13 +152,13 @@ test.each([
   { args: { prompt: 'x', key: '..' }, status: 422, detail: 'key' },
   { args: { prompt: { toString: 1 } }, status: 422, detail: 'prompt' },
   { args: { prompt: 'x', key: { toString: 1 } }, status: 422, detail: 'key' },
-])('a start with $args is refused with what is wrong', async ({ args, status, detail }) => {
-  const refused = await call('start_job', args);
-  expect(refused).toMatchObject({
+])('a start with $args is invalid, and its answer says why', async ({ args, status, detail }) => {
+  const answer = await call('start_job', args);
+  expect(answer).toMatchObject({
     isError: true,
     structuredContent: { status, detail: expect.stringContaining(detail) },
   });
-  expect(refused.content[0].text).toContain(detail);
+  expect(answer.content[0].text).toContain(detail);
 });
 
 test('another project is not read, nor is a request without a key or with a wrong tool answered', async () => {

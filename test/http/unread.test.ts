@@ -88,9 +88,9 @@ test('answers over a quarter of what may wait are 503 before they begin, for the
   withHttp({ answerBytes: 10 * LONG_BYTES }, async (own) => {
     const { statuses, end } = await readers(own, 12, headOf(own, `GET ${long[0]}`));
     expect([200, 503].map((status) => statuses.filter((one) => one === status).length)).toEqual([2, 10]);
-    const refused = await own.send(long[0]!);
-    expect([refused.status, refused.headers.get('retry-after')]).toEqual([503, '2']);
-    expect(refused.body).toMatchObject({ code: 'SERVICE_UNAVAILABLE', retryable: true });
+    const declined = await own.send(long[0]!);
+    expect([declined.status, declined.headers.get('retry-after')]).toEqual([503, '2']);
+    expect(declined.body).toMatchObject({ code: 'SERVICE_UNAVAILABLE', retryable: true });
     expect((await own.send(long[0]!, { key: own.namesake })).status).toBe(200);
     await end();
     await expect.poll(async () => (await own.send(long[0]!)).status).toBe(200);

@@ -182,18 +182,18 @@ async function unlessEnded<T>(send: () => Promise<T>): Promise<T | undefined> {
 }
 
 /** How the workflow failed an update; undefined of any other error. */
-function refusalIn(error: unknown): ApplicationFailure | undefined {
+function updateFailureIn(error: unknown): ApplicationFailure | undefined {
   const cause = error instanceof WorkflowUpdateFailedError ? error.cause : undefined;
   return cause instanceof ApplicationFailure ? cause : undefined;
 }
 
-/** The workflow refuses new messages while it answers those that wait, right before its end. */
+/** The workflow declines new messages while it answers those that wait, right before its end. */
 function isEnding(error: unknown): boolean {
-  const [details] = refusalIn(error)?.details ?? [];
+  const [details] = updateFailureIn(error)?.details ?? [];
   return (details as { field?: unknown } | undefined)?.field === 'job';
 }
 
-/** Attempts until one is confirmed; throws FollowUpUnconfirmedError, or MessageRefusedError if it is refused. */
+/** Attempts until one is confirmed; throws FollowUpUnconfirmedError, or MessageRefusedError if it is declined. */
 async function confirmed<T>(
   client: Client,
   workflowId: string,
@@ -205,13 +205,13 @@ async function confirmed<T>(
     const confirmation = await temporalCall(client, limits, (over) => inRounds(client, over, attempt));
     if (confirmation !== undefined) return confirmation;
   } catch (error) {
-    const refusedAs = refusalIn(error)?.type;
+    const failedAs = updateFailureIn(error)?.type;
     // It had accepted the update, and was terminated or timed out before it answered.
-    if (refusedAs === 'AcceptedUpdateCompletedWorkflow') {
+    if (failedAs === 'AcceptedUpdateCompletedWorkflow') {
       const text = 'the workflow was ended from outside while the follow-up was under way; it may have been sent';
       throw unconfirmed(workflowId, id, text, error);
     }
-    if (refusedAs === FAILURE.followUpConflict) throw new FollowUpConflictError(workflowId, id, { cause: error });
+    if (failedAs === FAILURE.followUpConflict) throw new FollowUpConflictError(workflowId, id, { cause: error });
     if (error instanceof WorkflowUpdateFailedError) {
       throw new MessageRefusedError(workflowId, error.cause?.message ?? error.message, { cause: error });
     }

@@ -49,7 +49,7 @@ export interface JobHandle {
   followUp(prompt: string, options?: FollowUpOptions): Promise<QueuedFollowUp>;
 
   /**
-   * As `followUp`, and waits until the upstream accepted it, refused it, or its outcome is unknown. Answers `queued`
+   * As `followUp`, and waits until the upstream accepted it, rejected it, or its outcome is unknown. Answers `queued`
    * if that must wait, or takes longer than a minute.
    */
   sendFollowUp(prompt: string, options?: FollowUpOptions): Promise<FollowUpAnswer>;
@@ -151,7 +151,7 @@ async function resolve(
       handle.executeUpdate(resolveUnknownUpdate, { args: [checked] }),
     );
   } catch (error) {
-    // A repetition could resolve the next write in doubt, unless it names its write: then it is refused.
+    // A repetition could resolve the next write in doubt, unless it names its write: then it is declined.
     throw checked.since == null ? asNotRetryable(error) : error;
   }
 }

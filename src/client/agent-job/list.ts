@@ -74,7 +74,7 @@ export function textOrNull(value: unknown): string | null {
   return typeof value === 'string' && value !== '' ? value : null;
 }
 
-/** Only a job whose input was refused fails without the attribute. */
+/** Only a job whose input is invalid fails without the attribute. */
 function outcomeOf({ typedSearchAttributes, status }: SeenRun): JobOutcome | null {
   if (isOpen(status.name)) return null;
   const known = typedSearchAttributes.get(keyOf('outcome')) as JobOutcome | undefined;
@@ -232,7 +232,7 @@ function onceByJob(): (run: JobSummary) => boolean {
 
 /** Which page of a list to read. */
 export interface PageOptions extends CallOptions {
-  /** At most so many jobs, 1 to 1,000; default 100. */
+  /** How many jobs at most, 1 to 1,000; default 100. */
   pageSize?: number | null | undefined;
   /** The `nextCursor` of the page before. */
   cursor?: string | null | undefined;
