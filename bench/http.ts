@@ -78,7 +78,7 @@ function start(base: string, key: string, more: object = {}, caller = KEY): Prom
   });
 }
 
-/** As many requests a second, whether or not those before are answered. */
+/** Sends `perSecond` requests a second, whether or not those before are answered. */
 async function load(name: string, perSecond: number, call: (i: number) => Promise<Response>): Promise<void> {
   const count = perSecond * Number(values.seconds);
   const took: number[] = [];

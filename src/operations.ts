@@ -104,7 +104,7 @@ interface AgentCall {
   /** What an agent reads after the summary. */
   readonly more?: string;
   readonly isReadOnly?: boolean;
-  /** How long a call may wait: as long as it asks for, or so many milliseconds. */
+  /** How long a call may wait: for the time that it asks for, or for this number of milliseconds. */
   readonly waits?: 'asked' | number;
   /** What an agent must give, and what it can't. */
   readonly needs?: Arguments;
@@ -258,7 +258,7 @@ export const OPERATIONS = {
     },
     http: { method: 'POST', path: '/poll-now', takes: 'nothing', answers: { 202: NOTHING }, status: 202 },
     agents: null,
-    report: 'will be read now',
+    report: 'will be polled now',
   }),
   cancel: ofJob({
     id: 'cancelJob',

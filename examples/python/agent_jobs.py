@@ -75,7 +75,7 @@ class AgentJobs:
 
 
 class Job:
-    """A job by its workflow id. It has as many runs as follow-ups went on with it after its end."""
+    """A job by its workflow id. A follow-up after its end starts a further run of it."""
 
     def __init__(self, client: Client, task_queue: str, workflow_id: str) -> None:
         self.workflow_id, self.is_new, self.handle = workflow_id, False, client.get_workflow_handle(workflow_id)

@@ -91,7 +91,7 @@ function addJobName(command: Command): Command {
 }
 
 /**
- * The job that a command names, and the words that are left of its arguments: at most so many `others`. Throws a
+ * The job that a command names, and the words that are left of its arguments: at most as `others` says. Throws a
  * UsageError.
  */
 export function readJobName(

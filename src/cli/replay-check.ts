@@ -8,7 +8,7 @@ import { countOf, printable, showRows } from './show.js';
 
 const DEFAULT_SINCE = '7d';
 const DEFAULT_LIMIT = 1_000;
-/** The text for a person names at most so many misfits, and at most so many runs that could not be read. */
+/** The text for a person names at most 20 misfits, and at most 20 runs that could not be read. */
 const MAX_SHOWN = 20;
 
 const HELP = `

@@ -33,7 +33,7 @@ function addSet(group: Command): void {
     .option('--hour <number>', 'local hour (new: 4, with minute 30: such a time comes once each day everywhere)')
     .option('--minute <number>', 'and minute')
     .option('--days <number>', 'how many days each run exports anew, for late data (new: 3)')
-    .option('--jitter <duration>', 'start up to so much later, such as "10 minutes" (new: 10 minutes)')
+    .option('--jitter <duration>', 'by how much each run may start later, such as "10 minutes" (new: 10 minutes)')
     .option('--paused', 'create it, but start no run yet')
     .option('--no-paused', 'let it start runs')
     .option('--json', 'print the Schedule as JSON')

@@ -22,11 +22,11 @@ With --batch: 0 if every job ended as completed or archived, else 13`;
 const REFRESH_MS = 3_000;
 /** A list of thousands of jobs is several requests: the server is busy with it for at most this share of the time. */
 const SHARE_OF_TIME = 0.2;
-/** A line of progress at most so often. */
+/** At most one line of progress in this time. */
 const PROGRESS_MS = 30_000;
-/** The first lists may miss a batch that was just started. After so many, an empty list means that there is none. */
+/** The first lists may miss a batch that was just started. After four, an empty list means that there is none. */
 const FIRST_LISTS = 4;
-/** The list lags behind the jobs: a batch is over once so many lists in a row say so. */
+/** The list lags behind the jobs: a batch is over once two lists in a row say so. */
 const LAST_LISTS = 2;
 
 interface WaitFlags extends JobNameFlags {

@@ -9,7 +9,7 @@ const VERSIONED = 2; // temporal.api.enums.v1.WorkerVersioningMode
 /** A worker that waits for work polls anew once a minute; the server lists it for five. */
 const POLLED_WITHIN_MS = 75_000;
 const RUNNING = 1; // temporal.api.enums.v1.WorkerStatus
-/** The last poll of a worker that ends may come so long after its report. */
+/** The last poll of a worker that ends may come 2 seconds after its report. */
 const LAST_POLL_MS = 2_000;
 
 /** What a worker polls a task queue for. */

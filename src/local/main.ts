@@ -104,7 +104,7 @@ async function runDemo({ jobs, webUi }: LocalSystem): Promise<void> {
   await followDemo(job);
   const { outcome, prLink, polls } = await job.result({ signal: ending.signal });
   printLine();
-  printEntry('Outcome', `${outcome} after ${polls} reads`);
+  printEntry('Outcome', `${outcome} after ${polls} polls`);
   printEntry('PR', prLink ?? 'none');
 }
 

@@ -100,7 +100,7 @@ function generatedRow(seed: number, position: number): Row {
   return { path: `${PATHS[position % PATHS.length]}${position}`, human, ai, total: human + ai - shared };
 }
 
-/** So few rows might contradict totals that follow from the number of rows alone. */
+/** Up to 64 rows might contradict totals that follow from the number of rows alone. */
 const FEW_ROWS = 64;
 
 /** Plausible totals of a site whose visitors see several pages; few rows have the totals of their largest page. */

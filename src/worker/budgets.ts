@@ -13,7 +13,7 @@ import type { Logger } from './logging.js';
 import type { Meters } from './metrics.js';
 
 const REPORT_EVERY_MS = 5_000;
-/** The running queues are listed so often for each change: Temporal's list lags behind. */
+/** The running queues are listed twice for each change: Temporal's list lags behind. */
 const ROUNDS = 2;
 const REPORT_LIMIT_MS = 10_000;
 

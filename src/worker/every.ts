@@ -8,8 +8,8 @@ interface EveryOptions {
 }
 
 /**
- * Does the work, one round after the other with pauses of so many milliseconds; returns what stops that. The process
- * does not live on for it.
+ * Does the work, one round after the other with pauses of `pauseMs`; returns what stops that. The process does not
+ * live on for it.
  */
 export function every(
   pauseMs: number,

@@ -154,7 +154,7 @@ export class Shutdown {
 
   constructor(log: Logger) {
     this.#log = log;
-    // Every read under way listens, and there may be thousands.
+    // Every poll under way listens, and there may be thousands.
     setMaxListeners(0, this.signal);
     for (const signal of SIGNALS) process.on(signal, () => this.begin(signal));
   }

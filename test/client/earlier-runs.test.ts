@@ -28,7 +28,7 @@ async function listed(workflowId: string, count: number): Promise<void> {
   await expect.poll(async () => (await server.client.workflow.count(query)).count).toBe(count);
 }
 
-/** Each of its requests takes so long. */
+/** Each of its requests takes `roundTripMs`. */
 async function connectFromAfar(roundTripMs: number): Promise<{ jobs: AgentJobs; close: () => Promise<void> }> {
   const slow: Interceptor = (options, next) =>
     new InterceptingCall(next(options), {

@@ -41,7 +41,7 @@ afterAll(async () => {
 
 type Parent = 'handleTicket' | 'runOnly' | 'reviewTicket';
 
-/** A ticket for a job of its own, which the upstream works on for so long. */
+/** A ticket for a job of its own, which the upstream works on for `activeMs`. */
 async function ticket(activeMs = 300): Promise<Ticket & { workflowId: string; prompt: string }> {
   const key = randomUUID();
   const prompt = `Ticket ${key}`;

@@ -100,7 +100,7 @@ test('an answer to a caller without a key ends the connection, whatever it is', 
   expect(statuses).toEqual([[401], [401], [200], [404], [403]]);
 });
 
-test('one key has so many connections and no more, and they count no longer once they are closed', () =>
+test('one key has at most its number of connections, and they count no longer once they are closed', () =>
   withHttp({ connections: 20 }, async (own) => {
     const ask = () => peer(own, headOf(own, `GET ${LIST}`));
     const idle = Array.from({ length: 20 }, ask);
@@ -174,7 +174,7 @@ test('a connection whose key is just read has not been silent longest', () =>
     for (const socket of [asking.socket, ...sockets, ...more.sockets]) socket.destroy();
   }));
 
-test('one address has so many connections without a known key, and takes none from another', () =>
+test('one address has at most its number of connections without a known key, and takes none from another', () =>
   withHttp({ strangersPerAddress: 5 }, async (own) => {
     const [one, other] = [await silentOnes(own, 4), await silentOnes(own, 4, '127.0.0.2')];
     const more = await silentOnes(own, 4);

@@ -102,7 +102,7 @@ interface Peer {
   socket: Socket;
   /** All that came so far. */
   answer: () => string;
-  /** The statuses of all that came, once there are so many. */
+  /** The statuses of all that came, once there are `count`. */
   statuses: (count: number) => Promise<number[]>;
   closed: Promise<unknown>;
 }

@@ -102,7 +102,7 @@ test('a stream waits for room, and takes that of the stream that has been silent
     const silent = await readers(own, 2, streamOf(own, long[0]!));
     await expect.poll(() => unreadBytes(own)).toBeGreaterThan(LONG_BYTES);
     const waiting = await readers(own, 1, streamOf(own, long[1]!));
-    // None has been silent for so long: no one is closed.
+    // None has been silent for the limit: no one is closed.
     expect((await own.send(long[1]!)).status).toBe(503);
     expect([await openStreams(own), await unreadBytes(own)]).toEqual([3, expect.closeTo(LONG_BYTES, -5)]);
     await Promise.all([silent.end(), waiting.end()]);

@@ -28,7 +28,7 @@ export interface JobSummary {
   batch: string | null;
   tags: string[];
   metadata: JobMetadata;
-  /** The upstream's own status, as last read. */
+  /** The upstream's own status, as last polled. */
   status: string | null;
   /** Null while it runs. */
   outcome: JobOutcome | null;
@@ -103,7 +103,7 @@ export interface JobFilter {
   tags?: readonly string[] | null | undefined;
   /** Only jobs that ended so. */
   outcome?: JobOutcome | null | undefined;
-  /** The upstream's own status, as last read. */
+  /** The upstream's own status, as last polled. */
   status?: string | null | undefined;
   /** Only workflows that have not closed. */
   isRunning?: boolean | null | undefined;
