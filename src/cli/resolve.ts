@@ -22,7 +22,7 @@ interface ResolveFlags extends JobNameFlags {
 }
 
 /** A line of `--from`; one that says nothing to carry out has no action. */
-interface Line {
+interface DecisionLine {
   number: number;
   workflowId: string | null;
   action: string | null;
@@ -70,7 +70,7 @@ async function resolveOne(command: Command, flags: ResolveFlags): Promise<void> 
 async function resolveMany(command: Command, file: string, flags: ResolveFlags): Promise<void> {
   if (command.args.length > 0) throw new UsageError('give a workflow id or --from, not both');
   const shared = { flags, attribution: readArguments(flags, OPERATIONS.resolve), adopted: new Map() };
-  const lines: Line[] = [];
+  const lines: DecisionLine[] = [];
   for await (const line of readJsonLines(await openSource(file))) lines.push(await readLine(line, shared));
   await withSession(command, async (session) => {
     const { signal } = session;
@@ -99,7 +99,7 @@ async function resolveMany(command: Command, file: string, flags: ResolveFlags):
 }
 
 /** A wrong line harms no other. */
-async function readLine(line: JsonLine, shared: Shared): Promise<Line> {
+async function readLine(line: JsonLine, shared: Shared): Promise<DecisionLine> {
   const { number } = line;
   try {
     if ('problem' in line) throw new Error(line.problem);
@@ -116,7 +116,7 @@ async function readLine(line: JsonLine, shared: Shared): Promise<Line> {
 }
 
 /** A job of a workflow that Temporal has forgotten: under its old id, no follow-up is sent a second time. */
-async function attachment(workflowId: string, fields: Record<string, unknown>): Promise<Omit<Line, 'number'>> {
+async function attachment(workflowId: string, fields: Record<string, unknown>): Promise<Omit<DecisionLine, 'number'>> {
   const { agentJobStartOptions } = await import('../agent-job/start-options.js');
   const { startJob } = await import('../client/agent-job/start-or-join.js');
   const { projectId, jobId, usedFollowUpIds, taskQueue } = fields as unknown as AttachJobInput & { taskQueue?: string };
@@ -125,7 +125,11 @@ async function attachment(workflowId: string, fields: Record<string, unknown>): 
   return { workflowId, action: 'attach', by: null, carryOut };
 }
 
-function resolutionOfLine(workflowId: string, fields: Record<string, unknown>, shared: Shared): Omit<Line, 'number'> {
+function resolutionOfLine(
+  workflowId: string,
+  fields: Record<string, unknown>,
+  shared: Shared,
+): Omit<DecisionLine, 'number'> {
   const { attribution, adopted, flags } = shared;
   // A line of `attention` holds the write as the job's state has it.
   const shown = isObject(fields['unknown']) ? fields['unknown'] : {};

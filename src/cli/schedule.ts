@@ -59,7 +59,7 @@ function addSet(group: Command): void {
     });
 }
 
-const COLUMNS = ['projectId', 'time', 'timeZone', 'days', 'next', 'note'];
+const SCHEDULE_COLUMNS = ['projectId', 'time', 'timeZone', 'days', 'next', 'note'];
 
 function addList(group: Command): void {
   const command = group
@@ -70,7 +70,7 @@ function addList(group: Command): void {
       withSession(command, async ({ jobs, signal }) => {
         const schedules = await jobs.exportSchedules({ signal });
         if (json) for (const schedule of schedules) printJson(schedule);
-        else print(schedules.length === 0 ? 'no schedules' : showRows(schedules.map(shownOf), COLUMNS));
+        else print(schedules.length === 0 ? 'no schedules' : showRows(schedules.map(shownOf), SCHEDULE_COLUMNS));
       }),
     );
 }

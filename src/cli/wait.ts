@@ -23,7 +23,7 @@ const REFRESH_MS = 3_000;
 /** A list of thousands of jobs is several requests: the server is busy with it for at most this share of the time. */
 const SHARE_OF_TIME = 0.2;
 /** At most one line of progress in this time. */
-const PROGRESS_MS = 30_000;
+const BATCH_PROGRESS_MS = 30_000;
 /** The first lists may miss a batch that was just started. After four, an empty list means that there is none. */
 const FIRST_LISTS = 4;
 /** The list lags behind the jobs: a batch is over once two lists in a row say so. */
@@ -106,7 +106,7 @@ async function untilAllEnded(
   isJson: boolean,
 ): Promise<void> {
   const { isOutage } = await import('../client/temporal-errors.js');
-  const showProgress = progressPrinter(PROGRESS_MS);
+  const showProgress = progressPrinter(BATCH_PROGRESS_MS);
   let listsAtEnd = 0;
   for (let lists = 1; ; lists++) {
     const startedAt = performance.now();

@@ -94,16 +94,16 @@ export interface InputOptions {
 /** All names that an object of ours may have; its type makes sure that none is missing. */
 export type Names<T> = Readonly<Record<keyof T, true>>;
 
-const SHARED: Names<SharedSettings> = {
+const SHARED_SETTINGS: Names<SharedSettings> = {
   ...{ taskQueue: true, webUiUrl: true, hidePrompts: true, timeoutMs: true, logger: true },
 };
 /** The names of ConnectSettings. */
 export const CONNECT_SETTINGS: Names<ConnectSettings> = {
-  ...SHARED,
+  ...SHARED_SETTINGS,
   ...{ address: true, namespace: true, dataConverter: true, interceptors: true },
 };
 /** The names of AgentJobsSettings. */
-export const OWN_CLIENT_SETTINGS: Names<AgentJobsSettings> = { ...SHARED, client: true };
+export const OWN_CLIENT_SETTINGS: Names<AgentJobsSettings> = { ...SHARED_SETTINGS, client: true };
 /** The names of InputOptions. */
 export const INPUT_OPTIONS: Names<InputOptions> = { allowUnknown: true };
 /** The names of Attribution. */

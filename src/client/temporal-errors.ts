@@ -15,7 +15,7 @@ import { addressOf } from './web-ui.js';
 const UNREACHABLE: readonly number[] = [GRPC.deadlineExceeded, GRPC.unavailable];
 /** A server that has just begun, or whose database is away, also sends these. */
 const OUTAGE = [...UNREACHABLE, GRPC.canceled, GRPC.unknown, GRPC.resourceExhausted, GRPC.aborted, GRPC.internal];
-const PAUSED = 8; // temporal.api.enums.v1.WorkflowExecutionStatus
+const PAUSED_STATUS = 8; // temporal.api.enums.v1.WorkflowExecutionStatus
 const REFUSED_CREDENTIALS: readonly number[] = [GRPC.permissionDenied, GRPC.unauthenticated];
 
 /** True if Temporal gave no definite response: trying again later may help. */
@@ -42,7 +42,7 @@ export function isDeadlineExceeded(error: unknown): boolean {
 
 /** True if the server keeps a query or an update from workers because the workflow is paused. */
 export function isPaused(error: unknown): boolean {
-  if (error instanceof QueryRejectedError) return error.status === PAUSED;
+  if (error instanceof QueryRejectedError) return error.status === PAUSED_STATUS;
   return isUnfit(error, /is paused/i);
 }
 

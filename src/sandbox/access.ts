@@ -1,5 +1,6 @@
 /** The accepted keys, and the limits whose excess is a 429. */
 import * as z from 'zod';
+import { HOUR_MS } from '../contract/shared.js';
 import { errorResponse, type HttpResponse, type Operation } from './http.js';
 
 /** The key that a sandbox accepts by default; no upstream takes this key. */
@@ -58,8 +59,6 @@ export const rateLimitsSchema = z.strictObject({
 
 /** Accepted requests per window; an operation without a number is not limited. */
 export type RateLimits = z.input<typeof rateLimitsSchema>;
-
-const HOUR_MS = 3_600_000;
 
 /** Counts accepted requests; a throttled one does not count. */
 export class RateLimiter {

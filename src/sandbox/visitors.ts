@@ -43,7 +43,7 @@ interface Shown {
 }
 
 const DEFAULT_ROWS = 120;
-const DEFAULT_LIMIT = 50;
+const DEFAULT_PAGE_ROWS = 50;
 const MAX_LIMIT = 250;
 
 /** The visitors of all projects. */
@@ -63,7 +63,7 @@ export class Visitors {
 
   page(projectId: string, query: URLSearchParams): HttpResponse {
     const number = (name: string, preset: number) => Number(query.get(name) ?? preset);
-    const [limit, offset] = [number('limit', DEFAULT_LIMIT), number('offset', 0)];
+    const [limit, offset] = [number('limit', DEFAULT_PAGE_ROWS), number('offset', 0)];
     const isWhole = Number.isSafeInteger(limit) && Number.isSafeInteger(offset);
     if (!isWhole || limit < 1 || limit > MAX_LIMIT || offset < 0) {
       const details = [`limit must be a whole number from 1 to ${MAX_LIMIT}, offset one of at least 0`];

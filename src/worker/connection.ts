@@ -6,8 +6,8 @@ import { messageOf } from '../config/config-error.js';
 import { GRPC_STATUS, grpcStatusOf } from '../temporal/grpc.js';
 import type { Logger } from './logging.js';
 
-const MIN_WAIT_MS = 500;
-const MAX_WAIT_MS = 10_000;
+const MIN_BETWEEN_TRIES_MS = 500;
+const MAX_BETWEEN_TRIES_MS = 10_000;
 /** A server that takes the connection and then says nothing is tried again. */
 const ATTEMPT_LIMIT_MS = 30_000;
 /** A namespace that was just registered takes some seconds to be seen everywhere. */
@@ -29,7 +29,7 @@ export async function connectTemporal(
 ): Promise<NativeConnection> {
   const { address, namespace } = settings;
   const startedAt = Date.now();
-  for (let waitMs = MIN_WAIT_MS; ; waitMs = Math.min(waitMs * 2, MAX_WAIT_MS)) {
+  for (let waitMs = MIN_BETWEEN_TRIES_MS; ; waitMs = Math.min(waitMs * 2, MAX_BETWEEN_TRIES_MS)) {
     try {
       return await connectOnce(namespace, { ...read().connectionOptions, address });
     } catch (error) {

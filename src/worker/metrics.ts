@@ -65,16 +65,16 @@ const BUCKETS = {
   [METRICS.pollLate[1]]: [0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300],
 };
 
-const WRITES = ['create', 'message'];
-const OPERATIONS = [...WRITES, 'get', 'visitors'];
+const LABELLED_WRITES = ['create', 'message'];
+const LABELLED_OPERATIONS = [...LABELLED_WRITES, 'get', 'visitors'];
 /** Other failures of a step are those of a worker that stops, or of an export that was cancelled. */
 const EXPORT_FAILURES: readonly string[] = [FAILURE.exportRejected, FAILURE.snapshotStoreFailed, FAILURE.exportFailed];
 
 /** The labels of the counters whose every series begins at 0: one that begins at 1 shows no increase. */
 const AT_ZERO: Readonly<Partial<Record<keyof Meters, Labels>>> = {
-  writes: { operation: WRITES, outcome: WRITE_OUTCOMES },
-  requests: { operation: OPERATIONS, class: RESPONSE_CLASSES },
-  refused: { operation: OPERATIONS },
+  writes: { operation: LABELLED_WRITES, outcome: WRITE_OUTCOMES },
+  requests: { operation: LABELLED_OPERATIONS, class: RESPONSE_CLASSES },
+  refused: { operation: LABELLED_OPERATIONS },
   plainPayloads: {},
   staleCopies: {},
   snapshots: { verdict: SNAPSHOT_VERDICTS },

@@ -10,7 +10,7 @@ import type { HeldPolls } from '../activities/agent-job/held-polls.js';
 import { hasGrpcStatus } from '../temporal/grpc.js';
 import { openRunsPinnedTo } from '../temporal/visibility.js';
 import type { WorkerConfig } from '../config.js';
-import { every } from './every.js';
+import { every, WATCH_LIMIT_MS } from './every.js';
 import type { Logger } from './logging.js';
 import { workerVersion } from './workers.js';
 
@@ -29,7 +29,6 @@ const WAKES_AT_ONCE = 10;
 const WAKE_PAUSE_MS = 200;
 /** A run that is woken leaves within a task. */
 const LEAVE_MS = 2_000;
-const CALL_LIMIT_MS = 10_000;
 
 /** No workflow has a handler of it: the task that it makes is all that is wanted. */
 const WAKE_SIGNAL = 'versionChanged';
@@ -65,7 +64,7 @@ export function watchVersion({ config, client, heldPolls, log }: OldVersionOptio
 async function drainingSince(client: Client, deploymentVersion: WorkerDeploymentVersion): Promise<number | null> {
   const { namespace } = client.options;
   try {
-    const { workerDeploymentVersionInfo: info } = await client.withDeadline(Date.now() + CALL_LIMIT_MS, () =>
+    const { workerDeploymentVersionInfo: info } = await client.withDeadline(Date.now() + WATCH_LIMIT_MS, () =>
       client.workflowService.describeWorkerDeploymentVersion({ namespace, deploymentVersion }),
     );
     if (Number(info?.status) !== DRAINING) return null;
@@ -114,7 +113,7 @@ async function wake(client: Client, { workflowId, runId }: WorkflowExecutionInfo
   const { namespace } = client.options;
   const request = { namespace, workflowExecution: { workflowId, runId }, signalName: WAKE_SIGNAL, requestId };
   try {
-    await client.withDeadline(Date.now() + CALL_LIMIT_MS, () =>
+    await client.withDeadline(Date.now() + WATCH_LIMIT_MS, () =>
       client.workflowService.signalWorkflowExecution(request),
     );
   } catch (error) {

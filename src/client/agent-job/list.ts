@@ -117,7 +117,7 @@ export interface JobFilter {
   endedAfter?: Date | string | null | undefined;
 }
 
-const NAMES: Names<JobFilter> = {
+const FILTER_NAMES: Names<JobFilter> = {
   ...{ phase: true, projectId: true, jobId: true, batch: true, tags: true, outcome: true, status: true },
   ...{ prLink: true, isRunning: true, waitingFor: true },
   ...{ startedAfter: true, startedBefore: true, endedAfter: true },
@@ -125,7 +125,7 @@ const NAMES: Names<JobFilter> = {
 
 /** The query for a filter: no job that fits is missing. Throws InvalidInputError if a time or a name is none. */
 export function jobQuery(filter: JobFilter): string {
-  checkNames(filter, 'filter', NAMES);
+  checkNames(filter, 'filter', FILTER_NAMES);
   const { prLink, tags, waitingFor, outcome, isRunning } = filter;
   const most = LIMIT.prLinkAttributeCharacters;
   if (prLink != null && prLink.length > most) {
@@ -150,7 +150,7 @@ function isAsked(job: JobSummary, filter: JobFilter): boolean {
     [...SAME, 'outcome' as const].every((field) => filter[field] == null || job[field] === filter[field]) &&
     (tags ?? []).every((tag) => job.tags.includes(tag)) &&
     (isOpen(job.workflowStatus) || !(isRunning || waitingFor != null)) &&
-    TIMES.every(([field, , isIn]) => filter[field] == null || isIn(job, new Date(filter[field]).toISOString()))
+    TIME_FILTERS.every(([field, , isIn]) => filter[field] == null || isIn(job, new Date(filter[field]).toISOString()))
   );
 }
 
@@ -167,14 +167,14 @@ function endedAs(outcome: JobOutcome): string {
 type IsIn = (job: JobSummary, time: string) => boolean;
 
 /** Each bound, as a query says it, and as two times of the same form are compared. */
-const TIMES: readonly ['startedAfter' | 'startedBefore' | 'endedAfter', string, IsIn][] = [
+const TIME_FILTERS: readonly ['startedAfter' | 'startedBefore' | 'endedAfter', string, IsIn][] = [
   ['startedAfter', 'StartTime >=', ({ startedAt }, time) => startedAt >= time],
   ['startedBefore', 'StartTime <', ({ startedAt }, time) => startedAt < time],
   ['endedAfter', 'CloseTime >=', ({ endedAt }, time) => endedAt !== null && endedAt >= time],
 ];
 
 function times(filter: JobFilter): string[] {
-  return TIMES.flatMap(([field, comparison]) => {
+  return TIME_FILTERS.flatMap(([field, comparison]) => {
     const time = filter[field];
     if (time == null) return [];
     const at = new Date(time);

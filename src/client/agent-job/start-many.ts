@@ -22,7 +22,7 @@ export interface StartManyOptions extends InputOptions {
   signal?: AbortSignal | null | undefined;
 }
 
-const OPTIONS: Names<StartManyOptions> = {
+const START_MANY_OPTIONS: Names<StartManyOptions> = {
   ...INPUT_OPTIONS,
   ...{ concurrency: true, signal: true },
 };
@@ -63,7 +63,7 @@ export function startMany(
   items: StartItems,
   { signal, ...options }: StartManyOptions,
 ): AsyncGenerator<StartOutcome, void, undefined> {
-  checkNames(options, 'option', OPTIONS);
+  checkNames(options, 'option', START_MANY_OPTIONS);
   const limit = whole(1, MAX_CONCURRENCY).check(options.concurrency ?? DEFAULT_CONCURRENCY, 'concurrency');
   const inOrder = keepOrder();
   return concurrently(items, { limit, signal }, async (item) => {

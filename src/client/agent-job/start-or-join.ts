@@ -19,7 +19,7 @@ import { listEarlierRuns, nullIfGone, readClosedRun, readInputHash, readRun, rea
 import type { RunRecord } from './run-record.js';
 
 /** Each further round means that another caller restarted the same key in between, or that a start came too late. */
-const MAX_ROUNDS = 10;
+const MAX_START_ROUNDS = 10;
 
 type JobWorkflow = (input: AgentJobInput) => Promise<unknown>;
 
@@ -56,7 +56,7 @@ async function startOrJoin(
   const { workflowId } = options;
   const wanted = inputHash(options.args[0]);
   const call = { over, withoutJob: new Set<string>() };
-  for (let round = 1; round <= MAX_ROUNDS; round++) {
+  for (let round = 1; round <= MAX_START_ROUNDS; round++) {
     throwIfOver(client, over);
     const made = await startNew(client, options, requestId);
     if (made !== null) return { isNew: true, runId: made };
