@@ -148,9 +148,7 @@ function logFileProblem(log: Logger) {
   };
 }
 
-/**
- * Reads the setting for the time after a restore; warns of a past time, which fits only a worker that was restarted.
- */
+/** Reads the setting for the time after a restore; warns of a past time, which fits only a restarted worker. */
 function restoreMode({ confirmWritesBefore }: WorkerConfig, log: Logger): { confirmWritesBefore?: string } {
   if (confirmWritesBefore === undefined) return {};
   if (Date.parse(confirmWritesBefore) < Date.now())

@@ -90,10 +90,7 @@ function addJobName(command: Command): Command {
     .option('--key <key>', 'with --project: the key that the job was started under');
 }
 
-/**
- * The job that a command names, and the words that are left of its arguments: at most as `others` says. Throws a
- * UsageError.
- */
+/** The job that a command names, and at most `others` words that are left of its arguments. Throws a UsageError. */
 export function readJobName(
   words: readonly string[],
   { project: projectId, key }: JobNameFlags,

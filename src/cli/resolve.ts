@@ -1,7 +1,4 @@
-/**
- * `resolve`: resolves writes in doubt, one that is named or those of a file. Each line of the file is one of
- * `attention --json` with an action.
- */
+/** `resolve`: resolves writes in doubt, by name or by a file: lines of `attention --json` with an action each. */
 import type { Command } from 'commander';
 import { parseResolution } from '../agent-job/input.js';
 import type { AttachJobInput, Attribution, InDoubtWrite, ResolveUnknownInput } from '../contract.js';

@@ -57,10 +57,8 @@ async function withService(
     jobs = undefined;
     throw error;
   };
-  const service = {
-    connect: () => (jobs ??= connect(globals, { signal: end.signal }).catch(forget)),
-    ...{ version: versionOf(command), maxToolWaitMs, onProblem },
-  };
+  const connectOnce = () => (jobs ??= connect(globals, { signal: end.signal }).catch(forget));
+  const service = { connect: connectOnce, version: versionOf(command), maxToolWaitMs, onProblem };
   try {
     await service.connect().catch((error: unknown) => {
       if (end.signal.aborted) return;

@@ -121,10 +121,7 @@ export class NoJobError extends AgentJobError {
   override readonly code = 'NO_JOB';
 }
 
-/**
- * The ids that an ended run used up can't be read, so attaching anew could send a follow-up twice. The error is
- * `retryable` if a worker may know the ids.
- */
+/** The ids that an ended run used can't be read: one could be sent twice. `retryable` if a worker may know them. */
 export class UsedIdsUnknownError extends AgentJobError {
   override readonly name = 'UsedIdsUnknownError';
   override readonly code = 'USED_IDS_UNKNOWN';

@@ -27,10 +27,7 @@ interface SharedSettings {
   taskQueue?: string | null | undefined;
   /** Address of Temporal's web UI, for links; default `AGENT_JOBS_WEB_UI_URL` for `connect`, else Temporal Cloud’s. */
   webUiUrl?: string | null | undefined;
-  /**
-   * Lists and pages of the web UI name jobs by their keys, and show nothing of prompts; default
-   * `AGENT_JOBS_HIDE_PROMPTS` for `connect`, else false.
-   */
+  /** The web UI names jobs by keys, without prompts; default `AGENT_JOBS_HIDE_PROMPTS` for `connect`, else false. */
   hidePrompts?: boolean | null | undefined;
   /** The limit of each call that gives none itself, in milliseconds. Waits for an end have none. */
   timeoutMs?: number | null | undefined;
@@ -95,12 +92,19 @@ export interface InputOptions {
 export type Names<T> = Readonly<Record<keyof T, true>>;
 
 const SHARED_SETTINGS: Names<SharedSettings> = {
-  ...{ taskQueue: true, webUiUrl: true, hidePrompts: true, timeoutMs: true, logger: true },
+  taskQueue: true,
+  webUiUrl: true,
+  hidePrompts: true,
+  timeoutMs: true,
+  logger: true,
 };
 /** The names of ConnectSettings. */
 export const CONNECT_SETTINGS: Names<ConnectSettings> = {
   ...SHARED_SETTINGS,
-  ...{ address: true, namespace: true, dataConverter: true, interceptors: true },
+  address: true,
+  namespace: true,
+  dataConverter: true,
+  interceptors: true,
 };
 /** The names of AgentJobsSettings. */
 export const OWN_CLIENT_SETTINGS: Names<AgentJobsSettings> = { ...SHARED_SETTINGS, client: true };

@@ -101,10 +101,7 @@ async function untilAborted<T>(
 
 /** Between two rounds during an outage: a wait of hours should outlive a restart of the server. */
 const OUTAGE_PAUSE_MS = 2_000;
-/**
- * A wait is made of rounds. What a request leaves behind on its signal stays little, and an abandoned
- * round ends.
- */
+/** A wait is made of rounds: what a request leaves behind on its signal stays little, and an abandoned round ends. */
 const ROUND_MS = 5 * 60_000;
 /** A request that the server has not failed within 10 seconds was accepted. */
 const ACCEPTED_AFTER_MS = 10_000;

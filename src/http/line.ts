@@ -20,10 +20,7 @@ export class Line {
     this.#maxWaitMs = maxWaitMs;
   }
 
-  /**
-   * Waits for a turn of this key. It lasts until the request waits for anything else. Throws a problem 503 if the wait
-   * takes too long.
-   */
+  /** Waits for a turn of this key, which lasts until the request's next wait. Throws a problem 503 if it is late. */
   async turn(key: string, of: keyof Own): Promise<void> {
     if (!this.#isBusy) return this.#occupy();
     const own = this.#waiting.get(key) ?? { begun: new Set(), fresh: new Set() };

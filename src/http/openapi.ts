@@ -34,8 +34,13 @@ const RESULT: JsonSchema = {
   },
 };
 
+const texts = (...names: string[]) => Object.fromEntries(names.map((name) => [name, TEXT.schema()]));
+const textsOrNull = (...names: string[]) => Object.fromEntries(names.map((name) => [name, TEXT_OR_NULL]));
+
 const JOB_FIELDS = {
-  ...{ key: TEXT_OR_NULL, workflowId: TEXT.schema(), url: TEXT_OR_NULL, outcome: TEXT_OR_NULL, prLink: TEXT_OR_NULL },
+  key: TEXT_OR_NULL,
+  workflowId: TEXT.schema(),
+  ...textsOrNull('url', 'outcome', 'prLink'),
   state: orNull(ref('JobState')),
 };
 
@@ -46,17 +51,22 @@ const ANSWERS: Readonly<Record<string, JsonSchema>> = {
   StartedJob: objectOf({ ...JOB_FIELDS, key: TEXT.schema(), isNew: BOOLEAN }),
   JobPage: objectOf({ jobs: { type: 'array', items: ref('JobSummary') }, nextCursor: TEXT_OR_NULL }),
   JobSummary: objectOf({
-    ...{ key: TEXT_OR_NULL, workflowId: TEXT.schema(), runId: TEXT.schema(), title: TEXT_OR_NULL },
-    ...{ projectId: TEXT_OR_NULL, jobId: TEXT_OR_NULL, phase: TEXT_OR_NULL, batch: TEXT_OR_NULL, tags: TEXTS },
-    ...{ metadata: { type: 'object', additionalProperties: TEXT.schema() }, status: TEXT_OR_NULL },
-    ...{ outcome: TEXT_OR_NULL, waitingFor: TEXT_OR_NULL, prLink: TEXT_OR_NULL, workflowStatus: TEXT.schema() },
-    ...{ startedAt: TEXT.schema(), endedAt: TEXT_OR_NULL },
+    key: TEXT_OR_NULL,
+    ...texts('workflowId', 'runId'),
+    ...textsOrNull('title', 'projectId', 'jobId', 'phase', 'batch'),
+    tags: TEXTS,
+    metadata: { type: 'object', additionalProperties: TEXT.schema() },
+    ...textsOrNull('status', 'outcome', 'waitingFor', 'prLink'),
+    ...texts('workflowStatus', 'startedAt'),
+    endedAt: TEXT_OR_NULL,
   }),
   QueuedFollowUp: objectOf({ id: TEXT.schema(), state: TEXT.schema(), checked: BOOLEAN }),
   Problem: {
     ...objectOf({
-      ...{ type: TEXT.schema(), title: TEXT.schema(), status: { type: 'integer' }, detail: TEXT.schema() },
-      ...{ code: TEXT.schema(), retryable: BOOLEAN },
+      ...texts('type', 'title'),
+      status: { type: 'integer' },
+      ...texts('detail', 'code'),
+      retryable: BOOLEAN,
     }),
     description: 'What went wrong (RFC 9457); `retryable` if the same request may work later.',
   },
@@ -97,7 +107,9 @@ export function openApi(version: string, publicUrl = '/'): object {
   return {
     openapi: '3.1.0',
     info: {
-      ...{ title: 'agent-jobs', version, license: { name: 'MIT', identifier: 'MIT' } },
+      title: 'agent-jobs',
+      version,
+      license: { name: 'MIT', identifier: 'MIT' },
       description:
         'Starts jobs of coding agents, follows them, and sends them further instructions. Answers may get further ' +
         'fields and words, which clients ignore.',

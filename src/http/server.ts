@@ -35,7 +35,7 @@ interface HttpService extends Readonly<Call['service']> {
 const MAX_CONNECTIONS = 5_000;
 const KEEP_ALIVE_MS = 75_000;
 /** A slower request is answered 408. A request without a host is declined here, because Node's answer has no body. */
-const SERVER_OPTIONS = {
+const OPTIONS = {
   headersTimeout: 10_000,
   requestTimeout: 30_000,
   connectionsCheckingInterval: 2_000,
@@ -97,7 +97,7 @@ export class HttpServer {
     this.#limits = new CallerLimits(limits);
     this.#strangers = new Strangers(limits);
     this.#unread = new Unread(limits);
-    const server = createServer({ ...SERVER_OPTIONS, keepAliveTimeout: service.keepAliveMs ?? KEEP_ALIVE_MS });
+    const server = createServer({ ...OPTIONS, keepAliveTimeout: service.keepAliveMs ?? KEEP_ALIVE_MS });
     server.maxConnections = MAX_CONNECTIONS;
     server.on('connection', (socket: Socket) => this.#strangers.add(socket));
     server.maxHeadersCount = 0; // Node would hide the headers after the first 2,000
@@ -118,7 +118,7 @@ export class HttpServer {
 
   /** Listens at a second address, for `/healthz` and the like alone, without limits; rejects if it can't. */
   async listenForProbes({ host, port }: { host: string; port: number }): Promise<string> {
-    this.#probes = createServer(SERVER_OPTIONS, (request, response) => void this.#serve(request, response, true));
+    this.#probes = createServer(OPTIONS, (request, response) => void this.#serve(request, response, true));
     await once(this.#probes.listen(port, host), 'listening');
     return urlOf(this.#probes);
   }

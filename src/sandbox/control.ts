@@ -135,10 +135,7 @@ export function controlInProcess(commands: Commands): SandboxControl {
 /** The path before a command's name. */
 export const CONTROL_PATH = '/__sandbox/';
 
-/**
- * Handles `POST /__sandbox/<name>`: 200 `{result}`, 400 `{error}`, 404 for an unknown command, 403 for a request that a
- * web page may have sent, 405 for another method.
- */
+/** Handles `POST /__sandbox/<name>`: 200 `{result}`, 400 `{error}`, 404, 405, and 403 for what a web page may send. */
 export async function handleControl(
   commands: Commands,
   request: IncomingMessage,

@@ -1,7 +1,4 @@
-/**
- * The jobs of a sandbox: the life of each as its script says, in memory and, if asked, in a journal from which a
- * restarted sandbox knows them again.
- */
+/** The jobs of a sandbox: their lives as scripts say, in memory and, if asked, in a journal that outlives a restart. */
 import { randomBytes } from 'node:crypto';
 import { appendFileSync, existsSync, mkdirSync, readFileSync, truncateSync } from 'node:fs';
 import { dirname } from 'node:path';
@@ -219,10 +216,8 @@ export class Jobs {
     const script = this.#takeScript(projectId, prompt);
     const number = this.#jobs.size + 1;
     const id = script.numericId ? String(number) : `job_${number}_${randomBytes(6).toString('hex')}`;
-    this.#record({
-      ...{ type: 'create', id, number, projectId, prompt, at: this.#now() },
-      ...(script !== this.#optionScript && { script }),
-    });
+    const record = { type: 'create', id, number, projectId, prompt, at: this.#now() } as const;
+    this.#record(script === this.#optionScript ? record : { ...record, script });
     return this.#jobs.get(id)!.life.show(this.#now(), false);
   }
 

@@ -12,10 +12,7 @@ interface EveryOptions {
   onError?: (error: unknown) => void;
 }
 
-/**
- * Does the work, one round after the other with pauses of `pauseMs`; returns what stops that. The process does not
- * live on for it.
- */
+/** Does the work in rounds with pauses of `pauseMs`; returns what stops that. The process does not live on for it. */
 export function every(
   pauseMs: number,
   work: (stopped: AbortSignal) => unknown,

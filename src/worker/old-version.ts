@@ -34,10 +34,7 @@ const LEAVE_MS = 2_000;
 const WAKE_SIGNAL = 'versionChanged';
 const DRAINING = 4; // temporal.api.enums.v1.WorkerDeploymentVersionStatus
 
-/**
- * Checks now and then whether the version of this worker drains, and then wakes its runs; returns what stops that.
- * Without worker versioning there is nothing to watch.
- */
+/** Checks now and then whether this worker's version drains, and then wakes its runs; returns what stops that. */
 export function watchVersion({ config, client, heldPolls, log }: OldVersionOptions): () => void {
   const version = workerVersion(config);
   if (!version) return () => {};

@@ -1,6 +1,4 @@
-/**
- * Whether the worker is ready, found by a bounded call every five seconds, and the server of `/healthz` and `/readyz`.
- */
+/** Whether the worker is ready, by a bounded call every five seconds, and the server of `/healthz` and `/readyz`. */
 import { createServer } from 'node:http';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Client } from '@temporalio/client';

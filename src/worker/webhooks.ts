@@ -32,8 +32,12 @@ export function openWebhooks({ config, meters, log, shutdown }: WebhooksOptions)
   const onError = (error: unknown) => onProblem((error as Error).message);
   shutdown.onBegin(every(WATCH_EVERY_MS, () => endpoints.all(), { onError }));
   return createWebhookActivities({
-    ...{ taskQueue, endpoints, onSearch, shutdownSignal: shutdown.signal },
-    ...{ webUiUrl: webhooks.webUiUrl, address: temporal.address },
+    taskQueue,
+    endpoints,
+    onSearch,
+    shutdownSignal: shutdown.signal,
+    webUiUrl: webhooks.webUiUrl,
+    address: temporal.address,
     onTry: (receiver, result) => countWebhookTry(meters, receiver, result),
   });
 }
@@ -63,7 +67,9 @@ export async function startSweep(client: Client, taskQueue: string): Promise<voi
   if (last && isOpen(last.status.name)) return;
   const { endsFrom } = (last?.memo ?? {}) as Partial<WebhookSweepState>;
   await client.workflow.start(WEBHOOK_SWEEP_WORKFLOW, {
-    ...{ workflowId, taskQueue, args: [last && { endsFrom: endsFrom ?? last.startTime.getTime() }] },
+    workflowId,
+    taskQueue,
+    args: [last && { endsFrom: endsFrom ?? last.startTime.getTime() }],
     workflowIdConflictPolicy: 'USE_EXISTING',
     staticSummary: 'Finds the events of webhooks',
   });

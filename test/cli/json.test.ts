@@ -125,15 +125,18 @@ test('each bad end of a job, and of many, is one object as the last line of stde
     return { stdout: ended.stdout, code: ended.code, told: told(ended) };
   };
   expect(await wait(ids.canceled)).toMatchObject({
-    ...{ stdout: '', code: 9 },
+    stdout: '',
+    code: 9,
     told: { code: 'JOB_CANCELED', exitCode: 9, workflowId: ids.canceled, retryable: false },
   });
   expect(await wait(ids.rejected)).toMatchObject({
-    ...{ stdout: '', code: 7 },
+    stdout: '',
+    code: 7,
     told: { code: 'CREATE_REJECTED', exitCode: 7, workflowId: ids.rejected },
   });
   expect(await wait(ids.failed)).toMatchObject({
-    ...{ stdout: expect.stringContaining('"outcome":"failed"') as string, code: 3 },
+    stdout: expect.stringContaining('"outcome":"failed"') as string,
+    code: 3,
     told: { code: 'FAILED', exitCode: 3 },
   });
   await until(

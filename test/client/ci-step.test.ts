@@ -31,10 +31,19 @@ async function step(inputs: Record<string, string>, GITHUB_SHA = commit()): Prom
   await writeFile(GITHUB_STEP_SUMMARY, '');
   const env = {
     PATH: process.env['PATH'],
-    ...{ GITHUB_ACTIONS: 'true', GITHUB_REPOSITORY: 'acme/site', GITHUB_SHA, GITHUB_OUTPUT, GITHUB_STEP_SUMMARY },
-    ...{ TEMPORAL_ADDRESS: server.address, TEMPORAL_NAMESPACE: server.namespace },
-    ...{ AGENT_JOBS_TASK_QUEUE: server.taskQueue, AGENT_JOBS_CLIENT: ROOT },
-    ...{ INPUT_PROJECT: server.projectId, INPUT_KEY: '', INPUT_WAIT: '', INPUT_TIMEOUT_MINUTES: '' },
+    GITHUB_ACTIONS: 'true',
+    GITHUB_REPOSITORY: 'acme/site',
+    GITHUB_SHA,
+    GITHUB_OUTPUT,
+    GITHUB_STEP_SUMMARY,
+    TEMPORAL_ADDRESS: server.address,
+    TEMPORAL_NAMESPACE: server.namespace,
+    AGENT_JOBS_TASK_QUEUE: server.taskQueue,
+    AGENT_JOBS_CLIENT: ROOT,
+    INPUT_PROJECT: server.projectId,
+    INPUT_KEY: '',
+    INPUT_WAIT: '',
+    INPUT_TIMEOUT_MINUTES: '',
     ...inputs,
   };
   const { code, stdout } = await run(process.execPath, [join(CI, 'start-job.mjs')], env);
@@ -171,9 +180,14 @@ test('the plain shell recipe of the page starts one job, however often it runs, 
   const sha = commit();
   const prompt = `--help ${sha} ${HOSTILE}`;
   const env = {
-    ...{ PATH: `${folder}:${process.env['PATH']}`, TEMPORAL_ADDRESS: server.address },
-    ...{ TEMPORAL_NAMESPACE: server.namespace, AGENT_JOBS_TASK_QUEUE: server.taskQueue },
-    ...{ PROJECT: server.projectId, REPOSITORY: 'acme/site', COMMIT: sha, PROMPT: prompt },
+    PATH: `${folder}:${process.env['PATH']}`,
+    TEMPORAL_ADDRESS: server.address,
+    TEMPORAL_NAMESPACE: server.namespace,
+    AGENT_JOBS_TASK_QUEUE: server.taskQueue,
+    PROJECT: server.projectId,
+    REPOSITORY: 'acme/site',
+    COMMIT: sha,
+    PROMPT: prompt,
   };
   for (let i = 0; i < 2; i++) {
     const { code, stdout } = await run('/bin/sh', ['-c', recipe], env);

@@ -51,7 +51,9 @@ test('a start that says no more than to hide prompts shows none', async () => {
   const { client, taskQueue, projectId } = server;
   const start = (workflowId: string) =>
     client.workflow.start('agentJob', {
-      ...{ workflowId, taskQueue, memo: { hidePrompts: true } },
+      workflowId,
+      taskQueue,
+      memo: { hidePrompts: true },
       args: [{ projectId, prompt: `Please ${WORD}`, ...QUICK }],
     });
   const ids = { night: agentJobWorkflowId(projectId, 'night'), [`own-${projectId}`]: `own-${projectId}` };

@@ -39,9 +39,22 @@ test('a row shows what a job is', async () => {
   const { runId } = await server.client.workflow.getHandle(workflowId).describe();
   expect(await listed({ projectId })).toEqual([
     {
-      ...{ workflowId, runId, projectId, title: `${projectId}: Do k`, phase: 'creating', batch: 'night' },
-      ...{ tags: ['a', 'b'], metadata, status: null, outcome: null, waitingFor: null, jobId: null, prLink: null },
-      ...{ workflowStatus: 'RUNNING', startedAt: expect.any(String) as string, endedAt: null },
+      workflowId,
+      runId,
+      projectId,
+      title: `${projectId}: Do k`,
+      phase: 'creating',
+      batch: 'night',
+      tags: ['a', 'b'],
+      metadata,
+      status: null,
+      outcome: null,
+      waitingFor: null,
+      jobId: null,
+      prLink: null,
+      workflowStatus: 'RUNNING',
+      startedAt: expect.any(String) as string,
+      endedAt: null,
     },
   ]);
 });

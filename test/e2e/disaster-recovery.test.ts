@@ -129,7 +129,10 @@ async function liveUntilBackup(): Promise<void> {
   await untilAccepted('steered', 'recorded');
   await expect.poll(async () => (await handleOf('doubtful').state()).phase).toBe('needsAttention');
   const options = agentJobSchedule({
-    ...{ projectId: 'recurring', name: 'nightly', prompt: promptOf('recurring'), taskQueue: TASK_QUEUE },
+    projectId: 'recurring',
+    name: 'nightly',
+    prompt: promptOf('recurring'),
+    taskQueue: TASK_QUEUE,
     polling: { min: '1 second', max: '1 second' },
     spec: { intervals: [{ every: '1 hour' }] },
   });

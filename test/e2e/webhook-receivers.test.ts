@@ -80,7 +80,9 @@ test.for(Object.entries(RECEIVERS))(
     expect(await send({ ...signed, 'webhook-signature': 'v1,%%%' })).toBe(400);
     const { status } = await post({
       endpoint: { url, secrets: [SECRET] },
-      ...{ eventId: 'evt_2', body: BODY, way: { allowPrivate: true } },
+      eventId: 'evt_2',
+      body: BODY,
+      way: { allowPrivate: true },
     });
     expect(status).toBe(204);
     await expect.poll(() => printed).toEqual([`new agent_job.ended ${WORKFLOW}`]);

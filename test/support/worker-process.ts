@@ -15,8 +15,11 @@ export const workerEnv = (
   { address, namespace, taskQueue }: Pick<TestServer, 'address' | 'namespace' | 'taskQueue'>,
   { url, apiKey }: Pick<Sandbox, 'url' | 'apiKey'>,
 ): Record<string, string> => ({
-  ...{ UPSTREAM_BASE_URL: url, ADMIN_API_KEY: apiKey, AGENT_JOBS_TASK_QUEUE: taskQueue },
-  ...{ TEMPORAL_ADDRESS: address, TEMPORAL_NAMESPACE: namespace },
+  UPSTREAM_BASE_URL: url,
+  ADMIN_API_KEY: apiKey,
+  AGENT_JOBS_TASK_QUEUE: taskQueue,
+  TEMPORAL_ADDRESS: address,
+  TEMPORAL_NAMESPACE: namespace,
 });
 
 /** A production worker in a process of its own. */

@@ -105,7 +105,9 @@ test('a page that an export can not read has one line, however often it is tried
   const [projectId, dateFrom, dateTo] = ['no-page', '2026-01-01', '2026-01-02'] as const;
   const workflowId = visitorExportWorkflowId(projectId, dateFrom, dateTo);
   await client.workflow.execute(VISITOR_EXPORT_WORKFLOW, {
-    ...{ workflowId, taskQueue, args: [{ projectId, dateFrom, dateTo }] },
+    workflowId,
+    taskQueue,
+    args: [{ projectId, dateFrom, dateTo }],
   });
   const reason = expect.stringContaining('upstream answered 503 (visitors') as string;
   await until(() => linesOf(workflowId, 'An export').length > 0, 'the line', worker.output);

@@ -104,7 +104,12 @@ export function jobHandle(context: ClientContext, workflowId: string, started?: 
     return { ...options, ...limitsOf(context, options, FOLLOW_UP_OPTIONS) };
   };
   return {
-    ...{ workflowId, projectId, key, url, runId: started?.runId ?? null, isNew: started?.isNew },
+    workflowId,
+    projectId,
+    key,
+    url,
+    runId: started?.runId ?? null,
+    isNew: started?.isNew,
     followUp: async (prompt, options = {}) => queueFollowUp(client, workflowId, prompt, followUpLimits(options)),
     sendFollowUp: async (prompt, options = {}) => deliverFollowUp(client, workflowId, prompt, followUpLimits(options)),
     state: async (options = {}) => readState(client, workflowId, limitsOf(context, options)),

@@ -117,12 +117,6 @@ export interface JobFilter {
   endedAfter?: Date | string | null | undefined;
 }
 
-const FILTER_NAMES: Names<JobFilter> = {
-  ...{ phase: true, projectId: true, jobId: true, batch: true, tags: true, outcome: true, status: true },
-  ...{ prLink: true, isRunning: true, waitingFor: true },
-  ...{ startedAfter: true, startedBefore: true, endedAfter: true },
-};
-
 /** The query for a filter: no job that fits is missing. Throws InvalidInputError if a time or a name is none. */
 export function jobQuery(filter: JobFilter): string {
   checkNames(filter, 'filter', FILTER_NAMES);
@@ -172,6 +166,11 @@ const TIME_FILTERS: readonly ['startedAfter' | 'startedBefore' | 'endedAfter', s
   ['startedBefore', 'StartTime <', ({ startedAt }, time) => startedAt < time],
   ['endedAfter', 'CloseTime >=', ({ endedAt }, time) => endedAt !== null && endedAt >= time],
 ];
+
+const FIELDS = [...SAME, 'tags', 'outcome', 'isRunning', ...TIME_FILTERS.map(([field]) => field)] as const;
+/** Its type makes sure that no field of a filter is missing above. */
+const FILTER_NAMES: Names<JobFilter> = Object.fromEntries(FIELDS.map((field) => [field, true])) as AllFields;
+type AllFields = Record<(typeof FIELDS)[number], true>;
 
 function times(filter: JobFilter): string[] {
   return TIME_FILTERS.flatMap(([field, comparison]) => {

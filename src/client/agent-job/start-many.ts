@@ -22,10 +22,7 @@ export interface StartManyOptions extends InputOptions {
   signal?: AbortSignal | null | undefined;
 }
 
-const START_MANY_OPTIONS: Names<StartManyOptions> = {
-  ...INPUT_OPTIONS,
-  ...{ concurrency: true, signal: true },
-};
+const START_MANY_OPTIONS: Names<StartManyOptions> = { ...INPUT_OPTIONS, concurrency: true, signal: true };
 
 /** What became of one request. */
 export interface StartOutcome {
@@ -107,10 +104,7 @@ function readItem(
 
 type StartContext = Pick<ClientContext, 'client' | 'taskQueue'> & Partial<ClientContext>;
 
-/**
- * Starts a job over an outage of Temporal, for a limited time. All tries are one request: one whose answer was lost
- * counts as started once it is repeated.
- */
+/** Starts a job, over an outage for a limited time. All tries are one request: a lost answer counts as started. */
 async function startUntilAnswered(
   { client, timeoutMs, logger }: StartContext,
   options: AgentJobStartOptions,

@@ -161,9 +161,7 @@ function conflict({ workflowId, workflowStatus, jobId }: RunRecord): KeyConflict
 /** From the read of a closed run to the start that goes on from it: after that it may no longer be the last run. */
 const START_WITHIN_MS = 5_000;
 const ATTACH_TIMEOUT_MS = 2_000;
-/**
- * Each is one request and one event in the new run's history; a caller that missed more restarts meets the time limit.
- */
+/** Each is one request and one event in the new run's history; a caller that missed more meets the time limit. */
 const MAX_ATTACHED_REQUEST_IDS = 20;
 
 /** Sends a start that goes on from `last`. Null if it came too late, got no response, or one with a closed run. */

@@ -28,7 +28,13 @@ export interface ExportScheduleSettings {
 }
 
 const SETTINGS: Names<ExportScheduleSettings> = {
-  ...{ projectId: true, timeZone: true, hour: true, minute: true, days: true, jitter: true, paused: true },
+  projectId: true,
+  timeZone: true,
+  hour: true,
+  minute: true,
+  days: true,
+  jitter: true,
+  paused: true,
   taskQueue: true,
 };
 
