@@ -24,7 +24,7 @@ interface DecisionLine {
   workflowId: string | null;
   action: string | null;
   by: string | null;
-  /** Rejects with what is wrong. */
+  /** Throws what is wrong. */
   carryOut: (session: Session) => Promise<unknown>;
 }
 

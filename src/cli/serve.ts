@@ -33,7 +33,7 @@ export function addMcp(program: Command): void {
 }
 
 interface Service {
-  /** Connects at the first call, and again after a call that rejected because Temporal was away. */
+  /** Connects at the first call, and again after a call that failed because Temporal was away. */
   connect: () => Promise<AgentJobs>;
   version: string;
   maxToolWaitMs: number | undefined;

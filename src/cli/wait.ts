@@ -98,7 +98,7 @@ export async function waitForBatch(session: Session, batch: string, isJson: bool
   if (bad.length > 0) throw new CommandError('notAll', `${countOf(bad.length, 'job')} ended without success`);
 }
 
-/** Reads the list of a batch again and again, over outages of Temporal; rejects at Ctrl-C. */
+/** Reads the list of a batch again and again, over outages of Temporal; throws at Ctrl-C. */
 async function untilAllEnded(
   { jobs, signal }: Session,
   batch: string,

@@ -92,7 +92,7 @@ const watches = new WeakMap<AgentJobs, Map<string, SharedWatch>>();
 
 /** One watch of a job for all its streams of this server: a thousand of them ask Temporal no more than one does. */
 class SharedWatch extends EventEmitter {
-  /** Rejects if there is no such job, or if Temporal does not answer. */
+  /** Throws if there is no such job, or if Temporal does not answer. */
   readonly found: Promise<unknown>;
   result: Event | null = null;
   #last: Event | null = null;

@@ -132,7 +132,7 @@ function nextStep(body: Body): string {
 
 /** The caller, and where errors of this server are reported, never with a key or a prompt. */
 interface McpService extends Pick<ToolCall, 'caller' | 'ending'> {
-  /** Rejects while Temporal is away: each call tries again. */
+  /** Throws while Temporal is away: each call tries again. */
   connect: () => Promise<ToolCall['jobs']>;
   maxWaitMs?: number | undefined;
   version: string;

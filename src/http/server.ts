@@ -20,7 +20,7 @@ import { networkOf, Strangers } from './strangers.js';
 import { type Reader, Unread } from './unread.js';
 
 interface HttpService extends Readonly<Call['service']> {
-  /** Rejects while Temporal is away: each request tries again. */
+  /** Throws while Temporal is away: each request tries again. */
   readonly connect: () => Promise<AgentJobs>;
   /** Null: no caller needs a key, and the server must listen on this machine alone. */
   readonly keys: CallerKeys | null;
@@ -109,14 +109,14 @@ export class HttpServer {
     this.#server = server;
   }
 
-  /** Listens; rejects if it can't. */
+  /** Listens; throws if it can't. */
   static async listen(service: HttpService, { host, port }: { host: string; port: number }): Promise<HttpServer> {
     const http = new HttpServer(service);
     await once(http.#server.listen(port, host), 'listening');
     return http;
   }
 
-  /** Listens at a second address, for `/healthz` and the like alone, without limits; rejects if it can't. */
+  /** Listens at a second address, for `/healthz` and the like alone, without limits; throws if it can't. */
   async listenForProbes({ host, port }: { host: string; port: number }): Promise<string> {
     this.#probes = createServer(OPTIONS, (request, response) => void this.#serve(request, response, true));
     await once(this.#probes.listen(port, host), 'listening');

@@ -46,7 +46,7 @@ export function reachNamespace(connection: NativeConnection, namespace: string, 
   return connection.withDeadline(deadline, () => connection.workflowService.describeNamespace({ namespace }));
 }
 
-/** Connects, and makes a call to the namespace; rejects if either fails or takes too long. */
+/** Connects, and makes a call to the namespace; throws if either fails or takes too long. */
 async function connectOnce(namespace: string, options: NativeConnectionOptions): Promise<NativeConnection> {
   const connection = await withinLimit(NativeConnection.connect(options));
   try {

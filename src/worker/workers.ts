@@ -168,7 +168,7 @@ export class Shutdown {
     this.#onBegin.push(...listeners);
   }
 
-  /** Runs the workers until shutdown; rejects with the first fatal error, after the other workers have drained. */
+  /** Runs the workers until shutdown; throws the first fatal error, after the other workers have drained. */
   async runUntilEnd(workers: readonly Worker[]): Promise<void> {
     this.#workers = workers;
     const runs = workers.map((worker) => worker.run());

@@ -69,7 +69,7 @@ export function startProgram(args: readonly string[], env: Record<string, string
 }
 
 /**
- * Resolves once the condition holds; rejects after the limit with what was awaited. An error of ours that may pass,
+ * Resolves once the condition holds; throws after the limit with what was awaited. An error of ours that may pass,
  * such as that of a worker that is slow to start, counts as not yet.
  */
 export async function until(

@@ -74,7 +74,7 @@ async function startOrJoin(
     if (restarted && (await readInputHash(client, restarted)) === wanted)
       return { isNew: true, runId: restarted.runId };
   }
-  const text = 'others start this key again and again, or Temporal is slow to start it; each time the upstream rejects';
+  const text = 'others start this key again and again, or Temporal is slow to start it; each time it is rejected';
   throw new KeyConflictError(workflowId, text);
 }
 
