@@ -19,7 +19,7 @@ export interface Bench {
   budget: Budget;
 }
 
-/** When to read a job: as the contract's `polling`, in milliseconds. */
+/** When to poll a job: as the contract's `polling`, in milliseconds. */
 export interface Polling {
   min: number;
   max: number;

@@ -61,12 +61,12 @@ async function lookAtSize({ bench, contender, worker, options }: Crowd, more: nu
   await untilCreated(bench, size);
   const grownMs = Date.now() - grownSince;
   await pause(CALM_MS);
-  const readsBefore = (await bench.upstream.requests()).get;
+  const pollsBefore = (await bench.upstream.requests()).get;
   const memoryAtFirst = memoryMiB([worker.pid]);
   const actionsBefore = await bench.temporal.actions();
   const peak = watchMemory([worker.pid], 2_000);
   const cores = await coresUsed(bench, worker, lookMs);
-  const reads = (await bench.upstream.requests()).get - readsBefore;
+  const polls = (await bench.upstream.requests()).get - pollsBefore;
   const actions = (await bench.temporal.actions()) - actionsBefore;
   const budget = COMFORTABLE * availableParallelism() - idle;
   return {
@@ -74,9 +74,9 @@ async function lookAtSize({ bench, contender, worker, options }: Crowd, more: nu
     'cores used': cores,
     'share of all cores': cores / availableParallelism(),
     'cores used before': idle,
-    'reads per job and minute': reads / size / (lookMs / 60_000),
-    'billable actions per read': actions / reads,
-    'CPU ms per read': ((cores - idle) * lookMs) / reads,
+    'polls per job and minute': polls / size / (lookMs / 60_000),
+    'billable actions per poll': actions / polls,
+    'CPU ms per poll': ((cores - idle) * lookMs) / polls,
     [FITS]: cores > idle ? (size * budget) / (cores - idle) : null,
     'worker memory MiB, at first': memoryAtFirst,
     'worker memory MiB, at last': memoryMiB([worker.pid]),

@@ -78,7 +78,7 @@ function start(base: string, key: string, more: object = {}, caller = KEY): Prom
   });
 }
 
-/** As many requests a second, whether or not those before are answered. */
+/** Sends `perSecond` requests a second, whether or not those before are answered. */
 async function load(name: string, perSecond: number, call: (i: number) => Promise<Response>): Promise<void> {
   const count = perSecond * Number(values.seconds);
   const took: number[] = [];
@@ -107,7 +107,7 @@ function greedyCalls(base: string, tag: string): [string, (i: string) => Promise
   const heard = async (answer: Promise<Response>) => (await answer).text();
   return [
     ['lists', () => heard(list())],
-    ['large bodies that are refused', (i) => heard(start(base, i, { prompt: 1, metadata: { large } }, GREEDY_KEY))],
+    ['large bodies that are invalid', (i) => heard(start(base, i, { prompt: 1, metadata: { large } }, GREEDY_KEY))],
     ['large starts of one job', () => heard(start(base, `${tag}-large`, { prompt: large }, GREEDY_KEY))],
   ];
 }

@@ -74,7 +74,7 @@ export async function runJobs(
     'CPU ms per job, server': perJob(cpu.server),
     'detection p50 ms': quantile(latencies, 0.5),
     'detection p95 ms': quantile(latencies, 0.95),
-    'reads per job': perJob(requests.get),
+    'polls per job': perJob(requests.get),
     'creates per job': perJob(requests.create),
     'messages per job': perJob(requests.message),
     ...(await historySizes(bench, ended)),
@@ -148,7 +148,7 @@ export function tenMinutes({ ten: n, tenMs: activeMs }: Options): JobsWork {
 
 /** The cost of a further poll: steady minus drain, per poll of difference; CPU without that of idle processes. */
 export function furtherPoll(few: Measured, many: Measured): Measured {
-  const polls = figure(many, 'reads per job') - figure(few, 'reads per job');
+  const polls = figure(many, 'polls per job') - figure(few, 'polls per job');
   const perPoll = (of: (measured: Measured) => number) => (of(many) - of(few)) / polls;
   const figures: Figures = {
     'CPU ms': perPoll(busyCpuMs),

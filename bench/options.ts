@@ -20,12 +20,26 @@ export const USAGE = `Usage: npm run bench -- [options]
   --out FILE           where the JSON goes, default bench/results/<time>.json`;
 
 const FULL = {
-  ...{ reps: 3, n: 300, steady: 40, steadyMs: 30_000, ten: 5, tenMs: 600_000 },
-  ...{ crowd: [500, 2_000, 4_000, 8_000], look: 60, rows: [100_000, 1_000_000] },
+  reps: 3,
+  n: 300,
+  steady: 40,
+  steadyMs: 30_000,
+  ten: 5,
+  tenMs: 600_000,
+  crowd: [500, 2_000, 4_000, 8_000],
+  look: 60,
+  rows: [100_000, 1_000_000],
 };
 const QUICK: typeof FULL = {
-  ...{ reps: 1, n: 5, steady: 3, steadyMs: 9_000, ten: 2, tenMs: 20_000 },
-  ...{ crowd: [10, 20], look: 5, rows: [5_000] },
+  reps: 1,
+  n: 5,
+  steady: 3,
+  steadyMs: 9_000,
+  ten: 2,
+  tenMs: 20_000,
+  crowd: [10, 20],
+  look: 5,
+  rows: [5_000],
 };
 
 /** Sizes (of jobs, rows and times), and what is measured with them. */
@@ -40,8 +54,16 @@ export interface Options extends Readonly<typeof FULL> {
 
 const TEXT = { type: 'string' } as const;
 const FLAGS = {
-  ...{ scenarios: TEXT, only: TEXT, budget: TEXT, reps: TEXT, n: TEXT, crowd: TEXT, look: TEXT, rows: TEXT },
-  ...{ python: TEXT, out: TEXT },
+  scenarios: TEXT,
+  only: TEXT,
+  budget: TEXT,
+  reps: TEXT,
+  n: TEXT,
+  crowd: TEXT,
+  look: TEXT,
+  rows: TEXT,
+  python: TEXT,
+  out: TEXT,
   quick: { type: 'boolean' },
   help: { type: 'boolean' },
 } as const;

@@ -85,7 +85,10 @@ async function startTemporal(folder: string): Promise<BenchTemporal> {
   const connection = await Connection.connect({ address });
   await ensureSearchAttributes(connection, namespace);
   return {
-    ...{ address, namespace, client: new Client({ connection, namespace }), pids: [pid] },
+    address,
+    namespace,
+    client: new Client({ connection, namespace }),
+    pids: [pid],
     actions: () => readActions(`http://127.0.0.1:${metricsPort}/metrics`, namespace),
     async stop() {
       await connection.close();

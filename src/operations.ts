@@ -104,7 +104,7 @@ interface AgentCall {
   /** What an agent reads after the summary. */
   readonly more?: string;
   readonly isReadOnly?: boolean;
-  /** How long a call may wait: as long as it asks for, or so many milliseconds. */
+  /** How long a call may wait: for the time that it asks for, or for this number of milliseconds. */
   readonly waits?: 'asked' | number;
   /** What an agent must give, and what it can't. */
   readonly needs?: Arguments;
@@ -123,8 +123,8 @@ export interface JobBody extends JobEnd {
   readonly state: JobState | null;
 }
 
-const START_TIMEOUT_MS = 9_000;
-const STATE_TIMEOUT_MS = 10_000;
+const START_LIMIT_MS = 9_000;
+const STATE_LIMIT_MS = 10_000;
 /** For the result of a run that is over: another may have begun since. */
 const RESULT_TIMEOUT_MS = 5_000;
 /** Clients of tools cut off calls at 60 seconds. */
@@ -134,7 +134,7 @@ function shape(name: string): JsonSchema {
   return { $ref: `#/components/schemas/${name}` };
 }
 
-const NOTHING: JsonSchema = { type: 'object' };
+const NO_FIELDS: JsonSchema = { type: 'object' };
 const CREATE = { prompt: optional(CREATE_JOB.prompt), ...JOB_OPTIONS };
 const ATTACH = { jobId: optional(ATTACH_JOB.jobId), usedFollowUpIds: ATTACH_JOB.usedFollowUpIds };
 const SINCE = { ...ADOPT.since, schema: TIME.schema };
@@ -158,11 +158,11 @@ const START = {
 };
 
 /** Two of its words differ in case alone, and generators would make one name of them: the schema names none. */
-const OUTCOME = { ...optional(oneOf(...JOB_OUTCOMES)), schema: () => TEXT.schema() };
+const OUTCOME_FILTER = { ...optional(oneOf(...JOB_OUTCOMES)), schema: () => TEXT.schema() };
 
 const FILTERS = {
   phase: described('Only jobs whose workflows are in this phase.', optional(oneOf(...PHASES))),
-  outcome: described('Only jobs that ended so, such as completed or Canceled.', OUTCOME),
+  outcome: described('Only jobs that ended so, such as completed or Canceled.', OUTCOME_FILTER),
   status: described(
     "Only jobs of this status, the upstream's own, as last read.",
     optional(text({ maxBytes: LIMIT.recordBytes })),
@@ -189,7 +189,10 @@ export const OPERATIONS = {
     positional: ['prompt'],
     run: startJob,
     http: {
-      ...{ method: 'POST', path: '/jobs', takes: 'body', idempotencyKey: 'key' },
+      method: 'POST',
+      path: '/jobs',
+      takes: 'body',
+      idempotencyKey: 'key',
       answers: { 200: shape('StartedJob'), 201: shape('StartedJob') },
       status: { field: 'isNew', value: true, status: 201 },
     },
@@ -207,7 +210,11 @@ export const OPERATIONS = {
     positional: ['prompt'],
     run: sendFollowUp,
     http: {
-      ...{ method: 'POST', path: '/follow-ups', takes: 'body', idempotencyKey: 'id', waits: true },
+      method: 'POST',
+      path: '/follow-ups',
+      takes: 'body',
+      idempotencyKey: 'id',
+      waits: true,
       answers: { 200: shape('FollowUpAnswer'), 202: shape('QueuedFollowUp') },
       status: { field: 'state', value: 'queued', status: 202 },
     },
@@ -256,9 +263,9 @@ export const OPERATIONS = {
       await call.job.pollNow({ ...byWhom(call), signal: call.gone });
       return {};
     },
-    http: { method: 'POST', path: '/poll-now', takes: 'nothing', answers: { 202: NOTHING }, status: 202 },
+    http: { method: 'POST', path: '/poll-now', takes: 'nothing', answers: { 202: NO_FIELDS }, status: 202 },
     agents: null,
-    report: 'will be read now',
+    report: 'will be polled now',
   }),
   cancel: ofJob({
     id: 'cancelJob',
@@ -269,7 +276,7 @@ export const OPERATIONS = {
       await call.job.cancel({ ...byWhom(call), signal: call.gone });
       return {};
     },
-    http: { method: 'POST', path: '/cancel', takes: 'nothing', answers: { 202: NOTHING }, status: 202 },
+    http: { method: 'POST', path: '/cancel', takes: 'nothing', answers: { 202: NO_FIELDS }, status: 202 },
     agents: null,
     question: 'end its workflow? The remote job goes on.',
     report: 'is asked to end, unless it has ended; a write in flight is finished first',
@@ -316,7 +323,7 @@ async function startJob({ jobs, projectId, args }: ProjectCall<Given<typeof STAR
   const key = KEY.check(args.key, 'key');
   const request = { ...args, projectId, key };
   checkJobInput(request);
-  const job = await jobs.start(request, { timeoutMs: START_TIMEOUT_MS });
+  const job = await jobs.start(request, { timeoutMs: START_LIMIT_MS });
   const { result: _, failure: __, ...body } = bodyOf(job, await stateOrNull(job), null);
   return { ...body, key, isNew: job.isNew };
 }
@@ -330,12 +337,12 @@ function bodyOf({ key, workflowId, url }: JobHandle, state: JobState | null, end
 }
 
 function stateOrNull(job: JobHandle): Promise<JobState | null> {
-  return job.state({ timeoutMs: STATE_TIMEOUT_MS }).catch(() => null);
+  return job.state({ timeoutMs: STATE_LIMIT_MS }).catch(() => null);
 }
 
 /** Reads a job; a call that waits, when its run is over. */
 async function getJob(call: JobCall<object>): Promise<JobBody> {
-  const { job, limitMs = STATE_TIMEOUT_MS } = call;
+  const { job, limitMs = STATE_LIMIT_MS } = call;
   // Whether it ended, and how, is read below.
   if (call.waitMs > 0) await whileWanted(call, call.waitMs, (signal) => job.result({ signal })).catch(() => {});
   call.gone.throwIfAborted();
@@ -347,7 +354,7 @@ async function getJob(call: JobCall<object>): Promise<JobBody> {
 
 /** Queues a follow-up; a call that waits, until its outcome is known. */
 async function sendFollowUp(call: JobCall<Given<typeof FOLLOW_UP>>) {
-  const { job, args, waitMs, limitMs = START_TIMEOUT_MS, gone: signal } = call;
+  const { job, args, waitMs, limitMs = START_LIMIT_MS, gone: signal } = call;
   const { prompt, ...options } = args;
   if (waitMs > 0) return job.sendFollowUp(prompt, { ...options, timeoutMs: waitMs, signal });
   const { id, checked } = await job.followUp(prompt, { ...options, timeoutMs: limitMs, signal });

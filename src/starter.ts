@@ -130,8 +130,8 @@ export class AgentJobs {
 
   /**
    * Starts many jobs, or joins those that are there, and yields the outcome of each request, in order. The same
-   * requests again start nothing new. What is no valid request is refused. Throws if Temporal is away for two minutes,
-   * or refuses the caller: the same call then goes on.
+   * requests again start nothing new. An invalid one has the fate `refused`. Throws if Temporal is away for two
+   * minutes, or refuses the caller: the same call then goes on.
    */
   startMany(
     requests: Iterable<StartRequest> | AsyncIterable<StartRequest>,
@@ -146,10 +146,7 @@ export class AgentJobs {
     return startHandle(this.#context, agentJobStartOptions(input, { ...this.#context, key }), options);
   }
 
-  /**
-   * The handle of a workflow id, of a project's key, or of an attached job's id; sends no request. Throws
-   * InvalidInputError.
-   */
+  /** A handle by workflow id, by a project's key, or an attached job's id. Sends nothing. Throws InvalidInputError. */
   handle(job: JobName): JobHandle {
     return jobHandle(this.#context, workflowIdOf(job));
   }
@@ -192,10 +189,7 @@ export class AgentJobs {
     return temporalCall(this.client, this.#limits(options, {}, START_TIMEOUT_MS), start);
   }
 
-  /**
-   * Creates the Schedule of a project's nightly exports, or changes what is given; a paused one stays paused. Throws
-   * InvalidInputError.
-   */
+  /** Makes or changes the Schedule of a project's nightly exports; a paused one stays so. Throws InvalidInputError. */
   async scheduleExports(
     settings: ExportScheduleSettings,
     options: CallOptions = {},

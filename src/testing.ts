@@ -1,7 +1,4 @@
-/**
- * For test suites of the services that use agent-jobs: a stand-in upstream with scripts, faults and a request log, a
- * whole system, and a client without one.
- */
+/** For test suites of callers: a stand-in upstream with scripts and faults, a whole system, and a client alone. */
 export * from 'agent-jobs-client/testing';
 export { SANDBOX_API_KEY, type ApiKey, type RateLimits } from './sandbox/access.js';
 export { SandboxControl, type SandboxCounts } from './sandbox/control.js';

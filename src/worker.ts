@@ -41,7 +41,7 @@ async function runWorker(config: WorkerConfig, log: Logger, pollLeaseMs: number 
   const metrics = metricsOf(meters);
   const connection = await connectTemporal(temporal, log, readTemporalSettings);
   const upstream = openUpstream(config, meters, log);
-  // The limit counts attempts: under it each read is one, and writes that wait ask with at most a quarter.
+  // The limit counts attempts: under it each poll is one, and writes that wait ask with at most a quarter.
   const asksPerSecond = (upstreamRequestsPerSecond ?? Infinity) / 4;
   const keyHealth = new KeyHealth({ upstream, onChange: logHolds(log), asksPerSecond });
   const dependencies = { upstream, shutdownSignal: shutdown.signal, metrics, ...restored };
@@ -148,9 +148,7 @@ function logFileProblem(log: Logger) {
   };
 }
 
-/**
- * Reads the setting for the time after a restore; warns of a past time, which fits only a worker that was restarted.
- */
+/** Reads the setting for the time after a restore; warns of a past time, which fits only a restarted worker. */
 function restoreMode({ confirmWritesBefore }: WorkerConfig, log: Logger): { confirmWritesBefore?: string } {
   if (confirmWritesBefore === undefined) return {};
   if (Date.parse(confirmWritesBefore) < Date.now())

@@ -75,7 +75,7 @@ class AgentJobs:
 
 
 class Job:
-    """A job by its workflow id. It has as many runs as follow-ups went on with it after its end."""
+    """A job by its workflow id. A follow-up after its end starts a further run of it."""
 
     def __init__(self, client: Client, task_queue: str, workflow_id: str) -> None:
         self.workflow_id, self.is_new, self.handle = workflow_id, False, client.get_workflow_handle(workflow_id)
@@ -119,7 +119,7 @@ class Job:
         if self.is_new:
             return True
         read_at, run = time.monotonic(), await self.handle.describe()
-        if not await self._is_refused(run):
+        if not await self._made_no_job(run):
             if await self._hash_of(run) != wanted:
                 raise KeyConflict(f"{self.workflow_id} names a job with another input")
             return True
@@ -203,7 +203,7 @@ class Job:
             with contextlib.suppress(RPCError):  # The time limit alone guards the start then.
                 await self._send(self._client.workflow_service.start_workflow_execution, request, timedelta(seconds=2))
 
-    async def _is_refused(self, run: WorkflowExecutionDescription) -> bool:
+    async def _made_no_job(self, run: WorkflowExecutionDescription) -> bool:
         """Whether surely no job was made. A run that went on with a job has the hash of another input than its own."""
         if run.status.name != "FAILED" or await self._last_state(run.run_id, must_ask=False) is not None:
             return False
@@ -265,7 +265,7 @@ def input_hash(job: dict[str, Any]) -> str:
 
 
 def is_text(value: object) -> bool:
-    """Whether a text can be sent at all: the SDK or the server would refuse it as if it might have arrived."""
+    """Whether a text can be sent at all: the SDK or the server would fail as if it might have arrived."""
     return isinstance(value, str) and 0 < len(value) <= 2**19 and not re.search(r"[\ud800-\udfff]", value)
 
 

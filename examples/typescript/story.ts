@@ -65,7 +65,7 @@ report('repeated while it runs', { workflowId: again.workflowId, isNew: again.is
 try {
   await jobs.start({ ...ticket, prompt: 'Another' });
 } catch (error) {
-  if (error instanceof KeyConflictError) report('another prompt refused');
+  if (error instanceof KeyConflictError) report('another prompt conflicts');
 }
 const first = await job.sendFollowUp('Add a test', { id: 'test' });
 const second = await job.sendFollowUp('Add a test', { id: 'test' });
@@ -111,6 +111,6 @@ await abandoned.resolve({ action: 'abandon' });
 for (const other of others)
   report('each end', { expected: other.end, found: (await other.found) || (await endOf(other.started)) });
 const another = { key: 'CreateRejected', projectId, prompt: 'Another prompt' };
-const refused = await Promise.all(Array.from({ length: 5 }, () => endOf(jobs.start(another))));
-report('refused key starts again', { outcomes: refused });
+const outcomes = await Promise.all(Array.from({ length: 5 }, () => endOf(jobs.start(another))));
+report('rejected create starts again', { outcomes });
 await jobs.close();

@@ -23,12 +23,12 @@ interface DoctorFlags {
   json?: boolean;
 }
 
-const EXITS = `
+const HELP = `
 Each check is ok, warn, fail or skip (not asked for, or another check failed first).
 Exit code: 0 if none fails, 11 if Temporal does not answer, else 1`;
 
 /** Limits one call to Temporal or the upstream. A check's limit is longer, for the error of a call says more. */
-const CALL_LIMIT_MS = 6_000;
+const REQUEST_LIMIT_MS = 6_000;
 /** Limits a whole check; a disk may take long. */
 const CHECK_LIMIT_MS = 20_000;
 
@@ -40,7 +40,7 @@ export function addDoctor(program: Command): void {
     .option('--project <id>', 'ask the upstream about this project, so that its key is checked')
     .option('--exports', 'exports are wanted too: that no worker polls for them is a failure')
     .option('--json', 'print one line of JSON for each check');
-  command.addHelpText('after', EXITS);
+  command.addHelpText('after', HELP);
   command.action((flags: DoctorFlags) =>
     withInterrupt((signal) => examine(command.optsWithGlobals<GlobalOptions>(), flags, signal)),
   );
@@ -51,7 +51,7 @@ async function examine(globals: GlobalOptions, flags: DoctorFlags, signal: Abort
   const askServer = async (work: (jobs: AgentJobs) => Promise<Finding>) => {
     const jobs = await connection;
     const { temporalCall } = await import('../client/temporal-call.js');
-    return temporalCall(jobs.client, { signal, timeoutMs: CALL_LIMIT_MS }, () => work(jobs));
+    return temporalCall(jobs.client, { signal, timeoutMs: REQUEST_LIMIT_MS }, () => work(jobs));
   };
   const namespace = limited(signal, () => askServer(({ client }) => checkNamespace(client)));
   /** Asks the server, or skips the check if that of the namespace failed. */
@@ -154,7 +154,7 @@ async function checkPollers(
 async function checkUpstreamAndKey(project: string | undefined): Promise<Finding> {
   const { checkUpstream } = await import('../worker/upstream-check.js');
   const { readUpstreamConfig, upstreamWarnings } = await import('../config.js');
-  const { finding, text } = await checkUpstream(project, CALL_LIMIT_MS);
+  const { finding, text } = await checkUpstream(project, REQUEST_LIMIT_MS);
   if (finding !== 'answers') return { status: finding === 'notAsked' ? 'skip' : 'fail', text };
   const remedy = upstreamWarnings(readUpstreamConfig());
   return { status: remedy.length === 0 ? 'ok' : 'warn', text: `${text}, and takes the key`, remedy };

@@ -9,7 +9,7 @@ import { printableLines } from './show.js';
 
 /** Ends of a command that are no end of a job, with their exit codes and meanings. */
 const OWN = {
-  error: [1, 'any other error: no such job, it has ended, refused'],
+  error: [1, 'any other error: no such job, it has ended, declined'],
   usage: [2, 'a wrong command or value; the usage was shown'],
   notSent: [10, 'follow-up --wait: not sent'],
   unavailable: [11, 'Temporal did not answer; the same command may work later'],

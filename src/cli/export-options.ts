@@ -41,7 +41,7 @@ export function toRange({ day, from, to }: RangeFlags, preset: DateRange): DateR
 }
 
 /**
- * The days that the options name, yesterday by default. Rejects with a UsageError for one that can't have begun: its
+ * The days that the options name, yesterday by default. Throws a UsageError for one that can't have begun: its
  * snapshot would be empty, and look like a day without visitors.
  */
 export async function toExportRange(flags: RangeFlags, preset = yesterday()): Promise<DateRange> {

@@ -59,13 +59,13 @@ function driftText({ drift, consistent }: SnapshotReceipt): string | null {
   return drift ? `${inconsistencyText(drift)}${consistent ? '; the snapshot before was kept' : ''}` : null;
 }
 
-const REFRESH_MS = 3_000;
+const PROGRESS_EVERY_MS = 3_000;
 
 /** Shows on stderr how far an export is, a line for each change, until the signal ends it. */
 export async function showProgress(
   handle: VisitorExportHandle,
   signal: AbortSignal,
-  { everyMs = REFRESH_MS } = {},
+  { everyMs = PROGRESS_EVERY_MS } = {},
 ): Promise<void> {
   const show = progressPrinter();
   // A worker that runs has begun the export by the first poll.

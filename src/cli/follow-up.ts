@@ -23,7 +23,7 @@ const WAIT_MS = 60_000;
 /** What to do about a follow-up that the upstream did not take, or has not taken yet. */
 const REMEDY: Partial<Record<FollowUpState, string>> = {
   queued: 'it is queued, and "agent-jobs state" shows what for; the same command with its --id shows its outcome',
-  rejected: 'the upstream refused it; "agent-jobs state" shows why',
+  rejected: 'the upstream rejected it; "agent-jobs state" shows why',
   unknown: 'it may have arrived; "agent-jobs attention" lists what a person can do',
   abandoned: 'the job ended first, or its queue was full; the same --id may be sent again',
 };

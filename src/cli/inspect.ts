@@ -30,8 +30,8 @@ export function addState(program: Command): void {
   });
 }
 
-const DEFAULT_LIMIT = 100;
-const COLUMNS = [
+const DEFAULT_JOBS = 100;
+const JOB_COLUMNS = [
   ...['workflowId', 'phase', 'waitingFor', 'outcome', 'status', 'startedAt', 'workflowStatus', 'prLink', 'tags'],
   'title',
 ] as const;
@@ -50,12 +50,12 @@ interface ListFlags {
 export function addList(program: Command): void {
   const command = addOperation(program, OPERATIONS.list, ['limit', 'cursor']);
   command
-    .option('--limit <number>', `at most this many, 0 for all (default: ${DEFAULT_LIMIT}, with --json all)`)
+    .option('--limit <number>', `at most this many, 0 for all (default: ${DEFAULT_JOBS}, with --json all)`)
     .action((flags: ListFlags) => list(command, flags));
 }
 
 async function list(command: Command, flags: ListFlags): Promise<void> {
-  const limit = toLimit(flags.limit ?? (flags.json ? '0' : String(DEFAULT_LIMIT)));
+  const limit = toLimit(flags.limit ?? (flags.json ? '0' : String(DEFAULT_JOBS)));
   const { limit: _, ...typed } = flags;
   const { tag: tags, ...others } = readArguments(typed, OPERATIONS.list);
   await withSession(command, async ({ jobs, signal }) => {
@@ -78,7 +78,7 @@ async function list(command: Command, flags: ListFlags): Promise<void> {
 /** The table of a list: at a terminal what fits in its width, else all columns. */
 function tableOf(rows: readonly JobSummary[]): string {
   const { isTTY, columns } = process.stdout;
-  if (!isTTY) return showRows(rows, COLUMNS);
+  if (!isTTY) return showRows(rows, JOB_COLUMNS);
   const table = showRows(rows.map(atTerminal), TERMINAL_COLUMNS);
   return table.replace(/^.+$/gm, (line) => firstLine(line, columns));
 }

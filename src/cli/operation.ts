@@ -13,7 +13,7 @@ import { printAnswer, type Session, withSession } from './session.js';
 import { printable, show } from './show.js';
 
 /** A worker may be behind a burst of starts. */
-const LIMIT_MS = 30_000;
+const COMMAND_LIMIT_MS = 30_000;
 const OF_PROJECT = 'the upstream project';
 
 /** Adds a command with all that the table says of it, but for the arguments that it `lacks`. */
@@ -74,7 +74,7 @@ export function addPlainOperation(program: Command, operation: JobOperation): vo
 
 /** What a command's call of an operation has in any case; Ctrl-C ends it. */
 export function callOf({ jobs, signal: gone }: Session): Omit<OperationCall, 'args'> {
-  return { jobs, waitMs: 0, limitMs: LIMIT_MS, keyName: null, gone, ending: new AbortController().signal };
+  return { jobs, waitMs: 0, limitMs: COMMAND_LIMIT_MS, keyName: null, gone, ending: new AbortController().signal };
 }
 
 /** The flags that name a job. */
@@ -90,10 +90,7 @@ function addJobName(command: Command): Command {
     .option('--key <key>', 'with --project: the key that the job was started under');
 }
 
-/**
- * The job that a command names, and the words that are left of its arguments: at most so many `others`. Throws a
- * UsageError.
- */
+/** The job that a command names, and at most `others` words that are left of its arguments. Throws a UsageError. */
 export function readJobName(
   words: readonly string[],
   { project: projectId, key }: JobNameFlags,

@@ -25,7 +25,7 @@ const MORE: Readonly<Record<string, string>> = {
   by: '; default the user and the host',
   key: '; default a new one each time',
 };
-const SUCH_AS = ', such as 2026-01-31T09:15Z, or so long ago: "2 hours"';
+const SUCH_AS = ', such as 2026-01-31T09:15Z, or "2 hours" for 2 hours ago';
 
 /** Options that few callers need, in a group of their own. */
 const RARE = /^--(settle|poll-|deadline|start-within|decide-within|on-unknown|priority)/;

@@ -76,7 +76,7 @@ export async function runProgram(program: Command): Promise<void> {
   }
 }
 
-/** Each command shows its own usage, in so few lines that the error before them stays in sight. */
+/** Each command shows its own usage, in a few lines: the error before them stays in sight. */
 function showUsageOnErrors(command: Command): void {
   command.configureOutput({
     outputError: (text, write) => write(usageErrorText(command, text.trim().replace(/^error: /, ''))),
@@ -90,7 +90,7 @@ function addPrograms(program: Command): void {
     .command('worker')
     .description('run a worker, by the settings of the environment, until SIGTERM')
     .action(async (_, command: Command) => {
-      refuseServerOptions(command, 'the worker reads TEMPORAL_ADDRESS, TEMPORAL_NAMESPACE and AGENT_JOBS_TASK_QUEUE');
+      checkNoServerOptions(command, 'the worker reads TEMPORAL_ADDRESS, TEMPORAL_NAMESPACE and AGENT_JOBS_TASK_QUEUE');
       await import('../worker.js');
     });
   program
@@ -100,7 +100,7 @@ function addPrograms(program: Command): void {
     .option('--late-pr <duration>', 'how long after "completed" the sandbox shows the pull request')
     .option('--stale-end <duration>', 'how long after a message the sandbox shows the old status')
     .action(async (_, command: Command) => {
-      refuseServerOptions(command, 'the servers of "agent-jobs dev" are its own');
+      checkNoServerOptions(command, 'the servers of "agent-jobs dev" are its own');
       // The program reads its own command line.
       process.argv.splice(2, 1);
       await import('../local/main.js');
@@ -110,7 +110,7 @@ function addPrograms(program: Command): void {
 }
 
 /** An option that would be ignored could lead jobs to another server than was meant. */
-function refuseServerOptions(command: Command, reason: string): void {
+function checkNoServerOptions(command: Command, reason: string): void {
   const { address, namespace, taskQueue } = command.optsWithGlobals<Record<string, string | undefined>>();
   const given = Object.entries({ '--address': address, '--namespace': namespace, '--task-queue': taskQueue });
   const [named] = given.find(([, value]) => value !== undefined) ?? [];

@@ -7,8 +7,8 @@ import { print, printJson, printToStderr, withSession } from './session.js';
 import { countOf, printable, showRows } from './show.js';
 
 const DEFAULT_SINCE = '7d';
-const DEFAULT_LIMIT = 1_000;
-/** The text for a person names at most so many misfits, and at most so many runs that could not be read. */
+const DEFAULT_RUNS = 1_000;
+/** The text for a person names at most 20 misfits, and at most 20 runs that could not be read. */
 const MAX_SHOWN = 20;
 
 const HELP = `
@@ -29,7 +29,7 @@ export function addReplayCheck(program: Command): void {
     .command('replay-check')
     .description('replay histories with this release: may it be rolled out?')
     .option('--since <duration>', 'also the runs that closed within this time', DEFAULT_SINCE)
-    .option('--limit <number>', 'at most this many runs, 0 for all', String(DEFAULT_LIMIT))
+    .option('--limit <number>', 'at most this many runs, 0 for all', String(DEFAULT_RUNS))
     .option('--json', 'print one line of JSON')
     .addHelpText('after', HELP)
     .action(() => replayCheck(command, command.optsWithGlobals<ReplayFlags>()));

@@ -1,7 +1,4 @@
-/**
- * `resolve`: resolves writes in doubt, one that is named or those of a file. Each line of the file is one of
- * `attention --json` with an action.
- */
+/** `resolve`: resolves writes in doubt, by name or by a file: lines of `attention --json` with an action each. */
 import type { Command } from 'commander';
 import { parseResolution } from '../agent-job/input.js';
 import type { AttachJobInput, Attribution, InDoubtWrite, ResolveUnknownInput } from '../contract.js';
@@ -22,12 +19,12 @@ interface ResolveFlags extends JobNameFlags {
 }
 
 /** A line of `--from`; one that says nothing to carry out has no action. */
-interface Line {
+interface DecisionLine {
   number: number;
   workflowId: string | null;
   action: string | null;
   by: string | null;
-  /** Rejects with what is wrong. */
+  /** Throws what is wrong. */
   carryOut: (session: Session) => Promise<unknown>;
 }
 
@@ -70,7 +67,7 @@ async function resolveOne(command: Command, flags: ResolveFlags): Promise<void> 
 async function resolveMany(command: Command, file: string, flags: ResolveFlags): Promise<void> {
   if (command.args.length > 0) throw new UsageError('give a workflow id or --from, not both');
   const shared = { flags, attribution: readArguments(flags, OPERATIONS.resolve), adopted: new Map() };
-  const lines: Line[] = [];
+  const lines: DecisionLine[] = [];
   for await (const line of readJsonLines(await openSource(file))) lines.push(await readLine(line, shared));
   await withSession(command, async (session) => {
     const { signal } = session;
@@ -99,7 +96,7 @@ async function resolveMany(command: Command, file: string, flags: ResolveFlags):
 }
 
 /** A wrong line harms no other. */
-async function readLine(line: JsonLine, shared: Shared): Promise<Line> {
+async function readLine(line: JsonLine, shared: Shared): Promise<DecisionLine> {
   const { number } = line;
   try {
     if ('problem' in line) throw new Error(line.problem);
@@ -116,7 +113,7 @@ async function readLine(line: JsonLine, shared: Shared): Promise<Line> {
 }
 
 /** A job of a workflow that Temporal has forgotten: under its old id, no follow-up is sent a second time. */
-async function attachment(workflowId: string, fields: Record<string, unknown>): Promise<Omit<Line, 'number'>> {
+async function attachment(workflowId: string, fields: Record<string, unknown>): Promise<Omit<DecisionLine, 'number'>> {
   const { agentJobStartOptions } = await import('../agent-job/start-options.js');
   const { startJob } = await import('../client/agent-job/start-or-join.js');
   const { projectId, jobId, usedFollowUpIds, taskQueue } = fields as unknown as AttachJobInput & { taskQueue?: string };
@@ -125,7 +122,11 @@ async function attachment(workflowId: string, fields: Record<string, unknown>): 
   return { workflowId, action: 'attach', by: null, carryOut };
 }
 
-function resolutionOfLine(workflowId: string, fields: Record<string, unknown>, shared: Shared): Omit<Line, 'number'> {
+function resolutionOfLine(
+  workflowId: string,
+  fields: Record<string, unknown>,
+  shared: Shared,
+): Omit<DecisionLine, 'number'> {
   const { attribution, adopted, flags } = shared;
   // A line of `attention` holds the write as the job's state has it.
   const shown = isObject(fields['unknown']) ? fields['unknown'] : {};
@@ -169,8 +170,8 @@ async function readDoubt(job: JobHandle, { since, followUpId }: ResolveUnknownIn
 
 /**
  * Resolves the write that was read: the workflow resolves no other one that came in between. A `retry` while the first
- * write may still arrive would make it twice: a person at a terminal is asked; a script, which would not read a
- * warning, is refused.
+ * write may still arrive would make it twice: a person at a terminal is asked. A script would not read a warning: the
+ * command ends with an error.
  */
 async function resolveWrite(
   job: JobHandle,

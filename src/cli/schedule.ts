@@ -33,7 +33,7 @@ function addSet(group: Command): void {
     .option('--hour <number>', 'local hour (new: 4, with minute 30: such a time comes once each day everywhere)')
     .option('--minute <number>', 'and minute')
     .option('--days <number>', 'how many days each run exports anew, for late data (new: 3)')
-    .option('--jitter <duration>', 'start up to so much later, such as "10 minutes" (new: 10 minutes)')
+    .option('--jitter <duration>', 'by how much each run may start later, such as "10 minutes" (new: 10 minutes)')
     .option('--paused', 'create it, but start no run yet')
     .option('--no-paused', 'let it start runs')
     .option('--json', 'print the Schedule as JSON')
@@ -59,7 +59,7 @@ function addSet(group: Command): void {
     });
 }
 
-const COLUMNS = ['projectId', 'time', 'timeZone', 'days', 'next', 'note'];
+const SCHEDULE_COLUMNS = ['projectId', 'time', 'timeZone', 'days', 'next', 'note'];
 
 function addList(group: Command): void {
   const command = group
@@ -70,7 +70,7 @@ function addList(group: Command): void {
       withSession(command, async ({ jobs, signal }) => {
         const schedules = await jobs.exportSchedules({ signal });
         if (json) for (const schedule of schedules) printJson(schedule);
-        else print(schedules.length === 0 ? 'no schedules' : showRows(schedules.map(shownOf), COLUMNS));
+        else print(schedules.length === 0 ? 'no schedules' : showRows(schedules.map(shownOf), SCHEDULE_COLUMNS));
       }),
     );
 }

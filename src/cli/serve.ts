@@ -33,7 +33,7 @@ export function addMcp(program: Command): void {
 }
 
 interface Service {
-  /** Connects at the first call, and again after a call that rejected because Temporal was away. */
+  /** Connects at the first call, and again after a call that failed because Temporal was away. */
   connect: () => Promise<AgentJobs>;
   version: string;
   maxToolWaitMs: number | undefined;
@@ -57,10 +57,8 @@ async function withService(
     jobs = undefined;
     throw error;
   };
-  const service = {
-    connect: () => (jobs ??= connect(globals, { signal: end.signal }).catch(forget)),
-    ...{ version: versionOf(command), maxToolWaitMs, onProblem },
-  };
+  const connectOnce = () => (jobs ??= connect(globals, { signal: end.signal }).catch(forget));
+  const service = { connect: connectOnce, version: versionOf(command), maxToolWaitMs, onProblem };
   try {
     await service.connect().catch((error: unknown) => {
       if (end.signal.aborted) return;

@@ -15,7 +15,6 @@ const LABELS: Readonly<Record<string, string>> = {
   projectId: 'Project',
   jobId: 'Job',
   prLink: 'Pull request',
-  polls: 'Reads',
   workflowStatus: 'Temporal',
   status: 'Upstream',
 };
@@ -116,7 +115,7 @@ export function resolveCommands(workflowId: string, inDoubt: InDoubtWrite | null
   ];
 }
 
-/** The first line of a prompt, at most so many characters. */
+/** The first line of a prompt, at most `maxCharacters` of it. */
 export function firstLine(text: string, maxCharacters: number): string {
   const line = text.trimStart().split(/[\r\n]/, 1)[0] ?? '';
   return line.length <= maxCharacters ? line : `${line.slice(0, maxCharacters - 1).toWellFormed()}…`;

@@ -22,11 +22,11 @@ With --batch: 0 if every job ended as completed or archived, else 13`;
 const REFRESH_MS = 3_000;
 /** A list of thousands of jobs is several requests: the server is busy with it for at most this share of the time. */
 const SHARE_OF_TIME = 0.2;
-/** A line of progress at most so often. */
-const PROGRESS_MS = 30_000;
-/** The first lists may miss a batch that was just started. After so many, an empty list means that there is none. */
+/** At most one line of progress in this time. */
+const BATCH_PROGRESS_MS = 30_000;
+/** The first lists may miss a batch that was just started. After four, an empty list means that there is none. */
 const FIRST_LISTS = 4;
-/** The list lags behind the jobs: a batch is over once so many lists in a row say so. */
+/** The list lags behind the jobs: a batch is over once two lists in a row say so. */
 const LAST_LISTS = 2;
 
 interface WaitFlags extends JobNameFlags {
@@ -98,7 +98,7 @@ export async function waitForBatch(session: Session, batch: string, isJson: bool
   if (bad.length > 0) throw new CommandError('notAll', `${countOf(bad.length, 'job')} ended without success`);
 }
 
-/** Reads the list of a batch again and again, over outages of Temporal; rejects at Ctrl-C. */
+/** Reads the list of a batch again and again, over outages of Temporal; throws at Ctrl-C. */
 async function untilAllEnded(
   { jobs, signal }: Session,
   batch: string,
@@ -106,7 +106,7 @@ async function untilAllEnded(
   isJson: boolean,
 ): Promise<void> {
   const { isOutage } = await import('../client/temporal-errors.js');
-  const showProgress = progressPrinter(PROGRESS_MS);
+  const showProgress = progressPrinter(BATCH_PROGRESS_MS);
   let listsAtEnd = 0;
   for (let lists = 1; ; lists++) {
     const startedAt = performance.now();

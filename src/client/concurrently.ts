@@ -1,7 +1,7 @@
 /** Works on very many items, some of them at once, in memory that does not grow with their number. */
 import { setMaxListeners } from 'node:events';
 
-interface Limits {
+interface ConcurrencyOptions {
   /** Items that are in work at the same moment, or done before an earlier one. */
   limit?: number;
   /** Once it is aborted no further item is begun. What is in work is finished; then the call ends with its reason. */
@@ -9,7 +9,7 @@ interface Limits {
 }
 
 /** Hundreds of jobs take seconds, and a lone worker that answers the queries among the calls is not flooded. */
-const DEFAULT_LIMIT = 10;
+const DEFAULT_AT_ONCE = 10;
 
 /** One item in work; `done` once it is not. */
 interface Slot<R> {
@@ -23,7 +23,7 @@ interface Slot<R> {
  */
 export async function* concurrently<T, R>(
   items: Iterable<T> | AsyncIterable<T>,
-  { limit = DEFAULT_LIMIT, signal }: Limits,
+  { limit = DEFAULT_AT_ONCE, signal }: ConcurrencyOptions,
   work: (item: T) => Promise<R>,
 ): AsyncGenerator<R, void, undefined> {
   signal?.throwIfAborted();
@@ -93,7 +93,7 @@ async function closeSource(source: Iterator<unknown> | AsyncIterator<unknown>): 
 export function onAbort(signal: AbortSignal | null | undefined, callback: (reason: unknown) => void): () => void {
   if (signal == null) return () => {};
   // Node warns of a leak at more than ten listeners, and a caller may give one signal to a hundred waits. A signal of
-  // another library has no such limit, and Node's function would refuse it.
+  // another library has no such limit, and Node's function takes no other.
   if (signal instanceof EventTarget) setMaxListeners(0, signal);
   const listener = () => callback(signal.reason);
   signal.addEventListener('abort', listener, { once: true });

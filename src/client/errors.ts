@@ -29,7 +29,7 @@ export class KeyConflictError extends AgentJobError {
   override readonly code = 'KEY_CONFLICT';
 }
 
-/** No such workflow: never started, in another namespace, or closed so long ago that Temporal no longer keeps it. */
+/** No such workflow: never started, in another namespace, or closed before the time for which Temporal keeps it. */
 export class JobNotFoundError extends AgentJobError {
   override readonly name: string = 'JobNotFoundError';
   override readonly code: 'JOB_NOT_FOUND' | 'JOB_ENDED' = 'JOB_NOT_FOUND';
@@ -46,7 +46,7 @@ export class JobEndedError extends JobNotFoundError {
   }
 }
 
-/** The upstream refused to create the job; the key may be used again, with any input. */
+/** The upstream rejected the create; the key may be used again, with any input. */
 export class CreateRejectedError extends AgentJobError implements CreateRejectedDetails {
   override readonly name = 'CreateRejectedError';
   override readonly code = 'CREATE_REJECTED';
@@ -54,7 +54,7 @@ export class CreateRejectedError extends AgentJobError implements CreateRejected
   /** The upstream's own text. */
   readonly error: string;
   constructor(workflowId: string, details: CreateRejectedDetails, options?: AgentJobsErrorOptions) {
-    super(workflowId, `the upstream refused to create the job: ${details.status} ${details.error}`.trimEnd(), options);
+    super(workflowId, `the upstream rejected the create: ${details.status} ${details.error}`.trimEnd(), options);
     this.status = details.status;
     this.error = details.error;
   }
@@ -121,16 +121,13 @@ export class NoJobError extends AgentJobError {
   override readonly code = 'NO_JOB';
 }
 
-/**
- * The ids that an ended run used up can't be read, so attaching anew could send a follow-up twice. The error is
- * `retryable` if a worker may know the ids.
- */
+/** The ids that an ended run used can't be read: one could be sent twice. `retryable` if a worker may know them. */
 export class UsedIdsUnknownError extends AgentJobError {
   override readonly name = 'UsedIdsUnknownError';
   override readonly code = 'USED_IDS_UNKNOWN';
 }
 
-/** The workflow refused the message; nothing was queued or resolved. */
+/** The workflow declined the message; nothing was queued or resolved. */
 export class MessageRefusedError extends AgentJobError {
   override readonly name = 'MessageRefusedError';
   override readonly code = 'MESSAGE_REFUSED';
@@ -179,7 +176,7 @@ export class JobPausedError extends NoWorkerError {
   override readonly code = 'JOB_PAUSED';
 }
 
-/** Temporal could not be reached, or refused the call; `retryable` if Temporal gave no definite answer. */
+/** Temporal could not be reached, or failed the call; `retryable` if Temporal gave no definite answer. */
 export class TemporalCallError extends AgentJobsError {
   override readonly name: string = 'TemporalCallError';
   override readonly code: 'TEMPORAL_CALL' | 'TEMPORAL_UNAVAILABLE' = 'TEMPORAL_CALL';

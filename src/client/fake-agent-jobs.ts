@@ -107,7 +107,12 @@ export class FakeAgentJobs {
       return job().send(followUp.id ?? '', followUp.prompt, options.onlyWhileRunning ?? false);
     };
     return {
-      ...{ workflowId, projectId, key, runId: null, url: null, isNew },
+      workflowId,
+      projectId,
+      key,
+      runId: null,
+      url: null,
+      isNew,
       followUp: async (prompt, options) => ({ id: send(prompt, options).id, checked: true }),
       sendFollowUp: async (prompt, options) => send(prompt, options),
       pollNow: async () => void job().running(),
@@ -146,17 +151,25 @@ export class FakeJob {
     const [at, id] = [new Date().toISOString(), input.jobId ?? `job_${randomUUID()}`];
     const job = { id, status: 'active', createdAt: at, source: null, model: null, prLink: null, archivedAt: null };
     this.state = {
-      ...{ prLink: null, prLinks: [], sawWork: null },
-      ...{ phase: 'watching', projectId: input.projectId, jobId: id, job, unknown: null, outcome: null, polls: 1 },
-      ...{
-        followUps: [],
-        usedFollowUpIds: [...('usedFollowUpIds' in input ? (input.usedFollowUpIds ?? []) : [])],
-        promptHashes: {},
-        decisions: [],
-        startedAt: at,
-        lastChangeAt: at,
-      },
-      ...{ tags: [...(input.tags ?? [])], metadata: { ...input.metadata }, waiting: { for: 'poll', since: at } },
+      prLink: null,
+      prLinks: [],
+      sawWork: null,
+      phase: 'watching',
+      projectId: input.projectId,
+      jobId: id,
+      job,
+      unknown: null,
+      outcome: null,
+      polls: 1,
+      followUps: [],
+      usedFollowUpIds: [...('usedFollowUpIds' in input ? (input.usedFollowUpIds ?? []) : [])],
+      promptHashes: {},
+      decisions: [],
+      startedAt: at,
+      lastChangeAt: at,
+      tags: [...(input.tags ?? [])],
+      metadata: { ...input.metadata },
+      waiting: { for: 'poll', since: at },
     };
   }
 

@@ -8,8 +8,8 @@ const QUEUE_TYPE = { workflow: 1, activity: 2 } as const;
 const VERSIONED = 2; // temporal.api.enums.v1.WorkerVersioningMode
 /** A worker that waits for work polls anew once a minute; the server lists it for five. */
 const POLLED_WITHIN_MS = 75_000;
-const RUNNING = 1; // temporal.api.enums.v1.WorkerStatus
-/** The last poll of a worker that ends may come so long after its report. */
+const RUNNING_WORKER = 1; // temporal.api.enums.v1.WorkerStatus
+/** The last poll of a worker that ends may come 2 seconds after its report. */
 const LAST_POLL_MS = 2_000;
 
 /** What a worker polls a task queue for. */
@@ -38,7 +38,7 @@ export async function livePollers(client: Client, taskQueue: string, polledFor: 
   const served = [nameOf(currentDeploymentVersion)];
   if (rampingVersionPercentage) served.push(nameOf(rampingDeploymentVersion));
   const since = Date.now() - POLLED_WITHIN_MS;
-  const ended = reports.filter(({ status }) => (status ?? RUNNING) > RUNNING);
+  const ended = reports.filter(({ status }) => (status ?? RUNNING_WORKER) > RUNNING_WORKER);
   const endOf = new Map(ended.map(({ workerIdentity, heartbeatTime }) => [workerIdentity, toMs(heartbeatTime)]));
   const polled = (pollers ?? []).map(({ identity, lastAccessTime, deploymentOptions }) => {
     const version = deploymentOptions?.workerVersioningMode === VERSIONED ? nameOf(deploymentOptions) : null;

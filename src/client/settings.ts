@@ -1,6 +1,6 @@
 /**
  * What callers give: settings of a client, the job to start or attach to, and the options of a call. An unknown name is
- * refused before anything is sent; workflows ignore such fields.
+ * invalid: nothing is sent. Workflows ignore such fields.
  */
 import type { Client, ClientInterceptors } from '@temporalio/client';
 import type { DataConverter } from '@temporalio/common';
@@ -27,10 +27,7 @@ interface SharedSettings {
   taskQueue?: string | null | undefined;
   /** Address of Temporal's web UI, for links; default `AGENT_JOBS_WEB_UI_URL` for `connect`, else Temporal Cloud’s. */
   webUiUrl?: string | null | undefined;
-  /**
-   * Lists and pages of the web UI name jobs by their keys, and show nothing of prompts; default
-   * `AGENT_JOBS_HIDE_PROMPTS` for `connect`, else false.
-   */
+  /** The web UI names jobs by keys, without prompts; default `AGENT_JOBS_HIDE_PROMPTS` for `connect`, else false. */
   hidePrompts?: boolean | null | undefined;
   /** The limit of each call that gives none itself, in milliseconds. Waits for an end have none. */
   timeoutMs?: number | null | undefined;
@@ -87,23 +84,30 @@ export interface WaitOptions {
 
 /** How what a caller wrote is checked. */
 export interface InputOptions {
-  /** Also send fields that this release does not know, to workers of a newer one; default false: they are refused. */
+  /** Also send fields that this release does not know, to workers of a newer one; default false: they are invalid. */
   allowUnknown?: boolean | null | undefined;
 }
 
 /** All names that an object of ours may have; its type makes sure that none is missing. */
 export type Names<T> = Readonly<Record<keyof T, true>>;
 
-const SHARED: Names<SharedSettings> = {
-  ...{ taskQueue: true, webUiUrl: true, hidePrompts: true, timeoutMs: true, logger: true },
+const SHARED_SETTINGS: Names<SharedSettings> = {
+  taskQueue: true,
+  webUiUrl: true,
+  hidePrompts: true,
+  timeoutMs: true,
+  logger: true,
 };
 /** The names of ConnectSettings. */
 export const CONNECT_SETTINGS: Names<ConnectSettings> = {
-  ...SHARED,
-  ...{ address: true, namespace: true, dataConverter: true, interceptors: true },
+  ...SHARED_SETTINGS,
+  address: true,
+  namespace: true,
+  dataConverter: true,
+  interceptors: true,
 };
 /** The names of AgentJobsSettings. */
-export const OWN_CLIENT_SETTINGS: Names<AgentJobsSettings> = { ...SHARED, client: true };
+export const OWN_CLIENT_SETTINGS: Names<AgentJobsSettings> = { ...SHARED_SETTINGS, client: true };
 /** The names of InputOptions. */
 export const INPUT_OPTIONS: Names<InputOptions> = { allowUnknown: true };
 /** The names of Attribution. */

@@ -14,7 +14,7 @@ export const CALL_TIMEOUT_MS = 10_000;
 /** The default for a call that may read and start more than once. */
 export const START_TIMEOUT_MS = 30_000;
 
-/** The deadline of requests lies so much after the limit: the error of the limit says more. */
+/** The deadline of requests lies a second after the limit: the error of the limit says more. */
 const DEADLINE_AFTER_LIMIT_MS = 1_000;
 /** The longest timer that Node can set. */
 export const MAX_TIMER_MS = 2 ** 31 - 1;
@@ -101,14 +101,11 @@ async function untilAborted<T>(
 
 /** Between two rounds during an outage: a wait of hours should outlive a restart of the server. */
 const OUTAGE_PAUSE_MS = 2_000;
-/** A wait is made of rounds: so its requests leave little behind on a signal, and an abandoned round ends. */
+/** A wait is made of rounds: what a request leaves behind on its signal stays little, and an abandoned round ends. */
 const ROUND_MS = 5 * 60_000;
-/** A request that the server has not refused for so long was accepted. */
+/** A request that the server has not failed within 10 seconds was accepted. */
 const ACCEPTED_AFTER_MS = 10_000;
-/**
- * So long after it, a definite error may still be an outage's: a server that starts, or has lost its database, sends
- * many.
- */
+/** For 5 minutes after it, a definite error may be an outage's: a server that starts, or has no database, sends it. */
 const DOUBT_MS = 5 * 60_000;
 
 interface LongWaitOptions {

@@ -15,8 +15,8 @@ import { addressOf } from './web-ui.js';
 const UNREACHABLE: readonly number[] = [GRPC.deadlineExceeded, GRPC.unavailable];
 /** A server that has just begun, or whose database is away, also sends these. */
 const OUTAGE = [...UNREACHABLE, GRPC.canceled, GRPC.unknown, GRPC.resourceExhausted, GRPC.aborted, GRPC.internal];
-const PAUSED = 8; // temporal.api.enums.v1.WorkflowExecutionStatus
-const REFUSAL: readonly number[] = [GRPC.permissionDenied, GRPC.unauthenticated];
+const PAUSED_STATUS = 8; // temporal.api.enums.v1.WorkflowExecutionStatus
+const REFUSED_CREDENTIALS: readonly number[] = [GRPC.permissionDenied, GRPC.unauthenticated];
 
 /** True if Temporal gave no definite response: trying again later may help. */
 export function isOutage(error: unknown): boolean {
@@ -42,7 +42,7 @@ export function isDeadlineExceeded(error: unknown): boolean {
 
 /** True if the server keeps a query or an update from workers because the workflow is paused. */
 export function isPaused(error: unknown): boolean {
-  if (error instanceof QueryRejectedError) return error.status === PAUSED;
+  if (error instanceof QueryRejectedError) return error.status === PAUSED_STATUS;
   return isUnfit(error, /is paused/i);
 }
 
@@ -101,7 +101,7 @@ export function tooSlowError(client: Client, timeoutMs: number): TemporalUnavail
 /** Why no connection could be made. */
 export function toConnectError({ address, namespace }: { address: string; namespace: string }, cause: unknown): Error {
   const grpc = grpcError(cause);
-  if (grpc !== undefined && REFUSAL.includes(grpc.code)) {
+  if (grpc !== undefined && REFUSED_CREDENTIALS.includes(grpc.code)) {
     const text = `Temporal at ${address} refuses the credentials: ${remedyFor(grpc, namespace)}`;
     return new TemporalCallError(text, { cause });
   }
@@ -158,7 +158,7 @@ function remedyFor({ code, details }: GrpcError, namespace: string): string {
   if (code === GRPC.invalidArgument && /^(?!invalid value).*search attribute/i.test(details)) {
     return `${details}; run "agent-jobs setup" once for namespace "${namespace}"`;
   }
-  if (REFUSAL.includes(code)) {
+  if (REFUSED_CREDENTIALS.includes(code)) {
     return `${details}; check TEMPORAL_API_KEY or the client certificate, and its rights in namespace "${namespace}"`;
   }
   if (UNREACHABLE.includes(code)) return `${details}; check that the server runs and that TEMPORAL_ADDRESS names it`;

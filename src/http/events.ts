@@ -1,6 +1,4 @@
-/**
- * A job's states as server-sent events, until its result. An id is a hash of what it names: any server goes on from it.
- */
+/** A job's states as server-sent events, until its result. An id is a hash of its event: any server goes on from it. */
 import { createHash, randomInt } from 'node:crypto';
 import { EventEmitter, once } from 'node:events';
 import type { JobState } from '../contract.js';
@@ -92,12 +90,9 @@ function eventOf(event: 'state' | 'result', id: string, data: Partial<JobState> 
 
 const watches = new WeakMap<AgentJobs, Map<string, SharedWatch>>();
 
-/**
- * One watch of a job for all its streams of this server, from the first stream to the last: a thousand streams of one
- * job ask Temporal no more than one does.
- */
+/** One watch of a job for all its streams of this server: a thousand of them ask Temporal no more than one does. */
 class SharedWatch extends EventEmitter {
-  /** Rejects if there is no such job, or if Temporal does not answer. */
+  /** Throws if there is no such job, or if Temporal does not answer. */
   readonly found: Promise<unknown>;
   result: Event | null = null;
   #last: Event | null = null;

@@ -1,7 +1,7 @@
 /** Who works next: keys take turns, a request each, so that the requests of one key keep those of no other waiting. */
 import { tooMuch } from './limits.js';
 
-const MAX_WAIT_MS = 10_000;
+const MAX_IN_LINE_MS = 10_000;
 
 /** The requests of one key. Those that have begun hold memory, and go first. */
 interface Own {
@@ -16,14 +16,11 @@ export class Line {
   readonly #waiting = new Map<string, Own>();
   #isBusy = false;
 
-  constructor(maxWaitMs = MAX_WAIT_MS) {
+  constructor(maxWaitMs = MAX_IN_LINE_MS) {
     this.#maxWaitMs = maxWaitMs;
   }
 
-  /**
-   * Waits for a turn of this key. It lasts until the request waits for anything else. Throws a problem 503 if the wait
-   * takes too long.
-   */
+  /** Waits for a turn of this key, which lasts until the request's next wait. Throws a problem 503 if it is late. */
   async turn(key: string, of: keyof Own): Promise<void> {
     if (!this.#isBusy) return this.#occupy();
     const own = this.#waiting.get(key) ?? { begun: new Set(), fresh: new Set() };

@@ -28,8 +28,8 @@ interface ToolCall extends Pick<OperationCall, 'jobs' | 'args' | 'gone' | 'endin
 /** Clients cut off calls at 60 or 120 seconds. */
 const DEFAULT_WAIT_MS = 50_000;
 
-const PLACE = { projectId: described("The upstream's project.", PROJECT) };
-const JOB = { ...PLACE, key: described('The key of the job.', KEY) };
+const PROJECT_ARGUMENTS = { projectId: described("The upstream's project.", PROJECT) };
+const JOB_ARGUMENTS = { ...PROJECT_ARGUMENTS, key: described('The key of the job.', KEY) };
 const ANY: Kind<unknown> = { check: (value) => value, schema: () => ({ type: 'integer', minimum: 0 }) };
 const SECONDS = described('How long to wait, in seconds; default as long as this server allows.', optional(ANY));
 
@@ -40,7 +40,7 @@ export const TOOLS = Object.values<Operation>(OPERATIONS).flatMap((operation) =>
   const { more, needs = {}, lacks = [], isReadOnly = false, waits } = agents;
   const own = Object.entries(all).filter(([name]) => !lacks.includes(name));
   const taken: Arguments = {
-    ...(of === 'job' ? JOB : PLACE),
+    ...(of === 'job' ? JOB_ARGUMENTS : PROJECT_ARGUMENTS),
     ...Object.fromEntries(own),
     ...needs,
     ...(waits === 'asked' && { timeoutSeconds: SECONDS }),
@@ -60,7 +60,7 @@ async function callTool(tool: Tool, call: ToolCall): Promise<Body & { next: stri
   const { jobs, caller, args: written } = call;
   checkKnownFields(checkObject(written, 'arguments'), input, null);
   checkArguments(taken, written);
-  checkArguments(PLACE, written);
+  checkArguments(PROJECT_ARGUMENTS, written);
   const { projectId, key, timeoutSeconds, ...args } = written;
   checkMaySee(caller, projectId);
   const waitMs = waitOf(operation.agents?.waits, timeoutSeconds, call.maxWaitMs);
@@ -132,7 +132,7 @@ function nextStep(body: Body): string {
 
 /** The caller, and where errors of this server are reported, never with a key or a prompt. */
 interface McpService extends Pick<ToolCall, 'caller' | 'ending'> {
-  /** Rejects while Temporal is away: each call tries again. */
+  /** Throws while Temporal is away: each call tries again. */
   connect: () => Promise<ToolCall['jobs']>;
   maxWaitMs?: number | undefined;
   version: string;

@@ -5,7 +5,7 @@ import { HEADERS, type Route, ROUTES } from './routes.js';
 
 const TEXT_OR_NULL: JsonSchema = { type: ['string', 'null'] };
 const TEXTS: JsonSchema = { type: 'array', items: TEXT.schema() };
-const FLAG: JsonSchema = { type: 'boolean' };
+const BOOLEAN: JsonSchema = { type: 'boolean' };
 
 function ref(name: string): JsonSchema {
   return { $ref: `#/components/schemas/${name}` };
@@ -34,36 +34,46 @@ const RESULT: JsonSchema = {
   },
 };
 
-const JOB = {
-  ...{ key: TEXT_OR_NULL, workflowId: TEXT.schema(), url: TEXT_OR_NULL, outcome: TEXT_OR_NULL, prLink: TEXT_OR_NULL },
+const texts = (...names: string[]) => Object.fromEntries(names.map((name) => [name, TEXT.schema()]));
+const textsOrNull = (...names: string[]) => Object.fromEntries(names.map((name) => [name, TEXT_OR_NULL]));
+
+const JOB_FIELDS = {
+  key: TEXT_OR_NULL,
+  workflowId: TEXT.schema(),
+  ...textsOrNull('url', 'outcome', 'prLink'),
   state: orNull(ref('JobState')),
 };
 
 /** What HTTP answers with, besides the shapes of the contract. */
 const ANSWERS: Readonly<Record<string, JsonSchema>> = {
-  Job: objectOf({ ...JOB, result: orNull(ref('AgentJobResult')), failure: orNull(ref('JobFailure')) }),
+  Job: objectOf({ ...JOB_FIELDS, result: orNull(ref('AgentJobResult')), failure: orNull(ref('JobFailure')) }),
   JobFailure: objectOf({ type: TEXT.schema(), message: TEXT.schema(), details: {} }),
-  StartedJob: objectOf({ ...JOB, key: TEXT.schema(), isNew: FLAG }),
+  StartedJob: objectOf({ ...JOB_FIELDS, key: TEXT.schema(), isNew: BOOLEAN }),
   JobPage: objectOf({ jobs: { type: 'array', items: ref('JobSummary') }, nextCursor: TEXT_OR_NULL }),
   JobSummary: objectOf({
-    ...{ key: TEXT_OR_NULL, workflowId: TEXT.schema(), runId: TEXT.schema(), title: TEXT_OR_NULL },
-    ...{ projectId: TEXT_OR_NULL, jobId: TEXT_OR_NULL, phase: TEXT_OR_NULL, batch: TEXT_OR_NULL, tags: TEXTS },
-    ...{ metadata: { type: 'object', additionalProperties: TEXT.schema() }, status: TEXT_OR_NULL },
-    ...{ outcome: TEXT_OR_NULL, waitingFor: TEXT_OR_NULL, prLink: TEXT_OR_NULL, workflowStatus: TEXT.schema() },
-    ...{ startedAt: TEXT.schema(), endedAt: TEXT_OR_NULL },
+    key: TEXT_OR_NULL,
+    ...texts('workflowId', 'runId'),
+    ...textsOrNull('title', 'projectId', 'jobId', 'phase', 'batch'),
+    tags: TEXTS,
+    metadata: { type: 'object', additionalProperties: TEXT.schema() },
+    ...textsOrNull('status', 'outcome', 'waitingFor', 'prLink'),
+    ...texts('workflowStatus', 'startedAt'),
+    endedAt: TEXT_OR_NULL,
   }),
-  QueuedFollowUp: objectOf({ id: TEXT.schema(), state: TEXT.schema(), checked: FLAG }),
+  QueuedFollowUp: objectOf({ id: TEXT.schema(), state: TEXT.schema(), checked: BOOLEAN }),
   Problem: {
     ...objectOf({
-      ...{ type: TEXT.schema(), title: TEXT.schema(), status: { type: 'integer' }, detail: TEXT.schema() },
-      ...{ code: TEXT.schema(), retryable: FLAG },
+      ...texts('type', 'title'),
+      status: { type: 'integer' },
+      ...texts('detail', 'code'),
+      retryable: BOOLEAN,
     }),
     description: 'What went wrong (RFC 9457); `retryable` if the same request may work later.',
   },
 };
 
 /** Times of ours. Those of the upstream's record may be any text. */
-const TIMES = ['at', 'startedAt', 'finishedAt', 'endedAt', 'lastChangeAt', 'since', 'until', 'lookAfter'];
+const TIME_FIELDS = ['at', 'startedAt', 'finishedAt', 'endedAt', 'lastChangeAt', 'since', 'until', 'lookAfter'];
 
 /** All shapes as answers, made of what generated clients read without a failure. */
 const SHAPES = JSON.parse(
@@ -77,7 +87,7 @@ function forClients(name: string, schema: Shape): object {
   if (Array.isArray(required) && properties) {
     return { ...schema, required: required.filter((field) => !canBeNull(properties[field]!)) };
   }
-  if (TIMES.includes(name) && type !== undefined) return { ...schema, format: 'date-time' };
+  if (TIME_FIELDS.includes(name) && type !== undefined) return { ...schema, format: 'date-time' };
   if (!Array.isArray(words)) return schema;
   const list = `One of ${words.filter((word) => word !== null).join(', ')}; more may come.`;
   return { ...others, type, description: description === undefined ? list : `${description} ${list}` };
@@ -97,7 +107,9 @@ export function openApi(version: string, publicUrl = '/'): object {
   return {
     openapi: '3.1.0',
     info: {
-      ...{ title: 'agent-jobs', version, license: { name: 'MIT', identifier: 'MIT' } },
+      title: 'agent-jobs',
+      version,
+      license: { name: 'MIT', identifier: 'MIT' },
       description:
         'Starts jobs of coding agents, follows them, and sends them further instructions. Answers may get further ' +
         'fields and words, which clients ignore.',

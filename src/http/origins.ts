@@ -7,10 +7,7 @@ import type { Answer } from './request.js';
 const EXPOSED = 'retry-after, www-authenticate';
 const PREFLIGHT = { 'access-control-allow-methods': 'POST', 'access-control-max-age': '600' } as const;
 
-/**
- * Has a listed page read whatever is answered, errors too. Returns the answer to its preflight, which has no key; null
- * for any other request.
- */
+/** Lets a listed page read each answer, errors too. Returns the answer to its preflight, which has no key, or null. */
 export function admitOrigin(
   { method, headers }: IncomingMessage,
   response: ServerResponse,

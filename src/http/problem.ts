@@ -28,7 +28,7 @@ export class Problem extends Error {
   }
 }
 
-/** A message of the Model Context Protocol that is refused, as its clients understand it: an error of JSON-RPC. */
+/** A message of the Model Context Protocol that is declined, as its clients understand it: an error of JSON-RPC. */
 export class RpcProblem extends Problem {
   override readonly body: object;
 

@@ -30,7 +30,7 @@ export interface Call extends Omit<OperationCall, 'waitMs' | 'keyName'> {
   readonly caller: Caller;
   readonly request: IncomingMessage;
   readonly response: ServerResponse;
-  /** Writes a part of a stream once there is room for it, until its reader took it. Rejects if the reader goes away. */
+  /** Writes a part of a stream once there is room for it, until its reader took it. Throws if the reader goes away. */
   readonly stream: (bytes: Buffer) => Promise<void>;
   /** Waits for a turn to work. Throws a problem 503 if that takes too long. */
   readonly turn: () => Promise<void>;

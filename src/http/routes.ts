@@ -47,11 +47,9 @@ function routesOf(operation: Operation): Route[] {
   const { method, takes, answers, idempotencyKey, waits } = http;
   const { key: _, ...fields } = all;
   const headers = [...(idempotencyKey ? (['Idempotency-Key'] as const) : []), ...(waits ? (['Prefer'] as const) : [])];
-  const route: Handled = {
-    ...{ id, method, summary, answers, headers, handle: handlerOf(operation, http) },
-    query: takes === 'query' ? fields : {},
-    body: takes === 'body' ? plainObject(fields, { isClosed: true }) : null,
-  };
+  const query = takes === 'query' ? fields : {};
+  const body = takes === 'body' ? plainObject(fields, { isClosed: true }) : null;
+  const route = { id, method, summary, answers, headers, query, body, handle: handlerOf(operation, http) };
   return BASES[of].map((base) => at(base + http.path, route));
 }
 
@@ -89,7 +87,12 @@ function at(path: string, route: Handled): Route {
 }
 
 const EVENTS: Handled = {
-  ...{ id: 'streamEvents', method: 'GET', query: {}, headers: ['Last-Event-ID'], body: null, handle: streamEvents },
+  id: 'streamEvents',
+  method: 'GET',
+  query: {},
+  headers: ['Last-Event-ID'],
+  body: null,
+  handle: streamEvents,
   summary: 'Stream the states of a job as they change, then its result',
   answers: { 200: { type: 'string' }, 204: null },
 };
@@ -102,7 +105,12 @@ export const ROUTES: readonly Route[] = [
 
 /** The tools of an agent. Each checks the project of its arguments; the protocol has its own description. */
 export const MCP_ROUTE = at('/mcp', {
-  ...{ id: 'callTool', method: 'POST', summary: 'Call a tool', query: {}, headers: [], body: {} },
+  id: 'callTool',
+  method: 'POST',
+  summary: 'Call a tool',
+  query: {},
+  headers: [],
+  body: {},
   answers: {},
   // The SDK is loaded when it is first called: few servers have agents.
   handle: async (call) => (await import('./mcp.js')).serveMcp(call),

@@ -20,7 +20,7 @@ import { networkOf, Strangers } from './strangers.js';
 import { type Reader, Unread } from './unread.js';
 
 interface HttpService extends Readonly<Call['service']> {
-  /** Rejects while Temporal is away: each request tries again. */
+  /** Throws while Temporal is away: each request tries again. */
   readonly connect: () => Promise<AgentJobs>;
   /** Null: no caller needs a key, and the server must listen on this machine alone. */
   readonly keys: CallerKeys | null;
@@ -34,7 +34,7 @@ interface HttpService extends Readonly<Call['service']> {
 /** The limit of all callers together. A stream is one. */
 const MAX_CONNECTIONS = 5_000;
 const KEEP_ALIVE_MS = 75_000;
-/** A slower request is answered 408. A request without a host is refused here, because Node's answer has no body. */
+/** A slower request is answered 408. A request without a host is declined here, because Node's answer has no body. */
 const OPTIONS = {
   headersTimeout: 10_000,
   requestTimeout: 30_000,
@@ -44,7 +44,7 @@ const OPTIONS = {
 /** What a request without a wait may take once the end was asked for. */
 const DRAIN_MS = 20_000;
 const READY_LIMIT_MS = 4_000;
-/** A caller that was refused may read why, and is cut off then. */
+/** A caller whose request was declined may read why, and is cut off then. */
 const LAST_WORD_MS = 1_000;
 const BROKEN: Readonly<Record<string, number>> = { ERR_HTTP_REQUEST_TIMEOUT: 408, HPE_HEADER_OVERFLOW: 431 };
 
@@ -105,18 +105,18 @@ export class HttpServer {
     for (const event of ['request', 'checkContinue', 'checkExpectation']) {
       server.on(event, (request: IncomingMessage, response: ServerResponse) => void this.#serve(request, response));
     }
-    server.on('clientError', (error: NodeJS.ErrnoException, socket: Socket) => this.#refuseBroken(error, socket));
+    server.on('clientError', (error: NodeJS.ErrnoException, socket: Socket) => this.#declineBroken(error, socket));
     this.#server = server;
   }
 
-  /** Listens; rejects if it can't. */
+  /** Listens; throws if it can't. */
   static async listen(service: HttpService, { host, port }: { host: string; port: number }): Promise<HttpServer> {
     const http = new HttpServer(service);
     await once(http.#server.listen(port, host), 'listening');
     return http;
   }
 
-  /** Listens at a second address, for `/healthz` and the like alone, without limits; rejects if it can't. */
+  /** Listens at a second address, for `/healthz` and the like alone, without limits; throws if it can't. */
   async listenForProbes({ host, port }: { host: string; port: number }): Promise<string> {
     this.#probes = createServer(OPTIONS, (request, response) => void this.#serve(request, response, true));
     await once(this.#probes.listen(port, host), 'listening');
@@ -204,8 +204,8 @@ export class HttpServer {
     // The caller may keep the connection.
     response.removeHeader('connection');
     const source = { ...exchange, limits: this.#limits, countedAs: open.countedAs };
-    const refuse = (error: unknown) => Promise.reject(isTools ? RpcProblem.of(error) : error);
-    const args = route.body ? await readBody(source, route.body).catch(refuse) : query;
+    const decline = (error: unknown) => Promise.reject(isTools ? RpcProblem.of(error) : error);
+    const args = route.body ? await readBody(source, route.body).catch(decline) : query;
     const jobs = await service.connect();
     if (workflowId !== null) await checkIsJob(jobs, workflowId);
     const job = () => jobs.handle(workflowId ?? '');
@@ -284,8 +284,8 @@ export class HttpServer {
     await this.#send(open, answer).catch((full: unknown) => this.#sendError(open, full));
   }
 
-  /** What is no HTTP, or comes too slowly, is refused after the answer to the request before. */
-  #refuseBroken({ code = '' }: NodeJS.ErrnoException, socket: Socket): void {
+  /** What is no HTTP, or comes too slowly, is declined after the answer to the request before. */
+  #declineBroken({ code = '' }: NodeJS.ErrnoException, socket: Socket): void {
     const { response } = this.#open.get(socket) ?? {};
     if (code === 'ECONNRESET' || !socket.writable) socket.destroy();
     else if (response?.req.complete) {
@@ -293,7 +293,7 @@ export class HttpServer {
       socket.pause();
       response.once('close', () => closeSoon(socket));
     } else if (response?.headersSent) socket.destroy();
-    else refuse(socket, new Problem(BROKEN[code] ?? 400, 'no request of HTTP/1.1, or it came too slowly'));
+    else decline(socket, new Problem(BROKEN[code] ?? 400, 'no request of HTTP/1.1, or it came too slowly'));
   }
 }
 
@@ -359,7 +359,7 @@ async function checkIsJob({ client }: AgentJobs, workflowId: string): Promise<vo
   if (type !== AGENT_JOB_WORKFLOW) throw new JobNotFoundError(workflowId, 'no such job');
 }
 
-function refuse(socket: Socket, { status, body }: Problem): void {
+function decline(socket: Socket, { status, body }: Problem): void {
   const text = `${JSON.stringify(body)}\n`;
   const head = [`HTTP/1.1 ${status} ${STATUS_CODES[status]}`, `content-type: ${PROBLEM_TYPE}`, 'connection: close'];
   closeSoon(socket, [...head, `content-length: ${Buffer.byteLength(text)}`, '', text].join('\r\n'));

@@ -109,7 +109,7 @@ function startWatchdog(pid: number): ChildProcess {
 /** How the parts of a system are stopped, in the order of their starts. */
 export type Stops = (() => unknown)[];
 
-/** Stops all parts, the last one first; rejects with the first failure once all were stopped. */
+/** Stops all parts, the last one first; throws the first failure once all were stopped. */
 export async function stopAll(stops: Stops): Promise<void> {
   const failures: unknown[] = [];
   for (let stop = stops.pop(); stop; stop = stops.pop()) {

@@ -1,5 +1,5 @@
 /**
- * The folders of this user, and the data folder of a running `npm start`: a second start is refused with the address of
+ * The folders of this user, and the data folder of a running `npm start`: a second start ends with the address of
  * the first. A port that follows from the folder's path is its lock, for the kernel frees it however a process ends.
  */
 import { createHash } from 'node:crypto';

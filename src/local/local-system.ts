@@ -32,7 +32,7 @@ interface LocalSystemOptions {
   stops: Stops;
 }
 
-/** The sandbox's jobs open a pull request after some reads and end later; a follow-up makes them active again. */
+/** The sandbox's jobs open a pull request after 4 seconds and end later; a follow-up makes them active again. */
 const DEMO_SCRIPT: JobScript = {
   steps: [
     { status: 'active' },

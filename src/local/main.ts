@@ -23,10 +23,10 @@ const USAGE = `Usage: npm start [-- options]
   --late-pr TIME    how long after "completed" the sandbox shows the pull request, for example 15s
   --stale-end TIME  how long after a message the sandbox shows the old status, for example 10s`;
 
-const PROJECT = 'demo';
+const DEMO_PROJECT = 'demo';
 const KEY_START = 'demo-';
-const PROMPT = 'Add a page about pricing to the site';
-const FOLLOW_UP = 'Mention the free plan, too';
+const DEMO_PROMPT = 'Add a page about pricing to the site';
+const DEMO_FOLLOW_UP = 'Mention the free plan, too';
 
 const ending = new AbortController();
 const PARENT_POLL_MS = 300;
@@ -95,7 +95,7 @@ function endOnce(stops: Stops, isReal: boolean): (code: number, why?: string) =>
 async function runDemo({ jobs, webUi }: LocalSystem): Promise<void> {
   const earlier = await runningDemo(jobs);
   const key = earlier ?? `${KEY_START}${new Date().toISOString().slice(0, 19).replaceAll(':', '-')}`;
-  const job = await jobs.start({ projectId: PROJECT, prompt: PROMPT, key });
+  const job = await jobs.start({ projectId: DEMO_PROJECT, prompt: DEMO_PROMPT, key });
   const { workflowId } = job;
   printLine();
   printEntry('Workflow', `${workflowId}${earlier ? ' was under way when the last start ended; it goes on' : ''}`);
@@ -104,12 +104,12 @@ async function runDemo({ jobs, webUi }: LocalSystem): Promise<void> {
   await followDemo(job);
   const { outcome, prLink, polls } = await job.result({ signal: ending.signal });
   printLine();
-  printEntry('Outcome', `${outcome} after ${polls} reads`);
+  printEntry('Outcome', `${outcome} after ${polls} polls`);
   printEntry('PR', prLink ?? 'none');
 }
 
 async function runningDemo(jobs: LocalSystem['jobs']): Promise<string | undefined> {
-  for await (const { workflowId } of jobs.list({ projectId: PROJECT, isRunning: true })) {
+  for await (const { workflowId } of jobs.list({ projectId: DEMO_PROJECT, isRunning: true })) {
     const key = agentJobOf(workflowId)?.key;
     if (key?.startsWith(KEY_START)) return key;
   }
@@ -122,17 +122,17 @@ async function followDemo(job: JobHandle): Promise<void> {
   for await (const { phase, jobId, job: record, prLink, followUps, waiting } of job.watch({ signal: ending.signal })) {
     const [followUp] = followUps;
     const entries = {
-      Job: jobId && `${jobId} was created in project ${PROJECT}`,
+      Job: jobId && `${jobId} was created in project ${DEMO_PROJECT}`,
       Status: record?.status,
       'PR opened': prLink,
-      'Follow-up': followUp && `"${FOLLOW_UP}" ${followUp.state}`,
+      'Follow-up': followUp && `"${DEMO_FOLLOW_UP}" ${followUp.state}`,
       Waiting: waiting && passingWait(waiting),
     };
     for (const [label, text] of Object.entries(entries)) {
       if (text && printed.get(label) !== text) printEntry(label, text);
       if (text) printed.set(label, text);
     }
-    if (prLink && !followUp && phase === 'watching') await job.followUp(FOLLOW_UP, { id: 'demo-follow-up' });
+    if (prLink && !followUp && phase === 'watching') await job.followUp(DEMO_FOLLOW_UP, { id: 'demo-follow-up' });
   }
 }
 
@@ -141,7 +141,7 @@ function printNextSteps(system: LocalSystem, isReal: boolean): void {
   printEntry('All jobs', listUrl(system.webUi));
   printLine();
   printLine('Try next, in another terminal, from this folder:');
-  for (const command of nextSteps(system, isReal ? 'YOUR_PROJECT_ID' : PROJECT)) printLine(`  ${command}`);
+  for (const command of nextSteps(system, isReal ? 'YOUR_PROJECT_ID' : DEMO_PROJECT)) printLine(`  ${command}`);
   printLine('README.md goes on from there.');
   printLine();
   printLine('Everything stays up until Ctrl-C.');

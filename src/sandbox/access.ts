@@ -1,5 +1,6 @@
 /** The accepted keys, and the limits whose excess is a 429. */
 import * as z from 'zod';
+import { HOUR_MS } from '../contract/shared.js';
 import { errorResponse, type HttpResponse, type Operation } from './http.js';
 
 /** The key that a sandbox accepts by default; no upstream takes this key. */
@@ -59,8 +60,6 @@ export const rateLimitsSchema = z.strictObject({
 /** Accepted requests per window; an operation without a number is not limited. */
 export type RateLimits = z.input<typeof rateLimitsSchema>;
 
-const HOUR_MS = 3_600_000;
-
 /** Counts accepted requests; a throttled one does not count. */
 export class RateLimiter {
   readonly #passed = new Map<string, number[]>();
@@ -76,7 +75,7 @@ export class RateLimiter {
   }
 
   /** Undefined if the request is accepted; else the headers of the 429. */
-  refuse(operation: Operation, projectId: string, now: number): Record<string, string> | undefined {
+  throttle(operation: Operation, projectId: string, now: number): Record<string, string> | undefined {
     const limit = operation === 'get' ? undefined : this.#limits[operation];
     if (limit === undefined) return undefined;
     const key = operation === 'visitors' ? operation : `${operation}/${projectId}`;

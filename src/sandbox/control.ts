@@ -135,10 +135,7 @@ export function controlInProcess(commands: Commands): SandboxControl {
 /** The path before a command's name. */
 export const CONTROL_PATH = '/__sandbox/';
 
-/**
- * Handles `POST /__sandbox/<name>`: 200 `{result}`, 400 `{error}`, 404 for an unknown command, 403 for a request that a
- * web page may have sent, 405 for another method.
- */
+/** Handles `POST /__sandbox/<name>`: 200 `{result}`, 400 `{error}`, 404, 405, and 403 for what a web page may send. */
 export async function handleControl(
   commands: Commands,
   request: IncomingMessage,
@@ -146,14 +143,14 @@ export async function handleControl(
 ): Promise<void> {
   const body = await readBody(request);
   if (body === undefined) return;
-  sendResponse(serverResponse, refuse(request) ?? runCommand(commands, request.url!.slice(CONTROL_PATH.length), body));
+  sendResponse(serverResponse, decline(request) ?? runCommand(commands, request.url!.slice(CONTROL_PATH.length), body));
 }
 
 /**
  * The control asks for no key, and any page that a developer visits can send requests to loopback. A browser names the
  * page as the origin of every POST, and an image or a link is a GET.
  */
-function refuse({ method, headers }: IncomingMessage): HttpResponse | undefined {
+function decline({ method, headers }: IncomingMessage): HttpResponse | undefined {
   if (headers.origin !== undefined || headers['sec-fetch-site'] !== undefined) {
     return jsonResponse(403, { error: 'the control takes no requests from web pages' });
   }

@@ -2,13 +2,13 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { setTimeout as sleep } from 'node:timers/promises';
 import * as z from 'zod';
-import { errorResponse, OPERATIONS, sendHalf, sendResponse } from './http.js';
+import { errorResponse, UPSTREAM_OPERATIONS, sendHalf, sendResponse } from './http.js';
 import type { HttpResponse, Operation, OperationRoute } from './http.js';
 import { seededRandom } from './random.js';
 
 /** Which requests a rule is for, and how often and when its fault is injected. */
 const common = {
-  operation: z.enum(OPERATIONS).optional(),
+  operation: z.enum(UPSTREAM_OPERATIONS).optional(),
   projectId: z.string().optional(),
   promptIncludes: z.string().optional(),
   /** Applies from the nth matching request on, counted from 1 since the rule was added; default 1. */

@@ -54,9 +54,9 @@ export async function readBody(request: IncomingMessage): Promise<Buffer | undef
 }
 
 /** The operations of the interface. */
-export const OPERATIONS = ['create', 'message', 'get', 'visitors'] as const;
+export const UPSTREAM_OPERATIONS = ['create', 'message', 'get', 'visitors'] as const;
 /** One of them. */
-export type Operation = (typeof OPERATIONS)[number];
+export type Operation = (typeof UPSTREAM_OPERATIONS)[number];
 
 /** What a request of the interface asks for; ids are decoded from single path segments. */
 export interface OperationRoute {

@@ -1,7 +1,4 @@
-/**
- * The jobs of a sandbox: the life of each as its script says, in memory and, if asked, in a journal from which a
- * restarted sandbox knows them again.
- */
+/** The jobs of a sandbox: their lives as scripts say, in memory and, if asked, in a journal that outlives a restart. */
 import { randomBytes } from 'node:crypto';
 import { appendFileSync, existsSync, mkdirSync, readFileSync, truncateSync } from 'node:fs';
 import { dirname } from 'node:path';
@@ -17,7 +14,7 @@ export const jobStepSchema = z.strictObject({
   status: z.string().optional(),
   /** The step begins this long after the one before it. */
   afterMs: milliseconds.optional(),
-  /** The step begins after so many reads that showed the one before it; with `afterMs`, both must hold. */
+  /** How many polls must show the step before it; with `afterMs`, both must hold. */
   afterReads: z.int().min(0).optional(),
   /** `true` stands for a made-up address of a pull request; anything else is shown as it is. Default null. */
   prLink: z.json().optional(),
@@ -86,13 +83,13 @@ function showStep(
   };
 }
 
-/** The current step of a job, computed from times on each read: a hundred thousand idle jobs need no timers. */
+/** The current step of a job, computed from times on each poll: a hundred thousand idle jobs need no timers. */
 class JobLife {
   readonly #job: JobFacts;
   readonly #script: JobScript;
   #steps: JobStep[];
   #index = 0;
-  #reads = 0;
+  #polls = 0;
   #since: number;
   /** When the messages that wait start their steps. */
   #restarts: number[] | undefined;
@@ -116,14 +113,14 @@ class JobLife {
     this.#begin([step], now);
   }
 
-  /** The record now; a counted read advances steps that wait for reads. */
+  /** The record now; a counted poll advances steps that wait for polls. */
   show(now: number, isCounted: boolean): object {
     const { followUp = activeThenCompleted(this.#script), prLinkLagMs: lagMs = 0 } = this.#script;
     while (followUp !== 'ignore' && this.#restarts?.[0] !== undefined && this.#restarts[0] <= now) {
       this.#begin(followUp, this.#restarts.shift() ?? now);
     }
     while (this.#nextIsDue(now)) this.#advance(now);
-    if (isCounted) this.#reads++;
+    if (isCounted) this.#polls++;
     const { prLink, ...step } = this.#steps[this.#index] ?? {};
     const isLate = lagMs > 0 && (step.status !== 'completed' || now - this.#since < lagMs);
     return showStep(isLate ? step : { ...step, prLink }, this.#job, this.#since);
@@ -133,19 +130,19 @@ class JobLife {
     this.#steps = steps;
     this.#since = since;
     this.#index = 0;
-    this.#reads = 0;
+    this.#polls = 0;
   }
 
   #nextIsDue(now: number): boolean {
     const next = this.#steps[this.#index + 1];
-    return next !== undefined && now - this.#since >= (next.afterMs ?? 0) && this.#reads >= (next.afterReads ?? 0);
+    return next !== undefined && now - this.#since >= (next.afterMs ?? 0) && this.#polls >= (next.afterReads ?? 0);
   }
 
   #advance(now: number): void {
     const next = this.#steps[++this.#index];
-    // A step that waited for reads begins now; one that waited for time began when that time was over.
+    // A step that waited for polls begins now; one that waited for time began when that time was over.
     this.#since = next?.afterReads === undefined ? this.#since + (next?.afterMs ?? 0) : now;
-    this.#reads = 0;
+    this.#polls = 0;
   }
 }
 
@@ -219,10 +216,8 @@ export class Jobs {
     const script = this.#takeScript(projectId, prompt);
     const number = this.#jobs.size + 1;
     const id = script.numericId ? String(number) : `job_${number}_${randomBytes(6).toString('hex')}`;
-    this.#record({
-      ...{ type: 'create', id, number, projectId, prompt, at: this.#now() },
-      ...(script !== this.#optionScript && { script }),
-    });
+    const record = { type: 'create', id, number, projectId, prompt, at: this.#now() } as const;
+    this.#record(script === this.#optionScript ? record : { ...record, script });
     return this.#jobs.get(id)!.life.show(this.#now(), false);
   }
 

@@ -16,7 +16,7 @@ const USAGE = `Usage: npm run sandbox -- [options]
   --rate-limits    100 requests per hour for creates, messages and visitors
   --quiet          no line per request`;
 
-const OPTIONS = {
+const PROGRAM_OPTIONS = {
   port: { type: 'string' },
   host: { type: 'string' },
   key: { type: 'string' },
@@ -33,7 +33,7 @@ const OPTIONS = {
 const DOCUMENTED_LIMITS = { create: 100, message: 100, visitors: 100 };
 
 async function main(): Promise<void> {
-  const { values } = parseArgs({ options: OPTIONS });
+  const { values } = parseArgs({ options: PROGRAM_OPTIONS });
   if (values.help) return console.log(USAGE);
   const number = (name: 'port' | 'active-ms' | 'rows', preset: number) => {
     if (!/^\d*$/.test(values[name] ?? '')) throw new Error(`--${name} must be a whole number`);

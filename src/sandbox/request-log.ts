@@ -1,6 +1,6 @@
 /** What the sandbox has seen: counts of all requests, and the last ones in full. */
 import type { IncomingHttpHeaders, IncomingMessage } from 'node:http';
-import { OPERATIONS, type Operation, type OperationRoute } from './http.js';
+import { UPSTREAM_OPERATIONS, type Operation, type OperationRoute } from './http.js';
 
 /** Requests of one operation. */
 export interface OperationCount {
@@ -37,7 +37,7 @@ const SECRET_HEADERS = ['authorization', 'proxy-authorization', 'cookie', 'x-api
 /** The log; its memory does not grow with the number of requests. */
 export class RequestLog {
   readonly counts = Object.fromEntries(
-    [...OPERATIONS, 'other'].map((name) => [name, { requests: 0, effects: 0, responses: {} }]),
+    [...UPSTREAM_OPERATIONS, 'other'].map((name) => [name, { requests: 0, effects: 0, responses: {} }]),
   ) as OperationCounts;
   readonly #recent: RequestRecord[] = [];
   readonly #kept: number;

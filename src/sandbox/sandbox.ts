@@ -131,9 +131,9 @@ async function handleRequest(
     ? respond(parts, route, request, prompt)
     : errorResponse(route.operation, 502, 'Bad gateway');
   entry.tookEffect = hasEffect && response.status < 300;
-  // A success after the effect must not stand for a request that was refused.
-  const isRefused = fault?.kind === 'status' && fault.status < 300 && isAfterEffect(fault) && response.status >= 300;
-  if (!fault || isRefused) return finish(parts, entry, serverResponse, response);
+  // A success after the effect must not stand for a request that failed.
+  const hasFailed = fault?.kind === 'status' && fault.status < 300 && isAfterEffect(fault) && response.status >= 300;
+  if (!fault || hasFailed) return finish(parts, entry, serverResponse, response);
   await injectFault(fault, route.operation, response, serverResponse);
   end(parts, entry, fault.kind === 'status' || fault.kind === 'delay' ? String(serverResponse.statusCode) : fault.kind);
 }
@@ -172,7 +172,7 @@ function respond(
 ): HttpResponse {
   const refusal = keys.refuse(headers.authorization, operation, projectId);
   if (refusal) return refusal;
-  const retryAfter = limiter.refuse(operation, projectId, now());
+  const retryAfter = limiter.throttle(operation, projectId, now());
   if (retryAfter) return errorResponse(operation, 429, 'Rate limit exceeded', { headers: retryAfter });
   if (operation === 'visitors') return visitors.page(projectId, query);
   if (operation === 'get') return found(operation, jobs.get(projectId, jobId));

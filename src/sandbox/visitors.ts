@@ -43,7 +43,7 @@ interface Shown {
 }
 
 const DEFAULT_ROWS = 120;
-const DEFAULT_LIMIT = 50;
+const DEFAULT_PAGE_ROWS = 50;
 const MAX_LIMIT = 250;
 
 /** The visitors of all projects. */
@@ -63,7 +63,7 @@ export class Visitors {
 
   page(projectId: string, query: URLSearchParams): HttpResponse {
     const number = (name: string, preset: number) => Number(query.get(name) ?? preset);
-    const [limit, offset] = [number('limit', DEFAULT_LIMIT), number('offset', 0)];
+    const [limit, offset] = [number('limit', DEFAULT_PAGE_ROWS), number('offset', 0)];
     const isWhole = Number.isSafeInteger(limit) && Number.isSafeInteger(offset);
     if (!isWhole || limit < 1 || limit > MAX_LIMIT || offset < 0) {
       const details = [`limit must be a whole number from 1 to ${MAX_LIMIT}, offset one of at least 0`];
@@ -100,7 +100,7 @@ function generatedRow(seed: number, position: number): Row {
   return { path: `${PATHS[position % PATHS.length]}${position}`, human, ai, total: human + ai - shared };
 }
 
-/** So few rows might contradict totals that follow from the number of rows alone. */
+/** Up to 64 rows might contradict totals that follow from the number of rows alone. */
 const FEW_ROWS = 64;
 
 /** Plausible totals of a site whose visitors see several pages; few rows have the totals of their largest page. */

@@ -18,14 +18,14 @@ export { PayloadKeysError };
  * ```
  */
 export function openPayloadCodec(keysFile: string): PayloadCodec {
-  refuseUnnamed(keysFile);
+  checkNamed(keysFile);
   const problem = payloadKeysProblem(keysFile);
   if (problem !== null) throw new PayloadKeysError(`the payload keys file ${keysFile} is unusable: ${problem}`);
   return new EncryptionCodec(new PayloadKeys(keysFile));
 }
 
 /** The variable that should name the file may be unset: a JavaScript caller has no types. */
-function refuseUnnamed(keysFile: unknown): void {
+function checkNamed(keysFile: unknown): void {
   if (typeof keysFile === 'string' && keysFile !== '') return;
   throw new PayloadKeysError('no file of payload keys was named: give its path');
 }

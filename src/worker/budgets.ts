@@ -8,14 +8,13 @@ import { queueNameOf, reportRequestSignal, REQUEST_QUEUE_WORKFLOW, requestQueueS
 import type { BudgetFacts } from '../contract/request-queue.js';
 import { IS_OPEN, quoted } from '../temporal/visibility.js';
 import { queryAgain } from '../temporal/workflow-clients.js';
-import { every } from './every.js';
+import { every, WATCH_LIMIT_MS } from './every.js';
 import type { Logger } from './logging.js';
 import type { Meters } from './metrics.js';
 
 const REPORT_EVERY_MS = 5_000;
-/** The running queues are listed so often for each change: Temporal's list lags behind. */
+/** The running queues are listed twice for each change: Temporal's list lags behind. */
 const ROUNDS = 2;
-const REPORT_LIMIT_MS = 10_000;
 
 interface WatchOptions {
   client: Client;
@@ -73,7 +72,7 @@ async function reportTo(client: Client, queueId: string, budget: BudgetFacts): P
   const message = { turn: null, outcome: 'unsent', at: Date.now(), ...budget } as const;
   const queue = client.workflow.getHandle(queueId);
   try {
-    await client.withDeadline(Date.now() + REPORT_LIMIT_MS, () => queue.signal(reportRequestSignal, message));
+    await client.withDeadline(Date.now() + WATCH_LIMIT_MS, () => queue.signal(reportRequestSignal, message));
   } catch (error) {
     // No queue runs: no workflow waits.
     if (!(error instanceof WorkflowNotFoundError)) throw error;
@@ -83,7 +82,7 @@ async function reportTo(client: Client, queueId: string, budget: BudgetFacts): P
 const RECORD_EVERY_MS = 60_000;
 const READ_LIMIT_MS = 5_000;
 
-type Labels = Readonly<Record<'project' | 'operation' | 'per', string>>;
+type BudgetLabels = Readonly<Record<'project' | 'operation' | 'per', string>>;
 
 /** Records once a minute, for the metrics, what is used of the budgets; returns what stops it. */
 export function watchBudgetUse(
@@ -91,14 +90,14 @@ export function watchBudgetUse(
   meters: Pick<Meters, 'budgetLimit' | 'budgetUsed'>,
 ): () => void {
   /** The series that have a number, by their labels as JSON. */
-  let known = new Map<string, Labels>();
-  const set = (labels: Labels, limit: number, used: number) => {
+  let known = new Map<string, BudgetLabels>();
+  const set = (labels: BudgetLabels, limit: number, used: number) => {
     meters.budgetLimit.set(limit, labels);
     meters.budgetUsed.set(used, labels);
   };
   const record = async (stopped: AbortSignal) => {
     const failures: unknown[] = [];
-    const found = new Map<string, Labels>();
+    const found = new Map<string, BudgetLabels>();
     for await (const { workflowId, operation, projectId: project } of runningQueues(client, taskQueue)) {
       if (stopped.aborted) return;
       const budgets = await budgetsOf(client, workflowId).catch((error: unknown) => void failures.push(error));

@@ -1,4 +1,4 @@
-/** How a worker waits for Temporal, and which refusals end its process instead. */
+/** How a worker waits for Temporal, and which errors end its process instead. */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { NativeConnection, type NativeConnectionOptions } from '@temporalio/worker';
 import type { TemporalSettings } from '../config.js';
@@ -6,20 +6,20 @@ import { messageOf } from '../config/config-error.js';
 import { GRPC_STATUS, grpcStatusOf } from '../temporal/grpc.js';
 import type { Logger } from './logging.js';
 
-const MIN_WAIT_MS = 500;
-const MAX_WAIT_MS = 10_000;
+const MIN_BETWEEN_TRIES_MS = 500;
+const MAX_BETWEEN_TRIES_MS = 10_000;
 /** A server that takes the connection and then says nothing is tried again. */
 const ATTEMPT_LIMIT_MS = 30_000;
 /** A namespace that was just registered takes some seconds to be seen everywhere. */
 const NAMESPACE_GRACE_MS = 15_000;
 
 /** The namespace, the permission or the address is wrong: no retry helps. */
-class TemporalRefusedError extends Error {
-  override readonly name = 'TemporalRefusedError';
+class TemporalSettingsError extends Error {
+  override readonly name = 'TemporalSettingsError';
 }
 
 /**
- * Connects once Temporal answers for the namespace; throws TemporalRefusedError if no retry will help. While it
+ * Connects once Temporal answers for the namespace; throws TemporalSettingsError if no retry will help. While it
  * waits, each try has the credentials of `read`: those of the first one may expire. Address and namespace stay.
  */
 export async function connectTemporal(
@@ -29,12 +29,12 @@ export async function connectTemporal(
 ): Promise<NativeConnection> {
   const { address, namespace } = settings;
   const startedAt = Date.now();
-  for (let waitMs = MIN_WAIT_MS; ; waitMs = Math.min(waitMs * 2, MAX_WAIT_MS)) {
+  for (let waitMs = MIN_BETWEEN_TRIES_MS; ; waitMs = Math.min(waitMs * 2, MAX_BETWEEN_TRIES_MS)) {
     try {
       return await connectOnce(namespace, { ...read().connectionOptions, address });
     } catch (error) {
       const remedy = remedyFor(error, Date.now() - startedAt);
-      if (remedy !== undefined) throw refused(settings, remedy, error);
+      if (remedy !== undefined) throw settingsError(settings, remedy, error);
       log.warn({ address, namespace, reason: messageOf(error), nextTryInMs: waitMs }, 'Temporal is not there yet');
       await sleep(waitMs);
     }
@@ -46,7 +46,7 @@ export function reachNamespace(connection: NativeConnection, namespace: string, 
   return connection.withDeadline(deadline, () => connection.workflowService.describeNamespace({ namespace }));
 }
 
-/** Connects, and makes a call to the namespace; rejects if either fails or takes too long. */
+/** Connects, and makes a call to the namespace; throws if either fails or takes too long. */
 async function connectOnce(namespace: string, options: NativeConnectionOptions): Promise<NativeConnection> {
   const connection = await withinLimit(NativeConnection.connect(options));
   try {
@@ -73,7 +73,7 @@ async function withinLimit(connecting: Promise<NativeConnection>): Promise<Nativ
 }
 
 /** Answers of the server that no retry mends, by their gRPC code and by the native client's words for them. */
-const REFUSED: [code: number, words: RegExp, remedy: string][] = [
+const FATAL_ANSWERS: [code: number, words: RegExp, remedy: string][] = [
   [
     GRPC_STATUS.unauthenticated,
     /does not have valid authentication credentials/,
@@ -88,7 +88,7 @@ const REFUSED: [code: number, words: RegExp, remedy: string][] = [
 ];
 
 /** Failures to connect that no retry mends. The native client names them in its message alone. */
-const FAILURES: [words: RegExp, remedy: string][] = [
+const FATAL_FAILURES: [words: RegExp, remedy: string][] = [
   [
     /received fatal alert|AlertReceived\(/,
     'the server refuses the TLS connection: check TEMPORAL_TLS_CLIENT_CERT_* and TEMPORAL_TLS_CLIENT_KEY_*',
@@ -111,13 +111,17 @@ function remedyFor(error: unknown, elapsedMs: number): string | undefined {
   const code = grpcStatusOf(error);
   if (code === GRPC_STATUS.notFound && elapsedMs > NAMESPACE_GRACE_MS) return 'check TEMPORAL_NAMESPACE';
   if (error instanceof TypeError) return 'check the TEMPORAL_* settings';
-  if (code !== undefined) return REFUSED.find(([refused]) => refused === code)?.[2];
+  if (code !== undefined) return FATAL_ANSWERS.find(([fatal]) => fatal === code)?.[2];
   const words = messageOf(error);
-  const refusal = REFUSED.find(([, pattern]) => pattern.test(words));
-  return refusal?.[2] ?? FAILURES.find(([pattern]) => pattern.test(words))?.[1];
+  const answer = FATAL_ANSWERS.find(([, pattern]) => pattern.test(words));
+  return answer?.[2] ?? FATAL_FAILURES.find(([pattern]) => pattern.test(words))?.[1];
 }
 
-function refused({ address, namespace }: TemporalSettings, remedy: string, error: unknown): TemporalRefusedError {
+function settingsError(
+  { address, namespace }: TemporalSettings,
+  remedy: string,
+  error: unknown,
+): TemporalSettingsError {
   const text = `Temporal at ${address}, namespace ${namespace}: ${remedy} (${messageOf(error)})`;
-  return new TemporalRefusedError(text, { cause: error });
+  return new TemporalSettingsError(text, { cause: error });
 }

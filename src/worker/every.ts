@@ -1,5 +1,10 @@
 /** What a worker does again and again until it stops. */
 
+/** From the end of one round of a watch over jobs, exports or webhooks to the next. */
+export const WATCH_EVERY_MS = 60_000;
+/** Limits one request of a watch to Temporal; the next round asks again. */
+export const WATCH_LIMIT_MS = 10_000;
+
 interface EveryOptions {
   /** Milliseconds before the first round; else it begins at once. */
   firstMs?: number;
@@ -7,10 +12,7 @@ interface EveryOptions {
   onError?: (error: unknown) => void;
 }
 
-/**
- * Does the work, one round after the other with pauses of so many milliseconds; returns what stops that. The process
- * does not live on for it.
- */
+/** Does the work in rounds with pauses of `pauseMs`; returns what stops that. The process does not live on for it. */
 export function every(
   pauseMs: number,
   work: (stopped: AbortSignal) => unknown,

@@ -14,12 +14,10 @@ import {
 import { isAsWritten, unlessNewer } from '../exports/snapshots/manifest.js';
 import { dateOf, plusDays } from '../exports/date-range.js';
 import type { SnapshotStore } from '../exports/snapshots/snapshot-store.js';
-import { every } from './every.js';
+import { every, WATCH_EVERY_MS, WATCH_LIMIT_MS } from './every.js';
 import type { Logger } from './logging.js';
 import type { Meters } from './metrics.js';
 
-const CALL_LIMIT_MS = 10_000;
-const COUNT_INTERVAL_MS = 60_000;
 const SCAN_INTERVAL_MS = 10 * 60_000;
 const ACTIVITY_QUEUE = 2; // TASK_QUEUE_TYPE_ACTIVITY
 const ID_START = visitorExportScheduleId('');
@@ -48,11 +46,11 @@ export function countExportPollers(
   const request = { namespace, taskQueue: { name: exportTaskQueue(taskQueue) }, taskQueueType: ACTIVITY_QUEUE };
   const count = async () => {
     const ask = () => client.workflowService.describeTaskQueue(request);
-    const { pollers } = await client.withDeadline(Date.now() + CALL_LIMIT_MS, ask);
+    const { pollers } = await client.withDeadline(Date.now() + WATCH_LIMIT_MS, ask);
     exportPollers.set(pollers?.length ?? 0);
   };
   const onError = (error: unknown) => log.debug({ error }, 'Could not count the workers of the exports');
-  return every(COUNT_INTERVAL_MS, count, { onError });
+  return every(WATCH_EVERY_MS, count, { onError });
 }
 
 const RECORD_INTERVAL_MS = 30_000;

@@ -61,7 +61,7 @@ export const addTraceIds: ActivityInterceptorsFactory = () => {
   };
 };
 
-/** Does the work at most so often: what happens all the time gives a line now and then. */
+/** Does the work at most once in `ms`: what happens all the time gives a line now and then. */
 export function atMostEvery<Args extends unknown[]>(ms: number, work: (...args: Args) => void): typeof work {
   let doneAt = -Infinity;
   return (...args) => {

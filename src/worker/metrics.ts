@@ -19,7 +19,7 @@ type Row = readonly [kind: keyof Instruments, name: string, description: string,
 
 const METRICS = {
   ready: ['gauge', 'agent_jobs_ready', '1 while the worker polls and reaches Temporal, else 0'],
-  pollsHeld: ['gauge', 'agent_jobs_polls_held', 'Polls that this worker holds between their reads'],
+  pollsHeld: ['gauge', 'agent_jobs_polls_held', 'Batches of polls that this worker holds'],
   attentionJobs: ['gauge', 'agent_jobs_needs_attention', 'Running jobs that wait for a person'],
   openJobs: ['gauge', 'agent_jobs_open', 'Running jobs, by phase and version of the workers'],
   waitingJobs: ['gauge', 'agent_jobs_waiting', 'Running jobs that wait, by reason'],
@@ -53,8 +53,8 @@ const METRICS = {
   webhookTries: ['counter', 'agent_jobs_webhook_tries_total', 'Requests of webhooks, by receiver and result'],
   duration: ['histogram', 'agent_jobs_write_duration_seconds', 'From the request of a write to its outcome', 's'],
   took: ['histogram', 'agent_jobs_upstream_request_duration_seconds', 'Duration of a request', 's'],
-  endLate: ['histogram', 'agent_jobs_end_seen_late_seconds', 'How long ago, at most, a read job had ended', 's'],
-  readLate: ['histogram', 'agent_jobs_poll_late_seconds', 'How late a read of a held poll began', 's'],
+  endLate: ['histogram', 'agent_jobs_end_seen_late_seconds', 'How long ago, at most, a polled job had ended', 's'],
+  pollLate: ['histogram', 'agent_jobs_poll_late_seconds', 'How late a poll of a held batch began', 's'],
 } as const satisfies Record<string, Row>;
 
 /** Upper bounds by metric, in seconds: from an answer at once to a write that a person had to resolve. */
@@ -62,19 +62,19 @@ const BUCKETS = {
   [METRICS.duration[1]]: [0.1, 0.25, 0.5, 1, 2.5, 5, 10, 20, 60, 300, 3_600, 86_400],
   [METRICS.took[1]]: [0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 20],
   [METRICS.endLate[1]]: [1, 2, 5, 10, 30, 60, 120, 300, 3_600],
-  [METRICS.readLate[1]]: [0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300],
+  [METRICS.pollLate[1]]: [0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300],
 };
 
-const WRITES = ['create', 'message'];
-const OPERATIONS = [...WRITES, 'get', 'visitors'];
+const LABELLED_WRITES = ['create', 'message'];
+const LABELLED_OPERATIONS = [...LABELLED_WRITES, 'get', 'visitors'];
 /** Other failures of a step are those of a worker that stops, or of an export that was cancelled. */
 const EXPORT_FAILURES: readonly string[] = [FAILURE.exportRejected, FAILURE.snapshotStoreFailed, FAILURE.exportFailed];
 
 /** The labels of the counters whose every series begins at 0: one that begins at 1 shows no increase. */
 const AT_ZERO: Readonly<Partial<Record<keyof Meters, Labels>>> = {
-  writes: { operation: WRITES, outcome: WRITE_OUTCOMES },
-  requests: { operation: OPERATIONS, class: RESPONSE_CLASSES },
-  refused: { operation: OPERATIONS },
+  writes: { operation: LABELLED_WRITES, outcome: WRITE_OUTCOMES },
+  requests: { operation: LABELLED_OPERATIONS, class: RESPONSE_CLASSES },
+  refused: { operation: LABELLED_OPERATIONS },
   plainPayloads: {},
   staleCopies: {},
   snapshots: { verdict: SNAPSHOT_VERDICTS },
@@ -121,13 +121,13 @@ function startAtZero(counter: MetricCounter, labels: Labels): void {
 
 /** What activities count. */
 export function metricsOf(meters: Meters): Metrics {
-  const { writes, duration, unknownStatus, endLate, readLate, snapshots, malformedRows, exportFailures } = meters;
+  const { writes, duration, unknownStatus, endLate, pollLate, snapshots, malformedRows, exportFailures } = meters;
   return {
     writeEnded: (operation, outcome) => writes.add(1, { operation, outcome }),
     writeEndedAfter: (operation, seconds) => duration.record(Math.max(0, seconds), { operation }),
     unknownStatus: (project) => unknownStatus.add(1, { project }),
     endSeen: (seconds) => endLate.record(Math.max(0, seconds)),
-    readBegins: (seconds) => readLate.record(Math.max(0, seconds)),
+    readBegins: (seconds) => pollLate.record(Math.max(0, seconds)),
     snapshotPublished: (verdict) => snapshots.add(1, { verdict }),
     malformedRows: (count) => malformedRows.add(count),
     exportFailed: (type) => EXPORT_FAILURES.includes(type) && exportFailures.add(1, { type }),

@@ -10,7 +10,7 @@ import type { HeldPolls } from '../activities/agent-job/held-polls.js';
 import { hasGrpcStatus } from '../temporal/grpc.js';
 import { openRunsPinnedTo } from '../temporal/visibility.js';
 import type { WorkerConfig } from '../config.js';
-import { every } from './every.js';
+import { every, WATCH_LIMIT_MS } from './every.js';
 import type { Logger } from './logging.js';
 import { workerVersion } from './workers.js';
 
@@ -29,16 +29,12 @@ const WAKES_AT_ONCE = 10;
 const WAKE_PAUSE_MS = 200;
 /** A run that is woken leaves within a task. */
 const LEAVE_MS = 2_000;
-const CALL_LIMIT_MS = 10_000;
 
 /** No workflow has a handler of it: the task that it makes is all that is wanted. */
 const WAKE_SIGNAL = 'versionChanged';
 const DRAINING = 4; // temporal.api.enums.v1.WorkerDeploymentVersionStatus
 
-/**
- * Checks now and then whether the version of this worker drains, and then wakes its runs; returns what stops that.
- * Without worker versioning there is nothing to watch.
- */
+/** Checks now and then whether this worker's version drains, and then wakes its runs; returns what stops that. */
 export function watchVersion({ config, client, heldPolls, log }: OldVersionOptions): () => void {
   const version = workerVersion(config);
   if (!version) return () => {};
@@ -65,7 +61,7 @@ export function watchVersion({ config, client, heldPolls, log }: OldVersionOptio
 async function drainingSince(client: Client, deploymentVersion: WorkerDeploymentVersion): Promise<number | null> {
   const { namespace } = client.options;
   try {
-    const { workerDeploymentVersionInfo: info } = await client.withDeadline(Date.now() + CALL_LIMIT_MS, () =>
+    const { workerDeploymentVersionInfo: info } = await client.withDeadline(Date.now() + WATCH_LIMIT_MS, () =>
       client.workflowService.describeWorkerDeploymentVersion({ namespace, deploymentVersion }),
     );
     if (Number(info?.status) !== DRAINING) return null;
@@ -114,7 +110,7 @@ async function wake(client: Client, { workflowId, runId }: WorkflowExecutionInfo
   const { namespace } = client.options;
   const request = { namespace, workflowExecution: { workflowId, runId }, signalName: WAKE_SIGNAL, requestId };
   try {
-    await client.withDeadline(Date.now() + CALL_LIMIT_MS, () =>
+    await client.withDeadline(Date.now() + WATCH_LIMIT_MS, () =>
       client.workflowService.signalWorkflowExecution(request),
     );
   } catch (error) {

@@ -13,7 +13,7 @@ import {
 import type { WorkerConfig } from '../config.js';
 import { hasGrpcStatus } from '../temporal/grpc.js';
 import { IS_OPEN, openRunsPinnedTo } from '../temporal/visibility.js';
-import { every } from './every.js';
+import { every, WATCH_EVERY_MS, WATCH_LIMIT_MS } from './every.js';
 import { atMostEvery, type Logger } from './logging.js';
 import type { Meters } from './metrics.js';
 import { workerVersion } from './workers.js';
@@ -21,11 +21,10 @@ import { workerVersion } from './workers.js';
 const OPEN_PHASES = PHASES.filter((phase) => phase !== 'done');
 /** The ages by which jobs without an id are counted, in minutes. */
 const AGES = { '10m': 10, '1h': 60, '2h': 120, '6h': 360 };
-const COUNT_INTERVAL_MS = 60_000;
 
 const runningOf = (workflowType: string) => `WorkflowType = '${workflowType}' AND ${IS_OPEN}`;
-const RUNNING = runningOf(AGENT_JOB_WORKFLOW);
-const phaseIs = (phase: Phase) => `${RUNNING} AND ${SEARCH_ATTRIBUTE.phase} = '${phase}'`;
+const RUNNING_JOBS = runningOf(AGENT_JOB_WORKFLOW);
+const phaseIs = (phase: Phase) => `${RUNNING_JOBS} AND ${SEARCH_ATTRIBUTE.phase} = '${phase}'`;
 
 /** They have waited for more than an hour. */
 const WAITING_EXPORTS = `${runningOf(VISITOR_EXPORT_WORKFLOW)} AND ${SEARCH_ATTRIBUTE.waitingFor} IS NOT NULL`;
@@ -41,7 +40,7 @@ async function findVersions(found: Map<string, string>, client: Client, own?: Wo
   const { deploymentName, buildId } = own;
   const request = { namespace: client.options.namespace, deploymentName };
   const described = await client
-    .withDeadline(Date.now() + CALL_LIMIT_MS, () => client.workflowService.describeWorkerDeployment(request))
+    .withDeadline(Date.now() + WATCH_LIMIT_MS, () => client.workflowService.describeWorkerDeployment(request))
     // The server learns of a deployment from the polls of its first worker.
     .catch(() => null);
   const listed = described?.workerDeploymentInfo?.versionSummaries ?? [];
@@ -65,7 +64,7 @@ function counts(now: number, versions: ReadonlyMap<string, string>): Count[] {
     ...SHOWN_WAITING_FOR.map((reason): Count => [
       'waitingJobs',
       { for: reason },
-      `${RUNNING} AND ${SEARCH_ATTRIBUTE.waitingFor} = '${reason}'`,
+      `${RUNNING_JOBS} AND ${SEARCH_ATTRIBUTE.waitingFor} = '${reason}'`,
     ]),
     ...Object.entries(AGES).map(([olderThan, minutes]): Count => [
       'uncreatedJobs',
@@ -88,12 +87,11 @@ export function watchOpenJobs(client: Client, config: WorkerConfig, meters: Mete
     meters.lastCount.set(Date.now() / 1_000);
   };
   const onError = (error: unknown) => log.warn({ error }, 'Could not count the running jobs, for the metrics');
-  return every(COUNT_INTERVAL_MS, count, { onError });
+  return every(WATCH_EVERY_MS, count, { onError });
 }
 
-const CALL_LIMIT_MS = 10_000;
 const WARN_EVERY_MS = 3_600_000;
-const MISSING = 'Search attributes are not registered, and no job makes progress without them: run "agent-jobs setup"';
+const LACKING = 'Search attributes are not registered, and no job makes progress without them: run "agent-jobs setup"';
 
 /**
  * Makes the check for search attributes that the namespace lacks: it returns them, and warns of them. It asks no more
@@ -111,7 +109,7 @@ export function searchAttributesCheck(client: Client, log: Logger): (deadline: n
       const missing = names.filter((_, index) => !isThere[index]);
       isOver = missing.length === 0;
       if (isOver) return undefined;
-      warn({ missing }, MISSING);
+      warn({ missing }, LACKING);
       return `search attributes are not registered: ${missing.join(', ')}`;
     } catch (error) {
       isOver = hasGrpcStatus(error, 'permissionDenied');
@@ -135,7 +133,7 @@ async function isRegistered(client: Client, name: string, deadline: number): Pro
 async function countWorkflows(
   { connection, options }: Client,
   query: string,
-  deadline = Date.now() + CALL_LIMIT_MS,
+  deadline = Date.now() + WATCH_LIMIT_MS,
 ): Promise<number> {
   const { namespace } = options;
   const { count } = await connection.withDeadline(deadline, () =>

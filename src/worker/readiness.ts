@@ -1,6 +1,4 @@
-/**
- * Whether the worker is ready, found by a bounded call every five seconds, and the server of `/healthz` and `/readyz`.
- */
+/** Whether the worker is ready, by a bounded call every five seconds, and the server of `/healthz` and `/readyz`. */
 import { createServer } from 'node:http';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Client } from '@temporalio/client';
@@ -98,7 +96,7 @@ function notPolling(workers: readonly Pick<Worker, 'getStatus'>[]): string | und
   return undefined;
 }
 
-/** Serves `/healthz` (200) and `/readyz` (200, or 503 with a reason); rejects if it can't listen. */
+/** Serves `/healthz` (200) and `/readyz` (200, or 503 with a reason); throws if it can't listen. */
 export async function startHealthServer(address: ListenAddress, readyState: () => ReadyState): Promise<void> {
   const server = createServer((request, response) => respond(request, response, readyState));
   await new Promise<void>((resolve, reject) => {

@@ -13,10 +13,7 @@ export interface UpstreamFinding {
   text: string;
 }
 
-/**
- * Asks the upstream for a job that is not there, which changes nothing; any answer but a refused key will do. It has
- * `maxMs`, or less if UPSTREAM_TIMEOUT says so.
- */
+/** Asks for a job that is not there, within `maxMs` or UPSTREAM_TIMEOUT. Any answer but a refused key will do. */
 export async function checkUpstream(projectId?: string, maxMs = Infinity): Promise<UpstreamFinding> {
   let config;
   try {

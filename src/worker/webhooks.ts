@@ -5,13 +5,10 @@ import { WEBHOOK_SWEEP_WORKFLOW, webhookSweepId, type WebhookSweepState } from '
 import { createWebhookActivities } from '../activities/webhooks/webhook-activities.js';
 import { Endpoints } from '../activities/webhooks/endpoints.js';
 import { isOpen } from '../temporal/visibility.js';
-import { every } from './every.js';
+import { every, WATCH_EVERY_MS, WATCH_LIMIT_MS } from './every.js';
 import type { Logger } from './logging.js';
 import { countWebhookTry, type Meters } from './metrics.js';
 import type { Shutdown } from './workers.js';
-
-const CHECK_EVERY_MS = 60_000;
-const CALL_LIMIT_MS = 10_000;
 
 interface WebhooksOptions {
   config: WorkerConfig;
@@ -33,10 +30,14 @@ export function openWebhooks({ config, meters, log, shutdown }: WebhooksOptions)
   onSearch(); // the alert also fires for a worker that never searches
   // Not awaited: a disk that hangs holds no job up.
   const onError = (error: unknown) => onProblem((error as Error).message);
-  shutdown.onBegin(every(CHECK_EVERY_MS, () => endpoints.all(), { onError }));
+  shutdown.onBegin(every(WATCH_EVERY_MS, () => endpoints.all(), { onError }));
   return createWebhookActivities({
-    ...{ taskQueue, endpoints, onSearch, shutdownSignal: shutdown.signal },
-    ...{ webUiUrl: webhooks.webUiUrl, address: temporal.address },
+    taskQueue,
+    endpoints,
+    onSearch,
+    shutdownSignal: shutdown.signal,
+    webUiUrl: webhooks.webUiUrl,
+    address: temporal.address,
     onTry: (receiver, result) => countWebhookTry(meters, receiver, result),
   });
 }
@@ -49,10 +50,10 @@ export async function countEndpoints(): Promise<number | null> {
 
 /** Starts the sweep whenever it does not run; returns what stops that. */
 export function keepSweeping(client: Client, taskQueue: string, log: Logger): () => void {
-  const start = () => client.withDeadline(Date.now() + CALL_LIMIT_MS, () => startSweep(client, taskQueue));
+  const start = () => client.withDeadline(Date.now() + WATCH_LIMIT_MS, () => startSweep(client, taskQueue));
   const onError = (error: unknown) =>
     log.warn({ error }, 'Could not start the workflow that finds events: tries again');
-  return every(CHECK_EVERY_MS, start, { onError });
+  return every(WATCH_EVERY_MS, start, { onError });
 }
 
 /** Starts the sweep, unless it runs. It goes on from where a closed one was. */
@@ -66,7 +67,9 @@ export async function startSweep(client: Client, taskQueue: string): Promise<voi
   if (last && isOpen(last.status.name)) return;
   const { endsFrom } = (last?.memo ?? {}) as Partial<WebhookSweepState>;
   await client.workflow.start(WEBHOOK_SWEEP_WORKFLOW, {
-    ...{ workflowId, taskQueue, args: [last && { endsFrom: endsFrom ?? last.startTime.getTime() }] },
+    workflowId,
+    taskQueue,
+    args: [last && { endsFrom: endsFrom ?? last.startTime.getTime() }],
     workflowIdConflictPolicy: 'USE_EXISTING',
     staticSummary: 'Finds the events of webhooks',
   });

@@ -72,7 +72,7 @@ export async function createWorkers(
 /**
  * Fails an activity whose argument this worker can't decode, so that another worker's attempt does the work. Otherwise
  * a worker without PAYLOAD_KEYS_FILE among workers with it would send requests without project and prompt. Our own
- * workflows give only what can be decoded. `joinAgentJob` has other callers, and refuses by itself.
+ * workflows give only what can be decoded. `joinAgentJob` has other callers, and checks its input itself.
  */
 const requireDecodedArguments: ActivityInterceptorsFactory = ({ info }) => ({
   inbound: {
@@ -154,7 +154,7 @@ export class Shutdown {
 
   constructor(log: Logger) {
     this.#log = log;
-    // Every read under way listens, and there may be thousands.
+    // Every poll under way listens, and there may be thousands.
     setMaxListeners(0, this.signal);
     for (const signal of SIGNALS) process.on(signal, () => this.begin(signal));
   }
@@ -168,7 +168,7 @@ export class Shutdown {
     this.#onBegin.push(...listeners);
   }
 
-  /** Runs the workers until shutdown; rejects with the first fatal error, after the other workers have drained. */
+  /** Runs the workers until shutdown; throws the first fatal error, after the other workers have drained. */
   async runUntilEnd(workers: readonly Worker[]): Promise<void> {
     this.#workers = workers;
     const runs = workers.map((worker) => worker.run());

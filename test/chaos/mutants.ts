@@ -662,7 +662,7 @@ export const MUTANTS: Mutant[] = [
     find: '  if (isOtherPrompt(last.promptHashes?.[id], prompt)) throw',
     replace: '  if (isOtherPrompt(undefined, prompt)) throw',
     test: 'test/client/re-attach.test.ts',
-    title: 'repeated with another prompt is refused, after the end too',
+    title: 'repeated with another prompt conflicts, after the end too',
   },
   {
     name: 'pages of an export without an overlap',
@@ -848,7 +848,7 @@ export const MUTANTS: Mutant[] = [
     find: '      logWrite(run, write, outcome);\n',
     replace: '      void logWrite;\n',
     test: 'test/worker/log-lines.test.ts',
-    title: 'each write in doubt, refused or held up',
+    title: 'each write in doubt, rejected or held up',
   },
   {
     name: 'a queue that sends all at once after a 429',

@@ -15,7 +15,7 @@ function cli(args: string[], options: { stdin?: string } = {}): Promise<CliRun> 
   return runInProcess(args, { ...options, env: envOf(server) });
 }
 
-/** Starts jobs of one batch, which live for so long, and waits until Temporal lists them. */
+/** Starts jobs of one batch, which live for `activeMs`, and waits until Temporal lists them. */
 async function startBatch(
   count: number,
   { activeMs = 300, starter = server.jobs, batch = `it's batch ${randomUUID()}` } = {},

@@ -84,7 +84,7 @@ test('where all is well each check is ok, and nothing is left behind', async () 
   expect(await server.sandbox.creates({})).toHaveLength(0);
 });
 
-test('no worker, a refused key and a store that refuses are failures, each with what to do', async () => {
+test('no worker, a refused key and a store that fails are failures, each with what to do', async () => {
   const env = { ...wellEnv(), ADMIN_API_KEY: 'not-this-one', SNAPSHOTS_URL: 'file:///etc/hostname' };
   const { code, found } = await doctor(env, '--task-queue', 'nobody', '--exports');
   const text = ['nobody', 'nobody-export'].map((queue) => `no worker polls the task queue "${queue}"`).join('\n');

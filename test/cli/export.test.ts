@@ -49,7 +49,7 @@ test('run exports a date range, and prints the snapshot on stdout', async () => 
   });
 });
 
-test('run reports a refusal of the upstream in its own words, and ends with 1', async () => {
+test('run reports a rejection by the upstream in its own words, and ends with 1', async () => {
   await setUp.sandbox.addFault({
     kind: 'status',
     status: 400,
@@ -157,7 +157,7 @@ test('backfill says of each day how far it can be believed', async () => {
   expect(run.stdout).toContain('1 rows, inconsistent: a path came twice (repeatedPath, row 1), provisional');
 });
 
-test('backfill goes on over a day that the upstream refuses, under a budget that all exports share', async () => {
+test('backfill goes on over a day that the upstream rejects, under a budget that all exports share', async () => {
   await setUp.sandbox.addFault({ kind: 'status', status: 404, operation: 'visitors' });
   const days = ['--from', '2026-06-01', '--to', '2026-06-03'];
   const run = await withWorkers(setUp, () => cli('export', 'backfill', ...project(), ...days), {

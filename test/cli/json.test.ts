@@ -97,7 +97,11 @@ test('each bad end of a job, and of many, is one object as the last line of stde
     const job = await server.jobs.start({ key: randomUUID(), projectId: 'q', prompt, batch: 'ends', ...QUICK });
     return job.workflowId;
   };
-  const [canceled, refused, failed] = [`canceled ${randomUUID()}`, `refused ${randomUUID()}`, `failed ${randomUUID()}`];
+  const [canceled, rejected, failed] = [
+    `canceled ${randomUUID()}`,
+    `rejected ${randomUUID()}`,
+    `failed ${randomUUID()}`,
+  ];
   const completed = { afterMs: 300, status: 'completed', prLink: true as const };
   await server.sandbox.addScript({
     promptIncludes: canceled,
@@ -107,8 +111,8 @@ test('each bad end of a job, and of many, is one object as the last line of stde
     promptIncludes: failed,
     script: { steps: [{ status: 'active' }, { afterMs: 300, status: 'failed' }] },
   });
-  await server.sandbox.addFault({ kind: 'status', status: 422, effect: 'before', promptIncludes: refused });
-  const ids = { canceled: await start(canceled), refused: await start(refused), failed: await start(failed) };
+  await server.sandbox.addFault({ kind: 'status', status: 422, effect: 'before', promptIncludes: rejected });
+  const ids = { canceled: await start(canceled), rejected: await start(rejected), failed: await start(failed) };
   await server.sandbox.addFault({ kind: 'status', status: 400, effect: 'before', promptIncludes: 'unwanted' });
   await server.jobs.handle(ids.canceled).result();
   await server.jobs.handle(ids.canceled).sendFollowUp('go on');
@@ -121,15 +125,18 @@ test('each bad end of a job, and of many, is one object as the last line of stde
     return { stdout: ended.stdout, code: ended.code, told: told(ended) };
   };
   expect(await wait(ids.canceled)).toMatchObject({
-    ...{ stdout: '', code: 9 },
+    stdout: '',
+    code: 9,
     told: { code: 'JOB_CANCELED', exitCode: 9, workflowId: ids.canceled, retryable: false },
   });
-  expect(await wait(ids.refused)).toMatchObject({
-    ...{ stdout: '', code: 7 },
-    told: { code: 'CREATE_REJECTED', exitCode: 7, workflowId: ids.refused },
+  expect(await wait(ids.rejected)).toMatchObject({
+    stdout: '',
+    code: 7,
+    told: { code: 'CREATE_REJECTED', exitCode: 7, workflowId: ids.rejected },
   });
   expect(await wait(ids.failed)).toMatchObject({
-    ...{ stdout: expect.stringContaining('"outcome":"failed"') as string, code: 3 },
+    stdout: expect.stringContaining('"outcome":"failed"') as string,
+    code: 3,
     told: { code: 'FAILED', exitCode: 3 },
   });
   await until(
@@ -139,7 +146,7 @@ test('each bad end of a job, and of many, is one object as the last line of stde
   const many = await run('wait', '--batch', 'ends');
   const byId = new Map(linesOf(many.stdout).map((line) => [line['workflowId'], line]));
   expect(byId.get(ids.canceled)).toMatchObject({ outcome: 'Canceled' });
-  expect(byId.get(ids.refused)).toMatchObject({ outcome: 'CreateRejected' });
+  expect(byId.get(ids.rejected)).toMatchObject({ outcome: 'CreateRejected' });
   expect(told(many)).toEqual({
     code: 'NOT_ALL',
     message: expect.any(String) as string,

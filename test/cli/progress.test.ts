@@ -7,8 +7,14 @@ import { gate } from '../support/observed-upstream.js';
 afterEach(() => void vi.restoreAllMocks());
 
 const UNBEGUN: VisitorExportProgress = {
-  ...{ dateFrom: '2026-01-01', dateTo: '2026-01-02', scan: 1, pages: 0, rows: 0, expectedRows: null },
-  ...{ waitReason: 'no worker of the exports has begun yet (task queue agent-jobs-export)', nextRequestAt: null },
+  dateFrom: '2026-01-01',
+  dateTo: '2026-01-02',
+  scan: 1,
+  pages: 0,
+  rows: 0,
+  expectedRows: null,
+  waitReason: 'no worker of the exports has begun yet (task queue agent-jobs-export)',
+  nextRequestAt: null,
 };
 const BEGUN = { ...UNBEGUN, pages: 2, rows: 199, waitReason: null };
 

@@ -87,7 +87,7 @@ test('replays what is left of jobs and queues, and says by type that all fits', 
   expect(code).toBe(0);
 });
 
-test('a bundle whose code throws is refused, and no word of a prompt is shown', async () => {
+test('a bundle whose code throws is a misfit, and no word of a prompt is shown', async () => {
   const report = await replay({ workflowsPath: BROKEN });
   expect(report).toMatchObject({ fits: {}, unread: [] });
   expect(report.misfits[0]).toMatchObject({

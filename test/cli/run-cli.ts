@@ -23,7 +23,7 @@ export interface CliOptions {
   interruptAt?: RegExp;
   /** Told all of stderr with each piece of it. */
   onStderr?: (soFar: string) => void;
-  /** It is ended after so long. */
+  /** It is ended after this time. */
   mostMs?: number;
 }
 
@@ -59,7 +59,7 @@ export async function runCli(
   return run;
 }
 
-/** A terminal of so many columns. */
+/** A terminal with this number of columns. */
 export interface TerminalOptions {
   env?: Record<string, string>;
   columns?: number;

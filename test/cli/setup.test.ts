@@ -78,7 +78,7 @@ test('a namespace that takes no more search attributes says so, with what makes 
   expect(again).toMatchObject({ code: 0, stderr: '', stdout: expect.stringContaining(ALL) as string });
 });
 
-test('where the server refuses, the error holds the commands that a person with the rights can run', async () => {
+test('where the server denies the right, the error holds the commands for a person with the rights', async () => {
   const denied = () => Promise.reject(Object.assign(new Error('Request unauthorized'), { code: 7 }));
   const connection = { operatorService: { listSearchAttributes: denied, addSearchAttributes: denied } };
   await expect(ensureSearchAttributes(connection, 'team.acct')).rejects.toMatchObject({

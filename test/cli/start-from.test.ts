@@ -55,7 +55,7 @@ async function writeLines(count: number): Promise<{ file: string; batch: string;
   return { file, batch, keys: new Set(lines).size };
 }
 
-/** Runs the command and kills it once it has printed so many lines; its input does not end before. */
+/** Runs the command and kills it once it has printed `told` lines; its input does not end before. */
 async function killAfter(told: number, file: string, args: string[]): Promise<void> {
   const child = spawn(process.execPath, [cliProgram, 'start', '--from', '-', ...args], {
     cwd: ROOT,
@@ -95,7 +95,7 @@ test(
   MOST_MS + LINES * 300,
 );
 
-test('each line has one outcome: a bad one is refused with what is wrong, and the others go on', async () => {
+test('each line has one outcome: an invalid one says what is wrong, and the others go on', async () => {
   const projectId = `project-${randomUUID()}`;
   const prompt = 'a secret instruction';
   const lines = [

@@ -51,7 +51,10 @@ test('a call ends with the reason of a signal that is not Node’s own', async (
   let abort = (): void => {};
   const reason = new Error('stop');
   const signal = {
-    ...{ aborted: false, reason, throwIfAborted: () => {}, removeEventListener: () => {} },
+    aborted: false,
+    reason,
+    throwIfAborted: () => {},
+    removeEventListener: () => {},
     addEventListener: (_: string, listener: () => void) => (abort = listener),
   } as unknown as AbortSignal;
   const waiting = jobs.handle('agent-job/p/k').result({ signal });

@@ -42,7 +42,7 @@ test('a cancellation without an author has the client’s identity, and no reaso
   expect(await cancelEventOf(noted)).toMatchObject({ identity: `${process.pid}@${hostname()}`, cause: 'enough' });
 });
 
-test('who wants a job read at once, and why, stands in Temporal’s history', async () => {
+test('who wants a job polled at once, and why, stands in Temporal’s history', async () => {
   const job = await startJob();
   await job.pollNow(AUTHOR);
   await job.pollNow();
@@ -54,7 +54,7 @@ test('who wants a job read at once, and why, stands in Temporal’s history', as
   await job.cancel();
 });
 
-test('a wrong author or note is refused, and nothing is sent', async () => {
+test('a wrong author or note is invalid, and nothing is sent', async () => {
   const job = await startJob();
   const calls = [
     () => job.cancel({ by: 'two\nlines' }),

@@ -31,10 +31,19 @@ async function step(inputs: Record<string, string>, GITHUB_SHA = commit()): Prom
   await writeFile(GITHUB_STEP_SUMMARY, '');
   const env = {
     PATH: process.env['PATH'],
-    ...{ GITHUB_ACTIONS: 'true', GITHUB_REPOSITORY: 'acme/site', GITHUB_SHA, GITHUB_OUTPUT, GITHUB_STEP_SUMMARY },
-    ...{ TEMPORAL_ADDRESS: server.address, TEMPORAL_NAMESPACE: server.namespace },
-    ...{ AGENT_JOBS_TASK_QUEUE: server.taskQueue, AGENT_JOBS_CLIENT: ROOT },
-    ...{ INPUT_PROJECT: server.projectId, INPUT_KEY: '', INPUT_WAIT: '', INPUT_TIMEOUT_MINUTES: '' },
+    GITHUB_ACTIONS: 'true',
+    GITHUB_REPOSITORY: 'acme/site',
+    GITHUB_SHA,
+    GITHUB_OUTPUT,
+    GITHUB_STEP_SUMMARY,
+    TEMPORAL_ADDRESS: server.address,
+    TEMPORAL_NAMESPACE: server.namespace,
+    AGENT_JOBS_TASK_QUEUE: server.taskQueue,
+    AGENT_JOBS_CLIENT: ROOT,
+    INPUT_PROJECT: server.projectId,
+    INPUT_KEY: '',
+    INPUT_WAIT: '',
+    INPUT_TIMEOUT_MINUTES: '',
     ...inputs,
   };
   const { code, stdout } = await run(process.execPath, [join(CI, 'start-job.mjs')], env);
@@ -131,14 +140,14 @@ test('a hostile prompt reaches the upstream as it is, and acts nowhere on its wa
 });
 
 test('a hostile answer of the upstream becomes no command, no output and no element', async () => {
-  const prompt = `Refuse badly ${randomUUID()}`;
+  const prompt = `Reject badly ${randomUUID()}`;
   const error = `no\n::set-output name=outcome::completed\n<img src=x>\n::error::x%0A::warning::y`;
   await server.sandbox.addFault({ kind: 'status', status: 422, body: { error }, promptIncludes: prompt });
-  const refused = await step({ INPUT_PROMPT: prompt });
-  expect(refused).toMatchObject({ code: 1, outputs: { outcome: 'CreateRejected', 'pr-link': '' } });
-  expect(commands(refused.stdout)).toHaveLength(1);
-  expect(commands(refused.stdout)[0]).not.toMatch(/%0A/i);
-  expect(refused.summary).not.toContain('<img');
+  const rejected = await step({ INPUT_PROMPT: prompt });
+  expect(rejected).toMatchObject({ code: 1, outputs: { outcome: 'CreateRejected', 'pr-link': '' } });
+  expect(commands(rejected.stdout)).toHaveLength(1);
+  expect(commands(rejected.stdout)[0]).not.toMatch(/%0A/i);
+  expect(rejected.summary).not.toContain('<img');
 });
 
 test('no input of the action becomes part of a command, and each one reaches the script', async () => {
@@ -171,9 +180,14 @@ test('the plain shell recipe of the page starts one job, however often it runs, 
   const sha = commit();
   const prompt = `--help ${sha} ${HOSTILE}`;
   const env = {
-    ...{ PATH: `${folder}:${process.env['PATH']}`, TEMPORAL_ADDRESS: server.address },
-    ...{ TEMPORAL_NAMESPACE: server.namespace, AGENT_JOBS_TASK_QUEUE: server.taskQueue },
-    ...{ PROJECT: server.projectId, REPOSITORY: 'acme/site', COMMIT: sha, PROMPT: prompt },
+    PATH: `${folder}:${process.env['PATH']}`,
+    TEMPORAL_ADDRESS: server.address,
+    TEMPORAL_NAMESPACE: server.namespace,
+    AGENT_JOBS_TASK_QUEUE: server.taskQueue,
+    PROJECT: server.projectId,
+    REPOSITORY: 'acme/site',
+    COMMIT: sha,
+    PROMPT: prompt,
   };
   for (let i = 0; i < 2; i++) {
     const { code, stdout } = await run('/bin/sh', ['-c', recipe], env);

@@ -28,7 +28,7 @@ async function listed(workflowId: string, count: number): Promise<void> {
   await expect.poll(async () => (await server.client.workflow.count(query)).count).toBe(count);
 }
 
-/** Each of its requests takes so long. */
+/** Each of its requests takes `roundTripMs`. */
 async function connectFromAfar(roundTripMs: number): Promise<{ jobs: AgentJobs; close: () => Promise<void> }> {
   const slow: Interceptor = (options, next) =>
     new InterceptingCall(next(options), {
@@ -39,17 +39,21 @@ async function connectFromAfar(roundTripMs: number): Promise<{ jobs: AgentJobs; 
   return { jobs: new AgentJobs({ client, taskQueue: server.taskQueue }), close: () => connection.close() };
 }
 
-test('a key that was refused dozens of times is started again from afar, too', { timeout: 3 * MINUTE }, async () => {
-  const request = newRequest('CreateRejected');
-  const job = handleOf(request);
-  for (let run = 0; run < 60; run++) await (await startPlainly(job, request.prompt)).result().catch(() => undefined);
-  await listed(job.workflowId, 60);
-  const newest = await server.newestRunId(job);
-  const { jobs, close } = await connectFromAfar(150);
-  await jobs.start(request);
-  await close();
-  expect(await server.newestRunId(job)).not.toBe(newest);
-});
+test(
+  'a key whose create was rejected dozens of times is started again from afar, too',
+  { timeout: 3 * MINUTE },
+  async () => {
+    const request = newRequest('CreateRejected');
+    const job = handleOf(request);
+    for (let run = 0; run < 60; run++) await (await startPlainly(job, request.prompt)).result().catch(() => undefined);
+    await listed(job.workflowId, 60);
+    const newest = await server.newestRunId(job);
+    const { jobs, close } = await connectFromAfar(150);
+    await jobs.start(request);
+    await close();
+    expect(await server.newestRunId(job)).not.toBe(newest);
+  },
+);
 
 test('a run that was terminated before a worker began it takes no follow-up, and no retry helps', async () => {
   const jobs = new AgentJobs({ client: server.client, taskQueue: `nobody-${randomUUID()}` });

@@ -50,7 +50,7 @@ test('a new Schedule has the defaults and catches up for a week; only what is gi
   await raw.delete();
 });
 
-test('a Schedule of that id that starts another workflow is refused, and stays', async () => {
+test('a Schedule of that id that starts another workflow is an error, and stays', async () => {
   const projectId = newProject();
   const raw = await server.client.schedule.create({
     scheduleId: visitorExportScheduleId(projectId),
@@ -91,7 +91,7 @@ test.each([
   [{ minute: 1.5 }, 'minute'],
   [{ days: 0 }, 'days'],
   [{ jitter: 'soon' }, 'jitter'],
-])('wrong settings are refused by name before anything is sent: %j', async (settings, field) => {
+])('invalid settings are named before anything is sent: %j', async (settings, field) => {
   const projectId = newProject();
   await expect(jobs.scheduleExports({ projectId, ...settings })).rejects.toThrow(field);
   await expect(rawScheduleOf(projectId).describe()).rejects.toThrow(ScheduleNotFoundError);

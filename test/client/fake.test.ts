@@ -1,4 +1,4 @@
-/** The fake checks and refuses as the real client does, and ends its jobs as a test says. */
+/** The fake checks and fails as the real client does, and ends its jobs as a test says. */
 import { beforeAll, expect, test } from 'vitest';
 import { type AgentJobsLike, FakeAgentJobs } from '../../src/client/fake-agent-jobs.js';
 import { CreateRejectedError } from '../../src/client/errors.js';

@@ -53,7 +53,7 @@ test('a follow-up that an ended run already sent is answered from its books, wit
   expect((await job.result()).startedAt).toBe(first.startedAt);
 });
 
-test('a client that refuses queries of closed workflows reports the same of an ended job', async () => {
+test('a client that asks no closed workflow reports the same of an ended job', async () => {
   const { connection, options } = server.client;
   const client = new Client({
     connection,
@@ -75,7 +75,7 @@ function workerOn(taskQueue: string) {
   return createTestWorker({ connection: server.nativeConnection, taskQueue, workflowsPath, activities: {} });
 }
 
-test('a follow-up is refused rather than ids forgotten if no worker knows them', async () => {
+test('a follow-up fails rather than ids are forgotten if no worker knows them', async () => {
   const taskQueue = `gone-${randomUUID()}`;
   const worker = await workerOn(taskQueue);
   const jobs = new AgentJobs({ client: server.client, taskQueue });

@@ -99,7 +99,7 @@ test('a workflow id shows what it was made of, and one of another making shows n
     expect(agentJobOf(other)).toBeNull();
 });
 
-test('a handle is refused for a name that no job can have', () => {
+test('a name that no job can have is invalid for a handle', () => {
   const wrong: object[] = [
     { projectId: '..', key: 'k' },
     { projectId: 'p', key: '' },

@@ -51,7 +51,9 @@ test('a start that says no more than to hide prompts shows none', async () => {
   const { client, taskQueue, projectId } = server;
   const start = (workflowId: string) =>
     client.workflow.start('agentJob', {
-      ...{ workflowId, taskQueue, memo: { hidePrompts: true } },
+      workflowId,
+      taskQueue,
+      memo: { hidePrompts: true },
       args: [{ projectId, prompt: `Please ${WORD}`, ...QUICK }],
     });
   const ids = { night: agentJobWorkflowId(projectId, 'night'), [`own-${projectId}`]: `own-${projectId}` };
@@ -64,7 +66,7 @@ test('a start that says no more than to hide prompts shows none', async () => {
   }
 });
 
-test('a parent and the environment can ask for it, and a wrong value is refused', () => {
+test('a parent and the environment can ask for it, and another value is invalid', () => {
   const options = agentJobChildOptions({ projectId: 'p', prompt: WORD }, { workflowId: 'own', hidePrompts: true });
   expect([options.staticSummary, options.staticDetails]).toEqual(['p: own', '**Project** p']);
   expect(readClientConfig({ AGENT_JOBS_HIDE_PROMPTS: 'TRUE' }).hidePrompts).toBe(true);

@@ -27,7 +27,7 @@ export async function startJobServer(given?: TestServer, dataConverter?: DataCon
   // As a worker has it by default: what a busy machine answers later is in doubt, and its job waits for a person.
   const upstream = createUpstream({ baseUrl: sandbox.url, keys, timeoutMs: 20_000, notTakenStatuses: [] });
   const shutdown = new AbortController();
-  setMaxListeners(0, shutdown.signal); // as a worker's own has it: every read listens
+  setMaxListeners(0, shutdown.signal); // as a worker's own has it: every poll listens
   const activities = createJobActivities({
     upstream,
     shutdownSignal: shutdown.signal,
@@ -51,7 +51,7 @@ export async function startJobServer(given?: TestServer, dataConverter?: DataCon
   };
 }
 
-/** Reads often and settles soon, so that a test need not wait. */
+/** Polls often and settles soon, so that a test need not wait. */
 export const QUICK = { polling: { min: 1_000, max: 1_000 }, settle: 0 } as const;
 
 /** All that an iteration yields. */

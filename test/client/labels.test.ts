@@ -96,7 +96,7 @@ test('tags and metadata are never sent upstream', async () => {
   expect(JSON.stringify(requests)).not.toContain(secret);
 });
 
-test('a refused job still shows its labels', async () => {
+test('a rejected job still shows its labels', async () => {
   const { client, taskQueue, projectId } = server;
   const args = [{ projectId, prompt: '', tags: ['a'], metadata: { correlationId: '4711' } }];
   const handle = await client.workflow.start('agentJob', { workflowId: randomUUID(), taskQueue, args });

@@ -101,8 +101,8 @@ describe('a follow-up whose caller stood still after it had read the ended run',
 });
 
 describe('a start whose caller stood still after it had read that no job was made', { timeout: 3 * MINUTE }, () => {
-  /** A key whose first two creates are refused, and whose third makes a job that is cancelled. */
-  async function refusedJob() {
+  /** A key whose first two creates are rejected, and whose third makes a job that is cancelled. */
+  async function rejectedJob() {
     const request = newRequest();
     await server.sandbox.addScript({ promptIncludes: request.prompt, script: { activeMs: 3_600_000 } });
     await server.sandbox.addFault({ kind: 'status', status: 422, promptIncludes: request.prompt, count: 2 });
@@ -126,7 +126,7 @@ describe('a start whose caller stood still after it had read that no job was mad
     ['ListWorkflowExecutions', 0],
     ['StartWorkflowExecution', 1], // the first asks whether the key is free
   ])('makes no second job for the key, where it stood still before %s', async (name, butFor) => {
-    const { request, job } = await refusedJob();
+    const { request, job } = await rejectedJob();
     late.hold(name, butFor);
     const started = late.jobs.start(request);
     await late.isHeld;
@@ -140,7 +140,7 @@ describe('a start whose caller stood still after it had read that no job was mad
   });
 
   test('is answered with the newest run where it arrives all the same, though that has closed', async () => {
-    const { request, job, runId } = await refusedJob();
+    const { request, job, runId } = await rejectedJob();
     await startTwice(request, job);
     const newest = await runIdOf(job);
     const { projectId, prompt } = request;
@@ -149,7 +149,7 @@ describe('a start whose caller stood still after it had read that no job was mad
     expect(await jobsOf(request)).toHaveLength(1);
   });
 
-  test('is refused where an earlier run of the key made a job, though the last one made none', async () => {
+  test('is a conflict where an earlier run of the key made a job, though the last one made none', async () => {
     const request = newRequest();
     await server.sandbox.addScript({ promptIncludes: request.prompt, script: { activeMs: 60_000 } });
     const job = await server.jobs.start(request);

@@ -39,9 +39,22 @@ test('a row shows what a job is', async () => {
   const { runId } = await server.client.workflow.getHandle(workflowId).describe();
   expect(await listed({ projectId })).toEqual([
     {
-      ...{ workflowId, runId, projectId, title: `${projectId}: Do k`, phase: 'creating', batch: 'night' },
-      ...{ tags: ['a', 'b'], metadata, status: null, outcome: null, waitingFor: null, jobId: null, prLink: null },
-      ...{ workflowStatus: 'RUNNING', startedAt: expect.any(String) as string, endedAt: null },
+      workflowId,
+      runId,
+      projectId,
+      title: `${projectId}: Do k`,
+      phase: 'creating',
+      batch: 'night',
+      tags: ['a', 'b'],
+      metadata,
+      status: null,
+      outcome: null,
+      waitingFor: null,
+      jobId: null,
+      prLink: null,
+      workflowStatus: 'RUNNING',
+      startedAt: expect.any(String) as string,
+      endedAt: null,
     },
   ]);
 });
@@ -136,7 +149,7 @@ test('a job whose id was started again is one row, and comes first by its newest
   expect([...new Set(paged)]).toEqual(inOrder);
 });
 
-test('a cursor that was changed, one that is none and a wrong size are refused', async () => {
+test('a cursor that was changed, one that is none and a wrong size are invalid', async () => {
   const projectId = `cursor-${randomUUID()}`;
   for (const key of ['a', 'b']) await startIdle(projectId, key);
   await listedAll(projectId, 2);

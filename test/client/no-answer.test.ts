@@ -96,7 +96,7 @@ test('a workflow that has ended is not taken for one that never was', { timeout:
   expect(await errorOf(job.resolve({ action: 'retry' }))).toBeInstanceOf(JobEndedError);
 });
 
-test.each([0, -1, Number.NaN])('a time limit of %s is refused by name', async (timeoutMs) => {
+test.each([0, -1, Number.NaN])('a time limit of %s is invalid, and is named', async (timeoutMs) => {
   const error = await errorOf(server.jobs.handle('w').pollNow({ timeoutMs }));
   expect(error).toBeInstanceOf(InvalidInputError);
   expect(error).toMatchObject({ field: 'timeoutMs' });

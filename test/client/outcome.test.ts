@@ -43,7 +43,7 @@ const ENDS: [outcome: string, start: () => Promise<JobHandle>][] = [
   [
     'CreateRejected',
     async () => {
-      const projectId = `refused-${randomUUID()}`;
+      const projectId = `rejected-${randomUUID()}`;
       await server.sandbox.addFault({ kind: 'status', status: 422, operation: 'create', projectId });
       return begin('x', { projectId });
     },
@@ -104,15 +104,15 @@ async function jobIdOf(job: JobHandle): Promise<string | null> {
 
 async function expectAllowed(job: JobHandle, allowed: Allowed): Promise<void> {
   const another = { projectId: job.projectId!, key: job.key!, prompt: 'Another', ...QUICK };
-  const refusal = (error: unknown) => error;
-  const followUp = await job.followUp('And the tests', { id: 'after' }).catch(refusal);
-  const start = await server.jobs.start(another).catch(refusal);
-  const refused = [expect.any(NoJobError), expect.any(KeyConflictError)];
+  const asValue = (error: unknown) => error;
+  const followUp = await job.followUp('And the tests', { id: 'after' }).catch(asValue);
+  const start = await server.jobs.start(another).catch(asValue);
+  const errors = [expect.any(NoJobError), expect.any(KeyConflictError)];
   const isNew = expect.objectContaining({ isNew: true });
   const expected = {
-    'start again': [refused[0], isNew],
-    'go on': [{ id: 'after', checked: true }, refused[1]],
-    nothing: refused,
+    'start again': [errors[0], isNew],
+    'go on': [{ id: 'after', checked: true }, errors[1]],
+    nothing: errors,
   };
   expect([followUp, start]).toEqual(expected[allowed]);
 }

@@ -41,7 +41,7 @@ afterAll(async () => {
 
 type Parent = 'handleTicket' | 'runOnly' | 'reviewTicket';
 
-/** A ticket for a job of its own, which the upstream works on for so long. */
+/** A ticket for a job of its own, which the upstream works on for `activeMs`. */
 async function ticket(activeMs = 300): Promise<Ticket & { workflowId: string; prompt: string }> {
   const key = randomUUID();
   const prompt = `Ticket ${key}`;
@@ -105,7 +105,7 @@ test('a repeated ticket gets the first job’s result, while it runs and after i
   expect(run.priority).toMatchObject({ priorityKey: 3, fairnessKey: server.projectId });
 });
 
-test('another prompt under the key is refused with a typed failure, and makes no job', async () => {
+test('another prompt under the key fails as a typed conflict, and makes no job', async () => {
   const { prompt, job, place } = await ticket();
   const first = await startParent('handleTicket', { job, place });
   await first.result();
@@ -123,7 +123,7 @@ test('a wrong input ends the parent instead of failing its task again and again'
   expect(failure).toMatchObject({ type: 'InvalidInput', details: [{ field: 'prompt' }], nonRetryable: true });
 });
 
-test('a refused create fails all parents that wait, and the key may be tried again', async () => {
+test('a rejected create fails all parents that wait, and the key may be tried again', async () => {
   const { prompt, workflowId, ...same } = await ticket();
   await server.sandbox.addFault({ kind: 'status', status: 429, promptIncludes: prompt, retryAfter: 10 });
   await server.sandbox.addFault({ kind: 'status', status: 422, promptIncludes: prompt });
@@ -131,15 +131,15 @@ test('a refused create fails all parents that wait, and the key may be tried aga
   await untilPhase(workflowId, 'creating');
   const second = await startParent('handleTicket', same);
   await untilJoining(second);
-  const refused = { type: 'CreateRejected', details: [{ status: 422 }] };
-  expect(await first.result()).toMatchObject(refused);
-  expect(await second.result()).toMatchObject(refused);
+  const rejected = { type: 'CreateRejected', details: [{ status: 422 }] };
+  expect(await first.result()).toMatchObject(rejected);
+  expect(await second.result()).toMatchObject(rejected);
   const again = await startParent('handleTicket', same);
   expect(await again.result()).toMatchObject({ outcome: 'completed' });
   expect(await creates(prompt)).toHaveLength(1);
 });
 
-test('a parent that joined a refused job does not get another job that took its key meanwhile', async () => {
+test('a parent that joined a rejected job does not get another job that took its key meanwhile', async () => {
   const { prompt, workflowId, job, place } = await ticket();
   await server.sandbox.addFault({ kind: 'status', status: 422, promptIncludes: prompt });
   await (await startParent('handleTicket', { job, place })).result();

@@ -45,7 +45,11 @@ test('a paused job is listed as open, says who may let it go on, and goes on wit
   ]);
   expect(await gathered(jobs.stuck())).toEqual([
     {
-      ...{ workflowId: job.workflowId, workflowType: 'agentJob', projectId, problems: [], pinnedTo: null },
+      workflowId: job.workflowId,
+      workflowType: 'agentJob',
+      projectId,
+      problems: [],
+      pinnedTo: null,
       paused: expect.stringMatching(/^paused since 20\S+ by ann@ops \(the upstream is migrated\)$/) as string,
     },
   ]);

@@ -55,7 +55,7 @@ test('a run that goes on with an ended job keeps the texts of the first, over mo
   }
 });
 
-test('a follow-up id that is repeated with another prompt is refused, after the end too', async () => {
+test('a follow-up id that is repeated with another prompt conflicts, after the end too', async () => {
   const prompt = randomUUID();
   const job = await server.jobs.start({ ...QUICK, projectId: server.projectId, key: randomUUID(), prompt });
   const conflict = { code: 'FOLLOW_UP_CONFLICT', retryable: false, id: 'a' };
@@ -83,7 +83,7 @@ test('a cancelled job is followed up on under the id that its memo keeps', async
   expect(await server.sandbox.creates({ promptIncludes: prompt })).toHaveLength(1);
 });
 
-test('a follow-up under way when its job is terminated is never said to be refused', async () => {
+test('a follow-up under way when its job is terminated is never said to be declined', async () => {
   const prompt = `prompt ${randomUUID()}`;
   await server.sandbox.addScript({ promptIncludes: prompt, script: { activeMs: 60_000 } });
   const job = await start(prompt);
@@ -99,7 +99,7 @@ test('a follow-up under way when its job is terminated is never said to be refus
   expect(await server.sandbox.messages({ jobId: jobId ?? '' })).toHaveLength(1);
 });
 
-test('a follow-up that the run made for it refuses is never said to be queued', async () => {
+test('a follow-up that the run made for it declines is never said to be queued', async () => {
   const { jobId } = await (await start(`prompt ${randomUUID()}`)).result();
   const usedFollowUpIds = Array.from({ length: 1_000 }, (_, i) => `used-${i}`);
   const full = { projectId: server.projectId, jobId: jobId ?? '', usedFollowUpIds, ...QUICK };

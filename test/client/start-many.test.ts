@@ -62,7 +62,7 @@ test('an abort finishes what is under way, begins nothing more and is thrown', a
   expect(countOf('started', told)).toBe(39);
 });
 
-test('where Temporal refuses the caller no request is called refused: the call throws', async () => {
+test('where Temporal refuses the caller no request is called invalid: the call throws', async () => {
   const { client, close } = await connectTo({ address: server.address, namespace: 'no-such-namespace' });
   const { told, error } = await collect(new AgentJobs({ client }).startMany(requests(3)));
   await close();
@@ -71,7 +71,7 @@ test('where Temporal refuses the caller no request is called refused: the call t
   expect((error as Error).message).toContain('check TEMPORAL_NAMESPACE');
 });
 
-test('what is no request at all is refused, and wrong options throw before anything is read', async () => {
+test('what is no request at all is invalid, and wrong options throw before anything is read', async () => {
   const circular: Record<string, unknown> = { key: 'k', projectId: 'p', prompt: 'x' };
   circular['self'] = circular;
   const { told } = await collect(jobs.startMany([null, 'text', circular] as never));
@@ -79,7 +79,7 @@ test('what is no request at all is refused, and wrong options throw before anyth
   expect(() => jobs.startMany([], { concurrency: 0 })).toThrow('concurrency must be a whole number from 1 to 200');
 });
 
-test('a request that Temporal itself refuses is refused', async () => {
+test('a request that Temporal itself finds invalid is invalid', async () => {
   const others = new AgentJobs({ client: server.client, taskQueue: 'q'.repeat(1_100) });
   const { told, error } = await collect(others.startMany(requests(2)));
   expect(error).toBeUndefined();

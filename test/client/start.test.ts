@@ -101,14 +101,14 @@ describe('a start', () => {
   });
 });
 
-test('a failed job has the upstream’s refusal, or the field that was wrong', async () => {
-  const refused = { name: CreateRejectedError.name, status: 422, error: 'no' };
-  await expect((await failed('CreateRejected')).job.result()).rejects.toMatchObject(refused);
+test('a failed job has the upstream’s rejection, or the field that was wrong', async () => {
+  const rejected = { name: CreateRejectedError.name, status: 422, error: 'no' };
+  await expect((await failed('CreateRejected')).job.result()).rejects.toMatchObject(rejected);
   const wrong = { name: InvalidInputError.name, field: 'prompt' };
   await expect((await failed('InvalidInput')).job.result()).rejects.toMatchObject(wrong);
 });
 
-test('a refused run that Temporal deletes while it is read is no error: the start is sent anew', async () => {
+test('a rejected run that Temporal deletes while it is read is no error: the start is sent anew', async () => {
   const { key } = await failed('CreateRejected');
   const { workflowService } = server.client;
   const read = vi.spyOn(workflowService, 'getWorkflowExecutionHistory');

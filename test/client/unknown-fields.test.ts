@@ -1,4 +1,4 @@
-/** A misspelt field of what a person wrote is refused before anything is sent, with the names that are known. */
+/** A misspelt field of what a person wrote is invalid before anything is sent, with the names that are known. */
 import { expect, test } from 'vitest';
 import { FakeAgentJobs } from '../../src/client/fake-agent-jobs.js';
 import { AgentJobs, type AttachRequest, type JobFilter, type StartRequest } from '../../src/starter.js';
@@ -17,15 +17,15 @@ test.for([
   [{ deadlin: '1 hour' }, 'deadlin', 'known are key, projectId, prompt, jobId'],
   [{ polling: { maximum: '5 minutes' } }, 'polling.maximum', 'known are min, max, ratio'],
   [{ toString: 1 }, 'toString', 'known are key, projectId'],
-] as const)('%j is refused by start, attach and startMany, real and fake', async ([more, field, remedy]) => {
+] as const)('%j is invalid for start, attach and startMany, real and fake', async ([more, field, remedy]) => {
   const fake = new FakeAgentJobs();
-  const refusal = { ...INVALID, field, message: expect.stringContaining(remedy) as string };
+  const invalid = { ...INVALID, field, message: expect.stringContaining(remedy) as string };
   for (const jobs of [real, fake]) {
-    await expect(jobs.start(job(more))).rejects.toMatchObject(refusal);
+    await expect(jobs.start(job(more))).rejects.toMatchObject(invalid);
     const attached: object = { projectId: 'p', jobId: 'j', ...more };
-    await expect(jobs.attach(attached as AttachRequest)).rejects.toMatchObject(refusal);
+    await expect(jobs.attach(attached as AttachRequest)).rejects.toMatchObject(invalid);
   }
-  expect(await gathered(real.startMany([job(more)]))).toMatchObject([{ key: 'k', fate: 'refused', error: refusal }]);
+  expect(await gathered(real.startMany([job(more)]))).toMatchObject([{ key: 'k', fate: 'refused', error: invalid }]);
   expect(fake.jobs).toEqual([]);
 });
 
@@ -45,7 +45,7 @@ test('names in metadata are the caller’s own, and what is null or undefined na
   expect(fake.jobs).toHaveLength(1);
 });
 
-test('a misspelt option of a call is refused with the names that are known', async () => {
+test('a misspelt option of a call is invalid, with the names that are known', async () => {
   const one = real.handle({ projectId: 'p', key: 'k' });
   const calls: [call: (options: object) => unknown, option: object, meant: string][] = [
     [(options) => real.start(job({}), options), { timeoutMS: 1 }, 'timeoutMs'],
@@ -63,19 +63,19 @@ test('a misspelt option of a call is refused with the names that are known', asy
     [(decision) => one.resolve({ action: 'retry', ...decision }), { sinse: 'x' }, 'since'],
   ];
   for (const [call, option, meant] of calls) {
-    const refusal = { ...INVALID, message: expect.stringMatching(new RegExp(`known are .*${meant}`)) as string };
-    await expect((async () => call(option))()).rejects.toMatchObject(refusal);
+    const invalid = { ...INVALID, message: expect.stringMatching(new RegExp(`known are .*${meant}`)) as string };
+    await expect((async () => call(option))()).rejects.toMatchObject(invalid);
   }
 });
 
-test('a misspelt filter, and a misspelt setting of exports, is refused', async () => {
+test('a misspelt filter, and a misspelt setting of exports, is invalid', async () => {
   for (const list of [
     () => gathered(real.list({ projecId: 'p' } as JobFilter)),
     () => real.listPage({ projecId: 'p' } as JobFilter),
     () => gathered(real.queues({ projectid: 'p' } as JobFilter)),
   ]) {
-    const refusal = { ...INVALID, message: expect.stringMatching(/known are .*projectId/) as string };
-    await expect((async () => list())()).rejects.toMatchObject(refusal);
+    const invalid = { ...INVALID, message: expect.stringMatching(/known are .*projectId/) as string };
+    await expect((async () => list())()).rejects.toMatchObject(invalid);
   }
   const misspelt: object = { ...RANGE, secondscan: false };
   await expect(real.exportVisitors(misspelt as typeof RANGE)).rejects.toMatchObject({ field: 'secondscan' });
@@ -85,7 +85,7 @@ test('a misspelt filter, and a misspelt setting of exports, is refused', async (
   });
 });
 
-test('a misspelt setting of a client is refused before it connects', async () => {
+test('a misspelt setting of a client is invalid before it connects', async () => {
   const { client } = real;
   const clients: [make: (settings: object) => unknown, setting: object, remedy: RegExp][] = [
     [(settings) => AgentJobs.connect(settings), { namespce: 'prod' }, /known are .*namespace/],
@@ -95,7 +95,7 @@ test('a misspelt setting of a client is refused before it connects', async () =>
     [(settings) => new AgentJobs({ client, ...settings }), { namespace: 'prod' }, /known are taskQueue, webUiUrl/],
   ];
   for (const [make, setting, remedy] of clients) {
-    const refusal = { ...INVALID, field: Object.keys(setting)[0], message: expect.stringMatching(remedy) as string };
-    await expect((async () => make(setting))()).rejects.toMatchObject(refusal);
+    const invalid = { ...INVALID, field: Object.keys(setting)[0], message: expect.stringMatching(remedy) as string };
+    await expect((async () => make(setting))()).rejects.toMatchObject(invalid);
   }
 });

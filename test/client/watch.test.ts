@@ -61,7 +61,7 @@ test('a job that does nothing costs one query, and ever fewer polls', async () =
   await pause(3_000);
   stop.abort('enough');
   await expect(watching).rejects.toBe('enough');
-  // Waits of 40, 80, 160 … ms: so many fit into the time.
+  // How many waits of 40, 80, 160 … ms fit into the time.
   const rounds = Math.ceil(Math.log2((performance.now() - startedAt) / QUICKLY.minMs)) + 1;
   const { QueryWorkflow, DescribeWorkflowExecution, GetWorkflowExecutionHistory, ...others } = calls;
   expect(QueryWorkflow).toBe(1);

@@ -132,9 +132,9 @@ test('without the token, or for another page, nothing is decrypted', async () =>
   expect((await ask('decode', ' '.repeat(17 * 1024 * 1024), { authorization: bearer })).status).toBe(413);
   expect((await ask('decode', body, { authorization: bearer })).status).toBe(200);
 
-  const refused = await start('short');
-  expect(await refused.ended).toBe(1);
-  expect(refused.output()).toContain('the token of CODEC_TOKEN_FILE has fewer than 32 characters');
+  const tooShort = await start('short');
+  expect(await tooShort.ended).toBe(1);
+  expect(tooShort.output()).toContain('the token of CODEC_TOKEN_FILE has fewer than 32 characters');
 });
 
 test('Temporal’s own command line reads a job by it', async () => {

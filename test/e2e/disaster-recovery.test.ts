@@ -129,7 +129,10 @@ async function liveUntilBackup(): Promise<void> {
   await untilAccepted('steered', 'recorded');
   await expect.poll(async () => (await handleOf('doubtful').state()).phase).toBe('needsAttention');
   const options = agentJobSchedule({
-    ...{ projectId: 'recurring', name: 'nightly', prompt: promptOf('recurring'), taskQueue: TASK_QUEUE },
+    projectId: 'recurring',
+    name: 'nightly',
+    prompt: promptOf('recurring'),
+    taskQueue: TASK_QUEUE,
     polling: { min: '1 second', max: '1 second' },
     spec: { intervals: [{ every: '1 hour' }] },
   });
@@ -257,7 +260,7 @@ test('after a restore nothing is sent twice, what may have been sent asks, and e
     return [...new Set(resolved.map(([, key, action]) => `${key} ${action}`))].toSorted();
   };
   await expect.poll(resolveByLogs, { timeout: 120_000, interval: 3_000 }).toEqual(RESOLVED_BY_LOGS);
-  // Without force a job that is older than the caller's repetition would be refused.
+  // Without force a job that is older than the caller's repetition would not be adopted.
   const adopted = proven.split('\n').filter((line) => line.includes('"action":"adopt"'));
   expect(adopted.filter((line) => !line.includes('"force":true'))).toEqual([]);
   expect(await decideTruthfully()).toEqual(['new create', 'unlogged create']);

@@ -93,7 +93,7 @@ test(
       projectId: 'p',
       body: { error: `bad ${WORD}` },
     });
-    await expect((await start('refused')).result()).rejects.toThrow();
+    await expect((await start('rejected')).result()).rejects.toThrow();
     // The new key reaches every reader before any caller encrypts with it.
     const running = await Promise.all(Array.from({ length: JOBS_UNDER_ROTATION }, (_, i) => start(`load-${i}`)));
     await writeKeys('first', 'second');

@@ -23,15 +23,15 @@ test('a worker killed in a poll, between two, or while an end stands costs each 
       polling: { min: 2_000, max: 2_000 },
       settle: '5 minutes',
     });
-  const reads = async (projectId: string) =>
+  const polls = async (projectId: string) =>
     (await sandbox.requests()).filter((request) => request.projectId === projectId && request.operation === 'get');
 
   const first = system.startWorker();
   const held = await start(projects.held);
-  await until(async () => (await reads(projects.held)).length >= 2, 'a second poll', first.output);
+  await until(async () => (await polls(projects.held)).length >= 2, 'a second poll', first.output);
   await sandbox.addFault({ kind: 'hang', operation: 'get', projectId: projects.hanging });
   const hanging = await start(projects.hanging);
-  await until(async () => (await reads(projects.hanging)).length === 1, 'a poll to hang', first.output);
+  await until(async () => (await polls(projects.hanging)).length === 1, 'a poll to hang', first.output);
   const ending = await start(projects.ending);
   const candidate = async () => {
     const { waiting } = await ending.state();

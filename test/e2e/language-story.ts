@@ -72,7 +72,7 @@ export async function expectedSteps({ sandbox }: System, projectId: string): Pro
   return [
     { step: 'started', workflowId, isNew: true },
     { step: 'repeated while it runs', workflowId, isNew: false },
-    { step: 'another prompt refused' },
+    { step: 'another prompt conflicts' },
     { step: 'follow-up said twice', states: ['sent', 'sent'] },
     { step: 'state while it waits', phase: 'watching', waitsFor: expect.stringMatching(/^(poll|settle)$/), jobId },
     { step: 'ended', outcome: 'completed', prLink: expect.stringMatching(/^https:/), jobId },
@@ -84,7 +84,7 @@ export async function expectedSteps({ sandbox }: System, projectId: string): Pro
     { step: 'repeated after all', isNew: false },
     { step: 'follow-up after a cancel', ended: 'Canceled', state: 'sent', outcome: 'completed' },
     ...[...JOBS, 'Terminated'].map((end) => ({ step: 'each end', expected: end, found: end })),
-    { step: 'refused key starts again', outcomes: Array.from({ length: 5 }, () => 'completed') },
+    { step: 'rejected create starts again', outcomes: Array.from({ length: 5 }, () => 'completed') },
   ];
 }
 
@@ -101,7 +101,7 @@ export async function readTraces({ sandbox, server }: System, projectId: string)
   const again = await sandbox.creates({ projectId, promptIncludes: 'Another prompt' });
   return {
     creates: creates.length,
-    createsAfterRefusal: again.length,
+    createsAfterRejection: again.length,
     messages: messages.map(({ prompt }) => prompt),
     hashes: runs.map(({ hash }) => hash),
     // A repeated start or a signal would have left one in the first run.
@@ -134,7 +134,7 @@ export function expectedTraces(projectId: string): object {
   const hash = inputHash({ projectId, prompt: PROMPT });
   return {
     creates: 1,
-    createsAfterRefusal: 1,
+    createsAfterRejection: 1,
     messages: ['Add a test', 'Add docs', 'One more'],
     hashes: [hash, hash, hash],
     optionsUpdates: [],

@@ -147,7 +147,7 @@ describe.concurrent('from Python, with a worker', { timeout: LIMIT_MS }, () => {
     expect(await pageTraces(system)).toEqual(PAGE_TRACES);
   });
 
-  test('an input that the types forbid is refused before anything is sent', async () => {
+  test('an input that the types forbid is invalid before anything is sent', async () => {
     const printed = await python(`
 import asyncio
 from agent_jobs import AgentJobs
@@ -172,7 +172,7 @@ for prompt, id in [*((prompt, None) for prompt in PROMPTS), ("x", "\\ud800"), ("
     expect(printed.trim().split('\n')).toEqual([...told, ...Array<string>(7).fill('FollowUpRefused')]);
   });
 
-  test('an id that is said again with another prompt is refused, whether the job runs or has ended', async () => {
+  test('an id that is said again with another prompt conflicts, whether the job runs or has ended', async () => {
     const job = await jobs().start({ key: 'conflict', projectId, prompt: 'conflict', settle });
     const say = (prompt: string) => call('followUp', 'conflict', prompt, 'one').answer;
     expect(await say('first')).toEqual({ state: 'sent' });
@@ -183,31 +183,31 @@ for prompt, id in [*((prompt, None) for prompt in PROMPTS), ("x", "\\ud800"), ("
     expect(await promptsSentTo(jobId)).toEqual(['first']);
   });
 
-  test('a key that is empty, too long or has a line break starts nothing, and an empty id is refused', async () => {
+  test('a key that is empty, too long or has a line break starts nothing, and an empty id is invalid', async () => {
     for (const key of ['', 'two\nlines', 'k'.repeat(255)])
       expect(await call('start', key, 'x').answer).toEqual({ error: 'ValueError' });
     expect(await call('followUp', 'k', 'x', '').answer).toEqual({ error: 'refused' });
   });
 
-  test('a key that was refused often starts again over a slow network', async () => {
-    // Reading so many runs one after another takes longer than a start may come after it.
-    const refusals = 40;
+  test('a key whose create was rejected 40 times starts again over a slow network', async () => {
+    // Reading 40 runs one after another takes longer than a start may come after it.
+    const rejections = 40;
     const { client, taskQueue, address } = system.server;
-    const workflowId = 'agent-job/trials/refused';
-    for (let i = 0; i < refusals; i++) {
-      const options = { workflowId, taskQueue, args: [{ projectId, prompt: 'refused', deadline: 'never' }] };
+    const workflowId = 'agent-job/trials/rejected';
+    for (let i = 0; i < rejections; i++) {
+      const options = { workflowId, taskQueue, args: [{ projectId, prompt: 'rejected', deadline: 'never' }] };
       const handle = await client.workflow.start('agentJob', options);
       await handle.result().catch(() => {});
     }
     const isListed = async (runs: number) => (await runsOf(workflowId)).length === runs;
-    await until(() => isListed(refusals), 'the list to show all runs');
+    await until(() => isListed(rejections), 'the list to show all runs');
     const proxy = await slowProxy(address);
     try {
-      expect(await caller.call(['start', 'refused', 'refused'], proxy.address).answer).toEqual({ isNew: true });
+      expect(await caller.call(['start', 'rejected', 'rejected'], proxy.address).answer).toEqual({ isNew: true });
     } finally {
       proxy.close();
     }
-    await until(() => isListed(refusals + 1), 'the list to show the new run');
+    await until(() => isListed(rejections + 1), 'the list to show the new run');
   });
 });
 
@@ -256,7 +256,7 @@ describe('from Python, while no worker is there', { timeout: LIMIT_MS }, () => {
     expect(await promptsSentTo(jobId)).toEqual(['first', 'second']);
   });
 
-  test('a follow-up to a run that was ended before a worker began it, or to no run, is refused', async () => {
+  test('a follow-up to a run that was ended before a worker began it, or to no run, is surely not sent', async () => {
     await system.endWorkers();
     const { workflowId } = await jobs().attach({ key: 'attached', projectId, jobId: 'job-1' });
     await system.server.client.workflow.getHandle(workflowId).terminate('before it began');

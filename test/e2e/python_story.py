@@ -48,7 +48,7 @@ async def main(project: str) -> None:
     try:
         await jobs.start("a (ticket)/1:2", {**ticket, "prompt": "Another"})
     except KeyConflict:
-        report("another prompt refused")
+        report("another prompt conflicts")
     first = await job.follow_up("Add a test", id="test")
     second = await job.follow_up("Add a test", id="test")
     report("follow-up said twice", states=[first["state"], second["state"]])
@@ -84,8 +84,8 @@ async def main(project: str) -> None:
     for end, other in {**others, "Terminated": terminated}.items():
         report("each end", expected=end, found=await end_of(other))
     another: Any = {"projectId": project, "prompt": "Another prompt"}
-    refused = await asyncio.gather(*[jobs.start("CreateRejected", another) for _ in range(5)])
-    report("refused key starts again", outcomes=[await end_of(one) for one in refused])
+    jobs_again = await asyncio.gather(*[jobs.start("CreateRejected", another) for _ in range(5)])
+    report("rejected create starts again", outcomes=[await end_of(one) for one in jobs_again])
 
 
 asyncio.run(main(sys.argv[1]))

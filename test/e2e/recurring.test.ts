@@ -113,27 +113,37 @@ async function makeUp(schedule: ScheduleHandle): Promise<void> {
   for (const _ of ['once', 'again']) await schedule.backfill({ start, end, overlap: 'ALLOW_ALL' });
 }
 
-test('a time whose job has ended asks before it creates another; one that was refused does not', LIMIT, async () => {
-  const projectId = `again-${randomUUID()}`;
-  await system.haveWorker();
-  await system.sandbox.addFault({ kind: 'status', status: 400, operation: 'create', projectId, promptIncludes: 'no' });
-  const [made, refused] = [await create({ projectId, name: 'made' }), await create({ projectId, name: 'no' })];
-  const statuses = async (schedule: ScheduleHandle) =>
-    (await runsOf(schedule)).map(({ status }) => status.name).toSorted();
-  for (const schedule of [made, refused]) await makeUp(schedule);
-  await expect.poll(() => statuses(made), PATIENCE).toEqual(['COMPLETED']);
-  await expect.poll(() => statuses(refused), PATIENCE).toEqual(['FAILED']);
-  for (const schedule of [made, refused]) await makeUp(schedule);
-  await expect.poll(() => statuses(refused), PATIENCE).toEqual(['COMPLETED', 'FAILED']);
-  const again = jobsOf().handle({ projectId, key: 'made-2026-03-10T04:30:00Z' });
-  const asked = { kind: 'create', reason: expect.stringContaining('may have had a run before') };
-  await expect.poll(async () => (await again.state()).unknown, PATIENCE).toMatchObject(asked);
-  expect((await createsOf(projectId)).map(({ prompt }) => prompt)).toEqual(['made', 'no']);
-  await again.resolve({ action: 'retry' });
-  expect(await again.result()).toMatchObject({ outcome: 'completed', decisions: [{ action: 'retry' }] });
-  expect(await createsOf(projectId)).toHaveLength(3);
-  for (const schedule of [made, refused]) await schedule.delete();
-});
+test(
+  'a time whose job has ended asks before it creates another; one whose create was rejected does not',
+  LIMIT,
+  async () => {
+    const projectId = `again-${randomUUID()}`;
+    await system.haveWorker();
+    await system.sandbox.addFault({
+      kind: 'status',
+      status: 400,
+      operation: 'create',
+      projectId,
+      promptIncludes: 'no',
+    });
+    const [made, rejected] = [await create({ projectId, name: 'made' }), await create({ projectId, name: 'no' })];
+    const statuses = async (schedule: ScheduleHandle) =>
+      (await runsOf(schedule)).map(({ status }) => status.name).toSorted();
+    for (const schedule of [made, rejected]) await makeUp(schedule);
+    await expect.poll(() => statuses(made), PATIENCE).toEqual(['COMPLETED']);
+    await expect.poll(() => statuses(rejected), PATIENCE).toEqual(['FAILED']);
+    for (const schedule of [made, rejected]) await makeUp(schedule);
+    await expect.poll(() => statuses(rejected), PATIENCE).toEqual(['COMPLETED', 'FAILED']);
+    const again = jobsOf().handle({ projectId, key: 'made-2026-03-10T04:30:00Z' });
+    const asked = { kind: 'create', reason: expect.stringContaining('may have had a run before') };
+    await expect.poll(async () => (await again.state()).unknown, PATIENCE).toMatchObject(asked);
+    expect((await createsOf(projectId)).map(({ prompt }) => prompt)).toEqual(['made', 'no']);
+    await again.resolve({ action: 'retry' });
+    expect(await again.result()).toMatchObject({ outcome: 'completed', decisions: [{ action: 'retry' }] });
+    expect(await createsOf(projectId)).toHaveLength(3);
+    for (const schedule of [made, rejected]) await schedule.delete();
+  },
+);
 
 test('a job that waits for a person holds the next time up; one that is followed up does not', LIMIT, async () => {
   const projectId = `overlap-${randomUUID()}`;
@@ -177,7 +187,7 @@ test.each<[string, object]>([
   ['key', { key: 'k' }],
   ['polling.mni', { polling: { mni: 1 } }],
   ['deadline', { deadline: 'soon' }],
-])('a wrong option is refused by name: %s', (field, wrong) => {
+])('an invalid option is named: %s', (field, wrong) => {
   const right = { projectId: 'p', name: 'n'.repeat(213), prompt: 'x', spec: {} };
   expect(agentJobSchedule(right).scheduleId).toHaveLength(225);
   const given = (Array.isArray(wrong) ? wrong : { ...right, ...wrong }) as AgentJobSchedule;

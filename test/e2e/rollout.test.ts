@@ -37,7 +37,7 @@ class RollOut {
     await until(run, `${version} to be current`, () => '', MAX_MS);
   }
 
-  /** The build ids, the newest first, once there are so many. */
+  /** The build ids, the newest first, once there are `count`. */
   async versions(count: number): Promise<string[]> {
     const describe = 'temporal worker deployment describe --name "$WORKER_DEPLOYMENT" --output json';
     let found: string[] = [];
@@ -51,7 +51,7 @@ class RollOut {
     return found;
   }
 
-  /** Waits until so many runs are pinned to a version: the list is late. */
+  /** Waits until `count` runs are pinned to a version: the list is late. */
   async hasOpenRuns(version: string, count: number): Promise<void> {
     await until(
       async () => (await this.#openRuns(version)) === count,

@@ -36,12 +36,12 @@ const snapshots = newFolder();
 
 /** Faults by the name of the project whose job meets them; all of them show the key to the worker. */
 const FAULTS: Record<string, FaultRule[]> = {
-  'refused-400': [
+  'rejected-400': [
     { kind: 'status', operation: 'create', status: 400, body: { error: ECHO, details: [{ message: KEY }] } },
   ],
   // This and the redirected one wait until they are cancelled.
   'refused-401': [{ kind: 'status', operation: 'create', status: 401, body: { error: ECHO } }],
-  'refused-text': [{ kind: 'status', operation: 'create', status: 422, body: `${MARKER} ${'x'.repeat(440)} ${KEY}` }],
+  'rejected-text': [{ kind: 'status', operation: 'create', status: 422, body: `${MARKER} ${'x'.repeat(440)} ${KEY}` }],
   redirected: [
     { kind: 'status', operation: 'create', status: 307, headers: { location: `http://127.0.0.1:9/${KEY}?key=${KEY}` } },
   ],
@@ -93,7 +93,7 @@ test('the API key is in no history, log, metric, error, command output or snapsh
     return client.workflow.start(AGENT_JOB_WORKFLOW, { taskQueue, workflowId: idOf(projectId), args });
   };
   const jobs = await Promise.all(Object.keys(FAULTS).map(start));
-  await client.workflow.getHandle(idOf('polled')).signal(followUpSignal, { prompt: 'Go on', id: 'refused' });
+  await client.workflow.getHandle(idOf('polled')).signal(followUpSignal, { prompt: 'Go on', id: 'rejected' });
   const exports = [WINDOW, { ...WINDOW, projectId: 'refused' }].map((range) =>
     client.workflow.start(VISITOR_EXPORT_WORKFLOW, {
       taskQueue,
@@ -136,7 +136,7 @@ test('the API key is in no history, log, metric, error, command output or snapsh
   read['results and errors'] = ends.map((end) => textIn(end) + String((end as Error).stack)).join('\n');
   await sandbox.addFault({ kind: 'status', operation: 'get', projectId: 'set-up', status: 401, body: { error: ECHO } });
   await cli('doctor', '--project', 'set-up');
-  await cli('wait', idOf('refused-400'));
+  await cli('wait', idOf('rejected-400'));
   await cli('state', idOf('polled'), '--json');
   await cli('list', '--json');
   for (const handle of handles) {
@@ -163,12 +163,12 @@ test('the API key is in no history, log, metric, error, command output or snapsh
     FAILURE.exportRejected,
   ]);
   for (const place of [
-    'history of agent-job/refused-400/secrets',
-    'history of agent-job/refused-text/secrets',
+    'history of agent-job/rejected-400/secrets',
+    'history of agent-job/rejected-text/secrets',
     'history of agent-job/polled/secrets',
     'history of export-refused-secrets',
     'results and errors',
-    `agent-jobs wait ${idOf('refused-400')}`,
+    `agent-jobs wait ${idOf('rejected-400')}`,
   ]) {
     expect(read[place], place).toContain(MARKER);
   }

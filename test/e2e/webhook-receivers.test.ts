@@ -52,7 +52,7 @@ const RECEIVERS = {
 };
 
 test.for(Object.entries(RECEIVERS))(
-  '%s takes what a worker signs, knows what comes again, and refuses what others sign',
+  '%s takes what a worker signs, knows what comes again, and declines what others sign',
   { timeout: LIMIT_MS },
   async ([, start]) => {
     const { url, printed } = await start();
@@ -68,7 +68,7 @@ test.for(Object.entries(RECEIVERS))(
 );
 
 test.for(Object.entries(RECEIVERS))(
-  '%s refuses a request without a signature, and one that is none',
+  '%s declines a request without a signature, and one that is none',
   { timeout: LIMIT_MS },
   async ([, start]) => {
     const { url, printed } = await start();
@@ -80,7 +80,9 @@ test.for(Object.entries(RECEIVERS))(
     expect(await send({ ...signed, 'webhook-signature': 'v1,%%%' })).toBe(400);
     const { status } = await post({
       endpoint: { url, secrets: [SECRET] },
-      ...{ eventId: 'evt_2', body: BODY, way: { allowPrivate: true } },
+      eventId: 'evt_2',
+      body: BODY,
+      way: { allowPrivate: true },
     });
     expect(status).toBe(204);
     await expect.poll(() => printed).toEqual([`new agent_job.ended ${WORKFLOW}`]);

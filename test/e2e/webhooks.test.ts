@@ -38,7 +38,11 @@ test(
     for (let round = 0; round < 3; round++) {
       for (let job = 0; job < 4; job++) {
         const { workflowId } = await jobs.start({
-          ...{ projectId: 'p', key: `${round}-${job}`, prompt: 'x', polling: { min: 1_000, max: 1_000 }, settle: 0 },
+          projectId: 'p',
+          key: `${round}-${job}`,
+          prompt: 'x',
+          polling: { min: 1_000, max: 1_000 },
+          settle: 0,
         });
         ids.push(workflowId);
       }

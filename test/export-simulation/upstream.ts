@@ -48,12 +48,12 @@ export class SimulatedUpstream {
 
   /** Other requests that count. */
   useUp(requests: number): void {
-    for (let i = 0; i < requests; i++) this.#limiter.refuse('visitors', '', this.#time.now);
+    for (let i = 0; i < requests; i++) this.#limiter.throttle('visitors', '', this.#time.now);
   }
 
   /** One page; throws a ReadFailedError with 429 beyond the limit that all share. */
   page(page: VisitorsRequest): GoodPage {
-    if (this.#limiter.refuse('visitors', '', this.#time.now)) throw new ReadFailedError('answered 429', 429);
+    if (this.#limiter.throttle('visitors', '', this.#time.now)) throw new ReadFailedError('answered 429', 429);
     return this.#dayOf(page).moving.page(page);
   }
 

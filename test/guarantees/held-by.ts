@@ -118,7 +118,7 @@ export const HELD_BY: Record<string, Record<string, string>> = {
   },
   'cli/start-from': {
     'a file of jobs has wrong lines':
-      'each line has one outcome: a bad one is refused with what is wrong, and the others go on',
+      'each line has one outcome: an invalid one says what is wrong, and the others go on',
   },
   'e2e/encryption': {
     'a stranger reads the database, the logs or the metrics':
@@ -149,7 +149,7 @@ export const HELD_BY: Record<string, Record<string, string>> = {
     'any Schedule starts the job, with nothing but an input':
       'a stranger’s Schedule and our own create one job for each of their runs',
     'a Schedule makes up for a time whose job has ended':
-      'a time whose job has ended asks before it creates another; one that was refused does not',
+      'a time whose job has ended asks before it creates another; one whose create was rejected does not',
     'a scheduled job waits for a person, or is followed up after its end':
       'a job that waits for a person holds the next time up; one that is followed up does not',
   },
@@ -172,7 +172,7 @@ export const HELD_BY: Record<string, Record<string, string>> = {
   },
   'http/jobs': {
     'a start is repeated under its `Idempotency-Key`':
-      'a start repeated under its Idempotency-Key makes no second job; with another prompt it is refused',
+      'a start repeated under its Idempotency-Key makes no second job; with another prompt it conflicts',
   },
   'http/access': {
     'a path, or an id, names the job of another project':
@@ -215,7 +215,7 @@ export const HELD_BY: Record<string, Record<string, string>> = {
   },
   'client/re-attach': {
     "a follow-up's id is repeated with another prompt":
-      'a follow-up id that is repeated with another prompt is refused, after the end too',
+      'a follow-up id that is repeated with another prompt conflicts, after the end too',
   },
   'cli/resolve': {
     'a script says `retry` before a check upstream can be trusted':

@@ -1,4 +1,4 @@
-/** Who may see what, by which address; what names nothing, or another project, is refused before anything is asked. */
+/** Who may see what, by which address; what names nothing, or another project, is declined before anything is asked. */
 import { randomUUID } from 'node:crypto';
 import { once } from 'node:events';
 import { readFile, rm, writeFile } from 'node:fs/promises';
@@ -159,7 +159,7 @@ test('what is wrong with a start is named by its field, and nothing of the promp
   expect((await start(JSON.stringify({ prompt: 'x'.repeat(2 * 1024 * 1024) }))).status).toBe(413);
 });
 
-test('a query of another kind is refused', async () => {
+test('a query of another kind is invalid', async () => {
   const list = (query: string) => send(`/v1/projects/${OWN}/jobs?${query}`);
   const wrong = [
     'phase=x',

@@ -48,7 +48,7 @@ test('a completed job has a result, its outcome and its pull request', async () 
   expect((await ask('get', '/jobs/{key}', 'none', {})).status).toBe(404);
 });
 
-test('a running job has neither result nor failure, a cancelled and a refused one a failure alone', async () => {
+test('a running job has neither result nor failure, a cancelled and a rejected one a failure alone', async () => {
   const key = randomUUID();
   await server.sandbox.addScript({ promptIncludes: key, script: { activeMs: 3_600_000 } });
   await start(key, { prompt: `endless ${key}` });
@@ -63,12 +63,12 @@ test('a running job has neither result nor failure, a cancelled and a refused on
   const canceled = { outcome: 'Canceled', result: null, failure: { type: 'Canceled', details: null } };
   expect((await read(key, 40)).body).toMatchObject(canceled);
 
-  const refused = randomUUID();
-  const fault = { kind: 'status', status: 400, body: { error: 'no' }, promptIncludes: refused, count: 1 } as const;
+  const rejected = randomUUID();
+  const fault = { kind: 'status', status: 400, body: { error: 'no' }, promptIncludes: rejected, count: 1 } as const;
   await server.sandbox.addFault(fault);
-  await start(refused, { prompt: `refused ${refused}` });
+  await start(rejected, { prompt: `rejected ${rejected}` });
   const failure = { type: 'CreateRejected', details: { status: 400 } };
-  expect((await read(refused, 40)).body).toMatchObject({ outcome: 'CreateRejected', result: null, failure });
+  expect((await read(rejected, 40)).body).toMatchObject({ outcome: 'CreateRejected', result: null, failure });
 });
 
 test('a write in doubt is resolved by its time, in whichever way a client writes that', async () => {

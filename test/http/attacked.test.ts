@@ -39,7 +39,7 @@ const head = (first: string, ...headers: string[]) => headOf(used.bench, first, 
 const start = (key: string, ...headers: string[]) =>
   head(`POST ${LIST}`, `idempotency-key: ${key}`, 'content-type: application/json', ...headers);
 const whole = (key: string, body: string) => start(key, `content-length: ${body.length}`) + body;
-/** A start that is refused once its body was read. */
+/** A start that is declined once its body was read. */
 const WRONG = { body: { prompt: 1 }, headers: { 'idempotency-key': 'x' } };
 
 test('unfinished bodies take bounded memory, a quarter of it a key, and other callers still get through', async () => {
@@ -49,8 +49,8 @@ test('unfinished bodies take bounded memory, a quarter of it a key, and other ca
   const peers = Array.from({ length: 12 }, () => peer(bench, text));
   // Two fit; the others are answered, and no body is kept for them.
   await vi.waitUntil(() => peers.filter(({ answer }) => answer().includes(' 503 ')).length === 10, LONG);
-  const refused = peers.find(({ answer }) => answer() !== '')!.answer();
-  expect(refused).toMatch(/retry-after: 2\r\n[^]*"code":"SERVICE_UNAVAILABLE","retryable":true/i);
+  const declined = peers.find(({ answer }) => answer() !== '')!.answer();
+  expect(declined).toMatch(/retry-after: 2\r\n[^]*"code":"SERVICE_UNAVAILABLE","retryable":true/i);
   expect((await bench.send(LIST, { key: bench.operator, ...WRONG })).status).toBe(422);
   for (const { socket } of peers) socket.destroy();
   await vi.waitUntil(async () => (await openRequests(bench)) === 0, LONG);
@@ -100,7 +100,7 @@ test('an answer to a caller without a key ends the connection, whatever it is', 
   expect(statuses).toEqual([[401], [401], [200], [404], [403]]);
 });
 
-test('one key has so many connections and no more, and they count no longer once they are closed', () =>
+test('one key has at most its number of connections, and they count no longer once they are closed', () =>
   withHttp({ connections: 20 }, async (own) => {
     const ask = () => peer(own, headOf(own, `GET ${LIST}`));
     const idle = Array.from({ length: 20 }, ask);
@@ -174,7 +174,7 @@ test('a connection whose key is just read has not been silent longest', () =>
     for (const socket of [asking.socket, ...sockets, ...more.sockets]) socket.destroy();
   }));
 
-test('one address has so many connections without a known key, and takes none from another', () =>
+test('one address has at most its number of connections without a known key, and takes none from another', () =>
   withHttp({ strangersPerAddress: 5 }, async (own) => {
     const [one, other] = [await silentOnes(own, 4), await silentOnes(own, 4, '127.0.0.2')];
     const more = await silentOnes(own, 4);
@@ -288,8 +288,8 @@ test('a client that vanishes while its job is described leaves no interval behin
   await end();
 });
 
-test('a body of a shape that no call needs is refused before it is parsed; texts do not count', async () => {
-  const refusal = (json: string) => {
+test('a body of a shape that no call needs is declined before it is parsed; texts do not count', async () => {
+  const problemOf = (json: string) => {
     try {
       return checkShape(Buffer.from(json));
     } catch (error) {
@@ -302,22 +302,22 @@ test('a body of a shape that no call needs is refused before it is parsed; texts
     (prompt) => JSON.stringify({ prompt }),
   );
   const fine = [nested(100), many(20_000), '[{}],'.repeat(1_000), ...texts];
-  expect(fine.map(refusal).filter(Boolean)).toEqual([]);
-  expect(refusal(nested(101))).toMatch(/more than 100 levels/);
+  expect(fine.map(problemOf).filter(Boolean)).toEqual([]);
+  expect(problemOf(nested(101))).toMatch(/more than 100 levels/);
   for (const wide of [many(20_001), '[{},{}],'.repeat(7_000), `{${'"a":1,'.repeat(20_001)}}`, '""'.repeat(40_001)]) {
-    expect(refusal(wide)).toMatch(/more than 20000 values/);
+    expect(problemOf(wide)).toMatch(/more than 20000 values/);
   }
-  const refused = peer(used.bench, whole('k', `{"metadata":${'['.repeat(200_000)}`));
+  const declined = peer(used.bench, whole('k', `{"metadata":${'['.repeat(200_000)}`));
   const shown = expect.stringContaining('more than 100 levels');
-  expect([await refused.statuses(1), refused.answer()]).toEqual([[400], shown]);
-  refused.socket.destroy();
+  expect([await declined.statuses(1), declined.answer()]).toEqual([[400], shown]);
+  declined.socket.destroy();
 });
 
 test('a second key behind two thousand headers is seen', async () => {
   const many = Array.from({ length: 2_100 }, () => 'a:');
-  const refused = peer(used.bench, head(`GET ${LIST}`, ...many, 'authorization: Bearer other'));
-  expect(await refused.statuses(1)).toEqual([400]);
-  refused.socket.destroy();
+  const declined = peer(used.bench, head(`GET ${LIST}`, ...many, 'authorization: Bearer other'));
+  expect(await declined.statuses(1)).toEqual([400]);
+  declined.socket.destroy();
 });
 
 test('HEAD of a stream is answered, and streams nothing', async () => {

@@ -30,12 +30,15 @@ async function ask(
   { method = 'POST', key = used.bench.own, path = '/mcp', url = http.url } = {},
 ) {
   const headers = {
-    ...{ ...ACCEPT, 'content-type': 'application/json', authorization: `Bearer ${key}` },
+    ...ACCEPT,
+    'content-type': 'application/json',
+    authorization: `Bearer ${key}`,
     ...(origin !== null && { origin }),
   };
   const asked = { 'access-control-request-method': 'POST', 'access-control-request-headers': 'authorization,mcp-name' };
   return fetch(url + path, {
-    ...{ method, headers: method === 'OPTIONS' ? { origin: origin ?? '', ...asked } : headers },
+    method,
+    headers: method === 'OPTIONS' ? { origin: origin ?? '', ...asked } : headers,
     ...(method === 'POST' && { body: JSON.stringify(list) }),
   });
 }

@@ -27,13 +27,13 @@ beforeAll(async () => {
   const { body } = await server.bench.send('/openapi.json');
   await writeFile(document, JSON.stringify(body));
   await server.sandbox.addScript({ promptIncludes: 'endless', script: { activeMs: 3_600_000 } });
-  await server.sandbox.addFault({ kind: 'status', status: 400, promptIncludes: 'refused', count: 1 });
+  await server.sandbox.addFault({ kind: 'status', status: 400, promptIncludes: 'rejected', count: 1 });
   const start = (key: string, prompt: string) =>
     server.jobs.start({ ...QUICK, projectId: server.projectId, key, prompt });
   const [, ...ending] = await Promise.all([
     start('running', 'endless'),
     start('completed', 'do it'),
-    start('failed', 'refused'),
+    start('failed', 'rejected'),
   ]);
   await Promise.allSettled(ending.map((job) => job.result()));
 });

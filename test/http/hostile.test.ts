@@ -35,7 +35,7 @@ const PROBLEM = /^content-type: application\/problem\+json\r\n[^]*"code":[^]*\}\
 const JSON_TYPE = 'content-type: application/json';
 const KEY = 'idempotency-key: k';
 
-test('what is no HTTP, or HTTP in two senses, is refused and closes the connection', async () => {
+test('what is no HTTP, or HTTP in two senses, is declined and closes the connection', async () => {
   const body = '{"prompt":"x"}';
   const cases = [
     ...['\0\0\0\0', 'GARBAGE\r\n\r\n', 'GET\r\n\r\n', 'GET / HTTP/9.9\r\n\r\n', '\x16\x03\x01\x02\x00\x01\x00'],
@@ -98,14 +98,14 @@ test('paths that a proxy may read otherwise lead to no other project', async () 
 
 test('a CONNECT closes its connection, and neither ends the server nor keeps it from its end', async () => {
   for (let i = 0; i < 30; i += 1) {
-    const refused = peer(used.bench, head('CONNECT other:443'));
-    await refused.closed;
-    expect(refused.answer()).toBe('');
+    const declined = peer(used.bench, head('CONNECT other:443'));
+    await declined.closed;
+    expect(declined.answer()).toBe('');
   }
   expect((await used.bench.send('/healthz')).status).toBe(200);
 });
 
-test('headers that come twice are refused, where two readers could take another one', async () => {
+test('headers that come twice are declined, where two readers could take another one', async () => {
   const list = `GET ${LIST}`;
   const twice = [
     head(list, 'authorization: Bearer other'),
@@ -117,7 +117,7 @@ test('headers that come twice are refused, where two readers could take another 
   for (const text of twice) expect(statusesIn(await raw(text))[0]).toBe(400);
 });
 
-test('a body is refused before it is read where it is too large, and what is left of it is no request', async () => {
+test('a body is declined before it is read where it is too large, and what is left of it is no request', async () => {
   const large = 3 * 1024 * 1024;
   const smuggled = head(`GET ${LIST}`);
   const padding = ' '.repeat(large - smuggled.length);

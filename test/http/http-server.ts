@@ -61,7 +61,13 @@ export async function startHttp(jobs: AgentJobs, projectId: string, limits?: Par
   const service = { connect: () => Promise.resolve(jobs), keys: callers, version: '1.2.3', limits, onProblem };
   const http = await HttpServer.listen(service, { host: '127.0.0.1', port: 0 });
   return {
-    ...{ http, keysFile, problems, own, namesake, operator, reader },
+    http,
+    keysFile,
+    problems,
+    own,
+    namesake,
+    operator,
+    reader,
     send: (path, options) => send(http.url + path, { key: own, ...options }),
     async close() {
       await http.end();
@@ -102,7 +108,7 @@ interface Peer {
   socket: Socket;
   /** All that came so far. */
   answer: () => string;
-  /** The statuses of all that came, once there are so many. */
+  /** The statuses of all that came, once there are `count`. */
   statuses: (count: number) => Promise<number[]>;
   closed: Promise<unknown>;
 }

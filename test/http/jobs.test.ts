@@ -32,7 +32,7 @@ async function endless(): Promise<string> {
   return prompt;
 }
 
-test('a start repeated under its Idempotency-Key makes no second job; with another prompt it is refused', async () => {
+test('a start repeated under its Idempotency-Key makes no second job; with another prompt it conflicts', async () => {
   const key = `owner/repo@${randomUUID()}`;
   const first = await start(key, { prompt: 'once' });
   const workflowId = agentJobWorkflowId(server.projectId, key);

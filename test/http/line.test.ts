@@ -25,11 +25,11 @@ test('a request that was in line for too long is told to come back, and those af
   const line = new Line(20);
   await line.turn('a', 'fresh');
   const late = Array.from({ length: 3 }, () => line.turn('a', 'fresh'));
-  const refused = Promise.allSettled(late);
+  const outcomes = Promise.allSettled(late);
   // Neither turns nor timers come while this thread works. Then one turn may come first.
   for (const until = performance.now() + 60; performance.now() < until;);
   const reason = { status: 503, body: { retryable: true }, headers: { 'retry-after': '2' } };
-  expect((await refused).slice(1)).toMatchObject([{ reason }, { reason }]);
+  expect((await outcomes).slice(1)).toMatchObject([{ reason }, { reason }]);
   await Promise.all([line.turn('a', 'fresh'), line.turn('b', 'fresh')]);
 });
 

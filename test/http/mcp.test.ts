@@ -132,7 +132,9 @@ test('a job that ended in doubt, and a follow-up in doubt, are not to be repeate
   const { message } = ended.structuredContent.failure;
   expect(JSON.parse(ended.content[0].text)).toMatchObject({ outcome: 'UnknownOutcome', failure: message });
   expect(ended.structuredContent).toMatchObject({
-    ...{ outcome: 'UnknownOutcome', result: null, failure: { type: 'UnknownOutcome' } },
+    outcome: 'UnknownOutcome',
+    result: null,
+    failure: { type: 'UnknownOutcome' },
     next: expect.stringMatching(/Ask the person who operates agent-jobs.*Do not start the job again/),
   });
   const other = await call('start_job', { prompt: `well ${randomUUID()}`, ...QUICK });
@@ -152,13 +154,13 @@ test.each([
   { args: { prompt: 'x', key: '..' }, status: 422, detail: 'key' },
   { args: { prompt: { toString: 1 } }, status: 422, detail: 'prompt' },
   { args: { prompt: 'x', key: { toString: 1 } }, status: 422, detail: 'key' },
-])('a start with $args is refused with what is wrong', async ({ args, status, detail }) => {
-  const refused = await call('start_job', args);
-  expect(refused).toMatchObject({
+])('a start with $args is invalid, and its answer says why', async ({ args, status, detail }) => {
+  const answer = await call('start_job', args);
+  expect(answer).toMatchObject({
     isError: true,
     structuredContent: { status, detail: expect.stringContaining(detail) },
   });
-  expect(refused.content[0].text).toContain(detail);
+  expect(answer.content[0].text).toContain(detail);
 });
 
 test('another project is not read, nor is a request without a key or with a wrong tool answered', async () => {
@@ -222,7 +224,8 @@ test('while Temporal is away each tool says so, and the end of its input ends th
   expect(begun.serverInfo.name).toBe('agent-jobs');
   const args = { projectId: 'p', key: 'k' };
   expect(await ask('tools/call', { name: 'get_job', arguments: args })).toMatchObject({
-    ...{ isError: true, structuredContent: { status: 503, code: 'TEMPORAL_UNAVAILABLE' } },
+    isError: true,
+    structuredContent: { status: 503, code: 'TEMPORAL_UNAVAILABLE' },
   });
   child.stdin.end();
   expect(await closed).toEqual([0, null]);

@@ -33,12 +33,12 @@ async function step(event: object, more: Record<string, string> = {}): Promise<[
   await writeFile(file, JSON.stringify(event));
   const [, site, repository] = /^(https?:\/\/[^/]+)\/(.+)\/pull\/\d+$/.exec(link)!;
   const env = {
-    ...{ GITHUB_EVENT_PATH: file, GITHUB_SERVER_URL: site, GITHUB_REPOSITORY: repository },
-    ...{
-      AGENT_JOBS_URL: server.bench.http.url,
-      AGENT_JOBS_PROJECT: server.projectId,
-      AGENT_JOBS_KEY: server.bench.own,
-    },
+    GITHUB_EVENT_PATH: file,
+    GITHUB_SERVER_URL: site,
+    GITHUB_REPOSITORY: repository,
+    AGENT_JOBS_URL: server.bench.http.url,
+    AGENT_JOBS_PROJECT: server.projectId,
+    AGENT_JOBS_KEY: server.bench.own,
     ...more,
   };
   return new Promise((resolve) => {

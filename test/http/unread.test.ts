@@ -88,9 +88,9 @@ test('answers over a quarter of what may wait are 503 before they begin, for the
   withHttp({ answerBytes: 10 * LONG_BYTES }, async (own) => {
     const { statuses, end } = await readers(own, 12, headOf(own, `GET ${long[0]}`));
     expect([200, 503].map((status) => statuses.filter((one) => one === status).length)).toEqual([2, 10]);
-    const refused = await own.send(long[0]!);
-    expect([refused.status, refused.headers.get('retry-after')]).toEqual([503, '2']);
-    expect(refused.body).toMatchObject({ code: 'SERVICE_UNAVAILABLE', retryable: true });
+    const declined = await own.send(long[0]!);
+    expect([declined.status, declined.headers.get('retry-after')]).toEqual([503, '2']);
+    expect(declined.body).toMatchObject({ code: 'SERVICE_UNAVAILABLE', retryable: true });
     expect((await own.send(long[0]!, { key: own.namesake })).status).toBe(200);
     await end();
     await expect.poll(async () => (await own.send(long[0]!)).status).toBe(200);
@@ -102,7 +102,7 @@ test('a stream waits for room, and takes that of the stream that has been silent
     const silent = await readers(own, 2, streamOf(own, long[0]!));
     await expect.poll(() => unreadBytes(own)).toBeGreaterThan(LONG_BYTES);
     const waiting = await readers(own, 1, streamOf(own, long[1]!));
-    // None has been silent for so long: no one is closed.
+    // None has been silent for the limit: no one is closed.
     expect((await own.send(long[1]!)).status).toBe(503);
     expect([await openStreams(own), await unreadBytes(own)]).toEqual([3, expect.closeTo(LONG_BYTES, -5)]);
     await Promise.all([silent.end(), waiting.end()]);

@@ -57,7 +57,7 @@ export async function startQueueBench(
   const activities: WaiterActivities = {
     async sendUpstream(workflowId) {
       const at = activityInfo().currentAttemptScheduledTimestampMs;
-      const isAccepted = !limiter.refuse('create', 'p', at);
+      const isAccepted = !limiter.throttle('create', 'p', at);
       sent.push({ workflowId, at, isAccepted });
       return { outcome: isAccepted ? 'accepted' : 'throttled', at };
     },

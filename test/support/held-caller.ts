@@ -8,7 +8,7 @@ import type { TestServer } from './dev-server.js';
  */
 export interface HeldCaller {
   jobs: AgentJobs;
-  /** From its next request of this name on, but for so many of them, whatever it asks waits for `release`. */
+  /** Lets `butFor` requests of this name pass; whatever it asks from the next on waits for `release`. */
   hold(name: string, butFor?: number): void;
   /** Resolves once one waits. */
   isHeld: Promise<void>;

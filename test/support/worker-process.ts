@@ -15,8 +15,11 @@ export const workerEnv = (
   { address, namespace, taskQueue }: Pick<TestServer, 'address' | 'namespace' | 'taskQueue'>,
   { url, apiKey }: Pick<Sandbox, 'url' | 'apiKey'>,
 ): Record<string, string> => ({
-  ...{ UPSTREAM_BASE_URL: url, ADMIN_API_KEY: apiKey, AGENT_JOBS_TASK_QUEUE: taskQueue },
-  ...{ TEMPORAL_ADDRESS: address, TEMPORAL_NAMESPACE: namespace },
+  UPSTREAM_BASE_URL: url,
+  ADMIN_API_KEY: apiKey,
+  AGENT_JOBS_TASK_QUEUE: taskQueue,
+  TEMPORAL_ADDRESS: address,
+  TEMPORAL_NAMESPACE: namespace,
 });
 
 /** A production worker in a process of its own. */
@@ -66,7 +69,7 @@ export function startProgram(args: readonly string[], env: Record<string, string
 }
 
 /**
- * Resolves once the condition holds; rejects after the limit with what was awaited. An error of ours that may pass,
+ * Resolves once the condition holds; throws after the limit with what was awaited. An error of ours that may pass,
  * such as that of a worker that is slow to start, counts as not yet.
  */
 export async function until(

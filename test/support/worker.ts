@@ -50,7 +50,7 @@ export function createWorker(options: WorkerOptions): Promise<Worker> {
 }
 
 /**
- * The time-skipping server refuses the second of two that start the same workflow by a signal at once. Another Temporal
+ * The time-skipping server fails the second of two that start the same workflow by a signal at once. Another Temporal
  * server signals the one that was first, and so does the second try here.
  */
 const signalsTheOther: ClientInterceptors = {

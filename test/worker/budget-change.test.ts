@@ -53,7 +53,7 @@ const asJob = (input: AgentJobInput) => ({
 
 const queueOf = (projectId: string) => new ProjectQueue(server.client, taskQueue, projectId);
 
-/** Starts so many jobs, and lets those beyond the budget join the queue. */
+/** Starts `count` jobs, and lets those beyond the budget join the queue. */
 async function startJobs(projectId: string, count: number, budget: number): Promise<Job[]> {
   const prompts = Array.from({ length: count }, (_, index) => `number ${index}`);
   const jobs = await Promise.all(

@@ -48,7 +48,7 @@ const JOBS = 5;
 const HELD = 'drained-create';
 const HANGING = 'hanging-poll';
 const WAITING = Array.from({ length: JOBS }, (_, i) => `handed-back-${i}`);
-const readsOf = (projectIds: string[]) => Promise.all(projectIds.map((id) => requestsOf(id, 'get')));
+const pollsOf = (projectIds: string[]) => Promise.all(projectIds.map((id) => requestsOf(id, 'get')));
 
 describe('a bug in workflow code', { timeout: 240_000 }, () => {
   let brokenDist: string;
@@ -98,7 +98,7 @@ describe('SIGTERM', { timeout: 180_000 }, () => {
   let code: number | null;
   let second: WorkerProcess;
   const handles = new Map<string, Awaited<ReturnType<typeof startJob>>>();
-  let readsBefore: number[];
+  let pollsBefore: number[];
   let pending: unknown[];
 
   /** One worker ends with a create in flight, with jobs that wait for their next poll, and with a poll that hangs. */
@@ -108,13 +108,13 @@ describe('SIGTERM', { timeout: 180_000 }, () => {
     await sandbox.addFault({ kind: 'hang', operation: 'get', projectId: HANGING, count: 100 });
     const jobs = [HANGING, ...WAITING];
     for (const id of jobs) handles.set(id, await startJob(id, { polling: { min: '10 seconds' } }));
-    await until(async () => (await readsOf(jobs)).every((reads) => reads > 0), 'a poll of each', first.output);
+    await until(async () => (await pollsOf(jobs)).every((polls) => polls > 0), 'a poll of each', first.output);
     const fault = { kind: 'delay', operation: 'create', projectId: HELD, delayMs: 4_000, effect: 'after' } as const;
     await sandbox.addFault(fault);
     handles.set(HELD, await startJob(HELD));
     const isCreated = async () => (await sandbox.creates({ projectId: HELD })).length === 1;
     await until(isCreated, 'the create to arrive', first.output);
-    readsBefore = await readsOf(WAITING);
+    pollsBefore = await pollsOf(WAITING);
     first.signal('SIGTERM');
     first.signal('SIGTERM');
     code = await first.ended;
@@ -140,7 +140,7 @@ describe('SIGTERM', { timeout: 180_000 }, () => {
       lastFailure: expect.objectContaining({ message }),
     });
     expect(pending).toEqual(WAITING.map(() => givenBack));
-    const haveAllGoneOn = async () => (await readsOf(WAITING)).every((reads, i) => reads > readsBefore[i]!);
+    const haveAllGoneOn = async () => (await pollsOf(WAITING)).every((polls, i) => polls > pollsBefore[i]!);
     await until(haveAllGoneOn, 'a next poll of each', second.output, 120_000);
   });
 

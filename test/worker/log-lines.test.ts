@@ -46,20 +46,20 @@ function linesOf(workflowId: string, msg: string): Line[] {
 }
 
 test(
-  'each write in doubt, refused or held up, and each end has one line, with all ids',
+  'each write in doubt, rejected or held up, and each end has one line, with all ids',
   { timeout: 240_000 },
   async () => {
     const fault = { kind: 'status', operation: 'create' } as const;
     await sandbox.addFault({ ...fault, projectId: 'in-doubt', status: 500 });
     await sandbox.addFault({
       ...fault,
-      projectId: 'refused',
+      projectId: 'rejected',
       status: 400,
     });
     await sandbox.addFault({ ...fault, projectId: 'held', status: 429, retryAfter: '1', count: 3 });
     startWorker();
-    const [inDoubt, refused, held] = await Promise.all(
-      ['in-doubt', 'refused', 'held'].map((projectId) => startJob(projectId)),
+    const [inDoubt, rejected, held] = await Promise.all(
+      ['in-doubt', 'rejected', 'held'].map((projectId) => startJob(projectId)),
     );
     for (const more of ['still', 'again']) {
       await held!.signal(followUpSignal, { prompt: `${PROMPT} ${more}`, id: 'more' });
@@ -74,12 +74,12 @@ test(
       write: 'create',
       reason: 'upstream answered 500',
     });
-    await oneLine(refused!, 'The upstream refused a write', {
+    await oneLine(rejected!, 'The upstream refused a write', {
       level: 'warn',
-      projectId: 'refused',
+      projectId: 'rejected',
       status: 400,
     });
-    await oneLine(refused!, 'The job has ended', { level: 'info', outcome: 'CreateRejected', projectId: 'refused' });
+    await oneLine(rejected!, 'The job has ended', { level: 'info', outcome: 'CreateRejected', projectId: 'rejected' });
     await oneLine(held!, 'A followUp signal was ignored', {
       level: 'warn',
       reason: expect.stringContaining('"more" was taken before with another prompt'),
@@ -105,7 +105,9 @@ test('a page that an export can not read has one line, however often it is tried
   const [projectId, dateFrom, dateTo] = ['no-page', '2026-01-01', '2026-01-02'] as const;
   const workflowId = visitorExportWorkflowId(projectId, dateFrom, dateTo);
   await client.workflow.execute(VISITOR_EXPORT_WORKFLOW, {
-    ...{ workflowId, taskQueue, args: [{ projectId, dateFrom, dateTo }] },
+    workflowId,
+    taskQueue,
+    args: [{ projectId, dateFrom, dateTo }],
   });
   const reason = expect.stringContaining('upstream answered 503 (visitors') as string;
   await until(() => linesOf(workflowId, 'An export').length > 0, 'the line', worker.output);

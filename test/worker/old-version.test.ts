@@ -238,13 +238,13 @@ test('a later release answers for jobs that ended on a version without workers',
   await makeCurrent('1');
   const ended = await startJob();
   await latest(ended).result();
-  const refused = await startJob({ projectId: '..' });
-  await expect(latest(refused).result()).rejects.toThrow();
+  const invalid = await startJob({ projectId: '..' });
+  await expect(latest(invalid).result()).rejects.toThrow();
   // The same code under another name, which fits: a release without a change of the workflows.
   await startRelease('2');
   await makeCurrent('2');
   await before.stop();
-  for (const id of [ended, refused]) expect((await latest(id).query(jobStateQuery)).phase).toBe('done');
+  for (const id of [ended, invalid]) expect((await latest(id).query(jobStateQuery)).phase).toBe('done');
 });
 
 test(

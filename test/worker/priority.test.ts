@@ -30,7 +30,7 @@ async function waitOf(handle: WorkflowHandle, type: string): Promise<[from: numb
 }
 
 test(
-  'under UPSTREAM_REQUESTS_PER_SECOND a create and a follow-up go before the reads that wait',
+  'under UPSTREAM_REQUESTS_PER_SECOND a create and a follow-up go before the polls that wait',
   { timeout: 120_000 },
   async () => {
     const upstream = new ScriptedUpstream();

@@ -21,7 +21,7 @@ const { server, sandbox } = system;
 
 /** The faults that a job of each project meets, and its outcome then, or what it waits for. */
 const CASES: Record<string, { faults: Partial<FaultRule>[]; becomes: string; options?: object }> = {
-  refused: { faults: [{ status: 400 }], becomes: 'CreateRejected' },
+  rejected: { faults: [{ status: 400 }], becomes: 'CreateRejected' },
   'without-key': { faults: [{ status: 401, count: 100 }], becomes: 'key' },
   throttled: { faults: [{ status: 429, retryAfter: '600', count: 100 }], becomes: 'rateLimit' },
   page: {
@@ -31,7 +31,7 @@ const CASES: Record<string, { faults: Partial<FaultRule>[]; becomes: string; opt
   located: { faults: [{ status: 202, body: '', headers: { location: `/tasks/${WORD}` } }], becomes: 'person' },
   'in-doubt': { faults: [{ status: 500 }], becomes: 'person' },
   unreadable: { faults: [{ status: 201, body: `{"id": "${PROMPT}` }], becomes: 'person' },
-  'refused-later': {
+  'rejected-later': {
     faults: [{ status: 500 }, { status: 400 }],
     becomes: 'UnknownOutcome',
     options: { onUnknownOutcome: 'retry' },
@@ -76,23 +76,23 @@ test(
     const { client, taskQueue } = server;
     const worker = system.startWorker({ SNAPSHOTS_URL: pathToFileURL(newFolder()).href, LOG_LEVEL: 'trace' });
     const shown = await runCases(new AgentJobs({ client, taskQueue }), 'shown', worker.output);
-    expect(shown['refused']!.failure).toMatchObject({ status: 400, error: expect.stringContaining(WORD) });
+    expect(shown['rejected']!.failure).toMatchObject({ status: 400, error: expect.stringContaining(WORD) });
     expect(shown['messages']!.state.followUps[0]!.error).toContain('422: not today');
     expect(shown['page']!.state.waiting?.reason).toBe(`a page instead of an answer: 403 Blocked ${WORD}`);
     expect(shown['located']!.state.unknown?.reason).toMatch(new RegExp(`; Location: http.*/tasks/${WORD}$`));
     const hiding = new AgentJobs({ client, taskQueue, hidePrompts: true });
     const hidden = await runCases(hiding, 'hidden', worker.output);
-    expect(hidden['refused']!.failure).toMatchObject({ status: 400, error: '' });
+    expect(hidden['rejected']!.failure).toMatchObject({ status: 400, error: '' });
     expect(hidden['messages']!.state.followUps).toEqual([{ id: 'more', state: 'rejected', error: '422' }]);
     for (const [name, { text }] of Object.entries(hidden)) expect(text, name).not.toMatch(LEAK);
 
     await sandbox.addFault({ kind: 'status', operation: 'visitors', status: 400, body: ERROR });
-    const refusedExport = client.workflow.execute('visitorExport', {
+    const rejectedExport = client.workflow.execute('visitorExport', {
       taskQueue,
-      workflowId: `export-refused/${taskQueue}`,
+      workflowId: `export-rejected/${taskQueue}`,
       args: [EXPORT],
     });
-    await expect(refusedExport).rejects.toThrow();
+    await expect(rejectedExport).rejects.toThrow();
     await worker.wrote('upstream answered 400 (visitors');
     const lines = worker.output().split('\n');
     const decoded = (line: string) => (line.match(/[\w+/=]{24,}/g) ?? []).map((text) => Buffer.from(text, 'base64'));

@@ -79,7 +79,7 @@ describe('a worker process that cannot go on', () => {
 
 const UNAVAILABLE = 14;
 
-describe('a worker process that Temporal refuses', () => {
+describe('a worker process without its server', () => {
   test('waits where the server is not available, serves metrics from the start, and ends on SIGTERM', async () => {
     const away = await startRefusingServer(UNAVAILABLE);
     const metricsPort = await freePort();

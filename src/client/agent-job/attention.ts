@@ -68,10 +68,10 @@ async function readInDoubtWrite(
   }
 }
 
-const PROBLEMS = defineSearchAttributeKey('TemporalReportedProblems', 'KEYWORD_LIST');
+const REPORTED_PROBLEMS = defineSearchAttributeKey('TemporalReportedProblems', 'KEYWORD_LIST');
 const VERSION = defineSearchAttributeKey('TemporalWorkerDeploymentVersion', 'KEYWORD');
-const PAUSED = `${IS_OURS} AND ExecutionStatus = 'Paused'`;
-const REPORTED = `${IS_OURS} AND ${IS_OPEN} AND ${PROBLEMS.name} IS NOT NULL`;
+const PAUSED_JOBS = `${IS_OURS} AND ExecutionStatus = 'Paused'`;
+const JOBS_WITH_PROBLEMS = `${IS_OURS} AND ${IS_OPEN} AND ${REPORTED_PROBLEMS.name} IS NOT NULL`;
 const PINNED = `${IS_OURS} AND ${IS_OPEN} AND TemporalWorkflowVersioningBehavior = 'Pinned'`;
 
 /** An open workflow that makes no progress: a job, or one that jobs may wait for. */
@@ -92,7 +92,7 @@ export interface StuckJob {
 /** Lists the workflows that are paused, then those with a reported problem, then those pinned to a lost version. */
 export async function* listStuck(client: Client, options: CallOptions = {}): AsyncGenerator<StuckJob, void, undefined> {
   const listed = new Set<string>();
-  for await (const run of listKnown(client, PAUSED, options)) {
+  for await (const run of listKnown(client, PAUSED_JOBS, options)) {
     const read = () => readDescription(client, run.workflowId).catch(nullIfGone);
     const description = await temporalCall(client, options, read);
     const pause = description && pauseOf(description);
@@ -100,7 +100,7 @@ export async function* listStuck(client: Client, options: CallOptions = {}): Asy
     listed.add(run.workflowId);
     yield { ...stuckJob(run, null), problems: [], paused: pause };
   }
-  for await (const run of listKnown(client, REPORTED, options)) {
+  for await (const run of listKnown(client, JOBS_WITH_PROBLEMS, options)) {
     if (listed.has(run.workflowId)) continue;
     listed.add(run.workflowId);
     yield stuckJob(run, null);
@@ -112,7 +112,7 @@ export async function* listStuck(client: Client, options: CallOptions = {}): Asy
 
 function stuckJob(run: WorkflowExecutionInfo, pinnedTo: string | null): StuckJob {
   const { workflowId, type: workflowType, typedSearchAttributes: attributes } = run;
-  const problems = pinnedTo === null ? (attributes.get(PROBLEMS) ?? []) : [];
+  const problems = pinnedTo === null ? (attributes.get(REPORTED_PROBLEMS) ?? []) : [];
   return {
     workflowId,
     workflowType,
@@ -180,11 +180,11 @@ async function* listNewest(
   }
 }
 
-const WAITING_FOR = SEARCH_ATTRIBUTE.waitingFor;
+const WAITS_FOR = SEARCH_ATTRIBUTE.waitingFor;
 
 /** Counts by project the jobs that wait for a key, because it is refused or missing. */
 export async function* listRefusedKeys(client: Client, options: CallOptions = {}) {
-  const query = `WorkflowType = '${AGENT_JOB_WORKFLOW}' AND ${IS_OPEN} AND ${WAITING_FOR} = 'key'`;
+  const query = `WorkflowType = '${AGENT_JOB_WORKFLOW}' AND ${IS_OPEN} AND ${WAITS_FOR} = 'key'`;
   const waiting = new Map<string | null, number>();
   for await (const run of listWorkflows(client, query, options)) {
     const { projectId } = toSummary(run);
@@ -198,7 +198,7 @@ export async function* listRefusedKeys(client: Client, options: CallOptions = {}
  * `worker` if their steps fail for reasons that were not foreseen.
  */
 export async function* listWaitingExports(client: Client, options: CallOptions = {}) {
-  const query = `WorkflowType = '${VISITOR_EXPORT_WORKFLOW}' AND ${IS_OPEN} AND ${WAITING_FOR} IS NOT NULL`;
+  const query = `WorkflowType = '${VISITOR_EXPORT_WORKFLOW}' AND ${IS_OPEN} AND ${WAITS_FOR} IS NOT NULL`;
   for await (const { workflowId, typedSearchAttributes } of listWorkflows(client, query, options))
     yield { workflowId, waitsFor: typedSearchAttributes.get(keyOf('waitingFor')) ?? null };
 }

@@ -31,7 +31,7 @@ export function updateIdOf({ id, prompt }: IdentifiedFollowUp): string {
 }
 
 interface SentAfterEnd {
-  /** The new run has it, and has not refused it. */
+  /** The new run has it, and has not declined it. */
   isQueued: boolean;
   answer: () => Promise<FollowUpAnswer>;
 }
@@ -79,7 +79,7 @@ async function reAttach(
       startWorkflowOperation,
     }),
   );
-  // A follow-up that is already answered may have been refused.
+  // A follow-up that is already answered may have been declined.
   return update && { isQueued: !workflows.isAnswered, answer: () => update.result() };
 }
 

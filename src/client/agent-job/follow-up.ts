@@ -22,12 +22,12 @@ import { type IdentifiedFollowUp, reAttacher, updateIdOf } from './follow-up-aft
 import { askWorkflow } from '../../temporal/workflow-clients.js';
 
 /** Each further round means that the workflow closed or was started again in between, or that a start came too late. */
-const MAX_ROUNDS = 5;
+const MAX_FOLLOW_UP_ROUNDS = 5;
 /** Long enough for a workflow to close after its last answers. */
 const BETWEEN_ROUNDS_MS = 200;
 /** A write takes at most 20 seconds, but may wait for its turn. Then the caller gets the state that the job knows. */
 const DELIVERY_TIMEOUT_MS = 60_000;
-const STATE_TIMEOUT_MS = 3_000;
+const OUTCOME_TIMEOUT_MS = 3_000;
 const CHECK_TIMEOUT_MS = 5_000;
 
 /** How a follow-up is sent. */
@@ -148,7 +148,7 @@ async function readOutcome(
   signal: AbortSignal | null | undefined,
 ): Promise<FollowUpAnswer> {
   try {
-    const { followUps, job } = await temporalCall(client, { signal, timeoutMs: STATE_TIMEOUT_MS }, () =>
+    const { followUps, job } = await temporalCall(client, { signal, timeoutMs: OUTCOME_TIMEOUT_MS }, () =>
       askWorkflow(client, { workflowId }, jobStateQuery),
     );
     const known = followUps.find((followUp) => followUp.id === id);
@@ -182,18 +182,18 @@ async function unlessEnded<T>(send: () => Promise<T>): Promise<T | undefined> {
 }
 
 /** How the workflow failed an update; undefined of any other error. */
-function refusalIn(error: unknown): ApplicationFailure | undefined {
+function updateFailureIn(error: unknown): ApplicationFailure | undefined {
   const cause = error instanceof WorkflowUpdateFailedError ? error.cause : undefined;
   return cause instanceof ApplicationFailure ? cause : undefined;
 }
 
-/** The workflow refuses new messages while it answers those that wait, right before its end. */
+/** The workflow declines new messages while it answers those that wait, right before its end. */
 function isEnding(error: unknown): boolean {
-  const [details] = refusalIn(error)?.details ?? [];
+  const [details] = updateFailureIn(error)?.details ?? [];
   return (details as { field?: unknown } | undefined)?.field === 'job';
 }
 
-/** Attempts until one is confirmed; throws FollowUpUnconfirmedError, or MessageRefusedError if it is refused. */
+/** Attempts until one is confirmed; throws FollowUpUnconfirmedError, or MessageRefusedError if it is declined. */
 async function confirmed<T>(
   client: Client,
   workflowId: string,
@@ -205,13 +205,13 @@ async function confirmed<T>(
     const confirmation = await temporalCall(client, limits, (over) => inRounds(client, over, attempt));
     if (confirmation !== undefined) return confirmation;
   } catch (error) {
-    const refusedAs = refusalIn(error)?.type;
+    const failedAs = updateFailureIn(error)?.type;
     // It had accepted the update, and was terminated or timed out before it answered.
-    if (refusedAs === 'AcceptedUpdateCompletedWorkflow') {
+    if (failedAs === 'AcceptedUpdateCompletedWorkflow') {
       const text = 'the workflow was ended from outside while the follow-up was under way; it may have been sent';
       throw unconfirmed(workflowId, id, text, error);
     }
-    if (refusedAs === FAILURE.followUpConflict) throw new FollowUpConflictError(workflowId, id, { cause: error });
+    if (failedAs === FAILURE.followUpConflict) throw new FollowUpConflictError(workflowId, id, { cause: error });
     if (error instanceof WorkflowUpdateFailedError) {
       throw new MessageRefusedError(workflowId, error.cause?.message ?? error.message, { cause: error });
     }
@@ -220,7 +220,7 @@ async function confirmed<T>(
     if (limits.signal?.aborted || isDefinite) throw error;
     throw unconfirmed(workflowId, id, (error as Error).message, error);
   }
-  const text = `the workflow ended and began anew, or Temporal was slow to start it, ${MAX_ROUNDS} times`;
+  const text = `the workflow ended and began anew, or Temporal was slow to start it, ${MAX_FOLLOW_UP_ROUNDS} times`;
   throw unconfirmed(workflowId, id, text);
 }
 
@@ -229,12 +229,12 @@ async function inRounds<T>(
   over: AbortSignal,
   attempt: (over: AbortSignal) => Promise<T | undefined>,
 ): Promise<T | undefined> {
-  for (let round = 1; round <= MAX_ROUNDS; round++) {
+  for (let round = 1; round <= MAX_FOLLOW_UP_ROUNDS; round++) {
     if (round > 1) await delay(BETWEEN_ROUNDS_MS);
     throwIfOver(client, over);
     const confirmation = await attempt(over).catch((error: unknown) => {
       // The same id, and the same id of the update, are taken once.
-      if (round === MAX_ROUNDS || !isTaskFailure(error)) throw error;
+      if (round === MAX_FOLLOW_UP_ROUNDS || !isTaskFailure(error)) throw error;
     });
     if (confirmation !== undefined) return confirmation as T;
   }

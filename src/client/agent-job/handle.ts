@@ -49,7 +49,7 @@ export interface JobHandle {
   followUp(prompt: string, options?: FollowUpOptions): Promise<QueuedFollowUp>;
 
   /**
-   * As `followUp`, and waits until the upstream accepted it, refused it, or its outcome is unknown. Answers `queued`
+   * As `followUp`, and waits until the upstream accepted it, rejected it, or its outcome is unknown. Answers `queued`
    * if that must wait, or takes longer than a minute.
    */
   sendFollowUp(prompt: string, options?: FollowUpOptions): Promise<FollowUpAnswer>;
@@ -62,7 +62,7 @@ export interface JobHandle {
   state(options?: CallOptions): Promise<JobState>;
 
   /**
-   * Reads the job at once, at most once a second and never against a `Retry-After`; throws JobEndedError. `by` and
+   * Polls the job at once, at most once a second and never against a `Retry-After`; throws JobEndedError. `by` and
    * `note` stay in Temporal's history, as the argument of the signal.
    */
   pollNow(options?: CallOptions & Attribution): Promise<void>;
@@ -70,7 +70,7 @@ export interface JobHandle {
   /**
    * Resolves a write in doubt as a person decides. Throws MessageRefusedError if the action does not fit the present
    * write in doubt, and JobEndedError. Throws NoWorkerError if no worker answers in time: then it may have been
-   * resolved. `adopt` reads the job first and has 75 seconds, not 10.
+   * resolved. `adopt` polls the job first and has 75 seconds, not 10.
    */
   resolve(resolution: ResolveUnknownInput, options?: CallOptions): Promise<JobState>;
 
@@ -89,7 +89,7 @@ export interface JobHandle {
   /**
    * Yields the present state and each one that differs, up to that of the end. An end that `result` throws ends this
    * too. It goes on over continue-as-new, new runs of the job, outages of Temporal and times without a worker. A change
-   * is seen after a second, of a job that has been quiet for long within half a minute. The number of reads (`polls`)
+   * is seen after a second, of a job that has been quiet for long within half a minute. The number of `polls`
    * and a poll that comes or goes are no change. Throws JobNotFoundError, and the signal's reason once it is aborted.
    */
   watch(options?: WaitOptions): AsyncIterable<JobState>;
@@ -104,7 +104,12 @@ export function jobHandle(context: ClientContext, workflowId: string, started?: 
     return { ...options, ...limitsOf(context, options, FOLLOW_UP_OPTIONS) };
   };
   return {
-    ...{ workflowId, projectId, key, url, runId: started?.runId ?? null, isNew: started?.isNew },
+    workflowId,
+    projectId,
+    key,
+    url,
+    runId: started?.runId ?? null,
+    isNew: started?.isNew,
     followUp: async (prompt, options = {}) => queueFollowUp(client, workflowId, prompt, followUpLimits(options)),
     sendFollowUp: async (prompt, options = {}) => deliverFollowUp(client, workflowId, prompt, followUpLimits(options)),
     state: async (options = {}) => readState(client, workflowId, limitsOf(context, options)),
@@ -135,7 +140,7 @@ function readAuthor(context: ClientContext, given: CallOptions & Attribution) {
   return { limits, author: parseAttribution({ by: given?.by, note: given?.note }) };
 }
 
-/** An adoption reads the job first, which may take a minute. */
+/** An adoption polls the job first, which may take a minute. */
 const ADOPT_TIMEOUT_MS = 75_000;
 
 async function resolve(
@@ -151,7 +156,7 @@ async function resolve(
       handle.executeUpdate(resolveUnknownUpdate, { args: [checked] }),
     );
   } catch (error) {
-    // A repetition could resolve the next write in doubt, unless it names its write: then it is refused.
+    // A repetition could resolve the next write in doubt, unless it names its write: then it is declined.
     throw checked.since == null ? asNotRetryable(error) : error;
   }
 }

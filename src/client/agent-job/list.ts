@@ -28,7 +28,7 @@ export interface JobSummary {
   batch: string | null;
   tags: string[];
   metadata: JobMetadata;
-  /** The upstream's own status, as last read. */
+  /** The upstream's own status, as last polled. */
   status: string | null;
   /** Null while it runs. */
   outcome: JobOutcome | null;
@@ -74,7 +74,7 @@ export function textOrNull(value: unknown): string | null {
   return typeof value === 'string' && value !== '' ? value : null;
 }
 
-/** Only a job whose input was refused fails without the attribute. */
+/** Only a job whose input is invalid fails without the attribute. */
 function outcomeOf({ typedSearchAttributes, status }: SeenRun): JobOutcome | null {
   if (isOpen(status.name)) return null;
   const known = typedSearchAttributes.get(keyOf('outcome')) as JobOutcome | undefined;
@@ -103,7 +103,7 @@ export interface JobFilter {
   tags?: readonly string[] | null | undefined;
   /** Only jobs that ended so. */
   outcome?: JobOutcome | null | undefined;
-  /** The upstream's own status, as last read. */
+  /** The upstream's own status, as last polled. */
   status?: string | null | undefined;
   /** Only workflows that have not closed. */
   isRunning?: boolean | null | undefined;
@@ -117,15 +117,9 @@ export interface JobFilter {
   endedAfter?: Date | string | null | undefined;
 }
 
-const NAMES: Names<JobFilter> = {
-  ...{ phase: true, projectId: true, jobId: true, batch: true, tags: true, outcome: true, status: true },
-  ...{ prLink: true, isRunning: true, waitingFor: true },
-  ...{ startedAfter: true, startedBefore: true, endedAfter: true },
-};
-
 /** The query for a filter: no job that fits is missing. Throws InvalidInputError if a time or a name is none. */
 export function jobQuery(filter: JobFilter): string {
-  checkNames(filter, 'filter', NAMES);
+  checkNames(filter, 'filter', FILTER_NAMES);
   const { prLink, tags, waitingFor, outcome, isRunning } = filter;
   const most = LIMIT.prLinkAttributeCharacters;
   if (prLink != null && prLink.length > most) {
@@ -150,7 +144,7 @@ function isAsked(job: JobSummary, filter: JobFilter): boolean {
     [...SAME, 'outcome' as const].every((field) => filter[field] == null || job[field] === filter[field]) &&
     (tags ?? []).every((tag) => job.tags.includes(tag)) &&
     (isOpen(job.workflowStatus) || !(isRunning || waitingFor != null)) &&
-    TIMES.every(([field, , isIn]) => filter[field] == null || isIn(job, new Date(filter[field]).toISOString()))
+    TIME_FILTERS.every(([field, , isIn]) => filter[field] == null || isIn(job, new Date(filter[field]).toISOString()))
   );
 }
 
@@ -167,14 +161,19 @@ function endedAs(outcome: JobOutcome): string {
 type IsIn = (job: JobSummary, time: string) => boolean;
 
 /** Each bound, as a query says it, and as two times of the same form are compared. */
-const TIMES: readonly ['startedAfter' | 'startedBefore' | 'endedAfter', string, IsIn][] = [
+const TIME_FILTERS: readonly ['startedAfter' | 'startedBefore' | 'endedAfter', string, IsIn][] = [
   ['startedAfter', 'StartTime >=', ({ startedAt }, time) => startedAt >= time],
   ['startedBefore', 'StartTime <', ({ startedAt }, time) => startedAt < time],
   ['endedAfter', 'CloseTime >=', ({ endedAt }, time) => endedAt !== null && endedAt >= time],
 ];
 
+const FIELDS = [...SAME, 'tags', 'outcome', 'isRunning', ...TIME_FILTERS.map(([field]) => field)] as const;
+/** Its type makes sure that no field of a filter is missing above. */
+const FILTER_NAMES: Names<JobFilter> = Object.fromEntries(FIELDS.map((field) => [field, true])) as AllFields;
+type AllFields = Record<(typeof FIELDS)[number], true>;
+
 function times(filter: JobFilter): string[] {
-  return TIMES.flatMap(([field, comparison]) => {
+  return TIME_FILTERS.flatMap(([field, comparison]) => {
     const time = filter[field];
     if (time == null) return [];
     const at = new Date(time);
@@ -232,7 +231,7 @@ function onceByJob(): (run: JobSummary) => boolean {
 
 /** Which page of a list to read. */
 export interface PageOptions extends CallOptions {
-  /** At most so many jobs, 1 to 1,000; default 100. */
+  /** How many jobs at most, 1 to 1,000; default 100. */
   pageSize?: number | null | undefined;
   /** The `nextCursor` of the page before. */
   cursor?: string | null | undefined;

@@ -135,10 +135,7 @@ export async function listEarlierRuns(client: Client, last: RunRecord): Promise<
 
 // What a job was started with, from its memo and the first event of its history.
 
-/**
- * Reads the hash that says which job a run is for: from its memo, else computed from its first start event. Null if
- * neither is left.
- */
+/** Reads the hash that says which job a run is for: from its memo, else from its start event. Null if both are gone. */
 export async function readInputHash(client: Client, run: RunRecord): Promise<string | null> {
   if (run.memoInputHash !== null) return run.memoInputHash;
   const input = await readStartInput(client, run);

@@ -25,12 +25,9 @@ export interface AgentJobSchedule extends AgentJobOptions {
 }
 
 const { jobId: _, usedFollowUpIds: __, ...JOB } = CREATE_JOB;
-const KNOWN = {
-  properties: {
-    ...{ name: {}, spec: {}, overlap: {}, taskQueue: {}, hidePrompts: {} },
-    ...(schemaOf(JOB)['properties'] as object),
-  },
-};
+/** The fields beside those of a job. */
+const OWN = { name: {}, spec: {}, overlap: {}, taskQueue: {}, hidePrompts: {} };
+const KNOWN = { properties: { ...OWN, ...(schemaOf(JOB)['properties'] as object) } };
 
 const OVERLAP = oneOf('SKIP', 'BUFFER_ONE', 'BUFFER_ALL', 'CANCEL_OTHER', 'ALLOW_ALL');
 

@@ -22,10 +22,7 @@ export interface StartManyOptions extends InputOptions {
   signal?: AbortSignal | null | undefined;
 }
 
-const OPTIONS: Names<StartManyOptions> = {
-  ...INPUT_OPTIONS,
-  ...{ concurrency: true, signal: true },
-};
+const START_MANY_OPTIONS: Names<StartManyOptions> = { ...INPUT_OPTIONS, concurrency: true, signal: true };
 
 /** What became of one request. */
 export interface StartOutcome {
@@ -33,11 +30,11 @@ export interface StartOutcome {
   index: number;
   /** Null if it has none. */
   key: string | null;
-  /** Null if the request is refused. */
+  /** Null if the request is invalid. */
   workflowId: string | null;
-  /** `joined`: the job was there already. `conflict`: its key names another job. `refused`: it is no valid request. */
+  /** `joined`: the job was there already. `conflict`: its key names another job. `refused`: the request is invalid. */
   fate: 'started' | 'joined' | 'conflict' | 'refused';
-  /** Why it is a conflict, or refused. */
+  /** Why it is a conflict, or invalid. */
   error?: Error;
 }
 
@@ -51,7 +48,7 @@ const MAX_CONCURRENCY = 200;
 /** How long one start is tried while Temporal does not answer. */
 const OUTAGE_LIMIT_MS = 2 * 60_000;
 const BETWEEN_TRIES_MS = 2_000;
-/** A try gets so long even if the limit has nearly passed: a busy server takes seconds. */
+/** A try gets this time even if the limit has nearly passed: a busy server takes seconds. */
 const MIN_TRY_MS = 5_000;
 
 /**
@@ -63,7 +60,7 @@ export function startMany(
   items: StartItems,
   { signal, ...options }: StartManyOptions,
 ): AsyncGenerator<StartOutcome, void, undefined> {
-  checkNames(options, 'option', OPTIONS);
+  checkNames(options, 'option', START_MANY_OPTIONS);
   const limit = whole(1, MAX_CONCURRENCY).check(options.concurrency ?? DEFAULT_CONCURRENCY, 'concurrency');
   const inOrder = keepOrder();
   return concurrently(items, { limit, signal }, async (item) => {
@@ -86,31 +83,28 @@ export function startMany(
   });
 }
 
-/** The start that a request asks for, or its refusal: each item that a caller hands over has an outcome. */
+/** The start that a request asks for, or what is invalid: each item that a caller hands over has an outcome. */
 function readItem(
   item: StartItem,
   { taskQueue, hidePrompts }: StartContext,
   inputOptions: InputOptions,
 ): { key: string; options: AgentJobStartOptions } | StartOutcome {
   const { index } = item;
-  const refused = (error: Error, key: unknown): StartOutcome => {
+  const invalid = (error: Error, key: unknown): StartOutcome => {
     return { index, key: typeof key === 'string' ? key : null, workflowId: null, fate: 'refused', error };
   };
-  if ('problem' in item) return refused(item.problem, null);
+  if ('problem' in item) return invalid(item.problem, null);
   try {
     const { key, ...input } = checkRequest<AgentJobInput & { key: string }>(item.request, inputOptions);
     return { key, options: agentJobStartOptions(input, { taskQueue, hidePrompts, key: checkKey(key) }) };
   } catch (error) {
-    return refused(error as Error, (item.request as { key?: unknown } | null | undefined)?.key);
+    return invalid(error as Error, (item.request as { key?: unknown } | null | undefined)?.key);
   }
 }
 
 type StartContext = Pick<ClientContext, 'client' | 'taskQueue'> & Partial<ClientContext>;
 
-/**
- * Starts a job over an outage of Temporal, for a limited time. All tries are one request: one whose answer was lost
- * counts as started once it is repeated.
- */
+/** Starts a job, over an outage for a limited time. All tries are one request: a lost answer counts as started. */
 async function startUntilAnswered(
   { client, timeoutMs, logger }: StartContext,
   options: AgentJobStartOptions,

@@ -19,7 +19,7 @@ import { listEarlierRuns, nullIfGone, readClosedRun, readInputHash, readRun, rea
 import type { RunRecord } from './run-record.js';
 
 /** Each further round means that another caller restarted the same key in between, or that a start came too late. */
-const MAX_ROUNDS = 10;
+const MAX_START_ROUNDS = 10;
 
 type JobWorkflow = (input: AgentJobInput) => Promise<unknown>;
 
@@ -47,7 +47,7 @@ export async function startJob(
   return temporalCall(client, limits, (over) => startOrJoin(client, options, { requestId, over }));
 }
 
-/** Callers that go on from one refused run at once share the next; each counts as its maker. */
+/** Callers that go on at once from one run without a job share the next run; each counts as its maker. */
 async function startOrJoin(
   client: Client,
   options: AgentJobStartOptions,
@@ -55,8 +55,8 @@ async function startOrJoin(
 ): Promise<StartedRun> {
   const { workflowId } = options;
   const wanted = inputHash(options.args[0]);
-  const call = { over, refused: new Set<string>() };
-  for (let round = 1; round <= MAX_ROUNDS; round++) {
+  const call = { over, withoutJob: new Set<string>() };
+  for (let round = 1; round <= MAX_START_ROUNDS; round++) {
     throwIfOver(client, over);
     const made = await startNew(client, options, requestId);
     if (made !== null) return { isNew: true, runId: made };
@@ -74,7 +74,7 @@ async function startOrJoin(
     if (restarted && (await readInputHash(client, restarted)) === wanted)
       return { isNew: true, runId: restarted.runId };
   }
-  const text = 'others start this key again and again, or Temporal is slow to start it; each time the upstream refuses';
+  const text = 'others start this key again and again, or Temporal is slow to start it; each time it is rejected';
   throw new KeyConflictError(workflowId, text);
 }
 
@@ -96,8 +96,8 @@ async function startNew(client: Client, options: AgentJobStartOptions, requestId
 async function readAllowed(client: Client, run: RunRecord): Promise<Allowed> {
   if (run.workflowStatus !== 'FAILED') return allowedAfter(ENDED_BY[run.workflowStatus] ?? 'result', run.jobId);
   const { end } = await readClosedRun(client, run);
-  const isRefused = allowedAfter(end, null) === 'start again';
-  return allowedAfter(end, isRefused && !(await goesOnWithEarlierJob(client, run)) ? null : run.jobId);
+  const isWithoutJob = allowedAfter(end, null) === 'start again';
+  return allowedAfter(end, isWithoutJob && !(await goesOnWithEarlierJob(client, run)) ? null : run.jobId);
 }
 
 /** A run that a follow-up started carries the first run's hash, not that of its own input: the key has a job. */
@@ -109,17 +109,17 @@ async function goesOnWithEarlierJob(client: Client, run: RunRecord): Promise<boo
 
 /**
  * Starts the key again after a run that created no job, and reads the newest run; null if the given run may no longer
- * be the last one. `refused` is kept over the rounds: the upstream may have refused a key a thousand times.
+ * be the last one. `withoutJob` is kept over the rounds: a key may have a thousand runs whose create was rejected.
  */
 async function startAgain(
   client: Client,
   options: AgentJobStartOptions,
   run: RunRecord,
-  { refused, over }: { refused: Set<string>; over: AbortSignal },
+  { withoutJob, over }: { withoutJob: Set<string>; over: AbortSignal },
 ): Promise<RunRecord | null> {
   const earlier = await listEarlierRuns(client, run);
   if (earlier === null) return null;
-  await refuseWhereJobExists(client, run, earlier.unknownToLast, refused);
+  await checkNoJobExists(client, run, earlier.unknownToLast, withoutJob);
   const started = await restartAfter(client, { last: run, earlierRunIds: earlier.all, over }, () =>
     client.workflow.start<JobWorkflow>(AGENT_JOB_WORKFLOW, {
       ...options,
@@ -132,13 +132,13 @@ async function startAgain(
 }
 
 /** Throws if an earlier run may have created a job, though the last one did not: a key with a job was started again. */
-async function refuseWhereJobExists(
+async function checkNoJobExists(
   client: Client,
   { workflowId }: RunRecord,
   earlier: string[],
-  refused: Set<string>,
+  withoutJob: Set<string>,
 ): Promise<void> {
-  const unread = earlier.filter((runId) => !refused.has(runId));
+  const unread = earlier.filter((runId) => !withoutJob.has(runId));
   const read = (runId: string) => readClosedRun(client, { workflowId, runId }).catch(nullIfGone);
   for await (const run of concurrently(unread, {}, read)) {
     if (run === null) continue;
@@ -146,7 +146,7 @@ async function refuseWhereJobExists(
       const text = `an earlier run of this key, ${run.runId}, may have made a job, though its last run made none`;
       throw new KeyConflictError(workflowId, `${text}: check that run, and use another key for a new job`);
     }
-    refused.add(run.runId);
+    withoutJob.add(run.runId);
   }
 }
 
@@ -161,9 +161,7 @@ function conflict({ workflowId, workflowStatus, jobId }: RunRecord): KeyConflict
 /** From the read of a closed run to the start that goes on from it: after that it may no longer be the last run. */
 const START_WITHIN_MS = 5_000;
 const ATTACH_TIMEOUT_MS = 2_000;
-/**
- * Each is one request and one event in the new run's history; a caller that missed more restarts meets the time limit.
- */
+/** Each is one request and one event in the new run's history; a caller that missed more meets the time limit. */
 const MAX_ATTACHED_REQUEST_IDS = 20;
 
 /** Sends a start that goes on from `last`. Null if it came too late, got no response, or one with a closed run. */

@@ -147,7 +147,7 @@ async function readStateAtEnd(
   }
 }
 
-/** What makes a state another one: not how often the job was read, nor that a poll comes or is under way. */
+/** What makes a state another one: neither the number of polls, nor that a poll comes or is under way. */
 export function shownOf({ polls: _, waiting, ...shown }: JobState): string {
   const { for: reason = 'poll', position, reason: text } = waiting ?? {};
   return JSON.stringify({ ...shown, waiting: [reason, position, text] });

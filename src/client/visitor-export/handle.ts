@@ -35,7 +35,9 @@ function exportHandle(context: ClientContext, handle: Handle): VisitorExportHand
   const { client, webUi, logger } = context;
   const { workflowId, firstExecutionRunId: runId } = handle;
   return {
-    ...{ workflowId, runId, url: webUi && jobUrl(webUi, { workflowId, runId }) },
+    workflowId,
+    runId,
+    url: webUi && jobUrl(webUi, { workflowId, runId }),
     progress: async (options = {}) => {
       const { signal, timeoutMs } = limitsOf(context, options);
       const ask = () => askWorkflow(client, { workflowId }, visitorExportProgressQuery);
@@ -84,7 +86,8 @@ export async function startVisitorExport(
   const { projectId, dateFrom, dateTo } = spec.range;
   const handle: Handle = await client.workflow.start(VISITOR_EXPORT_WORKFLOW, {
     workflowId: visitorExportWorkflowId(projectId, dateFrom, dateTo),
-    ...{ taskQueue, args: [toRangeInput(spec.range, spec.how)] },
+    taskQueue,
+    args: [toRangeInput(spec.range, spec.how)],
     workflowIdConflictPolicy: 'USE_EXISTING',
     workflowIdReusePolicy: 'ALLOW_DUPLICATE',
     staticSummary: `Visitors, ${dateFrom}..${dateTo}`,

@@ -20,7 +20,7 @@ export interface ExportScheduleSettings {
   minute?: number | null | undefined;
   /** How many days each scheduled run exports anew, so that late data count; default 3. */
   days?: number | null | undefined;
-  /** Each scheduled run starts up to so much later; default 10 minutes. */
+  /** By how much each scheduled run may start later; default 10 minutes. */
   jitter?: DurationInput | null | undefined;
   paused?: boolean | null | undefined;
   /** Whose workers export, and so into which store; default that of the client in a new Schedule. */
@@ -28,7 +28,13 @@ export interface ExportScheduleSettings {
 }
 
 const SETTINGS: Names<ExportScheduleSettings> = {
-  ...{ projectId: true, timeZone: true, hour: true, minute: true, days: true, jitter: true, paused: true },
+  projectId: true,
+  timeZone: true,
+  hour: true,
+  minute: true,
+  days: true,
+  jitter: true,
+  paused: true,
   taskQueue: true,
 };
 
