@@ -3,8 +3,8 @@ import type { QueuedRequest, QueueName, QueuePlace, RequestQueueState } from '..
 import type { QueueRun } from './queue-run.js';
 import { HOUR } from './rolling-window.js';
 
-/** How many of those that wait are listed. */
-const MAX_LISTED = 100;
+/** The number of those that wait and are listed. */
+const MAX_LISTED_WAITERS = 100;
 const REQUEST: Record<QueueName['operation'], string> = { create: 'create', message: 'message', visitors: 'request' };
 
 /** The answer to `requestQueueState`. */
@@ -48,7 +48,7 @@ export function queuePlace({ operation }: QueueName, run: QueueRun, workflowId: 
 }
 
 function listed(run: QueueRun): QueuedRequest[] {
-  const head = run.waiters.head(MAX_LISTED);
+  const head = run.waiters.head(MAX_LISTED_WAITERS);
   const times = run.sendTimes(head.reduce((sum, { requests }) => sum + requests, 0));
   let wanted = 0;
   return head.map(({ workflowId, priority, askedAt, requests }, index) => {

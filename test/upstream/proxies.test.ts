@@ -76,7 +76,7 @@ describe('a proxy that fails', () => {
     const proxy = await tunnelProxy(status);
     const raw = await RawUpstream.onRequest(() => http(201));
     const { create, getJob } = clientThrough(raw.url, { httpProxy: proxy.url });
-    expect(await create()).toEqual({ kind: 'notDelivered', reason: `the proxy refused the tunnel (${status})` });
+    expect(await create()).toEqual({ kind: 'notDelivered', reason: `the proxy opened no tunnel (${status})` });
     expect(await rejectionOf(getJob())).toBeInstanceOf(ReadFailedError);
     expect(raw.connections).toBe(0);
   });

@@ -74,7 +74,7 @@ test(
       write: 'create',
       reason: 'upstream answered 500',
     });
-    await oneLine(refused!, 'The upstream refused a write', {
+    await oneLine(refused!, 'The upstream rejected a write', {
       level: 'warn',
       projectId: 'refused',
       status: 400,

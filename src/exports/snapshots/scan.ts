@@ -4,10 +4,10 @@ import type { MalformedRow, VisitorPage, VisitorRow } from '../../upstream/upstr
 import { isSameTotals, PAGE_ROWS, type ScanCheckpoint } from '../scan-checkpoint.js';
 import { addTo, ContentDigest, newPathKey, pathHash, sha256Hex } from './content-digest.js';
 
-/** After so many pages in a row without a new row the scan ends: an upstream may leave out 2,500 rows, but not more. */
+/** After ten pages in a row without a new row the scan ends: an upstream may leave out 2,500 rows, but not more. */
 const MAX_BARREN_PAGES = 10;
 /** Characters of a path that a snapshot's mark may show. */
-const MAX_SHOWN = 100;
+const MAX_PATH_SHOWN = 100;
 
 type PageRow = VisitorPage['visitors'][number];
 
@@ -21,7 +21,7 @@ export class Scan {
   /** @param limit Rows that a page is asked for. */
   constructor(checkpoint: ScanCheckpoint, paths: PathSet, limit = PAGE_ROWS) {
     this.#state = structuredClone(checkpoint);
-    // The key lasts as long as there are hashes made with it: in staging, and in the sets of other workers.
+    // The key lasts while there are hashes made with it: in staging, and in the sets of other workers.
     if (checkpoint.chunks === 0) this.#state.pathKey = newPathKey();
     this.#paths = paths;
     this.#limit = limit;
@@ -151,8 +151,11 @@ export class Scan {
   #leaveOut({ malformed, field, fault }: MalformedRow, i: number): void {
     const { path } = Object(malformed) as { path?: unknown };
     this.#state.malformed ??= {
-      ...{ kind: 'malformedRows', offset: this.#state.offset + i, count: 0, field: `${field} ${fault}` },
-      ...(typeof path === 'string' && { path: path.toWellFormed().slice(0, MAX_SHOWN) }),
+      kind: 'malformedRows',
+      offset: this.#state.offset + i,
+      count: 0,
+      field: `${field} ${fault}`,
+      ...(typeof path === 'string' && { path: path.toWellFormed().slice(0, MAX_PATH_SHOWN) }),
     };
     this.#state.malformed.count! += 1;
   }

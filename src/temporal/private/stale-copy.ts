@@ -103,7 +103,7 @@ export function guard(onThrownAway: () => void): WorkflowInterceptors {
         concludeActivation(input, next) {
           const output = next(input);
           // The server may leave no event of a task that does nothing else.
-          if (!last || last.isQuery || isOnlyRefusals(output)) return output;
+          if (!last || last.isQuery || areUpdatesRejected(output)) return output;
           if (!task || !isOfSameTask(last, task)) task = { ...last, commands: new Set() };
           noteCommands(task.commands, output);
           return output;
@@ -157,7 +157,7 @@ function leastEvents({ activation }: ActivateInput, { commands }: Task): number 
   return EVENTS_BETWEEN_TASKS + commands.size + withEvents.length + completed.length;
 }
 
-function isOnlyRefusals({ commands }: ConcludeActivationInput): boolean {
+function areUpdatesRejected({ commands }: ConcludeActivationInput): boolean {
   return commands.length > 0 && commands.every(({ updateResponse }) => updateResponse?.rejected);
 }
 

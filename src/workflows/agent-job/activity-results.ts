@@ -19,7 +19,7 @@ import {
   TEXT,
 } from '../../contract/kinds.js';
 
-/** Why such a write is in doubt, and such a read a failed one. */
+/** Why such a write is in doubt, and such a poll a failed one. */
 export const STRANGE_RESULT = 'the activity gave a result that this release does not know';
 
 /** A number that is finite; a later time is no date. */
@@ -49,7 +49,7 @@ const LINKS: Kind<string[]> = {
   check: (value, field) => (Array.isArray(value) ? value : [value]).map((link) => TEXT.check(link, field)),
   schema: () => ({ type: 'array' }),
 };
-const READ_RECORD = { job: RECORD, end: END, counts: FLAG, prLinks: optional(LINKS) };
+const SHOWN_RECORD = { job: RECORD, end: END, counts: FLAG, prLinks: optional(LINKS) };
 const PLACE = object({ for: oneOf('turn', 'rateLimit'), position: optional(NUMBER), expectedAt: optional(DATE) });
 const CONFIRMATION = object({ runId: TEXT, confirmWritesBefore: optional(TEXT) });
 
@@ -65,7 +65,7 @@ const WRITES: Record<WriteOutcome['kind'], AnyKinds> = {
   inDoubt: { ...WITH_TEXT, lookAfter: optional(number(LATEST_DATE_MS)), toConfirm: optional(CONFIRMATION) },
 };
 const READINGS: Record<PollJobResult['reading']['kind'], AnyKinds> = {
-  record: READ_RECORD,
+  record: SHOWN_RECORD,
   unchanged: {},
   notFound: { count: NUMBER, page: optional(TEXT), retryAfterMs: optional(NUMBER) },
   failed: { ...REASON, retryAfterMs: optional(NUMBER) },

@@ -32,7 +32,7 @@ import {
   type ResolveUnknownInput,
   type Turn,
 } from '../../contract.js';
-import { asRefusal, refusing } from '../../agent-job/closed-run.js';
+import { asInputFailure, validated } from '../../agent-job/closed-run.js';
 import { FOLLOW_UP_ID } from '../../agent-job/fields.js';
 import { FULL_QUEUE, followUpConflictText, parseFollowUp, parseResolution } from '../../agent-job/input.js';
 import type { GivenFollowUp } from '../../agent-job/input.js';
@@ -48,7 +48,7 @@ import { canUseTurn, operationOf } from './write.js';
 
 /** Temporal allows ten updates in flight, and `resolveUnknown` must always get through. */
 const MAX_WAITING_UPDATES = 5;
-/** How many decisions may wait for the read of a job at once: `retry` and `abandon` must always get through. */
+/** Decisions that may wait at once until their job was read: `retry` and `abandon` must always get through. */
 const MAX_ADOPTIONS = 3;
 
 const { readJob } = proxyActivities<JobActivities>({
@@ -81,11 +81,11 @@ export function handleMessages(run: JobRun, dashboard: Dashboard): void {
   });
   const updates = { waiting: 0 };
   setHandler(sendFollowUpUpdate, (input) => takeUpdate(run, dashboard, updates, input), {
-    validator: (input) => refusing(() => checkUpdate(run, input)),
+    validator: (input) => validated(() => checkUpdate(run, input)),
   });
   const adoptions = { reading: 0 };
   setHandler(resolveUnknownUpdate, (input) => decide(run, adoptions, parseResolution(input)), {
-    validator: (input) => refusing(() => checkResolution(run, adoptions, input)),
+    validator: (input) => validated(() => checkResolution(run, adoptions, input)),
   });
 }
 
@@ -143,7 +143,7 @@ async function takeUpdate(
   updates: { waiting: number },
   input: FollowUpInput,
 ): Promise<FollowUpAnswer> {
-  // The validator, which a replay does not ask, has refused what is malformed.
+  // The validator, which a replay does not ask, lets nothing invalid through.
   const followUp = parseFollowUp(input);
   const id = updateIdOf(followUp);
   queue(run, id, followUp);
@@ -207,7 +207,7 @@ function decide(
   const adopted = adopt(run, resolution).finally(() => (adoptions.reading -= 1));
   return adopted.then(
     () => jobState(run),
-    (error: unknown) => Promise.reject(asRefusal(error)),
+    (error: unknown) => Promise.reject(asInputFailure(error)),
   );
 }
 

@@ -57,10 +57,7 @@ interface ExportState {
   rangeState: RangeState | null;
 }
 
-/**
- * A date range to export. A day that fails at first is tried again behind the others; one that earlier runs `missed`
- * fails no run.
- */
+/** A range to export. A day that fails is tried once more, after the others; a `missed` day fails no run. */
 interface Task {
   range: VisitorExportRange;
   as: 'first' | 'last' | 'missed';
@@ -70,11 +67,11 @@ interface Task {
 const CONTINUED_VERSION = 1;
 
 const SCHEDULED_AT = defineSearchAttributeKey('TemporalScheduledStartTime', SearchAttributeType.DATETIME);
-/** How often a run tries to write a date range that another run is writing. */
+/** The waits of a run until it tries again to write a date range that another run is writing. */
 const WRITER_WAIT_MS = { first: 1_000, max: 5 * 60_000 };
 /** Days wait behind the one that is tried: it gives up sooner, and comes again after them. */
 const FIRST_TRY_MS = HOUR_MS;
-/** Missed days are made up for so long after a run's nominal time: the next run comes soon. */
+/** Missed days are made up until 12 hours after a run's nominal time: the next run comes soon. */
 const MAKE_UP_MS = 12 * HOUR_MS;
 
 /**
