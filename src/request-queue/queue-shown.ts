@@ -5,7 +5,11 @@ import { HOUR } from './rolling-window.js';
 
 /** The number of those that wait and are listed. */
 const MAX_LISTED_WAITERS = 100;
-const REQUEST: Record<QueueName['operation'], string> = { create: 'create', message: 'message', visitors: 'request' };
+const REQUEST_WORDS: Record<QueueName['operation'], string> = {
+  create: 'create',
+  message: 'message',
+  visitors: 'request',
+};
 
 /** The answer to `requestQueueState`. */
 export function queueState({ operation, projectId }: QueueName, current: QueueRun, now: number): RequestQueueState {
@@ -38,7 +42,7 @@ export function queuePlace({ operation }: QueueName, run: QueueRun, workflowId: 
   const expected = expectation(run, place, run.sendTimes(requests));
   if (data.isNamed && notBefore !== null) return { for: 'rateLimit', position, ...expected };
   const used = run.budget.usedUp(run.requestsInFlight + requests);
-  const what = used && `${used.max} ${REQUEST[operation]}${used.max === 1 ? '' : 's'}`;
+  const what = used && `${used.max} ${REQUEST_WORDS[operation]}${used.max === 1 ? '' : 's'}`;
   return {
     for: 'turn',
     position,

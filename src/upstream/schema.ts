@@ -115,19 +115,21 @@ const visitorPage = z.object(
 );
 const visitorRow = z.object({ path: z.string('is not a text'), ...counts }, 'is not an object');
 
-const PAGE = 'a visitor page';
+const VISITOR_PAGE = 'a visitor page';
 const NO_VISITORS = { human: 0, ai: 0, total: 0 };
 /** A page with more malformed rows than each of these is none. */
 const MAX_MALFORMED = { rows: 5, part: 1 / 20 };
 
 /** A page of the visitor export that was asked for with this limit; throws MalformedResponseError. */
 export function readVisitorPage(body: Uint8Array, limit: number): VisitorPage {
-  const { totals, visitors, hasMore } = read(body, PAGE, visitorPage);
+  const { totals, visitors, hasMore } = parseAs(body, VISITOR_PAGE, visitorPage);
   const rows = readRows(visitors ?? []);
   const hasVisitors = !totals || totals.human + totals.ai + totals.total > 0;
-  if (visitors === null && hasVisitors) throw malformedAs(PAGE, 'visitors is null, and totals is not 0');
-  if (totals === null && (rows.length > 0 || hasMore)) throw malformedAs(PAGE, 'totals is null, and there are rows');
-  if (hasMore == null && rows.length >= limit) throw malformedAs(PAGE, `hasMore is ${hasMore}, and the page is full`);
+  if (visitors === null && hasVisitors) throw malformedAs(VISITOR_PAGE, 'visitors is null, and totals is not 0');
+  if (totals === null && (rows.length > 0 || hasMore))
+    throw malformedAs(VISITOR_PAGE, 'totals is null, and there are rows');
+  if (hasMore == null && rows.length >= limit)
+    throw malformedAs(VISITOR_PAGE, `hasMore is ${hasMore}, and the page is full`);
   const readAs = [
     ...(visitors === null ? ['visitors: null as no rows'] : []),
     ...(totals === null ? ['totals: null as 0'] : []),
@@ -149,7 +151,7 @@ function readRows(sent: unknown[]): VisitorPage['visitors'] {
     malformed.push(`visitors.${index}: ${field} ${fault}`);
     if (malformed.length > most) {
       throw malformedAs(
-        PAGE,
+        VISITOR_PAGE,
         `more than ${Math.floor(most)} of ${sent.length} rows are malformed, first ${malformed[0]}`,
       );
     }
@@ -157,7 +159,7 @@ function readRows(sent: unknown[]): VisitorPage['visitors'] {
   });
 }
 
-function read<T>(body: Uint8Array, what: string, schema: z.ZodType<T>): T {
+function parseAs<T>(body: Uint8Array, what: string, schema: z.ZodType<T>): T {
   return check(parseJson(body, what), what, schema);
 }
 

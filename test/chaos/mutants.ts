@@ -539,8 +539,8 @@ export const MUTANTS: Mutant[] = [
   {
     name: 'an unreadable result of a write that is used',
     file: 'src/workflows/agent-job/activity-results.ts',
-    find: 'if (!isOf(WRITES, value)) return {',
-    replace: 'if (!isOf(WRITES, value) && !value) return {',
+    find: 'if (!isOneOf(WRITE_OUTCOMES, value)) return {',
+    replace: 'if (!isOneOf(WRITE_OUTCOMES, value) && !value) return {',
     test: 'test/workflows/strange-results.test.ts',
     title: 'is in doubt and is not sent again',
   },

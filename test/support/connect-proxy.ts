@@ -9,7 +9,7 @@ export interface ConnectProxy {
   close: () => Promise<void>;
 }
 
-/** With `status` it refuses everybody. */
+/** With `status` it opens no tunnel. */
 export async function startConnectProxy(address: string, status?: number): Promise<ConnectProxy> {
   const asked: ConnectProxy['asked'] = [];
   const sockets = new Set<Socket>();

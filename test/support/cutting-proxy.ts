@@ -9,7 +9,7 @@ export interface CuttingProxy {
   close: () => void;
 }
 
-/** Starts one before the server at `host:port`; a call lives for at most so long. */
+/** Starts one before the server at `host:port`; a call lives at most for a time. */
 export async function startCuttingProxy(server: string, callMs: number): Promise<CuttingProxy> {
   const upstream = connect(`http://${server}`);
   upstream.on('error', () => {});

@@ -8,7 +8,7 @@ import type { TestServer } from './dev-server.js';
  */
 export interface HeldCaller {
   jobs: AgentJobs;
-  /** From its next request of this name on, but for so many of them, whatever it asks waits for `release`. */
+  /** From its next request of this name on, but for `butFor` of them, whatever it asks waits for `release`. */
   hold(name: string, butFor?: number): void;
   /** Resolves once one waits. */
   isHeld: Promise<void>;

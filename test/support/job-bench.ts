@@ -24,7 +24,7 @@ export interface JobBench {
 }
 
 export interface JobBenchOptions {
-  /** Whether attempts are held by the worker; default: each read is an attempt, and a server may skip the waits. */
+  /** Whether attempts are held by the worker; default: each poll is an attempt, and a server may skip the waits. */
   holdsPolls?: boolean;
   metrics?: Metrics;
   tryKeyEveryMs?: number;
@@ -57,7 +57,7 @@ export async function startJobBench(
   }: JobBenchOptions = {},
 ): Promise<JobBench> {
   const shutdown = new AbortController();
-  setMaxListeners(0, shutdown.signal); // as a worker's own has it: every read listens
+  setMaxListeners(0, shutdown.signal); // as a worker's own has it: every poll listens
   const heldPolls = holdsPolls ? new HeldPolls(shutdown.signal, noMetrics) : null;
   const activities = createJobActivities({
     upstream,

@@ -67,7 +67,7 @@ async function deny(actions: string[], keys: string): Promise<() => Promise<void
 }
 
 /**
- * A front of a server that lists in no order, as some do, refuses the SDK's checksums, as others do, and lists
+ * A front of a server that lists in no order, as some do, takes none of the SDK's checksums, as others do, and lists
  * unfinished uploads only of a prefix that is a whole key, as MinIO does.
  */
 export async function startOddS3(url: string): Promise<Pick<S3Server, 'url' | 'stop'>> {

@@ -10,11 +10,11 @@ export class ScriptedUpstream implements Upstream {
   readonly created: string[] = [];
   readonly messages: string[] = [];
   reads = 0;
-  /** What the next writes come to instead of success, and what the next reads throw. */
+  /** What the next writes come to instead of success, and what the next polls throw. */
   readonly createFaults: WriteOutcome[] = [];
   readonly messageFaults: WriteOutcome[] = [];
   readonly readFaults: Error[] = [];
-  /** The job as reads show it; a function may count. */
+  /** The job as polls show it; a function may count. */
   show: (read: number) => Partial<JobRecord> = () => ({
     status: 'completed',
     prLink: 'https://github.example/a/b/pull/1',

@@ -15,7 +15,7 @@ export async function skipTime(workflow: Workflow): Promise<void> {
   await configure(workflow, {});
 }
 
-/** So much of its time, then no more. */
+/** Skips this much of its time, then no more. */
 export async function skipTimeBy(workflow: Workflow, duration: StringValue): Promise<void> {
   const id = randomUUID();
   const { client, workflowId } = workflow;

@@ -8,7 +8,7 @@ import { ending } from './ending.js';
 import { shared } from './shared.js';
 import { startTaskOrder } from './task-order.js';
 
-/** The SDK repeats a failed request after so long at most; on a closed connection that throws where nothing catches. */
+/** The SDK repeats a failed request within this time; on a closed connection that throws where nothing catches. */
 const LAST_RETRY_MS = 5_000;
 const TYPES = { Keyword: 2, KeywordList: 7 }; // temporal.api.enums.v1.IndexedValueType
 

@@ -50,8 +50,8 @@ export function createWorker(options: WorkerOptions): Promise<Worker> {
 }
 
 /**
- * The time-skipping server refuses the second of two that start the same workflow by a signal at once. Another Temporal
- * server signals the one that was first, and so does the second try here.
+ * Two start the same workflow by a signal at once: the time-skipping server answers the second with an error. Another
+ * Temporal server signals the one that was first, and so does the second try here.
  */
 const signalsTheOther: ClientInterceptors = {
   workflow: [

@@ -157,7 +157,7 @@ test('a held read reports how late it began', async () => {
   const { upstream, late, attempt } = holding();
   upstream.show = (read) => ({ status: read > 2 ? 'completed' : 'active' });
   await attempt();
-  // The first read is not held: it was not late.
+  // The first poll is not held: it was not late.
   expect(late).toHaveLength(2);
   for (const seconds of late) expect(seconds).toBeGreaterThan(-0.1);
 });

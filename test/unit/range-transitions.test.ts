@@ -47,7 +47,7 @@ const published = (given: Partial<SnapshotReceipt> = {}): StepOutcome => ({
 const through = (state: RangeState, ...outcomes: StepOutcome[]): RangeState =>
   outcomes.reduce((before, outcome) => after(before, outcome, NOW), state);
 
-/** Gives the same outcome as often as it is tried, until another step than a wait follows the end. */
+/** Gives the same outcome at each try, until another step than a wait follows the end. */
 function until24Hours(state: RangeState, outcome: StepOutcome): { state: RangeState; tries: number; ms: number } {
   let [now, tries] = [NOW, 0];
   for (; !state.end && tries < 10_000; tries++) {

@@ -5,7 +5,7 @@ import { clientOf, CREATED, http, JOB, listen, RawUpstream, rejectionOf, until }
 
 afterEach(() => void vi.unstubAllEnvs());
 
-/** A proxy that knows CONNECT and nothing else; `status` other than 200 refuses. */
+/** A proxy that knows CONNECT and nothing else; with a `status` other than 200 it opens no tunnel. */
 async function tunnelProxy(status = 200): Promise<{ url: string; heads: string[]; raw: RawUpstream }> {
   const heads: string[] = [];
   const raw = await RawUpstream.onConnection((socket) => {

@@ -39,10 +39,10 @@ const MAX_SENDING_UNLIMITED = 100;
 /** The time that a write waits here for those that are sent before it; then the server keeps the wait. */
 const WAIT_HERE_MS = 15_000;
 const NEXT_ATTEMPT_MS = 5_000;
-const SHARED = 'the budget of this project is shared: this waits for its turn';
+const BUDGET_SHARED = 'the budget of this project is shared: this waits for its turn';
 
 /** What of an outcome the budget must know; what was not delivered has not used its turn. */
-const REPORTED: Record<WriteOutcome['kind'], RequestReport['outcome']> = {
+const REPORTED_AS: Record<WriteOutcome['kind'], RequestReport['outcome']> = {
   accepted: 'accepted',
   rejected: 'other',
   throttled: 'throttled',
@@ -92,14 +92,14 @@ export class Gate {
       return { ...held, isHeld: true };
     }
     const ended = await this.#turns.withTurn(request, async () => sentOf(await this.#keys.ended(wanted, await send())));
-    if ('held' in ended) return { kind: 'held', reason: ended.held?.reason ?? SHARED, queued: ended.held };
+    if ('held' in ended) return { kind: 'held', reason: ended.held?.reason ?? BUDGET_SHARED, queued: ended.held };
     const { result, queued } = ended;
     return result.kind === 'throttled' ? { ...result, queued } : result;
   }
 }
 
 function sentOf(result: WriteOutcome): Sent<WriteOutcome> {
-  const outcome = REPORTED[result.kind];
+  const outcome = REPORTED_AS[result.kind];
   if (result.kind !== 'throttled') return { result, used: { outcome }, asksAgain: false };
   const { retryAfterMs = null } = result;
   // Once it is confirmed, this attempt may die: the next one knows that nothing of it arrived.

@@ -57,7 +57,7 @@ function keyOf(workflowId: string): string | null {
 /** An export's run has closed. Its result is read for the event. */
 export async function exportEnded(client: Client, run: WorkflowExecutionInfo): Promise<WebhookEvent> {
   const { workflowId, runId } = run;
-  const { snapshots, failure } = await endOf(client, run);
+  const { snapshots, failure } = await exportEndOf(client, run);
   const all = snapshots.map(({ snapshotId, dateFrom, dateTo, consistent, unchanged, location }) => {
     return { snapshotId, dateFrom, dateTo, consistent, unchanged, location };
   });
@@ -78,7 +78,7 @@ export async function exportEnded(client: Client, run: WorkflowExecutionInfo): P
 
 type ExportEnd = Pick<VisitorExportResult, 'snapshots'> & { failure: string | null };
 
-async function endOf(client: Client, { workflowId, runId, status }: WorkflowExecutionInfo): Promise<ExportEnd> {
+async function exportEndOf(client: Client, { workflowId, runId, status }: WorkflowExecutionInfo): Promise<ExportEnd> {
   try {
     const read = () => client.workflow.result(workflowId, runId, { followRuns: false });
     const { snapshots } = (await temporalCall(client, {}, read)) as VisitorExportResult;

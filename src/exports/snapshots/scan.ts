@@ -79,12 +79,12 @@ export class Scan {
   #wholeRow(row: PageRow): PageRow {
     if (isMalformed(row)) return row;
     // Half a surrogate pair has no UTF-8, so a file can't hold it. A copy of each row would cost time.
-    if (isWhole(row) && row.path.isWellFormed()) return row;
+    if (hasWholeNumbers(row) && row.path.isWellFormed()) return row;
     return { path: row.path.toWellFormed(), ...this.#wholeCounts(row) };
   }
 
   #wholeCounts(counts: VisitorTotals): VisitorTotals {
-    if (!isWhole(counts)) this.#state.rounded = true;
+    if (!hasWholeNumbers(counts)) this.#state.rounded = true;
     const { human, ai, total } = counts;
     return { human: Math.round(human), ai: Math.round(ai), total: Math.round(total) };
   }
@@ -210,7 +210,7 @@ function isMalformed(row: PageRow): row is MalformedRow {
   return 'malformed' in row;
 }
 
-function isWhole({ human, ai, total }: VisitorTotals): boolean {
+function hasWholeNumbers({ human, ai, total }: VisitorTotals): boolean {
   return Number.isInteger(human) && Number.isInteger(ai) && Number.isInteger(total);
 }
 

@@ -85,7 +85,7 @@ export function handleMessages(run: JobRun, dashboard: Dashboard): void {
   });
   const adoptions = { reading: 0 };
   setHandler(resolveUnknownUpdate, (input) => decide(run, adoptions, parseResolution(input)), {
-    validator: (input) => validated(() => checkResolution(run, adoptions, input)),
+    validator: (input) => validated(() => checkDecision(run, adoptions, input)),
   });
 }
 
@@ -159,7 +159,7 @@ async function takeUpdate(
   return { id, state: run.followUps.stateOf(id) ?? 'abandoned', job: run.polls.known.job };
 }
 
-function checkResolution(run: JobRun, adoptions: { reading: number }, input: ResolveUnknownInput): void {
+function checkDecision(run: JobRun, adoptions: { reading: number }, input: ResolveUnknownInput): void {
   const { action, since, followUpId } = parseResolution(input);
   const { inDoubt } = run;
   if (!inDoubt) throw new InvalidInputError('action', 'has nothing to resolve: no write of this job is unknown');
@@ -222,7 +222,7 @@ async function adopt(run: JobRun, resolution: AdoptDecision): Promise<void> {
   // A run that Temporal began anew may adopt what an earlier one has created.
   const firstSentAt = run.isRepeated ? null : (run.write?.mayHaveArrivedSince ?? run.startedAt);
   const input = { projectId: run.spec.projectId, jobId: resolution.jobId, firstSentAt };
-  const result = await read(input, isMoot);
+  const result = await readToAdopt(input, isMoot);
   if (isMoot()) {
     throw new InvalidInputError(
       'action',
@@ -241,7 +241,7 @@ function problemOf(result: Exclude<ReadJobResult, { kind: 'found' }>, { projectI
   return `could not be read (${result.reason}); nothing was resolved: try again, or adopt it unread with force`;
 }
 
-async function read(input: ReadJobInput, isMoot: () => boolean): Promise<ReadJobResult> {
+async function readToAdopt(input: ReadJobInput, isMoot: () => boolean): Promise<ReadJobResult> {
   const scope = new CancellationScope();
   try {
     const reading = scope.run(() => readJob(input));

@@ -244,7 +244,7 @@ export class PollFindings {
   }
 
   /** Shows a record, of whatever answer. */
-  #show(job: JobRecord, { isUnknownStatus, prLinks: links }: Shown): void {
+  #show(job: JobRecord, { isUnknownStatus, prLinks: links }: ShownParts): void {
     const data = this.#data;
     const prLinks = links ?? (job.prLink === null ? [] : [job.prLink]);
     data.links = links;
@@ -277,7 +277,7 @@ export class PollFindings {
   }
 
   /** The job id is known from now on. `job` is what the create's response showed; null if a person named the job. */
-  jobKnown(job: JobRecord | null, shown: Shown): void {
+  jobKnown(job: JobRecord | null, shown: ShownParts): void {
     this.#data.lastChangeAt = this.#now();
     if (job) this.#show(job, shown);
     // A poll that shows the same is not reported. A job that was just created is at work.
@@ -285,7 +285,7 @@ export class PollFindings {
   }
 
   /** A follow-up was accepted, or given up: an end that was seen before counts for nothing. */
-  followUpTaken(job: JobRecord | null, shown: Shown): void {
+  followUpTaken(job: JobRecord | null, shown: ShownParts): void {
     const data = this.#data;
     if (job) this.#show(job, shown);
     data.lastChangeAt = this.#now();
@@ -309,7 +309,7 @@ export class PollFindings {
   }
 }
 
-type Shown = Partial<ShownJob>;
+type ShownParts = Partial<ShownJob>;
 
 /** All links seen: the last ones, so that what continue-as-new hands on stays small. */
 function withLinks(before: readonly string[], seen: readonly string[]): readonly string[] {

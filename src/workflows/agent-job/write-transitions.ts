@@ -32,7 +32,7 @@ import {
   stopsDeadline,
   type Interruption,
   type Resolution,
-  type Waiting,
+  type WaitingWrite,
   type Write,
 } from './write.js';
 
@@ -286,7 +286,7 @@ function wait(
   what: Interruption['for'],
   reason: string,
   { now }: Situation,
-  more: Pick<Waiting, 'notBefore' | 'queued' | 'mustAsk'>,
+  more: Pick<WaitingWrite, 'notBefore' | 'queued' | 'mustAsk'>,
 ): Write {
   const before = interruptionOf(write);
   const since = before && isSameWait(before.for, what) ? before.since : now;
