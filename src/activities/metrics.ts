@@ -22,10 +22,10 @@ export interface Metrics {
   readonly writeEndedAfter: (operation: WriteOperation, seconds: number) => void;
   /** A poll showed a status that the interface does not name. */
   readonly unknownStatus: (projectId: string) => void;
-  /** A read found that a job has ended, at most so many seconds ago. */
+  /** A poll found that a job has ended, at most `seconds` ago. */
   readonly endSeen: (lateBySeconds: number) => void;
-  /** A read of a poll that this worker holds begins so many seconds after it was due. */
-  readonly readBegins: (lateBySeconds: number) => void;
+  /** A poll that this worker holds begins `seconds` after it was due. */
+  readonly pollBegins: (lateBySeconds: number) => void;
   /** A scan of a date range was published, or an earlier snapshot kept in its place. */
   readonly snapshotPublished: (verdict: SnapshotVerdict) => void;
   /** Rows of a published snapshot were left out because they are not as the interface says. */

@@ -38,7 +38,7 @@ export interface TurnRequest {
 export interface WantedTurn extends TurnRequest {
   name: QueueName;
   clock: AttemptClock;
-  /** How many requests; default 1. */
+  /** The number of requests; default 1. */
   requests?: number;
   /** The task queue of the queue's workflow; default: the activity's. */
   taskQueue?: string;
@@ -70,10 +70,10 @@ type BudgetOf = (name: QueueName) => BudgetFacts | Promise<BudgetFacts>;
 /** The limit to join and learn the place, even among thousands: the attempt of a write has 45 s in all. */
 const JOIN_LIMIT_MS = 10_000;
 /** The limit is short: the write waits for the answer. */
-const ASK_LIMIT_MS = 2_000;
+const CHECK_QUEUE_LIMIT_MS = 2_000;
 const REPORT_LIMIT_MS = 10_000;
 /** A queue that has ended, or that another worker began, is noticed within this time. */
-const ASK_EVERY_MS = 30_000;
+const CHECK_QUEUE_EVERY_MS = 30_000;
 /** A worker that serves every project keeps little. */
 const MAX_REMEMBERED = 10_000;
 /** Thousands of workflows ask one queue for turns: the queue's tasks go before theirs. */
@@ -127,7 +127,7 @@ export class Turns {
   /** Whether a queue orders such requests; false if that is not known. */
   #isRunning(wanted: WantedTurn): Promise<boolean> {
     const known = this.#running.get(requestQueueId(wanted.name));
-    if (known && wanted.clock.monotonic() - known.askedAt < ASK_EVERY_MS) return known.answer;
+    if (known && wanted.clock.monotonic() - known.askedAt < CHECK_QUEUE_EVERY_MS) return known.answer;
     return this.#remember(wanted, isQueueOpen(wanted.name));
   }
 
@@ -211,7 +211,7 @@ async function unused({ turn, clock, confirmUnsent }: WantedTurn): Promise<Reque
 /** Whether a queue is there; null if that is not known. */
 async function isQueueOpen(name: QueueName): Promise<boolean | null> {
   try {
-    const { status } = await within(Date.now() + ASK_LIMIT_MS, () => queueOf(name).describe());
+    const { status } = await within(Date.now() + CHECK_QUEUE_LIMIT_MS, () => queueOf(name).describe());
     return isOpen(status.name);
   } catch (error) {
     return error instanceof Error && error.name === 'WorkflowNotFoundError' ? false : null;

@@ -14,7 +14,7 @@ import {
 import { ApplicationFailure, WorkflowExecutionAlreadyStartedError } from '@temporalio/common';
 import { DEFAULT_TASK_QUEUE } from '../contract.js';
 import type { AgentJobInput, AgentJobResult, JOIN_JOB_ACTIVITY, JoinJobInput } from '../contract.js';
-import { endWithoutResult, refusing } from './closed-run.js';
+import { endWithoutResult, validated } from './closed-run.js';
 import { agentJobStartOptions, type AgentJobPlace, type AgentJobStartOptions } from './start-options.js';
 
 export * from '../contract.js';
@@ -37,7 +37,7 @@ export function agentJob(_input: AgentJobInput): Promise<AgentJobResult> {
  * ApplicationFailure `InvalidInput`, which ends a workflow that does not catch it.
  */
 export function agentJobChildOptions(input: AgentJobInput, place: AgentJobPlace): AgentJobChildOptions {
-  const options = refusing(() => agentJobStartOptions(input, place));
+  const options = validated(() => agentJobStartOptions(input, place));
   return { ...options, parentClosePolicy: 'ABANDON', cancellationType: 'ABANDON' };
 }
 
@@ -70,7 +70,7 @@ async function startUnlessTaken(options: AgentJobChildOptions): Promise<ChildWor
   }
 }
 
-/** `UPSTREAM_REQUESTS_PER_SECOND` counts this activity, too: reads and writes that wait go before it. */
+/** `UPSTREAM_REQUESTS_PER_SECOND` counts this activity, too: polls and writes that wait go before it. */
 const LAST = { priorityKey: 5 } as const;
 
 type JoinActivities = Record<typeof JOIN_JOB_ACTIVITY, (input: JoinJobInput) => Promise<AgentJobResult>>;
@@ -79,7 +79,7 @@ type JoinActivities = Record<typeof JOIN_JOB_ACTIVITY, (input: JoinJobInput) => 
 function joinActivity(taskQueue: string = DEFAULT_TASK_QUEUE): JoinActivities[typeof JOIN_JOB_ACTIVITY] {
   const { joinAgentJob } = proxyActivities<JoinActivities>({
     taskQueue,
-    // An attempt starts the job and checks once for its end. More attempts follow for as long as the job runs.
+    // An attempt starts the job and checks once for its end. More attempts follow while the job runs.
     startToCloseTimeout: '1 minute',
     retry: { initialInterval: '1 second', backoffCoefficient: 2, maximumInterval: '1 minute' },
     cancellationType: 'TRY_CANCEL',

@@ -41,17 +41,17 @@ export function invalidInputFailure({ message, field }: InvalidInputError): Appl
   return ApplicationFailure.nonRetryable(message, FAILURE.invalidInput, { field });
 }
 
-/** Makes a check of what a caller sent, and such a failure of what it refuses. */
-export function refusing<T>(check: () => T): T {
+/** Checks what a caller sent. What is invalid ends in the failure that callers get. */
+export function validated<T>(check: () => T): T {
   try {
     return check();
   } catch (error) {
-    throw asRefusal(error);
+    throw asInputFailure(error);
   }
 }
 
 /** An InvalidInputError as callers get it; any other error as it is. */
-export function asRefusal(error: unknown): unknown {
+export function asInputFailure(error: unknown): unknown {
   return error instanceof InvalidInputError ? invalidInputFailure(error) : error;
 }
 

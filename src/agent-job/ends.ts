@@ -4,18 +4,18 @@
  */
 import type { JobRecord, TerminalStatus } from '../contract.js';
 
-/** What a good read showed, as far as ends are compared by it. */
+/** What a good poll showed, as far as ends are compared by it. */
 export interface SeenEnd {
   /** Null if the status ends nothing. */
   end: TerminalStatus | null;
   prLink: string | null;
 }
 
-/** An end that was read, and by no read since then contradicted. */
+/** An end that a poll showed, and that no poll has contradicted since. */
 export interface EndCandidate {
   end: TerminalStatus;
   prLink: string | null;
-  /** When it was first read, by the workflow's time. */
+  /** When a poll first showed it, by the workflow's time. */
   since: number;
   /** It counts: it need not stand, or it has stood. */
   hasStood: boolean;
@@ -28,16 +28,16 @@ export interface EndRules {
   settleMs: number;
   /** Follow-ups of this run that were accepted, or given up as unknown: after the first, every end must stand. */
   followUpsTaken: number;
-  /** When a read first took the last end back; see `Unrest`. */
+  /** When a poll first took the last end back; see `Unrest`. */
   brokenAt: number | null;
 }
 
-/** What a read showed of a job. */
+/** What a poll showed of a job. */
 export function seenEnd({ job, end }: { job: JobRecord; end: TerminalStatus | null }): SeenEnd {
   return { end, prLink: job.prLink };
 }
 
-/** Whether two reads showed the same. */
+/** Whether two polls showed the same. */
 export function isSameEnd(one: SeenEnd, other: SeenEnd | null): boolean {
   return other !== null && one.end === other.end && one.prLink === other.prLink;
 }
@@ -54,7 +54,7 @@ export function endCounts(seen: SeenEnd, begunAt: number, rules: EndRules): bool
   return candidate !== null && isSameEnd(seen, candidate) && begunAt >= candidate.since + settleMs;
 }
 
-/** The candidate after a good read; `counts` says whether the end in it counts. */
+/** The candidate after a good poll; `counts` says whether the end in it counts. */
 export function candidateAfter(
   before: EndCandidate | null,
   { end, prLink }: SeenEnd,
@@ -83,22 +83,22 @@ export function standingOf(
 
 /** An upstream that changes between ends and other answers, none of which stands. */
 export interface Unrest {
-  /** When its first end was read. */
+  /** When a poll showed its first end. */
   since: number;
-  /** How often an end was contradicted since. */
+  /** The number of times that an end was contradicted since. */
   changes: number;
-  /** The last end that was read. */
+  /** The last end that a poll showed. */
   last: EndCandidate;
-  /** When a read first contradicted that end by a status that ends nothing; null if none did. */
+  /** When a poll first contradicted that end by a status that ends nothing; null if none did. */
   brokenAt: number | null;
 }
 
-/** After so many times `settle` an upstream that goes on changing is believed its last end. */
+/** After ten times `settle` an upstream that goes on changing is believed its last end. */
 const MAX_UNREST = 10;
 /** One change is a job that goes on. */
 const MIN_CHANGES = 2;
 
-/** The unrest after a good read. A status without an end that has stood for `settle` is no unrest: the job goes on. */
+/** The unrest after a good poll. A status without an end that has stood for `settle` is no unrest: the job goes on. */
 export function unrestAfter(
   before: Unrest | null,
   seen: SeenEnd,
@@ -121,22 +121,22 @@ export function isEndless({ since, changes }: Unrest, settleMs: number, now: num
 
 /** What shows that the last follow-up was worked on. */
 export interface WorkSigns {
-  /** The last read before the message; null if there was none. */
+  /** What the last poll before the message showed; null if there was none. */
   before: SeenEnd | null;
-  /** The first read after the message; null before it. */
+  /** What the first poll after the message showed; null before it. */
   first: SeenEnd | null;
   sawWork: boolean;
 }
 
 /**
- * What is known when a follow-up was accepted; null if the last read before it showed a status without an end: then no
- * read can tell whose work it shows.
+ * What is known when a follow-up was accepted; null if the last poll before it showed a status without an end: then no
+ * poll can show whose work it is.
  */
 export function workSigns(before: SeenEnd | null): WorkSigns | null {
   return before !== null && before.end === null ? null : { before, first: null, sawWork: false };
 }
 
-/** The same after a further read: a status without an end is a sign of work, and an end that is another one. */
+/** The same after a further poll: a status without an end is a sign of work, and an end that is another one. */
 export function workSignsAfter({ before, first, sawWork }: WorkSigns, seen: SeenEnd): WorkSigns {
   const isOther = (known: SeenEnd | null) => known !== null && !isSameEnd(seen, known);
   return { before, first: first ?? seen, sawWork: sawWork || seen.end === null || isOther(before) || isOther(first) };

@@ -116,7 +116,7 @@ export const METADATA: Kind<JobMetadata> = {
   }),
 };
 
-/** Many readers of JSON refuse half a surrogate pair and NUL, and receivers of webhooks have such readers. */
+/** Many readers of JSON, as receivers of webhooks have them, can't read half a surrogate pair or NUL. */
 function checkReadable(text: unknown, field: string): void {
   if (typeof text !== 'string' || (text.isWellFormed() && !text.includes('\0'))) return;
   throw new InvalidInputError(field, 'must be well-formed Unicode without NUL');
@@ -141,9 +141,10 @@ export const CREATE_JOB = {
   projectId: ID,
   prompt: PROMPT,
   // A new job has used no ids.
-  ...{ jobId: NOTHING, usedFollowUpIds: optional(usedIds(0), []) },
+  jobId: NOTHING,
+  usedFollowUpIds: optional(usedIds(0), []),
   ...JOB_OPTIONS,
-} satisfies Kinds<CreateJobInput>;
+} satisfies Kinds<CreateJobInput & Pick<AttachJobInput, 'usedFollowUpIds'>>;
 
 /** The input of `agentJob` that attaches to a job. */
 export const ATTACH_JOB = {
@@ -186,7 +187,7 @@ export const OTHER_DECISION = {
   action: oneOf('delivered', 'retry', 'abandon'),
 } satisfies Kinds<Omit<OtherDecision, keyof Attribution | 'jobId'>>;
 
-/** The labels of an input that was refused, without those that are wrong. */
+/** The labels of an invalid input, without those that are wrong. */
 export function labelsOf(input: unknown): { tags: string[]; metadata: JobMetadata } {
   const { tags, metadata } = (input ?? {}) as { tags?: unknown; metadata?: unknown };
   return { tags: whereRight(TAGS, tags) ?? [], metadata: whereRight(METADATA, metadata) ?? {} };

@@ -17,10 +17,10 @@ export type JobSpec = { projectId: string; usedFollowUpIds: string[] } & JobOpti
 
 type Options = Parsed<typeof JOB_OPTIONS>;
 /** Null: for ever. */
-type Time = 'deadline' | 'startWithin' | 'decideWithin' | 'settle';
+type DurationField = 'deadline' | 'startWithin' | 'decideWithin' | 'settle';
 
 /** Times in milliseconds, by names that say so. */
-type JobOptions = Omit<Options, Time> & { [Name in Time as `${Name}Ms`]: Options[Name] };
+type JobOptions = Omit<Options, DurationField> & { [Name in DurationField as `${Name}Ms`]: Options[Name] };
 
 /** Checks the input of `agentJob`; unknown fields are ignored, null means absent. */
 export function parseJobInput(input: unknown): JobSpec {

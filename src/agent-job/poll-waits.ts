@@ -1,12 +1,12 @@
 /**
- * Decides when a job is polled next, for how long a worker may hold its polls, and how many answers 404 make it `lost`.
+ * Decides when a job is polled next, until when a worker may hold its polls, and which answers 404 make it `lost`.
  * Pure, for workflow and activities alike; randomness is an argument. Times in milliseconds.
  */
 import type { JobRecord } from '../contract.js';
 import type { Standing } from './ends.js';
 import { doubled, MAX_FAILING_WAIT_MS, obeyedRetryAfterMs } from './waits.js';
 
-/** How often a job is polled; see `PollingInput`. */
+/** The waits between two polls; see `PollingInput`. */
 export interface PollPlan {
   minMs: number;
   maxMs: number;
@@ -41,18 +41,18 @@ export function lostAfterMs({ page }: Pick<NotFound, 'page'>): number {
 
 interface PollSituation {
   sinceChangeMs: number;
-  /** Failed reads in a row so far. */
+  /** Failed polls in a row so far. */
   failures: number;
   retryAfterMs?: number | undefined;
   /** An end that must stand. */
   standing?: Standing | undefined;
-  /** How long until one more answer 404 makes the job lost; absent while none can. Failures delay no read beyond it. */
+  /** How long until one more answer 404 makes the job lost; absent while none can. Failures delay no poll beyond it. */
   untilLostMs?: number | undefined;
   /** 0 to 1. */
   random: number;
 }
 
-/** The wait before the next read. While an end stands, waits double, and one read falls at the end of that time. */
+/** The wait before the next poll. While an end stands, waits double, and one poll falls at the end of that time. */
 export function pollWaitMs(plan: PollPlan, situation: PollSituation): number {
   const { standing, random, failures, untilLostMs = Infinity } = situation;
   const isStanding = standing !== undefined && standing.leftMs > 0;
@@ -61,7 +61,7 @@ export function pollWaitMs(plan: PollPlan, situation: PollSituation): number {
   const jittered = Math.min(planned * (1 - JITTER + 2 * JITTER * random), plan.maxMs);
   const longest = Math.min(MAX_FAILING_WAIT_MS, untilLostMs);
   const slowed = Math.max(jittered, Math.min(doubled(jittered, failures), longest));
-  // It may have stood since the last read began: the next one, if reads are answered, comes at once.
+  // It may have stood since the last poll began: the next one, if polls are answered, comes at once.
   const untilStood = isStanding || (standing && failures === 0) ? standing.leftMs : Infinity;
   return Math.round(Math.max(Math.min(slowed, untilStood), obeyedRetryAfterMs(situation.retryAfterMs)));
 }
@@ -74,8 +74,8 @@ export function untilLostMs(notFound: NotFound | null, now: number): number | un
 
 /** Polls of one batch: few enough to show progress in history, many enough to cost nothing. */
 export const POLLS_PER_BATCH = 120;
-/** A batch ends early for a longer lease only after so many: a further batch costs more than some heartbeats. */
-export const MIN_READS_PER_LEASE = 10;
+/** A batch ends early for a longer lease only after ten: a further batch costs more than some heartbeats. */
+export const MIN_POLLS_PER_LEASE = 10;
 /** Up to this wait a job is young: that its worker died must show soon. */
 const YOUNG_WAIT_MS = 20_000;
 /** How long before its end a heartbeat renews a lease. */
@@ -91,26 +91,26 @@ export function pollLeaseMs(waitMs: number): number {
   return waitMs < YOUNG_WAIT_MS ? 50_000 : 290_000;
 }
 
-/** How many reads the plan makes within a time: an estimate for a poll that was cut short. At most `most`. */
+/** How many polls the plan makes within a time: an estimate for a batch that was cut short. At most `most`. */
 export function plannedPolls(
   plan: PollPlan,
   { sinceChangeMs, standing }: Pick<PollSituation, 'sinceChangeMs' | 'standing'>,
   durationMs: number,
   most: number,
 ): number {
-  let reads = 0;
-  for (let at = 0; at <= durationMs && reads < most; reads++) {
+  let polls = 0;
+  for (let at = 0; at <= durationMs && polls < most; polls++) {
     const isStanding = standing !== undefined && standing.leftMs > at;
     const stands = isStanding ? { forMs: standing.forMs + at, leftMs: standing.leftMs - at } : undefined;
     at += pollWaitMs(plan, { sinceChangeMs: sinceChangeMs + at, standing: stands, failures: 0, random: 0.5 });
   }
-  return reads;
+  return polls;
 }
 
-/** A batch ends at most so often because reads begin to fail: an upstream that flaps more is ridden out. */
+/** A batch ends at most every ten minutes because polls begin to fail: an upstream that flaps more is ridden out. */
 export const TROUBLE_REPORTED_EVERY_MS = 10 * 60_000;
 
-/** Reads fail from the second failure in a row on, or from the first that comes with a `Retry-After`. */
+/** Polls fail from the second failure in a row on, or from the first that comes with a `Retry-After`. */
 export function isTrouble(
   { kind, page, retryAfterMs = 0 }: { kind: string; page?: string; retryAfterMs?: number },
   failures: number,

@@ -1,7 +1,4 @@
-/**
- * Decides what a start call says of a job, the same for a Temporal client and for a parent workflow. Safe in workflow
- * code.
- */
+/** Decides what a start says of a job, for a Temporal client and a parent workflow alike. Safe in workflow code. */
 import { defineSearchAttributeKey, type Priority, TypedSearchAttributes } from '@temporalio/common';
 import {
   agentJobOf,
@@ -124,7 +121,7 @@ function workflowIdFor(projectId: string, jobId: string | null, { key, workflowI
   throw new InvalidInputError('key', 'must be given: it makes a repeated start answer with the same job');
 }
 
-/** Refuses everywhere what some servers would answer with an error of their database. */
+/** What some servers would answer with an error of their database is invalid on all of them. */
 function checkLength(workflowId: string, field: string, remedy = ''): string {
   const characters = Array.from(workflowId).length;
   const most = LIMIT.workflowIdCharacters;

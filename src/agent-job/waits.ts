@@ -1,5 +1,5 @@
 /**
- * The waits around calls to the upstream: before a call that was refused or failed is made again, and before a check
+ * The waits around calls to the upstream: before a call that had no success is made again, and before a check
  * can show a write in doubt (docs/guarantees.md). Pure, for workflow and activities alike; in milliseconds.
  */
 import { MAX_RETRY_AFTER_MS } from '../contract.js';
@@ -13,7 +13,7 @@ const FIRST_WAIT_NOT_DELIVERED_MS = 1_000;
 const MAX_SPREAD_MS = 30_000;
 const MAX_HELD_WAIT_MS = 60_000;
 
-/** Jitter of a wait that many jobs may have begun at once, as a share of it. */
+/** Jitter of a wait that other jobs may have begun at the same time, as a share of it. */
 const MAX_SPREAD_SHARE = 0.1;
 
 /**
@@ -31,7 +31,7 @@ export function heldWaitMs(times: number): number {
   return times === 1 ? 0 : Math.min(doubled(FIRST_WAIT_THROTTLED_MS, times), MAX_HELD_WAIT_MS);
 }
 
-/** Adds jitter to a wait that many jobs may have begun at once: at most a tenth, and 30 seconds. */
+/** Adds jitter to a wait that other jobs may have begun at the same time: at most a tenth, and 30 seconds. */
 export function spreadWaitMs(waitMs: number, random: number): number {
   return waitMs + Math.round(Math.min(waitMs * MAX_SPREAD_SHARE, MAX_SPREAD_MS) * random);
 }
@@ -43,9 +43,9 @@ export function resendWaitMs(tries: number): number {
   return Math.min(doubled(FIRST_WAIT_NOT_DELIVERED_MS, tries), MAX_FAILING_WAIT_MS);
 }
 
-/** How long no read follows a failed one: as long as `Retry-After` says, and a second after a 429. */
-export function readPauseMs(read: { kind: string; waitsFor?: string; retryAfterMs?: number }): number {
-  const { waitsFor, retryAfterMs } = read;
+/** How long no poll follows a failed one: the time of `Retry-After`, and a second after a 429. */
+export function pollPauseMs(poll: { kind: string; waitsFor?: string; retryAfterMs?: number }): number {
+  const { waitsFor, retryAfterMs } = poll;
   return Math.max(waitsFor === 'rateLimit' ? MIN_AFTER_429_MS : 0, obeyedRetryAfterMs(retryAfterMs));
 }
 
@@ -61,15 +61,13 @@ export function obeyedRetryAfterMs(ms: number | undefined): number {
 
 /** How long after its outcome was known a write has surely arrived or never will, by who knew the outcome. */
 const ARRIVED_AFTER_MS = {
-  /** This worker reset the connection, or had a response: what is in the network has arrived by then, or never will. */
+  /** This worker reset the connection, or had a response: only what is in the network may still arrive. */
   ownEnd: 30_000,
   /** The kernel of a worker that died goes on to deliver: Linux for up to 102 s. */
   lostWorker: 120_000,
 };
 
-/**
- * A worker counts from when its attempt was scheduled. This covers the time that the attempt then waited in the queue.
- */
+/** A worker counts from when its attempt was scheduled. This covers the attempt's wait for a worker. */
 const MIN_FROM_NOW_MS = 30_000;
 
 /** By the server's time as an activity knows it. */
@@ -77,7 +75,7 @@ export function arrivedBy(judgedBy: keyof typeof ARRIVED_AFTER_MS, now: number):
   return Math.ceil(now + ARRIVED_AFTER_MS[judgedBy]);
 }
 
-/** By the workflow's time; undefined if it is unknown by when the write has arrived. */
+/** By the workflow's time; `arrivedBy` is undefined if the worker did not report it. */
 export function lookAfterOf(arrivedBy: number | undefined, now: number): number {
   return Math.max(arrivedBy ?? now + ARRIVED_AFTER_MS.lostWorker, now + MIN_FROM_NOW_MS);
 }

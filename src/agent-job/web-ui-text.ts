@@ -63,17 +63,17 @@ const DIRECTION = /[\u202a-\u202e\u2066-\u2069]/g;
  * What acts as Markdown, each with its place: the rest stays as it is, so that people can read it unrendered, too.
  * First what acts at a line's start; `1/2`, `--` and `(c)` would become other characters.
  */
-const ACTIVE_PARTS = [
+const MARKDOWN_PARTS = [
   /^[#+\-:>]|^\d+[.)](?=\s|$)/iu,
   /[\\`*{}[<|~$]|&(?=#?\w+;)|:(?=\S)/iu,
   /(?<=www)\.|(?<=\d)\/(?=\d)|-(?=-)|(?<=-)-|\((?=\w{1,2}\))/iu,
   /(?<![^\W_])_|_(?![^\W_])/iu,
 ];
-const ACTIVE = new RegExp(`(${ACTIVE_PARTS.map(({ source }) => source).join('|')})|[^]`, 'giu');
+const MARKDOWN = new RegExp(`(${MARKDOWN_PARTS.map(({ source }) => source).join('|')})|[^]`, 'giu');
 
-/** One line that reads as the text and acts as nothing; shortened to so many bytes of UTF-8. */
+/** One line that reads as the text and acts as nothing; shortened to `mostBytes` bytes of UTF-8. */
 export function plainMarkdown(text: string, mostBytes = Infinity): string {
-  const pieces = [...oneLine(text).matchAll(ACTIVE)].map(([piece, active]) => (active ? escaped(active) : piece));
+  const pieces = [...oneLine(text).matchAll(MARKDOWN)].map(([piece, active]) => (active ? escaped(active) : piece));
   if (utf8Bytes(pieces.join('')) <= mostBytes) return pieces.join('');
   const room = mostBytes - utf8Bytes('…');
   let size = 0;

@@ -86,7 +86,7 @@ export async function connectClient(settings: ConnectionSettings): Promise<Conne
     const connecting = timeoutMs == null ? reach(connection, Date.now() + limitMs) : connection.ensureConnected();
     await unlessAborted(connecting, signal ? AbortSignal.any([signal, tooLate]) : tooLate);
     signal?.throwIfAborted();
-    retries.outlastRefusals();
+    retries.outlastRestarts();
     const own = { ...(dataConverter && { dataConverter }), ...(interceptors && { interceptors }) };
     const client = new Client({ connection, namespace, ...own });
     return {

@@ -8,7 +8,7 @@ import {
   type Client,
 } from '@temporalio/client';
 import { NamespaceNotFoundError, ValueError } from '@temporalio/common';
-import { GRPC_STATUS as GRPC, hasGrpcStatus, isConnectionRefused } from '../temporal/grpc.js';
+import { GRPC_STATUS as GRPC, hasGrpcStatus, isNotListening } from '../temporal/grpc.js';
 import { PayloadKeysError, TemporalCallError, TemporalUnavailableError } from './errors.js';
 import { addressOf } from './web-ui.js';
 
@@ -105,7 +105,7 @@ export function toConnectError({ address, namespace }: { address: string; namesp
     const text = `Temporal at ${address} refuses the credentials: ${remedyFor(grpc, namespace)}`;
     return new TemporalCallError(text, { cause });
   }
-  const why = grpc !== undefined && isConnectionRefused(grpc) ? ', the connection is refused' : '';
+  const why = grpc !== undefined && isNotListening(grpc) ? ', the connection is refused' : '';
   const text = `can not reach Temporal at ${address}, namespace "${namespace}"${why}`;
   const remedy = 'check TEMPORAL_ADDRESS, TLS, and that the server runs ("npm start" of agent-jobs starts one)';
   return new TemporalUnavailableError(`${text}: ${remedy}`, { cause });

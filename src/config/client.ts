@@ -62,7 +62,7 @@ export function plainAddress(text: string): string | undefined {
 /** What a task queue's name should be. */
 export const TASK_QUEUE_RULE = `a name of at most ${LIMIT.idBytes} bytes when percent-encoded, not below /_sys/`;
 
-/** Workers lengthen the name, and it becomes a part of a workflow id: Temporal would refuse a long one at each poll. */
+/** Workers lengthen the name, and it becomes a part of a workflow id: Temporal takes no poll of a long one. */
 export function taskQueueName(text: string): string | undefined {
   return encodeId(text).length <= LIMIT.idBytes && !text.startsWith('/_sys/') ? text : undefined;
 }
@@ -72,10 +72,7 @@ function flagOf(text: string): boolean | undefined {
   return { true: true, false: false }[text.toLowerCase()];
 }
 
-/**
- * The way to Temporal, the task queue and the web UI, for starters and the CLI; the address of a caller wins. Throws a
- * ConfigError.
- */
+/** The way to Temporal, the task queue and the web UI; the address of a caller wins. Throws a ConfigError. */
 export function readClientConfig(environment: Environment = process.env, address?: string | null): ClientConfig {
   const env = present(environment);
   const problems = problemsOf(() => readTemporal(env, address));
@@ -156,7 +153,7 @@ export interface TemporalSettings {
   connectionOptions: NativeConnectionOptions;
 }
 
-const PROXY_RULE = 'should be host:port, or http://user:password@host:port';
+const TEMPORAL_PROXY_RULE = 'should be host:port, or http://user:password@host:port';
 const DEFAULT_ADDRESS = 'localhost:7233';
 const DEFAULT_NAMESPACE = 'default';
 /** What Temporal's clients take: no URL, and IPv6 in brackets. */
@@ -180,7 +177,7 @@ export function readTemporal(env: Record<string, string>, given?: string | null)
     throw new ConfigError([{ variable: given == null ? 'TEMPORAL_ADDRESS' : 'address', problem }]);
   }
   const proxy = proxyTo(env['TEMPORAL_PROXY']);
-  if (proxy === null) throw new ConfigError([{ variable: 'TEMPORAL_PROXY', problem: PROXY_RULE }]);
+  if (proxy === null) throw new ConfigError([{ variable: 'TEMPORAL_PROXY', problem: TEMPORAL_PROXY_RULE }]);
   return { address, namespace, connectionOptions: { ...connectionOptions, address, ...(proxy && { proxy }) } };
 }
 

@@ -8,7 +8,7 @@ import { fileProblem, parseJson, SettingsFile } from './settings-file.js';
 
 const KEY_BYTES = 32;
 
-interface KeyRing {
+interface KeysOfFile {
   current: [id: string, key: Buffer];
   byId: Map<string, Buffer>;
 }
@@ -16,7 +16,7 @@ interface KeyRing {
 /** The keys of a file, which is read again when it changes; while it is wrong, its last good content holds. */
 export class PayloadKeys {
   readonly #path: string;
-  readonly #file: SettingsFile<KeyRing>;
+  readonly #file: SettingsFile<KeysOfFile>;
 
   constructor(path: string) {
     this.#path = path;
@@ -37,7 +37,7 @@ export class PayloadKeys {
     throw new PayloadKeysError(`the payload keys file ${this.#path} has no key "${id.slice(0, 100)}": add it`);
   }
 
-  async #read(): Promise<KeyRing> {
+  async #read(): Promise<KeysOfFile> {
     try {
       return await this.#file.read();
     } catch (error) {
@@ -52,7 +52,7 @@ export function payloadKeysProblem(path: string): string | null {
 }
 
 // By hand: a service that encrypts does not install zod.
-function parseKeyRing(text: string): KeyRing {
+function parseKeyRing(text: string): KeysOfFile {
   const given = asObject(parseJson(text), 'it should be a JSON object with the fields current and keys');
   const keys = asObject(given['keys'], 'it should have a field keys: an object of key id to key');
   const byId = new Map(Object.entries(keys).map(([id, key]) => [id, toKey(id, key)]));

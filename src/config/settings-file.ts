@@ -3,7 +3,7 @@ import { readFileSync } from 'node:fs';
 import { readFile, stat } from 'node:fs/promises';
 
 /** A change is noticed within this time; a check with each request would be waste. */
-const CHECK_EVERY_MS = 1_000;
+const CHECK_FILE_EVERY_MS = 1_000;
 
 interface SettingsFileOptions<T> {
   /** The setting that names it. */
@@ -31,7 +31,7 @@ export class SettingsFile<T> {
 
   /** The content as it is now, or was within the last second. Throws if there never was a good content. */
   async read(): Promise<T> {
-    const { checkEveryMs = CHECK_EVERY_MS } = this.#options;
+    const { checkEveryMs = CHECK_FILE_EVERY_MS } = this.#options;
     if (this.#reading === null || performance.now() - this.#checkedAt >= checkEveryMs) {
       this.#checkedAt = performance.now();
       this.#reading = this.#readGood();

@@ -8,9 +8,9 @@ export const AGENT_JOB_WORKFLOW = 'agentJob';
 
 /** The next wait is `ratio` times the time since the last known change, within `min` and `max`. */
 export interface PollingInput {
-  /** Shortest wait between two reads; default 2 seconds. Less than 1 second counts as 1 second. */
+  /** Shortest wait between two polls; default 2 seconds. Less than 1 second counts as 1 second. */
   min?: DurationInput | null | undefined;
-  /** Longest wait between two reads; default 60 seconds. */
+  /** Longest wait between two polls; default 60 seconds. */
   max?: DurationInput | null | undefined;
   /** The next wait as a share of the time since the last change, 0 or more; default 0.1. */
   ratio?: number | null | undefined;
@@ -45,7 +45,7 @@ export interface AgentJobOptions {
    * lines; never sent upstream.
    */
   metadata?: JobMetadata | null | undefined;
-  /** How often to read the job. */
+  /** How often to poll the job. */
   polling?: PollingInput | null | undefined;
   /** What to do with a write that may or may not have arrived: ask a person, fail, or send it again; default `ask`. */
   onUnknownOutcome?: UnknownOutcomePolicy | null | undefined;
@@ -136,7 +136,7 @@ export type ResolveUnknownInput = AdoptDecision | OtherDecision;
 /** Queues a follow-up. */
 export const followUpSignal = defineSignal<[FollowUpInput]>('followUp');
 /**
- * Reads the job at once, at most once a second and never against a `Retry-After`. The argument stays in Temporal's
+ * Polls the job at once, at most once a second and never against a `Retry-After`. The argument stays in Temporal's
  * history; the job ignores it.
  */
 export const pollNowSignal = defineSignal<[Attribution?]>('pollNow');
@@ -160,10 +160,7 @@ export interface JoinJobInput {
   hidePrompts?: boolean | null | undefined;
 }
 
-/**
- * `type` of the ApplicationFailure if a workflow has a job done and there is no result, beside those of `agentJob`
- * itself.
- */
+/** `type` of the failure if a workflow has a job done without a result, beside those of `agentJob` itself. */
 export const JOIN_FAILURE = {
   keyConflict: 'KeyConflict',
   canceled: 'Canceled',

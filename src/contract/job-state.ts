@@ -68,8 +68,8 @@ interface JobFacts {
   /** All that were seen, in the order seen; the last 20. */
   prLinks: string[];
   /**
-   * Whether the reads after the last accepted follow-up showed that it was worked on. Null without a follow-up, and if
-   * the job was still active at the last read before it.
+   * Whether the polls after the last accepted follow-up showed that it was worked on. Null without a follow-up, and if
+   * the last poll before it showed an active job.
    */
   sawWork: boolean | null;
   followUps: FollowUpStatus[];
@@ -81,7 +81,7 @@ interface JobFacts {
   tags: string[];
   metadata: JobMetadata;
   startedAt: string;
-  /** Reads so far; those of a poll that was cut short are estimated from the plan. */
+  /** Polls so far; those of a batch that was cut short are estimated from the plan. */
   polls: number;
 }
 
@@ -111,11 +111,11 @@ export interface EndedJobResult extends JobFacts {
   job: JobRecord;
 }
 
-/** Polling ended without a terminal status; `job` is the last record read. */
+/** Polling ended without a terminal status; `job` is the last record seen. */
 export interface UnfinishedJobResult extends JobFacts {
   finishedAt: string;
   outcome: Exclude<Outcome, TerminalStatus>;
-  /** What the last reads showed, of `timedOut` and `lost`. */
+  /** What the last polls showed, of `timedOut` and `lost`. */
   reason?: string;
   jobId: string | null;
   job: JobRecord | null;
@@ -124,7 +124,7 @@ export interface UnfinishedJobResult extends JobFacts {
 /** The result of `agentJob`. */
 export type AgentJobResult = EndedJobResult | UnfinishedJobResult;
 
-/** Details of the failure `InvalidInput`, also of a refused update. */
+/** Details of the failure `InvalidInput`, also of an invalid update. */
 export interface InvalidInputDetails {
   /** The field that is wrong; its name begins the message. */
   field: string;
@@ -146,10 +146,7 @@ export interface UnknownOutcomeDetails {
   reason: string;
 }
 
-/**
- * The first 64 characters of the upstream's status, control characters replaced, as `AgentJobStatus` and messages show
- * it.
- */
+/** The upstream's status for `AgentJobStatus` and messages: 64 characters at most, control characters replaced. */
 export function shownStatus(status: string): string {
   const most = LIMIT.statusAttributeCharacters;
   return Array.from(status.slice(0, 2 * most))

@@ -22,7 +22,7 @@ export interface Kind<Given, Parsed = Given> {
   readonly given?: (value: Given) => Given;
 }
 
-/** A kind for each field of a type of the contract; the compiler notices one that is missing, or too much. */
+/** A kind for each field of a type of the contract; the compiler notices one that is missing, or one more. */
 export type Kinds<T> = { readonly [Field in keyof T]-?: Kind<Exclude<T[Field], undefined>, unknown> };
 
 /** Kinds by the names of fields. */
@@ -93,7 +93,7 @@ export function isGiven(value: unknown): boolean {
   return value !== undefined && value !== null;
 }
 
-/** Stands for a payload that could not be decoded; every check refuses it. */
+/** Stands for a payload that could not be decoded; every check finds it invalid. */
 export class Undecodable {
   readonly undecodable = true;
 }

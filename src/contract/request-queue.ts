@@ -1,5 +1,5 @@
 /**
- * The contract of the workflow `requestQueue`: who may send next to an upstream that takes only so many requests an
+ * The contract of the workflow `requestQueue`: who may send next to an upstream that limits the requests of an
  * hour or a day. One queue for each project and kind of write, and one for all exports. See docs/operations.md.
  */
 import type { Priority } from './agent-job.js';
@@ -31,7 +31,7 @@ export interface RequestReport {
 /** A budget without a limit. */
 export const UNLIMITED = 'unlimited';
 
-/** At most so many writes in any hour or day, or any number of them. */
+/** The most writes in any hour or day, or any number of them. */
 export type WriteLimit = number | typeof UNLIMITED;
 
 /**
@@ -59,7 +59,7 @@ export interface JoinRequest extends BudgetFacts {
 }
 
 /**
- * A turn: that many requests may be sent one after the other, all before `until` (milliseconds of the server's clock).
+ * A turn: `requests` requests may be sent one after the other, all before `until` (milliseconds of the server's clock).
  * There may be fewer than were asked for: then the workflow asks again. Every turn is reported, used or not.
  */
 export interface Turn {

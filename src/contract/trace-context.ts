@@ -14,7 +14,7 @@ export interface TraceContext {
 
 /** Version 00, the only one there is. No id may be of zeros alone. */
 const TRACEPARENT = /^00-(?!0{32})[\da-f]{32}-(?!0{16})[\da-f]{16}-[\da-f]{2}$/;
-/** The standard asks to hand on at least so much. */
+/** The standard asks to hand on at least 512 characters. */
 const MAX_TRACESTATE = 512;
 /** A longer header does not come from Temporal's interceptors. */
 const MAX_HEADER_BYTES = 8_192;

@@ -57,9 +57,7 @@ export interface VisitorTotals {
   total: number;
 }
 
-/**
- * What a scan saw. src/exports/scan-checkpoint.ts names all places of a new kind.
- */
+/** What a scan saw. src/exports/scan-checkpoint.ts names all places of a new kind. */
 export type InconsistencyKind =
   | 'overlap'
   | 'totals'

@@ -215,8 +215,10 @@ export function endNamed(word: string): EndRow | undefined {
   return WORDS.ends.find((end) => end.word === word);
 }
 
-const FAILED = wordsOf(WORDS.ends, 'status', 'FAILED');
+const FAILED_ENDS = wordsOf(WORDS.ends, 'status', 'FAILED');
 /** The types of the failures that end a job's run, by their names in `FAILURE`. */
-export const JOB_FAILURE = Object.fromEntries(FAILED.map((type) => [type[0]!.toLowerCase() + type.slice(1), type])) as {
-  readonly [Type in (typeof FAILED)[number] as Uncapitalize<Type>]: Type;
+export const JOB_FAILURE = Object.fromEntries(
+  FAILED_ENDS.map((type) => [type[0]!.toLowerCase() + type.slice(1), type]),
+) as {
+  readonly [Type in (typeof FAILED_ENDS)[number] as Uncapitalize<Type>]: Type;
 };

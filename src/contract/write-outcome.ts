@@ -60,7 +60,7 @@ export type WriteOutcome =
   | {
       kind: 'unauthorized';
       reason: string;
-      /** The write was not even sent: the upstream is known to refuse the key. */
+      /** The write was not sent: the upstream is known to refuse the key. */
       isHeld?: true;
       /** It holds no others: a write of its project was accepted right before. */
       isAlone?: true;
@@ -93,7 +93,7 @@ export type WriteOutcome =
       reason: string;
       /** As above. */
       text?: string;
-      /** From this time of the server's clock on, in milliseconds, a read of the upstream shows whether it arrived. */
+      /** From this time of the server's clock on, in milliseconds, a check of the upstream shows whether it arrived. */
       lookAfter?: number;
       /** A life before this one, or a restore, may have forgotten the send: under any policy a person is asked. */
       toConfirm?: Confirmation;

@@ -1,7 +1,4 @@
-/**
- * Days of the calendar: which of them a scheduled run exports, and when a day is over everywhere. Pure and safe in
- * workflow code.
- */
+/** Which days a scheduled run exports, and when a day is over everywhere. Pure and safe in workflow code. */
 import { DAY_MS } from '../contract/shared.js';
 
 /** `dateTo` is exclusive. */
@@ -18,8 +15,7 @@ export function isDate(text: string): boolean {
 }
 
 /**
- * The `days` whole local days before a moment, one date range each, the earliest first. Whether a day has 23 or 25
- * hours changes nothing.
+ * The `days` whole local days before a moment, one date range each, the earliest first. A day may have 23 or 25 hours.
  */
 export function daysBefore(time: number, timeZone: string, days: number): DateRange[] {
   const today = localDate(time, timeZone);
@@ -29,7 +25,7 @@ export function daysBefore(time: number, timeZone: string, days: number): DateRa
   }));
 }
 
-/** The date so many days later. */
+/** The date a number of days later. */
 export function plusDays(date: string, days: number): string {
   return dateOf(Date.parse(`${date}T00:00:00Z`) + days * DAY_MS);
 }

@@ -41,7 +41,7 @@ export interface ExportHow {
 export const DEFAULT_HOW: ExportHow = { secondScan: true, priority: DEFAULT_PRIORITY, giveUpAfterMs: DAY_MS };
 
 /** A year of days: each is an export of its own in one workflow. */
-const MAX_DAYS = 366;
+const MAX_RANGE_DAYS = 366;
 
 const DATE: Kind<string> = {
   check: (value, field) => {
@@ -57,19 +57,20 @@ export const RANGE_EXPORT = {
   projectId: ID,
   dateFrom: DATE,
   dateTo: DATE,
-  ...{ timeZone: NOTHING },
+  timeZone: NOTHING,
   secondScan: optional(FLAG, DEFAULT_HOW.secondScan),
   priority: optional(PRIORITY, DEFAULT_HOW.priority),
   giveUpAfter: optional(duration(), DEFAULT_HOW.giveUpAfterMs),
-} satisfies Kinds<VisitorExportRangeInput>;
+} satisfies Kinds<VisitorExportRangeInput & { timeZone: null }>;
 
 /** The input of `visitorExport` that a Schedule gives. */
 export const SCHEDULED_EXPORT = {
   projectId: ID,
-  ...{ dateFrom: NOTHING, dateTo: NOTHING },
+  dateFrom: NOTHING,
+  dateTo: NOTHING,
   timeZone: TIME_ZONE,
-  days: optional(whole(1, MAX_DAYS), 1),
-} satisfies Kinds<ScheduledExportInput>;
+  days: optional(whole(1, MAX_RANGE_DAYS), 1),
+} satisfies Kinds<ScheduledExportInput & { dateFrom: null; dateTo: null }>;
 
 /** Checks the input of `visitorExport`; unknown fields are ignored, null means absent. Throws InvalidInputError. */
 export function parseExportInput(input: unknown): ExportSpec {

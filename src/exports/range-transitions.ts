@@ -34,7 +34,7 @@ export interface RangeState {
   runId: string;
   /** Whether a suspect final day is scanned a second time. */
   secondScan: boolean;
-  /** For how long the upstream may give no page, and a step may fail for reasons that were not foreseen. */
+  /** How long the upstream may give no page, and a step may fail for reasons that were not foreseen. */
   giveUpAfterMs: number;
   /** Whether what earlier runs left is tidied up. Written by `after`. */
   isPrepared: boolean;
@@ -68,7 +68,7 @@ export interface RangeState {
   end: RangeEnd | null;
 }
 
-/** For how long the upstream has given no page. */
+/** How long the upstream has given no page. */
 interface Outage {
   /** Consecutive chunks that were interrupted before they got a page. */
   failures: number;
@@ -114,7 +114,7 @@ export type Step =
   | { kind: 'done'; end: RangeEnd };
 
 /** How a step went. */
-export type Outcome =
+export type StepOutcome =
   | { kind: 'waited' }
   /** No turn came in time. */
   | { kind: 'noTurn' }
@@ -143,11 +143,11 @@ export interface ChunkResult {
   /** Pages taken, of the requests made. */
   pages: number;
   requests: number;
-  interruption: Interruption | null;
+  interruption: ChunkStop | null;
 }
 
 /** Why a chunk ended early: `busy` is a 429. */
-export interface Interruption {
+export interface ChunkStop {
   kind: 'busy' | 'failed';
   reason: string;
   retryAfterMs: number | null;
@@ -174,8 +174,8 @@ const TURNS_IN_A_ROW_MS = 2 * HOUR_MS;
 
 const FIRST_WAIT_MS = 1_000;
 /** `unforeseen` are bugs, and workers that die or stop. Waits double up to these. */
-const MAX_WAIT_MS = { store: 60_000, unforeseen: 5 * 60_000 };
-type RetryKind = keyof typeof MAX_WAIT_MS;
+const MAX_RETRY_WAIT_MS = { store: 60_000, unforeseen: 5 * 60_000 };
+type RetryKind = keyof typeof MAX_RETRY_WAIT_MS;
 const MAX_STORE_FAILURE_MS = 10 * 60_000;
 
 /** The state of a date range's export at its beginning. */
@@ -215,7 +215,7 @@ export function next(state: RangeState, now: number): Step {
 }
 
 /** The state after an outcome. */
-export function after(state: RangeState, outcome: Outcome, now: number): RangeState {
+export function after(state: RangeState, outcome: StepOutcome, now: number): RangeState {
   switch (outcome.kind) {
     case 'waited':
       return state;
@@ -267,12 +267,12 @@ function chunkRead(state: RangeState, chunk: ChunkResult, now: number): RangeSta
   return mayRepeat(read) ? { ...newScan(read, now), repeatsLeft: read.repeatsLeft - 1, before: checkpoint } : read;
 }
 
-/** An inconsistent scan is repeated as long as the run allows it. */
+/** An inconsistent scan is repeated while the run allows it. */
 function mayRepeat({ checkpoint, repeatsLeft }: RangeState): boolean {
   return checkpoint.stage === 'ended' && checkpoint.inconsistency !== null && repeatsLeft > 0;
 }
 
-function interrupted(state: RangeState, interruption: Interruption, now: number): RangeState {
+function interrupted(state: RangeState, interruption: ChunkStop, now: number): RangeState {
   const { reason } = interruption;
   const { failures, since } = state.outage;
   const outage = { failures: failures + 1, since: since ?? now };
@@ -285,12 +285,12 @@ function interrupted(state: RangeState, interruption: Interruption, now: number)
   return { ...state, outage, waitReason: reason, notBefore: now + interruptionWaitMs(outage.failures, interruption) };
 }
 
-/** A scan that has gone on for hours is worth as many, up to a day: another one would begin anew. */
+/** A scan that has gone on for hours is worth the same time again, up to a day: another one would begin anew. */
 function patienceMs({ giveUpAfterMs, scanStartedAt }: RangeState, since: number): number {
   return Math.max(giveUpAfterMs, Math.min(since - scanStartedAt, DAY_MS));
 }
 
-function interruptionWaitMs(failures: number, { kind, retryAfterMs }: Interruption): number {
+function interruptionWaitMs(failures: number, { kind, retryAfterMs }: ChunkStop): number {
   if (kind === 'failed' && retryAfterMs === null) return resendWaitMs(failures);
   return throttledWaitMs(failures, retryAfterMs ?? undefined);
 }
@@ -334,7 +334,7 @@ function failedOrRetried(state: RangeState, failure: StepFailure, now: number): 
   const maxMs = kind === 'store' ? MAX_STORE_FAILURE_MS : state.giveUpAfterMs;
   if (now - firstAt >= maxMs) return failed(state, finalFailure(state, kind, failure));
   const retries = { tries: tries + 1, since: { ...since, [kind]: firstAt }, probe: kind === 'store' || type === null };
-  const waitMs = Math.min(doubled(FIRST_WAIT_MS, retries.tries), MAX_WAIT_MS[kind]);
+  const waitMs = Math.min(doubled(FIRST_WAIT_MS, retries.tries), MAX_RETRY_WAIT_MS[kind]);
   return { ...state, retries, notBefore: now + waitMs, waitReason: message };
 }
 
@@ -345,7 +345,7 @@ function finalFailure(
 ): Omit<RangeEnd & { kind: 'failed' }, 'kind'> {
   if (kind === 'store') return { type: FAILURE.snapshotStoreFailed, message: error, details: details ?? { error } };
   const howLong = hoursText(state.giveUpAfterMs);
-  const message = `The export failed for ${howLong}, though neither upstream nor store refused: ${error}`;
+  const message = `The export failed for ${howLong}, though neither upstream nor store failed: ${error}`;
   return { type: FAILURE.exportFailed, message, details: { error } };
 }
 

@@ -4,7 +4,7 @@ import type { Inconsistency, InconsistencyKind, SnapshotReceipt, VisitorTotals }
 /** Rows of a full page: the upstream's maximum for `limit`. */
 export const PAGE_ROWS = 250;
 
-/** How long after a suspect scan the second one begins: sooner, it would see the same disturbance. */
+/** The second scan begins this time after a suspect one: sooner, it would see the same disturbance. */
 export const SECOND_SCAN_DELAY_MS = 3_600_000;
 
 /** Raised with every change of a checkpoint, or of what is staged beside it, that another release would misread. */
@@ -61,10 +61,29 @@ const none = (): VisitorTotals => ({ human: 0, ai: 0, total: 0 });
 
 /** The checkpoint of a scan before its first page. */
 export const NEW_SCAN: Readonly<ScanCheckpoint> = {
-  ...{ version: CHECKPOINT_VERSION, stage: 'paging', complete: false, offset: 0, pages: 0, rows: 0 },
-  ...{ chunks: 0, staged: '', pathKey: '', totals: none(), rowSums: none(), rowMaxima: none() },
-  ...{ lastRow: null, gapEnd: null, leavesOut: null, isConfirming: false, barren: 0, firstPage: null },
-  ...{ content: '', order: 0, rounded: false, malformed: null, inconsistency: null },
+  version: CHECKPOINT_VERSION,
+  stage: 'paging',
+  complete: false,
+  offset: 0,
+  pages: 0,
+  rows: 0,
+  chunks: 0,
+  staged: '',
+  pathKey: '',
+  totals: none(),
+  rowSums: none(),
+  rowMaxima: none(),
+  lastRow: null,
+  gapEnd: null,
+  leavesOut: null,
+  isConfirming: false,
+  barren: 0,
+  firstPage: null,
+  content: '',
+  order: 0,
+  rounded: false,
+  malformed: null,
+  inconsistency: null,
 };
 
 /** Whether two totals are the same counts. */

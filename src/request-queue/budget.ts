@@ -1,20 +1,19 @@
 /**
- * Decides when the next request may be sent to an upstream that limits them: by the budgets of an hour and of a
- * day, and by answers 429. After a 429 with `Retry-After` the queue opens when that says. After another it is closed
- * for 30 seconds, twice as long after each further refusal, and then sends one request alone. Pure. Times in
- * milliseconds.
+ * Decides when the next request may be sent to an upstream that limits them: by the budgets of an hour and of a day,
+ * and by answers 429. After a 429 with `Retry-After` the queue opens when that says. After another it is closed for 30
+ * seconds, twice that time after each further 429, and then sends one request alone. Pure. Times in milliseconds.
  */
 import { doubled, throttledWaitMs } from '../agent-job/waits.js';
 import type { BudgetFacts, WriteLimit } from '../contract/request-queue.js';
 import { DAY, HOUR, setBack, type Counted } from './rolling-window.js';
 
-/** In flight at once, and so at most answered 429 together. A worker without a queue sends as many. */
+/** In flight at once, and so at most answered 429 together. A worker without a queue sends the same number. */
 const MAX_IN_FLIGHT = 8;
 const FIRST_CLOSED_MS = 30_000;
 const MAX_CLOSED_MS = 20 * 60_000;
 /** Turns that are answered 429 without `Retry-After`, in any hour. */
-const MAX_REFUSED = 16;
-/** A budget that no worker has named for so long is taken back by workers that know of none. */
+const MAX_THROTTLED_TURNS = 16;
+/** A budget that no worker has named for this time is taken back by workers that know of none. */
 const NAMED_MS = 15 * 60_000;
 
 type LimitName = keyof BudgetFacts;
@@ -29,11 +28,11 @@ const nothingKnown = () => ({
   limits: { perHour: unset(), perDay: unset() },
   /** Answers 429, and those without `Retry-After` to a request with a turn, within the hour. */
   throttled: [] as Counted,
-  refused: [] as Counted,
-  /** Refusals since a request was accepted. Requests that are in flight together make one. */
-  refusals: 0,
-  refusedAt: 0,
-  /** How many may be in flight: one after a refusal, then twice as many with each request that is accepted. */
+  throttledTurns: [] as Counted,
+  /** Answers 429 since a request was accepted. Those to requests that were in flight together count as one. */
+  throttles: 0,
+  throttledAt: 0,
+  /** Requests that may be in flight: one after a 429; each request that is accepted doubles the number. */
   window: MAX_IN_FLIGHT,
   /** Nothing is sent before; `isNamed` if the upstream named that time. */
   opensAt: 0,
@@ -74,7 +73,10 @@ export class Budget {
 
   /** Nothing is sent before; null if nothing holds the queue back. */
   get notBefore(): number | null {
-    const opensAt = Math.max(this.data.opensAt, HOUR.leavesAt(this.data.refused, MAX_REFUSED - 1, this.#now()));
+    const opensAt = Math.max(
+      this.data.opensAt,
+      HOUR.leavesAt(this.data.throttledTurns, MAX_THROTTLED_TURNS - 1, this.#now()),
+    );
     return opensAt > this.#now() ? opensAt : null;
   }
 
@@ -85,20 +87,20 @@ export class Budget {
     return Math.max(HOUR.leavesAt(this.data.throttled, 0, now), ...emptyAt);
   }
 
-  /** How many requests the next turn holds: all that are wanted, or all that the smallest limit has. */
+  /** The number of requests that the next turn holds: all that are wanted, or all that the smallest limit has. */
   requestsOf(wanted: number): number {
     return Math.min(wanted, ...this.#limits.map(({ max }) => max));
   }
 
-  /** Whether that many requests beside those that were sent take more than half of a limit. */
+  /** Whether these requests beside those that were sent take more than half of a limit. */
   isHalfUsed(requests: number): boolean {
     return this.usedUp(requests, 2) !== undefined;
   }
 
   /** The earliest time of a turn beside those in flight; null if that takes an answer first. */
   nextTurnAt(wanted: number, turns: number, requests: number): number | null {
-    // Half of the refusals that the hour has left, so that some are left for later.
-    const maxTurns = Math.ceil((MAX_REFUSED - HOUR.countOf(this.data.refused, this.#now())) / 2);
+    // Half of the answers 429 that the hour has left, so that some are left for later.
+    const maxTurns = Math.ceil((MAX_THROTTLED_TURNS - HOUR.countOf(this.data.throttledTurns, this.#now())) / 2);
     const needed = requests + this.requestsOf(wanted);
     if (turns >= Math.min(this.data.window, Math.max(maxTurns, 1)) || needed > this.requestsOf(Infinity)) return null;
     return this.freeAt(needed);
@@ -125,33 +127,33 @@ export class Budget {
 
   /** A request was accepted whose turn was given at a time. */
   accept(givenAt: number): void {
-    // What was sent before a refusal and is reported after it opens nothing.
-    if (givenAt <= this.data.refusedAt) return;
-    this.data.refusals = 0;
+    // What was sent before a 429 and is reported after it opens nothing.
+    if (givenAt <= this.data.throttledAt) return;
+    this.data.throttles = 0;
     this.data.window = Math.min(2 * this.data.window, MAX_IN_FLIGHT);
   }
 
   /** A request was answered 429, which counts from now on: clocks of workers may be wrong. It may have had no turn. */
-  refuse(retryAfterMs: number | null, givenAt: number | null): void {
+  throttle(retryAfterMs: number | null, givenAt: number | null): void {
     const { data } = this;
     const now = this.#now();
     data.throttled = HOUR.withEvents(data.throttled, 1, now, now);
-    // Without a turn it belongs to a refusal of the last moments.
-    const isTogether = givenAt === null ? now < data.refusedAt + FIRST_CLOSED_MS : givenAt <= data.refusedAt;
+    // Without a turn it belongs to a 429 of the last moments.
+    const isTogether = givenAt === null ? now < data.throttledAt + FIRST_CLOSED_MS : givenAt <= data.throttledAt;
     if (!isTogether) {
-      data.refusals += 1;
-      data.refusedAt = now;
+      data.throttles += 1;
+      data.throttledAt = now;
       data.window = 1;
     }
     if (retryAfterMs !== null) {
-      const opensAt = now + throttledWaitMs(Math.max(1, data.refusals), retryAfterMs);
+      const opensAt = now + throttledWaitMs(Math.max(1, data.throttles), retryAfterMs);
       data.opensAt = Math.max(opensAt, data.isNamed ? data.opensAt : 0);
       data.isNamed = true;
       return;
     }
-    if (givenAt !== null) data.refused = HOUR.withEvents(data.refused, 1, now, now);
+    if (givenAt !== null) data.throttledTurns = HOUR.withEvents(data.throttledTurns, 1, now, now);
     if (isTogether || (data.isNamed && data.opensAt > now)) return;
-    data.opensAt = now + Math.min(doubled(FIRST_CLOSED_MS, data.refusals), MAX_CLOSED_MS);
+    data.opensAt = now + Math.min(doubled(FIRST_CLOSED_MS, data.throttles), MAX_CLOSED_MS);
     data.isNamed = false;
   }
 
@@ -164,8 +166,8 @@ export class Budget {
       limit.namedAt = Math.min(limit.namedAt, now);
     }
     data.throttled = setBack(data.throttled, now);
-    data.refused = setBack(data.refused, now);
-    data.refusedAt = Math.min(data.refusedAt, now - 1); // before the turns that are given from now on
+    data.throttledTurns = setBack(data.throttledTurns, now);
+    data.throttledAt = Math.min(data.throttledAt, now - 1); // before the turns that are given from now on
     data.opensAt = Math.min(data.opensAt, now + HOUR.spanMs);
   }
 
@@ -196,7 +198,7 @@ export class Budget {
     return times;
   }
 
-  /** The longest limit whose `part` (1: all, 2: half) does not hold that many more; undefined if none is. */
+  /** The longest limit whose `part` (1: all, 2: half) is too small for these requests, too; undefined if none is. */
   usedUp(requests: number, part = 1): { name: string; max: number } | undefined {
     const now = this.#now();
     const used = this.#limits.findLast(({ max, window, spent }) => window.countOf(spent, now) + requests > max / part);

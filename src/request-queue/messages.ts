@@ -23,7 +23,7 @@ import { UNLIMITED, type WriteLimit } from '../contract/request-queue.js';
 /** A later time is no date. */
 const LATEST_DATE = 8.64e15;
 const OPERATION = oneOf('create', 'message', 'visitors');
-const OUTCOME = oneOf('accepted', 'throttled', 'unsent', 'other');
+const REPORTED_OUTCOME = oneOf('accepted', 'throttled', 'unsent', 'other');
 
 /** What one message can count is bounded. */
 const REQUESTS = whole(1, 1_000_000);
@@ -36,9 +36,9 @@ const MILLISECONDS: Kind<number> = {
   schema: () => ({ type: 'number' }),
 };
 
-const COUNT = whole(1, Number.MAX_SAFE_INTEGER);
+const REQUEST_COUNT = whole(1, Number.MAX_SAFE_INTEGER);
 const WRITE_LIMIT: Kind<WriteLimit> = {
-  check: (value, field) => (value === UNLIMITED ? value : COUNT.check(value, field)),
+  check: (value, field) => (value === UNLIMITED ? value : REQUEST_COUNT.check(value, field)),
   schema: () => ({ type: ['integer', 'string'] }),
 };
 
@@ -47,7 +47,7 @@ const TURN_ID = text({ maxBytes: 100, controls: 'all' });
 const WORKFLOW_ID = text({ maxBytes: LIMIT.workflowIdBytes, controls: 'all' });
 const REPORT = {
   turn: optional(TURN_ID),
-  outcome: OUTCOME,
+  outcome: REPORTED_OUTCOME,
   at: MILLISECONDS,
   requests: optional(REQUESTS, 1),
   retryAfterMs: optional(MILLISECONDS),

@@ -6,7 +6,7 @@ import type { BudgetFacts, JoinRequest, Priority, QueueName, RequestReport, Turn
 import { jsonBytes } from '../contract/shared.js';
 import { Budget, type BudgetData } from './budget.js';
 
-/** A workflow that waits for its turn, and for how many requests. */
+/** A workflow that waits for its turn, which it wants for a number of requests. */
 export type Waiter = Required<Pick<JoinRequest, 'workflowId' | 'priority' | 'askedAt' | 'requests'>>;
 
 /** A waiter as continue-as-new hands it on: there may be many. */
@@ -45,10 +45,10 @@ interface TurnInFlight {
   until: number;
 }
 
-/** How long a turn of one request is good, and how much longer with each further one: as long as one may take. */
+/** A turn of one request is good for this time, and one of more requests longer: the time that each may take. */
 const TURN_MS = 60_000;
 const FURTHER_REQUEST_MS = 20_000;
-/** So long after the end of its turn a request may still arrive, and its report may be on its way. */
+/** In this time after the end of its turn a request may still arrive, and its report may be on its way. */
 const REPORT_MS = 30_000;
 /** The most requests of one turn: an odd message must not hold a project up. */
 const MAX_REQUESTS: Record<QueueName['operation'], number> = { create: 1, message: 1, visitors: 120 };
@@ -78,7 +78,7 @@ export class QueueRun {
     return this.#turns.size;
   }
 
-  /** How many requests the turns in flight hold. */
+  /** The number of requests that the turns in flight hold. */
   get requestsInFlight(): number {
     return [...this.#turns.values()].reduce((sum, { requests }) => sum + requests, 0);
   }
@@ -117,7 +117,7 @@ export class QueueRun {
     return { workflowId, turn };
   }
 
-  /** Turns that were not reported in time count as used. Returns how many requests that are. */
+  /** Turns that were not reported in time count as used. Returns the number of their requests. */
   expireTurns(): number {
     this.#followClock();
     let expired = 0;
@@ -193,7 +193,7 @@ export class QueueRun {
     // arrived: an earlier one would free budget here that the upstream still counts.
     this.budget.spend(sent, turn ? turn.until + REPORT_MS : at);
     if (turn && sent > 0 && outcome !== 'other') this.budget.accept(turn.givenAt);
-    if (outcome === 'throttled') this.budget.refuse(retryAfterMs, turn?.givenAt ?? null);
+    if (outcome === 'throttled') this.budget.throttle(retryAfterMs, turn?.givenAt ?? null);
   }
 
   /** After the server's clock was set back, nothing may last longer for it. */
@@ -271,7 +271,7 @@ export class Waiters {
     if (this.#order.includes(waiter)) this.remove(waiter.workflowId);
   }
 
-  /** From 1; and how many requests are wanted up to it, its own included. Null if it does not wait. */
+  /** From 1, and the number of requests that are wanted up to it, its own included. Null if it does not wait. */
   placeOf(workflowId: string): { position: number; requests: number } | null {
     const position = this.#indexOf(workflowId) + 1;
     if (position === 0) return null;

@@ -3,9 +3,13 @@ import type { QueuedRequest, QueueName, QueuePlace, RequestQueueState } from '..
 import type { QueueRun } from './queue-run.js';
 import { HOUR } from './rolling-window.js';
 
-/** How many of those that wait are listed. */
-const MAX_LISTED = 100;
-const REQUEST: Record<QueueName['operation'], string> = { create: 'create', message: 'message', visitors: 'request' };
+/** The number of those that wait and are listed. */
+const MAX_LISTED_WAITERS = 100;
+const REQUEST_WORDS: Record<QueueName['operation'], string> = {
+  create: 'create',
+  message: 'message',
+  visitors: 'request',
+};
 
 /** The answer to `requestQueueState`. */
 export function queueState({ operation, projectId }: QueueName, current: QueueRun, now: number): RequestQueueState {
@@ -38,7 +42,7 @@ export function queuePlace({ operation }: QueueName, run: QueueRun, workflowId: 
   const expected = expectation(run, place, run.sendTimes(requests));
   if (data.isNamed && notBefore !== null) return { for: 'rateLimit', position, ...expected };
   const used = run.budget.usedUp(run.requestsInFlight + requests);
-  const what = used && `${used.max} ${REQUEST[operation]}${used.max === 1 ? '' : 's'}`;
+  const what = used && `${used.max} ${REQUEST_WORDS[operation]}${used.max === 1 ? '' : 's'}`;
   return {
     for: 'turn',
     position,
@@ -48,7 +52,7 @@ export function queuePlace({ operation }: QueueName, run: QueueRun, workflowId: 
 }
 
 function listed(run: QueueRun): QueuedRequest[] {
-  const head = run.waiters.head(MAX_LISTED);
+  const head = run.waiters.head(MAX_LISTED_WAITERS);
   const times = run.sendTimes(head.reduce((sum, { requests }) => sum + requests, 0));
   let wanted = 0;
   return head.map(({ workflowId, priority, askedAt, requests }, index) => {

@@ -35,7 +35,7 @@ class RollingWindow {
     return this.#within([...kept, merged], now).toSorted(([one], [other]) => one - other);
   }
 
-  /** How many happened within the window. */
+  /** The number of events within the window. */
   countOf(counted: Counted, now: number): number {
     return this.#within(counted, now).reduce((sum, [, count]) => sum + count, 0);
   }

@@ -2,7 +2,7 @@
 
 /** The first of those that wait ask again after this time. */
 const ASK_AGAIN_MS = 20 * 60_000;
-/** How many are the first. Those behind are not near their turn, and ask less often: the queue has few to answer. */
+/** The number of the first ones. Those behind ask less often: their turn is not near. */
 const ASK_OFTEN = 100;
 const MAX_ASK_AGAIN_MS = 6 * 3_600_000;
 /** Those that began to wait at once ask at different moments: earlier by up to this share. */

@@ -57,7 +57,7 @@ export function tryLater(type: string, why: string, next: string, waitMs: number
 }
 
 /** How long one call may take. */
-export const CALL_LIMIT_MS = 10_000;
+export const ATTEMPT_CALL_MS = 10_000;
 
 /**
  * What the server answers an attempt: `cancelled` if it is not wanted any more, `superseded` if there is no such
@@ -111,7 +111,7 @@ export class AsyncAttempt {
 
   async #call(work: (client: Client) => Promise<void>): Promise<ServerAnswer> {
     try {
-      await this.#client.withDeadline(Date.now() + CALL_LIMIT_MS, () => work(this.#client));
+      await this.#client.withDeadline(Date.now() + ATTEMPT_CALL_MS, () => work(this.#client));
       return 'accepted';
     } catch (error) {
       return answerIn(error);

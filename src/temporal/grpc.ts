@@ -1,4 +1,4 @@
-/** The statuses of gRPC, and how often the connection repeats a request. */
+/** The statuses of gRPC, and when the connection repeats a request. */
 import { setTimeout as pause } from 'node:timers/promises';
 import { defaultGrpcRetryOptions, makeGrpcRetryInterceptor } from '@temporalio/client';
 
@@ -40,20 +40,17 @@ export function hasGrpcStatus(error: unknown, status: keyof typeof GRPC_STATUS):
 /** Sends requests to Temporal again, as the SDK does it, until `end`. */
 export class RequestRetries {
   #hasEnded = false;
-  #outlastsRefusals = false;
+  #outlastsRestarts = false;
   #latestAt = 0;
   /** For the connection. */
   readonly interceptor: ReturnType<typeof makeGrpcRetryInterceptor> = makeGrpcRetryInterceptor(this.#options());
 
-  /** From now on the server is known: one that refuses the connection is about to come back. */
-  outlastRefusals(): void {
-    this.#outlastsRefusals = true;
+  /** From now on the server is known: one that does not listen is about to come back. */
+  outlastRestarts(): void {
+    this.#outlastsRestarts = true;
   }
 
-  /**
-   * No request is sent again from now on. Resolves within seconds, when no retry is due any more: then the connection
-   * may be closed.
-   */
+  /** Sends no request again. Resolves when no retry is due any more: then the connection may be closed. */
   async end(): Promise<void> {
     this.#hasEnded = true;
     const left = this.#latestAt - performance.now();
@@ -64,12 +61,10 @@ export class RequestRetries {
     const { retryableDecider, delayFunction } = defaultGrpcRetryOptions();
     return {
       retryableDecider: (attempt, status) =>
-        !this.#hasEnded &&
-        (this.#outlastsRefusals || !isConnectionRefused(status)) &&
-        retryableDecider(attempt, status),
+        !this.#hasEnded && (this.#outlastsRestarts || !isNotListening(status)) && retryableDecider(attempt, status),
       delayFunction: (attempt, status) => {
         const delay = delayFunction(attempt, status);
-        // A timer may be late, by as much as the process is busy.
+        // A timer is late while the process is busy.
         this.#latestAt = Math.max(this.#latestAt, performance.now() + delay + 100);
         return delay;
       },
@@ -78,6 +73,6 @@ export class RequestRetries {
 }
 
 /** True if no server listens at the address. */
-export function isConnectionRefused({ details }: { details: string }): boolean {
+export function isNotListening({ details }: { details: string }): boolean {
   return details.includes('ECONNREFUSED');
 }

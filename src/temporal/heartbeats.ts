@@ -28,9 +28,9 @@ export function arePollsCut(last: Heartbeat): boolean {
   return toMs(last.heartbeatTime) - latest > CUT_AFTER_MS;
 }
 
-type Time = { seconds?: unknown; nanos?: number | null };
+type ProtoTime = { seconds?: unknown; nanos?: number | null };
 
 /** A time of the server's in milliseconds. */
-export function toMs(time: Time | null | undefined): number {
+export function toMs(time: ProtoTime | null | undefined): number {
   return Number(time?.seconds ?? 0) * 1_000 + (time?.nanos ?? 0) / 1e6;
 }

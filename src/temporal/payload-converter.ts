@@ -1,6 +1,6 @@
 /**
  * A payload that can't be decoded fails the SDK's workflow task, which the server repeats for ever:
- * temporalio/sdk-typescript#1139. This converter returns a marker instead, which the checks of inputs refuse. It can go
+ * temporalio/sdk-typescript#1139. This converter returns a marker instead, which no check of an input takes. It can go
  * when such a payload fails the message alone. Nor can a value that is nested too deeply be made JSON again, or be
  * copied between threads: it counts as one that can't be decoded.
  */
@@ -8,7 +8,7 @@ import { defaultPayloadConverter, type PayloadConverter } from '@temporalio/comm
 import { Undecodable } from '../contract/kinds.js';
 
 /** Tens of times deeper than any value of the contract, and far less deep than the stack allows. */
-const MAX_DEPTH = 100;
+const MAX_VALUE_DEPTH = 100;
 
 /** The converter of workers and workflows. */
 export const payloadConverter: PayloadConverter = {
@@ -27,7 +27,7 @@ export const payloadConverter: PayloadConverter = {
 function isTooDeep(value: unknown): boolean {
   let level = [value];
   for (let depth = 0; level.length > 0; depth++) {
-    if (depth > MAX_DEPTH) return true;
+    if (depth > MAX_VALUE_DEPTH) return true;
     level = level.flatMap((item) => (hasItems(item) ? Object.values(item) : []));
   }
   return false;

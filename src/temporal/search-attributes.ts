@@ -9,7 +9,7 @@ import { hasGrpcStatus } from './grpc.js';
 
 /** `IndexedValueType` of Temporal's API. */
 const TYPES = ['Unspecified', 'Text', 'Keyword', 'Int', 'Double', 'Bool', 'Datetime', 'KeywordList'] as const;
-const NAMES: readonly string[] = Object.values(SEARCH_ATTRIBUTE);
+const ATTRIBUTE_NAMES: readonly string[] = Object.values(SEARCH_ATTRIBUTE);
 
 /** What a Connection of the client or of the worker offers. */
 export interface Connected {
@@ -55,7 +55,7 @@ export async function ensureSearchAttributes(connection: Connected, namespace: s
 /** The project's search attributes that a namespace lacks. */
 export async function missingSearchAttributes(connection: Connected, namespace: string): Promise<string[]> {
   const { customAttributes } = await connection.operatorService.listSearchAttributes({ namespace });
-  return NAMES.filter((name) => customAttributes?.[name] === undefined);
+  return ATTRIBUTE_NAMES.filter((name) => customAttributes?.[name] === undefined);
 }
 
 async function add({ operatorService }: Connected, namespace: string, names: string[]): Promise<void> {
@@ -70,9 +70,9 @@ async function add({ operatorService }: Connected, namespace: string, names: str
 
 /** The same registration with Temporal's own command-line tools. */
 function registrationCommands(namespace: string): { selfHosted: string[]; cloud: string } {
-  const attributes = NAMES.map((name) => `--search-attribute "${name}=${attributeType(name)}"`).join(' ');
+  const attributes = ATTRIBUTE_NAMES.map((name) => `--search-attribute "${name}=${attributeType(name)}"`).join(' ');
   return {
-    selfHosted: NAMES.map(
+    selfHosted: ATTRIBUTE_NAMES.map(
       (name) =>
         `temporal operator search-attribute create --namespace "${namespace}" ` +
         `--name ${name} --type ${attributeType(name)}`,

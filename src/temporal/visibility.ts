@@ -7,7 +7,7 @@ import { AGENT_JOB_WORKFLOW, REQUEST_QUEUE_WORKFLOW, VISITOR_EXPORT_WORKFLOW } f
 import { WEBHOOK_DELIVERY_WORKFLOW, WEBHOOK_SWEEP_WORKFLOW } from '../contract/webhooks.js';
 import { toMs } from './heartbeats.js';
 
-/** As a condition of visibility's query language. Servers before 1.30 refuse the status `Paused`. */
+/** As a condition of visibility's query language. Servers before 1.30 do not know the status `Paused`. */
 export const IS_OPEN = 'CloseTime IS NULL';
 
 const CLOSED: readonly string[] = ['COMPLETED', 'FAILED', 'CANCELLED', 'TERMINATED', 'TIMED_OUT', 'CONTINUED_AS_NEW'];

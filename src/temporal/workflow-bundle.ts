@@ -21,7 +21,7 @@ export const isolateTimeout: { isolateExecutionTimeout: string } = { isolateExec
 interface WorkflowSettings {
   /** False: copies of runs that a query spoilt go on. */
   guardsStaleCopies?: boolean;
-  /** For how long a worker may hold the polls of any job. */
+  /** How long a worker may hold the polls of any job. */
   pollLeaseMs?: number | undefined;
 }
 

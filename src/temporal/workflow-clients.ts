@@ -4,14 +4,14 @@ import type { Client, ScheduleDescription, WorkflowClientOptions } from '@tempor
 import type { Payload, QueryDefinition } from '@temporalio/common';
 import { STALE_COPY } from '../contract/shared.js';
 
-/** The options of a client like the caller's own, except that queries of closed workflows are not refused. */
+/** The options of a client like the caller's own, but closed workflows may be queried, too. */
 export function workflowOptionsOf({ connection, options, workflow }: Client): WorkflowClientOptions {
   const { namespace, identity, loadedDataConverter: dataConverter } = options;
   return { connection, namespace, identity, dataConverter, interceptors: workflow.options.interceptors };
 }
 
 /** Another worker may have spoilt its copy too; then something else is wrong. */
-const MAX_TRIES = 3;
+const MAX_QUERY_TRIES = 3;
 
 /**
  * Repeats a query that a worker could not answer for one reason alone: its copy of the run was spoilt by that very
@@ -22,7 +22,7 @@ export async function queryAgain<Answer>(query: () => Promise<Answer>): Promise<
     try {
       return await query();
     } catch (error) {
-      if (tries === MAX_TRIES || !isOfStaleCopy(error)) throw error;
+      if (tries === MAX_QUERY_TRIES || !isOfStaleCopy(error)) throw error;
     }
   }
 }
@@ -36,7 +36,7 @@ function isOfStaleCopy(error: unknown): boolean {
   return false;
 }
 
-/** Asks a run, or the newest, whether or not it is closed: the caller's client may refuse queries of closed ones. */
+/** Asks a run, or the newest, whether or not it is closed: the caller's client may query no closed ones. */
 export function askWorkflow<Answer, Args extends unknown[]>(
   client: Client,
   { workflowId, runId }: { workflowId: string; runId?: string | undefined },

@@ -40,16 +40,16 @@ export interface UpstreamSettings {
 const MAX_RESPONSE_BYTES = { job: 256 * 1024, page: 8 * 1024 * 1024 };
 const MAX_TIMEOUT_MS = 20_000;
 
-const HEADERS = {
+const SENT_HEADERS = {
   accept: 'application/json',
   'accept-encoding': 'identity', // A response that is compressed all the same is decoded.
   'user-agent': 'agent-jobs',
 };
 
 /** Only reads have a signal. */
-type CallOptions = WriteOptions & { signal?: AbortSignal };
+type UpstreamCallOptions = WriteOptions & { signal?: AbortSignal };
 
-interface Call {
+interface UpstreamCall {
   operation: UpstreamOperation;
   projectId: string;
   jobId?: string;
@@ -61,8 +61,8 @@ interface Call {
 
 /** A call under way: one request, and perhaps once more. */
 interface CallUnderWay {
-  call: Call;
-  options: CallOptions;
+  call: UpstreamCall;
+  options: UpstreamCallOptions;
   limit: TimeLimit;
   /** `key` is the one in use. */
   context: CallContext;
@@ -78,7 +78,7 @@ interface Meaning<T> {
 /** The upstream over HTTP; `close` waits for writes in flight, ends reads and closes all connections. */
 export function createUpstream(settings: UpstreamSettings): Upstream & { close(): Promise<void> } {
   const { notTakenStatuses: throttled, endStatuses: ends = new Map() } = settings;
-  const caller = new Caller(settings);
+  const caller = new UpstreamCaller(settings);
   return {
     createJob: ({ projectId, prompt }, options) =>
       caller.call(options, {
@@ -129,7 +129,7 @@ function jobPath(projectId: string, jobId?: string): string {
   return `v2/agent/${encodeId(projectId)}/job${jobId === undefined ? '' : `/${encodeId(jobId)}`}`;
 }
 
-class Caller {
+class UpstreamCaller {
   readonly #settings: UpstreamSettings;
   readonly #wire: Wire;
   readonly #ky: KyInstance;
@@ -139,11 +139,11 @@ class Caller {
     this.#settings = settings;
     this.#base = new URL(settings.baseUrl.replace(/\/?$/, '/'));
     this.#wire = new Wire(proxyFor(settings.baseUrl, settings.proxy));
-    this.#ky = ky.create({ prefixUrl: settings.baseUrl, headers: HEADERS, redirect: 'manual', timeout: false });
+    this.#ky = ky.create({ prefixUrl: settings.baseUrl, headers: SENT_HEADERS, redirect: 'manual', timeout: false });
   }
 
   /** Makes the call within its one time limit and lets `judge` decide what the exchange means. */
-  async call<T>(options: CallOptions = {}, call: Call & Meaning<T>): Promise<T> {
+  async call<T>(options: UpstreamCallOptions = {}, call: UpstreamCall & Meaning<T>): Promise<T> {
     options.signal?.throwIfAborted();
     const limit = new TimeLimit(Math.min(this.#settings.timeoutMs, MAX_TIMEOUT_MS), options.signal);
     const context: CallContext = { description: describeCall(call), key: undefined, base: this.#base };
@@ -200,8 +200,8 @@ class Caller {
   }
 
   /**
-   * Whether the request is sent once more: a read that lost its connection, or a request that was rejected for a key
-   * that was rotated meanwhile. The rejected request was surely not accepted. A page says nothing of the key.
+   * Whether the request is sent once more: a read that lost its connection, or a request whose key was refused because
+   * it was rotated meanwhile. Such a request was surely not accepted. A page says nothing of the key.
    */
   async #isRepeated({ call, limit, context, exchange }: CallUnderWay): Promise<boolean> {
     if (!exchange || context.key === undefined || isPage(exchange)) return false;
@@ -229,7 +229,7 @@ class Caller {
     }
   }
 
-  #report(call: Call, exchange: ExchangeResult, isReadable: boolean): void {
+  #report(call: UpstreamCall, exchange: ExchangeResult, isReadable: boolean): void {
     this.#settings.onResponse?.(call.operation, responseClass(exchange, isReadable));
   }
 }
@@ -240,6 +240,6 @@ function responseOf({ status, error }: ExchangeResult): Response {
   return new Response(null, { status });
 }
 
-function describeCall({ operation, projectId, jobId }: Call): string {
+function describeCall({ operation, projectId, jobId }: UpstreamCall): string {
   return `${operation}, project ${projectId}${jobId === undefined ? '' : `, job ${jobId}`}`;
 }

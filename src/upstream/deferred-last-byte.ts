@@ -1,15 +1,12 @@
-/**
- * Holds back the last byte of a write's body until `beforeLastByte` allows it. A write that ends before is surely not
- * delivered.
- */
+/** Holds back a write's last byte until `beforeLastByte` allows it: a write that ends before is not delivered. */
 import { Readable } from 'node:stream';
 import { setImmediate as otherEvents, setTimeout as pause } from 'node:timers/promises';
 import { type Exchange, ExchangeError } from './exchange.js';
 import type { BeforeLastByte } from './upstream.js';
 
 /**
- * At least how long the last byte is held back. An upstream that resets the connection or answers with an error within
- * this time has not accepted the write. A write takes seconds, so the delay hardly counts.
+ * The last byte is held back for this time or longer. An upstream that resets the connection or answers with an error
+ * within this time has not accepted the write. A write takes seconds, so the delay hardly counts.
  */
 const HOLD_MS = 20;
 
@@ -24,8 +21,9 @@ interface DeferredLastByteOptions {
 
 /**
  * The bytes of a write's body, the last one apart. It follows only when the socket has handed all others to the
- * operating system, the upstream has not rejected them, and `beforeLastByte` allows it. Until then the upstream holds a
- * request shorter than its declared length and a JSON text without its closing brace: it can't have accepted it.
+ * operating system, the upstream has not answered with an error, and `beforeLastByte` allows it. Until then the
+ * upstream holds a request shorter than its declared length and a JSON text without its closing brace: it can't have
+ * accepted it.
  */
 export function deferredLastByteBody(bytes: Uint8Array, options: DeferredLastByteOptions): Readable {
   let isBegun = false;
@@ -48,7 +46,7 @@ async function finish(
   lastByte: Uint8Array,
   { exchange, signal, beforeLastByte, onWithheld }: DeferredLastByteOptions,
 ): Promise<void> {
-  const isOver = () => body.destroyed || signal.aborted || exchange.isComplete || exchange.isRejected;
+  const isOver = () => body.destroyed || signal.aborted || exchange.isComplete || exchange.hasError;
   do {
     await pause(HOLD_MS);
     await otherEvents(); // Events that a busy process has not handled yet count too.

@@ -1,7 +1,4 @@
-/**
- * How a read fails, one class per decision of its caller; a write returns a WriteOutcome. Messages never hold a key or
- * a header.
- */
+/** How a read fails, one class per decision of its caller. Messages never hold a key or a header. */
 export abstract class UpstreamError extends Error {
   /** The cause alone, without operation and ids: for a reader who knows the call. */
   readonly reason: string;

@@ -73,7 +73,7 @@ export class Exchange {
   }
 
   /** Whether the upstream answered, but not with 2xx: there is no point in sending the rest of the request. */
-  get isRejected(): boolean {
+  get hasError(): boolean {
     return this.#status !== undefined && !isOk(this.#status);
   }
 
@@ -82,7 +82,7 @@ export class Exchange {
     this.#headers = headers;
   }
 
-  /** Takes a piece of the response's body; answers with an error once that is too long. */
+  /** Takes a piece of the response's body; answers with an error once that is above the limit. */
   add(chunk: Uint8Array): ExchangeError | null {
     this.#chunks.push(chunk);
     this.#bytes += chunk.length;
@@ -152,7 +152,7 @@ const DECODERS = new Map([
 type ExchangePhase = 'connecting' | 'sending' | 'waiting' | 'receiving';
 
 /** What is missing at the end of the time limit. */
-const MISSING: Record<ExchangePhase, string> = {
+const LATE: Record<ExchangePhase, string> = {
   connecting: 'no connection',
   sending: 'request not taken off the line',
   waiting: 'no answer',
@@ -174,7 +174,7 @@ const CONNECT_REASONS: Record<string, string> = {
 
 function connectReason(error: unknown, code: string): string {
   const proxyStatus = /Proxy response \((\d+)\)/.exec(error instanceof Error ? error.message : '')?.[1];
-  if (proxyStatus) return `the proxy refused the tunnel (${proxyStatus})`;
+  if (proxyStatus) return `the proxy opened no tunnel (${proxyStatus})`;
   const known = CONNECT_REASONS[code];
   if (known) return known;
   return /CERT|TLS|SSL|SIGN|PRX/.test(code) ? `TLS failed (${code})` : `connection failed (${code})`;
@@ -212,7 +212,7 @@ export class TimeLimit {
   /** What the abort means for an exchange that had come this far. */
   errorOfAbort(phase: ExchangePhase): ExchangeError {
     if (this.#caller?.aborted) return new ExchangeError('aborted', 'the caller gave up');
-    return new ExchangeError('timeout', `${MISSING[phase]} within ${this.#limitMs / 1_000} s`);
+    return new ExchangeError('timeout', `${LATE[phase]} within ${this.#limitMs / 1_000} s`);
   }
 
   /** The promise's outcome, or undefined if the limit is over first. */

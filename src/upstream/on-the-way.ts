@@ -67,13 +67,13 @@ function locationOf(headers: ExchangeResult['headers'], base: URL): URL | null {
 const MAX_TARGET = 300;
 /** A page's title is near its beginning. */
 const MAX_EXAMINED = 8_192;
-const MAX_TITLE = 60;
+const MAX_PAGE_TITLE = 60;
 
 function titleOf(text: string): string {
   const title = /<title[^>]*>([^<]*)/i.exec(text)?.[1] ?? '';
   const lines = text.replace(/<(style|script)\b[^]*?<\/\1[^>]*>|<[^>]*>/gi, ' ').split(/[\r\n]/);
   const shown = [title, ...lines].map(inOneLine).find((line) => line !== '') ?? '';
-  return Array.from(shown).slice(0, MAX_TITLE).join('').trim();
+  return Array.from(shown).slice(0, MAX_PAGE_TITLE).join('').trim();
 }
 
 /** Masks an echo of the key, also one that is percent-encoded, wholly or in part. */

@@ -5,7 +5,7 @@ import { ReadFailedError, RejectedError } from './errors.js';
 import { type CallContext, type ExchangeResult, isOk } from './exchange.js';
 import { inOneLine, isPage, jobIdInLocation, leavesOrigin, shownPage, shownTarget, withoutKey } from './on-the-way.js';
 import { retryAfterOf } from './retry-after.js';
-import { InvalidResponseError, readCreatedJob, readJobRecord, type ReadRecord } from './schema.js';
+import { MalformedResponseError, readCreatedJob, readJobRecord, type ReadRecord } from './schema.js';
 import type { EndStatuses } from './shown-job.js';
 
 interface AnswerSettings {
@@ -26,7 +26,7 @@ export function createOutcome(
     return { kind: 'accepted', jobId: located, job: null };
   if (!isOk(status)) return failedWrite(exchange, context, throttled);
   try {
-    if (error) throw new InvalidResponseError(`upstream answered ${status}, but ${error.message}`);
+    if (error) throw new MalformedResponseError(`upstream answered ${status}, but ${error.message}`);
     const { id, ...shown } = readCreatedJob(body, located, ends);
     return { kind: 'accepted', jobId: id, ...shown };
   } catch (thrown) {
@@ -219,6 +219,6 @@ function message(reason: string, context: CallContext): string {
 }
 
 function reasonOf(error: unknown): string {
-  if (error instanceof InvalidResponseError) return error.message;
+  if (error instanceof MalformedResponseError) return error.message;
   throw error;
 }

@@ -30,7 +30,7 @@ export function closeWhenDestroyed(socket: Socket): void {
   Reflect.deleteProperty(socket, 'destroy');
 }
 
-/** Keeps a socket (TLS included) from sending FIN by a shutdown: libuv refuses a reset while one is under way. */
+/** Keeps a socket (TLS included) from sending FIN by a shutdown: libuv resets none while one is under way. */
 export function neverShutDown(socket: Socket): void {
   socket._final = (done) => done();
 }

@@ -1,4 +1,4 @@
-/** Decides how long an answer asks to wait. What of it is obeyed is in agent-job/waits.ts. */
+/** Decides for which time an answer asks to wait. What of it is obeyed is in agent-job/waits.ts. */
 import { MAX_RETRY_AFTER_MS } from '../contract.js';
 import { DAY_MS } from '../contract/shared.js';
 import { type ExchangeResult, headerOf } from './exchange.js';
@@ -8,7 +8,7 @@ const MAX_UNIX_SECONDS = 1e11;
 const MAX_SECONDS = (365 * DAY_MS) / 1_000;
 
 /** The first of a list. */
-const NUMBER = /^(\d+(?:\.\d+)?) *(?:[,;]|$)/;
+const FIRST_NUMBER = /^(\d+(?:\.\d+)?) *(?:[,;]|$)/;
 /** The forms of RFC 9110 5.6.7 that servers still send; `Date.parse` alone would take far more. */
 const HTTP_DATE = /^(?:mon|tue|wed|thu|fri|sat|sun)[a-z]*, [^,]* gmt(?= *(?:,|$))/i;
 
@@ -30,7 +30,7 @@ export function retryAfterOf(
 }
 
 function parseWait(text: string, from: number): number {
-  const number = Number(NUMBER.exec(text)?.[1]);
+  const number = Number(FIRST_NUMBER.exec(text)?.[1]);
   if (Number.isNaN(number)) return parseDate(text) - from;
   if (number > MAX_UNIX_SECONDS) return number - from;
   return Math.ceil(number) * 1_000 - (number > MAX_SECONDS ? from : 0);

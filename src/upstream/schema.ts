@@ -7,8 +7,8 @@ import { type EndStatuses, linksIn, shownJob } from './shown-job.js';
 import type { VisitorPage } from './upstream.js';
 
 /** A response that is not what the interface promises. */
-export class InvalidResponseError extends Error {
-  override readonly name = 'InvalidResponseError';
+export class MalformedResponseError extends Error {
+  override readonly name = 'MalformedResponseError';
 }
 
 const NOT_AN_OBJECT = 'it is not a JSON object';
@@ -38,13 +38,13 @@ const createdJob = jobRecord.extend({
 /** A record, with what it shows. */
 export type ReadRecord = { job: JobRecord } & ShownJob;
 
-/** The record of the job asked for, with the contract's fields and no others; throws InvalidResponseError. */
+/** The record of the job asked for, with the contract's fields and no others; throws MalformedResponseError. */
 export function readJobRecord(body: Uint8Array, jobId: string, ends: EndStatuses): ReadRecord {
   const what = 'an agent job';
   const answer = parseJson(body, what);
   const own = recordsIn(answer).find(({ id }) => asText(id) === jobId) ?? answer;
   const record = limited(check(own, what, jobRecord));
-  if (record.id !== jobId) throw invalid(what, 'it is that of another job');
+  if (record.id !== jobId) throw malformedAs(what, 'it is that of another job');
   return withLinks(record, ends);
 }
 
@@ -62,7 +62,7 @@ function withLinks(record: z.infer<typeof jobRecord>, ends: EndStatuses): ReadRe
 
 /**
  * The job that a create made: only an id that further requests can name is vital. `located` is the one in its
- * `Location`; null without one. Throws InvalidResponseError, also if it is not clear which job it is.
+ * `Location`; null without one. Throws MalformedResponseError, also if it is not clear which job it is.
  */
 export function readCreatedJob(
   body: Uint8Array,
@@ -76,14 +76,14 @@ export function readCreatedJob(
   const created = limited(check(records[0] ?? answer, what, createdJob));
   const { id, status } = created;
   const isOne = [...records.map((record) => asText(record.id)), located ?? id].every((one) => one === id);
-  if (!isOne) throw invalid(what, 'it names two jobs');
+  if (!isOne) throw malformedAs(what, 'it names two jobs');
   // In the order of a record that is read: records are compared as texts.
   return status === null ? { id, job: null } : { id, ...withLinks({ ...created, status }, ends) };
 }
 
 function limited<T extends object>(record: T): T {
   if (Buffer.byteLength(JSON.stringify(record)) <= LIMIT.recordBytes) return record;
-  throw invalid('an agent job', 'it is over 64 KiB');
+  throw malformedAs('an agent job', 'it is over 64 KiB');
 }
 
 /** Whether requests can name a job by this id. */
@@ -115,19 +115,21 @@ const visitorPage = z.object(
 );
 const visitorRow = z.object({ path: z.string('is not a text'), ...counts }, 'is not an object');
 
-const PAGE = 'a visitor page';
+const VISITOR_PAGE = 'a visitor page';
 const NO_VISITORS = { human: 0, ai: 0, total: 0 };
 /** A page with more malformed rows than each of these is none. */
 const MAX_MALFORMED = { rows: 5, part: 1 / 20 };
 
-/** A page of the visitor export that was asked for with this limit; throws InvalidResponseError. */
+/** A page of the visitor export that was asked for with this limit; throws MalformedResponseError. */
 export function readVisitorPage(body: Uint8Array, limit: number): VisitorPage {
-  const { totals, visitors, hasMore } = read(body, PAGE, visitorPage);
+  const { totals, visitors, hasMore } = parseAs(body, VISITOR_PAGE, visitorPage);
   const rows = readRows(visitors ?? []);
   const hasVisitors = !totals || totals.human + totals.ai + totals.total > 0;
-  if (visitors === null && hasVisitors) throw invalid(PAGE, 'visitors is null, and totals is not 0');
-  if (totals === null && (rows.length > 0 || hasMore)) throw invalid(PAGE, 'totals is null, and there are rows');
-  if (hasMore == null && rows.length >= limit) throw invalid(PAGE, `hasMore is ${hasMore}, and the page is full`);
+  if (visitors === null && hasVisitors) throw malformedAs(VISITOR_PAGE, 'visitors is null, and totals is not 0');
+  if (totals === null && (rows.length > 0 || hasMore))
+    throw malformedAs(VISITOR_PAGE, 'totals is null, and there are rows');
+  if (hasMore == null && rows.length >= limit)
+    throw malformedAs(VISITOR_PAGE, `hasMore is ${hasMore}, and the page is full`);
   const readAs = [
     ...(visitors === null ? ['visitors: null as no rows'] : []),
     ...(totals === null ? ['totals: null as 0'] : []),
@@ -148,13 +150,16 @@ function readRows(sent: unknown[]): VisitorPage['visitors'] {
     const field = path.join('.') || 'row';
     malformed.push(`visitors.${index}: ${field} ${fault}`);
     if (malformed.length > most) {
-      throw invalid(PAGE, `more than ${Math.floor(most)} of ${sent.length} rows are malformed, first ${malformed[0]}`);
+      throw malformedAs(
+        VISITOR_PAGE,
+        `more than ${Math.floor(most)} of ${sent.length} rows are malformed, first ${malformed[0]}`,
+      );
     }
     return { malformed: row, field, fault };
   });
 }
 
-function read<T>(body: Uint8Array, what: string, schema: z.ZodType<T>): T {
+function parseAs<T>(body: Uint8Array, what: string, schema: z.ZodType<T>): T {
   return check(parseJson(body, what), what, schema);
 }
 
@@ -162,17 +167,17 @@ function check<T>(value: unknown, what: string, schema: z.ZodType<T>): T {
   const { data, error } = schema.safeParse(value);
   if (!error) return data;
   const { path, message } = error.issues[0]!;
-  throw invalid(what, [path.join('.'), message].join(' ').trim());
+  throw malformedAs(what, [path.join('.'), message].join(' ').trim());
 }
 
 function parseJson(body: Uint8Array, what: string): unknown {
-  if (body.length === 0) throw invalid(what, 'it is empty');
+  if (body.length === 0) throw malformedAs(what, 'it is empty');
   // A replaced byte could turn one id into another.
-  if (!isUtf8(body)) throw invalid(what, 'it is not UTF-8');
+  if (!isUtf8(body)) throw malformedAs(what, 'it is not UTF-8');
   try {
     return JSON.parse(new TextDecoder().decode(body));
   } catch {
-    throw invalid(what, 'it is not JSON');
+    throw malformedAs(what, 'it is not JSON');
   }
 }
 
@@ -184,6 +189,6 @@ function jsonOrNull(body: Uint8Array): unknown {
   }
 }
 
-function invalid(what: string, why: string): InvalidResponseError {
-  return new InvalidResponseError(`answer is not ${what}: ${why}`);
+function malformedAs(what: string, why: string): MalformedResponseError {
+  return new MalformedResponseError(`answer is not ${what}: ${why}`);
 }

@@ -22,13 +22,13 @@ export function shownJob(
   return { job, end, ...(isUnknownStatus && { isUnknownStatus }), ...(links.length > 1 && { prLinks: links }) };
 }
 
-/** How deep a link may lie in lists and objects. */
-const MAX_DEPTH = 4;
+/** A link may lie in lists and objects to this depth. */
+const MAX_LINK_DEPTH = 4;
 
 /** The links in the field `prLink`: a text that is not blank, or the addresses in a list or an object, each once. */
 export function linksIn(prLink: unknown): string[] {
   if (typeof prLink === 'string') return prLink.trim() === '' ? [] : [prLink];
-  return [...new Set(addressesIn(prLink, MAX_DEPTH))];
+  return [...new Set(addressesIn(prLink, MAX_LINK_DEPTH))];
 }
 
 function addressesIn(value: unknown, depth: number): string[] {

@@ -1,13 +1,8 @@
-/**
- * The upstream as activities see it: its operations. Every way in which a write may end: contract/write-outcome.ts.
- */
+/** The upstream as activities see it: its operations. Every way in which a write may end: contract/write-outcome.ts. */
 import type { ShownJob, WriteOutcome } from '../contract/write-outcome.js';
 import type { JobRecord, VisitorTotals } from '../contract.js';
 
-/**
- * One page of the visitor export, numbers as the upstream sent them (whole or not), validated to be finite, >= 0 and <=
- * 2^53 - 1.
- */
+/** One page of the visitor export. Numbers are as the upstream sent them, finite, and 0 to 2^53 - 1. */
 export interface VisitorPage {
   totals: VisitorTotals;
   visitors: (VisitorRow | MalformedRow)[];
@@ -75,9 +70,6 @@ export interface Upstream {
    */
   getJob(request: { projectId: string; jobId: string }, options?: ReadOptions): Promise<{ job: JobRecord } & ShownJob>;
   getVisitors(request: VisitorsRequest, options?: ReadOptions): Promise<VisitorPage>;
-  /**
-   * Another text whenever the project's key is another, never the key itself; null if no usable key exists. Asks no
-   * server.
-   */
+  /** Another text for each key of the project, never the key itself; null without a usable key. Asks no server. */
   keyVersion(projectId: string): Promise<string | null>;
 }

@@ -83,9 +83,9 @@ export class Wire {
         write: (chunk: Uint8Array, _, done) => done(exchange.add(chunk)),
         final: (done) => {
           exchange.isComplete = true;
-          // A rejection may come while the kernel still holds the last byte: it must not arrive after the write was
-          // judged. So that connection is reset.
-          if (!exchange.isRejected) connection.mayClose();
+          // An error may come while the kernel still holds the last byte: that must not arrive after the write was
+          // judged. So the connection is reset.
+          if (!exchange.hasError) connection.mayClose();
           done();
         },
       });
@@ -98,7 +98,7 @@ export class Wire {
   }
 }
 
-/** `pipelining` is how many requests share a connection at once; with 0 none is kept. */
+/** `pipelining` is the number of requests that share a connection at once; with 0 none is kept. */
 function agentOfReads(proxy: ProxySettings, options: { pipelining: 0 | 1 }): Dispatcher {
   const factory = (origin: URL, given: object) => new OnceClient(origin, given);
   return new EnvHttpProxyAgent({

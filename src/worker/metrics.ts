@@ -127,7 +127,7 @@ export function metricsOf(meters: Meters): Metrics {
     writeEndedAfter: (operation, seconds) => duration.record(Math.max(0, seconds), { operation }),
     unknownStatus: (project) => unknownStatus.add(1, { project }),
     endSeen: (seconds) => endLate.record(Math.max(0, seconds)),
-    readBegins: (seconds) => pollLate.record(Math.max(0, seconds)),
+    pollBegins: (seconds) => pollLate.record(Math.max(0, seconds)),
     snapshotPublished: (verdict) => snapshots.add(1, { verdict }),
     malformedRows: (count) => malformedRows.add(count),
     exportFailed: (type) => EXPORT_FAILURES.includes(type) && exportFailures.add(1, { type }),

@@ -23,7 +23,7 @@ import {
   type RequestQueueInput,
   type Turn,
 } from '../contract.js';
-import { refusing } from '../agent-job/closed-run.js';
+import { validated } from '../agent-job/closed-run.js';
 import { InvalidInputError } from '../contract/errors.js';
 import { parseJoin, parseQueueName, parseReport } from '../request-queue/messages.js';
 import { QueueRun, type GivenTurn, type QueueData } from '../request-queue/queue-run.js';
@@ -38,7 +38,7 @@ interface Continued extends QueueData {
 
 /** Raised with every change of `Continued` that another release would misread. */
 const CONTINUED_VERSION = 1;
-/** When many join at once, a longer history takes so long to replay that more messages come than a task may miss. */
+/** When many join at once, more messages come than a task may miss while a longer history is replayed. */
 const MAX_EVENTS = 2_000;
 /** How many workflows are asked at once whether they run: each takes two events. */
 const MAX_ASKED = 256;
@@ -46,7 +46,7 @@ const MAX_ASKED = 256;
 const MIN_TIMER_MS = 1_000;
 
 /**
- * Gives turns to send to an upstream that takes only so many requests. It runs while a workflow waits, and while what
+ * Gives turns to send to an upstream that limits requests. It runs while a workflow waits, and while what
  * was sent counts. Names and shapes: docs/operations.md.
  */
 export async function requestQueue(input: RequestQueueInput): Promise<void> {
@@ -83,7 +83,7 @@ export async function requestQueue(input: RequestQueueInput): Promise<void> {
 
 function open(input: unknown): { name: QueueName; run: QueueRun } {
   const continued = handedOn<Continued>(input, CONTINUED_VERSION);
-  const name = refusing(() => parseQueueName(input));
+  const name = validated(() => parseQueueName(input));
   const empty = () => ({ name: uuid4(), nextTurn: 1, waiters: [], turns: [], budget: null, wasUsed: false });
   return { name, run: new QueueRun(name.operation, continued ?? empty(), Date.now) };
 }

@@ -30,7 +30,7 @@ class Bench {
   place: () => Promise<QueuePlace | null> = () => Promise.resolve(PLACE);
   takesMarks = (_: { sent: boolean }): boolean | Promise<boolean> => true;
   now = START;
-  /** The clock of the worker's machine was set back by so much. */
+  /** The clock of the worker's machine was set back by this time. */
   behindMs = 0;
   readonly shutdown = new AbortController();
   /** What the attempt before the next write left. */

@@ -9,8 +9,14 @@ const ROOT = fileURLToPath(new URL('../../', import.meta.url));
 const MAX_HITS = 40;
 
 const WORDS = /\b(?:whoever|nobody|somebody|of which)\b/gi;
+/** A number, or "at most N", says more. "As long as" may mean "while". */
+const VAGUE = /\b(?:so (?:many|long|often|much|few)|as (?:many|often) as|that (?:long|often))\b/i;
 /** After the end of a sentence, of a list's marker, or at the beginning. */
 const BEGINNINGS = /(?:^|[.!?][*_"”)]* |: |[-*] (?:\*\*)?|\d\. )(?:Of|Where) /g;
+/** Fields in an object of their own that is spread at once only save lines. */
+const SAVED_LINES = /\.\.\.\{ .*/g;
+const PLAIN_ROOMS =
+  /^src\/(?:contract|agent-job|workflows|activities|request-queue|exports|upstream|temporal|config)(?:\/|\.ts)/;
 /** Written by programs. */
 const GENERATED = /api-report\.md$|promises\.md$|mutants\.md$/;
 
@@ -51,6 +57,18 @@ const files = projectFiles().filter(
 test('comments and pages seldom put a sentence backwards', () => {
   const hits = files.flatMap((file) => hitsIn(file, readFileSync(ROOT + file, 'utf8')));
   expect(hits.length, hits.join('\n')).toBeLessThanOrEqual(MAX_HITS);
+});
+
+test('comments of these rooms give numbers, and objects are written out', () => {
+  const sources = files.filter((file) => PLAIN_ROOMS.test(file));
+  expect(sources.length).toBeGreaterThan(100);
+  const vague = sources.flatMap((file) => {
+    const text = readFileSync(ROOT + file, 'utf8');
+    const flat = commentsOf(file, text).map((paragraph) => paragraph.replaceAll(/\s+/g, ' '));
+    const comments = flat.filter((paragraph) => VAGUE.test(paragraph));
+    return [...comments, ...(text.match(SAVED_LINES) ?? [])].map((hit) => `${file}: ${hit}`);
+  });
+  expect(vague).toEqual([]);
 });
 
 test('every file of src begins with what it decides', () => {

@@ -99,7 +99,7 @@ export const MUTANTS: Mutant[] = [
   {
     name: 'a rejected write whose connection is closed, not reset',
     file: 'src/upstream/wire.ts',
-    find: 'if (!exchange.isRejected) connection',
+    find: 'if (!exchange.hasError) connection',
     replace: 'connection',
     test: 'test/upstream/resets.test.ts',
     title: 'before it was read to its end is reset',
@@ -539,8 +539,8 @@ export const MUTANTS: Mutant[] = [
   {
     name: 'an unreadable result of a write that is used',
     file: 'src/workflows/agent-job/activity-results.ts',
-    find: 'if (!isOf(WRITES, value)) return {',
-    replace: 'if (!isOf(WRITES, value) && !value) return {',
+    find: 'if (!isOneOf(WRITE_OUTCOMES, value)) return {',
+    replace: 'if (!isOneOf(WRITE_OUTCOMES, value) && !value) return {',
     test: 'test/workflows/strange-results.test.ts',
     title: 'is in doubt and is not sent again',
   },
@@ -877,8 +877,8 @@ export const MUTANTS: Mutant[] = [
   {
     name: 'a queue whose turns are refused without an end',
     file: 'src/request-queue/budget.ts',
-    find: 'const MAX_REFUSED = 16;',
-    replace: 'const MAX_REFUSED = 160;',
+    find: 'const MAX_THROTTLED_TURNS = 16;',
+    replace: 'const MAX_THROTTLED_TURNS = 160;',
     test: 'test/unit/request-queue.test.ts',
     title: 'whatever is killed, and however the clock is set back',
   },
@@ -893,8 +893,8 @@ export const MUTANTS: Mutant[] = [
   {
     name: 'a chunk that sends what its turn does not allow',
     file: 'src/activities/visitor-export/export-turns.ts',
-    find: 'Math.min(MAX_REQUESTS, this.#turn?.requests ?? Infinity);',
-    replace: 'MAX_REQUESTS;',
+    find: 'Math.min(MAX_CHUNK_REQUESTS, this.#turn?.requests ?? Infinity);',
+    replace: 'MAX_CHUNK_REQUESTS;',
     test: 'test/export/shared-budget.test.ts',
     title: 'two exports at once make no more than their one budget in any hour',
   },

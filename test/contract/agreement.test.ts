@@ -135,7 +135,7 @@ test.each(RIGHT)('%s %j: each field takes the same values by schema and parser',
       const changed = { ...input, [field]: inner === undefined ? value : { [inner]: value } };
       const taken = isTaken(parse, changed);
       seen[taken ? 'taken' : 'refused'] += 1;
-      // A reader that knows the standard alone refuses nothing that is right.
+      // A reader that knows the standard alone finds nothing invalid that is right.
       return fits(whole, name, changed) !== taken || (taken && !fits(standard, name, changed));
     }),
   );

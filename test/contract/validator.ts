@@ -35,7 +35,7 @@ function millis(value: unknown): number {
   return (isLegal ? (ms(value.trim() as ms.StringValue) as number | undefined) : undefined) ?? NaN;
 }
 
-/** What `x-rule` says in words. A value that is wrong in itself is the other keywords' to refuse. */
+/** What `x-rule` says in words. Of a value that is wrong in itself the other keywords say so. */
 const RULES: Record<string, (value: never) => boolean> = {
   'min is not above max': ({ min, max }: Fields) =>
     min == null || max == null || Math.round(millis(min)) <= Math.round(millis(max)),

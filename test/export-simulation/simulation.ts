@@ -77,7 +77,7 @@ const FIRST_DAYS = ['2026-03-05', '2026-03-26', '2026-04-02', '2026-09-30', '202
 const ROWS = [0, 1, 30, 249, 250, 251, 498, 700, 1_100];
 const KINDS: Drift['kind'][] = ['swap', 'delete', 'insert', 'totals', 'rotate'];
 
-/** Simulates so many scheduled runs; the same seed gives the same runs. */
+/** Simulates a number of scheduled runs; the same seed gives the same runs. */
 export async function simulateRuns(seed: number, runs: number): Promise<SimulationFigures> {
   const figures: SimulationFigures = {
     runs: 0,

@@ -164,7 +164,7 @@ test.runIf(process.platform === 'linux')(
   },
 );
 
-/** What the system lets a process write into one file; it refuses more as a full disk does. */
+/** What the system lets a process write into one file; more fails as on a full disk. */
 function limitFileSize({ pid }: ChildProcess, bytes: string): void {
   execFileSync('prlimit', ['--pid', String(pid), `--fsize=${bytes}:`]);
 }

@@ -44,11 +44,11 @@ interface Write {
   /** Sends in doubt under policy `retry`, and the time of the first. */
   unknownSends: number;
   inDoubtSince: number | null;
-  /** The last attempt was throttled, refused, blocked or not delivered. */
+  /** The last attempt was throttled, blocked, not delivered, or its key was refused. */
   isHeldUp: boolean;
   /** A person decided to send a write in doubt again. */
   isConfirmed: boolean;
-  /** Throttled, refused or blocked: other writes of the project, or the key, may delay it beyond `notBefore`. */
+  /** Throttled, blocked, or its key was refused: other writes, or the key, may delay it beyond `notBefore`. */
   waitsForTurn: boolean;
   /** A person decided `retry`, and no attempt was made since. */
   isRetryDue: boolean;
@@ -79,14 +79,14 @@ interface Ending {
   hasReason: boolean;
 }
 
-/** Three reads of 20 s may hang at the deadline: one that began before it, the last one, and `pollNow`’s. */
+/** Three polls of 20 s may hang at the deadline: one that began before it, the last one, and `pollNow`’s. */
 const LAST_READ_MS = 60_000;
 /** One second with its jitter of 10 %. */
 const MIN_WAIT_MS = 900;
 const HOUR = 3_600_000;
-/** That polls fail again after a good one is reported so often. */
+/** That polls fail again after a good one is reported at most once in this time. */
 const REPORTED_EVERY = HOUR / 6;
-/** A write without a turn asks its queue again after so long, or up to a third earlier. */
+/** A write without a turn asks its queue again after this time, or up to a third earlier. */
 const ASK_AGAIN = { soonest: HOUR / 3, often: 100, rarest: 6 * HOUR };
 /** The number of a read before an adoption, which does not belong to the poll loop. */
 const ADOPT_READ = 0;
@@ -108,11 +108,11 @@ export class ContractModel {
   #queue: string[] = [];
   #isSending = false;
   #sendBeganAt = 0;
-  /** A write was refused, or blocked on the way: it may hold those that follow. */
+  /** A write's key was refused, or it was blocked on the way: it may hold those that follow. */
   #wasRefused = false;
   /** The write waits for its turn since then: the deadline stands still. */
   #waitsSince: number | null = null;
-  /** The deadline as the reads knew it that began before a write waited. */
+  /** The deadline as the polls knew it that began before a write waited. */
   #olderDeadline = -Infinity;
   #isJobKnown: boolean;
   #unknownSince: number | null = null;
@@ -130,17 +130,17 @@ export class ContractModel {
   #isAnswered = true;
   #lastReadAt = -Infinity;
   #readEndedAt = -Infinity;
-  /** When something last called for another read: the batch of polls was given up. */
+  /** When something last called for another poll: the batch of polls was given up. */
   #cutAt = -Infinity;
-  /** A read may follow the last one within a second, and has not yet: something called for it at this time. */
+  /** A poll may follow the last one within a second, and has not yet: something called for it at this time. */
   #readCalledForAt: number | null = null;
-  /** How many things called for one at that time: each may bring a read of its own. */
+  /** How many things called for one at that time: each may bring a poll of its own. */
   #readCalls = 0;
   #lastAnswers: { id: string; state: FollowUpState }[] = [];
   #isReadCountSure = true;
   /** What people decided, and the run accepted. */
   readonly decisions: string[] = [];
-  /** A follow-up was refused since the run is about to end. */
+  /** A follow-up was turned away since the run is about to end. */
   #isEndingSince: number | null = null;
   /** An adoption is under way; it reads the job first. */
   #isAdopting = false;
@@ -170,7 +170,7 @@ export class ContractModel {
     return 'new';
   }
 
-  /** A new follow-up was refused, since the run is about to end: it must, at this very moment. */
+  /** A new follow-up was turned away, since the run is about to end: it must, at this very moment. */
   refusedAtEnd(at: number, id: string): void {
     if (this.#write?.id === id) this.#write = null;
     else this.#queue = this.#queue.filter((queued) => queued !== id);
@@ -196,7 +196,7 @@ export class ContractModel {
     this.#isReadCountSure = false;
   }
 
-  /** The run continued as new: waiting updates may have been answered, a read was cancelled. */
+  /** The run continued as new: waiting updates may have been answered, a poll was cancelled. */
   continuedAsNew(at: number): void {
     this.#advanceTo(at);
     this.#cutBatch(at);
@@ -236,7 +236,7 @@ export class ContractModel {
   ): void {
     const write = this.#write;
     if (!write) return broken('an answer to nothing');
-    // Other writes of the project may be throttled, one before may have been refused, and a repeated run asks first.
+    // Other writes of the project may be throttled, its key may have been refused, and a repeated run asks first.
     const waitsForTurn = outcome === 'throttled' || outcome === 'held';
     const isRefused = outcome === 'unauthorized' || outcome === 'blocked';
     const mayBeUnsent = outcome === 'held' || (isRefused && this.#wasRefused) || this.#asks;
@@ -367,7 +367,7 @@ export class ContractModel {
     this.#advanceTo(at);
     if (!this.#isJobKnown) broken('a job is read before its id is known');
     if (at < this.#noReadBefore) broken(`a read comes ${this.#noReadBefore - at} ms before Retry-After allows it`);
-    // The last read at the deadline and the one at the end of `settle` come exactly when due, or once that before has
+    // The last poll at the deadline and the one at the end of `settle` come exactly when due, or once that before has
     // ended.
     const isSettled = this.#isEndOfSettle(at);
     const isDue = isSettled || this.#deadline <= at || this.#olderDeadline === at;
@@ -500,7 +500,7 @@ export class ContractModel {
     }
   }
 
-  /** The number of reads; null if some were cancelled, so that the result may be an estimate. */
+  /** The number of polls; null if some were cancelled, so that the result may be an estimate. */
   get sureReads(): number | null {
     return this.#isReadCountSure ? this.#readCount : null;
   }
@@ -525,13 +525,13 @@ export class ContractModel {
     this.#at = at;
   }
 
-  /** By when a read must come that shows whether an end stands. */
+  /** By when a poll must come that shows whether an end stands. */
   #readDueAt(known: Knowledge): number {
     const settle = this.#polls.standsAt(known)?.at ?? Infinity;
     // One that fails may be followed by another as it is planned.
     const isOver = this.#lastReadAt >= settle || (!this.#isAnswered && this.#readEndedAt >= settle);
     if (isOver || this.#reads.size > 0 || this.#isSending) return Infinity;
-    // The one under way then ended later, or one before was refused.
+    // The one under way then ended later, or the key of one before was refused.
     const soon = this.#readEndedAt >= settle || !this.#isAnswered ? this.#readEndedAt + 1_000 : 0;
     const cutUntil = this.#cutAt + Math.max(1_000, this.#pause.ms);
     return Math.max(settle, soon, this.#noReadBefore, this.#freeSince, cutUntil);
@@ -568,7 +568,7 @@ export class ContractModel {
     if (this.#isStillSent) return [];
     const { counted, isGone } = known;
     if (counted && this.#isIdle) return by(counted.end, counted.isBelieved);
-    // The last end counts, since no read comes that can show another.
+    // The last end counts, since no poll comes that can show another.
     const end = this.#polls.lastEnd(known);
     const hasReason = !counted || counted.isBelieved;
     if (isGone) return by(end ?? 'lost', hasReason);
@@ -711,7 +711,7 @@ export class ContractModel {
     return write.unknownSends > 0 || write.isConfirmed || this.#unknownSince !== null;
   }
 
-  /** Something calls for another read: one that is under way may be given up. */
+  /** Something calls for another poll: one that is under way may be given up. */
   #cutBatch(at: number): void {
     this.#cutAt = at;
     this.#readCalls = at === this.#readCalledForAt ? this.#readCalls + 1 : 1;

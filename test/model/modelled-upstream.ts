@@ -145,10 +145,10 @@ function oneByOne(answers: readonly ReadAnswer[] | undefined): ReadAnswer[] | un
   return answers?.flatMap((answer) => Array.from({ length: answer.times }, () => answer));
 }
 
-/** Enough of them for ten times `settle`, at one read a second. */
+/** Enough of them for ten times `settle`, at one poll a second. */
 const MAX_CHANGES = 2_000;
 
-/** What is read in the end; `flapping` and `newLinks` change with each read. */
+/** What is seen in the end; `flapping` and `newLinks` change with each poll. */
 function finalRead(given: FinalRead, number: number): Pick<ReadAnswer, 'kind' | 'link'> {
   const isOver = number > MAX_CHANGES && (given === 'flapping' || given === 'newLinks');
   const kind = isOver ? 'completed' : given;

@@ -93,9 +93,9 @@ const NOTHING: Knowledge = {
 
 const LOST = { count: 5, ms: 60_000, pagesMs: 3_600_000 };
 const MAX_LINKS = 20;
-/** An upstream that contradicts its ends is believed the last one after so many times `settle`. */
+/** An upstream that contradicts its ends is believed the last one after ten times `settle`. */
 const MAX_UNREST = { times: 10, minChanges: 2 };
-/** Polls that are further apart than so many shortest waits have left something out. */
+/** Polls further apart than two shortest waits have left something out. */
 const GAP_WAITS = 2;
 
 /** What the job's options say of its polls. */

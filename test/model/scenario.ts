@@ -40,7 +40,7 @@ export const LINKS = {
 } as const;
 type Link = keyof typeof LINKS;
 
-/** How the upstream responds to some reads in a row. */
+/** How the upstream responds to some polls in a row. */
 export interface ReadAnswer {
   /** `changed`: active, with another link than before. The pages come from something on the way. */
   kind: Status | 'changed' | 'notFound' | 'gone' | 'broken' | 'unauthorized' | 'wait' | 'page403' | 'page404';
@@ -98,7 +98,7 @@ export interface Scenario {
   reads: ReadAnswer[];
   /** What is read from the acceptance of each message on, in place of what was left. */
   readsAfterMessages: ReadAnswer[][];
-  /** The response to all later reads. */
+  /** The response to all later polls. */
   finalRead: FinalRead;
   actions: Action[];
   decisions: Decision[];

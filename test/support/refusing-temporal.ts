@@ -1,4 +1,4 @@
-/** A gRPC server that refuses every call, as Temporal does with credentials that it does not know. */
+/** A gRPC server that answers every call with an error, as Temporal does with credentials that it does not know. */
 import { createSecureServer, createServer, type ServerHttp2Stream } from 'node:http2';
 import type { AddressInfo } from 'node:net';
 

@@ -107,7 +107,7 @@ process.stderr.write(stderr);
 process.exitCode = code;
 `;
 
-/** Runs each command that comes, as long as this process is there. */
+/** Runs each command that comes, while this process is there. */
 async function answerCommands(path: string): Promise<void> {
   const server = createServer({ allowHalfOpen: true }, (socket) => {
     let given = '';

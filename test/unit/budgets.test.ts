@@ -62,7 +62,7 @@ describe('the queues that run', () => {
     vi.useRealTimers();
   });
 
-  /** A worker on a Temporal server that lists `running`, and refuses signals to `silent`. */
+  /** A worker on a Temporal server that lists `running`, and takes no signals to `silent`. */
   function watch(running: string[], silent: string[] = []) {
     vi.useFakeTimers();
     const reports: string[] = [];

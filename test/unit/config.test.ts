@@ -229,7 +229,7 @@ describe('readWorkerConfig', () => {
     ['UPSTREAM_NOT_TAKEN_STATUSES', ['401', '409,403', '404', '429', '303', '4xx', '600']],
     ['SNAPSHOTS_URL', ['file:/data', 'data', 's3:///prefix', 'https://bucket', 's3://key:secret@bucket']],
     ['EXPORT_REQUESTS_PER_HOUR', ['0', '1.5', '-3', 'Infinity']],
-    // Temporal refuses every poll of a longer name, and of one that its own queues may have.
+    // Temporal takes no poll of a longer name, and of one that its own queues may have.
     ['AGENT_JOBS_TASK_QUEUE', ['q'.repeat(201), 'é'.repeat(34), '/_sys/jobs']],
   ])('%s refuses what it should not be', (variable, texts) => {
     for (const text of texts)

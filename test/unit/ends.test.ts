@@ -17,7 +17,7 @@ const SETTLE = 30_000;
 const A = 'https://github.example/a/b/pull/1';
 const B = 'https://github.example/a/b/pull/2';
 
-/** What a read may show, by a short word. */
+/** What a poll may show, by a short word. */
 const SEEN = {
   active: { end: null, prLink: null },
   activeA: { end: null, prLink: A },
@@ -29,7 +29,7 @@ const SEEN = {
 } as const satisfies Record<string, SeenEnd>;
 type Word = keyof typeof SEEN;
 
-/** An end that was first read at 0. */
+/** An end that a poll first showed at 0. */
 function candidate(word: 'bare' | 'A' | 'B' | 'failed', hasStood = false): EndCandidate {
   return { ...SEEN[word], since: 0, hasStood };
 }
@@ -86,7 +86,7 @@ test.for<[candidate: EndCandidate | null, now: number, standing: object | undefi
   expect(standingOf({ candidate: one, settleMs: SETTLE }, now)).toEqual(standing);
 });
 
-/** One read a second; none of the ends counts. */
+/** One poll a second; none of the ends counts. */
 function reads(words: readonly Word[], everyMs = 1_000) {
   let [unrest, before, now]: [Unrest | null, EndCandidate | null, number] = [null, null, 0];
   for (const word of words) {

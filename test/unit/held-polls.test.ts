@@ -23,7 +23,7 @@ function holding(options: Partial<PollJobOptions> = {}) {
   upstream.show = () => ({ status: 'active' });
   const shutdown = new AbortController();
   const late: number[] = [];
-  const heldPolls = new HeldPolls(shutdown.signal, { readBegins: (seconds) => late.push(seconds) });
+  const heldPolls = new HeldPolls(shutdown.signal, { pollBegins: (seconds) => late.push(seconds) });
   const dependencies = { upstream, metrics: noMetrics, shutdownSignal: shutdown.signal, heldPolls };
   const pollJob = createPollJob({ ...dependencies, ...options });
   const attempt = (input: Partial<PollJobInput> = {}, of: HeldAttemptOptions = {}) =>
@@ -61,7 +61,7 @@ test('an operator who resets the attempts makes no number negative', () => {
   const input = { failures: 0, notFound: null };
   const progress = new PollProgress(input, { attempt: 1, heartbeatDetails: { unread: 40, further: 3 } });
   progress.add({ kind: 'record', ...shown() });
-  expect(progress.reads).toBe(4);
+  expect(progress.polls).toBe(4);
 });
 
 test('what a lease reports to people is no change to the next attempt', () => {
@@ -125,7 +125,7 @@ test('how late an end was seen is measured, not planned, where reads had to wait
   upstream.show = (read) => ({ status: read > 1 ? 'completed' : 'active' });
   vi.spyOn(heldPolls.pacing, 'reserve')
     .mockReturnValueOnce({ ms: 0, why: '', isShort: true })
-    .mockReturnValueOnce({ ms: 3_000, why: 'many reads are due at once', isShort: false });
+    .mockReturnValueOnce({ ms: 3_000, why: 'many polls are due at once', isShort: false });
   expect((await attempt()).result).toMatchObject({ reads: 2 });
   expect(late[0]).toBeGreaterThan(2.9);
 });
@@ -157,7 +157,7 @@ test('a held read reports how late it began', async () => {
   const { upstream, late, attempt } = holding();
   upstream.show = (read) => ({ status: read > 2 ? 'completed' : 'active' });
   await attempt();
-  // The first read is not held: it was not late.
+  // The first poll is not held: it was not late.
   expect(late).toHaveLength(2);
   for (const seconds of late) expect(seconds).toBeGreaterThan(-0.1);
 });
@@ -352,8 +352,8 @@ describe('a heartbeat without an answer, which the server may have taken or not'
         return 'accepted';
       },
     };
-    const read = () => Promise.resolve({ kind: 'wait', ms: 30_000, why: '', isHealthy: true });
-    const run = { elapsedMs: 0, progress: { reads: 1, hasChanged: false, saved: {} }, shown: '', read };
+    const poll = () => Promise.resolve({ kind: 'wait', ms: 30_000, why: '', isHealthy: true });
+    const run = { elapsedMs: 0, progress: { polls: 1, hasChanged: false, saved: {} }, shown: '', poll };
     for (let i = 0; i < 2_000; i++) {
       const options = { name: `${i}`, workflowId: `${i}`, run, attempt, leaseMs: LEASE_MS };
       heldPolls.take(() => new PollLease(options as unknown as PollLeaseOptions), 30_000);

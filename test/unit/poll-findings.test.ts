@@ -2,7 +2,7 @@ import { expect, test } from 'vitest';
 import type { Reading } from '../../src/activities/agent-job/poll-attempt.js';
 import type { JobRecord } from '../../src/contract.js';
 import { firstPollData, PollFindings } from '../../src/workflows/agent-job/poll-findings.js';
-import { whyEnded } from '../../src/workflows/agent-job/read-texts.js';
+import { whyEnded } from '../../src/workflows/agent-job/poll-texts.js';
 import { shown } from '../support/scripted-upstream.js';
 
 const A = 'https://github.example/a/b/pull/1';

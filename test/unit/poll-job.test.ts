@@ -17,7 +17,7 @@ type Watch = (input: PollJobInput) => Promise<PollJobResult>;
 
 const { signal } = new AbortController();
 
-/** Each read is an attempt. */
+/** Each poll is an attempt. */
 const eachAnAttempt = (upstream: ScriptedUpstream, shutdownSignal = signal) =>
   createPollJob({ upstream, metrics: noMetrics, shutdownSignal, heldPolls: null });
 
@@ -118,7 +118,7 @@ describe('an upstream that wishes to be left alone', () => {
 describe('a batch ends when reads begin to fail or to succeed', () => {
   const failure = (retryAfterMs?: number) => new ReadFailedError('upstream answered 503', 503, retryAfterMs);
   const soon = { troubleReportsFrom: Date.now() + 600_000 };
-  /** A read after others of the same batch, whose numbers the attempt before has left. */
+  /** A poll after others of the same batch, whose numbers the attempt before has left. */
   function read(fault: Error | null, kept: number, input: Partial<PollJobInput>) {
     const upstream = new ScriptedUpstream();
     upstream.show = () => ({ status: 'active' });
@@ -156,7 +156,7 @@ describe('a batch ends when reads begin to fail or to succeed', () => {
 });
 
 describe('a read that is answered slowly', () => {
-  /** The upstream looks at the job as soon as it is asked, and its first answer comes so much later. */
+  /** The upstream looks at the job as soon as it is asked, and its first answer comes later by this. */
   function answeringLate(lateMs: number, statuses: string[]) {
     const { skip } = aheadClock();
     const upstream = new ScriptedUpstream();

@@ -55,7 +55,7 @@ test('a wait among answers 404 grows no longer than until the next one makes the
   expect(untilLostMs({ count: LOST_AFTER.count, since: 1_000, isLost: true }, 99_000)).toBeUndefined();
 });
 
-/** The wait after a read that showed an end, which then had stood for `forMs`. */
+/** The wait after a poll that showed an end, which then had stood for `forMs`. */
 function standingWait(plan: PollPlan, forMs: number, settleMs: number, failures = 0): number {
   const standing = { forMs, leftMs: Math.max(0, settleMs - forMs) };
   return pollWaitMs(plan, { sinceChangeMs: 0, failures, standing, random: 0.5 });

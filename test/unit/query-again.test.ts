@@ -2,7 +2,7 @@ import { expect, test } from 'vitest';
 import { STALE_COPY } from '../../src/contract/shared.js';
 import { queryAgain } from '../../src/temporal/workflow-clients.js';
 
-/** A query that fails so often, then returns how often it was asked. */
+/** A query that fails a number of times, then returns how often it was asked. */
 function failing(times: number, error: Error): () => Promise<number> {
   let asked = 0;
   return () => (++asked > times ? Promise.resolve(asked) : Promise.reject(error));

@@ -5,7 +5,7 @@ import {
   begin,
   next,
   type ChunkResult,
-  type Outcome,
+  type StepOutcome,
   type RangeState,
   type StepFailure,
 } from '../../src/exports/range-transitions.js';
@@ -21,7 +21,7 @@ const DRIFTED: ScanCheckpoint = { ...ENDED, inconsistency: { kind: 'overlap', of
 const TURN = { id: 'one', operation: 'visitors', until: NOW + 60_000, requests: 8 } as const;
 const PLACE = { for: 'turn', position: 3 } as const;
 
-const read = (chunk: Partial<ChunkResult>): Outcome => ({
+const read = (chunk: Partial<ChunkResult>): StepOutcome => ({
   kind: 'read',
   chunk: { queued: null, checkpoint: NEW_SCAN, pages: 1, requests: 1, interruption: null, ...chunk },
 });
@@ -38,17 +38,17 @@ const failed = (type: string | null, given: Partial<StepFailure> = {}): StepFail
   wasNotStarted: false,
   ...given,
 });
-const published = (given: Partial<SnapshotReceipt> = {}): Outcome => ({
+const published = (given: Partial<SnapshotReceipt> = {}): StepOutcome => ({
   kind: 'published',
   receipt: { rows: 300, dateTo: '2026-03-09', consistent: true, ...given } as SnapshotReceipt,
 });
 
 /** The state after outcomes at one moment. */
-const through = (state: RangeState, ...outcomes: Outcome[]): RangeState =>
+const through = (state: RangeState, ...outcomes: StepOutcome[]): RangeState =>
   outcomes.reduce((before, outcome) => after(before, outcome, NOW), state);
 
-/** Gives the same outcome as often as it is tried, until another step than a wait follows the end. */
-function until24Hours(state: RangeState, outcome: Outcome): { state: RangeState; tries: number; ms: number } {
+/** Gives the same outcome at each try, until another step than a wait follows the end. */
+function until24Hours(state: RangeState, outcome: StepOutcome): { state: RangeState; tries: number; ms: number } {
   let [now, tries] = [NOW, 0];
   for (; !state.end && tries < 10_000; tries++) {
     const step = next(state, now);

@@ -1,4 +1,4 @@
-/** The pure parts of a queue of requests, before an upstream that takes only so many, in simulated time. */
+/** The pure parts of a queue of requests, before an upstream that limits them, in simulated time. */
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import type { Priority } from '../../src/contract.js';
@@ -15,14 +15,14 @@ const WITHOUT_QUEUE = 8;
 const EMPTY: QueueData = { name: 'q', nextTurn: 1, waiters: [], turns: [], budget: null, wasUsed: false };
 
 interface Simulation {
-  /** The upstream takes so many in any window. */
+  /** The most that the upstream takes in any window. */
   limit: { requests: number; windowMs: number; saysRetryAfter?: boolean };
   /** When jobs begin to wait, in milliseconds after the start. */
   asked: readonly number[];
   perHour?: number | null;
   perDay?: number | null;
   roundTripMs?: number;
-  /** What happens beside, after so many sends. */
+  /** What happens beside, after a number of sends. */
   troubles?: readonly {
     after: number;
     kind: 'worker killed' | 'continues' | 'terminated' | 'clock back';
@@ -390,7 +390,7 @@ test('a write that leaves at the end of its turn, and arrives after it, counts f
     const { clock, run, join } = openQueue();
     for (const id of ['late', 'next']) join(id, { perHour: 1 });
     const { id: turn, until } = run.nextTurn()!.turn;
-    // A worker begins to send while the turn lasts; connection and request may take as long as one request may.
+    // A worker begins to send while the turn lasts; connection and request together may take the time of one request.
     const arrivedAt = until + 19 * SECOND;
     clock.now = isReported ? arrivedAt + SECOND : until + 30 * SECOND;
     if (isReported) run.report({ turn, outcome: 'accepted', at: clock.now });

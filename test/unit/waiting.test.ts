@@ -13,7 +13,7 @@ const QUIET = {
   ...firstPollData(at(-60)),
   job: record(),
 };
-/** `completed` was first read two seconds ago. */
+/** A poll first showed `completed` two seconds ago. */
 const completed = (hasStood: boolean): EndCandidate => ({ end: 'completed', prLink: null, since: at(-2), hasStood });
 
 function waiting(run: object) {

@@ -34,7 +34,7 @@ function bothNotSent(reason: RegExp): unknown[] {
 
 /**
  * The last byte of a write is held back for 20 ms, and the server that a test answers from shares this process: where
- * the process stalls for longer, no refusal comes in time, and the write is rightly unknown. It does not stall every
+ * the process stalls for longer, no error comes in time, and the write is rightly unknown. It does not stall every
  * time.
  */
 const ANSWERED_IN_TIME = { retry: 3 };

@@ -5,7 +5,7 @@ import { clientOf, CREATED, http, JOB, listen, RawUpstream, rejectionOf, until }
 
 afterEach(() => void vi.unstubAllEnvs());
 
-/** A proxy that knows CONNECT and nothing else; `status` other than 200 refuses. */
+/** A proxy that knows CONNECT and nothing else; with a `status` other than 200 it opens no tunnel. */
 async function tunnelProxy(status = 200): Promise<{ url: string; heads: string[]; raw: RawUpstream }> {
   const heads: string[] = [];
   const raw = await RawUpstream.onConnection((socket) => {
@@ -76,7 +76,7 @@ describe('a proxy that fails', () => {
     const proxy = await tunnelProxy(status);
     const raw = await RawUpstream.onRequest(() => http(201));
     const { create, getJob } = clientThrough(raw.url, { httpProxy: proxy.url });
-    expect(await create()).toEqual({ kind: 'notDelivered', reason: `the proxy refused the tunnel (${status})` });
+    expect(await create()).toEqual({ kind: 'notDelivered', reason: `the proxy opened no tunnel (${status})` });
     expect(await rejectionOf(getJob())).toBeInstanceOf(ReadFailedError);
     expect(raw.connections).toBe(0);
   });

@@ -49,7 +49,7 @@ test('a receiver that is down for two hours gets the same event, signed anew', a
   receiver.answers.push(slow, (response) => void response.destroy(), 302, 404, 408, 500);
   const { result, seconds } = await deliver();
   expect(result).toBe('delivered');
-  // 30 seconds, and three times as long after each.
+  // 30 seconds, and three times the wait before after each.
   expect(Math.floor(seconds / 60)).toBe(182);
   expect(receiver.received).toHaveLength(7);
   const [first, ...others] = receiver.received;

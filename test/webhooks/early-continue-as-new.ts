@@ -1,5 +1,5 @@
 /**
- * A workflow interceptor for tests: suggests to continue as new after so many events as the memo `eventsPerRun` says.
+ * A workflow interceptor for tests: suggests to continue as new after the number of events in the memo `eventsPerRun`.
  */
 import { workflowInfo, type WorkflowInterceptorsFactory } from '@temporalio/workflow';
 import { getActivator } from '@temporalio/workflow/lib/global-attributes.js';

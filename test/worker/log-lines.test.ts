@@ -74,7 +74,7 @@ test(
       write: 'create',
       reason: 'upstream answered 500',
     });
-    await oneLine(rejected!, 'The upstream refused a write', {
+    await oneLine(rejected!, 'The upstream rejected a write', {
       level: 'warn',
       projectId: 'rejected',
       status: 400,

@@ -11,7 +11,7 @@ import { useDevServer } from '../support/job-tests.js';
 import { gate } from '../support/observed-upstream.js';
 
 const { upstream, bench } = useDevServer();
-/** Each test's own: a job that another workflow has had is refused. */
+/** Each test's own: a job that another workflow has had is not adopted. */
 let projectId: string;
 beforeEach(() => void (projectId = `p ${randomUUID()}`));
 let opened: (() => void) | undefined;
@@ -37,7 +37,7 @@ async function startUnknownCreate(options: object = {}): Promise<Handle> {
   return handle;
 }
 
-/** The failure with which a decision was refused. */
+/** The failure of a decision that is not taken. */
 async function refusal(decision: Promise<unknown>): Promise<ApplicationFailure> {
   const error = await decision.then(
     () => expect.fail('was accepted'),

@@ -9,7 +9,7 @@ const { server, upstream, bench } = useDevServer();
 const prompt = 'Fix it';
 const projectId = 'p1';
 
-/** One of each kind; that the parser refuses the others is compared with the schema. */
+/** One of each kind; that the parser finds the others invalid is compared with the schema. */
 const WRONG: [field: string, input: unknown][] = [
   ['input', undefined],
   ['input', [{ projectId, prompt }]],

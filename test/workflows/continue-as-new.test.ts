@@ -48,7 +48,7 @@ const latest = (workflowId: string) =>
   server.client.workflow.getHandle<(input: unknown) => Promise<{ [key: string]: unknown }>>(workflowId);
 const stateOf = (handle: Handle) => handle.query(jobStateQuery);
 
-/** Grows the history with reads until a new run goes on. */
+/** Grows the history with polls until a new run goes on. */
 async function untilNextRun(handle: Handle, signalEveryMs = 0): Promise<void> {
   const { runId } = await handle.describe();
   let signaledAt = -Infinity;

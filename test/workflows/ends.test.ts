@@ -29,10 +29,10 @@ const failed = { status: 'failed', prLink: null };
 const gone = new RejectedError('gone', 404, '');
 
 type Shown = Partial<JobRecord> | Error;
-/** What reads show, and for how many seconds; the last for ever. */
+/** What polls show, and for how many seconds; the last for ever. */
 type Plan = (readonly [shown: Shown, seconds: number])[];
 
-/** From the first write or read on, or from the first accepted message if there is one. */
+/** From the first write or poll on, or from the first accepted message if there is one. */
 function follow(before: Plan, afterMessage: Plan = []): void {
   upstream.show = () => {
     const now = upstream.readTimes.at(-1)!;
@@ -145,7 +145,7 @@ test('with the default polling an end without a link costs one batch and at most
   expect(batches).toHaveLength(2);
 });
 
-/** Sends a follow-up, to a job that the run created once a read has shown it, and returns the result of the run. */
+/** Sends a follow-up, to a job that the run created once a poll has shown it, and returns the result of the run. */
 async function afterMessage(input: object, before: Plan, after: Plan) {
   follow(before, after);
   const handle = await bench.start(input);

@@ -10,13 +10,13 @@ const JOBS = 12;
 test('a follow-up that comes while its job ends is sent, or its caller learns that the job has ended', async () => {
   const job = { projectId: 'p1', prompt: 'Fix it', settle: 0, polling: { max: '1 second' } };
   const prompts: string[] = [];
-  // How long so many jobs take to end on this machine, and as busy as it is.
+  // How long these jobs take to end on this machine, busy as it is.
   const startedAt = performance.now();
   await Promise.all(Array.from({ length: JOBS }, async () => (await bench.start(job)).result()));
   const spanMs = performance.now() - startedAt;
   const races = Array.from({ length: JOBS }, async (_, number) => {
     const handle = await bench.start(job);
-    // The first read ends each job: these come before, in and after the task that completes it.
+    // The first poll ends each job: these come before, in and after the task that completes it.
     const prompt = `follow-up ${number}`;
     await pause((1.2 * spanMs * number) / JOBS);
     const isTaken = await handle.signal(followUpSignal, { prompt, id: 'late' }).then(

@@ -18,7 +18,7 @@ const HOUR = 3_600_000;
 
 const server = useForFile(connectDevServer);
 let bench: JobBench;
-/** So long ago the next attempts were scheduled, as far as they know. */
+/** The next attempts were scheduled this time ago, as far as they know. */
 let waitedMs: number;
 
 afterEach(() => bench.stop());

@@ -14,7 +14,7 @@ const failed = (status?: number, retryAfterMs?: number) =>
   new ReadFailedError(`upstream answered ${status}`, status, retryAfterMs);
 const times = <T>(n: number, make: () => T) => Array.from({ length: n }, make);
 
-/** The history of a job that reads show so, one after the other: null is active, and the last read ends it. */
+/** The history of a job that polls show so, one after the other: null is active, and the last poll ends it. */
 async function historyOf(reads: (Error | null)[]) {
   const script = [...reads];
   upstream.reads = 0;

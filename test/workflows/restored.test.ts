@@ -73,7 +73,7 @@ test('a retry that a person said before the restore counts for nothing after it'
   await expect.poll(() => upstream.createFaults.length).toBe(0);
   await startWorker(120_000);
   await expect.poll(async () => (await stateOf(handle)).unknown).toMatchObject(restored);
-  expect(upstream.created).toHaveLength(1); // the one that was refused
+  expect(upstream.created).toHaveLength(1); // the one that was throttled
   await handle.terminate();
 });
 

@@ -1,4 +1,4 @@
-/** Decides how many writes of a project the upstream takes in an hour and a day: by a file of projects, or settings. */
+/** Decides what the upstream takes of a project in an hour and a day: by a file of projects, or settings. */
 import { parseProjectBudgets, type ProjectBudget } from '../../config/fields.js';
 import { SettingsFile } from '../../config/settings-file.js';
 import type { BudgetFacts } from '../../contract/request-queue.js';

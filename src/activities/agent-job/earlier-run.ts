@@ -15,8 +15,8 @@ type Run = Pick<WorkflowExecutionInfo, 'workflowId' | 'runId'>;
 
 /**
  * The life of a create, without the doubt of a Schedule if no earlier run of this workflow id may have made a job.
- * Temporal lets a Schedule start such an id again, and a backfill does so. The doubt stays, too, if Temporal refuses to
- * list the runs. Throws during an outage.
+ * Temporal lets a Schedule start such an id again, and a backfill does so. The doubt stays, too, if Temporal does
+ * not list the runs. Throws during an outage.
  */
 export async function surelyDoubted(life: Life): Promise<Life> {
   if (life.doubt !== 'scheduled') return life;

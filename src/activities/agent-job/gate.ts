@@ -1,7 +1,7 @@
 /**
- * Decides whether a write may leave now. None may while another that was refused holds its kind. One that needs a turn
- * waits for it. Otherwise a worker sends few writes of a project and kind at a time, so that a burst beyond the
- * upstream's limit meets few answers 429.
+ * Decides whether a write may leave now. None may while its kind is held (key-health.ts). One that needs a turn
+ * waits for it. Otherwise a worker sends a bounded number of writes of a project and kind at a time: a burst
+ * beyond the upstream's limit gets few answers 429.
  */
 import type { WriteOutcome } from '../../contract/write-outcome.js';
 import type { RequestReport } from '../../contract.js';
@@ -32,17 +32,17 @@ interface GateOptions {
   shutdownSignal: AbortSignal;
 }
 
-/** So many writes are sent at a time without a queue: so many answers 429 may come at once. */
+/** Writes of a kind that are sent at a time without a queue; each may be answered 429. */
 const MAX_SENDING = 8;
 /** The same if a setting says that the upstream takes any number; each write needs a connection of its own. */
 const MAX_SENDING_UNLIMITED = 100;
-/** How long a write waits here for those that are sent before it; then the server keeps the wait. */
+/** The time that a write waits here for those that are sent before it; then the server keeps the wait. */
 const WAIT_HERE_MS = 15_000;
 const NEXT_ATTEMPT_MS = 5_000;
-const SHARED = 'the budget of this project is shared: this waits for its turn';
+const BUDGET_SHARED = 'the budget of this project is shared: this waits for its turn';
 
 /** What of an outcome the budget must know; what was not delivered has not used its turn. */
-const REPORTED: Record<WriteOutcome['kind'], RequestReport['outcome']> = {
+const REPORTED_AS: Record<WriteOutcome['kind'], RequestReport['outcome']> = {
   accepted: 'accepted',
   rejected: 'other',
   throttled: 'throttled',
@@ -92,14 +92,14 @@ export class Gate {
       return { ...held, isHeld: true };
     }
     const ended = await this.#turns.withTurn(request, async () => sentOf(await this.#keys.ended(wanted, await send())));
-    if ('held' in ended) return { kind: 'held', reason: ended.held?.reason ?? SHARED, queued: ended.held };
+    if ('held' in ended) return { kind: 'held', reason: ended.held?.reason ?? BUDGET_SHARED, queued: ended.held };
     const { result, queued } = ended;
     return result.kind === 'throttled' ? { ...result, queued } : result;
   }
 }
 
 function sentOf(result: WriteOutcome): Sent<WriteOutcome> {
-  const outcome = REPORTED[result.kind];
+  const outcome = REPORTED_AS[result.kind];
   if (result.kind !== 'throttled') return { result, used: { outcome }, asksAgain: false };
   const { retryAfterMs = null } = result;
   // Once it is confirmed, this attempt may die: the next one knows that nothing of it arrived.
@@ -108,7 +108,7 @@ function sentOf(result: WriteOutcome): Sent<WriteOutcome> {
 
 type Leave = () => void;
 
-/** Lines of this worker's writes, one for each project and kind: so many are sent at a time, first in, first out. */
+/** Lines of this worker's writes, one for each project and kind: first in, first out. */
 class Lines {
   /** An empty line is not kept. */
   readonly #lines = new Map<string, { sending: number; waiting: Set<(mayEnter: boolean) => void> }>();
@@ -121,7 +121,7 @@ class Lines {
     closed.addEventListener('abort', endAll, { once: true });
   }
 
-  /** Resolves with what must be called after the send; with null if it took too long, or the lines were closed. */
+  /** Resolves with what must be called after the send; with null after `WAIT_HERE_MS`, or if the lines were closed. */
   async enter(name: string, maxSending: number): Promise<Leave | null> {
     const line = this.#lines.get(name) ?? { sending: 0, waiting: new Set() };
     this.#lines.set(name, line);

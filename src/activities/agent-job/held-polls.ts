@@ -14,14 +14,14 @@ import { PollPacing } from './poll-pacing.js';
 
 /** What `pollJob` needs of its worker. */
 export interface PollJobOptions extends PollAttemptOptions {
-  /** Goes on to read after the first read; null: each read is an attempt. */
+  /** Goes on to poll after the first poll; null: each poll is an attempt. */
   heldPolls: HeldPolls | null;
 }
 
 /**
  * Makes the activity: it returns when something changed or ended. Otherwise it stays open for the worker to complete
- * while its waits are short enough for one lease, or fails retryably (BENIGN) with the wait until the next read, as in
- * samples-typescript/polling/infrequent. Nothing else retries a read.
+ * while its waits are short enough for one lease, or fails retryably (BENIGN) with the wait until the next poll, as in
+ * samples-typescript/polling/infrequent. Nothing else retries a poll.
  */
 export function createPollJob(options: PollJobOptions): (input: PollJobInput) => Promise<PollJobResult> {
   const { heldPolls, shutdownSignal } = options;
@@ -37,7 +37,7 @@ export function createPollJob(options: PollJobOptions): (input: PollJobInput) =>
     heldPolls?.dropEarlier(name);
     try {
       await pacing.wait();
-      const next = await pacing.count(() => run.read());
+      const next = await pacing.count(() => run.poll());
       if (next.kind === 'end') return next.result;
       if (leaseMs !== undefined && next.isHealthy) {
         const lease = () => new PollLease({ name, workflowId, run, attempt: new AsyncAttempt(), leaseMs });
@@ -56,23 +56,23 @@ export function createPollJob(options: PollJobOptions): (input: PollJobInput) =>
 
 /** Each takes a few KiB. */
 const MAX_LEASES = 50_000;
-/** How many leases are handed back at once, if all end. */
+/** The number of leases that are handed back at once, if all end. */
 const CALLS_AT_ONCE = 100;
-/** A poll may begin so late: one timer serves all. */
+/** A poll may begin 200 ms late: one timer serves all. */
 const TICK_MS = 200;
 const LEAVING = 'the worker is shutting down';
 
-/** What is due for a lease: a read, one that has waited for its slot, or a heartbeat. */
-type Due = { lease: PollLease; what: 'read' | 'readInSlot' | 'renew' };
+/** What is due for a lease: a poll, one that has waited for its slot, or a heartbeat. */
+type Due = { lease: PollLease; what: 'poll' | 'pollInSlot' | 'renew' };
 
 /**
- * The poll batches of thousands of jobs between their reads. It wakes a few times a second and reads all that is due:
- * reads that leave together cost a third of reads that leave one by one.
+ * The poll batches of thousands of jobs between their polls. It wakes a few times a second and polls all that is due:
+ * polls that leave together cost a third of polls that leave one by one.
  */
 export class HeldPolls {
   readonly pacing: PollPacing;
   readonly #shutdownSignal: AbortSignal;
-  readonly #metrics: Pick<Metrics, 'readBegins'>;
+  readonly #metrics: Pick<Metrics, 'pollBegins'>;
   /** What runs later belongs to no activity: it would keep the context of the one that began it. */
   readonly #scope = new AsyncResource('HeldPolls');
   readonly #leases = new Map<string, PollLease>();
@@ -87,7 +87,7 @@ export class HeldPolls {
   /** What must have ended before the worker's connection closes. */
   readonly #open = new Set<Promise<void>>();
 
-  constructor(shutdownSignal: AbortSignal, metrics: Pick<Metrics, 'readBegins'>) {
+  constructor(shutdownSignal: AbortSignal, metrics: Pick<Metrics, 'pollBegins'>) {
     this.#metrics = metrics;
     this.pacing = new PollPacing(shutdownSignal);
     this.#shutdownSignal = shutdownSignal;
@@ -95,7 +95,7 @@ export class HeldPolls {
     shutdownSignal.addEventListener('abort', () => this.#scope.runInAsyncScope(() => this.#handBackAll()));
   }
 
-  /** How many jobs it polls. */
+  /** The number of jobs that it polls. */
   get size(): number {
     return this.#leases.size;
   }
@@ -107,19 +107,19 @@ export class HeldPolls {
     this.#scope.runInAsyncScope(() => this.#end(earlier, earlier.handBack('another poll of this job has begun')));
   }
 
-  /** Takes a job over, whose next read is due after `waitMs`; false if the server must keep the wait. */
+  /** Takes a job over, whose next poll is due after `waitMs`; false if the server must keep the wait. */
   take(makeLease: () => PollLease, waitMs: number): boolean {
     if (this.#shutdownSignal.aborted || this.#leases.size >= MAX_LEASES) return false;
     const lease = makeLease();
     if (!lease.lasts(waitMs)) return false;
     this.dropEarlier(lease.name);
     this.#leases.set(lease.name, lease);
-    this.#readAfter(lease, waitMs);
+    this.#pollAfter(lease, waitMs);
     this.#schedule({ lease, what: 'renew' }, lease.firstRenewAt);
     return true;
   }
 
-  /** Hands back what it holds of these workflows, but for a batch that is reading. */
+  /** Hands back what it holds of these workflows, but for a batch that is polling. */
   handBack(workflowIds: ReadonlySet<string>, why: string): void {
     const leaving = this.#idle.filter(({ workflowId }) => workflowIds.has(workflowId));
     this.#scope.runInAsyncScope(() => this.#handBackSome(leaving, why));
@@ -131,12 +131,12 @@ export class HeldPolls {
   }
 
   get #idle(): PollLease[] {
-    return [...this.#leases.values()].filter(({ isReading }) => !isReading);
+    return [...this.#leases.values()].filter(({ isPolling }) => !isPolling);
   }
 
-  #readAfter(lease: PollLease, waitMs: number): void {
+  #pollAfter(lease: PollLease, waitMs: number): void {
     lease.dueAt = performance.now() + waitMs;
-    this.#schedule({ lease, what: 'read' }, lease.dueAt);
+    this.#schedule({ lease, what: 'poll' }, lease.dueAt);
   }
 
   /** At `at` or soon after, never before. */
@@ -162,41 +162,41 @@ export class HeldPolls {
     if (lease.isOver || this.#shutdownSignal.aborted) return;
     if (lease.isExpired) this.#expire(lease);
     else if (what === 'renew') this.#keep(this.#renew(lease));
-    else this.#beginRead(lease, what === 'readInSlot');
+    else this.#beginPoll(lease, what === 'pollInSlot');
   }
 
   #expire(lease: PollLease): void {
     // Otherwise no worker would poll the job for a whole further lease, if the server took the heartbeat.
     if (lease.mayBeHeld) this.#handBackSome([lease], 'Temporal did not answer');
-    // This process stood still for too long: another worker polls the job.
+    // This process stood still beyond its lease: another worker polls the job.
     else this.#forget(lease);
   }
 
-  #beginRead(lease: PollLease, hasSlot: boolean): void {
+  #beginPoll(lease: PollLease, hasSlot: boolean): void {
     const { ms, isShort } = hasSlot ? { ms: 0, isShort: true } : this.pacing.reserve();
-    if (ms <= 0) return this.#keep(this.#read(lease));
-    this.#schedule({ lease, what: isShort ? 'readInSlot' : 'read' }, performance.now() + ms);
+    if (ms <= 0) return this.#keep(this.#poll(lease));
+    this.#schedule({ lease, what: isShort ? 'pollInSlot' : 'poll' }, performance.now() + ms);
   }
 
-  async #read(lease: PollLease): Promise<void> {
+  async #poll(lease: PollLease): Promise<void> {
     let next: NextStep;
-    this.#metrics.readBegins((performance.now() - lease.dueAt) / 1_000);
-    lease.isReading = true;
+    this.#metrics.pollBegins((performance.now() - lease.dueAt) / 1_000);
+    lease.isPolling = true;
     try {
-      next = await this.pacing.count(() => lease.run.read());
+      next = await this.pacing.count(() => lease.run.poll());
     } catch (error) {
-      // Only a shutdown makes a read throw, or a defect: either way another attempt reads.
+      // Only a shutdown makes a poll throw, or a defect: either way another attempt polls.
       lease.dueAt = performance.now();
-      const failed = error instanceof Error ? error.message : 'the read failed';
-      // The error of a shutdown already names the time of the next read.
+      const failed = error instanceof Error ? error.message : 'the poll failed';
+      // The error of a shutdown already names the time of the next poll.
       return this.#end(lease, lease.handBack(this.#shutdownSignal.aborted ? LEAVING : failed));
     } finally {
-      lease.isReading = false;
+      lease.isPolling = false;
     }
     if (lease.isOver) return;
     if (next.kind === 'end') return this.#end(lease, lease.complete(next.result));
     const { ms, why, isHealthy } = next;
-    if (isHealthy && lease.lasts(ms) && !this.#shutdownSignal.aborted) return this.#readAfter(lease, ms);
+    if (isHealthy && lease.lasts(ms) && !this.#shutdownSignal.aborted) return this.#pollAfter(lease, ms);
     lease.dueAt = performance.now() + ms;
     this.#end(lease, lease.handBack(why));
   }
@@ -207,7 +207,7 @@ export class HeldPolls {
     else this.#schedule({ lease, what: 'renew' }, nextAt);
   }
 
-  /** Shutdown ends the reads that are under way, and so their batches. */
+  /** Shutdown ends the polls that are under way, and so their batches. */
   #handBackAll(): void {
     clearInterval(this.#timer);
     this.#dueAtTick.clear();

@@ -38,15 +38,12 @@ interface SendMessageInput extends WriteInput {
 
 interface JobActivitiesDependencies {
   upstream: Upstream;
-  /** Aborted when the worker begins to shut down: reads stop at once, writes are finished. */
+  /** Aborted when the worker begins to shut down: polls stop at once, writes are finished. */
   shutdownSignal: AbortSignal;
   metrics: Metrics;
-  /**
-   * Writes asked for before this time (ISO 8601) ask a person: Temporal was restored, and may have forgotten that they
-   * were sent.
-   */
+  /** A person confirms writes asked for before this time (ISO 8601): a restored Temporal may have forgotten them. */
   confirmWritesBefore?: string | undefined;
-  /** Goes on to poll after the first read of an attempt; default none: each read is an attempt. */
+  /** Goes on to poll after the first poll of an attempt; default none: each poll is an attempt. */
   heldPolls?: HeldPolls | null;
   /** Default: the clocks of this machine. */
   machine?: MachineClock;
@@ -141,17 +138,17 @@ async function sendFenced(send: Send): Promise<WriteOutcome> {
   }
 }
 
-/** For so long after a create its job may be unknown to a part of the upstream. */
+/** In this time after a create its job may be unknown to a part of the upstream. */
 const NEW_JOB_MS = 60_000;
 
-/** A 404 right after the create is none for good: it is sent again, as what was not delivered. */
+/** A 404 right after the create is not final: the write is sent again, as one that was not delivered. */
 function mayBeKnownLater(outcome: WriteOutcome, { jobCreatedAt }: WriteInput, now: number): WriteOutcome {
   const isNew = typeof jobCreatedAt === 'number' && now - jobCreatedAt < NEW_JOB_MS;
   if (!isNew || outcome.kind !== 'rejected' || outcome.status !== 404) return outcome;
   return { kind: 'notDelivered', reason: 'upstream answered 404' };
 }
 
-/** It was not even sent. */
+/** The write was not sent. */
 function isHeld(outcome: WriteOutcome): boolean {
   return outcome.kind === 'held' || ('isHeld' in outcome && outcome.isHeld === true);
 }

@@ -16,8 +16,8 @@ import { checkObject, FLAG, optional, TEXT } from '../../contract/kinds.js';
 import { InvalidInputError } from '../../contract/errors.js';
 import { startClock, tryLater } from '../../temporal/activity-attempt.js';
 
-/** An attempt waits for the end so long, which a worker that shuts down can wait for too. */
-const ROUND_MS = 10_000;
+/** An attempt waits ten seconds for the end: a worker that shuts down can wait for that, too. */
+const JOIN_ROUND_MS = 10_000;
 /** The end is reported late by at most a tenth of the job's time, and a minute. */
 const WAIT = { ratio: 0.1, minMs: 1_000, maxMs: 60_000 };
 
@@ -83,7 +83,9 @@ async function resultWithin(
   now: () => number,
 ): Promise<AgentJobResult | null> {
   try {
-    return await client.withDeadline(Date.now() + ROUND_MS, () => resultOverResets(client, workflowId, joined.runId));
+    return await client.withDeadline(Date.now() + JOIN_ROUND_MS, () =>
+      resultOverResets(client, workflowId, joined.runId),
+    );
   } catch (error) {
     if (isDeadlineExceeded(error)) return null;
     if (error instanceof WorkflowFailedError) throw expected(endWithoutResult(workflowId, error.cause));

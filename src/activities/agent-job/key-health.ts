@@ -1,7 +1,7 @@
 /**
  * Decides which writes are held. A write whose key is refused (401, 403) or missing, or that something on the way
  * answered, holds the writes of its project and operation. One of them tries each minute, and one at once with another
- * key; an accepted one lets the others go. Reads decide nothing.
+ * key; an accepted one lets the others go. Polls and pages decide nothing.
  */
 import type { WriteOperation } from '../metrics.js';
 import type { WriteOutcome } from '../../contract/write-outcome.js';
@@ -15,7 +15,7 @@ interface WantedWrite {
 }
 
 /** Why writes are held. */
-type Held = Pick<WriteOutcome & { kind: 'unauthorized' | 'blocked' }, 'kind' | 'reason'>;
+type HeldFor = Pick<WriteOutcome & { kind: 'unauthorized' | 'blocked' }, 'kind' | 'reason'>;
 
 /** A moment, and the key that there was: null if there was none. */
 interface Moment {
@@ -24,12 +24,12 @@ interface Moment {
 }
 
 /** What holds the writes of a project and operation. */
-interface Hold extends Held {
+interface Hold extends HeldFor {
   projectId: string;
-  /** The write that was let go or refused last, by its workflow. */
+  /** The write that was let go last, or whose answer holds the others, by its workflow. */
   by: string;
   tried: Moment;
-  /** That write was let go, and is not known to be refused. */
+  /** That write was let go, and its answer is not known yet. */
   isTrying: boolean;
   /** When a write that waits was last promised a try. It may have ended since, or another worker may send it. */
   promised: Moment;
@@ -42,15 +42,15 @@ interface Hold extends Held {
 export interface KeyHealthOptions {
   upstream: Pick<Upstream, 'keyVersion'>;
   /** Called once for each change: why the writes of a project and operation are held, null when they may go. */
-  onChange?: (writes: Omit<WantedWrite, 'workflowId'>, held: Held | null) => void;
+  onChange?: (writes: Omit<WantedWrite, 'workflowId'>, held: HeldFor | null) => void;
   /** In milliseconds. */
   now?: () => number;
   tryEveryMs?: number;
-  /** How many of the writes that wait may ask in a second. */
+  /** The number of waiting writes that may ask in a second. */
   asksPerSecond?: number;
 }
 
-/** Each write that waits asks this often, but of thousands not all at once: at most so many in a second. */
+/** Each write that waits asks after this time; of thousands at most 20 ask in a second. */
 const ASK_EVERY_MS = 5_000;
 const ASKS_PER_SECOND = 20;
 /** A worker that serves every project keeps little. */
@@ -77,7 +77,7 @@ export class KeyHealth {
   }
 
   /** Why a write is held that could leave now. Null lets it go: if others are held, it tries for them. */
-  async heldNow(write: WantedWrite): Promise<Held | null> {
+  async heldNow(write: WantedWrite): Promise<HeldFor | null> {
     const now = await this.#now(write);
     // No wait follows: of those that come at once, one is let go.
     const hold = this.#holds.get(nameOf(write));
@@ -91,7 +91,7 @@ export class KeyHealth {
   }
 
   /** The same for a write that waits, and when it asks again. Null promises a try. */
-  async ask(write: WantedWrite): Promise<(Held & { askAgainMs: number }) | null> {
+  async ask(write: WantedWrite): Promise<(HeldFor & { askAgainMs: number }) | null> {
     const now = await this.#now(write);
     const hold = this.#holds.get(nameOf(write));
     if (!hold) return null;
@@ -112,7 +112,7 @@ export class KeyHealth {
     const mayBeAlone = outcome.kind === 'blocked' || outcome.isForbidden === true;
     const isJustAccepted = now.at - (this.#acceptedAt.get(write.projectId) ?? -Infinity) < this.#options.tryEveryMs;
     if (mayBeAlone && isJustAccepted && !this.#holds.has(nameOf(write))) return { ...outcome, isAlone: true };
-    this.#refused(write, outcome, now);
+    this.#hold(write, outcome, now);
     return outcome;
   }
 
@@ -122,7 +122,7 @@ export class KeyHealth {
     if (this.#holds.delete(nameOf(write))) this.#options.onChange(write, null);
   }
 
-  #refused(write: WantedWrite, { kind, reason }: Held, now: Moment): void {
+  #hold(write: WantedWrite, { kind, reason }: HeldFor, now: Moment): void {
     const { projectId, workflowId: by } = write;
     const before = this.#holds.get(nameOf(write));
     const waitedUntil = Math.max(before?.waitedUntil ?? 0, now.at + this.#options.tryEveryMs);
@@ -140,13 +140,13 @@ export class KeyHealth {
   }
 
   /** Whether a minute has passed, or the key is another one. That says nothing of what is on the way. */
-  #isDue({ kind }: Held, last: Moment, now: Moment): boolean {
+  #isDue({ kind }: HeldFor, last: Moment, now: Moment): boolean {
     if (kind === 'unauthorized' && now.version !== last.version) return true;
     return !(kind === 'unauthorized' && now.version === null) && now.at - last.at >= this.#options.tryEveryMs;
   }
 
   /** A write counts as waiting until a minute after it should have asked again. */
-  #noteWait(hold: Hold, { workflowId }: WantedWrite, asksAt: number): Held {
+  #noteWait(hold: Hold, { workflowId }: WantedWrite, asksAt: number): HeldFor {
     const until = asksAt + this.#options.tryEveryMs;
     hold.waitedUntil = Math.max(hold.waitedUntil, until);
     if (workflowId !== hold.by) hold.othersUntil = Math.max(hold.othersUntil, until);

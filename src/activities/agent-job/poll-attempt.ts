@@ -12,14 +12,14 @@ import {
   isTrouble,
   LOST_AFTER,
   lostAfterMs,
-  MIN_READS_PER_LEASE,
+  MIN_POLLS_PER_LEASE,
   pollLeaseMs,
   pollWaitMs,
   untilLostMs,
   type NotFound,
   type PollPlan,
 } from '../../agent-job/poll-waits.js';
-import { readPauseMs } from '../../agent-job/waits.js';
+import { pollPauseMs } from '../../agent-job/waits.js';
 import { startClock, tryLater } from '../../temporal/activity-attempt.js';
 import { ReadFailedError, RejectedError } from '../../upstream/errors.js';
 import type { Upstream } from '../../upstream/upstream.js';
@@ -36,13 +36,13 @@ export interface PollJobInput extends EndRules {
   lastChangeAt: number;
   /** The batch ends at this time; null if no clock runs. */
   deadlineAt: number | null;
-  /** Failed reads in a row before this batch. */
+  /** Failed polls in a row before this batch. */
   failures: number;
-  /** Reads fail, as the workflow knows: the batch ends at a good one. */
+  /** Polls fail, as the workflow knows: the batch ends at a good one. */
   isFailing: boolean;
-  /** Before this time the batch does not end because reads begin to fail. */
+  /** Before this time the batch does not end because polls begin to fail. */
   troubleReportsFrom: number;
-  /** For how long the upstream asked to be left alone, as the workflow knows: the batch ends when that is longer. */
+  /** The pause that the upstream asked for, as the workflow knows: the batch ends when it asks for a longer one. */
   pauseMs: number;
   /** The answers 404 in a row before this batch; null if the last response was another. */
   notFound: NotFound | null;
@@ -50,7 +50,7 @@ export interface PollJobInput extends EndRules {
   maxReads: number;
 }
 
-/** What a read has shown. */
+/** What a poll has shown. */
 export type Reading =
   /** `counts`: it is an end that counts, or a status without an end that has stood after one. */
   | ({ kind: 'record'; job: JobRecord; counts: boolean } & ShownJob)
@@ -64,7 +64,7 @@ export interface PollJobResult {
   reading: Reading;
   reads: number;
   failures: number;
-  /** Whether the last read began at the deadline, or later. */
+  /** Whether the last poll began at the deadline, or later. */
   isAtDeadline: boolean;
 }
 
@@ -74,11 +74,11 @@ export interface PollAttemptOptions {
   /** Aborted when the worker begins to shut down. */
   shutdownSignal: AbortSignal;
   metrics: Pick<Metrics, 'endSeen' | 'unknownStatus'>;
-  /** For how long the batch is leased with each heartbeat; absent if each read is an attempt. */
+  /** For how long the batch is leased with each heartbeat; absent if each poll is an attempt. */
   leaseMs?: number | undefined;
 }
 
-/** What follows a read: the batch ends, or another read is due after a wait. */
+/** What follows a poll: the batch ends, or another poll is due after a wait. */
 export type NextStep =
   { kind: 'end'; result: PollJobResult } | { kind: 'wait'; ms: number; why: string; isHealthy: boolean };
 
@@ -87,7 +87,7 @@ type Response =
   | { kind: 'notFound'; page?: string; retryAfterMs?: number }
   | (Reading & { kind: 'failed' });
 
-/** An attempt: it reads once at each call. */
+/** An attempt: each call of `poll` makes one. */
 export class PollAttempt {
   readonly progress: PollProgress;
   readonly #clock = startClock();
@@ -96,9 +96,9 @@ export class PollAttempt {
   /** A record takes up to 64 KiB, and a worker holds thousands: only its fingerprint is kept. */
   readonly #known: string | null;
   readonly #options: PollAttemptOptions;
-  /** When the last read here ended. */
-  #readAt: number | null = null;
-  /** What the last read showed, for people who see a heartbeat. */
+  /** When the last poll here ended. */
+  #polledAt: number | null = null;
+  /** What the last poll showed, for people who see a heartbeat. */
   shown = '';
 
   constructor({ known, knownLinks, ...input }: PollJobInput, info: Info, options: PollAttemptOptions) {
@@ -113,22 +113,22 @@ export class PollAttempt {
     return this.#clock.monotonic() - this.#beganAt;
   }
 
-  /** Reads once. Throws, retryably, if the worker shuts down. */
-  async read(): Promise<NextStep> {
+  /** Polls once. Throws, retryably, if the worker shuts down. */
+  async poll(): Promise<NextStep> {
     const { progress } = this;
     const { upstream, shutdownSignal, metrics } = this.#options;
-    const waitedMs = this.#readAt === null ? null : this.#clock.monotonic() - this.#readAt;
-    // The upstream may have looked up the job at any time of the read. So what it shows counts as seen at the begin.
+    const waitedMs = this.#polledAt === null ? null : this.#clock.monotonic() - this.#polledAt;
+    // The upstream may have looked up the job at any time of the poll: what it shows counts as seen at the begin.
     const begunAt = this.#clock.server();
-    const response = await read(upstream, this.#input, shutdownSignal);
-    this.#readAt = this.#clock.monotonic();
+    const response = await ask(upstream, this.#input, shutdownSignal);
+    this.#polledAt = this.#clock.monotonic();
     progress.add(response);
     if (response.kind === 'record' && response.isUnknownStatus) metrics.unknownStatus(this.#input.projectId);
     const reading = this.#endOf(response, begunAt);
     if (reading) {
       const isNewEnd = reading.kind === 'record' && reading.end !== null && !this.#isCandidate(reading);
       if (isNewEnd) metrics.endSeen((waitedMs ?? this.#plannedWaitMs(begunAt)) / 1_000);
-      const { reads, saved } = progress;
+      const { polls: reads, saved } = progress;
       const isAtDeadline = this.#isAtDeadline(begunAt);
       return { kind: 'end', result: { reading, reads, failures: saved.failures, isAtDeadline } };
     }
@@ -144,7 +144,7 @@ export class PollAttempt {
     const { progress } = this;
     const input = this.#input;
     const now = this.#clock.server();
-    const isLastRead = progress.reads >= input.maxReads || this.#isAtDeadline(begunAt);
+    const isLastPoll = progress.polls >= input.maxReads || this.#isAtDeadline(begunAt);
     switch (response.kind) {
       case 'notFound': {
         // The workflow counts these at once: a batch that is cancelled must not forget them.
@@ -153,13 +153,13 @@ export class PollAttempt {
         // The workflow decides by the time at which it takes them in.
         const { since = Infinity, isLost = false } = input.notFound ?? {};
         const mustReport = !isLost && now - since >= lostAfterMs(response);
-        const isReported = isLastRead || isOneOfThose || mustReport || this.#isWorseThanKnown(response, now);
+        const isReported = isLastPoll || isOneOfThose || mustReport || this.#isWorseThanKnown(response, now);
         return isReported ? { ...response, count } : null;
       }
       case 'failed':
-        return isLastRead || input.notFound !== null || this.#isWorseThanKnown(response, now) ? response : null;
+        return isLastPoll || input.notFound !== null || this.#isWorseThanKnown(response, now) ? response : null;
       case 'record': {
-        const isLast = isLastRead || this.#deservesLongerLease(now);
+        const isLast = isLastPoll || this.#deservesLongerLease(now);
         const counts = endCounts(seenEnd(response), begunAt, input);
         const isNews = !this.#isCandidate(response) || fingerprint(response.job, response.prLinks) !== this.#known;
         const hasNowStood = counts && input.candidate?.hasStood !== true;
@@ -169,17 +169,17 @@ export class PollAttempt {
     }
   }
 
-  /** Whether reads are worse than the workflow knows, so that the batch ends. */
+  /** Whether polls go worse than the workflow knows, so that the batch ends. */
   #isWorseThanKnown(response: Response & { kind: 'failed' | 'notFound' }, now: number): boolean {
     const { isFailing, troubleReportsFrom, pauseMs: knownMs, deadlineAt } = this.#input;
-    const pauseMs = readPauseMs(response);
+    const pauseMs = pollPauseMs(response);
     const isNews = pauseMs > knownMs || (!isFailing && now >= troubleReportsFrom);
     if (isNews && isTrouble(response, this.progress.saved.failures)) return true;
-    // No last read at the deadline goes against a `Retry-After`.
+    // No last poll at the deadline goes against a `Retry-After`.
     return now + pauseMs >= (deadlineAt ?? Infinity);
   }
 
-  /** Whether a read showed what the workflow knows: the same end as its candidate, or none as before. */
+  /** Whether a poll showed what the workflow knows: the same end as its candidate, or none as before. */
   #isCandidate(response: Response & { kind: 'record' }): boolean {
     const { candidate } = this.#input;
     return candidate ? isSameEnd(seenEnd(response), candidate) : response.end === null;
@@ -193,14 +193,14 @@ export class PollAttempt {
       sinceChangeMs: now - lastChangeAt,
       failures: this.progress.saved.failures,
       untilLostMs: untilLostMs(notFound && { ...notFound, count }, now),
-      retryAfterMs: readPauseMs(response),
+      retryAfterMs: pollPauseMs(response),
       standing: standingOf(this.#input, now),
       random: Math.random(),
     });
     return Math.min(wanted, deadlineAt === null ? Infinity : Math.max(0, deadlineAt - now));
   }
 
-  /** The wait before an attempt's first read, by the plan: the server kept it. */
+  /** The wait before an attempt's first poll, by the plan: the server kept it. */
   #plannedWaitMs(now: number, failures = this.#input.failures): number {
     const { plan, lastChangeAt } = this.#input;
     return pollWaitMs(plan, { sinceChangeMs: now - lastChangeAt, failures, random: 0.5 });
@@ -210,11 +210,11 @@ export class PollAttempt {
     return begunAt >= (this.#input.deadlineAt ?? Infinity);
   }
 
-  /** The waits have become so long that the next batch can have a longer lease. */
+  /** The waits have grown: the next batch can have a longer lease. */
   #deservesLongerLease(now: number): boolean {
     const { leaseMs } = this.#options;
     // If another release or an operator set the lease, the next one may be no longer: batches would end for ever.
-    if (leaseMs !== pollLeaseMs(0) || this.progress.reads < MIN_READS_PER_LEASE) return false;
+    if (leaseMs !== pollLeaseMs(0) || this.progress.polls < MIN_POLLS_PER_LEASE) return false;
     // As the workflow chooses the next one.
     return pollLeaseMs(this.#plannedWaitMs(now, 0)) > leaseMs;
   }
@@ -231,7 +231,7 @@ export class PollAttempt {
 
 type JobOf = Pick<PollJobInput, 'projectId' | 'jobId'>;
 
-async function read(upstream: Upstream, job: JobOf, signal: AbortSignal): Promise<Response> {
+async function ask(upstream: Upstream, job: JobOf, signal: AbortSignal): Promise<Response> {
   try {
     return { kind: 'record', ...(await upstream.getJob(job, { signal })) };
   } catch (error) {
@@ -273,15 +273,15 @@ export function nextAttemptIn(why: string, waitMs: number): ApplicationFailure {
 
 /** What the attempts of one batch hand on, in the details of a heartbeat or a failure. */
 interface Saved {
-  /** Failed reads in a row. */
+  /** Failed polls in a row. */
   failures: number;
   /** 404 in a row. */
   notFound: number;
   /** 404 in a row that were pages. */
   pages: number;
-  /** Reads beyond the first of each attempt. */
+  /** Polls beyond the first of each attempt. */
   further: number;
-  /** Attempts that ended before they had read anything. */
+  /** Attempts that ended before their first poll. */
   unread: number;
 }
 
@@ -290,7 +290,7 @@ export class PollProgress {
   readonly saved: Saved;
   readonly #before: string;
   readonly #attempt: number;
-  #readsHere = 0;
+  #pollsHere = 0;
 
   constructor(
     input: Pick<PollJobInput, 'failures' | 'notFound'>,
@@ -309,28 +309,28 @@ export class PollProgress {
   }
 
   /** Polls of the whole batch so far. */
-  get reads(): number {
+  get polls(): number {
     return this.#attempt - this.saved.unread + this.saved.further;
   }
 
   add(response: Response): void {
     const { saved } = this;
-    this.#readsHere += 1;
-    if (this.#readsHere > 1) saved.further += 1;
+    this.#pollsHere += 1;
+    if (this.#pollsHere > 1) saved.further += 1;
     saved.failures = response.kind === 'record' ? 0 : saved.failures + 1;
     const isPage = response.kind === 'notFound' && response.page !== undefined;
     saved.pages = isPage ? saved.pages + 1 : 0;
     saved.notFound = response.kind === 'notFound' && !isPage ? saved.notFound + 1 : 0;
   }
 
-  /** How many such answers 404 came in a row. */
+  /** The number of such answers 404 in a row. */
   notFound({ page }: Response & { kind: 'notFound' }): number {
     return page === undefined ? this.saved.notFound : this.saved.pages;
   }
 
-  /** This attempt ends before its next read. */
+  /** This attempt ends before its next poll. */
   skip(): void {
-    if (this.#readsHere === 0) this.saved.unread += 1;
+    if (this.#pollsHere === 0) this.saved.unread += 1;
   }
 
   /** Whether the next attempt needs other numbers than this one was given. */

@@ -4,7 +4,7 @@
  * noticed. Times in milliseconds by `performance.now()`.
  */
 import { renewEarlyMs } from '../../agent-job/poll-waits.js';
-import { CALL_LIMIT_MS, type AsyncAttempt, type ServerAnswer } from '../../temporal/activity-attempt.js';
+import { ATTEMPT_CALL_MS, type AsyncAttempt, type ServerAnswer } from '../../temporal/activity-attempt.js';
 import { nextAttemptIn, type PollAttempt, type PollJobResult } from './poll-attempt.js';
 
 /** A call that got no answer is made again after this time. */
@@ -28,9 +28,9 @@ export class PollLease {
   readonly run: PollAttempt;
   /** This lease has ended, or another attempt holds the batch. */
   isOver = false;
-  /** A read is under way. */
-  isReading = false;
-  /** When the next read is due. */
+  /** A poll is under way. */
+  isPolling = false;
+  /** When the next poll is due. */
   dueAt = 0;
   readonly #attempt: AsyncAttempt;
   readonly #leaseMs: number;
@@ -45,17 +45,17 @@ export class PollLease {
     this.run = run;
     this.#attempt = attempt;
     this.#leaseMs = leaseMs;
-    // The server counts from when it handed the attempt out: the first read is part of it.
+    // The server counts from when it handed the attempt out: the first poll is part of it.
     this.#expiresAt = performance.now() - run.elapsedMs + leaseMs;
     this.#mayBeHeldUntil = this.#expiresAt;
   }
 
-  /** At once if the server remembers failed reads: after a kill, the next attempt would go on from those reads. */
+  /** At once if the server remembers failed polls: after a kill, the next attempt would go on from those. */
   get firstRenewAt(): number {
     return this.run.progress.hasChanged ? performance.now() : this.#renewAt;
   }
 
-  /** Whether the lease is long enough for a wait and the read after it. A longer wait costs less on the server. */
+  /** Whether the lease is long enough for a wait and the poll after it. A longer wait costs less on the server. */
   lasts(waitMs: number): boolean {
     return waitMs < this.#leaseMs - renewEarlyMs(this.#leaseMs);
   }
@@ -73,8 +73,8 @@ export class PollLease {
   async renew(): Promise<number | null> {
     const { progress, shown } = this.run;
     const begunAt = performance.now();
-    this.#mayBeHeldUntil = begunAt + CALL_LIMIT_MS + this.#leaseMs;
-    const answer = await this.#attempt.heartbeat({ status: shown, polls: progress.reads, ...progress.saved });
+    this.#mayBeHeldUntil = begunAt + ATTEMPT_CALL_MS + this.#leaseMs;
+    const answer = await this.#attempt.heartbeat({ status: shown, polls: progress.polls, ...progress.saved });
     if (this.isOver) return null;
     if (answer === 'accepted') {
       this.#expiresAt = this.#mayBeHeldUntil = begunAt + this.#leaseMs;
@@ -90,7 +90,7 @@ export class PollLease {
     await this.#end(() => this.#attempt.complete(result));
   }
 
-  /** Ends the attempt; the server gives the batch to a worker when the next read is due. */
+  /** Ends the attempt; the server gives the batch to a worker when the next poll is due. */
   async handBack(why: string): Promise<void> {
     const { saved } = this.run.progress;
     await this.#end(() => this.#attempt.fail(nextAttemptIn(why, this.dueAt - performance.now()), saved));

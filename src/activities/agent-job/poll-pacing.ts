@@ -1,21 +1,21 @@
-/** Decides when the polls of one worker begin: not too many at once or in a second, and none once it shuts down. */
+/** Decides when the polls of one worker begin: at most 1,000 a second, and none once it shuts down. */
 import { setTimeout as pause } from 'node:timers/promises';
 import { nextAttemptIn } from './poll-attempt.js';
 
 /** 1,000 a second. */
 const SPACING_MS = 1;
-/** So much may come together unspaced. */
+/** After a pause the polls of this time may begin together. */
 const BURST_MS = 100;
-/** The server keeps a longer wait: an attempt has time for its read, too. */
+/** The server keeps a longer wait: an attempt has time for its poll, too. */
 const MAX_WAIT_HERE_MS = 2_000;
-/** How many reads may be under way in one worker, so that a hanging upstream leaves room for writes. */
-const MAX_CONCURRENT_READS = 4_000;
-/** A worker with too many reads tries again after this time. */
+/** Polls under way in one worker: a hanging upstream leaves room for writes. */
+const MAX_CONCURRENT_POLLS = 4_000;
+/** A worker with that number of polls tries again after this time. */
 const FULL_WAIT_MS = 2_000;
 
 /**
- * After an outage the polls of all jobs are due in the same second. If they began together, they would open as many
- * connections to the upstream at once. So a worker begins them one after the other (a leaky bucket), and hands the rest
+ * After an outage the polls of all jobs are due in the same second. If they began together, each would open a
+ * connection to the upstream at once. So a worker begins them one after the other (a leaky bucket), and hands the rest
  * back to the server, each with a time of its own.
  */
 export class PollPacing {
@@ -31,35 +31,35 @@ export class PollPacing {
     this.#now = now;
   }
 
-  /** How long a read must wait before it begins. After a wait that is not short, it asks again. */
+  /** The time that a poll must wait before it begins. After a wait that is not short, it asks again. */
   reserve(): { ms: number; why: string; isShort: boolean } {
-    if (this.#inFlight >= MAX_CONCURRENT_READS)
-      return { ms: FULL_WAIT_MS, why: 'this worker has too many reads under way', isShort: false };
+    if (this.#inFlight >= MAX_CONCURRENT_POLLS)
+      return { ms: FULL_WAIT_MS, why: 'this worker has too many polls under way', isShort: false };
     const now = this.#now();
     const nextAt = Math.max(this.#nextAt, now - BURST_MS) + SPACING_MS;
     const isShort = nextAt - now <= MAX_WAIT_HERE_MS;
     if (isShort) this.#nextAt = nextAt;
     else this.#laterAt = Math.max(this.#laterAt, nextAt) + SPACING_MS;
     const ms = isShort ? Math.max(0, nextAt - now) : this.#laterAt - now;
-    return { ms, why: 'many reads are due at once', isShort };
+    return { ms, why: 'many polls are due at once', isShort };
   }
 
-  /** Returns when a read may begin; throws a retryable failure if it must wait for a later attempt. */
+  /** Returns when a poll may begin; throws a retryable failure if it must wait for a later attempt. */
   async wait(): Promise<void> {
-    this.#refuseInShutdown();
+    this.#throwInShutdown();
     const { ms, why, isShort } = this.reserve();
     if (!isShort) throw nextAttemptIn(why, ms);
     if (ms > 0) await pause(Math.ceil(ms), undefined, { signal: this.#shutdownSignal }).catch(() => {});
-    this.#refuseInShutdown();
+    this.#throwInShutdown();
   }
 
-  /** Counts a read while it is under way. */
-  async count<T>(read: () => Promise<T>): Promise<T> {
+  /** Counts a poll while it is under way. */
+  async count<T>(poll: () => Promise<T>): Promise<T> {
     this.#inFlight += 1;
-    return read().finally(() => (this.#inFlight -= 1));
+    return poll().finally(() => (this.#inFlight -= 1));
   }
 
-  #refuseInShutdown(): void {
+  #throwInShutdown(): void {
     if (this.#shutdownSignal.aborted) throw nextAttemptIn('the worker is shutting down', 1);
   }
 }

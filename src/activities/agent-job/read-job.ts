@@ -24,7 +24,7 @@ export type ReadJobResult =
   | { kind: 'doubtful'; reason: string }
   | { kind: 'failed'; reason: string };
 
-/** The clocks of the upstream and of Temporal may differ so much. */
+/** The clocks of the upstream and of Temporal may differ by this. */
 const CLOCK_TOLERANCE_MS = 300_000;
 /** While Temporal is well, a list takes no longer. */
 const LIST_TIMEOUT_MS = 5_000;

@@ -3,18 +3,15 @@
  * is sent at most once, also if a process dies in between.
  *
  * When all but the last byte of the request have left, an *awaited* heartbeat through the Temporal server marks the
- * attempt as "sent". The task token holds the attempt, so the call is a compare-and-set: a stale attempt is refused,
+ * attempt as "sent". The task token holds the attempt, so the call is a compare-and-set: a stale attempt fails,
  * and a later attempt that finds the mark does not send again. docs/guarantees.md says what stays
- * between mark and last byte, and agent-job/waits.ts when a read can be trusted to show such a write.
+ * between mark and last byte, and agent-job/waits.ts when a check of the upstream surely shows such a write.
  */
 import { activityInfo, ApplicationFailure, Context } from '@temporalio/activity';
 import { startStopwatch } from '../../temporal/elapsed-time.js';
 import type { Confirmation, Life, WriteOutcome } from '../../contract/write-outcome.js';
 
-/**
- * From before the attempt's first mark to the last byte. Later, the server may have given the attempt up, and the
- * workflow may go by that.
- */
+/** From before the first mark to the last byte: later, the workflow may know that the attempt was given up. */
 const MAX_SEND_DELAY_MS = 10_000;
 /** One call to the server, its own retries included. */
 const MARK_TIMEOUT_MS = 5_000;
@@ -107,7 +104,7 @@ export function isFenceRefused(error: unknown): boolean {
 }
 
 /**
- * Nothing was sent, though the server may hold the mark (its answer was lost, or it asks this attempt to pause); only
+ * Nothing was sent, though the server may hold the mark: its answer was lost, or it asks this attempt to pause. Only
  * while the activity runs.
  */
 export function clearSent(): void {

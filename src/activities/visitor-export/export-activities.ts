@@ -68,7 +68,7 @@ export type ExportActivities = ReturnType<typeof createExportActivities>;
 
 /** Bounds the work that a killed worker loses. */
 const MAX_CHUNK_MS = 60_000;
-const HEARTBEAT_MS = 2_000;
+const CHUNK_HEARTBEAT_MS = 2_000;
 
 /** What the worker of the export task queue registers. */
 export function createExportActivities(dependencies: ExportActivitiesDependencies) {
@@ -190,7 +190,7 @@ async function readCountedChunk(
 
 /** Heartbeats while the work runs, so that a dead worker is noticed and a cancellation arrives. */
 async function heartbeating<T>(work: () => Promise<T>): Promise<T> {
-  const beats = setInterval(() => heartbeat(), HEARTBEAT_MS);
+  const beats = setInterval(() => heartbeat(), CHUNK_HEARTBEAT_MS);
   try {
     return await work();
   } finally {

@@ -1,5 +1,5 @@
 /**
- * The turns of exports, which all share one queue: how many requests a chunk asks a turn for, and how many it made. A
+ * The turns of exports, which all share one queue: the requests that a chunk asks a turn for, and those that it made. A
  * chunk has a turn unless no budget is set and no queue runs.
  */
 import type { QueueName, Turn } from '../../contract.js';
@@ -14,7 +14,7 @@ export type ExportTurnRequest = TurnRequest & { taskQueue: string };
 const ALL_EXPORTS: QueueName = { operation: 'visitors', projectId: null };
 
 /** At full speed 100,000 rows are four chunks; the chunk of a killed worker is read again. */
-const MAX_REQUESTS = 120;
+const MAX_CHUNK_REQUESTS = 120;
 /** A paced chunk is five minutes' worth of requests, so that history stays short. */
 const CHUNKS_PER_HOUR = 12;
 /** The requests of a turn if no budget is set and a 429 came: a twelfth of 100 an hour. */
@@ -30,7 +30,7 @@ export function wantedTurn(request: ExportTurnRequest, requestsPerHour: number |
 
 function requestsOfTurn(requestsPerHour: number | undefined): number {
   if (requestsPerHour === undefined) return REQUESTS_OF_UNKNOWN_BUDGET;
-  return Math.min(MAX_REQUESTS, Math.max(1, Math.floor(requestsPerHour / CHUNKS_PER_HOUR)));
+  return Math.min(MAX_CHUNK_REQUESTS, Math.max(1, Math.floor(requestsPerHour / CHUNKS_PER_HOUR)));
 }
 
 /** Counts the requests of a chunk, however it ends. */
@@ -59,11 +59,11 @@ export class CountedUpstream {
 
   /** The most requests of this chunk. */
   get maxRequests(): number {
-    return Math.min(MAX_REQUESTS, this.#turn?.requests ?? Infinity);
+    return Math.min(MAX_CHUNK_REQUESTS, this.#turn?.requests ?? Infinity);
   }
 
   /**
-   * For how long requests may be sent, in milliseconds. The attempt may have waited for a worker, at most half of the
+   * The time left for requests, in milliseconds. The attempt may have waited for a worker, at most half of the
    * turn's time, and the server's clock in an activity does not show that. So the other half is left for requests.
    */
   get usableMs(): number {

@@ -3,7 +3,7 @@ import type { VisitorExportRange } from '../../contract.js';
 import type { Scan } from '../../exports/snapshots/scan.js';
 import { ReadFailedError } from '../../upstream/errors.js';
 import type { Upstream, VisitorRow } from '../../upstream/upstream.js';
-import type { Interruption } from '../../exports/range-transitions.js';
+import type { ChunkStop } from '../../exports/range-transitions.js';
 import { PAGE_ROWS } from '../../exports/scan-checkpoint.js';
 
 /** Ends an inconsistent scan that will be repeated. A shorter one is read whole, to see a mere change of order. */
@@ -26,27 +26,27 @@ interface ChunkLimits {
 }
 
 /** What a chunk brought, and why it ended early. */
-interface Chunk {
+interface PagesRead {
   rows: VisitorRow[];
   /** What pages lacked, and what it was read as; each once. */
   readAs: Set<string>;
-  interruption: Interruption | null;
+  interruption: ChunkStop | null;
 }
 
-/** Reads pages into the scan until its end or a limit; throws a RejectedError if the upstream refuses. */
+/** Reads pages into the scan until its end or a limit; throws a RejectedError if the upstream rejects a request. */
 export async function readPages(
   upstream: Pick<Upstream, 'getVisitors'>,
   range: VisitorExportRange,
   scan: Scan,
   limits: ChunkLimits,
-): Promise<Chunk> {
+): Promise<PagesRead> {
   const { stop, cancel, willRepeat } = limits;
   const signal = AbortSignal.any([stop, cancel]);
   const endsAt = performance.now() + limits.duration;
   const rows: VisitorRow[] = [];
   const readAs = new Set<string>();
   let [requests, bytes] = [0, 0];
-  let interruption: Interruption | null = null;
+  let interruption: ChunkStop | null = null;
   while (scan.state.stage !== 'ended' && !stop.aborted && interruption === null) {
     if (requests >= limits.requests || bytes >= MAX_CHUNK_BYTES || performance.now() >= endsAt) break;
     requests++;
@@ -70,7 +70,7 @@ export async function readPages(
   return { rows, readAs, interruption: stop.aborted ? null : interruption };
 }
 
-function interruptionBy(error: unknown, { offset, state }: Scan): Interruption {
+function interruptionBy(error: unknown, { offset, state }: Scan): ChunkStop {
   if (!(error instanceof ReadFailedError)) throw error;
   const kind = error.status === TOO_MANY_REQUESTS ? 'busy' : 'failed';
   const { message, retryAfterMs = null } = error;

@@ -22,11 +22,11 @@ export interface WebhookEvent {
 }
 
 /** Many receivers take no larger body. */
-const MAX_BODY_BYTES = 20 * 1024;
+const MAX_EVENT_BYTES = 20 * 1024;
 const MAX_SNAPSHOTS = 20;
 const MAX_TYPE_BYTES = 200;
 /** The rest is for ids, and for a failure's type. */
-const MAX_SNAPSHOTS_BYTES = MAX_BODY_BYTES - 4 * 1024;
+const MAX_SNAPSHOTS_BYTES = MAX_EVENT_BYTES - 4 * 1024;
 
 /** A job's run has closed, in any way. */
 export function jobEnded(job: JobSummary): WebhookEvent {
@@ -57,7 +57,7 @@ function keyOf(workflowId: string): string | null {
 /** An export's run has closed. Its result is read for the event. */
 export async function exportEnded(client: Client, run: WorkflowExecutionInfo): Promise<WebhookEvent> {
   const { workflowId, runId } = run;
-  const { snapshots, failure } = await endOf(client, run);
+  const { snapshots, failure } = await exportEndOf(client, run);
   const all = snapshots.map(({ snapshotId, dateFrom, dateTo, consistent, unchanged, location }) => {
     return { snapshotId, dateFrom, dateTo, consistent, unchanged, location };
   });
@@ -66,15 +66,19 @@ export async function exportEnded(client: Client, run: WorkflowExecutionInfo): P
   while (utf8Bytes(JSON.stringify(sent)) > MAX_SNAPSHOTS_BYTES) sent.pop();
   const left = all.length - sent.length;
   const data = {
-    ...{ projectId: projectOf(workflowId), workflowId, runId, snapshots: sent },
-    ...{ failure, ...(left > 0 && { snapshotsLeftOut: left }) },
+    projectId: projectOf(workflowId),
+    workflowId,
+    runId,
+    snapshots: sent,
+    failure,
+    ...(left > 0 && { snapshotsLeftOut: left }),
   };
   return eventOf('visitor_export.ended', runId, run.closeTime!.toISOString(), data);
 }
 
 type ExportEnd = Pick<VisitorExportResult, 'snapshots'> & { failure: string | null };
 
-async function endOf(client: Client, { workflowId, runId, status }: WorkflowExecutionInfo): Promise<ExportEnd> {
+async function exportEndOf(client: Client, { workflowId, runId, status }: WorkflowExecutionInfo): Promise<ExportEnd> {
   try {
     const read = () => client.workflow.result(workflowId, runId, { followRuns: false });
     const { snapshots } = (await temporalCall(client, {}, read)) as VisitorExportResult;
@@ -107,12 +111,12 @@ function eventOf(type: WebhookEventType, happened: string, timestamp: string, da
   const { projectId, workflowId } = data;
   const bodyOf = (sent: object) => JSON.stringify({ type, timestamp, data: sent }, readable);
   const whole = bodyOf(data);
-  // Texts of the upstream, or of a foreign caller, may be too long. The job keeps them whole.
+  // Texts of the upstream, or of a foreign caller, may be longer than a body may be. The job keeps them whole.
   const short = { ...data, jobId: null, prLink: null, tags: [], metadata: {} };
-  return { id, type, projectId, workflowId, body: utf8Bytes(whole) > MAX_BODY_BYTES ? bodyOf(short) : whole };
+  return { id, type, projectId, workflowId, body: utf8Bytes(whole) > MAX_EVENT_BYTES ? bodyOf(short) : whole };
 }
 
-/** The JSON readers of many receivers refuse half a surrogate pair and NUL, which texts of the upstream may hold. */
+/** The JSON readers of many receivers can't read half a surrogate pair or NUL, which texts of the upstream may hold. */
 function readable(_: string, value: unknown): unknown {
   return typeof value === 'string' ? value.toWellFormed().replaceAll('\0', '\uFFFD') : value;
 }

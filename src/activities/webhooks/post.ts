@@ -26,7 +26,7 @@ interface Request {
 }
 
 /** Limits a try from the look-up to the status. */
-const LIMIT_MS = 15_000;
+const TRY_LIMIT_MS = 15_000;
 /** Limits one of several addresses; Node's own 250 ms are too short for a receiver on another continent. */
 const ADDRESS_LIMIT_MS = 3_000;
 
@@ -48,13 +48,17 @@ function signedHeaders({ endpoint, eventId, body }: Omit<Request, 'way'>) {
 export async function post(request: Request): Promise<{ status: number; retryAfterMs: number | null }> {
   const { url } = request.endpoint;
   const connection = open(url, request.way);
-  const signal = AbortSignal.timeout(LIMIT_MS);
+  const signal = AbortSignal.timeout(TRY_LIMIT_MS);
   // undici ends no request that waits for a connection, or for a tunnel.
   signal.addEventListener('abort', () => void connection.destroy(signal.reason as Error).catch(() => {}));
   try {
     const { statusCode, headers, body } = await connection.request({
-      ...{ origin: url.origin, method: 'POST', path: url.pathname + url.search, signal },
-      ...{ headers: signedHeaders(request), body: request.body },
+      origin: url.origin,
+      method: 'POST',
+      path: url.pathname + url.search,
+      signal,
+      headers: signedHeaders(request),
+      body: request.body,
     });
     body.on('error', () => {}).destroy();
     return { status: statusCode, retryAfterMs: retryAfterOf(headers, statusCode === 429) ?? null };
@@ -99,8 +103,8 @@ const lookupPublic: LookupFunction = (host, { all }, callback) => {
 export async function publicAddresses(host: string): Promise<LookupAddress[]> {
   const answers = await Promise.allSettled([resolver.resolve4(host), resolver.resolve6(host)]);
   const addresses = answers.flatMap((answer) => (answer.status === 'fulfilled' ? answer.value : []));
-  const [refused] = answers.filter((answer) => answer.status === 'rejected');
-  if (addresses.length === 0) throw refused?.reason;
+  const [failed] = answers.filter((answer) => answer.status === 'rejected');
+  if (addresses.length === 0) throw failed?.reason;
   const taken = addresses.filter(isPublic);
   if (taken.length === 0) throw notPublic();
   return taken.map((address) => ({ address, family: isIP(address) }));

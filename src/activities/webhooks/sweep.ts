@@ -1,6 +1,6 @@
 /**
  * Finds events in Temporal's lists: jobs and exports that closed, and jobs that wait for a person. So no worker need be
- * there when an event happens. Each event is found many times with one id: the server refuses a second delivery.
+ * there when an event happens. Each event is found many times with one id: the server starts no second delivery.
  */
 import { setTimeout as delay } from 'node:timers/promises';
 import { Context, log } from '@temporalio/activity';
@@ -28,34 +28,34 @@ export interface SweepOptions {
   endpoints: Endpoints;
   webUi: WebUi | null;
   onSearch: () => void;
-  /** How many ends are asked for at a time, from one sweep to the next. */
+  /** The number of ends that are asked for at a time, from one sweep to the next. */
   page?: { size: number };
   /** Ends the sweep: another worker goes on. */
   signal: AbortSignal;
 }
 
-/** After so long the workflow gets a newer state. */
+/** After this time the workflow gets a newer state. */
 const SWEEP_MS = 60_000;
 const ENDS_EVERY_MS = 5_000;
 const DOUBTS_EVERY_MS = 10_000;
-const HEARTBEAT_MS = 5_000;
+const SWEEP_HEARTBEAT_MS = 5_000;
 /** Temporal lists most ends at once, and the others within minutes. Each sweep reads those minutes once. */
 const LATELY_MS = 30_000;
 const MAX_LATE_MS = 5 * 60_000;
 /** After an outage the ends are read hour by hour. */
 const MAX_READ_MS = 60 * 60_000;
-/** Limits the question for the state of one job. So many jobs are asked at once: some may not answer. */
-const ASK_LIMIT_MS = 5_000;
+/** Limits the question for the state of one job. Fifty jobs are asked at once: some may not answer. */
+const STATE_LIMIT_MS = 5_000;
 const ASKED_AT_ONCE = 50;
 const ANNOUNCED_AT_ONCE = 10;
-const PAGE_SIZE = { min: 50, max: 1_000 };
+const LIST_PAGE_SIZE = { min: 50, max: 1_000 };
 
 /** Announces events for a minute, longer only to catch up. Returns how far all ends were read. */
 export async function sweepEvents(options: SweepOptions, { endsFrom }: WebhookSweepState): Promise<WebhookSweepState> {
   const over = new AbortController();
   const signal = AbortSignal.any([options.signal, over.signal]);
   const sweep = new EventSweep({ ...options, signal }, endsFrom);
-  const beats = setInterval(() => Context.current().heartbeat(), HEARTBEAT_MS);
+  const beats = setInterval(() => Context.current().heartbeat(), SWEEP_HEARTBEAT_MS);
   try {
     // Doubts have a loop of their own: a job whose workers do not answer delays no end.
     await Promise.race([sweep.announceEnds(), sweep.announceDoubts()]);
@@ -83,8 +83,8 @@ class EventSweep {
   constructor(options: SweepOptions, endsFrom: number) {
     this.#options = options;
     this.endsFrom = endsFrom;
-    this.#page = options.page ?? { size: PAGE_SIZE.max };
-    this.#page.size = Math.min(2 * this.#page.size, PAGE_SIZE.max);
+    this.#page = options.page ?? { size: LIST_PAGE_SIZE.max };
+    this.#page.size = Math.min(2 * this.#page.size, LIST_PAGE_SIZE.max);
   }
 
   /** Reads all ends since `endsFrom` once, and then new ones again and again. */
@@ -106,7 +106,7 @@ class EventSweep {
   /** Asks the jobs that wait for a person, again and again: one that does not answer is asked in the next round. */
   async announceDoubts(): Promise<never> {
     const { client, webUi } = this.#options;
-    const context = { ...this.#options, hidePrompts: true, timeoutMs: ASK_LIMIT_MS, logger: loggerOf(undefined) };
+    const context = { ...this.#options, hidePrompts: true, timeoutMs: STATE_LIMIT_MS, logger: loggerOf(undefined) };
     for (;;) {
       const doubts: JobSummary[] = [];
       const listed = listJobs(client, { phase: 'needsAttention', isRunning: true }, { condition: this.#isOwn });
@@ -131,8 +131,8 @@ class EventSweep {
       await announce();
     } catch (error) {
       this.#options.signal.throwIfAborted();
-      if (!(error instanceof TemporalCallError) || this.#page.size === PAGE_SIZE.min) throw error;
-      this.#page.size = Math.max(Math.floor(this.#page.size / 2), PAGE_SIZE.min);
+      if (!(error instanceof TemporalCallError) || this.#page.size === LIST_PAGE_SIZE.min) throw error;
+      this.#page.size = Math.max(Math.floor(this.#page.size / 2), LIST_PAGE_SIZE.min);
       log.warn('The ends of runs could not be listed: smaller pages are asked for', { error, page: this.#page.size });
       await this.#inSmallerPages(announce);
     }
@@ -188,7 +188,9 @@ class EventSweep {
       if (!events.includes(type)) continue;
       const delivery: WebhookDelivery = { eventId, projectId, endpoint: { id, origin: url.origin }, body };
       const started = client.workflow.start(WEBHOOK_DELIVERY_WORKFLOW, {
-        ...{ workflowId: `webhook/${eventId}/${id}`, taskQueue, args: [delivery] },
+        workflowId: `webhook/${eventId}/${id}`,
+        taskQueue,
+        args: [delivery],
         workflowIdReusePolicy: 'REJECT_DUPLICATE',
         memo: { type, of, to: url.origin },
         staticSummary: `${type} to ${url.origin}`,

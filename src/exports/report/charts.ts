@@ -4,7 +4,7 @@ import type { Day } from '../snapshots/catalog.js';
 import { aiShare, isBelieved } from './figures.js';
 import { Html } from './html.js';
 
-interface Line {
+interface ChartLine {
   name: string;
   color: string;
   valueOf: (day: Day) => number | null;
@@ -14,7 +14,7 @@ const SIZE = { width: 960, height: 280 };
 
 /** Visitors of each day, human and AI. */
 export function visitorsChart(days: readonly Day[]): Html {
-  const lines: Line[] = [
+  const lines: ChartLine[] = [
     { name: 'Human', color: 'var(--human)', valueOf: ({ manifest }) => manifest?.totals.human ?? null },
     { name: 'AI', color: 'var(--ai)', valueOf: ({ manifest }) => manifest?.totals.ai ?? null },
   ];
@@ -46,7 +46,7 @@ export function sparkline(values: readonly (number | null)[]): Html {
   );
 }
 
-function drawn(days: readonly Day[], lines: Line[], format: (value: number) => string, label: string): Html {
+function drawn(days: readonly Day[], lines: ChartLine[], format: (value: number) => string, label: string): Html {
   const chart = init(null, null, { renderer: 'svg', ssr: true, ...SIZE });
   try {
     chart.setOption(optionOf(days, lines, format));
@@ -57,7 +57,7 @@ function drawn(days: readonly Day[], lines: Line[], format: (value: number) => s
   }
 }
 
-function optionOf(days: readonly Day[], lines: Line[], format: (value: number) => string): EChartsCoreOption {
+function optionOf(days: readonly Day[], lines: ChartLine[], format: (value: number) => string): EChartsCoreOption {
   const text = { color: 'var(--muted)', fontSize: 12 };
   return {
     animation: false,
@@ -82,14 +82,14 @@ function optionOf(days: readonly Day[], lines: Line[], format: (value: number) =
 }
 
 /** The largest value of a day that is believed: the axis ends there. */
-function mostOf(days: readonly Day[], lines: Line[]): number {
+function mostOf(days: readonly Day[], lines: ChartLine[]): number {
   const values = days.filter(isBelieved).flatMap((day) => lines.map(({ valueOf }) => valueOf(day) ?? 0));
   return values.length > 0 ? Math.max(...values) : Infinity;
 }
 
 function seriesOf(
   days: readonly Day[],
-  { name, color, valueOf }: Line,
+  { name, color, valueOf }: ChartLine,
   most: number,
   format: (value: number) => string,
 ): object {
@@ -107,21 +107,21 @@ function seriesOf(
 }
 
 /** A dot that lies outside stands at the end of the axis, with its value beside it. */
-function withinAxis(point: Point, most: number, format: (value: number) => string): object {
+function withinAxis(point: ChartPoint, most: number, format: (value: number) => string): object {
   const { value } = point;
   if (value === null || value <= most) return point;
   const label = { show: true, position: 'bottom', color: 'var(--muted)', fontSize: 12, formatter: format(value) };
   return { ...point, value: most, label };
 }
 
-interface Point {
+interface ChartPoint {
   value: number | null;
   symbolSize: number;
   itemStyle: object;
 }
 
 /** Days to doubt are dots; so is a day between two gaps, which no line would show. */
-function pointOf(values: readonly (number | null)[], i: number, state: Day['state'], color: string): Point {
+function pointOf(values: readonly (number | null)[], i: number, state: Day['state'], color: string): ChartPoint {
   const value = values[i] ?? null;
   const isAlone = (values[i - 1] ?? null) === null && (values[i + 1] ?? null) === null;
   if (state === 'inconsistent') return { value, symbolSize: 9, itemStyle: { color: 'var(--bad)' } };

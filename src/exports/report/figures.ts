@@ -6,9 +6,9 @@ import type { SnapshotManifest, VisitorTotals } from '../../contract.js';
 import { type DateRange, plusDays } from '../date-range.js';
 import { type Day, daysOf, isOneDay, mayHaveBegun } from '../snapshots/catalog.js';
 
-/** So many days are shown in charts and sparklines. */
+/** The days that charts and sparklines show. */
 export const REPORT_DAYS = 90;
-/** So many days are compared with as many before them: whole weeks, so that weekends weigh the same. */
+/** Four weeks are compared with the four before them: whole weeks, so that weekends weigh the same. */
 export const PERIOD_DAYS = 28;
 
 interface Period {

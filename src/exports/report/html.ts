@@ -22,14 +22,11 @@ function rendered(part: Part): string {
   return String(part).replace(/[&<>"']/g, (character) => ENTITIES[character] ?? character);
 }
 
-const MAX_CHARACTERS = 500;
+const MAX_TEXT_CHARACTERS = 500;
 
-/**
- * Text from outside, with a code for each character that is invisible or turns the reading direction. A long text is
- * cut.
- */
+/** Text from outside: invisible characters, and those that turn the reading direction, as codes; cut if long. */
 export function visible(text: string): string {
-  const short = text.length > MAX_CHARACTERS ? `${text.slice(0, MAX_CHARACTERS).toWellFormed()}…` : text;
+  const short = text.length > MAX_TEXT_CHARACTERS ? `${text.slice(0, MAX_TEXT_CHARACTERS).toWellFormed()}…` : text;
   return short.replace(/[\p{Cc}\u200e\u200f\u2028-\u202e\u2066-\u2069]/gu, (character) => {
     return `\\u${character.charCodeAt(0).toString(16).padStart(4, '0')}`;
   });
@@ -61,7 +58,7 @@ export function table(
 
 // How figures are written.
 
-/** How much more or less than before; null if there is nothing to compare. */
+/** The change since before; null if there is nothing to compare. */
 export function change(now: number | undefined, before: number | undefined): Html | null {
   if (now === undefined || before === undefined) return null;
   if (before === 0) return now === 0 ? html`<span class="flat">±0 %</span>` : html`<span class="up">new</span>`;

@@ -27,7 +27,7 @@ interface TopPages {
 const SHOWN = 25;
 /** Bounds a worker's memory: beyond it, the half of the pages with the fewest visitors is forgotten. */
 const MAX_PAGES = 300_000;
-const MAX_CHARACTERS = 32_000_000;
+const MAX_PATH_CHARACTERS = 32_000_000;
 
 /** The pages with the most visitors a day, on average over the recent period. */
 export async function topPages(store: SnapshotStore, { days, recent, before }: Figures): Promise<TopPages> {
@@ -63,7 +63,7 @@ async function bestPaths(store: SnapshotStore, days: readonly Day[]): Promise<st
     await eachRow(store, day, ({ path, total }) => {
       if (!visitors.has(path)) characters += path.length;
       visitors.set(path, (visitors.get(path) ?? 0) + total);
-      if (visitors.size <= MAX_PAGES && characters <= MAX_CHARACTERS) return;
+      if (visitors.size <= MAX_PAGES && characters <= MAX_PATH_CHARACTERS) return;
       visitors = new Map(top(visitors.size / 2));
       characters = [...visitors.keys()].reduce((sum, { length }) => sum + length, 0);
     });

@@ -40,7 +40,7 @@ export async function* findSnapshots(
   yield* [...byFolder.values()].sort((a, b) => (a.folder < b.folder ? -1 : 1));
 }
 
-/** How far back days are made up for, and how many at a time. */
+/** Days are made up for within four weeks, at most seven at a time. */
 const MADE_UP = { within: 28, most: 7 };
 
 /** Days without a snapshot between others of the last weeks, the newest first; `now` in milliseconds since 1970. */

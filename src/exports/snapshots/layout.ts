@@ -6,7 +6,7 @@ const SNAPSHOTS_FOLDER = 'visitors';
 const SUPERSEDED_FOLDER = 'superseded';
 /** The folder of work in progress. */
 export const STAGING = 'staging';
-/** A probe writes as much as a small chunk: a full disk may still have room for a few bytes. */
+/** A probe is as large as a small chunk: a full disk may still have room for a few bytes. */
 export const PROBE_BYTES = 1 << 20;
 
 /** The folder of all snapshots, or of those of a project. */

@@ -10,7 +10,7 @@ import { type SnapshotStore, SnapshotStoreError } from './snapshot-store.js';
 export const FORMAT_VERSION = 1;
 
 const COUNT = z.int().min(0);
-const COUNTS = z.object({ human: COUNT, ai: COUNT, total: COUNT });
+const TOTALS = z.object({ human: COUNT, ai: COUNT, total: COUNT });
 /** A part of a key: it must not lead elsewhere, nor be more than a folder can hold. */
 const PLAIN_NAME = z.string().regex(/^[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}$/);
 
@@ -22,7 +22,7 @@ export const CHECKED_FIELDS = z.object({
   dateFrom: z.iso.date(),
   dateTo: z.iso.date(),
   rows: COUNT,
-  totals: COUNTS,
+  totals: TOTALS,
   consistent: z.boolean(),
   provisional: z.boolean(),
   // A newer release may know more kinds.
@@ -76,10 +76,7 @@ export async function unlessNewer(manifest: Promise<SnapshotManifest | null>): P
   });
 }
 
-/**
- * The manifest of a date range's snapshot; null if there is no snapshot. Throws if another project's lies in its place,
- * or one of a newer release.
- */
+/** The manifest of a range's snapshot, or null. Throws for one of another project, or of a newer release. */
 export async function readManifest(store: SnapshotStore, range: VisitorExportRange): Promise<SnapshotManifest | null> {
   const manifest = await readManifestAt(store, manifestKey(range));
   if (!manifest) return null;
@@ -130,11 +127,19 @@ export function isAsWritten(manifest: SnapshotManifest): boolean {
 
 /** A snapshot as the result of an export describes it. */
 export function receiptOf(store: SnapshotStore, manifest: SnapshotManifest, unchanged: boolean): SnapshotReceipt {
-  const { projectId, dateFrom, dateTo, rows, totals, consistent, provisional, drift, files } = manifest;
+  const { snapshotId: id, projectId, dateFrom, dateTo, rows, totals, consistent, provisional, drift, files } = manifest;
   return {
-    ...{ snapshotId: manifest.snapshotId, projectId, dateFrom, dateTo },
+    snapshotId: id,
+    projectId,
+    dateFrom,
+    dateTo,
     location: store.urlOf(snapshotFolder(manifest)),
-    ...{ rows, totals, files: files.length, consistent, provisional, unchanged },
+    rows,
+    totals,
+    files: files.length,
+    consistent,
+    provisional,
+    unchanged,
     ...(drift && { drift }),
   };
 }

@@ -18,7 +18,7 @@ export function writeParquet(rows: readonly VisitorRow[]): Uint8Array {
   const path = { name: 'path', encoding: 'PLAIN', statistics: false, offsetIndex: false } as const;
   const columnData = [
     { ...path, data: rows.map((row) => row.path) },
-    // A dictionary if it halves the bytes, else plain: a ninth more than DELTA_BINARY_PACKED, which some refuse.
+    // A dictionary if it halves the bytes, else plain: a ninth more than DELTA_BINARY_PACKED, which some can't read.
     ...COUNTS.map((name) => {
       return { name, data: BigInt64Array.from(rows, (row) => BigInt(row[name])), offsetIndex: false };
     }),

@@ -154,12 +154,18 @@ function manifestOf({ range, runId, checkpoint, inconsistency, exportedAt }: Fin
   return {
     formatVersion: FORMAT_VERSION,
     snapshotId: snapshotId(range, rows, content, totals),
-    ...{ projectId, dateFrom, dateTo, rows, totals },
+    projectId,
+    dateFrom,
+    dateTo,
+    rows,
+    totals,
     consistent: drift === null,
     provisional: isProvisional(Date.parse(exportedAt), dateTo),
     ...(drift && { drift }),
     ...(rounded && { rounded }),
-    ...{ exportedAt, files: [], runId },
+    exportedAt,
+    files: [],
+    runId,
   };
 }
 

@@ -13,7 +13,7 @@ import { Upload } from '@aws-sdk/lib-storage';
 import { inStore, orNull, SnapshotStoreError, writeFrom, type SnapshotStore } from './snapshot-store.js';
 
 const PART_BYTES = 8 << 20; // S3 takes 10,000 parts of 5 MiB or more
-/** The SDK gives up a connection that is silent for so long. Three tries fit into an attempt of `readChunk`. */
+/** The SDK gives up a connection that is silent for this time. Three tries fit into an attempt of `readChunk`. */
 const IDLE_MS = 15_000;
 
 /** How the server of a bucket is called. */
@@ -108,8 +108,7 @@ export class S3Store implements SnapshotStore {
   async removeUnfinished(key: string): Promise<void> {
     const { Bucket, Key: Prefix } = this.#object(key);
     await inStore('remove', key, async () => {
-      // A whole key: MinIO lists uploads of no other prefix.
-      // Those of a page are gone when the next one is asked for.
+      // A whole key: MinIO lists uploads of no other prefix. Those of a page are gone when the next one is asked for.
       for (let isMore = true; isMore;) {
         const page = await this.#client.send(new ListMultipartUploadsCommand({ Bucket, Prefix }));
         for (const { Key, UploadId } of page.Uploads ?? []) {

@@ -7,10 +7,10 @@ import type { MalformedRow, VisitorPage, VisitorRow } from '../../upstream/upstr
 import { isSameTotals, PAGE_ROWS, type ScanCheckpoint } from '../scan-checkpoint.js';
 import { addTo, ContentDigest, newPathKey, pathHash, sha256Hex } from './content-digest.js';
 
-/** After so many pages in a row without a new row the scan ends: an upstream may leave out 2,500 rows, but not more. */
+/** After ten pages in a row without a new row the scan ends: an upstream may leave out 2,500 rows, but not more. */
 const MAX_BARREN_PAGES = 10;
 /** Characters of a path that a snapshot's mark may show. */
-const MAX_SHOWN = 100;
+const MAX_PATH_SHOWN = 100;
 
 type PageRow = VisitorPage['visitors'][number];
 
@@ -24,7 +24,7 @@ export class Scan {
   /** @param limit Rows that a page is asked for. */
   constructor(checkpoint: ScanCheckpoint, paths: PathSet, limit = PAGE_ROWS) {
     this.#state = structuredClone(checkpoint);
-    // The key lasts as long as there are hashes made with it: in staging, and in the sets of other workers.
+    // The key lasts while there are hashes made with it: in staging, and in the sets of other workers.
     if (checkpoint.chunks === 0) this.#state.pathKey = newPathKey();
     this.#paths = paths;
     this.#limit = limit;
@@ -82,12 +82,12 @@ export class Scan {
   #wholeRow(row: PageRow): PageRow {
     if (isMalformed(row)) return row;
     // Half a surrogate pair has no UTF-8, so a file can't hold it. A copy of each row would cost time.
-    if (isWhole(row) && row.path.isWellFormed()) return row;
+    if (hasWholeNumbers(row) && row.path.isWellFormed()) return row;
     return { path: row.path.toWellFormed(), ...this.#wholeCounts(row) };
   }
 
   #wholeCounts(counts: VisitorTotals): VisitorTotals {
-    if (!isWhole(counts)) this.#state.rounded = true;
+    if (!hasWholeNumbers(counts)) this.#state.rounded = true;
     const { human, ai, total } = counts;
     return { human: Math.round(human), ai: Math.round(ai), total: Math.round(total) };
   }
@@ -154,8 +154,11 @@ export class Scan {
   #leaveOut({ malformed, field, fault }: MalformedRow, i: number): void {
     const { path } = Object(malformed) as { path?: unknown };
     this.#state.malformed ??= {
-      ...{ kind: 'malformedRows', offset: this.#state.offset + i, count: 0, field: `${field} ${fault}` },
-      ...(typeof path === 'string' && { path: path.toWellFormed().slice(0, MAX_SHOWN) }),
+      kind: 'malformedRows',
+      offset: this.#state.offset + i,
+      count: 0,
+      field: `${field} ${fault}`,
+      ...(typeof path === 'string' && { path: path.toWellFormed().slice(0, MAX_PATH_SHOWN) }),
     };
     this.#state.malformed.count! += 1;
   }
@@ -210,7 +213,7 @@ function isMalformed(row: PageRow): row is MalformedRow {
   return 'malformed' in row;
 }
 
-function isWhole({ human, ai, total }: VisitorTotals): boolean {
+function hasWholeNumbers({ human, ai, total }: VisitorTotals): boolean {
   return Number.isInteger(human) && Number.isInteger(ai) && Number.isInteger(total);
 }
 

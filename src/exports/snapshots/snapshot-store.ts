@@ -18,10 +18,7 @@ export interface SnapshotStore {
    * half-way. Errors of the source pass through.
    */
   put(key: string, source: Uint8Array | AsyncIterable<Uint8Array>): Promise<void>;
-  /**
-   * Keys of all objects below a folder, those whose next part is `from` or later, in any order: not every S3 server
-   * sorts them.
-   */
+  /** Keys of all objects below a folder whose next part is `from` or later, in any order: S3 servers differ. */
   list(folder: string, from?: string): AsyncIterable<string>;
   /** Removes an object; none there is fine. */
   remove(key: string): Promise<void>;
@@ -31,10 +28,7 @@ export interface SnapshotStore {
   removeUnfinished(key: string): Promise<void>;
 }
 
-/**
- * The store refused or failed: a full disk, access denied, no connection. `operation` is `read`, `write`, `list` or
- * `remove`.
- */
+/** The store failed: a full disk, access denied, no connection. `operation`: `read`, `write`, `list` or `remove`. */
 export class SnapshotStoreError extends Error {
   override readonly name = 'SnapshotStoreError';
   readonly operation: string;
@@ -52,7 +46,7 @@ function words(cause: unknown): string {
   if (!(cause instanceof Error)) return String(cause);
   const { name, message, $metadata } = cause as Error & { $metadata?: { httpStatusCode?: number } };
   const status = $metadata?.httpStatusCode;
-  // An answer without a body has no words: HEAD has none, and not every server gives one with a refusal.
+  // An answer without a body has no words: HEAD has none, and not every server gives one with an error.
   if (/Unknown/.test(message) && status) return `${status === 403 ? 'AccessDenied: ' : ''}the store answered ${status}`;
   // The AWS SDK keeps the code (AccessDenied, NoSuchBucket) in the name.
   return name === 'Error' || message.includes(name) ? message : `${name}: ${message}`;

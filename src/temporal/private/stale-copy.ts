@@ -23,7 +23,7 @@ import type { ActivateInput, ConcludeActivationInput } from '@temporalio/workflo
 import { STALE_COPY } from '../../contract/shared.js';
 
 /** What a worker was given of a run. */
-interface Point {
+interface HistoryPoint {
   /** How far the history went: to the start of the task, or for a query to its end. */
   events: number;
   time: string;
@@ -34,7 +34,7 @@ interface Point {
 }
 
 /** The latest task that leaves events in any case. */
-interface Task extends Point {
+interface WorkflowTask extends HistoryPoint {
   /** What it has sent so far; each leaves an event in a history if the task ended well. */
   commands: Set<string>;
 }
@@ -79,8 +79,8 @@ export function interceptors(): WorkflowInterceptors {
 
 /** Looks at what one copy of a run is given; calls `onThrownAway` for each activation that it fails. */
 export function guard(onThrownAway: () => void): WorkflowInterceptors {
-  let last: Point | null = null;
-  let task: Task | null = null;
+  let last: HistoryPoint | null = null;
+  let task: WorkflowTask | null = null;
   let isBehind = false;
   return {
     internals: [
@@ -103,7 +103,7 @@ export function guard(onThrownAway: () => void): WorkflowInterceptors {
         concludeActivation(input, next) {
           const output = next(input);
           // The server may leave no event of a task that does nothing else.
-          if (!last || last.isQuery || isOnlyRefusals(output)) return output;
+          if (!last || last.isQuery || areUpdatesRejected(output)) return output;
           if (!task || !isOfSameTask(last, task)) task = { ...last, commands: new Set() };
           noteCommands(task.commands, output);
           return output;
@@ -113,7 +113,7 @@ export function guard(onThrownAway: () => void): WorkflowInterceptors {
   };
 }
 
-function pointOf({ activation }: ActivateInput): Point {
+function pointOf({ activation }: ActivateInput): HistoryPoint {
   const { historyLength, historySizeBytes, timestamp, isReplaying, jobs } = activation;
   return {
     events: Number(historyLength ?? 0),
@@ -133,23 +133,27 @@ function isOfClosedRun({ activation: { jobs } }: ActivateInput): boolean {
 }
 
 /** The time alone is not enough: after the server's clock was set back, tasks begin and no time passes for the run. */
-function isOfSameTask(one: Point, other: Point): boolean {
+function isOfSameTask(one: HistoryPoint, other: HistoryPoint): boolean {
   return one.time === other.time && one.bytes === other.bytes;
 }
 
 /** Events have come, and not the task with them. A task of the past is in history. */
-function hasNoTask(point: Point, last: Point): boolean {
+function hasNoTask(point: HistoryPoint, last: HistoryPoint): boolean {
   return !point.isReplaying && !point.isQuery && point.events > last.events && isOfSameTask(point, last);
 }
 
 /** The history is too short for one in which the task before ended well. One that is replayed did. */
-function lacksEvents(input: ActivateInput, { isReplaying, isQuery, events }: Point, task: Task): boolean {
+function lacksEvents(
+  input: ActivateInput,
+  { isReplaying, isQuery, events }: HistoryPoint,
+  task: WorkflowTask,
+): boolean {
   if (task.isReplaying || isReplaying || isQuery || events <= task.events) return false;
   return events - task.events < leastEvents(input, task);
 }
 
 /** What a history holds at least between the start of a task that ended well and the start of the next. */
-function leastEvents({ activation }: ActivateInput, { commands }: Task): number {
+function leastEvents({ activation }: ActivateInput, { commands }: WorkflowTask): number {
   const jobs = activation.jobs ?? [];
   const withEvents = jobs.filter((job) => JOBS_WITH_EVENTS.some((kind) => job[kind]));
   // The start of an activity is recorded with its end.
@@ -157,7 +161,7 @@ function leastEvents({ activation }: ActivateInput, { commands }: Task): number 
   return EVENTS_BETWEEN_TASKS + commands.size + withEvents.length + completed.length;
 }
 
-function isOnlyRefusals({ commands }: ConcludeActivationInput): boolean {
+function areUpdatesRejected({ commands }: ConcludeActivationInput): boolean {
   return commands.length > 0 && commands.every(({ updateResponse }) => updateResponse?.rejected);
 }
 
@@ -168,9 +172,9 @@ function noteCommands(noted: Set<string>, { commands }: ConcludeActivationInput)
   }
 }
 
-type Command = ConcludeActivationInput['commands'][number];
+type WorkflowCommand = ConcludeActivationInput['commands'][number];
 
-function namesIn<Kind extends keyof Command>(command: Command, kinds: Record<Kind, string>): string[] {
+function namesIn<Kind extends keyof WorkflowCommand>(command: WorkflowCommand, kinds: Record<Kind, string>): string[] {
   return Object.entries<string>(kinds).flatMap(([kind, name]) => {
     const of = command[kind as Kind] as { seq?: number; childWorkflowSeq?: number } | null | undefined;
     return of ? `${name} ${of.childWorkflowSeq ?? of.seq}` : [];

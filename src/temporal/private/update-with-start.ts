@@ -1,5 +1,5 @@
 /**
- * Decides whether a refused update, which counts as accepted too, needs a further request for its outcome.
+ * Decides whether an update that its validator rejected needs a further request for its outcome: it counts as accepted.
  *
  * Needs: the handler of the SDK's client below its interceptors, since the handle of an update does not say whether its
  * outcome is known already.

@@ -10,9 +10,9 @@ import { jsonBytes } from '../../contract/shared.js';
 import { jobTitle } from '../../agent-job/web-ui-text.js';
 import { inputHash, parseJobInput, type JobSpec } from '../../agent-job/input.js';
 import { restart } from './deadline.js';
-import { Dashboard, logRefusal } from './dashboard.js';
+import { Dashboard, logInvalidInput } from './dashboard.js';
 import { noFollowUps, type CarriedFollowUps } from './follow-up-queue.js';
-import { refusedState } from './job-state.js';
+import { invalidInputState } from './job-state.js';
 import { handedOn } from '../handed-on.js';
 import { isNewRunWanted, leaveVersion, nextRunVersion } from '../worker-version.js';
 import { JobRun, type RunData } from './job-run.js';
@@ -29,7 +29,7 @@ interface Continued {
 }
 
 /** Our client gives no longer one; another's field of that name may be anything. */
-const MAX_TITLE = 200;
+const MAX_JOB_TITLE = 200;
 
 /** Raised with every change of `Continued` that another release would misread. */
 const CONTINUED_VERSION = 1;
@@ -126,7 +126,7 @@ function titleOf(spec: JobSpec, hash: string): string {
   const given = memo?.[MEMO.title];
   // A Schedule whose input was changed alone still has the memo of the former one.
   const isOfInput = (memo?.[MEMO.inputHash] ?? hash) === hash;
-  if (isOfInput && typeof given === 'string' && given !== '' && given.length <= MAX_TITLE) return given;
+  if (isOfInput && typeof given === 'string' && given !== '' && given.length <= MAX_JOB_TITLE) return given;
   return jobTitle(spec, memo?.[MEMO.hidePrompts] === true ? workflowId : null);
 }
 
@@ -152,8 +152,8 @@ function parse(input: unknown): JobSpec {
     return parseJobInput(input);
   } catch (error) {
     if (!(error instanceof InvalidInputError)) throw error;
-    setHandler(jobStateQuery, () => refusedState(input, workflowInfo().startTime));
-    logRefusal(input, error.message);
+    setHandler(jobStateQuery, () => invalidInputState(input, workflowInfo().startTime));
+    logInvalidInput(input, error.message);
     leaveVersion();
     throw invalidInputFailure(error);
   }

@@ -125,13 +125,13 @@ function attributesOf(run: JobRun): Record<Attribute, Value> {
   };
 }
 
-/** Visibility on SQL refuses half characters and NUL, and cuts nothing. */
+/** Visibility on SQL stores no half characters and no NUL, and cuts nothing. */
 function isIndexable(text: string): boolean {
   return text.length <= LIMIT.prLinkAttributeCharacters && text.isWellFormed() && !/\p{Cc}/u.test(text);
 }
 
-/** The web UI shows so many follow-ups; the query has them all. */
-const MAX_LISTED = 20;
+/** The web UI shows the last twenty follow-ups; the query has them all. */
+const MAX_LISTED_FOLLOW_UPS = 20;
 
 /** Markdown: what a job is, how it stands, what its follow-ups came to, and what a person should decide. */
 function currentDetails(run: JobRun): string {
@@ -196,11 +196,11 @@ function attention({ inDoubt, jobId, spec }: JobRun): string[] {
 
 function followUpLines(followUps: FollowUpStatus[]): string[] {
   if (followUps.length === 0) return [];
-  const shown = followUps.slice(-MAX_LISTED);
+  const shown = followUps.slice(-MAX_LISTED_FOLLOW_UPS);
   const hidden = followUps.length - shown.length;
   return [
     '',
-    `Follow-ups${hidden > 0 ? ` (the last ${MAX_LISTED} of ${followUps.length})` : ''}:`,
+    `Follow-ups${hidden > 0 ? ` (the last ${MAX_LISTED_FOLLOW_UPS} of ${followUps.length})` : ''}:`,
     '',
     ...shown.map(
       ({ id, state, error }) => `- ${plainMarkdown(id)}: ${state}${error ? ` (${plainMarkdown(error)})` : ''}`,
@@ -219,7 +219,7 @@ export function logWrite(run: JobRun, before: Write, outcome: WriteOutcome): voi
     case 'inDoubt':
       return log.warn('A write is in doubt: it may or may not have arrived', { ...ids, reason: outcome.reason });
     case 'rejected':
-      return log.warn('The upstream refused a write', { ...ids, status: outcome.status });
+      return log.warn('The upstream rejected a write', { ...ids, status: outcome.status });
     default:
       if (interruptionOf(before)?.reason.startsWith(outcome.reason)) return;
       return log.info('A write waits and is sent again', {
@@ -230,10 +230,10 @@ export function logWrite(run: JobRun, before: Write, outcome: WriteOutcome): voi
   }
 }
 
-/** Logs and counts a job whose input is wrong. */
-export function logRefusal(input: unknown, reason: string): void {
+/** Logs and counts a job whose input is invalid. */
+export function logInvalidInput(input: unknown, reason: string): void {
   const { projectId } = (input ?? {}) as { projectId?: unknown };
-  log.warn('A job was refused: its input is wrong', {
+  log.warn('A job was not started: its input is invalid', {
     projectId: typeof projectId === 'string' ? projectId : null,
     reason,
     ...loggedMetadata(labelsOf(input).metadata),

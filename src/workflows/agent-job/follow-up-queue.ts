@@ -6,7 +6,7 @@ import { LIMIT, type FollowUpState, type FollowUpStatus, type Priority, type Pro
 import { isOtherPrompt, promptHash } from '../../agent-job/input.js';
 import { cutToBytes, jsonBytes } from '../../contract/shared.js';
 
-interface QueuedFollowUp {
+interface KeptFollowUp {
   id: string;
   prompt: string;
   /** When it was queued, in milliseconds. */
@@ -24,7 +24,7 @@ type Entry = FollowUpStatus & { promptHash?: string };
 export interface CarriedFollowUps {
   /** In the order queued, overflows last in their order. */
   list: Entry[];
-  queue: QueuedFollowUp[];
+  queue: KeptFollowUp[];
   /** Ids that runs before this workflow used up. */
   givenIds: string[];
 }
@@ -42,7 +42,7 @@ export class FollowUps {
   readonly #entries = new Map<string, Entry>();
   /** Signals that met a full queue: their ids are free again. */
   readonly #overflows = new Map<string, Entry>();
-  readonly #queue: QueuedFollowUp[];
+  readonly #queue: KeptFollowUp[];
   readonly #givenIds: Set<string>;
   #waitingBytes: number;
 
@@ -54,7 +54,7 @@ export class FollowUps {
   }
 
   /** The one that is to be sent; it stays first until it is resolved. */
-  get next(): QueuedFollowUp | undefined {
+  get next(): KeptFollowUp | undefined {
     return this.#queue[0];
   }
 
@@ -86,7 +86,7 @@ export class FollowUps {
     );
   }
 
-  add(followUp: QueuedFollowUp): void {
+  add(followUp: KeptFollowUp): void {
     const { id, prompt } = followUp;
     this.#overflows.delete(id);
     this.#entries.set(id, { id, state: 'queued', promptHash: promptHash(prompt) });

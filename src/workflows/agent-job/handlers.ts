@@ -32,7 +32,7 @@ import {
   type ResolveUnknownInput,
   type Turn,
 } from '../../contract.js';
-import { asRefusal, refusing } from '../../agent-job/closed-run.js';
+import { asInputFailure, validated } from '../../agent-job/closed-run.js';
 import { FOLLOW_UP_ID } from '../../agent-job/fields.js';
 import { FULL_QUEUE, followUpConflictText, parseFollowUp, parseResolution } from '../../agent-job/input.js';
 import type { GivenFollowUp } from '../../agent-job/input.js';
@@ -48,7 +48,7 @@ import { canUseTurn, operationOf } from './write.js';
 
 /** Temporal allows ten updates in flight, and `resolveUnknown` must always get through. */
 const MAX_WAITING_UPDATES = 5;
-/** How many decisions may wait for the read of a job at once: `retry` and `abandon` must always get through. */
+/** Decisions that may wait at once until their job was read: `retry` and `abandon` must always get through. */
 const MAX_ADOPTIONS = 3;
 
 const { readJob } = proxyActivities<JobActivities>({
@@ -81,11 +81,11 @@ export function handleMessages(run: JobRun, dashboard: Dashboard): void {
   });
   const updates = { waiting: 0 };
   setHandler(sendFollowUpUpdate, (input) => takeUpdate(run, dashboard, updates, input), {
-    validator: (input) => refusing(() => checkUpdate(run, input)),
+    validator: (input) => validated(() => checkUpdate(run, input)),
   });
   const adoptions = { reading: 0 };
   setHandler(resolveUnknownUpdate, (input) => decide(run, adoptions, parseResolution(input)), {
-    validator: (input) => refusing(() => checkResolution(run, adoptions, input)),
+    validator: (input) => validated(() => checkDecision(run, adoptions, input)),
   });
 }
 
@@ -143,7 +143,7 @@ async function takeUpdate(
   updates: { waiting: number },
   input: FollowUpInput,
 ): Promise<FollowUpAnswer> {
-  // The validator, which a replay does not ask, has refused what is malformed.
+  // The validator, which a replay does not ask, lets nothing invalid through.
   const followUp = parseFollowUp(input);
   const id = updateIdOf(followUp);
   queue(run, id, followUp);
@@ -159,7 +159,7 @@ async function takeUpdate(
   return { id, state: run.followUps.stateOf(id) ?? 'abandoned', job: run.polls.known.job };
 }
 
-function checkResolution(run: JobRun, adoptions: { reading: number }, input: ResolveUnknownInput): void {
+function checkDecision(run: JobRun, adoptions: { reading: number }, input: ResolveUnknownInput): void {
   const { action, since, followUpId } = parseResolution(input);
   const { inDoubt } = run;
   if (!inDoubt) throw new InvalidInputError('action', 'has nothing to resolve: no write of this job is unknown');
@@ -207,7 +207,7 @@ function decide(
   const adopted = adopt(run, resolution).finally(() => (adoptions.reading -= 1));
   return adopted.then(
     () => jobState(run),
-    (error: unknown) => Promise.reject(asRefusal(error)),
+    (error: unknown) => Promise.reject(asInputFailure(error)),
   );
 }
 
@@ -222,7 +222,7 @@ async function adopt(run: JobRun, resolution: AdoptDecision): Promise<void> {
   // A run that Temporal began anew may adopt what an earlier one has created.
   const firstSentAt = run.isRepeated ? null : (run.write?.mayHaveArrivedSince ?? run.startedAt);
   const input = { projectId: run.spec.projectId, jobId: resolution.jobId, firstSentAt };
-  const result = await read(input, isMoot);
+  const result = await readToAdopt(input, isMoot);
   if (isMoot()) {
     throw new InvalidInputError(
       'action',
@@ -241,7 +241,7 @@ function problemOf(result: Exclude<ReadJobResult, { kind: 'found' }>, { projectI
   return `could not be read (${result.reason}); nothing was resolved: try again, or adopt it unread with force`;
 }
 
-async function read(input: ReadJobInput, isMoot: () => boolean): Promise<ReadJobResult> {
+async function readToAdopt(input: ReadJobInput, isMoot: () => boolean): Promise<ReadJobResult> {
   const scope = new CancellationScope();
   try {
     const reading = scope.run(() => readJob(input));

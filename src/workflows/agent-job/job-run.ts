@@ -1,7 +1,6 @@
 /**
  * All that one run of `agentJob` knows: its deadline, the pending write, what the polls showed, and the queue of
- * follow-ups. Decides by `ending()` whether the run is over. Nothing here waits: agent-job.ts, send.ts and poll-loop.ts
- * do.
+ * follow-ups. Decides by `ending()` whether the run is over. Waits are in agent-job.ts, send.ts and poll-loop.ts.
  */
 import {
   FAILURE,
@@ -22,7 +21,7 @@ import { passesAt, restart, type Deadline } from './deadline.js';
 import { FollowUps, type CarriedFollowUps } from './follow-up-queue.js';
 import { afterEvent, deadlineAfter, type Situation, type WriteEvent } from './write-transitions.js';
 import { PollFindings, type PollData } from './poll-findings.js';
-import { lastReadText, lostText, notCreatedText, whyEnded } from './read-texts.js';
+import { lastPollText, lostText, notCreatedText, whyEnded } from './poll-texts.js';
 import {
   beginWrite,
   countsAsInFlight,
@@ -139,7 +138,7 @@ export class JobRun {
     if (this.#stop) return this.#stop;
     if (write && (inDoubtOf(write) || countsAsInFlight(write))) return null;
     const { lastEnd: end } = polls;
-    // An end that has not stood counts all the same if no further read can show another.
+    // An end that has not stood counts all the same if no further poll can show another.
     const ended = end && ({ kind: 'ended', end } as const);
     if (polls.hasEnded && this.isIdle) return ended;
     if (polls.known.isGone) return ended ?? { kind: 'lost' };
@@ -250,7 +249,7 @@ export class JobRun {
   #rejected({ kind }: Write, { status, error }: Resolution & { kind: 'rejected' }): void {
     if (kind === 'create') {
       // The SDK logs messages of failures, and no details.
-      const message = `the upstream refused to create the job: ${status}`;
+      const message = `the upstream rejected the create: ${status}`;
       this.#stop = { kind: 'failed', type: FAILURE.createRejected, message, details: { status, error } };
       return;
     }
@@ -272,7 +271,7 @@ export class JobRun {
     if (kind === 'ended') return whyEnded(polls, this.#now());
     if (kind === 'lost') return lostText(polls.known, this.#now());
     if (kind !== 'timedOut') return null;
-    return jobId === null ? notCreatedText(write) : lastReadText(polls.known);
+    return jobId === null ? notCreatedText(write) : lastPollText(polls.known);
   }
 
   /** No caller is kept waiting any more: what still waits will never be sent. */
@@ -315,7 +314,7 @@ export class JobRun {
  */
 const MAX_DECISION_BYTES = 200_000;
 
-/** The decisions of a run with one more; the first ones leave if they are too many. */
+/** The decisions of a run with one more; the first ones leave if that is above a limit. */
 export function withDecision(
   before: readonly Decision[],
   { action, jobId, by, note }: ResolveUnknownInput,

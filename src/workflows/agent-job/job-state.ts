@@ -2,7 +2,7 @@
 import { FAILURE, type JobOutcome, type JobState, type Waiting } from '../../contract.js';
 import { labelsOf } from '../../agent-job/fields.js';
 import type { JobRun } from './job-run.js';
-import { oddReadText, unrestText } from './read-texts.js';
+import { oddPollText, unrestText } from './poll-texts.js';
 import { interruptionOf, notBeforeOf, queuedOf } from './write.js';
 
 /** The state of a job. */
@@ -45,8 +45,8 @@ export function waitingNow(run: JobRun): Waiting | null {
   return run.isSending || run.ending() ? null : waitingOf(run, Date.now());
 }
 
-/** The state of a job that never was: its input was refused. */
-export function refusedState(input: unknown, startTime: Date): JobState {
+/** The state of a job that never was: its input is invalid. */
+export function invalidInputState(input: unknown, startTime: Date): JobState {
   const { projectId } = (input ?? {}) as { projectId?: unknown };
   const at = startTime.toISOString();
   return {
@@ -54,7 +54,9 @@ export function refusedState(input: unknown, startTime: Date): JobState {
     projectId: typeof projectId === 'string' ? projectId : '',
     jobId: null,
     job: null,
-    ...{ prLink: null, prLinks: [], sawWork: null },
+    prLink: null,
+    prLinks: [],
+    sawWork: null,
     followUps: [],
     usedFollowUpIds: [],
     promptHashes: {},
@@ -107,7 +109,7 @@ function waitingToPoll({ spec, polls }: WaitingRun, now: number): Waiting {
     const standsAt = candidate.since + spec.settleMs;
     return waiting('settle', candidate.since, standsAt > now ? standsAt : null, unrestText(polls.known));
   }
-  return waiting('poll', Math.max(batchStartedAt, lastChangeAt), nextPollAt, oddReadText(polls.known));
+  return waiting('poll', Math.max(batchStartedAt, lastChangeAt), nextPollAt, oddPollText(polls.known));
 }
 
 function waiting(what: Waiting['for'], since: number, until: number | null, reason?: string): Waiting {

@@ -1,5 +1,5 @@
 /**
- * What the polls of a job have shown. Decides whether the job has ended, is lost or is badly read, and whether a poll
+ * What the polls of a job have shown. Decides whether the job has ended, is lost or polled in vain, and whether a poll
  * before its time is wanted. Pure: no Temporal. Times in milliseconds.
  */
 import { LIMIT, type JobRecord, type TerminalStatus } from '../../contract.js';
@@ -29,11 +29,11 @@ import {
   type NotFound,
   type PollPlan,
 } from '../../agent-job/poll-waits.js';
-import { MAX_FAILING_WAIT_MS, readPauseMs } from '../../agent-job/waits.js';
+import { MAX_FAILING_WAIT_MS, pollPauseMs } from '../../agent-job/waits.js';
 import type { Interruption } from './write.js';
 
-/** `pollNow` polls at most this often. */
-const MIN_PAUSE_MS = 1_000;
+/** `pollNow` polls at most once in this time. */
+const MIN_BETWEEN_POLLS_MS = 1_000;
 
 /** What continue-as-new hands on. */
 export interface PollData {
@@ -49,16 +49,16 @@ export interface PollData {
   prLinks: readonly string[];
   /** The record's status is a word that the interface does not name. */
   isUnknownStatus: boolean;
-  /** The end that the last good read showed; null if it showed none, or none was made since the last follow-up. */
+  /** The end that the last good poll showed; null if it showed none, or none was made since the last follow-up. */
   candidate: EndCandidate | null;
   unrest: Unrest | null;
   /** The end that counts though it has not stood, as the upstream would go on changing for ever; null if none does. */
   believed: TerminalStatus | null;
   /** Follow-ups that were accepted, or given up as unknown. */
   followUpsTaken: number;
-  /** What the last good read showed; null before the first. */
+  /** What the last good poll showed; null before the first. */
   lastSeen: SeenEnd | null;
-  /** Null without a follow-up, and if no read can show whose work it is. */
+  /** Null without a follow-up, and if no poll can show whose work it is. */
   work: WorkSigns | null;
   /** Answers 404 in a row; null if the last one was another. */
   notFound: NotFound | null;
@@ -68,11 +68,11 @@ export interface PollData {
   failures: number;
   /** No poll before this time: the upstream said so. */
   notBefore: number;
-  /** Before this time no batch reports that reads begin to fail. */
+  /** Before this time no batch reports that polls begin to fail. */
   troubleReportsFrom: number;
-  /** For how long the upstream asked to be left alone, at most, until that time: no batch reports that again. */
+  /** The longest pause that the upstream asked for until that time: no batch reports it again. */
   pauseMs: number;
-  /** What reads fail for, and since when; null while they succeed. */
+  /** What polls fail for, and since when; null while they succeed. */
   interruption: Interruption | null;
   /** A caller said `pollNow`, and no poll has answered it yet. */
   pollRequested: boolean;
@@ -145,7 +145,7 @@ export class PollFindings {
     const isLongPause = this.#pauseAfterCutMs >= Math.max(this.#plan.maxMs, MAX_FAILING_WAIT_MS);
     // The batch that runs polls sooner than another one might.
     if (this.#batch && this.#batch.maxReads > 1 && isLongPause) return;
-    this.requestedAt ??= Math.max(this.#now(), this.batchStartedAt + MIN_PAUSE_MS);
+    this.requestedAt ??= Math.max(this.#now(), this.batchStartedAt + MIN_BETWEEN_POLLS_MS);
     this.isPollNow = true;
     this.#data.pollRequested = true;
   }
@@ -155,12 +155,12 @@ export class PollFindings {
     this.requestedAt = this.#now();
   }
 
-  /** The end that counts has been read: with nothing left to send, the run is over. */
+  /** A poll has shown an end that counts: with nothing left to send, the run is over. */
   get hasEnded(): boolean {
     return this.#data.candidate?.hasStood === true || this.#data.believed !== null;
   }
 
-  /** The end in the last good read, or the one that is believed; null if there is none. */
+  /** The end in the last good poll, or the one that is believed; null if there is none. */
   get lastEnd(): TerminalStatus | null {
     return this.#data.candidate?.end ?? this.#data.believed;
   }
@@ -170,16 +170,16 @@ export class PollFindings {
     return standingOf({ candidate: this.#data.candidate, settleMs: this.#settleMs }, this.#now());
   }
 
-  /** What a batch must know of the reads before it. */
+  /** What a batch must know of the polls before it. */
   get forBatch(): Omit<PollJobInput, 'projectId' | 'jobId' | 'plan' | 'deadlineAt' | 'maxReads'> {
     const { job, links: knownLinks, lastChangeAt, work, candidate, followUpsTaken, unrest } = this.#data;
     const { failures, interruption, pauseMs, notFound } = this.#data;
     const troubleReportsFrom = this.#troubleReportsFrom;
-    // The first read after a follow-up is reported, whatever it shows: the next ones are compared with it.
+    // The first poll after a follow-up is reported, whatever it shows: the next ones are compared with it.
     const known = work !== null && work.first === null ? null : job;
-    const reads = { failures, isFailing: interruption !== null, troubleReportsFrom, pauseMs, notFound };
+    const health = { failures, isFailing: interruption !== null, troubleReportsFrom, pauseMs, notFound };
     const rules = { candidate, settleMs: this.#settleMs, followUpsTaken, brokenAt: unrest?.brokenAt ?? null };
-    return { known, knownLinks, lastChangeAt, ...rules, ...reads };
+    return { known, knownLinks, lastChangeAt, ...rules, ...health };
   }
 
   beginBatch({ maxReads, lastChangeAt }: PollJobInput): void {
@@ -203,7 +203,7 @@ export class PollFindings {
     this.#batch = null;
   }
 
-  /** The upstream may just have asked again to be left alone for so long: only the batch that runs knows. */
+  /** The upstream may just have asked again for such a pause: only the batch that runs knows. */
   get #pauseAfterCutMs(): number {
     const { interruption, pauseMs } = this.#data;
     return interruption || this.#now() < this.#troubleReportsFrom + pauseMs ? pauseMs : 0;
@@ -214,7 +214,7 @@ export class PollFindings {
     return Math.min(this.#data.troubleReportsFrom, this.#now() + TROUBLE_REPORTED_EVERY_MS);
   }
 
-  /** Takes in what a batch brought; what it read before a follow-up was accepted ends nothing. */
+  /** Takes in what a batch brought; what its polls showed before a follow-up was accepted ends nothing. */
   observe({ reading, reads, failures }: PollJobResult, asked: PollJobInput): void {
     const data = this.#data;
     const now = this.#now();
@@ -236,7 +236,7 @@ export class PollFindings {
     const data = this.#data;
     const now = this.#now();
     const { interruption: before } = data;
-    const pauseMs = readPauseMs(reading);
+    const pauseMs = pollPauseMs(reading);
     data.notBefore = now + pauseMs;
     data.pauseMs = Math.max(pauseMs, now < this.#troubleReportsFrom ? data.pauseMs : 0);
     data.interruption = isTrouble(reading, data.failures) ? pollInterruption(reading, before, now) : null;
@@ -244,7 +244,7 @@ export class PollFindings {
   }
 
   /** Shows a record, of whatever answer. */
-  #show(job: JobRecord, { isUnknownStatus, prLinks: links }: Shown): void {
+  #show(job: JobRecord, { isUnknownStatus, prLinks: links }: ShownParts): void {
     const data = this.#data;
     const prLinks = links ?? (job.prLink === null ? [] : [job.prLink]);
     data.links = links;
@@ -257,7 +257,7 @@ export class PollFindings {
     data.prLinks = withLinks(data.prLinks, prLinks);
   }
 
-  /** What a read shows decides about the end; the answer to a write is no read. */
+  /** What a poll shows decides about the end; the answer to a write is no poll. */
   #judge(reading: Reading & { kind: 'record' }): void {
     const data = this.#data;
     const now = this.#now();
@@ -277,15 +277,15 @@ export class PollFindings {
   }
 
   /** The job id is known from now on. `job` is what the create's response showed; null if a person named the job. */
-  jobKnown(job: JobRecord | null, shown: Shown): void {
+  jobKnown(job: JobRecord | null, shown: ShownParts): void {
     this.#data.lastChangeAt = this.#now();
     if (job) this.#show(job, shown);
     // A poll that shows the same is not reported. A job that was just created is at work.
     this.#data.lastSeen = { end: shown.end ?? null, prLink: job?.prLink ?? null };
   }
 
-  /** A follow-up was accepted, or given up: an end that was read before counts for nothing. */
-  followUpTaken(job: JobRecord | null, shown: Shown): void {
+  /** A follow-up was accepted, or given up: an end that was seen before counts for nothing. */
+  followUpTaken(job: JobRecord | null, shown: ShownParts): void {
     const data = this.#data;
     if (job) this.#show(job, shown);
     data.lastChangeAt = this.#now();
@@ -309,7 +309,7 @@ export class PollFindings {
   }
 }
 
-type Shown = Partial<ShownJob>;
+type ShownParts = Partial<ShownJob>;
 
 /** All links seen: the last ones, so that what continue-as-new hands on stays small. */
 function withLinks(before: readonly string[], seen: readonly string[]): readonly string[] {

@@ -33,7 +33,7 @@ const POLL = {
 /** Polls have the job's own priority; but a write, whose priority is 1, goes before any poll. */
 const AFTER_WRITES = { priority: { priorityKey: 2 } } as const;
 
-/** Polls the job by the plan for as long as the run lasts. */
+/** Polls the job by the plan while the run lasts. */
 export async function pollLoop(run: JobRun, waitPoint: WaitPoint, jobId: string): Promise<never> {
   for (let dueAt = 0; ; dueAt = Date.now() + nextWaitMs(run)) {
     await untilPollDue(run, waitPoint, dueAt);

@@ -39,15 +39,14 @@ import {
  */
 const WRITE_ATTEMPT = { heartbeatTimeout: '30 seconds', startToCloseTimeout: '45 seconds' } as const;
 /**
- * If the upstream's rate is limited, a write goes before the polls (priority 2 to 5) that wait in the same task
- * queue.
+ * If the upstream's rate is limited, a write goes before the polls (priority 2 to 5) that wait in the same task queue.
  */
-const BEFORE_READS = { priorityKey: 1 } as const;
+const BEFORE_POLLS = { priorityKey: 1 } as const;
 /** A new attempt only ever follows a worker that died, or a fence that could not be raised. */
 const RETRY = { initialInterval: '1 second', backoffCoefficient: 2, maximumInterval: '10 seconds' } as const;
-/** The wait of a held write that a person ended from outside begins again so soon. */
+/** The wait of a held write that a person ended from outside begins again after this time. */
 const ASK_AGAIN_MS = 1_000;
-/** Temporal shows at most so much of a summary. */
+/** Temporal shows at most 200 bytes of a summary. */
 const SUMMARY_BYTES = 200;
 
 const { awaitTry } = proxyActivities<JobActivities>({
@@ -60,7 +59,7 @@ const { awaitTry } = proxyActivities<JobActivities>({
   summary: 'Wait until the write may be tried',
 });
 
-const WRITE = { ...WRITE_ATTEMPT, retry: RETRY, priority: BEFORE_READS };
+const WRITE = { ...WRITE_ATTEMPT, retry: RETRY, priority: BEFORE_POLLS };
 const { createJob } = proxyActivities<JobActivities>({ ...WRITE, summary: 'Create the job' });
 const { sendMessage } = proxyActivities<JobActivities>({ ...WRITE, summary: 'Send a follow-up' });
 
@@ -76,7 +75,7 @@ export async function createRemoteJob(run: JobRun, waitPoint: WaitPoint, prompt:
   return jobId;
 }
 
-/** Sends follow-ups in the order queued, one at a time, for as long as the run lasts. */
+/** Sends follow-ups in the order queued, one at a time, while the run lasts. */
 export async function sendFollowUps(run: JobRun, waitPoint: WaitPoint, jobId: string): Promise<never> {
   for (;;) {
     await waitPoint.waitUntil(() => run.followUps.next !== undefined && !waitPoint.mustYield());
@@ -213,10 +212,7 @@ async function decision(run: JobRun, waitPoint: WaitPoint, write: Write): Promis
   if (isInTime === false && run.write === write) run.apply({ kind: 'timeOver' });
 }
 
-/**
- * Gives back a turn that no write waits for: of a queue that was reset, or that gave none for so long that the write
- * was sent without.
- */
+/** Gives back a turn that no write waits for: its queue was reset, or gave it after the write was sent without one. */
 export function giveBack({ id: turn, operation }: Turn, projectId: string): void {
   const report = { turn, outcome: 'unsent', at: Date.now() } as const;
   const queue = getExternalWorkflowHandle(requestQueueId({ operation, projectId } as QueueName));

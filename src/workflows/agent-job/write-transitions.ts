@@ -32,14 +32,14 @@ import {
   stopsDeadline,
   type Interruption,
   type Resolution,
-  type Waiting,
+  type WaitingWrite,
   type Write,
 } from './write.js';
 
 /** Sends of one write under policy `retry`. */
 const MAX_SENDS = 5;
 /** `pollNow` has a queue asked again at most this often. */
-const MIN_PAUSE_MS = 1_000;
+const MIN_BETWEEN_ASKS_MS = 1_000;
 
 type InDoubtOutcome = WriteOutcome & { kind: 'inDoubt' };
 
@@ -127,7 +127,7 @@ function sendEnded(sent: Write, { outcome, beganAt }: WriteEvent & { kind: 'send
 function rejected(write: Write, { status, error }: WriteOutcome & { kind: 'rejected' }, situation: Situation): Write {
   if (!mayHaveArrived(write)) return resolve(write, { kind: 'rejected', status, error });
   // The reason is logged: it leaves the upstream's text out.
-  const reason = `refused with ${status}, but an earlier send may have arrived`;
+  const reason = `rejected with ${status}, but an earlier send may have arrived`;
   return write.kind === 'create' ? fail(write, reason, situation) : resolve(write, { kind: 'unknown', reason });
 }
 
@@ -249,7 +249,7 @@ function leave(write: Write, situation: Situation): Write {
 function askAgain(write: Write, { now }: Situation): Write {
   const { state } = write;
   if (state.kind !== 'waiting' || !state.queued || write.turn) return write;
-  const notBefore = Math.max(now, state.heldAt + MIN_PAUSE_MS);
+  const notBefore = Math.max(now, state.heldAt + MIN_BETWEEN_ASKS_MS);
   return notBefore < state.notBefore ? { ...write, state: { ...state, notBefore } } : write;
 }
 
@@ -286,7 +286,7 @@ function wait(
   what: Interruption['for'],
   reason: string,
   { now }: Situation,
-  more: Pick<Waiting, 'notBefore' | 'queued' | 'mustAsk'>,
+  more: Pick<WaitingWrite, 'notBefore' | 'queued' | 'mustAsk'>,
 ): Write {
   const before = interruptionOf(write);
   const since = before && isSameWait(before.for, what) ? before.since : now;

@@ -52,7 +52,7 @@ type WriteState =
   /** Nothing keeps it from being sent. */
   | { kind: 'ready' }
   | Sending
-  | Waiting
+  | WaitingWrite
   /** It may or may not have arrived: a person decides, by `decideBy` if that is given. */
   | { kind: 'inDoubt'; inDoubt: InDoubtWrite; decideBy: number | null }
   /** A person said to send it, whatever happened before. */
@@ -67,7 +67,7 @@ interface Sending {
 }
 
 /** It is not on its way. */
-export interface Waiting {
+export interface WaitingWrite {
   kind: 'waiting';
   interruption: Interruption;
   /** It waits since then; `interruption` says since when for the same reason. */
@@ -126,7 +126,7 @@ export function stopsDeadline(write: Write): boolean {
   return write.state.kind === 'inDoubt' || waitNamed(interruptionOf(write)?.for ?? '')?.stopsDeadline === true;
 }
 
-function asWaiting({ state }: Write): Waiting | null {
+function asWaiting({ state }: Write): WaitingWrite | null {
   return state.kind === 'waiting' ? state : null;
 }
 

@@ -78,7 +78,7 @@ function projectActivities(summary: string): ProjectActivities {
     startToCloseTimeout: '15 minutes', // a report reads up to 90 days of snapshots
     scheduleToCloseTimeout: '1 hour',
     heartbeatTimeout: '1 minute',
-    retry: { initialInterval: '5 seconds', maximumAttempts: 5 }, // over a minute for a store that refuses
+    retry: { initialInterval: '5 seconds', maximumAttempts: 5 }, // over a minute for a store that fails
     summary,
   });
 }

@@ -26,7 +26,7 @@ import {
   begin,
   next,
   type ChunkResult,
-  type Outcome,
+  type StepOutcome,
   type RangeEnd,
   type RangeState,
   type Step,
@@ -103,7 +103,7 @@ class RangeWriter {
     await CancellationScope.nonCancellable(() => cleanUpExport(input)).catch(() => {});
   }
 
-  #take(outcome: Outcome): void {
+  #take(outcome: StepOutcome): void {
     if (outcome.kind === 'read') this.#logFailedPage(outcome.chunk);
     if (outcome.kind === 'published') markDoubt(outcome.receipt);
     this.#state = after(this.#state, outcome, Date.now());
@@ -111,7 +111,7 @@ class RangeWriter {
     this.#came = null;
   }
 
-  async #perform(step: Exclude<Step, { kind: 'done' }>): Promise<Outcome> {
+  async #perform(step: Exclude<Step, { kind: 'done' }>): Promise<StepOutcome> {
     switch (step.kind) {
       case 'wait':
         await sleep(step.ms);
@@ -126,7 +126,7 @@ class RangeWriter {
     }
   }
 
-  async #work(step: Step & { kind: 'prepare' | 'read' | 'publish' }): Promise<Outcome> {
+  async #work(step: Step & { kind: 'prepare' | 'read' | 'publish' }): Promise<StepOutcome> {
     switch (step.kind) {
       case 'prepare': {
         const prepared = await this.#activities.prepareExport({ range: this.#range, ...this.#turnRequest() });
@@ -139,7 +139,7 @@ class RangeWriter {
     }
   }
 
-  async #readChunk(): Promise<Outcome> {
+  async #readChunk(): Promise<StepOutcome> {
     const { runId, scan, checkpoint, repeatsLeft, retries } = this.#state;
     const scanned = { range: this.#range, runId, scan, checkpoint, willRepeat: repeatsLeft > 0 };
     const probeStore = retries?.probe ?? false;

@@ -72,20 +72,20 @@ function grouped(count: number): string {
   return count.toLocaleString('en-US');
 }
 
-const OUTCOME = defineSearchAttributeKey(SEARCH_ATTRIBUTE.outcome, 'KEYWORD');
-const WAITING_FOR = defineSearchAttributeKey(SEARCH_ATTRIBUTE.waitingFor, 'KEYWORD');
+const OUTCOME_KEY = defineSearchAttributeKey(SEARCH_ATTRIBUTE.outcome, 'KEYWORD');
+const WAITING_FOR_KEY = defineSearchAttributeKey(SEARCH_ATTRIBUTE.waitingFor, 'KEYWORD');
 
 /** Marks the run while its last publication is in doubt, so that people can list such exports. */
 export function markDoubt({ consistent, drift }: SnapshotReceipt): void {
-  mark(OUTCOME, consistent && drift === undefined ? null : EXPORT_IN_DOUBT);
+  mark(OUTCOME_KEY, consistent && drift === undefined ? null : EXPORT_IN_DOUBT);
 }
 
 /** Marks the run while it has waited for an hour. */
 export function markWait(state: RangeState, now: number): void {
-  mark(WAITING_FOR, stuckOn(state, now));
+  mark(WAITING_FOR_KEY, stuckOn(state, now));
 }
 
-function mark(key: typeof OUTCOME, value: string | null): void {
+function mark(key: typeof OUTCOME_KEY, value: string | null): void {
   const isShown = (workflowInfo().typedSearchAttributes.get(key) ?? null) === value;
   if (!isShown) upsertSearchAttributes([{ key, value }]);
 }

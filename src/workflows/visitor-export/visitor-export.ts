@@ -49,7 +49,7 @@ interface Continued extends ExportState {
 
 interface ExportState {
   /** What is left to export, in this order. */
-  todo: Task[];
+  todo: RangeTask[];
   /** Whether days that earlier runs missed are among them, or none are to be. */
   hasSoughtMissed: boolean;
   snapshots: SnapshotReceipt[];
@@ -57,11 +57,8 @@ interface ExportState {
   rangeState: RangeState | null;
 }
 
-/**
- * A date range to export. A day that fails at first is tried again behind the others; one that earlier runs `missed`
- * fails no run.
- */
-interface Task {
+/** A range to export. A day that fails is tried once more, after the others; a `missed` day fails no run. */
+interface RangeTask {
   range: VisitorExportRange;
   as: 'first' | 'last' | 'missed';
 }
@@ -70,11 +67,11 @@ interface Task {
 const CONTINUED_VERSION = 1;
 
 const SCHEDULED_AT = defineSearchAttributeKey('TemporalScheduledStartTime', SearchAttributeType.DATETIME);
-/** How often a run tries to write a date range that another run is writing. */
+/** The waits of a run until it tries again to write a date range that another run is writing. */
 const WRITER_WAIT_MS = { first: 1_000, max: 5 * 60_000 };
 /** Days wait behind the one that is tried: it gives up sooner, and comes again after them. */
 const FIRST_TRY_MS = HOUR_MS;
-/** Missed days are made up for so long after a run's nominal time: the next run comes soon. */
+/** Missed days are made up until 12 hours after a run's nominal time: the next run comes soon. */
 const MAKE_UP_MS = 12 * HOUR_MS;
 
 /**
@@ -104,7 +101,7 @@ export async function visitorExport(input: VisitorExportInput): Promise<VisitorE
 }
 
 /** The date range to export now. Days that earlier runs missed follow a run's own. */
-async function nextTask(spec: ExportSpec, state: ExportState): Promise<Task | undefined> {
+async function nextTask(spec: ExportSpec, state: ExportState): Promise<RangeTask | undefined> {
   if (spec.kind === 'scheduled' && state.todo.length === 0 && !state.hasSoughtMissed) {
     state.hasSoughtMissed = true;
     if (mayMakeUp()) state.todo.push(...(await missedDays(spec.projectId, state)));
@@ -118,13 +115,13 @@ function mayMakeUp(): boolean {
   return Date.now() < (scheduledAt()?.getTime() ?? 0) + MAKE_UP_MS;
 }
 
-async function missedDays(projectId: string, { failed }: ExportState): Promise<Task[]> {
+async function missedDays(projectId: string, { failed }: ExportState): Promise<RangeTask[]> {
   const own = failed.map(({ dateFrom }) => dateFrom);
   const days = (await findMissedDays(projectId)).filter(({ dateFrom }) => !own.includes(dateFrom));
   return days.map((dates) => ({ range: { projectId, ...dates }, as: 'missed' }));
 }
 
-function noteFailure(state: ExportState, { range, as }: Task, error: unknown): void {
+function noteFailure(state: ExportState, { range, as }: RangeTask, error: unknown): void {
   state.todo.shift();
   // What a person cancelled stays cancelled.
   if (as === 'first' && !isCancellation(error)) state.todo.push({ range, as: 'last' });
@@ -145,7 +142,7 @@ function open(input: VisitorExportInput): { spec: ExportSpec; state: ExportState
     const spec = parseExportInput(input);
     const ranges = rangesOf(spec);
     const as = ranges.length > 1 ? 'first' : 'last';
-    const todo = ranges.map((range): Task => ({ range, as }));
+    const todo = ranges.map((range): RangeTask => ({ range, as }));
     return { spec, state: { todo, hasSoughtMissed: false, snapshots: [], failed: [], rangeState: null } };
   } catch (error) {
     if (!(error instanceof InvalidInputError)) throw error;
@@ -172,7 +169,7 @@ function scheduledAt(): Date | undefined {
 
 /** Exports one date range, as its one writer or through it. */
 async function exportOnce(
-  { range, as }: Task,
+  { range, as }: RangeTask,
   spec: ExportSpec,
   { snapshots, rangeState }: ExportState,
   next: (rangeState: RangeState | null) => Promise<never>,

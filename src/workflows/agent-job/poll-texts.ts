@@ -4,7 +4,7 @@ import type { PollData, PollFindings } from './poll-findings.js';
 import { interruptionOf, type Write } from './write.js';
 
 /** What the last poll showed, if that is not part of a job's normal life. */
-export function oddReadText({ job, isUnknownStatus, notFound }: PollData): string | undefined {
+export function oddPollText({ job, isUnknownStatus, notFound }: PollData): string | undefined {
   if (notFound) return `the upstream answered 404, ${notFound.count} in a row`;
   if (!job || !isUnknownStatus) return undefined;
   return `the upstream says "${shownStatus(job.status)}", a status that its interface does not name`;
@@ -33,10 +33,10 @@ export function lostText({ notFound, job }: PollData, now: number): string {
 }
 
 /** What the polls showed of a job whose deadline passed. */
-export function lastReadText(polls: PollData): string {
+export function lastPollText(polls: PollData): string {
   const { job, interruption } = polls;
   if (interruption) return `the last polls failed: ${interruption.reason}`;
-  return oddReadText(polls) ?? (job ? `the upstream still said "${shownStatus(job.status)}"` : 'no poll was answered');
+  return oddPollText(polls) ?? (job ? `the upstream still said "${shownStatus(job.status)}"` : 'no poll was answered');
 }
 
 /** Why a job was not created by its deadline. */
