@@ -48,7 +48,7 @@ export const faultRuleSchema = z.discriminatedUnion('kind', [
     headers: z.record(z.string(), z.string()).optional(),
     /** `Retry-After`: seconds, or any text. */
     retryAfter: z.union([z.number(), z.string()]).optional(),
-    /** `Retry-After` as an HTTP date so long after the response. */
+    /** `Retry-After` as an HTTP date, in milliseconds after the response. */
     retryAfterDateMs: z.number().optional(),
   }),
 ]);

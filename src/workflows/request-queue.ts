@@ -128,8 +128,8 @@ async function hasTaken(workflowId: string, turn: Turn | null): Promise<boolean>
 }
 
 /**
- * When one workflow has ended, many may have: a person cancels a batch. A turn for each, one after the other, would hold
- * up those behind them. So empty turns ask the next one, two, four, … workflows, until one of them runs.
+ * When one workflow has ended, many may have: a person cancels a batch. A turn for each, one after the other, would
+ * hold up those behind them. So empty turns ask the next one, two, four, … workflows, until one of them runs.
  */
 async function removeEnded({ waiters }: QueueRun): Promise<void> {
   for (let count = 1; count <= MAX_ASKED; count *= 2) {
