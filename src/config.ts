@@ -1,4 +1,5 @@
 /** The settings of a worker and of `serve`. With config/client.ts this is the only reader of the environment. */
+import { homedir } from 'node:os';
 import { z } from 'zod';
 import {
   type Environment,
@@ -41,6 +42,13 @@ const upstreamSchema = z.object({
 
 /** Otherwise the AWS SDK warns of Node's age with each command; which Node is supported, README says. */
 process.env['AWS_SDK_JS_NODE_VERSION_SUPPORT_WARNING_DISABLED'] ??= 'true';
+
+/** The AWS SDK looks for files at home. A container may run without HOME, under a user id that has no entry. */
+try {
+  homedir();
+} catch {
+  process.env['HOME'] = '/nonexistent';
+}
 
 const snapshotsSchema = z.object({
   SNAPSHOTS_URL: fields.snapshotsUrlField.optional(),

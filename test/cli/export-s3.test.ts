@@ -3,7 +3,7 @@ import { afterAll, afterEach, beforeAll, expect, test, vi } from 'vitest';
 import { openStore } from '../../src/exports/snapshots/open-store.js';
 import { putDay } from '../report/snapshots.js';
 import { startOddS3, startS3Server, type S3Server } from '../support/s3-server.js';
-import { jsonLines } from './run-cli.js';
+import { jsonLines, runCli } from './run-cli.js';
 import { runInProcess } from './run-in-process.js';
 
 let s3: S3Server;
@@ -38,6 +38,15 @@ test('a bucket that lists in no order and takes no checksums is listed, verified
   await store.removeFolder('staging/visitors/projectId=p');
   for await (const key of store.list('staging')) expect.fail(key);
   await odd.stop();
+});
+
+test('a user id without an entry and without HOME, as in a container, reaches the bucket', async () => {
+  const noEntry = `import os from 'node:os'; import { syncBuiltinESMExports } from 'node:module';
+    os.homedir = () => { throw new Error('uv_os_homedir returned ENOENT'); }; syncBuiltinESMExports();`;
+  const NODE_OPTIONS = `--import=data:text/javascript,${encodeURIComponent(noEntry)}`;
+  const env = { ...settings(`s3://${s3.bucket}/${randomUUID()}`, s3), NODE_OPTIONS };
+  const { stderr } = await runCli(['export', 'verify'], { env, isHomeless: true });
+  expect(stderr).toMatch(/no snapshots/i);
 });
 
 function settings(url: string, server: { url: string }) {

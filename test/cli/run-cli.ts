@@ -15,6 +15,8 @@ export interface CliRun {
 export interface CliOptions {
   env?: Record<string, string>;
   stdin?: string;
+  /** Leave HOME out. */
+  isHomeless?: boolean;
   /** Stop reading after the first bytes, as `head` does. */
   closesStdoutEarly?: boolean;
   /** Press Ctrl-C once it resolves. */
@@ -35,11 +37,20 @@ const MOST_MS = 90_000;
 /** Runs the real program in a process of its own, with nothing of this process's environment but PATH. */
 export async function runCli(
   args: string[],
-  { env, stdin, closesStdoutEarly, interruptWhen, interruptAt, onStderr, mostMs = MOST_MS }: CliOptions = {},
+  {
+    env,
+    stdin,
+    isHomeless = false,
+    closesStdoutEarly,
+    interruptWhen,
+    interruptAt,
+    onStderr,
+    mostMs = MOST_MS,
+  }: CliOptions = {},
 ): Promise<CliRun> {
   const child = spawn(process.execPath, [cliProgram, ...args], {
     cwd: ROOT,
-    env: { PATH: process.env['PATH'] ?? '', HOME: tmpdir(), ...env },
+    env: { PATH: process.env['PATH'] ?? '', ...(!isHomeless && { HOME: tmpdir() }), ...env },
     timeout: mostMs,
   });
   const run: CliRun = { code: null, stdout: '', stderr: '' };

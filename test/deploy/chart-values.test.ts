@@ -204,6 +204,8 @@ test.for([
   ['file:///snapshots-2', setText('snapshots.claim=claim')],
   ['file:///data', mounted('/data/a')],
   ['file:///data', mounted('/data', { readOnly: true })],
+  ['FILE:///data', []],
+  ['file:///snapshots/../data', setText('snapshots.claim=claim')],
 ] as const)('snapshots in a folder without a volume are refused: %s', async ([url, args], context) => {
   const render = rendered(context, ...NEEDED, ...setText(`snapshots.url=${url}`), ...args);
   await expect(render).rejects.toThrow(`snapshots.url ${url} is in no volume: set snapshots.claim`);

@@ -101,13 +101,80 @@ test('a follow-up is sent once, though its answer is lost and the button is pres
   await tab.page.getByText('No answer came').waitFor();
   await tab.page.unroute('**/follow-ups');
   await tab.page.getByRole('button', { name: 'Yes' }).dblclick();
-  await fact(tab, 'Follow-ups').toMatch(/^[\d-]+: sent $/);
+  await fact(tab, 'Follow-ups').toMatch(/^[\d-]+: sent$/);
   const [message, ...others] = await server.sandbox.messages({ jobId });
   expect([message!.prompt, others]).toEqual(['And add a test', []]);
   expect(tab.requests.filter((request) => request.startsWith('POST'))).toHaveLength(2);
   // The same words are a new message once the first one was taken.
   await expect.poll(() => text.inputValue()).toBe('');
   await job.cancel();
+});
+
+test('a question says what will happen; no key that is held down, and no second click answers it', async (context) => {
+  const { job } = await startInDoubt();
+  const tab = await openJob(context, job);
+  const { keyboard } = tab.page;
+  for (const name of ['Cancel …', 'Give up …']) {
+    await tab.page.getByRole('button', { name }).focus();
+    for (let times = 0; times < 5; times += 1) await keyboard.down('Enter');
+    await keyboard.up('Enter');
+    const described = "document.querySelector('dialog').ariaDescribedByElements?.[0].textContent";
+    const button = tab.page.getByRole('button', { name, includeHidden: true });
+    expect(await tab.page.evaluate(described)).toBe(await button.getAttribute('title'));
+    await keyboard.press('Escape');
+  }
+  // "Yes" comes to lie where the second click goes.
+  await tab.page.setViewportSize({ width: 360, height: 740 });
+  await tab.page.getByRole('button', { name: 'Give up …' }).click();
+  const { x, y, width, height } = (await tab.page.getByRole('button', { name: 'Yes' }).boundingBox())!;
+  await keyboard.press('Escape');
+  const moved = `position: fixed; left: ${x}px; top: ${y}px`;
+  await tab.page.evaluate(`document.querySelector('button[value=abandon]').style = '${moved}'`);
+  await tab.page.mouse.dblclick(x + width / 2, y + height / 2);
+  await keyboard.press('Escape');
+  expect(tab.requests.filter((request) => request.startsWith('POST'))).toEqual([]);
+  // Pressed once more, it answers.
+  await tab.page.getByRole('button', { name: 'Give up …' }).press('Enter');
+  await keyboard.press('Enter');
+  await fact(tab, 'State').toMatch(/given up/);
+});
+
+test('a clock that is an hour fast sends nothing again too early', async (context) => {
+  const { job } = await startInDoubt();
+  const tab = await openTab(context);
+  await tab.page.clock.setSystemTime(Date.now() + 3_600_000);
+  await enter(tab, pageOf(job), server.projectId, server.bench.own);
+  expect(await tab.page.getByRole('button', { name: 'Send again …' }).isDisabled()).toBe(true);
+  await job.cancel();
+});
+
+test('a job of another project says whose it is, and each tab names its job', async (context) => {
+  const projectId = `other ${randomUUID()}`;
+  const key = randomUUID();
+  const workflowId = agentJobWorkflowId(projectId, key);
+  await server.jobs.start({ projectId, key, prompt: 'p', ...QUICK });
+  const tab = await openJob(context, { workflowId }, server.bench.operator);
+  await fact(tab, 'Workflow').toBe(workflowId);
+  expect(await tab.page.getByRole('banner').textContent()).not.toContain(server.projectId);
+  expect(await tab.page.title()).toContain(key);
+});
+
+test('without scripts, and while the server is slow, the page says so', async (context) => {
+  const still = await openTab(context, { javaScriptEnabled: false });
+  await still.page.goto(server.bench.http.url);
+  expect(await still.page.getByRole('banner').innerText()).toContain('This page needs JavaScript');
+  const { page, ...tab } = await openTab(context);
+  let answer = () => {};
+  const answered = new Promise<void>((resolve) => (answer = resolve));
+  await page.route('**/v1/**', async (route) => {
+    await answered;
+    await route.continue();
+  });
+  await enter({ page, ...tab }, server.bench.http.url, server.projectId, server.bench.own);
+  await page.getByText('The server has not answered yet').waitFor();
+  answer();
+  await page.locator('#list').waitFor();
+  expect(await page.locator('#notice').textContent()).toBe('');
 });
 
 test('a key that may only read sees no button, and its forged write is refused', async (context) => {
@@ -139,7 +206,7 @@ test('markup in a title and a link that is no link are shown as text; no key is 
   page.on('dialog', () => errors.push('a script of the title ran'));
   await enter(tab, server.bench.http.url, server.projectId, server.bench.own);
   await page.getByRole('link', { name: prompt }).click();
-  await fact(tab, 'Pull requests').toBe('javascript:alert(3) ');
+  await fact(tab, 'Pull requests').toBe('javascript:alert(3)');
   await fact(tab, 'Upstream says').toBe('<b>active</b>');
   expect(await page.getByRole('heading', { level: 1 }).textContent()).toBe(prompt);
   expect(await page.locator('img, b, body script, a[href^=javascript]').count()).toBe(0);

@@ -283,3 +283,12 @@ test('a day that can not be right moves no mean and stretches no axis; its dot h
   expect(labels).toContain('80');
   expect(labels.filter((label) => label!.endsWith('K'))).toEqual(['90K']);
 });
+
+test('a day to doubt that is a little above all others stands where its value is', async () => {
+  const day = (back: number, human: number, more = {}) =>
+    putDay(store, 'p', { date: plusDays(TODAY, -back), rows: [page('/', human, 20)], ...more });
+  for (let back = 3; back <= 9; back++) await day(back, 83);
+  for (const back of [1, 2]) await day(back, 93, { provisional: true });
+  const [chart] = /<svg[\s\S]*?<\/svg>/.exec(await buildReport(store, 'p', NOW))!;
+  expect([...chart.matchAll(/<text[^>]*>([^<]*)</g)].map(([, text]) => text)).not.toContain('93');
+});

@@ -81,7 +81,7 @@ function optionOf(days: readonly Day[], lines: ChartLine[], format: (value: numb
   };
 }
 
-/** The largest value of a day that is believed: the axis ends there. */
+/** The largest value of a day that is believed. */
 function mostOf(days: readonly Day[], lines: ChartLine[]): number {
   const values = days.filter(isBelieved).flatMap((day) => lines.map(({ valueOf }) => valueOf(day) ?? 0));
   return values.length > 0 ? Math.max(...values) : Infinity;
@@ -106,10 +106,13 @@ function seriesOf(
   };
 }
 
-/** A dot that lies outside stands at the end of the axis, with its value beside it. */
+/** A day to doubt may stretch the axis by half: most are a little above the days that are believed. */
+const MAX_STRETCH = 1.5;
+
+/** A dot that lies far outside stands at the end of the axis, with its value beside it. */
 function withinAxis(point: ChartPoint, most: number, format: (value: number) => string): object {
   const { value } = point;
-  if (value === null || value <= most) return point;
+  if (value === null || value <= most * MAX_STRETCH) return point;
   const label = { show: true, position: 'bottom', color: 'var(--muted)', fontSize: 12, formatter: format(value) };
   return { ...point, value: most, label };
 }

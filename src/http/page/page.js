@@ -6,6 +6,7 @@ const kept = sessionStorage;
 const at = (id) => document.getElementById(id);
 
 const REFRESH_MS = 10_000;
+const SLOW_MS = 3_000;
 /** For an answer, and between two parts of a stream: the server sends a comment each 10 seconds. */
 const LIMIT_MS = 40_000;
 
@@ -15,6 +16,8 @@ let rows = new Map();
 let job = null;
 /** The write that a person is asked about. */
 let write = null;
+/** How far the server's clock is ahead of this one. */
+let aheadMs = 0;
 /** The same text has the same id until the server has taken it: a second click sends nothing. */
 let followUp = {};
 
@@ -26,17 +29,20 @@ const timeOf = (iso) => new Date(iso).toLocaleString(undefined, { dateStyle: 'me
 const jobPath = () => `v1/jobs/${location.hash.slice(1)}`;
 const soon = (work) => Promise.race([work, new Promise((_, fail) => setTimeout(fail, LIMIT_MS, new Error('silent')))]);
 
-/** Its children are elements or text: no text becomes HTML. */
+/** Its children are elements or text: no text becomes HTML, or turns the direction of what follows. */
 function element(name, attributes, ...children) {
   const made = Object.assign(document.createElement(name), attributes);
-  made.append(...children);
+  made.append(...children.map((child) => (child instanceof Node ? child : plain(child))));
   return made;
 }
+
+/** A line for each, if there are any. */
+const linesOf = (all) => all.length > 0 && element('div', {}, ...all.map((one) => element('div', {}, one)));
 
 /** A link, if it leads to the web. */
 function linkOf(url, text = url) {
   const isWeb = URL.canParse(url) && /^https?:$/.test(new URL(url).protocol);
-  return isWeb ? element('a', { href: url, target: '_blank', rel: 'noopener noreferrer' }, plain(text)) : plain(url);
+  return isWeb ? element('a', { href: url, target: '_blank', rel: 'noopener noreferrer' }, text) : url;
 }
 
 /** Replaces what has changed, and leaves the focus on its link. */
@@ -51,7 +57,10 @@ function fill(parent, children) {
 async function call(path, options) {
   const headers = options.method ? { 'content-type': 'application/json' } : {};
   if (needsKey) headers.authorization = `Bearer ${kept.getItem('key')}`;
-  const response = await soon(fetch(path, { credentials: 'omit', redirect: 'error', ...options, headers }));
+  const slow = setTimeout(() => tell(document.body.dataset.part, 'The server has not answered yet.'), SLOW_MS);
+  const asked = soon(fetch(path, { credentials: 'omit', redirect: 'error', ...options, headers }));
+  const response = await asked.finally(() => clearTimeout(slow));
+  aheadMs = Date.parse(response.headers.get('date')) - Date.now() || 0;
   if (response.ok && !options.method) canWrite = !response.headers.has('allow');
   if (response.ok) return response;
   const { detail = 'something else than this server answers' } = await response.json().catch(() => ({}));
@@ -67,10 +76,11 @@ function sentenceOf(status, message) {
   return 'The server does not answer. What you see may be old. It is asked again.';
 }
 
-/** Shows a part of the page, or none, and what is wrong. */
+/** Shows a part of the page, or none, and what is wrong. A job may be of another project than the list. */
 function tell(part, sentence) {
   document.body.dataset.part = part;
-  at('project').textContent = kept.getItem('project');
+  document.title = part === 'job' ? `${at('title').textContent} · Agent jobs` : 'Agent jobs';
+  at('project').textContent = part === 'list' ? plain(kept.getItem('project')) : '';
   at('notice').textContent = sentence;
 }
 
@@ -134,9 +144,9 @@ function rowOf(one) {
   const waits = waitingFor && `waits for ${inWords(words.waits, waitingFor)}`;
   const now = endedAt === null ? waits || inWords(words.phases, phase ?? '') : inWords(words.ends, outcome ?? '');
   const facts = [timeOf(endedAt ?? startedAt), batch, ...tags].filter(Boolean).join(' · ');
-  const cells = [element('a', { href }, titleOf(one)), element('span', {}, plain(now))];
+  const cells = [element('a', { href, dir: 'auto' }, titleOf(one)), element('span', {}, now)];
   const pullRequest = prLink === null ? '' : linkOf(prLink, 'Pull request');
-  return element('li', {}, ...cells, element('small', {}, plain(facts)), element('span', {}, pullRequest));
+  return element('li', {}, ...cells, element('small', {}, facts), element('span', {}, pullRequest));
 }
 
 function titleOf({ title, projectId, key, workflowId }) {
@@ -174,17 +184,17 @@ function showJob(shown) {
     'Waits for': waiting && waitingText(waiting),
     Why: result?.reason ?? failure?.message,
     'Upstream says': state?.job?.status,
-    'Pull requests': prLinks.length > 0 && element('span', {}, ...prLinks.flatMap((link) => [linkOf(link), ' '])),
-    'Follow-ups': followUps.map(({ id, state: now, error = '' }) => `${id}: ${now} ${error}`).join(', '),
+    'Pull requests': linesOf(prLinks.map((link) => linkOf(link))),
+    'Follow-ups': linesOf(followUps.map(({ id, state: now, error }) => `${id}: ${now}${error ? `, ${error}` : ''}`)),
     'Follow-up': state?.sawWork === false && 'no sign of work after the follow-up',
-    Decided: decisions.map(({ action, by, note }) => [action, by, note].filter(Boolean).join(', ')).join('; '),
+    Decided: linesOf(decisions.map(({ action, by, note }) => [action, by, note].filter(Boolean).join(', '))),
+    Workflow: workflowId,
     Key: key,
     Started: startedAt && timeOf(startedAt),
     'Web UI': url && linkOf(url),
   };
-  const cellOf = (value) => element('dd', {}, typeof value === 'string' ? plain(value) : value);
   const lines = Object.entries(facts).filter(([, value]) => value);
-  const cells = lines.flatMap(([label, value]) => [element('dt', {}, label), cellOf(value)]);
+  const cells = lines.flatMap(([label, value]) => [element('dt', {}, label), element('dd', { dir: 'auto' }, value)]);
   fill(at('facts'), cells);
   fill(at('doubt'), unknown ? [doubtText(unknown)] : []);
   showActions();
@@ -201,7 +211,7 @@ function doubtText({ kind, followUpId, reason, since, lookAfter }) {
   const what = kind === 'create' ? 'the job was created' : `the follow-up ${followUpId} arrived`;
   const check = kind === 'create' ? 'is there a job with its prompt?' : 'does the job show this message?';
   const why = `It is unknown since ${timeOf(since)} whether ${what}: ${reason}.`;
-  return plain(`${why} From ${timeOf(lookAfter)} on check at the upstream: ${check} Then say what you found.`);
+  return `${why} From ${timeOf(lookAfter)} on check at the upstream: ${check} Then say what you found.`;
 }
 
 /** The writes that fit the state. Before `lookAfter` nothing is sent again. */
@@ -212,7 +222,7 @@ function showActions() {
   const fitting = [...(unknown ? decisions : []), ...(jobId ? ['poll-now'] : []), 'cancel'];
   for (const button of at('actions').children) {
     button.hidden = !canWrite || phase === 'done' || !fitting.includes(button.value);
-    button.disabled = button.value === 'retry' && unknown && Date.now() < Date.parse(unknown.lookAfter);
+    button.disabled = button.value === 'retry' && unknown && Date.now() + aheadMs < Date.parse(unknown.lookAfter);
   }
 }
 
@@ -266,6 +276,9 @@ onSubmit('follow-up', (button) => {
   ask('follow-ups', button);
 });
 onSubmit('ask-form', send);
+// A key that is held down, and the second click of two, have asked: they answer nothing.
+at('ask').addEventListener('keydown', (event) => event.repeat && event.key === 'Enter' && event.preventDefault());
+at('ask').addEventListener('click', (event) => event.detail > 1 && event.preventDefault());
 at('filters').addEventListener('change', () => void show());
 at('actions').addEventListener('click', ({ target }) => target.value && ask(target.value, target));
 at('ask-not').addEventListener('click', () => at('ask').close());

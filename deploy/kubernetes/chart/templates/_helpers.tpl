@@ -158,8 +158,8 @@ annotations:
 
 {{- /* Snapshots in a folder of the container itself would be lost with it, and can't be written there. */ -}}
 {{- define "agent-jobs.snapshotsStay" -}}
-{{- if hasPrefix "file:" .Values.snapshots.url }}
-{{- $path := printf "%s/" (get (urlParse .Values.snapshots.url) "path" | trimSuffix "/") -}}
+{{- if hasPrefix "file:" (lower .Values.snapshots.url) }}
+{{- $path := printf "%s/" (get (urlParse .Values.snapshots.url) "path" | clean | trimSuffix "/") -}}
 {{- $folders := empty .Values.snapshots.claim | ternary list (list "/snapshots") -}}
 {{- range .Values.extraVolumeMounts }}{{ if not .readOnly }}{{ $folders = append $folders .mountPath }}{{ end }}{{ end -}}
 {{- $isMounted := false -}}
