@@ -169,7 +169,8 @@ export class Scan {
     state.pages++;
     state.isConfirming = false;
     state.rows += added;
-    state.barren = added + leftOut === 0 ? state.barren + 1 : 0;
+    // A row that is left out is none: the same odd one could come for ever.
+    state.barren = added === 0 ? state.barren + 1 : 0;
     state.lastRow = last ? rowDigest(last) : null;
     // The offset advances by the limit, because rows are left out of a short page. But an upstream with a limit of its
     // own has all rows side by side, and is followed row by row.
