@@ -45,11 +45,12 @@ const MADE_UP = { within: 28, most: 7 };
 
 /** Days without a snapshot between others of the last weeks, the newest first; `now` in milliseconds since 1970. */
 export async function missedDays(store: SnapshotStore, projectId: string, now: number): Promise<DateRange[]> {
-  const from = plusDays(dateOf(now), -MADE_UP.within);
+  const today = dateOf(now);
+  const from = plusDays(today, -MADE_UP.within);
   const there = new Set<string>();
   for await (const found of findSnapshots(store, projectId, from)) {
     const hasManifest = found.keys.includes(`${found.folder}/${MANIFEST}`);
-    if (hasManifest && isOneDay(found)) there.add(found.dateFrom);
+    if (hasManifest && isOneDay(found) && mayHaveBegun(found, today)) there.add(found.dateFrom);
   }
   const dates = [...there].toSorted();
   const missed: DateRange[] = [];
