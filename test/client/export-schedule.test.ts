@@ -2,6 +2,7 @@ import { randomBytes, randomUUID } from 'node:crypto';
 import { Client, ScheduleNotFoundError } from '@temporalio/client';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { visitorExportScheduleId } from '../../src/contract.js';
+import { isTimeZone } from '../../src/contract/kinds.js';
 import { AgentJobs } from '../../src/starter.js';
 import { listManifests } from '../../src/exports/snapshots/catalog.js';
 import { reportKey } from '../../src/exports/snapshots/layout.js';
@@ -95,6 +96,18 @@ test.each([
   const projectId = newProject();
   await expect(jobs.scheduleExports({ projectId, ...settings })).rejects.toThrow(field);
   await expect(rawScheduleOf(projectId).describe()).rejects.toThrow(ScheduleNotFoundError);
+});
+
+test('a time zone in any case is taken as a name that the server knows, and another name of a zone as it is', async () => {
+  const given = ['europe/paris', 'utc', 'asia/kolkata', 'ASIA/KOLKATA', 'us/pacific', 'gb', 'zulu', 'etc/gmt+5'];
+  const own = ['Asia/Kolkata', 'US/Pacific', 'Etc/UTC', 'EST', 'Australia/ACT', 'America/Port_of_Spain', 'GB'];
+  for (const timeZone of [...given, ...own]) {
+    const projectId = newProject();
+    const made = await jobs.scheduleExports({ projectId, timeZone, paused: true });
+    await rawScheduleOf(projectId).delete();
+    expect(isTimeZone(made.timeZone)).toBe(true);
+    if (own.includes(timeZone)) expect(made.timeZone).toBe(timeZone);
+  }
 });
 
 test('a scheduled run exports the days before it by its nominal time, and writes the report', async () => {
