@@ -6,6 +6,7 @@ import { createExportActivities } from '../../src/activities/visitor-export/expo
 import { plusDays } from '../../src/exports/date-range.js';
 import { buildReport, writeReport } from '../../src/exports/report/report.js';
 import { manifestKey, reportKey } from '../../src/exports/snapshots/layout.js';
+import { encodeManifest } from '../../src/exports/snapshots/manifest.js';
 import type { SnapshotStore } from '../../src/exports/snapshots/snapshot-store.js';
 import type { Upstream } from '../../src/upstream/upstream.js';
 import { projectDays } from '../../src/worker/export-gauges.js';
@@ -98,6 +99,22 @@ test('a project that ended long ago shows its last days, and says that they are'
   await putDay(store, 'p', { date: '2025-03-01', rows: [page('/', 7)] });
   await putDay(store, 'p', { date: '2025-03-02', rows: [page('/', 7)] });
   expect(await textOf()).toContain('2025-03-01 to 2025-03-02, 2 days; there is no later snapshot');
+});
+
+test('final days whose later nights were missed are named, as long as none to come reads them', async () => {
+  const readDay = async (date: string, readAt: string) => {
+    const manifest = await putDay(store, 'p', { date, rows: [page('/', 3)] });
+    await store.put(manifestKey({ ...manifest }), encodeManifest({ ...manifest, exportedAt: readAt }));
+  };
+  await readDay('2026-03-04', '2026-03-06T11:59:00.000Z');
+  await readDay('2026-03-05', '2026-03-06T12:30:00.000Z');
+  await readDay('2026-03-06', '2026-03-08T12:00:00.000Z');
+  for (const date of ['2026-03-07', '2026-03-08', '2026-03-10']) await readDay(date, '2026-03-11T12:00:00.000Z');
+  await readDay('2026-03-09', '2026-03-10T12:30:00.000Z');
+  const text = await textOf();
+  expect(text).toContain('No day is missing or in doubt. Read for the last time within a day after their end');
+  expect(text).toContain('2026-03-04, 2026-03-05 (2 days)');
+  for (const date of ['2026-03-06', '2026-03-09']) expect(text.split('Read for the last time')[1]).not.toContain(date);
 });
 
 test('snapshots of several days and of other projects are left out', async () => {
