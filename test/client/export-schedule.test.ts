@@ -98,7 +98,7 @@ test.each([
   await expect(rawScheduleOf(projectId).describe()).rejects.toThrow(ScheduleNotFoundError);
 });
 
-test('a time zone in any case is taken as a name that the server knows, and another name of a zone as it is', async () => {
+test('a time zone in any case is taken as a name that the server knows, and other names stay', async () => {
   const given = ['europe/paris', 'utc', 'asia/kolkata', 'ASIA/KOLKATA', 'us/pacific', 'gb', 'zulu', 'etc/gmt+5'];
   const own = ['Asia/Kolkata', 'US/Pacific', 'Etc/UTC', 'EST', 'Australia/ACT', 'America/Port_of_Spain', 'GB'];
   for (const timeZone of [...given, ...own]) {

@@ -70,7 +70,7 @@ test('a manifest that comes too late takes no newer rows away', async () => {
   expect(await parquets()).toHaveLength(1);
 });
 
-test('who finishes the publication of a dead run, stalls, and wakes after a newer run takes nothing from it', async () => {
+test('who finishes the publication of a dead run, and stalls, takes nothing from a newer run', async () => {
   await expect(exportRows(dyingAt(store, MANIFEST), () => rows(40))).rejects.toThrow('died');
   await finishPublication(stalled('put', MANIFEST, newer(60)), RANGE).catch(() => {});
   expect(await published()).toMatchObject({ rows: 60, runId: 'run-9' });

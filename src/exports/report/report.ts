@@ -151,7 +151,7 @@ const DAYS_READ_AGAIN = 3;
 /** Days that are named one by one. */
 const MAX_NAMED = 10;
 
-/** The final days that were last read within a day after they were over everywhere, as where later nights were missed. */
+/** The final days that were last read within a day after they were over everywhere: later nights were missed. */
 function earlyNote(days: readonly Day[], generatedAt: string): Html | null {
   const over = plusDays(generatedAt.slice(0, 10), -DAYS_READ_AGAIN);
   const isEarly = ({ exportedAt, dateTo }: SnapshotManifest) => isProvisional(Date.parse(exportedAt) - DAY_MS, dateTo);
