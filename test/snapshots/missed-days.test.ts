@@ -1,10 +1,11 @@
-/** Which days a nightly run makes up for, as the store shows them. */
+/** Which days a nightly run makes up for, and which projects have no nightly runs, as the store shows them. */
 import { expect, test } from 'vitest';
-import { missedDays } from '../../src/exports/snapshots/catalog.js';
+import { missedDays, unscheduledProjects } from '../../src/exports/snapshots/catalog.js';
+import { checkProject } from '../../src/exports/snapshots/project-marker.js';
 import type { SnapshotStore } from '../../src/exports/snapshots/snapshot-store.js';
 import { plusDays } from '../../src/exports/date-range.js';
 import { exportRows, rows } from './pages.js';
-import { useStore } from './test-store.js';
+import { changed, useStore } from './test-store.js';
 
 let store: SnapshotStore;
 useStore((made) => ({ store } = made));
@@ -29,4 +30,28 @@ test('days between others of the last weeks are missed, the newest first, and at
 test('a snapshot of a day that has not begun anywhere, made by mistake, keeps no missed day back', async () => {
   await published('2026-03-07', '2026-03-09', '2062-03-08');
   expect(await missed()).toEqual(['2026-03-08']);
+});
+
+test('projects with fresh snapshots and no Schedule are found without a list of the whole store', async () => {
+  const asked: string[] = [];
+  const counting = changed(store, 'all', (real, args, name) => {
+    asked.push([name, ...args].join(' '));
+    return real(...args);
+  });
+  for (const [projectId, dateFrom] of [
+    ['forgotten', '2026-03-09'],
+    ['given-up', '2026-01-09'],
+    ['by mistake', '2062-03-08'],
+    ['scheduled', '2026-03-09'],
+  ] as const) {
+    await checkProject(store, projectId, true);
+    const range = { projectId, dateFrom, dateTo: plusDays(dateFrom, 1) };
+    await exportRows(store, () => rows(1), { range, runId: dateFrom });
+  }
+  const found = unscheduledProjects(counting, new Set(['scheduled', 'new']), NOW);
+  expect(await found).toEqual(['forgotten']);
+  const lists = ['by%20mistake', 'forgotten', 'given-up'].map(
+    (id) => `list visitors/projectId=${id} dateFrom=2026-03-07`,
+  );
+  expect(asked).toEqual(['list projects', 'read projects/projectId=new/project.json', ...lists]);
 });

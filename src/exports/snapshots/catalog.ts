@@ -5,7 +5,7 @@ import { DAY_MS, decodeId } from '../../contract/shared.js';
 import { type DateRange, dateOf, isDate, plusDays } from '../date-range.js';
 import { intentKey, projectFolder, snapshotFolder } from './layout.js';
 import { foreignFiles, isAsWritten, isOf, isWhole, readManifest, readManifestAt } from './manifest.js';
-import { checkProject } from './project-marker.js';
+import { checkProject, markedProjects } from './project-marker.js';
 import type { SnapshotStore } from './snapshot-store.js';
 
 /** The folder of one snapshot, as found: without a manifest there is no snapshot. */
@@ -59,6 +59,36 @@ export async function missedDays(store: SnapshotStore, projectId: string, now: n
     if (!there.has(date)) missed.push({ dateFrom: date, dateTo: plusDays(date, 1) });
   }
   return missed;
+}
+
+const FRESH_DAYS = 3;
+
+/**
+ * The projects with snapshots of the last days that are not among the scheduled ones. Throws if one of those is not
+ * kept apart. A list of the whole store would take minutes.
+ */
+export async function unscheduledProjects(
+  store: SnapshotStore,
+  scheduled: ReadonlySet<string>,
+  now: number,
+): Promise<string[]> {
+  const today = dateOf(now);
+  const marked = new Set<string>();
+  for await (const projectId of markedProjects(store)) marked.add(projectId);
+  for (const projectId of scheduled) if (!marked.has(projectId)) await checkProject(store, projectId);
+  const isFresh = async (projectId: string) => {
+    const found = findSnapshots(store, projectId, plusDays(today, -FRESH_DAYS));
+    for await (const one of found) if (mayHaveBegun(one, today)) return true;
+    return false;
+  };
+  const fresh: string[] = [];
+  const others = [...marked].filter((projectId) => !scheduled.has(projectId));
+  while (others.length > 0) {
+    const some = others.splice(0, READS_AT_ONCE);
+    const areFresh = await Promise.all(some.map(isFresh));
+    fresh.push(...some.filter((_, i) => areFresh[i]));
+  }
+  return fresh;
 }
 
 /** Parquet files that lie in no date range's folder: no manifest can name them. */

@@ -1,6 +1,7 @@
 /** Decides whether a store keeps a project apart from all others: a disk that ignores case takes `Acme` for `acme`. */
 import { InvalidInputError } from '../../contract/errors.js';
-import { projectMarkerKey } from './layout.js';
+import { decodeId } from '../../contract/shared.js';
+import { MARKERS_FOLDER, projectMarkerKey } from './layout.js';
 import { jsonOf } from './manifest.js';
 import type { SnapshotStore } from './snapshot-store.js';
 
@@ -18,4 +19,12 @@ export async function checkProject(store: SnapshotStore, projectId: string, must
   if (typeof owner !== 'string' || owner === projectId) return;
   const problem = `has the same folders as project ${JSON.stringify(owner)} in ${store.url}: export into another store`;
   throw new InvalidInputError('projectId', problem);
+}
+
+/** The projects that have a mark, as a worker makes it before their first snapshot. */
+export async function* markedProjects(store: SnapshotStore): AsyncGenerator<string> {
+  for await (const key of store.list(MARKERS_FOLDER)) {
+    const projectId = decodeId(/\/projectId=([^/]+)\//.exec(key)?.[1] ?? '');
+    if (projectId !== null && projectMarkerKey(projectId) === key) yield projectId;
+  }
 }
