@@ -33,13 +33,14 @@ test('an export that no worker takes says so, with the name of the task queue', 
 
 test('an export whose step no worker takes for an hour needs attention', async () => {
   const { client, taskQueue } = setUp.server;
+  const range = rangeOf(setUp, '2026-02-01', '2026-02-02');
   const mine = async () => {
     const waiting = await gathered(listWaitingExports(client));
-    return waiting.filter(({ workflowId }) => workflowId === exportIdOf(rangeOf(setUp)));
+    return waiting.filter(({ workflowId }) => workflowId === exportIdOf(range));
   };
   const workflows = await workflowWorker(setUp.server);
   await workflows.runUntil(async () => {
-    const handle = await startExport(setUp, rangeOf(setUp));
+    const handle = await startExport(setUp, range);
     await handle.query(visitorExportProgressQuery);
     const listed = `WorkflowId = '${handle.workflowId}' AND TaskQueue = '${taskQueue}'`;
     await until(async () => (await client.workflow.count(listed)).count === 1);

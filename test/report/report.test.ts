@@ -259,8 +259,16 @@ test('gaps and days whose file is gone count, what a night is still to come for 
   const before = await daysOf(NOW, '2026-03-05', 'p');
   expect(before.get('p')).toEqual({ since: Date.parse('2026-03-10'), gaps: 1 }); // the 6th
   await store.remove(await parquetKey(store, { projectId: 'p', dateFrom: '2026-03-08', dateTo: '2026-03-09' }));
-  const after = await daysOf('2026-03-12T06:00:00Z', '2026-03-05', 'p');
+  const after = await daysOf('2026-03-12T12:00:00Z', '2026-03-05', 'p');
   expect(after.get('p')?.gaps).toBe(4); // the 8th, 9th and 10th, too
+});
+
+test.each([
+  ['2026-03-11T11:30:00Z', 0], // the night of 2026-03-09 at 23:00 in Pago Pago is at 10:00 UTC
+  ['2026-03-11T12:30:00Z', 1],
+])('a late hour far in the west is no gap before its nights: at %s there is %i', async (now, gaps) => {
+  await putDay(store, 'p', { date: '2026-03-08', rows: [page('/', 3)] });
+  expect((await daysOf(now, '2026-03-05', 'p')).get('p')?.gaps).toBe(3 + gaps);
 });
 
 test('a foreign folder and a broken manifest cost the others neither report nor numbers', async () => {
@@ -283,7 +291,8 @@ test('a foreign folder and a broken manifest cost the others neither report nor 
   await store.put('visitors/projectId=%ZZ/dateFrom=2026-03-09/dateTo=2026-03-10/manifest.json', Buffer.from('{}'));
   await store.put('visitors/readme.txt', Buffer.from('x'));
   expect(await textOf()).toBe(text);
-  expect(await daysOf(NOW, '2026-03-09', 'p')).toEqual(new Map([['p', { since: Date.parse('2026-03-11'), gaps: 1 }]]));
+  const days = await daysOf('2026-03-11T12:00:00Z', '2026-03-09', 'p');
+  expect(days).toEqual(new Map([['p', { since: Date.parse('2026-03-11'), gaps: 1 }]]));
 });
 
 test('a day that can not be right moves no mean and stretches no axis; its dot has its value', async () => {

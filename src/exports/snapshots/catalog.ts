@@ -167,7 +167,8 @@ function dayOf(date: string, manifest: SnapshotManifest | null): Day {
 /** Whether a scheduled run to come still reads the day; `now` in milliseconds since 1970. */
 export function isStillDue({ date, state }: Day, now: number): boolean {
   const ended = Date.parse(`${plusDays(date, 1)}T00:00:00Z`);
-  if (state === 'missing') return now < ended + DAY_MS;
+  // In the last time zone a day ends 12 hours later, and the hour of the next night may be any.
+  if (state === 'missing') return now < ended + 1.5 * DAY_MS;
   return state === 'provisional' && now < ended + 2 * DAY_MS;
 }
 
