@@ -51,6 +51,46 @@ test('a new Schedule has the defaults and catches up for a week; only what is gi
   await raw.delete();
 });
 
+test('what another tool added to a Schedule stays, but for what is given', async () => {
+  const projectId = newProject();
+  const raw = rawScheduleOf(projectId);
+  await jobs.scheduleExports({ projectId, paused: true });
+  const endAt = new Date('2099-01-01T00:00:00Z');
+  await raw.update((current) => ({
+    ...current,
+    spec: {
+      ...current.spec,
+      calendars: [{ hour: 4, minute: 30, dayOfWeek: { start: 'MONDAY', end: 'FRIDAY' } }],
+      endAt,
+    },
+    action: { ...current.action, memo: { team: 'web' } },
+  }));
+  const workdays = [{ start: 'MONDAY', end: 'FRIDAY', step: 1 }];
+  for (const [given, hour, minute] of [
+    [{ days: 2 }, 4, 30],
+    [{ hour: 6 }, 6, 30],
+    [{ timeZone: 'Europe/Paris', minute: 15 }, 6, 15],
+  ] as const) {
+    expect(await jobs.scheduleExports({ projectId, ...given })).toMatchObject({ hour, minute, days: 2 });
+    const { spec, action } = await raw.describe();
+    expect(spec).toMatchObject({ calendars: [{ dayOfWeek: workdays, hour: [{ start: hour }] }], endAt });
+    expect(action).toMatchObject({ memo: { team: 'web' }, args: [{ projectId, days: 2 }] });
+  }
+  await raw.delete();
+});
+
+test('a Schedule whose runs another tool timed by intervals keeps them until a time of day is given', async () => {
+  const projectId = newProject();
+  const raw = rawScheduleOf(projectId);
+  await jobs.scheduleExports({ projectId, paused: true });
+  await raw.update((current) => ({ ...current, spec: { intervals: [{ every: '12 hours' }] } }));
+  expect(await jobs.scheduleExports({ projectId, days: 2 })).toMatchObject({ hour: null, minute: null, days: 2 });
+  expect((await raw.describe()).spec.intervals).toHaveLength(1);
+  expect(await jobs.scheduleExports({ projectId, hour: 5 })).toMatchObject({ hour: 5, minute: 30 });
+  expect((await raw.describe()).spec).toMatchObject({ intervals: [], calendars: [{ hour: [{ start: 5 }] }] });
+  await raw.delete();
+});
+
 test('a Schedule of that id that starts another workflow is refused, and stays', async () => {
   const projectId = newProject();
   const raw = await server.client.schedule.create({
