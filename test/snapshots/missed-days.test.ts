@@ -32,6 +32,12 @@ test('a snapshot of a day that has not begun anywhere, made by mistake, keeps no
   expect(await missed()).toEqual(['2026-03-08']);
 });
 
+test('a store that lists older days too, though it was asked for later ones, has none of them made up', async () => {
+  await published('2026-01-01', '2026-03-07', '2026-03-09');
+  const all = changed(store, 'list', (real, [folder]) => real(folder));
+  expect((await missedDays(all, 'p1', NOW)).map(({ dateFrom }) => dateFrom)).toEqual(['2026-03-08']);
+});
+
 test('projects with fresh snapshots and no Schedule are found without a list of the whole store', async () => {
   const asked: string[] = [];
   const counting = changed(store, 'all', (real, args, name) => {

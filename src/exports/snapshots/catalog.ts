@@ -33,6 +33,7 @@ export async function* findSnapshots(
   for await (const key of store.list(projectFolder(projectId), from && `dateFrom=${from}`)) {
     const range = rangeFolderOf(key);
     if (!range) continue; // not put there by an export
+    if (from !== undefined && range.dateFrom < from) continue; // not every S3 server can begin in the middle
     const found = byFolder.get(range.folder);
     if (found) found.keys.push(key);
     else byFolder.set(range.folder, { ...range, keys: [key] });
