@@ -11,9 +11,8 @@ import type { PolledFor } from '../client/pollers.js';
 import type { AgentJobs } from '../starter.js';
 import { POLLS_ARE_CUT } from '../temporal/heartbeats.js';
 import { checkNamespace, checkSearchAttributes, type Finding, printFindings } from './setup.js';
-import { plusDays } from '../exports/date-range.js';
 import type { SnapshotStore } from '../exports/snapshots/snapshot-store.js';
-import { openSnapshots, yesterday } from './export-options.js';
+import { openSnapshots } from './export-options.js';
 import { connect, type GlobalOptions, withInterrupt } from './session.js';
 import { countOf, printable } from './show.js';
 
@@ -186,23 +185,15 @@ async function checkStore(jobs: AgentJobs | null): Promise<Finding> {
   await store.removeFolder(folder);
   if (!read?.equals(probe)) throw new Error(`${store.urlOf(key)} is not read as it was written`);
   const text = `${store.url} can be written and read`;
-  const unscheduled = jobs === null ? [] : await unscheduledProjects(store, jobs);
+  const unscheduled = jobs === null ? [] : await projectsWithoutSchedule(store, jobs);
   if (unscheduled.length === 0) return { status: 'ok', text };
   const names = unscheduled.map((project) => printable(project)).join(', ');
   const remedy = ['a server forgets a Schedule that was paused for long: npx agent-jobs schedule --project ID'];
   return { status: 'warn', text: `${text}, but projects with fresh snapshots have no Schedule: ${names}`, remedy };
 }
 
-const FRESH_DAYS = 3;
-
-/** The projects with snapshots of the last days and without a Schedule. Throws if a scheduled one is not kept apart. */
-async function unscheduledProjects(store: SnapshotStore, jobs: AgentJobs): Promise<string[]> {
-  const { findSnapshots } = await import('../exports/snapshots/catalog.js');
-  const { checkProject } = await import('../exports/snapshots/project-marker.js');
+async function projectsWithoutSchedule(store: SnapshotStore, jobs: AgentJobs): Promise<string[]> {
+  const { unscheduledProjects } = await import('../exports/snapshots/catalog.js');
   const scheduled = (await jobs.exportSchedules()).map(({ projectId }) => projectId);
-  for (const project of scheduled) await checkProject(store, project);
-  const earliest = plusDays(yesterday().dateTo, -FRESH_DAYS);
-  const fresh = new Set<string>();
-  for await (const { projectId, dateTo } of findSnapshots(store)) if (dateTo > earliest) fresh.add(projectId);
-  return [...fresh].filter((project) => !scheduled.includes(project));
+  return unscheduledProjects(store, new Set(scheduled), Date.now());
 }

@@ -282,10 +282,16 @@ export function isTimeZone(text: string): boolean {
   }
 }
 
-/** In the case that servers know: `europe/paris` is `Europe/Paris`. Another spelling stays. */
+/**
+ * The name that servers know: of `europe/paris` that is `Europe/Paris`. Another name of a zone stays, in its own case:
+ * `Asia/Kolkata`. The own case of `asia/kolkata` is not known, so it becomes the runtime's name of that zone.
+ */
 function ownNameOf(timeZone: string): string {
   const { timeZone: own } = new Intl.DateTimeFormat('en-US', { timeZone }).resolvedOptions();
-  return own.toLowerCase() === timeZone.toLowerCase() ? own : timeZone;
+  const isOther = own.toLowerCase() !== timeZone.toLowerCase();
+  const parts = timeZone.split('/');
+  const isInOwnCase = parts.every((part) => /^[A-Z]/.test(part)) && (parts.length === 1 || /[a-z]/.test(timeZone));
+  return isOther && isInOwnCase ? timeZone : own;
 }
 
 /** The IANA name of a time zone; in any case. */

@@ -673,6 +673,22 @@ export const MUTANTS: Mutant[] = [
     title: 'a row deleted behind the reader and one added at the end is inconsistent',
   },
   {
+    name: 'a scan that malformed rows keep for ever',
+    file: 'src/exports/snapshots/scan.ts',
+    find: 'state.barren = added === 0 ?',
+    replace: 'state.barren = added + leftOut === 0 ?',
+    test: 'test/snapshots/scan.test.ts',
+    title: 'do not keep the reader if pages hold',
+  },
+  {
+    name: 'a stalled worker that finishes an old publication over a newer snapshot',
+    file: 'src/exports/snapshots/publish.ts',
+    find: '      await assertNewest(store, range, intent);\n',
+    replace: '',
+    test: 'test/snapshots/publish-races.test.ts',
+    title: 'who finishes the publication of a dead run, and stalls, takes nothing from a newer run',
+  },
+  {
     name: 'an inconsistent snapshot that replaces a consistent one',
     file: 'src/exports/snapshots/publish.ts',
     find: "  if (isSound(current) && !isSound(candidate) && !isOnlyProvisional) return 'keep';\n",

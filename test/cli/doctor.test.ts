@@ -7,6 +7,7 @@ import { pathToFileURL } from 'node:url';
 import { beforeAll, expect, test, vi } from 'vitest';
 import { livePollers } from '../../src/client/pollers.js';
 import { openStore } from '../../src/exports/snapshots/open-store.js';
+import { checkProject } from '../../src/exports/snapshots/project-marker.js';
 import { startJobServer, type JobServer } from '../client/job-server.js';
 import { putDay } from '../report/snapshots.js';
 import { startPrivateDevServer } from '../support/dev-server.js';
@@ -60,8 +61,10 @@ test('a project with fresh snapshots and no Schedule is named', async () => {
   for (const [project, date] of [
     ['forgotten', day(1)],
     ['given-up', day(40)],
-  ] as const)
+  ] as const) {
+    await checkProject(store, project, true);
     await putDay(store, project, { date, rows: [] });
+  }
   const { found, code } = await doctor({ ...wellEnv(), SNAPSHOTS_URL: url });
   expect(found['Snapshots']).toMatchObject({ status: 'warn', text: expect.stringMatching(/no Schedule: forgotten$/) });
   expect(code).toBe(0);

@@ -2,6 +2,7 @@ import { randomBytes, randomUUID } from 'node:crypto';
 import { Client, ScheduleNotFoundError } from '@temporalio/client';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { visitorExportScheduleId } from '../../src/contract.js';
+import { isTimeZone } from '../../src/contract/kinds.js';
 import { AgentJobs } from '../../src/starter.js';
 import { listManifests } from '../../src/exports/snapshots/catalog.js';
 import { reportKey } from '../../src/exports/snapshots/layout.js';
@@ -50,6 +51,46 @@ test('a new Schedule has the defaults and catches up for a week; only what is gi
   await raw.delete();
 });
 
+test('what another tool added to a Schedule stays, but for what is given', async () => {
+  const projectId = newProject();
+  const raw = rawScheduleOf(projectId);
+  await jobs.scheduleExports({ projectId, paused: true });
+  const endAt = new Date('2099-01-01T00:00:00Z');
+  await raw.update((current) => ({
+    ...current,
+    spec: {
+      ...current.spec,
+      calendars: [{ hour: 4, minute: 30, dayOfWeek: { start: 'MONDAY', end: 'FRIDAY' } }],
+      endAt,
+    },
+    action: { ...current.action, memo: { team: 'web' } },
+  }));
+  const workdays = [{ start: 'MONDAY', end: 'FRIDAY', step: 1 }];
+  for (const [given, hour, minute] of [
+    [{ days: 2 }, 4, 30],
+    [{ hour: 6 }, 6, 30],
+    [{ timeZone: 'Europe/Paris', minute: 15 }, 6, 15],
+  ] as const) {
+    expect(await jobs.scheduleExports({ projectId, ...given })).toMatchObject({ hour, minute, days: 2 });
+    const { spec, action } = await raw.describe();
+    expect(spec).toMatchObject({ calendars: [{ dayOfWeek: workdays, hour: [{ start: hour }] }], endAt });
+    expect(action).toMatchObject({ memo: { team: 'web' }, args: [{ projectId, days: 2 }] });
+  }
+  await raw.delete();
+});
+
+test('a Schedule whose runs another tool timed by intervals keeps them until a time of day is given', async () => {
+  const projectId = newProject();
+  const raw = rawScheduleOf(projectId);
+  await jobs.scheduleExports({ projectId, paused: true });
+  await raw.update((current) => ({ ...current, spec: { intervals: [{ every: '12 hours' }] } }));
+  expect(await jobs.scheduleExports({ projectId, days: 2 })).toMatchObject({ hour: null, minute: null, days: 2 });
+  expect((await raw.describe()).spec.intervals).toHaveLength(1);
+  expect(await jobs.scheduleExports({ projectId, hour: 5 })).toMatchObject({ hour: 5, minute: 30 });
+  expect((await raw.describe()).spec).toMatchObject({ intervals: [], calendars: [{ hour: [{ start: 5 }] }] });
+  await raw.delete();
+});
+
 test('a Schedule of that id that starts another workflow is an error, and stays', async () => {
   const projectId = newProject();
   const raw = await server.client.schedule.create({
@@ -95,6 +136,19 @@ test.each([
   const projectId = newProject();
   await expect(jobs.scheduleExports({ projectId, ...settings })).rejects.toThrow(field);
   await expect(rawScheduleOf(projectId).describe()).rejects.toThrow(ScheduleNotFoundError);
+});
+
+test('a time zone in any case is taken as a name that the server knows, and other names stay', async () => {
+  const given = ['europe/paris', 'utc', 'asia/kolkata', 'ASIA/KOLKATA', 'us/pacific', 'gb', 'zulu', 'etc/gmt+5'];
+  const own = ['Asia/Kolkata', 'US/Pacific', 'Etc/UTC', 'EST', 'Australia/ACT', 'America/Port_of_Spain', 'GB'];
+  const taken: string[] = [];
+  for (const timeZone of [...given, ...own]) {
+    const projectId = newProject();
+    taken.push((await jobs.scheduleExports({ projectId, timeZone, paused: true })).timeZone);
+    await rawScheduleOf(projectId).delete();
+  }
+  expect(taken.every(isTimeZone)).toBe(true);
+  expect(taken.slice(given.length)).toEqual(own);
 });
 
 test('a scheduled run exports the days before it by its nominal time, and writes the report', async () => {

@@ -1,11 +1,13 @@
 import type { MetricGauge } from '@temporalio/common';
-import { afterAll, beforeAll, expect, test } from 'vitest';
+import { afterAll, beforeAll, expect, test, vi } from 'vitest';
+import { listWaitingExports } from '../../src/client/agent-job/attention.js';
 import { visitorExportProgressQuery, visitorExportScheduleId } from '../../src/contract.js';
 import { AgentJobs } from '../../src/starter.js';
 import { countExportPollers, scheduledProjects, watchConsistentDays } from '../../src/worker/export-gauges.js';
 import { createLogger } from '../../src/worker/logging.js';
 import { connectDevServer } from '../support/dev-server.js';
-import { rangeOf, setUpExport, startExport, until, workflowWorker, type ExportSetUp } from './export.js';
+import { gathered } from '../client/job-server.js';
+import { exportIdOf, rangeOf, setUpExport, startExport, until, workflowWorker, type ExportSetUp } from './export.js';
 
 let setUp: ExportSetUp;
 beforeAll(async () => {
@@ -25,6 +27,26 @@ test('an export that no worker takes says so, with the name of the task queue', 
     const handle = await startExport(setUp, rangeOf(setUp));
     const { waitReason } = await handle.query(visitorExportProgressQuery);
     expect(waitReason).toBe(`no worker of the exports has begun yet (task queue ${setUp.server.taskQueue}-export)`);
+    await handle.terminate();
+  });
+});
+
+test('an export whose step no worker takes for an hour needs attention', async () => {
+  const { client, taskQueue } = setUp.server;
+  const range = rangeOf(setUp, '2026-02-01', '2026-02-02');
+  const mine = async () => {
+    const waiting = await gathered(listWaitingExports(client));
+    return waiting.filter(({ workflowId }) => workflowId === exportIdOf(range));
+  };
+  const workflows = await workflowWorker(setUp.server);
+  await workflows.runUntil(async () => {
+    const handle = await startExport(setUp, range);
+    await handle.query(visitorExportProgressQuery);
+    const listed = `WorkflowId = '${handle.workflowId}' AND TaskQueue = '${taskQueue}'`;
+    await until(async () => (await client.workflow.count(listed)).count === 1);
+    expect(await mine()).toEqual([]);
+    vi.useFakeTimers({ toFake: ['Date'], now: Date.now() + 61 * 60_000 });
+    expect(await mine().finally(() => vi.useRealTimers())).toMatchObject([{ waitsFor: 'worker' }]);
     await handle.terminate();
   });
 });

@@ -6,6 +6,7 @@ import { createExportActivities } from '../../src/activities/visitor-export/expo
 import { plusDays } from '../../src/exports/date-range.js';
 import { buildReport, writeReport } from '../../src/exports/report/report.js';
 import { manifestKey, reportKey } from '../../src/exports/snapshots/layout.js';
+import { encodeManifest } from '../../src/exports/snapshots/manifest.js';
 import type { SnapshotStore } from '../../src/exports/snapshots/snapshot-store.js';
 import type { Upstream } from '../../src/upstream/upstream.js';
 import { projectDays } from '../../src/worker/export-gauges.js';
@@ -98,6 +99,22 @@ test('a project that ended long ago shows its last days, and says that they are'
   await putDay(store, 'p', { date: '2025-03-01', rows: [page('/', 7)] });
   await putDay(store, 'p', { date: '2025-03-02', rows: [page('/', 7)] });
   expect(await textOf()).toContain('2025-03-01 to 2025-03-02, 2 days; there is no later snapshot');
+});
+
+test('final days whose later nights were missed are named, as long as none to come reads them', async () => {
+  const readDay = async (date: string, readAt: string) => {
+    const manifest = await putDay(store, 'p', { date, rows: [page('/', 3)] });
+    await store.put(manifestKey({ ...manifest }), encodeManifest({ ...manifest, exportedAt: readAt }));
+  };
+  await readDay('2026-03-04', '2026-03-06T11:59:00.000Z');
+  await readDay('2026-03-05', '2026-03-06T12:30:00.000Z');
+  await readDay('2026-03-06', '2026-03-08T12:00:00.000Z');
+  for (const date of ['2026-03-07', '2026-03-08', '2026-03-10']) await readDay(date, '2026-03-11T12:00:00.000Z');
+  await readDay('2026-03-09', '2026-03-10T12:30:00.000Z');
+  const text = await textOf();
+  expect(text).toContain('No day is missing or in doubt. Read for the last time within a day after their end');
+  expect(text).toContain('2026-03-04, 2026-03-05 (2 days)');
+  for (const date of ['2026-03-06', '2026-03-09']) expect(text.split('Read for the last time')[1]).not.toContain(date);
 });
 
 test('snapshots of several days and of other projects are left out', async () => {
@@ -242,8 +259,16 @@ test('gaps and days whose file is gone count, what a night is still to come for 
   const before = await daysOf(NOW, '2026-03-05', 'p');
   expect(before.get('p')).toEqual({ since: Date.parse('2026-03-10'), gaps: 1 }); // the 6th
   await store.remove(await parquetKey(store, { projectId: 'p', dateFrom: '2026-03-08', dateTo: '2026-03-09' }));
-  const after = await daysOf('2026-03-12T06:00:00Z', '2026-03-05', 'p');
+  const after = await daysOf('2026-03-12T12:00:00Z', '2026-03-05', 'p');
   expect(after.get('p')?.gaps).toBe(4); // the 8th, 9th and 10th, too
+});
+
+test.each([
+  ['2026-03-11T11:30:00Z', 0], // the night of 2026-03-09 at 23:00 in Pago Pago is at 10:00 UTC
+  ['2026-03-11T12:30:00Z', 1],
+])('a late hour far in the west is no gap before its nights: at %s there is %i', async (now, gaps) => {
+  await putDay(store, 'p', { date: '2026-03-08', rows: [page('/', 3)] });
+  expect((await daysOf(now, '2026-03-05', 'p')).get('p')?.gaps).toBe(3 + gaps);
 });
 
 test('a foreign folder and a broken manifest cost the others neither report nor numbers', async () => {
@@ -266,7 +291,8 @@ test('a foreign folder and a broken manifest cost the others neither report nor 
   await store.put('visitors/projectId=%ZZ/dateFrom=2026-03-09/dateTo=2026-03-10/manifest.json', Buffer.from('{}'));
   await store.put('visitors/readme.txt', Buffer.from('x'));
   expect(await textOf()).toBe(text);
-  expect(await daysOf(NOW, '2026-03-09', 'p')).toEqual(new Map([['p', { since: Date.parse('2026-03-11'), gaps: 1 }]]));
+  const days = await daysOf('2026-03-11T12:00:00Z', '2026-03-09', 'p');
+  expect(days).toEqual(new Map([['p', { since: Date.parse('2026-03-11'), gaps: 1 }]]));
 });
 
 test('a day that can not be right moves no mean and stretches no axis; its dot has its value', async () => {

@@ -9,7 +9,7 @@ import type { SnapshotStore } from '../../src/exports/snapshots/snapshot-store.j
 import { cleanUpStaging } from '../../src/exports/snapshots/staging.js';
 import { verifySnapshot } from '../../src/exports/snapshots/verify.js';
 import { exportRows, RANGE, rows } from './pages.js';
-import { changed, manifestIn, useStore } from './test-store.js';
+import { changed, dyingAt, manifestIn, useStore } from './test-store.js';
 
 let root: string;
 let store: SnapshotStore;
@@ -68,6 +68,12 @@ test('a run that stalls before it removes a file meets none of a run with the sa
 test('a manifest that comes too late takes no newer rows away', async () => {
   await exportRows(stalled('put', MANIFEST, newer(60)), () => rows(40)).catch(() => {});
   expect(await parquets()).toHaveLength(1);
+});
+
+test('who finishes the publication of a dead run, and stalls, takes nothing from a newer run', async () => {
+  await expect(exportRows(dyingAt(store, MANIFEST), () => rows(40))).rejects.toThrow('died');
+  await finishPublication(stalled('put', MANIFEST, newer(60)), RANGE).catch(() => {});
+  expect(await published()).toMatchObject({ rows: 60, runId: 'run-9' });
 });
 
 test('a file that appears late, though the store says that it failed, is removed', async () => {

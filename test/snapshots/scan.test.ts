@@ -216,6 +216,28 @@ describe('rows that are not as the interface says', () => {
     },
   );
 
+  test.each<[string, unknown[]]>([
+    ['the same one', [odd('/a')]],
+    ['the same ones', [odd('/a'), odd('/b')]],
+    ['one and the same good one', [odd('/a'), row(1)]],
+  ])('do not keep the reader if pages hold %s for ever', (_, visitors) => {
+    const seen = readPages(() => ({ ...pageAt([], 0, LIMIT), visitors: visitors as Row[], hasMore: true }));
+    expect(seen).toMatchObject({ complete: false, stage: 'ended', inconsistency: expect.anything() });
+    expect(seen.pages).toBeLessThan(15);
+  });
+
+  test('first of a page that shows that others are left out, they make no inconsistency', () => {
+    const all = rows(60);
+    const seen = readPages((_, offset) => {
+      const page = filtered(all, (i) => ![3, 6, 8].includes(i), offset);
+      return {
+        ...page,
+        visitors: page.visitors.map((one) => ('path' in one && one.path === '/page/7' ? odd('/page/7') : one)),
+      };
+    });
+    expect(seen).toMatchObject({ inconsistency: null, rows: 56, malformed: { count: 1 } });
+  });
+
   test('are told without more than 100 characters of a path', () => {
     const seen = readPages(() => ({ ...pageAt([], 0, LIMIT), visitors: [odd('/x'.repeat(4_000))] }));
     expect(seen.malformed!.path).toHaveLength(100);

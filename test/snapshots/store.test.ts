@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { once } from 'node:events';
 import { mkdir, mkdtemp, open, readdir, rm, type FileHandle } from 'node:fs/promises';
+import { createServer as createHttpServer } from 'node:http';
 import { createServer, type AddressInfo, type Socket } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -230,6 +231,33 @@ test('uploads that killed writers left are given up, also where a list has those
   expect(await unfinished()).toEqual([]);
   client.destroy();
   await odd.stop();
+});
+
+test.each([
+  ['gives them up', true],
+  ['answers so, and lists them for ever', false],
+])('unfinished uploads on all pages of a list are given up once each, where the server %s', async (_, isTrue) => {
+  const left = ['1', '2', '3', '4', '5'];
+  const aborted: string[] = [];
+  const server = createHttpServer((request, response) => {
+    const id = new URL(request.url!, 'http://s3').searchParams.get('uploadId');
+    if (id !== null) {
+      aborted.push(id);
+      if (isTrue) left.splice(left.indexOf(id), 1);
+      return response.writeHead(204).end();
+    }
+    const page = left.slice(0, 2).map((one) => `<Upload><Key>p/a</Key><UploadId>${one}</UploadId></Upload>`);
+    const isMore = `<IsTruncated>${left.length > 2}</IsTruncated>`;
+    response.end(`<ListMultipartUploadsResult>${isMore}${page.join('')}</ListMultipartUploadsResult>`);
+  }).listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  vi.stubEnv('AWS_ENDPOINT_URL', `http://127.0.0.1:${(server.address() as AddressInfo).port}`);
+  const store = await openStore('s3://bucket/p', { forcePathStyle: true });
+  await store.removeUnfinished('a');
+  vi.unstubAllEnvs();
+  expect(aborted).toEqual(isTrue ? ['1', '2', '3', '4', '5'] : ['1', '2']);
+  server.closeAllConnections();
+  server.close();
 });
 
 test('an object in memory goes into a bucket by one request, of which no killed writer leaves a part', async () => {

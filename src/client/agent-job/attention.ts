@@ -8,9 +8,10 @@ import { defineSearchAttributeKey } from '@temporalio/common';
 import { keyOf } from '../../agent-job/start-options.js';
 import { AGENT_JOB_WORKFLOW, SEARCH_ATTRIBUTE, VISITOR_EXPORT_WORKFLOW } from '../../contract.js';
 import type { Decision, InDoubtWrite } from '../../contract.js';
-import { DAY_MS } from '../../contract/shared.js';
+import { DAY_MS, HOUR_MS } from '../../contract/shared.js';
 import { WEBHOOK_DELIVERY_WORKFLOW } from '../../contract/webhooks.js';
 import { hasGrpcStatus } from '../../temporal/grpc.js';
+import { toMs } from '../../temporal/heartbeats.js';
 import { IS_OPEN, IS_OURS, pauseOf, quoted } from '../../temporal/visibility.js';
 import { concurrently } from '../concurrently.js';
 import { livePollers } from '../pollers.js';
@@ -193,14 +194,25 @@ export async function* listRefusedKeys(client: Client, options: CallOptions = {}
   for (const [projectId, waitingJobs] of waiting) yield { projectId, waitingJobs };
 }
 
+const SCHEDULED = 1; // temporal.api.enums.v1.PendingActivityState
+
 /**
  * Lists the exports that have got no page, or not on, for more than an hour. They wait for `upstream`, `store`, or
- * `worker` if their steps fail for reasons that were not foreseen.
+ * `worker`: their steps fail for reasons that were not foreseen, or no worker takes them.
  */
 export async function* listWaitingExports(client: Client, options: CallOptions = {}) {
-  const query = `WorkflowType = '${VISITOR_EXPORT_WORKFLOW}' AND ${IS_OPEN} AND ${WAITS_FOR} IS NOT NULL`;
-  for await (const { workflowId, typedSearchAttributes } of listWorkflows(client, query, options))
-    yield { workflowId, waitsFor: typedSearchAttributes.get(keyOf('waitingFor')) ?? null };
+  const open = `WorkflowType = '${VISITOR_EXPORT_WORKFLOW}' AND ${IS_OPEN}`;
+  for await (const run of listWorkflows(client, `${open} AND ${WAITS_FOR} IS NOT NULL`, options))
+    yield { workflowId: run.workflowId, waitsFor: run.typedSearchAttributes.get(keyOf('waitingFor')) ?? null };
+  // Without a worker no step ends, so its workflow can't mark itself.
+  const since = Date.now() - HOUR_MS;
+  const unmarked = `${open} AND ${WAITS_FOR} IS NULL AND StartTime < '${new Date(since).toISOString()}'`;
+  for await (const { workflowId } of listWorkflows(client, unmarked, options)) {
+    const read = () => readDescription(client, workflowId).catch(nullIfGone);
+    const steps = (await temporalCall(client, options, read))?.raw.pendingActivities ?? [];
+    const isUntaken = steps.some(({ state, scheduledTime }) => state === SCHEDULED && toMs(scheduledTime) < since);
+    if (isUntaken) yield { workflowId, waitsFor: 'worker' };
+  }
 }
 
 const GIVEN_UP =

@@ -103,12 +103,26 @@ async function change(client: Client, scheduleId: string, settings: ExportSchedu
       throw new InvalidInputError('projectId', `has a Schedule ${scheduleId} that starts ${workflowType}: remove it`);
     }
     const { paused } = settings;
+    const { spec, action } = definitionOf(settings, specOf(current), taskQueue);
     return {
       ...current,
-      ...definitionOf(settings, specOf(current), taskQueue),
+      spec: mergedSpec(current.spec, spec, settings),
+      action: { ...current.action, ...action },
       state: { ...current.state, ...(paused != null && { paused }) },
     };
   });
+}
+
+/** What another tool said of the runs' times stays: weekdays, an end, or intervals until a time of day is given. */
+function mergedSpec(
+  current: ScheduleDescription['spec'],
+  { calendars = [], ...given }: ScheduleOptions['spec'],
+  { hour, minute }: ExportScheduleSettings,
+): ScheduleOptions['spec'] {
+  const kept = { ...current, ...given };
+  if (hour == null && minute == null) return kept;
+  const times = (current.calendars ?? []).map((calendar) => ({ ...calendar, ...calendars[0] }));
+  return { ...kept, intervals: [], calendars: times.length > 0 ? times : calendars };
 }
 
 /** All Schedules of nightly exports in the namespace, by id. */
@@ -140,7 +154,7 @@ function specOf({ spec, action }: ScheduleDescription): ScheduleSpec {
   const [calendar] = spec.calendars ?? [];
   const [input] = (action.args ?? []) as (Partial<ScheduledExportInput> | undefined)[];
   return {
-    timeZone: spec.timezone ?? DEFAULT_SPEC.timeZone,
+    timeZone: spec.timezone || DEFAULT_SPEC.timeZone, // empty if another tool gave none
     hour: calendar?.hour[0]?.start ?? null,
     minute: calendar?.minute[0]?.start ?? null,
     days: input === undefined ? null : (input.days ?? 1),

@@ -1,9 +1,10 @@
 /** The report as one HTML page that needs nothing else. */
 import type { SnapshotManifest } from '../../contract.js';
+import { DAY_MS } from '../../contract/shared.js';
 import { type Day, type DayState, listManifests } from '../snapshots/catalog.js';
 import { reportFolder, reportKey, stagingKey } from '../snapshots/layout.js';
 import type { SnapshotStore } from '../snapshots/snapshot-store.js';
-import { type DateRange, plusDays } from '../date-range.js';
+import { type DateRange, isProvisional, plusDays } from '../date-range.js';
 import { inconsistencyText } from '../scan-checkpoint.js';
 import { shareChart, visitorsChart } from './charts.js';
 import { aiShare, type Figures, figuresOf, PERIOD_DAYS } from './figures.js';
@@ -54,7 +55,7 @@ function pageOf(figures: Figures, top: Html, unreadable: readonly string[]): str
   const hasData = days.some(({ manifest }) => manifest !== null);
   const title = `Visitors of ${visible(projectId)}`;
   const nothing = html`<p>There are no snapshots of single days yet. The nightly export makes one for each day.</p>`;
-  const content = hasData ? [tiles(figures), charts(days), top, quality(days, unreadable)] : nothing;
+  const content = hasData ? [tiles(figures), charts(days), top, quality(figures, unreadable)] : nothing;
   const page = html`<!doctype html>
     <html lang="en">
       <head>
@@ -133,7 +134,7 @@ function charts(days: readonly Day[]): Html {
     </section>`;
 }
 
-function quality(days: readonly Day[], unreadable: readonly string[]): Html {
+function quality({ days, generatedAt }: Figures, unreadable: readonly string[]): Html {
   const doubtful = days.filter(({ state }) => state !== 'final').toReversed();
   const note = html`<p class="down">
     The rows of ${unreadable.join(', ')} could not be read; “agent-jobs export verify” says more.
@@ -141,8 +142,27 @@ function quality(days: readonly Day[], unreadable: readonly string[]): Html {
   return html`<section>
     <h2>How far the days can be believed</h2>
     ${doubtful.length === 0 ? html`<p>No day is missing or in doubt.</p>` : doubtTable(doubtful)}
-    ${unreadable.length > 0 ? note : null}
+    ${earlyNote(days, generatedAt)} ${unreadable.length > 0 ? note : null}
   </section>`;
+}
+
+/** Nights of the default Schedule read a day again for so long. */
+const DAYS_READ_AGAIN = 3;
+/** Days that are named one by one. */
+const MAX_NAMED = 10;
+
+/** The final days that were last read within a day after they were over everywhere: later nights were missed. */
+function earlyNote(days: readonly Day[], generatedAt: string): Html | null {
+  const over = plusDays(generatedAt.slice(0, 10), -DAYS_READ_AGAIN);
+  const isEarly = ({ exportedAt, dateTo }: SnapshotManifest) => isProvisional(Date.parse(exportedAt) - DAY_MS, dateTo);
+  const early = days.filter(({ state, manifest }) => state === 'final' && manifest && manifest.dateTo < over);
+  const dates = early.filter(({ manifest }) => manifest && isEarly(manifest)).map(({ date }) => date);
+  if (dates.length === 0) return null;
+  const named = dates.length > MAX_NAMED ? `${dates[0]} to ${dates.at(-1)}` : dates.join(', ');
+  return html`<p class="muted">
+    Read for the last time within a day after their end, so later data may be missing: ${named}
+    (${countOf(dates.length)}).
+  </p>`;
 }
 
 function doubtTable(days: readonly Day[]): Html {

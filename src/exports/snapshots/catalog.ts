@@ -5,7 +5,7 @@ import { DAY_MS, decodeId } from '../../contract/shared.js';
 import { type DateRange, dateOf, isDate, plusDays } from '../date-range.js';
 import { intentKey, projectFolder, snapshotFolder } from './layout.js';
 import { foreignFiles, isAsWritten, isOf, isWhole, readManifest, readManifestAt } from './manifest.js';
-import { checkProject } from './project-marker.js';
+import { checkProject, markedProjects } from './project-marker.js';
 import type { SnapshotStore } from './snapshot-store.js';
 
 /** The folder of one snapshot, as found: without a manifest there is no snapshot. */
@@ -33,6 +33,7 @@ export async function* findSnapshots(
   for await (const key of store.list(projectFolder(projectId), from && `dateFrom=${from}`)) {
     const range = rangeFolderOf(key);
     if (!range) continue; // not put there by an export
+    if (from !== undefined && range.dateFrom < from) continue; // not every S3 server can begin in the middle
     const found = byFolder.get(range.folder);
     if (found) found.keys.push(key);
     else byFolder.set(range.folder, { ...range, keys: [key] });
@@ -45,11 +46,12 @@ const MADE_UP = { within: 28, most: 7 };
 
 /** Days without a snapshot between others of the last weeks, the newest first; `now` in milliseconds since 1970. */
 export async function missedDays(store: SnapshotStore, projectId: string, now: number): Promise<DateRange[]> {
-  const from = plusDays(dateOf(now), -MADE_UP.within);
+  const today = dateOf(now);
+  const from = plusDays(today, -MADE_UP.within);
   const there = new Set<string>();
   for await (const found of findSnapshots(store, projectId, from)) {
     const hasManifest = found.keys.includes(`${found.folder}/${MANIFEST}`);
-    if (hasManifest && isOneDay(found)) there.add(found.dateFrom);
+    if (hasManifest && isOneDay(found) && mayHaveBegun(found, today)) there.add(found.dateFrom);
   }
   const dates = [...there].toSorted();
   const missed: DateRange[] = [];
@@ -58,6 +60,36 @@ export async function missedDays(store: SnapshotStore, projectId: string, now: n
     if (!there.has(date)) missed.push({ dateFrom: date, dateTo: plusDays(date, 1) });
   }
   return missed;
+}
+
+const FRESH_DAYS = 3;
+
+/**
+ * The projects with snapshots of the last days that are not among the scheduled ones. Throws if one of those is not
+ * kept apart. A list of the whole store would take minutes.
+ */
+export async function unscheduledProjects(
+  store: SnapshotStore,
+  scheduled: ReadonlySet<string>,
+  now: number,
+): Promise<string[]> {
+  const today = dateOf(now);
+  const marked = new Set<string>();
+  for await (const projectId of markedProjects(store)) marked.add(projectId);
+  for (const projectId of scheduled) if (!marked.has(projectId)) await checkProject(store, projectId);
+  const isFresh = async (projectId: string) => {
+    const found = findSnapshots(store, projectId, plusDays(today, -FRESH_DAYS));
+    for await (const one of found) if (mayHaveBegun(one, today)) return true;
+    return false;
+  };
+  const fresh: string[] = [];
+  const others = [...marked].filter((projectId) => !scheduled.has(projectId));
+  while (others.length > 0) {
+    const some = others.splice(0, READS_AT_ONCE);
+    const areFresh = await Promise.all(some.map(isFresh));
+    fresh.push(...some.filter((_, i) => areFresh[i]));
+  }
+  return fresh;
 }
 
 /** Parquet files that lie in no date range's folder: no manifest can name them. */
@@ -136,7 +168,8 @@ function dayOf(date: string, manifest: SnapshotManifest | null): Day {
 /** Whether a scheduled run to come still reads the day; `now` in milliseconds since 1970. */
 export function isStillDue({ date, state }: Day, now: number): boolean {
   const ended = Date.parse(`${plusDays(date, 1)}T00:00:00Z`);
-  if (state === 'missing') return now < ended + DAY_MS;
+  // In the last time zone a day ends 12 hours later, and the hour of the next night may be any.
+  if (state === 'missing') return now < ended + 1.5 * DAY_MS;
   return state === 'provisional' && now < ended + 2 * DAY_MS;
 }
 

@@ -45,9 +45,12 @@ export function supersededFolder(range: VisitorExportRange, snapshotId?: string)
   return snapshotId === undefined ? folder : `${folder}/snapshotId=${snapshotId}`;
 }
 
+/** The folder of the files that say whose a project's folders are. */
+export const MARKERS_FOLDER = 'projects';
+
 /** The file that says whose a project's folders are. */
 export function projectMarkerKey(projectId: string): string {
-  return `projects/projectId=${encodeId(projectId)}/project.json`;
+  return `${MARKERS_FOLDER}/projectId=${encodeId(projectId)}/project.json`;
 }
 
 /** The folder of a project's report. */

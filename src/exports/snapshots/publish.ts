@@ -223,13 +223,19 @@ async function assertNotOvertaken(store: SnapshotStore, finished: FinishedScan):
   const { range, runId, scan, checkpoint } = finished;
   const size = await store.size(chunkKey(range, runId, scan, Math.max(0, checkpoint.chunks - 1)));
   if (size === null) throw new StaleStagingError('The staged rows were removed by another run');
+  await assertNewest(store, range, finished);
+}
+
+async function assertNewest(store: SnapshotStore, range: VisitorExportRange, scan: Scanned): Promise<void> {
   const published = await readTrusted(store, range);
-  if (!published || !isNewer(published, finished)) return;
+  if (!published || !isNewer(published, scan)) return;
   throw new StaleStagingError('A scan that began later was published meanwhile');
 }
 
+type Scanned = Pick<SnapshotManifest, 'exportedAt'>;
+
 /** Whether the published scan began later. */
-function isNewer(published: SnapshotManifest, candidate: Pick<SnapshotManifest, 'exportedAt'>): boolean {
+function isNewer(published: SnapshotManifest, candidate: Scanned): boolean {
   return Date.parse(published.exportedAt) > Date.parse(candidate.exportedAt);
 }
 
@@ -257,7 +263,11 @@ export async function finishPublication(
   if (intent && (await isWhole(store, intent))) {
     const published = await readTrusted(store, range);
     const isOutdated = published && isNewer(published, intent);
-    if (!isOutdated) await store.put(manifestKey(range), encodeManifest(intent));
+    const asNewest = async function* () {
+      yield encodeManifest(intent);
+      await assertNewest(store, range, intent);
+    };
+    if (!isOutdated) await store.put(manifestKey(range), asNewest());
   }
   await removeReplaced(store, range);
 }

@@ -108,13 +108,17 @@ export class S3Store implements SnapshotStore {
   async removeUnfinished(key: string): Promise<void> {
     const { Bucket, Key: Prefix } = this.#object(key);
     await inStore('remove', key, async () => {
-      // A whole key: MinIO lists uploads of no other prefix. Those of a page are gone when the next one is asked for.
+      // A whole key: MinIO lists uploads of no other prefix.
+      // Those of a page are gone when the next one is asked for, or some time later.
+      const givenUp = new Set<string | undefined>();
       for (let isMore = true; isMore;) {
         const page = await this.#client.send(new ListMultipartUploadsCommand({ Bucket, Prefix }));
-        for (const { Key, UploadId } of page.Uploads ?? []) {
+        const left = (page.Uploads ?? []).filter(({ UploadId }) => !givenUp.has(UploadId));
+        for (const { Key, UploadId } of left) {
           await this.#client.send(new AbortMultipartUploadCommand({ Bucket, Key, UploadId }));
+          givenUp.add(UploadId);
         }
-        isMore = page.IsTruncated === true && (page.Uploads ?? []).length > 0;
+        isMore = page.IsTruncated === true && left.length > 0;
       }
     });
   }

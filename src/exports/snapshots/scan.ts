@@ -100,11 +100,14 @@ export class Scan {
    * Whether the page, which begins where a short page before it ended, shows that the upstream leaves rows out: its
    * first row is an earlier row of that page, not the last one.
    */
-  #isInGap({ visitors: [first] }: VisitorPage): boolean {
+  #isInGap({ visitors }: VisitorPage): boolean {
     const { gapEnd, offset, lastRow, leavesOut, pathKey } = this.#state;
     if (leavesOut === false || gapEnd === null || offset === gapEnd) return false;
+    const [first] = visitors;
     if (first === undefined || rowDigest(first) === lastRow) return false;
-    return !isMalformed(first) && this.#paths.has(pathHash(pathKey, first.path));
+    // Paths of malformed rows are not kept.
+    const known = visitors.find((row): row is VisitorRow => !isMalformed(row));
+    return known !== undefined && this.#paths.has(pathHash(pathKey, known.path));
   }
 
   #leaveGap(): VisitorRow[] {
@@ -175,7 +178,8 @@ export class Scan {
     state.pages++;
     state.isConfirming = false;
     state.rows += added;
-    state.barren = added + leftOut === 0 ? state.barren + 1 : 0;
+    // A row that is left out is none: the same odd one could come for ever.
+    state.barren = added === 0 ? state.barren + 1 : 0;
     state.lastRow = last ? rowDigest(last) : null;
     // The offset advances by the limit, because rows are left out of a short page. But an upstream with a limit of its
     // own has all rows side by side, and is followed row by row.
