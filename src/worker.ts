@@ -18,7 +18,7 @@ import { countExportPollers, scheduledProjects, watchConsistentDays } from './wo
 import { connectTemporal, reachNamespace } from './worker/connection.js';
 import { every } from './worker/every.js';
 import { atMostEvery, bridgeToTemporal, createLogger, type Logger } from './worker/logging.js';
-import { createMeters, type Meters, installRuntime, metricsOf, timedUpstream, watchProcess } from './worker/metrics.js';
+import { createMeters, type Meters, installRuntime, metricsOf, watchProcess } from './worker/metrics.js';
 import { searchAttributesCheck, watchOpenJobs } from './worker/open-jobs.js';
 import { Readiness, startHealthServer, watchCutCalls } from './worker/readiness.js';
 import { keepSweeping, openWebhooks } from './worker/webhooks.js';
@@ -86,7 +86,11 @@ function openUpstream({ upstream }: WorkerConfig, meters: Meters, log: Logger): 
   const keys = createKeySource(upstream.keys, { onProblem: logFileProblem(log) });
   const onResponse = (operation: string, responseClass: string) =>
     meters.requests.add(1, { operation, class: responseClass });
-  return timedUpstream(createUpstream({ ...upstream, keys, onResponse }), meters);
+  const onCall = (operation: string, seconds: number, wasRefused: boolean) => {
+    meters.took.record(seconds, { operation });
+    if (wasRefused) meters.refused.add(1, { operation });
+  };
+  return createUpstream({ ...upstream, keys, onResponse, onCall });
 }
 
 interface WatchesOptions {

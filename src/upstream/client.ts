@@ -34,6 +34,8 @@ export interface UpstreamSettings {
   proxy?: Partial<ProxySettings>;
   /** Called once for each request, when it has ended; see RESPONSE_CLASSES. */
   onResponse?: (operation: UpstreamOperation, responseClass: (typeof RESPONSE_CLASSES)[number]) => void;
+  /** Called once for each call, when it has ended: how long it took, and whether its key was refused or missing. */
+  onCall?: (operation: UpstreamOperation, seconds: number, wasRefused: boolean) => void;
 }
 
 /** Caps on the bytes of a response: a record is at most 64 KiB as JSON, a page has at most 250 rows. */
@@ -148,10 +150,15 @@ class UpstreamCaller {
     const limit = new TimeLimit(Math.min(this.#settings.timeoutMs, MAX_TIMEOUT_MS), options.signal);
     const context: CallContext = { description: describeCall(call), key: undefined, base: this.#base };
     const underWay = { call, options, limit, context };
+    const startedAt = performance.now();
+    let wasRefused = false;
     try {
-      return this.#judge(underWay, await this.#exchange(underWay), call);
+      const exchange = await this.#exchange(underWay);
+      wasRefused = isKeyRefused(exchange);
+      return this.#judge(underWay, exchange, call);
     } finally {
       limit.end();
+      this.#settings.onCall?.(call.operation, (performance.now() - startedAt) / 1_000, wasRefused);
     }
   }
 
@@ -238,6 +245,12 @@ class UpstreamCaller {
 function responseOf({ status, error }: ExchangeResult): Response {
   if (status === undefined) throw error;
   return new Response(null, { status });
+}
+
+/** Whether a call ended so for its key. A page on the way says nothing of the key. */
+function isKeyRefused(exchange: ExchangeResult): boolean {
+  const { status, error } = exchange;
+  return error?.kind === 'noKey' || ((status === 401 || status === 403) && !isPage(exchange));
 }
 
 function describeCall({ operation, projectId, jobId }: UpstreamCall): string {

@@ -7,12 +7,9 @@ import { type Logger, Runtime, type TelemetryOptions } from '@temporalio/worker'
 import { type Metrics, SNAPSHOT_VERDICTS, WRITE_OUTCOMES } from '../activities/metrics.js';
 import { cannotListen, type ListenAddress } from '../config.js';
 import { AGENT_JOB_WORKFLOW, FAILURE, JOB_ENDS, JOBS_ENDED_METRIC } from '../contract.js';
-import type { WriteOutcome } from '../contract/write-outcome.js';
-import { type ReadFailedError, UpstreamError } from '../upstream/errors.js';
 import { RESPONSE_CLASSES } from '../upstream/outcome.js';
 import { keepRuntime } from '../temporal/private/keep-runtime.js';
 import { releaseVersion } from '../temporal/workflow-bundle.js';
-import type { Upstream } from '../upstream/upstream.js';
 import { every } from './every.js';
 
 type Row = readonly [kind: keyof Instruments, name: string, description: string, unit?: string];
@@ -137,33 +134,6 @@ export function metricsOf(meters: Meters): Metrics {
 /** Counts a try of a webhook; a receiver's results that did not come begin at 0. */
 export function countWebhookTry({ webhookTries }: Pick<Meters, 'webhookTries'>, receiver: string, came: string): void {
   for (const result of ['delivered', 'gone', 'failed']) webhookTries.add(result === came ? 1 : 0, { receiver, result });
-}
-
-/** The same upstream; records how long each call took, whatever its result, and counts those without a good key. */
-export function timedUpstream(upstream: Upstream, { took, refused }: Pick<Meters, 'took' | 'refused'>): Upstream {
-  const timed = async <T>(operation: string, projectId: string, call: Promise<T>): Promise<T> => {
-    const startedAt = performance.now();
-    const end: unknown = await call.catch((error: unknown) => error);
-    took.record((performance.now() - startedAt) / 1_000, { operation });
-    if (await isRefused(end, () => upstream.keyVersion(projectId))) refused.add(1, { operation });
-    return call;
-  };
-  return {
-    createJob: (...call) => timed('create', call[0].projectId, upstream.createJob(...call)),
-    sendMessage: (...call) => timed('message', call[0].projectId, upstream.sendMessage(...call)),
-    getJob: (...call) => timed('get', call[0].projectId, upstream.getJob(...call)),
-    keyVersion: (projectId) => upstream.keyVersion(projectId),
-    getVisitors: (...call) => timed('visitors', call[0].projectId, upstream.getVisitors(...call)),
-  };
-}
-
-/** Whether a call ended so for its key. A page on the way says nothing of the key. */
-async function isRefused(end: unknown, keyVersion: () => Promise<string | null>): Promise<boolean> {
-  if (!(end instanceof UpstreamError)) return (end as WriteOutcome).kind === 'unauthorized';
-  const { status, isPage = false } = end as Partial<ReadFailedError>;
-  // A read without an answer may have had no key to go with.
-  if (status === undefined) return (await keyVersion().catch(() => null)) === null;
-  return !isPage && (status === 401 || status === 403);
 }
 
 /**

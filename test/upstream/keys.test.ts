@@ -97,6 +97,12 @@ describe('the key of a project', () => {
 
 type Client = ReturnType<typeof clientOf>;
 const WINDOW = { dateFrom: '2026-01-01', dateTo: '2026-01-02', limit: 250, offset: 0 };
+const calls: [string, (client: Client) => Promise<unknown>][] = [
+  ['create 2xx', (client) => client.createJob({ projectId: 'p', prompt: 'x' })],
+  ['get 2xx', (client) => client.getJob({ projectId: 'p', jobId: JOB.id })],
+  // The answer is no page.
+  ['visitors malformed', (client) => client.getVisitors({ projectId: 'p', ...WINDOW }).catch(() => {})],
+];
 
 describe('a 401 or 403', () => {
   async function withOldKey(accepted: string, status: number) {
@@ -115,12 +121,6 @@ describe('a 401 or 403', () => {
     return { raw, client, classes };
   }
 
-  const calls: [string, (client: Client) => Promise<unknown>][] = [
-    ['create 2xx', (client) => client.createJob({ projectId: 'p', prompt: 'x' })],
-    ['get 2xx', (client) => client.getJob({ projectId: 'p', jobId: JOB.id })],
-    // The answer is no page.
-    ['visitors malformed', (client) => client.getVisitors({ projectId: 'p', ...WINDOW }).catch(() => {})],
-  ];
   test.each(calls)('repeats the call once where the key is new: %s', async (end, call) => {
     for (const status of [401, 403]) {
       const { raw, client, classes } = await withOldKey('new-key', status);
@@ -146,4 +146,26 @@ describe('a 401 or 403', () => {
     expect(read).toMatchObject({ name: 'ReadFailedError', status: 401 });
     expect(raw.requests).toHaveLength(2);
   });
+});
+
+test('calls whose key is refused or missing are told, reads too, and each call with its time', async () => {
+  const ended: string[] = [];
+  const onCall = (operation: string, seconds: number, wasRefused: boolean) => {
+    expect(seconds).toBeGreaterThan(0);
+    ended.push(`${operation}${wasRefused ? ' refused' : ''}`);
+  };
+  const html = { 'content-type': 'text/html' };
+  const answers = [http(401), http(403), http(403, '<html>', html), http(404), http(500), http(200)];
+  const endsOf = async (call: (client: Client) => Promise<unknown>) => {
+    for (const answer of answers) {
+      const { client } = await setUp(() => answer, { onCall });
+      await call(client).catch(() => {});
+    }
+    const lacking = clientOf('http://127.0.0.1:1', { onCall, keys: createKeySource({}) });
+    await call(lacking).catch(() => {});
+    return ended.splice(0).map((end) => end.replace(/^\w+ ?/, ''));
+  };
+  for (const [, call] of calls) {
+    expect(await endsOf(call)).toEqual(['refused', 'refused', '', '', '', '', 'refused']);
+  }
 });
