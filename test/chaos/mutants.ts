@@ -791,7 +791,7 @@ export const MUTANTS: Mutant[] = [
     file: 'src/exports/snapshots/content-digest.ts',
     find: 'sha256Hex(key + path)',
     replace: 'sha256Hex(key.slice(0, 0) + path)',
-    test: 'test/snapshots/path-set.test.ts',
+    test: 'test/snapshots/path-hash.test.ts',
     title: 'paths chosen by their unkeyed hashes',
   },
   {

@@ -15,7 +15,6 @@ import {
   supersededProjectFolder,
 } from './layout.js';
 import { encodeManifest, jsonOf } from './manifest.js';
-import { PathSet } from './scan.js';
 import type { SnapshotStore } from './snapshot-store.js';
 
 /** Names the chunks of one scan. `runId` is the first run id of the workflow's chain: continue-as-new keeps it. */
@@ -77,9 +76,9 @@ export async function stagedPaths(
   store: SnapshotStore,
   staged: StagedScan,
   checkpoint: ScanCheckpoint,
-): Promise<PathSet> {
+): Promise<Set<bigint>> {
   const { readRows } = await import('./parquet.js');
-  const paths = new PathSet();
+  const paths = new Set<bigint>();
   for await (const file of stagedParquet(store, staged, checkpoint)) {
     for await (const rows of readRows(file)) {
       for (const { path } of rows) paths.add(pathHash(checkpoint.pathKey, path));
