@@ -29,8 +29,8 @@ COPY --from=build /app/package.json ./
 COPY --from=build /app/node_modules ./node_modules
 COPY --from=build /app/dist ./dist
 COPY --from=build /app/packages ./packages
-# The OpenAPI document of `agent-jobs serve` holds the schemas.
-COPY docs/contract/agent-jobs.schema.json ./docs/contract/
+# What the schemas describe, and the OpenAPI document of `agent-jobs serve`.
+COPY docs/contract ./docs/contract
 # A named volume takes over owner and mode of the folder that it covers: snapshots, and the journal of the sandbox. A
 # platform that chooses a user of its own, such as OpenShift, gives it the group 0.
 RUN mkdir /snapshots /data && chown 10001:0 /snapshots /data && chmod 0775 /snapshots /data

@@ -1,7 +1,7 @@
 /** What callers over HTTP and agents rely on: the OpenAPI document and the tools, in the form that is compared. */
 import type { JsonSchema } from '../../src/contract/kinds.js';
 import { TOOLS } from '../../src/http/mcp.js';
-import { openApi } from '../../src/http/openapi.js';
+import { openApiDocument } from './openapi.js';
 
 /** One method of one path. */
 interface HttpOperation {
@@ -34,7 +34,7 @@ interface Operation {
 
 /** Reads the calls out of the source. */
 export function readCalls(): Calls {
-  const text = JSON.stringify(openApi('')).replaceAll('#/components/schemas/', '#/$defs/');
+  const text = JSON.stringify(openApiDocument()).replaceAll('#/components/schemas/', '#/$defs/');
   const { paths, components } = JSON.parse(text) as {
     paths: Record<string, Record<string, Operation>>;
     components: { schemas: Record<string, JsonSchema> };

@@ -3,6 +3,7 @@ import { fileURLToPath } from 'node:url';
 import { expect, test } from 'vitest';
 import * as contract from '../../src/contract.js';
 import { formatJson, readContract } from '../../scripts/contract/artefacts.js';
+import { openApiDocument } from '../../scripts/contract/openapi.js';
 import { INPUTS, INTERNAL_MESSAGES, WORKFLOWS } from '../../scripts/contract/shapes.js';
 import { newValidator } from './validator.js';
 
@@ -11,8 +12,10 @@ const { version } = JSON.parse(readFileSync(`${ROOT}package.json`, 'utf8')) as {
 const read = readContract(ROOT, version);
 const published = readFileSync(`${ROOT}docs/contract/agent-jobs.schema.json`, 'utf8');
 
-test('the published schemas are those of the source: npm run docs:contract', async () => {
+test('the published schemas and OpenAPI document are those of the source: npm run docs:contract', async () => {
   expect(published).toBe(await formatJson(read.schema));
+  const document = readFileSync(`${ROOT}docs/contract/openapi.json`, 'utf8');
+  expect(document).toBe(await formatJson(openApiDocument()));
 });
 
 test('the Python example knows the fields of a job', () => {
