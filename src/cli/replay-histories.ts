@@ -32,19 +32,16 @@ export async function replayHistories(
   options: ReplayOptions,
 ): Promise<ReplayReport> {
   const report: ReplayReport = { fits: {}, misfits: [], unread: [], isCut: false };
-  const runs = listRuns(client, bounds, report, signal);
-  const next = async () => {
-    for (let listed = await runs.next(); !listed.done; listed = await runs.next()) {
-      const run = await readRun(client, listed.value, report, signal);
-      if (run) return run;
+  const read = async function* () {
+    for await (const listed of listRuns(client, bounds, report, signal)) {
+      const run = await readRun(client, listed, report, signal);
+      if (run) yield run;
     }
-    return null;
   };
-  await replayRuns(options, next, (run, misfit) => {
-    const { workflowType } = run;
+  for await (const { run, misfit } of replayRuns(options, read())) {
     if (misfit) report.misfits.push(misfit);
-    else report.fits[workflowType] = (report.fits[workflowType] ?? 0) + 1;
-  });
+    else report.fits[run.workflowType] = (report.fits[run.workflowType] ?? 0) + 1;
+  }
   return report;
 }
 

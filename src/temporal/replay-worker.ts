@@ -1,5 +1,5 @@
 /**
- * Replays histories with a workflow bundle, some at a time, and reads what the SDK's errors say. They may hold the
+ * Replays histories with a workflow bundle, one after the other, and reads what the SDK's errors say. They may hold the
  * message of an error of workflow code, which may hold a prompt: only its kind and place are reported.
  */
 import { Runtime, Worker } from '@temporalio/worker';
@@ -23,9 +23,6 @@ export interface Misfit extends Omit<ReplayedRun, 'history'> {
   problem: string;
 }
 
-/** Replays wait for the native part most of the time: more at once than processors, and each holds one history. */
-const REPLAYS_AT_ONCE = 4;
-
 /**
  * Silences the SDK in this process, whose log lines would show what its errors hold; call it first, and once. Returns
  * what ends the SDK's native part: it ends with its last worker, and would keep a process that made none.
@@ -39,27 +36,17 @@ export function silenceReplays(): () => Promise<void> {
   return () => runtime.shutdown();
 }
 
-/** Replays each run that `next` brings until it brings none; reports for each run what did not fit, or null. */
-export async function replayRuns(
+/** Replays each run, and yields it with what did not fit, or null. In memory is one history at a time. */
+export async function* replayRuns(
   options: ReplayOptions,
-  next: () => Promise<ReplayedRun | null>,
-  onReplayed: (run: ReplayedRun, misfit: Misfit | null) => void,
-): Promise<void> {
-  const replayOne = async () => {
-    let run: ReplayedRun | null = null;
-    const histories = async function* () {
-      while ((run = await next())) yield { workflowId: run.workflowId, history: run.history };
-    };
-    for await (const { error } of Worker.runReplayHistories(options, histories())) {
-      onReplayed(run!, error ? misfitOf(run!, error.message) : null);
-    }
+  runs: AsyncIterable<ReplayedRun>,
+): AsyncGenerator<{ run: ReplayedRun; misfit: Misfit | null }, void, undefined> {
+  let run!: ReplayedRun;
+  const histories = async function* () {
+    for await (run of runs) yield { workflowId: run.workflowId, history: run.history };
   };
-  const replays = Array.from({ length: REPLAYS_AT_ONCE }, replayOne);
-  try {
-    await Promise.all(replays);
-  } finally {
-    await Promise.allSettled(replays);
-  }
+  for await (const { error } of Worker.runReplayHistories(options, histories()))
+    yield { run, misfit: error ? misfitOf(run, error.message) : null };
 }
 
 function misfitOf({ workflowId, runId, workflowType }: ReplayedRun, text: string): Misfit {
