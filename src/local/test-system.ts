@@ -26,6 +26,7 @@ export interface TestSystemOptions {
 
 /** A system for tests, running. */
 export interface TestSystem extends AsyncDisposable {
+  /** The package's own client, not that of the sources: a caller's `instanceof` knows its errors. */
   readonly jobs: AgentJobs;
   /** The Temporal client of `jobs`. */
   readonly client: Client;
