@@ -57,7 +57,7 @@ async function listed(): Promise<object[]> {
 
 async function expectSentAgain(workflowId: string): Promise<void> {
   const sent = () => receiver.received.filter(({ headers }) => workflowId.includes(headers['webhook-id']!));
-  await until(() => sent().length === 2, 'the second try');
+  await until(() => sent().length >= 2, 'the second try');
   expect(sent()[1]!.body).toBe(sent()[0]!.body);
 }
 

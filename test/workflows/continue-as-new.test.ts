@@ -196,7 +196,7 @@ describe.concurrent('a new run', () => {
     async ({ bench, upstream, expect }) => {
       upstream.show = () => ({ status: 'active' });
       const { handle } = await start(bench, { prompt: 'Fix it' });
-      await expect.poll(() => upstream.reads).toBe(1);
+      await expect.poll(() => upstream.reads).toBeGreaterThan(0);
       await resetRun(server, handle.workflowId, (done) => done[0]!);
       await expect.poll(async () => (await stateOf(handle)).unknown?.kind).toBe('create');
       await untilNextRun(handle);
