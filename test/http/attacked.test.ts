@@ -163,6 +163,7 @@ test('a connection whose key is just read has not been silent longest', () =>
       return callerOf.call(this, given);
     });
     const asking = peer(own, '');
+    await once(asking.socket, 'connect');
     const { sockets, open } = await silentOnes(own, 3);
     asking.socket.write(headOf(own, `GET ${LIST}`));
     await vi.waitUntil(() => held.mock.calls.length > 0);

@@ -18,6 +18,7 @@ import { findDevServer } from '../../src/local/find-dev-server.js';
 import { workflowBundleOptions } from '../../src/temporal/workflow-bundle.js';
 import { createLogger } from '../../src/worker/logging.js';
 import { watchVersion } from '../../src/worker/old-version.js';
+import { makeCurrent as makeVersionCurrent } from '../support/current-version.js';
 import { connectPrivateDevServer } from '../support/dev-server.js';
 import { failedTasks } from '../support/failed-tasks.js';
 import { startJobBench, type JobBench } from '../support/job-bench.js';
@@ -81,19 +82,7 @@ async function startRelease(buildId: string, workflowBundle?: WorkflowBundle): P
   return { ...bench, stop };
 }
 
-/** Makes a version current, once the server knows its worker. */
-async function makeCurrent(buildId: string): Promise<void> {
-  const request = { namespace: server.namespace, deploymentName, buildId, identity: 'test' };
-  const set = () => server.client.workflowService.setWorkerDeploymentCurrentVersion(request);
-  await until(
-    () =>
-      set().then(
-        () => true,
-        () => false,
-      ),
-    `the version ${buildId} to be current`,
-  );
-}
+const makeCurrent = (buildId: string) => makeVersionCurrent(server, { deploymentName, buildId });
 
 async function openOn(buildId: string): Promise<number> {
   const query = `TemporalWorkerDeploymentVersion = '${deploymentName}:${buildId}' AND ExecutionStatus = 'Running'`;
