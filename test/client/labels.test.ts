@@ -141,4 +141,4 @@ test('a namespace without the attribute of batches takes jobs without one; other
   } finally {
     await close();
   }
-}, 120_000);
+});

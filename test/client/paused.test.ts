@@ -62,4 +62,4 @@ test('a paused job is listed as open, says who may let it go on, and goes on wit
   expect(await job.result()).toMatchObject({ outcome: 'completed', followUps: [{ id: 'f', state: 'sent' }] });
   expect([upstream.created.length, upstream.messages]).toEqual([2, ['go on']]);
   expect(await gathered(jobs.stuck())).toEqual([]);
-}, 180_000);
+});

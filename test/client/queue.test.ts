@@ -31,7 +31,7 @@ async function queuesOf(projectId?: string, { jobs } = server): Promise<QueueRep
   return found;
 }
 
-test('a project without a queue has none, and one with a queue shows who waits', { timeout: MINUTE }, async () => {
+test('a project without a queue has none, and one with a queue shows who waits', async () => {
   const projectId = `shop ${randomUUID()}/1`;
   expect(await queuesOf(projectId)).toEqual([]);
   const queue = await join({ operation: 'message', projectId }, 'job-a', 1);
@@ -48,7 +48,7 @@ test('a project without a queue has none, and one with a queue shows who waits',
   expect(await queuesOf(projectId)).toEqual([]);
 });
 
-test('all queues are found, the one of the exports too', { timeout: MINUTE }, async () => {
+test('all queues are found, the one of the exports too', async () => {
   const names: QueueName[] = [
     { operation: 'create', projectId: `p-${randomUUID()}` },
     { operation: 'message', projectId: `p/${randomUUID()} ü` },

@@ -97,7 +97,7 @@ export const HELD_BY: Record<string, Record<string, string>> = {
   },
   'workflows/turns': {
     'jobs are cancelled while they wait':
-      'thirty that are cancelled cost the one that waits behind them a signal each, and nothing of the budget',
+      'thirty that are cancelled cost the one behind them a signal each, and nothing of the budget',
     'a turn comes too late':
       'a turn that comes too late is not used: the job keeps its place, and sends with the next one',
     'the queue is reset by an operator':
@@ -187,7 +187,7 @@ export const HELD_BY: Record<string, Record<string, string>> = {
   },
   'e2e/webhooks': {
     'every worker is killed again and again, and the receiver fails':
-      'every worker is killed again and again, and the receiver fails: each end is sent, by one id and one body',
+      'every worker is killed again and again, and the receiver fails: each end is sent, by one id',
     'the file of the endpoints is wrong': 'a wrong file is reported, and the worker does its jobs',
   },
   'webhooks/sweep': {

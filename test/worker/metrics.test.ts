@@ -72,7 +72,7 @@ async function metric(name: string, isRight: (value: number) => boolean): Promis
   await until(holds, `${name} to be right`, () => worker?.output() ?? '', 90_000);
 }
 
-describe('the metrics of a worker', { timeout: 240_000 }, () => {
+describe('the metrics of a worker', () => {
   test('are all there before anything happens, the counters at 0: no first increase is missed', async () => {
     await startWorker();
     const atFirst = await metrics();

@@ -127,7 +127,7 @@ async function startJob(options: object = {}): Promise<string> {
 
 const isWatching = async (id: string) => (await latest(id).query(jobStateQuery)).phase === 'watching';
 
-test('open jobs leave for a release that fits none of their histories', { timeout: MOST_MS }, async () => {
+test('open jobs leave for a release that fits none of their histories', async () => {
   const before = await startRelease('1');
   await makeCurrent('1');
   upstream.show = () => ({ status: 'active' });
@@ -173,7 +173,7 @@ test('open jobs leave for a release that fits none of their histories', { timeou
   }
 });
 
-test('a queue whose version has no worker any more goes on with the current one', { timeout: MOST_MS }, async () => {
+test('a queue whose version has no worker any more goes on with the current one', async () => {
   const before = await startRelease('1');
   await makeCurrent('1');
   const queue = new ProjectQueue(server.client, taskQueue, 'p2');
@@ -188,7 +188,7 @@ test('a queue whose version has no worker any more goes on with the current one'
   expect((await latest(id).result()).outcome).toBe('completed');
 });
 
-test('a job whose write is in flight leaves after it, and the write is sent once', { timeout: MOST_MS }, async () => {
+test('a job whose write is in flight leaves after it, and the write is sent once', async () => {
   await startRelease('1');
   await makeCurrent('1');
   upstream.show = () => ({ status: 'active' });
@@ -222,7 +222,7 @@ test('a job whose write is in flight leaves after it, and the write is sent once
   await latest(id).terminate();
 });
 
-test('a later release answers for jobs that ended on a version without workers', { timeout: MOST_MS }, async () => {
+test('a later release answers for jobs that ended on a version without workers', async () => {
   const before = await startRelease('1');
   await makeCurrent('1');
   const ended = await startJob();
@@ -236,47 +236,43 @@ test('a later release answers for jobs that ended on a version without workers',
   for (const id of [ended, refused]) expect((await latest(id).query(jobStateQuery)).phase).toBe('done');
 });
 
-test(
-  'a job whose version has no worker any more goes on where an operator moves it',
-  { timeout: MOST_MS },
-  async () => {
-    const before = await startRelease('1');
-    await makeCurrent('1');
-    upstream.show = () => ({ status: 'active' });
-    const id = await startJob();
-    await until(() => isWatching(id), 'the job to be watched');
-    // It ends before it can wake its jobs.
-    await before.stop();
-    await startRelease('2');
-    await makeCurrent('2');
-    await latest(id).signal(followUpSignal, { prompt: 'And a test', id: 'one' });
-    await until(async () => (await openOn('1')) === 1, 'the job to be listed on version 1');
-    forgetPollersOf('1');
-    const pinnedTo = `${deploymentName}:1`;
-    const lost = {
-      workflowId: id,
-      workflowType: AGENT_JOB_WORKFLOW,
-      projectId: 'p1',
-      problems: [],
-      pinnedTo,
-      paused: null,
-    };
-    expect(await stuck()).toEqual([lost]);
-    vi.restoreAllMocks();
-    await temporalCli([
-      'workflow',
-      'update-options',
-      '--query',
-      `TemporalWorkerDeploymentVersion = '${deploymentName}:1'`,
-    ]);
-    await until(() => upstream.messages.length === 1, 'the follow-up');
-    await until(async () => (await openOn('2')) === 1, 'the job to be on version 2');
-    upstream.show = () => ({ status: 'completed' });
-    await latest(id).signal(pollNowSignal);
-    expect((await latest(id).result()).outcome).toBe('completed');
-    expect(failedTasks(await eventsOf(id))).toEqual([]);
-  },
-);
+test('a job whose version has no worker any more goes on where an operator moves it', async () => {
+  const before = await startRelease('1');
+  await makeCurrent('1');
+  upstream.show = () => ({ status: 'active' });
+  const id = await startJob();
+  await until(() => isWatching(id), 'the job to be watched');
+  // It ends before it can wake its jobs.
+  await before.stop();
+  await startRelease('2');
+  await makeCurrent('2');
+  await latest(id).signal(followUpSignal, { prompt: 'And a test', id: 'one' });
+  await until(async () => (await openOn('1')) === 1, 'the job to be listed on version 1');
+  forgetPollersOf('1');
+  const pinnedTo = `${deploymentName}:1`;
+  const lost = {
+    workflowId: id,
+    workflowType: AGENT_JOB_WORKFLOW,
+    projectId: 'p1',
+    problems: [],
+    pinnedTo,
+    paused: null,
+  };
+  expect(await stuck()).toEqual([lost]);
+  vi.restoreAllMocks();
+  await temporalCli([
+    'workflow',
+    'update-options',
+    '--query',
+    `TemporalWorkerDeploymentVersion = '${deploymentName}:1'`,
+  ]);
+  await until(() => upstream.messages.length === 1, 'the follow-up');
+  await until(async () => (await openOn('2')) === 1, 'the job to be on version 2');
+  upstream.show = () => ({ status: 'completed' });
+  await latest(id).signal(pollNowSignal);
+  expect((await latest(id).result()).outcome).toBe('completed');
+  expect(failedTasks(await eventsOf(id))).toEqual([]);
+});
 
 /** As the server does some minutes after they ended. */
 function forgetPollersOf(buildId: string): void {

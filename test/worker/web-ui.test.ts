@@ -45,7 +45,7 @@ const RUNS = { numRuns: 80, endOnFailure: true };
 const jobOf = (input: Partial<AgentJobInput>) =>
   agentJobStartOptions({ projectId: 'p', ...input } as AgentJobInput, { key: 'k' });
 
-describe('text from outside in the web UI', { timeout: 240_000 }, () => {
+describe('text from outside in the web UI', () => {
   test('acts as nothing in a job’s summary, and reads as it was written', async () => {
     const check = async (prompt: string) => {
       const { staticSummary } = jobOf({ prompt });
@@ -86,7 +86,7 @@ describe('text from outside in the web UI', { timeout: 240_000 }, () => {
   });
 });
 
-test('nothing that callers and the upstream say becomes an element on a job’s page', { timeout: 120_000 }, async () => {
+test('nothing that callers and the upstream say becomes an element on a job’s page', async () => {
   const evil =
     '<img src=x onerror=alert(1)> <style>*{}</style> [x](javascript:alert(1)) https://evil.example **b** {workflowId}';
   const upstream = new ObservedUpstream();

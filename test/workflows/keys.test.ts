@@ -95,34 +95,30 @@ async function expectEachOnce(prompts: number): Promise<void> {
   );
 }
 
-test(
-  'jobs that were started with a wrong key are created once each when its file is replaced',
-  { timeout: 180_000 },
-  async () => {
-    const adminApiKeyFile = await write('admin', 'a-wrong-key');
-    const changes: string[] = [];
-    const bench = await startBench(
-      { adminApiKeyFile },
-      { onHold: ({ projectId, operation }, held) => void changes.push(`${operation} ${projectId}: ${held?.reason}`) },
-    );
-    const handles = await startJobs(bench);
-    await untilTheyWaitForAKey(handles);
-    const [state] = await Promise.all(handles.map(stateOf));
-    expect(state).toMatchObject({ phase: 'creating', jobId: null, waiting: { reason: 'upstream answered 401' } });
-    // While the file is the same no write asks; one that did would do so every ten seconds.
-    const { requests } = (await sandbox.counts()).operations.create;
-    await new Promise((resolve) => setTimeout(resolve, 12_000));
-    expect(await creates()).toBe(requests);
+test('jobs that were started with a wrong key are created once each when its file is replaced', async () => {
+  const adminApiKeyFile = await write('admin', 'a-wrong-key');
+  const changes: string[] = [];
+  const bench = await startBench(
+    { adminApiKeyFile },
+    { onHold: ({ projectId, operation }, held) => void changes.push(`${operation} ${projectId}: ${held?.reason}`) },
+  );
+  const handles = await startJobs(bench);
+  await untilTheyWaitForAKey(handles);
+  const [state] = await Promise.all(handles.map(stateOf));
+  expect(state).toMatchObject({ phase: 'creating', jobId: null, waiting: { reason: 'upstream answered 401' } });
+  // While the file is the same no write asks; one that did would do so every ten seconds.
+  const { requests } = (await sandbox.counts()).operations.create;
+  await new Promise((resolve) => setTimeout(resolve, 12_000));
+  expect(await creates()).toBe(requests);
 
-    await write('admin', sandbox.apiKey);
-    for (const handle of handles) expect(await handle.result()).toMatchObject({ outcome: 'completed' });
-    await expectEachOnce(JOBS);
-    expect(await creates()).toBe(requests + JOBS);
-    expect(changes).toEqual(['create p1: upstream answered 401', 'create p1: undefined']);
-  },
-);
+  await write('admin', sandbox.apiKey);
+  for (const handle of handles) expect(await handle.result()).toMatchObject({ outcome: 'completed' });
+  await expectEachOnce(JOBS);
+  expect(await creates()).toBe(requests + JOBS);
+  expect(changes).toEqual(['create p1: upstream answered 401', 'create p1: undefined']);
+});
 
-test('polls that are refused (401) hold no write', { timeout: 60_000 }, async () => {
+test('polls that are refused (401) hold no write', async () => {
   const bench = await startBench({ adminApiKey: sandbox.apiKey });
   const watched = await startWatched(bench, 'p1');
   await sandbox.addFault({ kind: 'status', operation: 'get', projectId: 'p1', status: 401, count: 2 });
@@ -135,7 +131,7 @@ test('polls that are refused (401) hold no write', { timeout: 60_000 }, async ()
   await watched.cancel();
 });
 
-test('writes that are forbidden (403) wait, and go once each when they may', { timeout: 120_000 }, async () => {
+test('writes that are forbidden (403) wait, and go once each when they may', async () => {
   const bench = await startBench({ adminApiKey: sandbox.apiKey }, { tryKeyEveryMs: 1_000 });
   const watched = await startWatched(bench, 'p2');
   // The address of the worker is not allowed, or the key lacks a scope: an operator mends either.
@@ -161,7 +157,7 @@ async function timersOf(handle: WorkflowHandle): Promise<number[]> {
   return started.map(Number).filter((seconds) => seconds < 3_600);
 }
 
-test('a lone write that is refused again and again costs no timer', { timeout: 120_000 }, async () => {
+test('a lone write that is refused again and again costs no timer', async () => {
   await sandbox.addFault({ kind: 'status', operation: 'create', status: 401, count: 3 });
   const bench = await startBench({ adminApiKey: sandbox.apiKey }, { tryKeyEveryMs: 1_000 });
   const [handle] = await startJobs(bench, 1);
@@ -185,7 +181,7 @@ test('writes that a page answers wait for the upstream, and go once each when it
   expect(upstream.created).toHaveLength(2 + 4);
 });
 
-test('the deadline and a cancellation end the wait for a key, and nothing was sent', { timeout: 120_000 }, async () => {
+test('the deadline and a cancellation end the wait for a key, and nothing was sent', async () => {
   const bench = await startBench({ adminApiKey: 'a-wrong-key' });
   const late = await bench.start({ projectId: 'p1', prompt: 'late', deadline: '5 seconds' });
   const cancelled = await bench.start({ projectId: 'p1', prompt: 'cancelled' });

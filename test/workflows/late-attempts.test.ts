@@ -51,7 +51,7 @@ test('a 429 that an old attempt met holds the jobs that are started since, as an
     notBefore: expect.any(String),
   });
   expect(upstream.created).toHaveLength(1);
-}, 180_000);
+});
 
 test('a turn that ended while its write waited for a worker is not used', async () => {
   const upstream = new ObservedUpstream();
@@ -77,4 +77,4 @@ test('a turn that ended while its write waited for a worker is not used', async 
   await expect.poll(writes, PATIENCE).toBeGreaterThanOrEqual(2);
   expect(upstream.created).toEqual([]);
   expect(await queue.placeOf(handle.workflowId)).toMatchObject({ position: 1 });
-}, 120_000);
+});

@@ -87,25 +87,21 @@ test('what is no turn is ignored', async () => {
   expect(await eventsOf(handle, ACTIVITY_SCHEDULED)).toBe(1);
 });
 
-test(
-  'thirty that are cancelled cost the one that waits behind them a signal each, and nothing of the budget',
-  { timeout: 240_000 },
-  async () => {
-    await queue.usedUp(1, HOUR);
-    const crowd = await Promise.all(Array.from({ length: CROWD }, (_, i) => start(`of the crowd ${i}`)));
-    const last = await startWaiting('the last one', { priority: 5 });
-    const waitingCount = async () => (await queue.state()).waitingCount;
-    await expect.poll(waitingCount, { timeout: 180_000 }).toBe(CROWD + 1);
-    await Promise.all(crowd.map((handle) => handle.cancel()));
-    await Promise.allSettled(crowd.map((handle) => handle.result()));
-    const sentBefore = await queue.turnsSent();
-    await queue.report({ outcome: 'unsent', perHour: 2 });
-    expect(await last.result()).toMatchObject({ outcome: 'completed' });
-    expect(upstream.created).toEqual(['the last one']);
-    expect((await queue.turnsSent()) - sentBefore).toBe(CROWD + 1);
-    await expect.poll(() => queue.state(), PATIENCE).toMatchObject({ spentLastHour: 2, inFlight: 0 });
-  },
-);
+test('thirty that are cancelled cost the one behind them a signal each, and nothing of the budget', async () => {
+  await queue.usedUp(1, HOUR);
+  const crowd = await Promise.all(Array.from({ length: CROWD }, (_, i) => start(`of the crowd ${i}`)));
+  const last = await startWaiting('the last one', { priority: 5 });
+  const waitingCount = async () => (await queue.state()).waitingCount;
+  await expect.poll(waitingCount, { timeout: 180_000 }).toBe(CROWD + 1);
+  await Promise.all(crowd.map((handle) => handle.cancel()));
+  await Promise.allSettled(crowd.map((handle) => handle.result()));
+  const sentBefore = await queue.turnsSent();
+  await queue.report({ outcome: 'unsent', perHour: 2 });
+  expect(await last.result()).toMatchObject({ outcome: 'completed' });
+  expect(upstream.created).toEqual(['the last one']);
+  expect((await queue.turnsSent()) - sentBefore).toBe(CROWD + 1);
+  await expect.poll(() => queue.state(), PATIENCE).toMatchObject({ spentLastHour: 2, inFlight: 0 });
+});
 
 async function resetQueue(): Promise<void> {
   const { events } = await queue.handle.fetchHistory();
@@ -137,36 +133,28 @@ async function forgottenBy(perHour: number, prompts: string[]) {
   return jobs;
 }
 
-test(
-  'jobs that have sent give back the turns that a queue gives them after its reset',
-  { timeout: 120_000 },
-  async () => {
-    await forgottenBy(4, ['first', 'second', 'third']);
-    const last = await bench.start({ projectId, prompt: 'last' });
-    await expect.poll(() => queue.placeOf(last.workflowId), PATIENCE).toMatchObject({ position: 4 });
-    // Three have sent, and wait for nothing: one turn is enough.
-    await queue.report({ outcome: 'unsent', perHour: 5 });
-    await expect.poll(() => upstream.created, PATIENCE).toEqual(['first', 'second', 'third', 'last']);
-    await expect.poll(() => queue.state(), PATIENCE).toMatchObject({ spentLastHour: 5, inFlight: 0, waitingCount: 0 });
-  },
-);
+test('jobs that have sent give back the turns that a queue gives them after its reset', async () => {
+  await forgottenBy(4, ['first', 'second', 'third']);
+  const last = await bench.start({ projectId, prompt: 'last' });
+  await expect.poll(() => queue.placeOf(last.workflowId), PATIENCE).toMatchObject({ position: 4 });
+  // Three have sent, and wait for nothing: one turn is enough.
+  await queue.report({ outcome: 'unsent', perHour: 5 });
+  await expect.poll(() => upstream.created, PATIENCE).toEqual(['first', 'second', 'third', 'last']);
+  await expect.poll(() => queue.state(), PATIENCE).toMatchObject({ spentLastHour: 5, inFlight: 0, waitingCount: 0 });
+});
 
-test(
-  'a follow-up that waits for its turn does not take one of the queue of creates',
-  { timeout: 120_000 },
-  async () => {
-    const [job] = await forgottenBy(2, ['first']);
-    const messages = new ProjectQueue(server.client, bench.taskQueue, projectId, 'message');
-    await messages.usedUp(1, HOUR);
-    await job!.signal(followUpSignal, { prompt: 'go on', id: 'one' });
-    await expect.poll(() => messages.placeOf(job!.workflowId), PATIENCE).toMatchObject({ position: 1 });
-    await expect.poll(() => job!.query(jobStateQuery), PATIENCE).toMatchObject({ waiting: { for: 'turn' } });
-    await queue.report({ outcome: 'unsent', perHour: 3 });
-    await expect.poll(() => queue.state(), PATIENCE).toMatchObject({ spentLastHour: 2, inFlight: 0, waitingCount: 0 });
-    expect(upstream.messages).toEqual([]);
-    expect(await messages.placeOf(job!.workflowId)).toMatchObject({ position: 1 });
-  },
-);
+test('a follow-up that waits for its turn does not take one of the queue of creates', async () => {
+  const [job] = await forgottenBy(2, ['first']);
+  const messages = new ProjectQueue(server.client, bench.taskQueue, projectId, 'message');
+  await messages.usedUp(1, HOUR);
+  await job!.signal(followUpSignal, { prompt: 'go on', id: 'one' });
+  await expect.poll(() => messages.placeOf(job!.workflowId), PATIENCE).toMatchObject({ position: 1 });
+  await expect.poll(() => job!.query(jobStateQuery), PATIENCE).toMatchObject({ waiting: { for: 'turn' } });
+  await queue.report({ outcome: 'unsent', perHour: 3 });
+  await expect.poll(() => queue.state(), PATIENCE).toMatchObject({ spentLastHour: 2, inFlight: 0, waitingCount: 0 });
+  expect(upstream.messages).toEqual([]);
+  expect(await messages.placeOf(job!.workflowId)).toMatchObject({ position: 1 });
+});
 
 test('a turn that comes while its write is sent is given back, unless the write waits again', async () => {
   upstream.show = () => ({ status: 'active' });
