@@ -192,7 +192,7 @@ test('a job that continues as new answers the parent that has it as a child, and
     await handle.signal(pollNowSignal);
     return (await handle.describe()).runId !== runId;
   };
-  await expect.poll(isNext, { interval: 300, timeout: 120_000 }).toBe(true);
+  await expect.poll(isNext).toBe(true);
   await complete(prompt);
   const result = (await first.result()) as AgentJobResult;
   expect(result.outcome).toBe('completed');

@@ -6,7 +6,6 @@ import { connectOwnNamespace } from '../support/dev-server.js';
 import { startScriptedServer, type ScriptedServer } from './scripted-server.js';
 import { useForFile } from '../support/use.js';
 
-const MINUTE = 60_000;
 const server = useForFile(startScriptedServer);
 
 /** Joins a queue as an activity does. */
@@ -61,12 +60,8 @@ test('all queues are found, the one of the exports too', async () => {
   await Promise.all(names.map((name) => join(name, 'somebody', 3, own)));
   // Visibility lags behind.
   await expect
-    .poll(
-      async () =>
-        (await queuesOf(undefined, { ...server, jobs })).map(({ operation, projectId }) => ({ operation, projectId })),
-      {
-        timeout: MINUTE,
-      },
+    .poll(async () =>
+      (await queuesOf(undefined, { ...server, jobs })).map(({ operation, projectId }) => ({ operation, projectId })),
     )
     .toEqual(expect.arrayContaining(names));
   await own.close();

@@ -57,7 +57,7 @@ async function expectNoForeignKey(jobs: AgentJobs, projectId: string): Promise<v
   const before = await requestsFor(projectId);
   const job = await start(jobs, projectId);
   const waiting = async () => (await job.state()).waiting;
-  await expect.poll(waiting, { timeout: 120_000 }).toMatchObject({
+  await expect.poll(waiting).toMatchObject({
     for: 'key',
     reason: expect.stringContaining('has no key for this project') as string,
   });
@@ -85,7 +85,7 @@ test('a worker with a keys file of its team uses no other key; a team’s task q
   const typedSearchAttributes = new TypedSearchAttributes([{ key: PROJECT, value: 'shop' }]);
   const { workflowId } = await server.client.workflow.start('agentJob', { ...options, typedSearchAttributes });
   const liar = jobsOn('shop').handle(workflowId);
-  await expect.poll(async () => (await liar.state()).waiting, { timeout: 120_000 }).toMatchObject({ for: 'key' });
+  await expect.poll(async () => (await liar.state()).waiting).toMatchObject({ for: 'key' });
   const { searchAttributes } = await server.client.workflow.getHandle(workflowId).describe();
   expect(searchAttributes).toMatchObject({ AgentJobProject: ['search'] });
   await liar.cancel();

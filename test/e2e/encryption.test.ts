@@ -80,7 +80,7 @@ test('with keys no word of a prompt is in database, logs, metrics or output, ove
   await first.followUp(`and ${WORD} by a signal`, { id: 'two' });
   await sandbox.addFault({ kind: 'status', operation: 'create', status: 500, projectId: 'p', body: `no ${WORD}` });
   const doubtful = await start('doubtful');
-  await expect.poll(async () => (await doubtful.state()).phase, { timeout: 120_000 }).toBe('needsAttention');
+  await expect.poll(async () => (await doubtful.state()).phase).toBe('needsAttention');
   await doubtful.resolve({ action: 'abandon' });
   expect((await doubtful.result()).outcome).toBe('abandoned');
   await sandbox.addFault({

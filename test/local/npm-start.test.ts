@@ -121,9 +121,7 @@ async function allProcesses(): Promise<Process[]> {
 
 async function untilGone(processes: Process[]): Promise<void> {
   const pids = new Set(processes.map(({ pid }) => pid));
-  await expect
-    .poll(async () => (await allProcesses()).filter(({ pid }) => pids.has(pid)), { timeout: LIMIT_MS })
-    .toEqual([]);
+  await expect.poll(async () => (await allProcesses()).filter(({ pid }) => pids.has(pid))).toEqual([]);
 }
 
 test('npm start runs a job to its pull request beside any settings, and Ctrl-C leaves no process', async () => {
