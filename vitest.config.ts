@@ -17,8 +17,8 @@ const resolve = {
 };
 const limits = {
   maxConcurrency: 10, // of tests that mostly wait, in one file
-  testTimeout: 240_000, // a busy machine is slow
-  expect: { poll: { timeout: 100_000, interval: 200 } },
+  testTimeout: 300_000, // a busy machine is slow
+  expect: { poll: { timeout: 120_000, interval: 200 } },
   hookTimeout: 120_000, // the first run fetches two servers
   teardownTimeout: 15_000,
 };

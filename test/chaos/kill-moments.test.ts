@@ -156,7 +156,7 @@ function promptOf({ moment, action }: Pick<Row, 'moment' | 'action'>): string {
 
 describe('a create whose worker is', { concurrent: true }, () => {
   for (const each of ROWS) {
-    test(`${each.title}`, { timeout: SETTLED_WITHIN_MS + 60_000 }, async ({ expect }) => {
+    test(`${each.title}`, async ({ expect }) => {
       const { state, isInjected } = await injectFault(each);
       expect(isInjected).toBe(true);
       expect(state).toMatchObject(

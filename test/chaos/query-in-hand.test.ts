@@ -107,14 +107,14 @@ test('a query that meets a workflow task in another worker’s hand leaves a his
   const history = await historyOfTwoHands(server.taskQueue, workflowBundle);
   await expect(Worker.runReplayHistory({ workflowBundle }, history)).resolves.toBeUndefined();
   expect(thrownAway).toBe(1);
-}, 120_000);
+});
 
 test('a guard that is switched off is missed: the history does not replay', async () => {
   const code = `globalThis.staleCopyGuard = 'off'; ${workflowBundle.code}`;
   const history = await historyOfTwoHands(`${server.taskQueue}-3`, { ...workflowBundle, code });
   await expect(Worker.runReplayHistory({ workflowBundle }, history)).rejects.toThrow('Nondeterminism');
   expect(thrownAway).toBe(1);
-}, 120_000);
+});
 
 test('a query that comes first to a new worker costs no workflow task', async () => {
   const handle = await startCalled(`${server.taskQueue}-2`, true);
@@ -128,4 +128,4 @@ test('a query that comes first to a new worker costs no workflow task', async ()
     expect(await handle.result()).toBe('DONE');
   });
   expect(failedTasks((await handle.fetchHistory()).events)).toEqual([]);
-}, 120_000);
+});

@@ -83,7 +83,7 @@ test('the commands of the page steer and end all jobs of a batch, each once; wai
   const sent = [{ id: 'tests', state: 'sent' }];
   for (const _ of ['first', 'again']) {
     await page.run('temporal workflow signal');
-    for (const job of jobs) await expect.poll(async () => (await job.state()).followUps, PATIENCE).toEqual(sent);
+    for (const job of jobs) await expect.poll(async () => (await job.state()).followUps).toEqual(sent);
   }
   await page.run('temporal workflow cancel');
   const waited = await cli(['wait', '--batch', 'spring-cleaning']);

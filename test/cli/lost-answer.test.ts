@@ -8,8 +8,6 @@ import { envOf, jsonLines, runCli } from './run-cli.js';
 import { runInProcess } from './run-in-process.js';
 import { useForFile } from '../support/use.js';
 
-const PATIENTLY = { timeout: 120_000 };
-
 const server = useForFile(startScriptedServer);
 
 interface SwallowingProxy {
@@ -72,7 +70,7 @@ test('a follow-up without an id that is interrupted names the id that makes the 
   const usedIds = async () => (await job.state()).usedFollowUpIds;
   const isTaken = async () => {
     await hasSwallowed;
-    await expect.poll(usedIds, PATIENTLY).toHaveLength(1);
+    await expect.poll(usedIds).toHaveLength(1);
   };
   const args = ['follow-up', job.workflowId, message];
   const lost = await runCli(args, {

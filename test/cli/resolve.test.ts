@@ -10,8 +10,6 @@ import { envOf, jsonLines, type CliRun } from './run-cli.js';
 import { runInProcess } from './run-in-process.js';
 import { useForFile } from '../support/use.js';
 
-const MOST_MS = 240_000; // a busy machine starts a process slowly
-
 // Its list asks every job in doubt: those that other tests left would each take ten seconds.
 const server = useForFile(async () => startJobServer(await connectOwnNamespace()));
 
@@ -78,7 +76,7 @@ test('a script may not say retry before a check upstream can be trusted, but wit
   await until(async () => (await server.sandbox.creates({ promptIncludes: prompt })).length === 2, 'another create');
 });
 
-describe.concurrent('a write in doubt', { timeout: MOST_MS }, () => {
+describe.concurrent('a write in doubt', () => {
   test('an unknown create is listed with its reason and adopted by the job that it made', async () => {
     const { job, prompt } = await unknownCreate();
     const line = await attentionOf(job);

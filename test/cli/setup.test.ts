@@ -6,7 +6,6 @@ import { connectDevServer } from '../support/dev-server.js';
 import { runInProcess } from './run-in-process.js';
 import { useForFile } from '../support/use.js';
 
-const LONG = { timeout: 120_000 };
 const ALL = `registered ${Object.values(SEARCH_ATTRIBUTE).join(', ')}`;
 /** `temporal.api.enums.v1.IndexedValueType`. */
 const KEYWORD = 2;
@@ -27,7 +26,7 @@ async function createNamespace(retentionDays: number, searchAttributes: Record<s
   });
   // A server looks for new namespaces every few seconds.
   const known = () => workflowService.describeNamespace({ namespace }).catch(() => null);
-  await expect.poll(known, LONG).not.toBeNull();
+  await expect.poll(known).not.toBeNull();
   if (Object.keys(searchAttributes).length > 0) {
     await connection.operatorService.addSearchAttributes({ namespace, searchAttributes });
   }

@@ -3,7 +3,7 @@ import { fileURLToPath } from 'node:url';
 import { Client } from '@temporalio/client';
 import proto from '@temporalio/proto';
 import { expect, test } from 'vitest';
-import { AgentJobs, JobNotFoundError, NoJobError, UsedIdsUnknownError, type JobHandle } from '../../src/starter.js';
+import { AgentJobs, JobNotFoundError, UsedIdsUnknownError, type JobHandle } from '../../src/starter.js';
 import { inputHash } from '../../src/agent-job/input.js';
 import { readStartInput } from '../../src/client/agent-job/run-record.js';
 import { createTestWorker } from '../support/worker.js';
@@ -143,12 +143,6 @@ async function undoTask(taskQueue: string, comeBetween: () => Promise<void>): Pr
   });
   await expect(ending).rejects.toThrow('UnhandledCommand');
 }
-
-test('a follow-up to a job that was never created says so', async () => {
-  const job = await start('CreateRejected');
-  await job.result().catch(() => undefined);
-  await expect(job.followUp('one')).rejects.toThrow(NoJobError);
-});
 
 test('a follow-up to a workflow that never was says so', async () => {
   await expect(server.jobs.handle(randomUUID()).followUp('one')).rejects.toThrow(JobNotFoundError);

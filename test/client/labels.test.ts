@@ -122,7 +122,7 @@ test('a namespace without the attribute of batches takes jobs without one; other
     const start = (batch?: string) =>
       jobs.start({ projectId: 'p', key: `k ${batch}`, prompt: 'x', ...(batch && { batch }) });
     await expect
-      .poll(() => start(randomUUID()).catch((error: Error) => error.message), { timeout: 120_000 })
+      .poll(() => start(randomUUID()).catch((error: Error) => error.message))
       .toMatch(/AgentJobBatch.*run "agent-jobs setup" once for namespace "test_/);
     await start();
     const many = jobs.startMany([{ projectId: 'p', key: 'many', prompt: 'x', batch: 'b' }]);
@@ -136,9 +136,9 @@ test('a namespace without the attribute of batches takes jobs without one; other
       searchAttributes: { [SEARCH_ATTRIBUTE.batch]: INT },
     });
     await expect
-      .poll(() => start('b').catch((error: Error) => error.message), { timeout: 60_000 })
+      .poll(() => start('b').catch((error: Error) => error.message))
       .toMatch(/value for search attribute AgentJobBatch of type Int: b$/);
   } finally {
     await close();
   }
-}, 120_000);
+});

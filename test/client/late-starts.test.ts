@@ -8,7 +8,6 @@ import { connectHeldCaller, type HeldCaller } from '../support/held-caller.js';
 import { QUICK, startJobServer } from './job-server.js';
 import { useForFile } from '../support/use.js';
 
-const MINUTE = 60_000;
 /** Longer than a caller may take from what it read to its start. */
 const TOO_LONG_MS = 5_500;
 
@@ -42,7 +41,7 @@ function startLate({ workflowId }: JobHandle, endedRunId: string, input: AgentJo
   });
 }
 
-describe('a follow-up whose caller stood still after it had read the ended run', { timeout: 3 * MINUTE }, () => {
+describe('a follow-up whose caller stood still after it had read the ended run', () => {
   async function endedJob() {
     const job = await server.jobs.start(newRequest());
     const { jobId } = await job.result();
@@ -100,7 +99,7 @@ describe('a follow-up whose caller stood still after it had read the ended run',
   });
 });
 
-describe('a start whose caller stood still after it had read that no job was made', { timeout: 3 * MINUTE }, () => {
+describe('a start whose caller stood still after it had read that no job was made', () => {
   /** A key whose first two creates are rejected, and whose third makes a job that is cancelled. */
   async function rejectedJob() {
     const request = newRequest();

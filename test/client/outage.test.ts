@@ -39,7 +39,7 @@ test('a wait that has outlived an outage of Temporal still ends with its signal'
   expect(await ends).toEqual(waits.map(() => ({ status: 'rejected', reason })));
   // The requests that can't be cancelled end with the job.
   await jobs.client.workflow.getHandle(job.workflowId).terminate();
-}, 120_000);
+});
 
 test('a watch outlives an outage of Temporal, warns its logger, and goes on with what changed', async () => {
   const connection = await NativeConnection.connect({ address: temporal.address });
@@ -78,4 +78,4 @@ test('a watch outlives an outage of Temporal, warns its logger, and goes on with
   worker.shutdown();
   await running;
   await connection.close();
-}, 120_000);
+});

@@ -8,7 +8,6 @@ import { inDoubt } from '../support/outcomes.js';
 import { pauseWorkflow } from '../support/paused.js';
 import { gathered } from './job-server.js';
 
-const PATIENCE = { timeout: 60_000, interval: 250 };
 const WORDS =
   /paused since 20\S+ by ann@ops \(the upstream is migrated\); with write access .* workflow unpause --workflow-id '/;
 const paused = expect.objectContaining({ code: 'JOB_PAUSED', message: expect.stringMatching(WORDS) as string });
@@ -22,7 +21,7 @@ beforeEach(() => void (jobs = new AgentJobs({ client: server.client, taskQueue: 
 async function startInDoubt(): Promise<JobHandle> {
   upstream.createFaults.push(inDoubt('the connection was reset'));
   const job = await jobs.start({ key: randomUUID(), projectId, prompt: 'do it', settle: 0 });
-  await expect.poll(() => gathered(jobs.list({ projectId, phase: 'needsAttention' })), PATIENCE).toHaveLength(1);
+  await expect.poll(() => gathered(jobs.list({ projectId, phase: 'needsAttention' }))).toHaveLength(1);
   return job;
 }
 
@@ -30,7 +29,7 @@ async function startInDoubt(): Promise<JobHandle> {
 async function pause(job: JobHandle): Promise<() => Promise<void>> {
   const unpause = await pauseWorkflow(server.client, job.workflowId);
   const listed = async () => (await gathered(jobs.list({ projectId }))).map(({ workflowStatus }) => workflowStatus);
-  await expect.poll(listed, PATIENCE).toEqual(['PAUSED']);
+  await expect.poll(listed).toEqual(['PAUSED']);
   return unpause;
 }
 
@@ -66,4 +65,4 @@ test('a paused job is listed as open, says who may let it go on, and goes on wit
   expect(await job.result()).toMatchObject({ outcome: 'completed', followUps: [{ id: 'f', state: 'sent' }] });
   expect([upstream.created.length, upstream.messages]).toEqual([2, ['go on']]);
   expect(await gathered(jobs.stuck())).toEqual([]);
-}, 180_000);
+});

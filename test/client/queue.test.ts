@@ -6,7 +6,6 @@ import { connectOwnNamespace } from '../support/dev-server.js';
 import { startScriptedServer, type ScriptedServer } from './scripted-server.js';
 import { useForFile } from '../support/use.js';
 
-const MINUTE = 60_000;
 const server = useForFile(startScriptedServer);
 
 /** Joins a queue as an activity does. */
@@ -31,7 +30,7 @@ async function queuesOf(projectId?: string, { jobs } = server): Promise<QueueRep
   return found;
 }
 
-test('a project without a queue has none, and one with a queue shows who waits', { timeout: MINUTE }, async () => {
+test('a project without a queue has none, and one with a queue shows who waits', async () => {
   const projectId = `shop ${randomUUID()}/1`;
   expect(await queuesOf(projectId)).toEqual([]);
   const queue = await join({ operation: 'message', projectId }, 'job-a', 1);
@@ -48,7 +47,7 @@ test('a project without a queue has none, and one with a queue shows who waits',
   expect(await queuesOf(projectId)).toEqual([]);
 });
 
-test('all queues are found, the one of the exports too', { timeout: MINUTE }, async () => {
+test('all queues are found, the one of the exports too', async () => {
   const names: QueueName[] = [
     { operation: 'create', projectId: `p-${randomUUID()}` },
     { operation: 'message', projectId: `p/${randomUUID()} ü` },
@@ -61,12 +60,8 @@ test('all queues are found, the one of the exports too', { timeout: MINUTE }, as
   await Promise.all(names.map((name) => join(name, 'somebody', 3, own)));
   // Visibility lags behind.
   await expect
-    .poll(
-      async () =>
-        (await queuesOf(undefined, { ...server, jobs })).map(({ operation, projectId }) => ({ operation, projectId })),
-      {
-        timeout: MINUTE,
-      },
+    .poll(async () =>
+      (await queuesOf(undefined, { ...server, jobs })).map(({ operation, projectId }) => ({ operation, projectId })),
     )
     .toEqual(expect.arrayContaining(names));
   await own.close();

@@ -281,4 +281,4 @@ test('after a restore nothing is sent twice, what may have been sent asks, and e
     for (const id of ids) expect([key, id, await timesDelivered(key, id)]).toEqual([key, id, 1]);
   }
   expect(await exportDay()).toMatchObject({ unchanged: true, consistent: true });
-}, 240_000);
+});

@@ -4,6 +4,7 @@ import { fileURLToPath } from 'node:url';
 import { expect, test } from 'vitest';
 import type { PollJobInput } from '../../src/activities/agent-job/poll-attempt.js';
 import { AGENT_JOB_WORKFLOW, followUpSignal, type AgentJobInput } from '../../src/contract.js';
+import { pollInput } from '../support/held-attempt.js';
 import { createTestWorker } from '../support/worker.js';
 import { until, type WorkerProcess } from '../support/worker-process.js';
 import { usePrivateSystem } from './system.js';
@@ -80,24 +81,8 @@ async function whilePolling(work: () => Promise<void>): Promise<void> {
 }
 
 function watchInput(jobId: string): PollJobInput {
-  return {
-    projectId: 'hanging',
-    jobId,
-    plan: { minMs: AGAIN_AFTER_MS, maxMs: AGAIN_AFTER_MS, ratio: 0 },
-    known: null,
-    lastChangeAt: Date.now(),
-    deadlineAt: null,
-    candidate: null,
-    settleMs: 0,
-    followUpsTaken: 0,
-    brokenAt: null,
-    failures: 0,
-    isFailing: false,
-    troubleReportsFrom: 0,
-    pauseMs: 0,
-    notFound: null,
-    maxReads: 1_000,
-  };
+  const plan = { minMs: AGAIN_AFTER_MS, maxMs: AGAIN_AFTER_MS, ratio: 0 };
+  return pollInput({ projectId: 'hanging', jobId, plan, known: null, lastChangeAt: Date.now(), maxReads: 1_000 });
 }
 
 /** How many polls of those jobs the sandbox has left without an answer. */

@@ -44,11 +44,11 @@ async function story(...server: string[]) {
 
 const TOLD = { outcome: 'completed', followUps: [{ id: 'tests', state: 'sent' }], creates: 1 };
 
-test('an agent works with a job over standard input and output', { timeout: LIMIT_MS }, async () => {
+test('an agent works with a job over standard input and output', async () => {
   expect(await story(process.execPath, cliProgram, 'mcp')).toMatchObject(TOLD);
 });
 
-test('an agent works with a job over HTTP', { timeout: LIMIT_MS }, async () => {
+test('an agent works with a job over HTTP', async () => {
   const { client, taskQueue } = system.server;
   const problems: string[] = [];
   const onProblem = (problem: string) => void problems.push(problem);

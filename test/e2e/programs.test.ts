@@ -5,7 +5,6 @@ import { AgentJobs } from '../../src/starter.js';
 import { distFolder, startProgram, type WorkerProcess } from '../support/worker-process.js';
 import { useSystem } from './system.js';
 
-const LIMIT_MS = 120_000;
 const COMMAND_LINE = join(distFolder, 'cli/main.js');
 
 const system = useSystem({ script: { activeMs: 100 } });
@@ -20,7 +19,7 @@ function run(args: string[], env: Record<string, string> = {}): WorkerProcess {
   return program;
 }
 
-test('agent-jobs worker does jobs, and ends on SIGTERM', { timeout: LIMIT_MS }, async () => {
+test('agent-jobs worker does jobs, and ends on SIGTERM', async () => {
   const { sandbox, server } = system;
   const worker = run(['worker'], {
     ...system.clientEnv(),

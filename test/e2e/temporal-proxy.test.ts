@@ -9,7 +9,6 @@ import { TlsFront } from '../support/tls-front.js';
 import { useSystem } from './system.js';
 import { newFolder } from '../support/folder.js';
 
-const LIMIT = { timeout: 120_000 };
 const system = useSystem({ script: { activeMs: 200 } });
 let proxy: ConnectProxy;
 afterEach(() => proxy.close());
@@ -22,7 +21,7 @@ async function runJob(settings: Record<string, string>, projectId: string) {
   return { outcome: jsonLines(run.stdout).at(-1), output: run.stderr + worker.output(), ...run };
 }
 
-test('a job runs where worker and command line reach Temporal through TEMPORAL_PROXY alone', LIMIT, async () => {
+test('a job runs where worker and command line reach Temporal through TEMPORAL_PROXY alone', async () => {
   proxy = await startConnectProxy(system.server.address);
   const { outcome, output } = await runJob(
     { TEMPORAL_ADDRESS: 'temporal.invalid', TEMPORAL_PROXY: `http://me:p%40ss%3Aword@127.0.0.1:${proxy.port}` },
@@ -36,7 +35,7 @@ test('a job runs where worker and command line reach Temporal through TEMPORAL_P
   expect(output).not.toMatch(/p(@|%40)ss/);
 });
 
-test('TLS goes through it, to Temporal itself', LIMIT, async () => {
+test('TLS goes through it, to Temporal itself', async () => {
   const [servers, folder] = [new Authority('servers'), newFolder()];
   await writeFile(join(folder, 'ca.pem'), servers.cert);
   const front = await TlsFront.start({

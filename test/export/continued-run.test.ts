@@ -20,7 +20,7 @@ async function historyOfNextRun(input: VisitorExportInput, continued: object, ha
     return runId === undefined ? '' : historyOf(runId);
   };
   try {
-    await expect.poll(next, { timeout: 90_000 }).toContain(has);
+    await expect.poll(next).toContain(has);
     return await next();
   } finally {
     await client.workflow.getHandle(workflowId).terminate('the test is over');

@@ -44,7 +44,7 @@ test('a worker that is killed in a chunk costs that chunk again, and no row is m
   expect(await visitorRequests(setUp)).toBe(inSecondChunk + (PAGES + 1 - 120));
   expect(await publishedRows(setUp, range)).toEqual((await setUp.sandbox.expectedSnapshot(range)).entries);
   expect(await topFolders(setUp)).toEqual(['visitors']);
-}, 180_000);
+});
 
 test('the worker after a killed one asks for no page while the store refuses', async () => {
   const held = 50;
@@ -64,7 +64,7 @@ test('the worker after a killed one asks for no page while the store refuses', a
     expect((await handle.result()).snapshots[0]).toMatchObject({ rows: SHORT_ROWS, consistent: true });
   });
   expect(await visitorRequests(setUp)).toBe(held + SHORT_PAGES + 1);
-}, 180_000);
+});
 
 test('a worker that shuts down keeps what it has read, and the next one goes on from there', async () => {
   const held = 50;

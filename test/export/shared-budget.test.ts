@@ -170,7 +170,7 @@ test('an export that is cancelled while it reads gives back no turn: its request
     setUp,
     async () => {
       const handle = await startExport(setUp, rangeOf(setUp));
-      await until(async () => (await visitorRequests(setUp)) === 1);
+      await until(async () => (await visitorRequests(setUp)) >= 1);
       await handle.cancel();
       await failureOfRun(handle.result());
     },
@@ -188,7 +188,7 @@ test('a chunk whose worker is killed has spent its whole turn', async () => {
   await workflows.runUntil(async () => {
     const doomed = forkExportWorker(setUp, { requestsPerHour: '24' }); // two requests a turn
     const handle = await startExport(setUp, rangeOf(setUp));
-    await until(async () => (await visitorRequests(setUp)) === 1);
+    await until(async () => (await visitorRequests(setUp)) >= 1);
     const exited = once(doomed, 'exit');
     doomed.kill('SIGKILL');
     await exited;
@@ -217,7 +217,7 @@ test('a turn that comes to no worker in time is given back unused, and another o
     const first = await exportWorker(1);
     await first.runUntil(async () => {
       await until(async () => (await handle.query(visitorExportProgressQuery)).position === 1);
-      await until(async () => sent.length === 1);
+      await until(async () => sent.length >= 1);
     });
     // A worker must take it within half of that time.
     const soon = (await environment.currentTimeMs()) + 6_000;

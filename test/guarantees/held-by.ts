@@ -187,7 +187,7 @@ export const HELD_BY: Record<string, Record<string, string>> = {
   },
   'e2e/webhooks': {
     'every worker is killed again and again, and the receiver fails':
-      'every worker is killed again and again, and the receiver fails: each end is sent, by one id and one body',
+      'every worker is killed again and again, and the receiver fails: each end is sent, by one id',
     'the file of the endpoints is wrong': 'a wrong file is reported, and the worker does its jobs',
   },
   'webhooks/sweep': {

@@ -148,7 +148,6 @@ function expected(promise: Promise_): string {
 describe.concurrent('the promise table', () => {
   test.for(PROMISES.map((promise, row) => ({ ...promise, row })))(
     '$write, $fault, $moment, policy $policy: $sees, $requests requests, $effects accepted',
-    { timeout: 180_000 },
     async (promise, { expect }) => {
       const { requests, effects } = promise;
       expect(await live(promise, `row-${promise.row}`)).toEqual({ sees: expected(promise), requests, effects });

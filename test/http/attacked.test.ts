@@ -163,6 +163,7 @@ test('a connection whose key is just read has not been silent longest', () =>
       return callerOf.call(this, given);
     });
     const asking = peer(own, '');
+    await once(asking.socket, 'connect');
     const { sockets, open } = await silentOnes(own, 3);
     asking.socket.write(headOf(own, `GET ${LIST}`));
     await vi.waitUntil(() => held.mock.calls.length > 0);
@@ -181,12 +182,14 @@ test('one address has at most its number of connections without a known key, and
     await expect.poll(one.open).toEqual(states(3, 1));
     expect([other.open(), more.open()]).toEqual([states(0, 4), states(0, 4)]);
     for (const socket of [one, other, more].flatMap(({ sockets }) => sockets)) socket.destroy();
-    // Those that are closed count no longer.
-    await delay(50);
-    const later = await silentOnes(own, 5);
-    await delay(50);
-    expect(later.open()).toEqual(states(0, 5));
-    for (const socket of later.sockets) socket.destroy();
+    // Those that are closed count no longer, once the server has seen it.
+    await vi.waitFor(async () => {
+      const later = await silentOnes(own, 5);
+      await delay(50);
+      const open = later.open();
+      for (const socket of later.sockets) socket.destroy();
+      expect(open).toEqual(states(0, 5));
+    }, LONG);
   }));
 
 test('a network of IPv6 counts as one address, and IPv4 is the same by either name', () => {

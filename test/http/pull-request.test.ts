@@ -74,7 +74,7 @@ test('failed checks and a member’s review are told once each, five in all, and
   const told = [id('checks-aaa'), id('review-7')];
   expect(await used()).toEqual(told);
   const messages = async () => (await server.sandbox.messages()).map(({ prompt }) => prompt).join();
-  await expect.poll(messages, { timeout: 30_000 }).toContain(body);
+  await expect.poll(messages).toContain(body);
   for (const quiet of [
     failed('bbb', 'success'),
     review(8, { author_association: 'NONE' }),

@@ -20,48 +20,44 @@ const AFTER_A_FAILURE = 'temporal_workflow_task_execution_failed';
 describe('a real worker shows what rules and dashboard name', () => {
   const system = usePrivateSystem({ script: { steps: [{ status: 'odd' }, { afterMs: 2_500, status: 'failed' }] } });
 
-  test(
-    'each metric, with every label that is matched or grouped by, and every value',
-    { timeout: 240_000 },
-    async () => {
-      const folder = newFolder();
-      const port = await freePort();
-      const { client, taskQueue } = system.server;
-      const jobs = new AgentJobs({ client, taskQueue });
-      await jobs.scheduleExports({ projectId: 'acme', timeZone: 'UTC', paused: true });
-      const webhooks = join(folder, 'webhooks.json');
-      // It is refused before it is sent, as an address of this machine.
-      const receiver = { url: 'https://127.0.0.1:9/', secrets: [SECRET] };
-      await writeFile(webhooks, JSON.stringify({ '*': [receiver] }));
-      const settings = {
-        METRICS_ADDRESS: `127.0.0.1:${port}`,
-        SNAPSHOTS_URL: pathToFileURL(folder).href,
-        WEBHOOKS_FILE: webhooks,
-        CREATES_PER_DAY: '100',
-      };
-      const worker = system.startWorker(settings);
-      await worker.wrote('The worker runs');
-      const job = await jobs.start({
-        key: 'a',
-        projectId: 'acme',
-        prompt: 'Say hello',
-        polling: { min: 500, max: 500 },
-      });
-      await job.result();
+  test('each metric, with every label that is matched or grouped by, and every value', async () => {
+    const folder = newFolder();
+    const port = await freePort();
+    const { client, taskQueue } = system.server;
+    const jobs = new AgentJobs({ client, taskQueue });
+    await jobs.scheduleExports({ projectId: 'acme', timeZone: 'UTC', paused: true });
+    const webhooks = join(folder, 'webhooks.json');
+    // It is refused before it is sent, as an address of this machine.
+    const receiver = { url: 'https://127.0.0.1:9/', secrets: [SECRET] };
+    await writeFile(webhooks, JSON.stringify({ '*': [receiver] }));
+    const settings = {
+      METRICS_ADDRESS: `127.0.0.1:${port}`,
+      SNAPSHOTS_URL: pathToFileURL(folder).href,
+      WEBHOOKS_FILE: webhooks,
+      CREATES_PER_DAY: '100',
+    };
+    const worker = system.startWorker(settings);
+    await worker.wrote('The worker runs');
+    const job = await jobs.start({
+      key: 'a',
+      projectId: 'acme',
+      prompt: 'Say hello',
+      polling: { min: 500, max: 500 },
+    });
+    await job.result();
 
-      const http = await startHttp(jobs, 'acme');
-      await http.send('/v1/projects/acme/jobs', { key: 'unknown' });
-      await http.send('/v1/projects/other/jobs');
-      const missing = async () => {
-        const ofWorker = await (await fetch(`http://127.0.0.1:${port}/metrics`)).text();
-        const samples = parseExposition(ofWorker + (await http.send('/metrics')).body);
-        return [...new Set(readExpressions().flatMap((expression) => missingOf(expression, samples)))];
-      };
-      // Some appear within the first count, a minute apart.
-      await expect.poll(missing, { timeout: 120_000, interval: 1_000 }).toEqual([]);
-      await http.close();
-    },
-  );
+    const http = await startHttp(jobs, 'acme');
+    await http.send('/v1/projects/acme/jobs', { key: 'unknown' });
+    await http.send('/v1/projects/other/jobs');
+    const missing = async () => {
+      const ofWorker = await (await fetch(`http://127.0.0.1:${port}/metrics`)).text();
+      const samples = parseExposition(ofWorker + (await http.send('/metrics')).body);
+      return [...new Set(readExpressions().flatMap((expression) => missingOf(expression, samples)))];
+    };
+    // Some appear within the first count, a minute apart.
+    await expect.poll(missing, { timeout: 120_000, interval: 1_000 }).toEqual([]);
+    await http.close();
+  });
 });
 
 /** What an expression names and no series has. */

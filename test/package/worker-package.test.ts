@@ -28,8 +28,6 @@ import {
   unpackedConsumer,
 } from './consumer.js';
 
-/** A compiler and a program. Each may take two minutes. */
-const LIMIT_MS = 300_000;
 const MAX_LINES = 10;
 // Its examples name their key: on a server of its own, no other test's job has it.
 const system = usePrivateSystem({ script: { activeMs: 5_000 } });
@@ -216,7 +214,7 @@ test('the bundle of workflows has the same bytes in a folder with a longer path'
   expect(mappings.split(';').length).toBe(entry);
 });
 
-describe('the test system of the package', { timeout: LIMIT_MS }, () => {
+describe('the test system of the package', () => {
   let home: string;
   let env: Record<string, string>;
   beforeAll(async () => {

@@ -8,6 +8,7 @@ import {
   pollNowSignal,
   type AgentJobInput,
 } from '../../src/contract.js';
+import { makeCurrent } from '../support/current-version.js';
 import { until } from '../support/worker-process.js';
 import type { TestServer } from '../support/dev-server.js';
 import { startJobBench } from '../support/job-bench.js';
@@ -56,16 +57,6 @@ async function startVersion(
 ) {
   const versioning = { version, useWorkerVersioning: true, defaultVersioningBehavior: 'PINNED' } as const;
   const bench = await startJobBench(server, upstream, { taskQueue, worker: { workerDeploymentOptions: versioning } });
-  const { namespace, client } = server;
-  const set = () =>
-    client.workflowService.setWorkerDeploymentCurrentVersion({ namespace, identity: 'test', ...version });
-  await until(
-    () =>
-      set().then(
-        () => true,
-        () => false,
-      ),
-    'the version to be current',
-  );
+  await makeCurrent(server, version);
   return bench;
 }

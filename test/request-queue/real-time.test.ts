@@ -59,7 +59,7 @@ test('under traffic the queue continues as new again and again, and loses no pla
   const attributes = new TypedSearchAttributes([{ key: PROJECT, value: 'p1' }]);
   bench = await startQueueBench(server, { start: { typedSearchAttributes: attributes } });
   const waits = await Promise.all(Array.from({ length: 5 }, (_, i) => bench.wait(8, { askedAt: i, perHour: 1_000 })));
-  await expect.poll(() => accepted().toSorted(), { timeout: 120_000 }).toEqual(waits.flat().toSorted());
+  await expect.poll(() => accepted().toSorted()).toEqual(waits.flat().toSorted());
   await expect
     .poll(() => bench.state())
     .toMatchObject({ spentLastHour: 40, inFlight: 0, waitingCount: 0, perHour: 1_000 });
@@ -79,7 +79,7 @@ test('killed workers of the queue cost no turn and double none', async () => {
     await killWorkers();
     await startWorker(queueTaskQueue);
   }
-  await expect.poll(() => accepted().toSorted(), { timeout: 120_000 }).toEqual(waits.toSorted());
+  await expect.poll(() => accepted().toSorted()).toEqual(waits.toSorted());
   await expect.poll(() => bench.state()).toMatchObject({ spentLastHour: 30, inFlight: 0, waitingCount: 0 });
 });
 

@@ -271,7 +271,7 @@ test('a reader in ranges never mixes two files, however often one is replaced', 
   expect(read.whole).toBeGreaterThan(0);
   const names = await readdir(inRoot(snapshotFolder(RANGE)));
   expect(names).toHaveLength(2);
-}, 300_000);
+});
 
 /** As a reader of Parquet does, who opens the file by its name for each range; null if it is gone. */
 async function inPieces(path: string, size: number): Promise<Buffer | null> {

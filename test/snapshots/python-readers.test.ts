@@ -51,11 +51,11 @@ async function answers(folder: string): Promise<string[]> {
 
 test('the lines of the page read what manifests name with pandas, pyarrow and Polars', async () => {
   expect(await answers(root)).toEqual(['2', "100 ['007'] 100", '100', '100 [(100,)]']);
-}, 120_000);
+});
 
 test('they read a store whose days have no rows', async () => {
   const { root: empty, store } = await makeStore();
   await putDay(store, '007', { date: '2026-01-02', rows: [] });
   expect(await answers(empty)).toEqual(['0', '0 [] 0', '0', '0 []']);
   await rm(empty, { recursive: true });
-}, 120_000);
+});

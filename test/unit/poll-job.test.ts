@@ -211,8 +211,8 @@ describe('answers 404', () => {
   });
 
   test.for<[what: string, fault: Error, notFound: NotFound]>([
-    ['the sixth within a minute', GONE, { count: 5, since: ago(50_000) }],
-    ['the sixth page within an hour', PAGE, { count: 5, since: ago(3_000_000), ...page }],
+    ['the sixth within a minute', GONE, { count: 5, since: ago(1_000) }],
+    ['the sixth page within an hour', PAGE, { count: 5, since: ago(600_000), ...page }],
     ['one more of a job that is lost and whose run goes on', GONE, { count: 6, since: 0, isLost: true }],
   ])('and %s ends no batch', async ([, fault, notFound]) => {
     const upstream = new ScriptedUpstream();

@@ -51,7 +51,7 @@ describe('writes', () => {
     const reads = Array.from({ length: 500 }, () =>
       client.getJob({ projectId: 'p', jobId: JOB.id }, { signal: stop.signal }).catch((error: unknown) => error),
     );
-    await until(() => raw.requests.length === 500);
+    await until(() => raw.requests.length >= 500);
     expect(await client.createJob({ projectId: 'p', prompt: 'x' })).toMatchObject(CREATED);
     stop.abort();
     // On a busy machine the first of them may be over before: no read hangs for more than 20 s.
@@ -100,7 +100,7 @@ describe('closing', () => {
     });
     const write = client.createJob({ projectId: 'p', prompt: 'x' });
     const read = rejectionOf(client.getJob({ projectId: 'p', jobId: JOB.id }));
-    await until(() => raw.requests.length === 2);
+    await until(() => raw.requests.length >= 2);
     const closed = client.close();
     expect(await read).toBeInstanceOf(ReadFailedError);
     answer!();

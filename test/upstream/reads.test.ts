@@ -246,7 +246,7 @@ describe('reading visitors', () => {
     expect(classes).toEqual(['visitors malformed']);
   });
 
-  test('a page of two million wrong rows is refused by the first part of them', { timeout: 15_000 }, async () => {
+  test('a page of two million wrong rows is refused by the first part of them', async () => {
     const { getVisitors } = await setUp(() =>
       http(200, page({ visitors: Array.from({ length: 2_000_000 }, () => 0) })),
     );

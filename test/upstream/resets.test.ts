@@ -46,6 +46,20 @@ function follow(socket: net.Socket): Promise<Fate> {
   });
 }
 
+/** A server that reads no more once the first bytes are there, until the write was judged. */
+async function listenUnread(isTls: boolean) {
+  const paused: net.Socket[] = [];
+  const url = await listen(isTls, (socket) => void socket.once('data', () => paused.push(socket.pause())));
+  const readOn = async (): Promise<Fate> => {
+    await pause(500);
+    const fate = follow(paused[0]!);
+    // What the kernel has kept would come now.
+    paused[0]!.resume();
+    return fate;
+  };
+  return { url, paused, readOn };
+}
+
 /** Collects what is thrown where nothing can catch it: it would end a worker. */
 function collectUncaught(): unknown[] {
   const uncaught: unknown[] = [];
@@ -60,48 +74,27 @@ describe.each([
   ['over TLS', true],
 ])('%s, a write', (_, isTls) => {
   test('that is given up while the upstream does not read is reset: its last byte never arrives', async () => {
-    const fates: Promise<Fate>[] = [];
-    const urls = await listen(isTls, (socket) => {
-      socket.once('data', () => {
-        socket.pause();
-        // The time limit is long over: what the kernel has kept would come now.
-        setTimeout(() => {
-          fates.push(follow(socket));
-          socket.resume();
-        }, 6_000);
-      });
-    });
-    const client = clientOf(urls, { timeoutMs: 3_000 });
+    const { url, readOn } = await listenUnread(isTls);
+    const client = clientOf(url, { timeoutMs: 3_000 });
     const outcome = await client.createJob({ projectId: 'p', prompt: PROMPT });
     // The last byte was handed over: the kernel alone had it.
     expect(outcome).toEqual({ kind: 'inDoubt', reason: 'no answer within 3 s' });
-    await until(() => fates.length === 1);
-    expect(await fates[0]).toMatchObject({ isWhole: false });
+    expect(await readOn()).toMatchObject({ isWhole: false });
   });
 
   test.each([500, 429, 303])(
     'that is answered %i before it was read to its end is reset: its last byte never arrives',
     async (status) => {
-      const fates: Promise<Fate>[] = [];
-      const url = await listen(isTls, (socket) => {
-        socket.once('data', () => {
-          socket.pause();
-          setTimeout(() => socket.write(http(status, '')), 700);
-          // The write was judged: what the kernel has kept would come now.
-          setTimeout(() => {
-            fates.push(follow(socket));
-            socket.resume();
-          }, 2_500);
-        });
-      });
+      const { url, paused, readOn } = await listenUnread(isTls);
       const client = clientOf(url);
       let asked = 0;
       const beforeLastByte = () => Promise.resolve(() => (asked += 1) > 0);
       const write = client.createJob({ projectId: 'p', prompt: PROMPT }, { beforeLastByte });
+      await until(() => asked > 0 && paused.length > 0);
+      paused[0]!.write(http(status, ''));
       expect(await write).toHaveProperty('reason', `upstream answered ${status}`);
       expect(asked).toBe(1);
-      await until(() => fates.length === 1);
-      expect(await fates[0]).toMatchObject({ isWhole: false });
+      expect(await readOn()).toMatchObject({ isWhole: false });
     },
   );
 

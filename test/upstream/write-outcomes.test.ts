@@ -1,5 +1,6 @@
 import diagnostics from 'node:diagnostics_channel';
 import { gzipSync } from 'node:zlib';
+import { setTimeout as pause } from 'node:timers/promises';
 import { describe, expect, test } from 'vitest';
 import type { UpstreamSettings } from '../../src/upstream/client.js';
 import type { WriteOutcome } from '../../src/contract/write-outcome.js';
@@ -14,6 +15,7 @@ import {
   RawUpstream,
   rejectionOf,
   setUp as setUpUpstream,
+  until,
   type Answer,
 } from './raw-upstream.js';
 
@@ -248,7 +250,8 @@ describe('the last byte of a write', () => {
   test('waits for its permission when all others are there', async () => {
     let held_ = '';
     const { raw, write } = await held(async (server) => {
-      await new Promise((resolve) => setTimeout(resolve, 100));
+      await until(() => server.text.includes('"x"'));
+      await pause(100); // One more byte would come in that time.
       held_ = server.text;
       return () => true;
     });

@@ -57,7 +57,7 @@ async function listed(): Promise<object[]> {
 
 async function expectSentAgain(workflowId: string): Promise<void> {
   const sent = () => receiver.received.filter(({ headers }) => workflowId.includes(headers['webhook-id']!));
-  await until(() => sent().length === 2, 'the second try');
+  await until(() => sent().length >= 2, 'the second try');
   expect(sent()[1]!.body).toBe(sent()[0]!.body);
 }
 
@@ -95,7 +95,7 @@ async function isMadeBeside60(): Promise<boolean> {
   return isBeside;
 }
 
-test('beside 60 deliveries to a receiver that hangs, another one is made', { timeout: 300_000 }, async () => {
+test('beside 60 deliveries to a receiver that hangs, another one is made', async () => {
   // On a busy machine the first request is given up, after 15 seconds, before the last one comes.
   let rounds = 1;
   while (!(await isMadeBeside60())) expect(rounds++).toBeLessThan(4);

@@ -88,17 +88,6 @@ test('a Retry-After that is later than the next try is obeyed, a sooner one chan
   expect(Math.floor(seconds / 60)).toBe((1_200 + 90 + 270) / 60);
 });
 
-test('a Retry-After that is a Unix time is counted from now, and delays by at most an hour', async () => {
-  const says = (headers: Record<string, string>) => (response: ServerResponse) =>
-    void response.writeHead(429, headers).end();
-  const unix = String(Math.ceil(Date.now() / 1_000) + 1_200);
-  receiver.answers.push(says({ 'retry-after': unix }), says({ 'retry-after': '86400' }));
-  receiver.answers.push(says({ 'ratelimit-reset': '1200' }));
-  const { result, seconds } = await deliver();
-  expect(result).toBe('delivered');
-  expect(Math.round(seconds / 60)).toBe(20 + 60 + 20);
-});
-
 test('an address that the file names twice gets one request, which the secrets of both sign', async () => {
   const other = `whsec_${Buffer.from('the other secret of an address').toString('base64')}`;
   const [all, own] = [SECRET, other].map((secret) => [{ url: receiver.url, secrets: [secret] }]);

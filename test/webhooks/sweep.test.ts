@@ -84,94 +84,74 @@ async function inDoubt() {
   return handle;
 }
 
-test.concurrent(
-  'an end is reported once the run has closed, however it closed, without the prompt',
-  async () => {
-    const handle = await start({ tags: ['web'], metadata: { ticket: 'T-1' } });
-    const { projectId, key, workflowId, runId } = handle;
-    const { job } = await handle.result();
-    expect(await reported('agent_job.ended', workflowId)).toEqual([
-      {
-        type: 'agent_job.ended',
-        timestamp: expect.stringMatching(/Z$/),
-        data: {
-          ...{ projectId, key, workflowId, runId, outcome: 'completed', jobId: job!.id, prLink: job!.prLink },
-          ...{ tags: ['web'], metadata: { ticket: 'T-1' } },
-        },
+test.concurrent('an end is reported once the run has closed, however it closed, without the prompt', async () => {
+  const handle = await start({ tags: ['web'], metadata: { ticket: 'T-1' } });
+  const { projectId, key, workflowId, runId } = handle;
+  const { job } = await handle.result();
+  expect(await reported('agent_job.ended', workflowId)).toEqual([
+    {
+      type: 'agent_job.ended',
+      timestamp: expect.stringMatching(/Z$/),
+      data: {
+        ...{ projectId, key, workflowId, runId, outcome: 'completed', jobId: job!.id, prLink: job!.prLink },
+        ...{ tags: ['web'], metadata: { ticket: 'T-1' } },
       },
-    ]);
-    const terminated = await start({ prompt: 'Never end' });
-    await server.client.workflow.getHandle(terminated.workflowId).terminate();
-    const [event] = await reported('agent_job.ended', terminated.workflowId);
-    expect(event.data.outcome).toBe('Terminated');
-    expect(JSON.stringify(receiver.received)).not.toContain('Hide me');
-  },
-  5 * MINUTE,
-);
+    },
+  ]);
+  const terminated = await start({ prompt: 'Never end' });
+  await server.client.workflow.getHandle(terminated.workflowId).terminate();
+  const [event] = await reported('agent_job.ended', terminated.workflowId);
+  expect(event.data.outcome).toBe('Terminated');
+  expect(JSON.stringify(receiver.received)).not.toContain('Hide me');
+});
 
-test.concurrent(
-  'a follow-up after the end makes another end, and both are reported',
-  async () => {
-    const handle = await start();
-    await handle.result();
-    await handle.followUp('more', { id: 'more' });
-    await handle.result();
-    const runs = (await reported('agent_job.ended', handle.workflowId, 2)).map(({ data }) => data.runId as string);
-    expect(new Set(runs).size).toBe(2);
-    expect(runs).toContain(handle.runId);
-  },
-  5 * MINUTE,
-);
+test.concurrent('a follow-up after the end makes another end, and both are reported', async () => {
+  const handle = await start();
+  await handle.result();
+  await handle.followUp('more', { id: 'more' });
+  await handle.result();
+  const runs = (await reported('agent_job.ended', handle.workflowId, 2)).map(({ data }) => data.runId as string);
+  expect(new Set(runs).size).toBe(2);
+  expect(runs).toContain(handle.runId);
+});
 
-test.concurrent(
-  'a run that is reset is no end: the job goes on',
-  async () => {
-    const handle = await start({ prompt: 'Never end' });
-    await until(async () => (await handle.state()).jobId !== null, 'the job');
-    const { workflowService, options } = server.client;
-    const { runId } = await workflowService.resetWorkflowExecution({
-      ...{ namespace: options.namespace, reason: 'a test', requestId: randomUUID() },
-      ...{ workflowTaskFinishEventId: 4 as never },
-      workflowExecution: { workflowId: handle.workflowId, runId: handle.runId! },
-    });
-    await server.client.workflow.getHandle(handle.workflowId).terminate();
-    const events = await reported('agent_job.ended', handle.workflowId);
-    expect(events.map(({ data }) => data.runId as string)).toEqual([runId]);
-  },
-  5 * MINUTE,
-);
+test.concurrent('a run that is reset is no end: the job goes on', async () => {
+  const handle = await start({ prompt: 'Never end' });
+  await until(async () => (await handle.state()).jobId !== null, 'the job');
+  const { workflowService, options } = server.client;
+  const { runId } = await workflowService.resetWorkflowExecution({
+    ...{ namespace: options.namespace, reason: 'a test', requestId: randomUUID() },
+    ...{ workflowTaskFinishEventId: 4 as never },
+    workflowExecution: { workflowId: handle.workflowId, runId: handle.runId! },
+  });
+  await server.client.workflow.getHandle(handle.workflowId).terminate();
+  const events = await reported('agent_job.ended', handle.workflowId);
+  expect(events.map(({ data }) => data.runId as string)).toEqual([runId]);
+});
 
-test.concurrent(
-  'a write in doubt is reported with the command that resolves it, once',
-  async () => {
-    const handle = await inDoubt();
-    const { workflowId, projectId, key, runId } = handle;
-    const [{ data }] = await reported('agent_job.needs_attention', workflowId);
-    const { unknown } = await handle.state();
-    const page = `workflows/${encodeURIComponent(workflowId)}/${runId}/user-metadata`;
-    const url = `http://ui/namespaces/${server.namespace}/${page}`;
-    expect(data).toMatchObject({ projectId, workflowId, key, runId, unknown, url });
-    expect(data.command).toBe(`npx agent-jobs resolve ${workflowId} ACTION --since ${unknown!.since}`);
-    const seen = searches;
-    await until(() => searches > seen + 2, 'the doubt to be found again');
-    expect(requestsOf(workflowId)).toHaveLength(1);
-  },
-  5 * MINUTE,
-);
+test.concurrent('a write in doubt is reported with the command that resolves it, once', async () => {
+  const handle = await inDoubt();
+  const { workflowId, projectId, key, runId } = handle;
+  const [{ data }] = await reported('agent_job.needs_attention', workflowId);
+  const { unknown } = await handle.state();
+  const page = `workflows/${encodeURIComponent(workflowId)}/${runId}/user-metadata`;
+  const url = `http://ui/namespaces/${server.namespace}/${page}`;
+  expect(data).toMatchObject({ projectId, workflowId, key, runId, unknown, url });
+  expect(data.command).toBe(`npx agent-jobs resolve ${workflowId} ACTION --since ${unknown!.since}`);
+  const seen = searches;
+  await until(() => searches > seen + 2, 'the doubt to be found again');
+  expect(requestsOf(workflowId)).toHaveLength(1);
+});
 
-test.concurrent(
-  'an export is reported with its snapshots or its failure',
-  async () => {
-    const range = { projectId: server.projectId, dateFrom: '2026-01-01', dateTo: '2026-01-02' };
-    const { workflowId, runId } = await server.jobs.exportVisitors(range);
-    await server.client.workflow.getHandle(workflowId).terminate();
-    const [{ data }] = await reported('visitor_export.ended', workflowId);
-    expect(data).toEqual({
-      ...{ projectId: server.projectId, workflowId, runId, snapshots: [], failure: 'Terminated' },
-    });
-  },
-  5 * MINUTE,
-);
+test.concurrent('an export is reported with its snapshots or its failure', async () => {
+  const range = { projectId: server.projectId, dateFrom: '2026-01-01', dateTo: '2026-01-02' };
+  const { workflowId, runId } = await server.jobs.exportVisitors(range);
+  await server.client.workflow.getHandle(workflowId).terminate();
+  const [{ data }] = await reported('visitor_export.ended', workflowId);
+  expect(data).toEqual({
+    ...{ projectId: server.projectId, workflowId, runId, snapshots: [], failure: 'Terminated' },
+  });
+});
 
 /** A task queue of its own, and a job on it that is terminated. */
 function ownQueue() {
@@ -189,7 +169,6 @@ function ownQueue() {
 
 test.concurrent.for([true, false])(
   'a sweep that was terminated goes on from there, and reports nothing twice (it had workers: %s)',
-  { timeout: 5 * MINUTE },
   async (hadWorkers) => {
     const { client, taskQueue, workers, sweep, endJob } = ownQueue();
     const endWorkers = hadWorkers ? await startWebhookWorkers(workers) : async () => {};
@@ -212,49 +191,41 @@ test.concurrent.for([true, false])(
   },
 );
 
-test.concurrent(
-  'a sweep that was killed half-way is done again, and the server refuses what was sent',
-  async () => {
-    const { client, taskQueue, workers, sweep, endJob } = ownQueue();
-    const endWorkers = await startWebhookWorkers(workers);
-    await startSweep(client, taskQueue);
-    const ended = await endJob();
-    await reported('agent_job.ended', ended);
-    await new MockActivityEnvironment({}).run(sweepEvents, sweepOptions(taskQueue), { endsFrom: Date.now() - MINUTE });
-    expect(requestsOf(ended)).toHaveLength(1);
-    await sweep.terminate();
-    await endWorkers();
-  },
-  5 * MINUTE,
-);
+test.concurrent('a sweep that was killed half-way is done again, and the server refuses what was sent', async () => {
+  const { client, taskQueue, workers, sweep, endJob } = ownQueue();
+  const endWorkers = await startWebhookWorkers(workers);
+  await startSweep(client, taskQueue);
+  const ended = await endJob();
+  await reported('agent_job.ended', ended);
+  await new MockActivityEnvironment({}).run(sweepEvents, sweepOptions(taskQueue), { endsFrom: Date.now() - MINUTE });
+  expect(requestsOf(ended)).toHaveLength(1);
+  await sweep.terminate();
+  await endWorkers();
+});
 
-test.concurrent(
-  'a job in doubt that no worker answers delays no end',
-  async () => {
-    const queue = ownQueue();
-    const { client, taskQueue, endJob } = queue;
-    const endDoubts = await startDoubts(queue, 11);
-    const ended = await endJob();
-    const over = new AbortController();
-    const sweep = new MockActivityEnvironment({ currentAttemptScheduledTimestampMs: Date.now() });
-    const swept = sweep.run(sweepEvents, sweepOptions(taskQueue, { signal: over.signal }), {
-      endsFrom: Date.now() - MINUTE,
-    });
-    let announced: unknown[] = [];
-    const isAnnounced = async () => {
-      const query = `WorkflowType = '${WEBHOOK_DELIVERY_WORKFLOW}' AND TaskQueue = '${taskQueue}'`;
-      announced = [];
-      for await (const { memo } of client.workflow.list({ query })) announced.push(memo?.['of']);
-      return announced.length > 0;
-    };
-    await until(isAnnounced, 'the end');
-    expect(announced).toEqual([ended]);
-    over.abort();
-    await swept;
-    await endDoubts();
-  },
-  MINUTE,
-);
+test.concurrent('a job in doubt that no worker answers delays no end', async () => {
+  const queue = ownQueue();
+  const { client, taskQueue, endJob } = queue;
+  const endDoubts = await startDoubts(queue, 11);
+  const ended = await endJob();
+  const over = new AbortController();
+  const sweep = new MockActivityEnvironment({ currentAttemptScheduledTimestampMs: Date.now() });
+  const swept = sweep.run(sweepEvents, sweepOptions(taskQueue, { signal: over.signal }), {
+    endsFrom: Date.now() - MINUTE,
+  });
+  let announced: unknown[] = [];
+  const isAnnounced = async () => {
+    const query = `WorkflowType = '${WEBHOOK_DELIVERY_WORKFLOW}' AND TaskQueue = '${taskQueue}'`;
+    announced = [];
+    for await (const { memo } of client.workflow.list({ query })) announced.push(memo?.['of']);
+    return announced.length > 0;
+  };
+  await until(isAnnounced, 'the end');
+  expect(announced).toEqual([ended]);
+  over.abort();
+  await swept;
+  await endDoubts();
+});
 
 test.concurrent(
   'each sweep asks jobs in doubt in another order: those that hang hide no other one for ever',
@@ -279,7 +250,6 @@ test.concurrent(
     expect(await firstAsked()).not.toEqual(await firstAsked());
     await endDoubts();
   },
-  MINUTE,
 );
 
 test.concurrent(
@@ -322,7 +292,6 @@ test.concurrent(
     await reported('agent_job.ended', ended);
     await endWorkers();
   },
-  5 * MINUTE,
 );
 
 test('a new set-up of webhooks reports no earlier end', async () => {
@@ -342,33 +311,29 @@ test('the id of the workflow has the name of its task queue as one part', () => 
   expect(webhookSweepId('team/a jobs')).toBe('webhook-sweep/team%2Fa%20jobs');
 });
 
-test(
-  'a run of the workflow that is full hands on what it knows: nothing is reported twice or left out',
-  async () => {
-    const { client, taskQueue, workers, endJob, sweep } = ownQueue();
-    const { nativeConnection: connection } = workers;
-    const workflows = await createTestWorker({
-      ...{ connection, taskQueue, activities: {}, workflowBundle: await earlyBundle() },
-    });
-    const running = workflows.run();
-    const endFirst = await startWebhookWorker(workers);
-    const endsFrom = Date.now();
-    const run = { workflowId: sweep.workflowId, taskQueue, args: [{ endsFrom }], memo: { eventsPerRun: 8 } };
-    const { firstExecutionRunId } = await client.workflow.start(WEBHOOK_SWEEP_WORKFLOW, run);
-    const first = await endJob();
-    await reported('agent_job.ended', first);
-    await endFirst();
-    const second = await endJob();
-    const endSecond = await startWebhookWorker(workers);
-    await reported('agent_job.ended', second);
-    const { runId, memo } = await sweep.describe();
-    expect(runId).not.toBe(firstExecutionRunId);
-    // Temporal may list ends of the last minutes late: they are read again.
-    expect(memo).toMatchObject({ endsFrom });
-    expect(requestsOf(first)).toHaveLength(1);
-    await sweep.terminate();
-    workflows.shutdown();
-    await Promise.all([running, endSecond()]);
-  },
-  3 * MINUTE,
-);
+test('a run of the workflow that is full hands on what it knows: nothing is reported twice or left out', async () => {
+  const { client, taskQueue, workers, endJob, sweep } = ownQueue();
+  const { nativeConnection: connection } = workers;
+  const workflows = await createTestWorker({
+    ...{ connection, taskQueue, activities: {}, workflowBundle: await earlyBundle() },
+  });
+  const running = workflows.run();
+  const endFirst = await startWebhookWorker(workers);
+  const endsFrom = Date.now();
+  const run = { workflowId: sweep.workflowId, taskQueue, args: [{ endsFrom }], memo: { eventsPerRun: 8 } };
+  const { firstExecutionRunId } = await client.workflow.start(WEBHOOK_SWEEP_WORKFLOW, run);
+  const first = await endJob();
+  await reported('agent_job.ended', first);
+  await endFirst();
+  const second = await endJob();
+  const endSecond = await startWebhookWorker(workers);
+  await reported('agent_job.ended', second);
+  const { runId, memo } = await sweep.describe();
+  expect(runId).not.toBe(firstExecutionRunId);
+  // Temporal may list ends of the last minutes late: they are read again.
+  expect(memo).toMatchObject({ endsFrom });
+  expect(requestsOf(first)).toHaveLength(1);
+  await sweep.terminate();
+  workflows.shutdown();
+  await Promise.all([running, endSecond()]);
+});

@@ -13,7 +13,6 @@ import { startWorkerProcess, workerEnv, type WorkerProcess } from '../support/wo
 import { newFolder } from '../support/folder.js';
 import { useForFile } from '../support/use.js';
 
-const PATIENCE = { timeout: 120_000, interval: 500 };
 vi.setConfig({ testTimeout: 240_000 });
 // temporal.api.enums.v1.EventType
 const SIGNALED = 26;
@@ -63,7 +62,7 @@ async function startJobs(projectId: string, count: number, budget: number): Prom
     const { waitingCount, inFlight } = await queueOf(projectId).state();
     return { waitingCount, inFlight };
   };
-  await expect.poll(() => state().catch(() => null), PATIENCE).toEqual({ waitingCount: count - budget, inFlight: 0 });
+  await expect.poll(() => state().catch(() => null)).toEqual({ waitingCount: count - budget, inFlight: 0 });
   return jobs;
 }
 

@@ -50,7 +50,7 @@ const HANGING = 'hanging-poll';
 const WAITING = Array.from({ length: JOBS }, (_, i) => `handed-back-${i}`);
 const pollsOf = (projectIds: string[]) => Promise.all(projectIds.map((id) => requestsOf(id, 'get')));
 
-describe('a bug in workflow code', { timeout: 240_000 }, () => {
+describe('a bug in workflow code', () => {
   let brokenDist: string;
   beforeAll(() => (brokenDist = brokenBuild()));
   afterAll(() => rmSync(dirname(brokenDist), { recursive: true }));
@@ -94,7 +94,7 @@ describe('a bug in workflow code', { timeout: 240_000 }, () => {
   });
 });
 
-describe('SIGTERM', { timeout: 180_000 }, () => {
+describe('SIGTERM', () => {
   let code: number | null;
   let second: WorkerProcess;
   const handles = new Map<string, Awaited<ReturnType<typeof startJob>>>();

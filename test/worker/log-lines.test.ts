@@ -45,57 +45,53 @@ function linesOf(workflowId: string, msg: string): Line[] {
     .filter((line) => line.workflowId === workflowId && line.msg.startsWith(msg));
 }
 
-test(
-  'each write in doubt, rejected or held up, and each end has one line, with all ids',
-  { timeout: 240_000 },
-  async () => {
-    const fault = { kind: 'status', operation: 'create' } as const;
-    await sandbox.addFault({ ...fault, projectId: 'in-doubt', status: 500 });
-    await sandbox.addFault({
-      ...fault,
-      projectId: 'rejected',
-      status: 400,
-    });
-    await sandbox.addFault({ ...fault, projectId: 'held', status: 429, retryAfter: '1', count: 3 });
-    startWorker();
-    const [inDoubt, rejected, held] = await Promise.all(
-      ['in-doubt', 'rejected', 'held'].map((projectId) => startJob(projectId)),
-    );
-    for (const more of ['still', 'again']) {
-      await held!.signal(followUpSignal, { prompt: `${PROMPT} ${more}`, id: 'more' });
-    }
-    const oneLine = async (handle: { workflowId: string }, msg: string, fields: object) => {
-      await until(() => linesOf(handle.workflowId, msg).length > 0, `"${msg}"`, worker.output);
-      expect(linesOf(handle.workflowId, msg)).toEqual([expect.objectContaining(fields)]);
-    };
-    await oneLine(inDoubt!, 'A write is in doubt', {
-      level: 'warn',
-      projectId: 'in-doubt',
-      write: 'create',
-      reason: 'upstream answered 500',
-    });
-    await oneLine(rejected!, 'The upstream rejected a write', {
-      level: 'warn',
-      projectId: 'rejected',
-      status: 400,
-    });
-    await oneLine(rejected!, 'The job has ended', { level: 'info', outcome: 'CreateRejected', projectId: 'rejected' });
-    await oneLine(held!, 'A followUp signal was ignored', {
-      level: 'warn',
-      reason: expect.stringContaining('"more" was taken before with another prompt'),
-    });
-    await held!.result();
-    await oneLine(held!, 'A write waits', { level: 'info', projectId: 'held', reason: expect.stringContaining('429') });
-    await oneLine(held!, 'The job has ended', {
-      level: 'info',
-      outcome: 'completed',
-      jobId: expect.any(String),
-    });
-    await inDoubt!.executeUpdate(resolveUnknownUpdate, { args: [{ action: 'abandon' }] });
-    await oneLine(inDoubt!, 'The job has ended', { outcome: 'abandoned', projectId: 'in-doubt' });
-    expect(worker.output()).not.toContain(PROMPT);
-  },
-);
+test('each write in doubt, rejected or held up, and each end has one line, with all ids', async () => {
+  const fault = { kind: 'status', operation: 'create' } as const;
+  await sandbox.addFault({ ...fault, projectId: 'in-doubt', status: 500 });
+  await sandbox.addFault({
+    ...fault,
+    projectId: 'rejected',
+    status: 400,
+  });
+  await sandbox.addFault({ ...fault, projectId: 'held', status: 429, retryAfter: '1', count: 3 });
+  startWorker();
+  const [inDoubt, rejected, held] = await Promise.all(
+    ['in-doubt', 'rejected', 'held'].map((projectId) => startJob(projectId)),
+  );
+  for (const more of ['still', 'again']) {
+    await held!.signal(followUpSignal, { prompt: `${PROMPT} ${more}`, id: 'more' });
+  }
+  const oneLine = async (handle: { workflowId: string }, msg: string, fields: object) => {
+    await until(() => linesOf(handle.workflowId, msg).length > 0, `"${msg}"`, worker.output);
+    expect(linesOf(handle.workflowId, msg)).toEqual([expect.objectContaining(fields)]);
+  };
+  await oneLine(inDoubt!, 'A write is in doubt', {
+    level: 'warn',
+    projectId: 'in-doubt',
+    write: 'create',
+    reason: 'upstream answered 500',
+  });
+  await oneLine(rejected!, 'The upstream rejected a write', {
+    level: 'warn',
+    projectId: 'rejected',
+    status: 400,
+  });
+  await oneLine(rejected!, 'The job has ended', { level: 'info', outcome: 'CreateRejected', projectId: 'rejected' });
+  await oneLine(held!, 'A followUp signal was ignored', {
+    level: 'warn',
+    reason: expect.stringContaining('"more" was taken before with another prompt'),
+  });
+  await held!.result();
+  await oneLine(held!, 'A write waits', { level: 'info', projectId: 'held', reason: expect.stringContaining('429') });
+  await oneLine(held!, 'The job has ended', {
+    level: 'info',
+    outcome: 'completed',
+    jobId: expect.any(String),
+  });
+  await inDoubt!.executeUpdate(resolveUnknownUpdate, { args: [{ action: 'abandon' }] });
+  await oneLine(inDoubt!, 'The job has ended', { outcome: 'abandoned', projectId: 'in-doubt' });
+  expect(worker.output()).not.toContain(PROMPT);
+});
 
 test('a page that an export can not read has one line, however often it is tried', async () => {
   await sandbox.addFault({ kind: 'status', operation: 'visitors', projectId: 'no-page', status: 503, count: 3 });
@@ -116,7 +112,7 @@ test('a page that an export can not read has one line, however often it is tried
   ]);
 });
 
-test('a worker of both roles and a normal job leave no warning', { timeout: 120_000 }, async () => {
+test('a worker of both roles and a normal job leave no warning', async () => {
   startWorker({ SNAPSHOTS_URL: pathToFileURL(tmpdir()).href, METRICS_ADDRESS: '127.0.0.1:0' });
   const job = await startJob('normal');
   await job.signal(followUpSignal, { prompt: PROMPT, id: 'one' });

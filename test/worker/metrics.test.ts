@@ -72,7 +72,7 @@ async function metric(name: string, isRight: (value: number) => boolean): Promis
   await until(holds, `${name} to be right`, () => worker?.output() ?? '', 90_000);
 }
 
-describe('the metrics of a worker', { timeout: 240_000 }, () => {
+describe('the metrics of a worker', () => {
   test('are all there before anything happens, the counters at 0: no first increase is missed', async () => {
     await startWorker();
     const atFirst = await metrics();
@@ -132,7 +132,7 @@ describe('the metrics of a worker', { timeout: 240_000 }, () => {
     await metric('agent_jobs_upstream_request_duration_seconds_count operation="get"', (n) => n >= 1);
     await metric('agent_jobs_unknown_status_polls_total project="good"', (n) => n >= 1);
     await metric('agent_jobs_end_seen_late_seconds_count', (n) => n === 1);
-    await metric('agent_jobs_end_seen_late_seconds_bucket le="2"', (n) => n === 1);
+    await metric('agent_jobs_end_seen_late_seconds_bucket le="300"', (n) => n === 1);
     await metric('agent_jobs_polls_held', (n) => n >= 0);
     expect((await metrics()).get('agent_jobs_ended_total outcome="lost"')).toBe(0);
     await Promise.all(refused.map((job) => job.terminate().catch(() => {})));

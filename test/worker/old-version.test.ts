@@ -18,6 +18,7 @@ import { findDevServer } from '../../src/local/find-dev-server.js';
 import { workflowBundleOptions } from '../../src/temporal/workflow-bundle.js';
 import { createLogger } from '../../src/worker/logging.js';
 import { watchVersion } from '../../src/worker/old-version.js';
+import { makeCurrent as makeVersionCurrent } from '../support/current-version.js';
 import { connectPrivateDevServer } from '../support/dev-server.js';
 import { failedTasks } from '../support/failed-tasks.js';
 import { startJobBench, type JobBench } from '../support/job-bench.js';
@@ -81,19 +82,7 @@ async function startRelease(buildId: string, workflowBundle?: WorkflowBundle): P
   return { ...bench, stop };
 }
 
-/** Makes a version current, once the server knows its worker. */
-async function makeCurrent(buildId: string): Promise<void> {
-  const request = { namespace: server.namespace, deploymentName, buildId, identity: 'test' };
-  const set = () => server.client.workflowService.setWorkerDeploymentCurrentVersion(request);
-  await until(
-    () =>
-      set().then(
-        () => true,
-        () => false,
-      ),
-    `the version ${buildId} to be current`,
-  );
-}
+const makeCurrent = (buildId: string) => makeVersionCurrent(server, { deploymentName, buildId });
 
 async function openOn(buildId: string): Promise<number> {
   const query = `TemporalWorkerDeploymentVersion = '${deploymentName}:${buildId}' AND ExecutionStatus = 'Running'`;
@@ -138,7 +127,7 @@ async function startJob(options: object = {}): Promise<string> {
 
 const isWatching = async (id: string) => (await latest(id).query(jobStateQuery)).phase === 'watching';
 
-test('open jobs leave for a release that fits none of their histories', { timeout: MOST_MS }, async () => {
+test('open jobs leave for a release that fits none of their histories', async () => {
   const before = await startRelease('1');
   await makeCurrent('1');
   upstream.show = () => ({ status: 'active' });
@@ -184,7 +173,7 @@ test('open jobs leave for a release that fits none of their histories', { timeou
   }
 });
 
-test('a queue whose version has no worker any more goes on with the current one', { timeout: MOST_MS }, async () => {
+test('a queue whose version has no worker any more goes on with the current one', async () => {
   const before = await startRelease('1');
   await makeCurrent('1');
   const queue = new ProjectQueue(server.client, taskQueue, 'p2');
@@ -199,7 +188,7 @@ test('a queue whose version has no worker any more goes on with the current one'
   expect((await latest(id).result()).outcome).toBe('completed');
 });
 
-test('a job whose write is in flight leaves after it, and the write is sent once', { timeout: MOST_MS }, async () => {
+test('a job whose write is in flight leaves after it, and the write is sent once', async () => {
   await startRelease('1');
   await makeCurrent('1');
   upstream.show = () => ({ status: 'active' });
@@ -233,7 +222,7 @@ test('a job whose write is in flight leaves after it, and the write is sent once
   await latest(id).terminate();
 });
 
-test('a later release answers for jobs that ended on a version without workers', { timeout: MOST_MS }, async () => {
+test('a later release answers for jobs that ended on a version without workers', async () => {
   const before = await startRelease('1');
   await makeCurrent('1');
   const ended = await startJob();
@@ -247,47 +236,43 @@ test('a later release answers for jobs that ended on a version without workers',
   for (const id of [ended, invalid]) expect((await latest(id).query(jobStateQuery)).phase).toBe('done');
 });
 
-test(
-  'a job whose version has no worker any more goes on where an operator moves it',
-  { timeout: MOST_MS },
-  async () => {
-    const before = await startRelease('1');
-    await makeCurrent('1');
-    upstream.show = () => ({ status: 'active' });
-    const id = await startJob();
-    await until(() => isWatching(id), 'the job to be watched');
-    // It ends before it can wake its jobs.
-    await before.stop();
-    await startRelease('2');
-    await makeCurrent('2');
-    await latest(id).signal(followUpSignal, { prompt: 'And a test', id: 'one' });
-    await until(async () => (await openOn('1')) === 1, 'the job to be listed on version 1');
-    forgetPollersOf('1');
-    const pinnedTo = `${deploymentName}:1`;
-    const lost = {
-      workflowId: id,
-      workflowType: AGENT_JOB_WORKFLOW,
-      projectId: 'p1',
-      problems: [],
-      pinnedTo,
-      paused: null,
-    };
-    expect(await stuck()).toEqual([lost]);
-    vi.restoreAllMocks();
-    await temporalCli([
-      'workflow',
-      'update-options',
-      '--query',
-      `TemporalWorkerDeploymentVersion = '${deploymentName}:1'`,
-    ]);
-    await until(() => upstream.messages.length === 1, 'the follow-up');
-    await until(async () => (await openOn('2')) === 1, 'the job to be on version 2');
-    upstream.show = () => ({ status: 'completed' });
-    await latest(id).signal(pollNowSignal);
-    expect((await latest(id).result()).outcome).toBe('completed');
-    expect(failedTasks(await eventsOf(id))).toEqual([]);
-  },
-);
+test('a job whose version has no worker any more goes on where an operator moves it', async () => {
+  const before = await startRelease('1');
+  await makeCurrent('1');
+  upstream.show = () => ({ status: 'active' });
+  const id = await startJob();
+  await until(() => isWatching(id), 'the job to be watched');
+  // It ends before it can wake its jobs.
+  await before.stop();
+  await startRelease('2');
+  await makeCurrent('2');
+  await latest(id).signal(followUpSignal, { prompt: 'And a test', id: 'one' });
+  await until(async () => (await openOn('1')) === 1, 'the job to be listed on version 1');
+  forgetPollersOf('1');
+  const pinnedTo = `${deploymentName}:1`;
+  const lost = {
+    workflowId: id,
+    workflowType: AGENT_JOB_WORKFLOW,
+    projectId: 'p1',
+    problems: [],
+    pinnedTo,
+    paused: null,
+  };
+  expect(await stuck()).toEqual([lost]);
+  vi.restoreAllMocks();
+  await temporalCli([
+    'workflow',
+    'update-options',
+    '--query',
+    `TemporalWorkerDeploymentVersion = '${deploymentName}:1'`,
+  ]);
+  await until(() => upstream.messages.length === 1, 'the follow-up');
+  await until(async () => (await openOn('2')) === 1, 'the job to be on version 2');
+  upstream.show = () => ({ status: 'completed' });
+  await latest(id).signal(pollNowSignal);
+  expect((await latest(id).result()).outcome).toBe('completed');
+  expect(failedTasks(await eventsOf(id))).toEqual([]);
+});
 
 /** As the server does some minutes after they ended. */
 function forgetPollersOf(buildId: string): void {

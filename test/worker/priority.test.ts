@@ -29,33 +29,29 @@ async function waitOf(handle: WorkflowHandle, type: string): Promise<[from: numb
   return (await times()) as [number, number];
 }
 
-test(
-  'under UPSTREAM_REQUESTS_PER_SECOND a create and a follow-up go before the polls that wait',
-  { timeout: 120_000 },
-  async () => {
-    const upstream = new ScriptedUpstream();
-    const readAt: number[] = [];
-    upstream.show = () => (readAt.push(Date.now()), { status: 'active' });
-    const { maxTaskQueueActivitiesPerSecond: limit = 0 } = jobOptions({ upstreamRequestsPerSecond: PER_SECOND });
-    const bench = await startJobBench(server, upstream, { worker: { maxTaskQueueActivitiesPerSecond: limit } });
-    try {
-      const watched = await Promise.all(
-        Array.from({ length: JOBS }, (_, i) => bench.start({ projectId: 'p1', jobId: `job ${i}` })),
-      );
-      await expect.poll(() => upstream.reads, PATIENCE).toBeGreaterThan(5);
-      const created = await bench.start({ projectId: 'p1', prompt: 'Fix it' });
-      await watched[0]!.signal(followUpSignal, { prompt: 'go on' });
-      await expect.poll(() => [upstream.created.length, upstream.messages.length], PATIENCE).toEqual([1, 1]);
-      for (const [handle, write] of [
-        [created, 'createJob'],
-        [watched[0]!, 'sendMessage'],
-      ] as const) {
-        const [from, to] = await waitOf(handle, write);
-        // Some were on their way to the worker; dozens still wait.
-        expect(readAt.filter((at) => at > from && at < to).length).toBeLessThanOrEqual(20);
-      }
-    } finally {
-      await bench.stop();
+test('under UPSTREAM_REQUESTS_PER_SECOND a create and a follow-up go before the polls that wait', async () => {
+  const upstream = new ScriptedUpstream();
+  const readAt: number[] = [];
+  upstream.show = () => (readAt.push(Date.now()), { status: 'active' });
+  const { maxTaskQueueActivitiesPerSecond: limit = 0 } = jobOptions({ upstreamRequestsPerSecond: PER_SECOND });
+  const bench = await startJobBench(server, upstream, { worker: { maxTaskQueueActivitiesPerSecond: limit } });
+  try {
+    const watched = await Promise.all(
+      Array.from({ length: JOBS }, (_, i) => bench.start({ projectId: 'p1', jobId: `job ${i}` })),
+    );
+    await expect.poll(() => upstream.reads, PATIENCE).toBeGreaterThan(5);
+    const created = await bench.start({ projectId: 'p1', prompt: 'Fix it' });
+    await watched[0]!.signal(followUpSignal, { prompt: 'go on' });
+    await expect.poll(() => [upstream.created.length, upstream.messages.length], PATIENCE).toEqual([1, 1]);
+    for (const [handle, write] of [
+      [created, 'createJob'],
+      [watched[0]!, 'sendMessage'],
+    ] as const) {
+      const [from, to] = await waitOf(handle, write);
+      // Some were on their way to the worker; dozens still wait.
+      expect(readAt.filter((at) => at > from && at < to).length).toBeLessThanOrEqual(20);
     }
-  },
-);
+  } finally {
+    await bench.stop();
+  }
+});

@@ -45,4 +45,4 @@ test('an activation that stalled is finished, and later workflows of its thread 
     expect(error).toBeInstanceOf(WorkflowFailedError);
     expect((error as WorkflowFailedError).cause).toBeInstanceOf(CancelledFailure);
   });
-}, 120_000);
+});

@@ -69,34 +69,30 @@ async function runCases(jobs: AgentJobs, kind: string, output: () => string) {
   return Object.fromEntries(await Promise.all(runs));
 }
 
-test(
-  'no text of the upstream is in a log line, and none is shown where prompts are hidden',
-  { timeout: 240_000 },
-  async () => {
-    const { client, taskQueue } = server;
-    const worker = system.startWorker({ SNAPSHOTS_URL: pathToFileURL(newFolder()).href, LOG_LEVEL: 'trace' });
-    const shown = await runCases(new AgentJobs({ client, taskQueue }), 'shown', worker.output);
-    expect(shown['rejected']!.failure).toMatchObject({ status: 400, error: expect.stringContaining(WORD) });
-    expect(shown['messages']!.state.followUps[0]!.error).toContain('422: not today');
-    expect(shown['page']!.state.waiting?.reason).toBe(`a page instead of an answer: 403 Blocked ${WORD}`);
-    expect(shown['located']!.state.unknown?.reason).toMatch(new RegExp(`; Location: http.*/tasks/${WORD}$`));
-    const hiding = new AgentJobs({ client, taskQueue, hidePrompts: true });
-    const hidden = await runCases(hiding, 'hidden', worker.output);
-    expect(hidden['rejected']!.failure).toMatchObject({ status: 400, error: '' });
-    expect(hidden['messages']!.state.followUps).toEqual([{ id: 'more', state: 'rejected', error: '422' }]);
-    for (const [name, { text }] of Object.entries(hidden)) expect(text, name).not.toMatch(LEAK);
+test('no text of the upstream is in a log line, and none is shown where prompts are hidden', async () => {
+  const { client, taskQueue } = server;
+  const worker = system.startWorker({ SNAPSHOTS_URL: pathToFileURL(newFolder()).href, LOG_LEVEL: 'trace' });
+  const shown = await runCases(new AgentJobs({ client, taskQueue }), 'shown', worker.output);
+  expect(shown['rejected']!.failure).toMatchObject({ status: 400, error: expect.stringContaining(WORD) });
+  expect(shown['messages']!.state.followUps[0]!.error).toContain('422: not today');
+  expect(shown['page']!.state.waiting?.reason).toBe(`a page instead of an answer: 403 Blocked ${WORD}`);
+  expect(shown['located']!.state.unknown?.reason).toMatch(new RegExp(`; Location: http.*/tasks/${WORD}$`));
+  const hiding = new AgentJobs({ client, taskQueue, hidePrompts: true });
+  const hidden = await runCases(hiding, 'hidden', worker.output);
+  expect(hidden['rejected']!.failure).toMatchObject({ status: 400, error: '' });
+  expect(hidden['messages']!.state.followUps).toEqual([{ id: 'more', state: 'rejected', error: '422' }]);
+  for (const [name, { text }] of Object.entries(hidden)) expect(text, name).not.toMatch(LEAK);
 
-    await sandbox.addFault({ kind: 'status', operation: 'visitors', status: 400, body: ERROR });
-    const rejectedExport = client.workflow.execute('visitorExport', {
-      taskQueue,
-      workflowId: `export-rejected/${taskQueue}`,
-      args: [EXPORT],
-    });
-    await expect(rejectedExport).rejects.toThrow();
-    await worker.wrote('upstream answered 400 (visitors');
-    const lines = worker.output().split('\n');
-    const decoded = (line: string) => (line.match(/[\w+/=]{24,}/g) ?? []).map((text) => Buffer.from(text, 'base64'));
-    const leaks = lines.filter((line) => LEAK.test([line, ...decoded(line)].join('\n')));
-    expect(leaks.map((line) => (JSON.parse(line) as { msg: string }).msg)).toEqual([]);
-  },
-);
+  await sandbox.addFault({ kind: 'status', operation: 'visitors', status: 400, body: ERROR });
+  const rejectedExport = client.workflow.execute('visitorExport', {
+    taskQueue,
+    workflowId: `export-rejected/${taskQueue}`,
+    args: [EXPORT],
+  });
+  await expect(rejectedExport).rejects.toThrow();
+  await worker.wrote('upstream answered 400 (visitors');
+  const lines = worker.output().split('\n');
+  const decoded = (line: string) => (line.match(/[\w+/=]{24,}/g) ?? []).map((text) => Buffer.from(text, 'base64'));
+  const leaks = lines.filter((line) => LEAK.test([line, ...decoded(line)].join('\n')));
+  expect(leaks.map((line) => (JSON.parse(line) as { msg: string }).msg)).toEqual([]);
+});

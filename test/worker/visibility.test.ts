@@ -48,27 +48,23 @@ async function readyz(): Promise<{ ready?: boolean; reason?: string }> {
 const MISSING =
   /AgentJobWaitingFor.*AgentJobBatch.*AgentJobTags.*no job makes progress without them: run \\"agent-jobs setup\\"/;
 
-test(
-  'a worker whose namespace lacks them says so and is not ready; once they are there, a job that waits goes on',
-  { timeout: MOST_MS },
-  async () => {
-    await setAttributes({});
-    await startWorker();
-    await until(async () => (await readyz()).reason?.startsWith('search attributes') ?? false, 'the reason');
-    const reason = 'search attributes are not registered: AgentJobWaitingFor, AgentJobBatch, AgentJobTags';
-    expect(await readyz()).toEqual({ ready: false, reason });
-    expect(worker.output()).toMatch(MISSING);
-    const projectId = `p-${randomUUID()}`;
-    const job = await server.client.workflow.start(AGENT_JOB_WORKFLOW, {
-      workflowId: `agent-job/${projectId}/k`,
-      taskQueue: server.taskQueue,
-      args: [{ projectId, prompt: 'hello', batch: 'night', tags: ['a', 'b'] }],
-    });
-    await worker.wrote('BadSearchAttributes');
-    await setAttributes({ [NAMES[0]!]: KEYWORD, [NAMES[1]!]: KEYWORD, [NAMES[2]!]: KEYWORD_LIST });
-    expect(await job.result()).toMatchObject({ outcome: 'completed' });
-    expect((await job.describe()).typedSearchAttributes.get(TAGS)).toEqual(['a', 'b']);
-    await until(async () => (await readyz()).ready === true, 'readiness', worker.output);
-    expect(worker.output().match(new RegExp(MISSING, 'g'))).toHaveLength(1);
-  },
-);
+test('a worker whose namespace lacks them says so and is not ready; with them, a job that waits goes on', async () => {
+  await setAttributes({});
+  await startWorker();
+  await until(async () => (await readyz()).reason?.startsWith('search attributes') ?? false, 'the reason');
+  const reason = 'search attributes are not registered: AgentJobWaitingFor, AgentJobBatch, AgentJobTags';
+  expect(await readyz()).toEqual({ ready: false, reason });
+  expect(worker.output()).toMatch(MISSING);
+  const projectId = `p-${randomUUID()}`;
+  const job = await server.client.workflow.start(AGENT_JOB_WORKFLOW, {
+    workflowId: `agent-job/${projectId}/k`,
+    taskQueue: server.taskQueue,
+    args: [{ projectId, prompt: 'hello', batch: 'night', tags: ['a', 'b'] }],
+  });
+  await worker.wrote('BadSearchAttributes');
+  await setAttributes({ [NAMES[0]!]: KEYWORD, [NAMES[1]!]: KEYWORD, [NAMES[2]!]: KEYWORD_LIST });
+  expect(await job.result()).toMatchObject({ outcome: 'completed' });
+  expect((await job.describe()).typedSearchAttributes.get(TAGS)).toEqual(['a', 'b']);
+  await until(async () => (await readyz()).ready === true, 'readiness', worker.output);
+  expect(worker.output().match(new RegExp(MISSING, 'g'))).toHaveLength(1);
+});

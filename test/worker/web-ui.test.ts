@@ -45,7 +45,7 @@ const RUNS = { numRuns: 80, endOnFailure: true };
 const jobOf = (input: Partial<AgentJobInput>) =>
   agentJobStartOptions({ projectId: 'p', ...input } as AgentJobInput, { key: 'k' });
 
-describe('text from outside in the web UI', { timeout: 240_000 }, () => {
+describe('text from outside in the web UI', () => {
   test('acts as nothing in a job’s summary, and reads as it was written', async () => {
     const check = async (prompt: string) => {
       const { staticSummary } = jobOf({ prompt });
@@ -86,7 +86,7 @@ describe('text from outside in the web UI', { timeout: 240_000 }, () => {
   });
 });
 
-test('nothing that callers and the upstream say becomes an element on a job’s page', { timeout: 120_000 }, async () => {
+test('nothing that callers and the upstream say becomes an element on a job’s page', async () => {
   const evil =
     '<img src=x onerror=alert(1)> <style>*{}</style> [x](javascript:alert(1)) https://evil.example **b** {workflowId}';
   const upstream = new ObservedUpstream();
@@ -102,14 +102,12 @@ test('nothing that callers and the upstream say becomes an element on a job’s 
     await handle.signal(followUpSignal, { prompt: 'one', id: `# first ${evil}` });
     await handle.signal(followUpSignal, { prompt: 'two', id: `1. second ${evil}` });
     const inDoubtFor = async () => (await handle.query(jobStateQuery)).unknown?.reason;
-    await expect.poll(inDoubtFor, { timeout: 120_000 }).toBe('lost before');
+    await expect.poll(inDoubtFor).toBe('lost before');
     const decision = { action: 'retry', by: `by ${evil}`, note: `# note ${evil}\n\n- ${evil}\n\n\`\`\`` } as const;
     await handle.executeUpdate(resolveUnknownUpdate, { args: [decision] });
-    await expect.poll(inDoubtFor, { timeout: 120_000 }).toContain('lost <img');
+    await expect.poll(inDoubtFor).toContain('lost <img');
     await handle.signal(pollNowSignal);
-    await expect
-      .poll(async () => (await handle.query(jobStateQuery)).job?.status, { timeout: 120_000 })
-      .toContain('st <img');
+    await expect.poll(async () => (await handle.query(jobStateQuery)).job?.status).toContain('st <img');
     const { currentDetails } = await handle.query<{ currentDetails: string }>('__temporal_workflow_metadata');
     // As the page does before it renders.
     const html = await rendered(currentDetails.replace(/\{workflowId\}/g, workflowId));

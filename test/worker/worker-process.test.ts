@@ -62,7 +62,7 @@ describe('a worker process that cannot go on', () => {
   });
 
   // The worker grants a new namespace some seconds to be seen everywhere.
-  test('ends where Temporal does not know the namespace', { timeout: 120_000 }, async () => {
+  test('ends where Temporal does not know the namespace', async () => {
     const worker = start({ TEMPORAL_NAMESPACE: 'nowhere' });
     expect(await worker.ended).toBe(1);
     expect(worker.output()).toContain('namespace nowhere');
@@ -97,64 +97,56 @@ describe('a worker process without its server', () => {
 });
 
 describe('a worker process and its server', () => {
-  test(
-    'waits for a server that comes later, loses readiness with it, and gets it back',
-    { timeout: 240_000 },
-    async () => {
-      const temporalPort = await freePort();
-      const healthPort = await freePort(undefined, [temporalPort]);
-      const options = { preferredPort: temporalPort, databaseFile: join(folder, 'temporal.db') };
-      const worker = start({
-        TEMPORAL_ADDRESS: `127.0.0.1:${temporalPort}`,
-        HEALTH_ADDRESS: `127.0.0.1:${healthPort}`,
-      });
-      await worker.wrote('Temporal is not there yet');
-      expect(await get(healthPort, '/readyz')).toMatchObject({
-        status: 503,
-        body: expect.stringContaining('waits for Temporal'),
-      });
-      expect((await get(healthPort, '/healthz')).status).toBe(200);
+  test('waits for a server that comes later, loses readiness with it, and gets it back', async () => {
+    const temporalPort = await freePort();
+    const healthPort = await freePort(undefined, [temporalPort]);
+    const options = { preferredPort: temporalPort, databaseFile: join(folder, 'temporal.db') };
+    const worker = start({
+      TEMPORAL_ADDRESS: `127.0.0.1:${temporalPort}`,
+      HEALTH_ADDRESS: `127.0.0.1:${healthPort}`,
+    });
+    await worker.wrote('Temporal is not there yet');
+    expect(await get(healthPort, '/readyz')).toMatchObject({
+      status: 503,
+      body: expect.stringContaining('waits for Temporal'),
+    });
+    expect((await get(healthPort, '/healthz')).status).toBe(200);
 
-      const first = await startPrivateDevServer(options);
-      await until(isReady(healthPort), 'readiness', worker.output);
-      await first.stop();
-      await until(async () => (await get(healthPort, '/readyz')).status === 503, 'not ready', worker.output);
-      expect((await get(healthPort, '/readyz')).body).toContain('Temporal does not answer');
-      expect((await get(healthPort, '/healthz')).status).toBe(200);
+    const first = await startPrivateDevServer(options);
+    await until(isReady(healthPort), 'readiness', worker.output);
+    await first.stop();
+    await until(async () => (await get(healthPort, '/readyz')).status === 503, 'not ready', worker.output);
+    expect((await get(healthPort, '/readyz')).body).toContain('Temporal does not answer');
+    expect((await get(healthPort, '/healthz')).status).toBe(200);
 
-      const second = await startPrivateDevServer(options);
-      await until(isReady(healthPort), 'readiness again', worker.output);
-      await second.stop();
-    },
-  );
+    const second = await startPrivateDevServer(options);
+    await until(isReady(healthPort), 'readiness again', worker.output);
+    await second.stop();
+  });
 
-  test(
-    'serves the SDK’s metrics and ours, and says in its log and under /readyz that writes of before a restore ask',
-    { timeout: 120_000 },
-    async () => {
-      const healthPort = await freePort();
-      const metricsPort = await freePort(undefined, [healthPort]);
-      const worker = start({
-        HEALTH_ADDRESS: `[::]:${healthPort}`,
-        METRICS_ADDRESS: `[::]:${metricsPort}`,
-        CONFIRM_WRITES_BEFORE: '2026-01-01T13:00:00+01:00',
-      });
-      const metrics = async () => (await get(metricsPort, '/metrics')).body;
-      await until(isReady(healthPort), 'readiness', worker.output);
-      await until(async () => /^agent_jobs_needs_attention \d+$/m.test(await metrics()), 'the count');
-      expect(await metrics()).toContain('temporal_num_pollers');
-      expect((await get(healthPort, '/else')).status).toBe(404);
-      // Clusters have IPv4, IPv6 or both.
-      for (const port of [healthPort, metricsPort]) await fetch(`http://[::1]:${port}/`);
-      const confirmed = '"confirmWritesBefore":"2026-01-01T12:00:00.000Z"';
-      expect(worker.output()).toContain('CONFIRM_WRITES_BEFORE has passed');
-      const runs = worker.output().split('\n');
-      expect(runs.find((line) => line.includes('The worker runs'))).toContain(confirmed);
-      expect((await get(healthPort, '/readyz')).body).toContain(confirmed);
-      expect((await fetch(`http://127.0.0.1:${healthPort}/readyz`, { method: 'POST' })).status).toBe(405);
-      worker.signal('SIGTERM');
-      worker.signal('SIGINT');
-      expect(await worker.ended).toBe(0);
-    },
-  );
+  test('serves the SDK’s metrics and ours, and says in log and /readyz that older writes ask', async () => {
+    const healthPort = await freePort();
+    const metricsPort = await freePort(undefined, [healthPort]);
+    const worker = start({
+      HEALTH_ADDRESS: `[::]:${healthPort}`,
+      METRICS_ADDRESS: `[::]:${metricsPort}`,
+      CONFIRM_WRITES_BEFORE: '2026-01-01T13:00:00+01:00',
+    });
+    const metrics = async () => (await get(metricsPort, '/metrics')).body;
+    await until(isReady(healthPort), 'readiness', worker.output);
+    await until(async () => /^agent_jobs_needs_attention \d+$/m.test(await metrics()), 'the count');
+    expect(await metrics()).toContain('temporal_num_pollers');
+    expect((await get(healthPort, '/else')).status).toBe(404);
+    // Clusters have IPv4, IPv6 or both.
+    for (const port of [healthPort, metricsPort]) await fetch(`http://[::1]:${port}/`);
+    const confirmed = '"confirmWritesBefore":"2026-01-01T12:00:00.000Z"';
+    expect(worker.output()).toContain('CONFIRM_WRITES_BEFORE has passed');
+    const runs = worker.output().split('\n');
+    expect(runs.find((line) => line.includes('The worker runs'))).toContain(confirmed);
+    expect((await get(healthPort, '/readyz')).body).toContain(confirmed);
+    expect((await fetch(`http://127.0.0.1:${healthPort}/readyz`, { method: 'POST' })).status).toBe(405);
+    worker.signal('SIGTERM');
+    worker.signal('SIGINT');
+    expect(await worker.ended).toBe(0);
+  });
 });

@@ -145,7 +145,7 @@ test('however many want to adopt, another decision gets through', async () => {
   expect(await handle.result()).toMatchObject({ outcome: 'abandoned' });
 });
 
-test('our client waits for a read that takes longer than its other calls may', { timeout: 120_000 }, async () => {
+test('our client waits for a read that takes longer than its other calls may', async () => {
   const handle = await startUnknownCreate();
   const open = holdReads();
   const job = new AgentJobs({ client: bench.client }).handle(handle.workflowId);

@@ -107,7 +107,7 @@ test('a start whose payload can’t be decoded fails as InvalidInput', async () 
 test('signals and updates that can’t be decoded, or are unknown, harm nothing', async () => {
   upstream.show = () => ({ status: upstream.messages.length > 0 ? 'completed' : 'active' });
   const handle = await bench.start({ projectId, prompt, settle: 0 });
-  await expect.poll(() => upstream.reads).toBe(1);
+  await expect.poll(() => upstream.reads).toBeGreaterThan(0);
   const workflowExecution = { workflowId: handle.workflowId };
   for (const signalName of ['followUp', 'pollNow', 'nobodyKnowsThis']) {
     for (const payload of [undecodable, broken, tooDeep]) {

@@ -36,7 +36,7 @@ test('a stream of pollNow neither starves the reads of a slow upstream nor reads
   upstream.show = () => ({ status: over ? 'completed' : 'active' });
   const slow = () => new Promise<void>((resolve) => setTimeout(resolve, 1_500));
   const handle = await bench.start(input);
-  await expect.poll(() => upstream.reads).toBe(1);
+  await expect.poll(() => upstream.reads).toBeGreaterThan(0);
   over = true;
   const startedAt = Date.now();
   const readsBefore = upstream.reads;

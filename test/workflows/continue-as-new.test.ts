@@ -137,7 +137,7 @@ describe.concurrent('a new run', () => {
     const result = (await handle.result()) as { outcome: string; startedAt: string; finishedAt: string };
     expect(result).toMatchObject({ outcome: 'timedOut', startedAt: before.startedAt, tags: ['a', 'b'], metadata });
     expect(Date.parse(result.finishedAt) - Date.parse(before.startedAt)).toBeGreaterThanOrEqual(40_000);
-  }, 180_000);
+  });
 
   test('a queue as large as it may be is carried, or waited for, and never fails a task', async ({
     bench,
@@ -165,87 +165,85 @@ describe.concurrent('a new run', () => {
     expect((await handle.describe()).runId).not.toBe(firstRunId);
     expect(new Set(upstream.messages).size).toBe(5);
     await noTaskFailed(handle.workflowId, firstRunId);
-  }, 180_000);
+  });
 
-  test(
-    'a pollNow that meets continue-as-new is answered by a read, and an end stands on from its first read',
-    { timeout: 120_000 },
-    async ({ bench, upstream, expect }) => {
-      upstream.show = () => ({ status: 'completed' });
-      const hourly = { min: '1 hour', max: '1 hour' };
-      const { handle } = await start(bench, { prompt: 'Fix it', polling: hourly, settle: '1 hour' });
-      await expect.poll(async () => (await stateOf(handle)).waiting?.for).toBe('settle');
-      const { waiting } = await stateOf(handle);
+  test('a pollNow that meets continue-as-new is answered by a read, and an end stands on from its first read', async ({
+    bench,
+    upstream,
+    expect,
+  }) => {
+    upstream.show = () => ({ status: 'completed' });
+    const hourly = { min: '1 hour', max: '1 hour' };
+    const { handle } = await start(bench, { prompt: 'Fix it', polling: hourly, settle: '1 hour' });
+    await expect.poll(async () => (await stateOf(handle)).waiting?.for).toBe('settle');
+    const { waiting } = await stateOf(handle);
+    const { runId } = await handle.describe();
+    let askedAt = 0;
+    for (let i = 0; i < 100 && (await handle.describe()).runId === runId; i++) {
+      askedAt = Date.now();
+      await handle.signal(pollNowSignal);
+      await new Promise((resolve) => setTimeout(resolve, 300));
+    }
+    expect((await handle.describe()).runId).not.toBe(runId);
+    await expect.poll(() => upstream.readTimes.at(-1)).toBeGreaterThanOrEqual(askedAt);
+    expect(await stateOf(handle)).toMatchObject({ phase: 'watching', waiting });
+    await handle.terminate();
+  });
+
+  test('carries out what a person was asked before it, and a reset of it asks again', async ({
+    bench,
+    upstream,
+    expect,
+  }) => {
+    upstream.show = () => ({ status: 'active' });
+    const { handle } = await start(bench, { prompt: 'Fix it' });
+    await expect.poll(() => upstream.reads).toBeGreaterThan(0);
+    await resetRun(server, handle.workflowId, (done) => done[0]!);
+    await expect.poll(async () => (await stateOf(handle)).unknown?.kind).toBe('create');
+    await untilNextRun(handle);
+    await handle.executeUpdate(resolveUnknownUpdate, { args: [{ action: 'retry' }] });
+    await expect.poll(async () => (await stateOf(handle)).phase).toBe('watching');
+    expect(upstream.created).toHaveLength(2);
+    await resetRun(server, handle.workflowId, (done) => done[0]!);
+    await expect.poll(async () => (await stateOf(handle)).unknown?.reason).toContain('reset');
+    expect(upstream.created).toHaveLength(2);
+    await handle.terminate();
+  });
+
+  test('a continued run that Temporal’s retry policy started again asks before each write', async ({
+    bench,
+    upstream,
+    expect,
+  }) => {
+    upstream.show = () => ({ status: 'active' });
+    const { workflowId } = await bench.start(
+      { projectId: 'retried', prompt: 'Fix it', settle: 0 },
+      { workflowRunTimeout: '50 seconds', retry: { maximumAttempts: 3, initialInterval: '1 second' } },
+    );
+    const handle = latest(workflowId);
+    await expect.poll(() => upstream.reads).toBeGreaterThan(0);
+    // The next run begins with no more than one of the signals: with many it would soon continue as new itself.
+    await untilNextRun(handle, 2_000);
+    let id = '';
+    // On a busy machine it may do so all the same, once: the next run knows all that it carries.
+    for (let round = 0; id === '' || !(await isRetried(handle)); round++) {
+      id = `a${round}`;
       const { runId } = await handle.describe();
-      let askedAt = 0;
-      for (let i = 0; i < 100 && (await handle.describe()).runId === runId; i++) {
-        askedAt = Date.now();
-        await handle.signal(pollNowSignal);
-        await new Promise((resolve) => setTimeout(resolve, 300));
-      }
-      expect((await handle.describe()).runId).not.toBe(runId);
-      await expect.poll(() => upstream.readTimes.at(-1)).toBeGreaterThanOrEqual(askedAt);
-      expect(await stateOf(handle)).toMatchObject({ phase: 'watching', waiting });
-      await handle.terminate();
-    },
-  );
-
-  test(
-    'carries out what a person was asked before it, and a reset of it asks again',
-    { timeout: 240_000 },
-    async ({ bench, upstream, expect }) => {
-      upstream.show = () => ({ status: 'active' });
-      const { handle } = await start(bench, { prompt: 'Fix it' });
-      await expect.poll(() => upstream.reads).toBe(1);
-      await resetRun(server, handle.workflowId, (done) => done[0]!);
-      await expect.poll(async () => (await stateOf(handle)).unknown?.kind).toBe('create');
-      await untilNextRun(handle);
-      await handle.executeUpdate(resolveUnknownUpdate, { args: [{ action: 'retry' }] });
-      await expect.poll(async () => (await stateOf(handle)).phase).toBe('watching');
-      expect(upstream.created).toHaveLength(2);
-      await resetRun(server, handle.workflowId, (done) => done[0]!);
-      await expect.poll(async () => (await stateOf(handle)).unknown?.reason).toContain('reset');
-      expect(upstream.created).toHaveLength(2);
-      await handle.terminate();
-    },
-  );
-
-  test(
-    'a continued run that Temporal’s retry policy started again asks before each write',
-    { timeout: 240_000 },
-    async ({ bench, upstream, expect }) => {
-      upstream.show = () => ({ status: 'active' });
-      const { workflowId } = await bench.start(
-        { projectId: 'retried', prompt: 'Fix it', settle: 0 },
-        { workflowRunTimeout: '50 seconds', retry: { maximumAttempts: 3, initialInterval: '1 second' } },
-      );
-      const handle = latest(workflowId);
-      await expect.poll(() => upstream.reads).toBeGreaterThan(0);
-      // The next run begins with no more than one of the signals: with many it would soon continue as new itself.
-      await untilNextRun(handle, 2_000);
-      let id = '';
-      // On a busy machine it may do so all the same, once: the next run knows all that it carries.
-      for (let round = 0; id === '' || !(await isRetried(handle)); round++) {
-        id = `a${round}`;
-        const { runId } = await handle.describe();
-        await handle.executeUpdate(sendFollowUpUpdate, { args: [{ prompt: 'go', id }] });
-        expect(upstream.messages).toHaveLength(round + 1);
-        await expect.poll(async () => (await handle.describe()).runId, { timeout: 120_000 }).not.toBe(runId);
-      }
-      const sent = [...upstream.messages];
-      expect((await stateOf(handle)).jobId).toBe('job-1');
-      // Its caller got `sent`, and repeats it all the same.
-      await handle.signal(followUpSignal, { prompt: 'go', id });
-      await expect
-        .poll(async () => (await stateOf(handle)).unknown?.reason)
-        .toContain('Temporal started this run again');
-      // The next runs of the chain do not know it either.
-      await handle.executeUpdate(resolveUnknownUpdate, { args: [{ action: 'delivered' }] });
-      await untilNextRun(handle);
-      await handle.signal(followUpSignal, { prompt: 'more', id: 'b' });
-      await expect.poll(async () => (await stateOf(handle)).unknown?.followUpId).toBe('b');
-      expect(upstream.messages).toEqual(sent);
-      await handle.terminate();
-    },
-  );
+      await handle.executeUpdate(sendFollowUpUpdate, { args: [{ prompt: 'go', id }] });
+      expect(upstream.messages).toHaveLength(round + 1);
+      await expect.poll(async () => (await handle.describe()).runId).not.toBe(runId);
+    }
+    const sent = [...upstream.messages];
+    expect((await stateOf(handle)).jobId).toBe('job-1');
+    // Its caller got `sent`, and repeats it all the same.
+    await handle.signal(followUpSignal, { prompt: 'go', id });
+    await expect.poll(async () => (await stateOf(handle)).unknown?.reason).toContain('Temporal started this run again');
+    // The next runs of the chain do not know it either.
+    await handle.executeUpdate(resolveUnknownUpdate, { args: [{ action: 'delivered' }] });
+    await untilNextRun(handle);
+    await handle.signal(followUpSignal, { prompt: 'more', id: 'b' });
+    await expect.poll(async () => (await stateOf(handle)).unknown?.followUpId).toBe('b');
+    expect(upstream.messages).toEqual(sent);
+    await handle.terminate();
+  });
 });

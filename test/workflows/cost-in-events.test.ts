@@ -41,7 +41,7 @@ test('a follow-up in the middle of a wait costs at most 18 further events', () =
     upstream.show = () => (upstream.messages.length > 0 ? { status: 'completed' } : { status: 'active' });
     const handle = await bench.start({ projectId: 'p1', prompt: 'Fix it', settle: 0 });
     // The wait until the second attempt.
-    await expect.poll(async () => (await handle.describe()).raw.pendingActivities?.[0]?.attempt).toBe(2);
+    await expect.poll(async () => (await handle.describe()).raw.pendingActivities?.[0]?.attempt).toBeGreaterThan(1);
     await handle.signal(followUpSignal, { prompt: 'And a test', id: 'one' });
     const result = await handle.result();
     expect(result).toMatchObject({

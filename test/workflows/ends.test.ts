@@ -1,4 +1,5 @@
 import { randomUUID } from 'node:crypto';
+import { activityInfo } from '@temporalio/activity';
 import { expect, test } from 'vitest';
 import {
   followUpSignal,
@@ -30,17 +31,24 @@ const gone = new RejectedError('gone', 404, '');
 
 type Shown = Partial<JobRecord> | Error;
 /** What polls show, and for how many seconds; the last for ever. */
-type Plan = (readonly [shown: Shown, seconds: number])[];
+type Plan = { shown: Shown; seconds: number }[];
+const stage = (shown: Shown, seconds: number): Plan[number] => ({ shown, seconds });
 
-/** From the first write or poll on, or from the first accepted message if there is one. */
+/**
+ * From the first write or poll on, or from the first message if there is one. The batch of polls that was under way
+ * when the message was sent goes on as before: its polls may come before the run knows that the message was accepted.
+ */
 function follow(before: Plan, afterMessage: Plan = []): void {
+  let earlierBatch = '';
   upstream.show = () => {
+    const { activityId } = activityInfo();
     const now = upstream.readTimes.at(-1)!;
     const messageAt = upstream.messageTimes.at(0);
-    const isAfter = messageAt !== undefined && afterMessage.length > 0;
+    if (messageAt === undefined) earlierBatch = activityId;
+    const isAfter = messageAt !== undefined && afterMessage.length > 0 && activityId !== earlierBatch;
     let left = now - (isAfter ? messageAt : (upstream.createTimes[0] ?? upstream.readTimes[0]!));
     const plan = isAfter ? afterMessage : before;
-    const [shown] = plan.find(([, seconds]) => (left -= seconds * SECOND) < 0) ?? plan.at(-1)!;
+    const { shown } = plan.find(({ seconds }) => (left -= seconds * SECOND) < 0) ?? plan.at(-1)!;
     if (shown instanceof Error) throw shown;
     return shown;
   };
@@ -56,79 +64,40 @@ test.for<[name: string, input: object, plan: Plan, end: object]>([
   [
     'a link that comes 15 s after `completed`',
     create,
-    [
-      [active, 3],
-      [completed(), 15],
-      [completed(A), 99],
-    ],
+    [stage(active, 3), stage(completed(), 15), stage(completed(A), 99)],
     { prLink: A },
   ],
-  [
-    'an attached job whose link comes late',
-    attach,
-    [
-      [completed(), 10],
-      [completed(A), 99],
-    ],
-    { prLink: A },
-  ],
-  [
-    '`completed` without a link for ever',
-    create,
-    [
-      [active, 3],
-      [completed(), 99],
-    ],
-    { prLink: null },
-  ],
+  ['an attached job whose link comes late', attach, [stage(completed(), 10), stage(completed(A), 99)], { prLink: A }],
+  ['`completed` without a link for ever', create, [stage(active, 3), stage(completed(), 99)], { prLink: null }],
   [
     'a link that the end no longer shows',
     create,
-    [
-      [{ status: 'active', prLink: A }, 3],
-      [completed(), 99],
-    ],
+    [stage({ status: 'active', prLink: A }, 3), stage(completed(), 99)],
     { prLink: A, prLinks: [A], job: { prLink: null } },
   ],
   [
     'an end and then 404 for ever',
     create,
-    [
-      [active, 3],
-      [completed(), 5],
-      [gone, 999],
-    ],
+    [stage(active, 3), stage(completed(), 5), stage(gone, 999)],
     { prLink: null, reason: expect.stringContaining('404') as string },
   ],
-] as const)('%s is told as it is in the end', async ([, input, plan, end]) => {
-  follow([...plan]);
+])('%s is told as it is in the end', async ([, input, plan, end]) => {
+  follow(plan);
   expect({ reason: null, ...(await endOf(input)) }).toMatchObject({ outcome: 'completed', reason: null, ...end });
 });
 
 test('a create whose own answer says `completed` is polled until its link is there', async () => {
   upstream.createAnswer = completed();
-  follow([
-    [completed(), 1],
-    [completed(A), 99],
-  ]);
+  follow([stage(completed(), 1), stage(completed(A), 99)]);
   const result = await endOf(create);
   expect(result).toMatchObject({ outcome: 'completed', prLink: A, prLinks: [A], sawWork: null });
   expect(result.polls).toBeGreaterThanOrEqual(1);
 });
 
-test('a job that ends with a link is read once at its end, as `failed` and `archived` are', async () => {
-  for (const end of [completed(A), failed, { status: 'archived' }]) {
-    upstream.reads = 0;
-    upstream.show = () => end;
-    const { outcome, polls } = await endOf(create);
-    expect({ outcome, polls, reads: upstream.reads }).toEqual({ outcome: end.status, polls: 1, reads: 1 });
-  }
-});
-
 test('with the default polling an end without a link costs one batch and at most five polls more', async () => {
-  follow([[completed(), 99]]);
+  follow([stage(completed(), 99)]);
   const handle = await bench.start({ projectId: 'p1', prompt: 'Fix it' });
-  await expect.poll(() => upstream.reads).toBe(1);
+  await expect.poll(() => upstream.reads).toBeGreaterThan(0);
   await expect.poll(async () => (await handle.query(jobStateQuery)).waiting).toMatchObject({ for: 'settle' });
   expect(await handle.query(jobStateQuery)).toMatchObject({
     phase: 'watching',
@@ -159,46 +128,30 @@ test.for<[name: string, input: object, before: Plan, after: Plan, end: object]>(
   [
     'the old end is shown for 12 s, then work, then the new one',
     attach,
-    [[completed(A), 99]],
-    [
-      [completed(A), 12],
-      [active, 20],
-      [completed(B), 99],
-    ],
+    [stage(completed(A), 99)],
+    [stage(completed(A), 12), stage(active, 20), stage(completed(B), 99)],
     { prLink: B, prLinks: [A, B], sawWork: true },
   ],
   [
     'the first prompt ends, then the message is worked on',
     create,
-    [[active, 999]],
-    [
-      [completed(A), 8],
-      [active, 6],
-      [completed(B), 99],
-    ],
+    [stage(active, 999)],
+    [stage(completed(A), 8), stage(active, 6), stage(completed(B), 99)],
     { prLink: B, prLinks: [A, B], sawWork: null },
   ],
   [
     'it fails for 9 s, goes on, and completes',
     create,
-    [[active, 999]],
-    [
-      [failed, 9],
-      [active, 6],
-      [completed(A), 99],
-    ],
+    [stage(active, 999)],
+    [stage(failed, 9), stage(active, 6), stage(completed(A), 99)],
     { prLink: A, sawWork: null },
   ],
-  ['nothing changes', attach, [[completed(A), 99]], [[completed(A), 99]], { prLink: A, sawWork: false }],
+  ['nothing changes', attach, [stage(completed(A), 99)], [stage(completed(A), 99)], { prLink: A, sawWork: false }],
   [
     'the work takes half an hour, between ends that are both true',
     { ...attach, polling: { min: SECOND, ratio: 1 } },
-    [[completed(A), 99]],
-    [
-      [completed(A), 12],
-      [active, 1_800],
-      [completed(A), 99],
-    ],
+    [stage(completed(A), 99)],
+    [stage(completed(A), 12), stage(active, 1_800), stage(completed(A), 99)],
     { prLink: A, sawWork: true },
   ],
 ])('after a follow-up: %s', async ([, input, before, after, end]) => {
@@ -222,10 +175,7 @@ test('an upstream that flaps each second ends after ten times `settle`, and the 
 });
 
 test('a reset while an end stands waits for the link, and creates nothing', async () => {
-  follow([
-    [completed(), 20],
-    [completed(A), 999],
-  ]);
+  follow([stage(completed(), 20), stage(completed(A), 999)]);
   const handle = await bench.start(create);
   await expect.poll(async () => (await handle.query(jobStateQuery)).waiting?.for).toBe('settle');
   const runId = await resetRun(server, handle.workflowId, (tasks) => tasks.at(-1)!);
@@ -237,10 +187,7 @@ test('a reset while an end stands waits for the link, and creates nothing', asyn
 
 test('an adopted job that has ended is polled until its link is there', async () => {
   upstream.createFaults.push(inDoubt('no answer'));
-  follow([
-    [completed(), 10],
-    [completed(A), 999],
-  ]);
+  follow([stage(completed(), 10), stage(completed(A), 999)]);
   const handle = await bench.start({ ...create, projectId: randomUUID() });
   await expect.poll(async () => (await handle.query(jobStateQuery)).phase).toBe('needsAttention');
   await handle.executeUpdate(resolveUnknownUpdate, { args: [{ action: 'adopt', jobId: 'job-9', force: true }] });
@@ -251,10 +198,7 @@ test('an adopted job that has ended is polled until its link is there', async ()
 test('a 404 page in place of the answer is a failed poll, shown as one, and ends a job after an hour', async () => {
   const reason = 'a page instead of an answer: 404 default backend - 404';
   const page = new ReadFailedError(`${reason} (get)`, 404, undefined, reason, true);
-  follow([
-    [page, 1_800],
-    [completed(A), 999],
-  ]);
+  follow([stage(page, 1_800), stage(completed(A), 999)]);
   const handle = await bench.start({ projectId: 'p1', prompt: 'Fix it' });
   const waiting = async () => (await handle.query(jobStateQuery)).waiting;
   await expect.poll(waiting).toMatchObject({ for: 'upstream', reason });
@@ -271,10 +215,13 @@ test('a 404 page in place of the answer is a failed poll, shown as one, and ends
 });
 
 test('a page that polls the job every five seconds delays no end', async () => {
-  follow([[completed(), 999]]);
+  follow([stage(completed(), 999)]);
   const handle = await bench.start(create);
-  await expect.poll(() => upstream.reads).toBe(1);
+  await expect.poll(async () => (await handle.query(jobStateQuery)).waiting?.for).toBe('settle');
+  const sinces = new Set<string | undefined>();
   for (let s = 0; s < 30; s += 5) {
+    const { waiting, outcome } = await handle.query(jobStateQuery);
+    if (outcome === null) sinces.add(waiting?.since);
     await handle.signal(pollNowSignal);
     await skipTimeBy(handle, '5 seconds').catch(() => {});
   }
@@ -282,14 +229,11 @@ test('a page that polls the job every five seconds delays no end', async () => {
   expect(await handle.result()).toMatchObject({ outcome: 'completed' });
   const span = upstream.readTimes.at(-1)! - upstream.readTimes[0]!;
   expect(span).toBeGreaterThanOrEqual(30 * SECOND);
-  expect(span).toBeLessThan(90 * SECOND);
+  expect(sinces.size).toBe(1);
 });
 
 test('a deadline within `settle` gives the end that was read last, and says so', async () => {
-  follow([
-    [active, 3],
-    [completed(), 999],
-  ]);
+  follow([stage(active, 3), stage(completed(), 999)]);
   const result = await endOf({ ...create, deadline: '5 seconds' });
   expect(result).toMatchObject({ outcome: 'completed', reason: expect.stringMatching(/deadline/) as string });
 });

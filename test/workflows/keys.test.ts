@@ -16,7 +16,6 @@ import { useForFile } from '../support/use.js';
 
 /** More than the eight that are sent at once. */
 const JOBS = 10;
-const PATIENCE = { timeout: 120_000, interval: 100 };
 /** Longer than any test: what goes on goes on because the file changed. */
 const NEVER_MS = 3_600_000;
 
@@ -68,7 +67,7 @@ async function startWatched(bench: JobBench, projectId: string): Promise<Workflo
   const created = await fetch(`${sandbox.url}/v2/agent/${projectId}/job`, request);
   const { id } = (await created.json()) as { id: string };
   const handle = await bench.start({ projectId, jobId: id, polling: { min: 1_000, max: 1_000 } });
-  await expect.poll(async () => (await stateOf(handle)).job?.status, PATIENCE).toBe('active');
+  await expect.poll(async () => (await stateOf(handle)).job?.status).toBe('active');
   return handle;
 }
 
@@ -81,7 +80,7 @@ const stateOf = (handle: WorkflowHandle) => handle.query<JobState>(jobStateQuery
 
 async function untilTheyWaitForAKey(handles: WorkflowHandle[]): Promise<void> {
   const waits = async () => (await Promise.all(handles.map(stateOf))).map(({ waiting }) => waiting?.for);
-  await expect.poll(waits, PATIENCE).toEqual(handles.map(() => 'key'));
+  await expect.poll(waits).toEqual(handles.map(() => 'key'));
 }
 
 async function creates(): Promise<number> {
@@ -95,47 +94,43 @@ async function expectEachOnce(prompts: number): Promise<void> {
   );
 }
 
-test(
-  'jobs that were started with a wrong key are created once each when its file is replaced',
-  { timeout: 180_000 },
-  async () => {
-    const adminApiKeyFile = await write('admin', 'a-wrong-key');
-    const changes: string[] = [];
-    const bench = await startBench(
-      { adminApiKeyFile },
-      { onHold: ({ projectId, operation }, held) => void changes.push(`${operation} ${projectId}: ${held?.reason}`) },
-    );
-    const handles = await startJobs(bench);
-    await untilTheyWaitForAKey(handles);
-    const [state] = await Promise.all(handles.map(stateOf));
-    expect(state).toMatchObject({ phase: 'creating', jobId: null, waiting: { reason: 'upstream answered 401' } });
-    // While the file is the same no write asks; one that did would do so every ten seconds.
-    const { requests } = (await sandbox.counts()).operations.create;
-    await new Promise((resolve) => setTimeout(resolve, 12_000));
-    expect(await creates()).toBe(requests);
+test('jobs that were started with a wrong key are created once each when its file is replaced', async () => {
+  const adminApiKeyFile = await write('admin', 'a-wrong-key');
+  const changes: string[] = [];
+  const bench = await startBench(
+    { adminApiKeyFile },
+    { onHold: ({ projectId, operation }, held) => void changes.push(`${operation} ${projectId}: ${held?.reason}`) },
+  );
+  const handles = await startJobs(bench);
+  await untilTheyWaitForAKey(handles);
+  const [state] = await Promise.all(handles.map(stateOf));
+  expect(state).toMatchObject({ phase: 'creating', jobId: null, waiting: { reason: 'upstream answered 401' } });
+  // While the file is the same no write asks; one that did would do so every ten seconds.
+  const { requests } = (await sandbox.counts()).operations.create;
+  await new Promise((resolve) => setTimeout(resolve, 12_000));
+  expect(await creates()).toBe(requests);
 
-    await write('admin', sandbox.apiKey);
-    for (const handle of handles) expect(await handle.result()).toMatchObject({ outcome: 'completed' });
-    await expectEachOnce(JOBS);
-    expect(await creates()).toBe(requests + JOBS);
-    expect(changes).toEqual(['create p1: upstream answered 401', 'create p1: undefined']);
-  },
-);
+  await write('admin', sandbox.apiKey);
+  for (const handle of handles) expect(await handle.result()).toMatchObject({ outcome: 'completed' });
+  await expectEachOnce(JOBS);
+  expect(await creates()).toBe(requests + JOBS);
+  expect(changes).toEqual(['create p1: upstream answered 401', 'create p1: undefined']);
+});
 
-test('polls that are refused (401) hold no write', { timeout: 60_000 }, async () => {
+test('polls that are refused (401) hold no write', async () => {
   const bench = await startBench({ adminApiKey: sandbox.apiKey });
   const watched = await startWatched(bench, 'p1');
   await sandbox.addFault({ kind: 'status', operation: 'get', projectId: 'p1', status: 401, count: 2 });
-  await expect.poll(async () => (await stateOf(watched)).waiting?.for, PATIENCE).toBe('key');
+  await expect.poll(async () => (await stateOf(watched)).waiting?.for).toBe('key');
   const [created] = await startJobs(bench, 1);
   expect(await created!.result()).toMatchObject({ outcome: 'completed' });
   await watched.signal(followUpSignal, { prompt: 'go on', id: 'one' });
-  await expect.poll(async () => (await stateOf(watched)).followUps, PATIENCE).toEqual([{ id: 'one', state: 'sent' }]);
+  await expect.poll(async () => (await stateOf(watched)).followUps).toEqual([{ id: 'one', state: 'sent' }]);
   for (const handle of [created!, watched]) expect(await activitiesOf(handle)).not.toContain('awaitTry');
   await watched.cancel();
 });
 
-test('writes that are forbidden (403) wait, and go once each when they may', { timeout: 120_000 }, async () => {
+test('writes that are forbidden (403) wait, and go once each when they may', async () => {
   const bench = await startBench({ adminApiKey: sandbox.apiKey }, { tryKeyEveryMs: 1_000 });
   const watched = await startWatched(bench, 'p2');
   // The address of the worker is not allowed, or the key lacks a scope: an operator mends either.
@@ -145,12 +140,12 @@ test('writes that are forbidden (403) wait, and go once each when they may', { t
   const handles = await startJobs(bench);
   await watched.signal(followUpSignal, { prompt: 'go on', id: 'one' });
   await untilTheyWaitForAKey([...handles, watched]);
-  await expect.poll(async () => (await stateOf(handles[0]!)).waiting?.reason, PATIENCE).toBe('upstream answered 403');
+  await expect.poll(async () => (await stateOf(handles[0]!)).waiting?.reason).toBe('upstream answered 403');
   expect(await sandbox.creates({ projectId: 'p1' })).toEqual([]);
   await sandbox.clearFaults();
   for (const handle of handles) expect(await handle.result()).toMatchObject({ outcome: 'completed' });
   await expectEachOnce(JOBS);
-  await expect.poll(async () => (await stateOf(watched)).followUps, PATIENCE).toEqual([{ id: 'one', state: 'sent' }]);
+  await expect.poll(async () => (await stateOf(watched)).followUps).toEqual([{ id: 'one', state: 'sent' }]);
   await watched.cancel();
 });
 
@@ -161,7 +156,7 @@ async function timersOf(handle: WorkflowHandle): Promise<number[]> {
   return started.map(Number).filter((seconds) => seconds < 3_600);
 }
 
-test('a lone write that is refused again and again costs no timer', { timeout: 120_000 }, async () => {
+test('a lone write that is refused again and again costs no timer', async () => {
   await sandbox.addFault({ kind: 'status', operation: 'create', status: 401, count: 3 });
   const bench = await startBench({ adminApiKey: sandbox.apiKey }, { tryKeyEveryMs: 1_000 });
   const [handle] = await startJobs(bench, 1);
@@ -176,16 +171,14 @@ test('writes that a page answers wait for the upstream, and go once each when it
   const bench = await startJobBench(server, upstream, { tryKeyEveryMs: 2_000 });
   closers.push(() => bench.stop());
   const [first] = await startJobs(bench, 1);
-  await expect.poll(async () => (await stateOf(first!)).waiting, PATIENCE).toMatchObject({ for: 'upstream', reason });
+  await expect.poll(async () => (await stateOf(first!)).waiting).toMatchObject({ for: 'upstream', reason });
   const others = await startJobs(bench, 3);
-  await expect
-    .poll(async () => (await stateOf(others[2]!)).waiting, PATIENCE)
-    .toMatchObject({ for: 'upstream', reason });
+  await expect.poll(async () => (await stateOf(others[2]!)).waiting).toMatchObject({ for: 'upstream', reason });
   for (const handle of [first!, ...others]) expect(await handle.result()).toMatchObject({ outcome: 'completed' });
   expect(upstream.created).toHaveLength(2 + 4);
 });
 
-test('the deadline and a cancellation end the wait for a key, and nothing was sent', { timeout: 120_000 }, async () => {
+test('the deadline and a cancellation end the wait for a key, and nothing was sent', async () => {
   const bench = await startBench({ adminApiKey: 'a-wrong-key' });
   const late = await bench.start({ projectId: 'p1', prompt: 'late', deadline: '5 seconds' });
   const cancelled = await bench.start({ projectId: 'p1', prompt: 'cancelled' });

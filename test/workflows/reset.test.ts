@@ -28,7 +28,7 @@ test.each(['ask', 'fail', 'retry'])(
   async (onUnknownOutcome) => {
     upstream.show = () => ({ status: 'active' });
     const handle = await bench.start({ projectId: 'p1', prompt: 'Fix it', onUnknownOutcome, settle: 0 });
-    await expect.poll(() => upstream.reads).toBe(1);
+    await expect.poll(() => upstream.reads).toBeGreaterThan(0);
     const again = await reset(handle, (done) => done[0]!);
     await expect.poll(() => phaseOf(again)).toBe('needsAttention');
     expect((await again.query(jobStateQuery)).unknown).toMatchObject({
@@ -46,7 +46,7 @@ test.each(['ask', 'fail', 'retry'])(
 test('follow-ups of a reset run ask one after the other, those said after the reset too', async () => {
   upstream.show = () => ({ status: 'active' });
   const handle = await bench.start({ projectId: 'p1', prompt: 'Fix it', onUnknownOutcome: 'retry', settle: 0 });
-  await expect.poll(() => upstream.reads).toBe(1);
+  await expect.poll(() => upstream.reads).toBeGreaterThan(0);
   await handle.signal(followUpSignal, { prompt: 'one', id: 'a' });
   await expect.poll(async () => (await handle.query(jobStateQuery)).followUps[0]?.state).toBe('sent');
   const tasksBeforeSignal = await tasksBefore(handle, (type) => type === SIGNALED);
@@ -67,7 +67,7 @@ test('follow-ups of a reset run ask one after the other, those said after the re
 test('a write that was in flight at the reset point is not sent again without asking', async () => {
   upstream.show = () => ({ status: 'active' });
   const handle = await bench.start({ projectId: 'p1', prompt: 'Fix it', onUnknownOutcome: 'retry', settle: 0 });
-  await expect.poll(() => upstream.reads).toBe(1);
+  await expect.poll(() => upstream.reads).toBeGreaterThan(0);
   const { opened: answered, open } = gate();
   opened = open;
   upstream.messageGate = answered;

@@ -80,9 +80,10 @@ test('a create whose result is strange, in any of these ways, is in doubt and is
 
 test('a write that was throttled for longer than any time waits for an hour at most', async () => {
   upstream.createFaults.push(throttled('429', 1_000));
+  const held = holdBack();
+  const holdsSecond = { configurable: true, get: () => (upstream.created.length > 0 ? held : undefined) };
+  Object.defineProperty(upstream, 'createGate', holdsSecond);
   const handle = await bench.start({ projectId: 'strange-results', prompt: 'Fix it' });
-  await expect.poll(() => upstream.created.length).toBe(1);
-  upstream.createGate = holdBack();
   await expect.poll(() => upstream.created.length).toBe(2);
   const refused = { kind: 'throttled', reason: 'x', retryAfterMs: 1e300, queued: null };
   await complete(handle, 'createJob', json(refused));

@@ -8,7 +8,6 @@ import { ProjectQueue } from '../support/project-queue.js';
 import { skipTimeBy } from '../support/skip-time.js';
 
 const HOUR = 3_600_000;
-const PATIENCE = { timeout: 120_000, interval: 100 };
 
 const { server, upstream, bench } = useDevServer({ budgets: { createsPerHour: 1 } });
 let projectId: string;
@@ -21,7 +20,7 @@ beforeEach(() => {
 
 async function startWaiting(prompt: string) {
   const handle = await bench.start({ projectId, prompt });
-  await expect.poll(() => queue.placeOf(handle.workflowId), PATIENCE).not.toBeNull();
+  await expect.poll(() => queue.placeOf(handle.workflowId)).not.toBeNull();
   return handle;
 }
 
@@ -61,7 +60,7 @@ test('those whose queue is terminated ask again within 20 minutes, and none is l
   await queue.handle.terminate();
   await queue.usedUp(1, HOUR);
   for (const job of jobs) await skipTimeBy(job, '21 minutes');
-  await expect.poll(() => queue.state(), PATIENCE).toMatchObject({ waitingCount: 3 });
+  await expect.poll(() => queue.state()).toMatchObject({ waitingCount: 3 });
   expect(upstream.created).toEqual([]);
   // A turn is good for a minute of the queue's time.
   await skipTimeBy(queue.handle, '25 minutes');

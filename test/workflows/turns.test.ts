@@ -7,7 +7,6 @@ import { gate } from '../support/observed-upstream.js';
 import { useDevServer } from '../support/job-tests.js';
 import { ProjectQueue } from '../support/project-queue.js';
 
-const PATIENCE = { timeout: 120_000, interval: 250 };
 const HOUR = 3_600_000;
 const MINUTE = 60_000;
 const CROWD = 30;
@@ -30,8 +29,8 @@ const eventsOf = async (handle: WorkflowHandle, type: number) =>
 
 async function startWaiting(prompt: string, more: object = {}) {
   const handle = await start(prompt, more);
-  await expect.poll(() => queue.placeOf(handle.workflowId), PATIENCE).not.toBeNull();
-  await expect.poll(() => waitingFor(handle), PATIENCE).toBe('turn');
+  await expect.poll(() => queue.placeOf(handle.workflowId)).not.toBeNull();
+  await expect.poll(() => waitingFor(handle)).toBe('turn');
   return handle;
 }
 
@@ -47,8 +46,8 @@ test('a turn that comes too late is not used: the job keeps its place, and sends
     until: Date.now() - 1_000,
     requests: 1,
   });
-  await expect.poll(() => eventsOf(handle, ACTIVITY_SCHEDULED), PATIENCE).toBe(2);
-  await expect.poll(() => waitingFor(handle), PATIENCE).toBe('turn');
+  await expect.poll(() => eventsOf(handle, ACTIVITY_SCHEDULED)).toBe(2);
+  await expect.poll(() => waitingFor(handle)).toBe('turn');
   expect(upstream.created).toEqual([]);
   expect(await queue.placeOf(handle.workflowId)).toMatchObject({ position: 1 });
   await queue.report({ outcome: 'unsent', perHour: 2 });
@@ -64,10 +63,10 @@ test('a turn that comes twice sends once, and one that no write waits for sends 
   const answers = gate();
   upstream.createGate = answers.opened;
   await Promise.all([handle.signal(requestTurnSignal, turn), handle.signal(requestTurnSignal, turn)]);
-  await expect.poll(() => upstream.created, PATIENCE).toEqual(['Fix it']);
+  await expect.poll(() => upstream.created).toEqual(['Fix it']);
   await handle.signal(requestTurnSignal, turn);
   answers.open();
-  await expect.poll(() => handle.query(jobStateQuery), PATIENCE).toMatchObject({ phase: 'watching' });
+  await expect.poll(() => handle.query(jobStateQuery)).toMatchObject({ phase: 'watching' });
   await handle.signal(requestTurnSignal, turn);
   await handle.signal(followUpSignal, { prompt: 'And a test', id: 'one' });
   expect(await handle.result()).toMatchObject({ followUps: [{ id: 'one', state: 'sent' }] });
@@ -87,26 +86,22 @@ test('what is no turn is ignored', async () => {
   expect(await eventsOf(handle, ACTIVITY_SCHEDULED)).toBe(1);
 });
 
-test(
-  'thirty that are cancelled cost the one that waits behind them a signal each, and nothing of the budget',
-  { timeout: 240_000 },
-  async () => {
-    await queue.usedUp(1, HOUR);
-    const crowd = await Promise.all(Array.from({ length: CROWD }, (_, i) => start(`of the crowd ${i}`)));
-    const last = await startWaiting('the last one', { priority: 5 });
-    const waitingCount = async () => (await queue.state()).waitingCount;
-    await expect.poll(waitingCount, { timeout: 180_000 }).toBe(CROWD + 1);
-    await Promise.all(crowd.map((handle) => handle.cancel()));
-    await Promise.allSettled(crowd.map((handle) => handle.result()));
-    const sentBefore = await queue.turnsSent();
-    await queue.report({ outcome: 'unsent', perHour: 2 });
-    expect(await last.result()).toMatchObject({ outcome: 'completed' });
-    expect(upstream.created).toEqual(['the last one']);
-    // The last one gets an empty turn besides, which asks whether it runs.
-    expect((await queue.turnsSent()) - sentBefore).toBe(CROWD + 2);
-    await expect.poll(() => queue.state(), PATIENCE).toMatchObject({ spentLastHour: 2, inFlight: 0 });
-  },
-);
+test('thirty that are cancelled cost the one behind them a signal each, and nothing of the budget', async () => {
+  await queue.usedUp(1, HOUR);
+  const crowd = await Promise.all(Array.from({ length: CROWD }, (_, i) => start(`of the crowd ${i}`)));
+  const last = await startWaiting('the last one', { priority: 5 });
+  const waitingCount = async () => (await queue.state()).waitingCount;
+  await expect.poll(waitingCount, { timeout: 180_000 }).toBe(CROWD + 1);
+  await Promise.all(crowd.map((handle) => handle.cancel()));
+  await Promise.allSettled(crowd.map((handle) => handle.result()));
+  const sentBefore = await queue.turnsSent();
+  await queue.report({ outcome: 'unsent', perHour: 2 });
+  expect(await last.result()).toMatchObject({ outcome: 'completed' });
+  expect(upstream.created).toEqual(['the last one']);
+  // The last one gets an empty turn besides, which asks whether it runs.
+  expect((await queue.turnsSent()) - sentBefore).toBe(CROWD + 2);
+  await expect.poll(() => queue.state()).toMatchObject({ spentLastHour: 2, inFlight: 0 });
+});
 
 async function resetQueue(): Promise<void> {
   const { events } = await queue.handle.fetchHistory();
@@ -128,46 +123,38 @@ async function forgottenBy(perHour: number, prompts: string[]) {
   const jobs = [];
   for (const prompt of prompts) {
     const handle = await bench.start({ projectId, prompt, priority: 1 });
-    await expect.poll(() => handle.query(jobStateQuery), PATIENCE).toMatchObject({ phase: 'watching' });
+    await expect.poll(() => handle.query(jobStateQuery)).toMatchObject({ phase: 'watching' });
     jobs.push(handle);
   }
   const spentLastHour = prompts.length + 1;
-  await expect.poll(() => queue.state(), PATIENCE).toMatchObject({ spentLastHour, inFlight: 0, waitingCount: 0 });
+  await expect.poll(() => queue.state()).toMatchObject({ spentLastHour, inFlight: 0, waitingCount: 0 });
   await resetQueue();
-  await expect.poll(() => queue.state(), PATIENCE).toMatchObject({ spentLastHour, waitingCount: prompts.length });
+  await expect.poll(() => queue.state()).toMatchObject({ spentLastHour, waitingCount: prompts.length });
   return jobs;
 }
 
-test(
-  'jobs that have sent give back the turns that a queue gives them after its reset',
-  { timeout: 120_000 },
-  async () => {
-    await forgottenBy(4, ['first', 'second', 'third']);
-    const last = await bench.start({ projectId, prompt: 'last' });
-    await expect.poll(() => queue.placeOf(last.workflowId), PATIENCE).toMatchObject({ position: 4 });
-    // Three have sent, and wait for nothing: one turn is enough.
-    await queue.report({ outcome: 'unsent', perHour: 5 });
-    await expect.poll(() => upstream.created, PATIENCE).toEqual(['first', 'second', 'third', 'last']);
-    await expect.poll(() => queue.state(), PATIENCE).toMatchObject({ spentLastHour: 5, inFlight: 0, waitingCount: 0 });
-  },
-);
+test('jobs that have sent give back the turns that a queue gives them after its reset', async () => {
+  await forgottenBy(4, ['first', 'second', 'third']);
+  const last = await bench.start({ projectId, prompt: 'last' });
+  await expect.poll(() => queue.placeOf(last.workflowId)).toMatchObject({ position: 4 });
+  // Three have sent, and wait for nothing: one turn is enough.
+  await queue.report({ outcome: 'unsent', perHour: 5 });
+  await expect.poll(() => upstream.created).toEqual(['first', 'second', 'third', 'last']);
+  await expect.poll(() => queue.state()).toMatchObject({ spentLastHour: 5, inFlight: 0, waitingCount: 0 });
+});
 
-test(
-  'a follow-up that waits for its turn does not take one of the queue of creates',
-  { timeout: 120_000 },
-  async () => {
-    const [job] = await forgottenBy(2, ['first']);
-    const messages = new ProjectQueue(server.client, bench.taskQueue, projectId, 'message');
-    await messages.usedUp(1, HOUR);
-    await job!.signal(followUpSignal, { prompt: 'go on', id: 'one' });
-    await expect.poll(() => messages.placeOf(job!.workflowId), PATIENCE).toMatchObject({ position: 1 });
-    await expect.poll(() => job!.query(jobStateQuery), PATIENCE).toMatchObject({ waiting: { for: 'turn' } });
-    await queue.report({ outcome: 'unsent', perHour: 3 });
-    await expect.poll(() => queue.state(), PATIENCE).toMatchObject({ spentLastHour: 2, inFlight: 0, waitingCount: 0 });
-    expect(upstream.messages).toEqual([]);
-    expect(await messages.placeOf(job!.workflowId)).toMatchObject({ position: 1 });
-  },
-);
+test('a follow-up that waits for its turn does not take one of the queue of creates', async () => {
+  const [job] = await forgottenBy(2, ['first']);
+  const messages = new ProjectQueue(server.client, bench.taskQueue, projectId, 'message');
+  await messages.usedUp(1, HOUR);
+  await job!.signal(followUpSignal, { prompt: 'go on', id: 'one' });
+  await expect.poll(() => messages.placeOf(job!.workflowId)).toMatchObject({ position: 1 });
+  await expect.poll(() => job!.query(jobStateQuery)).toMatchObject({ waiting: { for: 'turn' } });
+  await queue.report({ outcome: 'unsent', perHour: 3 });
+  await expect.poll(() => queue.state()).toMatchObject({ spentLastHour: 2, inFlight: 0, waitingCount: 0 });
+  expect(upstream.messages).toEqual([]);
+  expect(await messages.placeOf(job!.workflowId)).toMatchObject({ position: 1 });
+});
 
 test('a turn that comes while its write is sent is given back, unless the write waits again', async () => {
   upstream.show = () => ({ status: 'active' });
@@ -175,11 +162,11 @@ test('a turn that comes while its write is sent is given back, unless the write 
   const answers = gate();
   upstream.createGate = answers.opened;
   const job = await bench.start({ projectId, prompt: 'first' });
-  await expect.poll(() => upstream.created, PATIENCE).toEqual(['first']);
+  await expect.poll(() => upstream.created).toEqual(['first']);
   // It asked again while its turn was on the way.
   const asked = { workflowId: job.workflowId, priority: 3 as const, askedAt: Date.now() };
   await queue.handle.signal(joinQueueSignal, asked);
-  await expect.poll(() => queue.state(), PATIENCE).toMatchObject({ inFlight: 2, waitingCount: 0 });
+  await expect.poll(() => queue.state()).toMatchObject({ inFlight: 2, waitingCount: 0 });
   answers.open();
-  await expect.poll(() => queue.state(), PATIENCE).toMatchObject({ inFlight: 0, spentLastHour: 2 });
+  await expect.poll(() => queue.state()).toMatchObject({ inFlight: 0, spentLastHour: 2 });
 });

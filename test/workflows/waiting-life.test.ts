@@ -28,7 +28,7 @@ async function sample(job: JobHandle): Promise<Sample | null> {
   return { state, isWriting: pending.some(({ activityType }) => WRITES.includes(activityType?.name)) };
 }
 
-test('from its start to its end a job shows what it waits for, whatever fails', { timeout: 120_000 }, async () => {
+test('from its start to its end a job shows what it waits for, whatever fails', async () => {
   upstream.createFaults.push(
     throttled('upstream answered 429', 4_000),
     unauthorized('upstream answered 401'),

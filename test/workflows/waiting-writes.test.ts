@@ -11,7 +11,6 @@ import { ScriptedUpstream } from '../support/scripted-upstream.js';
 import { useForFile } from '../support/use.js';
 
 const HOUR = 3_600_000;
-const PATIENCE = { timeout: 120_000, interval: 250 };
 
 const server = useForFile(connectDevServer);
 
@@ -31,7 +30,7 @@ async function withClosedProject(
     await bench.start({ projectId, prompt: 'The one that was refused' });
     const first = await bench.start({ projectId, jobId: 'first' });
     await first.signal(followUpSignal, { prompt: 'The one that was refused' });
-    await expect.poll(() => [upstream.created.length, upstream.messages.length], PATIENCE).toEqual([1, 1]);
+    await expect.poll(() => [upstream.created.length, upstream.messages.length]).toEqual([1, 1]);
     await work({ bench, upstream, projectId });
     expect(upstream.created).toHaveLength(1);
     expect(upstream.messages).toEqual(['The one that was refused']);
@@ -42,7 +41,7 @@ async function withClosedProject(
 
 async function untilItWaits(handle: WorkflowHandle): Promise<Waiting> {
   const waiting = async () => (await handle.query<JobState>(jobStateQuery.name)).waiting;
-  await expect.poll(async () => (await waiting())?.position, PATIENCE).toBeGreaterThan(0);
+  await expect.poll(async () => (await waiting())?.position).toBeGreaterThan(0);
   return (await waiting())!;
 }
 
@@ -72,7 +71,7 @@ test('a follow-up that waits outlives the deadline while the job is read on, and
     await untilItWaits(handle);
     await sleep(12_000);
     const before = upstream.reads;
-    await expect.poll(() => upstream.reads, PATIENCE).toBeGreaterThan(before + 2);
+    await expect.poll(() => upstream.reads).toBeGreaterThan(before + 2);
     expect(await handle.query(jobStateQuery)).toMatchObject({ phase: 'sending', jobId: 'second' });
     await handle.cancel();
     expect(await endOf(handle)).toBe('CancelledFailure');
