@@ -22,9 +22,14 @@ export interface Limits {
 
 /** The limits of a server. */
 export const LIMITS: Limits = {
-  ...{ requests: 2_000, connections: 1_000, strangers: 1_000, strangersPerAddress: 256 },
-  ...{ bodyBytes: 64 * 1024 * 1024, answerBytes: 64 * 1024 * 1024 },
-  ...{ unreadMs: 100_000, silentMs: 10_000 },
+  requests: 2_000,
+  connections: 1_000,
+  strangers: 1_000,
+  strangersPerAddress: 256,
+  bodyBytes: 64 * 1024 * 1024,
+  answerBytes: 64 * 1024 * 1024,
+  unreadMs: 100_000,
+  silentMs: 10_000,
 };
 const MAX_DEPTH = 100;
 const MAX_VALUES = 20_000;
@@ -105,7 +110,7 @@ const OPEN = [0x5b, 0x7b];
 const CLOSE = [0x5d, 0x7d];
 
 /**
- * Refuses JSON in UTF-8 of a shape that no call needs: parsing it would hold up all other callers. Throws a problem
+ * Declines JSON in UTF-8 of a shape that no call needs: parsing it would hold up all other callers. Throws a problem
  * 400.
  */
 export function checkShape(json: Uint8Array): void {

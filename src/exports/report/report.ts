@@ -146,7 +146,7 @@ function quality({ days, generatedAt }: Figures, unreadable: readonly string[]):
   </section>`;
 }
 
-/** Nights of the default Schedule read a day again for so long. */
+/** For how many days nights of the default Schedule read a day again. */
 const DAYS_READ_AGAIN = 3;
 /** Days that are named one by one. */
 const MAX_NAMED = 10;
