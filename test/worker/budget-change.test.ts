@@ -124,8 +124,13 @@ test('those that wait for the budget of a day say so, and go when it is raised i
   await writeFile(path, JSON.stringify({ [projectId]: { createsPerDay: 2 } }));
   await startWorker({ PROJECT_BUDGETS_FILE: path, CREATES_PER_HOUR: '100' });
   const jobs = await startJobs(projectId, 5, 2);
-  const states = await Promise.all(jobs.map((job) => job.query(jobStateQuery)));
-  const waits = states.flatMap(({ waiting }) => (waiting?.for === 'turn' ? [waiting] : []));
+  const readWaits = async () => {
+    const states = await Promise.all(jobs.map((job) => job.query(jobStateQuery)));
+    return states.flatMap(({ waiting }) => (waiting?.for === 'turn' ? [waiting] : []));
+  };
+  // A job knows its place a moment after its queue does.
+  await expect.poll(async () => (await readWaits()).length, PATIENCE).toBe(3);
+  const waits = await readWaits();
   const reason = "the day's budget of 2 creates is used";
   expect(waits.map((wait) => wait.reason)).toEqual([reason, reason, reason]);
   const state = await queueOf(projectId).state();
