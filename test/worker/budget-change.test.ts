@@ -129,7 +129,7 @@ test('those that wait for the budget of a day say so, and go when it is raised i
     return states.flatMap(({ waiting }) => (waiting?.for === 'turn' ? [waiting] : []));
   };
   // A job knows its place a moment after its queue does.
-  await expect.poll(async () => (await readWaits()).length, PATIENCE).toBe(3);
+  await expect.poll(async () => (await readWaits()).length).toBe(3);
   const waits = await readWaits();
   const reason = "the day's budget of 2 creates is used";
   expect(waits.map((wait) => wait.reason)).toEqual([reason, reason, reason]);
