@@ -119,8 +119,8 @@ async function expectAllowed(job: JobHandle, allowed: Allowed): Promise<void> {
 
 test('the contract’s page has the table of what a closed run allows', () => {
   const page = readFileSync(new URL('../../docs/contract.md', import.meta.url), 'utf8');
-  const rows = [...page.matchAll(/^\| (.+?) +\| (joins|starts again) +\| (goes on|is refused) +\|$/gm)];
-  const told = { 'start again': ['starts again', 'is refused'], 'go on': ['joins', 'goes on'], nothing: [] };
+  const rows = [...page.matchAll(/^\| (.+?) +\| (joins|starts again) +\| (goes on|is declined) +\|$/gm)];
+  const told = { 'start again': ['starts again', 'is declined'], 'go on': ['joins', 'goes on'], nothing: [] };
   const ends = RUN_ENDS.map((end) => {
     const allowed = allowedAfter(end, null);
     return told[allowed === 'start again' ? allowed : allowedAfter(end, 'job-1')];
