@@ -173,7 +173,7 @@ export const QUEUE_SCENARIOS: Record<string, QueueScenario> = {
       return ids.slice(1);
     },
   },
-  'queue-refused-waiters': {
+  'queue-ended-waiters': {
     act: async (life) => {
       await usedUp(life, 8_000);
       const asked = { priority: 1, askedAt: 0 };
