@@ -177,6 +177,33 @@ test('without scripts, and while the server is slow, the page says so', async (c
   expect(await page.locator('#notice').textContent()).toBe('');
 });
 
+test('an answer that comes late changes no other question and no new text', async (context) => {
+  const { job, jobId } = await startEndless();
+  const tab = await openJob(context, job);
+  let release = () => {};
+  const released = new Promise<void>((resolve) => (release = resolve));
+  await tab.page.route('**/follow-ups', async (route) => {
+    await released;
+    await route.continue();
+  });
+  const text = tab.page.getByRole('textbox', { name: 'Follow-up' });
+  await text.fill('And add a test');
+  await press(tab, 'Send …');
+  await press(tab, 'Yes');
+  await press(tab, 'No');
+  await text.fill('And a page');
+  await press(tab, 'Cancel …');
+  const answered = tab.page.waitForResponse('**/follow-ups');
+  release();
+  expect((await answered).ok()).toBe(true);
+  await fact(tab, 'Follow-ups').toMatch(/: sent$/);
+  expect(await tab.page.getByRole('button', { name: 'Yes' }).isEnabled()).toBe(true);
+  await press(tab, 'No');
+  expect(await text.inputValue()).toBe('And a page');
+  expect((await server.sandbox.messages({ jobId })).map(({ prompt }) => prompt)).toEqual(['And add a test']);
+  await job.cancel();
+});
+
 test('a key that may only read sees no button, and its forged write is refused', async (context) => {
   const { reader } = server.bench;
   const { job } = await startInDoubt();

@@ -14,7 +14,7 @@ let view = new AbortController();
 let canWrite = false;
 let rows = new Map();
 let job = null;
-/** The write that a person is asked about. */
+/** The write that a person is asked about. A late answer to another changes nothing of it. */
 let write = null;
 /** How far the server's clock is ahead of this one. */
 let aheadMs = 0;
@@ -233,28 +233,28 @@ function ask(name, { textContent, title }) {
   write = { path: `${jobPath()}/${isDecision ? 'resolve' : name}`, name, isDecision, since, followUpId };
   at('ask-title').textContent = `${textContent.replace(' …', '')}: ${at('title').textContent}`;
   at('ask-says').textContent = title;
-  at('ask-problem').textContent = '';
+  [at('ask-problem').textContent, at('ask-do').disabled] = ['', false];
   at('with-job').hidden = !(at('ask-job').required = name === 'adopt');
   for (const part of document.querySelectorAll('.decision')) part.hidden = !isDecision;
   at('ask').showModal();
 }
 
-async function send() {
+async function send(_, sent = write) {
   at('ask-do').disabled = true;
-  const { path, name, isDecision, since, followUpId } = write;
+  const { path, name, isDecision, since, followUpId } = sent;
   const [by, note, id] = ['by', 'note', 'job'].map((part) => at(`ask-${part}`).value.trim() || undefined);
   const decision = { action: name, since, followUpId, by, note, jobId: name === 'adopt' ? id : undefined };
   const body = isDecision ? decision : name === 'follow-ups' ? followUp : undefined;
   try {
     await call(path, { method: 'POST', body: JSON.stringify(body) });
-    if (body === followUp) [followUp, at('prompt').value] = [{}, ''];
-    at('ask').close();
+    if (body === followUp && at('prompt').value === body.prompt) [followUp, at('prompt').value] = [{}, ''];
+    if (write === sent) at('ask').close();
     void show();
   } catch ({ status, message }) {
     const unanswered = 'No answer came, and it may be done. Sent once more, it does nothing twice.';
-    at('ask-problem').textContent = status === undefined ? unanswered : message;
+    if (write === sent) at('ask-problem').textContent = status === undefined ? unanswered : message;
   }
-  at('ask-do').disabled = false;
+  if (write === sent) at('ask-do').disabled = false;
 }
 
 /** No form goes anywhere by itself. */
