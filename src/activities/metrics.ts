@@ -1,3 +1,5 @@
+/** What activities report to the metrics: its names, and the words of its labels. Prometheus is not known here. */
+
 /** The upstream's writes, as the metrics name them. */
 export type WriteOperation = 'create' | 'message';
 

@@ -1,6 +1,6 @@
 /**
  * The state of a queue of requests: the workflows that wait, the turns in flight, and the budget. Decides whose turn is
- * next, and what a report means. Pure; the clock is an argument. Times in milliseconds.
+ * next, how long it is good, and what a report means. Pure; the clock is an argument. Times in milliseconds.
  */
 import type { BudgetFacts, JoinRequest, Priority, QueueName, RequestReport, Turn } from '../contract.js';
 import { jsonBytes } from '../contract/shared.js';

@@ -8,6 +8,7 @@ import { parseSync } from 'rolldown/utils';
 import { expect, test } from 'vitest';
 import { LOST_AFTER, pollLeaseMs, renewEarlyMs } from '../../src/agent-job/poll-waits.js';
 import { arrivedBy } from '../../src/agent-job/waits.js';
+import { DAY_MS } from '../../src/contract/shared.js';
 import { attributeType, DEFAULT_TASK_QUEUE, LIMIT, SEARCH_ATTRIBUTE } from '../../src/contract.js';
 import { WEBHOOK_RETRY } from '../../src/contract/webhooks.js';
 import { LIMITS } from '../../src/http/limits.js';
@@ -70,8 +71,15 @@ const renewed = (leaseMs: number): string => seconds(leaseMs - renewEarlyMs(leas
 const waits = (name: string): number => constant('src/agent-job/waits.ts', name);
 const budget = (name: string): number => constant('src/request-queue/budget.ts', name);
 const gate = (name: string): number => constant('src/activities/agent-job/gate.ts', name);
-const [ASK_MIN, ASK_MAX] = [Math.floor(askAgainMs(1, 1) / 60_000), minutes(askAgainMs(1, 0))];
+const [ASK_MIN, ASK_MAX] = [Math.floor(askAgainMs(1, 1) / 60_000), hours(askAgainMs(Infinity, 0))];
 const { unreadMs, silentMs, requests, connections, answerBytes } = LIMITS;
+
+/** All waits between the tries of a delivery. */
+function webhookWaitsMs(): number {
+  const { initialInterval, backoffCoefficient, maximumInterval, maximumAttempts } = WEBHOOK_RETRY;
+  const waitMs = (_: unknown, i: number) => Math.min(initialInterval * backoffCoefficient ** i, maximumInterval);
+  return Array.from({ length: maximumAttempts - 1 }, waitMs).reduce((sum, ms) => sum + ms, 0);
+}
 
 const SAID: Record<string, string[]> = {
   'docs/architecture.md': [
@@ -112,7 +120,7 @@ const SAID: Record<string, string[]> = {
     `${minutes(arrivedBy('lostWorker', 0))} minutes after a lost attempt was noticed`,
     `after ${seconds(gate('WAIT_HERE_MS'))} s the server keeps the wait`,
     `or ${seconds(budget('FIRST_CLOSED_MS'))} s doubling to ${minutes(budget('MAX_CLOSED_MS'))} min`,
-    `asks again in ${ASK_MIN} to ${ASK_MAX} min`,
+    `asks again in ${ASK_MIN} min to ${ASK_MAX} h, by its place`,
     `or ${seconds(waits('FIRST_WAIT_THROTTLED_MS'))} s doubling to ${minutes(waits('MAX_FAILING_WAIT_MS'))} min`,
     `${seconds(waits('FIRST_WAIT_NOT_DELIVERED_MS'))} s doubling to ${minutes(waits('MAX_FAILING_WAIT_MS'))} min`,
     `with at most ${word(gate('MAX_SENDING') - 1)} others`,
@@ -154,7 +162,8 @@ const SAID: Record<string, string[]> = {
     `at most ${constant('src/activities/webhooks/events.ts', 'MAX_SNAPSHOTS')} snapshots`,
     `A 2xx within ${seconds(constant('src/activities/webhooks/post.ts', 'TRY_LIMIT_MS'))} seconds is delivery`,
     `the waits are ${seconds(WEBHOOK_RETRY.initialInterval)} seconds, 90 seconds`,
-    `${word(WEBHOOK_RETRY.maximumAttempts)} tries in about three days`,
+    `by ${word(WEBHOOK_RETRY.backoffCoefficient)}, up to a day: ${word(WEBHOOK_RETRY.maximumAttempts)} tries`,
+    `tries in about ${word(Math.round(webhookWaitsMs() / DAY_MS))} days`,
     `\`secrets\` are 1 to ${constant('src/activities/webhooks/endpoints.ts', 'MAX_SECRETS')}`,
     `at most ${constant('src/worker/workers.ts', 'MAX_WEBHOOK_ACTIVITIES')} requests open`,
   ],

@@ -1,7 +1,7 @@
 /**
  * Decides which writes are held. A write whose key is refused (401, 403) or missing, or that something on the way
  * answered, holds the writes of its project and operation. One of them tries each minute, and one at once with another
- * key; an accepted one lets the others go. Polls and pages decide nothing.
+ * key; an accepted one lets the others go. Polls and exports decide nothing.
  */
 import type { WriteOperation } from '../metrics.js';
 import type { WriteOutcome } from '../../contract/write-outcome.js';

@@ -1,7 +1,7 @@
 /**
  * What an operator must see to: jobs that wait for a person to resolve a write in doubt; workflows without progress,
- * because they are paused, their task fails, or no worker of their version runs; runs that ended while the upstream was
- * still at work; and webhooks that were given up.
+ * because they are paused, their task fails, or no worker of their version runs; projects whose key is refused; exports
+ * that wait for an hour; runs that ended while the upstream was still at work; and webhooks that were given up.
  */
 import type { Client, WorkflowExecutionInfo } from '@temporalio/client';
 import { defineSearchAttributeKey } from '@temporalio/common';

@@ -1,4 +1,4 @@
-/** The keys of a store: what is published, what was replaced, and work in progress. */
+/** The keys of a store: what is published, what was replaced, and work in progress; and how large a probe of it is. */
 import { encodeId, type VisitorExportRange } from '../../contract.js';
 
 /** The folder of what is published. */

@@ -1,4 +1,4 @@
-/** Parquet files of visitor rows. */
+/** Decides the columns of the Parquet files of visitor rows, and how they are encoded; writes, joins and reads them. */
 import { parquetMetadata, parquetReadObjects, type RowGroup, type SchemaElement } from 'hyparquet';
 import { ByteWriter, parquetWrite, ParquetWriter } from 'hyparquet-writer';
 import { COUNTS, type VisitorRow } from './content-digest.js';
