@@ -45,8 +45,8 @@ async function waitForEnd(job, timeoutMs) {
 
 async function readEnd(job, signal) {
   try {
-    const { outcome, job: record } = await job.result({ signal });
-    return { outcome, prLink: record?.prLink ?? '', why: '' };
+    const { outcome, prLink } = await job.result({ signal });
+    return { outcome, prLink: prLink ?? '', why: '' };
   } catch (error) {
     if (signal.aborted) return { outcome: 'running', prLink: '', why: 'it runs on; run this step again to wait on' };
     if (error.workflowId === undefined && error.name !== 'InvalidInputError') throw error;
@@ -60,7 +60,7 @@ async function untilAttention(job, signal) {
     for await (const state of job.watch({ signal })) {
       if (state.phase !== 'needsAttention') continue;
       const why = `a person must say whether a write arrived: agent-jobs resolve '${job.workflowId}' --help`;
-      return { outcome: 'needsAttention', prLink: state.job?.prLink ?? '', why };
+      return { outcome: 'needsAttention', prLink: state.prLink ?? '', why };
     }
   } catch (error) {
     if (!signal.aborted) log('The state is not known', error.message);

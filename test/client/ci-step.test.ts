@@ -108,8 +108,15 @@ test('a step whose time is over fails, and the run repeated waits for the same j
 
 test('a job that failed upstream, or needs a person, fails the step at once and says what to do', async () => {
   const failing = `Fail ${randomUUID()}`;
-  await server.sandbox.addScript({ promptIncludes: failing, script: { steps: [{ status: 'failed', afterMs: 300 }] } });
-  expect(await step({ INPUT_PROMPT: failing })).toMatchObject({ code: 1, outputs: { outcome: 'failed' } });
+  // The last record no longer has the link.
+  const link = 'https://github.example/a/b/pull/1';
+  const steps = [
+    { status: 'active', prLink: link },
+    { status: 'failed', afterMs: 5_000 },
+  ];
+  await server.sandbox.addScript({ promptIncludes: failing, script: { steps } });
+  const outputs = { outcome: 'failed', 'pr-link': link };
+  expect(await step({ INPUT_PROMPT: failing })).toMatchObject({ code: 1, outputs });
   const prompt = `Doubt ${randomUUID()}`;
   await server.sandbox.addFault({ kind: 'reset', effect: 'after', promptIncludes: prompt });
   const asked = await step({ INPUT_PROMPT: prompt });
