@@ -128,7 +128,9 @@ function checkCreates({ caller, runs, created, result, fail }: View): void {
 
 function checkFollowUps({ caller, runs, delivered, states, result, fail }: View): void {
   const { plan, accepted, answers } = caller;
-  const wasAbandoned = runs.some(({ ending }) => ENDS_THAT_ABANDON.includes(ending ?? ''));
+  // At its deadline a run ends with the end that was polled last, whatever still waits to be sent.
+  const endsThatAbandon = plan.isShort ? [...ENDS_THAT_ABANDON, 'completed'] : ENDS_THAT_ABANDON;
+  const wasAbandoned = runs.some(({ ending }) => endsThatAbandon.includes(ending ?? ''));
   for (const id of accepted) {
     if (states.has(id) && (states.get(id) !== 'abandoned' || wasAbandoned)) continue;
     result.lost += 1;

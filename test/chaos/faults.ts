@@ -7,8 +7,8 @@ const REDIRECT_SHARE = 0.2;
 export const REFUSED_AT_TIMES = '(refused at times)';
 /** Jobs with this in their prompts say `completed` before their pull request, and take a message up late. */
 export const LINK_IS_LATE = '(its link is late)';
-/** They must stand for longer than their links are late. */
-export const STANDS_LATE_LINKS = '3 seconds';
+/** Their ends must stand for longer than a life after a message lasts: no poll may have seen the job active. */
+export const STANDS_LATE_LINKS = '5 seconds';
 
 /** Jobs are active for so long. */
 export const ACTIVE_MS = 1_500;
