@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import { readPages } from '../../src/activities/visitor-export/read-pages.js';
-import { Scan } from '../../src/exports/snapshots/scan.js';
+import { PathSet, Scan } from '../../src/exports/snapshots/scan.js';
 import { NEW_SCAN } from '../../src/exports/scan-checkpoint.js';
 import { pageAt, rows } from '../snapshots/pages.js';
 
@@ -10,7 +10,7 @@ test('a page of as many rows as its bytes hold is taken', async () => {
   const chunk = await readPages(
     { getVisitors: ({ offset }) => Promise.resolve(pageAt(all, offset, all.length)) },
     { projectId: 'p', dateFrom: '2026-01-01', dateTo: '2026-01-02' },
-    new Scan(NEW_SCAN, new Set()),
+    new Scan(NEW_SCAN, new PathSet()),
     { requests: 1, duration: 60_000, willRepeat: false, stop: never, cancel: never },
   );
   expect(chunk.interruption).toBeNull();

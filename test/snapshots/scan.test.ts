@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import { NEW_SCAN, type ScanCheckpoint, inconsistencyOf } from '../../src/exports/scan-checkpoint.js';
-import { Scan } from '../../src/exports/snapshots/scan.js';
+import { PathSet, Scan } from '../../src/exports/snapshots/scan.js';
 import type { VisitorPage } from '../../src/upstream/upstream.js';
 import { pageAt, row, rows, type Row } from './pages.js';
 
@@ -13,7 +13,7 @@ function read(rowsAt: (request: number) => readonly Row[], limit = LIMIT): ScanC
 }
 
 function readPages(answer: (request: number, offset: number) => VisitorPage): ScanCheckpoint & { paths: string[] } {
-  const scan = new Scan(NEW_SCAN, new Set(), LIMIT);
+  const scan = new Scan(NEW_SCAN, new PathSet(), LIMIT);
   const paths: string[] = [];
   for (let request = 0; scan.state.stage !== 'ended'; request++) {
     if (request > 1000) throw new Error('The scan has no end');
@@ -176,7 +176,7 @@ test('two scans with the same rows in another order are inconsistent in order on
 
 test('counts that are not whole are rounded, and the result says so', () => {
   const all = [{ path: '/a', human: 1.5, ai: 0.2, total: 1.7 }];
-  const scan = new Scan(NEW_SCAN, new Set());
+  const scan = new Scan(NEW_SCAN, new PathSet());
   const page = { ...pageAt(all, 0, LIMIT), totals: { human: 1.6, ai: 0, total: 2 } };
   expect(scan.take(page)).toEqual([{ path: '/a', human: 2, ai: 0, total: 2 }]);
   expect(scan.checkpoint()).toMatchObject({ rounded: true, totals: { human: 2, ai: 0, total: 2 } });

@@ -16,7 +16,7 @@ import { checkProject } from '../../exports/snapshots/project-marker.js';
 import { loadOptional } from '../../exports/snapshots/open-store.js';
 import { readManifest } from '../../exports/snapshots/manifest.js';
 import { type FinishedScan, finishPublication, publishScan } from '../../exports/snapshots/publish.js';
-import { Scan } from '../../exports/snapshots/scan.js';
+import { type PathSet, Scan } from '../../exports/snapshots/scan.js';
 import { type SnapshotStore, SnapshotStoreError } from '../../exports/snapshots/snapshot-store.js';
 import {
   checkCheckpoint,
@@ -242,15 +242,15 @@ function failure(type: string, message: string, details: object | null, cause?: 
   });
 }
 
-/** Bounds the memory of a worker: a set takes about 50 bytes a path. */
+/** Bounds the memory of a worker: a set takes 16 to 32 bytes a path. */
 const MAX_CACHED = 4;
 
 /** The path sets of the scans that this worker reads; others are rebuilt from staging. */
 class PathSets {
-  readonly #cached = new Map<string, Set<bigint>>();
+  readonly #cached = new Map<string, PathSet>();
 
   /** The paths of a scan at a checkpoint. The caller owns the set: a chunk that fails leaves no changed set behind. */
-  async take(store: SnapshotStore, staged: StagedScan, checkpoint: ScanCheckpoint): Promise<Set<bigint>> {
+  async take(store: SnapshotStore, staged: StagedScan, checkpoint: ScanCheckpoint): Promise<PathSet> {
     const name = nameOf(checkpoint);
     const cached = this.#cached.get(name);
     this.#cached.delete(name);
@@ -258,7 +258,7 @@ class PathSets {
   }
 
   /** Caches a set for the next chunk of its scan. */
-  keep(checkpoint: ScanCheckpoint, paths: Set<bigint>): void {
+  keep(checkpoint: ScanCheckpoint, paths: PathSet): void {
     if (checkpoint.stage === 'ended') return;
     this.#cached.set(nameOf(checkpoint), paths);
     const [oldest] = this.#cached.keys();

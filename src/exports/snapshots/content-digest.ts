@@ -25,8 +25,8 @@ export function newPathKey(): string {
 }
 
 /**
- * Names a path by 64 bits, for little memory. Two paths of one hash (1 in 37 million for a million paths) count as one
- * path that comes twice, and make the snapshot inconsistent.
+ * Names a path in a `PathSet` by 64 bits. Two paths of one hash (1 in 37 million for a million paths) count as one path
+ * that comes twice, and make the snapshot inconsistent.
  */
 export function pathHash(key: string, path: string): bigint {
   return BigInt(`0x${sha256Hex(key + path).slice(0, 16)}`);

@@ -17,12 +17,12 @@ type PageRow = VisitorPage['visitors'][number];
 /** Takes the pages in order, from `checkpoint` on; `paths` holds the path hashes of all rows taken so far. */
 export class Scan {
   readonly #state: ScanCheckpoint;
-  readonly #paths: Set<bigint>;
+  readonly #paths: PathSet;
   readonly #digest: ContentDigest;
   readonly #limit: number;
 
   /** @param limit Rows that a page is asked for. */
-  constructor(checkpoint: ScanCheckpoint, paths: Set<bigint>, limit = PAGE_ROWS) {
+  constructor(checkpoint: ScanCheckpoint, paths: PathSet, limit = PAGE_ROWS) {
     this.#state = structuredClone(checkpoint);
     // The key lasts while there are hashes made with it: in staging, and in the sets of other workers.
     if (checkpoint.chunks === 0) this.#state.pathKey = newPathKey();
@@ -144,11 +144,10 @@ export class Scan {
   /** Counts a row in, unless its path came before. */
   #isNew(row: VisitorRow, i: number): boolean {
     const hash = pathHash(this.#state.pathKey, row.path);
-    if (this.#paths.has(hash)) {
+    if (!this.#paths.add(hash)) {
       this.#recordInconsistency('repeatedPath', this.#state.offset + i);
       return false;
     }
-    this.#paths.add(hash);
     this.#digest.add(row);
     addTo(this.#state, row);
     return true;
@@ -232,4 +231,43 @@ function rowDigest(row: PageRow): string {
 
 function rowValues(row: PageRow): unknown[] {
   return isMalformed(row) ? [row.malformed] : [row.path, row.human, row.ai, row.total];
+}
+
+const FIRST_SLOTS = 1 << 14;
+
+/**
+ * The path hashes of one scan, to notice a path that comes twice. A hash table with linear probing, at most half full:
+ * 16 to 32 bytes a path, outside of the JavaScript heap, a third of a `Set`. An empty slot is 0.
+ */
+export class PathSet {
+  #slots = new BigUint64Array(FIRST_SLOTS);
+  #size = 0;
+
+  /** False if it was there before. */
+  add(hash: bigint): boolean {
+    const slot = this.#slotOf(hash || 1n);
+    if (this.#slots[slot] !== 0n) return false;
+    this.#slots[slot] = hash || 1n;
+    this.#size += 1;
+    if (2 * this.#size > this.#slots.length) this.#grow();
+    return true;
+  }
+
+  has(hash: bigint): boolean {
+    return this.#slots[this.#slotOf(hash || 1n)] !== 0n;
+  }
+
+  /** The place of the hash, if it is there or not. */
+  #slotOf(hash: bigint): number {
+    const mask = this.#slots.length - 1;
+    let slot = Number(hash & BigInt(mask));
+    while (this.#slots[slot] !== 0n && this.#slots[slot] !== hash) slot = (slot + 1) & mask;
+    return slot;
+  }
+
+  #grow(): void {
+    const before = this.#slots;
+    this.#slots = new BigUint64Array(2 * before.length);
+    for (const hash of before) if (hash !== 0n) this.#slots[this.#slotOf(hash)] = hash;
+  }
 }

@@ -15,6 +15,7 @@ import {
   supersededProjectFolder,
 } from './layout.js';
 import { encodeManifest, jsonOf } from './manifest.js';
+import { PathSet } from './scan.js';
 import type { SnapshotStore } from './snapshot-store.js';
 
 /** Names the chunks of one scan. `runId` is the first run id of the workflow's chain: continue-as-new keeps it. */
@@ -76,9 +77,9 @@ export async function stagedPaths(
   store: SnapshotStore,
   staged: StagedScan,
   checkpoint: ScanCheckpoint,
-): Promise<Set<bigint>> {
+): Promise<PathSet> {
   const { readRows } = await import('./parquet.js');
-  const paths = new Set<bigint>();
+  const paths = new PathSet();
   for await (const file of stagedParquet(store, staged, checkpoint)) {
     for await (const rows of readRows(file)) {
       for (const { path } of rows) paths.add(pathHash(checkpoint.pathKey, path));
