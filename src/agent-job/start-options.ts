@@ -75,7 +75,6 @@ export function agentJobStartOptions(input: AgentJobInput, place: AgentJobPlace)
     memo: {
       [MEMO.inputHash]: hash,
       [MEMO.title]: title,
-      ...(jobId === null ? {} : { [MEMO.jobId]: jobId }),
       ...(hasEntries(metadata) && { [MEMO.metadata]: metadata }),
       ...(place.hidePrompts && { [MEMO.hidePrompts]: true }),
     },

@@ -69,12 +69,16 @@ const MARKDOWN_PARTS = [
   /(?<=www)\.|(?<=\d)\/(?=\d)|-(?=-)|(?<=-)-|\((?=\w{1,2}\))/iu,
   /(?<![^\W_])_|_(?![^\W_])/iu,
 ];
-const MARKDOWN = new RegExp(`(${MARKDOWN_PARTS.map(({ source }) => source).join('|')})|[^]`, 'giu');
+const MARKDOWN = new RegExp(MARKDOWN_PARTS.map(({ source }) => source).join('|'), 'giu');
+const MARKDOWN_OR_CHARACTER = new RegExp(`(${MARKDOWN.source})|[^]`, 'giu');
 
 /** One line that reads as the text and acts as nothing; shortened to `mostBytes` bytes of UTF-8. */
 export function plainMarkdown(text: string, mostBytes = Infinity): string {
-  const pieces = [...oneLine(text).matchAll(MARKDOWN)].map(([piece, active]) => (active ? escaped(active) : piece));
-  if (utf8Bytes(pieces.join('')) <= mostBytes) return pieces.join('');
+  const line = oneLine(text);
+  const whole = line.replace(MARKDOWN, escaped);
+  if (mostBytes === Infinity || utf8Bytes(whole) <= mostBytes) return whole;
+  const parts = [...line.matchAll(MARKDOWN_OR_CHARACTER)];
+  const pieces = parts.map(([piece, active]) => (active ? escaped(active) : piece));
   const room = mostBytes - utf8Bytes('…');
   let size = 0;
   const end = pieces.findIndex((piece) => (size += utf8Bytes(piece)) > room);

@@ -190,7 +190,7 @@ export function attributeType(name: string): 'Keyword' | 'KeywordList' {
 
 /** Names of the memo's fields. */
 export const MEMO = {
-  jobId: 'jobId',
+  /** Only a link that its search attribute can't hold. */
   prLink: 'prLink',
   inputHash: 'inputHash',
   metadata: 'metadata',

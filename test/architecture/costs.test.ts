@@ -13,7 +13,7 @@ import { HOUR_MS } from '../../src/contract/shared.js';
 const PAGE = readFileSync(new URL('../../docs/performance.md', import.meta.url), 'utf8').replaceAll(/\s+/g, ' ');
 /** Of default polling, without a change. */
 const PLAN = { minMs: 2_000, maxMs: 60_000, ratio: 0.1 };
-const [OF_ONE_POLL, OF_A_BATCH] = [8, 2];
+const [OF_ONE_POLL, OF_A_BATCH] = [6, 2];
 /** The jitter of two waits that have the mean of all. */
 const RANDOM = [0.25, 0.75];
 

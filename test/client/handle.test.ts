@@ -41,9 +41,9 @@ test('a foreign memo that can’t be decoded ends no list', async () => {
     workflowType: { name: AGENT_JOB_WORKFLOW },
     taskQueue: { name: `nobody-${randomUUID()}` },
     searchAttributes: { indexedFields: { [SEARCH_ATTRIBUTE.project]: defaultPayloadConverter.toPayload(projectId) } },
-    memo: { fields: { jobId: undecodable, team: undecodable } },
+    memo: { fields: { prLink: undecodable, team: undecodable } },
   });
-  await expect.poll(() => listed(projectId)).toMatchObject([{ projectId, jobId: null }]);
+  await expect.poll(() => listed(projectId)).toMatchObject([{ projectId, prLink: null }]);
   const other = server.jobs.start({ projectId, key: 'k', prompt: 'hello' });
   await expect(other).rejects.toThrow(/another|differ/);
   await server.client.workflow.getHandle(agentJobWorkflowId(projectId, 'k')).terminate();

@@ -69,7 +69,7 @@ test('a follow-up id that is repeated with another prompt conflicts, after the e
   expect(messages.map((message) => message.prompt)).toEqual(['one']);
 });
 
-test('a cancelled job is followed up on under the id that its memo keeps', async () => {
+test('a cancelled job is followed up on under the id that its run keeps', async () => {
   const prompt = `prompt ${randomUUID()}`;
   await server.sandbox.addScript({ promptIncludes: prompt, script: { activeMs: 8_000 } });
   const job = await start(prompt);

@@ -2,6 +2,7 @@ import type { WorkflowFailedError } from '@temporalio/client';
 import { CancelledFailure } from '@temporalio/client';
 import { expect, test } from 'vitest';
 import { jobStateQuery, pollNowSignal, resolveUnknownUpdate } from '../../src/contract.js';
+import { keyOf } from '../../src/agent-job/start-options.js';
 import { inDoubt, rejected } from '../support/outcomes.js';
 import { useDevServer } from '../support/job-tests.js';
 import { gate } from '../support/observed-upstream.js';
@@ -27,7 +28,8 @@ test('a create in flight is finished first: its job id stays readable', async ()
   open();
   await expectCanceled(handle);
   expect(await handle.query(jobStateQuery)).toMatchObject({ phase: 'done', jobId: 'job-1' });
-  expect((await handle.describe()).memo).toMatchObject({ jobId: 'job-1' });
+  const { typedSearchAttributes } = await handle.describe();
+  expect(typedSearchAttributes.get(keyOf('jobId'))).toBe('job-1');
   expect(upstream.reads).toBe(0);
 });
 

@@ -3,7 +3,7 @@ import { QueryRejectedError, WorkflowClient, WorkflowUpdateFailedError } from '@
 import type { Client, WorkflowHandle } from '@temporalio/client';
 import { type QueryDefinition, WorkflowNotFoundError } from '@temporalio/common';
 import { ENDED_BY } from '../../agent-job/closed-run.js';
-import { type AgentJobResult, type JobOutcome, type JobState, jobStateQuery, MEMO } from '../../contract.js';
+import { type AgentJobResult, type JobOutcome, type JobState, jobStateQuery } from '../../contract.js';
 import { defineQuery } from '../../contract/shared.js';
 import { isOpen, pauseOf, unpauseText } from '../../temporal/visibility.js';
 import { askWorkflow, queryAgain, workflowOptionsOf } from '../../temporal/workflow-clients.js';
@@ -19,7 +19,7 @@ import { START_TIMEOUT_MS, temporalCall } from '../temporal-call.js';
 import type { CallOptions } from '../settings.js';
 import { isClosedUnbegun, isNoAnswer } from '../temporal-errors.js';
 import { readClosedRun, readDescription, type RunRecord } from './run-record.js';
-import { textOrNull } from './list.js';
+import { toSummary } from './list.js';
 
 /** Calls Temporal about a job; throws MessageRefusedError, JobEndedError and JobNotFoundError. */
 export async function callJob<T>(
@@ -92,14 +92,14 @@ export async function noAnswerError(
   try {
     return await temporalCall(client, { signal, timeoutMs: DESCRIBE_TIMEOUT_MS }, async () => {
       const run = await readDescription(client, workflowId);
-      const { memo, taskQueue } = run;
+      const { taskQueue } = run;
       const pause = pauseOf(run);
       if (pause) {
         const text = `the workflow is ${pause}; ${unpauseText(workflowId)}`;
         return new JobPausedError(workflowId, text, { cause });
       }
       if (isClosedUnbegun(cause)) {
-        return new JobTerminatedError(workflowId, 'ended before a worker began it', textOrNull(memo?.[MEMO.jobId]));
+        return new JobTerminatedError(workflowId, 'ended before a worker began it', toSummary(run).jobId);
       }
       const text = `no worker of the task queue ${JSON.stringify(taskQueue)} answered in time`;
       const remedy = '"agent-jobs doctor" checks the workers, and "agent-jobs attention" lists workflows that fail';

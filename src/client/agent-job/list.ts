@@ -60,8 +60,8 @@ export function toSummary(run: SeenRun): JobSummary {
     status: attributes.get(keyOf('status')) ?? null,
     outcome: outcomeOf(run),
     waitingFor: waitingForOf(run),
-    jobId: textOrNull(run.memo?.[MEMO.jobId]),
-    prLink: textOrNull(run.memo?.[MEMO.prLink]),
+    jobId: attributes.get(keyOf('jobId')) ?? null,
+    prLink: attributes.get(keyOf('prLink')) ?? textOrNull(run.memo?.[MEMO.prLink]),
     workflowStatus: run.status.name,
     startedAt: run.startTime.toISOString(),
     // Some servers list a paused one with a time.

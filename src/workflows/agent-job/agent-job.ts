@@ -52,9 +52,9 @@ async function lifecycle(run: JobRun, waitPoint: WaitPoint): Promise<void> {
  */
 async function untilOver(run: JobRun, waitPoint: WaitPoint): Promise<void> {
   for (;;) {
-    await waitPoint.waitUntil(waitPoint.mustYield);
+    await condition(waitPoint.mustYield);
     run.close();
-    await condition(allHandlersFinished);
+    if (!allHandlersFinished()) await condition(allHandlersFinished);
     if (waitPoint.mustYield()) return;
     run.isClosing = false;
   }

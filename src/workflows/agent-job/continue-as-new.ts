@@ -58,14 +58,15 @@ export class WaitPoint {
     return isNewRunWanted() && !isSending && !polls.hasResult && jsonBytes(this.#nextInput()) < MAX_CARRIED_BYTES;
   }
 
-  /** Waits until something is true, or a time has passed: then it answers false. */
-  async waitUntil(isTrue: () => boolean, forMs = Infinity, summary?: string): Promise<boolean | void> {
+  /**
+   * Waits until something is true, or a time has passed: then it answers false. Not async: the SDK keeps a stack trace
+   * for each promise.
+   */
+  waitUntil(isTrue: () => boolean, forMs = Infinity, summary?: string): boolean | Promise<boolean | void> {
     if (forMs <= 0 || isTrue()) return isTrue();
     this.#dashboard.refresh();
-    // One more promise in between would change the order of commands that histories have recorded.
     if (forMs === Infinity) return condition(isTrue);
-    const isInTime = await condition(isTrue, Math.ceil(forMs), summary === undefined ? {} : { summary });
-    return isInTime;
+    return condition(isTrue, Math.ceil(forMs), summary === undefined ? {} : { summary });
   }
 
   /** Does something that takes time. */

@@ -82,8 +82,9 @@ export class Dashboard {
   }
 
   #refreshMemo(): void {
-    const { jobId, title, polls, spec } = this.#run;
-    const facts = { [MEMO.jobId]: jobId, [MEMO.prLink]: polls.known.prLink };
+    const { title, polls, spec } = this.#run;
+    const { prLink } = polls.known;
+    const facts = { [MEMO.prLink]: isIndexable(prLink) ? null : prLink };
     // A Schedule, and a client in another language, may start a job without them.
     const wanted = { ...facts, [MEMO.inputHash]: this.#inputHash, [MEMO.title]: title };
     const changed: Record<string, unknown> = Object.fromEntries(
@@ -106,28 +107,30 @@ function keyOf(name: Attribute) {
 }
 
 function isSame(value: Value, other: Value): boolean {
-  return JSON.stringify(value) === JSON.stringify(other);
+  return value === other || (Array.isArray(value) && JSON.stringify(value) === JSON.stringify(other));
 }
 
 function attributesOf(run: JobRun): Record<Attribute, Value> {
   const { spec, phase, polls, jobId } = run;
   const { job, prLink } = polls.known;
+  const waiting = waitingNow(run);
   return {
     project: spec.projectId,
     phase,
     status: job ? shownStatus(job.status) : undefined,
-    prLink: prLink !== null && isIndexable(prLink) ? prLink : undefined,
-    waitingFor: SHOWN_WAITING_FOR.find((what) => what === waitingNow(run)?.for),
+    prLink: isIndexable(prLink) ? prLink : undefined,
+    waitingFor: SHOWN_WAITING_FOR.find((what) => what === waiting?.for),
     batch: spec.batch ?? undefined,
     tags: spec.tags.length > 0 ? spec.tags : undefined,
     outcome: outcomeOf(run) ?? undefined,
-    jobId: jobId !== null && isIndexable(jobId) ? jobId : undefined,
+    jobId: jobId ?? undefined,
   };
 }
 
 /** Visibility on SQL stores no half characters and no NUL, and cuts nothing. */
-function isIndexable(text: string): boolean {
-  return text.length <= LIMIT.prLinkAttributeCharacters && text.isWellFormed() && !/\p{Cc}/u.test(text);
+function isIndexable(link: string | null): link is string {
+  if (link === null) return false;
+  return link.length <= LIMIT.prLinkAttributeCharacters && link.isWellFormed() && !/\p{Cc}/u.test(link);
 }
 
 /** The web UI shows the last twenty follow-ups; the query has them all. */

@@ -70,9 +70,9 @@ async function untilPollDue(run: JobRun, waitPoint: WaitPoint, dueAt: number): P
 }
 
 /** A follow-up that leaves at once goes first: the batch would begin anew after it. Those behind it delay no poll. */
-async function untilFirstLeft(run: JobRun, waitPoint: WaitPoint): Promise<void> {
+function untilFirstLeft(run: JobRun, waitPoint: WaitPoint): ReturnType<WaitPoint['waitUntil']> {
   const { next: first } = run.followUps;
-  await waitPoint.waitUntil(() => !run.isSendingNow || run.followUps.next !== first || run.polls.requestedAt !== null);
+  return waitPoint.waitUntil(() => !run.isSendingNow || run.followUps.next !== first || run.polls.requestedAt !== null);
 }
 
 /** One activity that polls until something changed; a requested poll, or an accepted follow-up, cuts it short. */

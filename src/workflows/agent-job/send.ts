@@ -68,11 +68,10 @@ type Send = (input: SendInput) => Promise<unknown>;
 type SendInput = Omit<WriteInput, 'prompt'>;
 
 /** Creates the job; returns its id. */
-export async function createRemoteJob(run: JobRun, waitPoint: WaitPoint, prompt: string): Promise<string> {
+export function createRemoteJob(run: JobRun, waitPoint: WaitPoint, prompt: string): Promise<string> {
   run.beginWrite({ kind: 'create', askedAt: run.startedAt, requiresConfirmation: false });
   const send: Send = (input) => createJob({ ...input, prompt });
-  const jobId = await untilResolved(run, waitPoint, send, () => run.jobId);
-  return jobId;
+  return untilResolved(run, waitPoint, send, () => run.jobId);
 }
 
 /** Sends follow-ups in the order queued, one at a time, while the run lasts. */
@@ -189,7 +188,8 @@ async function isLetTry(
   try {
     return await scope.run(() => {
       const isLet = awaitTry({ projectId, operation: operationOf(write) }).then(() => true);
-      return Promise.race([isLet, waitPoint.waitUntil(waitPoint.mustYield, forMs, 'Deadline').then(() => false)]);
+      const isOver = Promise.resolve(waitPoint.waitUntil(waitPoint.mustYield, forMs, 'Deadline')).then(() => false);
+      return Promise.race([isLet, isOver]);
     });
   } catch (error) {
     if (!(error instanceof ActivityFailure)) throw error;
