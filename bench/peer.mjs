@@ -20,7 +20,7 @@ import { Client, Connection } from '@temporalio/client';
 import { startProcess } from '../dist/local/child-process.js';
 import { findDevServer } from '../dist/local/find-dev-server.js';
 import { startDevServer } from '../dist/local/dev-server.js';
-import { readRows } from '../dist/snapshots/parquet.js';
+import { readRows } from '../dist/exports/snapshots/parquet.js';
 import { AgentJobs } from '../dist/starter.js';
 
 const { BENCH_UPSTREAM: upstream, BENCH_DIR: folder } = process.env;
