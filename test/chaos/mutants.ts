@@ -4,6 +4,7 @@
  * diff, `-` before the text that it finds and `+` before the one that it puts there.
  */
 import { readFileSync } from 'node:fs';
+import { WITHOUT_MUTANT } from '../guarantees/held-by.js';
 import { markdownTable } from '../guarantees/markdown-table.js';
 
 export interface Mutant {
@@ -36,8 +37,14 @@ const LIST = readFileSync(new URL('mutants.txt', import.meta.url), 'utf8');
 export const MUTANTS = mutantsIn(LIST);
 if (MUTANTS.length !== LIST.match(/^ {2}caught by/gm)?.length) throw new Error('mutants.txt is not in its format');
 
-/** The list as Markdown, for test/chaos/mutants.md: by the test that catches them. */
-export function mutantTable(): string {
+/** The tables of test/chaos/mutants.md, by their markers. */
+export const mutantTables = () => ({
+  mutants: mutantTable(),
+  without: markdownTable(['promise', 'no mutant, for'], Object.entries(WITHOUT_MUTANT)),
+});
+
+/** By the test that catches them. */
+function mutantTable(): string {
   const caught = new Map<string, string[]>();
   for (const { test, name } of MUTANTS) caught.set(test, [...(caught.get(test) ?? []), name]);
   return markdownTable(

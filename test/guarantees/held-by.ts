@@ -222,3 +222,13 @@ export const HELD_BY: Record<string, Record<string, string>> = {
       'a script may not say retry before a check upstream can be trusted, but with --yes',
   },
 };
+
+/** Why no mutant breaks the promise of a row. */
+export const WITHOUT_MUTANT: Record<string, string> = {
+  'a turn comes twice': 'a write has one state, and no single change sends it twice',
+  'a scheduled job waits for a person, or is followed up after its end': 'the overlap policy is Temporal’s own',
+  'the worker of the queue is killed': 'Temporal replays a workflow',
+  'Temporal is killed': 'Temporal keeps what it has confirmed; the fence has mutants of its own',
+  'the client certificate is replaced by one of another authority, and the worker is restarted':
+    'a process reads its files as it starts',
+};

@@ -1,11 +1,11 @@
 /** Writes the tables of promises into docs/promises.md, and that of mutants beside them, between their markers. */
 import { readFile, writeFile } from 'node:fs/promises';
-import { mutantTable } from '../chaos/mutants.js';
+import { mutantTables } from '../chaos/mutants.js';
 import { PROMISE_TABLES } from './promises.js';
 
 const TABLES = {
   'docs/promises.md': PROMISE_TABLES,
-  'test/chaos/mutants.md': { mutants: mutantTable() },
+  'test/chaos/mutants.md': mutantTables(),
 };
 
 for (const [page, tables] of Object.entries(TABLES)) {
