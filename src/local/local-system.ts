@@ -106,14 +106,14 @@ async function startServer(
 
 async function connectJobs(
   { env, taskQueue, stops }: LocalSystemOptions,
-  { address, namespace }: DevServer,
+  { address, namespace, uiUrl }: DevServer,
 ): Promise<AgentJobs> {
   // As the worker reads it: the demo job's caller encrypts with the same keys.
   const keysFile = env['PAYLOAD_KEYS_FILE']?.trim();
   const dataConverter = { payloadCodecs: keysFile ? [openPayloadCodec(keysFile)] : [] };
   const { client, close } = await connectClient({ address, namespace, dataConverter });
   stops.push(close);
-  return new AgentJobs({ client, taskQueue });
+  return new AgentJobs({ client, taskQueue, webUiUrl: uiUrl });
 }
 
 /** They lead to servers of the user's, which `npm start` leaves alone, or divide the work among workers. */

@@ -160,14 +160,15 @@ test('npm start runs a job to its pull request beside any settings, and Ctrl-C l
     const list = await start.says(/^ {2}(npx agent-jobs list .*)$/m);
     expect((await runInShell(list, start.env)).stdout).toContain('agent-job/demo/');
     const curl = await start.says(/^ {2}(curl .*)$/m);
-    const started = JSON.parse((await runInShell(curl, start.env)).stdout) as object;
+    const started = JSON.parse((await runInShell(curl, start.env)).stdout) as { url: string | null };
     expect(started).toMatchObject({ key: 'faq', isNew: true, state: { projectId: 'demo' } });
+    const page = await start.says(/^Web UI +(\S+)$/m);
+    expect(started.url).toBe(new URL('/namespaces/default/workflows/agent-job%2Fdemo%2Ffaq', page).href);
     const { client, close } = await connectTo({ address, namespace: 'default' });
     const job = client.workflow.getHandle(await start.says(/^Workflow +(\S+)/m));
     const history = textIn(await job.fetchHistory());
     await close();
     expect([history.includes('encryption-key-id: k'), history.includes('pricing')]).toEqual([true, false]);
-    const page = await start.says(/^Web UI +(\S+)$/m);
     expect((await fetch(page, { headers: { connection: 'close' } })).status).toBe(200);
     const processes = await start.processes();
     start.interrupt();
