@@ -145,7 +145,7 @@ async function startDemoSandbox({ env, lags, stops }: LocalSystemOptions, folder
   const sandbox = await startSandbox({ port: await freePort(PORTS.sandbox), dataFile, script });
   stops.push(() => sandbox.close());
   printEntry('Sandbox', `${sandbox.url}, a stand-in for the upstream: no real job is made`);
-  const kept = ['PATH', ...WORKER_VARIABLES].filter((name) => !isIgnored(name, env, false));
+  const kept = ['PATH', ...WORKER_VARIABLES].filter((name) => env[name] && !isIgnored(name, env, false));
   const upstream = { UPSTREAM_BASE_URL: sandbox.url, ADMIN_API_KEY: sandbox.apiKey };
   const settings = Object.fromEntries(kept.map((name) => [name, env[name]]));
   return { WEBHOOKS_ALLOW_PRIVATE: 'true', ...settings, ...upstream };
