@@ -106,14 +106,14 @@ async function startServer(
 
 async function connectJobs(
   { env, taskQueue, stops }: LocalSystemOptions,
-  { address, namespace }: DevServer,
+  { address, namespace, uiUrl }: DevServer,
 ): Promise<AgentJobs> {
   // As the worker reads it: the demo job's caller encrypts with the same keys.
   const keysFile = env['PAYLOAD_KEYS_FILE']?.trim();
   const dataConverter = { payloadCodecs: keysFile ? [openPayloadCodec(keysFile)] : [] };
   const { client, close } = await connectClient({ address, namespace, dataConverter });
   stops.push(close);
-  return new AgentJobs({ client, taskQueue });
+  return new AgentJobs({ client, taskQueue, webUiUrl: uiUrl });
 }
 
 /** They lead to servers of the user's, which `npm start` leaves alone, or divide the work among workers. */
@@ -145,7 +145,7 @@ async function startDemoSandbox({ env, lags, stops }: LocalSystemOptions, folder
   const sandbox = await startSandbox({ port: await freePort(PORTS.sandbox), dataFile, script });
   stops.push(() => sandbox.close());
   printEntry('Sandbox', `${sandbox.url}, a stand-in for the upstream: no real job is made`);
-  const kept = ['PATH', ...WORKER_VARIABLES].filter((name) => !isIgnored(name, env, false));
+  const kept = ['PATH', ...WORKER_VARIABLES].filter((name) => env[name] && !isIgnored(name, env, false));
   const upstream = { UPSTREAM_BASE_URL: sandbox.url, ADMIN_API_KEY: sandbox.apiKey };
   const settings = Object.fromEntries(kept.map((name) => [name, env[name]]));
   return { WEBHOOKS_ALLOW_PRIVATE: 'true', ...settings, ...upstream };

@@ -3,7 +3,8 @@ import { randomBytes, randomUUID } from 'node:crypto';
 import { once } from 'node:events';
 import { existsSync } from 'node:fs';
 import { mkdir, readdir, readFile, writeFile } from 'node:fs/promises';
-import { createServer, type Server } from 'node:net';
+import { createServer as createHttpServer } from 'node:http';
+import { createServer, type AddressInfo, type Server } from 'node:net';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { promisify } from 'node:util';
@@ -160,14 +161,15 @@ test('npm start runs a job to its pull request beside any settings, and Ctrl-C l
     const list = await start.says(/^ {2}(npx agent-jobs list .*)$/m);
     expect((await runInShell(list, start.env)).stdout).toContain('agent-job/demo/');
     const curl = await start.says(/^ {2}(curl .*)$/m);
-    const started = JSON.parse((await runInShell(curl, start.env)).stdout) as object;
+    const started = JSON.parse((await runInShell(curl, start.env)).stdout) as { url: string | null };
     expect(started).toMatchObject({ key: 'faq', isNew: true, state: { projectId: 'demo' } });
+    const page = await start.says(/^Web UI +(\S+)$/m);
+    expect(started.url).toBe(new URL('/namespaces/default/workflows/agent-job%2Fdemo%2Ffaq', page).href);
     const { client, close } = await connectTo({ address, namespace: 'default' });
     const job = client.workflow.getHandle(await start.says(/^Workflow +(\S+)/m));
     const history = textIn(await job.fetchHistory());
     await close();
     expect([history.includes('encryption-key-id: k'), history.includes('pricing')]).toEqual([true, false]);
-    const page = await start.says(/^Web UI +(\S+)$/m);
     expect((await fetch(page, { headers: { connection: 'close' } })).status).toBe(200);
     const processes = await start.processes();
     start.interrupt();
@@ -179,19 +181,33 @@ test('npm start runs a job to its pull request beside any settings, and Ctrl-C l
   }
 });
 
+/** A file of webhooks that leads to a server of this machine, over plain HTTP. */
+async function webhooksTo(receiver: Server): Promise<string> {
+  const url = `http://127.0.0.1:${(receiver.address() as AddressInfo).port}/hooks`;
+  const secrets = [`whsec_${randomBytes(32).toString('base64')}`];
+  const file = join(home, 'webhooks.json');
+  await writeFile(file, JSON.stringify({ demo: [{ url, secrets }] }));
+  return file;
+}
+
 test('after kill -9 npm start shows commands without a server the same job, and refuses a second start', async () => {
   const first = new Start({}, [], 'dev');
   const workflowId = await first.says(/^Workflow +(\S+)$/m);
   await first.says(/^Job +\S+ was created/m);
   const killed = await first.processes();
   first.npm.kill('SIGKILL');
-  const second = new Start({}, ['--late-pr', '1ms']);
+  const receiver = createHttpServer((_, response) => void response.writeHead(204).end());
+  await once(receiver.listen(0, '127.0.0.1'), 'listening');
+  const delivered = once(receiver, 'request');
+  const second = new Start({ WEBHOOKS_FILE: await webhooksTo(receiver) }, ['--late-pr', '1ms']);
   expect(await second.says(/^Workflow +(\S+) was under way when the last start ended/m)).toBe(workflowId);
   await untilGone(killed);
   await second.says(/stays up/);
   expect(second.output).toMatch(/^Outcome +completed/m);
   // The pull request came after the end: too late for the demo's follow-up.
   expect(second.output).not.toMatch(/^Follow-up/m);
+  expect((await delivered)[0]).toMatchObject({ method: 'POST', url: '/hooks' });
+  receiver.close();
   const folder = await second.says(/^Data +(\S+)$/m);
   expect(folder).toBe(await first.says(/^Data +(\S+)$/m));
   const { client, close } = await connectTo({
