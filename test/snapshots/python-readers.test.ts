@@ -51,7 +51,7 @@ async function answers(folder: string): Promise<string[]> {
   return stdout.trim().split('\n');
 }
 
-test('the lines of the page read the final, consistent days that manifests name with pandas, pyarrow and Polars', async () => {
+test('the lines read the final, consistent days that manifests name with pandas, pyarrow and Polars', async () => {
   expect(await answers(root)).toEqual(['2', "100 ['007'] 100", '100', '100 [(100,)]']);
 });
 
