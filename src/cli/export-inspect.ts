@@ -123,6 +123,11 @@ async function reportRange(flags: Pick<ExportFlags, 'from' | 'to'>): Promise<Dat
   return toRange(flags, { dateFrom: plusDays(dateTo, -REPORT_DAYS), dateTo });
 }
 
+async function hasDayIn({ dateFrom, dateTo }: DateRange, manifests: readonly SnapshotManifest[]): Promise<boolean> {
+  const { isOneDay } = await import('../exports/snapshots/catalog.js');
+  return manifests.some((one) => isOneDay(one) && one.dateFrom >= dateFrom && one.dateTo <= dateTo);
+}
+
 /** Adds `report`. */
 export function addReport(program: Command): void {
   const command = program
@@ -135,8 +140,9 @@ export function addReport(program: Command): void {
   command.action(async ({ project: projectId, json, ...flags }: ExportFlags) => {
     const range = flags.from === undefined && flags.to === undefined ? undefined : await reportRange(flags);
     const store = await openSnapshots();
-    // The report of a mistyped name would be a page that says so little.
-    await readSomeManifests(store, projectId);
+    // A mistyped name or range would replace the report by an empty page.
+    const manifests = await readSomeManifests(store, projectId);
+    if (range && !(await hasDayIn(range, manifests))) throw noneFound(store, projectId, 'snapshots of single days');
     const { loadOptional } = await import('../exports/snapshots/open-store.js');
     const { writeReport } = await loadOptional('the report', () => import('../exports/report/report.js'));
     const location = await writeReport(store, projectId, new Date().toISOString(), range);

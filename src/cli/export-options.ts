@@ -75,10 +75,10 @@ export async function checkOwnFolders(projectId: string): Promise<void> {
 }
 
 /** Nothing was found: no output could pass for a good answer, and a mistyped name for a clean one. */
-export function noneFound(store: SnapshotStore, project: string | undefined): CommandError {
+export function noneFound(store: SnapshotStore, project?: string, what = 'snapshots'): CommandError {
   const whose = project === undefined ? '' : ` of project ${printable(project)}`;
-  const remedy = 'check the range and SNAPSHOTS_URL; `agent-jobs export` saves a first one';
-  return new CommandError('error', `no snapshots${whose} in this range at ${store.url}: ${remedy}`);
+  const remedy = 'check the range and SNAPSHOTS_URL; `agent-jobs export run` saves a first one';
+  return new CommandError('error', `no ${what}${whose} in this range at ${store.url}: ${remedy}`);
 }
 
 /** The manifests of a project's snapshots; throws if there are none. */

@@ -117,7 +117,12 @@ test('a report of a range has its days alone', async () => {
     return String(await own.store.read(reportKey(own.projectId))).replace(/\s+/g, ' ');
   };
   expect(await report()).toContain('2026-03-01 to 2026-03-03, 3 days; there is no later snapshot');
-  expect(await report('--from', '2026-03-01', '--to', '2026-03-03')).toContain('2026-03-01 to 2026-03-02, 2 days<');
+  const ofRange = await report('--from', '2026-03-01', '--to', '2026-03-03');
+  expect(ofRange).toContain('2026-03-01 to 2026-03-02, 2 days<');
+  const mistyped = await cli('report', '--project', own.projectId, '--from', '2025-03-01', '--to', '2025-03-03');
+  expect(mistyped.code).toBe(1);
+  expect(mistyped.stderr).toContain(`no snapshots of single days of project ${own.projectId} in this range`);
+  expect(String(await own.store.read(reportKey(own.projectId))).replace(/\s+/g, ' ')).toBe(ofRange);
 });
 
 test('gaps names the days that are missing or can not be believed, and ends with 1 where there is one', async () => {
@@ -173,6 +178,7 @@ test('no snapshots, or no folder, is an error: silence could pass for a good ans
   for (const args of commands) {
     const { code, stderr } = await cli(...args, '--project', 'nobody');
     expect(stderr).toContain(`no snapshots of project nobody in this range at file://`);
+    expect(stderr).toContain('`agent-jobs export run` saves a first one');
     expect(code).toBe(1);
   }
   const env = { ...envOf(setUp.server), SNAPSHOTS_URL: 'file:///not/there' };

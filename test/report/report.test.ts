@@ -89,10 +89,17 @@ test('a snapshot of a day that has not begun anywhere, asked for by mistake, is 
 test('a project whose last snapshot is weeks old has days without one, not days without visitors', async () => {
   await putDay(store, 'p', { date: plusDays(TODAY, -40), rows: [page('/', 7)] });
   const text = await textOf();
-  expect(text).toContain('None of the last 28 days has a snapshot that is more than provisional');
+  expect(text).toContain('None of the last 28 days can be believed');
   expect(text).not.toContain('No page had a visitor');
   await putDay(store, 'p', { date: plusDays(TODAY, -1), rows: [] });
   expect(await textOf()).toContain('No page had a visitor');
+});
+
+test('a project whose only day is inconsistent is not told that its day is provisional', async () => {
+  await putDay(store, 'p', { date: plusDays(TODAY, -1), rows: [page('/', 7)], drift: { kind: 'totals', offset: 0 } });
+  const text = await textOf();
+  expect(text).toContain('None of the last 28 days can be believed');
+  expect(text).not.toContain('provisional.');
 });
 
 test('a project that ended long ago shows its last days, and says that they are', async () => {

@@ -1,4 +1,4 @@
-import { readFile, rm } from 'node:fs/promises';
+import { mkdir, readdir, readFile, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { DuckDBInstance, type DuckDBConnection } from '@duckdb/node-api';
 import { afterAll, beforeAll, expect, test } from 'vitest';
@@ -32,12 +32,20 @@ beforeAll(async () => {
   connection = await connectTo(root);
 });
 
+/** Where the reader stands: what the lines write without a folder goes here. */
+const workOf = (folder: string) => `${folder}-work`;
+
 /** A connection with the views of the page over a folder of snapshots. */
 async function connectTo(folder: string): Promise<DuckDBConnection> {
+  const work = workOf(folder);
+  await mkdir(work);
   const made = await (await DuckDBInstance.create()).connect();
   const docs = await readFile(new URL('../../docs/recipes.md', import.meta.url), 'utf8');
   for (const [, sql] of docs.matchAll(/```sql\n([\s\S]*?)```/g)) {
-    for (const statement of sql!.replaceAll('/snapshots/', `${folder}/`).split(/;\n/)) {
+    const lines = sql!
+      .replaceAll('/snapshots/', `${folder}/`)
+      .replaceAll(/'([\w-]+\.(?:parquet|csv))'/g, `'${work}/$1'`);
+    for (const statement of lines.split(/;\n/)) {
       if (statement.trim() !== '') await made.run(statement);
     }
   }
@@ -46,7 +54,7 @@ async function connectTo(folder: string): Promise<DuckDBConnection> {
 
 afterAll(async () => {
   connection.closeSync();
-  await rm(root, { recursive: true, force: true });
+  for (const folder of [root, workOf(root)]) await rm(folder, { recursive: true, force: true });
 });
 
 async function query(sql: string): Promise<unknown[][]> {
@@ -92,12 +100,17 @@ test('the documented views are empty where no day has rows', async () => {
   );
   expect(found.getRows()).toEqual([[0], [0]]);
   other.closeSync();
-  await rm(empty, { recursive: true });
+  for (const folder of [empty, workOf(empty)]) await rm(folder, { recursive: true });
 });
 
 test('the documented CSV is safe for a spreadsheet, whatever the paths', async () => {
-  const csv = await readFile(join(root, 'pages.csv'), 'utf8');
+  const csv = await readFile(join(workOf(root), 'pages.csv'), 'utf8');
   expect(csv).toMatch(/^projectId,day,path,human,ai,total\n/);
   for (const path of [`"'=HYPERLINK(""http://x"")"`, "'@x", "'\u0001=1", "'＝4", "/x;'=2", `"/x\n'=3"`, '/page/0'])
     expect(csv).toContain(`-01,${path},`);
+});
+
+test('the lines write nothing among the snapshots, which a reader may only read', async () => {
+  const found = await readdir(root);
+  expect(found.filter((name) => !['visitors', 'projects', 'superseded', 'staging'].includes(name))).toEqual([]);
 });

@@ -29,6 +29,8 @@ beforeAll(async () => {
   const rows = Array.from({ length: 50 }, (_, i) => ({ path: `/${i}`, human: 1, ai: 3 * i, total: 5 * i }));
   for (const date of ['2026-01-01', '2026-01-03']) await putDay(store, '007', { date, rows });
   await putDay(store, '007', { date: '2026-01-02', rows: [] });
+  await putDay(store, '007', { date: '2026-01-05', rows, drift: { kind: 'totals', offset: 0 } });
+  await putDay(store, '007', { date: '2026-01-06', rows, provisional: true });
   // A run that died before its manifest leaves such a file.
   const dead = { projectId: '007', dateFrom: '2026-01-04', dateTo: '2026-01-05' };
   await putDay(store, '007', { date: '2026-01-04', rows });
@@ -49,7 +51,7 @@ async function answers(folder: string): Promise<string[]> {
   return stdout.trim().split('\n');
 }
 
-test('the lines of the page read what manifests name with pandas, pyarrow and Polars', async () => {
+test('the lines read the final, consistent days that manifests name with pandas, pyarrow and Polars', async () => {
   expect(await answers(root)).toEqual(['2', "100 ['007'] 100", '100', '100 [(100,)]']);
 });
 

@@ -89,9 +89,7 @@ async function eachRow(store: SnapshotStore, { manifest }: Day, see: (row: Visit
 /** The section of the page. */
 export function pagesTable(pages: readonly PageTrend[], { recent }: Figures): Html {
   const nothing =
-    recent.days.length === 0
-      ? `None of the last ${PERIOD_DAYS} days has a snapshot that is more than provisional.`
-      : 'No page had a visitor.';
+    recent.days.length === 0 ? `None of the last ${PERIOD_DAYS} days can be believed.` : 'No page had a visitor.';
   const caption = html`<caption>
     Unique visitors of a page on a day, mean of the last ${PERIOD_DAYS} days, and their change against the
     ${PERIOD_DAYS} before
