@@ -1,7 +1,8 @@
 /** `doctor` examines a set-up by six checks, and changes nothing that stays. */
 import { randomUUID } from 'node:crypto';
 import { once } from 'node:events';
-import { existsSync } from 'node:fs';
+import { accessSync, constants, existsSync } from 'node:fs';
+import { dirname } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import type { Client } from '@temporalio/client';
 import type { Command } from 'commander';
@@ -174,7 +175,7 @@ async function checkStore(jobs: AgentJobs | null): Promise<Finding> {
   }
   const store = await openSnapshots();
   if (store.url.startsWith('file:') && !existsSync(fileURLToPath(store.url))) {
-    return { status: 'warn', text: `${store.url} is not there yet: the first export makes it` };
+    return checkAbsentFolder(store.url);
   }
   const { PROBE_BYTES, STAGING } = await import('../exports/snapshots/layout.js');
   const folder = `${STAGING}/doctor-${randomUUID()}`;
@@ -190,6 +191,19 @@ async function checkStore(jobs: AgentJobs | null): Promise<Finding> {
   const names = unscheduled.map((project) => printable(project)).join(', ');
   const remedy = ['a server forgets a Schedule that was paused for long: npx agent-jobs schedule --project ID'];
   return { status: 'warn', text: `${text}, but projects with fresh snapshots have no Schedule: ${names}`, remedy };
+}
+
+/** A folder that is not there: whether an export, with the rights of this user, can make it. */
+function checkAbsentFolder(url: string): Finding {
+  let parent = dirname(fileURLToPath(url));
+  while (!existsSync(parent)) parent = dirname(parent);
+  try {
+    accessSync(`${parent}/.`, constants.W_OK | constants.X_OK);
+    return { status: 'warn', text: `${url} is not there yet: the first export makes it` };
+  } catch (error) {
+    const why = (error as NodeJS.ErrnoException).code === 'ENOTDIR' ? 'is no folder' : 'is not writable for this user';
+    return { status: 'fail', text: `${url} is not there, and an export can not make it: ${parent} ${why}` };
+  }
 }
 
 async function projectsWithoutSchedule(store: SnapshotStore, jobs: AgentJobs): Promise<string[]> {

@@ -163,7 +163,7 @@ async function readDoubt(job: JobHandle, { since, followUpId }: ResolveUnknownIn
     throw new Error(`no write is in doubt any more: it was resolved, or the job has ended${decided}`);
   }
   if ((since != null && since !== unknown.since) || (followUpId != null && followUpId !== unknown.followUpId)) {
-    throw new Error(`names another write; in doubt is the ${unknown.kind} since ${unknown.since}`);
+    throw new Error(`the decision names another write; in doubt is the ${unknown.kind} since ${unknown.since}`);
   }
   return { unknown, decisions, projectId };
 }

@@ -4,6 +4,7 @@
  */
 import type { Client } from '@temporalio/client';
 import type { Command } from 'commander';
+import { attributeType } from '../contract/agent-job.js';
 import { listUrl, type WebUi, webUiViews } from '../client/web-ui.js';
 import type { AgentJobs } from '../starter.js';
 import type { Connected } from '../temporal/search-attributes.js';
@@ -113,14 +114,31 @@ export async function checkNamespace(client: Client): Promise<Finding> {
 
 /** Whether jobs can set all search attributes, and lists can find jobs by them. */
 export async function checkSearchAttributes(client: Client): Promise<Finding> {
-  const { missingSearchAttributes } = await import('../temporal/search-attributes.js');
+  const { missingSearchAttributes, mistypedSearchAttributes } = await import('../temporal/search-attributes.js');
   const { namespace } = client.options;
   const missing = await missingSearchAttributes(operatorOf(client), namespace);
   if (missing.length > 0) {
     const text = `namespace "${namespace}" lacks ${missing.join(', ')}`;
     return { status: 'fail', text, remedy: ['npx agent-jobs setup'] };
   }
+  const mistyped = await mistypedSearchAttributes(operatorOf(client), namespace);
+  if (Object.keys(mistyped).length > 0) return mistypedFinding(namespace, mistyped);
   return { status: 'ok', text: 'all are registered' };
+}
+
+/** Temporal changes no type of a search attribute. */
+function mistypedFinding(namespace: string, mistyped: Record<string, string>): Finding {
+  const names = Object.keys(mistyped);
+  const text = `namespace "${namespace}" has ${names.map((name) => `${name} as ${mistyped[name]}`).join(', ')}`;
+  const needed = names.map((name) => `${name} as ${attributeType(name)}`).join(', ');
+  const flags = names.map((name) => `--name ${name}`).join(' ');
+  const remedy = [
+    `jobs need ${needed}. Remove what is there, if nothing else uses it, and register it again:`,
+    indented(`temporal operator search-attribute remove --namespace "${namespace}" ${flags}`),
+    indented('npx agent-jobs setup'),
+    'Or give the jobs a namespace of their own.',
+  ];
+  return { status: 'fail', text, remedy };
 }
 
 /** A command below the line that says what it is for. */

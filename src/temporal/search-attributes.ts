@@ -58,6 +58,17 @@ export async function missingSearchAttributes(connection: Connected, namespace: 
   return ATTRIBUTE_NAMES.filter((name) => customAttributes?.[name] === undefined);
 }
 
+/** The project's search attributes that a namespace has with another type, by name. */
+export async function mistypedSearchAttributes(
+  { operatorService }: Connected,
+  namespace: string,
+): Promise<Record<string, string>> {
+  const { customAttributes } = await operatorService.listSearchAttributes({ namespace });
+  const found = ATTRIBUTE_NAMES.map((name) => [name, customAttributes?.[name]] as const);
+  const others = found.filter(([name, type]) => type !== undefined && TYPES[Number(type)] !== attributeType(name));
+  return Object.fromEntries(others.map(([name, type]) => [name, TYPES[Number(type)] ?? String(type)]));
+}
+
 async function add({ operatorService }: Connected, namespace: string, names: string[]): Promise<void> {
   try {
     const searchAttributes = Object.fromEntries(names.map((name) => [name, TYPES.indexOf(attributeType(name))]));

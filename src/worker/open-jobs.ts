@@ -91,7 +91,9 @@ export function watchOpenJobs(client: Client, config: WorkerConfig, meters: Mete
 }
 
 const WARN_EVERY_MS = 3_600_000;
-const LACKING = 'Search attributes are not registered, and no job makes progress without them: run "agent-jobs setup"';
+const LACKING =
+  'Search attributes are not registered, or have another type, and no job makes progress without them: ' +
+  'run "agent-jobs setup"';
 
 /**
  * Makes the check for search attributes that the namespace lacks: it returns them, and warns of them. It asks no more
@@ -110,7 +112,8 @@ export function searchAttributesCheck(client: Client, log: Logger): (deadline: n
       isOver = missing.length === 0;
       if (isOver) return undefined;
       warn({ missing }, LACKING);
-      return `search attributes are not registered: ${missing.join(', ')}`;
+      const which = missing.join(', ');
+      return `search attributes are not registered, or have another type: ${which}; run "agent-jobs setup"`;
     } catch (error) {
       isOver = hasGrpcStatus(error, 'permissionDenied');
       warn({ error }, 'Could not check whether the search attributes are registered');
@@ -121,10 +124,10 @@ export function searchAttributesCheck(client: Client, log: Logger): (deadline: n
 
 async function isRegistered(client: Client, name: string, deadline: number): Promise<boolean> {
   try {
-    await countWorkflows(client, `${name} IS NULL`, deadline);
+    await countWorkflows(client, `${name} = 'none'`, deadline);
     return true;
   } catch (error) {
-    // It names a search attribute that the namespace does not know.
+    // It names a search attribute that the namespace does not know, or whose type takes no text.
     if (hasGrpcStatus(error, 'invalidArgument')) return false;
     throw error;
   }

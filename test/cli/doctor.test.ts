@@ -99,6 +99,14 @@ test('no worker, a refused key and a store that fails are failures, each with wh
   expect(code).toBe(1);
 });
 
+test('a folder that no export can make is a failure, and one that it makes a warning', async () => {
+  const find = async (url: string) => (await doctor({ ...wellEnv(), SNAPSHOTS_URL: url })).found['Snapshots'];
+  const text = 'file:///etc/hostname/a/b is not there, and an export can not make it: /etc/hostname is no folder';
+  expect(await find('file:///etc/hostname/a/b')).toMatchObject({ status: 'fail', text });
+  const later = `${pathToFileURL(newFolder()).href}/a/b`;
+  expect(await find(later)).toMatchObject({ status: 'warn', text: expect.stringContaining('makes it') as string });
+});
+
 test('a store with room for less than an export asks for is a failure', async () => {
   const script = 'ulimit -f 512; exec "$0" "$1" doctor --json'; // no file may be larger than 512 KiB
   const args = ['-c', script, process.execPath, join(distFolder, 'cli/main.js')];

@@ -104,7 +104,7 @@ describe.concurrent('a write in doubt', () => {
     const wrongKind = await cli(['resolve', job.workflowId, 'delivered']);
     expect(wrongKind.stderr).toContain('delivered');
     const wrongTime = await cli(['resolve', job.workflowId, 'retry', '--since', '2020-01-01T00:00:00.000Z']);
-    expect(wrongTime.stderr).toContain('names another write');
+    expect(wrongTime.stderr).toContain('the decision names another write');
     expect([wrongKind.code, wrongTime.code]).toEqual([1, 1]);
     expect((await job.state()).phase).toBe('needsAttention');
     expect((await cli(['resolve', job.workflowId, 'abandon'])).code).toBe(0);

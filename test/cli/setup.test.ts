@@ -9,11 +9,16 @@ import { useForFile } from '../support/use.js';
 const ALL = `registered ${Object.values(SEARCH_ATTRIBUTE).join(', ')}`;
 /** `temporal.api.enums.v1.IndexedValueType`. */
 const KEYWORD = 2;
+const INT = 3;
 
 const server = useForFile(connectDevServer);
 
 function setup(namespace: string, env: Record<string, string> = {}) {
-  return runInProcess(['setup'], { env: { TEMPORAL_ADDRESS: server.address, TEMPORAL_NAMESPACE: namespace, ...env } });
+  return run('setup', namespace, env);
+}
+
+function run(command: string, namespace: string, env: Record<string, string> = {}) {
+  return runInProcess([command], { env: { TEMPORAL_ADDRESS: server.address, TEMPORAL_NAMESPACE: namespace, ...env } });
 }
 
 /** A namespace with these search attributes. */
@@ -75,6 +80,25 @@ test('a namespace that takes no more search attributes says so, with what makes 
   await remove(namespace, others.slice(0, 2));
   const again = await setup(namespace);
   expect(again).toMatchObject({ code: 0, stderr: '', stdout: expect.stringContaining(ALL) as string });
+});
+
+test('search attributes of another type are named, with what mends them, and exit 1', async () => {
+  const { phase, tags } = SEARCH_ATTRIBUTE;
+  const namespace = await createNamespace(30, { [phase]: INT, [tags]: KEYWORD });
+  const { code, stdout } = await setup(namespace);
+  expect(code).toBe(1);
+  const found = `namespace "${namespace}" has AgentJobPhase as Int, AgentJobTags as Keyword`;
+  const remedy = [
+    'jobs need AgentJobPhase as Keyword, AgentJobTags as KeywordList',
+    `temporal operator search-attribute remove --namespace "${namespace}" --name AgentJobPhase --name AgentJobTags`,
+    'npx agent-jobs setup',
+  ];
+  for (const text of [found, ...remedy]) expect(stdout).toContain(text);
+  expect((await run('doctor', namespace)).stdout).toContain(found);
+  // As the commands say.
+  await remove(namespace, [phase, tags]);
+  const again = await setup(namespace);
+  expect(again).toMatchObject({ code: 0, stdout: expect.stringContaining(`registered ${phase}, ${tags}`) as string });
 });
 
 test('where the server denies the right, the error holds the commands for a person with the rights', async () => {

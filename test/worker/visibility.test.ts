@@ -11,6 +11,7 @@ import { useForFile } from '../support/use.js';
 
 const MOST_MS = 240_000;
 const KEYWORD = 2; // temporal.api.enums.v1.IndexedValueType
+const INT = 3;
 const KEYWORD_LIST = 7;
 const NAMES = [SEARCH_ATTRIBUTE.waitingFor, SEARCH_ATTRIBUTE.batch, SEARCH_ATTRIBUTE.tags];
 const TAGS = defineSearchAttributeKey(SEARCH_ATTRIBUTE.tags, 'KEYWORD_LIST');
@@ -45,6 +46,8 @@ async function readyz(): Promise<{ ready?: boolean; reason?: string }> {
   return response === null ? {} : ((await response.json()) as { ready: boolean; reason?: string });
 }
 
+const reasonFor = (names: string) =>
+  `search attributes are not registered, or have another type: ${names}; run "agent-jobs setup"`;
 const MISSING =
   /AgentJobWaitingFor.*AgentJobBatch.*AgentJobTags.*no job makes progress without them: run \\"agent-jobs setup\\"/;
 
@@ -52,7 +55,7 @@ test('a worker whose namespace lacks them says so and is not ready; with them, a
   await setAttributes({});
   await startWorker();
   await until(async () => (await readyz()).reason?.startsWith('search attributes') ?? false, 'the reason');
-  const reason = 'search attributes are not registered: AgentJobWaitingFor, AgentJobBatch, AgentJobTags';
+  const reason = reasonFor('AgentJobWaitingFor, AgentJobBatch, AgentJobTags');
   expect(await readyz()).toEqual({ ready: false, reason });
   expect(worker.output()).toMatch(MISSING);
   const projectId = `p-${randomUUID()}`;
@@ -67,4 +70,11 @@ test('a worker whose namespace lacks them says so and is not ready; with them, a
   expect((await job.describe()).typedSearchAttributes.get(TAGS)).toEqual(['a', 'b']);
   await until(async () => (await readyz()).ready === true, 'readiness', worker.output);
   expect(worker.output().match(new RegExp(MISSING, 'g'))).toHaveLength(1);
+});
+
+test('a worker whose namespace has one of another type is not ready', async () => {
+  await setAttributes({ [NAMES[0]!]: INT, [NAMES[1]!]: KEYWORD, [NAMES[2]!]: KEYWORD_LIST });
+  await startWorker();
+  await until(async () => (await readyz()).reason?.startsWith('search attributes') ?? false, 'the reason');
+  expect(await readyz()).toEqual({ ready: false, reason: reasonFor('AgentJobWaitingFor') });
 });
