@@ -2,6 +2,8 @@ import { defineSearchAttributeKey } from '@temporalio/common';
 import { expect, test } from 'vitest';
 import { attributeType, jobStateQuery, SEARCH_ATTRIBUTE } from '../../src/contract.js';
 import { inputHash } from '../../src/agent-job/input.js';
+import { keyOf } from '../../src/agent-job/start-options.js';
+import { toSummary } from '../../src/client/agent-job/list.js';
 import { notDelivered } from '../support/outcomes.js';
 import { useDevServer } from '../support/job-tests.js';
 import { record } from '../support/observed-upstream.js';
@@ -46,12 +48,23 @@ test('search attributes and memo show the end, with one upsert per change', asyn
   expect(events!.filter((e) => e.upsertWorkflowSearchAttributesEventAttributes)).toHaveLength(4);
 });
 
-test('a pull request address over 255 characters is kept in the memo, not in the search attributes', async () => {
+test('a pull request address over 255 characters is in the memo alone, and lists show it', async () => {
   const prLink = `https://github.example/${'x'.repeat(300)}`;
   upstream.show = () => ({ status: 'completed', prLink });
   const handle = await bench.start({ projectId: 'p1', prompt: 'Fix it' });
   await handle.result();
-  const { typedSearchAttributes, memo } = await handle.describe();
-  expect(typedSearchAttributes.get(defineSearchAttributeKey(SEARCH_ATTRIBUTE.prLink, 'KEYWORD'))).toBeUndefined();
-  expect(memo?.prLink).toBe(prLink);
+  const run = await handle.describe();
+  expect(run.typedSearchAttributes.get(keyOf('prLink'))).toBeUndefined();
+  expect(run.memo?.prLink).toBe(prLink);
+  expect(toSummary(run)).toMatchObject({ jobId: 'job-1', prLink });
+});
+
+test('a shorter address after a long one takes it out of the memo', async () => {
+  const long = `https://github.example/${'x'.repeat(300)}`;
+  upstream.show = (read) => (read < 3 ? { status: 'active', prLink: long } : { status: 'completed', prLink: PR });
+  const handle = await bench.start({ projectId: 'p1', prompt: 'Fix it' });
+  expect(await handle.result()).toMatchObject({ prLink: PR, prLinks: [long, PR] });
+  const run = await handle.describe();
+  expect(run.memo).not.toHaveProperty('prLink');
+  expect(toSummary(run).prLink).toBe(PR);
 });
