@@ -160,7 +160,9 @@ async function startLoggedWorker(
   const logFile = folder.file('worker.log');
   const SNAPSHOTS_URL = upstream['SNAPSHOTS_URL'] || pathToFileURL(join(folder.path, 'snapshots')).href;
   const stopGraceMs = isReal ? STOP_GRACE_MS.real : STOP_GRACE_MS.sandbox;
-  const env = { ...upstream, SNAPSHOTS_URL, ...ONE_WORKER };
+  // Its webhooks lead to the web UI of this server.
+  const AGENT_JOBS_WEB_UI_URL = server.uiUrl ?? '';
+  const env = { ...upstream, SNAPSHOTS_URL, AGENT_JOBS_WEB_UI_URL, ...ONE_WORKER };
   const pollLeaseMs = isReal ? undefined : DEMO_LEASE_MS;
   const worker = await startWorker({ env, server, taskQueue, logFile, pollLeaseMs, stopGraceMs }, stops);
   void worker.ended.then((how) => signal.aborted || onPartEnd('The worker', how, logFile));

@@ -228,10 +228,14 @@ test('after kill -9 npm start shows commands without a server the same job, and 
     await close();
   }
   const processes = await second.processes();
+  const worker = processes.find(({ command }) => command.includes('worker.js'))!;
+  const webUi = await second.says(/^Web UI +(http:..[^/]+)/m);
+  // Its webhooks link to the web UI.
+  expect(await readFile(`/proc/${worker.pid}/environ`, 'utf8')).toContain(`\0AGENT_JOBS_WEB_UI_URL=${webUi}\0`);
   const address = await second.says(/^Temporal +([^,]+),/m);
   const state = (env = second.env) => runInShell(`node dist/cli/main.js state ${workflowId}`, env);
   const { stdout, stderr } = await state();
-  expect(/^Web UI +(http:..[^/]+)/m.exec(stdout)?.[1]).toBe(await second.says(/^Web UI +(http:..[^/]+)/m));
+  expect(/^Web UI +(http:..[^/]+)/m.exec(stdout)?.[1]).toBe(webUi);
   expect(stderr).toBe(`agent-jobs: the server is that of npm start, ${address}, ${folder}\n`);
   const third = new Start({}, [], 'dev');
   expect(await third.ended()).toBe(1);
