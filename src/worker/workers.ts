@@ -24,7 +24,7 @@ const MAX_EXPORT_ACTIVITIES = 16;
 /** Each takes 15 seconds at most: hundreds to a receiver that hangs leave room for the others. */
 export const MAX_WEBHOOK_ACTIVITIES = 500;
 /** A burst of more open jobs than are cached has each of their tasks replay its history. */
-const MAX_CACHED_WORKFLOWS = 1_500;
+const MAX_CACHED_WORKFLOWS = 1_000;
 const MIN_CACHED_WORKFLOWS = 50;
 /** A cached workflow takes up to 1 MiB; the activities, the pages and the runtime need the rest. */
 const MIB_PER_CACHED_WORKFLOW = 4;
