@@ -30,11 +30,17 @@ async function jobIdOf(prompt: string): Promise<string> {
   return created!.id;
 }
 
-let look: Promise<Record<string, unknown>[]> | undefined;
-/** One command for all who wait: it asks every job in doubt on the server. */
-function listed(): Promise<Record<string, unknown>[]> {
-  const lines = async () => jsonLines((await cli(['attention', '--json'])).stdout);
-  return (look ??= lines().finally(() => (look = undefined)));
+type Lines = Record<string, unknown>[];
+let running: Promise<unknown> = Promise.resolve();
+let next: Promise<Lines> | undefined;
+/** One command for all who wait, which asks every job in doubt. The one that runs began before: it may show less. */
+function listed(): Promise<Lines> {
+  return (next ??= running.then(() => {
+    next = undefined;
+    const lines = cli(['attention', '--json']).then(({ stdout }) => jsonLines(stdout));
+    running = lines.catch(() => {});
+    return lines;
+  }));
 }
 
 /** Other jobs on the server are none of this test's business. */

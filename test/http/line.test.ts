@@ -1,6 +1,6 @@
 /** Turns to work: who comes after whom, however much the others ask for. */
 import { setImmediate } from 'node:timers/promises';
-import { expect, test } from 'vitest';
+import { expect, test, vi } from 'vitest';
 import { Line } from '../../src/http/line.js';
 import { headOf, LIST, openRequests, peer, useHttp } from './http-server.js';
 
@@ -30,7 +30,8 @@ test('a request that was in line for too long is told to come back, and those af
   for (const until = performance.now() + 60; performance.now() < until;);
   const reason = { status: 503, body: { retryable: true }, headers: { 'retry-after': '2' } };
   expect((await outcomes).slice(1)).toMatchObject([{ reason }, { reason }]);
-  await Promise.all([line.turn('a', 'fresh'), line.turn('b', 'fresh')]);
+  // A busy machine may make one of these late, too.
+  for (const key of ['a', 'b']) await vi.waitFor(() => line.turn(key, 'fresh'), { timeout: 60_000 });
 });
 
 test('large bodies of one key keep a request of another key waiting for few of them', async () => {

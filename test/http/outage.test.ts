@@ -46,12 +46,13 @@ test('while Temporal is away each call is 503 with Retry-After', async () => {
   expect((await bench.send('/readyz')).status).toBe(200);
   await program.stop();
   const path = '/v1/projects/p/jobs';
-  const within10Seconds = { signal: AbortSignal.timeout(10_000) };
+  // The limit of a start is 9 seconds; the rest is for a busy machine.
+  const inTime = { signal: AbortSignal.timeout(20_000) };
   const answers = await Promise.all([
     ...[path, `${path}/k`, `${path}/k/events`].map((one) => bench.send(one)),
     ...['cancel', 'poll-now'].map((call) => bench.send(`${path}/k/${call}`, { method: 'POST' })),
-    bench.send(path, { body: { prompt: 'x' }, headers: { 'idempotency-key': 'k' }, ...within10Seconds }),
-    bench.send(`${path}/k/follow-ups`, { body: { prompt: 'x', id: 'f' }, ...within10Seconds }),
+    bench.send(path, { body: { prompt: 'x' }, headers: { 'idempotency-key': 'k' }, ...inTime }),
+    bench.send(`${path}/k/follow-ups`, { body: { prompt: 'x', id: 'f' }, ...inTime }),
   ]);
   for (const { status, headers, body } of answers) {
     expect([status, body]).toMatchObject([
