@@ -65,8 +65,8 @@ class StillWorker {
   }
 }
 
-function startCalled(workflowId: string, isShown: boolean) {
-  return server.client.workflow.start('called', {
+function start(type: 'called' | 'timed', workflowId: string, isShown = false) {
+  return server.client.workflow.start(type, {
     taskQueue: server.taskQueue,
     workflowId,
     workflowTaskTimeout: TASK_TIMEOUT,
@@ -84,8 +84,8 @@ function newWorker(bundle = workflowBundle): Promise<Worker> {
 }
 
 /** A worker is asked by way of another that stands still, which then takes a workflow task that no one completes. */
-async function historyOfTwoHands(workflowId: string, bundle: WorkflowBundle) {
-  const handle = await startCalled(workflowId, false);
+async function historyOfTwoHands(type: 'called' | 'timed', workflowId: string, bundle: WorkflowBundle) {
+  const handle = await start(type, workflowId);
   const still = new StillWorker();
   await still.takeFirstTask();
   const worker = await newWorker(bundle);
@@ -103,21 +103,26 @@ async function historyOfTwoHands(workflowId: string, bundle: WorkflowBundle) {
   return handle.fetchHistory();
 }
 
-test('a query that meets a workflow task in another worker’s hand leaves a history that replays', async () => {
-  const history = await historyOfTwoHands(server.taskQueue, workflowBundle);
-  await expect(Worker.runReplayHistory({ workflowBundle }, history)).resolves.toBeUndefined();
-  expect(thrownAway).toBe(1);
-});
+test.for(['called', 'timed'] as const)(
+  'a query that meets a workflow task in another worker’s hand leaves a history that replays: %s',
+  async (type) => {
+    const before = thrownAway;
+    const history = await historyOfTwoHands(type, `${server.taskQueue}-${type}`, workflowBundle);
+    await expect(Worker.runReplayHistory({ workflowBundle }, history)).resolves.toBeUndefined();
+    expect(thrownAway).toBe(before + 1);
+  },
+);
 
 test('a guard that is switched off is missed: the history does not replay', async () => {
+  const before = thrownAway;
   const code = `globalThis.staleCopyGuard = 'off'; ${workflowBundle.code}`;
-  const history = await historyOfTwoHands(`${server.taskQueue}-3`, { ...workflowBundle, code });
+  const history = await historyOfTwoHands('timed', `${server.taskQueue}-off`, { ...workflowBundle, code });
   await expect(Worker.runReplayHistory({ workflowBundle }, history)).rejects.toThrow('Nondeterminism');
-  expect(thrownAway).toBe(1);
+  expect(thrownAway).toBe(before);
 });
 
 test('a query that comes first to a new worker costs no workflow task', async () => {
-  const handle = await startCalled(`${server.taskQueue}-2`, true);
+  const handle = await start('called', `${server.taskQueue}-2`, true);
   const former = await newWorker();
   await former.runUntil(() => handle.query('calls'));
   const worker = await newWorker();

@@ -9,7 +9,7 @@
  * - Events are applied that belong to no workflow task yet, and no time has passed since the task before: a timer would
  *   start again that has fired.
  * - A task is taken for done that another worker has in hand, and then times out there. The copy's commands would go
- *   out together with those of the next task.
+ *   out together with those of the next task, and what came with the task was taken at a time that no replay sees.
  *
  * A run may be terminated, or time out, before a worker took what came last. It has no next task, and each copy of it
  * would be spoilt anew. So a copy that was just read from the history is not given those events. A query whose argument
@@ -19,7 +19,7 @@
  */
 import { defaultPayloadConverter } from '@temporalio/common';
 import { proxySinks, type WorkflowInterceptors } from '@temporalio/workflow';
-import type { ActivateInput, ConcludeActivationInput } from '@temporalio/workflow/lib/interceptors.js';
+import type { ActivateInput } from '@temporalio/workflow/lib/interceptors.js';
 import { STALE_COPY } from '../../contract/shared.js';
 
 /** What a worker was given of a run. */
@@ -33,38 +33,8 @@ interface HistoryPoint {
   isQuery: boolean;
 }
 
-/** The latest task that leaves events in any case. */
-interface WorkflowTask extends HistoryPoint {
-  /** What it has sent so far; each leaves an event in a history if the task ended well. */
-  commands: Set<string>;
-}
-
-/** A task's end, and that the next was scheduled and started. */
-const EVENTS_BETWEEN_TASKS = 3;
-const JOBS_WITH_EVENTS = [
-  'signalWorkflow',
-  'fireTimer',
-  'resolveActivity',
-  'cancelWorkflow',
-  'resolveChildWorkflowExecutionStart',
-  'resolveChildWorkflowExecution',
-  'resolveSignalExternalWorkflow',
-] as const;
-const COMMANDS_WITH_EVENTS = {
-  startTimer: 'timer',
-  scheduleActivity: 'activity',
-  startChildWorkflowExecution: 'child',
-  signalExternalWorkflowExecution: 'signal',
-  upsertWorkflowSearchAttributes: 'search attributes',
-  modifyWorkflowProperties: 'memo',
-} as const;
-/** In the task that sent the command, so that it leaves no event. */
-const TAKE_BACK = {
-  cancelTimer: 'timer',
-  requestCancelActivity: 'activity',
-  cancelChildWorkflowExecution: 'child',
-  cancelSignalWorkflow: 'signal',
-} as const;
+/** The SDK's name for a query without a task. What history it brings goes on behind a task that is done. */
+const ALONE = 'legacy_query';
 
 /** What the worker counts. */
 export type StaleCopySinks = { staleCopies: { thrownAway(): void } };
@@ -80,8 +50,8 @@ export function interceptors(): WorkflowInterceptors {
 /** Looks at what one copy of a run is given; calls `onThrownAway` for each activation that it fails. */
 export function guard(onThrownAway: () => void): WorkflowInterceptors {
   let last: HistoryPoint | null = null;
-  let task: WorkflowTask | null = null;
   let isBehind = false;
+  let isAhead = false;
   return {
     internals: [
       {
@@ -92,21 +62,15 @@ export function guard(onThrownAway: () => void): WorkflowInterceptors {
             isBehind = true;
             return;
           }
-          const isSpoilt = isOfNoTask || (task !== null && lacksEvents(input, point, task));
-          if (isSpoilt || (isBehind && !isOfClosedRun(input))) {
+          // A copy that is ahead answers queries.
+          const isSpoilt = isOfNoTask || (isAhead && !point.isQuery);
+          if (isSpoilt || (isBehind && !(point.isQuery && isOfClosedRun(input)))) {
             onThrownAway();
             throw new Error(`${STALE_COPY}: ask again`);
           }
+          isAhead ||= last !== null && wasInOtherHand(last, input);
           last = point;
           next(input);
-        },
-        concludeActivation(input, next) {
-          const output = next(input);
-          // The server may leave no event of a task that does nothing else.
-          if (!last || last.isQuery || areUpdatesRejected(output)) return output;
-          if (!task || !isOfSameTask(last, task)) task = { ...last, commands: new Set() };
-          noteCommands(task.commands, output);
-          return output;
         },
       },
     ],
@@ -120,7 +84,8 @@ function pointOf({ activation }: ActivateInput): HistoryPoint {
     time: `${String(timestamp?.seconds)}.${timestamp?.nanos}`,
     bytes: String(historySizeBytes),
     isReplaying: Boolean(isReplaying),
-    isQuery: (jobs ?? []).every(({ queryWorkflow }) => queryWorkflow),
+    // A task may bring nothing.
+    isQuery: jobs?.length !== 0 && (jobs ?? []).every(({ queryWorkflow }) => queryWorkflow),
   };
 }
 
@@ -142,41 +107,8 @@ function hasNoTask(point: HistoryPoint, last: HistoryPoint): boolean {
   return !point.isReplaying && !point.isQuery && point.events > last.events && isOfSameTask(point, last);
 }
 
-/** The history is too short for one in which the task before ended well. One that is replayed did. */
-function lacksEvents(
-  input: ActivateInput,
-  { isReplaying, isQuery, events }: HistoryPoint,
-  task: WorkflowTask,
-): boolean {
-  if (task.isReplaying || isReplaying || isQuery || events <= task.events) return false;
-  return events - task.events < leastEvents(input, task);
-}
-
-/** What a history holds at least between the start of a task that ended well and the start of the next. */
-function leastEvents({ activation }: ActivateInput, { commands }: WorkflowTask): number {
-  const jobs = activation.jobs ?? [];
-  const withEvents = jobs.filter((job) => JOBS_WITH_EVENTS.some((kind) => job[kind]));
-  // The start of an activity is recorded with its end.
-  const completed = jobs.filter(({ resolveActivity }) => resolveActivity?.result?.completed);
-  return EVENTS_BETWEEN_TASKS + commands.size + withEvents.length + completed.length;
-}
-
-function areUpdatesRejected({ commands }: ConcludeActivationInput): boolean {
-  return commands.length > 0 && commands.every(({ updateResponse }) => updateResponse?.rejected);
-}
-
-function noteCommands(noted: Set<string>, { commands }: ConcludeActivationInput): void {
-  for (const command of commands) {
-    for (const name of namesIn(command, COMMANDS_WITH_EVENTS)) noted.add(name);
-    for (const name of namesIn(command, TAKE_BACK)) noted.delete(name);
-  }
-}
-
-type WorkflowCommand = ConcludeActivationInput['commands'][number];
-
-function namesIn<Kind extends keyof WorkflowCommand>(command: WorkflowCommand, kinds: Record<Kind, string>): string[] {
-  return Object.entries<string>(kinds).flatMap(([kind, name]) => {
-    const of = command[kind as Kind] as { seq?: number; childWorkflowSeq?: number } | null | undefined;
-    return of ? `${name} ${of.childWorkflowSeq ?? of.seq}` : [];
-  });
+/** The task that a copy was given last is the end of the history, as a query alone shows it: no worker has done it. */
+function wasInOtherHand(last: HistoryPoint, { activation: { jobs, historyLength } }: ActivateInput): boolean {
+  if (last.isQuery || last.isReplaying || Number(historyLength) !== last.events) return false;
+  return (jobs ?? []).some(({ queryWorkflow }) => queryWorkflow?.queryId === ALONE);
 }
