@@ -9,7 +9,9 @@
  * - Events are applied that belong to no workflow task yet, and no time has passed since the task before: a timer would
  *   start again that has fired.
  * - A task is taken for done that another worker has in hand, and then times out there. The copy's commands would go
- *   out together with those of the next task, and what came with the task was taken at a time that no replay sees.
+ *   out together with those of the next task, and what came with the task was taken at a time that no replay sees. If
+ *   the copy sent nothing, only the time tells: the next task begins no sooner than that one timed out. So a few copies
+ *   are thrown away that are not spoilt.
  *
  * A run may be terminated, or time out, before a worker took what came last. It has no next task, and each copy of it
  * would be spoilt anew. So a copy that was just read from the history is not given those events. A query whose argument
@@ -18,8 +20,8 @@
  * Test: `test/chaos/query-in-hand.test.ts`, with and without it. `WORKER_STALE_COPY_GUARD=off` switches it off.
  */
 import { defaultPayloadConverter } from '@temporalio/common';
-import { proxySinks, type WorkflowInterceptors } from '@temporalio/workflow';
-import type { ActivateInput } from '@temporalio/workflow/lib/interceptors.js';
+import { proxySinks, workflowInfo, type WorkflowInterceptors } from '@temporalio/workflow';
+import type { ActivateInput, ConcludeActivationInput } from '@temporalio/workflow/lib/interceptors.js';
 import { STALE_COPY } from '../../contract/shared.js';
 
 /** What a worker was given of a run. */
@@ -31,9 +33,44 @@ interface HistoryPoint {
   bytes: string;
   isReplaying: boolean;
   isQuery: boolean;
+  /** In milliseconds. */
+  at: number;
 }
 
-/** The SDK's name for a query without a task. What history it brings goes on behind a task that is done. */
+/** The latest task that leaves events in any case. */
+interface WorkflowTask extends HistoryPoint {
+  /** What it has sent so far; each leaves an event in a history if the task ended well. */
+  commands: Set<string>;
+}
+
+/** A task's end, and that the next was scheduled and started. */
+const EVENTS_BETWEEN_TASKS = 3;
+const JOBS_WITH_EVENTS = [
+  'signalWorkflow',
+  'fireTimer',
+  'resolveActivity',
+  'cancelWorkflow',
+  'resolveChildWorkflowExecutionStart',
+  'resolveChildWorkflowExecution',
+  'resolveSignalExternalWorkflow',
+] as const;
+const COMMANDS_WITH_EVENTS = {
+  startTimer: 'timer',
+  scheduleActivity: 'activity',
+  startChildWorkflowExecution: 'child',
+  signalExternalWorkflowExecution: 'signal',
+  upsertWorkflowSearchAttributes: 'search attributes',
+  modifyWorkflowProperties: 'memo',
+} as const;
+/** In the task that sent the command, so that it leaves no event. */
+const TAKE_BACK = {
+  cancelTimer: 'timer',
+  requestCancelActivity: 'activity',
+  cancelChildWorkflowExecution: 'child',
+  cancelSignalWorkflow: 'signal',
+} as const;
+
+/** The SDK's name for a query that comes without a task. */
 const ALONE = 'legacy_query';
 
 /** What the worker counts. */
@@ -44,14 +81,24 @@ const { staleCopies } = proxySinks<StaleCopySinks>();
 /** Loaded with the workflows of every worker. The bundle of one that has it switched off begins with that word. */
 export function interceptors(): WorkflowInterceptors {
   const isOff = Reflect.get(globalThis, 'staleCopyGuard') === 'off';
-  return isOff ? {} : guard(() => staleCopies.thrownAway());
+  return isOff
+    ? {}
+    : guard(
+        () => staleCopies.thrownAway(),
+        () => workflowInfo().taskTimeoutMs,
+      );
 }
 
-/** Looks at what one copy of a run is given; calls `onThrownAway` for each activation that it fails. */
-export function guard(onThrownAway: () => void): WorkflowInterceptors {
+/**
+ * Looks at what one copy of a run is given; calls `onThrownAway` for each activation that it fails. In a worker's hand
+ * a task times out after `taskTimeoutMs`.
+ */
+export function guard(onThrownAway: () => void, taskTimeoutMs: () => number): WorkflowInterceptors {
   let last: HistoryPoint | null = null;
+  let task: WorkflowTask | null = null;
+  /** The task that was another worker's, perhaps. */
+  let doubtful: HistoryPoint | null = null;
   let isBehind = false;
-  let isAhead = false;
   return {
     internals: [
       {
@@ -62,15 +109,24 @@ export function guard(onThrownAway: () => void): WorkflowInterceptors {
             isBehind = true;
             return;
           }
-          // A copy that is ahead answers queries.
-          const isSpoilt = isOfNoTask || (isAhead && !point.isQuery);
+          const isUndone = doubtful !== null && hasTimedOut(doubtful, point, task, taskTimeoutMs());
+          const isSpoilt = isOfNoTask || isUndone || (task !== null && lacksEvents(input, point, task));
           if (isSpoilt || (isBehind && !(point.isQuery && isOfClosedRun(input)))) {
             onThrownAway();
             throw new Error(`${STALE_COPY}: ask again`);
           }
-          isAhead ||= last !== null && wasInOtherHand(last, input);
+          if (!point.isQuery) doubtful = null;
+          else if (last !== null && mayBeInOtherHand(last, input)) doubtful = last;
           last = point;
           next(input);
+        },
+        concludeActivation(input, next) {
+          const output = next(input);
+          // The server may leave no event of a task that does nothing else.
+          if (!last || last.isQuery || areUpdatesRejected(output)) return output;
+          if (!task || !isOfSameTask(last, task)) task = { ...last, commands: new Set() };
+          noteCommands(task.commands, output);
+          return output;
         },
       },
     ],
@@ -86,6 +142,7 @@ function pointOf({ activation }: ActivateInput): HistoryPoint {
     isReplaying: Boolean(isReplaying),
     // A task may bring nothing.
     isQuery: jobs?.length !== 0 && (jobs ?? []).every(({ queryWorkflow }) => queryWorkflow),
+    at: Number(timestamp?.seconds) * 1_000 + Number(timestamp?.nanos) / 1_000_000,
   };
 }
 
@@ -107,8 +164,60 @@ function hasNoTask(point: HistoryPoint, last: HistoryPoint): boolean {
   return !point.isReplaying && !point.isQuery && point.events > last.events && isOfSameTask(point, last);
 }
 
-/** The task that a copy was given last is the end of the history, as a query alone shows it: no worker has done it. */
-function wasInOtherHand(last: HistoryPoint, { activation: { jobs, historyLength } }: ActivateInput): boolean {
+/** The history is too short for one in which the task before ended well. One that is replayed did. */
+function lacksEvents(
+  input: ActivateInput,
+  { isReplaying, isQuery, events }: HistoryPoint,
+  task: WorkflowTask,
+): boolean {
+  if (task.isReplaying || isReplaying || isQuery || events <= task.events) return false;
+  return events - task.events < leastEvents(input, task);
+}
+
+/** What a history holds at least between the start of a task that ended well and the start of the next. */
+function leastEvents({ activation }: ActivateInput, { commands }: WorkflowTask): number {
+  const jobs = activation.jobs ?? [];
+  const withEvents = jobs.filter((job) => JOBS_WITH_EVENTS.some((kind) => job[kind]));
+  // The start of an activity is recorded with its end.
+  const completed = jobs.filter(({ resolveActivity }) => resolveActivity?.result?.completed);
+  return EVENTS_BETWEEN_TASKS + commands.size + withEvents.length + completed.length;
+}
+
+function areUpdatesRejected({ commands }: ConcludeActivationInput): boolean {
+  return commands.length > 0 && commands.every(({ updateResponse }) => updateResponse?.rejected);
+}
+
+function noteCommands(noted: Set<string>, { commands }: ConcludeActivationInput): void {
+  for (const command of commands) {
+    for (const name of namesIn(command, COMMANDS_WITH_EVENTS)) noted.add(name);
+    for (const name of namesIn(command, TAKE_BACK)) noted.delete(name);
+  }
+}
+
+type WorkflowCommand = ConcludeActivationInput['commands'][number];
+
+function namesIn<Kind extends keyof WorkflowCommand>(command: WorkflowCommand, kinds: Record<Kind, string>): string[] {
+  return Object.entries<string>(kinds).flatMap(([kind, name]) => {
+    const of = command[kind as Kind] as { seq?: number; childWorkflowSeq?: number } | null | undefined;
+    return of ? `${name} ${of.childWorkflowSeq ?? of.seq}` : [];
+  });
+}
+
+/** A query comes alone, and the history that it shows ends with the task that the copy was given last. */
+function mayBeInOtherHand(last: HistoryPoint, { activation: { jobs, historyLength } }: ActivateInput): boolean {
   if (last.isQuery || last.isReplaying || Number(historyLength) !== last.events) return false;
   return (jobs ?? []).some(({ queryWorkflow }) => queryWorkflow?.queryId === ALONE);
+}
+
+/** Whether a doubtful task may have timed out before the next one began. What it sent, `lacksEvents` misses. */
+function hasTimedOut(
+  doubtful: HistoryPoint,
+  point: HistoryPoint,
+  task: WorkflowTask | null,
+  taskTimeoutMs: number,
+): boolean {
+  if (point.isQuery) return false;
+  if (point.isReplaying) return true;
+  const hasSent = task !== null && isOfSameTask(task, doubtful) && task.commands.size > 0;
+  return !hasSent && point.at - doubtful.at >= taskTimeoutMs;
 }
