@@ -23,7 +23,7 @@ test('without a worker what it must answer is 504, and what Temporal itself does
   const followUp = (body: object, headers = {}) => bench.send(`${path}/follow-ups`, { body, headers });
   const [state, fate, resolved, queued, polled] = await Promise.all([
     bench.send(path),
-    followUp({ prompt: 'x', id: randomUUID() }, { prefer: 'wait=2' }),
+    followUp({ prompt: 'x', id: randomUUID() }, { prefer: 'wait=10' }),
     bench.send(`${path}/resolve`, { body: { action: 'retry' } }),
     followUp({ prompt: 'y' }),
     bench.send(`${path}/poll-now`, { method: 'POST' }),
