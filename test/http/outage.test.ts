@@ -46,8 +46,8 @@ test('while Temporal is away each call is 503 with Retry-After', async () => {
   expect((await bench.send('/readyz')).status).toBe(200);
   await program.stop();
   const path = '/v1/projects/p/jobs';
-  // The limit of a start is 9 seconds; the rest is for a busy machine.
-  const inTime = { signal: AbortSignal.timeout(20_000) };
+  // The limit of a start is 9 seconds, not the 20 of a follow-up's fate; the rest is for a busy machine.
+  const inTime = { signal: AbortSignal.timeout(15_000) };
   const answers = await Promise.all([
     ...[path, `${path}/k`, `${path}/k/events`].map((one) => bench.send(one)),
     ...['cancel', 'poll-now'].map((call) => bench.send(`${path}/k/${call}`, { method: 'POST' })),

@@ -134,14 +134,15 @@ export function guard(onThrownAway: () => void, taskTimeoutMs: () => number): Wo
 }
 
 function pointOf({ activation }: ActivateInput): HistoryPoint {
-  const { historyLength, historySizeBytes, timestamp, isReplaying, jobs } = activation;
+  const { historyLength, historySizeBytes, timestamp, isReplaying } = activation;
+  const jobs = activation.jobs ?? [];
   return {
     events: Number(historyLength ?? 0),
     time: `${String(timestamp?.seconds)}.${timestamp?.nanos}`,
     bytes: String(historySizeBytes),
     isReplaying: Boolean(isReplaying),
     // A task may bring nothing.
-    isQuery: jobs?.length !== 0 && (jobs ?? []).every(({ queryWorkflow }) => queryWorkflow),
+    isQuery: jobs.length > 0 && jobs.every(({ queryWorkflow }) => queryWorkflow),
     at: Number(timestamp?.seconds) * 1_000 + Number(timestamp?.nanos) / 1_000_000,
   };
 }
@@ -209,7 +210,7 @@ function mayBeInOtherHand(last: HistoryPoint, { activation: { jobs, historyLengt
   return (jobs ?? []).some(({ queryWorkflow }) => queryWorkflow?.queryId === ALONE);
 }
 
-/** Whether a doubtful task may have timed out before the next one began. What it sent, `lacksEvents` misses. */
+/** A doubtful task may have timed out before the next one began. `lacksEvents` judges one that sent something. */
 function hasTimedOut(
   doubtful: HistoryPoint,
   point: HistoryPoint,
