@@ -10,8 +10,8 @@
  *   start again that has fired.
  * - A task is taken for done that another worker has in hand, and then times out there. The copy's commands would go
  *   out together with those of the next task, and what came with the task was taken at a time that no replay sees. If
- *   the copy sent nothing, only the time tells: the next task begins no sooner than that one timed out. So a few copies
- *   are thrown away that are not spoilt.
+ *   the copy sent nothing, only the time tells: the next task begins no sooner than that one timed out. Many waits are
+ *   as long. So the time counts only against a copy that was behind: it had not done the task before that one itself.
  *
  * A run may be terminated, or time out, before a worker took what came last. It has no next task, and each copy of it
  * would be spoilt anew. So a copy that was just read from the history is not given those events. A query whose argument
@@ -41,6 +41,12 @@ interface HistoryPoint {
 interface WorkflowTask extends HistoryPoint {
   /** What it has sent so far; each leaves an event in a history if the task ended well. */
   commands: Set<string>;
+}
+
+/** A task that another worker has in hand, perhaps. */
+interface DoubtfulTask extends HistoryPoint {
+  /** The copy had not done the task before itself: it was new, or had read that task from the history. */
+  wasBehind: boolean;
 }
 
 /** A task's end, and that the next was scheduled and started. */
@@ -95,9 +101,10 @@ export function interceptors(): WorkflowInterceptors {
  */
 export function guard(onThrownAway: () => void, taskTimeoutMs: () => number): WorkflowInterceptors {
   let last: HistoryPoint | null = null;
+  let lastTask: HistoryPoint | null = null;
+  let wasBehind = true;
   let task: WorkflowTask | null = null;
-  /** The task that was another worker's, perhaps. */
-  let doubtful: HistoryPoint | null = null;
+  let doubtful: DoubtfulTask | null = null;
   let isBehind = false;
   return {
     internals: [
@@ -115,8 +122,13 @@ export function guard(onThrownAway: () => void, taskTimeoutMs: () => number): Wo
             onThrownAway();
             throw new Error(`${STALE_COPY}: ask again`);
           }
-          if (!point.isQuery) doubtful = null;
-          else if (last !== null && mayBeInOtherHand(last, input)) doubtful = last;
+          if (!point.isQuery) {
+            doubtful = null;
+            if (!lastTask || !isOfSameTask(point, lastTask)) wasBehind = lastTask?.isReplaying ?? true;
+            lastTask = point;
+          } else if (last !== null && mayBeInOtherHand(last, input)) {
+            doubtful = { ...last, wasBehind };
+          }
           last = point;
           next(input);
         },
@@ -212,13 +224,14 @@ function mayBeInOtherHand(last: HistoryPoint, { activation: { jobs, historyLengt
 
 /** A doubtful task may have timed out before the next one began. `lacksEvents` judges one that sent something. */
 function hasTimedOut(
-  doubtful: HistoryPoint,
+  doubtful: DoubtfulTask,
   point: HistoryPoint,
   task: WorkflowTask | null,
   taskTimeoutMs: number,
 ): boolean {
   if (point.isQuery) return false;
   if (point.isReplaying) return true;
+  if (!doubtful.wasBehind) return false;
   const hasSent = task !== null && isOfSameTask(task, doubtful) && task.commands.size > 0;
   return !hasSent && point.at - doubtful.at >= taskTimeoutMs;
 }
