@@ -301,10 +301,9 @@ const FOUND: Record<string, Partial<Scenario>> = {
     actions: [signal('a', 2_500)],
   },
   'a deadline that passes as the run would continue as new ends it as timed out, whatever the job had come to': {
-    deadline: 0,
-    messages: [send('throttled')],
-    reads: [poll('failed'), poll('wait', { takesMs: 500, retryAfterMs: 0 })],
-    actions: [pollNow(500), signal('a', 1_500)],
+    deadline: 3_000,
+    messages: [send('unauthorized', 500)],
+    actions: [update('a')],
     tasksPerRun: 7,
   },
   'a follow-up that comes together with the end of the job has the deadline that was': {
