@@ -91,6 +91,8 @@ export const EXPORT_IN_DOUBT = 'inDoubt';
 
 /** Begins the error of a query whose worker has thrown its copy of the run away: the next query gets an answer. */
 export const STALE_COPY = 'this worker’s copy of the run was spoilt by the query';
+/** After a worker died, the next task of each workflow that it was in charge of goes to another one after this time. */
+export const STICKY_TIMEOUT_MS = 5_000;
 
 /** A signal with the types of its arguments, as `@temporalio/workflow` makes it: a client need not install that. */
 export function defineSignal<Args extends unknown[] = []>(name: string): SignalDefinition<Args> {

@@ -8,6 +8,7 @@ import type { ActivityInterceptorsFactory } from '@temporalio/worker';
 import type { PayloadKeys, WorkerConfig, WorkerRole } from '../config.js';
 import { exportTaskQueue, JOIN_JOB_ACTIVITY } from '../contract.js';
 import { Undecodable } from '../contract/kinds.js';
+import { STICKY_TIMEOUT_MS } from '../contract/shared.js';
 import { webhookTaskQueue } from '../contract/webhooks.js';
 import { payloadCodecs } from '../temporal/payload-codec.js';
 import type { StaleCopySinks } from '../temporal/private/stale-copy.js';
@@ -112,8 +113,7 @@ export function jobOptions({
     maxCachedWorkflows: cachedWorkflows(),
     workflowTaskPollerBehavior: { type: 'autoscaling' },
     activityTaskPollerBehavior: { type: 'autoscaling' },
-    // After a worker died, its workflows' next task goes to another one after this time.
-    stickyQueueScheduleToStartTimeout: '5 seconds',
+    stickyQueueScheduleToStartTimeout: STICKY_TIMEOUT_MS,
     ...(upstreamRequestsPerSecond !== undefined && { maxTaskQueueActivitiesPerSecond: upstreamRequestsPerSecond }),
   };
 }

@@ -13,14 +13,14 @@ interface Given extends Record<string, unknown> {
 }
 
 const AT_NOON = { seconds: 43_200, nanos: 5 };
-const TASK_TIMEOUT_MS = 10_000;
+const TIMEOUT_MS = 5_000;
 const LATER = { seconds: 43_210, nanos: 5 };
 
 const thrownAway = vi.fn<() => void>();
 
 /** Gives a worker the activations of one copy of a run, one after the other. Returns how many it took. */
 function taken(...activations: Given[]): number {
-  const [internals] = guard(thrownAway, () => TASK_TIMEOUT_MS).internals as [Internals];
+  const [internals] = guard(thrownAway, () => TIMEOUT_MS).internals as [Internals];
   const next = vi.fn<(input: ActivateInput) => void>();
   for (const { commands = [], ...activation } of activations) {
     internals.activate({ activation } as unknown as ActivateInput, next);
@@ -71,6 +71,18 @@ test('a task at the end of the history that a query shows may have timed out in 
   expect(taken(first, beside, late)).toBe(3);
   expect(taken(first, alone(5), late)).toBe(3);
   expect(taken({ ...first, isReplaying: true }, alone(3), late)).toBe(3);
+});
+
+test('events of no task that follow a task which brought nothing end a copy of a run', () => {
+  // Of the task that brought nothing a copy sees the time alone.
+  const ofNoTask = { ...second, isReplaying: false, timestamp: { seconds: 43_201, nanos: 5 }, commands: [timer] };
+  const replayed = { ...first, isReplaying: true };
+  const begun = { ...second, historyLength: 8, historySizeBytes: 1_300, timestamp: LATER, jobs: [] };
+  expect(() => taken(replayed, ofNoTask, alone(7), begun)).toThrow(STALE_COPY);
+  // The task that they wait for has timed out, and the next one has begun.
+  const again = { ...begun, historyLength: 10 };
+  expect(() => taken(replayed, ofNoTask, alone(7), again)).toThrow(STALE_COPY);
+  expect(() => taken(replayed, { ...ofNoTask, commands: [] }, alone(7), again)).toThrow(STALE_COPY);
 });
 
 test('a task that did nothing but refuse updates may leave no events', () => {

@@ -12,6 +12,7 @@
  *   out together with those of the next task, and what came with the task was taken at a time that no replay sees. If
  *   the copy sent nothing, only the time tells: the next task begins no sooner than that one timed out. Many waits are
  *   as long. So the time counts only against a copy that was behind: it had not done the task before that one itself.
+ *   Events of no task look the same if the task before brought nothing: the SDK shows no copy that it began.
  *
  * A run may be terminated, or time out, before a worker took what came last. It has no next task, and each copy of it
  * would be spoilt anew. So a copy that was just read from the history is not given those events. A query whose argument
@@ -22,7 +23,7 @@
 import { defaultPayloadConverter } from '@temporalio/common';
 import { proxySinks, workflowInfo, type WorkflowInterceptors } from '@temporalio/workflow';
 import type { ActivateInput, ConcludeActivationInput } from '@temporalio/workflow/lib/interceptors.js';
-import { STALE_COPY } from '../../contract/shared.js';
+import { STALE_COPY, STICKY_TIMEOUT_MS } from '../../contract/shared.js';
 
 /** What a worker was given of a run. */
 interface HistoryPoint {
@@ -91,15 +92,15 @@ export function interceptors(): WorkflowInterceptors {
     ? {}
     : guard(
         () => staleCopies.thrownAway(),
-        () => workflowInfo().taskTimeoutMs,
+        () => Math.min(workflowInfo().taskTimeoutMs, STICKY_TIMEOUT_MS),
       );
 }
 
 /**
- * Looks at what one copy of a run is given; calls `onThrownAway` for each activation that it fails. In a worker's hand
- * a task times out after `taskTimeoutMs`.
+ * Looks at what one copy of a run is given; calls `onThrownAway` for each activation that it fails. A task that no
+ * worker ends, or that waits for the worker in charge, times out no sooner than after `timeoutMs`.
  */
-export function guard(onThrownAway: () => void, taskTimeoutMs: () => number): WorkflowInterceptors {
+export function guard(onThrownAway: () => void, timeoutMs: () => number): WorkflowInterceptors {
   let last: HistoryPoint | null = null;
   let lastTask: HistoryPoint | null = null;
   let wasBehind = true;
@@ -116,7 +117,7 @@ export function guard(onThrownAway: () => void, taskTimeoutMs: () => number): Wo
             isBehind = true;
             return;
           }
-          const isUndone = doubtful !== null && hasTimedOut(doubtful, point, task, taskTimeoutMs());
+          const isUndone = doubtful !== null && hasTimedOut(doubtful, point, task, timeoutMs());
           const isSpoilt = isOfNoTask || isUndone || (task !== null && lacksEvents(input, point, task));
           if (isSpoilt || (isBehind && !(point.isQuery && isOfClosedRun(input)))) {
             onThrownAway();
@@ -227,11 +228,11 @@ function hasTimedOut(
   doubtful: DoubtfulTask,
   point: HistoryPoint,
   task: WorkflowTask | null,
-  taskTimeoutMs: number,
+  timeoutMs: number,
 ): boolean {
   if (point.isQuery) return false;
   if (point.isReplaying) return true;
   if (!doubtful.wasBehind) return false;
   const hasSent = task !== null && isOfSameTask(task, doubtful) && task.commands.size > 0;
-  return !hasSent && point.at - doubtful.at >= taskTimeoutMs;
+  return !hasSent && point.at - doubtful.at >= timeoutMs;
 }
