@@ -2,6 +2,7 @@ import type { Client, WorkflowExecutionInfo } from '@temporalio/client';
 import { expect, test } from 'vitest';
 import { METADATA } from '../../src/agent-job/fields.js';
 import { exportEnded, jobEnded } from '../../src/activities/webhooks/events.js';
+import type { JobSummary } from '../../src/client/agent-job/list.js';
 
 const HALF = '\uD83D';
 
@@ -17,14 +18,22 @@ test('metadata may hold any other text', () => {
   expect(METADATA.check(metadata, 'metadata')).toEqual(metadata);
 });
 
+const ENDED: JobSummary = {
+  ...{ workflowId: 'agent-job/p/k', runId: 'r', title: null, projectId: 'p', phase: null, batch: null, tags: [] },
+  ...{ metadata: {}, status: null, outcome: 'completed', waitingFor: null, workflowStatus: 'COMPLETED' },
+  ...{ jobId: 'j', prLink: null, startedAt: '2026-01-01T00:00:00Z', endedAt: '2026-01-01T00:00:00Z' },
+};
+
 test('what such texts of the upstream become in a body, every reader of JSON takes', () => {
-  const { body } = jobEnded({
-    ...{ workflowId: 'agent-job/p/k', runId: 'r', title: null, projectId: 'p', phase: null, batch: null, tags: [] },
-    ...{ metadata: {}, status: null, outcome: 'completed', waitingFor: null, workflowStatus: 'COMPLETED' },
-    ...{ jobId: `a${HALF}`, prLink: 'b\0', startedAt: '2026-01-01T00:00:00Z', endedAt: '2026-01-01T00:00:00Z' },
-  });
+  const { body } = jobEnded({ ...ENDED, jobId: `a${HALF}`, prLink: 'b\0' });
   expect(JSON.parse(body)).toMatchObject({ data: { jobId: 'a\uFFFD', prLink: 'b\uFFFD' } });
   expect(body).not.toMatch(/\\u/);
+});
+
+test('each search gives an event the same id and body, and the end of another run another id', () => {
+  const event = jobEnded(ENDED);
+  expect(jobEnded({ ...ENDED })).toEqual(event);
+  expect(jobEnded({ ...ENDED, runId: 'r2' }).id).not.toBe(event.id);
 });
 
 test.each([
