@@ -21,10 +21,11 @@ test('without a worker what it must answer is 504, and what Temporal itself does
   await server.client.workflow.start('agentJob', { ...options, args: [{ projectId: 'p', prompt: 'x' }] });
   const path = '/v1/projects/p/jobs/k';
   const followUp = (body: object, headers = {}) => bench.send(`${path}/follow-ups`, { body, headers });
+  const known = { prompt: 'x', id: randomUUID() };
   const [state, fate, resolved, queued, polled] = await Promise.all([
-    bench.send(path),
-    followUp({ prompt: 'x', id: randomUUID() }, { prefer: 'wait=10' }),
-    bench.send(`${path}/resolve`, { body: { action: 'retry' } }),
+    untilTemporalAnswers(() => bench.send(path)),
+    untilTemporalAnswers(() => followUp(known, { prefer: 'wait=10' })),
+    untilTemporalAnswers(() => bench.send(`${path}/resolve`, { body: { action: 'retry' } })),
     followUp({ prompt: 'y' }),
     bench.send(`${path}/poll-now`, { method: 'POST' }),
   ]);
@@ -131,3 +132,10 @@ test('each error of the client is a problem with its code, and never as a fault 
   expect(bench.problems).toEqual([]);
   await bench.close();
 });
+
+/** Asks again, as 503 wants it: a busy Temporal server may not say in time that no worker is there. */
+async function untilTemporalAnswers<T extends { status: number }>(ask: () => Promise<T>): Promise<T> {
+  let answer = await ask();
+  for (let tries = 1; tries < 4 && answer.status === 503; tries++) answer = await ask();
+  return answer;
+}
