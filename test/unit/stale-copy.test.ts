@@ -62,7 +62,9 @@ test('a task at the end of the history that a query shows may have timed out in 
   // The copy has done the task before itself: it is in charge of the run.
   expect(taken(first, second, alone(7), { ...late, historyLength: 11, historySizeBytes: 1_500 })).toBe(4);
   const replayed = { ...first, isReplaying: true };
-  expect(() => taken(replayed, second, alone(7), { ...late, historyLength: 11, historySizeBytes: 1_500 })).toThrow();
+  expect(() => taken(replayed, second, alone(7), { ...late, historyLength: 11, historySizeBytes: 1_500 })).toThrow(
+    STALE_COPY,
+  );
   // It has not timed out, or the next one shows what it sent.
   expect(taken(first, alone(3), second, late)).toBe(4);
   expect(taken({ ...first, commands: [timer] }, alone(3), { ...late, historyLength: 8 })).toBe(3);

@@ -11,8 +11,8 @@
  * - A task is taken for done that another worker has in hand, and then times out there. The copy's commands would go
  *   out together with those of the next task, and what came with the task was taken at a time that no replay sees. If
  *   the copy sent nothing, only the time tells: the next task begins no sooner than that one timed out. Many waits are
- *   as long. So the time counts only against a copy that was behind: it had not done the task before that one itself.
- *   Events of no task look the same if the task before brought nothing: the SDK shows no copy that it began.
+ *   as long. So the time counts only against the first task that a copy did itself, after it was made or had read the
+ *   history. Events of no task look the same if the task before brought nothing: a copy is not told that it began.
  *
  * A run may be terminated, or time out, before a worker took what came last. It has no next task, and each copy of it
  * would be spoilt anew. So a copy that was just read from the history is not given those events. A query whose argument
@@ -46,8 +46,8 @@ interface WorkflowTask extends HistoryPoint {
 
 /** A task that another worker has in hand, perhaps. */
 interface DoubtfulTask extends HistoryPoint {
-  /** The copy had not done the task before itself: it was new, or had read that task from the history. */
-  wasBehind: boolean;
+  /** The first task that the copy did itself, after it was made or had read the history. */
+  isItsFirst: boolean;
 }
 
 /** A task's end, and that the next was scheduled and started. */
@@ -103,7 +103,7 @@ export function interceptors(): WorkflowInterceptors {
 export function guard(onThrownAway: () => void, timeoutMs: () => number): WorkflowInterceptors {
   let last: HistoryPoint | null = null;
   let lastTask: HistoryPoint | null = null;
-  let wasBehind = true;
+  let isItsFirst = true;
   let task: WorkflowTask | null = null;
   let doubtful: DoubtfulTask | null = null;
   let isBehind = false;
@@ -125,10 +125,10 @@ export function guard(onThrownAway: () => void, timeoutMs: () => number): Workfl
           }
           if (!point.isQuery) {
             doubtful = null;
-            if (!lastTask || !isOfSameTask(point, lastTask)) wasBehind = lastTask?.isReplaying ?? true;
+            if (!lastTask || !isOfSameTask(point, lastTask)) isItsFirst = lastTask?.isReplaying ?? true;
             lastTask = point;
           } else if (last !== null && mayBeInOtherHand(last, input)) {
-            doubtful = { ...last, wasBehind };
+            doubtful = { ...last, isItsFirst };
           }
           last = point;
           next(input);
@@ -232,7 +232,7 @@ function hasTimedOut(
 ): boolean {
   if (point.isQuery) return false;
   if (point.isReplaying) return true;
-  if (!doubtful.wasBehind) return false;
+  if (!doubtful.isItsFirst) return false;
   const hasSent = task !== null && isOfSameTask(task, doubtful) && task.commands.size > 0;
   return !hasSent && point.at - doubtful.at >= timeoutMs;
 }
