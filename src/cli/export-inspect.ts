@@ -140,7 +140,7 @@ export function addReport(program: Command): void {
   command.action(async ({ project: projectId, json, ...flags }: ExportFlags) => {
     const range = flags.from === undefined && flags.to === undefined ? undefined : await reportRange(flags);
     const store = await openSnapshots();
-    // A mistyped name or range would replace the report by an empty page.
+    // A mistyped name or range would make an empty page.
     const manifests = await readSomeManifests(store, projectId);
     if (range && !(await hasDayIn(range, manifests))) throw noneFound(store, projectId, 'snapshots of single days');
     const { loadOptional } = await import('../exports/snapshots/open-store.js');

@@ -3,7 +3,7 @@ import { appendFile, readFile, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { type SnapshotManifest, visitorExportScheduleId } from '../../src/contract.js';
-import { plusDays } from '../../src/exports/date-range.js';
+import { type DateRange, plusDays } from '../../src/exports/date-range.js';
 import { encodeManifest } from '../../src/exports/snapshots/manifest.js';
 import { manifestKey, projectFolder, reportKey } from '../../src/exports/snapshots/layout.js';
 import { rangeOf, runExport, setUpExport, withWorkers, type ExportSetUp } from '../export/export.js';
@@ -106,23 +106,25 @@ test('verify finds nothing wrong where nothing is, and each kind of damage where
   expect(damaged.code).toBe(1);
 });
 
-test('a report of a range has its days alone', async () => {
+test('a report of a range has its days alone, and a page of its own', async () => {
   const own = await withDays([
     ['2026-03-01', '2026-03-02'],
     ['2026-03-02', '2026-03-03'],
     ['2026-03-03', '2026-03-04'],
   ]);
-  const report = async (...more: string[]) => {
-    expect((await cli('report', '--project', own.projectId, ...more)).code).toBe(0);
-    return String(await own.store.read(reportKey(own.projectId))).replace(/\s+/g, ' ');
-  };
-  expect(await report()).toContain('2026-03-01 to 2026-03-03, 3 days; there is no later snapshot');
-  const ofRange = await report('--from', '2026-03-01', '--to', '2026-03-03');
-  expect(ofRange).toContain('2026-03-01 to 2026-03-02, 2 days<');
+  const pageOf = async (range?: DateRange) =>
+    String(await own.store.read(reportKey(own.projectId, range))).replace(/\s+/g, ' ');
+  expect((await cli('report', '--project', own.projectId)).code).toBe(0);
+  const nightly = await pageOf();
+  expect(nightly).toContain('2026-03-01 to 2026-03-03, 3 days; there is no later snapshot');
+  const range = { dateFrom: '2026-03-01', dateTo: '2026-03-03' };
+  const made = await cli('report', '--project', own.projectId, '--from', range.dateFrom, '--to', range.dateTo);
+  expect(made.stdout).toBe(`${own.store.urlOf(reportKey(own.projectId, range))}\n`);
+  expect(await pageOf(range)).toContain('2026-03-01 to 2026-03-02, 2 days<');
   const mistyped = await cli('report', '--project', own.projectId, '--from', '2025-03-01', '--to', '2025-03-03');
   expect(mistyped.code).toBe(1);
   expect(mistyped.stderr).toContain(`no snapshots of single days of project ${own.projectId} in this range`);
-  expect(String(await own.store.read(reportKey(own.projectId))).replace(/\s+/g, ' ')).toBe(ofRange);
+  expect(await pageOf()).toBe(nightly);
 });
 
 test('gaps names the days that are missing or can not be believed, and ends with 1 where there is one', async () => {

@@ -44,10 +44,11 @@ export async function writeReport(
   range?: DateRange,
 ): Promise<string> {
   const page = await buildReport(store, projectId, generatedAt, range);
-  await store.put(reportKey(projectId), Buffer.from(page));
+  const key = reportKey(projectId, range);
+  await store.put(key, Buffer.from(page));
   // Best effort: what a killed writer left was never visible.
   await store.removeFolder(stagingKey(reportFolder(projectId))).catch(() => {});
-  return store.urlOf(reportKey(projectId));
+  return store.urlOf(key);
 }
 
 function pageOf(figures: Figures, top: Html, unreadable: readonly string[]): string {

@@ -1,5 +1,6 @@
 /** The keys of a store: what is published, what was replaced, and work in progress; and how large a probe of it is. */
 import { encodeId, type VisitorExportRange } from '../../contract.js';
+import type { DateRange } from '../date-range.js';
 
 /** The folder of what is published. */
 const SNAPSHOTS_FOLDER = 'visitors';
@@ -58,9 +59,10 @@ export function reportFolder(projectId: string): string {
   return `reports/projectId=${encodeId(projectId)}`;
 }
 
-/** The page of a project's report. */
-export function reportKey(projectId: string): string {
-  return `${reportFolder(projectId)}/index.html`;
+/** The page of a project's report: of the last days, which each night replaces, or of a range. */
+export function reportKey(projectId: string, range?: DateRange): string {
+  const name = range ? `${range.dateFrom}_${range.dateTo}` : 'index';
+  return `${reportFolder(projectId)}/${name}.html`;
 }
 
 /** The folder of a date range's work in progress, of every run. */
