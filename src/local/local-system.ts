@@ -138,6 +138,9 @@ function staysHere(file: string): boolean {
   }
 }
 
+/** The receiver of a first try is on this machine. */
+export const SANDBOX_WEBHOOKS = { WEBHOOKS_ALLOW_PRIVATE: 'true' };
+
 /** Answers with all settings of the worker. */
 async function startDemoSandbox({ env, lags, stops }: LocalSystemOptions, folder: DataFolder): Promise<Environment> {
   const dataFile = folder.file('sandbox.jsonl');
@@ -148,7 +151,7 @@ async function startDemoSandbox({ env, lags, stops }: LocalSystemOptions, folder
   const kept = ['PATH', ...WORKER_VARIABLES].filter((name) => env[name] && !isIgnored(name, env, false));
   const upstream = { UPSTREAM_BASE_URL: sandbox.url, ADMIN_API_KEY: sandbox.apiKey };
   const settings = Object.fromEntries(kept.map((name) => [name, env[name]]));
-  return { WEBHOOKS_ALLOW_PRIVATE: 'true', ...settings, ...upstream };
+  return { ...SANDBOX_WEBHOOKS, ...settings, ...upstream };
 }
 
 async function startLoggedWorker(

@@ -14,8 +14,17 @@ import { agentJobOf } from '../contract.js';
 import { LAG_OPTIONS, lagsOf } from '../sandbox/jobs.js';
 import type { JobHandle } from '../starter.js';
 import { checkUpstream } from '../worker/upstream-check.js';
+import { countEndpoints } from '../worker/webhooks.js';
 import { type Stops, stopAll } from './child-process.js';
-import { isIgnored, type LocalSystem, nextSteps, printEntry, printLine, startLocalSystem } from './local-system.js';
+import {
+  isIgnored,
+  type LocalSystem,
+  nextSteps,
+  printEntry,
+  printLine,
+  SANDBOX_WEBHOOKS,
+  startLocalSystem,
+} from './local-system.js';
 
 const USAGE = `Usage: npm start [-- options]
 
@@ -40,6 +49,7 @@ async function main(): Promise<void> {
   const isReal = values.real ?? false;
   if (isReal) printRealUpstream();
   printIgnored(isReal);
+  await printWebhooksProblem(isReal);
   const { taskQueue } = readClientConfig({ AGENT_JOBS_TASK_QUEUE: env['AGENT_JOBS_TASK_QUEUE'] });
   const stops: Stops = [];
   const end = endOnce(stops, isReal);
@@ -70,6 +80,13 @@ function printRealUpstream(): void {
 function printIgnored(isReal: boolean): void {
   const names = Object.keys(env).filter((name) => env[name] && isIgnored(name, env, isReal));
   if (names.length > 0) printEntry('Ignored', names.toSorted().join(', '));
+}
+
+/** Shows at once what would only show in the worker's log. */
+async function printWebhooksProblem(isReal: boolean): Promise<void> {
+  const settings = isReal ? env : { ...SANDBOX_WEBHOOKS, ...env };
+  const warn = (error: unknown) => printEntry('Warning', `no webhook is sent: ${messageOf(error)}`);
+  await countEndpoints(settings).catch(warn);
 }
 
 /** Shows at once what would only show in the first job. The start goes on: a key or an upstream may come later. */

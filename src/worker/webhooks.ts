@@ -1,6 +1,6 @@
 /** Webhooks on a worker that has WEBHOOKS_FILE: their activities, and the workflow that finds the events. */
 import { type Client, WorkflowNotFoundError } from '@temporalio/client';
-import { readWebhooksConfig, type WorkerConfig } from '../config.js';
+import { type Environment, readWebhooksConfig, type WorkerConfig } from '../config.js';
 import { WEBHOOK_SWEEP_WORKFLOW, webhookSweepId, type WebhookSweepState } from '../contract/webhooks.js';
 import { createWebhookActivities } from '../activities/webhooks/webhook-activities.js';
 import { Endpoints } from '../activities/webhooks/endpoints.js';
@@ -42,9 +42,9 @@ export function openWebhooks({ config, meters, log, shutdown }: WebhooksOptions)
   });
 }
 
-/** How many endpoints the environment names; null if it names no file. Throws if a setting is wrong. */
-export async function countEndpoints(): Promise<number | null> {
-  const webhooks = readWebhooksConfig();
+/** How many endpoints an environment names; null if it names no file. Throws if a setting is wrong. */
+export async function countEndpoints(environment?: Environment): Promise<number | null> {
+  const webhooks = readWebhooksConfig(environment);
   return webhooks === undefined ? null : (await new Endpoints(webhooks).all()).length;
 }
 

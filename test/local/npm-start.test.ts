@@ -149,6 +149,7 @@ test('npm start runs a job to its pull request beside any settings, and Ctrl-C l
     expect(await start.says(/^Ignored +(.*)$/m)).toBe(
       'ADMIN_API_KEY, TEMPORAL_ADDRESS, TEMPORAL_API_KEY, UPSTREAM_BASE_URL, WEBHOOKS_FILE',
     );
+    expect(start.output).toMatch(/^Warning +no webhook is sent: .*WEBHOOKS_FILE.*webhooks\.json/m);
     const metrics = await (await fetch(`http://127.0.0.1:${metricsPort}/metrics`)).text();
     expect(metrics).toMatch(/^agent_jobs_ended_total{.*completed.* 1$/m);
     expect(start.output).toMatch(/^Outcome +completed/m);
