@@ -2,6 +2,7 @@
  * What callers do with jobs: the one table of operations. The routes of `serve`, its OpenAPI document, the tools of
  * agents and the commands of the command line are derived from it.
  */
+import { randomUUID } from 'node:crypto';
 import { checkJobInput, parseResolution } from './agent-job/input.js';
 import {
   ADOPT,
@@ -13,6 +14,7 @@ import {
   JOB_OPTIONS,
   TAGS,
 } from './agent-job/fields.js';
+import { asRepeatable } from './client/agent-job/follow-up.js';
 import { agentJobOf, JOB_OUTCOMES, LIMIT, PHASES, SHOWN_WAITING_FOR } from './contract.js';
 import type { Attribution, JobState } from './contract.js';
 import { cutToBytes } from './contract/shared.js';
@@ -136,7 +138,8 @@ function shape(name: string): JsonSchema {
 
 const NO_FIELDS: JsonSchema = { type: 'object' };
 const CREATE = { prompt: optional(CREATE_JOB.prompt), ...JOB_OPTIONS };
-const ATTACH = { jobId: optional(ATTACH_JOB.jobId), usedFollowUpIds: ATTACH_JOB.usedFollowUpIds };
+const { usedFollowUpIds, promptHashes } = ATTACH_JOB;
+const ATTACH = { jobId: optional(ATTACH_JOB.jobId), usedFollowUpIds, promptHashes };
 const SINCE = { ...ADOPT.since, schema: TIME.schema };
 const DECISION = {
   action: described(
@@ -199,7 +202,7 @@ export const OPERATIONS = {
     agents: {
       more: 'It answers at once. The job may run for hours and open a pull request. Default key: made of the prompt.',
       needs: published('CreateJobInput', { prompt: CREATE_JOB.prompt }),
-      lacks: ['jobId', 'usedFollowUpIds'],
+      lacks: ['jobId', 'usedFollowUpIds', 'promptHashes'],
     },
   }),
   followUp: ofJob({
@@ -352,11 +355,27 @@ async function getJob(call: JobCall<object>): Promise<JobBody> {
   return bodyOf(job, state, end);
 }
 
-/** Queues a follow-up; a call that waits, until its outcome is known. */
-async function sendFollowUp(call: JobCall<Given<typeof FOLLOW_UP>>) {
-  const { job, args, waitMs, limitMs = START_LIMIT_MS, gone: signal } = call;
-  const { prompt, ...options } = args;
-  if (waitMs > 0) return job.sendFollowUp(prompt, { ...options, timeoutMs: waitMs, signal });
+/** Queues a follow-up; a call that waits, until its outcome is known or this program is about to end. */
+function sendFollowUp(call: JobCall<Given<typeof FOLLOW_UP>>) {
+  const { prompt, id, priority } = call.args;
+  const followUp = { prompt, id: id ?? randomUUID(), priority };
+  return asRepeatable({ id }, call.waitMs > 0 ? awaitOutcome(call, followUp) : queue(call, followUp));
+}
+
+type WithId = Given<typeof FOLLOW_UP> & { id: string };
+
+async function awaitOutcome(call: JobCall<object>, followUp: WithId) {
+  const { job, waitMs } = call;
+  const { prompt, ...options } = followUp;
+  // The same id is taken once: after a wait that was cut short this says that it is queued.
+  const outcome = await whileWanted(call, waitMs + OUTCOME_TIMEOUT_MS, (signal) =>
+    job.sendFollowUp(prompt, { ...options, timeoutMs: waitMs, signal }),
+  );
+  return outcome ?? queue(call, followUp);
+}
+
+async function queue({ job, limitMs = START_LIMIT_MS, gone: signal }: JobCall<object>, followUp: WithId) {
+  const { prompt, ...options } = followUp;
   const { id, checked } = await job.followUp(prompt, { ...options, timeoutMs: limitMs, signal });
   return { id, state: 'queued' as const, checked };
 }

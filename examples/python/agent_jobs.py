@@ -20,7 +20,7 @@ from temporalio.exceptions import ApplicationError, CancelledError, TerminatedEr
 from temporalio.service import RPCError, RPCStatusCode
 
 FIELDS = set("projectId prompt jobId usedFollowUpIds priority batch tags metadata deadline startWithin polling".split())
-FIELDS |= set("onUnknownOutcome decideWithin settle polling.min polling.max polling.ratio".split())
+FIELDS |= set("promptHashes onUnknownOutcome decideWithin settle polling.min polling.max polling.ratio".split())
 ROUNDS = 5  # Each further one means that another caller went on from the same run, or that a start came too late.
 
 
@@ -152,7 +152,10 @@ class Job:
         used = list(dict.fromkeys(id for state in states for id in state["usedFollowUpIds"]))
         if sent["id"] in used:
             return answer_of(sent, states)
-        attach = {**await self._input_of(run), "prompt": None, "jobId": last["jobId"], "usedFollowUpIds": used}
+        known = {id: text for state in reversed(states) for id, text in state.get("promptHashes", {}).items()}
+        hashes = {id: text for id, text in known.items() if id in used}
+        job = {"prompt": None, "jobId": last["jobId"], "usedFollowUpIds": used, "promptHashes": hashes}
+        attach = {**await self._input_of(run), **job}
         start = await self._request(attach, await self._hash_of(run), "ALLOW_DUPLICATE", "USE_EXISTING", run.run_id)
         args = {"payloads": await self._client.data_converter.encode([sent])}
         update = {

@@ -15,6 +15,7 @@ import {
   type JobMetadata,
   type OtherDecision,
   type PollingInput,
+  type PromptHashes,
 } from '../contract.js';
 import { InvalidInputError } from '../contract/errors.js';
 import { jsonBytes } from '../contract/shared.js';
@@ -46,6 +47,25 @@ const PROMPT = text({ maxBytes: LIMIT.promptBytes, controls: 'all', maxJsonBytes
 /** The id of a follow-up. */
 export const FOLLOW_UP_ID = text({ maxBytes: LIMIT.followUpIdBytes, controls: 'all' });
 const usedIds = (maxItems: number) => setOf(FOLLOW_UP_ID, maxItems, 'ids');
+
+const HASH = '^[0-9a-f]{8}$';
+
+/** Whether a value has the form of a prompt's hash. */
+export function isPromptHash(value: unknown): value is string {
+  return typeof value === 'string' && new RegExp(HASH).test(value);
+}
+
+/** Hashes of prompts by the ids of their follow-ups. */
+const promptHashes = (maxItems: number): Kind<PromptHashes> => ({
+  check: (value, field) => {
+    const given = Object.entries(checkObject(value, field));
+    if (given.length > maxItems) throw new InvalidInputError(field, `must hold at most ${maxItems} ids`);
+    const [id] = given.find(([, hash]) => !isPromptHash(hash)) ?? [];
+    if (id !== undefined) throw new InvalidInputError(`${field}.${id}`, 'must be 8 lower-case hex digits');
+    return Object.fromEntries(given) as PromptHashes;
+  },
+  schema: () => ({ type: 'object', additionalProperties: { type: 'string', pattern: HASH }, maxProperties: maxItems }),
+});
 
 const RATIO: Kind<number> = {
   check: (value, field) => {
@@ -143,8 +163,9 @@ export const CREATE_JOB = {
   // A new job has used no ids.
   jobId: NOTHING,
   usedFollowUpIds: optional(usedIds(0), []),
+  promptHashes: optional(promptHashes(0), {}),
   ...JOB_OPTIONS,
-} satisfies Kinds<CreateJobInput & Pick<AttachJobInput, 'usedFollowUpIds'>>;
+} satisfies Kinds<CreateJobInput & Pick<AttachJobInput, 'usedFollowUpIds' | 'promptHashes'>>;
 
 /** The input of `agentJob` that attaches to a job. */
 export const ATTACH_JOB = {
@@ -152,6 +173,7 @@ export const ATTACH_JOB = {
   prompt: NOTHING,
   jobId: ID,
   usedFollowUpIds: optional(usedIds(LIMIT.followUpsPerJob), []),
+  promptHashes: optional(promptHashes(LIMIT.followUpsPerJob), {}),
   ...JOB_OPTIONS,
 } satisfies Kinds<AttachJobInput>;
 

@@ -5,14 +5,14 @@
  */
 import { sha256 } from '@noble/hashes/sha2.js';
 import { bytesToHex } from '@noble/hashes/utils.js';
-import type { AgentJobInput, AgentJobOptions, ResolveUnknownInput } from '../contract.js';
+import type { AgentJobInput, AgentJobOptions, PromptHashes, ResolveUnknownInput } from '../contract.js';
 import { checkObject, ID, isGiven, type Parsed, parseFields } from '../contract/kinds.js';
 import { InvalidInputError } from '../contract/errors.js';
 import { ADOPT, ATTACH_JOB, ATTRIBUTION, CREATE_JOB, DECISION_ACTION, FOLLOW_UP, OTHER_DECISION } from './fields.js';
 import type { JOB_OPTIONS } from './fields.js';
 
 /** A valid input of `agentJob`, defaults filled in: for a job to be created, or for one that exists. */
-export type JobSpec = { projectId: string; usedFollowUpIds: string[] } & JobOptions &
+export type JobSpec = { projectId: string; usedFollowUpIds: string[]; promptHashes: PromptHashes } & JobOptions &
   ({ prompt: string; jobId: null } | { prompt: null; jobId: string });
 
 type Options = Parsed<typeof JOB_OPTIONS>;
@@ -62,7 +62,14 @@ export function parseFollowUp(input: unknown): GivenFollowUp {
 }
 
 /** What says which job an input is about. */
-const ABOUT_THE_JOB: readonly string[] = ['projectId', 'prompt', 'jobId', 'usedFollowUpIds', 'continued'];
+const ABOUT_THE_JOB: readonly string[] = [
+  'projectId',
+  'prompt',
+  'jobId',
+  'usedFollowUpIds',
+  'promptHashes',
+  'continued',
+];
 
 /** The caller's own options in an input that a run was started with, those of a newer release among them. */
 export function givenOptions(input: unknown): AgentJobOptions {
@@ -86,6 +93,11 @@ export function promptHash(prompt: string): string {
 /** Whether a follow-up id was taken before with another prompt, as far as the hash of that is known. */
 export function isOtherPrompt(known: string | undefined, prompt: string): boolean {
   return known !== undefined && known !== promptHash(prompt);
+}
+
+/** The hash of an id; undefined if none is known. An id may have any name, such as `constructor`. */
+export function hashOf(hashes: PromptHashes | undefined, id: string): string | undefined {
+  return hashes && Object.hasOwn(hashes, id) ? hashes[id] : undefined;
 }
 
 /** What is wrong with a follow-up that a job has no room for. */

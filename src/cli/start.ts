@@ -35,7 +35,7 @@ Exit code: 0 all started or joined, 13 not all, 11 Temporal did not answer for 2
 
 /** Adds `start`, which starts a job or attaches to one. */
 export function addStart(program: Command): void {
-  const command = addOperation(program, OPERATIONS.start, ['usedFollowUpIds']);
+  const command = addOperation(program, OPERATIONS.start, ['usedFollowUpIds', 'promptHashes']);
   command
     .option(
       '--from <file>',

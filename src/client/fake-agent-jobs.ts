@@ -213,7 +213,7 @@ export class FakeJob {
       const added = { followUps: [...followUps, { id, state: 'sent' as const }], ...run };
       this.set({ phase: 'watching', outcome: null, ...added, usedFollowUpIds: [...usedFollowUpIds, id] });
     }
-    return { id, state: this.state.followUps.find((one) => one.id === id)?.state ?? 'sent', job };
+    return { id, state: this.state.followUps.find((one) => one.id === id)?.state ?? 'unknown', job };
   }
 
   /** Throws JobEndedError after the end. */

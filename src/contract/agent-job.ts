@@ -1,7 +1,7 @@
 /** The contract of the workflow `agentJob`: its input, messages and names. See docs/contract.md. */
 import type { FollowUpState, JobRecord, JobState } from './job-state.js';
 import { defineQuery, defineSignal, defineUpdate, encodeId } from './shared.js';
-import type { DecisionAction, DurationInput, JobMetadata } from './shared.js';
+import type { DecisionAction, DurationInput, JobMetadata, PromptHashes } from './shared.js';
 
 /** Workflow type, for callers that start the workflow by name. */
 export const AGENT_JOB_WORKFLOW = 'agentJob';
@@ -75,6 +75,8 @@ export interface AttachJobInput extends AgentJobOptions {
   prompt?: null | undefined;
   /** Follow-up ids that an earlier run has used up. */
   usedFollowUpIds?: readonly string[] | null | undefined;
+  /** Of these ids, the hashes of their prompts, as far as they are known. */
+  promptHashes?: PromptHashes | null | undefined;
 }
 
 /** The only argument of `agentJob`; exactly one of `prompt` and `jobId` is given. */

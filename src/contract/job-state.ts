@@ -74,7 +74,7 @@ interface JobFacts {
   sawWork: boolean | null;
   followUps: FollowUpStatus[];
   usedFollowUpIds: string[];
-  /** The hashes by follow-up id, for the follow-ups that this run took, or a run that it continues. */
+  /** The hashes by follow-up id, for the follow-ups that this run took, or that its input gave. */
   promptHashes: PromptHashes;
   /** What people decided about writes in doubt; the last 100. */
   decisions: Decision[];

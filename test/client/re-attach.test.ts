@@ -55,18 +55,28 @@ test('a run that goes on with an ended job keeps the texts of the first, over mo
   }
 });
 
-test('a follow-up id that is repeated with another prompt conflicts, after the end too', async () => {
+test('a follow-up id that is repeated with another prompt conflicts, in every later run too', async () => {
   const prompt = randomUUID();
   const job = await server.jobs.start({ ...QUICK, projectId: server.projectId, key: randomUUID(), prompt });
   const conflict = { code: 'FOLLOW_UP_CONFLICT', retryable: false, id: 'a' };
   expect(await job.sendFollowUp('one', { id: 'a' })).toMatchObject({ state: 'sent' });
   await expect(job.sendFollowUp('two', { id: 'a' })).rejects.toMatchObject(conflict);
   const { jobId } = await job.result();
-  await expect(job.sendFollowUp('two', { id: 'a' })).rejects.toMatchObject(conflict);
-  await expect(job.followUp('two', { id: 'a' })).rejects.toMatchObject(conflict);
+  const expectConflict = async () => {
+    await expect(job.sendFollowUp('two', { id: 'a' })).rejects.toMatchObject(conflict);
+    await expect(job.followUp('two', { id: 'a' })).rejects.toMatchObject(conflict);
+  };
+  await expectConflict();
   expect(await job.sendFollowUp('one', { id: 'a' })).toMatchObject({ state: 'sent' });
+  // The second id is the name of what each object has.
+  for (const id of ['b', 'constructor']) {
+    expect(await job.sendFollowUp('three', { id })).toMatchObject({ state: 'sent' });
+    await expectConflict();
+    await job.result();
+    await expectConflict();
+  }
   const messages = await server.sandbox.messages({ jobId: jobId! });
-  expect(messages.map((message) => message.prompt)).toEqual(['one']);
+  expect(messages.map((message) => message.prompt)).toEqual(['one', 'three', 'three']);
 });
 
 test('a cancelled job is followed up on under the id that its run keeps', async () => {

@@ -215,7 +215,7 @@ export const HELD_BY: Record<string, Record<string, string>> = {
   },
   'client/re-attach': {
     "a follow-up's id is repeated with another prompt":
-      'a follow-up id that is repeated with another prompt conflicts, after the end too',
+      'a follow-up id that is repeated with another prompt conflicts, in every later run too',
   },
   'cli/resolve': {
     'a script says `retry` before a check upstream can be trusted':

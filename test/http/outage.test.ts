@@ -8,7 +8,7 @@ import { openPayloadCodec } from '../../src/starter/codec.js';
 import { AgentJobs, AgentJobsError } from '../../src/starter.js';
 import { startJobServer } from '../client/job-server.js';
 import { connectOwnNamespace, startPrivateDevServer } from '../support/dev-server.js';
-import { startHttp } from './http-server.js';
+import { byId, openRequests, startHttp } from './http-server.js';
 import { newFolder } from '../support/folder.js';
 import { useForFile } from '../support/use.js';
 
@@ -38,6 +38,22 @@ test('without a worker what it must answer is 504, and what Temporal itself does
   const { status, body } = await bench.send(path, { headers: { prefer: 'wait=5' } });
   expect([status, body]).toMatchObject([409, { code: 'JOB_TERMINATED', retryable: false }]);
   await bench.close();
+});
+
+test('a server that is about to end answers a follow-up that waits for its outcome: it is queued', async () => {
+  const jobs = new AgentJobs({ client: server.client, taskQueue: server.taskQueue });
+  const bench = await startHttp(jobs, 'p');
+  const { workflowId } = await jobs.start({ projectId: 'p', prompt: 'x', key: randomUUID() });
+  const path = `${byId(workflowId)}/follow-ups`;
+  const sent = bench.send(path, { body: { prompt: 'more' }, headers: { prefer: 'wait=60' } });
+  await expect.poll(() => openRequests(bench)).toBe(1);
+  await bench.close();
+  const { status, body } = await sent;
+  expect([status, body]).toEqual([202, { id: expect.any(String) as string, state: 'queued', checked: false }]);
+  const handle = server.client.workflow.getHandle(workflowId);
+  const { events } = await handle.fetchHistory();
+  expect(events?.filter((event) => event.workflowExecutionSignaledEventAttributes)).toHaveLength(1);
+  await handle.terminate();
 });
 
 test('while Temporal is away each call is 503 with Retry-After', async () => {

@@ -48,6 +48,14 @@ test('whatever happens, each id is sent at most once, in the order queued, and u
   );
 });
 
+test('the hashes of ids of earlier runs are handed on, and those of ids that none used are not', () => {
+  const givenHashes = { x: '00000000', free: '00000000' };
+  const followUps = new FollowUps(new FollowUps({ ...empty(), givenIds: ['x', 'y'], givenHashes }).carry(false));
+  expect(followUps.promptHashes()).toEqual({ x: '00000000' });
+  const isConflict = ['x', 'y', 'free'].map((id) => followUps.isConflict(id, 'do'));
+  expect(isConflict).toEqual([true, false, false]);
+});
+
 test('at most 1,000 follow-ups are taken per job, those of earlier runs included', () => {
   const followUps = new FollowUps({ ...empty(), givenIds: ['x', 'y'] });
   for (let i = 0; i < 1_000; i++) add(followUps, `${i}`, 'p');

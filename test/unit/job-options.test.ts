@@ -11,7 +11,8 @@ const schema = JSON.parse(read('contract/agent-jobs.schema.json')) as {
   $defs: { AttachJobInput: { properties: object } };
 };
 const FIELDS = Object.keys(schema.$defs.AttachJobInput.properties);
-const OPTIONS = FIELDS.filter((name) => !['projectId', 'prompt', 'jobId', 'usedFollowUpIds'].includes(name));
+const ABOUT_THE_JOB = ['projectId', 'prompt', 'jobId', 'usedFollowUpIds', 'promptHashes'];
+const OPTIONS = FIELDS.filter((name) => !ABOUT_THE_JOB.includes(name));
 
 function typed(...args: string[]): object {
   const fields = published('CreateJobInput', JOB_OPTIONS);

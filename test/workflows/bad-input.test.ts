@@ -19,6 +19,7 @@ const WRONG: [field: string, input: unknown][] = [
   ['prompt', { projectId, prompt: '\u0001'.repeat(200 * 1024) }],
   ['jobId', { projectId, prompt, jobId: 'j' }],
   ['usedFollowUpIds', { projectId, jobId: 'j', usedFollowUpIds: ['a', 7] }],
+  ['promptHashes.a', { projectId, jobId: 'j', promptHashes: { a: 'no hash' } }],
   ['deadline', { projectId, prompt, deadline: '11 years' }],
   ['priority', { projectId, prompt, priority: 2.5 }],
   ['onUnknownOutcome', { projectId, prompt, onUnknownOutcome: 'guess' }],

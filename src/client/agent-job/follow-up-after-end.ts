@@ -1,10 +1,11 @@
 /** A follow-up to a job whose workflow has ended: the same workflow id is started again, attached to the same job. */
 import { type Client, WithStartWorkflowOperation } from '@temporalio/client';
 import { allowedAfter, type RunEnd } from '../../agent-job/closed-run.js';
-import { givenOptions, isOtherPrompt, promptHash } from '../../agent-job/input.js';
+import { isPromptHash } from '../../agent-job/fields.js';
+import { givenOptions, hashOf, isOtherPrompt, promptHash } from '../../agent-job/input.js';
 import { agentJobStartOptions } from '../../agent-job/start-options.js';
 import { AGENT_JOB_WORKFLOW, sendFollowUpUpdate } from '../../contract.js';
-import type { AgentJobInput, FollowUpAnswer, FollowUpInput, JobState } from '../../contract.js';
+import type { AgentJobInput, FollowUpAnswer, FollowUpInput, JobState, PromptHashes } from '../../contract.js';
 import { withRestartRequestId } from '../../temporal/private/restart-request-id.js';
 import { UpdateWithStartClient } from '../../temporal/private/update-with-start.js';
 import { concurrently } from '../concurrently.js';
@@ -83,10 +84,10 @@ async function reAttach(
   return update && { isQueued: !workflows.isAnswered, answer: () => update.result() };
 }
 
-async function attachOperation(run: RunRecord, { last, jobId, usedFollowUpIds, input, inputHash }: EndedJob) {
+async function attachOperation(run: RunRecord, { last, jobId, used, input, inputHash }: EndedJob) {
   const { taskQueue, title, hidePrompts } = run;
   const startOptions = agentJobStartOptions(
-    { projectId: last.projectId, jobId, usedFollowUpIds, ...givenOptions(input ?? {}) },
+    { projectId: last.projectId, jobId, ...used, ...givenOptions(input ?? {}) },
     { key: 'ended', taskQueue, inputHash, title, hidePrompts },
   );
   // The first run's page says what was asked for; a job's id says nothing to people.
@@ -103,16 +104,16 @@ async function attachOperation(run: RunRecord, { last, jobId, usedFollowUpIds, i
   });
 }
 
-/** The state of a used id, null for a new one. An earlier run hands on the id alone: its state is `unknown`. */
+/** The state of a used id, null for a new one. An earlier run hands on no states: it is `unknown`. */
 function answerOfEndedJob(
   workflowId: string,
-  { last, usedFollowUpIds }: EndedJob,
+  { last, used }: EndedJob,
   { id, prompt }: IdentifiedFollowUp,
 ): FollowUpAnswer | null {
-  if (isOtherPrompt(last.promptHashes?.[id], prompt)) throw new FollowUpConflictError(workflowId, id);
+  if (isOtherPrompt(hashOf(used.promptHashes, id), prompt)) throw new FollowUpConflictError(workflowId, id);
   const known = last.followUps.find((followUp) => followUp.id === id && followUp.state !== 'abandoned');
   if (known?.state === 'queued') throw cutShort(workflowId, id);
-  if (known === undefined && !usedFollowUpIds.includes(id)) return null;
+  if (known === undefined && !used.usedFollowUpIds.includes(id)) return null;
   return { id, state: known?.state ?? 'unknown', job: last.job };
 }
 
@@ -133,12 +134,18 @@ const QUERY_TIMEOUT_MS = 10_000;
 type FinalState = Pick<JobState, 'projectId' | 'jobId' | 'job' | 'followUps' | 'usedFollowUpIds'> &
   Partial<Pick<JobState, 'promptHashes'>>;
 
+/** The follow-up ids that are used up, and the hashes of their prompts as far as they are known. */
+interface UsedIds {
+  usedFollowUpIds: string[];
+  promptHashes: PromptHashes;
+}
+
 /** What a run that goes on with an ended one must know. */
 interface EndedJob {
   last: FinalState;
   jobId: string;
-  /** The used follow-up ids of all the job's runs. */
-  usedFollowUpIds: string[];
+  /** Of all the job's runs. */
+  used: UsedIds;
   /** The first run's own input; null if Temporal no longer keeps it. */
   input: AgentJobInput | null;
   inputHash: string | null;
@@ -153,25 +160,33 @@ async function readEndedJob(client: Client, run: RunRecord, unknownToLast: strin
   if (last === null || jobId === null || allowedAfter(end, jobId) !== 'go on') {
     throw new NoJobError(run.workflowId, `the workflow has ended (${end}) and knows no job to send a follow-up to`);
   }
-  const earlierIds = await readEarlierIds(client, run.workflowId, jobId, unknownToLast);
+  const earlier = await readEarlier(client, run.workflowId, jobId, unknownToLast);
   return {
     last,
     jobId,
-    usedFollowUpIds: [...new Set([...earlierIds, ...last.usedFollowUpIds])],
+    used: usedIn([...earlier, last]),
     input: await readStartInput(client, run),
     inputHash: await readInputHash(client, run),
   };
 }
 
-async function readEarlierIds(client: Client, workflowId: string, jobId: string, runIds: string[]): Promise<string[]> {
-  const ids: string[] = [];
+async function readEarlier(client: Client, workflowId: string, jobId: string, runIds: string[]): Promise<FinalState[]> {
+  const states: FinalState[] = [];
   // Null if Temporal has deleted the run after the list was made.
   const read = (runId: string) => readFinal(client, { workflowId, runId }).catch(nullIfGone);
   for await (const final of concurrently(runIds, {}, read)) {
     const state = final?.state;
-    if (state && (state.jobId === null || state.jobId === jobId)) ids.push(...state.usedFollowUpIds);
+    if (state && (state.jobId === null || state.jobId === jobId)) states.push(state);
   }
-  return ids;
+  return states;
+}
+
+/** A run's hashes may be of ids that are free again, or, in the state of another release, of another form. */
+function usedIn(states: readonly FinalState[]): UsedIds {
+  const ids = new Set(states.flatMap(({ usedFollowUpIds }) => usedFollowUpIds));
+  const hashes = states.flatMap(({ promptHashes }) => Object.entries(promptHashes ?? {}));
+  const known = hashes.filter(([id, hash]) => ids.has(id) && isPromptHash(hash));
+  return { usedFollowUpIds: [...ids], promptHashes: Object.fromEntries(known) };
 }
 
 /** How a run ended and its last state. The state is null if the run surely made no job: then it used no id. */

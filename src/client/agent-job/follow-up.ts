@@ -5,7 +5,7 @@ import { WorkflowUpdateFailedError, type Client } from '@temporalio/client';
 import { ApplicationFailure, WorkflowNotFoundError } from '@temporalio/common';
 import { FAILURE, followUpSignal, jobStateQuery, sendFollowUpUpdate } from '../../contract.js';
 import type { FollowUpAnswer, JobState, Priority } from '../../contract.js';
-import { FULL_QUEUE, isOtherPrompt, parseFollowUp } from '../../agent-job/input.js';
+import { FULL_QUEUE, hashOf, isOtherPrompt, parseFollowUp } from '../../agent-job/input.js';
 import { asNotRetryable } from '../../contract/errors.js';
 import {
   AgentJobError,
@@ -95,7 +95,7 @@ async function isKept(
   if (state === null) return false;
   // A worker of another release may say less.
   const { promptHashes, followUps, phase }: Partial<JobState> = state;
-  if (isOtherPrompt(promptHashes?.[id], prompt)) throw new FollowUpConflictError(workflowId, id);
+  if (isOtherPrompt(hashOf(promptHashes, id), prompt)) throw new FollowUpConflictError(workflowId, id);
   const isDropped = followUps?.some((known) => known.id === id && known.state === 'abandoned');
   // The end of the run came first: the same call again would start another run.
   if (isDropped && phase === 'done') return false;
@@ -131,7 +131,7 @@ export async function deliverFollowUp(
 }
 
 /** Without an id of the caller's, the same call would send another follow-up: its errors say so. */
-async function asRepeatable<T>({ id }: FollowUpOptions, sent: Promise<T>): Promise<T> {
+export async function asRepeatable<T>({ id }: Pick<FollowUpOptions, 'id'>, sent: Promise<T>): Promise<T> {
   try {
     return await sent;
   } catch (error) {

@@ -24,7 +24,7 @@ export interface AgentJobSchedule extends AgentJobOptions {
   hidePrompts?: boolean | null | undefined;
 }
 
-const { jobId: _, usedFollowUpIds: __, ...JOB } = CREATE_JOB;
+const { jobId: _, usedFollowUpIds: __, promptHashes: ___, ...JOB } = CREATE_JOB;
 /** The fields beside those of a job. */
 const OWN = { name: {}, spec: {}, overlap: {}, taskQueue: {}, hidePrompts: {} };
 const KNOWN = { properties: { ...OWN, ...(schemaOf(JOB)['properties'] as object) } };

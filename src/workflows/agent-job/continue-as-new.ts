@@ -112,7 +112,7 @@ function beginOrContinue(input: AgentJobInput): { run: JobRun; hash: string } {
     write: null,
     decisions: [],
   };
-  return { run: new JobRun(spec, data, noFollowUps(spec.usedFollowUpIds), Date.now), hash };
+  return { run: new JobRun(spec, data, noFollowUps(spec.usedFollowUpIds, spec.promptHashes), Date.now), hash };
 }
 
 /** A run that goes on with the job of an ended one carries that one's hash. A create's hash is its own input's. */
@@ -136,7 +136,7 @@ function continuedInput(input: AgentJobInput, run: JobRun, hash: string): AgentJ
   const { jobId } = run;
   const isReset = isResetRun();
   // The used ids go with the follow-ups, once.
-  const options = { ...run.spec, usedFollowUpIds: [] };
+  const options = { ...run.spec, usedFollowUpIds: [], promptHashes: {} };
   const continued: Continued = {
     version: CONTINUED_VERSION,
     spec: jobId === null ? options : { ...options, prompt: null, jobId },
@@ -144,7 +144,7 @@ function continuedInput(input: AgentJobInput, run: JobRun, hash: string): AgentJ
     followUps: run.followUps.carry(isReset),
     inputHash: hash,
   };
-  const { prompt: _, usedFollowUpIds: __, ...given } = input as { prompt?: unknown; usedFollowUpIds?: unknown };
+  const { prompt: _, usedFollowUpIds: __, promptHashes: ___, ...given } = input as Partial<JobSpec>;
   return { ...given, ...(jobId !== null && { jobId }), continued } as unknown as AgentJobInput;
 }
 

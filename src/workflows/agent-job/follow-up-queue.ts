@@ -27,11 +27,13 @@ export interface CarriedFollowUps {
   queue: KeptFollowUp[];
   /** Ids that runs before this workflow used up. */
   givenIds: string[];
+  /** Of these, the hashes of their prompts, as far as they are known. */
+  givenHashes?: PromptHashes;
 }
 
 /** What a workflow that continues no other begins with. */
-export function noFollowUps(givenIds: string[]): CarriedFollowUps {
-  return { list: [], queue: [], givenIds };
+export function noFollowUps(givenIds: string[], givenHashes: PromptHashes = {}): CarriedFollowUps {
+  return { list: [], queue: [], givenIds, givenHashes };
 }
 
 /** All ids of a job, as JSON: they are up to three times in state and result, which Temporal limits to 2 MiB. */
@@ -44,12 +46,14 @@ export class FollowUps {
   readonly #overflows = new Map<string, Entry>();
   readonly #queue: KeptFollowUp[];
   readonly #givenIds: Set<string>;
+  readonly #givenHashes: Map<string, string>;
   #waitingBytes: number;
 
-  constructor({ list, queue, givenIds }: CarriedFollowUps) {
+  constructor({ list, queue, givenIds, givenHashes = {} }: CarriedFollowUps) {
     for (const entry of list) (entry.state === 'abandoned' ? this.#overflows : this.#entries).set(entry.id, entry);
     this.#queue = queue;
     this.#givenIds = new Set(givenIds);
+    this.#givenHashes = new Map(Object.entries(givenHashes).filter(([id]) => this.#givenIds.has(id)));
     this.#waitingBytes = sizeOf(queue.map(({ prompt }) => prompt));
   }
 
@@ -69,7 +73,7 @@ export class FollowUps {
 
   /** Whether the id was taken before with another prompt, as far as that is known. */
   isConflict(id: string, prompt: string): boolean {
-    return isOtherPrompt(this.#entries.get(id)?.promptHash, prompt);
+    return isOtherPrompt(this.#entries.get(id)?.promptHash ?? this.#givenHashes.get(id), prompt);
   }
 
   /** The state of an id; `unknown` for one of a run before this workflow, which hands on the ids alone. */
@@ -133,15 +137,17 @@ export class FollowUps {
   }
 
   promptHashes(): PromptHashes {
-    const hashes = this.#list().map(({ id, promptHash: hash }) => [id, hash]);
-    return Object.fromEntries(hashes.filter(([, hash]) => hash !== undefined)) as PromptHashes;
+    const own = this.#list().map(({ id, promptHash: hash }) => [id, hash] as const);
+    const known = [...this.#givenHashes, ...own].filter(([, hash]) => hash !== undefined);
+    return Object.fromEntries(known) as PromptHashes;
   }
 
   /** For the next run; `requiresConfirmation` marks all that waits as queued in a reset run. */
   carry(requiresConfirmation: boolean): CarriedFollowUps {
     const mark = requiresConfirmation && { requiresConfirmation };
     const queue = this.#queue.map((followUp) => ({ ...followUp, ...mark }));
-    return { list: this.#list(), queue, givenIds: [...this.#givenIds] };
+    const given = { givenIds: [...this.#givenIds], givenHashes: Object.fromEntries(this.#givenHashes) };
+    return { list: this.#list(), queue, ...given };
   }
 
   #list(): Entry[] {

@@ -30,8 +30,8 @@ const QUICK = { polling: { min: 1_000, max: 1_000 }, settle: 0 };
 
 /** A follow-up to a job that has ended: a new run with a result of its own. */
 async function followUp(ended: AgentJobResult, place: AgentJobPlace): Promise<AgentJobResult> {
-  const { projectId, jobId, usedFollowUpIds } = ended;
-  const input = { projectId, jobId: jobId!, usedFollowUpIds, ...QUICK };
+  const { projectId, jobId, usedFollowUpIds, promptHashes } = ended;
+  const input = { projectId, jobId: jobId!, usedFollowUpIds, promptHashes, ...QUICK };
   const child = await startChild(agentJob, agentJobChildOptions(input, place));
   await child.signal(followUpSignal, { prompt: 'Add a test, too', id: 'test' });
   return child.result();
