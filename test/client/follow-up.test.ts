@@ -35,6 +35,7 @@ test('a follow-up to an ended job attaches a run to it that knows the used ids, 
     projectId: server.projectId,
     jobId: 'job-1',
     usedFollowUpIds: ['a'],
+    promptHashes: {},
     ...options,
   });
   expect(run.memo).toMatchObject({ inputHash: inputHash({ projectId: server.projectId, prompt: 'hello' }) });
