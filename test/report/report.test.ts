@@ -3,7 +3,7 @@ import { dirname, join } from 'node:path';
 import { MockActivityEnvironment } from '@temporalio/testing';
 import { expect, test, vi } from 'vitest';
 import { createExportActivities } from '../../src/activities/visitor-export/export-activities.js';
-import { plusDays } from '../../src/exports/date-range.js';
+import { type DateRange, plusDays } from '../../src/exports/date-range.js';
 import { buildReport, writeReport } from '../../src/exports/report/report.js';
 import { manifestKey, reportKey } from '../../src/exports/snapshots/layout.js';
 import { encodeManifest } from '../../src/exports/snapshots/manifest.js';
@@ -27,8 +27,8 @@ const daysOf = (now: string, made: string, ...projects: string[]) =>
 const page = (path: string, human: number, ai = 0) => ({ path, human, ai, total: human + ai });
 
 /** The text of a page, tags removed. */
-async function textOf(projectId = 'p'): Promise<string> {
-  const report = await buildReport(store, projectId, NOW);
+async function textOf(projectId = 'p', range?: DateRange, from = store): Promise<string> {
+  const report = await buildReport(from, projectId, NOW, range);
   return report
     .replace(/<(style|svg)[\s\S]*?<\/\1>/g, '')
     .replace(/<[^>]*>/g, ' ')
@@ -74,6 +74,15 @@ test('28 days are compared with the 28 before, days in doubt are shown and provi
 test('days that no night exported are missing up to yesterday', async () => {
   await putDay(store, 'p', { date: '2026-03-07', rows: [page('/', 1)] });
   expect(await textOf()).toContain('Days to believe 1 of 4 3 missing');
+});
+
+test('days without a snapshot at the beginning of a span are missing, unless the project began after them', async () => {
+  const range = { dateFrom: '2026-03-01', dateTo: '2026-03-08' };
+  const day = (date: string) => putDay(store, 'p', { date, rows: [page('/', 1)] });
+  await day('2026-03-06');
+  expect(await textOf('p', range)).toContain('Days to believe 1 of 2 1 missing');
+  await day('2026-02-27');
+  expect(await textOf('p', range)).toContain('Days to believe 1 of 7 6 missing');
 });
 
 test('a snapshot of a day that has not begun anywhere, asked for by mistake, is left out', async () => {
