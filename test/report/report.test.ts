@@ -7,7 +7,7 @@ import { type DateRange, plusDays } from '../../src/exports/date-range.js';
 import { buildReport, writeReport } from '../../src/exports/report/report.js';
 import { manifestKey, reportKey } from '../../src/exports/snapshots/layout.js';
 import { encodeManifest } from '../../src/exports/snapshots/manifest.js';
-import type { SnapshotStore } from '../../src/exports/snapshots/snapshot-store.js';
+import { type SnapshotStore, SnapshotStoreError } from '../../src/exports/snapshots/snapshot-store.js';
 import type { Upstream } from '../../src/upstream/upstream.js';
 import { projectDays } from '../../src/worker/export-gauges.js';
 import { putDay } from './snapshots.js';
@@ -184,6 +184,46 @@ test('rows with a flipped bit, which any reader of Parquet takes, are named and 
   expect(text).toContain('Days to believe 1 of 2 1 damaged');
   expect(text).toContain('2026-03-09 damaged');
   expect(text).not.toMatch(/glipped|flipped/);
+});
+
+test('a store that fails is no damage: the report fails, and the page before stays', async () => {
+  await putDay(store, 'p', { date: '2026-03-10', rows: [page('/', 4)] });
+  await writeReport(store, 'p', NOW);
+  const before = await store.read(reportKey('p'));
+  const failing = changed(store, 'read', (real, args) => {
+    if (!String(args[0]).endsWith('.parquet')) return real(...args);
+    return Promise.reject(new SnapshotStoreError('read', 'x', new Error('connect ECONNREFUSED')));
+  });
+  await expect(writeReport(failing, 'p', NOW)).rejects.toThrow('ECONNREFUSED');
+  expect(await store.read(reportKey('p'))).toEqual(before);
+});
+
+test('a day that is exported anew while the report is made is read anew, but not without end', async () => {
+  const day = { projectId: 'p', dateFrom: '2026-03-10', dateTo: '2026-03-11' };
+  let human = 30;
+  const exportAnew = async () => {
+    const old = human === 30 ? null : await parquetKey(store, day);
+    await putDay(store, 'p', { date: day.dateFrom, rows: [page('/', human++)] });
+    if (old) await store.remove(old);
+  };
+  await exportAnew();
+  const replacedUpTo = (most: number) =>
+    changed(store, 'read', async (real, args) => {
+      if (String(args[0]).endsWith('.parquet') && human < most) await exportAnew();
+      return real(...args);
+    });
+  const text = await textOf('p', undefined, replacedUpTo(32));
+  expect(text).toContain('Human visitors a day 31');
+  expect(text).toMatch(/No day is missing or in doubt/);
+  await expect(buildReport(replacedUpTo(Infinity), 'p', NOW)).rejects.toThrow('exported anew');
+});
+
+test('a report of damaged days alone says that they are damaged, and one of a gap that the days are missing', async () => {
+  const manifest = await putDay(store, 'p', { date: '2026-03-10', rows: [page('/', 4)] });
+  await store.remove(await parquetKey(store, manifest));
+  expect(await textOf()).toContain('Days to believe 0 of 1 1 damaged');
+  await putDay(store, 'p', { date: '2026-02-20', rows: [page('/', 4)] });
+  expect(await textOf('p', { dateFrom: '2026-03-01', dateTo: '2026-03-04' })).toContain('0 of 3 3 missing');
 });
 
 test('a day whose manifest was changed is damaged, and none of its numbers is shown or averaged', async () => {

@@ -20,8 +20,8 @@ interface PageTrend {
 
 interface TopPages {
   pages: PageTrend[];
-  /** Dates whose rows could not be read. */
-  unreadable: string[];
+  /** Days with a snapshot whose files are not the ones that its manifest names. */
+  damaged: Day[];
 }
 
 const SHOWN = 25;
@@ -47,8 +47,7 @@ export async function topPages(store: SnapshotStore, { days, recent, before }: F
     const totals = days.map((day) => (unread.has(day) ? null : on(day, 'total')));
     return { path, totals, mean, meanBefore: meanOf(then, 'total') };
   });
-  const unreadable = days.filter((day) => day.manifest !== null && unread.has(day));
-  return { pages, unreadable: unreadable.map(({ date }) => date) };
+  return { pages, damaged: days.filter((day) => day.manifest !== null && unread.has(day)) };
 }
 
 async function bestPaths(store: SnapshotStore, days: readonly Day[]): Promise<string[]> {
@@ -71,19 +70,20 @@ async function bestPaths(store: SnapshotStore, days: readonly Day[]): Promise<st
   return top(SHOWN).map(([path]) => path);
 }
 
-/** False if the day has no snapshot, or its rows can't be read. */
+/** False if the day has no snapshot, or its files are not those of the manifest. Throws if the store fails. */
 async function eachRow(store: SnapshotStore, { manifest }: Day, see: (row: VisitorRow) => void): Promise<boolean> {
   if (!manifest) return false;
-  try {
-    for (const { name, sha256 } of manifest.files) {
-      const bytes = await store.read(`${snapshotFolder(manifest)}/${name}`);
-      if (!bytes || sha256Hex(bytes) !== sha256) return false;
+  for (const { name, sha256 } of manifest.files) {
+    // Outside of the `try`: a store that fails for a moment damages no day.
+    const bytes = await store.read(`${snapshotFolder(manifest)}/${name}`);
+    if (!bytes || sha256Hex(bytes) !== sha256) return false;
+    try {
       for await (const rows of readRows(bytes)) rows.forEach(see);
+    } catch {
+      return false;
     }
-    return true;
-  } catch {
-    return false;
   }
+  return true;
 }
 
 /** The section of the page. */

@@ -189,6 +189,11 @@ async function checkDay(store: SnapshotStore, day: Day): Promise<Day> {
   return checkDay(store, dayOf(date, current));
 }
 
+/** Whether a snapshot was exported anew, or removed, since its manifest was read. */
+export async function isReplaced(store: SnapshotStore, manifest: SnapshotManifest): Promise<boolean> {
+  return !isDeepStrictEqual(await readManifest(store, manifest), manifest);
+}
+
 async function isIntact(store: SnapshotStore, manifest: SnapshotManifest): Promise<boolean> {
   if (!(await isWhole(store, manifest))) return false;
   const folder = snapshotFolder(manifest);
