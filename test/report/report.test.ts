@@ -5,7 +5,7 @@ import { expect, test, vi } from 'vitest';
 import { createExportActivities } from '../../src/activities/visitor-export/export-activities.js';
 import { type DateRange, plusDays } from '../../src/exports/date-range.js';
 import { buildReport, writeReport } from '../../src/exports/report/report.js';
-import { manifestKey, reportKey } from '../../src/exports/snapshots/layout.js';
+import { manifestKey, reportKey, snapshotFolder } from '../../src/exports/snapshots/layout.js';
 import { encodeManifest } from '../../src/exports/snapshots/manifest.js';
 import { type SnapshotStore, SnapshotStoreError } from '../../src/exports/snapshots/snapshot-store.js';
 import type { Upstream } from '../../src/upstream/upstream.js';
@@ -76,7 +76,7 @@ test('days that no night exported are missing up to yesterday', async () => {
   expect(await textOf()).toContain('Days to believe 1 of 4 3 missing');
 });
 
-test('days without a snapshot at the beginning of a span are missing, unless the project began after them', async () => {
+test('days without a snapshot at the beginning of a span are missing, unless the project began later', async () => {
   const range = { dateFrom: '2026-03-01', dateTo: '2026-03-08' };
   const day = (date: string) => putDay(store, 'p', { date, rows: [page('/', 1)] });
   await day('2026-03-06');
@@ -180,7 +180,7 @@ test('rows with a flipped bit, which any reader of Parquet takes, are named and 
   bytes[bytes.indexOf('/flipped') + 1]! ^= 1;
   await writeFile(file, bytes);
   const text = await textOf();
-  expect(text).toContain('The rows of 2026-03-09 could not be read');
+  expect(text).toContain('The files of 2026-03-09 are not those that were exported');
   expect(text).toContain('Days to believe 1 of 2 1 damaged');
   expect(text).toContain('2026-03-09 damaged');
   expect(text).not.toMatch(/glipped|flipped/);
@@ -218,12 +218,30 @@ test('a day that is exported anew while the report is made is read anew, but not
   await expect(buildReport(replacedUpTo(Infinity), 'p', NOW)).rejects.toThrow('exported anew');
 });
 
-test('a report of damaged days alone says that they are damaged, and one of a gap that the days are missing', async () => {
+test('a report of damaged days alone says that they are damaged, and one of a gap that they are missing', async () => {
   const manifest = await putDay(store, 'p', { date: '2026-03-10', rows: [page('/', 4)] });
   await store.remove(await parquetKey(store, manifest));
   expect(await textOf()).toContain('Days to believe 0 of 1 1 damaged');
   await putDay(store, 'p', { date: '2026-02-20', rows: [page('/', 4)] });
   expect(await textOf('p', { dateFrom: '2026-03-01', dateTo: '2026-03-04' })).toContain('0 of 3 3 missing');
+});
+
+test('a day with a foreign Parquet file is damaged, as for the command, at a list for each day', async () => {
+  await putDay(store, 'p', { date: '2026-03-09', rows: [page('/', 4)] });
+  const manifest = await putDay(store, 'p', { date: '2026-03-10', rows: [page('/foreign', 4)] });
+  await store.put(`${snapshotFolder(manifest)}/copy.parquet`, Buffer.from('x'));
+  const asked: unknown[] = [];
+  const counting = changed(store, 'all', (real, args, name) => {
+    if (name === 'list' || String(args[0]).endsWith('.parquet')) asked.push(name);
+    return real(...args);
+  });
+  const text = await textOf('p', undefined, counting);
+  expect(text).toContain('Days to believe 1 of 2 1 damaged');
+  expect(text).toContain('The files of 2026-03-10 are not those that were exported');
+  expect(text).not.toContain('/foreign');
+  const isList = (name: unknown) => name === 'list';
+  expect(asked.filter(isList)).toHaveLength(1 + 2); // the manifests, and the two days
+  expect(asked.filter((name) => !isList(name))).toEqual(['size', 'read', 'read']);
 });
 
 test('a day whose manifest was changed is damaged, and none of its numbers is shown or averaged', async () => {

@@ -62,7 +62,7 @@ export async function writeReport(
 }
 
 function pageOf(read: Figures, top: Html, damaged: readonly Day[]): string {
-  // The rows of such a day are not as written, but its manifest is: its totals still count in the means.
+  // The files of such a day are not as written, but its manifest is: its totals still count in the means.
   const shown = (day: Day): Day => (damaged.includes(day) ? { ...day, state: 'damaged', manifest: null } : day);
   const figures = { ...read, days: read.days.map(shown) };
   const { projectId, days } = figures;
@@ -150,7 +150,8 @@ function charts(days: readonly Day[]): Html {
 function quality({ days, generatedAt }: Figures, damaged: readonly Day[]): Html {
   const doubtful = days.filter(({ state }) => state !== 'final').toReversed();
   const note = html`<p class="down">
-    The rows of ${damaged.map(({ date }) => date).join(', ')} could not be read; “agent-jobs export verify” says more.
+    The files of ${damaged.map(({ date }) => date).join(', ')} are not those that were exported; “agent-jobs export
+    verify” says more.
   </p>`;
   return html`<section>
     <h2>How far the days can be believed</h2>

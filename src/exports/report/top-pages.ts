@@ -1,6 +1,6 @@
 /** The pages with the most visitors. The snapshots' files are read twice: for the best pages, and for their days. */
 import { sha256Hex, type VisitorRow } from '../snapshots/content-digest.js';
-import type { Day } from '../snapshots/catalog.js';
+import { type Day, hasForeignFiles } from '../snapshots/catalog.js';
 import { snapshotFolder } from '../snapshots/layout.js';
 import { readRows } from '../snapshots/parquet.js';
 import type { SnapshotStore } from '../snapshots/snapshot-store.js';
@@ -31,13 +31,13 @@ const MAX_PATH_CHARACTERS = 32_000_000;
 
 /** The pages with the most visitors a day, on average over the recent period. */
 export async function topPages(store: SnapshotStore, { days, recent, before }: Figures): Promise<TopPages> {
-  const best = await bestPaths(store, recent.days);
+  const unread = await foreignDays(store, days);
+  const readable = (some: readonly Day[]) => some.filter((day) => !unread.has(day));
+  const best = await bestPaths(store, readable(recent.days));
   const found = new Map(best.map((path) => [path, new Map<Day, VisitorRow>()]));
-  const unread = new Set<Day>();
-  for (const day of days) {
+  for (const day of readable(days)) {
     if (!(await eachRow(store, day, (row) => void found.get(row.path)?.set(day, row)))) unread.add(day);
   }
-  const readable = (some: Day[]) => some.filter((day) => !unread.has(day));
   const [now, then] = [readable(recent.days), readable(before.days)];
   const pages = [...found].map(([path, rows]): PageTrend => {
     const on = (day: Day, count: 'ai' | 'total') => rows.get(day)?.[count] ?? 0;
@@ -48,6 +48,13 @@ export async function topPages(store: SnapshotStore, { days, recent, before }: F
     return { path, totals, mean, meanBefore: meanOf(then, 'total') };
   });
   return { pages, damaged: days.filter((day) => day.manifest !== null && unread.has(day)) };
+}
+
+/** Days whose folders hold Parquet files that no manifest names. */
+async function foreignDays(store: SnapshotStore, days: readonly Day[]): Promise<Set<Day>> {
+  const foreign = new Set<Day>();
+  for (const day of days) if (day.manifest && (await hasForeignFiles(store, day.manifest))) foreign.add(day);
+  return foreign;
 }
 
 async function bestPaths(store: SnapshotStore, days: readonly Day[]): Promise<string[]> {
