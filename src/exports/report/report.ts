@@ -1,10 +1,9 @@
 /** The report as one HTML page that needs nothing else. */
 import type { SnapshotManifest } from '../../contract.js';
-import { DAY_MS } from '../../contract/shared.js';
 import { type Day, type DayState, isReplaced, listManifests } from '../snapshots/catalog.js';
 import { projectFolder, reportFolder, reportKey, stagingKey } from '../snapshots/layout.js';
 import { type SnapshotStore, SnapshotStoreError } from '../snapshots/snapshot-store.js';
-import { type DateRange, isProvisional, plusDays } from '../date-range.js';
+import { type DateRange, isReadEarly, plusDays } from '../date-range.js';
 import { inconsistencyText } from '../scan-checkpoint.js';
 import { shareChart, visitorsChart } from './charts.js';
 import { aiShare, type Figures, figuresOf, PERIOD_DAYS } from './figures.js';
@@ -168,9 +167,8 @@ const MAX_NAMED = 10;
 /** The final days that were last read within a day after they were over everywhere: later nights were missed. */
 function earlyNote(days: readonly Day[], generatedAt: string): Html | null {
   const over = plusDays(generatedAt.slice(0, 10), -DAYS_READ_AGAIN);
-  const isEarly = ({ exportedAt, dateTo }: SnapshotManifest) => isProvisional(Date.parse(exportedAt) - DAY_MS, dateTo);
   const early = days.filter(({ state, manifest }) => state === 'final' && manifest && manifest.dateTo < over);
-  const dates = early.filter(({ manifest }) => manifest && isEarly(manifest)).map(({ date }) => date);
+  const dates = early.filter(({ manifest }) => manifest && isReadEarly(manifest)).map(({ date }) => date);
   if (dates.length === 0) return null;
   const named = dates.length > MAX_NAMED ? `${dates[0]} to ${dates.at(-1)}` : dates.join(', ');
   return html`<p class="muted">
