@@ -41,7 +41,7 @@ import {
 export interface FinishedScan extends StagedScan {
   checkpoint: ScanCheckpoint;
   inconsistency: Inconsistency | null;
-  /** When the scan began, ISO 8601. Later changes of the upstream are not in it. */
+  /** When the scan began, ISO 8601: before any wait. Later changes of the upstream are not in it. */
   exportedAt: string;
   /** The suspect scan of this run that this one confirms or refutes. */
   suspect?: SuspectScan | null;
