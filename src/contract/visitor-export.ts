@@ -96,7 +96,7 @@ export interface SnapshotReceipt {
   files: number;
   /** No path is there twice, and none is missing, as far as the upstream's responses can show. */
   consistent: boolean;
-  /** The last day may not have been over yet. */
+  /** The scan began before 12:00 UTC of `dateTo`, so the last day may not have been over yet. */
   provisional: boolean;
   /** The snapshot was there before, and no file was touched. */
   unchanged: boolean;
@@ -180,6 +180,7 @@ export interface SnapshotManifest {
   provisional: boolean;
   drift?: Inconsistency;
   rounded?: boolean;
+  /** When the scan began, ISO 8601: before any wait for a turn or a worker. Later changes are not in it. */
   exportedAt: string;
   files: { name: string; rows: number; bytes: number; sha256: string }[];
   /** The first run id of the workflow that wrote the manifest. */

@@ -35,6 +35,11 @@ export function isProvisional(time: number, dateTo: string): boolean {
   return time < Date.parse(`${dateTo}T12:00:00.000Z`); // the last time zone's day ends
 }
 
+/** Whether a date range was read within a day after it was over everywhere, so that later data may be missing. */
+export function isReadEarly({ exportedAt, dateTo }: { exportedAt: string; dateTo: string }): boolean {
+  return isProvisional(Date.parse(exportedAt) - DAY_MS, dateTo);
+}
+
 /** The date by UTC of a moment, in milliseconds since 1970. */
 export function dateOf(time: number): string {
   return new Date(time).toISOString().slice(0, 10);

@@ -2,7 +2,7 @@ import { expect, test } from 'vitest';
 import { simulateRuns } from './simulation.js';
 
 test('after 80 scheduled runs every published day is the upstream’s final truth, or is marked', async () => {
-  const figures = await simulateRuns(3, 80);
+  const figures = await simulateRuns(12, 80);
   expect(figures.unmarkedWrong).toEqual([]);
   expect(figures.worse).toEqual([]);
   expect(figures.notMadeUp).toEqual([]);

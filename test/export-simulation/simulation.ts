@@ -175,7 +175,7 @@ class World {
       if (this.#time.now >= nominal + MAKE_UP_MS) return;
       if (!isKnown) this.#figures.met.madeUpDays += 1;
       day.isLast = true;
-      if (!(await this.#export(day))) return;
+      await this.#export(day);
     }
   }
 

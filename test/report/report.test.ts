@@ -3,11 +3,11 @@ import { dirname, join } from 'node:path';
 import { MockActivityEnvironment } from '@temporalio/testing';
 import { expect, test, vi } from 'vitest';
 import { createExportActivities } from '../../src/activities/visitor-export/export-activities.js';
-import { plusDays } from '../../src/exports/date-range.js';
+import { type DateRange, plusDays } from '../../src/exports/date-range.js';
 import { buildReport, writeReport } from '../../src/exports/report/report.js';
-import { manifestKey, reportKey } from '../../src/exports/snapshots/layout.js';
+import { manifestKey, reportKey, snapshotFolder } from '../../src/exports/snapshots/layout.js';
 import { encodeManifest } from '../../src/exports/snapshots/manifest.js';
-import type { SnapshotStore } from '../../src/exports/snapshots/snapshot-store.js';
+import { type SnapshotStore, SnapshotStoreError } from '../../src/exports/snapshots/snapshot-store.js';
 import type { Upstream } from '../../src/upstream/upstream.js';
 import { projectDays } from '../../src/worker/export-gauges.js';
 import { putDay } from './snapshots.js';
@@ -27,8 +27,8 @@ const daysOf = (now: string, made: string, ...projects: string[]) =>
 const page = (path: string, human: number, ai = 0) => ({ path, human, ai, total: human + ai });
 
 /** The text of a page, tags removed. */
-async function textOf(projectId = 'p'): Promise<string> {
-  const report = await buildReport(store, projectId, NOW);
+async function textOf(projectId = 'p', range?: DateRange, from = store): Promise<string> {
+  const report = await buildReport(from, projectId, NOW, range);
   return report
     .replace(/<(style|svg)[\s\S]*?<\/\1>/g, '')
     .replace(/<[^>]*>/g, ' ')
@@ -74,6 +74,15 @@ test('28 days are compared with the 28 before, days in doubt are shown and provi
 test('days that no night exported are missing up to yesterday', async () => {
   await putDay(store, 'p', { date: '2026-03-07', rows: [page('/', 1)] });
   expect(await textOf()).toContain('Days to believe 1 of 4 3 missing');
+});
+
+test('days without a snapshot at the beginning of a span are missing, unless the project began later', async () => {
+  const range = { dateFrom: '2026-03-01', dateTo: '2026-03-08' };
+  const day = (date: string) => putDay(store, 'p', { date, rows: [page('/', 1)] });
+  await day('2026-03-06');
+  expect(await textOf('p', range)).toContain('Days to believe 1 of 2 1 missing');
+  await day('2026-02-27');
+  expect(await textOf('p', range)).toContain('Days to believe 1 of 7 6 missing');
 });
 
 test('a snapshot of a day that has not begun anywhere, asked for by mistake, is left out', async () => {
@@ -171,10 +180,68 @@ test('rows with a flipped bit, which any reader of Parquet takes, are named and 
   bytes[bytes.indexOf('/flipped') + 1]! ^= 1;
   await writeFile(file, bytes);
   const text = await textOf();
-  expect(text).toContain('The rows of 2026-03-09 could not be read');
+  expect(text).toContain('The files of 2026-03-09 are not those that were exported');
   expect(text).toContain('Days to believe 1 of 2 1 damaged');
   expect(text).toContain('2026-03-09 damaged');
   expect(text).not.toMatch(/glipped|flipped/);
+});
+
+test('a store that fails is no damage: the report fails, and the page before stays', async () => {
+  await putDay(store, 'p', { date: '2026-03-10', rows: [page('/', 4)] });
+  await writeReport(store, 'p', NOW);
+  const before = await store.read(reportKey('p'));
+  const failing = changed(store, 'read', (real, args) => {
+    if (!String(args[0]).endsWith('.parquet')) return real(...args);
+    return Promise.reject(new SnapshotStoreError('read', 'x', new Error('connect ECONNREFUSED')));
+  });
+  await expect(writeReport(failing, 'p', NOW)).rejects.toThrow('ECONNREFUSED');
+  expect(await store.read(reportKey('p'))).toEqual(before);
+});
+
+test('a day that is exported anew while the report is made is read anew, but not without end', async () => {
+  const day = { projectId: 'p', dateFrom: '2026-03-10', dateTo: '2026-03-11' };
+  let human = 30;
+  const exportAnew = async () => {
+    const old = human === 30 ? null : await parquetKey(store, day);
+    await putDay(store, 'p', { date: day.dateFrom, rows: [page('/', human++)] });
+    if (old) await store.remove(old);
+  };
+  await exportAnew();
+  const replacedUpTo = (most: number) =>
+    changed(store, 'read', async (real, args) => {
+      if (String(args[0]).endsWith('.parquet') && human < most) await exportAnew();
+      return real(...args);
+    });
+  const text = await textOf('p', undefined, replacedUpTo(32));
+  expect(text).toContain('Human visitors a day 31');
+  expect(text).toMatch(/No day is missing or in doubt/);
+  await expect(buildReport(replacedUpTo(Infinity), 'p', NOW)).rejects.toThrow('exported anew');
+});
+
+test('a report of damaged days alone says that they are damaged, and one of a gap that they are missing', async () => {
+  const manifest = await putDay(store, 'p', { date: '2026-03-10', rows: [page('/', 4)] });
+  await store.remove(await parquetKey(store, manifest));
+  expect(await textOf()).toContain('Days to believe 0 of 1 1 damaged');
+  await putDay(store, 'p', { date: '2026-02-20', rows: [page('/', 4)] });
+  expect(await textOf('p', { dateFrom: '2026-03-01', dateTo: '2026-03-04' })).toContain('0 of 3 3 missing');
+});
+
+test('a day with a foreign Parquet file is damaged, as for the command, at a list for each day', async () => {
+  await putDay(store, 'p', { date: '2026-03-09', rows: [page('/', 4)] });
+  const manifest = await putDay(store, 'p', { date: '2026-03-10', rows: [page('/foreign', 4)] });
+  await store.put(`${snapshotFolder(manifest)}/copy.parquet`, Buffer.from('x'));
+  const asked: unknown[] = [];
+  const counting = changed(store, 'all', (real, args, name) => {
+    if (name === 'list' || String(args[0]).endsWith('.parquet')) asked.push(name);
+    return real(...args);
+  });
+  const text = await textOf('p', undefined, counting);
+  expect(text).toContain('Days to believe 1 of 2 1 damaged');
+  expect(text).toContain('The files of 2026-03-10 are not those that were exported');
+  expect(text).not.toContain('/foreign');
+  const isList = (name: unknown) => name === 'list';
+  expect(asked.filter(isList)).toHaveLength(1 + 2); // the manifests, and the two days
+  expect(asked.filter((name) => !isList(name))).toEqual(['size', 'read', 'read']);
 });
 
 test('a day whose manifest was changed is damaged, and none of its numbers is shown or averaged', async () => {

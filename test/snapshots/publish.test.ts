@@ -12,7 +12,7 @@ import { verifySnapshot } from '../../src/exports/snapshots/verify.js';
 import { finishPublication, publishScan } from '../../src/exports/snapshots/publish.js';
 import type { SnapshotStore } from '../../src/exports/snapshots/snapshot-store.js';
 import { StaleStagingError } from '../../src/exports/snapshots/staging.js';
-import { exportRows, RANGE, readScan, row, rows, type Row } from './pages.js';
+import { exportRows, RANGE, readScan, row, rows, type Row, type Telling } from './pages.js';
 import { parquetPath } from './published.js';
 import { after, changed, dyingAt, manifestIn, useStore } from './test-store.js';
 
@@ -166,6 +166,19 @@ test('a snapshot read before noon UTC of dateTo is provisional till a later mani
   const second = await exportRows(store, () => rows(25).reverse(), { exportedAt: FINAL });
   expect(second).toMatchObject({ snapshotId: first.snapshotId, provisional: false, unchanged: false });
   expect((await parquet()).equals(bytes)).toBe(true);
+});
+
+test('a third night that reads the same rows says in a manifest alone that nothing later is missing', async () => {
+  const night = (n: number, more: Telling = {}) =>
+    exportRows(store, () => rows(25), { exportedAt: `2026-01-0${n}T11:59:00.000Z`, runId: `run-${n}`, ...more });
+  const early = await night(3);
+  const bytes = await parquet();
+  const leftOut = await night(4, { malformed: { kind: 'malformedRows', offset: 3 } });
+  expect(leftOut).toMatchObject({ unchanged: true, consistent: true });
+  expect(await night(4)).toEqual(early);
+  expect((await published()).exportedAt).toContain('2026-01-04');
+  expect((await parquet()).equals(bytes)).toBe(true);
+  expect((await night(5)).unchanged).toBe(true);
 });
 
 test('0 rows are a snapshot without a parquet, and remove the provisional one before', async () => {

@@ -241,5 +241,8 @@ describe('rows that are not as the interface says', () => {
   test('are told without more than 100 characters of a path', () => {
     const seen = readPages(() => ({ ...pageAt([], 0, LIMIT), visitors: [odd('/x'.repeat(4_000))] }));
     expect(seen.malformed!.path).toHaveLength(100);
+    // Half of a character that takes two has no UTF-8.
+    const cut = readPages(() => ({ ...pageAt([], 0, LIMIT), visitors: [odd(`${'x'.repeat(99)}😀`)] }));
+    expect(cut.malformed!.path).toBe(`${'x'.repeat(99)}\uFFFD`);
   });
 });

@@ -47,7 +47,9 @@ export function figuresOf(
   const isOld = last !== '' && last <= plusDays(today, -REPORT_DAYS);
   const dateTo = range?.dateTo ?? (last > today || isOld ? last : today);
   const earliest = range?.dateFrom ?? plusDays(dateTo, -REPORT_DAYS);
-  const first = daily.find(({ dateFrom }) => dateFrom >= earliest)?.dateFrom ?? dateTo;
+  const begun = daily[0]?.dateFrom ?? dateTo;
+  // Before the project's first snapshot nothing is missing.
+  const first = begun > earliest ? begun : earliest;
   const days = daysOf(daily, first, dateTo);
   const isAnyBelieved = days.some(isBelieved);
   const counting = (some: Day[]) =>

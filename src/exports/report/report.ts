@@ -1,10 +1,9 @@
 /** The report as one HTML page that needs nothing else. */
 import type { SnapshotManifest } from '../../contract.js';
-import { DAY_MS } from '../../contract/shared.js';
-import { type Day, type DayState, listManifests } from '../snapshots/catalog.js';
-import { reportFolder, reportKey, stagingKey } from '../snapshots/layout.js';
-import type { SnapshotStore } from '../snapshots/snapshot-store.js';
-import { type DateRange, isProvisional, plusDays } from '../date-range.js';
+import { type Day, type DayState, isReplaced, listManifests } from '../snapshots/catalog.js';
+import { projectFolder, reportFolder, reportKey, stagingKey } from '../snapshots/layout.js';
+import { type SnapshotStore, SnapshotStoreError } from '../snapshots/snapshot-store.js';
+import { type DateRange, isReadEarly, plusDays } from '../date-range.js';
 import { inconsistencyText } from '../scan-checkpoint.js';
 import { shareChart, visitorsChart } from './charts.js';
 import { aiShare, type Figures, figuresOf, PERIOD_DAYS } from './figures.js';
@@ -19,6 +18,9 @@ const DOUBTS: Partial<Record<DayState, string>> = {
   damaged: 'not what was exported',
 };
 
+/** How often the snapshots are read if exports replace days meanwhile. */
+const MAX_READS = 3;
+
 /** A project's report as one HTML file, from its snapshots alone. `generatedAt` is ISO 8601. */
 export async function buildReport(
   store: SnapshotStore,
@@ -26,14 +28,21 @@ export async function buildReport(
   generatedAt: string,
   range?: DateRange,
 ): Promise<string> {
-  const manifests: SnapshotManifest[] = [];
-  for await (const manifest of listManifests(store, projectId)) manifests.push(manifest);
-  const figures = figuresOf(projectId, manifests, generatedAt, range);
-  const { pages, unreadable } = await topPages(store, figures);
-  // The rows of such a day are not as written, but its manifest is: its totals still count in the means.
-  const damaged = { state: 'damaged', manifest: null } as const;
-  const days = figures.days.map((day) => (unreadable.includes(day.date) ? { ...day, ...damaged } : day));
-  return pageOf({ ...figures, days }, pagesTable(pages, figures), unreadable);
+  for (let reads = 1; reads <= MAX_READS; reads++) {
+    const manifests: SnapshotManifest[] = [];
+    for await (const manifest of listManifests(store, projectId)) manifests.push(manifest);
+    const figures = figuresOf(projectId, manifests, generatedAt, range);
+    const { pages, damaged } = await topPages(store, figures);
+    // Files that an export replaced are not damaged. The means are of the new manifests, too.
+    if (!(await isAnyReplaced(store, damaged))) return pageOf(figures, pagesTable(pages, figures), damaged);
+  }
+  const error = new Error(`days were exported anew each of the ${MAX_READS} times that the report read them`);
+  throw new SnapshotStoreError('read', projectFolder(projectId), error);
+}
+
+async function isAnyReplaced(store: SnapshotStore, days: readonly Day[]): Promise<boolean> {
+  for (const { manifest } of days) if (manifest && (await isReplaced(store, manifest))) return true;
+  return false;
 }
 
 /** Puts a project's report into the store, whole, of the last days or of a range; gives its URL. */
@@ -51,12 +60,14 @@ export async function writeReport(
   return store.urlOf(key);
 }
 
-function pageOf(figures: Figures, top: Html, unreadable: readonly string[]): string {
+function pageOf(read: Figures, top: Html, damaged: readonly Day[]): string {
+  // The files of such a day are not as written, but its manifest is: its totals still count in the means.
+  const shown = (day: Day): Day => (damaged.includes(day) ? { ...day, state: 'damaged', manifest: null } : day);
+  const figures = { ...read, days: read.days.map(shown) };
   const { projectId, days } = figures;
-  const hasData = days.some(({ manifest }) => manifest !== null);
   const title = `Visitors of ${visible(projectId)}`;
   const nothing = html`<p>There are no snapshots of single days yet. The nightly export makes one for each day.</p>`;
-  const content = hasData ? [tiles(figures), charts(days), top, quality(figures, unreadable)] : nothing;
+  const content = days.length > 0 ? [tiles(figures), charts(days), top, quality(figures, damaged)] : nothing;
   const page = html`<!doctype html>
     <html lang="en">
       <head>
@@ -135,15 +146,16 @@ function charts(days: readonly Day[]): Html {
     </section>`;
 }
 
-function quality({ days, generatedAt }: Figures, unreadable: readonly string[]): Html {
+function quality({ days, generatedAt }: Figures, damaged: readonly Day[]): Html {
   const doubtful = days.filter(({ state }) => state !== 'final').toReversed();
   const note = html`<p class="down">
-    The rows of ${unreadable.join(', ')} could not be read; “agent-jobs export verify” says more.
+    The files of ${damaged.map(({ date }) => date).join(', ')} are not those that were exported; “agent-jobs export
+    verify” says more.
   </p>`;
   return html`<section>
     <h2>How far the days can be believed</h2>
     ${doubtful.length === 0 ? html`<p>No day is missing or in doubt.</p>` : doubtTable(doubtful)}
-    ${earlyNote(days, generatedAt)} ${unreadable.length > 0 ? note : null}
+    ${earlyNote(days, generatedAt)} ${damaged.length > 0 ? note : null}
   </section>`;
 }
 
@@ -155,9 +167,8 @@ const MAX_NAMED = 10;
 /** The final days that were last read within a day after they were over everywhere: later nights were missed. */
 function earlyNote(days: readonly Day[], generatedAt: string): Html | null {
   const over = plusDays(generatedAt.slice(0, 10), -DAYS_READ_AGAIN);
-  const isEarly = ({ exportedAt, dateTo }: SnapshotManifest) => isProvisional(Date.parse(exportedAt) - DAY_MS, dateTo);
   const early = days.filter(({ state, manifest }) => state === 'final' && manifest && manifest.dateTo < over);
-  const dates = early.filter(({ manifest }) => manifest && isEarly(manifest)).map(({ date }) => date);
+  const dates = early.filter(({ manifest }) => manifest && isReadEarly(manifest)).map(({ date }) => date);
   if (dates.length === 0) return null;
   const named = dates.length > MAX_NAMED ? `${dates[0]} to ${dates.at(-1)}` : dates.join(', ');
   return html`<p class="muted">

@@ -1,6 +1,6 @@
 /** The pages with the most visitors. The snapshots' files are read twice: for the best pages, and for their days. */
 import { sha256Hex, type VisitorRow } from '../snapshots/content-digest.js';
-import type { Day } from '../snapshots/catalog.js';
+import { type Day, hasForeignFiles } from '../snapshots/catalog.js';
 import { snapshotFolder } from '../snapshots/layout.js';
 import { readRows } from '../snapshots/parquet.js';
 import type { SnapshotStore } from '../snapshots/snapshot-store.js';
@@ -20,8 +20,8 @@ interface PageTrend {
 
 interface TopPages {
   pages: PageTrend[];
-  /** Dates whose rows could not be read. */
-  unreadable: string[];
+  /** Days with a snapshot whose files are not the ones that its manifest names. */
+  damaged: Day[];
 }
 
 const SHOWN = 25;
@@ -31,13 +31,13 @@ const MAX_PATH_CHARACTERS = 32_000_000;
 
 /** The pages with the most visitors a day, on average over the recent period. */
 export async function topPages(store: SnapshotStore, { days, recent, before }: Figures): Promise<TopPages> {
-  const best = await bestPaths(store, recent.days);
+  const unread = await foreignDays(store, days);
+  const readable = (some: readonly Day[]) => some.filter((day) => !unread.has(day));
+  const best = await bestPaths(store, readable(recent.days));
   const found = new Map(best.map((path) => [path, new Map<Day, VisitorRow>()]));
-  const unread = new Set<Day>();
-  for (const day of days) {
+  for (const day of readable(days)) {
     if (!(await eachRow(store, day, (row) => void found.get(row.path)?.set(day, row)))) unread.add(day);
   }
-  const readable = (some: Day[]) => some.filter((day) => !unread.has(day));
   const [now, then] = [readable(recent.days), readable(before.days)];
   const pages = [...found].map(([path, rows]): PageTrend => {
     const on = (day: Day, count: 'ai' | 'total') => rows.get(day)?.[count] ?? 0;
@@ -47,8 +47,14 @@ export async function topPages(store: SnapshotStore, { days, recent, before }: F
     const totals = days.map((day) => (unread.has(day) ? null : on(day, 'total')));
     return { path, totals, mean, meanBefore: meanOf(then, 'total') };
   });
-  const unreadable = days.filter((day) => day.manifest !== null && unread.has(day));
-  return { pages, unreadable: unreadable.map(({ date }) => date) };
+  return { pages, damaged: days.filter((day) => day.manifest !== null && unread.has(day)) };
+}
+
+/** Days whose folders hold Parquet files that no manifest names. */
+async function foreignDays(store: SnapshotStore, days: readonly Day[]): Promise<Set<Day>> {
+  const foreign = new Set<Day>();
+  for (const day of days) if (day.manifest && (await hasForeignFiles(store, day.manifest))) foreign.add(day);
+  return foreign;
 }
 
 async function bestPaths(store: SnapshotStore, days: readonly Day[]): Promise<string[]> {
@@ -71,19 +77,20 @@ async function bestPaths(store: SnapshotStore, days: readonly Day[]): Promise<st
   return top(SHOWN).map(([path]) => path);
 }
 
-/** False if the day has no snapshot, or its rows can't be read. */
+/** False if the day has no snapshot, or its files are not those of the manifest. Throws if the store fails. */
 async function eachRow(store: SnapshotStore, { manifest }: Day, see: (row: VisitorRow) => void): Promise<boolean> {
   if (!manifest) return false;
-  try {
-    for (const { name, sha256 } of manifest.files) {
-      const bytes = await store.read(`${snapshotFolder(manifest)}/${name}`);
-      if (!bytes || sha256Hex(bytes) !== sha256) return false;
+  for (const { name, sha256 } of manifest.files) {
+    // Outside of the `try`: a store that fails for a moment damages no day.
+    const bytes = await store.read(`${snapshotFolder(manifest)}/${name}`);
+    if (!bytes || sha256Hex(bytes) !== sha256) return false;
+    try {
       for await (const rows of readRows(bytes)) rows.forEach(see);
+    } catch {
+      return false;
     }
-    return true;
-  } catch {
-    return false;
   }
+  return true;
 }
 
 /** The section of the page. */

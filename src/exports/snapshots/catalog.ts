@@ -189,12 +189,21 @@ async function checkDay(store: SnapshotStore, day: Day): Promise<Day> {
   return checkDay(store, dayOf(date, current));
 }
 
+/** Whether a snapshot was exported anew, or removed, since its manifest was read. */
+export async function isReplaced(store: SnapshotStore, manifest: SnapshotManifest): Promise<boolean> {
+  return !isDeepStrictEqual(await readManifest(store, manifest), manifest);
+}
+
 async function isIntact(store: SnapshotStore, manifest: SnapshotManifest): Promise<boolean> {
-  if (!(await isWhole(store, manifest))) return false;
+  return (await isWhole(store, manifest)) && !(await hasForeignFiles(store, manifest));
+}
+
+/** Whether a glob for Parquet reads more in a snapshot's folder than its manifest names. */
+export async function hasForeignFiles(store: SnapshotStore, manifest: SnapshotManifest): Promise<boolean> {
   const folder = snapshotFolder(manifest);
   const foreign = await foreignFiles(store, manifest, folder, store.list(folder));
   // A publication under way has two files for a moment; the next run finishes one whose writer died.
-  return foreign.length === 0 || (await store.size(intentKey(manifest))) !== null;
+  return foreign.length > 0 && (await store.size(intentKey(manifest))) === null;
 }
 
 function stateOf(manifest: SnapshotManifest | null): DayState {

@@ -11,7 +11,7 @@
  */
 import { createHash } from 'node:crypto';
 import type { Inconsistency, SnapshotManifest, SnapshotReceipt, VisitorExportRange } from '../../contract.js';
-import { isProvisional } from '../date-range.js';
+import { isProvisional, isReadEarly } from '../date-range.js';
 import { type ScanCheckpoint, SECOND_SCAN_DELAY_MS, type SuspectScan } from '../scan-checkpoint.js';
 import { COUNTS } from './content-digest.js';
 import {
@@ -41,7 +41,7 @@ import {
 export interface FinishedScan extends StagedScan {
   checkpoint: ScanCheckpoint;
   inconsistency: Inconsistency | null;
-  /** When the scan began, ISO 8601. Later changes of the upstream are not in it. */
+  /** When the scan began, ISO 8601: before any wait. Later changes of the upstream are not in it. */
   exportedAt: string;
   /** The suspect scan of this run that this one confirms or refutes. */
   suspect?: SuspectScan | null;
@@ -101,7 +101,9 @@ function choosePublication(current: SnapshotManifest, candidate: SnapshotManifes
   if (isSound(current) && !isSound(candidate) && !isOnlyProvisional) return 'keep';
   if (!isSound(candidate) && hasLostMost(candidate.rows, current.rows)) return 'keep';
   if (current.snapshotId !== candidate.snapshotId) return 'replace';
-  const isConfirmed = candidate.consistent && !current.consistent;
+  // Else a day whose last night read the same rows would count for ever as one that was not read again.
+  const isReadLate = isReadEarly(current) && !isReadEarly(candidate);
+  const isConfirmed = candidate.consistent && (!current.consistent || isReadLate);
   return isConfirmed || isOnlyProvisional ? 'manifest' : 'keep';
 }
 

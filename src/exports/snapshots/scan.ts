@@ -161,7 +161,7 @@ export class Scan {
       offset: this.#state.offset + i,
       count: 0,
       field: `${field} ${fault}`,
-      ...(typeof path === 'string' && { path: path.toWellFormed().slice(0, MAX_PATH_SHOWN) }),
+      ...(typeof path === 'string' && { path: path.slice(0, MAX_PATH_SHOWN).toWellFormed() }),
     };
     this.#state.malformed.count! += 1;
   }

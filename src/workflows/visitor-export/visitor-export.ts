@@ -126,10 +126,8 @@ function noteFailure(state: ExportState, { range, as }: RangeTask, error: unknow
   // What a person cancelled stays cancelled.
   if (as === 'first' && !isCancellation(error)) state.todo.push({ range, as: 'last' });
   else if (as !== 'missed') state.failed.push(failedDay(range, error));
-  else {
-    log.warn('A day that earlier runs missed could not be exported: the next run tries again', { ...range, error });
-    state.todo = [];
-  }
+  // The older ones are still tried: the next run meets the newest first again.
+  else log.warn('A day that earlier runs missed could not be exported: the next run tries again', { ...range, error });
 }
 
 function open(input: VisitorExportInput): { spec: ExportSpec; state: ExportState } {
