@@ -14,9 +14,9 @@ import {
   JOB_OPTIONS,
   TAGS,
 } from './agent-job/fields.js';
-import { asRepeatable } from './client/agent-job/follow-up.js';
 import { agentJobOf, JOB_OUTCOMES, LIMIT, PHASES, SHOWN_WAITING_FOR } from './contract.js';
 import type { Attribution, JobState } from './contract.js';
+import { asRepeatable } from './contract/errors.js';
 import { cutToBytes } from './contract/shared.js';
 import { ID, type JsonSchema, oneOf, optional, text, TEXT } from './contract/kinds.js';
 import {
@@ -359,7 +359,7 @@ async function getJob(call: JobCall<object>): Promise<JobBody> {
 function sendFollowUp(call: JobCall<Given<typeof FOLLOW_UP>>) {
   const { prompt, id, priority } = call.args;
   const followUp = { prompt, id: id ?? randomUUID(), priority };
-  return asRepeatable({ id }, call.waitMs > 0 ? awaitOutcome(call, followUp) : queue(call, followUp));
+  return asRepeatable(id, call.waitMs > 0 ? awaitOutcome(call, followUp) : queue(call, followUp));
 }
 
 type WithId = Given<typeof FOLLOW_UP> & { id: string };

@@ -68,3 +68,16 @@ export class PayloadKeysError extends AgentJobsError {
 export function asNotRetryable(error: unknown): unknown {
   return error instanceof AgentJobsError ? Object.assign(error, { retryable: false }) : error;
 }
+
+/** The errors of a follow-up that may have been sent. */
+const MAY_BE_SENT: readonly AgentJobsErrorCode[] = ['FOLLOW_UP_UNCONFIRMED', 'USED_IDS_UNKNOWN'];
+
+/** Without an id of the caller's, the same call would send another follow-up: its errors say so. */
+export async function asRepeatable<T>(id: string | null | undefined, sent: Promise<T>): Promise<T> {
+  try {
+    return await sent;
+  } catch (error) {
+    const mayBeSent = error instanceof AgentJobsError && MAY_BE_SENT.includes(error.code);
+    throw mayBeSent && id == null ? asNotRetryable(error) : error;
+  }
+}

@@ -6,14 +6,8 @@ import { ApplicationFailure, WorkflowNotFoundError } from '@temporalio/common';
 import { FAILURE, followUpSignal, jobStateQuery, sendFollowUpUpdate } from '../../contract.js';
 import type { FollowUpAnswer, JobState, Priority } from '../../contract.js';
 import { FULL_QUEUE, hashOf, isOtherPrompt, parseFollowUp } from '../../agent-job/input.js';
-import { asNotRetryable } from '../../contract/errors.js';
-import {
-  AgentJobError,
-  FollowUpConflictError,
-  FollowUpUnconfirmedError,
-  MessageRefusedError,
-  UsedIdsUnknownError,
-} from '../errors.js';
+import { asRepeatable } from '../../contract/errors.js';
+import { AgentJobError, FollowUpConflictError, FollowUpUnconfirmedError, MessageRefusedError } from '../errors.js';
 import type { CallOptions, Names } from '../settings.js';
 import { START_TIMEOUT_MS, temporalCall, throwIfOver } from '../temporal-call.js';
 import { isNoAnswer, isOutage, isPaused, isTaskFailure } from '../temporal-errors.js';
@@ -75,7 +69,7 @@ export async function queueFollowUp(
     const sent = await goOn(over);
     return sent && (sent.isQueued || (await unlessEnded(sent.answer))) ? 'answered' : undefined;
   };
-  const how = await asRepeatable(options, confirmed(client, workflowId, followUp, limits, queue));
+  const how = await asRepeatable(options.id, confirmed(client, workflowId, followUp, limits, queue));
   const checked = how === 'answered' || (await isKept(client, workflowId, followUp, options.signal));
   return { id: followUp.id, checked };
 }
@@ -127,17 +121,7 @@ export async function deliverFollowUp(
     if (!isUnanswered || options.signal?.aborted) throw error;
     return readOutcome(client, workflowId, followUp, options.signal);
   });
-  return asRepeatable(options, answered);
-}
-
-/** Without an id of the caller's, the same call would send another follow-up: its errors say so. */
-export async function asRepeatable<T>({ id }: Pick<FollowUpOptions, 'id'>, sent: Promise<T>): Promise<T> {
-  try {
-    return await sent;
-  } catch (error) {
-    const mayBeSent = error instanceof FollowUpUnconfirmedError || error instanceof UsedIdsUnknownError;
-    throw mayBeSent && id == null ? asNotRetryable(error) : error;
-  }
+  return asRepeatable(options.id, answered);
 }
 
 /** Asks the job for the state of a follow-up whose update took too long; throws FollowUpUnconfirmedError. */
