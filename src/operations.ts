@@ -2,7 +2,6 @@
  * What callers do with jobs: the one table of operations. The routes of `serve`, its OpenAPI document, the tools of
  * agents and the commands of the command line are derived from it.
  */
-import { randomUUID } from 'node:crypto';
 import { checkJobInput, parseResolution } from './agent-job/input.js';
 import {
   ADOPT,
@@ -16,7 +15,6 @@ import {
 } from './agent-job/fields.js';
 import { agentJobOf, JOB_OUTCOMES, LIMIT, PHASES, SHOWN_WAITING_FOR } from './contract.js';
 import type { Attribution, JobState } from './contract.js';
-import { asRepeatable } from './contract/errors.js';
 import { cutToBytes } from './contract/shared.js';
 import { ID, type JsonSchema, oneOf, optional, text, TEXT } from './contract/kinds.js';
 import {
@@ -30,6 +28,7 @@ import {
   TIME,
   type Written,
 } from './operations/arguments.js';
+import { sendFollowUp } from './operations/follow-up.js';
 import { type JobEnd, resultOf, type Waiter, whileWanted } from './operations/job-end.js';
 import type { AgentJobs, JobHandle } from './starter.js';
 
@@ -211,7 +210,7 @@ export const OPERATIONS = {
     summary: 'Send a further instruction to a job, also after its end',
     arguments: published('FollowUpInput', FOLLOW_UP),
     positional: ['prompt'],
-    run: sendFollowUp,
+    run: (call) => sendFollowUp({ limitMs: START_LIMIT_MS, ...call }, call.args),
     http: {
       method: 'POST',
       path: '/follow-ups',
@@ -353,31 +352,6 @@ async function getJob(call: JobCall<object>): Promise<JobBody> {
   const isOver = state.phase === 'done';
   const end = isOver ? await whileWanted(call, RESULT_TIMEOUT_MS, (signal) => resultOf(job, state, signal)) : null;
   return bodyOf(job, state, end);
-}
-
-/** Queues a follow-up; a call that waits, until its outcome is known or this program is about to end. */
-function sendFollowUp(call: JobCall<Given<typeof FOLLOW_UP>>) {
-  const { prompt, id, priority } = call.args;
-  const followUp = { prompt, id: id ?? randomUUID(), priority };
-  return asRepeatable(id, call.waitMs > 0 ? awaitOutcome(call, followUp) : queue(call, followUp));
-}
-
-type WithId = Given<typeof FOLLOW_UP> & { id: string };
-
-async function awaitOutcome(call: JobCall<object>, followUp: WithId) {
-  const { job, waitMs } = call;
-  const { prompt, ...options } = followUp;
-  // The same id is taken once: after a wait that was cut short this says that it is queued.
-  const outcome = await whileWanted(call, waitMs + OUTCOME_TIMEOUT_MS, (signal) =>
-    job.sendFollowUp(prompt, { ...options, timeoutMs: waitMs, signal }),
-  );
-  return outcome ?? queue(call, followUp);
-}
-
-async function queue({ job, limitMs = START_LIMIT_MS, gone: signal }: JobCall<object>, followUp: WithId) {
-  const { prompt, ...options } = followUp;
-  const { id, checked } = await job.followUp(prompt, { ...options, timeoutMs: limitMs, signal });
-  return { id, state: 'queued' as const, checked };
 }
 
 async function listJobs({ jobs, projectId, args, gone: signal }: ProjectCall<Given<typeof FILTERS>>) {

@@ -4,7 +4,7 @@
  */
 import { randomUUID } from 'node:crypto';
 import { EventEmitter, once } from 'node:events';
-import { FULL_QUEUE, inputHash, parseFollowUp } from '../agent-job/input.js';
+import { FULL_QUEUE, hashOf, inputHash, isOtherPrompt, parseFollowUp, promptHash } from '../agent-job/input.js';
 import { agentJobStartOptions, type AgentJobStartOptions, checkKey } from '../agent-job/start-options.js';
 import {
   type AgentJobInput,
@@ -163,7 +163,7 @@ export class FakeJob {
       polls: 1,
       followUps: [],
       usedFollowUpIds: [...('usedFollowUpIds' in input ? (input.usedFollowUpIds ?? []) : [])],
-      promptHashes: {},
+      promptHashes: { ...('promptHashes' in input ? input.promptHashes : {}) },
       decisions: [],
       startedAt: at,
       lastChangeAt: at,
@@ -200,9 +200,8 @@ export class FakeJob {
   /** Takes a follow-up, once for each id. A job that has ended goes on. Throws as a job's handle does. */
   send(id: string, prompt: string, onlyWhileRunning: boolean): FollowUpAnswer {
     if (onlyWhileRunning) this.running();
-    const { usedFollowUpIds, followUps, job } = this.state;
-    const taken = this.followUps.find((one) => one.id === id);
-    if (taken && taken.prompt !== prompt) throw new FollowUpConflictError(this.workflowId, id);
+    const { usedFollowUpIds, followUps, job, promptHashes } = this.state;
+    if (isOtherPrompt(hashOf(promptHashes, id), prompt)) throw new FollowUpConflictError(this.workflowId, id);
     if (!usedFollowUpIds.includes(id)) {
       if (usedFollowUpIds.length >= LIMIT.followUpsPerJob)
         throw new MessageRefusedError(this.workflowId, `follow-up ${FULL_QUEUE}`);
@@ -211,7 +210,11 @@ export class FakeJob {
       const run = this.end && { prLink: null, prLinks: [], sawWork: false };
       this.end = null;
       const added = { followUps: [...followUps, { id, state: 'sent' as const }], ...run };
-      this.set({ phase: 'watching', outcome: null, ...added, usedFollowUpIds: [...usedFollowUpIds, id] });
+      const used = {
+        usedFollowUpIds: [...usedFollowUpIds, id],
+        promptHashes: { ...promptHashes, [id]: promptHash(prompt) },
+      };
+      this.set({ phase: 'watching', outcome: null, ...added, ...used });
     }
     return { id, state: this.state.followUps.find((one) => one.id === id)?.state ?? 'unknown', job };
   }

@@ -49,7 +49,7 @@ async function main(): Promise<void> {
   const isReal = values.real ?? false;
   if (isReal) printRealUpstream();
   printIgnored(isReal);
-  await printWebhooksProblem(isReal);
+  void printWebhooksProblem(isReal);
   const { taskQueue } = readClientConfig({ AGENT_JOBS_TASK_QUEUE: env['AGENT_JOBS_TASK_QUEUE'] });
   const stops: Stops = [];
   const end = endOnce(stops, isReal);
@@ -82,7 +82,7 @@ function printIgnored(isReal: boolean): void {
   if (names.length > 0) printEntry('Ignored', names.toSorted().join(', '));
 }
 
-/** Shows at once what would only show in the worker's log. */
+/** Shows what would only show in the worker's log. The start does not wait for it: a disk may hang. */
 async function printWebhooksProblem(isReal: boolean): Promise<void> {
   const settings = isReal ? env : { ...SANDBOX_WEBHOOKS, ...env };
   const warn = (error: unknown) => printEntry('Warning', `no webhook is sent: ${messageOf(error)}`);

@@ -1,5 +1,6 @@
 /** The fake checks and fails as the real client does, and ends its jobs as a test says. */
 import { beforeAll, expect, test } from 'vitest';
+import { promptHash } from '../../src/agent-job/input.js';
 import { type AgentJobsLike, FakeAgentJobs } from '../../src/client/fake-agent-jobs.js';
 import { CreateRejectedError } from '../../src/client/errors.js';
 import type { StartRequest } from '../../src/starter.js';
@@ -62,6 +63,12 @@ const STORIES: Record<string, Story> = {
     const usedFollowUpIds = Array.from({ length: 1_000 }, (_, i) => `f${i}`);
     const full = await jobs.attach({ projectId: request.projectId, jobId: request.key, usedFollowUpIds });
     return [...queued, await told(() => full.followUp('One more', { id: 'b' }))];
+  },
+  'a follow-up of an earlier run, said again and with another prompt': async (jobs, { projectId, key }) => {
+    const used = { usedFollowUpIds: ['a'], promptHashes: { a: promptHash('And a test') } };
+    const job = await jobs.attach({ projectId, jobId: key, ...used });
+    const send = (prompt: string) => told(() => job.sendFollowUp(prompt, { id: 'a' }).then((one) => one.state));
+    return [await send('And a test'), await send('Another'), (await job.state()).promptHashes];
   },
   'follow-ups, one of them said twice, and wrong ones, then a cancellation': async (jobs, request) => {
     const job = await jobs.start(request);

@@ -22,15 +22,18 @@ test('without a worker what it must answer is 504, and what Temporal itself does
   const path = '/v1/projects/p/jobs/k';
   const followUp = (body: object, headers = {}) => bench.send(`${path}/follow-ups`, { body, headers });
   const known = { prompt: 'x', id: randomUUID() };
-  const [state, fate, resolved, queued, polled] = await Promise.all([
+  const [state, fate, unnamed, resolved, queued, polled] = await Promise.all([
     untilTemporalAnswers(() => bench.send(path)),
     untilTemporalAnswers(() => followUp(known, { prefer: 'wait=10' })),
+    untilTemporalAnswers(() => followUp({ prompt: 'z' }, { prefer: 'wait=10' })),
     untilTemporalAnswers(() => bench.send(`${path}/resolve`, { body: { action: 'retry' } })),
     followUp({ prompt: 'y' }),
     bench.send(`${path}/poll-now`, { method: 'POST' }),
   ]);
   expect([state.status, state.body]).toMatchObject([504, { code: 'NO_WORKER', retryable: true }]);
   expect([fate.status, fate.body]).toMatchObject([504, { code: 'FOLLOW_UP_UNCONFIRMED', retryable: true }]);
+  // The same call would send another one.
+  expect([unnamed.status, unnamed.body]).toMatchObject([504, { code: 'FOLLOW_UP_UNCONFIRMED', retryable: false }]);
   expect([resolved.status, resolved.body]).toMatchObject([504, { code: 'NO_WORKER', retryable: false }]);
   expect([queued.status, polled.status]).toEqual([202, 202]);
   expect((await bench.send(`${path}/cancel`, { method: 'POST' })).status).toBe(202);
